@@ -1,0 +1,81 @@
+// The captured graph while and after tracing: a list of nodes in program order. Small and plain: FX is built from it once, at the end,
+// and the executor runs it directly when no backend is asked.
+#pragma once
+
+#include "base/python.h"
+#include "base/ref.h"
+#include "shapes/tensor_meta.h"
+#include "sources/source.h"
+
+#include <deque>
+#include <string>
+#include <vector>
+
+namespace stator::graph {
+
+enum class Op : uint8_t { kInput, kCallFunction, kCallMethod };
+
+// Where a node came from: the user's frames, innermost first. Interned by the tracer, shared by the nodes of one line.
+struct Location {
+  const Location* caller = nullptr;
+  Ref<PyCodeObject> code;
+  int offset = 0;
+};
+
+// The modules whose forward was running, innermost first (FX's nn_module_stack).
+struct ModuleScope {
+  const ModuleScope* outer = nullptr;
+  std::string path;  // L['self'].layers.0.linear
+  Ref<> type;        // the class
+  int call = 0;      // n-th call of the same module: `@n`
+};
+
+struct Node {
+  Op op;
+  int index = 0;      // position in the graph
+  Ref<> target;       // callable, or the method's name (str)
+  Ref<> args;         // tuple; nested containers hold stand-ins (graph/stand_in.h) and constants
+  Ref<> kwargs;       // dict or null
+  bool mutates = false;  // in-place, random, or otherwise not to be dropped when unused
+  // Facts of the value. A node with several outputs has no meta of its own; its getitem nodes do, and `outputs` holds them.
+  const shapes::TensorMeta* meta = nullptr;
+  Ref<> structure;    // for several outputs: the Python structure of stand-ins that the tracer handed out (tuple, list, named tuple)
+  Ref<> scalar_type;  // for symbolic scalars: int, float or bool; null for tensors
+  // kInput: where it comes from, and the value seen at capture (held until the backend has run, then dropped).
+  const sources::Source* source = nullptr;
+  Ref<> example;
+  std::string name_hint;
+  const Location* location = nullptr;
+  const ModuleScope* scope = nullptr;
+  int uses = 0;
+};
+
+class Graph {
+ public:
+  Node* addInput(const sources::Source* source, Ref<> example, const shapes::TensorMeta* meta);
+  Node* addCall(Op op, Ref<> target, Ref<> args, Ref<> kwargs);
+  const std::deque<Node>& nodes() const { return nodes_; }
+  std::deque<Node>& nodes() { return nodes_; }
+  const std::vector<Node*>& inputs() const { return inputs_; }
+  std::vector<Node*>& outputs() { return outputs_; }
+  const std::vector<Node*>& outputs() const { return outputs_; }
+  size_t callCount() const;      // nodes that are not inputs
+  void addOutput(Node* node);    // once for each node; the order is that of the first request
+  int outputIndex(Node* node) const;
+  // Drops what no output needs and nothing mutates, and inputs that nothing uses; renumbers.
+  void dropDead();
+  // Readable text form for tests and logs: `%2 = add(%0, 1) : f32[2, 3]`.
+  std::string text(BorrowedRef<PyCodeObject> code) const;
+
+  // Owned here because nodes point at them plainly.
+  std::deque<Location> locations;
+  std::deque<ModuleScope> scopes;
+  std::deque<shapes::TensorMeta> metas;
+
+ private:
+  std::deque<Node> nodes_;
+  std::vector<Node*> inputs_;
+  std::vector<Node*> outputs_;
+};
+
+}  // namespace stator::graph

@@ -1,0 +1,77 @@
+// Guards: the facts that a capture relied on. Collected while tracing as (source, kind, expected), compiled at the end into one flat
+// program that a later call runs; a failed guard explains itself in the user's terms from the same body.
+#pragma once
+
+#include "base/ref.h"
+#include "sources/source.h"
+#include "tensor/tensor_guard.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace stator::guards {
+
+enum class GuardKind : uint8_t {
+  kPresent,      // the source can be read (a bound local, an existing key)
+  kAbsent,       // the source cannot be read: no such key/attribute/local
+  kIs,           // identity with `expected` (owned strongly: functions, types, modules, dtypes, singletons)
+  kIsWeak,       // identity with `expected`, held weakly (instances that the cache must not keep alive)
+  kEquals,       // immutable constant: same type and equal value (1, True and 1.0 differ; floats compare by bits, NaN equals itself)
+  kType,         // exact type is `expected`
+  kTypeVersion,  // `expected` is a type: nothing in it or its bases changed since (version tag; looked up again on a mismatch)
+  kLength,       // number: len of list/tuple/dict/set/deque/... read from the C layout
+  kDictKeys,     // `expected`: tuple of the keys, in order
+  kDictEmpty,    // the dict is empty (hooks)
+  kTensor,       // tensor facts; see tensor/tensor_guard.h
+  kSameAs,       // the very object at `other`
+  kNotSameAs,    // not the object at `other`
+  kTruthy,       // number 0/1: truth of an exact bool/int/None/str/container without running user code
+  kGlobalState,  // grad mode, inference mode, autocast, default dtype/device, deterministic, torch function/dispatch modes ... (no source)
+};
+
+struct Guard {
+  GuardKind kind;
+  const sources::Source* source = nullptr;
+  const sources::Source* other = nullptr;
+  Ref<> expected;
+  int64_t number = 0;
+  std::shared_ptr<const tensor::TensorGuard> tensor;
+};
+
+// Collects while tracing. Adding the same fact twice costs a hash look-up and changes nothing.
+class GuardSet {
+ public:
+  GuardSet();
+  ~GuardSet();
+  void add(Guard guard);
+  const std::vector<Guard>& all() const { return guards_; }
+  size_t size() const { return guards_.size(); }
+
+ private:
+  std::vector<Guard> guards_;
+  struct Index;
+  std::unique_ptr<Index> index_;
+};
+
+// The flat program: reads shared prefixes once, each step a few loads and compares.
+class GuardProgram {
+ public:
+  GuardProgram(const sources::SourceSet& sources, const GuardSet& guards);
+  ~GuardProgram();
+  GuardProgram(const GuardProgram&) = delete;
+  // True: every guard holds. Runs no user code, sets no Python error.
+  bool check(const sources::Roots& roots);
+  // The first guard that fails, in the user's terms (`L['self'].scale: was 2, is 3`); empty if all hold.
+  std::string explain(const sources::Roots& roots);
+  // All guards as text, one a line, with their sources.
+  std::string text(BorrowedRef<PyCodeObject> code) const;
+  // For the owner's tp_traverse.
+  int traverse(visitproc visit, void* arg) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace stator::guards

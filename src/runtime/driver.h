@@ -1,0 +1,58 @@
+// Drives one frame of compiled code: at each offset it asks for a captured entry, runs it, executes the one instruction that could not
+// be captured concretely (or materialises inlined frames), and goes on at the next offset, until the frame returns, raises or yields.
+#pragma once
+
+#include "base/ref.h"
+#include "python/frame.h"
+
+#include <memory>
+#include <vector>
+
+namespace stator::runtime {
+
+// What the caller does with the value that a materialised callee returns.
+enum class Continuation : uint8_t {
+  kPush,          // push it: a plain call, operator or attribute that runs Python code
+  kDiscard,       // drop it (STORE_ATTR through __set__, STORE_SUBSCR through __setitem__, ...)
+  kPushInstance,  // __init__: check that it is None, push `instance`
+  kPushTruth,     // __bool__ and friends, where the instruction pushes a bool: push its truth
+  kPushNotTruth,  // UNARY_NOT, `not in`
+};
+
+// A frame that capture had inlined and that now has to become real, in the state in which capture left it.
+struct PendingFrame {
+  Ref<PyFunctionObject> function;
+  std::vector<Ref<>> slots;   // localsplus; null = unbound
+  std::vector<Ref<>> stack;   // null = CPython's NULL
+  int offset = 0;             // instruction to go on with; for all but the innermost: the calling instruction, operands popped
+  Ref<> handled;              // exception being handled there, or null
+  Continuation continuation = Continuation::kPush;  // what its caller does with the result
+  Ref<> instance;             // for kPushInstance
+};
+
+// What running the captured side at the frame's present offset led to.
+enum class Outcome : uint8_t {
+  kStep,      // nothing captured here, or the entry ended in a break: the frame stands at `offset`; execute that one instruction
+  kReturn,    // the frame is done; value
+  kRaise,     // a Python error is set, raised by the instruction at the frame's offset
+  kInlined,   // the frame stands at its calling instruction with the operands popped; `pending` are the callees, outermost first
+  kNative,    // leave the rest of the frame to CPython
+  kContinue,  // the frame was moved; look again at its new offset
+};
+
+struct Exit {
+  Outcome outcome = Outcome::kStep;
+  Ref<> value;
+  std::unique_ptr<std::vector<PendingFrame>> pending;
+};
+
+class Cache;
+
+// Implemented by the captured side (runtime/entry.cpp): looks up or makes the entry of (cache, code, offset), runs its plan.
+// The frame is linked. Whatever fails inside must come back as kStep or kNative with the frame untouched.
+Exit runCaptured(Cache& cache, StatorFrame* frame);
+
+// Runs the whole frame, from its present offset on; NULL with a Python error set, as an evaluator does.
+PyObject* drive(Cache& cache, StatorFrame* frame, int throwflag);
+
+}  // namespace stator::runtime

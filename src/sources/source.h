@@ -1,0 +1,99 @@
+// Provenance: how a value is reached from a live frame. A source is read again at every later call (guards, inputs), printed for people
+// (`L['self'].layers[3].weight`), and hashed, so that one thing has one source.
+// Sources are interned in a SourceSet, which lives as long as the entry whose guards and plan use them.
+#pragma once
+
+#include "base/python.h"
+#include "base/ref.h"
+#include "python/frame.h"
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <unordered_map>
+
+namespace stator::sources {
+
+enum class SourceKind : uint8_t {
+  // Roots, read from the frame.
+  kLocal,         // index: slot of localsplus
+  kStack,         // index: position on the value stack, from the bottom
+  kGlobals,       // the frame's globals dict
+  kBuiltins,      // the frame's builtins dict
+  kFunction,      // the frame's function object
+  kHandled,       // the exception being handled
+  kPinned,        // key: the object itself, owned (globals of an inlined function's module, a type, ...)
+  // One step from `base`.
+  kAttr,          // key: name; entry of the instance's dict (or slot descriptor): never runs user code
+  kGenericAttr,   // key: name; whatever PyObject_GetAttr gives (C getters such as `x.__class__`, tensor.grad)
+  kParameter,     // key: name in module._parameters
+  kBuffer,        // key: name in module._buffers
+  kSubmodule,     // key: name in module._modules
+  kObjectDict,    // base.__dict__
+  kType,          // type(base)
+  kClassDict,     // key: name; entry in the dict of the type `base`
+  kDictItem,      // key: the key (hashable constant)
+  kDictKey,       // index: n-th key in iteration order
+  kListItem,      // index (list or subclass, by the concrete C layout)
+  kTupleItem,     // index (tuple or subclass)
+  kSetItem,       // index: n-th element in iteration order
+  kDequeItem,     // index
+  kCell,          // contents of a cell
+  kClosure,       // index: n-th cell of the function `base`
+  kDefault,       // index: n-th positional default of the function `base`
+  kKwDefault,     // key: name
+  kFuncGlobals,   // globals of the function `base`
+  kCode,          // code of the function `base`
+  kMethodSelf,    // bound method's self
+  kMethodFunc,    // bound method's function
+  kPartialFunc, kPartialArgs, kPartialKeywords,
+  kSliceStart, kSliceStop, kSliceStep,
+  kRangeStart, kRangeStop, kRangeStep,
+  kTensorGrad,    // tensor.grad
+  kTensorSize,    // index: dim (a Python int)
+  kTensorAttr,    // key: name; attribute that a user put on a tensor
+  kWeakTarget,    // referent of a weakref
+};
+
+struct Source {
+  SourceKind kind;
+  uint32_t id = 0;             // position in its set; parents come before children
+  const Source* base = nullptr;
+  int64_t index = 0;
+  Ref<> key;
+};
+
+// A live frame as sources see it.
+struct Roots {
+  PyObject** slots = nullptr;
+  PyObject** stack = nullptr;
+  PyObject* globals = nullptr;
+  PyObject* builtins = nullptr;
+  PyObject* function = nullptr;
+  PyObject* handled = nullptr;
+  PyCodeObject* code = nullptr;  // for names of locals when printing
+  static Roots of(StatorFrame* frame);
+};
+
+class SourceSet {
+ public:
+  const Source* root(SourceKind kind, int64_t index = 0);
+  const Source* pinned(BorrowedRef<> object);
+  const Source* child(SourceKind kind, const Source* base, BorrowedRef<> key = nullptr, int64_t index = 0);
+  size_t size() const { return sources_.size(); }
+  const Source& at(size_t id) const { return sources_[id]; }
+
+ private:
+  std::deque<Source> sources_;
+  std::unordered_multimap<size_t, const Source*> index_;
+};
+
+// One step: the value at `source`, given its base's value (ignored for roots). A null Ref without a Python error: it is not there any
+// more (no such key, index out of range, wrong layout). Never runs user code, except kGenericAttr.
+Ref<> step(const Source& source, BorrowedRef<> base, const Roots& roots);
+// The whole way.
+Ref<> read(const Source& source, const Roots& roots);
+// As a user would write it: L['x'], L['self'].layers[3].weight, G['torch'].add.
+std::string print(const Source& source, BorrowedRef<PyCodeObject> code);
+
+}  // namespace stator::sources
