@@ -20,9 +20,6 @@ from benchmarks import chart, report, runner
 from benchmarks.programs import PROGRAMS, QUICK
 from benchmarks.results import Results, to_json
 
-# Inductor needs more than a quarter of an hour to fill its caches for ten thousand fused adds.
-NO_INDUCTOR = {"add_10000"}
-
 
 @dataclass(frozen=True)
 class Job:
@@ -73,7 +70,7 @@ def plan(options: argparse.Namespace, sides: list[str]) -> list[Job]:
         for index, program in enumerate(options.programs):
             order = list(runner.alternating(sides, turn + index))
             todo = list(measures)
-            if not options.skip_inductor and program not in NO_INDUCTOR:
+            if not options.skip_inductor:
                 todo += ["fill", "warm"] if turn == 0 else ["warm"]
             jobs += [Job(turn, program, side, measure) for measure in todo for side in order]
     return jobs
