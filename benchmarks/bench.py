@@ -33,18 +33,30 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3, help="repetitions, front ends alternating")
     parser.add_argument("--only", help="comma-separated programs: " + ", ".join(PROGRAMS))
-    parser.add_argument("--quick", action="store_true",
-                        help=f"one round of {', '.join(QUICK)}, without inductor and dynamic sizes")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help=f"one round of {', '.join(QUICK)}, without inductor and dynamic sizes",
+    )
     parser.add_argument("--skip-inductor", action="store_true", help="no warm first calls")
-    parser.add_argument("--skip-dynamic", action="store_true", help="no captures with dynamic sizes")
+    parser.add_argument(
+        "--skip-dynamic", action="store_true", help="no captures with dynamic sizes"
+    )
     parser.add_argument("--out", type=Path, default=Path("bench-out"), help="folder of the results")
     parser.add_argument("--timeout", type=float, default=900, help="seconds for one measurement")
-    parser.add_argument("--inductor-cache", type=Path,
-                        help="keep inductor's caches in this folder for the next run")
-    parser.add_argument("--self-test", action="store_true",
-                        help="torch.compile on both sides, to check the harness")
-    parser.add_argument("--check", nargs="?", const="engine", choices=("engine", "speed"),
-                        help="exit with 1 unless the level's thresholds hold (default: engine)")
+    parser.add_argument(
+        "--inductor-cache", type=Path, help="keep inductor's caches in this folder for the next run"
+    )
+    parser.add_argument(
+        "--self-test", action="store_true", help="torch.compile on both sides, to check the harness"
+    )
+    parser.add_argument(
+        "--check",
+        nargs="?",
+        const="engine",
+        choices=("engine", "speed"),
+        help="exit with 1 unless the level's thresholds hold (default: engine)",
+    )
     options = parser.parse_args(arguments)  # fmt: skip
     if options.quick:
         options.rounds, options.skip_inductor, options.skip_dynamic = 1, True, True
@@ -88,7 +100,12 @@ def measure_all(console: Console, options: argparse.Namespace, sides: list[str])
     results = Results(sides[1] if len(sides) > 1 else None)
     jobs = plan(options, sides)
     caches = options.inductor_cache or Path(tempfile.mkdtemp(prefix="stator-bench-inductor-"))
-    columns = (TextColumn("{task.description:46}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description:46}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     try:
         with Progress(*columns, console=console) as progress:
             task = progress.add_task("", total=len(jobs))
@@ -96,7 +113,9 @@ def measure_all(console: Console, options: argparse.Namespace, sides: list[str])
                 words = f"round {job.round + 1}: {job.program or 'start'} {job.measure} {job.side}"
                 progress.update(task, description=words)
                 try:
-                    results.add(job.program, job.side, job.measure, run(job, options, caches.resolve()))
+                    results.add(
+                        job.program, job.side, job.measure, run(job, options, caches.resolve())
+                    )
                 except runner.WorkerFailed as failure:
                     results.fail(job.program, job.side, job.measure, str(failure))
                     progress.console.print(f"[red]{words}: {failure}[/red]", highlight=False)
@@ -111,7 +130,11 @@ def main() -> int:
     options = parse()
     console = Console()
     sides = runner.announce_sides(console, options.self_test)
-    meta = runner.facts() | {"rounds": options.rounds, "sides": sides, "self_test": options.self_test}
+    meta = runner.facts() | {
+        "rounds": options.rounds,
+        "sides": sides,
+        "self_test": options.self_test,
+    }
     results = measure_all(console, options, sides)
     report.print_results(console, results)
     options.out.mkdir(parents=True, exist_ok=True)

@@ -49,7 +49,10 @@ def main() -> int:
         table.add_row(
             job.replace("_", ", "),
             str(known["modules"]),
-            *(f"{r['capture_s'] * 1e3:,.1f} ms" + ("" if r["equal"] else " WRONG") if r else "-" for r in results),
+            *(
+                f"{r['capture_s'] * 1e3:,.1f} ms" + ("" if r["equal"] else " WRONG") if r else "-"
+                for r in results
+            ),
             " / ".join("-" if not r else f"{_per_module_us(r):.1f}" for r in results),
         )
     console.print(table)

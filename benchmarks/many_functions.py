@@ -122,7 +122,11 @@ def main() -> int:
     options = parser.parse_args()
     console = Console()
     sides = runner.announce_sides(console, options.self_test)
-    job = {"measure": "many_functions:measure", "functions": options.functions, "entries": options.entries}
+    job = {
+        "measure": "many_functions:measure",
+        "functions": options.functions,
+        "entries": options.entries,
+    }
     found = measure_sides(console, {"many": job}, sides, timeout=1800)
     results = [found[side]["many"] for side in sides]
     table = Table(
@@ -140,7 +144,9 @@ def main() -> int:
         ("others captured again", "others_recaptured", 1, ""),
     ):
         cells = [
-            "-" if not result or key not in result else f"{result[key] * scale:,.{1 if unit else 0}f}{unit}"
+            "-"
+            if not result or key not in result
+            else f"{result[key] * scale:,.{1 if unit else 0}f}{unit}"
             for result in results
         ]
         table.add_row(label, *cells)

@@ -62,9 +62,14 @@ def main() -> int:
     table = Table("guards + dispatch of a call", "TorchDynamo", frontends.LABELS[other], "ratio")
     hot = row(f"Qwen3-{options.layers}, hot", lambda f: _median(f["qwen"], "steady", "hot"))
     swept = row(f"Qwen3-{options.layers}, swept", lambda f: _median(f["qwen"], "steady", "swept"))
-    row("first call after train() and eval()", lambda f: (f["qwen"] or {}).get("first_after_toggle_us"))
+    row(
+        "first call after train() and eval()",
+        lambda f: (f["qwen"] or {}).get("first_after_toggle_us"),
+    )
     toggled = row("later calls, hot", lambda f: _median(f["qwen"], "after_toggle", "hot"))
-    shared = row(f"{options.instances} instances in turn, hot", lambda f: _median(f["shared"], "hot"))
+    shared = row(
+        f"{options.instances} instances in turn, hot", lambda f: _median(f["shared"], "hot")
+    )
     row(f"{options.instances} instances in turn, swept", lambda f: _median(f["shared"], "swept"))
     module = row("each further module", lambda f: _slope_ns(f["plain_500"], f["plain_1500"]), "ns")
     row("each further Linear", lambda f: _slope_ns(f["linear_500"], f["linear_1500"]), "ns")
@@ -83,7 +88,8 @@ def main() -> int:
         console.print("[red]not everything was measured[/red]")
         return 1
     verdicts = {
-        f"hot under {HOT_LIMIT_US} us, also toggled and shared": max(hot[1], toggled[1], shared[1]) < HOT_LIMIT_US,
+        f"hot under {HOT_LIMIT_US} us, also toggled and shared": max(hot[1], toggled[1], shared[1])
+        < HOT_LIMIT_US,
         f"swept at least {SWEPT_RATIO} times less": swept[0] / swept[1] >= SWEPT_RATIO,
         f"at most {MODULE_LIMIT_NS} ns for each further module": module[1] <= MODULE_LIMIT_NS,
         "one graph serves all instances": found[sides[1]]["shared"]["graphs"] == 1,

@@ -64,8 +64,11 @@ def bert(layers: int = 12) -> Program:
     return _on_tokens(
         BertForMaskedLM(
             BertConfig(
-                vocab_size=VOCABULARY, hidden_size=HIDDEN, intermediate_size=2 * HIDDEN,
-                num_hidden_layers=layers, num_attention_heads=4,
+                vocab_size=VOCABULARY,
+                hidden_size=HIDDEN,
+                intermediate_size=2 * HIDDEN,
+                num_hidden_layers=layers,
+                num_attention_heads=4,
                 max_position_embeddings=2 * LENGTH,
             )  # fmt: skip
         )
@@ -78,8 +81,14 @@ def gpt2(layers: int = 12) -> Program:
     return _on_tokens(
         GPT2LMHeadModel(
             GPT2Config(
-                vocab_size=VOCABULARY, n_embd=HIDDEN, n_layer=layers, n_head=4,
-                n_positions=2 * LENGTH, use_cache=False, bos_token_id=1, eos_token_id=2,
+                vocab_size=VOCABULARY,
+                n_embd=HIDDEN,
+                n_layer=layers,
+                n_head=4,
+                n_positions=2 * LENGTH,
+                use_cache=False,
+                bos_token_id=1,
+                eos_token_id=2,
             )  # fmt: skip
         )
     )
@@ -103,8 +112,13 @@ def t5_encoder(layers: int = 6) -> Program:
     return _on_tokens(
         T5EncoderModel(
             T5Config(
-                vocab_size=VOCABULARY, d_model=HIDDEN, d_kv=HIDDEN // 4, d_ff=2 * HIDDEN,
-                num_layers=layers, num_heads=4, use_cache=False,
+                vocab_size=VOCABULARY,
+                d_model=HIDDEN,
+                d_kv=HIDDEN // 4,
+                d_ff=2 * HIDDEN,
+                num_layers=layers,
+                num_heads=4,
+                use_cache=False,
             )  # fmt: skip
         )
     )

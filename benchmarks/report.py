@@ -14,7 +14,6 @@ from benchmarks.results import (
     THRESHOLDS,
     Figure,
     Results,
-    figure_named,
     geometric_mean,
 )
 
@@ -65,9 +64,7 @@ def _programs_table(results: Results) -> Table:
         ]
         table.add_row(
             LABELS.get(program, program),
-            *(
-                _graph_text(results, program, side) for side in (TORCHDYNAMO, other)
-            ),
+            *(_graph_text(results, program, side) for side in (TORCHDYNAMO, other)),
             duration(min(eager, default=None), "s"),
         )
     return table
@@ -87,7 +84,10 @@ def _graph_text(results: Results, program: str, side: str | None) -> str:
 
 
 def _warnings(results: Results) -> list[str]:
-    found = [f"{f['program'] or 'start'} {f['side']} {f['measure']}: {f['why']}" for f in results.failures]
+    found = [
+        f"{f['program'] or 'start'} {f['side']} {f['measure']}: {f['why']}"
+        for f in results.failures
+    ]
     for (program, side, measure), samples in results.samples.items():
         busy = min((s["busy"] for s in samples if "busy" in s), default=1)
         if busy > 1.15:
@@ -138,10 +138,11 @@ def print_thresholds(console: Console, results: Results, level: str) -> bool:
             threshold.text,
             "-" if value is None else f"{value:.3g}",
             f"{'>=' if threshold.at_least else '<='} {threshold.limit:g}",
-            {True: "[green]holds[/green]", False: "[red]MISSED[/red]", None: "[yellow]not measured[/yellow]"}[holds],
+            {
+                True: "[green]holds[/green]",
+                False: "[red]MISSED[/red]",
+                None: "[yellow]not measured[/yellow]",
+            }[holds],
         )
     console.print(table)
     return all_hold
-
-
-__all__ = ["duration", "figure_named", "print_results", "print_thresholds", "times"]

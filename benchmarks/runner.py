@@ -28,16 +28,20 @@ class WorkerFailed(Exception):
 def _environment(extra: dict[str, str]) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(_DROPPED)}
     path = [str(ROOT)] + [p for p in [kept.get("PYTHONPATH")] if p]
-    return kept | {
-        "PYTHONPATH": os.pathsep.join(path),
-        "PYTHONHASHSEED": "0",
-        "OMP_NUM_THREADS": "1",
-        "MKL_NUM_THREADS": "1",
-        "TORCHINDUCTOR_COMPILE_THREADS": "1",
-        "HF_HUB_OFFLINE": "1",
-        "TRANSFORMERS_VERBOSITY": "error",
-        "TOKENIZERS_PARALLELISM": "false",
-    } | extra
+    return (
+        kept
+        | {
+            "PYTHONPATH": os.pathsep.join(path),
+            "PYTHONHASHSEED": "0",
+            "OMP_NUM_THREADS": "1",
+            "MKL_NUM_THREADS": "1",
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",
+            "HF_HUB_OFFLINE": "1",
+            "TRANSFORMERS_VERBOSITY": "error",
+            "TOKENIZERS_PARALLELISM": "false",
+        }
+        | extra
+    )
 
 
 def run_worker(
@@ -110,5 +114,7 @@ def announce_sides(console, self_test: bool) -> list[str]:
             "ratios ought to be near 1.[/yellow]"
         )
     if missing:
-        console.print(f"[yellow]Stator is skipped: {missing}. Only TorchDynamo is measured.[/yellow]")
+        console.print(
+            f"[yellow]Stator is skipped: {missing}. Only TorchDynamo is measured.[/yellow]"
+        )
     return sides

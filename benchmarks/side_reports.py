@@ -18,9 +18,7 @@ def measure_sides(
     """found[side][job] is the job's result, or None where it failed (which is printed)."""
     found: dict[str, dict[str, Any]] = {side: dict.fromkeys(jobs) for side in sides}
     todo = [
-        (side, job)
-        for turn, job in enumerate(jobs)
-        for side in runner.alternating(sides, turn)
+        (side, job) for turn, job in enumerate(jobs) for side in runner.alternating(sides, turn)
     ]
     for side, job in track(todo, "measuring", console=console):
         try:

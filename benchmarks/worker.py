@@ -134,7 +134,10 @@ def dynamic(spec: dict[str, Any]) -> dict[str, Any]:
         _, wall, _ = first_call(lambda: program.run(compiled))
         symbolic = sum(
             isinstance(node.meta.get("example_value"), torch.SymInt)
-            or any(isinstance(s, torch.SymInt) for s in getattr(node.meta.get("example_value"), "shape", ()))
+            or any(
+                isinstance(s, torch.SymInt)
+                for s in getattr(node.meta.get("example_value"), "shape", ())
+            )
             for graph_module in backend.graphs
             for node in graph_module.graph.nodes
         )
