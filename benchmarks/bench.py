@@ -140,7 +140,8 @@ def main() -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "bench.json").write_text(json.dumps(to_json(results, meta), indent=1) + "\n")
     caption = (
-        f"{meta['date']}, {meta['cpu']}, one thread, Python {meta['python']}, torch {meta['torch']}, "
+        f"{meta['date']}, {meta['cpu']}, one thread, Python {meta['python']}, "
+        f"torch {meta['torch']}, "
         f"best of {options.rounds} rounds, each in a fresh process"
     )
     (options.out / "bench.svg").write_text(chart.svg(results, caption))

@@ -100,7 +100,7 @@ def _panel(canvas: _Canvas, results: Results, key: str, top: float) -> float:
                 )
             y += BAR + GAP
         if bar.ratio is not None:
-            canvas.text(WIDTH - 24, y - GAP, times(bar.ratio), 14, "end", "600", COLOURS[1])
+            canvas.text(WIDTH - 24, y - BAR + 2, times(bar.ratio), 14, "end", "600", COLOURS[1])
     return bottom + PANEL_FOOT
 
 

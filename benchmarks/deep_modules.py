@@ -64,7 +64,8 @@ def main() -> int:
             linear[side, shape] = growth is not None and growth <= LINEAR
             text = "not measured" if growth is None else f"{growth:.2f}"
             console.print(
-                f"{frontends.LABELS[side]}, {shape}: cost of a module, {counts[-1]} over {counts[0]}: {text}"
+                f"{frontends.LABELS[side]}, {shape}: cost of a module, "
+                f"{counts[-1]} over {counts[0]}: {text}"
             )
     write_json(options.out, sides, found)
     if options.check:

@@ -1,4 +1,4 @@
-"""Captures and compiles a real model with both front ends: `python -m benchmarks.demo` (`make demo`).
+"""Captures and compiles a real model with both front ends: `python -m benchmarks.demo`.
 
 Qwen3 from a config with random weights; nothing is downloaded. Each front end works in a process of
 its own and hands its graph to the same backend.
@@ -96,7 +96,7 @@ def _table(
     sides: list[str], found: dict[str, dict[str, Any]], options: argparse.Namespace
 ) -> Table:
     table = Table(
-        title=f"Qwen3, {options.layers} layers, hidden 256, batch 2, length 64, backend {options.backend}"
+        title=f"Qwen3, {options.layers} layers, hidden 256, batch 2, length 64; {options.backend}"
     )
     table.add_column("")
     for side in sides:

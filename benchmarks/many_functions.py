@@ -1,7 +1,8 @@
 """Many compiled functions with many entries each: `python -m benchmarks.many_functions`.
 
 Memory for each entry, time of a call that finds its entry at once or among the others, and what
-it takes to forget one function. Graphs are replaced by a canned result, so the figures are the front end's.
+it takes to forget one function. Graphs are replaced by a canned result, so the figures are the
+front end's.
 """
 
 from __future__ import annotations

@@ -78,7 +78,8 @@ def main() -> int:
         qwen, one = found[side]["qwen"], found[side]["shared"]
         if qwen and one:
             console.print(
-                f"{frontends.LABELS[side]}: {qwen['modules']} modules, {qwen['parameters']} parameters; "
+                f"{frontends.LABELS[side]}: {qwen['modules']} modules, "
+                f"{qwen['parameters']} parameters; "
                 f"{one['instances']} instances needed {one['graphs']} graph(s)"
             )
     write_json(options.out, sides, found)

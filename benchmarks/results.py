@@ -1,4 +1,4 @@
-"""Turns samples into figures: best and median of the rounds, ratios, geometric means, thresholds."""
+"""Turns samples into figures: best and median of the rounds, ratios, means, thresholds."""
 
 from __future__ import annotations
 
@@ -35,17 +35,25 @@ def _field(*path: str) -> Callable[[dict[str, Any]], float | None]:
 FIGURES = (
     Figure("capture", "capture", "capture", _field("capture_s"), "s"),
     Figure(
-        "everything_read", "capture, everything read", "everything_read",
-        _field("everything_read_s"), "s",
+        "everything_read",
+        "capture, everything read",
+        "everything_read",
+        _field("everything_read_s"),
+        "s",
     ),
     Figure("dynamic", "capture, dynamic sizes", "dynamic", _field("dynamic_s"), "s"),
-    Figure("guards_hot", "guards + dispatch, hot", "capture", _field("guards_hot", "median_us"), "us"),
     Figure(
-        "guards_swept", "guards + dispatch, swept", "capture",
-        _field("guards_swept", "median_us"), "us",
+        "guards_hot", "guards + dispatch, hot", "capture", _field("guards_hot", "median_us"), "us"
+    ),
+    Figure(
+        "guards_swept",
+        "guards + dispatch, swept",
+        "capture",
+        _field("guards_swept", "median_us"),
+        "us",
     ),
     Figure("warm", "first call, inductor warm", "warm", _field("first_call_s"), "s"),
-)  # fmt: skip
+)
 START_FIGURES = (
     Figure("import", "import", "import_time", _field("import_s"), "s"),
     Figure("first_graph", "first graph of x + 1", "first_graph", _field("first_graph_s"), "s"),
@@ -190,19 +198,52 @@ THRESHOLDS = (
     Threshold("engine", "capture, geometric mean of ratios", _geomean("capture"), 50, True),
     Threshold("engine", "capture, least ratio", _least("capture"), 25, True),
     Threshold("engine", "Qwen3-36: capture over its eager forward", _capture_over_eager, 1, False),
-    Threshold("engine", "guards + dispatch hot, geometric mean of ratios", _geomean("guards_hot"), 10, True),
-    Threshold("engine", "guards + dispatch swept, geometric mean of ratios", _geomean("guards_swept"), 10, True),
-    Threshold("engine", "first call, inductor warm, geometric mean of ratios", _geomean("warm"), 8, True),
-    Threshold("engine", "cost per node, 10,000 adds over 1,000",
-              lambda results: results.cost_growth(results.other_side), 1.5, False),
-    Threshold("engine", "seconds to the first graph of x + 1", _of_other("", "first_graph"), 0.15, False),
+    Threshold(
+        "engine",
+        "guards + dispatch hot, geometric mean of ratios",
+        _geomean("guards_hot"),
+        10,
+        True,
+    ),
+    Threshold(
+        "engine",
+        "guards + dispatch swept, geometric mean of ratios",
+        _geomean("guards_swept"),
+        10,
+        True,
+    ),
+    Threshold(
+        "engine", "first call, inductor warm, geometric mean of ratios", _geomean("warm"), 8, True
+    ),
+    Threshold(
+        "engine",
+        "cost per node, 10,000 adds over 1,000",
+        lambda results: results.cost_growth(results.other_side),
+        1.5,
+        False,
+    ),
+    Threshold(
+        "engine", "seconds to the first graph of x + 1", _of_other("", "first_graph"), 0.15, False
+    ),
     Threshold("engine", "torch._dynamo imported for it (0: no)", _imports_dynamo, 0, False),
     Threshold("speed", "capture, geometric mean of ratios", _geomean("capture"), 100, True),
-    Threshold("speed", "guards + dispatch hot, geometric mean of ratios", _geomean("guards_hot"), 30, True),
-    Threshold("speed", "Qwen3-36: guards + dispatch hot, us", _of_other("qwen3_36", "guards_hot"), 10, False),
-    Threshold("speed", "first call, inductor warm, geometric mean of ratios", _geomean("warm"), 12, True),
-    Threshold("speed", "capture with dynamic sizes over static, most", _dynamic_over_static, 1.5, False),
-)  # fmt: skip
+    Threshold(
+        "speed", "guards + dispatch hot, geometric mean of ratios", _geomean("guards_hot"), 30, True
+    ),
+    Threshold(
+        "speed",
+        "Qwen3-36: guards + dispatch hot, us",
+        _of_other("qwen3_36", "guards_hot"),
+        10,
+        False,
+    ),
+    Threshold(
+        "speed", "first call, inductor warm, geometric mean of ratios", _geomean("warm"), 12, True
+    ),
+    Threshold(
+        "speed", "capture with dynamic sizes over static, most", _dynamic_over_static, 1.5, False
+    ),
+)
 
 
 def to_json(results: Results, meta: dict[str, Any]) -> dict[str, Any]:

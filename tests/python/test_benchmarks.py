@@ -17,8 +17,8 @@ from benchmarks.results import THRESHOLDS, Results, figure_named, geometric_mean
 def sample(capture, guards=10.0, nodes=1000):
     timing = {"median_us": guards, "min_us": guards}
     return {
-        "capture_s": capture, "eager_s": 0.1, "nodes": nodes, "graphs": 1, "equal": True, "busy": 1.0,
-        "recaptures": 0, "guards_hot": timing, "guards_swept": timing,
+        "capture_s": capture, "eager_s": 0.1, "nodes": nodes, "graphs": 1, "equal": True,
+        "busy": 1.0, "recaptures": 0, "guards_hot": timing, "guards_swept": timing,
     }  # fmt: skip
 
 
