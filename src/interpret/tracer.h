@@ -171,6 +171,8 @@ class Tracer {
   Out runGenerator(PyObject* generator, Ref<> sent);     // ok with null: it returned
   Out callNative(PyObject* callable, const Args& args);  // a pure built-in over native-safe arguments
   Flow runUntil(size_t depth);
+  // Runs what was entered to its end and gives its value. A break inside takes the whole trace back to the instruction under way.
+  Out settle(Out out);
 
   // torch_calls.cpp
   Out tensorCall(graph::Op op, PyObject* target, const Args& args);
@@ -201,6 +203,9 @@ class Tracer {
   shapes::State initial_state;
   uint32_t next_storage = 1;
   std::vector<Ref<>> keep_alive;
+  bool yielded = false;      // how the last generator frame left: with a value, or for good
+  bool nested_ran = false;   // the instruction under way has run Python code from C++: it cannot simply be left
+  int nested_depth = 0;
   std::unordered_map<PyObject*, int> module_calls;
   uint64_t restart_at = 0;
   breaks::Reason restart_reason = breaks::Reason::kNone;
