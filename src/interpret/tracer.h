@@ -170,6 +170,16 @@ class Tracer {
   Out isSubclass(PyObject* type, PyObject* classinfo);
   Out runGenerator(PyObject* generator, Ref<> sent);     // ok with null: it returned
   Out callNative(PyObject* callable, const Args& args);  // a pure built-in over native-safe arguments
+  Out callDescriptor(PyObject* descriptor, const Args& args, Then then);
+  Out callModule(PyObject* module, const Args& args, Then then);
+  Out nativeNew(PyTypeObject* base, const Args& args);
+  Out nativeInit(PyTypeObject* owner, const Args& args);
+  Out fromNativeMade(Ref<> object);
+  Flow setAttrGeneric(PyObject* object, PyObject* name, PyObject* value);  // object.__setattr__
+  bool isUserOverride(PyObject* object, const std::string& name);
+  Out raiseStop(PyObject* iterator);  // StopIteration, with a generator's return value
+  Flow dictUpdate(PyObject* dict, const Args& args);  // dict.update's arguments
+  const graph::ModuleScope* moduleScope(PyObject* module);
   Flow runUntil(size_t depth);
   // Runs what was entered to its end and gives its value. A break inside takes the whole trace back to the instruction under way.
   Out settle(Out out);
