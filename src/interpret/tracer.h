@@ -180,6 +180,8 @@ class Tracer {
   Out raiseStop(PyObject* iterator);  // StopIteration, with a generator's return value
   Flow dictUpdate(PyObject* dict, const Args& args);  // dict.update's arguments
   const graph::ModuleScope* moduleScope(PyObject* module);
+  Flow leaveFrame();                 // the innermost frame returns `returned`: pops it and gives the caller its value
+  Out handledException();            // the exception being handled; ok with null: none
   Flow runUntil(size_t depth);
   // Runs what was entered to its end and gives its value. A break inside takes the whole trace back to the instruction under way.
   Out settle(Out out);
@@ -231,9 +233,6 @@ class Tracer {
   uint64_t random_state_ = 0;
   size_t nested_base_ = 0;
 };
-
-// handlers.cpp: one instruction. Ok: done, the frame's index has been moved.
-Flow interpret(Tracer& tracer, SymbolicFrame& frame, const bytecode::Instr& instr);
 
 // finish.cpp: turns the state of the trace into a plan. False: something cannot be rebuilt, tracer.restart_at says where to break.
 bool buildPlan(Tracer& tracer, bool returns, breaks::Plan& plan);
