@@ -112,6 +112,10 @@ def measure_all(console: Console, options: argparse.Namespace, sides: list[str])
             for job in jobs:
                 words = f"round {job.round + 1}: {job.program or 'start'} {job.measure} {job.side}"
                 progress.update(task, description=words)
+                if (
+                    not console.is_terminal
+                ):  # a log gets lines, since bars are drawn once at the end
+                    progress.console.print(words, highlight=False)
                 try:
                     results.add(
                         job.program, job.side, job.measure, run(job, options, caches.resolve())

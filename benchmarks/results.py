@@ -34,6 +34,7 @@ def _field(*path: str) -> Callable[[dict[str, Any]], float | None]:
 
 FIGURES = (
     Figure("capture", "capture", "capture", _field("capture_s"), "s"),
+    Figure("capture_cpu", "capture, CPU time", "capture", _field("capture_cpu_s"), "s"),
     Figure(
         "everything_read",
         "capture, everything read",

@@ -79,6 +79,7 @@ def capture(spec: dict[str, Any]) -> dict[str, Any]:
         seen, wall, cpu = first_call(lambda: program.run(compiled))
         result = {
             "capture_s": wall - backend.in_backend - backend.in_graphs,
+            "capture_cpu_s": cpu - backend.cpu_elsewhere,
             "busy": wall / max(cpu, 1e-9),
             "graphs": len(backend.graphs),
             "nodes": backend.nodes(),
