@@ -179,6 +179,7 @@ class Tracer {
   Flow setAttrGeneric(PyObject* object, PyObject* name, PyObject* value);  // object.__setattr__
   bool isUserOverride(PyObject* object, const std::string& name);
   Out raiseStop(PyObject* iterator);  // StopIteration, with a generator's return value
+  Flow setItemBase(PyObject* dict, PyObject* key, PyObject* value);  // dict.__setitem__ past any override
   Flow dictUpdate(PyObject* dict, const Args& args);  // dict.update's arguments
   const graph::ModuleScope* moduleScope(PyObject* module);
   Flow leaveFrame();                 // the innermost frame returns `returned`: pops it and gives the caller its value
