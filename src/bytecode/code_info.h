@@ -86,6 +86,7 @@ class CodeInfo {
   int slot_count_;
   int first_legal_ = 0;
   bool reads_locals_dynamically_ = false;
+  bool uses_super_ = false;
   std::vector<Instr> instrs_;
   std::vector<int> index_;  // by code unit
   std::vector<Range> ranges_;

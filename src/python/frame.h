@@ -34,6 +34,12 @@ void stator_frame_push(StatorFrame* frame, PyObject* value);       // takes its 
 void stator_frame_push_steal(StatorFrame* frame, PyObject* value);  // takes the caller's reference
 PyObject* stator_frame_pop(StatorFrame* frame);                    // gives its reference to the caller
 void stator_frame_truncate(StatorFrame* frame, int depth);
+// The same for loops that cannot afford a call for each access: values are slots[0] .. slots[*top - 1], the stack beginning at slot_count.
+typedef struct StatorFrameView {
+  PyObject** slots;
+  int* top;
+} StatorFrameView;
+StatorFrameView stator_frame_view(StatorFrame* frame);
 
 // The exception that the frame's handlers are busy with (the thread's exc_info); borrowed, NULL or None when there is none.
 PyObject* stator_handled_exception(void);
@@ -56,6 +62,7 @@ void stator_frame_add_traceback(StatorFrame* frame);  // PyTraceBack_Here for th
 // The thread. `traced`: sys.settrace or sys.setprofile is on, so that frames have to run natively. `interrupts` does what CPython does
 // between instructions when asked to (signals, pending calls, another thread waiting for the GIL); -1 with an error set.
 int stator_thread_traced(void);
+int stator_thread_interrupted(void);  // whether `interrupts` has anything to do
 int stator_thread_interrupts(void);
 StatorFrame* stator_thread_frame(void);  // the innermost frame, NULL if there is none
 
@@ -80,6 +87,9 @@ typedef PyObject* (*StatorHook)(StatorFrame* frame, int throwflag);
 int stator_hook_install(StatorHook hook);  // 0: installed or already ours; -1: another evaluator is in place
 int stator_hook_installed(void);           // ours, at this moment
 void stator_hook_remove(void);
+// Puts our hook in whatever is there, for the length of one call that must reach it; `restore` takes what `force` returned.
+void* stator_hook_force(StatorHook hook);
+void stator_hook_restore(void* previous);
 
 #ifdef __cplusplus
 }
