@@ -75,6 +75,9 @@ StatorFrame* stator_generator_frame(PyObject* generator);
 void stator_generator_set_suspended(PyObject* generator, int offset, PyObject* handled);
 PyObject* stator_async_gen_wrap(PyObject* value);  // ASYNC_GEN_WRAP; new reference
 
+// The method `name` of the object's type, bound: new reference; NULL without an error set if there is none.
+PyObject* stator_lookup_special(PyObject* self, PyObject* name);
+
 // Code objects. The un-specialised instructions (a new bytes object), and the exception table (borrowed).
 PyObject* stator_code_bytes(PyCodeObject* code);
 PyObject* stator_code_exception_table(PyCodeObject* code);

@@ -12,6 +12,7 @@
 #include <internal/pycore_code.h>
 #include <internal/pycore_frame.h>
 #include <internal/pycore_interp.h>
+#include <internal/pycore_object.h>
 #include <internal/pycore_pyerrors.h>
 #include <internal/pycore_pystate.h>
 #include <internal/pycore_runtime.h>
@@ -193,6 +194,8 @@ PyObject* stator_async_gen_wrap(PyObject* value) {
   PyObject_GC_Track(wrapped);
   return (PyObject*)wrapped;
 }
+
+PyObject* stator_lookup_special(PyObject* self, PyObject* name) { return _PyObject_LookupSpecial(self, name); }
 
 // --- Code objects ----------------------------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ enum class Continuation : uint8_t {
   kPushInstance,  // __init__: check that it is None, push `instance`
   kPushTruth,     // __bool__ and friends, where the instruction pushes a bool: push its truth
   kPushNotTruth,  // UNARY_NOT, `not in`
+  kBranch,        // __bool__ or __len__ at a conditional jump: its truth decides (JUMP_IF_X_OR_POP: the operand is still there)
 };
 
 // A frame that capture had inlined and that now has to become real, in the state in which capture left it.
@@ -61,6 +62,7 @@ Cache& concreteCache();
 // Makes the callees real, outermost first, and runs them to their end: the value that the outermost one returns to its caller (before
 // that one's continuation is applied), or null with a Python error set. Under `cache`, the callees' frames are driven.
 Ref<> runPending(Cache& cache, std::vector<PendingFrame>& pending);
+Ref<> enterPending(Cache& cache, std::vector<PendingFrame>& frames, size_t index);  // likewise, from frames[index] inwards
 
 // A generator (coroutine, async generator) that capture had made and advanced becomes a real, suspended one: `offset` is that of the
 // YIELD_VALUE where it stands, the yielded value popped. Null with a Python error set.
