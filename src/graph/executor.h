@@ -27,8 +27,9 @@ class Executor {
   // For the owner's tp_traverse.
   int traverse(visitproc visit, void* arg) const;
 
- private:
   struct Impl;
+
+ private:
   std::unique_ptr<Impl> impl_;
 };
 
