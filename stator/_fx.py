@@ -83,29 +83,33 @@ class GraphArg:
 
 
 class CapturedModule(_LazyGraphModule):
-    """A GraphModule whose forward runs the captured graph in C++, until the module is recompiled or its code is asked for."""
+    """A GraphModule whose forward runs the captured graph in C++, until the module is recompiled or its code is asked for.
+
+    Runner and record stand on the class (each GraphModule has one of its own): what is in the instance's dict is pickled, and is part of
+    AOTAutograd's cache key.
+    """
+
+    _stator_runner: Any = None
+    _stator_record: Any = None
 
     def forward(self, *args: Any) -> Any:  # type: ignore[override]
-        return self.__dict__["_stator_runner"](*args)
+        return type(self)._stator_runner(*args)
 
     @classmethod
     def _needs_recompile(cls) -> bool:
         return cls.forward is CapturedModule.forward or super()._needs_recompile()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        rebuild, (body, imports) = super().__reduce__()
-        for own in ("_stator_runner", "_stator_record"):
-            body.pop(own, None)
-        return rebuild, (body, imports)
 
 
 def make_module(graph: Graph, runner: Callable[..., Any], record: Any) -> CapturedModule:
     module = CapturedModule.__new__(CapturedModule)
     # With an empty graph, so that torch sets all that a GraphModule has; the real one needs no walk over its nodes.
     GraphModule.__init__(module, {}, Graph())
-    module.__dict__.update(_graph=graph, _stator_runner=runner, _stator_record=record)
+    own = type(module)
+    own._stator_runner = runner
+    own._stator_record = record
+    own.forward = CapturedModule.forward
+    module.__dict__["_graph"] = graph
     graph.owning_module = module
-    type(module).forward = CapturedModule.forward
     return module
 
 
@@ -227,7 +231,7 @@ def _guards(context: TracingContext) -> list[tuple[int, list[int], list[int]]]:
 def compile_graph(module: CapturedModule, backend: Callable[..., Any]) -> tuple[Callable[..., Any], list[Any]]:
     """Calls the backend as TorchDynamo would. Returns its callable and the guards that it asks for."""
     if backend is eager:
-        return module.__dict__["_stator_runner"], []
+        return module._stator_runner, []
     context = _prepare(module)
     compile_id = CompileId(frame_id=next(_compile_ids), frame_compile_id=0)
     module.meta.update(
