@@ -136,7 +136,10 @@ class Builder {
     Ref<> name = orThrow(PyUnicode_FromString(names_.unique(wanted).c_str()));
     auto* type = reinterpret_cast<PyTypeObject*>(fx_.node_type.get());
     Ref<> made = orThrow(type->tp_alloc(type, 0));
-    Ref<> init = orThrow(PyTuple_Pack(5, graph_.get(), name.get(), op, target, Py_None));
+    // Placeholders are annotated with the type of what was passed.
+    bool typed = node != nullptr && node->example;
+    PyObject* annotation = typed ? reinterpret_cast<PyObject*>(Py_TYPE(node->example.get())) : Py_None;
+    Ref<> init = orThrow(PyTuple_Pack(5, graph_.get(), name.get(), op, target, annotation));
     if (fx_.node_init(made.get(), init.get(), nullptr) < 0) throw PythonError();
     PyObject* update[] = {made.get(), args, kwargs};
     orThrow(PyObject_Vectorcall(fx_.update.get(), update, 3, nullptr));
