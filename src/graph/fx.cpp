@@ -133,7 +133,13 @@ class Builder {
 
   // One FX node, linked in at the end, with its entries in the graph's tables.
   void add(const Node* node, PyObject* op, PyObject* target, const std::string& wanted, PyObject* args, PyObject* kwargs) {
-    Ref<> name = orThrow(PyUnicode_FromString(names_.unique(wanted).c_str()));
+    std::string chosen = names_.unique(wanted);
+    if (node != nullptr && node->op != Op::kInput && !node->name_hint.empty()) {
+      // Named after the user's variable. As with TorchDynamo, which renames the node then, the first name stays taken.
+      if (PySet_Add(used_names_.get(), orThrow(PyUnicode_FromString(chosen.c_str())).get()) < 0) throw PythonError();
+      chosen = names_.unique(node->name_hint);
+    }
+    Ref<> name = orThrow(PyUnicode_FromString(chosen.c_str()));
     auto* type = reinterpret_cast<PyTypeObject*>(fx_.node_type.get());
     Ref<> made = orThrow(type->tp_alloc(type, 0));
     // Placeholders are annotated with the type of what was passed.

@@ -45,7 +45,7 @@ struct Node {
   // kInput: where it comes from, and the value seen at capture (held until the backend has run, then dropped).
   const sources::Source* source = nullptr;
   Ref<> example;
-  std::string name_hint;
+  std::string name_hint;  // of a call: the local variable that the value was first stored in; of an input without source: its name
   const Location* location = nullptr;
   const ModuleScope* scope = nullptr;
   int uses = 0;       // arguments and outputs that are this node; counted by dropDead

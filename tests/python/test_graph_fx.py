@@ -9,6 +9,7 @@ import gc
 import operator
 import os
 import pickle
+import re
 import subprocess
 import sys
 import textwrap
@@ -550,6 +551,9 @@ def describe_fx(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
         else:
             args, kwargs = torch.fx.map_arg((tuple(node.args), dict(node.kwargs)), lambda used: refs[used])
             made.update(target=node.target, args=args, kwargs=dict(kwargs))
+            base = re.sub(r"_\d+$", "", node.name)
+            if base != module.graph._target_to_str(node.target):
+                made["name"] = base
         refs[node] = Value(len(nodes))
         nodes.append(made)
     graph = core.graph_build(Value, nodes, outputs)
