@@ -51,7 +51,7 @@ endfunction()
 # All rooms together make stator._core. A build outside of a wheel puts it and _build_info.py into STATOR_PACKAGE_DIR, by default the
 # source tree's stator/, so that a checkout can be imported; the file is replaced by renaming, since a running process may have it mapped.
 function(stator_extension)
-  file(WRITE ${CMAKE_BINARY_DIR}/no_sources.cpp "")
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/no_sources.cpp CONTENT "")  # written only when it differs: no relink at each configure
   Python_add_library(_core MODULE WITH_SOABI ${CMAKE_BINARY_DIR}/no_sources.cpp)
   stator_link_rooms(_core)
   string(REGEX MATCH "^[0-9]+\\.[0-9]+" torch_minor "${STATOR_TORCH_VERSION}")

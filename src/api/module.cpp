@@ -1,5 +1,7 @@
 // Module init and method table of stator._core; nothing else.
 #include "base/python.h"
+#include "base/ref.h"
+#include "runtime/compiled_function.h"
 
 namespace {
 
@@ -7,4 +9,8 @@ PyModuleDef core_module = {PyModuleDef_HEAD_INIT, "stator._core", nullptr, -1, n
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit__core() { return PyModule_Create(&core_module); }
+PyMODINIT_FUNC PyInit__core() {
+  stator::Ref<> module = stator::Ref<>::steal(PyModule_Create(&core_module));
+  if (!module || !stator::runtime::addCompiledFunction(module)) return nullptr;
+  return module.release();
+}
