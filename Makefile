@@ -18,7 +18,6 @@ BREAK_TESTS := $(wildcard tests/python/test_programs*.py tests/python/test_captu
   tests/python/test_module_wrapper.py tests/python/test_breaks*.py)
 BREAK_MODES := 1 7 random:1
 
-CXX_FILES = $(shell git ls-files -co --exclude-standard 'src/*.h' 'src/*.cpp' 'src/*.c' 'tests/cpp/*.cpp')
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
 .PHONY: help
@@ -114,14 +113,14 @@ bench: build ## Capture, guard and warm-start times beside TorchDynamo; JSON and
 .PHONY: lint format
 lint: build rooms ## clang-format, clang-tidy, ruff, room check
 	$(call say,clang-format)
-	@$(BIN)/clang-format --dry-run -Werror $(CXX_FILES)
+	@$(PY) tools/format.py --check
 	$(call say,ruff)
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(call say,clang-tidy)
 	@$(PY) tools/tidy.py
 
 format: $(VENV)/.dev ## Formats C++ and Python files in place
-	@$(BIN)/clang-format -i $(CXX_FILES)
+	@$(PY) tools/format.py
 	@$(BIN)/ruff check --fix-only -q . && $(BIN)/ruff format .
 
 .PHONY: clean

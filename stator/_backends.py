@@ -5,6 +5,7 @@ torch._dynamo; "inductor" is looked up when the first graph arrives, since impor
 torch's registry, entry points included.
 """
 
+import contextlib
 import warnings
 
 from stator import _observe, exc
@@ -20,6 +21,7 @@ def _eager(graph_module, example_inputs, **options):
 
 
 _eager.__name__ = _eager.__qualname__ = "eager"
+_eager._tags = ("debug",)  # as in torch's registry
 _own["eager"] = _eager
 
 
@@ -33,10 +35,8 @@ def register_backend(compiler_fn=None, name=None, tags=()):
     if name in _own and _own[name] is not compiler_fn:
         raise ValueError(f"there is a backend {name!r} already")
     _own[name] = compiler_fn
-    try:
+    with contextlib.suppress(AttributeError):  # a callable without attributes has no tags
         compiler_fn._tags = tuple(tags)
-    except AttributeError:
-        pass  # a callable without attributes has no tags
     return compiler_fn
 
 
@@ -122,7 +122,9 @@ class Backend:
         elif options or mode not in (None, "default"):
             _check_inductor(mode, options, dynamic)
             self._resolve()  # checks the options' types
-        self.compiler_name = backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
+        self.compiler_name = (
+            backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
+        )
         self.__name__ = self.compiler_name
 
     def key(self):

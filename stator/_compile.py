@@ -93,7 +93,9 @@ def apply(model, again, make):
     model = innermost(model)
     if isinstance(model, torch.nn.Module):
         if isinstance(model, torch.jit.ScriptModule):
-            raise RuntimeError("a torch.jit.ScriptModule cannot be captured: compile the eager module that it was made from")
+            raise RuntimeError(
+                "a torch.jit.ScriptModule cannot be captured: compile the eager module that it was made from"
+            )
         return _modules.wrap(model, again)
     if isinstance(model, type):
         # A decorated class: its objects' calls are compiled.
@@ -124,7 +126,10 @@ def compile_module_inplace(module, **arguments):
 
 def _reduce_compiled(compiled):
     """How a compiled function pickles: by name if it is found under its name, as functions are, otherwise to be compiled again."""
-    module, qualname = getattr(compiled, "__module__", None), getattr(compiled, "__qualname__", None)
+    module, qualname = (
+        getattr(compiled, "__module__", None),
+        getattr(compiled, "__qualname__", None),
+    )
     found = sys.modules.get(module)
     for part in (qualname or "").split("."):
         found = getattr(found, part, None)

@@ -14,7 +14,7 @@ from torch import nn
 
 from stator import _core
 
-_classes = weakref.WeakValueDictionary()  # module class -> its compiled class, as long as that one is in use
+_classes = weakref.WeakKeyDictionary()  # module class -> weak reference to its compiled class
 _lock = threading.RLock()
 # object's own accessors, past the properties of the same names below.
 _set_class = object.__dict__["__class__"].__set__
@@ -89,20 +89,31 @@ OptimizedModule = CompiledModule
 
 def _compiled_class(base):
     with _lock:
-        made = _classes.get(base)
+        known = _classes.get(base)
+        made = known() if known is not None else None
         if made is None:
-            names = {
-                "__module__": base.__module__,
-                "__qualname__": base.__qualname__,
-                "__doc__": base.__doc__,
-                "__slots__": (),
-            }
-            meta = type(base)
-            # Past a metaclass of the user's, which may register what it makes; ABCMeta has to set up its own part.
-            make = abc.ABCMeta.__new__ if issubclass(meta, abc.ABCMeta) else type.__new__
-            made = make(meta, base.__name__, (CompiledModule, base), names)
-            _classes[base] = made
+            made = _make_class(base)
+            _classes[base] = weakref.ref(made)
         return made
+
+
+def _make_class(base):
+    names = {
+        "__module__": base.__module__,
+        "__qualname__": base.__qualname__,
+        "__doc__": base.__doc__,
+        "__slots__": (),
+    }
+    meta = type(base)
+    # Past a metaclass of the user's, which may register what it makes; ABCMeta has to set up its own part.
+    make = abc.ABCMeta.__new__ if issubclass(meta, abc.ABCMeta) else type.__new__
+    try:
+        return make(meta, base.__name__, (CompiledModule, base), names)
+    except TypeError as error:
+        raise TypeError(
+            f"{base.__qualname__} has __slots__ or another layout of its own, which a compiled module cannot share: use "
+            "stator.compile_module_inplace"
+        ) from error
 
 
 def _follow_class(compiled):

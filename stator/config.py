@@ -98,6 +98,8 @@ def _entry(name, default, doc, *kinds, also=(), check=None):
     _ENTRIES[name] = Entry(name, default, doc, kinds or (type(default),), also, check)
 
 
+# One line each, so that the table can be read.
+# fmt: off
 _NONE = types.NoneType
 _entry("recompile_limit", 8, "variants of one function and backend, then new cases run eagerly", check=_at_least(0))
 _entry("accumulated_recompile_limit", 256, "variants of one function over all of its compiled objects", check=_at_least(0))
@@ -123,6 +125,7 @@ _entry("trace_limit_seconds", 120.0, "seconds of one capture", check=_at_least(0
 _entry("repro_after", None, "write a repro when this stage fails", str, _NONE, also=("TORCHDYNAMO_REPRO_AFTER",), check=_one_of(None, "dynamo", "aot"))
 _entry("repro_level", 2, "1 failing graph, 2 minified, 3 always, 4 when accuracy differs", also=("TORCHDYNAMO_REPRO_LEVEL",), check=_one_of(1, 2, 3, 4))
 _entry("enable_compiler_collectives", False, "ranks agree on dynamic sizes after each capture")
+# fmt: on
 del _entry
 
 _ALIASES = {
@@ -193,7 +196,7 @@ class _Patch:
         patch, set_up = self, cls.setUpClass.__func__
 
         @classmethod
-        def setUpClass(cls):  # noqa: N802
+        def setUpClass(cls):
             with contextlib.ExitStack() as undo:
                 undo.enter_context(patch)
                 set_up(cls)

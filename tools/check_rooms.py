@@ -46,10 +46,16 @@ def check_file(path, room, rooms, text):
             if first not in rooms:
                 yield line, f"{target}: {first}/ is no room"
             elif first not in allowed:
-                yield line, f"{target}: {room}/ may include {', '.join(sorted(allowed))}, not {first}/"
+                yield (
+                    line,
+                    f"{target}: {room}/ may include {', '.join(sorted(allowed))}, not {first}/",
+                )
     if room != "python":
         for match in VERSION.finditer(text):
-            yield line_of(text, match.start()), f"{match[0]}: CPython versions are python/'s business"
+            yield (
+                line_of(text, match.start()),
+                f"{match[0]}: CPython versions are python/'s business",
+            )
 
 
 def check_cycles(rooms):

@@ -53,7 +53,10 @@ def main():
                 shutil.copytree(found, TARGET, dirs_exist_ok=True)
                 print(TARGET)
                 return 0
-    print("GoogleTest is not here and could not be brought: install Debian's `googletest`, or its like.", file=sys.stderr)
+    print(
+        "GoogleTest is not here and could not be brought: install Debian's `googletest`, or its like.",
+        file=sys.stderr,
+    )
     return 1
 
 

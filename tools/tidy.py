@@ -58,7 +58,10 @@ def main():
         for done, (file, result) in enumerate(pool.map(tidy, [f for f in files if f in known]), 1):
             if result.returncode:
                 failed += 1
-                print(f"[{done}/{len(files)}] {file.relative_to(ROOT)}\n{result.stdout}{result.stderr[-2000:]}", flush=True)
+                print(
+                    f"[{done}/{len(files)}] {file.relative_to(ROOT)}\n{result.stdout}{result.stderr[-2000:]}",
+                    flush=True,
+                )
     print(f"clang-tidy: {len(files)} files, {failed} with complaints")
     return 1 if failed else 0
 

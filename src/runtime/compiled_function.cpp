@@ -2,9 +2,8 @@
 
 #include "runtime/active.h"
 
-#include <structmember.h>
-
 #include <cstddef>
+#include <structmember.h>
 #include <utility>
 
 namespace stator::runtime {
@@ -158,19 +157,21 @@ PyObject* setForceEager(PyObject*, PyObject* value) {
 PyMemberDef members[] = {
     {"__wrapped__", T_OBJECT, offsetof(CompiledFunction, function), READONLY, nullptr},
     // Under this name TorchDynamo finds the function inside its own wrappers, and unwraps it before it compiles.
-    {"_torchdynamo_orig_callable", T_OBJECT, offsetof(CompiledFunction, function), READONLY, nullptr},
+    {"_torchdynamo_orig_callable", T_OBJECT, offsetof(CompiledFunction, function), READONLY,
+     nullptr},
     {"_stator_cache", T_OBJECT, offsetof(CompiledFunction, cache), READONLY, nullptr},
     {}};
 
 char name_key[] = "__name__", qualname_key[] = "__qualname__", module_key[] = "__module__",
      doc_key[] = "__doc__";
-PyGetSetDef accessors[] = {{name_key, readNaming, writeNaming, nullptr, name_key},
-                           {qualname_key, readNaming, writeNaming, nullptr, qualname_key},
-                           {module_key, readNaming, writeNaming, nullptr, module_key},
-                           {doc_key, readNaming, writeNaming, nullptr, doc_key},
-                           {"_torchdynamo_wrapper_id", readWrapperId, nullptr, nullptr, nullptr},
-                           {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
-                           {}};
+PyGetSetDef accessors[] = {
+    {name_key, readNaming, writeNaming, nullptr, name_key},
+    {qualname_key, readNaming, writeNaming, nullptr, qualname_key},
+    {module_key, readNaming, writeNaming, nullptr, module_key},
+    {doc_key, readNaming, writeNaming, nullptr, doc_key},
+    {"_torchdynamo_wrapper_id", readWrapperId, nullptr, nullptr, nullptr},
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+    {}};
 
 PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr},
                          {"__copy__", copy, METH_NOARGS, nullptr},

@@ -14,15 +14,17 @@ class Cache;
 struct CompiledFunction {
   PyObject_HEAD
   vectorcallfunc vectorcall;
-  PyObject* function;    // owned
-  PyObject* cache;       // owned; a _core.Cache, or None: disabled
-  Cache* native_cache;   // the one inside `cache`; null: run natively
-  PyObject* dict;        // owned; null until an attribute is set
+  PyObject* function;   // owned
+  PyObject* cache;      // owned; a _core.Cache, or None: disabled
+  Cache* native_cache;  // the one inside `cache`; null: run natively
+  PyObject* dict;       // owned; null until an attribute is set
   PyObject* weakrefs;
 };
 
 extern PyTypeObject CompiledFunctionType;
-inline bool isCompiledFunction(PyObject* object) { return Py_TYPE(object) == &CompiledFunctionType; }
+inline bool isCompiledFunction(PyObject* object) {
+  return Py_TYPE(object) == &CompiledFunctionType;
+}
 
 // Whether calls of compiled functions run natively for now: stator.set_stance("force_eager").
 bool forceEager();

@@ -5,7 +5,6 @@
 #include "base/ref.h"
 
 #include <gtest/gtest.h>
-
 #include <string>
 #include <vector>
 
@@ -34,7 +33,8 @@ PyObject* runTests(PyObject*, PyObject* argv) {
   int count = static_cast<int>(texts.size());
   ::testing::InitGoogleTest(&count, arguments.data());
   int status = RUN_ALL_TESTS();
-  if (::testing::UnitTest::GetInstance()->test_to_run_count() == 0) status = 1;  // a filter that fits nothing
+  if (::testing::UnitTest::GetInstance()->test_to_run_count() == 0)
+    status = 1;            // a filter that fits nothing
   if (PyErr_Occurred()) {  // a test that leaves one behind has failed, whatever it expected
     PyErr_Print();
     status = 1;

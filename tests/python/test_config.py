@@ -14,9 +14,7 @@ from stator import config
 
 
 def run(code, **env):
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, **env}, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **env}, capture_output=True, text=True)
     return done.returncode, done.stdout.strip(), done.stderr
 
 
@@ -68,7 +66,13 @@ def test_wrong_type(name, value):
 
 
 @pytest.mark.parametrize(
-    "name, value", [("recompile_limit", -1), ("repro_after", "dynmo"), ("break_every", "often"), ("repro_level", 9)]
+    "name, value",
+    [
+        ("recompile_limit", -1),
+        ("repro_after", "dynmo"),
+        ("break_every", "often"),
+        ("repro_level", 9),
+    ],
 )
 def test_wrong_value(name, value):
     with pytest.raises(ValueError, match=name):

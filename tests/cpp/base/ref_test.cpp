@@ -1,7 +1,6 @@
 #include "base/ref.h"
 
 #include <gtest/gtest.h>
-
 #include <utility>
 
 namespace stator {

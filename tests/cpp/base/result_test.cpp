@@ -3,7 +3,6 @@
 #include "base/check.h"
 
 #include <gtest/gtest.h>
-
 #include <string>
 
 namespace stator {
