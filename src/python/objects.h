@@ -95,6 +95,11 @@ static inline PyObject* stator_view_value(const StatorView* view, Py_ssize_t ind
 
 // The instance dict of any object; 0 when its type has none.
 int stator_view_object(StatorView* view, PyObject* object);
+// Where an object of a type without managed dicts keeps its dict; NULL: nowhere, or behind a variable part.
+static inline PyObject** stator_fixed_dict_slot(PyObject* object) {
+  Py_ssize_t offset = Py_TYPE(object)->tp_dictoffset;
+  return offset > 0 ? (PyObject**)((char*)object + offset) : NULL;
+}
 // Index of the entry, -1 when there is none, -2 when only the key's own __eq__ could tell. `hash` is the key's.
 Py_ssize_t stator_view_find(const StatorView* view, PyObject* key, Py_hash_t hash);
 // In iteration order, `position` from 0 on; 0 at the end.

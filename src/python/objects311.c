@@ -1,12 +1,9 @@
 // CPython 3.11's objects, dicts and types; see objects.h.
+#define Py_BUILD_CORE 1
 #include "python/objects.h"
 
-#include <structmember.h>
-
-#define Py_BUILD_CORE
 #include "internal/pycore_dict.h"
-#include "internal/pycore_object.h"
-#undef Py_BUILD_CORE
+#include <structmember.h>
 
 #include <stddef.h>
 

@@ -52,15 +52,10 @@ PyObject* tupleItem(PyObject* tuple, int64_t index) {
   return PyTuple_GET_ITEM(tuple, index);
 }
 
-PyObject* dictEntry(PyObject* dict, PyObject* key, bool* unknown) {
-  if (dict == nullptr || !PyDict_Check(dict)) return nullptr;
-  Py_hash_t hash = PyObject_Hash(key);
-  if (hash == -1 && PyErr_Occurred()) {
-    PyErr_Clear();
-    return nullptr;
-  }
+PyObject* dictEntry(PyObject* dict, const Source& source, bool* unknown) {
+  if (dict == nullptr || !PyDict_Check(dict) || source.hash == -1) return nullptr;
   PyObject* value = nullptr;
-  if (stator_dict_get(dict, key, hash, &value) == STATOR_UNKNOWN && unknown != nullptr) *unknown = true;
+  if (stator_dict_get(dict, source.key.get(), source.hash, &value) == STATOR_UNKNOWN && unknown != nullptr) *unknown = true;
   return value;
 }
 
@@ -72,9 +67,9 @@ PyObject* attribute(PyObject* object, PyObject* name, bool* unknown) {
 }
 
 // An entry of one of nn.Module's three dicts.
-PyObject* moduleEntry(PyObject* module, const char* which, PyObject* name, bool* unknown) {
+PyObject* moduleEntry(PyObject* module, const char* which, const Source& source, bool* unknown) {
   Ref<> dict_name = stealRef(PyUnicode_InternFromString(which));
-  return dictEntry(attribute(module, dict_name.get(), unknown), name, unknown);
+  return dictEntry(attribute(module, dict_name.get(), unknown), source, unknown);
 }
 
 PyObject* nthKey(PyObject* dict, int64_t index) {
@@ -144,7 +139,7 @@ PyObject* readFunctionPart(const Source& source, PyObject* base, bool* unknown) 
     case SourceKind::kDefault:
       return tupleItem(function->func_defaults, source.index);
     case SourceKind::kKwDefault:
-      return dictEntry(function->func_kwdefaults, source.key.get(), unknown);
+      return dictEntry(function->func_kwdefaults, source, unknown);
     case SourceKind::kFuncGlobals:
       return function->func_globals;
     default:
@@ -171,11 +166,11 @@ PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& 
     case SourceKind::kGenericAttr:
       return owned(PyObject_GetAttr(base, key), keep);
     case SourceKind::kParameter:
-      return moduleEntry(base, "_parameters", key, unknown);
+      return moduleEntry(base, "_parameters", source, unknown);
     case SourceKind::kBuffer:
-      return moduleEntry(base, "_buffers", key, unknown);
+      return moduleEntry(base, "_buffers", source, unknown);
     case SourceKind::kSubmodule:
-      return moduleEntry(base, "_modules", key, unknown);
+      return moduleEntry(base, "_modules", source, unknown);
     case SourceKind::kObjectDict: {
       StatorView view;
       if (!stator_view_object(&view, base)) return nullptr;
@@ -185,9 +180,9 @@ PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& 
     case SourceKind::kType:
       return reinterpret_cast<PyObject*>(Py_TYPE(base));
     case SourceKind::kClassDict:
-      return PyType_Check(base) ? dictEntry(reinterpret_cast<PyTypeObject*>(base)->tp_dict, key, unknown) : nullptr;
+      return PyType_Check(base) ? dictEntry(reinterpret_cast<PyTypeObject*>(base)->tp_dict, source, unknown) : nullptr;
     case SourceKind::kDictItem:
-      return dictEntry(base, key, unknown);
+      return dictEntry(base, source, unknown);
     case SourceKind::kDictKey:
       return nthKey(base, index);
     case SourceKind::kListItem:

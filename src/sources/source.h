@@ -61,6 +61,7 @@ struct Source {
   const Source* base = nullptr;
   int64_t index = 0;
   Ref<> key;
+  Py_hash_t hash = -1;         // of the key, where it is looked up in a dict: a user's __hash__ does not run again
 };
 
 // A live frame as sources see it.

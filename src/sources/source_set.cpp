@@ -69,7 +69,12 @@ const Source* SourceSet::intern(SourceKind kind, const Source* base, BorrowedRef
     PyUnicode_InternInPlace(&interned);
     owned = Ref<>::steal(interned);
   }
-  sources_.push_back(Source{kind, static_cast<uint32_t>(sources_.size()), base, index, std::move(owned)});
+  Py_hash_t key_hash = -1;
+  if (owned && !by_identity) {
+    key_hash = PyObject_Hash(owned.get());
+    if (key_hash == -1) PyErr_Clear();  // not hashable: no dict has it
+  }
+  sources_.push_back(Source{kind, static_cast<uint32_t>(sources_.size()), base, index, std::move(owned), key_hash});
   table_[at] = Slot{hash, &sources_.back()};
   return &sources_.back();
 }
