@@ -30,9 +30,9 @@ shapes::TensorMeta metaOf(PyObject* tensor) {
   return meta;
 }
 
-const void* storageOf(PyObject* tensor) {
+uintptr_t storageOf(PyObject* tensor) {
   const c10::TensorImpl& impl = implOf(tensor);
-  return impl.has_storage() ? impl.unsafe_storage().unsafeGetStorageImpl() : nullptr;
+  return impl.has_storage() ? reinterpret_cast<uintptr_t>(impl.unsafe_storage().unsafeGetStorageImpl()) : 0;
 }
 
 }  // namespace stator::tensor

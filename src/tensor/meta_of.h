@@ -1,14 +1,15 @@
-// The facts of a real tensor, for capture.
+// The facts of a real tensor, read from its TensorImpl.
 #pragma once
 
 #include "base/python.h"
 #include "shapes/tensor_meta.h"
 
+#include <cstdint>
+
 namespace stator::tensor {
 
-// `tensor` is a torch.Tensor or a subclass with sizes of its own (no SymInts). storage_id is left at 0: ids belong to a trace.
+// storage_id stays 0: who collects several tensors numbers their storages, told apart by storageOf.
 shapes::TensorMeta metaOf(PyObject* tensor);
-// The address of the tensor's storage, as an identity: equal for tensors that share one, null if it has none.
-const void* storageOf(PyObject* tensor);
+uintptr_t storageOf(PyObject* tensor);  // equal for tensors that share a storage; 0 if it has none
 
 }  // namespace stator::tensor
