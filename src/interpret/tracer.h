@@ -135,6 +135,8 @@ class Tracer {
   Out getAttrOrNull(PyObject* object, PyObject* name);  // ok with a null Ref instead of AttributeError
   Flow setAttr(PyObject* object, PyObject* name, PyObject* value);  // null: delete
   Out typeLookup(PyTypeObject* type, PyObject* name);   // along the MRO, guarded; ok with a null Ref: not there
+  static PyObject* rawInstanceAttr(PyObject* object, PyObject* name);  // instance dict as it is; borrowed, null: not there
+  static bool hasInstanceDict(PyObject* object);
   Out instanceAttr(PyObject* object, PyObject* name);   // the instance dict alone, guarded; ok with a null Ref: not there
   Flow storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value);
   Out classAttrValue(PyTypeObject* owner, PyObject* name, PyObject* raw);
