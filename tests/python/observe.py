@@ -142,6 +142,8 @@ class Describer:
             self._say(path, f"{head} {value!r}")
         elif isinstance(value, torch.Generator):
             self._say(path, f"{head} {_digest(value.get_state())}")
+        elif isinstance(value, random.Random):
+            self._say(path, f"{head} {hash(value.getstate())}")
         else:
             self._plain_object(path, value, head)
 
