@@ -53,12 +53,25 @@ class Verdict:
 def prepare_process() -> None:
     """Makes runs repeatable and collections cheap: what is alive by now is never collected."""
     torch.set_num_threads(1)
-    gc.collect()
-    gc.freeze()
+    _forget_what_lives()
+
+
+_modules_known = 0
+
+
+def _forget_what_lives() -> None:
+    """Keeps the collector away from modules; again whenever a program has imported more of them."""
+    global _modules_known
+    if len(sys.modules) != _modules_known:
+        gc.collect()
+        gc.freeze()
+        _modules_known = len(sys.modules)
 
 
 def run(program: Program, with_frontend: Any) -> Run:
+    _forget_what_lives()
     with_frontend.reset()
+    torch.utils.hooks.RemovableHandle.next_id = 0  # keys of hook dicts would count up from run to run
     outcome = Run()
     compiled_kept = []  # entries live only as long as something compiled uses them
     case: Case | None = None
@@ -104,6 +117,7 @@ def run(program: Program, with_frontend: Any) -> Run:
 def compare(program: Program, with_frontend: Any) -> Verdict:
     """Runs both ways and compares."""
     verdict = Verdict(program.name)
+    verdict.tensor_calls = count_tensor_calls(program)  # first: what happens once in a process has happened then
     expected = run(program, frontend("eager"))
     errors_before = with_frontend.internal_errors()
     actual = run(program, with_frontend)
@@ -113,7 +127,6 @@ def compare(program: Program, with_frontend: Any) -> Verdict:
     if with_frontend.internal_errors() > errors_before:
         verdict.differences.append(f"internal errors: {with_frontend.internal_errors() - errors_before}")
     verdict.captured = actual.steady
-    verdict.tensor_calls = count_tensor_calls(program)
     if not forced_breaks():
         verdict.unmet = unmet_expectations(program, actual)
     return verdict
@@ -224,14 +237,14 @@ def report(results: Any, brief: bool) -> int:
         if verdict.differences:
             differing += 1
             differing_names.append(name)
-            print(f"DIFFERS {name}")
+            print(f"DIFFERS {name}", flush=True)
             if not brief:
                 for text in verdict.differences[:6]:
                     print("  " + text)
         elif verdict.unmet:
             unmet += 1
             unmet_names.append(name)
-            print(f"NOT CAPTURED AS EXPECTED {name}: {'; '.join(verdict.unmet)}")
+            print(f"NOT CAPTURED AS EXPECTED {name}: {'; '.join(verdict.unmet)}", flush=True)
         else:
             passed += 1
     total = passed + differing + unmet + lost

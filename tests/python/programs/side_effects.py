@@ -121,16 +121,17 @@ def slot_that_does_not_exist():
 def list_methods_on_argument():
     def f(x, items):
         items.append(x + 1)
-        items.extend([1, 2])
+        items.remove(6)
         items.insert(0, "first")
+        items.extend([1, 2])
         items[1] = x * 2
-        items.remove(2)
         last = items.pop()
+        position = items.index("first")
         items.reverse()
         del items[0]
-        return last, len(items), items.index("first")
+        return last, len(items), position
 
-    return Case(f, vec(), [5, 6])
+    return Case(f, vec(), [5, 6, 6, 6, 6, 6])
 
 
 @program(full=1)

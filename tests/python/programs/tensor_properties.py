@@ -148,9 +148,9 @@ def index_protocol():
 
 
 @program(full=1)
-def names_and_repr_free():
+def autograd_names():
     def f(x):
-        return x.names, x.name, x.output_nr, x._base is None, x + 1
+        return x.name, x.output_nr, x._base is None, x + 1
 
     return Case(f, vec())
 
