@@ -8,7 +8,8 @@ from __future__ import annotations
 import itertools
 import linecache
 import os
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch._guards import CompileContext, CompileId, GuardSource, Source, TracingContext, compile_context, tracing
@@ -19,18 +20,16 @@ from torch.fx.graph_module import GraphModule
 from torch.utils.weak import TensorWeakRef
 
 # By c10's numbers (torch/headeronly/core/ScalarType.h, DeviceType.h).
-_DTYPES = [
-    getattr(torch, name, None)
-    for name in (
-        "uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64 complex128 bool qint8 quint8 qint32 bfloat16 "
-        "quint4x2 quint2x4 bits1x8 bits2x4 bits4x2 bits8 bits16 float8_e5m2 float8_e4m3fn float8_e5m2fnuz float8_e4m3fnuz "
-        "uint16 uint32 uint64 uint1 uint2 uint3 uint4 uint5 uint6 uint7 int1 int2 int3 int4 int5 int6 int7 float8_e8m0fnu "
-        "float4_e2m1fn_x2"
-    ).split()
-]
-_DEVICES = (
+_DTYPE_NAMES = """
+    uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64 complex128 bool qint8 quint8 qint32 bfloat16 quint4x2
+    quint2x4 bits1x8 bits2x4 bits4x2 bits8 bits16 float8_e5m2 float8_e4m3fn float8_e5m2fnuz float8_e4m3fnuz uint16 uint32 uint64
+    uint1 uint2 uint3 uint4 uint5 uint6 uint7 int1 int2 int3 int4 int5 int6 int7 float8_e8m0fnu float4_e2m1fn_x2
+"""
+_DEVICE_NAMES = (
     "cpu cuda mkldnn opengl opencl ideep hip fpga maia xla vulkan metal xpu mps meta hpu ve lazy ipu mtia privateuseone"
-).split()
+)
+_DTYPES = [getattr(torch, name, None) for name in _DTYPE_NAMES.split()]
+_DEVICES = _DEVICE_NAMES.split()
 
 _NN_MODULES = os.path.join(os.path.dirname(torch.nn.__file__), "modules") + os.sep
 _compile_ids = itertools.count()
@@ -203,14 +202,15 @@ def _prepare(module: CapturedModule) -> TracingContext:
     record.fake_mode = FakeTensorMode(shape_env=ShapeEnv())
     record.sources = _sources(record)
     context = TracingContext(record.fake_mode)
-    for example, source in zip(record.examples, record.sources):
+    for example, source in zip(record.examples, record.sources, strict=True):
         if isinstance(example, torch.Tensor):
             context.tensor_to_context[example] = StatefulSymbolicContext(
                 dynamic_sizes=[DimDynamic.STATIC] * example.dim(),
                 constraint_sizes=[None] * example.dim(),
                 tensor_source=source,
             )
-    for node, source in zip(module._graph.find_nodes(op="placeholder", sort=True), record.sources):
+    placeholders = module._graph.find_nodes(op="placeholder", sort=True)
+    for node, source in zip(placeholders, record.sources, strict=True):
         node.__dict__["_dynamo_source"] = source
     module.__dict__.update(_param_name_to_source={}, _source_to_user_stacks={}, compile_subgraph_reason=None)
     return context
@@ -235,7 +235,9 @@ def compile_graph(module: CapturedModule, backend: Callable[..., Any]) -> tuple[
     context = _prepare(module)
     compile_id = CompileId(frame_id=next(_compile_ids), frame_compile_id=0)
     module.meta.update(
-        dynamo_flat_name_to_original_fqn={}, dynamo_compile_id=compile_id, backend_id=f"__compiled_fn_{compile_id.frame_id}"
+        dynamo_flat_name_to_original_fqn={},
+        dynamo_compile_id=compile_id,
+        backend_id=f"__compiled_fn_{compile_id.frame_id}",
     )
     with tracing(context), compile_context(CompileContext(compile_id)):
         compiled = backend(module, module._stator_record.examples)

@@ -22,19 +22,27 @@ struct Argument {
 
 // A container with values of the run inside, or a mutable one: made anew for each call.
 struct Container {
-  enum class Kind : uint8_t { kTuple, kList, kDict, kSlice, kNamedTuple, kTupleSubclass, kDictSubclass } kind;
-  uint32_t type = 0;             // constant: the subclass
-  std::vector<Argument> items;   // for dicts: key, value, key, value ...
+  enum class Kind : uint8_t {
+    kTuple,
+    kList,
+    kDict,
+    kSlice,
+    kNamedTuple,
+    kTupleSubclass,
+    kDictSubclass
+  } kind;
+  uint32_t type = 0;            // constant: the subclass
+  std::vector<Argument> items;  // for dicts: key, value, key, value ...
 };
 
 struct Step {
   bool is_method = false;
   Ref<> target;
-  Ref<> keywords;                // tuple of names, or null
+  Ref<> keywords;                   // tuple of names, or null
   std::vector<Argument> arguments;  // positional, then those of the keywords
   size_t positional = 0;
-  uint32_t result = 0;           // slot
-  std::vector<uint32_t> dead;    // slots whose last use this is
+  uint32_t result = 0;         // slot
+  std::vector<uint32_t> dead;  // slots whose last use this is
   const Location* location = nullptr;
 };
 
@@ -69,10 +77,15 @@ struct Executor::Impl {
   // The value itself, borrowed, unless it is built: then owned by `built`.
   PyObject* fetch(Argument argument, PyObject* const* in, PyObject** slot, Ref<>& built) const {
     switch (argument.from) {
-      case From::kInput: return in[argument.index];
-      case From::kSlot: return slot[argument.index];
-      case From::kConstant: return constants[argument.index].get();
-      case From::kBuilt: built = build(containers[argument.index], in, slot); return built.get();
+      case From::kInput:
+        return in[argument.index];
+      case From::kSlot:
+        return slot[argument.index];
+      case From::kConstant:
+        return constants[argument.index].get();
+      case From::kBuilt:
+        built = build(containers[argument.index], in, slot);
+        return built.get();
     }
     return nullptr;
   }
@@ -85,7 +98,8 @@ class Compiler {
   Compiler(const Graph& graph, Executor::Impl* out) : graph_(graph), out_(out) {}
 
   void compile() {
-    for (const Node* node : graph_.inputs()) place_[node] = {From::kInput, static_cast<uint32_t>(out_->inputs++)};
+    for (const Node* node : graph_.inputs())
+      place_[node] = {From::kInput, static_cast<uint32_t>(out_->inputs++)};
     findLastUses();
     for (const Node& node : graph_.nodes()) {
       if (node.op != Op::kInput) addStep(node);
@@ -101,7 +115,8 @@ class Compiler {
       forEachStandIn(node.args.get(), use);
       forEachStandIn(node.kwargs.get(), use);
     }
-    for (const Node* node : graph_.outputs()) last_use_[node] = static_cast<int>(graph_.nodes().size());
+    for (const Node* node : graph_.outputs())
+      last_use_[node] = static_cast<int>(graph_.nodes().size());
   }
 
   void addStep(const Node& node) {
@@ -122,7 +137,8 @@ class Compiler {
       if (!step.keywords) throw PythonError();
       PyObject* key = nullptr;
       PyObject* value = nullptr;
-      for (Py_ssize_t at = 0; PyDict_Next(node.kwargs.get(), &at, &key, &value);) step.arguments.push_back(argument(value));
+      for (Py_ssize_t at = 0; PyDict_Next(node.kwargs.get(), &at, &key, &value);)
+        step.arguments.push_back(argument(value));
     }
     out_->widest = std::max(out_->widest, step.arguments.size());
     // The result gets its slot before the arguments' are given back: a step reads them while it writes.
@@ -168,10 +184,12 @@ class Compiler {
         made.kind = named ? Container::Kind::kNamedTuple : Container::Kind::kTupleSubclass;
         made.type = constant(type).index;
       }
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) made.items.push_back(argument(PyTuple_GET_ITEM(value, i)));
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i)
+        made.items.push_back(argument(PyTuple_GET_ITEM(value, i)));
     } else if (PyList_Check(value)) {
       made.kind = Container::Kind::kList;
-      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); ++i) made.items.push_back(argument(PyList_GET_ITEM(value, i)));
+      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); ++i)
+        made.items.push_back(argument(PyList_GET_ITEM(value, i)));
     } else if (PyDict_Check(value)) {
       made.kind = Container::Kind::kDict;
       if (!PyDict_CheckExact(value)) {
@@ -188,7 +206,8 @@ class Compiler {
       STATOR_CHECK(PySlice_Check(value));
       made.kind = Container::Kind::kSlice;
       const auto* slice = reinterpret_cast<PySliceObject*>(value);
-      for (PyObject* part : {slice->start, slice->stop, slice->step}) made.items.push_back(argument(part));
+      for (PyObject* part : {slice->start, slice->stop, slice->step})
+        made.items.push_back(argument(part));
     }
     out_->containers.push_back(std::move(made));
     return {From::kBuilt, static_cast<uint32_t>(out_->containers.size() - 1)};
@@ -199,7 +218,8 @@ class Compiler {
     auto found = copied_.find(location);
     if (found != copied_.end()) return found->second;
     const Location* caller = copy(location->caller);
-    const Location* made = &out_->locations.emplace_back(Location{caller, location->code, location->offset});
+    const Location* made =
+        &out_->locations.emplace_back(Location{caller, location->code, location->offset});
     copied_[location] = made;
     return made;
   }
@@ -234,7 +254,8 @@ class RunMemory {
 
 }  // namespace
 
-Ref<> Executor::Impl::build(const Container& container, PyObject* const* in, PyObject** slot) const {
+Ref<> Executor::Impl::build(const Container& container, PyObject* const* in,
+                            PyObject** slot) const {
   using Kind = Container::Kind;
   const auto& items = container.items;
   switch (container.kind) {
@@ -246,11 +267,13 @@ Ref<> Executor::Impl::build(const Container& container, PyObject* const* in, PyO
         Ref<> built;
         PyObject* item = fetch(items[i], in, slot, built);
         if (item == nullptr) return nullptr;
-        PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), built ? built.release() : newRef(item).release());
+        PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i),
+                         built ? built.release() : newRef(item).release());
       }
       if (!tuple || container.kind == Kind::kTuple) return tuple;
       PyObject* type = constants[container.type].get();
-      if (container.kind == Kind::kNamedTuple) return Ref<>::steal(PyObject_CallObject(type, tuple.get()));
+      if (container.kind == Kind::kNamedTuple)
+        return Ref<>::steal(PyObject_CallObject(type, tuple.get()));
       return Ref<>::steal(PyObject_CallOneArg(type, tuple.get()));
     }
     case Kind::kList: {
@@ -259,14 +282,16 @@ Ref<> Executor::Impl::build(const Container& container, PyObject* const* in, PyO
         Ref<> built;
         PyObject* item = fetch(items[i], in, slot, built);
         if (item == nullptr) return nullptr;
-        PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), built ? built.release() : newRef(item).release());
+        PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i),
+                        built ? built.release() : newRef(item).release());
       }
       return list;
     }
     case Kind::kDict:
     case Kind::kDictSubclass: {
-      Ref<> dict = Ref<>::steal(container.kind == Kind::kDict ? PyDict_New()
-                                                              : PyObject_CallNoArgs(constants[container.type].get()));
+      Ref<> dict = Ref<>::steal(container.kind == Kind::kDict
+                                    ? PyDict_New()
+                                    : PyObject_CallNoArgs(constants[container.type].get()));
       for (size_t i = 0; dict && i < items.size(); i += 2) {
         Ref<> built;
         PyObject* key = constants[items[i].index].get();
@@ -288,7 +313,9 @@ Ref<> Executor::Impl::build(const Container& container, PyObject* const* in, PyO
   return nullptr;
 }
 
-Executor::Executor(const Graph& graph) : impl_(std::make_unique<Impl>()) { Compiler(graph, impl_.get()).compile(); }
+Executor::Executor(const Graph& graph) : impl_(std::make_unique<Impl>()) {
+  Compiler(graph, impl_.get()).compile();
+}
 
 Executor::~Executor() = default;
 
@@ -299,7 +326,8 @@ Ref<> Executor::run(PyObject* const* in, size_t count, const Location** failed) 
   const Impl& program = *impl_;
   if (failed != nullptr) *failed = nullptr;
   if (count != program.inputs) {
-    PyErr_Format(PyExc_TypeError, "the graph takes %zu inputs, %zu were given", program.inputs, count);
+    PyErr_Format(PyExc_TypeError, "the graph takes %zu inputs, %zu were given", program.inputs,
+                 count);
     return nullptr;
   }
   // One place is kept free before the arguments: a callee may use it (PY_VECTORCALL_ARGUMENTS_OFFSET).
@@ -319,8 +347,10 @@ Ref<> Executor::run(PyObject* const* in, size_t count, const Location** failed) 
     PyObject* result = nullptr;
     if (good) {
       size_t flags = step.positional | PY_VECTORCALL_ARGUMENTS_OFFSET;
-      result = step.is_method ? PyObject_VectorcallMethod(step.target.get(), window, flags, step.keywords.get())
-                              : PyObject_Vectorcall(step.target.get(), window, flags, step.keywords.get());
+      result =
+          step.is_method
+              ? PyObject_VectorcallMethod(step.target.get(), window, flags, step.keywords.get())
+              : PyObject_Vectorcall(step.target.get(), window, flags, step.keywords.get());
     }
     built.clear();
     if (result == nullptr) {
@@ -355,7 +385,8 @@ void addUserFrames(const Location* location, bool with_outermost) {
     const char* file = PyUnicode_AsUTF8(code->co_filename);
     const char* name = PyUnicode_AsUTF8(code->co_name);
     // Both keep the error that is set: it is the program's, and must stay.
-    if (file != nullptr && name != nullptr) _PyTraceback_Add(name, file, PyCode_Addr2Line(code, location->offset));
+    if (file != nullptr && name != nullptr)
+      _PyTraceback_Add(name, file, PyCode_Addr2Line(code, location->offset));
   }
 }
 

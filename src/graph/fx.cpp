@@ -18,7 +18,9 @@ Ref<> orThrow(PyObject* made) {
   return Ref<>::steal(made);
 }
 
-Ref<> attribute(PyObject* object, const char* name) { return orThrow(PyObject_GetAttrString(object, name)); }
+Ref<> attribute(PyObject* object, const char* name) {
+  return orThrow(PyObject_GetAttrString(object, name));
+}
 
 // What is needed of torch.fx, looked up once for the process.
 struct Fx {
@@ -74,7 +76,11 @@ std::string text(PyObject* object) {
 class Builder {
  public:
   Builder(const std::shared_ptr<Graph>& graph, BorrowedRef<PyCodeObject> code)
-      : fx_(Fx::get()), ir_(*graph), code_(code), names_(fx_.reserved), record_(orThrow(makeRecord(graph).release())) {
+      : fx_(Fx::get()),
+        ir_(*graph),
+        code_(code),
+        names_(fx_.reserved),
+        record_(orThrow(makeRecord(graph).release())) {
     graph_ = orThrow(PyObject_CallNoArgs(fx_.graph_type.get()));
     root_ = attribute(graph_.get(), "_root");
     Ref<> space = attribute(graph_.get(), "_graph_namespace");
@@ -103,40 +109,49 @@ class Builder {
  private:
   void addInput(const Node& node) {
     FxRecord& record = *recordOf(record_.get());
-    std::string expression = node.source != nullptr ? sourceExpression(*node.source, code_) : node.name_hint;
-    bool of_module = node.source != nullptr && (node.source->kind == sources::SourceKind::kParameter ||
-                                                node.source->kind == sources::SourceKind::kBuffer);
+    std::string expression =
+        node.source != nullptr ? sourceExpression(*node.source, code_) : node.name_hint;
+    bool of_module =
+        node.source != nullptr && (node.source->kind == sources::SourceKind::kParameter ||
+                                   node.source->kind == sources::SourceKind::kBuffer);
     record.is_static.push_back(of_module || (node.meta != nullptr && node.meta->is_parameter));
     std::string target = node.name_hint.empty() ? placeholderTarget(expression) : node.name_hint;
     std::string base = target;
-    for (int i = 0; !targets_.insert(target).second; ++i) target = std::string(base).append("_").append(std::to_string(i));
+    for (int i = 0; !targets_.insert(target).second; ++i)
+      target = std::string(base).append("_").append(std::to_string(i));
     record.expressions.push_back(std::move(expression));
     Ref<> target_name = orThrow(PyUnicode_FromString(target.c_str()));
     Ref<> none = orThrow(PyTuple_New(0));
-    add(&node, fx_.placeholder.get(), target_name.get(), snakeCase(target), none.get(), fx_.no_kwargs.get());
+    add(&node, fx_.placeholder.get(), target_name.get(), snakeCase(target), none.get(),
+        fx_.no_kwargs.get());
   }
 
   void addCall(const Node& node) {
     PyObject* op = node.op == Op::kCallFunction ? fx_.call_function.get() : fx_.call_method.get();
     Ref<> args = convert(node.args.get());
-    Ref<> kwargs = node.kwargs && PyDict_GET_SIZE(node.kwargs.get()) > 0 ? convert(node.kwargs.get()) : fx_.no_kwargs;
+    Ref<> kwargs = node.kwargs && PyDict_GET_SIZE(node.kwargs.get()) > 0
+                       ? convert(node.kwargs.get())
+                       : fx_.no_kwargs;
     add(&node, op, node.target.get(), candidate(node), args.get(), kwargs.get());
   }
 
   void addOutput() {
     Ref<> values = orThrow(PyTuple_New(static_cast<Py_ssize_t>(ir_.outputs().size())));
     Py_ssize_t at = 0;
-    for (const Node* node : ir_.outputs()) PyTuple_SET_ITEM(values.get(), at++, Ref<>(made_[node->index]).release());
+    for (const Node* node : ir_.outputs())
+      PyTuple_SET_ITEM(values.get(), at++, Ref<>(made_[node->index]).release());
     Ref<> args = orThrow(PyTuple_Pack(1, values.get()));
     add(nullptr, fx_.output.get(), fx_.output.get(), "output", args.get(), fx_.no_kwargs.get());
   }
 
   // One FX node, linked in at the end, with its entries in the graph's tables.
-  void add(const Node* node, PyObject* op, PyObject* target, const std::string& wanted, PyObject* args, PyObject* kwargs) {
+  void add(const Node* node, PyObject* op, PyObject* target, const std::string& wanted,
+           PyObject* args, PyObject* kwargs) {
     std::string chosen = names_.unique(wanted);
     if (node != nullptr && node->op != Op::kInput && !node->name_hint.empty()) {
       // Named after the user's variable. As with TorchDynamo, which renames the node then, the first name stays taken.
-      if (PySet_Add(used_names_.get(), orThrow(PyUnicode_FromString(chosen.c_str())).get()) < 0) throw PythonError();
+      if (PySet_Add(used_names_.get(), orThrow(PyUnicode_FromString(chosen.c_str())).get()) < 0)
+        throw PythonError();
       chosen = names_.unique(node->name_hint);
     }
     Ref<> name = orThrow(PyUnicode_FromString(chosen.c_str()));
@@ -144,7 +159,8 @@ class Builder {
     Ref<> made = orThrow(type->tp_alloc(type, 0));
     // Placeholders are annotated with the type of what was passed.
     bool typed = node != nullptr && node->example;
-    PyObject* annotation = typed ? reinterpret_cast<PyObject*>(Py_TYPE(node->example.get())) : Py_None;
+    PyObject* annotation =
+        typed ? reinterpret_cast<PyObject*>(Py_TYPE(node->example.get())) : Py_None;
     Ref<> init = orThrow(PyTuple_Pack(5, graph_.get(), name.get(), op, target, annotation));
     if (fx_.node_init(made.get(), init.get(), nullptr) < 0) throw PythonError();
     PyObject* update[] = {made.get(), args, kwargs};
@@ -159,7 +175,8 @@ class Builder {
       made_[node->index] = made;
     }
     PyObject* group = lookup(op, op == fx_.call_function.get() ? target : Py_None);
-    bool failed = PyDict_SetItem(group, made.get(), Py_None) < 0 || PyDict_SetItem(name_of_.get(), made.get(), name.get()) < 0 ||
+    bool failed = PyDict_SetItem(group, made.get(), Py_None) < 0 ||
+                  PyDict_SetItem(name_of_.get(), made.get(), name.get()) < 0 ||
                   PySet_Add(used_names_.get(), name.get()) < 0;
     if (failed) throw PythonError();
     ++length_;
@@ -185,7 +202,8 @@ class Builder {
     } else {
       Ref<> name = Ref<>::steal(PyObject_GetAttrString(node.target.get(), "__name__"));
       if (!name) PyErr_Clear();
-      known = snakeCase(name && PyUnicode_Check(name.get()) ? text(name.get()) : Py_TYPE(node.target.get())->tp_name);
+      known = snakeCase(name && PyUnicode_Check(name.get()) ? text(name.get())
+                                                            : Py_TYPE(node.target.get())->tp_name);
     }
     if (known.empty()) known = "_unnamed";
     return known;
@@ -210,7 +228,8 @@ class Builder {
     }
     if (PySlice_Check(value)) {
       const auto* slice = reinterpret_cast<PySliceObject*>(value);
-      return orThrow(PySlice_New(convert(slice->start).get(), convert(slice->stop).get(), convert(slice->step).get()));
+      return orThrow(PySlice_New(convert(slice->start).get(), convert(slice->stop).get(),
+                                 convert(slice->step).get()));
     }
     return newRef(value);
   }
@@ -273,7 +292,8 @@ Ref<> toGraphModule(const std::shared_ptr<Graph>& graph, BorrowedRef<PyCodeObjec
   }
 }
 
-Compiled compile(const std::shared_ptr<Graph>& graph, BorrowedRef<> graph_module, BorrowedRef<> backend) {
+Compiled compile(const std::shared_ptr<Graph>& graph, BorrowedRef<> graph_module,
+                 BorrowedRef<> backend) {
   Compiled compiled;
   Ref<> answer;
   try {
@@ -285,7 +305,8 @@ Compiled compile(const std::shared_ptr<Graph>& graph, BorrowedRef<> graph_module
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(guards); ++i) {
       PyObject* guard = PyList_GET_ITEM(guards, i);
       auto kind = static_cast<BackendGuard::Kind>(PyLong_AsLong(PyTuple_GET_ITEM(guard, 0)));
-      compiled.guards.push_back({kind, positions(PyTuple_GET_ITEM(guard, 1)), positions(PyTuple_GET_ITEM(guard, 2))});
+      compiled.guards.push_back(
+          {kind, positions(PyTuple_GET_ITEM(guard, 1)), positions(PyTuple_GET_ITEM(guard, 2))});
     }
     compiled.callable = newRef(PyTuple_GET_ITEM(answer.get(), 0));
   } catch (const PythonError&) {

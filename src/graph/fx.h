@@ -31,12 +31,14 @@ struct BackendGuard {
 };
 
 struct Compiled {
-  Ref<> callable;  // called with the inputs in order, returns a tuple or list in graph.outputs() order; null: a Python error is set
+  // called with the inputs in order, returns a tuple or list in graph.outputs() order; null: a Python error is set
+  Ref<> callable;
   std::vector<BackendGuard> guards;
 };
 
 // Hands the module and the graph's example inputs to `backend(gm, example_inputs)` under a TracingContext. Afterwards the examples are
 // dropped from the graph. `backend` is a callable (see stator/_fx.py: lookup_backend). An error of the backend is left as it is.
-Compiled compile(const std::shared_ptr<Graph>& graph, BorrowedRef<> graph_module, BorrowedRef<> backend);
+Compiled compile(const std::shared_ptr<Graph>& graph, BorrowedRef<> graph_module,
+                 BorrowedRef<> backend);
 
 }  // namespace stator::graph

@@ -13,15 +13,17 @@ using sources::SourceKind;
 
 std::string utf8(PyObject* text) {
   Py_ssize_t size = 0;
-  const char* data = text != nullptr && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, &size) : nullptr;
+  const char* data =
+      text != nullptr && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, &size) : nullptr;
   if (data == nullptr) PyErr_Clear();
   return data == nullptr ? std::string("_") : std::string(data, static_cast<size_t>(size));
 }
 
 // The key of a subscript; its repr where that runs no user code.
 std::string keyText(PyObject* key) {
-  bool plain = key != nullptr && (PyUnicode_CheckExact(key) || PyLong_CheckExact(key) || PyBool_Check(key) ||
-                                  PyFloat_CheckExact(key) || PyBytes_CheckExact(key) || key == Py_None);
+  bool plain =
+      key != nullptr && (PyUnicode_CheckExact(key) || PyLong_CheckExact(key) || PyBool_Check(key) ||
+                         PyFloat_CheckExact(key) || PyBytes_CheckExact(key) || key == Py_None);
   Ref<> text = plain ? Ref<>::steal(PyObject_Repr(key)) : Ref<>();
   if (text) return utf8(text.get());
   PyErr_Clear();
@@ -44,7 +46,8 @@ std::string pinnedName(PyObject* object) {
     PyObject* name = PyDict_GetItemString(object, "__name__");
     if (name != nullptr && PyUnicode_Check(name)) return utf8(name);
   }
-  Ref<> name = object != nullptr && (PyType_Check(object) || PyModule_Check(object) || PyFunction_Check(object))
+  Ref<> name = object != nullptr &&
+                       (PyType_Check(object) || PyModule_Check(object) || PyFunction_Check(object))
                    ? Ref<>::steal(PyObject_GetAttrString(object, "__name__"))
                    : Ref<>();
   if (name) return utf8(name.get());
@@ -61,49 +64,84 @@ std::string sourceExpression(const Source& source, BorrowedRef<PyCodeObject> cod
   std::string base = source.base != nullptr ? sourceExpression(*source.base, code) : std::string();
   std::string number = std::to_string(source.index);
   switch (source.kind) {
-    case SourceKind::kLocal: return "L" + quoted(localName(source, code.get()));
-    case SourceKind::kStack: return "L" + quoted("___stack" + number);
-    case SourceKind::kGlobals: return "G";
-    case SourceKind::kBuiltins: return "B";
-    case SourceKind::kFunction: return "F";
-    case SourceKind::kHandled: return "E";
-    case SourceKind::kPinned: return "G" + quoted(pinnedName(source.key.get()));
+    case SourceKind::kLocal:
+      return "L" + quoted(localName(source, code.get()));
+    case SourceKind::kStack:
+      return "L" + quoted("___stack" + number);
+    case SourceKind::kGlobals:
+      return "G";
+    case SourceKind::kBuiltins:
+      return "B";
+    case SourceKind::kFunction:
+      return "F";
+    case SourceKind::kHandled:
+      return "E";
+    case SourceKind::kPinned:
+      return "G" + quoted(pinnedName(source.key.get()));
     case SourceKind::kAttr:
     case SourceKind::kGenericAttr:
-    case SourceKind::kTensorAttr: return base + "." + utf8(source.key.get());
-    case SourceKind::kParameter: return base + "._parameters" + quoted(utf8(source.key.get()));
-    case SourceKind::kBuffer: return base + "._buffers" + quoted(utf8(source.key.get()));
-    case SourceKind::kSubmodule: return base + "._modules" + quoted(utf8(source.key.get()));
-    case SourceKind::kObjectDict: return base + ".__dict__";
-    case SourceKind::kType: return base + ".__class__";
-    case SourceKind::kClassDict: return base + ".__dict__" + quoted(utf8(source.key.get()));
-    case SourceKind::kDictItem: return base + subscript(keyText(source.key.get()));
-    case SourceKind::kDictKey: return base + ".keys()" + subscript(number);
+    case SourceKind::kTensorAttr:
+      return base + "." + utf8(source.key.get());
+    case SourceKind::kParameter:
+      return base + "._parameters" + quoted(utf8(source.key.get()));
+    case SourceKind::kBuffer:
+      return base + "._buffers" + quoted(utf8(source.key.get()));
+    case SourceKind::kSubmodule:
+      return base + "._modules" + quoted(utf8(source.key.get()));
+    case SourceKind::kObjectDict:
+      return base + ".__dict__";
+    case SourceKind::kType:
+      return base + ".__class__";
+    case SourceKind::kClassDict:
+      return base + ".__dict__" + quoted(utf8(source.key.get()));
+    case SourceKind::kDictItem:
+      return base + subscript(keyText(source.key.get()));
+    case SourceKind::kDictKey:
+      return base + ".keys()" + subscript(number);
     case SourceKind::kListItem:
     case SourceKind::kTupleItem:
     case SourceKind::kSetItem:
-    case SourceKind::kDequeItem: return base + subscript(number);
-    case SourceKind::kCell: return base + ".cell_contents";
-    case SourceKind::kClosure: return base + ".__closure__" + subscript(number);
-    case SourceKind::kDefault: return base + ".__defaults__" + subscript(number);
-    case SourceKind::kKwDefault: return base + ".__kwdefaults__" + quoted(utf8(source.key.get()));
-    case SourceKind::kFuncGlobals: return base + ".__globals__";
-    case SourceKind::kCode: return base + ".__code__";
-    case SourceKind::kMethodSelf: return base + ".__self__";
-    case SourceKind::kMethodFunc: return base + ".__func__";
-    case SourceKind::kPartialFunc: return base + ".func";
-    case SourceKind::kPartialArgs: return base + ".args";
-    case SourceKind::kPartialKeywords: return base + ".keywords";
+    case SourceKind::kDequeItem:
+      return base + subscript(number);
+    case SourceKind::kCell:
+      return base + ".cell_contents";
+    case SourceKind::kClosure:
+      return base + ".__closure__" + subscript(number);
+    case SourceKind::kDefault:
+      return base + ".__defaults__" + subscript(number);
+    case SourceKind::kKwDefault:
+      return base + ".__kwdefaults__" + quoted(utf8(source.key.get()));
+    case SourceKind::kFuncGlobals:
+      return base + ".__globals__";
+    case SourceKind::kCode:
+      return base + ".__code__";
+    case SourceKind::kMethodSelf:
+      return base + ".__self__";
+    case SourceKind::kMethodFunc:
+      return base + ".__func__";
+    case SourceKind::kPartialFunc:
+      return base + ".func";
+    case SourceKind::kPartialArgs:
+      return base + ".args";
+    case SourceKind::kPartialKeywords:
+      return base + ".keywords";
     case SourceKind::kSliceStart:
-    case SourceKind::kRangeStart: return base + ".start";
+    case SourceKind::kRangeStart:
+      return base + ".start";
     case SourceKind::kSliceStop:
-    case SourceKind::kRangeStop: return base + ".stop";
+    case SourceKind::kRangeStop:
+      return base + ".stop";
     case SourceKind::kSliceStep:
-    case SourceKind::kRangeStep: return base + ".step";
-    case SourceKind::kTensorGrad: return base + ".grad";
-    case SourceKind::kTensorSize: return base + ".size()" + subscript(number);
-    case SourceKind::kWeakTarget: return base + "()";
-    default: return base + "._" + number;
+    case SourceKind::kRangeStep:
+      return base + ".step";
+    case SourceKind::kTensorGrad:
+      return base + ".grad";
+    case SourceKind::kTensorSize:
+      return base + ".size()" + subscript(number);
+    case SourceKind::kWeakTarget:
+      return base + "()";
+    default:
+      return base + "._" + number;
   }
 }
 
@@ -135,19 +173,23 @@ std::string Names::unique(const std::string& wanted) {
   std::string candidate;
   bool replaced = false;  // a run of illegal characters becomes one underscore
   for (char c : wanted) {
-    bool legal = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    bool legal =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
     if (legal || !replaced) candidate += legal ? c : '_';
     replaced = !legal;
   }
   if (candidate.empty()) candidate = "_unnamed";
-  if (std::isdigit(static_cast<unsigned char>(candidate[0])) != 0) candidate.insert(candidate.begin(), '_');
+  if (std::isdigit(static_cast<unsigned char>(candidate[0])) != 0)
+    candidate.insert(candidate.begin(), '_');
 
   // base_12 is base and 12, if there is something before the underscore.
   std::string base = candidate;
   int64_t number = -1;
   size_t digits = candidate.size();
-  while (digits > 0 && std::isdigit(static_cast<unsigned char>(candidate[digits - 1])) != 0) --digits;
-  if (digits < candidate.size() && candidate.size() - digits < 18 && digits > 1 && candidate[digits - 1] == '_') {
+  while (digits > 0 && std::isdigit(static_cast<unsigned char>(candidate[digits - 1])) != 0)
+    --digits;
+  if (digits < candidate.size() && candidate.size() - digits < 18 && digits > 1 &&
+      candidate[digits - 1] == '_') {
     base = candidate.substr(0, digits - 1);
     number = std::stoll(candidate.substr(digits));
   }

@@ -24,9 +24,11 @@ PyObject* helpers() {
 
 Ref<> call(const char* helper, std::initializer_list<PyObject*> arguments) {
   PyObject* module = helpers();
-  Ref<> function = module != nullptr ? Ref<>::steal(PyObject_GetAttrString(module, helper)) : Ref<>();
+  Ref<> function =
+      module != nullptr ? Ref<>::steal(PyObject_GetAttrString(module, helper)) : Ref<>();
   if (!function) return nullptr;
-  return Ref<>::steal(PyObject_Vectorcall(function.get(), std::data(arguments), arguments.size(), nullptr));
+  return Ref<>::steal(
+      PyObject_Vectorcall(function.get(), std::data(arguments), arguments.size(), nullptr));
 }
 
 Ref<> dimsTuple(const shapes::Dims& dims) {
@@ -62,7 +64,8 @@ Ref<> fakesIn(PyObject* self, PyObject* structure) {
   if (PyList_Check(structure)) return Ref<>::steal(PySequence_List(items.get()));
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(structure));
   // Named tuples take their fields one by one; torch's result types take one sequence.
-  if (PyObject_HasAttrString(type, "_fields")) return Ref<>::steal(PyObject_CallObject(type, items.get()));
+  if (PyObject_HasAttrString(type, "_fields"))
+    return Ref<>::steal(PyObject_CallObject(type, items.get()));
   return Ref<>::steal(PyObject_CallOneArg(type, items.get()));
 }
 
@@ -70,16 +73,18 @@ Ref<> fakeOfMeta(PyObject* self, const shapes::TensorMeta& meta) {
   Ref<> sizes = dimsTuple(meta.sizes);
   Ref<> strides = dimsTuple(meta.strides);
   if (!sizes || !strides) return nullptr;
-  Ref<> facts = Ref<>::steal(Py_BuildValue("(OOiiiiLii)", sizes.get(), strides.get(), static_cast<int>(meta.dtype),
-                                           static_cast<int>(meta.device), static_cast<int>(meta.device_index),
-                                           static_cast<int>(meta.layout), static_cast<long long>(meta.storage_offset),
-                                           meta.requires_grad ? 1 : 0, meta.is_parameter ? 1 : 0));
+  Ref<> facts = Ref<>::steal(
+      Py_BuildValue("(OOiiiiLii)", sizes.get(), strides.get(), static_cast<int>(meta.dtype),
+                    static_cast<int>(meta.device), static_cast<int>(meta.device_index),
+                    static_cast<int>(meta.layout), static_cast<long long>(meta.storage_offset),
+                    meta.requires_grad ? 1 : 0, meta.is_parameter ? 1 : 0));
   return facts ? call("fake_from_facts", {self, facts.get()}) : nullptr;
 }
 
 Ref<> fakeOf(PyObject* self, Node& node) {
   FxRecord& record = get(self);
-  bool kept = node.index >= 0 && static_cast<size_t>(node.index) < record.fakes.size();  // a dropped output has no place
+  // a dropped output has no place
+  bool kept = node.index >= 0 && static_cast<size_t>(node.index) < record.fakes.size();
   if (kept && record.fakes[node.index]) return record.fakes[node.index];
   Ref<> fake;
   if (node.op == Op::kInput && node.example) {
@@ -120,14 +125,16 @@ Ref<> traceOf(FxRecord& record, const Location* location) {
 Ref<> stackOf(FxRecord& record, const ModuleScope* scope) {
   auto found = record.stacks.find(scope);
   if (found != record.stacks.end()) return found->second;
-  Ref<> stack = scope->outer != nullptr ? stackOf(record, scope->outer) : Ref<>::steal(PyDict_New());
+  Ref<> stack =
+      scope->outer != nullptr ? stackOf(record, scope->outer) : Ref<>::steal(PyDict_New());
   if (stack && scope->outer != nullptr) stack = Ref<>::steal(PyDict_Copy(stack.get()));
   std::string key;
   for (char c : scope->path) key += (std::isalnum(static_cast<unsigned char>(c)) != 0) ? c : '_';
   if (scope->call > 0) key.append("@").append(std::to_string(scope->call));
   PyObject* type = scope->type ? scope->type.get() : Py_None;
   Ref<> value = Ref<>::steal(Py_BuildValue("(sO)", scope->path.c_str(), type));
-  if (!stack || !value || PyDict_SetItemString(stack.get(), key.c_str(), value.get()) < 0) return nullptr;
+  if (!stack || !value || PyDict_SetItemString(stack.get(), key.c_str(), value.get()) < 0)
+    return nullptr;
   record.stacks[scope] = stack;
   return stack;
 }
@@ -136,7 +143,9 @@ Ref<> sourceFnOf(FxRecord& record, const Node& node) {
   PyObject* target = node.target.get();
   Ref<> name = newRef(record.names[node.index].get());
   // Inside one of torch's own modules the class is the interesting part.
-  Ref<> type = node.scope != nullptr && node.scope->type ? call("source_module", {node.scope->type.get()}) : newRef(Py_None);
+  Ref<> type = node.scope != nullptr && node.scope->type
+                   ? call("source_module", {node.scope->type.get()})
+                   : newRef(Py_None);
   if (!type) return nullptr;
   if (type.get() != Py_None) target = type.get();
   return Ref<>::steal(Py_BuildValue("[(OO)]", name.get(), target));
@@ -193,7 +202,8 @@ PyObject* getInputs(PyObject* self, void*) {
   const FxRecord& record = get(self);
   Ref<> list = Ref<>::steal(PyList_New(static_cast<Py_ssize_t>(record.expressions.size())));
   for (size_t i = 0; list && i < record.expressions.size(); ++i) {
-    PyObject* item = Py_BuildValue("(sO)", record.expressions[i].c_str(), record.is_static[i] ? Py_True : Py_False);
+    PyObject* item = Py_BuildValue("(sO)", record.expressions[i].c_str(),
+                                   record.is_static[i] ? Py_True : Py_False);
     if (item == nullptr) return nullptr;
     PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), item);
   }
@@ -211,16 +221,19 @@ PyObject* getExamples(PyObject* self, void*) {
 }
 
 PyGetSetDef properties[] = {
-    {"fake_mode", getFakeMode, setFakeMode, "the FakeTensorMode that example values belong to, or None", nullptr},
+    {"fake_mode", getFakeMode, setFakeMode,
+     "the FakeTensorMode that example values belong to, or None", nullptr},
     {"sources", getSources, setSources, "source objects of the inputs, or None", nullptr},
     {"inputs", getInputs, nullptr, "(expression, is static) of each input", nullptr},
-    {"examples", getExamples, nullptr, "the values seen at capture; None once they are dropped", nullptr},
+    {"examples", getExamples, nullptr, "the values seen at capture; None once they are dropped",
+     nullptr},
     {nullptr}};
 
 // Copies of a module share its record.
 PyObject* same(PyObject* self, PyObject*) { return newRef(self).release(); }
 
-PyMethodDef methods[] = {{"__copy__", same, METH_NOARGS, nullptr}, {"__deepcopy__", same, METH_O, nullptr}, {nullptr}};
+PyMethodDef methods[] = {
+    {"__copy__", same, METH_NOARGS, nullptr}, {"__deepcopy__", same, METH_O, nullptr}, {nullptr}};
 
 PyTypeObject makeType() {
   PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
@@ -243,7 +256,8 @@ PyObject* key_names[kMetaKeys];
 }  // namespace
 
 bool initRecordType() {
-  const char* names[kMetaKeys] = {"example_value", "stack_trace", "nn_module_stack", "source_fn_stack", "grapharg", "tensor_dict"};
+  const char* names[kMetaKeys] = {"example_value",   "stack_trace", "nn_module_stack",
+                                  "source_fn_stack", "grapharg",    "tensor_dict"};
   for (int i = 0; i < kMetaKeys; ++i) {
     key_names[i] = PyUnicode_InternFromString(names[i]);
     if (key_names[i] == nullptr) return false;
@@ -273,7 +287,8 @@ FxRecord* recordOf(PyObject* object) {
 uint8_t metaKeysOf(const Node& node) {
   auto bit = [](MetaKey key) { return static_cast<uint8_t>(1U << static_cast<int>(key)); };
   uint8_t keys = 0;
-  if (node.meta != nullptr || node.structure || node.scalar_type) keys |= bit(MetaKey::kExampleValue);
+  if (node.meta != nullptr || node.structure || node.scalar_type)
+    keys |= bit(MetaKey::kExampleValue);
   if (node.location != nullptr) keys |= bit(MetaKey::kStackTrace);
   if (node.scope != nullptr) keys |= bit(MetaKey::kModuleStack);
   if (node.op == Op::kInput) {
@@ -289,19 +304,23 @@ Ref<> makeMeta(PyObject* self, int index, MetaKey key) {
   FxRecord& record = get(self);
   Node& node = record.graph->nodes()[static_cast<size_t>(index)];
   switch (key) {
-    case MetaKey::kExampleValue: return fakeOf(self, node);
-    case MetaKey::kStackTrace: return traceOf(record, node.location);
+    case MetaKey::kExampleValue:
+      return fakeOf(self, node);
+    case MetaKey::kStackTrace:
+      return traceOf(record, node.location);
     case MetaKey::kModuleStack: {
       Ref<> stack = stackOf(record, node.scope);
       return stack ? Ref<>::steal(PyDict_Copy(stack.get())) : nullptr;
     }
-    case MetaKey::kSourceFn: return sourceFnOf(record, node);
+    case MetaKey::kSourceFn:
+      return sourceFnOf(record, node);
     case MetaKey::kGraphArg:
     case MetaKey::kTensorDict: {
       Ref<> position = inputPosition(record, node);
       PyObject* example = node.example ? node.example.get() : Py_None;
       if (!position) return nullptr;
-      return call(key == MetaKey::kGraphArg ? "graph_arg" : "tensor_dict", {self, position.get(), example});
+      return call(key == MetaKey::kGraphArg ? "graph_arg" : "tensor_dict",
+                  {self, position.get(), example});
     }
   }
   return nullptr;

@@ -14,18 +14,27 @@
 namespace stator::graph {
 
 // Entries of node.meta that are made when they are read.
-enum class MetaKey : uint8_t { kExampleValue, kStackTrace, kModuleStack, kSourceFn, kGraphArg, kTensorDict };
+enum class MetaKey : uint8_t {
+  kExampleValue,
+  kStackTrace,
+  kModuleStack,
+  kSourceFn,
+  kGraphArg,
+  kTensorDict
+};
 constexpr int kMetaKeys = 6;
 PyObject* metaKeyName(MetaKey key);  // interned, borrowed
 
 struct FxRecord {
   std::shared_ptr<Graph> graph;
-  std::vector<Ref<>> names;                // FX name of each node, by index
-  std::vector<std::string> expressions;    // of each input: where it is read
-  std::vector<bool> is_static;             // of each input: its memory stays where it is (parameters and buffers of modules)
-  Ref<> fake_mode;                         // null until the first fake or until compile
-  Ref<> sources;                           // list of the inputs' source objects, made by stator/_fx.py
-  std::vector<Ref<>> fakes;                // by index
+  std::vector<Ref<>> names;              // FX name of each node, by index
+  std::vector<std::string> expressions;  // of each input: where it is read
+  // of each input: its memory stays where it is (parameters and buffers of modules)
+  std::vector<bool> is_static;
+  Ref<> fake_mode;  // null until the first fake or until compile
+  // list of the inputs' source objects, made by stator/_fx.py
+  Ref<> sources;
+  std::vector<Ref<>> fakes;  // by index
   std::unordered_map<const Location*, Ref<>> traces;
   std::unordered_map<const ModuleScope*, Ref<>> stacks;
 };

@@ -6,7 +6,8 @@
 
 namespace stator::graph {
 
-Node* Graph::addInput(const sources::Source* source, Ref<> example, const shapes::TensorMeta* meta) {
+Node* Graph::addInput(const sources::Source* source, Ref<> example,
+                      const shapes::TensorMeta* meta) {
   Node& node = storage_.emplace_back();
   node.op = Op::kInput;
   node.index = static_cast<int>(nodes_.size());
@@ -39,7 +40,8 @@ Node* Graph::addItem(Node* of, Py_ssize_t index) {
   Ref<> base = makeStandIn(of, nullptr, reinterpret_cast<PyObject*>(&PyTuple_Type));
   Ref<> number = Ref<>::steal(PyLong_FromSsize_t(index));
   if (getitem == nullptr || !base || !number) throw PythonError();
-  Node* node = addCall(Op::kCallFunction, newRef(getitem), stealRef(PyTuple_Pack(2, base.get(), number.get())), nullptr);
+  Node* node = addCall(Op::kCallFunction, newRef(getitem),
+                       stealRef(PyTuple_Pack(2, base.get(), number.get())), nullptr);
   node->location = of->location;
   node->scope = of->scope;
   return node;
@@ -102,7 +104,8 @@ namespace {
 
 std::string utf8(PyObject* text) {
   Py_ssize_t size = 0;
-  const char* data = text != nullptr && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, &size) : nullptr;
+  const char* data =
+      text != nullptr && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, &size) : nullptr;
   if (data == nullptr) {
     PyErr_Clear();
     return "?";
@@ -128,15 +131,17 @@ std::string nameOf(PyObject* callable) {
 // repr of what has no user code in its repr; a name for the rest.
 std::string constantText(PyObject* value) {
   std::string type = Py_TYPE(value)->tp_name;
-  bool plain = value == Py_None || value == Py_Ellipsis || PyBool_Check(value) || PyLong_CheckExact(value) ||
-               PyFloat_CheckExact(value) || PyComplex_CheckExact(value) || PyUnicode_CheckExact(value) ||
+  bool plain = value == Py_None || value == Py_Ellipsis || PyBool_Check(value) ||
+               PyLong_CheckExact(value) || PyFloat_CheckExact(value) ||
+               PyComplex_CheckExact(value) || PyUnicode_CheckExact(value) ||
                PyBytes_CheckExact(value) || type.starts_with("torch.");
   if (plain) {
     Ref<> text = Ref<>::steal(PyObject_Repr(value));
     if (text) return utf8(text.get());
     PyErr_Clear();
   }
-  if (PyType_Check(value) || PyFunction_Check(value) || PyCFunction_Check(value)) return nameOf(value);
+  if (PyType_Check(value) || PyFunction_Check(value) || PyCFunction_Check(value))
+    return nameOf(value);
   return "<" + type + ">";
 }
 
@@ -154,7 +159,8 @@ std::string itemsText(PyObject* sequence) {
 
 std::string argumentText(PyObject* value) {
   if (isStandIn(value)) return label(asStandIn(value)->node);
-  if (PyTuple_Check(value)) return "(" + itemsText(value) + (PyTuple_GET_SIZE(value) == 1 ? ",)" : ")");
+  if (PyTuple_Check(value))
+    return "(" + itemsText(value) + (PyTuple_GET_SIZE(value) == 1 ? ",)" : ")");
   if (PyList_Check(value)) return "[" + itemsText(value) + "]";
   if (PyDict_Check(value)) {
     std::string text;
@@ -168,7 +174,9 @@ std::string argumentText(PyObject* value) {
   }
   if (PySlice_Check(value)) {
     const auto* slice = reinterpret_cast<PySliceObject*>(value);
-    auto part = [](PyObject* bound) { return bound == Py_None ? std::string() : argumentText(bound); };
+    auto part = [](PyObject* bound) {
+      return bound == Py_None ? std::string() : argumentText(bound);
+    };
     std::string text = part(slice->start) + ":" + part(slice->stop);
     return slice->step == Py_None ? text : text + ":" + part(slice->step);
   }
@@ -208,7 +216,8 @@ std::string Graph::text(BorrowedRef<PyCodeObject> code) const {
   for (const Node* node : nodes_) {
     text += label(node) + " = ";
     if (node->op == Op::kInput) {
-      text += "input " + (node->source != nullptr ? sources::print(*node->source, code) : node->name_hint);
+      text += "input " +
+              (node->source != nullptr ? sources::print(*node->source, code) : node->name_hint);
     } else {
       text += callText(*node);
     }

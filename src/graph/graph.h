@@ -33,23 +33,25 @@ struct ModuleScope {
 
 struct Node {
   Op op;
-  int index = 0;      // position in the graph
-  Ref<> target;       // callable, or the method's name (str)
-  Ref<> args;         // tuple; nested containers hold stand-ins (graph/stand_in.h) and constants
-  Ref<> kwargs;       // dict or null
+  int index = 0;         // position in the graph
+  Ref<> target;          // callable, or the method's name (str)
+  Ref<> args;            // tuple; nested containers hold stand-ins (graph/stand_in.h) and constants
+  Ref<> kwargs;          // dict or null
   bool mutates = false;  // in-place, random, or otherwise not to be dropped when unused
   // Facts of the value. A node with several outputs has no meta of its own; its getitem nodes do, and `outputs` holds them.
   const shapes::TensorMeta* meta = nullptr;
-  Ref<> structure;    // for several outputs: the Python structure of stand-ins that the tracer handed out (tuple, list, named tuple)
+  // for several outputs: the Python structure of stand-ins that the tracer handed out (tuple, list, named tuple)
+  Ref<> structure;
   Ref<> scalar_type;  // for symbolic scalars: int, float or bool; null for tensors
   // kInput: where it comes from, and the value seen at capture (held until the backend has run, then dropped).
   const sources::Source* source = nullptr;
   Ref<> example;
-  std::string name_hint;  // of a call: the local variable that the value was first stored in; of an input without source: its name
+  // of a call: the local variable that the value was first stored in; of an input without source: its name
+  std::string name_hint;
   const Location* location = nullptr;
   const ModuleScope* scope = nullptr;
-  int uses = 0;       // arguments and outputs that are this node; counted by dropDead
-  int output = -1;    // position among the outputs, see Graph::outputIndex
+  int uses = 0;     // arguments and outputs that are this node; counted by dropDead
+  int output = -1;  // position among the outputs, see Graph::outputIndex
 };
 
 // The nodes in program order, as a range of `Node&`. (They are stored apart, so that pointers to them stay good when some are dropped.)
@@ -95,8 +97,8 @@ class Graph {
   const std::vector<Node*>& inputs() const { return inputs_; }
   std::vector<Node*>& outputs() { return outputs_; }
   const std::vector<Node*>& outputs() const { return outputs_; }
-  size_t callCount() const;      // nodes that are not inputs
-  void addOutput(Node* node);    // once for each node; the order is that of the first request
+  size_t callCount() const;    // nodes that are not inputs
+  void addOutput(Node* node);  // once for each node; the order is that of the first request
   int outputIndex(Node* node) const;
   // Drops what no output needs and nothing mutates, and inputs that nothing uses; renumbers.
   void dropDead();
@@ -124,9 +126,11 @@ void forEachStandIn(PyObject* argument, Visit&& visit) {
   if (isStandIn(argument)) {
     visit(asStandIn(argument));
   } else if (PyTuple_Check(argument)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(argument); ++i) forEachStandIn(PyTuple_GET_ITEM(argument, i), visit);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(argument); ++i)
+      forEachStandIn(PyTuple_GET_ITEM(argument, i), visit);
   } else if (PyList_Check(argument)) {
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(argument); ++i) forEachStandIn(PyList_GET_ITEM(argument, i), visit);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(argument); ++i)
+      forEachStandIn(PyList_GET_ITEM(argument, i), visit);
   } else if (PyDict_Check(argument)) {
     PyObject* key = nullptr;
     PyObject* value = nullptr;

@@ -62,26 +62,31 @@ int64_t number(PyObject* value) {
 
 shapes::Dims dims(PyObject* tuple) {
   shapes::Dims made;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) made.push_back(number(PyTuple_GET_ITEM(tuple, i)));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i)
+    made.push_back(number(PyTuple_GET_ITEM(tuple, i)));
   return made;
 }
 
 class Description {
  public:
-  Description(Handle& handle, PyObject* marker) : handle_(handle), graph_(*handle.graph), marker_(marker) {}
+  Description(Handle& handle, PyObject* marker)
+      : handle_(handle), graph_(*handle.graph), marker_(marker) {}
 
   void locations(PyObject* list) {
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {  // (code, offset, position of the caller or -1)
+    // (code, offset, position of the caller or -1)
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
       PyObject* item = PyList_GET_ITEM(list, i);
       int64_t caller = number(PyTuple_GET_ITEM(item, 2));
       auto* code = reinterpret_cast<PyCodeObject*>(PyTuple_GET_ITEM(item, 0));
-      graph_.locations.push_back({caller < 0 ? nullptr : &graph_.locations[static_cast<size_t>(caller)],
-                                  Ref<PyCodeObject>::create(code), static_cast<int>(number(PyTuple_GET_ITEM(item, 1)))});
+      graph_.locations.push_back(
+          {caller < 0 ? nullptr : &graph_.locations[static_cast<size_t>(caller)],
+           Ref<PyCodeObject>::create(code), static_cast<int>(number(PyTuple_GET_ITEM(item, 1)))});
     }
   }
 
   void scopes(PyObject* list) {
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {  // (path, class, n-th call, position of the outer one or -1)
+    // (path, class, n-th call, position of the outer one or -1)
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
       PyObject* item = PyList_GET_ITEM(list, i);
       int64_t outer = number(PyTuple_GET_ITEM(item, 3));
       graph_.scopes.push_back({outer < 0 ? nullptr : &graph_.scopes[static_cast<size_t>(outer)],
@@ -94,7 +99,8 @@ class Description {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) node(PyList_GET_ITEM(list, i));
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
       PyObject* structure = PyDict_GetItemString(PyList_GET_ITEM(list, i), "structure");
-      if (structure != nullptr) graph_.nodes()[static_cast<size_t>(i)].structure = replace(structure);
+      if (structure != nullptr)
+        graph_.nodes()[static_cast<size_t>(i)].structure = replace(structure);
     }
   }
 
@@ -153,7 +159,8 @@ class Description {
     if (Py_TYPE(value) == reinterpret_cast<PyTypeObject*>(marker_)) {
       Ref<> index = check(PyObject_GetAttrString(value, "index"));
       Node& node = graph_.nodes()[static_cast<size_t>(number(index.get()))];
-      return check(makeStandIn(&node, node.meta, reinterpret_cast<PyObject*>(&PyBaseObject_Type)).release());
+      return check(
+          makeStandIn(&node, node.meta, reinterpret_cast<PyObject*>(&PyBaseObject_Type)).release());
     }
     if (PyTuple_Check(value) || PyList_Check(value)) {
       Py_ssize_t size = PySequence_Fast_GET_SIZE(value);
@@ -164,8 +171,9 @@ class Description {
       if (PyTuple_CheckExact(value)) return items;
       if (PyList_Check(value)) return check(PySequence_List(items.get()));
       auto* type = reinterpret_cast<PyObject*>(Py_TYPE(value));
-      return check(PyObject_HasAttrString(type, "_fields") ? PyObject_CallObject(type, items.get())
-                                                           : PyObject_CallOneArg(type, items.get()));
+      return check(PyObject_HasAttrString(type, "_fields")
+                       ? PyObject_CallObject(type, items.get())
+                       : PyObject_CallOneArg(type, items.get()));
     }
     if (PyDict_Check(value)) {
       Ref<> dict = check(PyDict_New());
@@ -178,7 +186,8 @@ class Description {
     }
     if (PySlice_Check(value)) {
       const auto* slice = reinterpret_cast<PySliceObject*>(value);
-      return check(PySlice_New(replace(slice->start).get(), replace(slice->stop).get(), replace(slice->step).get()));
+      return check(PySlice_New(replace(slice->start).get(), replace(slice->stop).get(),
+                               replace(slice->step).get()));
     }
     return newRef(value);
   }
@@ -192,15 +201,18 @@ class Description {
       node = graph_.addInput(source(), example != nullptr ? newRef(example) : Ref<>(), nullptr);
     } else {
       PyObject* kwargs = field("kwargs");
-      node = graph_.addCall(op == "call_method" ? Op::kCallMethod : Op::kCallFunction, newRef(field("target")),
-                            replace(field("args")), kwargs != nullptr ? replace(kwargs) : Ref<>());
+      node = graph_.addCall(op == "call_method" ? Op::kCallMethod : Op::kCallFunction,
+                            newRef(field("target")), replace(field("args")),
+                            kwargs != nullptr ? replace(kwargs) : Ref<>());
     }
     node->meta = facts();
     node->mutates = field("mutates") == Py_True;
     if (PyObject* type = field("scalar_type")) node->scalar_type = newRef(type);
     if (PyObject* name = field("name")) node->name_hint = textOf(name);
-    if (PyObject* at = field("location")) node->location = &graph_.locations[static_cast<size_t>(number(at))];
-    if (PyObject* at = field("scope")) node->scope = &graph_.scopes[static_cast<size_t>(number(at))];
+    if (PyObject* at = field("location"))
+      node->location = &graph_.locations[static_cast<size_t>(number(at))];
+    if (PyObject* at = field("scope"))
+      node->scope = &graph_.scopes[static_cast<size_t>(number(at))];
   }
 
   Handle& handle_;
@@ -217,8 +229,8 @@ PyObject* build(PyObject*, PyObject* args) {
     PyObject* outputs = nullptr;
     PyObject* locations = nullptr;
     PyObject* scopes = nullptr;
-    if (!PyArg_ParseTuple(args, "OO!O!|O!O!", &marker, &PyList_Type, &nodes, &PyList_Type, &outputs, &PyList_Type, &locations,
-                          &PyList_Type, &scopes)) {
+    if (!PyArg_ParseTuple(args, "OO!O!|O!O!", &marker, &PyList_Type, &nodes, &PyList_Type, &outputs,
+                          &PyList_Type, &locations, &PyList_Type, &scopes)) {
       throw PythonError();
     }
     auto handle = std::make_unique<Handle>();
@@ -227,7 +239,8 @@ PyObject* build(PyObject*, PyObject* args) {
     if (scopes != nullptr) description.scopes(scopes);
     description.nodes(nodes);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(outputs); ++i) {
-      handle->graph->addOutput(&handle->graph->nodes()[static_cast<size_t>(number(PyList_GET_ITEM(outputs, i)))]);
+      handle->graph->addOutput(
+          &handle->graph->nodes()[static_cast<size_t>(number(PyList_GET_ITEM(outputs, i)))]);
     }
     Ref<> capsule = check(PyCapsule_New(handle.get(), kCapsule, [](PyObject* dying) {
       delete static_cast<Handle*>(PyCapsule_GetPointer(dying, kCapsule));
@@ -238,7 +251,8 @@ PyObject* build(PyObject*, PyObject* args) {
 }
 
 BorrowedRef<PyCodeObject> codeOf(PyObject* object) {
-  return object != nullptr && PyCode_Check(object) ? reinterpret_cast<PyCodeObject*>(object) : nullptr;
+  return object != nullptr && PyCode_Check(object) ? reinterpret_cast<PyCodeObject*>(object)
+                                                   : nullptr;
 }
 
 PyObject* text(PyObject*, PyObject* args) {
@@ -293,13 +307,15 @@ PyObject* compileDoor(PyObject*, PyObject* args) {
     auto list = [](const std::vector<int>& positions) {
       Ref<> made = check(PyList_New(0));
       for (int position : positions) {
-        if (PyList_Append(made.get(), check(PyLong_FromLong(position)).get()) < 0) throw PythonError();
+        if (PyList_Append(made.get(), check(PyLong_FromLong(position)).get()) < 0)
+          throw PythonError();
       }
       return made;
     };
     for (const BackendGuard& guard : compiled.guards) {
-      Ref<> item = check(Py_BuildValue("(sNN)", guard.kind == BackendGuard::Kind::kSameInput ? "same" : "overlap",
-                                       list(guard.inputs).release(), list(guard.others).release()));
+      Ref<> item = check(
+          Py_BuildValue("(sNN)", guard.kind == BackendGuard::Kind::kSameInput ? "same" : "overlap",
+                        list(guard.inputs).release(), list(guard.others).release()));
       if (PyList_Append(guards.get(), item.get()) < 0) throw PythonError();
     }
     return check(PyTuple_Pack(2, compiled.callable.get(), guards.get()));
@@ -312,7 +328,8 @@ PyObject* standIn(PyObject*, PyObject* args) {
     Py_ssize_t index = 0;
     if (!PyArg_ParseTuple(args, "On", &handle, &index)) throw PythonError();
     Node& node = handleOf(handle).graph->nodes()[static_cast<size_t>(index)];
-    return check(makeStandIn(&node, node.meta, reinterpret_cast<PyObject*>(&PyBaseObject_Type)).release());
+    return check(
+        makeStandIn(&node, node.meta, reinterpret_cast<PyObject*>(&PyBaseObject_Type)).release());
   });
 }
 
@@ -321,17 +338,24 @@ PyObject* leakFlag(PyObject*, PyObject*) { return PyBool_FromLong(takeLeakFlag()
 }  // namespace
 
 PyMethodDef graph_methods[] = {
-    {"graph_build", build, METH_VARARGS, "graph_build(marker, nodes, outputs, locations=[], scopes=[]): a graph from its description"},
+    {"graph_build", build, METH_VARARGS,
+     "graph_build(marker, nodes, outputs, locations=[], scopes=[]): a graph from its description"},
     {"graph_text", text, METH_VARARGS, "graph_text(graph, code=None): the text form"},
     {"graph_drop_dead", dropDead, METH_O, "Drops what no output needs."},
-    {"graph_truncate", truncate, METH_VARARGS, "graph_truncate(graph, length): forgets the nodes behind the first `length`"},
+    {"graph_truncate", truncate, METH_VARARGS,
+     "graph_truncate(graph, length): forgets the nodes behind the first `length`"},
     {"graph_runner", runner, METH_O, "A callable that runs the graph."},
     {"graph_to_fx", toFx, METH_VARARGS, "graph_to_fx(graph, code=None): the torch.fx.GraphModule"},
-    {"graph_compile", compileDoor, METH_VARARGS, "graph_compile(graph, module, backend): (callable, guards)"},
-    {"graph_stand_in", standIn, METH_VARARGS, "graph_stand_in(graph, index): a stand-in for a node"},
-    {"graph_leak_flag", leakFlag, METH_NOARGS, "Whether a slot of a stand-in fired since the last call."},
+    {"graph_compile", compileDoor, METH_VARARGS,
+     "graph_compile(graph, module, backend): (callable, guards)"},
+    {"graph_stand_in", standIn, METH_VARARGS,
+     "graph_stand_in(graph, index): a stand-in for a node"},
+    {"graph_leak_flag", leakFlag, METH_NOARGS,
+     "Whether a slot of a stand-in fired since the last call."},
     {nullptr}};
 
-bool initTypes() { return initStandInType() && initRecordType() && initLazyMetaType() && initRunnerType(); }
+bool initTypes() {
+  return initStandInType() && initRecordType() && initLazyMetaType() && initRunnerType();
+}
 
 }  // namespace stator::graph

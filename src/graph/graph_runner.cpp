@@ -29,7 +29,8 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t flags, PyObject* ke
       delete std::exchange(as(self)->graph, nullptr);
     }
     const Location* failed = nullptr;
-    Ref<> outputs = as(self)->executor->run(args, static_cast<size_t>(PyVectorcall_NARGS(flags)), &failed);
+    Ref<> outputs =
+        as(self)->executor->run(args, static_cast<size_t>(PyVectorcall_NARGS(flags)), &failed);
     if (!outputs) addUserFrames(failed, true);
     return outputs.release();
   } catch (const PythonError&) {
@@ -59,8 +60,11 @@ void deallocate(PyObject* self) {
 // A runner does not change: copies are the runner itself.
 PyObject* same(PyObject* self, PyObject*) { return newRef(self).release(); }
 
-PyMethodDef methods[] = {{"__copy__", same, METH_NOARGS, nullptr}, {"__deepcopy__", same, METH_O, nullptr}, {nullptr}};
-PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Runner, vectorcall), READONLY, nullptr}, {nullptr}};
+PyMethodDef methods[] = {
+    {"__copy__", same, METH_NOARGS, nullptr}, {"__deepcopy__", same, METH_O, nullptr}, {nullptr}};
+PyMemberDef members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Runner, vectorcall), READONLY, nullptr},
+    {nullptr}};
 
 PyTypeObject makeType() {
   PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
@@ -69,8 +73,8 @@ PyTypeObject makeType() {
   type.tp_dealloc = deallocate;
   type.tp_vectorcall_offset = offsetof(Runner, vectorcall);
   type.tp_call = PyVectorcall_Call;
-  type.tp_flags =
-      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                  Py_TPFLAGS_DISALLOW_INSTANTIATION;
   type.tp_doc = "Runs a captured graph.";
   type.tp_traverse = traverse;
   type.tp_clear = clear;

@@ -24,7 +24,8 @@ uint8_t pendingBit(LazyMeta* meta, PyObject* key) {
     PyObject* name = metaKeyName(static_cast<MetaKey>(i));
     auto bit = static_cast<uint8_t>(1U << i);
     if ((meta->pending & bit) == 0) continue;
-    if (name == key || (PyUnicode_CHECK_INTERNED(key) == 0 && PyUnicode_Compare(name, key) == 0)) return bit;
+    if (name == key || (PyUnicode_CHECK_INTERNED(key) == 0 && PyUnicode_Compare(name, key) == 0))
+      return bit;
   }
   return 0;
 }
@@ -38,7 +39,9 @@ bool make(LazyMeta* meta, uint8_t bit) {
   Ref<> record = newRef(meta->record);
   auto key = static_cast<MetaKey>(__builtin_ctz(bit));
   Ref<> value = makeMeta(record.get(), meta->index, key);
-  if (!value || PyDict_SetItem(reinterpret_cast<PyObject*>(meta), metaKeyName(key), value.get()) < 0) return false;
+  if (!value ||
+      PyDict_SetItem(reinterpret_cast<PyObject*>(meta), metaKeyName(key), value.get()) < 0)
+    return false;
   settle(meta, bit);
   return true;
 }
@@ -64,9 +67,13 @@ int assign(PyObject* self, PyObject* key, PyObject* value) {
   return value == nullptr ? 0 : PyDict_SetItem(self, key, value);
 }
 
-Py_ssize_t length(PyObject* self) { return PyDict_GET_SIZE(self) + __builtin_popcount(as(self)->pending); }
+Py_ssize_t length(PyObject* self) {
+  return PyDict_GET_SIZE(self) + __builtin_popcount(as(self)->pending);
+}
 
-int contains(PyObject* self, PyObject* key) { return pendingBit(as(self), key) != 0 ? 1 : PyDict_Contains(self, key); }
+int contains(PyObject* self, PyObject* key) {
+  return pendingBit(as(self), key) != 0 ? 1 : PyDict_Contains(self, key);
+}
 
 PyObject* iterate(PyObject* self) { return fill(self) ? PyDict_Type.tp_iter(self) : nullptr; }
 
@@ -94,7 +101,8 @@ PyObject* get(PyObject* self, PyObject* const* args, Py_ssize_t count) {
 template <const char* Name>
 PyObject* filled(PyObject* self, PyObject* args, PyObject* kwargs) {
   if (!fill(self)) return nullptr;
-  Ref<> method = Ref<>::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), Name));
+  Ref<> method =
+      Ref<>::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), Name));
   Ref<> own = Ref<>::steal(PyTuple_Pack(1, self));
   Ref<> all = own ? Ref<>::steal(PySequence_Concat(own.get(), args)) : Ref<>();
   if (!method || !all) return nullptr;
@@ -130,7 +138,8 @@ PyObject* copy(PyObject* self, PyObject*) {
 PyObject* reduce(PyObject* self, PyObject*) {
   if (!fill(self)) return nullptr;
   Ref<> plain = Ref<>::steal(PyDict_Copy(self));
-  return plain ? Py_BuildValue("(O(O))", reinterpret_cast<PyObject*>(&PyDict_Type), plain.get()) : nullptr;
+  return plain ? Py_BuildValue("(O(O))", reinterpret_cast<PyObject*>(&PyDict_Type), plain.get())
+               : nullptr;
 }
 
 PyObject* unionOf(PyObject* left, PyObject* right) {
@@ -236,7 +245,8 @@ Ref<> makeLazyMeta(PyObject* record, int index) {
   Ref<> made = none != nullptr ? Ref<>::steal(PyDict_Type.tp_new(&type(), none, nullptr)) : Ref<>();
   if (!made) return nullptr;
   as(made.get())->index = index;
-  as(made.get())->pending = metaKeysOf(recordOf(record)->graph->nodes()[static_cast<size_t>(index)]);
+  as(made.get())->pending =
+      metaKeysOf(recordOf(record)->graph->nodes()[static_cast<size_t>(index)]);
   if (as(made.get())->pending != 0) as(made.get())->record = newRef(record).release();
   return made;
 }

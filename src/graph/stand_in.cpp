@@ -14,7 +14,8 @@ bool leaked = false;
 
 void leak(const char* slot) {
   leaked = true;
-  PyErr_Format(PyExc_RuntimeError, "stator: native code touched a stand-in (%s); this is an internal error", slot);
+  PyErr_Format(PyExc_RuntimeError,
+               "stator: native code touched a stand-in (%s); this is an internal error", slot);
 }
 
 PyObject* raiseObject(const char* slot) {
@@ -28,7 +29,8 @@ int raiseInt(const char* slot) {
 
 #define STATOR_UNARY(name) [](PyObject*) -> PyObject* { return raiseObject(name); }
 #define STATOR_BINARY(name) [](PyObject*, PyObject*) -> PyObject* { return raiseObject(name); }
-#define STATOR_TERNARY(name) [](PyObject*, PyObject*, PyObject*) -> PyObject* { return raiseObject(name); }
+#define STATOR_TERNARY(name) \
+  [](PyObject*, PyObject*, PyObject*) -> PyObject* { return raiseObject(name); }
 
 PyNumberMethods makeNumber() {
   PyNumberMethods m = {};
@@ -76,10 +78,14 @@ PySequenceMethods makeSequence() {
   m.sq_concat = STATOR_BINARY("concat");
   m.sq_repeat = [](PyObject*, Py_ssize_t) -> PyObject* { return raiseObject("repeat"); };
   m.sq_item = [](PyObject*, Py_ssize_t) -> PyObject* { return raiseObject("item"); };
-  m.sq_ass_item = [](PyObject*, Py_ssize_t, PyObject*) -> int { return raiseInt("item assignment"); };
+  m.sq_ass_item = [](PyObject*, Py_ssize_t, PyObject*) -> int {
+    return raiseInt("item assignment");
+  };
   m.sq_contains = [](PyObject*, PyObject*) -> int { return raiseInt("in"); };
   m.sq_inplace_concat = STATOR_BINARY("in-place concat");
-  m.sq_inplace_repeat = [](PyObject*, Py_ssize_t) -> PyObject* { return raiseObject("in-place repeat"); };
+  m.sq_inplace_repeat = [](PyObject*, Py_ssize_t) -> PyObject* {
+    return raiseObject("in-place repeat");
+  };
   return m;
 }
 
@@ -87,7 +93,9 @@ PyMappingMethods makeMapping() {
   PyMappingMethods m = {};
   m.mp_length = [](PyObject*) -> Py_ssize_t { return raiseInt("len"); };
   m.mp_subscript = STATOR_BINARY("subscript");
-  m.mp_ass_subscript = [](PyObject*, PyObject*, PyObject*) -> int { return raiseInt("subscript assignment"); };
+  m.mp_ass_subscript = [](PyObject*, PyObject*, PyObject*) -> int {
+    return raiseInt("subscript assignment");
+  };
   return m;
 }
 
@@ -106,7 +114,9 @@ PyAsyncMethods async_methods = makeAsync();
 
 PyObject* getAttribute(PyObject*, PyObject* name) {
   leaked = true;
-  PyErr_Format(PyExc_RuntimeError, "stator: native code touched a stand-in (attribute %R); this is an internal error", name);
+  PyErr_Format(PyExc_RuntimeError,
+               "stator: native code touched a stand-in (attribute %R); this is an internal error",
+               name);
   return nullptr;
 }
 
@@ -151,7 +161,8 @@ PyTypeObject makeType() {
   type.tp_str = STATOR_UNARY("str");
   type.tp_getattro = getAttribute;
   type.tp_setattro = setAttribute;
-  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE;
+  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION |
+                  Py_TPFLAGS_IMMUTABLETYPE;
   type.tp_doc = "Stands for a tensor or a symbolic scalar while a program is captured.";
   type.tp_traverse = traverse;
   type.tp_clear = clear;

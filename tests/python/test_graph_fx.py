@@ -18,13 +18,13 @@ import weakref
 from typing import Any
 
 import pytest
+import stator._core as core
 import torch
+
+import stator._fx as fx
 from graph_describe import Describe, Value, facts
 
-import stator._core as core
-import stator._fx as fx
-
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PATHS = [os.path.dirname(os.path.dirname(core.__file__)), os.path.dirname(os.path.abspath(__file__))]
 
 
 def code_of(x: Any, self: Any) -> Any:
@@ -36,7 +36,9 @@ CODE = code_of.__code__
 
 def offset_of(function: Any, line: int) -> int:
     """Offset of the first instruction on the n-th line of the function's body."""
-    return next(at for at, number in dis.findlinestarts(function.__code__) if number == function.__code__.co_firstlineno + line)
+    return next(
+        at for at, number in dis.findlinestarts(function.__code__) if number == function.__code__.co_firstlineno + line
+    )
 
 
 def small_graph(n: int = 3) -> tuple[Describe, Any]:
@@ -201,7 +203,13 @@ def test_executor_builds_containers(argument: Any) -> None:
 
     nodes = [
         scalar_input("a"),
-        {"op": "call_function", "target": target, "args": (argument,), "kwargs": {"extra": argument}, "scalar_type": int},
+        {
+            "op": "call_function",
+            "target": target,
+            "args": (argument,),
+            "kwargs": {"extra": argument},
+            "scalar_type": int,
+        },
     ]
     core_result = run(nodes, [1, 0], 7)[0]
 
@@ -228,7 +236,10 @@ def test_executor_makes_mutable_arguments_anew() -> None:
         items.append(1)
         return items
 
-    nodes = [scalar_input("a"), {"op": "call_function", "target": target, "args": ([0],), "scalar_type": list, "mutates": True}]
+    nodes = [
+        scalar_input("a"),
+        {"op": "call_function", "target": target, "args": ([0],), "scalar_type": list, "mutates": True},
+    ]
     graph = core.graph_build(Value, nodes, [1, 0])
     runner = core.graph_runner(graph)
     assert runner(1)[0] == [0, 1] and runner(1)[0] == [0, 1]
@@ -316,11 +327,35 @@ def test_a_runner_may_be_entered_again() -> None:
 
 
 def test_names_are_those_of_torch_fx() -> None:
-    targets = [torch.add, torch.sum, torch.add, operator.add, torch.nn.functional.relu, torch.sum, torch.matmul, torch._C._nn.gelu]
-    methods = ["view", "__getitem__", "add_1", "add", "max", "add_1", "to", "transpose_2", "type", "_camelCase", "add_10", "add"]
+    targets = [
+        torch.add,
+        torch.sum,
+        torch.add,
+        operator.add,
+        torch.nn.functional.relu,
+        torch.sum,
+        torch.matmul,
+        torch._C._nn.gelu,
+    ]
+    methods = [
+        "view",
+        "__getitem__",
+        "add_1",
+        "add",
+        "max",
+        "add_1",
+        "to",
+        "transpose_2",
+        "type",
+        "_camelCase",
+        "add_10",
+        "add",
+    ]
     wanted = torch.fx.Graph()
     value = wanted.create_node("placeholder", "L_x_", type_expr=torch.Tensor)
-    nodes: list[dict[str, Any]] = [{"op": "input", "source": [("local", 0)], "example": torch.ones(1), "facts": facts(torch.ones(1))}]
+    nodes: list[dict[str, Any]] = [
+        {"op": "input", "source": [("local", 0)], "example": torch.ones(1), "facts": facts(torch.ones(1))}
+    ]
     for op, target in [("call_function", t) for t in targets] + [("call_method", m) for m in methods]:
         nodes.append({"op": op, "target": target, "args": (Value(len(nodes) - 1),), "facts": facts(torch.ones(1))})
         value = wanted.create_node(op, target, (value,))
@@ -356,7 +391,9 @@ def test_placeholders_are_named_by_their_source() -> None:
         ("G_table_3_", "g_table_3_"),
         ("L_self_buffers_mean_", "l_self_buffers_mean_"),
     ]
-    static = ["_dynamo_static_input_type" in node.meta["tensor_dict"] for node in module.graph.find_nodes(op="placeholder")]
+    static = [
+        "_dynamo_static_input_type" in node.meta["tensor_dict"] for node in module.graph.find_nodes(op="placeholder")
+    ]
     assert static == [False, True, False, False, True]
 
 
@@ -366,7 +403,10 @@ def test_the_graph_is_sound_and_can_be_edited() -> None:
     module = core.graph_to_fx(graph, CODE)
     module.graph.lint()
     assert len(module.graph.nodes) == len(list(module.graph.nodes)) == 12
-    assert [n.name for n in module.graph.find_nodes(op="call_function", target=operator.getitem)] == ["getitem", "getitem_1"]
+    assert [n.name for n in module.graph.find_nodes(op="call_function", target=operator.getitem)] == [
+        "getitem",
+        "getitem_1",
+    ]
     assert [n.name for n in module.graph.find_nodes(op="call_method", target="view")] == ["view"]
     ordered = list(module.graph.nodes)
     assert ordered == sorted(ordered)
@@ -489,7 +529,9 @@ def test_meta_of_nodes() -> None:
     assert argument.source.name == "L['x']" and argument.example is d.inputs[0]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64, torch.float8_e4m3fn])
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64, torch.float8_e4m3fn]
+)
 def test_example_values_have_the_facts(dtype: torch.dtype) -> None:
     value = torch.empty_strided((3, 0, 5), (5, 15, 1), dtype=dtype)
     d = Describe()
@@ -499,7 +541,12 @@ def test_example_values_have_the_facts(dtype: torch.dtype) -> None:
     for node in list(module.graph.nodes)[:2]:
         fake = node.meta["example_value"]
         want = d.values[0 if node.op == "placeholder" else y.index]
-        assert (fake.shape, fake.stride(), fake.dtype, fake.device) == (want.shape, want.stride(), want.dtype, want.device)
+        assert (fake.shape, fake.stride(), fake.dtype, fake.device) == (
+            want.shape,
+            want.stride(),
+            want.dtype,
+            want.device,
+        )
 
 
 def torch_dynamo_graph(function: Any, *args: Any) -> torch.fx.GraphModule:
@@ -713,10 +760,14 @@ def test_compiled_code_keeps_no_tensor_alive(backend: str) -> None:
 
 
 def python(script: str, **environment: str) -> str:
-    path = os.pathsep.join([ROOT, os.path.join(ROOT, "tests", "python")])
-    environment = {**os.environ, "PYTHONPATH": path, **environment}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(PATHS), **environment}
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], env=environment, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", textwrap.dedent(script)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
