@@ -90,6 +90,7 @@ struct Captured {
   std::unique_ptr<guards::GuardSet> guards;
   breaks::Plan plan;
   uint64_t instructions = 0;
+  bool unusable = false;  // nothing can be captured at this offset
   // Set if the trace has to be run again with a break at that instruction.
   uint64_t restart_at = 0;
   breaks::Reason restart_reason = breaks::Reason::kNone;
@@ -134,6 +135,8 @@ class Tracer {
   Out getAttrOrNull(PyObject* object, PyObject* name);  // ok with a null Ref instead of AttributeError
   Flow setAttr(PyObject* object, PyObject* name, PyObject* value);  // null: delete
   Out typeLookup(PyTypeObject* type, PyObject* name);   // along the MRO, guarded; ok with a null Ref: not there
+  static PyObject* rawInstanceAttr(PyObject* object, PyObject* name);  // instance dict as it is; borrowed, null: not there
+  static bool hasInstanceDict(PyObject* object);
   Out instanceAttr(PyObject* object, PyObject* name);   // the instance dict alone, guarded; ok with a null Ref: not there
   Flow storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value);
   Out classAttrValue(PyTypeObject* owner, PyObject* name, PyObject* raw);
@@ -178,6 +181,7 @@ class Tracer {
   Flow setAttrGeneric(PyObject* object, PyObject* name, PyObject* value);  // object.__setattr__
   bool isUserOverride(PyObject* object, const std::string& name);
   Out raiseStop(PyObject* iterator);  // StopIteration, with a generator's return value
+  Flow setItemBase(PyObject* dict, PyObject* key, PyObject* value);  // dict.__setitem__ past any override
   Flow dictUpdate(PyObject* dict, const Args& args);  // dict.update's arguments
   const graph::ModuleScope* moduleScope(PyObject* module);
   Flow leaveFrame();                 // the innermost frame returns `returned`: pops it and gives the caller its value
@@ -218,20 +222,19 @@ class Tracer {
   bool yielded = false;      // how the last generator frame left: with a value, or for good
   bool nested_ran = false;   // the instruction under way has run Python code from C++: it cannot simply be left
   int nested_depth = 0;
+  uint64_t instruction_start = 0;  // count of the instruction under way in the frames that can become real
+  std::vector<graph::Node*> mutated_inputs;
   std::unordered_map<PyObject*, int> module_calls;
   uint64_t restart_at = 0;
   breaks::Reason restart_reason = breaks::Reason::kNone;
   std::string restart_detail;
 
  private:
-  Flow step(SymbolicFrame& frame);
   Flow unwind(size_t base);
-  bool handlerExists(size_t base);
   bool forcedBreak(SymbolicFrame& frame);
   void checkLimits();
   std::chrono::steady_clock::time_point started_;
   uint64_t random_state_ = 0;
-  size_t nested_base_ = 0;
 };
 
 // finish.cpp: turns the state of the trace into a plan. False: something cannot be rebuilt, tracer.restart_at says where to break.

@@ -691,7 +691,7 @@ Out Tracer::callModule(PyObject* module, const Args& args, Then then) {
   values::Info* info = values.find(module);
   bool outside = info != nullptr && info->origin == values::Origin::kOutside;
   for (PyObject* name : hook_names) {
-    PyObject* dict = stator_object_lookup(module, name);
+    PyObject* dict = Tracer::rawInstanceAttr(module, name);
     if (dict == nullptr || !PyDict_Check(dict) || (outside && info->overlay && PyDict_Contains(info->overlay.get(), name) == 1)) {
       plain_call = false;
       break;
