@@ -104,10 +104,10 @@ fuzz: build ## Differential fuzzer: 20,000 programs with fixed seeds against eag
 # ---- what it is for
 .PHONY: demo bench
 demo: build ## Captures a real model beside TorchDynamo and prints a table and the captured code
-	@$(PY) benchmarks/demo.py
+	@$(PY) -m benchmarks.demo
 
 bench: build ## Capture, guard and warm-start times beside TorchDynamo; JSON and charts in bench-out/
-	@$(PY) benchmarks/bench.py --out bench-out
+	@$(PY) -m benchmarks.bench --out bench-out
 
 # ---- style
 .PHONY: lint format

@@ -83,9 +83,7 @@ class ReadingBackend(ClockedBackend):
                 _ = value.shape, value.dtype, value.device, value.stride()
                 self.found["tensors"] += 1
             self.found["stack_traces"] += bool(node.stack_trace)
-            self.found["module_stacks"] += bool(
-                list((node.meta.get("nn_module_stack") or {}).items())
-            )
+            self.found["module_stacks"] += bool(list((node.meta.get("nn_module_stack") or {}).items()))
         self.found["code_lines"] += graph_module.code.count("\n")
         return graph_module.forward
 

@@ -22,10 +22,7 @@ LABELS = {
     SELF_TEST: "self-test (torch.compile)",
 }
 
-_PROBE = (
-    "import torch, stator; "
-    "assert callable(getattr(stator, 'compile', None)), 'the package has no stator.compile'"
-)
+_PROBE = "import torch, stator; assert callable(getattr(stator, 'compile', None)), 'the package has no stator.compile'"
 
 
 @dataclass

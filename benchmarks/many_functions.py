@@ -145,9 +145,7 @@ def main() -> int:
         ("others captured again", "others_recaptured", 1, ""),
     ):
         cells = [
-            "-"
-            if not result or key not in result
-            else f"{result[key] * scale:,.{1 if unit else 0}f}{unit}"
+            "-" if not result or key not in result else f"{result[key] * scale:,.{1 if unit else 0}f}{unit}"
             for result in results
         ]
         table.add_row(label, *cells)

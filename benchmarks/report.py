@@ -84,10 +84,7 @@ def _graph_text(results: Results, program: str, side: str | None) -> str:
 
 
 def _warnings(results: Results) -> list[str]:
-    found = [
-        f"{f['program'] or 'start'} {f['side']} {f['measure']}: {f['why']}"
-        for f in results.failures
-    ]
+    found = [f"{f['program'] or 'start'} {f['side']} {f['measure']}: {f['why']}" for f in results.failures]
     for (program, side, measure), samples in results.samples.items():
         busy = min((s["busy"] for s in samples if "busy" in s), default=1)
         if busy > 1.15:

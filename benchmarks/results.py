@@ -43,9 +43,7 @@ FIGURES = (
         "s",
     ),
     Figure("dynamic", "capture, dynamic sizes", "dynamic", _field("dynamic_s"), "s"),
-    Figure(
-        "guards_hot", "guards + dispatch, hot", "capture", _field("guards_hot", "median_us"), "us"
-    ),
+    Figure("guards_hot", "guards + dispatch, hot", "capture", _field("guards_hot", "median_us"), "us"),
     Figure(
         "guards_swept",
         "guards + dispatch, swept",
@@ -188,8 +186,13 @@ def _dynamic_over_static(results: Results) -> float | None:
 def _wrong_outputs(results: Results) -> float | None:
     if results.other_side is None:
         return None
-    checked = [s["equal"] for key, found in results.samples.items() if key[1] == results.other_side
-               for s in found if "equal" in s]  # fmt: skip
+    checked = [
+        s["equal"]
+        for key, found in results.samples.items()
+        if key[1] == results.other_side
+        for s in found
+        if "equal" in s
+    ]
     return float(sum(not equal for equal in checked)) if checked else None
 
 
@@ -213,9 +216,7 @@ THRESHOLDS = (
         10,
         True,
     ),
-    Threshold(
-        "engine", "first call, inductor warm, geometric mean of ratios", _geomean("warm"), 8, True
-    ),
+    Threshold("engine", "first call, inductor warm, geometric mean of ratios", _geomean("warm"), 8, True),
     Threshold(
         "engine",
         "cost per node, 10,000 adds over 1,000",
@@ -223,14 +224,10 @@ THRESHOLDS = (
         1.5,
         False,
     ),
-    Threshold(
-        "engine", "seconds to the first graph of x + 1", _of_other("", "first_graph"), 0.15, False
-    ),
+    Threshold("engine", "seconds to the first graph of x + 1", _of_other("", "first_graph"), 0.15, False),
     Threshold("engine", "torch._dynamo imported for it (0: no)", _imports_dynamo, 0, False),
     Threshold("speed", "capture, geometric mean of ratios", _geomean("capture"), 100, True),
-    Threshold(
-        "speed", "guards + dispatch hot, geometric mean of ratios", _geomean("guards_hot"), 30, True
-    ),
+    Threshold("speed", "guards + dispatch hot, geometric mean of ratios", _geomean("guards_hot"), 30, True),
     Threshold(
         "speed",
         "Qwen3-36: guards + dispatch hot, us",
@@ -238,12 +235,8 @@ THRESHOLDS = (
         10,
         False,
     ),
-    Threshold(
-        "speed", "first call, inductor warm, geometric mean of ratios", _geomean("warm"), 12, True
-    ),
-    Threshold(
-        "speed", "capture with dynamic sizes over static, most", _dynamic_over_static, 1.5, False
-    ),
+    Threshold("speed", "first call, inductor warm, geometric mean of ratios", _geomean("warm"), 12, True),
+    Threshold("speed", "capture with dynamic sizes over static, most", _dynamic_over_static, 1.5, False),
 )
 
 
@@ -265,16 +258,20 @@ def to_json(results: Results, meta: dict[str, Any]) -> dict[str, Any]:
         "meta": meta,
         "start": figures_of("", START_FIGURES),
         "programs": {program: figures_of(program, FIGURES) for program in results.programs()},
-        "geometric_means": {
-            figure.key: geometric_mean(results.ratios(figure)) for figure in FIGURES
-        },
+        "geometric_means": {figure.key: geometric_mean(results.ratios(figure)) for figure in FIGURES},
         "cost_per_node_10000_over_1000": {
             "torchdynamo": results.cost_growth(TORCHDYNAMO),
             other: results.cost_growth(results.other_side),
         },
         "thresholds": [
-            {"level": t.level, "text": t.text, "limit": t.limit, "at_least": t.at_least,
-             "value": t.value(results), "holds": t.holds(results)}
+            {
+                "level": t.level,
+                "text": t.text,
+                "limit": t.limit,
+                "at_least": t.at_least,
+                "value": t.value(results),
+                "holds": t.holds(results),
+            }
             for t in THRESHOLDS
         ],
         "failures": results.failures,
@@ -282,4 +279,4 @@ def to_json(results: Results, meta: dict[str, Any]) -> dict[str, Any]:
             {"program": program, "side": side, "measure": measure, "rounds": found}
             for (program, side, measure), found in results.samples.items()
         ],
-    }  # fmt: skip
+    }

@@ -135,10 +135,7 @@ def dynamic(spec: dict[str, Any]) -> dict[str, Any]:
         _, wall, _ = first_call(lambda: program.run(compiled))
         symbolic = sum(
             isinstance(node.meta.get("example_value"), torch.SymInt)
-            or any(
-                isinstance(s, torch.SymInt)
-                for s in getattr(node.meta.get("example_value"), "shape", ())
-            )
+            or any(isinstance(s, torch.SymInt) for s in getattr(node.meta.get("example_value"), "shape", ()))
             for graph_module in backend.graphs
             for node in graph_module.graph.nodes
         )
@@ -201,8 +198,7 @@ def first_graph(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 MEASURES = {
-    measure.__name__: measure
-    for measure in (capture, everything_read, dynamic, inductor, import_time, first_graph)
+    measure.__name__: measure for measure in (capture, everything_read, dynamic, inductor, import_time, first_graph)
 }
 
 
