@@ -173,9 +173,27 @@ def _imports_dynamo(results: Results) -> float | None:
     return float(any(s["imports_dynamo"] for s in samples)) if samples else None
 
 
+def _most_graphs(results: Results) -> float | None:
+    counts = [results.fact(program, results.other_side, "capture", "graphs") for program in results.programs()]
+    return max((count for count in counts if count is not None), default=None)
+
+
+def _least_share_of_nodes(results: Results) -> float | None:
+    """A graph that holds only a part of the program is captured quickly, and proves nothing."""
+    shares = []
+    for program in results.programs():
+        ours, theirs = (results.fact(program, side, "capture", "nodes") for side in (results.other_side, TORCHDYNAMO))
+        if ours and theirs:
+            shares.append(ours / theirs)
+    return min(shares, default=None)
+
+
 def _dynamic_over_static(results: Results) -> float | None:
     ratios = []
     for program in results.programs():
+        # Without a symbol in the graph it was a static capture under another name.
+        if results.fact(program, results.other_side, "dynamic", "symbolic_nodes") == 0:
+            return None
         static = results.best(program, results.other_side, figure_named("capture"))
         symbolic = results.best(program, results.other_side, figure_named("dynamic"))
         if static and symbolic:
@@ -199,6 +217,8 @@ def _wrong_outputs(results: Results) -> float | None:
 # "engine" has to hold before anything is built on the engine, "speed" is where the project goes.
 THRESHOLDS = (
     Threshold("engine", "results that differ from eager's", _wrong_outputs, 0, False),
+    Threshold("engine", "graphs of a program, most", _most_graphs, 1, False),
+    Threshold("engine", "graph nodes, least share of TorchDynamo's", _least_share_of_nodes, 0.9, True),
     Threshold("engine", "capture, geometric mean of ratios", _geomean("capture"), 50, True),
     Threshold("engine", "capture, least ratio", _least("capture"), 25, True),
     Threshold("engine", "Qwen3-36: capture over its eager forward", _capture_over_eager, 1, False),

@@ -71,6 +71,15 @@ def test_what_was_not_measured_does_not_hold():
     assert not any(threshold.holds(alone) for threshold in THRESHOLDS)
 
 
+def test_partial_and_static_captures_are_noticed():
+    results = results_with_ratio(60)
+    assert verdict(results, "graph nodes, least share of TorchDynamo's") is True
+    results.add("qwen3_36", STATOR, "capture", sample(0.01, 1.0, nodes=300))
+    assert verdict(results, "graph nodes, least share of TorchDynamo's") is False
+    results.add("qwen3_36", STATOR, "dynamic", {"dynamic_s": 0.01, "symbolic_nodes": 0})
+    assert verdict(results, "capture with dynamic sizes over static, most", "speed") is None
+
+
 def test_plan_alternates_and_fills_caches_before_warm_calls():
     options = argparse.Namespace(rounds=2, programs=["add_1000"], skip_dynamic=True, skip_inductor=False)
     jobs = bench.plan(options, [TORCHDYNAMO, STATOR])
