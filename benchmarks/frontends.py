@@ -31,10 +31,10 @@ class Frontend:
     compile: Callable[..., Any]
     reset: Callable[..., Any] | None
 
-    def reset_one(self, function: Callable[..., Any]) -> None:
+    def reset_one(self, function: Callable[..., Any], compiled: Callable[..., Any]) -> None:
         """Forgets the entries of one function."""
         if self.name == STATOR:
-            self.reset(function)
+            self.reset(compiled)
         else:
             from torch._dynamo.eval_frame import reset_code
 

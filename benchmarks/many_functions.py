@@ -100,8 +100,8 @@ def measure(spec: dict[str, Any]) -> dict[str, Any]:
     if frontend.reset is None:
         return result
     start = time.perf_counter()
-    for function in functions[:10]:
-        frontend.reset_one(function)
+    for function, entries_of in zip(functions[:10], compiled[:10], strict=True):
+        frontend.reset_one(function, entries_of)
     result["reset_us"] = (time.perf_counter() - start) * 1e5
     before = captures
     for function in compiled[:10]:
