@@ -78,6 +78,8 @@ class GuardProgram {
   bool check(const sources::Roots& roots);
   // The first guard that fails, in the user's terms (`L['self'].scale: was 2, is 3`); empty if all hold.
   std::string explain(const sources::Roots& roots);
+  // Whether checks may be answered from remembered memory (guards/replay.h); on from the start. For tests and measurements.
+  void allowReplay(bool allowed);
   // A weakly held object is gone: no call will ever pass again.
   bool dead() const;
   // All guards as text, one a line, with their sources.

@@ -222,6 +222,16 @@ PyObject* dead(PyObject*, PyObject* capsule) {
   return guarded([&] { return PyBool_FromLong(programOf(capsule).program->dead()); });
 }
 
+PyObject* allowReplay(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject* capsule = nullptr;
+    int allowed = 0;
+    if (!PyArg_ParseTuple(args, "Op", &capsule, &allowed)) throw PythonError();
+    programOf(capsule).program->allowReplay(allowed != 0);
+    return Py_NewRef(Py_None);
+  });
+}
+
 PyObject* print(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     PyObject *description = nullptr, *code = nullptr;
@@ -284,6 +294,7 @@ PyMethodDef guards_methods[] = {
     {"guards_text", text, METH_VARARGS, "guards_text(program, code=None): all guards, one a line."},
     {"guards_dead", dead, METH_O, "Whether a weakly held object is gone."},
     {"guards_time", timed, METH_VARARGS, "guards_time(program, locals, globals, rounds, sweep_bytes): nanoseconds of each check."},
+    {"guards_allow_replay", allowReplay, METH_VARARGS, "guards_allow_replay(program, allowed)."},
     {"source_print", print, METH_VARARGS, "source_print(source, code, exact=False)."},
     {"source_read", read, METH_VARARGS, "source_read(source, locals, globals=None, code=None); NotImplemented: not there."},
     {nullptr, nullptr, 0, nullptr},

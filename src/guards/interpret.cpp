@@ -33,6 +33,23 @@ inline PyObject* keyed(Machine& machine, Op& op, const StatorView& view, Py_ssiz
   return findKey(machine, op, view, absent);
 }
 
+// Whether no such key is there, for certain; remembers shared keys that do not know it.
+[[gnu::noinline]] bool isAbsent(Machine& machine, Op& op, const StatorView& view) {
+  if (view.keys == nullptr) return true;
+  StatorView keys = view;
+  const bool shared = view.keys->kind == 2;
+  if (shared) {
+    keys.values = keys.entries;  // asks for the key alone
+    keys.value_stride = keys.key_stride;
+  }
+  const Py_ssize_t index = stator_view_find(&keys, objectOf(op.a), machine.program.hashes[op.extra]);
+  if (index == -1 && shared) {
+    op.b = view.keys;
+    op.hint = static_cast<uint32_t>(view.keys->used);
+  }
+  return index == -1 || (shared && index >= 0 && stator_view_value(&view, index) == nullptr);
+}
+
 PyObject* readStep(Machine& machine, const sources::Source& source, PyObject* base, bool* unknown) {
   if (source.base != nullptr && base != nullptr && isInstanceDict(base)) {
     // An instance dict that does not exist yet holds nothing but strings; sources with such keys are compiled to kKey*.
@@ -136,7 +153,7 @@ void noteKey(Recorder& recorder, const Op& op, const StatorView& view, PyObject*
       recorder.word(&asDict(value)->ma_used);
       break;
     case Code::kKeyTensor:
-      recorder.record.tensors.push_back(tensor::TensorPair{value, &factsOf(op)});
+      recorder.tensor(value, factsOf(op));
       break;
     default:
       break;
@@ -199,7 +216,7 @@ void noteTest(Recorder& recorder, const Op& op, PyObject* value) {
       if (proof != Proof::kSameObject || !isConstant(value)) recorder.anew(op);
       break;
     case Code::kTensor:
-      recorder.record.tensors.push_back(tensor::TensorPair{value, &factsOf(op)});
+      recorder.tensor(value, factsOf(op));
       break;
     default:
       break;  // kSame and kNotSame compare addresses, which are all the same
@@ -408,19 +425,20 @@ const Op* interpret(Machine& machine, Op* begin, Op* end) {
       }
       case Code::kKeyTensor: {
         STATOR_KEY();
+        if (!kRecording && machine.tensors != nullptr) {
+          __builtin_prefetch(value);
+          machine.tensors->push_back(tensor::TensorPair{value, &factsOf(*op)});
+          break;
+        }
         if (!tensor::checkFacts(factsOf(*op), value)) [[unlikely]] return op;
         STATOR_KEY_PASSED();
         break;
       }
       case Code::kKeyAbsent: {
-        // In keys that are shared, the key stands at its old place with no value.
+        // Keys that a type's instances share only grow: not among the first n stays true.
         PyObject* value = nullptr;
-        const size_t index = op->hint;
-        if (index < static_cast<size_t>(used) && view.entries[index * view.key_stride] == op->a) {
-          if (view.values[index * view.value_stride] != nullptr) return op;
-        } else {
-          bool absent = false;
-          if (findKey(machine, *op, view, absent) != nullptr || !absent) return op;
+        if (view.keys != op->b || static_cast<size_t>(used) != op->hint) {
+          if (!isAbsent(machine, *op, view)) return op;
         }
         STATOR_KEY_PASSED();
         break;

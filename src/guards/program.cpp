@@ -49,7 +49,7 @@ bool GuardProgram::check(const sources::Roots& roots) {
   Impl& program = *impl_;
   if (program.contradiction) [[unlikely]] return false;
   Registers registers(program);
-  Machine machine{program, roots, registers.get(), {}};
+  Machine machine{program, roots, registers.get(), {}, program.replay};
   return run(machine, program.ops.data(), program.ops.data() + program.ops.size()) == nullptr;
 }
 
@@ -59,11 +59,14 @@ std::string GuardProgram::explain(const sources::Roots& roots) {
   Registers registers(program);
   Machine machine{program, roots, registers.get(), {}};
   machine.replay = false;
+  machine.exact = true;
   const Op* failed = run(machine, program.ops.data(), program.ops.data() + program.ops.size());
   if (failed == nullptr) return "";
   const Impl::Origin& origin = program.origins[static_cast<size_t>(failed - program.ops.data())];
   return explainFailure(program, *failed, origin, roots);
 }
+
+void GuardProgram::allowReplay(bool allowed) { impl_->replay = allowed; }
 
 bool GuardProgram::dead() const {
   for (const Ref<>& reference : impl_->weakrefs) {

@@ -106,7 +106,9 @@ struct GuardProgram::Impl {
   std::vector<Ref<>> weakrefs;
   tensor::TensorFactsSet facts;
   uint32_t registers = 0;
+  bool replay = true;
   bool contradiction = false;  // the guards cannot all hold
+  std::vector<tensor::TensorPair> pairs;  // scratch, likewise
   std::unique_ptr<PyObject*[]> spare;  // registers of the last check, for the next
 
   ~Impl();
@@ -124,7 +126,10 @@ struct Machine {
   PyObject** r;
   std::vector<Ref<>> keep;  // values that did not exist before they were asked for
   bool replay = true;       // may use what trees remember
+  bool exact = false;       // name the very op that fails
   Recorder* recorder = nullptr;
+  // Inside a tree the tensors are only collected: checked together at its end, the waits for their memory overlap.
+  std::vector<tensor::TensorPair>* tensors = nullptr;
 };
 
 // Runs [begin, end); null, or the op that failed.

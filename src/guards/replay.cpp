@@ -43,7 +43,7 @@ std::shared_ptr<Record> Tree::find(PyObject* root) {
 bool Tree::factsHold(Machine& machine, Record& record) {
   const Fact* fact = record.facts.data();
   const Fact* end = fact + record.facts.size();
-  constexpr std::ptrdiff_t kAhead = 24;
+  constexpr std::ptrdiff_t kAhead = 48;
   const Fact* fetched_end = end - std::min<std::ptrdiff_t>(kAhead, end - fact);
   // A prefetch of an address that is gone does nothing.
   for (; fact != fetched_end; ++fact) {
@@ -60,7 +60,7 @@ bool Tree::factsHold(Machine& machine, Record& record) {
 }
 
 bool Tree::restHolds(Machine& machine, Record& record) {
-  if (!tensor::checkAllFacts(record.tensors.data(), record.tensors.size())) return false;
+  if (!tensor::checkAllFacts(record.tensors.data(), record.places.data(), record.tensors.size())) return false;
   for (const auto& [index, value] : record.registers) machine.r[index] = value;
   if (record.rest.empty()) return true;
   return run(machine, record.rest.data(), record.rest.data() + record.rest.size()) == nullptr;
@@ -91,9 +91,22 @@ const Op* Tree::record(Machine& machine) {
   return nullptr;
 }
 
+const Op* Tree::plain(Machine& machine) {
+  Op* ops = machine.program.ops.data();
+  if (machine.exact) return run(machine, ops + begin, ops + end);
+  std::vector<tensor::TensorPair> pairs = std::move(machine.program.pairs);
+  pairs.clear();
+  machine.tensors = &pairs;
+  const Op* failed = run(machine, ops + begin, ops + end);
+  machine.tensors = nullptr;
+  if (failed == nullptr && !tensor::checkAllFacts(pairs.data(), pairs.size())) failed = ops + begin;
+  machine.program.pairs = std::move(pairs);
+  return failed;
+}
+
 const Op* Tree::check(Machine& machine) {
   Op* ops = machine.program.ops.data();
-  if (!machine.replay) return run(machine, ops + begin, ops + end);
+  if (!machine.replay) return plain(machine);
   if (std::shared_ptr<Record> known = find(machine.r[root_])) {
     if (factsHold(machine, *known)) {
       strikes_ = rest_ = 0;
@@ -103,7 +116,7 @@ const Op* Tree::check(Machine& machine) {
   }
   if (rest_ > 0) {
     --rest_;
-    return run(machine, ops + begin, ops + end);
+    return plain(machine);
   }
   if (++strikes_ >= kStrikes) {
     strikes_ = kStrikes / 2;

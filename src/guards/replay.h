@@ -24,6 +24,7 @@ struct Record {
   std::vector<Fact> facts;
   std::vector<uint32_t> ops;  // for each fact, the op that relied on it
   std::vector<tensor::TensorPair> tensors;
+  std::vector<tensor::TensorPlace> places;  // of the tensors
   std::vector<Op> rest;       // ops to run anew
   std::vector<std::pair<uint32_t, PyObject*>> registers;  // that `rest` and the program behind the tree read
   std::vector<Ref<>> constants;  // immutable values whose address is taken for their contents
@@ -58,6 +59,10 @@ struct Recorder {
   void type(PyObject* object, Proof of);
   void anew(const Op& code) { record.rest.push_back(code); }
   void anewKey(const Op& code);
+  void tensor(PyObject* object, const tensor::TensorFacts& facts) {
+    record.tensors.push_back(tensor::TensorPair{object, &facts});
+    record.places.push_back(tensor::TensorPlace::of(object));
+  }
 };
 
 class Tree {
@@ -77,6 +82,7 @@ class Tree {
   bool factsHold(Machine& machine, Record& record);
   bool restHolds(Machine& machine, Record& record);
   const Op* record(Machine& machine);
+  const Op* plain(Machine& machine);
 
   std::vector<uint32_t> exported_;  // registers that ops behind the tree read
   std::vector<std::shared_ptr<Record>> records_;  // most recently used first

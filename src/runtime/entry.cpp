@@ -135,8 +135,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
     raiseUnsupported(frame, captured.plan);
     throw PythonError();
   }
-  bool nothing = captured.unusable || (breaks_here && captured.plan.frames.size() == 1 && captured.plan.frames[0].offset == entry_offset &&
-                                       captured.graph->callCount() == 0);
+  bool nothing = breaks_here && captured.plan.frames.size() == 1 && captured.plan.frames[0].offset == entry_offset && captured.graph->callCount() == 0;
   if (breaks_here) {
     statistics().breaks++;
     reportBreak(frame, captured.plan);
@@ -187,12 +186,15 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
   int offset = stator_frame_offset(frame);
   if (info->skip) return outcome(Outcome::kNative);
   const ConfigValues& config = configValues();
-  if (offset == info->firstLegal()) {
+  if (info->captured == nullptr) {
+    info->captured = info;  // the file's policy has been looked up
     if (interpret::codePolicy(code) != CodePolicy::kTrace) {
       info->skip = true;
       return outcome(Outcome::kNative);
     }
-    if (interpret::isDisabledFunction(reinterpret_cast<PyObject*>(stator_frame_function(frame)))) return outcome(Outcome::kNative);
+  }
+  if (offset == info->firstLegal() && interpret::isDisabledFunction(reinterpret_cast<PyObject*>(stator_frame_function(frame)))) {
+    return outcome(Outcome::kNative);
   }
   if (stator_frame_namespace(frame) != nullptr) return outcome(Outcome::kNative);  // class bodies, exec
   if (config.break_every == 1 && !config.break_random) return outcome(Outcome::kStep);
@@ -209,7 +211,8 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
   int64_t limit = cache.recompile_limit > 0 ? cache.recompile_limit : config.recompile_limit;
   if (static_cast<int64_t>(site.entries.size()) >= limit && config.break_every == 0) {
     statistics().fallbacks++;
-    if (!site.over_limit) {
+    bool worthless = std::all_of(site.entries.begin(), site.entries.end(), [](const auto& entry) { return entry->ops == 0; });
+    if (!site.over_limit && !worthless) {
       site.over_limit = true;
       reportLimit(frame, site.entries.front()->guards->explain(roots), limit, cache.fullgraph);
       if (PyErr_Occurred()) throw PythonError();

@@ -2,6 +2,7 @@
 #include "tensor/tensor_guard.h"
 
 #include "python/objects.h"
+#include "tensor/reveal.h"
 
 #include <ATen/Context.h>
 #include <ATen/PythonTorchFunctionTLS.h>
@@ -14,6 +15,17 @@
 #include <cstring>
 
 namespace stator::tensor {
+
+struct FlagsField {
+  using Owner = at::Context;
+  friend const auto& revealed(FlagsField, const Owner&);
+};
+struct PrecisionsField {
+  using Owner = at::Context;
+  friend const auto& revealed(PrecisionsField, const Owner&);
+};
+template struct Reveal<FlagsField, &at::Context::enabled_cudnn>;
+template struct Reveal<PrecisionsField, &at::Context::fp32_precision>;
 
 namespace {
 
@@ -68,6 +80,61 @@ constexpr Precision kPrecisions[] = {
     {"torch.backends.cudnn.rnn.fp32_precision", Float32Backend::CUDA, Float32Op::RNN},
     {"torch.backends.mkldnn.conv.fp32_precision", Float32Backend::MKLDNN, Float32Op::CONV},
     {"torch.backends.mkldnn.rnn.fp32_precision", Float32Backend::MKLDNN, Float32Op::RNN},
+};
+
+
+// The flags as they were last translated into words, so that they are asked for only when a byte among them has changed: at::Context
+// tells them one call each, every call into another cold page. They lie side by side from `enabled_cudnn` on, the precisions in a map
+// whose nodes never move.
+class FlagsCache {
+ public:
+  void read(const at::Context& context, uint64_t* words) {
+    if (!current(context)) [[unlikely]] refresh(context);
+    words[kFlags] = flags_;
+    words[kPrecision] = precision_;
+  }
+
+ private:
+  static const char* begin(const at::Context& context) {
+    return reinterpret_cast<const char*>(&revealed(FlagsField(), context));
+  }
+  static size_t size(const at::Context& context) {
+    return static_cast<size_t>(reinterpret_cast<const char*>(&revealed(PrecisionsField(), context)) - begin(context));
+  }
+  bool current(const at::Context& context) const {
+    if (size_ != size(context) || std::memcmp(bytes_, begin(context), size_) != 0) return false;
+    for (size_t i = 0; i < values_count_; ++i) {
+      if (*values_[i] != seen_[i]) return false;
+    }
+    return values_count_ == revealed(PrecisionsField(), context).size();
+  }
+  void refresh(const at::Context& context) {
+    flags_ = precision_ = 0;
+    for (size_t i = 0; i < std::size(kContextFlags); ++i) flags_ |= static_cast<uint64_t>(kContextFlags[i].read(context)) << i;
+    for (size_t i = 0; i < std::size(kPrecisions); ++i) {
+      precision_ |= static_cast<uint64_t>(context.float32Precision(kPrecisions[i].backend, kPrecisions[i].op)) << (4 * i);
+    }
+    const auto& precisions = revealed(PrecisionsField(), context);
+    size_ = size(context);
+    if (size_ > sizeof bytes_ || precisions.size() > std::size(values_)) {
+      size_ = 0;  // another layout than expected: translated anew each time
+      return;
+    }
+    std::memcpy(bytes_, begin(context), size_);
+    values_count_ = 0;
+    for (const auto& [key, value] : precisions) {
+      values_[values_count_] = &value;
+      seen_[values_count_++] = value;
+    }
+  }
+
+  char bytes_[512] = {};
+  size_t size_ = 0;
+  const at::Float32Precision* values_[16] = {};
+  at::Float32Precision seen_[16] = {};
+  size_t values_count_ = 0;
+  uint64_t flags_ = 0;
+  uint64_t precision_ = 0;
 };
 
 constexpr const char* kPrecisionNames[] = {"none", "ieee", "tf32", "bf16", "default"};
@@ -171,14 +238,13 @@ GlobalState GlobalState::now() {
   const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
   words[kIncluded] = keys.included_.raw_repr();
   words[kExcluded] = keys.excluded_.raw_repr();
-  const at::Context& context = at::globalContext();
-  for (size_t i = 0; i < std::size(kContextFlags); ++i) words[kFlags] |= static_cast<uint64_t>(kContextFlags[i].read(context)) << i;
-  for (size_t i = 0; i < std::size(kPrecisions); ++i) {
-    words[kPrecision] |= static_cast<uint64_t>(context.float32Precision(kPrecisions[i].backend, kPrecisions[i].op)) << (4 * i);
-  }
+  static FlagsCache flags;  // under the GIL
+  static const at::Context& context = at::globalContext();
+  flags.read(context, words);
   readAutocast(words, keys.excluded_);
   const auto function_modes = at::impl::PythonTorchFunctionTLS::stack_len();
-  const auto dispatch_modes = c10::impl::TorchDispatchModeTLS::stack_len();
+  // Pushing a dispatch mode includes the Python key.
+  const int64_t dispatch_modes = keys.included_.has(c10::DispatchKey::Python) ? c10::impl::TorchDispatchModeTLS::stack_len() : 0;
   words[kStacks] = static_cast<uint64_t>(function_modes) | static_cast<uint64_t>(dispatch_modes) << 16 |
                    functorchLevel(keys.included_) << 32;
   if (function_modes + dispatch_modes != 0) [[unlikely]] state.modes = activeModes(function_modes, dispatch_modes);

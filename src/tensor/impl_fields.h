@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/python.h"
+#include "tensor/reveal.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
@@ -10,9 +11,20 @@
 
 namespace stator::tensor {
 
+struct AutogradMetaField {
+  using Owner = c10::TensorImpl;
+  friend const auto& revealed(AutogradMetaField, const Owner&);
+};
+template struct Reveal<AutogradMetaField, &c10::TensorImpl::autograd_meta_>;
+
 // Deriving makes the protected fields' addresses nameable; nothing of this type ever exists.
 struct ImplFields : c10::TensorImpl {
   static const c10::impl::SizesAndStrides& shape(const c10::TensorImpl& impl) { return impl.*(&ImplFields::sizes_and_strides_); }
+
+  // Every autograd meta in PyTorch is an AutogradMeta.
+  static const torch::autograd::AutogradMeta* autograd(const c10::TensorImpl& impl) {
+    return static_cast<const torch::autograd::AutogradMeta*>(revealed(AutogradMetaField(), impl).get());
+  }
 
   // dtype, device and the flags behind them lie in one word, in this order; only dtype and device count.
   static constexpr uint64_t kDtypeAndDevice = 0xFF'FFFF'FFFF;
@@ -32,8 +44,8 @@ inline const c10::TensorImpl& implOf(PyObject* tensor) {
 }
 
 inline bool requiresGrad(const c10::TensorImpl& impl) {
-  // Every autograd meta in PyTorch is an AutogradMeta. A view also answers for its base, which only it knows how to find.
-  auto* meta = static_cast<torch::autograd::AutogradMeta*>(impl.autograd_meta());
+  // A view also answers for its base, which only it knows how to find.
+  const torch::autograd::AutogradMeta* meta = ImplFields::autograd(impl);
   if (meta == nullptr) return false;
   if (meta->requires_grad_ || meta->grad_fn_) return true;
   return meta->is_view_ && meta->requires_grad();

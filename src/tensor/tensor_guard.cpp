@@ -14,8 +14,6 @@ namespace stator::tensor {
 
 namespace {
 
-using torch::autograd::AutogradMeta;
-
 // Marks that users put on tensors (mark_dynamic and friends), as attributes of the Python object.
 constexpr std::array<const char*, 6> kMarks = {"_dynamo_dynamic_indices",      "_dynamo_weak_dynamic_indices",
                                                "_dynamo_static_indices",       "_dynamo_unbacked_indices",
@@ -321,20 +319,44 @@ bool checkFacts(const TensorFacts& facts, PyObject* object) {
   return matches(facts, object, [](Field, size_t) { return false; });
 }
 
+TensorPlace TensorPlace::of(PyObject* tensor) {
+  const c10::TensorImpl& impl = implOf(tensor);
+  const torch::autograd::AutogradMeta* meta = ImplFields::autograd(impl);
+  return TensorPlace{&impl, meta != nullptr ? static_cast<const void*>(&meta->requires_grad_) : &impl};
+}
+
+namespace {
+
+inline void fetchImpl(const void* impl) {
+  // The fields that count lie between bytes 24 and 176.
+  __builtin_prefetch(static_cast<const char*>(impl) + 24);
+  __builtin_prefetch(static_cast<const char*>(impl) + 88);
+  __builtin_prefetch(static_cast<const char*>(impl) + 152);
+}
+
+constexpr size_t kAhead = 8;
+
+}  // namespace
+
 bool checkAllFacts(const TensorPair* pairs, size_t count) {
-  constexpr size_t kAhead = 8;
   for (size_t i = 0; i < count; ++i) {
-    // The way to a tensor's facts is object, TensorImpl, autograd meta: each fetched while earlier tensors are compared.
+    // Object, TensorImpl and autograd meta, each found through the one before.
     if (i + 3 * kAhead < count) __builtin_prefetch(pairs[i + 3 * kAhead].object);
-    if (i + 2 * kAhead < count) {
-      const char* impl = reinterpret_cast<const char*>(&implOf(pairs[i + 2 * kAhead].object));
-      __builtin_prefetch(impl);
-      __builtin_prefetch(impl + 64);
-      __builtin_prefetch(impl + 128);
-    }
+    if (i + 2 * kAhead < count) fetchImpl(&implOf(pairs[i + 2 * kAhead].object));
     if (i + kAhead < count) {
-      auto* meta = static_cast<AutogradMeta*>(implOf(pairs[i + kAhead].object).autograd_meta());
-      if (meta != nullptr) __builtin_prefetch(&meta->requires_grad_);
+      if (auto* meta = ImplFields::autograd(implOf(pairs[i + kAhead].object))) __builtin_prefetch(&meta->requires_grad_);
+    }
+    if (!checkFacts(*pairs[i].facts, pairs[i].object)) return false;
+  }
+  return true;
+}
+
+bool checkAllFacts(const TensorPair* pairs, const TensorPlace* places, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    if (i + kAhead < count) [[likely]] {
+      __builtin_prefetch(pairs[i + kAhead].object);
+      fetchImpl(places[i + kAhead].impl);
+      __builtin_prefetch(places[i + kAhead].autograd);
     }
     if (!checkFacts(*pairs[i].facts, pairs[i].object)) return false;
   }
