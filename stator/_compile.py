@@ -152,6 +152,4 @@ def reset(fn=None):
     call = type(fn).__call__.__get__(fn) if _modules.is_compiled(fn) else fn
     if type(call) is not _core.CompiledFunction:
         raise TypeError(f"reset takes what stator.compile returned, not {type(fn).__name__}")
-    forget = getattr(call._stator_cache, "reset", None)
-    if forget is not None:
-        forget(call.__wrapped__)
+    call._stator_cache.reset()
