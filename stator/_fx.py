@@ -5,6 +5,7 @@ Importing this module imports nothing of torch._dynamo, sympy or AOTAutograd: th
 
 from __future__ import annotations
 
+import collections
 import itertools
 import linecache
 import os
@@ -121,16 +122,66 @@ def _mode(record: Any) -> FakeTensorMode:
     return record.fake_mode
 
 
+def _bare_fake(
+    mode: FakeTensorMode, size: Any, stride: Any, dtype: Any, device: torch.device, requires_grad: bool
+) -> FakeTensor:
+    """What FakeTensor(mode, torch.empty_strided(...), device) makes, at a third of the time: its Python state is the same for all."""
+    templates = mode.__dict__.setdefault("_stator_templates", {})
+    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+        plain = torch.empty_strided(size, stride, dtype=dtype, device="meta")
+        template = templates.get(device)
+        if template is None:
+            template = templates[device] = dict(FakeTensor(mode, plain, device).__dict__)
+        fake = torch.Tensor._make_subclass(
+            FakeTensor, plain, requires_grad, dispatch_device=True, device_for_backend_keys=device
+        )
+    if not mode._allow_unsafe_data_ptr_access:
+        torch._C._set_throw_on_mutable_data_ptr(fake)
+    fake.__dict__.update(template)
+    return fake
+
+
 def fake_from_facts(record: Any, facts: tuple[Any, ...]) -> FakeTensor:
     size, stride, dtype, device, device_index, _layout, _offset, requires_grad, _parameter = facts
-    mode = _mode(record)
-    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunctionSubclass():
-        plain = torch.empty_strided(size, stride, dtype=_DTYPES[dtype], device="meta")
     name = _DEVICES[device]
-    fake = FakeTensor(mode, plain, torch.device(name, device_index) if device_index >= 0 else torch.device(name))
-    if requires_grad:
-        fake.requires_grad_(True)
-    return fake
+    place = torch.device(name, device_index) if device_index >= 0 else torch.device(name)
+    return _bare_fake(_mode(record), size, stride, _DTYPES[dtype], place, bool(requires_grad))
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether size, stride, dtype and device say all that a fake of the tensor has to know (its storage is its own)."""
+    return (
+        (type(tensor) is torch.Tensor or type(tensor) is torch.nn.Parameter)
+        and tensor.layout is torch.strided
+        and tensor.dim() > 0  # a number on the CPU keeps its value
+        and tensor.device.type != "meta"
+        and not tensor._is_view()
+        and tensor.storage_offset() == 0
+        and tensor.is_leaf
+        and tensor.grad is None
+        and not tensor.is_inference()
+        and not tensor.is_quantized
+        and not tensor.is_conj()
+        and not tensor.is_neg()
+        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+        and (not tensor.requires_grad or tensor.grad_dtype == tensor.dtype)
+    )
+
+
+def _fake_plain_inputs(mode: FakeTensorMode, examples: list[Any]) -> None:
+    """Puts fakes of plain inputs where the mode looks for them; the others are left to it."""
+    tensors = [example for example in examples if isinstance(example, torch.Tensor)]
+    plain = [tensor for tensor in tensors if _is_plain(tensor)]
+    # Aliases have to alias as fakes too.
+    owners = collections.Counter(
+        tensor.untyped_storage()._cdata for tensor in tensors if tensor.layout is torch.strided
+    )
+    for tensor in plain:
+        if owners[tensor.untyped_storage()._cdata] == 1:
+            fake = _bare_fake(mode, tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.requires_grad)
+            if type(tensor) is torch.nn.Parameter:
+                fake.__dict__["_is_param"] = True
+            mode.fake_tensor_converter.set_tensor_memo(tensor, fake)
 
 
 def fake_input(record: Any, position: int, example: Any) -> Any:
@@ -141,6 +192,8 @@ def fake_input(record: Any, position: int, example: Any) -> Any:
     symbolic = context.tensor_to_context.get(example) if context is not None and context.fake_mode is mode else None
     if symbolic is not None:
         return mode.from_tensor(example, symbolic_context=symbolic, source=symbolic.tensor_source)
+    if mode.fake_tensor_converter._get_memo(example) is None:
+        _fake_plain_inputs(mode, record.examples)
     return mode.from_tensor(example, static_shapes=True)
 
 
@@ -201,6 +254,7 @@ def _prepare(module: CapturedModule) -> TracingContext:
     record = module._stator_record
     record.fake_mode = FakeTensorMode(shape_env=ShapeEnv())
     record.sources = _sources(record)
+    _fake_plain_inputs(record.fake_mode, record.examples)
     context = TracingContext(record.fake_mode)
     for example, source in zip(record.examples, record.sources, strict=True):
         if isinstance(example, torch.Tensor):
