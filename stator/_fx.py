@@ -9,6 +9,7 @@ import collections
 import itertools
 import linecache
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -16,9 +17,22 @@ import torch
 from torch._guards import CompileContext, CompileId, GuardSource, Source, TracingContext, compile_context, tracing
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx._lazy_graph_module import _LazyGraphModule
-from torch.fx.graph import Graph
+from torch.fx.experimental import _config as fx_config
+from torch.fx.graph import (
+    CodeGen,
+    Graph,
+    PythonCode,
+    _custom_builtins,
+    _illegal_names,
+    _is_from_torch,
+    inplace_methods,
+    magic_methods,
+)
 from torch.fx.graph_module import GraphModule
+from torch.fx.node import _get_qualified_name
 from torch.utils.weak import TensorWeakRef
+
+from stator import _core
 
 # By c10's numbers (torch/headeronly/core/ScalarType.h, DeviceType.h).
 _DTYPE_NAMES = """
@@ -82,15 +96,28 @@ class GraphArg:
         return f"GraphArg({self.source})"
 
 
-class CapturedModule(_LazyGraphModule):
-    """A GraphModule whose forward runs the captured graph in C++, until the module is recompiled or its code is asked for.
+class CapturedGraph(Graph):
+    """A graph whose source is written in C++, where nothing special is asked for."""
 
-    Runner and record stand on the class (each GraphModule has one of its own): what is in the instance's dict is pickled, and is part of
-    AOTAutograd's cache key.
+    def python_code(self, root_module: str, **options: Any) -> PythonCode:
+        if root_module == "self" and not any(options.values()):
+            made = _core.fx_source(self, sys.modules[__name__])
+            if made is not None:
+                return PythonCode(made[0], made[1], _lineno_map=made[2], _prologue_start=4)
+        return super().python_code(root_module, **options)
+
+
+class CapturedModule(_LazyGraphModule):
+    """A GraphModule whose forward runs the captured graph in C++, until the module is recompiled.
+
+    Source is written when it is asked for, and made a function only when that function is called: AOTAutograd's cache key, for one, needs
+    the text alone. Runner and record stand on the class (each GraphModule has one of its own): what is in the instance's dict is pickled,
+    and is part of that key.
     """
 
     _stator_runner: Any = None
     _stator_record: Any = None
+    _stator_source: PythonCode | None = None
 
     def forward(self, *args: Any) -> Any:  # type: ignore[override]
         return type(self)._stator_runner(*args)
@@ -98,6 +125,32 @@ class CapturedModule(_LazyGraphModule):
     @classmethod
     def _needs_recompile(cls) -> bool:
         return cls.forward is CapturedModule.forward or super()._needs_recompile()
+
+    @classmethod
+    def recompile(cls) -> None:  # type: ignore[override]
+        cls._stator_source = None
+        super().recompile()
+
+    def _real_recompile(self) -> PythonCode:
+        if fx_config.enrich_profiler_metadata or self._modules:
+            return super()._real_recompile()
+        source = self._graph.python_code(root_module="self")
+        type(self)._stator_source = source
+        self.__dict__.update(_code=source.src, _lineno_map=source._lineno_map, _prologue_start=source._prologue_start)
+        return source
+
+    def real_recompile(self) -> None:
+        if self._needs_recompile():
+            type(self)._stator_source = GraphModule.recompile(self)
+
+    @property
+    def code(self) -> str:
+        if type(self)._stator_source is None:
+            self._real_recompile()
+        return self._code
+
+    def __str__(self) -> str:
+        return self.code and GraphModule.__str__(self)
 
 
 def make_module(graph: Graph, runner: Callable[..., Any], record: Any) -> CapturedModule:
@@ -111,6 +164,40 @@ def make_module(graph: Graph, runner: Callable[..., Any], record: Any) -> Captur
     module.__dict__["_graph"] = graph
     graph.owning_module = module
     return module
+
+
+# ---- how targets and types are written in source, called from graph/fx_source.cpp ------------------------------------------------
+
+
+def source_start(graph: Graph) -> tuple[Any, ...] | None:
+    codegen = graph._codegen
+    plain = type(codegen) is CodeGen and codegen._body_transformer is None and codegen._func_name == "forward"
+    if not plain or any(name.startswith("FX_GRAPH_SHOW") for name in os.environ):
+        return None
+    return torch.fx.Node, _illegal_names, {name: known.obj for name, known in _custom_builtins.items()}
+
+
+def source_type(kind: Any) -> str | None:
+    return (
+        _get_qualified_name(kind)
+        if isinstance(kind, type) and kind is not torch.device and _is_from_torch(kind)
+        else None
+    )
+
+
+def source_target(target: Any) -> tuple[int, str, bool] | None:
+    name = getattr(target, "__name__", "")
+    if getattr(target, "__module__", "") == "_operator":
+        if name in magic_methods:
+            return 0, magic_methods[name], False
+        if name in inplace_methods:
+            return 1, inplace_methods[name], False
+    if name == "<lambda>":
+        return None
+    qualified = _get_qualified_name(target)
+    from_torch = _is_from_torch(target)
+    # Builtins keep their names, which no value may have.
+    return (2, qualified, not from_torch) if from_torch or "." in qualified else None
 
 
 # ---- values of node.meta, called from graph/fx_record.cpp ------------------------------------------------------------------------
