@@ -49,6 +49,10 @@ class _MarkNonLeaf(torch.autograd.Function):
 class _Watch(TorchDispatchMode):
     """Notes whether the call drew random numbers, and whether it wrote to one of its arguments."""
 
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False  # skipping would import torch._dynamo
+
     def __init__(self, storages):
         super().__init__()
         self.storages = storages
@@ -64,6 +68,8 @@ class _Watch(TorchDispatchMode):
             self.mutates = True  # it was called for its effect
         elif schema.is_mutable:
             self._note_writes(schema, args, kwargs)
+        elif func._schema.name in _UPDATES_STATISTICS and _trains(schema, args, kwargs):
+            self.mutates = True
         return func(*args, **kwargs)
 
     def _note_writes(self, schema, args, kwargs):
@@ -74,6 +80,20 @@ class _Watch(TorchDispatchMode):
             for tensor in value if isinstance(value, (list, tuple)) else (value,):
                 if isinstance(tensor, torch.Tensor) and _storage_of(tensor) in self.storages:
                     self.mutates = True
+
+
+# Write to running_mean and running_var without saying so in their schemas.
+_UPDATES_STATISTICS = {
+    "aten::native_batch_norm",
+    "aten::cudnn_batch_norm",
+    "aten::miopen_batch_norm",
+    "aten::_batch_norm_impl_index",
+}
+
+
+def _trains(schema, args, kwargs):
+    values = {argument.name: value for argument, value in zip(schema.arguments, args)} | kwargs
+    return bool(values.get("training")) and values.get("running_mean") is not None
 
 
 def _storage_of(tensor):

@@ -2,6 +2,7 @@
 #include "base/python.h"
 #include "base/ref.h"
 #include "graph/graph_module.h"
+#include "guards/guards_module.h"
 #include "interpret/trace_iterator.h"
 #include "runtime/cache.h"
 #include "runtime/compiled_function.h"
@@ -14,7 +15,8 @@ PyModuleDef core_module = {PyModuleDef_HEAD_INIT, "stator._core", nullptr, -1, n
 
 // One table from each room that has doors.
 PyMethodDef* const kTables[] = {stator::graph::graph_methods, stator::tensor::shapes_methods, stator::runtime::driver_methods,
-                                stator::runtime::cache_methods};
+                                stator::runtime::cache_methods,
+                                stator::guards::guards_methods};
 
 }  // namespace
 

@@ -30,10 +30,22 @@ PyTypeObject* ownerInMro(PyTypeObject* type, PyObject* name) {
 
 }  // namespace
 
+PyObject* Tracer::rawInstanceAttr(PyObject* object, PyObject* name) {
+  StatorView view;
+  if (!stator_view_object(&view, object) || view.keys == nullptr) return nullptr;
+  Py_ssize_t index = stator_view_find(&view, name, PyObject_Hash(name));
+  return index >= 0 ? stator_view_value(&view, index) : nullptr;
+}
+
+bool Tracer::hasInstanceDict(PyObject* object) {
+  StatorView view;
+  return stator_view_object(&view, object) != 0;
+}
+
 Out Tracer::typeLookup(PyTypeObject* type, PyObject* name) {
   PyObject* found = _PyType_Lookup(type, name);
   // Static types cannot change.
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) guards->addTypeLookup(type, name, found);
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) guards->addTypeLookup(sources->pinned(reinterpret_cast<PyObject*>(type)), type, name, found);
   return Ref<>::create(found);
 }
 
@@ -49,7 +61,7 @@ Out Tracer::classAttrValue(PyTypeObject* type, PyObject* name, PyObject* raw) {
 Out Tracer::instanceAttr(PyObject* object, PyObject* name) {
   values::Info* info = values.find(object);
   if (info == nullptr || info->origin == values::Origin::kMade) {
-    return Ref<>::create(stator_object_lookup(object, name));
+    return Ref<>::create(Tracer::rawInstanceAttr(object, name));
   }
   if (info->overlay) {
     if (PyObject* written = PyDict_GetItemWithError(info->overlay.get(), name)) {
@@ -63,10 +75,10 @@ Out Tracer::instanceAttr(PyObject* object, PyObject* name) {
   } else {
     info->known = stealRef(PyDict_New());
   }
-  if (!stator_object_has_dict(object)) return Ref<>();
+  if (!Tracer::hasInstanceDict(object)) return Ref<>();
   const Source* source = sources->child(SourceKind::kAttr, info->source, name);
   Ref<> known = info->known;
-  PyObject* raw = stator_object_lookup(object, name);
+  PyObject* raw = Tracer::rawInstanceAttr(object, name);
   if (raw == nullptr) {
     guards->add(Guard{GuardKind::kAbsent, source});
     PyDict_SetItem(known.get(), name, values::deletedMarker());
@@ -304,7 +316,7 @@ Out nnModuleAttribute(Tracer& tracer, PyObject* module, PyObject* name) {
       if (found) return found;
       continue;
     }
-    PyObject* dict = stator_object_lookup(module, place.dict_name);
+    PyObject* dict = Tracer::rawInstanceAttr(module, place.dict_name);
     if (dict == nullptr) continue;
     values::Info* written = tracer.values.find(dict);
     if (!PyDict_Check(dict) || (written != nullptr && (written->shadow || written->overlay))) {
@@ -450,7 +462,7 @@ Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
     }
     return breakWith(Reason::kUnsupportedMutation, std::string("through a ") + kind->tp_name);
   }
-  if (!stator_object_has_dict(object)) return breakWith(Reason::kRaises, "sets an attribute that the object cannot have");
+  if (!Tracer::hasInstanceDict(object)) return breakWith(Reason::kRaises, "sets an attribute that the object cannot have");
   return storeInstanceAttr(object, name, value);
 }
 

@@ -7,6 +7,7 @@
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
 
+#include <string_view>
 #include <unordered_map>
 
 namespace stator::interpret {
@@ -26,7 +27,7 @@ class PlanBuilder {
  public:
   PlanBuilder(Tracer& tracer, breaks::Plan& plan) : t_(tracer), plan_(plan) {
     for (values::Info* info : t_.values.all()) {
-      if (info->shadow && info->origin == values::Origin::kOutside) owner_of_[info->shadow.get()] = info->object.get();
+      if (info->shadow && info->origin == values::Origin::kOutside && !PyCell_Check(info->object.get())) owner_of_[info->shadow.get()] = info->object.get();
     }
   }
 
@@ -50,6 +51,13 @@ class PlanBuilder {
     plan_.commit = plan_.steps.size();
     for (PlanStep& step : effects_) plan_.steps.push_back(std::move(step));
     plan_.register_count = next_;
+  }
+
+  // What the frame's stack held at the entry, unread.
+  Register stackEntry(size_t index) {
+    Register result = add(PlanOp::kSource, nullptr);
+    plan_.steps.back().source = t_.sources->root(sources::SourceKind::kStack, static_cast<int64_t>(index));
+    return result;
   }
 
   // A fresh container with the contents of a shadow.
@@ -270,7 +278,7 @@ class PlanBuilder {
     if (PyMethod_Check(object)) {
       PyObject* function = PyMethod_GET_FUNCTION(object);
       if (Py_TYPE(function) == &PyMethodDescr_Type || Py_TYPE(function) == &PyWrapperDescr_Type) {
-        return add(PlanOp::kBoundBuiltin, object, newRef(reinterpret_cast<PyDescrObject*>(function)->d_name), {value(PyMethod_GET_SELF(object))});
+        return add(PlanOp::kBoundBuiltin, object, newRef(function), {value(PyMethod_GET_SELF(object))});
       }
       return add(PlanOp::kMethod, object, Ref<>(), {value(function), value(PyMethod_GET_SELF(object))});
     }
@@ -323,6 +331,14 @@ class PlanBuilder {
     values::Info* info = t_.values.find(object);
     if (info == nullptr) {
       // Neither made by the program nor read from outside: a native result of a kind that nobody taught us to rebuild.
+      if (isStructSequence(object)) {
+        Register items = add(PlanOp::kTuple, nullptr, Ref<>(), sequence(object));
+        return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)), {items});
+      }
+      if (type->tp_name == std::string_view("types.GenericAlias") || type->tp_name == std::string_view("types.UnionType") ||
+          type->tp_name == std::string_view("mappingproxy") || type->tp_name == std::string_view("NoneType")) {
+        return constant(object);
+      }
       if (base == &PyTuple_Type && isNamedTuple(object)) {
         return add(PlanOp::kTupleOf, object, newRef(reinterpret_cast<PyObject*>(type)), sequence(object));
       }
@@ -452,7 +468,9 @@ void addFrame(Tracer& t, PlanBuilder& builder, SymbolicFrame& frame, bool root, 
     }
     out.slots.push_back(builder.value(value));
   }
-  for (const Ref<>& value : frame.stack) out.stack.push_back(builder.value(value.get()));
+  for (size_t i = 0; i < frame.stack.size(); ++i) {
+    out.stack.push_back(frame.stack[i].get() == unreadMarker() ? builder.stackEntry(i) : builder.value(frame.stack[i].get()));
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "interpret/names.h"
 #include "interpret/trace_iterator.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdarg>
 
@@ -124,10 +125,14 @@ Out Tracer::fromNative(Ref<> result) {
 
 Out Tracer::handledException() {
   if (handled_touched) return handled;
-  PyObject* raw = stator_handled_exception();
+  PyObject* raw = roots.handled;
   const sources::Source* source = sources->root(SourceKind::kHandled);
   handled_touched = true;
-  if (raw == nullptr || raw == Py_None) {
+  if (raw == nullptr) {
+    guards->add(Guard{GuardKind::kAbsent, source});
+    return Ref<>();
+  }
+  if (raw == Py_None) {
     guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(Py_None)});
     return Ref<>();
   }
@@ -176,7 +181,16 @@ Flow Tracer::leaveFrame() {
   switch (callee->then) {
     case Then::kPush: caller.push(std::move(returned)); break;
     case Then::kDiscard: break;
-    case Then::kPushInstance: caller.push(callee->instance); break;
+    case Then::kPushInstance:
+      if (returned.get() != Py_None) {
+        // CPython raises here; the call has to be made for real, from its beginning.
+        restart_at = callee->entered_at;
+        restart_reason = Reason::kRaises;
+        frames.push_back(std::move(callee));
+        return breakWith(Reason::kRaises, "__init__ returned something");
+      }
+      caller.push(callee->instance);
+      break;
     case Then::kPushTruth:
     case Then::kPushNotTruth: STATOR_CHECK(false, "truth continuations are settled in place");
   }
@@ -193,6 +207,7 @@ Flow Tracer::unwind(size_t base) {
     if (!handler) continue;
     while (frames.size() > i + 1) frames.pop_back();
     frame.stack.resize(static_cast<size_t>(handler->depth));
+    frame.lazy_stack = std::min(frame.lazy_stack, frame.stack.size());
     if (handler->lasti) frame.push(stealRef(PyLong_FromLong(instr.opcode_offset / 2)));
     frame.push(std::move(raised));
     frame.index = frame.code->indexAt(handler->target);
@@ -227,40 +242,83 @@ Flow Tracer::runUntil(size_t depth) {
     const bytecode::Instr& instr = frame.instr();
     handlers::Handler handler = table[instr.opcode];
     STATOR_CHECK(handler != nullptr, "no handler for opcode " + std::to_string(instr.opcode));
-    Flow flow = handler(*this, frame, instr);
+    Flow flow = frame.lazy_stack > 0 ? readStack(frame, instr) : Flow::kOk;
+    if (flow == Flow::kOk) flow = handler(*this, frame, instr);
     if (flow == Flow::kRaise) flow = unwind(depth);
     if (flow == Flow::kBreak || flow == Flow::kRaise) return flow;
   }
   return Flow::kOk;
 }
 
+PyObject* unreadMarker() {
+  static PyObject* marker = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
+  return marker;
+}
+
+// The values on the stack at the entry get their sources and guards when an instruction takes them, not before.
+Flow Tracer::readStack(SymbolicFrame& frame, const bytecode::Instr& instr) {
+  size_t depth = frame.stack.size();
+  size_t wanted = depth;
+  switch (instr.opcode) {
+    case KW_NAMES:
+    case PRECALL:
+    case CALL: {
+      const bytecode::Instr& call = frame.code->instrs()[static_cast<size_t>(callIndex(frame))];
+      wanted = static_cast<size_t>(call.oparg) + 2;
+      break;
+    }
+    case NOP:
+    case RESUME:
+    case LOAD_CONST:
+    case LOAD_FAST:
+    case LOAD_GLOBAL:
+    case LOAD_DEREF:
+    case PUSH_NULL:
+    case JUMP_FORWARD:
+    case JUMP_BACKWARD: wanted = 0; break;
+    case STORE_FAST:
+    case POP_TOP:
+    case LOAD_ATTR:
+    case LOAD_METHOD:
+    case STORE_GLOBAL:
+    case GET_ITER:
+    case FOR_ITER:
+    case RETURN_VALUE: wanted = 1; break;
+    case BINARY_OP:
+    case BINARY_SUBSCR:
+    case COMPARE_OP:
+    case IS_OP:
+    case CONTAINS_OP:
+    case STORE_ATTR: wanted = 2; break;
+    case STORE_SUBSCR: wanted = 3; break;
+    default: break;
+  }
+  for (size_t i = depth; i-- > depth - std::min(wanted, depth);) {
+    if (frame.stack[i].get() != unreadMarker()) continue;
+    STATOR_VALUE(value, fromOutside(roots.stack[i], sources->root(SourceKind::kStack, static_cast<int64_t>(i))));
+    frame.stack[i] = std::move(value);
+  }
+  frame.lazy_stack = std::min(frame.lazy_stack, depth - std::min(wanted, depth));
+  return Flow::kOk;
+}
+
 Captured Tracer::run() {
   Captured captured;
   SymbolicFrame& root = *frames.front();
-  Flow flow = Flow::kOk;
-  for (int i = 0; i < stator_frame_depth(real_frame) && flow == Flow::kOk; ++i) {
+  for (int i = 0; i < stator_frame_depth(real_frame); ++i) {
     PyObject* raw = roots.stack[i];
-    if (raw == nullptr) {
-      root.push(Ref<>());
-      continue;
-    }
-    Out value = fromOutside(raw, sources->root(SourceKind::kStack, i));
-    flow = value.flow();
-    if (value.ok()) root.push(value.take());
+    root.push(raw == nullptr ? Ref<>() : newRef(unreadMarker()));
   }
-  if (flow != Flow::kOk) {
-    // Something on the stack cannot be looked at: nothing is captured from here.
-    captured.plan.exit = breaks::ExitKind::kBreak;
-    captured.plan.reason = broke.reason;
-    captured.plan.detail = broke.detail;
-    captured.restart_at = 0;
-    captured.graph = graph;
-    captured.unusable = true;
-    return captured;
-  }
-  flow = runUntil(0);
+  root.lazy_stack = root.stack.size();
+  Flow flow = runUntil(0);
   STATOR_CHECK(flow == Flow::kOk || flow == Flow::kBreak, "a trace ended in a raise");
   bool returns = flow == Flow::kOk;
+  if (!returns && restart_at != 0) {
+    captured.restart_at = restart_at;
+    captured.restart_reason = restart_reason;
+    captured.restart_detail = broke.detail;
+    return captured;
+  }
   if (!returns && nested_ran) {
     captured.restart_at = instruction_start;
     captured.restart_reason = broke.reason;

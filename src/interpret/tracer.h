@@ -37,13 +37,14 @@ struct SymbolicFrame {
   std::vector<Ref<>> stack;
   // Slots (and stack) of the driven frame that have not been looked at yet: read from outside on first use.
   std::vector<bool> untouched;
-  std::vector<bool> untouched_stack;
+  size_t lazy_stack = 0;  // so many entries from the bottom still hold `unread` markers
   int index = 0;  // instruction
   PyObject* kw_names = nullptr;
   Then then = Then::kPush;
   Ref<> instance;
   const graph::Location* call_site = nullptr;
   const graph::ModuleScope* scope = nullptr;
+  uint64_t entered_at = 0;  // instruction count of the call
   bool nested = false;     // entered from C++ code: cannot become a real frame
   bool generator = false;
   PyObject* generator_object = nullptr;
@@ -90,7 +91,6 @@ struct Captured {
   std::unique_ptr<guards::GuardSet> guards;
   breaks::Plan plan;
   uint64_t instructions = 0;
-  bool unusable = false;  // nothing can be captured at this offset
   // Set if the trace has to be run again with a break at that instruction.
   uint64_t restart_at = 0;
   breaks::Reason restart_reason = breaks::Reason::kNone;
@@ -135,6 +135,8 @@ class Tracer {
   Out getAttrOrNull(PyObject* object, PyObject* name);  // ok with a null Ref instead of AttributeError
   Flow setAttr(PyObject* object, PyObject* name, PyObject* value);  // null: delete
   Out typeLookup(PyTypeObject* type, PyObject* name);   // along the MRO, guarded; ok with a null Ref: not there
+  static PyObject* rawInstanceAttr(PyObject* object, PyObject* name);  // instance dict as it is; borrowed, null: not there
+  static bool hasInstanceDict(PyObject* object);
   Out instanceAttr(PyObject* object, PyObject* name);   // the instance dict alone, guarded; ok with a null Ref: not there
   Flow storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value);
   Out classAttrValue(PyTypeObject* owner, PyObject* name, PyObject* raw);
@@ -196,6 +198,7 @@ class Tracer {
   bool anyStandIn(const Args& args);
 
   const graph::Location* location();
+  Flow readStack(SymbolicFrame& frame, const bytecode::Instr& instr);  // gives the operands of an instruction their values
 
   // ---- state -------------------------------------------------------------------------------------------------------------------------
   TraceOptions options;
@@ -234,6 +237,9 @@ class Tracer {
   std::chrono::steady_clock::time_point started_;
   uint64_t random_state_ = 0;
 };
+
+// Stands on the stack of the driven frame for a value that has not been looked at.
+PyObject* unreadMarker();
 
 // finish.cpp: turns the state of the trace into a plan. False: something cannot be rebuilt, tracer.restart_at says where to break.
 bool buildPlan(Tracer& tracer, bool returns, breaks::Plan& plan);

@@ -73,12 +73,12 @@ int firstOccurrence(std::span<const Arg* const> tensors, const Arg& tensor) {
   return static_cast<int>(tensor.i);
 }
 
-bool Call::bind(const Signature& signature, uint32_t detail, Mode mode) {
+bool Call::bind(const Signature& signature, uint32_t detail, Mode mode, bool keywords_allowed) {
   STATOR_CHECK(signature.size() <= kMaxParams);
   detail_ = detail;
   mode_ = mode;
   param_count_ = static_cast<uint8_t>(signature.size());
-  for (size_t i = 0; i < signature.size(); ++i) slots_[i] = &kAbsentArg;
+  for (const Arg*& slot : slots_) slot = &kAbsentArg;
   const std::span<const Arg> positional = workspace_.positional();
   size_t next = 0;
   for (size_t i = 0; i < signature.size() && next < positional.size(); ++i) {
@@ -102,6 +102,7 @@ bool Call::bind(const Signature& signature, uint32_t detail, Mode mode) {
   }
   if (next != positional.size()) return false;
   const std::span<const Arg> keywords = workspace_.keywords();
+  if (!keywords.empty() && !keywords_allowed) return false;
   for (size_t k = 0; k < keywords.size(); ++k) {
     const std::string_view name = nameOf(workspace_.keywordName(k));
     size_t i = 0;

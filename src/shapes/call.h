@@ -30,12 +30,10 @@ struct OpRow {
   Rule rule;
   uint32_t detail = 0;  // bits below, and above them what the rule's own file defines
 };
-enum RowBits : uint32_t {
-  kScalarsAnywhere = 1,  // CPU tensors of rank 0 may meet tensors of another device (TensorIterator's rule)
-  kMixedDevices = 2,     // the rule looks at devices itself
-  kRandomOp = 4,
-  kFirstFreeBit = 8,
-};
+constexpr uint32_t kScalarsAnywhere = 1;  // CPU tensors of rank 0 may meet tensors of another device (TensorIterator's rule)
+constexpr uint32_t kMixedDevices = 2;     // the rule looks at devices itself
+constexpr uint32_t kRandomOp = 4;
+constexpr uint32_t kFirstFreeBit = 8;
 
 struct Param {
   std::string_view name;
@@ -58,7 +56,7 @@ class Call {
   Call(Workspace& workspace, const State& state, Inferred& out)
       : state(state), out(out), workspace_(workspace) {}
   // False: the arguments do not fit the parameters, or the tensors are of a kind that no rule knows.
-  bool bind(const Signature& signature, uint32_t detail, Mode mode);
+  bool bind(const Signature& signature, uint32_t detail, Mode mode, bool keywords_allowed);
 
   const State& state;
   Inferred& out;

@@ -239,6 +239,11 @@ Dims elementwiseStrides(const Dims& shape, std::span<const Layout> operands) {
   return stridesByOrder(shape, strides, false);
 }
 
+Dims orderedStrides(const Dims& shape, const Dims& strides) {
+  const Dims operand[] = {strides};
+  return stridesByOrder(shape, operand, false);
+}
+
 Dims denseStridesLike(const Dims& sizes, const Dims& strides) {
   if (isNonOverlappingDense(sizes, strides)) return strides;
   const Dims operand[] = {strides};

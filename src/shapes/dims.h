@@ -48,6 +48,8 @@ struct Layout {
   const Dims* strides;
 };
 Dims elementwiseStrides(const Dims& shape, std::span<const Layout> operands);
+// The same, by the order of one operand's strides alone (zero: no opinion).
+Dims orderedStrides(const Dims& shape, const Dims& strides);
 // What empty_like with preserve_format gives: the tensor's own order without gaps.
 Dims denseStridesLike(const Dims& sizes, const Dims& strides);
 

@@ -81,7 +81,7 @@ void addRow(const OpRow& row) {
     STATOR_CHECK(dot != std::string_view::npos, std::string(token));
     for (std::string_view owner : split(token.substr(0, dot), '|')) {
       for (std::string_view name : split(token.substr(dot + 1), '|')) {
-        addTarget(std::string(owner), std::string(name), {&row, &all.signatures.back(), mode});
+        addTarget(std::string(owner), std::string(name), {&row, &all.signatures.back(), mode, owner != "operator"});
       }
     }
   }

@@ -12,6 +12,7 @@ struct ResolvedRule {
   const OpRow* row;
   const Signature* signature;
   Mode mode;
+  bool keywords_allowed;  // not by the functions of `operator`
 };
 
 bool initRegistry();  // false with a Python error set

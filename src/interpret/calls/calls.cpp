@@ -215,7 +215,9 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
     }
     if (name == "__getattribute__" && n == 2 && owner == &PyBaseObject_Type) return getAttr(self, args.values[1]);
     // The slots of built-in types, reached by name or through super(): what the operator would do on the base type.
-    if (!isUserOverride(self, name)) {
+    bool container = PyList_Check(self) || PyTuple_Check(self) || PyDict_Check(self) || PyAnySet_Check(self) || isDeque(self) || isTraceIterator(self) ||
+                     PyUnicode_Check(self) || PyBytes_Check(self) || PyRange_Check(self);
+    if (!isUserOverride(self, name) && (container || name == "__eq__" || name == "__ne__" || name == "__hash__" || name == "__repr__" || name == "__str__")) {
       if (name == "__len__" && n == 1) return length(self);
       if (name == "__getitem__" && n == 2) return getItem(self, args.values[1]);
       if (name == "__contains__" && n == 2) return contains(self, args.values[1]);
@@ -269,7 +271,8 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
     }
   }
   bool immutable = owner == &PyUnicode_Type || owner == &PyBytes_Type || owner == &PyLong_Type || owner == &PyFloat_Type || owner == &PyBool_Type ||
-                   owner == &PyComplex_Type || owner == &PyRange_Type || owner == &PySlice_Type || owner == &PyFrozenSet_Type || owner == &PyTuple_Type;
+                   owner == &PyComplex_Type || owner == &PyRange_Type || owner == &PySlice_Type || owner == &PyFrozenSet_Type || owner == &PyTuple_Type ||
+                   owner == &PyDictKeys_Type || owner == &PyDictValues_Type || owner == &PyDictItems_Type;
   if (immutable || values::isTorchConstant(self)) return callNative(descriptor, args);
   return breakWith(Reason::kCallsOutside, std::string(owner->tp_name) + "." + name);
 }
@@ -406,6 +409,7 @@ Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
   if (flow != Flow::kOk) return flow;
   frame.then = then;
   frame.call_site = location();
+  frame.entered_at = instruction_start;
   frame.scope = frames.empty() ? nullptr : frames.back()->scope;
   if ((code->co_flags & CO_GENERATOR) != 0) {
     // The prologue of a generator makes its cells and stops at RETURN_GENERATOR; the first send goes on behind it.
@@ -691,7 +695,7 @@ Out Tracer::callModule(PyObject* module, const Args& args, Then then) {
   values::Info* info = values.find(module);
   bool outside = info != nullptr && info->origin == values::Origin::kOutside;
   for (PyObject* name : hook_names) {
-    PyObject* dict = stator_object_lookup(module, name);
+    PyObject* dict = Tracer::rawInstanceAttr(module, name);
     if (dict == nullptr || !PyDict_Check(dict) || (outside && info->overlay && PyDict_Contains(info->overlay.get(), name) == 1)) {
       plain_call = false;
       break;
