@@ -5,9 +5,11 @@ Importing this module imports nothing of torch._dynamo, sympy or AOTAutograd: th
 
 from __future__ import annotations
 
+import collections
 import itertools
 import linecache
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -15,9 +17,22 @@ import torch
 from torch._guards import CompileContext, CompileId, GuardSource, Source, TracingContext, compile_context, tracing
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx._lazy_graph_module import _LazyGraphModule
-from torch.fx.graph import Graph
+from torch.fx.experimental import _config as fx_config
+from torch.fx.graph import (
+    CodeGen,
+    Graph,
+    PythonCode,
+    _custom_builtins,
+    _illegal_names,
+    _is_from_torch,
+    inplace_methods,
+    magic_methods,
+)
 from torch.fx.graph_module import GraphModule
+from torch.fx.node import _get_qualified_name
 from torch.utils.weak import TensorWeakRef
+
+from stator import _core
 
 # By c10's numbers (torch/headeronly/core/ScalarType.h, DeviceType.h).
 _DTYPE_NAMES = """
@@ -81,15 +96,28 @@ class GraphArg:
         return f"GraphArg({self.source})"
 
 
-class CapturedModule(_LazyGraphModule):
-    """A GraphModule whose forward runs the captured graph in C++, until the module is recompiled or its code is asked for.
+class CapturedGraph(Graph):
+    """A graph whose source is written in C++, where nothing special is asked for."""
 
-    Runner and record stand on the class (each GraphModule has one of its own): what is in the instance's dict is pickled, and is part of
-    AOTAutograd's cache key.
+    def python_code(self, root_module: str, **options: Any) -> PythonCode:
+        if root_module == "self" and not any(options.values()):
+            made = _core.fx_source(self, sys.modules[__name__])
+            if made is not None:
+                return PythonCode(made[0], made[1], _lineno_map=made[2], _prologue_start=4)
+        return super().python_code(root_module, **options)
+
+
+class CapturedModule(_LazyGraphModule):
+    """A GraphModule whose forward runs the captured graph in C++, until the module is recompiled.
+
+    Source is written when it is asked for, and made a function only when that function is called: AOTAutograd's cache key, for one, needs
+    the text alone. Runner and record stand on the class (each GraphModule has one of its own): what is in the instance's dict is pickled,
+    and is part of that key.
     """
 
     _stator_runner: Any = None
     _stator_record: Any = None
+    _stator_source: PythonCode | None = None
 
     def forward(self, *args: Any) -> Any:  # type: ignore[override]
         return type(self)._stator_runner(*args)
@@ -97,6 +125,32 @@ class CapturedModule(_LazyGraphModule):
     @classmethod
     def _needs_recompile(cls) -> bool:
         return cls.forward is CapturedModule.forward or super()._needs_recompile()
+
+    @classmethod
+    def recompile(cls) -> None:  # type: ignore[override]
+        cls._stator_source = None
+        super().recompile()
+
+    def _real_recompile(self) -> PythonCode:
+        if fx_config.enrich_profiler_metadata or self._modules:
+            return super()._real_recompile()
+        source = self._graph.python_code(root_module="self")
+        type(self)._stator_source = source
+        self.__dict__.update(_code=source.src, _lineno_map=source._lineno_map, _prologue_start=source._prologue_start)
+        return source
+
+    def real_recompile(self) -> None:
+        if self._needs_recompile():
+            type(self)._stator_source = GraphModule.recompile(self)
+
+    @property
+    def code(self) -> str:
+        if type(self)._stator_source is None:
+            self._real_recompile()
+        return self._code
+
+    def __str__(self) -> str:
+        return self.code and GraphModule.__str__(self)
 
 
 def make_module(graph: Graph, runner: Callable[..., Any], record: Any) -> CapturedModule:
@@ -112,6 +166,40 @@ def make_module(graph: Graph, runner: Callable[..., Any], record: Any) -> Captur
     return module
 
 
+# ---- how targets and types are written in source, called from graph/fx_source.cpp ------------------------------------------------
+
+
+def source_start(graph: Graph) -> tuple[Any, ...] | None:
+    codegen = graph._codegen
+    plain = type(codegen) is CodeGen and codegen._body_transformer is None and codegen._func_name == "forward"
+    if not plain or any(name.startswith("FX_GRAPH_SHOW") for name in os.environ):
+        return None
+    return torch.fx.Node, _illegal_names, {name: known.obj for name, known in _custom_builtins.items()}
+
+
+def source_type(kind: Any) -> str | None:
+    return (
+        _get_qualified_name(kind)
+        if isinstance(kind, type) and kind is not torch.device and _is_from_torch(kind)
+        else None
+    )
+
+
+def source_target(target: Any) -> tuple[int, str, bool] | None:
+    name = getattr(target, "__name__", "")
+    if getattr(target, "__module__", "") == "_operator":
+        if name in magic_methods:
+            return 0, magic_methods[name], False
+        if name in inplace_methods:
+            return 1, inplace_methods[name], False
+    if name == "<lambda>":
+        return None
+    qualified = _get_qualified_name(target)
+    from_torch = _is_from_torch(target)
+    # Builtins keep their names, which no value may have.
+    return (2, qualified, not from_torch) if from_torch or "." in qualified else None
+
+
 # ---- values of node.meta, called from graph/fx_record.cpp ------------------------------------------------------------------------
 
 
@@ -121,16 +209,66 @@ def _mode(record: Any) -> FakeTensorMode:
     return record.fake_mode
 
 
+def _bare_fake(
+    mode: FakeTensorMode, size: Any, stride: Any, dtype: Any, device: torch.device, requires_grad: bool
+) -> FakeTensor:
+    """What FakeTensor(mode, torch.empty_strided(...), device) makes, at a third of the time: its Python state is the same for all."""
+    templates = mode.__dict__.setdefault("_stator_templates", {})
+    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+        plain = torch.empty_strided(size, stride, dtype=dtype, device="meta")
+        template = templates.get(device)
+        if template is None:
+            template = templates[device] = dict(FakeTensor(mode, plain, device).__dict__)
+        fake = torch.Tensor._make_subclass(
+            FakeTensor, plain, requires_grad, dispatch_device=True, device_for_backend_keys=device
+        )
+    if not mode._allow_unsafe_data_ptr_access:
+        torch._C._set_throw_on_mutable_data_ptr(fake)
+    fake.__dict__.update(template)
+    return fake
+
+
 def fake_from_facts(record: Any, facts: tuple[Any, ...]) -> FakeTensor:
     size, stride, dtype, device, device_index, _layout, _offset, requires_grad, _parameter = facts
-    mode = _mode(record)
-    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunctionSubclass():
-        plain = torch.empty_strided(size, stride, dtype=_DTYPES[dtype], device="meta")
     name = _DEVICES[device]
-    fake = FakeTensor(mode, plain, torch.device(name, device_index) if device_index >= 0 else torch.device(name))
-    if requires_grad:
-        fake.requires_grad_(True)
-    return fake
+    place = torch.device(name, device_index) if device_index >= 0 else torch.device(name)
+    return _bare_fake(_mode(record), size, stride, _DTYPES[dtype], place, bool(requires_grad))
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether size, stride, dtype and device say all that a fake of the tensor has to know (its storage is its own)."""
+    return (
+        (type(tensor) is torch.Tensor or type(tensor) is torch.nn.Parameter)
+        and tensor.layout is torch.strided
+        and tensor.dim() > 0  # a number on the CPU keeps its value
+        and tensor.device.type != "meta"
+        and not tensor._is_view()
+        and tensor.storage_offset() == 0
+        and tensor.is_leaf
+        and tensor.grad is None
+        and not tensor.is_inference()
+        and not tensor.is_quantized
+        and not tensor.is_conj()
+        and not tensor.is_neg()
+        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+        and (not tensor.requires_grad or tensor.grad_dtype == tensor.dtype)
+    )
+
+
+def _fake_plain_inputs(mode: FakeTensorMode, examples: list[Any]) -> None:
+    """Puts fakes of plain inputs where the mode looks for them; the others are left to it."""
+    tensors = [example for example in examples if isinstance(example, torch.Tensor)]
+    plain = [tensor for tensor in tensors if _is_plain(tensor)]
+    # Aliases have to alias as fakes too.
+    owners = collections.Counter(
+        tensor.untyped_storage()._cdata for tensor in tensors if tensor.layout is torch.strided
+    )
+    for tensor in plain:
+        if owners[tensor.untyped_storage()._cdata] == 1:
+            fake = _bare_fake(mode, tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.requires_grad)
+            if type(tensor) is torch.nn.Parameter:
+                fake.__dict__["_is_param"] = True
+            mode.fake_tensor_converter.set_tensor_memo(tensor, fake)
 
 
 def fake_input(record: Any, position: int, example: Any) -> Any:
@@ -141,6 +279,8 @@ def fake_input(record: Any, position: int, example: Any) -> Any:
     symbolic = context.tensor_to_context.get(example) if context is not None and context.fake_mode is mode else None
     if symbolic is not None:
         return mode.from_tensor(example, symbolic_context=symbolic, source=symbolic.tensor_source)
+    if mode.fake_tensor_converter._get_memo(example) is None:
+        _fake_plain_inputs(mode, record.examples)
     return mode.from_tensor(example, static_shapes=True)
 
 
@@ -201,6 +341,7 @@ def _prepare(module: CapturedModule) -> TracingContext:
     record = module._stator_record
     record.fake_mode = FakeTensorMode(shape_env=ShapeEnv())
     record.sources = _sources(record)
+    _fake_plain_inputs(record.fake_mode, record.examples)
     context = TracingContext(record.fake_mode)
     for example, source in zip(record.examples, record.sources, strict=True):
         if isinstance(example, torch.Tensor):

@@ -36,7 +36,7 @@ struct Fx {
  private:
   Fx() {
     Ref<> node_module = orThrow(PyImport_ImportModule("torch.fx.node"));
-    Ref<> graph_module = orThrow(PyImport_ImportModule("torch.fx.graph"));
+    Ref<> fx_graph = orThrow(PyImport_ImportModule("torch.fx.graph"));
     Ref<> collections = orThrow(PyImport_ImportModule("torch.fx.immutable_collections"));
     helpers = orThrow(PyImport_ImportModule("stator._fx"));
     node_type = attribute(node_module.get(), "Node");
@@ -44,8 +44,8 @@ struct Fx {
     node_init = reinterpret_cast<PyTypeObject*>(base.get())->tp_init;
     update = attribute(base.get(), "_update_args_kwargs");
     prepend = attribute(base.get(), "_prepend");
-    graph_type = attribute(graph_module.get(), "Graph");
-    reserved = attribute(graph_module.get(), "_illegal_names");
+    graph_type = attribute(helpers.get(), "CapturedGraph");
+    reserved = attribute(fx_graph.get(), "_illegal_names");
     no_kwargs = orThrow(PyObject_CallNoArgs(attribute(collections.get(), "immutable_dict").get()));
     placeholder = orThrow(PyUnicode_InternFromString("placeholder"));
     call_function = orThrow(PyUnicode_InternFromString("call_function"));

@@ -25,6 +25,11 @@ class Names {
   // `reserved`: torch.fx's dict of names that a value may not have.
   explicit Names(BorrowedRef<> reserved) : reserved_(Ref<>::create(reserved.get())) {}
   std::string unique(const std::string& candidate);
+  // Takes a name as it is.
+  void take(const std::string& name) {
+    used_.insert(name);
+    counts_[name] = 0;
+  }
   // What torch.fx's namespace keeps: the names in use, and the last number for each base name.
   const std::unordered_set<std::string>& used() const { return used_; }
   const std::unordered_map<std::string, int64_t>& counts() const { return counts_; }

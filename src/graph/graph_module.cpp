@@ -8,6 +8,7 @@
 #include "graph/executor.h"
 #include "graph/fx.h"
 #include "graph/fx_record.h"
+#include "graph/fx_source.h"
 #include "graph/graph_runner.h"
 #include "graph/lazy_meta.h"
 
@@ -322,6 +323,15 @@ PyObject* compileDoor(PyObject*, PyObject* args) {
   });
 }
 
+PyObject* source(PyObject*, PyObject* args) {
+  return guarded([&] {
+    PyObject* graph = nullptr;
+    PyObject* helpers = nullptr;
+    if (!PyArg_ParseTuple(args, "OO", &graph, &helpers)) throw PythonError();
+    return check(fxSource(graph, helpers).release());
+  });
+}
+
 PyObject* standIn(PyObject*, PyObject* args) {
   return guarded([&] {
     PyObject* handle = nullptr;
@@ -348,6 +358,8 @@ PyMethodDef graph_methods[] = {
     {"graph_to_fx", toFx, METH_VARARGS, "graph_to_fx(graph, code=None): the torch.fx.GraphModule"},
     {"graph_compile", compileDoor, METH_VARARGS,
      "graph_compile(graph, module, backend): (callable, guards)"},
+    {"fx_source", source, METH_VARARGS,
+     "fx_source(graph, helpers): (source, globals, lines) of an FX graph, or None"},
     {"graph_stand_in", standIn, METH_VARARGS,
      "graph_stand_in(graph, index): a stand-in for a node"},
     {"graph_leak_flag", leakFlag, METH_NOARGS,

@@ -6,6 +6,7 @@ import collections
 import copy
 import dis
 import gc
+import inspect
 import operator
 import os
 import pickle
@@ -416,9 +417,10 @@ def test_the_graph_is_sound_and_can_be_edited() -> None:
             torch.testing.assert_close(got, want)
 
     check(module)
-    assert type(module).forward is fx.CapturedModule.forward  # still the executor
     assert "torch.sin(add)" in module.code
-    assert type(module).forward is not fx.CapturedModule.forward
+    assert type(module).forward is fx.CapturedModule.forward  # still the executor
+    torch.fx._lazy_graph_module._LazyGraphModule.force_recompile(module)
+    assert list(inspect.signature(module.forward).parameters)[0] == "L_x_"
     check(module)
     for clone in (copy.deepcopy(module), copy.copy(module), pickle.loads(pickle.dumps(module))):
         check(clone)
@@ -437,6 +439,97 @@ def test_the_graph_is_sound_and_can_be_edited() -> None:
     got = module(*d.inputs)
     torch.testing.assert_close(got[0].sin(), torch.cos(torch.arcsin(expected[0])).sin(), atol=1, rtol=1)
     assert "torch.cos(add)" in module.code and not torch.equal(got[0], expected[0])
+
+
+def own_function(value: torch.Tensor) -> torch.Tensor:
+    return value + 1
+
+
+def test_source_is_what_torch_fx_writes() -> None:
+    def same(graph: torch.fx.Graph, by_us: bool = True) -> None:
+        wanted = torch.fx.Graph.python_code(graph, "self")
+        got = core.fx_source(graph, fx)
+        assert (got is not None) == by_us
+        for made in (graph.python_code("self"), fx.PythonCode(*got, 4) if by_us else wanted):
+            assert made.src == wanted.src
+            assert made.globals == wanted.globals
+            assert made._lineno_map == wanted._lineno_map and made._prologue_start == wanted._prologue_start
+
+    _, handle, _, _ = linear_graph()
+    graph = core.graph_to_fx(handle, CODE).graph
+    same(graph)
+    x = next(iter(graph.nodes))
+    last = graph.output_node()
+
+    def add(op: str, target: Any, *args: Any, **kwargs: Any) -> torch.fx.Node:
+        with graph.inserting_before(last):
+            return graph.create_node(op, target, args, kwargs)
+
+    add("call_function", operator.setitem, x, (slice(None, 2), ..., None), 1.5)
+    add("call_function", operator.iadd, x, True)
+    add("call_function", operator.neg, x)
+    add("call_function", operator.getitem, x, (0, slice(1, None, -1)))
+    add("call_function", torch.cat, [x, x], dim=-1, out=None)
+    add("call_function", torch.full, (2, (3,), ()), float("inf"), dtype=torch.bfloat16, device=torch.device("cpu", 0))
+    add("call_function", own_function, x)
+    add("call_function", torch.ops.aten.add.Tensor, x, 1 + 2j)
+    add("call_function", torch.nn.functional.scaled_dot_product_attention, x, x, x, is_causal=True)
+    add("call_function", torch.Tensor.add, x, b"bytes")
+    add("call_method", "to", x, torch.strided, memory_format=torch.channels_last)
+    add("call_method", "new_tensor", x, "it's\n")
+    add("call_method", "own_function", x)
+    add("call_function", own_function, x)
+    same(graph)
+    for node in list(graph.find_nodes(op="placeholder")):
+        node.target = node.target.lower()
+    same(graph)
+    # These are left to torch.fx.
+    odd = add("call_function", len, x)
+    same(graph, by_us=False)
+    graph.erase_node(odd)
+    odd = add("call_function", torch.add, x, {"a": x})
+    same(graph, by_us=False)
+    graph.erase_node(odd)
+    odd = add("call_function", torch.add, x, collections.namedtuple("Named", "a")(x))
+    same(graph, by_us=False)
+    graph.erase_node(odd)
+    same(graph)
+
+
+def test_fakes_of_inputs_are_those_of_the_mode() -> None:
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    base = torch.arange(12.0)
+    leaf = torch.randn(2, 3, requires_grad=True)
+    with_grad = torch.randn(2, requires_grad=True)
+    with_grad.grad = torch.ones(2)
+    tensors = [
+        torch.randn(2, 3),
+        torch.nn.Parameter(torch.randn(3)),
+        leaf,
+        leaf * 2,
+        with_grad,
+        base,
+        base[2:6],
+        base.view(3, 4).t(),
+        torch.tensor(3),
+        torch.randn(2, dtype=torch.complex64).conj(),
+        torch.randn(3, 4).to_sparse(),
+        torch.empty(0, 3, dtype=torch.int8),
+    ]
+    modes = [torch._subclasses.FakeTensorMode(shape_env=ShapeEnv()) for _ in range(2)]
+    fx._fake_plain_inputs(modes[0], tensors)
+    ours, theirs = ([mode.from_tensor(tensor, static_shapes=True) for tensor in tensors] for mode in modes)
+    for tensor, left, right in zip(tensors, ours, theirs, strict=True):
+        for attribute in ("shape", "dtype", "device", "layout", "requires_grad", "is_leaf"):
+            assert getattr(left, attribute) == getattr(right, attribute) == getattr(tensor, attribute)
+        assert isinstance(left, torch.nn.Parameter) == isinstance(tensor, torch.nn.Parameter)
+        assert torch._C._dispatch_keys(left) == torch._C._dispatch_keys(right)
+        assert {*left.__dict__} == {*right.__dict__} and (left.grad is None) == (right.grad is None)
+        if tensor.layout is torch.strided:
+            assert left.stride() == tensor.stride() and left.is_conj() == tensor.is_conj()
+    storages = [ours[i].untyped_storage()._cdata for i in (5, 6, 7)]
+    assert len({*storages}) == 1
 
 
 def test_lazy_meta_is_a_dict() -> None:
