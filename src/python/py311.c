@@ -73,6 +73,8 @@ StatorFrameView stator_frame_view(StatorFrame* frame) {
   return view;
 }
 
+int stator_frame_in_default_loop(StatorFrame* frame) { return frame->stacktop < 0; }
+
 PyObject* stator_handled_exception(void) { return thread()->exc_info->exc_value; }
 
 void stator_set_handled_exception(PyObject* value) {
@@ -108,6 +110,9 @@ void stator_frame_unlink(StatorFrame* frame, StatorLink* link) {
   tstate->cframe = cframe->previous;
   tstate->cframe->use_tracing = cframe->use_tracing;
 }
+
+// sys.settrace and sys.setprofile set the flag in the innermost _PyCFrame; a frame that ends hands it to the one below.
+int stator_link_traced(const StatorLink* link) { return ((const _PyCFrame*)link->storage)->use_tracing != 0; }
 
 PyObject* stator_frame_eval_default(StatorFrame* frame, int raising) {
   if (!raising) frame->prev_instr--;
