@@ -291,7 +291,11 @@ class Describer:
     def _exception(self, path: str, value: BaseException, head: str) -> None:
         self._say(path, f"{head} {_safe_repr(value)}")
         self.describe(path + ".args", value.args)
-        self._say(path + ".traceback", " | ".join(traceback_lines(value.__traceback__)))
+        lines = traceback_lines(value.__traceback__)
+        if isinstance(value, UnboundLocalError) and lines:
+            # CPython 3.11 fuses STORE_FAST and LOAD_FAST once code is warm, and then blames the line of the first of them.
+            lines[-1] = re.sub(r":\d+ ", ":? ", lines[-1])
+        self._say(path + ".traceback", " | ".join(lines))
         self._say(path + ".suppress", str(value.__suppress_context__))
         self._parts(path, value, ("__cause__", "__context__"))
         for name, item in value.__dict__.items():
