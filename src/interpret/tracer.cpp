@@ -337,6 +337,8 @@ Captured Tracer::run() {
     captured.plan.detail = broke.detail;
     SymbolicFrame& last = *frames.back();
     captured.plan.line = last.code->line(last.code->instrs()[static_cast<size_t>(callIndex(last))].opcode_offset);
+    PyCodeObject* code = last.code->code();
+    captured.plan.place = std::string(PyUnicode_AsUTF8(code->co_filename)) + ":" + std::to_string(captured.plan.line) + " in " + PyUnicode_AsUTF8(code->co_qualname);
   }
   graph->dropDead();
   captured.graph = graph;

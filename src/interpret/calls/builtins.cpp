@@ -150,7 +150,7 @@ Out reversedCall(Tracer& t, const Args& args) {
     STATOR_VALUE(items, t.contents(sequence));
     return t.made(makeTraceIterator(IteratorKind::kReversed, {newRef(sequence)}, PyObject_Size(items.get()) - 1));
   }
-  if (PyDict_Check(sequence) || Py_TYPE(sequence) == &PyDictKeys_Type || Py_TYPE(sequence) == &PyDictValues_Type || Py_TYPE(sequence) == &PyDictItems_Type) {
+  if (PyDict_Check(sequence) || isDictView(sequence)) {
     STATOR_VALUE(items, t.listOf(sequence));
     PyList_Reverse(items.get());
     return t.made(makeTraceIterator(IteratorKind::kSequence, {items}));
@@ -417,6 +417,11 @@ Out callableCall(Tracer& t, const Args& args) {
 
 Out idCall(Tracer& t, const Args& args) {
   NEED(1, "id");
+  PyObject* value = args.values[0];
+  if (values::Info* info = t.values.find(value); info != nullptr && info->origin == values::Origin::kOutside && info->source != nullptr) {
+    t.guards->add(guards::Guard{guards::GuardKind::kIsWeak, info->source, nullptr, newRef(value)});
+    return stealRef(PyLong_FromVoidPtr(value));
+  }
   return t.breakWith(Reason::kUnsupportedObject, "id()");
 }
 
@@ -506,6 +511,22 @@ Out containsFunction(Tracer& t, const Args& args) {
   return t.contains(args.values[0], args.values[1]);
 }
 
+// Facts about code and installation that a program asks for again and again: asked once, at capture, of the real thing. The result is an
+// object that existed, in effect, before the trace.
+Out askOnce(Tracer& t, const Args& args, const char* path) {
+  for (PyObject* value : args.values) {
+    if (graph::isStandIn(value) || isTraceIterator(value)) return t.breakWith(Reason::kUnsupportedObject, path);
+    if (!PyCallable_Check(value) && !t.isNativeSafe(value)) return t.breakWith(Reason::kUnsupportedObject, path);
+  }
+  Ref<> result = stealRef(PyObject_Vectorcall(torchObject(path), args.values.data(), args.positional, args.names));
+  if (!result) return t.raiseCurrentError();
+  if (values::isScalar(result.get())) return result;
+  return t.fromOutside(result, t.sources->pinned(result));
+}
+Out signature(Tracer& t, const Args& args) { return askOnce(t, args, "inspect.signature"); }
+Out installedVersion(Tracer& t, const Args& args) { return askOnce(t, args, "importlib.metadata.version"); }
+Out findSpec(Tracer& t, const Args& args) { return askOnce(t, args, "importlib.util.find_spec"); }
+
 // typing.cast and friends that hand back an argument.
 Out secondArgument(Tracer& t, const Args& args) {
   NEED(2, "cast");
@@ -526,7 +547,7 @@ void registerBuiltins() {
       {"builtins.sum", sumCall}, {"builtins.any", anyCall}, {"builtins.all", allCall}, {"builtins.max", maxCall}, {"builtins.min", minCall},
       {"builtins.sorted", sortedCall}, {"builtins.list.sort", listSort}, {"builtins.super", superCall}, {"builtins.callable", callableCall},
       {"builtins.id", idCall}, {"builtins.hash", hashCall}, {"builtins.abs", absCall}, {"builtins.pow", powCall}, {"builtins.round", roundCall},
-      {"builtins.slice", sliceCall}, {"functools.partial", partialCall}, {"typing.cast", secondArgument},
+      {"builtins.slice", sliceCall}, {"functools.partial", partialCall}, {"typing.cast", secondArgument}, {"inspect.signature", signature}, {"importlib.util.find_spec", findSpec}, {"importlib.metadata.version", installedVersion},
       {"operator.add", binaryFunction<0>}, {"operator.and_", binaryFunction<1>}, {"operator.floordiv", binaryFunction<2>},
       {"operator.lshift", binaryFunction<3>}, {"operator.matmul", binaryFunction<4>}, {"operator.mul", binaryFunction<5>},
       {"operator.mod", binaryFunction<6>}, {"operator.or_", binaryFunction<7>}, {"operator.pow", binaryFunction<8>},
@@ -542,7 +563,7 @@ void registerBuiltins() {
   for (const auto& [path, handler] : rows) registerHandler(path, handler);
   for (const char* path : {"builtins.range", "builtins.complex", "builtins.bytes", "builtins.bytearray", "builtins.chr", "builtins.ord", "builtins.divmod",
                            "builtins.format", "builtins.bin", "builtins.hex", "builtins.oct", "builtins.ascii", "operator.index",
-                           "builtins.str.maketrans", "builtins.dict.fromkeys", "sys.getrecursionlimit", "sys.intern"}) {
+                           "builtins.str.maketrans", "sys.getrecursionlimit", "sys.intern"}) {
     registerPure(path);
   }
   PyObject* math = torchObject("math");

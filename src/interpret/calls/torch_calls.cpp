@@ -493,7 +493,7 @@ void registerTorch() {
     registerHandler(path, returnFalse);
   }
   for (const char* path : {"torch._C._log_api_usage_once", "torch._C._get_tracing_state", "torch._logging.warning_once"}) registerHandler(path, returnNone);
-  for (const char* path : {"torch.device", "torch.finfo", "torch.iinfo", "torch.promote_types", "torch.can_cast", "torch.is_deterministic_algorithms_warn_only_enabled",
+  for (const char* path : {"torch._C._len_torch_dispatch_stack", "torch._C._len_torch_function_stack", "torch.device", "torch.finfo", "torch.iinfo", "torch.promote_types", "torch.can_cast", "torch.is_deterministic_algorithms_warn_only_enabled",
                            "torch.are_deterministic_algorithms_enabled", "torch.get_num_threads", "torch.is_autocast_cpu_enabled", "torch.is_autocast_cache_enabled",
                            "torch.get_autocast_dtype", "torch.get_autocast_gpu_dtype", "torch.get_autocast_cpu_dtype", "torch.typename", "torch._C._get_cudnn_enabled",
                            "torch._C._get_mkldnn_enabled", "torch._C._get_flash_sdp_enabled", "torch.backends.mha.get_fastpath_enabled",
