@@ -23,9 +23,10 @@ import stator._core as core
 import torch
 
 import stator._fx as fx
-from graph_describe import Describe, Value, facts
+from tests.python.graph_describe import Describe, Value, facts
 
-PATHS = [os.path.dirname(os.path.dirname(core.__file__)), os.path.dirname(os.path.abspath(__file__))]
+HERE = os.path.abspath(__file__)
+PATHS = [os.path.dirname(os.path.dirname(core.__file__)), os.path.dirname(os.path.dirname(os.path.dirname(HERE)))]
 
 
 def code_of(x: Any, self: Any) -> Any:
@@ -871,7 +872,7 @@ def test_eager_needs_no_torch_dynamo() -> None:
         """
         import sys, torch
         import stator._core as core, stator._fx as fx
-        import test_graph_fx as t
+        import tests.python.test_graph_fx as t
         for name in [n for n in sys.modules if n.startswith(("torch._dynamo", "sympy"))]: print(name)
         d, graph = t.small_graph()
         module = core.graph_to_fx(graph, t.CODE)
@@ -888,7 +889,7 @@ def test_caches_of_inductor_hit_in_a_second_process(tmp_path: Any) -> None:
     script = """
         import torch
         import stator._core as core, stator._fx as fx
-        import test_graph_fx as t
+        import tests.python.test_graph_fx as t
         d, graph, layer, outputs = t.linear_graph(requires_grad=True)
         module = core.graph_to_fx(graph, t.CODE)
         compiled, _ = core.graph_compile(graph, module, fx.lookup_backend("inductor"))
