@@ -33,12 +33,12 @@ $(VENV)/bin/python:
 
 $(VENV)/.$(TORCH): | $(VENV)/bin/python
 	$(call say,$(TORCH))
-	@$(PY) -m pip install -q --disable-pip-version-check $(TORCH)
+	@$(PY) -m pip install -qq --disable-pip-version-check $(TORCH)
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.txt $(VENV)/.$(TORCH)
 	$(call say,development tools)
-	@$(PY) -m pip install -q --disable-pip-version-check -r requirements-dev.txt
+	@$(PY) -m pip install -qq --disable-pip-version-check -r requirements-dev.txt
 	@touch $@
 
 # ---- build
@@ -77,11 +77,13 @@ py-test: build ## pytest alone
 break-test: build ## The same programs, with an exit forced at every n-th legal offset
 	@for mode in $(BREAK_MODES); do \
 	  printf '\033[1m== pytest, STATOR_BREAK_EVERY=%s\033[0m\n' $$mode; \
-	  STATOR_BREAK_EVERY=$$mode $(BIN)/pytest -q $(BREAK_TESTS); \
+	  STATOR_BREAK_EVERY=$$mode $(BIN)/pytest -q -m 'not slow' $(BREAK_TESTS); \
 	done
 
 # libasan has to come first in the process, and libstdc++ with it, or exceptions thrown in torch's libraries are not intercepted.
 # CPython and torch keep memory until exit by design: leak detection is left to tests that count.
+# stator is imported before pytest puts the checkout, with another build in it, in front of the path.
+SANITIZED_PYTEST := import sys, stator, pytest; assert stator._build_info.SANITIZED; sys.exit(pytest.main(sys.argv[1:]))
 .PHONY: asan
 asan: $(VENV)/.dev ## AddressSanitizer and UBSan build, and the tests under it
 	$(call say,build (asan))
@@ -89,13 +91,13 @@ asan: $(VENV)/.dev ## AddressSanitizer and UBSan build, and the tests under it
 	@$(BIN)/cmake --preset asan -DPython_EXECUTABLE=$(PY) --log-level=WARNING
 	@$(BIN)/cmake --build build/asan -j $(JOBS) --target all stator_cpp_tests
 	$(call say,tests (asan))
-	@export PYTHONPATH=$(CURDIR)/build/asan/package; export PYTHONMALLOC=malloc; \
+	@export PYTHONPATH=$(CURDIR)/build/asan/package PYTHONSAFEPATH=1 PYTHONMALLOC=malloc; \
 	export LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)"; \
 	export ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0:handle_segv=1:allocator_may_return_null=1; \
 	export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1; \
 	GTEST_BRIEF=1 $(PY) tools/cpp_tests.py build/asan; \
-	$(BIN)/pytest -q -p no:cacheprovider -m 'not slow' tests/python; \
-	STATOR_BREAK_EVERY=1 $(BIN)/pytest -q -p no:cacheprovider -m 'not slow' $(BREAK_TESTS)
+	$(PY) -c '$(SANITIZED_PYTEST)' -q -p no:cacheprovider -m 'not slow' tests/python; \
+	STATOR_BREAK_EVERY=1 $(PY) -c '$(SANITIZED_PYTEST)' -q -p no:cacheprovider -m 'not slow' $(BREAK_TESTS)
 
 .PHONY: fuzz
 fuzz: build ## Differential fuzzer: 20,000 programs with fixed seeds against eager
@@ -104,10 +106,10 @@ fuzz: build ## Differential fuzzer: 20,000 programs with fixed seeds against eag
 # ---- what it is for
 .PHONY: demo bench
 demo: build ## Captures a real model beside TorchDynamo and prints a table and the captured code
-	@$(PY) benchmarks/demo.py
+	@$(PY) -m benchmarks.demo
 
 bench: build ## Capture, guard and warm-start times beside TorchDynamo; JSON and charts in bench-out/
-	@$(PY) benchmarks/bench.py --out bench-out
+	@$(PY) -m benchmarks.bench --out bench-out
 
 # ---- style
 .PHONY: lint format

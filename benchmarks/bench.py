@@ -39,17 +39,11 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         help=f"one round of {', '.join(QUICK)}, without inductor and dynamic sizes",
     )
     parser.add_argument("--skip-inductor", action="store_true", help="no warm first calls")
-    parser.add_argument(
-        "--skip-dynamic", action="store_true", help="no captures with dynamic sizes"
-    )
+    parser.add_argument("--skip-dynamic", action="store_true", help="no captures with dynamic sizes")
     parser.add_argument("--out", type=Path, default=Path("bench-out"), help="folder of the results")
     parser.add_argument("--timeout", type=float, default=900, help="seconds for one measurement")
-    parser.add_argument(
-        "--inductor-cache", type=Path, help="keep inductor's caches in this folder for the next run"
-    )
-    parser.add_argument(
-        "--self-test", action="store_true", help="torch.compile on both sides, to check the harness"
-    )
+    parser.add_argument("--inductor-cache", type=Path, help="keep inductor's caches in this folder for the next run")
+    parser.add_argument("--self-test", action="store_true", help="torch.compile on both sides, to check the harness")
     parser.add_argument(
         "--check",
         nargs="?",
@@ -57,7 +51,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         choices=("engine", "speed"),
         help="exit with 1 unless the level's thresholds hold (default: engine)",
     )
-    options = parser.parse_args(arguments)  # fmt: skip
+    options = parser.parse_args(arguments)
     if options.quick:
         options.rounds, options.skip_inductor, options.skip_dynamic = 1, True, True
     chosen = options.only.split(",") if options.only else list(QUICK if options.quick else PROGRAMS)
@@ -112,10 +106,10 @@ def measure_all(console: Console, options: argparse.Namespace, sides: list[str])
             for job in jobs:
                 words = f"round {job.round + 1}: {job.program or 'start'} {job.measure} {job.side}"
                 progress.update(task, description=words)
+                if not console.is_terminal:  # a log gets lines, since bars are drawn once at the end
+                    progress.console.print(words, highlight=False)
                 try:
-                    results.add(
-                        job.program, job.side, job.measure, run(job, options, caches.resolve())
-                    )
+                    results.add(job.program, job.side, job.measure, run(job, options, caches.resolve()))
                 except runner.WorkerFailed as failure:
                     results.fail(job.program, job.side, job.measure, str(failure))
                     progress.console.print(f"[red]{words}: {failure}[/red]", highlight=False)

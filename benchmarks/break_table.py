@@ -98,9 +98,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", help="words of a place, such as 'for loop'")
     parser.add_argument("--self-test", action="store_true")
-    parser.add_argument(
-        "--check", action="store_true", help=f"exit with 1 unless each share is {WANTED:.0%}"
-    )
+    parser.add_argument("--check", action="store_true", help=f"exit with 1 unless each share is {WANTED:.0%}")
     parser.add_argument("--out", default="bench-out/break_table.json")
     options = parser.parse_args()
     console = Console()

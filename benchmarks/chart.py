@@ -32,8 +32,16 @@ class _Canvas:
     def __init__(self):
         self.parts: list[str] = []
 
-    def text(self, x: float, y: float, words: str, size: int = 12, anchor: str = "start",
-             weight: str = "400", colour: str = INK) -> None:  # fmt: skip
+    def text(
+        self,
+        x: float,
+        y: float,
+        words: str,
+        size: int = 12,
+        anchor: str = "start",
+        weight: str = "400",
+        colour: str = INK,
+    ) -> None:
         self.parts.append(
             f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" '
             f'font-weight="{weight}" fill="{colour}">{escape(words)}</text>'
@@ -41,23 +49,18 @@ class _Canvas:
 
     def box(self, x: float, y: float, width: float, height: float, colour: str) -> None:
         self.parts.append(
-            f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" '
-            f'rx="2" fill="{colour}"/>'
+            f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="2" fill="{colour}"/>'
         )
 
     def line(self, x: float, top: float, bottom: float) -> None:
-        self.parts.append(
-            f'<line x1="{x:.1f}" y1="{top:.1f}" x2="{x:.1f}" y2="{bottom:.1f}" stroke="{FAINT}"/>'
-        )
+        self.parts.append(f'<line x1="{x:.1f}" y1="{top:.1f}" x2="{x:.1f}" y2="{bottom:.1f}" stroke="{FAINT}"/>')
 
 
 def _bars(results: Results, key: str) -> list[_Bar]:
     figure = figure_named(key)
     found = []
     for program in results.programs():
-        values = tuple(
-            results.best(program, side, figure) for side in (TORCHDYNAMO, results.other_side)
-        )
+        values = tuple(results.best(program, side, figure) for side in (TORCHDYNAMO, results.other_side))
         if any(values):
             found.append(_Bar(LABELS.get(program, program), values, results.ratio(program, figure)))
     return found
@@ -79,25 +82,19 @@ def _panel(canvas: _Canvas, results: Results, key: str, top: float) -> float:
     heading = figure.title[0].upper() + figure.title[1:]
     canvas.text(24, top + 20, heading, 15, weight="600")
     if mean is not None:
-        canvas.text(
-            WIDTH - 24, top + 20, f"geometric mean {times(mean)}", 13, "end", "600", COLOURS[1]
-        )
+        canvas.text(WIDTH - 24, top + 20, f"geometric mean {times(mean)}", 13, "end", "600", COLOURS[1])
     body = top + PANEL_HEAD - 10
     bottom = body + ROW * len(bars)
     for power in range(low, high + 1):
         canvas.line(at(10.0**power), body - 4, bottom)
-        canvas.text(
-            at(10.0**power), bottom + 14, _tick(power, figure.unit), 10, "middle", colour="#7b8794"
-        )
+        canvas.text(at(10.0**power), bottom + 14, _tick(power, figure.unit), 10, "middle", colour="#7b8794")
     for index, bar in enumerate(bars):
         y = body + ROW * index + 4
         canvas.text(LEFT - 10, y + BAR + 5, bar.label, 12, "end")
         for value, colour in zip(bar.values, COLOURS, strict=True):
             if value:
                 canvas.box(LEFT, y, max(at(value) - LEFT, 1), BAR, colour)
-                canvas.text(
-                    at(value) + 5, y + BAR - 2, duration(value, figure.unit), 10, colour="#52606d"
-                )
+                canvas.text(at(value) + 5, y + BAR - 2, duration(value, figure.unit), 10, colour="#52606d")
             y += BAR + GAP
         if bar.ratio is not None:
             canvas.text(WIDTH - 24, y - BAR + 2, times(bar.ratio), 14, "end", "600", COLOURS[1])
@@ -131,7 +128,5 @@ def svg(results: Results, caption: str) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height:.0f}" '
         f'viewBox="0 0 {WIDTH} {height:.0f}" '
         f'font-family="Inter, Helvetica, Arial, sans-serif">\n'
-        f'<rect width="100%" height="100%" fill="#ffffff"/>\n'
-        + "\n".join(canvas.parts)
-        + "\n</svg>\n"
+        f'<rect width="100%" height="100%" fill="#ffffff"/>\n' + "\n".join(canvas.parts) + "\n</svg>\n"
     )

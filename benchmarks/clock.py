@@ -29,11 +29,12 @@ class ClockedBackend:
         self.graphs: list[Any] = []
         self.in_backend = 0.0
         self.in_graphs = 0.0
+        self.cpu_elsewhere = 0.0
         self.tape: list[Any] = []
         self._canned: list[Callable[[], Any]] = []
 
     def __call__(self, graph_module, example_inputs, **_options):
-        entered = time.perf_counter()
+        entered, entered_cpu = time.perf_counter(), time.process_time()
         self.graphs.append(graph_module)
         compiled = self.inner(graph_module, example_inputs)
         canned = self._canned
@@ -41,12 +42,14 @@ class ClockedBackend:
         def graph(*args):
             if canned:
                 return canned[0]()
-            called = time.perf_counter()
+            called, called_cpu = time.perf_counter(), time.process_time()
             result = compiled(*args)
             self.tape.append(result)
+            self.cpu_elsewhere += time.process_time() - called_cpu
             self.in_graphs += time.perf_counter() - called
             return result
 
+        self.cpu_elsewhere += time.process_time() - entered_cpu
         self.in_backend += time.perf_counter() - entered
         return graph
 
@@ -80,9 +83,7 @@ class ReadingBackend(ClockedBackend):
                 _ = value.shape, value.dtype, value.device, value.stride()
                 self.found["tensors"] += 1
             self.found["stack_traces"] += bool(node.stack_trace)
-            self.found["module_stacks"] += bool(
-                list((node.meta.get("nn_module_stack") or {}).items())
-            )
+            self.found["module_stacks"] += bool(list((node.meta.get("nn_module_stack") or {}).items()))
         self.found["code_lines"] += graph_module.code.count("\n")
         return graph_module.forward
 

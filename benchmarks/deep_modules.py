@@ -49,10 +49,7 @@ def main() -> int:
         table.add_row(
             job.replace("_", ", "),
             str(known["modules"]),
-            *(
-                f"{r['capture_s'] * 1e3:,.1f} ms" + ("" if r["equal"] else " WRONG") if r else "-"
-                for r in results
-            ),
+            *(f"{r['capture_s'] * 1e3:,.1f} ms" + ("" if r["equal"] else " WRONG") if r else "-" for r in results),
             " / ".join("-" if not r else f"{_per_module_us(r):.1f}" for r in results),
         )
     console.print(table)
@@ -63,10 +60,7 @@ def main() -> int:
             growth = None if None in costs else costs[-1] / costs[0]
             linear[side, shape] = growth is not None and growth <= LINEAR
             text = "not measured" if growth is None else f"{growth:.2f}"
-            console.print(
-                f"{frontends.LABELS[side]}, {shape}: cost of a module, "
-                f"{counts[-1]} over {counts[0]}: {text}"
-            )
+            console.print(f"{frontends.LABELS[side]}, {shape}: cost of a module, {counts[-1]} over {counts[0]}: {text}")
     write_json(options.out, sides, found)
     if options.check:
         return 0 if len(sides) > 1 and all(linear[sides[1], shape] for shape in sizes) else 1

@@ -87,17 +87,11 @@ def shortened(code: str, head: int = 22, tail: int = 8) -> str:
     if len(lines) > head + tail:
         dropped = len(lines) - head - tail
         lines = [*lines[:head], f"    # ... {dropped:,} lines ...", *lines[-tail:]]
-    return "\n".join(
-        line if len(line) <= CODE_WIDTH else line[: CODE_WIDTH - 4] + " ..." for line in lines
-    )
+    return "\n".join(line if len(line) <= CODE_WIDTH else line[: CODE_WIDTH - 4] + " ..." for line in lines)
 
 
-def _table(
-    sides: list[str], found: dict[str, dict[str, Any]], options: argparse.Namespace
-) -> Table:
-    table = Table(
-        title=f"Qwen3, {options.layers} layers, hidden 256, batch 2, length 64; {options.backend}"
-    )
+def _table(sides: list[str], found: dict[str, dict[str, Any]], options: argparse.Namespace) -> Table:
+    table = Table(title=f"Qwen3, {options.layers} layers, hidden 256, batch 2, length 64; {options.backend}")
     table.add_column("")
     for side in sides:
         table.add_column(frontends.LABELS[side], justify="right")
@@ -105,13 +99,8 @@ def _table(
 
     def row(label: str, key: str, unit: str | None, ratio: bool = False) -> None:
         values = [found[side][key] for side in sides]
-        cells = [
-            duration(v, unit) if unit else f"{v:,}" if isinstance(v, int) else f"{v:.1e}"
-            for v in values
-        ]
-        table.add_row(
-            label, *cells, times(values[0] / values[1]) if ratio and len(values) > 1 else ""
-        )
+        cells = [duration(v, unit) if unit else f"{v:,}" if isinstance(v, int) else f"{v:.1e}" for v in values]
+        table.add_row(label, *cells, times(values[0] / values[1]) if ratio and len(values) > 1 else "")
 
     row("graphs", "graphs", None)
     row("graph nodes", "nodes", None)
@@ -148,9 +137,7 @@ def main() -> int:
                 return 1
     last = sides[-1]
     console.rule(f"What {frontends.LABELS[last]} captured")
-    console.print(
-        Syntax(shortened(found[last]["code"]), "python", background_color="default", word_wrap=True)
-    )
+    console.print(Syntax(shortened(found[last]["code"]), "python", background_color="default", word_wrap=True))
     console.print()
     console.print(_table(sides, found, options))
     return 0 if len(sides) > 1 else 1

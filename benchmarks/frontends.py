@@ -22,10 +22,7 @@ LABELS = {
     SELF_TEST: "self-test (torch.compile)",
 }
 
-_PROBE = (
-    "import torch, stator; "
-    "assert callable(getattr(stator, 'compile', None)), 'the package has no stator.compile'"
-)
+_PROBE = "import torch, stator; assert callable(getattr(stator, 'compile', None)), 'the package has no stator.compile'"
 
 
 @dataclass
@@ -34,10 +31,10 @@ class Frontend:
     compile: Callable[..., Any]
     reset: Callable[..., Any] | None
 
-    def reset_one(self, function: Callable[..., Any]) -> None:
+    def reset_one(self, function: Callable[..., Any], compiled: Callable[..., Any]) -> None:
         """Forgets the entries of one function."""
         if self.name == STATOR:
-            self.reset(function)
+            self.reset(compiled)
         else:
             from torch._dynamo.eval_frame import reset_code
 

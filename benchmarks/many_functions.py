@@ -100,8 +100,8 @@ def measure(spec: dict[str, Any]) -> dict[str, Any]:
     if frontend.reset is None:
         return result
     start = time.perf_counter()
-    for function in functions[:10]:
-        frontend.reset_one(function)
+    for function, entries_of in zip(functions[:10], compiled[:10], strict=True):
+        frontend.reset_one(function, entries_of)
     result["reset_us"] = (time.perf_counter() - start) * 1e5
     before = captures
     for function in compiled[:10]:
@@ -145,9 +145,7 @@ def main() -> int:
         ("others captured again", "others_recaptured", 1, ""),
     ):
         cells = [
-            "-"
-            if not result or key not in result
-            else f"{result[key] * scale:,.{1 if unit else 0}f}{unit}"
+            "-" if not result or key not in result else f"{result[key] * scale:,.{1 if unit else 0}f}{unit}"
             for result in results
         ]
         table.add_row(label, *cells)

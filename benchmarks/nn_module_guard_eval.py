@@ -42,13 +42,12 @@ def main() -> int:
     sides = runner.announce_sides(console, options.self_test)
     jobs = {
         "qwen": {"measure": "module_trees:qwen_guards", "layers": options.layers},
-        "shared": {"measure": "module_trees:shared_entry", "layers": options.layers,
-                   "instances": options.instances},
+        "shared": {"measure": "module_trees:shared_entry", "layers": options.layers, "instances": options.instances},
     } | {
         f"{kind}_{count}": {"measure": "module_trees:row_guards", "kind": kind, "count": count}
         for kind in ("plain", "linear")
         for count in COUNTS
-    }  # fmt: skip
+    }
     found = measure_sides(console, jobs, sides)
 
     def row(label: str, read, unit: str = "us") -> list[float | None]:
@@ -67,9 +66,7 @@ def main() -> int:
         lambda f: (f["qwen"] or {}).get("first_after_toggle_us"),
     )
     toggled = row("later calls, hot", lambda f: _median(f["qwen"], "after_toggle", "hot"))
-    shared = row(
-        f"{options.instances} instances in turn, hot", lambda f: _median(f["shared"], "hot")
-    )
+    shared = row(f"{options.instances} instances in turn, hot", lambda f: _median(f["shared"], "hot"))
     row(f"{options.instances} instances in turn, swept", lambda f: _median(f["shared"], "swept"))
     module = row("each further module", lambda f: _slope_ns(f["plain_500"], f["plain_1500"]), "ns")
     row("each further Linear", lambda f: _slope_ns(f["linear_500"], f["linear_1500"]), "ns")
@@ -89,8 +86,7 @@ def main() -> int:
         console.print("[red]not everything was measured[/red]")
         return 1
     verdicts = {
-        f"hot under {HOT_LIMIT_US} us, also toggled and shared": max(hot[1], toggled[1], shared[1])
-        < HOT_LIMIT_US,
+        f"hot under {HOT_LIMIT_US} us, also toggled and shared": max(hot[1], toggled[1], shared[1]) < HOT_LIMIT_US,
         f"swept at least {SWEPT_RATIO} times less": swept[0] / swept[1] >= SWEPT_RATIO,
         f"at most {MODULE_LIMIT_NS} ns for each further module": module[1] <= MODULE_LIMIT_NS,
         "one graph serves all instances": found[sides[1]]["shared"]["graphs"] == 1,

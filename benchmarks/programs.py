@@ -44,10 +44,17 @@ def add_loop(count: int) -> Program:
 
 def _decoder(layers: int) -> dict[str, Any]:
     return dict(
-        vocab_size=VOCABULARY, hidden_size=HIDDEN, intermediate_size=2 * HIDDEN,
-        num_hidden_layers=layers, num_attention_heads=4, num_key_value_heads=4,
-        max_position_embeddings=2 * LENGTH, use_cache=False, bos_token_id=1, eos_token_id=2,
-    )  # fmt: skip
+        vocab_size=VOCABULARY,
+        hidden_size=HIDDEN,
+        intermediate_size=2 * HIDDEN,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        max_position_embeddings=2 * LENGTH,
+        use_cache=False,
+        bos_token_id=1,
+        eos_token_id=2,
+    )
 
 
 def _on_tokens(model) -> Program:
@@ -70,7 +77,7 @@ def bert(layers: int = 12) -> Program:
                 num_hidden_layers=layers,
                 num_attention_heads=4,
                 max_position_embeddings=2 * LENGTH,
-            )  # fmt: skip
+            )
         )
     )
 
@@ -89,7 +96,7 @@ def gpt2(layers: int = 12) -> Program:
                 use_cache=False,
                 bos_token_id=1,
                 eos_token_id=2,
-            )  # fmt: skip
+            )
         )
     )
 
@@ -119,7 +126,7 @@ def t5_encoder(layers: int = 6) -> Program:
                 num_layers=layers,
                 num_heads=4,
                 use_cache=False,
-            )  # fmt: skip
+            )
         )
     )
 

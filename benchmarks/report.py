@@ -84,16 +84,28 @@ def _graph_text(results: Results, program: str, side: str | None) -> str:
 
 
 def _warnings(results: Results) -> list[str]:
-    found = [
-        f"{f['program'] or 'start'} {f['side']} {f['measure']}: {f['why']}"
-        for f in results.failures
-    ]
+    found = [f"{f['program'] or 'start'} {f['side']} {f['measure']}: {f['why']}" for f in results.failures]
     for (program, side, measure), samples in results.samples.items():
         busy = min((s["busy"] for s in samples if "busy" in s), default=1)
         if busy > 1.15:
             found.append(f"{program} {side}: machine was busy (wall/CPU {busy:.2f} at best)")
         if measure == "warm" and not any(s["aot_hits"] and not s["aot_misses"] for s in samples):
             found.append(f"{program} {side}: inductor's caches did not hit, the call was not warm")
+    return found + _shortfalls(results)
+
+
+def _shortfalls(results: Results) -> list[str]:
+    """Where the other side gives its backend less than TorchDynamo does."""
+    found = []
+    for program in results.programs():
+        if results.fact(program, results.other_side, "dynamic", "symbolic_nodes") == 0:
+            found.append(f"{program} {results.other_side}: no symbol in the dynamic capture, it was a static one")
+        for name in ("tensors", "stack_traces", "module_stacks"):
+            ours, theirs = (
+                results.fact(program, side, "everything_read", name) for side in (results.other_side, TORCHDYNAMO)
+            )
+            if ours is not None and theirs is not None and ours < theirs:
+                found.append(f"{program} {results.other_side}: {name} on {ours} nodes, TorchDynamo has {theirs}")
     return found
 
 

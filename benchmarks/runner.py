@@ -44,9 +44,7 @@ def _environment(extra: dict[str, str]) -> dict[str, str]:
     )
 
 
-def run_worker(
-    spec: dict[str, Any], timeout: float = 900, environment: dict[str, str] | None = None
-) -> dict[str, Any]:
+def run_worker(spec: dict[str, Any], timeout: float = 900, environment: dict[str, str] | None = None) -> dict[str, Any]:
     """The result of one measurement in a new process."""
     with tempfile.TemporaryDirectory(prefix="stator-bench-") as folder:
         output = Path(folder) / "result.json"
@@ -54,9 +52,14 @@ def run_worker(
         try:
             done = subprocess.run(
                 [sys.executable, "-m", "benchmarks.worker", json.dumps(spec), str(output)],
-                cwd=ROOT, env=_environment(extra), stdin=subprocess.DEVNULL,
-                capture_output=True, text=True, errors="replace", timeout=timeout,
-            )  # fmt: skip
+                cwd=ROOT,
+                env=_environment(extra),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=timeout,
+            )
         except subprocess.TimeoutExpired:
             raise WorkerFailed(f"no result after {timeout:.0f} s") from None
         if done.returncode == 0 and output.exists():
@@ -110,11 +113,8 @@ def announce_sides(console, self_test: bool) -> list[str]:
     sides, missing = frontends.sides(self_test)
     if self_test:
         console.print(
-            "[yellow]Self-test: the Stator column is torch.compile once more; "
-            "ratios ought to be near 1.[/yellow]"
+            "[yellow]Self-test: the Stator column is torch.compile once more; ratios ought to be near 1.[/yellow]"
         )
     if missing:
-        console.print(
-            f"[yellow]Stator is skipped: {missing}. Only TorchDynamo is measured.[/yellow]"
-        )
+        console.print(f"[yellow]Stator is skipped: {missing}. Only TorchDynamo is measured.[/yellow]")
     return sides

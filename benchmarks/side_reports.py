@@ -17,9 +17,7 @@ def measure_sides(
 ) -> dict[str, dict[str, Any]]:
     """found[side][job] is the job's result, or None where it failed (which is printed)."""
     found: dict[str, dict[str, Any]] = {side: dict.fromkeys(jobs) for side in sides}
-    todo = [
-        (side, job) for turn, job in enumerate(jobs) for side in runner.alternating(sides, turn)
-    ]
+    todo = [(side, job) for turn, job in enumerate(jobs) for side in runner.alternating(sides, turn)]
     for side, job in track(todo, "measuring", console=console):
         try:
             found[side][job] = runner.run_worker(jobs[job] | {"side": side}, timeout)

@@ -37,7 +37,7 @@ from stator import _core, config, exc  # noqa: E402
 from stator._backends import list_backends, lookup_backend, register_backend  # noqa: E402
 from stator._compile import compile, compile_module_inplace, reset  # noqa: E402
 from stator._modules import CompiledModule, OptimizedModule  # noqa: E402
-from stator._observe import on_graph, stats  # noqa: E402
+from stator._observe import on_graph, reset_stats, stats  # noqa: E402
 from stator._switches import (  # noqa: E402
     allow_in_graph,
     assume_constant_result,
@@ -70,10 +70,10 @@ __all__ = [
     "on_graph",
     "register_backend",
     "reset",
+    "reset_stats",
     "set_stance",
     "skip",
     "stats",
 ]
 
-if hasattr(_core, "set_config"):
-    config._connect(_core.set_config)
+config._connect(_core.set_config)

@@ -34,19 +34,12 @@ class Settings:
         return (self.backend.key(), self.fullgraph, self.dynamic, self.recompile_limit, alone)
 
 
-class _PythonCache:
-    """Stands in for _core.Cache where the binary has none: keeps the settings, captures nothing."""
-
-    def __init__(self, settings):
-        self.settings = settings
-
-
 def cache_for(settings):
     key = settings.key()
     with _lock:
         cache = _caches.get(key)
         if cache is None:
-            cache = getattr(_core, "Cache", _PythonCache)(settings)
+            cache = _core.Cache(settings)
             _caches[key] = cache
         return cache
 
@@ -59,7 +52,5 @@ def live_caches():
 def reset_all():
     """Drops the entries of all caches, and what their backends keep for themselves."""
     for cache in live_caches():
-        reset = getattr(cache, "reset", None)
-        if reset is not None:
-            reset()
+        cache.reset()
         cache.settings.backend.reset()

@@ -145,13 +145,15 @@ def _compile_again(function, arguments):
 
 
 def reset(fn=None):
-    """Forgets what was captured: of one compiled function or module, or of all. Compiled objects stay usable and capture again."""
+    """Forgets what was captured: all, or what serves one compiled function or module (and those compiled with equal arguments).
+
+    Compiled objects stay usable and capture again.
+    """
     if fn is None:
         _caches.reset_all()
         return
     call = type(fn).__call__.__get__(fn) if _modules.is_compiled(fn) else fn
     if type(call) is not _core.CompiledFunction:
         raise TypeError(f"reset takes what stator.compile returned, not {type(fn).__name__}")
-    forget = getattr(call._stator_cache, "reset", None)
-    if forget is not None:
-        forget(call.__wrapped__)
+    if call._stator_cache is not None:
+        call._stator_cache.reset()

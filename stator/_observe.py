@@ -43,6 +43,10 @@ def has_listeners():
 
 
 def stats():
-    """Counters since the last reset, as a dict of numbers: captures, graphs, breaks, guard misses and so on."""
-    read = getattr(_core, "stats", None)
-    return dict(read()) if read is not None else {}
+    """Counters since the process started or reset_stats() was called, as a dict: captures, graphs, breaks, hits, misses and so on."""
+    return _core.stats()
+
+
+def reset_stats():
+    """Sets all counters to zero."""
+    _core.reset_stats()

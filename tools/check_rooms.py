@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROOM = re.compile(r"^\s*stator_room\(\s*(\w+)([^)]*)\)", re.M)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^">]+)[">]', re.M)
 TORCH = re.compile(r"^(torch|ATen|c10|caffe2)/")
-VERSION = re.compile(r"\bPY_VERSION_HEX\b|\bPY_M(?:AJOR|INOR)_VERSION\b|\bpycore_\w+\.h\b")
+VERSION = re.compile(r"\bPY_VERSION_HEX\b|\bpycore_\w+\.h\b")
 SUFFIXES = {".h", ".c", ".cpp", ".def", ".inc"}
 
 

@@ -38,6 +38,8 @@ bool alwaysJumps(int opcode) {
   return opcode == JUMP_FORWARD || opcode == JUMP_BACKWARD || opcode == JUMP_BACKWARD_NO_INTERRUPT;
 }
 
+bool goesOn(int opcode) { return !hasEffect(opcode, kLeaves) || opcode == YIELD_VALUE; }
+
 // Names through which code, or what it calls, gets at the locals of its own frame.
 bool namesFrameReader(const char* name) {
   static const char* const kReaders[] = {"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "stack"};
@@ -180,7 +182,7 @@ void CodeInfo::computeLiveness() {
   std::vector<int> handler(count, -1);
   for (size_t i = 0; i < count; i++) {
     const Instr& instr = instrs_[i];
-    if (i + 1 < count && !alwaysJumps(instr.opcode) && (!hasEffect(instr.opcode, kLeaves) || instr.opcode == YIELD_VALUE)) {
+    if (i + 1 < count && !alwaysJumps(instr.opcode) && goesOn(instr.opcode)) {
       before[i + 1].push_back(static_cast<int>(i));
     }
     if (instr.target >= 0 && indexAt(instr.target) >= 0) before[indexAt(instr.target)].push_back(static_cast<int>(i));
@@ -204,7 +206,7 @@ void CodeInfo::computeLiveness() {
       for (size_t w = 0; w < words; w++) now[w] |= row(index)[w];
     };
     size_t next = static_cast<size_t>(i) + 1;
-    if (next < count && !alwaysJumps(instr.opcode) && (!hasEffect(instr.opcode, kLeaves) || instr.opcode == YIELD_VALUE)) {
+    if (next < count && !alwaysJumps(instr.opcode) && goesOn(instr.opcode)) {
       join(static_cast<int>(next));
     }
     if (instr.target >= 0 && indexAt(instr.target) >= 0) join(indexAt(instr.target));
@@ -237,6 +239,41 @@ void CodeInfo::computeLiveness() {
       }
     }
   }
+}
+
+// Forward from the start and from each handler; CPython's compiler makes the depth the same on all ways to an instruction.
+void CodeInfo::computeDepths() {
+  depths_.assign(instrs_.size() + 1, -1);
+  std::vector<int> work;
+  auto reach = [&](int index, int depth) {
+    if (index < 0 || index >= static_cast<int>(instrs_.size()) || depths_[index] >= 0) return;
+    depths_[index] = depth;
+    work.push_back(index);
+  };
+  reach(0, 0);
+  while (!work.empty()) {
+    int index = work.back();
+    work.pop_back();
+    const Instr& instr = instrs_[index];
+    const int depth = depths_[index];
+    if (auto handler = findHandler(instr.opcode_offset)) {
+      reach(indexAt(handler->target), handler->depth + handler->lasti + 1);
+    }
+    if (instr.target >= 0) {
+      reach(indexAt(instr.target), depth + stackEffect(instr.opcode, instr.oparg, true));
+    }
+    if (!alwaysJumps(instr.opcode) && goesOn(instr.opcode)) {
+      // A new generator is resumed with None on its stack.
+      int sent = instr.opcode == RETURN_GENERATOR ? 1 : 0;
+      reach(index + 1, depth + sent + stackEffect(instr.opcode, instr.oparg, false));
+    }
+  }
+}
+
+int CodeInfo::depth(int offset) {
+  if (depths_.empty()) computeDepths();
+  int index = indexAt(offset);
+  return index < 0 ? -1 : depths_[index];
 }
 
 bool CodeInfo::slotLive(int offset, int slot) {

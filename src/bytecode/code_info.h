@@ -60,6 +60,9 @@ class CodeInfo {
   // The code names something that looks at its frame from outside: locals, vars, dir, eval, exec, _getframe, currentframe, stack.
   bool readsLocalsDynamically() const { return reads_locals_dynamically_; }
 
+  // Depth of the value stack when the instruction at `offset` is the next to run; -1 if nothing leads there.
+  int depth(int offset);
+
   int line(int opcode_offset) const;  // -1: none
   PyCodeObject* code() const { return code_; }
   int slotCount() const { return slot_count_; }
@@ -81,6 +84,7 @@ class CodeInfo {
   void parseExceptionTable();
   void markLegal();
   void computeLiveness();
+  void computeDepths();
 
   PyCodeObject* code_;  // borrowed: the code owns this object
   int slot_count_;
@@ -90,6 +94,7 @@ class CodeInfo {
   std::vector<Instr> instrs_;
   std::vector<int> index_;  // by code unit
   std::vector<Range> ranges_;
+  std::vector<int> depths_;     // by instruction; empty until asked for
   std::vector<uint64_t> live_;  // bit rows, one for each instruction; empty until asked for
 };
 

@@ -40,6 +40,7 @@ typedef struct StatorFrameView {
   int* top;
 } StatorFrameView;
 StatorFrameView stator_frame_view(StatorFrame* frame);
+int stator_frame_in_default_loop(StatorFrame* frame);  // CPython's own loop runs it now and alone knows its stack pointer
 
 // The exception that the frame's handlers are busy with (the thread's exc_info); borrowed, NULL or None when there is none.
 PyObject* stator_handled_exception(void);
@@ -55,6 +56,7 @@ typedef struct StatorLink {
 } StatorLink;
 int stator_frame_link(StatorFrame* frame, StatorLink* link, int throwflag);
 void stator_frame_unlink(StatorFrame* frame, StatorLink* link);
+int stator_link_traced(const StatorLink* link);  // stator_thread_traced, for the innermost linked frame
 PyObject* stator_frame_eval_default(StatorFrame* frame, int raising);
 PyObject* stator_frame_eval_fresh(StatorFrame* frame, int throwflag);
 void stator_frame_add_traceback(StatorFrame* frame);  // PyTraceBack_Here for the instruction at the frame's offset

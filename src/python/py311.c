@@ -73,6 +73,8 @@ StatorFrameView stator_frame_view(StatorFrame* frame) {
   return view;
 }
 
+int stator_frame_in_default_loop(StatorFrame* frame) { return frame->stacktop < 0; }
+
 PyObject* stator_handled_exception(void) { return thread()->exc_info->exc_value; }
 
 void stator_set_handled_exception(PyObject* value) {
@@ -109,6 +111,9 @@ void stator_frame_unlink(StatorFrame* frame, StatorLink* link) {
   tstate->cframe->use_tracing = cframe->use_tracing;
 }
 
+// sys.settrace and sys.setprofile set the flag in the innermost _PyCFrame; a frame that ends hands it to the one below.
+int stator_link_traced(const StatorLink* link) { return ((const _PyCFrame*)link->storage)->use_tracing != 0; }
+
 PyObject* stator_frame_eval_default(StatorFrame* frame, int raising) {
   if (!raising) frame->prev_instr--;
   return _PyEval_EvalFrameDefault(thread(), frame, raising);
@@ -118,12 +123,38 @@ PyObject* stator_frame_eval_fresh(StatorFrame* frame, int throwflag) {
   return _PyEval_EvalFrameDefault(thread(), frame, throwflag);
 }
 
+// The "exception" event of sys.settrace. A trace function that raises replaces the error.
+static void trace_exception(PyThreadState* tstate, PyFrameObject* object) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  PyObject* argument = PyTuple_Pack(3, type, value, traceback != NULL ? traceback : Py_None);
+  int status = 0;
+  if (argument != NULL) {
+    PyThreadState_EnterTracing(tstate);
+    status = tstate->c_tracefunc(tstate->c_traceobj, object, PyTrace_EXCEPTION, argument);
+    PyThreadState_LeaveTracing(tstate);
+    Py_DECREF(argument);
+  } else {
+    PyErr_Clear();
+  }
+  if (status == 0) {
+    PyErr_Restore(type, value, traceback);
+  } else {
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+  }
+}
+
 void stator_frame_add_traceback(StatorFrame* frame) {
   PyThreadState* tstate = thread();
   if (_PyFrame_IsIncomplete(frame) || tstate->cframe->current_frame != frame) return;
   // Makes the frame object if there is none yet, and keeps the error that is set.
   PyFrameObject* object = PyEval_GetFrame();
-  if (object != NULL) PyTraceBack_Here(object);
+  if (object == NULL) return;
+  PyTraceBack_Here(object);
+  if (tstate->c_tracefunc != NULL && !tstate->tracing) trace_exception(tstate, object);
 }
 
 // --- The thread ------------------------------------------------------------------------------------------------------------------------

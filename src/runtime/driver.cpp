@@ -43,6 +43,8 @@ int truthOf(const PendingFrame& callee, PyObject* value) {
   return PyObject_IsTrue(length.get());
 }
 
+DriverCounters counters;
+
 // A frame being driven: linked while it lives.
 class FrameRun {
  public:
@@ -122,8 +124,9 @@ PyObject* FrameRun::run() {
           continue;
       }
     }
-    if (instr_->legal_exit && (stator_thread_traced() || testWantsNative(steps_))) return finishNatively();
+    if (instr_->legal_exit && (stator_link_traced(&link_) || testWantsNative(steps_))) return finishNatively();
 
+    if (driverTest().check_depth && stator_frame_depth(frame_) != info_->depth(instr_->offset)) counters.depth_errors++;
     steps_++;
     stator_frame_set_offset(frame_, instr_->opcode_offset);
     machine_.instr = instr_;
@@ -148,7 +151,7 @@ PyObject* FrameRun::run() {
         break;
       case Step::kReturn:
       case Step::kYield: {
-        driverCounters().steps += steps_;
+        counters.steps += steps_;
         if (step == Step::kReturn) return finish(std::move(machine_.value));
         leave();
         return machine_.value.release();
@@ -158,8 +161,8 @@ PyObject* FrameRun::run() {
 }
 
 PyObject* FrameRun::finishNatively() {
-  driverCounters().steps += steps_;
-  driverCounters().native_frames++;
+  counters.steps += steps_;
+  counters.native_frames++;
   stator_frame_set_offset(frame_, instr_->offset);
   leave();
   return stator_frame_eval_default(frame_, 0);
@@ -182,7 +185,7 @@ bool FrameRun::raise(Step how, int lookup_offset) {
   std::optional<bytecode::Handler> handler = info_->findHandler(lookup_offset);
   stator_frame_truncate(frame_, handler ? handler->depth : 0);
   if (!handler) {
-    driverCounters().steps += steps_;
+    counters.steps += steps_;
     leave();
     return false;
   }
@@ -257,8 +260,6 @@ bool FrameRun::continueWith(const PendingFrame& callee, Ref<> value) {
 bool makesGenerator(StatorFrame* frame) {
   return stator_frame_code(frame)->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR) && !stator_frame_is_generator(frame);
 }
-
-DriverCounters counters;
 
 }  // namespace
 

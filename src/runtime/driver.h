@@ -73,6 +73,7 @@ struct DriverCounters {
   long long steps = 0;          // instructions executed concretely
   long long native_frames = 0;  // frames left to CPython, wholly or from some offset on
   long long materialised = 0;   // inlined callees that became real
+  long long depth_errors = 0;   // instructions met with another stack depth than the code says, where tests ask for the check
   long long deep_frames = 0;    // frames left to CPython with the hook off because the C stack was short
 };
 DriverCounters& driverCounters();

@@ -10,11 +10,6 @@
 
 namespace stator::runtime {
 
-DriverTest& driverTest() {
-  static DriverTest test;
-  return test;
-}
-
 namespace {
 
 PyObject* null_marker = nullptr;  // stands for CPython's NULL in lists of slots and stack values
@@ -22,7 +17,7 @@ PyObject* null_marker = nullptr;  // stands for CPython's NULL in lists of slots
 // Sets the test knobs and puts them back.
 class KnobScope {
  public:
-  KnobScope(int every, long long native_after) : outer_(driverTest()) { driverTest() = {every, native_after, 0}; }
+  KnobScope(int every, long long native_after) : outer_(driverTest()) { driverTest() = {every, native_after, 0, every <= 1 && native_after < 0}; }
   ~KnobScope() { driverTest() = outer_; }
 
  private:
@@ -54,8 +49,8 @@ PyObject* runConcrete(PyObject*, PyObject* arguments, PyObject* keywords) {
 
 PyObject* counterDict(PyObject*, PyObject*) {
   const DriverCounters& now = driverCounters();
-  return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L}", "frames", now.frames, "steps", now.steps, "native_frames", now.native_frames,
-                       "inlined_materialised", now.materialised, "deep_frames", now.deep_frames);
+  return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L}", "frames", now.frames, "steps", now.steps, "native_frames", now.native_frames,
+                       "inlined_materialised", now.materialised, "deep_frames", now.deep_frames, "depth_errors", now.depth_errors);
 }
 
 PyObject* resetCounters(PyObject*, PyObject*) {
@@ -155,9 +150,9 @@ PyObject* describeInstr(bytecode::CodeInfo& info, const bytecode::Instr& instr) 
   auto handler = info.findHandler(instr.opcode_offset);
   Ref<> handled = handler ? stealRef(Py_BuildValue("iii", handler->target, handler->depth, handler->lasti)) : newRef(Py_None);
   if (!live || !handled) return nullptr;
-  return Py_BuildValue("{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:O,s:O,s:O,s:O}", "opcode", instr.opcode, "oparg", instr.oparg, "offset",
+  return Py_BuildValue("{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:O,s:O,s:O,s:O}", "opcode", instr.opcode, "oparg", instr.oparg, "offset",
                        instr.offset, "opcode_offset", instr.opcode_offset, "next_offset", instr.next_offset, "target", instr.target,
-                       "line", info.line(instr.opcode_offset), "legal", instr.legal_exit ? Py_True : Py_False, "jump_target",
+                       "line", info.line(instr.opcode_offset), "depth", info.depth(instr.offset), "legal", instr.legal_exit ? Py_True : Py_False, "jump_target",
                        instr.jump_target ? Py_True : Py_False, "handler", handled.get(), "live", live.get());
 }
 

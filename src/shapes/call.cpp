@@ -251,8 +251,9 @@ TensorMeta& Call::view(const Arg& base, Dims sizes, Dims strides, int64_t offset
   meta.storage_offset = offset;
   meta.storage_bytes = from.storage_bytes;
   meta.is_inference = from.is_inference;
-  meta.requires_grad = from.requires_grad && state.grad_enabled;
-  meta.is_leaf = !meta.requires_grad;
+  // Without grad mode a view still requires grad, but has no history: it counts as a leaf.
+  meta.requires_grad = from.requires_grad;
+  meta.is_leaf = !(meta.requires_grad && state.grad_enabled);
   output.alias_of = firstOccurrence(tensors(), base);
   return meta;
 }

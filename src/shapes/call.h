@@ -136,6 +136,7 @@ std::span<const OpRow> reductionRows();
 std::span<const OpRow> matmulRows();
 std::span<const OpRow> normRows();
 std::span<const OpRow> functionalRows();
+std::span<const OpRow> poolingRows();
 std::span<const OpRow> indexingRows();
 std::span<const OpRow> factoryRows();
 std::span<const OpRow> queryRows();

@@ -96,7 +96,7 @@ bool initRegistry() {
   all.tensor_type = all.owners["Tensor"];
   for (std::span<const OpRow> rows :
        {pointwiseRows(), viewRows(), castRows(), reductionRows(), matmulRows(), normRows(),
-        functionalRows(), indexingRows(), factoryRows(), queryRows()}) {
+        functionalRows(), poolingRows(), indexingRows(), factoryRows(), queryRows()}) {
     for (const OpRow& row : rows) addRow(row);
   }
   all.methods = PyDict_New();

@@ -1,7 +1,7 @@
 """Text cases of tests/capture/*.txt: reading, running and rewriting them. docs/ADDING.md describes the form.
 
 What is expected of a capture is everything from the first of the sections graph, guards and leaves to the end of the case. It is
-compared, line by line, with what `stator._core.last_capture_text()` says: the text of all that was captured since it was last asked.
+compared, line by line, with what each call that captured anything captured last.
 """
 
 import ast
@@ -9,7 +9,6 @@ import contextlib
 import copy
 import dataclasses
 import io
-import os
 import pathlib
 import re
 import traceback
@@ -190,18 +189,29 @@ def copy_values(outcome):
         return outcome  # generators and their like
 
 
+_seen = 0
+
+
 def captured_text():
-    door = getattr(stator._core, "last_capture_text", None)
-    return door() if door is not None else None
+    """What the last capture gave, in the form of a case's sections, if there was one since this was last asked; otherwise empty."""
+    global _seen
+    before, _seen = _seen, stator.stats()["captures"]
+    if _seen == before:
+        return ""
+    last = stator._core.last_capture()
+    sections = zip(CAPTURE, (last["graph"], last["guards"], last["exit"]))
+    return "\n".join(_section(name, text.strip()) for name, text in sections if text.strip())
+
+
+def _section(name, text):
+    if "\n" not in text:
+        return f"{name}: {text}"
+    return "\n".join([f"{name}:", *(f"  {line}" for line in text.splitlines())])
 
 
 def can_compare_captures():
     """Forced breaks change what is captured, and nothing else."""
-    return (
-        hasattr(stator._core, "last_capture_text")
-        and stator.config.break_every == "0"
-        and not os.environ.get("STATOR_BREAK_EVERY")
-    )
+    return stator.config.break_every == "0"
 
 
 def difference(eager, compiled, path="", seen=None):

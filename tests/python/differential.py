@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from tests.python.frontends import FORCED_BREAKS, Counts, CountTensorCalls, FrontendMissing, forced_breaks, frontend
-from tests.python.observe import Observation, differences, observe, observe_release
+from tests.python.observe import Observation, differences, forget_code, observe, observe_release
 from tests.python.programs import Case, Program, load_all
 
 FRESH_CALLS = 3
@@ -68,16 +68,19 @@ def _forget_what_lives() -> None:
         _modules_known = len(sys.modules)
 
 
-def run(program: Program, with_frontend: Any) -> Run:
+def run(program: Program, with_frontend: Any, fresh_calls: int = FRESH_CALLS, repeated_calls: int = REPEATED_CALLS) -> Run:
     _forget_what_lives()
+    forget_code()
     with_frontend.reset()
+    program.make()  # sets back what an earlier run left in globals; finalisers of that have run before the first call
+    gc.collect()
     torch.utils.hooks.RemovableHandle.next_id = 0  # keys of hook dicts would count up from run to run
     outcome = Run()
     compiled_kept = []  # entries live only as long as something compiled uses them
     case: Case | None = None
     call: Any = None
 
-    for turn in range(FRESH_CALLS):
+    for turn in range(fresh_calls):
         case = program.make()
         call = with_frontend.compile(case.fn)
         compiled_kept.append((call, case.fn))
@@ -88,11 +91,11 @@ def run(program: Program, with_frontend: Any) -> Run:
             if turn == 0:
                 outcome.first = after - before
             outcome.steady = after - before
-        if turn + 1 < FRESH_CALLS:
+        if turn + 1 < fresh_calls:
             outcome.seen[f"released {turn + 1}"] = observe_release(case)
 
     assert case is not None
-    for turn in range(REPEATED_CALLS):
+    for turn in range(repeated_calls):
         outcome.seen[f"repeated call {turn + 1}"] = observe(call, case)
     outcome.seen["released after repetition"] = observe_release(case)
 
@@ -114,13 +117,13 @@ def run(program: Program, with_frontend: Any) -> Run:
     return outcome
 
 
-def compare(program: Program, with_frontend: Any) -> Verdict:
+def compare(program: Program, with_frontend: Any, fresh_calls: int = FRESH_CALLS, repeated_calls: int = REPEATED_CALLS) -> Verdict:
     """Runs both ways and compares."""
     verdict = Verdict(program.name)
     verdict.tensor_calls = count_tensor_calls(program)  # first: what happens once in a process has happened then
-    expected = run(program, frontend("eager"))
+    expected = run(program, frontend("eager"), fresh_calls, repeated_calls)
     errors_before = with_frontend.internal_errors()
-    actual = run(program, with_frontend)
+    actual = run(program, with_frontend, fresh_calls, repeated_calls)
     for name, observation in expected.seen.items():
         for text in differences(observation, actual.seen[name]):
             verdict.differences.append(f"{name}: {text}")

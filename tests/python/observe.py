@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import dis
 import enum
 import functools
 import gc
@@ -48,6 +49,7 @@ _ITERATORS = tuple(
         )
     }
 )  # fmt: skip
+_GLOBAL_WRITES = (dis.opmap["STORE_GLOBAL"], dis.opmap["DELETE_GLOBAL"])
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -187,8 +189,10 @@ class Describer:
             for name, item in list(attributes.items()):
                 self.describe(f"{path}.{name}", item)
         for cls in type(value).__mro__:
+            if "__slots__" not in vars(cls) or not _is_own(cls.__module__):
+                continue
             for name, member in vars(cls).items():
-                if isinstance(member, types.MemberDescriptorType) and _is_own(cls.__module__):
+                if isinstance(member, types.MemberDescriptorType):
                     try:
                         item = member.__get__(value)
                     except AttributeError:
@@ -287,7 +291,11 @@ class Describer:
     def _exception(self, path: str, value: BaseException, head: str) -> None:
         self._say(path, f"{head} {_safe_repr(value)}")
         self.describe(path + ".args", value.args)
-        self._say(path + ".traceback", " | ".join(traceback_lines(value.__traceback__)))
+        lines = traceback_lines(value.__traceback__)
+        if isinstance(value, UnboundLocalError) and lines:
+            # CPython 3.11 fuses STORE_FAST and LOAD_FAST once code is warm, and then blames the line of the first of them.
+            lines[-1] = re.sub(r":\d+ ", ":? ", lines[-1])
+        self._say(path + ".traceback", " | ".join(lines))
         self._say(path + ".suppress", str(value.__suppress_context__))
         self._parts(path, value, ("__cause__", "__context__"))
         for name, item in value.__dict__.items():
@@ -308,13 +316,19 @@ def _names_of(code: types.CodeType) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def _rebindable(code: types.CodeType) -> frozenset[str]:
-    import dis
-
-    names = {step.argval for step in dis.get_instructions(code) if step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL")}
+    """Names that the code binds or deletes as globals (among the first 256 names, which is enough here)."""
+    steps = zip(code.co_code[::2], code.co_code[1::2], strict=True)
+    names = {code.co_names[argument] for operation, argument in steps if operation in _GLOBAL_WRITES and argument < len(code.co_names)}
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             names |= _rebindable(constant)
     return frozenset(names)
+
+
+def forget_code() -> None:
+    """Lets go of code objects of earlier programs, which would otherwise never be freed."""
+    _names_of.cache_clear()
+    _rebindable.cache_clear()
 
 
 def _has_slots(cls: type) -> bool:
@@ -407,21 +421,32 @@ def _recording(observation: Observation) -> Iterator[None]:
     output = io.StringIO()
     records = _Records()
     root = logging.getLogger()
-    level = root.level
     root.addHandler(records)
-    root.setLevel(logging.DEBUG)
+    if root.level != logging.DEBUG:  # setting it clears a cache of every logger
+        root.setLevel(logging.DEBUG)
     try:
         with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
             warnings.simplefilter("always")
             yield
     finally:
         root.removeHandler(records)
-        root.setLevel(level)
     observation["output"] = [("", plain_text(line)) for line in output.getvalue().splitlines()]
     observation["logging"] = records.lines
     observation["warnings"] = [
         (w.category.__name__, f"{plain_text(str(w.message))} {os.path.basename(w.filename)}:{w.lineno}") for w in caught
     ]
+
+
+@contextlib.contextmanager
+def _no_automatic_collection() -> Iterator[None]:
+    """Cycles go only where `observe` collects them, or the program itself, so that finalisers run at the same moment in every run."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _counted_objects(path: str, value: Any, depth: int, found: list[tuple[str, Any]]) -> None:
@@ -474,7 +499,7 @@ def observe(call: Callable[..., Any], case: Any) -> Observation:
 
 
 def _call(call: Callable[..., Any], case: Any, observation: Observation) -> tuple[Any, BaseException | None]:
-    with _recording(observation):
+    with _recording(observation), _no_automatic_collection():
         try:
             return call(*case.args, **case.kwargs), None
         except BaseException as error:

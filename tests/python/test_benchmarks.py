@@ -17,9 +17,16 @@ from benchmarks.results import THRESHOLDS, Results, figure_named, geometric_mean
 def sample(capture, guards=10.0, nodes=1000):
     timing = {"median_us": guards, "min_us": guards}
     return {
-        "capture_s": capture, "eager_s": 0.1, "nodes": nodes, "graphs": 1, "equal": True,
-        "busy": 1.0, "recaptures": 0, "guards_hot": timing, "guards_swept": timing,
-    }  # fmt: skip
+        "capture_s": capture,
+        "eager_s": 0.1,
+        "nodes": nodes,
+        "graphs": 1,
+        "equal": True,
+        "busy": 1.0,
+        "recaptures": 0,
+        "guards_hot": timing,
+        "guards_swept": timing,
+    }
 
 
 def results_with_ratio(ratio):
@@ -38,9 +45,7 @@ def verdict(results, text, level="engine"):
 def test_geometric_mean_is_that_of_the_ratios():
     assert geometric_mean([10, 1000]) == pytest.approx(100)
     assert geometric_mean([]) is None
-    assert geometric_mean(results_with_ratio(64).ratios(figure_named("capture"))) == pytest.approx(
-        64
-    )
+    assert geometric_mean(results_with_ratio(64).ratios(figure_named("capture"))) == pytest.approx(64)
 
 
 def test_best_round_is_the_figure():
@@ -60,19 +65,23 @@ def test_thresholds_tell_good_from_bad(ratio, holds):
 
 
 def test_what_was_not_measured_does_not_hold():
-    assert (
-        verdict(results_with_ratio(60), "first call, inductor warm, geometric mean of ratios")
-        is None
-    )
+    assert verdict(results_with_ratio(60), "first call, inductor warm, geometric mean of ratios") is None
     alone = Results(None)
     alone.add("add_1000", TORCHDYNAMO, "capture", sample(1.0))
     assert not any(threshold.holds(alone) for threshold in THRESHOLDS)
 
 
+def test_partial_and_static_captures_are_noticed():
+    results = results_with_ratio(60)
+    assert verdict(results, "graph nodes, least share of TorchDynamo's") is True
+    results.add("qwen3_36", STATOR, "capture", sample(0.01, 1.0, nodes=300))
+    assert verdict(results, "graph nodes, least share of TorchDynamo's") is False
+    results.add("qwen3_36", STATOR, "dynamic", {"dynamic_s": 0.01, "symbolic_nodes": 0})
+    assert verdict(results, "capture with dynamic sizes over static, most", "speed") is None
+
+
 def test_plan_alternates_and_fills_caches_before_warm_calls():
-    options = argparse.Namespace(
-        rounds=2, programs=["add_1000"], skip_dynamic=True, skip_inductor=False
-    )
+    options = argparse.Namespace(rounds=2, programs=["add_1000"], skip_dynamic=True, skip_inductor=False)
     jobs = bench.plan(options, [TORCHDYNAMO, STATOR])
     captures = [(job.round, job.side) for job in jobs if job.measure == "capture"]
     assert captures == [(0, TORCHDYNAMO), (0, STATOR), (1, STATOR), (1, TORCHDYNAMO)]

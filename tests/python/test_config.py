@@ -189,6 +189,7 @@ def test_describe():
     assert all(name in text for name in config.get_config_copy())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "env, expression, value",
     [
@@ -206,6 +207,7 @@ def test_environment(env, expression, value):
     assert (code, out) == (0, value), err
 
 
+@pytest.mark.slow
 def test_environment_that_does_not_fit():
     code, _, err = run("import stator", STATOR_RECOMPILE_LIMIT="many")
     assert code != 0 and "STATOR_RECOMPILE_LIMIT='many'" in err

@@ -12,11 +12,19 @@ import textwrap
 import traceback
 import types
 
-import driver_programs
 import pytest
-from driver_programs import PROGRAMS, Thing
 
 from stator import _core
+from tests.python.driver_programs import PROGRAMS, Thing
+
+
+@pytest.fixture(autouse=True, scope="module")
+def frozen():
+    """Collections look only at what is made from here on."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def without_addresses(text):
@@ -74,16 +82,15 @@ def test_program(fn):
     got = observe(fn, driven())
     assert _core.driver_counters()["steps"] > before
     assert got == expected
+    assert _core.driver_counters()["depth_errors"] == 0
     assert not _core.hook_installed()
 
 
-# Under any evaluator CPython's own loop keeps the operands of a call until it returns, instead of moving them into the callee's frame.
-HOLDS_OPERANDS = {"arguments_die_in_callee"}
 SLOW = {"threads", "very_deep_recursion", "signal_interrupts_loop", "async_exception_from_other_thread", "keyboard_interrupt", "recursion_error",
         "reference_cycles", "copy_and_pickle", "argparse_error", "ast_and_compile", "named_tuples_dataclasses_enums", "async_gather_and_cancel"}
 
 
-@pytest.mark.parametrize("fn", [p for p in PROGRAMS if p.__name__ not in SLOW | HOLDS_OPERANDS], ids=lambda fn: fn.__name__)
+@pytest.mark.parametrize("fn", [p for p in PROGRAMS if p.__name__ not in SLOW], ids=lambda fn: fn.__name__)
 def test_program_handed_to_cpython_in_its_middle(fn):
     """After k instructions each frame goes on natively: every offset is entered at some k."""
     expected = observe(fn, eager)
@@ -94,7 +101,7 @@ def test_program_handed_to_cpython_in_its_middle(fn):
 @pytest.mark.parametrize("every", [2, 3, 5])
 def test_programs_with_native_frames_between(every):
     for fn in PROGRAMS:
-        if fn.__name__ not in SLOW | HOLDS_OPERANDS:
+        if fn.__name__ not in SLOW:
             assert observe(fn, driven(every=every)) == observe(fn, eager), fn.__name__
 
 
@@ -121,16 +128,7 @@ def test_every_opcode_is_executed():
     assert not missing
 
 
-@pytest.fixture
-def frozen():
-    """Collections look only at what is made from here on."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
-def test_no_leaks(frozen):
+def test_no_leaks():
     """Objects that the collector knows do not grow in number with runs."""
     quiet = [p for p in PROGRAMS if p.__name__ not in SLOW]
     grown = []
@@ -557,6 +555,3 @@ def test_recursion_through_c_in_a_small_thread():
     run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60)
     assert run.stdout == "[1200] True\n" or run.stdout == "[1200] False\n", run.stdout + run.stderr
 
-
-def test_programs_module_is_importable_alone():
-    assert driver_programs.PROGRAMS is PROGRAMS

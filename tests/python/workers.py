@@ -104,7 +104,7 @@ def run_tasks(work: Callable[[Any], Any], tasks: list[Any], jobs: int, timeout: 
                             _stop(worker)
                             workers.remove(worker)
                     yield task, result, failure
-                elif time.monotonic() >= worker.deadline:
+                elif time.monotonic() >= worker.deadline and not worker.pipe.poll():  # an answer may have come while the caller was busy
                     task = worker.task[0]
                     _stop(worker)
                     workers.remove(worker)

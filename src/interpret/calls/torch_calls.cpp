@@ -488,7 +488,7 @@ void registerTorch() {
   for (const char* path : {"torch.compiler.is_compiling", "torch.compiler.is_dynamo_compiling", "torch._utils.is_compiling"}) registerHandler(path, returnTrue);
   for (const char* path : {"torch.jit.is_scripting", "torch.jit.is_tracing", "torch._jit_internal.is_scripting", "torch._C._is_tracing", "torch.overrides.has_torch_function",
                            "torch.overrides.has_torch_function_unary", "torch.overrides.has_torch_function_variadic", "torch._C._has_torch_function",
-                           "torch._C._has_torch_function_unary", "torch._C._has_torch_function_variadic", "torch.compiler.is_exporting", "torch.onnx.is_in_onnx_export",
+                           "torch._C._has_torch_function_unary", "torch._C._has_torch_function_variadic", "torch.compiler.is_exporting",
                            "torch.nn.modules.module.is_scripting", "torch.distributed.is_initialized"}) {
     registerHandler(path, returnFalse);
   }

@@ -228,7 +228,12 @@ bool tensorOf(Call& call) {
       sizes.push_back(inner->count);
       inner = inner->items;
     }
-    if (!nestedFits(call, call[0], sizes, dtype, 0)) return false;
+    if (call[0].count == 0) {
+      sizes.push_back(0);
+      dtype = call.state.default_dtype;
+    } else if (!nestedFits(call, call[0], sizes, dtype, 0)) {
+      return false;
+    }
   } else {
     dtype = dtypeOfNumber(call, call[0]);
     if (dtype == DType::Undefined) return false;

@@ -94,9 +94,9 @@ bool embedding(Call& call) {
   return true;
 }
 
-bool maskFits(const Call& call, const Arg& mask, const TensorMeta& query, const TensorMeta& key) {
+bool maskFits(const Arg& mask, const TensorMeta& query, const TensorMeta& key) {
   if (!mask.given()) return true;
-  if (!mask.isTensor() || mask.tensor->requires_grad) return false;
+  if (!mask.isTensor()) return false;
   if (mask.tensor->dtype != DType::Bool && mask.tensor->dtype != query.dtype) return false;
   const size_t rank = mask.tensor->sizes.size();
   if (rank != 2 && rank != 4) return false;
@@ -105,8 +105,8 @@ bool maskFits(const Call& call, const Arg& mask, const TensorMeta& query, const 
   return broadcastInto(broadcast, mask.tensor->sizes) && broadcast == full;
 }
 
-// scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa): the CPU's fused kernel, whose
-// result has the layout of the query. Other kernels lay it out otherwise, and which one runs depends on flags and devices.
+// scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa) on the CPU: the fused kernel, whose
+// result has the layout of the query, unless dropout or a mask with grad forbids it. Other devices choose by flags and versions.
 bool attention(Call& call) {
   for (size_t i : {0, 1, 2}) {
     if (!isFloat(call[i]) || call[i].tensor->sizes.size() != 4) return false;
@@ -121,10 +121,17 @@ bool attention(Call& call) {
   bool grouped = false;
   if (!call.flagOr(5, false, causal) || !call.flagOr(7, false, grouped) || !isReal(call[6])) return false;
   if (causal && call[3].given()) return false;
-  if (call[4].given() && !(call[4].is(Arg::Kind::kFloat) && call[4].f == 0)) return false;
+  if (!isReal(call[4])) return false;
+  const double dropped = !call[4].given() ? 0 : call[4].is(Arg::Kind::kFloat) ? call[4].f : static_cast<double>(call[4].i);
   if (!same(query.sizes[0], key.sizes[0]) || !same(query.sizes[3], key.sizes[3])) return false;
   if (grouped ? !isZero(query.sizes[1] % key.sizes[1]) : !same(query.sizes[1], key.sizes[1])) return false;
-  if (!maskFits(call, call[3], query, key)) return false;
+  if (!maskFits(call[3], query, key)) return false;
+  call.out.random = dropped != 0;
+  if (dropped != 0 || (call[3].isTensor() && call[3].tensor->requires_grad && call.state.grad_enabled)) {
+    call.fresh(query.dtype, query.sizes);  // composed of matmul, softmax, dropout, matmul
+    return dropped >= 0 && dropped < 1;
+  }
+  if (call[3].isTensor() && call[3].tensor->requires_grad) return false;
   if (!isNonOverlappingDense(query.sizes, query.strides)) return false;
   call.fresh(query.dtype, query.sizes, query.strides);
   return true;
@@ -145,7 +152,11 @@ bool pad(Call& call) {
     if (isNegative(size)) return false;
     all_cropped = all_cropped && amounts[2 * i] <= 0 && amounts[2 * i + 1] <= 0;
   }
-  if (all_cropped) return false;  // a clone of a slice
+  if (all_cropped) {  // a clone of a slice
+    Dims strides = denseStridesLike(sizes, meta.strides);
+    call.fresh(meta.dtype, std::move(sizes), std::move(strides));
+    return true;
+  }
   Dims strides = stridesOf(sizes, suggestedFormat(meta));
   call.fresh(meta.dtype, std::move(sizes), std::move(strides));
   return true;
@@ -194,6 +205,17 @@ bool pairLoss(Call& call) {
   return true;
 }
 
+// normalize(input, p, dim, eps): the input divided by its norms
+bool normalize(Call& call) {
+  int64_t dim = 1;
+  if (!isFloat(call[0]) || !isReal(call[1]) || !isReal(call[3])) return false;
+  const TensorMeta& meta = *call[0].tensor;
+  if (!call.integerOr(2, 1, dim) || !wrapDim(dim, meta.sizes.size())) return false;
+  if (isZero(meta.numel()) || !isContiguous(meta.sizes, meta.strides)) return false;
+  call.fresh(meta.dtype, meta.sizes);
+  return true;
+}
+
 constexpr OpRow kRows[] = {
     {"F.relu", "input, inplace", activation, kIntegersToo},
     {"F.silu|mish|hardswish|hardsigmoid|selu", "input, inplace", activation},
@@ -205,6 +227,11 @@ constexpr OpRow kRows[] = {
     {"F.logsigmoid", "input", activation},
     {"F.tanh|sigmoid", "input", unary, kFloatOut},
     {"F|nn.gelu", "input, *, approximate", gelu},
+    {"F|torch.hardshrink", "input, lambd", activation, kOneNumber},
+    {"F|nn.softshrink", "input, lambd", activation, kOneNumber},
+    {"F.softsign|tanhshrink", "input", activation},
+    {"F.threshold", "input, threshold, value, inplace", activation, kTwoNumbers},
+    {"F.normalize", "input, p, dim, eps", normalize},
     {"F.glu", "input, dim", glu},
     {"F.dropout", "input, p, training, inplace", dropout},
     {"F.embedding", "input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse", embedding},

@@ -3,6 +3,8 @@
 
 #include "shapes/rules/views.h"
 
+#include <deque>
+
 namespace stator::shapes {
 
 namespace {
@@ -15,6 +17,7 @@ struct Indexed {
   Dims strides;
   int64_t offset = 0;
   std::vector<const TensorMeta*> tensors;
+  std::deque<TensorMeta> made;  // of lists of ints, which torch turns into index tensors
   bool advanced = false;
   bool masked = false;  // a bool tensor: the size depends on data
 };
@@ -25,6 +28,17 @@ size_t dimsTaken(const Arg& part) {
   if (part.is(Kind::kNone) || part.is(Kind::kEllipsis)) return 0;
   if (part.isTensor() && part.tensor->dtype == DType::Bool) return part.tensor->sizes.size();
   return 1;
+}
+
+const TensorMeta* indexOf(const Arg& list, Indexed& out) {
+  for (const Arg& item : list.elements()) {
+    if (!item.is(Kind::kInt)) return nullptr;
+  }
+  TensorMeta& index = out.made.emplace_back();
+  index.dtype = DType::Long;
+  index.sizes = {static_cast<Dim>(list.count)};
+  index.strides = {1};
+  return list.count == 0 ? nullptr : &index;
 }
 
 bool addPart(const Arg& part, const TensorMeta& meta, size_t& dim, Indexed& out) {
@@ -57,8 +71,9 @@ bool addPart(const Arg& part, const TensorMeta& meta, size_t& dim, Indexed& out)
     ++dim;
     return true;
   }
-  if (!part.isTensor()) return false;
-  const TensorMeta& index = *part.tensor;
+  const TensorMeta* from_list = part.is(Kind::kList) ? indexOf(part, out) : nullptr;
+  if (!part.isTensor() && from_list == nullptr) return false;
+  const TensorMeta& index = part.isTensor() ? *part.tensor : *from_list;
   const size_t taken = dimsTaken(part);
   if (index.dtype == DType::Bool) {
     if (taken == 0 || dim + taken > meta.sizes.size()) return false;
@@ -180,8 +195,12 @@ bool setItem(Call& call) {
     if (!(placeOf(*value.tensor) == placeOf(meta)) && !value.tensor->sizes.empty()) return false;
     Dims shape = indexed.sizes;
     if (indexed.masked) {
-      if (!isOne(value.tensor->numel())) return false;
-      shape = value.tensor->sizes;
+      // The dims behind a leading mask are known; the one that it leaves is not.
+      const size_t mask_dims = indexed.tensors.empty() || indexed.tensors[0] == nullptr ? 0 : indexed.tensors[0]->sizes.size();
+      shape.erase(shape.begin(), shape.begin() + static_cast<ptrdiff_t>(mask_dims));
+      for (size_t i = 0; i < indexed.tensors.size(); ++i) {
+        if ((indexed.tensors[i] != nullptr) != (i < mask_dims)) return false;
+      }
     } else if (indexed.advanced) {
       Dims strides;
       shape.clear();

@@ -106,30 +106,31 @@ bool cat(Call& call) {
   int64_t dim = 0;
   if (!list.isSequence() || list.count == 0 || !call.integerOr(1, 0, dim)) return false;
   Promotion promotion(call.state);
-  const TensorMeta* first = nullptr;
+  bool have_sizes = false;
+  bool have_format = false;
   bool one_format = true;
   MemoryFormat format = MemoryFormat::Contiguous;
   Dims sizes;
   for (const Arg& item : list.elements()) {
     if (!item.isTensor() || !promotion.add(item) || item.tensor->sizes.empty()) return false;
     const TensorMeta& meta = *item.tensor;
-    if (isLegacyEmpty(meta)) {
-      if (list.count > 1) return false;  // skipped unless all are
-    }
-    if (first == nullptr) {
-      first = &meta;
+    if (!have_format) format = suggestedFormat(meta);
+    one_format = one_format && suggestedFormat(meta) == format;
+    have_format = true;
+    if (isLegacyEmpty(meta)) continue;  // takes part in the dtype alone
+    if (!have_sizes) {
+      have_sizes = true;
       sizes = meta.sizes;
-      format = suggestedFormat(meta);
       if (!wrapDim(dim, sizes.size())) return false;
       continue;
     }
-    one_format = one_format && suggestedFormat(meta) == format;
     if (meta.sizes.size() != sizes.size()) return false;
     for (size_t i = 0; i < sizes.size(); ++i) {
       if (i != static_cast<size_t>(dim) && !same(meta.sizes[i], sizes[i])) return false;
     }
     sizes[dim] += meta.sizes[dim];
   }
+  if (!have_sizes) return false;
   Dims strides = stridesOf(sizes, one_format ? format : MemoryFormat::Contiguous);
   call.fresh(promotion.result(), std::move(sizes), std::move(strides));
   return true;
@@ -229,6 +230,92 @@ bool triangle(Call& call) {  // tril, triu
   return true;
 }
 
+// diff(input, n, dim, prepend, append) for n = 1
+bool diff(Call& call) {
+  int64_t count = 1;
+  int64_t dim = -1;
+  if (!call[0].isTensor() || !call.integerOr(1, 1, count) || count != 1 || !call.integerOr(2, -1, dim)) return false;
+  const TensorMeta& input = *call[0].tensor;
+  if (input.sizes.empty() || !wrapDim(dim, input.sizes.size()) || !isOrdinary(input.dtype)) return false;
+  Dims sizes = input.sizes;
+  Dims strides = input.strides;
+  for (size_t i : {3, 4}) {
+    if (!call[i].given()) continue;
+    if (!call[i].isTensor() || call[i].tensor->dtype != input.dtype) return false;
+    const Dims& extra = call[i].tensor->sizes;
+    if (extra.size() != sizes.size()) return false;
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      if (d != static_cast<size_t>(dim) && !same(extra[d], input.sizes[d])) return false;
+    }
+    sizes[dim] += extra[dim];
+    if (suggestedFormat(*call[i].tensor) != MemoryFormat::Contiguous) return false;
+    strides = contiguousStrides(sizes);
+  }
+  if (call[3].given() || call[4].given()) {
+    if (suggestedFormat(input) != MemoryFormat::Contiguous) return false;
+    strides = contiguousStrides(sizes);
+  }
+  if (isZero(sizes[dim])) return false;
+  // The difference of two views that are shifted by one.
+  sizes[dim] -= 1;
+  if (isZero(product(sizes))) return false;
+  const Layout operands[] = {{&sizes, &strides}, {&sizes, &strides}};
+  Dims result = elementwiseStrides(sizes, operands);
+  call.fresh(input.dtype, std::move(sizes), std::move(result));
+  return true;
+}
+
+// hstack, vstack are cat along a dim once the rank suffices.
+bool stackAlong(Call& call) {
+  const Arg& list = call[0];
+  if (!list.isSequence() || list.count == 0) return false;
+  Promotion promotion(call.state);
+  const bool vertical = (call.detail() & kNumbers) != 0;
+  Dims sizes;
+  for (const Arg& item : list.elements()) {
+    if (!item.isTensor() || !promotion.add(item)) return false;
+    const TensorMeta& meta = *item.tensor;
+    const size_t rank = meta.sizes.size();
+    if (rank < (vertical ? 2u : 1u) || rank > 3 || !isContiguous(meta.sizes, meta.strides) || isLegacyEmpty(meta)) return false;
+    const size_t dim = vertical || rank == 1 ? 0 : 1;
+    if (sizes.empty()) {
+      sizes = meta.sizes;
+      continue;
+    }
+    if (sizes.size() != rank) return false;
+    for (size_t i = 0; i < rank; ++i) {
+      if (i != dim && !same(sizes[i], meta.sizes[i])) return false;
+    }
+    sizes[dim] += meta.sizes[dim];
+  }
+  call.fresh(promotion.result(), std::move(sizes));
+  return true;
+}
+
+// bernoulli(input): a random tensor like the input
+bool bernoulli(Call& call) {
+  if (!call[0].isTensor() || !isFloating(call[0].tensor->dtype)) return false;
+  const TensorMeta& meta = *call[0].tensor;
+  if (!isContiguous(meta.sizes, meta.strides)) return false;
+  call.fresh(meta.dtype, meta.sizes);
+  return true;
+}
+
+// multinomial(input, num_samples, replacement)
+bool multinomial(Call& call) {
+  int64_t samples = 0;
+  bool replacement = false;
+  if (!call[0].isTensor() || !isFloating(call[0].tensor->dtype) || !call.integer(1, samples)) return false;
+  if (!call.flagOr(2, false, replacement) || samples <= 0) return false;
+  const Dims& sizes = call[0].tensor->sizes;
+  if (sizes.size() != 1 && sizes.size() != 2) return false;
+  if (!replacement && lessThan(sizes.back(), samples)) return false;
+  Dims shape(sizes.begin(), sizes.end() - 1);
+  shape.push_back(samples);
+  call.fresh(DType::Long, std::move(shape));
+  return true;
+}
+
 bool oneHot(Call& call) {
   int64_t classes = -1;
   if (!isIndex(call[0]) || !call.integer(1, classes) || classes <= 0) return false;
@@ -260,6 +347,11 @@ constexpr OpRow kRows[] = {
     {"Tensor.flip", "input, *dims", sameSizesDense},
     {"torch|Tensor.roll", "input, shifts, dims", roll},
     {"torch|Tensor.tril|triu !Tensor.tril_|triu_", "input, diagonal", triangle},
+    {"torch|Tensor.diff", "input, n, dim, prepend, append", diff},
+    {"torch.hstack", "tensors", stackAlong},
+    {"torch.vstack|row_stack", "tensors", stackAlong, kNumbers},
+    {"torch|Tensor.bernoulli", "input", bernoulli, kRandomOp},
+    {"torch|Tensor.multinomial", "input, num_samples, replacement", multinomial, kRandomOp},
     {"F|nn.one_hot", "tensor|input, num_classes", oneHot},
 };
 

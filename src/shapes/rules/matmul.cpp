@@ -144,8 +144,11 @@ bool convFormat(const TensorMeta& input, const TensorMeta& weight, MemoryFormat&
     format = MemoryFormat::Contiguous;
     return isContiguous(input.sizes, input.strides) && isContiguous(weight.sizes, weight.strides);
   }
+  // On the CPU one channels-last operand is enough for images; other devices and volumes ask their library.
   format = suggestedFormat(input);
-  return format == suggestedFormat(weight) && (format == MemoryFormat::Contiguous || isContiguousIn(input, format));
+  if (format == suggestedFormat(weight)) return format == MemoryFormat::Contiguous || isContiguousIn(input, format);
+  format = MemoryFormat::ChannelsLast;
+  return input.device == DeviceType::CPU && input.sizes.size() == 4 && input.dtype == DType::Float;
 }
 
 struct ConvArgs {
@@ -192,8 +195,12 @@ bool conv(Call& call) {
     shape.push_back((padded - reach) / args.stride[i] + 1);
   }
   MemoryFormat format = MemoryFormat::Contiguous;
-  if (isZero(input.numel()) || isZero(weight.numel()) || !convFormat(input, weight, format)) return false;
-  if (rank == 1 && !(isContiguous(input.sizes, input.strides) && isContiguous(weight.sizes, weight.strides))) return false;
+  if (isZero(input.numel()) || isZero(weight.numel())) return false;
+  if (rank == 1) {  // computed as an image of height one after making the input contiguous
+    if (!isContiguous(weight.sizes, weight.strides)) return false;
+  } else if (!convFormat(input, weight, format)) {
+    return false;
+  }
   Dims strides = batched ? stridesOf(shape, format) : contiguousStrides(shape);
   call.fresh(input.dtype, std::move(shape), std::move(strides));
   return true;

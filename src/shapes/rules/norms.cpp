@@ -57,8 +57,9 @@ bool batchNorm(Call& call) {
   }
   if (!training && (!call[1].given() || !call[2].given())) return false;
   if (training && isOne(product(input.sizes) / input.sizes[1])) return false;
-  if (!isContiguous(input.sizes, input.strides)) return false;
-  call.fresh(input.dtype, input.sizes);
+  const MemoryFormat format = suggestedFormat(input);
+  if (!isContiguousIn(input, format)) return false;
+  call.fresh(input.dtype, input.sizes, stridesOf(input.sizes, format));
   call.out.mutates = training && call[1].given();
   return true;
 }

@@ -235,6 +235,48 @@ bool nanToNum(Call& call) {
   return unary(call);
 }
 
+bool sameObject(Call& call) {  // resolve_conj and the like of a tensor without such bits
+  if (!call[0].isTensor()) return false;
+  call.same(call[0]);
+  return true;
+}
+
+bool conjugate(Call& call) { return call[0].isTensor() && !isComplex(call[0].tensor->dtype) && sameObject(call); }
+
+// logit(input, eps)
+bool logit(Call& call) {
+  if (call[1].given() && !call[1].is(Arg::Kind::kFloat)) return false;
+  return unary(call);
+}
+
+// isclose(input, other, rtol, atol, equal_nan)
+bool isClose(Call& call) {
+  for (size_t i : {2, 3}) {
+    if (call[i].given() && !call[i].is(Arg::Kind::kFloat)) return false;
+  }
+  bool unused = false;
+  if (!call[0].isTensor() || !call[1].isTensor() || !call.flagOr(4, false, unused)) return false;
+  if (call[0].tensor->dtype != call[1].tensor->dtype) return false;
+  if (!isContiguous(call[0].tensor->sizes, call[0].tensor->strides)) return false;
+  if (!isContiguous(call[1].tensor->sizes, call[1].tensor->strides)) return false;
+  return binary(call);
+}
+
+bool sameDtypes(Call& call) {  // heaviside
+  return call[0].isTensor() && call[1].isTensor() && call[0].tensor->dtype == call[1].tensor->dtype && binary(call);
+}
+
+// normal_, uniform_, ...: numbers only
+bool randomFill(Call& call) {
+  if (!call[0].isTensor()) return false;
+  for (size_t i = 1; i < call.paramCount(); ++i) {
+    if (call[i].given() && !call[i].is(Arg::Kind::kFloat) && !call[i].is(Arg::Kind::kInt)) return false;
+  }
+  const TensorMeta& meta = *call[0].tensor;
+  if (isComplex(meta.dtype) || (isIntegral(meta.dtype) && (call.detail() & kNoInteger))) return false;
+  return call.inplace(call[0], meta.dtype, meta.sizes);
+}
+
 constexpr uint32_t kCommon = kScalarsAnywhere;
 constexpr uint32_t kArithmetic = kCommon | kNumbers | kNumberFirst;
 constexpr uint32_t kCompare = kCommon | kNumbers | kBoolOut;
@@ -308,7 +350,19 @@ constexpr OpRow kRows[] = {
     {"torch|Tensor.nan_to_num !Tensor.nan_to_num_", "input, nan, posinf, neginf", nanToNum, kNoComplex},
 
     {"torch|Tensor.clamp|clip !Tensor.clamp_|clip_ !torch.clamp_", "input, min, max", clamp, kCommon},
-    {"torch|Tensor.clamp_min !Tensor.clamp_min_", "input, min, unused_max", clamp, kCommon},
+    {"torch|Tensor.logaddexp|logaddexp2", "input, other", binary, kCommon | kNoInteger | kNoComplex},
+    {"torch|Tensor.gcd|lcm !Tensor.gcd_|lcm_", "input, other", binary, kCommon | kOnlyIntegral | kNoBool},
+    {"torch|Tensor.heaviside", "input, values", sameDtypes, kCommon | kNoComplex},
+    {"torch|Tensor.isclose", "input, other, rtol, atol, equal_nan", isClose, kBoolOut},
+    {"torch|Tensor.logit special.logit", "input, eps", logit, kFloatOut | kNoComplex},
+    {"torch|Tensor.resolve_conj|resolve_neg", "input", sameObject},
+    {"torch|Tensor.conj", "input", conjugate},
+    {"Tensor.normal_", "self, mean, std", randomFill, kRandomOp | kNoInteger},
+    {"Tensor.uniform_", "self, from, to", randomFill, kRandomOp | kNoInteger},
+    {"Tensor.exponential_", "self, lambd", randomFill, kRandomOp | kNoInteger},
+    {"Tensor.bernoulli_", "self, p", randomFill, kRandomOp},
+    {"torch|Tensor.clamp_min !Tensor.clamp_min_", "input, min", clamp, kCommon},
+    {"torch|Tensor.clamp_max !Tensor.clamp_max_", "input, max", clamp, kCommon},
     {"torch|Tensor.addcmul !Tensor.addcmul_", "input, tensor1, tensor2, *, value", ternary, kCommon | kNoBool},
     {"torch|Tensor.addcdiv !Tensor.addcdiv_", "input, tensor1, tensor2, *, value", ternary, kCommon | kNoInteger},
     {"torch|Tensor.lerp !Tensor.lerp_", "input, end, weight", ternary, kCommon | kNoInteger | kNumbers},

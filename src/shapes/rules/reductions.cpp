@@ -188,16 +188,18 @@ bool argsort(Call& call) {
 }
 
 // softmax, log_softmax: input, dim, dtype
-bool softmax(Call& call) {
+bool addSoftmax(Call& call, size_t dtype_param) {
   int64_t dim = 0;
   if (!alongDim(call, dim)) return false;
   const TensorMeta& meta = *call[0].tensor;
   DType dtype = meta.dtype;
-  if (!call.dtypeOr(2, dtype, dtype) || !isFloating(dtype) || !isOrdinary(dtype) || isComplex(meta.dtype)) return false;
+  if (!call.dtypeOr(dtype_param, dtype, dtype) || !isFloating(dtype) || !isOrdinary(dtype) || isComplex(meta.dtype)) return false;
   if (!isContiguous(meta.sizes, meta.strides)) return false;
   call.fresh(dtype, meta.sizes);
   return true;
 }
+bool softmax(Call& call) { return addSoftmax(call, 2); }
+bool softmaxFunctional(Call& call) { return addSoftmax(call, 3); }
 
 // cumsum, cumprod: input, dim, dtype
 bool scan(Call& call) {
@@ -236,6 +238,43 @@ bool vectorNorm(Call& call) {
   return reduceDims(call, 2, keepdim, toReal(dtype));
 }
 
+// cummax, cummin: input, dim
+template <const char* const& kType>
+bool scanExtremum(Call& call) {
+  int64_t dim = 0;
+  if (!alongDim(call, dim) || isComplex(call[0].tensor->dtype)) return false;
+  if (isZero(call[0].tensor->numel())) return false;
+  valuesAndIndices(call, call[0].tensor->sizes, kType);
+  return true;
+}
+const char* const kCummax = "cummax";
+const char* const kCummin = "cummin";
+
+// var_mean, std_mean with dim, unbiased or correction, keepdim
+bool spreadAndMean(Call& call) {
+  if (!call[0].isTensor()) return false;
+  const DType dtype = call[0].tensor->dtype;
+  bool keepdim = false;
+  if (!isFloating(dtype) || !isOrdinary(dtype) || !call.flagOr(3, false, keepdim)) return false;
+  if (call[2].given() && !call[2].is(Arg::Kind::kBool) && !call[2].is(Arg::Kind::kInt)) return false;
+  if (call[1].is(Arg::Kind::kBool)) return false;
+  call.structure(Structure::kTuple);
+  return reduceDims(call, 1, keepdim, dtype) && reduceDims(call, 1, keepdim, dtype);
+}
+
+bool countNonzero(Call& call) { return call[0].isTensor() && reduceDims(call, 1, false, DType::Long); }
+
+// aminmax(*, dim, keepdim)
+bool bothExtrema(Call& call) {
+  if (!call[0].isTensor() || isComplex(call[0].tensor->dtype)) return false;
+  bool keepdim = false;
+  if (!call.flagOr(2, false, keepdim)) return false;
+  const DType dtype = call[0].tensor->dtype;
+  if (!reduceDims(call, 1, keepdim, dtype) || !reduceDims(call, 1, keepdim, dtype)) return false;
+  call.named("aminmax");
+  return true;
+}
+
 constexpr OpRow kRows[] = {
     {"torch|Tensor.sum|nansum", "input, *, dtype", reduceAll, kLongOut},
     {"torch|Tensor.sum|nansum", "input, dim|axis, keepdim|keepdims, dtype", reduce, kLongOut},
@@ -258,10 +297,15 @@ constexpr OpRow kRows[] = {
     {"torch|Tensor.sort", "input, dim, descending, *, stable", sortOp},
     {"torch|Tensor.argsort", "input, dim, descending, *, stable", argsort},
     {"torch|Tensor.softmax|log_softmax special.softmax|log_softmax", "input, dim, dtype", softmax},
-    {"F.softmax|log_softmax", "input, dim, *, dtype", softmax},
-    {"F.softmin", "input, dim, *, dtype", softmax},
+    {"F.softmax|log_softmax|softmin", "input, dim, _stacklevel, dtype", softmaxFunctional},
     {"torch|Tensor.cumsum|cumprod !Tensor.cumsum_|cumprod_", "input, dim|axis, dtype", scan},
     {"torch|Tensor.logsumexp special.logsumexp", "input, dim|axis, keepdim|keepdims", logsumexp},
+    {"torch|Tensor.cummax", "input, dim", scanExtremum<kCummax>},
+    {"torch|Tensor.cummin", "input, dim", scanExtremum<kCummin>},
+    {"torch.var_mean|std_mean", "input, dim|axis, unbiased, keepdim|keepdims", spreadAndMean},
+    {"torch.var_mean|std_mean", "input, dim|axis, *, correction, keepdim|keepdims", spreadAndMean},
+    {"torch|Tensor.count_nonzero", "input, dim", countNonzero},
+    {"torch|Tensor.aminmax", "input, *, dim, keepdim", bothExtrema, kNotEmpty | kOneDim},
     {"linalg.vector_norm", "x, ord, dim, keepdim, dtype", vectorNorm},
     {"torch|Tensor.norm", "input, p, dim, keepdim, dtype", vectorNorm},
 };

@@ -110,6 +110,16 @@ bool flatten(Call& call) {
   return addReshape(call, call[0], std::move(shape));
 }
 
+bool ravel(Call& call) {
+  if (!call[0].isTensor()) return false;
+  const TensorMeta& meta = *call[0].tensor;
+  if (!isContiguous(meta.sizes, meta.strides)) {
+    call.fresh(meta.dtype, {meta.numel()});
+    return true;
+  }
+  return addView(call, call[0], {meta.numel()});
+}
+
 bool unflatten(Call& call) {
   if (!call[0].isTensor() || !call[2].isSequence()) return false;
   const TensorMeta& meta = *call[0].tensor;
@@ -506,6 +516,7 @@ constexpr OpRow kRows[] = {
     {"torch.reshape", "input, shape", reshape},
     {"Tensor.reshape_as", "input, other", reshapeAs},
     {"torch|Tensor.flatten", "input, start_dim, end_dim", flatten},
+    {"torch|Tensor.ravel", "input", ravel},
     {"torch|Tensor.unflatten", "input, dim, sizes", unflatten},
     {"Tensor.permute", "input, *dims", permute},
     {"torch.permute", "input, dims", permute},
