@@ -368,21 +368,43 @@ Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
     PyObject* found = _PyType_Lookup(type, getattribute);
     PyObject* of_object = _PyType_Lookup(&PyBaseObject_Type, getattribute);
     if (found != of_object) {
-      if (found != nullptr && PyFunction_Check(found)) return breakWith(Reason::kCustomGetattribute, type->tp_name);
-      return breakWith(Reason::kUnsupportedAttribute, std::string("of a ") + type->tp_name);
+      if (found == nullptr || !PyFunction_Check(found)) return breakWith(Reason::kUnsupportedAttribute, std::string("of a ") + type->tp_name);
+      STATOR_VALUE(checked, typeLookup(type, getattribute));
+      STATOR_VALUE(function, classAttrValue(type, getattribute, checked.get()));
+      PyObject* fallback = _PyType_Lookup(type, names().dunder_getattr);
+      if (fallback == nullptr) {
+        Args args;
+        args.values = {object, name};
+        args.positional = 2;
+        return call(function.get(), args);
+      }
+      Out value = callNested(function.get(), {object, name});
+      if (value.flow() != Flow::kRaise || !PyErr_GivenExceptionMatches(raised.get(), PyExc_AttributeError)) return value;
+      raised.reset();
+      return callGetattr(object, name);
     }
   }
+  STATOR_VALUE(found, getAttrGeneric(object, name));
+  if (found || generic) return found;
+  return callGetattr(object, name);
+}
+
+Out Tracer::getAttrGeneric(PyObject* object, PyObject* name) {
+  PyTypeObject* type = Py_TYPE(object);
   STATOR_VALUE(on_type, typeLookup(type, name));
   if (on_type && isDataDescriptor(on_type.get())) {
     return bindDescriptor(on_type.get(), object, type, classEntrySource(*this, type, name));
   }
   STATOR_VALUE(own, instanceAttr(object, name));
   if (own) return own;
-  if (on_type) {
-    if (isDescriptor(on_type.get())) return bindDescriptor(on_type.get(), object, type, classEntrySource(*this, type, name));
-    return classAttrValue(type, name, on_type.get());
-  }
-  if (generic) return Ref<>();
+  if (!on_type) return Ref<>();
+  if (isDescriptor(on_type.get())) return bindDescriptor(on_type.get(), object, type, classEntrySource(*this, type, name));
+  return classAttrValue(type, name, on_type.get());
+}
+
+// The class's __getattr__, after everything else has failed.
+Out Tracer::callGetattr(PyObject* object, PyObject* name) {
+  PyTypeObject* type = Py_TYPE(object);
   PyObject* hook = _PyType_Lookup(type, names().dunder_getattr);
   if (hook == nullptr) return Ref<>();
   if (hook == names().nn_module_getattr) return nnModuleAttribute(*this, object, name);

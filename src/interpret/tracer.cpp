@@ -328,8 +328,8 @@ Captured Tracer::run() {
   if (!buildPlan(*this, returns, captured.plan)) {
     STATOR_CHECK(restart_at != 0, "an object that cannot be rebuilt has no birth");
     captured.restart_at = restart_at;
-    captured.restart_reason = restart_reason;
-    captured.restart_detail = restart_detail;
+    captured.restart_reason = returns ? restart_reason : broke.reason;
+    captured.restart_detail = returns ? restart_detail : broke.detail;
     return captured;
   }
   if (!returns) {

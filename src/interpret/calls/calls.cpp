@@ -213,7 +213,11 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
       STATOR_FLOW(setAttrGeneric(self, args.values[1], nullptr));
       return newRef(Py_None);
     }
-    if (name == "__getattribute__" && n == 2 && owner == &PyBaseObject_Type) return getAttr(self, args.values[1]);
+    if (name == "__getattribute__" && n == 2 && owner == &PyBaseObject_Type && !PyType_Check(self) && !PyModule_Check(self)) {
+      STATOR_VALUE(found, settle(getAttrGeneric(self, args.values[1])));
+      if (found) return found;
+      return raiseNew(PyExc_AttributeError, "'%.50s' object has no attribute '%U'", Py_TYPE(self)->tp_name, args.values[1]);
+    }
     // The slots of built-in types, reached by name or through super(): what the operator would do on the base type.
     bool container = PyList_Check(self) || PyTuple_Check(self) || PyDict_Check(self) || PyAnySet_Check(self) || isDeque(self) || isTraceIterator(self) ||
                      PyUnicode_Check(self) || PyBytes_Check(self) || PyRange_Check(self);

@@ -497,7 +497,7 @@ void registerTorch() {
                            "torch.are_deterministic_algorithms_enabled", "torch.get_num_threads", "torch.is_autocast_cpu_enabled", "torch.is_autocast_cache_enabled",
                            "torch.get_autocast_dtype", "torch.get_autocast_gpu_dtype", "torch.get_autocast_cpu_dtype", "torch.typename", "torch._C._get_cudnn_enabled",
                            "torch._C._get_mkldnn_enabled", "torch._C._get_flash_sdp_enabled", "torch.backends.mha.get_fastpath_enabled",
-                           "torch.nn.functional.has_torch_function", "torch._C._nn._parse_to", "torch.cuda.is_available", "torch.backends.cuda.flash_sdp_enabled"}) {
+                           "torch._C._nn._parse_to", "torch.cuda.is_available", "torch.backends.cuda.flash_sdp_enabled"}) {
     registerPure(path);
   }
   registerHandler("stator.graph_break", explicitBreak);
