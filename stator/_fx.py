@@ -322,14 +322,6 @@ def eager(module: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     return module.forward
 
 
-def lookup_backend(name: str) -> Callable[..., Any]:
-    if name == "eager":
-        return eager
-    from torch._dynamo.backends.registry import lookup_backend as torch_lookup
-
-    return torch_lookup(name)
-
-
 def _sources(record: Any) -> list[InputSource]:
     return [InputSource(expression, i) for i, (expression, _) in enumerate(record.inputs)]
 
