@@ -45,7 +45,8 @@ bool glu(Call& call) {
   if (!isFloat(call[0]) || !call.integerOr(1, -1, dim)) return false;
   const TensorMeta& meta = *call[0].tensor;
   if (meta.sizes.empty() || !wrapDim(dim, meta.sizes.size()) || !isZero(meta.sizes[dim] % 2)) return false;
-  if (!isContiguous(meta.sizes, meta.strides)) return false;
+  if (!hasPlainStrides(meta)) return false;
+  if (isZero(meta.numel())) return false;
   Dims sizes = meta.sizes;
   sizes[dim] /= 2;
   // Both halves are views of the input, so the order of dims is theirs.
@@ -211,7 +212,7 @@ bool normalize(Call& call) {
   if (!isFloat(call[0]) || !isReal(call[1]) || !isReal(call[3])) return false;
   const TensorMeta& meta = *call[0].tensor;
   if (!call.integerOr(2, 1, dim) || !wrapDim(dim, meta.sizes.size())) return false;
-  if (isZero(meta.numel()) || !isContiguous(meta.sizes, meta.strides)) return false;
+  if (isZero(meta.numel()) || !hasPlainStrides(meta)) return false;
   call.fresh(meta.dtype, meta.sizes);
   return true;
 }
