@@ -31,7 +31,6 @@ bool promotionKeepsOrder(std::initializer_list<const Arg*> operands) {
 }  // namespace
 
 bool elementwise(std::initializer_list<const Arg*> operands, Dims& sizes, Dims& strides) {
-  if (!promotionKeepsOrder(operands)) return false;
   Layout layouts[4];
   size_t count = 0;
   for (const Arg* operand : operands) {
@@ -111,6 +110,7 @@ bool binary(Call& call) {
   if (!right.isTensor() && !(right_number && (detail & kNumbers))) return false;
   if (call.mode() == Mode::kSwapped && left.isTensor() && right.isTensor()) return false;
   if ((detail & kPlainLayouts) && !havePlainLayouts(left, right)) return false;
+  if (!promotionKeepsOrder({&left, &right})) return false;
   Promotion promotion(call.state);
   if (!promotion.add(left) || !promotion.add(right)) return false;
   const DType common = promotion.result();
@@ -209,6 +209,7 @@ bool clamp(Call& call) {
   }
   Dims sizes;
   Dims strides;
+  if (!promotionKeepsOrder({&input, &low, &high})) return false;
   // Bounds that are numbers are no operands of the iteration.
   if (!(tensors ? elementwise({&input, &low, &high}, sizes, strides) : elementwise({&input}, sizes, strides))) {
     return false;
@@ -234,6 +235,7 @@ bool ternary(Call& call) {
     }
   }
   if (call.paramCount() > 3 && call[3].is(Arg::Kind::kFloat) && isIntegral(common)) return false;
+  if (!promotionKeepsOrder({&call[0], &call[1], &call[2]})) return false;
   Dims sizes;
   Dims strides;
   if (!elementwise({&call[0], &call[1], &call[2]}, sizes, strides)) return false;
@@ -248,6 +250,7 @@ bool where(Call& call) {
     if (!call[i].isTensor() && !call[i].isNumber()) return false;
     if (!promotion.add(call[i])) return false;
   }
+  if (!promotionKeepsOrder({&call[1], &call[2]})) return false;
   // Two numbers: a result of their own promotion, as if both were tensors of rank 0.
   const DType common = promotion.result();
   Dims sizes;
@@ -263,7 +266,7 @@ bool whereMethod(Call& call) {
   if (!call[0].isTensor() || !condition.isTensor() || condition.tensor->dtype != DType::Bool) return false;
   if (!call[2].isTensor() && !call[2].isNumber()) return false;
   Promotion promotion(call.state);
-  if (!promotion.add(call[0]) || !promotion.add(call[2])) return false;
+  if (!promotion.add(call[0]) || !promotion.add(call[2]) || !promotionKeepsOrder({&call[0], &call[2]})) return false;
   Dims sizes;
   Dims strides;
   if (!elementwise({&condition, &call[0], &call[2]}, sizes, strides)) return false;
