@@ -28,6 +28,13 @@ enum class GuardKind : uint8_t {
   kNotSameAs,    // not the object at `other`
   kTruthy,       // number 0/1: truth of an exact bool/int/None/str/container without running user code
   kGlobalState,  // grad mode, inference mode, autocast, default dtype/device, deterministic, torch function/dispatch modes ... (no source)
+  kAbcToken,     // no class was registered with an ABC since (abc.get_cache_token(); no source): for isinstance against ABCs
+};
+
+// A name that was looked up along a type's MRO, and what was found there; null: nothing.
+struct TypeLookup {
+  Ref<> name;
+  Ref<> found;
 };
 
 struct Guard {
@@ -37,6 +44,8 @@ struct Guard {
   Ref<> expected;
   int64_t number = 0;
   std::shared_ptr<const tensor::TensorGuard> tensor;
+  std::shared_ptr<const tensor::GlobalState> state;  // kGlobalState; the state at `add` when left out
+  std::vector<TypeLookup> names;                     // kTypeVersion; empty: any change of the type makes the guard fail
 };
 
 // Collects while tracing. Adding the same fact twice costs a hash look-up and changes nothing.
@@ -45,6 +54,11 @@ class GuardSet {
   GuardSet();
   ~GuardSet();
   void add(Guard guard);
+  // `name` was looked up in `type` (the type of the value at `source`, or a type itself); `result` null: it was not there. A type has one
+  // guard, however many values and names led to it: as long as its version stands, nothing else is looked at.
+  void addTypeLookup(const sources::Source* source, BorrowedRef<PyTypeObject> type, BorrowedRef<> name, BorrowedRef<> result);
+  // Forgets what was added last, for a capture that goes back (names of types stay: they are true, and only make the guard stricter).
+  void truncate(size_t size);
   const std::vector<Guard>& all() const { return guards_; }
   size_t size() const { return guards_.size(); }
 
@@ -64,13 +78,18 @@ class GuardProgram {
   bool check(const sources::Roots& roots);
   // The first guard that fails, in the user's terms (`L['self'].scale: was 2, is 3`); empty if all hold.
   std::string explain(const sources::Roots& roots);
+  // Whether checks may be answered from remembered memory (guards/replay.h); on from the start. For tests and measurements.
+  void allowReplay(bool allowed);
+  // A weakly held object is gone: no call will ever pass again.
+  bool dead() const;
   // All guards as text, one a line, with their sources.
   std::string text(BorrowedRef<PyCodeObject> code) const;
   // For the owner's tp_traverse.
   int traverse(visitproc visit, void* arg) const;
 
- private:
   struct Impl;
+
+ private:
   std::unique_ptr<Impl> impl_;
 };
 

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <string>
-#include <unordered_map>
+#include <vector>
 
 namespace stator::sources {
 
@@ -61,6 +61,7 @@ struct Source {
   const Source* base = nullptr;
   int64_t index = 0;
   Ref<> key;
+  Py_hash_t hash = -1;         // of the key, where it is looked up in a dict: a user's __hash__ does not run again
 };
 
 // A live frame as sources see it.
@@ -82,18 +83,40 @@ class SourceSet {
   const Source* child(SourceKind kind, const Source* base, BorrowedRef<> key = nullptr, int64_t index = 0);
   size_t size() const { return sources_.size(); }
   const Source& at(size_t id) const { return sources_[id]; }
+  // For the owner's tp_traverse: keys and pinned objects are owned here.
+  int traverse(visitproc visit, void* arg) const;
 
  private:
+  const Source* intern(SourceKind kind, const Source* base, BorrowedRef<> key, int64_t index);
+  void grow();
+
   std::deque<Source> sources_;
-  std::unordered_multimap<size_t, const Source*> index_;
+  struct Slot {
+    size_t hash = 0;
+    const Source* source = nullptr;
+  };
+  std::vector<Slot> table_;  // open addressing, a power of two
 };
 
+// One step without a reference of its own: what is returned lives as long as `base` does and nobody changes it, or is owned by `keep`
+// (for what does not exist as an object before it is asked for: a size, a tensor's gradient, C getters). `unknown` is set when only user
+// code could tell whether it is there (a key of the dict whose __eq__ would have to run).
+PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& keep, bool* unknown = nullptr);
 // One step: the value at `source`, given its base's value (ignored for roots). A null Ref without a Python error: it is not there any
 // more (no such key, index out of range, wrong layout). Never runs user code, except kGenericAttr.
 Ref<> step(const Source& source, BorrowedRef<> base, const Roots& roots);
 // The whole way.
 Ref<> read(const Source& source, const Roots& roots);
+// Parts of tensors, read without running a subclass's __torch_function__; null without an error: not there. Given by a room that sees
+// torch, at start-up.
+struct TensorParts {
+  PyObject* (*grad)(PyObject* tensor) = nullptr;               // new reference; None when there is none
+  PyObject* (*size)(PyObject* tensor, int64_t dim) = nullptr;  // new reference
+};
+void setTensorParts(TensorParts parts);
 // As a user would write it: L['x'], L['self'].layers[3].weight, G['torch'].add.
 std::string print(const Source& source, BorrowedRef<PyCodeObject> code);
+// As TorchDynamo spells it, with the module's dicts shown: L['self']._modules['layers']._modules['3']._parameters['weight'].
+std::string printExact(const Source& source, BorrowedRef<PyCodeObject> code);
 
 }  // namespace stator::sources

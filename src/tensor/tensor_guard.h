@@ -26,7 +26,7 @@ struct TensorGuard {
   std::vector<int64_t> strides;  // -1: dynamic
   bool has_strides = true;       // false for layouts without strides
   bool is_view_of_inference = false;
-  uint64_t dynamo_attributes = 0;  // presence of _dynamo_*_indices marks
+  uint64_t dynamo_attributes = 0;  // the _dynamo_*_indices marks: for each ten bits, presence and which dims
 
   static std::shared_ptr<const TensorGuard> of(PyObject* tensor);
   bool check(PyObject* object) const;
@@ -34,12 +34,48 @@ struct TensorGuard {
   std::string text() const;
 };
 
+// The same facts laid out for the check: one block, no indirection. Equal guards share one (a model has few kinds of parameters).
+struct TensorFacts;
+class TensorFactsSet {
+ public:
+  TensorFactsSet();
+  ~TensorFactsSet();
+  const TensorFacts* add(const TensorGuard& guard);
+
+ private:
+  struct Storage;
+  std::unique_ptr<Storage> storage_;
+};
+bool checkFacts(const TensorFacts& facts, PyObject* object);
+struct TensorPair {
+  PyObject* object;
+  const TensorFacts* facts;
+};
+// All of them; fetches ahead, so that the waits for cold memory overlap.
+bool checkAllFacts(const TensorPair* pairs, size_t count);
+// The same for tensors that were here before: their memory is fetched from where it was then (never followed), which waits for nothing.
+struct TensorPlace {
+  const void* impl;
+  const void* autograd;
+  static TensorPlace of(PyObject* tensor);
+};
+bool checkAllFacts(const TensorPair* pairs, const TensorPlace* places, size_t count);
+
+// Parts of a tensor, past any __torch_function__. New references; null without an error when there is no such part.
+PyObject* gradOf(PyObject* tensor);               // None when it has none
+PyObject* sizeOf(PyObject* tensor, int64_t dim);  // an int
+bool isDevice(PyObject* object);
+bool sameDevice(PyObject* left, PyObject* right);  // both torch.device
+
 // Global state that captured code depends on: one snapshot, one compare.
 struct GlobalState {
   uint64_t words[8] = {};
-  Ref<> modes;  // active torch function / dispatch modes, as a tuple of types; null when there are none
+  // Active torch function modes, then dispatch modes, as a tuple of their types; a `torch.device` context (or set_default_device) comes
+  // as (type, device). Null when there are none.
+  Ref<> modes;
   static GlobalState now();
   bool equals(const GlobalState& other) const;
+  // The first difference in the user's terms: `torch.is_grad_enabled(): was True, is False`; empty if there is none.
   std::string difference(const GlobalState& now) const;
 };
 

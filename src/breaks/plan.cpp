@@ -1,0 +1,206 @@
+#include "breaks/plan.h"
+
+#include "base/check.h"
+
+namespace stator::breaks {
+
+namespace {
+
+using Registers = std::vector<Ref<>>;
+
+PyObject* at(const Registers& registers, Register index) {
+  return index < 0 ? nullptr : registers[static_cast<size_t>(index)].get();
+}
+
+Ref<> makeTuple(const Registers& registers, const std::vector<Register>& operands) {
+  Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(operands.size())));
+  for (size_t i = 0; tuple && i < operands.size(); ++i) {
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_XNewRef(at(registers, operands[i])));
+  }
+  return tuple;
+}
+
+// The nearest base whose tp_new is C code: object, dict, list, tuple, ...; user __new__ methods are skipped, since the trace already ran them.
+PyTypeObject* nativeBase(PyTypeObject* type) {
+  while (type->tp_base != nullptr && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) type = type->tp_base;
+  return type;
+}
+
+Ref<> makeNew(PyObject* cls) {
+  auto* type = reinterpret_cast<PyTypeObject*>(cls);
+  Ref<> empty = stealRef(PyTuple_New(0));
+  return stealRef(nativeBase(type)->tp_new(type, empty.get(), nullptr));
+}
+
+Ref<> makeFunction(const Registers& registers, const PlanStep& step) {
+  Ref<> function = stealRef(PyFunction_NewWithQualName(at(registers, step.operands[0]),
+                                                       at(registers, step.operands[1]),
+                                                       at(registers, step.operands[2])));
+  if (!function) return function;
+  if (PyObject* closure = at(registers, step.operands[3])) PyFunction_SetClosure(function.get(), closure);
+  if (PyObject* defaults = at(registers, step.operands[4])) PyFunction_SetDefaults(function.get(), defaults);
+  if (PyObject* kw = at(registers, step.operands[5])) PyFunction_SetKwDefaults(function.get(), kw);
+  return function;
+}
+
+Ref<> makeIterator(PyObject* iterable, int64_t position) {
+  Ref<> iterator = stealRef(PyObject_GetIter(iterable));
+  if (!iterator || position == 0) return iterator;
+  if (PyObject_HasAttrString(iterator.get(), "__setstate__")) {
+    Ref<> done = stealRef(PyObject_CallMethod(iterator.get(), "__setstate__", "L", static_cast<long long>(position)));
+    return done ? iterator : Ref<>();
+  }
+  for (int64_t i = 0; i < position; ++i) {
+    Ref<> item = stealRef(PyIter_Next(iterator.get()));
+    if (!item) break;
+  }
+  return PyErr_Occurred() ? Ref<>() : iterator;
+}
+
+bool replaceDict(PyObject* dict, PyObject* contents) {
+  if (PyDict_CheckExact(dict)) {
+    PyDict_Clear(dict);
+    return PyDict_Update(dict, contents) == 0;
+  }
+  // Subclasses of dict keep an order of their own (OrderedDict): go through the C type's own slots, not the user's methods.
+  Ref<> keys = stealRef(PyDict_Keys(dict));
+  if (!keys) return false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
+    if (PyODict_Check(dict) ? PyODict_DelItem(dict, PyList_GET_ITEM(keys.get(), i)) != 0
+                            : PyDict_DelItem(dict, PyList_GET_ITEM(keys.get(), i)) != 0) {
+      return false;
+    }
+  }
+  PyObject *key = nullptr, *value = nullptr;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(contents, &position, &key, &value)) {
+    if ((PyODict_Check(dict) ? PyODict_SetItem(dict, key, value) : PyDict_SetItem(dict, key, value)) != 0) return false;
+  }
+  return true;
+}
+
+bool storeDict(PyObject* dict, PyObject* key, PyObject* value) {
+  return (PyODict_Check(dict) ? PyODict_SetItem(dict, key, value) : PyDict_SetItem(dict, key, value)) == 0;
+}
+
+bool replaceSet(PyObject* set, PyObject* contents) {
+  if (PySet_Clear(set) != 0) return false;
+  PyObject* item = nullptr;
+  Py_hash_t hash = 0;
+  Py_ssize_t position = 0;
+  while (_PySet_NextEntry(contents, &position, &item, &hash)) {
+    if (PySet_Add(set, item) != 0) return false;
+  }
+  return true;
+}
+
+bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_outputs, Registers& r) {
+  auto operand = [&](size_t i) { return at(r, step.operands[i]); };
+  Ref<> value;
+  switch (step.op) {
+    case PlanOp::kConstant: value = step.object; break;
+    case PlanOp::kSource:
+      value = sources::read(*step.source, roots);
+      STATOR_CHECK(value || PyErr_Occurred(), "a guarded source could not be read");
+      break;
+    case PlanOp::kGraphOutput:
+      value = newRef(PyList_Check(graph_outputs) ? PyList_GET_ITEM(graph_outputs, step.number)
+                                                 : PyTuple_GET_ITEM(graph_outputs, step.number));
+      break;
+    case PlanOp::kTuple: value = makeTuple(r, step.operands); break;
+    case PlanOp::kTupleOf: {
+      Ref<> items = makeTuple(r, step.operands);
+      if (!items) return false;
+      Ref<> args = stealRef(PyTuple_Pack(1, items.get()));
+      auto* type = reinterpret_cast<PyTypeObject*>(step.object.get());
+      value = stealRef(nativeBase(type)->tp_new(type, args.get(), nullptr));
+      break;
+    }
+    case PlanOp::kList: value = stealRef(PyList_New(0)); break;
+    case PlanOp::kDict: value = stealRef(PyDict_New()); break;
+    case PlanOp::kSet: value = stealRef(PySet_New(nullptr)); break;
+    case PlanOp::kFrozenSet: {
+      Ref<> items = makeTuple(r, step.operands);
+      value = items ? stealRef(PyFrozenSet_New(items.get())) : Ref<>();
+      break;
+    }
+    case PlanOp::kSlice: value = stealRef(PySlice_New(operand(0), operand(1), operand(2))); break;
+    case PlanOp::kDeque: {
+      Ref<> empty = stealRef(PyTuple_New(0));
+      value = stealRef(PyObject_CallFunctionObjArgs(step.object.get(), empty.get(), operand(0), nullptr));
+      break;
+    }
+    case PlanOp::kNew: value = makeNew(step.object.get()); break;
+    case PlanOp::kCell: value = stealRef(PyCell_New(nullptr)); break;
+    case PlanOp::kFunction: value = makeFunction(r, step); break;
+    case PlanOp::kMethod: value = stealRef(PyMethod_New(operand(0), operand(1))); break;
+    case PlanOp::kBoundBuiltin: {
+      PyObject* descriptor = step.object.get();
+      value = stealRef(Py_TYPE(descriptor)->tp_descr_get(descriptor, operand(0), reinterpret_cast<PyObject*>(Py_TYPE(operand(0)))));
+      break;
+    }
+    case PlanOp::kCall: {
+      Ref<> args = makeTuple(r, step.operands);
+      value = args ? stealRef(PyObject_Call(step.object.get(), args.get(), nullptr)) : Ref<>();
+      break;
+    }
+    case PlanOp::kIterator: value = makeIterator(operand(0), step.number); break;
+
+    case PlanOp::kListExtend:
+      for (size_t i = 1; i < step.operands.size(); ++i) {
+        if (PyList_Append(operand(0), operand(i)) != 0) return false;
+      }
+      return true;
+    case PlanOp::kDictSet: return storeDict(operand(0), operand(1), operand(2));
+    case PlanOp::kSetAdd: return PySet_Add(operand(0), operand(1)) == 0;
+    case PlanOp::kAttributeSet: return PyObject_GenericSetAttr(operand(0), step.object.get(), operand(1)) == 0;
+    case PlanOp::kAttributeDelete: return PyObject_GenericSetAttr(operand(0), step.object.get(), nullptr) == 0;
+    case PlanOp::kCellSet: return PyCell_Set(operand(0), operand(1)) == 0;
+    case PlanOp::kDefaultFactory: return PyObject_SetAttrString(operand(0), "default_factory", operand(1)) == 0;
+
+    case PlanOp::kListReplace:
+      return PyList_SetSlice(operand(0), 0, PyList_GET_SIZE(operand(0)), operand(1)) == 0;
+    case PlanOp::kDictReplace: return replaceDict(operand(0), operand(1));
+    case PlanOp::kSetReplace: return replaceSet(operand(0), operand(1));
+    case PlanOp::kDictStore: return storeDict(operand(0), operand(1), operand(2));
+    case PlanOp::kDictDelete:
+      return (PyODict_Check(operand(0)) ? PyODict_DelItem(operand(0), operand(1)) : PyDict_DelItem(operand(0), operand(1))) == 0;
+    case PlanOp::kTypeAttributeSet: return PyType_Type.tp_setattro(operand(0), step.object.get(), operand(1)) == 0;
+    case PlanOp::kTypeAttributeDelete: return PyType_Type.tp_setattro(operand(0), step.object.get(), nullptr) == 0;
+    case PlanOp::kEffectCall: {
+      Ref<> args = makeTuple(r, step.operands);
+      Ref<> done = args ? stealRef(PyObject_Call(step.object.get(), args.get(), nullptr)) : Ref<>();
+      return static_cast<bool>(done);
+    }
+  }
+  if (!value) return false;
+  r[static_cast<size_t>(step.result)] = std::move(value);
+  return true;
+}
+
+}  // namespace
+
+bool runSteps(const Plan& plan, const sources::Roots& roots, PyObject* graph_outputs,
+              std::vector<Ref<>>& registers) {
+  registers.resize(static_cast<size_t>(plan.register_count));
+  for (const PlanStep& step : plan.steps) {
+    if (!runStep(step, roots, graph_outputs, registers)) return false;
+  }
+  return true;
+}
+
+int Plan::traverse(visitproc visit, void* arg) const {
+  for (const PlanStep& step : steps) Py_VISIT(step.object.get());
+  return 0;
+}
+
+std::string Plan::text() const {
+  std::string out = exit == ExitKind::kReturn ? "returns" : "leaves";
+  if (exit == ExitKind::kBreak) {
+    out += std::string(": ") + reasonName(reason);
+    if (!detail.empty()) out += " (" + detail + ")";
+  }
+  return out;
+}
+
+}  // namespace stator::breaks

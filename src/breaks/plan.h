@@ -1,0 +1,103 @@
+// What a captured part does when its guards hold, apart from the graph itself: a flat program over registers that gathers what is needed,
+// rebuilds the objects that the trace made, replays side effects, and says how the frame goes on. All that can fail comes before the
+// commit point; after it only stores happen.
+#pragma once
+
+#include "base/ref.h"
+#include "breaks/reasons.h"
+#include "python/frame.h"
+#include "sources/source.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace stator::breaks {
+
+using Register = int32_t;
+constexpr Register kKeep = -1;  // a frame slot that stays as it is
+constexpr Register kNull = -2;  // an unbound slot, or CPython's NULL on the stack
+
+enum class PlanOp : uint8_t {
+  // Values. `object` is a constant, `source` a source, `operands` registers.
+  kConstant,
+  kSource,
+  kGraphOutput,   // number: index
+  kTuple,
+  kTupleOf,       // object: tuple subclass or torch.Size; operands: items
+  kList,          // empty list, filled later: cycles are possible
+  kDict,
+  kSet,
+  kFrozenSet,
+  kSlice,
+  kDeque,         // operands[0]: maxlen
+  kNew,           // object: class; the base's plain __new__, nothing of the user's runs
+  kCell,          // empty cell
+  kFunction,      // operands: code, globals, qualname, closure or kNull, defaults or kNull, kwdefaults or kNull
+  kMethod,        // operands: function, self
+  kBoundBuiltin,  // object: method descriptor; operands: self
+  kCall,          // object: a built-in callable that runs no user code; operands: positional arguments
+  kIterator,      // iter(operands[0]) advanced to position `number`
+  // Filling what was made empty; object-level stores that run no user code.
+  kListExtend,    // operands: list, items...
+  kDictSet,       // operands: dict, key, value
+  kSetAdd,        // operands: set, item
+  kAttributeSet,  // object: name; operands: owner, value (the instance dict or slot, past any __setattr__)
+  kAttributeDelete,
+  kCellSet,       // operands: cell, value or kNull
+  kDefaultFactory,  // operands: defaultdict, factory
+  // Side effects on what existed before; after the commit point.
+  kListReplace,   // operands: the list, new contents (a list)
+  kDictReplace,   // operands: the dict, new contents (a dict)
+  kSetReplace,
+  kDictStore,     // operands: the dict, key, value
+  kDictDelete,    // operands: the dict, key
+  kTypeAttributeSet,     // object: name; operands: class, value
+  kTypeAttributeDelete,
+  kEffectCall,    // object: built-in callable with an effect (torch._C._set_grad_enabled, ...); operands: arguments
+};
+
+struct PlanStep {
+  PlanOp op;
+  Register result = kNull;
+  int64_t number = 0;
+  Ref<> object;
+  const sources::Source* source = nullptr;
+  std::vector<Register> operands;
+};
+
+enum class ExitKind : uint8_t { kReturn, kBreak };
+
+// The state in which a frame goes on. The first is the driven frame itself, the others are callees that capture had inlined.
+struct FrameState {
+  Register function = kNull;  // callees only
+  std::vector<Register> slots;
+  std::vector<Register> stack;
+  int offset = 0;
+  uint8_t continuation = 0;   // runtime::Continuation
+  Register instance = kNull;
+};
+
+struct Plan {
+  std::vector<PlanStep> steps;
+  int register_count = 0;
+  size_t commit = 0;  // steps from here on have effects
+  ExitKind exit = ExitKind::kReturn;
+  Register returned = kNull;
+  std::vector<FrameState> frames;
+  Register handled = kKeep;
+  // Why capture ended, for kBreak.
+  Reason reason = Reason::kNone;
+  std::string detail;
+  int line = 0;
+
+  std::string text() const;
+  int traverse(visitproc visit, void* arg) const;
+};
+
+// Runs the value and effect steps. `registers` gets register_count entries. False with a Python error set on failure, which can only
+// happen before the commit point has been passed (afterwards an error is a bug: memory exhausted or a dict that refuses a store).
+bool runSteps(const Plan& plan, const sources::Roots& roots, PyObject* graph_outputs,
+              std::vector<Ref<>>& registers);
+
+}  // namespace stator::breaks

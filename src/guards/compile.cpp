@@ -1,0 +1,476 @@
+// From the set of guards to the flat program: builds the tree of what has to be read, orders it (cheap and likely to fail first), and
+// lays it out so that each object is entered once.
+#include "guards/program.h"
+
+#include "base/check.h"
+#include "guards/facts.h"
+#include "guards/replay.h"
+
+#include <algorithm>
+#include <deque>
+#include <unordered_map>
+
+namespace stator::guards {
+
+namespace {
+
+using sources::Source;
+using sources::SourceKind;
+
+constexpr int kSmallRoot = 8;   // ops; arguments such as tensors and numbers, checked before anything else
+constexpr int kTreeOps = 24;    // ops; a subtree from which on remembering its memory pays
+
+struct Node {
+  const Source* source = nullptr;  // null for the dicts of modules, which no source names
+  Node* parent = nullptr;
+  SourceKind kind;
+  PyObject* key = nullptr;
+  Py_hash_t hash = -1;
+  int64_t index = 0;
+  std::vector<Node*> children;
+  std::vector<uint32_t> tests;  // guards, in order
+  uint32_t reg = kNoRegister;
+  bool compared = false;        // another guard compares it with something
+  int weight = 0;
+  PyTypeObject* exact_type = nullptr;  // a guard tests it
+  PyTypeObject* seen_type = nullptr;   // type at capture, from any guard that knows it
+};
+
+bool isGlobalsLike(SourceKind kind) {
+  return kind == SourceKind::kGlobals || kind == SourceKind::kBuiltins || kind == SourceKind::kFuncGlobals || kind == SourceKind::kPinned;
+}
+
+class Compiler {
+ public:
+  explicit Compiler(GuardProgram::Impl& program) : program_(program) {}
+
+  void compile() {
+    for (uint32_t i = 0; i < program_.guards.size(); ++i) place(i);
+    for (Node* root : roots_) weigh(*root);
+    std::stable_sort(roots_.begin(), roots_.end(), [](const Node* left, const Node* right) { return left->weight < right->weight; });
+    size_t next = 0;
+    for (; next < roots_.size() && roots_[next]->weight <= kSmallRoot; ++next) emitRoot(*roots_[next]);
+    for (uint32_t guard : process_) emitProcess(guard);
+    for (; next < roots_.size(); ++next) emitRoot(*roots_[next]);
+    for (uint32_t guard : comparisons_) emitComparison(guard);
+    program_.ops.shrink_to_fit();
+  }
+
+ private:
+  const Guard& guard(uint32_t index) const { return program_.guards[index]; }
+
+  // --- the tree -------------------------------------------------------------------------------------------------------------------
+
+  void place(uint32_t index) {
+    const Guard& fact = guard(index);
+    switch (fact.kind) {
+      case GuardKind::kGlobalState:
+      case GuardKind::kTypeVersion:
+      case GuardKind::kAbcToken:
+        process_.push_back(index);
+        return;
+      case GuardKind::kSameAs:
+      case GuardKind::kNotSameAs:
+        node(*fact.source)->compared = true;
+        node(*fact.other)->compared = true;
+        comparisons_.push_back(index);
+        return;
+      default:
+        break;
+    }
+    Node* at = node(*fact.source);
+    at->tests.push_back(index);
+    if (fact.kind == GuardKind::kType) at->exact_type = at->seen_type = reinterpret_cast<PyTypeObject*>(fact.expected.get());
+    if (fact.kind == GuardKind::kIs || fact.kind == GuardKind::kIsWeak) {
+      if (at->seen_type == nullptr) at->seen_type = Py_TYPE(fact.expected.get());
+    }
+  }
+
+  Node* node(const Source& source) {
+    auto known = by_source_.find(&source);
+    if (known != by_source_.end()) return known->second;
+    Node* result = nullptr;
+    switch (source.kind) {
+      case SourceKind::kParameter:
+        result = moduleEntry(source, "_parameters");
+        break;
+      case SourceKind::kBuffer:
+        result = moduleEntry(source, "_buffers");
+        break;
+      case SourceKind::kSubmodule:
+        result = moduleEntry(source, "_modules");
+        break;
+      default:
+        result = child(source.base != nullptr ? node(*source.base) : nullptr, source.kind, source.key.get(), source.hash, source.index);
+    }
+    if (result->source == nullptr) result->source = &source;
+    by_source_.emplace(&source, result);
+    return result;
+  }
+
+  Node* moduleEntry(const Source& source, const char* dict) {
+    Ref<> name = stealRef(PyUnicode_InternFromString(dict));
+    Node* entries = child(node(*source.base), SourceKind::kAttr, name.get(), PyObject_Hash(name.get()), 0);
+    program_.names.push_back(std::move(name));
+    return child(entries, SourceKind::kDictItem, source.key.get(), source.hash, 0);
+  }
+
+  Node* child(Node* parent, SourceKind kind, PyObject* key, Py_hash_t hash, int64_t index) {
+    if (kind == SourceKind::kTensorAttr) kind = SourceKind::kAttr;
+    const Place place{parent, kind, key, index};
+    auto [known, fresh] = by_place_.try_emplace(place, nullptr);
+    if (!fresh) return known->second;
+    nodes_.push_back(Node{nullptr, parent, kind, key, hash, index});
+    Node* made = known->second = &nodes_.back();
+    (parent != nullptr ? parent->children : roots_).push_back(made);
+    return made;
+  }
+
+  int weigh(Node& node) {
+    node.weight = 1 + static_cast<int>(node.tests.size());
+    for (Node* below : node.children) node.weight += weigh(*below);
+    return node.weight;
+  }
+
+  // --- emission -------------------------------------------------------------------------------------------------------------------
+
+  Op& emit(Code code, const Node* node, uint32_t guard_index = kNoGuard) {
+    program_.ops.push_back(Op{code});
+    program_.origins.push_back({node != nullptr ? sourceNear(*node) : nullptr, guard_index});
+    return program_.ops.back();
+  }
+
+  // For explanations of the dicts of modules, which have no source: the first entry read from them.
+  static const Source* sourceNear(const Node& node) {
+    const Node* at = &node;
+    while (at->source == nullptr && !at->children.empty()) at = at->children.front();
+    return at->source;
+  }
+
+  static bool isAbsent(const GuardProgram::Impl& program, const Node& node) {
+    return std::any_of(node.tests.begin(), node.tests.end(),
+                       [&](uint32_t test) { return program.guards[test].kind == GuardKind::kAbsent; });
+  }
+
+  uint32_t load(Node& node) {
+    if (node.reg == kNoRegister) node.reg = program_.registers++;
+    return node.reg;
+  }
+
+  void emitProcess(uint32_t index) {
+    const Guard& fact = guard(index);
+    switch (fact.kind) {
+      case GuardKind::kGlobalState:
+        emit(Code::kGlobalState, nullptr, index).a = fact.state.get();
+        break;
+      case GuardKind::kAbcToken:
+        emit(Code::kAbcToken, nullptr, index).a = fact.expected.get();
+        break;
+      default: {
+        STATOR_CHECK(PyType_Check(fact.expected.get()), "a type's version needs a type");
+        TypeVersion version;
+        version.type = Ref<PyTypeObject>::create(reinterpret_cast<PyTypeObject*>(fact.expected.get()));
+        version.names = fact.names;
+        version.strict = fact.names.empty();
+        if (version.strict) {
+          // A look-up gives the type a version, if it has none.
+          static PyObject* any_name = PyUnicode_InternFromString("__init__");
+          stator_type_lookup(version.type.get(), any_name);
+          version.version = stator_type_version(version.type.get());
+        } else if (!version.lookUpAgain()) {
+          version.version = 0;  // changed since the capture read it: the check will say so
+        }
+        emit(Code::kTypeVersion, nullptr, index).hint = static_cast<uint32_t>(program_.versions.size());
+        program_.versions.push_back(std::move(version));
+      }
+    }
+  }
+
+  void emitRoot(Node& node) {
+    if (isAbsent(program_, node)) {
+      emitAbsent(node, Code::kStepAbsent);
+      return;
+    }
+    if (node.kind == SourceKind::kLocal) {
+      Op& op = emit(Code::kLocal, &node);
+      op.hint = static_cast<uint32_t>(node.index);
+      op.dst = load(node);
+    } else {
+      Op& op = emit(Code::kRoot, &node);
+      op.a = node.source;
+      op.dst = load(node);
+    }
+    emitTests(node, node.tests.begin());
+    emitBelow(node);
+  }
+
+  void emitAbsent(Node& node, Code code) {
+    for (uint32_t test : node.tests) {
+      if (guard(test).kind != GuardKind::kAbsent) continue;
+      Op& op = emit(code, &node, test);
+      if (node.parent != nullptr) op.base = node.parent->reg;
+      op.a = code == Code::kKeyAbsent ? static_cast<const void*>(node.key) : node.source;
+      if (code == Code::kSlotAbsent) op.hint = static_cast<uint32_t>(stator_slot_offset(node.parent->exact_type, node.key));
+      if (code == Code::kKeyAbsent) addHash(op, node);
+    }
+    const bool contradicts = !node.children.empty() || node.compared || node.tests.size() > 1;
+    if (contradicts) program_.contradiction = true;  // others want it to be there: no call can pass
+  }
+
+  void addHash(Op& op, const Node& node) {
+    op.extra = static_cast<uint32_t>(program_.hashes.size());
+    program_.hashes.push_back(node.hash);
+  }
+
+  template <class Iterator>
+  void emitTests(Node& node, Iterator first) {
+    for (; first != node.tests.end(); ++first) emitTest(node, *first);
+  }
+
+  void emitTest(Node& node, uint32_t index) {
+    const Guard& fact = guard(index);
+    auto test = [&](Code code) -> Op& {
+      Op& op = emit(code, &node, index);
+      op.base = load(node);
+      op.b = fact.expected.get();
+      op.a = reinterpret_cast<const void*>(static_cast<intptr_t>(fact.number));
+      return op;
+    };
+    switch (fact.kind) {
+      case GuardKind::kPresent:
+        break;  // reading it was the test
+      case GuardKind::kIs:
+        test(Code::kIs);
+        break;
+      case GuardKind::kIsWeak: {
+        Ref<> reference = stealRef(PyWeakref_NewRef(fact.expected.get(), nullptr));
+        if (!reference) {
+          PyErr_Clear();  // nothing can refer to it weakly: held after all
+          test(Code::kIs);
+          break;
+        }
+        test(Code::kIsWeak).b = reference.get();
+        program_.weakrefs.push_back(std::move(reference));
+        break;
+      }
+      case GuardKind::kEquals:
+        test(isConstant(fact.expected.get()) ? Code::kEquals : Code::kIs);
+        break;
+      case GuardKind::kType:
+        test(Code::kType);
+        break;
+      case GuardKind::kLength:
+        test(Code::kLength);
+        break;
+      case GuardKind::kDictKeys:
+        test(Code::kDictKeys);
+        break;
+      case GuardKind::kDictEmpty:
+        test(Code::kDictEmpty);
+        break;
+      case GuardKind::kTruthy:
+        test(Code::kTruthy);
+        break;
+      case GuardKind::kTensor:
+        test(Code::kTensor).b = program_.facts.add(*fact.tensor);
+        break;
+      default:
+        STATOR_CHECK(false, "not a test of a value");
+    }
+  }
+
+  void emitComparison(uint32_t index) {
+    const Guard& fact = guard(index);
+    Node* left = node(*fact.source);
+    Node* right = node(*fact.other);
+    if (left->reg == kNoRegister || right->reg == kNoRegister) return;  // guarded to be absent: a contradiction
+    Op& op = emit(fact.kind == GuardKind::kSameAs ? Code::kSame : Code::kNotSame, left, index);
+    op.base = left->reg;
+    op.dst = right->reg;
+    for (Node* compared : {left, right}) {
+      if (Tree* tree = treeOf(*compared)) tree->exported().push_back(compared->reg);
+    }
+  }
+
+  Tree* treeOf(const Node& node) {
+    for (const Node* at = node.parent; at != nullptr; at = at->parent) {
+      auto found = trees_.find(at);
+      if (found != trees_.end()) return found->second;
+    }
+    return nullptr;
+  }
+
+  // How a child is read from its parent.
+  enum class Access { kObjectKey, kDictKey, kSlot, kStep };
+
+  static Access accessOf(const Node& node) {
+    const Node& parent = *node.parent;
+    if (node.kind == SourceKind::kDictItem && node.hash != -1) return Access::kDictKey;
+    if (node.kind == SourceKind::kAttr && PyUnicode_CheckExact(node.key) && parent.seen_type != nullptr) {
+      if (stator_slot_offset(parent.seen_type, node.key) == 0) return Access::kObjectKey;
+      return parent.exact_type != nullptr ? Access::kSlot : Access::kStep;
+    }
+    return Access::kStep;
+  }
+
+  void emitBelow(Node& node) {
+    if (node.children.empty() || isAbsent(program_, node)) return;
+    const bool starts_tree = !in_tree_ && node.weight >= kTreeOps && !isGlobalsLike(node.kind);
+    Tree* tree = nullptr;
+    if (starts_tree) {
+      emit(Code::kTree, &node).hint = static_cast<uint32_t>(program_.trees.size());
+      program_.trees.push_back(std::make_unique<Tree>(load(node), program_.ops.size()));
+      tree = program_.trees.back().get();
+      trees_.emplace(&node, tree);
+      in_tree_ = true;
+    }
+    emitKeys(node, Access::kObjectKey);
+    emitKeys(node, Access::kDictKey);
+    for (Node* below : node.children) {
+      const Access access = accessOf(*below);
+      if (access == Access::kStep || access == Access::kSlot) emitStep(*below, access);
+    }
+    std::vector<Node*> order = node.children;
+    std::stable_sort(order.begin(), order.end(), [](const Node* left, const Node* right) { return left->weight < right->weight; });
+    for (Node* below : order) emitBelow(*below);
+    if (starts_tree) {
+      tree->end = program_.ops.size();
+      in_tree_ = false;
+    }
+  }
+
+  void emitStep(Node& node, Access access) {
+    if (isAbsent(program_, node)) {
+      emitAbsent(node, access == Access::kSlot ? Code::kSlotAbsent : Code::kStepAbsent);
+      return;
+    }
+    Op& op = emit(access == Access::kSlot ? Code::kSlot : stepCode(node), &node);
+    op.a = node.source;
+    op.base = node.parent->reg;
+    op.hint = access == Access::kSlot ? static_cast<uint32_t>(stator_slot_offset(node.parent->exact_type, node.key))
+                                      : static_cast<uint32_t>(node.index);
+    op.dst = load(node);
+    emitTests(node, node.tests.begin());
+  }
+
+  static Code stepCode(const Node& node) {
+    const bool small = node.index >= 0 && node.index < INT32_MAX;
+    switch (node.kind) {
+      case SourceKind::kListItem:
+        return small ? Code::kListItem : Code::kStep;
+      case SourceKind::kTupleItem:
+        return small ? Code::kTupleItem : Code::kStep;
+      case SourceKind::kDictKey:
+        return small ? Code::kKeyAt : Code::kStep;
+      case SourceKind::kCell:
+        return Code::kCell;
+      case SourceKind::kCode:
+        return Code::kFunctionCode;
+      case SourceKind::kObjectDict:
+        return Code::kInstanceDict;
+      default:
+        return Code::kStep;
+    }
+  }
+
+  void emitKeys(Node& node, Access access) {
+    bool entered = false;
+    for (Node* below : node.children) {
+      if (accessOf(*below) != access) continue;
+      if (!entered) emitEnter(node, access);
+      entered = true;
+      emitKey(*below);
+    }
+  }
+
+  void emitEnter(Node& node, Access access) {
+    if (access == Access::kDictKey) {
+      Op& op = emit(Code::kEnterDict, &node);
+      op.base = node.reg;
+      if (node.exact_type != nullptr && PyType_IsSubtype(node.exact_type, &PyDict_Type)) op.flags |= kKnownDict;
+      return;
+    }
+    // A type cannot lose its managed dict by an assignment to __class__, so the type seen at capture tells as well.
+    Op& op = emit(stator_has_managed_dict(node.seen_type) ? Code::kEnterManaged : Code::kEnterObject, &node);
+    op.base = node.reg;
+    if (node.exact_type != nullptr) op.flags |= kTypeTested;
+  }
+
+  // Reading a key, and the first test that can be done along with it.
+  void emitKey(Node& node) {
+    if (isAbsent(program_, node)) {
+      emitAbsent(node, Code::kKeyAbsent);
+      return;
+    }
+    std::vector<uint32_t> tests = node.tests;
+    Code code = Code::kKeyLoad;
+    const void* operand = nullptr;
+    uint32_t fused = kNoGuard;
+    auto take = [&](GuardKind kind) {
+      for (size_t i = 0; i < tests.size(); ++i) {
+        if (guard(tests[i]).kind != kind) continue;
+        fused = tests[i];
+        tests.erase(tests.begin() + static_cast<std::ptrdiff_t>(i));
+        return true;
+      }
+      return false;
+    };
+    if (take(GuardKind::kTensor)) {
+      code = Code::kKeyTensor;
+      operand = program_.facts.add(*guard(fused).tensor);
+    } else if (take(GuardKind::kIs)) {
+      code = Code::kKeyIs;
+      operand = guard(fused).expected.get();
+    } else if (take(GuardKind::kEquals)) {
+      operand = guard(fused).expected.get();
+      code = isConstant(guard(fused).expected.get()) ? Code::kKeyEquals : Code::kKeyIs;
+    } else if (take(GuardKind::kDictEmpty)) {
+      const uint32_t empty = fused;
+      code = Code::kKeyEmpty;
+      if (take(GuardKind::kType)) operand = guard(fused).expected.get();
+      fused = empty;
+    } else if (take(GuardKind::kType)) {
+      code = Code::kKeyType;
+      operand = guard(fused).expected.get();
+    }
+    std::erase_if(tests, [&](uint32_t test) { return guard(test).kind == GuardKind::kPresent; });
+    Op& op = emit(code, &node, fused);
+    op.a = node.key;
+    op.b = operand;
+    op.base = node.parent->reg;
+    addHash(op, node);
+    if (!tests.empty() || !node.children.empty() || node.compared) op.dst = load(node);
+    for (uint32_t test : tests) emitTest(node, test);  // leaves the dict entered
+  }
+
+  struct Place {
+    Node* parent;
+    SourceKind kind;
+    PyObject* key;
+    int64_t index;
+    bool operator==(const Place&) const = default;
+  };
+  struct PlaceHash {
+    size_t operator()(const Place& place) const {
+      size_t hash = reinterpret_cast<size_t>(place.parent) * 31 + static_cast<size_t>(place.kind);
+      hash = (hash ^ reinterpret_cast<size_t>(place.key)) * 0x9E3779B97F4A7C15ull;
+      return hash ^ static_cast<size_t>(place.index) ^ (hash >> 31);
+    }
+  };
+
+  GuardProgram::Impl& program_;
+  std::deque<Node> nodes_;
+  std::vector<Node*> roots_;
+  std::vector<uint32_t> process_;
+  std::vector<uint32_t> comparisons_;
+  std::unordered_map<const Source*, Node*> by_source_;
+  std::unordered_map<Place, Node*, PlaceHash> by_place_;
+  std::unordered_map<const Node*, Tree*> trees_;
+  bool in_tree_ = false;
+};
+
+}  // namespace
+
+void compile(GuardProgram::Impl& program) { Compiler(program).compile(); }
+
+}  // namespace stator::guards

@@ -1,0 +1,223 @@
+#include "guards/facts.h"
+
+#include "base/ref.h"
+#include "python/objects.h"
+#include "tensor/tensor_guard.h"
+
+#include <cstring>
+
+namespace stator::guards {
+
+namespace {
+
+PyTypeObject* namedType(const char* module, const char* name) {
+  Ref<> imported = stealRef(PyImport_ImportModule(module));
+  PyObject* type = imported ? PyObject_GetAttrString(imported.get(), name) : nullptr;
+  if (type == nullptr) PyErr_Clear();
+  return reinterpret_cast<PyTypeObject*>(type);  // kept for good
+}
+
+PyTypeObject* dequeType() {
+  static PyTypeObject* type = namedType("collections", "deque");
+  return type;
+}
+
+PyTypeObject* sizeType() {
+  static PyTypeObject* type = namedType("torch", "Size");
+  return type;
+}
+
+bool isTupleOfConstants(PyTypeObject* type) { return type == &PyTuple_Type || type == sizeType(); }
+
+// The entries of a set, or false at the end.
+bool nextElement(PyObject* set, Py_ssize_t& position, PyObject*& item, Py_hash_t& hash) {
+  return _PySet_NextEntry(set, &position, &item, &hash) != 0;
+}
+
+bool sameLong(PyObject* seen, PyObject* expected) {
+  if (Py_SIZE(seen) != Py_SIZE(expected)) return false;
+  const Py_ssize_t digits = Py_ABS(Py_SIZE(seen));
+  return std::memcmp(reinterpret_cast<PyLongObject*>(seen)->ob_digit, reinterpret_cast<PyLongObject*>(expected)->ob_digit,
+                     static_cast<size_t>(digits) * sizeof(digit)) == 0;
+}
+
+bool sameFrozenSet(PyObject* seen, PyObject* expected) {
+  if (PySet_GET_SIZE(seen) != PySet_GET_SIZE(expected)) return false;
+  Py_ssize_t position = 0;
+  PyObject* item = nullptr;
+  Py_hash_t hash = 0;
+  while (nextElement(expected, position, item, hash)) {
+    // Small sets; a look-up would compare with __eq__, which calls 1, True and 1.0 equal.
+    Py_ssize_t other_position = 0;
+    PyObject* other = nullptr;
+    Py_hash_t other_hash = 0;
+    bool found = false;
+    while (!found && nextElement(seen, other_position, other, other_hash)) found = other_hash == hash && sameConstant(other, item);
+    if (!found) return false;
+  }
+  return true;
+}
+
+PyObject* rangePart(PyObject* range, int part) {
+  // A range keeps start, stop, step and length in this order behind its header.
+  return reinterpret_cast<PyObject**>(range + 1)[part];
+}
+
+}  // namespace
+
+PyObject* instanceDictOf(PyObject* object) {
+  StatorView view;
+  if (!stator_view_object(&view, object)) return nullptr;
+  return view.dict != nullptr ? reinterpret_cast<PyObject*>(view.dict) : asInstanceDict(object);
+}
+
+PyTypeObject* typeOf(PyObject* value) { return isInstanceDict(value) ? &PyDict_Type : Py_TYPE(value); }
+
+bool isDict(PyObject* value) { return isInstanceDict(value) || PyDict_Check(value); }
+
+bool isConstant(PyObject* value) {
+  if (stator_is_plain_key(value)) return true;
+  PyTypeObject* type = Py_TYPE(value);
+  if (value == Py_NotImplemented || tensor::isDevice(value)) return true;
+  if (isTupleOfConstants(type)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
+      if (!isConstant(PyTuple_GET_ITEM(value, i))) return false;
+    }
+    return true;
+  }
+  if (type == &PyFrozenSet_Type) {
+    Py_ssize_t position = 0;
+    PyObject* item = nullptr;
+    Py_hash_t hash = 0;
+    while (nextElement(value, position, item, hash)) {
+      if (!isConstant(item)) return false;
+    }
+    return true;
+  }
+  if (type == &PySlice_Type) {
+    auto* slice = reinterpret_cast<PySliceObject*>(value);
+    return isConstant(slice->start) && isConstant(slice->stop) && isConstant(slice->step);
+  }
+  return type == &PyRange_Type;
+}
+
+bool sameConstant(PyObject* seen, PyObject* expected) {
+  if (seen == expected) return true;
+  PyTypeObject* type = Py_TYPE(expected);
+  if (Py_TYPE(seen) != type) return false;
+  if (type == &PyLong_Type) return sameLong(seen, expected);
+  if (type == &PyUnicode_Type) return _PyUnicode_EQ(seen, expected) != 0;
+  if (type == &PyFloat_Type) {
+    const double a = PyFloat_AS_DOUBLE(seen), b = PyFloat_AS_DOUBLE(expected);
+    return std::memcmp(&a, &b, sizeof a) == 0;
+  }
+  if (type == &PyBytes_Type) {
+    return PyBytes_GET_SIZE(seen) == PyBytes_GET_SIZE(expected) &&
+           std::memcmp(PyBytes_AS_STRING(seen), PyBytes_AS_STRING(expected), static_cast<size_t>(PyBytes_GET_SIZE(seen))) == 0;
+  }
+  if (type == &PyComplex_Type) {
+    return std::memcmp(&reinterpret_cast<PyComplexObject*>(seen)->cval, &reinterpret_cast<PyComplexObject*>(expected)->cval,
+                       sizeof(Py_complex)) == 0;
+  }
+  if (isTupleOfConstants(type)) {
+    if (PyTuple_GET_SIZE(seen) != PyTuple_GET_SIZE(expected)) return false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(seen); ++i) {
+      if (!sameConstant(PyTuple_GET_ITEM(seen, i), PyTuple_GET_ITEM(expected, i))) return false;
+    }
+    return true;
+  }
+  if (type == &PyFrozenSet_Type) return sameFrozenSet(seen, expected);
+  if (type == &PySlice_Type) {
+    auto* a = reinterpret_cast<PySliceObject*>(seen);
+    auto* b = reinterpret_cast<PySliceObject*>(expected);
+    return sameConstant(a->start, b->start) && sameConstant(a->stop, b->stop) && sameConstant(a->step, b->step);
+  }
+  if (type == &PyRange_Type) {
+    for (int part = 0; part < 3; ++part) {
+      if (!sameConstant(rangePart(seen, part), rangePart(expected, part))) return false;
+    }
+    return true;
+  }
+  if (tensor::isDevice(seen)) return tensor::sameDevice(seen, expected);
+  return false;  // bool, None and the like are singletons; anything else is only itself
+}
+
+Py_ssize_t lengthOf(PyObject* value) {
+  if (isInstanceDict(value) || PyDict_Check(value)) {
+    if (!isInstanceDict(value)) return reinterpret_cast<PyDictObject*>(value)->ma_used;
+    StatorView view;
+    return stator_view_object(&view, ownerOfDict(value)) ? stator_view_length(&view) : -1;
+  }
+  if (PyList_Check(value) || PyTuple_Check(value) || PyBytes_Check(value)) return Py_SIZE(value);
+  if (PyAnySet_Check(value)) return PySet_GET_SIZE(value);
+  if (PyUnicode_Check(value)) return PyUnicode_GET_LENGTH(value);
+  if (dequeType() != nullptr && PyType_IsSubtype(Py_TYPE(value), dequeType())) return Py_SIZE(value);
+  if (Py_TYPE(value) == &PyRange_Type) {
+    Py_ssize_t length = PyObject_Size(value);  // built-in and final
+    if (length < 0) PyErr_Clear();
+    return length;
+  }
+  if (PyByteArray_Check(value)) return PyByteArray_GET_SIZE(value);
+  return -1;
+}
+
+int truthOf(PyObject* value) {
+  if (isInstanceDict(value)) return lengthOf(value) != 0;
+  if (value == Py_True || value == Py_False || value == Py_None) return value == Py_True;
+  PyTypeObject* type = Py_TYPE(value);
+  if (type == &PyLong_Type) return Py_SIZE(value) != 0;
+  if (type == &PyFloat_Type) return PyFloat_AS_DOUBLE(value) != 0.0;
+  if (type == &PyComplex_Type) {
+    const Py_complex number = reinterpret_cast<PyComplexObject*>(value)->cval;
+    return number.real != 0.0 || number.imag != 0.0;
+  }
+  const bool exact = type == &PyList_Type || type == &PyTuple_Type || type == &PyDict_Type || type == &PySet_Type ||
+                     type == &PyFrozenSet_Type || type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyRange_Type ||
+                     type == &PyByteArray_Type || type == &PyODict_Type || type == dequeType() || type == sizeType();
+  return exact ? lengthOf(value) != 0 : -1;
+}
+
+PyObject* keyAt(PyObject* dict, int64_t index) {
+  PyObject* key = nullptr;
+  if (!isInstanceDict(dict) && PyODict_Check(dict)) {
+    void* cursor = nullptr;
+    for (int64_t i = 0; i <= index; ++i) {
+      if (stator_odict_next(dict, &cursor, &key) <= 0) return nullptr;
+    }
+    return key;
+  }
+  if (!isDict(dict)) return nullptr;
+  StatorView view;
+  if (isInstanceDict(dict)) {
+    stator_view_object(&view, ownerOfDict(dict));
+  } else {
+    stator_view_dict(&view, dict);
+  }
+  Py_ssize_t position = 0;
+  PyObject* value = nullptr;
+  for (int64_t i = 0; i <= index; ++i) {
+    if (!stator_view_next(&view, &position, &key, &value)) return nullptr;
+  }
+  return key;
+}
+
+bool hasKeys(PyObject* dict, PyObject* keys) {
+  if (!isDict(dict) || lengthOf(dict) != PyTuple_GET_SIZE(keys)) return false;
+  const bool ordered = !isInstanceDict(dict) && PyODict_Check(dict);
+  StatorView view;
+  if (isInstanceDict(dict)) {
+    stator_view_object(&view, ownerOfDict(dict));
+  } else {
+    stator_view_dict(&view, dict);
+  }
+  Py_ssize_t position = 0;
+  void* cursor = nullptr;
+  PyObject *key = nullptr, *value = nullptr;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
+    const bool more = ordered ? stator_odict_next(dict, &cursor, &key) > 0 : stator_view_next(&view, &position, &key, &value) != 0;
+    if (!more || !sameConstant(key, PyTuple_GET_ITEM(keys, i))) return false;
+  }
+  return true;
+}
+
+}  // namespace stator::guards

@@ -1,0 +1,522 @@
+// Runs guard programs: one body for the plain check and for the check that takes down the memory it relied on (replay.h).
+#include "guards/program.h"
+
+#include "base/check.h"
+#include "guards/facts.h"
+#include "guards/replay.h"
+
+namespace stator::guards {
+
+namespace {
+
+PyObject* objectOf(const void* pointer) { return static_cast<PyObject*>(const_cast<void*>(pointer)); }
+PyTypeObject* typeOfPointer(const void* pointer) { return static_cast<PyTypeObject*>(const_cast<void*>(pointer)); }
+const sources::Source& sourceOf(const Op& op) { return *static_cast<const sources::Source*>(op.a); }
+const tensor::TensorFacts& factsOf(const Op& op) { return *static_cast<const tensor::TensorFacts*>(op.b); }
+PyDictObject* asDict(PyObject* object) { return reinterpret_cast<PyDictObject*>(object); }
+
+// The key did not stand where it stood the last time. `absent` is set when it is certain that it is nowhere.
+[[gnu::noinline]] PyObject* findKey(Machine& machine, Op& op, const StatorView& view, bool& absent) {
+  const Py_ssize_t index = stator_view_find(&view, objectOf(op.a), machine.program.hashes[op.extra]);
+  absent = index == -1;
+  if (index < 0) return nullptr;
+  op.hint = static_cast<uint32_t>(index);
+  return stator_view_value(&view, index);
+}
+
+inline PyObject* keyed(Machine& machine, Op& op, const StatorView& view, Py_ssize_t used) {
+  const size_t index = op.hint;
+  if (index < static_cast<size_t>(used) && view.entries[index * view.key_stride] == op.a) [[likely]] {
+    return view.values[index * view.value_stride];
+  }
+  bool absent = false;
+  return findKey(machine, op, view, absent);
+}
+
+// Whether no such key is there, for certain; remembers shared keys that do not know it.
+[[gnu::noinline]] bool isAbsent(Machine& machine, Op& op, const StatorView& view) {
+  if (view.keys == nullptr) return true;
+  StatorView keys = view;
+  const bool shared = view.keys->kind == 2;
+  if (shared) {
+    keys.values = keys.entries;  // asks for the key alone
+    keys.value_stride = keys.key_stride;
+  }
+  const Py_ssize_t index = stator_view_find(&keys, objectOf(op.a), machine.program.hashes[op.extra]);
+  if (index == -1 && shared) {
+    op.b = view.keys;
+    op.hint = static_cast<uint32_t>(view.keys->used);
+  }
+  return index == -1 || (shared && index >= 0 && stator_view_value(&view, index) == nullptr);
+}
+
+PyObject* readStep(Machine& machine, const sources::Source& source, PyObject* base, bool* unknown) {
+  if (source.base != nullptr && base != nullptr && isInstanceDict(base)) {
+    // An instance dict that does not exist yet holds nothing but strings; sources with such keys are compiled to kKey*.
+    return source.kind == sources::SourceKind::kDictKey ? keyAt(base, source.index) : nullptr;
+  }
+  Ref<> keep;
+  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+  const bool may_raise = source.kind == sources::SourceKind::kGenericAttr;
+  if (may_raise) PyErr_Fetch(&type, &value, &trace);
+  PyObject* found = sources::peek(source, base, machine.roots, keep, unknown);
+  if (may_raise) PyErr_Restore(type, value, trace);
+  if (keep) machine.keep.push_back(std::move(keep));
+  return found;
+}
+
+bool sameAbcToken(PyObject* expected) {
+  static PyObject* function = [] {
+    Ref<> module = stealRef(PyImport_ImportModule("_abc"));
+    return module ? PyObject_GetAttrString(module.get(), "get_cache_token") : nullptr;
+  }();
+  Ref<> token = stealRef(function != nullptr ? PyObject_CallNoArgs(function) : nullptr);
+  if (!token) PyErr_Clear();
+  return token && sameConstant(token.get(), expected);
+}
+
+// What the entered dict proves of the values in it.
+void noteDict(Recorder& recorder, const Op& op, PyObject* dict) {
+  recorder.versioned = (op.flags & kVolatile) == 0;
+  if (recorder.versioned) {
+    recorder.word(&asDict(dict)->ma_version_tag);
+    recorder.view = Proof::kSameObject;
+    return;
+  }
+  // Keyed: the same table (its size and kind are one word), and then each key and value where it stood.
+  recorder.word(&asDict(dict)->ma_keys);
+  recorder.word(&asDict(dict)->ma_values);
+  recorder.word(reinterpret_cast<const uint64_t*>(asDict(dict)->ma_keys) + 1);
+  recorder.view = Proof::kSameAddress;
+}
+
+void noteEnter(Recorder& recorder, const Op& op, PyObject* base) {
+  recorder.enter = &op;
+  recorder.enter_copied = false;
+  recorder.versioned = false;
+  const Proof proof = recorder.proof[op.base];
+  recorder.view = proof;
+  if (proof == Proof::kNone) return;
+  if (op.code == Code::kEnterDict) {
+    if (!(op.flags & kKnownDict)) recorder.type(base, proof);
+    noteDict(recorder, op, base);
+    return;
+  }
+  if (!(op.flags & kTypeTested)) recorder.type(base, proof);
+  PyObject** slot = nullptr;
+  if (stator_has_managed_dict(Py_TYPE(base))) {
+    slot = stator_managed_dict_slot(base);
+  } else {
+    slot = stator_fixed_dict_slot(base);
+  }
+  if (slot == nullptr) {
+    recorder.view = Proof::kNone;
+    return;
+  }
+  recorder.word(slot);
+  if (*slot != nullptr) {
+    noteDict(recorder, op, *slot);
+    return;
+  }
+  if (stator_has_managed_dict(Py_TYPE(base))) recorder.word(stator_inline_values_slot(base));
+  recorder.view = Proof::kSameAddress;
+}
+
+void noteKey(Recorder& recorder, const Op& op, const StatorView& view, PyObject* value) {
+  if (op.dst != kNoRegister) recorder.proof[op.dst] = recorder.view;
+  if (recorder.view == Proof::kNone) {
+    recorder.anewKey(op);
+    return;
+  }
+  if (op.code == Code::kKeyAbsent) {
+    if (!recorder.versioned) recorder.anewKey(op);
+    return;
+  }
+  if (!recorder.versioned) {
+    if (view.dict != nullptr) recorder.word(&view.entries[op.hint * view.key_stride]);
+    recorder.word(&view.values[op.hint * view.value_stride]);
+  }
+  const Proof proof = recorder.view;
+  switch (op.code) {
+    case Code::kKeyIs:
+      if (op.dst != kNoRegister) recorder.proof[op.dst] = Proof::kSameObject;  // the program owns it
+      break;
+    case Code::kKeyEquals:
+      if (proof != Proof::kSameObject) recorder.record.constants.push_back(newRef(value));
+      if (op.dst != kNoRegister) recorder.proof[op.dst] = Proof::kSameObject;
+      break;
+    case Code::kKeyType:
+      recorder.type(value, proof);
+      break;
+    case Code::kKeyEmpty:
+      recorder.type(value, proof);
+      recorder.word(&asDict(value)->ma_used);
+      break;
+    case Code::kKeyTensor:
+      recorder.tensor(value, factsOf(op));
+      break;
+    default:
+      break;
+  }
+}
+
+void noteLength(Recorder& recorder, const Op& op, PyObject* value, Proof proof) {
+  if (PyList_Check(value)) {
+    recorder.type(value, proof);
+    recorder.word(&reinterpret_cast<PyVarObject*>(value)->ob_size);
+  } else if (PyDict_Check(value)) {
+    recorder.type(value, proof);
+    recorder.word(&asDict(value)->ma_used);
+  } else if (PyTuple_Check(value)) {
+    if (proof == Proof::kSameObject) return;
+    recorder.type(value, proof);
+    recorder.word(&reinterpret_cast<PyVarObject*>(value)->ob_size);
+  } else if (proof != Proof::kSameObject || !isConstant(value)) {
+    recorder.anew(op);
+  }
+}
+
+void noteTest(Recorder& recorder, const Op& op, PyObject* value) {
+  const Proof proof = recorder.proof[op.base];
+  const bool both = op.code == Code::kSame || op.code == Code::kNotSame;
+  if (proof == Proof::kNone || (both && recorder.proof[op.dst] == Proof::kNone)) {
+    recorder.anew(op);
+    return;
+  }
+  switch (op.code) {
+    case Code::kIs:
+      recorder.proof[op.base] = Proof::kSameObject;
+      break;
+    case Code::kEquals:
+      if (proof != Proof::kSameObject) recorder.record.constants.push_back(newRef(value));
+      recorder.proof[op.base] = Proof::kSameObject;
+      break;
+    case Code::kIsWeak:
+      if (proof != Proof::kSameObject) recorder.anew(op);
+      break;
+    case Code::kType:
+      recorder.type(value, proof);
+      break;
+    case Code::kLength:
+      noteLength(recorder, op, value, proof);
+      break;
+    case Code::kDictEmpty:
+      noteLength(recorder, op, value, proof);
+      break;
+    case Code::kDictKeys:
+      // An OrderedDict changes its order without a new version.
+      if (PyODict_Check(value)) {
+        recorder.anew(op);
+      } else {
+        recorder.type(value, proof);
+        recorder.word(&asDict(value)->ma_version_tag);
+      }
+      break;
+    case Code::kTruthy:
+      if (proof != Proof::kSameObject || !isConstant(value)) recorder.anew(op);
+      break;
+    case Code::kTensor:
+      recorder.tensor(value, factsOf(op));
+      break;
+    default:
+      break;  // kSame and kNotSame compare addresses, which are all the same
+  }
+}
+
+void noteStep(Recorder& recorder, const Op& op, PyObject* base) {
+  const Proof proof = op.base != kNoRegister ? recorder.proof[op.base] : Proof::kNone;
+  Proof result = Proof::kSameAddress;
+  if (proof == Proof::kNone) {
+    recorder.anew(op);
+    result = Proof::kNone;
+  } else {
+    switch (op.code) {
+      case Code::kSlot:
+      case Code::kSlotAbsent:
+        recorder.word(reinterpret_cast<PyObject**>(reinterpret_cast<char*>(base) + op.hint));
+        break;
+      case Code::kListItem:
+        if (recorder.list != op.base) {
+          recorder.type(base, proof);
+          recorder.word(&reinterpret_cast<PyVarObject*>(base)->ob_size);
+          recorder.word(&reinterpret_cast<PyListObject*>(base)->ob_item);
+          recorder.list = op.base;
+        }
+        recorder.word(&reinterpret_cast<PyListObject*>(base)->ob_item[op.hint]);
+        break;
+      case Code::kTupleItem:
+        if (proof == Proof::kSameObject) {
+          result = Proof::kSameObject;
+          break;
+        }
+        recorder.type(base, proof);
+        recorder.word(&reinterpret_cast<PyVarObject*>(base)->ob_size);
+        recorder.word(&reinterpret_cast<PyTupleObject*>(base)->ob_item[op.hint]);
+        break;
+      case Code::kCell:
+        recorder.type(base, proof);
+        recorder.word(&reinterpret_cast<PyCellObject*>(base)->ob_ref);
+        break;
+      case Code::kFunctionCode:
+        recorder.type(base, proof);
+        recorder.word(&reinterpret_cast<PyFunctionObject*>(base)->func_code);
+        break;
+      default:
+        recorder.anew(op);
+        result = Proof::kNone;
+    }
+  }
+  if (op.dst != kNoRegister) recorder.proof[op.dst] = result;
+}
+
+template <bool kRecording>
+const Op* interpret(Machine& machine, Op* begin, Op* end) {
+  PyObject** r = machine.r;
+  Recorder* recorder = machine.recorder;
+  StatorView view{};
+  Py_ssize_t used = 0;
+
+#define STATOR_ENTERED()                              \
+  used = view.keys != nullptr ? view.keys->used : 0; \
+  if constexpr (kRecording) noteEnter(*recorder, *op, r[op->base])
+#define STATOR_KEY()                                        \
+  PyObject* value = keyed(machine, *op, view, used);        \
+  if (value == nullptr) [[unlikely]] return op;             \
+  if (op->dst != kNoRegister) r[op->dst] = value
+#define STATOR_KEY_PASSED() \
+  if constexpr (kRecording) noteKey(*recorder, *op, view, value)
+#define STATOR_STEP(condition, expression)                  \
+  PyObject* base = r[op->base];                             \
+  if (!(condition)) [[unlikely]] return op;                 \
+  PyObject* value = reinterpret_cast<PyObject*>(expression); \
+  if (value == nullptr) [[unlikely]] return op;             \
+  r[op->dst] = value;                                       \
+  if constexpr (kRecording) noteStep(*recorder, *op, base)
+#define STATOR_TEST(condition)                              \
+  PyObject* value = r[op->base];                            \
+  if (!(condition)) [[unlikely]] return op;                 \
+  if constexpr (kRecording) noteTest(*recorder, *op, value)
+
+  for (Op* op = begin; op != end; ++op) {
+    if constexpr (kRecording) recorder->op = static_cast<uint32_t>(op - machine.program.ops.data());
+    switch (op->code) {
+      case Code::kGlobalState:
+        if (!tensor::GlobalState::now().equals(*static_cast<const tensor::GlobalState*>(op->a))) return op;
+        break;
+      case Code::kTypeVersion: {
+        TypeVersion& version = machine.program.versions[op->hint];
+        const uint32_t seen = version.type->tp_version_tag;
+        if (seen == version.version && seen != 0) [[likely]] break;
+        if (!version.lookUpAgain()) return op;
+        break;
+      }
+      case Code::kAbcToken:
+        if (!sameAbcToken(objectOf(op->a))) return op;
+        break;
+      case Code::kLocal: {
+        PyObject* value = machine.roots.slots[op->hint];
+        if (value == nullptr) [[unlikely]] return op;
+        r[op->dst] = value;
+        break;
+      }
+      case Code::kRoot: {
+        PyObject* value = readStep(machine, sourceOf(*op), nullptr, nullptr);
+        if (value == nullptr) return op;
+        r[op->dst] = value;
+        break;
+      }
+      case Code::kStep: {
+        PyObject* base = r[op->base];
+        PyObject* value = readStep(machine, sourceOf(*op), base, nullptr);
+        if (value == nullptr) return op;
+        r[op->dst] = value;
+        if constexpr (kRecording) noteStep(*recorder, *op, base);
+        break;
+      }
+      case Code::kStepAbsent: {
+        PyObject* base = op->base != kNoRegister ? r[op->base] : nullptr;
+        bool unknown = false;
+        if (readStep(machine, sourceOf(*op), base, &unknown) != nullptr || unknown) return op;
+        if constexpr (kRecording) noteStep(*recorder, *op, base);
+        break;
+      }
+      case Code::kSlot: {
+        STATOR_STEP(true, *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(base) + op->hint));
+        break;
+      }
+      case Code::kSlotAbsent: {
+        PyObject* base = r[op->base];
+        if (*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(base) + op->hint) != nullptr) return op;
+        if constexpr (kRecording) noteStep(*recorder, *op, base);
+        break;
+      }
+      case Code::kListItem: {
+        STATOR_STEP(PyList_Check(base) && op->hint < static_cast<size_t>(PyList_GET_SIZE(base)), PyList_GET_ITEM(base, op->hint));
+        break;
+      }
+      case Code::kTupleItem: {
+        STATOR_STEP(PyTuple_Check(base) && op->hint < static_cast<size_t>(PyTuple_GET_SIZE(base)), PyTuple_GET_ITEM(base, op->hint));
+        break;
+      }
+      case Code::kCell: {
+        STATOR_STEP(PyCell_Check(base), PyCell_GET(base));
+        break;
+      }
+      case Code::kFunctionCode: {
+        STATOR_STEP(PyFunction_Check(base), PyFunction_GET_CODE(base));
+        break;
+      }
+      case Code::kInstanceDict: {
+        STATOR_STEP(true, instanceDictOf(base));
+        break;
+      }
+      case Code::kKeyAt: {
+        STATOR_STEP(true, keyAt(base, op->hint));
+        break;
+      }
+      case Code::kEnterManaged:
+        stator_view_managed(&view, r[op->base]);
+        STATOR_ENTERED();
+        break;
+      case Code::kEnterObject:
+        if (!stator_view_object(&view, r[op->base])) view.keys = nullptr;
+        STATOR_ENTERED();
+        break;
+      case Code::kEnterDict: {
+        PyObject* dict = r[op->base];
+        if (isInstanceDict(dict)) [[unlikely]] {
+          stator_view_object(&view, ownerOfDict(dict));
+        } else {
+          if (!(op->flags & kKnownDict) && !PyDict_Check(dict)) return op;
+          stator_view_dict(&view, dict);
+        }
+        STATOR_ENTERED();
+        break;
+      }
+      case Code::kKeyLoad: {
+        STATOR_KEY();
+        STATOR_KEY_PASSED();
+        break;
+      }
+      case Code::kKeyIs: {
+        STATOR_KEY();
+        if (value != op->b) [[unlikely]] return op;
+        STATOR_KEY_PASSED();
+        break;
+      }
+      case Code::kKeyEquals: {
+        STATOR_KEY();
+        if (value != op->b && !sameConstant(value, objectOf(op->b))) [[unlikely]] return op;
+        STATOR_KEY_PASSED();
+        break;
+      }
+      case Code::kKeyType: {
+        STATOR_KEY();
+        if (Py_TYPE(value) != op->b) [[unlikely]] return op;
+        STATOR_KEY_PASSED();
+        break;
+      }
+      case Code::kKeyEmpty: {
+        STATOR_KEY();
+        if (op->b != nullptr ? Py_TYPE(value) != op->b : !PyDict_Check(value)) [[unlikely]] return op;
+        if (asDict(value)->ma_used != 0) [[unlikely]] return op;
+        STATOR_KEY_PASSED();
+        break;
+      }
+      case Code::kKeyTensor: {
+        STATOR_KEY();
+        if (!kRecording && machine.tensors != nullptr) {
+          __builtin_prefetch(value);
+          machine.tensors->push_back(tensor::TensorPair{value, &factsOf(*op)});
+          break;
+        }
+        if (!tensor::checkFacts(factsOf(*op), value)) [[unlikely]] return op;
+        STATOR_KEY_PASSED();
+        break;
+      }
+      case Code::kKeyAbsent: {
+        // Keys that a type's instances share only grow: not among the first n stays true.
+        PyObject* value = nullptr;
+        if (view.keys != op->b || static_cast<size_t>(used) != op->hint) {
+          if (!isAbsent(machine, *op, view)) return op;
+        }
+        STATOR_KEY_PASSED();
+        break;
+      }
+      case Code::kIs: {
+        STATOR_TEST(value == op->b);
+        break;
+      }
+      case Code::kIsWeak: {
+        // A dead reference refers to None.
+        STATOR_TEST(value == PyWeakref_GET_OBJECT(objectOf(op->b)) && value != Py_None);
+        break;
+      }
+      case Code::kEquals: {
+        STATOR_TEST(value == op->b || (!isInstanceDict(value) && sameConstant(value, objectOf(op->b))));
+        break;
+      }
+      case Code::kType: {
+        STATOR_TEST(typeOf(value) == typeOfPointer(op->b));
+        break;
+      }
+      case Code::kLength: {
+        STATOR_TEST(lengthOf(value) == static_cast<Py_ssize_t>(reinterpret_cast<intptr_t>(op->a)));
+        break;
+      }
+      case Code::kDictKeys: {
+        STATOR_TEST(hasKeys(value, objectOf(op->b)));
+        break;
+      }
+      case Code::kDictEmpty: {
+        STATOR_TEST(isDict(value) && lengthOf(value) == 0);
+        break;
+      }
+      case Code::kTruthy: {
+        STATOR_TEST(truthOf(value) == static_cast<int>(reinterpret_cast<intptr_t>(op->a)));
+        break;
+      }
+      case Code::kTensor: {
+        STATOR_TEST(!isInstanceDict(value) && tensor::checkFacts(factsOf(*op), value));
+        break;
+      }
+      case Code::kSame: {
+        STATOR_TEST(value == r[op->dst]);
+        break;
+      }
+      case Code::kNotSame: {
+        STATOR_TEST(value != r[op->dst]);
+        break;
+      }
+      case Code::kTree: {
+        Tree& tree = *machine.program.trees[op->hint];
+        if (const Op* failed = tree.check(machine)) return failed;
+        op = machine.program.ops.data() + tree.end - 1;
+        break;
+      }
+    }
+  }
+  return nullptr;
+#undef STATOR_ENTERED
+#undef STATOR_KEY
+#undef STATOR_KEY_PASSED
+#undef STATOR_STEP
+#undef STATOR_TEST
+}
+
+}  // namespace
+
+bool TypeVersion::lookUpAgain() {
+  if (strict) return false;
+  for (const TypeLookup& lookup : names) {
+    if (stator_type_lookup(type.get(), lookup.name.get()) != lookup.found.get()) return false;
+  }
+  // 0 when the type cannot have a version any more: then every check looks all names up.
+  version = stator_type_version(type.get());
+  return true;
+}
+
+const Op* run(Machine& machine, Op* begin, Op* end) { return interpret<false>(machine, begin, end); }
+const Op* runRecording(Machine& machine, Op* begin, Op* end) { return interpret<true>(machine, begin, end); }
+
+}  // namespace stator::guards

@@ -1,0 +1,139 @@
+// The flat guard program, private to this room: operations over registers, one for each source that is read, in one array.
+//
+// A dict (or an object's attributes) is entered once and then read by key: `kEnter*` finds its keys and values, the `kKey*` behind it
+// each know at which index their key stood the last time. If the key still stands there, a read is two loads and a compare.
+#pragma once
+
+#include "base/ref.h"
+#include "guards/guard.h"
+#include "python/objects.h"
+#include "sources/source.h"
+#include "tensor/tensor_guard.h"
+
+#include <memory>
+#include <vector>
+
+namespace stator::guards {
+
+enum class Code : uint8_t {
+  // Facts of the process.
+  kGlobalState,  // a: GlobalState
+  kTypeVersion,  // hint: index into `versions`
+  kAbcToken,     // a: the token
+  // Reading into a register. `a` is the Source. Fails when it is not there.
+  kLocal,        // hint: slot
+  kRoot,
+  kStep,
+  kStepAbsent,   // fails when it is there
+  kSlot,         // hint: offset in the object (`__slots__`)
+  kSlotAbsent,
+  kListItem,     // hint: index
+  kTupleItem,    // hint: index
+  kCell,
+  kFunctionCode,
+  kInstanceDict,
+  kKeyAt,        // hint: index; n-th key of a dict
+  // Entering what the keys behind it are looked up in.
+  kEnterManaged,  // base: object whose type has managed dicts
+  kEnterObject,   // base: any object
+  kEnterDict,     // base: must be a dict
+  // One key of it. `a` is the key, hint where it stood, `extra` index of its hash; base as in the kEnter before.
+  kKeyLoad,
+  kKeyIs,      // b: the object
+  kKeyEquals,  // b: the constant
+  kKeyType,    // b: the type
+  kKeyEmpty,   // b: the type or null; a dict, and empty
+  kKeyTensor,  // b: TensorFacts
+  kKeyAbsent,
+  // Tests of a register.
+  kIs,         // b
+  kIsWeak,     // b: weakref
+  kEquals,     // b
+  kType,       // b
+  kLength,     // a: the number
+  kDictKeys,   // b: tuple
+  kDictEmpty,
+  kTruthy,     // a: the number
+  kTensor,     // b: TensorFacts
+  kSame,       // dst: the other register
+  kNotSame,
+  // A subtree that is verified by memory versions when it can be (replay.h); hint: index into `trees`.
+  kTree,
+};
+
+constexpr uint32_t kNoRegister = UINT32_MAX;
+constexpr uint32_t kNoGuard = UINT32_MAX;
+constexpr uint8_t kVolatile = 1;     // kEnter*: its dict changes from call to call, so its version proves nothing
+constexpr uint8_t kKnownDict = 2;    // kEnterDict: `base` was found to be a dict before
+constexpr uint8_t kTypeTested = 4;   // kEnterManaged, kEnterObject: the exact type of `base` was tested before
+
+struct Op {
+  Code code;
+  uint8_t flags = 0;
+  uint16_t misses = 0;            // kEnter*: how often its version was found changed
+  uint32_t base = kNoRegister;
+  uint32_t dst = kNoRegister;
+  uint32_t hint = 0;
+  uint32_t extra = 0;
+  const void* a = nullptr;
+  const void* b = nullptr;
+};
+
+// One type: its version, and what to look up again when that has changed.
+struct TypeVersion {
+  Ref<PyTypeObject> type;
+  uint32_t version = 0;
+  bool strict = false;  // no names: any change counts
+  std::vector<TypeLookup> names;
+  bool lookUpAgain();   // true: all names still lead to the same; remembers the new version
+};
+
+class Tree;
+
+struct GuardProgram::Impl {
+  std::vector<Guard> guards;
+  std::vector<Op> ops;
+  // For explanations, by position of the op: the source it reads or tests, and its guard if it has one.
+  struct Origin {
+    const sources::Source* source = nullptr;
+    uint32_t guard = kNoGuard;
+  };
+  std::vector<Origin> origins;
+  std::vector<Py_hash_t> hashes;
+  std::vector<TypeVersion> versions;
+  std::vector<std::unique_ptr<Tree>> trees;
+  std::vector<Ref<>> names;      // keys that no source owns (`_modules` ...)
+  std::vector<Ref<>> weakrefs;
+  tensor::TensorFactsSet facts;
+  uint32_t registers = 0;
+  bool replay = true;
+  bool contradiction = false;  // the guards cannot all hold
+  std::vector<tensor::TensorPair> pairs;  // scratch, likewise
+  std::unique_ptr<PyObject*[]> spare;  // registers of the last check, for the next
+
+  ~Impl();
+};
+
+// Fills everything but `guards`, which is there already.
+void compile(GuardProgram::Impl& program);
+
+struct Recorder;
+
+// What one run works on.
+struct Machine {
+  GuardProgram::Impl& program;
+  const sources::Roots& roots;
+  PyObject** r;
+  std::vector<Ref<>> keep;  // values that did not exist before they were asked for
+  bool replay = true;       // may use what trees remember
+  bool exact = false;       // name the very op that fails
+  Recorder* recorder = nullptr;
+  // Inside a tree the tensors are only collected: checked together at its end, the waits for their memory overlap.
+  std::vector<tensor::TensorPair>* tensors = nullptr;
+};
+
+// Runs [begin, end); null, or the op that failed.
+const Op* run(Machine& machine, Op* begin, Op* end);
+const Op* runRecording(Machine& machine, Op* begin, Op* end);
+
+}  // namespace stator::guards

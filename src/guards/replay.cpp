@@ -1,0 +1,128 @@
+#include "guards/replay.h"
+
+#include <algorithm>
+
+namespace stator::guards {
+
+namespace {
+
+constexpr size_t kRecords = 32;
+constexpr int kStrikes = 8;
+constexpr int kRest = 64;
+constexpr uint16_t kMissesBeforeVolatile = 2;
+
+bool isEnter(Code code) { return code == Code::kEnterManaged || code == Code::kEnterObject || code == Code::kEnterDict; }
+
+bool usesDstAsOperand(Code code) { return code == Code::kSame || code == Code::kNotSame; }
+
+}  // namespace
+
+void Recorder::type(PyObject* object, Proof of) {
+  // An object proven to be the same one has its type still, unless __class__ can be assigned.
+  if (of == Proof::kSameObject && !stator_class_is_assignable(Py_TYPE(object))) return;
+  word(&object->ob_type);
+}
+
+void Recorder::anewKey(const Op& code) {
+  if (!enter_copied) {
+    anew(*enter);
+    enter_copied = true;
+  }
+  anew(code);
+}
+
+std::shared_ptr<Record> Tree::find(PyObject* root) {
+  for (size_t i = 0; i < records_.size(); ++i) {
+    if (records_[i]->root != root) continue;
+    if (i != 0) std::rotate(records_.begin(), records_.begin() + static_cast<std::ptrdiff_t>(i), records_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    return records_.front();
+  }
+  return nullptr;
+}
+
+bool Tree::factsHold(Machine& machine, Record& record) {
+  const Fact* fact = record.facts.data();
+  const Fact* end = fact + record.facts.size();
+  constexpr std::ptrdiff_t kAhead = 48;
+  const Fact* fetched_end = end - std::min<std::ptrdiff_t>(kAhead, end - fact);
+  // A prefetch of an address that is gone does nothing.
+  for (; fact != fetched_end; ++fact) {
+    __builtin_prefetch(fact[kAhead].at);
+    if (*fact->at != fact->word) [[unlikely]] break;
+  }
+  if (fact == fetched_end) {
+    while (fact != end && *fact->at == fact->word) ++fact;
+  }
+  if (fact == end) return true;
+  Op& op = machine.program.ops[record.ops[static_cast<size_t>(fact - record.facts.data())]];
+  if (isEnter(op.code) && ++op.misses >= kMissesBeforeVolatile) op.flags |= kVolatile;
+  return false;
+}
+
+bool Tree::restHolds(Machine& machine, Record& record) {
+  if (!tensor::checkAllFacts(record.tensors.data(), record.places.data(), record.tensors.size())) return false;
+  for (const auto& [index, value] : record.registers) machine.r[index] = value;
+  if (record.rest.empty()) return true;
+  return run(machine, record.rest.data(), record.rest.data() + record.rest.size()) == nullptr;
+}
+
+const Op* Tree::record(Machine& machine) {
+  auto record = std::make_shared<Record>();
+  record->root = machine.r[root_];
+  Recorder recorder(*record, machine.program.registers);
+  recorder.proof[root_] = Proof::kSameAddress;
+  Recorder* outer = std::exchange(machine.recorder, &recorder);
+  Op* ops = machine.program.ops.data();
+  const Op* failed = runRecording(machine, ops + begin, ops + end);
+  machine.recorder = outer;
+  if (failed != nullptr) return failed;
+  std::vector<uint32_t> needed = exported_;
+  for (const Op& op : record->rest) {
+    if (op.base != kNoRegister) needed.push_back(op.base);
+    if (usesDstAsOperand(op.code)) needed.push_back(op.dst);
+  }
+  std::sort(needed.begin(), needed.end());
+  needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
+  for (uint32_t index : needed) {
+    if (recorder.proof[index] != Proof::kNone) record->registers.emplace_back(index, machine.r[index]);
+  }
+  if (records_.size() >= kRecords) records_.pop_back();
+  records_.insert(records_.begin(), std::move(record));
+  return nullptr;
+}
+
+const Op* Tree::plain(Machine& machine) {
+  Op* ops = machine.program.ops.data();
+  if (machine.exact) return run(machine, ops + begin, ops + end);
+  std::vector<tensor::TensorPair> pairs = std::move(machine.program.pairs);
+  pairs.clear();
+  machine.tensors = &pairs;
+  const Op* failed = run(machine, ops + begin, ops + end);
+  machine.tensors = nullptr;
+  if (failed == nullptr && !tensor::checkAllFacts(pairs.data(), pairs.size())) failed = ops + begin;
+  machine.program.pairs = std::move(pairs);
+  return failed;
+}
+
+const Op* Tree::check(Machine& machine) {
+  Op* ops = machine.program.ops.data();
+  if (!machine.replay) return plain(machine);
+  if (std::shared_ptr<Record> known = find(machine.r[root_])) {
+    if (factsHold(machine, *known)) {
+      strikes_ = rest_ = 0;
+      return restHolds(machine, *known) ? nullptr : ops + begin;
+    }
+    std::erase(records_, known);
+  }
+  if (rest_ > 0) {
+    --rest_;
+    return plain(machine);
+  }
+  if (++strikes_ >= kStrikes) {
+    strikes_ = kStrikes / 2;
+    rest_ = kRest;
+  }
+  return record(machine);
+}
+
+}  // namespace stator::guards

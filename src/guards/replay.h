@@ -1,0 +1,93 @@
+// The second level of the guard program: a subtree that was found good is remembered as the memory that said so, a list of (address,
+// word). As long as every word stands, all facts of the subtree hold: a dict by its version tag, an object by its type, its dict and its
+// values, a list by its array. 3.11 gives every change of any dict a number of its own, so a version is proof without the dict's address.
+//
+// No object is kept alive for that. Words are compared in the order in which they were read: each address was reached through words that
+// were just found unchanged, so what it points into is alive. Tensors' facts and what has no version are checked anew each time.
+#pragma once
+
+#include "guards/program.h"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace stator::guards {
+
+struct Fact {
+  const uint64_t* at;
+  uint64_t word;
+};
+
+struct Record {
+  PyObject* root = nullptr;  // an address, never followed before its words are compared
+  std::vector<Fact> facts;
+  std::vector<uint32_t> ops;  // for each fact, the op that relied on it
+  std::vector<tensor::TensorPair> tensors;
+  std::vector<tensor::TensorPlace> places;  // of the tensors
+  std::vector<Op> rest;       // ops to run anew
+  std::vector<std::pair<uint32_t, PyObject*>> registers;  // that `rest` and the program behind the tree read
+  std::vector<Ref<>> constants;  // immutable values whose address is taken for their contents
+};
+
+// How far a register's value is proven by the words recorded so far.
+enum class Proof : uint8_t {
+  kSameObject,   // the very object of the recording
+  kSameAddress,  // alive, at the same address; its contents have to be recorded
+  kNone,         // not recorded: whoever needs it runs anew
+};
+
+// Takes the words down while the ops run (interpret.cpp).
+struct Recorder {
+  Record& record;
+  std::vector<Proof> proof;  // by register
+  uint32_t op = 0;
+  // Of the dict that is entered at present.
+  Proof view = Proof::kNone;
+  bool versioned = false;
+  const Op* enter = nullptr;
+  bool enter_copied = false;
+  uint32_t list = kNoRegister;  // the list whose array was noted last
+
+  explicit Recorder(Record& into, size_t registers) : record(into), proof(registers, Proof::kNone) {}
+  template <class T>
+  void word(const T* at) {
+    static_assert(sizeof(T) == 8);
+    record.facts.push_back(Fact{reinterpret_cast<const uint64_t*>(at), *reinterpret_cast<const uint64_t*>(at)});
+    record.ops.push_back(op);
+  }
+  void type(PyObject* object, Proof of);
+  void anew(const Op& code) { record.rest.push_back(code); }
+  void anewKey(const Op& code);
+  void tensor(PyObject* object, const tensor::TensorFacts& facts) {
+    record.tensors.push_back(tensor::TensorPair{object, &facts});
+    record.places.push_back(tensor::TensorPlace::of(object));
+  }
+};
+
+class Tree {
+ public:
+  Tree(uint32_t root, size_t begin) : root_(root), begin(begin), end(begin) {}
+  const Op* check(Machine& machine);  // null, or the op that failed
+  std::vector<uint32_t>& exported() { return exported_; }
+
+ private:
+  uint32_t root_;
+
+ public:
+  size_t begin, end;  // ops
+
+ private:
+  std::shared_ptr<Record> find(PyObject* root);
+  bool factsHold(Machine& machine, Record& record);
+  bool restHolds(Machine& machine, Record& record);
+  const Op* record(Machine& machine);
+  const Op* plain(Machine& machine);
+
+  std::vector<uint32_t> exported_;  // registers that ops behind the tree read
+  std::vector<std::shared_ptr<Record>> records_;  // most recently used first
+  int strikes_ = 0;  // recordings that served nobody, in a row
+  int rest_ = 0;     // calls to go without recording
+};
+
+}  // namespace stator::guards

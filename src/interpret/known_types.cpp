@@ -1,0 +1,122 @@
+#include "interpret/known_types.h"
+
+#include "base/ref.h"
+#include "values/value_table.h"
+
+namespace stator::interpret {
+
+namespace {
+
+struct Known {
+  PyTypeObject* tensor = nullptr;
+  PyTypeObject* parameter = nullptr;
+  PyTypeObject* buffer = nullptr;
+  PyTypeObject* module = nullptr;
+  PyTypeObject* device = nullptr;
+  PyTypeObject* size = nullptr;
+  PyTypeObject* deque = nullptr;
+  PyTypeObject* partial = nullptr;
+  PyTypeObject* enumeration = nullptr;
+  PyTypeObject* lru_cache = nullptr;
+  PyTypeObject* default_dict = nullptr;
+  PyTypeObject* mapping_proxy = nullptr;
+  PyTypeObject* generator = nullptr;
+  PyObject* disabled_torch_function = nullptr;
+};
+Known known;
+
+// The references are kept for the life of the process.
+bool take(PyTypeObject*& out, const char* module, const char* name) {
+  Ref<> owner = stealRef(PyImport_ImportModule(module));
+  if (!owner) return false;
+  PyObject* found = PyObject_GetAttrString(owner.get(), name);
+  if (found == nullptr) return false;
+  out = reinterpret_cast<PyTypeObject*>(found);
+  return true;
+}
+
+}  // namespace
+
+bool initKnownTypes() {
+  if (known.tensor != nullptr) return true;
+  bool ok = take(known.parameter, "torch.nn", "Parameter") && take(known.module, "torch.nn", "Module") &&
+            take(known.device, "torch", "device") && take(known.size, "torch", "Size") && take(known.deque, "collections", "deque") &&
+            take(known.partial, "functools", "partial") && take(known.enumeration, "enum", "Enum") &&
+            take(known.lru_cache, "functools", "_lru_cache_wrapper") && take(known.default_dict, "collections", "defaultdict") &&
+            take(known.mapping_proxy, "types", "MappingProxyType") && take(known.generator, "types", "GeneratorType") &&
+            take(known.buffer, "torch.nn", "Buffer");
+  if (!ok) return false;
+  Ref<> torch_c = stealRef(PyImport_ImportModule("torch._C"));
+  if (!torch_c) return false;
+  known.disabled_torch_function = PyObject_GetAttrString(torch_c.get(), "_disabled_torch_function_impl");
+  return known.disabled_torch_function != nullptr && take(known.tensor, "torch", "Tensor");
+}
+
+PyTypeObject* tensorType() { return known.tensor; }
+PyTypeObject* parameterType() { return known.parameter; }
+PyTypeObject* moduleType() { return known.module; }
+PyTypeObject* deviceType() { return known.device; }
+PyTypeObject* sizeType() { return known.size; }
+PyTypeObject* dequeType() { return known.deque; }
+PyTypeObject* partialType() { return known.partial; }
+PyTypeObject* enumType() { return known.enumeration; }
+PyTypeObject* lruCacheType() { return known.lru_cache; }
+PyTypeObject* defaultDictType() { return known.default_dict; }
+PyTypeObject* mappingProxyType() { return known.mapping_proxy; }
+
+bool isEnumMember(PyObject* object) { return PyType_IsSubtype(Py_TYPE(object), known.enumeration); }
+
+bool isNamedTuple(PyObject* object) {
+  if (!PyTuple_Check(object) || PyTuple_CheckExact(object)) return false;
+  static PyObject* fields = PyUnicode_InternFromString("_fields");
+  static PyObject* sequence_fields = PyUnicode_InternFromString("n_sequence_fields");
+  return _PyType_Lookup(Py_TYPE(object), fields) != nullptr || _PyType_Lookup(Py_TYPE(object), sequence_fields) != nullptr;
+}
+
+bool isStructSequence(PyObject* object) {
+  static PyObject* sequence_fields = PyUnicode_InternFromString("n_sequence_fields");
+  return PyTuple_Check(object) && !PyTuple_CheckExact(object) && _PyType_Lookup(Py_TYPE(object), sequence_fields) != nullptr;
+}
+
+bool isPlainTensorType(PyTypeObject* type) {
+  if (type == known.tensor || type == known.parameter || type == known.buffer) return true;
+  static PyObject* function = PyUnicode_InternFromString("__torch_function__");
+  static PyObject* dispatch = PyUnicode_InternFromString("__torch_dispatch__");
+  PyObject* of_tensor = _PyType_Lookup(known.tensor, function);
+  PyObject* found = _PyType_Lookup(type, function);
+  if (found != of_tensor && found != known.disabled_torch_function) return false;
+  // A subclass that keeps Tensor's own __torch_function__ re-wraps every result in its class: not plain either.
+  return found == known.disabled_torch_function && _PyType_Lookup(type, dispatch) == _PyType_Lookup(known.tensor, dispatch);
+}
+
+bool isStaticKey(PyObject* key) {
+  if (values::isConstantDeep(key)) return true;
+  if (PyType_Check(key) || PyFunction_Check(key) || PyCFunction_Check(key) || PyModule_Check(key)) return true;
+  if (PyTuple_CheckExact(key)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) {
+      if (!isStaticKey(PyTuple_GET_ITEM(key, i))) return false;
+    }
+    return true;
+  }
+  return isEnumMember(key);
+}
+
+PyTypeObject* iteratorType(const TraceIterator* iterator) {
+  static PyTypeObject* list_iterator = nullptr;
+  if (list_iterator == nullptr) {
+    Ref<> empty = stealRef(PyList_New(0));
+    Ref<> sample = stealRef(PyObject_GetIter(empty.get()));
+    list_iterator = Py_TYPE(sample.get());
+  }
+  switch (iterator->kind) {
+    case IteratorKind::kZip: return &PyZip_Type;
+    case IteratorKind::kEnumerate: return &PyEnum_Type;
+    case IteratorKind::kMap: return &PyMap_Type;
+    case IteratorKind::kFilter: return &PyFilter_Type;
+    case IteratorKind::kReversed: return &PyReversed_Type;
+    case IteratorKind::kGenerator: return known.generator;
+    default: return list_iterator;
+  }
+}
+
+}  // namespace stator::interpret

@@ -1,0 +1,32 @@
+// Types and objects of torch and the standard library that the tracer has to recognise; resolved once, at the first capture.
+#pragma once
+
+#include "base/python.h"
+#include "interpret/trace_iterator.h"
+
+namespace stator::interpret {
+
+bool initKnownTypes();  // false with a Python error set
+
+PyTypeObject* tensorType();      // torch.Tensor
+PyTypeObject* parameterType();   // torch.nn.Parameter
+PyTypeObject* moduleType();      // torch.nn.Module
+PyTypeObject* deviceType();      // torch.device
+PyTypeObject* sizeType();        // torch.Size
+PyTypeObject* dequeType();
+PyTypeObject* partialType();     // functools.partial
+PyTypeObject* enumType();        // enum.Enum
+PyTypeObject* lruCacheType();    // functools._lru_cache_wrapper
+PyTypeObject* defaultDictType();
+PyTypeObject* mappingProxyType();
+
+inline bool isModule(PyObject* object) { return PyObject_TypeCheck(object, moduleType()); }
+inline bool isDeque(PyObject* object) { return PyObject_TypeCheck(object, dequeType()); }
+bool isEnumMember(PyObject* object);
+bool isNamedTuple(PyObject* object);       // a tuple subclass with _fields, or a struct sequence
+bool isStructSequence(PyObject* object);
+bool isPlainTensorType(PyTypeObject* type);  // Tensor, Parameter, Buffer, or a subclass without __torch_function__/__torch_dispatch__ of its own
+bool isStaticKey(PyObject* key);           // constants, types, enum members, functions: hash and equality run no user code
+PyTypeObject* iteratorType(const TraceIterator* iterator);  // the CPython type it stands for
+
+}  // namespace stator::interpret

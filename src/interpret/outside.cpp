@@ -1,0 +1,306 @@
+// Values that existed before the trace: giving them sources and guards as they are read, and working copies once their contents matter.
+#include "interpret/tracer.h"
+
+#include "base/check.h"
+#include "interpret/known_types.h"
+#include "interpret/trace_iterator.h"
+#include "tensor/meta_of.h"
+
+namespace stator::interpret {
+
+using guards::Guard;
+using guards::GuardKind;
+using sources::Source;
+using sources::SourceKind;
+
+namespace {
+
+// Objects that are the same for every call unless somebody rebinds a name: guarded by identity.
+bool guardedByIdentity(PyObject* object) {
+  return PyType_Check(object) || PyModule_Check(object) || PyCFunction_Check(object) || PyCode_Check(object) ||
+         Py_TYPE(object) == &PyMethodDescr_Type || Py_TYPE(object) == &PyWrapperDescr_Type ||
+         Py_TYPE(object) == &PyGetSetDescr_Type || Py_TYPE(object) == &PyMemberDescr_Type ||
+         Py_TYPE(object) == &PyClassMethodDescr_Type || Py_TYPE(object) == &PyProperty_Type ||
+         Py_TYPE(object) == &PyStaticMethod_Type || Py_TYPE(object) == &PyClassMethod_Type ||
+         isEnumMember(object);
+}
+
+}  // namespace
+
+Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
+  PyObject* raw = object.get();
+  if (values::isScalar(raw)) {
+    guards->add(Guard{GuardKind::kEquals, source, nullptr, newRef(raw)});
+    return newRef(raw);
+  }
+  if (values::Info* info = values.find(raw)) {
+    if (info->source != source && info->source != nullptr) {
+      guards->add(Guard{GuardKind::kSameAs, source, info->source});
+    }
+    return info->stand_in ? info->stand_in : newRef(raw);
+  }
+  if (graph::isStandIn(raw) || isTraceIterator(raw)) return newRef(raw);
+  if (tensor::isTensor(raw)) {
+    if (!isPlainTensorType(Py_TYPE(raw))) {
+      return breakWith(breaks::Reason::kSubclass, std::string("an input is a ") + Py_TYPE(raw)->tp_name);
+    }
+    guards->add(Guard{GuardKind::kTensor, source, nullptr, Ref<>(), 0, tensor::TensorGuard::of(raw)});
+    values::Info& info = values.addOutside(raw, source);
+    graph->metas.push_back(tensor::metaOf(raw));
+    shapes::TensorMeta& meta = graph->metas.back();
+    graph::Node* node = graph->addInput(source, newRef(raw), &meta);
+    info.stand_in = graph::makeStandIn(node, &meta, reinterpret_cast<PyObject*>(Py_TYPE(raw)));
+    values.addMade(info.stand_in, 0);  // owned until the trace ends, as the graph's arguments refer to it
+    return info.stand_in;
+  }
+  if (values::isConstantDeep(raw)) {
+    // Immutable: the value is guarded whole, and no provenance is needed. dtypes and layouts are singletons. The guard keeps a copy of a
+    // tuple, not the program's own object.
+    Ref<> expected = newRef(raw);
+    if (PyTuple_CheckExact(raw) && PyTuple_GET_SIZE(raw) > 0) {
+      Ref<> list = stealRef(PySequence_List(raw));
+      expected = stealRef(PyList_AsTuple(list.get()));
+    }
+    guards->add(Guard{values::isTorchConstant(raw) && !PyTuple_Check(raw) && Py_TYPE(raw) != deviceType()
+                          ? GuardKind::kIs
+                          : GuardKind::kEquals,
+                      source, nullptr, expected});
+    return newRef(raw);
+  }
+  if (guardedByIdentity(raw)) {
+    guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(raw)});
+    values.addOutside(raw, source);
+    return newRef(raw);
+  }
+  if (PyFunction_Check(raw)) {
+    guards->add(Guard{GuardKind::kIs, sources->child(SourceKind::kCode, source), nullptr, newRef(PyFunction_GET_CODE(raw))});
+    values.addOutside(raw, source);
+    return newRef(raw);
+  }
+  guards->add(Guard{GuardKind::kType, source, nullptr, newRef(reinterpret_cast<PyObject*>(Py_TYPE(raw)))});
+  values.addOutside(raw, source);
+  return newRef(raw);
+}
+
+const Source* Tracer::sourceOf(PyObject* object) {
+  if (values::Info* info = values.find(object)) return info->origin == values::Origin::kOutside ? info->source : nullptr;
+  if (PyType_Check(object) || PyModule_Check(object) || PyFunction_Check(object)) return sources->pinned(object);
+  return nullptr;
+}
+
+Ref<> Tracer::made(Ref<> object) {
+  if (object && !values::isScalar(object.get())) values.addMade(object, count);
+  return object;
+}
+
+bool Tracer::isMade(PyObject* object) {
+  values::Info* info = values.find(object);
+  return info == nullptr || info->origin == values::Origin::kMade;
+}
+
+PyTypeObject* Tracer::typeOf(PyObject* value) {
+  if (graph::isStandIn(value)) return reinterpret_cast<PyTypeObject*>(graph::asStandIn(value)->apparent_type);
+  if (isTraceIterator(value)) return iteratorType(asTraceIterator(value));
+  return Py_TYPE(value);
+}
+
+Out Tracer::contents(PyObject* container) {
+  values::Info* info = values.find(container);
+  if (info == nullptr || info->origin == values::Origin::kMade) return newRef(container);
+  if (info->shadow) return info->shadow;
+  const Source* source = info->source;
+  auto guardLength = [&](Py_ssize_t length) {
+    if (info->length_guarded) return;
+    info->length_guarded = true;
+    guards->add(Guard{GuardKind::kLength, source, nullptr, Ref<>(), length});
+  };
+  Ref<> shadow;
+  if (PyTuple_Check(container)) {
+    Py_ssize_t length = PyTuple_GET_SIZE(container);
+    guardLength(length);
+    shadow = stealRef(PyTuple_New(length));
+    for (Py_ssize_t i = 0; i < length; ++i) {
+      STATOR_VALUE(item, fromOutside(PyTuple_GET_ITEM(container, i), sources->child(SourceKind::kTupleItem, source, nullptr, i)));
+      PyTuple_SET_ITEM(shadow.get(), i, item.release());
+    }
+  } else if (PyList_Check(container)) {
+    Py_ssize_t length = PyList_GET_SIZE(container);
+    guardLength(length);
+    shadow = stealRef(PyList_New(length));
+    for (Py_ssize_t i = 0; i < length; ++i) {
+      STATOR_VALUE(item, fromOutside(PyList_GET_ITEM(container, i), sources->child(SourceKind::kListItem, source, nullptr, i)));
+      PyList_SET_ITEM(shadow.get(), i, item.release());
+    }
+  } else if (PyDict_Check(container)) {
+    Ref<> keys = stealRef(PyODict_CheckExact(container) ? PySequence_List(container) : PyDict_Keys(container));
+    if (!keys) return raiseCurrentError();
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
+      if (!isStaticKey(PyList_GET_ITEM(keys.get(), i))) {
+        return breakWith(breaks::Reason::kUnsupportedObject, "a dict from outside with keys that are not constants");
+      }
+    }
+    Ref<> expected = stealRef(PyList_AsTuple(keys.get()));
+    guards->add(Guard{GuardKind::kDictKeys, source, nullptr, expected});
+    info->length_guarded = true;
+    shadow = stealRef(PyDict_New());
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
+      PyObject* key = PyList_GET_ITEM(keys.get(), i);
+      PyObject* raw = PyDict_GetItemWithError(container, key);
+      if (raw == nullptr) return breakWith(breaks::Reason::kUnsupportedObject, "a dict that changes under its keys");
+      STATOR_VALUE(item, fromOutside(raw, sources->child(SourceKind::kDictItem, source, key)));
+      PyDict_SetItem(shadow.get(), key, item.get());
+    }
+    info = values.find(container);
+    // Single keys written before the whole was needed.
+    if (info->overlay) {
+      PyObject *key = nullptr, *value = nullptr;
+      Py_ssize_t position = 0;
+      while (PyDict_Next(info->overlay.get(), &position, &key, &value)) {
+        if (value == values::deletedMarker()) {
+          if (PyDict_DelItem(shadow.get(), key) != 0) PyErr_Clear();
+        } else {
+          PyDict_SetItem(shadow.get(), key, value);
+        }
+      }
+      info->overlay.reset();
+      info->dirty = true;
+    }
+  } else if (PyAnySet_Check(container)) {
+    guardLength(PySet_GET_SIZE(container));
+    Ref<> items = stealRef(PyList_New(0));
+    PyObject* item = nullptr;
+    Py_hash_t hash = 0;
+    Py_ssize_t position = 0;
+    int64_t n = 0;
+    while (_PySet_NextEntry(container, &position, &item, &hash)) {
+      if (!isStaticKey(item)) return breakWith(breaks::Reason::kUnsupportedObject, "a set from outside with elements that are not constants");
+      STATOR_VALUE(value, fromOutside(item, sources->child(SourceKind::kSetItem, source, nullptr, n++)));
+      PyList_Append(items.get(), value.get());
+    }
+    shadow = stealRef(PyFrozenSet_Check(container) ? PyFrozenSet_New(items.get()) : PySet_New(items.get()));
+  } else if (isDeque(container)) {
+    Ref<> items = stealRef(PySequence_List(container));
+    guardLength(PyList_GET_SIZE(items.get()));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+      STATOR_VALUE(value, fromOutside(PyList_GET_ITEM(items.get(), i), sources->child(SourceKind::kDequeItem, source, nullptr, i)));
+      PyList_SetItem(items.get(), i, value.release());
+    }
+    Ref<> maxlen = stealRef(PyObject_GetAttrString(container, "maxlen"));
+    shadow = stealRef(PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(Py_TYPE(container)), items.get(), maxlen.get(), nullptr));
+  } else {
+    return breakWith(breaks::Reason::kUnsupportedObject, std::string("looks into a ") + Py_TYPE(container)->tp_name);
+  }
+  if (!shadow) return raiseCurrentError();
+  info = values.find(container);
+  info->shadow = shadow;
+  return shadow;
+}
+
+Out Tracer::contentsForWrite(PyObject* container) {
+  STATOR_VALUE(shadow, contents(container));
+  if (values::Info* info = values.find(container); info != nullptr && info->origin == values::Origin::kOutside) info->dirty = true;
+  return shadow;
+}
+
+bool Tracer::isNativeSafe(PyObject* object, int depth) {
+  if (object == nullptr) return false;
+  if (values::isScalar(object)) return true;
+  if (graph::isStandIn(object) || isTraceIterator(object) || depth > 8) return false;
+  if (values::isConstantDeep(object)) return true;
+  if (PyType_Check(object) || PyCFunction_Check(object) || PyModule_Check(object)) return true;
+  values::Info* info = values.find(object);
+  if (info != nullptr && info->origin == values::Origin::kOutside) {
+    return isEnumMember(object) || guardedByIdentity(object);
+  }
+  PyTypeObject* type = Py_TYPE(object);
+  if (type == &PyList_Type) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(object); ++i) {
+      if (!isNativeSafe(PyList_GET_ITEM(object, i), depth + 1)) return false;
+    }
+    return true;
+  }
+  if (type == &PyTuple_Type || isNamedTuple(object)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
+      if (!isNativeSafe(PyTuple_GET_ITEM(object, i), depth + 1)) return false;
+    }
+    return true;
+  }
+  if (type == &PyDict_Type) {
+    PyObject *key = nullptr, *value = nullptr;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(object, &position, &key, &value)) {
+      if (!isNativeSafe(key, depth + 1) || !isNativeSafe(value, depth + 1)) return false;
+    }
+    return true;
+  }
+  if (type == &PySet_Type || type == &PyFrozenSet_Type) {
+    PyObject* item = nullptr;
+    Py_hash_t hash = 0;
+    Py_ssize_t position = 0;
+    while (_PySet_NextEntry(object, &position, &item, &hash)) {
+      if (!isNativeSafe(item, depth + 1)) return false;
+    }
+    return true;
+  }
+  if (type == &PySlice_Type) {
+    auto* slice = reinterpret_cast<PySliceObject*>(object);
+    return isNativeSafe(slice->start, depth + 1) && isNativeSafe(slice->stop, depth + 1) && isNativeSafe(slice->step, depth + 1);
+  }
+  if (type == &PyByteArray_Type) return true;
+  return guardedByIdentity(object);
+}
+
+Out Tracer::plain(PyObject* value) {
+  values::Info* info = values.find(value);
+  if (info == nullptr || info->origin == values::Origin::kMade) return newRef(value);
+  if (PyTuple_Check(value) || PyList_Check(value) || PyDict_Check(value) || PyAnySet_Check(value) || isDeque(value)) {
+    return contents(value);
+  }
+  return newRef(value);
+}
+
+Out Tracer::readSlot(SymbolicFrame& frame, size_t slot) {
+  if (!frame.untouched.empty() && frame.untouched[slot]) {
+    PyObject* raw = roots.slots[slot];
+    const Source* source = sources->root(SourceKind::kLocal, static_cast<int64_t>(slot));
+    if (raw == nullptr) {
+      guards->add(Guard{GuardKind::kAbsent, source});
+      frame.untouched[slot] = false;
+      return Ref<>();
+    }
+    STATOR_VALUE(value, fromOutside(raw, source));
+    frame.slots[slot] = value;
+    frame.untouched[slot] = false;
+    return value;
+  }
+  return frame.slots[slot];
+}
+
+Out Tracer::cellContents(PyObject* cell) {
+  values::Info* info = values.find(cell);
+  if (info == nullptr || info->origin == values::Origin::kMade) return Ref<>::create(PyCell_GET(cell));
+  if (info->dirty) return info->shadow;
+  if (info->known) return info->known;
+  const Source* source = sources->child(SourceKind::kCell, info->source);
+  PyObject* raw = PyCell_GET(cell);
+  if (raw == nullptr) {
+    guards->add(Guard{GuardKind::kAbsent, source});
+    return Ref<>();
+  }
+  STATOR_VALUE(value, fromOutside(raw, source));
+  values.find(cell)->known = value;
+  return value;
+}
+
+Flow Tracer::storeCell(PyObject* cell, Ref<> value) {
+  values::Info* info = values.find(cell);
+  if (info == nullptr || info->origin == values::Origin::kMade) {
+    PyCell_Set(cell, value.get());
+    return Flow::kOk;
+  }
+  info->dirty = true;
+  info->shadow = std::move(value);
+  return Flow::kOk;
+}
+
+}  // namespace stator::interpret

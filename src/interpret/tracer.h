@@ -1,0 +1,252 @@
+// The symbolic interpreter: runs bytecode over real objects and stand-ins, puts tensor operations into the graph, guards every fact it
+// reads from outside, and ends in a return or in an exit that the driver can go on from.
+// A Tracer lives for one capture. Nothing it does is visible to the user's program.
+#pragma once
+
+#include "base/ref.h"
+#include "breaks/plan.h"
+#include "breaks/reasons.h"
+#include "bytecode/code_info.h"
+#include "graph/graph.h"
+#include "graph/stand_in.h"
+#include "guards/guard.h"
+#include "interpret/flow.h"
+#include "shapes/infer.h"
+#include "values/value_table.h"
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace stator::interpret {
+
+// What a caller does with an inlined callee's value; the same numbers as runtime::Continuation.
+enum class Then : uint8_t { kPush = 0, kDiscard = 1, kPushInstance = 2, kPushTruth = 3, kPushNotTruth = 4 };
+
+struct SymbolicFrame {
+  bytecode::CodeInfo* code = nullptr;
+  Ref<> function;  // the function object (trace value); null for the driven frame
+  Ref<> keep_code;
+  PyObject* globals = nullptr;   // borrowed: the function keeps it
+  PyObject* builtins = nullptr;
+  const sources::Source* globals_source = nullptr;
+  std::vector<Ref<>> slots;
+  std::vector<Ref<>> stack;
+  // Slots (and stack) of the driven frame that have not been looked at yet: read from outside on first use.
+  std::vector<bool> untouched;
+  size_t lazy_stack = 0;  // so many entries from the bottom still hold `unread` markers
+  int index = 0;  // instruction
+  PyObject* kw_names = nullptr;
+  Then then = Then::kPush;
+  Ref<> instance;
+  const graph::Location* call_site = nullptr;
+  const graph::ModuleScope* scope = nullptr;
+  uint64_t entered_at = 0;  // instruction count of the call
+  bool nested = false;     // entered from C++ code: cannot become a real frame
+  bool generator = false;
+  PyObject* generator_object = nullptr;
+
+  const bytecode::Instr& instr() const { return code->instrs()[static_cast<size_t>(index)]; }
+  PyObject* top(size_t n = 0) const { return stack[stack.size() - 1 - n].get(); }
+  void push(Ref<> value) { stack.push_back(std::move(value)); }
+  void drop(size_t n = 1) { stack.resize(stack.size() - n); }
+  Ref<> pop() {
+    Ref<> value = std::move(stack.back());
+    stack.pop_back();
+    return value;
+  }
+};
+
+struct Limits {
+  uint64_t instructions = 2'000'000;
+  uint64_t nodes = 200'000;
+  double seconds = 120;
+};
+
+struct TraceOptions {
+  Limits limits;
+  bool fullgraph = false;
+  // Forced breaks: before every n-th legal instruction (0: none), or with probability 1/n by a seeded generator.
+  uint64_t break_every = 0;
+  uint64_t random_seed = 0;
+  bool random = false;
+  // Break before the instruction with this count (0: none): how a capture that met something it cannot undo starts over.
+  uint64_t break_at = 0;
+  breaks::Reason break_at_reason = breaks::Reason::kNone;
+  std::string break_at_detail;
+};
+
+struct Broke {
+  breaks::Reason reason = breaks::Reason::kNone;
+  std::string detail;
+};
+
+// The result of a finished trace, independent of the Tracer.
+struct Captured {
+  std::shared_ptr<graph::Graph> graph;
+  std::unique_ptr<sources::SourceSet> sources;
+  std::unique_ptr<guards::GuardSet> guards;
+  breaks::Plan plan;
+  uint64_t instructions = 0;
+  // Set if the trace has to be run again with a break at that instruction.
+  uint64_t restart_at = 0;
+  breaks::Reason restart_reason = breaks::Reason::kNone;
+  std::string restart_detail;
+};
+
+class Tracer {
+ public:
+  Tracer(StatorFrame* frame, const TraceOptions& options);
+  ~Tracer();
+  // Interprets from the frame's offset on. Throws InternalError if stator is wrong, PythonError if Ctrl-C arrived.
+  Captured run();
+
+  // ---- what handlers use -------------------------------------------------------------------------------------------------------------
+  SymbolicFrame& frame() { return *frames.back(); }
+  Flow breakWith(breaks::Reason reason, std::string detail = "");
+  Flow raise(Ref<> exception);            // an exception instance
+  Flow raiseCurrentError();               // the Python error that is set, fetched
+  Flow raiseNew(PyObject* type, const char* format, ...);
+  // A null Ref with a Python error set becomes a raise.
+  Out fromNative(Ref<> result);
+
+  // outside.cpp: values that existed before the trace
+  Out fromOutside(BorrowedRef<> object, const sources::Source* source);
+  const sources::Source* sourceOf(PyObject* object);  // null if it has none
+  void guardType(PyObject* object, const sources::Source* source);
+  Ref<> made(Ref<> object);  // records it as made in the trace
+  bool isMade(PyObject* object);
+  PyTypeObject* typeOf(PyObject* value);  // the type that the program sees (stand-ins: Tensor, Parameter ...)
+  // The container to operate on: the shadow of an outside one (made on first use, whole contents guarded), or the object itself.
+  Out contents(PyObject* container);
+  Out contentsForWrite(PyObject* container);
+  bool isNativeSafe(PyObject* object, int depth = 0);  // no stand-in, no real tensor, nothing outside unread: native code may have it
+  // A copy of the value in which outside containers are replaced by their contents, for native calls and graph arguments.
+  Out plain(PyObject* value);
+  Out readSlot(SymbolicFrame& frame, size_t slot);
+  Out cellContents(PyObject* cell);  // ok with a null Ref: empty
+  Flow storeCell(PyObject* cell, Ref<> value);
+
+  // attributes.cpp
+  Out getAttr(PyObject* object, PyObject* name);
+  Out getAttrOrNull(PyObject* object, PyObject* name);  // ok with a null Ref instead of AttributeError
+  Out callGetattr(PyObject* object, PyObject* name);
+  Out getAttrGeneric(PyObject* object, PyObject* name);  // object.__getattribute__: no __getattribute__ or __getattr__ of the class
+  Flow setAttr(PyObject* object, PyObject* name, PyObject* value);  // null: delete
+  Out typeLookup(PyTypeObject* type, PyObject* name);   // along the MRO, guarded; ok with a null Ref: not there
+  static PyObject* rawInstanceAttr(PyObject* object, PyObject* name);  // instance dict as it is; borrowed, null: not there
+  static bool hasInstanceDict(PyObject* object);
+  Out instanceAttr(PyObject* object, PyObject* name);   // the instance dict alone, guarded; ok with a null Ref: not there
+  Flow storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value);
+  Out classAttrValue(PyTypeObject* owner, PyObject* name, PyObject* raw);
+  Out bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject* type, const sources::Source* source);
+  Out loadGlobal(SymbolicFrame& frame, PyObject* name);
+  Out special(PyObject* object, const char* name);  // method looked up on the type, bound; ok with null: not there
+
+  // items.cpp
+  Out getItem(PyObject* container, PyObject* key);
+  Flow setItem(PyObject* container, PyObject* key, PyObject* value);
+  Flow delItem(PyObject* container, PyObject* key);
+  Out length(PyObject* container);
+  Out truth(PyObject* value);            // Py_True / Py_False
+  Out contains(PyObject* container, PyObject* item);
+  Out iterate(PyObject* iterable);       // an iterator (trace value)
+  Out next(PyObject* iterator);          // ok with a null Ref: exhausted
+  Out listOf(PyObject* iterable);        // all items, as a fresh list of trace values
+  Out same(PyObject* left, PyObject* right);  // `is`
+  Out dictGet(PyObject* dict, PyObject* key);  // ok with null: missing
+  bool hashableNatively(PyObject* key);
+
+  // operators.cpp
+  Out binary(int operation, PyObject* left, PyObject* right);
+  Out unary(int operation, PyObject* operand);
+  Out compare(int operation, PyObject* left, PyObject* right);
+
+  // calls.cpp
+  Out call(PyObject* callable, const Args& args, Then then = Then::kPush);
+  Out callNested(PyObject* callable, const Args& args);  // runs to its end before it returns; a break inside breaks here
+  Out callNested(PyObject* callable, std::initializer_list<PyObject*> args);
+  Out inlineFunction(PyObject* function, const Args& args, Then then);
+  Out instantiate(PyTypeObject* type, const Args& args, Then then);
+  Out isInstance(PyObject* object, PyObject* classinfo);
+  Out isSubclass(PyObject* type, PyObject* classinfo);
+  Out runGenerator(PyObject* generator, Ref<> sent);     // ok with null: it returned
+  Out callNative(PyObject* callable, const Args& args);  // a pure built-in over native-safe arguments
+  Out callDescriptor(PyObject* descriptor, const Args& args, Then then);
+  Out callModule(PyObject* module, const Args& args, Then then);
+  Out nativeNew(PyTypeObject* base, const Args& args);
+  Out nativeInit(PyTypeObject* owner, const Args& args);
+  Out fromNativeMade(Ref<> object);
+  Flow setAttrGeneric(PyObject* object, PyObject* name, PyObject* value);  // object.__setattr__
+  bool isUserOverride(PyObject* object, const std::string& name);
+  Out raiseStop(PyObject* iterator);  // StopIteration, with a generator's return value
+  Flow setItemBase(PyObject* dict, PyObject* key, PyObject* value);  // dict.__setitem__ past any override
+  Flow dictUpdate(PyObject* dict, const Args& args);  // dict.update's arguments
+  const graph::ModuleScope* moduleScope(PyObject* module);
+  Flow leaveFrame();                 // the innermost frame returns `returned`: pops it and gives the caller its value
+  Out handledException();            // the exception being handled; ok with null: none
+  Flow runUntil(size_t depth);
+  // Runs what was entered to its end and gives its value. A break inside takes the whole trace back to the instruction under way.
+  Out settle(Out out);
+
+  // torch_calls.cpp
+  Out tensorCall(graph::Op op, PyObject* target, const Args& args);
+  Out tensorAttr(PyObject* stand_in, PyObject* name);
+  Out callTorch(PyObject* callable, const Args& args, bool& handled);
+  bool hasStandIn(PyObject* value, int depth = 0);
+  bool anyStandIn(const Args& args);
+
+  const graph::Location* location();
+  Flow readStack(SymbolicFrame& frame, const bytecode::Instr& instr);  // gives the operands of an instruction their values
+
+  // ---- state -------------------------------------------------------------------------------------------------------------------------
+  TraceOptions options;
+  StatorFrame* real_frame;
+  sources::Roots roots;
+  std::unique_ptr<sources::SourceSet> sources;
+  std::unique_ptr<guards::GuardSet> guards;
+  std::shared_ptr<graph::Graph> graph;
+  values::ValueTable values;
+  std::vector<std::unique_ptr<SymbolicFrame>> frames;
+  Ref<> raised;
+  Ref<> handled;             // exception being handled, as the trace sees it; null: as outside
+  bool handled_touched = false;
+  Broke broke;
+  uint64_t count = 0;        // instructions so far
+  uint64_t legal_count = 0;
+  Ref<> returned;
+  shapes::State state;       // grad mode and friends, as the trace sees them
+  shapes::State initial_state;
+  uint32_t next_storage = 1;
+  std::vector<Ref<>> keep_alive;
+  bool yielded = false;      // how the last generator frame left: with a value, or for good
+  bool nested_ran = false;   // the instruction under way has run Python code from C++: it cannot simply be left
+  int nested_depth = 0;
+  uint64_t instruction_start = 0;  // count of the instruction under way in the frames that can become real
+  std::vector<graph::Node*> mutated_inputs;
+  std::unordered_map<PyObject*, int> module_calls;
+  uint64_t restart_at = 0;
+  breaks::Reason restart_reason = breaks::Reason::kNone;
+  std::string restart_detail;
+
+ private:
+  Flow unwind(size_t base);
+  bool forcedBreak(SymbolicFrame& frame);
+  void checkLimits();
+  std::chrono::steady_clock::time_point started_;
+  uint64_t random_state_ = 0;
+};
+
+// Stands on the stack of the driven frame for a value that has not been looked at.
+PyObject* unreadMarker();
+
+// finish.cpp: turns the state of the trace into a plan. False: something cannot be rebuilt, tracer.restart_at says where to break.
+bool buildPlan(Tracer& tracer, bool returns, breaks::Plan& plan);
+
+// calls/tables.cpp: what is special about a callable; resolved once for each process.
+bool initCallTables();
+
+}  // namespace stator::interpret

@@ -1,0 +1,133 @@
+// Instance attributes and dict entries by their memory layout: no user code runs, no instance dict comes into being, nothing is
+// referenced. For whoever has to look at an object without touching it (guards above all), so the hot parts are inline.
+//
+// CPython 3.11 keeps the attributes of most instances as a bare array of values in front of the object ("inline values"), laid out by
+// keys that all instances of the type share; a real dict replaces it when someone asks for `__dict__`. Both, and every kind of dict, are
+// seen here through one StatorView. The structs mirror CPython's internal ones, whose header does not compile as C++; objects311.c
+// asserts that they agree.
+#pragma once
+
+#include "base/python.h"
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct StatorKeys {
+  Py_ssize_t refcnt;
+  uint8_t log2_size;
+  uint8_t log2_index_bytes;
+  uint8_t kind;  // 0: any keys (hash, key, value); 1: only str (key, value); 2: only str, values elsewhere
+  uint32_t version;
+  Py_ssize_t usable;
+  Py_ssize_t used;  // entries handed out, deleted ones included
+  char indices[];   // hash table; the entries follow it
+} StatorKeys;
+
+// A dict, or the inline values of an object, seen as keys and values.
+typedef struct StatorView {
+  const StatorKeys* keys;  // NULL: no attributes at all
+  PyObject** entries;      // first key of the keys' entries
+  PyObject** values;       // value i is values[i * value_stride], NULL where there is none
+  uint32_t key_stride;     // in pointers; key i is entries[i * key_stride]
+  uint32_t value_stride;
+  PyDictObject* dict;      // NULL for inline values
+} StatorView;
+
+static inline PyObject** stator_keys_entries(const StatorKeys* keys) {
+  return (PyObject**)(keys->indices + ((size_t)1 << keys->log2_index_bytes));
+}
+
+static inline PyObject** stator_managed_dict_slot(PyObject* object) { return (PyObject**)object - 3; }
+static inline PyObject*** stator_inline_values_slot(PyObject* object) { return (PyObject***)object - 4; }
+static inline const StatorKeys* stator_type_keys(PyTypeObject* type) {
+  return (const StatorKeys*)((PyHeapTypeObject*)type)->ht_cached_keys;
+}
+static inline int stator_has_managed_dict(PyTypeObject* type) {
+  return (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) != 0;
+}
+
+static inline void stator_view_dict(StatorView* view, PyObject* object) {
+  PyDictObject* dict = (PyDictObject*)object;
+  const StatorKeys* keys = (const StatorKeys*)dict->ma_keys;
+  view->dict = dict;
+  view->keys = keys;
+  view->entries = stator_keys_entries(keys);
+  if (dict->ma_values != NULL) {
+    view->values = (PyObject**)dict->ma_values;
+    view->key_stride = 2;
+    view->value_stride = 1;
+  } else {
+    int general = keys->kind == 0;
+    view->entries += general;  // skips the hash
+    view->values = view->entries + 1;
+    view->key_stride = view->value_stride = general ? 3 : 2;
+  }
+}
+
+static inline void stator_view_inline(StatorView* view, PyObject** values, PyTypeObject* type) {
+  view->dict = NULL;
+  view->keys = values != NULL ? stator_type_keys(type) : NULL;
+  view->entries = view->keys != NULL ? stator_keys_entries(view->keys) : NULL;
+  view->values = values;
+  view->key_stride = 2;
+  view->value_stride = 1;
+}
+
+// The instance dict of a type with managed dicts.
+static inline void stator_view_managed(StatorView* view, PyObject* object) {
+  PyObject* dict = *stator_managed_dict_slot(object);
+  if (dict != NULL) {
+    stator_view_dict(view, dict);
+  } else {
+    stator_view_inline(view, *stator_inline_values_slot(object), Py_TYPE(object));
+  }
+}
+
+static inline PyObject* stator_view_key(const StatorView* view, Py_ssize_t index) {
+  return view->entries[index * view->key_stride];
+}
+static inline PyObject* stator_view_value(const StatorView* view, Py_ssize_t index) {
+  return view->values[index * view->value_stride];
+}
+
+// The instance dict of any object; 0 when its type has none.
+int stator_view_object(StatorView* view, PyObject* object);
+// Where an object of a type without managed dicts keeps its dict; NULL: nowhere, or behind a variable part.
+static inline PyObject** stator_fixed_dict_slot(PyObject* object) {
+  Py_ssize_t offset = Py_TYPE(object)->tp_dictoffset;
+  return offset > 0 ? (PyObject**)((char*)object + offset) : NULL;
+}
+// Index of the entry, -1 when there is none, -2 when only the key's own __eq__ could tell. `hash` is the key's.
+Py_ssize_t stator_view_find(const StatorView* view, PyObject* key, Py_hash_t hash);
+// In iteration order, `position` from 0 on; 0 at the end.
+int stator_view_next(const StatorView* view, Py_ssize_t* position, PyObject** key, PyObject** value);
+Py_ssize_t stator_view_length(const StatorView* view);
+
+// What the results below mean when nothing is found.
+enum { STATOR_FOUND = 1, STATOR_MISSING = 0, STATOR_UNKNOWN = -1 };
+// The entry of a dict (borrowed).
+int stator_dict_get(PyObject* dict, PyObject* key, Py_hash_t hash, PyObject** value);
+// The entry of an object's instance dict, or the value of its slot (`__slots__`) of that name (borrowed). `name`: an exact str.
+int stator_object_lookup(PyObject* object, PyObject* name, PyObject** value);
+// Where a type keeps the slot of that name: offset in the instance, or 0.
+Py_ssize_t stator_slot_offset(PyTypeObject* type, PyObject* name);
+// An OrderedDict has its own order; 0 at the end, -1 if this build lays it out otherwise. `cursor` starts as NULL.
+int stator_odict_next(PyObject* odict, void** cursor, PyObject** key);
+
+// 0 when the type has none at present.
+static inline uint32_t stator_type_version(PyTypeObject* type) {
+  return (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) ? type->tp_version_tag : 0;
+}
+// What the MRO has under that name (borrowed, NULL: nothing). Gives the type a version if it can have one.
+PyObject* stator_type_lookup(PyTypeObject* type, PyObject* name);
+// Whether an object of this type can have its type changed by an assignment to __class__.
+int stator_class_is_assignable(PyTypeObject* type);
+// Both of exact built-in types that are compared and hashed without any user code (int, str, bytes, float, bool, None, ...).
+int stator_is_plain_key(PyObject* object);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,210 @@
+// CPython 3.11's objects, dicts and types; see objects.h.
+#define Py_BUILD_CORE 1
+#include "python/objects.h"
+
+#include "internal/pycore_dict.h"
+#include <structmember.h>
+
+#include <stddef.h>
+
+#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030C0000
+#error "objects311.c is for CPython 3.11"
+#endif
+
+#define SAME_FIELD(ours, theirs) \
+  _Static_assert(offsetof(StatorKeys, ours) == offsetof(struct _dictkeysobject, theirs), "layout of dict keys")
+SAME_FIELD(refcnt, dk_refcnt);
+SAME_FIELD(log2_size, dk_log2_size);
+SAME_FIELD(log2_index_bytes, dk_log2_index_bytes);
+SAME_FIELD(kind, dk_kind);
+SAME_FIELD(version, dk_version);
+SAME_FIELD(usable, dk_usable);
+SAME_FIELD(used, dk_nentries);
+SAME_FIELD(indices, dk_indices);
+_Static_assert(DICT_KEYS_GENERAL == 0 && DICT_KEYS_UNICODE == 1 && DICT_KEYS_SPLIT == 2, "kinds of dict keys");
+_Static_assert(sizeof(PyDictKeyEntry) == 3 * sizeof(void*) && offsetof(PyDictKeyEntry, me_key) == sizeof(void*),
+               "layout of general entries");
+_Static_assert(sizeof(PyDictUnicodeEntry) == 2 * sizeof(void*), "layout of str entries");
+_Static_assert(offsetof(struct _dictvalues, values) == 0, "layout of split values");
+
+int stator_view_object(StatorView* view, PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (stator_has_managed_dict(type)) {
+    stator_view_managed(view, object);
+    return 1;
+  }
+  if (type->tp_dictoffset == 0) return 0;
+  PyObject** slot = _PyObject_GetDictPtr(object);
+  if (slot == NULL) return 0;
+  if (*slot != NULL) {
+    stator_view_dict(view, *slot);
+  } else {
+    stator_view_inline(view, NULL, type);
+  }
+  return 1;
+}
+
+static inline Py_ssize_t index_at(const StatorKeys* keys, size_t slot) {
+  const char* table = keys->indices;
+  if (keys->log2_size < 8) return ((const int8_t*)table)[slot];
+  if (keys->log2_size < 16) return ((const int16_t*)table)[slot];
+  if (keys->log2_size < 32) return ((const int32_t*)table)[slot];
+  return (Py_ssize_t)((const int64_t*)table)[slot];
+}
+
+static inline Py_hash_t hash_of_str(PyObject* text) { return ((PyASCIIObject*)text)->hash; }
+
+int stator_is_plain_key(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (type == &PyUnicode_Type || type == &PyLong_Type || type == &PyBool_Type || type == &PyFloat_Type ||
+      type == &PyBytes_Type || type == &PyComplex_Type || object == Py_None || object == Py_Ellipsis) {
+    return 1;
+  }
+  if (type == &PyTuple_Type) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
+      if (!stator_is_plain_key(PyTuple_GET_ITEM(object, i))) return 0;
+    }
+    return 1;
+  }
+  return 0;
+}
+
+// Types whose instances are equal only to themselves.
+static int equal_by_identity(PyObject* object) {
+  return Py_TYPE(object)->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+}
+
+// 1 equal, 0 not, -2: only user code knows.
+static int same_key(PyObject* mine, PyObject* theirs) {
+  if (mine == theirs) return 1;
+  if (stator_is_plain_key(mine) && stator_is_plain_key(theirs)) {
+    int equal = PyObject_RichCompareBool(mine, theirs, Py_EQ);
+    if (equal < 0) PyErr_Clear();
+    return equal > 0;
+  }
+  if (equal_by_identity(mine) && equal_by_identity(theirs)) return 0;
+  if (equal_by_identity(mine) && stator_is_plain_key(theirs)) return 0;
+  if (stator_is_plain_key(mine) && equal_by_identity(theirs)) return 0;
+  return -2;
+}
+
+Py_ssize_t stator_view_find(const StatorView* view, PyObject* key, Py_hash_t hash) {
+  const StatorKeys* keys = view->keys;
+  if (keys == NULL) return -1;
+  const size_t mask = ((size_t)1 << keys->log2_size) - 1;
+  size_t perturb = (size_t)hash;
+  size_t slot = (size_t)hash & mask;
+  const int strings_only = keys->kind != 0;
+  if (strings_only && !PyUnicode_CheckExact(key)) {
+    // A str table holds exact strings alone; a plain key of another type never equals one.
+    return stator_is_plain_key(key) || equal_by_identity(key) ? -1 : -2;
+  }
+  for (;;) {
+    Py_ssize_t index = index_at(keys, slot);
+    if (index == DKIX_EMPTY) return -1;
+    if (index >= 0) {
+      PyObject* candidate = view->entries[index * view->key_stride];
+      int equal = 0;
+      if (candidate == key) {
+        equal = 1;
+      } else if (candidate != NULL) {
+        if (strings_only) {
+          equal = hash_of_str(candidate) == hash && _PyUnicode_EQ(candidate, key);
+        } else if ((Py_hash_t)(intptr_t)view->entries[index * view->key_stride - 1] == hash) {
+          equal = same_key(key, candidate);
+          if (equal < 0) return -2;
+        }
+      }
+      if (equal) return stator_view_value(view, index) != NULL ? index : -1;
+    }
+    perturb >>= 5;
+    slot = (slot * 5 + perturb + 1) & mask;
+  }
+}
+
+Py_ssize_t stator_view_length(const StatorView* view) {
+  if (view->dict != NULL) return view->dict->ma_used;
+  if (view->keys == NULL) return 0;
+  // Inline values are preceded by bytes: [-1] length of that prefix, [-2] how many are set, [-3 - i] index of the i-th in order.
+  return ((const uint8_t*)view->values)[-2];
+}
+
+int stator_view_next(const StatorView* view, Py_ssize_t* position, PyObject** key, PyObject** value) {
+  if (view->dict != NULL) return PyDict_Next((PyObject*)view->dict, position, key, value);
+  Py_ssize_t length = stator_view_length(view);
+  while (*position < length) {
+    Py_ssize_t index = ((const uint8_t*)view->values)[-3 - *position];
+    ++*position;
+    *value = stator_view_value(view, index);
+    *key = stator_view_key(view, index);
+    if (*value != NULL) return 1;
+  }
+  return 0;
+}
+
+int stator_dict_get(PyObject* dict, PyObject* key, Py_hash_t hash, PyObject** value) {
+  StatorView view;
+  stator_view_dict(&view, dict);
+  Py_ssize_t index = stator_view_find(&view, key, hash);
+  *value = index >= 0 ? stator_view_value(&view, index) : NULL;
+  return index >= 0 ? STATOR_FOUND : index == -1 ? STATOR_MISSING : STATOR_UNKNOWN;
+}
+
+Py_ssize_t stator_slot_offset(PyTypeObject* type, PyObject* name) {
+  PyObject* found = _PyType_Lookup(type, name);
+  if (found == NULL || Py_TYPE(found) != &PyMemberDescr_Type) return 0;
+  PyMemberDescrObject* member = (PyMemberDescrObject*)found;
+  if (!PyType_IsSubtype(type, member->d_common.d_type)) return 0;
+  if (member->d_member->type != T_OBJECT_EX && member->d_member->type != T_OBJECT) return 0;
+  return member->d_member->offset;
+}
+
+int stator_object_lookup(PyObject* object, PyObject* name, PyObject** value) {
+  // A slot's descriptor is a data descriptor: it hides an entry of the instance dict.
+  Py_ssize_t offset = stator_slot_offset(Py_TYPE(object), name);
+  if (offset > 0) {
+    *value = *(PyObject**)((char*)object + offset);
+    return *value != NULL ? STATOR_FOUND : STATOR_MISSING;
+  }
+  StatorView view;
+  *value = NULL;
+  if (!stator_view_object(&view, object)) return STATOR_MISSING;
+  Py_ssize_t index = stator_view_find(&view, name, PyObject_Hash(name));
+  if (index >= 0) *value = stator_view_value(&view, index);
+  return index >= 0 ? STATOR_FOUND : index == -1 ? STATOR_MISSING : STATOR_UNKNOWN;
+}
+
+PyObject* stator_type_lookup(PyTypeObject* type, PyObject* name) { return _PyType_Lookup(type, name); }
+
+int stator_class_is_assignable(PyTypeObject* type) {
+  return !(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) || PyType_IsSubtype(type, &PyModule_Type);
+}
+
+// OrderedDict keeps its order in a linked list that starts behind the dict part.
+typedef struct OrderedNode {
+  PyObject* key;
+  Py_hash_t hash;
+  struct OrderedNode* next;
+  struct OrderedNode* previous;
+} OrderedNode;
+
+typedef struct OrderedDict {
+  PyDictObject dict;
+  OrderedNode* first;
+  OrderedNode* last;
+  OrderedNode** fast_nodes;
+  Py_ssize_t fast_nodes_size;
+  void* resize_sentinel;
+  size_t state;
+  PyObject* instance_dict;
+  PyObject* weak_references;
+} OrderedDict;
+
+int stator_odict_next(PyObject* odict, void** cursor, PyObject** key) {
+  if (PyODict_Type.tp_basicsize != (Py_ssize_t)sizeof(OrderedDict)) return -1;
+  OrderedNode* node = *cursor == NULL ? ((OrderedDict*)odict)->first : ((OrderedNode*)*cursor)->next;
+  if (node == NULL) return 0;
+  *cursor = node;
+  *key = node->key;
+  return 1;
+}

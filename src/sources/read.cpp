@@ -1,0 +1,260 @@
+// Reading a source: one step by the concrete C layout of its base, so that no user code runs.
+#include "sources/source.h"
+
+#include "base/check.h"
+#include "python/objects.h"
+
+#include <structmember.h>
+
+namespace stator::sources {
+
+namespace {
+
+TensorParts tensor_parts;
+
+// Offset of a C member of a type that CPython does not publish the layout of, read from the type's own member descriptor; -1: none.
+Py_ssize_t memberOffset(PyTypeObject* type, const char* name) {
+  PyObject* found = type->tp_dict != nullptr ? PyDict_GetItemString(type->tp_dict, name) : nullptr;
+  if (found == nullptr || Py_TYPE(found) != &PyMemberDescr_Type) return -1;
+  PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(found)->d_member;
+  return member->type == T_OBJECT || member->type == T_OBJECT_EX ? member->offset : -1;
+}
+
+PyTypeObject* importedType(const char* module, const char* name) {
+  PyObject* type = nullptr;
+  if (Ref<> imported = stealRef(PyImport_ImportModule(module))) type = PyObject_GetAttrString(imported.get(), name);
+  if (type == nullptr) PyErr_Clear();
+  return type != nullptr && PyType_Check(type) ? reinterpret_cast<PyTypeObject*>(type) : nullptr;  // kept for good
+}
+
+struct Layouts {
+  PyTypeObject* partial = importedType("functools", "partial");
+  PyTypeObject* deque = importedType("collections", "deque");
+  Py_ssize_t partial_func = partial ? memberOffset(partial, "func") : -1;
+  Py_ssize_t partial_args = partial ? memberOffset(partial, "args") : -1;
+  Py_ssize_t partial_keywords = partial ? memberOffset(partial, "keywords") : -1;
+  Py_ssize_t range_start = memberOffset(&PyRange_Type, "start");
+  Py_ssize_t range_stop = memberOffset(&PyRange_Type, "stop");
+  Py_ssize_t range_step = memberOffset(&PyRange_Type, "step");
+};
+
+const Layouts& layouts() {
+  static const Layouts known;
+  return known;
+}
+
+PyObject* fieldAt(PyObject* object, Py_ssize_t offset) {
+  return offset < 0 ? nullptr : *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);
+}
+
+PyObject* tupleItem(PyObject* tuple, int64_t index) {
+  if (tuple == nullptr || !PyTuple_Check(tuple) || index < 0 || index >= PyTuple_GET_SIZE(tuple)) return nullptr;
+  return PyTuple_GET_ITEM(tuple, index);
+}
+
+PyObject* dictEntry(PyObject* dict, const Source& source, bool* unknown) {
+  if (dict == nullptr || !PyDict_Check(dict) || source.hash == -1) return nullptr;
+  PyObject* value = nullptr;
+  if (stator_dict_get(dict, source.key.get(), source.hash, &value) == STATOR_UNKNOWN && unknown != nullptr) *unknown = true;
+  return value;
+}
+
+PyObject* attribute(PyObject* object, PyObject* name, bool* unknown) {
+  if (!PyUnicode_CheckExact(name)) return nullptr;
+  PyObject* value = nullptr;
+  if (stator_object_lookup(object, name, &value) == STATOR_UNKNOWN && unknown != nullptr) *unknown = true;
+  return value;
+}
+
+// An entry of one of nn.Module's three dicts.
+PyObject* moduleEntry(PyObject* module, const char* which, const Source& source, bool* unknown) {
+  Ref<> dict_name = stealRef(PyUnicode_InternFromString(which));
+  return dictEntry(attribute(module, dict_name.get(), unknown), source, unknown);
+}
+
+PyObject* nthKey(PyObject* dict, int64_t index) {
+  PyObject* key = nullptr;
+  if (PyODict_Check(dict)) {
+    void* cursor = nullptr;
+    for (int64_t i = 0; i <= index; ++i) {
+      if (stator_odict_next(dict, &cursor, &key) <= 0) return nullptr;
+    }
+    return key;
+  }
+  if (!PyDict_Check(dict)) return nullptr;
+  Py_ssize_t position = 0;
+  PyObject* value = nullptr;
+  for (int64_t i = 0; i <= index; ++i) {
+    if (!PyDict_Next(dict, &position, &key, &value)) return nullptr;
+  }
+  return key;
+}
+
+PyObject* nthElement(PyObject* set, int64_t index) {
+  if (!PyAnySet_Check(set)) return nullptr;
+  Py_ssize_t position = 0;
+  PyObject* key = nullptr;
+  Py_hash_t hash = 0;
+  for (int64_t i = 0; i <= index; ++i) {
+    if (!_PySet_NextEntry(set, &position, &key, &hash)) return nullptr;
+  }
+  return key;
+}
+
+PyObject* owned(PyObject* value, Ref<>& keep) {
+  if (value == nullptr) PyErr_Clear();
+  keep = Ref<>::steal(value);
+  return value;
+}
+
+PyFunctionObject* asFunction(PyObject* object) {
+  return PyFunction_Check(object) ? reinterpret_cast<PyFunctionObject*>(object) : nullptr;
+}
+
+PyObject* readRoot(const Source& source, const Roots& roots) {
+  switch (source.kind) {
+    case SourceKind::kLocal:
+      return roots.slots != nullptr ? roots.slots[source.index] : nullptr;
+    case SourceKind::kStack:
+      return roots.stack != nullptr ? roots.stack[source.index] : nullptr;
+    case SourceKind::kGlobals:
+      return roots.globals;
+    case SourceKind::kBuiltins:
+      return roots.builtins;
+    case SourceKind::kFunction:
+      return roots.function;
+    case SourceKind::kHandled:
+      return roots.handled;
+    default:
+      return source.key.get();
+  }
+}
+
+PyObject* readFunctionPart(const Source& source, PyObject* base, bool* unknown) {
+  PyFunctionObject* function = asFunction(base);
+  if (function == nullptr) return nullptr;
+  switch (source.kind) {
+    case SourceKind::kClosure:
+      return tupleItem(function->func_closure, source.index);
+    case SourceKind::kDefault:
+      return tupleItem(function->func_defaults, source.index);
+    case SourceKind::kKwDefault:
+      return dictEntry(function->func_kwdefaults, source, unknown);
+    case SourceKind::kFuncGlobals:
+      return function->func_globals;
+    default:
+      return function->func_code;
+  }
+}
+
+PyObject* readTensorPart(const Source& source, PyObject* base, Ref<>& keep) {
+  if (source.kind == SourceKind::kTensorGrad) return tensor_parts.grad != nullptr ? owned(tensor_parts.grad(base), keep) : nullptr;
+  return tensor_parts.size != nullptr ? owned(tensor_parts.size(base, source.index), keep) : nullptr;
+}
+
+}  // namespace
+
+PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& keep, bool* unknown) {
+  if (source.base == nullptr) return readRoot(source, roots);
+  if (base == nullptr) return nullptr;
+  PyObject* key = source.key.get();
+  const int64_t index = source.index;
+  switch (source.kind) {
+    case SourceKind::kAttr:
+    case SourceKind::kTensorAttr:
+      return attribute(base, key, unknown);
+    case SourceKind::kGenericAttr:
+      return owned(PyObject_GetAttr(base, key), keep);
+    case SourceKind::kParameter:
+      return moduleEntry(base, "_parameters", source, unknown);
+    case SourceKind::kBuffer:
+      return moduleEntry(base, "_buffers", source, unknown);
+    case SourceKind::kSubmodule:
+      return moduleEntry(base, "_modules", source, unknown);
+    case SourceKind::kObjectDict: {
+      StatorView view;
+      if (!stator_view_object(&view, base)) return nullptr;
+      if (view.dict != nullptr) return reinterpret_cast<PyObject*>(view.dict);
+      return owned(PyObject_GenericGetDict(base, nullptr), keep);  // brings the dict into being
+    }
+    case SourceKind::kType:
+      return reinterpret_cast<PyObject*>(Py_TYPE(base));
+    case SourceKind::kClassDict:
+      return PyType_Check(base) ? dictEntry(reinterpret_cast<PyTypeObject*>(base)->tp_dict, source, unknown) : nullptr;
+    case SourceKind::kDictItem:
+      return dictEntry(base, source, unknown);
+    case SourceKind::kDictKey:
+      return nthKey(base, index);
+    case SourceKind::kListItem:
+      return PyList_Check(base) && index >= 0 && index < PyList_GET_SIZE(base) ? PyList_GET_ITEM(base, index) : nullptr;
+    case SourceKind::kTupleItem:
+      return tupleItem(base, index);
+    case SourceKind::kSetItem:
+      return nthElement(base, index);
+    case SourceKind::kDequeItem: {
+      PyTypeObject* deque = layouts().deque;
+      if (deque == nullptr || !PyType_IsSubtype(Py_TYPE(base), deque) || index < 0 || index >= Py_SIZE(base)) return nullptr;
+      return owned(deque->tp_as_sequence->sq_item(base, index), keep);
+    }
+    case SourceKind::kCell:
+      return PyCell_Check(base) ? PyCell_GET(base) : nullptr;
+    case SourceKind::kClosure:
+    case SourceKind::kDefault:
+    case SourceKind::kKwDefault:
+    case SourceKind::kFuncGlobals:
+    case SourceKind::kCode:
+      return readFunctionPart(source, base, unknown);
+    case SourceKind::kMethodSelf:
+      return PyMethod_Check(base) ? PyMethod_GET_SELF(base) : PyCFunction_Check(base) ? PyCFunction_GET_SELF(base) : nullptr;
+    case SourceKind::kMethodFunc:
+      return PyMethod_Check(base) ? PyMethod_GET_FUNCTION(base) : nullptr;
+    case SourceKind::kPartialFunc:
+    case SourceKind::kPartialArgs:
+    case SourceKind::kPartialKeywords: {
+      const Layouts& known = layouts();
+      if (known.partial == nullptr || !PyType_IsSubtype(Py_TYPE(base), known.partial)) return nullptr;
+      return fieldAt(base, source.kind == SourceKind::kPartialFunc   ? known.partial_func
+                           : source.kind == SourceKind::kPartialArgs ? known.partial_args
+                                                                     : known.partial_keywords);
+    }
+    case SourceKind::kSliceStart:
+      return PySlice_Check(base) ? reinterpret_cast<PySliceObject*>(base)->start : nullptr;
+    case SourceKind::kSliceStop:
+      return PySlice_Check(base) ? reinterpret_cast<PySliceObject*>(base)->stop : nullptr;
+    case SourceKind::kSliceStep:
+      return PySlice_Check(base) ? reinterpret_cast<PySliceObject*>(base)->step : nullptr;
+    case SourceKind::kRangeStart:
+      return PyRange_Check(base) ? fieldAt(base, layouts().range_start) : nullptr;
+    case SourceKind::kRangeStop:
+      return PyRange_Check(base) ? fieldAt(base, layouts().range_stop) : nullptr;
+    case SourceKind::kRangeStep:
+      return PyRange_Check(base) ? fieldAt(base, layouts().range_step) : nullptr;
+    case SourceKind::kTensorGrad:
+    case SourceKind::kTensorSize:
+      return readTensorPart(source, base, keep);
+    case SourceKind::kWeakTarget: {
+      if (!PyWeakref_Check(base)) return nullptr;
+      PyObject* target = PyWeakref_GET_OBJECT(base);
+      return target != Py_None ? target : nullptr;
+    }
+    default:
+      STATOR_CHECK(false, "unknown kind of source");
+  }
+  return nullptr;
+}
+
+void setTensorParts(TensorParts parts) { tensor_parts = parts; }
+
+Ref<> step(const Source& source, BorrowedRef<> base, const Roots& roots) {
+  Ref<> keep;
+  PyObject* value = peek(source, base.get(), roots, keep);
+  return keep ? keep : Ref<>::create(value);
+}
+
+Ref<> read(const Source& source, const Roots& roots) {
+  if (source.base == nullptr) return Ref<>::create(readRoot(source, roots));
+  Ref<> base = read(*source.base, roots);
+  return base ? step(source, base, roots) : Ref<>();
+}
+
+}  // namespace stator::sources

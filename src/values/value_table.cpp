@@ -1,0 +1,88 @@
+#include "values/value_table.h"
+
+#include "base/check.h"
+
+#include <string_view>
+
+namespace stator::values {
+
+Info& ValueTable::addOutside(BorrowedRef<> object, const sources::Source* source) {
+  auto info = std::make_unique<Info>();
+  info->object = Ref<>::create(object);
+  info->source = source;
+  Info* raw = info.get();
+  auto [it, fresh] = infos_.emplace(object.get(), std::move(info));
+  STATOR_CHECK(fresh, "object is in the table already");
+  order_.push_back(raw);
+  return *raw;
+}
+
+Info& ValueTable::addMade(BorrowedRef<> object, uint64_t born) {
+  auto it = infos_.find(object.get());
+  if (it != infos_.end()) return *it->second;
+  auto info = std::make_unique<Info>();
+  info->object = Ref<>::create(object);
+  info->origin = Origin::kMade;
+  info->born = born;
+  Info* raw = info.get();
+  infos_.emplace(object.get(), std::move(info));
+  order_.push_back(raw);
+  return *raw;
+}
+
+PyObject* deletedMarker() {
+  static PyObject* marker = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
+  return marker;
+}
+
+bool isScalar(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  return object == Py_None || type == &PyBool_Type || type == &PyLong_Type || type == &PyFloat_Type ||
+         type == &PyUnicode_Type || type == &PyComplex_Type || type == &PyBytes_Type ||
+         object == Py_Ellipsis || object == Py_NotImplemented;
+}
+
+bool isTorchConstant(PyObject* object) {
+  // These types live in torch/_C as plain static types; their names are stable and unique.
+  std::string_view name = Py_TYPE(object)->tp_name;
+  if (name.size() < 6 || name.substr(0, 6) != "torch.") return false;
+  return name == "torch.dtype" || name == "torch.device" || name == "torch.layout" ||
+         name == "torch.memory_format" || name == "torch.qscheme" || name == "torch.finfo" ||
+         name == "torch.iinfo" || name == "torch.Size";
+}
+
+bool isConstantDeep(PyObject* object) {
+  if (isScalar(object)) return true;
+  PyTypeObject* type = Py_TYPE(object);
+  if (type == &PyTuple_Type) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
+      if (!isConstantDeep(PyTuple_GET_ITEM(object, i))) return false;
+    }
+    return true;
+  }
+  if (type == &PySlice_Type) {
+    auto* slice = reinterpret_cast<PySliceObject*>(object);
+    return isConstantDeep(slice->start) && isConstantDeep(slice->stop) && isConstantDeep(slice->step);
+  }
+  if (type == &PyRange_Type) return true;
+  if (type == &PyFrozenSet_Type) {
+    PyObject* item = nullptr;
+    Py_hash_t hash = 0;
+    Py_ssize_t position = 0;
+    while (_PySet_NextEntry(object, &position, &item, &hash)) {
+      if (!isConstantDeep(item)) return false;
+    }
+    return true;
+  }
+  if (isTorchConstant(object)) {
+    if (PyTuple_Check(object)) {
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
+        if (!PyLong_CheckExact(PyTuple_GET_ITEM(object, i))) return false;
+      }
+    }
+    return true;
+  }
+  return false;
+}
+
+}  // namespace stator::values

@@ -1,0 +1,72 @@
+// What the tracer knows about the Python objects on its stack. The objects are real; this table, keyed by address, says where each came
+// from and what has been done to it. It owns its keys until the trace ends, since addresses are reused. Scalars and strings never enter.
+#pragma once
+
+#include "base/ref.h"
+#include "sources/source.h"
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+namespace stator::values {
+
+enum class Origin : uint8_t {
+  kOutside,  // existed before the trace; reached by `source`
+  kMade,     // made in the trace, free to mutate; rebuilt for each call if it escapes
+};
+
+struct Info {
+  Ref<> object;
+  Origin origin = Origin::kOutside;
+  const sources::Source* source = nullptr;
+  uint64_t born = 0;  // instruction count at which a made object came to be: where to break if it cannot be rebuilt
+
+  // Outside containers: a working copy whose elements are trace values. Reads see it once it exists; `dirty` means that the plan has to
+  // write it back.
+  Ref<> shadow;
+  bool dirty = false;
+  // Attributes written in the trace (outside objects): name -> value; a deleted one maps to `deletedMarker()`. In the order of the first
+  // write.
+  Ref<> overlay;
+  // Attributes read so far (name -> trace value), so that a second read costs one look-up and adds no guard.
+  Ref<> known;
+  // An outside dict that is some object's __dict__.
+  PyObject* attributes_of = nullptr;
+  bool length_guarded = false;
+  bool identity_used = false;  // `is`, id() or hashing by identity looked at it
+
+  // Tensors from outside: the stand-in handed out for them.
+  Ref<> stand_in;
+};
+
+class ValueTable {
+ public:
+  Info* find(BorrowedRef<> object) {
+    auto it = infos_.find(object.get());
+    return it == infos_.end() ? nullptr : it->second.get();
+  }
+  Info& addOutside(BorrowedRef<> object, const sources::Source* source);
+  Info& addMade(BorrowedRef<> object, uint64_t born);
+  bool isOutside(BorrowedRef<> object) {
+    Info* info = find(object);
+    return info != nullptr && info->origin == Origin::kOutside;
+  }
+  // In the order in which objects were first seen.
+  const std::vector<Info*>& all() const { return order_; }
+  size_t size() const { return order_.size(); }
+
+ private:
+  std::unordered_map<PyObject*, std::unique_ptr<Info>> infos_;
+  std::vector<Info*> order_;
+};
+
+PyObject* deletedMarker();  // borrowed, immortal
+
+// What an object is, as far as a trace is concerned.
+bool isScalar(PyObject* object);        // None, bool, int, float, complex, str, bytes, Ellipsis, NotImplemented (exact types)
+bool isConstantDeep(PyObject* object);  // scalars, and tuples/frozensets/slices/ranges of nothing else; torch dtypes, devices, layouts ...
+bool isTorchConstant(PyObject* object); // torch.dtype, device, layout, memory_format, qscheme, torch.Size (of ints)
+
+}  // namespace stator::values
