@@ -25,6 +25,8 @@ enum class Code : uint8_t {
   kRoot,
   kStep,
   kStepAbsent,   // fails when it is there
+  kAttr,         // a: the name; an object of which no guard tells the type
+  kAttrAbsent,
   kSlot,         // hint: offset in the object (`__slots__`)
   kSlotAbsent,
   kListItem,     // hint: index

@@ -190,12 +190,12 @@ typedef struct OrderedNode {
 
 typedef struct OrderedDict {
   PyDictObject dict;
+  OrderedNode* first;
+  OrderedNode* last;
   OrderedNode** fast_nodes;
   Py_ssize_t fast_nodes_size;
   void* resize_sentinel;
   size_t state;
-  OrderedNode* first;
-  OrderedNode* last;
   PyObject* instance_dict;
   PyObject* weak_references;
 } OrderedDict;
