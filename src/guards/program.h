@@ -109,6 +109,7 @@ struct GuardProgram::Impl {
   tensor::TensorFactsSet facts;
   uint32_t registers = 0;
   bool replay = true;
+  GuardProgram::Counts counts;
   bool contradiction = false;  // the guards cannot all hold
   std::vector<tensor::TensorPair> pairs;  // scratch, likewise
   std::unique_ptr<PyObject*[]> spare;  // registers of the last check, for the next

@@ -647,11 +647,16 @@ def test_changes_in_a_module_tree(tree, change, undo, text):
 
 def test_whole_dict_replaced(tree):
     module, program = tree
+    old = module.linear.__dict__  # lives on, unchanged
     assert holds(program, 0, module)
-    module.linear.__dict__ = dict(module.linear.__dict__)
+    module.linear.__dict__ = dict(old)
     assert holds(program, 0, module)
-    module.linear.__dict__ = {**module.linear.__dict__, "training": False}
+    module.linear.__dict__ = old
+    assert holds(program, 0, module)
+    module.linear.__dict__ = {**old, "training": False}
     assert not holds(program, 0, module)
+    module.linear.__dict__ = old
+    assert holds(program, 0, module)
 
 
 def test_an_attribute_written_before_every_call(tree):
@@ -728,9 +733,82 @@ def test_objects_die_and_others_take_their_place():
         assert not _core.guards_check(program, [root])
 
 
+def test_lists_in_a_tree():
+    root = Plain()
+    root.items = [Plain() for _ in range(12)]
+    for item in root.items:
+        item.value = item
+    guards = [("type", X, Plain), ("length", ("attr", X, "items"), 12), ("type", ("attr", X, "items"), list)]
+    for i, item in enumerate(root.items):
+        source = ("list_item", ("attr", X, "items"), i)
+        guards += [("type", source, Plain), ("same", source, ("attr", source, "value")), ("not_same", source, X)]
+    program = build(*guards)
+    assert holds(program, root) and _core.guards_counts(program)[0] > 0
+    first, second = root.items[:2]
+    root.items[0] = second
+    assert holds(program, root)
+    root.items[0] = None
+    assert not holds(program, root)
+    root.items[0] = first
+    assert holds(program, root)
+    first.value = second
+    assert why(program, root) == "L['x'].items[0] is L['x'].items[0].value: was True, is False"
+    first.value = first
+    assert holds(program, root)
+    last = root.items.pop()  # the array keeps its size and its contents
+    assert why(program, root) == "len(L['x'].items): was 12, is 11"
+    root.items.append(last)
+    assert holds(program, root)
+    root.items.append(first)
+    assert not holds(program, root)
+    root.items.pop()
+    root.items = list(root.items)
+    assert holds(program, root)
+    root.items[5] = root
+    assert not holds(program, root)
+
+
+def test_constants_are_not_taken_for_others_at_their_address():
+    class Own:  # a class that has been used for other things may have no room for inline values left
+        def __init__(self):
+            self.a = self.b = self.c = self.d = self.e = self.f = self.g = self.h = self.items = None
+
+    roots = [Own() for _ in range(30)]
+
+    def number(i):
+        return 10**9 + i
+
+    for root in roots:
+        root.items = []
+        for name in "abcdefgh":
+            setattr(root, name, number(5))
+    guards = [("type", X, Own), ("length", ("attr", X, "items"), 0), ("type", ("attr", X, "items"), list)]
+    guards += [("equals", ("attr", X, name), number(5)) for name in "abcdefgh"]
+    guards += [("type", ("attr", X, name), int) for name in "abcdefgh"]
+    guards += [("truthy", ("attr", X, name), 1) for name in "abcdefgh"]
+    program = build(*guards)
+    for root in roots:
+        assert _core.guards_check(program, [root]) and _core.guards_check(program, [root])
+    assert _core.guards_counts(program)[0] > 0
+    for root in roots:
+        for name in "abcdefgh":
+            address = id(getattr(root, name))
+            delattr(root, name)
+            others = []
+            while len(others) < 300 and (not others or id(others[-1]) != address):
+                others.append(number(6 + len(others)))  # one takes the place of the old number, if that was freed
+            setattr(root, name, others[-1])
+            assert not _core.guards_check(program, [root])
+            setattr(root, name, number(5))
+            assert _core.guards_check(program, [root])
+
+
 def test_no_instance_dict_comes_into_being():
     def has_dict(obj):
         return any(type(referent) is dict for referent in gc.get_referents(obj))
+
+    class Plain:
+        pass
 
     obj = Plain()
     obj.a = obj.b = 1

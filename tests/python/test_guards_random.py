@@ -379,7 +379,7 @@ def change(rng, frame, graph_depth):
         if action == 0:
             value.training = not value.training
         elif action == 1:
-            value.a = constants(rng)
+            value.__dict__["a"] = constants(rng)
         elif action == 2:
             value.forward = constants(rng)
         elif action == 3:
@@ -477,3 +477,13 @@ def test_programs_agree_with_plain_evaluation(replay, seed):
     for _ in range(rng.randint(1, 8)):
         change(rng, frame, 4)
         agree()
+    REPLAYED[replay] += _core.guards_counts(program)[0]
+
+
+REPLAYED = collections.Counter()
+
+
+def test_that_replays_were_tested():
+    test_programs_agree_with_plain_evaluation(True)
+    assert REPLAYED[True] > 500
+    assert REPLAYED[False] == 0
