@@ -1,8 +1,21 @@
 # A room is a folder of src/ and one object library. DEPS names the rooms whose headers it may include;
 # tools/check_rooms.py reads these calls and fails on any other include. TORCH: the room sees torch's headers.
-# -Wno-restrict: GCC 12 sees overlaps in std::string's operator+ that are not there (its bug 105651).
+# -Wno-restrict: GCC 12 sees overlaps in std::string's operator+ that are not there (GCC bug 105651).
 set(STATOR_WARNINGS -Wall -Wextra -Werror -Wno-restrict -Wno-unused-parameter -Wno-missing-field-initializers -Wno-cast-function-type)
 set(STATOR_ROOMS "" CACHE INTERNAL "")
+# vptr checks need the type information of torch's classes, which its libraries hide.
+set(STATOR_SANITIZE_FLAGS -fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=undefined)
+
+# Include folders, definitions and flags that every C and C++ file of the project is compiled with.
+function(stator_compile_settings target)
+  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src)
+  target_include_directories(${target} SYSTEM PRIVATE ${Python_INCLUDE_DIRS} ${STATOR_TORCH_DIR}/include)
+  target_compile_options(${target} PRIVATE ${STATOR_WARNINGS})
+  target_compile_definitions(${target} PRIVATE FMT_HEADER_ONLY=1 STATOR_TORCH_VERSION="${STATOR_TORCH_VERSION}")
+  if(STATOR_SANITIZE)
+    target_compile_options(${target} PRIVATE ${STATOR_SANITIZE_FLAGS} -fno-omit-frame-pointer -g)
+  endif()
+endfunction()
 
 function(stator_room name)
   cmake_parse_arguments(ROOM "TORCH" "" "DEPS" ${ARGN})
@@ -13,36 +26,47 @@ function(stator_room name)
     return()
   endif()
   add_library(stator_${name} OBJECT ${sources})
-  target_include_directories(stator_${name} PRIVATE ${CMAKE_SOURCE_DIR}/src)
-  target_include_directories(stator_${name} SYSTEM PRIVATE ${Python_INCLUDE_DIRS} ${STATOR_TORCH_DIR}/include)
-  target_compile_options(stator_${name} PRIVATE ${STATOR_WARNINGS})
-  target_compile_definitions(stator_${name} PRIVATE FMT_HEADER_ONLY=1
-    STATOR_TORCH_VERSION="${STATOR_TORCH_VERSION}")
+  stator_compile_settings(stator_${name})
   if(ROOM_TORCH)
     target_include_directories(stator_${name} SYSTEM PRIVATE ${STATOR_TORCH_DIR}/include/torch/csrc/api/include)
   endif()
-  if(STATOR_SANITIZE)
-    target_compile_options(stator_${name} PRIVATE -fsanitize=address,undefined -fno-omit-frame-pointer -g)
-  endif()
 endfunction()
 
-# All rooms together make the extension module; its place in the source tree is stator/, so that a checkout can be imported.
-function(stator_extension)
-  set(objects "")
+# Links all rooms into the Python extension module `target`.
+function(stator_link_rooms target)
   foreach(room ${STATOR_ROOMS})
     get_target_property(type stator_${room} TYPE)
     if(type STREQUAL "OBJECT_LIBRARY")
-      list(APPEND objects $<TARGET_OBJECTS:stator_${room}>)
+      target_sources(${target} PRIVATE $<TARGET_OBJECTS:stator_${room}>)
     endif()
   endforeach()
-  Python_add_library(_core MODULE WITH_SOABI ${objects})
-  target_link_directories(_core PRIVATE ${STATOR_TORCH_DIR}/lib)
-  target_link_libraries(_core PRIVATE torch_python torch_cpu c10)
-  set_target_properties(_core PROPERTIES LINKER_LANGUAGE CXX
-    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_SOURCE_DIR}/stator
+  target_link_directories(${target} PRIVATE ${STATOR_TORCH_DIR}/lib)
+  target_link_libraries(${target} PRIVATE torch_python torch_cpu c10)
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX
     BUILD_RPATH ${STATOR_TORCH_DIR}/lib INSTALL_RPATH "$ORIGIN/../torch/lib")
   if(STATOR_SANITIZE)
-    target_link_options(_core PRIVATE -fsanitize=address,undefined)
+    target_link_options(${target} PRIVATE ${STATOR_SANITIZE_FLAGS})
   endif()
+endfunction()
+
+# All rooms together make stator._core. A build outside of a wheel puts it and _build_info.py into STATOR_PACKAGE_DIR, by default the
+# source tree's stator/, so that a checkout can be imported; the file is replaced by renaming, since a running process may have it mapped.
+function(stator_extension)
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/no_sources.cpp CONTENT "")  # written only when it differs: no relink at each configure
+  Python_add_library(_core MODULE WITH_SOABI ${CMAKE_BINARY_DIR}/no_sources.cpp)
+  stator_link_rooms(_core)
+  string(REGEX MATCH "^[0-9]+\\.[0-9]+" torch_minor "${STATOR_TORCH_VERSION}")
+  set(STATOR_TORCH_MINOR ${torch_minor})
+  set(STATOR_PYTHON_MINOR ${Python_VERSION_MAJOR}.${Python_VERSION_MINOR})
+  configure_file(${CMAKE_SOURCE_DIR}/cmake/build_info.py.in ${CMAKE_BINARY_DIR}/_build_info.py @ONLY)
   install(TARGETS _core LIBRARY DESTINATION stator)
+  install(FILES ${CMAKE_BINARY_DIR}/_build_info.py DESTINATION stator)
+  if(SKBUILD)
+    return()
+  endif()
+  set(STATOR_PACKAGE_DIR ${CMAKE_SOURCE_DIR}/stator CACHE PATH "Where a development build puts the extension module")
+  add_custom_target(stage ALL
+    COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR}/stator -DDESTINATION=${STATOR_PACKAGE_DIR}
+      "-DFILES=$<TARGET_FILE:_core>;${CMAKE_BINARY_DIR}/_build_info.py" -P ${CMAKE_SOURCE_DIR}/cmake/stage.cmake
+    DEPENDS _core COMMENT "Placing stator._core" VERBATIM)
 endfunction()

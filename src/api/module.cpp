@@ -1,24 +1,33 @@
 // Module init and method table of stator._core; nothing else.
 #include "base/python.h"
+#include "base/ref.h"
+#include "graph/graph_module.h"
 #include "guards/guards_module.h"
+#include "interpret/trace_iterator.h"
+#include "runtime/cache.h"
+#include "runtime/compiled_function.h"
+#include "runtime/driver_module.h"
+#include "tensor/shapes_module.h"
 
 namespace {
 
 PyModuleDef core_module = {PyModuleDef_HEAD_INIT, "stator._core", nullptr, -1, nullptr};
 
 // One table from each room that has doors.
-PyMethodDef* const kTables[] = {stator::guards::guards_methods};
+PyMethodDef* const kTables[] = {stator::graph::graph_methods, stator::tensor::shapes_methods, stator::runtime::driver_methods,
+                                stator::runtime::cache_methods,
+                                stator::guards::guards_methods};
 
 }  // namespace
 
 PyMODINIT_FUNC PyInit__core() {
-  PyObject* module = PyModule_Create(&core_module);
-  if (module == nullptr) return nullptr;
+  stator::Ref<> module = stator::stealRef(PyModule_Create(&core_module));
+  if (!module) return nullptr;
   for (PyMethodDef* methods : kTables) {
-    if (PyModule_AddFunctions(module, methods) != 0) {
-      Py_DECREF(module);
-      return nullptr;
-    }
+    if (PyModule_AddFunctions(module.get(), methods) != 0) return nullptr;
   }
-  return module;
+  if (stator::runtime::addDriverObjects(module.get()) < 0) return nullptr;
+  bool ready = stator::graph::initTypes() && stator::interpret::initTraceIteratorType() && stator::runtime::addCompiledFunction(module) &&
+               stator::runtime::addCache(module);
+  return ready ? module.release() : nullptr;
 }

@@ -134,7 +134,11 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
     case PlanOp::kCell: value = stealRef(PyCell_New(nullptr)); break;
     case PlanOp::kFunction: value = makeFunction(r, step); break;
     case PlanOp::kMethod: value = stealRef(PyMethod_New(operand(0), operand(1))); break;
-    case PlanOp::kBoundBuiltin: value = stealRef(PyObject_GetAttr(operand(0), step.object.get())); break;
+    case PlanOp::kBoundBuiltin: {
+      PyObject* descriptor = step.object.get();
+      value = stealRef(Py_TYPE(descriptor)->tp_descr_get(descriptor, operand(0), reinterpret_cast<PyObject*>(Py_TYPE(operand(0)))));
+      break;
+    }
     case PlanOp::kCall: {
       Ref<> args = makeTuple(r, step.operands);
       value = args ? stealRef(PyObject_Call(step.object.get(), args.get(), nullptr)) : Ref<>();

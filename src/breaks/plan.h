@@ -35,7 +35,7 @@ enum class PlanOp : uint8_t {
   kCell,          // empty cell
   kFunction,      // operands: code, globals, qualname, closure or kNull, defaults or kNull, kwdefaults or kNull
   kMethod,        // operands: function, self
-  kBoundBuiltin,  // object: name; operands: self
+  kBoundBuiltin,  // object: method descriptor; operands: self
   kCall,          // object: a built-in callable that runs no user code; operands: positional arguments
   kIterator,      // iter(operands[0]) advanced to position `number`
   // Filling what was made empty; object-level stores that run no user code.

@@ -4,6 +4,7 @@
 
 #include "base/python.h"
 #include "base/ref.h"
+#include "graph/stand_in.h"
 #include "shapes/tensor_meta.h"
 #include "sources/source.h"
 
@@ -32,38 +33,77 @@ struct ModuleScope {
 
 struct Node {
   Op op;
-  int index = 0;      // position in the graph
-  Ref<> target;       // callable, or the method's name (str)
-  Ref<> args;         // tuple; nested containers hold stand-ins (graph/stand_in.h) and constants
-  Ref<> kwargs;       // dict or null
+  int index = 0;         // position in the graph
+  Ref<> target;          // callable, or the method's name (str)
+  Ref<> args;            // tuple; nested containers hold stand-ins (graph/stand_in.h) and constants
+  Ref<> kwargs;          // dict or null
   bool mutates = false;  // in-place, random, or otherwise not to be dropped when unused
   // Facts of the value. A node with several outputs has no meta of its own; its getitem nodes do, and `outputs` holds them.
   const shapes::TensorMeta* meta = nullptr;
-  Ref<> structure;    // for several outputs: the Python structure of stand-ins that the tracer handed out (tuple, list, named tuple)
+  // for several outputs: the Python structure of stand-ins that the tracer handed out (tuple, list, named tuple)
+  Ref<> structure;
   Ref<> scalar_type;  // for symbolic scalars: int, float or bool; null for tensors
   // kInput: where it comes from, and the value seen at capture (held until the backend has run, then dropped).
   const sources::Source* source = nullptr;
   Ref<> example;
+  // of a call: the local variable that the value was first stored in; of an input without source: its name
   std::string name_hint;
   const Location* location = nullptr;
   const ModuleScope* scope = nullptr;
-  int uses = 0;
+  int uses = 0;     // arguments and outputs that are this node; counted by dropDead
+  int output = -1;  // position among the outputs, see Graph::outputIndex
+};
+
+// The nodes in program order, as a range of `Node&`. (They are stored apart, so that pointers to them stay good when some are dropped.)
+template <class N>
+class NodeRange {
+ public:
+  class Iterator {
+   public:
+    explicit Iterator(Node* const* at) : at_(at) {}
+    N& operator*() const { return **at_; }
+    N* operator->() const { return *at_; }
+    Iterator& operator++() {
+      ++at_;
+      return *this;
+    }
+    bool operator!=(const Iterator& other) const { return at_ != other.at_; }
+
+   private:
+    Node* const* at_;
+  };
+  explicit NodeRange(const std::vector<Node*>& nodes) : nodes_(&nodes) {}
+  Iterator begin() const { return Iterator(nodes_->data()); }
+  Iterator end() const { return Iterator(nodes_->data() + nodes_->size()); }
+  size_t size() const { return nodes_->size(); }
+  bool empty() const { return nodes_->empty(); }
+  N& operator[](size_t index) const { return *(*nodes_)[index]; }
+  N& back() const { return *nodes_->back(); }
+
+ private:
+  const std::vector<Node*>* nodes_;
 };
 
 class Graph {
  public:
   Node* addInput(const sources::Source* source, Ref<> example, const shapes::TensorMeta* meta);
   Node* addCall(Op op, Ref<> target, Ref<> args, Ref<> kwargs);
-  const std::deque<Node>& nodes() const { return nodes_; }
-  std::deque<Node>& nodes() { return nodes_; }
+  // The getitem node that takes one output of `of`.
+  Node* addItem(Node* of, Py_ssize_t index);
+  NodeRange<const Node> nodes() const { return NodeRange<const Node>(nodes_); }
+  NodeRange<Node> nodes() { return NodeRange<Node>(nodes_); }
+  // Undo: forgets the nodes behind the first `length`, as inputs and outputs too. Only before dropDead.
+  void truncate(size_t length);
   const std::vector<Node*>& inputs() const { return inputs_; }
   std::vector<Node*>& outputs() { return outputs_; }
   const std::vector<Node*>& outputs() const { return outputs_; }
-  size_t callCount() const;      // nodes that are not inputs
-  void addOutput(Node* node);    // once for each node; the order is that of the first request
+  size_t callCount() const;    // nodes that are not inputs
+  void addOutput(Node* node);  // once for each node; the order is that of the first request
   int outputIndex(Node* node) const;
   // Drops what no output needs and nothing mutates, and inputs that nothing uses; renumbers.
   void dropDead();
+  // Forgets the values seen at capture, so that the graph keeps no tensor alive.
+  void dropExamples();
   // Readable text form for tests and logs: `%2 = add(%0, 1) : f32[2, 3]`.
   std::string text(BorrowedRef<PyCodeObject> code) const;
 
@@ -73,9 +113,32 @@ class Graph {
   std::deque<shapes::TensorMeta> metas;
 
  private:
-  std::deque<Node> nodes_;
+  std::deque<Node> storage_;
+  std::vector<Node*> nodes_;
   std::vector<Node*> inputs_;
   std::vector<Node*> outputs_;
 };
+
+// Calls `visit(StandIn*)` for each stand-in in an argument, at any depth of tuples, lists, dicts and slices.
+template <class Visit>
+void forEachStandIn(PyObject* argument, Visit&& visit) {
+  if (argument == nullptr) return;
+  if (isStandIn(argument)) {
+    visit(asStandIn(argument));
+  } else if (PyTuple_Check(argument)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(argument); ++i)
+      forEachStandIn(PyTuple_GET_ITEM(argument, i), visit);
+  } else if (PyList_Check(argument)) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(argument); ++i)
+      forEachStandIn(PyList_GET_ITEM(argument, i), visit);
+  } else if (PyDict_Check(argument)) {
+    PyObject* key = nullptr;
+    PyObject* value = nullptr;
+    for (Py_ssize_t at = 0; PyDict_Next(argument, &at, &key, &value);) forEachStandIn(value, visit);
+  } else if (PySlice_Check(argument)) {
+    const auto* slice = reinterpret_cast<PySliceObject*>(argument);
+    for (PyObject* part : {slice->start, slice->stop, slice->step}) forEachStandIn(part, visit);
+  }
+}
 
 }  // namespace stator::graph

@@ -16,16 +16,20 @@ struct Node;
 struct StandIn {
   PyObject_HEAD
   Node* node;
-  const shapes::TensorMeta* meta;  // null for symbolic scalars; follows in-place changes of metadata
-  PyObject* apparent_type;         // torch.Tensor, nn.Parameter, a subclass; int, float or bool for scalars (owned)
+  // null for symbolic scalars; follows in-place changes of metadata
+  const shapes::TensorMeta* meta;
+  // torch.Tensor, nn.Parameter, a subclass; int, float or bool for scalars (owned)
+  PyObject* apparent_type;
 };
 
 extern PyTypeObject StandInType;
-inline bool isStandIn(PyObject* object) { return object != nullptr && Py_TYPE(object) == &StandInType; }
+inline bool isStandIn(PyObject* object) {
+  return object != nullptr && Py_TYPE(object) == &StandInType;
+}
 inline StandIn* asStandIn(PyObject* object) { return reinterpret_cast<StandIn*>(object); }
 
 Ref<> makeStandIn(Node* node, const shapes::TensorMeta* meta, BorrowedRef<> apparent_type);
-bool initStandInType();       // once, at module init
-bool takeLeakFlag();          // true if a slot fired since the last call; clears the flag
+bool initStandInType();  // once, at module init
+bool takeLeakFlag();     // true if a slot fired since the last call; clears the flag
 
 }  // namespace stator::graph

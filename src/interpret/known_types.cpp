@@ -73,6 +73,11 @@ bool isNamedTuple(PyObject* object) {
   return _PyType_Lookup(Py_TYPE(object), fields) != nullptr || _PyType_Lookup(Py_TYPE(object), sequence_fields) != nullptr;
 }
 
+bool isStructSequence(PyObject* object) {
+  static PyObject* sequence_fields = PyUnicode_InternFromString("n_sequence_fields");
+  return PyTuple_Check(object) && !PyTuple_CheckExact(object) && _PyType_Lookup(Py_TYPE(object), sequence_fields) != nullptr;
+}
+
 bool isPlainTensorType(PyTypeObject* type) {
   if (type == known.tensor || type == known.parameter || type == known.buffer) return true;
   static PyObject* function = PyUnicode_InternFromString("__torch_function__");

@@ -24,6 +24,7 @@ inline bool isModule(PyObject* object) { return PyObject_TypeCheck(object, modul
 inline bool isDeque(PyObject* object) { return PyObject_TypeCheck(object, dequeType()); }
 bool isEnumMember(PyObject* object);
 bool isNamedTuple(PyObject* object);       // a tuple subclass with _fields, or a struct sequence
+bool isStructSequence(PyObject* object);
 bool isPlainTensorType(PyTypeObject* type);  // Tensor, Parameter, Buffer, or a subclass without __torch_function__/__torch_dispatch__ of its own
 bool isStaticKey(PyObject* key);           // constants, types, enum members, functions: hash and equality run no user code
 PyTypeObject* iteratorType(const TraceIterator* iterator);  // the CPython type it stands for

@@ -54,11 +54,17 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     return info.stand_in;
   }
   if (values::isConstantDeep(raw)) {
-    // Immutable: the value is guarded whole, and no provenance is needed. dtypes and layouts are singletons.
+    // Immutable: the value is guarded whole, and no provenance is needed. dtypes and layouts are singletons. The guard keeps a copy of a
+    // tuple, not the program's own object.
+    Ref<> expected = newRef(raw);
+    if (PyTuple_CheckExact(raw) && PyTuple_GET_SIZE(raw) > 0) {
+      Ref<> list = stealRef(PySequence_List(raw));
+      expected = stealRef(PyList_AsTuple(list.get()));
+    }
     guards->add(Guard{values::isTorchConstant(raw) && !PyTuple_Check(raw) && Py_TYPE(raw) != deviceType()
                           ? GuardKind::kIs
                           : GuardKind::kEquals,
-                      source, nullptr, newRef(raw)});
+                      source, nullptr, expected});
     return newRef(raw);
   }
   if (guardedByIdentity(raw)) {

@@ -37,13 +37,14 @@ struct SymbolicFrame {
   std::vector<Ref<>> stack;
   // Slots (and stack) of the driven frame that have not been looked at yet: read from outside on first use.
   std::vector<bool> untouched;
-  std::vector<bool> untouched_stack;
+  size_t lazy_stack = 0;  // so many entries from the bottom still hold `unread` markers
   int index = 0;  // instruction
   PyObject* kw_names = nullptr;
   Then then = Then::kPush;
   Ref<> instance;
   const graph::Location* call_site = nullptr;
   const graph::ModuleScope* scope = nullptr;
+  uint64_t entered_at = 0;  // instruction count of the call
   bool nested = false;     // entered from C++ code: cannot become a real frame
   bool generator = false;
   PyObject* generator_object = nullptr;
@@ -134,6 +135,8 @@ class Tracer {
   Out getAttrOrNull(PyObject* object, PyObject* name);  // ok with a null Ref instead of AttributeError
   Flow setAttr(PyObject* object, PyObject* name, PyObject* value);  // null: delete
   Out typeLookup(PyTypeObject* type, PyObject* name);   // along the MRO, guarded; ok with a null Ref: not there
+  static PyObject* rawInstanceAttr(PyObject* object, PyObject* name);  // instance dict as it is; borrowed, null: not there
+  static bool hasInstanceDict(PyObject* object);
   Out instanceAttr(PyObject* object, PyObject* name);   // the instance dict alone, guarded; ok with a null Ref: not there
   Flow storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value);
   Out classAttrValue(PyTypeObject* owner, PyObject* name, PyObject* raw);
@@ -170,7 +173,22 @@ class Tracer {
   Out isSubclass(PyObject* type, PyObject* classinfo);
   Out runGenerator(PyObject* generator, Ref<> sent);     // ok with null: it returned
   Out callNative(PyObject* callable, const Args& args);  // a pure built-in over native-safe arguments
+  Out callDescriptor(PyObject* descriptor, const Args& args, Then then);
+  Out callModule(PyObject* module, const Args& args, Then then);
+  Out nativeNew(PyTypeObject* base, const Args& args);
+  Out nativeInit(PyTypeObject* owner, const Args& args);
+  Out fromNativeMade(Ref<> object);
+  Flow setAttrGeneric(PyObject* object, PyObject* name, PyObject* value);  // object.__setattr__
+  bool isUserOverride(PyObject* object, const std::string& name);
+  Out raiseStop(PyObject* iterator);  // StopIteration, with a generator's return value
+  Flow setItemBase(PyObject* dict, PyObject* key, PyObject* value);  // dict.__setitem__ past any override
+  Flow dictUpdate(PyObject* dict, const Args& args);  // dict.update's arguments
+  const graph::ModuleScope* moduleScope(PyObject* module);
+  Flow leaveFrame();                 // the innermost frame returns `returned`: pops it and gives the caller its value
+  Out handledException();            // the exception being handled; ok with null: none
   Flow runUntil(size_t depth);
+  // Runs what was entered to its end and gives its value. A break inside takes the whole trace back to the instruction under way.
+  Out settle(Out out);
 
   // torch_calls.cpp
   Out tensorCall(graph::Op op, PyObject* target, const Args& args);
@@ -180,6 +198,7 @@ class Tracer {
   bool anyStandIn(const Args& args);
 
   const graph::Location* location();
+  Flow readStack(SymbolicFrame& frame, const bytecode::Instr& instr);  // gives the operands of an instruction their values
 
   // ---- state -------------------------------------------------------------------------------------------------------------------------
   TraceOptions options;
@@ -201,24 +220,26 @@ class Tracer {
   shapes::State initial_state;
   uint32_t next_storage = 1;
   std::vector<Ref<>> keep_alive;
+  bool yielded = false;      // how the last generator frame left: with a value, or for good
+  bool nested_ran = false;   // the instruction under way has run Python code from C++: it cannot simply be left
+  int nested_depth = 0;
+  uint64_t instruction_start = 0;  // count of the instruction under way in the frames that can become real
+  std::vector<graph::Node*> mutated_inputs;
   std::unordered_map<PyObject*, int> module_calls;
   uint64_t restart_at = 0;
   breaks::Reason restart_reason = breaks::Reason::kNone;
   std::string restart_detail;
 
  private:
-  Flow step(SymbolicFrame& frame);
   Flow unwind(size_t base);
-  bool handlerExists(size_t base);
   bool forcedBreak(SymbolicFrame& frame);
   void checkLimits();
   std::chrono::steady_clock::time_point started_;
   uint64_t random_state_ = 0;
-  size_t nested_base_ = 0;
 };
 
-// handlers.cpp: one instruction. Ok: done, the frame's index has been moved.
-Flow interpret(Tracer& tracer, SymbolicFrame& frame, const bytecode::Instr& instr);
+// Stands on the stack of the driven frame for a value that has not been looked at.
+PyObject* unreadMarker();
 
 // finish.cpp: turns the state of the trace into a plan. False: something cannot be rebuilt, tracer.restart_at says where to break.
 bool buildPlan(Tracer& tracer, bool returns, breaks::Plan& plan);

@@ -17,6 +17,7 @@ enum class Continuation : uint8_t {
   kPushInstance,  // __init__: check that it is None, push `instance`
   kPushTruth,     // __bool__ and friends, where the instruction pushes a bool: push its truth
   kPushNotTruth,  // UNARY_NOT, `not in`
+  kBranch,        // __bool__ or __len__ at a conditional jump: its truth decides (JUMP_IF_X_OR_POP: the operand is still there)
 };
 
 // A frame that capture had inlined and that now has to become real, in the state in which capture left it.
@@ -54,5 +55,27 @@ Exit runCaptured(Cache& cache, StatorFrame* frame);
 
 // Runs the whole frame, from its present offset on; NULL with a Python error set, as an evaluator does.
 PyObject* drive(Cache& cache, StatorFrame* frame, int throwflag);
+
+// The cache that has no entries and never gets any: each frame under it is executed one instruction at a time, without runCaptured.
+Cache& concreteCache();
+
+// Makes the callees real, outermost first, and runs them to their end: the value that the outermost one returns to its caller (before
+// that one's continuation is applied), or null with a Python error set. Under `cache`, the callees' frames are driven.
+Ref<> runPending(Cache& cache, std::vector<PendingFrame>& pending);
+Ref<> enterPending(Cache& cache, std::vector<PendingFrame>& frames, size_t index);  // likewise, from frames[index] inwards
+
+// A generator (coroutine, async generator) that capture had made and advanced becomes a real, suspended one: `offset` is that of the
+// YIELD_VALUE where it stands, the yielded value popped. Null with a Python error set.
+Ref<> makeSuspendedGenerator(const PendingFrame& state);
+
+struct DriverCounters {
+  long long frames = 0;         // frames (and generator resumptions) that were driven
+  long long steps = 0;          // instructions executed concretely
+  long long native_frames = 0;  // frames left to CPython, wholly or from some offset on
+  long long materialised = 0;   // inlined callees that became real
+  long long depth_errors = 0;   // instructions met with another stack depth than the code says, where tests ask for the check
+  long long deep_frames = 0;    // frames left to CPython with the hook off because the C stack was short
+};
+DriverCounters& driverCounters();
 
 }  // namespace stator::runtime

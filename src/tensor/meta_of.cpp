@@ -1,38 +1,87 @@
 #include "tensor/meta_of.h"
 
-#include "tensor/impl_fields.h"
+#include "base/check.h"
+#include "shapes/fallback.h"
+#include "shapes/infer.h"
+
+#include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+#include <torch/csrc/Device.h>
+#include <torch/csrc/autograd/python_variable.h>
 
 namespace stator::tensor {
 
-shapes::TensorMeta metaOf(PyObject* tensor) {
-  const at::Tensor& value = reinterpret_cast<THPVariable*>(tensor)->cdata;
-  const c10::TensorImpl& impl = *value.unsafeGetTensorImpl();
+shapes::TensorMeta metaOf(PyObject* object) {
+  const at::Tensor& tensor = THPVariable_Unpack(object);
   shapes::TensorMeta meta;
-  const c10::impl::SizesAndStrides& shape = ImplFields::shape(impl);
-  meta.layout = static_cast<int8_t>(impl.layout());
-  meta.sizes.assign(shape.sizes_data(), shape.sizes_data() + shape.size());
-  if (impl.layout() == c10::kStrided) meta.strides.assign(shape.strides_data(), shape.strides_data() + shape.size());
-  meta.dtype = c10::typeMetaToScalarType(impl.dtype());
-  meta.device = impl.device().type();
-  meta.device_index = impl.device().index();
-  meta.requires_grad = requiresGrad(impl);
-  meta.is_leaf = value.is_leaf();
-  meta.is_wrapped_number = impl.is_wrapped_number();
-  meta.is_conj = impl.key_set().has(c10::DispatchKey::Conjugate);
-  meta.is_neg = impl.key_set().has(c10::DispatchKey::Negative);
-  meta.is_inference = ImplFields::isInference(impl);
-  meta.is_parameter = PyType_IsSubtype(Py_TYPE(tensor), reinterpret_cast<PyTypeObject*>(ParameterClass));
-  if (impl.has_storage() && impl.layout() == c10::kStrided) {
-    meta.storage_offset = value.storage_offset();
-    const c10::StorageImpl& storage = *impl.unsafe_storage().unsafeGetStorageImpl();
-    meta.storage_bytes = storage.sym_nbytes().maybe_as_int().value_or(0);
+  meta.dtype = tensor.scalar_type();
+  meta.device = tensor.device().type();
+  meta.device_index = tensor.device().index();
+  meta.layout = static_cast<int8_t>(tensor.layout());
+  meta.requires_grad = tensor.requires_grad();
+  meta.is_leaf = tensor.is_leaf();
+  meta.is_wrapped_number = tensor.unsafeGetTensorImpl()->is_wrapped_number();
+  meta.is_conj = tensor.is_conj();
+  meta.is_neg = tensor.is_neg();
+  meta.is_inference = tensor.is_inference();
+  const auto sizes = tensor.sizes();
+  meta.sizes.assign(sizes.begin(), sizes.end());
+  if (tensor.layout() == at::kStrided) {
+    const auto strides = tensor.strides();
+    meta.strides.assign(strides.begin(), strides.end());
+    meta.storage_offset = tensor.storage_offset();
+    if (tensor.has_storage()) meta.storage_bytes = static_cast<int64_t>(tensor.storage().nbytes());
   }
+  // nn.Parameter is a subclass of Tensor; a parameter that wraps a tensor subclass carries the mark `_is_param` instead.
+  static PyObject* parameter = [] {
+    Ref<> module = stealRef(PyImport_ImportModule("torch.nn.parameter"));
+    PyObject* type = module ? PyObject_GetAttrString(module.get(), "Parameter") : nullptr;
+    if (type == nullptr) throw PythonError();
+    return type;
+  }();
+  meta.is_parameter = reinterpret_cast<PyObject*>(Py_TYPE(object)) == parameter;
   return meta;
 }
 
-uintptr_t storageOf(PyObject* tensor) {
-  const c10::TensorImpl& impl = implOf(tensor);
-  return impl.has_storage() ? reinterpret_cast<uintptr_t>(impl.unsafe_storage().unsafeGetStorageImpl()) : 0;
+uintptr_t storageOf(PyObject* object) {
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  if (tensor.layout() != at::kStrided || !tensor.has_storage()) return 0;
+  return reinterpret_cast<uintptr_t>(tensor.storage().unsafeGetStorageImpl());
 }
 
 }  // namespace stator::tensor
+
+namespace stator::shapes {
+
+bool readDevice(PyObject* object, DeviceType& type, int16_t& index) {
+  if (!THPDevice_Check(object)) return false;
+  const at::Device device = reinterpret_cast<THPDevice*>(object)->device;
+  type = device.type();
+  index = device.index();
+  return true;
+}
+
+Ref<> makeDevice(DeviceType type, int16_t index) {
+  Ref<> device = stealRef(THPDevice_New(at::Device(type, static_cast<c10::DeviceIndex>(index))));
+  if (!device) throw PythonError();
+  return device;
+}
+
+State State::now() {
+  State state;
+  state.grad_enabled = at::GradMode::is_enabled();
+  state.inference = c10::InferenceMode::is_enabled();
+  state.default_dtype = c10::get_default_dtype_as_scalartype();
+  state.autocast_cpu = at::autocast::is_autocast_enabled(at::kCPU);
+  state.autocast_cuda = at::autocast::is_autocast_enabled(at::kCUDA);
+  if (state.autocast_cpu) state.autocast_cpu_dtype = at::autocast::get_autocast_dtype(at::kCPU);
+  if (state.autocast_cuda) state.autocast_cuda_dtype = at::autocast::get_autocast_dtype(at::kCUDA);
+  state.deterministic = at::globalContext().deterministicAlgorithms();
+  return state;
+}
+
+}  // namespace stator::shapes

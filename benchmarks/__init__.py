@@ -1,0 +1,1 @@
+"""Benchmarks that measure Stator beside TorchDynamo. See README.md."""

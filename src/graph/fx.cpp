@@ -1,0 +1,318 @@
+// Nodes are made by torch._C._NodeBase directly: its init, `_update_args_kwargs` (which keeps users and inputs) and `_prepend` (which links
+// and gives the sort key). That is what torch.fx.Graph.create_node comes down to, without its checks and look-ups; the tables that it keeps
+// beside the list (names, look-up by target, length) are filled here in the same form.
+#include "graph/fx.h"
+
+#include "base/check.h"
+#include "graph/fx_names.h"
+#include "graph/fx_record.h"
+#include "graph/graph_runner.h"
+#include "graph/lazy_meta.h"
+
+namespace stator::graph {
+
+namespace {
+
+Ref<> orThrow(PyObject* made) {
+  if (made == nullptr) throw PythonError();
+  return Ref<>::steal(made);
+}
+
+Ref<> attribute(PyObject* object, const char* name) {
+  return orThrow(PyObject_GetAttrString(object, name));
+}
+
+// What is needed of torch.fx, looked up once for the process.
+struct Fx {
+  Ref<> node_type, graph_type, update, prepend, reserved, no_kwargs, helpers;
+  initproc node_init = nullptr;
+  Ref<> placeholder, call_function, call_method, output, meta, getitem;
+
+  static const Fx& get() {
+    static const Fx* fx = new Fx();
+    return *fx;
+  }
+
+ private:
+  Fx() {
+    Ref<> node_module = orThrow(PyImport_ImportModule("torch.fx.node"));
+    Ref<> fx_graph = orThrow(PyImport_ImportModule("torch.fx.graph"));
+    Ref<> collections = orThrow(PyImport_ImportModule("torch.fx.immutable_collections"));
+    helpers = orThrow(PyImport_ImportModule("stator._fx"));
+    node_type = attribute(node_module.get(), "Node");
+    Ref<> base = attribute(node_module.get(), "_NodeBase");
+    node_init = reinterpret_cast<PyTypeObject*>(base.get())->tp_init;
+    update = attribute(base.get(), "_update_args_kwargs");
+    prepend = attribute(base.get(), "_prepend");
+    graph_type = attribute(helpers.get(), "CapturedGraph");
+    reserved = attribute(fx_graph.get(), "_illegal_names");
+    no_kwargs = orThrow(PyObject_CallNoArgs(attribute(collections.get(), "immutable_dict").get()));
+    placeholder = orThrow(PyUnicode_InternFromString("placeholder"));
+    call_function = orThrow(PyUnicode_InternFromString("call_function"));
+    call_method = orThrow(PyUnicode_InternFromString("call_method"));
+    output = orThrow(PyUnicode_InternFromString("output"));
+    meta = orThrow(PyUnicode_InternFromString("meta"));
+  }
+};
+
+// Thousands of objects are made that all live: collections meanwhile would only cost time.
+class CollectorPause {
+ public:
+  CollectorPause() : was_enabled_(PyGC_Disable() != 0) {}
+  ~CollectorPause() {
+    if (was_enabled_) PyGC_Enable();
+  }
+
+ private:
+  bool was_enabled_;
+};
+
+std::string text(PyObject* object) {
+  const char* data = PyUnicode_AsUTF8(object);
+  if (data == nullptr) throw PythonError();
+  return data;
+}
+
+class Builder {
+ public:
+  Builder(const std::shared_ptr<Graph>& graph, BorrowedRef<PyCodeObject> code)
+      : fx_(Fx::get()),
+        ir_(*graph),
+        code_(code),
+        names_(fx_.reserved),
+        record_(orThrow(makeRecord(graph).release())) {
+    graph_ = orThrow(PyObject_CallNoArgs(fx_.graph_type.get()));
+    root_ = attribute(graph_.get(), "_root");
+    Ref<> space = attribute(graph_.get(), "_graph_namespace");
+    name_of_ = attribute(space.get(), "_obj_to_name");
+    used_names_ = attribute(space.get(), "_used_names");
+    counts_ = attribute(space.get(), "_base_count");
+    table_ = attribute(attribute(graph_.get(), "_find_nodes_lookup_table").get(), "table");
+    made_.resize(ir_.nodes().size());
+  }
+
+  Ref<> build() {
+    CollectorPause pause;
+    // Inputs first, wherever the trace found them: a function's parameters come before its body.
+    for (const Node* node : ir_.inputs()) addInput(*node);
+    for (const Node& node : ir_.nodes()) {
+      if (node.op != Op::kInput) addCall(node);
+    }
+    addOutput();
+    finish();
+    Ref<> runner = orThrow(makeRunner(recordOf(record_.get())->graph).release());
+    Ref<> make = attribute(fx_.helpers.get(), "make_module");
+    PyObject* arguments[] = {graph_.get(), runner.get(), record_.get()};
+    return orThrow(PyObject_Vectorcall(make.get(), arguments, 3, nullptr));
+  }
+
+ private:
+  void addInput(const Node& node) {
+    FxRecord& record = *recordOf(record_.get());
+    std::string expression =
+        node.source != nullptr ? sourceExpression(*node.source, code_) : node.name_hint;
+    bool of_module =
+        node.source != nullptr && (node.source->kind == sources::SourceKind::kParameter ||
+                                   node.source->kind == sources::SourceKind::kBuffer);
+    record.is_static.push_back(of_module || (node.meta != nullptr && node.meta->is_parameter));
+    std::string target = node.name_hint.empty() ? placeholderTarget(expression) : node.name_hint;
+    std::string base = target;
+    for (int i = 0; !targets_.insert(target).second; ++i)
+      target = std::string(base).append("_").append(std::to_string(i));
+    record.expressions.push_back(std::move(expression));
+    Ref<> target_name = orThrow(PyUnicode_FromString(target.c_str()));
+    Ref<> none = orThrow(PyTuple_New(0));
+    add(&node, fx_.placeholder.get(), target_name.get(), snakeCase(target), none.get(),
+        fx_.no_kwargs.get());
+  }
+
+  void addCall(const Node& node) {
+    PyObject* op = node.op == Op::kCallFunction ? fx_.call_function.get() : fx_.call_method.get();
+    Ref<> args = convert(node.args.get());
+    Ref<> kwargs = node.kwargs && PyDict_GET_SIZE(node.kwargs.get()) > 0
+                       ? convert(node.kwargs.get())
+                       : fx_.no_kwargs;
+    add(&node, op, node.target.get(), candidate(node), args.get(), kwargs.get());
+  }
+
+  void addOutput() {
+    Ref<> values = orThrow(PyTuple_New(static_cast<Py_ssize_t>(ir_.outputs().size())));
+    Py_ssize_t at = 0;
+    for (const Node* node : ir_.outputs())
+      PyTuple_SET_ITEM(values.get(), at++, Ref<>(made_[node->index]).release());
+    Ref<> args = orThrow(PyTuple_Pack(1, values.get()));
+    add(nullptr, fx_.output.get(), fx_.output.get(), "output", args.get(), fx_.no_kwargs.get());
+  }
+
+  // One FX node, linked in at the end, with its entries in the graph's tables.
+  void add(const Node* node, PyObject* op, PyObject* target, const std::string& wanted,
+           PyObject* args, PyObject* kwargs) {
+    std::string chosen = names_.unique(wanted);
+    if (node != nullptr && node->op != Op::kInput && !node->name_hint.empty()) {
+      // Named after the user's variable. As with TorchDynamo, which renames the node then, the first name stays taken.
+      if (PySet_Add(used_names_.get(), orThrow(PyUnicode_FromString(chosen.c_str())).get()) < 0)
+        throw PythonError();
+      chosen = names_.unique(node->name_hint);
+    }
+    Ref<> name = orThrow(PyUnicode_FromString(chosen.c_str()));
+    auto* type = reinterpret_cast<PyTypeObject*>(fx_.node_type.get());
+    Ref<> made = orThrow(type->tp_alloc(type, 0));
+    // Placeholders are annotated with the type of what was passed.
+    bool typed = node != nullptr && node->example;
+    PyObject* annotation =
+        typed ? reinterpret_cast<PyObject*>(Py_TYPE(node->example.get())) : Py_None;
+    Ref<> init = orThrow(PyTuple_Pack(5, graph_.get(), name.get(), op, target, annotation));
+    if (fx_.node_init(made.get(), init.get(), nullptr) < 0) throw PythonError();
+    PyObject* update[] = {made.get(), args, kwargs};
+    orThrow(PyObject_Vectorcall(fx_.update.get(), update, 3, nullptr));
+    PyObject* link[] = {root_.get(), made.get()};
+    orThrow(PyObject_Vectorcall(fx_.prepend.get(), link, 2, nullptr));
+    if (node != nullptr) {
+      Ref<> meta = orThrow(makeLazyMeta(record_.get(), node->index).release());
+      // Past Node.__setattr__, which is Python and serves renames.
+      if (PyObject_GenericSetAttr(made.get(), fx_.meta.get(), meta.get()) < 0) throw PythonError();
+      recordOf(record_.get())->names[node->index] = name;
+      made_[node->index] = made;
+    }
+    PyObject* group = lookup(op, op == fx_.call_function.get() ? target : Py_None);
+    bool failed = PyDict_SetItem(group, made.get(), Py_None) < 0 ||
+                  PyDict_SetItem(name_of_.get(), made.get(), name.get()) < 0 ||
+                  PySet_Add(used_names_.get(), name.get()) < 0;
+    if (failed) throw PythonError();
+    ++length_;
+  }
+
+  // The nodes with this op and target, as the graph's look-up table has them. Borrowed.
+  PyObject* lookup(PyObject* op, PyObject* target) {
+    auto& known = groups_[target == Py_None ? op : target];
+    if (!known) {
+      Ref<> key = orThrow(PyTuple_Pack(2, op, target));
+      known = orThrow(PyObject_GetItem(table_.get(), key.get()));
+    }
+    return known.get();
+  }
+
+  const std::string& candidate(const Node& node) {
+    auto& known = candidates_[node.target.get()];
+    if (!known.empty()) return known;
+    if (node.op == Op::kCallMethod) {
+      std::string name = text(node.target.get());
+      bool magic = name.size() > 4 && name.starts_with("__") && name.ends_with("__");
+      known = snakeCase(magic ? name.substr(2, name.size() - 4) : name);
+    } else {
+      Ref<> name = Ref<>::steal(PyObject_GetAttrString(node.target.get(), "__name__"));
+      if (!name) PyErr_Clear();
+      known = snakeCase(name && PyUnicode_Check(name.get()) ? text(name.get())
+                                                            : Py_TYPE(node.target.get())->tp_name);
+    }
+    if (known.empty()) known = "_unnamed";
+    return known;
+  }
+
+  // The argument with FX nodes in the places of stand-ins; the same object if it holds none.
+  Ref<> convert(PyObject* value) {
+    if (isStandIn(value)) {
+      int index = asStandIn(value)->node->index;
+      STATOR_CHECK(index >= 0 && made_[index], "a value is used before it is made");
+      return made_[index];
+    }
+    if (PyTuple_Check(value) || PyList_Check(value)) return convertItems(value);
+    if (PyDict_Check(value)) {
+      Ref<> dict = orThrow(PyDict_New());
+      PyObject* key = nullptr;
+      PyObject* item = nullptr;
+      for (Py_ssize_t at = 0; PyDict_Next(value, &at, &key, &item);) {
+        if (PyDict_SetItem(dict.get(), key, convert(item).get()) < 0) throw PythonError();
+      }
+      return dict;
+    }
+    if (PySlice_Check(value)) {
+      const auto* slice = reinterpret_cast<PySliceObject*>(value);
+      return orThrow(PySlice_New(convert(slice->start).get(), convert(slice->stop).get(),
+                                 convert(slice->step).get()));
+    }
+    return newRef(value);
+  }
+
+  Ref<> convertItems(PyObject* value) {
+    Py_ssize_t size = PySequence_Fast_GET_SIZE(value);
+    bool is_tuple = PyTuple_Check(value);
+    Ref<> items = orThrow(is_tuple ? PyTuple_New(size) : PyList_New(size));
+    for (Py_ssize_t i = 0; i < size; ++i) {
+      PyObject* item = convert(PySequence_Fast_GET_ITEM(value, i)).release();
+      if (is_tuple) {
+        PyTuple_SET_ITEM(items.get(), i, item);
+      } else {
+        PyList_SET_ITEM(items.get(), i, item);
+      }
+    }
+    if (!is_tuple || PyTuple_CheckExact(value)) return items;
+    auto* type = reinterpret_cast<PyObject*>(Py_TYPE(value));
+    if (!PyObject_HasAttrString(type, "_fields")) return items;
+    return orThrow(PyObject_CallObject(type, items.get()));
+  }
+
+  void finish() {
+    for (const auto& [base, count] : names_.counts()) {
+      Ref<> number = orThrow(PyLong_FromLongLong(count));
+      if (PyDict_SetItemString(counts_.get(), base.c_str(), number.get()) < 0) throw PythonError();
+    }
+    Ref<> length = orThrow(PyLong_FromLongLong(length_));
+    if (PyObject_SetAttrString(graph_.get(), "_len", length.get()) < 0) throw PythonError();
+  }
+
+  const Fx& fx_;
+  const Graph& ir_;
+  BorrowedRef<PyCodeObject> code_;
+  Names names_;
+  Ref<> record_;
+  Ref<> graph_, root_, name_of_, used_names_, counts_, table_;
+  std::vector<Ref<>> made_;  // FX node of each IR node
+  std::unordered_map<PyObject*, Ref<>> groups_;
+  std::unordered_map<PyObject*, std::string> candidates_;
+  std::unordered_set<std::string> targets_;
+  long long length_ = 0;
+};
+
+std::vector<int> positions(PyObject* list) {
+  std::vector<int> made;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+    made.push_back(static_cast<int>(PyLong_AsLong(PyList_GET_ITEM(list, i))));
+  }
+  return made;
+}
+
+}  // namespace
+
+Ref<> toGraphModule(const std::shared_ptr<Graph>& graph, BorrowedRef<PyCodeObject> code) {
+  try {
+    return Builder(graph, code).build();
+  } catch (const PythonError&) {
+    return nullptr;
+  }
+}
+
+Compiled compile(const std::shared_ptr<Graph>& graph, BorrowedRef<> graph_module,
+                 BorrowedRef<> backend) {
+  Compiled compiled;
+  Ref<> answer;
+  try {
+    Ref<> helper = attribute(Fx::get().helpers.get(), "compile_graph");
+    PyObject* arguments[] = {graph_module.get(), backend.get()};
+    // (callable, [(kind, [positions], [positions]), ...])
+    answer = orThrow(PyObject_Vectorcall(helper.get(), arguments, 2, nullptr));
+    PyObject* guards = PyTuple_GET_ITEM(answer.get(), 1);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(guards); ++i) {
+      PyObject* guard = PyList_GET_ITEM(guards, i);
+      auto kind = static_cast<BackendGuard::Kind>(PyLong_AsLong(PyTuple_GET_ITEM(guard, 0)));
+      compiled.guards.push_back(
+          {kind, positions(PyTuple_GET_ITEM(guard, 1)), positions(PyTuple_GET_ITEM(guard, 2))});
+    }
+    compiled.callable = newRef(PyTuple_GET_ITEM(answer.get(), 0));
+  } catch (const PythonError&) {
+  }
+  graph->dropExamples();
+  return compiled;
+}
+
+}  // namespace stator::graph

@@ -1,0 +1,44 @@
+// From the captured graph to torch.fx, with the conventions that backends know from TorchDynamo: placeholders `l_x_`,
+// `l_self_modules_linear_parameters_weight_`; call_function with operator.* or torch functions, call_method by name, getitem for several
+// outputs; one output node with a tuple; `example_value`, `stack_trace`, `nn_module_stack`, `source_fn_stack` in node.meta, made when
+// they are read. `forward` of the module is the C++ executor until the module is recompiled or its `.code` is read.
+#pragma once
+
+#include "base/python.h"
+#include "base/ref.h"
+#include "graph/graph.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace stator::graph {
+
+// The module shares the graph: lazy meta entries and the executor read it. The graph has to be final (dropDead has run). Its sources have
+// to live until this returns, its locations, scopes and metas are its own. `code` names the locals in the placeholders' names.
+// Null with a Python error set.
+Ref<> toGraphModule(const std::shared_ptr<Graph>& graph, BorrowedRef<PyCodeObject> code);
+
+// A relation between inputs that a backend relied on and that the caller has to guard.
+struct BackendGuard {
+  enum class Kind : uint8_t {
+    kSameInput,      // inputs[0] and inputs[1] are the same object
+    kStorageOverlap  // `inputs` overlap in storage, `others` overlap with nothing
+  };
+  Kind kind;
+  std::vector<int> inputs;  // positions in graph.inputs()
+  std::vector<int> others;
+};
+
+struct Compiled {
+  // called with the inputs in order, returns a tuple or list in graph.outputs() order; null: a Python error is set
+  Ref<> callable;
+  std::vector<BackendGuard> guards;
+};
+
+// Hands the module and the graph's example inputs to `backend(gm, example_inputs)` under a TracingContext. Afterwards the examples are
+// dropped from the graph. `backend` is a callable (see stator/_fx.py: lookup_backend). An error of the backend is left as it is.
+Compiled compile(const std::shared_ptr<Graph>& graph, BorrowedRef<> graph_module,
+                 BorrowedRef<> backend);
+
+}  // namespace stator::graph

@@ -1,0 +1,214 @@
+#include "graph/fx_names.h"
+
+#include "base/check.h"
+
+#include <cctype>
+
+namespace stator::graph {
+
+namespace {
+
+using sources::Source;
+using sources::SourceKind;
+
+std::string utf8(PyObject* text) {
+  Py_ssize_t size = 0;
+  const char* data =
+      text != nullptr && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, &size) : nullptr;
+  if (data == nullptr) PyErr_Clear();
+  return data == nullptr ? std::string("_") : std::string(data, static_cast<size_t>(size));
+}
+
+// The key of a subscript; its repr where that runs no user code.
+std::string keyText(PyObject* key) {
+  bool plain =
+      key != nullptr && (PyUnicode_CheckExact(key) || PyLong_CheckExact(key) || PyBool_Check(key) ||
+                         PyFloat_CheckExact(key) || PyBytes_CheckExact(key) || key == Py_None);
+  Ref<> text = plain ? Ref<>::steal(PyObject_Repr(key)) : Ref<>();
+  if (text) return utf8(text.get());
+  PyErr_Clear();
+  return key != nullptr ? Py_TYPE(key)->tp_name : "_";
+}
+
+std::string localName(const Source& source, PyCodeObject* code) {
+  if (code != nullptr) {
+    Ref<> names = Ref<>::create(code->co_localsplusnames);
+    if (names && PyTuple_Check(names.get()) && source.index < PyTuple_GET_SIZE(names.get())) {
+      return utf8(PyTuple_GET_ITEM(names.get(), source.index));
+    }
+  }
+  return std::to_string(source.index);
+}
+
+std::string pinnedName(PyObject* object) {
+  // A module's dict is known by the module's name.
+  if (object != nullptr && PyDict_CheckExact(object)) {
+    PyObject* name = PyDict_GetItemString(object, "__name__");
+    if (name != nullptr && PyUnicode_Check(name)) return utf8(name);
+  }
+  Ref<> name = object != nullptr &&
+                       (PyType_Check(object) || PyModule_Check(object) || PyFunction_Check(object))
+                   ? Ref<>::steal(PyObject_GetAttrString(object, "__name__"))
+                   : Ref<>();
+  if (name) return utf8(name.get());
+  PyErr_Clear();
+  return object != nullptr ? Py_TYPE(object)->tp_name : "_";
+}
+
+std::string subscript(const std::string& text) { return std::string("[").append(text).append("]"); }
+std::string quoted(const std::string& text) { return std::string("['").append(text).append("']"); }
+
+}  // namespace
+
+std::string sourceExpression(const Source& source, BorrowedRef<PyCodeObject> code) {
+  std::string base = source.base != nullptr ? sourceExpression(*source.base, code) : std::string();
+  std::string number = std::to_string(source.index);
+  switch (source.kind) {
+    case SourceKind::kLocal:
+      return "L" + quoted(localName(source, code.get()));
+    case SourceKind::kStack:
+      return "L" + quoted("___stack" + number);
+    case SourceKind::kGlobals:
+      return "G";
+    case SourceKind::kBuiltins:
+      return "B";
+    case SourceKind::kFunction:
+      return "F";
+    case SourceKind::kHandled:
+      return "E";
+    case SourceKind::kPinned:
+      return "G" + quoted(pinnedName(source.key.get()));
+    case SourceKind::kAttr:
+    case SourceKind::kGenericAttr:
+    case SourceKind::kTensorAttr:
+      return base + "." + utf8(source.key.get());
+    case SourceKind::kParameter:
+      return base + "._parameters" + quoted(utf8(source.key.get()));
+    case SourceKind::kBuffer:
+      return base + "._buffers" + quoted(utf8(source.key.get()));
+    case SourceKind::kSubmodule:
+      return base + "._modules" + quoted(utf8(source.key.get()));
+    case SourceKind::kObjectDict:
+      return base + ".__dict__";
+    case SourceKind::kType:
+      return base + ".__class__";
+    case SourceKind::kClassDict:
+      return base + ".__dict__" + quoted(utf8(source.key.get()));
+    case SourceKind::kDictItem:
+      return base + subscript(keyText(source.key.get()));
+    case SourceKind::kDictKey:
+      return base + ".keys()" + subscript(number);
+    case SourceKind::kListItem:
+    case SourceKind::kTupleItem:
+    case SourceKind::kSetItem:
+    case SourceKind::kDequeItem:
+      return base + subscript(number);
+    case SourceKind::kCell:
+      return base + ".cell_contents";
+    case SourceKind::kClosure:
+      return base + ".__closure__" + subscript(number);
+    case SourceKind::kDefault:
+      return base + ".__defaults__" + subscript(number);
+    case SourceKind::kKwDefault:
+      return base + ".__kwdefaults__" + quoted(utf8(source.key.get()));
+    case SourceKind::kFuncGlobals:
+      return base + ".__globals__";
+    case SourceKind::kCode:
+      return base + ".__code__";
+    case SourceKind::kMethodSelf:
+      return base + ".__self__";
+    case SourceKind::kMethodFunc:
+      return base + ".__func__";
+    case SourceKind::kPartialFunc:
+      return base + ".func";
+    case SourceKind::kPartialArgs:
+      return base + ".args";
+    case SourceKind::kPartialKeywords:
+      return base + ".keywords";
+    case SourceKind::kSliceStart:
+    case SourceKind::kRangeStart:
+      return base + ".start";
+    case SourceKind::kSliceStop:
+    case SourceKind::kRangeStop:
+      return base + ".stop";
+    case SourceKind::kSliceStep:
+    case SourceKind::kRangeStep:
+      return base + ".step";
+    case SourceKind::kTensorGrad:
+      return base + ".grad";
+    case SourceKind::kTensorSize:
+      return base + ".size()" + subscript(number);
+    case SourceKind::kWeakTarget:
+      return base + "()";
+    default:
+      return base + "._" + number;
+  }
+}
+
+std::string placeholderTarget(const std::string& expression) {
+  std::string text;
+  for (unsigned char c : expression) {
+    bool keep = c < 128 && std::isalnum(c) != 0;
+    if (keep) {
+      text += static_cast<char>(c);
+    } else if (text.empty() || text.back() != '_') {
+      text += '_';
+    }
+  }
+  return text;
+}
+
+std::string snakeCase(const std::string& text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    bool upper = c >= 'A' && c <= 'Z';
+    if (upper && i > 0 && text[i - 1] >= 'a' && text[i - 1] <= 'z') out += '_';
+    out += upper ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return out;
+}
+
+std::string Names::unique(const std::string& wanted) {
+  std::string candidate;
+  bool replaced = false;  // a run of illegal characters becomes one underscore
+  for (char c : wanted) {
+    bool legal =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    if (legal || !replaced) candidate += legal ? c : '_';
+    replaced = !legal;
+  }
+  if (candidate.empty()) candidate = "_unnamed";
+  if (std::isdigit(static_cast<unsigned char>(candidate[0])) != 0)
+    candidate.insert(candidate.begin(), '_');
+
+  // base_12 is base and 12, if there is something before the underscore.
+  std::string base = candidate;
+  int64_t number = -1;
+  size_t digits = candidate.size();
+  while (digits > 0 && std::isdigit(static_cast<unsigned char>(candidate[digits - 1])) != 0)
+    --digits;
+  if (digits < candidate.size() && candidate.size() - digits < 18 && digits > 1 &&
+      candidate[digits - 1] == '_') {
+    base = candidate.substr(0, digits - 1);
+    number = std::stoll(candidate.substr(digits));
+  }
+  auto numbered = [&] { return std::string(base).append("_").append(std::to_string(number)); };
+  if (number < 0 || used_.contains(candidate)) {
+    auto count = counts_.find(base);
+    number = count == counts_.end() ? 0 : count->second;
+    if (PyDict_GetItemString(reserved_.get(), candidate.c_str()) != nullptr) {
+      ++number;
+      candidate = numbered();
+    }
+  }
+  while (used_.contains(candidate)) {
+    ++number;
+    candidate = numbered();
+  }
+  used_.insert(candidate);
+  counts_[base] = number;
+  return candidate;
+}
+
+}  // namespace stator::graph

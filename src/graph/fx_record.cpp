@@ -1,0 +1,329 @@
+#include "graph/fx_record.h"
+
+#include "base/check.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace stator::graph {
+
+namespace {
+
+struct RecordObject {
+  PyObject_HEAD
+  FxRecord* record;
+};
+
+FxRecord& get(PyObject* self) { return *reinterpret_cast<RecordObject*>(self)->record; }
+
+PyObject* helpers() {
+  static PyObject* module = nullptr;
+  if (module == nullptr) module = PyImport_ImportModule("stator._fx");
+  return module;
+}
+
+Ref<> call(const char* helper, std::initializer_list<PyObject*> arguments) {
+  PyObject* module = helpers();
+  Ref<> function =
+      module != nullptr ? Ref<>::steal(PyObject_GetAttrString(module, helper)) : Ref<>();
+  if (!function) return nullptr;
+  return Ref<>::steal(
+      PyObject_Vectorcall(function.get(), std::data(arguments), arguments.size(), nullptr));
+}
+
+Ref<> dimsTuple(const shapes::Dims& dims) {
+  Ref<> tuple = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(dims.size())));
+  for (size_t i = 0; tuple && i < dims.size(); ++i) {
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(dims[i]));
+  }
+  return tuple;
+}
+
+// Inputs stand in the order of their indices.
+Ref<> inputPosition(const FxRecord& record, const Node& node) {
+  const auto& inputs = record.graph->inputs();
+  auto before = [](const Node* left, const Node* right) { return left->index < right->index; };
+  auto found = std::lower_bound(inputs.begin(), inputs.end(), &node, before);
+  return Ref<>::steal(PyLong_FromLong(static_cast<long>(found - inputs.begin())));
+}
+
+Ref<> fakeOf(PyObject* self, Node& node);
+
+// The structure that the tracer handed out, with the fakes in the stand-ins' places.
+Ref<> fakesIn(PyObject* self, PyObject* structure) {
+  if (isStandIn(structure)) return fakeOf(self, *asStandIn(structure)->node);
+  if (!PyTuple_Check(structure) && !PyList_Check(structure)) return newRef(structure);
+  Py_ssize_t size = PySequence_Fast_GET_SIZE(structure);
+  Ref<> items = Ref<>::steal(PyTuple_New(size));
+  for (Py_ssize_t i = 0; items && i < size; ++i) {
+    Ref<> item = fakesIn(self, PySequence_Fast_GET_ITEM(structure, i));
+    if (!item) return nullptr;
+    PyTuple_SET_ITEM(items.get(), i, item.release());
+  }
+  if (!items || PyTuple_CheckExact(structure)) return items;
+  if (PyList_Check(structure)) return Ref<>::steal(PySequence_List(items.get()));
+  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(structure));
+  // Named tuples take their fields one by one; torch's result types take one sequence.
+  if (PyObject_HasAttrString(type, "_fields"))
+    return Ref<>::steal(PyObject_CallObject(type, items.get()));
+  return Ref<>::steal(PyObject_CallOneArg(type, items.get()));
+}
+
+Ref<> fakeOfMeta(PyObject* self, const shapes::TensorMeta& meta) {
+  Ref<> sizes = dimsTuple(meta.sizes);
+  Ref<> strides = dimsTuple(meta.strides);
+  if (!sizes || !strides) return nullptr;
+  Ref<> facts = Ref<>::steal(
+      Py_BuildValue("(OOiiiiLii)", sizes.get(), strides.get(), static_cast<int>(meta.dtype),
+                    static_cast<int>(meta.device), static_cast<int>(meta.device_index),
+                    static_cast<int>(meta.layout), static_cast<long long>(meta.storage_offset),
+                    meta.requires_grad ? 1 : 0, meta.is_parameter ? 1 : 0));
+  return facts ? call("fake_from_facts", {self, facts.get()}) : nullptr;
+}
+
+Ref<> fakeOf(PyObject* self, Node& node) {
+  FxRecord& record = get(self);
+  // a dropped output has no place
+  bool kept = node.index >= 0 && static_cast<size_t>(node.index) < record.fakes.size();
+  if (kept && record.fakes[node.index]) return record.fakes[node.index];
+  Ref<> fake;
+  if (node.op == Op::kInput && node.example) {
+    Ref<> position = inputPosition(record, node);
+    if (!position) return nullptr;
+    fake = call("fake_input", {self, position.get(), node.example.get()});
+  } else if (node.meta != nullptr) {
+    fake = fakeOfMeta(self, *node.meta);
+  } else if (node.structure) {
+    fake = fakesIn(self, node.structure.get());
+  } else if (node.scalar_type) {
+    fake = Ref<>::steal(PyObject_CallNoArgs(node.scalar_type.get()));
+  } else {
+    fake = newRef(Py_None);
+  }
+  if (fake && kept) record.fakes[node.index] = fake;
+  return fake;
+}
+
+// Text in the form of Python's tracebacks, outermost frame first.
+Ref<> traceOf(FxRecord& record, const Location* location) {
+  if (location == nullptr) return Ref<>::steal(PyUnicode_FromString(""));
+  auto found = record.traces.find(location);
+  if (found != record.traces.end()) return found->second;
+  Ref<> outer = traceOf(record, location->caller);
+  if (!outer) return nullptr;
+  PyCodeObject* code = location->code.get();
+  Ref<> line = Ref<>::steal(PyLong_FromLong(PyCode_Addr2Line(code, location->offset)));
+  if (!line) return nullptr;
+  Ref<> own = call("frame_text", {code->co_filename, line.get(), code->co_name});
+  if (!own) return nullptr;
+  Ref<> text = Ref<>::steal(PyUnicode_Concat(outer.get(), own.get()));
+  if (text) record.traces[location] = text;
+  return text;
+}
+
+// {key: (path, class)}, outermost module first.
+Ref<> stackOf(FxRecord& record, const ModuleScope* scope) {
+  auto found = record.stacks.find(scope);
+  if (found != record.stacks.end()) return found->second;
+  Ref<> stack =
+      scope->outer != nullptr ? stackOf(record, scope->outer) : Ref<>::steal(PyDict_New());
+  if (stack && scope->outer != nullptr) stack = Ref<>::steal(PyDict_Copy(stack.get()));
+  std::string key;
+  for (char c : scope->path) key += (std::isalnum(static_cast<unsigned char>(c)) != 0) ? c : '_';
+  if (scope->call > 0) key.append("@").append(std::to_string(scope->call));
+  PyObject* type = scope->type ? scope->type.get() : Py_None;
+  Ref<> value = Ref<>::steal(Py_BuildValue("(sO)", scope->path.c_str(), type));
+  if (!stack || !value || PyDict_SetItemString(stack.get(), key.c_str(), value.get()) < 0)
+    return nullptr;
+  record.stacks[scope] = stack;
+  return stack;
+}
+
+Ref<> sourceFnOf(FxRecord& record, const Node& node) {
+  PyObject* target = node.target.get();
+  Ref<> name = newRef(record.names[node.index].get());
+  // Inside one of torch's own modules the class is the interesting part.
+  Ref<> type = node.scope != nullptr && node.scope->type
+                   ? call("source_module", {node.scope->type.get()})
+                   : newRef(Py_None);
+  if (!type) return nullptr;
+  if (type.get() != Py_None) target = type.get();
+  return Ref<>::steal(Py_BuildValue("[(OO)]", name.get(), target));
+}
+
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  FxRecord* record = reinterpret_cast<RecordObject*>(self)->record;
+  if (record == nullptr) return 0;
+  Py_VISIT(record->fake_mode.get());
+  Py_VISIT(record->sources.get());
+  for (const Ref<>& fake : record->fakes) Py_VISIT(fake.get());
+  return 0;
+}
+
+int clear(PyObject* self) {
+  FxRecord* record = reinterpret_cast<RecordObject*>(self)->record;
+  if (record == nullptr) return 0;
+  record->fake_mode.reset();
+  record->sources.reset();
+  auto fakes = std::move(record->fakes);
+  record->fakes.clear();
+  return 0;
+}
+
+void deallocate(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  delete reinterpret_cast<RecordObject*>(self)->record;
+  PyObject_GC_Del(self);
+}
+
+PyObject* getFakeMode(PyObject* self, void*) {
+  PyObject* mode = get(self).fake_mode.get();
+  return newRef(mode != nullptr ? mode : Py_None).release();
+}
+
+int setFakeMode(PyObject* self, PyObject* value, void*) {
+  get(self).fake_mode = value == nullptr || value == Py_None ? Ref<>() : newRef(value);
+  // Fakes belong to one mode.
+  for (Ref<>& fake : get(self).fakes) fake.reset();
+  return 0;
+}
+
+PyObject* getSources(PyObject* self, void*) {
+  PyObject* sources = get(self).sources.get();
+  return newRef(sources != nullptr ? sources : Py_None).release();
+}
+
+int setSources(PyObject* self, PyObject* value, void*) {
+  get(self).sources = value == nullptr ? Ref<>() : newRef(value);
+  return 0;
+}
+
+PyObject* getInputs(PyObject* self, void*) {
+  const FxRecord& record = get(self);
+  Ref<> list = Ref<>::steal(PyList_New(static_cast<Py_ssize_t>(record.expressions.size())));
+  for (size_t i = 0; list && i < record.expressions.size(); ++i) {
+    PyObject* item = Py_BuildValue("(sO)", record.expressions[i].c_str(),
+                                   record.is_static[i] ? Py_True : Py_False);
+    if (item == nullptr) return nullptr;
+    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), item);
+  }
+  return list.release();
+}
+
+PyObject* getExamples(PyObject* self, void*) {
+  const auto& inputs = get(self).graph->inputs();
+  Ref<> list = Ref<>::steal(PyList_New(static_cast<Py_ssize_t>(inputs.size())));
+  for (size_t i = 0; list && i < inputs.size(); ++i) {
+    PyObject* example = inputs[i]->example ? inputs[i]->example.get() : Py_None;
+    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), newRef(example).release());
+  }
+  return list.release();
+}
+
+PyGetSetDef properties[] = {
+    {"fake_mode", getFakeMode, setFakeMode,
+     "the FakeTensorMode that example values belong to, or None", nullptr},
+    {"sources", getSources, setSources, "source objects of the inputs, or None", nullptr},
+    {"inputs", getInputs, nullptr, "(expression, is static) of each input", nullptr},
+    {"examples", getExamples, nullptr, "the values seen at capture; None once they are dropped",
+     nullptr},
+    {nullptr}};
+
+// Copies of a module share its record.
+PyObject* same(PyObject* self, PyObject*) { return newRef(self).release(); }
+
+PyMethodDef methods[] = {
+    {"__copy__", same, METH_NOARGS, nullptr}, {"__deepcopy__", same, METH_O, nullptr}, {nullptr}};
+
+PyTypeObject makeType() {
+  PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+  type.tp_name = "stator._core.FxRecord";
+  type.tp_basicsize = sizeof(RecordObject);
+  type.tp_dealloc = deallocate;
+  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+  type.tp_doc = "What the lazy parts of one FX graph share.";
+  type.tp_traverse = traverse;
+  type.tp_clear = clear;
+  type.tp_methods = methods;
+  type.tp_getset = properties;
+  return type;
+}
+
+PyTypeObject record_type = makeType();
+
+PyObject* key_names[kMetaKeys];
+
+}  // namespace
+
+bool initRecordType() {
+  const char* names[kMetaKeys] = {"example_value",   "stack_trace", "nn_module_stack",
+                                  "source_fn_stack", "grapharg",    "tensor_dict"};
+  for (int i = 0; i < kMetaKeys; ++i) {
+    key_names[i] = PyUnicode_InternFromString(names[i]);
+    if (key_names[i] == nullptr) return false;
+  }
+  return PyType_Ready(&record_type) == 0;
+}
+
+PyObject* metaKeyName(MetaKey key) { return key_names[static_cast<int>(key)]; }
+
+Ref<> makeRecord(std::shared_ptr<Graph> graph) {
+  auto* self = PyObject_GC_New(RecordObject, &record_type);
+  if (self == nullptr) return nullptr;
+  self->record = new FxRecord();
+  self->record->names.resize(graph->nodes().size());
+  self->record->fakes.resize(graph->nodes().size());
+  self->record->graph = std::move(graph);
+  auto* object = reinterpret_cast<PyObject*>(self);
+  PyObject_GC_Track(object);
+  return Ref<>::steal(object);
+}
+
+FxRecord* recordOf(PyObject* object) {
+  STATOR_CHECK(Py_TYPE(object) == &record_type);
+  return &get(object);
+}
+
+uint8_t metaKeysOf(const Node& node) {
+  auto bit = [](MetaKey key) { return static_cast<uint8_t>(1U << static_cast<int>(key)); };
+  uint8_t keys = 0;
+  if (node.meta != nullptr || node.structure || node.scalar_type)
+    keys |= bit(MetaKey::kExampleValue);
+  if (node.location != nullptr) keys |= bit(MetaKey::kStackTrace);
+  if (node.scope != nullptr) keys |= bit(MetaKey::kModuleStack);
+  if (node.op == Op::kInput) {
+    keys |= bit(MetaKey::kGraphArg);
+    if (node.meta != nullptr) keys |= bit(MetaKey::kTensorDict);
+  } else {
+    keys |= bit(MetaKey::kSourceFn);
+  }
+  return keys;
+}
+
+Ref<> makeMeta(PyObject* self, int index, MetaKey key) {
+  FxRecord& record = get(self);
+  Node& node = record.graph->nodes()[static_cast<size_t>(index)];
+  switch (key) {
+    case MetaKey::kExampleValue:
+      return fakeOf(self, node);
+    case MetaKey::kStackTrace:
+      return traceOf(record, node.location);
+    case MetaKey::kModuleStack: {
+      Ref<> stack = stackOf(record, node.scope);
+      return stack ? Ref<>::steal(PyDict_Copy(stack.get())) : nullptr;
+    }
+    case MetaKey::kSourceFn:
+      return sourceFnOf(record, node);
+    case MetaKey::kGraphArg:
+    case MetaKey::kTensorDict: {
+      Ref<> position = inputPosition(record, node);
+      PyObject* example = node.example ? node.example.get() : Py_None;
+      if (!position) return nullptr;
+      return call(key == MetaKey::kGraphArg ? "graph_arg" : "tensor_dict",
+                  {self, position.get(), example});
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace stator::graph

@@ -1,0 +1,51 @@
+// What the lazy parts of one FX graph share: the captured graph and the values made so far. Lives as long as a node's meta does.
+// Python sees it as an object with `fake_mode` and `sources`; stator/_fx.py makes the fakes.
+#pragma once
+
+#include "base/python.h"
+#include "base/ref.h"
+#include "graph/graph.h"
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace stator::graph {
+
+// Entries of node.meta that are made when they are read.
+enum class MetaKey : uint8_t {
+  kExampleValue,
+  kStackTrace,
+  kModuleStack,
+  kSourceFn,
+  kGraphArg,
+  kTensorDict
+};
+constexpr int kMetaKeys = 6;
+PyObject* metaKeyName(MetaKey key);  // interned, borrowed
+
+struct FxRecord {
+  std::shared_ptr<Graph> graph;
+  std::vector<Ref<>> names;              // FX name of each node, by index
+  std::vector<std::string> expressions;  // of each input: where it is read
+  // of each input: its memory stays where it is (parameters and buffers of modules)
+  std::vector<bool> is_static;
+  Ref<> fake_mode;  // null until the first fake or until compile
+  // list of the inputs' source objects, made by stator/_fx.py
+  Ref<> sources;
+  std::vector<Ref<>> fakes;  // by index
+  std::unordered_map<const Location*, Ref<>> traces;
+  std::unordered_map<const ModuleScope*, Ref<>> stacks;
+};
+
+bool initRecordType();
+Ref<> makeRecord(std::shared_ptr<Graph> graph);
+FxRecord* recordOf(PyObject* object);  // borrowed; the object has to be a record
+
+// Which keys node `index` has; one bit each.
+uint8_t metaKeysOf(const Node& node);
+// The value of one; null with a Python error set.
+Ref<> makeMeta(PyObject* record, int index, MetaKey key);
+
+}  // namespace stator::graph

@@ -1,0 +1,240 @@
+#include "graph/graph.h"
+
+#include "base/check.h"
+
+#include <algorithm>
+
+namespace stator::graph {
+
+Node* Graph::addInput(const sources::Source* source, Ref<> example,
+                      const shapes::TensorMeta* meta) {
+  Node& node = storage_.emplace_back();
+  node.op = Op::kInput;
+  node.index = static_cast<int>(nodes_.size());
+  node.source = source;
+  node.example = std::move(example);
+  node.meta = meta;
+  nodes_.push_back(&node);
+  inputs_.push_back(&node);
+  return &node;
+}
+
+Node* Graph::addCall(Op op, Ref<> target, Ref<> args, Ref<> kwargs) {
+  STATOR_CHECK(op != Op::kInput && target && args && PyTuple_CheckExact(args.get()));
+  STATOR_CHECK(op != Op::kCallMethod || PyUnicode_Check(target.get()));
+  Node& node = storage_.emplace_back();
+  node.op = op;
+  node.index = static_cast<int>(nodes_.size());
+  node.target = std::move(target);
+  node.args = std::move(args);
+  node.kwargs = std::move(kwargs);
+  nodes_.push_back(&node);
+  return &node;
+}
+
+Node* Graph::addItem(Node* of, Py_ssize_t index) {
+  static PyObject* getitem = [] {
+    Ref<> module = Ref<>::steal(PyImport_ImportModule("_operator"));
+    return module ? PyObject_GetAttrString(module.get(), "getitem") : nullptr;
+  }();
+  Ref<> base = makeStandIn(of, nullptr, reinterpret_cast<PyObject*>(&PyTuple_Type));
+  Ref<> number = Ref<>::steal(PyLong_FromSsize_t(index));
+  if (getitem == nullptr || !base || !number) throw PythonError();
+  Node* node = addCall(Op::kCallFunction, newRef(getitem),
+                       stealRef(PyTuple_Pack(2, base.get(), number.get())), nullptr);
+  node->location = of->location;
+  node->scope = of->scope;
+  return node;
+}
+
+void Graph::truncate(size_t length) {
+  STATOR_CHECK(storage_.size() == nodes_.size() && length <= nodes_.size());
+  auto behind = [&](const Node* node) { return static_cast<size_t>(node->index) >= length; };
+  std::erase_if(inputs_, behind);
+  std::erase_if(outputs_, behind);
+  for (size_t i = 0; i < outputs_.size(); ++i) outputs_[i]->output = static_cast<int>(i);
+  nodes_.resize(length);
+  while (storage_.size() > length) storage_.pop_back();
+}
+
+size_t Graph::callCount() const { return nodes_.size() - inputs_.size(); }
+
+void Graph::addOutput(Node* node) {
+  if (outputIndex(node) >= 0) return;
+  node->output = static_cast<int>(outputs_.size());
+  outputs_.push_back(node);
+}
+
+int Graph::outputIndex(Node* node) const {
+  auto at = static_cast<size_t>(node->output);
+  return node->output >= 0 && at < outputs_.size() && outputs_[at] == node ? node->output : -1;
+}
+
+void Graph::dropDead() {
+  for (Node* node : nodes_) node->uses = 0;
+  for (Node* node : outputs_) ++node->uses;
+  // Uses come after definitions, so one walk from the end sees every use of a node before the node itself.
+  for (size_t i = nodes_.size(); i-- > 0;) {
+    Node* node = nodes_[i];
+    if (node->uses == 0 && !node->mutates) continue;
+    auto count = [](StandIn* used) { ++used->node->uses; };
+    forEachStandIn(node->args.get(), count);
+    forEachStandIn(node->kwargs.get(), count);
+  }
+  auto dead = [](const Node* node) { return node->uses == 0 && !node->mutates; };
+  std::erase_if(inputs_, dead);
+  std::erase_if(nodes_, dead);
+  for (size_t i = 0; i < nodes_.size(); ++i) nodes_[i]->index = static_cast<int>(i);
+  // What is dropped lives on in storage (stand-ins may point at it), but holds nothing of the user's.
+  for (Node& node : storage_) {
+    if (!dead(&node)) continue;
+    node.index = -1;
+    node.example.reset();
+    node.args.reset();
+    node.kwargs.reset();
+    node.target.reset();
+  }
+}
+
+void Graph::dropExamples() {
+  for (Node* node : inputs_) node->example.reset();
+}
+
+namespace {
+
+std::string utf8(PyObject* text) {
+  Py_ssize_t size = 0;
+  const char* data =
+      text != nullptr && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, &size) : nullptr;
+  if (data == nullptr) {
+    PyErr_Clear();
+    return "?";
+  }
+  return std::string(data, static_cast<size_t>(size));
+}
+
+std::string label(const Node* node) {
+  std::string text = "%";
+  text += std::to_string(node->index);
+  return text;
+}
+
+std::string nameOf(PyObject* callable) {
+  Ref<> name = Ref<>::steal(PyObject_GetAttrString(callable, "__name__"));
+  if (!name) {
+    PyErr_Clear();
+    return Py_TYPE(callable)->tp_name;
+  }
+  return utf8(name.get());
+}
+
+// repr of what has no user code in its repr; a name for the rest.
+std::string constantText(PyObject* value) {
+  std::string type = Py_TYPE(value)->tp_name;
+  bool plain = value == Py_None || value == Py_Ellipsis || PyBool_Check(value) ||
+               PyLong_CheckExact(value) || PyFloat_CheckExact(value) ||
+               PyComplex_CheckExact(value) || PyUnicode_CheckExact(value) ||
+               PyBytes_CheckExact(value) || type.starts_with("torch.");
+  if (plain) {
+    Ref<> text = Ref<>::steal(PyObject_Repr(value));
+    if (text) return utf8(text.get());
+    PyErr_Clear();
+  }
+  if (PyType_Check(value) || PyFunction_Check(value) || PyCFunction_Check(value))
+    return nameOf(value);
+  return "<" + type + ">";
+}
+
+std::string argumentText(PyObject* value);
+
+std::string itemsText(PyObject* sequence) {
+  std::string text;
+  Py_ssize_t size = PySequence_Fast_GET_SIZE(sequence);
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    if (i > 0) text += ", ";
+    text += argumentText(PySequence_Fast_GET_ITEM(sequence, i));
+  }
+  return text;
+}
+
+std::string argumentText(PyObject* value) {
+  if (isStandIn(value)) return label(asStandIn(value)->node);
+  if (PyTuple_Check(value))
+    return "(" + itemsText(value) + (PyTuple_GET_SIZE(value) == 1 ? ",)" : ")");
+  if (PyList_Check(value)) return "[" + itemsText(value) + "]";
+  if (PyDict_Check(value)) {
+    std::string text;
+    PyObject* key = nullptr;
+    PyObject* item = nullptr;
+    for (Py_ssize_t at = 0; PyDict_Next(value, &at, &key, &item);) {
+      if (!text.empty()) text += ", ";
+      text += argumentText(key) + ": " + argumentText(item);
+    }
+    return "{" + text + "}";
+  }
+  if (PySlice_Check(value)) {
+    const auto* slice = reinterpret_cast<PySliceObject*>(value);
+    auto part = [](PyObject* bound) {
+      return bound == Py_None ? std::string() : argumentText(bound);
+    };
+    std::string text = part(slice->start) + ":" + part(slice->stop);
+    return slice->step == Py_None ? text : text + ":" + part(slice->step);
+  }
+  return constantText(value);
+}
+
+std::string callText(const Node& node) {
+  std::string text;
+  Py_ssize_t count = PyTuple_GET_SIZE(node.args.get());
+  Py_ssize_t first = 0;
+  if (node.op == Op::kCallMethod && count > 0) {
+    text = argumentText(PyTuple_GET_ITEM(node.args.get(), 0)) + "." + utf8(node.target.get()) + "(";
+    first = 1;
+  } else {
+    text = nameOf(node.target.get()) + "(";
+  }
+  const char* separator = "";
+  for (Py_ssize_t i = first; i < count; ++i) {
+    text += separator + argumentText(PyTuple_GET_ITEM(node.args.get(), i));
+    separator = ", ";
+  }
+  if (node.kwargs) {
+    PyObject* key = nullptr;
+    PyObject* value = nullptr;
+    for (Py_ssize_t at = 0; PyDict_Next(node.kwargs.get(), &at, &key, &value);) {
+      text += separator + utf8(key) + "=" + argumentText(value);
+      separator = ", ";
+    }
+  }
+  return text + ")";
+}
+
+}  // namespace
+
+std::string Graph::text(BorrowedRef<PyCodeObject> code) const {
+  std::string text;
+  for (const Node* node : nodes_) {
+    text += label(node) + " = ";
+    if (node->op == Op::kInput) {
+      text += "input " +
+              (node->source != nullptr ? sources::print(*node->source, code) : node->name_hint);
+    } else {
+      text += callText(*node);
+    }
+    if (node->meta != nullptr) {
+      text += " : " + node->meta->text();
+    } else if (node->scalar_type) {
+      text += " : " + nameOf(node->scalar_type.get());
+    }
+    text += "\n";
+  }
+  text += "return";
+  const char* separator = " ";
+  for (const Node* node : outputs_) {
+    text += separator + label(node);
+    separator = ", ";
+  }
+  return text + "\n";
+}
+
+}  // namespace stator::graph

@@ -1,0 +1,498 @@
+// Attribute access as Python defines it, over values that may come from outside: each look-up is guarded where it read.
+#include "interpret/tracer.h"
+
+#include "base/check.h"
+#include "interpret/known_types.h"
+#include "interpret/names.h"
+#include "interpret/trace_iterator.h"
+#include "python/objects.h"
+
+namespace stator::interpret {
+
+using breaks::Reason;
+using guards::Guard;
+using guards::GuardKind;
+using sources::Source;
+using sources::SourceKind;
+
+namespace {
+
+bool isDataDescriptor(PyObject* descriptor) { return Py_TYPE(descriptor)->tp_descr_set != nullptr; }
+
+PyTypeObject* ownerInMro(PyTypeObject* type, PyObject* name) {
+  PyObject* mro = type->tp_mro;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
+    if (PyDict_GetItemWithError(base->tp_dict, name) != nullptr) return base;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+PyObject* Tracer::rawInstanceAttr(PyObject* object, PyObject* name) {
+  StatorView view;
+  if (!stator_view_object(&view, object) || view.keys == nullptr) return nullptr;
+  Py_ssize_t index = stator_view_find(&view, name, PyObject_Hash(name));
+  return index >= 0 ? stator_view_value(&view, index) : nullptr;
+}
+
+bool Tracer::hasInstanceDict(PyObject* object) {
+  StatorView view;
+  return stator_view_object(&view, object) != 0;
+}
+
+Out Tracer::typeLookup(PyTypeObject* type, PyObject* name) {
+  PyObject* found = _PyType_Lookup(type, name);
+  // Static types cannot change.
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) guards->addTypeLookup(sources->pinned(reinterpret_cast<PyObject*>(type)), type, name, found);
+  return Ref<>::create(found);
+}
+
+// The value of a plain (non-descriptor) entry of a class.
+Out Tracer::classAttrValue(PyTypeObject* type, PyObject* name, PyObject* raw) {
+  PyTypeObject* owner = ownerInMro(type, name);
+  if (owner == nullptr) return newRef(raw);
+  if ((owner->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return newRef(raw);
+  const Source* source = sources->child(SourceKind::kClassDict, sources->pinned(reinterpret_cast<PyObject*>(owner)), name);
+  return fromOutside(raw, source);
+}
+
+Out Tracer::instanceAttr(PyObject* object, PyObject* name) {
+  values::Info* info = values.find(object);
+  if (info == nullptr || info->origin == values::Origin::kMade) {
+    return Ref<>::create(Tracer::rawInstanceAttr(object, name));
+  }
+  if (info->overlay) {
+    if (PyObject* written = PyDict_GetItemWithError(info->overlay.get(), name)) {
+      return written == values::deletedMarker() ? Ref<>() : newRef(written);
+    }
+  }
+  if (info->known) {
+    if (PyObject* seen = PyDict_GetItemWithError(info->known.get(), name)) {
+      return seen == values::deletedMarker() ? Ref<>() : newRef(seen);
+    }
+  } else {
+    info->known = stealRef(PyDict_New());
+  }
+  if (!Tracer::hasInstanceDict(object)) return Ref<>();
+  const Source* source = sources->child(SourceKind::kAttr, info->source, name);
+  Ref<> known = info->known;
+  PyObject* raw = Tracer::rawInstanceAttr(object, name);
+  if (raw == nullptr) {
+    guards->add(Guard{GuardKind::kAbsent, source});
+    PyDict_SetItem(known.get(), name, values::deletedMarker());
+    return Ref<>();
+  }
+  STATOR_VALUE(value, fromOutside(raw, source));
+  PyDict_SetItem(known.get(), name, value.get());
+  return value;
+}
+
+Flow Tracer::storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value) {
+  values::Info* info = values.find(object);
+  if (info == nullptr || info->origin == values::Origin::kMade) {
+    if (PyObject_GenericSetAttr(object, name, value) != 0) return raiseCurrentError();
+    return Flow::kOk;
+  }
+  if (value == nullptr) {
+    STATOR_VALUE(present, instanceAttr(object, name));
+    if (!present) return breakWith(Reason::kRaises, "deletes an attribute that is not there");
+    info = values.find(object);
+  }
+  if (!info->overlay) info->overlay = stealRef(PyDict_New());
+  PyDict_SetItem(info->overlay.get(), name, value != nullptr ? value : values::deletedMarker());
+  return Flow::kOk;
+}
+
+Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject* type, const Source* source) {
+  PyTypeObject* kind = Py_TYPE(descriptor);
+  if (kind == &PyFunction_Type) {
+    if (values.find(descriptor) == nullptr && source != nullptr) {
+      STATOR_VALUE(ignored, fromOutside(descriptor, source));
+    }
+    return object != nullptr ? stealRef(PyMethod_New(descriptor, object)) : newRef(descriptor);
+  }
+  if (kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type) {
+    return object != nullptr ? stealRef(PyMethod_New(descriptor, object)) : newRef(descriptor);
+  }
+  if (kind == &PyStaticMethod_Type || kind == &PyClassMethod_Type) {
+    Ref<> function = stealRef(PyObject_GetAttr(descriptor, names().func));
+    if (!function) return raiseCurrentError();
+    if (PyFunction_Check(function.get()) && values.find(function) == nullptr && source != nullptr) {
+      const Source* inner = sources->child(SourceKind::kGenericAttr, source, names().func);
+      STATOR_VALUE(ignored, fromOutside(function, inner));
+    }
+    if (kind == &PyStaticMethod_Type) return function;
+    return stealRef(PyMethod_New(function.get(), reinterpret_cast<PyObject*>(type)));
+  }
+  if (kind == &PyProperty_Type && object != nullptr) {
+    Ref<> getter = stealRef(PyObject_GetAttr(descriptor, names().fget));
+    if (!getter) return raiseCurrentError();
+    if (getter.get() == Py_None) return Ref<>();
+    if (values.find(getter) == nullptr && source != nullptr && PyFunction_Check(getter.get())) {
+      STATOR_VALUE(ignored, fromOutside(getter, sources->child(SourceKind::kGenericAttr, source, names().fget)));
+    }
+    keep_alive.push_back(getter);
+    Args args;
+    args.values = {object};
+    args.positional = 1;
+    return call(getter.get(), args);
+  }
+  if (kind == &PyMemberDescr_Type && object != nullptr) {
+    if (values::Info* info = values.find(object); info != nullptr && info->origin == values::Origin::kOutside) {
+      Ref<> name = stealRef(PyObject_GetAttr(descriptor, names().name));
+      if (info->overlay) {
+        if (PyObject* written = PyDict_GetItemWithError(info->overlay.get(), name.get())) {
+          return written == values::deletedMarker() ? Ref<>() : newRef(written);
+        }
+      }
+      Ref<> raw = stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type)));
+      const Source* child = sources->child(SourceKind::kAttr, info->source, name);
+      if (!raw) {
+        PyErr_Clear();
+        guards->add(Guard{GuardKind::kAbsent, child});
+        return Ref<>();
+      }
+      return fromOutside(raw, child);
+    }
+    Ref<> raw = stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type)));
+    if (!raw) PyErr_Clear();
+    return raw;
+  }
+  if (kind == &PyGetSetDescr_Type && object != nullptr) {
+    Ref<> name = stealRef(PyObject_GetAttr(descriptor, names().name));
+    if (PyUnicode_Compare(name.get(), names().dunder_class) == 0) return newRef(reinterpret_cast<PyObject*>(typeOf(object)));
+    values::Info* info = values.find(object);
+    bool outside = info != nullptr && info->origin == values::Origin::kOutside;
+    Ref<> raw = stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type)));
+    if (!raw) return raiseCurrentError();
+    if (!outside) return raw;
+    if (PyUnicode_Compare(name.get(), names().dunder_dict) == 0) {
+      STATOR_VALUE(dict, fromOutside(raw, sources->child(SourceKind::kObjectDict, info->source)));
+      values.find(raw)->attributes_of = object;
+      return dict;
+    }
+    return fromOutside(raw, sources->child(SourceKind::kGenericAttr, info->source, name));
+  }
+  if (kind == &PyClassMethodDescr_Type) {
+    return fromNative(stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type))));
+  }
+  if (kind->tp_descr_get != nullptr) {
+    PyObject* get = _PyType_Lookup(kind, names().dunder_get);
+    if (get != nullptr && PyFunction_Check(get)) {
+      if (std::string_view(kind->tp_name) == "cached_property" && object != nullptr) {
+        // functools.cached_property: its lock has no effect on one thread; the function runs and the result goes into the instance dict.
+        Ref<> function = stealRef(PyObject_GetAttrString(descriptor, "func"));
+        Ref<> name = stealRef(PyObject_GetAttrString(descriptor, "attrname"));
+        if (function && name) {
+          STATOR_VALUE(value, callNested(function.get(), {object}));
+          STATOR_FLOW(storeInstanceAttr(object, name.get(), value.get()));
+          return value;
+        }
+        PyErr_Clear();
+      }
+      STATOR_VALUE(self, source != nullptr && values.find(descriptor) == nullptr ? fromOutside(descriptor, source) : Out(newRef(descriptor)));
+      STATOR_VALUE(method, typeLookup(kind, names().dunder_get));
+      STATOR_VALUE(function, classAttrValue(kind, names().dunder_get, method.get()));
+      Args args;
+      args.values = {self.get(), object != nullptr ? object : Py_None, reinterpret_cast<PyObject*>(type)};
+      args.positional = 3;
+      return call(function.get(), args);
+    }
+    return breakWith(Reason::kUnsupportedAttribute, std::string("through a ") + kind->tp_name);
+  }
+  return breakWith(Reason::kUnsupportedAttribute, kind->tp_name);
+}
+
+namespace {
+
+// The source of the raw class entry, for descriptors that carry functions.
+const Source* classEntrySource(Tracer& tracer, PyTypeObject* type, PyObject* name) {
+  PyTypeObject* owner = ownerInMro(type, name);
+  if (owner == nullptr) return nullptr;
+  return tracer.sources->child(SourceKind::kClassDict, tracer.sources->pinned(reinterpret_cast<PyObject*>(owner)), name);
+}
+
+bool isDescriptor(PyObject* value) { return Py_TYPE(value)->tp_descr_get != nullptr; }
+
+Out moduleAttribute(Tracer& tracer, PyObject* module, PyObject* name) {
+  STATOR_VALUE(found, tracer.instanceAttr(module, name));
+  if (found) return found;
+  PyObject* on_type = _PyType_Lookup(Py_TYPE(module), name);
+  if (on_type != nullptr) return tracer.bindDescriptor(on_type, module, Py_TYPE(module), nullptr);
+  STATOR_VALUE(hook, tracer.instanceAttr(module, names().dunder_getattr));
+  if (!hook) return Ref<>();
+  return tracer.callNested(hook.get(), {name});
+}
+
+Out typeAttribute(Tracer& tracer, PyTypeObject* type, PyObject* name) {
+  PyTypeObject* meta = Py_TYPE(reinterpret_cast<PyObject*>(type));
+  PyObject* on_meta = _PyType_Lookup(meta, name);
+  if (meta->tp_getattro != PyType_Type.tp_getattro) {
+    static PyObject* getattribute = PyUnicode_InternFromString("__getattribute__");
+    PyObject* found = _PyType_Lookup(meta, getattribute);
+    if (found == nullptr || PyFunction_Check(found)) return tracer.breakWith(Reason::kCustomGetattribute, meta->tp_name);
+  }
+  if (on_meta != nullptr && isDataDescriptor(on_meta)) {
+    if (Py_TYPE(on_meta) == &PyGetSetDescr_Type || Py_TYPE(on_meta) == &PyMemberDescr_Type) {
+      // __name__, __mro__, __dict__, __bases__ ...: facts of the type.
+      Ref<> value = stealRef(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
+      if (!value) return tracer.raiseCurrentError();
+      if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || values::isScalar(value.get()) || PyType_Check(value.get())) return value;
+      return tracer.fromOutside(value, tracer.sources->child(SourceKind::kGenericAttr, tracer.sources->pinned(reinterpret_cast<PyObject*>(type)), name));
+    }
+    return tracer.bindDescriptor(on_meta, reinterpret_cast<PyObject*>(type), meta, classEntrySource(tracer, meta, name));
+  }
+  STATOR_VALUE(found, tracer.typeLookup(type, name));
+  if (found) {
+    if (isDescriptor(found.get()) && Py_TYPE(found.get()) != &PyProperty_Type && Py_TYPE(found.get()) != &PyMemberDescr_Type &&
+        Py_TYPE(found.get()) != &PyGetSetDescr_Type && !PyType_Check(found.get())) {
+      return tracer.bindDescriptor(found.get(), nullptr, type, classEntrySource(tracer, type, name));
+    }
+    return tracer.classAttrValue(type, name, found.get());
+  }
+  if (on_meta != nullptr) {
+    if (isDescriptor(on_meta)) {
+      return tracer.bindDescriptor(on_meta, reinterpret_cast<PyObject*>(type), meta, classEntrySource(tracer, meta, name));
+    }
+    return tracer.classAttrValue(meta, name, on_meta);
+  }
+  PyObject* hook = _PyType_Lookup(meta, names().dunder_getattr);
+  if (hook != nullptr && PyFunction_Check(hook)) {
+    STATOR_VALUE(function, tracer.classAttrValue(meta, names().dunder_getattr, hook));
+    return tracer.callNested(function.get(), {reinterpret_cast<PyObject*>(type), name});
+  }
+  return Ref<>();
+}
+
+Out superAttribute(Tracer& tracer, PyObject* super, PyObject* name) {
+  Ref<> this_class = stealRef(PyObject_GetAttrString(super, "__thisclass__"));
+  Ref<> self = stealRef(PyObject_GetAttrString(super, "__self__"));
+  Ref<> self_class = stealRef(PyObject_GetAttrString(super, "__self_class__"));
+  if (!this_class || !self || !self_class) return tracer.raiseCurrentError();
+  auto* start = reinterpret_cast<PyTypeObject*>(self_class.get());
+  PyObject* mro = start->tp_mro;
+  Py_ssize_t i = 0;
+  while (i < PyTuple_GET_SIZE(mro) && PyTuple_GET_ITEM(mro, i) != this_class.get()) ++i;
+  for (++i; i < PyTuple_GET_SIZE(mro); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
+    bool heap = (base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+    const Source* source =
+        heap ? tracer.sources->child(SourceKind::kClassDict, tracer.sources->pinned(reinterpret_cast<PyObject*>(base)), name) : nullptr;
+    PyObject* raw = PyDict_GetItemWithError(base->tp_dict, name);
+    if (raw == nullptr) {
+      if (heap) tracer.guards->add(Guard{GuardKind::kAbsent, source});
+      continue;
+    }
+    if (!isDescriptor(raw)) return heap ? tracer.fromOutside(raw, source) : Out(newRef(raw));
+    bool on_class = self.get() == self_class.get();
+    return tracer.bindDescriptor(raw, on_class ? nullptr : self.get(), start, source);
+  }
+  Ref<> own = stealRef(PyObject_GenericGetAttr(super, name));
+  if (!own) {
+    PyErr_Clear();
+    return Ref<>();
+  }
+  return own;
+}
+
+// nn.Module.__getattr__ is never interpreted: the three dicts are read directly.
+Out nnModuleAttribute(Tracer& tracer, PyObject* module, PyObject* name) {
+  struct Place {
+    PyObject* dict_name;
+    SourceKind kind;
+  };
+  const Place places[] = {{names().parameters, SourceKind::kParameter},
+                          {names().buffers, SourceKind::kBuffer},
+                          {names().modules, SourceKind::kSubmodule}};
+  values::Info* info = tracer.values.find(module);
+  bool outside = info != nullptr && info->origin == values::Origin::kOutside;
+  for (const Place& place : places) {
+    if (!outside || (info->overlay && PyDict_GetItemWithError(info->overlay.get(), place.dict_name) != nullptr)) {
+      STATOR_VALUE(dict, tracer.instanceAttr(module, place.dict_name));
+      if (!dict) continue;
+      STATOR_VALUE(found, tracer.dictGet(dict.get(), name));
+      if (found) return found;
+      continue;
+    }
+    PyObject* dict = Tracer::rawInstanceAttr(module, place.dict_name);
+    if (dict == nullptr) continue;
+    values::Info* written = tracer.values.find(dict);
+    if (!PyDict_Check(dict) || (written != nullptr && (written->shadow || written->overlay))) {
+      STATOR_VALUE(value, tracer.instanceAttr(module, place.dict_name));
+      STATOR_VALUE(found, tracer.dictGet(value.get(), name));
+      if (found) return found;
+      continue;
+    }
+    const Source* source = tracer.sources->child(place.kind, info->source, name);
+    PyObject* raw = PyDict_GetItemWithError(dict, name);
+    if (raw == nullptr) {
+      tracer.guards->add(Guard{GuardKind::kAbsent, source});
+      continue;
+    }
+    return tracer.fromOutside(raw, source);
+  }
+  return Ref<>();
+}
+
+}  // namespace
+
+Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
+  if (graph::isStandIn(object)) return tensorAttr(object, name);
+  if (isTraceIterator(object)) {
+    PyObject* found = _PyType_Lookup(typeOf(object), name);
+    if (found == nullptr) return Ref<>();
+    return stealRef(PyMethod_New(found, object));
+  }
+  if (PyType_Check(object)) return typeAttribute(*this, reinterpret_cast<PyTypeObject*>(object), name);
+  if (PyModule_Check(object)) return moduleAttribute(*this, object, name);
+  PyTypeObject* type = Py_TYPE(object);
+  if (type == &PySuper_Type) return superAttribute(*this, object, name);
+  if (type == &PyMethod_Type) {
+    if (PyUnicode_Compare(name, names().dunder_self) == 0) {
+      if (const Source* source = sourceOf(object)) return fromOutside(PyMethod_GET_SELF(object), sources->child(SourceKind::kMethodSelf, source));
+      return newRef(PyMethod_GET_SELF(object));
+    }
+    Ref<> function = newRef(PyMethod_GET_FUNCTION(object));
+    if (const Source* source = sourceOf(object)) {
+      STATOR_VALUE(read, fromOutside(function, sources->child(SourceKind::kMethodFunc, source)));
+      function = read;
+    }
+    if (PyUnicode_Compare(name, names().func) == 0) return function;
+    return getAttrOrNull(function.get(), name);
+  }
+  bool generic = type->tp_getattro == PyObject_GenericGetAttr;
+  if (!generic) {
+    static PyObject* getattribute = PyUnicode_InternFromString("__getattribute__");
+    PyObject* found = _PyType_Lookup(type, getattribute);
+    PyObject* of_object = _PyType_Lookup(&PyBaseObject_Type, getattribute);
+    if (found != of_object) {
+      if (found != nullptr && PyFunction_Check(found)) return breakWith(Reason::kCustomGetattribute, type->tp_name);
+      return breakWith(Reason::kUnsupportedAttribute, std::string("of a ") + type->tp_name);
+    }
+  }
+  STATOR_VALUE(on_type, typeLookup(type, name));
+  if (on_type && isDataDescriptor(on_type.get())) {
+    return bindDescriptor(on_type.get(), object, type, classEntrySource(*this, type, name));
+  }
+  STATOR_VALUE(own, instanceAttr(object, name));
+  if (own) return own;
+  if (on_type) {
+    if (isDescriptor(on_type.get())) return bindDescriptor(on_type.get(), object, type, classEntrySource(*this, type, name));
+    return classAttrValue(type, name, on_type.get());
+  }
+  if (generic) return Ref<>();
+  PyObject* hook = _PyType_Lookup(type, names().dunder_getattr);
+  if (hook == nullptr) return Ref<>();
+  if (hook == names().nn_module_getattr) return nnModuleAttribute(*this, object, name);
+  if (!PyFunction_Check(hook)) return breakWith(Reason::kUnsupportedAttribute, std::string(type->tp_name) + ".__getattr__ is not a Python function");
+  STATOR_VALUE(checked, typeLookup(type, names().dunder_getattr));
+  STATOR_VALUE(function, classAttrValue(type, names().dunder_getattr, checked.get()));
+  Args args;
+  args.values = {object, name};
+  args.positional = 2;
+  return call(function.get(), args);
+}
+
+Out Tracer::getAttr(PyObject* object, PyObject* name) {
+  Out found = getAttrOrNull(object, name);
+  if (!found.ok() || found.get() != nullptr) return found;
+  PyTypeObject* type = typeOf(object);
+  if (PyType_Check(object)) {
+    return raiseNew(PyExc_AttributeError, "type object '%.50s' has no attribute '%U'", reinterpret_cast<PyTypeObject*>(object)->tp_name, name);
+  }
+  if (PyModule_Check(object)) return raiseNew(PyExc_AttributeError, "module '%s' has no attribute '%U'", PyModule_GetName(object), name);
+  return raiseNew(PyExc_AttributeError, "'%.50s' object has no attribute '%U'", type->tp_name, name);
+}
+
+Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
+  if (graph::isStandIn(object)) return breakWith(Reason::kUnsupportedMutation, "sets an attribute of a tensor");
+  if (PyType_Check(object)) return breakWith(Reason::kUnsupportedMutation, "sets an attribute of a class");
+  if (isTraceIterator(object)) return breakWith(Reason::kUnsupportedMutation, "sets an attribute of an iterator");
+  PyTypeObject* type = Py_TYPE(object);
+  if (type->tp_setattro != PyObject_GenericSetAttr) {
+    static PyObject* dunder_setattr = PyUnicode_InternFromString("__setattr__");
+    static PyObject* dunder_delattr = PyUnicode_InternFromString("__delattr__");
+    PyObject* which = value != nullptr ? dunder_setattr : dunder_delattr;
+    STATOR_VALUE(hook, typeLookup(type, which));
+    PyObject* of_object = _PyType_Lookup(&PyBaseObject_Type, which);
+    if (hook.get() != of_object) {
+      if (!hook || !PyFunction_Check(hook.get())) return breakWith(Reason::kUnsupportedMutation, std::string("sets an attribute of a ") + type->tp_name);
+      STATOR_VALUE(function, classAttrValue(type, which, hook.get()));
+      Args args;
+      args.values = {object, name};
+      if (value != nullptr) args.values.push_back(value);
+      args.positional = args.values.size();
+      return call(function.get(), args, Then::kDiscard).flow();
+    }
+  }
+  STATOR_VALUE(on_type, typeLookup(type, name));
+  if (on_type && isDataDescriptor(on_type.get())) {
+    PyTypeObject* kind = Py_TYPE(on_type.get());
+    if (kind == &PyProperty_Type) {
+      Ref<> setter = stealRef(PyObject_GetAttrString(on_type.get(), value != nullptr ? "fset" : "fdel"));
+      if (!setter || setter.get() == Py_None) {
+        PyErr_Clear();
+        return breakWith(Reason::kRaises, "sets a property without a setter");
+      }
+      if (PyFunction_Check(setter.get()) && values.find(setter) == nullptr) {
+        STATOR_VALUE(ignored, fromOutside(setter, sources->pinned(setter)));
+      }
+      keep_alive.push_back(setter);
+      Args args;
+      args.values = {object};
+      if (value != nullptr) args.values.push_back(value);
+      args.positional = args.values.size();
+      return call(setter.get(), args, Then::kDiscard).flow();
+    }
+    if (kind == &PyMemberDescr_Type) return storeInstanceAttr(object, name, value);
+    PyObject* set = _PyType_Lookup(kind, names().dunder_set);
+    if (set != nullptr && PyFunction_Check(set) && value != nullptr) {
+      STATOR_VALUE(self, values.find(on_type) == nullptr ? fromOutside(on_type, classEntrySource(*this, type, name)) : Out(on_type));
+      STATOR_VALUE(function, classAttrValue(kind, names().dunder_set, set));
+      Args args;
+      args.values = {self.get(), object, value};
+      args.positional = 3;
+      return call(function.get(), args, Then::kDiscard).flow();
+    }
+    if (isMade(object) && kind == &PyGetSetDescr_Type) {
+      if (PyObject_GenericSetAttr(object, name, value) != 0) return raiseCurrentError();
+      return Flow::kOk;
+    }
+    return breakWith(Reason::kUnsupportedMutation, std::string("through a ") + kind->tp_name);
+  }
+  if (!Tracer::hasInstanceDict(object)) return breakWith(Reason::kRaises, "sets an attribute that the object cannot have");
+  return storeInstanceAttr(object, name, value);
+}
+
+Out Tracer::loadGlobal(SymbolicFrame& frame, PyObject* name) {
+  struct Place {
+    PyObject* dict;
+    const Source* source;
+  };
+  if (frame.globals_source == nullptr) frame.globals_source = sources->pinned(frame.globals);
+  const Source* builtins_source = frames.front().get() == &frame && frame.globals_source->kind == SourceKind::kGlobals
+                                      ? sources->root(SourceKind::kBuiltins)
+                                      : sources->pinned(frame.builtins);
+  const Place places[] = {{frame.globals, frame.globals_source}, {frame.builtins, builtins_source}};
+  for (const Place& place : places) {
+    if (!PyDict_CheckExact(place.dict)) return breakWith(Reason::kUnsupportedObject, "globals that are not a plain dict");
+    values::Info* info = values.find(place.dict);
+    if (info == nullptr) info = &values.addOutside(place.dict, place.source);
+    STATOR_VALUE(found, dictGet(place.dict, name));
+    if (found) return found;
+  }
+  return breakWith(Reason::kRaises, "a name that is not defined");
+}
+
+Out Tracer::special(PyObject* object, const char* name) {
+  Ref<> text = stealRef(PyUnicode_InternFromString(name));
+  PyTypeObject* type = typeOf(object);
+  STATOR_VALUE(found, typeLookup(type, text.get()));
+  if (!found || found.get() == Py_None) return Ref<>();
+  if (Py_TYPE(found.get())->tp_descr_get == nullptr) return classAttrValue(type, text.get(), found.get());
+  return bindDescriptor(found.get(), object, type, classEntrySource(*this, type, text.get()));
+}
+
+}  // namespace stator::interpret

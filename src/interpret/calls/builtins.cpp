@@ -1,0 +1,557 @@
+// Built-in functions and types.
+#include "interpret/calls/tables.h"
+
+#include "interpret/known_types.h"
+#include "interpret/names.h"
+#include "interpret/torch_names.h"
+#include "interpret/trace_iterator.h"
+#include "interpret/tracer.h"
+
+#include <string_view>
+
+namespace stator::interpret {
+
+using breaks::Reason;
+using sources::SourceKind;
+
+namespace {
+
+Ref<> boolean(bool value) { return newRef(value ? Py_True : Py_False); }
+
+Flow wrongArguments(Tracer& t, const char* name) { return t.breakWith(Reason::kRaises, std::string(name) + "() gets arguments that do not fit"); }
+
+#define NEED(n, name) \
+  if (args.values.size() != (n) || args.keywordCount() != 0) return wrongArguments(t, name)
+
+Out len(Tracer& t, const Args& args) {
+  NEED(1, "len");
+  return t.length(args.values[0]);
+}
+
+Out isinstance(Tracer& t, const Args& args) {
+  NEED(2, "isinstance");
+  return t.isInstance(args.values[0], args.values[1]);
+}
+
+Out issubclass(Tracer& t, const Args& args) {
+  NEED(2, "issubclass");
+  return t.isSubclass(args.values[0], args.values[1]);
+}
+
+Out typeCall(Tracer& t, const Args& args) {
+  if (args.values.size() != 1) return t.breakWith(Reason::kUnsupportedClass, "type() with three arguments");
+  return newRef(reinterpret_cast<PyObject*>(t.typeOf(args.values[0])));
+}
+
+Out getAttribute(Tracer& t, const Args& args) {
+  if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 3 || !PyUnicode_Check(args.values[1])) return wrongArguments(t, "getattr");
+  if (args.positional == 2) return t.getAttr(args.values[0], args.values[1]);
+  Out found = t.settle(t.getAttrOrNull(args.values[0], args.values[1]));
+  if (found.flow() == Flow::kRaise && PyErr_GivenExceptionMatches(t.raised.get(), PyExc_AttributeError)) {
+    t.raised.reset();
+    return newRef(args.values[2]);
+  }
+  if (!found.ok()) return found;
+  return found.get() != nullptr ? found.take() : newRef(args.values[2]);
+}
+
+Out hasAttribute(Tracer& t, const Args& args) {
+  NEED(2, "hasattr");
+  if (!PyUnicode_Check(args.values[1])) return wrongArguments(t, "hasattr");
+  Out found = t.settle(t.getAttrOrNull(args.values[0], args.values[1]));
+  if (found.flow() == Flow::kRaise && PyErr_GivenExceptionMatches(t.raised.get(), PyExc_AttributeError)) {
+    t.raised.reset();
+    return boolean(false);
+  }
+  if (!found.ok()) return found;
+  return boolean(found.get() != nullptr);
+}
+
+Out setAttribute(Tracer& t, const Args& args) {
+  NEED(3, "setattr");
+  if (!PyUnicode_Check(args.values[1])) return wrongArguments(t, "setattr");
+  Out done = t.settle(t.setAttr(args.values[0], args.values[1], args.values[2]));
+  if (!done.ok()) return done;
+  return newRef(Py_None);
+}
+
+Out delAttribute(Tracer& t, const Args& args) {
+  NEED(2, "delattr");
+  Out done = t.settle(t.setAttr(args.values[0], args.values[1], nullptr));
+  if (!done.ok()) return done;
+  return newRef(Py_None);
+}
+
+Out iterCall(Tracer& t, const Args& args) {
+  if (args.positional == 2 && args.keywordCount() == 0) {
+    return t.made(makeTraceIterator(IteratorKind::kCallable, {newRef(args.values[0]), newRef(args.values[1])}));
+  }
+  NEED(1, "iter");
+  return t.iterate(args.values[0]);
+}
+
+Out nextCall(Tracer& t, const Args& args) {
+  if (args.keywordCount() != 0 || args.positional < 1 || args.positional > 2) return wrongArguments(t, "next");
+  STATOR_VALUE(item, t.next(args.values[0]));
+  if (item) return item;
+  if (args.positional == 2) return newRef(args.values[1]);
+  return t.raiseStop(args.values[0]);
+}
+
+Out zipCall(Tracer& t, const Args& args) {
+  bool strict = false;
+  if (args.keywordCount() != 0) {
+    PyObject* flag = args.keyword("strict");
+    if (flag == nullptr || args.keywordCount() != 1) return wrongArguments(t, "zip");
+    strict = flag == Py_True;
+  }
+  std::vector<Ref<>> parts;
+  for (size_t i = 0; i < args.positional; ++i) {
+    STATOR_VALUE(part, t.iterate(args.values[i]));
+    parts.push_back(std::move(part));
+  }
+  Ref<> zip = makeTraceIterator(IteratorKind::kZip, std::move(parts));
+  asTraceIterator(zip.get())->flag = strict;
+  return t.made(zip);
+}
+
+Out enumerateCall(Tracer& t, const Args& args) {
+  if (args.positional < 1) return wrongArguments(t, "enumerate");
+  PyObject* start = args.positional > 1 ? args.values[1] : args.keyword("start");
+  int64_t first = 0;
+  if (start != nullptr) {
+    if (!PyLong_CheckExact(start)) return t.breakWith(Reason::kUnsupportedObject, "enumerate() from something else than an int");
+    first = PyLong_AsLongLong(start);
+  }
+  STATOR_VALUE(part, t.iterate(args.values[0]));
+  return t.made(makeTraceIterator(IteratorKind::kEnumerate, {part}, first));
+}
+
+Out mapCall(Tracer& t, const Args& args) {
+  if (args.positional < 2 || args.keywordCount() != 0) return wrongArguments(t, "map");
+  std::vector<Ref<>> parts = {newRef(args.values[0])};
+  for (size_t i = 1; i < args.positional; ++i) {
+    STATOR_VALUE(part, t.iterate(args.values[i]));
+    parts.push_back(std::move(part));
+  }
+  return t.made(makeTraceIterator(IteratorKind::kMap, std::move(parts)));
+}
+
+Out filterCall(Tracer& t, const Args& args) {
+  NEED(2, "filter");
+  STATOR_VALUE(part, t.iterate(args.values[1]));
+  return t.made(makeTraceIterator(IteratorKind::kFilter, {newRef(args.values[0]), part}));
+}
+
+Out reversedCall(Tracer& t, const Args& args) {
+  NEED(1, "reversed");
+  PyObject* sequence = args.values[0];
+  if (PyList_Check(sequence) || PyTuple_Check(sequence) || PyRange_Check(sequence) || PyUnicode_Check(sequence)) {
+    STATOR_VALUE(items, t.contents(sequence));
+    return t.made(makeTraceIterator(IteratorKind::kReversed, {newRef(sequence)}, PyObject_Size(items.get()) - 1));
+  }
+  if (PyDict_Check(sequence) || Py_TYPE(sequence) == &PyDictKeys_Type || Py_TYPE(sequence) == &PyDictValues_Type || Py_TYPE(sequence) == &PyDictItems_Type) {
+    STATOR_VALUE(items, t.listOf(sequence));
+    PyList_Reverse(items.get());
+    return t.made(makeTraceIterator(IteratorKind::kSequence, {items}));
+  }
+  if (graph::isStandIn(sequence) || isTraceIterator(sequence)) return t.breakWith(Reason::kUnsupportedIterator, "reversed()");
+  STATOR_VALUE(bound, t.special(sequence, "__reversed__"));
+  if (bound) return t.callNested(bound.get(), {});
+  STATOR_VALUE(count_out, t.settle(t.length(sequence)));
+  Ref<> items = stealRef(PyList_New(0));
+  for (Py_ssize_t i = PyLong_AsSsize_t(count_out.get()) - 1; i >= 0; --i) {
+    Ref<> index = stealRef(PyLong_FromSsize_t(i));
+    STATOR_VALUE(item, t.settle(t.getItem(sequence, index.get())));
+    PyList_Append(items.get(), item.get());
+  }
+  return t.made(makeTraceIterator(IteratorKind::kSequence, {items}));
+}
+
+Out listCall(Tracer& t, const Args& args) {
+  if (args.values.empty()) return stealRef(PyList_New(0));
+  NEED(1, "list");
+  return t.listOf(args.values[0]);
+}
+
+Out tupleCall(Tracer& t, const Args& args) {
+  if (args.values.empty()) return stealRef(PyTuple_New(0));
+  NEED(1, "tuple");
+  if (PyTuple_CheckExact(args.values[0])) return newRef(args.values[0]);
+  STATOR_VALUE(items, t.listOf(args.values[0]));
+  return stealRef(PyList_AsTuple(items.get()));
+}
+
+Out setLike(Tracer& t, const Args& args, bool frozen) {
+  if (args.keywordCount() != 0 || args.values.size() > 1) return wrongArguments(t, "set");
+  Ref<> items = stealRef(PyList_New(0));
+  if (!args.values.empty()) {
+    STATOR_VALUE(list, t.listOf(args.values[0]));
+    items = list;
+  }
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+    if (!t.hashableNatively(PyList_GET_ITEM(items.get(), i))) return t.breakWith(Reason::kUnsupportedObject, "a set element with its own __hash__");
+  }
+  return t.fromNative(stealRef(frozen ? PyFrozenSet_New(items.get()) : PySet_New(items.get())));
+}
+Out setCall(Tracer& t, const Args& args) { return setLike(t, args, false); }
+Out frozensetCall(Tracer& t, const Args& args) { return setLike(t, args, true); }
+
+Out dictCall(Tracer& t, const Args& args) {
+  Ref<> dict = stealRef(PyDict_New());
+  STATOR_FLOW(t.dictUpdate(dict.get(), args));
+  return dict;
+}
+
+Out boolCall(Tracer& t, const Args& args) {
+  if (args.values.empty()) return boolean(false);
+  NEED(1, "bool");
+  return t.truth(args.values[0]);
+}
+
+Out numberCall(Tracer& t, const Args& args, PyTypeObject* type, const char* method) {
+  if (args.values.size() == 1) {
+    PyObject* value = args.values[0];
+    if (graph::isStandIn(value)) return t.breakWith(Reason::kDataDependentRead, std::string(type->tp_name) + "() of a tensor");
+    if (t.isUserOverride(value, method)) {
+      STATOR_VALUE(bound, t.special(value, method));
+      t.keep_alive.push_back(bound);
+      return t.call(bound.get(), Args{});
+    }
+  }
+  return t.callNative(reinterpret_cast<PyObject*>(type), args);
+}
+Out intCall(Tracer& t, const Args& args) { return numberCall(t, args, &PyLong_Type, "__int__"); }
+Out floatCall(Tracer& t, const Args& args) { return numberCall(t, args, &PyFloat_Type, "__float__"); }
+
+Out textCall(Tracer& t, const Args& args, bool repr) {
+  if (args.values.empty() && !repr) return stealRef(PyUnicode_FromString(""));
+  if (args.values.size() != 1) return t.callNative(reinterpret_cast<PyObject*>(&PyUnicode_Type), args);
+  PyObject* value = args.values[0];
+  for (const char* method : {repr ? "__repr__" : "__str__", "__repr__"}) {
+    if (!graph::isStandIn(value) && t.isUserOverride(value, method)) {
+      STATOR_VALUE(bound, t.special(value, method));
+      t.keep_alive.push_back(bound);
+      return t.call(bound.get(), Args{});
+    }
+  }
+  if (PyFunction_Check(value)) return t.breakWith(Reason::kUnsupportedObject, "formats an address");
+  return t.callNative(repr ? builtinFunction("repr") : reinterpret_cast<PyObject*>(&PyUnicode_Type), args);
+}
+Out strCall(Tracer& t, const Args& args) { return textCall(t, args, false); }
+Out reprCall(Tracer& t, const Args& args) { return textCall(t, args, true); }
+
+Out sumCall(Tracer& t, const Args& args) {
+  if (args.positional < 1) return wrongArguments(t, "sum");
+  PyObject* start = args.positional > 1 ? args.values[1] : args.keyword("start");
+  Ref<> total = start != nullptr ? newRef(start) : stealRef(PyLong_FromLong(0));
+  STATOR_VALUE(iterator, t.iterate(args.values[0]));
+  for (;;) {
+    STATOR_VALUE(item, t.next(iterator.get()));
+    if (!item) return total;
+    STATOR_VALUE(next, t.settle(t.binary(0, total.get(), item.get())));
+    total = next;
+  }
+}
+
+Out quantifier(Tracer& t, const Args& args, bool stop_at) {
+  NEED(1, "any");
+  STATOR_VALUE(iterator, t.iterate(args.values[0]));
+  for (;;) {
+    STATOR_VALUE(item, t.next(iterator.get()));
+    if (!item) return boolean(!stop_at);
+    STATOR_VALUE(verdict, t.truth(item.get()));
+    if ((verdict.get() == Py_True) == stop_at) return boolean(stop_at);
+  }
+}
+Out anyCall(Tracer& t, const Args& args) { return quantifier(t, args, true); }
+Out allCall(Tracer& t, const Args& args) { return quantifier(t, args, false); }
+
+Out extreme(Tracer& t, const Args& args, bool largest) {
+  const char* name = largest ? "max" : "min";
+  PyObject* key = args.keyword("key");
+  PyObject* fallback = args.keyword("default");
+  if (args.positional == 0 || args.keywordCount() != static_cast<size_t>(key != nullptr) + static_cast<size_t>(fallback != nullptr)) return wrongArguments(t, name);
+  if (key == Py_None) key = nullptr;
+  Ref<> items;
+  if (args.positional == 1) {
+    STATOR_VALUE(list, t.listOf(args.values[0]));
+    items = list;
+  } else {
+    items = stealRef(PyList_New(0));
+    for (size_t i = 0; i < args.positional; ++i) PyList_Append(items.get(), args.values[i]);
+  }
+  Py_ssize_t n = PyList_GET_SIZE(items.get());
+  if (n == 0) {
+    if (fallback != nullptr) return newRef(fallback);
+    return t.raiseNew(PyExc_ValueError, "%s() arg is an empty sequence", name);
+  }
+  Ref<> best = newRef(PyList_GET_ITEM(items.get(), 0)), best_key = best;
+  if (key != nullptr) {
+    STATOR_VALUE(k, t.callNested(key, {best.get()}));
+    best_key = k;
+  }
+  for (Py_ssize_t i = 1; i < n; ++i) {
+    Ref<> item = newRef(PyList_GET_ITEM(items.get(), i)), item_key = item;
+    if (key != nullptr) {
+      STATOR_VALUE(k, t.callNested(key, {item.get()}));
+      item_key = k;
+    }
+    STATOR_VALUE(compared, t.settle(t.compare(largest ? Py_GT : Py_LT, item_key.get(), best_key.get())));
+    STATOR_VALUE(verdict, t.truth(compared.get()));
+    if (verdict.get() == Py_True) best = item, best_key = item_key;
+  }
+  return best;
+}
+Out maxCall(Tracer& t, const Args& args) { return extreme(t, args, true); }
+Out minCall(Tracer& t, const Args& args) { return extreme(t, args, false); }
+
+// Sorts `items` in place by plain keys; stable, as list.sort is.
+Flow sortItems(Tracer& t, Ref<>& items, PyObject* key, bool reverse) {
+  Py_ssize_t n = PyList_GET_SIZE(items.get());
+  Ref<> pairs = stealRef(PyList_New(0));
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    Ref<> item_key = newRef(PyList_GET_ITEM(items.get(), i));
+    if (key != nullptr && key != Py_None) {
+      STATOR_VALUE(k, t.callNested(key, {item_key.get()}));
+      item_key = k;
+    }
+    if (!t.isNativeSafe(item_key.get())) {
+      return t.breakWith(graph::isStandIn(item_key.get()) ? Reason::kDataDependentBranch : Reason::kUnsupportedObject, "sorts by keys that are not plain values");
+    }
+    PyList_Append(pairs.get(), item_key.get());
+  }
+  // Native sort of (key, position): positions keep it stable and are never reached by a tie of keys that compare equal only.
+  Ref<> positions = stealRef(PyList_New(0));
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    Ref<> index = stealRef(PyLong_FromSsize_t(i));
+    PyList_Append(positions.get(), index.get());
+  }
+  Ref<> getter = stealRef(PyObject_GetAttrString(pairs.get(), "__getitem__"));
+  Ref<> sort = stealRef(PyObject_GetAttrString(positions.get(), "sort"));
+  Ref<> kwargs = stealRef(PyDict_New());
+  PyDict_SetItemString(kwargs.get(), "key", getter.get());
+  PyDict_SetItemString(kwargs.get(), "reverse", reverse ? Py_True : Py_False);
+  Ref<> empty = stealRef(PyTuple_New(0));
+  Ref<> done = stealRef(PyObject_Call(sort.get(), empty.get(), kwargs.get()));
+  if (!done) return t.raiseCurrentError();
+  Ref<> sorted = stealRef(PyList_New(0));
+  for (Py_ssize_t i = 0; i < n; ++i) PyList_Append(sorted.get(), PyList_GET_ITEM(items.get(), PyLong_AsSsize_t(PyList_GET_ITEM(positions.get(), i))));
+  items = sorted;
+  return Flow::kOk;
+}
+
+Flow sortArguments(Tracer& t, const Args& args, PyObject*& key, bool& reverse) {
+  key = args.keyword("key");
+  PyObject* flag = args.keyword("reverse");
+  if (args.keywordCount() != static_cast<size_t>(key != nullptr) + static_cast<size_t>(flag != nullptr)) return wrongArguments(t, "sorted");
+  if (flag != nullptr) {
+    STATOR_VALUE(verdict, t.truth(flag));
+    reverse = verdict.get() == Py_True;
+  }
+  return Flow::kOk;
+}
+
+Out sortedCall(Tracer& t, const Args& args) {
+  if (args.positional != 1) return wrongArguments(t, "sorted");
+  PyObject* key = nullptr;
+  bool reverse = false;
+  STATOR_FLOW(sortArguments(t, args, key, reverse));
+  STATOR_VALUE(items, t.listOf(args.values[0]));
+  STATOR_FLOW(sortItems(t, items, key, reverse));
+  return items;
+}
+
+Out listSort(Tracer& t, const Args& args) {
+  if (args.positional != 1) return wrongArguments(t, "sort");
+  PyObject* key = nullptr;
+  bool reverse = false;
+  STATOR_FLOW(sortArguments(t, args, key, reverse));
+  STATOR_VALUE(items, t.contents(args.values[0]));
+  Ref<> sorted = stealRef(PySequence_List(items.get()));
+  STATOR_FLOW(sortItems(t, sorted, key, reverse));
+  STATOR_VALUE(target, t.contentsForWrite(args.values[0]));
+  PyList_SetSlice(target.get(), 0, PyList_GET_SIZE(target.get()), sorted.get());
+  return newRef(Py_None);
+}
+
+Out superCall(Tracer& t, const Args& args) {
+  if (args.keywordCount() != 0) return wrongArguments(t, "super");
+  Ref<> cls, self;
+  if (args.positional == 0) {
+    SymbolicFrame& frame = t.frame();
+    PyCodeObject* code = frame.code->code();
+    if (code->co_argcount == 0) return t.breakWith(Reason::kRaises, "super() without arguments");
+    STATOR_VALUE(first, t.readSlot(frame, 0));
+    if (first && PyCell_Check(first.get())) {
+      STATOR_VALUE(inside, t.cellContents(first.get()));
+      first = inside;
+    }
+    PyObject* slot_names = stator_code_slot_names(code);
+    for (size_t i = 0; i < frame.slots.size(); ++i) {
+      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(slot_names, static_cast<Py_ssize_t>(i)), "__class__") != 0) continue;
+      STATOR_VALUE(cell, t.readSlot(frame, i));
+      if (cell && PyCell_Check(cell.get())) {
+        STATOR_VALUE(inside, t.cellContents(cell.get()));
+        cls = inside;
+      }
+    }
+    self = first;
+  } else if (args.positional == 2) {
+    cls = newRef(args.values[0]);
+    self = newRef(args.values[1]);
+  }
+  if (!cls || !self || !PyType_Check(cls.get()) || graph::isStandIn(self.get()) || isTraceIterator(self.get())) {
+    return t.breakWith(Reason::kUnsupportedObject, "super()");
+  }
+  Ref<> super = stealRef(PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PySuper_Type), cls.get(), self.get(), nullptr));
+  return t.fromNativeMade(std::move(super));
+}
+
+Out callableCall(Tracer& t, const Args& args) {
+  NEED(1, "callable");
+  PyObject* value = args.values[0];
+  if (graph::isStandIn(value) || isTraceIterator(value)) return boolean(false);
+  return boolean(PyCallable_Check(value) != 0);
+}
+
+Out idCall(Tracer& t, const Args& args) {
+  NEED(1, "id");
+  return t.breakWith(Reason::kUnsupportedObject, "id()");
+}
+
+Out hashCall(Tracer& t, const Args& args) {
+  NEED(1, "hash");
+  if (!t.isNativeSafe(args.values[0]) || PyType_Check(args.values[0])) return t.breakWith(Reason::kUnsupportedObject, "hash() of an object");
+  return t.callNative(builtinFunction("hash"), args);
+}
+
+Out absCall(Tracer& t, const Args& args) {
+  NEED(1, "abs");
+  if (graph::isStandIn(args.values[0])) return t.tensorCall(graph::Op::kCallFunction, operatorFunction("abs"), args);
+  if (t.isUserOverride(args.values[0], "__abs__")) {
+    STATOR_VALUE(bound, t.special(args.values[0], "__abs__"));
+    t.keep_alive.push_back(bound);
+    return t.call(bound.get(), Args{});
+  }
+  return t.callNative(builtinFunction("abs"), args);
+}
+
+Out powCall(Tracer& t, const Args& args) {
+  if (args.positional == 2 && args.keywordCount() == 0) return t.binary(8, args.values[0], args.values[1]);
+  return t.callNative(builtinFunction("pow"), args);
+}
+
+Out roundCall(Tracer& t, const Args& args) {
+  if (t.anyStandIn(args)) return t.breakWith(Reason::kDataDependentRead, "round() of a tensor");
+  return t.callNative(builtinFunction("round"), args);
+}
+
+Out sliceCall(Tracer& t, const Args& args) {
+  if (args.keywordCount() != 0 || args.positional == 0 || args.positional > 3) return wrongArguments(t, "slice");
+  PyObject* start = args.positional > 1 ? args.values[0] : nullptr;
+  PyObject* stop = args.positional > 1 ? args.values[1] : args.values[0];
+  return stealRef(PySlice_New(start, stop, args.positional > 2 ? args.values[2] : nullptr));
+}
+
+Out partialCall(Tracer& t, const Args& args) {
+  if (args.positional == 0) return wrongArguments(t, "partial");
+  // functools.partial only keeps references; it checks that its first argument is callable.
+  if (graph::isStandIn(args.values[0])) return wrongArguments(t, "partial");
+  Ref<> result = stealRef(PyObject_Vectorcall(reinterpret_cast<PyObject*>(partialType()), args.values.data(), args.positional, args.names));
+  return t.fromNativeMade(std::move(result));
+}
+
+template <int operation>
+Out binaryFunction(Tracer& t, const Args& args) {
+  NEED(2, "operator");
+  return t.binary(operation, args.values[0], args.values[1]);
+}
+template <int operation>
+Out compareFunction(Tracer& t, const Args& args) {
+  NEED(2, "operator");
+  return t.compare(operation, args.values[0], args.values[1]);
+}
+template <int operation>
+Out unaryFunction(Tracer& t, const Args& args) {
+  NEED(1, "operator");
+  return t.unary(operation, args.values[0]);
+}
+Out notFunction(Tracer& t, const Args& args) {
+  NEED(1, "not_");
+  STATOR_VALUE(value, t.truth(args.values[0]));
+  return boolean(value.get() != Py_True);
+}
+Out isFunction(Tracer& t, const Args& args) {
+  NEED(2, "is_");
+  return t.same(args.values[0], args.values[1]);
+}
+Out isNotFunction(Tracer& t, const Args& args) {
+  NEED(2, "is_not");
+  STATOR_VALUE(value, t.same(args.values[0], args.values[1]));
+  return boolean(value.get() != Py_True);
+}
+Out getItemFunction(Tracer& t, const Args& args) {
+  NEED(2, "getitem");
+  return t.getItem(args.values[0], args.values[1]);
+}
+Out setItemFunction(Tracer& t, const Args& args) {
+  NEED(3, "setitem");
+  Out done = t.settle(t.setItem(args.values[0], args.values[1], args.values[2]));
+  if (!done.ok()) return done;
+  return newRef(Py_None);
+}
+Out containsFunction(Tracer& t, const Args& args) {
+  NEED(2, "contains");
+  return t.contains(args.values[0], args.values[1]);
+}
+
+// typing.cast and friends that hand back an argument.
+Out secondArgument(Tracer& t, const Args& args) {
+  NEED(2, "cast");
+  return newRef(args.values[1]);
+}
+
+
+}  // namespace
+
+void registerBuiltins() {
+  const std::pair<const char*, CallHandler> rows[] = {
+      {"builtins.len", len}, {"builtins.isinstance", isinstance}, {"builtins.issubclass", issubclass}, {"builtins.type", typeCall},
+      {"builtins.getattr", getAttribute}, {"builtins.hasattr", hasAttribute}, {"builtins.setattr", setAttribute}, {"builtins.delattr", delAttribute},
+      {"builtins.iter", iterCall}, {"builtins.next", nextCall}, {"builtins.zip", zipCall}, {"builtins.enumerate", enumerateCall},
+      {"builtins.map", mapCall}, {"builtins.filter", filterCall}, {"builtins.reversed", reversedCall}, {"builtins.list", listCall},
+      {"builtins.tuple", tupleCall}, {"builtins.set", setCall}, {"builtins.frozenset", frozensetCall}, {"builtins.dict", dictCall},
+      {"builtins.bool", boolCall}, {"builtins.int", intCall}, {"builtins.float", floatCall}, {"builtins.str", strCall}, {"builtins.repr", reprCall},
+      {"builtins.sum", sumCall}, {"builtins.any", anyCall}, {"builtins.all", allCall}, {"builtins.max", maxCall}, {"builtins.min", minCall},
+      {"builtins.sorted", sortedCall}, {"builtins.list.sort", listSort}, {"builtins.super", superCall}, {"builtins.callable", callableCall},
+      {"builtins.id", idCall}, {"builtins.hash", hashCall}, {"builtins.abs", absCall}, {"builtins.pow", powCall}, {"builtins.round", roundCall},
+      {"builtins.slice", sliceCall}, {"functools.partial", partialCall}, {"typing.cast", secondArgument},
+      {"operator.add", binaryFunction<0>}, {"operator.and_", binaryFunction<1>}, {"operator.floordiv", binaryFunction<2>},
+      {"operator.lshift", binaryFunction<3>}, {"operator.matmul", binaryFunction<4>}, {"operator.mul", binaryFunction<5>},
+      {"operator.mod", binaryFunction<6>}, {"operator.or_", binaryFunction<7>}, {"operator.pow", binaryFunction<8>},
+      {"operator.rshift", binaryFunction<9>}, {"operator.sub", binaryFunction<10>}, {"operator.truediv", binaryFunction<11>},
+      {"operator.xor", binaryFunction<12>}, {"operator.iadd", binaryFunction<13>}, {"operator.imul", binaryFunction<18>},
+      {"operator.isub", binaryFunction<23>}, {"operator.itruediv", binaryFunction<24>},
+      {"operator.lt", compareFunction<Py_LT>}, {"operator.le", compareFunction<Py_LE>}, {"operator.eq", compareFunction<Py_EQ>},
+      {"operator.ne", compareFunction<Py_NE>}, {"operator.gt", compareFunction<Py_GT>}, {"operator.ge", compareFunction<Py_GE>},
+      {"operator.pos", unaryFunction<0>}, {"operator.neg", unaryFunction<1>}, {"operator.invert", unaryFunction<2>}, {"operator.not_", notFunction},
+      {"operator.truth", boolCall}, {"operator.is_", isFunction}, {"operator.is_not", isNotFunction}, {"operator.getitem", getItemFunction},
+      {"operator.setitem", setItemFunction}, {"operator.contains", containsFunction}, {"operator.abs", absCall},
+  };
+  for (const auto& [path, handler] : rows) registerHandler(path, handler);
+  for (const char* path : {"builtins.range", "builtins.complex", "builtins.bytes", "builtins.bytearray", "builtins.chr", "builtins.ord", "builtins.divmod",
+                           "builtins.format", "builtins.bin", "builtins.hex", "builtins.oct", "builtins.ascii", "operator.index",
+                           "builtins.str.maketrans", "builtins.dict.fromkeys", "sys.getrecursionlimit", "sys.intern"}) {
+    registerPure(path);
+  }
+  PyObject* math = torchObject("math");
+  PyObject* dict = math != nullptr ? PyModule_GetDict(math) : nullptr;
+  PyObject *name = nullptr, *item = nullptr;
+  Py_ssize_t position = 0;
+  while (dict != nullptr && PyDict_Next(dict, &position, &name, &item)) {
+    if (PyCFunction_Check(item)) registerRow(item, CallRow{CallKind::kPure, nullptr});
+  }
+}
+
+}  // namespace stator::interpret

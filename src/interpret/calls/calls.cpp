@@ -1,0 +1,750 @@
+// One resolution for every call: what is being called, with which arguments, and whether it is inlined, computed, put into the graph or
+// left to the real interpreter.
+#include "interpret/tracer.h"
+
+#include "base/check.h"
+#include "interpret/calls/tables.h"
+#include "interpret/known_types.h"
+#include "interpret/names.h"
+#include "interpret/torch_names.h"
+#include "interpret/trace_iterator.h"
+#include "python/objects.h"
+
+namespace stator::interpret {
+
+using breaks::Reason;
+using guards::Guard;
+using guards::GuardKind;
+using sources::Source;
+using sources::SourceKind;
+
+namespace {
+
+std::string nameOf(PyObject* callable) {
+  Ref<> name = stealRef(PyObject_GetAttrString(callable, PyType_Check(callable) ? "__name__" : "__qualname__"));
+  if (!name || !PyUnicode_Check(name.get())) {
+    PyErr_Clear();
+    return Py_TYPE(callable)->tp_name;
+  }
+  return PyUnicode_AsUTF8(name.get());
+}
+
+bool hasFinalizer(PyTypeObject* type) {
+  static PyObject* name = PyUnicode_InternFromString("__del__");
+  return _PyType_Lookup(type, name) != nullptr;
+}
+
+}  // namespace
+
+Out Tracer::settle(Out out) {
+  if (out.flow() != Flow::kEntered) return out;
+  nested_ran = true;
+  frames.back()->nested = true;
+  size_t base = frames.size() - 1;
+  nested_depth++;
+  Flow flow = runUntil(base);
+  nested_depth--;
+  if (flow == Flow::kBreak) {
+    while (frames.size() > base) frames.pop_back();
+    if (broke.detail.empty()) broke.detail = breaks::reasonSentence(broke.reason);
+    return Flow::kBreak;
+  }
+  if (flow != Flow::kOk) return flow;
+  return std::move(returned);
+}
+
+Out Tracer::callNested(PyObject* callable, const Args& args) {
+  Ref<> keep = newRef(callable);
+  return settle(call(callable, args));
+}
+
+Out Tracer::callNested(PyObject* callable, std::initializer_list<PyObject*> list) {
+  Args args;
+  args.values = list;
+  args.positional = args.values.size();
+  return callNested(callable, args);
+}
+
+Out Tracer::callNative(PyObject* callable, const Args& args) {
+  std::vector<Ref<>> keep;
+  std::vector<PyObject*> values;
+  for (PyObject* value : args.values) {
+    STATOR_VALUE(replaced, plain(value));
+    if (!isNativeSafe(replaced.get())) {
+      if (hasStandIn(value)) return breakWith(Reason::kDataDependentRead, nameOf(callable) + "() of a tensor");
+      return breakWith(Reason::kUnsupportedObject, nameOf(callable) + "() of a " + Py_TYPE(value)->tp_name);
+    }
+    values.push_back(replaced.get());
+    keep.push_back(std::move(replaced));
+  }
+  graph::takeLeakFlag();
+  Ref<> result = stealRef(PyObject_Vectorcall(callable, values.data(), args.positional, args.names));
+  if (graph::takeLeakFlag()) {
+    PyErr_Clear();
+    return breakWith(Reason::kLeaked, nameOf(callable));
+  }
+  return fromNative(std::move(result));
+}
+
+Out Tracer::call(PyObject* callable, const Args& args, Then then) {
+  if (graph::isStandIn(callable)) return breakWith(Reason::kRaises, "calls a tensor");
+  auto deliver = [&](Out out) -> Out {
+    if (out.flow() == Flow::kEntered) frames.back()->then = then;
+    return out;
+  };
+  if (PyMethod_Check(callable)) {
+    PyObject* function = PyMethod_GET_FUNCTION(callable);
+    PyObject* self = PyMethod_GET_SELF(callable);
+    if (const Source* source = sourceOf(callable)) {
+      STATOR_VALUE(read_function, fromOutside(function, sources->child(SourceKind::kMethodFunc, source)));
+      STATOR_VALUE(read_self, fromOutside(self, sources->child(SourceKind::kMethodSelf, source)));
+      keep_alive.push_back(read_self);
+      return call(read_function.get(), args.withFirst(read_self.get()), then);
+    }
+    Ref<> keep_function = newRef(function), keep_self = newRef(self);
+    return call(function, args.withFirst(self), then);
+  }
+  if (const CallRow* row = findCall(callable)) {
+    if (values::Info* info = values.find(callable); info != nullptr && PyFunction_Check(callable) && info->source != nullptr) {
+      guards->add(Guard{GuardKind::kIs, info->source, nullptr, newRef(callable)});
+    }
+    switch (row->kind) {
+      case CallKind::kHandler: return deliver(row->handler(*this, args));
+      case CallKind::kPure: return callNative(callable, args);
+      case CallKind::kGraph: {
+        bool method = Py_TYPE(callable) == &PyMethodDescr_Type || Py_TYPE(callable) == &PyWrapperDescr_Type;
+        if (method && args.positional > 0 && graph::isStandIn(args.values[0])) {
+          Ref<> name = stealRef(PyObject_GetAttr(callable, names().name));
+          return tensorCall(graph::Op::kCallMethod, name.get(), args);
+        }
+        return tensorCall(graph::Op::kCallFunction, callable, args);
+      }
+      case CallKind::kRefuse: return breakWith(Reason::kCallsOutside, nameOf(callable));
+      case CallKind::kUnknown: break;
+    }
+  }
+  if (PyFunction_Check(callable)) return deliver(inlineFunction(callable, args, then));
+  if (PyType_Check(callable)) return instantiate(reinterpret_cast<PyTypeObject*>(callable), args, then);
+  PyTypeObject* type = Py_TYPE(callable);
+  if (type == partialType()) {
+    Ref<> function = stealRef(PyObject_GetAttrString(callable, "func"));
+    Ref<> bound = stealRef(PyObject_GetAttrString(callable, "args"));
+    Ref<> keywords = stealRef(PyObject_GetAttrString(callable, "keywords"));
+    if (!function || !bound || !keywords) return raiseCurrentError();
+    if (const Source* source = sourceOf(callable)) {
+      STATOR_VALUE(f, fromOutside(function, sources->child(SourceKind::kPartialFunc, source)));
+      STATOR_VALUE(a, fromOutside(bound, sources->child(SourceKind::kPartialArgs, source)));
+      STATOR_VALUE(k, fromOutside(keywords, sources->child(SourceKind::kPartialKeywords, source)));
+      function = f, bound = a, keywords = k;
+    }
+    STATOR_VALUE(items, contents(bound.get()));
+    STATOR_VALUE(named, contents(keywords.get()));
+    Args merged;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) merged.values.push_back(PyTuple_GET_ITEM(items.get(), i));
+    merged.values.insert(merged.values.end(), args.values.begin(), args.values.begin() + static_cast<std::ptrdiff_t>(args.positional));
+    merged.positional = merged.values.size();
+    Ref<> all = stealRef(PyDict_Copy(named.get()));
+    for (size_t i = 0; i < args.keywordCount(); ++i) PyDict_SetItem(all.get(), args.name(i), args.values[args.positional + i]);
+    Ref<> key_list = stealRef(PyDict_Keys(all.get()));
+    Ref<> key_tuple = stealRef(PyList_AsTuple(key_list.get()));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key_tuple.get()); ++i) {
+      merged.values.push_back(PyDict_GetItem(all.get(), PyTuple_GET_ITEM(key_tuple.get(), i)));
+    }
+    merged.names = key_tuple.get();
+    keep_alive.insert(keep_alive.end(), {function, items, all, key_tuple});
+    return call(function.get(), merged, then);
+  }
+  if (type == lruCacheType()) {
+    static PyObject* wrapped_name = PyUnicode_InternFromString("__wrapped__");
+    Ref<> wrapped = stealRef(PyObject_GetAttr(callable, wrapped_name));
+    if (!wrapped) return raiseCurrentError();
+    if (const Source* source = sourceOf(callable)) {
+      STATOR_VALUE(read, fromOutside(wrapped, sources->child(SourceKind::kGenericAttr, source, wrapped_name)));
+    }
+    keep_alive.push_back(wrapped);
+    return call(wrapped.get(), args, then);
+  }
+  if (type == &PyStaticMethod_Type) {
+    Ref<> function = stealRef(PyObject_GetAttr(callable, names().func));
+    keep_alive.push_back(function);
+    return call(function.get(), args, then);
+  }
+  if (PyCFunction_Check(callable)) {
+    PyObject* self = PyCFunction_GET_SELF(callable);
+    // tp_new wrappers: object.__new__, tuple.__new__, dict.__new__ ...
+    if (self != nullptr && PyType_Check(self) && std::string_view(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name) == "__new__") {
+      return nativeNew(reinterpret_cast<PyTypeObject*>(self), args);
+    }
+    return breakWith(Reason::kCallsOutside, nameOf(callable));
+  }
+  if (type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type) return callDescriptor(callable, args, then);
+  if (type == &PyClassMethodDescr_Type) return breakWith(Reason::kCallsOutside, nameOf(callable));
+  if (isModule(callable)) return callModule(callable, args, then);
+  STATOR_VALUE(bound, special(callable, "__call__"));
+  if (!bound) return breakWith(Reason::kRaises, std::string("a ") + type->tp_name + " is not callable");
+  if (!PyMethod_Check(bound.get()) || !PyFunction_Check(PyMethod_GET_FUNCTION(bound.get()))) {
+    return breakWith(Reason::kCallsOutside, std::string("a ") + type->tp_name);
+  }
+  keep_alive.push_back(bound);
+  return call(bound.get(), args, then);
+}
+
+// Slot wrappers and method descriptors without a row of their own, by the name of what they do.
+Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
+  std::string name = PyUnicode_AsUTF8(reinterpret_cast<PyDescrObject*>(descriptor)->d_name);
+  PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(descriptor)->d_type;
+  if (args.positional == 0) return breakWith(Reason::kRaises, "a method without its object");
+  PyObject* self = args.values[0];
+  size_t n = args.positional;
+  if (graph::isStandIn(self)) {
+    if (PyType_IsSubtype(tensorType(), owner) && owner != &PyBaseObject_Type) {
+      return tensorCall(graph::Op::kCallMethod, reinterpret_cast<PyDescrObject*>(descriptor)->d_name, args);
+    }
+    return breakWith(Reason::kUnsupportedTensorOp, name);
+  }
+  if (args.keywordCount() == 0) {
+    if (name == "__init__" && owner == &PyBaseObject_Type) return newRef(Py_None);
+    if (name == "__init__") return nativeInit(owner, args);
+    if (name == "__setattr__" && n == 3) {
+      STATOR_FLOW(setAttrGeneric(self, args.values[1], args.values[2]));
+      return newRef(Py_None);
+    }
+    if (name == "__delattr__" && n == 2) {
+      STATOR_FLOW(setAttrGeneric(self, args.values[1], nullptr));
+      return newRef(Py_None);
+    }
+    if (name == "__getattribute__" && n == 2 && owner == &PyBaseObject_Type) return getAttr(self, args.values[1]);
+    // The slots of built-in types, reached by name or through super(): what the operator would do on the base type.
+    bool container = PyList_Check(self) || PyTuple_Check(self) || PyDict_Check(self) || PyAnySet_Check(self) || isDeque(self) || isTraceIterator(self) ||
+                     PyUnicode_Check(self) || PyBytes_Check(self) || PyRange_Check(self);
+    if (!isUserOverride(self, name) && (container || name == "__eq__" || name == "__ne__" || name == "__hash__" || name == "__repr__" || name == "__str__")) {
+      if (name == "__len__" && n == 1) return length(self);
+      if (name == "__getitem__" && n == 2) return getItem(self, args.values[1]);
+      if (name == "__contains__" && n == 2) return contains(self, args.values[1]);
+      if (name == "__iter__" && n == 1) return iterate(self);
+      if (name == "__next__" && n == 1) {
+        STATOR_VALUE(item, next(self));
+        if (!item) return raiseStop(self);
+        return item;
+      }
+      if (name == "__setitem__" && n == 3) {
+        STATOR_FLOW(setItem(self, args.values[1], args.values[2]));
+        return newRef(Py_None);
+      }
+      if (name == "__delitem__" && n == 2) {
+        STATOR_FLOW(delItem(self, args.values[1]));
+        return newRef(Py_None);
+      }
+      if (name == "__eq__" && n == 2) return compare(Py_EQ, self, args.values[1]);
+      if (name == "__ne__" && n == 2) return compare(Py_NE, self, args.values[1]);
+      if (name == "__hash__" && n == 1 && isNativeSafe(self)) return fromNative(stealRef(PyLong_FromSsize_t(PyObject_Hash(self))));
+      if ((name == "__repr__" || name == "__str__") && n == 1 && isNativeSafe(self)) {
+        return fromNative(stealRef(name == "__repr__" ? PyObject_Repr(self) : PyObject_Str(self)));
+      }
+    } else if (PyDict_Check(self) && PyType_IsSubtype(owner, &PyDict_Type)) {
+      // super().__getitem__ and friends of a dict subclass that overrides them.
+      if (name == "__getitem__" && n == 2) {
+        STATOR_VALUE(found, dictGet(self, args.values[1]));
+        if (found) return found;
+        PyErr_SetObject(PyExc_KeyError, args.values[1]);
+        return raiseCurrentError();
+      }
+      if (name == "__setitem__" && n == 3 && hashableNatively(args.values[1])) {
+        STATOR_VALUE(items, contentsForWrite(self));
+        if (PyODict_Check(items.get())) PyODict_SetItem(items.get(), args.values[1], args.values[2]);
+        else PyDict_SetItem(items.get(), args.values[1], args.values[2]);
+        return newRef(Py_None);
+      }
+      if (name == "__contains__" && n == 2) {
+        STATOR_VALUE(found, dictGet(self, args.values[1]));
+        return newRef(found ? Py_True : Py_False);
+      }
+      if (name == "__len__" && n == 1) {
+        STATOR_VALUE(items, contents(self));
+        return stealRef(PyLong_FromSsize_t(PyDict_Size(items.get())));
+      }
+    } else if (name == "__eq__" && n == 2 && owner == &PyBaseObject_Type) {
+      STATOR_VALUE(identical, same(self, args.values[1]));
+      return identical.get() == Py_True ? identical : newRef(Py_NotImplemented);
+    } else if (name == "__hash__" && owner == &PyBaseObject_Type) {
+      return breakWith(Reason::kUnsupportedObject, "hashes an object by its address");
+    }
+  }
+  bool immutable = owner == &PyUnicode_Type || owner == &PyBytes_Type || owner == &PyLong_Type || owner == &PyFloat_Type || owner == &PyBool_Type ||
+                   owner == &PyComplex_Type || owner == &PyRange_Type || owner == &PySlice_Type || owner == &PyFrozenSet_Type || owner == &PyTuple_Type ||
+                   owner == &PyDictKeys_Type || owner == &PyDictValues_Type || owner == &PyDictItems_Type;
+  if (immutable || values::isTorchConstant(self)) return callNative(descriptor, args);
+  return breakWith(Reason::kCallsOutside, std::string(owner->tp_name) + "." + name);
+}
+
+bool Tracer::isUserOverride(PyObject* object, const std::string& name) {
+  Ref<> text = stealRef(PyUnicode_InternFromString(name.c_str()));
+  PyObject* found = _PyType_Lookup(typeOf(object), text.get());
+  return found != nullptr && PyFunction_Check(found);
+}
+
+Flow Tracer::setAttrGeneric(PyObject* object, PyObject* name, PyObject* value) {
+  if (graph::isStandIn(object) || PyType_Check(object)) return setAttr(object, name, value);
+  PyTypeObject* type = Py_TYPE(object);
+  STATOR_VALUE(on_type, typeLookup(type, name));
+  if (on_type && Py_TYPE(on_type.get())->tp_descr_set != nullptr && Py_TYPE(on_type.get()) != &PyMemberDescr_Type) {
+    if (Py_TYPE(on_type.get()) == &PyProperty_Type) return breakWith(Reason::kUnsupportedMutation, "object.__setattr__ of a property");
+    if (!isMade(object)) return breakWith(Reason::kUnsupportedMutation, "object.__setattr__ through a descriptor");
+    if (PyObject_GenericSetAttr(object, name, value) != 0) return raiseCurrentError();
+    return Flow::kOk;
+  }
+  return storeInstanceAttr(object, name, value);
+}
+
+Out Tracer::raiseStop(PyObject* iterator) {
+  Ref<> exception;
+  if (isTraceIterator(iterator) && asTraceIterator(iterator)->kind == IteratorKind::kGenerator && !asTraceIterator(iterator)->sources->empty()) {
+    PyObject* value = (*asTraceIterator(iterator)->sources)[0].get();
+    exception = stealRef(value != nullptr && value != Py_None ? PyObject_CallOneArg(PyExc_StopIteration, value) : PyObject_CallNoArgs(PyExc_StopIteration));
+  } else {
+    exception = stealRef(PyObject_CallNoArgs(PyExc_StopIteration));
+  }
+  return raise(exception);
+}
+
+// ---- inlining --------------------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Binds arguments to the callee's slots as CPython does. False: they do not fit, and the real call has to raise.
+bool bind(Tracer& tracer, PyFunctionObject* function, PyCodeObject* code, const Args& args, SymbolicFrame& frame, Flow& flow) {
+  int positional = code->co_argcount;
+  int keyword_only = code->co_kwonlyargcount;
+  int total = positional + keyword_only;
+  bool takes_args = (code->co_flags & CO_VARARGS) != 0, takes_kwargs = (code->co_flags & CO_VARKEYWORDS) != 0;
+  auto& slots = frame.slots;
+  size_t given = args.positional;
+  size_t direct = std::min(given, static_cast<size_t>(positional));
+  for (size_t i = 0; i < direct; ++i) slots[i] = newRef(args.values[i]);
+  int next_slot = total;
+  if (takes_args) {
+    Ref<> rest = stealRef(PyTuple_New(static_cast<Py_ssize_t>(given - direct)));
+    for (size_t i = direct; i < given; ++i) PyTuple_SET_ITEM(rest.get(), static_cast<Py_ssize_t>(i - direct), Py_NewRef(args.values[i]));
+    slots[static_cast<size_t>(next_slot++)] = rest;
+  } else if (given > direct) {
+    return false;
+  }
+  Ref<> extra;
+  if (takes_kwargs) {
+    extra = stealRef(PyDict_New());
+    slots[static_cast<size_t>(next_slot)] = extra;
+  }
+  PyObject* slot_names = stator_code_slot_names(code);
+  for (size_t k = 0; k < args.keywordCount(); ++k) {
+    PyObject* name = args.name(k);
+    PyObject* value = args.values[args.positional + k];
+    int found = -1;
+    for (int i = code->co_posonlyargcount; i < total && found < 0; ++i) {
+      PyObject* candidate = PyTuple_GET_ITEM(slot_names, i);
+      if (candidate == name || PyUnicode_Compare(candidate, name) == 0) found = i;
+    }
+    if (found >= 0) {
+      if (slots[static_cast<size_t>(found)]) return false;
+      slots[static_cast<size_t>(found)] = newRef(value);
+    } else {
+      if (!extra) return false;
+      PyDict_SetItem(extra.get(), name, value);
+    }
+  }
+  const Source* source = tracer.sourceOf(reinterpret_cast<PyObject*>(function));
+  bool outside = source != nullptr && !tracer.isMade(reinterpret_cast<PyObject*>(function));
+  if (function->func_defaults != nullptr && given < static_cast<size_t>(positional)) {
+    Py_ssize_t count = PyTuple_GET_SIZE(function->func_defaults);
+    for (Py_ssize_t i = std::max<Py_ssize_t>(0, count - positional); i < count; ++i) {
+      size_t slot = static_cast<size_t>(positional - count + i);
+      if (slots[slot]) continue;
+      PyObject* raw = PyTuple_GET_ITEM(function->func_defaults, i);
+      Out value = outside ? tracer.fromOutside(raw, tracer.sources->child(SourceKind::kDefault, source, nullptr, i)) : Out(newRef(raw));
+      if (!value.ok()) {
+        flow = value.flow();
+        return true;
+      }
+      slots[slot] = value.take();
+    }
+  }
+  for (int i = 0; i < positional; ++i) {
+    if (!slots[static_cast<size_t>(i)]) return false;
+  }
+  for (int i = positional; i < total; ++i) {
+    if (slots[static_cast<size_t>(i)]) continue;
+    PyObject* name = PyTuple_GET_ITEM(slot_names, i);
+    PyObject* raw = function->func_kwdefaults != nullptr ? PyDict_GetItemWithError(function->func_kwdefaults, name) : nullptr;
+    if (raw == nullptr) return false;
+    Out value = outside ? tracer.fromOutside(raw, tracer.sources->child(SourceKind::kKwDefault, source, name)) : Out(newRef(raw));
+    if (!value.ok()) {
+      flow = value.flow();
+      return true;
+    }
+    slots[static_cast<size_t>(i)] = value.take();
+  }
+  return true;
+}
+
+}  // namespace
+
+Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
+  auto* function = reinterpret_cast<PyFunctionObject*>(callable);
+  auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
+  if (isDisabledFunction(callable)) return breakWith(Reason::kDisabled, nameOf(callable));
+  bytecode::CodeInfo* info = bytecode::CodeInfo::of(code);
+  if (info == nullptr) throw PythonError();
+  if (codePolicy(code) == CodePolicy::kSkip) return breakWith(Reason::kSkippedModule, nameOf(callable));
+  if ((code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0) return breakWith(Reason::kUnsupportedGenerator, "a coroutine");
+  if (frames.size() > 400) return breakWith(Reason::kTraceLimit, "recursion");
+  auto entered = std::make_unique<SymbolicFrame>();
+  SymbolicFrame& frame = *entered;
+  frame.code = info;
+  frame.keep_code = newRef(reinterpret_cast<PyObject*>(code));
+  frame.function = newRef(callable);
+  frame.globals = function->func_globals;
+  frame.builtins = function->func_builtins;
+  frame.slots.resize(static_cast<size_t>(info->slotCount()));
+  Flow flow = Flow::kOk;
+  if (!bind(*this, function, code, args, frame, flow)) return breakWith(Reason::kRaises, nameOf(callable) + "() gets arguments that do not fit");
+  if (flow != Flow::kOk) return flow;
+  frame.then = then;
+  frame.call_site = location();
+  frame.entered_at = instruction_start;
+  frame.scope = frames.empty() ? nullptr : frames.back()->scope;
+  if ((code->co_flags & CO_GENERATOR) != 0) {
+    // The prologue of a generator makes its cells and stops at RETURN_GENERATOR; the first send goes on behind it.
+    frame.generator = true;
+    Ref<> generator = makeTraceGenerator(std::move(entered));
+    asTraceIterator(generator.get())->index = 0;
+    return made(generator);
+  }
+  frames.push_back(std::move(entered));
+  return Flow::kEntered;
+}
+
+Out Tracer::runGenerator(PyObject* object, Ref<> sent) {
+  TraceIterator* generator = asTraceIterator(object);
+  if (generator->running) return raiseNew(PyExc_ValueError, "generator already executing");
+  if (generator->exhausted) return Ref<>();
+  Ref<> keep = newRef(object);
+  generator->running = true;
+  nested_ran = true;
+  std::unique_ptr<SymbolicFrame> frame(generator->frame);
+  generator->frame = nullptr;
+  frame->nested = true;
+  frame->generator_object = object;
+  frame->call_site = location();
+  // A fresh generator runs its prologue first (index 0); RETURN_GENERATOR's handler pushes what POP_TOP takes away.
+  if (generator->index != 0) frame->push(std::move(sent));
+  generator->index = 1;
+  frames.push_back(std::move(frame));
+  Ref<> outer_handled = handled;
+  if (generator->handled != nullptr) handled = newRef(generator->handled);
+  size_t base = frames.size() - 1;
+  nested_depth++;
+  Flow flow = runUntil(base);
+  nested_depth--;
+  generator->running = false;
+  Py_XSETREF(generator->handled, yielded ? Py_XNewRef(handled.get()) : nullptr);
+  handled = outer_handled;
+  if (flow == Flow::kBreak) {
+    while (frames.size() > base) frames.pop_back();
+    return Flow::kBreak;
+  }
+  if (flow == Flow::kRaise) {
+    generator->exhausted = true;
+    if (PyErr_GivenExceptionMatches(raised.get(), PyExc_StopIteration)) {
+      return breakWith(Reason::kRaises, "StopIteration inside of a generator");
+    }
+    return flow;
+  }
+  if (yielded) {
+    yielded = false;
+    return std::move(returned);
+  }
+  generator->exhausted = true;
+  generator->sources->assign(1, std::move(returned));
+  return Ref<>();
+}
+
+// ---- classes ---------------------------------------------------------------------------------------------------------------------------
+
+Out Tracer::nativeNew(PyTypeObject* base, const Args& args) {
+  if (args.positional == 0 || !PyType_Check(args.values[0])) return breakWith(Reason::kRaises, "__new__ without a class");
+  auto* type = reinterpret_cast<PyTypeObject*>(args.values[0]);
+  if (hasFinalizer(type)) return breakWith(Reason::kUnsupportedClass, std::string(type->tp_name) + " has __del__");
+  Ref<> empty = stealRef(PyTuple_New(0));
+  if (base == &PyBaseObject_Type || base == &PyList_Type || base == &PyDict_Type || base == &PySet_Type || base == dequeType() ||
+      base == &PyODict_Type || base == defaultDictType()) {
+    return fromNativeMade(stealRef(base->tp_new(type, empty.get(), nullptr)));
+  }
+  if (base == &PyTuple_Type || base == &PyFrozenSet_Type) {
+    Ref<> items = stealRef(PyTuple_New(0));
+    if (args.positional > 1) {
+      STATOR_VALUE(list, listOf(args.values[1]));
+      items = stealRef(PyList_AsTuple(list.get()));
+    }
+    Ref<> packed = stealRef(PyTuple_Pack(1, items.get()));
+    return fromNativeMade(stealRef(base->tp_new(type, packed.get(), nullptr)));
+  }
+  if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
+    Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional - 1)));
+    for (size_t i = 1; i < args.positional; ++i) PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i - 1), Py_NewRef(args.values[i]));
+    return fromNativeMade(stealRef(base->tp_new(type, tuple.get(), nullptr)));
+  }
+  bool scalar = base == &PyLong_Type || base == &PyFloat_Type || base == &PyUnicode_Type || base == &PyBytes_Type || base == &PyComplex_Type;
+  if (scalar) {
+    Args rest = args.withoutFirst();
+    for (PyObject* value : rest.values) {
+      if (!isNativeSafe(value)) return breakWith(Reason::kUnsupportedObject, std::string(base->tp_name) + ".__new__");
+    }
+    Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(rest.positional)));
+    for (size_t i = 0; i < rest.positional; ++i) PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(rest.values[i]));
+    return fromNativeMade(stealRef(base->tp_new(type, tuple.get(), nullptr)));
+  }
+  return breakWith(Reason::kUnsupportedClass, std::string(base->tp_name) + ".__new__");
+}
+
+Out Tracer::fromNativeMade(Ref<> object) {
+  if (!object) return raiseCurrentError();
+  return made(object);
+}
+
+// The C __init__ of a built-in base, on an object made in the trace.
+Out Tracer::nativeInit(PyTypeObject* owner, const Args& args) {
+  PyObject* self = args.values[0];
+  if (!isMade(self)) return breakWith(Reason::kUnsupportedMutation, std::string(owner->tp_name) + ".__init__ of an object from outside");
+  if (owner == &PyList_Type) {
+    if (args.positional > 1) {
+      STATOR_VALUE(items, listOf(args.values[1]));
+      if (PyList_SetSlice(self, 0, PyList_GET_SIZE(self), items.get()) != 0) return raiseCurrentError();
+    }
+    return newRef(Py_None);
+  }
+  if (owner == &PyDict_Type || owner == &PyODict_Type) {
+    STATOR_FLOW(dictUpdate(self, args.withoutFirst()));
+    return newRef(Py_None);
+  }
+  if (owner == &PySet_Type) {
+    if (args.positional > 1) {
+      STATOR_VALUE(items, listOf(args.values[1]));
+      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+        if (!hashableNatively(PyList_GET_ITEM(items.get(), i))) return breakWith(Reason::kUnsupportedObject, "a set element with its own __hash__");
+        if (PySet_Add(self, PyList_GET_ITEM(items.get(), i)) != 0) return raiseCurrentError();
+      }
+    }
+    return newRef(Py_None);
+  }
+  if (PyType_IsSubtype(owner, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
+    Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional - 1)));
+    for (size_t i = 1; i < args.positional; ++i) PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i - 1), Py_NewRef(args.values[i]));
+    if (owner->tp_init(self, tuple.get(), nullptr) != 0) return raiseCurrentError();
+    return newRef(Py_None);
+  }
+  if (owner == &PySuper_Type || owner == &PyTuple_Type || owner == &PyLong_Type || owner == &PyFloat_Type || owner == &PyUnicode_Type) return newRef(Py_None);
+  return breakWith(Reason::kUnsupportedClass, std::string(owner->tp_name) + ".__init__");
+}
+
+Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then) {
+  PyTypeObject* meta = Py_TYPE(reinterpret_cast<PyObject*>(type));
+  PyObject* type_object = reinterpret_cast<PyObject*>(type);
+  if (PyType_IsSubtype(type, enumType())) return callNative(type_object, args);
+  if (meta->tp_call != PyType_Type.tp_call) {
+    PyObject* hook = _PyType_Lookup(meta, names().dunder_call);
+    if (hook == nullptr || !PyFunction_Check(hook)) return breakWith(Reason::kUnsupportedClass, nameOf(type_object));
+    STATOR_VALUE(function, classAttrValue(meta, names().dunder_call, hook));
+    return call(function.get(), args.withFirst(type_object), then);
+  }
+  if (hasFinalizer(type)) return breakWith(Reason::kUnsupportedClass, nameOf(type_object) + " has __del__");
+  if (PyType_IsSubtype(type, tensorType())) return breakWith(Reason::kUnsupportedTensorOp, nameOf(type_object) + "()");
+  STATOR_VALUE(new_raw, typeLookup(type, names().dunder_new));
+  STATOR_VALUE(init_raw, typeLookup(type, names().dunder_init));
+  Ref<> instance;
+  PyObject* new_function = new_raw.get();
+  Ref<> unwrapped;
+  if (Py_TYPE(new_function) == &PyStaticMethod_Type) {
+    unwrapped = stealRef(PyObject_GetAttr(new_function, names().func));
+    new_function = unwrapped.get();
+  }
+  if (PyFunction_Check(new_function)) {
+    if (values.find(new_function) == nullptr) {
+      STATOR_VALUE(ignored, fromOutside(new_function, sources->pinned(new_function)));
+    }
+    STATOR_VALUE(object, callNested(new_function, args.withFirst(type_object)));
+    instance = object;
+    if (graph::isStandIn(instance.get()) || !PyObject_TypeCheck(instance.get(), type)) return instance;
+  } else if (PyCFunction_Check(new_function)) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyCFunction_GET_SELF(new_function));
+    if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 && !PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)) &&
+        type != &PyBaseObject_Type) {
+      return breakWith(Reason::kCallsOutside, nameOf(type_object) + "()");
+    }
+    STATOR_VALUE(object, nativeNew(base, args.withFirst(type_object)));
+    instance = object;
+  } else {
+    return breakWith(Reason::kUnsupportedClass, nameOf(type_object));
+  }
+  if (PyFunction_Check(init_raw.get())) {
+    STATOR_VALUE(init, classAttrValue(type, names().dunder_init, init_raw.get()));
+    keep_alive.push_back(instance);
+    Args with_self = args.withFirst(instance.get());
+    if (then == Then::kPush) {
+      Out entered = call(init.get(), with_self, Then::kPushInstance);
+      if (entered.flow() == Flow::kEntered) {
+        frames.back()->instance = instance;
+        return entered;
+      }
+      if (!entered.ok()) return entered;
+      return instance;
+    }
+    STATOR_VALUE(ignored, callNested(init.get(), with_self));
+    return instance;
+  }
+  if (Py_TYPE(init_raw.get()) == &PyWrapperDescr_Type) {
+    PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(init_raw.get())->d_type;
+    if (owner == &PyBaseObject_Type) {
+      if (!args.values.empty() && PyCFunction_Check(new_function) && PyCFunction_GET_SELF(new_function) == reinterpret_cast<PyObject*>(&PyBaseObject_Type)) {
+        return breakWith(Reason::kRaises, nameOf(type_object) + "() takes no arguments");
+      }
+      return instance;
+    }
+    STATOR_VALUE(done, nativeInit(owner, args.withFirst(instance.get())));
+    return instance;
+  }
+  return breakWith(Reason::kUnsupportedClass, nameOf(type_object));
+}
+
+Out Tracer::isSubclass(PyObject* type, PyObject* classinfo) {
+  if (PyTuple_Check(classinfo)) {
+    STATOR_VALUE(items, contents(classinfo));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
+      STATOR_VALUE(one, isSubclass(type, PyTuple_GET_ITEM(items.get(), i)));
+      if (one.get() == Py_True) return one;
+    }
+    return newRef(Py_False);
+  }
+  if (!PyType_Check(type)) return breakWith(Reason::kRaises, "issubclass() of something that is no class");
+  if (PyType_Check(classinfo)) {
+    auto* wanted = reinterpret_cast<PyTypeObject*>(classinfo);
+    PyTypeObject* meta = Py_TYPE(classinfo);
+    static PyObject* check = PyUnicode_InternFromString("__subclasscheck__");
+    PyObject* hook = _PyType_Lookup(meta, check);
+    if (hook == nullptr || !PyFunction_Check(hook)) {
+      return newRef(PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), wanted) ? Py_True : Py_False);
+    }
+  }
+  int result = PyObject_IsSubclass(type, classinfo);
+  if (result < 0) return raiseCurrentError();
+  return newRef(result != 0 ? Py_True : Py_False);
+}
+
+Out Tracer::isInstance(PyObject* object, PyObject* classinfo) {
+  if (PyTuple_Check(classinfo)) {
+    STATOR_VALUE(items, contents(classinfo));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
+      STATOR_VALUE(one, isInstance(object, PyTuple_GET_ITEM(items.get(), i)));
+      if (one.get() == Py_True) return one;
+    }
+    return newRef(Py_False);
+  }
+  PyTypeObject* type = typeOf(object);
+  if (classinfo == reinterpret_cast<PyObject*>(parameterType())) {
+    // Parameter's metaclass also accepts tensors marked _is_param; stand-ins are of the plain types.
+    return newRef(PyType_IsSubtype(type, parameterType()) ? Py_True : Py_False);
+  }
+  if (PyType_Check(classinfo)) {
+    auto* wanted = reinterpret_cast<PyTypeObject*>(classinfo);
+    if (PyType_IsSubtype(type, wanted)) return newRef(Py_True);
+    static PyObject* check = PyUnicode_InternFromString("__instancecheck__");
+    PyObject* hook = _PyType_Lookup(Py_TYPE(classinfo), check);
+    if (hook == _PyType_Lookup(&PyType_Type, check)) return newRef(Py_False);
+    std::string_view meta = Py_TYPE(classinfo)->tp_name;
+    if (meta == "ABCMeta" || meta == "EnumType" || graph::isStandIn(object) || isTraceIterator(object)) {
+      return isSubclass(reinterpret_cast<PyObject*>(type), classinfo);
+    }
+    if (PyFunction_Check(hook) && std::string_view(PyUnicode_AsUTF8(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(hook))->co_filename)).find("/torch/") ==
+                                      std::string_view::npos) {
+      STATOR_VALUE(function, classAttrValue(Py_TYPE(classinfo), check, hook));
+      STATOR_VALUE(result, callNested(function.get(), {classinfo, object}));
+      return truth(result.get());
+    }
+  }
+  if (graph::isStandIn(object)) return isSubclass(reinterpret_cast<PyObject*>(type), classinfo);
+  int result = PyObject_IsInstance(object, classinfo);
+  if (result < 0) return raiseCurrentError();
+  return newRef(result != 0 ? Py_True : Py_False);
+}
+
+// ---- modules ---------------------------------------------------------------------------------------------------------------------------
+
+// `module(...)`: straight to forward when no hook is registered anywhere, which is guarded; otherwise nn.Module's own code is traced.
+Out Tracer::callModule(PyObject* module, const Args& args, Then then) {
+  PyTypeObject* type = Py_TYPE(module);
+  STATOR_VALUE(call_raw, typeLookup(type, names().dunder_call));
+  if (call_raw.get() != names().nn_module_call) {
+    STATOR_VALUE(bound, special(module, "__call__"));
+    if (!bound || !PyMethod_Check(bound.get())) return breakWith(Reason::kCallsOutside, nameOf(reinterpret_cast<PyObject*>(type)));
+    keep_alive.push_back(bound);
+    return call(bound.get(), args, then);
+  }
+  bool plain_call = true;
+  static PyObject* const hook_names[] = {
+      PyUnicode_InternFromString("_backward_hooks"), PyUnicode_InternFromString("_backward_pre_hooks"),
+      PyUnicode_InternFromString("_forward_hooks"), PyUnicode_InternFromString("_forward_pre_hooks")};
+  static PyObject* compiled_name = PyUnicode_InternFromString("_compiled_call_impl");
+  values::Info* info = values.find(module);
+  bool outside = info != nullptr && info->origin == values::Origin::kOutside;
+  for (PyObject* name : hook_names) {
+    PyObject* dict = Tracer::rawInstanceAttr(module, name);
+    if (dict == nullptr || !PyDict_Check(dict) || (outside && info->overlay && PyDict_Contains(info->overlay.get(), name) == 1)) {
+      plain_call = false;
+      break;
+    }
+    if (PyDict_Size(dict) != 0 || values.find(dict) != nullptr) {
+      plain_call = false;
+      break;
+    }
+    if (outside) guards->add(Guard{GuardKind::kDictEmpty, sources->child(SourceKind::kAttr, info->source, name)});
+  }
+  if (plain_call) {
+    STATOR_VALUE(own, instanceAttr(module, compiled_name));
+    PyObject* on_class = _PyType_Lookup(type, compiled_name);
+    plain_call = (!own || own.get() == Py_None) && (on_class == nullptr || on_class == Py_None);
+  }
+  if (plain_call) {
+    static const char* const global_hooks[] = {"_global_backward_pre_hooks", "_global_backward_hooks", "_global_forward_hooks", "_global_forward_pre_hooks"};
+    for (const char* name : global_hooks) {
+      std::string path = std::string("torch.nn.modules.module.") + name;
+      PyObject* dict = torchObject(path.c_str());
+      if (dict == nullptr || PyDict_Size(dict) != 0) {
+        plain_call = false;
+        break;
+      }
+      guards->add(Guard{GuardKind::kDictEmpty, sources->pinned(dict)});
+    }
+  }
+  const graph::ModuleScope* scope = moduleScope(module);
+  Out result = Flow::kOk;
+  if (plain_call) {
+    STATOR_VALUE(forward, getAttr(module, names().forward));
+    keep_alive.push_back(forward);
+    result = call(forward.get(), args, then);
+  } else {
+    STATOR_VALUE(function, classAttrValue(type, names().dunder_call, call_raw.get()));
+    result = call(function.get(), args.withFirst(module), then);
+  }
+  if (result.flow() == Flow::kEntered) frames.back()->scope = scope;
+  return result;
+}
+
+const graph::ModuleScope* Tracer::moduleScope(PyObject* module) {
+  graph::ModuleScope scope;
+  scope.outer = frames.back()->scope;
+  if (const Source* source = sourceOf(module)) scope.path = sources::print(*source, frames.front()->code->code());
+  scope.type = newRef(reinterpret_cast<PyObject*>(Py_TYPE(module)));
+  scope.call = module_calls[module]++;
+  graph->scopes.push_back(std::move(scope));
+  return &graph->scopes.back();
+}
+
+}  // namespace stator::interpret

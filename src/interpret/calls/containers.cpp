@@ -1,0 +1,390 @@
+// Methods of the built-in containers. Those that only move references take any element; those that compare or hash want plain ones.
+#include "interpret/calls/tables.h"
+
+#include "interpret/known_types.h"
+#include "interpret/torch_names.h"
+#include "interpret/trace_iterator.h"
+#include "interpret/tracer.h"
+
+namespace stator::interpret {
+
+using breaks::Reason;
+
+namespace {
+
+Flow wrong(Tracer& t, const char* name) { return t.breakWith(Reason::kRaises, std::string(name) + "() gets arguments that do not fit"); }
+Ref<> none() { return newRef(Py_None); }
+
+#define NEED(n, name) \
+  if (args.values.size() != (n) || args.keywordCount() != 0) return wrong(t, name)
+
+// ---- list ------------------------------------------------------------------------------------------------------------------------------
+
+Out listAppend(Tracer& t, const Args& args) {
+  NEED(2, "append");
+  STATOR_VALUE(target, t.contentsForWrite(args.values[0]));
+  PyList_Append(target.get(), args.values[1]);
+  return none();
+}
+
+Out listExtend(Tracer& t, const Args& args) {
+  NEED(2, "extend");
+  STATOR_VALUE(items, t.listOf(args.values[1]));
+  STATOR_VALUE(target, t.contentsForWrite(args.values[0]));
+  Py_ssize_t size = PyList_GET_SIZE(target.get());
+  PyList_SetSlice(target.get(), size, size, items.get());
+  return none();
+}
+
+// A method of `kind` that moves references only: run natively on the contents.
+template <bool writes>
+Out onContents(Tracer& t, const Args& args, const char* method, bool plain_arguments = true) {
+  if (args.positional == 0) return wrong(t, method);
+  for (size_t i = 1; i < args.values.size(); ++i) {
+    if (plain_arguments && !t.isNativeSafe(args.values[i])) return t.breakWith(Reason::kUnsupportedObject, std::string(method) + "() with a value that is not plain");
+  }
+  Ref<> target;
+  if (writes) {
+    STATOR_VALUE(items, t.contentsForWrite(args.values[0]));
+    target = items;
+  } else {
+    STATOR_VALUE(items, t.contents(args.values[0]));
+    target = items;
+  }
+  Ref<> bound = stealRef(PyObject_GetAttrString(target.get(), method));
+  if (!bound) return t.raiseCurrentError();
+  return t.fromNative(stealRef(PyObject_Vectorcall(bound.get(), args.values.data() + 1, args.positional - 1, args.names)));
+}
+
+Out listInsert(Tracer& t, const Args& args) {
+  NEED(3, "insert");
+  if (!t.isNativeSafe(args.values[1])) return wrong(t, "insert");
+  return onContents<true>(t, args, "insert", false);
+}
+Out listPop(Tracer& t, const Args& args) { return onContents<true>(t, args, "pop"); }
+Out clear(Tracer& t, const Args& args) { return onContents<true>(t, args, "clear"); }
+Out reverse(Tracer& t, const Args& args) { return onContents<true>(t, args, "reverse"); }
+Out copy(Tracer& t, const Args& args) {
+  NEED(1, "copy");
+  return onContents<false>(t, args, "copy");
+}
+
+// index, count, remove: by identity first, then by ==.
+Out findIndex(Tracer& t, PyObject* items, PyObject* wanted, Py_ssize_t from, Py_ssize_t& found) {
+  for (Py_ssize_t i = from; i < PyObject_Size(items); ++i) {
+    Ref<> item = stealRef(PySequence_GetItem(items, i));
+    STATOR_VALUE(identical, t.same(item.get(), wanted));
+    bool equal = identical.get() == Py_True;
+    if (!equal) {
+      STATOR_VALUE(compared, t.settle(t.compare(Py_EQ, item.get(), wanted)));
+      STATOR_VALUE(verdict, t.truth(compared.get()));
+      equal = verdict.get() == Py_True;
+    }
+    if (equal) {
+      found = i;
+      return none();
+    }
+  }
+  found = -1;
+  return none();
+}
+
+Out sequenceIndex(Tracer& t, const Args& args) {
+  if (args.values.size() != 2) return onContents<false>(t, args, "index");
+  STATOR_VALUE(items, t.contents(args.values[0]));
+  Py_ssize_t found = -1;
+  STATOR_VALUE(ignored, findIndex(t, items.get(), args.values[1], 0, found));
+  if (found >= 0) return stealRef(PyLong_FromSsize_t(found));
+  if (PyTuple_Check(args.values[0])) return t.raiseNew(PyExc_ValueError, "tuple.index(x): x not in tuple");
+  if (!t.isNativeSafe(args.values[1])) return t.breakWith(Reason::kRaises, "a value that is not in the list");
+  return t.raiseNew(PyExc_ValueError, "%R is not in list", args.values[1]);
+}
+
+Out sequenceCount(Tracer& t, const Args& args) {
+  NEED(2, "count");
+  STATOR_VALUE(items, t.contents(args.values[0]));
+  Py_ssize_t count = 0, at = -1;
+  for (;;) {
+    STATOR_VALUE(ignored, findIndex(t, items.get(), args.values[1], at + 1, at));
+    if (at < 0) return stealRef(PyLong_FromSsize_t(count));
+    ++count;
+  }
+}
+
+Out listRemove(Tracer& t, const Args& args) {
+  NEED(2, "remove");
+  STATOR_VALUE(items, t.contents(args.values[0]));
+  Py_ssize_t found = -1;
+  STATOR_VALUE(ignored, findIndex(t, items.get(), args.values[1], 0, found));
+  if (found < 0) return t.raiseNew(PyExc_ValueError, "list.remove(x): x not in list");
+  STATOR_VALUE(target, t.contentsForWrite(args.values[0]));
+  PySequence_DelItem(target.get(), found);
+  return none();
+}
+
+// ---- dict ------------------------------------------------------------------------------------------------------------------------------
+
+Out dictGetMethod(Tracer& t, const Args& args) {
+  if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 3) return wrong(t, "get");
+  STATOR_VALUE(found, t.dictGet(args.values[0], args.values[1]));
+  if (found) return found;
+  return newRef(args.positional == 3 ? args.values[2] : Py_None);
+}
+
+Out dictSetDefault(Tracer& t, const Args& args) {
+  if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 3) return wrong(t, "setdefault");
+  STATOR_VALUE(found, t.dictGet(args.values[0], args.values[1]));
+  if (found) return found;
+  Ref<> value = newRef(args.positional == 3 ? args.values[2] : Py_None);
+  STATOR_VALUE(target, t.contentsForWrite(args.values[0]));
+  if (PyDict_SetItem(target.get(), args.values[1], value.get()) != 0) return t.raiseCurrentError();
+  return value;
+}
+
+Out dictPop(Tracer& t, const Args& args) {
+  if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 3) return wrong(t, "pop");
+  STATOR_VALUE(found, t.dictGet(args.values[0], args.values[1]));
+  if (!found) {
+    if (args.positional == 3) return newRef(args.values[2]);
+    PyErr_SetObject(PyExc_KeyError, args.values[1]);
+    return t.raiseCurrentError();
+  }
+  STATOR_FLOW(t.delItem(args.values[0], args.values[1]));
+  return found;
+}
+
+Out dictPopItem(Tracer& t, const Args& args) { return onContents<true>(t, args, "popitem"); }
+Out dictKeys(Tracer& t, const Args& args) { return onContents<false>(t, args, "keys"); }
+Out dictValues(Tracer& t, const Args& args) { return onContents<false>(t, args, "values"); }
+Out dictItems(Tracer& t, const Args& args) { return onContents<false>(t, args, "items"); }
+
+Out dictUpdateMethod(Tracer& t, const Args& args) {
+  if (args.positional == 0) return wrong(t, "update");
+  STATOR_FLOW(t.dictUpdate(args.values[0], args.withoutFirst()));
+  return none();
+}
+
+// ---- set -------------------------------------------------------------------------------------------------------------------------------
+
+Flow needHashable(Tracer& t, const Args& args) {
+  for (PyObject* value : args.values) {
+    if (value != args.values[0] && !t.hashableNatively(value)) return t.breakWith(Reason::kUnsupportedObject, "a set element with its own __hash__ or __eq__");
+  }
+  return Flow::kOk;
+}
+Out setAdd(Tracer& t, const Args& args) {
+  NEED(2, "add");
+  STATOR_FLOW(needHashable(t, args));
+  return onContents<true>(t, args, "add", false);
+}
+Out setDiscard(Tracer& t, const Args& args) {
+  NEED(2, "discard");
+  STATOR_FLOW(needHashable(t, args));
+  return onContents<true>(t, args, "discard", false);
+}
+Out setRemove(Tracer& t, const Args& args) {
+  NEED(2, "remove");
+  STATOR_FLOW(needHashable(t, args));
+  return onContents<true>(t, args, "remove", false);
+}
+Out setPop(Tracer& t, const Args& args) { return onContents<true>(t, args, "pop"); }
+
+// union, intersection, ... with any iterables of hashable things.
+template <bool writes>
+Out setOperation(Tracer& t, const Args& args, const char* method) {
+  if (args.positional == 0 || args.keywordCount() != 0) return wrong(t, method);
+  Args lists;
+  std::vector<Ref<>> keep;
+  lists.values.push_back(args.values[0]);
+  for (size_t i = 1; i < args.positional; ++i) {
+    STATOR_VALUE(list, t.listOf(args.values[i]));
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(list.get()); ++k) {
+      if (!t.hashableNatively(PyList_GET_ITEM(list.get(), k))) return t.breakWith(Reason::kUnsupportedObject, "a set element with its own __hash__");
+    }
+    lists.values.push_back(list.get());
+    keep.push_back(std::move(list));
+  }
+  lists.positional = lists.values.size();
+  return onContents<writes>(t, lists, method, false);
+}
+#define SET_OPERATION(name, writes, method) \
+  Out name(Tracer& t, const Args& args) { return setOperation<writes>(t, args, method); }
+SET_OPERATION(setUnion, false, "union")
+SET_OPERATION(setIntersection, false, "intersection")
+SET_OPERATION(setDifference, false, "difference")
+SET_OPERATION(setSymmetric, false, "symmetric_difference")
+SET_OPERATION(setIsSubset, false, "issubset")
+SET_OPERATION(setIsSuperset, false, "issuperset")
+SET_OPERATION(setIsDisjoint, false, "isdisjoint")
+SET_OPERATION(setUpdate, true, "update")
+SET_OPERATION(setIntersectionUpdate, true, "intersection_update")
+SET_OPERATION(setDifferenceUpdate, true, "difference_update")
+
+// ---- deque -----------------------------------------------------------------------------------------------------------------------------
+
+Out dequeAppend(Tracer& t, const Args& args) {
+  NEED(2, "append");
+  return onContents<true>(t, args, "append", false);
+}
+Out dequeAppendLeft(Tracer& t, const Args& args) {
+  NEED(2, "appendleft");
+  return onContents<true>(t, args, "appendleft", false);
+}
+Out dequePop(Tracer& t, const Args& args) { return onContents<true>(t, args, "pop"); }
+Out dequePopLeft(Tracer& t, const Args& args) { return onContents<true>(t, args, "popleft"); }
+Out dequeRotate(Tracer& t, const Args& args) { return onContents<true>(t, args, "rotate"); }
+Out dequeExtend(Tracer& t, const Args& args) {
+  NEED(2, "extend");
+  STATOR_VALUE(items, t.listOf(args.values[1]));
+  Args fixed = args;
+  fixed.values[1] = items.get();
+  return onContents<true>(t, fixed, "extend", false);
+}
+Out dequeCall(Tracer& t, const Args& args) {
+  Args fixed = args;
+  Ref<> items;
+  if (args.positional > 0) {
+    STATOR_VALUE(list, t.listOf(args.values[0]));
+    items = list;
+    fixed.values[0] = items.get();
+  }
+  return t.fromNative(stealRef(PyObject_Vectorcall(reinterpret_cast<PyObject*>(dequeType()), fixed.values.data(), fixed.positional, fixed.names)));
+}
+
+Out orderedDictCall(Tracer& t, const Args& args) {
+  Ref<> dict = stealRef(PyODict_New());
+  STATOR_FLOW(t.dictUpdate(dict.get(), args));
+  return dict;
+}
+Out defaultDictCall(Tracer& t, const Args& args) {
+  PyObject* factory = args.positional > 0 ? args.values[0] : Py_None;
+  Ref<> dict = stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(defaultDictType()), factory));
+  if (!dict) return t.raiseCurrentError();
+  if (args.positional > 0) STATOR_FLOW(t.dictUpdate(dict.get(), args.withoutFirst()));
+  return dict;
+}
+Out moveToEnd(Tracer& t, const Args& args) {
+  if (!t.isMade(args.values[0])) return t.breakWith(Reason::kUnsupportedMutation, "move_to_end() of a dict from outside");
+  return onContents<true>(t, args, "move_to_end");
+}
+
+// ---- str -------------------------------------------------------------------------------------------------------------------------------
+
+Out strJoin(Tracer& t, const Args& args) {
+  NEED(2, "join");
+  STATOR_VALUE(items, t.listOf(args.values[1]));
+  if (!t.isNativeSafe(items.get())) return t.breakWith(Reason::kUnsupportedObject, "join() of what are no strings");
+  return t.fromNative(stealRef(PyUnicode_Join(args.values[0], items.get())));
+}
+
+// ---- generator -------------------------------------------------------------------------------------------------------------------------
+
+Out generatorSend(Tracer& t, const Args& args) {
+  NEED(2, "send");
+  if (!isTraceIterator(args.values[0])) return t.breakWith(Reason::kUnsupportedIterator, "send() to a generator from outside");
+  TraceIterator* generator = asTraceIterator(args.values[0]);
+  if (generator->index == 0 && args.values[1] != Py_None) {
+    return t.raiseNew(PyExc_TypeError, "can't send non-None value to a just-started generator");
+  }
+  STATOR_VALUE(item, t.runGenerator(args.values[0], newRef(args.values[1])));
+  if (item) return item;
+  return t.raiseStop(args.values[0]);
+}
+
+Out generatorClose(Tracer& t, const Args& args) {
+  NEED(1, "close");
+  if (!isTraceIterator(args.values[0])) return t.breakWith(Reason::kUnsupportedIterator, "close() of a generator from outside");
+  TraceIterator* generator = asTraceIterator(args.values[0]);
+  if (generator->exhausted) return none();
+  if (generator->index == 0) {
+    generator->exhausted = true;
+    return none();
+  }
+  return t.breakWith(Reason::kUnsupportedGenerator, "close() of a generator under way");
+}
+
+Out generatorThrow(Tracer& t, const Args&) { return t.breakWith(Reason::kUnsupportedGenerator, "throw()"); }
+
+}  // namespace
+
+Flow Tracer::dictUpdate(PyObject* dict, const Args& args) {
+  if (args.positional > 1) return breakWith(Reason::kRaises, "update() gets arguments that do not fit");
+  if (args.positional == 1) {
+    PyObject* other = args.values[0];
+    if (!graph::isStandIn(other) && !isTraceIterator(other) && PyDict_Check(other)) {
+      STATOR_VALUE(items, contents(other));
+      Ref<> pairs = stealRef(PyDict_Items(items.get()));
+      if (PyODict_Check(items.get())) {
+        Ref<> view = stealRef(PyObject_CallMethod(items.get(), "items", nullptr));
+        pairs = stealRef(PySequence_List(view.get()));
+      }
+      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(pairs.get()); ++i) {
+        PyObject* pair = PyList_GET_ITEM(pairs.get(), i);
+        STATOR_FLOW(setItemBase(dict, PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1)));
+      }
+    } else {
+      Ref<> keys_name = stealRef(PyUnicode_InternFromString("keys"));
+      Ref<> keys;
+      if (!graph::isStandIn(other) && !isTraceIterator(other)) {
+        STATOR_VALUE(found, settle(getAttrOrNull(other, keys_name.get())));
+        keys = found;
+      }
+      if (keys) {
+        STATOR_VALUE(names, callNested(keys.get(), {}));
+        STATOR_VALUE(list, listOf(names.get()));
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
+          STATOR_VALUE(item, settle(getItem(other, PyList_GET_ITEM(list.get(), i))));
+          STATOR_FLOW(setItemBase(dict, PyList_GET_ITEM(list.get(), i), item.get()));
+        }
+      } else {
+        STATOR_VALUE(list, listOf(other));
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
+          STATOR_VALUE(pair, listOf(PyList_GET_ITEM(list.get(), i)));
+          if (PyList_GET_SIZE(pair.get()) != 2) return breakWith(Reason::kRaises, "update() with an element that is no pair");
+          STATOR_FLOW(setItemBase(dict, PyList_GET_ITEM(pair.get(), 0), PyList_GET_ITEM(pair.get(), 1)));
+        }
+      }
+    }
+  }
+  for (size_t i = 0; i < args.keywordCount(); ++i) STATOR_FLOW(setItemBase(dict, args.name(i), args.values[args.positional + i]));
+  return Flow::kOk;
+}
+
+// dict.__setitem__ itself, whatever a subclass put over it.
+Flow Tracer::setItemBase(PyObject* dict, PyObject* key, PyObject* value) {
+  if (PyDict_CheckExact(dict) || !isUserOverride(dict, "__setitem__")) return setItem(dict, key, value);
+  if (!hashableNatively(key)) return breakWith(Reason::kUnsupportedObject, "a dict key with its own __hash__ or __eq__");
+  STATOR_VALUE(items, contentsForWrite(dict));
+  if ((PyODict_Check(items.get()) ? PyODict_SetItem(items.get(), key, value) : PyDict_SetItem(items.get(), key, value)) != 0) return raiseCurrentError();
+  return Flow::kOk;
+}
+
+void registerContainers() {
+  const std::pair<const char*, CallHandler> rows[] = {
+      {"builtins.list.append", listAppend}, {"builtins.list.extend", listExtend}, {"builtins.list.insert", listInsert}, {"builtins.list.pop", listPop},
+      {"builtins.list.clear", clear}, {"builtins.list.reverse", reverse}, {"builtins.list.copy", copy}, {"builtins.list.index", sequenceIndex},
+      {"builtins.list.count", sequenceCount}, {"builtins.list.remove", listRemove}, {"builtins.tuple.index", sequenceIndex},
+      {"builtins.tuple.count", sequenceCount}, {"builtins.dict.get", dictGetMethod}, {"builtins.dict.setdefault", dictSetDefault},
+      {"builtins.dict.pop", dictPop}, {"builtins.dict.popitem", dictPopItem}, {"builtins.dict.keys", dictKeys}, {"builtins.dict.values", dictValues},
+      {"builtins.dict.items", dictItems}, {"builtins.dict.update", dictUpdateMethod}, {"builtins.dict.clear", clear}, {"builtins.dict.copy", copy},
+      {"collections.OrderedDict.keys", dictKeys}, {"collections.OrderedDict.values", dictValues}, {"collections.OrderedDict.items", dictItems},
+      {"collections.OrderedDict.pop", dictPop}, {"collections.OrderedDict.popitem", dictPopItem}, {"collections.OrderedDict.update", dictUpdateMethod},
+      {"collections.OrderedDict.setdefault", dictSetDefault}, {"collections.OrderedDict.clear", clear}, {"collections.OrderedDict.copy", copy},
+      {"collections.OrderedDict.move_to_end", moveToEnd}, {"collections.defaultdict.copy", copy}, {"builtins.set.add", setAdd},
+      {"builtins.set.discard", setDiscard}, {"builtins.set.remove", setRemove}, {"builtins.set.pop", setPop}, {"builtins.set.clear", clear},
+      {"builtins.set.copy", copy}, {"builtins.set.union", setUnion}, {"builtins.set.intersection", setIntersection},
+      {"builtins.set.difference", setDifference}, {"builtins.set.symmetric_difference", setSymmetric}, {"builtins.set.issubset", setIsSubset},
+      {"builtins.set.issuperset", setIsSuperset}, {"builtins.set.isdisjoint", setIsDisjoint}, {"builtins.set.update", setUpdate},
+      {"builtins.set.intersection_update", setIntersectionUpdate}, {"builtins.set.difference_update", setDifferenceUpdate},
+      {"builtins.frozenset.union", setUnion}, {"builtins.frozenset.intersection", setIntersection}, {"builtins.frozenset.difference", setDifference},
+      {"builtins.frozenset.issubset", setIsSubset}, {"builtins.frozenset.issuperset", setIsSuperset}, {"builtins.str.join", strJoin},
+      {"collections.deque", dequeCall}, {"collections.deque.append", dequeAppend}, {"collections.deque.appendleft", dequeAppendLeft},
+      {"collections.deque.pop", dequePop}, {"collections.deque.popleft", dequePopLeft}, {"collections.deque.rotate", dequeRotate},
+      {"collections.deque.extend", dequeExtend}, {"collections.deque.clear", clear}, {"collections.deque.copy", copy},
+      {"collections.OrderedDict", orderedDictCall}, {"collections.defaultdict", defaultDictCall}, {"types.GeneratorType.send", generatorSend},
+      {"types.GeneratorType.close", generatorClose}, {"types.GeneratorType.throw", generatorThrow},
+  };
+  for (const auto& [path, handler] : rows) registerHandler(path, handler);
+}
+
+}  // namespace stator::interpret

@@ -1,0 +1,128 @@
+#include "interpret/calls/tables.h"
+
+#include "base/ref.h"
+#include "interpret/known_types.h"
+#include "interpret/names.h"
+#include "interpret/torch_names.h"
+#include "interpret/tracer.h"
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+namespace stator::interpret {
+
+namespace {
+
+std::unordered_map<PyObject*, CallRow>& rows() {
+  static auto* table = new std::unordered_map<PyObject*, CallRow>();
+  return *table;
+}
+
+// "builtins.list.append" has to give the descriptor in list's own dict, not what getattr would bind.
+PyObject* resolve(const char* path) {
+  std::string text(path);
+  size_t last = text.rfind('.');
+  PyObject* owner = torchObject(text.substr(0, last).c_str());
+  if (owner == nullptr) return nullptr;
+  if (PyType_Check(owner)) {
+    Ref<> name = stealRef(PyUnicode_FromString(text.substr(last + 1).c_str()));
+    return _PyType_Lookup(reinterpret_cast<PyTypeObject*>(owner), name.get());
+  }
+  return torchObject(path);
+}
+
+std::string prefixOf(const char* module) {
+  Ref<> imported = stealRef(PyImport_ImportModule(module));
+  Ref<> file = imported ? stealRef(PyObject_GetAttrString(imported.get(), "__file__")) : Ref<>();
+  if (!file) {
+    PyErr_Clear();
+    return "";
+  }
+  std::string path = PyUnicode_AsUTF8(file.get());
+  return path.substr(0, path.rfind('/') + 1);
+}
+
+bool startsWith(std::string_view text, std::string_view prefix) { return !prefix.empty() && text.substr(0, prefix.size()) == prefix; }
+
+}  // namespace
+
+const CallRow* findCall(PyObject* callable) {
+  auto it = rows().find(callable);
+  return it == rows().end() ? nullptr : &it->second;
+}
+
+void registerRow(PyObject* callable, CallRow row) {
+  if (callable == nullptr) return;
+  Py_INCREF(callable);  // for the life of the process: the key must not be reused
+  rows()[callable] = row;
+}
+
+void registerHandler(const char* path, CallHandler handler) { registerRow(resolve(path), CallRow{CallKind::kHandler, handler}); }
+void registerPure(const char* path) { registerRow(resolve(path), CallRow{CallKind::kPure, nullptr}); }
+
+bool initCallTables() {
+  static bool done = false;
+  if (done) return true;
+  if (!initKnownTypes() || !initNames()) return false;
+  registerTorch();
+  registerContainers();
+  registerBuiltins();
+  PyErr_Clear();
+  done = true;
+  return true;
+}
+
+CodePolicy codePolicy(PyCodeObject* code) {
+  static const std::string stdlib = prefixOf("os");
+  static const std::string torch = prefixOf("torch");
+  static const std::string stator = prefixOf("stator");
+  std::string_view file = PyUnicode_AsUTF8(code->co_filename) ? PyUnicode_AsUTF8(code->co_filename) : "";
+  std::string_view name = PyUnicode_AsUTF8(code->co_name) ? PyUnicode_AsUTF8(code->co_name) : "";
+  if (startsWith(file, "<frozen ")) {
+    return startsWith(file, "<frozen importlib") || startsWith(file, "<frozen zipimport") ? CodePolicy::kSkip : CodePolicy::kInlineOnly;
+  }
+  if (startsWith(file, torch)) {
+    std::string_view inside = file.substr(torch.size());
+    if (inside == "nn/modules/module.py") {
+      return name == "_wrapped_call_impl" || name == "_call_impl" || name == "__call__" ? CodePolicy::kInlineOnly : CodePolicy::kTrace;
+    }
+    for (std::string_view room : {"nn/", "optim/", "distributions/"}) {
+      if (startsWith(inside, room)) return CodePolicy::kTrace;
+    }
+    for (std::string_view room : {"_dynamo/", "_inductor/", "_subclasses/", "fx/", "_functorch/", "_guards.py", "testing/", "_logging/",
+                                  "distributed/", "multiprocessing/", "jit/", "onnx/", "package/", "export/", "_export/", "compiler/",
+                                  "_prims", "_refs/", "_decomp/", "_dispatch/", "profiler/", "serialization.py", "hub.py",
+                                  "utils/data/", "_higher_order_ops/", "_library/", "library.py", "_ops.py", "overrides.py"}) {
+      if (startsWith(inside, room)) return CodePolicy::kSkip;
+    }
+    return CodePolicy::kInlineOnly;
+  }
+  if (startsWith(file, stator)) return startsWith(file.substr(stator.size()), "polyfills/") ? CodePolicy::kTrace : CodePolicy::kSkip;
+  if (startsWith(file, stdlib) && file.find("site-packages") == std::string_view::npos) {
+    std::string_view inside = file.substr(stdlib.size());
+    for (std::string_view room : {"importlib/", "threading.py", "logging/", "warnings.py", "inspect.py", "traceback.py", "linecache.py",
+                                  "unittest/", "multiprocessing/", "subprocess.py", "asyncio/", "concurrent/", "tokenize.py", "ast.py",
+                                  "pdb.py", "bdb.py", "cmd.py", "doctest.py", "pickle.py", "copyreg.py", "socket.py", "selectors.py",
+                                  "tempfile.py", "shutil.py", "pathlib.py", "json/", "re/", "random.py", "queue.py", "signal.py", "weakref.py",
+                                  "_weakrefset.py", "abc.py", "site.py", "runpy.py", "test/"}) {
+      if (startsWith(inside, room)) return CodePolicy::kSkip;
+    }
+    return CodePolicy::kInlineOnly;
+  }
+  for (std::string_view part : {"/site-packages/_pytest/", "/site-packages/pluggy/", "/site-packages/numpy/", "/site-packages/hypothesis/",
+                                "/site-packages/expecttest", "/site-packages/sympy/", "/site-packages/rich/", "/site-packages/tqdm/"}) {
+    if (file.find(part) != std::string_view::npos) return CodePolicy::kSkip;
+  }
+  return CodePolicy::kTrace;
+}
+
+bool isDisabledFunction(PyObject* function) {
+  static PyObject* mark = PyUnicode_InternFromString("_torchdynamo_disable");
+  PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+  if (dict == nullptr) return false;
+  PyObject* found = PyDict_GetItemWithError(dict, mark);
+  return found == Py_True;
+}
+
+}  // namespace stator::interpret

@@ -1,0 +1,46 @@
+// What is special about a callable: the one place to look up before a call is inlined, run or refused.
+#pragma once
+
+#include "base/python.h"
+#include "interpret/flow.h"
+
+namespace stator::interpret {
+
+class Tracer;
+
+using CallHandler = Out (*)(Tracer& tracer, const Args& args);
+
+enum class CallKind : uint8_t {
+  kUnknown,
+  kHandler,  // stator has code of its own for it
+  kPure,     // a built-in that reads its (plain) arguments and nothing else: run for real
+  kGraph,    // a torch function: a node of the graph
+  kRefuse,   // runs outside of graphs
+};
+
+struct CallRow {
+  CallKind kind = CallKind::kUnknown;
+  CallHandler handler = nullptr;
+};
+
+// By identity: functions, built-in functions, method descriptors, types.
+const CallRow* findCall(PyObject* callable);
+void registerHandler(const char* path, CallHandler handler);  // "builtins.len", "builtins.list.append", "torch.is_tensor"
+void registerPure(const char* path);
+void registerRow(PyObject* callable, CallRow row);
+
+// Each file of calls/ brings its rows.
+void registerBuiltins();
+void registerContainers();
+void registerTorch();
+
+// Code whose frames are never captured or inlined: by the file it comes from.
+enum class CodePolicy : uint8_t {
+  kTrace,
+  kInlineOnly,  // inlined when reached from a trace, but native when its frame comes up by itself (nn.Module._call_impl)
+  kSkip,
+};
+CodePolicy codePolicy(PyCodeObject* code);
+bool isDisabledFunction(PyObject* function);
+
+}  // namespace stator::interpret

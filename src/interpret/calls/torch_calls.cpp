@@ -1,0 +1,506 @@
+// Calls that become nodes of the graph, and what is read off a tensor without one.
+#include "interpret/tracer.h"
+
+#include "base/check.h"
+#include "interpret/calls/tables.h"
+#include "interpret/known_types.h"
+#include "interpret/names.h"
+#include "interpret/torch_names.h"
+#include "interpret/trace_iterator.h"
+
+#include <string_view>
+
+namespace stator::interpret {
+
+using breaks::Reason;
+using guards::Guard;
+using guards::GuardKind;
+using sources::Source;
+using sources::SourceKind;
+
+Out fromLong(Tracer& t, PyObject* value);
+
+namespace {
+
+const shapes::TensorMeta* metaOfStandIn(PyObject* object) {
+  return graph::isStandIn(object) ? graph::asStandIn(object)->meta : nullptr;
+}
+
+bool isOpaque(PyObject* object) { return isTraceIterator(object) || (graph::isStandIn(object) && graph::asStandIn(object)->meta == nullptr); }
+
+// Tensor arguments in the order in which shapes/ numbers them.
+void collectTensors(PyObject* value, std::vector<PyObject*>& out) {
+  if (metaOfStandIn(value) != nullptr) {
+    out.push_back(value);
+  } else if (PyTuple_Check(value)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) collectTensors(PyTuple_GET_ITEM(value, i), out);
+  } else if (PyList_Check(value)) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); ++i) collectTensors(PyList_GET_ITEM(value, i), out);
+  } else if (PySlice_Check(value)) {
+    auto* slice = reinterpret_cast<PySliceObject*>(value);
+    for (PyObject* part : {slice->start, slice->stop, slice->step}) collectTensors(part, out);
+  } else if (PyDict_Check(value)) {
+    PyObject *key = nullptr, *item = nullptr;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(value, &position, &key, &item)) collectTensors(item, out);
+  }
+}
+
+// An argument as the graph keeps it: containers are copied, since the program may change them later.
+Out graphArgument(Tracer& t, PyObject* value, int depth = 0) {
+  if (graph::isStandIn(value) || values::isScalar(value)) return newRef(value);
+  if (values::isConstantDeep(value)) return newRef(value);
+  if (depth > 6) return t.breakWith(Reason::kUnsupportedTensorOp, "a deeply nested argument");
+  if (PyTuple_Check(value) || PyList_Check(value)) {
+    STATOR_VALUE(items, t.contents(value));
+    Py_ssize_t n = PyObject_Size(items.get());
+    Ref<> list = stealRef(PyList_New(n));
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      Ref<> raw = stealRef(PySequence_GetItem(items.get(), i));
+      STATOR_VALUE(item, graphArgument(t, raw.get(), depth + 1));
+      PyList_SET_ITEM(list.get(), i, item.release());
+    }
+    if (PyList_Check(value)) return list;
+    return stealRef(PyList_AsTuple(list.get()));
+  }
+  if (PyDict_CheckExact(value)) {
+    STATOR_VALUE(items, t.contents(value));
+    Ref<> dict = stealRef(PyDict_New());
+    PyObject *key = nullptr, *raw = nullptr;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(items.get(), &position, &key, &raw)) {
+      STATOR_VALUE(item, graphArgument(t, raw, depth + 1));
+      PyDict_SetItem(dict.get(), key, item.get());
+    }
+    return dict;
+  }
+  if (PySlice_Check(value)) {
+    auto* slice = reinterpret_cast<PySliceObject*>(value);
+    STATOR_VALUE(start, graphArgument(t, slice->start, depth + 1));
+    STATOR_VALUE(stop, graphArgument(t, slice->stop, depth + 1));
+    STATOR_VALUE(step, graphArgument(t, slice->step, depth + 1));
+    return stealRef(PySlice_New(start.get(), stop.get(), step.get()));
+  }
+  if (isTraceIterator(value)) {
+    STATOR_VALUE(list, t.listOf(value));
+    return graphArgument(t, list.get(), depth + 1);
+  }
+  if (PyType_Check(value) || PyCFunction_Check(value) || isEnumMember(value)) return newRef(value);
+  if (PyLong_Check(value)) return fromLong(t, value);
+  return t.breakWith(Reason::kUnsupportedTensorOp, std::string("an argument is a ") + Py_TYPE(value)->tp_name);
+}
+
+Reason reasonFor(shapes::Status status) {
+  switch (status) {
+    case shapes::Status::kDataDependent: return Reason::kDataDependentRead;
+    case shapes::Status::kDynamicShape: return Reason::kDynamicOutputShape;
+    case shapes::Status::kRaises: return Reason::kRaises;
+    default: return Reason::kUnsupportedTensorOp;
+  }
+}
+
+std::string targetName(PyObject* target) {
+  if (PyUnicode_Check(target)) return PyUnicode_AsUTF8(target);
+  Ref<> name = stealRef(PyObject_GetAttrString(target, "__name__"));
+  if (!name) PyErr_Clear();
+  return name ? PyUnicode_AsUTF8(name.get()) : "?";
+}
+
+// Puts the stand-ins into the places that the skeleton numbers.
+Ref<> fillSkeleton(PyObject* skeleton, const std::vector<Ref<>>& items) {
+  if (PyLong_Check(skeleton)) return items[static_cast<size_t>(PyLong_AsLong(skeleton))];
+  if (PyTuple_Check(skeleton) || PyList_Check(skeleton)) {
+    Ref<> list = stealRef(PyList_New(0));
+    for (Py_ssize_t i = 0; i < PyObject_Size(skeleton); ++i) {
+      Ref<> part = stealRef(PySequence_GetItem(skeleton, i));
+      PyList_Append(list.get(), fillSkeleton(part.get(), items).get());
+    }
+    return PyList_Check(skeleton) ? list : stealRef(PyList_AsTuple(list.get()));
+  }
+  return newRef(skeleton);
+}
+
+}  // namespace
+
+bool Tracer::hasStandIn(PyObject* value, int depth) {
+  if (value == nullptr || depth > 8) return false;
+  if (graph::isStandIn(value)) return graph::asStandIn(value)->node->op != graph::Op::kInput;
+  if (values::isScalar(value)) return false;
+  if (PyTuple_Check(value)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
+      if (hasStandIn(PyTuple_GET_ITEM(value, i), depth + 1)) return true;
+    }
+  } else if (PyList_Check(value)) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); ++i) {
+      if (hasStandIn(PyList_GET_ITEM(value, i), depth + 1)) return true;
+    }
+  } else if (PyDict_Check(value)) {
+    PyObject *key = nullptr, *item = nullptr;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(value, &position, &key, &item)) {
+      if (hasStandIn(item, depth + 1)) return true;
+    }
+  }
+  return false;
+}
+
+bool Tracer::anyStandIn(const Args& args) {
+  std::vector<PyObject*> found;
+  for (PyObject* value : args.values) collectTensors(value, found);
+  return !found.empty();
+}
+
+Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args) {
+  // 1. Arguments as the graph will keep them.
+  std::vector<Ref<>> keep;
+  std::vector<PyObject*> values_now;
+  keep.reserve(args.values.size());
+  for (PyObject* value : args.values) {
+    STATOR_VALUE(argument, graphArgument(*this, value));
+    values_now.push_back(argument.get());
+    keep.push_back(std::move(argument));
+  }
+  // 2. What comes out.
+  shapes::Request request;
+  request.target = target;
+  request.args = values_now.data();
+  request.positional = args.positional;
+  request.kwnames = args.names;
+  request.state = &state;
+  request.reader.tensor_of = metaOfStandIn;
+  request.reader.is_opaque = isOpaque;
+  if (op == graph::Op::kCallFunction && target == builtinFunction("getattr")) {
+    request.target = values_now[1];
+    request.positional = 1;
+  }
+  shapes::Answer answer = shapes::infer(request);
+  if (answer.status != shapes::Status::kOk) {
+    return breakWith(reasonFor(answer.status), targetName(target) + (answer.why.empty() ? "" : ": " + answer.why));
+  }
+  const shapes::Inferred& inferred = *answer.inferred;
+  bool any_tensor = inferred.mutates || inferred.random;
+  for (const shapes::Output& output : inferred.outputs) any_tensor |= output.kind == shapes::Output::Kind::kTensor;
+  std::vector<PyObject*> tensors;
+  for (PyObject* value : values_now) collectTensors(value, tensors);
+  // 3. Nothing but constants: a fact, no node.
+  if (!any_tensor) {
+    std::vector<Ref<>> items;
+    for (const shapes::Output& output : inferred.outputs) items.push_back(output.constant);
+    switch (inferred.structure) {
+      case shapes::Structure::kSingle: return items.empty() ? newRef(Py_None) : items[0];
+      case shapes::Structure::kNested: return fillSkeleton(inferred.skeleton.get(), items);
+      default: break;
+    }
+    Ref<> list = stealRef(PyList_New(0));
+    for (Ref<>& item : items) PyList_Append(list.get(), item.get());
+    return inferred.structure == shapes::Structure::kList ? list : stealRef(PyList_AsTuple(list.get()));
+  }
+  // 4. The same object comes back and nothing happened: no node either.
+  bool single = inferred.structure == shapes::Structure::kSingle;
+  if (single && !inferred.mutates && !inferred.random && inferred.outputs[0].same_object_as >= 0) {
+    return newRef(tensors[static_cast<size_t>(inferred.outputs[0].same_object_as)]);
+  }
+  // 5. The node.
+  Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional)));
+  for (size_t i = 0; i < args.positional; ++i) PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(values_now[i]));
+  Ref<> kwargs;
+  if (args.keywordCount() > 0) {
+    kwargs = stealRef(PyDict_New());
+    for (size_t i = 0; i < args.keywordCount(); ++i) PyDict_SetItem(kwargs.get(), args.name(i), values_now[args.positional + i]);
+  }
+  graph::Node* node = graph->addCall(op, newRef(target), tuple, kwargs);
+  node->location = location();
+  node->scope = frames.back()->scope;
+  node->mutates = inferred.mutates || inferred.random;
+  // 6. Its values.
+  std::vector<uint32_t> storages;
+  auto factsOf = [&](const shapes::Output& output) -> const shapes::TensorMeta* {
+    graph->metas.push_back(output.meta);
+    shapes::TensorMeta& meta = graph->metas.back();
+    if (output.alias_of >= 0) meta.storage_id = graph::asStandIn(tensors[static_cast<size_t>(output.alias_of)])->meta->storage_id;
+    else if (output.alias_of_output >= 0) meta.storage_id = storages[static_cast<size_t>(output.alias_of_output)];
+    else meta.storage_id = next_storage++;
+    return &meta;
+  };
+  PyObject* tensor_type = reinterpret_cast<PyObject*>(tensorType());
+  Ref<> result;
+  if (single && inferred.outputs.size() == 1 && inferred.outputs[0].kind == shapes::Output::Kind::kTensor) {
+    const shapes::Output& output = inferred.outputs[0];
+    node->meta = factsOf(output);
+    if (output.same_object_as >= 0) {
+      result = newRef(tensors[static_cast<size_t>(output.same_object_as)]);
+    } else {
+      result = graph::makeStandIn(node, node->meta, tensor_type);
+      values.addMade(result, count);
+    }
+  } else if (single && inferred.outputs.size() <= 1) {
+    result = inferred.outputs.empty() || !inferred.outputs[0].constant ? newRef(Py_None) : inferred.outputs[0].constant;
+  } else {
+    Ref<> whole = graph::makeStandIn(node, nullptr, reinterpret_cast<PyObject*>(&PyTuple_Type));
+    values.addMade(whole, count);
+    std::vector<Ref<>> items;
+    std::vector<shapes::Output> outputs = inferred.outputs;  // `inferred` is valid until the next inference only; kept for clarity
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const shapes::Output& output = outputs[i];
+      if (output.kind == shapes::Output::Kind::kConstant) {
+        storages.push_back(0);
+        items.push_back(output.constant);
+        continue;
+      }
+      if (output.same_object_as >= 0) {
+        storages.push_back(0);
+        items.push_back(newRef(tensors[static_cast<size_t>(output.same_object_as)]));
+        continue;
+      }
+      Ref<> index = stealRef(PyLong_FromSize_t(i));
+      Ref<> item_args = stealRef(PyTuple_Pack(2, whole.get(), index.get()));
+      graph::Node* item = graph->addCall(graph::Op::kCallFunction, newRef(operatorFunction("getitem")), item_args, Ref<>());
+      item->meta = factsOf(output);
+      item->location = node->location;
+      item->scope = node->scope;
+      storages.push_back(item->meta->storage_id);
+      Ref<> stand_in = graph::makeStandIn(item, item->meta, tensor_type);
+      values.addMade(stand_in, count);
+      items.push_back(stand_in);
+    }
+    if (inferred.structure == shapes::Structure::kNested) {
+      result = fillSkeleton(inferred.skeleton.get(), items);
+    } else {
+      Ref<> list = stealRef(PyList_New(0));
+      for (Ref<>& item : items) PyList_Append(list.get(), item.get());
+      result = inferred.structure == shapes::Structure::kList ? list : stealRef(PyList_AsTuple(list.get()));
+      if (inferred.structure == shapes::Structure::kNamed) {
+        result = stealRef(PyObject_CallOneArg(inferred.type.get(), result.get()));
+        if (!result) return raiseCurrentError();
+      }
+    }
+    node->structure = result;
+  }
+  // 7. What it did to its arguments.
+  for (const auto& [index, facts] : inferred.changed_inputs) {
+    graph::StandIn* changed = graph::asStandIn(tensors[static_cast<size_t>(index)]);
+    uint32_t storage = changed->meta->storage_id;
+    graph->metas.push_back(facts);
+    graph->metas.back().storage_id = storage;
+    changed->meta = &graph->metas.back();
+  }
+  if (inferred.mutates) {
+    for (PyObject* tensor : tensors) {
+      uint32_t storage = graph::asStandIn(tensor)->meta->storage_id;
+      for (graph::Node* input : graph->inputs()) {
+        if (input->meta != nullptr && (graph::asStandIn(tensor)->node == input || (storage != 0 && input->meta->storage_id == storage))) {
+          mutated_inputs.push_back(input);
+        }
+      }
+      break;  // in-place operations write to their first tensor
+    }
+  }
+  return result;
+}
+
+Out Tracer::tensorAttr(PyObject* stand_in, PyObject* name) {
+  graph::StandIn* tensor = graph::asStandIn(stand_in);
+  auto* type = reinterpret_cast<PyTypeObject*>(tensor->apparent_type);
+  std::string_view text = PyUnicode_AsUTF8(name);
+  if (tensor->meta == nullptr) return breakWith(Reason::kUnsupportedAttribute, std::string(text));
+  const shapes::TensorMeta& meta = *tensor->meta;
+  auto boolean = [](bool b) { return newRef(b ? Py_True : Py_False); };
+  if (text == "requires_grad") return boolean(meta.requires_grad);
+  if (text == "is_leaf") return boolean(meta.is_leaf || !meta.requires_grad);
+  if (text == "__class__") return newRef(tensor->apparent_type);
+  if (text == "grad_fn" && (!meta.requires_grad || meta.is_leaf)) return newRef(Py_None);
+  if (text == "grad") {
+    const Source* source = tensor->node->source;
+    if (source == nullptr) return meta.requires_grad ? Out(breakWith(Reason::kUnsupportedAttribute, "grad")) : Out(newRef(Py_None));
+    Ref<> real = stealRef(PyObject_GetAttr(tensor->node->example.get(), name));
+    if (!real) return raiseCurrentError();
+    return fromOutside(real, sources->child(SourceKind::kTensorGrad, source));
+  }
+  PyObject* found = _PyType_Lookup(type, name);
+  if (found != nullptr) {
+    PyTypeObject* kind = Py_TYPE(found);
+    if (kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type || kind == &PyFunction_Type) return stealRef(PyMethod_New(found, stand_in));
+    if (kind == &PyGetSetDescr_Type || kind == &PyProperty_Type) {
+      Args args;
+      args.values = {stand_in, name};
+      args.positional = 2;
+      if (text == "data") {
+        Ref<> detach = stealRef(PyUnicode_InternFromString("detach"));
+        args.values.pop_back();
+        args.positional = 1;
+        return tensorCall(graph::Op::kCallMethod, detach.get(), args);
+      }
+      return tensorCall(graph::Op::kCallFunction, builtinFunction("getattr"), args);
+    }
+    if (kind == &PyStaticMethod_Type || kind == &PyClassMethod_Type) return breakWith(Reason::kUnsupportedAttribute, std::string(text));
+    return classAttrValue(type, name, found);
+  }
+  // An attribute that the user put on the tensor.
+  if (const Source* source = tensor->node->source) {
+    Ref<> dict = stealRef(PyObject_GenericGetDict(tensor->node->example.get(), nullptr));
+    if (!dict) PyErr_Clear();
+    const Source* child = sources->child(SourceKind::kTensorAttr, source, name);
+    PyObject* raw = dict ? PyDict_GetItemWithError(dict.get(), name) : nullptr;
+    if (raw != nullptr) return fromOutside(raw, child);
+    guards->add(Guard{GuardKind::kAbsent, child});
+  }
+  return Ref<>();
+}
+
+// ---- rows ------------------------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+Out returnTrue(Tracer&, const Args&) { return newRef(Py_True); }
+Out returnFalse(Tracer&, const Args&) { return newRef(Py_False); }
+Out returnNone(Tracer&, const Args&) { return newRef(Py_None); }
+
+Out isGradEnabled(Tracer& t, const Args&) { return newRef(t.state.grad_enabled ? Py_True : Py_False); }
+Out isInferenceEnabled(Tracer& t, const Args&) { return newRef(t.state.inference ? Py_True : Py_False); }
+
+Out setGradEnabled(Tracer& t, const Args& args) {
+  if (args.values.size() != 1 || !PyBool_Check(args.values[0])) return t.breakWith(Reason::kRaises, "_set_grad_enabled of what is no bool");
+  bool enabled = args.values[0] == Py_True;
+  if (enabled == t.state.grad_enabled) return newRef(Py_None);
+  Ref<> tuple = stealRef(PyTuple_Pack(1, args.values[0]));
+  graph::Node* node = t.graph->addCall(graph::Op::kCallFunction, newRef(torchObject("torch._C._set_grad_enabled")), tuple, Ref<>());
+  node->mutates = true;
+  node->location = t.location();
+  node->scope = t.frames.back()->scope;
+  t.state.grad_enabled = enabled;
+  return newRef(Py_None);
+}
+
+Out isTensor(Tracer& t, const Args& args) {
+  if (args.values.size() != 1) return t.breakWith(Reason::kRaises, "is_tensor");
+  return newRef(graph::isStandIn(args.values[0]) ? Py_True : Py_False);
+}
+
+// A state that is guarded as a whole (GlobalState): what torch says now.
+Out readState(Tracer& t, const Args&, const char* path) { return t.fromNative(stealRef(PyObject_CallNoArgs(torchObject(path)))); }
+Out defaultDtype(Tracer& t, const Args& args) { return readState(t, args, "torch.get_default_dtype"); }
+Out autocastEnabled(Tracer& t, const Args& args) { return t.callNative(torchObject("torch.is_autocast_enabled"), args); }
+
+Out refuseBackward(Tracer& t, const Args&) { return t.breakWith(Reason::kBackward); }
+Out explicitBreak(Tracer& t, const Args&) { return t.breakWith(Reason::kExplicit); }
+
+Out makeSize(Tracer& t, const Args& args) {
+  if (args.values.size() != 1) return t.callNative(reinterpret_cast<PyObject*>(sizeType()), args);
+  STATOR_VALUE(items, t.listOf(args.values[0]));
+  if (!t.isNativeSafe(items.get())) return t.breakWith(Reason::kUnsupportedObject, "torch.Size of what are no ints");
+  return t.fromNative(stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(sizeType()), items.get())));
+}
+
+// Tensor.size(dim) and friends are facts; the rest goes through inference.
+Out tensorSize(Tracer& t, const Args& args) {
+  static PyObject* name = PyUnicode_InternFromString("size");
+  if (!args.values.empty() && graph::isStandIn(args.values[0]) && args.positional == 1 && args.keywordCount() == 0) {
+    static PyObject* shape = PyUnicode_InternFromString("shape");
+    return t.tensorAttr(args.values[0], shape);
+  }
+  if (args.positional == 2 && graph::isStandIn(args.values[0]) && PyLong_CheckExact(args.values[1])) {
+    const auto& sizes = graph::asStandIn(args.values[0])->meta->sizes;
+    int64_t dim = PyLong_AsLongLong(args.values[1]), n = static_cast<int64_t>(sizes.size());
+    if (dim < 0) dim += n;
+    if (dim >= 0 && dim < n) return stealRef(PyLong_FromLongLong(sizes[static_cast<size_t>(dim)]));
+  }
+  return t.tensorCall(graph::Op::kCallMethod, name, args);
+}
+
+void registerModule(const char* module, bool python_functions, std::string_view own_prefix = "") {
+  PyObject* owner = torchObject(module);
+  if (owner == nullptr) return;
+  Ref<> dict = stealRef(PyObject_GetAttrString(owner, "__dict__"));
+  if (!dict || !PyDict_Check(dict.get())) {
+    PyErr_Clear();
+    return;
+  }
+  PyObject *name = nullptr, *item = nullptr;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(dict.get(), &position, &name, &item)) {
+    std::string_view text = PyUnicode_AsUTF8(name);
+    if (text.substr(0, 2) == "__") continue;
+    if (PyCFunction_Check(item)) {
+      registerRow(item, CallRow{CallKind::kGraph, nullptr});
+    } else if (python_functions && PyFunction_Check(item) && text[0] != '_') {
+      Ref<> home = stealRef(PyObject_GetAttrString(item, "__module__"));
+      if (!home || !PyUnicode_Check(home.get())) {
+        PyErr_Clear();
+        continue;
+      }
+      std::string_view where = PyUnicode_AsUTF8(home.get());
+      if (where == module || where == "torch._jit_internal" || (!own_prefix.empty() && where == own_prefix)) {
+        registerRow(item, CallRow{CallKind::kGraph, nullptr});
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Out fromLong(Tracer& t, PyObject* value) {
+  // A subclass of int (IntEnum and the like): torch takes it as the int it is.
+  return t.fromNative(stealRef(PyLong_FromLongLong(PyLong_AsLongLong(value))));
+}
+
+void registerTorch() {
+  for (const char* module : {"torch", "torch._C._nn", "torch._C._fft", "torch._C._linalg", "torch._C._special", "torch._C._sparse", "torch._C._nested",
+                             "torch.linalg", "torch.fft", "torch.special"}) {
+    registerModule(module, false);
+  }
+  registerModule("torch.functional", true);
+  registerModule("torch.nn.functional", true);
+  // Methods of tensors: those in C, and those that torch.Tensor defines in Python.
+  for (PyTypeObject* type : {tensorType(), tensorType()->tp_base}) {
+    PyObject *name = nullptr, *item = nullptr;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(type->tp_dict, &position, &name, &item)) {
+      if (Py_TYPE(item) == &PyMethodDescr_Type || Py_TYPE(item) == &PyWrapperDescr_Type || PyFunction_Check(item)) {
+        registerRow(item, CallRow{CallKind::kGraph, nullptr});
+      }
+    }
+  }
+  for (const char* path : {"torch.manual_seed", "torch.seed", "torch.initial_seed", "torch.set_default_dtype", "torch.set_num_threads",
+                           "torch.set_flush_denormal", "torch.use_deterministic_algorithms", "torch.Tensor.register_hook", "torch.Tensor.storage",
+                           "torch.Tensor.untyped_storage", "torch.Tensor.data_ptr", "torch.Tensor.share_memory_", "torch.Tensor.retain_grad",
+                           "torch.Tensor.register_post_accumulate_grad_hook", "torch.Tensor.numpy", "torch.Tensor.__repr__", "torch.Tensor.__array__",
+                           "torch.Tensor.__reduce_ex__", "torch.Tensor.__deepcopy__", "torch.Tensor.__torch_function__", "torch.Tensor.set_",
+                           "torch.Tensor.__hash__", "torch.from_numpy", "torch.frombuffer", "torch.as_tensor"}) {
+    std::string text(path);
+    size_t last = text.rfind('.');
+    PyObject* owner = torchObject(text.substr(0, last).c_str());
+    Ref<> name = stealRef(PyUnicode_FromString(text.substr(last + 1).c_str()));
+    PyObject* found = owner != nullptr && PyType_Check(owner) ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(owner), name.get()) : torchObject(path);
+    registerRow(found, CallRow{CallKind::kRefuse, nullptr});
+  }
+  registerHandler("torch.Tensor.backward", refuseBackward);
+  registerHandler("torch.autograd.backward", refuseBackward);
+  registerHandler("torch.autograd.grad", refuseBackward);
+  registerHandler("torch.Tensor.size", tensorSize);
+  registerHandler("torch.is_grad_enabled", isGradEnabled);
+  registerHandler("torch._C.is_grad_enabled", isGradEnabled);
+  registerHandler("torch.is_inference_mode_enabled", isInferenceEnabled);
+  registerHandler("torch._C._set_grad_enabled", setGradEnabled);
+  registerHandler("torch.is_tensor", isTensor);
+  registerHandler("torch.get_default_dtype", defaultDtype);
+  registerHandler("torch.Size", makeSize);
+  registerHandler("torch.is_autocast_enabled", autocastEnabled);
+  for (const char* path : {"torch.compiler.is_compiling", "torch.compiler.is_dynamo_compiling", "torch._utils.is_compiling"}) registerHandler(path, returnTrue);
+  for (const char* path : {"torch.jit.is_scripting", "torch.jit.is_tracing", "torch._jit_internal.is_scripting", "torch._C._is_tracing", "torch.overrides.has_torch_function",
+                           "torch.overrides.has_torch_function_unary", "torch.overrides.has_torch_function_variadic", "torch._C._has_torch_function",
+                           "torch._C._has_torch_function_unary", "torch._C._has_torch_function_variadic", "torch.compiler.is_exporting",
+                           "torch.nn.modules.module.is_scripting", "torch.distributed.is_initialized"}) {
+    registerHandler(path, returnFalse);
+  }
+  for (const char* path : {"torch._C._log_api_usage_once", "torch._C._get_tracing_state", "torch._logging.warning_once"}) registerHandler(path, returnNone);
+  for (const char* path : {"torch.device", "torch.finfo", "torch.iinfo", "torch.promote_types", "torch.can_cast", "torch.is_deterministic_algorithms_warn_only_enabled",
+                           "torch.are_deterministic_algorithms_enabled", "torch.get_num_threads", "torch.is_autocast_cpu_enabled", "torch.is_autocast_cache_enabled",
+                           "torch.get_autocast_dtype", "torch.get_autocast_gpu_dtype", "torch.get_autocast_cpu_dtype", "torch.typename", "torch._C._get_cudnn_enabled",
+                           "torch._C._get_mkldnn_enabled", "torch._C._get_flash_sdp_enabled", "torch.backends.mha.get_fastpath_enabled",
+                           "torch.nn.functional.has_torch_function", "torch._C._nn._parse_to", "torch.cuda.is_available", "torch.backends.cuda.flash_sdp_enabled"}) {
+    registerPure(path);
+  }
+  registerHandler("stator.graph_break", explicitBreak);
+}
+
+}  // namespace stator::interpret

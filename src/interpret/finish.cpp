@@ -1,0 +1,503 @@
+// The end of a trace: what escapes is rebuilt, what was changed is replayed, and each frame gets the state in which it goes on.
+#include "interpret/tracer.h"
+
+#include "base/check.h"
+#include "interpret/known_types.h"
+#include "interpret/names.h"
+#include "interpret/torch_names.h"
+#include "interpret/trace_iterator.h"
+
+#include <string_view>
+#include <unordered_map>
+
+namespace stator::interpret {
+
+using breaks::kKeep;
+using breaks::kNull;
+using breaks::PlanOp;
+using breaks::PlanStep;
+using breaks::Reason;
+using breaks::Register;
+using guards::Guard;
+using guards::GuardKind;
+
+namespace {
+
+class PlanBuilder {
+ public:
+  PlanBuilder(Tracer& tracer, breaks::Plan& plan) : t_(tracer), plan_(plan) {
+    for (values::Info* info : t_.values.all()) {
+      if (info->shadow && info->origin == values::Origin::kOutside && !PyCell_Check(info->object.get())) owner_of_[info->shadow.get()] = info->object.get();
+    }
+  }
+
+  bool failed() const { return failed_; }
+
+  Register value(PyObject* object) {
+    if (object == nullptr) return kNull;
+    if (auto it = memo_.find(object); it != memo_.end()) return it->second;
+    if (auto it = owner_of_.find(object); it != owner_of_.end()) return value(it->second);
+    return build(object);
+  }
+
+  void effect(PlanOp op, Ref<> object, std::vector<Register> operands) {
+    PlanStep step{op};
+    step.object = std::move(object);
+    step.operands = std::move(operands);
+    effects_.push_back(std::move(step));
+  }
+
+  void finish() {
+    plan_.commit = plan_.steps.size();
+    for (PlanStep& step : effects_) plan_.steps.push_back(std::move(step));
+    plan_.register_count = next_;
+  }
+
+  // What the frame's stack held at the entry, unread.
+  Register stackEntry(size_t index) {
+    Register result = add(PlanOp::kSource, nullptr);
+    plan_.steps.back().source = t_.sources->root(sources::SourceKind::kStack, static_cast<int64_t>(index));
+    return result;
+  }
+
+  // A fresh container with the contents of a shadow.
+  Register rebuilt(PyObject* container) { return build(container); }
+
+ private:
+  Register add(PlanOp op, PyObject* key, Ref<> object = Ref<>(), std::vector<Register> operands = {}, int64_t number = 0) {
+    PlanStep step{op};
+    step.result = next_++;
+    step.object = std::move(object);
+    step.operands = std::move(operands);
+    step.number = number;
+    Register result = step.result;
+    plan_.steps.push_back(std::move(step));
+    if (key != nullptr) {
+      memo_[key] = result;
+      t_.keep_alive.push_back(newRef(key));  // the memo's keys must stay unique until the plan is done
+    }
+    return result;
+  }
+  void fill(PlanOp op, std::vector<Register> operands, Ref<> object = Ref<>()) {
+    PlanStep step{op};
+    step.object = std::move(object);
+    step.operands = std::move(operands);
+    plan_.steps.push_back(std::move(step));
+  }
+  Register constant(PyObject* object) { return add(PlanOp::kConstant, object, newRef(object)); }
+
+  Register fail(PyObject* object) {
+    failed_ = true;
+    values::Info* info = t_.values.find(object);
+    if (info != nullptr && info->born != 0 && (t_.restart_at == 0 || info->born < t_.restart_at)) {
+      t_.restart_at = info->born;
+      t_.restart_reason = Reason::kCannotRebuild;
+      t_.restart_detail = std::string("a ") + t_.typeOf(object)->tp_name;
+    }
+    return kNull;
+  }
+
+  std::vector<Register> sequence(PyObject* items) {
+    std::vector<Register> out;
+    Ref<> list = stealRef(PySequence_List(items));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) out.push_back(value(PyList_GET_ITEM(list.get(), i)));
+    return out;
+  }
+
+  void fillDict(Register target, PyObject* dict) {
+    PyObject *key = nullptr, *item = nullptr;
+    Py_ssize_t position = 0;
+    if (PyODict_Check(dict)) {
+      Ref<> items = stealRef(PyObject_CallMethod(dict, "items", nullptr));
+      Ref<> list = stealRef(PySequence_List(items.get()));
+      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
+        PyObject* pair = PyList_GET_ITEM(list.get(), i);
+        fill(PlanOp::kDictSet, {target, value(PyTuple_GET_ITEM(pair, 0)), value(PyTuple_GET_ITEM(pair, 1))});
+      }
+      return;
+    }
+    while (PyDict_Next(dict, &position, &key, &item)) fill(PlanOp::kDictSet, {target, value(key), value(item)});
+  }
+
+  void fillList(Register target, PyObject* list) {
+    std::vector<Register> operands{target};
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) operands.push_back(value(PyList_GET_ITEM(list, i)));
+    fill(PlanOp::kListExtend, std::move(operands));
+  }
+
+  void fillSet(Register target, PyObject* set) {
+    PyObject* item = nullptr;
+    Py_hash_t hash = 0;
+    Py_ssize_t position = 0;
+    while (_PySet_NextEntry(set, &position, &item, &hash)) fill(PlanOp::kSetAdd, {target, value(item)});
+  }
+
+  void fillAttributes(Register target, PyObject* object) {
+    PyTypeObject* type = Py_TYPE(object);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+      auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+      if ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) continue;
+      PyObject *name = nullptr, *entry = nullptr;
+      Py_ssize_t position = 0;
+      while (PyDict_Next(base->tp_dict, &position, &name, &entry)) {
+        if (Py_TYPE(entry) != &PyMemberDescr_Type) continue;
+        Ref<> held = stealRef(Py_TYPE(entry)->tp_descr_get(entry, object, reinterpret_cast<PyObject*>(type)));
+        if (!held) {
+          PyErr_Clear();
+          continue;
+        }
+        fill(PlanOp::kAttributeSet, {target, value(held.get())}, newRef(name));
+      }
+    }
+    Ref<> dict = stealRef(PyObject_GenericGetDict(object, nullptr));
+    if (!dict) {
+      PyErr_Clear();
+      return;
+    }
+    PyObject *name = nullptr, *item = nullptr;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(dict.get(), &position, &name, &item)) fill(PlanOp::kAttributeSet, {target, value(item)}, newRef(name));
+  }
+
+  Register function(PyObject* object) {
+    auto* raw = reinterpret_cast<PyFunctionObject*>(object);
+    std::vector<Register> operands = {constant(raw->func_code), constant(raw->func_globals), constant(raw->func_qualname),
+                                      value(raw->func_closure), value(raw->func_defaults), value(raw->func_kwdefaults)};
+    Register result = add(PlanOp::kFunction, object, Ref<>(), std::move(operands));
+    auto* code = reinterpret_cast<PyCodeObject*>(raw->func_code);
+    auto attribute = [&](const char* name, PyObject* held) {
+      fill(PlanOp::kAttributeSet, {result, value(held)}, stealRef(PyUnicode_InternFromString(name)));
+    };
+    if (PyUnicode_Compare(raw->func_name, code->co_name) != 0) attribute("__name__", raw->func_name);
+    if (PyUnicode_Compare(raw->func_qualname, code->co_qualname) != 0) attribute("__qualname__", raw->func_qualname);
+    if (raw->func_annotations != nullptr && PyTuple_Check(raw->func_annotations)) {
+      // Unevaluated form (name, value, ...): CPython turns it into a dict on first use.
+      Ref<> dict = stealRef(PyFunction_GetAnnotations(object) ? newRef(PyFunction_GetAnnotations(object)).release() : nullptr);
+      if (dict) attribute("__annotations__", dict.get());
+    } else if (raw->func_annotations != nullptr) {
+      attribute("__annotations__", raw->func_annotations);
+    }
+    if (raw->func_dict != nullptr) {
+      PyObject *name = nullptr, *item = nullptr;
+      Py_ssize_t position = 0;
+      while (PyDict_Next(raw->func_dict, &position, &name, &item)) fill(PlanOp::kAttributeSet, {result, value(item)}, newRef(name));
+    }
+    return result;
+  }
+
+  Register iterator(PyObject* object) {
+    TraceIterator* it = asTraceIterator(object);
+    auto& parts = *it->sources;
+    if (it->kind == IteratorKind::kGenerator || it->kind == IteratorKind::kCallable || it->running) return fail(object);
+    if (it->exhausted) {
+      Ref<> empty = stealRef(PyTuple_New(0));
+      return add(PlanOp::kIterator, object, Ref<>(), {constant(empty.get())});
+    }
+    std::vector<Register> operands;
+    switch (it->kind) {
+      case IteratorKind::kSequence: return add(PlanOp::kIterator, object, Ref<>(), {value(parts[0].get())}, it->index);
+      case IteratorKind::kSnapshot: return add(PlanOp::kIterator, object, Ref<>(), {value(parts[1].get())}, it->index);
+      case IteratorKind::kReversed: {
+        if (!PyList_CheckExact(parts[0].get())) return fail(object);
+        Register reversed = add(PlanOp::kCall, nullptr, newRef(reinterpret_cast<PyObject*>(&PyReversed_Type)), {value(parts[0].get())});
+        return add(PlanOp::kIterator, object, Ref<>(), {reversed}, it->index);
+      }
+      case IteratorKind::kEnumerate: {
+        Ref<> start = stealRef(PyLong_FromLongLong(it->index));
+        operands = {value(parts[0].get()), constant(start.get())};
+        return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PyEnum_Type)), operands);
+      }
+      case IteratorKind::kZip:
+        if (it->flag) return fail(object);
+        for (auto& part : parts) operands.push_back(value(part.get()));
+        return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PyZip_Type)), operands);
+      case IteratorKind::kMap:
+        for (auto& part : parts) operands.push_back(value(part.get()));
+        return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PyMap_Type)), operands);
+      case IteratorKind::kFilter:
+        for (auto& part : parts) operands.push_back(value(part.get()));
+        return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PyFilter_Type)), operands);
+      default: return fail(object);
+    }
+  }
+
+  Register build(PyObject* object) {
+    if (graph::isStandIn(object)) {
+      graph::Node* node = graph::asStandIn(object)->node;
+      if (node->op == graph::Op::kInput) {
+        Register result = add(PlanOp::kSource, object);
+        plan_.steps.back().source = node->source;
+        return result;
+      }
+      t_.graph->addOutput(node);
+      return add(PlanOp::kGraphOutput, object, Ref<>(), {}, t_.graph->outputIndex(node));
+    }
+    if (values::isScalar(object)) return constant(object);
+    if (values::Info* info = t_.values.find(object); info != nullptr && info->origin == values::Origin::kOutside) {
+      Register result = add(PlanOp::kSource, object);
+      plan_.steps.back().source = info->source;
+      return result;
+    }
+    if (isTraceIterator(object)) return iterator(object);
+    PyTypeObject* type = Py_TYPE(object);
+    if (type == &PyTuple_Type) {
+      if (values::isConstantDeep(object)) return constant(object);
+      return add(PlanOp::kTuple, object, Ref<>(), sequence(object));
+    }
+    if (type == &PyList_Type) {
+      Register result = add(PlanOp::kList, object);
+      fillList(result, object);
+      return result;
+    }
+    if (type == &PyDict_Type) {
+      Register result = add(PlanOp::kDict, object);
+      fillDict(result, object);
+      return result;
+    }
+    if (type == &PySet_Type) {
+      Register result = add(PlanOp::kSet, object);
+      fillSet(result, object);
+      return result;
+    }
+    if (values::isConstantDeep(object)) return constant(object);
+    if (type == &PyFrozenSet_Type) return add(PlanOp::kFrozenSet, object, Ref<>(), sequence(object));
+    if (type == &PySlice_Type) {
+      auto* slice = reinterpret_cast<PySliceObject*>(object);
+      return add(PlanOp::kSlice, object, Ref<>(), {value(slice->start), value(slice->stop), value(slice->step)});
+    }
+    if (PyFunction_Check(object)) {
+      // A function that the trace did not make and that has no source is reached through a class or module that is guarded.
+      values::Info* info = t_.values.find(object);
+      return info != nullptr ? function(object) : constant(object);
+    }
+    if (PyCell_Check(object)) {
+      Register result = add(PlanOp::kCell, object);
+      if (PyObject* held = PyCell_GET(object)) fill(PlanOp::kCellSet, {result, value(held)});
+      return result;
+    }
+    if (PyMethod_Check(object)) {
+      PyObject* function = PyMethod_GET_FUNCTION(object);
+      if (Py_TYPE(function) == &PyMethodDescr_Type || Py_TYPE(function) == &PyWrapperDescr_Type) {
+        return add(PlanOp::kBoundBuiltin, object, newRef(function), {value(PyMethod_GET_SELF(object))});
+      }
+      return add(PlanOp::kMethod, object, Ref<>(), {value(function), value(PyMethod_GET_SELF(object))});
+    }
+    if (type == &PyDictKeys_Type || type == &PyDictValues_Type || type == &PyDictItems_Type) {
+      const char* name = type == &PyDictKeys_Type ? "keys" : type == &PyDictValues_Type ? "values" : "items";
+      auto* dict = reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(object)->dv_dict);
+      std::string path = std::string("builtins.dict.") + name;
+      return add(PlanOp::kCall, object, newRef(torchObject(path.c_str())), {value(dict)});
+    }
+    if (type == &PySuper_Type) {
+      Ref<> this_class = stealRef(PyObject_GetAttrString(object, "__thisclass__"));
+      Ref<> self = stealRef(PyObject_GetAttrString(object, "__self__"));
+      return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PySuper_Type)), {value(this_class.get()), value(self.get())});
+    }
+    if (type == dequeType()) {
+      Ref<> maxlen = stealRef(PyObject_GetAttrString(object, "maxlen"));
+      Register result = add(PlanOp::kDeque, object, newRef(reinterpret_cast<PyObject*>(type)), {value(maxlen.get())});
+      std::vector<Register> items = sequence(object);
+      for (Register item : items) {
+        PlanStep step{PlanOp::kCall};
+        step.result = next_++;
+        step.object = newRef(torchObject("collections.deque.append"));
+        step.operands = {result, item};
+        plan_.steps.push_back(std::move(step));
+      }
+      return result;
+    }
+    if (type == partialType()) {
+      Ref<> function = stealRef(PyObject_GetAttrString(object, "func"));
+      Ref<> args = stealRef(PyObject_GetAttrString(object, "args"));
+      Ref<> keywords = stealRef(PyObject_GetAttrString(object, "keywords"));
+      if (PyDict_Size(keywords.get()) != 0) return fail(object);
+      std::vector<Register> operands = {value(function.get())};
+      for (Register item : sequence(args.get())) operands.push_back(item);
+      return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)), operands);
+    }
+    if (PyExceptionInstance_Check(object)) return fail(object);
+    if (PyType_Check(object) || PyCFunction_Check(object) || PyModule_Check(object) || PyCode_Check(object) || isEnumMember(object) ||
+        type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyGetSetDescr_Type || type == &PyMemberDescr_Type ||
+        type == &PyProperty_Type) {
+      return constant(object);
+    }
+    return instance(object);
+  }
+
+  Register instance(PyObject* object) {
+    PyTypeObject* type = Py_TYPE(object);
+    PyTypeObject* base = type;
+    while (base->tp_base != nullptr && (base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) base = base->tp_base;
+    values::Info* info = t_.values.find(object);
+    if (info == nullptr) {
+      // Neither made by the program nor read from outside: a native result of a kind that nobody taught us to rebuild.
+      if (isStructSequence(object)) {
+        Register items = add(PlanOp::kTuple, nullptr, Ref<>(), sequence(object));
+        return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)), {items});
+      }
+      if (type->tp_name == std::string_view("types.GenericAlias") || type->tp_name == std::string_view("types.UnionType") ||
+          type->tp_name == std::string_view("mappingproxy") || type->tp_name == std::string_view("NoneType")) {
+        return constant(object);
+      }
+      if (base == &PyTuple_Type && isNamedTuple(object)) {
+        return add(PlanOp::kTupleOf, object, newRef(reinterpret_cast<PyObject*>(type)), sequence(object));
+      }
+      if (type == &PyODict_Type || type == defaultDictType()) return dictLike(object, type);
+      if (type == sizeType()) return add(PlanOp::kTupleOf, object, newRef(reinterpret_cast<PyObject*>(type)), sequence(object));
+      STATOR_CHECK(false, std::string("no provenance for a ") + type->tp_name);
+    }
+    if (base == &PyTuple_Type) {
+      Register result = add(PlanOp::kTupleOf, object, newRef(reinterpret_cast<PyObject*>(type)), sequence(object));
+      fillAttributes(result, object);
+      return result;
+    }
+    if (base == &PyDict_Type || base == &PyODict_Type || base == defaultDictType()) return dictLike(object, type);
+    if (base != &PyBaseObject_Type && base != &PyList_Type && base != &PySet_Type) return fail(object);
+    Register result = add(PlanOp::kNew, object, newRef(reinterpret_cast<PyObject*>(type)));
+    if (base == &PyList_Type) fillList(result, object);
+    if (base == &PySet_Type) fillSet(result, object);
+    fillAttributes(result, object);
+    return result;
+  }
+
+  Register dictLike(PyObject* object, PyTypeObject* type) {
+    Register result = add(PlanOp::kNew, object, newRef(reinterpret_cast<PyObject*>(type)));
+    if (PyType_IsSubtype(type, defaultDictType())) {
+      Ref<> factory = stealRef(PyObject_GetAttrString(object, "default_factory"));
+      fill(PlanOp::kDefaultFactory, {result, value(factory.get())});
+    }
+    fillDict(result, object);
+    if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) fillAttributes(result, object);
+    return result;
+  }
+
+  Tracer& t_;
+  breaks::Plan& plan_;
+  std::unordered_map<PyObject*, Register> memo_;
+  std::unordered_map<PyObject*, PyObject*> owner_of_;
+  std::vector<PlanStep> effects_;
+  Register next_ = 0;
+  bool failed_ = false;
+};
+
+void addAliasGuards(Tracer& t) {
+  // What was written must not turn out to be something else that was read.
+  for (values::Info* written : t.values.all()) {
+    if (!written->dirty || written->origin != values::Origin::kOutside || !written->source) continue;
+    for (values::Info* other : t.values.all()) {
+      if (other == written || other->origin != values::Origin::kOutside || !other->source) continue;
+      if (Py_TYPE(other->object.get()) != Py_TYPE(written->object.get())) continue;
+      t.guards->add(Guard{GuardKind::kNotSameAs, other->source, written->source});
+    }
+  }
+  for (graph::Node* written : t.mutated_inputs) {
+    for (graph::Node* other : t.graph->inputs()) {
+      if (other != written) t.guards->add(Guard{GuardKind::kNotSameAs, other->source, written->source});
+    }
+  }
+}
+
+void addEffects(Tracer& t, PlanBuilder& builder) {
+  for (size_t i = 0; i < t.values.all().size(); ++i) {
+    values::Info* info = t.values.all()[i];
+    if (info->origin != values::Origin::kOutside) continue;
+    PyObject* object = info->object.get();
+    if (info->overlay) {
+      PyObject *name = nullptr, *item = nullptr;
+      Py_ssize_t position = 0;
+      bool dict = PyDict_Check(object);
+      while (PyDict_Next(info->overlay.get(), &position, &name, &item)) {
+        bool deleted = item == values::deletedMarker();
+        if (dict && deleted) builder.effect(PlanOp::kDictDelete, Ref<>(), {builder.value(object), builder.value(name)});
+        else if (dict) builder.effect(PlanOp::kDictStore, Ref<>(), {builder.value(object), builder.value(name), builder.value(item)});
+        else if (deleted) builder.effect(PlanOp::kAttributeDelete, newRef(name), {builder.value(object)});
+        else builder.effect(PlanOp::kAttributeSet, newRef(name), {builder.value(object), builder.value(item)});
+      }
+    }
+    if (!info->dirty) continue;
+    if (PyCell_Check(object)) {
+      builder.effect(PlanOp::kCellSet, Ref<>(), {builder.value(object), builder.value(info->shadow.get())});
+    } else if (info->shadow) {
+      if (isDeque(object)) {
+        Ref<> list = stealRef(PySequence_List(info->shadow.get()));
+        Register contents = builder.rebuilt(list.get());
+        t.keep_alive.push_back(list);
+        builder.effect(PlanOp::kEffectCall, newRef(torchObject("collections.deque.clear")), {builder.value(object)});
+        builder.effect(PlanOp::kEffectCall, newRef(torchObject("collections.deque.extend")), {builder.value(object), contents});
+        continue;
+      }
+      Register contents = builder.rebuilt(info->shadow.get());
+      PlanOp op = PyList_Check(object) ? PlanOp::kListReplace : PyDict_Check(object) ? PlanOp::kDictReplace : PlanOp::kSetReplace;
+      builder.effect(op, Ref<>(), {builder.value(object), contents});
+    }
+  }
+  if (t.state.grad_enabled != t.initial_state.grad_enabled) {
+    builder.effect(PlanOp::kEffectCall, newRef(torchObject("torch._C._set_grad_enabled")),
+                   {builder.value(t.state.grad_enabled ? Py_True : Py_False)});
+  }
+}
+
+void addFrame(Tracer& t, PlanBuilder& builder, SymbolicFrame& frame, bool root, breaks::FrameState& out) {
+  out.offset = frame.instr().offset;
+  bool shows_locals = frame.code->readsLocalsDynamically();
+  for (size_t i = 0; i < frame.slots.size(); ++i) {
+    PyObject* value = frame.slots[i].get();
+    if (root && frame.untouched[i]) {
+      out.slots.push_back(kKeep);
+      continue;
+    }
+    if (root && value != nullptr) {
+      // Unchanged since the frame was entered.
+      const sources::Source* source = nullptr;
+      if (graph::isStandIn(value)) source = graph::asStandIn(value)->node->source;
+      else if (values::Info* info = t.values.find(value)) source = info->source;
+      if (source != nullptr && source->kind == sources::SourceKind::kLocal && source->index == static_cast<int64_t>(i)) {
+        out.slots.push_back(kKeep);
+        continue;
+      }
+      if (values::isScalar(value) && t.roots.slots[i] == value) {
+        out.slots.push_back(builder.value(value));
+        continue;
+      }
+    }
+    bool computed = value != nullptr && t.hasStandIn(value);
+    if (computed && !shows_locals && !frame.code->slotLive(out.offset, static_cast<int>(i))) {
+      // Nobody can read it any more; keeping it would keep an intermediate result alive.
+      out.slots.push_back(kNull);
+      continue;
+    }
+    out.slots.push_back(builder.value(value));
+  }
+  for (size_t i = 0; i < frame.stack.size(); ++i) {
+    out.stack.push_back(frame.stack[i].get() == unreadMarker() ? builder.stackEntry(i) : builder.value(frame.stack[i].get()));
+  }
+}
+
+}  // namespace
+
+bool buildPlan(Tracer& t, bool returns, breaks::Plan& plan) {
+  PlanBuilder builder(t, plan);
+  plan.exit = returns ? breaks::ExitKind::kReturn : breaks::ExitKind::kBreak;
+  if (returns) {
+    plan.returned = builder.value(t.returned.get());
+  } else {
+    for (size_t i = 0; i < t.frames.size(); ++i) {
+      SymbolicFrame& frame = *t.frames[i];
+      breaks::FrameState state;
+      addFrame(t, builder, frame, i == 0, state);
+      if (i > 0) {
+        state.function = builder.value(frame.function.get());
+        state.continuation = static_cast<uint8_t>(frame.then);
+        state.instance = builder.value(frame.instance.get());
+      }
+      plan.frames.push_back(std::move(state));
+    }
+  }
+  if (t.handled_touched) plan.handled = t.handled ? builder.value(t.handled.get()) : builder.value(Py_None);
+  addEffects(t, builder);
+  addAliasGuards(t);
+  builder.finish();
+  return !builder.failed();
+}
+
+}  // namespace stator::interpret

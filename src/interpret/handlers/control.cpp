@@ -1,0 +1,329 @@
+// Jumps, loops, calls, returns, exceptions, with, generators.
+#include "interpret/handlers/handlers.h"
+
+#include "interpret/known_types.h"
+#include "interpret/names.h"
+#include "interpret/trace_iterator.h"
+
+namespace stator::interpret::handlers {
+
+using breaks::Reason;
+using sources::SourceKind;
+
+Flow jump(Tracer&, SymbolicFrame& frame, const Instr& instr) {
+  jumpTo(frame, instr.target);
+  return Flow::kOk;
+}
+
+Flow jumpBackward(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) { return jump(tracer, frame, instr); }
+
+namespace {
+
+Flow popJump(Tracer&, SymbolicFrame& frame, const Instr& instr, bool taken) {
+  frame.drop();
+  if (taken) jumpTo(frame, instr.target);
+  else advance(frame);
+  return Flow::kOk;
+}
+
+Flow jumpOrPop(Tracer& tracer, SymbolicFrame& frame, const Instr& instr, bool wanted) {
+  STATOR_VALUE(value, tracer.truth(frame.top()));
+  if ((value.get() == Py_True) == wanted) {
+    jumpTo(frame, instr.target);
+  } else {
+    frame.drop();
+    advance(frame);
+  }
+  return Flow::kOk;
+}
+
+}  // namespace
+
+Flow jumpIfFalseOrPop(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) { return jumpOrPop(tracer, frame, instr, false); }
+Flow jumpIfTrueOrPop(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) { return jumpOrPop(tracer, frame, instr, true); }
+
+Flow popJumpIfFalse(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  STATOR_VALUE(value, tracer.truth(frame.top()));
+  return popJump(tracer, frame, instr, value.get() == Py_False);
+}
+
+Flow popJumpIfTrue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  STATOR_VALUE(value, tracer.truth(frame.top()));
+  return popJump(tracer, frame, instr, value.get() == Py_True);
+}
+
+Flow popJumpIfNone(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) { return popJump(tracer, frame, instr, frame.top() == Py_None); }
+Flow popJumpIfNotNone(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) { return popJump(tracer, frame, instr, frame.top() != Py_None); }
+
+Flow getIter(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
+  return deliver(tracer, frame, tracer.settle(tracer.iterate(frame.top())), 1);
+}
+
+Flow forIter(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  STATOR_VALUE(item, tracer.next(frame.top()));
+  if (item) {
+    frame.push(std::move(item));
+    advance(frame);
+    return Flow::kOk;
+  }
+  frame.drop();
+  jumpTo(frame, instr.target);
+  return Flow::kOk;
+}
+
+// KW_NAMES, PRECALL and CALL: one unit, carried out at its first instruction.
+Flow callUnit(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  PyObject* keyword_names = nullptr;
+  int index = frame.index;
+  const Instr* at = &instr;
+  if (at->opcode == KW_NAMES) {
+    keyword_names = PyTuple_GET_ITEM(frame.code->code()->co_consts, at->oparg);
+    at = &frame.code->instrs()[static_cast<size_t>(++index)];
+  }
+  while (at->opcode != CALL) at = &frame.code->instrs()[static_cast<size_t>(++index)];
+  size_t given = static_cast<size_t>(at->oparg);
+  size_t depth = frame.stack.size();
+  // Below the arguments: (function, self) or (NULL, callable).
+  bool method = static_cast<bool>(frame.stack[depth - given - 2]);
+  PyObject* callable = frame.stack[depth - given - (method ? 2 : 1)].get();
+  Args args;
+  args.values.reserve(given + 1);
+  for (size_t i = depth - given - (method ? 1 : 0); i < depth; ++i) args.values.push_back(frame.stack[i].get());
+  size_t named = keyword_names != nullptr ? static_cast<size_t>(PyTuple_GET_SIZE(keyword_names)) : 0;
+  args.positional = args.values.size() - named;
+  args.names = keyword_names;
+  // Entered, the caller stands at the first instruction of the unit with the operands popped.
+  Out out = tracer.call(callable, args);
+  if (out.flow() == Flow::kEntered) {
+    frame.drop(given + 2);
+    return Flow::kEntered;
+  }
+  if (!out.ok()) return out.flow();
+  frame.drop(given + 2);
+  frame.push(out.take());
+  frame.index = index + 1;
+  return Flow::kOk;
+}
+
+Flow callFunctionEx(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  bool has_keywords = (instr.oparg & 1) != 0;
+  size_t operands = has_keywords ? 4 : 3;
+  PyObject* keywords = has_keywords ? frame.top() : nullptr;
+  PyObject* positional = frame.top(has_keywords ? 1 : 0);
+  PyObject* callable = frame.top(has_keywords ? 2 : 1);
+  STATOR_VALUE(items, tracer.listOf(positional));
+  Args args;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) args.values.push_back(PyList_GET_ITEM(items.get(), i));
+  args.positional = args.values.size();
+  Ref<> names, named;
+  if (keywords != nullptr) {
+    if (!PyDict_Check(keywords)) return tracer.breakWith(Reason::kUnsupportedObject, "** of a mapping that is no dict");
+    STATOR_VALUE(contents, tracer.contents(keywords));
+    named = contents;
+    Ref<> list = stealRef(PyDict_Keys(named.get()));
+    names = stealRef(PyList_AsTuple(list.get()));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()); ++i) {
+      if (!PyUnicode_CheckExact(PyTuple_GET_ITEM(names.get(), i))) return tracer.breakWith(Reason::kRaises, "keywords that are no strings");
+      args.values.push_back(PyDict_GetItem(named.get(), PyTuple_GET_ITEM(names.get(), i)));
+    }
+    if (PyTuple_GET_SIZE(names.get()) > 0) args.names = names.get();
+  }
+  Ref<> keep_callable = newRef(callable);
+  Out out = tracer.call(callable, args);
+  // A callee entered with Args that point into `items` has bound its own references by now.
+  return deliver(tracer, frame, std::move(out), operands);
+}
+
+Flow makeFunction(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  size_t n = 1;
+  PyObject* code = frame.top();
+  Ref<> function = stealRef(PyFunction_New(code, frame.globals));
+  if (!function) return tracer.raiseCurrentError();
+  auto* raw = reinterpret_cast<PyFunctionObject*>(function.get());
+  if ((instr.oparg & 8) != 0) Py_XSETREF(raw->func_closure, Py_NewRef(frame.top(n++)));
+  if ((instr.oparg & 4) != 0) Py_XSETREF(raw->func_annotations, Py_NewRef(frame.top(n++)));
+  if ((instr.oparg & 2) != 0) Py_XSETREF(raw->func_kwdefaults, Py_NewRef(frame.top(n++)));
+  if ((instr.oparg & 1) != 0) Py_XSETREF(raw->func_defaults, Py_NewRef(frame.top(n++)));
+  return deliver(tracer, frame, tracer.made(function), n);
+}
+
+Flow returnValue(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
+  tracer.returned = frame.pop();
+  tracer.yielded = false;
+  return tracer.leaveFrame();
+}
+
+Flow returnGenerator(Tracer&, SymbolicFrame& frame, const Instr&) {
+  // Reached when a fresh generator is resumed for the first time: what POP_TOP behind it takes away.
+  frame.push(newRef(Py_None));
+  advance(frame);
+  return Flow::kOk;
+}
+
+Flow yieldValue(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
+  if (frame.generator_object == nullptr) return tracer.breakWith(Reason::kUnsupportedGenerator, "yields");
+  tracer.returned = frame.pop();
+  tracer.yielded = true;
+  advance(frame);
+  PyObject* generator = frame.generator_object;
+  asTraceIterator(generator)->frame = tracer.frames.back().release();
+  tracer.frames.pop_back();
+  return Flow::kOk;
+}
+
+Flow send(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  PyObject* value = frame.top();
+  PyObject* receiver = frame.top(1);
+  Ref<> item;
+  if (isTraceIterator(receiver)) {
+    TraceIterator* iterator = asTraceIterator(receiver);
+    if (iterator->kind == IteratorKind::kGenerator) {
+      STATOR_VALUE(sent, tracer.runGenerator(receiver, newRef(value)));
+      item = sent;
+    } else if (value == Py_None) {
+      STATOR_VALUE(got, tracer.next(receiver));
+      item = got;
+    } else {
+      return tracer.breakWith(Reason::kRaises, "sends to an iterator that takes nothing");
+    }
+    Ref<> result = newRef(Py_None);
+    if (!item && iterator->kind == IteratorKind::kGenerator && !iterator->sources->empty()) result = (*iterator->sources)[0];
+    if (item) {
+      frame.drop();
+      frame.push(item);
+      advance(frame);
+    } else {
+      frame.drop(2);
+      frame.push(result);
+      jumpTo(frame, instr.target);
+    }
+    return Flow::kOk;
+  }
+  return tracer.breakWith(Reason::kUnsupportedIterator, "yield from an iterator from outside");
+}
+
+Flow getYieldFromIter(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
+  return deliver(tracer, frame, tracer.settle(tracer.iterate(frame.top())), 1);
+}
+
+Flow asyncGenWrap(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedGenerator, "an async generator"); }
+Flow getAwaitable(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedGenerator, "await"); }
+Flow getAiter(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedGenerator, "async for"); }
+Flow getAnext(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedGenerator, "async for"); }
+Flow beforeAsyncWith(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedGenerator, "async with"); }
+Flow endAsyncFor(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedGenerator, "async for"); }
+
+// ---- exceptions ------------------------------------------------------------------------------------------------------------------------
+
+Flow raiseVarargs(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  if (instr.oparg == 0) {
+    if (!tracer.handled) return tracer.breakWith(Reason::kRaises, "raise without an exception");
+    return tracer.raise(tracer.handled);
+  }
+  PyObject* cause = instr.oparg == 2 ? frame.top() : nullptr;
+  PyObject* exception = frame.top(instr.oparg == 2 ? 1 : 0);
+  if (!tracer.isMade(exception) && !PyExceptionClass_Check(exception)) return tracer.breakWith(Reason::kRaises, "raises an exception from outside");
+  Ref<> instance = newRef(exception);
+  if (PyExceptionClass_Check(exception)) {
+    STATOR_VALUE(made, tracer.callNested(exception, {}));
+    instance = made;
+  }
+  if (graph::isStandIn(instance.get()) || !PyExceptionInstance_Check(instance.get())) return tracer.breakWith(Reason::kRaises, "raises what is no exception");
+  if (cause != nullptr) {
+    Ref<> fixed = newRef(cause);
+    if (PyExceptionClass_Check(cause)) {
+      STATOR_VALUE(made, tracer.callNested(cause, {}));
+      fixed = made;
+    }
+    if (fixed.get() != Py_None && (graph::isStandIn(fixed.get()) || !PyExceptionInstance_Check(fixed.get()))) {
+      return tracer.breakWith(Reason::kRaises, "a cause that is no exception");
+    }
+    PyException_SetCause(instance.get(), fixed.get() == Py_None ? nullptr : Py_NewRef(fixed.get()));
+  }
+  return tracer.raise(instance);
+}
+
+Flow reraise(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
+  if (!tracer.isMade(frame.top())) return tracer.breakWith(Reason::kRaises, "re-raises an exception from outside");
+  tracer.raised = newRef(frame.top());
+  return Flow::kRaise;
+}
+
+Flow pushExcInfo(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
+  Ref<> exception = frame.pop();
+  STATOR_VALUE(previous, tracer.handledException());
+  frame.push(previous ? previous : newRef(Py_None));
+  frame.push(exception);
+  tracer.handled = exception;
+  tracer.handled_touched = true;
+  advance(frame);
+  return Flow::kOk;
+}
+
+Flow popExcept(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
+  Ref<> previous = frame.pop();
+  tracer.handled = previous.get() == Py_None ? Ref<>() : previous;
+  tracer.handled_touched = true;
+  advance(frame);
+  return Flow::kOk;
+}
+
+Flow checkExcMatch(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
+  PyObject* classes = frame.top();
+  PyObject* exception = frame.top(1);
+  auto isExceptionClass = [](PyObject* c) { return PyExceptionClass_Check(c); };
+  if (PyTuple_Check(classes)) {
+    STATOR_VALUE(items, tracer.contents(classes));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
+      if (!isExceptionClass(PyTuple_GET_ITEM(items.get(), i))) return tracer.breakWith(Reason::kRaises, "except with what is no exception class");
+    }
+  } else if (!isExceptionClass(classes)) {
+    return tracer.breakWith(Reason::kRaises, "except with what is no exception class");
+  }
+  STATOR_VALUE(matches, tracer.isSubclass(reinterpret_cast<PyObject*>(Py_TYPE(exception)), classes));
+  frame.drop();
+  frame.push(matches);
+  advance(frame);
+  return Flow::kOk;
+}
+
+Flow checkEgMatch(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedOpcode, "except*"); }
+Flow prepReraiseStar(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedOpcode, "except*"); }
+
+Flow beforeWith(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
+  PyObject* manager = frame.top();
+  if (graph::isStandIn(manager) || isTraceIterator(manager)) return tracer.breakWith(Reason::kRaises, "with over what is no context manager");
+  STATOR_VALUE(enter, tracer.settle(tracer.special(manager, "__enter__")));
+  STATOR_VALUE(exit, tracer.settle(tracer.special(manager, "__exit__")));
+  if (!enter || !exit) return tracer.breakWith(Reason::kRaises, "with over what is no context manager");
+  auto python = [](PyObject* bound) { return PyMethod_Check(bound) && PyFunction_Check(PyMethod_GET_FUNCTION(bound)); };
+  if (!python(enter.get()) || !python(exit.get())) {
+    return tracer.breakWith(Reason::kUnsupportedContext, Py_TYPE(manager)->tp_name);
+  }
+  tracer.keep_alive.push_back(enter);
+  Out out = tracer.call(enter.get(), Args{});
+  if (out.flow() == Flow::kEntered) {
+    frame.drop();
+    frame.push(exit);
+    return Flow::kEntered;
+  }
+  if (!out.ok()) return out.flow();
+  frame.drop();
+  frame.push(exit);
+  frame.push(out.take());
+  advance(frame);
+  return Flow::kOk;
+}
+
+Flow withExceptStart(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
+  // Stack: exit function, lasti, previous exc_info, exception.
+  PyObject* exception = frame.top();
+  PyObject* exit = frame.top(3);
+  if (!tracer.isMade(exception)) return tracer.breakWith(Reason::kRaises, "an exception from outside leaves a with block");
+  Args args;
+  args.values = {reinterpret_cast<PyObject*>(Py_TYPE(exception)), exception, Py_None};
+  args.positional = 3;
+  return deliver(tracer, frame, tracer.call(exit, args), 0);
+}
+
+}  // namespace stator::interpret::handlers

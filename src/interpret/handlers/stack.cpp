@@ -1,0 +1,241 @@
+// Stack, locals, cells and names.
+#include "interpret/handlers/handlers.h"
+
+#include "interpret/known_types.h"
+#include "interpret/torch_names.h"
+#include "python/frame.h"
+
+#include <cstring>
+
+namespace stator::interpret::handlers {
+
+using breaks::Reason;
+using guards::Guard;
+using guards::GuardKind;
+using sources::SourceKind;
+
+namespace {
+
+// Dropping what may be the last reference to an object from outside with a finalizer runs user code: that has to happen now, for real.
+bool dropRunsUserCode(Tracer& tracer, PyObject* value) {
+  if (value == nullptr || values::isScalar(value) || graph::isStandIn(value)) return false;
+  static PyObject* name = PyUnicode_InternFromString("__del__");
+  if ((Py_TYPE(value)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return PyGen_CheckExact(value) || PyCoro_CheckExact(value);
+  return _PyType_Lookup(Py_TYPE(value), name) != nullptr;
+}
+
+PyObject* slotNow(Tracer& tracer, SymbolicFrame& frame, size_t slot) {
+  return !frame.untouched.empty() && frame.untouched[slot] ? tracer.roots.slots[slot] : frame.slots[slot].get();
+}
+
+PyObject* nameAt(SymbolicFrame& frame, int index) { return PyTuple_GET_ITEM(frame.code->code()->co_names, index); }
+
+}  // namespace
+
+Flow nop(Tracer&, SymbolicFrame& frame, const Instr&) {
+  advance(frame);
+  return Flow::kOk;
+}
+
+Flow resume(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) { return nop(tracer, frame, instr); }
+
+Flow popTop(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
+  if (dropRunsUserCode(tracer, frame.top())) return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
+  frame.drop();
+  advance(frame);
+  return Flow::kOk;
+}
+
+Flow pushNull(Tracer&, SymbolicFrame& frame, const Instr&) {
+  frame.push(Ref<>());
+  advance(frame);
+  return Flow::kOk;
+}
+
+Flow copy(Tracer&, SymbolicFrame& frame, const Instr& instr) {
+  frame.push(frame.stack[frame.stack.size() - static_cast<size_t>(instr.oparg)]);
+  advance(frame);
+  return Flow::kOk;
+}
+
+Flow swap(Tracer&, SymbolicFrame& frame, const Instr& instr) {
+  std::swap(frame.stack.back(), frame.stack[frame.stack.size() - static_cast<size_t>(instr.oparg)]);
+  advance(frame);
+  return Flow::kOk;
+}
+
+Flow loadConst(Tracer&, SymbolicFrame& frame, const Instr& instr) {
+  frame.push(newRef(PyTuple_GET_ITEM(frame.code->code()->co_consts, instr.oparg)));
+  advance(frame);
+  return Flow::kOk;
+}
+
+Flow loadFast(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  STATOR_VALUE(value, tracer.readSlot(frame, static_cast<size_t>(instr.oparg)));
+  if (!value) return tracer.breakWith(Reason::kRaises, "a local variable that is not bound");
+  frame.push(std::move(value));
+  advance(frame);
+  return Flow::kOk;
+}
+
+Flow storeFast(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  size_t slot = static_cast<size_t>(instr.oparg);
+  if (dropRunsUserCode(tracer, slotNow(tracer, frame, slot))) return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
+  frame.slots[slot] = frame.pop();
+  if (!frame.untouched.empty()) frame.untouched[slot] = false;
+  advance(frame);
+  return Flow::kOk;
+}
+
+Flow deleteFast(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  size_t slot = static_cast<size_t>(instr.oparg);
+  bool bound = !frame.untouched.empty() && frame.untouched[slot] ? tracer.roots.slots[slot] != nullptr : static_cast<bool>(frame.slots[slot]);
+  if (!bound) return tracer.breakWith(Reason::kRaises, "a local variable that is not bound");
+  if (dropRunsUserCode(tracer, slotNow(tracer, frame, slot))) return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
+  if (!frame.untouched.empty() && frame.untouched[slot]) {
+    tracer.guards->add(Guard{GuardKind::kPresent, tracer.sources->root(SourceKind::kLocal, instr.oparg)});
+    frame.untouched[slot] = false;
+  }
+  frame.slots[slot].reset();
+  advance(frame);
+  return Flow::kOk;
+}
+
+Flow makeCell(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  size_t slot = static_cast<size_t>(instr.oparg);
+  Ref<> cell = stealRef(PyCell_New(frame.slots[slot].get()));
+  frame.slots[slot] = tracer.made(cell);
+  advance(frame);
+  return Flow::kOk;
+}
+
+Flow copyFreeVars(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  PyObject* function = frame.function.get();
+  PyObject* closure = PyFunction_GET_CLOSURE(function);
+  const sources::Source* source = tracer.isMade(function) ? nullptr : tracer.sourceOf(function);
+  if (source == nullptr && tracer.values.find(function) == nullptr && closure != nullptr) source = tracer.sourceOf(function);
+  size_t first = frame.slots.size() - static_cast<size_t>(instr.oparg);
+  for (int i = 0; i < instr.oparg; ++i) {
+    PyObject* cell = PyTuple_GET_ITEM(closure, i);
+    if (tracer.values.find(cell) == nullptr && source != nullptr) {
+      STATOR_VALUE(ignored, tracer.fromOutside(cell, tracer.sources->child(SourceKind::kClosure, source, nullptr, i)));
+    }
+    frame.slots[first + static_cast<size_t>(i)] = newRef(cell);
+  }
+  advance(frame);
+  return Flow::kOk;
+}
+
+Flow loadDeref(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  STATOR_VALUE(cell, tracer.readSlot(frame, static_cast<size_t>(instr.oparg)));
+  if (!cell || !PyCell_Check(cell.get())) return tracer.breakWith(Reason::kRaises, "a variable that is not bound");
+  STATOR_VALUE(value, tracer.cellContents(cell.get()));
+  if (!value) return tracer.breakWith(Reason::kRaises, "a variable that is not bound");
+  frame.push(std::move(value));
+  advance(frame);
+  return Flow::kOk;
+}
+
+Flow loadClassDeref(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedOpcode, "a class body"); }
+
+Flow storeDeref(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  STATOR_VALUE(cell, tracer.readSlot(frame, static_cast<size_t>(instr.oparg)));
+  STATOR_FLOW(tracer.storeCell(cell.get(), newRef(frame.top())));
+  frame.drop();
+  advance(frame);
+  return Flow::kOk;
+}
+
+Flow deleteDeref(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  STATOR_VALUE(cell, tracer.readSlot(frame, static_cast<size_t>(instr.oparg)));
+  STATOR_VALUE(value, tracer.cellContents(cell.get()));
+  if (!value) return tracer.breakWith(Reason::kRaises, "a variable that is not bound");
+  STATOR_FLOW(tracer.storeCell(cell.get(), Ref<>()));
+  advance(frame);
+  return Flow::kOk;
+}
+
+Flow loadGlobal(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  STATOR_VALUE(value, tracer.loadGlobal(frame, nameAt(frame, instr.oparg >> 1)));
+  if ((instr.oparg & 1) != 0) frame.push(Ref<>());
+  frame.push(std::move(value));
+  advance(frame);
+  return Flow::kOk;
+}
+
+Flow storeGlobal(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  if (frame.globals_source == nullptr) frame.globals_source = tracer.sources->pinned(frame.globals);
+  if (tracer.values.find(frame.globals) == nullptr) tracer.values.addOutside(frame.globals, frame.globals_source);
+  STATOR_FLOW(tracer.setItem(frame.globals, nameAt(frame, instr.oparg), frame.top()));
+  frame.drop();
+  advance(frame);
+  return Flow::kOk;
+}
+
+Flow deleteGlobal(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  if (frame.globals_source == nullptr) frame.globals_source = tracer.sources->pinned(frame.globals);
+  if (tracer.values.find(frame.globals) == nullptr) tracer.values.addOutside(frame.globals, frame.globals_source);
+  STATOR_VALUE(found, tracer.dictGet(frame.globals, nameAt(frame, instr.oparg)));
+  if (!found) return tracer.breakWith(Reason::kRaises, "a name that is not defined");
+  STATOR_FLOW(tracer.delItem(frame.globals, nameAt(frame, instr.oparg)));
+  advance(frame);
+  return Flow::kOk;
+}
+
+Flow loadName(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedOpcode, "code outside of functions"); }
+Flow storeName(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedOpcode, "code outside of functions"); }
+Flow deleteName(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedOpcode, "code outside of functions"); }
+Flow setupAnnotations(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedOpcode, "a class body"); }
+Flow loadBuildClass(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedClass, "a class statement"); }
+
+Flow loadAssertionError(Tracer&, SymbolicFrame& frame, const Instr&) {
+  frame.push(newRef(PyExc_AssertionError));
+  advance(frame);
+  return Flow::kOk;
+}
+
+Flow importName(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  // An import of what is imported already only looks it up; anything else may run a module's code.
+  PyObject* name = nameAt(frame, instr.oparg);
+  PyObject* level = frame.top(1);
+  PyObject* from_list = frame.top();
+  if (!PyLong_CheckExact(level) || PyLong_AsLong(level) != 0) return tracer.breakWith(Reason::kCallsOutside, "a relative import");
+  PyObject* modules = PyImport_GetModuleDict();
+  const sources::Source* modules_source = tracer.sources->pinned(modules);
+  if (tracer.values.find(modules) == nullptr) tracer.values.addOutside(modules, modules_source);
+  Ref<> wanted = newRef(name);
+  if (from_list == Py_None) {
+    const char* text = PyUnicode_AsUTF8(name);
+    if (const char* dot = std::strchr(text, '.')) wanted = stealRef(PyUnicode_FromStringAndSize(text, dot - text));
+  }
+  PyObject* whole = PyDict_GetItemWithError(modules, name);
+  if (whole == nullptr) return tracer.breakWith(Reason::kCallsOutside, "an import");
+  if (from_list != Py_None && PyTuple_Check(from_list)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(from_list); ++i) {
+      Ref<> attribute = stealRef(PyObject_GetAttr(whole, PyTuple_GET_ITEM(from_list, i)));
+      if (!attribute) {
+        PyErr_Clear();
+        return tracer.breakWith(Reason::kCallsOutside, "an import");
+      }
+    }
+  }
+  STATOR_VALUE(module, tracer.dictGet(modules, wanted.get()));
+  if (!module) return tracer.breakWith(Reason::kCallsOutside, "an import");
+  frame.drop(2);
+  frame.push(std::move(module));
+  advance(frame);
+  return Flow::kOk;
+}
+
+Flow importFrom(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  STATOR_VALUE(value, tracer.settle(tracer.getAttrOrNull(frame.top(), nameAt(frame, instr.oparg))));
+  if (!value) return tracer.breakWith(Reason::kCallsOutside, "an import");
+  frame.push(std::move(value));
+  advance(frame);
+  return Flow::kOk;
+}
+
+Flow importStar(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedOpcode, "import *"); }
+Flow printExpr(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedOpcode, "an interactive expression"); }
+
+}  // namespace stator::interpret::handlers

@@ -1,0 +1,600 @@
+// Containers and iteration: subscripts, length, truth, membership, iterators.
+#include "interpret/tracer.h"
+
+#include "base/check.h"
+#include "interpret/known_types.h"
+#include "interpret/names.h"
+#include "interpret/trace_iterator.h"
+#include "interpret/torch_names.h"
+
+namespace stator::interpret {
+
+using breaks::Reason;
+using guards::Guard;
+using guards::GuardKind;
+using sources::Source;
+using sources::SourceKind;
+
+namespace {
+
+PyObject* interned(const char* text) { return PyUnicode_InternFromString(text); }
+
+// The type's entry for a special method is the C slot of `base` itself, not something that a subclass put over it.
+bool usesNativeSlot(PyTypeObject* type, PyTypeObject* base, PyObject* name) {
+  return type == base || _PyType_Lookup(type, name) == _PyType_Lookup(base, name);
+}
+
+bool isNativeContainer(Tracer& tracer, PyObject* object, PyObject* method) {
+  PyTypeObject* type = Py_TYPE(object);
+  for (PyTypeObject* base : {&PyList_Type, &PyTuple_Type, &PyDict_Type, &PySet_Type, &PyFrozenSet_Type, dequeType()}) {
+    if (PyType_IsSubtype(type, base)) {
+      if (type != base && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) (void)tracer.typeLookup(type, method);
+      // C subclasses (OrderedDict, defaultdict) have slots of their own that keep the same meaning.
+      PyObject* found = _PyType_Lookup(type, method);
+      return usesNativeSlot(type, base, method) || (found != nullptr && !PyFunction_Check(found));
+    }
+  }
+  return false;
+}
+
+bool isTextLike(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  return type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyRange_Type || type == &PyByteArray_Type;
+}
+
+bool defaultHash(PyTypeObject* type) {
+  return type->tp_hash == PyBaseObject_Type.tp_hash && type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+}
+
+}  // namespace
+
+bool Tracer::hashableNatively(PyObject* key) {
+  if (values::isScalar(key) || isStaticKey(key) || graph::isStandIn(key)) return true;
+  if (PyTuple_CheckExact(key)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) {
+      if (!hashableNatively(PyTuple_GET_ITEM(key, i))) return false;
+    }
+    return true;
+  }
+  if (Py_TYPE(key) == &PyFrozenSet_Type) return isNativeSafe(key);
+  return defaultHash(Py_TYPE(key)) && !isTraceIterator(key);
+}
+
+Out Tracer::dictGet(PyObject* dict, PyObject* key) {
+  values::Info* info = values.find(dict);
+  if (info == nullptr || info->origin == values::Origin::kMade || info->shadow) {
+    PyObject* target = info != nullptr && info->shadow ? info->shadow.get() : dict;
+    if (!hashableNatively(key)) return breakWith(Reason::kUnsupportedObject, "a dict key with its own __hash__ or __eq__");
+    PyObject* found = PyDict_GetItemWithError(target, key);
+    if (found == nullptr && PyErr_Occurred()) return raiseCurrentError();
+    return Ref<>::create(found);
+  }
+  if (info->attributes_of != nullptr && PyUnicode_CheckExact(key)) return instanceAttr(info->attributes_of, key);
+  if (!isStaticKey(key)) {
+    STATOR_VALUE(shadow, contents(dict));
+    return dictGet(dict, key);
+  }
+  if (info->overlay) {
+    if (PyObject* written = PyDict_GetItemWithError(info->overlay.get(), key)) {
+      return written == values::deletedMarker() ? Ref<>() : newRef(written);
+    }
+  }
+  if (!info->known) info->known = stealRef(PyDict_New());
+  Ref<> known = info->known;
+  if (PyObject* seen = PyDict_GetItemWithError(known.get(), key)) {
+    // 1, True and 1.0 are one key, here as in the dict itself.
+    return seen == values::deletedMarker() ? Ref<>() : newRef(seen);
+  }
+  const Source* source = sources->child(SourceKind::kDictItem, info->source, key);
+  PyObject* raw = PyDict_GetItemWithError(dict, key);
+  if (raw == nullptr) {
+    if (PyErr_Occurred()) return raiseCurrentError();
+    guards->add(Guard{GuardKind::kAbsent, source});
+    PyDict_SetItem(known.get(), key, values::deletedMarker());
+    return Ref<>();
+  }
+  STATOR_VALUE(value, fromOutside(raw, source));
+  PyDict_SetItem(known.get(), key, value.get());
+  return value;
+}
+
+Out Tracer::getItem(PyObject* container, PyObject* key) {
+  static PyObject* method = interned("__getitem__");
+  if (graph::isStandIn(container)) {
+    Args args;
+    args.values = {container, key};
+    args.positional = 2;
+    return tensorCall(graph::Op::kCallFunction, operatorFunction("getitem"), args);
+  }
+  if (PyType_Check(container)) {
+    if (isNativeSafe(key)) return fromNative(stealRef(PyObject_GetItem(container, key)));
+    return breakWith(Reason::kUnsupportedObject, "subscripts a class");
+  }
+  if (isTextLike(container)) {
+    if (!isNativeSafe(key)) return breakWith(Reason::kUnsupportedObject, "an index that is not a plain value");
+    return fromNative(stealRef(PyObject_GetItem(container, key)));
+  }
+  if (isNativeContainer(*this, container, method)) {
+    if (PyDict_Check(container)) {
+      STATOR_VALUE(found, dictGet(container, key));
+      if (found) return found;
+      if (PyObject_TypeCheck(container, defaultDictType())) {
+        Ref<> factory = stealRef(PyObject_GetAttrString(container, "default_factory"));
+        if (factory && factory.get() != Py_None) {
+          if (const Source* source = sourceOf(container)) {
+            STATOR_VALUE(read, fromOutside(factory, sources->child(SourceKind::kGenericAttr, source, interned("default_factory"))));
+          }
+          STATOR_VALUE(value, callNested(factory.get(), {}));
+          STATOR_FLOW(setItem(container, key, value.get()));
+          return value;
+        }
+      }
+      static PyObject* missing = interned("__missing__");
+      if (!PyDict_CheckExact(container)) {
+        PyObject* hook = _PyType_Lookup(Py_TYPE(container), missing);
+        if (hook != nullptr && PyFunction_Check(hook)) {
+          STATOR_VALUE(bound, special(container, "__missing__"));
+          Args args;
+          args.values = {key};
+          args.positional = 1;
+          keep_alive.push_back(bound);
+          return call(bound.get(), args);
+        }
+      }
+      PyErr_SetObject(PyExc_KeyError, key);
+      return raiseCurrentError();
+    }
+    if (PySet_Check(container)) return breakWith(Reason::kRaises, "subscripts a set");
+    values::Info* info = values.find(container);
+    bool outside = info != nullptr && info->origin == values::Origin::kOutside;
+    if (outside && !info->shadow && PyLong_CheckExact(key) && (PyList_Check(container) || PyTuple_Check(container))) {
+      Py_ssize_t length = Py_SIZE(container);
+      if (!info->length_guarded) {
+        info->length_guarded = true;
+        guards->add(Guard{GuardKind::kLength, info->source, nullptr, Ref<>(), length});
+      }
+      Py_ssize_t index = PyLong_AsSsize_t(key);
+      if (index < 0) index += length;
+      if (index < 0 || index >= length) {
+        PyErr_Clear();
+        return raiseNew(PyExc_IndexError, PyList_Check(container) ? "list index out of range" : "tuple index out of range");
+      }
+      bool list = PyList_Check(container);
+      return fromOutside(list ? PyList_GET_ITEM(container, index) : PyTuple_GET_ITEM(container, index),
+                         sources->child(list ? SourceKind::kListItem : SourceKind::kTupleItem, info->source, nullptr, index));
+    }
+    if (!isNativeSafe(key)) {
+      if (graph::isStandIn(key)) return breakWith(Reason::kDataDependentRead, "indexes a sequence with a tensor");
+      static PyObject* index_name = interned("__index__");
+      if (_PyType_Lookup(Py_TYPE(key), index_name) != nullptr && !PySlice_Check(key)) {
+        STATOR_VALUE(bound, special(key, "__index__"));
+        STATOR_VALUE(number, callNested(bound.get(), {}));
+        return getItem(container, number.get());
+      }
+      return breakWith(Reason::kUnsupportedObject, "an index that is not a plain value");
+    }
+    STATOR_VALUE(items, contents(container));
+    return fromNative(stealRef(PyObject_GetItem(items.get(), key)));
+  }
+  STATOR_VALUE(bound, special(container, "__getitem__"));
+  if (!bound) return breakWith(Reason::kRaises, "subscripts an object that has no __getitem__");
+  keep_alive.push_back(bound);
+  Args args;
+  args.values = {key};
+  args.positional = 1;
+  return call(bound.get(), args);
+}
+
+Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
+  static PyObject* method = interned("__setitem__");
+  if (graph::isStandIn(container)) {
+    Args args;
+    args.values = {container, key, value};
+    args.positional = 3;
+    return tensorCall(graph::Op::kCallFunction, operatorFunction("setitem"), args).flow();
+  }
+  if (isNativeContainer(*this, container, method)) {
+    if (PyDict_Check(container)) {
+      if (!hashableNatively(key)) return breakWith(Reason::kUnsupportedObject, "a dict key with its own __hash__ or __eq__");
+      values::Info* info = values.find(container);
+      if (info != nullptr && info->origin == values::Origin::kOutside && !info->shadow && isStaticKey(key)) {
+        if (info->attributes_of != nullptr && PyUnicode_CheckExact(key)) return storeInstanceAttr(info->attributes_of, key, value);
+        if (!info->overlay) info->overlay = stealRef(PyDict_New());
+        PyDict_SetItem(info->overlay.get(), key, value);
+        info->dirty = true;
+        return Flow::kOk;
+      }
+      STATOR_VALUE(items, contentsForWrite(container));
+      if ((PyODict_Check(items.get()) ? PyODict_SetItem(items.get(), key, value) : PyDict_SetItem(items.get(), key, value)) != 0) {
+        return raiseCurrentError();
+      }
+      return Flow::kOk;
+    }
+    if (PyTuple_Check(container) || PyAnySet_Check(container)) return breakWith(Reason::kRaises, "assigns to an item of a tuple or set");
+    if (!isNativeSafe(key)) return breakWith(Reason::kUnsupportedObject, "an index that is not a plain value");
+    Ref<> new_items = newRef(value);
+    if (PySlice_Check(key)) {
+      STATOR_VALUE(list, listOf(value));
+      new_items = list;
+    }
+    STATOR_VALUE(items, contentsForWrite(container));
+    if (PyObject_SetItem(items.get(), key, new_items.get()) != 0) return raiseCurrentError();
+    return Flow::kOk;
+  }
+  STATOR_VALUE(bound, special(container, "__setitem__"));
+  if (!bound) return breakWith(Reason::kRaises, "assigns to an item of an object that has no __setitem__");
+  keep_alive.push_back(bound);
+  Args args;
+  args.values = {key, value};
+  args.positional = 2;
+  return call(bound.get(), args, Then::kDiscard).flow();
+}
+
+Flow Tracer::delItem(PyObject* container, PyObject* key) {
+  static PyObject* method = interned("__delitem__");
+  if (graph::isStandIn(container)) return breakWith(Reason::kRaises, "deletes an item of a tensor");
+  if (isNativeContainer(*this, container, method)) {
+    if (PyDict_Check(container)) {
+      STATOR_VALUE(found, dictGet(container, key));
+      if (!found) {
+        PyErr_SetObject(PyExc_KeyError, key);
+        return raiseCurrentError();
+      }
+      values::Info* info = values.find(container);
+      if (info != nullptr && info->origin == values::Origin::kOutside && !info->shadow && isStaticKey(key)) {
+        if (info->attributes_of != nullptr && PyUnicode_CheckExact(key)) return storeInstanceAttr(info->attributes_of, key, nullptr);
+        if (!info->overlay) info->overlay = stealRef(PyDict_New());
+        PyDict_SetItem(info->overlay.get(), key, values::deletedMarker());
+        info->dirty = true;
+        return Flow::kOk;
+      }
+      STATOR_VALUE(items, contentsForWrite(container));
+      if ((PyODict_Check(items.get()) ? PyODict_DelItem(items.get(), key) : PyDict_DelItem(items.get(), key)) != 0) return raiseCurrentError();
+      return Flow::kOk;
+    }
+    if (!isNativeSafe(key)) return breakWith(Reason::kUnsupportedObject, "an index that is not a plain value");
+    STATOR_VALUE(items, contentsForWrite(container));
+    if (PyObject_DelItem(items.get(), key) != 0) return raiseCurrentError();
+    return Flow::kOk;
+  }
+  STATOR_VALUE(bound, special(container, "__delitem__"));
+  if (!bound) return breakWith(Reason::kRaises, "deletes an item of an object that has no __delitem__");
+  keep_alive.push_back(bound);
+  Args args;
+  args.values = {key};
+  args.positional = 1;
+  return call(bound.get(), args, Then::kDiscard).flow();
+}
+
+Out Tracer::length(PyObject* container) {
+  static PyObject* method = interned("__len__");
+  if (graph::isStandIn(container)) {
+    const shapes::TensorMeta* meta = graph::asStandIn(container)->meta;
+    if (meta == nullptr) return breakWith(Reason::kRaises, "len() of a number");
+    if (meta->sizes.empty()) return raiseNew(PyExc_TypeError, "len() of a 0-d tensor");
+    return stealRef(PyLong_FromLongLong(meta->sizes[0]));
+  }
+  if (isTextLike(container)) return fromNative(stealRef(PyLong_FromSsize_t(PyObject_Size(container))));
+  if (isNativeContainer(*this, container, method)) {
+    values::Info* info = values.find(container);
+    if (info != nullptr && info->origin == values::Origin::kOutside) {
+      if (PyDict_Check(container) && (info->overlay || info->attributes_of != nullptr)) {
+        STATOR_VALUE(items, contents(container));
+        return stealRef(PyLong_FromSsize_t(PyObject_Size(items.get())));
+      }
+      if (info->shadow) return stealRef(PyLong_FromSsize_t(PyObject_Size(info->shadow.get())));
+      Py_ssize_t n = PyDict_Check(container) ? PyDict_Size(container)
+                     : PyAnySet_Check(container) ? PySet_GET_SIZE(container)
+                                                 : PyObject_Size(container);
+      if (!info->length_guarded) {
+        info->length_guarded = true;
+        guards->add(Guard{GuardKind::kLength, info->source, nullptr, Ref<>(), n});
+      }
+      return stealRef(PyLong_FromSsize_t(n));
+    }
+    return fromNative(stealRef(PyLong_FromSsize_t(PyObject_Size(container))));
+  }
+  PyTypeObject* type = Py_TYPE(container);
+  if (type == &PyDictKeys_Type || type == &PyDictValues_Type || type == &PyDictItems_Type) {
+    return fromNative(stealRef(PyLong_FromSsize_t(PyObject_Size(container))));
+  }
+  if (isTraceIterator(container)) return raiseNew(PyExc_TypeError, "object of type '%s' has no len()", typeOf(container)->tp_name);
+  STATOR_VALUE(bound, special(container, "__len__"));
+  if (!bound) return raiseNew(PyExc_TypeError, "object of type '%s' has no len()", type->tp_name);
+  keep_alive.push_back(bound);
+  return call(bound.get(), Args{});
+}
+
+Out Tracer::truth(PyObject* value) {
+  auto boolean = [](bool b) { return newRef(b ? Py_True : Py_False); };
+  if (value == Py_True || value == Py_False) return newRef(value);
+  if (value == Py_None) return boolean(false);
+  if (graph::isStandIn(value)) return breakWith(Reason::kDataDependentBranch);
+  if (values::isScalar(value) || values::isConstantDeep(value)) {
+    int result = PyObject_IsTrue(value);
+    if (result < 0) return raiseCurrentError();
+    return boolean(result != 0);
+  }
+  if (PyType_Check(value) || PyFunction_Check(value) || PyModule_Check(value) || PyCFunction_Check(value) || isTraceIterator(value) ||
+      PyMethod_Check(value)) {
+    return boolean(true);
+  }
+  PyTypeObject* type = Py_TYPE(value);
+  static PyObject* dunder_bool = interned("__bool__");
+  static PyObject* dunder_len = interned("__len__");
+  STATOR_VALUE(has_bool, typeLookup(type, dunder_bool));
+  if (has_bool) {
+    if (!PyFunction_Check(has_bool.get())) {
+      if (isNativeSafe(value)) return boolean(PyObject_IsTrue(value) == 1);
+      return breakWith(Reason::kUnsupportedObject, std::string("the truth of a ") + type->tp_name);
+    }
+    STATOR_VALUE(bound, special(value, "__bool__"));
+    STATOR_VALUE(result, callNested(bound.get(), {}));
+    if (!PyBool_Check(result.get())) return breakWith(Reason::kRaises, "__bool__ returned something else than a bool");
+    return result;
+  }
+  STATOR_VALUE(has_len, typeLookup(type, dunder_len));
+  if (has_len) {
+    if (PyFunction_Check(has_len.get())) {
+      STATOR_VALUE(bound, special(value, "__len__"));
+      STATOR_VALUE(n, callNested(bound.get(), {}));
+      if (!PyLong_Check(n.get())) return breakWith(Reason::kDataDependentBranch);
+      return boolean(PyObject_IsTrue(n.get()) == 1);
+    }
+    STATOR_VALUE(n, length(value));
+    return boolean(PyObject_IsTrue(n.get()) == 1);
+  }
+  return boolean(true);
+}
+
+Out Tracer::same(PyObject* left, PyObject* right) {
+  if (left == right) return newRef(Py_True);
+  values::Info* a = values.find(left);
+  values::Info* b = values.find(right);
+  auto outside = [](values::Info* info) { return info != nullptr && info->origin == values::Origin::kOutside && info->source != nullptr; };
+  auto tensorSource = [](PyObject* value) -> const Source* {
+    return graph::isStandIn(value) ? graph::asStandIn(value)->node->source : nullptr;
+  };
+  const Source* first = outside(a) ? a->source : tensorSource(left);
+  const Source* second = outside(b) ? b->source : tensorSource(right);
+  if (first != nullptr && second != nullptr && !PyType_Check(left) && !PyType_Check(right)) {
+    guards->add(Guard{GuardKind::kNotSameAs, first, second});
+  }
+  return newRef(Py_False);
+}
+
+Out Tracer::contains(PyObject* container, PyObject* item) {
+  static PyObject* method = interned("__contains__");
+  auto boolean = [](bool b) { return newRef(b ? Py_True : Py_False); };
+  if (graph::isStandIn(container)) return breakWith(Reason::kDataDependentBranch, "`in` over the elements of a tensor");
+  if (isTextLike(container)) {
+    if (!isNativeSafe(item)) return breakWith(Reason::kUnsupportedObject, "`in` with a value that is not plain");
+    int found = PySequence_Contains(container, item);
+    if (found < 0) return raiseCurrentError();
+    return boolean(found != 0);
+  }
+  PyTypeObject* type = Py_TYPE(container);
+  if (type == &PyDictKeys_Type && hashableNatively(item)) return boolean(PySequence_Contains(container, item) == 1);
+  if (isNativeContainer(*this, container, method)) {
+    if (PyDict_Check(container)) {
+      STATOR_VALUE(found, dictGet(container, item));
+      return boolean(static_cast<bool>(found));
+    }
+    STATOR_VALUE(items, contents(container));
+    if (PyAnySet_Check(container)) {
+      if (!hashableNatively(item)) return breakWith(Reason::kUnsupportedObject, "a set element with its own __hash__ or __eq__");
+      int found = PySequence_Contains(items.get(), item);
+      if (found < 0) return raiseCurrentError();
+      return boolean(found != 0);
+    }
+    if (isNativeSafe(items.get()) && isNativeSafe(item)) {
+      int found = PySequence_Contains(items.get(), item);
+      if (found < 0) return raiseCurrentError();
+      return boolean(found != 0);
+    }
+    Ref<> list = stealRef(PySequence_List(items.get()));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
+      PyObject* element = PyList_GET_ITEM(list.get(), i);
+      STATOR_VALUE(identical, same(element, item));
+      if (identical.get() == Py_True) return identical;
+      STATOR_VALUE(compared, settle(compare(Py_EQ, element, item)));
+      STATOR_VALUE(equal, truth(compared.get()));
+      if (equal.get() == Py_True) return equal;
+    }
+    return boolean(false);
+  }
+  STATOR_VALUE(bound, special(container, "__contains__"));
+  if (bound) {
+    STATOR_VALUE(result, callNested(bound.get(), {item}));
+    return truth(result.get());
+  }
+  STATOR_VALUE(iterator, iterate(container));
+  for (;;) {
+    STATOR_VALUE(element, next(iterator.get()));
+    if (!element) return boolean(false);
+    STATOR_VALUE(identical, same(element.get(), item));
+    if (identical.get() == Py_True) return identical;
+    STATOR_VALUE(compared, settle(compare(Py_EQ, element.get(), item)));
+    STATOR_VALUE(equal, truth(compared.get()));
+    if (equal.get() == Py_True) return equal;
+  }
+}
+
+Out Tracer::iterate(PyObject* iterable) {
+  static PyObject* method = interned("__iter__");
+  if (isTraceIterator(iterable)) return newRef(iterable);
+  if (graph::isStandIn(iterable)) {
+    const shapes::TensorMeta* meta = graph::asStandIn(iterable)->meta;
+    if (meta == nullptr || meta->sizes.empty()) return breakWith(Reason::kRaises, "iterates over a 0-d tensor");
+    return made(makeTraceIterator(IteratorKind::kSequence, {newRef(iterable)}));
+  }
+  PyTypeObject* type = Py_TYPE(iterable);
+  if (isTextLike(iterable)) return made(makeTraceIterator(IteratorKind::kSequence, {newRef(iterable)}));
+  if (isNativeContainer(*this, iterable, method)) {
+    if (PyList_Check(iterable) || PyTuple_Check(iterable)) {
+      STATOR_VALUE(items, contents(iterable));
+      return made(makeTraceIterator(IteratorKind::kSequence, {newRef(iterable)}));
+    }
+    STATOR_VALUE(items, contents(iterable));
+    Ref<> snapshot = stealRef(PySequence_Tuple(items.get()));
+    return made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable)}));
+  }
+  if (type == &PyDictKeys_Type || type == &PyDictValues_Type || type == &PyDictItems_Type) {
+    Ref<> snapshot = stealRef(PySequence_Tuple(iterable));
+    return made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable)}));
+  }
+  if (PyType_Check(iterable)) {
+    // Iterating over an Enum class yields its members.
+    if (PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(iterable), enumType())) {
+      Ref<> snapshot = stealRef(PySequence_Tuple(iterable));
+      if (!snapshot) return raiseCurrentError();
+      return made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable)}));
+    }
+  }
+  STATOR_VALUE(bound, special(iterable, "__iter__"));
+  if (!bound) {
+    static PyObject* getitem = interned("__getitem__");
+    if (_PyType_Lookup(type, getitem) != nullptr) return breakWith(Reason::kUnsupportedIterator, "iterates by __getitem__");
+    return raiseNew(PyExc_TypeError, "'%.200s' object is not iterable", type->tp_name);
+  }
+  if (PyMethod_Check(bound.get()) && PyFunction_Check(PyMethod_GET_FUNCTION(bound.get()))) return callNested(bound.get(), {});
+  if (type->tp_iter == PyObject_SelfIter) return newRef(iterable);
+  return breakWith(Reason::kUnsupportedIterator, std::string("iterates over a ") + type->tp_name);
+}
+
+Out Tracer::next(PyObject* object) {
+  if (!isTraceIterator(object)) {
+    PyTypeObject* type = Py_TYPE(object);
+    PyObject* method = _PyType_Lookup(type, names().dunder_next);
+    if (method == nullptr) return raiseNew(PyExc_TypeError, "'%.200s' object is not an iterator", type->tp_name);
+    if (!PyFunction_Check(method)) return breakWith(Reason::kUnsupportedIterator, type->tp_name);
+    STATOR_VALUE(bound, special(object, "__next__"));
+    Out result = callNested(bound.get(), {});
+    if (result.flow() == Flow::kRaise && PyErr_GivenExceptionMatches(raised.get(), PyExc_StopIteration)) {
+      raised.reset();
+      return Ref<>();
+    }
+    return result;
+  }
+  TraceIterator* iterator = asTraceIterator(object);
+  if (iterator->exhausted) return Ref<>();
+  auto& parts = *iterator->sources;
+  auto finish = [&]() -> Out {
+    iterator->exhausted = true;
+    return Ref<>();
+  };
+  switch (iterator->kind) {
+    case IteratorKind::kSequence: {
+      PyObject* sequence = parts[0].get();
+      if (graph::isStandIn(sequence)) {
+        if (iterator->index >= graph::asStandIn(sequence)->meta->sizes[0]) return finish();
+        Ref<> index = stealRef(PyLong_FromLongLong(iterator->index));
+        STATOR_VALUE(item, getItem(sequence, index.get()));
+        iterator->index++;
+        return item;
+      }
+      STATOR_VALUE(items, contents(sequence));
+      if (iterator->index >= PyObject_Size(items.get())) return finish();
+      return fromNative(stealRef(PySequence_GetItem(items.get(), iterator->index++)));
+    }
+    case IteratorKind::kReversed: {
+      STATOR_VALUE(items, contents(parts[0].get()));
+      if (iterator->index < 0 || iterator->index >= PyObject_Size(items.get())) return finish();
+      return fromNative(stealRef(PySequence_GetItem(items.get(), iterator->index--)));
+    }
+    case IteratorKind::kSnapshot: {
+      Py_ssize_t size = PyTuple_GET_SIZE(parts[0].get());
+      PyObject* owner = parts[1].get();
+      if (PyDict_Check(owner) || PyAnySet_Check(owner)) {
+        STATOR_VALUE(items, contents(owner));
+        if (PyObject_Size(items.get()) != size) {
+          return raiseNew(PyExc_RuntimeError, PyDict_Check(owner) ? "dictionary changed size during iteration" : "Set changed size during iteration");
+        }
+      } else if (!PyType_Check(owner) && !isDeque(owner) && PyObject_Size(owner) != size) {
+        return raiseNew(PyExc_RuntimeError, "dictionary changed size during iteration");
+      }
+      if (iterator->index >= size) return finish();
+      return newRef(PyTuple_GET_ITEM(parts[0].get(), iterator->index++));
+    }
+    case IteratorKind::kZip: {
+      if (parts.empty()) return finish();
+      Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(parts.size())));
+      for (size_t i = 0; i < parts.size(); ++i) {
+        STATOR_VALUE(item, next(parts[i].get()));
+        if (!item) {
+          if (iterator->flag) {
+            if (i > 0) {
+              return raiseNew(PyExc_ValueError, "zip() argument %zu is shorter than argument%s%zu", i + 1, i == 1 ? " " : "s 1-", i);
+            }
+            for (size_t j = 1; j < parts.size(); ++j) {
+              STATOR_VALUE(extra, next(parts[j].get()));
+              if (extra) {
+                return raiseNew(PyExc_ValueError, "zip() argument %zu is longer than argument%s%zu", j + 1, j == 1 ? " " : "s 1-", j);
+              }
+            }
+          }
+          return finish();
+        }
+        PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), item.release());
+      }
+      return tuple;
+    }
+    case IteratorKind::kEnumerate: {
+      STATOR_VALUE(item, next(parts[0].get()));
+      if (!item) return finish();
+      Ref<> number = stealRef(PyLong_FromLongLong(iterator->index++));
+      return stealRef(PyTuple_Pack(2, number.get(), item.get()));
+    }
+    case IteratorKind::kMap: {
+      std::vector<Ref<>> items;
+      Args args;
+      for (size_t i = 1; i < parts.size(); ++i) {
+        STATOR_VALUE(item, next(parts[i].get()));
+        if (!item) return finish();
+        args.values.push_back(item.get());
+        items.push_back(std::move(item));
+      }
+      args.positional = args.values.size();
+      return callNested(parts[0].get(), args);
+    }
+    case IteratorKind::kFilter:
+      for (;;) {
+        STATOR_VALUE(item, next(parts[1].get()));
+        if (!item) return finish();
+        Ref<> verdict = item;
+        if (parts[0].get() != Py_None && parts[0].get() != reinterpret_cast<PyObject*>(&PyBool_Type)) {
+          STATOR_VALUE(result, callNested(parts[0].get(), {item.get()}));
+          verdict = result;
+        }
+        STATOR_VALUE(keep, truth(verdict.get()));
+        if (keep.get() == Py_True) return item;
+      }
+    case IteratorKind::kCallable: {
+      STATOR_VALUE(item, callNested(parts[0].get(), {}));
+      if (!isNativeSafe(item.get()) || !isNativeSafe(parts[1].get())) return breakWith(Reason::kUnsupportedIterator, "iter() with a sentinel");
+      int equal = PyObject_RichCompareBool(item.get(), parts[1].get(), Py_EQ);
+      if (equal < 0) return raiseCurrentError();
+      if (equal == 1) return finish();
+      return item;
+    }
+    case IteratorKind::kGenerator: return runGenerator(object, newRef(Py_None));
+  }
+  return breakWith(Reason::kUnsupportedIterator);
+}
+
+Out Tracer::listOf(PyObject* iterable) {
+  Ref<> list = stealRef(PyList_New(0));
+  if (!isTraceIterator(iterable) && !graph::isStandIn(iterable) && (PyList_CheckExact(iterable) || PyTuple_CheckExact(iterable))) {
+    STATOR_VALUE(items, contents(iterable));
+    return stealRef(PySequence_List(items.get()));
+  }
+  STATOR_VALUE(iterator, iterate(iterable));
+  for (;;) {
+    STATOR_VALUE(item, next(iterator.get()));
+    if (!item) return list;
+    PyList_Append(list.get(), item.get());
+    if (PyList_GET_SIZE(list.get()) > 1'000'000) return breakWith(Reason::kTraceLimit, "a very long iteration");
+  }
+}
+
+}  // namespace stator::interpret

@@ -1,0 +1,246 @@
+// Operators: tensors go into the graph, plain values are computed, user classes get Python's protocol of reflected and in-place methods.
+#include "interpret/tracer.h"
+
+#include "interpret/known_types.h"
+#include "interpret/torch_names.h"
+#include "interpret/trace_iterator.h"
+
+#include <array>
+
+namespace stator::interpret {
+
+using breaks::Reason;
+
+namespace {
+
+struct BinaryRow {
+  const char* function;  // in `operator`
+  const char* method;
+  const char* reflected;
+  const char* in_place;
+  PyObject* (*native)(PyObject*, PyObject*);
+  PyObject* (*native_in_place)(PyObject*, PyObject*);
+};
+
+PyObject* power(PyObject* left, PyObject* right) { return PyNumber_Power(left, right, Py_None); }
+PyObject* powerInPlace(PyObject* left, PyObject* right) { return PyNumber_InPlacePower(left, right, Py_None); }
+
+// In the order of CPython's NB_* numbers; the in-place forms follow with the same order.
+const std::array<BinaryRow, 13> kBinary = {{
+    {"add", "__add__", "__radd__", "__iadd__", PyNumber_Add, PyNumber_InPlaceAdd},
+    {"and_", "__and__", "__rand__", "__iand__", PyNumber_And, PyNumber_InPlaceAnd},
+    {"floordiv", "__floordiv__", "__rfloordiv__", "__ifloordiv__", PyNumber_FloorDivide, PyNumber_InPlaceFloorDivide},
+    {"lshift", "__lshift__", "__rlshift__", "__ilshift__", PyNumber_Lshift, PyNumber_InPlaceLshift},
+    {"matmul", "__matmul__", "__rmatmul__", "__imatmul__", PyNumber_MatrixMultiply, PyNumber_InPlaceMatrixMultiply},
+    {"mul", "__mul__", "__rmul__", "__imul__", PyNumber_Multiply, PyNumber_InPlaceMultiply},
+    {"mod", "__mod__", "__rmod__", "__imod__", PyNumber_Remainder, PyNumber_InPlaceRemainder},
+    {"or_", "__or__", "__ror__", "__ior__", PyNumber_Or, PyNumber_InPlaceOr},
+    {"pow", "__pow__", "__rpow__", "__ipow__", power, powerInPlace},
+    {"rshift", "__rshift__", "__rrshift__", "__irshift__", PyNumber_Rshift, PyNumber_InPlaceRshift},
+    {"sub", "__sub__", "__rsub__", "__isub__", PyNumber_Subtract, PyNumber_InPlaceSubtract},
+    {"truediv", "__truediv__", "__rtruediv__", "__itruediv__", PyNumber_TrueDivide, PyNumber_InPlaceTrueDivide},
+    {"xor", "__xor__", "__rxor__", "__ixor__", PyNumber_Xor, PyNumber_InPlaceXor},
+}};
+
+bool isUserType(PyTypeObject* type) { return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0; }
+
+bool definesInPython(PyTypeObject* type, const char* name) {
+  Ref<> text = stealRef(PyUnicode_InternFromString(name));
+  PyObject* found = _PyType_Lookup(type, text.get());
+  return found != nullptr && (PyFunction_Check(found) || PyMethod_Check(found));
+}
+
+// `a OP b` where an operand's class defines the operator in Python.
+Out binaryProtocol(Tracer& tracer, const BinaryRow& row, bool in_place, PyObject* left, PyObject* right) {
+  PyTypeObject* left_type = tracer.typeOf(left);
+  PyTypeObject* right_type = tracer.typeOf(right);
+  struct Attempt {
+    PyObject* self;
+    PyObject* other;
+    const char* method;
+  };
+  std::vector<Attempt> attempts;
+  if (in_place) attempts.push_back({left, right, row.in_place});
+  bool right_first = left_type != right_type && PyType_IsSubtype(right_type, left_type) && definesInPython(right_type, row.reflected);
+  if (right_first) attempts.push_back({right, left, row.reflected});
+  attempts.push_back({left, right, row.method});
+  if (!right_first && left_type != right_type) attempts.push_back({right, left, row.reflected});
+  for (const Attempt& attempt : attempts) {
+    STATOR_VALUE(bound, tracer.special(attempt.self, attempt.method));
+    if (!bound) continue;
+    STATOR_VALUE(result, tracer.callNested(bound.get(), {attempt.other}));
+    if (result.get() != Py_NotImplemented) return result;
+  }
+  return tracer.breakWith(Reason::kRaises, "operands of unsupported types");
+}
+
+bool bothAre(PyObject* left, PyObject* right, PyTypeObject* type) {
+  return PyType_IsSubtype(Py_TYPE(left), type) && PyType_IsSubtype(Py_TYPE(right), type);
+}
+
+}  // namespace
+
+Out Tracer::binary(int operation, PyObject* left, PyObject* right) {
+  bool in_place = operation >= 13;
+  const BinaryRow& row = kBinary[static_cast<size_t>(operation % 13)];
+  bool left_stand_in = graph::isStandIn(left), right_stand_in = graph::isStandIn(right);
+  if (left_stand_in || right_stand_in) {
+    PyObject* other = left_stand_in ? right : left;
+    if (!graph::isStandIn(other) && isUserType(Py_TYPE(other)) && !isTraceIterator(other) &&
+        definesInPython(Py_TYPE(other), left_stand_in ? row.reflected : row.method)) {
+      return binaryProtocol(*this, row, in_place, left, right);
+    }
+    if (PyUnicode_Check(left)) return breakWith(Reason::kDataDependentRead, "formats a tensor");
+    std::string name = std::string(in_place ? "i" : "") + row.function;
+    if (in_place && name.back() == '_') name.pop_back();
+    Args args;
+    args.values = {left, right};
+    args.positional = 2;
+    return tensorCall(graph::Op::kCallFunction, operatorFunction(name.c_str()), args);
+  }
+  PyTypeObject *left_type = Py_TYPE(left), *right_type = Py_TYPE(right);
+  if ((isUserType(left_type) && (definesInPython(left_type, row.method) || (in_place && definesInPython(left_type, row.in_place)))) ||
+      (isUserType(right_type) && definesInPython(right_type, row.reflected))) {
+    return binaryProtocol(*this, row, in_place, left, right);
+  }
+  // Concatenation, repetition and set operations only move references: their elements may be anything.
+  bool list_sum = operation % 13 == 0 && (bothAre(left, right, &PyList_Type) || bothAre(left, right, &PyTuple_Type) ||
+                                          bothAre(left, right, dequeType()));
+  bool extends = in_place && operation % 13 == 0 && PyList_CheckExact(left);
+  bool repeats = operation % 13 == 5 && ((PyLong_CheckExact(right) && (PyList_CheckExact(left) || PyTuple_Check(left))) ||
+                                         (PyLong_CheckExact(left) && (PyList_CheckExact(right) || PyTuple_Check(right))));
+  bool sets = PyAnySet_Check(left) && PyAnySet_Check(right);
+  bool dicts = operation % 13 == 7 && PyDict_Check(left) && PyDict_Check(right);
+  if (list_sum || extends || repeats || sets || dicts) {
+    bool mutates = in_place && !PyTuple_Check(left) && !PyFrozenSet_Check(left) && !PyLong_Check(left);
+    Ref<> added;
+    if (extends) {
+      STATOR_VALUE(list, listOf(right));
+      added = list;
+    } else {
+      STATOR_VALUE(items, contents(right));
+      added = items;
+    }
+    if (mutates) {
+      STATOR_VALUE(target, contentsForWrite(left));
+      Ref<> result = stealRef(row.native_in_place(target.get(), added.get()));
+      if (!result) return raiseCurrentError();
+      return newRef(left);
+    }
+    STATOR_VALUE(target, contents(left));
+    return fromNative(stealRef(row.native(target.get(), added.get())));
+  }
+  if (in_place && (PyList_Check(left) || PyDict_Check(left) || PySet_Check(left) || isDeque(left))) {
+    return breakWith(Reason::kUnsupportedMutation, "an in-place operator on a container");
+  }
+  if (!isNativeSafe(left) || !isNativeSafe(right)) {
+    STATOR_VALUE(a, plain(left));
+    STATOR_VALUE(b, plain(right));
+    if (!isNativeSafe(a.get()) || !isNativeSafe(b.get())) {
+      if (hasStandIn(left) || hasStandIn(right)) return breakWith(Reason::kDataDependentRead, "an operator on a container of tensors");
+      return breakWith(Reason::kUnsupportedObject, std::string("operator.") + row.function + " on a " + left_type->tp_name + " and a " + right_type->tp_name);
+    }
+    return fromNative(stealRef(row.native(a.get(), b.get())));
+  }
+  return fromNative(stealRef(row.native(left, right)));
+}
+
+Out Tracer::unary(int operation, PyObject* operand) {
+  static const char* const functions[] = {"pos", "neg", "invert"};
+  static const char* const methods[] = {"__pos__", "__neg__", "__invert__"};
+  if (graph::isStandIn(operand)) {
+    Args args;
+    args.values = {operand};
+    args.positional = 1;
+    return tensorCall(graph::Op::kCallFunction, operatorFunction(functions[operation]), args);
+  }
+  if (isUserType(Py_TYPE(operand)) && definesInPython(Py_TYPE(operand), methods[operation])) {
+    STATOR_VALUE(bound, special(operand, methods[operation]));
+    keep_alive.push_back(bound);
+    return call(bound.get(), Args{});
+  }
+  if (!isNativeSafe(operand)) return breakWith(Reason::kUnsupportedObject, std::string("operator.") + functions[operation]);
+  PyObject* (*native[])(PyObject*) = {PyNumber_Positive, PyNumber_Negative, PyNumber_Invert};
+  return fromNative(stealRef(native[operation](operand)));
+}
+
+Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
+  static const char* const functions[] = {"lt", "le", "eq", "ne", "gt", "ge"};
+  static const char* const methods[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
+  static const int swapped[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
+  auto boolean = [](bool b) { return newRef(b ? Py_True : Py_False); };
+  bool equality = operation == Py_EQ || operation == Py_NE;
+  if (graph::isStandIn(left) || graph::isStandIn(right)) {
+    PyObject* other = graph::isStandIn(left) ? right : left;
+    if (equality && !graph::isStandIn(other) && !PyLong_Check(other) && !PyFloat_Check(other) && !PyComplex_Check(other)) {
+      if (other == Py_None || PyUnicode_Check(other) || PyTuple_Check(other) || PyList_Check(other) || PyType_Check(other)) {
+        return boolean(operation == Py_NE);
+      }
+    }
+    Args args;
+    args.values = {left, right};
+    args.positional = 2;
+    return tensorCall(graph::Op::kCallFunction, operatorFunction(functions[operation]), args);
+  }
+  PyTypeObject *left_type = Py_TYPE(left), *right_type = Py_TYPE(right);
+  bool left_user = isUserType(left_type) && definesInPython(left_type, methods[operation]);
+  bool right_user = isUserType(right_type) && definesInPython(right_type, methods[swapped[operation]]);
+  // `!=` falls back on `==` in object.__ne__.
+  bool through_eq = operation == Py_NE && ((isUserType(left_type) && definesInPython(left_type, "__eq__")) ||
+                                           (isUserType(right_type) && definesInPython(right_type, "__eq__")));
+  if (left_user || right_user) {
+    struct Attempt {
+      PyObject *self, *other;
+      const char* method;
+      bool defined;
+    };
+    std::vector<Attempt> attempts = {{left, right, methods[operation], left_user}, {right, left, methods[swapped[operation]], right_user}};
+    if (left_type != right_type && PyType_IsSubtype(right_type, left_type) && right_user) std::swap(attempts[0], attempts[1]);
+    for (const Attempt& attempt : attempts) {
+      if (!attempt.defined) continue;
+      STATOR_VALUE(bound, special(attempt.self, attempt.method));
+      STATOR_VALUE(result, callNested(bound.get(), {attempt.other}));
+      if (result.get() != Py_NotImplemented) return result;
+    }
+    if (!equality) return breakWith(Reason::kRaises, "a comparison that the operands do not support");
+    STATOR_VALUE(identical, same(left, right));
+    return boolean((identical.get() == Py_True) == (operation == Py_EQ));
+  }
+  if (through_eq) {
+    STATOR_VALUE(equal, settle(compare(Py_EQ, left, right)));
+    STATOR_VALUE(verdict, truth(equal.get()));
+    return boolean(verdict.get() != Py_True);
+  }
+  STATOR_VALUE(a, plain(left));
+  STATOR_VALUE(b, plain(right));
+  if (isNativeSafe(a.get()) && isNativeSafe(b.get())) return fromNative(stealRef(PyObject_RichCompare(a.get(), b.get(), operation)));
+  bool sequences = (PyList_Check(left) && PyList_Check(right)) || (PyTuple_Check(left) && PyTuple_Check(right));
+  if (equality && sequences) {
+    bool wanted = operation == Py_EQ;
+    if (PyObject_Size(a.get()) != PyObject_Size(b.get())) return boolean(!wanted);
+    for (Py_ssize_t i = 0; i < PyObject_Size(a.get()); ++i) {
+      Ref<> x = stealRef(PySequence_GetItem(a.get(), i)), y = stealRef(PySequence_GetItem(b.get(), i));
+      STATOR_VALUE(identical, same(x.get(), y.get()));
+      if (identical.get() == Py_True) continue;
+      STATOR_VALUE(equal, settle(compare(Py_EQ, x.get(), y.get())));
+      STATOR_VALUE(verdict, truth(equal.get()));
+      if (verdict.get() != Py_True) return boolean(!wanted);
+    }
+    return boolean(wanted);
+  }
+  bool plain_objects = left_type->tp_richcompare == PyBaseObject_Type.tp_richcompare && right_type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+  bool one_constant = values::isScalar(left) || values::isScalar(right) || PyType_Check(left) || PyType_Check(right);
+  bool mismatched = left_type != right_type && (left_type->tp_richcompare == PyBaseObject_Type.tp_richcompare || right_type->tp_richcompare == PyBaseObject_Type.tp_richcompare);
+  if (equality && (plain_objects || (one_constant && mismatched))) {
+    STATOR_VALUE(identical, same(left, right));
+    return boolean((identical.get() == Py_True) == (operation == Py_EQ));
+  }
+  if (equality && (PyFunction_Check(left) || PyMethod_Check(left))) {
+    STATOR_VALUE(identical, same(left, right));
+    return boolean((identical.get() == Py_True) == (operation == Py_EQ));
+  }
+  if (hasStandIn(left) || hasStandIn(right)) return breakWith(Reason::kDataDependentBranch, "compares containers of tensors");
+  return breakWith(Reason::kUnsupportedObject, std::string("compares a ") + left_type->tp_name + " with a " + right_type->tp_name);
+}
+
+}  // namespace stator::interpret

@@ -1,0 +1,40 @@
+#include "interpret/torch_names.h"
+
+#include "base/check.h"
+#include "base/ref.h"
+
+#include <string>
+#include <unordered_map>
+
+namespace stator::interpret {
+
+namespace {
+
+PyObject* lookUp(const std::string& path) {
+  static std::unordered_map<std::string, PyObject*> seen;
+  auto it = seen.find(path);
+  if (it != seen.end()) return it->second;
+  size_t dot = path.find('.');
+  Ref<> object = stealRef(PyImport_ImportModule(path.substr(0, dot).c_str()));
+  while (object && dot != std::string::npos) {
+    size_t end = path.find('.', dot + 1);
+    object = stealRef(PyObject_GetAttrString(object.get(), path.substr(dot + 1, end - dot - 1).c_str()));
+    dot = end;
+  }
+  if (!object) PyErr_Clear();
+  return seen[path] = object.release();
+}
+
+}  // namespace
+
+PyObject* operatorFunction(const char* name) {
+  PyObject* found = lookUp(std::string("operator.") + name);
+  STATOR_CHECK(found != nullptr, name);
+  return found;
+}
+
+PyObject* torchObject(const char* path) { return lookUp(path); }
+
+PyObject* builtinFunction(const char* name) { return lookUp(std::string("builtins.") + name); }
+
+}  // namespace stator::interpret

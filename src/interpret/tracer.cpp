@@ -1,0 +1,349 @@
+#include "interpret/tracer.h"
+
+#include "base/check.h"
+#include "interpret/handlers/handlers.h"
+#include "interpret/names.h"
+#include "interpret/trace_iterator.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdarg>
+
+namespace stator::interpret {
+
+using breaks::Reason;
+using guards::Guard;
+using guards::GuardKind;
+using sources::SourceKind;
+
+namespace {
+
+std::array<handlers::Handler, 256> makeTable() {
+  std::array<handlers::Handler, 256> table{};
+#define OPCODE(name, since, until, pops, pushes, effects, handler) \
+  if (bytecode::inThisVersion(bytecode::kPy##since, bytecode::kPy##until)) table[name] = handlers::handler;
+#include "bytecode/opcodes.def"
+#undef OPCODE
+  return table;
+}
+
+// The instruction that raises or returns on behalf of a call unit is its CALL.
+int callIndex(const SymbolicFrame& frame) {
+  int index = frame.index;
+  const auto& instrs = frame.code->instrs();
+  int opcode = instrs[static_cast<size_t>(index)].opcode;
+  if (opcode != KW_NAMES && opcode != PRECALL) return index;
+  while (instrs[static_cast<size_t>(index)].opcode != CALL) ++index;
+  return index;
+}
+
+}  // namespace
+
+Tracer::Tracer(StatorFrame* frame, const TraceOptions& trace_options)
+    : options(trace_options),
+      real_frame(frame),
+      roots(sources::Roots::of(frame)),
+      sources(std::make_unique<sources::SourceSet>()),
+      guards(std::make_unique<guards::GuardSet>()),
+      graph(std::make_shared<graph::Graph>()),
+      state(shapes::State::now()),
+      initial_state(state),
+      started_(std::chrono::steady_clock::now()),
+      random_state_(trace_options.random_seed * 0x9E3779B97F4A7C15ull + 0x1234567ull) {
+  auto root = std::make_unique<SymbolicFrame>();
+  PyCodeObject* code = stator_frame_code(frame);
+  root->code = bytecode::CodeInfo::of(code);
+  if (root->code == nullptr) throw PythonError();
+  root->keep_code = newRef(reinterpret_cast<PyObject*>(code));
+  root->globals = stator_frame_globals(frame);
+  root->builtins = stator_frame_builtins(frame);
+  root->globals_source = sources->root(SourceKind::kGlobals);
+  root->slots.resize(static_cast<size_t>(stator_frame_slot_count(frame)));
+  root->untouched.assign(root->slots.size(), true);
+  root->index = root->code->indexAt(stator_frame_offset(frame));
+  root->generator = stator_frame_is_generator(frame) != 0;
+  frames.push_back(std::move(root));
+  guards->add(Guard{GuardKind::kGlobalState});
+}
+
+Tracer::~Tracer() {
+  // Suspended generators and what they hold may form cycles with the objects of the trace.
+  frames.clear();
+  for (values::Info* info : values.all()) {
+    if (isTraceIterator(info->object.get())) {
+      TraceIterator* iterator = asTraceIterator(info->object.get());
+      delete iterator->frame;
+      iterator->frame = nullptr;
+      iterator->sources->clear();
+    }
+  }
+}
+
+Flow Tracer::breakWith(Reason reason, std::string detail) {
+  broke.reason = reason;
+  broke.detail = std::move(detail);
+  return Flow::kBreak;
+}
+
+Flow Tracer::raise(Ref<> exception) {
+  values.addMade(exception, count);
+  if (handled && handled.get() != exception.get()) {
+    Ref<> context = stealRef(PyException_GetContext(exception.get()));
+    if (!context) PyException_SetContext(exception.get(), Py_NewRef(handled.get()));
+  }
+  raised = std::move(exception);
+  return Flow::kRaise;
+}
+
+Flow Tracer::raiseCurrentError() {
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  STATOR_CHECK(type != nullptr, "no error is set");
+  if (PyErr_GivenExceptionMatches(type, PyExc_KeyboardInterrupt) || PyErr_GivenExceptionMatches(type, PyExc_MemoryError)) {
+    PyErr_Restore(type, value, traceback);
+    throw PythonError();
+  }
+  PyErr_NormalizeException(&type, &value, &traceback);
+  Ref<> instance = stealRef(value);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+  return raise(instance);
+}
+
+Flow Tracer::raiseNew(PyObject* type, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  PyErr_FormatV(type, format, arguments);
+  va_end(arguments);
+  return raiseCurrentError();
+}
+
+Out Tracer::fromNative(Ref<> result) {
+  if (!result) return raiseCurrentError();
+  return result;
+}
+
+Out Tracer::handledException() {
+  if (handled_touched) return handled;
+  PyObject* raw = roots.handled;
+  const sources::Source* source = sources->root(SourceKind::kHandled);
+  handled_touched = true;
+  if (raw == nullptr) {
+    guards->add(Guard{GuardKind::kAbsent, source});
+    return Ref<>();
+  }
+  if (raw == Py_None) {
+    guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(Py_None)});
+    return Ref<>();
+  }
+  STATOR_VALUE(value, fromOutside(raw, source));
+  handled = value;
+  return value;
+}
+
+const graph::Location* Tracer::location() {
+  if (frames.empty()) return nullptr;
+  SymbolicFrame& current = *frames.back();
+  graph::Location here;
+  here.caller = current.call_site;
+  here.code = Ref<PyCodeObject>::create(current.code->code());
+  here.offset = current.code->instrs()[static_cast<size_t>(callIndex(current))].opcode_offset;
+  if (!graph->locations.empty()) {
+    const graph::Location& last = graph->locations.back();
+    if (last.offset == here.offset && last.code.get() == here.code.get() && last.caller == here.caller) return &last;
+  }
+  graph->locations.push_back(std::move(here));
+  return &graph->locations.back();
+}
+
+bool Tracer::forcedBreak(SymbolicFrame& frame) {
+  if (options.break_every == 0 || nested_depth > 0 || !frame.instr().legal_exit) return false;
+  legal_count++;
+  if (!options.random) return legal_count % options.break_every == 0;
+  random_state_ = random_state_ * 6364136223846793005ull + 1442695040888963407ull;
+  return (random_state_ >> 33) % options.break_every == 0;
+}
+
+void Tracer::checkLimits() {
+  if (PyErr_CheckSignals() != 0) throw PythonError();
+  std::chrono::duration<double> spent = std::chrono::steady_clock::now() - started_;
+  if (spent.count() > options.limits.seconds) options.limits.instructions = count;
+}
+
+Flow Tracer::leaveFrame() {
+  std::unique_ptr<SymbolicFrame> callee = std::move(frames.back());
+  frames.pop_back();
+  if (callee->nested || frames.empty()) {
+    if (callee->then == Then::kPushInstance && !callee->generator) returned = callee->instance;
+    return Flow::kOk;
+  }
+  SymbolicFrame& caller = *frames.back();
+  switch (callee->then) {
+    case Then::kPush: caller.push(std::move(returned)); break;
+    case Then::kDiscard: break;
+    case Then::kPushInstance:
+      if (returned.get() != Py_None) {
+        // CPython raises here; the call has to be made for real, from its beginning.
+        restart_at = callee->entered_at;
+        restart_reason = Reason::kRaises;
+        frames.push_back(std::move(callee));
+        return breakWith(Reason::kRaises, "__init__ returned something");
+      }
+      caller.push(callee->instance);
+      break;
+    case Then::kPushTruth:
+    case Then::kPushNotTruth: STATOR_CHECK(false, "truth continuations are settled in place");
+  }
+  returned.reset();
+  caller.index = callIndex(caller) + 1;
+  return Flow::kOk;
+}
+
+Flow Tracer::unwind(size_t base) {
+  for (size_t i = frames.size(); i-- > base;) {
+    SymbolicFrame& frame = *frames[i];
+    const bytecode::Instr& instr = frame.code->instrs()[static_cast<size_t>(callIndex(frame))];
+    auto handler = frame.code->findHandler(instr.opcode_offset);
+    if (!handler) continue;
+    while (frames.size() > i + 1) frames.pop_back();
+    frame.stack.resize(static_cast<size_t>(handler->depth));
+    frame.lazy_stack = std::min(frame.lazy_stack, frame.stack.size());
+    if (handler->lasti) frame.push(stealRef(PyLong_FromLong(instr.opcode_offset / 2)));
+    frame.push(std::move(raised));
+    frame.index = frame.code->indexAt(handler->target);
+    return Flow::kOk;
+  }
+  if (base > 0) {
+    while (frames.size() > base) frames.pop_back();
+    return Flow::kRaise;
+  }
+  std::string detail = Py_TYPE(raised.get())->tp_name;
+  raised.reset();
+  return breakWith(Reason::kRaises, detail);
+}
+
+Flow Tracer::runUntil(size_t depth) {
+  static const std::array<handlers::Handler, 256> table = makeTable();
+  while (frames.size() > depth) {
+    SymbolicFrame& frame = *frames.back();
+    ++count;
+    if (nested_depth == 0) {
+      nested_ran = false;
+      instruction_start = count;
+      if (options.break_at == count) return breakWith(options.break_at_reason, options.break_at_detail);
+      if (forcedBreak(frame)) return breakWith(Reason::kForced);
+      if (count > options.limits.instructions || graph->nodes().size() > options.limits.nodes) {
+        if (frame.instr().legal_exit) return breakWith(Reason::kTraceLimit);
+      }
+    } else if (count > options.limits.instructions + 100'000) {
+      return breakWith(Reason::kTraceLimit);
+    }
+    if ((count & 0xfff) == 0) checkLimits();
+    const bytecode::Instr& instr = frame.instr();
+    handlers::Handler handler = table[instr.opcode];
+    STATOR_CHECK(handler != nullptr, "no handler for opcode " + std::to_string(instr.opcode));
+    Flow flow = frame.lazy_stack > 0 ? readStack(frame, instr) : Flow::kOk;
+    if (flow == Flow::kOk) flow = handler(*this, frame, instr);
+    if (flow == Flow::kRaise) flow = unwind(depth);
+    if (flow == Flow::kBreak || flow == Flow::kRaise) return flow;
+  }
+  return Flow::kOk;
+}
+
+PyObject* unreadMarker() {
+  static PyObject* marker = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
+  return marker;
+}
+
+// The values on the stack at the entry get their sources and guards when an instruction takes them, not before.
+Flow Tracer::readStack(SymbolicFrame& frame, const bytecode::Instr& instr) {
+  size_t depth = frame.stack.size();
+  size_t wanted = depth;
+  switch (instr.opcode) {
+    case KW_NAMES:
+    case PRECALL:
+    case CALL: {
+      const bytecode::Instr& call = frame.code->instrs()[static_cast<size_t>(callIndex(frame))];
+      wanted = static_cast<size_t>(call.oparg) + 2;
+      break;
+    }
+    case NOP:
+    case RESUME:
+    case LOAD_CONST:
+    case LOAD_FAST:
+    case LOAD_GLOBAL:
+    case LOAD_DEREF:
+    case PUSH_NULL:
+    case JUMP_FORWARD:
+    case JUMP_BACKWARD: wanted = 0; break;
+    case STORE_FAST:
+    case POP_TOP:
+    case LOAD_ATTR:
+    case LOAD_METHOD:
+    case STORE_GLOBAL:
+    case GET_ITER:
+    case FOR_ITER:
+    case RETURN_VALUE: wanted = 1; break;
+    case BINARY_OP:
+    case BINARY_SUBSCR:
+    case COMPARE_OP:
+    case IS_OP:
+    case CONTAINS_OP:
+    case STORE_ATTR: wanted = 2; break;
+    case STORE_SUBSCR: wanted = 3; break;
+    default: break;
+  }
+  for (size_t i = depth; i-- > depth - std::min(wanted, depth);) {
+    if (frame.stack[i].get() != unreadMarker()) continue;
+    STATOR_VALUE(value, fromOutside(roots.stack[i], sources->root(SourceKind::kStack, static_cast<int64_t>(i))));
+    frame.stack[i] = std::move(value);
+  }
+  frame.lazy_stack = std::min(frame.lazy_stack, depth - std::min(wanted, depth));
+  return Flow::kOk;
+}
+
+Captured Tracer::run() {
+  Captured captured;
+  SymbolicFrame& root = *frames.front();
+  for (int i = 0; i < stator_frame_depth(real_frame); ++i) {
+    PyObject* raw = roots.stack[i];
+    root.push(raw == nullptr ? Ref<>() : newRef(unreadMarker()));
+  }
+  root.lazy_stack = root.stack.size();
+  Flow flow = runUntil(0);
+  STATOR_CHECK(flow == Flow::kOk || flow == Flow::kBreak, "a trace ended in a raise");
+  bool returns = flow == Flow::kOk;
+  if (!returns && restart_at != 0) {
+    captured.restart_at = restart_at;
+    captured.restart_reason = restart_reason;
+    captured.restart_detail = broke.detail;
+    return captured;
+  }
+  if (!returns && nested_ran) {
+    captured.restart_at = instruction_start;
+    captured.restart_reason = broke.reason;
+    captured.restart_detail = broke.detail;
+    return captured;
+  }
+  if (!buildPlan(*this, returns, captured.plan)) {
+    STATOR_CHECK(restart_at != 0, "an object that cannot be rebuilt has no birth");
+    captured.restart_at = restart_at;
+    captured.restart_reason = restart_reason;
+    captured.restart_detail = restart_detail;
+    return captured;
+  }
+  if (!returns) {
+    captured.plan.reason = broke.reason;
+    captured.plan.detail = broke.detail;
+    SymbolicFrame& last = *frames.back();
+    captured.plan.line = last.code->line(last.code->instrs()[static_cast<size_t>(callIndex(last))].opcode_offset);
+  }
+  graph->dropDead();
+  captured.graph = graph;
+  captured.sources = std::move(sources);
+  captured.guards = std::move(guards);
+  captured.instructions = count;
+  return captured;
+}
+
+}  // namespace stator::interpret

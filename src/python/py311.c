@@ -1,0 +1,280 @@
+// The frame interface for CPython 3.11. Only exported symbols of CPython are used; what is hidden there is done again here.
+//
+// Facts of 3.11 that this file relies on:
+// - `prev_instr` is the code unit before the next instruction for a frame at rest, and the instruction itself for one at work. A linked
+//   frame is kept in the second form, so that line numbers are right whenever somebody looks.
+// - Whoever calls the evaluator (_PyEval_Vector, gen_send_ex2) clears and pops the frame; an evaluator only runs it.
+// - An evaluator pushes a _PyCFrame of its own; `use_tracing` is copied inwards on entry and outwards on exit.
+#define Py_BUILD_CORE 1
+#include "python/frame.h"
+
+#include <internal/pycore_ceval.h>
+#include <internal/pycore_code.h>
+#include <internal/pycore_frame.h>
+#include <internal/pycore_interp.h>
+#include <internal/pycore_object.h>
+#include <internal/pycore_pyerrors.h>
+#include <internal/pycore_pystate.h>
+#include <internal/pycore_runtime.h>
+#undef Py_BUILD_CORE
+
+#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030C0000
+#error "py311.c is for CPython 3.11"
+#endif
+
+#define UNIT ((int)sizeof(_Py_CODEUNIT))
+
+static PyThreadState* thread(void) { return _PyThreadState_UncheckedGet(); }
+
+PyCodeObject* stator_frame_code(StatorFrame* frame) { return frame->f_code; }
+PyFunctionObject* stator_frame_function(StatorFrame* frame) { return frame->f_func; }
+PyObject* stator_frame_globals(StatorFrame* frame) { return frame->f_globals; }
+PyObject* stator_frame_builtins(StatorFrame* frame) { return frame->f_builtins; }
+PyObject* stator_frame_namespace(StatorFrame* frame) { return frame->f_locals; }
+int stator_frame_is_generator(StatorFrame* frame) { return frame->owner == FRAME_OWNED_BY_GENERATOR; }
+
+int stator_frame_offset(StatorFrame* frame) { return _PyInterpreterFrame_LASTI(frame) * UNIT; }
+
+void stator_frame_set_offset(StatorFrame* frame, int offset) {
+  frame->prev_instr = _PyCode_CODE(frame->f_code) + offset / UNIT;
+}
+
+int stator_frame_slot_count(StatorFrame* frame) { return frame->f_code->co_nlocalsplus; }
+PyObject** stator_frame_slots(StatorFrame* frame) { return frame->localsplus; }
+int stator_frame_depth(StatorFrame* frame) { return frame->stacktop - frame->f_code->co_nlocalsplus; }
+PyObject** stator_frame_stack(StatorFrame* frame) { return frame->localsplus + frame->f_code->co_nlocalsplus; }
+
+void stator_frame_set_slot(StatorFrame* frame, int index, PyObject* value) {
+  PyObject* old = frame->localsplus[index];
+  frame->localsplus[index] = Py_XNewRef(value);
+  Py_XDECREF(old);
+}
+
+void stator_frame_push(StatorFrame* frame, PyObject* value) {
+  frame->localsplus[frame->stacktop++] = Py_XNewRef(value);
+}
+
+void stator_frame_push_steal(StatorFrame* frame, PyObject* value) {
+  frame->localsplus[frame->stacktop++] = value;
+}
+
+PyObject* stator_frame_pop(StatorFrame* frame) { return frame->localsplus[--frame->stacktop]; }
+
+void stator_frame_truncate(StatorFrame* frame, int depth) {
+  int bottom = frame->f_code->co_nlocalsplus + depth;
+  while (frame->stacktop > bottom) {
+    PyObject* value = frame->localsplus[--frame->stacktop];
+    Py_XDECREF(value);
+  }
+}
+
+StatorFrameView stator_frame_view(StatorFrame* frame) {
+  StatorFrameView view = {frame->localsplus, &frame->stacktop};
+  return view;
+}
+
+int stator_frame_in_default_loop(StatorFrame* frame) { return frame->stacktop < 0; }
+
+PyObject* stator_handled_exception(void) { return thread()->exc_info->exc_value; }
+
+void stator_set_handled_exception(PyObject* value) {
+  _PyErr_StackItem* item = thread()->exc_info;
+  PyObject* old = item->exc_value;
+  item->exc_value = Py_XNewRef(value);
+  Py_XDECREF(old);
+}
+
+// --- Running ---------------------------------------------------------------------------------------------------------------------------
+
+_Static_assert(sizeof(_PyCFrame) <= sizeof(StatorLink), "StatorLink holds a _PyCFrame");
+
+int stator_frame_link(StatorFrame* frame, StatorLink* link, int throwflag) {
+  PyThreadState* tstate = thread();
+  if (_Py_EnterRecursiveCallTstate(tstate, "")) return -1;  // a failed check has given its count back
+  _PyCFrame* cframe = (_PyCFrame*)link->storage;
+  _PyCFrame* outer = tstate->cframe;
+  cframe->use_tracing = outer->use_tracing;
+  cframe->previous = outer;
+  cframe->current_frame = frame;
+  tstate->cframe = cframe;
+  frame->is_entry = true;
+  frame->previous = outer->current_frame;
+  if (!throwflag) frame->prev_instr++;
+  return 0;
+}
+
+void stator_frame_unlink(StatorFrame* frame, StatorLink* link) {
+  PyThreadState* tstate = thread();
+  _PyCFrame* cframe = (_PyCFrame*)link->storage;
+  _Py_LeaveRecursiveCallTstate(tstate);
+  tstate->cframe = cframe->previous;
+  tstate->cframe->use_tracing = cframe->use_tracing;
+}
+
+// sys.settrace and sys.setprofile set the flag in the innermost _PyCFrame; a frame that ends hands it to the one below.
+int stator_link_traced(const StatorLink* link) { return ((const _PyCFrame*)link->storage)->use_tracing != 0; }
+
+PyObject* stator_frame_eval_default(StatorFrame* frame, int raising) {
+  if (!raising) frame->prev_instr--;
+  return _PyEval_EvalFrameDefault(thread(), frame, raising);
+}
+
+PyObject* stator_frame_eval_fresh(StatorFrame* frame, int throwflag) {
+  return _PyEval_EvalFrameDefault(thread(), frame, throwflag);
+}
+
+// The "exception" event of sys.settrace. A trace function that raises replaces the error.
+static void trace_exception(PyThreadState* tstate, PyFrameObject* object) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  PyObject* argument = PyTuple_Pack(3, type, value, traceback != NULL ? traceback : Py_None);
+  int status = 0;
+  if (argument != NULL) {
+    PyThreadState_EnterTracing(tstate);
+    status = tstate->c_tracefunc(tstate->c_traceobj, object, PyTrace_EXCEPTION, argument);
+    PyThreadState_LeaveTracing(tstate);
+    Py_DECREF(argument);
+  } else {
+    PyErr_Clear();
+  }
+  if (status == 0) {
+    PyErr_Restore(type, value, traceback);
+  } else {
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+  }
+}
+
+void stator_frame_add_traceback(StatorFrame* frame) {
+  PyThreadState* tstate = thread();
+  if (_PyFrame_IsIncomplete(frame) || tstate->cframe->current_frame != frame) return;
+  // Makes the frame object if there is none yet, and keeps the error that is set.
+  PyFrameObject* object = PyEval_GetFrame();
+  if (object == NULL) return;
+  PyTraceBack_Here(object);
+  if (tstate->c_tracefunc != NULL && !tstate->tracing) trace_exception(tstate, object);
+}
+
+// --- The thread ------------------------------------------------------------------------------------------------------------------------
+
+int stator_thread_traced(void) {
+  PyThreadState* tstate = thread();
+  return tstate->cframe->use_tracing != 0 || tstate->c_tracefunc != NULL || tstate->c_profilefunc != NULL;
+}
+
+int stator_thread_interrupted(void) {
+  return _Py_atomic_load_relaxed(&thread()->interp->ceval.eval_breaker);
+}
+
+int stator_thread_interrupts(void) {
+  PyThreadState* tstate = thread();
+  struct _ceval_state* ceval = &tstate->interp->ceval;
+  if (Py_MakePendingCalls() != 0) return -1;
+  if (_Py_atomic_load_relaxed(&ceval->gil_drop_request)) {
+    PyEval_RestoreThread(PyEval_SaveThread());
+  }
+  if (tstate->async_exc != NULL) {
+    // PyThreadState_SetAsyncExc was called for this thread. The breaker is computed anew by the next Py_MakePendingCalls.
+    PyObject* exc = tstate->async_exc;
+    tstate->async_exc = NULL;
+    ceval->pending.async_exc = 0;
+    PyErr_SetNone(exc);
+    Py_DECREF(exc);
+    return -1;
+  }
+  return 0;
+}
+
+StatorFrame* stator_thread_frame(void) { return thread()->cframe->current_frame; }
+
+// --- Generators ------------------------------------------------------------------------------------------------------------------------
+
+void stator_frame_suspend(StatorFrame* frame) { _PyFrame_GetGenerator(frame)->gi_frame_state = FRAME_SUSPENDED; }
+
+PyObject* stator_frame_generator(StatorFrame* frame) {
+  return frame->owner == FRAME_OWNED_BY_GENERATOR ? (PyObject*)_PyFrame_GetGenerator(frame) : NULL;
+}
+
+StatorFrame* stator_generator_frame(PyObject* generator) {
+  if (!PyGen_CheckExact(generator) && !PyCoro_CheckExact(generator) && !PyAsyncGen_CheckExact(generator)) return NULL;
+  PyGenObject* gen = (PyGenObject*)generator;
+  return gen->gi_frame_state < FRAME_COMPLETED ? (StatorFrame*)gen->gi_iframe : NULL;
+}
+
+void stator_generator_set_suspended(PyObject* generator, int offset, PyObject* handled) {
+  PyGenObject* gen = (PyGenObject*)generator;
+  stator_frame_set_offset((StatorFrame*)gen->gi_iframe, offset);
+  gen->gi_frame_state = FRAME_SUSPENDED;
+  PyObject* old = gen->gi_exc_state.exc_value;
+  gen->gi_exc_state.exc_value = Py_XNewRef(handled);
+  Py_XDECREF(old);
+}
+
+// Layout of the wrapper that an async generator yields its values in; its type is exported, its constructor is not.
+typedef struct {
+  PyObject_HEAD
+  PyObject* value;
+} WrappedValue;
+
+PyObject* stator_async_gen_wrap(PyObject* value) {
+  WrappedValue* wrapped = PyObject_GC_New(WrappedValue, &_PyAsyncGenWrappedValue_Type);
+  if (wrapped == NULL) return NULL;
+  wrapped->value = Py_NewRef(value);
+  PyObject_GC_Track(wrapped);
+  return (PyObject*)wrapped;
+}
+
+PyObject* stator_lookup_special(PyObject* self, PyObject* name) { return _PyObject_LookupSpecial(self, name); }
+
+// --- Code objects ----------------------------------------------------------------------------------------------------------------------
+
+PyObject* stator_code_bytes(PyCodeObject* code) { return PyCode_GetCode(code); }
+PyObject* stator_code_exception_table(PyCodeObject* code) { return code->co_exceptiontable; }
+PyObject* stator_code_slot_names(PyCodeObject* code) { return code->co_localsplusnames; }
+int stator_code_first_traceable(PyCodeObject* code) { return code->_co_firsttraceable * UNIT; }
+
+int stator_code_slot_is_cell(PyCodeObject* code, int slot) {
+  return (_PyLocals_GetKind(code->co_localspluskinds, slot) & (CO_FAST_CELL | CO_FAST_FREE)) != 0;
+}
+
+// --- The evaluator ---------------------------------------------------------------------------------------------------------------------
+
+static StatorHook current_hook = NULL;
+
+static PyObject* evaluator(PyThreadState* tstate, struct _PyInterpreterFrame* frame, int throwflag) {
+  return current_hook(frame, throwflag);
+}
+
+int stator_hook_install(StatorHook hook) {
+  PyInterpreterState* interp = PyInterpreterState_Get();
+  _PyFrameEvalFunction now = _PyInterpreterState_GetEvalFrameFunc(interp);
+  if (now != evaluator && now != _PyEval_EvalFrameDefault) return -1;
+  current_hook = hook;
+  if (now != evaluator) _PyInterpreterState_SetEvalFrameFunc(interp, evaluator);
+  return 0;
+}
+
+int stator_hook_installed(void) {
+  return _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get()) == evaluator;
+}
+
+void stator_hook_remove(void) {
+  PyInterpreterState* interp = PyInterpreterState_Get();
+  if (_PyInterpreterState_GetEvalFrameFunc(interp) == evaluator) {
+    _PyInterpreterState_SetEvalFrameFunc(interp, _PyEval_EvalFrameDefault);
+  }
+}
+
+void* stator_hook_force(StatorHook hook) {
+  PyInterpreterState* interp = PyInterpreterState_Get();
+  void* previous = (void*)_PyInterpreterState_GetEvalFrameFunc(interp);
+  current_hook = hook;
+  _PyInterpreterState_SetEvalFrameFunc(interp, evaluator);
+  return previous;
+}
+
+void stator_hook_restore(void* previous) {
+  _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), (_PyFrameEvalFunction)previous);
+}

@@ -1,0 +1,44 @@
+#include "runtime/active.h"
+
+#include "python/frame.h"
+#include "runtime/hook.h"
+
+namespace stator::runtime {
+namespace {
+
+int scopes_with_hook = 0;  // of all threads
+int removals = 0;
+
+}  // namespace
+
+Cache* activeCache() {
+  HookState& state = hookState();
+  return state.disabled ? nullptr : state.cache;
+}
+
+ActiveScope::ActiveScope(Cache* cache) : outer_(hookState().cache) {
+  if (cache && removals == 0 && stator_hook_install(evaluateFrame) == 0) {
+    scopes_with_hook++;
+    holds_hook_ = true;
+  }
+  hookState().cache = holds_hook_ ? cache : nullptr;
+}
+
+ActiveScope::~ActiveScope() {
+  hookState().cache = outer_;
+  if (holds_hook_ && --scopes_with_hook == 0) stator_hook_remove();
+}
+
+HookDisabledScope::HookDisabledScope() { hookState().disabled++; }
+HookDisabledScope::~HookDisabledScope() { hookState().disabled--; }
+bool hookDisabled() { return hookState().disabled > 0; }
+
+HookRemovedScope::HookRemovedScope() {
+  if (removals++ == 0) stator_hook_remove();
+}
+
+HookRemovedScope::~HookRemovedScope() {
+  if (--removals == 0 && scopes_with_hook > 0) stator_hook_install(evaluateFrame);
+}
+
+}  // namespace stator::runtime

@@ -1,0 +1,50 @@
+// Which cache serves this thread, and whether the evaluator hook is on. The hook is per interpreter and costs every Python call something,
+// so it is installed when the first scope of any thread opens and removed when the last one closes; frames of threads without an active
+// cache go straight to CPython's own evaluator.
+// Relies on the GIL: the counts are shared by all threads and change only with it held.
+#pragma once
+
+namespace stator::runtime {
+
+class Cache;
+
+// The cache that serves this thread's frames; null: they run natively.
+Cache* activeCache();
+
+// While it lives, this thread's frames are served by `cache` (null: natively). If another evaluator (TorchDynamo, a debugger) is in place
+// the scope stays inactive, and the frames run under that one.
+class ActiveScope {
+ public:
+  explicit ActiveScope(Cache* cache);
+  ~ActiveScope();
+  ActiveScope(const ActiveScope&) = delete;
+  ActiveScope& operator=(const ActiveScope&) = delete;
+  bool active() const { return holds_hook_; }
+
+ private:
+  Cache* outer_;
+  bool holds_hook_ = false;
+};
+
+// While it lives, frames of this thread run natively whatever cache is active: for the work of capture and of backends, which runs Python
+// code of its own.
+class HookDisabledScope {
+ public:
+  HookDisabledScope();
+  ~HookDisabledScope();
+  HookDisabledScope(const HookDisabledScope&) = delete;
+  HookDisabledScope& operator=(const HookDisabledScope&) = delete;
+};
+bool hookDisabled();
+
+// While it lives, the evaluator is taken out of the interpreter altogether, so that CPython inlines Python-to-Python calls again and deep
+// recursion does not use the C stack. Other threads run natively meanwhile.
+class HookRemovedScope {
+ public:
+  HookRemovedScope();
+  ~HookRemovedScope();
+  HookRemovedScope(const HookRemovedScope&) = delete;
+  HookRemovedScope& operator=(const HookRemovedScope&) = delete;
+};
+
+}  // namespace stator::runtime

@@ -1,0 +1,68 @@
+// What has been captured for one set of compile settings: entries by code object and offset. Owned by the compiled objects that use it;
+// its references are visible to the garbage collector, so that a cache never keeps a model alive through a cycle.
+#pragma once
+
+#include "base/python.h"
+#include "base/ref.h"
+#include "breaks/plan.h"
+#include "graph/executor.h"
+#include "guards/guard.h"
+#include "sources/source.h"
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace stator::runtime {
+
+// One captured part: valid while its guards hold.
+struct Entry {
+  std::unique_ptr<sources::SourceSet> sources;
+  std::unique_ptr<guards::GuardProgram> guards;
+  breaks::Plan plan;
+  std::vector<const sources::Source*> inputs;  // of the graph, in order
+  Ref<> compiled;                              // callable; null: no graph
+  size_t ops = 0;
+  std::string graph_text;
+  int traverse(visitproc visit, void* arg) const;
+};
+
+// All entries of one place in a program.
+struct Site {
+  std::vector<std::unique_ptr<Entry>> entries;  // most recently used first
+  bool step_only = false;   // nothing can be captured from here: execute the instruction
+  bool over_limit = false;
+  int64_t captures = 0;
+};
+
+struct CodeEntries {
+  Ref<> code;
+  std::unordered_map<int, Site> sites;  // by offset
+  int64_t captures = 0;
+};
+
+class Cache {
+ public:
+  explicit Cache(PyObject* settings);
+  Site& site(PyCodeObject* code, int offset);
+  void reset();
+  int traverse(visitproc visit, void* arg) const;
+
+  Ref<> settings;
+  Ref<> backend;  // settings.backend
+  bool fullgraph = false;
+  int64_t recompile_limit = -1;  // -1: config.recompile_limit
+  std::unordered_map<PyCodeObject*, std::unique_ptr<CodeEntries>> codes;
+};
+
+bool addCache(BorrowedRef<> module);
+extern PyMethodDef cache_methods[];
+
+// What the last capture produced, as text; for tests and explain.
+struct LastCapture {
+  std::string graph, guards, exit;
+};
+LastCapture& lastCapture();
+
+}  // namespace stator::runtime

@@ -1,0 +1,219 @@
+#include "runtime/compiled_function.h"
+
+#include "runtime/active.h"
+
+#include <cstddef>
+#include <structmember.h>
+#include <utility>
+
+namespace stator::runtime {
+
+namespace {
+
+bool force_eager = false;
+
+CompiledFunction* selfOf(PyObject* object) { return reinterpret_cast<CompiledFunction*>(object); }
+
+PyObject* call(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+  CompiledFunction* self = selfOf(callable);
+  ActiveScope scope(force_eager ? nullptr : self->native_cache);
+  return PyObject_Vectorcall(self->function, args, nargsf, kwnames);
+}
+
+Ref<> makeCompiled(PyTypeObject* type, BorrowedRef<> function, BorrowedRef<> cache) {
+  if (!PyCallable_Check(function)) {
+    PyErr_Format(PyExc_TypeError, "a callable is expected, not %.200s", Py_TYPE(function)->tp_name);
+    return nullptr;
+  }
+  Cache* native_cache = cacheOf(cache);
+  if (native_cache == nullptr && PyErr_Occurred()) return nullptr;
+  Ref<> object = Ref<>::steal(type->tp_alloc(type, 0));
+  if (!object) return nullptr;
+  CompiledFunction* self = selfOf(object.get());
+  self->vectorcall = call;
+  self->function = newRef(function).release();
+  self->cache = newRef(cache).release();
+  self->native_cache = native_cache;
+  return object;
+}
+
+PyObject* create(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"fn", "cache", nullptr};
+  PyObject* function = nullptr;
+  PyObject* cache = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:CompiledFunction", const_cast<char**>(names),
+                                   &function, &cache)) {
+    return nullptr;
+  }
+  return makeCompiled(type, function, cache).release();
+}
+
+int traverse(PyObject* object, visitproc visit, void* arg) {
+  CompiledFunction* self = selfOf(object);
+  Py_VISIT(self->function);
+  Py_VISIT(self->cache);
+  Py_VISIT(self->dict);
+  return 0;
+}
+
+int clear(PyObject* object) {
+  CompiledFunction* self = selfOf(object);
+  // A finaliser that runs in the middle of this may still call the object: it must find something to call.
+  Ref<> function = Ref<>::steal(self->function);
+  Ref<> cache = Ref<>::steal(self->cache);
+  self->native_cache = nullptr;
+  self->function = newRef(Py_None).release();
+  self->cache = newRef(Py_None).release();
+  Ref<> dict = Ref<>::steal(std::exchange(self->dict, nullptr));
+  return 0;
+}
+
+void dealloc(PyObject* object) {
+  CompiledFunction* self = selfOf(object);
+  PyObject_GC_UnTrack(object);
+  if (self->weakrefs != nullptr) PyObject_ClearWeakRefs(object);
+  Ref<>::steal(self->function);
+  Ref<>::steal(self->cache);
+  Ref<>::steal(self->dict);
+  Py_TYPE(object)->tp_free(object);
+}
+
+// Always binds, as the plain function does that a decorator usually returns, whatever kind of callable is inside.
+PyObject* bind(PyObject* object, PyObject* instance, PyObject*) {
+  if (instance == nullptr || instance == Py_None) return newRef(object).release();
+  return PyMethod_New(object, instance);
+}
+
+PyObject* represent(PyObject* object) {
+  CompiledFunction* self = selfOf(object);
+  return PyUnicode_FromFormat("<%s %R>", self->cache == Py_None ? "disabled" : "compiled",
+                              self->function);
+}
+
+// Own attributes first, then the function's: __code__, __defaults__, __self__, what a user has set on it.
+PyObject* readAttribute(PyObject* object, PyObject* name) {
+  PyObject* found = PyObject_GenericGetAttr(object, name);
+  if (found != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+  PyErr_Clear();
+  return PyObject_GetAttr(selfOf(object)->function, name);
+}
+
+// __name__, __qualname__, __module__ and __doc__ live on types too, so that plain forwarding would show CompiledFunction's.
+PyObject* readNaming(PyObject* object, void* closure) {
+  CompiledFunction* self = selfOf(object);
+  const char* name = static_cast<const char*>(closure);
+  if (self->dict != nullptr) {
+    if (PyObject* own = PyDict_GetItemString(self->dict, name)) return newRef(own).release();
+  }
+  return PyObject_GetAttrString(self->function, name);
+}
+
+int writeNaming(PyObject* object, PyObject* value, void* closure) {
+  CompiledFunction* self = selfOf(object);
+  const char* name = static_cast<const char*>(closure);
+  if (self->dict == nullptr && (self->dict = PyDict_New()) == nullptr) return -1;
+  return value != nullptr ? PyDict_SetItemString(self->dict, name, value)
+                          : PyDict_DelItemString(self->dict, name);
+}
+
+PyObject* readWrapperId(PyObject* object, void*) { return PyLong_FromVoidPtr(object); }
+
+Ref<> importedCall(const char* module, const char* function, PyObject* first, PyObject* second) {
+  Ref<> loaded = Ref<>::steal(PyImport_ImportModule(module));
+  if (!loaded) return nullptr;
+  Ref<> name = Ref<>::steal(PyUnicode_FromString(function));
+  if (!name) return nullptr;
+  return Ref<>::steal(PyObject_CallMethodObjArgs(loaded.get(), name.get(), first, second, nullptr));
+}
+
+// A name, if the object is found under it in its module, as functions are pickled; otherwise function and settings, to compile again.
+PyObject* reduce(PyObject* object, PyObject*) {
+  return importedCall("stator._compile", "_reduce_compiled", object, nullptr).release();
+}
+
+PyObject* copy(PyObject* object, PyObject*) { return newRef(object).release(); }
+
+// Functions are copied as themselves; a bound method whose object is copied along is bound to the copy.
+PyObject* deepcopy(PyObject* object, PyObject* memo) {
+  CompiledFunction* self = selfOf(object);
+  Ref<> function = importedCall("copy", "deepcopy", self->function, memo);
+  if (!function) return nullptr;
+  if (function.get() == self->function) return newRef(object).release();
+  Ref<> copied = makeCompiled(Py_TYPE(object), function, self->cache);
+  if (!copied) return nullptr;
+  if (self->dict != nullptr) {
+    selfOf(copied.get())->dict = PyDict_Copy(self->dict);
+    if (selfOf(copied.get())->dict == nullptr) return nullptr;
+  }
+  return copied.release();
+}
+
+PyObject* setForceEager(PyObject*, PyObject* value) {
+  int truth = PyObject_IsTrue(value);
+  if (truth < 0) return nullptr;
+  return PyBool_FromLong(std::exchange(force_eager, truth != 0));
+}
+
+PyMemberDef members[] = {
+    {"__wrapped__", T_OBJECT, offsetof(CompiledFunction, function), READONLY, nullptr},
+    // Under this name TorchDynamo finds the function inside its own wrappers, and unwraps it before it compiles.
+    {"_torchdynamo_orig_callable", T_OBJECT, offsetof(CompiledFunction, function), READONLY,
+     nullptr},
+    {"_stator_cache", T_OBJECT, offsetof(CompiledFunction, cache), READONLY, nullptr},
+    {}};
+
+char name_key[] = "__name__", qualname_key[] = "__qualname__", module_key[] = "__module__",
+     doc_key[] = "__doc__";
+PyGetSetDef accessors[] = {
+    {name_key, readNaming, writeNaming, nullptr, name_key},
+    {qualname_key, readNaming, writeNaming, nullptr, qualname_key},
+    {module_key, readNaming, writeNaming, nullptr, module_key},
+    {doc_key, readNaming, writeNaming, nullptr, doc_key},
+    {"_torchdynamo_wrapper_id", readWrapperId, nullptr, nullptr, nullptr},
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+    {}};
+
+PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr},
+                         {"__copy__", copy, METH_NOARGS, nullptr},
+                         {"__deepcopy__", deepcopy, METH_O, nullptr},
+                         {}};
+
+PyMethodDef module_functions[] = {
+    {"set_force_eager", setForceEager, METH_O,
+     "set_force_eager(bool): whether compiled functions run natively; returns what held before"},
+    {}};
+
+}  // namespace
+
+PyTypeObject CompiledFunctionType = {
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "stator._core.CompiledFunction",
+    .tp_basicsize = sizeof(CompiledFunction),
+    .tp_dealloc = dealloc,
+    .tp_vectorcall_offset = offsetof(CompiledFunction, vectorcall),
+    .tp_repr = represent,
+    .tp_call = PyVectorcall_Call,
+    .tp_getattro = readAttribute,
+    .tp_setattro = PyObject_GenericSetAttr,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .tp_traverse = traverse,
+    .tp_clear = clear,
+    .tp_weaklistoffset = offsetof(CompiledFunction, weakrefs),
+    .tp_methods = methods,
+    .tp_members = members,
+    .tp_getset = accessors,
+    .tp_descr_get = bind,
+    .tp_dictoffset = offsetof(CompiledFunction, dict),
+    .tp_new = create,
+};
+
+bool forceEager() { return force_eager; }
+
+bool addCompiledFunction(BorrowedRef<> module) {
+  return PyType_Ready(&CompiledFunctionType) == 0 &&
+         PyModule_AddObjectRef(module, "CompiledFunction",
+                               reinterpret_cast<PyObject*>(&CompiledFunctionType)) == 0 &&
+         PyModule_AddFunctions(module, module_functions) == 0;
+}
+
+}  // namespace stator::runtime

@@ -1,0 +1,388 @@
+#include "runtime/driver.h"
+
+#include "base/check.h"
+#include "bytecode/code_info.h"
+#include "runtime/active.h"
+#include "runtime/concrete.h"
+#include "runtime/driver_test.h"
+#include "runtime/hook.h"
+#include "runtime/stack_room.h"
+
+namespace stator::runtime {
+namespace {
+
+using bytecode::CodeInfo;
+using bytecode::Instr;
+using concrete::Step;
+
+// The last instruction of a call unit, which is where the call happens and what tracebacks name; any other instruction is its own end.
+const Instr* unitEnd(const Instr* instr) {
+  if (instr->opcode == KW_NAMES) instr++;
+  if (instr->opcode == PRECALL) instr++;
+  return instr;
+}
+
+bool jumpsIfTrue(int opcode) {
+  return opcode == JUMP_IF_TRUE_OR_POP || opcode == POP_JUMP_FORWARD_IF_TRUE || opcode == POP_JUMP_BACKWARD_IF_TRUE;
+}
+
+// The truth of what __bool__, __len__ or __contains__ returned, with the checks of the C slots that call them; -1 with an error set.
+int truthOf(const PendingFrame& callee, PyObject* value) {
+  PyObject* name = callee.function->func_name;
+  if (PyUnicode_CompareWithASCIIString(name, "__bool__") == 0 && !PyBool_Check(value)) {
+    PyErr_Format(PyExc_TypeError, "__bool__ should return bool, returned %s", Py_TYPE(value)->tp_name);
+    return -1;
+  }
+  if (PyUnicode_CompareWithASCIIString(name, "__len__") != 0) return PyObject_IsTrue(value);
+  Ref<> length = stealRef(PyNumber_Index(value));
+  if (!length) return -1;
+  if (_PyLong_Sign(length.get()) < 0) {
+    PyErr_SetString(PyExc_ValueError, "__len__() should return >= 0");
+    return -1;
+  }
+  return PyObject_IsTrue(length.get());
+}
+
+DriverCounters counters;
+
+// A frame being driven: linked while it lives.
+class FrameRun {
+ public:
+  FrameRun(Cache& cache, StatorFrame* frame, CodeInfo* info)
+      : cache_(cache), frame_(frame), info_(info), machine_(frame, info), captures_(&cache != &concreteCache()) {}
+  ~FrameRun() { leave(); }
+
+  // False with RecursionError set.
+  bool enter(int throwflag) {
+    if (stator_frame_link(frame_, &link_, throwflag) < 0) return false;
+    linked_ = true;
+    return true;
+  }
+  void standAt(int offset) {
+    instr_ = &info_->at(offset);
+    stator_frame_set_offset(frame_, instr_->opcode_offset);
+  }
+
+  PyObject* run();
+  // The frame begins with the current Python error, raised where it stands.
+  PyObject* runRaising() { return raise(Step::kRaise, stator_frame_offset(frame_)) ? run() : nullptr; }
+  // The frame begins with a call of frames[index], made at the instruction where it stands.
+  PyObject* runInlined(std::vector<PendingFrame>& frames, size_t index) { return callPending(frames, index) ? run() : nullptr; }
+
+ private:
+  void leave() {
+    if (linked_) stator_frame_unlink(frame_, &link_);
+    linked_ = false;
+  }
+  PyObject* finish(Ref<> value) {
+    stator_frame_truncate(frame_, 0);
+    leave();
+    return value.release();
+  }
+  PyObject* finishNatively();
+  // Deals with the current Python error; false: the frame does not handle it.
+  bool raise(Step how, int lookup_offset);
+  bool callPending(std::vector<PendingFrame>& frames, size_t index);
+  bool continueWith(const PendingFrame& callee, Ref<> value);
+  // Moves on, looking at signals and other threads on the way.
+  bool moveOn(const Instr* done, int offset, bool checked);
+  void locate() { instr_ = &info_->at(stator_frame_offset(frame_)); }
+
+  Cache& cache_;
+  StatorFrame* frame_;
+  CodeInfo* info_;
+  concrete::Machine machine_;
+  StatorLink link_;
+  const Instr* instr_ = nullptr;  // to be executed next
+  const bool captures_;
+  bool linked_ = false;
+  long long steps_ = 0;
+};
+
+PyObject* FrameRun::run() {
+  for (;;) {
+    if (captures_ && instr_->legal_exit) {
+      stator_frame_set_offset(frame_, instr_->offset);
+      Exit exit = runCaptured(cache_, frame_);
+      locate();
+      switch (exit.outcome) {
+        case Outcome::kStep:
+          break;
+        case Outcome::kReturn:
+          return finish(std::move(exit.value));
+        case Outcome::kRaise:
+          instr_ = unitEnd(instr_);
+          stator_frame_set_offset(frame_, instr_->opcode_offset);
+          if (!raise(Step::kRaise, instr_->opcode_offset)) return nullptr;
+          continue;
+        case Outcome::kInlined:
+          if (!callPending(*exit.pending, 0)) return nullptr;
+          continue;
+        case Outcome::kNative:
+          return finishNatively();
+        case Outcome::kContinue:
+          continue;
+      }
+    }
+    if (instr_->legal_exit && (stator_link_traced(&link_) || testWantsNative(steps_))) return finishNatively();
+
+    if (driverTest().check_depth && stator_frame_depth(frame_) != info_->depth(instr_->offset)) counters.depth_errors++;
+    steps_++;
+    stator_frame_set_offset(frame_, instr_->opcode_offset);
+    machine_.instr = instr_;
+    Step step = concrete::step(machine_);
+    const Instr* done = machine_.instr;
+    switch (step) {
+      case Step::kNext:
+        instr_ = done + 1;
+        break;
+      case Step::kJump:
+        instr_ = &info_->at(done->target);
+        break;
+      case Step::kNextChecked:
+        if (!moveOn(done, done->next_offset, true)) return nullptr;
+        break;
+      case Step::kJumpChecked:
+        if (!moveOn(done, done->target, true)) return nullptr;
+        break;
+      case Step::kRaise:
+      case Step::kReraise:
+        if (!raise(step, done->opcode_offset)) return nullptr;
+        break;
+      case Step::kReturn:
+      case Step::kYield: {
+        counters.steps += steps_;
+        if (step == Step::kReturn) return finish(std::move(machine_.value));
+        leave();
+        return machine_.value.release();
+      }
+    }
+  }
+}
+
+PyObject* FrameRun::finishNatively() {
+  counters.steps += steps_;
+  counters.native_frames++;
+  stator_frame_set_offset(frame_, instr_->offset);
+  leave();
+  return stator_frame_eval_default(frame_, 0);
+}
+
+// CPython checks after it has moved its instruction pointer but before it has moved the frame's, so that an interrupt's traceback names
+// the instruction behind it, while its handler is that of the place before the one it goes on with.
+bool FrameRun::moveOn(const Instr* done, int offset, bool checked) {
+  if (checked && stator_thread_interrupted() && stator_thread_interrupts() < 0) {
+    stator_frame_set_offset(frame_, done->opcode_offset);
+    return raise(Step::kRaise, offset - 2);
+  }
+  instr_ = &info_->at(offset);
+  return true;
+}
+
+bool FrameRun::raise(Step how, int lookup_offset) {
+  if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "error return without exception set");
+  if (how == Step::kRaise) stator_frame_add_traceback(frame_);
+  std::optional<bytecode::Handler> handler = info_->findHandler(lookup_offset);
+  stator_frame_truncate(frame_, handler ? handler->depth : 0);
+  if (!handler) {
+    counters.steps += steps_;
+    leave();
+    return false;
+  }
+  if (handler->lasti) machine_.push(stealRef(PyLong_FromLong(stator_frame_offset(frame_) / 2)));
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  PyException_SetTraceback(value, traceback ? traceback : Py_None);
+  stealRef(traceback);
+  stealRef(type);
+  machine_.push(stealRef(value));
+  instr_ = &info_->at(handler->target);
+  return true;
+}
+
+bool FrameRun::callPending(std::vector<PendingFrame>& frames, size_t index) {
+  instr_ = unitEnd(instr_);
+  stator_frame_set_offset(frame_, instr_->opcode_offset);
+  Ref<> value = enterPending(cache_, frames, index);
+  if (value && continueWith(frames[index], std::move(value))) {
+    // CPython does not look at signals behind a call that it has inlined: the callee's RESUME did.
+    return true;
+  }
+  if (instr_->opcode == FOR_ITER && PyErr_ExceptionMatches(PyExc_StopIteration)) {
+    PyErr_Clear();
+    machine_.pop();
+    return moveOn(instr_, instr_->target, false);
+  }
+  return raise(Step::kRaise, instr_->opcode_offset);
+}
+
+// Applies the callee's continuation and moves on; false with an error set.
+bool FrameRun::continueWith(const PendingFrame& callee, Ref<> value) {
+  int next = instr_->next_offset;
+  switch (callee.continuation) {
+    case Continuation::kPush:
+      machine_.push(std::move(value));
+      break;
+    case Continuation::kDiscard:
+      break;
+    case Continuation::kPushInstance:
+      if (value.get() != Py_None) {
+        PyErr_Format(PyExc_TypeError, "__init__() should return None, not '%.200s'", Py_TYPE(value.get())->tp_name);
+        return false;
+      }
+      machine_.push(callee.instance);
+      break;
+    case Continuation::kPushTruth:
+    case Continuation::kPushNotTruth: {
+      int truth = truthOf(callee, value.get());
+      if (truth < 0) return false;
+      bool pushed = (truth != 0) == (callee.continuation == Continuation::kPushTruth);
+      machine_.push(newRef(pushed ? Py_True : Py_False));
+      break;
+    }
+    case Continuation::kBranch: {
+      int truth = truthOf(callee, value.get());
+      if (truth < 0) return false;
+      const bool or_pop = instr_->opcode == JUMP_IF_FALSE_OR_POP || instr_->opcode == JUMP_IF_TRUE_OR_POP;
+      if ((truth != 0) == jumpsIfTrue(instr_->opcode)) {
+        next = instr_->target;
+      } else if (or_pop) {
+        machine_.pop();
+      }
+      break;
+    }
+  }
+  instr_ = &info_->at(next);
+  return true;
+}
+
+bool makesGenerator(StatorFrame* frame) {
+  return stator_frame_code(frame)->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR) && !stator_frame_is_generator(frame);
+}
+
+}  // namespace
+
+DriverCounters& driverCounters() { return counters; }
+
+Cache& concreteCache() {
+  // Only its address means something.
+  static char place;
+  return reinterpret_cast<Cache&>(place);
+}
+
+PyObject* drive(Cache& cache, StatorFrame* frame, int throwflag) {
+  // A generator function's own frame only makes the generator; the frame inside that one comes here when it is resumed.
+  if (makesGenerator(frame)) return stator_frame_eval_fresh(frame, throwflag);
+  // With an exception under way nothing may fail that has not before: the code of a resumed generator has been decoded already or is
+  // decoded with the exception put aside.
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  if (throwflag) PyErr_Fetch(&type, &value, &traceback);
+  CodeInfo* info = CodeInfo::of(stator_frame_code(frame));
+  if (!info) PyErr_Clear();
+  if (throwflag) PyErr_Restore(type, value, traceback);
+  if (!info || info->skip || stator_thread_traced()) {
+    counters.native_frames++;
+    return stator_frame_eval_fresh(frame, throwflag);
+  }
+  if (stackIsShort()) {
+    counters.deep_frames++;
+    HookRemovedScope native;
+    return stator_frame_eval_fresh(frame, throwflag);
+  }
+  if (!testWantsDriven()) {
+    counters.native_frames++;
+    return stator_frame_eval_fresh(frame, throwflag);
+  }
+  counters.frames++;
+  FrameRun run(cache, frame, info);
+  if (!run.enter(throwflag)) return nullptr;
+  if (throwflag) return run.runRaising();
+  run.standAt(stator_frame_offset(frame));
+  return run.run();
+}
+
+// --- Inlined frames become real ----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Calls the function with None for every parameter that takes one value: binding such arguments runs no code of the user's.
+Ref<> callWithNothing(PyFunctionObject* function) {
+  auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
+  const int keyword_only = code->co_kwonlyargcount;
+  Ref<> names;
+  if (keyword_only) {
+    PyObject* all = stator_code_slot_names(code);
+    names = stealRef(PyTuple_GetSlice(all, code->co_argcount, code->co_argcount + keyword_only));
+    if (!names) return nullptr;
+  }
+  std::vector<PyObject*> arguments(code->co_argcount + keyword_only, Py_None);
+  return stealRef(_PyFunction_Vectorcall(reinterpret_cast<PyObject*>(function), arguments.data(), code->co_argcount, names.get()));
+}
+
+void fillFrame(const PendingFrame& state, StatorFrame* frame) {
+  const int count = stator_frame_slot_count(frame);
+  STATOR_CHECK(static_cast<int>(state.slots.size()) == count, "slots of a pending frame");
+  for (int i = 0; i < count; i++) stator_frame_set_slot(frame, i, state.slots[i].get());
+  stator_frame_truncate(frame, 0);
+  for (const Ref<>& value : state.stack) stator_frame_push(frame, value.get());
+}
+
+}  // namespace
+
+Ref<> enterPending(Cache& cache, std::vector<PendingFrame>& frames, size_t index) {
+  counters.materialised++;
+  Primed primed{cache, frames, index, stator_hook_force(evaluateFrame), PyGC_Disable()};
+  // No collection until the frame arrives: a finaliser could call the same function.
+  hookState().primed = &primed;
+  Ref<> value = callWithNothing(frames[index].function.get());
+  if (hookState().primed == &primed) {
+    // The frame never came: no memory for it.
+    hookState().primed = nullptr;
+    stator_hook_restore(primed.outer_evaluator);
+    if (primed.gc_was_enabled) PyGC_Enable();
+  }
+  return value;
+}
+
+PyObject* takeOver(const Primed& primed, StatorFrame* frame) {
+  stator_hook_restore(primed.outer_evaluator);
+  if (primed.gc_was_enabled) PyGC_Enable();
+  const size_t index = primed.index;
+  PendingFrame& state = primed.frames[index];
+  CodeInfo* info = CodeInfo::of(stator_frame_code(frame));
+  if (!info) return nullptr;
+  fillFrame(state, frame);
+  if (state.handled) stator_set_handled_exception(state.handled.get());
+  // The frame owns what it needs; holding on to it here would keep objects alive that the callee drops.
+  state.slots.clear();
+  state.stack.clear();
+  state.handled.reset();
+
+  FrameRun run(primed.cache, frame, info);
+  if (!run.enter(0)) return nullptr;
+  counters.frames++;
+  run.standAt(state.offset);
+  return index + 1 < primed.frames.size() ? run.runInlined(primed.frames, index + 1) : run.run();
+}
+
+Ref<> runPending(Cache& cache, std::vector<PendingFrame>& pending) { return enterPending(cache, pending, 0); }
+
+Ref<> makeSuspendedGenerator(const PendingFrame& state) {
+  Ref<> generator;
+  {
+    HookDisabledScope native;
+    generator = callWithNothing(state.function.get());
+  }
+  if (!generator) return nullptr;
+  StatorFrame* frame = stator_generator_frame(generator.get());
+  CodeInfo* info = frame ? CodeInfo::of(stator_frame_code(frame)) : nullptr;
+  STATOR_CHECK(info, "a generator function makes a generator");
+  fillFrame(state, frame);
+  if (info->at(state.offset).opcode == YIELD_VALUE) {
+    stator_generator_set_suspended(generator.get(), info->at(state.offset).opcode_offset, state.handled.get());
+  }
+  return generator;
+}
+
+}  // namespace stator::runtime

@@ -1,0 +1,11 @@
+// The driver's part of stator._core: doors for tests, and what the opcode table and decoded code say.
+#pragma once
+
+#include "base/python.h"
+
+namespace stator::runtime {
+
+extern PyMethodDef driver_methods[];
+int addDriverObjects(PyObject* module);  // 0, or -1 with an error set
+
+}  // namespace stator::runtime

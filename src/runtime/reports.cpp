@@ -1,0 +1,64 @@
+#include "runtime/reports.h"
+
+#include "base/ref.h"
+#include "bytecode/code_info.h"
+#include "runtime/active.h"
+#include "runtime/settings.h"
+
+#include <cstdarg>
+
+namespace stator::runtime {
+
+namespace {
+
+std::string place(StatorFrame* frame, int line) {
+  PyCodeObject* code = stator_frame_code(frame);
+  std::string file = PyUnicode_AsUTF8(code->co_filename);
+  if (line <= 0) line = code->co_firstlineno;
+  return file + ":" + std::to_string(line) + " in " + PyUnicode_AsUTF8(code->co_qualname);
+}
+
+std::string sentence(const breaks::Plan& plan) {
+  std::string text = breaks::reasonSentence(plan.reason);
+  if (!plan.detail.empty()) text += " (" + plan.detail + ")";
+  return text;
+}
+
+// Calls stator._report.<name>(...), where texts that need the logging machinery are made. Errors there are the caller's to see.
+Ref<> callReport(const char* name, const char* format, ...) {
+  HookDisabledScope disabled;
+  Ref<> module = stealRef(PyImport_ImportModule("stator._report"));
+  if (!module) return Ref<>();
+  Ref<> function = stealRef(PyObject_GetAttrString(module.get(), name));
+  if (!function) return Ref<>();
+  va_list arguments;
+  va_start(arguments, format);
+  Ref<> tuple = stealRef(Py_VaBuildValue(format, arguments));
+  va_end(arguments);
+  return tuple ? stealRef(PyObject_Call(function.get(), tuple.get(), nullptr)) : Ref<>();
+}
+
+}  // namespace
+
+void raiseUnsupported(StatorFrame* frame, const breaks::Plan& plan) {
+  callReport("raise_unsupported", "(ssis)", place(frame, plan.line).c_str(), sentence(plan).c_str(), static_cast<int>(plan.reason),
+             breaks::reasonHint(plan.reason));
+}
+
+void reportBreak(StatorFrame* frame, const breaks::Plan& plan) {
+  if (plan.reason == breaks::Reason::kForced) return;
+  Ref<> done = callReport("graph_break", "(ssiss)", place(frame, plan.line).c_str(), sentence(plan).c_str(), static_cast<int>(plan.reason),
+                          breaks::reasonName(plan.reason), breaks::reasonHint(plan.reason));
+  if (!done) PyErr_Clear();
+}
+
+void reportLimit(StatorFrame* frame, const std::string& failed_guard, long long limit, bool fullgraph) {
+  callReport("recompile_limit", "(ssLi)", place(frame, 0).c_str(), failed_guard.c_str(), limit, static_cast<int>(fullgraph));
+}
+
+bool reportInternal(StatorFrame* frame, const std::string& what) {
+  callReport("internal_error", "(ssi)", place(frame, 0).c_str(), what.c_str(), static_cast<int>(configValues().strict));
+  return PyErr_Occurred() != nullptr;
+}
+
+}  // namespace stator::runtime

@@ -1,0 +1,20 @@
+// What the user is told: breaks, limits, errors. Their file and line first, then what happened, then what to do.
+#pragma once
+
+#include "breaks/plan.h"
+#include "python/frame.h"
+
+#include <string>
+
+namespace stator::runtime {
+
+// Sets stator.exc.Unsupported for a break under fullgraph=True.
+void raiseUnsupported(StatorFrame* frame, const breaks::Plan& plan);
+// Records a break for stats and, when asked, logs it.
+void reportBreak(StatorFrame* frame, const breaks::Plan& plan);
+// Warns once that a place has reached the recompile limit; under fullgraph an error is set instead.
+void reportLimit(StatorFrame* frame, const std::string& failed_guard, long long limit, bool fullgraph);
+// Stator is wrong: true if an error was set (strict), false if a warning was given and the program goes on eagerly.
+bool reportInternal(StatorFrame* frame, const std::string& what);
+
+}  // namespace stator::runtime

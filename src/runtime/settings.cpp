@@ -1,0 +1,50 @@
+#include "runtime/settings.h"
+
+#include "base/ref.h"
+
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+namespace stator::runtime {
+
+ConfigValues& configValues() {
+  static ConfigValues values;
+  return values;
+}
+
+Statistics& statistics() {
+  static Statistics values;
+  return values;
+}
+
+bool setConfig(const char* name, PyObject* value) {
+  ConfigValues& c = configValues();
+  std::string_view text = name;
+  auto integer = [&](int64_t& out) {
+    out = PyLong_AsLongLong(value);
+    return !(out == -1 && PyErr_Occurred());
+  };
+  if (text == "recompile_limit") return integer(c.recompile_limit);
+  if (text == "accumulated_recompile_limit") return integer(c.accumulated_recompile_limit);
+  if (text == "strict") c.strict = PyObject_IsTrue(value) == 1;
+  if (text == "verbose") c.verbose = PyObject_IsTrue(value) == 1;
+  if (text == "trace_limit_instructions") return integer(c.trace_limit_instructions);
+  if (text == "trace_limit_nodes") return integer(c.trace_limit_nodes);
+  if (text == "trace_limit_seconds") {
+    c.trace_limit_seconds = PyFloat_AsDouble(value);
+    return !PyErr_Occurred();
+  }
+  if (text == "break_every") {
+    Ref<> spelled = stealRef(PyObject_Str(value));
+    if (!spelled) return false;
+    std::string setting = PyUnicode_AsUTF8(spelled.get());
+    c.break_random = setting.rfind("random:", 0) == 0;
+    c.break_seed = c.break_random ? std::strtoull(setting.c_str() + 7, nullptr, 10) : 0;
+    // At random, one in five legal offsets.
+    c.break_every = c.break_random ? 5 : std::strtoull(setting.c_str(), nullptr, 10);
+  }
+  return true;
+}
+
+}  // namespace stator::runtime

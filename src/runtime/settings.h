@@ -1,0 +1,45 @@
+// What the capture side reads of stator.config, as plain values; pushed by the Python side whenever an entry changes.
+#pragma once
+
+#include <cstdint>
+
+#include "base/python.h"
+
+namespace stator::runtime {
+
+struct ConfigValues {
+  int64_t recompile_limit = 8;
+  int64_t accumulated_recompile_limit = 256;
+  bool strict = false;
+  bool verbose = false;
+  int64_t trace_limit_instructions = 2'000'000;
+  int64_t trace_limit_nodes = 200'000;
+  double trace_limit_seconds = 120;
+  uint64_t break_every = 0;
+  bool break_random = false;
+  uint64_t break_seed = 0;
+};
+
+ConfigValues& configValues();
+// config.<name> = value; names that C++ does not know are ignored. False with a Python error set.
+bool setConfig(const char* name, PyObject* value);
+
+struct Statistics {
+  int64_t captures = 0;
+  int64_t restarts = 0;
+  int64_t graphs = 0;
+  int64_t ops = 0;        // nodes of captured graphs that are calls
+  int64_t breaks = 0;     // captures that ended in a break
+  int64_t entries = 0;
+  int64_t hits = 0;
+  int64_t misses = 0;
+  int64_t graph_calls = 0;
+  int64_t ops_run = 0;    // tensor calls run inside graphs
+  int64_t internal_errors = 0;
+  int64_t fallbacks = 0;  // calls over the recompile limit
+  double capture_seconds = 0;
+  double backend_seconds = 0;
+};
+Statistics& statistics();
+
+}  // namespace stator::runtime

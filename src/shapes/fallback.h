@@ -1,0 +1,21 @@
+// The last tier, which shapes/ declares and tensor/ implements: run the call once on FakeTensors made from the facts.
+#pragma once
+
+#include "shapes/infer.h"
+
+namespace stator::shapes {
+
+struct FallbackAnswer {
+  Status status = Status::kUnsupported;
+  Inferred inferred;
+  Ref<> error;
+  std::string why;
+};
+
+FallbackAnswer inferWithFake(const Request& request);
+
+// torch.device objects, which only torch's headers can read and make.
+bool readDevice(PyObject* object, DeviceType& type, int16_t& index);
+Ref<> makeDevice(DeviceType type, int16_t index);
+
+}  // namespace stator::shapes

@@ -1,0 +1,115 @@
+#include "shapes/infer.h"
+
+#include "base/check.h"
+#include "shapes/call.h"
+#include "shapes/fallback.h"
+#include "shapes/memo.h"
+#include "shapes/registry.h"
+
+#include <optional>
+
+namespace stator::shapes {
+
+namespace {
+
+struct Engine {
+  Memo memo;
+  Counts counts;
+  Inferred last;  // the answer to a call that may not be remembered
+};
+
+// Never destroyed: it holds references to Python objects.
+Engine& engine() {
+  static auto* instance = new Engine();
+  return *instance;
+}
+
+bool inferByRules(PyObject* target, Workspace& workspace, const State& state, Inferred& out) {
+  const std::vector<ResolvedRule>* rules = rulesOf(target);
+  // Autocast changes dtypes op by op: only a run under the real state knows.
+  if (rules == nullptr || state.autocast_cpu || state.autocast_cuda) return false;
+  for (const ResolvedRule& rule : *rules) {
+    Call call(workspace, state, out);
+    if (call.bind(*rule.signature, rule.row->detail, rule.mode, rule.keywords_allowed) && rule.row->rule(call)) {
+      out.random = out.random || (rule.row->detail & kRandomOp) != 0;
+      return true;
+    }
+    out = Inferred();
+  }
+  return false;
+}
+
+}  // namespace
+
+Answer infer(const Request& request, Tiers tiers) {
+  Engine& self = engine();
+  Answer answer;
+  PyObject* target = resolveTarget(request.target);
+  Workspace workspace(request);
+  if (target == nullptr || !workspace.read()) {
+    ++self.counts.failed;
+    answer.status = Status::kUnsupported;
+    answer.why = target == nullptr ? "torch.Tensor has no such attribute" : "an argument is opaque";
+    return answer;
+  }
+  const bool remember = tiers == Tiers::kAll && workspace.memoisable();
+  std::optional<MemoKey> key;
+  if (remember) {
+    key.emplace(target, workspace, *request.state);
+    if (const Inferred* known = self.memo.find(*key)) {
+      ++self.counts.by_tier[static_cast<size_t>(Tier::kMemo)];
+      answer.inferred = known;
+      return answer;
+    }
+  }
+  Inferred inferred;
+  if (tiers != Tiers::kFakeOnly && inferByRules(target, workspace, *request.state, inferred)) {
+    answer.tier = Tier::kRule;
+  } else if (tiers == Tiers::kRulesOnly) {
+    answer.status = Status::kUnsupported;
+    answer.why = "no rule";
+    return answer;
+  } else {
+    Request resolved = request;
+    resolved.target = target;
+    FallbackAnswer fallback = inferWithFake(resolved);
+    answer.tier = Tier::kFake;
+    if (fallback.status != Status::kOk) {
+      ++self.counts.failed;
+      answer.status = fallback.status;
+      answer.error = std::move(fallback.error);
+      answer.why = std::move(fallback.why);
+      return answer;
+    }
+    inferred = std::move(fallback.inferred);
+  }
+  ++self.counts.by_tier[static_cast<size_t>(answer.tier)];
+  if (remember) {
+    answer.inferred = self.memo.add(*key, target, std::move(inferred));
+  } else {
+    self.last = std::move(inferred);
+    answer.inferred = &self.last;
+  }
+  return answer;
+}
+
+bool hasRule(PyObject* target) {
+  PyObject* resolved = resolveTarget(target);
+  return resolved != nullptr && rulesOf(resolved) != nullptr;
+}
+
+Counts counts() {
+  Counts counts = engine().counts;
+  counts.entries = engine().memo.size();
+  return counts;
+}
+
+void clearMemo() {
+  engine().memo.clear();
+  engine().counts = Counts();
+  engine().last = Inferred();
+}
+
+bool initShapes() { return initTorchTypes() && initRegistry(); }
+
+}  // namespace stator::shapes

@@ -1,0 +1,554 @@
+// Views: the same storage under other sizes, strides and offset; and reshape, which copies where no view exists.
+#include "shapes/rules/views.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace stator::shapes {
+
+bool inferShape(Dims& shape, Dim count) {
+  int64_t unknown = -1;
+  Dim known = 1;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (same(shape[i], -1)) {
+      if (unknown >= 0) return false;
+      unknown = static_cast<int64_t>(i);
+    } else if (isNegative(shape[i])) {
+      return false;
+    } else {
+      known *= shape[i];
+    }
+  }
+  if (unknown < 0) return same(known, count);
+  if (isZero(known) || !same(count % known, 0)) return false;
+  shape[static_cast<size_t>(unknown)] = count / known;
+  return true;
+}
+
+bool addView(Call& call, const Arg& base, Dims shape) {
+  const TensorMeta& meta = *base.tensor;
+  Dims strides;
+  if (!viewStrides(meta.sizes, meta.strides, shape, strides)) return false;
+  call.view(base, std::move(shape), std::move(strides), meta.storage_offset);
+  return true;
+}
+
+bool addReshape(Call& call, const Arg& base, Dims shape) {
+  if (!inferShape(shape, base.tensor->numel())) return false;
+  if (addView(call, base, shape)) return true;
+  call.fresh(base.tensor->dtype, std::move(shape));
+  return true;
+}
+
+void addNarrow(Call& call, const Arg& base, size_t dim, Dim start, Dim length) {
+  const TensorMeta& meta = *base.tensor;
+  Dims sizes = meta.sizes;
+  sizes[dim] = length;
+  call.view(base, std::move(sizes), meta.strides, meta.storage_offset + start * meta.strides[dim]);
+}
+
+bool sliceDim(const Arg& slice, Dim size, Dim& start, Dim& length, Dim& step) {
+  int64_t stop = size;
+  start = 0;
+  step = 1;
+  const auto read = [](const Arg& part, int64_t& value) {
+    if (part.is(Arg::Kind::kNone)) return true;
+    if (!part.is(Arg::Kind::kInt)) return false;
+    value = part.i;
+    return true;
+  };
+  if (!read(slice.items[0], start) || !read(slice.items[1], stop) || !read(slice.items[2], step)) return false;
+  if (step <= 0) return false;
+  if (isNegative(start)) start += size;
+  if (isNegative(stop)) stop += size;
+  start = std::clamp<Dim>(start, 0, size);
+  stop = std::clamp<Dim>(stop, start, size);
+  length = ceilDiv(stop - start, step);
+  return true;
+}
+
+namespace {
+
+bool viewOp(Call& call) {
+  Dims shape;
+  if (!call[0].isTensor() || !call[1].isSequence() || !call.ints(1, shape)) return false;
+  return inferShape(shape, call[0].tensor->numel()) && addView(call, call[0], std::move(shape));
+}
+
+bool viewAs(Call& call) {
+  if (!call[0].isTensor() || !call[1].isTensor()) return false;
+  if (!same(call[0].tensor->numel(), call[1].tensor->numel())) return false;
+  return addView(call, call[0], call[1].tensor->sizes);
+}
+
+bool reshape(Call& call) {
+  Dims shape;
+  return call[0].isTensor() && call[1].isSequence() && call.ints(1, shape) &&
+         addReshape(call, call[0], std::move(shape));
+}
+
+bool reshapeAs(Call& call) {
+  return call[0].isTensor() && call[1].isTensor() && addReshape(call, call[0], call[1].tensor->sizes);
+}
+
+bool flatten(Call& call) {
+  if (!call[0].isTensor()) return false;
+  const TensorMeta& meta = *call[0].tensor;
+  const size_t rank = meta.sizes.size();
+  int64_t first = 0;
+  int64_t last = 0;
+  if (!call.integerOr(1, 0, first) || !call.integerOr(2, -1, last)) return false;
+  if (!wrapDim(first, rank) || !wrapDim(last, rank) || first > last) return false;
+  if (rank == 0) return addReshape(call, call[0], {1});
+  if (first == last) {
+    call.same(call[0]);
+    return true;
+  }
+  Dims shape(meta.sizes.begin(), meta.sizes.begin() + first);
+  shape.push_back(product(meta.sizes, static_cast<size_t>(first), static_cast<size_t>(last) + 1));
+  shape.insert(shape.end(), meta.sizes.begin() + last + 1, meta.sizes.end());
+  return addReshape(call, call[0], std::move(shape));
+}
+
+bool ravel(Call& call) {
+  if (!call[0].isTensor()) return false;
+  const TensorMeta& meta = *call[0].tensor;
+  if (!isContiguous(meta.sizes, meta.strides)) {
+    call.fresh(meta.dtype, {meta.numel()});
+    return true;
+  }
+  return addView(call, call[0], {meta.numel()});
+}
+
+bool unflatten(Call& call) {
+  if (!call[0].isTensor() || !call[2].isSequence()) return false;
+  const TensorMeta& meta = *call[0].tensor;
+  int64_t dim = 0;
+  Dims parts;
+  if (!call.dim(1, meta.sizes.size(), dim) || meta.sizes.empty() || !call.ints(2, parts) || parts.empty()) return false;
+  if (!inferShape(parts, meta.sizes[dim])) return false;
+  Dims shape = meta.sizes;
+  shape.erase(shape.begin() + dim);
+  shape.insert(shape.begin() + dim, parts.begin(), parts.end());
+  return addView(call, call[0], std::move(shape));
+}
+
+bool addPermuted(Call& call, const Arg& base, const std::vector<size_t>& order) {
+  const TensorMeta& meta = *base.tensor;
+  Dims sizes(order.size());
+  Dims strides(order.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    sizes[i] = meta.sizes[order[i]];
+    strides[i] = meta.strides[order[i]];
+  }
+  call.view(base, std::move(sizes), std::move(strides), meta.storage_offset);
+  return true;
+}
+
+bool permute(Call& call) {
+  Dims dims;
+  if (!call[0].isTensor() || !call[1].isSequence() || !call.ints(1, dims)) return false;
+  const size_t rank = call[0].tensor->sizes.size();
+  if (dims.size() != rank) return false;
+  std::vector<size_t> order(rank);
+  std::vector<bool> seen(rank, false);
+  for (size_t i = 0; i < rank; ++i) {
+    int64_t dim = dims[i];
+    if (!wrapDim(dim, rank) || seen[dim]) return false;
+    seen[dim] = true;
+    order[i] = static_cast<size_t>(dim);
+  }
+  return addPermuted(call, call[0], order);
+}
+
+bool addTransposed(Call& call, const Arg& base, int64_t first, int64_t second) {
+  const TensorMeta& meta = *base.tensor;
+  Dims sizes = meta.sizes;
+  Dims strides = meta.strides;
+  if (!sizes.empty()) {
+    std::swap(sizes[first], sizes[second]);
+    std::swap(strides[first], strides[second]);
+  }
+  call.view(base, std::move(sizes), std::move(strides), meta.storage_offset);
+  return true;
+}
+
+bool transpose(Call& call) {
+  if (!call[0].isTensor()) return false;
+  const size_t rank = call[0].tensor->sizes.size();
+  int64_t first = 0;
+  int64_t second = 0;
+  if (!call.dim(1, rank, first) || !call.dim(2, rank, second)) return false;
+  return addTransposed(call, call[0], first, second);
+}
+
+bool transposeMatrix(Call& call) {  // t, T
+  if (!call[0].isTensor()) return false;
+  const size_t rank = call[0].tensor->sizes.size();
+  if (rank > 2) return false;
+  return addTransposed(call, call[0], 0, rank < 2 ? 0 : 1);
+}
+
+bool transposeLast(Call& call) {  // mT
+  if (!call[0].isTensor()) return false;
+  const auto rank = static_cast<int64_t>(call[0].tensor->sizes.size());
+  return rank >= 2 && addTransposed(call, call[0], rank - 2, rank - 1);
+}
+
+bool movedim(Call& call) {
+  Dims from;
+  Dims to;
+  if (!call[0].isTensor() || !call.ints(1, from) || !call.ints(2, to) || from.size() != to.size()) return false;
+  const size_t rank = call[0].tensor->sizes.size();
+  if (rank == 0) return false;
+  constexpr size_t kFree = SIZE_MAX;
+  std::vector<size_t> order(rank, kFree);
+  std::vector<bool> moved(rank, false);
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (!wrapDim(from[i], rank) || !wrapDim(to[i], rank)) return false;
+    if (moved[from[i]] || order[to[i]] != kFree) return false;
+    moved[from[i]] = true;
+    order[to[i]] = static_cast<size_t>(from[i]);
+  }
+  size_t next = 0;
+  for (size_t& slot : order) {
+    if (slot != kFree) continue;
+    while (moved[next]) ++next;
+    slot = next++;
+  }
+  return addPermuted(call, call[0], order);
+}
+
+bool unsqueeze(Call& call) {
+  int64_t dim = 0;
+  if (!call[0].isTensor() || !call.dim(1, call[0].tensor->sizes.size() + 1, dim)) return false;
+  const TensorMeta& meta = *call[0].tensor;
+  Dims sizes = meta.sizes;
+  Dims strides = meta.strides;
+  const bool inner = static_cast<size_t>(dim) < sizes.size();
+  const Dim stride = inner ? sizes[dim] * strides[dim] : 1;
+  sizes.insert(sizes.begin() + dim, 1);
+  strides.insert(strides.begin() + dim, stride);
+  call.view(call[0], std::move(sizes), std::move(strides), meta.storage_offset);
+  return true;
+}
+
+bool squeeze(Call& call) {
+  if (!call[0].isTensor()) return false;
+  const TensorMeta& meta = *call[0].tensor;
+  const size_t rank = meta.sizes.size();
+  std::vector<bool> candidates(std::max<size_t>(rank, 1), call[1].is(Arg::Kind::kAbsent));
+  if (!call[1].is(Arg::Kind::kAbsent)) {
+    Dims dims;
+    if (!call.ints(1, dims)) return false;
+    for (Dim& dim : dims) {
+      if (!wrapDim(dim, rank)) return false;
+      candidates[dim] = true;
+    }
+  }
+  Dims sizes;
+  Dims strides;
+  for (size_t i = 0; i < rank; ++i) {
+    if (candidates[i] && isOne(meta.sizes[i])) continue;
+    sizes.push_back(meta.sizes[i]);
+    strides.push_back(meta.strides[i]);
+  }
+  call.view(call[0], std::move(sizes), std::move(strides), meta.storage_offset);
+  return true;
+}
+
+bool addExpanded(Call& call, const Arg& base, Dims sizes) {
+  const TensorMeta& meta = *base.tensor;
+  const size_t rank = meta.sizes.size();
+  if (sizes.size() < rank) return false;
+  Dims strides(sizes.size(), 0);
+  const size_t offset = sizes.size() - rank;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    const bool is_new = i < offset;
+    const Dim size = is_new ? 1 : meta.sizes[i - offset];
+    if (same(sizes[i], -1)) {
+      if (is_new) return false;
+      sizes[i] = size;
+    }
+    if (isNegative(sizes[i])) return false;
+    if (!same(size, sizes[i])) {
+      if (!isOne(size)) return false;
+    } else if (!is_new) {
+      strides[i] = meta.strides[i - offset];
+    } else if (rank != 0) {
+      strides[i] = sizes[i + 1] * strides[i + 1];
+    }
+  }
+  call.view(base, std::move(sizes), std::move(strides), meta.storage_offset);
+  return true;
+}
+
+bool expand(Call& call) {
+  Dims sizes;
+  return call[0].isTensor() && call[1].isSequence() && call.ints(1, sizes) &&
+         addExpanded(call, call[0], std::move(sizes));
+}
+
+bool expandAs(Call& call) {
+  return call[0].isTensor() && call[1].isTensor() && addExpanded(call, call[0], call[1].tensor->sizes);
+}
+
+bool broadcastTensors(Call& call) {
+  const Arg& list = call[0];
+  Dims shape;
+  for (const Arg& item : list.elements()) {
+    if (!item.isTensor() || !broadcastInto(shape, item.tensor->sizes)) return false;
+  }
+  if (list.count == 0) return false;
+  for (const Arg& item : list.elements()) {
+    if (!addExpanded(call, item, shape)) return false;
+  }
+  call.structure(Structure::kTuple);
+  return true;
+}
+
+bool select(Call& call) {
+  if (!call[0].isTensor() || call[0].tensor->sizes.empty()) return false;
+  const TensorMeta& meta = *call[0].tensor;
+  int64_t dim = 0;
+  int64_t index = 0;
+  if (!call.dim(1, meta.sizes.size(), dim) || !call.integer(2, index)) return false;
+  if (!lessThan(index, meta.sizes[dim]) || lessThan(index, -meta.sizes[dim])) return false;
+  if (index < 0) index += meta.sizes[dim];
+  Dims sizes = meta.sizes;
+  Dims strides = meta.strides;
+  sizes.erase(sizes.begin() + dim);
+  strides.erase(strides.begin() + dim);
+  call.view(call[0], std::move(sizes), std::move(strides), meta.storage_offset + index * meta.strides[dim]);
+  return true;
+}
+
+bool narrow(Call& call) {
+  if (!call[0].isTensor() || call[0].tensor->sizes.empty()) return false;
+  const TensorMeta& meta = *call[0].tensor;
+  int64_t dim = 0;
+  int64_t start = 0;
+  int64_t length = 0;
+  if (!call.dim(1, meta.sizes.size(), dim) || !call.integer(2, start) || !call.integer(3, length)) return false;
+  const Dim size = meta.sizes[dim];
+  if (lessThan(start, -size) || lessThan(size, start) || length < 0) return false;
+  if (start < 0) start += size;
+  if (lessThan(size, start + length)) return false;
+  addNarrow(call, call[0], static_cast<size_t>(dim), start, length);
+  return true;
+}
+
+bool addPieces(Call& call, size_t dim, const Dims& lengths) {
+  Dim start = 0;
+  for (Dim length : lengths) {
+    addNarrow(call, call[0], dim, start, length);
+    start += length;
+  }
+  call.structure(Structure::kTuple);
+  return true;
+}
+
+Dims equalPieces(Dim size, Dim piece) {
+  Dims lengths(static_cast<size_t>(std::max<Dim>(ceilDiv(size, piece), 1)), piece);
+  lengths.back() = size - piece * static_cast<Dim>(lengths.size() - 1);
+  return lengths;
+}
+
+bool split(Call& call) {
+  if (!call[0].isTensor() || call[0].tensor->sizes.empty()) return false;
+  const TensorMeta& meta = *call[0].tensor;
+  int64_t dim = 0;
+  if (!call.integerOr(2, 0, dim) || !wrapDim(dim, meta.sizes.size())) return false;
+  const Dim size = meta.sizes[dim];
+  if (call[1].is(Arg::Kind::kInt)) {
+    if (call[1].i <= 0) return false;
+    return addPieces(call, static_cast<size_t>(dim), equalPieces(size, call[1].i));
+  }
+  Dims lengths;
+  if (!call.ints(1, lengths)) return false;
+  Dim total = 0;
+  for (Dim length : lengths) {
+    if (isNegative(length)) return false;
+    total += length;
+  }
+  return same(total, size) && addPieces(call, static_cast<size_t>(dim), lengths);
+}
+
+bool chunk(Call& call) {
+  int64_t chunks = 0;
+  int64_t dim = 0;
+  if (!call[0].isTensor() || call[0].tensor->sizes.empty() || !call.integer(1, chunks) || chunks <= 0) return false;
+  const TensorMeta& meta = *call[0].tensor;
+  if (!call.integerOr(2, 0, dim) || !wrapDim(dim, meta.sizes.size())) return false;
+  const Dim piece = ceilDiv(meta.sizes[dim], chunks);
+  if (isZero(piece)) return false;
+  return addPieces(call, static_cast<size_t>(dim), equalPieces(meta.sizes[dim], piece));
+}
+
+bool unbind(Call& call) {
+  int64_t dim = 0;
+  if (!call[0].isTensor() || call[0].tensor->sizes.empty()) return false;
+  const TensorMeta& meta = *call[0].tensor;
+  if (!call.integerOr(1, 0, dim) || !wrapDim(dim, meta.sizes.size())) return false;
+  Dims sizes = meta.sizes;
+  Dims strides = meta.strides;
+  sizes.erase(sizes.begin() + dim);
+  strides.erase(strides.begin() + dim);
+  for (Dim i = 0; lessThan(i, meta.sizes[dim]); ++i) {
+    call.view(call[0], sizes, strides, meta.storage_offset + i * meta.strides[dim]);
+  }
+  call.structure(Structure::kTuple);
+  return true;
+}
+
+bool diagonal(Call& call) {
+  if (!call[0].isTensor()) return false;
+  const TensorMeta& meta = *call[0].tensor;
+  const size_t rank = meta.sizes.size();
+  int64_t offset = 0;
+  int64_t first = 0;
+  int64_t second = 1;
+  if (!call.integerOr(1, 0, offset) || !call.integerOr(2, 0, first) || !call.integerOr(3, 1, second)) return false;
+  if (rank < 2 || !wrapDim(first, rank) || !wrapDim(second, rank) || first == second) return false;
+  Dim length = 0;
+  int64_t start = meta.storage_offset;
+  if (offset >= 0) {
+    length = std::max<Dim>(std::min(meta.sizes[first], meta.sizes[second] - offset), 0);
+    if (!isZero(length)) start += offset * meta.strides[second];
+  } else {
+    length = std::max<Dim>(std::min(meta.sizes[first] + offset, meta.sizes[second]), 0);
+    if (!isZero(length)) start -= offset * meta.strides[first];
+  }
+  Dims sizes;
+  Dims strides;
+  for (size_t i = 0; i < rank; ++i) {
+    if (i == static_cast<size_t>(first) || i == static_cast<size_t>(second)) continue;
+    sizes.push_back(meta.sizes[i]);
+    strides.push_back(meta.strides[i]);
+  }
+  sizes.push_back(length);
+  strides.push_back(meta.strides[first] + meta.strides[second]);
+  call.view(call[0], std::move(sizes), std::move(strides), start);
+  return true;
+}
+
+bool unfoldView(Call& call) {
+  if (!call[0].isTensor() || call[0].tensor->sizes.empty()) return false;
+  const TensorMeta& meta = *call[0].tensor;
+  int64_t dim = 0;
+  int64_t size = 0;
+  int64_t step = 0;
+  if (!call.dim(1, meta.sizes.size(), dim) || !call.integer(2, size) || !call.integer(3, step)) return false;
+  if (size < 0 || step <= 0 || lessThan(meta.sizes[dim], size)) return false;
+  Dims sizes = meta.sizes;
+  Dims strides = meta.strides;
+  sizes.push_back(size);
+  strides.push_back(strides[dim]);
+  sizes[dim] = (sizes[dim] - size) / step + 1;
+  strides[dim] *= step;
+  call.view(call[0], std::move(sizes), std::move(strides), meta.storage_offset);
+  return true;
+}
+
+bool asStrided(Call& call) {
+  Dims sizes;
+  Dims strides;
+  int64_t offset = 0;
+  if (!call[0].isTensor() || !call.ints(1, sizes) || !call.ints(2, strides) || sizes.size() != strides.size()) return false;
+  const TensorMeta& meta = *call[0].tensor;
+  if (!call.integerOr(3, meta.storage_offset, offset) || offset < 0) return false;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (isNegative(sizes[i]) || isNegative(strides[i])) return false;
+  }
+  const int64_t item = itemSize(meta.dtype);
+  if (lessThan(meta.storage_bytes, storageBytes(sizes, strides, item) + offset * item)) return false;
+  call.view(call[0], std::move(sizes), std::move(strides), offset);
+  return true;
+}
+
+bool detach(Call& call) {
+  if (!call[0].isTensor()) return false;
+  const TensorMeta& meta = *call[0].tensor;
+  TensorMeta& result = call.view(call[0], meta.sizes, meta.strides, meta.storage_offset);
+  result.requires_grad = false;
+  result.is_leaf = true;
+  return true;
+}
+
+bool realPart(Call& call) {
+  if (!call[0].isTensor() || isComplex(call[0].tensor->dtype)) return false;
+  call.same(call[0]);
+  return true;
+}
+
+bool viewAsReal(Call& call) {
+  if (!call[0].isTensor() || !isComplex(call[0].tensor->dtype)) return false;
+  const TensorMeta& meta = *call[0].tensor;
+  Dims sizes = meta.sizes;
+  Dims strides = meta.strides;
+  for (Dim& stride : strides) stride *= 2;
+  sizes.push_back(2);
+  strides.push_back(1);
+  call.view(call[0], std::move(sizes), std::move(strides), meta.storage_offset * 2).dtype = toReal(meta.dtype);
+  return true;
+}
+
+bool viewAsComplex(Call& call) {
+  if (!call[0].isTensor()) return false;
+  const TensorMeta& meta = *call[0].tensor;
+  if (meta.dtype != DType::Float && meta.dtype != DType::Double && meta.dtype != DType::Half) return false;
+  if (meta.sizes.empty() || !same(meta.sizes.back(), 2) || !isOne(meta.strides.back())) return false;
+  Dims sizes(meta.sizes.begin(), meta.sizes.end() - 1);
+  Dims strides(meta.strides.begin(), meta.strides.end() - 1);
+  if (meta.storage_offset % 2 != 0) return false;
+  for (Dim& stride : strides) {
+    if (!isZero(stride % 2)) return false;
+    stride /= 2;
+  }
+  call.view(call[0], std::move(sizes), std::move(strides), meta.storage_offset / 2).dtype = toComplex(meta.dtype);
+  return true;
+}
+
+constexpr OpRow kRows[] = {
+    {"Tensor.view", "input, *size", viewOp},
+    {"Tensor.view_as", "input, other", viewAs},
+    {"Tensor.reshape", "input, *shape", reshape},
+    {"torch.reshape", "input, shape", reshape},
+    {"Tensor.reshape_as", "input, other", reshapeAs},
+    {"torch|Tensor.flatten", "input, start_dim, end_dim", flatten},
+    {"torch|Tensor.ravel", "input", ravel},
+    {"torch|Tensor.unflatten", "input, dim, sizes", unflatten},
+    {"Tensor.permute", "input, *dims", permute},
+    {"torch.permute", "input, dims", permute},
+    {"torch|Tensor.transpose", "input, dim0, dim1", transpose},
+    {"torch|Tensor.swapaxes", "input, axis0, axis1", transpose},
+    {"torch|Tensor.swapdims", "input, dim0, dim1", transpose},
+    {"torch|Tensor.t Tensor.T", "input", transposeMatrix},
+    {"Tensor.mT", "input", transposeLast},
+    {"torch|Tensor.movedim|moveaxis", "input, source, destination", movedim},
+    {"torch|Tensor.unsqueeze", "input, dim", unsqueeze},
+    {"torch|Tensor.squeeze", "input, dim", squeeze},
+    {"Tensor.expand", "input, *size", expand},
+    {"torch|Tensor.broadcast_to", "input, size|shape", expand},
+    {"Tensor.expand_as", "input, other", expandAs},
+    {"torch.broadcast_tensors", "*tensors", broadcastTensors},
+    {"torch|Tensor.select", "input, dim, index", select},
+    {"torch|Tensor.narrow", "input, dim, start, length", narrow},
+    {"torch|Tensor.split", "input|tensor, split_size_or_sections|split_size, dim", split},
+    {"torch|Tensor.split_with_sizes", "input, split_sizes, dim", split},
+    {"torch|Tensor.chunk", "input, chunks, dim", chunk},
+    {"torch|Tensor.unbind", "input, dim", unbind},
+    {"torch|Tensor.diagonal", "input, offset, dim1, dim2", diagonal},
+    {"Tensor.unfold", "input, dimension, size, step", unfoldView},
+    {"torch|Tensor.as_strided", "input, size, stride, storage_offset", asStrided},
+    {"torch|Tensor.detach Tensor.data", "input", detach},
+    {"torch.real Tensor.real", "input", realPart},
+    {"torch.view_as_real", "input", viewAsReal},
+    {"torch.view_as_complex", "input", viewAsComplex},
+};
+
+}  // namespace
+
+std::span<const OpRow> viewRows() { return kRows; }
+
+}  // namespace stator::shapes

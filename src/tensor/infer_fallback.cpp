@@ -1,0 +1,272 @@
+// The FakeTensor tier of shape inference: hands the call to stator/_fake.py with FakeTensors in place of the caller's tensors, and reads
+// its answer. Needs no torch headers.
+#include "base/check.h"
+#include "shapes/arg.h"
+#include "shapes/fallback.h"
+
+#include <unordered_map>
+
+namespace stator::shapes {
+
+namespace {
+
+PyObject* glue(const char* name) {
+  Ref<> module = stealRef(PyImport_ImportModule("stator._fake"));
+  PyObject* function = module ? PyObject_GetAttrString(module.get(), name) : nullptr;
+  if (function == nullptr) throw PythonError();
+  return function;  // kept for good
+}
+
+Ref<> checked(PyObject* object) {
+  if (object == nullptr) throw PythonError();
+  return stealRef(object);
+}
+
+Ref<> tupleOf(const Dims& dims) {
+  Ref<> tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(dims.size())));
+  for (size_t i = 0; i < dims.size(); ++i) {
+    PyTuple_SET_ITEM(tuple.get(), i, checked(PyLong_FromLongLong(dims[i])).release());
+  }
+  return tuple;
+}
+
+// The call's distinct tensor objects, numbered by first occurrence, and the fakes that replace them.
+class Substitution {
+ public:
+  explicit Substitution(const Request& request) : reader_(request.reader) {}
+
+  // False: the arguments hold what must not be handed on.
+  bool collect(PyObject* object, int depth = 0) {
+    if (depth > 8) return false;
+    if (const TensorMeta* meta = reader_.tensor_of == nullptr ? nullptr : reader_.tensor_of(object)) {
+      if (numbers_.try_emplace(object, static_cast<int>(metas_.size())).second) {
+        metas_.push_back(meta);
+        first_occurrence_.push_back(occurrences_);
+      }
+      ++occurrences_;
+      return true;
+    }
+    if (reader_.is_opaque != nullptr && reader_.is_opaque(object)) return false;
+    if (PyTuple_Check(object) || PyList_CheckExact(object)) {
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i) {
+        if (!collect(PySequence_Fast_GET_ITEM(object, i), depth + 1)) return false;
+      }
+    } else if (PyDict_CheckExact(object)) {
+      PyObject* key = nullptr;
+      PyObject* value = nullptr;
+      for (Py_ssize_t at = 0; PyDict_Next(object, &at, &key, &value);) {
+        if (!collect(value, depth + 1)) return false;
+      }
+    } else if (PySlice_Check(object)) {
+      const auto* slice = reinterpret_cast<PySliceObject*>(object);
+      return collect(slice->start, depth + 1) && collect(slice->stop, depth + 1) &&
+             collect(slice->step, depth + 1);
+    }
+    return true;
+  }
+
+  Ref<> facts() const {
+    Ref<> list = checked(PyList_New(static_cast<Py_ssize_t>(metas_.size())));
+    for (size_t i = 0; i < metas_.size(); ++i) {
+      PyList_SET_ITEM(list.get(), i, factsOf(*metas_[i], i).release());
+    }
+    return list;
+  }
+
+  bool supported(std::string& why) const {
+    for (const TensorMeta* meta : metas_) {
+      if (meta->layout != 0) why = "a sparse or opaque layout";
+      if (meta->is_wrapped_number) why = "a tensor that is a wrapped number";
+      if (dtypeObject(meta->dtype) == nullptr) why = "a dtype without a name";
+    }
+    return why.empty();
+  }
+
+  void setFakes(Ref<> fakes) { fakes_ = std::move(fakes); }
+  PyObject* fakes() const { return fakes_.get(); }
+  int firstOccurrence(int number) const { return number < 0 ? -1 : first_occurrence_[number]; }
+  const TensorMeta& meta(int number) const { return *metas_[number]; }
+
+  Ref<> replace(PyObject* object) const {
+    if (const auto found = numbers_.find(object); found != numbers_.end()) {
+      return newRef(PyList_GET_ITEM(fakes_.get(), found->second));
+    }
+    if (PyTuple_CheckExact(object)) {
+      Ref<> copy = checked(PyTuple_New(PyTuple_GET_SIZE(object)));
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
+        PyTuple_SET_ITEM(copy.get(), i, replace(PyTuple_GET_ITEM(object, i)).release());
+      }
+      return copy;
+    }
+    if (PyTuple_Check(object) && PyObject_HasAttrString(object, "_make")) {  // named tuples
+      Ref<> items = checked(PySequence_List(object));
+      items = replace(items.get());
+      return checked(PyObject_CallMethod(reinterpret_cast<PyObject*>(Py_TYPE(object)), "_make", "O", items.get()));
+    }
+    if (PyList_CheckExact(object)) {
+      Ref<> copy = checked(PyList_New(PyList_GET_SIZE(object)));
+      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(object); ++i) {
+        PyList_SET_ITEM(copy.get(), i, replace(PyList_GET_ITEM(object, i)).release());
+      }
+      return copy;
+    }
+    if (PyDict_CheckExact(object)) {
+      Ref<> copy = checked(PyDict_New());
+      PyObject* key = nullptr;
+      PyObject* value = nullptr;
+      for (Py_ssize_t at = 0; PyDict_Next(object, &at, &key, &value);) {
+        if (PyDict_SetItem(copy.get(), key, replace(value).get()) != 0) throw PythonError();
+      }
+      return copy;
+    }
+    if (PySlice_Check(object)) {
+      const auto* slice = reinterpret_cast<PySliceObject*>(object);
+      return checked(PySlice_New(replace(slice->start).get(), replace(slice->stop).get(),
+                                 replace(slice->step).get()));
+    }
+    return newRef(object);
+  }
+
+ private:
+  Ref<> factsOf(const TensorMeta& meta, size_t index) const {
+    // A storage without a number is its own; negative numbers cannot meet the caller's.
+    const int64_t storage = meta.storage_id == 0 ? -1 - static_cast<int64_t>(index) : meta.storage_id;
+    Ref<> sizes = tupleOf(meta.sizes);
+    Ref<> strides = tupleOf(meta.strides);
+    Ref<> device = makeDevice(meta.device, meta.device_index);
+    return checked(Py_BuildValue(
+        "(OOOONNNNNNLLL)", sizes.get(), strides.get(), dtypeObject(meta.dtype), device.get(),
+        PyBool_FromLong(meta.requires_grad), PyBool_FromLong(meta.is_leaf),
+        PyBool_FromLong(meta.is_conj), PyBool_FromLong(meta.is_neg),
+        PyBool_FromLong(meta.is_inference), PyBool_FromLong(meta.is_parameter),
+        static_cast<long long>(meta.storage_offset), static_cast<long long>(meta.storage_bytes),
+        static_cast<long long>(storage)));
+  }
+
+  Reader reader_;
+  std::unordered_map<PyObject*, int> numbers_;
+  std::vector<const TensorMeta*> metas_;
+  std::vector<int> first_occurrence_;
+  int occurrences_ = 0;
+  Ref<> fakes_;
+};
+
+Ref<> stateTuple(const State& state) {
+  Ref<> device = newRef(Py_None);
+  if (state.default_device != DeviceType::CPU) {
+    device = makeDevice(state.default_device, state.default_device_index);
+  }
+  return checked(Py_BuildValue(
+      "(NNOONNOO)", PyBool_FromLong(state.grad_enabled), PyBool_FromLong(state.inference),
+      dtypeObject(state.default_dtype), device.get(), PyBool_FromLong(state.autocast_cpu),
+      PyBool_FromLong(state.autocast_cuda), dtypeObject(state.autocast_cpu_dtype),
+      dtypeObject(state.autocast_cuda_dtype)));
+}
+
+Dims dimsOf(PyObject* tuple) {
+  Dims dims;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+    dims.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, i)));
+  }
+  if (PyErr_Occurred()) throw PythonError();
+  return dims;
+}
+
+TensorMeta readFacts(PyObject* facts) {
+  const auto item = [&](Py_ssize_t index) { return PyTuple_GET_ITEM(facts, index); };
+  TensorMeta meta;
+  meta.sizes = dimsOf(item(0));
+  meta.strides = dimsOf(item(1));
+  meta.dtype = dtypeOf(item(2));
+  STATOR_CHECK(readDevice(item(3), meta.device, meta.device_index));
+  meta.requires_grad = item(4) == Py_True;
+  meta.is_leaf = item(5) == Py_True;
+  meta.is_conj = item(6) == Py_True;
+  meta.is_neg = item(7) == Py_True;
+  meta.is_inference = item(8) == Py_True;
+  meta.is_parameter = item(9) == Py_True;
+  meta.storage_offset = PyLong_AsLongLong(item(10));
+  meta.storage_bytes = PyLong_AsLongLong(item(11));
+  if (PyErr_Occurred()) throw PythonError();
+  return meta;
+}
+
+// Rows: (constant,) or (facts, same_object_as, alias_of, alias_of_output), numbers counting distinct tensors.
+Output readOutput(PyObject* row, const Substitution& substitution) {
+  Output output;
+  if (PyTuple_GET_SIZE(row) == 1) {
+    output.kind = Output::Kind::kConstant;
+    output.constant = newRef(PyTuple_GET_ITEM(row, 0));
+    return output;
+  }
+  output.meta = readFacts(PyTuple_GET_ITEM(row, 0));
+  output.same_object_as = substitution.firstOccurrence(static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(row, 1))));
+  output.alias_of = substitution.firstOccurrence(static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(row, 2))));
+  output.alias_of_output = static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(row, 3)));
+  return output;
+}
+
+// (OK, structure, detail, rows, changed, mutates, random) or (status, why, error).
+FallbackAnswer readAnswer(PyObject* answer, const Substitution& substitution) {
+  FallbackAnswer read;
+  const auto item = [&](Py_ssize_t index) { return PyTuple_GET_ITEM(answer, index); };
+  read.status = static_cast<Status>(PyLong_AsLong(item(0)));
+  if (read.status != Status::kOk) {
+    const char* why = PyUnicode_AsUTF8(item(1));
+    if (why == nullptr) throw PythonError();
+    read.why = why;
+    if (item(2) != Py_None) read.error = newRef(item(2));
+    return read;
+  }
+  Inferred& inferred = read.inferred;
+  inferred.structure = static_cast<Structure>(PyLong_AsLong(item(1)));
+  if (inferred.structure == Structure::kNamed) inferred.type = newRef(item(2));
+  if (inferred.structure == Structure::kNested) inferred.skeleton = newRef(item(2));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(item(3)); ++i) {
+    inferred.outputs.push_back(readOutput(PyList_GET_ITEM(item(3), i), substitution));
+  }
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(item(4)); ++i) {
+    PyObject* change = PyList_GET_ITEM(item(4), i);
+    const auto number = static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(change, 0)));
+    inferred.changed_inputs.emplace_back(substitution.firstOccurrence(number),
+                                         readFacts(PyTuple_GET_ITEM(change, 1)));
+  }
+  inferred.mutates = item(5) == Py_True;
+  inferred.random = item(6) == Py_True;
+  return read;
+}
+
+}  // namespace
+
+FallbackAnswer inferWithFake(const Request& request) {
+  static PyObject* make = glue("make");
+  static PyObject* call = glue("call");
+  FallbackAnswer refused;
+  Substitution substitution(request);
+  const size_t keywords = request.kwnames == nullptr ? 0 : PyTuple_GET_SIZE(request.kwnames);
+  for (size_t i = 0; i < request.positional + keywords; ++i) {
+    if (!substitution.collect(request.args[i])) {
+      refused.why = "an argument is opaque";
+      return refused;
+    }
+  }
+  if (!substitution.supported(refused.why)) return refused;
+  substitution.setFakes(checked(PyObject_CallOneArg(make, substitution.facts().get())));
+  Ref<> args = checked(PyTuple_New(static_cast<Py_ssize_t>(request.positional)));
+  for (size_t i = 0; i < request.positional; ++i) {
+    PyTuple_SET_ITEM(args.get(), i, substitution.replace(request.args[i]).release());
+  }
+  Ref<> kwargs = checked(PyDict_New());
+  for (size_t i = 0; i < keywords; ++i) {
+    Ref<> value = substitution.replace(request.args[request.positional + i]);
+    if (PyDict_SetItem(kwargs.get(), PyTuple_GET_ITEM(request.kwnames, i), value.get()) != 0) {
+      throw PythonError();
+    }
+  }
+  Ref<> state = stateTuple(*request.state);
+  Ref<> answer = checked(PyObject_CallFunctionObjArgs(call, request.target, args.get(), kwargs.get(),
+                                                      substitution.fakes(), state.get(), nullptr));
+  return readAnswer(answer.get(), substitution);
+}
+
+}  // namespace stator::shapes

@@ -1,0 +1,237 @@
+// The doors of shape inference in stator._core, for tests and benchmarks: real tensors in, facts out.
+#include "tensor/shapes_module.h"
+
+#include "base/check.h"
+#include "shapes/arg.h"
+#include "shapes/fallback.h"
+#include "shapes/infer.h"
+#include "shapes/registry.h"
+#include "tensor/meta_of.h"
+
+#include <chrono>
+#include <unordered_map>
+
+#include <torch/csrc/autograd/python_variable.h>
+
+namespace stator::tensor {
+
+namespace {
+
+using shapes::Inferred;
+using shapes::Output;
+using shapes::TensorMeta;
+
+// Facts of the real tensors of the call under way, with storages numbered. The reader of shapes::Request is a plain function pointer,
+// so they stand here for the time of one call.
+struct Facts {
+  std::unordered_map<PyObject*, TensorMeta> metas;
+  std::unordered_map<uintptr_t, uint32_t> storages;
+};
+Facts* current = nullptr;
+
+const TensorMeta* tensorOf(PyObject* object) {
+  if (!THPVariable_Check(object)) return nullptr;
+  auto [position, is_new] = current->metas.try_emplace(object);
+  if (is_new) {
+    position->second = metaOf(object);
+    if (const uintptr_t storage = storageOf(object)) {
+      const auto next = static_cast<uint32_t>(current->storages.size() + 1);
+      position->second.storage_id = current->storages.try_emplace(storage, next).first->second;
+    }
+  }
+  return &position->second;
+}
+
+Ref<> checked(PyObject* object) {
+  if (object == nullptr) throw PythonError();
+  return stealRef(object);
+}
+
+Ref<> tupleOf(const shapes::Dims& dims) {
+  Ref<> tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(dims.size())));
+  for (size_t i = 0; i < dims.size(); ++i) {
+    PyTuple_SET_ITEM(tuple.get(), i, checked(PyLong_FromLongLong(dims[i])).release());
+  }
+  return tuple;
+}
+
+Ref<> factsOf(const TensorMeta& meta) {
+  Ref<> sizes = tupleOf(meta.sizes);
+  Ref<> strides = tupleOf(meta.strides);
+  Ref<> device = shapes::makeDevice(meta.device, meta.device_index);
+  return checked(Py_BuildValue(
+      "{s:O,s:O,s:O,s:O,s:L,s:L,s:i,s:N,s:N,s:N,s:N,s:N,s:N}", "size", sizes.get(), "stride",
+      strides.get(), "dtype", shapes::dtypeObject(meta.dtype), "device", device.get(), "offset",
+      static_cast<long long>(meta.storage_offset), "storage_bytes",
+      static_cast<long long>(meta.storage_bytes), "layout", static_cast<int>(meta.layout),
+      "requires_grad", PyBool_FromLong(meta.requires_grad), "is_leaf", PyBool_FromLong(meta.is_leaf),
+      "is_conj", PyBool_FromLong(meta.is_conj), "is_neg", PyBool_FromLong(meta.is_neg),
+      "is_inference", PyBool_FromLong(meta.is_inference), "is_parameter",
+      PyBool_FromLong(meta.is_parameter)));
+}
+
+Ref<> outputObject(const Output& output) {
+  if (output.kind == Output::Kind::kConstant) {
+    return checked(Py_BuildValue("{s:O}", "constant", output.constant.get()));
+  }
+  Ref<> facts = factsOf(output.meta);
+  Ref<> relations = checked(Py_BuildValue("{s:i,s:i,s:i}", "same_object_as", output.same_object_as,
+                                          "alias_of", output.alias_of, "alias_of_output",
+                                          output.alias_of_output));
+  if (PyDict_Update(facts.get(), relations.get()) != 0) throw PythonError();
+  return facts;
+}
+
+Ref<> inferredObject(const Inferred& inferred) {
+  Ref<> outputs = checked(PyList_New(0));
+  for (const Output& output : inferred.outputs) {
+    if (PyList_Append(outputs.get(), outputObject(output).get()) != 0) throw PythonError();
+  }
+  Ref<> changed = checked(PyList_New(0));
+  for (const auto& [number, meta] : inferred.changed_inputs) {
+    Ref<> change = checked(Py_BuildValue("(iN)", number, factsOf(meta).release()));
+    if (PyList_Append(changed.get(), change.get()) != 0) throw PythonError();
+  }
+  static constexpr const char* kStructures[] = {"single", "tuple", "list", "named", "nested"};
+  PyObject* type = inferred.type ? inferred.type.get() : Py_None;
+  PyObject* skeleton = inferred.skeleton ? inferred.skeleton.get() : Py_None;
+  return checked(Py_BuildValue("{s:O,s:s,s:O,s:O,s:N,s:N,s:O}", "outputs", outputs.get(), "structure",
+                               kStructures[static_cast<size_t>(inferred.structure)], "type", type,
+                               "skeleton", skeleton, "mutates", PyBool_FromLong(inferred.mutates),
+                               "random", PyBool_FromLong(inferred.random), "changed", changed.get()));
+}
+
+// The call's arguments in vectorcall layout.
+struct FlatCall {
+  FlatCall(PyObject* args, PyObject* kwargs) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) values.push_back(PyTuple_GET_ITEM(args, i));
+    positional = values.size();
+    if (kwargs == nullptr || kwargs == Py_None || PyDict_GET_SIZE(kwargs) == 0) return;
+    Ref<> keys = checked(PyDict_Keys(kwargs));
+    names = checked(PyList_AsTuple(keys.get()));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()); ++i) {
+      values.push_back(PyDict_GetItem(kwargs, PyTuple_GET_ITEM(names.get(), i)));
+    }
+  }
+  std::vector<PyObject*> values;
+  size_t positional = 0;
+  Ref<> names;
+};
+
+struct CurrentFacts {
+  explicit CurrentFacts(Facts& facts) : before(current) { current = &facts; }
+  ~CurrentFacts() { current = before; }
+  Facts* before;
+};
+
+template <class Body>
+PyObject* guarded(Body&& body) {
+  try {
+    return body().release();
+  } catch (const PythonError&) {
+    return nullptr;
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    return nullptr;
+  }
+}
+
+// infer_shapes(target, args, kwargs=None, tiers=0) -> (status, tier, dict | why | exception)
+PyObject* inferShapes(PyObject*, PyObject* arguments) {
+  PyObject* target = nullptr;
+  PyObject* args = nullptr;
+  PyObject* kwargs = nullptr;
+  int tiers = 0;
+  if (!PyArg_ParseTuple(arguments, "OO!|Oi", &target, &PyTuple_Type, &args, &kwargs, &tiers)) return nullptr;
+  return guarded([&]() -> Ref<> {
+    if (!shapes::initShapes()) throw PythonError();
+    Facts facts;
+    CurrentFacts scope(facts);
+    FlatCall call(args, kwargs);
+    const shapes::State state = shapes::State::now();
+    shapes::Request request{target, call.values.data(), call.positional, call.names.get(), &state, {tensorOf, nullptr}};
+    shapes::Answer answer = shapes::infer(request, static_cast<shapes::Tiers>(tiers));
+    static constexpr const char* kStatus[] = {"ok", "data_dependent", "dynamic_shape", "unsupported", "raises"};
+    static constexpr const char* kTiers[] = {"memo", "rule", "fake"};
+    Ref<> payload;
+    if (answer.status == shapes::Status::kOk) {
+      payload = inferredObject(*answer.inferred);
+    } else if (answer.error) {
+      payload = answer.error;
+    } else {
+      payload = checked(PyUnicode_FromString(answer.why.c_str()));
+    }
+    return checked(Py_BuildValue("(ssO)", kStatus[static_cast<size_t>(answer.status)],
+                                 kTiers[static_cast<size_t>(answer.tier)], payload.get()));
+  });
+}
+
+// time_shapes(target, args, kwargs, tiers, repeats) -> nanoseconds for each call
+PyObject* timeShapes(PyObject*, PyObject* arguments) {
+  PyObject* target = nullptr;
+  PyObject* args = nullptr;
+  PyObject* kwargs = nullptr;
+  int tiers = 0;
+  int repeats = 0;
+  if (!PyArg_ParseTuple(arguments, "OO!Oii", &target, &PyTuple_Type, &args, &kwargs, &tiers, &repeats)) {
+    return nullptr;
+  }
+  return guarded([&]() -> Ref<> {
+    if (!shapes::initShapes()) throw PythonError();
+    Facts facts;
+    CurrentFacts scope(facts);
+    FlatCall call(args, kwargs);
+    const shapes::State state = shapes::State::now();
+    shapes::Request request{target, call.values.data(), call.positional, call.names.get(), &state, {tensorOf, nullptr}};
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < repeats; ++i) {
+      const shapes::Answer answer = shapes::infer(request, static_cast<shapes::Tiers>(tiers));
+      STATOR_CHECK(answer.status == shapes::Status::kOk, answer.why);
+    }
+    const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - start;
+    return checked(PyFloat_FromDouble(taken.count() / repeats));
+  });
+}
+
+PyObject* shapesCounts(PyObject*, PyObject*) {
+  const shapes::Counts counts = shapes::counts();
+  return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K}", "memo", counts.by_tier[0], "rule", counts.by_tier[1],
+                       "fake", counts.by_tier[2], "failed", counts.failed, "entries", counts.entries);
+}
+
+PyObject* shapesClear(PyObject*, PyObject*) {
+  shapes::clearMemo();
+  Py_RETURN_NONE;
+}
+
+PyObject* shapesUnresolved(PyObject*, PyObject*) {
+  return guarded([&]() -> Ref<> {
+    if (!shapes::initShapes()) throw PythonError();
+    Ref<> list = checked(PyList_New(0));
+    for (const std::string& name : shapes::unresolvedNames()) {
+      if (PyList_Append(list.get(), checked(PyUnicode_FromString(name.c_str())).get()) != 0) throw PythonError();
+    }
+    return list;
+  });
+}
+
+PyObject* shapesHasRule(PyObject*, PyObject* target) {
+  return guarded([&]() -> Ref<> {
+    if (!shapes::initShapes()) throw PythonError();
+    return newRef(shapes::hasRule(target) ? Py_True : Py_False);
+  });
+}
+
+}  // namespace
+
+PyMethodDef shapes_methods[] = {
+    {"infer_shapes", inferShapes, METH_VARARGS, "Facts of a call's outputs (tiers: 0 all, 1 rules, 2 FakeTensor)."},
+    {"time_shapes", timeShapes, METH_VARARGS, "Nanoseconds for one inference of a call."},
+    {"shapes_counts", shapesCounts, METH_NOARGS, "Answers by tier."},
+    {"shapes_clear", shapesClear, METH_NOARGS, "Empties the memo and the counts."},
+    {"shapes_unresolved", shapesUnresolved, METH_NOARGS, "Names in the rule tables that torch lacks."},
+    {"shapes_has_rule", shapesHasRule, METH_O, "Whether the rules know a callable."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace stator::tensor

@@ -1,0 +1,201 @@
+"""Backends: finding one by name, and calling it with a captured graph.
+
+A backend is any callable `(graph_module, example_inputs) -> callable`. "eager" is known here, so that it needs no import of
+torch._dynamo; "inductor" is looked up when the first graph arrives, since importing it takes a second; all other names are those of
+torch's registry, entry points included.
+"""
+
+import contextlib
+import warnings
+
+from stator import _observe, exc
+
+_own = {}
+
+
+def _eager(graph_module, example_inputs, **options):
+    """The captured graph as it is."""
+    for option in options:
+        warnings.warn(f"backend eager ignores {option}", stacklevel=2)
+    return graph_module.forward
+
+
+_eager.__name__ = _eager.__qualname__ = "eager"
+_eager._tags = ("debug",)  # as in torch's registry
+_own["eager"] = _eager
+
+
+def register_backend(compiler_fn=None, name=None, tags=()):
+    """Makes a backend known under a name, its own by default. Usable as a decorator."""
+    if compiler_fn is None:
+        return lambda fn: register_backend(fn, name=name, tags=tags)
+    if not callable(compiler_fn):
+        raise TypeError(f"a backend is a callable, not {type(compiler_fn).__name__}")
+    name = name or compiler_fn.__name__
+    if name in _own and _own[name] is not compiler_fn:
+        raise ValueError(f"there is a backend {name!r} already")
+    _own[name] = compiler_fn
+    with contextlib.suppress(AttributeError):  # a callable without attributes has no tags
+        compiler_fn._tags = tuple(tags)
+    return compiler_fn
+
+
+def _torch_registry():
+    # Its dicts and not its functions: torch's functions may have been routed here (stator.install), its data is never.
+    from torch._dynamo.backends import registry
+
+    registry._lazy_import()
+    return registry
+
+
+def _known_names():
+    return sorted({*_own, *_torch_registry()._BACKENDS})
+
+
+def list_backends(exclude_tags=("debug", "experimental")):
+    """Names that stator.compile(..., backend=name) takes; without the debug and experimental ones unless exclude_tags is None."""
+    registry = _torch_registry()
+    excluded = set(exclude_tags or ())
+    functions = {**registry._COMPILER_FNS, **_own}
+    return [n for n in _known_names() if not excluded.intersection(getattr(functions.get(n), "_tags", ()))]
+
+
+def lookup_backend(backend):
+    """The function behind a backend's name; a callable is returned as it is."""
+    if not isinstance(backend, str):
+        return backend
+    if backend in _own:
+        return _own[backend]
+    registry = _torch_registry()
+    if backend not in registry._COMPILER_FNS and registry._BACKENDS.get(backend) is not None:
+        registry._COMPILER_FNS[backend] = registry._BACKENDS[backend].load()  # an installed package's entry point
+    try:
+        return registry._COMPILER_FNS[backend]
+    except KeyError:
+        raise exc.InvalidBackend(backend, _known_names()) from None
+
+
+def _default_backend():
+    import sys
+
+    registry = sys.modules.get("torch._dynamo.backends.registry")
+    return registry._default_backend if registry is not None else "inductor"
+
+
+def _check_inductor(mode, options, dynamic):
+    """Raises for a mode or option that inductor does not have, with the nearest one that it has."""
+    from torch._inductor import config, list_mode_options
+
+    modes = list_mode_options(None, dynamic)
+    if mode is not None and mode not in modes:
+        near = exc.nearest(mode, modes)
+        hint = f"; did you mean {near!r}?" if near else ""
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(modes)}{hint}")
+    known = config.get_config_copy() if options else {}
+    for name in options or ():
+        if name.replace("-", "_") not in known:
+            near = exc.nearest(name, known)
+            hint = f"; did you mean {near!r}?" if near else "; torch._inductor.list_options() lists all"
+            raise RuntimeError(f"Unexpected optimization option {name}{hint}")
+
+
+class Backend:
+    """A backend with its mode and options, as one compile call named them. Equal calls give equal keys."""
+
+    def __init__(self, backend, mode, options, dynamic, name):
+        if backend is None:
+            backend = _default_backend()
+        if not isinstance(backend, str) and not callable(backend):
+            raise TypeError(f"backend is a name or a callable, not {type(backend).__name__}")
+        if mode is not None and not isinstance(mode, str):
+            raise TypeError(f"mode is a name, not {type(mode).__name__}")
+        if options is not None and not isinstance(options, dict):
+            raise TypeError(f"options is a dict, not {type(options).__name__}")
+        options = dict(options or {})
+        self.guard_filter_fn = options.pop("guard_filter_fn", None)
+        self.use_aoti = options.pop("use_aoti", False)
+        self.asked, self.mode, self.options = backend, mode, options
+        self.dynamic, self.region = dynamic, name
+        self.function = None
+        if backend != "inductor":
+            self.function = lookup_backend(backend)
+        elif options or mode not in (None, "default"):
+            _check_inductor(mode, options, dynamic)
+            self._resolve()  # checks the options' types
+        self.compiler_name = (
+            backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
+        )
+        self.__name__ = self.compiler_name
+
+    def key(self):
+        mode = None if self.mode == "default" else self.mode
+        return (_by_value(self.asked), mode, _by_value(self.options), self.region,
+                _by_value(self.guard_filter_fn), self.use_aoti)  # fmt: skip
+
+    def _resolve(self):
+        """inductor with its configuration: torch's own object, which knows what each mode and option sets."""
+        import torch
+
+        kind = torch._TorchCompileAOTInductorWrapper if self.use_aoti else torch._TorchCompileInductorWrapper
+        self.function = kind(self.mode, self.options, self.dynamic, self.region)
+
+    @property
+    def is_eager(self):
+        """The captured graph runs as it is: no backend has to be called, and nothing imported for one."""
+        return self.function is _eager and not self.options and self.mode is None
+
+    def announce(self, graph_module):
+        if _observe.has_listeners():
+            _observe.graph_made(graph_module)
+
+    def __call__(self, graph_module, example_inputs):
+        """The graph, compiled. Whatever the backend raises comes out as BackendCompilerFailed, but for SkipFrame."""
+        self.announce(graph_module)
+        if self.function is None:
+            self._resolve()
+        arguments = {}
+        if self.asked != "inductor":
+            if self.mode not in (None, "default"):
+                arguments["mode"] = self.mode
+            if self.options:
+                arguments["options"] = self.options
+        try:
+            compiled = self.function(graph_module, example_inputs, **arguments)
+            if not callable(compiled):
+                raise TypeError(f"the backend returned {type(compiled).__name__}, which is not callable")
+        except (exc.SkipFrame, exc.RestartAnalysis):
+            raise
+        except Exception as error:
+            raise exc.BackendCompilerFailed(self, error) from error
+        return compiled
+
+    def reset(self):
+        reset = getattr(self.function, "reset", None)
+        if reset is not None:
+            reset()
+
+
+class _ByIdentity:
+    """A key for what has no hash of its own; keeps it alive, so that the identity stays taken."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return isinstance(other, _ByIdentity) and self.value is other.value
+
+    def __hash__(self):
+        return id(self.value)
+
+
+def _by_value(value):
+    """A hashable form of an argument, equal exactly for equal arguments of equal types (1, 1.0 and True are three)."""
+    if isinstance(value, dict):
+        return ("dict", frozenset((_by_value(k), _by_value(v)) for k, v in value.items()))
+    if isinstance(value, (list, tuple)):
+        return (type(value).__name__, tuple(_by_value(v) for v in value))
+    try:
+        hash(value)
+    except TypeError:
+        return _ByIdentity(value)
+    return (type(value), value)

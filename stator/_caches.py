@@ -1,0 +1,56 @@
+"""Which cache a compile call gets: equal arguments share one, so that twenty equal layers compiled one by one are captured once.
+
+A cache is owned by the compiled objects that use it. The registry holds it weakly: the last compiled object that goes frees it, with
+its entries.
+"""
+
+import dataclasses
+import itertools
+import threading
+import weakref
+from typing import Any
+
+from stator import _core
+
+_caches = weakref.WeakValueDictionary()
+_lock = threading.Lock()
+_fresh = itertools.count()
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Settings:
+    """The arguments of one compile call, but for the model. `arguments` are what the user gave: enough to make the call again."""
+
+    backend: Any
+    fullgraph: bool
+    dynamic: bool | None
+    recompile_limit: int | None
+    isolate_recompiles: bool
+    arguments: dict
+
+    def key(self):
+        # `isolate_recompiles` asks for a cache of its own.
+        alone = next(_fresh) if self.isolate_recompiles else None
+        return (self.backend.key(), self.fullgraph, self.dynamic, self.recompile_limit, alone)
+
+
+def cache_for(settings):
+    key = settings.key()
+    with _lock:
+        cache = _caches.get(key)
+        if cache is None:
+            cache = _core.Cache(settings)
+            _caches[key] = cache
+        return cache
+
+
+def live_caches():
+    with _lock:
+        return list(_caches.values())
+
+
+def reset_all():
+    """Drops the entries of all caches, and what their backends keep for themselves."""
+    for cache in live_caches():
+        cache.reset()
+        cache.settings.backend.reset()

@@ -1,0 +1,159 @@
+"""stator.compile: arguments and their errors as torch.compile has them, and what comes out for each kind of callable."""
+
+import functools
+import importlib
+import sys
+import warnings
+
+import torch
+
+from stator import _caches, _core, _modules, config
+from stator._backends import Backend
+
+
+def compile(
+    model=None,
+    *,
+    fullgraph=False,
+    dynamic=None,
+    backend=None,
+    mode=None,
+    options=None,
+    name=None,
+    disable=False,
+    recompile_limit=None,
+    isolate_recompiles=False,
+    shapes_spec=None,
+):
+    """Captures what `model` does into graphs, compiles them with `backend`, and runs these whenever their guards hold.
+
+    model: a function, method, lambda, other callable, or nn.Module; left out, a decorator is returned.
+    fullgraph: one graph or an error; dynamic: True all sizes dynamic, False none, None those that change.
+    backend: a name (list_backends()) or a callable (graph_module, example_inputs) -> callable; "inductor" by default.
+    mode, options: for the backend; not both. name: a label for the region in debug output.
+    disable: return `model` as it is. recompile_limit: in place of config.recompile_limit.
+    isolate_recompiles: no sharing of captured graphs with other compile calls.
+    """
+    if mode is not None and options is not None:
+        raise RuntimeError("mode and options exclude each other: give one of them")
+    if recompile_limit is not None and (type(recompile_limit) is not int or recompile_limit < 1):
+        raise ValueError(f"recompile_limit is a positive int, not {recompile_limit!r}")
+    if dynamic is not None and not isinstance(dynamic, bool):
+        raise TypeError(f"dynamic is None, True or False, not {dynamic!r}")
+    if shapes_spec is not None:
+        raise NotImplementedError("shapes_spec: mark dimensions with mark_dynamic instead")
+    given = dict(fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, name=name,
+                 recompile_limit=recompile_limit, isolate_recompiles=isolate_recompiles)  # fmt: skip
+    if model is None:
+        return functools.partial(_decorate, dict(given, disable=disable))
+    _check_callable(model)
+    if disable or config.disable:
+        return model
+    if torch.compiler.is_exporting():
+        warnings.warn("stator.compile does nothing inside torch.export", stacklevel=2)
+        return model
+    return Compiler({k: v for k, v in given.items() if v is not None and (k == "dynamic" or v is not False)})(model)
+
+
+def _decorate(arguments, model):
+    if model is None:
+        raise RuntimeError("Model can't be None")
+    return compile(model, **arguments)
+
+
+def _check_callable(model):
+    if not callable(model):
+        raise TypeError(f"stator.compile takes a callable, not {type(model).__name__} ({model!r:.100})")
+
+
+class Compiler:
+    """Compiles callables with the same settings and one cache, which it owns. Pickles as the arguments of the compile call."""
+
+    def __init__(self, arguments):
+        self.settings = _caches.Settings(
+            backend=Backend(*(arguments.get(k) for k in ("backend", "mode", "options", "dynamic", "name"))),
+            fullgraph=bool(arguments.get("fullgraph")),
+            dynamic=arguments.get("dynamic"),
+            recompile_limit=arguments.get("recompile_limit"),
+            isolate_recompiles=bool(arguments.get("isolate_recompiles")),
+            arguments=arguments,
+        )
+        self.cache = _caches.cache_for(self.settings)
+
+    def __call__(self, model):
+        return apply(model, self, lambda function: _core.CompiledFunction(function, self.cache))
+
+    def __reduce__(self):
+        return Compiler, (self.settings.arguments,)
+
+
+def apply(model, again, make):
+    """What compiling or disabling gives for each kind of callable: `make` wraps a function, `again` any callable."""
+    _check_callable(model)
+    model = innermost(model)
+    if isinstance(model, torch.nn.Module):
+        if isinstance(model, torch.jit.ScriptModule):
+            raise RuntimeError(
+                "a torch.jit.ScriptModule cannot be captured: compile the eager module that it was made from"
+            )
+        return _modules.wrap(model, again)
+    if isinstance(model, type):
+        # A decorated class: its objects' calls are compiled.
+        model.__call__ = make(innermost(model.__call__))
+        if issubclass(model, torch.nn.Module):
+            model._call_impl = make(innermost(model._call_impl))
+        return model
+    return make(model)
+
+
+def innermost(model):
+    """The callable inside compiled and disabled ones, Stator's and TorchDynamo's: compiling twice means the second arguments."""
+    while True:
+        model = _modules.unwrap(model)
+        inner = getattr(model, "_torchdynamo_orig_callable", None)
+        # TorchDynamo's mark is copied along by functools.wraps; the id tells whose it is.
+        if inner is None or getattr(model, "_torchdynamo_wrapper_id", None) != id(model):
+            return model
+        model = model._orig_mod if isinstance(model, torch.nn.Module) else inner
+
+
+def compile_module_inplace(module, **arguments):
+    """Compiles calls of this very module object, as `module.compile()` does with torch.compile. Arguments are compile's."""
+    if not isinstance(module, torch.nn.Module):
+        raise TypeError(f"compile_module_inplace takes an nn.Module, not {type(module).__name__}")
+    _modules.compile_in_place(module, lambda call: compile(call, **arguments))
+
+
+def _reduce_compiled(compiled):
+    """How a compiled function pickles: by name if it is found under its name, as functions are, otherwise to be compiled again."""
+    module, qualname = (
+        getattr(compiled, "__module__", None),
+        getattr(compiled, "__qualname__", None),
+    )
+    found = sys.modules.get(module)
+    for part in (qualname or "").split("."):
+        found = getattr(found, part, None)
+    if found is compiled:
+        return qualname
+    if compiled._stator_cache is None:
+        return importlib.import_module("stator._switches").disable, (compiled.__wrapped__,)
+    return _compile_again, (compiled.__wrapped__, compiled._stator_cache.settings.arguments)
+
+
+def _compile_again(function, arguments):
+    return compile(function, **arguments)
+
+
+def reset(fn=None):
+    """Forgets what was captured: all, or what serves one compiled function or module (and those compiled with equal arguments).
+
+    Compiled objects stay usable and capture again.
+    """
+    if fn is None:
+        _caches.reset_all()
+        return
+    call = type(fn).__call__.__get__(fn) if _modules.is_compiled(fn) else fn
+    if type(call) is not _core.CompiledFunction:
+        raise TypeError(f"reset takes what stator.compile returned, not {type(fn).__name__}")
+    if call._stator_cache is not None:
+        call._stator_cache.reset()

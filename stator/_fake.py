@@ -1,0 +1,281 @@
+"""The last tier of shape inference: one run of a call on FakeTensors made from facts.
+
+A tensor's facts travel in both directions as one tuple, whose order src/tensor/infer_fallback.cpp shares:
+(sizes, strides, dtype, device, requires_grad, is_leaf, is_conj, is_neg, is_inference, is_parameter, offset, storage_bytes, storage).
+"""
+
+import contextlib
+
+import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
+from torch.utils._python_dispatch import TorchDispatchMode
+
+# Numbers of shapes::Status.
+OK, DATA_DEPENDENT, DYNAMIC_SHAPE, UNSUPPORTED, RAISES = range(5)
+# Numbers of shapes::Structure.
+SINGLE, TUPLE, LIST, NAMED, NESTED = range(5)
+
+_mode = None
+
+
+def mode():
+    """The one FakeTensorMode of the fallback: static sizes, no ShapeEnv."""
+    global _mode
+    if _mode is None:
+        _mode = FakeTensorMode(static_shapes=True)
+    return _mode
+
+
+class _MarkNonLeaf(torch.autograd.Function):
+    """Gives a tensor a grad_fn in place, whatever its strides, so that it is no leaf."""
+
+    @staticmethod
+    def forward(ctx, target, weight):
+        ctx.mark_dirty(target)
+        return target
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None
+
+
+class _Watch(TorchDispatchMode):
+    """Notes whether the call drew random numbers, and whether it wrote to one of its arguments."""
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False  # skipping would import torch._dynamo
+
+    def __init__(self, storages):
+        super().__init__()
+        self.storages = storages
+        self.random = False
+        self.mutates = False
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            self.random = True
+        schema = func._schema
+        if not schema.returns:
+            self.mutates = True  # it was called for its effect
+        elif schema.is_mutable:
+            self._note_writes(schema, args, kwargs)
+        elif func._schema.name in _UPDATES_STATISTICS and _trains(schema, args, kwargs):
+            self.mutates = True
+        return func(*args, **kwargs)
+
+    def _note_writes(self, schema, args, kwargs):
+        for position, argument in enumerate(schema.arguments):
+            if argument.alias_info is None or not argument.alias_info.is_write:
+                continue
+            value = args[position] if position < len(args) else kwargs.get(argument.name)
+            for tensor in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(tensor, torch.Tensor) and _storage_of(tensor) in self.storages:
+                    self.mutates = True
+
+
+# Write to running_mean and running_var without saying so in their schemas.
+_UPDATES_STATISTICS = {
+    "aten::native_batch_norm",
+    "aten::cudnn_batch_norm",
+    "aten::miopen_batch_norm",
+    "aten::_batch_norm_impl_index",
+}
+
+
+def _trains(schema, args, kwargs):
+    values = {argument.name: value for argument, value in zip(schema.arguments, args)} | kwargs
+    return bool(values.get("training")) and values.get("running_mean") is not None
+
+
+def _storage_of(tensor):
+    return tensor.untyped_storage()._cdata
+
+
+def _make_one(facts, storages):
+    (sizes, strides, dtype, device, requires_grad, is_leaf, is_conj, is_neg) = facts[:8]
+    (is_inference, is_parameter, offset, storage_bytes, storage) = facts[8:]
+    with torch.inference_mode() if is_inference else contextlib.nullcontext():
+        with torch.no_grad():
+            if storage not in storages:
+                bytes_ = torch.empty(storage_bytes, dtype=torch.uint8, device="meta")
+                storages[storage] = bytes_.untyped_storage()
+            elem = torch.empty(0, dtype=dtype, device="meta")
+            elem.set_(storages[storage], offset, sizes, strides)
+            fake = FakeTensor(mode(), elem, device)
+            if is_conj:
+                fake = fake.conj()
+            if is_neg:
+                fake = torch._neg_view(fake)
+    if requires_grad:
+        if is_leaf:
+            fake.requires_grad_()
+        else:
+            with torch.enable_grad(), mode():
+                weight = torch.empty((), dtype=dtype, device=device, requires_grad=True)
+                fake = _MarkNonLeaf.apply(fake, weight)
+    if is_parameter:
+        fake._is_param = True
+    return fake
+
+
+def make(all_facts):
+    """FakeTensors for the tensor arguments of one call; those with one storage number share a storage."""
+    storages = {}
+    with torch.inference_mode(False):
+        return [_make_one(facts, storages) for facts in all_facts]
+
+
+def facts_of(tensor, storage=0):
+    return (
+        tuple(tensor.shape),
+        tensor.stride(),
+        tensor.dtype,
+        tensor.device,
+        tensor.requires_grad,
+        tensor.is_leaf,
+        tensor.is_conj(),
+        tensor.is_neg(),
+        tensor.is_inference(),
+        bool(getattr(tensor, "_is_param", False)),
+        tensor.storage_offset(),
+        tensor.untyped_storage().nbytes(),
+        storage,
+    )
+
+
+@contextlib.contextmanager
+def _under(state):
+    """Sets the global state that the call would see."""
+    (grad, inference, dtype, device, autocast_cpu, autocast_cuda, cpu_dtype, cuda_dtype) = state
+    before = torch.get_default_dtype()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.inference_mode(inference))
+        stack.enter_context(torch.set_grad_enabled(grad and not inference))
+        if dtype is not before:
+            torch.set_default_dtype(dtype)
+            stack.callback(torch.set_default_dtype, before)
+        stack.enter_context(torch.autocast("cpu", dtype=cpu_dtype, enabled=autocast_cpu))
+        if autocast_cuda or torch.is_autocast_enabled("cuda"):
+            stack.enter_context(torch.autocast("cuda", dtype=cuda_dtype, enabled=autocast_cuda))
+        if device is not None:
+            stack.enter_context(device)
+        yield
+
+
+class _Outputs:
+    """Flattens a result and finds out what each tensor in it shares with arguments and earlier outputs."""
+
+    def __init__(self, fakes, storages):
+        self.fakes = fakes
+        self.storages = storages
+        self.rows = []
+        self.unknown = None
+        self._seen = {}
+
+    def add(self, value):
+        """Appends one leaf; returns its index."""
+        index = len(self.rows)
+        if not isinstance(value, torch.Tensor):
+            if not isinstance(value, _CONSTANTS):
+                self.unknown = type(value).__name__
+            self.rows.append((value,))
+            return index
+        if not isinstance(value, FakeTensor) or value.layout is not torch.strided:
+            self.unknown = f"{type(value).__name__} of layout {value.layout}"
+            self.rows.append((None,))
+            return index
+        same = next((i for i, fake in enumerate(self.fakes) if fake is value), -1)
+        storage = _storage_of(value)
+        alias = same if same >= 0 else self.storages.get(storage, -1)
+        alias_output = self._seen.setdefault(storage, index) if alias < 0 else index
+        self.rows.append((facts_of(value), same, alias, -1 if alias_output == index else alias_output))
+        return index
+
+    def structure(self, value):
+        if isinstance(value, tuple) and type(value) not in (tuple, torch.Size):
+            if all(not isinstance(item, (list, tuple, dict)) for item in value):
+                for item in value:
+                    self.add(item)
+                return NAMED, type(value)
+        if type(value) in (tuple, list) and any(isinstance(item, torch.Tensor) for item in value):
+            if all(not isinstance(item, (list, tuple, dict)) for item in value):
+                for item in value:
+                    self.add(item)
+                return (TUPLE if type(value) is tuple else LIST), None
+        if isinstance(value, (list, tuple, dict)) and self._has_tensor(value):
+            return NESTED, self._skeleton(value)
+        self.add(value)
+        return SINGLE, None
+
+    def _has_tensor(self, value):
+        if isinstance(value, dict):
+            value = value.values()
+        elif not isinstance(value, (list, tuple)):
+            return isinstance(value, torch.Tensor)
+        return any(self._has_tensor(item) for item in value)
+
+    def _skeleton(self, value):
+        if type(value) is dict:
+            return {key: self._skeleton(item) for key, item in value.items()}
+        if type(value) in (tuple, list):
+            return type(value)(self._skeleton(item) for item in value)
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return type(value)(*(self._skeleton(item) for item in value))
+        return self.add(value)
+
+
+_CONSTANTS = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    torch.Size,
+    torch.dtype,
+    torch.device,
+    torch.layout,
+    torch.memory_format,
+    tuple,
+    list,
+    type,
+)
+
+
+def call(target, args, kwargs, fakes, state):
+    """Runs the call; returns (status, ...): see readAnswer in infer_fallback.cpp."""
+    before = [facts_of(fake) for fake in fakes]
+    storages = {}
+    for index, fake in enumerate(fakes):
+        storages.setdefault(_storage_of(fake), index)
+    watch = _Watch(storages)
+    try:
+        with mode(), watch, _under(state):
+            result = target(*args, **kwargs) if callable(target) else target.__get__(*args)
+    except DataDependentOutputException as error:
+        return DATA_DEPENDENT, str(error), error
+    except DynamicOutputShapeException as error:
+        return DYNAMIC_SHAPE, str(error), error
+    except (UnsupportedOperatorException, UnsupportedFakeTensorException, NotImplementedError) as error:
+        return UNSUPPORTED, f"{type(error).__name__}: {error}", error
+    except Exception as error:
+        return RAISES, f"{type(error).__name__}: {error}", error
+    outputs = _Outputs(fakes, storages)
+    structure, detail = outputs.structure(result)
+    if outputs.unknown is not None:
+        return UNSUPPORTED, f"the result contains {outputs.unknown}", None
+    changed = [
+        (index, now)
+        for index, (was, now) in enumerate(zip(before, map(facts_of, fakes)))
+        if was != now
+    ]
+    return OK, structure, detail, outputs.rows, changed, watch.mutates or bool(changed), watch.random

@@ -1,0 +1,390 @@
+"""The parts of the way to torch.fx and to backends that have to be Python: the module class, fakes, and the call of the backend.
+
+Importing this module imports nothing of torch._dynamo, sympy or AOTAutograd: they come with the backend that needs them.
+"""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import linecache
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._guards import CompileContext, CompileId, GuardSource, Source, TracingContext, compile_context, tracing
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx._lazy_graph_module import _LazyGraphModule
+from torch.fx.experimental import _config as fx_config
+from torch.fx.graph import (
+    CodeGen,
+    Graph,
+    PythonCode,
+    _custom_builtins,
+    _illegal_names,
+    _is_from_torch,
+    inplace_methods,
+    magic_methods,
+)
+from torch.fx.graph_module import GraphModule
+from torch.fx.node import _get_qualified_name
+from torch.utils.weak import TensorWeakRef
+
+from stator import _core
+
+# By c10's numbers (torch/headeronly/core/ScalarType.h, DeviceType.h).
+_DTYPE_NAMES = """
+    uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64 complex128 bool qint8 quint8 qint32 bfloat16 quint4x2
+    quint2x4 bits1x8 bits2x4 bits4x2 bits8 bits16 float8_e5m2 float8_e4m3fn float8_e5m2fnuz float8_e4m3fnuz uint16 uint32 uint64
+    uint1 uint2 uint3 uint4 uint5 uint6 uint7 int1 int2 int3 int4 int5 int6 int7 float8_e8m0fnu float4_e2m1fn_x2
+"""
+_DEVICE_NAMES = (
+    "cpu cuda mkldnn opengl opencl ideep hip fpga maia xla vulkan metal xpu mps meta hpu ve lazy ipu mtia privateuseone"
+)
+_DTYPES = [getattr(torch, name, None) for name in _DTYPE_NAMES.split()]
+_DEVICES = _DEVICE_NAMES.split()
+
+_NN_MODULES = os.path.join(os.path.dirname(torch.nn.__file__), "modules") + os.sep
+_compile_ids = itertools.count()
+
+
+class InputSource(Source):
+    """Where an input of the graph is read, in the form in which AOTAutograd and inductor want to know it."""
+
+    guard_source = GuardSource.LOCAL
+
+    def __init__(self, expression: str, position: int) -> None:
+        self.name = expression
+        self.position = position
+
+    @property
+    def _name_template(self) -> str:
+        return self.name
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is InputSource and other.name == self.name and other.position == self.position
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.position))
+
+    def __repr__(self) -> str:
+        return self.name
+
+    # Part of AOTAutograd's cache key: it must depend on nothing but these two.
+    def __reduce__(self) -> tuple[Any, ...]:
+        return InputSource, (self.name, self.position)
+
+
+class GraphArg:
+    """meta["grapharg"] of a placeholder. Does not keep the example alive."""
+
+    pass_arg_as_tensor = False
+
+    def __init__(self, source: InputSource, example: Any, fake_tensor: Any) -> None:
+        self.source = source
+        self.is_tensor = isinstance(example, torch.Tensor)
+        self.fake_tensor = fake_tensor
+        self._example = TensorWeakRef(example) if self.is_tensor else example
+
+    @property
+    def example(self) -> Any:
+        return self._example() if self.is_tensor else self._example
+
+    def __repr__(self) -> str:
+        return f"GraphArg({self.source})"
+
+
+class CapturedGraph(Graph):
+    """A graph whose source is written in C++, where nothing special is asked for."""
+
+    def python_code(self, root_module: str, **options: Any) -> PythonCode:
+        if root_module == "self" and not any(options.values()):
+            made = _core.fx_source(self, sys.modules[__name__])
+            if made is not None:
+                return PythonCode(made[0], made[1], _lineno_map=made[2], _prologue_start=4)
+        return super().python_code(root_module, **options)
+
+
+class CapturedModule(_LazyGraphModule):
+    """A GraphModule whose forward runs the captured graph in C++, until the module is recompiled.
+
+    Source is written when it is asked for, and made a function only when that function is called: AOTAutograd's cache key, for one, needs
+    the text alone. Runner and record stand on the class (each GraphModule has one of its own): what is in the instance's dict is pickled,
+    and is part of that key.
+    """
+
+    _stator_runner: Any = None
+    _stator_record: Any = None
+    _stator_source: PythonCode | None = None
+
+    def forward(self, *args: Any) -> Any:  # type: ignore[override]
+        return type(self)._stator_runner(*args)
+
+    @classmethod
+    def _needs_recompile(cls) -> bool:
+        return cls.forward is CapturedModule.forward or super()._needs_recompile()
+
+    @classmethod
+    def recompile(cls) -> None:  # type: ignore[override]
+        cls._stator_source = None
+        super().recompile()
+
+    def _real_recompile(self) -> PythonCode:
+        if fx_config.enrich_profiler_metadata or self._modules:
+            return super()._real_recompile()
+        source = self._graph.python_code(root_module="self")
+        type(self)._stator_source = source
+        self.__dict__.update(_code=source.src, _lineno_map=source._lineno_map, _prologue_start=source._prologue_start)
+        return source
+
+    def real_recompile(self) -> None:
+        if self._needs_recompile():
+            type(self)._stator_source = GraphModule.recompile(self)
+
+    @property
+    def code(self) -> str:
+        if type(self)._stator_source is None:
+            self._real_recompile()
+        return self._code
+
+    def __str__(self) -> str:
+        return self.code and GraphModule.__str__(self)
+
+
+def make_module(graph: Graph, runner: Callable[..., Any], record: Any) -> CapturedModule:
+    module = CapturedModule.__new__(CapturedModule)
+    # With an empty graph, so that torch sets all that a GraphModule has; the real one needs no walk over its nodes.
+    GraphModule.__init__(module, {}, Graph())
+    own = type(module)
+    own._stator_runner = runner
+    own._stator_record = record
+    own.forward = CapturedModule.forward
+    module.__dict__["_graph"] = graph
+    graph.owning_module = module
+    return module
+
+
+# ---- how targets and types are written in source, called from graph/fx_source.cpp ------------------------------------------------
+
+
+def source_start(graph: Graph) -> tuple[Any, ...] | None:
+    codegen = graph._codegen
+    plain = type(codegen) is CodeGen and codegen._body_transformer is None and codegen._func_name == "forward"
+    if not plain or any(name.startswith("FX_GRAPH_SHOW") for name in os.environ):
+        return None
+    return torch.fx.Node, _illegal_names, {name: known.obj for name, known in _custom_builtins.items()}
+
+
+def source_type(kind: Any) -> str | None:
+    return (
+        _get_qualified_name(kind)
+        if isinstance(kind, type) and kind is not torch.device and _is_from_torch(kind)
+        else None
+    )
+
+
+def source_target(target: Any) -> tuple[int, str, bool] | None:
+    name = getattr(target, "__name__", "")
+    if getattr(target, "__module__", "") == "_operator":
+        if name in magic_methods:
+            return 0, magic_methods[name], False
+        if name in inplace_methods:
+            return 1, inplace_methods[name], False
+    if name == "<lambda>":
+        return None
+    qualified = _get_qualified_name(target)
+    from_torch = _is_from_torch(target)
+    # Builtins keep their names, which no value may have.
+    return (2, qualified, not from_torch) if from_torch or "." in qualified else None
+
+
+# ---- values of node.meta, called from graph/fx_record.cpp ------------------------------------------------------------------------
+
+
+def _mode(record: Any) -> FakeTensorMode:
+    if record.fake_mode is None:
+        record.fake_mode = FakeTensorMode()
+    return record.fake_mode
+
+
+def _bare_fake(
+    mode: FakeTensorMode, size: Any, stride: Any, dtype: Any, device: torch.device, requires_grad: bool
+) -> FakeTensor:
+    """What FakeTensor(mode, torch.empty_strided(...), device) makes, at a third of the time: its Python state is the same for all."""
+    templates = mode.__dict__.setdefault("_stator_templates", {})
+    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+        plain = torch.empty_strided(size, stride, dtype=dtype, device="meta")
+        template = templates.get(device)
+        if template is None:
+            template = templates[device] = dict(FakeTensor(mode, plain, device).__dict__)
+        fake = torch.Tensor._make_subclass(
+            FakeTensor, plain, requires_grad, dispatch_device=True, device_for_backend_keys=device
+        )
+    if not mode._allow_unsafe_data_ptr_access:
+        torch._C._set_throw_on_mutable_data_ptr(fake)
+    fake.__dict__.update(template)
+    return fake
+
+
+def fake_from_facts(record: Any, facts: tuple[Any, ...]) -> FakeTensor:
+    size, stride, dtype, device, device_index, _layout, _offset, requires_grad, _parameter = facts
+    name = _DEVICES[device]
+    place = torch.device(name, device_index) if device_index >= 0 else torch.device(name)
+    return _bare_fake(_mode(record), size, stride, _DTYPES[dtype], place, bool(requires_grad))
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether size, stride, dtype and device say all that a fake of the tensor has to know (its storage is its own)."""
+    return (
+        (type(tensor) is torch.Tensor or type(tensor) is torch.nn.Parameter)
+        and tensor.layout is torch.strided
+        and tensor.dim() > 0  # a number on the CPU keeps its value
+        and tensor.device.type != "meta"
+        and not tensor._is_view()
+        and tensor.storage_offset() == 0
+        and tensor.is_leaf
+        and tensor.grad is None
+        and not tensor.is_inference()
+        and not tensor.is_quantized
+        and not tensor.is_conj()
+        and not tensor.is_neg()
+        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+        and (not tensor.requires_grad or tensor.grad_dtype == tensor.dtype)
+    )
+
+
+def _fake_plain_inputs(mode: FakeTensorMode, examples: list[Any]) -> None:
+    """Puts fakes of plain inputs where the mode looks for them; the others are left to it."""
+    tensors = [example for example in examples if isinstance(example, torch.Tensor)]
+    plain = [tensor for tensor in tensors if _is_plain(tensor)]
+    # Aliases have to alias as fakes too.
+    owners = collections.Counter(
+        tensor.untyped_storage()._cdata for tensor in tensors if tensor.layout is torch.strided
+    )
+    for tensor in plain:
+        if owners[tensor.untyped_storage()._cdata] == 1:
+            fake = _bare_fake(mode, tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.requires_grad)
+            if type(tensor) is torch.nn.Parameter:
+                fake.__dict__["_is_param"] = True
+            mode.fake_tensor_converter.set_tensor_memo(tensor, fake)
+
+
+def fake_input(record: Any, position: int, example: Any) -> Any:
+    if not isinstance(example, torch.Tensor):
+        return example
+    mode = _mode(record)
+    context = TracingContext.try_get()
+    symbolic = context.tensor_to_context.get(example) if context is not None and context.fake_mode is mode else None
+    if symbolic is not None:
+        return mode.from_tensor(example, symbolic_context=symbolic, source=symbolic.tensor_source)
+    if mode.fake_tensor_converter._get_memo(example) is None:
+        _fake_plain_inputs(mode, record.examples)
+    return mode.from_tensor(example, static_shapes=True)
+
+
+def graph_arg(record: Any, position: int, example: Any) -> GraphArg:
+    if record.sources is None:
+        record.sources = _sources(record)
+    return GraphArg(record.sources[position], example, fake_input(record, position, example))
+
+
+def tensor_dict(record: Any, position: int, example: Any) -> dict[str, Any]:
+    own = getattr(example, "__dict__", {})
+    marks = {key: own[key] for key in ("_dynamo_static_input_type", "tag") if key in own}
+    if record.inputs[position][1]:
+        # Memory of parameters and buffers stays in place, so CUDA graphs need no copy of it.
+        marks.setdefault("_dynamo_static_input_type", "unguarded")
+    return marks
+
+
+def frame_text(filename: str, line: int, function: str) -> str:
+    """One frame of a stack trace. torch's own modules are left out: the user's line is what counts."""
+    if filename.startswith(_NN_MODULES):
+        return ""
+    text = f'  File "{filename}", line {line}, in {function}\n'
+    source = linecache.getline(filename, line).strip()
+    return f"{text}    {source}\n" if source else text
+
+
+def source_module(kind: type) -> type | None:
+    module = kind.__module__
+    known = module.startswith(("torch.nn.modules", "torch.ao.")) and not module.startswith("torch.nn.modules.container")
+    return kind if known else None
+
+
+# ---- calling a backend -----------------------------------------------------------------------------------------------------------
+
+
+def eager(module: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+    """Runs the captured graph as it is."""
+    return module.forward
+
+
+def lookup_backend(name: str) -> Callable[..., Any]:
+    if name == "eager":
+        return eager
+    from torch._dynamo.backends.registry import lookup_backend as torch_lookup
+
+    return torch_lookup(name)
+
+
+def _sources(record: Any) -> list[InputSource]:
+    return [InputSource(expression, i) for i, (expression, _) in enumerate(record.inputs)]
+
+
+def _prepare(module: CapturedModule) -> TracingContext:
+    """What AOTAutograd and inductor read of a module beyond its nodes."""
+    from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatefulSymbolicContext
+
+    record = module._stator_record
+    record.fake_mode = FakeTensorMode(shape_env=ShapeEnv())
+    record.sources = _sources(record)
+    _fake_plain_inputs(record.fake_mode, record.examples)
+    context = TracingContext(record.fake_mode)
+    for example, source in zip(record.examples, record.sources, strict=True):
+        if isinstance(example, torch.Tensor):
+            context.tensor_to_context[example] = StatefulSymbolicContext(
+                dynamic_sizes=[DimDynamic.STATIC] * example.dim(),
+                constraint_sizes=[None] * example.dim(),
+                tensor_source=source,
+            )
+    placeholders = module._graph.find_nodes(op="placeholder", sort=True)
+    for node, source in zip(placeholders, record.sources, strict=True):
+        node.__dict__["_dynamo_source"] = source
+    module.__dict__.update(_param_name_to_source={}, _source_to_user_stacks={}, compile_subgraph_reason=None)
+    return context
+
+
+def _guards(context: TracingContext) -> list[tuple[int, list[int], list[int]]]:
+    """The relations between inputs that AOTAutograd relied on, as graph/fx.h's BackendGuard."""
+    found = []
+    for guard in context.guards_context.aotautograd_guards:
+        if hasattr(guard, "input_source_a"):
+            found.append((0, [guard.input_source_a.position, guard.input_source_b.position], []))
+        else:
+            overlapping = [source.position for source in guard.overlapping_sources]
+            found.append((1, overlapping, [source.position for source in guard.non_overlapping_sources]))
+    return found
+
+
+def compile_graph(module: CapturedModule, backend: Callable[..., Any]) -> tuple[Callable[..., Any], list[Any]]:
+    """Calls the backend as TorchDynamo would. Returns its callable and the guards that it asks for."""
+    if backend is eager or getattr(backend, "is_eager", False):
+        announce = getattr(backend, "announce", None)
+        if announce is not None:
+            announce(module)
+        return module._stator_runner, []
+    context = _prepare(module)
+    compile_id = CompileId(frame_id=next(_compile_ids), frame_compile_id=0)
+    module.meta.update(
+        dynamo_flat_name_to_original_fqn={},
+        dynamo_compile_id=compile_id,
+        backend_id=f"__compiled_fn_{compile_id.frame_id}",
+    )
+    with tracing(context), compile_context(CompileContext(compile_id)):
+        compiled = backend(module, module._stator_record.examples)
+    if not callable(compiled):
+        raise TypeError(f"the backend returned {type(compiled).__name__}, which cannot be called")
+    return compiled, _guards(context)

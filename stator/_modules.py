@@ -1,0 +1,157 @@
+"""Compiled modules. A compiled module is still the module (docs/MODULES.md gives the reasons).
+
+It is an object of a class made for the purpose, a subclass of the module's class, and it has the very same `__dict__` as the module:
+parameters, buffers, submodules, hooks and plain attributes are shared, whichever of the two they are read or written through.
+"""
+
+import abc
+import copy
+import inspect
+import threading
+import weakref
+
+from torch import nn
+
+from stator import _core
+
+_classes = weakref.WeakKeyDictionary()  # module class -> weak reference to its compiled class
+_lock = threading.RLock()
+# object's own accessors, past the properties of the same names below.
+_set_class = object.__dict__["__class__"].__set__
+_MODULE_CALLS = (nn.Module.__call__, nn.Module._wrapped_call_impl)
+
+
+class CompiledModule(nn.Module):
+    """What stator.compile(module) returns; also known as stator.OptimizedModule."""
+
+    # Slots are not part of __dict__, so they are the compiled module's own. `__call__` as a slot puts the compiled call where Python
+    # looks for it in calling the object, and no Python frame lies between.
+    __slots__ = ("__call__", "_orig_mod", "_stator_compile")
+
+    def __init_subclass__(cls, **kwargs):
+        pass  # a compiled class is no event for a registry that the user keeps in __init_subclass__
+
+    def __new__(cls, *args, **kwargs):
+        # `type(self)(...)` in a method of the module means its class.
+        base = cls.__mro__[2] if len(cls.__mro__) > 2 else None
+        if cls is CompiledModule or base is None:
+            raise TypeError("compiled modules are made by stator.compile(module)")
+        return base(*args, **kwargs)
+
+    @property
+    def __class__(self):
+        return type(self._orig_mod)
+
+    @__class__.setter
+    def __class__(self, cls):
+        self._orig_mod.__class__ = cls
+        _follow_class(self)
+
+    @property
+    def forward(self):
+        """The module's forward, compiled, without hooks."""
+        return self._stator_compile(self._orig_mod.forward)
+
+    @forward.setter
+    def forward(self, function):
+        self._orig_mod.forward = function
+
+    @forward.deleter
+    def forward(self):
+        del self._orig_mod.forward
+
+    @property
+    def __signature__(self):
+        return inspect.signature(self._orig_mod)
+
+    def __getattr__(self, name):
+        # Something replaced the module's class (parametrizations do): what is not found may be there.
+        if type(self).__mro__[2] is not type(self._orig_mod):
+            _follow_class(self)
+            return getattr(self, name)
+        return super().__getattr__(name)
+
+    def __reduce_ex__(self, protocol):
+        return wrap, (self._orig_mod, self._stator_compile)
+
+    def __copy__(self):
+        return wrap(copy.copy(self._orig_mod), self._stator_compile)
+
+    def __deepcopy__(self, memo):
+        return wrap(copy.deepcopy(self._orig_mod, memo), self._stator_compile)
+
+    def _replicate_for_data_parallel(self):
+        return wrap(self._orig_mod._replicate_for_data_parallel(), self._stator_compile)
+
+
+OptimizedModule = CompiledModule
+
+
+def _compiled_class(base):
+    with _lock:
+        known = _classes.get(base)
+        made = known() if known is not None else None
+        if made is None:
+            made = _make_class(base)
+            _classes[base] = weakref.ref(made)
+        return made
+
+
+def _make_class(base):
+    names = {
+        "__module__": base.__module__,
+        "__qualname__": base.__qualname__,
+        "__doc__": base.__doc__,
+        "__slots__": (),
+    }
+    meta = type(base)
+    # Past a metaclass of the user's, which may register what it makes; ABCMeta has to set up its own part.
+    make = abc.ABCMeta.__new__ if issubclass(meta, abc.ABCMeta) else type.__new__
+    try:
+        return make(meta, base.__name__, (CompiledModule, base), names)
+    except TypeError as error:
+        raise TypeError(
+            f"{base.__qualname__} has __slots__ or another layout of its own, which a compiled module cannot share: use "
+            "stator.compile_module_inplace"
+        ) from error
+
+
+def _follow_class(compiled):
+    """Makes the compiled module's real class the one that belongs to the module's present class."""
+    _set_class(compiled, _compiled_class(type(compiled._orig_mod)))
+
+
+def wrap(module, compile_callable):
+    """The compiled module of `module`; compile_callable(fn) compiles with the settings that it is to have."""
+    compiled = object.__new__(_compiled_class(type(module)))
+    object.__setattr__(compiled, "__dict__", module.__dict__)
+    CompiledModule._orig_mod.__set__(compiled, module)
+    CompiledModule._stator_compile.__set__(compiled, compile_callable)
+    CompiledModule.__call__.__set__(compiled, compile_callable(_entry(module)))
+    return compiled
+
+
+def _entry(module):
+    """What a call of the module runs: `_call_impl`, which sees to hooks, or a __call__ of the class's own."""
+    call = type(module).__call__
+    return module._call_impl if call in _MODULE_CALLS else call.__get__(module)
+
+
+def compile_in_place(module, compile_callable):
+    """Compiles calls of this very object, as nn.Module.compile() does."""
+    module._compiled_call_impl = compile_callable(module._call_impl)
+
+
+def is_compiled(value):
+    return issubclass(type(value), CompiledModule)
+
+
+def unwrap(value):
+    """The function or module that a compiled one was made from, through any number of layers."""
+    while True:
+        if is_compiled(value):
+            value = value._orig_mod
+        elif type(value) is _core.CompiledFunction:
+            value = value.__wrapped__
+        else:
+            return value

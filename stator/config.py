@@ -1,0 +1,288 @@
+"""Stator's settings: `stator.config.recompile_limit = 16`, or for a while `with stator.config.patch(recompile_limit=16): ...`.
+
+Every entry has a type, which assignments are checked against, a default, a text (`config.describe()`) and an environment variable
+`STATOR_<NAME>` that is read at import; where TorchDynamo has a variable for the same thing, that one is read too. Settings hold for the
+whole process and all of its threads.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import os
+import pickle
+import sys
+import types
+from typing import Any
+
+from stator.exc import nearest
+
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    name: str
+    default: Any
+    doc: str
+    types: tuple  # the classes that a value may have; a bool is no int, an int is a float
+    also: tuple = ()  # further environment variables
+    check: Any = None  # value -> the value to keep; raises ValueError
+
+    def accept(self, value):
+        kind = type(value)
+        fits = kind in self.types or (kind is int and float in self.types)
+        if not fits and kind is not bool:
+            fits = isinstance(value, tuple(t for t in self.types if t is not bool))
+        if not fits:
+            wanted = " or ".join("None" if t is types.NoneType else t.__name__ for t in self.types)
+            raise TypeError(f"stator.config.{self.name} takes {wanted}, not {kind.__name__} ({value!r})")
+        if kind is int and int not in self.types:
+            value = float(value)
+        if self.check is not None:
+            try:
+                value = self.check(value)
+            except ValueError as error:
+                raise ValueError(f"stator.config.{self.name}: {error}") from None
+        return value
+
+    def parse(self, text, variable):
+        """A value from an environment variable's text."""
+        for kind in self.types:
+            try:
+                if kind is bool:
+                    low = text.strip().lower()
+                    if low in _TRUE or low in _FALSE:
+                        return low in _TRUE
+                elif kind is types.NoneType:
+                    if text.strip().lower() in ("", "none"):
+                        return None
+                else:
+                    return self.accept(kind(text))
+            except ValueError:
+                continue
+        raise ValueError(f"{variable}={text!r} does not fit stator.config.{self.name} ({self.doc})")
+
+
+def _at_least(least):
+    def check(value):
+        if value is not None and value < least:
+            raise ValueError(f"{value} is less than {least}")
+        return value
+
+    return check
+
+
+def _one_of(*allowed):
+    def check(value):
+        if value not in allowed:
+            near = nearest(value, [a for a in allowed if a is not None])
+            hint = f"; did you mean {near!r}?" if near else ""
+            raise ValueError(f"{value!r} is none of {', '.join(map(repr, allowed))}{hint}")
+        return value
+
+    return check
+
+
+def _break_every(value):
+    text = str(value).strip()
+    kind, _, seed = text.partition(":")
+    if text.isdecimal() or (kind == "random" and seed.isdecimal()):
+        return text
+    raise ValueError(f'{value!r} is neither "0" nor "n" nor "random:seed"')
+
+
+_ENTRIES = {}
+
+
+def _entry(name, default, doc, *kinds, also=(), check=None):
+    _ENTRIES[name] = Entry(name, default, doc, kinds or (type(default),), also, check)
+
+
+# One line each, so that the table can be read.
+# fmt: off
+_NONE = types.NoneType
+_entry("recompile_limit", 8, "variants of one function and backend, then new cases run eagerly", check=_at_least(0))
+_entry("accumulated_recompile_limit", 256, "variants of one function over all of its compiled objects", check=_at_least(0))
+_entry("fail_on_recompile_limit_hit", False, "raise FailOnRecompileLimitHit at the limit")
+_entry("error_on_recompile", False, "raise RecompileError whenever a function is captured again")
+_entry("strict", False, "raise InternalError where Stator is wrong, and do not run the call eagerly")
+_entry("suppress_errors", False, "a backend that fails: warn and run eagerly", also=("TORCHDYNAMO_SUPPRESS_ERRORS",))
+_entry("verbose", False, "longer messages, full tracebacks", also=("TORCHDYNAMO_VERBOSE",))
+_entry("disable", False, "stator.compile returns its argument", also=("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"))
+_entry("break_every", "0", 'force an exit at every n-th legal offset: "0", "n" or "random:seed"', str, int, check=_break_every)
+_entry("automatic_dynamic_shapes", True, "a size that changed at a recompile becomes dynamic", also=("TORCH_DYNAMO_AUTOMATIC_DYNAMIC_SHAPES",))
+_entry("assume_static_by_default", True, "sizes are static until they change or are marked")
+_entry("specialize_int", False, "ints from outside are always constants")
+_entry("specialize_float", False, "floats from outside are always constants")
+_entry("capture_scalar_outputs", False, "item() gives a symbolic scalar, not a break", also=("TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS",))
+_entry("capture_dynamic_output_shape_ops", False, "nonzero() and its like stay in the graph", also=("TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS",))
+_entry("specialize_modules", False, "modules by identity, parameters as attributes of the graph: one graph for each instance")
+_entry("guard_nn_modules", True, "guard what is read of modules")
+_entry("skip_fsdp_guards", True, "no guards on the insides of modules that FSDP manages")
+_entry("trace_limit_instructions", 20_000_000, "bytecode instructions of one capture", check=_at_least(1))
+_entry("trace_limit_nodes", 1_000_000, "graph nodes of one capture", check=_at_least(1))
+_entry("trace_limit_seconds", 120.0, "seconds of one capture", check=_at_least(0))
+_entry("repro_after", None, "write a repro when this stage fails", str, _NONE, also=("TORCHDYNAMO_REPRO_AFTER",), check=_one_of(None, "dynamo", "aot"))
+_entry("repro_level", 2, "1 failing graph, 2 minified, 3 always, 4 when accuracy differs", also=("TORCHDYNAMO_REPRO_LEVEL",), check=_one_of(1, 2, 3, 4))
+_entry("enable_compiler_collectives", False, "ranks agree on dynamic sizes after each capture")
+# fmt: on
+del _entry
+
+_ALIASES = {
+    "cache_size_limit": "recompile_limit",
+    "accumulated_cache_size_limit": "accumulated_recompile_limit",
+    "fail_on_cache_limit_hit": "fail_on_recompile_limit_hit",
+}
+
+
+def _from_environment(entry):
+    for variable in ("STATOR_" + entry.name.upper(), *entry.also):
+        if variable in os.environ:
+            return entry.parse(os.environ[variable], variable)
+    return entry.default
+
+
+def _push(name, value):
+    """C++ keeps its own copy of what it reads. It takes every entry and keeps those it knows."""
+    if _native is not None:
+        _native(name, value)
+
+
+_native = None
+
+
+def _connect(set_config):
+    """Called once the binary is loaded: gives it all values, now and whenever one changes."""
+    global _native
+    _native = set_config
+    for name, value in _values.items():
+        _push(name, value)
+
+
+class _Patch:
+    """Settings for a while: a context manager, re-entrant, and a decorator of functions and unittest classes."""
+
+    def __init__(self, changes):
+        self.changes = {_config._known(name).name: value for name, value in changes.items()}
+        for name, value in self.changes.items():
+            _ENTRIES[name].accept(value)
+        self.saved = []
+
+    def __enter__(self):
+        self.saved.append({name: _values[name] for name in self.changes})
+        for name, value in self.changes.items():
+            setattr(_config, name, value)
+
+    def __exit__(self, *_):
+        for name, value in self.saved.pop().items():
+            setattr(_config, name, value)
+
+    def __call__(self, target):
+        if isinstance(target, type):
+            import unittest
+
+            if not issubclass(target, unittest.TestCase):
+                raise TypeError("config.patch decorates functions and unittest.TestCase classes")
+            return self._decorate_tests(target)
+
+        @functools.wraps(target)
+        def patched(*args, **kwargs):
+            with self:
+                return target(*args, **kwargs)
+
+        return patched
+
+    def _decorate_tests(self, cls):
+        patch, set_up = self, cls.setUpClass.__func__
+
+        @classmethod
+        def setUpClass(cls):
+            with contextlib.ExitStack() as undo:
+                undo.enter_context(patch)
+                set_up(cls)
+                cls.addClassCleanup(undo.pop_all().close)
+
+        cls.setUpClass = setUpClass
+        return cls
+
+
+class _Config(types.ModuleType):
+    def _known(self, name):
+        entry = _ENTRIES.get(_ALIASES.get(name, name))
+        if entry is None:
+            near = nearest(name, [*_ENTRIES, *_ALIASES])
+            hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(_ENTRIES)}"
+            raise AttributeError(f"stator.config has no entry {name!r}{hint}")
+        return entry
+
+    def __getattr__(self, name):
+        # Reached for what is no attribute of the module, so for all entries.
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _values[self._known(name).name]
+
+    def __setattr__(self, name, value):
+        if name.startswith("__") or name in self.__dict__:
+            return super().__setattr__(name, value)
+        entry = self._known(name)
+        value = entry.accept(value)
+        _values[entry.name] = value
+        _push(entry.name, value)
+
+    def __delattr__(self, name):
+        entry = self._known(name)
+        setattr(self, entry.name, entry.default)
+
+    def __dir__(self):
+        return sorted([*_ENTRIES, "patch", "describe", "get_config_copy", "load_config", "save_config"])
+
+    def patch(self, arg1=None, arg2=None, **changes):
+        """patch(name=value, ...), patch({name: value, ...}) or patch("name", value)."""
+        if isinstance(arg1, str):
+            changes[arg1] = arg2
+        elif isinstance(arg1, dict) and arg2 is None:
+            changes = {**arg1, **changes}
+        elif arg1 is not None or arg2 is not None:
+            raise TypeError("config.patch takes keywords, a dict, or a name and a value")
+        if not changes:
+            raise TypeError("config.patch without changes")
+        return _Patch(changes)
+
+    def get_config_copy(self):
+        """All entries with their present values, as a dict."""
+        return dict(_values)
+
+    shallow_copy_dict = to_dict = get_config_copy
+
+    def save_config(self):
+        """All values as bytes, for load_config."""
+        return pickle.dumps(_values, protocol=2)
+
+    def load_config(self, saved):
+        """Sets what get_config_copy or save_config gave. Nothing is set if anything in it does not fit."""
+        if isinstance(saved, bytes):
+            saved = pickle.loads(saved)
+        checked = {self._known(name): value for name, value in saved.items()}
+        for entry, value in checked.items():
+            entry.accept(value)
+        for entry, value in checked.items():
+            setattr(self, entry.name, value)
+
+    def get_type(self, name):
+        """The class of an entry's values; a tuple where there are several."""
+        kinds = self._known(name).types
+        return kinds[0] if len(kinds) == 1 else kinds
+
+    def describe(self, name=None):
+        """What an entry means, its value, default and variable, as text; of all entries without a name."""
+        lines = []
+        for entry in [self._known(name)] if name else _ENTRIES.values():
+            variables = ", ".join(("STATOR_" + entry.name.upper(), *entry.also))
+            lines.append(f"{entry.name} = {_values[entry.name]!r}  (default {entry.default!r}; {variables})")
+            lines.append(f"    {entry.doc}")
+        return "\n".join(lines)
+
+
+_values = {entry.name: _from_environment(entry) for entry in _ENTRIES.values()}
+_config = sys.modules[__name__]
+_config.__class__ = _Config

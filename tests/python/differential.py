@@ -1,0 +1,261 @@
+"""Runs a program eagerly and under a front end, and compares all that can be seen of it.
+
+One run of a program is a fixed sequence of calls: three with fresh equal inputs (first capture, then cache hits), one with changed inputs,
+two more on objects that were already used (effects pile up), and the program's own steps (something is replaced, then called again).
+After every call the result, the arguments, the state, output, warnings, log records, exceptions with tracebacks, reference counts and the
+random state are compared with the eager run's; after the objects are dropped, so are the events of their finalisers.
+
+    python -m tests.python.differential --frontend stator --jobs 2 [-k words] [--break-every 1]
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from tests.python.frontends import FORCED_BREAKS, Counts, CountTensorCalls, FrontendMissing, forced_breaks, frontend
+from tests.python.observe import Observation, differences, forget_code, observe, observe_release
+from tests.python.programs import Case, Program, load_all
+
+FRESH_CALLS = 3
+REPEATED_CALLS = 2
+
+
+@dataclass
+class Run:
+    """All observations of one run, named by the call they belong to, and what graphs did in the first and in a steady call."""
+
+    seen: dict[str, Observation] = field(default_factory=dict)
+    first: Counts | None = None
+    steady: Counts | None = None
+
+
+@dataclass
+class Verdict:
+    """What came of a program: differences from eager, expectations on capture that were not met, and the share of calls in graphs."""
+
+    name: str
+    differences: list[str] = field(default_factory=list)
+    unmet: list[str] = field(default_factory=list)
+    tensor_calls: int = 0
+    captured: Counts | None = None
+
+    def ok(self) -> bool:
+        return not self.differences and not self.unmet
+
+
+def prepare_process() -> None:
+    """Makes runs repeatable and collections cheap: what is alive by now is never collected."""
+    torch.set_num_threads(1)
+    _forget_what_lives()
+
+
+_modules_known = 0
+
+
+def _forget_what_lives() -> None:
+    """Keeps the collector away from modules; again whenever a program has imported more of them."""
+    global _modules_known
+    if len(sys.modules) != _modules_known:
+        gc.collect()
+        gc.freeze()
+        _modules_known = len(sys.modules)
+
+
+def run(program: Program, with_frontend: Any, fresh_calls: int = FRESH_CALLS, repeated_calls: int = REPEATED_CALLS) -> Run:
+    _forget_what_lives()
+    forget_code()
+    with_frontend.reset()
+    program.make()  # sets back what an earlier run left in globals; finalisers of that have run before the first call
+    gc.collect()
+    torch.utils.hooks.RemovableHandle.next_id = 0  # keys of hook dicts would count up from run to run
+    outcome = Run()
+    compiled_kept = []  # entries live only as long as something compiled uses them
+    case: Case | None = None
+    call: Any = None
+
+    for turn in range(fresh_calls):
+        case = program.make()
+        call = with_frontend.compile(case.fn)
+        compiled_kept.append((call, case.fn))
+        before = with_frontend.counts()
+        outcome.seen[f"fresh call {turn + 1}"] = observe(call, case)
+        after = with_frontend.counts()
+        if before is not None and after is not None:
+            if turn == 0:
+                outcome.first = after - before
+            outcome.steady = after - before
+        if turn + 1 < fresh_calls:
+            outcome.seen[f"released {turn + 1}"] = observe_release(case)
+
+    assert case is not None
+    for turn in range(repeated_calls):
+        outcome.seen[f"repeated call {turn + 1}"] = observe(call, case)
+    outcome.seen["released after repetition"] = observe_release(case)
+
+    case = program.make()
+    case.change(case)
+    call = with_frontend.compile(case.fn)
+    compiled_kept.append((call, case.fn))
+    outcome.seen["changed call"] = observe(call, case)
+    outcome.seen["released after change"] = observe_release(case)
+
+    case = program.make()
+    if case.steps:
+        call = with_frontend.compile(case.fn)
+        compiled_kept.append((call, case.fn))
+        outcome.seen["call before steps"] = observe(call, case)
+        for number, step in enumerate(list(case.steps), 1):
+            step(case)
+            outcome.seen[f"call after step {number}"] = observe(call, case)
+    return outcome
+
+
+def compare(program: Program, with_frontend: Any, fresh_calls: int = FRESH_CALLS, repeated_calls: int = REPEATED_CALLS) -> Verdict:
+    """Runs both ways and compares."""
+    verdict = Verdict(program.name)
+    verdict.tensor_calls = count_tensor_calls(program)  # first: what happens once in a process has happened then
+    expected = run(program, frontend("eager"), fresh_calls, repeated_calls)
+    errors_before = with_frontend.internal_errors()
+    actual = run(program, with_frontend, fresh_calls, repeated_calls)
+    for name, observation in expected.seen.items():
+        for text in differences(observation, actual.seen[name]):
+            verdict.differences.append(f"{name}: {text}")
+    if with_frontend.internal_errors() > errors_before:
+        verdict.differences.append(f"internal errors: {with_frontend.internal_errors() - errors_before}")
+    verdict.captured = actual.steady
+    if not forced_breaks():
+        verdict.unmet = unmet_expectations(program, actual)
+    return verdict
+
+
+def count_tensor_calls(program: Program) -> int:
+    """Calls on tensors in one eager call of the program."""
+    case = program.make()
+    counter = CountTensorCalls()
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        with counter:
+            return case.fn(*args, **kwargs)
+
+    observe(counted, case)
+    return counter.calls
+
+
+def unmet_expectations(program: Program, actual: Run) -> list[str]:
+    if actual.steady is None or actual.first is None:
+        return []
+    unmet = []
+    if program.min_ops is not None and actual.steady.ops < program.min_ops:
+        unmet.append(f"{actual.steady.ops} operations ran in graphs, expected at least {program.min_ops}")
+    if program.graphs is not None and actual.steady.graphs != program.graphs:
+        unmet.append(f"{actual.steady.graphs} graphs ran, expected {program.graphs}")
+    if program.max_breaks is not None and actual.first.breaks > program.max_breaks:
+        unmet.append(f"{actual.first.breaks} breaks, expected at most {program.max_breaks}")
+    return unmet
+
+
+def arguments(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.python.differential", description="Compare programs with eager.")
+    parser.add_argument("--frontend", default="stator", choices=("stator", "dynamo", "eager"))
+    parser.add_argument("--backend", help="name of a backend for stator (default: one that counts what runs)")
+    parser.add_argument("-k", dest="words", default="", help="only programs whose name contains one of these words (a,b,c)")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--timeout", type=float, default=60.0, help="seconds for one program")
+    parser.add_argument("--break-every", help=f"value of {FORCED_BREAKS}: a number or random:seed")
+    parser.add_argument("--in-process", action="store_true", help="no worker processes: for a debugger")
+    parser.add_argument("--brief", action="store_true", help="names only, not the differences")
+    parser.add_argument("--list", action="store_true", help="list the programs and stop")
+    return parser.parse_args(argv)
+
+
+def selected(words: str) -> list[Program]:
+    wanted = [word for word in words.split(",") if word]
+    return [program for program in load_all() if not wanted or any(word in program.name for word in wanted)]
+
+
+def main(argv: list[str] | None = None) -> int:
+    options = arguments(argv)
+    if options.break_every:
+        os.environ[FORCED_BREAKS] = options.break_every
+    programs = selected(options.words)
+    if options.list:
+        for program in programs:
+            print(program.name)
+        return 0
+    prepare_process()
+    by_name = {program.name: program for program in programs}
+    made: list[Any] = []
+
+    def judge(name: str) -> Verdict:
+        if not made:  # in the worker, so that each has its own
+            made.append(frontend(options.frontend, options.backend))
+        return compare(by_name[name], made[0])
+
+    try:
+        if options.in_process:
+            results = ((name, judge(name), None) for name in by_name)
+            return report(results, options.brief)
+        frontend(options.frontend, options.backend) if options.frontend != "stator" else _check_stator_in_child()
+        from tests.python.workers import run_tasks
+
+        return report(run_tasks(judge, list(by_name), options.jobs, options.timeout), options.brief)
+    except FrontendMissing as missing:
+        print(f"skipped: {missing}")
+        return 0
+
+
+def _check_stator_in_child() -> None:
+    """Fails early when Stator is missing, without importing it into the process that workers are forked from."""
+    import importlib.util
+
+    if importlib.util.find_spec("stator") is None:
+        raise FrontendMissing("the package stator is not on the path")
+
+
+def report(results: Any, brief: bool) -> int:
+    """Prints failures and a summary; the number of programs that differ from eager decides the exit status."""
+    passed = differing = unmet = lost = 0
+    calls = captured = 0
+    unmet_names = []
+    differing_names = []
+    for name, verdict, failure in results:
+        if failure is not None:
+            if failure.startswith("FrontendMissing"):
+                print(f"skipped: {failure}")
+                return 0
+            lost += 1
+            differing_names.append(name)
+            print(f"LOST {name}: {failure}")
+            continue
+        calls += verdict.tensor_calls
+        if verdict.captured is not None:
+            captured += min(verdict.captured.ops, verdict.tensor_calls)
+        if verdict.differences:
+            differing += 1
+            differing_names.append(name)
+            print(f"DIFFERS {name}", flush=True)
+            if not brief:
+                for text in verdict.differences[:6]:
+                    print("  " + text)
+        elif verdict.unmet:
+            unmet += 1
+            unmet_names.append(name)
+            print(f"NOT CAPTURED AS EXPECTED {name}: {'; '.join(verdict.unmet)}", flush=True)
+        else:
+            passed += 1
+    total = passed + differing + unmet + lost
+    print(f"{total} programs: {passed} as eager and captured as expected, {unmet} as eager only, {differing} differ, {lost} crashed or hung")
+    if calls:
+        print(f"tensor calls in graphs on a steady call: {captured} of {calls} ({100 * captured / calls:.0f} %)")
+    return 1 if differing or lost else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""Runs the text cases of tests/capture, eagerly and compiled, and tests the runner itself."""
+
+import gc
+import pathlib
+
+import pytest
+
+import capture_cases
+
+CASES = [case for path in sorted(capture_cases.FOLDER.glob("*.txt")) for case in capture_cases.read(path)]
+IDS = [f"{case.path.stem}: {case.name}" for case in CASES]
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_results(case):
+    eager, _ = capture_cases.run(case, compiled=False)
+    compiled, _ = capture_cases.run(case, compiled=True)
+    capture_cases.check_results(case, eager, compiled)
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.expected], ids=[i for c, i in zip(CASES, IDS) if c.expected])
+def test_capture(case, request):
+    if not capture_cases.can_compare_captures():
+        pytest.skip("forced breaks change what is captured")
+    _, captured = capture_cases.run(case, compiled=True)
+    if request.config.getoption("--update"):
+        case.path.write_text(capture_cases.rewritten(case.path, {case.name: captured}))
+        return
+    assert [line.rstrip() for line in captured.strip().splitlines()] == case.expected
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_no_object_is_left_behind(case):
+    for _ in range(3):
+        capture_cases.run(case, compiled=True)
+    gc.collect()
+    counts = []
+    for _ in range(4):
+        for _ in range(5):
+            capture_cases.run(case, compiled=True)
+        gc.collect()
+        counts.append(len(gc.get_objects()))
+    assert min(counts[1:]) <= counts[0] + 2, counts
+
+
+def test_names_are_unique():
+    for path in {case.path for case in CASES}:
+        names = [case.name for case in CASES if case.path == path]
+        assert len(names) == len(set(names))
+
+
+# ---- the runner itself
+HERE = pathlib.Path("case.txt")
+SAMPLE = """# a comment
+case: one
+python:
+  def helper(x):
+      return x + 1
+
+  def f(x, n):
+      print(n)
+      return helper(x) * n
+inputs: x = f32[2, 3]; n = 2
+inputs: x = i64[4]; n = 3
+compile: fullgraph=True
+graph:
+  %x = input L['x'] : f32[2, 3]
+guards: L['x'] is Tensor
+
+case: two
+python:
+  def g():
+      return 1
+"""
+
+
+def test_reading():
+    one, two = capture_cases.read(HERE, SAMPLE)
+    assert (one.name, two.name) == ("one", "two")
+    assert capture_cases.entry_name(one) == "f"
+    assert one.calls == ["x = f32[2, 3]; n = 2", "x = i64[4]; n = 3"]
+    assert one.arguments == "fullgraph=True"
+    assert one.expected == ["graph:", "  %x = input L['x'] : f32[2, 3]", "guards: L['x'] is Tensor"]
+    assert two.expected == [] and "return 1" in two.program
+    outcomes, _ = capture_cases.run(one, compiled=False)
+    assert [o.printed for o in outcomes] == ["2\n", "3\n"]
+    assert outcomes[0].value.shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("case: a\npython:\n  def f(): pass\ninput: x = 1\n", "no section is called 'input'"),
+        ("case: a\npython:\n  def f(): pass\n stray\n", "belongs to no section"),
+        ("case: a\ninputs: x = 1\n", "has no program"),
+        ("case:\npython:\n  def f(): pass\n", "has no name"),
+        ("stray\ncase: a\n", "before the first case"),
+        ("case: a\npython:\n  def f(): pass\ngraph:\n  x\ninputs: x = 1\n", "behind the capture"),
+    ],
+)
+def test_bad_cases(text, message):
+    with pytest.raises(capture_cases.BadCase, match=message):
+        capture_cases.read(HERE, text)
+
+
+def test_bad_inputs():
+    with pytest.raises(capture_cases.BadCase, match="no input"):
+        capture_cases.make_inputs("f32[2]", {})
+    with pytest.raises(capture_cases.BadCase, match="defines no function"):
+        capture_cases.entry_name(capture_cases.read(HERE, "case: a\npython:\n  x = 1\n")[0])
+
+
+@pytest.mark.parametrize(
+    "program, other",
+    [
+        ("return x + 1", "return x + 2"),
+        ("return x", "return [x]"),
+        ("x.add_(1)", "pass"),
+        ("print(1)", "print(2)"),
+        ("raise ValueError(1)", "raise ValueError(2)"),
+        ("raise ValueError", "raise TypeError"),
+        ("log.append(1)", "log.extend([1, 1])"),
+        ("return {'a': 1, 'b': 2}", "return {'b': 2, 'a': 1}"),
+        ("return x.t()", "return x.t().contiguous()"),
+        ("return x.detach()", "return x.detach().requires_grad_()"),
+        ("return Thing(1)", "return Thing(2)"),
+        ("return 1", "return True"),
+    ],
+)
+def test_differences_are_seen(program, other):
+    text = "case: a\npython:\n  log = []\n  class Thing:\n      def __init__(self, v): self.v = v\n  def f(x):\n      {}\ninputs: x = f32[2, 3]\n"
+    one, same, two = (capture_cases.read(HERE, text.format(p))[0] for p in (program, program, other))
+    first, again, second = (capture_cases.run(c, compiled=False)[0] for c in (one, same, two))
+    capture_cases.check_results(one, first, again)
+    with pytest.raises(AssertionError):
+        capture_cases.check_results(one, first, second)
+
+
+def test_rewriting(tmp_path):
+    path = tmp_path / "case.txt"
+    path.write_text(SAMPLE)
+    path.write_text(capture_cases.rewritten(path, {"one": "graph:\n  new\nleaves: nothing\n"}))
+    one, two = capture_cases.read(path)
+    assert one.expected == ["graph:", "  new", "leaves: nothing"]
+    assert path.read_text() == SAMPLE.replace(
+        "  %x = input L['x'] : f32[2, 3]\nguards: L['x'] is Tensor", "  new\nleaves: nothing"
+    )
+    assert two.name == "two"

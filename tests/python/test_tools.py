@@ -1,0 +1,84 @@
+"""The project's own tools: the room check has to see what it is there for."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CMAKE = """
+# stator_room(ghost DEPS base) is a comment
+stator_room(base)
+stator_room(python DEPS base)
+stator_room(shapes DEPS base)
+stator_room(tensor DEPS base python shapes TORCH)
+stator_room(guards DEPS base
+  tensor)
+"""
+
+
+def check(tmp_path, files, cmake=CMAKE):
+    (tmp_path / "CMakeLists.txt").write_text(cmake)
+    for name, text in {"base/python.h": "#include <Python.h>\n", **files}.items():
+        path = tmp_path / "src" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    done = subprocess.run([sys.executable, ROOT / "tools" / "check_rooms.py", tmp_path], capture_output=True, text=True)
+    return done.returncode, done.stdout
+
+
+def test_this_project():
+    done = subprocess.run([sys.executable, ROOT / "tools" / "check_rooms.py"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    "name, text",
+    [
+        ("guards/a.cpp", '#include "guards/a.h"\n#include "tensor/b.h"\n#include <vector>\n'),
+        ("tensor/a.cpp", "#include <ATen/ATen.h>\n#include <torch/extension.h>\n#include <c10/core/Device.h>\n"),
+        ("shapes/a.h", "#include <torch/headeronly/core/ScalarType.h>\n"),
+        ("python/a.c", '#include "internal/pycore_frame.h"\n#if PY_VERSION_HEX > 1\n#endif\n#include <Python.h>\n'),
+    ],
+)
+def test_allowed(tmp_path, name, text):
+    code, out = check(tmp_path, {name: text})
+    assert code == 0, out
+
+
+@pytest.mark.parametrize(
+    "name, text, complaint",
+    [
+        ("base/a.cpp", '#include "guards/a.h"\n', "src/base/a.cpp:1: guards/a.h: base/ may include base, not guards/"),
+        ("guards/a.cpp", '\n  # include "python/a.h"\n', "src/guards/a.cpp:2: python/a.h"),
+        ("guards/a.cpp", "#include <torch/extension.h>\n", "belong to tensor/ alone"),
+        ("guards/a.cpp", '#include "ATen/ATen.h"\n', "belong to tensor/ alone"),
+        ("shapes/a.cpp", "#include <c10/core/ScalarType.h>\n", "belong to tensor/ alone"),
+        ("guards/a.cpp", "#if PY_VERSION_HEX >= 0x030c0000\n#endif\n", "python/'s business"),
+        ("guards/a.cpp", "#include <internal/pycore_frame.h>\n", "python/'s business"),
+        ("guards/a.cpp", "#include <Python.h>\n", "base/python.h"),
+        ("guards/a.cpp", '#include "elsewhere/a.h"\n', "elsewhere/ is no room"),
+        ("attic/a.cpp", "", "attic/ has no stator_room()"),
+    ],
+)
+def test_refused(tmp_path, name, text, complaint):
+    code, out = check(tmp_path, {name: text})
+    assert code == 1 and complaint in out
+
+
+def test_order_of_rooms(tmp_path):
+    code, out = check(tmp_path, {}, "stator_room(base DEPS python)\nstator_room(python)\n")
+    assert code == 1 and "base/ depends on python/" in out
+
+
+def test_long_comments_go_above_the_code():
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        import format as formatter
+    finally:
+        sys.path.pop(0)
+    comment = "// " + "word " * 25
+    assert formatter.lift_comments(f"  int x = 0;  {comment}\n") == f"  {comment}\n  int x = 0;\n"
+    for kept in ("  int x = 0;  // short\n", f"  {comment}\n", f'  auto u = "http://{"x" * 100}";\n'):
+        assert formatter.lift_comments(kept) == kept

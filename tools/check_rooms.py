@@ -1,0 +1,92 @@
+"""Fails on an include that crosses a wall between the rooms of src/.
+
+The rooms and what each may include are read from the stator_room(...) calls in CMakeLists.txt. Also checked: torch's headers occur in
+tensor/ alone (torch/headeronly in shapes/ too), <Python.h> is reached through base/python.h, and what depends on a CPython version
+(PY_VERSION_HEX, pycore_*.h, internal/) occurs in python/ alone.
+"""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOM = re.compile(r"^\s*stator_room\(\s*(\w+)([^)]*)\)", re.M)
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^">]+)[">]', re.M)
+TORCH = re.compile(r"^(torch|ATen|c10|caffe2)/")
+VERSION = re.compile(r"\bPY_VERSION_HEX\b|\bpycore_\w+\.h\b")
+SUFFIXES = {".h", ".c", ".cpp", ".def", ".inc"}
+
+
+def read_rooms(text):
+    rooms = {}
+    for name, rest in ROOM.findall(re.sub(r"#.*", "", text)):
+        words = rest.split()
+        deps = words[words.index("DEPS") + 1 :] if "DEPS" in words else []
+        rooms[name] = {"deps": {d for d in deps if d.islower()}, "torch": "TORCH" in words}
+    return rooms
+
+
+def line_of(text, position):
+    return text.count("\n", 0, position) + 1
+
+
+def check_file(path, room, rooms, text):
+    """Yields (line, complaint)."""
+    allowed = rooms[room]["deps"] | {room}
+    for match in INCLUDE.finditer(text):
+        line, quote, target = line_of(text, match.start()), match[1], match[2]
+        first = target.split("/")[0]
+        if TORCH.match(target):
+            if not rooms[room]["torch"] and not (room == "shapes" and target.startswith("torch/headeronly/")):
+                yield line, f"{target}: torch's headers belong to tensor/ alone"
+        elif target == "Python.h":
+            if path.as_posix() != "src/base/python.h" and room != "python":
+                yield line, "Python.h: include base/python.h instead"
+        elif quote == '"' and "/" in target and not VERSION.search(target):
+            if first not in rooms:
+                yield line, f"{target}: {first}/ is no room"
+            elif first not in allowed:
+                yield (
+                    line,
+                    f"{target}: {room}/ may include {', '.join(sorted(allowed))}, not {first}/",
+                )
+    if room != "python":
+        for match in VERSION.finditer(text):
+            yield (
+                line_of(text, match.start()),
+                f"{match[0]}: CPython versions are python/'s business",
+            )
+
+
+def check_cycles(rooms):
+    """A room may only depend on rooms declared before it: CMakeLists.txt lists them lowest first."""
+    seen = set()
+    for name, room in rooms.items():
+        for dep in sorted(room["deps"] - seen):
+            yield f"CMakeLists.txt: {name}/ depends on {dep}/, which is not declared before it"
+        seen.add(name)
+
+
+def main(root=ROOT):
+    rooms = read_rooms((root / "CMakeLists.txt").read_text())
+    complaints = list(check_cycles(rooms))
+    checked = 0
+    for path in sorted((root / "src").rglob("*")):
+        if path.suffix not in SUFFIXES:
+            continue
+        checked += 1
+        relative = path.relative_to(root)
+        room = relative.parts[1]
+        if room not in rooms:
+            complaints.append(f"{relative}: {room}/ has no stator_room() in CMakeLists.txt")
+            continue
+        for line, text in check_file(relative, room, rooms, path.read_text()):
+            complaints.append(f"{relative}:{line}: {text}")
+    for complaint in complaints:
+        print(complaint)
+    print(f"rooms: {len(rooms)} rooms, {checked} files, {len(complaints)} complaints")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT))
