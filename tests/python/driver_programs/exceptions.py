@@ -294,6 +294,23 @@ def reraise_keeps_first_line():
 
 
 @program
+def reraise_moves_the_frame_back():
+    log = []
+
+    def f():
+        with Manager(log):
+            a = 1
+            int("x")
+        return a
+
+    try:
+        f()
+    except ValueError as e:
+        frame = e.__traceback__.tb_next.tb_frame
+        return frame.f_lineno - frame.f_code.co_firstlineno, frame.f_lasti > 0
+
+
+@program
 def with_reraise_line():
     log = []
     with Manager(log):
