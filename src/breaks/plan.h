@@ -31,6 +31,7 @@ enum class PlanOp : uint8_t {
   kFrozenSet,
   kSlice,
   kDeque,         // operands[0]: maxlen
+  kException,     // object: exception class; operands: its args. The C base's __new__ and __init__, nothing of the user's
   kNew,           // object: class; the base's plain __new__, nothing of the user's runs
   kCell,          // empty cell
   kFunction,      // operands: code, globals, qualname, closure or kNull, defaults or kNull, kwdefaults or kNull

@@ -2,6 +2,7 @@
 #include "interpret/tracer.h"
 
 #include "base/check.h"
+#include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/trace_iterator.h"
@@ -348,6 +349,10 @@ Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
   if (PyType_Check(object)) return typeAttribute(*this, reinterpret_cast<PyTypeObject*>(object), name);
   if (PyModule_Check(object)) return moduleAttribute(*this, object, name);
   PyTypeObject* type = Py_TYPE(object);
+  if (isTraceTraceback(object)) return breakWith(Reason::kUnsupportedAttribute, "of a traceback");
+  if (PyExceptionInstance_Check(object) && isMade(object) && PyUnicode_CompareWithASCIIString(name, "__traceback__") == 0) {
+    return tracebackOf(*this, object);
+  }
   if (type == &PySuper_Type) return superAttribute(*this, object, name);
   if (type == &PyMethod_Type) {
     if (PyUnicode_Compare(name, names().dunder_self) == 0) {
@@ -421,17 +426,25 @@ Out Tracer::getAttr(PyObject* object, PyObject* name) {
   Out found = getAttrOrNull(object, name);
   if (!found.ok() || found.get() != nullptr) return found;
   PyTypeObject* type = typeOf(object);
+  Flow flow = Flow::kOk;
   if (PyType_Check(object)) {
-    return raiseNew(PyExc_AttributeError, "type object '%.50s' has no attribute '%U'", reinterpret_cast<PyTypeObject*>(object)->tp_name, name);
+    flow = raiseNew(PyExc_AttributeError, "type object '%.50s' has no attribute '%U'", reinterpret_cast<PyTypeObject*>(object)->tp_name, name);
+  } else if (PyModule_Check(object)) {
+    flow = raiseNew(PyExc_AttributeError, "module '%s' has no attribute '%U'", PyModule_GetName(object), name);
+  } else {
+    flow = raiseNew(PyExc_AttributeError, "'%.50s' object has no attribute '%U'", type->tp_name, name);
   }
-  if (PyModule_Check(object)) return raiseNew(PyExc_AttributeError, "module '%s' has no attribute '%U'", PyModule_GetName(object), name);
-  return raiseNew(PyExc_AttributeError, "'%.50s' object has no attribute '%U'", type->tp_name, name);
+  if (flow == Flow::kRaise && (PyObject_SetAttrString(raised.get(), "name", name) != 0 || PyObject_SetAttrString(raised.get(), "obj", object) != 0)) PyErr_Clear();
+  return flow;
 }
 
 Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
   if (graph::isStandIn(object)) return breakWith(Reason::kUnsupportedMutation, "sets an attribute of a tensor");
   if (PyType_Check(object)) return breakWith(Reason::kUnsupportedMutation, "sets an attribute of a class");
-  if (isTraceIterator(object)) return breakWith(Reason::kUnsupportedMutation, "sets an attribute of an iterator");
+  if (isTraceIterator(object) || isTraceTraceback(object)) return breakWith(Reason::kUnsupportedMutation, "sets an attribute of an iterator");
+  if (PyExceptionInstance_Check(object) && isMade(object) && value != nullptr && PyUnicode_CompareWithASCIIString(name, "__traceback__") == 0) {
+    return setTraceback(*this, object, value);
+  }
   PyTypeObject* type = Py_TYPE(object);
   if (type->tp_setattro != PyObject_GenericSetAttr) {
     static PyObject* dunder_setattr = PyUnicode_InternFromString("__setattr__");
@@ -505,7 +518,9 @@ Out Tracer::loadGlobal(SymbolicFrame& frame, PyObject* name) {
     STATOR_VALUE(found, dictGet(place.dict, name));
     if (found) return found;
   }
-  return breakWith(Reason::kRaises, "a name that is not defined");
+  Flow flow = raiseNew(PyExc_NameError, "name '%U' is not defined", name);
+  if (flow == Flow::kRaise && PyObject_SetAttrString(raised.get(), "name", name) != 0) PyErr_Clear();
+  return flow;
 }
 
 Out Tracer::special(PyObject* object, const char* name) {

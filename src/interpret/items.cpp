@@ -147,7 +147,7 @@ Out Tracer::getItem(PyObject* container, PyObject* key) {
     if (PySet_Check(container)) return breakWith(Reason::kRaises, "subscripts a set");
     values::Info* info = values.find(container);
     bool outside = info != nullptr && info->origin == values::Origin::kOutside;
-    if (outside && !info->shadow && PyLong_CheckExact(key) && (PyList_Check(container) || PyTuple_Check(container))) {
+    if (outside && !info->shadow && !info->appended && PyLong_CheckExact(key) && (PyList_Check(container) || PyTuple_Check(container))) {
       Py_ssize_t length = Py_SIZE(container);
       if (!info->length_guarded) {
         info->length_guarded = true;
@@ -283,6 +283,7 @@ Out Tracer::length(PyObject* container) {
         return stealRef(PyLong_FromSsize_t(PyObject_Size(items.get())));
       }
       if (info->shadow) return stealRef(PyLong_FromSsize_t(PyObject_Size(info->shadow.get())));
+      Py_ssize_t appended = info->appended ? PyList_GET_SIZE(info->appended.get()) : 0;
       Py_ssize_t n = PyDict_Check(container) ? PyDict_Size(container)
                      : PyAnySet_Check(container) ? PySet_GET_SIZE(container)
                                                  : PyObject_Size(container);
@@ -290,7 +291,7 @@ Out Tracer::length(PyObject* container) {
         info->length_guarded = true;
         guards->add(Guard{GuardKind::kLength, info->source, nullptr, Ref<>(), n});
       }
-      return stealRef(PyLong_FromSsize_t(n));
+      return stealRef(PyLong_FromSsize_t(n + appended));
     }
     return fromNative(stealRef(PyLong_FromSsize_t(PyObject_Size(container))));
   }
@@ -478,6 +479,7 @@ Out Tracer::next(PyObject* object) {
   }
   TraceIterator* iterator = asTraceIterator(object);
   if (iterator->exhausted) return Ref<>();
+  nested_ran = true;
   auto& parts = *iterator->sources;
   auto finish = [&]() -> Out {
     iterator->exhausted = true;

@@ -2,6 +2,7 @@
 #include "interpret/tracer.h"
 
 #include "base/check.h"
+#include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/trace_iterator.h"
 #include "tensor/meta_of.h"
@@ -56,6 +57,7 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
   if (values::isConstantDeep(raw)) {
     // Immutable: the value is guarded whole, and no provenance is needed. dtypes and layouts are singletons. The guard keeps a copy of a
     // tuple, not the program's own object.
+    if (PyTuple_Check(raw)) constant_tuples.emplace(raw, source);
     Ref<> expected = newRef(raw);
     if (PyTuple_CheckExact(raw) && PyTuple_GET_SIZE(raw) > 0) {
       Ref<> list = stealRef(PySequence_List(raw));
@@ -89,7 +91,7 @@ const Source* Tracer::sourceOf(PyObject* object) {
 }
 
 Ref<> Tracer::made(Ref<> object) {
-  if (object && !values::isScalar(object.get())) values.addMade(object, count);
+  if (object && !values::isScalar(object.get())) values.addMade(object, instruction_start);
   return object;
 }
 
@@ -101,6 +103,7 @@ bool Tracer::isMade(PyObject* object) {
 PyTypeObject* Tracer::typeOf(PyObject* value) {
   if (graph::isStandIn(value)) return reinterpret_cast<PyTypeObject*>(graph::asStandIn(value)->apparent_type);
   if (isTraceIterator(value)) return iteratorType(asTraceIterator(value));
+  if (isTraceTraceback(value)) return &PyTraceBack_Type;
   return Py_TYPE(value);
 }
 
@@ -193,11 +196,16 @@ Out Tracer::contents(PyObject* container) {
   if (!shadow) return raiseCurrentError();
   info = values.find(container);
   info->shadow = shadow;
+  if (info->appended) {
+    PyList_SetSlice(shadow.get(), PyList_GET_SIZE(shadow.get()), PyList_GET_SIZE(shadow.get()), info->appended.get());
+    info->appended.reset();
+  }
   return shadow;
 }
 
 Out Tracer::contentsForWrite(PyObject* container) {
   STATOR_VALUE(shadow, contents(container));
+  nested_ran = true;
   if (values::Info* info = values.find(container); info != nullptr && info->origin == values::Origin::kOutside) info->dirty = true;
   return shadow;
 }
@@ -247,6 +255,12 @@ bool Tracer::isNativeSafe(PyObject* object, int depth) {
     return isNativeSafe(slice->start, depth + 1) && isNativeSafe(slice->stop, depth + 1) && isNativeSafe(slice->step, depth + 1);
   }
   if (type == &PyByteArray_Type) return true;
+  if (PyExceptionInstance_Check(object) && !guardedByIdentity(object)) {
+    // Made in the trace: what native code looks at are its arguments and attributes.
+    if (!isNativeSafe(reinterpret_cast<PyBaseExceptionObject*>(object)->args, depth + 1)) return false;
+    PyObject* attributes = reinterpret_cast<PyBaseExceptionObject*>(object)->dict;
+    return attributes == nullptr || isNativeSafe(attributes, depth + 1);
+  }
   return guardedByIdentity(object);
 }
 

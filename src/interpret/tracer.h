@@ -60,6 +60,16 @@ struct SymbolicFrame {
   }
 };
 
+// A context manager of torch's that the graph has entered and not left yet.
+struct OpenContext {
+  PyObject* object = nullptr;  // borrowed: the value table or the program's frames keep it
+  uint64_t entered_at = 0;
+  shapes::State outer;
+  Ref<> stand_in;  // what the graph's entry returns
+  bool sets_cache = false;
+  bool cache = false;
+};
+
 struct Limits {
   uint64_t instructions = 2'000'000;
   uint64_t nodes = 200'000;
@@ -187,7 +197,11 @@ class Tracer {
   Flow dictUpdate(PyObject* dict, const Args& args);  // dict.update's arguments
   const graph::ModuleScope* moduleScope(PyObject* module);
   Flow leaveFrame();                 // the innermost frame returns `returned`: pops it and gives the caller its value
-  Out handledException();            // the exception being handled; ok with null: none
+  Out handledException();            // what this frame's handlers are busy with; ok with null: none
+  Out topmostException();            // the same, or what the frames around a generator are busy with: what a bare `raise` raises
+  // Throws into a generator made in the trace; like runGenerator. `close` ends it.
+  Out throwIntoGenerator(PyObject* generator, Ref<> exception);
+  Out closeGenerator(PyObject* generator);
   Flow runUntil(size_t depth);
   // Runs what was entered to its end and gives its value. A break inside takes the whole trace back to the instruction under way.
   Out settle(Out out);
@@ -210,20 +224,27 @@ class Tracer {
   std::unique_ptr<guards::GuardSet> guards;
   std::shared_ptr<graph::Graph> graph;
   values::ValueTable values;
+  // Constant tuples that the trace did not make: where they came from (null: the code's own constants). Any other tuple is a new object
+  // in each call.
+  std::unordered_map<PyObject*, const sources::Source*> constant_tuples;
   std::vector<std::unique_ptr<SymbolicFrame>> frames;
   Ref<> raised;
-  Ref<> handled;             // exception being handled, as the trace sees it; null: as outside
+  // The exception being handled, as the trace sees it; null: none, or as outside if not touched. A generator under way has its own, and
+  // those of the frames that resumed it lie in `outer_handled`, the driven frame's at the bottom.
+  Ref<> handled;
   bool handled_touched = false;
+  std::vector<std::pair<Ref<>, bool>> outer_handled;
   Broke broke;
   uint64_t count = 0;        // instructions so far
   uint64_t legal_count = 0;
   Ref<> returned;
   shapes::State state;       // grad mode and friends, as the trace sees them
   shapes::State initial_state;
+  std::vector<OpenContext> open_contexts;
   uint32_t next_storage = 1;
   std::vector<Ref<>> keep_alive;
   bool yielded = false;      // how the last generator frame left: with a value, or for good
-  bool nested_ran = false;   // the instruction under way has run Python code from C++: it cannot simply be left
+  bool nested_ran = false;   // the instruction under way has run Python code from C++, or changed something: it cannot simply be left
   int nested_depth = 0;
   uint64_t instruction_start = 0;  // count of the instruction under way in the frames that can become real
   std::vector<graph::Node*> mutated_inputs;
@@ -233,6 +254,9 @@ class Tracer {
   std::string restart_detail;
 
  private:
+  Out readHandled();  // of the driven frame, from outside
+  // Resumes a suspended generator with a value or an exception.
+  Out resumeGenerator(PyObject* generator, Ref<> sent, Ref<> exception);
   Flow unwind(size_t base);
   bool forcedBreak(SymbolicFrame& frame);
   void checkLimits();

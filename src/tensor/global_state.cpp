@@ -227,6 +227,17 @@ std::string modesText(const Ref<>& modes) {
 
 }  // namespace
 
+bool callsAreWatched() {
+  const c10::DispatchKeySet included = c10::impl::tls_local_dispatch_key_set().included_;
+  if (included.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) return true;
+  if (included.has(c10::DispatchKey::Python) && c10::impl::TorchDispatchModeTLS::stack_len() != 0) return true;
+  for (int64_t i = 0; i < at::impl::PythonTorchFunctionTLS::stack_len(); ++i) {
+    PyObject* mode = at::impl::PythonTorchFunctionTLS::get_stack_at(i)->ptr(getPyInterpreter());
+    if (std::strcmp(Py_TYPE(mode)->tp_name, "DeviceContext") != 0) return true;
+  }
+  return false;
+}
+
 GlobalState GlobalState::now() {
   GlobalState state;
   uint64_t* words = state.words;

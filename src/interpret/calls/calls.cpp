@@ -466,51 +466,6 @@ Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
   return Flow::kEntered;
 }
 
-Out Tracer::runGenerator(PyObject* object, Ref<> sent) {
-  TraceIterator* generator = asTraceIterator(object);
-  if (generator->running) return raiseNew(PyExc_ValueError, "generator already executing");
-  if (generator->exhausted) return Ref<>();
-  Ref<> keep = newRef(object);
-  generator->running = true;
-  nested_ran = true;
-  std::unique_ptr<SymbolicFrame> frame(generator->frame);
-  generator->frame = nullptr;
-  frame->nested = true;
-  frame->generator_object = object;
-  frame->call_site = location();
-  // A fresh generator runs its prologue first (index 0); RETURN_GENERATOR's handler pushes what POP_TOP takes away.
-  if (generator->index != 0) frame->push(std::move(sent));
-  generator->index = 1;
-  frames.push_back(std::move(frame));
-  Ref<> outer_handled = handled;
-  if (generator->handled != nullptr) handled = newRef(generator->handled);
-  size_t base = frames.size() - 1;
-  nested_depth++;
-  Flow flow = runUntil(base);
-  nested_depth--;
-  generator->running = false;
-  Py_XSETREF(generator->handled, yielded ? Py_XNewRef(handled.get()) : nullptr);
-  handled = outer_handled;
-  if (flow == Flow::kBreak) {
-    while (frames.size() > base) frames.pop_back();
-    return Flow::kBreak;
-  }
-  if (flow == Flow::kRaise) {
-    generator->exhausted = true;
-    if (PyErr_GivenExceptionMatches(raised.get(), PyExc_StopIteration)) {
-      return breakWith(Reason::kRaises, "StopIteration inside of a generator");
-    }
-    return flow;
-  }
-  if (yielded) {
-    yielded = false;
-    return std::move(returned);
-  }
-  generator->exhausted = true;
-  generator->sources->assign(1, std::move(returned));
-  return Ref<>();
-}
-
 // ---- classes ---------------------------------------------------------------------------------------------------------------------------
 
 Out Tracer::nativeNew(PyTypeObject* base, const Args& args) {

@@ -22,6 +22,13 @@ Ref<> none() { return newRef(Py_None); }
 
 Out listAppend(Tracer& t, const Args& args) {
   NEED(2, "append");
+  values::Info* info = t.values.find(args.values[0]);
+  if (info != nullptr && info->origin == values::Origin::kOutside && !info->shadow) {
+    if (!info->appended) info->appended = stealRef(PyList_New(0));
+    PyList_Append(info->appended.get(), args.values[1]);
+    info->dirty = true;
+    return none();
+  }
   STATOR_VALUE(target, t.contentsForWrite(args.values[0]));
   PyList_Append(target.get(), args.values[1]);
   return none();
@@ -304,16 +311,33 @@ Out generatorSend(Tracer& t, const Args& args) {
 Out generatorClose(Tracer& t, const Args& args) {
   NEED(1, "close");
   if (!isTraceIterator(args.values[0])) return t.breakWith(Reason::kUnsupportedIterator, "close() of a generator from outside");
-  TraceIterator* generator = asTraceIterator(args.values[0]);
-  if (generator->exhausted) return none();
-  if (generator->index == 0) {
-    generator->exhausted = true;
-    return none();
-  }
-  return t.breakWith(Reason::kUnsupportedGenerator, "close() of a generator under way");
+  return t.closeGenerator(args.values[0]);
 }
 
-Out generatorThrow(Tracer& t, const Args&) { return t.breakWith(Reason::kUnsupportedGenerator, "throw()"); }
+// throw(exception), or the old form throw(type, value, traceback).
+Out generatorThrow(Tracer& t, const Args& args) {
+  if (args.positional < 2 || args.positional > 4 || args.keywordCount() != 0) return wrong(t, "throw");
+  if (!isTraceIterator(args.values[0])) return t.breakWith(Reason::kUnsupportedIterator, "throw() into a generator from outside");
+  PyObject* what = args.values[1];
+  PyObject* value = args.positional > 2 ? args.values[2] : Py_None;
+  if (graph::isStandIn(what) || graph::isStandIn(value)) return wrong(t, "throw");
+  Ref<> exception = newRef(what);
+  if (PyExceptionClass_Check(what)) {
+    if (PyExceptionInstance_Check(value)) {
+      exception = newRef(value);
+    } else {
+      Args given;
+      if (value != Py_None) given.values = {value};
+      given.positional = given.values.size();
+      STATOR_VALUE(made, t.callNested(what, given));
+      exception = made;
+    }
+  }
+  if (!PyExceptionInstance_Check(exception.get()) || !t.isMade(exception.get())) return t.breakWith(Reason::kRaises, "throws an exception from outside");
+  STATOR_VALUE(item, t.throwIntoGenerator(args.values[0], exception));
+  if (item) return item;
+  return t.raiseStop(args.values[0]);
+}
 
 }  // namespace
 

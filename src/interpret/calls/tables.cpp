@@ -66,8 +66,10 @@ bool initCallTables() {
   if (done) return true;
   if (!initKnownTypes() || !initNames()) return false;
   registerTorch();
+  registerTorchContexts();
   registerContainers();
   registerBuiltins();
+  registerExceptions();
   PyErr_Clear();
   done = true;
   return true;

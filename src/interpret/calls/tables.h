@@ -33,6 +33,8 @@ void registerRow(PyObject* callable, CallRow row);
 void registerBuiltins();
 void registerContainers();
 void registerTorch();
+void registerExceptions();
+void registerTorchContexts();
 
 // Code whose frames are never captured or inlined: by the file it comes from.
 enum class CodePolicy : uint8_t {

@@ -1,6 +1,7 @@
 // Jumps, loops, calls, returns, exceptions, with, generators.
 #include "interpret/handlers/handlers.h"
 
+#include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/trace_iterator.h"
@@ -215,10 +216,25 @@ Flow endAsyncFor(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.b
 
 // ---- exceptions ------------------------------------------------------------------------------------------------------------------------
 
+namespace {
+
+// Raising again adds nothing to the traceback here, but each frame that the exception leaves does: for one from outside that would be
+// an effect, so it has to be caught in this frame.
+Flow raiseAgain(Tracer& tracer, SymbolicFrame& frame, const Instr& instr, PyObject* exception) {
+  if (!tracer.isMade(exception) && !frame.code->findHandler(instr.opcode_offset)) {
+    return tracer.breakWith(Reason::kRaises, "re-raises an exception from outside");
+  }
+  tracer.raised = newRef(exception);
+  return Flow::kRaise;
+}
+
+}  // namespace
+
 Flow raiseVarargs(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   if (instr.oparg == 0) {
-    if (!tracer.handled) return tracer.breakWith(Reason::kRaises, "raise without an exception");
-    return tracer.raise(tracer.handled);
+    STATOR_VALUE(again, tracer.topmostException());
+    if (!again) return tracer.breakWith(Reason::kRaises, "raise without an exception");
+    return raiseAgain(tracer, frame, instr, again.get());
   }
   PyObject* cause = instr.oparg == 2 ? frame.top() : nullptr;
   PyObject* exception = frame.top(instr.oparg == 2 ? 1 : 0);
@@ -243,10 +259,8 @@ Flow raiseVarargs(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   return tracer.raise(instance);
 }
 
-Flow reraise(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
-  if (!tracer.isMade(frame.top())) return tracer.breakWith(Reason::kRaises, "re-raises an exception from outside");
-  tracer.raised = newRef(frame.top());
-  return Flow::kRaise;
+Flow reraise(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  return raiseAgain(tracer, frame, instr, frame.top());
 }
 
 Flow pushExcInfo(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
@@ -319,9 +333,9 @@ Flow withExceptStart(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
   // Stack: exit function, lasti, previous exc_info, exception.
   PyObject* exception = frame.top();
   PyObject* exit = frame.top(3);
-  if (!tracer.isMade(exception)) return tracer.breakWith(Reason::kRaises, "an exception from outside leaves a with block");
+  STATOR_VALUE(traceback, tracebackOf(tracer, exception));
   Args args;
-  args.values = {reinterpret_cast<PyObject*>(Py_TYPE(exception)), exception, Py_None};
+  args.values = {reinterpret_cast<PyObject*>(Py_TYPE(exception)), exception, traceback.get()};
   args.positional = 3;
   return deliver(tracer, frame, tracer.call(exit, args), 0);
 }

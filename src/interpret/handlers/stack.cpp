@@ -64,15 +64,20 @@ Flow swap(Tracer&, SymbolicFrame& frame, const Instr& instr) {
   return Flow::kOk;
 }
 
-Flow loadConst(Tracer&, SymbolicFrame& frame, const Instr& instr) {
-  frame.push(newRef(PyTuple_GET_ITEM(frame.code->code()->co_consts, instr.oparg)));
+Flow loadConst(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  PyObject* value = PyTuple_GET_ITEM(frame.code->code()->co_consts, instr.oparg);
+  if (PyTuple_CheckExact(value)) tracer.constant_tuples.emplace(value, nullptr);
+  frame.push(newRef(value));
   advance(frame);
   return Flow::kOk;
 }
 
 Flow loadFast(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   STATOR_VALUE(value, tracer.readSlot(frame, static_cast<size_t>(instr.oparg)));
-  if (!value) return tracer.breakWith(Reason::kRaises, "a local variable that is not bound");
+  if (!value) {
+    return tracer.raiseNew(PyExc_UnboundLocalError, "cannot access local variable '%U' where it is not associated with a value",
+                           PyTuple_GET_ITEM(stator_code_slot_names(frame.code->code()), instr.oparg));
+  }
   frame.push(std::move(value));
   advance(frame);
   return Flow::kOk;
