@@ -347,7 +347,7 @@ Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
     return stealRef(PyMethod_New(found, object));
   }
   if (PyType_Check(object)) return typeAttribute(*this, reinterpret_cast<PyTypeObject*>(object), name);
-  if (PyModule_Check(object)) return moduleAttribute(*this, object, name);
+  if (PyModule_CheckExact(object)) return moduleAttribute(*this, object, name);
   PyTypeObject* type = Py_TYPE(object);
   if (isTraceTraceback(object)) return breakWith(Reason::kUnsupportedAttribute, "of a traceback");
   if (PyExceptionInstance_Check(object) && isMade(object) && PyUnicode_CompareWithASCIIString(name, "__traceback__") == 0) {
@@ -368,6 +368,12 @@ Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
     return getAttrOrNull(function.get(), name);
   }
   bool generic = type->tp_getattro == PyObject_GenericGetAttr;
+  // A module of a class of its own (torch._VF): an ordinary object, apart from what C's module type adds.
+  if (PyModule_Check(object)) {
+    STATOR_VALUE(found, getAttrGeneric(object, name));
+    if (found) return found;
+    return callGetattr(object, name);
+  }
   if (!generic) {
     static PyObject* getattribute = PyUnicode_InternFromString("__getattribute__");
     PyObject* found = _PyType_Lookup(type, getattribute);
