@@ -371,7 +371,7 @@ class PlanBuilder {
         Register items = add(PlanOp::kTuple, nullptr, Ref<>(), sequence(object));
         return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)), {items});
       }
-      if (type->tp_name == std::string_view("types.GenericAlias") || type->tp_name == std::string_view("types.UnionType") ||
+      if (isRegularExpression(object) || type->tp_name == std::string_view("types.GenericAlias") || type->tp_name == std::string_view("types.UnionType") ||
           type->tp_name == std::string_view("mappingproxy") || type->tp_name == std::string_view("NoneType")) {
         return constant(object);
       }

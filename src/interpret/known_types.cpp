@@ -3,6 +3,8 @@
 #include "base/ref.h"
 #include "values/value_table.h"
 
+#include <string_view>
+
 namespace stator::interpret {
 
 namespace {
@@ -68,6 +70,11 @@ bool isDictView(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   return type == &PyDictKeys_Type || type == &PyDictValues_Type || type == &PyDictItems_Type || type == &PyODictKeys_Type ||
          type == &PyODictValues_Type || type == &PyODictItems_Type;
+}
+
+bool isRegularExpression(PyObject* object) {
+  std::string_view name = Py_TYPE(object)->tp_name;
+  return name == "re.Pattern" || name == "re.Match";
 }
 
 bool isEnumMember(PyObject* object) { return PyType_IsSubtype(Py_TYPE(object), known.enumeration); }

@@ -24,6 +24,7 @@ inline bool isModule(PyObject* object) { return PyObject_TypeCheck(object, modul
 inline bool isDeque(PyObject* object) { return PyObject_TypeCheck(object, dequeType()); }
 bool isDictView(PyObject* object);  // keys, values or items of a dict or OrderedDict
 bool isEnumMember(PyObject* object);
+bool isRegularExpression(PyObject* object);  // re.Pattern or re.Match: immutable
 bool isNamedTuple(PyObject* object);       // a tuple subclass with _fields, or a struct sequence
 bool isStructSequence(PyObject* object);
 bool isPlainTensorType(PyTypeObject* type);  // Tensor, Parameter, Buffer, or a subclass without __torch_function__/__torch_dispatch__ of its own

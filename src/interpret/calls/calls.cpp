@@ -316,7 +316,7 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
   }
   bool immutable = owner == &PyUnicode_Type || owner == &PyBytes_Type || owner == &PyLong_Type || owner == &PyFloat_Type || owner == &PyBool_Type ||
                    owner == &PyComplex_Type || owner == &PyRange_Type || owner == &PySlice_Type || owner == &PyFrozenSet_Type || owner == &PyTuple_Type ||
-                   isDictView(self);
+                   isDictView(self) || isRegularExpression(self);
   if (immutable || values::isTorchConstant(self)) return callNative(descriptor, args);
   return breakWith(Reason::kCallsOutside, std::string(owner->tp_name) + "." + name);
 }
