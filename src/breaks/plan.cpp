@@ -1,6 +1,7 @@
 #include "breaks/plan.h"
 
 #include "base/check.h"
+#include "values/dicts.h"
 
 namespace stator::breaks {
 
@@ -58,29 +59,8 @@ Ref<> makeIterator(PyObject* iterable, int64_t position) {
 }
 
 bool replaceDict(PyObject* dict, PyObject* contents) {
-  if (PyDict_CheckExact(dict)) {
-    PyDict_Clear(dict);
-    return PyDict_Update(dict, contents) == 0;
-  }
-  // Subclasses of dict keep an order of their own (OrderedDict): go through the C type's own slots, not the user's methods.
-  Ref<> keys = stealRef(PyDict_Keys(dict));
-  if (!keys) return false;
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
-    if (PyODict_Check(dict) ? PyODict_DelItem(dict, PyList_GET_ITEM(keys.get(), i)) != 0
-                            : PyDict_DelItem(dict, PyList_GET_ITEM(keys.get(), i)) != 0) {
-      return false;
-    }
-  }
-  PyObject *key = nullptr, *value = nullptr;
-  Py_ssize_t position = 0;
-  while (PyDict_Next(contents, &position, &key, &value)) {
-    if ((PyODict_Check(dict) ? PyODict_SetItem(dict, key, value) : PyDict_SetItem(dict, key, value)) != 0) return false;
-  }
-  return true;
-}
-
-bool storeDict(PyObject* dict, PyObject* key, PyObject* value) {
-  return (PyODict_Check(dict) ? PyODict_SetItem(dict, key, value) : PyDict_SetItem(dict, key, value)) == 0;
+  Ref<> old = stealRef(PyDict_Copy(dict));  // finalizers of what goes away run when the new contents are in place
+  return old && values::dictClear(dict) && values::dictFill(dict, contents);
 }
 
 bool replaceSet(PyObject* set, PyObject* contents) {
@@ -151,7 +131,7 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
         if (PyList_Append(operand(0), operand(i)) != 0) return false;
       }
       return true;
-    case PlanOp::kDictSet: return storeDict(operand(0), operand(1), operand(2));
+    case PlanOp::kDictSet: return values::dictSet(operand(0), operand(1), operand(2));
     case PlanOp::kSetAdd: return PySet_Add(operand(0), operand(1)) == 0;
     case PlanOp::kAttributeSet: return PyObject_GenericSetAttr(operand(0), step.object.get(), operand(1)) == 0;
     case PlanOp::kAttributeDelete: return PyObject_GenericSetAttr(operand(0), step.object.get(), nullptr) == 0;
@@ -162,9 +142,8 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
       return PyList_SetSlice(operand(0), 0, PyList_GET_SIZE(operand(0)), operand(1)) == 0;
     case PlanOp::kDictReplace: return replaceDict(operand(0), operand(1));
     case PlanOp::kSetReplace: return replaceSet(operand(0), operand(1));
-    case PlanOp::kDictStore: return storeDict(operand(0), operand(1), operand(2));
-    case PlanOp::kDictDelete:
-      return (PyODict_Check(operand(0)) ? PyODict_DelItem(operand(0), operand(1)) : PyDict_DelItem(operand(0), operand(1))) == 0;
+    case PlanOp::kDictStore: return values::dictSet(operand(0), operand(1), operand(2));
+    case PlanOp::kDictDelete: return values::dictDelete(operand(0), operand(1));
     case PlanOp::kTypeAttributeSet: return PyType_Type.tp_setattro(operand(0), step.object.get(), operand(1)) == 0;
     case PlanOp::kTypeAttributeDelete: return PyType_Type.tp_setattro(operand(0), step.object.get(), nullptr) == 0;
     case PlanOp::kEffectCall: {

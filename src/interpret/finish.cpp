@@ -6,6 +6,7 @@
 #include "interpret/names.h"
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
+#include "values/dicts.h"
 
 #include <string_view>
 #include <unordered_map>
@@ -107,16 +108,12 @@ class PlanBuilder {
   void fillDict(Register target, PyObject* dict) {
     PyObject *key = nullptr, *item = nullptr;
     Py_ssize_t position = 0;
-    if (PyODict_Check(dict)) {
-      Ref<> items = stealRef(PyObject_CallMethod(dict, "items", nullptr));
-      Ref<> list = stealRef(PySequence_List(items.get()));
-      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
-        PyObject* pair = PyList_GET_ITEM(list.get(), i);
-        fill(PlanOp::kDictSet, {target, value(PyTuple_GET_ITEM(pair, 0)), value(PyTuple_GET_ITEM(pair, 1))});
-      }
-      return;
-    }
     while (PyDict_Next(dict, &position, &key, &item)) fill(PlanOp::kDictSet, {target, value(key), value(item)});
+    if (values::ordersAgree(dict)) return;
+    Ref<> keys = values::dictKeys(dict);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
+      add(PlanOp::kCall, nullptr, newRef(torchObject("collections.OrderedDict.move_to_end")), {target, value(PyList_GET_ITEM(keys.get(), i))});
+    }
   }
 
   void fillList(Register target, PyObject* list) {
@@ -383,7 +380,8 @@ class PlanBuilder {
 void addAliasGuards(Tracer& t) {
   // What was written must not turn out to be something else that was read.
   for (values::Info* written : t.values.all()) {
-    if (!written->dirty || written->origin != values::Origin::kOutside || !written->source) continue;
+    if ((!written->dirty && !written->overlay) || written->origin != values::Origin::kOutside || !written->source) continue;
+    if (PyType_Check(written->object.get())) continue;
     for (values::Info* other : t.values.all()) {
       if (other == written || other->origin != values::Origin::kOutside || !other->source) continue;
       if (Py_TYPE(other->object.get()) != Py_TYPE(written->object.get())) continue;
@@ -403,15 +401,21 @@ void addEffects(Tracer& t, PlanBuilder& builder) {
     if (info->origin != values::Origin::kOutside) continue;
     PyObject* object = info->object.get();
     if (info->overlay) {
+      bool dict = PyDict_Check(object), type = PyType_Check(object);
+      auto erase = [&](PyObject* name) {
+        if (dict) builder.effect(PlanOp::kDictDelete, Ref<>(), {builder.value(object), builder.value(name)});
+        else builder.effect(type ? PlanOp::kTypeAttributeDelete : PlanOp::kAttributeDelete, newRef(name), {builder.value(object)});
+      };
       PyObject *name = nullptr, *item = nullptr;
       Py_ssize_t position = 0;
-      bool dict = PyDict_Check(object);
       while (PyDict_Next(info->overlay.get(), &position, &name, &item)) {
-        bool deleted = item == values::deletedMarker();
-        if (dict && deleted) builder.effect(PlanOp::kDictDelete, Ref<>(), {builder.value(object), builder.value(name)});
-        else if (dict) builder.effect(PlanOp::kDictStore, Ref<>(), {builder.value(object), builder.value(name), builder.value(item)});
-        else if (deleted) builder.effect(PlanOp::kAttributeDelete, newRef(name), {builder.value(object)});
-        else builder.effect(PlanOp::kAttributeSet, newRef(name), {builder.value(object), builder.value(item)});
+        if (item == values::deletedMarker() || (info->reborn && PySet_Contains(info->reborn.get(), name) == 1)) erase(name);
+      }
+      position = 0;
+      while (PyDict_Next(info->overlay.get(), &position, &name, &item)) {
+        if (item == values::deletedMarker()) continue;
+        if (dict) builder.effect(PlanOp::kDictStore, Ref<>(), {builder.value(object), builder.value(name), builder.value(item)});
+        else builder.effect(type ? PlanOp::kTypeAttributeSet : PlanOp::kAttributeSet, newRef(name), {builder.value(object), builder.value(item)});
       }
     }
     if (!info->dirty) continue;

@@ -6,6 +6,7 @@
 #include "interpret/names.h"
 #include "interpret/trace_iterator.h"
 #include "interpret/torch_names.h"
+#include "values/dicts.h"
 
 namespace stator::interpret {
 
@@ -146,7 +147,7 @@ Out Tracer::getItem(PyObject* container, PyObject* key) {
     }
     if (PySet_Check(container)) return breakWith(Reason::kRaises, "subscripts a set");
     values::Info* info = values.find(container);
-    bool outside = info != nullptr && info->origin == values::Origin::kOutside;
+    bool outside = info != nullptr && info->origin == values::Origin::kOutside && !info->constant;
     if (outside && !info->shadow && PyLong_CheckExact(key) && (PyList_Check(container) || PyTuple_Check(container))) {
       Py_ssize_t length = Py_SIZE(container);
       if (!info->length_guarded) {
@@ -199,15 +200,14 @@ Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
       values::Info* info = values.find(container);
       if (info != nullptr && info->origin == values::Origin::kOutside && !info->shadow && isStaticKey(key)) {
         if (info->attributes_of != nullptr && PyUnicode_CheckExact(key)) return storeInstanceAttr(info->attributes_of, key, value);
-        if (!info->overlay) info->overlay = stealRef(PyDict_New());
-        PyDict_SetItem(info->overlay.get(), key, value);
-        info->dirty = true;
-        return Flow::kOk;
+        if (info->attributes_of == nullptr) {
+          writeOverlay(info, key, value);
+          info->dirty = true;
+          return Flow::kOk;
+        }
       }
       STATOR_VALUE(items, contentsForWrite(container));
-      if ((PyODict_Check(items.get()) ? PyODict_SetItem(items.get(), key, value) : PyDict_SetItem(items.get(), key, value)) != 0) {
-        return raiseCurrentError();
-      }
+      if (!values::dictSet(items.get(), key, value)) return raiseCurrentError();
       return Flow::kOk;
     }
     if (PyTuple_Check(container) || PyAnySet_Check(container)) return breakWith(Reason::kRaises, "assigns to an item of a tuple or set");
@@ -243,13 +243,16 @@ Flow Tracer::delItem(PyObject* container, PyObject* key) {
       values::Info* info = values.find(container);
       if (info != nullptr && info->origin == values::Origin::kOutside && !info->shadow && isStaticKey(key)) {
         if (info->attributes_of != nullptr && PyUnicode_CheckExact(key)) return storeInstanceAttr(info->attributes_of, key, nullptr);
-        if (!info->overlay) info->overlay = stealRef(PyDict_New());
-        PyDict_SetItem(info->overlay.get(), key, values::deletedMarker());
-        info->dirty = true;
-        return Flow::kOk;
+        if (info->attributes_of == nullptr) {
+          bool there = PyDict_Contains(container, key) == 1;
+          guards->add(Guard{there ? GuardKind::kPresent : GuardKind::kAbsent, sources->child(SourceKind::kDictItem, info->source, key)});
+          eraseOverlay(info, key, there);
+          info->dirty = true;
+          return Flow::kOk;
+        }
       }
       STATOR_VALUE(items, contentsForWrite(container));
-      if ((PyODict_Check(items.get()) ? PyODict_DelItem(items.get(), key) : PyDict_DelItem(items.get(), key)) != 0) return raiseCurrentError();
+      if (!values::dictDelete(items.get(), key)) return raiseCurrentError();
       return Flow::kOk;
     }
     if (!isNativeSafe(key)) return breakWith(Reason::kUnsupportedObject, "an index that is not a plain value");
@@ -277,7 +280,7 @@ Out Tracer::length(PyObject* container) {
   if (isTextLike(container)) return fromNative(stealRef(PyLong_FromSsize_t(PyObject_Size(container))));
   if (isNativeContainer(*this, container, method)) {
     values::Info* info = values.find(container);
-    if (info != nullptr && info->origin == values::Origin::kOutside) {
+    if (info != nullptr && info->origin == values::Origin::kOutside && !info->constant) {
       if (PyDict_Check(container) && (info->overlay || info->attributes_of != nullptr)) {
         STATOR_VALUE(items, contents(container));
         return stealRef(PyLong_FromSsize_t(PyObject_Size(items.get())));

@@ -115,6 +115,7 @@ class Tracer {
 
   // outside.cpp: values that existed before the trace
   Out fromOutside(BorrowedRef<> object, const sources::Source* source);
+  void guardConstant(PyObject* raw, const sources::Source* source);
   const sources::Source* sourceOf(PyObject* object);  // null if it has none
   void guardType(PyObject* object, const sources::Source* source);
   Ref<> made(Ref<> object);  // records it as made in the trace
@@ -123,6 +124,10 @@ class Tracer {
   // The container to operate on: the shadow of an outside one (made on first use, whole contents guarded), or the object itself.
   Out contents(PyObject* container);
   Out contentsForWrite(PyObject* container);
+  // Single keys and attributes that are written, without a look at the rest.
+  void writeOverlay(values::Info* info, PyObject* key, PyObject* value);
+  void eraseOverlay(values::Info* info, PyObject* key, bool there_before);
+  void applyOverlay(values::Info* info, PyObject* shadow);
   bool isNativeSafe(PyObject* object, int depth = 0);  // no stand-in, no real tensor, nothing outside unread: native code may have it
   // A copy of the value in which outside containers are replaced by their contents, for native calls and graph arguments.
   Out plain(PyObject* value);
@@ -134,6 +139,7 @@ class Tracer {
   Out getAttr(PyObject* object, PyObject* name);
   Out getAttrOrNull(PyObject* object, PyObject* name);  // ok with a null Ref instead of AttributeError
   Flow setAttr(PyObject* object, PyObject* name, PyObject* value);  // null: delete
+  Flow setTypeAttr(PyTypeObject* type, PyObject* name, PyObject* value, bool hooks);  // hooks: the metaclass's __setattr__ is asked first
   Out typeLookup(PyTypeObject* type, PyObject* name);   // along the MRO, guarded; ok with a null Ref: not there
   static PyObject* rawInstanceAttr(PyObject* object, PyObject* name);  // instance dict as it is; borrowed, null: not there
   static bool hasInstanceDict(PyObject* object);
@@ -220,6 +226,7 @@ class Tracer {
   shapes::State initial_state;
   uint32_t next_storage = 1;
   std::vector<Ref<>> keep_alive;
+  bool classes_written = false;  // some class has an overlay
   bool yielded = false;      // how the last generator frame left: with a value, or for good
   bool nested_ran = false;   // the instruction under way has run Python code from C++: it cannot simply be left
   int nested_depth = 0;

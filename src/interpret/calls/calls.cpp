@@ -284,7 +284,8 @@ bool Tracer::isUserOverride(PyObject* object, const std::string& name) {
 }
 
 Flow Tracer::setAttrGeneric(PyObject* object, PyObject* name, PyObject* value) {
-  if (graph::isStandIn(object) || PyType_Check(object)) return setAttr(object, name, value);
+  if (PyType_Check(object)) return setTypeAttr(reinterpret_cast<PyTypeObject*>(object), name, value, false);
+  if (graph::isStandIn(object)) return setAttr(object, name, value);
   PyTypeObject* type = Py_TYPE(object);
   STATOR_VALUE(on_type, typeLookup(type, name));
   if (on_type && Py_TYPE(on_type.get())->tp_descr_set != nullptr && Py_TYPE(on_type.get()) != &PyMemberDescr_Type) {
