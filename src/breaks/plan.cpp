@@ -1,6 +1,7 @@
 #include "breaks/plan.h"
 
 #include "base/check.h"
+#include "python/objects.h"
 #include "values/dicts.h"
 
 namespace stator::breaks {
@@ -74,6 +75,16 @@ bool replaceSet(PyObject* set, PyObject* contents) {
   return true;
 }
 
+// Into the instance dict or slot, past descriptors of the class that run user code; a null value deletes.
+bool storeAttribute(PyObject* owner, PyObject* name, PyObject* value) {
+  PyObject* on_type = _PyType_Lookup(Py_TYPE(owner), name);
+  bool hidden = on_type != nullptr && Py_TYPE(on_type)->tp_descr_set != nullptr && Py_TYPE(on_type) != &PyMemberDescr_Type &&
+                Py_TYPE(on_type) != &PyGetSetDescr_Type;
+  if (!hidden) return PyObject_GenericSetAttr(owner, name, value) == 0;
+  Ref<> dict = stealRef(PyObject_GenericGetDict(owner, nullptr));
+  return dict && (value != nullptr ? PyDict_SetItem(dict.get(), name, value) : PyDict_DelItem(dict.get(), name)) == 0;
+}
+
 bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_outputs, Registers& r) {
   auto operand = [&](size_t i) { return at(r, step.operands[i]); };
   Ref<> value;
@@ -92,6 +103,13 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
       Ref<> items = makeTuple(r, step.operands);
       if (!items) return false;
       Ref<> args = stealRef(PyTuple_Pack(1, items.get()));
+      auto* type = reinterpret_cast<PyTypeObject*>(step.object.get());
+      value = stealRef(nativeBase(type)->tp_new(type, args.get(), nullptr));
+      break;
+    }
+    case PlanOp::kScalarOf: {
+      Ref<> args = makeTuple(r, step.operands);
+      if (!args) return false;
       auto* type = reinterpret_cast<PyTypeObject*>(step.object.get());
       value = stealRef(nativeBase(type)->tp_new(type, args.get(), nullptr));
       break;
@@ -124,6 +142,14 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
       value = args ? stealRef(PyObject_Call(step.object.get(), args.get(), nullptr)) : Ref<>();
       break;
     }
+    case PlanOp::kAdvance:
+      value = newRef(operand(0));
+      for (int64_t i = 0; i < step.number; ++i) {
+        Ref<> item = stealRef(PyIter_Next(value.get()));
+        if (!item) break;
+      }
+      if (PyErr_Occurred()) return false;
+      break;
     case PlanOp::kIterator: value = makeIterator(operand(0), step.number); break;
 
     case PlanOp::kListExtend:
@@ -133,8 +159,8 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
       return true;
     case PlanOp::kDictSet: return values::dictSet(operand(0), operand(1), operand(2));
     case PlanOp::kSetAdd: return PySet_Add(operand(0), operand(1)) == 0;
-    case PlanOp::kAttributeSet: return PyObject_GenericSetAttr(operand(0), step.object.get(), operand(1)) == 0;
-    case PlanOp::kAttributeDelete: return PyObject_GenericSetAttr(operand(0), step.object.get(), nullptr) == 0;
+    case PlanOp::kAttributeSet: return storeAttribute(operand(0), step.object.get(), operand(1));
+    case PlanOp::kAttributeDelete: return storeAttribute(operand(0), step.object.get(), nullptr);
     case PlanOp::kCellSet: return PyCell_Set(operand(0), operand(1)) == 0;
     case PlanOp::kDefaultFactory: return PyObject_SetAttrString(operand(0), "default_factory", operand(1)) == 0;
 
@@ -146,6 +172,8 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
     case PlanOp::kDictDelete: return values::dictDelete(operand(0), operand(1));
     case PlanOp::kTypeAttributeSet: return PyType_Type.tp_setattro(operand(0), step.object.get(), operand(1)) == 0;
     case PlanOp::kTypeAttributeDelete: return PyType_Type.tp_setattro(operand(0), step.object.get(), nullptr) == 0;
+    case PlanOp::kLruHit: return stator_lru_hit(operand(0), operand(1)) == 0;
+    case PlanOp::kLruStore: return stator_lru_miss(operand(0)) == 0 && stator_lru_store(operand(0), operand(1), operand(2)) == 0;
     case PlanOp::kEffectCall: {
       Ref<> args = makeTuple(r, step.operands);
       Ref<> done = args ? stealRef(PyObject_Call(step.object.get(), args.get(), nullptr)) : Ref<>();

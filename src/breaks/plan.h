@@ -31,12 +31,14 @@ enum class PlanOp : uint8_t {
   kFrozenSet,
   kSlice,
   kDeque,         // operands[0]: maxlen
+  kScalarOf,      // object: subclass of str, int ...; operands: the built-in value
   kNew,           // object: class; the base's plain __new__, nothing of the user's runs
   kCell,          // empty cell
   kFunction,      // operands: code, globals, qualname, closure or kNull, defaults or kNull, kwdefaults or kNull
   kMethod,        // operands: function, self
   kBoundBuiltin,  // object: method descriptor; operands: self
   kCall,          // object: a built-in callable that runs no user code; operands: positional arguments
+  kAdvance,       // operands[0] (an iterator of C's), after `number` items were taken from it
   kIterator,      // iter(operands[0]) advanced to position `number`
   // Filling what was made empty; object-level stores that run no user code.
   kListExtend,    // operands: list, items...
@@ -54,6 +56,8 @@ enum class PlanOp : uint8_t {
   kDictDelete,    // operands: the dict, key
   kTypeAttributeSet,     // object: name; operands: class, value
   kTypeAttributeDelete,
+  kLruHit,        // operands: a functools.lru_cache, key
+  kLruStore,      // operands: a functools.lru_cache, key, value: a miss
   kEffectCall,    // object: built-in callable with an effect (torch._C._set_grad_enabled, ...); operands: arguments
 };
 

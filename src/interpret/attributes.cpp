@@ -470,12 +470,7 @@ Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
 Out Tracer::getAttr(PyObject* object, PyObject* name) {
   Out found = getAttrOrNull(object, name);
   if (!found.ok() || found.get() != nullptr) return found;
-  PyTypeObject* type = typeOf(object);
-  if (PyType_Check(object)) {
-    return raiseNew(PyExc_AttributeError, "type object '%.50s' has no attribute '%U'", reinterpret_cast<PyTypeObject*>(object)->tp_name, name);
-  }
-  if (PyModule_Check(object)) return raiseNew(PyExc_AttributeError, "module '%s' has no attribute '%U'", PyModule_GetName(object), name);
-  return raiseNew(PyExc_AttributeError, "'%.50s' object has no attribute '%U'", type->tp_name, name);
+  return raiseAttributeError(object, name);
 }
 
 Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
@@ -534,7 +529,10 @@ Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
     }
     return breakWith(Reason::kUnsupportedMutation, std::string("through a ") + kind->tp_name);
   }
-  if (!Tracer::hasInstanceDict(object)) return breakWith(Reason::kRaises, "sets an attribute that the object cannot have");
+  if (!Tracer::hasInstanceDict(object)) {
+    if (!on_type) return raiseAttributeError(object, name);
+    return raiseNew(PyExc_AttributeError, "'%.100s' object attribute '%U' is read-only", type->tp_name, name);
+  }
   return storeInstanceAttr(object, name, value);
 }
 
@@ -597,7 +595,7 @@ Out Tracer::loadGlobal(SymbolicFrame& frame, PyObject* name) {
     STATOR_VALUE(found, dictGet(place.dict, name));
     if (found) return found;
   }
-  return breakWith(Reason::kRaises, "a name that is not defined");
+  return raiseNameError(PyExc_NameError, "name '%U' is not defined", name);
 }
 
 Out Tracer::special(PyObject* object, const char* name) {

@@ -50,19 +50,38 @@ bool defaultHash(PyTypeObject* type) {
 }  // namespace
 
 bool Tracer::hashableNatively(PyObject* key) {
-  if (values::isScalar(key) || isStaticKey(key) || graph::isStandIn(key)) return true;
+  if (values::isScalar(key) || isStaticKey(key) || isAddress(key)) return true;
+  if (graph::isStandIn(key)) {
+    noteIdentity(key);
+    return true;
+  }
   if (PyTuple_CheckExact(key)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) {
       if (!hashableNatively(PyTuple_GET_ITEM(key, i))) return false;
     }
     return true;
   }
-  if (Py_TYPE(key) == &PyFrozenSet_Type) return isNativeSafe(key);
-  return defaultHash(Py_TYPE(key)) && !isTraceIterator(key);
+  if (Py_TYPE(key) == &PyFrozenSet_Type) {
+    PyObject* item = nullptr;
+    Py_hash_t hash = 0;
+    Py_ssize_t position = 0;
+    while (_PySet_NextEntry(key, &position, &item, &hash)) {
+      if (!hashableNatively(item)) return false;
+    }
+    return isMade(key);
+  }
+  if (isTraceIterator(key)) return false;
+  if (defaultHash(Py_TYPE(key))) {
+    noteIdentity(key);
+    return true;
+  }
+  Out scalar = plainScalar(key);
+  return scalar.ok() && scalar.get() != nullptr;
 }
 
 Out Tracer::dictGet(PyObject* dict, PyObject* key) {
   values::Info* info = values.find(dict);
+  if (isAddress(key) && !isMade(dict)) return breakWith(Reason::kUnsupportedObject, "an address as a key of a dict from outside");
   if (info == nullptr || info->origin == values::Origin::kMade || info->shadow) {
     PyObject* target = info != nullptr && info->shadow ? info->shadow.get() : dict;
     if (!hashableNatively(key)) return breakWith(Reason::kUnsupportedObject, "a dict key with its own __hash__ or __eq__");
@@ -101,6 +120,8 @@ Out Tracer::dictGet(PyObject* dict, PyObject* key) {
 
 Out Tracer::getItem(PyObject* container, PyObject* key) {
   static PyObject* method = interned("__getitem__");
+  STATOR_VALUE(scalar, plainScalar(container));
+  if (scalar) return getItem(scalar.get(), key);
   if (graph::isStandIn(container)) {
     Args args;
     args.values = {container, key};
@@ -197,6 +218,7 @@ Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
   if (isNativeContainer(*this, container, method)) {
     if (PyDict_Check(container)) {
       if (!hashableNatively(key)) return breakWith(Reason::kUnsupportedObject, "a dict key with its own __hash__ or __eq__");
+      if (isAddress(key) && !isMade(container)) return breakWith(Reason::kUnsupportedObject, "an address as a key of a dict from outside");
       values::Info* info = values.find(container);
       if (info != nullptr && info->origin == values::Origin::kOutside && !info->shadow && isStaticKey(key)) {
         if (info->attributes_of != nullptr && PyUnicode_CheckExact(key)) return storeInstanceAttr(info->attributes_of, key, value);
@@ -271,6 +293,8 @@ Flow Tracer::delItem(PyObject* container, PyObject* key) {
 
 Out Tracer::length(PyObject* container) {
   static PyObject* method = interned("__len__");
+  STATOR_VALUE(scalar, plainScalar(container));
+  if (scalar) return length(scalar.get());
   if (graph::isStandIn(container)) {
     const shapes::TensorMeta* meta = graph::asStandIn(container)->meta;
     if (meta == nullptr) return breakWith(Reason::kRaises, "len() of a number");
@@ -325,6 +349,8 @@ Out Tracer::truth(PyObject* value) {
   PyTypeObject* type = Py_TYPE(value);
   static PyObject* dunder_bool = interned("__bool__");
   static PyObject* dunder_len = interned("__len__");
+  STATOR_VALUE(scalar, plainScalar(value));
+  if (scalar) return truth(scalar.get());
   STATOR_VALUE(has_bool, typeLookup(type, dunder_bool));
   if (has_bool) {
     if (!PyFunction_Check(has_bool.get())) {
@@ -369,6 +395,8 @@ Out Tracer::same(PyObject* left, PyObject* right) {
 Out Tracer::contains(PyObject* container, PyObject* item) {
   static PyObject* method = interned("__contains__");
   auto boolean = [](bool b) { return newRef(b ? Py_True : Py_False); };
+  STATOR_VALUE(scalar, plainScalar(container));
+  if (scalar) return contains(scalar.get(), item);
   if (graph::isStandIn(container)) return breakWith(Reason::kDataDependentBranch, "`in` over the elements of a tensor");
   if (isTextLike(container)) {
     if (!isNativeSafe(item)) return breakWith(Reason::kUnsupportedObject, "`in` with a value that is not plain");
@@ -432,6 +460,8 @@ Out Tracer::iterate(PyObject* iterable) {
     return made(makeTraceIterator(IteratorKind::kSequence, {newRef(iterable)}));
   }
   PyTypeObject* type = Py_TYPE(iterable);
+  STATOR_VALUE(scalar, plainScalar(iterable));
+  if (scalar) return iterate(scalar.get());
   if (isTextLike(iterable)) return made(makeTraceIterator(IteratorKind::kSequence, {newRef(iterable)}));
   if (isNativeContainer(*this, iterable, method)) {
     if (PyList_Check(iterable) || PyTuple_Check(iterable)) {
@@ -581,8 +611,8 @@ Out Tracer::next(PyObject* object) {
       return item;
     }
     case IteratorKind::kGenerator: return runGenerator(object, newRef(Py_None));
+    default: return nextOfItertools(object);
   }
-  return breakWith(Reason::kUnsupportedIterator);
 }
 
 Out Tracer::listOf(PyObject* iterable) {

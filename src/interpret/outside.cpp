@@ -23,7 +23,7 @@ bool guardedByIdentity(PyObject* object) {
          Py_TYPE(object) == &PyGetSetDescr_Type || Py_TYPE(object) == &PyMemberDescr_Type ||
          Py_TYPE(object) == &PyClassMethodDescr_Type || Py_TYPE(object) == &PyProperty_Type ||
          Py_TYPE(object) == &PyStaticMethod_Type || Py_TYPE(object) == &PyClassMethod_Type ||
-         isEnumMember(object);
+         isEnumMember(object) || isOpaqueConstant(object);
 }
 
 }  // namespace
@@ -95,7 +95,8 @@ const Source* Tracer::sourceOf(PyObject* object) {
 }
 
 Ref<> Tracer::made(Ref<> object) {
-  if (object && !values::isScalar(object.get())) values.addMade(object, count);
+  // What was made while an instruction ran Python code from C++ can only be undone as a whole.
+  if (object && !values::isScalar(object.get())) values.addMade(object, nested_depth > 0 ? instruction_start : count);
   return object;
 }
 
@@ -107,6 +108,7 @@ bool Tracer::isMade(PyObject* object) {
 PyTypeObject* Tracer::typeOf(PyObject* value) {
   if (graph::isStandIn(value)) return reinterpret_cast<PyTypeObject*>(graph::asStandIn(value)->apparent_type);
   if (isTraceIterator(value)) return iteratorType(asTraceIterator(value));
+  if (isAddress(value)) return &PyLong_Type;
   return Py_TYPE(value);
 }
 
@@ -262,7 +264,7 @@ Out Tracer::contentsForWrite(PyObject* container) {
 bool Tracer::isNativeSafe(PyObject* object, int depth) {
   if (object == nullptr) return false;
   if (values::isScalar(object)) return true;
-  if (graph::isStandIn(object) || isTraceIterator(object) || depth > 8) return false;
+  if (graph::isStandIn(object) || isTraceIterator(object) || isAddress(object) || depth > 8) return false;
   if (values::isConstantDeep(object)) return true;
   if (PyType_Check(object) || PyCFunction_Check(object) || PyModule_Check(object)) return true;
   values::Info* info = values.find(object);
@@ -308,6 +310,10 @@ bool Tracer::isNativeSafe(PyObject* object, int depth) {
 }
 
 Out Tracer::plain(PyObject* value) {
+  if (!values::isScalar(value)) {
+    STATOR_VALUE(exact, plainScalar(value));
+    if (exact) return exact;
+  }
   values::Info* info = values.find(value);
   if (info == nullptr || info->origin == values::Origin::kMade) return newRef(value);
   if (PyTuple_Check(value) || PyList_Check(value) || PyDict_Check(value) || PyAnySet_Check(value) || isDeque(value)) {

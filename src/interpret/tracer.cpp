@@ -86,7 +86,7 @@ Flow Tracer::breakWith(Reason reason, std::string detail) {
 }
 
 Flow Tracer::raise(Ref<> exception) {
-  values.addMade(exception, count);
+  made(exception);
   if (handled && handled.get() != exception.get()) {
     Ref<> context = stealRef(PyException_GetContext(exception.get()));
     if (!context) PyException_SetContext(exception.get(), Py_NewRef(handled.get()));

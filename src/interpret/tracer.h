@@ -113,6 +113,19 @@ class Tracer {
   // A null Ref with a Python error set becomes a raise.
   Out fromNative(Ref<> result);
 
+  // calls/errors.cpp
+  Out raiseNatively(PyObject* callable, const Args& args);  // makes the built-in raise its own error; a break as before if it does not
+  Flow raiseBinding(PyObject* function, const Args& args);  // arguments do not fit a Python function
+  Flow raiseAttributeError(PyObject* object, PyObject* name);
+  Flow raiseNameError(PyObject* type, const char* format, PyObject* name);  // one %U
+
+  // scalars.cpp
+  Out exactScalar(PyObject* value);  // what an instance of a subclass of str, int ... holds; ok with null: it is no such instance
+  Out plainScalar(PyObject* value);  // the same, but null also where the subclass gives an operation another meaning
+  Out addressOf(PyObject* object);   // id()
+  PyObject* addressTarget(PyObject* address);
+  void noteIdentity(PyObject* object);  // the trace relies on what it is not identical with
+
   // outside.cpp: values that existed before the trace
   Out fromOutside(BorrowedRef<> object, const sources::Source* source);
   void guardConstant(PyObject* raw, const sources::Source* source);
@@ -159,6 +172,7 @@ class Tracer {
   Out contains(PyObject* container, PyObject* item);
   Out iterate(PyObject* iterable);       // an iterator (trace value)
   Out next(PyObject* iterator);          // ok with a null Ref: exhausted
+  Out nextOfItertools(PyObject* iterator);  // calls/itertools.cpp
   Out listOf(PyObject* iterable);        // all items, as a fresh list of trace values
   Out same(PyObject* left, PyObject* right);  // `is`
   Out dictGet(PyObject* dict, PyObject* key);  // ok with null: missing
@@ -174,12 +188,14 @@ class Tracer {
   Out callNested(PyObject* callable, const Args& args);  // runs to its end before it returns; a break inside breaks here
   Out callNested(PyObject* callable, std::initializer_list<PyObject*> args);
   Out inlineFunction(PyObject* function, const Args& args, Then then);
-  Out instantiate(PyTypeObject* type, const Args& args, Then then);
+  Out instantiate(PyTypeObject* type, const Args& args, Then then, bool metaclass_call = true);  // metaclass_call: a metaclass's own __call__ is asked
   Out isInstance(PyObject* object, PyObject* classinfo);
   Out isSubclass(PyObject* type, PyObject* classinfo);
   Out runGenerator(PyObject* generator, Ref<> sent);     // ok with null: it returned
   Out callNative(PyObject* callable, const Args& args);  // a pure built-in over native-safe arguments
   Out callDescriptor(PyObject* descriptor, const Args& args, Then then);
+  Out callGetter(PyObject* getter, const Args& args);  // an operator.itemgetter, attrgetter or methodcaller
+  Out callCached(PyObject* cache, const Args& args);  // a functools.lru_cache
   Out callModule(PyObject* module, const Args& args, Then then);
   Out nativeNew(PyTypeObject* base, const Args& args);
   Out nativeInit(PyTypeObject* owner, const Args& args);
@@ -226,6 +242,13 @@ class Tracer {
   shapes::State initial_state;
   uint32_t next_storage = 1;
   std::vector<Ref<>> keep_alive;
+  std::unordered_map<PyObject*, std::pair<Ref<>, Ref<>>> addresses;  // object -> itself, its address
+  std::unordered_map<PyObject*, PyObject*> address_targets;
+  std::map<const sources::Source*, PyTypeObject*> identities;  // objects whose identity was looked at, with their types
+  struct LruUse {
+    Ref<> cache, key, value;  // value null: a hit
+  };
+  std::vector<LruUse> lru_uses;  // in the order of the calls
   bool classes_written = false;  // some class has an overlay
   bool yielded = false;      // how the last generator frame left: with a value, or for good
   bool nested_ran = false;   // the instruction under way has run Python code from C++: it cannot simply be left
@@ -244,6 +267,8 @@ class Tracer {
   std::chrono::steady_clock::time_point started_;
   uint64_t random_state_ = 0;
 };
+
+bool isAddress(PyObject* object);  // an int that addressOf() made
 
 // Stands on the stack of the driven frame for a value that has not been looked at.
 PyObject* unreadMarker();

@@ -127,6 +127,10 @@ class Printer {
         return base(source) + ".size(" + n + ")";
       case SourceKind::kWeakTarget:
         return base(source) + "()";
+      case SourceKind::kScalarValue:
+        return base(source);
+      case SourceKind::kLruEntry:
+        return base(source) + ".cache" + quoted(source.key.get());
       default:
         return base(source) + "." + fieldName(source.kind);
     }

@@ -451,7 +451,7 @@ def _no_automatic_collection() -> Iterator[None]:
 
 def _counted_objects(path: str, value: Any, depth: int, found: list[tuple[str, Any]]) -> None:
     """The objects of the arguments whose reference counts a call has to leave as eager does."""
-    if type(value) in _SCALARS or isinstance(value, (type, types.FunctionType, types.ModuleType, types.BuiltinFunctionType)):
+    if type(value) in _SCALARS or isinstance(value, (type, types.FunctionType, types.ModuleType, types.BuiltinFunctionType, enum.Enum)):
         return
     found.append((path, value))
     if depth == 0:

@@ -61,6 +61,11 @@ void registerRow(PyObject* callable, CallRow row) {
 void registerHandler(const char* path, CallHandler handler) { registerRow(resolve(path), CallRow{CallKind::kHandler, handler}); }
 void registerPure(const char* path) { registerRow(resolve(path), CallRow{CallKind::kPure, nullptr}); }
 
+void registerPolyfill(const char* path, const char* function) {
+  PyObject* polyfill = torchObject((std::string("stator.polyfills.") + function).c_str());
+  if (polyfill != nullptr) registerRow(resolve(path), CallRow{CallKind::kPolyfill, nullptr, polyfill});
+}
+
 bool initCallTables() {
   static bool done = false;
   if (done) return true;
@@ -68,6 +73,8 @@ bool initCallTables() {
   registerTorch();
   registerContainers();
   registerBuiltins();
+  registerItertools();
+  registerLibrary();
   PyErr_Clear();
   done = true;
   return true;
@@ -115,6 +122,11 @@ CodePolicy codePolicy(PyCodeObject* code) {
     if (file.find(part) != std::string_view::npos) return CodePolicy::kSkip;
   }
   return CodePolicy::kTrace;
+}
+
+bool isPolyfill(PyCodeObject* code) {
+  static const std::string room = prefixOf("stator.polyfills");
+  return startsWith(PyUnicode_AsUTF8(code->co_filename), room);
 }
 
 bool isDisabledFunction(PyObject* function) {
