@@ -3,6 +3,7 @@
 #include "base/ref.h"
 #include "graph/graph_module.h"
 #include "guards/guards_module.h"
+#include "interpret/exceptions.h"
 #include "interpret/trace_iterator.h"
 #include "runtime/cache.h"
 #include "runtime/compiled_function.h"
@@ -27,7 +28,7 @@ PyMODINIT_FUNC PyInit__core() {
     if (PyModule_AddFunctions(module.get(), methods) != 0) return nullptr;
   }
   if (stator::runtime::addDriverObjects(module.get()) < 0) return nullptr;
-  bool ready = stator::graph::initTypes() && stator::interpret::initTraceIteratorType() && stator::runtime::addCompiledFunction(module) &&
+  bool ready = stator::graph::initTypes() && stator::interpret::initTraceIteratorType() && stator::interpret::initTraceTracebackType() && stator::runtime::addCompiledFunction(module) &&
                stator::runtime::addCache(module);
   return ready ? module.release() : nullptr;
 }

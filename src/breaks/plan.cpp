@@ -128,6 +128,15 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
       value = stealRef(PyObject_CallFunctionObjArgs(step.object.get(), empty.get(), operand(0), nullptr));
       break;
     }
+    case PlanOp::kException: {
+      Ref<> args = makeTuple(r, step.operands);
+      if (!args) return false;
+      auto* type = reinterpret_cast<PyTypeObject*>(step.object.get());
+      PyTypeObject* base = nativeBase(type);
+      value = stealRef(base->tp_new(type, args.get(), nullptr));
+      if (value && base->tp_init(value.get(), args.get(), nullptr) != 0) return false;
+      break;
+    }
     case PlanOp::kNew: value = makeNew(step.object.get()); break;
     case PlanOp::kCell: value = stealRef(PyCell_New(nullptr)); break;
     case PlanOp::kFunction: value = makeFunction(r, step); break;

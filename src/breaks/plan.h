@@ -32,6 +32,7 @@ enum class PlanOp : uint8_t {
   kSlice,
   kDeque,         // operands[0]: maxlen
   kScalarOf,      // object: subclass of str, int ...; operands: the built-in value
+  kException,     // object: exception class; operands: its args. The C base's __new__ and __init__, nothing of the user's
   kNew,           // object: class; the base's plain __new__, nothing of the user's runs
   kCell,          // empty cell
   kFunction,      // operands: code, globals, qualname, closure or kNull, defaults or kNull, kwdefaults or kNull
@@ -94,6 +95,7 @@ struct Plan {
   Reason reason = Reason::kNone;
   std::string detail;
   int line = 0;
+  std::string place;  // file:line in function
 
   std::string text() const;
   int traverse(visitproc visit, void* arg) const;

@@ -2,6 +2,7 @@
 #include "interpret/tracer.h"
 
 #include "base/check.h"
+#include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/trace_iterator.h"
@@ -338,6 +339,13 @@ Out superAttribute(Tracer& tracer, PyObject* super, PyObject* name) {
   Ref<> self = stealRef(PyObject_GetAttrString(super, "__self__"));
   Ref<> self_class = stealRef(PyObject_GetAttrString(super, "__self_class__"));
   if (!this_class || !self || !self_class) return tracer.raiseCurrentError();
+  if (const Source* source = tracer.sourceOf(super)) {
+    for (auto [part, field] : {std::pair(&this_class, "__thisclass__"), std::pair(&self_class, "__self_class__"), std::pair(&self, "__self__")}) {
+      Ref<> field_name = stealRef(PyUnicode_InternFromString(field));
+      STATOR_VALUE(read, tracer.fromOutside(*part, tracer.sources->child(SourceKind::kGenericAttr, source, field_name)));
+      *part = read;
+    }
+  }
   auto* start = reinterpret_cast<PyTypeObject*>(self_class.get());
   PyObject* mro = start->tp_mro;
   Py_ssize_t i = 0;
@@ -420,6 +428,10 @@ Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
   if (PyType_Check(object)) return typeAttribute(*this, reinterpret_cast<PyTypeObject*>(object), name);
   if (PyModule_Check(object)) return moduleAttribute(*this, object, name);
   PyTypeObject* type = Py_TYPE(object);
+  if (isTraceTraceback(object)) return breakWith(Reason::kUnsupportedAttribute, "of a traceback");
+  if (PyExceptionInstance_Check(object) && isMade(object) && PyUnicode_CompareWithASCIIString(name, "__traceback__") == 0) {
+    return tracebackOf(*this, object);
+  }
   if (type == &PySuper_Type) return superAttribute(*this, object, name);
   if (type == &PyMethod_Type) {
     if (PyUnicode_Compare(name, names().dunder_self) == 0) {
@@ -440,21 +452,43 @@ Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
     PyObject* found = _PyType_Lookup(type, getattribute);
     PyObject* of_object = _PyType_Lookup(&PyBaseObject_Type, getattribute);
     if (found != of_object) {
-      if (found != nullptr && PyFunction_Check(found)) return breakWith(Reason::kCustomGetattribute, type->tp_name);
-      return breakWith(Reason::kUnsupportedAttribute, std::string("of a ") + type->tp_name);
+      if (found == nullptr || !PyFunction_Check(found)) return breakWith(Reason::kUnsupportedAttribute, std::string("of a ") + type->tp_name);
+      STATOR_VALUE(checked, typeLookup(type, getattribute));
+      STATOR_VALUE(function, classAttrValue(type, getattribute, checked.get()));
+      PyObject* fallback = _PyType_Lookup(type, names().dunder_getattr);
+      if (fallback == nullptr) {
+        Args args;
+        args.values = {object, name};
+        args.positional = 2;
+        return call(function.get(), args);
+      }
+      Out value = callNested(function.get(), {object, name});
+      if (value.flow() != Flow::kRaise || !PyErr_GivenExceptionMatches(raised.get(), PyExc_AttributeError)) return value;
+      raised.reset();
+      return callGetattr(object, name);
     }
   }
+  STATOR_VALUE(found, getAttrGeneric(object, name));
+  if (found || generic) return found;
+  return callGetattr(object, name);
+}
+
+Out Tracer::getAttrGeneric(PyObject* object, PyObject* name) {
+  PyTypeObject* type = Py_TYPE(object);
   STATOR_VALUE(on_type, typeLookup(type, name));
   if (on_type && isDataDescriptor(on_type.get())) {
     return bindDescriptor(on_type.get(), object, type, classEntrySource(*this, type, name));
   }
   STATOR_VALUE(own, instanceAttr(object, name));
   if (own) return own;
-  if (on_type) {
-    if (isDescriptor(on_type.get())) return bindDescriptor(on_type.get(), object, type, classEntrySource(*this, type, name));
-    return classAttrValue(type, name, on_type.get());
-  }
-  if (generic) return Ref<>();
+  if (!on_type) return Ref<>();
+  if (isDescriptor(on_type.get())) return bindDescriptor(on_type.get(), object, type, classEntrySource(*this, type, name));
+  return classAttrValue(type, name, on_type.get());
+}
+
+// The class's __getattr__, after everything else has failed.
+Out Tracer::callGetattr(PyObject* object, PyObject* name) {
+  PyTypeObject* type = Py_TYPE(object);
   PyObject* hook = _PyType_Lookup(type, names().dunder_getattr);
   if (hook == nullptr) return Ref<>();
   if (hook == names().nn_module_getattr) return nnModuleAttribute(*this, object, name);
@@ -476,7 +510,10 @@ Out Tracer::getAttr(PyObject* object, PyObject* name) {
 Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
   if (graph::isStandIn(object)) return breakWith(Reason::kUnsupportedMutation, "sets an attribute of a tensor");
   if (PyType_Check(object)) return setTypeAttr(reinterpret_cast<PyTypeObject*>(object), name, value, true);
-  if (isTraceIterator(object)) return breakWith(Reason::kUnsupportedMutation, "sets an attribute of an iterator");
+  if (isTraceIterator(object) || isTraceTraceback(object)) return breakWith(Reason::kUnsupportedMutation, "sets an attribute of an iterator");
+  if (PyExceptionInstance_Check(object) && isMade(object) && value != nullptr && PyUnicode_CompareWithASCIIString(name, "__traceback__") == 0) {
+    return setTraceback(*this, object, value);
+  }
   PyTypeObject* type = Py_TYPE(object);
   if (type->tp_setattro != PyObject_GenericSetAttr) {
     static PyObject* dunder_setattr = PyUnicode_InternFromString("__setattr__");

@@ -2,6 +2,7 @@
 #include "interpret/tracer.h"
 
 #include "base/check.h"
+#include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/torch_names.h"
@@ -47,6 +48,18 @@ class PlanBuilder {
     step.object = std::move(object);
     step.operands = std::move(operands);
     effects_.push_back(std::move(step));
+  }
+
+  // A generator that stands inside of `try` or `with` and that nobody holds any more: eager closed it when it was dropped, which ran the
+  // rest of it. When that was, the trace does not know.
+  void checkDropped() {
+    for (values::Info* info : t_.values.all()) {
+      if (!isTraceIterator(info->object.get()) || memo_.count(info->object.get()) != 0) continue;
+      TraceIterator* it = asTraceIterator(info->object.get());
+      if (it->kind != IteratorKind::kGenerator || it->exhausted || it->index == 0 || it->frame == nullptr) continue;
+      const auto& stands_at = it->frame->code->instrs()[static_cast<size_t>(it->frame->index - 1)];
+      if (it->frame->code->findHandler(stands_at.opcode_offset)) fail(info->object.get());
+    }
   }
 
   void finish() {
@@ -311,9 +324,10 @@ class PlanBuilder {
     }
     if (isTraceIterator(object)) return iterator(object);
     PyTypeObject* type = Py_TYPE(object);
-    if (type == &PyTuple_Type) {
-      if (values::isConstantDeep(object)) return constant(object);
-      return add(PlanOp::kTuple, object, Ref<>(), sequence(object));
+    if (PyTuple_Check(object)) {
+      if (t_.code_constants.count(object) != 0) return constant(object);
+      if (type == &PyTuple_Type) return PyTuple_GET_SIZE(object) == 0 ? constant(object) : add(PlanOp::kTuple, object, Ref<>(), sequence(object));
+      if (type == sizeType()) return add(PlanOp::kTupleOf, object, newRef(reinterpret_cast<PyObject*>(type)), sequence(object));
     }
     if (type == &PyList_Type) {
       Register result = add(PlanOp::kList, object);
@@ -330,7 +344,16 @@ class PlanBuilder {
       fillSet(result, object);
       return result;
     }
-    if (values::isConstantDeep(object)) return constant(object);
+    if (type == &PyRange_Type) {
+      std::vector<Register> operands;
+      for (const char* name : {"start", "stop", "step"}) {
+        Ref<> part = stealRef(PyObject_GetAttrString(object, name));
+        operands.push_back(constant(part.get()));
+      }
+      return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)), operands);
+    }
+    if (t_.code_constants.count(object) != 0) return constant(object);
+    if (type != &PyFrozenSet_Type && type != &PySlice_Type && values::isConstantDeep(object)) return constant(object);
     if (type == &PyFrozenSet_Type) return add(PlanOp::kFrozenSet, object, Ref<>(), sequence(object));
     if (type == &PySlice_Type) {
       auto* slice = reinterpret_cast<PySliceObject*>(object);
@@ -353,10 +376,11 @@ class PlanBuilder {
       }
       return add(PlanOp::kMethod, object, Ref<>(), {value(function), value(PyMethod_GET_SELF(object))});
     }
-    if (type == &PyDictKeys_Type || type == &PyDictValues_Type || type == &PyDictItems_Type) {
-      const char* name = type == &PyDictKeys_Type ? "keys" : type == &PyDictValues_Type ? "values" : "items";
+    if (isDictView(object)) {
+      bool keys = type == &PyDictKeys_Type || type == &PyODictKeys_Type, values = type == &PyDictValues_Type || type == &PyODictValues_Type;
+      const char* name = keys ? "keys" : values ? "values" : "items";
       auto* dict = reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(object)->dv_dict);
-      std::string path = std::string("builtins.dict.") + name;
+      std::string path = std::string(PyODict_Check(dict) ? "collections.OrderedDict." : "builtins.dict.") + name;
       return add(PlanOp::kCall, object, newRef(torchObject(path.c_str())), {value(dict)});
     }
     if (type == &PySuper_Type) {
@@ -386,13 +410,29 @@ class PlanBuilder {
       for (Register item : sequence(args.get())) operands.push_back(item);
       return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)), operands);
     }
-    if (PyExceptionInstance_Check(object)) return fail(object);
+    if (isTraceTraceback(object)) return fail(object);
+    if (PyExceptionInstance_Check(object)) return exception(object);
     if (PyType_Check(object) || PyCFunction_Check(object) || PyModule_Check(object) || PyCode_Check(object) || isEnumMember(object) ||
         type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyGetSetDescr_Type || type == &PyMemberDescr_Type ||
         type == &PyProperty_Type || isOpaqueConstant(object)) {
       return constant(object);
     }
     return instance(object);
+  }
+
+  Register exception(PyObject* object) {
+    values::Info* info = t_.values.find(object);
+    if (info == nullptr || info->was_raised || !isPlainException(object)) return fail(object);
+    auto* raw = reinterpret_cast<PyBaseExceptionObject*>(object);
+    Register result = add(PlanOp::kException, object, newRef(reinterpret_cast<PyObject*>(Py_TYPE(object))), sequence(raw->args));
+    fillAttributes(result, object);
+    auto attribute = [&](const char* name, PyObject* held) {
+      fill(PlanOp::kAttributeSet, {result, value(held)}, stealRef(PyUnicode_InternFromString(name)));
+    };
+    if (raw->cause != nullptr) attribute("__cause__", raw->cause);
+    if (raw->context != nullptr) attribute("__context__", raw->context);
+    if (raw->suppress_context) attribute("__suppress_context__", Py_True);
+    return result;
   }
 
   Register instance(PyObject* object) {
@@ -515,6 +555,10 @@ void addEffects(Tracer& t, PlanBuilder& builder) {
     if (!info->dirty) continue;
     if (PyCell_Check(object)) {
       builder.effect(PlanOp::kCellSet, Ref<>(), {builder.value(object), builder.value(info->shadow.get())});
+    } else if (info->appended) {
+      std::vector<Register> operands{builder.value(object)};
+      for (Py_ssize_t k = 0; k < PyList_GET_SIZE(info->appended.get()); ++k) operands.push_back(builder.value(PyList_GET_ITEM(info->appended.get(), k)));
+      builder.effect(PlanOp::kListExtend, Ref<>(), std::move(operands));
     } else if (info->shadow) {
       if (isDeque(object)) {
         Ref<> list = stealRef(PySequence_List(info->shadow.get()));
@@ -578,6 +622,12 @@ void addFrame(Tracer& t, PlanBuilder& builder, SymbolicFrame& frame, bool root, 
 }  // namespace
 
 bool buildPlan(Tracer& t, bool returns, breaks::Plan& plan) {
+  if (!t.open_contexts.empty()) {
+    t.restart_at = t.open_contexts.front().entered_at;
+    t.restart_reason = Reason::kUnsupportedContext;
+    t.restart_detail = "a context that is left outside of the graph";
+    return false;
+  }
   PlanBuilder builder(t, plan);
   plan.exit = returns ? breaks::ExitKind::kReturn : breaks::ExitKind::kBreak;
   if (returns) {
@@ -598,6 +648,7 @@ bool buildPlan(Tracer& t, bool returns, breaks::Plan& plan) {
   if (t.handled_touched) plan.handled = t.handled ? builder.value(t.handled.get()) : builder.value(Py_None);
   addEffects(t, builder);
   addAliasGuards(t);
+  builder.checkDropped();
   builder.finish();
   return !builder.failed();
 }

@@ -81,7 +81,10 @@ bool Tracer::hashableNatively(PyObject* key) {
 
 Out Tracer::dictGet(PyObject* dict, PyObject* key) {
   values::Info* info = values.find(dict);
-  if (isAddress(key) && !isMade(dict)) return breakWith(Reason::kUnsupportedObject, "an address as a key of a dict from outside");
+  if (isAddress(key) && !isMade(dict)) {
+    STATOR_VALUE(number, pinnedAddress(key));
+    return dictGet(dict, number.get());
+  }
   if (info == nullptr || info->origin == values::Origin::kMade || info->shadow) {
     PyObject* target = info != nullptr && info->shadow ? info->shadow.get() : dict;
     if (!hashableNatively(key)) return breakWith(Reason::kUnsupportedObject, "a dict key with its own __hash__ or __eq__");
@@ -169,7 +172,7 @@ Out Tracer::getItem(PyObject* container, PyObject* key) {
     if (PySet_Check(container)) return breakWith(Reason::kRaises, "subscripts a set");
     values::Info* info = values.find(container);
     bool outside = info != nullptr && info->origin == values::Origin::kOutside && !info->constant;
-    if (outside && !info->shadow && PyLong_CheckExact(key) && (PyList_Check(container) || PyTuple_Check(container))) {
+    if (outside && !info->shadow && !info->appended && PyLong_CheckExact(key) && (PyList_Check(container) || PyTuple_Check(container))) {
       Py_ssize_t length = Py_SIZE(container);
       if (!info->length_guarded) {
         info->length_guarded = true;
@@ -218,7 +221,10 @@ Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
   if (isNativeContainer(*this, container, method)) {
     if (PyDict_Check(container)) {
       if (!hashableNatively(key)) return breakWith(Reason::kUnsupportedObject, "a dict key with its own __hash__ or __eq__");
-      if (isAddress(key) && !isMade(container)) return breakWith(Reason::kUnsupportedObject, "an address as a key of a dict from outside");
+      if (isAddress(key) && !isMade(container)) {
+        STATOR_VALUE(number, pinnedAddress(key));
+        return setItem(container, number.get(), value);
+      }
       values::Info* info = values.find(container);
       if (info != nullptr && info->origin == values::Origin::kOutside && !info->shadow && isStaticKey(key)) {
         if (info->attributes_of != nullptr && PyUnicode_CheckExact(key)) return storeInstanceAttr(info->attributes_of, key, value);
@@ -310,6 +316,7 @@ Out Tracer::length(PyObject* container) {
         return stealRef(PyLong_FromSsize_t(PyObject_Size(items.get())));
       }
       if (info->shadow) return stealRef(PyLong_FromSsize_t(PyObject_Size(info->shadow.get())));
+      Py_ssize_t appended = info->appended ? PyList_GET_SIZE(info->appended.get()) : 0;
       Py_ssize_t n = PyDict_Check(container) ? PyDict_Size(container)
                      : PyAnySet_Check(container) ? PySet_GET_SIZE(container)
                                                  : PyObject_Size(container);
@@ -317,13 +324,14 @@ Out Tracer::length(PyObject* container) {
         info->length_guarded = true;
         guards->add(Guard{GuardKind::kLength, info->source, nullptr, Ref<>(), n});
       }
-      return stealRef(PyLong_FromSsize_t(n));
+      return stealRef(PyLong_FromSsize_t(n + appended));
     }
     return fromNative(stealRef(PyLong_FromSsize_t(PyObject_Size(container))));
   }
   PyTypeObject* type = Py_TYPE(container);
-  if (type == &PyDictKeys_Type || type == &PyDictValues_Type || type == &PyDictItems_Type) {
-    return fromNative(stealRef(PyLong_FromSsize_t(PyObject_Size(container))));
+  if (isDictView(container)) {
+    STATOR_VALUE(dict, viewedDict(container));
+    return length(dict.get());
   }
   if (isTraceIterator(container)) return raiseNew(PyExc_TypeError, "object of type '%s' has no len()", typeOf(container)->tp_name);
   STATOR_VALUE(bound, special(container, "__len__"));
@@ -404,8 +412,10 @@ Out Tracer::contains(PyObject* container, PyObject* item) {
     if (found < 0) return raiseCurrentError();
     return boolean(found != 0);
   }
-  PyTypeObject* type = Py_TYPE(container);
-  if (type == &PyDictKeys_Type && hashableNatively(item)) return boolean(PySequence_Contains(container, item) == 1);
+  if (PyDictKeys_Check(container)) {
+    STATOR_VALUE(dict, viewedDict(container));
+    return contains(dict.get(), item);
+  }
   if (isNativeContainer(*this, container, method)) {
     if (PyDict_Check(container)) {
       STATOR_VALUE(found, dictGet(container, item));
@@ -472,8 +482,9 @@ Out Tracer::iterate(PyObject* iterable) {
     Ref<> snapshot = stealRef(PySequence_Tuple(items.get()));
     return made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable)}));
   }
-  if (type == &PyDictKeys_Type || type == &PyDictValues_Type || type == &PyDictItems_Type) {
-    Ref<> snapshot = stealRef(PySequence_Tuple(iterable));
+  if (isDictView(iterable)) {
+    STATOR_VALUE(view, viewContents(iterable));
+    Ref<> snapshot = stealRef(PySequence_Tuple(view.get()));
     return made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable)}));
   }
   if (PyType_Check(iterable)) {
@@ -511,6 +522,7 @@ Out Tracer::next(PyObject* object) {
   }
   TraceIterator* iterator = asTraceIterator(object);
   if (iterator->exhausted) return Ref<>();
+  nested_ran = true;
   auto& parts = *iterator->sources;
   auto finish = [&]() -> Out {
     iterator->exhausted = true;
@@ -543,8 +555,9 @@ Out Tracer::next(PyObject* object) {
         if (PyObject_Size(items.get()) != size) {
           return raiseNew(PyExc_RuntimeError, PyDict_Check(owner) ? "dictionary changed size during iteration" : "Set changed size during iteration");
         }
-      } else if (!PyType_Check(owner) && !isDeque(owner) && PyObject_Size(owner) != size) {
-        return raiseNew(PyExc_RuntimeError, "dictionary changed size during iteration");
+      } else if (isDictView(owner)) {
+        STATOR_VALUE(n, length(owner));
+        if (PyLong_AsSsize_t(n.get()) != size) return raiseNew(PyExc_RuntimeError, "dictionary changed size during iteration");
       }
       if (iterator->index >= size) return finish();
       return newRef(PyTuple_GET_ITEM(parts[0].get(), iterator->index++));

@@ -75,6 +75,12 @@ PyTypeObject* itemGetterType() { return known.item_getter; }
 PyTypeObject* attrGetterType() { return known.attr_getter; }
 PyTypeObject* methodCallerType() { return known.method_caller; }
 
+bool isDictView(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  return type == &PyDictKeys_Type || type == &PyDictValues_Type || type == &PyDictItems_Type || type == &PyODictKeys_Type ||
+         type == &PyODictValues_Type || type == &PyODictItems_Type;
+}
+
 bool isEnumMember(PyObject* object) { return PyType_IsSubtype(Py_TYPE(object), known.enumeration); }
 
 bool isNamedTuple(PyObject* object) {

@@ -216,6 +216,14 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
     STATOR_VALUE(verdict, truth(equal.get()));
     return boolean(verdict.get() != Py_True);
   }
+  if (isAddress(left) || isAddress(right)) {
+    if (!equality || !isAddress(left) || !isAddress(right)) {
+      STATOR_VALUE(first, plain(left));
+      STATOR_VALUE(second, plain(right));
+      return compare(operation, first.get(), second.get());
+    }
+    return boolean((addressTarget(left) == addressTarget(right)) == (operation == Py_EQ));
+  }
   STATOR_VALUE(a, plain(left));
   STATOR_VALUE(b, plain(right));
   if (isNativeSafe(a.get()) && isNativeSafe(b.get())) return fromNative(stealRef(PyObject_RichCompare(a.get(), b.get(), operation)));
@@ -239,10 +247,6 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
   if (equality && (plain_objects || (one_constant && mismatched))) {
     STATOR_VALUE(identical, same(left, right));
     return boolean((identical.get() == Py_True) == (operation == Py_EQ));
-  }
-  if (isAddress(left) || isAddress(right)) {
-    if (!equality || !isAddress(left) || !isAddress(right)) return breakWith(Reason::kUnsupportedObject, "compares an address");
-    return boolean((addressTarget(left) == addressTarget(right)) == (operation == Py_EQ));
   }
   if (equality && PyMethod_Check(left) && PyMethod_Check(right)) {
     // Of the same function and the very same object.

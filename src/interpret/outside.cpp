@@ -2,6 +2,7 @@
 #include "interpret/tracer.h"
 
 #include "base/check.h"
+#include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/trace_iterator.h"
 #include "tensor/meta_of.h"
@@ -95,8 +96,7 @@ const Source* Tracer::sourceOf(PyObject* object) {
 }
 
 Ref<> Tracer::made(Ref<> object) {
-  // What was made while an instruction ran Python code from C++ can only be undone as a whole.
-  if (object && !values::isScalar(object.get())) values.addMade(object, nested_depth > 0 ? instruction_start : count);
+  if (object && !values::isScalar(object.get())) values.addMade(object, instruction_start);
   return object;
 }
 
@@ -109,6 +109,7 @@ PyTypeObject* Tracer::typeOf(PyObject* value) {
   if (graph::isStandIn(value)) return reinterpret_cast<PyTypeObject*>(graph::asStandIn(value)->apparent_type);
   if (isTraceIterator(value)) return iteratorType(asTraceIterator(value));
   if (isAddress(value)) return &PyLong_Type;
+  if (isTraceTraceback(value)) return &PyTraceBack_Type;
   return Py_TYPE(value);
 }
 
@@ -252,13 +253,32 @@ Out Tracer::contents(PyObject* container) {
   if (!shadow) return raiseCurrentError();
   info = values.find(container);
   info->shadow = shadow;
+  if (info->appended) {
+    PyList_SetSlice(shadow.get(), PyList_GET_SIZE(shadow.get()), PyList_GET_SIZE(shadow.get()), info->appended.get());
+    info->appended.reset();
+  }
   return shadow;
 }
 
 Out Tracer::contentsForWrite(PyObject* container) {
   STATOR_VALUE(shadow, contents(container));
+  nested_ran = true;
   if (values::Info* info = values.find(container); info != nullptr && info->origin == values::Origin::kOutside) info->dirty = true;
   return shadow;
+}
+
+Out Tracer::viewedDict(PyObject* view) {
+  auto* dict = reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(view)->dv_dict);
+  if (const Source* source = sourceOf(view)) return fromOutside(dict, sources->child(SourceKind::kViewDict, source));
+  return newRef(dict);
+}
+
+Out Tracer::viewContents(PyObject* view) {
+  STATOR_VALUE(dict, viewedDict(view));
+  STATOR_VALUE(items, contents(dict.get()));
+  const char* name = PyDictKeys_Check(view) ? "keys" : PyDictValues_Check(view) ? "values" : "items";
+  PyTypeObject* home = PyODict_Check(items.get()) ? &PyODict_Type : &PyDict_Type;
+  return fromNative(stealRef(PyObject_CallMethod(reinterpret_cast<PyObject*>(home), name, "O", items.get())));
 }
 
 bool Tracer::isNativeSafe(PyObject* object, int depth) {
@@ -306,10 +326,27 @@ bool Tracer::isNativeSafe(PyObject* object, int depth) {
     return isNativeSafe(slice->start, depth + 1) && isNativeSafe(slice->stop, depth + 1) && isNativeSafe(slice->step, depth + 1);
   }
   if (type == &PyByteArray_Type) return true;
+  if (isDictView(object)) return isNativeSafe(reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(object)->dv_dict), depth + 1);
+  if (type == &PyODict_Type) {
+    PyObject *key = nullptr, *value = nullptr;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(object, &position, &key, &value)) {
+      if (!isNativeSafe(key, depth + 1) || !isNativeSafe(value, depth + 1)) return false;
+    }
+    return true;
+  }
+  if (PyExceptionInstance_Check(object) && !guardedByIdentity(object)) {
+    // Made in the trace: what native code looks at are its arguments and attributes.
+    if (!isNativeSafe(reinterpret_cast<PyBaseExceptionObject*>(object)->args, depth + 1)) return false;
+    PyObject* attributes = reinterpret_cast<PyBaseExceptionObject*>(object)->dict;
+    return attributes == nullptr || isNativeSafe(attributes, depth + 1);
+  }
   return guardedByIdentity(object);
 }
 
 Out Tracer::plain(PyObject* value) {
+  if (isDictView(value)) return viewContents(value);
+  if (isAddress(value)) return pinnedAddress(value);
   if (!values::isScalar(value)) {
     STATOR_VALUE(exact, plainScalar(value));
     if (exact) return exact;

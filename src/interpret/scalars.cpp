@@ -65,9 +65,32 @@ Out Tracer::addressOf(PyObject* object) {
   return address;
 }
 
+Out Tracer::pinnedAddress(PyObject* address) {
+  PyObject* target = addressTarget(address);
+  const sources::Source* source = nullptr;
+  if (graph::isStandIn(target)) {
+    source = graph::asStandIn(target)->node->source;
+    target = graph::asStandIn(target)->node->example.get();
+  } else if (!isMade(target)) {
+    source = sourceOf(target);
+  }
+  if (source == nullptr || target == nullptr) return breakWith(Reason::kUnsupportedObject, "the address of an object that the capture makes");
+  guards->add(Guard{GuardKind::kIsWeak, source, nullptr, newRef(target)});
+  return stealRef(PyLong_FromVoidPtr(target));
+}
+
 PyObject* Tracer::addressTarget(PyObject* address) {
   auto it = address_targets.find(address);
   return it == address_targets.end() ? nullptr : it->second;
+}
+
+void Tracer::noteCodeConstant(PyObject* constant) {
+  if (PyTuple_CheckExact(constant)) {
+    if (!code_constants.insert(constant).second) return;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constant); ++i) noteCodeConstant(PyTuple_GET_ITEM(constant, i));
+  } else if (PyFrozenSet_CheckExact(constant)) {
+    code_constants.insert(constant);
+  }
 }
 
 void Tracer::noteIdentity(PyObject* object) {

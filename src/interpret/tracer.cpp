@@ -86,10 +86,19 @@ Flow Tracer::breakWith(Reason reason, std::string detail) {
 }
 
 Flow Tracer::raise(Ref<> exception) {
-  made(exception);
-  if (handled && handled.get() != exception.get()) {
-    Ref<> context = stealRef(PyException_GetContext(exception.get()));
-    if (!context) PyException_SetContext(exception.get(), Py_NewRef(handled.get()));
+  values.addMade(exception, instruction_start).was_raised = true;
+  STATOR_VALUE(context, topmostException());
+  if (context && context.get() != exception.get()) {
+    // As CPython does: a chain that already holds the new exception is cut there.
+    for (Ref<> link = context; link;) {
+      Ref<> next = stealRef(PyException_GetContext(link.get()));
+      if (next.get() == exception.get()) {
+        PyException_SetContext(link.get(), nullptr);
+        break;
+      }
+      link = std::move(next);
+    }
+    PyException_SetContext(exception.get(), context.release());
   }
   raised = std::move(exception);
   return Flow::kRaise;
@@ -107,6 +116,10 @@ Flow Tracer::raiseCurrentError() {
   Ref<> instance = stealRef(value);
   Py_XDECREF(type);
   Py_XDECREF(traceback);
+  // What this thread is really busy with is not what the trace is busy with, and the frames it really has are not the program's.
+  PyException_SetTraceback(instance.get(), Py_None);
+  Ref<> context = stealRef(PyException_GetContext(instance.get()));
+  if (context && context.get() == _PyErr_GetTopmostException(PyThreadState_Get())->exc_value) PyException_SetContext(instance.get(), nullptr);
   return raise(instance);
 }
 
@@ -123,11 +136,31 @@ Out Tracer::fromNative(Ref<> result) {
   return result;
 }
 
+Out Tracer::topmostException() {
+  if (handled) return handled;
+  for (size_t i = outer_handled.size(); i-- > 0;) {
+    auto& [exception, touched] = outer_handled[i];
+    if (!touched) {
+      STATOR_VALUE(value, readHandled());
+      exception = value;
+      touched = true;
+    }
+    if (exception) return exception;
+  }
+  return handledException();
+}
+
 Out Tracer::handledException() {
   if (handled_touched) return handled;
+  STATOR_VALUE(value, readHandled());
+  handled = value;
+  handled_touched = true;
+  return value;
+}
+
+Out Tracer::readHandled() {
   PyObject* raw = roots.handled;
   const sources::Source* source = sources->root(SourceKind::kHandled);
-  handled_touched = true;
   if (raw == nullptr) {
     guards->add(Guard{GuardKind::kAbsent, source});
     return Ref<>();
@@ -136,9 +169,7 @@ Out Tracer::handledException() {
     guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(Py_None)});
     return Ref<>();
   }
-  STATOR_VALUE(value, fromOutside(raw, source));
-  handled = value;
-  return value;
+  return fromOutside(raw, source);
 }
 
 const graph::Location* Tracer::location() {
@@ -328,8 +359,8 @@ Captured Tracer::run() {
   if (!buildPlan(*this, returns, captured.plan)) {
     STATOR_CHECK(restart_at != 0, "an object that cannot be rebuilt has no birth");
     captured.restart_at = restart_at;
-    captured.restart_reason = restart_reason;
-    captured.restart_detail = restart_detail;
+    captured.restart_reason = returns ? restart_reason : broke.reason;
+    captured.restart_detail = returns ? restart_detail : broke.detail;
     return captured;
   }
   if (!returns) {
@@ -337,6 +368,8 @@ Captured Tracer::run() {
     captured.plan.detail = broke.detail;
     SymbolicFrame& last = *frames.back();
     captured.plan.line = last.code->line(last.code->instrs()[static_cast<size_t>(callIndex(last))].opcode_offset);
+    PyCodeObject* code = last.code->code();
+    captured.plan.place = std::string(PyUnicode_AsUTF8(code->co_filename)) + ":" + std::to_string(captured.plan.line) + " in " + PyUnicode_AsUTF8(code->co_qualname);
   }
   graph->dropDead();
   captured.graph = graph;

@@ -19,6 +19,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace stator::interpret {
@@ -58,6 +59,16 @@ struct SymbolicFrame {
     stack.pop_back();
     return value;
   }
+};
+
+// A context manager of torch's that the graph has entered and not left yet.
+struct OpenContext {
+  PyObject* object = nullptr;  // borrowed: the value table or the program's frames keep it
+  uint64_t entered_at = 0;
+  shapes::State outer;
+  Ref<> stand_in;  // what the graph's entry returns
+  bool sets_cache = false;
+  bool cache = false;
 };
 
 struct Limits {
@@ -124,6 +135,8 @@ class Tracer {
   Out plainScalar(PyObject* value);  // the same, but null also where the subclass gives an operation another meaning
   Out addressOf(PyObject* object);   // id()
   PyObject* addressTarget(PyObject* address);
+  Out pinnedAddress(PyObject* address);  // the real number, for which the object has to be the very one; breaks if the trace made it
+  void noteCodeConstant(PyObject* constant);  // a tuple or frozenset in a code object: the same one at every call
   void noteIdentity(PyObject* object);  // the trace relies on what it is not identical with
 
   // outside.cpp: values that existed before the trace
@@ -137,6 +150,8 @@ class Tracer {
   // The container to operate on: the shadow of an outside one (made on first use, whole contents guarded), or the object itself.
   Out contents(PyObject* container);
   Out contentsForWrite(PyObject* container);
+  Out viewedDict(PyObject* view);    // the dict (trace value) that a dict view looks into
+  Out viewContents(PyObject* view);  // the same kind of view, of that dict's contents
   // Single keys and attributes that are written, without a look at the rest.
   void writeOverlay(values::Info* info, PyObject* key, PyObject* value);
   void eraseOverlay(values::Info* info, PyObject* key, bool there_before);
@@ -151,6 +166,8 @@ class Tracer {
   // attributes.cpp
   Out getAttr(PyObject* object, PyObject* name);
   Out getAttrOrNull(PyObject* object, PyObject* name);  // ok with a null Ref instead of AttributeError
+  Out callGetattr(PyObject* object, PyObject* name);
+  Out getAttrGeneric(PyObject* object, PyObject* name);  // object.__getattribute__: no __getattribute__ or __getattr__ of the class
   Flow setAttr(PyObject* object, PyObject* name, PyObject* value);  // null: delete
   Flow setTypeAttr(PyTypeObject* type, PyObject* name, PyObject* value, bool hooks);  // hooks: the metaclass's __setattr__ is asked first
   Out typeLookup(PyTypeObject* type, PyObject* name);   // along the MRO, guarded; ok with a null Ref: not there
@@ -207,7 +224,11 @@ class Tracer {
   Flow dictUpdate(PyObject* dict, const Args& args);  // dict.update's arguments
   const graph::ModuleScope* moduleScope(PyObject* module);
   Flow leaveFrame();                 // the innermost frame returns `returned`: pops it and gives the caller its value
-  Out handledException();            // the exception being handled; ok with null: none
+  Out handledException();            // what this frame's handlers are busy with; ok with null: none
+  Out topmostException();            // the same, or what the frames around a generator are busy with: what a bare `raise` raises
+  // Throws into a generator made in the trace; like runGenerator. `close` ends it.
+  Out throwIntoGenerator(PyObject* generator, Ref<> exception);
+  Out closeGenerator(PyObject* generator);
   Flow runUntil(size_t depth);
   // Runs what was entered to its end and gives its value. A break inside takes the whole trace back to the instruction under way.
   Out settle(Out out);
@@ -230,16 +251,22 @@ class Tracer {
   std::unique_ptr<guards::GuardSet> guards;
   std::shared_ptr<graph::Graph> graph;
   values::ValueTable values;
+  // Tuples and frozensets of code objects. Any other one that has no source is a new object in each call.
+  std::unordered_set<PyObject*> code_constants;
   std::vector<std::unique_ptr<SymbolicFrame>> frames;
   Ref<> raised;
-  Ref<> handled;             // exception being handled, as the trace sees it; null: as outside
+  // The exception being handled, as the trace sees it; null: none, or as outside if not touched. A generator under way has its own, and
+  // those of the frames that resumed it lie in `outer_handled`, the driven frame's at the bottom.
+  Ref<> handled;
   bool handled_touched = false;
+  std::vector<std::pair<Ref<>, bool>> outer_handled;
   Broke broke;
   uint64_t count = 0;        // instructions so far
   uint64_t legal_count = 0;
   Ref<> returned;
   shapes::State state;       // grad mode and friends, as the trace sees them
   shapes::State initial_state;
+  std::vector<OpenContext> open_contexts;
   uint32_t next_storage = 1;
   std::vector<Ref<>> keep_alive;
   std::unordered_map<PyObject*, std::pair<Ref<>, Ref<>>> addresses;  // object -> itself, its address
@@ -251,7 +278,7 @@ class Tracer {
   std::vector<LruUse> lru_uses;  // in the order of the calls
   bool classes_written = false;  // some class has an overlay
   bool yielded = false;      // how the last generator frame left: with a value, or for good
-  bool nested_ran = false;   // the instruction under way has run Python code from C++: it cannot simply be left
+  bool nested_ran = false;   // the instruction under way has run Python code from C++, or changed something: it cannot simply be left
   int nested_depth = 0;
   uint64_t instruction_start = 0;  // count of the instruction under way in the frames that can become real
   std::vector<graph::Node*> mutated_inputs;
@@ -261,6 +288,9 @@ class Tracer {
   std::string restart_detail;
 
  private:
+  Out readHandled();  // of the driven frame, from outside
+  // Resumes a suspended generator with a value or an exception.
+  Out resumeGenerator(PyObject* generator, Ref<> sent, Ref<> exception);
   Flow unwind(size_t base);
   bool forcedBreak(SymbolicFrame& frame);
   void checkLimits();

@@ -10,6 +10,7 @@
 #include "runtime/driver.h"
 #include "runtime/reports.h"
 #include "runtime/settings.h"
+#include "tensor/tensor_guard.h"
 
 #include <algorithm>
 #include <chrono>
@@ -199,7 +200,7 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
   if (stator_frame_namespace(frame) != nullptr) return outcome(Outcome::kNative);  // class bodies, exec
   if (config.break_every == 1 && !config.break_random) return outcome(Outcome::kStep);
   Site& site = cache.site(code, offset);
-  if (site.step_only) return outcome(Outcome::kStep);
+  if (site.step_only || tensor::callsAreWatched()) return outcome(Outcome::kStep);
   Roots roots = Roots::of(frame);
   for (size_t i = 0; i < site.entries.size(); ++i) {
     if (!site.entries[i]->guards->check(roots)) continue;

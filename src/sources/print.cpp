@@ -128,6 +128,7 @@ class Printer {
       case SourceKind::kWeakTarget:
         return base(source) + "()";
       case SourceKind::kScalarValue:
+      case SourceKind::kViewDict:
         return base(source);
       case SourceKind::kLruEntry:
         return base(source) + ".cache" + quoted(source.key.get());

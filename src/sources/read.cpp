@@ -239,6 +239,8 @@ PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& 
     }
     case SourceKind::kScalarValue:
       return owned(stator_exact_scalar(base), keep);
+    case SourceKind::kViewDict:
+      return PyDictViewSet_Check(base) || PyDictValues_Check(base) ? reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(base)->dv_dict) : nullptr;
     case SourceKind::kLruEntry: {
       PyObject* value = nullptr;
       if (stator_lru_get(base, key, source.hash, &value) == STATOR_UNKNOWN && unknown != nullptr) *unknown = true;

@@ -11,6 +11,7 @@ Roots Roots::of(StatorFrame* frame) {
   roots.builtins = stator_frame_builtins(frame);
   roots.function = reinterpret_cast<PyObject*>(stator_frame_function(frame));
   roots.handled = stator_handled_exception();
+  if (roots.handled == Py_None) roots.handled = nullptr;  // CPython has two ways to say that there is none
   roots.code = stator_frame_code(frame);
   return roots;
 }

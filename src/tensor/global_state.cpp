@@ -227,6 +227,17 @@ std::string modesText(const Ref<>& modes) {
 
 }  // namespace
 
+bool callsAreWatched() {
+  const c10::DispatchKeySet included = c10::impl::tls_local_dispatch_key_set().included_;
+  if (included.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) return true;
+  if (included.has(c10::DispatchKey::Python) && c10::impl::TorchDispatchModeTLS::stack_len() != 0) return true;
+  for (int64_t i = 0; i < at::impl::PythonTorchFunctionTLS::stack_len(); ++i) {
+    PyObject* mode = at::impl::PythonTorchFunctionTLS::get_stack_at(i)->ptr(getPyInterpreter());
+    if (std::strcmp(Py_TYPE(mode)->tp_name, "DeviceContext") != 0) return true;
+  }
+  return false;
+}
+
 GlobalState GlobalState::now() {
   GlobalState state;
   uint64_t* words = state.words;
@@ -270,10 +281,10 @@ std::string GlobalState::difference(const GlobalState& now) const {
     return differs("functorch level", std::to_string(words[kStacks] >> 32), std::to_string(now.words[kStacks] >> 32));
   }
   if (uint64_t bits = changed(kAutocast)) {
-    if (bits >> 63) {
+    if (bits == 1ull << 63) {
       return differs("torch.is_autocast_cache_enabled()", truth(words[kAutocast] >> 63), truth(now.words[kAutocast] >> 63));
     }
-    const int i = __builtin_ctzll(bits);
+    const int i = __builtin_ctzll(bits);  // the cache flag is the highest
     const std::string device = c10::DeviceTypeName(at::autocast::_AUTOCAST_SUPPORTED_DEVICES[i], true);
     return differs("torch.is_autocast_enabled('" + device + "')", truth(words[kAutocast] >> i & 1), truth(now.words[kAutocast] >> i & 1));
   }

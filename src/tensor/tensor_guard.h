@@ -67,6 +67,10 @@ PyObject* sizeOf(PyObject* tensor, int64_t dim);  // an int
 bool isDevice(PyObject* object);
 bool sameDevice(PyObject* left, PyObject* right);  // both torch.device
 
+// Something stands between the program and torch that has to see each call: a torch function mode (other than torch.device), a dispatch
+// mode, or a functorch transform.
+bool callsAreWatched();
+
 // Global state that captured code depends on: one snapshot, one compare.
 struct GlobalState {
   uint64_t words[8] = {};

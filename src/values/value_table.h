@@ -27,6 +27,8 @@ struct Info {
   // write it back.
   Ref<> shadow;
   bool dirty = false;
+  // An outside list that was only appended to: what was appended. Its contents need not be looked at for that.
+  Ref<> appended;
   // Attributes written in the trace (outside objects): name -> value; a deleted one maps to `deletedMarker()`. In the order of the first
   // write.
   Ref<> overlay;
@@ -38,6 +40,7 @@ struct Info {
   PyObject* attributes = nullptr;  // the other way round: the object's __dict__, once the program took it as a dict
   bool constant = false;           // an immutable container of constants, guarded whole; known for its identity only
   bool length_guarded = false;
+  bool was_raised = false;     // an exception made in the trace that has been raised there: eager's has a traceback
   bool identity_used = false;  // `is`, id() or hashing by identity looked at it
 
   // Tensors from outside: the stand-in handed out for them.

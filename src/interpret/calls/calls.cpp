@@ -115,7 +115,7 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
     switch (row->kind) {
       case CallKind::kHandler: {
         Out out = row->handler(*this, args);
-        if (out.flow() == Flow::kBreak && broke.reason == Reason::kRaises) return raiseNatively(callable, args);
+        if (out.flow() == Flow::kBreak && broke.reason == Reason::kRaises && !nested_ran) return raiseNatively(callable, args);
         return deliver(std::move(out));
       }
       case CallKind::kPolyfill: return call(row->polyfill, args, then);
@@ -172,6 +172,36 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
     keep_alive.push_back(function);
     return call(function.get(), args, then);
   }
+  if (PyWeakref_CheckRefExact(callable)) {
+    PyObject* target = PyWeakref_GET_OBJECT(callable);
+    const Source* source = sourceOf(callable);
+    if (source == nullptr) return newRef(target);
+    const Source* child = sources->child(SourceKind::kWeakTarget, source);
+    if (target == Py_None) {
+      guards->add(Guard{GuardKind::kAbsent, child});
+      return newRef(Py_None);
+    }
+    return fromOutside(target, child);
+  }
+  std::string_view type_name = type->tp_name;
+  if (type_name == "OpOverloadPacket" || type_name == "OpOverload") {
+    if (const Source* source = sourceOf(callable)) guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(callable)});
+    return tensorCall(graph::Op::kCallFunction, callable, args);
+  }
+  if (type_name == "torch.jit.ScriptFunction" || type_name == "torch._C.ScriptFunction" || type_name == "ScriptFunction") {
+    // torch.jit.script keeps the function that it was made from for front ends such as this one.
+    Ref<> original = stealRef(PyObject_GetAttrString(callable, "_torchdynamo_inline"));
+    if (!original) {
+      PyErr_Clear();
+      return breakWith(Reason::kCallsOutside, "a scripted function");
+    }
+    if (const Source* source = sourceOf(callable)) guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(callable)});
+    if (values.find(original) == nullptr) {
+      STATOR_VALUE(ignored, fromOutside(original, sources->pinned(original)));
+    }
+    keep_alive.push_back(original);
+    return call(original.get(), args, then);
+  }
   if (PyCFunction_Check(callable)) {
     PyObject* self = PyCFunction_GET_SELF(callable);
     // tp_new wrappers: object.__new__, tuple.__new__, dict.__new__ ...
@@ -179,7 +209,8 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
       return nativeNew(reinterpret_cast<PyTypeObject*>(self), args);
     }
     if (self != nullptr && !PyModule_Check(self)) {
-      // Bound to an object (which the guard on the identity of the callable fixes) or, as a class method, to a type.
+      // Bound to an object (which the guard on the identity of the callable fixes); or a class method in C, of which each access makes a new
+      // object while the descriptor is the same.
       Ref<> name = stealRef(PyUnicode_InternFromString(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name));
       bool of_type = PyType_Check(self);
       PyObject* descriptor = _PyType_Lookup(of_type ? reinterpret_cast<PyTypeObject*>(self) : Py_TYPE(self), name.get());
@@ -250,7 +281,11 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
       STATOR_FLOW(setAttrGeneric(self, args.values[1], nullptr));
       return newRef(Py_None);
     }
-    if (name == "__getattribute__" && n == 2 && owner == &PyBaseObject_Type) return getAttr(self, args.values[1]);
+    if (name == "__getattribute__" && n == 2 && owner == &PyBaseObject_Type && !PyType_Check(self) && !PyModule_Check(self)) {
+      STATOR_VALUE(found, settle(getAttrGeneric(self, args.values[1])));
+      if (found) return found;
+      return raiseNew(PyExc_AttributeError, "'%.50s' object has no attribute '%U'", Py_TYPE(self)->tp_name, args.values[1]);
+    }
     // The slots of built-in types, reached by name or through super(): what the operator would do on the base type.
     bool container = PyList_Check(self) || PyTuple_Check(self) || PyDict_Check(self) || PyAnySet_Check(self) || isDeque(self) || isTraceIterator(self) ||
                      PyUnicode_Check(self) || PyBytes_Check(self) || PyRange_Check(self);
@@ -309,8 +344,7 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
   }
   bool immutable = owner == &PyUnicode_Type || owner == &PyBytes_Type || owner == &PyLong_Type || owner == &PyFloat_Type || owner == &PyBool_Type ||
                    owner == &PyComplex_Type || owner == &PyRange_Type || owner == &PySlice_Type || owner == &PyFrozenSet_Type || owner == &PyTuple_Type ||
-                   owner == &PyDictKeys_Type || owner == &PyDictValues_Type || owner == &PyDictItems_Type ||
-                   (owner == &PyByteArray_Type && isMade(self)) || isOpaqueConstant(self);
+                   isDictView(self) || (owner == &PyByteArray_Type && isMade(self)) || isOpaqueConstant(self);
   if (immutable || values::isTorchConstant(self)) return callNative(descriptor, args);
   return breakWith(Reason::kCallsOutside, std::string(owner->tp_name) + "." + name);
 }
@@ -460,51 +494,6 @@ Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
   }
   frames.push_back(std::move(entered));
   return Flow::kEntered;
-}
-
-Out Tracer::runGenerator(PyObject* object, Ref<> sent) {
-  TraceIterator* generator = asTraceIterator(object);
-  if (generator->running) return raiseNew(PyExc_ValueError, "generator already executing");
-  if (generator->exhausted) return Ref<>();
-  Ref<> keep = newRef(object);
-  generator->running = true;
-  nested_ran = true;
-  std::unique_ptr<SymbolicFrame> frame(generator->frame);
-  generator->frame = nullptr;
-  frame->nested = true;
-  frame->generator_object = object;
-  frame->call_site = location();
-  // A fresh generator runs its prologue first (index 0); RETURN_GENERATOR's handler pushes what POP_TOP takes away.
-  if (generator->index != 0) frame->push(std::move(sent));
-  generator->index = 1;
-  frames.push_back(std::move(frame));
-  Ref<> outer_handled = handled;
-  if (generator->handled != nullptr) handled = newRef(generator->handled);
-  size_t base = frames.size() - 1;
-  nested_depth++;
-  Flow flow = runUntil(base);
-  nested_depth--;
-  generator->running = false;
-  Py_XSETREF(generator->handled, yielded ? Py_XNewRef(handled.get()) : nullptr);
-  handled = outer_handled;
-  if (flow == Flow::kBreak) {
-    while (frames.size() > base) frames.pop_back();
-    return Flow::kBreak;
-  }
-  if (flow == Flow::kRaise) {
-    generator->exhausted = true;
-    if (PyErr_GivenExceptionMatches(raised.get(), PyExc_StopIteration)) {
-      return breakWith(Reason::kRaises, "StopIteration inside of a generator");
-    }
-    return flow;
-  }
-  if (yielded) {
-    yielded = false;
-    return std::move(returned);
-  }
-  generator->exhausted = true;
-  generator->sources->assign(1, std::move(returned));
-  return Ref<>();
 }
 
 // ---- classes ---------------------------------------------------------------------------------------------------------------------------

@@ -23,6 +23,13 @@ Ref<> none() { return newRef(Py_None); }
 
 Out listAppend(Tracer& t, const Args& args) {
   NEED(2, "append");
+  values::Info* info = t.values.find(args.values[0]);
+  if (info != nullptr && info->origin == values::Origin::kOutside && !info->shadow) {
+    if (!info->appended) info->appended = stealRef(PyList_New(0));
+    PyList_Append(info->appended.get(), args.values[1]);
+    info->dirty = true;
+    return none();
+  }
   STATOR_VALUE(target, t.contentsForWrite(args.values[0]));
   PyList_Append(target.get(), args.values[1]);
   return none();
@@ -170,6 +177,16 @@ Out dictUpdateMethod(Tracer& t, const Args& args) {
   return none();
 }
 
+Out dictFromKeys(Tracer& t, const Args& args) {
+  if (args.values.size() < 2 || args.values.size() > 3 || args.values[0] != reinterpret_cast<PyObject*>(&PyDict_Type)) return wrong(t, "fromkeys");
+  STATOR_VALUE(keys, t.listOf(args.values[1]));
+  Ref<> dict = stealRef(PyDict_New());
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
+    STATOR_FLOW(t.setItem(dict.get(), PyList_GET_ITEM(keys.get(), i), args.values.size() == 3 ? args.values[2] : Py_None));
+  }
+  return dict;
+}
+
 // ---- set -------------------------------------------------------------------------------------------------------------------------------
 
 Flow needHashable(Tracer& t, const Args& args) {
@@ -299,16 +316,33 @@ Out generatorSend(Tracer& t, const Args& args) {
 Out generatorClose(Tracer& t, const Args& args) {
   NEED(1, "close");
   if (!isTraceIterator(args.values[0])) return t.breakWith(Reason::kUnsupportedIterator, "close() of a generator from outside");
-  TraceIterator* generator = asTraceIterator(args.values[0]);
-  if (generator->exhausted) return none();
-  if (generator->index == 0) {
-    generator->exhausted = true;
-    return none();
-  }
-  return t.breakWith(Reason::kUnsupportedGenerator, "close() of a generator under way");
+  return t.closeGenerator(args.values[0]);
 }
 
-Out generatorThrow(Tracer& t, const Args&) { return t.breakWith(Reason::kUnsupportedGenerator, "throw()"); }
+// throw(exception), or the old form throw(type, value, traceback).
+Out generatorThrow(Tracer& t, const Args& args) {
+  if (args.positional < 2 || args.positional > 4 || args.keywordCount() != 0) return wrong(t, "throw");
+  if (!isTraceIterator(args.values[0])) return t.breakWith(Reason::kUnsupportedIterator, "throw() into a generator from outside");
+  PyObject* what = args.values[1];
+  PyObject* value = args.positional > 2 ? args.values[2] : Py_None;
+  if (graph::isStandIn(what) || graph::isStandIn(value)) return wrong(t, "throw");
+  Ref<> exception = newRef(what);
+  if (PyExceptionClass_Check(what)) {
+    if (PyExceptionInstance_Check(value)) {
+      exception = newRef(value);
+    } else {
+      Args given;
+      if (value != Py_None) given.values = {value};
+      given.positional = given.values.size();
+      STATOR_VALUE(made, t.callNested(what, given));
+      exception = made;
+    }
+  }
+  if (!PyExceptionInstance_Check(exception.get()) || !t.isMade(exception.get())) return t.breakWith(Reason::kRaises, "throws an exception from outside");
+  STATOR_VALUE(item, t.throwIntoGenerator(args.values[0], exception));
+  if (item) return item;
+  return t.raiseStop(args.values[0]);
+}
 
 }  // namespace
 
@@ -340,8 +374,15 @@ Flow Tracer::dictUpdate(PyObject* dict, const Args& args) {
       } else {
         STATOR_VALUE(list, listOf(other));
         for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
-          STATOR_VALUE(pair, listOf(PyList_GET_ITEM(list.get(), i)));
-          if (PyList_GET_SIZE(pair.get()) != 2) return breakWith(Reason::kRaises, "update() with an element that is no pair");
+          Out items = listOf(PyList_GET_ITEM(list.get(), i));
+          if (items.flow() == Flow::kRaise && PyErr_GivenExceptionMatches(raised.get(), PyExc_TypeError)) {
+            return raiseNew(PyExc_TypeError, "cannot convert dictionary update sequence element #%zd to a sequence", i);
+          }
+          if (!items.ok()) return items.flow();
+          Ref<> pair = items.take();
+          if (PyList_GET_SIZE(pair.get()) != 2) {
+            return raiseNew(PyExc_ValueError, "dictionary update sequence element #%zd has length %zd; 2 is required", i, PyList_GET_SIZE(pair.get()));
+          }
           STATOR_FLOW(setItemBase(dict, PyList_GET_ITEM(pair.get(), 0), PyList_GET_ITEM(pair.get(), 1)));
         }
       }
@@ -367,7 +408,7 @@ void registerContainers() {
       {"builtins.list.count", sequenceCount}, {"builtins.list.remove", listRemove}, {"builtins.tuple.index", sequenceIndex},
       {"builtins.tuple.count", sequenceCount}, {"builtins.dict.get", dictGetMethod}, {"builtins.dict.setdefault", dictSetDefault},
       {"builtins.dict.pop", dictPop}, {"builtins.dict.popitem", dictPopItem}, {"builtins.dict.keys", dictKeys}, {"builtins.dict.values", dictValues},
-      {"builtins.dict.items", dictItems}, {"builtins.dict.update", dictUpdateMethod}, {"builtins.dict.clear", clear}, {"builtins.dict.copy", copy},
+      {"builtins.dict.items", dictItems}, {"builtins.dict.fromkeys", dictFromKeys}, {"builtins.dict.update", dictUpdateMethod}, {"builtins.dict.clear", clear}, {"builtins.dict.copy", copy},
       {"collections.OrderedDict.keys", dictKeys}, {"collections.OrderedDict.values", dictValues}, {"collections.OrderedDict.items", dictItems},
       {"collections.OrderedDict.pop", dictPop}, {"collections.OrderedDict.popitem", dictPopItem}, {"collections.OrderedDict.update", dictUpdateMethod},
       {"collections.OrderedDict.setdefault", dictSetDefault}, {"collections.OrderedDict.clear", clear}, {"collections.OrderedDict.copy", copy},

@@ -38,6 +38,8 @@ void registerContainers();
 void registerTorch();
 void registerItertools();
 void registerLibrary();
+void registerExceptions();
+void registerTorchContexts();
 
 // Code whose frames are never captured or inlined: by the file it comes from.
 enum class CodePolicy : uint8_t {

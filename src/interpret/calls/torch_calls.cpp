@@ -120,6 +120,15 @@ Ref<> fillSkeleton(PyObject* skeleton, const std::vector<Ref<>>& items) {
   return newRef(skeleton);
 }
 
+// A fact that is a tuple is a new object each time it is asked for.
+Ref<> freshConstant(const Ref<>& constant) {
+  if (!PyTuple_Check(constant.get()) || PyTuple_GET_SIZE(constant.get()) == 0) return constant;
+  if (Py_TYPE(constant.get()) == sizeType()) return stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(sizeType()), constant.get()));
+  if (!PyTuple_CheckExact(constant.get())) return constant;
+  Ref<> list = stealRef(PySequence_List(constant.get()));
+  return stealRef(PyList_AsTuple(list.get()));
+}
+
 }  // namespace
 
 bool Tracer::hasStandIn(PyObject* value, int depth) {
@@ -185,7 +194,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args) {
   // 3. Nothing but constants: a fact, no node.
   if (!any_tensor) {
     std::vector<Ref<>> items;
-    for (const shapes::Output& output : inferred.outputs) items.push_back(output.constant);
+    for (const shapes::Output& output : inferred.outputs) items.push_back(freshConstant(output.constant));
     switch (inferred.structure) {
       case shapes::Structure::kSingle: return items.empty() ? newRef(Py_None) : items[0];
       case shapes::Structure::kNested: return fillSkeleton(inferred.skeleton.get(), items);
@@ -231,13 +240,13 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args) {
       result = newRef(tensors[static_cast<size_t>(output.same_object_as)]);
     } else {
       result = graph::makeStandIn(node, node->meta, tensor_type);
-      values.addMade(result, count);
+      values.addMade(result, instruction_start);
     }
   } else if (single && inferred.outputs.size() <= 1) {
     result = inferred.outputs.empty() || !inferred.outputs[0].constant ? newRef(Py_None) : inferred.outputs[0].constant;
   } else {
     Ref<> whole = graph::makeStandIn(node, nullptr, reinterpret_cast<PyObject*>(&PyTuple_Type));
-    values.addMade(whole, count);
+    values.addMade(whole, instruction_start);
     std::vector<Ref<>> items;
     std::vector<shapes::Output> outputs = inferred.outputs;  // `inferred` is valid until the next inference only; kept for clarity
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -260,7 +269,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args) {
       item->scope = node->scope;
       storages.push_back(item->meta->storage_id);
       Ref<> stand_in = graph::makeStandIn(item, item->meta, tensor_type);
-      values.addMade(stand_in, count);
+      values.addMade(stand_in, instruction_start);
       items.push_back(stand_in);
     }
     if (inferred.structure == shapes::Structure::kNested) {
@@ -379,7 +388,6 @@ Out isTensor(Tracer& t, const Args& args) {
 // A state that is guarded as a whole (GlobalState): what torch says now.
 Out readState(Tracer& t, const Args&, const char* path) { return t.fromNative(stealRef(PyObject_CallNoArgs(torchObject(path)))); }
 Out defaultDtype(Tracer& t, const Args& args) { return readState(t, args, "torch.get_default_dtype"); }
-Out autocastEnabled(Tracer& t, const Args& args) { return t.callNative(torchObject("torch.is_autocast_enabled"), args); }
 
 Out refuseBackward(Tracer& t, const Args&) { return t.breakWith(Reason::kBackward); }
 Out explicitBreak(Tracer& t, const Args&) { return t.breakWith(Reason::kExplicit); }
@@ -417,10 +425,17 @@ void registerModule(const char* module, bool python_functions, std::string_view 
   }
   PyObject *name = nullptr, *item = nullptr;
   Py_ssize_t position = 0;
+  // Beside its operators, `torch` itself holds functions that read or set states of the process.
+  PyObject* operators = std::string_view(module) == "torch" ? torchObject("torch._C._VariableFunctions") : nullptr;
   while (PyDict_Next(dict.get(), &position, &name, &item)) {
     std::string_view text = PyUnicode_AsUTF8(name);
-    if (text.substr(0, 2) == "__") continue;
+    if (text.substr(0, 2) == "__" || text == "_add_docstr") continue;
     if (PyCFunction_Check(item)) {
+      if (operators != nullptr) {
+        Ref<> same = stealRef(PyObject_GetAttr(operators, name));
+        if (!same) PyErr_Clear();
+        if (!same && text != "_segment_reduce") continue;
+      }
       registerRow(item, CallRow{CallKind::kGraph, nullptr});
     } else if (python_functions && PyFunction_Check(item) && text[0] != '_') {
       Ref<> home = stealRef(PyObject_GetAttrString(item, "__module__"));
@@ -484,20 +499,18 @@ void registerTorch() {
   registerHandler("torch.is_tensor", isTensor);
   registerHandler("torch.get_default_dtype", defaultDtype);
   registerHandler("torch.Size", makeSize);
-  registerHandler("torch.is_autocast_enabled", autocastEnabled);
   for (const char* path : {"torch.compiler.is_compiling", "torch.compiler.is_dynamo_compiling", "torch._utils.is_compiling"}) registerHandler(path, returnTrue);
   for (const char* path : {"torch.jit.is_scripting", "torch.jit.is_tracing", "torch._jit_internal.is_scripting", "torch._C._is_tracing", "torch.overrides.has_torch_function",
                            "torch.overrides.has_torch_function_unary", "torch.overrides.has_torch_function_variadic", "torch._C._has_torch_function",
-                           "torch._C._has_torch_function_unary", "torch._C._has_torch_function_variadic", "torch.compiler.is_exporting", "torch.onnx.is_in_onnx_export",
+                           "torch._C._has_torch_function_unary", "torch._C._has_torch_function_variadic", "torch.compiler.is_exporting",
                            "torch.nn.modules.module.is_scripting", "torch.distributed.is_initialized"}) {
     registerHandler(path, returnFalse);
   }
   for (const char* path : {"torch._C._log_api_usage_once", "torch._C._get_tracing_state", "torch._logging.warning_once"}) registerHandler(path, returnNone);
-  for (const char* path : {"torch.device", "torch.finfo", "torch.iinfo", "torch.promote_types", "torch.can_cast", "torch.is_deterministic_algorithms_warn_only_enabled",
-                           "torch.are_deterministic_algorithms_enabled", "torch.get_num_threads", "torch.is_autocast_cpu_enabled", "torch.is_autocast_cache_enabled",
-                           "torch.get_autocast_dtype", "torch.get_autocast_gpu_dtype", "torch.get_autocast_cpu_dtype", "torch.typename", "torch._C._get_cudnn_enabled",
+  for (const char* path : {"torch._C._len_torch_dispatch_stack", "torch._C._len_torch_function_stack", "torch.device", "torch.finfo", "torch.iinfo", "torch.promote_types", "torch.can_cast", "torch.is_deterministic_algorithms_warn_only_enabled",
+                           "torch.are_deterministic_algorithms_enabled", "torch.get_num_threads", "torch.typename", "torch._C._get_cudnn_enabled",
                            "torch._C._get_mkldnn_enabled", "torch._C._get_flash_sdp_enabled", "torch.backends.mha.get_fastpath_enabled",
-                           "torch.nn.functional.has_torch_function", "torch._C._nn._parse_to", "torch.cuda.is_available", "torch.backends.cuda.flash_sdp_enabled"}) {
+                           "torch._C._nn._parse_to", "torch.cuda.is_available", "torch.backends.cuda.flash_sdp_enabled"}) {
     registerPure(path);
   }
   registerHandler("stator.graph_break", explicitBreak);

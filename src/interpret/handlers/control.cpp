@@ -1,6 +1,7 @@
 // Jumps, loops, calls, returns, exceptions, with, generators.
 #include "interpret/handlers/handlers.h"
 
+#include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/trace_iterator.h"
@@ -140,10 +141,13 @@ Flow makeFunction(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   Ref<> function = stealRef(PyFunction_New(code, frame.globals));
   if (!function) return tracer.raiseCurrentError();
   auto* raw = reinterpret_cast<PyFunctionObject*>(function.get());
-  if ((instr.oparg & 8) != 0) Py_XSETREF(raw->func_closure, Py_NewRef(frame.top(n++)));
-  if ((instr.oparg & 4) != 0) Py_XSETREF(raw->func_annotations, Py_NewRef(frame.top(n++)));
-  if ((instr.oparg & 2) != 0) Py_XSETREF(raw->func_kwdefaults, Py_NewRef(frame.top(n++)));
-  if ((instr.oparg & 1) != 0) Py_XSETREF(raw->func_defaults, Py_NewRef(frame.top(n++)));
+  // After a break the parts lie on the stack as values from outside: the cells and defaults in them get their sources here.
+  const std::pair<int, PyObject**> parts[] = {{8, &raw->func_closure}, {4, &raw->func_annotations}, {2, &raw->func_kwdefaults}, {1, &raw->func_defaults}};
+  for (const auto& [flag, place] : parts) {
+    if ((instr.oparg & flag) == 0) continue;
+    STATOR_VALUE(part, tracer.contents(frame.top(n++)));
+    Py_XSETREF(*place, part.release());
+  }
   return deliver(tracer, frame, tracer.made(function), n);
 }
 
@@ -215,10 +219,25 @@ Flow endAsyncFor(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.b
 
 // ---- exceptions ------------------------------------------------------------------------------------------------------------------------
 
+namespace {
+
+// Raising again adds nothing to the traceback here, but each frame that the exception leaves does: for one from outside that would be
+// an effect, so it has to be caught in this frame.
+Flow raiseAgain(Tracer& tracer, SymbolicFrame& frame, const Instr& instr, PyObject* exception) {
+  if (!tracer.isMade(exception) && !frame.code->findHandler(instr.opcode_offset)) {
+    return tracer.breakWith(Reason::kRaises, "re-raises an exception from outside");
+  }
+  tracer.raised = newRef(exception);
+  return Flow::kRaise;
+}
+
+}  // namespace
+
 Flow raiseVarargs(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   if (instr.oparg == 0) {
-    if (!tracer.handled) return tracer.breakWith(Reason::kRaises, "raise without an exception");
-    return tracer.raise(tracer.handled);
+    STATOR_VALUE(again, tracer.topmostException());
+    if (!again) return tracer.breakWith(Reason::kRaises, "raise without an exception");
+    return raiseAgain(tracer, frame, instr, again.get());
   }
   PyObject* cause = instr.oparg == 2 ? frame.top() : nullptr;
   PyObject* exception = frame.top(instr.oparg == 2 ? 1 : 0);
@@ -243,10 +262,8 @@ Flow raiseVarargs(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   return tracer.raise(instance);
 }
 
-Flow reraise(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
-  if (!tracer.isMade(frame.top())) return tracer.breakWith(Reason::kRaises, "re-raises an exception from outside");
-  tracer.raised = newRef(frame.top());
-  return Flow::kRaise;
+Flow reraise(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  return raiseAgain(tracer, frame, instr, frame.top());
 }
 
 Flow pushExcInfo(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
@@ -319,9 +336,9 @@ Flow withExceptStart(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
   // Stack: exit function, lasti, previous exc_info, exception.
   PyObject* exception = frame.top();
   PyObject* exit = frame.top(3);
-  if (!tracer.isMade(exception)) return tracer.breakWith(Reason::kRaises, "an exception from outside leaves a with block");
+  STATOR_VALUE(traceback, tracebackOf(tracer, exception));
   Args args;
-  args.values = {reinterpret_cast<PyObject*>(Py_TYPE(exception)), exception, Py_None};
+  args.values = {reinterpret_cast<PyObject*>(Py_TYPE(exception)), exception, traceback.get()};
   args.positional = 3;
   return deliver(tracer, frame, tracer.call(exit, args), 0);
 }

@@ -73,8 +73,10 @@ Flow swap(Tracer&, SymbolicFrame& frame, const Instr& instr) {
   return Flow::kOk;
 }
 
-Flow loadConst(Tracer&, SymbolicFrame& frame, const Instr& instr) {
-  frame.push(newRef(PyTuple_GET_ITEM(frame.code->code()->co_consts, instr.oparg)));
+Flow loadConst(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  PyObject* value = PyTuple_GET_ITEM(frame.code->code()->co_consts, instr.oparg);
+  tracer.noteCodeConstant(value);
+  frame.push(newRef(value));
   advance(frame);
   return Flow::kOk;
 }

@@ -1,0 +1,168 @@
+// torch's context managers that become nodes of the graph: autocast and inference mode, under the names that TorchDynamo gives them. The
+// graph enters and leaves them by itself, so both ends have to lie in it: a trace that ends in between starts over and breaks at the
+// entry, and what follows is captured under the real state.
+#include "interpret/calls/tables.h"
+
+#include "interpret/known_types.h"
+#include "interpret/torch_names.h"
+#include "interpret/tracer.h"
+#include "shapes/arg.h"
+
+#include <string_view>
+
+namespace stator::interpret {
+
+using breaks::Reason;
+
+namespace {
+
+Out attribute(Tracer& t, PyObject* object, const char* name) {
+  Ref<> text = stealRef(PyUnicode_InternFromString(name));
+  return t.settle(t.getAttr(object, text.get()));
+}
+
+Flow store(Tracer& t, PyObject* object, const char* name, PyObject* value) {
+  Ref<> text = stealRef(PyUnicode_InternFromString(name));
+  return t.settle(t.setAttr(object, text.get(), value)).flow();
+}
+
+graph::Node* addNode(Tracer& t, const char* function, Ref<> args) {
+  graph::Node* node = t.graph->addCall(graph::Op::kCallFunction, newRef(torchObject(function)), std::move(args), Ref<>());
+  node->mutates = true;
+  node->location = t.location();
+  node->scope = t.frames.back()->scope;
+  t.nested_ran = true;
+  return node;
+}
+
+// Opens a context whose entry is the call of `function`, to be closed by exit().
+void open(Tracer& t, PyObject* object, const char* function, Ref<> args) {
+  OpenContext context;
+  context.object = object;
+  context.entered_at = t.instruction_start;
+  context.outer = t.state;
+  graph::Node* node = addNode(t, function, std::move(args));
+  context.stand_in = graph::makeStandIn(node, nullptr, reinterpret_cast<PyObject*>(&PyBaseObject_Type));
+  t.values.addMade(context.stand_in, t.instruction_start);
+  t.open_contexts.push_back(std::move(context));
+}
+
+// Closes the innermost context, which has to be the object's.
+bool close(Tracer& t, PyObject* object, const char* function, OpenContext& closed) {
+  if (t.open_contexts.empty() || t.open_contexts.back().object != object) return false;
+  closed = std::move(t.open_contexts.back());
+  t.open_contexts.pop_back();
+  addNode(t, function, stealRef(PyTuple_Pack(1, closed.stand_in.get())));
+  return true;
+}
+
+bool* autocastFlag(shapes::State& state, std::string_view device) {
+  return device == "cpu" ? &state.autocast_cpu : device == "cuda" ? &state.autocast_cuda : nullptr;
+}
+shapes::DType* autocastDtype(shapes::State& state, std::string_view device) {
+  return device == "cpu" ? &state.autocast_cpu_dtype : device == "cuda" ? &state.autocast_cuda_dtype : nullptr;
+}
+
+// The device that a question is about: the argument, or cuda.
+std::string_view askedDevice(const Args& args) {
+  if (args.values.empty()) return "cuda";
+  return args.values.size() == 1 && PyUnicode_Check(args.values[0]) ? PyUnicode_AsUTF8(args.values[0]) : "";
+}
+
+bool cacheEnabled(Tracer& t) {
+  for (size_t i = t.open_contexts.size(); i-- > 0;) {
+    if (t.open_contexts[i].sets_cache) return t.open_contexts[i].cache;
+  }
+  Ref<> now = stealRef(PyObject_CallNoArgs(torchObject("torch.is_autocast_cache_enabled")));
+  return now.get() == Py_True;
+}
+
+Out isAutocastEnabled(Tracer& t, const Args& args) {
+  bool* flag = autocastFlag(t.state, askedDevice(args));
+  if (flag == nullptr) return t.callNative(torchObject("torch.is_autocast_enabled"), args);
+  return newRef(*flag ? Py_True : Py_False);
+}
+Out isAutocastCpuEnabled(Tracer& t, const Args&) { return newRef(t.state.autocast_cpu ? Py_True : Py_False); }
+Out isAutocastCacheEnabled(Tracer& t, const Args&) { return newRef(cacheEnabled(t) ? Py_True : Py_False); }
+
+Out getAutocastDtype(Tracer& t, const Args& args) {
+  std::string_view device = askedDevice(args);
+  bool* flag = autocastFlag(t.state, device);
+  if (flag == nullptr || !*flag) return t.callNative(torchObject("torch.get_autocast_dtype"), args);
+  return newRef(shapes::dtypeObject(*autocastDtype(t.state, device)));
+}
+
+Out enterAutocast(Tracer& t, const Args& args) {
+  if (args.values.size() != 1) return t.breakWith(Reason::kRaises, "autocast.__enter__() takes no arguments");
+  PyObject* self = args.values[0];
+  STATOR_VALUE(device, attribute(t, self, "device"));
+  STATOR_VALUE(dtype, attribute(t, self, "fast_dtype"));
+  STATOR_VALUE(enabled, attribute(t, self, "_enabled"));
+  STATOR_VALUE(cache, attribute(t, self, "_cache_enabled"));
+  std::string_view name = PyUnicode_Check(device.get()) ? PyUnicode_AsUTF8(device.get()) : "";
+  bool* flag = autocastFlag(t.state, name);
+  shapes::DType scalar_type = shapes::dtypeOf(dtype.get());
+  if (flag == nullptr || !PyBool_Check(enabled.get()) || !PyBool_Check(cache.get()) || scalar_type == shapes::DType::Undefined) {
+    return t.breakWith(Reason::kUnsupportedContext, "autocast for " + std::string(name));
+  }
+  Args asked;
+  asked.values = {device.get()};
+  asked.positional = 1;
+  STATOR_VALUE(before, getAutocastDtype(t, asked));
+  STATOR_FLOW(store(t, self, "prev_cache_enabled", cacheEnabled(t) ? Py_True : Py_False));
+  STATOR_FLOW(store(t, self, "prev", *flag ? Py_True : Py_False));
+  STATOR_FLOW(store(t, self, "prev_fastdtype", before.get()));
+  open(t, self, "torch.amp.autocast_mode._enter_autocast", stealRef(PyTuple_Pack(4, device.get(), dtype.get(), enabled.get(), cache.get())));
+  t.open_contexts.back().sets_cache = true;
+  t.open_contexts.back().cache = cache.get() == Py_True;
+  *flag = enabled.get() == Py_True;
+  *autocastDtype(t.state, name) = scalar_type;
+  return newRef(self);
+}
+
+Out exitAutocast(Tracer& t, const Args& args) {
+  OpenContext closed;
+  if (args.values.empty() || !close(t, args.values[0], "torch.amp.autocast_mode._exit_autocast", closed)) {
+    return t.breakWith(Reason::kUnsupportedContext, "leaves an autocast that was entered before");
+  }
+  t.state.autocast_cpu = closed.outer.autocast_cpu;
+  t.state.autocast_cuda = closed.outer.autocast_cuda;
+  t.state.autocast_cpu_dtype = closed.outer.autocast_cpu_dtype;
+  t.state.autocast_cuda_dtype = closed.outer.autocast_cuda_dtype;
+  return newRef(Py_False);
+}
+
+Out enterInferenceMode(Tracer& t, const Args& args) {
+  if (args.values.size() != 1) return t.breakWith(Reason::kRaises, "inference_mode.__enter__() takes no arguments");
+  STATOR_VALUE(mode, attribute(t, args.values[0], "mode"));
+  if (!PyBool_Check(mode.get())) return t.breakWith(Reason::kUnsupportedContext, "inference_mode");
+  open(t, args.values[0], "torch.autograd.grad_mode._enter_inference_mode", stealRef(PyTuple_Pack(1, mode.get())));
+  t.state.inference = mode.get() == Py_True;
+  t.state.grad_enabled = !t.state.inference;
+  return newRef(Py_None);
+}
+
+Out exitInferenceMode(Tracer& t, const Args& args) {
+  OpenContext closed;
+  if (args.values.empty() || !close(t, args.values[0], "torch.autograd.grad_mode._exit_inference_mode", closed)) {
+    return t.breakWith(Reason::kUnsupportedContext, "leaves an inference mode that was entered before");
+  }
+  t.state.inference = closed.outer.inference;
+  t.state.grad_enabled = closed.outer.grad_enabled;
+  return newRef(Py_None);
+}
+
+}  // namespace
+
+void registerTorchContexts() {
+  registerHandler("torch.amp.autocast_mode.autocast.__enter__", enterAutocast);
+  registerHandler("torch.amp.autocast_mode.autocast.__exit__", exitAutocast);
+  registerHandler("torch.autograd.grad_mode.inference_mode.__enter__", enterInferenceMode);
+  registerHandler("torch.autograd.grad_mode.inference_mode.__exit__", exitInferenceMode);
+  registerHandler("torch.is_autocast_enabled", isAutocastEnabled);
+  registerHandler("torch.is_autocast_cpu_enabled", isAutocastCpuEnabled);
+  registerHandler("torch.is_autocast_cache_enabled", isAutocastCacheEnabled);
+  registerHandler("torch.get_autocast_dtype", getAutocastDtype);
+}
+
+}  // namespace stator::interpret
