@@ -417,22 +417,20 @@ Out callableCall(Tracer& t, const Args& args) {
 
 Out idCall(Tracer& t, const Args& args) {
   NEED(1, "id");
-  PyObject* value = args.values[0];
-  if (values::Info* info = t.values.find(value); info != nullptr && info->origin == values::Origin::kOutside && info->source != nullptr) {
-    t.guards->add(guards::Guard{guards::GuardKind::kIsWeak, info->source, nullptr, newRef(value)});
-    return stealRef(PyLong_FromVoidPtr(value));
-  }
-  // copy.deepcopy's memo is keyed by ids that never leave it: any number that is unique while the object lives will do.
-  std::string_view file = PyUnicode_AsUTF8(t.frame().code->code()->co_filename);
-  if (file.size() > 8 && file.substr(file.size() - 8) == "/copy.py" && file.find("site-packages") == std::string_view::npos) {
-    t.keep_alive.push_back(newRef(value));
-    return stealRef(PyLong_FromVoidPtr(value));
-  }
-  return t.breakWith(Reason::kUnsupportedObject, "id()");
+  return t.addressOf(args.values[0]);
 }
 
 Out hashCall(Tracer& t, const Args& args) {
   NEED(1, "hash");
+  PyObject* value = args.values[0];
+  if (graph::isStandIn(value)) return t.addressOf(value);  // what Tensor.__hash__ gives
+  if (t.isUserOverride(value, "__hash__")) {
+    STATOR_VALUE(bound, t.special(value, "__hash__"));
+    STATOR_VALUE(result, t.callNested(bound.get(), {}));
+    // CPython reduces what does not fit a machine word, and takes -1 for an error.
+    if (!PyLong_CheckExact(result.get())) return t.breakWith(Reason::kUnsupportedObject, "a __hash__ that gives no int");
+    return t.fromNative(stealRef(PyLong_FromSsize_t(PyObject_Hash(result.get()))));
+  }
   if (!t.isNativeSafe(args.values[0]) || PyType_Check(args.values[0])) return t.breakWith(Reason::kUnsupportedObject, "hash() of an object");
   return t.callNative(builtinFunction("hash"), args);
 }
@@ -533,28 +531,6 @@ Out signature(Tracer& t, const Args& args) { return askOnce(t, args, "inspect.si
 Out installedVersion(Tracer& t, const Args& args) { return askOnce(t, args, "importlib.metadata.version"); }
 Out findSpec(Tracer& t, const Args& args) { return askOnce(t, args, "importlib.util.find_spec"); }
 
-// object.__reduce_ex__ for plain instances, which copy.copy and copy.deepcopy go by: (copyreg.__newobj__, (class,), state).
-Out reduceEx(Tracer& t, const Args& args) {
-  NEED(2, "__reduce_ex__");
-  PyObject* self = args.values[0];
-  if (graph::isStandIn(self) || isTraceIterator(self) || PyType_Check(self)) return t.breakWith(Reason::kUnsupportedObject, "__reduce_ex__");
-  PyTypeObject* type = Py_TYPE(self);
-  PyTypeObject* base = type;
-  while (base->tp_base != nullptr && (base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) base = base->tp_base;
-  if (base != &PyBaseObject_Type || type == base) return t.breakWith(Reason::kUnsupportedObject, std::string("copies a ") + type->tp_name);
-  for (const char* name : {"__reduce__", "__getstate__", "__getnewargs__", "__getnewargs_ex__", "__slots__"}) {
-    Ref<> text = stealRef(PyUnicode_InternFromString(name));
-    STATOR_VALUE(found, t.typeLookup(type, text.get()));
-    if (found && found.get() != _PyType_Lookup(&PyBaseObject_Type, text.get())) return t.breakWith(Reason::kUnsupportedObject, std::string("copies a ") + type->tp_name);
-  }
-  STATOR_VALUE(dict, t.settle(t.getAttr(self, names().dunder_dict)));
-  STATOR_VALUE(items, t.contents(dict.get()));
-  Ref<> state = stealRef(PyDict_Copy(items.get()));
-  Ref<> class_args = stealRef(PyTuple_Pack(1, reinterpret_cast<PyObject*>(type)));
-  PyObject* kept = PyDict_Size(state.get()) > 0 ? state.get() : Py_None;
-  return stealRef(PyTuple_Pack(5, torchObject("copyreg.__newobj__"), class_args.get(), kept, Py_None, Py_None));
-}
-
 // A read-only view of a dict: the dict itself serves, since the program cannot write through the view.
 Out mappingProxy(Tracer& t, const Args& args) {
   NEED(1, "mappingproxy");
@@ -611,7 +587,7 @@ void registerBuiltins() {
       {"builtins.sum", sumCall}, {"builtins.any", anyCall}, {"builtins.all", allCall}, {"builtins.max", maxCall}, {"builtins.min", minCall},
       {"builtins.sorted", sortedCall}, {"builtins.list.sort", listSort}, {"builtins.super", superCall}, {"builtins.callable", callableCall},
       {"builtins.id", idCall}, {"builtins.hash", hashCall}, {"builtins.abs", absCall}, {"builtins.pow", powCall}, {"builtins.round", roundCall},
-      {"builtins.slice", sliceCall}, {"functools.partial", partialCall}, {"typing.cast", secondArgument}, {"builtins.object.__reduce_ex__", reduceEx}, {"types.MappingProxyType", mappingProxy}, {"logging.Logger.debug", logCall<10>},
+      {"builtins.slice", sliceCall}, {"functools.partial", partialCall}, {"typing.cast", secondArgument}, {"types.MappingProxyType", mappingProxy}, {"logging.Logger.debug", logCall<10>},
       {"logging.Logger.info", logCall<20>}, {"logging.Logger.warning", logCall<30>}, {"logging.Logger.error", logCall<40>}, {"inspect.signature", signature}, {"importlib.util.find_spec", findSpec}, {"importlib.metadata.version", installedVersion},
       {"operator.add", binaryFunction<0>}, {"operator.and_", binaryFunction<1>}, {"operator.floordiv", binaryFunction<2>},
       {"operator.lshift", binaryFunction<3>}, {"operator.matmul", binaryFunction<4>}, {"operator.mul", binaryFunction<5>},
