@@ -149,7 +149,9 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
         }
       }
       Ref<> raw = stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type)));
-      const Source* child = sources->child(SourceKind::kAttr, info->source, name);
+      // A slot of a user's class, or a field of a built-in type.
+      bool slot = (reinterpret_cast<PyDescrObject*>(descriptor)->d_type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+      const Source* child = sources->child(slot ? SourceKind::kAttr : SourceKind::kGenericAttr, info->source, name);
       if (!raw) {
         PyErr_Clear();
         guards->add(Guard{GuardKind::kAbsent, child});
@@ -272,6 +274,13 @@ Out superAttribute(Tracer& tracer, PyObject* super, PyObject* name) {
   Ref<> self = stealRef(PyObject_GetAttrString(super, "__self__"));
   Ref<> self_class = stealRef(PyObject_GetAttrString(super, "__self_class__"));
   if (!this_class || !self || !self_class) return tracer.raiseCurrentError();
+  if (const Source* source = tracer.sourceOf(super)) {
+    for (auto [part, key] : {std::pair{&this_class, "__thisclass__"}, {&self, "__self__"}, {&self_class, "__self_class__"}}) {
+      Ref<> text = stealRef(PyUnicode_InternFromString(key));
+      STATOR_VALUE(read, tracer.fromOutside(*part, tracer.sources->child(SourceKind::kGenericAttr, source, text)));
+      *part = read;
+    }
+  }
   auto* start = reinterpret_cast<PyTypeObject*>(self_class.get());
   PyObject* mro = start->tp_mro;
   Py_ssize_t i = 0;

@@ -141,10 +141,12 @@ Flow makeFunction(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   Ref<> function = stealRef(PyFunction_New(code, frame.globals));
   if (!function) return tracer.raiseCurrentError();
   auto* raw = reinterpret_cast<PyFunctionObject*>(function.get());
-  if ((instr.oparg & 8) != 0) Py_XSETREF(raw->func_closure, Py_NewRef(frame.top(n++)));
-  if ((instr.oparg & 4) != 0) Py_XSETREF(raw->func_annotations, Py_NewRef(frame.top(n++)));
-  if ((instr.oparg & 2) != 0) Py_XSETREF(raw->func_kwdefaults, Py_NewRef(frame.top(n++)));
-  if ((instr.oparg & 1) != 0) Py_XSETREF(raw->func_defaults, Py_NewRef(frame.top(n++)));
+  // The parts may lie on the stack from before the trace: what they hold has to get its sources.
+  for (auto [flag, place] : {std::pair{8, &raw->func_closure}, {4, &raw->func_annotations}, {2, &raw->func_kwdefaults}, {1, &raw->func_defaults}}) {
+    if ((instr.oparg & flag) == 0) continue;
+    STATOR_VALUE(part, tracer.contents(frame.top(n++)));
+    Py_XSETREF(*place, part.release());
+  }
   return deliver(tracer, frame, tracer.made(function), n);
 }
 

@@ -205,7 +205,8 @@ Flow formatValue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 }
 
 Flow listToTuple(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
-  return deliver(tracer, frame, stealRef(PyList_AsTuple(frame.top())), 1);
+  STATOR_VALUE(items, tracer.contents(frame.top()));
+  return deliver(tracer, frame, stealRef(PyList_AsTuple(items.get())), 1);
 }
 
 Flow listAppend(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
