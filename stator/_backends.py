@@ -139,10 +139,18 @@ class Backend:
         kind = torch._TorchCompileAOTInductorWrapper if self.use_aoti else torch._TorchCompileInductorWrapper
         self.function = kind(self.mode, self.options, self.dynamic, self.region)
 
-    def __call__(self, graph_module, example_inputs):
-        """The graph, compiled. Whatever the backend raises comes out as BackendCompilerFailed, but for SkipFrame."""
+    @property
+    def is_eager(self):
+        """The captured graph runs as it is: no backend has to be called, and nothing imported for one."""
+        return self.function is _eager and not self.options and self.mode is None
+
+    def announce(self, graph_module):
         if _observe.has_listeners():
             _observe.graph_made(graph_module)
+
+    def __call__(self, graph_module, example_inputs):
+        """The graph, compiled. Whatever the backend raises comes out as BackendCompilerFailed, but for SkipFrame."""
+        self.announce(graph_module)
         if self.function is None:
             self._resolve()
         arguments = {}

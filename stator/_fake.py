@@ -5,6 +5,8 @@ A tensor's facts travel in both directions as one tuple, whose order src/tensor/
 """
 
 import contextlib
+import logging
+import warnings
 
 import torch
 from torch._subclasses.fake_tensor import (
@@ -84,6 +86,7 @@ class _Watch(TorchDispatchMode):
 
 # Write to running_mean and running_var without saying so in their schemas.
 _UPDATES_STATISTICS = {
+    "aten::batch_norm",
     "aten::native_batch_norm",
     "aten::cudnn_batch_norm",
     "aten::miopen_batch_norm",
@@ -150,6 +153,19 @@ def facts_of(tensor, storage=0):
         tensor.untyped_storage().nbytes(),
         storage,
     )
+
+
+@contextlib.contextmanager
+def _silence():
+    """What the op would say is said when the program runs it, not while it is only asked for its shape."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    before, log.disabled = log.disabled, True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.disabled = before
 
 
 @contextlib.contextmanager
@@ -259,7 +275,7 @@ def call(target, args, kwargs, fakes, state):
         storages.setdefault(_storage_of(fake), index)
     watch = _Watch(storages)
     try:
-        with mode(), watch, _under(state):
+        with _silence(), mode(), watch, _under(state):
             result = target(*args, **kwargs) if callable(target) else target.__get__(*args)
     except DataDependentOutputException as error:
         return DATA_DEPENDENT, str(error), error

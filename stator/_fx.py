@@ -322,14 +322,6 @@ def eager(module: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     return module.forward
 
 
-def lookup_backend(name: str) -> Callable[..., Any]:
-    if name == "eager":
-        return eager
-    from torch._dynamo.backends.registry import lookup_backend as torch_lookup
-
-    return torch_lookup(name)
-
-
 def _sources(record: Any) -> list[InputSource]:
     return [InputSource(expression, i) for i, (expression, _) in enumerate(record.inputs)]
 
@@ -371,7 +363,10 @@ def _guards(context: TracingContext) -> list[tuple[int, list[int], list[int]]]:
 
 def compile_graph(module: CapturedModule, backend: Callable[..., Any]) -> tuple[Callable[..., Any], list[Any]]:
     """Calls the backend as TorchDynamo would. Returns its callable and the guards that it asks for."""
-    if backend is eager:
+    if backend is eager or getattr(backend, "is_eager", False):
+        announce = getattr(backend, "announce", None)
+        if announce is not None:
+            announce(module)
         return module._stator_runner, []
     context = _prepare(module)
     compile_id = CompileId(frame_id=next(_compile_ids), frame_compile_id=0)

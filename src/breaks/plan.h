@@ -91,6 +91,7 @@ struct Plan {
   Reason reason = Reason::kNone;
   std::string detail;
   int line = 0;
+  std::string place;  // file:line in function
 
   std::string text() const;
   int traverse(visitproc visit, void* arg) const;

@@ -42,8 +42,10 @@ bool goesOn(int opcode) { return !hasEffect(opcode, kLeaves) || opcode == YIELD_
 
 // Names through which code, or what it calls, gets at the locals of its own frame.
 bool namesFrameReader(const char* name) {
-  static const char* const kReaders[] = {"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "stack"};
-  return std::any_of(std::begin(kReaders), std::end(kReaders), [&](const char* reader) { return !std::strcmp(name, reader); });
+  static const char* const kReaders[] = {"locals", "vars",      "dir",          "eval",
+                                         "exec",   "_getframe", "currentframe", "stack"};
+  return std::any_of(std::begin(kReaders), std::end(kReaders),
+                     [&](const char* reader) { return !std::strcmp(name, reader); });
 }
 
 }  // namespace
@@ -52,7 +54,8 @@ CodeInfo* CodeInfo::of(PyCodeObject* code) {
   void* found = nullptr;
   Py_ssize_t index = extraIndex();
   if (index < 0) {
-    PyErr_SetString(PyExc_RuntimeError, "stator: CPython has no free slot for data on code objects");
+    PyErr_SetString(PyExc_RuntimeError,
+                    "stator: CPython has no free slot for data on code objects");
     return nullptr;
   }
   if (_PyCode_GetExtra(reinterpret_cast<PyObject*>(code), index, &found) < 0) return nullptr;
@@ -104,14 +107,17 @@ void CodeInfo::decode() {
     instr.oparg = static_cast<int>(oparg);
     instr.opcode_offset = at;
     at += 2;
-    if (hasEffect(instr.opcode, kJumps)) instr.target = at + (jumpsBack(instr.opcode) ? -2 : 2) * instr.oparg;
+    if (hasEffect(instr.opcode, kJumps))
+      instr.target = at + (jumpsBack(instr.opcode) ? -2 : 2) * instr.oparg;
     while (at < size && raw[at] == CACHE) at += 2;
     instr.next_offset = at;
-    for (int unit = instr.offset; unit <= instr.opcode_offset; unit += 2) index_[unit / 2] = static_cast<int>(instrs_.size());
+    for (int unit = instr.offset; unit <= instr.opcode_offset; unit += 2)
+      index_[unit / 2] = static_cast<int>(instrs_.size());
     instrs_.push_back(instr);
   }
   for (const Instr& instr : instrs_) {
-    if (instr.target >= 0 && indexAt(instr.target) >= 0) instrs_[indexAt(instr.target)].jump_target = true;
+    if (instr.target >= 0 && indexAt(instr.target) >= 0)
+      instrs_[indexAt(instr.target)].jump_target = true;
   }
 }
 
@@ -135,13 +141,15 @@ void CodeInfo::parseExceptionTable() {
     range.handler.depth = depth >> 1;
     range.handler.lasti = depth & 1;
     ranges_.push_back(range);
-    if (indexAt(range.handler.target) >= 0) instrs_[indexAt(range.handler.target)].jump_target = true;
+    if (indexAt(range.handler.target) >= 0)
+      instrs_[indexAt(range.handler.target)].jump_target = true;
   }
 }
 
 std::optional<Handler> CodeInfo::findHandler(int opcode_offset) const {
-  auto after = std::upper_bound(ranges_.begin(), ranges_.end(), opcode_offset,
-                                [](int offset, const Range& range) { return offset < range.start; });
+  auto after =
+      std::upper_bound(ranges_.begin(), ranges_.end(), opcode_offset,
+                       [](int offset, const Range& range) { return offset < range.start; });
   if (after == ranges_.begin()) return std::nullopt;
   const Range& range = *(after - 1);
   if (opcode_offset >= range.end) return std::nullopt;
@@ -185,7 +193,8 @@ void CodeInfo::computeLiveness() {
     if (i + 1 < count && !alwaysJumps(instr.opcode) && goesOn(instr.opcode)) {
       before[i + 1].push_back(static_cast<int>(i));
     }
-    if (instr.target >= 0 && indexAt(instr.target) >= 0) before[indexAt(instr.target)].push_back(static_cast<int>(i));
+    if (instr.target >= 0 && indexAt(instr.target) >= 0)
+      before[indexAt(instr.target)].push_back(static_cast<int>(i));
     if (auto found = findHandler(instr.opcode_offset); found && indexAt(found->target) >= 0) {
       handler[i] = indexAt(found->target);
       before[handler[i]].push_back(static_cast<int>(i));

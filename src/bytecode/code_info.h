@@ -67,8 +67,9 @@ class CodeInfo {
   PyCodeObject* code() const { return code_; }
   int slotCount() const { return slot_count_; }
 
-  bool skip = false;         // frames of this code run natively
-  void* captured = nullptr;  // for runtime/: what it knows about this code; freed by `free_captured`
+  bool skip = false;  // frames of this code run natively
+  // for runtime/: what it knows about this code; freed by `free_captured`
+  void* captured = nullptr;
   void (*free_captured)(void*) = nullptr;
   ~CodeInfo();
   CodeInfo(const CodeInfo&) = delete;

@@ -3,10 +3,10 @@
 #pragma once
 
 #include "base/python.h"
-
-#include <opcode.h>
+#include "python/version.h"
 
 #include <cstdint>
+#include <opcode.h>
 
 namespace stator::bytecode {
 
@@ -42,7 +42,7 @@ constexpr int kPy3_11 = 11;
 constexpr int kPy3_12 = 12;
 constexpr int kPyLast = 1000;
 constexpr bool inThisVersion(int since, int until) {
-  return since <= PY_MINOR_VERSION && PY_MINOR_VERSION <= until;
+  return since <= kPythonMinor && kPythonMinor <= until;
 }
 
 }  // namespace stator::bytecode

@@ -37,7 +37,7 @@ struct Compiled {
 };
 
 // Hands the module and the graph's example inputs to `backend(gm, example_inputs)` under a TracingContext. Afterwards the examples are
-// dropped from the graph. `backend` is a callable (see stator/_fx.py: lookup_backend). An error of the backend is left as it is.
+// dropped from the graph. `backend` is a callable. An error of the backend is left as it is.
 Compiled compile(const std::shared_ptr<Graph>& graph, BorrowedRef<> graph_module,
                  BorrowedRef<> backend);
 

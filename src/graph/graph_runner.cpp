@@ -18,19 +18,23 @@ struct Runner {
 
 Runner* as(PyObject* self) { return reinterpret_cast<Runner*>(self); }
 
+const Executor* prepare(Runner* runner) {
+  if (runner->executor == nullptr) {
+    runner->executor = new Executor(**runner->graph);
+    delete std::exchange(runner->graph, nullptr);
+  }
+  return runner->executor;
+}
+
 PyObject* call(PyObject* self, PyObject* const* args, size_t flags, PyObject* keywords) {
   if (keywords != nullptr && PyTuple_GET_SIZE(keywords) > 0) {
     PyErr_SetString(PyExc_TypeError, "a graph takes no keyword arguments");
     return nullptr;
   }
   try {
-    if (as(self)->executor == nullptr) {
-      as(self)->executor = new Executor(**as(self)->graph);
-      delete std::exchange(as(self)->graph, nullptr);
-    }
     const Location* failed = nullptr;
     Ref<> outputs =
-        as(self)->executor->run(args, static_cast<size_t>(PyVectorcall_NARGS(flags)), &failed);
+        prepare(as(self))->run(args, static_cast<size_t>(PyVectorcall_NARGS(flags)), &failed);
     if (!outputs) addUserFrames(failed, true);
     return outputs.release();
   } catch (const PythonError&) {
@@ -86,6 +90,10 @@ PyTypeObject makeType() {
 PyTypeObject runner_type = makeType();
 
 }  // namespace
+
+const Executor* executorOf(BorrowedRef<> callable) {
+  return Py_TYPE(callable.get()) == &runner_type ? prepare(as(callable.get())) : nullptr;
+}
 
 bool initRunnerType() { return PyType_Ready(&runner_type) == 0; }
 

@@ -209,7 +209,7 @@ class Compiler {
       if (guard(test).kind != GuardKind::kAbsent) continue;
       Op& op = emit(code, &node, test);
       if (node.parent != nullptr) op.base = node.parent->reg;
-      op.a = code == Code::kKeyAbsent ? static_cast<const void*>(node.key) : node.source;
+      op.a = code == Code::kKeyAbsent || code == Code::kAttrAbsent ? static_cast<const void*>(node.key) : node.source;
       if (code == Code::kSlotAbsent) op.hint = static_cast<uint32_t>(stator_slot_offset(node.parent->exact_type, node.key));
       if (code == Code::kKeyAbsent) addHash(op, node);
     }
@@ -306,7 +306,7 @@ class Compiler {
   static Access accessOf(const Node& node) {
     const Node& parent = *node.parent;
     if (node.kind == SourceKind::kDictItem && node.hash != -1) return Access::kDictKey;
-    if (node.kind == SourceKind::kAttr && PyUnicode_CheckExact(node.key) && parent.seen_type != nullptr) {
+    if (isNamedAttribute(node) && parent.seen_type != nullptr) {
       if (stator_slot_offset(parent.seen_type, node.key) == 0) return Access::kObjectKey;
       return parent.exact_type != nullptr ? Access::kSlot : Access::kStep;
     }
@@ -341,11 +341,13 @@ class Compiler {
 
   void emitStep(Node& node, Access access) {
     if (isAbsent(program_, node)) {
-      emitAbsent(node, access == Access::kSlot ? Code::kSlotAbsent : Code::kStepAbsent);
+      emitAbsent(node, access == Access::kSlot  ? Code::kSlotAbsent
+                       : isNamedAttribute(node) ? Code::kAttrAbsent
+                                                : Code::kStepAbsent);
       return;
     }
     Op& op = emit(access == Access::kSlot ? Code::kSlot : stepCode(node), &node);
-    op.a = node.source;
+    op.a = op.code == Code::kAttr ? static_cast<const void*>(node.key) : node.source;
     op.base = node.parent->reg;
     op.hint = access == Access::kSlot ? static_cast<uint32_t>(stator_slot_offset(node.parent->exact_type, node.key))
                                       : static_cast<uint32_t>(node.index);
@@ -353,7 +355,10 @@ class Compiler {
     emitTests(node, node.tests.begin());
   }
 
+  static bool isNamedAttribute(const Node& node) { return node.kind == SourceKind::kAttr && PyUnicode_CheckExact(node.key); }
+
   static Code stepCode(const Node& node) {
+    if (isNamedAttribute(node)) return Code::kAttr;
     const bool small = node.index >= 0 && node.index < INT32_MAX;
     switch (node.kind) {
       case SourceKind::kListItem:

@@ -6,6 +6,7 @@
 #include "sources/source.h"
 #include "tensor/tensor_guard.h"
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -80,6 +81,11 @@ class GuardProgram {
   std::string explain(const sources::Roots& roots);
   // Whether checks may be answered from remembered memory (guards/replay.h); on from the start. For tests and measurements.
   void allowReplay(bool allowed);
+  struct Counts {
+    uint64_t replayed = 0;  // subtrees answered from memory
+    uint64_t recorded = 0;  // subtrees whose memory was taken down
+  };
+  Counts counts() const;
   // A weakly held object is gone: no call will ever pass again.
   bool dead() const;
   // All guards as text, one a line, with their sources.

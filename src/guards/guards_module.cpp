@@ -222,6 +222,13 @@ PyObject* dead(PyObject*, PyObject* capsule) {
   return guarded([&] { return PyBool_FromLong(programOf(capsule).program->dead()); });
 }
 
+PyObject* counts(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    const GuardProgram::Counts counts = programOf(capsule).program->counts();
+    return Py_BuildValue("KK", static_cast<unsigned long long>(counts.replayed), static_cast<unsigned long long>(counts.recorded));
+  });
+}
+
 PyObject* allowReplay(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     PyObject* capsule = nullptr;
@@ -294,6 +301,7 @@ PyMethodDef guards_methods[] = {
     {"guards_text", text, METH_VARARGS, "guards_text(program, code=None): all guards, one a line."},
     {"guards_dead", dead, METH_O, "Whether a weakly held object is gone."},
     {"guards_time", timed, METH_VARARGS, "guards_time(program, locals, globals, rounds, sweep_bytes): nanoseconds of each check."},
+    {"guards_counts", counts, METH_O, "(subtrees answered from memory, subtrees recorded)."},
     {"guards_allow_replay", allowReplay, METH_VARARGS, "guards_allow_replay(program, allowed)."},
     {"source_print", print, METH_VARARGS, "source_print(source, code, exact=False)."},
     {"source_read", read, METH_VARARGS, "source_read(source, locals, globals=None, code=None); NotImplemented: not there."},

@@ -340,6 +340,16 @@ const Op* interpret(Machine& machine, Op* begin, Op* end) {
         if constexpr (kRecording) noteStep(*recorder, *op, base);
         break;
       }
+      case Code::kAttr:
+      case Code::kAttrAbsent: {
+        PyObject* base = r[op->base];
+        PyObject* value = nullptr;
+        const int found = stator_object_lookup(base, objectOf(op->a), &value);
+        if (found != (op->code == Code::kAttr ? STATOR_FOUND : STATOR_MISSING)) return op;
+        if (op->dst != kNoRegister) r[op->dst] = value;
+        if constexpr (kRecording) noteStep(*recorder, *op, base);
+        break;
+      }
       case Code::kSlot: {
         STATOR_STEP(true, *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(base) + op->hint));
         break;

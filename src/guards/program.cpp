@@ -68,6 +68,8 @@ std::string GuardProgram::explain(const sources::Roots& roots) {
 
 void GuardProgram::allowReplay(bool allowed) { impl_->replay = allowed; }
 
+GuardProgram::Counts GuardProgram::counts() const { return impl_->counts; }
+
 bool GuardProgram::dead() const {
   for (const Ref<>& reference : impl_->weakrefs) {
     if (PyWeakref_GET_OBJECT(reference.get()) == Py_None) return true;

@@ -25,6 +25,8 @@ enum class Code : uint8_t {
   kRoot,
   kStep,
   kStepAbsent,   // fails when it is there
+  kAttr,         // a: the name; an object of which no guard tells the type
+  kAttrAbsent,
   kSlot,         // hint: offset in the object (`__slots__`)
   kSlotAbsent,
   kListItem,     // hint: index
@@ -107,6 +109,7 @@ struct GuardProgram::Impl {
   tensor::TensorFactsSet facts;
   uint32_t registers = 0;
   bool replay = true;
+  GuardProgram::Counts counts;
   bool contradiction = false;  // the guards cannot all hold
   std::vector<tensor::TensorPair> pairs;  // scratch, likewise
   std::unique_ptr<PyObject*[]> spare;  // registers of the last check, for the next

@@ -88,6 +88,7 @@ const Op* Tree::record(Machine& machine) {
   }
   if (records_.size() >= kRecords) records_.pop_back();
   records_.insert(records_.begin(), std::move(record));
+  ++machine.program.counts.recorded;
   return nullptr;
 }
 
@@ -110,6 +111,7 @@ const Op* Tree::check(Machine& machine) {
   if (std::shared_ptr<Record> known = find(machine.r[root_])) {
     if (factsHold(machine, *known)) {
       strikes_ = rest_ = 0;
+      ++machine.program.counts.replayed;
       return restHolds(machine, *known) ? nullptr : ops + begin;
     }
     std::erase(records_, known);

@@ -356,7 +356,7 @@ Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
     return stealRef(PyMethod_New(found, object));
   }
   if (PyType_Check(object)) return typeAttribute(*this, reinterpret_cast<PyTypeObject*>(object), name);
-  if (PyModule_Check(object)) return moduleAttribute(*this, object, name);
+  if (PyModule_CheckExact(object)) return moduleAttribute(*this, object, name);
   PyTypeObject* type = Py_TYPE(object);
   if (isTraceTraceback(object)) return breakWith(Reason::kUnsupportedAttribute, "of a traceback");
   if (PyExceptionInstance_Check(object) && isMade(object) && PyUnicode_CompareWithASCIIString(name, "__traceback__") == 0) {
@@ -377,26 +377,54 @@ Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
     return getAttrOrNull(function.get(), name);
   }
   bool generic = type->tp_getattro == PyObject_GenericGetAttr;
+  // A module of a class of its own (torch._VF): an ordinary object, apart from what C's module type adds.
+  if (PyModule_Check(object)) {
+    STATOR_VALUE(found, getAttrGeneric(object, name));
+    if (found) return found;
+    return callGetattr(object, name);
+  }
   if (!generic) {
     static PyObject* getattribute = PyUnicode_InternFromString("__getattribute__");
     PyObject* found = _PyType_Lookup(type, getattribute);
     PyObject* of_object = _PyType_Lookup(&PyBaseObject_Type, getattribute);
     if (found != of_object) {
-      if (found != nullptr && PyFunction_Check(found)) return breakWith(Reason::kCustomGetattribute, type->tp_name);
-      return breakWith(Reason::kUnsupportedAttribute, std::string("of a ") + type->tp_name);
+      if (found == nullptr || !PyFunction_Check(found)) return breakWith(Reason::kUnsupportedAttribute, std::string("of a ") + type->tp_name);
+      STATOR_VALUE(checked, typeLookup(type, getattribute));
+      STATOR_VALUE(function, classAttrValue(type, getattribute, checked.get()));
+      PyObject* fallback = _PyType_Lookup(type, names().dunder_getattr);
+      if (fallback == nullptr) {
+        Args args;
+        args.values = {object, name};
+        args.positional = 2;
+        return call(function.get(), args);
+      }
+      Out value = callNested(function.get(), {object, name});
+      if (value.flow() != Flow::kRaise || !PyErr_GivenExceptionMatches(raised.get(), PyExc_AttributeError)) return value;
+      raised.reset();
+      return callGetattr(object, name);
     }
   }
+  STATOR_VALUE(found, getAttrGeneric(object, name));
+  if (found || generic) return found;
+  return callGetattr(object, name);
+}
+
+Out Tracer::getAttrGeneric(PyObject* object, PyObject* name) {
+  PyTypeObject* type = Py_TYPE(object);
   STATOR_VALUE(on_type, typeLookup(type, name));
   if (on_type && isDataDescriptor(on_type.get())) {
     return bindDescriptor(on_type.get(), object, type, classEntrySource(*this, type, name));
   }
   STATOR_VALUE(own, instanceAttr(object, name));
   if (own) return own;
-  if (on_type) {
-    if (isDescriptor(on_type.get())) return bindDescriptor(on_type.get(), object, type, classEntrySource(*this, type, name));
-    return classAttrValue(type, name, on_type.get());
-  }
-  if (generic) return Ref<>();
+  if (!on_type) return Ref<>();
+  if (isDescriptor(on_type.get())) return bindDescriptor(on_type.get(), object, type, classEntrySource(*this, type, name));
+  return classAttrValue(type, name, on_type.get());
+}
+
+// The class's __getattr__, after everything else has failed.
+Out Tracer::callGetattr(PyObject* object, PyObject* name) {
+  PyTypeObject* type = Py_TYPE(object);
   PyObject* hook = _PyType_Lookup(type, names().dunder_getattr);
   if (hook == nullptr) return Ref<>();
   if (hook == names().nn_module_getattr) return nnModuleAttribute(*this, object, name);

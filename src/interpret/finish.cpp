@@ -301,10 +301,11 @@ class PlanBuilder {
       }
       return add(PlanOp::kMethod, object, Ref<>(), {value(function), value(PyMethod_GET_SELF(object))});
     }
-    if (type == &PyDictKeys_Type || type == &PyDictValues_Type || type == &PyDictItems_Type) {
-      const char* name = type == &PyDictKeys_Type ? "keys" : type == &PyDictValues_Type ? "values" : "items";
+    if (isDictView(object)) {
+      bool keys = type == &PyDictKeys_Type || type == &PyODictKeys_Type, values = type == &PyDictValues_Type || type == &PyODictValues_Type;
+      const char* name = keys ? "keys" : values ? "values" : "items";
       auto* dict = reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(object)->dv_dict);
-      std::string path = std::string("builtins.dict.") + name;
+      std::string path = std::string(PyODict_Check(dict) ? "collections.OrderedDict." : "builtins.dict.") + name;
       return add(PlanOp::kCall, object, newRef(torchObject(path.c_str())), {value(dict)});
     }
     if (type == &PySuper_Type) {

@@ -296,7 +296,7 @@ Out Tracer::length(PyObject* container) {
     return fromNative(stealRef(PyLong_FromSsize_t(PyObject_Size(container))));
   }
   PyTypeObject* type = Py_TYPE(container);
-  if (type == &PyDictKeys_Type || type == &PyDictValues_Type || type == &PyDictItems_Type) {
+  if (isDictView(container)) {
     return fromNative(stealRef(PyLong_FromSsize_t(PyObject_Size(container))));
   }
   if (isTraceIterator(container)) return raiseNew(PyExc_TypeError, "object of type '%s' has no len()", typeOf(container)->tp_name);
@@ -375,7 +375,7 @@ Out Tracer::contains(PyObject* container, PyObject* item) {
     return boolean(found != 0);
   }
   PyTypeObject* type = Py_TYPE(container);
-  if (type == &PyDictKeys_Type && hashableNatively(item)) return boolean(PySequence_Contains(container, item) == 1);
+  if ((type == &PyDictKeys_Type || type == &PyODictKeys_Type) && hashableNatively(item)) return boolean(PySequence_Contains(container, item) == 1);
   if (isNativeContainer(*this, container, method)) {
     if (PyDict_Check(container)) {
       STATOR_VALUE(found, dictGet(container, item));
@@ -440,7 +440,7 @@ Out Tracer::iterate(PyObject* iterable) {
     Ref<> snapshot = stealRef(PySequence_Tuple(items.get()));
     return made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable)}));
   }
-  if (type == &PyDictKeys_Type || type == &PyDictValues_Type || type == &PyDictItems_Type) {
+  if (isDictView(iterable)) {
     Ref<> snapshot = stealRef(PySequence_Tuple(iterable));
     return made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable)}));
   }

@@ -64,6 +64,12 @@ PyTypeObject* lruCacheType() { return known.lru_cache; }
 PyTypeObject* defaultDictType() { return known.default_dict; }
 PyTypeObject* mappingProxyType() { return known.mapping_proxy; }
 
+bool isDictView(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  return type == &PyDictKeys_Type || type == &PyDictValues_Type || type == &PyDictItems_Type || type == &PyODictKeys_Type ||
+         type == &PyODictValues_Type || type == &PyODictItems_Type;
+}
+
 bool isEnumMember(PyObject* object) { return PyType_IsSubtype(Py_TYPE(object), known.enumeration); }
 
 bool isNamedTuple(PyObject* object) {

@@ -22,6 +22,7 @@ PyTypeObject* mappingProxyType();
 
 inline bool isModule(PyObject* object) { return PyObject_TypeCheck(object, moduleType()); }
 inline bool isDeque(PyObject* object) { return PyObject_TypeCheck(object, dequeType()); }
+bool isDictView(PyObject* object);  // keys, values or items of a dict or OrderedDict
 bool isEnumMember(PyObject* object);
 bool isNamedTuple(PyObject* object);       // a tuple subclass with _fields, or a struct sequence
 bool isStructSequence(PyObject* object);

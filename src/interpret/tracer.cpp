@@ -359,8 +359,8 @@ Captured Tracer::run() {
   if (!buildPlan(*this, returns, captured.plan)) {
     STATOR_CHECK(restart_at != 0, "an object that cannot be rebuilt has no birth");
     captured.restart_at = restart_at;
-    captured.restart_reason = restart_reason;
-    captured.restart_detail = restart_detail;
+    captured.restart_reason = returns ? restart_reason : broke.reason;
+    captured.restart_detail = returns ? restart_detail : broke.detail;
     return captured;
   }
   if (!returns) {
@@ -368,6 +368,8 @@ Captured Tracer::run() {
     captured.plan.detail = broke.detail;
     SymbolicFrame& last = *frames.back();
     captured.plan.line = last.code->line(last.code->instrs()[static_cast<size_t>(callIndex(last))].opcode_offset);
+    PyCodeObject* code = last.code->code();
+    captured.plan.place = std::string(PyUnicode_AsUTF8(code->co_filename)) + ":" + std::to_string(captured.plan.line) + " in " + PyUnicode_AsUTF8(code->co_qualname);
   }
   graph->dropDead();
   captured.graph = graph;

@@ -143,6 +143,8 @@ class Tracer {
   // attributes.cpp
   Out getAttr(PyObject* object, PyObject* name);
   Out getAttrOrNull(PyObject* object, PyObject* name);  // ok with a null Ref instead of AttributeError
+  Out callGetattr(PyObject* object, PyObject* name);
+  Out getAttrGeneric(PyObject* object, PyObject* name);  // object.__getattribute__: no __getattribute__ or __getattr__ of the class
   Flow setAttr(PyObject* object, PyObject* name, PyObject* value);  // null: delete
   Out typeLookup(PyTypeObject* type, PyObject* name);   // along the MRO, guarded; ok with a null Ref: not there
   static PyObject* rawInstanceAttr(PyObject* object, PyObject* name);  // instance dict as it is; borrowed, null: not there

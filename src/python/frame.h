@@ -16,8 +16,9 @@ PyCodeObject* stator_frame_code(StatorFrame* frame);
 PyFunctionObject* stator_frame_function(StatorFrame* frame);
 PyObject* stator_frame_globals(StatorFrame* frame);
 PyObject* stator_frame_builtins(StatorFrame* frame);
-PyObject* stator_frame_namespace(StatorFrame* frame);  // f_locals of class bodies and exec; NULL in functions
-int stator_frame_is_generator(StatorFrame* frame);     // generator, coroutine or async generator
+// f_locals of class bodies and exec; NULL in functions
+PyObject* stator_frame_namespace(StatorFrame* frame);
+int stator_frame_is_generator(StatorFrame* frame);  // generator, coroutine or async generator
 
 // Where it is: byte offset of the instruction that runs next (of an instruction under way: its own offset). Holds while the frame is
 // linked: CPython's own record is "the unit before the next one" for a frame at rest and "the instruction itself" for one at work.
@@ -30,9 +31,10 @@ PyObject** stator_frame_slots(StatorFrame* frame);
 int stator_frame_depth(StatorFrame* frame);
 PyObject** stator_frame_stack(StatorFrame* frame);  // bottom of the value stack
 void stator_frame_set_slot(StatorFrame* frame, int index, PyObject* value);
-void stator_frame_push(StatorFrame* frame, PyObject* value);       // takes its own reference
+void stator_frame_push(StatorFrame* frame, PyObject* value);        // takes its own reference
 void stator_frame_push_steal(StatorFrame* frame, PyObject* value);  // takes the caller's reference
-PyObject* stator_frame_pop(StatorFrame* frame);                    // gives its reference to the caller
+// gives its reference to the caller
+PyObject* stator_frame_pop(StatorFrame* frame);
 void stator_frame_truncate(StatorFrame* frame, int depth);
 // The same for loops that cannot afford a call for each access: values are slots[0] .. slots[*top - 1], the stack beginning at slot_count.
 typedef struct StatorFrameView {
@@ -40,7 +42,8 @@ typedef struct StatorFrameView {
   int* top;
 } StatorFrameView;
 StatorFrameView stator_frame_view(StatorFrame* frame);
-int stator_frame_in_default_loop(StatorFrame* frame);  // CPython's own loop runs it now and alone knows its stack pointer
+// CPython's own loop runs it now and alone knows its stack pointer
+int stator_frame_in_default_loop(StatorFrame* frame);
 
 // The exception that the frame's handlers are busy with (the thread's exc_info); borrowed, NULL or None when there is none.
 PyObject* stator_handled_exception(void);
@@ -56,10 +59,12 @@ typedef struct StatorLink {
 } StatorLink;
 int stator_frame_link(StatorFrame* frame, StatorLink* link, int throwflag);
 void stator_frame_unlink(StatorFrame* frame, StatorLink* link);
-int stator_link_traced(const StatorLink* link);  // stator_thread_traced, for the innermost linked frame
+// stator_thread_traced, for the innermost linked frame
+int stator_link_traced(const StatorLink* link);
 PyObject* stator_frame_eval_default(StatorFrame* frame, int raising);
 PyObject* stator_frame_eval_fresh(StatorFrame* frame, int throwflag);
-void stator_frame_add_traceback(StatorFrame* frame);  // PyTraceBack_Here for the instruction at the frame's offset
+// PyTraceBack_Here for the instruction at the frame's offset
+void stator_frame_add_traceback(StatorFrame* frame);
 
 // The thread. `traced`: sys.settrace or sys.setprofile is on, so that frames have to run natively. `interrupts` does what CPython does
 // between instructions when asked to (signals, pending calls, another thread waiting for the GIL); -1 with an error set.
@@ -72,7 +77,8 @@ StatorFrame* stator_thread_frame(void);  // the innermost frame, NULL if there i
 // after it. `generator_frame` is the frame inside a generator object that has not finished, or NULL. `generator_set_suspended` makes one
 // that has not started look as if it had yielded at the instruction `offset`, with `handled` as the exception its handlers are busy with.
 void stator_frame_suspend(StatorFrame* frame);
-PyObject* stator_frame_generator(StatorFrame* frame);  // borrowed; NULL for a frame that no generator owns
+// borrowed; NULL for a frame that no generator owns
+PyObject* stator_frame_generator(StatorFrame* frame);
 StatorFrame* stator_generator_frame(PyObject* generator);
 void stator_generator_set_suspended(PyObject* generator, int offset, PyObject* handled);
 PyObject* stator_async_gen_wrap(PyObject* value);  // ASYNC_GEN_WRAP; new reference
@@ -84,13 +90,16 @@ PyObject* stator_lookup_special(PyObject* self, PyObject* name);
 PyObject* stator_code_bytes(PyCodeObject* code);
 PyObject* stator_code_exception_table(PyCodeObject* code);
 PyObject* stator_code_slot_names(PyCodeObject* code);  // tuple, one name for each slot; borrowed
-int stator_code_slot_is_cell(PyCodeObject* code, int slot);  // a cell that the function makes (MAKE_CELL), or a free variable
-int stator_code_first_traceable(PyCodeObject* code);  // offset of the first instruction behind the prologue: its RESUME
+// a cell that the function makes (MAKE_CELL), or a free variable
+int stator_code_slot_is_cell(PyCodeObject* code, int slot);
+// offset of the first instruction behind the prologue: its RESUME
+int stator_code_first_traceable(PyCodeObject* code);
 
 // The evaluator. `hook` gets every frame that starts or resumes on any thread while it is installed.
 typedef PyObject* (*StatorHook)(StatorFrame* frame, int throwflag);
-int stator_hook_install(StatorHook hook);  // 0: installed or already ours; -1: another evaluator is in place
-int stator_hook_installed(void);           // ours, at this moment
+// 0: installed or already ours; -1: another evaluator is in place
+int stator_hook_install(StatorHook hook);
+int stator_hook_installed(void);  // ours, at this moment
 void stator_hook_remove(void);
 // Puts our hook in whatever is there, for the length of one call that must reach it; `restore` takes what `force` returned.
 void* stator_hook_force(StatorHook hook);

@@ -31,7 +31,9 @@ PyFunctionObject* stator_frame_function(StatorFrame* frame) { return frame->f_fu
 PyObject* stator_frame_globals(StatorFrame* frame) { return frame->f_globals; }
 PyObject* stator_frame_builtins(StatorFrame* frame) { return frame->f_builtins; }
 PyObject* stator_frame_namespace(StatorFrame* frame) { return frame->f_locals; }
-int stator_frame_is_generator(StatorFrame* frame) { return frame->owner == FRAME_OWNED_BY_GENERATOR; }
+int stator_frame_is_generator(StatorFrame* frame) {
+  return frame->owner == FRAME_OWNED_BY_GENERATOR;
+}
 
 int stator_frame_offset(StatorFrame* frame) { return _PyInterpreterFrame_LASTI(frame) * UNIT; }
 
@@ -41,8 +43,12 @@ void stator_frame_set_offset(StatorFrame* frame, int offset) {
 
 int stator_frame_slot_count(StatorFrame* frame) { return frame->f_code->co_nlocalsplus; }
 PyObject** stator_frame_slots(StatorFrame* frame) { return frame->localsplus; }
-int stator_frame_depth(StatorFrame* frame) { return frame->stacktop - frame->f_code->co_nlocalsplus; }
-PyObject** stator_frame_stack(StatorFrame* frame) { return frame->localsplus + frame->f_code->co_nlocalsplus; }
+int stator_frame_depth(StatorFrame* frame) {
+  return frame->stacktop - frame->f_code->co_nlocalsplus;
+}
+PyObject** stator_frame_stack(StatorFrame* frame) {
+  return frame->localsplus + frame->f_code->co_nlocalsplus;
+}
 
 void stator_frame_set_slot(StatorFrame* frame, int index, PyObject* value) {
   PyObject* old = frame->localsplus[index];
@@ -90,7 +96,8 @@ _Static_assert(sizeof(_PyCFrame) <= sizeof(StatorLink), "StatorLink holds a _PyC
 
 int stator_frame_link(StatorFrame* frame, StatorLink* link, int throwflag) {
   PyThreadState* tstate = thread();
-  if (_Py_EnterRecursiveCallTstate(tstate, "")) return -1;  // a failed check has given its count back
+  // a failed check has given its count back
+  if (_Py_EnterRecursiveCallTstate(tstate, "")) return -1;
   _PyCFrame* cframe = (_PyCFrame*)link->storage;
   _PyCFrame* outer = tstate->cframe;
   cframe->use_tracing = outer->use_tracing;
@@ -112,7 +119,9 @@ void stator_frame_unlink(StatorFrame* frame, StatorLink* link) {
 }
 
 // sys.settrace and sys.setprofile set the flag in the innermost _PyCFrame; a frame that ends hands it to the one below.
-int stator_link_traced(const StatorLink* link) { return ((const _PyCFrame*)link->storage)->use_tracing != 0; }
+int stator_link_traced(const StatorLink* link) {
+  return ((const _PyCFrame*)link->storage)->use_tracing != 0;
+}
 
 PyObject* stator_frame_eval_default(StatorFrame* frame, int raising) {
   if (!raising) frame->prev_instr--;
@@ -161,7 +170,8 @@ void stator_frame_add_traceback(StatorFrame* frame) {
 
 int stator_thread_traced(void) {
   PyThreadState* tstate = thread();
-  return tstate->cframe->use_tracing != 0 || tstate->c_tracefunc != NULL || tstate->c_profilefunc != NULL;
+  return tstate->cframe->use_tracing != 0 || tstate->c_tracefunc != NULL ||
+         tstate->c_profilefunc != NULL;
 }
 
 int stator_thread_interrupted(void) {
@@ -191,14 +201,18 @@ StatorFrame* stator_thread_frame(void) { return thread()->cframe->current_frame;
 
 // --- Generators ------------------------------------------------------------------------------------------------------------------------
 
-void stator_frame_suspend(StatorFrame* frame) { _PyFrame_GetGenerator(frame)->gi_frame_state = FRAME_SUSPENDED; }
+void stator_frame_suspend(StatorFrame* frame) {
+  _PyFrame_GetGenerator(frame)->gi_frame_state = FRAME_SUSPENDED;
+}
 
 PyObject* stator_frame_generator(StatorFrame* frame) {
   return frame->owner == FRAME_OWNED_BY_GENERATOR ? (PyObject*)_PyFrame_GetGenerator(frame) : NULL;
 }
 
 StatorFrame* stator_generator_frame(PyObject* generator) {
-  if (!PyGen_CheckExact(generator) && !PyCoro_CheckExact(generator) && !PyAsyncGen_CheckExact(generator)) return NULL;
+  if (!PyGen_CheckExact(generator) && !PyCoro_CheckExact(generator) &&
+      !PyAsyncGen_CheckExact(generator))
+    return NULL;
   PyGenObject* gen = (PyGenObject*)generator;
   return gen->gi_frame_state < FRAME_COMPLETED ? (StatorFrame*)gen->gi_iframe : NULL;
 }
@@ -226,7 +240,9 @@ PyObject* stator_async_gen_wrap(PyObject* value) {
   return (PyObject*)wrapped;
 }
 
-PyObject* stator_lookup_special(PyObject* self, PyObject* name) { return _PyObject_LookupSpecial(self, name); }
+PyObject* stator_lookup_special(PyObject* self, PyObject* name) {
+  return _PyObject_LookupSpecial(self, name);
+}
 
 // --- Code objects ----------------------------------------------------------------------------------------------------------------------
 
@@ -243,7 +259,8 @@ int stator_code_slot_is_cell(PyCodeObject* code, int slot) {
 
 static StatorHook current_hook = NULL;
 
-static PyObject* evaluator(PyThreadState* tstate, struct _PyInterpreterFrame* frame, int throwflag) {
+static PyObject* evaluator(PyThreadState* tstate, struct _PyInterpreterFrame* frame,
+                           int throwflag) {
   return current_hook(frame, throwflag);
 }
 

@@ -33,6 +33,8 @@ Machine::Machine(StatorFrame* frame, const bytecode::CodeInfo* info)
   top = view.top;
 }
 
-Step step(Machine& machine) { return handlers[machine.instr->opcode](machine, machine.instr->oparg); }
+Step step(Machine& machine) {
+  return handlers[machine.instr->opcode](machine, machine.instr->oparg);
+}
 
 }  // namespace stator::runtime::concrete

@@ -16,10 +16,10 @@ enum class Step : uint8_t {
   kNextChecked,  // likewise, after a look at signals and at threads that wait for the GIL
   kJump,         // go on at the jump target
   kJumpChecked,
-  kRaise,        // a Python error is set; the frame gets its traceback entry for this instruction
-  kReraise,      // a Python error is set, traceback entry included
-  kReturn,       // `value` is what the frame returns
-  kYield,        // `value` is what the generator yields
+  kRaise,    // a Python error is set; the frame gets its traceback entry for this instruction
+  kReraise,  // a Python error is set, traceback entry included
+  kReturn,   // `value` is what the frame returns
+  kYield,    // `value` is what the generator yields
 };
 
 // A frame under execution. `peek(1)` is the top of the stack.
@@ -51,7 +51,8 @@ struct Machine {
 // Executes machine.instr.
 Step step(Machine& machine);
 
-#define OPCODE(name, since, until, pops, pushes, effects, handler) Step handler(Machine& m, int oparg);
+#define OPCODE(name, since, until, pops, pushes, effects, handler) \
+  Step handler(Machine& m, int oparg);
 #include "bytecode/opcodes.def"
 #undef OPCODE
 

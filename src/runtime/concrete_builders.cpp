@@ -12,11 +12,13 @@ void moveItems(Machine& m, int count, PyObject** items) {
   std::copy_n(m.slots + *m.top, count, items);
 }
 
-Step fillMap(Machine& m, PyObject* const* keys, int key_step, PyObject* const* values, int value_step, int count, int pops) {
+Step fillMap(Machine& m, PyObject* const* keys, int key_step, PyObject* const* values,
+             int value_step, int count, int pops) {
   Ref<> map = stealRef(PyDict_New());
   if (!map) return Step::kRaise;
   for (int i = 0; i < count; i++) {
-    if (PyDict_SetItem(map.get(), keys[i * key_step], values[i * value_step]) < 0) return Step::kRaise;
+    if (PyDict_SetItem(map.get(), keys[i * key_step], values[i * value_step]) < 0)
+      return Step::kRaise;
   }
   while (pops-- > 0) m.pop();
   m.push(std::move(map));
@@ -29,8 +31,10 @@ Step unpack(Machine& m, int before, int after) {
   Ref<> iterable = m.pop();
   Ref<> iterator = stealRef(PyObject_GetIter(iterable.get()));
   if (!iterator) {
-    if (PyErr_ExceptionMatches(PyExc_TypeError) && !Py_TYPE(iterable.get())->tp_iter && !PySequence_Check(iterable.get())) {
-      PyErr_Format(PyExc_TypeError, "cannot unpack non-iterable %.200s object", Py_TYPE(iterable.get())->tp_name);
+    if (PyErr_ExceptionMatches(PyExc_TypeError) && !Py_TYPE(iterable.get())->tp_iter &&
+        !PySequence_Check(iterable.get())) {
+      PyErr_Format(PyExc_TypeError, "cannot unpack non-iterable %.200s object",
+                   Py_TYPE(iterable.get())->tp_name);
     }
     return Step::kRaise;
   }
@@ -67,7 +71,8 @@ Step unpack(Machine& m, int before, int after) {
     *--place = rest;
     Py_ssize_t length = PyList_GET_SIZE(rest);
     if (length < after) {
-      PyErr_Format(PyExc_ValueError, "not enough values to unpack (expected at least %d, got %zd)", before + after, before + length);
+      PyErr_Format(PyExc_ValueError, "not enough values to unpack (expected at least %d, got %zd)",
+                   before + after, before + length);
       return fail();
     }
     for (int i = after; i > 0; i--) *--place = PyList_GET_ITEM(rest, length - i);
@@ -117,7 +122,8 @@ Step buildConstKeyMap(Machine& m, int oparg) {
     PyErr_SetString(PyExc_SystemError, "bad BUILD_CONST_KEY_MAP keys argument");
     return Step::kRaise;
   }
-  return fillMap(m, reinterpret_cast<PyTupleObject*>(keys)->ob_item, 1, &m.peek(oparg + 1), 1, oparg, oparg + 1);
+  return fillMap(m, reinterpret_cast<PyTupleObject*>(keys)->ob_item, 1, &m.peek(oparg + 1), 1,
+                 oparg, oparg + 1);
 }
 
 Step buildString(Machine& m, int oparg) {
@@ -141,9 +147,15 @@ Step formatValue(Machine& m, int oparg) {
   Ref<> spec = oparg & 4 ? m.pop() : nullptr;
   Ref<> value = m.pop();
   switch (oparg & 3) {
-    case 1: value = stealRef(PyObject_Str(value.get())); break;
-    case 2: value = stealRef(PyObject_Repr(value.get())); break;
-    case 3: value = stealRef(PyObject_ASCII(value.get())); break;
+    case 1:
+      value = stealRef(PyObject_Str(value.get()));
+      break;
+    case 2:
+      value = stealRef(PyObject_Repr(value.get()));
+      break;
+    case 3:
+      value = stealRef(PyObject_ASCII(value.get()));
+      break;
   }
   if (!value || (PyUnicode_CheckExact(value.get()) && !spec)) return m.finish(std::move(value));
   return m.finish(stealRef(PyObject_Format(value.get(), spec.get())));
@@ -172,11 +184,14 @@ Step mapAdd(Machine& m, int oparg) {
 
 Step listExtend(Machine& m, int oparg) {
   Ref<> iterable = m.pop();
-  Ref<> none = stealRef(_PyList_Extend(reinterpret_cast<PyListObject*>(m.peek(oparg)), iterable.get()));
+  Ref<> none =
+      stealRef(_PyList_Extend(reinterpret_cast<PyListObject*>(m.peek(oparg)), iterable.get()));
   if (none) return Step::kNext;
-  if (PyErr_ExceptionMatches(PyExc_TypeError) && !Py_TYPE(iterable.get())->tp_iter && !PySequence_Check(iterable.get())) {
+  if (PyErr_ExceptionMatches(PyExc_TypeError) && !Py_TYPE(iterable.get())->tp_iter &&
+      !PySequence_Check(iterable.get())) {
     PyErr_Clear();
-    PyErr_Format(PyExc_TypeError, "Value after * must be an iterable, not %.200s", Py_TYPE(iterable.get())->tp_name);
+    PyErr_Format(PyExc_TypeError, "Value after * must be an iterable, not %.200s",
+                 Py_TYPE(iterable.get())->tp_name);
   }
   return Step::kRaise;
 }
@@ -190,7 +205,8 @@ Step dictUpdate(Machine& m, int oparg) {
   Ref<> update = m.pop();
   if (PyDict_Update(m.peek(oparg), update.get()) == 0) return Step::kNext;
   if (PyErr_ExceptionMatches(PyExc_AttributeError)) {
-    PyErr_Format(PyExc_TypeError, "'%.200s' object is not a mapping", Py_TYPE(update.get())->tp_name);
+    PyErr_Format(PyExc_TypeError, "'%.200s' object is not a mapping",
+                 Py_TYPE(update.get())->tp_name);
   }
   return Step::kRaise;
 }

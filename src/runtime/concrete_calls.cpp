@@ -42,8 +42,8 @@ Step callUnit(Machine& m, int oparg) {
 
   // CPython moves the operands of a call of a Python function into the new frame, so that the callee can be the last to hold them.
   Handover handover(m, callable, oparg + 2);
-  Ref<> result =
-      stealRef(PyObject_Vectorcall(callable, arguments, positional | PY_VECTORCALL_ARGUMENTS_OFFSET, keywords));
+  Ref<> result = stealRef(PyObject_Vectorcall(
+      callable, arguments, positional | PY_VECTORCALL_ARGUMENTS_OFFSET, keywords));
   handover.finish();
   if (!result) return Step::kRaise;
   m.push(std::move(result));
@@ -54,16 +54,19 @@ void rewordKeywordError(PyObject* function, PyObject* keywords) {
   if (PyErr_ExceptionMatches(PyExc_AttributeError)) {
     // The lookup of `keys` failed: not a mapping.
     if (Ref<> text = describe(function)) {
-      PyErr_Format(PyExc_TypeError, "%U argument after ** must be a mapping, not %.200s", text.get(), Py_TYPE(keywords)->tp_name);
+      PyErr_Format(PyExc_TypeError, "%U argument after ** must be a mapping, not %.200s",
+                   text.get(), Py_TYPE(keywords)->tp_name);
     }
   } else if (PyErr_ExceptionMatches(PyExc_KeyError)) {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     // A key that occurs twice comes as the bare argument tuple of a KeyError that was not made yet.
-    if (!value || !PyTuple_Check(value) || PyTuple_GET_SIZE(value) != 1) return PyErr_Restore(type, value, traceback);
+    if (!value || !PyTuple_Check(value) || PyTuple_GET_SIZE(value) != 1)
+      return PyErr_Restore(type, value, traceback);
     Ref<> owned[] = {stealRef(type), stealRef(value), stealRef(traceback)};
     if (Ref<> text = describe(function)) {
-      PyErr_Format(PyExc_TypeError, "%U got multiple values for keyword argument '%S'", text.get(), PyTuple_GET_ITEM(value, 0));
+      PyErr_Format(PyExc_TypeError, "%U got multiple values for keyword argument '%S'", text.get(),
+                   PyTuple_GET_ITEM(value, 0));
     }
   }
 }
@@ -86,8 +89,8 @@ Step callFunctionEx(Machine& m, int oparg) {
   if (!PyTuple_CheckExact(arguments.get())) {
     if (!Py_TYPE(arguments.get())->tp_iter && !PySequence_Check(arguments.get())) {
       if (Ref<> text = describe(m.peek(1))) {
-        PyErr_Format(PyExc_TypeError, "%U argument after * must be an iterable, not %.200s", text.get(),
-                     Py_TYPE(arguments.get())->tp_name);
+        PyErr_Format(PyExc_TypeError, "%U argument after * must be an iterable, not %.200s",
+                     text.get(), Py_TYPE(arguments.get())->tp_name);
       }
       return Step::kRaise;
     }

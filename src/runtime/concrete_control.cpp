@@ -5,7 +5,9 @@ namespace stator::runtime::concrete {
 namespace {
 
 // A jump that is taken; CPython looks at signals when it goes backwards.
-Step jumpNow(const Machine& m) { return m.instr->target <= m.instr->offset ? Step::kJumpChecked : Step::kJump; }
+Step jumpNow(const Machine& m) {
+  return m.instr->target <= m.instr->offset ? Step::kJumpChecked : Step::kJump;
+}
 
 Step popJumpIf(Machine& m, bool wanted) {
   Ref<> condition = m.pop();
@@ -28,8 +30,8 @@ Ref<> patternAttribute(PyObject* subject, PyObject* type, PyObject* name, PyObje
   if (known == 0) known = PySet_Add(seen, name);
   if (known != 0) {
     if (!PyErr_Occurred()) {
-      PyErr_Format(PyExc_TypeError, "%s() got multiple sub-patterns for attribute %R", reinterpret_cast<PyTypeObject*>(type)->tp_name,
-                   name);
+      PyErr_Format(PyExc_TypeError, "%s() got multiple sub-patterns for attribute %R",
+                   reinterpret_cast<PyTypeObject*>(type)->tp_name, name);
     }
     return nullptr;
   }
@@ -39,7 +41,8 @@ Ref<> patternAttribute(PyObject* subject, PyObject* type, PyObject* name, PyObje
 }
 
 // Appends the attributes that the `count` positional sub-patterns ask for; false: no match, or an error is set.
-bool matchPositional(PyObject* subject, PyObject* type, int count, PyObject* seen, PyObject* found) {
+bool matchPositional(PyObject* subject, PyObject* type, int count, PyObject* seen,
+                     PyObject* found) {
   const char* type_name = reinterpret_cast<PyTypeObject*>(type)->tp_name;
   Ref<> names = stealRef(PyObject_GetAttrString(type, "__match_args__"));
   bool match_self = false;
@@ -51,20 +54,22 @@ bool matchPositional(PyObject* subject, PyObject* type, int count, PyObject* see
     // int, str and their like stand for themselves as the one sub-pattern, unless a subclass names its own.
     match_self = PyType_HasFeature(reinterpret_cast<PyTypeObject*>(type), _Py_TPFLAGS_MATCH_SELF);
   } else if (!PyTuple_CheckExact(names.get())) {
-    PyErr_Format(PyExc_TypeError, "%s.__match_args__ must be a tuple (got %s)", type_name, Py_TYPE(names.get())->tp_name);
+    PyErr_Format(PyExc_TypeError, "%s.__match_args__ must be a tuple (got %s)", type_name,
+                 Py_TYPE(names.get())->tp_name);
     return false;
   }
   Py_ssize_t allowed = match_self ? 1 : PyTuple_GET_SIZE(names.get());
   if (allowed < count) {
-    PyErr_Format(PyExc_TypeError, "%s() accepts %d positional sub-pattern%s (%d given)", type_name, static_cast<int>(allowed),
-                 allowed == 1 ? "" : "s", count);
+    PyErr_Format(PyExc_TypeError, "%s() accepts %d positional sub-pattern%s (%d given)", type_name,
+                 static_cast<int>(allowed), allowed == 1 ? "" : "s", count);
     return false;
   }
   if (match_self) return PyList_Append(found, subject) == 0;
   for (int i = 0; i < count; i++) {
     PyObject* name = PyTuple_GET_ITEM(names.get(), i);
     if (!PyUnicode_CheckExact(name)) {
-      PyErr_Format(PyExc_TypeError, "__match_args__ elements must be strings (got %s)", Py_TYPE(name)->tp_name);
+      PyErr_Format(PyExc_TypeError, "__match_args__ elements must be strings (got %s)",
+                   Py_TYPE(name)->tp_name);
       return false;
     }
     Ref<> attribute = patternAttribute(subject, type, name, seen);
@@ -83,7 +88,8 @@ Ref<> matchedAttributes(PyObject* subject, PyObject* type, int positional, PyObj
   Ref<> seen = stealRef(PySet_New(nullptr));
   Ref<> found = stealRef(PyList_New(0));
   if (!seen || !found) return nullptr;
-  if (positional && !matchPositional(subject, type, positional, seen.get(), found.get())) return nullptr;
+  if (positional && !matchPositional(subject, type, positional, seen.get(), found.get()))
+    return nullptr;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keywords); i++) {
     Ref<> attribute = patternAttribute(subject, type, PyTuple_GET_ITEM(keywords, i), seen.get());
     if (!attribute || PyList_Append(found.get(), attribute.get()) < 0) return nullptr;
@@ -105,7 +111,8 @@ Ref<> matchedValues(PyObject* subject, PyObject* keys) {
   for (Py_ssize_t i = 0; i < count; i++) {
     PyObject* key = PyTuple_GET_ITEM(keys, i);
     if (PySet_Contains(seen.get(), key) || PySet_Add(seen.get(), key)) {
-      if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "mapping pattern checks duplicate key (%R)", key);
+      if (!PyErr_Occurred())
+        PyErr_Format(PyExc_ValueError, "mapping pattern checks duplicate key (%R)", key);
       return nullptr;
     }
     PyObject* arguments[] = {key, absent.get()};
@@ -130,7 +137,9 @@ Step jumpIfTrueOrPop(Machine& m, int) { return jumpOrPop(m, true); }
 Step popJumpIfFalse(Machine& m, int) { return popJumpIf(m, false); }
 Step popJumpIfTrue(Machine& m, int) { return popJumpIf(m, true); }
 Step popJumpIfNone(Machine& m, int) { return m.pop().get() == Py_None ? jumpNow(m) : Step::kNext; }
-Step popJumpIfNotNone(Machine& m, int) { return m.pop().get() != Py_None ? jumpNow(m) : Step::kNext; }
+Step popJumpIfNotNone(Machine& m, int) {
+  return m.pop().get() != Py_None ? jumpNow(m) : Step::kNext;
+}
 
 Step getIter(Machine& m, int) {
   Ref<> iterable = m.pop();

@@ -17,7 +17,8 @@ Step restore(Ref<> exception) {
 Ref<> instantiate(PyObject* type) {
   Ref<> value = stealRef(PyObject_CallNoArgs(type));
   if (value && !PyExceptionInstance_Check(value.get())) {
-    PyErr_Format(PyExc_TypeError, "calling %R should have returned an instance of BaseException, not %R", type,
+    PyErr_Format(PyExc_TypeError,
+                 "calling %R should have returned an instance of BaseException, not %R", type,
                  Py_TYPE(value.get()));
     return nullptr;
   }
@@ -52,7 +53,8 @@ bool allCatchable(PyObject* wanted, Test test) {
 bool checkCatchable(PyObject* wanted) {
   return allCatchable(wanted, [](PyObject* one) {
     if (PyExceptionClass_Check(one)) return true;
-    PyErr_SetString(PyExc_TypeError, "catching classes that do not inherit from BaseException is not allowed");
+    PyErr_SetString(PyExc_TypeError,
+                    "catching classes that do not inherit from BaseException is not allowed");
     return false;
   });
 }
@@ -61,14 +63,17 @@ bool checkStarCatchable(PyObject* wanted) {
   return checkCatchable(wanted) && allCatchable(wanted, [](PyObject* one) {
            int group = PyObject_IsSubclass(one, PyExc_BaseExceptionGroup);
            if (group > 0) {
-             PyErr_SetString(PyExc_TypeError,
-                             "catching ExceptionGroup with except* is not allowed. Use except instead.");
+             PyErr_SetString(
+                 PyExc_TypeError,
+                 "catching ExceptionGroup with except* is not allowed. Use except instead.");
            }
            return group == 0;
          });
 }
 
-bool isGroup(PyObject* value) { return PyObject_TypeCheck(value, reinterpret_cast<PyTypeObject*>(PyExc_BaseExceptionGroup)); }
+bool isGroup(PyObject* value) {
+  return PyObject_TypeCheck(value, reinterpret_cast<PyTypeObject*>(PyExc_BaseExceptionGroup));
+}
 
 struct Split {
   Ref<> match;
@@ -82,14 +87,16 @@ Split splitGroup(PyObject* exception, PyObject* wanted) {
     if (isGroup(exception)) return {newRef(exception), newRef(Py_None)};
     Ref<> members = stealRef(PyTuple_Pack(1, exception));
     if (!members) return {};
-    Ref<> wrapped = stealRef(PyObject_CallFunction(PyExc_BaseExceptionGroup, "sO", "", members.get()));
+    Ref<> wrapped =
+        stealRef(PyObject_CallFunction(PyExc_BaseExceptionGroup, "sO", "", members.get()));
     return wrapped ? Split{std::move(wrapped), newRef(Py_None)} : Split{};
   }
   if (!isGroup(exception)) return {newRef(Py_None), newRef(Py_None)};
   Ref<> pair = stealRef(PyObject_CallMethod(exception, "split", "(O)", wanted));
   if (!pair) return {};
   if (!PyTuple_CheckExact(pair.get()) || PyTuple_GET_SIZE(pair.get()) < 2) {
-    PyErr_Format(PyExc_TypeError, "%.200s.split must return a 2-tuple", Py_TYPE(exception)->tp_name);
+    PyErr_Format(PyExc_TypeError, "%.200s.split must return a 2-tuple",
+                 Py_TYPE(exception)->tp_name);
     return {};
   }
   return {newRef(PyTuple_GET_ITEM(pair.get(), 0)), newRef(PyTuple_GET_ITEM(pair.get(), 1))};
@@ -100,14 +107,17 @@ Split splitGroup(PyObject* exception, PyObject* wanted) {
 Ref<> makeMerger() {
   Ref<> globals = stealRef(PyDict_New());
   if (!globals) return nullptr;
-  Ref<> function = stealRef(PyRun_String("lambda orig, excs: orig + excs", Py_eval_input, globals.get(), globals.get()));
+  Ref<> function = stealRef(
+      PyRun_String("lambda orig, excs: orig + excs", Py_eval_input, globals.get(), globals.get()));
   if (!function) return nullptr;
-  const char code[] = {static_cast<char>(RESUME), 0, static_cast<char>(LOAD_FAST), 0, static_cast<char>(LOAD_FAST), 1,
-                       static_cast<char>(PREP_RERAISE_STAR), 0, static_cast<char>(RETURN_VALUE), 0};
+  const char code[] = {static_cast<char>(RESUME),       0, static_cast<char>(LOAD_FAST),         0,
+                       static_cast<char>(LOAD_FAST),    1, static_cast<char>(PREP_RERAISE_STAR), 0,
+                       static_cast<char>(RETURN_VALUE), 0};
   Ref<> old = stealRef(PyObject_GetAttrString(function.get(), "__code__"));
   Ref<> replace = old ? stealRef(PyObject_GetAttrString(old.get(), "replace")) : nullptr;
   Ref<> none = stealRef(PyTuple_New(0));
-  Ref<> change = stealRef(Py_BuildValue("{s:y#}", "co_code", code, static_cast<Py_ssize_t>(sizeof code)));
+  Ref<> change =
+      stealRef(Py_BuildValue("{s:y#}", "co_code", code, static_cast<Py_ssize_t>(sizeof code)));
   if (!replace || !none || !change) return nullptr;
   Ref<> made = stealRef(PyObject_Call(replace.get(), none.get(), change.get()));
   if (!made || PyObject_SetAttrString(function.get(), "__code__", made.get()) < 0) return nullptr;
@@ -213,13 +223,15 @@ Step enterContext(Machine& m, const char* enter_name, const char* exit_name, con
     Ref<> key = stealRef(PyUnicode_InternFromString(name));
     Ref<> method = key ? stealRef(stator_lookup_special(m.peek(1), key.get())) : nullptr;
     if (!method && !PyErr_Occurred()) {
-      PyErr_Format(PyExc_TypeError, "'%.200s' object does not support the %s protocol%s", Py_TYPE(m.peek(1))->tp_name, protocol, missed);
+      PyErr_Format(PyExc_TypeError, "'%.200s' object does not support the %s protocol%s",
+                   Py_TYPE(m.peek(1))->tp_name, protocol, missed);
     }
     return method;
   };
   Ref<> enter = lookUp(enter_name, "");
   if (!enter) return Step::kRaise;
-  Ref<> exit = lookUp(exit_name, exit_name[2] == 'a' ? " (missed __aexit__ method)" : " (missed __exit__ method)");
+  Ref<> exit = lookUp(
+      exit_name, exit_name[2] == 'a' ? " (missed __aexit__ method)" : " (missed __exit__ method)");
   if (!exit) return Step::kRaise;
   stealRef(std::exchange(m.peek(1), exit.release()));  // drops the manager
   return m.finish(stealRef(PyObject_CallNoArgs(enter.get())));
@@ -227,17 +239,23 @@ Step enterContext(Machine& m, const char* enter_name, const char* exit_name, con
 
 }  // namespace
 
-Step beforeWith(Machine& m, int) { return enterContext(m, "__enter__", "__exit__", "context manager"); }
-Step beforeAsyncWith(Machine& m, int) { return enterContext(m, "__aenter__", "__aexit__", "asynchronous context manager"); }
+Step beforeWith(Machine& m, int) {
+  return enterContext(m, "__enter__", "__exit__", "context manager");
+}
+Step beforeAsyncWith(Machine& m, int) {
+  return enterContext(m, "__aenter__", "__aexit__", "asynchronous context manager");
+}
 
 // The stack holds the exit method, lasti, the outer exception, the exception.
 Step withExceptStart(Machine& m, int) {
   PyObject* exception = m.peek(1);
   Ref<> traceback = stealRef(PyException_GetTraceback(exception));
   // The exception keeps its traceback alive; None stands for none.
-  PyObject* arguments[] = {nullptr, PyExceptionInstance_Class(exception), exception, traceback ? traceback.get() : Py_None};
+  PyObject* arguments[] = {nullptr, PyExceptionInstance_Class(exception), exception,
+                           traceback ? traceback.get() : Py_None};
   traceback.reset();
-  return m.finish(stealRef(PyObject_Vectorcall(m.peek(4), arguments + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr)));
+  return m.finish(stealRef(
+      PyObject_Vectorcall(m.peek(4), arguments + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr)));
 }
 
 }  // namespace stator::runtime::concrete

@@ -15,7 +15,9 @@ bool isIterableCoroutine(PyObject* object) {
   return reinterpret_cast<PyCodeObject*>(code.get())->co_flags & CO_ITERABLE_COROUTINE;
 }
 
-bool isCoroutine(PyObject* object) { return PyCoro_CheckExact(object) || isIterableCoroutine(object); }
+bool isCoroutine(PyObject* object) {
+  return PyCoro_CheckExact(object) || isIterableCoroutine(object);
+}
 
 unaryfunc asyncSlot(PyObject* object, unaryfunc PyAsyncMethods::* slot) {
   PyAsyncMethods* methods = Py_TYPE(object)->tp_as_async;
@@ -27,7 +29,8 @@ Ref<> awaitableIterator(PyObject* object) {
   if (isCoroutine(object)) return newRef(object);
   unaryfunc await = asyncSlot(object, &PyAsyncMethods::am_await);
   if (!await) {
-    PyErr_Format(PyExc_TypeError, "object %.100s can't be used in 'await' expression", Py_TYPE(object)->tp_name);
+    PyErr_Format(PyExc_TypeError, "object %.100s can't be used in 'await' expression",
+                 Py_TYPE(object)->tp_name);
     return nullptr;
   }
   Ref<> iterator = stealRef(await(object));
@@ -37,7 +40,8 @@ Ref<> awaitableIterator(PyObject* object) {
     return nullptr;
   }
   if (!PyIter_Check(iterator.get())) {
-    PyErr_Format(PyExc_TypeError, "__await__() returned non-iterator of type '%.100s'", Py_TYPE(iterator.get())->tp_name);
+    PyErr_Format(PyExc_TypeError, "__await__() returned non-iterator of type '%.100s'",
+                 Py_TYPE(iterator.get())->tp_name);
     return nullptr;
   }
   return iterator;
@@ -87,7 +91,8 @@ Step getYieldFromIter(Machine& m, int) {
   if (PyCoro_CheckExact(iterable)) {
     if (m.code->co_flags & (CO_COROUTINE | CO_ITERABLE_COROUTINE)) return Step::kNext;
     m.pop();
-    PyErr_SetString(PyExc_TypeError, "cannot 'yield from' a coroutine object in a non-coroutine generator");
+    PyErr_SetString(PyExc_TypeError,
+                    "cannot 'yield from' a coroutine object in a non-coroutine generator");
     return Step::kRaise;
   }
   return PyGen_CheckExact(iterable) ? Step::kNext : getIter(m, 0);
@@ -96,9 +101,12 @@ Step getYieldFromIter(Machine& m, int) {
 Step getAwaitable(Machine& m, int oparg) {
   Ref<> object = m.pop();
   Ref<> iterator = awaitableIterator(object.get());
-  if (!iterator && (oparg == 1 || oparg == 2) && !asyncSlot(object.get(), &PyAsyncMethods::am_await)) {
-    PyErr_Format(PyExc_TypeError, "'async with' received an object from %s that does not implement __await__: %.100s",
-                 oparg == 1 ? "__aenter__" : "__aexit__", Py_TYPE(object.get())->tp_name);
+  if (!iterator && (oparg == 1 || oparg == 2) &&
+      !asyncSlot(object.get(), &PyAsyncMethods::am_await)) {
+    PyErr_Format(
+        PyExc_TypeError,
+        "'async with' received an object from %s that does not implement __await__: %.100s",
+        oparg == 1 ? "__aenter__" : "__aexit__", Py_TYPE(object.get())->tp_name);
   }
   object.reset();
   if (iterator && PyCoro_CheckExact(iterator.get())) {
@@ -116,15 +124,18 @@ Step getAiter(Machine& m, int) {
   Ref<> object = m.pop();
   unaryfunc getter = asyncSlot(object.get(), &PyAsyncMethods::am_aiter);
   if (!getter) {
-    PyErr_Format(PyExc_TypeError, "'async for' requires an object with __aiter__ method, got %.100s",
+    PyErr_Format(PyExc_TypeError,
+                 "'async for' requires an object with __aiter__ method, got %.100s",
                  Py_TYPE(object.get())->tp_name);
     return Step::kRaise;
   }
   Ref<> iterator = stealRef(getter(object.get()));
   object.reset();
   if (iterator && !asyncSlot(iterator.get(), &PyAsyncMethods::am_anext)) {
-    PyErr_Format(PyExc_TypeError, "'async for' received an object from __aiter__ that does not implement __anext__: %.100s",
-                 Py_TYPE(iterator.get())->tp_name);
+    PyErr_Format(
+        PyExc_TypeError,
+        "'async for' received an object from __aiter__ that does not implement __anext__: %.100s",
+        Py_TYPE(iterator.get())->tp_name);
     return Step::kRaise;
   }
   return m.finish(std::move(iterator));
@@ -134,14 +145,17 @@ Step getAnext(Machine& m, int) {
   PyObject* iterator = m.peek(1);
   unaryfunc getter = asyncSlot(iterator, &PyAsyncMethods::am_anext);
   if (!getter) {
-    PyErr_Format(PyExc_TypeError, "'async for' requires an iterator with __anext__ method, got %.100s", Py_TYPE(iterator)->tp_name);
+    PyErr_Format(PyExc_TypeError,
+                 "'async for' requires an iterator with __anext__ method, got %.100s",
+                 Py_TYPE(iterator)->tp_name);
     return Step::kRaise;
   }
   Ref<> next = stealRef(getter(iterator));
   if (!next || PyAsyncGen_CheckExact(iterator)) return m.finish(std::move(next));
   Ref<> awaitable = awaitableIterator(next.get());
   if (!awaitable) {
-    _PyErr_FormatFromCause(PyExc_TypeError, "'async for' received an invalid object from __anext__: %.100s",
+    _PyErr_FormatFromCause(PyExc_TypeError,
+                           "'async for' received an invalid object from __anext__: %.100s",
                            Py_TYPE(next.get())->tp_name);
   }
   return m.finish(std::move(awaitable));

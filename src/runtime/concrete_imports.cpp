@@ -12,14 +12,16 @@ Step raiseCannotImport(PyObject* module, PyObject* name, Ref<> module_name) {
   if (!path || !PyUnicode_Check(path.get())) {
     PyErr_Clear();
     path.reset();
-    text = stealRef(PyUnicode_FromFormat("cannot import name %R from %R (unknown location)", name, shown.get()));
+    text = stealRef(PyUnicode_FromFormat("cannot import name %R from %R (unknown location)", name,
+                                         shown.get()));
   } else {
     Ref<> spec = stealRef(PyObject_GetAttrString(module, "__spec__"));
-    text = stealRef(PyUnicode_FromFormat(_PyModuleSpec_IsInitializing(spec.get())
-                                             ? "cannot import name %R from partially initialized module %R (most likely due to a "
-                                               "circular import) (%S)"
-                                             : "cannot import name %R from %R (%S)",
-                                         name, shown.get(), path.get()));
+    text = stealRef(PyUnicode_FromFormat(
+        _PyModuleSpec_IsInitializing(spec.get())
+            ? "cannot import name %R from partially initialized module %R (most likely due to a "
+              "circular import) (%S)"
+            : "cannot import name %R from %R (%S)",
+        name, shown.get(), path.get()));
   }
   if (text) PyErr_SetImportError(text.get(), shown.get(), path.get());
   return Step::kRaise;
@@ -31,21 +33,26 @@ bool checkPublicName(PyObject* module, PyObject* name, bool from_dict) {
   Ref<> module_name = stealRef(PyObject_GetAttrString(module, "__name__"));
   if (!module_name) return false;
   if (!PyUnicode_Check(module_name.get())) {
-    PyErr_Format(PyExc_TypeError, "module __name__ must be a string, not %.100s", Py_TYPE(module_name.get())->tp_name);
+    PyErr_Format(PyExc_TypeError, "module __name__ must be a string, not %.100s",
+                 Py_TYPE(module_name.get())->tp_name);
   } else {
-    PyErr_Format(PyExc_TypeError, "%s in %U.%s must be str, not %.100s", from_dict ? "Key" : "Item", module_name.get(),
-                 from_dict ? "__dict__" : "__all__", Py_TYPE(name)->tp_name);
+    PyErr_Format(PyExc_TypeError, "%s in %U.%s must be str, not %.100s", from_dict ? "Key" : "Item",
+                 module_name.get(), from_dict ? "__dict__" : "__all__", Py_TYPE(name)->tp_name);
   }
   return false;
 }
 
 int importAll(PyObject* locals, PyObject* module) {
   PyObject* found = nullptr;
-  if (_PyObject_LookupAttr(module, stealRef(PyUnicode_InternFromString("__all__")).get(), &found) < 0) return -1;
+  if (_PyObject_LookupAttr(module, stealRef(PyUnicode_InternFromString("__all__")).get(), &found) <
+      0)
+    return -1;
   Ref<> names = stealRef(found);
   const bool from_dict = !names;
   if (from_dict) {
-    if (_PyObject_LookupAttr(module, stealRef(PyUnicode_InternFromString("__dict__")).get(), &found) < 0) return -1;
+    if (_PyObject_LookupAttr(module, stealRef(PyUnicode_InternFromString("__dict__")).get(),
+                             &found) < 0)
+      return -1;
     Ref<> dict = stealRef(found);
     if (!dict) {
       PyErr_SetString(PyExc_ImportError, "from-import-* object has no __dict__ and no __all__");
@@ -62,7 +69,9 @@ int importAll(PyObject* locals, PyObject* module) {
       return 0;
     }
     if (!checkPublicName(module, name.get(), from_dict)) return -1;
-    if (from_dict && PyUnicode_GET_LENGTH(name.get()) > 0 && PyUnicode_READ_CHAR(name.get(), 0) == '_') continue;
+    if (from_dict && PyUnicode_GET_LENGTH(name.get()) > 0 &&
+        PyUnicode_READ_CHAR(name.get(), 0) == '_')
+      continue;
     Ref<> value = stealRef(PyObject_GetAttr(module, name.get()));
     if (!value) return -1;
     int status = PyDict_CheckExact(locals) ? PyDict_SetItem(locals, name.get(), value.get())
@@ -77,13 +86,15 @@ Step importName(Machine& m, int oparg) {
   Ref<> names = m.pop();
   Ref<> level = m.pop();
   Ref<> key = stealRef(PyUnicode_InternFromString("__import__"));
-  Ref<> function = key ? newRef(PyDict_GetItemWithError(stator_frame_builtins(m.frame), key.get())) : nullptr;
+  Ref<> function =
+      key ? newRef(PyDict_GetItemWithError(stator_frame_builtins(m.frame), key.get())) : nullptr;
   if (!function) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_ImportError, "__import__ not found");
     return Step::kRaise;
   }
   PyObject* locals = stator_frame_namespace(m.frame);
-  PyObject* arguments[] = {m.name(oparg), stator_frame_globals(m.frame), locals ? locals : Py_None, names.get(), level.get()};
+  PyObject* arguments[] = {m.name(oparg), stator_frame_globals(m.frame), locals ? locals : Py_None,
+                           names.get(), level.get()};
   return m.finish(stealRef(PyObject_Vectorcall(function.get(), arguments, 5, nullptr)));
 }
 
@@ -94,11 +105,13 @@ Step importFrom(Machine& m, int oparg) {
   if (_PyObject_LookupAttr(module, name, &found) != 0) return m.finish(stealRef(found));
   // In a circular import the submodule may be in sys.modules before its package has the attribute.
   Ref<> module_name = stealRef(PyObject_GetAttrString(module, "__name__"));
-  if (!module_name || !PyUnicode_Check(module_name.get())) return raiseCannotImport(module, name, nullptr);
+  if (!module_name || !PyUnicode_Check(module_name.get()))
+    return raiseCannotImport(module, name, nullptr);
   Ref<> full_name = stealRef(PyUnicode_FromFormat("%U.%U", module_name.get(), name));
   if (!full_name) return Step::kRaise;
   Ref<> submodule = stealRef(PyImport_GetModule(full_name.get()));
-  if (!submodule && !PyErr_Occurred()) return raiseCannotImport(module, name, std::move(module_name));
+  if (!submodule && !PyErr_Occurred())
+    return raiseCannotImport(module, name, std::move(module_name));
   return m.finish(std::move(submodule));
 }
 

@@ -18,7 +18,8 @@ Ref<> missingNamespace(const char* what, PyObject* name) {
 }
 
 int storeIn(PyObject* space, PyObject* name, PyObject* value) {
-  return PyDict_CheckExact(space) ? PyDict_SetItem(space, name, value) : PyObject_SetItem(space, name, value);
+  return PyDict_CheckExact(space) ? PyDict_SetItem(space, name, value)
+                                  : PyObject_SetItem(space, name, value);
 }
 
 }  // namespace
@@ -31,7 +32,9 @@ Step raiseUndefinedName(PyObject* name) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
-  if (PyErr_GivenExceptionMatches(value, PyExc_NameError) && PyObject_SetAttrString(value, "name", name) < 0) PyErr_Clear();
+  if (PyErr_GivenExceptionMatches(value, PyExc_NameError) &&
+      PyObject_SetAttrString(value, "name", name) < 0)
+    PyErr_Clear();
   PyErr_Restore(type, value, traceback);
   return Step::kRaise;
 }
@@ -70,7 +73,8 @@ Step loadName(Machine& m, int oparg) {
   PyObject* locals = stator_frame_namespace(m.frame);
   if (!locals) return m.finish(missingNamespace("no locals when loading %R", name));
   Ref<> value = lookUp(locals, name);
-  if (!value && !PyErr_Occurred()) value = newRef(PyDict_GetItemWithError(stator_frame_globals(m.frame), name));
+  if (!value && !PyErr_Occurred())
+    value = newRef(PyDict_GetItemWithError(stator_frame_globals(m.frame), name));
   if (!value && !PyErr_Occurred()) value = lookUp(stator_frame_builtins(m.frame), name);
   if (!value) return PyErr_Occurred() ? Step::kRaise : raiseUndefinedName(name);
   m.push(std::move(value));
@@ -87,7 +91,8 @@ Step storeName(Machine& m, int oparg) {
 Step deleteName(Machine& m, int oparg) {
   PyObject* locals = stator_frame_namespace(m.frame);
   if (!locals) return m.finish(missingNamespace("no locals when deleting %R", m.name(oparg)));
-  return PyObject_DelItem(locals, m.name(oparg)) == 0 ? Step::kNext : raiseUndefinedName(m.name(oparg));
+  return PyObject_DelItem(locals, m.name(oparg)) == 0 ? Step::kNext
+                                                      : raiseUndefinedName(m.name(oparg));
 }
 
 Step loadClassDeref(Machine& m, int oparg) {

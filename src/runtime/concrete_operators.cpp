@@ -11,19 +11,41 @@ Step unary(Machine& m) {
 }
 
 PyObject* power(PyObject* left, PyObject* right) { return PyNumber_Power(left, right, Py_None); }
-PyObject* inPlacePower(PyObject* left, PyObject* right) { return PyNumber_InPlacePower(left, right, Py_None); }
+PyObject* inPlacePower(PyObject* left, PyObject* right) {
+  return PyNumber_InPlacePower(left, right, Py_None);
+}
 
 // Indexed by BINARY_OP's argument (NB_ADD ... NB_INPLACE_XOR of opcode.h).
 constexpr PyObject* (*kBinary[])(PyObject*, PyObject*) = {
-    PyNumber_Add,         PyNumber_And,           PyNumber_FloorDivide,        PyNumber_Lshift,
-    PyNumber_MatrixMultiply, PyNumber_Multiply,   PyNumber_Remainder,          PyNumber_Or,
-    power,                PyNumber_Rshift,        PyNumber_Subtract,           PyNumber_TrueDivide,
-    PyNumber_Xor,         PyNumber_InPlaceAdd,    PyNumber_InPlaceAnd,         PyNumber_InPlaceFloorDivide,
-    PyNumber_InPlaceLshift, PyNumber_InPlaceMatrixMultiply, PyNumber_InPlaceMultiply, PyNumber_InPlaceRemainder,
-    PyNumber_InPlaceOr,   inPlacePower,           PyNumber_InPlaceRshift,      PyNumber_InPlaceSubtract,
-    PyNumber_InPlaceTrueDivide, PyNumber_InPlaceXor,
+    PyNumber_Add,
+    PyNumber_And,
+    PyNumber_FloorDivide,
+    PyNumber_Lshift,
+    PyNumber_MatrixMultiply,
+    PyNumber_Multiply,
+    PyNumber_Remainder,
+    PyNumber_Or,
+    power,
+    PyNumber_Rshift,
+    PyNumber_Subtract,
+    PyNumber_TrueDivide,
+    PyNumber_Xor,
+    PyNumber_InPlaceAdd,
+    PyNumber_InPlaceAnd,
+    PyNumber_InPlaceFloorDivide,
+    PyNumber_InPlaceLshift,
+    PyNumber_InPlaceMatrixMultiply,
+    PyNumber_InPlaceMultiply,
+    PyNumber_InPlaceRemainder,
+    PyNumber_InPlaceOr,
+    inPlacePower,
+    PyNumber_InPlaceRshift,
+    PyNumber_InPlaceSubtract,
+    PyNumber_InPlaceTrueDivide,
+    PyNumber_InPlaceXor,
 };
-static_assert(NB_ADD == 0 && NB_POWER == 8 && NB_INPLACE_ADD == 13 && NB_INPLACE_POWER == 21 && NB_INPLACE_XOR == 25);
+static_assert(NB_ADD == 0 && NB_POWER == 8 && NB_INPLACE_ADD == 13 && NB_INPLACE_POWER == 21 &&
+              NB_INPLACE_XOR == 25);
 
 }  // namespace
 
@@ -79,7 +101,8 @@ Step containsOp(Machine& m, int oparg) {
   Ref<> right = m.pop();
   Ref<> left = m.pop();
   int found = PySequence_Contains(right.get(), left.get());
-  return found < 0 ? Step::kRaise : m.finish(newRef((found != 0) != (oparg != 0) ? Py_True : Py_False));
+  return found < 0 ? Step::kRaise
+                   : m.finish(newRef((found != 0) != (oparg != 0) ? Py_True : Py_False));
 }
 
 Step getLen(Machine& m, int) {

@@ -37,7 +37,8 @@ Step loadConst(Machine& m, int oparg) {
 Step loadFast(Machine& m, int oparg) {
   PyObject* value = m.slots[oparg];
   if (!value) {
-    PyErr_Format(PyExc_UnboundLocalError, "cannot access local variable '%U' where it is not associated with a value",
+    PyErr_Format(PyExc_UnboundLocalError,
+                 "cannot access local variable '%U' where it is not associated with a value",
                  PyTuple_GET_ITEM(stator_code_slot_names(m.code), oparg));
     return Step::kRaise;
   }
@@ -61,9 +62,12 @@ Step deleteFast(Machine& m, int oparg) {
 Step raiseUnboundSlot(const Machine& m, int slot) {
   PyObject* name = PyTuple_GET_ITEM(stator_code_slot_names(m.code), slot);
   if (slot < m.info->slotCount() - m.code->co_nfreevars) {
-    PyErr_Format(PyExc_UnboundLocalError, "cannot access local variable '%U' where it is not associated with a value", name);
+    PyErr_Format(PyExc_UnboundLocalError,
+                 "cannot access local variable '%U' where it is not associated with a value", name);
   } else {
-    PyErr_Format(PyExc_NameError, "cannot access free variable '%U' where it is not associated with a value in enclosing scope",
+    PyErr_Format(PyExc_NameError,
+                 "cannot access free variable '%U' where it is not associated with a value in "
+                 "enclosing scope",
                  name);
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
@@ -107,7 +111,8 @@ Step makeCell(Machine& m, int oparg) {
 Step copyFreeVars(Machine& m, int oparg) {
   PyObject* closure = stator_frame_function(m.frame)->func_closure;
   int first = m.info->slotCount() - oparg;
-  for (int i = 0; i < oparg; i++) m.slots[first + i] = newRef(PyTuple_GET_ITEM(closure, i)).release();
+  for (int i = 0; i < oparg; i++)
+    m.slots[first + i] = newRef(PyTuple_GET_ITEM(closure, i)).release();
   return Step::kNext;
 }
 

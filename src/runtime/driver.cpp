@@ -23,14 +23,16 @@ const Instr* unitEnd(const Instr* instr) {
 }
 
 bool jumpsIfTrue(int opcode) {
-  return opcode == JUMP_IF_TRUE_OR_POP || opcode == POP_JUMP_FORWARD_IF_TRUE || opcode == POP_JUMP_BACKWARD_IF_TRUE;
+  return opcode == JUMP_IF_TRUE_OR_POP || opcode == POP_JUMP_FORWARD_IF_TRUE ||
+         opcode == POP_JUMP_BACKWARD_IF_TRUE;
 }
 
 // The truth of what __bool__, __len__ or __contains__ returned, with the checks of the C slots that call them; -1 with an error set.
 int truthOf(const PendingFrame& callee, PyObject* value) {
   PyObject* name = callee.function->func_name;
   if (PyUnicode_CompareWithASCIIString(name, "__bool__") == 0 && !PyBool_Check(value)) {
-    PyErr_Format(PyExc_TypeError, "__bool__ should return bool, returned %s", Py_TYPE(value)->tp_name);
+    PyErr_Format(PyExc_TypeError, "__bool__ should return bool, returned %s",
+                 Py_TYPE(value)->tp_name);
     return -1;
   }
   if (PyUnicode_CompareWithASCIIString(name, "__len__") != 0) return PyObject_IsTrue(value);
@@ -49,7 +51,11 @@ DriverCounters counters;
 class FrameRun {
  public:
   FrameRun(Cache& cache, StatorFrame* frame, CodeInfo* info)
-      : cache_(cache), frame_(frame), info_(info), machine_(frame, info), captures_(&cache != &concreteCache()) {}
+      : cache_(cache),
+        frame_(frame),
+        info_(info),
+        machine_(frame, info),
+        captures_(&cache != &concreteCache()) {}
   ~FrameRun() { leave(); }
 
   // False with RecursionError set.
@@ -65,9 +71,13 @@ class FrameRun {
 
   PyObject* run();
   // The frame begins with the current Python error, raised where it stands.
-  PyObject* runRaising() { return raise(Step::kRaise, stator_frame_offset(frame_)) ? run() : nullptr; }
+  PyObject* runRaising() {
+    return raise(Step::kRaise, stator_frame_offset(frame_)) ? run() : nullptr;
+  }
   // The frame begins with a call of frames[index], made at the instruction where it stands.
-  PyObject* runInlined(std::vector<PendingFrame>& frames, size_t index) { return callPending(frames, index) ? run() : nullptr; }
+  PyObject* runInlined(std::vector<PendingFrame>& frames, size_t index) {
+    return callPending(frames, index) ? run() : nullptr;
+  }
 
  private:
   void leave() {
@@ -124,9 +134,11 @@ PyObject* FrameRun::run() {
           continue;
       }
     }
-    if (instr_->legal_exit && (stator_link_traced(&link_) || testWantsNative(steps_))) return finishNatively();
+    if (instr_->legal_exit && (stator_link_traced(&link_) || testWantsNative(steps_)))
+      return finishNatively();
 
-    if (driverTest().check_depth && stator_frame_depth(frame_) != info_->depth(instr_->offset)) counters.depth_errors++;
+    if (driverTest().check_depth && stator_frame_depth(frame_) != info_->depth(instr_->offset))
+      counters.depth_errors++;
     steps_++;
     stator_frame_set_offset(frame_, instr_->opcode_offset);
     machine_.instr = instr_;
@@ -228,7 +240,8 @@ bool FrameRun::continueWith(const PendingFrame& callee, Ref<> value) {
       break;
     case Continuation::kPushInstance:
       if (value.get() != Py_None) {
-        PyErr_Format(PyExc_TypeError, "__init__() should return None, not '%.200s'", Py_TYPE(value.get())->tp_name);
+        PyErr_Format(PyExc_TypeError, "__init__() should return None, not '%.200s'",
+                     Py_TYPE(value.get())->tp_name);
         return false;
       }
       machine_.push(callee.instance);
@@ -244,7 +257,8 @@ bool FrameRun::continueWith(const PendingFrame& callee, Ref<> value) {
     case Continuation::kBranch: {
       int truth = truthOf(callee, value.get());
       if (truth < 0) return false;
-      const bool or_pop = instr_->opcode == JUMP_IF_FALSE_OR_POP || instr_->opcode == JUMP_IF_TRUE_OR_POP;
+      const bool or_pop =
+          instr_->opcode == JUMP_IF_FALSE_OR_POP || instr_->opcode == JUMP_IF_TRUE_OR_POP;
       if ((truth != 0) == jumpsIfTrue(instr_->opcode)) {
         next = instr_->target;
       } else if (or_pop) {
@@ -258,7 +272,8 @@ bool FrameRun::continueWith(const PendingFrame& callee, Ref<> value) {
 }
 
 bool makesGenerator(StatorFrame* frame) {
-  return stator_frame_code(frame)->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR) && !stator_frame_is_generator(frame);
+  return stator_frame_code(frame)->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR) &&
+         !stator_frame_is_generator(frame);
 }
 
 }  // namespace
@@ -317,7 +332,8 @@ Ref<> callWithNothing(PyFunctionObject* function) {
     if (!names) return nullptr;
   }
   std::vector<PyObject*> arguments(code->co_argcount + keyword_only, Py_None);
-  return stealRef(_PyFunction_Vectorcall(reinterpret_cast<PyObject*>(function), arguments.data(), code->co_argcount, names.get()));
+  return stealRef(_PyFunction_Vectorcall(reinterpret_cast<PyObject*>(function), arguments.data(),
+                                         code->co_argcount, names.get()));
 }
 
 void fillFrame(const PendingFrame& state, StatorFrame* frame) {
@@ -366,7 +382,9 @@ PyObject* takeOver(const Primed& primed, StatorFrame* frame) {
   return index + 1 < primed.frames.size() ? run.runInlined(primed.frames, index + 1) : run.run();
 }
 
-Ref<> runPending(Cache& cache, std::vector<PendingFrame>& pending) { return enterPending(cache, pending, 0); }
+Ref<> runPending(Cache& cache, std::vector<PendingFrame>& pending) {
+  return enterPending(cache, pending, 0);
+}
 
 Ref<> makeSuspendedGenerator(const PendingFrame& state) {
   Ref<> generator;
@@ -380,7 +398,8 @@ Ref<> makeSuspendedGenerator(const PendingFrame& state) {
   STATOR_CHECK(info, "a generator function makes a generator");
   fillFrame(state, frame);
   if (info->at(state.offset).opcode == YIELD_VALUE) {
-    stator_generator_set_suspended(generator.get(), info->at(state.offset).opcode_offset, state.handled.get());
+    stator_generator_set_suspended(generator.get(), info->at(state.offset).opcode_offset,
+                                   state.handled.get());
   }
   return generator;
 }

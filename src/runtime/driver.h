@@ -17,26 +17,30 @@ enum class Continuation : uint8_t {
   kPushInstance,  // __init__: check that it is None, push `instance`
   kPushTruth,     // __bool__ and friends, where the instruction pushes a bool: push its truth
   kPushNotTruth,  // UNARY_NOT, `not in`
-  kBranch,        // __bool__ or __len__ at a conditional jump: its truth decides (JUMP_IF_X_OR_POP: the operand is still there)
+  // __bool__ or __len__ at a conditional jump: its truth decides (JUMP_IF_X_OR_POP: the operand is still there)
+  kBranch,
 };
 
 // A frame that capture had inlined and that now has to become real, in the state in which capture left it.
 struct PendingFrame {
   Ref<PyFunctionObject> function;
-  std::vector<Ref<>> slots;   // localsplus; null = unbound
-  std::vector<Ref<>> stack;   // null = CPython's NULL
-  int offset = 0;             // instruction to go on with; for all but the innermost: the calling instruction, operands popped
-  Ref<> handled;              // exception being handled there, or null
+  std::vector<Ref<>> slots;  // localsplus; null = unbound
+  std::vector<Ref<>> stack;  // null = CPython's NULL
+  // instruction to go on with; for all but the innermost: the calling instruction, operands popped
+  int offset = 0;
+  Ref<> handled;                                    // exception being handled there, or null
   Continuation continuation = Continuation::kPush;  // what its caller does with the result
-  Ref<> instance;             // for kPushInstance
+  Ref<> instance;                                   // for kPushInstance
 };
 
 // What running the captured side at the frame's present offset led to.
 enum class Outcome : uint8_t {
-  kStep,      // nothing captured here, or the entry ended in a break: the frame stands at `offset`; execute that one instruction
-  kReturn,    // the frame is done; value
-  kRaise,     // a Python error is set, raised by the instruction at the frame's offset
-  kInlined,   // the frame stands at its calling instruction with the operands popped; `pending` are the callees, outermost first
+  // nothing captured here, or the entry ended in a break: the frame stands at `offset`; execute that one instruction
+  kStep,
+  kReturn,  // the frame is done; value
+  kRaise,   // a Python error is set, raised by the instruction at the frame's offset
+  // the frame stands at its calling instruction with the operands popped; `pending` are the callees, outermost first
+  kInlined,
   kNative,    // leave the rest of the frame to CPython
   kContinue,  // the frame was moved; look again at its new offset
 };
@@ -62,7 +66,8 @@ Cache& concreteCache();
 // Makes the callees real, outermost first, and runs them to their end: the value that the outermost one returns to its caller (before
 // that one's continuation is applied), or null with a Python error set. Under `cache`, the callees' frames are driven.
 Ref<> runPending(Cache& cache, std::vector<PendingFrame>& pending);
-Ref<> enterPending(Cache& cache, std::vector<PendingFrame>& frames, size_t index);  // likewise, from frames[index] inwards
+// likewise, from frames[index] inwards
+Ref<> enterPending(Cache& cache, std::vector<PendingFrame>& frames, size_t index);
 
 // A generator (coroutine, async generator) that capture had made and advanced becomes a real, suspended one: `offset` is that of the
 // YIELD_VALUE where it stands, the yielded value popped. Null with a Python error set.
@@ -73,8 +78,10 @@ struct DriverCounters {
   long long steps = 0;          // instructions executed concretely
   long long native_frames = 0;  // frames left to CPython, wholly or from some offset on
   long long materialised = 0;   // inlined callees that became real
-  long long depth_errors = 0;   // instructions met with another stack depth than the code says, where tests ask for the check
-  long long deep_frames = 0;    // frames left to CPython with the hook off because the C stack was short
+  // instructions met with another stack depth than the code says, where tests ask for the check
+  long long depth_errors = 0;
+  // frames left to CPython with the hook off because the C stack was short
+  long long deep_frames = 0;
 };
 DriverCounters& driverCounters();
 

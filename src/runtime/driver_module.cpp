@@ -17,7 +17,9 @@ PyObject* null_marker = nullptr;  // stands for CPython's NULL in lists of slots
 // Sets the test knobs and puts them back.
 class KnobScope {
  public:
-  KnobScope(int every, long long native_after) : outer_(driverTest()) { driverTest() = {every, native_after, 0, every <= 1 && native_after < 0}; }
+  KnobScope(int every, long long native_after) : outer_(driverTest()) {
+    driverTest() = {every, native_after, 0, every <= 1 && native_after < 0};
+  }
   ~KnobScope() { driverTest() = outer_; }
 
  private:
@@ -29,8 +31,9 @@ PyObject* runConcrete(PyObject*, PyObject* arguments, PyObject* keywords) {
   PyObject *function, *positional, *named = nullptr;
   int every = 1;
   long long native_after = -1;
-  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OO!|O$iL", const_cast<char**>(names), &function, &PyTuple_Type, &positional,
-                                   &named, &every, &native_after)) {
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OO!|O$iL", const_cast<char**>(names),
+                                   &function, &PyTuple_Type, &positional, &named, &every,
+                                   &native_after)) {
     return nullptr;
   }
   if (named == Py_None) named = nullptr;
@@ -49,8 +52,9 @@ PyObject* runConcrete(PyObject*, PyObject* arguments, PyObject* keywords) {
 
 PyObject* counterDict(PyObject*, PyObject*) {
   const DriverCounters& now = driverCounters();
-  return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L}", "frames", now.frames, "steps", now.steps, "native_frames", now.native_frames,
-                       "inlined_materialised", now.materialised, "deep_frames", now.deep_frames, "depth_errors", now.depth_errors);
+  return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L}", "frames", now.frames, "steps", now.steps,
+                       "native_frames", now.native_frames, "inlined_materialised", now.materialised,
+                       "deep_frames", now.deep_frames, "depth_errors", now.depth_errors);
 }
 
 PyObject* resetCounters(PyObject*, PyObject*) {
@@ -72,8 +76,8 @@ bool readValues(PyObject* list, std::vector<Ref<>>& out) {
 bool readPending(PyObject* tuple, PendingFrame& out) {
   PyObject *function, *slots, *stack, *handled = Py_None, *instance = Py_None;
   const char* continuation = "push";
-  if (!PyArg_ParseTuple(tuple, "O!iOO|OsO", &PyFunction_Type, &function, &out.offset, &slots, &stack, &handled, &continuation,
-                        &instance)) {
+  if (!PyArg_ParseTuple(tuple, "O!iOO|OsO", &PyFunction_Type, &function, &out.offset, &slots,
+                        &stack, &handled, &continuation, &instance)) {
     return false;
   }
   out.function = Ref<PyFunctionObject>::create(reinterpret_cast<PyFunctionObject*>(function));
@@ -85,9 +89,12 @@ bool readPending(PyObject* tuple, PendingFrame& out) {
   static const struct {
     const char* name;
     Continuation value;
-  } kNames[] = {{"push", Continuation::kPush},          {"discard", Continuation::kDiscard},
-                {"instance", Continuation::kPushInstance}, {"truth", Continuation::kPushTruth},
-                {"not_truth", Continuation::kPushNotTruth}, {"branch", Continuation::kBranch}};
+  } kNames[] = {{"push", Continuation::kPush},
+                {"discard", Continuation::kDiscard},
+                {"instance", Continuation::kPushInstance},
+                {"truth", Continuation::kPushTruth},
+                {"not_truth", Continuation::kPushNotTruth},
+                {"branch", Continuation::kBranch}};
   for (const auto& entry : kNames) {
     if (std::string(entry.name) == continuation) {
       out.continuation = entry.value;
@@ -125,7 +132,8 @@ PyObject* opcodeTable(PyObject*, PyObject*) {
   for (int opcode = 0; table && opcode < 256; opcode++) {
     const bytecode::OpcodeRow& row = bytecode::opcodeRow(opcode);
     if (!row.name) continue;
-    Ref<> entry = stealRef(Py_BuildValue("{s:i,s:i,s:s}", "opcode", row.opcode, "effects", row.effects, "handler", row.handler));
+    Ref<> entry = stealRef(Py_BuildValue("{s:i,s:i,s:s}", "opcode", row.opcode, "effects",
+                                         row.effects, "handler", row.handler));
     if (!entry || PyDict_SetItemString(table.get(), row.name, entry.get()) < 0) return nullptr;
   }
   return table.release();
@@ -138,22 +146,29 @@ PyObject* opcodeEffect(PyObject*, PyObject* arguments) {
     PyErr_Format(PyExc_ValueError, "no opcode %d", opcode);
     return nullptr;
   }
-  return Py_BuildValue("ii", bytecode::stackPops(opcode, oparg, jump), bytecode::stackPushes(opcode, oparg, jump));
+  return Py_BuildValue("ii", bytecode::stackPops(opcode, oparg, jump),
+                       bytecode::stackPushes(opcode, oparg, jump));
 }
 
 PyObject* describeInstr(bytecode::CodeInfo& info, const bytecode::Instr& instr) {
   Ref<> live = stealRef(PyList_New(0));
   PyObject* names = stator_code_slot_names(info.code());
   for (int slot = 0; live && slot < info.slotCount(); slot++) {
-    if (info.slotLive(instr.offset, slot) && PyList_Append(live.get(), PyTuple_GET_ITEM(names, slot)) < 0) return nullptr;
+    if (info.slotLive(instr.offset, slot) &&
+        PyList_Append(live.get(), PyTuple_GET_ITEM(names, slot)) < 0)
+      return nullptr;
   }
   auto handler = info.findHandler(instr.opcode_offset);
-  Ref<> handled = handler ? stealRef(Py_BuildValue("iii", handler->target, handler->depth, handler->lasti)) : newRef(Py_None);
+  Ref<> handled =
+      handler ? stealRef(Py_BuildValue("iii", handler->target, handler->depth, handler->lasti))
+              : newRef(Py_None);
   if (!live || !handled) return nullptr;
-  return Py_BuildValue("{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:O,s:O,s:O,s:O}", "opcode", instr.opcode, "oparg", instr.oparg, "offset",
-                       instr.offset, "opcode_offset", instr.opcode_offset, "next_offset", instr.next_offset, "target", instr.target,
-                       "line", info.line(instr.opcode_offset), "depth", info.depth(instr.offset), "legal", instr.legal_exit ? Py_True : Py_False, "jump_target",
-                       instr.jump_target ? Py_True : Py_False, "handler", handled.get(), "live", live.get());
+  return Py_BuildValue(
+      "{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:O,s:O,s:O,s:O}", "opcode", instr.opcode, "oparg",
+      instr.oparg, "offset", instr.offset, "opcode_offset", instr.opcode_offset, "next_offset",
+      instr.next_offset, "target", instr.target, "line", info.line(instr.opcode_offset), "depth",
+      info.depth(instr.offset), "legal", instr.legal_exit ? Py_True : Py_False, "jump_target",
+      instr.jump_target ? Py_True : Py_False, "handler", handled.get(), "live", live.get());
 }
 
 PyObject* codeInfo(PyObject*, PyObject* code) {
@@ -172,7 +187,8 @@ PyObject* codeInfo(PyObject*, PyObject* code) {
 }
 
 PyObject* skipCode(PyObject*, PyObject* code) {
-  bytecode::CodeInfo* info = PyCode_Check(code) ? bytecode::CodeInfo::of(reinterpret_cast<PyCodeObject*>(code)) : nullptr;
+  bytecode::CodeInfo* info =
+      PyCode_Check(code) ? bytecode::CodeInfo::of(reinterpret_cast<PyCodeObject*>(code)) : nullptr;
   if (!info) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "a code object");
     return nullptr;
@@ -187,18 +203,27 @@ PyObject* hookIsInstalled(PyObject*, PyObject*) { return PyBool_FromLong(stator_
 
 PyMethodDef driver_methods[] = {
     {"run_concrete", reinterpret_cast<PyCFunction>(runConcrete), METH_VARARGS | METH_KEYWORDS,
-     "run_concrete(fn, args, kwargs=None, *, every=1, native_after=-1)\n--\n\nCalls fn with every Python frame executed one instruction "
-     "at a time by the driver; every=n drives each n-th frame only, native_after=k gives each frame to CPython after k instructions."},
-    {"driver_counters", counterDict, METH_NOARGS, "What the driver has done in this process, as a dict."},
-    {"reset_driver_counters", resetCounters, METH_NOARGS, "Sets the counters of driver_counters to zero."},
+     "run_concrete(fn, args, kwargs=None, *, every=1, native_after=-1)\n--\n\nCalls fn with every "
+     "Python frame executed one instruction "
+     "at a time by the driver; every=n drives each n-th frame only, native_after=k gives each "
+     "frame to CPython after k instructions."},
+    {"driver_counters", counterDict, METH_NOARGS,
+     "What the driver has done in this process, as a dict."},
+    {"reset_driver_counters", resetCounters, METH_NOARGS,
+     "Sets the counters of driver_counters to zero."},
     {"run_pending", runPendingFrames, METH_O,
-     "Runs inlined frames, outermost first: (function, offset, slots, stack[, handled[, continuation[, instance]]])."},
-    {"make_suspended_generator", suspendedGenerator, METH_O, "A generator suspended at an offset; takes one tuple as run_pending does."},
-    {"opcode_table", opcodeTable, METH_NOARGS, "The opcode table: name -> opcode, effects, handler."},
+     "Runs inlined frames, outermost first: (function, offset, slots, stack[, handled[, "
+     "continuation[, instance]]])."},
+    {"make_suspended_generator", suspendedGenerator, METH_O,
+     "A generator suspended at an offset; takes one tuple as run_pending does."},
+    {"opcode_table", opcodeTable, METH_NOARGS,
+     "The opcode table: name -> opcode, effects, handler."},
     {"opcode_effect", opcodeEffect, METH_VARARGS, "(pops, pushes) of (opcode, oparg, jump)."},
-    {"code_info", codeInfo, METH_O, "The decoded instructions of a code object, as a list of dicts."},
+    {"code_info", codeInfo, METH_O,
+     "The decoded instructions of a code object, as a list of dicts."},
     {"skip_code", skipCode, METH_O, "Frames of this code run natively from now on."},
-    {"hook_installed", hookIsInstalled, METH_NOARGS, "Whether stator's evaluator is in place at this moment."},
+    {"hook_installed", hookIsInstalled, METH_NOARGS,
+     "Whether stator's evaluator is in place at this moment."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -7,12 +7,15 @@ struct DriverTest {
   int every = 1;                // drive every n-th frame only
   long long native_after = -1;  // after so many steps, give the rest of a frame to CPython
   long long frames_seen = 0;
-  bool check_depth = false;  // compare the stack's depth with what the code says, before every instruction
+  // compare the stack's depth with what the code says, before every instruction
+  bool check_depth = false;
 };
 inline DriverTest driver_test;
 inline DriverTest& driverTest() { return driver_test; }
 
-inline bool testWantsNative(long long steps) { return driverTest().native_after >= 0 && steps >= driverTest().native_after; }
+inline bool testWantsNative(long long steps) {
+  return driverTest().native_after >= 0 && steps >= driverTest().native_after;
+}
 inline bool testWantsDriven() {
   DriverTest& test = driverTest();
   return test.every <= 1 || test.frames_seen++ % test.every == 0;

@@ -33,7 +33,8 @@ bool argumentsArrived(StatorFrame* callee, PyObject* const* arguments, int count
   int found = positional;
   PyObject* slot_names = stator_code_slot_names(stator_frame_code(callee));
   for (int i = 0; i < named; i++) {
-    for (int slot = code->co_posonlyargcount; slot < code->co_argcount + code->co_kwonlyargcount; slot++) {
+    for (int slot = code->co_posonlyargcount; slot < code->co_argcount + code->co_kwonlyargcount;
+         slot++) {
       if (PyTuple_GET_ITEM(slot_names, slot) != PyTuple_GET_ITEM(names, i)) continue;
       if (slots[slot] != arguments[count - named + i]) return false;
       found++;
@@ -82,7 +83,8 @@ PyObject* evaluateFrame(StatorFrame* frame, int throwflag) {
     if (state.handover && state.handover->function() == function) {
       std::exchange(state.handover, nullptr)->release();
       handed_over = true;
-    } else if (state.primed && state.primed->frames[state.primed->index].function.object() == function) {
+    } else if (state.primed &&
+               state.primed->frames[state.primed->index].function.object() == function) {
       return takeOver(*std::exchange(state.primed, nullptr), frame);
     }
   }
@@ -91,7 +93,8 @@ PyObject* evaluateFrame(StatorFrame* frame, int throwflag) {
   return driveGuarded(*state.cache, frame, throwflag);
 }
 
-Handover::Handover(concrete::Machine& caller, PyObject* callable, int operands) : caller_(caller), operands_(operands) {
+Handover::Handover(concrete::Machine& caller, PyObject* callable, int operands)
+    : caller_(caller), operands_(operands) {
   if (Py_TYPE(callable) != &PyFunction_Type) return;
   if (reinterpret_cast<PyFunctionObject*>(callable)->vectorcall != _PyFunction_Vectorcall) return;
   function_ = callable;

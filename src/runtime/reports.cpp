@@ -41,13 +41,13 @@ Ref<> callReport(const char* name, const char* format, ...) {
 }  // namespace
 
 void raiseUnsupported(StatorFrame* frame, const breaks::Plan& plan) {
-  callReport("raise_unsupported", "(ssis)", place(frame, plan.line).c_str(), sentence(plan).c_str(), static_cast<int>(plan.reason),
+  callReport("raise_unsupported", "(ssis)", plan.place.c_str(), sentence(plan).c_str(), static_cast<int>(plan.reason),
              breaks::reasonHint(plan.reason));
 }
 
 void reportBreak(StatorFrame* frame, const breaks::Plan& plan) {
   if (plan.reason == breaks::Reason::kForced) return;
-  Ref<> done = callReport("graph_break", "(ssiss)", place(frame, plan.line).c_str(), sentence(plan).c_str(), static_cast<int>(plan.reason),
+  Ref<> done = callReport("graph_break", "(ssiss)", plan.place.c_str(), sentence(plan).c_str(), static_cast<int>(plan.reason),
                           breaks::reasonName(plan.reason), breaks::reasonHint(plan.reason));
   if (!done) PyErr_Clear();
 }

@@ -1,8 +1,7 @@
 #include "runtime/stack_room.h"
 
-#include <pthread.h>
-
 #include <cstdint>
+#include <pthread.h>
 
 namespace stator::runtime {
 namespace {

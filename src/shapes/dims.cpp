@@ -131,6 +131,8 @@ bool isContiguous(const Dims& sizes, const Dims& strides) {
   return in_order;
 }
 
+bool hasPlainStrides(const TensorMeta& meta) { return meta.strides == contiguousStrides(meta.sizes); }
+
 bool isChannelsLast(const Dims& sizes, const Dims& strides) {
   if (sizes.size() != 4 && sizes.size() != 5) return false;
   Dim expected = 1;

@@ -34,6 +34,8 @@ Dims channelsLastStrides(const Dims& sizes);  // rank 3, 4 or 5
 Dims stridesOf(const Dims& sizes, c10::MemoryFormat format);
 
 bool isContiguous(const Dims& sizes, const Dims& strides);
+// Contiguous, and with the very strides of a new tensor (dims of size one may carry others).
+bool hasPlainStrides(const TensorMeta& meta);
 bool isChannelsLast(const Dims& sizes, const Dims& strides);          // rank 4 or 5: dense in that order
 bool isNonOverlappingDense(const Dims& sizes, const Dims& strides);   // some order of the dims makes it contiguous
 bool stridesLikeChannelsLast(const Dims& sizes, const Dims& strides); // the order alone, gaps allowed

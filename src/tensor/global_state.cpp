@@ -281,10 +281,10 @@ std::string GlobalState::difference(const GlobalState& now) const {
     return differs("functorch level", std::to_string(words[kStacks] >> 32), std::to_string(now.words[kStacks] >> 32));
   }
   if (uint64_t bits = changed(kAutocast)) {
-    if (bits >> 63) {
+    if (bits == 1ull << 63) {
       return differs("torch.is_autocast_cache_enabled()", truth(words[kAutocast] >> 63), truth(now.words[kAutocast] >> 63));
     }
-    const int i = __builtin_ctzll(bits);
+    const int i = __builtin_ctzll(bits);  // the cache flag is the highest
     const std::string device = c10::DeviceTypeName(at::autocast::_AUTOCAST_SUPPORTED_DEVICES[i], true);
     return differs("torch.is_autocast_enabled('" + device + "')", truth(words[kAutocast] >> i & 1), truth(now.words[kAutocast] >> i & 1));
   }

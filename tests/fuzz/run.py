@@ -25,7 +25,7 @@ from tests.fuzz.shrink import shrink
 from tests.python.differential import compare, prepare_process
 from tests.python.frontends import FORCED_BREAKS, FrontendMissing, frontend
 from tests.python.programs import Program
-from tests.python.workers import run_tasks
+from tests.python.workers import OneWorker, run_tasks
 
 MIXED_BREAKS = ("", "1", "7", "random:{seed}")
 
@@ -95,20 +95,22 @@ def search(options: argparse.Namespace, seeds: list[int], breaks: str, advance: 
 
 def confirm_and_shrink(options: argparse.Namespace, finding: Finding) -> Finding:
     """Runs the program again, alone in a new process, and makes it smaller while it fails in the same way."""
-    judge = Judge(options.frontend)
+    with OneWorker(Judge(options.frontend), options.timeout) as worker:
 
-    def kind_of(source: str) -> str | None:
-        ((_, result, failure),) = run_tasks(judge, [(finding.seed, source)], 1, options.timeout)
-        found = outcome(result, failure)
-        return found[0] if found else None
+        def found_in(source: str) -> tuple[str, list[str]] | None:
+            _, result, failure = worker.run((finding.seed, source))
+            return outcome(result, failure)
 
-    if kind_of(finding.source) is None:
-        finding.what = f"only after other programs in one process: {finding.what}"
-        return finding
-    if options.shrink:
-        finding.source = shrink(finding.source, lambda source: kind_of(source) == finding.what, options.shrink)
-        ((_, result, failure),) = run_tasks(judge, [(finding.seed, finding.source)], 1, options.timeout)
-        finding.details = result or [failure or ""]
+        def fails_alike(source: str) -> bool:
+            found = found_in(source)
+            return found is not None and found[0] == finding.what
+
+        if found_in(finding.source) is None:
+            finding.what = f"only after other programs in one process: {finding.what}"
+        elif options.shrink:
+            finding.source = shrink(finding.source, fails_alike, options.shrink)
+            last = found_in(finding.source)
+            finding.details = last[1] if last else finding.details
     return finding
 
 

@@ -49,11 +49,15 @@ _ITERATORS = tuple(
         )
     }
 )  # fmt: skip
+# Guards and plans may well hold on to these: they live as long as the program, or are one of a kind.
+_SHARED_BY_NATURE = (type, types.FunctionType, types.ModuleType, types.BuiltinFunctionType, enum.Enum, torch.dtype, torch.device)
 _GLOBAL_WRITES = (dis.opmap["STORE_GLOBAL"], dis.opmap["DELETE_GLOBAL"])
+_RECOMPILE_LIMIT = re.compile(r"captured \d+ times, and no entry fits")  # announced: from there on the function runs eagerly
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__))
+_MODULE_FILE = os.path.join(_TORCH, "nn", "modules", "module.py")
 _HIDDEN_FILES = {os.path.join(_HERE, name) for name in ("observe.py", "differential.py", "frontends.py")}
 _HIDDEN_FOLDERS = (
     os.path.join(os.path.dirname(os.path.dirname(_HERE)), "stator") + os.sep,
@@ -69,9 +73,21 @@ def _type_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
+def is_plain(value: Any) -> bool:
+    """Immutable all through: nothing but its value can be told, since Python may share such objects or not."""
+    if type(value) in _SCALARS:
+        return True
+    return type(value) in (tuple, frozenset, torch.Size) and all(is_plain(item) for item in value)
+
+
 def plain_text(text: str) -> str:
     """Text without addresses, which differ from run to run."""
     return _ADDRESS.sub("0x", text)
+
+
+def _is_plumbing(code: types.CodeType) -> bool:
+    """The frames between a module and its `forward`, which a compiled module need not have."""
+    return code.co_filename == _MODULE_FILE and code.co_name in ("_wrapped_call_impl", "_call_impl", "inner")
 
 
 def traceback_lines(trace: types.TracebackType | None) -> list[str]:
@@ -80,7 +96,7 @@ def traceback_lines(trace: types.TracebackType | None) -> list[str]:
     while trace is not None:
         code = trace.tb_frame.f_code
         path = code.co_filename
-        if path not in _HIDDEN_FILES and not path.startswith(_HIDDEN_FOLDERS):
+        if path not in _HIDDEN_FILES and not path.startswith(_HIDDEN_FOLDERS) and not _is_plumbing(code):
             lines.append(f"{os.path.basename(path)}:{trace.tb_lineno} {code.co_name}")
         trace = trace.tb_next
     return lines
@@ -96,7 +112,7 @@ class Describer:
         self._storages: dict[int, int] = {}
 
     def describe(self, path: str, value: Any) -> None:
-        if type(value) in _SCALARS:
+        if is_plain(value):
             self._say(path, f"{type(value).__name__} {value!r}")
             return
         known = self._labels.get(id(value))
@@ -140,7 +156,7 @@ class Describer:
             self._say(path, f"{head} {'dead' if target is None else 'alive'}")
             if target is not None:
                 self.describe(path + "()", target)
-        elif isinstance(value, (types.ModuleType, types.BuiltinFunctionType, torch.dtype, torch.device, enum.Enum, range, slice, torch.Size)):
+        elif isinstance(value, (types.ModuleType, types.BuiltinFunctionType, torch.dtype, torch.device, enum.Enum, range, slice)):
             self._say(path, f"{head} {value!r}")
         elif isinstance(value, torch.Generator):
             self._say(path, f"{head} {_digest(value.get_state())}")
@@ -433,7 +449,9 @@ def _recording(observation: Observation) -> Iterator[None]:
     observation["output"] = [("", plain_text(line)) for line in output.getvalue().splitlines()]
     observation["logging"] = records.lines
     observation["warnings"] = [
-        (w.category.__name__, f"{plain_text(str(w.message))} {os.path.basename(w.filename)}:{w.lineno}") for w in caught
+        (w.category.__name__, f"{plain_text(str(w.message))} {os.path.basename(w.filename)}:{w.lineno}")
+        for w in caught
+        if not _RECOMPILE_LIMIT.search(str(w.message))
     ]
 
 
@@ -451,7 +469,7 @@ def _no_automatic_collection() -> Iterator[None]:
 
 def _counted_objects(path: str, value: Any, depth: int, found: list[tuple[str, Any]]) -> None:
     """The objects of the arguments whose reference counts a call has to leave as eager does."""
-    if type(value) in _SCALARS or isinstance(value, (type, types.FunctionType, types.ModuleType, types.BuiltinFunctionType)):
+    if is_plain(value) or isinstance(value, _SHARED_BY_NATURE):
         return
     found.append((path, value))
     if depth == 0:

@@ -37,8 +37,14 @@ def describe(exc, seen=()):
     tb = exc.__traceback__
     lines = [(f.filename, f.name, f.lineno) for f in traceback.extract_tb(tb) if f.filename != __file__]
     seen = (*seen, id(exc))
-    return (type(exc).__name__, without_addresses(repr(exc.args)), lines, exc.__suppress_context__, describe(exc.__cause__, seen),
-            describe(exc.__context__, seen))
+    return (
+        type(exc).__name__,
+        without_addresses(repr(exc.args)),
+        lines,
+        exc.__suppress_context__,
+        describe(exc.__cause__, seen),
+        describe(exc.__context__, seen),
+    )
 
 
 def formatted(exc):
@@ -86,8 +92,20 @@ def test_program(fn):
     assert not _core.hook_installed()
 
 
-SLOW = {"threads", "very_deep_recursion", "signal_interrupts_loop", "async_exception_from_other_thread", "keyboard_interrupt", "recursion_error",
-        "reference_cycles", "copy_and_pickle", "argparse_error", "ast_and_compile", "named_tuples_dataclasses_enums", "async_gather_and_cancel"}
+SLOW = {
+    "threads",
+    "very_deep_recursion",
+    "signal_interrupts_loop",
+    "async_exception_from_other_thread",
+    "keyboard_interrupt",
+    "recursion_error",
+    "reference_cycles",
+    "copy_and_pickle",
+    "argparse_error",
+    "ast_and_compile",
+    "named_tuples_dataclasses_enums",
+    "async_gather_and_cancel",
+}
 
 
 @pytest.mark.parametrize("fn", [p for p in PROGRAMS if p.__name__ not in SLOW], ids=lambda fn: fn.__name__)
@@ -230,7 +248,11 @@ def test_traceback_of_materialised_frames():
         a = 1
         return g(v) + a
 
-    chain = [(top, off(top, "PRECALL"), [1], []), (h2, off(h2, "PRECALL"), [1, 1], []), (g, off(g, "LOAD_GLOBAL", "KeyError"), [0, 0, -3], [])]
+    chain = [
+        (top, off(top, "PRECALL"), [1], []),
+        (h2, off(h2, "PRECALL"), [1, 1], []),
+        (g, off(g, "LOAD_GLOBAL", "KeyError"), [0, 0, -3], []),
+    ]
     # The cells of `top`: h2 is a free variable.
     slots = top.__code__.co_varnames + top.__code__.co_freevars
     chain[0] = (top, chain[0][1], [1, NULL, top.__closure__[0]], []) if len(slots) == 3 else chain[0]
@@ -246,7 +268,9 @@ def test_callee_sees_materialised_callers():
     def look():
         frame = sys._getframe(1)
         while frame and frame.f_code.co_name != "test_callee_sees_materialised_callers":
-            seen.append((frame.f_code.co_name, frame.f_lineno - frame.f_code.co_firstlineno, dict(frame.f_locals).get("v")))
+            seen.append(
+                (frame.f_code.co_name, frame.f_lineno - frame.f_code.co_firstlineno, dict(frame.f_locals).get("v"))
+            )
             frame = frame.f_back
 
     def inner(v):
@@ -259,7 +283,10 @@ def test_callee_sees_materialised_callers():
         return inner(y) + 1
 
     cell_look, cell_inner = (c for c in (inner.__closure__ + outer.__closure__))
-    chain = [(outer, off(outer, "PRECALL"), [10, 10, cell_inner], []), (inner, off(inner, "PUSH_NULL"), [20, 1, cell_look], [])]
+    chain = [
+        (outer, off(outer, "PRECALL"), [10, 10, cell_inner], []),
+        (inner, off(inner, "PUSH_NULL"), [20, 1, cell_look], []),
+    ]
     assert _core.run_pending(chain) == 2
     assert seen == [("inner", 2, 20), ("outer", 2, 10)]
 
@@ -298,7 +325,9 @@ def test_enter_with_our_cells():
         return x + inc(), n
 
     cell = types.CellType(40)
-    inner = types.FunctionType(next(k for k in c.__code__.co_consts if isinstance(k, types.CodeType)), globals(), "inc", None, (cell,))
+    inner = types.FunctionType(
+        next(k for k in c.__code__.co_consts if isinstance(k, types.CodeType)), globals(), "inc", None, (cell,)
+    )
     names = list(c.__code__.co_varnames) + [v for v in c.__code__.co_cellvars if v not in c.__code__.co_varnames]
     slots = {"a": 0, "inc": inner, "x": NULL, "n": cell}
     assert _core.run_pending([(c, off(c, "PUSH_NULL"), [slots[v] for v in names], [])]) == (41 + 42, 42)
@@ -336,7 +365,10 @@ def test_continuation_instance():
         return Box(v).v
 
     box = Box.__new__(Box)
-    chain = [(make, off(make, "PRECALL"), [0], []), (Box.__init__, body_start(Box.__init__), [box, 9], [], None, "instance", box)]
+    chain = [
+        (make, off(make, "PRECALL"), [0], []),
+        (Box.__init__, body_start(Box.__init__), [box, 9], [], None, "instance", box),
+    ]
     assert _core.run_pending(chain) == 9
 
     def bad_init(self):
@@ -369,11 +401,19 @@ def test_continuation_truth(v):
     box = Box(v)
     call = (Box.__bool__, body_start(Box.__bool__), [box], [])
     assert _core.run_pending([(invert, off(invert, "UNARY_NOT"), [box], []), (*call, None, "not_truth")]) == invert(box)
-    assert _core.run_pending([(branch, off(branch, "POP_JUMP_FORWARD_IF_FALSE"), [box], []), (*call, None, "branch")]) == branch(box)
-    assert _core.run_pending([(both, off(both, "JUMP_IF_FALSE_OR_POP"), [box], [box]), (*call, None, "branch")]) == both(box)
+    assert _core.run_pending(
+        [(branch, off(branch, "POP_JUMP_FORWARD_IF_FALSE"), [box], []), (*call, None, "branch")]
+    ) == branch(box)
+    assert _core.run_pending(
+        [(both, off(both, "JUMP_IF_FALSE_OR_POP"), [box], [box]), (*call, None, "branch")]
+    ) == both(box)
     member = (Box.__contains__, body_start(Box.__contains__), [box, 1], [])
-    assert _core.run_pending([(contains, off(contains, "CONTAINS_OP"), [box], []), (*member, None, "truth")]) == contains(box)
-    assert _core.run_pending([(contains_not, off(contains_not, "CONTAINS_OP"), [box], []), (*member, None, "not_truth")]) == contains_not(box)
+    assert _core.run_pending(
+        [(contains, off(contains, "CONTAINS_OP"), [box], []), (*member, None, "truth")]
+    ) == contains(box)
+    assert _core.run_pending(
+        [(contains_not, off(contains_not, "CONTAINS_OP"), [box], []), (*member, None, "not_truth")]
+    ) == contains_not(box)
 
 
 def test_continuation_discard():
@@ -382,7 +422,10 @@ def test_continuation_discard():
         return b.v
 
     box = Box(1)
-    chain = [(store, off(store, "STORE_ATTR"), [box], []), (Box.__setattr__, body_start(Box.__setattr__), [box, "v", 6], [], None, "discard")]
+    chain = [
+        (store, off(store, "STORE_ATTR"), [box], []),
+        (Box.__setattr__, body_start(Box.__setattr__), [box, "v", 6], [], None, "discard"),
+    ]
     assert _core.run_pending(chain) == 6
 
 
@@ -409,7 +452,10 @@ def test_materialised_frames_hold_no_extra_references():
         return callee(a)
 
     watched = object()
-    chain = [(caller, off(caller, "PRECALL"), [None, caller.__closure__[0]], []), (callee, body_start(callee), [watched], [])]
+    chain = [
+        (caller, off(caller, "PRECALL"), [None, caller.__closure__[0]], []),
+        (callee, body_start(callee), [watched], []),
+    ]
     count = sys.getrefcount(watched)
     _core.run_pending(chain)
     assert sys.getrefcount(watched) == count
@@ -554,4 +600,3 @@ def test_recursion_through_c_in_a_small_thread():
     """
     run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60)
     assert run.stdout == "[1200] True\n" or run.stdout == "[1200] False\n", run.stdout + run.stderr
-

@@ -23,9 +23,10 @@ import stator._core as core
 import torch
 
 import stator._fx as fx
-from graph_describe import Describe, Value, facts
+from tests.python.graph_describe import Describe, Value, facts
 
-PATHS = [os.path.dirname(os.path.dirname(core.__file__)), os.path.dirname(os.path.abspath(__file__))]
+HERE = os.path.abspath(__file__)
+PATHS = [os.path.dirname(os.path.dirname(core.__file__)), os.path.dirname(os.path.dirname(os.path.dirname(HERE)))]
 
 
 def code_of(x: Any, self: Any) -> Any:
@@ -642,6 +643,16 @@ def test_example_values_have_the_facts(dtype: torch.dtype) -> None:
         )
 
 
+def backend_named(name: str) -> Any:
+    if name == "eager":
+        return fx.eager
+    if name == "the module":
+        return lambda module, inputs: module
+    from torch._dynamo.backends.registry import lookup_backend
+
+    return lookup_backend(name)
+
+
 def torch_dynamo_graph(function: Any, *args: Any) -> torch.fx.GraphModule:
     graphs = []
 
@@ -740,12 +751,12 @@ def map_names(module: Any, node: Any) -> Any:
 # ---- backends --------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", ["eager", "the module", "aot_eager", "inductor"])
 def test_backends_agree_with_eager(backend: str) -> None:
     d, graph, layer, outputs = linear_graph(requires_grad=True)
     expected = [d.values[ref.index] for ref in outputs]
     module = core.graph_to_fx(graph, CODE)
-    compiled, guards = core.graph_compile(graph, module, fx.lookup_backend(backend))
+    compiled, guards = core.graph_compile(graph, module, backend_named(backend))
     assert guards == []
     got = compiled(*d.inputs)
     wrt = [d.inputs[0], *layer.parameters()]
@@ -768,7 +779,7 @@ def test_inference_mutation_and_views(backend: str) -> None:
         z = d.method("t", x)
         graph = d.build(y, z, x)
         module = core.graph_to_fx(graph, CODE)
-        compiled, _ = core.graph_compile(graph, module, fx.lookup_backend(backend))
+        compiled, _ = core.graph_compile(graph, module, backend_named(backend))
         argument = torch.arange(12.0).reshape(3, 4)[1:]
         got = compiled(argument)
         assert torch.equal(argument, torch.arange(4.0, 12).reshape(2, 4) + 1)
@@ -839,11 +850,11 @@ def test_a_backend_gets_what_torch_compile_gives() -> None:
     assert torch._guards.TracingContext.try_get() is None
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", ["eager", "the module", "aot_eager", "inductor"])
 def test_compiled_code_keeps_no_tensor_alive(backend: str) -> None:
     d, graph, layer, _ = linear_graph()
     module = core.graph_to_fx(graph, CODE)
-    compiled, _ = core.graph_compile(graph, module, fx.lookup_backend(backend))
+    compiled, _ = core.graph_compile(graph, module, backend_named(backend))
     compiled(*d.inputs)
     watched = [weakref.ref(value) for value in d.inputs]
     del d, layer, module
@@ -870,12 +881,12 @@ def test_eager_needs_no_torch_dynamo() -> None:
     out = python(
         """
         import sys, torch
-        import stator._core as core, stator._fx as fx
-        import test_graph_fx as t
+        import stator._core as core
+        import tests.python.test_graph_fx as t
         for name in [n for n in sys.modules if n.startswith(("torch._dynamo", "sympy"))]: print(name)
         d, graph = t.small_graph()
         module = core.graph_to_fx(graph, t.CODE)
-        compiled, _ = core.graph_compile(graph, module, fx.lookup_backend("eager"))
+        compiled, _ = core.graph_compile(graph, module, t.backend_named("eager"))
         assert torch.equal(compiled(*d.inputs)[0], d.inputs[0] + 3)
         assert torch.equal(module(*d.inputs)[0], d.inputs[0] + 3)
         print([n for n in sys.modules if n.startswith(("torch._dynamo", "torch._functorch.aot", "sympy"))])
@@ -887,11 +898,11 @@ def test_eager_needs_no_torch_dynamo() -> None:
 def test_caches_of_inductor_hit_in_a_second_process(tmp_path: Any) -> None:
     script = """
         import torch
-        import stator._core as core, stator._fx as fx
-        import test_graph_fx as t
+        import stator._core as core
+        import tests.python.test_graph_fx as t
         d, graph, layer, outputs = t.linear_graph(requires_grad=True)
         module = core.graph_to_fx(graph, t.CODE)
-        compiled, _ = core.graph_compile(graph, module, fx.lookup_backend("inductor"))
+        compiled, _ = core.graph_compile(graph, module, t.backend_named("inductor"))
         sum(value.sum() for value in compiled(*d.inputs)).backward()
         from torch._dynamo.utils import counters
         print(counters["aot_autograd"]["autograd_cache_hit"], counters["inductor"]["fxgraph_cache_hit"] > 0)

@@ -45,7 +45,9 @@ def test_stack_effect_of_calls():
 
 
 def test_jumps_are_marked():
-    assert {n for n, row in TABLE.items() if row["effects"] & K_JUMPS} == {dis.opname[o] for o in (*dis.hasjrel, *dis.hasjabs)}
+    assert {n for n, row in TABLE.items() if row["effects"] & K_JUMPS} == {
+        dis.opname[o] for o in (*dis.hasjrel, *dis.hasjabs)
+    }
 
 
 def test_unknown_opcode_is_refused():
@@ -71,7 +73,13 @@ def codes():
     for module in (dis, inspect, asyncio.base_events, json.encoder, tarfile):
         walk(compile(open(module.__file__).read(), module.__file__, "exec"))
     body = "\n".join(f"  v{i} = {i}.5" for i in range(400))
-    walk(compile(f"def long(n):\n{body}\n  while n:\n    n -= v399\n    if n > v300: n = f(n, k=v1)\n  return v1", "<long>", "exec"))
+    walk(
+        compile(
+            f"def long(n):\n{body}\n  while n:\n    n -= v399\n    if n > v300: n = f(n, k=v1)\n  return v1",
+            "<long>",
+            "exec",
+        )
+    )
     return seen
 
 
@@ -80,7 +88,8 @@ def test_decoding_agrees_with_dis():
         theirs = [i for i in dis.get_instructions(code) if i.opname != "EXTENDED_ARG"]
         ours = _core.code_info(code)
         assert [(i.opcode, i.arg or 0, i.offset) for i in theirs] == [
-            (i["opcode"], i["oparg"] if i["opcode"] >= opcode.HAVE_ARGUMENT else 0, i["opcode_offset"]) for i in ours]
+            (i["opcode"], i["oparg"] if i["opcode"] >= opcode.HAVE_ARGUMENT else 0, i["opcode_offset"]) for i in ours
+        ]
         for their, our in zip(theirs, ours, strict=True):
             if their.opcode in dis.hasjrel:
                 assert our["target"] == their.argval
@@ -115,8 +124,10 @@ def test_quickened_code_decodes_the_same():
     before = _core.code_info(f.__code__.replace())
     for _ in range(20):
         f(100)
-    assert any(i.opname != dis.opname[i.opcode] or "__" in i.opname or "ADAPTIVE" in i.opname or i.opname.endswith("_INT")
-               for i in dis.get_instructions(f, adaptive=True))
+    assert any(
+        i.opname != dis.opname[i.opcode] or "__" in i.opname or "ADAPTIVE" in i.opname or i.opname.endswith("_INT")
+        for i in dis.get_instructions(f, adaptive=True)
+    )
     assert _core.code_info(f.__code__) == before
 
 

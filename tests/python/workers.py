@@ -112,3 +112,35 @@ def run_tasks(work: Callable[[Any], Any], tasks: list[Any], jobs: int, timeout: 
     finally:
         for worker in workers:
             _stop(worker)
+
+
+class OneWorker:
+    """One worker process for tasks that come one by one; a new one takes over after a crash or a hang."""
+
+    def __init__(self, work: Callable[[Any], Any], timeout: float) -> None:
+        self._work = work
+        self._timeout = timeout
+        self._worker: _Worker | None = None
+
+    def __enter__(self) -> OneWorker:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        if self._worker is not None:
+            _stop(self._worker)
+            self._worker = None
+
+    def run(self, task: Any) -> Outcome:
+        if self._worker is None:
+            self._worker = _start(self._work)
+        self._worker.pipe.send((task,))
+        if self._worker.pipe.poll(self._timeout):
+            try:
+                result, failure = self._worker.pipe.recv()
+                return task, result, failure
+            except (EOFError, ConnectionResetError):
+                why = _why(self._worker)
+        else:
+            why = f"no answer within {self._timeout:g} s"
+        self.__exit__()
+        return task, None, why

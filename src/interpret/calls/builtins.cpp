@@ -150,7 +150,7 @@ Out reversedCall(Tracer& t, const Args& args) {
     STATOR_VALUE(items, t.contents(sequence));
     return t.made(makeTraceIterator(IteratorKind::kReversed, {newRef(sequence)}, PyObject_Size(items.get()) - 1));
   }
-  if (PyDict_Check(sequence) || Py_TYPE(sequence) == &PyDictKeys_Type || Py_TYPE(sequence) == &PyDictValues_Type || Py_TYPE(sequence) == &PyDictItems_Type) {
+  if (PyDict_Check(sequence) || isDictView(sequence)) {
     STATOR_VALUE(items, t.listOf(sequence));
     PyList_Reverse(items.get());
     return t.made(makeTraceIterator(IteratorKind::kSequence, {items}));
@@ -417,6 +417,11 @@ Out callableCall(Tracer& t, const Args& args) {
 
 Out idCall(Tracer& t, const Args& args) {
   NEED(1, "id");
+  PyObject* value = args.values[0];
+  if (values::Info* info = t.values.find(value); info != nullptr && info->origin == values::Origin::kOutside && info->source != nullptr) {
+    t.guards->add(guards::Guard{guards::GuardKind::kIsWeak, info->source, nullptr, newRef(value)});
+    return stealRef(PyLong_FromVoidPtr(value));
+  }
   return t.breakWith(Reason::kUnsupportedObject, "id()");
 }
 
@@ -506,6 +511,58 @@ Out containsFunction(Tracer& t, const Args& args) {
   return t.contains(args.values[0], args.values[1]);
 }
 
+// Facts about code and installation that a program asks for again and again: asked once, at capture, of the real thing. The result is an
+// object that existed, in effect, before the trace.
+Out askOnce(Tracer& t, const Args& args, const char* path) {
+  for (PyObject* value : args.values) {
+    if (graph::isStandIn(value) || isTraceIterator(value)) return t.breakWith(Reason::kUnsupportedObject, path);
+    if (!PyCallable_Check(value) && !t.isNativeSafe(value)) return t.breakWith(Reason::kUnsupportedObject, path);
+  }
+  Ref<> result = stealRef(PyObject_Vectorcall(torchObject(path), args.values.data(), args.positional, args.names));
+  if (!result) return t.raiseCurrentError();
+  if (values::isScalar(result.get())) return result;
+  return t.fromOutside(result, t.sources->pinned(result));
+}
+Out signature(Tracer& t, const Args& args) { return askOnce(t, args, "inspect.signature"); }
+Out installedVersion(Tracer& t, const Args& args) { return askOnce(t, args, "importlib.metadata.version"); }
+Out findSpec(Tracer& t, const Args& args) { return askOnce(t, args, "importlib.util.find_spec"); }
+
+// A read-only view of a dict: the dict itself serves, since the program cannot write through the view.
+Out mappingProxy(Tracer& t, const Args& args) {
+  NEED(1, "mappingproxy");
+  if (!PyDict_Check(args.values[0])) return t.breakWith(Reason::kUnsupportedObject, "mappingproxy()");
+  return newRef(args.values[0]);
+}
+
+// logger.debug(...) and its kind: nothing happens where the level is off, which is guarded; otherwise the call is made for real.
+template <int level>
+Out logCall(Tracer& t, const Args& args) {
+  if (args.positional == 0) return wrongArguments(t, "log");
+  static PyObject* names_of[] = {PyUnicode_InternFromString("level"), PyUnicode_InternFromString("parent"), PyUnicode_InternFromString("disabled"),
+                                 PyUnicode_InternFromString("manager"), PyUnicode_InternFromString("disable")};
+  PyObject* logger = args.values[0];
+  Ref<> hold = newRef(logger);
+  auto integer = [](PyObject* value) { return PyLong_Check(value) ? PyLong_AsLong(value) : 0; };
+  STATOR_VALUE(disabled, t.settle(t.getAttr(logger, names_of[2])));
+  if (disabled.get() == Py_True) return newRef(Py_None);
+  STATOR_VALUE(manager, t.settle(t.getAttr(logger, names_of[3])));
+  STATOR_VALUE(threshold, t.settle(t.getAttr(manager.get(), names_of[4])));
+  if (integer(threshold.get()) >= level) return newRef(Py_None);
+  Ref<> at = newRef(logger);
+  for (int i = 0; i < 50; ++i) {
+    STATOR_VALUE(own, t.settle(t.getAttr(at.get(), names_of[0])));
+    long set = integer(own.get());
+    if (set != 0) {
+      if (set > level) return newRef(Py_None);
+      break;
+    }
+    STATOR_VALUE(parent, t.settle(t.getAttr(at.get(), names_of[1])));
+    if (parent.get() == Py_None) break;
+    at = parent;
+  }
+  return t.breakWith(Reason::kCallsOutside, "a log message that is shown");
+}
+
 // typing.cast and friends that hand back an argument.
 Out secondArgument(Tracer& t, const Args& args) {
   NEED(2, "cast");
@@ -526,7 +583,8 @@ void registerBuiltins() {
       {"builtins.sum", sumCall}, {"builtins.any", anyCall}, {"builtins.all", allCall}, {"builtins.max", maxCall}, {"builtins.min", minCall},
       {"builtins.sorted", sortedCall}, {"builtins.list.sort", listSort}, {"builtins.super", superCall}, {"builtins.callable", callableCall},
       {"builtins.id", idCall}, {"builtins.hash", hashCall}, {"builtins.abs", absCall}, {"builtins.pow", powCall}, {"builtins.round", roundCall},
-      {"builtins.slice", sliceCall}, {"functools.partial", partialCall}, {"typing.cast", secondArgument},
+      {"builtins.slice", sliceCall}, {"functools.partial", partialCall}, {"typing.cast", secondArgument}, {"types.MappingProxyType", mappingProxy}, {"logging.Logger.debug", logCall<10>},
+      {"logging.Logger.info", logCall<20>}, {"logging.Logger.warning", logCall<30>}, {"logging.Logger.error", logCall<40>}, {"inspect.signature", signature}, {"importlib.util.find_spec", findSpec}, {"importlib.metadata.version", installedVersion},
       {"operator.add", binaryFunction<0>}, {"operator.and_", binaryFunction<1>}, {"operator.floordiv", binaryFunction<2>},
       {"operator.lshift", binaryFunction<3>}, {"operator.matmul", binaryFunction<4>}, {"operator.mul", binaryFunction<5>},
       {"operator.mod", binaryFunction<6>}, {"operator.or_", binaryFunction<7>}, {"operator.pow", binaryFunction<8>},
@@ -542,7 +600,7 @@ void registerBuiltins() {
   for (const auto& [path, handler] : rows) registerHandler(path, handler);
   for (const char* path : {"builtins.range", "builtins.complex", "builtins.bytes", "builtins.bytearray", "builtins.chr", "builtins.ord", "builtins.divmod",
                            "builtins.format", "builtins.bin", "builtins.hex", "builtins.oct", "builtins.ascii", "operator.index",
-                           "builtins.str.maketrans", "builtins.dict.fromkeys", "sys.getrecursionlimit", "sys.intern"}) {
+                           "builtins.str.maketrans", "sys.getrecursionlimit", "sys.intern"}) {
     registerPure(path);
   }
   PyObject* math = torchObject("math");

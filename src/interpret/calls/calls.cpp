@@ -169,8 +169,48 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
     keep_alive.push_back(function);
     return call(function.get(), args, then);
   }
+  if (PyWeakref_CheckRefExact(callable)) {
+    PyObject* target = PyWeakref_GET_OBJECT(callable);
+    const Source* source = sourceOf(callable);
+    if (source == nullptr) return newRef(target);
+    const Source* child = sources->child(SourceKind::kWeakTarget, source);
+    if (target == Py_None) {
+      guards->add(Guard{GuardKind::kAbsent, child});
+      return newRef(Py_None);
+    }
+    return fromOutside(target, child);
+  }
+  std::string_view type_name = type->tp_name;
+  if (type_name == "OpOverloadPacket" || type_name == "OpOverload") {
+    if (const Source* source = sourceOf(callable)) guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(callable)});
+    return tensorCall(graph::Op::kCallFunction, callable, args);
+  }
+  if (type_name == "torch.jit.ScriptFunction" || type_name == "torch._C.ScriptFunction" || type_name == "ScriptFunction") {
+    // torch.jit.script keeps the function that it was made from for front ends such as this one.
+    Ref<> original = stealRef(PyObject_GetAttrString(callable, "_torchdynamo_inline"));
+    if (!original) {
+      PyErr_Clear();
+      return breakWith(Reason::kCallsOutside, "a scripted function");
+    }
+    if (const Source* source = sourceOf(callable)) guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(callable)});
+    if (values.find(original) == nullptr) {
+      STATOR_VALUE(ignored, fromOutside(original, sources->pinned(original)));
+    }
+    keep_alive.push_back(original);
+    return call(original.get(), args, then);
+  }
   if (PyCFunction_Check(callable)) {
     PyObject* self = PyCFunction_GET_SELF(callable);
+    if (self != nullptr && PyType_Check(self)) {
+      // Class methods in C: each access makes a new object, the descriptor is the same.
+      Ref<> name = stealRef(PyUnicode_FromString(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name));
+      PyObject* descriptor = _PyType_Lookup(reinterpret_cast<PyTypeObject*>(self), name.get());
+      if (descriptor != nullptr && Py_TYPE(descriptor) == &PyClassMethodDescr_Type) {
+        if (const CallRow* row = findCall(descriptor); row != nullptr && row->kind == CallKind::kHandler) {
+          return deliver(row->handler(*this, args.withFirst(self)));
+        }
+      }
+    }
     // tp_new wrappers: object.__new__, tuple.__new__, dict.__new__ ...
     if (self != nullptr && PyType_Check(self) && std::string_view(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name) == "__new__") {
       return nativeNew(reinterpret_cast<PyTypeObject*>(self), args);
@@ -213,7 +253,11 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
       STATOR_FLOW(setAttrGeneric(self, args.values[1], nullptr));
       return newRef(Py_None);
     }
-    if (name == "__getattribute__" && n == 2 && owner == &PyBaseObject_Type) return getAttr(self, args.values[1]);
+    if (name == "__getattribute__" && n == 2 && owner == &PyBaseObject_Type && !PyType_Check(self) && !PyModule_Check(self)) {
+      STATOR_VALUE(found, settle(getAttrGeneric(self, args.values[1])));
+      if (found) return found;
+      return raiseNew(PyExc_AttributeError, "'%.50s' object has no attribute '%U'", Py_TYPE(self)->tp_name, args.values[1]);
+    }
     // The slots of built-in types, reached by name or through super(): what the operator would do on the base type.
     bool container = PyList_Check(self) || PyTuple_Check(self) || PyDict_Check(self) || PyAnySet_Check(self) || isDeque(self) || isTraceIterator(self) ||
                      PyUnicode_Check(self) || PyBytes_Check(self) || PyRange_Check(self);
@@ -272,7 +316,7 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
   }
   bool immutable = owner == &PyUnicode_Type || owner == &PyBytes_Type || owner == &PyLong_Type || owner == &PyFloat_Type || owner == &PyBool_Type ||
                    owner == &PyComplex_Type || owner == &PyRange_Type || owner == &PySlice_Type || owner == &PyFrozenSet_Type || owner == &PyTuple_Type ||
-                   owner == &PyDictKeys_Type || owner == &PyDictValues_Type || owner == &PyDictItems_Type;
+                   isDictView(self);
   if (immutable || values::isTorchConstant(self)) return callNative(descriptor, args);
   return breakWith(Reason::kCallsOutside, std::string(owner->tp_name) + "." + name);
 }

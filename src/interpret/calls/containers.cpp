@@ -171,6 +171,16 @@ Out dictUpdateMethod(Tracer& t, const Args& args) {
   return none();
 }
 
+Out dictFromKeys(Tracer& t, const Args& args) {
+  if (args.values.size() < 2 || args.values.size() > 3 || args.values[0] != reinterpret_cast<PyObject*>(&PyDict_Type)) return wrong(t, "fromkeys");
+  STATOR_VALUE(keys, t.listOf(args.values[1]));
+  Ref<> dict = stealRef(PyDict_New());
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
+    STATOR_FLOW(t.setItem(dict.get(), PyList_GET_ITEM(keys.get(), i), args.values.size() == 3 ? args.values[2] : Py_None));
+  }
+  return dict;
+}
+
 // ---- set -------------------------------------------------------------------------------------------------------------------------------
 
 Flow needHashable(Tracer& t, const Args& args) {
@@ -390,7 +400,7 @@ void registerContainers() {
       {"builtins.list.count", sequenceCount}, {"builtins.list.remove", listRemove}, {"builtins.tuple.index", sequenceIndex},
       {"builtins.tuple.count", sequenceCount}, {"builtins.dict.get", dictGetMethod}, {"builtins.dict.setdefault", dictSetDefault},
       {"builtins.dict.pop", dictPop}, {"builtins.dict.popitem", dictPopItem}, {"builtins.dict.keys", dictKeys}, {"builtins.dict.values", dictValues},
-      {"builtins.dict.items", dictItems}, {"builtins.dict.update", dictUpdateMethod}, {"builtins.dict.clear", clear}, {"builtins.dict.copy", copy},
+      {"builtins.dict.items", dictItems}, {"builtins.dict.fromkeys", dictFromKeys}, {"builtins.dict.update", dictUpdateMethod}, {"builtins.dict.clear", clear}, {"builtins.dict.copy", copy},
       {"collections.OrderedDict.keys", dictKeys}, {"collections.OrderedDict.values", dictValues}, {"collections.OrderedDict.items", dictItems},
       {"collections.OrderedDict.pop", dictPop}, {"collections.OrderedDict.popitem", dictPopItem}, {"collections.OrderedDict.update", dictUpdateMethod},
       {"collections.OrderedDict.setdefault", dictSetDefault}, {"collections.OrderedDict.clear", clear}, {"collections.OrderedDict.copy", copy},

@@ -103,7 +103,7 @@ CodePolicy codePolicy(PyCodeObject* code) {
   if (startsWith(file, stator)) return startsWith(file.substr(stator.size()), "polyfills/") ? CodePolicy::kTrace : CodePolicy::kSkip;
   if (startsWith(file, stdlib) && file.find("site-packages") == std::string_view::npos) {
     std::string_view inside = file.substr(stdlib.size());
-    for (std::string_view room : {"importlib/", "threading.py", "logging/", "warnings.py", "inspect.py", "traceback.py", "linecache.py",
+    for (std::string_view room : {"importlib/", "threading.py", "logging/", "warnings.py", "traceback.py", "linecache.py",
                                   "unittest/", "multiprocessing/", "subprocess.py", "asyncio/", "concurrent/", "tokenize.py", "ast.py",
                                   "pdb.py", "bdb.py", "cmd.py", "doctest.py", "pickle.py", "copyreg.py", "socket.py", "selectors.py",
                                   "tempfile.py", "shutil.py", "pathlib.py", "json/", "re/", "random.py", "queue.py", "signal.py", "weakref.py",

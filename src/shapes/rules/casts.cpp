@@ -5,13 +5,8 @@ namespace stator::shapes {
 
 namespace {
 
-// The copy that to() makes when dtype, device or format differ: a dense layout stays, anything else takes the suggested format.
-Dims convertedStrides(const TensorMeta& meta, MemoryFormat format) {
-  if (format == MemoryFormat::Preserve) {
-    if (isNonOverlappingDense(meta.sizes, meta.strides)) return meta.strides;
-    format = suggestedFormat(meta);
-  }
-  return stridesOf(meta.sizes, format);
+Dims copiedStrides(const TensorMeta& meta, MemoryFormat format) {
+  return format == MemoryFormat::Preserve ? denseStridesLike(meta.sizes, meta.strides) : stridesOf(meta.sizes, format);
 }
 
 bool formatFits(const TensorMeta& meta, MemoryFormat format) {
@@ -29,7 +24,7 @@ bool addConverted(Call& call, DType dtype, Place place, bool copy, MemoryFormat 
     call.same(call[0]);
     return true;
   }
-  TensorMeta& result = call.fresh(dtype, meta.sizes, convertedStrides(meta, format));
+  TensorMeta& result = call.fresh(dtype, meta.sizes, copiedStrides(meta, format));
   result.device = place.type;
   result.device_index = place.index;
   result.requires_grad = meta.requires_grad && call.state.grad_enabled && isDifferentiable(dtype);
@@ -109,8 +104,7 @@ bool clone(Call& call) {
   const TensorMeta& meta = *call[0].tensor;
   MemoryFormat format = MemoryFormat::Preserve;
   if (!call.formatOr(1, format, format) || !formatFits(meta, format)) return false;
-  call.fresh(meta.dtype, meta.sizes,
-             format == MemoryFormat::Preserve ? denseStridesLike(meta.sizes, meta.strides) : stridesOf(meta.sizes, format));
+  call.fresh(meta.dtype, meta.sizes, copiedStrides(meta, format));
   return true;
 }
 

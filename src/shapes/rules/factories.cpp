@@ -176,6 +176,7 @@ bool addLike(Call& call, size_t first) {
   if ((call.detail() & kRandomOp) && isIntegral(options.dtype)) return false;
   if (format == MemoryFormat::ChannelsLast && meta.sizes.size() != 4) return false;
   if (format == MemoryFormat::ChannelsLast3d && meta.sizes.size() != 5) return false;
+  if (isZero(meta.numel()) && !hasPlainStrides(meta)) return false;
   Dims strides = format == MemoryFormat::Preserve ? denseStridesLike(meta.sizes, meta.strides)
                                                   : stridesOf(meta.sizes, format);
   return addFactory(call, meta.sizes, std::move(strides), options);

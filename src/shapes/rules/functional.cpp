@@ -45,7 +45,8 @@ bool glu(Call& call) {
   if (!isFloat(call[0]) || !call.integerOr(1, -1, dim)) return false;
   const TensorMeta& meta = *call[0].tensor;
   if (meta.sizes.empty() || !wrapDim(dim, meta.sizes.size()) || !isZero(meta.sizes[dim] % 2)) return false;
-  if (!isContiguous(meta.sizes, meta.strides)) return false;
+  if (!hasPlainStrides(meta)) return false;
+  if (isZero(meta.numel())) return false;
   Dims sizes = meta.sizes;
   sizes[dim] /= 2;
   // Both halves are views of the input, so the order of dims is theirs.
@@ -106,7 +107,7 @@ bool maskFits(const Arg& mask, const TensorMeta& query, const TensorMeta& key) {
 }
 
 // scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa) on the CPU: the fused kernel, whose
-// result has the layout of the query, unless dropout or a mask with grad forbids it. Other devices choose by flags and versions.
+// result has the layout of the query, unless dropout, heads to broadcast or a mask with grad forbid it. Other devices choose by flags and versions.
 bool attention(Call& call) {
   for (size_t i : {0, 1, 2}) {
     if (!isFloat(call[i]) || call[i].tensor->sizes.size() != 4) return false;
@@ -124,16 +125,16 @@ bool attention(Call& call) {
   if (!isReal(call[4])) return false;
   const double dropped = !call[4].given() ? 0 : call[4].is(Arg::Kind::kFloat) ? call[4].f : static_cast<double>(call[4].i);
   if (!same(query.sizes[0], key.sizes[0]) || !same(query.sizes[3], key.sizes[3])) return false;
-  if (grouped ? !isZero(query.sizes[1] % key.sizes[1]) : !same(query.sizes[1], key.sizes[1])) return false;
+  const bool shared_heads = !grouped && isOne(key.sizes[1]) && !isOne(query.sizes[1]);
+  if (grouped ? !isZero(query.sizes[1] % key.sizes[1]) : !shared_heads && !same(query.sizes[1], key.sizes[1])) return false;
   if (!maskFits(call[3], query, key)) return false;
   call.out.random = dropped != 0;
-  if (dropped != 0 || (call[3].isTensor() && call[3].tensor->requires_grad && call.state.grad_enabled)) {
+  if (dropped != 0 || shared_heads || (call[3].isTensor() && call[3].tensor->requires_grad && call.state.grad_enabled)) {
     call.fresh(query.dtype, query.sizes);  // composed of matmul, softmax, dropout, matmul
     return dropped >= 0 && dropped < 1;
   }
   if (call[3].isTensor() && call[3].tensor->requires_grad) return false;
-  if (!isNonOverlappingDense(query.sizes, query.strides)) return false;
-  call.fresh(query.dtype, query.sizes, query.strides);
+  call.fresh(query.dtype, query.sizes, denseStridesLike(query.sizes, query.strides));
   return true;
 }
 
@@ -211,7 +212,7 @@ bool normalize(Call& call) {
   if (!isFloat(call[0]) || !isReal(call[1]) || !isReal(call[3])) return false;
   const TensorMeta& meta = *call[0].tensor;
   if (!call.integerOr(2, 1, dim) || !wrapDim(dim, meta.sizes.size())) return false;
-  if (isZero(meta.numel()) || !isContiguous(meta.sizes, meta.strides)) return false;
+  if (isZero(meta.numel()) || !hasPlainStrides(meta)) return false;
   call.fresh(meta.dtype, meta.sizes);
   return true;
 }

@@ -72,7 +72,7 @@ bool indexWrite(Call& call) {
   Dims expected = input.sizes;
   expected[dim] = call[2].tensor->sizes[0];
   if (call[3].tensor->sizes != expected) return false;
-  if (call.mode() != Mode::kInplace && !isContiguous(input.sizes, input.strides)) return false;
+  if (call.mode() != Mode::kInplace && !hasPlainStrides(input)) return false;
   return call.finish(input.dtype, input.dtype, input.sizes, contiguousStrides(input.sizes));
 }
 
@@ -89,12 +89,7 @@ bool maskedFill(Call& call) {
   Dims sizes = input.sizes;
   if (!broadcastInto(sizes, call[1].tensor->sizes)) return false;
   if (call.mode() == Mode::kInplace) return call.inplace(call[0], input.dtype, sizes);
-  if (sizes != input.sizes || !isNonOverlappingDense(input.sizes, input.strides)) {
-    if (!isContiguous(input.sizes, input.strides)) return false;
-    call.fresh(input.dtype, sizes);
-    return true;
-  }
-  call.fresh(input.dtype, std::move(sizes), input.strides);
+  call.fresh(input.dtype, std::move(sizes));
   return true;
 }
 
@@ -185,7 +180,7 @@ bool repeatInterleave(Call& call) {
   if (!call.dim(2, meta.sizes.size(), dim) || meta.sizes.empty()) return false;
   Dims sizes = meta.sizes;
   sizes[dim] *= repeats;
-  if (!isContiguous(meta.sizes, meta.strides)) return false;
+  if (!hasPlainStrides(meta)) return false;
   call.fresh(meta.dtype, std::move(sizes));
   return true;
 }
@@ -194,7 +189,7 @@ bool sameSizesDense(Call& call) {  // flip, roll
   Dims dims;
   if (!call[0].isTensor() || !call[1].given() || !call.ints(1, dims)) return false;
   const TensorMeta& meta = *call[0].tensor;
-  if (!isContiguous(meta.sizes, meta.strides)) return false;
+  if (!hasPlainStrides(meta)) return false;
   for (Dim& dim : dims) {
     if (!wrapDim(dim, meta.sizes.size())) return false;
   }
@@ -215,7 +210,7 @@ bool roll(Call& call) {
   for (Dim& dim : dims) {
     if (!wrapDim(dim, meta.sizes.size())) return false;
   }
-  if (!isContiguous(meta.sizes, meta.strides)) return false;
+  if (!hasPlainStrides(meta)) return false;
   call.fresh(meta.dtype, meta.sizes);
   return true;
 }
@@ -225,7 +220,7 @@ bool triangle(Call& call) {  // tril, triu
   if (!call[0].isTensor() || call[0].tensor->sizes.size() < 2 || !call.integerOr(1, 0, diagonal)) return false;
   const TensorMeta& meta = *call[0].tensor;
   if (call.mode() == Mode::kInplace) return call.inplace(call[0], meta.dtype, meta.sizes);
-  if (!isContiguous(meta.sizes, meta.strides)) return false;
+  if (!hasPlainStrides(meta)) return false;
   call.fresh(meta.dtype, meta.sizes);
   return true;
 }
@@ -296,7 +291,7 @@ bool stackAlong(Call& call) {
 bool bernoulli(Call& call) {
   if (!call[0].isTensor() || !isFloating(call[0].tensor->dtype)) return false;
   const TensorMeta& meta = *call[0].tensor;
-  if (!isContiguous(meta.sizes, meta.strides)) return false;
+  if (!hasPlainStrides(meta)) return false;
   call.fresh(meta.dtype, meta.sizes);
   return true;
 }
@@ -320,7 +315,7 @@ bool oneHot(Call& call) {
   int64_t classes = -1;
   if (!isIndex(call[0]) || !call.integer(1, classes) || classes <= 0) return false;
   const TensorMeta& meta = *call[0].tensor;
-  if (isZero(meta.numel())) return false;
+  if (isZero(meta.numel()) || !hasPlainStrides(meta)) return false;
   Dims sizes = meta.sizes;
   sizes.push_back(classes);
   call.fresh(DType::Long, std::move(sizes));

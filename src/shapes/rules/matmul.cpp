@@ -197,7 +197,7 @@ bool conv(Call& call) {
   MemoryFormat format = MemoryFormat::Contiguous;
   if (isZero(input.numel()) || isZero(weight.numel())) return false;
   if (rank == 1) {  // computed as an image of height one after making the input contiguous
-    if (!isContiguous(weight.sizes, weight.strides)) return false;
+    if (!hasPlainStrides(weight)) return false;
   } else if (!convFormat(input, weight, format)) {
     return false;
   }
@@ -230,7 +230,7 @@ bool convTranspose(Call& call) {  // input, weight, bias, stride, padding, outpu
     shape.push_back(size);
   }
   if (isZero(input.numel()) || isZero(weight.numel())) return false;
-  if (!isContiguous(input.sizes, input.strides) || !isContiguous(weight.sizes, weight.strides)) return false;
+  if (!hasPlainStrides(input) || !hasPlainStrides(weight)) return false;
   MemoryFormat format = MemoryFormat::Contiguous;
   if (!convFormat(input, weight, format) || format != MemoryFormat::Contiguous) return false;
   call.fresh(input.dtype, std::move(shape));

@@ -3,6 +3,33 @@
 
 namespace stator::shapes {
 
+namespace {
+
+// An operand that is promoted may be copied before the dims are put in order. The outcome is the same if the copy keeps its strides and
+// no dim of size one, whose stride means nothing, has a say.
+bool promotionKeepsOrder(std::initializer_list<const Arg*> operands) {
+  const TensorMeta* first = nullptr;
+  bool mixed = false;
+  for (const Arg* operand : operands) {
+    if (!operand->isTensor()) continue;
+    if (first == nullptr) first = operand->tensor;
+    mixed = mixed || operand->tensor->dtype != first->dtype;
+  }
+  if (!mixed) return true;
+  bool plain = true;
+  bool vague = false;
+  for (const Arg* operand : operands) {
+    if (!operand->isTensor()) continue;
+    const TensorMeta& meta = *operand->tensor;
+    plain = plain && hasPlainStrides(meta);
+    vague = vague || meta.sizes.size() != first->sizes.size() || !isNonOverlappingDense(meta.sizes, meta.strides);
+    for (Dim size : meta.sizes) vague = vague || isOne(size);
+  }
+  return plain || !vague;
+}
+
+}  // namespace
+
 bool elementwise(std::initializer_list<const Arg*> operands, Dims& sizes, Dims& strides) {
   Layout layouts[4];
   size_t count = 0;
@@ -62,6 +89,17 @@ bool unary(Call& call) {
   return true;
 }
 
+namespace {
+
+bool havePlainLayouts(const Arg& left, const Arg& right) {
+  for (const Arg* arg : {&left, &right}) {
+    if (arg->isTensor() && !hasPlainStrides(*arg->tensor)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 bool binary(Call& call) {
   const Arg& left = call[0];
   const Arg& right = call[1];
@@ -70,6 +108,9 @@ bool binary(Call& call) {
   const bool right_number = right.isNumber();
   if (!left.isTensor() && !(left_number && (detail & kNumberFirst) && right.isTensor())) return false;
   if (!right.isTensor() && !(right_number && (detail & kNumbers))) return false;
+  if (call.mode() == Mode::kSwapped && left.isTensor() && right.isTensor()) return false;
+  if ((detail & kPlainLayouts) && !havePlainLayouts(left, right)) return false;
+  if (!promotionKeepsOrder({&left, &right})) return false;
   Promotion promotion(call.state);
   if (!promotion.add(left) || !promotion.add(right)) return false;
   const DType common = promotion.result();
@@ -115,6 +156,7 @@ bool divide(Call& call) {
   const std::string_view text = rounding.text();
   if (text != "floor" && text != "trunc") return false;
   if (!call[0].isTensor() || !(call[1].isTensor() || call[1].isNumber())) return false;
+  if (!havePlainLayouts(call[0], call[1]) && call.mode() != Mode::kInplace) return false;
   Dims sizes;
   Dims strides;
   if (!elementwise({&call[0], &call[1]}, sizes, strides)) return false;
@@ -137,7 +179,14 @@ bool power(Call& call) {
     call.fresh(common, exponent.tensor->sizes);
     return true;
   }
-  return binary(call);
+  if (!exponent.isNumber() || call.mode() == Mode::kInplace) return binary(call);
+  // The exponent is no operand of the iteration.
+  if (!base.isTensor() || !acceptsDtype(call.detail(), common)) return false;
+  Dims sizes;
+  Dims strides;
+  if (!elementwise({&base}, sizes, strides)) return false;
+  call.fresh(common, std::move(sizes), std::move(strides));
+  return true;
 }
 
 // clamp with numbers or tensors as bounds, one of which may be missing.
@@ -160,6 +209,7 @@ bool clamp(Call& call) {
   }
   Dims sizes;
   Dims strides;
+  if (!promotionKeepsOrder({&input, &low, &high})) return false;
   // Bounds that are numbers are no operands of the iteration.
   if (!(tensors ? elementwise({&input, &low, &high}, sizes, strides) : elementwise({&input}, sizes, strides))) {
     return false;
@@ -185,6 +235,7 @@ bool ternary(Call& call) {
     }
   }
   if (call.paramCount() > 3 && call[3].is(Arg::Kind::kFloat) && isIntegral(common)) return false;
+  if (!promotionKeepsOrder({&call[0], &call[1], &call[2]})) return false;
   Dims sizes;
   Dims strides;
   if (!elementwise({&call[0], &call[1], &call[2]}, sizes, strides)) return false;
@@ -199,6 +250,7 @@ bool where(Call& call) {
     if (!call[i].isTensor() && !call[i].isNumber()) return false;
     if (!promotion.add(call[i])) return false;
   }
+  if (!promotionKeepsOrder({&call[1], &call[2]})) return false;
   // Two numbers: a result of their own promotion, as if both were tensors of rank 0.
   const DType common = promotion.result();
   Dims sizes;
@@ -214,7 +266,7 @@ bool whereMethod(Call& call) {
   if (!call[0].isTensor() || !condition.isTensor() || condition.tensor->dtype != DType::Bool) return false;
   if (!call[2].isTensor() && !call[2].isNumber()) return false;
   Promotion promotion(call.state);
-  if (!promotion.add(call[0]) || !promotion.add(call[2])) return false;
+  if (!promotion.add(call[0]) || !promotion.add(call[2]) || !promotionKeepsOrder({&call[0], &call[2]})) return false;
   Dims sizes;
   Dims strides;
   if (!elementwise({&condition, &call[0], &call[2]}, sizes, strides)) return false;
@@ -294,7 +346,7 @@ constexpr OpRow kRows[] = {
     {"torch|Tensor.true_divide !Tensor.true_divide_", "input, other", binary, kArithmetic | kFloatOut},
     {"torch|Tensor.floor_divide Tensor.__floordiv__ operator.floordiv ~Tensor.__rfloordiv__ "
      "!Tensor.floor_divide_|__ifloordiv__ !operator.ifloordiv",
-     "input, other", binary, kArithmetic | kNoBool | kNoComplex},
+     "input, other", binary, kArithmetic | kNoBool | kNoComplex | kPlainLayouts},
     {"torch|Tensor.remainder Tensor.__mod__ operator.mod ~Tensor.__rmod__ !Tensor.remainder_|__imod__ !operator.imod",
      "input, other", binary, kArithmetic | kNoBool | kNoComplex},
     {"torch|Tensor.fmod !Tensor.fmod_", "input, other", binary, kCommon | kNumbers | kNoBool | kNoComplex},
@@ -313,13 +365,13 @@ constexpr OpRow kRows[] = {
     {"torch|Tensor.lt|le|gt|ge|less|less_equal|greater|greater_equal Tensor.__lt__|__le__|__gt__|__ge__ "
      "operator.lt|le|gt|ge !Tensor.lt_|le_|gt_|ge_",
      "input, other", binary, kCompare | kNoComplex},
-    {"torch|Tensor.logical_and|logical_or|logical_xor", "input, other", binary, kCommon | kBoolOut},
+    {"torch|Tensor.logical_and|logical_or|logical_xor", "input, other", binary, kCommon | kBoolOut | kPlainLayouts},
     {"torch|Tensor.maximum|minimum", "input, other", binary, kCommon | kNoComplex},
     {"torch|Tensor.fmax|fmin", "input, other", binary, kCommon | kNoComplex},
     {"torch|Tensor.atan2|arctan2", "input, other", binary, kCommon | kFloatOut | kNoComplex},
     {"torch|Tensor.hypot|nextafter", "input, other", binary, kCommon | kNoInteger | kNoComplex},
-    {"torch|Tensor.copysign", "input, other", binary, kCommon | kNumbers | kFloatOut | kNoComplex},
-    {"torch|Tensor.xlogy", "input, other", binary, kCommon | kNumbers | kFloatOut | kNoComplex},
+    {"torch|Tensor.copysign|xlogy", "input, other", binary,
+     kCommon | kNumbers | kFloatOut | kNoComplex | kPlainLayouts},
 
     {"torch|Tensor.exp|expm1|log|log2|log10|log1p|sqrt|rsqrt|sin|cos|tan|asin|acos|atan|sinh|cosh|tanh|asinh|acosh|"
      "atanh|sigmoid|reciprocal|arcsin|arccos|arctan|arcsinh|arccosh|arctanh|exp2|sinc "
@@ -332,7 +384,7 @@ constexpr OpRow kRows[] = {
      "!Tensor.erf_|erfc_|erfinv_|lgamma_|digamma_|i0_",
      "input", unary, kFloatOut | kNoComplex},
     {"torch|Tensor.deg2rad|rad2deg !Tensor.deg2rad_|rad2deg_", "input", unary, kFloatOut | kNoComplex},
-    {"torch|Tensor.abs|absolute Tensor.__abs__ operator.abs !Tensor.abs_", "input", unary, kRealOut},
+    {"torch|Tensor.abs|absolute Tensor.__abs__ operator.abs !Tensor.abs_", "input", unary, kRealOut | kNoBool},
     {"torch|Tensor.neg|negative Tensor.__neg__ operator.neg !Tensor.neg_|negative_", "input", unary, kNoBool},
     {"torch|Tensor.positive Tensor.__pos__ operator.pos", "input", positive},
     {"torch|Tensor.sign !Tensor.sign_", "input", unary, kNoComplex},

@@ -17,7 +17,9 @@ constexpr uint32_t kNoComplex = kFirstFreeBit << 5;
 constexpr uint32_t kOnlyIntegral = kFirstFreeBit << 6;  // bool included
 constexpr uint32_t kNumbers = kFirstFreeBit << 7;       // the second operand may be a Python number
 constexpr uint32_t kNumberFirst = kFirstFreeBit << 8;   // so may the first, if the second is a tensor
-constexpr uint32_t kFree = kFirstFreeBit << 9;
+// Elsewhere torch composes the op of others, which order the dims in their own way: contiguous operands of one shape only.
+constexpr uint32_t kPlainLayouts = kFirstFreeBit << 9;
+constexpr uint32_t kFree = kFirstFreeBit << 10;
 bool unary(Call& call);
 bool binary(Call& call);
 

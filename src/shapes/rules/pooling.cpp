@@ -51,7 +51,7 @@ bool addPooled(Call& call, const Window& window, size_t rank) {
     Dim& size = sizes[sizes.size() - rank + i];
     if (!pooledSize(size, window, i, size)) return false;
   }
-  const bool plain = isContiguous(input.sizes, input.strides);
+  const bool plain = hasPlainStrides(input);
   const bool channels_last = rank == 2 && input.sizes.size() == 4 && suggestedFormat(input) == MemoryFormat::ChannelsLast;
   if (!plain && !channels_last) return false;
   Dims strides = channels_last ? channelsLastStrides(sizes) : contiguousStrides(sizes);
@@ -91,7 +91,7 @@ bool adaptivePool(Call& call) {
   if (!isFloat(call[0]) || !call[1].given()) return false;
   const TensorMeta& input = *call[0].tensor;
   if (input.sizes.size() != rank + 2 && input.sizes.size() != rank + 1) return false;
-  if (isZero(input.numel()) || !isContiguous(input.sizes, input.strides)) return false;
+  if (isZero(input.numel()) || !hasPlainStrides(input)) return false;
   if (suggestedFormat(input) != MemoryFormat::Contiguous) return false;
   Dims sizes = input.sizes;
   const size_t first = sizes.size() - rank;
@@ -154,7 +154,7 @@ bool interpolate(Call& call) {
     if (!lessThan(0, sizes[2 + i])) return false;
   }
   const MemoryFormat format = suggestedFormat(input);
-  if (format == MemoryFormat::Contiguous ? !isContiguous(input.sizes, input.strides) : rank != 2) return false;
+  if (format == MemoryFormat::Contiguous ? !hasPlainStrides(input) : rank != 2) return false;
   Dims strides = stridesOf(sizes, format);
   call.fresh(input.dtype, std::move(sizes), std::move(strides));
   return true;
@@ -166,7 +166,7 @@ bool pixelShuffle(Call& call) {
   if (!call[0].isTensor() || !call.integer(1, factor) || factor <= 0) return false;
   const TensorMeta& input = *call[0].tensor;
   const size_t rank = input.sizes.size();
-  if (rank < 3 || !isContiguous(input.sizes, input.strides) || isZero(input.numel())) return false;
+  if (rank < 3 || !hasPlainStrides(input) || isZero(input.numel())) return false;
   if (!isZero(input.sizes[rank - 3] % (factor * factor)) || factor == 1) return false;
   Dims sizes = input.sizes;
   sizes[rank - 3] /= factor * factor;

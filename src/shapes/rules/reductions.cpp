@@ -194,7 +194,7 @@ bool addSoftmax(Call& call, size_t dtype_param) {
   const TensorMeta& meta = *call[0].tensor;
   DType dtype = meta.dtype;
   if (!call.dtypeOr(dtype_param, dtype, dtype) || !isFloating(dtype) || !isOrdinary(dtype) || isComplex(meta.dtype)) return false;
-  if (!isContiguous(meta.sizes, meta.strides)) return false;
+  if (!hasPlainStrides(meta)) return false;
   call.fresh(dtype, meta.sizes);
   return true;
 }
@@ -289,7 +289,7 @@ constexpr OpRow kRows[] = {
     {"torch|Tensor.max", "input, dim|axis, keepdim|keepdims", extremumAlong<kMax>},
     {"torch|Tensor.min", "input, dim|axis, keepdim|keepdims", extremumAlong<kMin>},
     {"torch|Tensor.max|min", "input, other", extremumOfTwo, kScalarsAnywhere | kNoComplex},
-    {"torch|Tensor.argmax|argmin", "input, dim|axis, keepdim|keepdims", argExtremum, kNotEmpty | kOneDim | kNoComplex},
+    {"torch|Tensor.argmax|argmin", "input, dim|axis, keepdim|keepdims", argExtremum, kNotEmpty | kOneDim | kNoComplex | kNoBool},
     {"torch|Tensor.var|std", "input, unbiased", spreadUnbiased},
     {"torch|Tensor.var|std", "input, dim|axis, unbiased, keepdim|keepdims", spread},
     {"torch|Tensor.var|std", "input, dim|axis, *, correction, keepdim|keepdims", spread},

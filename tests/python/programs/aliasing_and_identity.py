@@ -176,7 +176,7 @@ def output_inside_an_input():
     return Case(f, vec(), [])
 
 
-@program(full=1)
+@program(max_breaks=0)
 def is_none_and_is_not():
     def f(x, y):
         return (x is None, y is None, x is not y, x is x, (x + 1) is x)
@@ -184,7 +184,7 @@ def is_none_and_is_not():
     return Case(f, vec(), None).changing(vec(), vec())
 
 
-@program(full=2)
+@program(max_breaks=0)
 def is_between_results():
     def f(x):
         a = x + 1
@@ -294,7 +294,7 @@ def detach_and_alias():
     return Case(f, vec().requires_grad_())
 
 
-@program(full=1)
+@program(max_breaks=0)
 def contiguous_and_to_return_self():
     def f(x):
         return x.contiguous() is x, x.to(torch.float32) is x, x.float() is x, x.clone() is x, x.cpu() is x

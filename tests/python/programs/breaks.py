@@ -918,7 +918,7 @@ def open_file():
     return Case(f, vec())
 
 
-@program(min_ops=4)
+@program(min_ops=3)
 def numpy_in_the_middle():
     def f(x):
         y = x + 1

@@ -5,7 +5,7 @@ import torch
 from tests.python.programs import Case, mat, program, vec
 
 
-@program(full=2)
+@program(full=1)
 def if_on_a_flag():
     def f(x, flag):
         if flag:
@@ -83,7 +83,7 @@ def loop_with_tensor_break():
     return Case(f, vec()).changing(vec(4, -100.0))
 
 
-@program(full=3)
+@program(full=2)
 def for_else():
     def f(x, wanted):
         for i in range(3):
@@ -266,7 +266,7 @@ def short_circuit():
     return Case(f, vec()).watching(seen)
 
 
-@program(full=2)
+@program(full=1)
 def truth_of_containers_and_objects():
     class Empty:
         def __len__(self):

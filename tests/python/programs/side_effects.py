@@ -647,7 +647,7 @@ def memo_dict_in_closure():
     return Case(f, vec()).watching(cache)
 
 
-@program(full=1)
+@program(max_breaks=0)
 def effects_undone_are_still_effects():
     def f(x, items):
         items.append(1)

@@ -29,7 +29,7 @@ def result_as_dict_key():
     return Case(f, vec())
 
 
-@program(full=2)
+@program(full=1)
 def set_of_tensors():
     def f(x):
         y = x + 1
@@ -204,7 +204,7 @@ def isinstance_and_callable():
     return Case(f, vec())
 
 
-@program(full=1)
+@program(max_breaks=0)
 def tensor_in_tuple_as_key():
     def f(x):
         y = x + 1

@@ -333,7 +333,7 @@ def returns_constant():
     return Case(f, vec())
 
 
-@program(full=1)
+@program(max_breaks=0)
 def returns_nothing():
     def f(x):
         x + 1
