@@ -1,6 +1,7 @@
 // Stack, locals, cells and names.
 #include "interpret/handlers/handlers.h"
 
+#include "interpret/drops.h"
 #include "interpret/known_types.h"
 #include "interpret/torch_names.h"
 #include "python/frame.h"
@@ -15,14 +16,6 @@ using guards::GuardKind;
 using sources::SourceKind;
 
 namespace {
-
-// Dropping what may be the last reference to an object from outside with a finalizer runs user code: that has to happen now, for real.
-bool dropRunsUserCode(Tracer& tracer, PyObject* value) {
-  if (value == nullptr || values::isScalar(value) || graph::isStandIn(value)) return false;
-  static PyObject* name = PyUnicode_InternFromString("__del__");
-  if ((Py_TYPE(value)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return PyGen_CheckExact(value) || PyCoro_CheckExact(value);
-  return _PyType_Lookup(Py_TYPE(value), name) != nullptr;
-}
 
 PyObject* slotNow(Tracer& tracer, SymbolicFrame& frame, size_t slot) {
   return !frame.untouched.empty() && frame.untouched[slot] ? tracer.roots.slots[slot] : frame.slots[slot].get();
@@ -40,7 +33,7 @@ Flow nop(Tracer&, SymbolicFrame& frame, const Instr&) {
 Flow resume(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) { return nop(tracer, frame, instr); }
 
 Flow popTop(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
-  if (dropRunsUserCode(tracer, frame.top())) return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
+  if (dropRunsUserCode(frame.top())) return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
   frame.drop();
   advance(frame);
   return Flow::kOk;
@@ -85,7 +78,7 @@ Flow loadFast(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 
 Flow storeFast(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   size_t slot = static_cast<size_t>(instr.oparg);
-  if (dropRunsUserCode(tracer, slotNow(tracer, frame, slot))) return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
+  if (dropRunsUserCode(slotNow(tracer, frame, slot))) return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
   frame.slots[slot] = frame.pop();
   if (!frame.untouched.empty()) frame.untouched[slot] = false;
   advance(frame);
@@ -96,7 +89,7 @@ Flow deleteFast(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   size_t slot = static_cast<size_t>(instr.oparg);
   bool bound = !frame.untouched.empty() && frame.untouched[slot] ? tracer.roots.slots[slot] != nullptr : static_cast<bool>(frame.slots[slot]);
   if (!bound) return tracer.breakWith(Reason::kRaises, "a local variable that is not bound");
-  if (dropRunsUserCode(tracer, slotNow(tracer, frame, slot))) return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
+  if (dropRunsUserCode(slotNow(tracer, frame, slot))) return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
   if (!frame.untouched.empty() && frame.untouched[slot]) {
     tracer.guards->add(Guard{GuardKind::kPresent, tracer.sources->root(SourceKind::kLocal, instr.oparg)});
     frame.untouched[slot] = false;
