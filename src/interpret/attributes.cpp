@@ -215,7 +215,9 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
         }
       }
       Ref<> raw = stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type)));
-      const Source* child = sources->child(SourceKind::kAttr, info->source, name);
+      // A slot of a user's class, or a field of a built-in type.
+      bool slot = (reinterpret_cast<PyDescrObject*>(descriptor)->d_type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+      const Source* child = sources->child(slot ? SourceKind::kAttr : SourceKind::kGenericAttr, info->source, name);
       if (!raw) {
         PyErr_Clear();
         guards->add(Guard{GuardKind::kAbsent, child});
