@@ -193,7 +193,8 @@ bool Workspace::readOne(PyObject* object, Arg& arg, int depth) {
     return readItems(&PyTuple_GET_ITEM(object, 0), PyTuple_GET_SIZE(object), arg, depth);
   } else if (type == &PyList_Type) {
     arg.kind = Kind::kList;
-    return readItems(reinterpret_cast<PyListObject*>(object)->ob_item, PyList_GET_SIZE(object), arg, depth);
+    return readItems(reinterpret_cast<PyListObject*>(object)->ob_item, PyList_GET_SIZE(object), arg,
+                     depth);
   } else if (type == &PySlice_Type) {
     const auto* slice = reinterpret_cast<PySliceObject*>(object);
     PyObject* const parts[] = {slice->start, slice->stop, slice->step};
@@ -222,7 +223,8 @@ bool Workspace::readOne(PyObject* object, Arg& arg, int depth) {
     memoisable_ = false;
     return true;
   }
-  if (arg.i < 0 && (arg.kind == Kind::kDtype || arg.kind == Kind::kMemoryFormat || arg.kind == Kind::kLayout)) {
+  if (arg.i < 0 &&
+      (arg.kind == Kind::kDtype || arg.kind == Kind::kMemoryFormat || arg.kind == Kind::kLayout)) {
     arg.kind = Kind::kOther;  // a name that torch has and our tables do not
     memoisable_ = false;
   }

@@ -5,12 +5,11 @@
 #include "base/python.h"
 #include "shapes/infer.h"
 
-#include <torch/headeronly/core/MemoryFormat.h>
-
 #include <cstddef>
 #include <memory>
 #include <span>
 #include <string_view>
+#include <torch/headeronly/core/MemoryFormat.h>
 #include <vector>
 
 namespace stator::shapes {
@@ -40,9 +39,10 @@ struct Arg {
   int16_t device_index = -1;            // kDevice
   uint32_t count = 0;                   // of items
   union {
-    int64_t i = 0;             // kInt, kBool; number of the tensor argument for kTensor; number of the enum for kDtype ... kMemoryFormat
-    double f;                  // kFloat
-    const Arg* items;          // kTuple, kList, kSlice
+    // kInt, kBool; number of the tensor argument for kTensor; number of the enum for kDtype ... kMemoryFormat
+    int64_t i = 0;
+    double f;          // kFloat
+    const Arg* items;  // kTuple, kList, kSlice
   };
   const TensorMeta* tensor = nullptr;  // kTensor
   PyObject* object = nullptr;          // always set for what was passed
@@ -51,7 +51,8 @@ struct Arg {
   bool given() const { return kind != Kind::kAbsent && kind != Kind::kNone; }
   bool isTensor() const { return kind == Kind::kTensor; }
   bool isNumber() const {
-    return kind == Kind::kInt || kind == Kind::kFloat || kind == Kind::kBool || kind == Kind::kComplex;
+    return kind == Kind::kInt || kind == Kind::kFloat || kind == Kind::kBool ||
+           kind == Kind::kComplex;
   }
   bool isSequence() const { return kind == Kind::kTuple || kind == Kind::kList; }
   std::span<const Arg> elements() const { return {items, count}; }
@@ -102,8 +103,8 @@ struct TorchTypes {
 };
 const TorchTypes& torchTypes();
 bool initTorchTypes();
-PyObject* dtypeObject(DType dtype);  // borrowed; null if torch has no such object
-DType dtypeOf(PyObject* object);     // Undefined if it is none of torch's dtype objects
+PyObject* dtypeObject(DType dtype);   // borrowed; null if torch has no such object
+DType dtypeOf(PyObject* object);      // Undefined if it is none of torch's dtype objects
 Ref<> sizeObject(const Dims& sizes);  // torch.Size
 using MemoryFormat = c10::MemoryFormat;
 

@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 import torch
-from shape_cases import FAKE, RULES, describe, differences, infer, op_calls, relaid_calls, variants
 from torch.testing._internal.common_methods_invocations import op_db
 
 from stator import _core
+from tests.python.shape_cases import FAKE, RULES, describe, differences, infer, op_calls, relaid_calls, variants
 
 logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)
 

@@ -60,7 +60,8 @@ bool isContiguousQuery(Call& call) {
 }
 
 bool rank(Call& call) {
-  return answer(call, [](const TensorMeta& meta) { return static_cast<int64_t>(meta.sizes.size()); });
+  return answer(call,
+                [](const TensorMeta& meta) { return static_cast<int64_t>(meta.sizes.size()); });
 }
 bool numel(Call& call) {
   return answer(call, [](const TensorMeta& meta) { return meta.numel(); });
@@ -75,7 +76,8 @@ bool dtypeQuery(Call& call) {
   return answer(call, [](const TensorMeta& meta) { return newRef(dtypeObject(meta.dtype)); });
 }
 bool deviceQuery(Call& call) {
-  return answer(call, [](const TensorMeta& meta) { return makeDevice(meta.device, meta.device_index); });
+  return answer(call,
+                [](const TensorMeta& meta) { return makeDevice(meta.device, meta.device_index); });
 }
 bool needsGrad(Call& call) {
   return answer(call, [](const TensorMeta& meta) { return meta.requires_grad; });
