@@ -90,7 +90,8 @@ class Workspace {
   std::vector<std::unique_ptr<Arg[]>> overflow_;
   std::vector<const Arg*> spilled_;  // all of them, once there are more than fit below
   const Arg* tensors_[16];
-  Arg inline_[48];
+  static constexpr size_t kInline = 48;
+  alignas(Arg) std::byte inline_[kInline * sizeof(Arg)];  // made into Args as they are taken
 };
 
 // torch's own small objects, resolved once.

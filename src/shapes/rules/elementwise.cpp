@@ -81,7 +81,7 @@ bool clamp(Call& call) {
   if (!promotion.add(input)) return false;
   for (const Arg* bound : {&low, &high}) {
     if (!bound->given()) continue;
-    if (tensors != bound->isTensor() || !promotion.add(*bound)) return false;
+    if (!promotion.add(*bound)) return false;
   }
   const DType common = promotion.result();
   if (common == DType::Bool || isComplex(common)) return false;
@@ -202,6 +202,19 @@ bool isClose(Call& call) {
   if (!isContiguous(call[0].tensor->sizes, call[0].tensor->strides)) return false;
   if (!isContiguous(call[1].tensor->sizes, call[1].tensor->strides)) return false;
   return binary(call);
+}
+
+bool histc(Call& call) {
+  int64_t bins = 100;
+  if (!call[0].isTensor() || !isFloating(call[0].tensor->dtype) || !call.integerOr(1, 100, bins))
+    return false;
+  for (size_t i : {2, 3}) {
+    if (call[i].given() && !call[i].is(Arg::Kind::kInt) && !call[i].is(Arg::Kind::kFloat))
+      return false;
+  }
+  if (bins <= 0 || call.anyGrad()) return false;
+  call.fresh(call[0].tensor->dtype, {bins});
+  return true;
 }
 
 bool sameDtypes(Call& call) {  // heaviside
@@ -327,6 +340,7 @@ constexpr OpRow kRows[] = {
     {"torch|Tensor.heaviside", "input, values", sameDtypes, kCommon | kNoComplex},
     {"torch|Tensor.isclose", "input, other, rtol, atol, equal_nan", isClose, kBoolOut},
     {"torch|Tensor.logit special.logit", "input, eps", logit, kFloatOut | kNoComplex},
+    {"torch|Tensor.histc", "input, bins, min, max", histc},
     {"torch|Tensor.resolve_conj|resolve_neg", "input", sameObject},
     {"torch|Tensor.conj", "input", conjugate},
     {"Tensor.normal_", "self, mean, std", randomFill, kRandomOp | kNoInteger},

@@ -104,6 +104,29 @@ bool embedding(Call& call) {
   return true;
 }
 
+// embedding_bag(input, weight, offsets, ..., mode, sparse, per_sample_weights, ...) for bags of equal length
+bool embeddingBag(Call& call) {
+  if (!call[0].isTensor() || !call[1].isTensor() || call[2].given() || call[3].given())
+    return false;
+  const TensorMeta& indices = *call[0].tensor;
+  const TensorMeta& weight = *call[1].tensor;
+  if (indices.dtype != DType::Long && indices.dtype != DType::Int) return false;
+  if (indices.sizes.size() != 2 || weight.sizes.size() != 2 || isZero(indices.numel()))
+    return false;
+  if (!isFloat(call[1]) || call[8].given() || call[10].given()) return false;
+  bool unused = false;
+  if (!call.flagOr(5, false, unused) || !call.flagOr(7, false, unused) ||
+      !call.flagOr(9, false, unused))
+    return false;
+  if (call[6].given()) {
+    if (!call[6].is(Arg::Kind::kStr)) return false;
+    const std::string_view mode = call[6].text();
+    if (mode != "sum" && mode != "mean" && mode != "max") return false;
+  }
+  call.fresh(weight.dtype, {indices.sizes[0], weight.sizes[1]});
+  return true;
+}
+
 bool maskFits(const Arg& mask, const TensorMeta& query, const TensorMeta& key) {
   if (!mask.given()) return true;
   if (!mask.isTensor()) return false;
@@ -260,6 +283,11 @@ constexpr OpRow kRows[] = {
     {"F.dropout", "input, p, training, inplace", dropout},
     {"F.embedding", "input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse",
      embedding},
+    {"F.embedding_bag",
+     "input, weight, offsets, max_norm, norm_type, scale_grad_by_freq, mode, sparse, "
+     "per_sample_weights, "
+     "include_last_offset, padding_idx",
+     embeddingBag},
     {"F.scaled_dot_product_attention",
      "query, key, value, attn_mask, dropout_p, is_causal, *, scale, enable_gqa", attention},
     {"F|nn.pad", "input, pad, mode, value", pad},

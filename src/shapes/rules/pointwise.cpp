@@ -12,17 +12,20 @@ bool promotionKeepsOrder(std::initializer_list<const Arg*> operands) {
     mixed = mixed || operand->tensor->dtype != first->dtype;
   }
   if (!mixed) return true;
-  bool plain = true;
-  bool vague = false;
+  bool all_plain = true;
+  bool one_rank = true;
   for (const Arg* operand : operands) {
     if (!operand->isTensor()) continue;
     const TensorMeta& meta = *operand->tensor;
-    plain = plain && hasPlainStrides(meta);
-    vague = vague || meta.sizes.size() != first->sizes.size() ||
-            !isNonOverlappingDense(meta.sizes, meta.strides);
-    for (Dim size : meta.sizes) vague = vague || isOne(size);
+    one_rank = one_rank && meta.sizes.size() == first->sizes.size();
+    if (hasPlainStrides(meta)) continue;
+    all_plain = false;
+    if (!isNonOverlappingDense(meta.sizes, meta.strides)) return false;
+    for (Dim size : meta.sizes) {
+      if (isOne(size)) return false;
+    }
   }
-  return plain || !vague;
+  return all_plain || one_rank;
 }
 
 bool elementwise(std::initializer_list<const Arg*> operands, Dims& sizes, Dims& strides) {

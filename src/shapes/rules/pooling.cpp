@@ -98,8 +98,10 @@ bool adaptivePool(Call& call) {
   if (!isFloat(call[0]) || !call[1].given()) return false;
   const TensorMeta& input = *call[0].tensor;
   if (input.sizes.size() != rank + 2 && input.sizes.size() != rank + 1) return false;
-  if (isZero(input.numel()) || !hasPlainStrides(input)) return false;
-  if (suggestedFormat(input) != MemoryFormat::Contiguous) return false;
+  if (isZero(input.numel())) return false;
+  // a mean, in any layout
+  const bool to_one = rank == 1 && call[1].is(Arg::Kind::kInt) && call[1].i == 1;
+  if (!to_one && !hasPlainStrides(input)) return false;
   Dims sizes = input.sizes;
   const size_t first = sizes.size() - rank;
   if (call[1].is(Arg::Kind::kInt)) {

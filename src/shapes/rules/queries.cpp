@@ -98,6 +98,11 @@ bool onCpu(Call& call) {
   return answer(call, [](const TensorMeta& meta) { return meta.device == DeviceType::CPU; });
 }
 
+// Tensors of other kinds never come here: a rule sees strided, ordinary tensors alone.
+bool never(Call& call) {
+  return answer(call, [](const TensorMeta&) { return false; });
+}
+
 constexpr OpRow kRows[] = {
     {"Tensor.size", "self, dim", size},
     {"Tensor.shape", "self", size},
@@ -114,6 +119,8 @@ constexpr OpRow kRows[] = {
     {"Tensor.is_leaf", "self", leaf},
     {"Tensor.is_floating_point torch.is_floating_point", "input", floating},
     {"Tensor.is_complex torch.is_complex", "input", complexQuery},
+    {"Tensor.is_nested|is_sparse|is_sparse_csr|is_quantized|is_mkldnn|is_meta|is_mps|is_xpu",
+     "self", never},
     {"Tensor.is_cuda", "self", onCuda},
     {"Tensor.is_cpu", "self", onCpu},
 };
