@@ -132,7 +132,10 @@ class Describer:
         number = len(self._labels)
         self._labels[id(value)] = number
         self._alive.append(value)
-        self._describe_new(path, value, f"#{number} {_type_name(type(value))}")
+        try:
+            self._describe_new(path, value, f"#{number} {_type_name(type(value))}")
+        except Exception as error:  # something that should not be here, such as a stand-in of the front end
+            self._say(path, f"#{number} {_type_name(type(value))} cannot be looked at: {error}")
 
     def _say(self, path: str, text: str) -> None:
         self.lines.append((path, plain_text(text)))
@@ -233,6 +236,9 @@ class Describer:
                         self.describe(f"{path}.{name}", item)
 
     def _tensor(self, path: str, value: torch.Tensor, head: str) -> None:
+        if torch.nn.parameter.is_lazy(value):
+            self._say(path, f"{head} {value.dtype} uninitialised")
+            return
         if isinstance(value, torch._subclasses.FakeTensor):  # a front end let one of its own out
             self._say(path, f"{head} is a FakeTensor")
             return
@@ -564,7 +570,7 @@ def observe_release(case: Any) -> Observation:
     return {"released": describer.lines}
 
 
-def differences(expected: Observation, seen: Observation, limit: int = 12) -> list[str]:
+def differences(expected: Observation, seen: Observation, limit: int = 4) -> list[str]:
     """Where two observations differ, as readable lines; empty when they agree."""
     found = []
     for section in expected.keys() | seen.keys():
