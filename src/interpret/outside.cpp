@@ -59,7 +59,6 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     // A read-only view: what is behind it serves, since the program cannot write through the view.
     PyObject* mapping = reinterpret_cast<PyObject**>(raw)[2];
     if (PyDict_Check(mapping)) {
-      guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(raw)});
       return fromOutside(mapping, sources->pinned(mapping));
     }
   }

@@ -53,8 +53,7 @@ PyTypeObject* addressType() {
 bool isAddress(PyObject* object) { return object != nullptr && Py_TYPE(object) == addressType(); }
 
 Out Tracer::addressOf(PyObject* object) {
-  if (values::isScalar(object)) return breakWith(Reason::kUnsupportedObject, "the address of a constant");
-  noteIdentity(object);
+  if (!values::isScalar(object)) noteIdentity(object);
   if (auto it = addresses.find(object); it != addresses.end()) return it->second.second;
   Ref<> number = stealRef(PyLong_FromVoidPtr(object));
   Ref<> address = stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(addressType()), number.get()));

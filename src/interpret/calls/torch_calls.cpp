@@ -503,11 +503,11 @@ void registerTorch() {
   for (const char* path : {"torch.jit.is_scripting", "torch.jit.is_tracing", "torch._jit_internal.is_scripting", "torch._C._is_tracing", "torch.overrides.has_torch_function",
                            "torch.overrides.has_torch_function_unary", "torch.overrides.has_torch_function_variadic", "torch._C._has_torch_function",
                            "torch._C._has_torch_function_unary", "torch._C._has_torch_function_variadic", "torch.compiler.is_exporting",
-                           "torch.nn.modules.module.is_scripting", "torch.distributed.is_initialized"}) {
+                           "torch.nn.modules.module.is_scripting", "torch.distributed.is_initialized", "torch.distributed.distributed_c10d.is_initialized"}) {
     registerHandler(path, returnFalse);
   }
   for (const char* path : {"torch._C._log_api_usage_once", "torch._C._get_tracing_state", "torch._logging.warning_once"}) registerHandler(path, returnNone);
-  for (const char* path : {"torch._C._len_torch_dispatch_stack", "torch._C._len_torch_function_stack", "torch.device", "torch.finfo", "torch.iinfo", "torch.promote_types", "torch.can_cast", "torch.is_deterministic_algorithms_warn_only_enabled",
+  for (const char* path : {"torch.distributed.is_available", "torch._C._len_torch_dispatch_stack", "torch._C._len_torch_function_stack", "torch.device", "torch.finfo", "torch.iinfo", "torch.promote_types", "torch.can_cast", "torch.is_deterministic_algorithms_warn_only_enabled",
                            "torch.are_deterministic_algorithms_enabled", "torch.get_num_threads", "torch.typename", "torch._C._get_cudnn_enabled",
                            "torch._C._get_mkldnn_enabled", "torch._C._get_flash_sdp_enabled", "torch.backends.mha.get_fastpath_enabled",
                            "torch._C._nn._parse_to", "torch.cuda.is_available", "torch.backends.cuda.flash_sdp_enabled"}) {
