@@ -72,12 +72,14 @@ cpp-test: build ## C++ unit tests alone
 
 py-test: build ## pytest alone
 	$(call say,pytest)
-	@$(BIN)/pytest -q tests/python
+	@failed=0; for file in tests/python/test_*.py; do \
+	  printf '%s\n' $$file; $(BIN)/pytest -q --no-header $$file || failed=1; \
+	done; exit $$failed
 
 break-test: build ## The same programs, with an exit forced at every n-th legal offset
 	@for mode in $(BREAK_MODES); do \
 	  printf '\033[1m== pytest, STATOR_BREAK_EVERY=%s\033[0m\n' $$mode; \
-	  STATOR_BREAK_EVERY=$$mode $(BIN)/pytest -q -m 'not slow' $(BREAK_TESTS); \
+	  STATOR_BREAK_EVERY=$$mode $(BIN)/pytest -q --no-header -m 'not slow' $(BREAK_TESTS) || exit 1; \
 	done
 
 # libasan has to come first in the process, and libstdc++ with it, or exceptions thrown in torch's libraries are not intercepted.

@@ -110,7 +110,9 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   options.fullgraph = cache.fullgraph;
   options.break_every = config.break_every;
   options.random = config.break_random;
-  options.random_seed = config.break_seed + static_cast<uint64_t>(statistics().captures);
+  // The same place breaks at the same instructions in every process.
+  options.random_seed = config.break_seed + static_cast<uint64_t>(stator_frame_code(frame)->co_firstlineno) * 1000003u +
+                        static_cast<uint64_t>(stator_frame_offset(frame)) * 7919u;
   interpret::Captured captured;
   int entry_offset = stator_frame_offset(frame);
   for (int attempt = 0;; ++attempt) {

@@ -19,6 +19,10 @@ from tests.python.programs import load_all
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PROGRAMS = {program.name: program for program in load_all()}
+# Programs on which Stator is known to fall short, each with what is wrong: a line a program. They are run, and expected to fail.
+_SHORTFALLS = {
+    tuple(line.split()[:2]) for line in (Path(__file__).parent / "shortfalls.txt").read_text().splitlines() if line.strip() and line[0] != "#"
+}
 _EXPECTING = [name for name, program in _PROGRAMS.items() if program.expects_capture()]
 
 
@@ -38,14 +42,22 @@ def run_differential(folder: Path, names: set[str], frontend: str) -> dict[str, 
 
 @pytest.fixture(scope="session")
 def verdicts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    items = [item for item in request.session.items if item.path == request.path and hasattr(item, "callspec")]
+    items = [item for item in request.session.items if item.path.name == Path(__file__).name and hasattr(item, "callspec")]
     names = {item.callspec.params["name"] for item in items if "name" in item.callspec.params}
     return run_differential(tmp_path_factory.mktemp("programs"), names, "stator")
+
+
+def _known(kind: str, name: str) -> None:
+    if (kind, name) in _SHORTFALLS:
+        pytest.xfail("listed in shortfalls.txt")
 
 
 @pytest.mark.break_every
 @pytest.mark.parametrize("name", _PROGRAMS)
 def test_as_eager(name: str, verdicts: dict[str, Any]) -> None:
+    mode = os.environ.get("STATOR_BREAK_EVERY") or "plain"
+    if verdicts[name]["differences"]:
+        _known(f"differs:{mode}", name)
     assert verdicts[name]["differences"] == [], "\n".join(verdicts[name]["differences"][:6])
 
 
@@ -53,6 +65,8 @@ def test_as_eager(name: str, verdicts: dict[str, Any]) -> None:
 def test_captured(name: str, verdicts: dict[str, Any]) -> None:
     if os.environ.get("STATOR_BREAK_EVERY"):
         pytest.skip("breaks are forced")
+    if verdicts[name]["unmet"]:
+        _known("lost:plain", name)
     assert verdicts[name]["unmet"] == []
 
 
