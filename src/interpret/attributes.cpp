@@ -461,6 +461,13 @@ Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
     PyObject* found = _PyType_Lookup(type, getattribute);
     PyObject* of_object = _PyType_Lookup(&PyBaseObject_Type, getattribute);
     if (found != of_object) {
+      std::string_view kind = type->tp_name;
+      // `int | str` and `list[int]` are immutable, and their attributes are facts about them.
+      if (kind == "types.UnionType" || kind == "types.GenericAlias") {
+        Ref<> value = stealRef(PyObject_GetAttr(object, name));
+        if (!value) PyErr_Clear();
+        return value;
+      }
       if (found == nullptr || !PyFunction_Check(found)) return breakWith(Reason::kUnsupportedAttribute, std::string("of a ") + type->tp_name);
       STATOR_VALUE(checked, typeLookup(type, getattribute));
       STATOR_VALUE(function, classAttrValue(type, getattribute, checked.get()));

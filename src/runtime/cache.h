@@ -24,6 +24,7 @@ struct Entry {
   std::vector<const sources::Source*> inputs;  // of the graph, in order
   Ref<> compiled;                              // callable; null: no graph
   size_t ops = 0;
+  bool has_effects = false;  // the graph writes in place or draws random numbers: it must not run twice
   std::string graph_text;
   int traverse(visitproc visit, void* arg) const;
 };

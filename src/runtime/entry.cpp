@@ -71,7 +71,8 @@ Exit runEntry(Entry& entry, StatorFrame* frame, const Roots& roots, const std::v
     if (!outputs) {
       if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return outcome(Outcome::kRaise);
       // Nothing has been committed: the real interpreter runs this part again and raises where, and as, eager raises.
-      if (!PyErr_ExceptionMatches(PyExc_Exception)) return outcome(Outcome::kRaise);
+      // A graph with effects of its own cannot be run again: its error is the user's, with the user's lines in the traceback.
+      if (entry.has_effects || !PyErr_ExceptionMatches(PyExc_Exception)) return outcome(Outcome::kRaise);
       PyErr_Clear();
       return outcome(Outcome::kNative);
     }
@@ -146,6 +147,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   entry->ops = captured.graph->callCount();
   BorrowedRef<PyCodeObject> code = stator_frame_code(frame);
   for (graph::Node* input : captured.graph->inputs()) entry->inputs.push_back(input->source);
+  for (const graph::Node& node : captured.graph->nodes()) entry->has_effects |= node.mutates;
   double backend_seconds = 0;
   lastCapture().graph = captured.graph->text(code);
   if (entry->ops > 0) {
