@@ -1,6 +1,8 @@
 #include "breaks/plan.h"
 
 #include "base/check.h"
+#include "python/objects.h"
+#include "values/dicts.h"
 
 namespace stator::breaks {
 
@@ -58,29 +60,8 @@ Ref<> makeIterator(PyObject* iterable, int64_t position) {
 }
 
 bool replaceDict(PyObject* dict, PyObject* contents) {
-  if (PyDict_CheckExact(dict)) {
-    PyDict_Clear(dict);
-    return PyDict_Update(dict, contents) == 0;
-  }
-  // Subclasses of dict keep an order of their own (OrderedDict): go through the C type's own slots, not the user's methods.
-  Ref<> keys = stealRef(PyDict_Keys(dict));
-  if (!keys) return false;
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
-    if (PyODict_Check(dict) ? PyODict_DelItem(dict, PyList_GET_ITEM(keys.get(), i)) != 0
-                            : PyDict_DelItem(dict, PyList_GET_ITEM(keys.get(), i)) != 0) {
-      return false;
-    }
-  }
-  PyObject *key = nullptr, *value = nullptr;
-  Py_ssize_t position = 0;
-  while (PyDict_Next(contents, &position, &key, &value)) {
-    if ((PyODict_Check(dict) ? PyODict_SetItem(dict, key, value) : PyDict_SetItem(dict, key, value)) != 0) return false;
-  }
-  return true;
-}
-
-bool storeDict(PyObject* dict, PyObject* key, PyObject* value) {
-  return (PyODict_Check(dict) ? PyODict_SetItem(dict, key, value) : PyDict_SetItem(dict, key, value)) == 0;
+  Ref<> old = stealRef(PyDict_Copy(dict));  // finalizers of what goes away run when the new contents are in place
+  return old && values::dictClear(dict) && values::dictFill(dict, contents);
 }
 
 bool replaceSet(PyObject* set, PyObject* contents) {
@@ -92,6 +73,16 @@ bool replaceSet(PyObject* set, PyObject* contents) {
     if (PySet_Add(set, item) != 0) return false;
   }
   return true;
+}
+
+// Into the instance dict or slot, past descriptors of the class that run user code; a null value deletes.
+bool storeAttribute(PyObject* owner, PyObject* name, PyObject* value) {
+  PyObject* on_type = _PyType_Lookup(Py_TYPE(owner), name);
+  bool hidden = on_type != nullptr && Py_TYPE(on_type)->tp_descr_set != nullptr && Py_TYPE(on_type) != &PyMemberDescr_Type &&
+                Py_TYPE(on_type) != &PyGetSetDescr_Type;
+  if (!hidden) return PyObject_GenericSetAttr(owner, name, value) == 0;
+  Ref<> dict = stealRef(PyObject_GenericGetDict(owner, nullptr));
+  return dict && (value != nullptr ? PyDict_SetItem(dict.get(), name, value) : PyDict_DelItem(dict.get(), name)) == 0;
 }
 
 bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_outputs, Registers& r) {
@@ -112,6 +103,13 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
       Ref<> items = makeTuple(r, step.operands);
       if (!items) return false;
       Ref<> args = stealRef(PyTuple_Pack(1, items.get()));
+      auto* type = reinterpret_cast<PyTypeObject*>(step.object.get());
+      value = stealRef(nativeBase(type)->tp_new(type, args.get(), nullptr));
+      break;
+    }
+    case PlanOp::kScalarOf: {
+      Ref<> args = makeTuple(r, step.operands);
+      if (!args) return false;
       auto* type = reinterpret_cast<PyTypeObject*>(step.object.get());
       value = stealRef(nativeBase(type)->tp_new(type, args.get(), nullptr));
       break;
@@ -153,6 +151,14 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
       value = args ? stealRef(PyObject_Call(step.object.get(), args.get(), nullptr)) : Ref<>();
       break;
     }
+    case PlanOp::kAdvance:
+      value = newRef(operand(0));
+      for (int64_t i = 0; i < step.number; ++i) {
+        Ref<> item = stealRef(PyIter_Next(value.get()));
+        if (!item) break;
+      }
+      if (PyErr_Occurred()) return false;
+      break;
     case PlanOp::kIterator: value = makeIterator(operand(0), step.number); break;
 
     case PlanOp::kListExtend:
@@ -160,10 +166,10 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
         if (PyList_Append(operand(0), operand(i)) != 0) return false;
       }
       return true;
-    case PlanOp::kDictSet: return storeDict(operand(0), operand(1), operand(2));
+    case PlanOp::kDictSet: return values::dictSet(operand(0), operand(1), operand(2));
     case PlanOp::kSetAdd: return PySet_Add(operand(0), operand(1)) == 0;
-    case PlanOp::kAttributeSet: return PyObject_GenericSetAttr(operand(0), step.object.get(), operand(1)) == 0;
-    case PlanOp::kAttributeDelete: return PyObject_GenericSetAttr(operand(0), step.object.get(), nullptr) == 0;
+    case PlanOp::kAttributeSet: return storeAttribute(operand(0), step.object.get(), operand(1));
+    case PlanOp::kAttributeDelete: return storeAttribute(operand(0), step.object.get(), nullptr);
     case PlanOp::kCellSet: return PyCell_Set(operand(0), operand(1)) == 0;
     case PlanOp::kDefaultFactory: return PyObject_SetAttrString(operand(0), "default_factory", operand(1)) == 0;
 
@@ -171,11 +177,12 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
       return PyList_SetSlice(operand(0), 0, PyList_GET_SIZE(operand(0)), operand(1)) == 0;
     case PlanOp::kDictReplace: return replaceDict(operand(0), operand(1));
     case PlanOp::kSetReplace: return replaceSet(operand(0), operand(1));
-    case PlanOp::kDictStore: return storeDict(operand(0), operand(1), operand(2));
-    case PlanOp::kDictDelete:
-      return (PyODict_Check(operand(0)) ? PyODict_DelItem(operand(0), operand(1)) : PyDict_DelItem(operand(0), operand(1))) == 0;
+    case PlanOp::kDictStore: return values::dictSet(operand(0), operand(1), operand(2));
+    case PlanOp::kDictDelete: return values::dictDelete(operand(0), operand(1));
     case PlanOp::kTypeAttributeSet: return PyType_Type.tp_setattro(operand(0), step.object.get(), operand(1)) == 0;
     case PlanOp::kTypeAttributeDelete: return PyType_Type.tp_setattro(operand(0), step.object.get(), nullptr) == 0;
+    case PlanOp::kLruHit: return stator_lru_hit(operand(0), operand(1)) == 0;
+    case PlanOp::kLruStore: return stator_lru_miss(operand(0)) == 0 && stator_lru_store(operand(0), operand(1), operand(2)) == 0;
     case PlanOp::kEffectCall: {
       Ref<> args = makeTuple(r, step.operands);
       Ref<> done = args ? stealRef(PyObject_Call(step.object.get(), args.get(), nullptr)) : Ref<>();

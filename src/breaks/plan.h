@@ -31,6 +31,7 @@ enum class PlanOp : uint8_t {
   kFrozenSet,
   kSlice,
   kDeque,         // operands[0]: maxlen
+  kScalarOf,      // object: subclass of str, int ...; operands: the built-in value
   kException,     // object: exception class; operands: its args. The C base's __new__ and __init__, nothing of the user's
   kNew,           // object: class; the base's plain __new__, nothing of the user's runs
   kCell,          // empty cell
@@ -38,6 +39,7 @@ enum class PlanOp : uint8_t {
   kMethod,        // operands: function, self
   kBoundBuiltin,  // object: method descriptor; operands: self
   kCall,          // object: a built-in callable that runs no user code; operands: positional arguments
+  kAdvance,       // operands[0] (an iterator of C's), after `number` items were taken from it
   kIterator,      // iter(operands[0]) advanced to position `number`
   // Filling what was made empty; object-level stores that run no user code.
   kListExtend,    // operands: list, items...
@@ -55,6 +57,8 @@ enum class PlanOp : uint8_t {
   kDictDelete,    // operands: the dict, key
   kTypeAttributeSet,     // object: name; operands: class, value
   kTypeAttributeDelete,
+  kLruHit,        // operands: a functools.lru_cache, key
+  kLruStore,      // operands: a functools.lru_cache, key, value: a miss
   kEffectCall,    // object: built-in callable with an effect (torch._C._set_grad_enabled, ...); operands: arguments
 };
 

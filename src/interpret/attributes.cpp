@@ -20,13 +20,53 @@ namespace {
 
 bool isDataDescriptor(PyObject* descriptor) { return Py_TYPE(descriptor)->tp_descr_set != nullptr; }
 
-PyTypeObject* ownerInMro(PyTypeObject* type, PyObject* name) {
+// What the trace has put into a class under that name (borrowed), the marker of a deletion, or null: nothing was written there.
+PyObject* writtenInClass(Tracer& tracer, PyTypeObject* type, PyObject* name) {
+  values::Info* info = tracer.values.find(reinterpret_cast<PyObject*>(type));
+  return info != nullptr && info->overlay ? PyDict_GetItemWithError(info->overlay.get(), name) : nullptr;
+}
+
+// The class whose dict has the name, as far as the trace has not written it itself.
+PyTypeObject* ownerInMro(Tracer& tracer, PyTypeObject* type, PyObject* name) {
   PyObject* mro = type->tp_mro;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
+    if (tracer.classes_written) {
+      PyObject* written = writtenInClass(tracer, base, name);
+      if (written == values::deletedMarker()) continue;
+      if (written != nullptr) return nullptr;
+    }
     if (PyDict_GetItemWithError(base->tp_dict, name) != nullptr) return base;
   }
   return nullptr;
+}
+
+// A name that the trace wrote in some class of the MRO: each class before it is guarded by itself.
+Out lookUpWritten(Tracer& tracer, PyTypeObject* type, PyObject* name) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+    PyObject* written = writtenInClass(tracer, base, name);
+    if (written == values::deletedMarker()) continue;
+    if (written != nullptr) return newRef(written);
+    PyObject* raw = PyDict_GetItemWithError(base->tp_dict, name);
+    if ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+      const Source* source = tracer.sources->child(SourceKind::kClassDict, tracer.sources->pinned(reinterpret_cast<PyObject*>(base)), name);
+      if (raw == nullptr) {
+        tracer.guards->add(Guard{GuardKind::kAbsent, source});
+      } else {
+        STATOR_VALUE(guarded, tracer.fromOutside(raw, source));
+      }
+    }
+    if (raw != nullptr) return newRef(raw);
+  }
+  return Ref<>();
+}
+
+bool writtenInMro(Tracer& tracer, PyTypeObject* type, PyObject* name) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    if (writtenInClass(tracer, reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i)), name) != nullptr) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -44,6 +84,7 @@ bool Tracer::hasInstanceDict(PyObject* object) {
 }
 
 Out Tracer::typeLookup(PyTypeObject* type, PyObject* name) {
+  if (classes_written && writtenInMro(*this, type, name)) return lookUpWritten(*this, type, name);
   PyObject* found = _PyType_Lookup(type, name);
   // Static types cannot change.
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) guards->addTypeLookup(sources->pinned(reinterpret_cast<PyObject*>(type)), type, name, found);
@@ -52,18 +93,30 @@ Out Tracer::typeLookup(PyTypeObject* type, PyObject* name) {
 
 // The value of a plain (non-descriptor) entry of a class.
 Out Tracer::classAttrValue(PyTypeObject* type, PyObject* name, PyObject* raw) {
-  PyTypeObject* owner = ownerInMro(type, name);
+  PyTypeObject* owner = ownerInMro(*this, type, name);
   if (owner == nullptr) return newRef(raw);
   if ((owner->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return newRef(raw);
   const Source* source = sources->child(SourceKind::kClassDict, sources->pinned(reinterpret_cast<PyObject*>(owner)), name);
   return fromOutside(raw, source);
 }
 
+namespace {
+
+// The working copy of an object's __dict__, if there is one: it holds the attributes then.
+PyObject* attributesShadow(Tracer& tracer, values::Info* info) {
+  if (info->attributes == nullptr) return nullptr;
+  values::Info* dict = tracer.values.find(info->attributes);
+  return dict != nullptr ? dict->shadow.get() : nullptr;
+}
+
+}  // namespace
+
 Out Tracer::instanceAttr(PyObject* object, PyObject* name) {
   values::Info* info = values.find(object);
   if (info == nullptr || info->origin == values::Origin::kMade) {
     return Ref<>::create(Tracer::rawInstanceAttr(object, name));
   }
+  if (PyObject* shadow = attributesShadow(*this, info)) return Ref<>::create(PyDict_GetItemWithError(shadow, name));
   if (info->overlay) {
     if (PyObject* written = PyDict_GetItemWithError(info->overlay.get(), name)) {
       return written == values::deletedMarker() ? Ref<>() : newRef(written);
@@ -96,13 +149,26 @@ Flow Tracer::storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value
     if (PyObject_GenericSetAttr(object, name, value) != 0) return raiseCurrentError();
     return Flow::kOk;
   }
-  if (value == nullptr) {
-    STATOR_VALUE(present, instanceAttr(object, name));
-    if (!present) return breakWith(Reason::kRaises, "deletes an attribute that is not there");
-    info = values.find(object);
+  PyObject* on_type = _PyType_Lookup(Py_TYPE(object), name);
+  bool slot = on_type != nullptr && Py_TYPE(on_type) == &PyMemberDescr_Type;
+  if (PyObject* shadow = slot ? nullptr : attributesShadow(*this, info)) {
+    if (value == nullptr && PyDict_Contains(shadow, name) != 1) return raise(stealRef(PyObject_CallOneArg(PyExc_AttributeError, name)));
+    values.find(info->attributes)->dirty = true;
+    if ((value != nullptr ? PyDict_SetItem(shadow, name, value) : PyDict_DelItem(shadow, name)) != 0) return raiseCurrentError();
+    return Flow::kOk;
   }
-  if (!info->overlay) info->overlay = stealRef(PyDict_New());
-  PyDict_SetItem(info->overlay.get(), name, value != nullptr ? value : values::deletedMarker());
+  if (value != nullptr) {
+    writeOverlay(info, name, value);
+    return Flow::kOk;
+  }
+  PyObject* written = info->overlay ? PyDict_GetItemWithError(info->overlay.get(), name) : nullptr;
+  PyObject* raw = nullptr;
+  bool there = stator_object_lookup(object, name, &raw) == STATOR_FOUND;
+  guards->add(Guard{there ? GuardKind::kPresent : GuardKind::kAbsent, sources->child(SourceKind::kAttr, info->source, name)});
+  if (written == values::deletedMarker() || (written == nullptr && !there)) {
+    return raise(stealRef(PyObject_CallOneArg(PyExc_AttributeError, name)));
+  }
+  eraseOverlay(info, name, there);
   return Flow::kOk;
 }
 
@@ -174,6 +240,7 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
     if (PyUnicode_Compare(name.get(), names().dunder_dict) == 0) {
       STATOR_VALUE(dict, fromOutside(raw, sources->child(SourceKind::kObjectDict, info->source)));
       values.find(raw)->attributes_of = object;
+      values.find(object)->attributes = raw.get();
       return dict;
     }
     return fromOutside(raw, sources->child(SourceKind::kGenericAttr, info->source, name));
@@ -212,7 +279,7 @@ namespace {
 
 // The source of the raw class entry, for descriptors that carry functions.
 const Source* classEntrySource(Tracer& tracer, PyTypeObject* type, PyObject* name) {
-  PyTypeObject* owner = ownerInMro(type, name);
+  PyTypeObject* owner = ownerInMro(tracer, type, name);
   if (owner == nullptr) return nullptr;
   return tracer.sources->child(SourceKind::kClassDict, tracer.sources->pinned(reinterpret_cast<PyObject*>(owner)), name);
 }
@@ -275,9 +342,9 @@ Out superAttribute(Tracer& tracer, PyObject* super, PyObject* name) {
   Ref<> self_class = stealRef(PyObject_GetAttrString(super, "__self_class__"));
   if (!this_class || !self || !self_class) return tracer.raiseCurrentError();
   if (const Source* source = tracer.sourceOf(super)) {
-    for (auto [part, key] : {std::pair{&this_class, "__thisclass__"}, {&self, "__self__"}, {&self_class, "__self_class__"}}) {
-      Ref<> text = stealRef(PyUnicode_InternFromString(key));
-      STATOR_VALUE(read, tracer.fromOutside(*part, tracer.sources->child(SourceKind::kGenericAttr, source, text)));
+    for (auto [part, field] : {std::pair(&this_class, "__thisclass__"), std::pair(&self_class, "__self_class__"), std::pair(&self, "__self__")}) {
+      Ref<> field_name = stealRef(PyUnicode_InternFromString(field));
+      STATOR_VALUE(read, tracer.fromOutside(*part, tracer.sources->child(SourceKind::kGenericAttr, source, field_name)));
       *part = read;
     }
   }
@@ -291,6 +358,11 @@ Out superAttribute(Tracer& tracer, PyObject* super, PyObject* name) {
     const Source* source =
         heap ? tracer.sources->child(SourceKind::kClassDict, tracer.sources->pinned(reinterpret_cast<PyObject*>(base)), name) : nullptr;
     PyObject* raw = PyDict_GetItemWithError(base->tp_dict, name);
+    if (PyObject* written = tracer.classes_written ? writtenInClass(tracer, base, name) : nullptr) {
+      if (written == values::deletedMarker()) continue;
+      if (!isDescriptor(written)) return newRef(written);
+      return tracer.bindDescriptor(written, self.get() == self_class.get() ? nullptr : self.get(), start, nullptr);
+    }
     if (raw == nullptr) {
       if (heap) tracer.guards->add(Guard{GuardKind::kAbsent, source});
       continue;
@@ -469,22 +541,12 @@ Out Tracer::callGetattr(PyObject* object, PyObject* name) {
 Out Tracer::getAttr(PyObject* object, PyObject* name) {
   Out found = getAttrOrNull(object, name);
   if (!found.ok() || found.get() != nullptr) return found;
-  PyTypeObject* type = typeOf(object);
-  Flow flow = Flow::kOk;
-  if (PyType_Check(object)) {
-    flow = raiseNew(PyExc_AttributeError, "type object '%.50s' has no attribute '%U'", reinterpret_cast<PyTypeObject*>(object)->tp_name, name);
-  } else if (PyModule_Check(object)) {
-    flow = raiseNew(PyExc_AttributeError, "module '%s' has no attribute '%U'", PyModule_GetName(object), name);
-  } else {
-    flow = raiseNew(PyExc_AttributeError, "'%.50s' object has no attribute '%U'", type->tp_name, name);
-  }
-  if (flow == Flow::kRaise && (PyObject_SetAttrString(raised.get(), "name", name) != 0 || PyObject_SetAttrString(raised.get(), "obj", object) != 0)) PyErr_Clear();
-  return flow;
+  return raiseAttributeError(object, name);
 }
 
 Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
   if (graph::isStandIn(object)) return breakWith(Reason::kUnsupportedMutation, "sets an attribute of a tensor");
-  if (PyType_Check(object)) return breakWith(Reason::kUnsupportedMutation, "sets an attribute of a class");
+  if (PyType_Check(object)) return setTypeAttr(reinterpret_cast<PyTypeObject*>(object), name, value, true);
   if (isTraceIterator(object) || isTraceTraceback(object)) return breakWith(Reason::kUnsupportedMutation, "sets an attribute of an iterator");
   if (PyExceptionInstance_Check(object) && isMade(object) && value != nullptr && PyUnicode_CompareWithASCIIString(name, "__traceback__") == 0) {
     return setTraceback(*this, object, value);
@@ -541,8 +603,53 @@ Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
     }
     return breakWith(Reason::kUnsupportedMutation, std::string("through a ") + kind->tp_name);
   }
-  if (!Tracer::hasInstanceDict(object)) return breakWith(Reason::kRaises, "sets an attribute that the object cannot have");
+  if (!Tracer::hasInstanceDict(object)) {
+    if (!on_type) return raiseAttributeError(object, name);
+    return raiseNew(PyExc_AttributeError, "'%.100s' object attribute '%U' is read-only", type->tp_name, name);
+  }
   return storeInstanceAttr(object, name, value);
+}
+
+Flow Tracer::setTypeAttr(PyTypeObject* type, PyObject* name, PyObject* value, bool hooks) {
+  PyObject* object = reinterpret_cast<PyObject*>(type);
+  PyTypeObject* meta = Py_TYPE(object);
+  if (hooks && meta->tp_setattro != PyType_Type.tp_setattro) {
+    Ref<> which = stealRef(PyUnicode_InternFromString(value != nullptr ? "__setattr__" : "__delattr__"));
+    STATOR_VALUE(hook, typeLookup(meta, which.get()));
+    if (hook.get() != _PyType_Lookup(&PyType_Type, which.get())) {
+      if (!hook || !PyFunction_Check(hook.get())) return breakWith(Reason::kUnsupportedMutation, "sets an attribute of a class");
+      STATOR_VALUE(function, classAttrValue(meta, which.get(), hook.get()));
+      Args args;
+      args.values = {object, name};
+      if (value != nullptr) args.values.push_back(value);
+      args.positional = args.values.size();
+      return call(function.get(), args, Then::kDiscard).flow();
+    }
+  }
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0) {
+    return breakWith(Reason::kRaises, "sets an attribute of an immutable class");
+  }
+  // Special methods also fill the type's slots, which native code and this tracer read without a look-up.
+  if (PyUnicode_READ_CHAR(name, 0) == '_' && PyUnicode_GET_LENGTH(name) > 4 && PyUnicode_READ_CHAR(name, 1) == '_') {
+    return breakWith(Reason::kUnsupportedMutation, "sets a special attribute of a class");
+  }
+  STATOR_VALUE(on_meta, typeLookup(meta, name));
+  if (on_meta && isDataDescriptor(on_meta.get())) return breakWith(Reason::kUnsupportedMutation, "sets an attribute of a class through a descriptor");
+  values::Info* info = values.find(object);
+  if (info == nullptr) info = &values.addOutside(object, sources->pinned(object));
+  classes_written = true;
+  if (value != nullptr) {
+    writeOverlay(info, name, value);
+    return Flow::kOk;
+  }
+  PyObject* written = info->overlay ? PyDict_GetItemWithError(info->overlay.get(), name) : nullptr;
+  bool there = PyDict_Contains(type->tp_dict, name) == 1;
+  guards->add(Guard{there ? GuardKind::kPresent : GuardKind::kAbsent, sources->child(SourceKind::kClassDict, sources->pinned(object), name)});
+  if (written == values::deletedMarker() || (written == nullptr && !there)) {
+    return raise(stealRef(PyObject_CallOneArg(PyExc_AttributeError, name)));
+  }
+  eraseOverlay(info, name, there);
+  return Flow::kOk;
 }
 
 Out Tracer::loadGlobal(SymbolicFrame& frame, PyObject* name) {
@@ -562,9 +669,7 @@ Out Tracer::loadGlobal(SymbolicFrame& frame, PyObject* name) {
     STATOR_VALUE(found, dictGet(place.dict, name));
     if (found) return found;
   }
-  Flow flow = raiseNew(PyExc_NameError, "name '%U' is not defined", name);
-  if (flow == Flow::kRaise && PyObject_SetAttrString(raised.get(), "name", name) != 0) PyErr_Clear();
-  return flow;
+  return raiseNameError(PyExc_NameError, "name '%U' is not defined", name);
 }
 
 Out Tracer::special(PyObject* object, const char* name) {

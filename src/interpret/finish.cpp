@@ -2,11 +2,14 @@
 #include "interpret/tracer.h"
 
 #include "base/check.h"
+#include "bytecode/opcodes.h"
 #include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
+#include "python/objects.h"
+#include "values/dicts.h"
 
 #include <string_view>
 #include <unordered_map>
@@ -48,6 +51,17 @@ class PlanBuilder {
     effects_.push_back(std::move(step));
   }
 
+  // `except SomeError:` lets GeneratorExit pass: its handler starts with the look-up of a class that is no base of it.
+  static bool ignoresClosing(const bytecode::CodeInfo& code, int target) {
+    size_t at = static_cast<size_t>(code.indexAt(target));
+    const auto& instrs = code.instrs();
+    if (at + 2 >= instrs.size() || instrs[at].opcode != PUSH_EXC_INFO || instrs[at + 1].opcode != LOAD_GLOBAL || instrs[at + 2].opcode != CHECK_EXC_MATCH) {
+      return false;
+    }
+    PyObject* name = PyTuple_GET_ITEM(code.code()->co_names, instrs[at + 1].oparg >> 1);
+    return PyUnicode_CompareWithASCIIString(name, "BaseException") != 0 && PyUnicode_CompareWithASCIIString(name, "GeneratorExit") != 0;
+  }
+
   // A generator that stands inside of `try` or `with` and that nobody holds any more: eager closed it when it was dropped, which ran the
   // rest of it. When that was, the trace does not know.
   void checkDropped() {
@@ -56,7 +70,8 @@ class PlanBuilder {
       TraceIterator* it = asTraceIterator(info->object.get());
       if (it->kind != IteratorKind::kGenerator || it->exhausted || it->index == 0 || it->frame == nullptr) continue;
       const auto& stands_at = it->frame->code->instrs()[static_cast<size_t>(it->frame->index - 1)];
-      if (it->frame->code->findHandler(stands_at.opcode_offset)) fail(info->object.get());
+      auto handler = it->frame->code->findHandler(stands_at.opcode_offset);
+      if (handler && !ignoresClosing(*it->frame->code, handler->target)) fail(info->object.get());
     }
   }
 
@@ -120,16 +135,12 @@ class PlanBuilder {
   void fillDict(Register target, PyObject* dict) {
     PyObject *key = nullptr, *item = nullptr;
     Py_ssize_t position = 0;
-    if (PyODict_Check(dict)) {
-      Ref<> items = stealRef(PyObject_CallMethod(dict, "items", nullptr));
-      Ref<> list = stealRef(PySequence_List(items.get()));
-      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
-        PyObject* pair = PyList_GET_ITEM(list.get(), i);
-        fill(PlanOp::kDictSet, {target, value(PyTuple_GET_ITEM(pair, 0)), value(PyTuple_GET_ITEM(pair, 1))});
-      }
-      return;
-    }
     while (PyDict_Next(dict, &position, &key, &item)) fill(PlanOp::kDictSet, {target, value(key), value(item)});
+    if (values::ordersAgree(dict)) return;
+    Ref<> keys = values::dictKeys(dict);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
+      add(PlanOp::kCall, nullptr, newRef(torchObject("collections.OrderedDict.move_to_end")), {target, value(PyList_GET_ITEM(keys.get(), i))});
+    }
   }
 
   void fillList(Register target, PyObject* list) {
@@ -230,6 +241,78 @@ class PlanBuilder {
       case IteratorKind::kFilter:
         for (auto& part : parts) operands.push_back(value(part.get()));
         return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PyFilter_Type)), operands);
+      default: return itertools(object);
+    }
+  }
+
+  // `__setstate__` of a C iterator, after it was made.
+  Register withState(PyTypeObject* type, Register iterator, Register state) {
+    std::string path = std::string(type->tp_name) + ".__setstate__";
+    PyObject* method = torchObject(path.c_str());
+    STATOR_CHECK(method != nullptr, path);
+    add(PlanOp::kCall, nullptr, newRef(method), {iterator, state});
+    return iterator;
+  }
+
+  Register itertools(PyObject* object) {
+    TraceIterator* it = asTraceIterator(object);
+    auto& parts = *it->sources;
+    PyTypeObject* type = iteratorType(it);
+    auto number = [&](int64_t n) {
+      Ref<> boxed = stealRef(PyLong_FromLongLong(n));
+      return constant(boxed.get());
+    };
+    auto part = [&](size_t i) { return value(parts[i].get()); };
+    auto call = [&](std::vector<Register> operands) { return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)), std::move(operands)); };
+    switch (it->kind) {
+      case IteratorKind::kChain: {
+        std::vector<Register> state = {part(0)};
+        if (parts[1]) state.push_back(part(1));
+        Register made = call({});
+        return withState(type, made, add(PlanOp::kTuple, nullptr, Ref<>(), state));
+      }
+      case IteratorKind::kIslice: {
+        int64_t next = PyLong_AsLongLong(parts[1].get());
+        Register stop = parts[2].get() == Py_None ? constant(Py_None) : number(PyLong_AsLongLong(parts[2].get()) - it->index);
+        return call({part(0), number(next - it->index), stop, part(3)});
+      }
+      case IteratorKind::kCount: return call({part(0), part(1)});
+      case IteratorKind::kCycle: {
+        Register rest = it->flag ? add(PlanOp::kIterator, nullptr, Ref<>(), {part(1)}, it->index) : part(0);
+        std::vector<Register> state = {part(1), constant(it->flag ? Py_True : Py_False)};
+        Register made = call({rest});
+        return withState(type, made, add(PlanOp::kTuple, nullptr, Ref<>(), state));
+      }
+      case IteratorKind::kRepeat: return it->index < 0 ? call({part(0)}) : call({part(0), number(it->index)});
+      case IteratorKind::kAccumulate: {
+        if (parts[3]) return fail(object);
+        Register total = parts[2] ? part(2) : kNull;
+        Register made = call({part(0), part(1)});
+        return total == kNull ? made : withState(type, made, total);
+      }
+      case IteratorKind::kStarMap:
+      case IteratorKind::kTakeWhile:
+      case IteratorKind::kFilterFalse:
+      case IteratorKind::kCompress: return call({part(0), part(1)});
+      case IteratorKind::kDropWhile: {
+        Register made = call({part(0), part(1)});
+        return it->flag ? withState(type, made, constant(Py_True)) : made;
+      }
+      case IteratorKind::kZipLongest: {
+        std::vector<Register> operands;
+        for (size_t i = 1; i < parts.size(); ++i) {
+          if (!parts[i]) return fail(object);
+          operands.push_back(part(i));
+        }
+        Register fill = part(0);
+        Register made = call(operands);
+        return withState(type, made, fill);
+      }
+      case IteratorKind::kPairwise: return parts[1] ? fail(object) : call({part(0)});
+      case IteratorKind::kMoves: {
+        Register made = add(PlanOp::kCall, nullptr, newRef(reinterpret_cast<PyObject*>(type)), sequence(parts[2].get()));
+        return add(PlanOp::kAdvance, object, Ref<>(), {made}, it->index);
+      }
       default: return fail(object);
     }
   }
@@ -246,6 +329,7 @@ class PlanBuilder {
       return add(PlanOp::kGraphOutput, object, Ref<>(), {}, t_.graph->outputIndex(node));
     }
     if (values::isScalar(object)) return constant(object);
+    if (isAddress(object)) return add(PlanOp::kCall, object, newRef(builtinFunction("id")), {value(t_.addressTarget(object))});
     if (values::Info* info = t_.values.find(object); info != nullptr && info->origin == values::Origin::kOutside) {
       Register result = add(PlanOp::kSource, object);
       plan_.steps.back().source = info->source;
@@ -254,12 +338,7 @@ class PlanBuilder {
     if (isTraceIterator(object)) return iterator(object);
     PyTypeObject* type = Py_TYPE(object);
     if (PyTuple_Check(object)) {
-      if (auto it = t_.constant_tuples.find(object); it != t_.constant_tuples.end()) {
-        if (it->second == nullptr) return constant(object);
-        Register result = add(PlanOp::kSource, object);
-        plan_.steps.back().source = it->second;
-        return result;
-      }
+      if (t_.code_constants.count(object) != 0) return constant(object);
       if (type == &PyTuple_Type) return PyTuple_GET_SIZE(object) == 0 ? constant(object) : add(PlanOp::kTuple, object, Ref<>(), sequence(object));
       if (type == sizeType()) return add(PlanOp::kTupleOf, object, newRef(reinterpret_cast<PyObject*>(type)), sequence(object));
     }
@@ -278,7 +357,16 @@ class PlanBuilder {
       fillSet(result, object);
       return result;
     }
-    if (values::isConstantDeep(object)) return constant(object);
+    if (type == &PyRange_Type) {
+      std::vector<Register> operands;
+      for (const char* name : {"start", "stop", "step"}) {
+        Ref<> part = stealRef(PyObject_GetAttrString(object, name));
+        operands.push_back(constant(part.get()));
+      }
+      return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)), operands);
+    }
+    if (t_.code_constants.count(object) != 0) return constant(object);
+    if (type != &PyFrozenSet_Type && type != &PySlice_Type && values::isConstantDeep(object)) return constant(object);
     if (type == &PyFrozenSet_Type) return add(PlanOp::kFrozenSet, object, Ref<>(), sequence(object));
     if (type == &PySlice_Type) {
       auto* slice = reinterpret_cast<PySliceObject*>(object);
@@ -339,7 +427,7 @@ class PlanBuilder {
     if (PyExceptionInstance_Check(object)) return exception(object);
     if (PyType_Check(object) || PyCFunction_Check(object) || PyModule_Check(object) || PyCode_Check(object) || isEnumMember(object) ||
         type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyGetSetDescr_Type || type == &PyMemberDescr_Type ||
-        type == &PyProperty_Type) {
+        type == &PyProperty_Type || isOpaqueConstant(object)) {
       return constant(object);
     }
     return instance(object);
@@ -364,23 +452,29 @@ class PlanBuilder {
     PyTypeObject* type = Py_TYPE(object);
     PyTypeObject* base = type;
     while (base->tp_base != nullptr && (base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) base = base->tp_base;
-    values::Info* info = t_.values.find(object);
-    if (info == nullptr) {
+    if (isStructSequence(object)) {
+      Register items = add(PlanOp::kTuple, nullptr, Ref<>(), sequence(object));
+      return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)), {items});
+    }
+    if (type->tp_name == std::string_view("types.GenericAlias") || type->tp_name == std::string_view("types.UnionType") ||
+        type->tp_name == std::string_view("mappingproxy")) {
+      return constant(object);
+    }
+    if (type == &PyODict_Type || type == defaultDictType()) return dictLike(object, type);
+    if (type == sizeType()) return add(PlanOp::kTupleOf, object, newRef(reinterpret_cast<PyObject*>(type)), sequence(object));
+    if (type == itemGetterType() || type == attrGetterType() || type == methodCallerType()) return getter(object);
+    if (t_.values.find(object) == nullptr && !(base == &PyTuple_Type && isNamedTuple(object))) {
       // Neither made by the program nor read from outside: a native result of a kind that nobody taught us to rebuild.
-      if (isStructSequence(object)) {
-        Register items = add(PlanOp::kTuple, nullptr, Ref<>(), sequence(object));
-        return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)), {items});
-      }
-      if (type->tp_name == std::string_view("types.GenericAlias") || type->tp_name == std::string_view("types.UnionType") ||
-          type->tp_name == std::string_view("mappingproxy") || type->tp_name == std::string_view("NoneType")) {
-        return constant(object);
-      }
-      if (base == &PyTuple_Type && isNamedTuple(object)) {
-        return add(PlanOp::kTupleOf, object, newRef(reinterpret_cast<PyObject*>(type)), sequence(object));
-      }
-      if (type == &PyODict_Type || type == defaultDictType()) return dictLike(object, type);
-      if (type == sizeType()) return add(PlanOp::kTupleOf, object, newRef(reinterpret_cast<PyObject*>(type)), sequence(object));
       STATOR_CHECK(false, std::string("no provenance for a ") + type->tp_name);
+    }
+    if (type == &PyByteArray_Type) {
+      Ref<> bytes = stealRef(PyBytes_FromObject(object));
+      return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)), {constant(bytes.get())});
+    }
+    if (Ref<> scalar = stealRef(stator_exact_scalar(object))) {
+      Register result = add(PlanOp::kScalarOf, object, newRef(reinterpret_cast<PyObject*>(type)), {constant(scalar.get())});
+      fillAttributes(result, object);
+      return result;
     }
     if (base == &PyTuple_Type) {
       Register result = add(PlanOp::kTupleOf, object, newRef(reinterpret_cast<PyObject*>(type)), sequence(object));
@@ -394,6 +488,15 @@ class PlanBuilder {
     if (base == &PySet_Type) fillSet(result, object);
     fillAttributes(result, object);
     return result;
+  }
+
+  // operator.itemgetter and its kin: made again from what they were made of.
+  Register getter(PyObject* object) {
+    Ref<> reduced = stealRef(PyObject_CallMethod(object, "__reduce__", nullptr));
+    if (!reduced) PyErr_Clear();
+    if (!reduced || PyTuple_GET_ITEM(reduced.get(), 0) != reinterpret_cast<PyObject*>(Py_TYPE(object))) return fail(object);
+    t_.keep_alive.push_back(reduced);
+    return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(Py_TYPE(object))), sequence(PyTuple_GET_ITEM(reduced.get(), 1)));
   }
 
   Register dictLike(PyObject* object, PyTypeObject* type) {
@@ -419,11 +522,17 @@ class PlanBuilder {
 void addAliasGuards(Tracer& t) {
   // What was written must not turn out to be something else that was read.
   for (values::Info* written : t.values.all()) {
-    if (!written->dirty || written->origin != values::Origin::kOutside || !written->source) continue;
+    if ((!written->dirty && !written->overlay) || written->origin != values::Origin::kOutside || !written->source) continue;
+    if (PyType_Check(written->object.get())) continue;
     for (values::Info* other : t.values.all()) {
       if (other == written || other->origin != values::Origin::kOutside || !other->source) continue;
       if (Py_TYPE(other->object.get()) != Py_TYPE(written->object.get())) continue;
       t.guards->add(Guard{GuardKind::kNotSameAs, other->source, written->source});
+    }
+  }
+  for (auto one = t.identities.begin(); one != t.identities.end(); ++one) {
+    for (auto other = std::next(one); other != t.identities.end(); ++other) {
+      if (one->second == other->second) t.guards->add(Guard{GuardKind::kNotSameAs, one->first, other->first});
     }
   }
   for (graph::Node* written : t.mutated_inputs) {
@@ -439,15 +548,21 @@ void addEffects(Tracer& t, PlanBuilder& builder) {
     if (info->origin != values::Origin::kOutside) continue;
     PyObject* object = info->object.get();
     if (info->overlay) {
+      bool dict = PyDict_Check(object), type = PyType_Check(object);
+      auto erase = [&](PyObject* name) {
+        if (dict) builder.effect(PlanOp::kDictDelete, Ref<>(), {builder.value(object), builder.value(name)});
+        else builder.effect(type ? PlanOp::kTypeAttributeDelete : PlanOp::kAttributeDelete, newRef(name), {builder.value(object)});
+      };
       PyObject *name = nullptr, *item = nullptr;
       Py_ssize_t position = 0;
-      bool dict = PyDict_Check(object);
       while (PyDict_Next(info->overlay.get(), &position, &name, &item)) {
-        bool deleted = item == values::deletedMarker();
-        if (dict && deleted) builder.effect(PlanOp::kDictDelete, Ref<>(), {builder.value(object), builder.value(name)});
-        else if (dict) builder.effect(PlanOp::kDictStore, Ref<>(), {builder.value(object), builder.value(name), builder.value(item)});
-        else if (deleted) builder.effect(PlanOp::kAttributeDelete, newRef(name), {builder.value(object)});
-        else builder.effect(PlanOp::kAttributeSet, newRef(name), {builder.value(object), builder.value(item)});
+        if (item == values::deletedMarker() || (info->reborn && PySet_Contains(info->reborn.get(), name) == 1)) erase(name);
+      }
+      position = 0;
+      while (PyDict_Next(info->overlay.get(), &position, &name, &item)) {
+        if (item == values::deletedMarker()) continue;
+        if (dict) builder.effect(PlanOp::kDictStore, Ref<>(), {builder.value(object), builder.value(name), builder.value(item)});
+        else builder.effect(type ? PlanOp::kTypeAttributeSet : PlanOp::kAttributeSet, newRef(name), {builder.value(object), builder.value(item)});
       }
     }
     if (!info->dirty) continue;
@@ -470,6 +585,10 @@ void addEffects(Tracer& t, PlanBuilder& builder) {
       PlanOp op = PyList_Check(object) ? PlanOp::kListReplace : PyDict_Check(object) ? PlanOp::kDictReplace : PlanOp::kSetReplace;
       builder.effect(op, Ref<>(), {builder.value(object), contents});
     }
+  }
+  for (const Tracer::LruUse& use : t.lru_uses) {
+    if (use.value) builder.effect(PlanOp::kLruStore, Ref<>(), {builder.value(use.cache.get()), builder.value(use.key.get()), builder.value(use.value.get())});
+    else builder.effect(PlanOp::kLruHit, Ref<>(), {builder.value(use.cache.get()), builder.value(use.key.get())});
   }
   if (t.state.grad_enabled != t.initial_state.grad_enabled) {
     builder.effect(PlanOp::kEffectCall, newRef(torchObject("torch._C._set_grad_enabled")),

@@ -6,6 +6,7 @@
 #include "interpret/names.h"
 #include "interpret/trace_iterator.h"
 #include "interpret/torch_names.h"
+#include "values/dicts.h"
 
 namespace stator::interpret {
 
@@ -49,19 +50,41 @@ bool defaultHash(PyTypeObject* type) {
 }  // namespace
 
 bool Tracer::hashableNatively(PyObject* key) {
-  if (values::isScalar(key) || isStaticKey(key) || graph::isStandIn(key)) return true;
+  if (values::isScalar(key) || isStaticKey(key) || isAddress(key)) return true;
+  if (graph::isStandIn(key)) {
+    noteIdentity(key);
+    return true;
+  }
   if (PyTuple_CheckExact(key)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) {
       if (!hashableNatively(PyTuple_GET_ITEM(key, i))) return false;
     }
     return true;
   }
-  if (Py_TYPE(key) == &PyFrozenSet_Type) return isNativeSafe(key);
-  return defaultHash(Py_TYPE(key)) && !isTraceIterator(key);
+  if (Py_TYPE(key) == &PyFrozenSet_Type) {
+    PyObject* item = nullptr;
+    Py_hash_t hash = 0;
+    Py_ssize_t position = 0;
+    while (_PySet_NextEntry(key, &position, &item, &hash)) {
+      if (!hashableNatively(item)) return false;
+    }
+    return isMade(key);
+  }
+  if (isTraceIterator(key)) return false;
+  if (defaultHash(Py_TYPE(key))) {
+    noteIdentity(key);
+    return true;
+  }
+  Out scalar = plainScalar(key);
+  return scalar.ok() && scalar.get() != nullptr;
 }
 
 Out Tracer::dictGet(PyObject* dict, PyObject* key) {
   values::Info* info = values.find(dict);
+  if (isAddress(key) && !isMade(dict)) {
+    STATOR_VALUE(number, pinnedAddress(key));
+    return dictGet(dict, number.get());
+  }
   if (info == nullptr || info->origin == values::Origin::kMade || info->shadow) {
     PyObject* target = info != nullptr && info->shadow ? info->shadow.get() : dict;
     if (!hashableNatively(key)) return breakWith(Reason::kUnsupportedObject, "a dict key with its own __hash__ or __eq__");
@@ -100,6 +123,8 @@ Out Tracer::dictGet(PyObject* dict, PyObject* key) {
 
 Out Tracer::getItem(PyObject* container, PyObject* key) {
   static PyObject* method = interned("__getitem__");
+  STATOR_VALUE(scalar, plainScalar(container));
+  if (scalar) return getItem(scalar.get(), key);
   if (graph::isStandIn(container)) {
     Args args;
     args.values = {container, key};
@@ -146,7 +171,7 @@ Out Tracer::getItem(PyObject* container, PyObject* key) {
     }
     if (PySet_Check(container)) return breakWith(Reason::kRaises, "subscripts a set");
     values::Info* info = values.find(container);
-    bool outside = info != nullptr && info->origin == values::Origin::kOutside;
+    bool outside = info != nullptr && info->origin == values::Origin::kOutside && !info->constant;
     if (outside && !info->shadow && !info->appended && PyLong_CheckExact(key) && (PyList_Check(container) || PyTuple_Check(container))) {
       Py_ssize_t length = Py_SIZE(container);
       if (!info->length_guarded) {
@@ -196,18 +221,21 @@ Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
   if (isNativeContainer(*this, container, method)) {
     if (PyDict_Check(container)) {
       if (!hashableNatively(key)) return breakWith(Reason::kUnsupportedObject, "a dict key with its own __hash__ or __eq__");
+      if (isAddress(key) && !isMade(container)) {
+        STATOR_VALUE(number, pinnedAddress(key));
+        return setItem(container, number.get(), value);
+      }
       values::Info* info = values.find(container);
       if (info != nullptr && info->origin == values::Origin::kOutside && !info->shadow && isStaticKey(key)) {
         if (info->attributes_of != nullptr && PyUnicode_CheckExact(key)) return storeInstanceAttr(info->attributes_of, key, value);
-        if (!info->overlay) info->overlay = stealRef(PyDict_New());
-        PyDict_SetItem(info->overlay.get(), key, value);
-        info->dirty = true;
-        return Flow::kOk;
+        if (info->attributes_of == nullptr) {
+          writeOverlay(info, key, value);
+          info->dirty = true;
+          return Flow::kOk;
+        }
       }
       STATOR_VALUE(items, contentsForWrite(container));
-      if ((PyODict_Check(items.get()) ? PyODict_SetItem(items.get(), key, value) : PyDict_SetItem(items.get(), key, value)) != 0) {
-        return raiseCurrentError();
-      }
+      if (!values::dictSet(items.get(), key, value)) return raiseCurrentError();
       return Flow::kOk;
     }
     if (PyTuple_Check(container) || PyAnySet_Check(container)) return breakWith(Reason::kRaises, "assigns to an item of a tuple or set");
@@ -243,13 +271,16 @@ Flow Tracer::delItem(PyObject* container, PyObject* key) {
       values::Info* info = values.find(container);
       if (info != nullptr && info->origin == values::Origin::kOutside && !info->shadow && isStaticKey(key)) {
         if (info->attributes_of != nullptr && PyUnicode_CheckExact(key)) return storeInstanceAttr(info->attributes_of, key, nullptr);
-        if (!info->overlay) info->overlay = stealRef(PyDict_New());
-        PyDict_SetItem(info->overlay.get(), key, values::deletedMarker());
-        info->dirty = true;
-        return Flow::kOk;
+        if (info->attributes_of == nullptr) {
+          bool there = PyDict_Contains(container, key) == 1;
+          guards->add(Guard{there ? GuardKind::kPresent : GuardKind::kAbsent, sources->child(SourceKind::kDictItem, info->source, key)});
+          eraseOverlay(info, key, there);
+          info->dirty = true;
+          return Flow::kOk;
+        }
       }
       STATOR_VALUE(items, contentsForWrite(container));
-      if ((PyODict_Check(items.get()) ? PyODict_DelItem(items.get(), key) : PyDict_DelItem(items.get(), key)) != 0) return raiseCurrentError();
+      if (!values::dictDelete(items.get(), key)) return raiseCurrentError();
       return Flow::kOk;
     }
     if (!isNativeSafe(key)) return breakWith(Reason::kUnsupportedObject, "an index that is not a plain value");
@@ -268,6 +299,8 @@ Flow Tracer::delItem(PyObject* container, PyObject* key) {
 
 Out Tracer::length(PyObject* container) {
   static PyObject* method = interned("__len__");
+  STATOR_VALUE(scalar, plainScalar(container));
+  if (scalar) return length(scalar.get());
   if (graph::isStandIn(container)) {
     const shapes::TensorMeta* meta = graph::asStandIn(container)->meta;
     if (meta == nullptr) return breakWith(Reason::kRaises, "len() of a number");
@@ -277,7 +310,7 @@ Out Tracer::length(PyObject* container) {
   if (isTextLike(container)) return fromNative(stealRef(PyLong_FromSsize_t(PyObject_Size(container))));
   if (isNativeContainer(*this, container, method)) {
     values::Info* info = values.find(container);
-    if (info != nullptr && info->origin == values::Origin::kOutside) {
+    if (info != nullptr && info->origin == values::Origin::kOutside && !info->constant) {
       if (PyDict_Check(container) && (info->overlay || info->attributes_of != nullptr)) {
         STATOR_VALUE(items, contents(container));
         return stealRef(PyLong_FromSsize_t(PyObject_Size(items.get())));
@@ -297,7 +330,8 @@ Out Tracer::length(PyObject* container) {
   }
   PyTypeObject* type = Py_TYPE(container);
   if (isDictView(container)) {
-    return fromNative(stealRef(PyLong_FromSsize_t(PyObject_Size(container))));
+    STATOR_VALUE(dict, viewedDict(container));
+    return length(dict.get());
   }
   if (isTraceIterator(container)) return raiseNew(PyExc_TypeError, "object of type '%s' has no len()", typeOf(container)->tp_name);
   STATOR_VALUE(bound, special(container, "__len__"));
@@ -323,6 +357,8 @@ Out Tracer::truth(PyObject* value) {
   PyTypeObject* type = Py_TYPE(value);
   static PyObject* dunder_bool = interned("__bool__");
   static PyObject* dunder_len = interned("__len__");
+  STATOR_VALUE(scalar, plainScalar(value));
+  if (scalar) return truth(scalar.get());
   STATOR_VALUE(has_bool, typeLookup(type, dunder_bool));
   if (has_bool) {
     if (!PyFunction_Check(has_bool.get())) {
@@ -367,6 +403,8 @@ Out Tracer::same(PyObject* left, PyObject* right) {
 Out Tracer::contains(PyObject* container, PyObject* item) {
   static PyObject* method = interned("__contains__");
   auto boolean = [](bool b) { return newRef(b ? Py_True : Py_False); };
+  STATOR_VALUE(scalar, plainScalar(container));
+  if (scalar) return contains(scalar.get(), item);
   if (graph::isStandIn(container)) return breakWith(Reason::kDataDependentBranch, "`in` over the elements of a tensor");
   if (isTextLike(container)) {
     if (!isNativeSafe(item)) return breakWith(Reason::kUnsupportedObject, "`in` with a value that is not plain");
@@ -374,8 +412,10 @@ Out Tracer::contains(PyObject* container, PyObject* item) {
     if (found < 0) return raiseCurrentError();
     return boolean(found != 0);
   }
-  PyTypeObject* type = Py_TYPE(container);
-  if ((type == &PyDictKeys_Type || type == &PyODictKeys_Type) && hashableNatively(item)) return boolean(PySequence_Contains(container, item) == 1);
+  if (PyDictKeys_Check(container)) {
+    STATOR_VALUE(dict, viewedDict(container));
+    return contains(dict.get(), item);
+  }
   if (isNativeContainer(*this, container, method)) {
     if (PyDict_Check(container)) {
       STATOR_VALUE(found, dictGet(container, item));
@@ -430,6 +470,8 @@ Out Tracer::iterate(PyObject* iterable) {
     return made(makeTraceIterator(IteratorKind::kSequence, {newRef(iterable)}));
   }
   PyTypeObject* type = Py_TYPE(iterable);
+  STATOR_VALUE(scalar, plainScalar(iterable));
+  if (scalar) return iterate(scalar.get());
   if (isTextLike(iterable)) return made(makeTraceIterator(IteratorKind::kSequence, {newRef(iterable)}));
   if (isNativeContainer(*this, iterable, method)) {
     if (PyList_Check(iterable) || PyTuple_Check(iterable)) {
@@ -441,7 +483,8 @@ Out Tracer::iterate(PyObject* iterable) {
     return made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable)}));
   }
   if (isDictView(iterable)) {
-    Ref<> snapshot = stealRef(PySequence_Tuple(iterable));
+    STATOR_VALUE(view, viewContents(iterable));
+    Ref<> snapshot = stealRef(PySequence_Tuple(view.get()));
     return made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable)}));
   }
   if (PyType_Check(iterable)) {
@@ -512,8 +555,9 @@ Out Tracer::next(PyObject* object) {
         if (PyObject_Size(items.get()) != size) {
           return raiseNew(PyExc_RuntimeError, PyDict_Check(owner) ? "dictionary changed size during iteration" : "Set changed size during iteration");
         }
-      } else if (!PyType_Check(owner) && !isDeque(owner) && PyObject_Size(owner) != size) {
-        return raiseNew(PyExc_RuntimeError, "dictionary changed size during iteration");
+      } else if (isDictView(owner)) {
+        STATOR_VALUE(n, length(owner));
+        if (PyLong_AsSsize_t(n.get()) != size) return raiseNew(PyExc_RuntimeError, "dictionary changed size during iteration");
       }
       if (iterator->index >= size) return finish();
       return newRef(PyTuple_GET_ITEM(parts[0].get(), iterator->index++));
@@ -580,8 +624,8 @@ Out Tracer::next(PyObject* object) {
       return item;
     }
     case IteratorKind::kGenerator: return runGenerator(object, newRef(Py_None));
+    default: return nextOfItertools(object);
   }
-  return breakWith(Reason::kUnsupportedIterator);
 }
 
 Out Tracer::listOf(PyObject* iterable) {

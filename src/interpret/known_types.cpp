@@ -1,7 +1,11 @@
 #include "interpret/known_types.h"
 
 #include "base/ref.h"
+#include "interpret/torch_names.h"
 #include "values/value_table.h"
+
+#include <string>
+#include <string_view>
 
 namespace stator::interpret {
 
@@ -21,6 +25,9 @@ struct Known {
   PyTypeObject* default_dict = nullptr;
   PyTypeObject* mapping_proxy = nullptr;
   PyTypeObject* generator = nullptr;
+  PyTypeObject* item_getter = nullptr;
+  PyTypeObject* attr_getter = nullptr;
+  PyTypeObject* method_caller = nullptr;
   PyObject* disabled_torch_function = nullptr;
 };
 Known known;
@@ -44,7 +51,8 @@ bool initKnownTypes() {
             take(known.partial, "functools", "partial") && take(known.enumeration, "enum", "Enum") &&
             take(known.lru_cache, "functools", "_lru_cache_wrapper") && take(known.default_dict, "collections", "defaultdict") &&
             take(known.mapping_proxy, "types", "MappingProxyType") && take(known.generator, "types", "GeneratorType") &&
-            take(known.buffer, "torch.nn", "Buffer");
+            take(known.buffer, "torch.nn", "Buffer") && take(known.item_getter, "operator", "itemgetter") &&
+            take(known.attr_getter, "operator", "attrgetter") && take(known.method_caller, "operator", "methodcaller");
   if (!ok) return false;
   Ref<> torch_c = stealRef(PyImport_ImportModule("torch._C"));
   if (!torch_c) return false;
@@ -63,6 +71,9 @@ PyTypeObject* enumType() { return known.enumeration; }
 PyTypeObject* lruCacheType() { return known.lru_cache; }
 PyTypeObject* defaultDictType() { return known.default_dict; }
 PyTypeObject* mappingProxyType() { return known.mapping_proxy; }
+PyTypeObject* itemGetterType() { return known.item_getter; }
+PyTypeObject* attrGetterType() { return known.attr_getter; }
+PyTypeObject* methodCallerType() { return known.method_caller; }
 
 bool isDictView(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
@@ -95,6 +106,16 @@ bool isPlainTensorType(PyTypeObject* type) {
   return found == known.disabled_torch_function && _PyType_Lookup(type, dispatch) == _PyType_Lookup(known.tensor, dispatch);
 }
 
+bool isOpaqueConstant(PyObject* object) {
+  // Types written in C keep their dotted name, and those here compare and hash without any help of Python code.
+  std::string_view name = Py_TYPE(object)->tp_name;
+  if (name.find('.') == std::string_view::npos) return false;
+  for (std::string_view known : {"re.Pattern", "re.Match", "decimal.Decimal", "datetime.date", "datetime.datetime", "datetime.time", "datetime.timedelta"}) {
+    if (name == known) return true;
+  }
+  return false;
+}
+
 bool isStaticKey(PyObject* key) {
   if (values::isConstantDeep(key)) return true;
   if (PyType_Check(key) || PyFunction_Check(key) || PyCFunction_Check(key) || PyModule_Check(key)) return true;
@@ -105,6 +126,10 @@ bool isStaticKey(PyObject* key) {
     return true;
   }
   return isEnumMember(key);
+}
+
+PyTypeObject* itertoolsType(const char* name) {
+  return reinterpret_cast<PyTypeObject*>(torchObject((std::string("itertools.") + name).c_str()));
 }
 
 PyTypeObject* iteratorType(const TraceIterator* iterator) {
@@ -121,6 +146,21 @@ PyTypeObject* iteratorType(const TraceIterator* iterator) {
     case IteratorKind::kFilter: return &PyFilter_Type;
     case IteratorKind::kReversed: return &PyReversed_Type;
     case IteratorKind::kGenerator: return known.generator;
+    case IteratorKind::kChain: return itertoolsType("chain");
+    case IteratorKind::kIslice: return itertoolsType("islice");
+    case IteratorKind::kCount: return itertoolsType("count");
+    case IteratorKind::kCycle: return itertoolsType("cycle");
+    case IteratorKind::kRepeat: return itertoolsType("repeat");
+    case IteratorKind::kAccumulate: return itertoolsType("accumulate");
+    case IteratorKind::kStarMap: return itertoolsType("starmap");
+    case IteratorKind::kTakeWhile: return itertoolsType("takewhile");
+    case IteratorKind::kDropWhile: return itertoolsType("dropwhile");
+    case IteratorKind::kFilterFalse: return itertoolsType("filterfalse");
+    case IteratorKind::kCompress: return itertoolsType("compress");
+    case IteratorKind::kZipLongest: return itertoolsType("zip_longest");
+    case IteratorKind::kPairwise: return itertoolsType("pairwise");
+    case IteratorKind::kTee: return itertoolsType("_tee");
+    case IteratorKind::kMoves: return reinterpret_cast<PyTypeObject*>((*iterator->sources)[1].get());
     default: return list_iterator;
   }
 }

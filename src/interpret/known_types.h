@@ -19,6 +19,9 @@ PyTypeObject* enumType();        // enum.Enum
 PyTypeObject* lruCacheType();    // functools._lru_cache_wrapper
 PyTypeObject* defaultDictType();
 PyTypeObject* mappingProxyType();
+PyTypeObject* itemGetterType();    // operator.itemgetter
+PyTypeObject* attrGetterType();
+PyTypeObject* methodCallerType();
 
 inline bool isModule(PyObject* object) { return PyObject_TypeCheck(object, moduleType()); }
 inline bool isDeque(PyObject* object) { return PyObject_TypeCheck(object, dequeType()); }
@@ -27,7 +30,9 @@ bool isEnumMember(PyObject* object);
 bool isNamedTuple(PyObject* object);       // a tuple subclass with _fields, or a struct sequence
 bool isStructSequence(PyObject* object);
 bool isPlainTensorType(PyTypeObject* type);  // Tensor, Parameter, Buffer, or a subclass without __torch_function__/__torch_dispatch__ of its own
+bool isOpaqueConstant(PyObject* object);     // an immutable value of a C type that runs no user code: compiled pattern, decimal, date ...
 bool isStaticKey(PyObject* key);           // constants, types, enum members, functions: hash and equality run no user code
+PyTypeObject* itertoolsType(const char* name);
 PyTypeObject* iteratorType(const TraceIterator* iterator);  // the CPython type it stands for
 
 }  // namespace stator::interpret

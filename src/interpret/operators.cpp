@@ -15,6 +15,7 @@ namespace {
 
 struct BinaryRow {
   const char* function;  // in `operator`
+  const char* symbol;    // in error messages
   const char* method;
   const char* reflected;
   const char* in_place;
@@ -27,19 +28,19 @@ PyObject* powerInPlace(PyObject* left, PyObject* right) { return PyNumber_InPlac
 
 // In the order of CPython's NB_* numbers; the in-place forms follow with the same order.
 const std::array<BinaryRow, 13> kBinary = {{
-    {"add", "__add__", "__radd__", "__iadd__", PyNumber_Add, PyNumber_InPlaceAdd},
-    {"and_", "__and__", "__rand__", "__iand__", PyNumber_And, PyNumber_InPlaceAnd},
-    {"floordiv", "__floordiv__", "__rfloordiv__", "__ifloordiv__", PyNumber_FloorDivide, PyNumber_InPlaceFloorDivide},
-    {"lshift", "__lshift__", "__rlshift__", "__ilshift__", PyNumber_Lshift, PyNumber_InPlaceLshift},
-    {"matmul", "__matmul__", "__rmatmul__", "__imatmul__", PyNumber_MatrixMultiply, PyNumber_InPlaceMatrixMultiply},
-    {"mul", "__mul__", "__rmul__", "__imul__", PyNumber_Multiply, PyNumber_InPlaceMultiply},
-    {"mod", "__mod__", "__rmod__", "__imod__", PyNumber_Remainder, PyNumber_InPlaceRemainder},
-    {"or_", "__or__", "__ror__", "__ior__", PyNumber_Or, PyNumber_InPlaceOr},
-    {"pow", "__pow__", "__rpow__", "__ipow__", power, powerInPlace},
-    {"rshift", "__rshift__", "__rrshift__", "__irshift__", PyNumber_Rshift, PyNumber_InPlaceRshift},
-    {"sub", "__sub__", "__rsub__", "__isub__", PyNumber_Subtract, PyNumber_InPlaceSubtract},
-    {"truediv", "__truediv__", "__rtruediv__", "__itruediv__", PyNumber_TrueDivide, PyNumber_InPlaceTrueDivide},
-    {"xor", "__xor__", "__rxor__", "__ixor__", PyNumber_Xor, PyNumber_InPlaceXor},
+    {"add", "+", "__add__", "__radd__", "__iadd__", PyNumber_Add, PyNumber_InPlaceAdd},
+    {"and_", "&", "__and__", "__rand__", "__iand__", PyNumber_And, PyNumber_InPlaceAnd},
+    {"floordiv", "//", "__floordiv__", "__rfloordiv__", "__ifloordiv__", PyNumber_FloorDivide, PyNumber_InPlaceFloorDivide},
+    {"lshift", "<<", "__lshift__", "__rlshift__", "__ilshift__", PyNumber_Lshift, PyNumber_InPlaceLshift},
+    {"matmul", "@", "__matmul__", "__rmatmul__", "__imatmul__", PyNumber_MatrixMultiply, PyNumber_InPlaceMatrixMultiply},
+    {"mul", "*", "__mul__", "__rmul__", "__imul__", PyNumber_Multiply, PyNumber_InPlaceMultiply},
+    {"mod", "%", "__mod__", "__rmod__", "__imod__", PyNumber_Remainder, PyNumber_InPlaceRemainder},
+    {"or_", "|", "__or__", "__ror__", "__ior__", PyNumber_Or, PyNumber_InPlaceOr},
+    {"pow", "** or pow()", "__pow__", "__rpow__", "__ipow__", power, powerInPlace},
+    {"rshift", ">>", "__rshift__", "__rrshift__", "__irshift__", PyNumber_Rshift, PyNumber_InPlaceRshift},
+    {"sub", "-", "__sub__", "__rsub__", "__isub__", PyNumber_Subtract, PyNumber_InPlaceSubtract},
+    {"truediv", "/", "__truediv__", "__rtruediv__", "__itruediv__", PyNumber_TrueDivide, PyNumber_InPlaceTrueDivide},
+    {"xor", "^", "__xor__", "__rxor__", "__ixor__", PyNumber_Xor, PyNumber_InPlaceXor},
 }};
 
 bool isUserType(PyTypeObject* type) { return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0; }
@@ -71,7 +72,8 @@ Out binaryProtocol(Tracer& tracer, const BinaryRow& row, bool in_place, PyObject
     STATOR_VALUE(result, tracer.callNested(bound.get(), {attempt.other}));
     if (result.get() != Py_NotImplemented) return result;
   }
-  return tracer.breakWith(Reason::kRaises, "operands of unsupported types");
+  std::string symbol = in_place ? (std::string(row.symbol) == "** or pow()" ? "**=" : std::string(row.symbol) + "=") : row.symbol;
+  return tracer.raiseNew(PyExc_TypeError, "unsupported operand type(s) for %.100s: '%.100s' and '%.100s'", symbol.c_str(), left_type->tp_name, right_type->tp_name);
 }
 
 bool bothAre(PyObject* left, PyObject* right, PyTypeObject* type) {
@@ -202,7 +204,10 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
       STATOR_VALUE(result, callNested(bound.get(), {attempt.other}));
       if (result.get() != Py_NotImplemented) return result;
     }
-    if (!equality) return breakWith(Reason::kRaises, "a comparison that the operands do not support");
+    static const char* const symbols[] = {"<", "<=", "==", "!=", ">", ">="};
+    if (!equality) {
+      return raiseNew(PyExc_TypeError, "'%s' not supported between instances of '%.100s' and '%.100s'", symbols[operation], left_type->tp_name, right_type->tp_name);
+    }
     STATOR_VALUE(identical, same(left, right));
     return boolean((identical.get() == Py_True) == (operation == Py_EQ));
   }
@@ -210,6 +215,14 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
     STATOR_VALUE(equal, settle(compare(Py_EQ, left, right)));
     STATOR_VALUE(verdict, truth(equal.get()));
     return boolean(verdict.get() != Py_True);
+  }
+  if (isAddress(left) || isAddress(right)) {
+    if (!equality || !isAddress(left) || !isAddress(right)) {
+      STATOR_VALUE(first, plain(left));
+      STATOR_VALUE(second, plain(right));
+      return compare(operation, first.get(), second.get());
+    }
+    return boolean((addressTarget(left) == addressTarget(right)) == (operation == Py_EQ));
   }
   STATOR_VALUE(a, plain(left));
   STATOR_VALUE(b, plain(right));
@@ -234,6 +247,13 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
   if (equality && (plain_objects || (one_constant && mismatched))) {
     STATOR_VALUE(identical, same(left, right));
     return boolean((identical.get() == Py_True) == (operation == Py_EQ));
+  }
+  if (equality && PyMethod_Check(left) && PyMethod_Check(right)) {
+    // Of the same function and the very same object.
+    STATOR_VALUE(same_self, same(PyMethod_GET_SELF(left), PyMethod_GET_SELF(right)));
+    if (same_self.get() != Py_True) return boolean(operation == Py_NE);
+    STATOR_VALUE(same_function, settle(compare(Py_EQ, PyMethod_GET_FUNCTION(left), PyMethod_GET_FUNCTION(right))));
+    return boolean((same_function.get() == Py_True) == (operation == Py_EQ));
   }
   if (equality && (PyFunction_Check(left) || PyMethod_Check(left))) {
     STATOR_VALUE(identical, same(left, right));

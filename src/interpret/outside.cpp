@@ -6,6 +6,7 @@
 #include "interpret/known_types.h"
 #include "interpret/trace_iterator.h"
 #include "tensor/meta_of.h"
+#include "values/dicts.h"
 
 namespace stator::interpret {
 
@@ -23,10 +24,21 @@ bool guardedByIdentity(PyObject* object) {
          Py_TYPE(object) == &PyGetSetDescr_Type || Py_TYPE(object) == &PyMemberDescr_Type ||
          Py_TYPE(object) == &PyClassMethodDescr_Type || Py_TYPE(object) == &PyProperty_Type ||
          Py_TYPE(object) == &PyStaticMethod_Type || Py_TYPE(object) == &PyClassMethod_Type ||
-         isEnumMember(object);
+         isEnumMember(object) || isOpaqueConstant(object);
 }
 
 }  // namespace
+
+// Immutable: the value is guarded whole. dtypes and layouts are singletons. The guard keeps a copy of a tuple, not the program's own object.
+void Tracer::guardConstant(PyObject* raw, const Source* source) {
+  Ref<> expected = newRef(raw);
+  if (PyTuple_CheckExact(raw) && PyTuple_GET_SIZE(raw) > 0) {
+    Ref<> list = stealRef(PySequence_List(raw));
+    expected = stealRef(PyList_AsTuple(list.get()));
+  }
+  bool singleton = values::isTorchConstant(raw) && !PyTuple_Check(raw) && Py_TYPE(raw) != deviceType();
+  guards->add(Guard{singleton ? GuardKind::kIs : GuardKind::kEquals, source, nullptr, expected});
+}
 
 Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
   PyObject* raw = object.get();
@@ -35,12 +47,22 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     return newRef(raw);
   }
   if (values::Info* info = values.find(raw)) {
-    if (info->source != source && info->source != nullptr) {
+    if (info->constant) {
+      guardConstant(raw, source);
+    } else if (info->source != source && info->source != nullptr) {
       guards->add(Guard{GuardKind::kSameAs, source, info->source});
     }
     return info->stand_in ? info->stand_in : newRef(raw);
   }
   if (graph::isStandIn(raw) || isTraceIterator(raw)) return newRef(raw);
+  if (Py_TYPE(raw) == mappingProxyType()) {
+    // A read-only view: what is behind it serves, since the program cannot write through the view.
+    PyObject* mapping = reinterpret_cast<PyObject**>(raw)[2];
+    if (PyDict_Check(mapping)) {
+      guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(raw)});
+      return fromOutside(mapping, sources->pinned(mapping));
+    }
+  }
   if (tensor::isTensor(raw)) {
     if (!isPlainTensorType(Py_TYPE(raw))) {
       return breakWith(breaks::Reason::kSubclass, std::string("an input is a ") + Py_TYPE(raw)->tp_name);
@@ -55,18 +77,9 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     return info.stand_in;
   }
   if (values::isConstantDeep(raw)) {
-    // Immutable: the value is guarded whole, and no provenance is needed. dtypes and layouts are singletons. The guard keeps a copy of a
-    // tuple, not the program's own object.
-    if (PyTuple_Check(raw)) constant_tuples.emplace(raw, source);
-    Ref<> expected = newRef(raw);
-    if (PyTuple_CheckExact(raw) && PyTuple_GET_SIZE(raw) > 0) {
-      Ref<> list = stealRef(PySequence_List(raw));
-      expected = stealRef(PyList_AsTuple(list.get()));
-    }
-    guards->add(Guard{values::isTorchConstant(raw) && !PyTuple_Check(raw) && Py_TYPE(raw) != deviceType()
-                          ? GuardKind::kIs
-                          : GuardKind::kEquals,
-                      source, nullptr, expected});
+    guardConstant(raw, source);
+    // The value is known; but what the program puts somewhere is its own object, not an equal one of an earlier call.
+    if (PyTuple_Check(raw) || PyFrozenSet_CheckExact(raw) || PyRange_Check(raw) || PySlice_Check(raw)) values.addOutside(raw, source).constant = true;
     return newRef(raw);
   }
   if (guardedByIdentity(raw)) {
@@ -103,13 +116,47 @@ bool Tracer::isMade(PyObject* object) {
 PyTypeObject* Tracer::typeOf(PyObject* value) {
   if (graph::isStandIn(value)) return reinterpret_cast<PyTypeObject*>(graph::asStandIn(value)->apparent_type);
   if (isTraceIterator(value)) return iteratorType(asTraceIterator(value));
+  if (isAddress(value)) return &PyLong_Type;
   if (isTraceTraceback(value)) return &PyTraceBack_Type;
   return Py_TYPE(value);
 }
 
+void Tracer::writeOverlay(values::Info* info, PyObject* key, PyObject* value) {
+  if (!info->overlay) info->overlay = stealRef(PyDict_New());
+  if (PyDict_GetItemWithError(info->overlay.get(), key) == values::deletedMarker()) {
+    PyDict_DelItem(info->overlay.get(), key);
+    if (!info->reborn) info->reborn = stealRef(PySet_New(nullptr));
+    PySet_Add(info->reborn.get(), key);
+  }
+  PyDict_SetItem(info->overlay.get(), key, value);
+}
+
+void Tracer::eraseOverlay(values::Info* info, PyObject* key, bool there_before) {
+  if (!info->overlay) info->overlay = stealRef(PyDict_New());
+  if (info->reborn) PySet_Discard(info->reborn.get(), key);
+  if (there_before) {
+    PyDict_SetItem(info->overlay.get(), key, values::deletedMarker());
+  } else if (PyDict_DelItem(info->overlay.get(), key) != 0) {
+    PyErr_Clear();
+  }
+}
+
+// The overlay's entries go into the working copy, which takes its place.
+void Tracer::applyOverlay(values::Info* info, PyObject* shadow) {
+  PyObject *key = nullptr, *value = nullptr;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(info->overlay.get(), &position, &key, &value)) {
+    bool again = info->reborn && PySet_Contains(info->reborn.get(), key) == 1;
+    if ((again || value == values::deletedMarker()) && !values::dictDelete(shadow, key)) PyErr_Clear();
+    if (value != values::deletedMarker()) values::dictSet(shadow, key, value);
+  }
+  info->overlay.reset();
+  info->reborn.reset();
+}
+
 Out Tracer::contents(PyObject* container) {
   values::Info* info = values.find(container);
-  if (info == nullptr || info->origin == values::Origin::kMade) return newRef(container);
+  if (info == nullptr || info->origin == values::Origin::kMade || info->constant) return newRef(container);
   if (info->shadow) return info->shadow;
   const Source* source = info->source;
   auto guardLength = [&](Py_ssize_t length) {
@@ -135,7 +182,7 @@ Out Tracer::contents(PyObject* container) {
       PyList_SET_ITEM(shadow.get(), i, item.release());
     }
   } else if (PyDict_Check(container)) {
-    Ref<> keys = stealRef(PyODict_CheckExact(container) ? PySequence_List(container) : PyDict_Keys(container));
+    Ref<> keys = values::dictKeys(container);
     if (!keys) return raiseCurrentError();
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
       if (!isStaticKey(PyList_GET_ITEM(keys.get(), i))) {
@@ -145,27 +192,45 @@ Out Tracer::contents(PyObject* container) {
     Ref<> expected = stealRef(PyList_AsTuple(keys.get()));
     guards->add(Guard{GuardKind::kDictKeys, source, nullptr, expected});
     info->length_guarded = true;
-    shadow = stealRef(PyDict_New());
+    values::Info* owner = info->attributes_of != nullptr ? values.find(info->attributes_of) : nullptr;
+    Ref<> read = stealRef(PyDict_New());
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
       PyObject* key = PyList_GET_ITEM(keys.get(), i);
       PyObject* raw = PyDict_GetItemWithError(container, key);
       if (raw == nullptr) return breakWith(breaks::Reason::kUnsupportedObject, "a dict that changes under its keys");
-      STATOR_VALUE(item, fromOutside(raw, sources->child(SourceKind::kDictItem, source, key)));
-      PyDict_SetItem(shadow.get(), key, item.get());
+      bool attribute = owner != nullptr && PyUnicode_CheckExact(key);
+      STATOR_VALUE(item, fromOutside(raw, attribute ? sources->child(SourceKind::kAttr, owner->source, key) : sources->child(SourceKind::kDictItem, source, key)));
+      PyDict_SetItem(read.get(), key, item.get());
+    }
+    if (PyODict_Check(container)) {
+      // Both orders of the original.
+      Ref<> copy = stealRef(PyODict_New());
+      if (!values::dictFill(copy.get(), container)) return raiseCurrentError();
+      PyObject *key = nullptr, *item = nullptr;
+      Py_ssize_t position = 0;
+      while (PyDict_Next(read.get(), &position, &key, &item)) PyODict_SetItem(copy.get(), key, item);
+      shadow = copy;
+    } else {
+      shadow = read;
     }
     info = values.find(container);
     // Single keys written before the whole was needed.
-    if (info->overlay) {
-      PyObject *key = nullptr, *value = nullptr;
+    if (owner != nullptr && owner->overlay) {
+      Ref<> slots = stealRef(PyDict_New());
+      PyObject *key = nullptr, *item = nullptr;
       Py_ssize_t position = 0;
-      while (PyDict_Next(info->overlay.get(), &position, &key, &value)) {
-        if (value == values::deletedMarker()) {
-          if (PyDict_DelItem(shadow.get(), key) != 0) PyErr_Clear();
-        } else {
-          PyDict_SetItem(shadow.get(), key, value);
-        }
+      while (PyDict_Next(owner->overlay.get(), &position, &key, &item)) {
+        PyObject* on_type = _PyType_Lookup(Py_TYPE(info->attributes_of), key);
+        if (on_type != nullptr && Py_TYPE(on_type) == &PyMemberDescr_Type) PyDict_SetItem(slots.get(), key, item);
       }
-      info->overlay.reset();
+      position = 0;
+      while (PyDict_Next(slots.get(), &position, &key, &item)) PyDict_DelItem(owner->overlay.get(), key);
+      applyOverlay(owner, shadow.get());
+      if (PyDict_Size(slots.get()) > 0) owner->overlay = slots;
+      info->dirty = true;
+    }
+    if (info->overlay) {
+      applyOverlay(info, shadow.get());
       info->dirty = true;
     }
   } else if (PyAnySet_Check(container)) {
@@ -210,10 +275,24 @@ Out Tracer::contentsForWrite(PyObject* container) {
   return shadow;
 }
 
+Out Tracer::viewedDict(PyObject* view) {
+  auto* dict = reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(view)->dv_dict);
+  if (const Source* source = sourceOf(view)) return fromOutside(dict, sources->child(SourceKind::kViewDict, source));
+  return newRef(dict);
+}
+
+Out Tracer::viewContents(PyObject* view) {
+  STATOR_VALUE(dict, viewedDict(view));
+  STATOR_VALUE(items, contents(dict.get()));
+  const char* name = PyDictKeys_Check(view) ? "keys" : PyDictValues_Check(view) ? "values" : "items";
+  PyTypeObject* home = PyODict_Check(items.get()) ? &PyODict_Type : &PyDict_Type;
+  return fromNative(stealRef(PyObject_CallMethod(reinterpret_cast<PyObject*>(home), name, "O", items.get())));
+}
+
 bool Tracer::isNativeSafe(PyObject* object, int depth) {
   if (object == nullptr) return false;
   if (values::isScalar(object)) return true;
-  if (graph::isStandIn(object) || isTraceIterator(object) || depth > 8) return false;
+  if (graph::isStandIn(object) || isTraceIterator(object) || isAddress(object) || depth > 8) return false;
   if (values::isConstantDeep(object)) return true;
   if (PyType_Check(object) || PyCFunction_Check(object) || PyModule_Check(object)) return true;
   values::Info* info = values.find(object);
@@ -255,6 +334,15 @@ bool Tracer::isNativeSafe(PyObject* object, int depth) {
     return isNativeSafe(slice->start, depth + 1) && isNativeSafe(slice->stop, depth + 1) && isNativeSafe(slice->step, depth + 1);
   }
   if (type == &PyByteArray_Type) return true;
+  if (isDictView(object)) return isNativeSafe(reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(object)->dv_dict), depth + 1);
+  if (type == &PyODict_Type) {
+    PyObject *key = nullptr, *value = nullptr;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(object, &position, &key, &value)) {
+      if (!isNativeSafe(key, depth + 1) || !isNativeSafe(value, depth + 1)) return false;
+    }
+    return true;
+  }
   if (PyExceptionInstance_Check(object) && !guardedByIdentity(object)) {
     // Made in the trace: what native code looks at are its arguments and attributes.
     if (!isNativeSafe(reinterpret_cast<PyBaseExceptionObject*>(object)->args, depth + 1)) return false;
@@ -265,6 +353,12 @@ bool Tracer::isNativeSafe(PyObject* object, int depth) {
 }
 
 Out Tracer::plain(PyObject* value) {
+  if (isDictView(value)) return viewContents(value);
+  if (isAddress(value)) return pinnedAddress(value);
+  if (!values::isScalar(value)) {
+    STATOR_VALUE(exact, plainScalar(value));
+    if (exact) return exact;
+  }
   values::Info* info = values.find(value);
   if (info == nullptr || info->origin == values::Origin::kMade) return newRef(value);
   if (PyTuple_Check(value) || PyList_Check(value) || PyDict_Check(value) || PyAnySet_Check(value) || isDeque(value)) {

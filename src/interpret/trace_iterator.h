@@ -22,6 +22,22 @@ enum class IteratorKind : uint8_t {
   kFilter,     // source[0]: function or None; source[1]: iterator
   kCallable,   // source[0]: callable, source[1]: sentinel
   kGenerator,  // frame
+  // Those of itertools; see calls/itertools.cpp.
+  kChain,        // source[0]: iterator over iterables; source[1]: the one under way, or null
+  kIslice,       // source[0]: iterator; source[1], [2], [3]: next, stop (or None), step; index: taken so far
+  kCount,        // source[0]: the next number; source[1]: step
+  kCycle,        // source[0]: iterator; source[1]: list of what it gave; flag: it has ended; index: the next of the list
+  kRepeat,       // source[0]: object; index: how often, -1: for ever
+  kAccumulate,   // source[0]: iterator; source[1]: function or None; source[2]: total or null; source[3]: initial value or null
+  kStarMap,      // source[0]: function; source[1]: iterator
+  kTakeWhile,    // the same
+  kDropWhile,    // the same; flag: it has begun
+  kFilterFalse,  // the same
+  kCompress,     // source[0]: data; source[1]: selectors
+  kZipLongest,   // source[0]: fill value; then iterators, null where one has ended
+  kPairwise,     // source[0]: iterator; source[1]: the item before, or null
+  kTee,          // source[0]: list of the iterator and what it gave so far, shared by all; index
+  kMoves,        // source[0]: CPython's own iterator, which only moves references; source[1]: its type; source[2]: tuple of its arguments
 };
 
 struct TraceIterator {

@@ -125,8 +125,24 @@ class Tracer {
   // A null Ref with a Python error set becomes a raise.
   Out fromNative(Ref<> result);
 
+  // calls/errors.cpp
+  Out raiseNatively(PyObject* callable, const Args& args);  // makes the built-in raise its own error; a break as before if it does not
+  Flow raiseBinding(PyObject* function, const Args& args);  // arguments do not fit a Python function
+  Flow raiseAttributeError(PyObject* object, PyObject* name);
+  Flow raiseNameError(PyObject* type, const char* format, PyObject* name);  // one %U
+
+  // scalars.cpp
+  Out exactScalar(PyObject* value);  // what an instance of a subclass of str, int ... holds; ok with null: it is no such instance
+  Out plainScalar(PyObject* value);  // the same, but null also where the subclass gives an operation another meaning
+  Out addressOf(PyObject* object);   // id()
+  PyObject* addressTarget(PyObject* address);
+  Out pinnedAddress(PyObject* address);  // the real number, for which the object has to be the very one; breaks if the trace made it
+  void noteCodeConstant(PyObject* constant);  // a tuple or frozenset in a code object: the same one at every call
+  void noteIdentity(PyObject* object);  // the trace relies on what it is not identical with
+
   // outside.cpp: values that existed before the trace
   Out fromOutside(BorrowedRef<> object, const sources::Source* source);
+  void guardConstant(PyObject* raw, const sources::Source* source);
   const sources::Source* sourceOf(PyObject* object);  // null if it has none
   void guardType(PyObject* object, const sources::Source* source);
   Ref<> made(Ref<> object);  // records it as made in the trace
@@ -135,6 +151,12 @@ class Tracer {
   // The container to operate on: the shadow of an outside one (made on first use, whole contents guarded), or the object itself.
   Out contents(PyObject* container);
   Out contentsForWrite(PyObject* container);
+  Out viewedDict(PyObject* view);    // the dict (trace value) that a dict view looks into
+  Out viewContents(PyObject* view);  // the same kind of view, of that dict's contents
+  // Single keys and attributes that are written, without a look at the rest.
+  void writeOverlay(values::Info* info, PyObject* key, PyObject* value);
+  void eraseOverlay(values::Info* info, PyObject* key, bool there_before);
+  void applyOverlay(values::Info* info, PyObject* shadow);
   bool isNativeSafe(PyObject* object, int depth = 0);  // no stand-in, no real tensor, nothing outside unread: native code may have it
   // A copy of the value in which outside containers are replaced by their contents, for native calls and graph arguments.
   Out plain(PyObject* value);
@@ -148,6 +170,7 @@ class Tracer {
   Out callGetattr(PyObject* object, PyObject* name);
   Out getAttrGeneric(PyObject* object, PyObject* name);  // object.__getattribute__: no __getattribute__ or __getattr__ of the class
   Flow setAttr(PyObject* object, PyObject* name, PyObject* value);  // null: delete
+  Flow setTypeAttr(PyTypeObject* type, PyObject* name, PyObject* value, bool hooks);  // hooks: the metaclass's __setattr__ is asked first
   Out typeLookup(PyTypeObject* type, PyObject* name);   // along the MRO, guarded; ok with a null Ref: not there
   static PyObject* rawInstanceAttr(PyObject* object, PyObject* name);  // instance dict as it is; borrowed, null: not there
   static bool hasInstanceDict(PyObject* object);
@@ -167,6 +190,7 @@ class Tracer {
   Out contains(PyObject* container, PyObject* item);
   Out iterate(PyObject* iterable);       // an iterator (trace value)
   Out next(PyObject* iterator);          // ok with a null Ref: exhausted
+  Out nextOfItertools(PyObject* iterator);  // calls/itertools.cpp
   Out listOf(PyObject* iterable);        // all items, as a fresh list of trace values
   Out same(PyObject* left, PyObject* right);  // `is`
   Out dictGet(PyObject* dict, PyObject* key);  // ok with null: missing
@@ -182,12 +206,14 @@ class Tracer {
   Out callNested(PyObject* callable, const Args& args);  // runs to its end before it returns; a break inside breaks here
   Out callNested(PyObject* callable, std::initializer_list<PyObject*> args);
   Out inlineFunction(PyObject* function, const Args& args, Then then);
-  Out instantiate(PyTypeObject* type, const Args& args, Then then);
+  Out instantiate(PyTypeObject* type, const Args& args, Then then, bool metaclass_call = true);  // metaclass_call: a metaclass's own __call__ is asked
   Out isInstance(PyObject* object, PyObject* classinfo);
   Out isSubclass(PyObject* type, PyObject* classinfo);
   Out runGenerator(PyObject* generator, Ref<> sent);     // ok with null: it returned
   Out callNative(PyObject* callable, const Args& args);  // a pure built-in over native-safe arguments
   Out callDescriptor(PyObject* descriptor, const Args& args, Then then);
+  Out callGetter(PyObject* getter, const Args& args);  // an operator.itemgetter, attrgetter or methodcaller
+  Out callCached(PyObject* cache, const Args& args);  // a functools.lru_cache
   Out callModule(PyObject* module, const Args& args, Then then);
   Out nativeNew(PyTypeObject* base, const Args& args);
   Out nativeInit(PyTypeObject* owner, const Args& args);
@@ -226,9 +252,8 @@ class Tracer {
   std::unique_ptr<guards::GuardSet> guards;
   std::shared_ptr<graph::Graph> graph;
   values::ValueTable values;
-  // Constant tuples that the trace did not make: where they came from (null: the code's own constants). Any other tuple is a new object
-  // in each call.
-  std::unordered_map<PyObject*, const sources::Source*> constant_tuples;
+  // Tuples and frozensets of code objects. Any other one that has no source is a new object in each call.
+  std::unordered_set<PyObject*> code_constants;
   std::vector<std::unique_ptr<SymbolicFrame>> frames;
   Ref<> raised;
   // The exception being handled, as the trace sees it; null: none, or as outside if not touched. A generator under way has its own, and
@@ -245,6 +270,14 @@ class Tracer {
   std::vector<OpenContext> open_contexts;
   uint32_t next_storage = 1;
   std::vector<Ref<>> keep_alive;
+  std::unordered_map<PyObject*, std::pair<Ref<>, Ref<>>> addresses;  // object -> itself, its address
+  std::unordered_map<PyObject*, PyObject*> address_targets;
+  std::map<const sources::Source*, PyTypeObject*> identities;  // objects whose identity was looked at, with their types
+  struct LruUse {
+    Ref<> cache, key, value;  // value null: a hit
+  };
+  std::vector<LruUse> lru_uses;  // in the order of the calls
+  bool classes_written = false;  // some class has an overlay
   bool yielded = false;      // how the last generator frame left: with a value, or for good
   size_t stack_at_entry = 0;
   bool nested_ran = false;   // the instruction under way has run Python code from C++, or changed something: it cannot simply be left
@@ -269,6 +302,8 @@ class Tracer {
   std::chrono::steady_clock::time_point started_;
   uint64_t random_state_ = 0;
 };
+
+bool isAddress(PyObject* object);  // an int that addressOf() made
 
 // Stands on the stack of the driven frame for a value that has not been looked at.
 PyObject* unreadMarker();

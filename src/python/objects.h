@@ -128,6 +128,18 @@ int stator_class_is_assignable(PyTypeObject* type);
 // Both of exact built-in types that are compared and hashed without any user code (int, str, bytes, float, bool, None, ...).
 int stator_is_plain_key(PyObject* object);
 
+// The exact built-in value (new reference) that an instance of a subclass of str, int, float, complex or bytes holds; NULL without an
+// error: it is no such instance.
+PyObject* stator_exact_scalar(PyObject* object);
+
+// functools.lru_cache's C wrapper, which publishes none of this. All but the first fail with an error set.
+int stator_lru_known(PyObject* wrapper);  // the layout is the one known here
+PyObject* stator_lru_key(PyObject* wrapper, PyObject* const* args, Py_ssize_t positional, PyObject* names);  // the key of a call
+int stator_lru_get(PyObject* wrapper, PyObject* key, Py_hash_t hash, PyObject** value);  // as stator_dict_get
+int stator_lru_hit(PyObject* wrapper, PyObject* key);  // counts a hit and makes the entry the youngest
+int stator_lru_miss(PyObject* wrapper);                // counts a miss
+int stator_lru_store(PyObject* wrapper, PyObject* key, PyObject* value);  // what a miss stores, dropping the oldest if need be
+
 #ifdef __cplusplus
 }
 #endif

@@ -208,3 +208,15 @@ int stator_odict_next(PyObject* odict, void** cursor, PyObject** key) {
   *key = node->key;
   return 1;
 }
+
+PyObject* stator_exact_scalar(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (PyUnicode_Check(object)) return type == &PyUnicode_Type ? NULL : _PyUnicode_Copy(object);
+  if (PyLong_Check(object)) return type == &PyLong_Type || type == &PyBool_Type ? NULL : _PyLong_Copy((PyLongObject*)object);
+  if (PyFloat_Check(object)) return type == &PyFloat_Type ? NULL : PyFloat_FromDouble(PyFloat_AS_DOUBLE(object));
+  if (PyBytes_Check(object)) {
+    return type == &PyBytes_Type ? NULL : PyBytes_FromStringAndSize(PyBytes_AS_STRING(object), PyBytes_GET_SIZE(object));
+  }
+  if (PyComplex_Check(object)) return type == &PyComplex_Type ? NULL : PyComplex_FromCComplex(((PyComplexObject*)object)->cval);
+  return NULL;
+}

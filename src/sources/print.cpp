@@ -127,6 +127,11 @@ class Printer {
         return base(source) + ".size(" + n + ")";
       case SourceKind::kWeakTarget:
         return base(source) + "()";
+      case SourceKind::kScalarValue:
+      case SourceKind::kViewDict:
+        return base(source);
+      case SourceKind::kLruEntry:
+        return base(source) + ".cache" + quoted(source.key.get());
       default:
         return base(source) + "." + fieldName(source.kind);
     }

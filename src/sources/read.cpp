@@ -237,6 +237,15 @@ PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& 
       PyObject* target = PyWeakref_GET_OBJECT(base);
       return target != Py_None ? target : nullptr;
     }
+    case SourceKind::kScalarValue:
+      return owned(stator_exact_scalar(base), keep);
+    case SourceKind::kViewDict:
+      return PyDictViewSet_Check(base) || PyDictValues_Check(base) ? reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(base)->dv_dict) : nullptr;
+    case SourceKind::kLruEntry: {
+      PyObject* value = nullptr;
+      if (stator_lru_get(base, key, source.hash, &value) == STATOR_UNKNOWN && unknown != nullptr) *unknown = true;
+      return value;
+    }
     default:
       STATOR_CHECK(false, "unknown kind of source");
   }

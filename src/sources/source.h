@@ -53,6 +53,9 @@ enum class SourceKind : uint8_t {
   kTensorSize,    // index: dim (a Python int)
   kTensorAttr,    // key: name; attribute that a user put on a tensor
   kWeakTarget,    // referent of a weakref
+  kScalarValue,   // the exact str, int, float, bytes or complex that an instance of a subclass holds
+  kLruEntry,      // key: cache key; what a functools.lru_cache has stored for it
+  kViewDict,      // the dict that a view of keys, values or items looks into
 };
 
 struct Source {

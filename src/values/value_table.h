@@ -32,10 +32,13 @@ struct Info {
   // Attributes written in the trace (outside objects): name -> value; a deleted one maps to `deletedMarker()`. In the order of the first
   // write.
   Ref<> overlay;
+  Ref<> reborn;  // set of those that were there, were deleted and came back: they go behind the others
   // Attributes read so far (name -> trace value), so that a second read costs one look-up and adds no guard.
   Ref<> known;
   // An outside dict that is some object's __dict__.
   PyObject* attributes_of = nullptr;
+  PyObject* attributes = nullptr;  // the other way round: the object's __dict__, once the program took it as a dict
+  bool constant = false;           // an immutable container of constants, guarded whole; known for its identity only
   bool length_guarded = false;
   bool was_raised = false;     // an exception made in the trace that has been raised there: eager's has a traceback
   bool identity_used = false;  // `is`, id() or hashing by identity looked at it

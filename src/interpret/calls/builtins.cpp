@@ -417,16 +417,20 @@ Out callableCall(Tracer& t, const Args& args) {
 
 Out idCall(Tracer& t, const Args& args) {
   NEED(1, "id");
-  PyObject* value = args.values[0];
-  if (values::Info* info = t.values.find(value); info != nullptr && info->origin == values::Origin::kOutside && info->source != nullptr) {
-    t.guards->add(guards::Guard{guards::GuardKind::kIsWeak, info->source, nullptr, newRef(value)});
-    return stealRef(PyLong_FromVoidPtr(value));
-  }
-  return t.breakWith(Reason::kUnsupportedObject, "id()");
+  return t.addressOf(args.values[0]);
 }
 
 Out hashCall(Tracer& t, const Args& args) {
   NEED(1, "hash");
+  PyObject* value = args.values[0];
+  if (graph::isStandIn(value)) return t.addressOf(value);  // what Tensor.__hash__ gives
+  if (t.isUserOverride(value, "__hash__")) {
+    STATOR_VALUE(bound, t.special(value, "__hash__"));
+    STATOR_VALUE(result, t.callNested(bound.get(), {}));
+    // CPython reduces what does not fit a machine word, and takes -1 for an error.
+    if (!PyLong_CheckExact(result.get())) return t.breakWith(Reason::kUnsupportedObject, "a __hash__ that gives no int");
+    return t.fromNative(stealRef(PyLong_FromSsize_t(PyObject_Hash(result.get()))));
+  }
   if (!t.isNativeSafe(args.values[0]) || PyType_Check(args.values[0])) return t.breakWith(Reason::kUnsupportedObject, "hash() of an object");
   return t.callNative(builtinFunction("hash"), args);
 }
@@ -539,7 +543,7 @@ template <int level>
 Out logCall(Tracer& t, const Args& args) {
   if (args.positional == 0) return wrongArguments(t, "log");
   static PyObject* names_of[] = {PyUnicode_InternFromString("level"), PyUnicode_InternFromString("parent"), PyUnicode_InternFromString("disabled"),
-                                 PyUnicode_InternFromString("manager"), PyUnicode_InternFromString("disable")};
+                                 PyUnicode_InternFromString("manager"), PyUnicode_InternFromString("_disable")};
   PyObject* logger = args.values[0];
   Ref<> hold = newRef(logger);
   auto integer = [](PyObject* value) { return PyLong_Check(value) ? PyLong_AsLong(value) : 0; };

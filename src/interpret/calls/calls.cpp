@@ -84,6 +84,10 @@ Out Tracer::callNative(PyObject* callable, const Args& args) {
     PyErr_Clear();
     return breakWith(Reason::kLeaked, nameOf(callable));
   }
+  if (result && !values::isConstantDeep(result.get()) && !PyType_Check(result.get()) && !PyFunction_Check(result.get()) && !PyModule_Check(result.get()) &&
+      !PyCFunction_Check(result.get()) && !isEnumMember(result.get())) {
+    made(result);
+  }
   return fromNative(std::move(result));
 }
 
@@ -110,7 +114,12 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
       guards->add(Guard{GuardKind::kIs, info->source, nullptr, newRef(callable)});
     }
     switch (row->kind) {
-      case CallKind::kHandler: return deliver(row->handler(*this, args));
+      case CallKind::kHandler: {
+        Out out = row->handler(*this, args);
+        if (out.flow() == Flow::kBreak && broke.reason == Reason::kRaises && !nested_ran) return raiseNatively(callable, args);
+        return deliver(std::move(out));
+      }
+      case CallKind::kPolyfill: return call(row->polyfill, args, then);
       case CallKind::kPure: return callNative(callable, args);
       case CallKind::kGraph: {
         bool method = Py_TYPE(callable) == &PyMethodDescr_Type || Py_TYPE(callable) == &PyWrapperDescr_Type;
@@ -156,15 +165,9 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
     return call(function.get(), merged, then);
   }
   if (type == lruCacheType()) {
-    static PyObject* wrapped_name = PyUnicode_InternFromString("__wrapped__");
-    Ref<> wrapped = stealRef(PyObject_GetAttr(callable, wrapped_name));
-    if (!wrapped) return raiseCurrentError();
-    if (const Source* source = sourceOf(callable)) {
-      STATOR_VALUE(read, fromOutside(wrapped, sources->child(SourceKind::kGenericAttr, source, wrapped_name)));
-    }
-    keep_alive.push_back(wrapped);
-    return call(wrapped.get(), args, then);
+    return callCached(callable, args);
   }
+  if (type == itemGetterType() || type == attrGetterType() || type == methodCallerType()) return deliver(callGetter(callable, args));
   if (type == &PyStaticMethod_Type) {
     Ref<> function = stealRef(PyObject_GetAttr(callable, names().func));
     keep_alive.push_back(function);
@@ -203,19 +206,30 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
   }
   if (PyCFunction_Check(callable)) {
     PyObject* self = PyCFunction_GET_SELF(callable);
-    if (self != nullptr && PyType_Check(self)) {
-      // Class methods in C: each access makes a new object, the descriptor is the same.
-      Ref<> name = stealRef(PyUnicode_FromString(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name));
-      PyObject* descriptor = _PyType_Lookup(reinterpret_cast<PyTypeObject*>(self), name.get());
-      if (descriptor != nullptr && Py_TYPE(descriptor) == &PyClassMethodDescr_Type) {
-        if (const CallRow* row = findCall(descriptor); row != nullptr && row->kind == CallKind::kHandler) {
-          return deliver(row->handler(*this, args.withFirst(self)));
-        }
-      }
-    }
     // tp_new wrappers: object.__new__, tuple.__new__, dict.__new__ ...
     if (self != nullptr && PyType_Check(self) && std::string_view(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name) == "__new__") {
       return nativeNew(reinterpret_cast<PyTypeObject*>(self), args);
+    }
+    if (self != nullptr && !PyModule_Check(self)) {
+      // Bound to an object (which the guard on the identity of the callable fixes); or a class method in C, of which each access makes a new
+      // object while the descriptor is the same.
+      Ref<> name = stealRef(PyUnicode_InternFromString(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name));
+      bool of_type = PyType_Check(self);
+      PyObject* descriptor = _PyType_Lookup(of_type ? reinterpret_cast<PyTypeObject*>(self) : Py_TYPE(self), name.get());
+      if (of_type && descriptor != nullptr && Py_TYPE(descriptor) == &PyClassMethodDescr_Type) {
+        const CallRow* row = findCall(descriptor);
+        if (row != nullptr && row->kind == CallKind::kHandler) return deliver(row->handler(*this, args.withFirst(self)));
+        if ((reinterpret_cast<PyTypeObject*>(self)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return callNative(callable, args);
+      }
+      if (!of_type && descriptor != nullptr && Py_TYPE(descriptor) == &PyMethodDescr_Type) {
+        Ref<> object = newRef(self);
+        if (const Source* source = sourceOf(callable)) {
+          STATOR_VALUE(read, fromOutside(self, sources->child(SourceKind::kMethodSelf, source)));
+          object = read;
+        }
+        keep_alive.push_back(object);
+        return call(descriptor, args.withFirst(object.get()), then);
+      }
     }
     return breakWith(Reason::kCallsOutside, nameOf(callable));
   }
@@ -238,6 +252,20 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
   if (args.positional == 0) return breakWith(Reason::kRaises, "a method without its object");
   PyObject* self = args.values[0];
   size_t n = args.positional;
+  if (owner == &PyUnicode_Type || owner == &PyLong_Type || owner == &PyFloat_Type || owner == &PyBytes_Type || owner == &PyComplex_Type) {
+    // The base type's own method, of an instance of a subclass: it sees the built-in value alone.
+    STATOR_VALUE(exact, exactScalar(self));
+    if (exact) {
+      Args replaced = args;
+      replaced.values[0] = exact.get();
+      return callNative(descriptor, replaced);
+    }
+  }
+  if (name == "__call__") {
+    Args rest = args.withoutFirst();
+    if (owner == &PyType_Type && PyType_Check(self)) return instantiate(reinterpret_cast<PyTypeObject*>(self), rest, then, false);
+    if (!isUserOverride(self, name)) return call(self, rest, then);
+  }
   if (graph::isStandIn(self)) {
     if (PyType_IsSubtype(tensorType(), owner) && owner != &PyBaseObject_Type) {
       return tensorCall(graph::Op::kCallMethod, reinterpret_cast<PyDescrObject*>(descriptor)->d_name, args);
@@ -318,7 +346,7 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
   }
   bool immutable = owner == &PyUnicode_Type || owner == &PyBytes_Type || owner == &PyLong_Type || owner == &PyFloat_Type || owner == &PyBool_Type ||
                    owner == &PyComplex_Type || owner == &PyRange_Type || owner == &PySlice_Type || owner == &PyFrozenSet_Type || owner == &PyTuple_Type ||
-                   isDictView(self);
+                   isDictView(self) || (owner == &PyByteArray_Type && isMade(self)) || isOpaqueConstant(self);
   if (immutable || values::isTorchConstant(self)) return callNative(descriptor, args);
   return breakWith(Reason::kCallsOutside, std::string(owner->tp_name) + "." + name);
 }
@@ -330,7 +358,8 @@ bool Tracer::isUserOverride(PyObject* object, const std::string& name) {
 }
 
 Flow Tracer::setAttrGeneric(PyObject* object, PyObject* name, PyObject* value) {
-  if (graph::isStandIn(object) || PyType_Check(object)) return setAttr(object, name, value);
+  if (PyType_Check(object)) return setTypeAttr(reinterpret_cast<PyTypeObject*>(object), name, value, false);
+  if (graph::isStandIn(object)) return setAttr(object, name, value);
   PyTypeObject* type = Py_TYPE(object);
   STATOR_VALUE(on_type, typeLookup(type, name));
   if (on_type && Py_TYPE(on_type.get())->tp_descr_set != nullptr && Py_TYPE(on_type.get()) != &PyMemberDescr_Type) {
@@ -451,7 +480,7 @@ Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
   frame.builtins = function->func_builtins;
   frame.slots.resize(static_cast<size_t>(info->slotCount()));
   Flow flow = Flow::kOk;
-  if (!bind(*this, function, code, args, frame, flow)) return breakWith(Reason::kRaises, nameOf(callable) + "() gets arguments that do not fit");
+  if (!bind(*this, function, code, args, frame, flow)) return raiseBinding(callable, args);
   if (flow != Flow::kOk) return flow;
   frame.then = then;
   frame.call_site = location();
@@ -462,6 +491,7 @@ Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
     frame.generator = true;
     Ref<> generator = makeTraceGenerator(std::move(entered));
     asTraceIterator(generator.get())->index = 0;
+    asTraceIterator(generator.get())->flag = isPolyfill(code);  // stands for an object of another type: never rebuilt
     return made(generator);
   }
   frames.push_back(std::move(entered));
@@ -546,11 +576,45 @@ Out Tracer::nativeInit(PyTypeObject* owner, const Args& args) {
   return breakWith(Reason::kUnsupportedClass, std::string(owner->tp_name) + ".__init__");
 }
 
-Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then) {
+Out Tracer::callCached(PyObject* cache, const Args& args) {
+  const Source* source = sourceOf(cache);
+  if (source == nullptr || !stator_lru_known(cache)) return breakWith(Reason::kCallsOutside, "a cached function");
+  Ref<> key = stealRef(stator_lru_key(cache, args.values.data(), static_cast<Py_ssize_t>(args.positional), args.names));
+  if (!key || !stator_is_plain_key(key.get())) {
+    PyErr_Clear();
+    return breakWith(Reason::kCallsOutside, "a cached function, with arguments that are not plain");
+  }
+  for (const LruUse& use : lru_uses) {
+    // Stored earlier in the trace, or found there.
+    if (use.cache.get() != cache || !use.value || PyObject_RichCompareBool(use.key.get(), key.get(), Py_EQ) != 1) continue;
+    Ref<> value = use.value;
+    lru_uses.push_back({newRef(cache), key, Ref<>()});
+    return value;
+  }
+  const Source* entry = sources->child(SourceKind::kLruEntry, source, key);
+  PyObject* stored = nullptr;
+  int found = stator_lru_get(cache, key.get(), entry->hash, &stored);
+  if (found == STATOR_FOUND) {
+    STATOR_VALUE(value, fromOutside(stored, entry));
+    lru_uses.push_back({newRef(cache), key, Ref<>()});
+    return value;
+  }
+  if (found != STATOR_MISSING) return breakWith(Reason::kCallsOutside, "a cached function");
+  guards->add(Guard{GuardKind::kAbsent, entry});
+  static PyObject* wrapped_name = PyUnicode_InternFromString("__wrapped__");
+  Ref<> wrapped = stealRef(PyObject_GetAttr(cache, wrapped_name));
+  if (!wrapped) return raiseCurrentError();
+  STATOR_VALUE(function, fromOutside(wrapped, sources->child(SourceKind::kGenericAttr, source, wrapped_name)));
+  STATOR_VALUE(value, callNested(function.get(), args));
+  lru_uses.push_back({newRef(cache), key, value});
+  return value;
+}
+
+Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then, bool metaclass_call) {
   PyTypeObject* meta = Py_TYPE(reinterpret_cast<PyObject*>(type));
   PyObject* type_object = reinterpret_cast<PyObject*>(type);
   if (PyType_IsSubtype(type, enumType())) return callNative(type_object, args);
-  if (meta->tp_call != PyType_Type.tp_call) {
+  if (metaclass_call && meta->tp_call != PyType_Type.tp_call) {
     PyObject* hook = _PyType_Lookup(meta, names().dunder_call);
     if (hook == nullptr || !PyFunction_Check(hook)) return breakWith(Reason::kUnsupportedClass, nameOf(type_object));
     STATOR_VALUE(function, classAttrValue(meta, names().dunder_call, hook));

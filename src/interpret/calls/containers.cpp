@@ -5,6 +5,7 @@
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
 #include "interpret/tracer.h"
+#include "values/dicts.h"
 
 namespace stator::interpret {
 
@@ -58,9 +59,14 @@ Out onContents(Tracer& t, const Args& args, const char* method, bool plain_argum
     STATOR_VALUE(items, t.contents(args.values[0]));
     target = items;
   }
-  Ref<> bound = stealRef(PyObject_GetAttrString(target.get(), method));
-  if (!bound) return t.raiseCurrentError();
-  return t.fromNative(stealRef(PyObject_Vectorcall(bound.get(), args.values.data() + 1, args.positional - 1, args.names)));
+  // The C type's own method: what a Python subclass put over it must not run here.
+  PyTypeObject* base = Py_TYPE(target.get());
+  while ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) base = base->tp_base;
+  Ref<> function = stealRef(PyObject_GetAttrString(reinterpret_cast<PyObject*>(base), method));
+  if (!function) return t.raiseCurrentError();
+  std::vector<PyObject*> values = args.values;
+  values[0] = target.get();
+  return t.fromNative(stealRef(PyObject_Vectorcall(function.get(), values.data(), args.positional, args.names)));
 }
 
 Out listInsert(Tracer& t, const Args& args) {
@@ -144,7 +150,7 @@ Out dictSetDefault(Tracer& t, const Args& args) {
   if (found) return found;
   Ref<> value = newRef(args.positional == 3 ? args.values[2] : Py_None);
   STATOR_VALUE(target, t.contentsForWrite(args.values[0]));
-  if (PyDict_SetItem(target.get(), args.values[1], value.get()) != 0) return t.raiseCurrentError();
+  if (!values::dictSet(target.get(), args.values[1], value.get())) return t.raiseCurrentError();
   return value;
 }
 
@@ -281,7 +287,6 @@ Out defaultDictCall(Tracer& t, const Args& args) {
   return dict;
 }
 Out moveToEnd(Tracer& t, const Args& args) {
-  if (!t.isMade(args.values[0])) return t.breakWith(Reason::kUnsupportedMutation, "move_to_end() of a dict from outside");
   return onContents<true>(t, args, "move_to_end");
 }
 
@@ -347,11 +352,7 @@ Flow Tracer::dictUpdate(PyObject* dict, const Args& args) {
     PyObject* other = args.values[0];
     if (!graph::isStandIn(other) && !isTraceIterator(other) && PyDict_Check(other)) {
       STATOR_VALUE(items, contents(other));
-      Ref<> pairs = stealRef(PyDict_Items(items.get()));
-      if (PyODict_Check(items.get())) {
-        Ref<> view = stealRef(PyObject_CallMethod(items.get(), "items", nullptr));
-        pairs = stealRef(PySequence_List(view.get()));
-      }
+      Ref<> pairs = values::dictItems(items.get());
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(pairs.get()); ++i) {
         PyObject* pair = PyList_GET_ITEM(pairs.get(), i);
         STATOR_FLOW(setItemBase(dict, PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1)));
@@ -373,8 +374,15 @@ Flow Tracer::dictUpdate(PyObject* dict, const Args& args) {
       } else {
         STATOR_VALUE(list, listOf(other));
         for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
-          STATOR_VALUE(pair, listOf(PyList_GET_ITEM(list.get(), i)));
-          if (PyList_GET_SIZE(pair.get()) != 2) return breakWith(Reason::kRaises, "update() with an element that is no pair");
+          Out items = listOf(PyList_GET_ITEM(list.get(), i));
+          if (items.flow() == Flow::kRaise && PyErr_GivenExceptionMatches(raised.get(), PyExc_TypeError)) {
+            return raiseNew(PyExc_TypeError, "cannot convert dictionary update sequence element #%zd to a sequence", i);
+          }
+          if (!items.ok()) return items.flow();
+          Ref<> pair = items.take();
+          if (PyList_GET_SIZE(pair.get()) != 2) {
+            return raiseNew(PyExc_ValueError, "dictionary update sequence element #%zd has length %zd; 2 is required", i, PyList_GET_SIZE(pair.get()));
+          }
           STATOR_FLOW(setItemBase(dict, PyList_GET_ITEM(pair.get(), 0), PyList_GET_ITEM(pair.get(), 1)));
         }
       }
@@ -389,7 +397,7 @@ Flow Tracer::setItemBase(PyObject* dict, PyObject* key, PyObject* value) {
   if (PyDict_CheckExact(dict) || !isUserOverride(dict, "__setitem__")) return setItem(dict, key, value);
   if (!hashableNatively(key)) return breakWith(Reason::kUnsupportedObject, "a dict key with its own __hash__ or __eq__");
   STATOR_VALUE(items, contentsForWrite(dict));
-  if ((PyODict_Check(items.get()) ? PyODict_SetItem(items.get(), key, value) : PyDict_SetItem(items.get(), key, value)) != 0) return raiseCurrentError();
+  if (!values::dictSet(items.get(), key, value)) return raiseCurrentError();
   return Flow::kOk;
 }
 

@@ -61,6 +61,11 @@ void registerRow(PyObject* callable, CallRow row) {
 void registerHandler(const char* path, CallHandler handler) { registerRow(resolve(path), CallRow{CallKind::kHandler, handler}); }
 void registerPure(const char* path) { registerRow(resolve(path), CallRow{CallKind::kPure, nullptr}); }
 
+void registerPolyfill(const char* path, const char* function) {
+  PyObject* polyfill = torchObject((std::string("stator.polyfills.") + function).c_str());
+  if (polyfill != nullptr) registerRow(resolve(path), CallRow{CallKind::kPolyfill, nullptr, polyfill});
+}
+
 bool initCallTables() {
   static bool done = false;
   if (done) return true;
@@ -69,6 +74,8 @@ bool initCallTables() {
   registerTorchContexts();
   registerContainers();
   registerBuiltins();
+  registerItertools();
+  registerLibrary();
   registerExceptions();
   PyErr_Clear();
   done = true;
@@ -105,7 +112,7 @@ CodePolicy codePolicy(PyCodeObject* code) {
     std::string_view inside = file.substr(stdlib.size());
     for (std::string_view room : {"importlib/", "threading.py", "logging/", "warnings.py", "traceback.py", "linecache.py",
                                   "unittest/", "multiprocessing/", "subprocess.py", "asyncio/", "concurrent/", "tokenize.py", "ast.py",
-                                  "pdb.py", "bdb.py", "cmd.py", "doctest.py", "pickle.py", "copyreg.py", "socket.py", "selectors.py",
+                                  "pdb.py", "bdb.py", "cmd.py", "doctest.py", "pickle.py", "socket.py", "selectors.py",
                                   "tempfile.py", "shutil.py", "pathlib.py", "json/", "re/", "random.py", "queue.py", "signal.py", "weakref.py",
                                   "_weakrefset.py", "abc.py", "site.py", "runpy.py", "test/"}) {
       if (startsWith(inside, room)) return CodePolicy::kSkip;
@@ -117,6 +124,11 @@ CodePolicy codePolicy(PyCodeObject* code) {
     if (file.find(part) != std::string_view::npos) return CodePolicy::kSkip;
   }
   return CodePolicy::kTrace;
+}
+
+bool isPolyfill(PyCodeObject* code) {
+  static const std::string room = prefixOf("stator.polyfills");
+  return startsWith(PyUnicode_AsUTF8(code->co_filename), room);
 }
 
 bool isDisabledFunction(PyObject* function) {

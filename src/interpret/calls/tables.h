@@ -16,23 +16,28 @@ enum class CallKind : uint8_t {
   kPure,     // a built-in that reads its (plain) arguments and nothing else: run for real
   kGraph,    // a torch function: a node of the graph
   kRefuse,   // runs outside of graphs
+  kPolyfill, // a Python function of ours that does the same is called instead
 };
 
 struct CallRow {
   CallKind kind = CallKind::kUnknown;
   CallHandler handler = nullptr;
+  PyObject* polyfill = nullptr;
 };
 
 // By identity: functions, built-in functions, method descriptors, types.
 const CallRow* findCall(PyObject* callable);
 void registerHandler(const char* path, CallHandler handler);  // "builtins.len", "builtins.list.append", "torch.is_tensor"
 void registerPure(const char* path);
+void registerPolyfill(const char* path, const char* function);  // a function of stator.polyfills, by its path there
 void registerRow(PyObject* callable, CallRow row);
 
 // Each file of calls/ brings its rows.
 void registerBuiltins();
 void registerContainers();
 void registerTorch();
+void registerItertools();
+void registerLibrary();
 void registerExceptions();
 void registerTorchContexts();
 
@@ -43,6 +48,7 @@ enum class CodePolicy : uint8_t {
   kSkip,
 };
 CodePolicy codePolicy(PyCodeObject* code);
+bool isPolyfill(PyCodeObject* code);
 bool isDisabledFunction(PyObject* function);
 
 }  // namespace stator::interpret

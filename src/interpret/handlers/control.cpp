@@ -141,8 +141,9 @@ Flow makeFunction(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   Ref<> function = stealRef(PyFunction_New(code, frame.globals));
   if (!function) return tracer.raiseCurrentError();
   auto* raw = reinterpret_cast<PyFunctionObject*>(function.get());
-  // The parts may lie on the stack from before the trace: what they hold has to get its sources.
-  for (auto [flag, place] : {std::pair{8, &raw->func_closure}, {4, &raw->func_annotations}, {2, &raw->func_kwdefaults}, {1, &raw->func_defaults}}) {
+  // After a break the parts lie on the stack as values from outside: the cells and defaults in them get their sources here.
+  const std::pair<int, PyObject**> parts[] = {{8, &raw->func_closure}, {4, &raw->func_annotations}, {2, &raw->func_kwdefaults}, {1, &raw->func_defaults}};
+  for (const auto& [flag, place] : parts) {
     if ((instr.oparg & flag) == 0) continue;
     STATOR_VALUE(part, tracer.contents(frame.top(n++)));
     Py_XSETREF(*place, part.release());

@@ -23,6 +23,15 @@ PyObject* slotNow(Tracer& tracer, SymbolicFrame& frame, size_t slot) {
 
 PyObject* nameAt(SymbolicFrame& frame, int index) { return PyTuple_GET_ITEM(frame.code->code()->co_names, index); }
 
+Flow raiseUnbound(Tracer& tracer, SymbolicFrame& frame, int slot) {
+  PyCodeObject* code = frame.code->code();
+  PyObject* name = PyTuple_GET_ITEM(stator_code_slot_names(code), slot);
+  if (slot < code->co_nlocalsplus - code->co_nfreevars) {
+    return tracer.raiseNameError(PyExc_UnboundLocalError, "cannot access local variable '%U' where it is not associated with a value", name);
+  }
+  return tracer.raiseNameError(PyExc_NameError, "cannot access free variable '%U' where it is not associated with a value in enclosing scope", name);
+}
+
 }  // namespace
 
 Flow nop(Tracer&, SymbolicFrame& frame, const Instr&) {
@@ -59,7 +68,7 @@ Flow swap(Tracer&, SymbolicFrame& frame, const Instr& instr) {
 
 Flow loadConst(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   PyObject* value = PyTuple_GET_ITEM(frame.code->code()->co_consts, instr.oparg);
-  if (PyTuple_CheckExact(value)) tracer.constant_tuples.emplace(value, nullptr);
+  tracer.noteCodeConstant(value);
   frame.push(newRef(value));
   advance(frame);
   return Flow::kOk;
@@ -67,10 +76,7 @@ Flow loadConst(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 
 Flow loadFast(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   STATOR_VALUE(value, tracer.readSlot(frame, static_cast<size_t>(instr.oparg)));
-  if (!value) {
-    return tracer.raiseNew(PyExc_UnboundLocalError, "cannot access local variable '%U' where it is not associated with a value",
-                           PyTuple_GET_ITEM(stator_code_slot_names(frame.code->code()), instr.oparg));
-  }
+  if (!value) return raiseUnbound(tracer, frame, instr.oparg);
   frame.push(std::move(value));
   advance(frame);
   return Flow::kOk;
@@ -88,8 +94,8 @@ Flow storeFast(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 Flow deleteFast(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   size_t slot = static_cast<size_t>(instr.oparg);
   bool bound = !frame.untouched.empty() && frame.untouched[slot] ? tracer.roots.slots[slot] != nullptr : static_cast<bool>(frame.slots[slot]);
-  if (!bound) return tracer.breakWith(Reason::kRaises, "a local variable that is not bound");
-  if (dropRunsUserCode(slotNow(tracer, frame, slot))) return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
+  if (!bound) return raiseUnbound(tracer, frame, instr.oparg);
+  if (dropRunsUserCode(tracer, slotNow(tracer, frame, slot))) return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
   if (!frame.untouched.empty() && frame.untouched[slot]) {
     tracer.guards->add(Guard{GuardKind::kPresent, tracer.sources->root(SourceKind::kLocal, instr.oparg)});
     frame.untouched[slot] = false;
@@ -128,7 +134,7 @@ Flow loadDeref(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   STATOR_VALUE(cell, tracer.readSlot(frame, static_cast<size_t>(instr.oparg)));
   if (!cell || !PyCell_Check(cell.get())) return tracer.breakWith(Reason::kRaises, "a variable that is not bound");
   STATOR_VALUE(value, tracer.cellContents(cell.get()));
-  if (!value) return tracer.breakWith(Reason::kRaises, "a variable that is not bound");
+  if (!value) return raiseUnbound(tracer, frame, instr.oparg);
   frame.push(std::move(value));
   advance(frame);
   return Flow::kOk;
@@ -147,7 +153,7 @@ Flow storeDeref(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 Flow deleteDeref(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   STATOR_VALUE(cell, tracer.readSlot(frame, static_cast<size_t>(instr.oparg)));
   STATOR_VALUE(value, tracer.cellContents(cell.get()));
-  if (!value) return tracer.breakWith(Reason::kRaises, "a variable that is not bound");
+  if (!value) return raiseUnbound(tracer, frame, instr.oparg);
   STATOR_FLOW(tracer.storeCell(cell.get(), Ref<>()));
   advance(frame);
   return Flow::kOk;
@@ -174,7 +180,7 @@ Flow deleteGlobal(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   if (frame.globals_source == nullptr) frame.globals_source = tracer.sources->pinned(frame.globals);
   if (tracer.values.find(frame.globals) == nullptr) tracer.values.addOutside(frame.globals, frame.globals_source);
   STATOR_VALUE(found, tracer.dictGet(frame.globals, nameAt(frame, instr.oparg)));
-  if (!found) return tracer.breakWith(Reason::kRaises, "a name that is not defined");
+  if (!found) return tracer.raiseNameError(PyExc_NameError, "name '%U' is not defined", nameAt(frame, instr.oparg));
   STATOR_FLOW(tracer.delItem(frame.globals, nameAt(frame, instr.oparg)));
   advance(frame);
   return Flow::kOk;

@@ -1,0 +1,125 @@
+// Functions of the standard library that are written in C.
+#include "interpret/calls/tables.h"
+
+#include "interpret/known_types.h"
+#include "interpret/names.h"
+#include "interpret/torch_names.h"
+#include "interpret/trace_iterator.h"
+#include "interpret/tracer.h"
+
+namespace stator::interpret {
+
+using breaks::Reason;
+using guards::Guard;
+using guards::GuardKind;
+using sources::SourceKind;
+
+namespace {
+
+// operator.itemgetter, attrgetter, methodcaller only keep references.
+Out makeGetter(Tracer& t, const Args& args, PyTypeObject* type) {
+  for (PyObject* value : args.values) {
+    if (type != itemGetterType() && type != methodCallerType() && !PyUnicode_CheckExact(value)) return t.breakWith(Reason::kRaises, type->tp_name);
+  }
+  if (type == methodCallerType() && (args.positional == 0 || !PyUnicode_CheckExact(args.values[0]))) return t.breakWith(Reason::kRaises, type->tp_name);
+  return t.fromNativeMade(stealRef(PyObject_Vectorcall(reinterpret_cast<PyObject*>(type), args.values.data(), args.positional, args.names)));
+}
+Out itemGetter(Tracer& t, const Args& args) { return makeGetter(t, args, itemGetterType()); }
+Out attrGetter(Tracer& t, const Args& args) { return makeGetter(t, args, attrGetterType()); }
+Out methodCaller(Tracer& t, const Args& args) { return makeGetter(t, args, methodCallerType()); }
+
+Out dottedAttribute(Tracer& t, PyObject* object, PyObject* path) {
+  Ref<> dot = stealRef(PyUnicode_FromString("."));
+  Ref<> names = stealRef(PyUnicode_Split(path, dot.get(), -1));
+  Ref<> value = newRef(object);
+  for (Py_ssize_t i = 0; names && i < PyList_GET_SIZE(names.get()); ++i) {
+    STATOR_VALUE(next, t.settle(t.getAttr(value.get(), PyList_GET_ITEM(names.get(), i))));
+    value = next;
+  }
+  return value;
+}
+
+// A function of C that changes the list it is given by comparing its (plain) elements.
+Out onPlainList(Tracer& t, const Args& args, const char* path) {
+  if (args.positional == 0 || !PyList_CheckExact(args.values[0])) return t.breakWith(Reason::kCallsOutside, path);
+  STATOR_VALUE(items, t.contents(args.values[0]));
+  if (!t.isNativeSafe(items.get())) return t.breakWith(Reason::kUnsupportedObject, std::string(path) + "() of a list that is not plain");
+  for (size_t i = 1; i < args.values.size(); ++i) {
+    if (!t.isNativeSafe(args.values[i])) return t.breakWith(Reason::kUnsupportedObject, std::string(path) + "() of a value that is not plain");
+  }
+  STATOR_VALUE(target, t.contentsForWrite(args.values[0]));
+  Args replaced = args;
+  replaced.values[0] = target.get();
+  return t.callNative(torchObject(path), replaced);
+}
+#define ON_PLAIN_LIST(name, path) \
+  Out name(Tracer& t, const Args& args) { return onPlainList(t, args, path); }
+ON_PLAIN_LIST(heapify, "heapq.heapify")
+ON_PLAIN_LIST(heappush, "heapq.heappush")
+ON_PLAIN_LIST(heappop, "heapq.heappop")
+ON_PLAIN_LIST(heapreplace, "heapq.heapreplace")
+ON_PLAIN_LIST(heappushpop, "heapq.heappushpop")
+ON_PLAIN_LIST(insortLeft, "bisect.insort_left")
+ON_PLAIN_LIST(insortRight, "bisect.insort_right")
+
+// json: pure unless somebody's own encoder or hooks are asked.
+Out json(Tracer& t, const Args& args, const char* path) {
+  for (const char* hook : {"cls", "default", "object_hook", "object_pairs_hook", "parse_float", "parse_int", "parse_constant"}) {
+    if (args.keyword(hook) != nullptr && args.keyword(hook) != Py_None) return t.breakWith(Reason::kCallsOutside, path);
+  }
+  return t.callNative(torchObject(path), args);
+}
+Out jsonDumps(Tracer& t, const Args& args) { return json(t, args, "json.dumps"); }
+Out jsonLoads(Tracer& t, const Args& args) { return json(t, args, "json.loads"); }
+
+}  // namespace
+
+Out Tracer::callGetter(PyObject* getter, const Args& args) {
+  if (args.values.size() != 1 || args.keywordCount() != 0) return breakWith(Reason::kRaises, "a getter with wrong arguments");
+  PyTypeObject* type = Py_TYPE(getter);
+  if (const sources::Source* source = sourceOf(getter)) guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(getter)});
+  Ref<> reduced = stealRef(PyObject_CallMethod(getter, "__reduce__", nullptr));
+  if (!reduced) return raiseCurrentError();
+  if (PyTuple_GET_ITEM(reduced.get(), 0) != reinterpret_cast<PyObject*>(type)) return breakWith(Reason::kCallsOutside, type->tp_name);
+  PyObject* parts = PyTuple_GET_ITEM(reduced.get(), 1);
+  PyObject* object = args.values[0];
+  if (!isMade(getter) && !isNativeSafe(parts)) return breakWith(Reason::kCallsOutside, type->tp_name);
+  Py_ssize_t n = PyTuple_GET_SIZE(parts);
+  if (type == methodCallerType()) {
+    STATOR_VALUE(method, settle(getAttr(object, PyTuple_GET_ITEM(parts, 0))));
+    Args rest;
+    for (Py_ssize_t i = 1; i < n; ++i) rest.values.push_back(PyTuple_GET_ITEM(parts, i));
+    rest.positional = rest.values.size();
+    keep_alive.insert(keep_alive.end(), {method, reduced});
+    return call(method.get(), rest);
+  }
+  Ref<> tuple = stealRef(PyTuple_New(n));
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* part = PyTuple_GET_ITEM(parts, i);
+    STATOR_VALUE(value, type == itemGetterType() ? settle(getItem(object, part)) : dottedAttribute(*this, object, part));
+    if (n == 1) return value;
+    PyTuple_SET_ITEM(tuple.get(), i, value.release());
+  }
+  return tuple;
+}
+
+void registerLibrary() {
+  const std::pair<const char*, CallHandler> rows[] = {
+      {"operator.itemgetter", itemGetter}, {"operator.attrgetter", attrGetter}, {"operator.methodcaller", methodCaller}, {"heapq.heapify", heapify},
+      {"heapq.heappush", heappush}, {"heapq.heappop", heappop}, {"heapq.heapreplace", heapreplace}, {"heapq.heappushpop", heappushpop},
+      {"bisect.insort_left", insortLeft}, {"bisect.insort_right", insortRight}, {"json.dumps", jsonDumps}, {"json.loads", jsonLoads},
+  };
+  for (const auto& [path, handler] : rows) registerHandler(path, handler);
+  for (const char* path : {"bisect.bisect_left", "bisect.bisect_right", "re.compile", "re.match", "re.fullmatch", "re.search", "re.sub", "re.subn", "re.split",
+                           "re.findall", "re.escape", "keyword.iskeyword"}) {
+    registerPure(path);
+  }
+  registerPolyfill("functools.reduce", "functions.reduce");
+  registerPolyfill("functools.cmp_to_key", "functions.cmp_to_key");
+  registerPolyfill("collections._count_elements", "functions.count_elements");
+  registerPolyfill("builtins.object.__reduce_ex__", "objects.reduce_ex");
+  registerPolyfill("builtins.object.__getstate__", "objects.getstate");
+  registerPolyfill("copyreg.__newobj__", "objects.newobj");
+}
+
+}  // namespace stator::interpret

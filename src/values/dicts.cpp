@@ -1,0 +1,75 @@
+#include "values/dicts.h"
+
+namespace stator::values {
+
+Ref<> dictKeys(PyObject* dict) {
+  if (!PyODict_Check(dict)) return stealRef(PyDict_Keys(dict));
+  Ref<> iterator = stealRef(PyODict_Type.tp_iter(dict));
+  return iterator ? stealRef(PySequence_List(iterator.get())) : Ref<>();
+}
+
+Ref<> dictItems(PyObject* dict) {
+  if (!PyODict_Check(dict)) return stealRef(PyDict_Items(dict));
+  Ref<> keys = dictKeys(dict);
+  if (!keys) return keys;
+  Ref<> items = stealRef(PyList_New(0));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
+    PyObject* key = PyList_GET_ITEM(keys.get(), i);
+    PyObject* value = PyDict_GetItemWithError(dict, key);
+    Ref<> pair = value != nullptr ? stealRef(PyTuple_Pack(2, key, value)) : Ref<>();
+    if (!pair || PyList_Append(items.get(), pair.get()) != 0) return Ref<>();
+  }
+  return items;
+}
+
+bool dictSet(PyObject* dict, PyObject* key, PyObject* value) {
+  return (PyODict_Check(dict) ? PyODict_SetItem(dict, key, value) : PyDict_SetItem(dict, key, value)) == 0;
+}
+
+bool dictDelete(PyObject* dict, PyObject* key) {
+  return (PyODict_Check(dict) ? PyODict_DelItem(dict, key) : PyDict_DelItem(dict, key)) == 0;
+}
+
+bool dictClear(PyObject* dict) {
+  if (!PyODict_Check(dict)) {
+    PyDict_Clear(dict);
+    return true;
+  }
+  Ref<> keys = dictKeys(dict);
+  for (Py_ssize_t i = 0; keys && i < PyList_GET_SIZE(keys.get()); ++i) {
+    if (PyODict_DelItem(dict, PyList_GET_ITEM(keys.get(), i)) != 0) return false;
+  }
+  return static_cast<bool>(keys);
+}
+
+bool ordersAgree(PyObject* dict) {
+  if (!PyODict_Check(dict)) return true;
+  Ref<> keys = dictKeys(dict);
+  Py_ssize_t position = 0, i = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  while (PyDict_Next(dict, &position, &key, &value)) {
+    if (i >= PyList_GET_SIZE(keys.get()) || PyList_GET_ITEM(keys.get(), i++) != key) return false;
+  }
+  return true;
+}
+
+bool dictFill(PyObject* target, PyObject* from) {
+  PyObject *key = nullptr, *value = nullptr;
+  Py_ssize_t position = 0;
+  Py_hash_t hash = 0;
+  while (_PyDict_Next(from, &position, &key, &value, &hash)) {
+    // The hash is known: a key's own __hash__ does not run again.
+    if (PyODict_Check(target) ? PyODict_SetItem(target, key, value) != 0 : _PyDict_SetItem_KnownHash(target, key, value, hash) != 0) return false;
+  }
+  if (!PyODict_Check(target) || ordersAgree(from)) return true;
+  Ref<> keys = dictKeys(from);
+  for (Py_ssize_t i = 0; keys && i < PyList_GET_SIZE(keys.get()); ++i) {
+    static PyObject* name = PyUnicode_InternFromString("move_to_end");
+    PyObject* method = PyDict_GetItemWithError(PyODict_Type.tp_dict, name);
+    Ref<> done = stealRef(PyObject_CallFunctionObjArgs(method, target, PyList_GET_ITEM(keys.get(), i), nullptr));
+    if (!done) return false;
+  }
+  return static_cast<bool>(keys);
+}
+
+}  // namespace stator::values

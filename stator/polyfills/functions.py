@@ -1,0 +1,56 @@
+"""functools and helpers of collections that are written in C and call back into Python."""
+
+_MISSING = object()
+
+
+def reduce(function, iterable, initial=_MISSING, /):
+    iterator = iter(iterable)
+    if initial is _MISSING:
+        for value in iterator:
+            break
+        else:
+            raise TypeError("reduce() of empty iterable with no initial value")
+    else:
+        value = initial
+    for item in iterator:
+        value = function(value, item)
+    return value
+
+
+class _ComparedKey:
+    """What functools.cmp_to_key wraps an object in."""
+
+    __slots__ = ("compare", "obj")
+    __hash__ = None
+
+    def __init__(self, compare, obj):
+        self.compare = compare
+        self.obj = obj
+
+    def __lt__(self, other):
+        return self.compare(self.obj, other.obj) < 0
+
+    def __gt__(self, other):
+        return self.compare(self.obj, other.obj) > 0
+
+    def __eq__(self, other):
+        return self.compare(self.obj, other.obj) == 0
+
+    def __le__(self, other):
+        return self.compare(self.obj, other.obj) <= 0
+
+    def __ge__(self, other):
+        return self.compare(self.obj, other.obj) >= 0
+
+
+def cmp_to_key(mycmp):
+    def wrap(obj):
+        return _ComparedKey(mycmp, obj)
+
+    return wrap
+
+
+def count_elements(mapping, iterable):
+    get = mapping.get
+    for element in iterable:
+        mapping[element] = get(element, 0) + 1
