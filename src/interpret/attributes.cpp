@@ -421,6 +421,26 @@ Out nnModuleAttribute(Tracer& tracer, PyObject* module, PyObject* name) {
 
 }  // namespace
 
+namespace {
+
+// A class may get a __getattribute__ or __getattr__ later.
+void guardLookupProtocol(Tracer& tracer, PyTypeObject* type) {
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || !tracer.attribute_types.insert(type).second) return;
+  static PyObject* getattribute = PyUnicode_InternFromString("__getattribute__");
+  (void)tracer.typeLookup(type, getattribute);
+  (void)tracer.typeLookup(type, names().dunder_getattr);
+}
+
+// What stands in a class may be an object of a user's class that becomes a descriptor, or another kind of descriptor, later.
+void guardDescriptorKind(Tracer& tracer, PyObject* entry) {
+  PyTypeObject* kind = Py_TYPE(entry);
+  if ((kind->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || !tracer.descriptor_types.insert(kind).second) return;
+  static PyObject* remove = PyUnicode_InternFromString("__delete__");
+  for (PyObject* method : {names().dunder_get, names().dunder_set, remove}) (void)tracer.typeLookup(kind, method);
+}
+
+}  // namespace
+
 Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
   if (graph::isStandIn(object)) return tensorAttr(object, name);
   if (isTraceIterator(object)) {
@@ -484,14 +504,23 @@ Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
       return callGetattr(object, name);
     }
   }
-  STATOR_VALUE(found, getAttrGeneric(object, name));
-  if (found || generic) return found;
+  guardLookupProtocol(*this, type);
+  Out out = getAttrGeneric(object, name);
+  if (generic) return out;
+  // An AttributeError from a property or descriptor makes CPython ask __getattr__.
+  if (out.flow() == Flow::kEntered) frames.back()->getattr_follows = true;
+  if (out.flow() == Flow::kRaise && PyErr_GivenExceptionMatches(raised.get(), PyExc_AttributeError)) {
+    raised.reset();
+    return callGetattr(object, name);
+  }
+  if (!out.ok() || out.get() != nullptr) return out;
   return callGetattr(object, name);
 }
 
 Out Tracer::getAttrGeneric(PyObject* object, PyObject* name) {
   PyTypeObject* type = Py_TYPE(object);
   STATOR_VALUE(on_type, typeLookup(type, name));
+  if (on_type) guardDescriptorKind(*this, on_type.get());
   if (on_type && isDataDescriptor(on_type.get())) {
     return bindDescriptor(on_type.get(), object, type, classEntrySource(*this, type, name));
   }

@@ -236,6 +236,11 @@ Flow Tracer::unwind(size_t base) {
     SymbolicFrame& frame = *frames[i];
     const bytecode::Instr& instr = frame.code->instrs()[static_cast<size_t>(callIndex(frame))];
     auto handler = frame.code->findHandler(instr.opcode_offset);
+    if (!handler && frame.getattr_follows && PyErr_GivenExceptionMatches(raised.get(), PyExc_AttributeError)) {
+      restart_at = frame.entered_at;
+      restart_reason = Reason::kRaises;
+      return breakWith(Reason::kRaises, "AttributeError of an attribute that __getattr__ may know");
+    }
     if (!handler) continue;
     while (frames.size() > i + 1) frames.pop_back();
     frame.stack.resize(static_cast<size_t>(handler->depth));

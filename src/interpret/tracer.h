@@ -48,6 +48,7 @@ struct SymbolicFrame {
   uint64_t entered_at = 0;  // instruction count of the call
   bool nested = false;     // entered from C++ code: cannot become a real frame
   bool generator = false;
+  bool getattr_follows = false;  // a descriptor's method: an AttributeError that leaves it makes the caller ask __getattr__
   PyObject* generator_object = nullptr;
 
   const bytecode::Instr& instr() const { return code->instrs()[static_cast<size_t>(index)]; }
@@ -283,6 +284,9 @@ class Tracer {
   int nested_depth = 0;
   uint64_t instruction_start = 0;  // count of the instruction under way in the frames that can become real
   std::vector<graph::Node*> mutated_inputs;
+  // Classes whose part in attribute access is guarded: as the object's class, as the class of an entry in a class.
+  std::unordered_set<PyTypeObject*> attribute_types;
+  std::unordered_set<PyTypeObject*> descriptor_types;
   std::unordered_map<PyObject*, int> module_calls;
   uint64_t restart_at = 0;
   breaks::Reason restart_reason = breaks::Reason::kNone;

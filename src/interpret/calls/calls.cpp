@@ -679,6 +679,17 @@ Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then, bool me
   return breakWith(Reason::kUnsupportedClass, nameOf(type_object));
 }
 
+namespace {
+
+// Whether a class counts as one of an ABC's may change with each registration.
+void guardRegistrations(Tracer& tracer) {
+  Ref<> token = stealRef(PyObject_CallNoArgs(torchObject("abc.get_cache_token")));
+  if (!token) throw PythonError();
+  tracer.guards->add(Guard{GuardKind::kAbcToken, nullptr, nullptr, token});
+}
+
+}  // namespace
+
 Out Tracer::isSubclass(PyObject* type, PyObject* classinfo) {
   if (PyTuple_Check(classinfo)) {
     STATOR_VALUE(items, contents(classinfo));
@@ -698,6 +709,7 @@ Out Tracer::isSubclass(PyObject* type, PyObject* classinfo) {
       return newRef(PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), wanted) ? Py_True : Py_False);
     }
   }
+  guardRegistrations(*this);
   int result = PyObject_IsSubclass(type, classinfo);
   if (result < 0) return raiseCurrentError();
   return newRef(result != 0 ? Py_True : Py_False);
@@ -735,6 +747,7 @@ Out Tracer::isInstance(PyObject* object, PyObject* classinfo) {
     }
   }
   if (graph::isStandIn(object)) return isSubclass(reinterpret_cast<PyObject*>(type), classinfo);
+  guardRegistrations(*this);
   int result = PyObject_IsInstance(object, classinfo);
   if (result < 0) return raiseCurrentError();
   return newRef(result != 0 ? Py_True : Py_False);

@@ -318,6 +318,11 @@ Out Tracer::tensorAttr(PyObject* stand_in, PyObject* name) {
   if (text == "is_leaf") return boolean(meta.is_leaf || !meta.requires_grad);
   if (text == "__class__") return newRef(tensor->apparent_type);
   if (text == "grad_fn" && (!meta.requires_grad || meta.is_leaf)) return newRef(Py_None);
+  // What depends on the history of the very tensor, not on its facts.
+  if (text == "_version" || text == "_base" || text == "grad_fn" || text == "_grad_fn" || text == "_cdata" || text == "retains_grad" || text == "output_nr" ||
+      text == "_backward_hooks" || text == "_post_accumulate_grad_hooks") {
+    return breakWith(Reason::kUnsupportedAttribute, std::string(text));
+  }
   if (text == "grad") {
     const Source* source = tensor->node->source;
     if (source == nullptr) return meta.requires_grad ? Out(breakWith(Reason::kUnsupportedAttribute, "grad")) : Out(newRef(Py_None));
@@ -480,7 +485,7 @@ void registerTorch() {
                            "torch.Tensor.untyped_storage", "torch.Tensor.data_ptr", "torch.Tensor.share_memory_", "torch.Tensor.retain_grad",
                            "torch.Tensor.register_post_accumulate_grad_hook", "torch.Tensor.numpy", "torch.Tensor.__repr__", "torch.Tensor.__array__",
                            "torch.Tensor.__reduce_ex__", "torch.Tensor.__deepcopy__", "torch.Tensor.__torch_function__", "torch.Tensor.set_",
-                           "torch.Tensor.__hash__", "torch.from_numpy", "torch.frombuffer", "torch.as_tensor"}) {
+                           "torch.Tensor.__hash__", "torch.Tensor._is_view", "torch.from_numpy", "torch.frombuffer", "torch.as_tensor"}) {
     std::string text(path);
     size_t last = text.rfind('.');
     PyObject* owner = torchObject(text.substr(0, last).c_str());
