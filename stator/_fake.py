@@ -60,6 +60,7 @@ class _Watch(TorchDispatchMode):
         self.storages = storages
         self.random = False
         self.mutates = False
+        self.written = set()  # numbers of arguments
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -71,7 +72,8 @@ class _Watch(TorchDispatchMode):
         elif schema.is_mutable:
             self._note_writes(schema, args, kwargs)
         elif func._schema.name in _UPDATES_STATISTICS and _trains(schema, args, kwargs):
-            self.mutates = True
+            self._note(kwargs.get("running_mean", args[3] if len(args) > 3 else None))
+            self._note(kwargs.get("running_var", args[4] if len(args) > 4 else None))
         return func(*args, **kwargs)
 
     def _note_writes(self, schema, args, kwargs):
@@ -80,8 +82,14 @@ class _Watch(TorchDispatchMode):
                 continue
             value = args[position] if position < len(args) else kwargs.get(argument.name)
             for tensor in value if isinstance(value, (list, tuple)) else (value,):
-                if isinstance(tensor, torch.Tensor) and _storage_of(tensor) in self.storages:
-                    self.mutates = True
+                self._note(tensor)
+
+    def _note(self, tensor):
+        if isinstance(tensor, torch.Tensor):
+            number = self.storages.get(_storage_of(tensor))
+            if number is not None:
+                self.mutates = True
+                self.written.add(number)
 
 
 # Write to running_mean and running_var without saying so in their schemas.
@@ -95,7 +103,7 @@ _UPDATES_STATISTICS = {
 
 
 def _trains(schema, args, kwargs):
-    values = {argument.name: value for argument, value in zip(schema.arguments, args)} | kwargs
+    values = {argument.name: value for argument, value in zip(schema.arguments, args, strict=False)} | kwargs
     return bool(values.get("training")) and values.get("running_mean") is not None
 
 
@@ -106,18 +114,17 @@ def _storage_of(tensor):
 def _make_one(facts, storages):
     (sizes, strides, dtype, device, requires_grad, is_leaf, is_conj, is_neg) = facts[:8]
     (is_inference, is_parameter, offset, storage_bytes, storage) = facts[8:]
-    with torch.inference_mode() if is_inference else contextlib.nullcontext():
-        with torch.no_grad():
-            if storage not in storages:
-                bytes_ = torch.empty(storage_bytes, dtype=torch.uint8, device="meta")
-                storages[storage] = bytes_.untyped_storage()
-            elem = torch.empty(0, dtype=dtype, device="meta")
-            elem.set_(storages[storage], offset, sizes, strides)
-            fake = FakeTensor(mode(), elem, device)
-            if is_conj:
-                fake = fake.conj()
-            if is_neg:
-                fake = torch._neg_view(fake)
+    with torch.inference_mode() if is_inference else contextlib.nullcontext(), torch.no_grad():
+        if storage not in storages:
+            bytes_ = torch.empty(storage_bytes, dtype=torch.uint8, device="meta")
+            storages[storage] = bytes_.untyped_storage()
+        elem = torch.empty(0, dtype=dtype, device="meta")
+        elem.set_(storages[storage], offset, sizes, strides)
+        fake = FakeTensor(mode(), elem, device)
+        if is_conj:
+            fake = fake.conj()
+        if is_neg:
+            fake = torch._neg_view(fake)
     if requires_grad:
         if is_leaf:
             fake.requires_grad_()
@@ -217,16 +224,14 @@ class _Outputs:
         return index
 
     def structure(self, value):
-        if isinstance(value, tuple) and type(value) not in (tuple, torch.Size):
-            if all(not isinstance(item, (list, tuple, dict)) for item in value):
-                for item in value:
-                    self.add(item)
+        flat = isinstance(value, (list, tuple)) and all(not isinstance(item, (list, tuple, dict)) for item in value)
+        named = isinstance(value, tuple) and type(value) not in (tuple, torch.Size)
+        if flat and (named or (type(value) in (tuple, list) and self._has_tensor(value))):
+            for item in value:
+                self.add(item)
+            if named:
                 return NAMED, type(value)
-        if type(value) in (tuple, list) and any(isinstance(item, torch.Tensor) for item in value):
-            if all(not isinstance(item, (list, tuple, dict)) for item in value):
-                for item in value:
-                    self.add(item)
-                return (TUPLE if type(value) is tuple else LIST), None
+            return (TUPLE if type(value) is tuple else LIST), None
         if isinstance(value, (list, tuple, dict)) and self._has_tensor(value):
             return NESTED, self._skeleton(value)
         self.add(value)
@@ -290,8 +295,7 @@ def call(target, args, kwargs, fakes, state):
     if outputs.unknown is not None:
         return UNSUPPORTED, f"the result contains {outputs.unknown}", None
     changed = [
-        (index, now)
-        for index, (was, now) in enumerate(zip(before, map(facts_of, fakes)))
-        if was != now
+        (index, now) for index, (was, now) in enumerate(zip(before, map(facts_of, fakes), strict=True)) if was != now
     ]
-    return OK, structure, detail, outputs.rows, changed, watch.mutates or bool(changed), watch.random
+    mutates = watch.mutates or bool(changed)
+    return OK, structure, detail, outputs.rows, changed, mutates, watch.random, tuple(sorted(watch.written))

@@ -30,7 +30,7 @@ struct Node {
   std::vector<Node*> children;
   std::vector<uint32_t> tests;  // guards, in order
   uint32_t reg = kNoRegister;
-  bool compared = false;        // another guard compares it with something
+  bool compared = false;        // its value is needed in a register: compared with another, or wanted
   int weight = 0;
   PyTypeObject* exact_type = nullptr;  // a guard tests it
   PyTypeObject* seen_type = nullptr;   // type at capture, from any guard that knows it
@@ -46,6 +46,7 @@ class Compiler {
 
   void compile() {
     for (uint32_t i = 0; i < program_.guards.size(); ++i) place(i);
+    for (const Source* source : program_.wanted) node(*source)->compared = true;
     for (Node* root : roots_) weigh(*root);
     std::stable_sort(roots_.begin(), roots_.end(), [](const Node* left, const Node* right) { return left->weight < right->weight; });
     size_t next = 0;
@@ -53,6 +54,12 @@ class Compiler {
     for (uint32_t guard : process_) emitProcess(guard);
     for (; next < roots_.size(); ++next) emitRoot(*roots_[next]);
     for (uint32_t guard : comparisons_) emitComparison(guard);
+    for (const Source* source : program_.wanted) {
+      const Node* wanted = node(*source);
+      STATOR_CHECK(wanted->reg != kNoRegister, "wanted, and guarded to be absent");
+      if (Tree* tree = treeOf(*wanted)) tree->exported().push_back(wanted->reg);
+      program_.wanted_registers.push_back(wanted->reg);
+    }
     program_.ops.shrink_to_fit();
   }
 

@@ -72,11 +72,14 @@ class GuardSet {
 // The flat program: reads shared prefixes once, each step a few loads and compares.
 class GuardProgram {
  public:
-  GuardProgram(const sources::SourceSet& sources, const GuardSet& guards);
+  // `wanted`: sources whose values a check hands out, as the guards lead to them anyway (a graph's inputs).
+  GuardProgram(const sources::SourceSet& sources, const GuardSet& guards, const std::vector<const sources::Source*>& wanted = {});
   ~GuardProgram();
   GuardProgram(const GuardProgram&) = delete;
   // True: every guard holds. Runs no user code, sets no Python error.
   bool check(const sources::Roots& roots);
+  // The same; `values` then holds what the wanted sources led to, in their order.
+  bool check(const sources::Roots& roots, std::vector<Ref<>>& values);
   // The first guard that fails, in the user's terms (`L['self'].scale: was 2, is 3`); empty if all hold.
   std::string explain(const sources::Roots& roots);
   // Whether checks may be answered from remembered memory (guards/replay.h); on from the start. For tests and measurements.

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "guards/explain.h"
+#include "guards/facts.h"
 #include "guards/replay.h"
 
 namespace stator::guards {
@@ -33,9 +34,11 @@ class Registers {
 
 GuardProgram::Impl::~Impl() = default;
 
-GuardProgram::GuardProgram(const sources::SourceSet& /*sources*/, const GuardSet& guards) : impl_(std::make_unique<Impl>()) {
+GuardProgram::GuardProgram(const sources::SourceSet& /*sources*/, const GuardSet& guards, const std::vector<const sources::Source*>& wanted)
+    : impl_(std::make_unique<Impl>()) {
   STATOR_CHECK(kTensorPartsGiven);
   impl_->guards = guards.all();
+  impl_->wanted = wanted;
   compile(*impl_);
   for (Guard& guard : impl_->guards) {
     // Held by a weak reference from here on, if the object allows one.
@@ -51,6 +54,22 @@ bool GuardProgram::check(const sources::Roots& roots) {
   Registers registers(program);
   Machine machine{program, roots, registers.get(), {}, program.replay};
   return run(machine, program.ops.data(), program.ops.data() + program.ops.size()) == nullptr;
+}
+
+bool GuardProgram::check(const sources::Roots& roots, std::vector<Ref<>>& values) {
+  Impl& program = *impl_;
+  if (program.contradiction) [[unlikely]] return false;
+  Registers registers(program);
+  Machine machine{program, roots, registers.get(), {}, program.replay};
+  if (run(machine, program.ops.data(), program.ops.data() + program.ops.size()) != nullptr) return false;
+  values.clear();
+  values.reserve(program.wanted.size());
+  for (size_t i = 0; i < program.wanted.size(); ++i) {
+    PyObject* value = machine.r[program.wanted_registers[i]];
+    // An instance dict that does not exist yet has to, for whoever wants it.
+    values.push_back(isInstanceDict(value) ? sources::read(*program.wanted[i], roots) : newRef(value));
+  }
+  return true;
 }
 
 std::string GuardProgram::explain(const sources::Roots& roots) {

@@ -101,6 +101,8 @@ struct GuardProgram::Impl {
     uint32_t guard = kNoGuard;
   };
   std::vector<Origin> origins;
+  std::vector<const sources::Source*> wanted;
+  std::vector<uint32_t> wanted_registers;
   std::vector<Py_hash_t> hashes;
   std::vector<TypeVersion> versions;
   std::vector<std::unique_ptr<Tree>> trees;
@@ -117,7 +119,7 @@ struct GuardProgram::Impl {
   ~Impl();
 };
 
-// Fills everything but `guards`, which is there already.
+// Fills everything but `guards` and `wanted`, which are there already.
 void compile(GuardProgram::Impl& program);
 
 struct Recorder;

@@ -215,7 +215,9 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
         }
       }
       Ref<> raw = stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type)));
-      const Source* child = sources->child(SourceKind::kAttr, info->source, name);
+      // A slot of a user's class, or a field of a built-in type.
+      bool slot = (reinterpret_cast<PyDescrObject*>(descriptor)->d_type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+      const Source* child = sources->child(slot ? SourceKind::kAttr : SourceKind::kGenericAttr, info->source, name);
       if (!raw) {
         PyErr_Clear();
         guards->add(Guard{GuardKind::kAbsent, child});
@@ -426,7 +428,7 @@ Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
     return stealRef(PyMethod_New(found, object));
   }
   if (PyType_Check(object)) return typeAttribute(*this, reinterpret_cast<PyTypeObject*>(object), name);
-  if (PyModule_Check(object)) return moduleAttribute(*this, object, name);
+  if (PyModule_CheckExact(object)) return moduleAttribute(*this, object, name);
   PyTypeObject* type = Py_TYPE(object);
   if (isTraceTraceback(object)) return breakWith(Reason::kUnsupportedAttribute, "of a traceback");
   if (PyExceptionInstance_Check(object) && isMade(object) && PyUnicode_CompareWithASCIIString(name, "__traceback__") == 0) {
@@ -447,6 +449,12 @@ Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
     return getAttrOrNull(function.get(), name);
   }
   bool generic = type->tp_getattro == PyObject_GenericGetAttr;
+  // A module of a class of its own (torch._VF): an ordinary object, apart from what C's module type adds.
+  if (PyModule_Check(object)) {
+    STATOR_VALUE(found, getAttrGeneric(object, name));
+    if (found) return found;
+    return callGetattr(object, name);
+  }
   if (!generic) {
     static PyObject* getattribute = PyUnicode_InternFromString("__getattribute__");
     PyObject* found = _PyType_Lookup(type, getattribute);

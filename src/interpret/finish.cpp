@@ -2,6 +2,7 @@
 #include "interpret/tracer.h"
 
 #include "base/check.h"
+#include "bytecode/opcodes.h"
 #include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
@@ -50,6 +51,17 @@ class PlanBuilder {
     effects_.push_back(std::move(step));
   }
 
+  // `except SomeError:` lets GeneratorExit pass: its handler starts with the look-up of a class that is no base of it.
+  static bool ignoresClosing(const bytecode::CodeInfo& code, int target) {
+    size_t at = static_cast<size_t>(code.indexAt(target));
+    const auto& instrs = code.instrs();
+    if (at + 2 >= instrs.size() || instrs[at].opcode != PUSH_EXC_INFO || instrs[at + 1].opcode != LOAD_GLOBAL || instrs[at + 2].opcode != CHECK_EXC_MATCH) {
+      return false;
+    }
+    PyObject* name = PyTuple_GET_ITEM(code.code()->co_names, instrs[at + 1].oparg >> 1);
+    return PyUnicode_CompareWithASCIIString(name, "BaseException") != 0 && PyUnicode_CompareWithASCIIString(name, "GeneratorExit") != 0;
+  }
+
   // A generator that stands inside of `try` or `with` and that nobody holds any more: eager closed it when it was dropped, which ran the
   // rest of it. When that was, the trace does not know.
   void checkDropped() {
@@ -58,7 +70,8 @@ class PlanBuilder {
       TraceIterator* it = asTraceIterator(info->object.get());
       if (it->kind != IteratorKind::kGenerator || it->exhausted || it->index == 0 || it->frame == nullptr) continue;
       const auto& stands_at = it->frame->code->instrs()[static_cast<size_t>(it->frame->index - 1)];
-      if (it->frame->code->findHandler(stands_at.opcode_offset)) fail(info->object.get());
+      auto handler = it->frame->code->findHandler(stands_at.opcode_offset);
+      if (handler && !ignoresClosing(*it->frame->code, handler->target)) fail(info->object.get());
     }
   }
 

@@ -55,6 +55,14 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     return info->stand_in ? info->stand_in : newRef(raw);
   }
   if (graph::isStandIn(raw) || isTraceIterator(raw)) return newRef(raw);
+  if (Py_TYPE(raw) == mappingProxyType()) {
+    // A read-only view: what is behind it serves, since the program cannot write through the view.
+    PyObject* mapping = reinterpret_cast<PyObject**>(raw)[2];
+    if (PyDict_Check(mapping)) {
+      guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(raw)});
+      return fromOutside(mapping, sources->pinned(mapping));
+    }
+  }
   if (tensor::isTensor(raw)) {
     if (!isPlainTensorType(Py_TYPE(raw))) {
       return breakWith(breaks::Reason::kSubclass, std::string("an input is a ") + Py_TYPE(raw)->tp_name);

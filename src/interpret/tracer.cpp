@@ -1,6 +1,7 @@
 #include "interpret/tracer.h"
 
 #include "base/check.h"
+#include "interpret/drops.h"
 #include "interpret/handlers/handlers.h"
 #include "interpret/names.h"
 #include "interpret/trace_iterator.h"
@@ -326,6 +327,9 @@ Flow Tracer::readStack(SymbolicFrame& frame, const bytecode::Instr& instr) {
   }
   for (size_t i = depth; i-- > depth - std::min(wanted, depth);) {
     if (frame.stack[i].get() != unreadMarker()) continue;
+    if (instr.opcode != STORE_FAST && dropRunsUserCode(roots.stack[i])) {
+      return breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
+    }
     STATOR_VALUE(value, fromOutside(roots.stack[i], sources->root(SourceKind::kStack, static_cast<int64_t>(i))));
     frame.stack[i] = std::move(value);
   }
@@ -340,7 +344,7 @@ Captured Tracer::run() {
     PyObject* raw = roots.stack[i];
     root.push(raw == nullptr ? Ref<>() : newRef(unreadMarker()));
   }
-  root.lazy_stack = root.stack.size();
+  root.lazy_stack = stack_at_entry = root.stack.size();
   Flow flow = runUntil(0);
   STATOR_CHECK(flow == Flow::kOk || flow == Flow::kBreak, "a trace ended in a raise");
   bool returns = flow == Flow::kOk;

@@ -278,6 +278,7 @@ class Tracer {
   std::vector<LruUse> lru_uses;  // in the order of the calls
   bool classes_written = false;  // some class has an overlay
   bool yielded = false;      // how the last generator frame left: with a value, or for good
+  size_t stack_at_entry = 0;
   bool nested_ran = false;   // the instruction under way has run Python code from C++, or changed something: it cannot simply be left
   int nested_depth = 0;
   uint64_t instruction_start = 0;  // count of the instruction under way in the frames that can become real

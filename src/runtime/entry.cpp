@@ -57,19 +57,13 @@ PendingFrame pendingFrame(const breaks::FrameState& state, const std::vector<Ref
   return pending;
 }
 
-Exit runEntry(Entry& entry, StatorFrame* frame, const Roots& roots) {
+// `values`: the graph's inputs, as the guards found them.
+Exit runEntry(Entry& entry, StatorFrame* frame, const Roots& roots, const std::vector<Ref<>>& values) {
   Ref<> outputs;
   if (entry.compiled) {
-    std::vector<Ref<>> keep;
     std::vector<PyObject*> inputs;
-    keep.reserve(entry.inputs.size());
-    inputs.reserve(entry.inputs.size());
-    for (const sources::Source* source : entry.inputs) {
-      Ref<> value = sources::read(*source, roots);
-      STATOR_CHECK(value, "an input could not be read");
-      inputs.push_back(value.get());
-      keep.push_back(std::move(value));
-    }
+    inputs.reserve(values.size());
+    for (const Ref<>& value : values) inputs.push_back(value.get());
     statistics().graph_calls++;
     statistics().ops_run += static_cast<int64_t>(entry.ops);
     HookDisabledScope disabled;
@@ -170,7 +164,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
     }
   }
   entry->plan = std::move(captured.plan);
-  entry->guards = std::make_unique<guards::GuardProgram>(*captured.sources, *captured.guards);
+  entry->guards = std::make_unique<guards::GuardProgram>(*captured.sources, *captured.guards, entry->inputs);
   entry->sources = std::move(captured.sources);
   lastCapture().guards = entry->guards->text(code);
   lastCapture().exit = entry->plan.text();
@@ -202,11 +196,12 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
   Site& site = cache.site(code, offset);
   if (site.step_only || tensor::callsAreWatched()) return outcome(Outcome::kStep);
   Roots roots = Roots::of(frame);
+  std::vector<Ref<>> inputs;
   for (size_t i = 0; i < site.entries.size(); ++i) {
-    if (!site.entries[i]->guards->check(roots)) continue;
+    if (!site.entries[i]->guards->check(roots, inputs)) continue;
     if (i > 0) std::rotate(site.entries.begin(), site.entries.begin() + static_cast<std::ptrdiff_t>(i), site.entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     statistics().hits++;
-    return runEntry(*site.entries[0], frame, roots);
+    return runEntry(*site.entries[0], frame, roots, inputs);
   }
   statistics().misses++;
   int64_t limit = cache.recompile_limit > 0 ? cache.recompile_limit : config.recompile_limit;
@@ -222,13 +217,13 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
   }
   std::unique_ptr<Entry> entry = capture(cache, frame, site);
   if (!entry) return outcome(Outcome::kStep);
-  if (!entry->guards->check(roots)) {
+  if (!entry->guards->check(roots, inputs)) {
     throw InternalError("a guard fails right after the capture: " + entry->guards->explain(roots));
   }
   // The cache may have been reset, or the site moved, while the backend ran.
   Site& home = cache.site(code, offset);
   home.entries.insert(home.entries.begin(), std::move(entry));
-  return runEntry(*home.entries.front(), frame, roots);
+  return runEntry(*home.entries.front(), frame, roots, inputs);
 }
 
 }  // namespace

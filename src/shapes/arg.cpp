@@ -119,8 +119,9 @@ std::string_view Arg::text() const {
 }
 
 Arg* Workspace::allocate(size_t count) {
-  if (used_ + count <= std::size(inline_)) {
-    Arg* start = inline_ + used_;
+  if (used_ + count <= kInline) {
+    Arg* start = reinterpret_cast<Arg*>(inline_) + used_;
+    std::uninitialized_value_construct_n(start, count);
     used_ += count;
     return start;
   }
@@ -174,12 +175,7 @@ bool Workspace::readOne(PyObject* object, Arg& arg, int depth) {
     if (overflow != 0) memoisable_ = false;
     return true;
   }
-  if (reader.tensor_of != nullptr) {
-    if (const TensorMeta* meta = reader.tensor_of(object)) {
-      readTensor(object, meta, arg);
-      return true;
-    }
-  }
+  // Builtin types first: asking the reader about them would cost more than they do.
   if (object == Py_None) {
     arg.kind = Kind::kNone;
   } else if (type == &PyBool_Type) {
@@ -193,7 +189,8 @@ bool Workspace::readOne(PyObject* object, Arg& arg, int depth) {
     return readItems(&PyTuple_GET_ITEM(object, 0), PyTuple_GET_SIZE(object), arg, depth);
   } else if (type == &PyList_Type) {
     arg.kind = Kind::kList;
-    return readItems(reinterpret_cast<PyListObject*>(object)->ob_item, PyList_GET_SIZE(object), arg, depth);
+    return readItems(reinterpret_cast<PyListObject*>(object)->ob_item, PyList_GET_SIZE(object), arg,
+                     depth);
   } else if (type == &PySlice_Type) {
     const auto* slice = reinterpret_cast<PySliceObject*>(object);
     PyObject* const parts[] = {slice->start, slice->stop, slice->step};
@@ -201,6 +198,12 @@ bool Workspace::readOne(PyObject* object, Arg& arg, int depth) {
     return readItems(parts, 3, arg, depth);
   } else if (object == Py_Ellipsis) {
     arg.kind = Kind::kEllipsis;
+  } else if (type == &PyUnicode_Type) {
+    arg.kind = Kind::kStr;
+  } else if (const TensorMeta* meta =
+                 reader.tensor_of == nullptr ? nullptr : reader.tensor_of(object)) {
+    readTensor(object, meta, arg);
+    return true;
   } else if (type == types.dtype) {
     arg.kind = Kind::kDtype;
     arg.i = numberOf(dtypes, object);
@@ -212,8 +215,6 @@ bool Workspace::readOne(PyObject* object, Arg& arg, int depth) {
   } else if (type == types.layout) {
     arg.kind = Kind::kLayout;
     arg.i = numberOf(layouts, object);
-  } else if (type == &PyUnicode_Type) {
-    arg.kind = Kind::kStr;
   } else if (type == &PyComplex_Type) {
     arg.kind = Kind::kComplex;
   } else {
@@ -222,7 +223,8 @@ bool Workspace::readOne(PyObject* object, Arg& arg, int depth) {
     memoisable_ = false;
     return true;
   }
-  if (arg.i < 0 && (arg.kind == Kind::kDtype || arg.kind == Kind::kMemoryFormat || arg.kind == Kind::kLayout)) {
+  if (arg.i < 0 &&
+      (arg.kind == Kind::kDtype || arg.kind == Kind::kMemoryFormat || arg.kind == Kind::kLayout)) {
     arg.kind = Kind::kOther;  // a name that torch has and our tables do not
     memoisable_ = false;
   }

@@ -5,12 +5,11 @@
 #include "base/python.h"
 #include "shapes/infer.h"
 
-#include <torch/headeronly/core/MemoryFormat.h>
-
 #include <cstddef>
 #include <memory>
 #include <span>
 #include <string_view>
+#include <torch/headeronly/core/MemoryFormat.h>
 #include <vector>
 
 namespace stator::shapes {
@@ -40,9 +39,10 @@ struct Arg {
   int16_t device_index = -1;            // kDevice
   uint32_t count = 0;                   // of items
   union {
-    int64_t i = 0;             // kInt, kBool; number of the tensor argument for kTensor; number of the enum for kDtype ... kMemoryFormat
-    double f;                  // kFloat
-    const Arg* items;          // kTuple, kList, kSlice
+    // kInt, kBool; number of the tensor argument for kTensor; number of the enum for kDtype ... kMemoryFormat
+    int64_t i = 0;
+    double f;          // kFloat
+    const Arg* items;  // kTuple, kList, kSlice
   };
   const TensorMeta* tensor = nullptr;  // kTensor
   PyObject* object = nullptr;          // always set for what was passed
@@ -51,7 +51,8 @@ struct Arg {
   bool given() const { return kind != Kind::kAbsent && kind != Kind::kNone; }
   bool isTensor() const { return kind == Kind::kTensor; }
   bool isNumber() const {
-    return kind == Kind::kInt || kind == Kind::kFloat || kind == Kind::kBool || kind == Kind::kComplex;
+    return kind == Kind::kInt || kind == Kind::kFloat || kind == Kind::kBool ||
+           kind == Kind::kComplex;
   }
   bool isSequence() const { return kind == Kind::kTuple || kind == Kind::kList; }
   std::span<const Arg> elements() const { return {items, count}; }
@@ -89,7 +90,8 @@ class Workspace {
   std::vector<std::unique_ptr<Arg[]>> overflow_;
   std::vector<const Arg*> spilled_;  // all of them, once there are more than fit below
   const Arg* tensors_[16];
-  Arg inline_[48];
+  static constexpr size_t kInline = 48;
+  alignas(Arg) std::byte inline_[kInline * sizeof(Arg)];  // made into Args as they are taken
 };
 
 // torch's own small objects, resolved once.
@@ -102,8 +104,8 @@ struct TorchTypes {
 };
 const TorchTypes& torchTypes();
 bool initTorchTypes();
-PyObject* dtypeObject(DType dtype);  // borrowed; null if torch has no such object
-DType dtypeOf(PyObject* object);     // Undefined if it is none of torch's dtype objects
+PyObject* dtypeObject(DType dtype);   // borrowed; null if torch has no such object
+DType dtypeOf(PyObject* object);      // Undefined if it is none of torch's dtype objects
 Ref<> sizeObject(const Dims& sizes);  // torch.Size
 using MemoryFormat = c10::MemoryFormat;
 

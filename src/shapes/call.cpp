@@ -33,7 +33,8 @@ bool parseDevice(std::string_view text, Place& place) {
   place.index = -1;
   if (colon == std::string_view::npos) return true;
   const std::string_view digits = text.substr(colon + 1);
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), place.index);
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), place.index);
   return error == std::errc() && end == digits.data() + digits.size();
 }
 
@@ -106,7 +107,8 @@ bool Call::bind(const Signature& signature, uint32_t detail, Mode mode, bool key
   for (size_t k = 0; k < keywords.size(); ++k) {
     const std::string_view name = nameOf(workspace_.keywordName(k));
     size_t i = 0;
-    while (i < signature.size() && signature[i].name != name && signature[i].other_name != name) ++i;
+    while (i < signature.size() && signature[i].name != name && signature[i].other_name != name)
+      ++i;
     if (i == signature.size() || slots_[i] != &kAbsentArg) return false;
     slots_[i] = &keywords[k];
   }
@@ -265,6 +267,11 @@ void Call::same(const Arg& tensor) {
   output.same_object_as = output.alias_of = firstOccurrence(tensors(), tensor);
 }
 
+void Call::writes(const Arg& tensor) {
+  out.mutates = true;
+  out.written_inputs.push_back(firstOccurrence(tensors(), tensor));
+}
+
 void Call::constant(Ref<> value) {
   if (!value) throw PythonError();
   Output& output = out.outputs.emplace_back();
@@ -286,7 +293,8 @@ bool Call::inplace(const Arg& target, DType computed, const Dims& shape) {
     if (other->object == target.object) continue;
     others_need_grad = others_need_grad || other->tensor->requires_grad;
     // Memory shared with another argument is an error unless both see exactly the same elements.
-    const bool shares = other->tensor->storage_id != 0 && other->tensor->storage_id == meta.storage_id;
+    const bool shares =
+        other->tensor->storage_id != 0 && other->tensor->storage_id == meta.storage_id;
     if (shares && (other->tensor->sizes != meta.sizes || other->tensor->strides != meta.strides ||
                    other->tensor->storage_offset != meta.storage_offset)) {
       return false;
@@ -295,7 +303,7 @@ bool Call::inplace(const Arg& target, DType computed, const Dims& shape) {
   if (meta.requires_grad && meta.is_leaf && state.grad_enabled) return false;
   if (others_need_grad && state.grad_enabled && !isDifferentiable(meta.dtype)) return false;
   same(target);
-  out.mutates = true;
+  writes(target);
   if (others_need_grad && state.grad_enabled && !meta.requires_grad) {
     TensorMeta& now = out.outputs.back().meta;
     now.requires_grad = true;
@@ -319,11 +327,20 @@ bool Promotion::add(const Arg& arg) {
       slot = promote(slot, arg.tensor->dtype);
       return true;
     }
-    case Arg::Kind::kBool: numbers_ = promote(numbers_, DType::Bool); return true;
-    case Arg::Kind::kInt: numbers_ = promote(numbers_, DType::Long); return true;
-    case Arg::Kind::kFloat: numbers_ = promote(numbers_, state_.default_dtype); return true;
-    case Arg::Kind::kComplex: numbers_ = promote(numbers_, toComplex(state_.default_dtype)); return true;
-    default: return false;
+    case Arg::Kind::kBool:
+      numbers_ = promote(numbers_, DType::Bool);
+      return true;
+    case Arg::Kind::kInt:
+      numbers_ = promote(numbers_, DType::Long);
+      return true;
+    case Arg::Kind::kFloat:
+      numbers_ = promote(numbers_, state_.default_dtype);
+      return true;
+    case Arg::Kind::kComplex:
+      numbers_ = promote(numbers_, toComplex(state_.default_dtype));
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -339,8 +356,6 @@ DType combine(DType higher, DType lower) {
 
 }  // namespace
 
-DType Promotion::result() const {
-  return combine(with_dims_, combine(without_dims_, numbers_));
-}
+DType Promotion::result() const { return combine(with_dims_, combine(without_dims_, numbers_)); }
 
 }  // namespace stator::shapes

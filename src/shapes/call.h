@@ -30,8 +30,9 @@ struct OpRow {
   Rule rule;
   uint32_t detail = 0;  // bits below, and above them what the rule's own file defines
 };
-constexpr uint32_t kScalarsAnywhere = 1;  // CPU tensors of rank 0 may meet tensors of another device (TensorIterator's rule)
-constexpr uint32_t kMixedDevices = 2;     // the rule looks at devices itself
+// CPU tensors of rank 0 may meet tensors of another device (TensorIterator's rule)
+constexpr uint32_t kScalarsAnywhere = 1;
+constexpr uint32_t kMixedDevices = 2;  // the rule looks at devices itself
 constexpr uint32_t kRandomOp = 4;
 constexpr uint32_t kFirstFreeBit = 8;
 
@@ -77,17 +78,20 @@ class Call {
   bool placeOr(size_t param, Place fallback, Place& value) const;  // torch.device or str
   bool formatOr(size_t param, MemoryFormat fallback, MemoryFormat& value) const;
 
-  Place place() const { return place_; }   // the one device of the tensor arguments
+  Place place() const { return place_; }  // the one device of the tensor arguments
   bool anyGrad() const { return any_grad_; }
-  bool gradFor(DType dtype) const { return any_grad_ && state.grad_enabled && isDifferentiable(dtype); }
+  bool gradFor(DType dtype) const {
+    return any_grad_ && state.grad_enabled && isDifferentiable(dtype);
+  }
   void setMode(Mode mode) { mode_ = mode; }  // F.relu(x, inplace=True)
 
   // Answers. `fresh`: a new tensor on the call's device that requires grad if an argument does and its dtype can.
   TensorMeta& fresh(DType dtype, Dims sizes, Dims strides);
-  TensorMeta& fresh(DType dtype, Dims sizes);                 // contiguous
+  TensorMeta& fresh(DType dtype, Dims sizes);  // contiguous
   TensorMeta& freshNoGrad(DType dtype, Dims sizes, Dims strides);
   TensorMeta& view(const Arg& base, Dims sizes, Dims strides, int64_t offset);
-  void same(const Arg& tensor);                               // the argument itself, unchanged
+  void same(const Arg& tensor);    // the argument itself, unchanged
+  void writes(const Arg& tensor);  // changes the argument's data
   void constant(Ref<> value);
   void constant(bool value) { constant(newRef(value ? Py_True : Py_False)); }
   void constant(int64_t value) { constant(stealRef(PyLong_FromLongLong(value))); }
@@ -118,7 +122,8 @@ int firstOccurrence(std::span<const Arg* const> tensors, const Arg& tensor);
 class Promotion {
  public:
   explicit Promotion(const State& state) : state_(state) {}
-  bool add(const Arg& arg);  // tensor or number; false for anything else, and for dtypes that rules do not know
+  // tensor or number; false for anything else, and for dtypes that rules do not know
+  bool add(const Arg& arg);
   DType result() const;
 
  private:
@@ -129,8 +134,9 @@ class Promotion {
 };
 
 // Tables of the families; the registry concatenates them.
-std::span<const OpRow> pointwiseRows();
+std::span<const OpRow> elementwiseRows();
 std::span<const OpRow> viewRows();
+std::span<const OpRow> pieceRows();
 std::span<const OpRow> castRows();
 std::span<const OpRow> reductionRows();
 std::span<const OpRow> matmulRows();

@@ -16,10 +16,14 @@ constexpr size_t kChannelsLastOrder5[] = {1, 4, 3, 2, 0};
 
 std::span<const size_t> channelsLastOrder(size_t rank) {
   switch (rank) {
-    case 3: return kChannelsLastOrder3;
-    case 4: return kChannelsLastOrder4;
-    case 5: return kChannelsLastOrder5;
-    default: return {};
+    case 3:
+      return kChannelsLastOrder3;
+    case 4:
+      return kChannelsLastOrder4;
+    case 5:
+      return kChannelsLastOrder5;
+    default:
+      return {};
   }
 }
 
@@ -131,7 +135,9 @@ bool isContiguous(const Dims& sizes, const Dims& strides) {
   return in_order;
 }
 
-bool hasPlainStrides(const TensorMeta& meta) { return meta.strides == contiguousStrides(meta.sizes); }
+bool hasPlainStrides(const TensorMeta& meta) {
+  return meta.strides == contiguousStrides(meta.sizes);
+}
 
 bool isChannelsLast(const Dims& sizes, const Dims& strides) {
   if (sizes.size() != 4 && sizes.size() != 5) return false;
@@ -153,8 +159,9 @@ bool isNonOverlappingDense(const Dims& sizes, const Dims& strides) {
   for (size_t i = 0; i < rank; ++i) {
     if (!lessThan(sizes[i], 2)) order.push_back(i);
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t left, size_t right) { return lessThan(strides[left], strides[right]); });
+  std::stable_sort(order.begin(), order.end(), [&](size_t left, size_t right) {
+    return lessThan(strides[left], strides[right]);
+  });
   Dim expected = 1;
   for (size_t dim : order) {
     if (!same(strides[dim], expected)) return false;
@@ -188,7 +195,8 @@ bool isContiguousIn(const TensorMeta& meta, MemoryFormat format) {
       return meta.sizes.size() == 4 && isChannelsLast(meta.sizes, meta.strides);
     case MemoryFormat::ChannelsLast3d:
       return meta.sizes.size() == 5 && isChannelsLast(meta.sizes, meta.strides);
-    default: return isContiguous(meta.sizes, meta.strides);
+    default:
+      return isContiguous(meta.sizes, meta.strides);
   }
 }
 
@@ -224,7 +232,8 @@ Dims elementwiseStrides(const Dims& shape, std::span<const Layout> operands) {
       all_alike = all_alike && *operand.strides == *operands[0].strides;
     }
     if (all_channels_last) return channelsLastStrides(shape);
-    if (all_alike && isNonOverlappingDense(shape, *operands[0].strides)) return *operands[0].strides;
+    if (all_alike && isNonOverlappingDense(shape, *operands[0].strides))
+      return *operands[0].strides;
   }
   const size_t rank = shape.size();
   std::vector<Dims> strides;
@@ -272,8 +281,8 @@ bool viewStrides(const Dims& sizes, const Dims& strides, const Dims& shape, Dims
   Dim new_count = 1;
   for (auto from = static_cast<int64_t>(sizes.size()) - 1; from >= 0; --from) {
     old_count *= sizes[from];
-    const bool run_ends =
-        from == 0 || (!isOne(sizes[from - 1]) && !same(strides[from - 1], old_count * chunk_stride));
+    const bool run_ends = from == 0 || (!isOne(sizes[from - 1]) &&
+                                        !same(strides[from - 1], old_count * chunk_stride));
     if (!run_ends) continue;
     while (to >= 0 && (lessThan(new_count, old_count) || isOne(shape[to]))) {
       out[to] = new_count * chunk_stride;

@@ -4,9 +4,8 @@
 
 #include "shapes/tensor_meta.h"
 
-#include <torch/headeronly/core/MemoryFormat.h>
-
 #include <span>
+#include <torch/headeronly/core/MemoryFormat.h>
 
 namespace stator::shapes {
 
@@ -36,12 +35,16 @@ Dims stridesOf(const Dims& sizes, c10::MemoryFormat format);
 bool isContiguous(const Dims& sizes, const Dims& strides);
 // Contiguous, and with the very strides of a new tensor (dims of size one may carry others).
 bool hasPlainStrides(const TensorMeta& meta);
-bool isChannelsLast(const Dims& sizes, const Dims& strides);          // rank 4 or 5: dense in that order
-bool isNonOverlappingDense(const Dims& sizes, const Dims& strides);   // some order of the dims makes it contiguous
-bool stridesLikeChannelsLast(const Dims& sizes, const Dims& strides); // the order alone, gaps allowed
+// rank 4 or 5: dense in that order
+bool isChannelsLast(const Dims& sizes, const Dims& strides);
+// some order of the dims makes it contiguous
+bool isNonOverlappingDense(const Dims& sizes, const Dims& strides);
+// the order alone, gaps allowed
+bool stridesLikeChannelsLast(const Dims& sizes, const Dims& strides);
 c10::MemoryFormat suggestedFormat(const TensorMeta& meta);
 bool isContiguousIn(const TensorMeta& meta, c10::MemoryFormat format);
-bool mayOverlap(const Dims& sizes, const Dims& strides);              // two indices may reach one element
+// two indices may reach one element
+bool mayOverlap(const Dims& sizes, const Dims& strides);
 
 // The strides of the result of an elementwise op over operands that broadcast to `shape` (TensorIterator's choice): all contiguous or all
 // channels-last or all of one dense layout keep it; otherwise the dims are ordered by the operands' strides, first operand first.

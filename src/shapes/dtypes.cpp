@@ -65,10 +65,14 @@ const Row& rowOf(DType dtype) {
 
 int signedRank(DType dtype) {
   switch (dtype) {
-    case DType::Char: return 1;
-    case DType::Short: return 2;
-    case DType::Int: return 3;
-    default: return 4;  // Long
+    case DType::Char:
+      return 1;
+    case DType::Short:
+      return 2;
+    case DType::Int:
+      return 3;
+    default:
+      return 4;  // Long
   }
 }
 
@@ -104,20 +108,28 @@ const char* torchName(DType dtype) { return rowOf(dtype).torch_name; }
 
 DType toComplex(DType dtype) {
   switch (dtype) {
-    case DType::Half: return DType::ComplexHalf;
+    case DType::Half:
+      return DType::ComplexHalf;
     case DType::BFloat16:  // there is no complex bfloat16
-    case DType::Float: return DType::ComplexFloat;
-    case DType::Double: return DType::ComplexDouble;
-    default: return dtype;
+    case DType::Float:
+      return DType::ComplexFloat;
+    case DType::Double:
+      return DType::ComplexDouble;
+    default:
+      return dtype;
   }
 }
 
 DType toReal(DType dtype) {
   switch (dtype) {
-    case DType::ComplexHalf: return DType::Half;
-    case DType::ComplexFloat: return DType::Float;
-    case DType::ComplexDouble: return DType::Double;
-    default: return dtype;
+    case DType::ComplexHalf:
+      return DType::Half;
+    case DType::ComplexFloat:
+      return DType::Float;
+    case DType::ComplexDouble:
+      return DType::Double;
+    default:
+      return dtype;
   }
 }
 
@@ -136,9 +148,12 @@ DType promote(DType left, DType right) {
     return toComplex(promoteFloats(toReal(left), right));
   }
   switch (left_category) {
-    case Category::kInteger: return promoteIntegers(left, right);
-    case Category::kFloating: return promoteFloats(left, right);
-    default: return toComplex(promoteFloats(toReal(left), toReal(right)));
+    case Category::kInteger:
+      return promoteIntegers(left, right);
+    case Category::kFloating:
+      return promoteFloats(left, right);
+    default:
+      return toComplex(promoteFloats(toReal(left), toReal(right)));
   }
 }
 

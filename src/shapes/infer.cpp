@@ -30,7 +30,8 @@ bool inferByRules(PyObject* target, Workspace& workspace, const State& state, In
   if (rules == nullptr || state.autocast_cpu || state.autocast_cuda) return false;
   for (const ResolvedRule& rule : *rules) {
     Call call(workspace, state, out);
-    if (call.bind(*rule.signature, rule.row->detail, rule.mode, rule.keywords_allowed) && rule.row->rule(call)) {
+    if (call.bind(*rule.signature, rule.row->detail, rule.mode, rule.keywords_allowed) &&
+        rule.row->rule(call)) {
       out.random = out.random || (rule.row->detail & kRandomOp) != 0;
       return true;
     }

@@ -27,7 +27,8 @@ struct State {
   DType autocast_cpu_dtype = DType::BFloat16;
   DType autocast_cuda_dtype = DType::Half;
   bool deterministic = false;
-  uint64_t other = 0;  // anything else that changes results (sdp and backend flags, active modes), as one number chosen by the caller
+  // anything else that changes results (sdp and backend flags, active modes), as one number chosen by the caller
+  uint64_t other = 0;
 
   bool operator==(const State&) const = default;
   static State now();  // of this thread, as torch sees it (implemented in tensor/)
@@ -40,7 +41,8 @@ struct Output {
   TensorMeta meta;
   // Tensor arguments are numbered in the order in which they occur: positional arguments first, containers from left to right, then
   // keyword arguments. An object that occurs twice counts twice; answers name its first occurrence.
-  int same_object_as = -1;   // the argument itself is returned: in-place ops, contiguous() of what is contiguous, to() without effect
+  // the argument itself is returned: in-place ops, contiguous() of what is contiguous, to() without effect
+  int same_object_as = -1;
   int alias_of = -1;         // shares the storage of that argument (also set with same_object_as)
   int alias_of_output = -1;  // shares the storage of an earlier output, and of no argument
   Ref<> constant;            // kConstant: the Python value (int, bool, None, torch.Size, dtype ...)
@@ -61,6 +63,8 @@ struct Inferred {
   Ref<> skeleton;
   bool mutates = false;  // writes to an argument: the node may not be dropped or moved
   bool random = false;   // draws from a generator: the same
+  // Which arguments it writes to. May be empty although `mutates` is set: an op called for its effect alone.
+  std::vector<int> written_inputs;
   // Arguments whose facts are other than before (t_(), requires_grad_(), an in-place op that makes its target require grad). When
   // requires_grad changed here, it changed for every view of the same storage: the caller knows them by storage_id.
   std::vector<std::pair<int, TensorMeta>> changed_inputs;
@@ -70,8 +74,9 @@ enum class Status : uint8_t {
   kOk,
   kDataDependent,  // needs the data of a tensor (item, bool, nonzero's truth)
   kDynamicShape,   // the output's size depends on data (nonzero, unique, masked_select)
-  kUnsupported,    // no tier can say: sparse arguments, objects that may not be handed to native code, ops without a meta kernel
-  kRaises,         // the op raises for these arguments; `error` is the exception
+  // no tier can say: sparse arguments, objects that may not be handed to native code, ops without a meta kernel
+  kUnsupported,
+  kRaises,  // the op raises for these arguments; `error` is the exception
 };
 
 enum class Tier : uint8_t { kMemo, kRule, kFake };
@@ -87,21 +92,24 @@ struct Answer {
 // How the caller's objects are read. Null function pointers mean "never".
 struct Reader {
   const TensorMeta* (*tensor_of)(PyObject*) = nullptr;  // facts, or null if the object is no tensor
-  bool (*is_opaque)(PyObject*) = nullptr;               // a stand-in of another kind: no native code may get it
+  // a stand-in of another kind: no native code may get it
+  bool (*is_opaque)(PyObject*) = nullptr;
 };
 
 struct Request {
   // The callable as Python holds it (torch.add, torch.Tensor.add, operator.add, F.linear, the getset descriptor of Tensor.T), or a str:
   // the name of a method or attribute of torch.Tensor, args[0] being the tensor.
   PyObject* target = nullptr;
-  PyObject* const* args = nullptr;  // vectorcall layout: positional arguments, then the values of kwnames
+  // vectorcall layout: positional arguments, then the values of kwnames
+  PyObject* const* args = nullptr;
   size_t positional = 0;
-  PyObject* kwnames = nullptr;      // tuple of str, or null
+  PyObject* kwnames = nullptr;  // tuple of str, or null
   const State* state = nullptr;
   Reader reader;
 };
 
-enum class Tiers : uint8_t { kAll, kRulesOnly, kFakeOnly };  // the latter two are for tests: neither reads nor fills the memo
+// the latter two are for tests: neither reads nor fills the memo
+enum class Tiers : uint8_t { kAll, kRulesOnly, kFakeOnly };
 
 Answer infer(const Request& request, Tiers tiers = Tiers::kAll);
 

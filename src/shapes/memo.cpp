@@ -74,7 +74,9 @@ void MemoKey::putArg(const Arg& arg, const Workspace& workspace) {
   using Kind = Arg::Kind;
   const auto kind = static_cast<uint64_t>(arg.kind);
   switch (arg.kind) {
-    case Kind::kTensor: putTensor(arg, workspace); return;
+    case Kind::kTensor:
+      putTensor(arg, workspace);
+      return;
     case Kind::kTuple:
     case Kind::kList:
     case Kind::kSlice:
@@ -108,7 +110,9 @@ void MemoKey::putArg(const Arg& arg, const Workspace& workspace) {
       put(kind);
       put(static_cast<uint64_t>(arg.i));
       return;
-    default: put(kind); return;
+    default:
+      put(kind);
+      return;
   }
 }
 

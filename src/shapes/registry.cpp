@@ -10,7 +10,8 @@ namespace stator::shapes {
 namespace {
 
 struct Registry {
-  std::unordered_map<PyObject*, std::vector<ResolvedRule>> rules;  // owns one reference to each key, for good
+  // owns one reference to each key, for good
+  std::unordered_map<PyObject*, std::vector<ResolvedRule>> rules;
   std::deque<Signature> signatures;
   std::unordered_map<std::string, PyObject*> owners;
   std::unordered_map<std::string, PyObject*> return_types;
@@ -27,7 +28,8 @@ Registry& registry() {
 
 bool addOwner(const char* name, const char* module, const char* attribute = nullptr) {
   Ref<> owner = stealRef(PyImport_ImportModule(module));
-  if (owner && attribute != nullptr) owner = stealRef(PyObject_GetAttrString(owner.get(), attribute));
+  if (owner && attribute != nullptr)
+    owner = stealRef(PyObject_GetAttrString(owner.get(), attribute));
   if (!owner) return false;
   registry().owners[name] = owner.release();
   return true;
@@ -81,7 +83,8 @@ void addRow(const OpRow& row) {
     STATOR_CHECK(dot != std::string_view::npos, std::string(token));
     for (std::string_view owner : split(token.substr(0, dot), '|')) {
       for (std::string_view name : split(token.substr(dot + 1), '|')) {
-        addTarget(std::string(owner), std::string(name), {&row, &all.signatures.back(), mode, owner != "operator"});
+        addTarget(std::string(owner), std::string(name),
+                  {&row, &all.signatures.back(), mode, owner != "operator"});
       }
     }
   }
@@ -95,8 +98,8 @@ bool initRegistry() {
   if (!addOwners()) return false;
   all.tensor_type = all.owners["Tensor"];
   for (std::span<const OpRow> rows :
-       {pointwiseRows(), viewRows(), castRows(), reductionRows(), matmulRows(), normRows(),
-        functionalRows(), poolingRows(), indexingRows(), factoryRows(), queryRows()}) {
+       {elementwiseRows(), viewRows(), pieceRows(), castRows(), reductionRows(), matmulRows(),
+        normRows(), functionalRows(), poolingRows(), indexingRows(), factoryRows(), queryRows()}) {
     for (const OpRow& row : rows) addRow(row);
   }
   all.methods = PyDict_New();

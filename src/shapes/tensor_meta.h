@@ -1,11 +1,10 @@
 // The facts of a tensor that capture works with. Dtypes, layouts and devices by torch's own numbers (torch/headeronly).
 #pragma once
 
-#include <torch/headeronly/core/DeviceType.h>
-#include <torch/headeronly/core/ScalarType.h>
-
 #include <cstdint>
 #include <string>
+#include <torch/headeronly/core/DeviceType.h>
+#include <torch/headeronly/core/ScalarType.h>
 #include <vector>
 
 namespace stator::shapes {
@@ -31,7 +30,8 @@ struct TensorMeta {
   bool is_parameter = false;
   int64_t storage_offset = 0;
   int64_t storage_bytes = 0;
-  uint32_t storage_id = 0;  // tensors that share a storage share the id (within one trace); 0: unknown or own
+  // tensors that share a storage share the id (within one trace); 0: unknown or own
+  uint32_t storage_id = 0;
 
   bool operator==(const TensorMeta&) const = default;
   int64_t numel() const;

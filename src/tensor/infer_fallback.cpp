@@ -38,7 +38,8 @@ class Substitution {
   // False: the arguments hold what must not be handed on.
   bool collect(PyObject* object, int depth = 0) {
     if (depth > 8) return false;
-    if (const TensorMeta* meta = reader_.tensor_of == nullptr ? nullptr : reader_.tensor_of(object)) {
+    if (const TensorMeta* meta =
+            reader_.tensor_of == nullptr ? nullptr : reader_.tensor_of(object)) {
       if (numbers_.try_emplace(object, static_cast<int>(metas_.size())).second) {
         metas_.push_back(meta);
         first_occurrence_.push_back(occurrences_);
@@ -101,7 +102,8 @@ class Substitution {
     if (PyTuple_Check(object) && PyObject_HasAttrString(object, "_make")) {  // named tuples
       Ref<> items = checked(PySequence_List(object));
       items = replace(items.get());
-      return checked(PyObject_CallMethod(reinterpret_cast<PyObject*>(Py_TYPE(object)), "_make", "O", items.get()));
+      return checked(PyObject_CallMethod(reinterpret_cast<PyObject*>(Py_TYPE(object)), "_make", "O",
+                                         items.get()));
     }
     if (PyList_CheckExact(object)) {
       Ref<> copy = checked(PyList_New(PyList_GET_SIZE(object)));
@@ -130,7 +132,8 @@ class Substitution {
  private:
   Ref<> factsOf(const TensorMeta& meta, size_t index) const {
     // A storage without a number is its own; negative numbers cannot meet the caller's.
-    const int64_t storage = meta.storage_id == 0 ? -1 - static_cast<int64_t>(index) : meta.storage_id;
+    const int64_t storage =
+        meta.storage_id == 0 ? -1 - static_cast<int64_t>(index) : meta.storage_id;
     Ref<> sizes = tupleOf(meta.sizes);
     Ref<> strides = tupleOf(meta.strides);
     Ref<> device = makeDevice(meta.device, meta.device_index);
@@ -200,13 +203,15 @@ Output readOutput(PyObject* row, const Substitution& substitution) {
     return output;
   }
   output.meta = readFacts(PyTuple_GET_ITEM(row, 0));
-  output.same_object_as = substitution.firstOccurrence(static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(row, 1))));
-  output.alias_of = substitution.firstOccurrence(static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(row, 2))));
+  output.same_object_as =
+      substitution.firstOccurrence(static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(row, 1))));
+  output.alias_of =
+      substitution.firstOccurrence(static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(row, 2))));
   output.alias_of_output = static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(row, 3)));
   return output;
 }
 
-// (OK, structure, detail, rows, changed, mutates, random) or (status, why, error).
+// (OK, structure, detail, rows, changed, mutates, random, written) or (status, why, error).
 FallbackAnswer readAnswer(PyObject* answer, const Substitution& substitution) {
   FallbackAnswer read;
   const auto item = [&](Py_ssize_t index) { return PyTuple_GET_ITEM(answer, index); };
@@ -232,6 +237,10 @@ FallbackAnswer readAnswer(PyObject* answer, const Substitution& substitution) {
                                          readFacts(PyTuple_GET_ITEM(change, 1)));
   }
   inferred.mutates = item(5) == Py_True;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(item(7)); ++i) {
+    const auto number = static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(item(7), i)));
+    inferred.written_inputs.push_back(substitution.firstOccurrence(number));
+  }
   inferred.random = item(6) == Py_True;
   return read;
 }
@@ -264,8 +273,8 @@ FallbackAnswer inferWithFake(const Request& request) {
     }
   }
   Ref<> state = stateTuple(*request.state);
-  Ref<> answer = checked(PyObject_CallFunctionObjArgs(call, request.target, args.get(), kwargs.get(),
-                                                      substitution.fakes(), state.get(), nullptr));
+  Ref<> answer = checked(PyObject_CallFunctionObjArgs(
+      call, request.target, args.get(), kwargs.get(), substitution.fakes(), state.get(), nullptr));
   return readAnswer(answer.get(), substitution);
 }
 

@@ -9,9 +9,8 @@
 #include "tensor/meta_of.h"
 
 #include <chrono>
-#include <unordered_map>
-
 #include <torch/csrc/autograd/python_variable.h>
+#include <unordered_map>
 
 namespace stator::tensor {
 
@@ -64,10 +63,10 @@ Ref<> factsOf(const TensorMeta& meta) {
       strides.get(), "dtype", shapes::dtypeObject(meta.dtype), "device", device.get(), "offset",
       static_cast<long long>(meta.storage_offset), "storage_bytes",
       static_cast<long long>(meta.storage_bytes), "layout", static_cast<int>(meta.layout),
-      "requires_grad", PyBool_FromLong(meta.requires_grad), "is_leaf", PyBool_FromLong(meta.is_leaf),
-      "is_conj", PyBool_FromLong(meta.is_conj), "is_neg", PyBool_FromLong(meta.is_neg),
-      "is_inference", PyBool_FromLong(meta.is_inference), "is_parameter",
-      PyBool_FromLong(meta.is_parameter)));
+      "requires_grad", PyBool_FromLong(meta.requires_grad), "is_leaf",
+      PyBool_FromLong(meta.is_leaf), "is_conj", PyBool_FromLong(meta.is_conj), "is_neg",
+      PyBool_FromLong(meta.is_neg), "is_inference", PyBool_FromLong(meta.is_inference),
+      "is_parameter", PyBool_FromLong(meta.is_parameter)));
 }
 
 Ref<> outputObject(const Output& output) {
@@ -75,9 +74,9 @@ Ref<> outputObject(const Output& output) {
     return checked(Py_BuildValue("{s:O}", "constant", output.constant.get()));
   }
   Ref<> facts = factsOf(output.meta);
-  Ref<> relations = checked(Py_BuildValue("{s:i,s:i,s:i}", "same_object_as", output.same_object_as,
-                                          "alias_of", output.alias_of, "alias_of_output",
-                                          output.alias_of_output));
+  Ref<> relations =
+      checked(Py_BuildValue("{s:i,s:i,s:i}", "same_object_as", output.same_object_as, "alias_of",
+                            output.alias_of, "alias_of_output", output.alias_of_output));
   if (PyDict_Update(facts.get(), relations.get()) != 0) throw PythonError();
   return facts;
 }
@@ -92,19 +91,26 @@ Ref<> inferredObject(const Inferred& inferred) {
     Ref<> change = checked(Py_BuildValue("(iN)", number, factsOf(meta).release()));
     if (PyList_Append(changed.get(), change.get()) != 0) throw PythonError();
   }
+  Ref<> written = checked(PyList_New(0));
+  for (int number : inferred.written_inputs) {
+    if (PyList_Append(written.get(), checked(PyLong_FromLong(number)).get()) != 0)
+      throw PythonError();
+  }
   static constexpr const char* kStructures[] = {"single", "tuple", "list", "named", "nested"};
   PyObject* type = inferred.type ? inferred.type.get() : Py_None;
   PyObject* skeleton = inferred.skeleton ? inferred.skeleton.get() : Py_None;
-  return checked(Py_BuildValue("{s:O,s:s,s:O,s:O,s:N,s:N,s:O}", "outputs", outputs.get(), "structure",
-                               kStructures[static_cast<size_t>(inferred.structure)], "type", type,
-                               "skeleton", skeleton, "mutates", PyBool_FromLong(inferred.mutates),
-                               "random", PyBool_FromLong(inferred.random), "changed", changed.get()));
+  return checked(Py_BuildValue(
+      "{s:O,s:s,s:O,s:O,s:N,s:N,s:O,s:O}", "outputs", outputs.get(), "structure",
+      kStructures[static_cast<size_t>(inferred.structure)], "type", type, "skeleton", skeleton,
+      "mutates", PyBool_FromLong(inferred.mutates), "random", PyBool_FromLong(inferred.random),
+      "changed", changed.get(), "written", written.get()));
 }
 
 // The call's arguments in vectorcall layout.
 struct FlatCall {
   FlatCall(PyObject* args, PyObject* kwargs) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) values.push_back(PyTuple_GET_ITEM(args, i));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i)
+      values.push_back(PyTuple_GET_ITEM(args, i));
     positional = values.size();
     if (kwargs == nullptr || kwargs == Py_None || PyDict_GET_SIZE(kwargs) == 0) return;
     Ref<> keys = checked(PyDict_Keys(kwargs));
@@ -142,16 +148,19 @@ PyObject* inferShapes(PyObject*, PyObject* arguments) {
   PyObject* args = nullptr;
   PyObject* kwargs = nullptr;
   int tiers = 0;
-  if (!PyArg_ParseTuple(arguments, "OO!|Oi", &target, &PyTuple_Type, &args, &kwargs, &tiers)) return nullptr;
+  if (!PyArg_ParseTuple(arguments, "OO!|Oi", &target, &PyTuple_Type, &args, &kwargs, &tiers))
+    return nullptr;
   return guarded([&]() -> Ref<> {
     if (!shapes::initShapes()) throw PythonError();
     Facts facts;
     CurrentFacts scope(facts);
     FlatCall call(args, kwargs);
     const shapes::State state = shapes::State::now();
-    shapes::Request request{target, call.values.data(), call.positional, call.names.get(), &state, {tensorOf, nullptr}};
+    shapes::Request request{target, call.values.data(), call.positional, call.names.get(),
+                            &state, {tensorOf, nullptr}};
     shapes::Answer answer = shapes::infer(request, static_cast<shapes::Tiers>(tiers));
-    static constexpr const char* kStatus[] = {"ok", "data_dependent", "dynamic_shape", "unsupported", "raises"};
+    static constexpr const char* kStatus[] = {"ok", "data_dependent", "dynamic_shape",
+                                              "unsupported", "raises"};
     static constexpr const char* kTiers[] = {"memo", "rule", "fake"};
     Ref<> payload;
     if (answer.status == shapes::Status::kOk) {
@@ -173,7 +182,8 @@ PyObject* timeShapes(PyObject*, PyObject* arguments) {
   PyObject* kwargs = nullptr;
   int tiers = 0;
   int repeats = 0;
-  if (!PyArg_ParseTuple(arguments, "OO!Oii", &target, &PyTuple_Type, &args, &kwargs, &tiers, &repeats)) {
+  if (!PyArg_ParseTuple(arguments, "OO!Oii", &target, &PyTuple_Type, &args, &kwargs, &tiers,
+                        &repeats)) {
     return nullptr;
   }
   return guarded([&]() -> Ref<> {
@@ -182,7 +192,8 @@ PyObject* timeShapes(PyObject*, PyObject* arguments) {
     CurrentFacts scope(facts);
     FlatCall call(args, kwargs);
     const shapes::State state = shapes::State::now();
-    shapes::Request request{target, call.values.data(), call.positional, call.names.get(), &state, {tensorOf, nullptr}};
+    shapes::Request request{target, call.values.data(), call.positional, call.names.get(),
+                            &state, {tensorOf, nullptr}};
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < repeats; ++i) {
       const shapes::Answer answer = shapes::infer(request, static_cast<shapes::Tiers>(tiers));
@@ -195,8 +206,9 @@ PyObject* timeShapes(PyObject*, PyObject* arguments) {
 
 PyObject* shapesCounts(PyObject*, PyObject*) {
   const shapes::Counts counts = shapes::counts();
-  return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K}", "memo", counts.by_tier[0], "rule", counts.by_tier[1],
-                       "fake", counts.by_tier[2], "failed", counts.failed, "entries", counts.entries);
+  return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K}", "memo", counts.by_tier[0], "rule",
+                       counts.by_tier[1], "fake", counts.by_tier[2], "failed", counts.failed,
+                       "entries", counts.entries);
 }
 
 PyObject* shapesClear(PyObject*, PyObject*) {
@@ -209,7 +221,8 @@ PyObject* shapesUnresolved(PyObject*, PyObject*) {
     if (!shapes::initShapes()) throw PythonError();
     Ref<> list = checked(PyList_New(0));
     for (const std::string& name : shapes::unresolvedNames()) {
-      if (PyList_Append(list.get(), checked(PyUnicode_FromString(name.c_str())).get()) != 0) throw PythonError();
+      if (PyList_Append(list.get(), checked(PyUnicode_FromString(name.c_str())).get()) != 0)
+        throw PythonError();
     }
     return list;
   });
@@ -225,11 +238,13 @@ PyObject* shapesHasRule(PyObject*, PyObject* target) {
 }  // namespace
 
 PyMethodDef shapes_methods[] = {
-    {"infer_shapes", inferShapes, METH_VARARGS, "Facts of a call's outputs (tiers: 0 all, 1 rules, 2 FakeTensor)."},
+    {"infer_shapes", inferShapes, METH_VARARGS,
+     "Facts of a call's outputs (tiers: 0 all, 1 rules, 2 FakeTensor)."},
     {"time_shapes", timeShapes, METH_VARARGS, "Nanoseconds for one inference of a call."},
     {"shapes_counts", shapesCounts, METH_NOARGS, "Answers by tier."},
     {"shapes_clear", shapesClear, METH_NOARGS, "Empties the memo and the counts."},
-    {"shapes_unresolved", shapesUnresolved, METH_NOARGS, "Names in the rule tables that torch lacks."},
+    {"shapes_unresolved", shapesUnresolved, METH_NOARGS,
+     "Names in the rule tables that torch lacks."},
     {"shapes_has_rule", shapesHasRule, METH_O, "Whether the rules know a callable."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -28,7 +28,15 @@ class Scope:
         return [name for name, other in self.variables.items() if other == kind]
 
     def copy(self) -> Scope:
-        return Scope(dict(self.variables), self.functions, self.generators, self.classes, self.may_use_objects, self.loops, self.depth)
+        return Scope(
+            dict(self.variables),
+            self.functions,
+            self.generators,
+            self.classes,
+            self.may_use_objects,
+            self.loops,
+            self.depth,
+        )
 
 
 class Expressions:
@@ -61,7 +69,9 @@ class Expressions:
             lambda: f"({tensor()} {self._pick('+', '-', '*')} {number()})",
             lambda: f"({self.rng.randint(1, 3)} {self._pick('+', '-', '*')} {tensor()})",
             lambda: f"torch.{self._pick('relu', 'sin', 'tanh', 'abs', 'neg', 'sigmoid', 'cos', 'sign')}({tensor()})",
-            lambda: f"{tensor()}.{self._pick('clamp(-2, 2)', 'flip(0)', 'cumsum(0)', 'roll(1, 0)', 'clone()', 'detach()', 'tanh()', 'view(2, 2).t().reshape(4)')}",
+            lambda: (
+                f"{tensor()}.{self._pick('clamp(-2, 2)', 'flip(0)', 'cumsum(0)', 'roll(1, 0)', 'clone()', 'detach()', 'tanh()', 'view(2, 2).t().reshape(4)')}"
+            ),
             lambda: f"torch.where({tensor()} > 0, {tensor()}, {tensor()})",
             lambda: f"torch.cat([{tensor()}[:2], {tensor()}[2:]])",
             lambda: f"torch.stack([{tensor()}, {tensor()}]).{self._pick('sum(0)', 'mean(0)', 'max(0)[0]')}",
@@ -74,7 +84,9 @@ class Expressions:
             options.append(lambda: f"sum({self.rng.choice(scope.of('tensors'))}[:3], {tensor()})")
             options.append(lambda: f"torch.stack([{tensor()}, *{self.rng.choice(scope.of('tensors'))}[:2]]).sum(0)")
         if scope.of("table"):
-            options.append(lambda: f"{self.rng.choice(scope.of('table'))}.get({self._pick(*map(repr, KEYS))}, {tensor()})")
+            options.append(
+                lambda: f"{self.rng.choice(scope.of('table'))}.get({self._pick(*map(repr, KEYS))}, {tensor()})"
+            )
             options.append(lambda: f"sum({self.rng.choice(scope.of('table'))}.values(), {tensor()})")
         if scope.of("fn"):
             options.append(lambda: f"{self.rng.choice(scope.of('fn'))}({tensor()})")
@@ -135,7 +147,10 @@ class Expressions:
             lambda: f"divmod({number()}, 3)[1]",
         ]
         if self.rng.random() < 0.08:
-            options = [lambda: f"int({self.make('tensor', scope, 0)}.sum().item() > 0)", lambda: f"{self.make('tensor', scope, 0)}.argmax().item()"]
+            options = [
+                lambda: f"int({self.make('tensor', scope, 0)}.sum().item() > 0)",
+                lambda: f"{self.make('tensor', scope, 0)}.argmax().item()",
+            ]
         for kind in ("ints", "tensors", "table"):
             if scope.of(kind):
                 options.append(lambda kind=kind: f"len({self.rng.choice(scope.of(kind))})")
@@ -151,10 +166,14 @@ class Expressions:
         if depth <= 0:
             return self._pick("True", "False")
         options = [
-            lambda: f"{self.make('int', scope, depth - 1)} {self._pick('<', '>', '==', '!=', '<=')} {self.make('int', scope, depth - 1)}",
+            lambda: (
+                f"{self.make('int', scope, depth - 1)} {self._pick('<', '>', '==', '!=', '<=')} {self.make('int', scope, depth - 1)}"
+            ),
             lambda: f"{self.make('int', scope, depth - 1)} % 2 == {self.rng.randint(0, 1)}",
             lambda: f"not ({self.make('bool', scope, depth - 1)})",
-            lambda: f"({self.make('bool', scope, depth - 1)} {self._pick('and', 'or')} {self.make('bool', scope, depth - 1)})",
+            lambda: (
+                f"({self.make('bool', scope, depth - 1)} {self._pick('and', 'or')} {self.make('bool', scope, depth - 1)})"
+            ),
             lambda: f"{self.make('tensor', scope, 0)}.dim() == 1",
             lambda: f"0 <= {self.make('int', scope, depth - 1)} < {self.rng.randint(1, 5)}",
             lambda: f"{self.make('tensor', scope, 0)} is {self.make('tensor', scope, 0)}",
@@ -181,7 +200,9 @@ class Expressions:
                 lambda: repr(self._pick("a", "bc", "xyz")),
                 lambda: f"f'{{{self.make('int', scope, 0)}}}{self._pick('', ':', 'k')}'",
                 lambda: f"({self.make('str', scope, depth - 1)} + {self.make('str', scope, depth - 1)})[:6]",
-                lambda: f"{self.make('str', scope, depth - 1)}.{self._pick('upper()', 'strip()', 'replace(chr(97), chr(98))', 'title()', 'zfill(3)')}",
+                lambda: (
+                    f"{self.make('str', scope, depth - 1)}.{self._pick('upper()', 'strip()', 'replace(chr(97), chr(98))', 'title()', 'zfill(3)')}"
+                ),
                 lambda: f"'-'.join(['x', {self.make('str', scope, depth - 1)}])",
                 lambda: f"('%d%s' % ({self.make('int', scope, depth - 1)}, {self.make('str', scope, depth - 1)}))",
             ]

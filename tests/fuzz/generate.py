@@ -103,10 +103,35 @@ class Generator:
             self.statement(scope)
 
     def statement(self, scope: Scope) -> None:
-        simple = [self.assign] * 6 + [self.mutate_tensor] * 2 + [self.mutate_list] * 3 + [self.mutate_table] * 2 + [self.mutate_object] * 2
-        simple += [self.global_effect] * 2 + [self.show, self.show, self.note, self.unpack, self.forget, self.call_for_effect, self.comprehension]
-        nested = [self.branch] * 3 + [self.loop] * 3 + [self.while_loop, self.guarded, self.guarded, self.guarded, self.managed, self.managed, self.match]
-        nested += [self.closure, self.closure, self.generator_steps, self.raise_or_return, self.walrus, self.local_class]
+        simple = (
+            [self.assign] * 6
+            + [self.mutate_tensor] * 2
+            + [self.mutate_list] * 3
+            + [self.mutate_table] * 2
+            + [self.mutate_object] * 2
+        )
+        simple += [self.global_effect] * 2 + [
+            self.show,
+            self.show,
+            self.note,
+            self.unpack,
+            self.forget,
+            self.call_for_effect,
+            self.comprehension,
+        ]
+        nested = (
+            [self.branch] * 3
+            + [self.loop] * 3
+            + [self.while_loop, self.guarded, self.guarded, self.guarded, self.managed, self.managed, self.match]
+        )
+        nested += [
+            self.closure,
+            self.closure,
+            self.generator_steps,
+            self.raise_or_return,
+            self.walrus,
+            self.local_class,
+        ]
         options = simple if scope.depth >= 3 else simple + nested
         self.rng.choice(options)(scope)
 
@@ -122,7 +147,9 @@ class Generator:
             scope.variables.update(inner.variables)
 
     def assign(self, scope: Scope) -> None:
-        kind = self.rng.choice(["tensor"] * 5 + ["int"] * 3 + ["str", "ints", "tensors", "table", "bool", "fn", "gen", "obj"])
+        kind = self.rng.choice(
+            ["tensor"] * 5 + ["int"] * 3 + ["str", "ints", "tensors", "table", "bool", "fn", "gen", "obj"]
+        )
         if kind == "obj" and (not scope.classes or not scope.may_use_objects):
             kind = "tensor"
         reusable = [n for n in scope.of(kind) if n not in self._nonlocals]
@@ -305,17 +332,34 @@ class Generator:
         inner.loops += 1
         i, u = self.name("i"), self.name("t")
         headers = [(f"for {i} in range({self.rng.randint(1, 3)}):", {i: "int"})]
-        headers.append((f"for {i}, {u} in enumerate([{self.expression('tensor', scope, 1)}, {self.expression('tensor', scope, 1)}]):", {i: "int", u: "tensor"}))
+        headers.append(
+            (
+                f"for {i}, {u} in enumerate([{self.expression('tensor', scope, 1)}, {self.expression('tensor', scope, 1)}]):",
+                {i: "int", u: "tensor"},
+            )
+        )
         if scope.of("tensors"):
             headers.append((f"for {u} in {self.rng.choice(scope.of('tensors'))}[:3]:", {u: "tensor"}))
             headers.append((f"for {u} in reversed({self.rng.choice(scope.of('tensors'))}[:2]):", {u: "tensor"}))
         if scope.of("ints"):
-            headers.append((f"for {i}, {u} in zip({self.rng.choice(scope.of('ints'))}, [{self.expression('tensor', scope, 1)}] * 2):", {i: "int", u: "tensor"}))
+            headers.append(
+                (
+                    f"for {i}, {u} in zip({self.rng.choice(scope.of('ints'))}, [{self.expression('tensor', scope, 1)}] * 2):",
+                    {i: "int", u: "tensor"},
+                )
+            )
         if scope.of("table"):
             key = self.name("s")
-            headers.append((f"for {key}, {u} in list({self.rng.choice(scope.of('table'))}.items()):", {key: "str", u: "tensor"}))
+            headers.append(
+                (f"for {key}, {u} in list({self.rng.choice(scope.of('table'))}.items()):", {key: "str", u: "tensor"})
+            )
         if scope.generators:
-            headers.append((f"for {u} in {self.rng.choice(scope.generators)}({self.expression('tensor', scope, 1)}, {self.rng.randint(1, 3)}):", {u: "tensor"}))
+            headers.append(
+                (
+                    f"for {u} in {self.rng.choice(scope.generators)}({self.expression('tensor', scope, 1)}, {self.rng.randint(1, 3)}):",
+                    {u: "tensor"},
+                )
+            )
         grown = scope.of("ints")
         if grown and self.chance(0.2):
             target = self.rng.choice(grown)
@@ -442,7 +486,9 @@ class Generator:
         target = self.name("f")
         inner = self.inner(scope)
         inner.loops += 1
-        rebound = [n for n in scope.of("int") if n not in self._nonlocals and n not in ("n", "k")] if scope.depth == 0 else []
+        rebound = (
+            [n for n in scope.of("int") if n not in self._nonlocals and n not in ("n", "k")] if scope.depth == 0 else []
+        )
         parameters = {"v": "tensor"}
         header = f"def {target}(v, p={self.expression('int', scope, 1)}, *rest):"
         nonlocals_before = list(self._nonlocals)
@@ -498,7 +544,9 @@ class Generator:
         if not scope.generators:
             return self.assign(scope)
         g, t = self.name("g"), self.name("t")
-        self.out.line(f"{g} = {self.rng.choice(scope.generators)}({self.expression('tensor', scope, 1)}, {self.rng.randint(1, 3)})")
+        self.out.line(
+            f"{g} = {self.rng.choice(scope.generators)}({self.expression('tensor', scope, 1)}, {self.rng.randint(1, 3)})"
+        )
         self.out.line(f"{t} = next({g}, {self.expression('tensor', scope, 0)})")
         scope.variables[t] = "tensor"
         form = self.rng.randrange(5)
@@ -522,7 +570,9 @@ class Generator:
     def raise_or_return(self, scope: Scope) -> None:
         with self.out.block(f"if {self.expression('bool', scope)}:"):
             if self.chance(0.2):
-                self.out.line(f"raise {self.rng.choice(['Oops', 'ValueError', 'KeyError'])}({self.expression('int', scope, 1)})")
+                self.out.line(
+                    f"raise {self.rng.choice(['Oops', 'ValueError', 'KeyError'])}({self.expression('int', scope, 1)})"
+                )
             else:
                 self.out.line(f"return {self.expression('tensor', scope)}")
 

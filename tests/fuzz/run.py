@@ -61,7 +61,10 @@ class Judge:
             self._frontend = frontend(self.frontend_name)
         seed, source = task
         linecache.clearcache()
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):  # what programs print outside of the observed calls
+        with (
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()),
+        ):  # what programs print outside of the observed calls
             program = load(generate(seed) if source is None else source, str(seed))
             if source is not None and self.frontend_name != "eager" and compare(program, frontend("eager")).differences:
                 return []  # made smaller, it no longer agrees with itself
@@ -83,7 +86,9 @@ def search(options: argparse.Namespace, seeds: list[int], breaks: str, advance: 
     if breaks:
         os.environ[FORCED_BREAKS] = breaks
     judge = Judge(options.frontend)
-    for (seed, _), result, failure in run_tasks(judge, [(seed, None) for seed in seeds], options.jobs, options.timeout, renew_after=500):
+    for (seed, _), result, failure in run_tasks(
+        judge, [(seed, None) for seed in seeds], options.jobs, options.timeout, renew_after=500
+    ):
         advance()
         found = outcome(result, failure)
         if found is None:
@@ -121,7 +126,9 @@ def write(finding: Finding, folder: Path) -> Path:
     setting = f", {FORCED_BREAKS}={finding.breaks}" if finding.breaks else ""
     body = finding.source.replace("def make():", f"@program()\ndef seed_{finding.seed}():")
     body = body.replace("from tests.python.programs import Case", "from tests.python.programs import Case, program")
-    path.write_text(f'r"""Found by the fuzzer (seed {finding.seed}{setting}): {finding.what}\n\n{reason}\n"""\n\n{body}')
+    path.write_text(
+        f'r"""Found by the fuzzer (seed {finding.seed}{setting}): {finding.what}\n\n{reason}\n"""\n\n{body}'
+    )
     return path
 
 
@@ -132,7 +139,9 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--timeout", type=float, default=20.0, help="seconds for one program")
     parser.add_argument("--frontend", default="stator", choices=("stator", "dynamo", "eager"))
-    parser.add_argument("--break-every", nargs="?", const="mix", default="", help="a number, random:seed, or nothing for a mixture")
+    parser.add_argument(
+        "--break-every", nargs="?", const="mix", default="", help="a number, random:seed, or nothing for a mixture"
+    )
     parser.add_argument("--shrink", type=int, default=400, help="attempts to make a finding smaller (0: none)")
     parser.add_argument("--max-findings", type=int, default=20, help="stop after so many")
     parser.add_argument("--out", type=Path, default=Path("build/fuzz"), help="where findings go")
@@ -145,7 +154,9 @@ def settings(options: argparse.Namespace) -> list[tuple[str, list[int]]]:
     seeds = list(range(options.seed, options.seed + options.count))
     if options.break_every != "mix":
         return [(options.break_every, seeds)]
-    return [(text.format(seed=options.seed), seeds[index :: len(MIXED_BREAKS)]) for index, text in enumerate(MIXED_BREAKS)]
+    return [
+        (text.format(seed=options.seed), seeds[index :: len(MIXED_BREAKS)]) for index, text in enumerate(MIXED_BREAKS)
+    ]
 
 
 class Progress:
@@ -163,7 +174,11 @@ class Progress:
         if sys.stdout.isatty():
             from rich import progress
 
-            columns = (*progress.Progress.get_default_columns(), progress.MofNCompleteColumn(), progress.TextColumn("{task.fields[found]} found"))
+            columns = (
+                *progress.Progress.get_default_columns(),
+                progress.MofNCompleteColumn(),
+                progress.TextColumn("{task.fields[found]} found"),
+            )
             self._bar = progress.Progress(*columns)
             self._bar.start()
             self._task = self._bar.add_task("programs", total=self.total, found=0)
@@ -179,7 +194,9 @@ class Progress:
             self._bar.update(self._task, advance=1, found=self.findings)
         elif time.monotonic() - self._last > 10:
             self._last = time.monotonic()
-            print(f"{self.done} of {self.total} programs, {self.rate():.0f} a second, {self.findings} found", flush=True)
+            print(
+                f"{self.done} of {self.total} programs, {self.rate():.0f} a second, {self.findings} found", flush=True
+            )
 
     def rate(self) -> float:
         return self.done / max(1e-9, time.monotonic() - self.started)

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import argparse
 import gc
+import json
 import os
 import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,6 +25,7 @@ import torch
 from tests.python.frontends import FORCED_BREAKS, Counts, CountTensorCalls, FrontendMissing, forced_breaks, frontend
 from tests.python.observe import Observation, differences, forget_code, observe, observe_release
 from tests.python.programs import Case, Program, load_all
+from tests.python.workers import Outcome, run_tasks
 
 FRESH_CALLS = 3
 REPEATED_CALLS = 2
@@ -68,7 +72,9 @@ def _forget_what_lives() -> None:
         _modules_known = len(sys.modules)
 
 
-def run(program: Program, with_frontend: Any, fresh_calls: int = FRESH_CALLS, repeated_calls: int = REPEATED_CALLS) -> Run:
+def run(
+    program: Program, with_frontend: Any, fresh_calls: int = FRESH_CALLS, repeated_calls: int = REPEATED_CALLS
+) -> Run:
     _forget_what_lives()
     forget_code()
     with_frontend.reset()
@@ -117,7 +123,9 @@ def run(program: Program, with_frontend: Any, fresh_calls: int = FRESH_CALLS, re
     return outcome
 
 
-def compare(program: Program, with_frontend: Any, fresh_calls: int = FRESH_CALLS, repeated_calls: int = REPEATED_CALLS) -> Verdict:
+def compare(
+    program: Program, with_frontend: Any, fresh_calls: int = FRESH_CALLS, repeated_calls: int = REPEATED_CALLS
+) -> Verdict:
     """Runs both ways and compares."""
     verdict = Verdict(program.name)
     verdict.tensor_calls = count_tensor_calls(program)  # first: what happens once in a process has happened then
@@ -162,15 +170,21 @@ def unmet_expectations(program: Program, actual: Run) -> list[str]:
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.python.differential", description="Compare programs with eager.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.python.differential", description="Compare programs with eager."
+    )
     parser.add_argument("--frontend", default="stator", choices=("stator", "dynamo", "eager"))
     parser.add_argument("--backend", help="name of a backend for stator (default: one that counts what runs)")
-    parser.add_argument("-k", dest="words", default="", help="only programs whose name contains one of these words (a,b,c)")
+    parser.add_argument(
+        "-k", dest="words", default="", help="only programs whose name contains one of these words (a,b,c)"
+    )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds for one program")
     parser.add_argument("--break-every", help=f"value of {FORCED_BREAKS}: a number or random:seed")
     parser.add_argument("--in-process", action="store_true", help="no worker processes: for a debugger")
     parser.add_argument("--brief", action="store_true", help="names only, not the differences")
+    parser.add_argument("--names", type=Path, help="a file with the names of the programs to run, one a line")
+    parser.add_argument("--json", type=Path, help="write the verdicts here, for another program to read")
     parser.add_argument("--list", action="store_true", help="list the programs and stop")
     return parser.parse_args(argv)
 
@@ -185,6 +199,9 @@ def main(argv: list[str] | None = None) -> int:
     if options.break_every:
         os.environ[FORCED_BREAKS] = options.break_every
     programs = selected(options.words)
+    if options.names:
+        names = set(options.names.read_text().split())
+        programs = [program for program in programs if program.name in names]
     if options.list:
         for program in programs:
             print(program.name)
@@ -200,27 +217,30 @@ def main(argv: list[str] | None = None) -> int:
 
     try:
         if options.in_process:
-            results = ((name, judge(name), None) for name in by_name)
-            return report(results, options.brief)
-        frontend(options.frontend, options.backend) if options.frontend != "stator" else _check_stator_in_child()
-        from tests.python.workers import run_tasks
-
-        return report(run_tasks(judge, list(by_name), options.jobs, options.timeout), options.brief)
+            results: Iterable[Outcome] = ((name, judge(name), None) for name in by_name)
+        else:
+            results = run_tasks(judge, list(by_name), options.jobs, options.timeout)
+        if options.json:
+            results = written(results, options.json)
+        return report(results, options.brief)
     except FrontendMissing as missing:
         print(f"skipped: {missing}")
         return 0
 
 
-def _check_stator_in_child() -> None:
-    """Fails early when Stator is missing, without importing it into the process that workers are forked from."""
-    import importlib.util
+def written(results: Iterable[Outcome], path: Path) -> Iterator[Outcome]:
+    """The same results, with a line of JSON for each written to a file: name, differences, unmet expectations."""
+    with path.open("w") as out:
+        for name, verdict, failure in results:
+            found = [failure] if failure is not None else verdict.differences
+            line = {"name": name, "differences": found, "unmet": [] if failure is not None else verdict.unmet}
+            out.write(json.dumps(line) + "\n")
+            out.flush()
+            yield name, verdict, failure
 
-    if importlib.util.find_spec("stator") is None:
-        raise FrontendMissing("the package stator is not on the path")
 
-
-def report(results: Any, brief: bool) -> int:
-    """Prints failures and a summary; the number of programs that differ from eager decides the exit status."""
+def report(results: Iterable[Outcome], brief: bool) -> int:
+    """Prints failures and a summary; programs that differ from eager, crash or hang decide the exit status."""
     passed = differing = unmet = lost = 0
     calls = captured = 0
     unmet_names = []
@@ -251,7 +271,9 @@ def report(results: Any, brief: bool) -> int:
         else:
             passed += 1
     total = passed + differing + unmet + lost
-    print(f"{total} programs: {passed} as eager and captured as expected, {unmet} as eager only, {differing} differ, {lost} crashed or hung")
+    print(
+        f"{total} programs: {passed} as eager and captured as expected, {unmet} as eager only, {differing} differ, {lost} crashed or hung"
+    )
     if calls:
         print(f"tensor calls in graphs on a steady call: {captured} of {calls} ({100 * captured / calls:.0f} %)")
     return 1 if differing or lost else 0

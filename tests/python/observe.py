@@ -50,9 +50,19 @@ _ITERATORS = tuple(
     }
 )  # fmt: skip
 # Guards and plans may well hold on to these: they live as long as the program, or are one of a kind.
-_SHARED_BY_NATURE = (type, types.FunctionType, types.ModuleType, types.BuiltinFunctionType, enum.Enum, torch.dtype, torch.device)
+_SHARED_BY_NATURE = (
+    type,
+    types.FunctionType,
+    types.ModuleType,
+    types.BuiltinFunctionType,
+    enum.Enum,
+    torch.dtype,
+    torch.device,
+)
 _GLOBAL_WRITES = (dis.opmap["STORE_GLOBAL"], dis.opmap["DELETE_GLOBAL"])
-_RECOMPILE_LIMIT = re.compile(r"captured \d+ times, and no entry fits")  # announced: from there on the function runs eagerly
+_RECOMPILE_LIMIT = re.compile(
+    r"captured \d+ times, and no entry fits"
+)  # announced: from there on the function runs eagerly
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -122,7 +132,10 @@ class Describer:
         number = len(self._labels)
         self._labels[id(value)] = number
         self._alive.append(value)
-        self._describe_new(path, value, f"#{number} {_type_name(type(value))}")
+        try:
+            self._describe_new(path, value, f"#{number} {_type_name(type(value))}")
+        except Exception as error:  # something that should not be here, such as a stand-in of the front end
+            self._say(path, f"#{number} {_type_name(type(value))} cannot be looked at: {error}")
 
     def _say(self, path: str, text: str) -> None:
         self.lines.append((path, plain_text(text)))
@@ -156,7 +169,9 @@ class Describer:
             self._say(path, f"{head} {'dead' if target is None else 'alive'}")
             if target is not None:
                 self.describe(path + "()", target)
-        elif isinstance(value, (types.ModuleType, types.BuiltinFunctionType, torch.dtype, torch.device, enum.Enum, range, slice)):
+        elif isinstance(
+            value, (types.ModuleType, types.BuiltinFunctionType, torch.dtype, torch.device, enum.Enum, range, slice)
+        ):
             self._say(path, f"{head} {value!r}")
         elif isinstance(value, torch.Generator):
             self._say(path, f"{head} {_digest(value.get_state())}")
@@ -176,7 +191,11 @@ class Describer:
                     self.describe(f"{path}.key{index}", key)
                     self.describe(f"{path}.value{index}", item)
         elif isinstance(value, (list, tuple, collections.deque)):
-            items = list(cls.__mro__[-2].__iter__(value)) if cls.__mro__[-2] in (list, tuple, collections.deque) else list(value)
+            items = (
+                list(cls.__mro__[-2].__iter__(value))
+                if cls.__mro__[-2] in (list, tuple, collections.deque)
+                else list(value)
+            )
             self._say(path, f"{head} of {len(items)}")
             for index, item in enumerate(items):
                 self.describe(f"{path}[{index}]", item)
@@ -217,6 +236,9 @@ class Describer:
                         self.describe(f"{path}.{name}", item)
 
     def _tensor(self, path: str, value: torch.Tensor, head: str) -> None:
+        if torch.nn.parameter.is_lazy(value):
+            self._say(path, f"{head} {value.dtype} uninitialised")
+            return
         if isinstance(value, torch._subclasses.FakeTensor):  # a front end let one of its own out
             self._say(path, f"{head} is a FakeTensor")
             return
@@ -276,7 +298,9 @@ class Describer:
                 item = item.__func__
             elif isinstance(item, property):
                 item = (item.fget, item.fset, item.fdel)
-            if not isinstance(item, (types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType)):
+            if not isinstance(
+                item, (types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType)
+            ):
                 self.describe(f"{path}.{name}", item)
 
     def _cell(self, path: str, value: types.CellType, head: str) -> None:
@@ -334,7 +358,11 @@ def _names_of(code: types.CodeType) -> tuple[str, ...]:
 def _rebindable(code: types.CodeType) -> frozenset[str]:
     """Names that the code binds or deletes as globals (among the first 256 names, which is enough here)."""
     steps = zip(code.co_code[::2], code.co_code[1::2], strict=True)
-    names = {code.co_names[argument] for operation, argument in steps if operation in _GLOBAL_WRITES and argument < len(code.co_names)}
+    names = {
+        code.co_names[argument]
+        for operation, argument in steps
+        if operation in _GLOBAL_WRITES and argument < len(code.co_names)
+    }
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             names |= _rebindable(constant)
@@ -441,7 +469,11 @@ def _recording(observation: Observation) -> Iterator[None]:
     if root.level != logging.DEBUG:  # setting it clears a cache of every logger
         root.setLevel(logging.DEBUG)
     try:
-        with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        with (
+            warnings.catch_warnings(record=True) as caught,
+            contextlib.redirect_stdout(output),
+            contextlib.redirect_stderr(output),
+        ):
             warnings.simplefilter("always")
             yield
     finally:
@@ -538,7 +570,7 @@ def observe_release(case: Any) -> Observation:
     return {"released": describer.lines}
 
 
-def differences(expected: Observation, seen: Observation, limit: int = 12) -> list[str]:
+def differences(expected: Observation, seen: Observation, limit: int = 4) -> list[str]:
     """Where two observations differ, as readable lines; empty when they agree."""
     found = []
     for section in expected.keys() | seen.keys():
@@ -550,7 +582,9 @@ def differences(expected: Observation, seen: Observation, limit: int = 12) -> li
         for one, other in itertools.zip_longest(left, right, fillvalue=("", "(nothing)")):
             if one != other:
                 path = one[0] or other[0]
-                found.append(f"{section} {path}:\n    eager    {_with_path(one, path)}\n    compiled {_with_path(other, path)}")
+                found.append(
+                    f"{section} {path}:\n    eager    {_with_path(one, path)}\n    compiled {_with_path(other, path)}"
+                )
                 count += 1
                 if count == limit:
                     found.append(f"{section}: more differences left out")

@@ -20,7 +20,7 @@ def differences(rule, fake, ignore=()):
     if fake[0] != "ok":
         return [f"FakeTensor says {fake[0]}: {str(fake[2])[:100]}"]
     found = []
-    for key in ("structure", "type", "mutates", "random"):
+    for key in ("structure", "type", "mutates", "random", "written"):
         if rule[2][key] != fake[2][key]:
             found.append(f"{key}: rule {rule[2][key]}, fake {fake[2][key]}")
     mine, theirs = rule[2]["outputs"], fake[2]["outputs"]

@@ -1,53 +1,62 @@
-"""Every program of the corpus under Stator: equal to eager, and captured as the program says."""
+"""Every program of the corpus under Stator: equal to eager, and captured as the program says.
+
+The programs run in worker processes of one child process, all selected ones at once, so that a crash costs one program.
+To debug one: python -m tests.python.differential --in-process -k name
+"""
 
 from __future__ import annotations
 
-import functools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.python.differential import Verdict, compare, prepare_process
-from tests.python.frontends import FrontendMissing, forced_breaks, frontend
-from tests.python.programs import Program, load_all
+from tests.python.programs import load_all
 
+_ROOT = Path(__file__).resolve().parents[2]
 _PROGRAMS = {program.name: program for program in load_all()}
 _EXPECTING = [name for name, program in _PROGRAMS.items() if program.expects_capture()]
 
 
-@functools.cache
-def _stator() -> Any:
-    prepare_process()
-    try:
-        return frontend("stator")
-    except FrontendMissing as missing:
-        return missing
+def run_differential(folder: Path, names: set[str], frontend: str) -> dict[str, Any]:
+    """The verdicts on these programs by name."""
+    listed = folder / f"{frontend}.names"
+    listed.write_text("\n".join(sorted(names)))
+    results = folder / f"{frontend}.json"
+    command = [sys.executable, "-m", "tests.python.differential", "--frontend", frontend, "--brief"]
+    command += ["--names", str(listed), "--json", str(results)]
+    path = os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(command, cwd=_ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    assert done.returncode in (0, 1), done.stderr[-2000:]
+    found = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    return {verdict["name"]: verdict for verdict in found}
 
 
-@functools.cache
-def _verdict(name: str) -> Verdict:
-    stator = _stator()
-    if isinstance(stator, FrontendMissing):
-        pytest.skip(str(stator))
-    return compare(_PROGRAMS[name], stator)
+@pytest.fixture(scope="session")
+def verdicts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    items = [item for item in request.session.items if item.path == request.path and hasattr(item, "callspec")]
+    names = {item.callspec.params["name"] for item in items if "name" in item.callspec.params}
+    return run_differential(tmp_path_factory.mktemp("programs"), names, "stator")
 
 
+@pytest.mark.break_every
 @pytest.mark.parametrize("name", _PROGRAMS)
-def test_as_eager(name: str) -> None:
-    verdict = _verdict(name)
-    assert not verdict.differences, "\n".join(verdict.differences[:6])
+def test_as_eager(name: str, verdicts: dict[str, Any]) -> None:
+    assert verdicts[name]["differences"] == [], "\n".join(verdicts[name]["differences"][:6])
 
 
 @pytest.mark.parametrize("name", _EXPECTING)
-def test_captured(name: str) -> None:
-    if forced_breaks():
+def test_captured(name: str, verdicts: dict[str, Any]) -> None:
+    if os.environ.get("STATOR_BREAK_EVERY"):
         pytest.skip("breaks are forced")
-    verdict = _verdict(name)
-    assert not verdict.unmet, "; ".join(verdict.unmet)
+    assert verdicts[name]["unmet"] == []
 
 
-@pytest.mark.parametrize("program", list(_PROGRAMS.values())[::8], ids=lambda program: program.name)
-def test_runner_agrees_with_itself(program: Program) -> None:
+def test_eager_agrees_with_itself(tmp_path: Path) -> None:
     """Two eager runs show no difference: what the runner reports is never its own noise."""
-    prepare_process()
-    assert compare(program, frontend("eager")).differences == []
+    found = run_differential(tmp_path, set(_PROGRAMS), "eager")
+    assert [name for name in _PROGRAMS if found[name]["differences"]] == []

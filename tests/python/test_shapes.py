@@ -8,9 +8,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import HealthCheck, given, settings
-from shape_cases import FAKE, RULES, differences, infer
 
 from stator import _core
+from tests.python.shape_cases import FAKE, RULES, differences, infer
 
 
 def facts(answer, index=0):
@@ -69,7 +69,17 @@ def check_against_eager(target, args, kwargs=None):
 QUICK = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 
 POINTWISE = [torch.add, torch.mul, torch.true_divide, torch.eq, torch.lt, torch.maximum, operator.add, operator.truediv]
-UNARY = [torch.exp, torch.neg, torch.abs, torch.sigmoid, torch.relu, torch.clone, torch.logical_not, torch.isnan, torch.sign]
+UNARY = [
+    torch.exp,
+    torch.neg,
+    torch.abs,
+    torch.sigmoid,
+    torch.relu,
+    torch.clone,
+    torch.logical_not,
+    torch.isnan,
+    torch.sign,
+]
 
 
 @QUICK

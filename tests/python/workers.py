@@ -70,7 +70,9 @@ def _stop(worker: _Worker) -> None:
     worker.pipe.close()
 
 
-def run_tasks(work: Callable[[Any], Any], tasks: list[Any], jobs: int, timeout: float, renew_after: int = 0) -> Iterator[Outcome]:
+def run_tasks(
+    work: Callable[[Any], Any], tasks: list[Any], jobs: int, timeout: float, renew_after: int = 0
+) -> Iterator[Outcome]:
     """Yields the outcome of each task as it comes. `renew_after`: replace a worker after so many tasks (0: never)."""
     waiting = deque(tasks)
     workers: list[_Worker] = []
@@ -104,7 +106,9 @@ def run_tasks(work: Callable[[Any], Any], tasks: list[Any], jobs: int, timeout: 
                             _stop(worker)
                             workers.remove(worker)
                     yield task, result, failure
-                elif time.monotonic() >= worker.deadline and not worker.pipe.poll():  # an answer may have come while the caller was busy
+                elif (
+                    time.monotonic() >= worker.deadline and not worker.pipe.poll()
+                ):  # an answer may have come while the caller was busy
                     task = worker.task[0]
                     _stop(worker)
                     workers.remove(worker)

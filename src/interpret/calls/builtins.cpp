@@ -548,7 +548,7 @@ template <int level>
 Out logCall(Tracer& t, const Args& args) {
   if (args.positional == 0) return wrongArguments(t, "log");
   static PyObject* names_of[] = {PyUnicode_InternFromString("level"), PyUnicode_InternFromString("parent"), PyUnicode_InternFromString("disabled"),
-                                 PyUnicode_InternFromString("manager"), PyUnicode_InternFromString("disable")};
+                                 PyUnicode_InternFromString("manager"), PyUnicode_InternFromString("_disable")};
   PyObject* logger = args.values[0];
   Ref<> hold = newRef(logger);
   auto integer = [](PyObject* value) { return PyLong_Check(value) ? PyLong_AsLong(value) : 0; };

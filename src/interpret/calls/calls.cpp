@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "interpret/calls/tables.h"
+#include "interpret/drops.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/torch_names.h"
@@ -176,6 +177,7 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
     PyObject* target = PyWeakref_GET_OBJECT(callable);
     const Source* source = sourceOf(callable);
     if (source == nullptr) return newRef(target);
+    if (mayBeGone(*this, target)) return breakWith(Reason::kCallsOutside, "a weak reference to what may have been dropped");
     const Source* child = sources->child(SourceKind::kWeakTarget, source);
     if (target == Py_None) {
       guards->add(Guard{GuardKind::kAbsent, child});

@@ -112,7 +112,7 @@ CodePolicy codePolicy(PyCodeObject* code) {
     std::string_view inside = file.substr(stdlib.size());
     for (std::string_view room : {"importlib/", "threading.py", "logging/", "warnings.py", "traceback.py", "linecache.py",
                                   "unittest/", "multiprocessing/", "subprocess.py", "asyncio/", "concurrent/", "tokenize.py", "ast.py",
-                                  "pdb.py", "bdb.py", "cmd.py", "doctest.py", "pickle.py", "copyreg.py", "socket.py", "selectors.py",
+                                  "pdb.py", "bdb.py", "cmd.py", "doctest.py", "pickle.py", "socket.py", "selectors.py",
                                   "tempfile.py", "shutil.py", "pathlib.py", "json/", "re/", "random.py", "queue.py", "signal.py", "weakref.py",
                                   "_weakrefset.py", "abc.py", "site.py", "runpy.py", "test/"}) {
       if (startsWith(inside, room)) return CodePolicy::kSkip;

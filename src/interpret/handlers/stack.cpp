@@ -1,6 +1,7 @@
 // Stack, locals, cells and names.
 #include "interpret/handlers/handlers.h"
 
+#include "interpret/drops.h"
 #include "interpret/known_types.h"
 #include "interpret/torch_names.h"
 #include "python/frame.h"
@@ -15,14 +16,6 @@ using guards::GuardKind;
 using sources::SourceKind;
 
 namespace {
-
-// Dropping what may be the last reference to an object from outside with a finalizer runs user code: that has to happen now, for real.
-bool dropRunsUserCode(Tracer& tracer, PyObject* value) {
-  if (value == nullptr || values::isScalar(value) || graph::isStandIn(value)) return false;
-  static PyObject* name = PyUnicode_InternFromString("__del__");
-  if ((Py_TYPE(value)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return PyGen_CheckExact(value) || PyCoro_CheckExact(value);
-  return _PyType_Lookup(Py_TYPE(value), name) != nullptr;
-}
 
 PyObject* slotNow(Tracer& tracer, SymbolicFrame& frame, size_t slot) {
   return !frame.untouched.empty() && frame.untouched[slot] ? tracer.roots.slots[slot] : frame.slots[slot].get();
@@ -49,7 +42,7 @@ Flow nop(Tracer&, SymbolicFrame& frame, const Instr&) {
 Flow resume(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) { return nop(tracer, frame, instr); }
 
 Flow popTop(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
-  if (dropRunsUserCode(tracer, frame.top())) return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
+  if (dropRunsUserCode(frame.top())) return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
   frame.drop();
   advance(frame);
   return Flow::kOk;
@@ -91,7 +84,7 @@ Flow loadFast(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 
 Flow storeFast(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   size_t slot = static_cast<size_t>(instr.oparg);
-  if (dropRunsUserCode(tracer, slotNow(tracer, frame, slot))) return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
+  if (dropRunsUserCode(slotNow(tracer, frame, slot))) return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
   frame.slots[slot] = frame.pop();
   if (!frame.untouched.empty()) frame.untouched[slot] = false;
   advance(frame);

@@ -6,7 +6,8 @@ namespace stator::shapes {
 namespace {
 
 Dims copiedStrides(const TensorMeta& meta, MemoryFormat format) {
-  return format == MemoryFormat::Preserve ? denseStridesLike(meta.sizes, meta.strides) : stridesOf(meta.sizes, format);
+  return format == MemoryFormat::Preserve ? denseStridesLike(meta.sizes, meta.strides)
+                                          : stridesOf(meta.sizes, format);
 }
 
 bool formatFits(const TensorMeta& meta, MemoryFormat format) {
@@ -17,7 +18,9 @@ bool formatFits(const TensorMeta& meta, MemoryFormat format) {
 
 bool addConverted(Call& call, DType dtype, Place place, bool copy, MemoryFormat format) {
   const TensorMeta& meta = *call[0].tensor;
-  if (!formatFits(meta, format) || place.type == DeviceType::Meta || meta.device == DeviceType::Meta) return false;
+  if (!formatFits(meta, format) || place.type == DeviceType::Meta ||
+      meta.device == DeviceType::Meta)
+    return false;
   if (place.type == DeviceType::CPU && place.index >= 0) return false;
   const bool keeps_format = format == MemoryFormat::Preserve || suggestedFormat(meta) == format;
   if (!copy && keeps_format && dtype == meta.dtype && place == placeOf(meta)) {
@@ -44,7 +47,8 @@ bool convert(Call& call, size_t dtype_param, size_t device_param) {
   Place place = placeOf(meta);
   bool copy = false;
   MemoryFormat format = MemoryFormat::Preserve;
-  if (!call.dtypeOr(dtype_param, dtype, dtype) || !call.placeOr(device_param, place, place)) return false;
+  if (!call.dtypeOr(dtype_param, dtype, dtype) || !call.placeOr(device_param, place, place))
+    return false;
   bool unused = false;
   if (!call.flagOr(3, false, unused) || !call.flagOr(4, false, copy)) return false;
   if (!call.formatOr(5, MemoryFormat::Preserve, format)) return false;
@@ -53,7 +57,9 @@ bool convert(Call& call, size_t dtype_param, size_t device_param) {
 }
 
 bool toDevice(Call& call) { return call[0].isTensor() && convert(call, 2, 1); }
-bool toDtype(Call& call) { return call[0].isTensor() && call[1].is(Arg::Kind::kDtype) && convert(call, 1, 2); }
+bool toDtype(Call& call) {
+  return call[0].isTensor() && call[1].is(Arg::Kind::kDtype) && convert(call, 1, 2);
+}
 
 bool toOther(Call& call) {
   if (!call[0].isTensor() || !call[1].isTensor()) return false;
@@ -71,14 +77,16 @@ bool shortForm(Call& call) {
   if (!call[0].isTensor()) return false;
   const auto dtype = static_cast<DType>(call.detail() / kFirstFreeBit);
   MemoryFormat format = MemoryFormat::Preserve;
-  if (!call.formatOr(1, format, format) || !isConvertible(call[0].tensor->dtype, dtype)) return false;
+  if (!call.formatOr(1, format, format) || !isConvertible(call[0].tensor->dtype, dtype))
+    return false;
   return addConverted(call, dtype, placeOf(*call[0].tensor), false, format);
 }
 
 bool typeOf(Call& call) {  // x.type(torch.float32)
   if (!call[0].isTensor() || !call[1].is(Arg::Kind::kDtype) || call[2].given()) return false;
   if (!isConvertible(call[0].tensor->dtype, call[1].dtype())) return false;
-  return addConverted(call, call[1].dtype(), placeOf(*call[0].tensor), false, MemoryFormat::Preserve);
+  return addConverted(call, call[1].dtype(), placeOf(*call[0].tensor), false,
+                      MemoryFormat::Preserve);
 }
 
 bool toCpu(Call& call) {
@@ -90,7 +98,9 @@ bool contiguous(Call& call) {
   if (!call[0].isTensor()) return false;
   const TensorMeta& meta = *call[0].tensor;
   MemoryFormat format = MemoryFormat::Contiguous;
-  if (!call.formatOr(1, format, format) || format == MemoryFormat::Preserve || !formatFits(meta, format)) return false;
+  if (!call.formatOr(1, format, format) || format == MemoryFormat::Preserve ||
+      !formatFits(meta, format))
+    return false;
   if (isContiguousIn(meta, format)) {
     call.same(call[0]);
   } else {
@@ -131,7 +141,8 @@ bool requiresGrad(Call& call) {
   bool value = true;
   if (!call[0].isTensor() || !call.flagOr(1, true, value)) return false;
   const TensorMeta& meta = *call[0].tensor;
-  if (!meta.is_leaf || meta.is_inference || call.state.inference || !isDifferentiable(meta.dtype)) return false;
+  if (!meta.is_leaf || meta.is_inference || call.state.inference || !isDifferentiable(meta.dtype))
+    return false;
   call.same(call[0]);
   if (meta.requires_grad != value) {
     TensorMeta& now = call.out.outputs.back().meta;

@@ -18,12 +18,15 @@ struct Options {
 // dtype, layout, device, pin_memory, requires_grad stand side by side in the signatures, from `first` on.
 bool readOptions(const Call& call, size_t first, DType dtype, Place place, Options& options) {
   if (!call.dtypeOr(first, dtype, options.dtype)) return false;
-  if (call[first + 1].given() && !(call[first + 1].is(Arg::Kind::kLayout) && call[first + 1].i == 0)) return false;
+  if (call[first + 1].given() &&
+      !(call[first + 1].is(Arg::Kind::kLayout) && call[first + 1].i == 0))
+    return false;
   if (!call.placeOr(first + 2, place, options.place)) return false;
   bool pinned = false;
   if (call[first + 3].given() && (!call.flagOr(first + 3, false, pinned) || pinned)) return false;
   if (!call.flagOr(first + 4, false, options.requires_grad)) return false;
-  if (options.requires_grad && (!isDifferentiable(options.dtype) || call.state.inference)) return false;
+  if (options.requires_grad && (!isDifferentiable(options.dtype) || call.state.inference))
+    return false;
   // "cpu:0" is another spelling that torch keeps, and a meta factory has no place in a program's data flow.
   if (options.place.type == DeviceType::CPU && options.place.index >= 0) return false;
   return options.place.type != DeviceType::Meta && isOrdinary(options.dtype);
@@ -45,7 +48,9 @@ bool addFactory(Call& call, Dims sizes, const Options& options) {
   return addFactory(call, std::move(sizes), std::move(strides), options);
 }
 
-Place defaultPlace(const Call& call) { return {call.state.default_device, call.state.default_device_index}; }
+Place defaultPlace(const Call& call) {
+  return {call.state.default_device, call.state.default_device_index};
+}
 
 // zeros, ones, empty, rand, randn: *size, dtype, layout, device, pin_memory, requires_grad
 bool fromSizes(Call& call) {
@@ -59,11 +64,16 @@ bool fromSizes(Call& call) {
 
 DType dtypeOfNumber(const Call& call, const Arg& number) {
   switch (number.kind) {
-    case Arg::Kind::kBool: return DType::Bool;
-    case Arg::Kind::kInt: return DType::Long;
-    case Arg::Kind::kFloat: return call.state.default_dtype;
-    case Arg::Kind::kComplex: return toComplex(call.state.default_dtype);
-    default: return DType::Undefined;
+    case Arg::Kind::kBool:
+      return DType::Bool;
+    case Arg::Kind::kInt:
+      return DType::Long;
+    case Arg::Kind::kFloat:
+      return call.state.default_dtype;
+    case Arg::Kind::kComplex:
+      return toComplex(call.state.default_dtype);
+    default:
+      return DType::Undefined;
   }
 }
 
@@ -72,7 +82,8 @@ bool full(Call& call) {
   Dims sizes;
   Options options;
   if (!call[0].isSequence() || !call.ints(0, sizes) || !call[1].isNumber()) return false;
-  if (!readOptions(call, 2, dtypeOfNumber(call, call[1]), defaultPlace(call), options)) return false;
+  if (!readOptions(call, 2, dtypeOfNumber(call, call[1]), defaultPlace(call), options))
+    return false;
   return addFactory(call, std::move(sizes), options);
 }
 
@@ -116,7 +127,9 @@ bool addRange(Call& call, const Arg& start, const Arg& end, const Arg& step, siz
 }
 
 const Arg kNothing;
-bool arangeEnd(Call& call) { return call[0].given() && addRange(call, kNothing, call[0], kNothing, 1); }
+bool arangeEnd(Call& call) {
+  return call[0].given() && addRange(call, kNothing, call[0], kNothing, 1);
+}
 bool arangeSteps(Call& call) {
   return call[0].given() && call[1].given() && addRange(call, call[0], call[1], call[2], 3);
 }
@@ -161,7 +174,8 @@ bool randintLowHigh(Call& call) { return addRandint(call, 2); }
 bool randperm(Call& call) {
   int64_t count = 0;
   Options options;
-  if (!call.integer(0, count) || !readOptions(call, 1, DType::Long, defaultPlace(call), options)) return false;
+  if (!call.integer(0, count) || !readOptions(call, 1, DType::Long, defaultPlace(call), options))
+    return false;
   return addFactory(call, {count}, options);
 }
 
@@ -257,9 +271,12 @@ constexpr OpRow kRows[] = {
     {"torch.randint", "high, size, *, " STATOR_FACTORY_OPTIONS, randintHigh, kRandomOp},
     {"torch.randint", "low, high, size, *, " STATOR_FACTORY_OPTIONS, randintLowHigh, kRandomOp},
     {"torch.randperm", "n, *, " STATOR_FACTORY_OPTIONS, randperm, kRandomOp},
-    {"torch.zeros_like|ones_like|empty_like", "input, *, " STATOR_FACTORY_OPTIONS ", memory_format", like},
-    {"torch.rand_like|randn_like", "input, *, " STATOR_FACTORY_OPTIONS ", memory_format", like, kRandomOp},
-    {"torch.full_like", "input, fill_value, *, " STATOR_FACTORY_OPTIONS ", memory_format", fullLike},
+    {"torch.zeros_like|ones_like|empty_like", "input, *, " STATOR_FACTORY_OPTIONS ", memory_format",
+     like},
+    {"torch.rand_like|randn_like", "input, *, " STATOR_FACTORY_OPTIONS ", memory_format", like,
+     kRandomOp},
+    {"torch.full_like", "input, fill_value, *, " STATOR_FACTORY_OPTIONS ", memory_format",
+     fullLike},
     {"Tensor.new_zeros|new_ones|new_empty", "self, *size, *, " STATOR_FACTORY_OPTIONS, newSizes},
     {"Tensor.new_full", "self, size, fill_value, *, " STATOR_FACTORY_OPTIONS, newFull},
     {"torch.tensor", "data, *, " STATOR_FACTORY_OPTIONS, tensorOf},

@@ -9,7 +9,9 @@ bool isFloat(const Arg& arg) {
   return arg.isTensor() && isFloating(arg.tensor->dtype) && isOrdinary(arg.tensor->dtype);
 }
 
-bool isReal(const Arg& arg) { return !arg.given() || arg.is(Arg::Kind::kFloat) || arg.is(Arg::Kind::kInt); }
+bool isReal(const Arg& arg) {
+  return !arg.given() || arg.is(Arg::Kind::kFloat) || arg.is(Arg::Kind::kInt);
+}
 
 // f(input, inplace), f(input, number, inplace), f(input, number, number, inplace): floating input, elementwise. The number of numbers is
 // the row's detail; `inplace` stands behind them.
@@ -21,12 +23,14 @@ bool activation(Call& call) {
   size_t numbers = 0;
   if (call.detail() & kOneNumber) numbers = 1;
   if (call.detail() & kTwoNumbers) numbers = 2;
-  if (!call[0].isTensor() || !isOrdinary(call[0].tensor->dtype) || isComplex(call[0].tensor->dtype)) return false;
+  if (!call[0].isTensor() || !isOrdinary(call[0].tensor->dtype) || isComplex(call[0].tensor->dtype))
+    return false;
   if (call[0].tensor->dtype == DType::Bool) return false;
   if (isIntegral(call[0].tensor->dtype) && !(call.detail() & kIntegersToo)) return false;
   for (size_t i = 1; i <= numbers; ++i) {
     if (!isReal(call[i])) return false;
-    if (isIntegral(call[0].tensor->dtype) && call[i].given() && !call[i].is(Arg::Kind::kInt)) return false;
+    if (isIntegral(call[0].tensor->dtype) && call[i].given() && !call[i].is(Arg::Kind::kInt))
+      return false;
   }
   bool inplace = false;
   if (numbers + 1 < call.paramCount() && !call.flagOr(numbers + 1, false, inplace)) return false;
@@ -36,7 +40,9 @@ bool activation(Call& call) {
 
 bool gelu(Call& call) {
   if (!isFloat(call[0])) return false;
-  if (call[1].given() && !(call[1].is(Arg::Kind::kStr) && (call[1].text() == "tanh" || call[1].text() == "none"))) return false;
+  if (call[1].given() &&
+      !(call[1].is(Arg::Kind::kStr) && (call[1].text() == "tanh" || call[1].text() == "none")))
+    return false;
   return unary(call);
 }
 
@@ -44,7 +50,8 @@ bool glu(Call& call) {
   int64_t dim = -1;
   if (!isFloat(call[0]) || !call.integerOr(1, -1, dim)) return false;
   const TensorMeta& meta = *call[0].tensor;
-  if (meta.sizes.empty() || !wrapDim(dim, meta.sizes.size()) || !isZero(meta.sizes[dim] % 2)) return false;
+  if (meta.sizes.empty() || !wrapDim(dim, meta.sizes.size()) || !isZero(meta.sizes[dim] % 2))
+    return false;
   if (!hasPlainStrides(meta)) return false;
   if (isZero(meta.numel())) return false;
   Dims sizes = meta.sizes;
@@ -63,7 +70,8 @@ bool dropout(Call& call) {
   if (!call.flagOr(2, true, training) || !call.flagOr(3, false, inplace)) return false;
   const TensorMeta& meta = *call[0].tensor;
   double p = 0.5;
-  if (call[1].given()) p = call[1].is(Arg::Kind::kFloat) ? call[1].f : static_cast<double>(call[1].i);
+  if (call[1].given())
+    p = call[1].is(Arg::Kind::kFloat) ? call[1].f : static_cast<double>(call[1].i);
   if (p < 0 || p > 1) return false;
   if (!training || p == 0 || isZero(meta.numel())) {
     if (inplace) return false;
@@ -87,11 +95,35 @@ bool embedding(Call& call) {
   if (weight.sizes.size() != 2 || call[3].given() || !isOrdinary(weight.dtype)) return false;
   if (call[2].given()) {
     if (!call[2].is(Arg::Kind::kInt)) return false;
-    if (!lessThan(call[2].i, weight.sizes[0]) || lessThan(call[2].i, -weight.sizes[0])) return false;
+    if (!lessThan(call[2].i, weight.sizes[0]) || lessThan(call[2].i, -weight.sizes[0]))
+      return false;
   }
   Dims sizes = indices.sizes;
   sizes.push_back(weight.sizes[1]);
   call.fresh(weight.dtype, std::move(sizes));
+  return true;
+}
+
+// embedding_bag(input, weight, offsets, ..., mode, sparse, per_sample_weights, ...) for bags of equal length
+bool embeddingBag(Call& call) {
+  if (!call[0].isTensor() || !call[1].isTensor() || call[2].given() || call[3].given())
+    return false;
+  const TensorMeta& indices = *call[0].tensor;
+  const TensorMeta& weight = *call[1].tensor;
+  if (indices.dtype != DType::Long && indices.dtype != DType::Int) return false;
+  if (indices.sizes.size() != 2 || weight.sizes.size() != 2 || isZero(indices.numel()))
+    return false;
+  if (!isFloat(call[1]) || call[8].given() || call[10].given()) return false;
+  bool unused = false;
+  if (!call.flagOr(5, false, unused) || !call.flagOr(7, false, unused) ||
+      !call.flagOr(9, false, unused))
+    return false;
+  if (call[6].given()) {
+    if (!call[6].is(Arg::Kind::kStr)) return false;
+    const std::string_view mode = call[6].text();
+    if (mode != "sum" && mode != "mean" && mode != "max") return false;
+  }
+  call.fresh(weight.dtype, {indices.sizes[0], weight.sizes[1]});
   return true;
 }
 
@@ -117,19 +149,26 @@ bool attention(Call& call) {
   const TensorMeta& key = *call[1].tensor;
   const TensorMeta& value = *call[2].tensor;
   if (call.state.other != 0 || query.device != DeviceType::CPU) return false;
-  if (key.dtype != query.dtype || value.dtype != query.dtype || key.sizes != value.sizes) return false;
+  if (key.dtype != query.dtype || value.dtype != query.dtype || key.sizes != value.sizes)
+    return false;
   bool causal = false;
   bool grouped = false;
-  if (!call.flagOr(5, false, causal) || !call.flagOr(7, false, grouped) || !isReal(call[6])) return false;
+  if (!call.flagOr(5, false, causal) || !call.flagOr(7, false, grouped) || !isReal(call[6]))
+    return false;
   if (causal && call[3].given()) return false;
   if (!isReal(call[4])) return false;
-  const double dropped = !call[4].given() ? 0 : call[4].is(Arg::Kind::kFloat) ? call[4].f : static_cast<double>(call[4].i);
+  const double dropped = !call[4].given()                ? 0
+                         : call[4].is(Arg::Kind::kFloat) ? call[4].f
+                                                         : static_cast<double>(call[4].i);
   if (!same(query.sizes[0], key.sizes[0]) || !same(query.sizes[3], key.sizes[3])) return false;
   const bool shared_heads = !grouped && isOne(key.sizes[1]) && !isOne(query.sizes[1]);
-  if (grouped ? !isZero(query.sizes[1] % key.sizes[1]) : !shared_heads && !same(query.sizes[1], key.sizes[1])) return false;
+  if (grouped ? !isZero(query.sizes[1] % key.sizes[1])
+              : !shared_heads && !same(query.sizes[1], key.sizes[1]))
+    return false;
   if (!maskFits(call[3], query, key)) return false;
   call.out.random = dropped != 0;
-  if (dropped != 0 || shared_heads || (call[3].isTensor() && call[3].tensor->requires_grad && call.state.grad_enabled)) {
+  if (dropped != 0 || shared_heads ||
+      (call[3].isTensor() && call[3].tensor->requires_grad && call.state.grad_enabled)) {
     call.fresh(query.dtype, query.sizes);  // composed of matmul, softmax, dropout, matmul
     return dropped >= 0 && dropped < 1;
   }
@@ -141,10 +180,13 @@ bool attention(Call& call) {
 // F.pad(input, pad, mode, value): constant padding, from the last dim backwards.
 bool pad(Call& call) {
   Dims amounts;
-  if (!call[0].isTensor() || !call[1].isSequence() || !call.ints(1, amounts) || !isReal(call[3])) return false;
-  if (call[2].given() && !(call[2].is(Arg::Kind::kStr) && call[2].text() == "constant")) return false;
+  if (!call[0].isTensor() || !call[1].isSequence() || !call.ints(1, amounts) || !isReal(call[3]))
+    return false;
+  if (call[2].given() && !(call[2].is(Arg::Kind::kStr) && call[2].text() == "constant"))
+    return false;
   const TensorMeta& meta = *call[0].tensor;
-  if (amounts.empty() || amounts.size() % 2 != 0 || amounts.size() / 2 > meta.sizes.size()) return false;
+  if (amounts.empty() || amounts.size() % 2 != 0 || amounts.size() / 2 > meta.sizes.size())
+    return false;
   Dims sizes = meta.sizes;
   bool all_cropped = true;
   for (size_t i = 0; i < amounts.size() / 2; ++i) {
@@ -175,7 +217,9 @@ bool readReduction(const Arg& arg, Reduction& reduction) {
 
 // cross_entropy(input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing), nll_loss alike
 bool classLoss(Call& call) {
-  if (!isFloat(call[0]) || !call[1].isTensor() || call[2].given() || call[3].given() || call[5].given()) return false;
+  if (!isFloat(call[0]) || !call[1].isTensor() || call[2].given() || call[3].given() ||
+      call[5].given())
+    return false;
   if (call[4].given() && !call[4].is(Arg::Kind::kInt)) return false;
   Reduction reduction = Reduction::kScalar;
   if (!readReduction(call[6], reduction) || !isReal(call[7])) return false;
@@ -194,7 +238,9 @@ bool pairLoss(Call& call) {
   Reduction reduction = Reduction::kScalar;
   if (!readReduction(call[4], reduction)) return false;
   if (call.paramCount() > 5 && !isReal(call[5])) return false;
-  if (call[0].tensor->dtype != call[1].tensor->dtype || call[0].tensor->sizes != call[1].tensor->sizes) return false;
+  if (call[0].tensor->dtype != call[1].tensor->dtype ||
+      call[0].tensor->sizes != call[1].tensor->sizes)
+    return false;
   if (reduction == Reduction::kScalar) {
     call.fresh(call[0].tensor->dtype, Dims());
     return true;
@@ -235,11 +281,21 @@ constexpr OpRow kRows[] = {
     {"F.normalize", "input, p, dim, eps", normalize},
     {"F.glu", "input, dim", glu},
     {"F.dropout", "input, p, training, inplace", dropout},
-    {"F.embedding", "input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse", embedding},
-    {"F.scaled_dot_product_attention", "query, key, value, attn_mask, dropout_p, is_causal, *, scale, enable_gqa", attention},
+    {"F.embedding", "input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse",
+     embedding},
+    {"F.embedding_bag",
+     "input, weight, offsets, max_norm, norm_type, scale_grad_by_freq, mode, sparse, "
+     "per_sample_weights, "
+     "include_last_offset, padding_idx",
+     embeddingBag},
+    {"F.scaled_dot_product_attention",
+     "query, key, value, attn_mask, dropout_p, is_causal, *, scale, enable_gqa", attention},
     {"F|nn.pad", "input, pad, mode, value", pad},
-    {"F.cross_entropy", "input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing", classLoss},
-    {"F.nll_loss", "input, target, weight, size_average, ignore_index, reduce, reduction", classLoss},
+    {"F.cross_entropy",
+     "input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing",
+     classLoss},
+    {"F.nll_loss", "input, target, weight, size_average, ignore_index, reduce, reduction",
+     classLoss},
     {"F.mse_loss", "input, target, size_average, reduce, reduction", pairLoss},
     {"F.l1_loss", "input, target, size_average, reduce, reduction", pairLoss},
     {"F.smooth_l1_loss", "input, target, size_average, reduce, reduction, beta", pairLoss},

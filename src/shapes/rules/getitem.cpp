@@ -152,7 +152,8 @@ bool gathered(const Indexed& indexed, Dims& shape, Dims& strides) {
     source_strides.push_back(indexed.strides[i]);
   }
   // A source without elements says nothing about order.
-  strides = isZero(product(indexed.sizes)) ? contiguousStrides(shape) : orderedStrides(shape, source_strides);
+  strides = isZero(product(indexed.sizes)) ? contiguousStrides(shape)
+                                           : orderedStrides(shape, source_strides);
   return true;
 }
 
@@ -196,7 +197,9 @@ bool setItem(Call& call) {
     Dims shape = indexed.sizes;
     if (indexed.masked) {
       // The dims behind a leading mask are known; the one that it leaves is not.
-      const size_t mask_dims = indexed.tensors.empty() || indexed.tensors[0] == nullptr ? 0 : indexed.tensors[0]->sizes.size();
+      const size_t mask_dims = indexed.tensors.empty() || indexed.tensors[0] == nullptr
+                                   ? 0
+                                   : indexed.tensors[0]->sizes.size();
       shape.erase(shape.begin(), shape.begin() + static_cast<ptrdiff_t>(mask_dims));
       for (size_t i = 0; i < indexed.tensors.size(); ++i) {
         if ((indexed.tensors[i] != nullptr) != (i < mask_dims)) return false;

@@ -37,7 +37,8 @@ bool scatter(Call& call) {
   if (input.sizes.size() != index.size() || input.sizes.empty()) return false;
   const Arg& source = call[3];
   if (source.isTensor()) {
-    if (source.tensor->dtype != input.dtype || source.tensor->sizes.size() != index.size()) return false;
+    if (source.tensor->dtype != input.dtype || source.tensor->sizes.size() != index.size())
+      return false;
   } else if (!(call.detail() & kNumbers) || !source.isNumber() || source.is(Arg::Kind::kComplex)) {
     return false;
   }
@@ -68,7 +69,9 @@ bool indexWrite(Call& call) {
   if (!dimOfInput(call, 1, dim) || !isIndex(call[2]) || !call[3].isTensor()) return false;
   const TensorMeta& input = *call[0].tensor;
   if (call[4].given() && !call[4].is(Arg::Kind::kInt)) return false;
-  if (input.sizes.empty() || call[2].tensor->sizes.size() != 1 || call[3].tensor->dtype != input.dtype) return false;
+  if (input.sizes.empty() || call[2].tensor->sizes.size() != 1 ||
+      call[3].tensor->dtype != input.dtype)
+    return false;
   Dims expected = input.sizes;
   expected[dim] = call[2].tensor->sizes[0];
   if (call[3].tensor->sizes != expected) return false;
@@ -78,7 +81,8 @@ bool indexWrite(Call& call) {
 
 // masked_fill(input, mask, value)
 bool maskedFill(Call& call) {
-  if (!call[0].isTensor() || !call[1].isTensor() || call[1].tensor->dtype != DType::Bool) return false;
+  if (!call[0].isTensor() || !call[1].isTensor() || call[1].tensor->dtype != DType::Bool)
+    return false;
   const TensorMeta& input = *call[0].tensor;
   const Arg& value = call[2];
   Promotion promotion(call.state);
@@ -93,7 +97,9 @@ bool maskedFill(Call& call) {
   return true;
 }
 
-bool isLegacyEmpty(const TensorMeta& meta) { return meta.sizes.size() == 1 && isZero(meta.sizes[0]); }
+bool isLegacyEmpty(const TensorMeta& meta) {
+  return meta.sizes.size() == 1 && isZero(meta.sizes[0]);
+}
 
 // cat(tensors, dim)
 bool cat(Call& call) {
@@ -171,7 +177,8 @@ bool repeat(Call& call) {
 bool repeatInterleave(Call& call) {
   int64_t repeats = 0;
   int64_t dim = 0;
-  if (!call[0].isTensor() || !call.integer(1, repeats) || repeats < 0 || call[3].given()) return false;
+  if (!call[0].isTensor() || !call.integer(1, repeats) || repeats < 0 || call[3].given())
+    return false;
   const TensorMeta& meta = *call[0].tensor;
   if (!call[2].given()) {
     call.fresh(meta.dtype, {meta.numel() * repeats});
@@ -217,7 +224,8 @@ bool roll(Call& call) {
 
 bool triangle(Call& call) {  // tril, triu
   int64_t diagonal = 0;
-  if (!call[0].isTensor() || call[0].tensor->sizes.size() < 2 || !call.integerOr(1, 0, diagonal)) return false;
+  if (!call[0].isTensor() || call[0].tensor->sizes.size() < 2 || !call.integerOr(1, 0, diagonal))
+    return false;
   const TensorMeta& meta = *call[0].tensor;
   if (call.mode() == Mode::kInplace) return call.inplace(call[0], meta.dtype, meta.sizes);
   if (!hasPlainStrides(meta)) return false;
@@ -229,9 +237,12 @@ bool triangle(Call& call) {  // tril, triu
 bool diff(Call& call) {
   int64_t count = 1;
   int64_t dim = -1;
-  if (!call[0].isTensor() || !call.integerOr(1, 1, count) || count != 1 || !call.integerOr(2, -1, dim)) return false;
+  if (!call[0].isTensor() || !call.integerOr(1, 1, count) || count != 1 ||
+      !call.integerOr(2, -1, dim))
+    return false;
   const TensorMeta& input = *call[0].tensor;
-  if (input.sizes.empty() || !wrapDim(dim, input.sizes.size()) || !isOrdinary(input.dtype)) return false;
+  if (input.sizes.empty() || !wrapDim(dim, input.sizes.size()) || !isOrdinary(input.dtype))
+    return false;
   Dims sizes = input.sizes;
   Dims strides = input.strides;
   for (size_t i : {3, 4}) {
@@ -271,7 +282,9 @@ bool stackAlong(Call& call) {
     if (!item.isTensor() || !promotion.add(item)) return false;
     const TensorMeta& meta = *item.tensor;
     const size_t rank = meta.sizes.size();
-    if (rank < (vertical ? 2u : 1u) || rank > 3 || !isContiguous(meta.sizes, meta.strides) || isLegacyEmpty(meta)) return false;
+    if (rank < (vertical ? 2u : 1u) || rank > 3 || !isContiguous(meta.sizes, meta.strides) ||
+        isLegacyEmpty(meta))
+      return false;
     const size_t dim = vertical || rank == 1 ? 0 : 1;
     if (sizes.empty()) {
       sizes = meta.sizes;
@@ -300,7 +313,8 @@ bool bernoulli(Call& call) {
 bool multinomial(Call& call) {
   int64_t samples = 0;
   bool replacement = false;
-  if (!call[0].isTensor() || !isFloating(call[0].tensor->dtype) || !call.integer(1, samples)) return false;
+  if (!call[0].isTensor() || !isFloating(call[0].tensor->dtype) || !call.integer(1, samples))
+    return false;
   if (!call.flagOr(2, false, replacement) || samples <= 0) return false;
   const Dims& sizes = call[0].tensor->sizes;
   if (sizes.size() != 1 && sizes.size() != 2) return false;
@@ -329,9 +343,11 @@ constexpr OpRow kRows[] = {
     {"torch|Tensor.scatter !Tensor.scatter_", "input, dim, index, src|value", scatter, kNumbers},
     {"torch|Tensor.scatter_add !Tensor.scatter_add_", "input, dim, index, src", scatter},
     {"torch|Tensor.index_select", "input, dim, index", indexSelect},
-    {"torch|Tensor.index_add !Tensor.index_add_", "input, dim, index, source, *, alpha", indexWrite},
+    {"torch|Tensor.index_add !Tensor.index_add_", "input, dim, index, source, *, alpha",
+     indexWrite},
     {"torch|Tensor.index_copy !Tensor.index_copy_", "input, dim, index, source", indexWrite},
-    {"torch|Tensor.masked_fill !Tensor.masked_fill_", "input, mask, value", maskedFill, kScalarsAnywhere},
+    {"torch|Tensor.masked_fill !Tensor.masked_fill_", "input, mask, value", maskedFill,
+     kScalarsAnywhere},
     {"torch.cat|concat|concatenate", "tensors, dim|axis", cat},
     {"torch.stack", "tensors, dim", stack},
     {"Tensor.repeat", "input, *repeats", repeat},

@@ -71,7 +71,8 @@ bool vectorProduct(Call& call) {  // mv, dot
   const Arg& left = call[0];
   const Arg& right = call[1];
   if (!left.isTensor() || !right.isTensor() || !sameDtype({&left, &right})) return false;
-  if (right.tensor->sizes.size() != 1 || left.tensor->sizes.size() != call.detail() / kFirstFreeBit) return false;
+  if (right.tensor->sizes.size() != 1 || left.tensor->sizes.size() != call.detail() / kFirstFreeBit)
+    return false;
   Dims shape;
   if (!productShape(left.tensor->sizes, right.tensor->sizes, shape)) return false;
   call.fresh(left.tensor->dtype, std::move(shape));
@@ -88,7 +89,8 @@ bool outer(Call& call) {
 }
 
 bool isPlainNumber(const Arg& arg, DType dtype) {
-  return !arg.given() || arg.is(Arg::Kind::kInt) || (arg.is(Arg::Kind::kFloat) && !isIntegral(dtype));
+  return !arg.given() || arg.is(Arg::Kind::kInt) ||
+         (arg.is(Arg::Kind::kFloat) && !isIntegral(dtype));
 }
 
 // addmm, baddbmm: input + left @ right; the input broadcasts to the product.
@@ -112,7 +114,8 @@ bool addmm(Call& call) { return addProduct(call, 2); }
 bool baddbmm(Call& call) { return addProduct(call, 3); }
 
 bool linear(Call& call) {
-  if (!call[0].isTensor() || !isMatrix(call[1]) || !sameDtype({&call[0], &call[1], &call[2]})) return false;
+  if (!call[0].isTensor() || !isMatrix(call[1]) || !sameDtype({&call[0], &call[1], &call[2]}))
+    return false;
   const Dims& input = call[0].tensor->sizes;
   const Dims& weight = call[1].tensor->sizes;
   if (input.empty() || !same(input.back(), weight[1])) return false;
@@ -146,7 +149,8 @@ bool convFormat(const TensorMeta& input, const TensorMeta& weight, MemoryFormat&
   }
   // On the CPU one channels-last operand is enough for images; other devices and volumes ask their library.
   format = suggestedFormat(input);
-  if (format == suggestedFormat(weight)) return format == MemoryFormat::Contiguous || isContiguousIn(input, format);
+  if (format == suggestedFormat(weight))
+    return format == MemoryFormat::Contiguous || isContiguousIn(input, format);
   format = MemoryFormat::ChannelsLast;
   return input.device == DeviceType::CPU && input.sizes.size() == 4 && input.dtype == DType::Float;
 }
@@ -172,18 +176,24 @@ bool readPadding(const Call& call, size_t param, const Dims& kernel, ConvArgs& a
 
 bool conv(Call& call) {
   const size_t rank = call.detail() / kFirstFreeBit;
-  if (!call[0].isTensor() || !call[1].isTensor() || !sameDtype({&call[0], &call[1], &call[2]})) return false;
+  if (!call[0].isTensor() || !call[1].isTensor() || !sameDtype({&call[0], &call[1], &call[2]}))
+    return false;
   const TensorMeta& input = *call[0].tensor;
   const TensorMeta& weight = *call[1].tensor;
-  if (weight.sizes.size() != rank + 2 || isIntegral(input.dtype) || isComplex(input.dtype)) return false;
+  if (weight.sizes.size() != rank + 2 || isIntegral(input.dtype) || isComplex(input.dtype))
+    return false;
   const bool batched = input.sizes.size() == rank + 2;
   if (!batched && input.sizes.size() != rank + 1) return false;
   const Dims kernel(weight.sizes.begin() + 2, weight.sizes.end());
   ConvArgs args;
-  if (!spatial(call, 3, rank, 1, args.stride) || !spatial(call, 5, rank, 1, args.dilation)) return false;
-  if (!readPadding(call, 4, kernel, args) || !call.integerOr(6, 1, args.groups) || args.groups <= 0) return false;
+  if (!spatial(call, 3, rank, 1, args.stride) || !spatial(call, 5, rank, 1, args.dilation))
+    return false;
+  if (!readPadding(call, 4, kernel, args) || !call.integerOr(6, 1, args.groups) || args.groups <= 0)
+    return false;
   const size_t channels = batched ? 1 : 0;
-  if (!same(input.sizes[channels], weight.sizes[1] * args.groups) || !isZero(weight.sizes[0] % args.groups)) return false;
+  if (!same(input.sizes[channels], weight.sizes[1] * args.groups) ||
+      !isZero(weight.sizes[0] % args.groups))
+    return false;
   if (call[2].given() && call[2].tensor->sizes != Dims{weight.sizes[0]}) return false;
   Dims shape(input.sizes.begin(), input.sizes.begin() + static_cast<ptrdiff_t>(channels));
   shape.push_back(weight.sizes[0]);
@@ -206,16 +216,21 @@ bool conv(Call& call) {
   return true;
 }
 
-bool convTranspose(Call& call) {  // input, weight, bias, stride, padding, output_padding, groups, dilation
+// input, weight, bias, stride, padding, output_padding, groups, dilation
+bool convTranspose(Call& call) {
   const size_t rank = call.detail() / kFirstFreeBit;
-  if (!call[0].isTensor() || !call[1].isTensor() || !sameDtype({&call[0], &call[1], &call[2]})) return false;
+  if (!call[0].isTensor() || !call[1].isTensor() || !sameDtype({&call[0], &call[1], &call[2]}))
+    return false;
   const TensorMeta& input = *call[0].tensor;
   const TensorMeta& weight = *call[1].tensor;
-  if (weight.sizes.size() != rank + 2 || isIntegral(input.dtype) || isComplex(input.dtype)) return false;
+  if (weight.sizes.size() != rank + 2 || isIntegral(input.dtype) || isComplex(input.dtype))
+    return false;
   if (input.sizes.size() != rank + 2) return false;
   ConvArgs args;
-  if (!spatial(call, 3, rank, 1, args.stride) || !spatial(call, 4, rank, 0, args.padding)) return false;
-  if (!spatial(call, 5, rank, 0, args.output_padding) || !call.integerOr(6, 1, args.groups)) return false;
+  if (!spatial(call, 3, rank, 1, args.stride) || !spatial(call, 4, rank, 0, args.padding))
+    return false;
+  if (!spatial(call, 5, rank, 0, args.output_padding) || !call.integerOr(6, 1, args.groups))
+    return false;
   if (!spatial(call, 7, rank, 1, args.dilation) || args.groups <= 0) return false;
   if (!same(input.sizes[1], weight.sizes[0]) || !isZero(input.sizes[1] % args.groups)) return false;
   const Dim out_channels = weight.sizes[1] * args.groups;
@@ -223,7 +238,9 @@ bool convTranspose(Call& call) {  // input, weight, bias, stride, padding, outpu
   Dims shape = {input.sizes[0], out_channels};
   for (size_t i = 0; i < rank; ++i) {
     if (args.stride[i] <= 0 || args.dilation[i] <= 0 || isNegative(args.padding[i])) return false;
-    if (!lessThan(args.output_padding[i], args.stride[i]) && !lessThan(args.output_padding[i], args.dilation[i])) return false;
+    if (!lessThan(args.output_padding[i], args.stride[i]) &&
+        !lessThan(args.output_padding[i], args.dilation[i]))
+      return false;
     const Dim size = (input.sizes[2 + i] - 1) * args.stride[i] - 2 * args.padding[i] +
                      args.dilation[i] * (weight.sizes[2 + i] - 1) + args.output_padding[i] + 1;
     if (!lessThan(0, size)) return false;
@@ -238,12 +255,14 @@ bool convTranspose(Call& call) {  // input, weight, bias, stride, padding, outpu
 }
 
 constexpr const char* kConvSignature = "input, weight, bias, stride, padding, dilation, groups";
-constexpr const char* kTransposeSignature = "input, weight, bias, stride, padding, output_padding, groups, dilation";
+constexpr const char* kTransposeSignature =
+    "input, weight, bias, stride, padding, output_padding, groups, dilation";
 
 constexpr OpRow kRows[] = {
     {"torch|Tensor.mm", "input, mat2", mm},
     {"torch|Tensor.bmm", "input, mat2", bmm},
-    {"torch|Tensor.matmul Tensor.__matmul__ operator.matmul linalg.matmul", "input, other|tensor2", matmul},
+    {"torch|Tensor.matmul Tensor.__matmul__ operator.matmul linalg.matmul", "input, other|tensor2",
+     matmul},
     {"~Tensor.__rmatmul__", "self, other", matmul},
     {"torch|Tensor.mv", "input, vec", vectorProduct, 2 * kFirstFreeBit},
     {"torch|Tensor.dot", "input, tensor", vectorProduct, 1 * kFirstFreeBit},

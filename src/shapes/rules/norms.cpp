@@ -10,7 +10,8 @@ bool isFloatTensor(const Arg& arg) {
 }
 
 bool fits(const Arg& arg, const Dims& sizes, DType dtype) {
-  return !arg.given() || (arg.isTensor() && arg.tensor->sizes == sizes && arg.tensor->dtype == dtype);
+  return !arg.given() ||
+         (arg.isTensor() && arg.tensor->sizes == sizes && arg.tensor->dtype == dtype);
 }
 
 bool isNumberOrAbsent(const Arg& arg) {
@@ -51,7 +52,8 @@ bool batchNorm(Call& call) {
   if (!isFloatTensor(call[0])) return false;
   const TensorMeta& input = *call[0].tensor;
   bool training = false;
-  if (!call.flagOr(5, false, training) || !isNumberOrAbsent(call[6]) || !isNumberOrAbsent(call[7])) return false;
+  if (!call.flagOr(5, false, training) || !isNumberOrAbsent(call[6]) || !isNumberOrAbsent(call[7]))
+    return false;
   if (input.sizes.size() < 2 || isZero(input.numel())) return false;
   const Dims channels = {input.sizes[1]};
   for (size_t i : {1, 2, 3, 4}) {
@@ -63,16 +65,21 @@ bool batchNorm(Call& call) {
   if (!isContiguousIn(input, format)) return false;
   const bool plain = format == MemoryFormat::Contiguous;
   call.fresh(input.dtype, input.sizes, plain ? input.strides : stridesOf(input.sizes, format));
-  call.out.mutates = training && call[1].given();
+  for (size_t i : {1, 2}) {
+    if (training && call[i].given()) call.writes(call[i]);
+  }
   return true;
 }
 
 // group_norm(input, num_groups, weight, bias, eps)
 bool groupNorm(Call& call) {
   int64_t groups = 0;
-  if (!isFloatTensor(call[0]) || !call.integer(1, groups) || groups <= 0 || !isNumberOrAbsent(call[4])) return false;
+  if (!isFloatTensor(call[0]) || !call.integer(1, groups) || groups <= 0 ||
+      !isNumberOrAbsent(call[4]))
+    return false;
   const TensorMeta& input = *call[0].tensor;
-  if (input.sizes.size() < 2 || isZero(input.numel()) || !isZero(input.sizes[1] % groups)) return false;
+  if (input.sizes.size() < 2 || isZero(input.numel()) || !isZero(input.sizes[1] % groups))
+    return false;
   const Dims channels = {input.sizes[1]};
   if (!fits(call[2], channels, input.dtype) || !fits(call[3], channels, input.dtype)) return false;
   if (!hasPlainStrides(input)) return false;
@@ -85,7 +92,8 @@ constexpr OpRow kRows[] = {
     {"F.layer_norm", "input, normalized_shape, weight, bias, eps", layerNorm},
     {"torch.layer_norm", "input, normalized_shape, weight, bias, eps, cudnn_enable", layerNorm},
     {"F|torch.rms_norm", "input, normalized_shape, weight, eps", rmsNorm},
-    {"F.batch_norm", "input, running_mean, running_var, weight, bias, training, momentum, eps", batchNorm},
+    {"F.batch_norm", "input, running_mean, running_var, weight, bias, training, momentum, eps",
+     batchNorm},
     {"F.group_norm", "input, num_groups, weight, bias, eps", groupNorm},
 };
 

@@ -34,7 +34,8 @@ bool pooledSize(Dim size, const Window& window, size_t i, Dim& result) {
   const Dim kernel = window.kernel[i];
   const Dim stride = window.stride[i];
   const Dim padding = window.padding[i];
-  if (kernel <= 0 || stride <= 0 || padding < 0 || padding * 2 > kernel || window.dilation[i] <= 0) return false;
+  if (kernel <= 0 || stride <= 0 || padding < 0 || padding * 2 > kernel || window.dilation[i] <= 0)
+    return false;
   const Dim room = size + 2 * padding - window.dilation[i] * (kernel - 1) - 1;
   result = floorDiv(room + (window.ceil ? stride - 1 : 0), stride) + 1;
   // The last window has to start inside the input or its left padding.
@@ -52,7 +53,8 @@ bool addPooled(Call& call, const Window& window, size_t rank) {
     if (!pooledSize(size, window, i, size)) return false;
   }
   const bool plain = hasPlainStrides(input);
-  const bool channels_last = rank == 2 && input.sizes.size() == 4 && suggestedFormat(input) == MemoryFormat::ChannelsLast;
+  const bool channels_last =
+      rank == 2 && input.sizes.size() == 4 && suggestedFormat(input) == MemoryFormat::ChannelsLast;
   if (!plain && !channels_last) return false;
   Dims strides = channels_last ? channelsLastStrides(sizes) : contiguousStrides(sizes);
   call.fresh(input.dtype, std::move(sizes), std::move(strides));
@@ -64,10 +66,14 @@ bool maxPool(Call& call) {
   const size_t rank = call.detail() / kRankStep;
   Window window;
   bool indices = false;
-  if (!isFloat(call[0]) || !call[1].given() || !perDim(call, 1, rank, {}, window.kernel)) return false;
+  if (!isFloat(call[0]) || !call[1].given() || !perDim(call, 1, rank, {}, window.kernel))
+    return false;
   if (!perDim(call, 2, rank, window.kernel, window.stride)) return false;
-  if (!perDim(call, 3, rank, Dims(rank, 0), window.padding) || !perDim(call, 4, rank, Dims(rank, 1), window.dilation)) return false;
-  if (!call.flagOr(5, false, window.ceil) || !call.flagOr(6, false, indices) || indices) return false;
+  if (!perDim(call, 3, rank, Dims(rank, 0), window.padding) ||
+      !perDim(call, 4, rank, Dims(rank, 1), window.dilation))
+    return false;
+  if (!call.flagOr(5, false, window.ceil) || !call.flagOr(6, false, indices) || indices)
+    return false;
   return addPooled(call, window, rank);
 }
 
@@ -76,7 +82,8 @@ bool avgPool(Call& call) {
   const size_t rank = call.detail() / kRankStep;
   Window window;
   bool unused = false;
-  if (!isFloat(call[0]) || !call[1].given() || !perDim(call, 1, rank, {}, window.kernel)) return false;
+  if (!isFloat(call[0]) || !call[1].given() || !perDim(call, 1, rank, {}, window.kernel))
+    return false;
   if (!perDim(call, 2, rank, window.kernel, window.stride)) return false;
   if (!perDim(call, 3, rank, Dims(rank, 0), window.padding)) return false;
   window.dilation.assign(rank, 1);
@@ -91,8 +98,10 @@ bool adaptivePool(Call& call) {
   if (!isFloat(call[0]) || !call[1].given()) return false;
   const TensorMeta& input = *call[0].tensor;
   if (input.sizes.size() != rank + 2 && input.sizes.size() != rank + 1) return false;
-  if (isZero(input.numel()) || !hasPlainStrides(input)) return false;
-  if (suggestedFormat(input) != MemoryFormat::Contiguous) return false;
+  if (isZero(input.numel())) return false;
+  // a mean, in any layout
+  const bool to_one = rank == 1 && call[1].is(Arg::Kind::kInt) && call[1].i == 1;
+  if (!to_one && !hasPlainStrides(input)) return false;
   Dims sizes = input.sizes;
   const size_t first = sizes.size() - rank;
   if (call[1].is(Arg::Kind::kInt)) {
@@ -126,13 +135,16 @@ bool interpolate(Call& call) {
   const TensorMeta& input = *call[0].tensor;
   if (input.sizes.size() < 3 || input.sizes.size() > 5 || isZero(input.numel())) return false;
   const size_t rank = input.sizes.size() - 2;
-  if (call[1].given() == call[2].given() || (call[3].given() && !call[3].is(Arg::Kind::kStr))) return false;
+  if (call[1].given() == call[2].given() || (call[3].given() && !call[3].is(Arg::Kind::kStr)))
+    return false;
   const std::string_view mode = call[3].given() ? call[3].text() : std::string_view("nearest");
   bool recompute = false;
   bool antialias = false;
-  if (!modeFits(mode, rank) || (call[5].given() && !call.flagOr(5, false, recompute)) || recompute) return false;
+  if (!modeFits(mode, rank) || (call[5].given() && !call.flagOr(5, false, recompute)) || recompute)
+    return false;
   if (!call.flagOr(6, false, antialias) || antialias) return false;
-  if (call[4].given() && (mode.substr(0, 7) == "nearest" || !call[4].is(Arg::Kind::kBool))) return false;
+  if (call[4].given() && (mode.substr(0, 7) == "nearest" || !call[4].is(Arg::Kind::kBool)))
+    return false;
   Dims sizes = input.sizes;
   for (size_t i = 0; i < rank; ++i) {
     const Arg& choice = call[1].given() ? call[1] : call[2];
@@ -177,8 +189,10 @@ bool pixelShuffle(Call& call) {
   return true;
 }
 
-constexpr const char* kMaxSignature = "input, kernel_size, stride, padding, dilation, ceil_mode, return_indices";
-constexpr const char* kAvgSignature = "input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override";
+constexpr const char* kMaxSignature =
+    "input, kernel_size, stride, padding, dilation, ceil_mode, return_indices";
+constexpr const char* kAvgSignature =
+    "input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override";
 
 constexpr OpRow kRows[] = {
     {"F|torch.max_pool1d", kMaxSignature, maxPool, 1 * kRankStep},
@@ -190,7 +204,9 @@ constexpr OpRow kRows[] = {
     {"F|torch.adaptive_avg_pool1d", "input, output_size", adaptivePool, 1 * kRankStep},
     {"F|nn.adaptive_avg_pool2d", "input, output_size", adaptivePool, 2 * kRankStep},
     {"F|nn.adaptive_avg_pool3d", "input, output_size", adaptivePool, 3 * kRankStep},
-    {"F.interpolate", "input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias", interpolate},
+    {"F.interpolate",
+     "input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias",
+     interpolate},
     {"F|torch.pixel_shuffle", "input, upscale_factor", pixelShuffle},
 };
 

@@ -60,7 +60,8 @@ bool isContiguousQuery(Call& call) {
 }
 
 bool rank(Call& call) {
-  return answer(call, [](const TensorMeta& meta) { return static_cast<int64_t>(meta.sizes.size()); });
+  return answer(call,
+                [](const TensorMeta& meta) { return static_cast<int64_t>(meta.sizes.size()); });
 }
 bool numel(Call& call) {
   return answer(call, [](const TensorMeta& meta) { return meta.numel(); });
@@ -75,7 +76,8 @@ bool dtypeQuery(Call& call) {
   return answer(call, [](const TensorMeta& meta) { return newRef(dtypeObject(meta.dtype)); });
 }
 bool deviceQuery(Call& call) {
-  return answer(call, [](const TensorMeta& meta) { return makeDevice(meta.device, meta.device_index); });
+  return answer(call,
+                [](const TensorMeta& meta) { return makeDevice(meta.device, meta.device_index); });
 }
 bool needsGrad(Call& call) {
   return answer(call, [](const TensorMeta& meta) { return meta.requires_grad; });
@@ -96,6 +98,11 @@ bool onCpu(Call& call) {
   return answer(call, [](const TensorMeta& meta) { return meta.device == DeviceType::CPU; });
 }
 
+// Tensors of other kinds never come here: a rule sees strided, ordinary tensors alone.
+bool never(Call& call) {
+  return answer(call, [](const TensorMeta&) { return false; });
+}
+
 constexpr OpRow kRows[] = {
     {"Tensor.size", "self, dim", size},
     {"Tensor.shape", "self", size},
@@ -112,6 +119,8 @@ constexpr OpRow kRows[] = {
     {"Tensor.is_leaf", "self", leaf},
     {"Tensor.is_floating_point torch.is_floating_point", "input", floating},
     {"Tensor.is_complex torch.is_complex", "input", complexQuery},
+    {"Tensor.is_nested|is_sparse|is_sparse_csr|is_quantized|is_mkldnn|is_meta|is_mps|is_xpu",
+     "self", never},
     {"Tensor.is_cuda", "self", onCuda},
     {"Tensor.is_cpu", "self", onCpu},
 };

@@ -36,16 +36,17 @@ Dims reducedSizes(const Dims& sizes, const std::vector<bool>& reduced, bool keep
   return result;
 }
 
-constexpr uint32_t kLongOut = kFree << 0;      // integers (and bool) are added up as int64
-constexpr uint32_t kOneDim = kFree << 1;       // dim must be one int
-constexpr uint32_t kNotEmpty = kFree << 2;     // has no neutral element: raises for nothing
-constexpr uint32_t kIndexOut = kFree << 3;     // int64, without grad
-constexpr uint32_t kByteStays = kFree << 4;    // any, all: uint8 in, uint8 out
+constexpr uint32_t kLongOut = kFree << 0;    // integers (and bool) are added up as int64
+constexpr uint32_t kOneDim = kFree << 1;     // dim must be one int
+constexpr uint32_t kNotEmpty = kFree << 2;   // has no neutral element: raises for nothing
+constexpr uint32_t kIndexOut = kFree << 3;   // int64, without grad
+constexpr uint32_t kByteStays = kFree << 4;  // any, all: uint8 in, uint8 out
 
 bool reduceDims(Call& call, size_t dim_param, bool keepdim, DType dtype) {
   const TensorMeta& meta = *call[0].tensor;
   std::vector<bool> reduced;
-  if ((call.detail() & kOneDim) && call[dim_param].given() && !call[dim_param].is(Arg::Kind::kInt)) return false;
+  if ((call.detail() & kOneDim) && call[dim_param].given() && !call[dim_param].is(Arg::Kind::kInt))
+    return false;
   if (!readDims(call, dim_param, meta.sizes.size(), reduced)) return false;
   if ((call.detail() & kNotEmpty) && isZero(meta.numel())) return false;
   call.fresh(dtype, reducedSizes(meta.sizes, reduced, keepdim));
@@ -77,7 +78,8 @@ bool reduce(Call& call) {
 bool reduceAll(Call& call) {
   if (!call[0].isTensor() || !isOrdinary(call[0].tensor->dtype)) return false;
   DType dtype = call[0].tensor->dtype;
-  if (!call.dtypeOr(1, dtype, dtype) || !isOrdinary(dtype) || !acceptsDtype(call.detail(), dtype)) return false;
+  if (!call.dtypeOr(1, dtype, dtype) || !isOrdinary(dtype) || !acceptsDtype(call.detail(), dtype))
+    return false;
   if (isComplex(call[0].tensor->dtype) && !isComplex(dtype)) return false;
   if ((call.detail() & kNotEmpty) && isZero(call[0].tensor->numel())) return false;
   call.fresh(call[1].given() ? dtype : reducedDtype(call, dtype), Dims());
@@ -98,7 +100,8 @@ bool spread(Call& call) {
   const DType dtype = call[0].tensor->dtype;
   bool keepdim = false;
   if (!isOrdinary(dtype) || isIntegral(dtype) || !call.flagOr(3, false, keepdim)) return false;
-  if (call[2].given() && !call[2].is(Arg::Kind::kBool) && !call[2].is(Arg::Kind::kInt)) return false;
+  if (call[2].given() && !call[2].is(Arg::Kind::kBool) && !call[2].is(Arg::Kind::kInt))
+    return false;
   return reduceDims(call, 1, keepdim, toReal(dtype));
 }
 
@@ -174,7 +177,8 @@ bool addSorted(Call& call, bool values) {
 bool sortOp(Call& call) {
   int64_t dim = -1;
   bool unused = false;
-  if (!call[0].isTensor() || !call.integerOr(1, -1, dim) || !call.flagOr(2, false, unused)) return false;
+  if (!call[0].isTensor() || !call.integerOr(1, -1, dim) || !call.flagOr(2, false, unused))
+    return false;
   if (call[3].given() && !call[3].is(Arg::Kind::kBool)) return false;
   return wrapDim(dim, call[0].tensor->sizes.size()) && addSorted(call, true);
 }
@@ -182,7 +186,8 @@ bool sortOp(Call& call) {
 bool argsort(Call& call) {
   int64_t dim = -1;
   bool unused = false;
-  if (!call[0].isTensor() || !call.integerOr(1, -1, dim) || !call.flagOr(2, false, unused)) return false;
+  if (!call[0].isTensor() || !call.integerOr(1, -1, dim) || !call.flagOr(2, false, unused))
+    return false;
   if (call[3].given() && !call[3].is(Arg::Kind::kBool)) return false;
   return wrapDim(dim, call[0].tensor->sizes.size()) && addSorted(call, false);
 }
@@ -193,7 +198,9 @@ bool addSoftmax(Call& call, size_t dtype_param) {
   if (!alongDim(call, dim)) return false;
   const TensorMeta& meta = *call[0].tensor;
   DType dtype = meta.dtype;
-  if (!call.dtypeOr(dtype_param, dtype, dtype) || !isFloating(dtype) || !isOrdinary(dtype) || isComplex(meta.dtype)) return false;
+  if (!call.dtypeOr(dtype_param, dtype, dtype) || !isFloating(dtype) || !isOrdinary(dtype) ||
+      isComplex(meta.dtype))
+    return false;
   if (!hasPlainStrides(meta)) return false;
   call.fresh(dtype, meta.sizes);
   return true;
@@ -231,7 +238,8 @@ bool vectorNorm(Call& call) {
   if (!call[0].isTensor()) return false;
   const DType dtype = call[0].tensor->dtype;
   if (!isOrdinary(dtype) || isIntegral(dtype) || call[4].given()) return false;
-  if (call[1].given() && !call[1].is(Arg::Kind::kInt) && !call[1].is(Arg::Kind::kFloat)) return false;
+  if (call[1].given() && !call[1].is(Arg::Kind::kInt) && !call[1].is(Arg::Kind::kFloat))
+    return false;
   if (isZero(call[0].tensor->numel())) return false;
   bool keepdim = false;
   if (!call.flagOr(3, false, keepdim)) return false;
@@ -256,13 +264,16 @@ bool spreadAndMean(Call& call) {
   const DType dtype = call[0].tensor->dtype;
   bool keepdim = false;
   if (!isFloating(dtype) || !isOrdinary(dtype) || !call.flagOr(3, false, keepdim)) return false;
-  if (call[2].given() && !call[2].is(Arg::Kind::kBool) && !call[2].is(Arg::Kind::kInt)) return false;
+  if (call[2].given() && !call[2].is(Arg::Kind::kBool) && !call[2].is(Arg::Kind::kInt))
+    return false;
   if (call[1].is(Arg::Kind::kBool)) return false;
   call.structure(Structure::kTuple);
   return reduceDims(call, 1, keepdim, dtype) && reduceDims(call, 1, keepdim, dtype);
 }
 
-bool countNonzero(Call& call) { return call[0].isTensor() && reduceDims(call, 1, false, DType::Long); }
+bool countNonzero(Call& call) {
+  return call[0].isTensor() && reduceDims(call, 1, false, DType::Long);
+}
 
 // aminmax(*, dim, keepdim)
 bool bothExtrema(Call& call) {
@@ -289,7 +300,8 @@ constexpr OpRow kRows[] = {
     {"torch|Tensor.max", "input, dim|axis, keepdim|keepdims", extremumAlong<kMax>},
     {"torch|Tensor.min", "input, dim|axis, keepdim|keepdims", extremumAlong<kMin>},
     {"torch|Tensor.max|min", "input, other", extremumOfTwo, kScalarsAnywhere | kNoComplex},
-    {"torch|Tensor.argmax|argmin", "input, dim|axis, keepdim|keepdims", argExtremum, kNotEmpty | kOneDim | kNoComplex | kNoBool},
+    {"torch|Tensor.argmax|argmin", "input, dim|axis, keepdim|keepdims", argExtremum,
+     kNotEmpty | kOneDim | kNoComplex | kNoBool},
     {"torch|Tensor.var|std", "input, unbiased", spreadUnbiased},
     {"torch|Tensor.var|std", "input, dim|axis, unbiased, keepdim|keepdims", spread},
     {"torch|Tensor.var|std", "input, dim|axis, *, correction, keepdim|keepdims", spread},

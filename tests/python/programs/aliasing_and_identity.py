@@ -412,7 +412,7 @@ def view_over_break():
 @program(full=1)
 def bool_singletons_and_small_ints():
     def f(x, flag):
-        return flag is True, (1 == 1) is True, x + 1, None is None, not flag is False
+        return flag is True, (1 == 1) is True, x + 1, None is None, not flag is False  # noqa: E714
 
     return Case(f, vec(), True)
 

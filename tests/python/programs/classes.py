@@ -431,7 +431,21 @@ def operators_of_an_argument():
         v += 1
         w = v
         w += 1
-        return w is v, v[0], v["key"], v[1:2], len(v), bool(v), [1, 2, 3][v], int(v), float(v), v(1), divmod(v, 2), round(v), pow(v, 2, 3)
+        return (
+            w is v,
+            v[0],
+            v["key"],
+            v[1:2],
+            len(v),
+            bool(v),
+            [1, 2, 3][v],
+            int(v),
+            float(v),
+            v(1),
+            divmod(v, 2),
+            round(v),
+            pow(v, 2, 3),
+        )
 
     return Case(f, Vector(vec()))
 
@@ -463,7 +477,14 @@ def comparison_and_sorting():
 
     def f(x):
         items = [Version(3), Version(1), Version(2)]
-        return [v.n for v in sorted(items)], max(items).n, Version(1) >= Version(1), Version(1) in items, x + 1, len({Version(1), Version(1)})
+        return (
+            [v.n for v in sorted(items)],
+            max(items).n,
+            Version(1) >= Version(1),
+            Version(1) in items,
+            x + 1,
+            len({Version(1), Version(1)}),
+        )
 
     return Case(f, vec())
 
@@ -554,7 +575,14 @@ def frozen_dataclass():
             frozen.a = 5
         except dataclasses.FrozenInstanceError as error:
             message = str(error)
-        return x + frozen.a, message, Frozen(1) < Frozen(2), Frozen(1) == Frozen(1), hash(Frozen(1)) == hash(Frozen(1)), Frozen(3, x)
+        return (
+            x + frozen.a,
+            message,
+            Frozen(1) < Frozen(2),
+            Frozen(1) == Frozen(1),
+            hash(Frozen(1)) == hash(Frozen(1)),
+            Frozen(3, x),
+        )
 
     return Case(f, vec(), Frozen(1))
 
@@ -728,7 +756,14 @@ def isinstance_with_hooks():
         pass
 
     def f(x):
-        return isinstance(3, Three), isinstance(4, Three), issubclass(int, Three), isinstance(x, (int, torch.Tensor)), isinstance(x, int | str), x + 1
+        return (
+            isinstance(3, Three),
+            isinstance(4, Three),
+            issubclass(int, Three),
+            isinstance(x, (int, torch.Tensor)),
+            isinstance(x, int | str),
+            x + 1,
+        )
 
     return Case(f, vec())
 
@@ -909,6 +944,13 @@ def dir_vars_type():
             self.m = 2
 
     def f(x, a):
-        return [d for d in dir(a) if not d.startswith("_")], vars(a), type(a).__name__, a.__class__.__qualname__, A.__bases__, x + 1
+        return (
+            [d for d in dir(a) if not d.startswith("_")],
+            vars(a),
+            type(a).__name__,
+            a.__class__.__qualname__,
+            A.__bases__,
+            x + 1,
+        )
 
     return Case(f, vec(), A())

@@ -62,7 +62,14 @@ def list_errors():
     def f(x):
         out = []
         a = [1]
-        for action in (lambda: a[5], lambda: a.index(9), lambda: a.remove(9), lambda: a["k"], lambda: [].pop(), lambda: a + (1,)):
+        for action in (
+            lambda: a[5],
+            lambda: a.index(9),
+            lambda: a.remove(9),
+            lambda: a["k"],
+            lambda: [].pop(),
+            lambda: a + (1,),
+        ):
             try:
                 action()
             except Exception as error:
@@ -188,7 +195,13 @@ def set_updates():
 def set_errors():
     def f(x):
         out = []
-        for action in (lambda: {1}.remove(2), lambda: set().pop(), lambda: {[]}, lambda: {1} | [2], lambda: frozenset().add(1)):
+        for action in (
+            lambda: {1}.remove(2),
+            lambda: set().pop(),
+            lambda: {[]},
+            lambda: {1} | [2],
+            lambda: frozenset().add(1),
+        ):
             try:
                 action()
             except Exception as error:
@@ -202,7 +215,21 @@ def set_errors():
 def range_methods():
     def f(x):
         r = range(1, 20, 3)
-        return list(r), len(r), r[2], r[-1], r[1:3], 7 in r, 8 in r, r.index(7), r.count(1), r.start, r.step, list(reversed(r)), x + r[0]
+        return (
+            list(r),
+            len(r),
+            r[2],
+            r[-1],
+            r[1:3],
+            7 in r,
+            8 in r,
+            r.index(7),
+            r.count(1),
+            r.start,
+            r.step,
+            list(reversed(r)),
+            x + r[0],
+        )
 
     return Case(f, vec())
 
@@ -222,7 +249,15 @@ def sum_min_max_of_things():
     def f(x):
         values = [3, 1, 2]
         tensors = [x, x + 1, x * 2]
-        return sum(values), min(values), max(values, default=0), sum(tensors), min([], default=5), max(3, 7, 5), max(values, key=lambda v: -v)
+        return (
+            sum(values),
+            min(values),
+            max(values, default=0),
+            sum(tensors),
+            min([], default=5),
+            max(3, 7, 5),
+            max(values, key=lambda v: -v),
+        )
 
     return Case(f, vec())
 
@@ -433,7 +468,17 @@ def nested_structures():
 @program(full=1)
 def contains_on_everything():
     def f(x):
-        return 1 in [1], 2 in (1,), "a" in {"a": 1}, 3 in {3}, "b" in "abc", 4 in range(5), None in [None], b"a" in b"abc", x + 1
+        return (
+            1 in [1],
+            2 in (1,),
+            "a" in {"a": 1},
+            3 in {3},
+            "b" in "abc",
+            4 in range(5),
+            None in [None],
+            b"a" in b"abc",
+            x + 1,
+        )
 
     return Case(f, vec())
 
@@ -441,7 +486,18 @@ def contains_on_everything():
 @program(full=1)
 def length_of_everything():
     def f(x):
-        return len([1]), len(()), len({1: 2}), len({1, 2}), len("abc"), len(range(9)), len(x), len(b"12"), len({}.keys()), x + len(x)
+        return (
+            len([1]),
+            len(()),
+            len({1: 2}),
+            len({1, 2}),
+            len("abc"),
+            len(range(9)),
+            len(x),
+            len(b"12"),
+            len({}.keys()),
+            x + len(x),
+        )
 
     return Case(f, vec())
 
@@ -492,7 +548,18 @@ def star_unpack_into_set_and_list():
 @program(full=1)
 def divmod_round_abs_pow():
     def f(x):
-        return divmod(7, 3), round(2.567, 1), abs(-3), pow(2, 5), pow(2, -1), pow(3, 4, 5), x + round(1.5), int("12", 3), float("1e3"), bin(5)
+        return (
+            divmod(7, 3),
+            round(2.567, 1),
+            abs(-3),
+            pow(2, 5),
+            pow(2, -1),
+            pow(3, 4, 5),
+            x + round(1.5),
+            int("12", 3),
+            float("1e3"),
+            bin(5),
+        )
 
     return Case(f, vec())
 
@@ -500,7 +567,22 @@ def divmod_round_abs_pow():
 @program(full=1)
 def integer_arithmetic():
     def f(x, a, b):
-        return a // b, a % b, -a // b, a**b, a << b, a >> 1, a & b, a | b, a ^ b, ~a, a / b, x + (a // b), a.bit_length(), (a + 0.5).is_integer()
+        return (
+            a // b,
+            a % b,
+            -a // b,
+            a**b,
+            a << b,
+            a >> 1,
+            a & b,
+            a | b,
+            a ^ b,
+            ~a,
+            a / b,
+            x + (a // b),
+            a.bit_length(),
+            (a + 0.5).is_integer(),
+        )
 
     return Case(f, vec(), 17, 5).changing(vec(), -3, 2)
 
@@ -508,6 +590,19 @@ def integer_arithmetic():
 @program(full=1)
 def conversions():
     def f(x):
-        return int(3.9), float(2), bool("a"), str(1.0), list("ab"), tuple([1]), set("aa"), complex(1, 2), chr(65), ord("a"), hex(255), x + int(True)
+        return (
+            int(3.9),
+            float(2),
+            bool("a"),
+            str(1.0),
+            list("ab"),
+            tuple([1]),
+            set("aa"),
+            complex(1, 2),
+            chr(65),
+            ord("a"),
+            hex(255),
+            x + int(True),
+        )
 
     return Case(f, vec())

@@ -156,7 +156,9 @@ def match_literals():
             case _:
                 return x
 
-    return Case(f, vec(), "plus").then_call(vec(), 3).then_call(vec(), None).then_call(vec(), True).then_call(vec(), "z")
+    return (
+        Case(f, vec(), "plus").then_call(vec(), 3).then_call(vec(), None).then_call(vec(), True).then_call(vec(), "z")
+    )
 
 
 @program(full=1)

@@ -87,8 +87,14 @@ LAYERS = {
     "softmax": (lambda: nn.Softmax(dim=-1), lambda: (mat(),)),
     "hardtanh_inplace": (lambda: nn.Hardtanh(inplace=True), lambda: (mat(),)),
     "relu_inplace": (lambda: nn.ReLU(inplace=True), lambda: (mat(),)),
-    "attention": (lambda: nn.MultiheadAttention(4, 2, batch_first=True), lambda: (mat()[None], mat()[None], mat()[None])),
-    "transformer_layer": (lambda: nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True), lambda: (mat()[None],)),
+    "attention": (
+        lambda: nn.MultiheadAttention(4, 2, batch_first=True),
+        lambda: (mat()[None], mat()[None], mat()[None]),
+    ),
+    "transformer_layer": (
+        lambda: nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True),
+        lambda: (mat()[None],),
+    ),
     "cross_entropy": (lambda: nn.CrossEntropyLoss(), lambda: (mat(), torch.tensor([0, 1, 2]))),
     "mse_loss": (lambda: nn.MSELoss(reduction="sum"), lambda: (mat(), mat() * 2)),
     "cosine": (lambda: nn.CosineSimilarity(dim=1), lambda: (mat(), mat() + 1)),
@@ -426,7 +432,13 @@ def named_things():
     def f(x):
         names = [n for n, _ in model.named_parameters()]
         total = sum(p.sum() for p in model.parameters())
-        return names, [n for n, _ in model.named_modules()], x + total, [type(m).__name__ for m in model.children()], len(list(model.buffers()))
+        return (
+            names,
+            [n for n, _ in model.named_modules()],
+            x + total,
+            [type(m).__name__ for m in model.children()],
+            len(list(model.buffers())),
+        )
 
     return Case(f, mat())
 
@@ -436,7 +448,12 @@ def get_submodule_and_parameter():
     model = seeded(Mlp)
 
     def f(x):
-        return model.get_submodule("first")(x), model.get_parameter("second.weight") * 2, getattr(model, "first")(x), hasattr(model, "third")
+        return (
+            model.get_submodule("first")(x),
+            model.get_parameter("second.weight") * 2,
+            getattr(model, "first")(x),
+            hasattr(model, "third"),
+        )
 
     return Case(f, mat())
 
@@ -501,7 +518,9 @@ def property_and_class_attributes():
 @program()
 def forward_replaced_on_the_instance():
     model = seeded(Mlp)
-    return Case(model, mat()).then(lambda case: setattr(model, "forward", lambda x: x + 7), lambda case: delattr(model, "forward"))
+    return Case(model, mat()).then(
+        lambda case: setattr(model, "forward", lambda x: x + 7), lambda case: delattr(model, "forward")
+    )
 
 
 @program()
@@ -564,7 +583,9 @@ def module_converted_to_double():
 @program()
 def requires_grad_toggled():
     model = seeded(Mlp)
-    return Case(model, mat()).then(lambda case: model.requires_grad_(False), lambda case: model.first.requires_grad_(True))
+    return Case(model, mat()).then(
+        lambda case: model.requires_grad_(False), lambda case: model.first.requires_grad_(True)
+    )
 
 
 @program()
@@ -580,7 +601,9 @@ def layer_appended_to_list():
             return x
 
     model = seeded(Stack)
-    return Case(model, mat()).then(lambda case: model.layers.append(nn.ReLU()), lambda case: model.layers.__delitem__(0))
+    return Case(model, mat()).then(
+        lambda case: model.layers.append(nn.ReLU()), lambda case: model.layers.__delitem__(0)
+    )
 
 
 @program()
@@ -620,7 +643,12 @@ def lazy_batch_norm():
 
 @program()
 def weight_norm_and_spectral_norm():
-    model = seeded(lambda: nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(4, 4)), nn.utils.parametrizations.spectral_norm(nn.Linear(4, 4))))
+    model = seeded(
+        lambda: nn.Sequential(
+            nn.utils.parametrizations.weight_norm(nn.Linear(4, 4)),
+            nn.utils.parametrizations.spectral_norm(nn.Linear(4, 4)),
+        )
+    )
     return Case(model, mat())
 
 

@@ -149,7 +149,13 @@ def list_length_changes():
             total = total + item
         return total
 
-    return Case(f, [vec(), vec()]).then_call([vec()]).then_call([vec()] * 3).then_call([vec(), 2]).then_call((vec(), vec()))
+    return (
+        Case(f, [vec(), vec()])
+        .then_call([vec()])
+        .then_call([vec()] * 3)
+        .then_call([vec(), 2])
+        .then_call((vec(), vec()))
+    )
 
 
 @program(full=1)
@@ -287,7 +293,9 @@ def class_attribute_added_lower_in_the_mro():
     def f(x):
         return x + thing.n
 
-    return Case(f, vec()).then(lambda case: setattr(Middle, "n", 100), lambda case: setattr(Leaf, "n", 1000), lambda case: delattr(Leaf, "n"))
+    return Case(f, vec()).then(
+        lambda case: setattr(Middle, "n", 100), lambda case: setattr(Leaf, "n", 1000), lambda case: delattr(Leaf, "n")
+    )
 
 
 @program()
@@ -497,7 +505,9 @@ def list_in_closure_changes():
     def f(x):
         return x * len(items) + items[-1]
 
-    return Case(f, vec()).then(lambda case: items.append(5), lambda case: items.__setitem__(0, 9), lambda case: items.pop())
+    return Case(f, vec()).then(
+        lambda case: items.append(5), lambda case: items.__setitem__(0, 9), lambda case: items.pop()
+    )
 
 
 @program()
@@ -510,7 +520,12 @@ def dict_in_closure_changes():
     def reorder(case):
         table["a"] = table.pop("a")
 
-    return Case(f, vec()).then(lambda case: table.update(b=4), lambda case: table.update(c=1), reorder, lambda case: table.clear() or table.update(a=5))
+    return Case(f, vec()).then(
+        lambda case: table.update(b=4),
+        lambda case: table.update(c=1),
+        reorder,
+        lambda case: table.clear() or table.update(a=5),
+    )
 
 
 @program()
@@ -540,7 +555,11 @@ def tensor_in_closure_replaced():
     def f(x):
         return x + box[0]
 
-    return Case(f, vec()).then(lambda case: box.__setitem__(0, vec(4, 9.0)), lambda case: box.__setitem__(0, vec(1, 9.0)), lambda case: box.__setitem__(0, 3))
+    return Case(f, vec()).then(
+        lambda case: box.__setitem__(0, vec(4, 9.0)),
+        lambda case: box.__setitem__(0, vec(1, 9.0)),
+        lambda case: box.__setitem__(0, 3),
+    )
 
 
 @program()
@@ -558,7 +577,12 @@ def function_argument_changes():
     def f(x, fn):
         return fn(x)
 
-    return Case(f, vec(), torch.sin).then_call(vec(), torch.cos).then_call(vec(), lambda v: v + 1).then_call(vec(), torch.nn.ReLU())
+    return (
+        Case(f, vec(), torch.sin)
+        .then_call(vec(), torch.cos)
+        .then_call(vec(), lambda v: v + 1)
+        .then_call(vec(), torch.nn.ReLU())
+    )
 
 
 @program()
@@ -658,7 +682,9 @@ def module_mode_changes():
     def f(x):
         return model(x)
 
-    return Case(f, mat()).then(lambda case: model.eval(), lambda case: setattr(model, "p", 0.9), lambda case: model.train())
+    return Case(f, mat()).then(
+        lambda case: model.eval(), lambda case: setattr(model, "p", 0.9), lambda case: model.train()
+    )
 
 
 @program()

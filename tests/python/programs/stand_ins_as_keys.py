@@ -199,7 +199,15 @@ def hash_of_tensor():
 def isinstance_and_callable():
     def f(x):
         y = x + 1
-        return isinstance(y, torch.Tensor), isinstance(y, (int, str)), callable(y), type(y) is torch.Tensor, type(y).__name__, issubclass(type(y), object), y * 2
+        return (
+            isinstance(y, torch.Tensor),
+            isinstance(y, (int, str)),
+            callable(y),
+            type(y) is torch.Tensor,
+            type(y).__name__,
+            issubclass(type(y), object),
+            y * 2,
+        )
 
     return Case(f, vec())
 
@@ -305,7 +313,12 @@ def dict_views_with_tensors():
         y = x + 1
         d = {"a": x, "b": y}
         values = list(d.values())
-        return [v is x for v in values], ("a", x) in [(k, v) for k, v in d.items() if v is x], d.keys() == {"a", "b"}, y * 2
+        return (
+            [v is x for v in values],
+            ("a", x) in [(k, v) for k, v in d.items() if v is x],
+            d.keys() == {"a", "b"},
+            y * 2,
+        )
 
     return Case(f, vec())
 

@@ -73,7 +73,15 @@ def itertools_groupby_pairwise_tee():
         a = [(k, list(g)) for k, g in itertools.groupby("aabbbc")]
         b = list(itertools.pairwise([1, 2, 3]))
         p, q = itertools.tee([1, 2])
-        return a, b, list(p), list(q), list(itertools.permutations([1, 2])), list(itertools.combinations("abc", 2)), x + 1
+        return (
+            a,
+            b,
+            list(p),
+            list(q),
+            list(itertools.permutations([1, 2])),
+            list(itertools.combinations("abc", 2)),
+            x + 1,
+        )
 
     return Case(f, vec())
 
@@ -286,7 +294,13 @@ def regular_expressions():
 
     def f(x, text):
         found = pattern.match(text)
-        return x + int(found.group(2)), found.groups(), re.sub(r"\d", "#", text), re.split("=", text), bool(re.fullmatch("a+", "aaa"))
+        return (
+            x + int(found.group(2)),
+            found.groups(),
+            re.sub(r"\d", "#", text),
+            re.split("=", text),
+            bool(re.fullmatch("a+", "aaa")),
+        )
 
     return Case(f, vec(), "key=12")
 
@@ -341,7 +355,9 @@ def environment_changed_between_calls():
     def f(x):
         return x + int(os.environ.get("CORPUS_SWITCH", "0"))
 
-    return Case(f, vec()).then(lambda case: os.environ.update(CORPUS_SWITCH="5"), lambda case: os.environ.pop("CORPUS_SWITCH"))
+    return Case(f, vec()).then(
+        lambda case: os.environ.update(CORPUS_SWITCH="5"), lambda case: os.environ.pop("CORPUS_SWITCH")
+    )
 
 
 @program()

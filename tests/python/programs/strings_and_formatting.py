@@ -21,7 +21,19 @@ def string_methods():
 @program(full=1)
 def string_operators():
     def f(x, s):
-        return s + "!", s * 2, s[1:3], s[::-1], "e" in s, s < "zzz", s == "hey", [c for c in s], x + ord(s[0]), s[-1], max(s)
+        return (
+            s + "!",
+            s * 2,
+            s[1:3],
+            s[::-1],
+            "e" in s,
+            s < "zzz",
+            s == "hey",
+            [c for c in s],
+            x + ord(s[0]),
+            s[-1],
+            max(s),
+        )
 
     return Case(f, vec(), "hey")
 
@@ -53,7 +65,15 @@ def str_format():
 @program(full=1)
 def format_builtin():
     def f(x, n):
-        return format(n, "b"), format(n / 7, ".3g"), format("s", "^5"), format(10**6, ","), repr("q'"), ascii("é"), x + n
+        return (
+            format(n, "b"),
+            format(n / 7, ".3g"),
+            format("s", "^5"),
+            format(10**6, ","),
+            repr("q'"),
+            ascii("é"),
+            x + n,
+        )
 
     return Case(f, vec(), 5)
 
@@ -88,7 +108,14 @@ def format_of_item():
 def string_errors():
     def f(x):
         out = []
-        for action in (lambda: "a" + 1, lambda: "abc".index("z"), lambda: "%d" % "x", lambda: "{}".format(), lambda: "a" < 1, lambda: "x".join([1])):
+        for action in (
+            lambda: "a" + 1,
+            lambda: "abc".index("z"),
+            lambda: "%d" % "x",
+            lambda: "{}".format(),  # noqa: F524
+            lambda: "a" < 1,
+            lambda: "x".join([1]),
+        ):
             try:
                 action()
             except Exception as error:
@@ -125,7 +152,15 @@ def string_keys_of_attributes():
 @program(full=1)
 def repr_of_containers():
     def f(x):
-        return repr([1, "a", (2,), {"k": None}, {3}]), str({1: [2]}), str(range(3)), str(slice(1, 2)), repr(...), str(int), x + 1
+        return (
+            repr([1, "a", (2,), {"k": None}, {3}]),
+            str({1: [2]}),
+            str(range(3)),
+            str(slice(1, 2)),
+            repr(...),
+            str(int),
+            x + 1,
+        )
 
     return Case(f, vec())
 
@@ -133,7 +168,15 @@ def repr_of_containers():
 @program(full=1)
 def bytes_methods():
     def f(x):
-        return b"abc".hex(), bytes.fromhex("6162"), b"a,b".split(b","), "é".encode("utf-8"), b"x".decode(), int.from_bytes(b"\x01\x02", "big"), x + 1
+        return (
+            b"abc".hex(),
+            bytes.fromhex("6162"),
+            b"a,b".split(b","),
+            "é".encode("utf-8"),
+            b"x".decode(),
+            int.from_bytes(b"\x01\x02", "big"),
+            x + 1,
+        )
 
     return Case(f, vec())
 

@@ -20,7 +20,14 @@ def factories():
 @program(full=4)
 def tensor_constructor():
     def f(x):
-        return torch.tensor([1, 2, 3]), torch.tensor(2.5), torch.tensor([[True], [False]]), torch.tensor([1, 2], dtype=torch.float16), torch.as_tensor([1.0]), x + torch.tensor(1)
+        return (
+            torch.tensor([1, 2, 3]),
+            torch.tensor(2.5),
+            torch.tensor([[True], [False]]),
+            torch.tensor([1, 2], dtype=torch.float16),
+            torch.as_tensor([1.0]),
+            x + torch.tensor(1),
+        )
 
     return Case(f, vec())
 
@@ -63,7 +70,15 @@ def parameter_made_inside():
 @program(full=4)
 def random_functions():
     def f(x):
-        return torch.rand(3), torch.randn(2, 2), torch.randint(0, 10, (4,)), torch.randperm(5), torch.rand_like(x), torch.normal(0.0, 1.0, (2,)), torch.bernoulli(torch.full((3,), 0.5))
+        return (
+            torch.rand(3),
+            torch.randn(2, 2),
+            torch.randint(0, 10, (4,)),
+            torch.randperm(5),
+            torch.rand_like(x),
+            torch.normal(0.0, 1.0, (2,)),
+            torch.bernoulli(torch.full((3,), 0.5)),
+        )
 
     return Case(f, vec())
 
@@ -152,7 +167,13 @@ def random_in_a_loop():
 @program(full=1)
 def default_dtype_is_used():
     def f(x):
-        return torch.ones(2), torch.tensor(1.5), torch.arange(3.0), torch.get_default_dtype(), x.double() + torch.ones(4)
+        return (
+            torch.ones(2),
+            torch.tensor(1.5),
+            torch.arange(3.0),
+            torch.get_default_dtype(),
+            x.double() + torch.ones(4),
+        )
 
     return Case(f, vec()).then(lambda case: torch.set_default_dtype(torch.float64))
 
@@ -172,7 +193,12 @@ def default_dtype_changed_inside():
 @program(full=2)
 def device_arguments():
     def f(x):
-        return torch.zeros(2, device="cpu"), torch.ones(2, device=x.device), x.to("cpu") + 1, x.new_ones(2, device=torch.device("cpu"))
+        return (
+            torch.zeros(2, device="cpu"),
+            torch.ones(2, device=x.device),
+            x.to("cpu") + 1,
+            x.new_ones(2, device=torch.device("cpu")),
+        )
 
     return Case(f, vec())
 

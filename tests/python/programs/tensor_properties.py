@@ -8,7 +8,18 @@ from tests.python.programs import Case, leaf, mat, program, vec
 @program(full=1)
 def sizes():
     def f(x):
-        return x.shape, x.size(), x.size(0), x.shape[-1], x.dim(), x.ndim, x.numel(), len(x), x.nelement(), x + x.shape[0]
+        return (
+            x.shape,
+            x.size(),
+            x.size(0),
+            x.shape[-1],
+            x.dim(),
+            x.ndim,
+            x.numel(),
+            len(x),
+            x.nelement(),
+            x + x.shape[0],
+        )
 
     return Case(f, mat()).changing(mat(2, 5))
 
@@ -17,7 +28,20 @@ def sizes():
 def size_object_methods():
     def f(x):
         s = x.shape
-        return s.numel(), s + (1,), s[:1], list(s), tuple(s), s == (3, 4), s == torch.Size([3, 4]), isinstance(s, tuple), s.index(4), x + sum(s), type(s[:1]).__name__, hash(s) == hash((3, 4))
+        return (
+            s.numel(),
+            s + (1,),
+            s[:1],
+            list(s),
+            tuple(s),
+            s == (3, 4),
+            s == torch.Size([3, 4]),
+            isinstance(s, tuple),
+            s.index(4),
+            x + sum(s),
+            type(s[:1]).__name__,
+            hash(s) == hash((3, 4)),
+        )
 
     return Case(f, mat())
 
@@ -34,7 +58,21 @@ def arithmetic_on_sizes():
 @program(full=1)
 def dtype_and_device():
     def f(x):
-        return x.dtype, x.device, x.device.type, x.dtype is torch.float32, x.is_floating_point(), x.dtype.is_complex, x.element_size(), x.itemsize, x.layout, x.is_cpu, x.is_cuda, x + 1, x.dtype.itemsize
+        return (
+            x.dtype,
+            x.device,
+            x.device.type,
+            x.dtype is torch.float32,
+            x.is_floating_point(),
+            x.dtype.is_complex,
+            x.element_size(),
+            x.itemsize,
+            x.layout,
+            x.is_cpu,
+            x.is_cuda,
+            x + 1,
+            x.dtype.itemsize,
+        )
 
     return Case(f, vec()).changing(vec().double())
 
@@ -52,7 +90,16 @@ def dtype_tables():
 @program(full=1)
 def strides():
     def f(x):
-        return x.stride(), x.stride(0), x.t().stride(), x.is_contiguous(), x.t().is_contiguous(), x.storage_offset(), x[1].storage_offset(), x + 1
+        return (
+            x.stride(),
+            x.stride(0),
+            x.t().stride(),
+            x.is_contiguous(),
+            x.t().is_contiguous(),
+            x.storage_offset(),
+            x[1].storage_offset(),
+            x + 1,
+        )
 
     return Case(f, mat())
 
@@ -61,7 +108,16 @@ def strides():
 def gradient_flags():
     def f(x, w):
         y = w * x
-        return x.requires_grad, w.requires_grad, y.requires_grad, w.is_leaf, y.is_leaf, y.grad_fn is None, w.grad is None, y.detach().requires_grad
+        return (
+            x.requires_grad,
+            w.requires_grad,
+            y.requires_grad,
+            w.is_leaf,
+            y.is_leaf,
+            y.grad_fn is None,
+            w.grad is None,
+            y.detach().requires_grad,
+        )
 
     return Case(f, vec(), leaf(vec()))
 
@@ -78,7 +134,20 @@ def grad_fn_name():
 @program(full=1)
 def predicates():
     def f(x):
-        return torch.is_tensor(x), isinstance(x, torch.Tensor), torch.is_floating_point(x), x.is_sparse, x.is_complex(), x.is_signed(), type(x) is torch.Tensor, x.is_meta, x.is_quantized, x + 1, torch.is_complex(x), x.is_inference()
+        return (
+            torch.is_tensor(x),
+            isinstance(x, torch.Tensor),
+            torch.is_floating_point(x),
+            x.is_sparse,
+            x.is_complex(),
+            x.is_signed(),
+            type(x) is torch.Tensor,
+            x.is_meta,
+            x.is_quantized,
+            x + 1,
+            torch.is_complex(x),
+            x.is_inference(),
+        )
 
     return Case(f, vec())
 
@@ -134,7 +203,16 @@ def data_pointer():
 @program()
 def reads_of_data():
     def f(x):
-        return x.sum().item(), x.tolist(), int(x[0]), float(x[1]), bool(x[2] > 0), x.max().item() + 1, x.equal(x), torch.allclose(x, x)
+        return (
+            x.sum().item(),
+            x.tolist(),
+            int(x[0]),
+            float(x[1]),
+            bool(x[2] > 0),
+            x.max().item() + 1,
+            x.equal(x),
+            torch.allclose(x, x),
+        )
 
     return Case(f, vec())
 

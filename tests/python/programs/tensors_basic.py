@@ -41,7 +41,19 @@ def matmuls():
 @program(full=8)
 def reductions():
     def f(x):
-        return x.sum(), x.mean(0), x.max(), x.min(dim=1), x.prod(), x.std(), x.argmax(1), x.all(), x.any(0), x.norm(), torch.logsumexp(x, 1)
+        return (
+            x.sum(),
+            x.mean(0),
+            x.max(),
+            x.min(dim=1),
+            x.prod(),
+            x.std(),
+            x.argmax(1),
+            x.all(),
+            x.any(0),
+            x.norm(),
+            torch.logsumexp(x, 1),
+        )
 
     return Case(f, mat())
 
@@ -60,7 +72,18 @@ def named_results():
 @program(full=8)
 def pointwise_functions():
     def f(x):
-        return torch.exp(x), torch.sin(x).cos(), x.relu(), torch.sigmoid(x), x.tanh(), torch.sqrt(x.abs()), x.clamp(-1, 1), torch.erf(x), x.sign(), F.gelu(x)
+        return (
+            torch.exp(x),
+            torch.sin(x).cos(),
+            x.relu(),
+            torch.sigmoid(x),
+            x.tanh(),
+            torch.sqrt(x.abs()),
+            x.clamp(-1, 1),
+            torch.erf(x),
+            x.sign(),
+            F.gelu(x),
+        )
 
     return Case(f, vec())
 
@@ -68,7 +91,20 @@ def pointwise_functions():
 @program(full=4)
 def type_promotion():
     def f(i, x, d, b):
-        return i + 1.5, i + x, x + d, i * b, i / 2, b + b, x * 2, d * 3, i + True, torch.add(i, 2), b & True, x + torch.tensor(2.0, dtype=torch.float64)
+        return (
+            i + 1.5,
+            i + x,
+            x + d,
+            i * b,
+            i / 2,
+            b + b,
+            x * 2,
+            d * 3,
+            i + True,
+            torch.add(i, 2),
+            b & True,
+            x + torch.tensor(2.0, dtype=torch.float64),
+        )
 
     return Case(f, torch.tensor([1, 2]), vec(2), vec(2).double(), torch.tensor([True, False]))
 
@@ -76,7 +112,17 @@ def type_promotion():
 @program(full=5)
 def shape_functions():
     def f(x):
-        return x.reshape(4, 3), x.view(-1), x.t(), x.unsqueeze(0), x[None].squeeze(), x.permute(1, 0), x.transpose(0, 1), x.flatten(), x.expand(2, 3, 4)
+        return (
+            x.reshape(4, 3),
+            x.view(-1),
+            x.t(),
+            x.unsqueeze(0),
+            x[None].squeeze(),
+            x.permute(1, 0),
+            x.transpose(0, 1),
+            x.flatten(),
+            x.expand(2, 3, 4),
+        )
 
     return Case(f, mat())
 
@@ -95,7 +141,20 @@ def joining_and_splitting():
 @program(full=8)
 def indexing():
     def f(x, i):
-        return x[0], x[-1, 1:], x[:, ::2], x[..., 0], x[None], x[i], x[:, i], x[[0, 2]], x[(0, 1)], x[1:1], x[torch.tensor(1)], x[i, i]
+        return (
+            x[0],
+            x[-1, 1:],
+            x[:, ::2],
+            x[..., 0],
+            x[None],
+            x[i],
+            x[:, i],
+            x[[0, 2]],
+            x[(0, 1)],
+            x[1:1],
+            x[torch.tensor(1)],
+            x[i, i],
+        )
 
     return Case(f, mat(), torch.tensor([0, 1]))
 
@@ -103,7 +162,15 @@ def indexing():
 @program(full=4)
 def index_functions():
     def f(x, i):
-        return x.gather(1, i), x.index_select(0, i[:, 0]), torch.take(x, i), x.scatter(1, i, 9.0), x.masked_fill(x > 0, 5), torch.where(x > 0, x, 0.0), x.narrow(1, 0, 2)
+        return (
+            x.gather(1, i),
+            x.index_select(0, i[:, 0]),
+            torch.take(x, i),
+            x.scatter(1, i, 9.0),
+            x.masked_fill(x > 0, 5),
+            torch.where(x > 0, x, 0.0),
+            x.narrow(1, 0, 2),
+        )
 
     return Case(f, mat(), torch.tensor([[0, 1], [1, 0], [2, 2]]))
 
@@ -111,7 +178,17 @@ def index_functions():
 @program(full=4)
 def cumulative_and_sorting():
     def f(x):
-        return x.cumsum(0), x.cumprod(1), x.sort(1)[0], x.argsort(0), x.flip(0), x.roll(1, 1), torch.diff(x), x.tril(), x.triu(1)
+        return (
+            x.cumsum(0),
+            x.cumprod(1),
+            x.sort(1)[0],
+            x.argsort(0),
+            x.flip(0),
+            x.roll(1, 1),
+            torch.diff(x),
+            x.tril(),
+            x.triu(1),
+        )
 
     return Case(f, mat())
 
@@ -120,7 +197,16 @@ def cumulative_and_sorting():
 def functional_layers():
     def f(x, w, b):
         y = F.linear(x, w, b)
-        return F.relu(y), F.softmax(y, dim=-1), F.layer_norm(y, (2,)), F.log_softmax(y, -1), F.mse_loss(y, y * 2), F.pad(y, (1, 1)), F.normalize(y), F.silu(y)
+        return (
+            F.relu(y),
+            F.softmax(y, dim=-1),
+            F.layer_norm(y, (2,)),
+            F.log_softmax(y, -1),
+            F.mse_loss(y, y * 2),
+            F.pad(y, (1, 1)),
+            F.normalize(y),
+            F.silu(y),
+        )
 
     return Case(f, mat(), mat(2, 4), vec(2))
 
@@ -137,7 +223,13 @@ def embedding_and_cross_entropy():
 @program(full=3)
 def convolutions():
     def f(x, w):
-        return F.conv1d(x, w), F.conv1d(x, w, padding=1, stride=2), F.max_pool1d(x, 2), F.avg_pool1d(x, 2), F.interpolate(x, scale_factor=2.0)
+        return (
+            F.conv1d(x, w),
+            F.conv1d(x, w, padding=1, stride=2),
+            F.max_pool1d(x, 2),
+            F.avg_pool1d(x, 2),
+            F.interpolate(x, scale_factor=2.0),
+        )
 
     return Case(f, mat(2, 8).reshape(1, 2, 8), mat(3, 6).reshape(3, 2, 3))
 
@@ -155,7 +247,14 @@ def attention():
 def linear_algebra():
     def f(a):
         s = a @ a.t() + torch.eye(3)
-        return torch.linalg.inv(s), torch.linalg.norm(s), torch.det(s), torch.linalg.solve(s, a), torch.trace(s), torch.outer(a[0], a[1])
+        return (
+            torch.linalg.inv(s),
+            torch.linalg.norm(s),
+            torch.det(s),
+            torch.linalg.solve(s, a),
+            torch.trace(s),
+            torch.outer(a[0], a[1]),
+        )
 
     return Case(f, mat())
 
@@ -172,7 +271,15 @@ def fft_and_complex():
 @program(full=4)
 def special_and_misc():
     def f(x):
-        return torch.special.expit(x), torch.lerp(x, x * 2, 0.5), torch.addcmul(x, x, x, value=2), torch.isfinite(x), torch.nan_to_num(x / 0), torch.meshgrid(x, x, indexing="ij"), torch.cdist(x[None], x[None])
+        return (
+            torch.special.expit(x),
+            torch.lerp(x, x * 2, 0.5),
+            torch.addcmul(x, x, x, value=2),
+            torch.isfinite(x),
+            torch.nan_to_num(x / 0),
+            torch.meshgrid(x, x, indexing="ij"),
+            torch.cdist(x[None], x[None]),
+        )
 
     return Case(f, vec())
 
@@ -206,7 +313,17 @@ def empty_tensors():
 @program(full=4)
 def dtypes_and_casts():
     def f(x):
-        return x.double(), x.half().float(), x.to(torch.int64), x.type(torch.float64), x.bool(), x.to(x[0]), x.long() + 1, x.bfloat16(), x.to(dtype=torch.float16)
+        return (
+            x.double(),
+            x.half().float(),
+            x.to(torch.int64),
+            x.type(torch.float64),
+            x.bool(),
+            x.to(x[0]),
+            x.long() + 1,
+            x.bfloat16(),
+            x.to(dtype=torch.float16),
+        )
 
     return Case(f, mat())
 

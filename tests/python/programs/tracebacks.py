@@ -37,8 +37,7 @@ def multi_line_expression():
     def f(x):
         y = x + 1
         return (
-            y
-            * 2
+            y * 2
             + [
                 1,
             ][5]

@@ -64,7 +64,7 @@ def two_managers_in_order():
     def f(x):
         with Recorder(log, "a"), Recorder(log, "b"):
             x = x + 1
-        with (Recorder(log, "c") as c, Recorder(log, "d") as d):
+        with Recorder(log, "c") as c, Recorder(log, "d") as d:
             x = x * 2
         return x, c.name + d.name
 

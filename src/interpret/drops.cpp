@@ -1,0 +1,102 @@
+#include "interpret/drops.h"
+
+#include "base/ref.h"
+#include "interpret/trace_iterator.h"
+#include "interpret/tracer.h"
+
+#include <frameobject.h>
+
+namespace stator::interpret {
+
+namespace {
+
+constexpr Py_ssize_t kLookedAt = 64;  // so many elements of a container
+
+bool hasCallback(PyObject* value) {
+  if (!PyType_SUPPORTS_WEAKREFS(Py_TYPE(value))) return false;
+  auto* first = *reinterpret_cast<PyWeakReference**>(PyObject_GET_WEAKREFS_LISTPTR(value));
+  for (PyWeakReference* reference = first; reference != nullptr; reference = reference->wr_next) {
+    if (reference->wr_callback != nullptr) return true;
+  }
+  return false;
+}
+
+bool endIsNoticed(PyObject* value) {
+  if (value == nullptr || values::isScalar(value) || graph::isStandIn(value) || isTraceIterator(value)) return false;
+  PyTypeObject* type = Py_TYPE(value);
+  if (PyType_Check(value) || PyModule_Check(value) || PyFunction_Check(value)) return false;
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return PyGen_CheckExact(value) || PyCoro_CheckExact(value);
+  static PyObject* name = PyUnicode_InternFromString("__del__");
+  return _PyType_Lookup(type, name) != nullptr || hasCallback(value);
+}
+
+bool dictHolds(PyObject* dict) {
+  PyObject *key = nullptr, *item = nullptr;
+  Py_ssize_t position = 0, seen = 0;
+  while (PyDict_Next(dict, &position, &key, &item) && seen++ < kLookedAt) {
+    if (endIsNoticed(item)) return true;
+  }
+  return false;
+}
+
+// An exception keeps the frames that it left, and their locals, alive.
+bool tracebackHolds(PyObject* exception) {
+  Ref<> traceback = stealRef(PyException_GetTraceback(exception));
+  auto* entry = reinterpret_cast<PyTracebackObject*>(traceback.get());
+  // The first entry is the frame that caught it, which lives.
+  for (entry = entry != nullptr ? entry->tb_next : nullptr; entry != nullptr; entry = entry->tb_next) {
+    Ref<> locals = stealRef(PyFrame_GetLocals(entry->tb_frame));
+    if (!locals) PyErr_Clear();
+    if (locals && PyDict_Check(locals.get()) && dictHolds(locals.get())) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool dropRunsUserCode(PyObject* value) {
+  if (value == nullptr || values::isScalar(value) || graph::isStandIn(value) || isTraceIterator(value)) return false;
+  if (endIsNoticed(value)) return true;
+  PyTypeObject* type = Py_TYPE(value);
+  if (type == &PyList_Type || type == &PyTuple_Type) {
+    PyObject** items = PySequence_Fast_ITEMS(value);
+    for (Py_ssize_t i = 0; i < std::min(PySequence_Fast_GET_SIZE(value), kLookedAt); ++i) {
+      if (endIsNoticed(items[i])) return true;
+    }
+    return false;
+  }
+  if (type == &PyDict_Type) return dictHolds(value);
+  return PyExceptionInstance_Check(value) && tracebackHolds(value);
+}
+
+bool mayBeGone(Tracer& tracer, PyObject* object) {
+  values::Info* info = tracer.values.find(object);
+  PyObject* seen = info != nullptr && info->stand_in ? info->stand_in.get() : object;
+  for (auto& frame : tracer.frames) {
+    for (Ref<>& slot : frame->slots) {
+      if (slot.get() == seen) return false;
+    }
+    for (Ref<>& value : frame->stack) {
+      if (value.get() == seen) return false;
+    }
+  }
+  SymbolicFrame& root = *tracer.frames.front();
+  for (size_t i = 0; i < root.slots.size(); ++i) {
+    PyObject* before = tracer.roots.slots[i];
+    if (root.untouched[i]) {
+      if (before == object) return false;
+      continue;
+    }
+    if (before == nullptr || values::isScalar(before)) continue;
+    values::Info* known = tracer.values.find(before);
+    PyObject* now = known != nullptr && known->stand_in ? known->stand_in.get() : before;
+    if (root.slots[i].get() != now) return true;
+  }
+  if (root.stack.size() < tracer.stack_at_entry) return true;
+  for (values::Info* other : tracer.values.all()) {
+    if (other->origin == values::Origin::kOutside && (other->dirty || other->overlay)) return true;
+  }
+  return false;
+}
+
+}  // namespace stator::interpret
