@@ -47,6 +47,45 @@ bool defaultHash(PyTypeObject* type) {
   return type->tp_hash == PyBaseObject_Type.tp_hash && type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
 }
 
+// `C[...]`: the metaclass's __getitem__, or __class_getitem__. typing's own is run for real: it only builds a description of the type.
+Out subscriptClass(Tracer& tracer, PyTypeObject* type, PyObject* key) {
+  static PyObject* getitem = interned("__getitem__");
+  static PyObject* class_getitem = interned("__class_getitem__");
+  PyObject* object = reinterpret_cast<PyObject*>(type);
+  STATOR_VALUE(on_meta, tracer.typeLookup(Py_TYPE(object), getitem));
+  if (on_meta && PyFunction_Check(on_meta.get()) && !PyType_IsSubtype(type, enumType())) {
+    STATOR_VALUE(function, tracer.classAttrValue(Py_TYPE(object), getitem, on_meta.get()));
+    Args args;
+    args.values = {object, key};
+    args.positional = 2;
+    return tracer.call(function.get(), args);
+  }
+  STATOR_VALUE(own, tracer.typeLookup(type, class_getitem));
+  if (!on_meta && own && Py_TYPE(own.get()) == &PyClassMethod_Type) {
+    Ref<> function = stealRef(PyObject_GetAttr(own.get(), names().func));
+    PyObject* code = function && PyFunction_Check(function.get()) ? PyFunction_GET_CODE(function.get()) : nullptr;
+    Ref<> module = function ? stealRef(PyObject_GetAttrString(function.get(), "__module__")) : Ref<>();
+    bool typing = module && PyUnicode_Check(module.get()) && PyUnicode_CompareWithASCIIString(module.get(), "typing") == 0;
+    PyErr_Clear();
+    if (code != nullptr && !typing) {
+      STATOR_VALUE(bound, tracer.settle(tracer.getAttr(object, class_getitem)));
+      tracer.keep_alive.push_back(bound);
+      Args args;
+      args.values = {key};
+      args.positional = 1;
+      return tracer.call(bound.get(), args);
+    }
+  }
+  if (!tracer.isNativeSafe(key)) return tracer.breakWith(Reason::kUnsupportedObject, "subscripts a class");
+  Ref<> result = stealRef(PyObject_GetItem(object, key));
+  if (!result) return tracer.raiseCurrentError();
+  // Descriptions of types are as good as constants.
+  if (!PyType_Check(result.get()) && !values::isScalar(result.get()) && !isEnumMember(result.get()) && tracer.values.find(result) == nullptr) {
+    tracer.values.addOutside(result, tracer.sources->pinned(result));
+  }
+  return result;
+}
+
 }  // namespace
 
 bool Tracer::hashableNatively(PyObject* key) {
@@ -131,10 +170,7 @@ Out Tracer::getItem(PyObject* container, PyObject* key) {
     args.positional = 2;
     return tensorCall(graph::Op::kCallFunction, operatorFunction("getitem"), args);
   }
-  if (PyType_Check(container)) {
-    if (isNativeSafe(key)) return fromNative(stealRef(PyObject_GetItem(container, key)));
-    return breakWith(Reason::kUnsupportedObject, "subscripts a class");
-  }
+  if (PyType_Check(container)) return subscriptClass(*this, reinterpret_cast<PyTypeObject*>(container), key);
   if (isTextLike(container)) {
     if (!isNativeSafe(key)) return breakWith(Reason::kUnsupportedObject, "an index that is not a plain value");
     return fromNative(stealRef(PyObject_GetItem(container, key)));

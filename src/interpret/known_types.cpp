@@ -106,6 +106,12 @@ bool isPlainTensorType(PyTypeObject* type) {
   return found == known.disabled_torch_function && _PyType_Lookup(type, dispatch) == _PyType_Lookup(known.tensor, dispatch);
 }
 
+bool isBoundBuiltin(PyObject* object) {
+  if (!PyCFunction_Check(object)) return false;
+  PyObject* self = PyCFunction_GET_SELF(object);
+  return self != nullptr && !PyModule_Check(self) && !PyType_Check(self);
+}
+
 bool isOpaqueConstant(PyObject* object) {
   // Types written in C keep their dotted name, and those here compare and hash without any help of Python code.
   std::string_view name = Py_TYPE(object)->tp_name;

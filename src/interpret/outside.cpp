@@ -19,7 +19,7 @@ namespace {
 
 // Objects that are the same for every call unless somebody rebinds a name: guarded by identity.
 bool guardedByIdentity(PyObject* object) {
-  return PyType_Check(object) || PyModule_Check(object) || PyCFunction_Check(object) || PyCode_Check(object) ||
+  return PyType_Check(object) || PyModule_Check(object) || (PyCFunction_Check(object) && !isBoundBuiltin(object)) || PyCode_Check(object) ||
          Py_TYPE(object) == &PyMethodDescr_Type || Py_TYPE(object) == &PyWrapperDescr_Type ||
          Py_TYPE(object) == &PyGetSetDescr_Type || Py_TYPE(object) == &PyMemberDescr_Type ||
          Py_TYPE(object) == &PyClassMethodDescr_Type || Py_TYPE(object) == &PyProperty_Type ||
@@ -293,7 +293,7 @@ bool Tracer::isNativeSafe(PyObject* object, int depth) {
   if (values::isScalar(object)) return true;
   if (graph::isStandIn(object) || isTraceIterator(object) || isAddress(object) || depth > 8) return false;
   if (values::isConstantDeep(object)) return true;
-  if (PyType_Check(object) || PyCFunction_Check(object) || PyModule_Check(object)) return true;
+  if (PyType_Check(object) || (PyCFunction_Check(object) && !isBoundBuiltin(object)) || PyModule_Check(object)) return true;
   values::Info* info = values.find(object);
   if (info != nullptr && info->origin == values::Origin::kOutside) {
     return isEnumMember(object) || guardedByIdentity(object);

@@ -73,6 +73,7 @@ Out Tracer::pinnedAddress(PyObject* address) {
   } else if (!isMade(target)) {
     source = sourceOf(target);
   }
+  if (target != nullptr && Py_TYPE(target)->tp_weaklistoffset == 0) source = nullptr;  // a guard must not keep it alive
   if (source == nullptr || target == nullptr) return breakWith(Reason::kUnsupportedObject, "the address of an object that the capture makes");
   guards->add(Guard{GuardKind::kIsWeak, source, nullptr, newRef(target)});
   return stealRef(PyLong_FromVoidPtr(target));

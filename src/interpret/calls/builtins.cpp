@@ -429,7 +429,12 @@ Out hashCall(Tracer& t, const Args& args) {
     STATOR_VALUE(result, t.callNested(bound.get(), {}));
     // CPython reduces what does not fit a machine word, and takes -1 for an error.
     if (!PyLong_CheckExact(result.get())) return t.breakWith(Reason::kUnsupportedObject, "a __hash__ that gives no int");
-    return t.fromNative(stealRef(PyLong_FromSsize_t(PyObject_Hash(result.get()))));
+    Py_ssize_t hash = PyLong_AsSsize_t(result.get());
+    if (hash == -1 && PyErr_Occurred()) {
+      PyErr_Clear();
+      hash = PyLong_Type.tp_hash(result.get());
+    }
+    return stealRef(PyLong_FromSsize_t(hash == -1 ? -2 : hash));
   }
   if (!t.isNativeSafe(args.values[0]) || PyType_Check(args.values[0])) return t.breakWith(Reason::kUnsupportedObject, "hash() of an object");
   return t.callNative(builtinFunction("hash"), args);

@@ -211,8 +211,8 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
       return nativeNew(reinterpret_cast<PyTypeObject*>(self), args);
     }
     if (self != nullptr && !PyModule_Check(self)) {
-      // Bound to an object (which the guard on the identity of the callable fixes); or a class method in C, of which each access makes a new
-      // object while the descriptor is the same.
+      // Bound to an object, whose type and the method's name are guarded; or a class method in C, of which each access makes a new object
+      // while the descriptor is the same.
       Ref<> name = stealRef(PyUnicode_InternFromString(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name));
       bool of_type = PyType_Check(self);
       PyObject* descriptor = _PyType_Lookup(of_type ? reinterpret_cast<PyTypeObject*>(self) : Py_TYPE(self), name.get());
@@ -224,6 +224,7 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
       if (!of_type && descriptor != nullptr && Py_TYPE(descriptor) == &PyMethodDescr_Type) {
         Ref<> object = newRef(self);
         if (const Source* source = sourceOf(callable)) {
+          STATOR_VALUE(named, fromOutside(name, sources->child(SourceKind::kGenericAttr, source, names().name)));
           STATOR_VALUE(read, fromOutside(self, sources->child(SourceKind::kMethodSelf, source)));
           object = read;
         }
