@@ -573,6 +573,7 @@ def test_ctrl_c_ends_a_driven_loop():
     code = """
         import os, signal, threading
         from stator import _core
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started us with it ignored
         def forever():
             while True: pass
         threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
