@@ -167,6 +167,7 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
       }
       return true;
     case PlanOp::kDictSet: return values::dictSet(operand(0), operand(1), operand(2));
+    case PlanOp::kDictSetHashed: return _PyDict_SetItem_KnownHash(operand(0), operand(1), operand(2), step.number) == 0;
     case PlanOp::kSetAdd: return PySet_Add(operand(0), operand(1)) == 0;
     case PlanOp::kAttributeSet: return storeAttribute(operand(0), step.object.get(), operand(1));
     case PlanOp::kAttributeDelete: return storeAttribute(operand(0), step.object.get(), nullptr);

@@ -44,6 +44,7 @@ enum class PlanOp : uint8_t {
   // Filling what was made empty; object-level stores that run no user code.
   kListExtend,    // operands: list, items...
   kDictSet,       // operands: dict, key, value
+  kDictSetHashed, // the same; number: the key's hash, which is not computed again
   kSetAdd,        // operands: set, item
   kAttributeSet,  // object: name; operands: owner, value (the instance dict or slot, past any __setattr__)
   kAttributeDelete,

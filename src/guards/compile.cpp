@@ -212,15 +212,18 @@ class Compiler {
   }
 
   void emitAbsent(Node& node, Code code) {
+    bool emitted = false, wanted = false;
     for (uint32_t test : node.tests) {
-      if (guard(test).kind != GuardKind::kAbsent) continue;
+      wanted |= guard(test).kind != GuardKind::kAbsent;
+      if (guard(test).kind != GuardKind::kAbsent || emitted) continue;
+      emitted = true;  // two sources that lead to one place (a module's parameter, an entry of its dict) may both be said to be absent
       Op& op = emit(code, &node, test);
       if (node.parent != nullptr) op.base = node.parent->reg;
       op.a = code == Code::kKeyAbsent || code == Code::kAttrAbsent ? static_cast<const void*>(node.key) : node.source;
       if (code == Code::kSlotAbsent) op.hint = static_cast<uint32_t>(stator_slot_offset(node.parent->exact_type, node.key));
       if (code == Code::kKeyAbsent) addHash(op, node);
     }
-    const bool contradicts = !node.children.empty() || node.compared || node.tests.size() > 1;
+    const bool contradicts = !node.children.empty() || node.compared || wanted;
     if (contradicts) program_.contradiction = true;  // others want it to be there: no call can pass
   }
 

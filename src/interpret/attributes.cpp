@@ -36,7 +36,7 @@ PyTypeObject* ownerInMro(Tracer& tracer, PyTypeObject* type, PyObject* name) {
       if (written == values::deletedMarker()) continue;
       if (written != nullptr) return nullptr;
     }
-    if (PyDict_GetItemWithError(base->tp_dict, name) != nullptr) return base;
+    if (PyDict_GetItemWithError(base->tp_dict, name) != nullptr) return tracer.isMadeClass(reinterpret_cast<PyObject*>(base)) ? nullptr : base;
   }
   return nullptr;
 }
@@ -49,7 +49,7 @@ Out lookUpWritten(Tracer& tracer, PyTypeObject* type, PyObject* name) {
     if (written == values::deletedMarker()) continue;
     if (written != nullptr) return newRef(written);
     PyObject* raw = PyDict_GetItemWithError(base->tp_dict, name);
-    if ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+    if ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && !tracer.isMadeClass(reinterpret_cast<PyObject*>(base))) {
       const Source* source = tracer.sources->child(SourceKind::kClassDict, tracer.sources->pinned(reinterpret_cast<PyObject*>(base)), name);
       if (raw == nullptr) {
         tracer.guards->add(Guard{GuardKind::kAbsent, source});
@@ -64,7 +64,8 @@ Out lookUpWritten(Tracer& tracer, PyTypeObject* type, PyObject* name) {
 
 bool writtenInMro(Tracer& tracer, PyTypeObject* type, PyObject* name) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
-    if (writtenInClass(tracer, reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i)), name) != nullptr) return true;
+    PyObject* base = PyTuple_GET_ITEM(type->tp_mro, i);
+    if (tracer.isMadeClass(base) || writtenInClass(tracer, reinterpret_cast<PyTypeObject*>(base), name) != nullptr) return true;
   }
   return false;
 }
@@ -310,7 +311,10 @@ Out typeAttribute(Tracer& tracer, PyTypeObject* type, PyObject* name) {
       Ref<> value = stealRef(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
       if (!value) return tracer.raiseCurrentError();
       if (Py_TYPE(value.get()) == mappingProxyType()) return tracer.fromOutside(value, tracer.sources->pinned(value));
-      if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || values::isScalar(value.get()) || PyType_Check(value.get())) return value;
+      if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || values::isScalar(value.get()) || PyType_Check(value.get()) ||
+          tracer.isMadeClass(reinterpret_cast<PyObject*>(type))) {
+        return value;
+      }
       return tracer.fromOutside(value, tracer.sources->child(SourceKind::kGenericAttr, tracer.sources->pinned(reinterpret_cast<PyObject*>(type)), name));
     }
     return tracer.bindDescriptor(on_meta, reinterpret_cast<PyObject*>(type), meta, classEntrySource(tracer, meta, name));
@@ -355,7 +359,7 @@ Out superAttribute(Tracer& tracer, PyObject* super, PyObject* name) {
   while (i < PyTuple_GET_SIZE(mro) && PyTuple_GET_ITEM(mro, i) != this_class.get()) ++i;
   for (++i; i < PyTuple_GET_SIZE(mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
-    bool heap = (base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+    bool heap = (base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && !tracer.isMadeClass(reinterpret_cast<PyObject*>(base));
     const Source* source =
         heap ? tracer.sources->child(SourceKind::kClassDict, tracer.sources->pinned(reinterpret_cast<PyObject*>(base)), name) : nullptr;
     PyObject* raw = PyDict_GetItemWithError(base->tp_dict, name);
@@ -553,7 +557,15 @@ Out Tracer::getAttr(PyObject* object, PyObject* name) {
 }
 
 Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
-  if (graph::isStandIn(object)) return breakWith(Reason::kUnsupportedMutation, "sets an attribute of a tensor");
+  if (graph::isStandIn(object)) {
+    // An attribute of the user's own; those that torch knows have effects of their own.
+    values::Info* info = values.find(object);
+    if (_PyType_Lookup(typeOf(object), name) != nullptr || info == nullptr || value == nullptr || graph::asStandIn(object)->meta == nullptr) {
+      return breakWith(Reason::kUnsupportedMutation, "sets an attribute of a tensor");
+    }
+    writeOverlay(info, name, value);
+    return Flow::kOk;
+  }
   if (PyType_Check(object)) return setTypeAttr(reinterpret_cast<PyTypeObject*>(object), name, value, true);
   if (isTraceIterator(object) || isTraceTraceback(object)) return breakWith(Reason::kUnsupportedMutation, "sets an attribute of an iterator");
   if (PyExceptionInstance_Check(object) && isMade(object) && value != nullptr && PyUnicode_CompareWithASCIIString(name, "__traceback__") == 0) {
@@ -633,6 +645,10 @@ Flow Tracer::setTypeAttr(PyTypeObject* type, PyObject* name, PyObject* value, bo
       args.positional = args.values.size();
       return call(function.get(), args, Then::kDiscard).flow();
     }
+  }
+  if (isMadeClass(object)) {
+    if (PyType_Type.tp_setattro(object, name, value) != 0) return raiseCurrentError();
+    return Flow::kOk;
   }
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0) {
     return breakWith(Reason::kRaises, "sets an attribute of an immutable class");

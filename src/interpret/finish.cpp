@@ -135,11 +135,30 @@ class PlanBuilder {
   void fillDict(Register target, PyObject* dict) {
     PyObject *key = nullptr, *item = nullptr;
     Py_ssize_t position = 0;
+    if (t_.user_keyed.count(dict) != 0) return fillUserKeyed(target, dict);
     while (PyDict_Next(dict, &position, &key, &item)) fill(PlanOp::kDictSet, {target, value(key), value(item)});
     if (values::ordersAgree(dict)) return;
     Ref<> keys = values::dictKeys(dict);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
       add(PlanOp::kCall, nullptr, newRef(torchObject("collections.OrderedDict.move_to_end")), {target, value(PyList_GET_ITEM(keys.get(), i))});
+    }
+  }
+
+  // Under the hashes that the trace has computed: neither __hash__ nor __eq__ runs again.
+  void fillUserKeyed(Register target, PyObject* dict) {
+    std::unordered_map<Py_hash_t, PyObject*> seen;
+    PyObject *key = nullptr, *item = nullptr;
+    Py_ssize_t position = 0;
+    Py_hash_t stored = 0;
+    while (_PyDict_Next(dict, &position, &key, &item, &stored)) {
+      auto own = t_.key_hashes.find(key);
+      Py_hash_t hash = own != t_.key_hashes.end() ? own->second : stored;
+      if (graph::isStandIn(key) || !seen.emplace(hash, key).second) {
+        fail(dict);
+        return;
+      }
+      fill(PlanOp::kDictSetHashed, {target, value(key), value(item)});
+      plan_.steps.back().number = hash;
     }
   }
 
@@ -326,7 +345,14 @@ class PlanBuilder {
         return result;
       }
       t_.graph->addOutput(node);
-      return add(PlanOp::kGraphOutput, object, Ref<>(), {}, t_.graph->outputIndex(node));
+      Register result = add(PlanOp::kGraphOutput, object, Ref<>(), {}, t_.graph->outputIndex(node));
+      values::Info* info = t_.values.find(object);
+      if (info != nullptr && info->overlay) {
+        PyObject *name = nullptr, *item = nullptr;
+        Py_ssize_t position = 0;
+        while (PyDict_Next(info->overlay.get(), &position, &name, &item)) fill(PlanOp::kAttributeSet, {result, value(item)}, newRef(name));
+      }
+      return result;
     }
     if (values::isScalar(object)) return constant(object);
     if (isAddress(object)) return add(PlanOp::kCall, object, newRef(builtinFunction("id")), {value(t_.addressTarget(object))});
@@ -337,6 +363,8 @@ class PlanBuilder {
     }
     if (isTraceIterator(object)) return iterator(object);
     PyTypeObject* type = Py_TYPE(object);
+    if (t_.isMadeClass(object)) return fail(object);
+    if (t_.isMadeClass(reinterpret_cast<PyObject*>(type))) return fail(reinterpret_cast<PyObject*>(type));
     if (PyTuple_Check(object)) {
       if (t_.code_constants.count(object) != 0) return constant(object);
       if (type == &PyTuple_Type) return PyTuple_GET_SIZE(object) == 0 ? constant(object) : add(PlanOp::kTuple, object, Ref<>(), sequence(object));
@@ -418,10 +446,13 @@ class PlanBuilder {
       Ref<> function = stealRef(PyObject_GetAttrString(object, "func"));
       Ref<> args = stealRef(PyObject_GetAttrString(object, "args"));
       Ref<> keywords = stealRef(PyObject_GetAttrString(object, "keywords"));
-      if (PyDict_Size(keywords.get()) != 0) return fail(object);
       std::vector<Register> operands = {value(function.get())};
       for (Register item : sequence(args.get())) operands.push_back(item);
-      return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)), operands);
+      Register result = add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)), operands);
+      if (PyDict_Size(keywords.get()) == 0) return result;
+      std::vector<Register> state = {operands[0], add(PlanOp::kTuple, nullptr, Ref<>(), sequence(args.get())), value(keywords.get()), constant(Py_None)};
+      add(PlanOp::kCall, nullptr, newRef(torchObject("functools.partial.__setstate__")), {result, add(PlanOp::kTuple, nullptr, Ref<>(), state)});
+      return result;
     }
     if (isTraceTraceback(object)) return fail(object);
     if (PyExceptionInstance_Check(object)) return exception(object);
@@ -482,7 +513,9 @@ class PlanBuilder {
       return result;
     }
     if (base == &PyDict_Type || base == &PyODict_Type || base == defaultDictType()) return dictLike(object, type);
-    if (base != &PyBaseObject_Type && base != &PyList_Type && base != &PySet_Type) return fail(object);
+    bool plain_base = base == &PyBaseObject_Type || base == &PyList_Type || base == &PySet_Type ||
+                      reinterpret_cast<PyObject*>(base) == torchObject("types.SimpleNamespace");
+    if (!plain_base) return fail(object);
     Register result = add(PlanOp::kNew, object, newRef(reinterpret_cast<PyObject*>(type)));
     if (base == &PyList_Type) fillList(result, object);
     if (base == &PySet_Type) fillSet(result, object);
@@ -545,8 +578,9 @@ void addAliasGuards(Tracer& t) {
 void addEffects(Tracer& t, PlanBuilder& builder) {
   for (size_t i = 0; i < t.values.all().size(); ++i) {
     values::Info* info = t.values.all()[i];
-    if (info->origin != values::Origin::kOutside) continue;
     PyObject* object = info->object.get();
+    bool input = graph::isStandIn(object) && graph::asStandIn(object)->node->op == graph::Op::kInput;
+    if (info->origin != values::Origin::kOutside && !(input && info->overlay)) continue;
     if (info->overlay) {
       bool dict = PyDict_Check(object), type = PyType_Check(object);
       auto erase = [&](PyObject* name) {

@@ -118,6 +118,19 @@ bool Tracer::hashableNatively(PyObject* key) {
   return scalar.ok() && scalar.get() != nullptr;
 }
 
+Flow Tracer::requireHashable(PyObject* key) {
+  if (hashableNatively(key)) return Flow::kOk;
+  PyObject* unhashable = key;
+  if (PyTuple_CheckExact(key)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key) && unhashable == key; ++i) {
+      PyObject* item = PyTuple_GET_ITEM(key, i);
+      if (!graph::isStandIn(item) && Py_TYPE(item)->tp_hash == PyObject_HashNotImplemented) unhashable = item;
+    }
+  }
+  if (Py_TYPE(unhashable)->tp_hash == PyObject_HashNotImplemented) return raiseNew(PyExc_TypeError, "unhashable type: '%.200s'", Py_TYPE(unhashable)->tp_name);
+  return breakWith(Reason::kUnsupportedObject, "a key or element with its own __hash__ or __eq__");
+}
+
 Out Tracer::dictGet(PyObject* dict, PyObject* key) {
   values::Info* info = values.find(dict);
   if (isAddress(key) && !isMade(dict)) {
@@ -126,7 +139,8 @@ Out Tracer::dictGet(PyObject* dict, PyObject* key) {
   }
   if (info == nullptr || info->origin == values::Origin::kMade || info->shadow) {
     PyObject* target = info != nullptr && info->shadow ? info->shadow.get() : dict;
-    if (!hashableNatively(key)) return breakWith(Reason::kUnsupportedObject, "a dict key with its own __hash__ or __eq__");
+    if (target == dict && needsOwnHash(dict, key)) return userKeyGet(dict, key);
+    STATOR_FLOW(requireHashable(key));
     PyObject* found = PyDict_GetItemWithError(target, key);
     if (found == nullptr && PyErr_Occurred()) return raiseCurrentError();
     return Ref<>::create(found);
@@ -256,7 +270,8 @@ Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
   }
   if (isNativeContainer(*this, container, method)) {
     if (PyDict_Check(container)) {
-      if (!hashableNatively(key)) return breakWith(Reason::kUnsupportedObject, "a dict key with its own __hash__ or __eq__");
+      if (isMade(container) && needsOwnHash(container, key)) return userKeySet(container, key, value);
+      STATOR_FLOW(requireHashable(key));
       if (isAddress(key) && !isMade(container)) {
         STATOR_VALUE(number, pinnedAddress(key));
         return setItem(container, number.get(), value);
@@ -299,6 +314,7 @@ Flow Tracer::delItem(PyObject* container, PyObject* key) {
   if (graph::isStandIn(container)) return breakWith(Reason::kRaises, "deletes an item of a tensor");
   if (isNativeContainer(*this, container, method)) {
     if (PyDict_Check(container)) {
+      if (isMade(container) && needsOwnHash(container, key)) return userKeyDelete(container, key);
       STATOR_VALUE(found, dictGet(container, key));
       if (!found) {
         PyErr_SetObject(PyExc_KeyError, key);
@@ -459,7 +475,7 @@ Out Tracer::contains(PyObject* container, PyObject* item) {
     }
     STATOR_VALUE(items, contents(container));
     if (PyAnySet_Check(container)) {
-      if (!hashableNatively(item)) return breakWith(Reason::kUnsupportedObject, "a set element with its own __hash__ or __eq__");
+      STATOR_FLOW(requireHashable(item));
       int found = PySequence_Contains(items.get(), item);
       if (found < 0) return raiseCurrentError();
       return boolean(found != 0);
@@ -514,7 +530,7 @@ Out Tracer::iterate(PyObject* iterable) {
       STATOR_VALUE(items, contents(iterable));
       return made(makeTraceIterator(IteratorKind::kSequence, {newRef(iterable)}));
     }
-    STATOR_VALUE(items, contents(iterable));
+    STATOR_VALUE(items, user_keyed.count(iterable) != 0 ? Out(newRef(iterable)) : contents(iterable));
     Ref<> snapshot = stealRef(PySequence_Tuple(items.get()));
     return made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable)}));
   }
@@ -534,7 +550,11 @@ Out Tracer::iterate(PyObject* iterable) {
   STATOR_VALUE(bound, special(iterable, "__iter__"));
   if (!bound) {
     static PyObject* getitem = interned("__getitem__");
-    if (_PyType_Lookup(type, getitem) != nullptr) return breakWith(Reason::kUnsupportedIterator, "iterates by __getitem__");
+    STATOR_VALUE(by_index, typeLookup(type, getitem));
+    if (by_index) {
+      if (!PyFunction_Check(by_index.get())) return breakWith(Reason::kUnsupportedIterator, "iterates by __getitem__");
+      return callNested(torchObject("stator.polyfills.iteration.by_index"), {iterable});
+    }
     return raiseNew(PyExc_TypeError, "'%.200s' object is not iterable", type->tp_name);
   }
   if (PyMethod_Check(bound.get()) && PyFunction_Check(PyMethod_GET_FUNCTION(bound.get()))) return callNested(bound.get(), {});
@@ -587,7 +607,7 @@ Out Tracer::next(PyObject* object) {
       Py_ssize_t size = PyTuple_GET_SIZE(parts[0].get());
       PyObject* owner = parts[1].get();
       if (PyDict_Check(owner) || PyAnySet_Check(owner)) {
-        STATOR_VALUE(items, contents(owner));
+        STATOR_VALUE(items, user_keyed.count(owner) != 0 ? Out(newRef(owner)) : contents(owner));
         if (PyObject_Size(items.get()) != size) {
           return raiseNew(PyExc_RuntimeError, PyDict_Check(owner) ? "dictionary changed size during iteration" : "Set changed size during iteration");
         }

@@ -45,10 +45,17 @@ const std::array<BinaryRow, 13> kBinary = {{
 
 bool isUserType(PyTypeObject* type) { return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0; }
 
-bool definesInPython(PyTypeObject* type, const char* name) {
+bool definesInPython(Tracer& tracer, PyTypeObject* type, const char* name) {
   Ref<> text = stealRef(PyUnicode_InternFromString(name));
-  PyObject* found = _PyType_Lookup(type, text.get());
-  return found != nullptr && (PyFunction_Check(found) || PyMethod_Check(found));
+  Out found = tracer.typeLookup(type, text.get());
+  return found.get() != nullptr && (PyFunction_Check(found.get()) || PyMethod_Check(found.get()));
+}
+
+bool isNumber(PyObject* object) {
+  static PyObject* torch_function = PyUnicode_InternFromString("__torch_function__");
+  static PyObject* array = PyUnicode_InternFromString("__array__");
+  return PyLong_Check(object) || PyFloat_Check(object) || PyComplex_Check(object) || _PyType_Lookup(Py_TYPE(object), torch_function) != nullptr ||
+         _PyType_Lookup(Py_TYPE(object), array) != nullptr;
 }
 
 // `a OP b` where an operand's class defines the operator in Python.
@@ -62,11 +69,13 @@ Out binaryProtocol(Tracer& tracer, const BinaryRow& row, bool in_place, PyObject
   };
   std::vector<Attempt> attempts;
   if (in_place) attempts.push_back({left, right, row.in_place});
-  bool right_first = left_type != right_type && PyType_IsSubtype(right_type, left_type) && definesInPython(right_type, row.reflected);
+  bool right_first = left_type != right_type && PyType_IsSubtype(right_type, left_type) && definesInPython(tracer, right_type, row.reflected);
   if (right_first) attempts.push_back({right, left, row.reflected});
   attempts.push_back({left, right, row.method});
   if (!right_first && left_type != right_type) attempts.push_back({right, left, row.reflected});
   for (const Attempt& attempt : attempts) {
+    // A tensor's operator answers NotImplemented to what it cannot take for a number.
+    if (graph::isStandIn(attempt.self) && !graph::isStandIn(attempt.other) && !isNumber(attempt.other)) continue;
     STATOR_VALUE(bound, tracer.special(attempt.self, attempt.method));
     if (!bound) continue;
     STATOR_VALUE(result, tracer.callNested(bound.get(), {attempt.other}));
@@ -89,7 +98,7 @@ Out Tracer::binary(int operation, PyObject* left, PyObject* right) {
   if (left_stand_in || right_stand_in) {
     PyObject* other = left_stand_in ? right : left;
     if (!graph::isStandIn(other) && isUserType(Py_TYPE(other)) && !isTraceIterator(other) &&
-        definesInPython(Py_TYPE(other), left_stand_in ? row.reflected : row.method)) {
+        definesInPython(*this, Py_TYPE(other), left_stand_in ? row.reflected : row.method)) {
       return binaryProtocol(*this, row, in_place, left, right);
     }
     if (PyUnicode_Check(left)) return breakWith(Reason::kDataDependentRead, "formats a tensor");
@@ -101,8 +110,8 @@ Out Tracer::binary(int operation, PyObject* left, PyObject* right) {
     return tensorCall(graph::Op::kCallFunction, operatorFunction(name.c_str()), args);
   }
   PyTypeObject *left_type = Py_TYPE(left), *right_type = Py_TYPE(right);
-  if ((isUserType(left_type) && (definesInPython(left_type, row.method) || (in_place && definesInPython(left_type, row.in_place)))) ||
-      (isUserType(right_type) && definesInPython(right_type, row.reflected))) {
+  if ((isUserType(left_type) && (definesInPython(*this, left_type, row.method) || (in_place && definesInPython(*this, left_type, row.in_place)))) ||
+      (isUserType(right_type) && definesInPython(*this, right_type, row.reflected))) {
     return binaryProtocol(*this, row, in_place, left, right);
   }
   // Concatenation, repetition and set operations only move references: their elements may be anything.
@@ -112,6 +121,19 @@ Out Tracer::binary(int operation, PyObject* left, PyObject* right) {
   bool repeats = operation % 13 == 5 && ((PyLong_CheckExact(right) && (PyList_CheckExact(left) || PyTuple_Check(left))) ||
                                          (PyLong_CheckExact(left) && (PyList_CheckExact(right) || PyTuple_Check(right))));
   bool sets = PyAnySet_Check(left) && PyAnySet_Check(right);
+  bool set_operator = operation % 13 == 1 || operation % 13 == 7 || operation % 13 == 10 || operation % 13 == 12;
+  if (set_operator && (PyDictViewSet_Check(left) || PyDictViewSet_Check(right))) {
+    // Keys and items as sets; the result is a set of its own.
+    STATOR_VALUE(items, PyDictViewSet_Check(left) ? listOf(left) : contents(left));
+    STATOR_VALUE(others, listOf(right));
+    for (PyObject* list : {items.get(), others.get()}) {
+      STATOR_VALUE(elements, listOf(list));
+      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(elements.get()); ++i) STATOR_FLOW(requireHashable(PyList_GET_ITEM(elements.get(), i)));
+    }
+    Ref<> first = stealRef(PySet_New(items.get())), second = stealRef(PySet_New(others.get()));
+    if (!first || !second) return raiseCurrentError();
+    return fromNative(stealRef(row.native(first.get(), second.get())));
+  }
   bool dicts = operation % 13 == 7 && PyDict_Check(left) && PyDict_Check(right);
   if (list_sum || extends || repeats || sets || dicts) {
     bool mutates = in_place && !PyTuple_Check(left) && !PyFrozenSet_Check(left) && !PyLong_Check(left);
@@ -156,7 +178,7 @@ Out Tracer::unary(int operation, PyObject* operand) {
     args.positional = 1;
     return tensorCall(graph::Op::kCallFunction, operatorFunction(functions[operation]), args);
   }
-  if (isUserType(Py_TYPE(operand)) && definesInPython(Py_TYPE(operand), methods[operation])) {
+  if (isUserType(Py_TYPE(operand)) && definesInPython(*this, Py_TYPE(operand), methods[operation])) {
     STATOR_VALUE(bound, special(operand, methods[operation]));
     keep_alive.push_back(bound);
     return call(bound.get(), Args{});
@@ -185,11 +207,11 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
     return tensorCall(graph::Op::kCallFunction, operatorFunction(functions[operation]), args);
   }
   PyTypeObject *left_type = Py_TYPE(left), *right_type = Py_TYPE(right);
-  bool left_user = isUserType(left_type) && definesInPython(left_type, methods[operation]);
-  bool right_user = isUserType(right_type) && definesInPython(right_type, methods[swapped[operation]]);
+  bool left_user = isUserType(left_type) && definesInPython(*this, left_type, methods[operation]);
+  bool right_user = isUserType(right_type) && definesInPython(*this, right_type, methods[swapped[operation]]);
   // `!=` falls back on `==` in object.__ne__.
-  bool through_eq = operation == Py_NE && ((isUserType(left_type) && definesInPython(left_type, "__eq__")) ||
-                                           (isUserType(right_type) && definesInPython(right_type, "__eq__")));
+  bool through_eq = operation == Py_NE && ((isUserType(left_type) && definesInPython(*this, left_type, "__eq__")) ||
+                                           (isUserType(right_type) && definesInPython(*this, right_type, "__eq__")));
   if (left_user || right_user) {
     struct Attempt {
       PyObject *self, *other;
@@ -227,6 +249,10 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
   STATOR_VALUE(a, plain(left));
   STATOR_VALUE(b, plain(right));
   if (isNativeSafe(a.get()) && isNativeSafe(b.get())) return fromNative(stealRef(PyObject_RichCompare(a.get(), b.get(), operation)));
+  if ((PyAnySet_Check(left) || PyDictViewSet_Check(left)) && (PyAnySet_Check(right) || PyDictViewSet_Check(right))) {
+    // All that is in them can be hashed without Python code, or it would not be there.
+    return fromNative(stealRef(PyObject_RichCompare(a.get(), b.get(), operation)));
+  }
   bool sequences = (PyList_Check(left) && PyList_Check(right)) || (PyTuple_Check(left) && PyTuple_Check(right));
   if (equality && sequences) {
     bool wanted = operation == Py_EQ;

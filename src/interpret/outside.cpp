@@ -155,6 +155,9 @@ void Tracer::applyOverlay(values::Info* info, PyObject* shadow) {
 
 Out Tracer::contents(PyObject* container) {
   values::Info* info = values.find(container);
+  if (!user_keyed.empty() && user_keyed.count(container) != 0) {
+    return breakWith(breaks::Reason::kUnsupportedObject, "a dict whose keys have their own __hash__ or __eq__");
+  }
   if (info == nullptr || info->origin == values::Origin::kMade || info->constant) return newRef(container);
   if (info->shadow) return info->shadow;
   const Source* source = info->source;

@@ -41,6 +41,7 @@ struct SymbolicFrame {
   size_t lazy_stack = 0;  // so many entries from the bottom still hold `unread` markers
   int index = 0;  // instruction
   PyObject* kw_names = nullptr;
+  Ref<> contents;  // of a class body: the dict that its names go to
   Then then = Then::kPush;
   Ref<> instance;
   const graph::Location* call_site = nullptr;
@@ -195,6 +196,14 @@ class Tracer {
   Out same(PyObject* left, PyObject* right);  // `is`
   Out dictGet(PyObject* dict, PyObject* key);  // ok with null: missing
   bool hashableNatively(PyObject* key);
+  // keys.cpp: dicts with keys that have their own __hash__ or __eq__
+  Out hashOf(PyObject* value);  // the class's own __hash__
+  bool needsOwnHash(PyObject* dict, PyObject* key);
+  Out findKey(PyObject* dict, PyObject* key, Py_hash_t& hash);  // ok with null: none
+  Out userKeyGet(PyObject* dict, PyObject* key);
+  Flow userKeySet(PyObject* dict, PyObject* key, PyObject* value);
+  Flow userKeyDelete(PyObject* dict, PyObject* key);
+  Flow requireHashable(PyObject* key);  // ok: native code may hash and compare it; otherwise raises or breaks
 
   // operators.cpp
   Out binary(int operation, PyObject* left, PyObject* right);
@@ -207,6 +216,8 @@ class Tracer {
   Out callNested(PyObject* callable, std::initializer_list<PyObject*> args);
   Out inlineFunction(PyObject* function, const Args& args, Then then);
   Out instantiate(PyTypeObject* type, const Args& args, Then then, bool metaclass_call = true);  // metaclass_call: a metaclass's own __call__ is asked
+  Out makeClass(PyTypeObject* meta, const Args& args);  // type.__new__(meta, name, bases, contents)
+  bool isMadeClass(PyObject* object);
   Out isInstance(PyObject* object, PyObject* classinfo);
   Out isSubclass(PyObject* type, PyObject* classinfo);
   Out runGenerator(PyObject* generator, Ref<> sent);     // ok with null: it returned
@@ -277,6 +288,8 @@ class Tracer {
     Ref<> cache, key, value;  // value null: a hit
   };
   std::vector<LruUse> lru_uses;  // in the order of the calls
+  std::unordered_set<PyObject*> user_keyed;  // dicts made in the trace that have such keys
+  std::unordered_map<PyObject*, Py_hash_t> key_hashes;
   bool classes_written = false;  // some class has an overlay
   bool yielded = false;      // how the last generator frame left: with a value, or for good
   size_t stack_at_entry = 0;

@@ -82,6 +82,14 @@ static int same_key(PyObject* mine, PyObject* theirs) {
     if (equal < 0) PyErr_Clear();
     return equal > 0;
   }
+  if (Py_TYPE(mine) == &PyTuple_Type && Py_TYPE(theirs) == &PyTuple_Type) {
+    if (PyTuple_GET_SIZE(mine) != PyTuple_GET_SIZE(theirs)) return 0;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mine); ++i) {
+      int equal = same_key(PyTuple_GET_ITEM(mine, i), PyTuple_GET_ITEM(theirs, i));
+      if (equal != 1) return equal;
+    }
+    return 1;
+  }
   if (equal_by_identity(mine) && equal_by_identity(theirs)) return 0;
   if (equal_by_identity(mine) && stator_is_plain_key(theirs)) return 0;
   if (stator_is_plain_key(mine) && equal_by_identity(theirs)) return 0;

@@ -1,6 +1,18 @@
 """Iterators whose state is easier to say in Python than in C++."""
 
 
+def by_index(sequence):
+    """What iter() makes of an object that has only __getitem__."""
+    index = 0
+    while True:
+        try:
+            item = sequence[index]
+        except (IndexError, StopIteration):
+            return
+        yield item
+        index += 1
+
+
 def _group(shared, key):
     # `shared` is [iterator, key function, item under way or nothing, its key, number of the group, whether the iterator has ended].
     number = shared[4]

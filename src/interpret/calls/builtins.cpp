@@ -7,6 +7,7 @@
 #include "interpret/trace_iterator.h"
 #include "interpret/tracer.h"
 
+#include <algorithm>
 #include <string_view>
 
 namespace stator::interpret {
@@ -39,7 +40,7 @@ Out issubclass(Tracer& t, const Args& args) {
 }
 
 Out typeCall(Tracer& t, const Args& args) {
-  if (args.values.size() != 1) return t.breakWith(Reason::kUnsupportedClass, "type() with three arguments");
+  if (args.values.size() != 1) return t.makeClass(&PyType_Type, args);
   return newRef(reinterpret_cast<PyObject*>(t.typeOf(args.values[0])));
 }
 
@@ -190,7 +191,7 @@ Out setLike(Tracer& t, const Args& args, bool frozen) {
     items = list;
   }
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
-    if (!t.hashableNatively(PyList_GET_ITEM(items.get(), i))) return t.breakWith(Reason::kUnsupportedObject, "a set element with its own __hash__");
+    STATOR_FLOW(t.requireHashable(PyList_GET_ITEM(items.get(), i)));
   }
   return t.fromNative(stealRef(frozen ? PyFrozenSet_New(items.get()) : PySet_New(items.get())));
 }
@@ -224,6 +225,40 @@ Out numberCall(Tracer& t, const Args& args, PyTypeObject* type, const char* meth
 Out intCall(Tracer& t, const Args& args) { return numberCall(t, args, &PyLong_Type, "__int__"); }
 Out floatCall(Tracer& t, const Args& args) { return numberCall(t, args, &PyFloat_Type, "__float__"); }
 
+Out reprCall(Tracer& t, const Args& args);
+
+// The text of a container with objects that have a __repr__ of their own.
+Out textOfContainer(Tracer& t, PyObject* items) {
+  auto text = [&](PyObject* item) -> Out {
+    if (item == items) return t.breakWith(Reason::kUnsupportedObject, "formats a container that holds itself");
+    Args one;
+    one.values = {item};
+    one.positional = 1;
+    return t.settle(reprCall(t, one));
+  };
+  Ref<> parts = stealRef(PyList_New(0));
+  bool dict = PyDict_Check(items), list = PyList_Check(items);
+  Ref<> all = stealRef(dict ? PyDict_Items(items) : PySequence_List(items));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(all.get()); ++i) {
+    PyObject* item = PyList_GET_ITEM(all.get(), i);
+    Ref<> part;
+    if (dict) {
+      STATOR_VALUE(key, text(PyTuple_GET_ITEM(item, 0)));
+      STATOR_VALUE(value, text(PyTuple_GET_ITEM(item, 1)));
+      part = stealRef(PyUnicode_FromFormat("%U: %U", key.get(), value.get()));
+    } else {
+      STATOR_VALUE(one, text(item));
+      part = one;
+    }
+    if (!part || !PyUnicode_Check(part.get())) return t.breakWith(Reason::kRaises, "a __repr__ that gives no string");
+    PyList_Append(parts.get(), part.get());
+  }
+  Ref<> comma = stealRef(PyUnicode_FromString(", "));
+  Ref<> joined = stealRef(PyUnicode_Join(comma.get(), parts.get()));
+  const char* form = dict ? "{%U}" : list ? "[%U]" : PyTuple_GET_SIZE(items) == 1 ? "(%U,)" : "(%U)";
+  return t.fromNative(stealRef(PyUnicode_FromFormat(form, joined.get())));
+}
+
 Out textCall(Tracer& t, const Args& args, bool repr) {
   if (args.values.empty() && !repr) return stealRef(PyUnicode_FromString(""));
   if (args.values.size() != 1) return t.callNative(reinterpret_cast<PyObject*>(&PyUnicode_Type), args);
@@ -236,6 +271,10 @@ Out textCall(Tracer& t, const Args& args, bool repr) {
     }
   }
   if (PyFunction_Check(value)) return t.breakWith(Reason::kUnsupportedObject, "formats an address");
+  if (PyList_CheckExact(value) || PyTuple_CheckExact(value) || PyDict_CheckExact(value)) {
+    STATOR_VALUE(items, t.contents(value));
+    if (!t.isNativeSafe(items.get()) && !t.hasStandIn(items.get())) return textOfContainer(t, items.get());
+  }
   return t.callNative(repr ? builtinFunction("repr") : reinterpret_cast<PyObject*>(&PyUnicode_Type), args);
 }
 Out strCall(Tracer& t, const Args& args) { return textCall(t, args, false); }
@@ -306,6 +345,50 @@ Out extreme(Tracer& t, const Args& args, bool largest) {
 Out maxCall(Tracer& t, const Args& args) { return extreme(t, args, true); }
 Out minCall(Tracer& t, const Args& args) { return extreme(t, args, false); }
 
+// Sorts by keys that only Python code can compare: the order of the comparisons is that of list.sort, which takes a run that is there
+// already and puts the rest in by binary insertion; from 64 items on it does more than that.
+Flow sortByComparing(Tracer& t, Ref<>& items, const Ref<>& keys, bool reverse) {
+  Py_ssize_t n = PyList_GET_SIZE(items.get());
+  if (n >= 64) return t.breakWith(Reason::kUnsupportedObject, "sorts many objects by their own comparison");
+  std::vector<std::pair<Ref<>, Ref<>>> order;
+  for (Py_ssize_t i = 0; i < n; ++i) order.emplace_back(newRef(PyList_GET_ITEM(keys.get(), i)), newRef(PyList_GET_ITEM(items.get(), i)));
+  // A stable sort the other way round is a sort of the reversed list, reversed.
+  if (reverse) std::reverse(order.begin(), order.end());
+  auto less = [&](size_t left, size_t right, bool& verdict) -> Flow {
+    STATOR_VALUE(compared, t.settle(t.compare(Py_LT, order[left].first.get(), order[right].first.get())));
+    STATOR_VALUE(truth, t.truth(compared.get()));
+    verdict = truth.get() == Py_True;
+    return Flow::kOk;
+  };
+  size_t size = order.size(), run = std::min<size_t>(size, 1);
+  if (size > 1) {
+    bool descending = false, verdict = false;
+    STATOR_FLOW(less(1, 0, descending));
+    for (run = 2; run < size; ++run) {
+      STATOR_FLOW(less(run, run - 1, verdict));
+      if (verdict != descending) break;
+    }
+    if (descending) std::reverse(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(run));
+  }
+  for (; run < size; ++run) {
+    size_t left = 0, right = run;
+    while (left < right) {
+      size_t middle = left + (right - left) / 2;
+      bool verdict = false;
+      STATOR_FLOW(less(run, middle, verdict));
+      if (verdict) right = middle;
+      else left = middle + 1;
+    }
+    auto from = order.begin() + static_cast<std::ptrdiff_t>(run);
+    std::rotate(order.begin() + static_cast<std::ptrdiff_t>(left), from, from + 1);
+  }
+  if (reverse) std::reverse(order.begin(), order.end());
+  Ref<> sorted = stealRef(PyList_New(0));
+  for (const auto& [key, item] : order) PyList_Append(sorted.get(), item.get());
+  items = sorted;
+  return Flow::kOk;
+}
+
 // Sorts `items` in place by plain keys; stable, as list.sort is.
 Flow sortItems(Tracer& t, Ref<>& items, PyObject* key, bool reverse) {
   Py_ssize_t n = PyList_GET_SIZE(items.get());
@@ -316,11 +399,10 @@ Flow sortItems(Tracer& t, Ref<>& items, PyObject* key, bool reverse) {
       STATOR_VALUE(k, t.callNested(key, {item_key.get()}));
       item_key = k;
     }
-    if (!t.isNativeSafe(item_key.get())) {
-      return t.breakWith(graph::isStandIn(item_key.get()) ? Reason::kDataDependentBranch : Reason::kUnsupportedObject, "sorts by keys that are not plain values");
-    }
+    if (graph::isStandIn(item_key.get())) return t.breakWith(Reason::kDataDependentBranch, "sorts by keys that are not plain values");
     PyList_Append(pairs.get(), item_key.get());
   }
+  if (!t.isNativeSafe(pairs.get())) return sortByComparing(t, items, pairs, reverse);
   // Native sort of (key, position): positions keep it stable and are never reached by a tie of keys that compare equal only.
   Ref<> positions = stealRef(PyList_New(0));
   for (Py_ssize_t i = 0; i < n; ++i) {
@@ -408,6 +490,75 @@ Out superCall(Tracer& t, const Args& args) {
   return t.fromNativeMade(std::move(super));
 }
 
+Out localsCall(Tracer& t, const Args& args) {
+  NEED(0, "locals");
+  SymbolicFrame& frame = t.frame();
+  PyCodeObject* code = frame.code->code();
+  if ((code->co_flags & CO_OPTIMIZED) == 0) return t.breakWith(Reason::kUnsupportedObject, "locals() of a class body");
+  PyObject* slot_names = stator_code_slot_names(code);
+  Ref<> dict = stealRef(PyDict_New());
+  for (size_t i = 0; i < frame.slots.size(); ++i) {
+    STATOR_VALUE(value, t.readSlot(frame, i));
+    if (value && PyCell_Check(value.get())) {
+      STATOR_VALUE(inside, t.cellContents(value.get()));
+      value = inside;
+    }
+    if (value) PyDict_SetItem(dict.get(), PyTuple_GET_ITEM(slot_names, static_cast<Py_ssize_t>(i)), value.get());
+  }
+  return t.made(dict);
+}
+
+Out globalsCall(Tracer& t, const Args& args) {
+  NEED(0, "globals");
+  SymbolicFrame& frame = t.frame();
+  if (frame.globals_source == nullptr) frame.globals_source = t.sources->pinned(frame.globals);
+  if (t.values.find(frame.globals) == nullptr) t.values.addOutside(frame.globals, frame.globals_source);
+  return newRef(frame.globals);
+}
+
+Out varsCall(Tracer& t, const Args& args) {
+  if (args.values.empty()) return localsCall(t, args);
+  NEED(1, "vars");
+  return t.getAttr(args.values[0], names().dunder_dict);
+}
+
+// Names of an instance and of its class, which has to stay as it is.
+Out dirCall(Tracer& t, const Args& args) {
+  NEED(1, "dir");
+  PyObject* object = args.values[0];
+  if (graph::isStandIn(object) || isTraceIterator(object) || PyModule_Check(object) || t.isUserOverride(object, "__dir__")) {
+    return t.breakWith(Reason::kUnsupportedObject, "dir()");
+  }
+  PyTypeObject* type = PyType_Check(object) ? reinterpret_cast<PyTypeObject*>(object) : Py_TYPE(object);
+  if (t.classes_written) return t.breakWith(Reason::kUnsupportedObject, "dir() after a class was written to");
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+    t.guards->add(guards::Guard{guards::GuardKind::kTypeVersion, t.sources->pinned(reinterpret_cast<PyObject*>(type)), nullptr,
+                                newRef(reinterpret_cast<PyObject*>(type))});
+  }
+  Ref<> found = stealRef(PyObject_Dir(reinterpret_cast<PyObject*>(type)));
+  if (!found || PyType_Check(object) || !Tracer::hasInstanceDict(object)) return t.fromNative(std::move(found));
+  STATOR_VALUE(dict, t.settle(t.getAttr(object, names().dunder_dict)));
+  STATOR_VALUE(own, t.listOf(dict.get()));
+  if (!t.isNativeSafe(own.get())) return t.breakWith(Reason::kUnsupportedObject, "dir()");
+  Ref<> all = stealRef(PySet_New(found.get()));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(own.get()); ++i) PySet_Add(all.get(), PyList_GET_ITEM(own.get(), i));
+  Ref<> sorted = stealRef(PySequence_List(all.get()));
+  if (PyList_Sort(sorted.get()) != 0) return t.raiseCurrentError();
+  return sorted;
+}
+
+// Three forms of a number's method: divmod(), round(), pow().
+Out throughMethod(Tracer& t, const Args& args, const char* method, const char* function) {
+  if (args.positional > 0 && !graph::isStandIn(args.values[0]) && t.isUserOverride(args.values[0], method)) {
+    STATOR_VALUE(bound, t.special(args.values[0], method));
+    t.keep_alive.push_back(bound);
+    return t.call(bound.get(), args.withoutFirst());
+  }
+  if (t.anyStandIn(args)) return t.breakWith(Reason::kDataDependentRead, std::string(function) + "() of a tensor");
+  return t.callNative(builtinFunction(function), args);
+}
+Out divmodCall(Tracer& t, const Args& args) { return throughMethod(t, args, "__divmod__", "divmod"); }
+
 Out callableCall(Tracer& t, const Args& args) {
   NEED(1, "callable");
   PyObject* value = args.values[0];
@@ -425,16 +576,7 @@ Out hashCall(Tracer& t, const Args& args) {
   PyObject* value = args.values[0];
   if (graph::isStandIn(value)) return t.addressOf(value);  // what Tensor.__hash__ gives
   if (t.isUserOverride(value, "__hash__")) {
-    STATOR_VALUE(bound, t.special(value, "__hash__"));
-    STATOR_VALUE(result, t.callNested(bound.get(), {}));
-    // CPython reduces what does not fit a machine word, and takes -1 for an error.
-    if (!PyLong_CheckExact(result.get())) return t.breakWith(Reason::kUnsupportedObject, "a __hash__ that gives no int");
-    Py_ssize_t hash = PyLong_AsSsize_t(result.get());
-    if (hash == -1 && PyErr_Occurred()) {
-      PyErr_Clear();
-      hash = PyLong_Type.tp_hash(result.get());
-    }
-    return stealRef(PyLong_FromSsize_t(hash == -1 ? -2 : hash));
+    return t.hashOf(value);
   }
   if (!t.isNativeSafe(args.values[0]) || PyType_Check(args.values[0])) return t.breakWith(Reason::kUnsupportedObject, "hash() of an object");
   return t.callNative(builtinFunction("hash"), args);
@@ -453,12 +595,11 @@ Out absCall(Tracer& t, const Args& args) {
 
 Out powCall(Tracer& t, const Args& args) {
   if (args.positional == 2 && args.keywordCount() == 0) return t.binary(8, args.values[0], args.values[1]);
-  return t.callNative(builtinFunction("pow"), args);
+  return throughMethod(t, args, "__pow__", "pow");
 }
 
 Out roundCall(Tracer& t, const Args& args) {
-  if (t.anyStandIn(args)) return t.breakWith(Reason::kDataDependentRead, "round() of a tensor");
-  return t.callNative(builtinFunction("round"), args);
+  return throughMethod(t, args, "__round__", "round");
 }
 
 Out sliceCall(Tracer& t, const Args& args) {
@@ -592,7 +733,8 @@ void registerBuiltins() {
       {"builtins.sum", sumCall}, {"builtins.any", anyCall}, {"builtins.all", allCall}, {"builtins.max", maxCall}, {"builtins.min", minCall},
       {"builtins.sorted", sortedCall}, {"builtins.list.sort", listSort}, {"builtins.super", superCall}, {"builtins.callable", callableCall},
       {"builtins.id", idCall}, {"builtins.hash", hashCall}, {"builtins.abs", absCall}, {"builtins.pow", powCall}, {"builtins.round", roundCall},
-      {"builtins.slice", sliceCall}, {"functools.partial", partialCall}, {"typing.cast", secondArgument}, {"types.MappingProxyType", mappingProxy}, {"logging.Logger.debug", logCall<10>},
+      {"builtins.slice", sliceCall}, {"builtins.vars", varsCall}, {"builtins.locals", localsCall}, {"builtins.globals", globalsCall},
+      {"builtins.dir", dirCall}, {"builtins.divmod", divmodCall}, {"functools.partial", partialCall}, {"typing.cast", secondArgument}, {"types.MappingProxyType", mappingProxy}, {"logging.Logger.debug", logCall<10>},
       {"logging.Logger.info", logCall<20>}, {"logging.Logger.warning", logCall<30>}, {"logging.Logger.error", logCall<40>}, {"inspect.signature", signature}, {"importlib.util.find_spec", findSpec}, {"importlib.metadata.version", installedVersion},
       {"operator.add", binaryFunction<0>}, {"operator.and_", binaryFunction<1>}, {"operator.floordiv", binaryFunction<2>},
       {"operator.lshift", binaryFunction<3>}, {"operator.matmul", binaryFunction<4>}, {"operator.mul", binaryFunction<5>},
@@ -607,7 +749,7 @@ void registerBuiltins() {
       {"operator.setitem", setItemFunction}, {"operator.contains", containsFunction}, {"operator.abs", absCall},
   };
   for (const auto& [path, handler] : rows) registerHandler(path, handler);
-  for (const char* path : {"builtins.range", "builtins.complex", "builtins.bytes", "builtins.bytearray", "builtins.chr", "builtins.ord", "builtins.divmod",
+  for (const char* path : {"builtins.range", "builtins.complex", "builtins.bytes", "builtins.bytearray", "builtins.chr", "builtins.ord",
                            "builtins.format", "builtins.bin", "builtins.hex", "builtins.oct", "builtins.ascii", "operator.index",
                            "builtins.str.maketrans", "sys.getrecursionlimit", "sys.intern"}) {
     registerPure(path);

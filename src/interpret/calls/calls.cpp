@@ -313,6 +313,9 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
       if (name == "__eq__" && n == 2) return compare(Py_EQ, self, args.values[1]);
       if (name == "__ne__" && n == 2) return compare(Py_NE, self, args.values[1]);
       if (name == "__hash__" && n == 1 && isNativeSafe(self)) return fromNative(stealRef(PyLong_FromSsize_t(PyObject_Hash(self))));
+      if ((name == "__repr__" || name == "__str__") && n == 1 && container && !isNativeSafe(self)) {
+        return call(name == "__repr__" ? builtinFunction("repr") : reinterpret_cast<PyObject*>(&PyUnicode_Type), args, then);
+      }
       if ((name == "__repr__" || name == "__str__") && n == 1 && isNativeSafe(self)) {
         return fromNative(stealRef(name == "__repr__" ? PyObject_Repr(self) : PyObject_Str(self)));
       }
@@ -354,8 +357,8 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
 
 bool Tracer::isUserOverride(PyObject* object, const std::string& name) {
   Ref<> text = stealRef(PyUnicode_InternFromString(name.c_str()));
-  PyObject* found = _PyType_Lookup(typeOf(object), text.get());
-  return found != nullptr && PyFunction_Check(found);
+  Out found = typeLookup(typeOf(object), text.get());
+  return found.get() != nullptr && PyFunction_Check(found.get());
 }
 
 Flow Tracer::setAttrGeneric(PyObject* object, PyObject* name, PyObject* value) {
@@ -467,6 +470,7 @@ Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
   auto* function = reinterpret_cast<PyFunctionObject*>(callable);
   auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
   if (isDisabledFunction(callable)) return breakWith(Reason::kDisabled, nameOf(callable));
+  if (FunctionHandler handler = findCode(code)) return handler(*this, callable, args);
   bytecode::CodeInfo* info = bytecode::CodeInfo::of(code);
   if (info == nullptr) throw PythonError();
   if (codePolicy(code) == CodePolicy::kSkip) return breakWith(Reason::kSkippedModule, nameOf(callable));
@@ -504,6 +508,7 @@ Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
 Out Tracer::nativeNew(PyTypeObject* base, const Args& args) {
   if (args.positional == 0 || !PyType_Check(args.values[0])) return breakWith(Reason::kRaises, "__new__ without a class");
   auto* type = reinterpret_cast<PyTypeObject*>(args.values[0]);
+  if (base == &PyType_Type) return makeClass(type, args.withoutFirst());
   if (hasFinalizer(type)) return breakWith(Reason::kUnsupportedClass, std::string(type->tp_name) + " has __del__");
   Ref<> empty = stealRef(PyTuple_New(0));
   if (base == &PyBaseObject_Type || base == &PyList_Type || base == &PyDict_Type || base == &PySet_Type || base == dequeType() ||
@@ -561,7 +566,7 @@ Out Tracer::nativeInit(PyTypeObject* owner, const Args& args) {
     if (args.positional > 1) {
       STATOR_VALUE(items, listOf(args.values[1]));
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
-        if (!hashableNatively(PyList_GET_ITEM(items.get(), i))) return breakWith(Reason::kUnsupportedObject, "a set element with its own __hash__");
+        STATOR_FLOW(requireHashable(PyList_GET_ITEM(items.get(), i)));
         if (PySet_Add(self, PyList_GET_ITEM(items.get(), i)) != 0) return raiseCurrentError();
       }
     }
@@ -573,7 +578,7 @@ Out Tracer::nativeInit(PyTypeObject* owner, const Args& args) {
     if (owner->tp_init(self, tuple.get(), nullptr) != 0) return raiseCurrentError();
     return newRef(Py_None);
   }
-  if (owner == &PySuper_Type || owner == &PyTuple_Type || owner == &PyLong_Type || owner == &PyFloat_Type || owner == &PyUnicode_Type) return newRef(Py_None);
+  if (owner == &PyType_Type || owner == &PySuper_Type || owner == &PyTuple_Type || owner == &PyLong_Type || owner == &PyFloat_Type || owner == &PyUnicode_Type) return newRef(Py_None);
   return breakWith(Reason::kUnsupportedClass, std::string(owner->tp_name) + ".__init__");
 }
 
@@ -581,9 +586,16 @@ Out Tracer::callCached(PyObject* cache, const Args& args) {
   const Source* source = sourceOf(cache);
   if (source == nullptr || !stator_lru_known(cache)) return breakWith(Reason::kCallsOutside, "a cached function");
   Ref<> key = stealRef(stator_lru_key(cache, args.values.data(), static_cast<Py_ssize_t>(args.positional), args.names));
-  if (!key || !stator_is_plain_key(key.get())) {
-    PyErr_Clear();
-    return breakWith(Reason::kCallsOutside, "a cached function, with arguments that are not plain");
+  if (!key) return raiseCurrentError();
+  for (PyObject* value : args.values) {
+    if (values::isScalar(value) || stator_is_plain_key(value)) continue;
+    // An object that is hashed by its identity (`self`, a logger): the entry is about this very one.
+    values::Info* info = values.find(value);
+    bool by_identity = info != nullptr && info->origin == values::Origin::kOutside && !graph::isStandIn(value) && !info->stand_in &&
+                       Py_TYPE(value)->tp_hash == PyBaseObject_Type.tp_hash && Py_TYPE(value)->tp_richcompare == PyBaseObject_Type.tp_richcompare &&
+                       Py_TYPE(value)->tp_weaklistoffset != 0;
+    if (!by_identity) return breakWith(Reason::kCallsOutside, "a cached function, with arguments that are not plain");
+    guards->add(Guard{GuardKind::kIsWeak, info->source, nullptr, newRef(value)});
   }
   for (const LruUse& use : lru_uses) {
     // Stored earlier in the trace, or found there.

@@ -109,6 +109,7 @@ Out sequenceIndex(Tracer& t, const Args& args) {
   STATOR_VALUE(ignored, findIndex(t, items.get(), args.values[1], 0, found));
   if (found >= 0) return stealRef(PyLong_FromSsize_t(found));
   if (PyTuple_Check(args.values[0])) return t.raiseNew(PyExc_ValueError, "tuple.index(x): x not in tuple");
+  if (isDeque(args.values[0]) && t.isNativeSafe(args.values[1])) return t.raiseNew(PyExc_ValueError, "%R is not in deque", args.values[1]);
   if (!t.isNativeSafe(args.values[1])) return t.breakWith(Reason::kRaises, "a value that is not in the list");
   return t.raiseNew(PyExc_ValueError, "%R is not in list", args.values[1]);
 }
@@ -130,6 +131,17 @@ Out listRemove(Tracer& t, const Args& args) {
   Py_ssize_t found = -1;
   STATOR_VALUE(ignored, findIndex(t, items.get(), args.values[1], 0, found));
   if (found < 0) return t.raiseNew(PyExc_ValueError, "list.remove(x): x not in list");
+  STATOR_VALUE(target, t.contentsForWrite(args.values[0]));
+  PySequence_DelItem(target.get(), found);
+  return none();
+}
+
+Out dequeRemove(Tracer& t, const Args& args) {
+  NEED(2, "remove");
+  STATOR_VALUE(items, t.contents(args.values[0]));
+  Py_ssize_t found = -1;
+  STATOR_VALUE(ignored, findIndex(t, items.get(), args.values[1], 0, found));
+  if (found < 0) return t.raiseNew(PyExc_ValueError, "deque.remove(x): x not in deque");
   STATOR_VALUE(target, t.contentsForWrite(args.values[0]));
   PySequence_DelItem(target.get(), found);
   return none();
@@ -191,7 +203,7 @@ Out dictFromKeys(Tracer& t, const Args& args) {
 
 Flow needHashable(Tracer& t, const Args& args) {
   for (PyObject* value : args.values) {
-    if (value != args.values[0] && !t.hashableNatively(value)) return t.breakWith(Reason::kUnsupportedObject, "a set element with its own __hash__ or __eq__");
+    if (value != args.values[0]) STATOR_FLOW(t.requireHashable(value));
   }
   return Flow::kOk;
 }
@@ -222,7 +234,7 @@ Out setOperation(Tracer& t, const Args& args, const char* method) {
   for (size_t i = 1; i < args.positional; ++i) {
     STATOR_VALUE(list, t.listOf(args.values[i]));
     for (Py_ssize_t k = 0; k < PyList_GET_SIZE(list.get()); ++k) {
-      if (!t.hashableNatively(PyList_GET_ITEM(list.get(), k))) return t.breakWith(Reason::kUnsupportedObject, "a set element with its own __hash__");
+      STATOR_FLOW(t.requireHashable(PyList_GET_ITEM(list.get(), k)));
     }
     lists.values.push_back(list.get());
     keep.push_back(std::move(list));
@@ -242,6 +254,7 @@ SET_OPERATION(setIsDisjoint, false, "isdisjoint")
 SET_OPERATION(setUpdate, true, "update")
 SET_OPERATION(setIntersectionUpdate, true, "intersection_update")
 SET_OPERATION(setDifferenceUpdate, true, "difference_update")
+SET_OPERATION(setSymmetricUpdate, true, "symmetric_difference_update")
 
 // ---- deque -----------------------------------------------------------------------------------------------------------------------------
 
@@ -262,6 +275,18 @@ Out dequeExtend(Tracer& t, const Args& args) {
   Args fixed = args;
   fixed.values[1] = items.get();
   return onContents<true>(t, fixed, "extend", false);
+}
+Out dequeExtendLeft(Tracer& t, const Args& args) {
+  NEED(2, "extendleft");
+  STATOR_VALUE(items, t.listOf(args.values[1]));
+  Args fixed = args;
+  fixed.values[1] = items.get();
+  return onContents<true>(t, fixed, "extendleft", false);
+}
+Out dequeInsert(Tracer& t, const Args& args) {
+  NEED(3, "insert");
+  if (!t.isNativeSafe(args.values[1])) return wrong(t, "insert");
+  return onContents<true>(t, args, "insert", false);
 }
 Out dequeCall(Tracer& t, const Args& args) {
   Args fixed = args;
@@ -418,6 +443,10 @@ void registerContainers() {
       {"builtins.set.difference", setDifference}, {"builtins.set.symmetric_difference", setSymmetric}, {"builtins.set.issubset", setIsSubset},
       {"builtins.set.issuperset", setIsSuperset}, {"builtins.set.isdisjoint", setIsDisjoint}, {"builtins.set.update", setUpdate},
       {"builtins.set.intersection_update", setIntersectionUpdate}, {"builtins.set.difference_update", setDifferenceUpdate},
+      {"builtins.set.symmetric_difference_update", setSymmetricUpdate}, {"builtins.frozenset.isdisjoint", setIsDisjoint},
+      {"builtins.frozenset.symmetric_difference", setSymmetric}, {"builtins.frozenset.copy", copy}, {"collections.deque.count", sequenceCount},
+      {"collections.deque.extendleft", dequeExtendLeft}, {"collections.deque.insert", dequeInsert}, {"collections.deque.reverse", reverse},
+      {"collections.deque.index", sequenceIndex}, {"collections.deque.remove", dequeRemove},
       {"builtins.frozenset.union", setUnion}, {"builtins.frozenset.intersection", setIntersection}, {"builtins.frozenset.difference", setDifference},
       {"builtins.frozenset.issubset", setIsSubset}, {"builtins.frozenset.issuperset", setIsSuperset}, {"builtins.str.join", strJoin},
       {"collections.deque", dequeCall}, {"collections.deque.append", dequeAppend}, {"collections.deque.appendleft", dequeAppendLeft},

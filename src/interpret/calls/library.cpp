@@ -72,6 +72,81 @@ Out json(Tracer& t, const Args& args, const char* path) {
 Out jsonDumps(Tracer& t, const Args& args) { return json(t, args, "json.dumps"); }
 Out jsonLoads(Tracer& t, const Args& args) { return json(t, args, "json.loads"); }
 
+// types.SimpleNamespace(**attributes)
+Out simpleNamespace(Tracer& t, const Args& args) {
+  if (args.positional != 0) return t.breakWith(Reason::kRaises, "SimpleNamespace");
+  auto* type = reinterpret_cast<PyTypeObject*>(torchObject("types.SimpleNamespace"));
+  Ref<> empty = stealRef(PyTuple_New(0));
+  STATOR_VALUE(made, t.fromNativeMade(stealRef(type->tp_new(type, empty.get(), nullptr))));
+  for (size_t i = 0; i < args.keywordCount(); ++i) STATOR_FLOW(t.storeInstanceAttr(made.get(), args.name(i), args.values[i]));
+  return made;
+}
+
+// The cell of a function's closure by its name; null: there is none.
+PyObject* closureCell(PyObject* function, const char* name) {
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+  PyObject* closure = PyFunction_GET_CLOSURE(function);
+  Ref<> free = stealRef(PyCode_GetFreevars(code));
+  for (Py_ssize_t i = 0; free && closure != nullptr && i < PyTuple_GET_SIZE(free.get()); ++i) {
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(free.get(), i), name) == 0) return PyTuple_GET_ITEM(closure, i);
+  }
+  return nullptr;
+}
+
+// What such a cell holds, as a trace value.
+Out fromClosure(Tracer& t, PyObject* function, const char* name) {
+  PyObject* closure = PyFunction_GET_CLOSURE(function);
+  PyObject* cell = closureCell(function, name);
+  if (cell == nullptr) return t.breakWith(Reason::kCallsOutside, name);
+  if (t.values.find(cell) == nullptr) {
+    if (const sources::Source* source = t.sourceOf(function)) {
+      Py_ssize_t index = 0;
+      while (PyTuple_GET_ITEM(closure, index) != cell) ++index;
+      STATOR_VALUE(ignored, t.fromOutside(cell, t.sources->child(SourceKind::kClosure, source, nullptr, index)));
+    }
+  }
+  STATOR_VALUE(value, t.cellContents(cell));
+  if (!value) return t.breakWith(Reason::kCallsOutside, name);
+  return value;
+}
+
+// functools.singledispatch's `dispatch`: the implementation that its registry has for a class. Its caches are its own affair.
+Out dispatch(Tracer& t, PyObject* function, const Args& args) {
+  if (args.values.size() != 1 || !PyType_Check(args.values[0])) return t.breakWith(Reason::kRaises, "dispatch");
+  STATOR_VALUE(registry, fromClosure(t, function, "registry"));
+  STATOR_VALUE(entries, t.contents(registry.get()));
+  Ref<> token = stealRef(PyObject_CallNoArgs(torchObject("_abc.get_cache_token")));
+  if (token) t.guards->add(Guard{GuardKind::kAbcToken, nullptr, nullptr, token});
+  PyErr_Clear();
+  if (PyObject* exact = PyDict_GetItemWithError(entries.get(), args.values[0])) return newRef(exact);
+  return t.fromNative(stealRef(PyObject_CallFunctionObjArgs(torchObject("functools._find_impl"), args.values[0], entries.get(), nullptr)));
+}
+
+// The guard against endless recursion that dataclasses put around __repr__: the trace has a limit of its own.
+Out recursiveRepr(Tracer& t, PyObject* function, const Args& args) {
+  STATOR_VALUE(wrapped, fromClosure(t, function, "user_function"));
+  t.keep_alive.push_back(wrapped);
+  return t.call(wrapped.get(), args);
+}
+
+// The code of a function that another one makes when it runs.
+PyCodeObject* innerCode(const char* path, const char* name) {
+  PyObject* outer = torchObject(path);
+  if (outer == nullptr || !PyFunction_Check(outer)) return nullptr;
+  PyObject* constants = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(outer))->co_consts;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants); ++i) {
+    PyObject* constant = PyTuple_GET_ITEM(constants, i);
+    if (PyCode_Check(constant) && PyUnicode_CompareWithASCIIString(reinterpret_cast<PyCodeObject*>(constant)->co_name, name) == 0) {
+      return reinterpret_cast<PyCodeObject*>(constant);
+    }
+  }
+  return nullptr;
+}
+
+void registerInner(const char* path, const char* name, FunctionHandler handler) {
+  if (PyCodeObject* code = innerCode(path, name)) registerCode(code, handler);
+}
+
 }  // namespace
 
 Out Tracer::callGetter(PyObject* getter, const Args& args) {
@@ -107,13 +182,15 @@ void registerLibrary() {
   const std::pair<const char*, CallHandler> rows[] = {
       {"operator.itemgetter", itemGetter}, {"operator.attrgetter", attrGetter}, {"operator.methodcaller", methodCaller}, {"heapq.heapify", heapify},
       {"heapq.heappush", heappush}, {"heapq.heappop", heappop}, {"heapq.heapreplace", heapreplace}, {"heapq.heappushpop", heappushpop},
-      {"bisect.insort_left", insortLeft}, {"bisect.insort_right", insortRight}, {"json.dumps", jsonDumps}, {"json.loads", jsonLoads},
+      {"types.SimpleNamespace", simpleNamespace}, {"bisect.insort_left", insortLeft}, {"bisect.insort_right", insortRight}, {"json.dumps", jsonDumps}, {"json.loads", jsonLoads},
   };
   for (const auto& [path, handler] : rows) registerHandler(path, handler);
   for (const char* path : {"bisect.bisect_left", "bisect.bisect_right", "re.compile", "re.match", "re.fullmatch", "re.search", "re.sub", "re.subn", "re.split",
                            "re.findall", "re.escape", "keyword.iskeyword"}) {
     registerPure(path);
   }
+  registerInner("functools.singledispatch", "dispatch", dispatch);
+  registerInner("dataclasses._recursive_repr", "wrapper", recursiveRepr);
   registerPolyfill("functools.reduce", "functions.reduce");
   registerPolyfill("functools.cmp_to_key", "functions.cmp_to_key");
   registerPolyfill("collections._count_elements", "functions.count_elements");

@@ -58,6 +58,23 @@ void registerRow(PyObject* callable, CallRow row) {
   rows()[callable] = row;
 }
 
+namespace {
+std::unordered_map<PyCodeObject*, FunctionHandler>& codeRows() {
+  static auto* table = new std::unordered_map<PyCodeObject*, FunctionHandler>();
+  return *table;
+}
+}  // namespace
+
+FunctionHandler findCode(PyCodeObject* code) {
+  auto it = codeRows().find(code);
+  return it == codeRows().end() ? nullptr : it->second;
+}
+
+void registerCode(PyCodeObject* code, FunctionHandler handler) {
+  Py_INCREF(code);
+  codeRows()[code] = handler;
+}
+
 void registerHandler(const char* path, CallHandler handler) { registerRow(resolve(path), CallRow{CallKind::kHandler, handler}); }
 void registerPure(const char* path) { registerRow(resolve(path), CallRow{CallKind::kPure, nullptr}); }
 
@@ -74,8 +91,12 @@ bool initCallTables() {
   registerTorchContexts();
   registerContainers();
   registerBuiltins();
+  Ref<> polyfills = stealRef(PyImport_ImportModule("stator.polyfills"));
+  if (!polyfills) return false;
   registerItertools();
   registerLibrary();
+  registerClasses();
+  registerLogging();
   registerExceptions();
   PyErr_Clear();
   done = true;

@@ -32,12 +32,19 @@ void registerPure(const char* path);
 void registerPolyfill(const char* path, const char* function);  // a function of stator.polyfills, by its path there
 void registerRow(PyObject* callable, CallRow row);
 
+// By code object, for functions that a library makes anew each time.
+using FunctionHandler = Out (*)(Tracer& tracer, PyObject* function, const Args& args);
+FunctionHandler findCode(PyCodeObject* code);
+void registerCode(PyCodeObject* code, FunctionHandler handler);
+
 // Each file of calls/ brings its rows.
 void registerBuiltins();
 void registerContainers();
 void registerTorch();
 void registerItertools();
 void registerLibrary();
+void registerClasses();
+void registerLogging();
 void registerExceptions();
 void registerTorchContexts();
 

@@ -350,6 +350,9 @@ Out Tracer::tensorAttr(PyObject* stand_in, PyObject* name) {
     return classAttrValue(type, name, found);
   }
   // An attribute that the user put on the tensor.
+  if (values::Info* info = values.find(stand_in); info != nullptr && info->overlay) {
+    if (PyObject* written = PyDict_GetItemWithError(info->overlay.get(), name)) return newRef(written);
+  }
   if (const Source* source = tensor->node->source) {
     Ref<> dict = stealRef(PyObject_GenericGetDict(tensor->node->example.get(), nullptr));
     if (!dict) PyErr_Clear();

@@ -140,7 +140,15 @@ Flow loadDeref(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   return Flow::kOk;
 }
 
-Flow loadClassDeref(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedOpcode, "a class body"); }
+Flow loadClassDeref(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  if (!frame.contents) return tracer.breakWith(Reason::kUnsupportedOpcode, "a class body");
+  PyObject* name = PyTuple_GET_ITEM(stator_code_slot_names(frame.code->code()), instr.oparg);
+  STATOR_VALUE(own, tracer.dictGet(frame.contents.get(), name));
+  if (!own) return loadDeref(tracer, frame, instr);
+  frame.push(std::move(own));
+  advance(frame);
+  return Flow::kOk;
+}
 
 Flow storeDeref(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   STATOR_VALUE(cell, tracer.readSlot(frame, static_cast<size_t>(instr.oparg)));
@@ -186,11 +194,50 @@ Flow deleteGlobal(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   return Flow::kOk;
 }
 
-Flow loadName(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedOpcode, "code outside of functions"); }
-Flow storeName(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedOpcode, "code outside of functions"); }
-Flow deleteName(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedOpcode, "code outside of functions"); }
-Flow setupAnnotations(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedOpcode, "a class body"); }
-Flow loadBuildClass(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedClass, "a class statement"); }
+Flow loadName(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  if (!frame.contents) return tracer.breakWith(Reason::kUnsupportedOpcode, "code outside of functions");
+  STATOR_VALUE(value, tracer.dictGet(frame.contents.get(), nameAt(frame, instr.oparg)));
+  if (!value) {
+    STATOR_VALUE(found, tracer.loadGlobal(frame, nameAt(frame, instr.oparg)));
+    value = found;
+  }
+  frame.push(std::move(value));
+  advance(frame);
+  return Flow::kOk;
+}
+Flow storeName(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  if (!frame.contents) return tracer.breakWith(Reason::kUnsupportedOpcode, "code outside of functions");
+  STATOR_FLOW(tracer.setItem(frame.contents.get(), nameAt(frame, instr.oparg), frame.top()));
+  frame.drop();
+  advance(frame);
+  return Flow::kOk;
+}
+Flow deleteName(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  if (!frame.contents) return tracer.breakWith(Reason::kUnsupportedOpcode, "code outside of functions");
+  STATOR_VALUE(found, tracer.dictGet(frame.contents.get(), nameAt(frame, instr.oparg)));
+  if (!found) return tracer.raiseNameError(PyExc_NameError, "name '%U' is not defined", nameAt(frame, instr.oparg));
+  STATOR_FLOW(tracer.delItem(frame.contents.get(), nameAt(frame, instr.oparg)));
+  advance(frame);
+  return Flow::kOk;
+}
+Flow setupAnnotations(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
+  if (!frame.contents) return tracer.breakWith(Reason::kUnsupportedOpcode, "a class body");
+  static PyObject* name = PyUnicode_InternFromString("__annotations__");
+  STATOR_VALUE(found, tracer.dictGet(frame.contents.get(), name));
+  if (!found) STATOR_FLOW(tracer.setItem(frame.contents.get(), name, tracer.made(stealRef(PyDict_New())).get()));
+  advance(frame);
+  return Flow::kOk;
+}
+Flow loadBuildClass(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
+  static PyObject* name = PyUnicode_InternFromString("__build_class__");
+  const sources::Source* source = tracer.sources->pinned(frame.builtins);
+  if (tracer.values.find(frame.builtins) == nullptr) tracer.values.addOutside(frame.builtins, source);
+  STATOR_VALUE(value, tracer.dictGet(frame.builtins, name));
+  if (!value) return tracer.breakWith(Reason::kRaises, "no __build_class__");
+  frame.push(std::move(value));
+  advance(frame);
+  return Flow::kOk;
+}
 
 Flow loadAssertionError(Tracer&, SymbolicFrame& frame, const Instr&) {
   frame.push(newRef(PyExc_AssertionError));

@@ -133,7 +133,7 @@ Flow buildSet(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   Ref<> set = stealRef(PySet_New(nullptr));
   for (int i = instr.oparg - 1; i >= 0; --i) {
     PyObject* item = frame.top(static_cast<size_t>(i));
-    if (!tracer.hashableNatively(item)) return tracer.breakWith(Reason::kUnsupportedObject, "a set element with its own __hash__ or __eq__");
+    STATOR_FLOW(tracer.requireHashable(item));
     if (PySet_Add(set.get(), item) != 0) return tracer.raiseCurrentError();
   }
   return deliver(tracer, frame, set, static_cast<size_t>(instr.oparg));
@@ -143,8 +143,7 @@ Flow buildMap(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   Ref<> dict = stealRef(PyDict_New());
   for (int i = instr.oparg - 1; i >= 0; --i) {
     PyObject* key = frame.top(static_cast<size_t>(2 * i + 1));
-    if (!tracer.hashableNatively(key)) return tracer.breakWith(Reason::kUnsupportedObject, "a dict key with its own __hash__ or __eq__");
-    if (PyDict_SetItem(dict.get(), key, frame.top(static_cast<size_t>(2 * i))) != 0) return tracer.raiseCurrentError();
+    STATOR_FLOW(tracer.setItem(dict.get(), key, frame.top(static_cast<size_t>(2 * i))));
   }
   return deliver(tracer, frame, dict, static_cast<size_t>(2 * instr.oparg));
 }
@@ -218,7 +217,7 @@ Flow listAppend(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 
 Flow setAdd(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   PyObject* set = frame.top(static_cast<size_t>(instr.oparg));
-  if (!tracer.hashableNatively(frame.top())) return tracer.breakWith(Reason::kUnsupportedObject, "a set element with its own __hash__ or __eq__");
+  STATOR_FLOW(tracer.requireHashable(frame.top()));
   STATOR_VALUE(target, tracer.contentsForWrite(set));
   if (PySet_Add(target.get(), frame.top()) != 0) return tracer.raiseCurrentError();
   return done(frame, 1);
@@ -243,7 +242,7 @@ Flow setUpdate(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   PyObject* set = frame.top(static_cast<size_t>(instr.oparg));
   STATOR_VALUE(items, tracer.listOf(frame.top()));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
-    if (!tracer.hashableNatively(PyList_GET_ITEM(items.get(), i))) return tracer.breakWith(Reason::kUnsupportedObject, "a set element with its own __hash__");
+    STATOR_FLOW(tracer.requireHashable(PyList_GET_ITEM(items.get(), i)));
   }
   STATOR_VALUE(target, tracer.contentsForWrite(set));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
