@@ -220,7 +220,9 @@ class Compiler {
       if (code == Code::kSlotAbsent) op.hint = static_cast<uint32_t>(stator_slot_offset(node.parent->exact_type, node.key));
       if (code == Code::kKeyAbsent) addHash(op, node);
     }
-    const bool contradicts = !node.children.empty() || node.compared || node.tests.size() > 1;
+    // One place may be reached by several sources (a module's attribute and its dict's key), and be found empty by each.
+    const bool present = std::any_of(node.tests.begin(), node.tests.end(), [&](uint32_t test) { return guard(test).kind != GuardKind::kAbsent; });
+    const bool contradicts = !node.children.empty() || node.compared || present;
     if (contradicts) program_.contradiction = true;  // others want it to be there: no call can pass
   }
 

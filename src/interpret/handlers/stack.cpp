@@ -95,7 +95,7 @@ Flow deleteFast(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   size_t slot = static_cast<size_t>(instr.oparg);
   bool bound = !frame.untouched.empty() && frame.untouched[slot] ? tracer.roots.slots[slot] != nullptr : static_cast<bool>(frame.slots[slot]);
   if (!bound) return raiseUnbound(tracer, frame, instr.oparg);
-  if (dropRunsUserCode(tracer, slotNow(tracer, frame, slot))) return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
+  if (dropRunsUserCode(slotNow(tracer, frame, slot))) return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
   if (!frame.untouched.empty() && frame.untouched[slot]) {
     tracer.guards->add(Guard{GuardKind::kPresent, tracer.sources->root(SourceKind::kLocal, instr.oparg)});
     frame.untouched[slot] = false;
