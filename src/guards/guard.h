@@ -29,7 +29,7 @@ enum class GuardKind : uint8_t {
   kNotSameAs,    // not the object at `other`
   kTruthy,       // number 0/1: truth of an exact bool/int/None/str/container without running user code
   kGlobalState,  // grad mode, inference mode, autocast, default dtype/device, deterministic, torch function/dispatch modes ... (no source)
-  kAbcToken,     // no class was registered with an ABC since (abc.get_cache_token(); no source): for isinstance against ABCs
+  kAbcToken,     // no class was registered with an ABC since (no source; the token at the guard program's making counts): for isinstance against ABCs
 };
 
 // A name that was looked up along a type's MRO, and what was found there; null: nothing.

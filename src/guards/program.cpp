@@ -38,6 +38,15 @@ GuardProgram::GuardProgram(const sources::SourceSet& /*sources*/, const GuardSet
     : impl_(std::make_unique<Impl>()) {
   STATOR_CHECK(kTensorPartsGiven);
   impl_->guards = guards.all();
+  for (Guard& guard : impl_->guards) {
+    // What capture and the backend imported on the way has registered classes of its own: the token counts from here on.
+    if (guard.kind == GuardKind::kAbcToken) {
+      Ref<> module = stealRef(PyImport_ImportModule("_abc"));
+      Ref<> token = module ? stealRef(PyObject_CallMethod(module.get(), "get_cache_token", nullptr)) : Ref<>();
+      if (!token) throw PythonError();
+      guard.expected = token;
+    }
+  }
   impl_->wanted = wanted;
   compile(*impl_);
   for (Guard& guard : impl_->guards) {

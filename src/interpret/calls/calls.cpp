@@ -696,9 +696,7 @@ namespace {
 
 // Whether a class counts as one of an ABC's may change with each registration.
 void guardRegistrations(Tracer& tracer) {
-  Ref<> token = stealRef(PyObject_CallNoArgs(torchObject("abc.get_cache_token")));
-  if (!token) throw PythonError();
-  tracer.guards->add(Guard{GuardKind::kAbcToken, nullptr, nullptr, token});
+  tracer.guards->add(Guard{GuardKind::kAbcToken});
 }
 
 }  // namespace
