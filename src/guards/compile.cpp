@@ -42,7 +42,7 @@ bool isGlobalsLike(SourceKind kind) {
 
 class Compiler {
  public:
-  explicit Compiler(GuardProgram::Impl& program) : program_(program) {}
+  Compiler(GuardProgram::Impl& program, size_t sources) : program_(program), by_source_(sources) {}
 
   void compile() {
     for (uint32_t i = 0; i < program_.guards.size(); ++i) place(i);
@@ -94,8 +94,7 @@ class Compiler {
   }
 
   Node* node(const Source& source) {
-    auto known = by_source_.find(&source);
-    if (known != by_source_.end()) return known->second;
+    if (Node* known = by_source_[source.id]) return known;
     Node* result = nullptr;
     switch (source.kind) {
       case SourceKind::kParameter:
@@ -111,24 +110,29 @@ class Compiler {
         result = child(source.base != nullptr ? node(*source.base) : nullptr, source.kind, source.key.get(), source.hash, source.index);
     }
     if (result->source == nullptr) result->source = &source;
-    by_source_.emplace(&source, result);
+    by_source_[source.id] = result;
     return result;
   }
 
   Node* moduleEntry(const Source& source, const char* dict) {
-    Ref<> name = stealRef(PyUnicode_InternFromString(dict));
-    Node* entries = child(node(*source.base), SourceKind::kAttr, name.get(), PyObject_Hash(name.get()), 0);
-    program_.names.push_back(std::move(name));
+    PyObject*& name = dict_names_[dict[1]];  // the letter behind the underscore tells them apart
+    if (name == nullptr) {
+      program_.names.push_back(stealRef(PyUnicode_InternFromString(dict)));
+      name = program_.names.back().get();
+    }
+    Node* entries = child(node(*source.base), SourceKind::kAttr, name, PyObject_Hash(name), 0);
     return child(entries, SourceKind::kDictItem, source.key.get(), source.hash, 0);
   }
 
   Node* child(Node* parent, SourceKind kind, PyObject* key, Py_hash_t hash, int64_t index) {
     if (kind == SourceKind::kTensorAttr) kind = SourceKind::kAttr;
-    const Place place{parent, kind, key, index};
-    auto [known, fresh] = by_place_.try_emplace(place, nullptr);
-    if (!fresh) return known->second;
+    // Two sources may lead to one place only through the dicts of modules, which have two spellings.
+    const bool two_ways = kind == SourceKind::kAttr || kind == SourceKind::kDictItem;
+    Node** known = two_ways ? &by_place_[Place{parent, kind, key}] : nullptr;
+    if (known != nullptr && *known != nullptr) return *known;
     nodes_.push_back(Node{nullptr, parent, kind, key, hash, index});
-    Node* made = known->second = &nodes_.back();
+    Node* made = &nodes_.back();
+    if (known != nullptr) *known = made;
     (parent != nullptr ? parent->children : roots_).push_back(made);
     return made;
   }
@@ -462,14 +466,13 @@ class Compiler {
     Node* parent;
     SourceKind kind;
     PyObject* key;
-    int64_t index;
     bool operator==(const Place&) const = default;
   };
   struct PlaceHash {
     size_t operator()(const Place& place) const {
       size_t hash = reinterpret_cast<size_t>(place.parent) * 31 + static_cast<size_t>(place.kind);
       hash = (hash ^ reinterpret_cast<size_t>(place.key)) * 0x9E3779B97F4A7C15ull;
-      return hash ^ static_cast<size_t>(place.index) ^ (hash >> 31);
+      return hash ^ (hash >> 31);
     }
   };
 
@@ -478,14 +481,15 @@ class Compiler {
   std::vector<Node*> roots_;
   std::vector<uint32_t> process_;
   std::vector<uint32_t> comparisons_;
-  std::unordered_map<const Source*, Node*> by_source_;
+  std::vector<Node*> by_source_;  // by the source's id
   std::unordered_map<Place, Node*, PlaceHash> by_place_;
   std::unordered_map<const Node*, Tree*> trees_;
+  std::unordered_map<char, PyObject*> dict_names_;
   bool in_tree_ = false;
 };
 
 }  // namespace
 
-void compile(GuardProgram::Impl& program) { Compiler(program).compile(); }
+void compile(GuardProgram::Impl& program, size_t sources) { Compiler(program, sources).compile(); }
 
 }  // namespace stator::guards

@@ -34,7 +34,7 @@ class Registers {
 
 GuardProgram::Impl::~Impl() = default;
 
-GuardProgram::GuardProgram(const sources::SourceSet& /*sources*/, const GuardSet& guards, const std::vector<const sources::Source*>& wanted)
+GuardProgram::GuardProgram(const sources::SourceSet& sources, const GuardSet& guards, const std::vector<const sources::Source*>& wanted)
     : impl_(std::make_unique<Impl>()) {
   STATOR_CHECK(kTensorPartsGiven);
   impl_->guards = guards.all();
@@ -48,7 +48,7 @@ GuardProgram::GuardProgram(const sources::SourceSet& /*sources*/, const GuardSet
     }
   }
   impl_->wanted = wanted;
-  compile(*impl_);
+  compile(*impl_, sources.size());
   for (Guard& guard : impl_->guards) {
     // Held by a weak reference from here on, if the object allows one.
     if (guard.kind == GuardKind::kIsWeak && PyType_SUPPORTS_WEAKREFS(Py_TYPE(guard.expected.get()))) guard.expected.reset();

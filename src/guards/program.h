@@ -119,8 +119,8 @@ struct GuardProgram::Impl {
   ~Impl();
 };
 
-// Fills everything but `guards` and `wanted`, which are there already.
-void compile(GuardProgram::Impl& program);
+// Fills everything but `guards` and `wanted`, which are there already. `sources`: how many there are, for their ids.
+void compile(GuardProgram::Impl& program, size_t sources);
 
 struct Recorder;
 
