@@ -246,6 +246,16 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
     }
     return fromOutside(raw, sources->child(SourceKind::kGenericAttr, info->source, name));
   }
+  if (object != nullptr && PyTuple_Check(object) && std::string_view(kind->tp_name) == "_collections._tuplegetter") {
+    // A field of a named tuple, by its position; the descriptor tells it when it is pickled: (type, (index, doc)).
+    Ref<> parts = stealRef(PyObject_CallMethod(descriptor, "__reduce__", nullptr));
+    if (!parts) return raiseCurrentError();
+    PyObject* state = PyTuple_GET_ITEM(parts.get(), 1);
+    Py_ssize_t index = PyLong_AsSsize_t(PyTuple_GET_ITEM(state, 0));
+    STATOR_VALUE(items, contents(object));
+    if (index < 0 || index >= PyTuple_GET_SIZE(items.get())) return breakWith(Reason::kRaises, "a field of a shorter tuple");
+    return newRef(PyTuple_GET_ITEM(items.get(), index));
+  }
   if (kind == &PyClassMethodDescr_Type) {
     return fromNative(stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type))));
   }

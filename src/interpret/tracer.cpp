@@ -353,6 +353,10 @@ Captured Tracer::run() {
   Flow flow = runUntil(0);
   STATOR_CHECK(flow == Flow::kOk || flow == Flow::kBreak, "a trace ended in a raise");
   bool returns = flow == Flow::kOk;
+  if (start_anew) {
+    captured.start_anew = true;
+    return captured;
+  }
   if (!returns && restart_at != 0) {
     captured.restart_at = restart_at;
     captured.restart_reason = restart_reason;

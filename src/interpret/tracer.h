@@ -104,6 +104,7 @@ struct Captured {
   std::unique_ptr<guards::GuardSet> guards;
   breaks::Plan plan;
   uint64_t instructions = 0;
+  bool start_anew = false;  // the trace changed what it had read (lazy modules): run it again as it is
   // Set if the trace has to be run again with a break at that instruction.
   uint64_t restart_at = 0;
   breaks::Reason restart_reason = breaks::Reason::kNone;
@@ -301,6 +302,8 @@ class Tracer {
   std::unordered_set<PyTypeObject*> attribute_types;
   std::unordered_set<PyTypeObject*> descriptor_types;
   std::unordered_map<PyObject*, int> module_calls;
+  bool drew_random = false;  // some operation so far draws random numbers
+  bool start_anew = false;
   uint64_t restart_at = 0;
   breaks::Reason restart_reason = breaks::Reason::kNone;
   std::string restart_detail;

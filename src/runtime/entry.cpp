@@ -119,9 +119,10 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   for (int attempt = 0;; ++attempt) {
     interpret::Tracer tracer(frame, options);
     captured = tracer.run();
-    if (captured.restart_at == 0) break;
+    if (captured.restart_at == 0 && !captured.start_anew) break;
     STATOR_CHECK(attempt < 20, "a capture keeps starting over");
     statistics().restarts++;
+    if (captured.start_anew) continue;
     options.break_at = captured.restart_at;
     options.break_at_reason = captured.restart_reason;
     options.break_at_detail = captured.restart_detail;

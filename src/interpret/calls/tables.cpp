@@ -98,6 +98,7 @@ bool initCallTables() {
   registerClasses();
   registerLogging();
   registerExceptions();
+  registerLazyModules();
   PyErr_Clear();
   done = true;
   return true;

@@ -47,6 +47,7 @@ void registerClasses();
 void registerLogging();
 void registerExceptions();
 void registerTorchContexts();
+void registerLazyModules();
 
 // Code whose frames are never captured or inlined: by the file it comes from.
 enum class CodePolicy : uint8_t {

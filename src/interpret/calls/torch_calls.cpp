@@ -221,6 +221,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args) {
   node->location = location();
   node->scope = frames.back()->scope;
   node->mutates = inferred.mutates || inferred.random;
+  drew_random |= inferred.random;
   // 6. Its values.
   std::vector<uint32_t> storages;
   auto factsOf = [&](const shapes::Output& output) -> const shapes::TensorMeta* {
