@@ -46,6 +46,7 @@ struct Node {
   // kInput: where it comes from, and the value seen at capture (held until the backend has run, then dropped).
   const sources::Source* source = nullptr;
   Ref<> example;
+  bool of_module = false;  // kInput: some module has it as parameter, buffer or attribute: its memory stays in place
   // of a call: the local variable that the value was first stored in; of an input without source: its name
   std::string name_hint;
   const Location* location = nullptr;

@@ -118,6 +118,12 @@ Out Tracer::instanceAttr(PyObject* object, PyObject* name) {
     return Ref<>::create(Tracer::rawInstanceAttr(object, name));
   }
   if (PyObject* shadow = attributesShadow(*this, info)) return Ref<>::create(PyDict_GetItemWithError(shadow, name));
+  if (PyModule_Check(object)) {
+    // The globals of its functions, which may have been written as such.
+    PyObject* dict = PyModule_GetDict(object);
+    values::Info* written = values.find(dict);
+    if (written != nullptr && (written->overlay || written->shadow)) return dictGet(dict, name);
+  }
   if (info->overlay) {
     if (PyObject* written = PyDict_GetItemWithError(info->overlay.get(), name)) {
       return written == values::deletedMarker() ? Ref<>() : newRef(written);
@@ -140,6 +146,7 @@ Out Tracer::instanceAttr(PyObject* object, PyObject* name) {
     return Ref<>();
   }
   STATOR_VALUE(value, fromOutside(raw, source));
+  if (graph::isStandIn(value.get()) && isModule(object)) graph::asStandIn(value.get())->node->of_module = true;
   PyDict_SetItem(known.get(), name, value.get());
   return value;
 }
@@ -149,6 +156,14 @@ Flow Tracer::storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value
   if (info == nullptr || info->origin == values::Origin::kMade) {
     if (PyObject_GenericSetAttr(object, name, value) != 0) return raiseCurrentError();
     return Flow::kOk;
+  }
+  if (PyModule_Check(object)) {
+    PyObject* dict = PyModule_GetDict(object);
+    if (values.find(dict) == nullptr) values.addOutside(dict, sources->pinned(dict));
+    if (value != nullptr) return setItem(dict, name, value);
+    STATOR_VALUE(found, dictGet(dict, name));
+    if (!found) return raiseNew(PyExc_AttributeError, "'%.100s' object has no attribute '%U'", Py_TYPE(object)->tp_name, name);
+    return delItem(dict, name);
   }
   PyObject* on_type = _PyType_Lookup(Py_TYPE(object), name);
   bool slot = on_type != nullptr && Py_TYPE(on_type) == &PyMemberDescr_Type;

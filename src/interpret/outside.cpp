@@ -52,7 +52,9 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     } else if (info->source != source && info->source != nullptr) {
       guards->add(Guard{GuardKind::kSameAs, source, info->source});
     }
-    return info->stand_in ? info->stand_in : newRef(raw);
+    if (!info->stand_in) return newRef(raw);
+    if (source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer) graph::asStandIn(info->stand_in.get())->node->of_module = true;
+    return info->stand_in;
   }
   if (graph::isStandIn(raw) || isTraceIterator(raw)) return newRef(raw);
   if (Py_TYPE(raw) == mappingProxyType()) {
@@ -71,6 +73,7 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     graph->metas.push_back(tensor::metaOf(raw));
     shapes::TensorMeta& meta = graph->metas.back();
     graph::Node* node = graph->addInput(source, newRef(raw), &meta);
+    node->of_module = source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer;
     info.stand_in = graph::makeStandIn(node, &meta, reinterpret_cast<PyObject*>(Py_TYPE(raw)));
     values.addMade(info.stand_in, 0);  // owned until the trace ends, as the graph's arguments refer to it
     return info.stand_in;

@@ -65,6 +65,7 @@ Tracer::Tracer(StatorFrame* frame, const TraceOptions& trace_options)
   root->generator = stator_frame_is_generator(frame) != 0;
   frames.push_back(std::move(root));
   guards->add(Guard{GuardKind::kGlobalState});
+  setRootScope();
 }
 
 Tracer::~Tracer() {

@@ -236,6 +236,7 @@ class Tracer {
   Flow setItemBase(PyObject* dict, PyObject* key, PyObject* value);  // dict.__setitem__ past any override
   Flow dictUpdate(PyObject* dict, const Args& args);  // dict.update's arguments
   const graph::ModuleScope* moduleScope(PyObject* module);
+  void setRootScope();  // where the driven frame is a module's forward
   Flow leaveFrame();                 // the innermost frame returns `returned`: pops it and gives the caller its value
   Out handledException();            // what this frame's handlers are busy with; ok with null: none
   Out topmostException();            // the same, or what the frames around a generator are busy with: what a bare `raise` raises

@@ -6,6 +6,7 @@
 #include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/torch_names.h"
+#include "python/objects.h"
 
 namespace stator::interpret {
 
@@ -73,6 +74,44 @@ Out Tracer::callModule(PyObject* module, const Args& args, Then then) {
   }
   if (result.flow() == Flow::kEntered) frames.back()->scope = scope;
   return result;
+}
+
+namespace {
+
+// Whether the code is that of a forward of the class or of its bases.
+bool isForwardOf(PyTypeObject* type, PyCodeObject* code) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+    PyObject* found = PyDict_GetItemWithError(base->tp_dict, names().forward);
+    if (found != nullptr && PyFunction_Check(found) && PyFunction_GET_CODE(found) == reinterpret_cast<PyObject*>(code)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void Tracer::setRootScope() {
+  PyCodeObject* code = frames.front()->code->code();
+  PyObject* slot_names = stator_code_slot_names(code);
+  // The part of nn.Module._call_impl that sees to hooks has the module in a cell.
+  bool hooks = PyUnicode_CompareWithASCIIString(code->co_qualname, "Module._call_impl.<locals>.inner") == 0;
+  static PyObject* self_name = PyUnicode_InternFromString("self");
+  Py_ssize_t slot = 0;
+  if (hooks) {
+    while (slot < PyTuple_GET_SIZE(slot_names) && PyTuple_GET_ITEM(slot_names, slot) != self_name) ++slot;
+  } else if (code->co_argcount == 0) {
+    return;
+  }
+  if (slot >= PyTuple_GET_SIZE(slot_names)) return;
+  PyObject* module = roots.slots[slot];
+  if (module != nullptr && PyCell_Check(module)) module = PyCell_GET(module);
+  if (module == nullptr || !isModule(module) || (!hooks && !isForwardOf(Py_TYPE(module), code))) return;
+  graph::ModuleScope scope;
+  scope.path = std::string("L['") + PyUnicode_AsUTF8(PyTuple_GET_ITEM(slot_names, slot)) + "']";
+  scope.type = newRef(reinterpret_cast<PyObject*>(Py_TYPE(module)));
+  scope.call = module_calls[module]++;
+  graph->scopes.push_back(std::move(scope));
+  frames.front()->scope = &graph->scopes.back();
 }
 
 const graph::ModuleScope* Tracer::moduleScope(PyObject* module) {
