@@ -436,8 +436,10 @@ Out tensorStorageOffset(Tracer& t, const Args& args) {
   static PyObject* name = PyUnicode_InternFromString("storage_offset");
   if (!args.values.empty() && graph::isStandIn(args.values[0])) {
     const shapes::TensorMeta* meta = graph::asStandIn(args.values[0])->meta;
-    for (const auto& [address, id] : t.input_storages) {
-      if (meta != nullptr && meta->storage_id == id) return t.breakWith(Reason::kDataDependentRead, "storage_offset of an input");
+    for (graph::Node* input : t.graph->inputs()) {
+      if (meta == nullptr || input->meta == nullptr || meta->storage_id == 0 || input->meta->storage_id != meta->storage_id) continue;
+      Ref<> offset = stealRef(PyLong_FromLongLong(input->meta->storage_offset));
+      t.guards->add(Guard{GuardKind::kEquals, t.sources->child(SourceKind::kTensorSize, input->source, nullptr, -1), nullptr, offset});
     }
   }
   return t.tensorCall(graph::Op::kCallMethod, name, args);
