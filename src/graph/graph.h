@@ -47,6 +47,7 @@ struct Node {
   const sources::Source* source = nullptr;
   Ref<> example;
   bool of_module = false;  // kInput: some module has it as parameter, buffer or attribute: its memory stays in place
+  bool written = false;  // kInput: a call writes to it, or to memory that it shares
   // of a call: the local variable that the value was first stored in; of an input without source: its name
   std::string name_hint;
   const Location* location = nullptr;
