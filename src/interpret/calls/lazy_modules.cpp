@@ -7,8 +7,6 @@
 #include "interpret/known_types.h"
 #include "interpret/torch_names.h"
 
-#include <algorithm>
-
 namespace stator::interpret {
 
 using breaks::Reason;
@@ -24,8 +22,7 @@ class RealArguments {
   bool computed(PyObject* value, int depth = 0) {
     if (graph::isStandIn(value)) {
       const graph::Node* node = graph::asStandIn(value)->node;
-      return node->op != graph::Op::kInput || !node->example ||
-             std::find(t_.mutated_inputs.begin(), t_.mutated_inputs.end(), node) != t_.mutated_inputs.end();
+      return node->op != graph::Op::kInput || !node->example || node->written;
     }
     if (depth > 8) return true;
     if (PyTuple_Check(value) || PyList_Check(value)) {
