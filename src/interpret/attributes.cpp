@@ -152,6 +152,7 @@ Out Tracer::instanceAttr(PyObject* object, PyObject* name) {
 }
 
 Flow Tracer::storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value) {
+  noteWrite(object);
   values::Info* info = values.find(object);
   if (info == nullptr || info->origin == values::Origin::kMade) {
     if (PyObject_GenericSetAttr(object, name, value) != 0) return raiseCurrentError();

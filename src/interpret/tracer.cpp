@@ -205,6 +205,7 @@ void Tracer::checkLimits() {
 
 Flow Tracer::leaveFrame() {
   std::unique_ptr<SymbolicFrame> callee = std::move(frames.back());
+  if (callee->fold) finishFold(*callee);
   frames.pop_back();
   if (callee->nested || frames.empty()) {
     if (callee->then == Then::kPushInstance && !callee->generator) returned = callee->instance;
@@ -386,6 +387,7 @@ Captured Tracer::run() {
     captured.plan.place = std::string(PyUnicode_AsUTF8(code->co_filename)) + ":" + std::to_string(captured.plan.line) + " in " + PyUnicode_AsUTF8(code->co_qualname);
   }
   graph->dropDead();
+  if (options.specialize_modules) graph->specialiseInputs();
   captured.graph = graph;
   captured.sources = std::move(sources);
   captured.guards = std::move(guards);

@@ -126,6 +126,8 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   interpret::TraceOptions options;
   options.limits = {static_cast<uint64_t>(config.trace_limit_instructions), static_cast<uint64_t>(config.trace_limit_nodes), config.trace_limit_seconds};
   options.fullgraph = cache.fullgraph;
+  options.specialize_modules = config.specialize_modules;
+  options.skip_fsdp_guards = config.skip_fsdp_guards;
   options.break_every = config.break_every;
   options.random = config.break_random;
   // The same place breaks at the same instructions in every process.

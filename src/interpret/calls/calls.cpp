@@ -491,6 +491,7 @@ Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
   frame.call_site = location();
   frame.entered_at = instruction_start;
   frame.scope = frames.empty() ? nullptr : frames.back()->scope;
+  frame.folding = !frames.empty() && frames.back()->folding;
   if ((code->co_flags & CO_GENERATOR) != 0) {
     // The prologue of a generator makes its cells and stops at RETURN_GENERATOR; the first send goes on behind it.
     frame.generator = true;
@@ -601,6 +602,7 @@ Out Tracer::callCached(PyObject* cache, const Args& args) {
     // Stored earlier in the trace, or found there.
     if (use.cache.get() != cache || !use.value || PyObject_RichCompareBool(use.key.get(), key.get(), Py_EQ) != 1) continue;
     Ref<> value = use.value;
+    ++effects;
     lru_uses.push_back({newRef(cache), key, Ref<>()});
     return value;
   }
@@ -609,6 +611,7 @@ Out Tracer::callCached(PyObject* cache, const Args& args) {
   int found = stator_lru_get(cache, key.get(), entry->hash, &stored);
   if (found == STATOR_FOUND) {
     STATOR_VALUE(value, fromOutside(stored, entry));
+    ++effects;
     lru_uses.push_back({newRef(cache), key, Ref<>()});
     return value;
   }
@@ -619,6 +622,7 @@ Out Tracer::callCached(PyObject* cache, const Args& args) {
   if (!wrapped) return raiseCurrentError();
   STATOR_VALUE(function, fromOutside(wrapped, sources->child(SourceKind::kGenericAttr, source, wrapped_name)));
   STATOR_VALUE(value, callNested(function.get(), args));
+  ++effects;
   lru_uses.push_back({newRef(cache), key, value});
   return value;
 }

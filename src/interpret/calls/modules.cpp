@@ -63,6 +63,7 @@ Out Tracer::callModule(PyObject* module, const Args& args, Then then) {
     }
   }
   const graph::ModuleScope* scope = moduleScope(module);
+  if (options.specialize_modules) specialise(module);
   Out result = Flow::kOk;
   if (plain_call) {
     STATOR_VALUE(forward, getAttr(module, names().forward));
@@ -72,7 +73,10 @@ Out Tracer::callModule(PyObject* module, const Args& args, Then then) {
     STATOR_VALUE(function, classAttrValue(type, names().dunder_call, call_raw.get()));
     result = call(function.get(), args.withFirst(module), then);
   }
-  if (result.flow() == Flow::kEntered) frames.back()->scope = scope;
+  if (result.flow() == Flow::kEntered) {
+    frames.back()->scope = scope;
+    if (plain_call && options.specialize_modules) startFold(module, args, *frames.back());
+  }
   return result;
 }
 
@@ -89,6 +93,12 @@ bool isForwardOf(PyTypeObject* type, PyCodeObject* code) {
 }
 
 }  // namespace
+
+void Tracer::specialise(PyObject* module) {
+  values::Info* info = values.find(module);
+  if (info == nullptr || info->origin != values::Origin::kOutside) return;
+  guards->add(Guard{GuardKind::kIsWeak, info->source, nullptr, newRef(module)});
+}
 
 void Tracer::setRootScope() {
   PyCodeObject* code = frames.front()->code->code();
@@ -112,12 +122,15 @@ void Tracer::setRootScope() {
   scope.call = module_calls[module]++;
   graph->scopes.push_back(std::move(scope));
   frames.front()->scope = &graph->scopes.back();
+  if (options.specialize_modules && !hooks && roots.slots[slot] == module) {
+    guards->add(Guard{GuardKind::kIsWeak, sources->root(SourceKind::kLocal, slot), nullptr, newRef(module)});
+  }
 }
 
 const graph::ModuleScope* Tracer::moduleScope(PyObject* module) {
   graph::ModuleScope scope;
   scope.outer = frames.back()->scope;
-  if (const Source* source = sourceOf(module)) scope.path = sources::print(*source, frames.front()->code->code());
+  if (const Source* source = sourceOf(module)) scope.path = sources::printModulePath(*source, frames.front()->code->code());
   scope.type = newRef(reinterpret_cast<PyObject*>(Py_TYPE(module)));
   scope.call = module_calls[module]++;
   graph->scopes.push_back(std::move(scope));
