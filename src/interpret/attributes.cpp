@@ -181,6 +181,13 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
     }
     return object != nullptr ? stealRef(PyMethod_New(descriptor, object)) : newRef(descriptor);
   }
+  if (kind == compiledFunctionType()) {
+    // As functions do; a disabled function is of this type too.
+    if (values.find(descriptor) == nullptr && source != nullptr) {
+      STATOR_VALUE(ignored, fromOutside(descriptor, source));
+    }
+    return object != nullptr ? stealRef(PyMethod_New(descriptor, object)) : newRef(descriptor);
+  }
   if (kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type) {
     return object != nullptr ? stealRef(PyMethod_New(descriptor, object)) : newRef(descriptor);
   }

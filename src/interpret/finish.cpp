@@ -624,6 +624,9 @@ void addEffects(Tracer& t, PlanBuilder& builder) {
     if (use.value) builder.effect(PlanOp::kLruStore, Ref<>(), {builder.value(use.cache.get()), builder.value(use.key.get()), builder.value(use.value.get())});
     else builder.effect(PlanOp::kLruHit, Ref<>(), {builder.value(use.cache.get()), builder.value(use.key.get())});
   }
+  if (t.error_on_break != t.initial_error_on_break) {
+    builder.effect(PlanOp::kEffectCall, newRef(torchObject("stator._core.set_error_on_break")), {builder.value(t.error_on_break ? Py_True : Py_False)});
+  }
   if (t.state.grad_enabled != t.initial_state.grad_enabled) {
     builder.effect(PlanOp::kEffectCall, newRef(torchObject("torch._C._set_grad_enabled")),
                    {builder.value(t.state.grad_enabled ? Py_True : Py_False)});

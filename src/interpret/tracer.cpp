@@ -1,6 +1,7 @@
 #include "interpret/tracer.h"
 
 #include "base/check.h"
+#include "interpret/calls/switches.h"
 #include "interpret/drops.h"
 #include "interpret/handlers/handlers.h"
 #include "interpret/names.h"
@@ -64,6 +65,7 @@ Tracer::Tracer(StatorFrame* frame, const TraceOptions& trace_options)
   root->index = root->code->indexAt(stator_frame_offset(frame));
   root->generator = stator_frame_is_generator(frame) != 0;
   frames.push_back(std::move(root));
+  error_on_break = initial_error_on_break = errorOnBreak();
   guards->add(Guard{GuardKind::kGlobalState});
 }
 
@@ -375,6 +377,7 @@ Captured Tracer::run() {
   if (!returns) {
     captured.plan.reason = broke.reason;
     captured.plan.detail = broke.detail;
+    captured.break_is_error = error_on_break;
     SymbolicFrame& last = *frames.back();
     captured.plan.line = last.code->line(last.code->instrs()[static_cast<size_t>(callIndex(last))].opcode_offset);
     PyCodeObject* code = last.code->code();

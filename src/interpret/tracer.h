@@ -24,6 +24,8 @@
 
 namespace stator::interpret {
 
+struct CallRow;
+
 // What a caller does with an inlined callee's value; the same numbers as runtime::Continuation.
 enum class Then : uint8_t { kPush = 0, kDiscard = 1, kPushInstance = 2, kPushTruth = 3, kPushNotTruth = 4 };
 
@@ -108,6 +110,7 @@ struct Captured {
   uint64_t restart_at = 0;
   breaks::Reason restart_reason = breaks::Reason::kNone;
   std::string restart_detail;
+  bool break_is_error = false;
 };
 
 class Tracer {
@@ -226,6 +229,10 @@ class Tracer {
   Out callGetter(PyObject* getter, const Args& args);  // an operator.itemgetter, attrgetter or methodcaller
   Out callCached(PyObject* cache, const Args& args);  // a functools.lru_cache
   Out callModule(PyObject* module, const Args& args, Then then);
+  // calls/switches.cpp: functions that the program has said something about
+  Out callByRule(const CallRow& row, PyObject* callable, const Args& args, Then then);
+  Out callCompiled(PyObject* compiled, const Args& args, Then then);
+  Out constantResult(PyObject* callable, const Args& args);
   Out nativeNew(PyTypeObject* base, const Args& args);
   Out nativeInit(PyTypeObject* owner, const Args& args);
   Out fromNativeMade(Ref<> object);
@@ -246,7 +253,7 @@ class Tracer {
   Out settle(Out out);
 
   // torch_calls.cpp
-  Out tensorCall(graph::Op op, PyObject* target, const Args& args);
+  Out tensorCall(graph::Op op, PyObject* target, const Args& args, bool remember = true);  // remember: what comes out depends on the arguments alone
   Out tensorAttr(PyObject* stand_in, PyObject* name);
   Out callTorch(PyObject* callable, const Args& args, bool& handled);
   bool hasStandIn(PyObject* value, int depth = 0);
@@ -290,6 +297,8 @@ class Tracer {
   std::vector<LruUse> lru_uses;  // in the order of the calls
   std::unordered_set<PyObject*> user_keyed;  // dicts made in the trace that have such keys
   std::unordered_map<PyObject*, Py_hash_t> key_hashes;
+  bool error_on_break = false;  // a break is an error (stator.error_on_graph_break), as the trace sees it
+  bool initial_error_on_break = false;
   bool classes_written = false;  // some class has an overlay
   bool yielded = false;      // how the last generator frame left: with a value, or for good
   size_t stack_at_entry = 0;
@@ -317,6 +326,8 @@ class Tracer {
 };
 
 bool isAddress(PyObject* object);  // an int that addressOf() made
+
+std::string describe(PyObject* callable);  // its qualified name, for messages
 
 // Stands on the stack of the driven frame for a value that has not been looked at.
 PyObject* unreadMarker();

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "bytecode/code_info.h"
 #include "graph/fx.h"
+#include "interpret/calls/switches.h"
 #include "interpret/calls/tables.h"
 #include "interpret/tracer.h"
 #include "runtime/active.h"
@@ -10,6 +11,7 @@
 #include "runtime/driver.h"
 #include "runtime/reports.h"
 #include "runtime/settings.h"
+#include "runtime/watch.h"
 #include "tensor/tensor_guard.h"
 
 #include <algorithm>
@@ -59,6 +61,7 @@ PendingFrame pendingFrame(const breaks::FrameState& state, const std::vector<Ref
 
 // `values`: the graph's inputs, as the guards found them.
 Exit runEntry(Entry& entry, StatorFrame* frame, const Roots& roots, const std::vector<Ref<>>& values) {
+  if (watching()) ranUntil(entry.plan.place);
   Ref<> outputs;
   if (entry.compiled) {
     std::vector<PyObject*> inputs;
@@ -129,8 +132,9 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   statistics().captures++;
   site.captures++;
   bool breaks_here = captured.plan.exit == breaks::ExitKind::kBreak;
-  if (breaks_here && cache.fullgraph) {
-    raiseUnsupported(frame, captured.plan);
+  bool is_error = captured.break_is_error || captured.plan.reason == breaks::Reason::kForbidden;
+  if (breaks_here && (cache.fullgraph || is_error)) {
+    raiseUnsupported(frame, captured.plan, cache.fullgraph);
     throw PythonError();
   }
   bool nothing = breaks_here && captured.plan.frames.size() == 1 && captured.plan.frames[0].offset == entry_offset && captured.graph->callCount() == 0;
@@ -140,7 +144,9 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   }
   if (nothing) {
     if (captured.plan.reason != breaks::Reason::kForced) site.step_only = true;
+    site.why = captured.plan.place;
     statistics().capture_seconds += secondsSince(start);
+    if (watching()) reportCapture({frame, &captured.plan, 0, "", "", secondsSince(start), 0});
     return nullptr;
   }
   auto entry = std::make_unique<Entry>();
@@ -174,7 +180,11 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   lastCapture().exit = entry->plan.text();
   statistics().entries++;
   statistics().backend_seconds += backend_seconds;
-  statistics().capture_seconds += secondsSince(start) - backend_seconds;
+  double capture_seconds = secondsSince(start) - backend_seconds;
+  statistics().capture_seconds += capture_seconds;
+  if (watching()) {
+    reportCapture({frame, &entry->plan, entry->ops, lastCapture().graph, lastCapture().guards, capture_seconds, backend_seconds});
+  }
   return entry;
 }
 
@@ -192,13 +202,17 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
       return outcome(Outcome::kNative);
     }
   }
-  if (offset == info->firstLegal() && interpret::isDisabledFunction(reinterpret_cast<PyObject*>(stator_frame_function(frame)))) {
+  if (offset == info->firstLegal() && interpret::isDisabled(reinterpret_cast<PyObject*>(stator_frame_function(frame)))) {
     return outcome(Outcome::kNative);
   }
-  if (stator_frame_namespace(frame) != nullptr) return outcome(Outcome::kNative);  // class bodies, exec
+  // Class bodies, exec. A function has such a dict too once somebody asked for its locals(), but does not run on it.
+  if (stator_frame_namespace(frame) != nullptr && (code->co_flags & CO_OPTIMIZED) == 0) return outcome(Outcome::kNative);
   if (config.break_every == 1 && !config.break_random) return outcome(Outcome::kStep);
   Site& site = cache.site(code, offset);
-  if (site.step_only || tensor::callsAreWatched()) return outcome(Outcome::kStep);
+  if (site.step_only || tensor::callsAreWatched()) {
+    if (watching()) ranUntil(site.why);
+    return outcome(Outcome::kStep);
+  }
   Roots roots = Roots::of(frame);
   std::vector<Ref<>> inputs;
   for (size_t i = 0; i < site.entries.size(); ++i) {
@@ -208,19 +222,28 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
     return runEntry(*site.entries[0], frame, roots, inputs);
   }
   statistics().misses++;
+  if (config.stance == Stance::kEagerOnRecompile) return outcome(Outcome::kNative);
+  followTorchConfig();
+  if (config.stance == Stance::kFailOnRecompile || (config.error_on_recompile && !site.entries.empty())) {
+    reportRecompile(frame, site.entries.empty() ? "" : site.entries.front()->guards->explain(roots), config.stance == Stance::kFailOnRecompile);
+    throw PythonError();
+  }
   int64_t limit = cache.recompile_limit > 0 ? cache.recompile_limit : config.recompile_limit;
   if (static_cast<int64_t>(site.entries.size()) >= limit && config.break_every == 0) {
     statistics().fallbacks++;
     bool worthless = std::all_of(site.entries.begin(), site.entries.end(), [](const auto& entry) { return entry->ops == 0; });
     if (!site.over_limit && !worthless) {
       site.over_limit = true;
-      reportLimit(frame, site.entries.front()->guards->explain(roots), limit, cache.fullgraph);
+      reportLimit(frame, site.entries.front()->guards->explain(roots), limit, cache.fullgraph || config.fail_on_recompile_limit_hit);
       if (PyErr_Occurred()) throw PythonError();
     }
     return outcome(Outcome::kNative);
   }
   std::unique_ptr<Entry> entry = capture(cache, frame, site);
-  if (!entry) return outcome(Outcome::kStep);
+  if (!entry) {
+    if (watching()) ranUntil(cache.site(code, offset).why);
+    return outcome(Outcome::kStep);
+  }
   if (!entry->guards->check(roots, inputs)) {
     throw InternalError("a guard fails right after the capture: " + entry->guards->explain(roots));
   }
