@@ -159,7 +159,7 @@ class Backend:
         return self.function is _eager and not self.options and self.mode is None
 
     def announce(self, graph_module):
-        if "torch._dynamo.utils" in sys.modules:
+        if "torch._dynamo.utils" in sys.modules and hasattr(graph_module, "graph"):
             _report.count("stats", "unique_graphs")
             calls = sum(n.op.startswith("call_") for n in graph_module.graph.nodes)
             _report.count("stats", "calls_captured", calls)
