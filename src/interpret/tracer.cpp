@@ -353,6 +353,15 @@ Captured Tracer::run() {
   Flow flow = runUntil(0);
   STATOR_CHECK(flow == Flow::kOk || flow == Flow::kBreak, "a trace ended in a raise");
   bool returns = flow == Flow::kOk;
+  if (!returns && restart_at == 0) {
+    // Outside of the trace nobody would ask __getattr__ when such a frame fails: the whole look-up is left to the real interpreter.
+    for (auto& frame : frames) {
+      if (!frame->getattr_follows) continue;
+      restart_at = frame->entered_at;
+      restart_reason = broke.reason;
+      break;
+    }
+  }
   if (!returns && restart_at != 0) {
     captured.restart_at = restart_at;
     captured.restart_reason = restart_reason;
