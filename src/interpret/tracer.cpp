@@ -266,7 +266,7 @@ Flow Tracer::runUntil(size_t depth) {
     ++count;
     if (nested_depth == 0) {
       nested_ran = false;
-      instruction_start = count;
+      instruction_start = graph->instruction = count;
       if (options.break_at == count) return breakWith(options.break_at_reason, options.break_at_detail);
       if (forcedBreak(frame)) return breakWith(Reason::kForced);
       if (count > options.limits.instructions || graph->nodes().size() > options.limits.nodes) {
@@ -394,6 +394,7 @@ Captured Tracer::run() {
   captured.sources = std::move(sources);
   captured.guards = std::move(guards);
   captured.instructions = count;
+  captured.grad_enabled = initial_state.grad_enabled;
   return captured;
 }
 

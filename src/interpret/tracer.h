@@ -104,6 +104,7 @@ struct Captured {
   std::unique_ptr<guards::GuardSet> guards;
   breaks::Plan plan;
   uint64_t instructions = 0;
+  bool grad_enabled = false;  // at the beginning
   // Set if the trace has to be run again with a break at that instruction.
   uint64_t restart_at = 0;
   breaks::Reason restart_reason = breaks::Reason::kNone;
