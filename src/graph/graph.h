@@ -48,6 +48,7 @@ struct Node {
   // kInput: where it comes from, and the value seen at capture (held until the backend has run, then dropped).
   const sources::Source* source = nullptr;
   Ref<> example;
+  bool written = false;  // kInput: a call writes to it, or to memory that it shares
   // of a call: the local variable that the value was first stored in; of an input without source: its name
   std::string name_hint;
   const Location* location = nullptr;

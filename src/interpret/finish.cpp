@@ -586,11 +586,6 @@ void addAliasGuards(Tracer& t) {
       if (one->second == other->second) t.guards->add(Guard{GuardKind::kNotSameAs, one->first, other->first});
     }
   }
-  for (graph::Node* written : t.mutated_inputs) {
-    for (graph::Node* other : t.graph->inputs()) {
-      if (other != written) t.guards->add(Guard{GuardKind::kNotSameAs, other->source, written->source});
-    }
-  }
 }
 
 void addEffects(Tracer& t, PlanBuilder& builder) {

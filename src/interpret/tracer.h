@@ -249,6 +249,7 @@ class Tracer {
   // torch_calls.cpp
   Out tensorCall(graph::Op op, PyObject* target, const Args& args);
   Out tensorAttr(PyObject* stand_in, PyObject* name);
+  void noteWritten(PyObject* stand_in);  // inputs that share its memory are written to
   Out callTorch(PyObject* callable, const Args& args, bool& handled);
   bool hasStandIn(PyObject* value, int depth = 0);
   bool anyStandIn(const Args& args);
@@ -281,6 +282,7 @@ class Tracer {
   shapes::State initial_state;
   std::vector<OpenContext> open_contexts;
   uint32_t next_storage = 1;
+  std::unordered_map<uintptr_t, uint32_t> input_storages;
   std::vector<Ref<>> keep_alive;
   std::unordered_map<PyObject*, std::pair<Ref<>, Ref<>>> addresses;  // object -> itself, its address
   std::unordered_map<PyObject*, PyObject*> address_targets;
@@ -302,7 +304,6 @@ class Tracer {
   bool nested_ran = false;   // the instruction under way has run Python code from C++, or changed something: it cannot simply be left
   int nested_depth = 0;
   uint64_t instruction_start = 0;  // count of the instruction under way in the frames that can become real
-  std::vector<graph::Node*> mutated_inputs;
   // Classes whose part in attribute access is guarded: as the object's class, as the class of an entry in a class.
   std::unordered_set<PyTypeObject*> attribute_types;
   std::unordered_set<PyTypeObject*> descriptor_types;

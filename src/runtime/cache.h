@@ -8,6 +8,7 @@
 #include "graph/executor.h"
 #include "guards/guard.h"
 #include "sources/source.h"
+#include "tensor/storage_pattern.h"
 
 #include <memory>
 #include <string>
@@ -22,6 +23,7 @@ struct Entry {
   std::unique_ptr<guards::GuardProgram> guards;
   breaks::Plan plan;
   std::vector<const sources::Source*> inputs;  // of the graph, in order
+  std::unique_ptr<tensor::StoragePattern> memory;  // null: the graph writes to no input
   Ref<> compiled;                              // callable; null: no graph
   size_t ops = 0;
   bool has_effects = false;  // the graph writes in place or draws random numbers: it must not run twice

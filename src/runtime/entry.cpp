@@ -34,6 +34,13 @@ double secondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+std::vector<PyObject*> borrowed(const std::vector<Ref<>>& values) {
+  std::vector<PyObject*> out;
+  out.reserve(values.size());
+  for (const Ref<>& value : values) out.push_back(value.get());
+  return out;
+}
+
 // Moves a plan's result into the frame. Nothing here can fail.
 void writeFrame(StatorFrame* frame, const breaks::FrameState& state, const std::vector<Ref<>>& registers) {
   auto at = [&](breaks::Register index) { return index < 0 ? nullptr : registers[static_cast<size_t>(index)].get(); };
@@ -197,9 +204,7 @@ bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& fail
 Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, const Roots& roots, const std::vector<Ref<>>& values) {
   Ref<> outputs;
   if (entry.compiled) {
-    std::vector<PyObject*> inputs;
-    inputs.reserve(values.size());
-    for (const Ref<>& value : values) inputs.push_back(value.get());
+    std::vector<PyObject*> inputs = borrowed(values);
     statistics().graph_calls++;
     statistics().ops_run += static_cast<int64_t>(entry.ops);
     std::unique_ptr<graph::FailedRun> failed;
@@ -262,6 +267,18 @@ Exit finishEntry(const breaks::Plan& plan, StatorFrame* frame, const Roots& root
   return exit;
 }
 
+bool memoryHolds(Entry& entry, const std::vector<Ref<>>& values) {
+  return entry.memory == nullptr || entry.memory->holds(borrowed(values));
+}
+
+// Why an entry does not serve.
+std::string explain(Entry& entry, const Roots& roots) {
+  std::string why = entry.guards->explain(roots);
+  std::vector<Ref<>> values;
+  if (why.empty() && entry.memory != nullptr && entry.guards->check(roots, values)) why = entry.memory->explain(borrowed(values));
+  return why;
+}
+
 // Captures from the frame's offset on. Null: nothing was captured here (the site says why).
 std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   auto start = std::chrono::steady_clock::now();
@@ -301,6 +318,14 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
     statistics().ops += static_cast<int64_t>(entry->ops);
     Ref<> module = graph::toGraphModule(captured.graph, code);
     if (!module) throw PythonError();
+    std::vector<PyObject*> examples;
+    std::vector<bool> written;
+    for (graph::Node* input : captured.graph->inputs()) {
+      examples.push_back(input->example.get());
+      written.push_back(input->written);
+    }
+    std::vector<Ref<>> keep_examples;
+    for (PyObject* example : examples) keep_examples.push_back(Ref<>::create(example));
     auto backend_start = std::chrono::steady_clock::now();
     graph::Compiled compiled = graph::compile(captured.graph, module, cache.backend);
     backend_seconds = secondsSince(backend_start);
@@ -310,8 +335,12 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
       if (guard.kind == graph::BackendGuard::Kind::kSameInput) {
         captured.guards->add(guards::Guard{guards::GuardKind::kSameAs, entry->inputs[static_cast<size_t>(guard.inputs[0])],
                                            entry->inputs[static_cast<size_t>(guard.inputs[1])]});
+      } else {
+        for (int index : guard.inputs) written[static_cast<size_t>(index)] = true;
+        for (int index : guard.others) written[static_cast<size_t>(index)] = true;
       }
     }
+    entry->memory = tensor::StoragePattern::of(examples, written);
   }
   entry->plan = std::move(captured.plan);
   entry->guards = std::make_unique<guards::GuardProgram>(*captured.sources, *captured.guards, entry->inputs);
@@ -348,7 +377,7 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
   Roots roots = Roots::of(frame);
   std::vector<Ref<>> inputs;
   for (size_t i = 0; i < site.entries.size(); ++i) {
-    if (!site.entries[i]->guards->check(roots, inputs)) continue;
+    if (!site.entries[i]->guards->check(roots, inputs) || !memoryHolds(*site.entries[i], inputs)) continue;
     if (i > 0) std::rotate(site.entries.begin(), site.entries.begin() + static_cast<std::ptrdiff_t>(i), site.entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     statistics().hits++;
     return runEntry(cache, *site.entries[0], frame, roots, inputs);
@@ -360,15 +389,15 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
     bool worthless = std::all_of(site.entries.begin(), site.entries.end(), [](const auto& entry) { return entry->ops == 0; });
     if (!site.over_limit && !worthless) {
       site.over_limit = true;
-      reportLimit(frame, site.entries.front()->guards->explain(roots), limit, cache.fullgraph);
+      reportLimit(frame, explain(*site.entries.front(), roots), limit, cache.fullgraph);
       if (PyErr_Occurred()) throw PythonError();
     }
     return outcome(Outcome::kNative);
   }
   std::unique_ptr<Entry> entry = capture(cache, frame, site);
   if (!entry) return outcome(Outcome::kStep);
-  if (!entry->guards->check(roots, inputs)) {
-    throw InternalError("a guard fails right after the capture: " + entry->guards->explain(roots));
+  if (!entry->guards->check(roots, inputs) || !memoryHolds(*entry, inputs)) {
+    throw InternalError("a guard fails right after the capture: " + explain(*entry, roots));
   }
   // The cache may have been reset, or the site moved, while the backend ran.
   Site& home = cache.site(code, offset);

@@ -8,6 +8,7 @@
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
 
+#include <algorithm>
 #include <string_view>
 
 namespace stator::interpret {
@@ -294,17 +295,19 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args) {
     changed->meta = &graph->metas.back();
   }
   if (inferred.mutates) {
-    for (PyObject* tensor : tensors) {
-      uint32_t storage = graph::asStandIn(tensor)->meta->storage_id;
-      for (graph::Node* input : graph->inputs()) {
-        if (input->meta != nullptr && (graph::asStandIn(tensor)->node == input || (storage != 0 && input->meta->storage_id == storage))) {
-          mutated_inputs.push_back(input);
-        }
-      }
-      break;  // in-place operations write to their first tensor
+    bool named = !inferred.written_inputs.empty();  // otherwise any of them may be written to
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (!named || std::count(inferred.written_inputs.begin(), inferred.written_inputs.end(), static_cast<int>(i)) != 0) noteWritten(tensors[i]);
     }
   }
   return result;
+}
+
+void Tracer::noteWritten(PyObject* tensor) {
+  uint32_t storage = graph::asStandIn(tensor)->meta->storage_id;
+  for (graph::Node* input : graph->inputs()) {
+    if (input == graph::asStandIn(tensor)->node || (storage != 0 && input->meta != nullptr && input->meta->storage_id == storage)) input->written = true;
+  }
 }
 
 Out Tracer::tensorAttr(PyObject* stand_in, PyObject* name) {
@@ -315,6 +318,11 @@ Out Tracer::tensorAttr(PyObject* stand_in, PyObject* name) {
   const shapes::TensorMeta& meta = *tensor->meta;
   auto boolean = [](bool b) { return newRef(b ? Py_True : Py_False); };
   if (text == "requires_grad") return boolean(meta.requires_grad);
+  // Whether an input that requires grad is a leaf is no part of its guard, unless somebody asks.
+  if ((text == "is_leaf" || text == "grad_fn") && meta.requires_grad && tensor->node->source != nullptr) {
+    static PyObject* is_leaf = PyUnicode_InternFromString("is_leaf");
+    guards->add(Guard{GuardKind::kEquals, sources->child(SourceKind::kGenericAttr, tensor->node->source, is_leaf), nullptr, boolean(tensor->node->meta->is_leaf)});
+  }
   if (text == "is_leaf") return boolean(meta.is_leaf || !meta.requires_grad);
   if (text == "__class__") return newRef(tensor->apparent_type);
   if (text == "grad_fn" && (!meta.requires_grad || meta.is_leaf)) return newRef(Py_None);
@@ -423,6 +431,20 @@ Out tensorSize(Tracer& t, const Args& args) {
   return t.tensorCall(graph::Op::kCallMethod, name, args);
 }
 
+// Where an input lies in its storage is no part of its guard: views at other offsets share what was captured.
+Out tensorStorageOffset(Tracer& t, const Args& args) {
+  static PyObject* name = PyUnicode_InternFromString("storage_offset");
+  if (!args.values.empty() && graph::isStandIn(args.values[0])) {
+    const shapes::TensorMeta* meta = graph::asStandIn(args.values[0])->meta;
+    for (graph::Node* input : t.graph->inputs()) {
+      if (meta == nullptr || input->meta == nullptr || meta->storage_id == 0 || input->meta->storage_id != meta->storage_id) continue;
+      Ref<> offset = stealRef(PyLong_FromLongLong(input->meta->storage_offset));
+      t.guards->add(Guard{GuardKind::kEquals, t.sources->child(SourceKind::kTensorSize, input->source, nullptr, -1), nullptr, offset});
+    }
+  }
+  return t.tensorCall(graph::Op::kCallMethod, name, args);
+}
+
 void registerModule(const char* module, bool python_functions, std::string_view own_prefix = "") {
   PyObject* owner = torchObject(module);
   if (owner == nullptr) return;
@@ -500,6 +522,7 @@ void registerTorch() {
   registerHandler("torch.autograd.backward", refuseBackward);
   registerHandler("torch.autograd.grad", refuseBackward);
   registerHandler("torch.Tensor.size", tensorSize);
+  registerHandler("torch.Tensor.storage_offset", tensorStorageOffset);
   registerHandler("torch.is_grad_enabled", isGradEnabled);
   registerHandler("torch._C.is_grad_enabled", isGradEnabled);
   registerHandler("torch.is_inference_mode_enabled", isInferenceEnabled);
