@@ -384,7 +384,9 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
   }
   statistics().misses++;
   int64_t limit = cache.recompile_limit > 0 ? cache.recompile_limit : config.recompile_limit;
-  if (static_cast<int64_t>(site.entries.size()) >= limit && config.break_every == 0) {
+  // Forced breaks leave many places with few instructions each: the search goes on for longer.
+  if (config.break_every != 0) limit = std::max<int64_t>(limit, 64);
+  if (static_cast<int64_t>(site.entries.size()) >= limit) {
     statistics().fallbacks++;
     bool worthless = std::all_of(site.entries.begin(), site.entries.end(), [](const auto& entry) { return entry->ops == 0; });
     if (!site.over_limit && !worthless) {
