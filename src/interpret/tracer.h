@@ -104,6 +104,7 @@ struct Captured {
   std::unique_ptr<guards::GuardSet> guards;
   breaks::Plan plan;
   uint64_t instructions = 0;
+  bool grad_enabled = false;  // at the beginning
   // Set if the trace has to be run again with a break at that instruction.
   uint64_t restart_at = 0;
   breaks::Reason restart_reason = breaks::Reason::kNone;
@@ -294,6 +295,11 @@ class Tracer {
     Ref<> cache, key, value;  // value null: a hit
   };
   std::vector<LruUse> lru_uses;  // in the order of the calls
+  struct LateCall {
+    PyObject* function;  // borrowed: lives as long as the process
+    std::vector<Ref<>> arguments;
+  };
+  std::vector<LateCall> late_calls;  // effects that are left to a function of a library, which runs none of the program's code
   std::unordered_set<PyObject*> user_keyed;  // dicts made in the trace that have such keys
   std::unordered_map<PyObject*, Py_hash_t> key_hashes;
   bool classes_written = false;  // some class has an overlay

@@ -27,6 +27,8 @@ struct Entry {
   Ref<> compiled;                              // callable; null: no graph
   size_t ops = 0;
   bool has_effects = false;  // the graph writes in place or draws random numbers: it must not run twice
+  bool grad_enabled = false;       // at the entry; guarded
+  const void* graph_id = nullptr;  // its address, for failures (graph/graph_runner.h)
   std::string graph_text;
   int traverse(visitproc visit, void* arg) const;
 };

@@ -409,7 +409,7 @@ Out setGradEnabled(Tracer& t, const Args& args) {
   if (enabled == t.state.grad_enabled) return newRef(Py_None);
   Ref<> tuple = stealRef(PyTuple_Pack(1, args.values[0]));
   graph::Node* node = t.graph->addCall(graph::Op::kCallFunction, newRef(torchObject("torch._C._set_grad_enabled")), tuple, Ref<>());
-  node->mutates = true;
+  node->mutates = node->sets_mode = true;
   node->location = t.location();
   node->scope = t.frames.back()->scope;
   t.state.grad_enabled = enabled;
