@@ -253,6 +253,10 @@ class Tracer {
   // Runs what was entered to its end and gives its value. A break inside takes the whole trace back to the instruction under way.
   Out settle(Out out);
 
+  // calls/known_scalars.cpp
+  Ref<> knownTensor(PyObject* stand_in);  // a real tensor of one element, if the trace knows its value; null otherwise
+  Ref<> knownSlices(PyObject* index);
+
   // torch_calls.cpp
   Out tensorCall(graph::Op op, PyObject* target, const Args& args, bool remember = true);  // remember: what comes out depends on the arguments alone
   Out tensorAttr(PyObject* stand_in, PyObject* name);

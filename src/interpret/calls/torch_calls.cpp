@@ -107,6 +107,13 @@ std::string targetName(PyObject* target) {
   return name ? PyUnicode_AsUTF8(name.get()) : "?";
 }
 
+// Methods that hand a single element to Python.
+bool isRead(PyObject* target) {
+  if (!PyUnicode_Check(target)) return false;
+  std::string_view name = PyUnicode_AsUTF8(target);
+  return name == "item" || name == "tolist" || name == "__int__" || name == "__index__" || name == "__float__" || name == "__bool__" || name == "__complex__";
+}
+
 // Puts the stand-ins into the places that the skeleton numbers.
 Ref<> fillSkeleton(PyObject* skeleton, const std::vector<Ref<>>& items) {
   if (PyLong_Check(skeleton)) return items[static_cast<size_t>(PyLong_AsLong(skeleton))];
@@ -170,6 +177,12 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     values_now.push_back(argument.get());
     keep.push_back(std::move(argument));
   }
+  if (args.positional == 2 && (PySlice_Check(values_now[1]) || PyTuple_CheckExact(values_now[1]))) {
+    if (Ref<> index = knownSlices(values_now[1])) {
+      values_now[1] = index.get();
+      keep.push_back(std::move(index));
+    }
+  }
   // 2. What comes out.
   shapes::Request request;
   request.target = target;
@@ -185,6 +198,13 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     request.positional = 1;
   }
   shapes::Answer answer = shapes::infer(request);
+  if (answer.status == shapes::Status::kDataDependent && args.keywordCount() == 0 && !values_now.empty()) {
+    if (Ref<> tensor = args.positional == 1 && isRead(target) ? knownTensor(values_now[0]) : Ref<>()) {
+      Ref<> value = stealRef(PyObject_CallMethod(tensor.get(), PyUnicode_AsUTF8(target), nullptr));
+      if (!value) return raiseCurrentError();
+      return value;
+    }
+  }
   if (answer.status != shapes::Status::kOk) {
     return breakWith(reasonFor(answer.status), targetName(target) + (answer.why.empty() ? "" : ": " + answer.why));
   }
