@@ -214,7 +214,7 @@ Out Tracer::contents(PyObject* container) {
     Ref<> expected = stealRef(PyList_AsTuple(keys.get()));
     guards->add(Guard{GuardKind::kDictKeys, source, nullptr, expected});
     info->length_guarded = true;
-    values::Info* owner = info->attributes_of != nullptr ? values.find(info->attributes_of) : nullptr;
+    values::Info* owner = info->attributes_of != nullptr ? values::attributePart(values.find(info->attributes_of)) : nullptr;
     Ref<> read = stealRef(PyDict_New());
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
       PyObject* key = PyList_GET_ITEM(keys.get(), i);

@@ -27,6 +27,8 @@ struct Entry {
   Ref<> compiled;                              // callable; null: no graph
   size_t ops = 0;
   bool has_effects = false;  // the graph writes in place or draws random numbers: it must not run twice
+  bool grad_enabled = false;       // at the entry; guarded
+  const void* graph_id = nullptr;  // its address, for failures (graph/graph_runner.h)
   std::string graph_text;
   int traverse(visitproc visit, void* arg) const;
 };
@@ -36,6 +38,7 @@ struct Site {
   std::vector<std::unique_ptr<Entry>> entries;  // most recently used first
   bool step_only = false;   // nothing can be captured from here: execute the instruction
   bool over_limit = false;
+  std::string why;          // step_only: the place and reason, for stator.explain
   int64_t captures = 0;
 };
 

@@ -94,7 +94,7 @@ void Tracer::startFold(PyObject* module, const Args& args, SymbolicFrame& entere
   fold->first_node = graph->nodes().size();
   fold->effects = effects;
   fold->state = state;
-  fold_started = instruction_start;
+  fold_started = fold->instruction = instruction_start;
   entered.fold = std::move(fold);
   entered.folding = true;
 }
@@ -129,6 +129,7 @@ void Tracer::finishFold(SymbolicFrame& frame) {
   graph::Node* node = graph->addCall(graph::Op::kCallModule, fold.module, args, kwargs);
   node->source = sourceOf(fold.module.get());
   node->mutates = mutates;
+  node->instruction = fold.instruction;
   node->location = frame.call_site;
   node->scope = frame.scope;
   returned = results.rebuild(returned.get(), node);

@@ -112,6 +112,13 @@ std::string targetName(PyObject* target) {
   return name ? PyUnicode_AsUTF8(name.get()) : "?";
 }
 
+// Methods that hand a single element to Python.
+bool isRead(PyObject* target) {
+  if (!PyUnicode_Check(target)) return false;
+  std::string_view name = PyUnicode_AsUTF8(target);
+  return name == "item" || name == "tolist" || name == "__int__" || name == "__index__" || name == "__float__" || name == "__bool__" || name == "__complex__";
+}
+
 // Puts the stand-ins into the places that the skeleton numbers.
 Ref<> fillSkeleton(PyObject* skeleton, const std::vector<Ref<>>& items) {
   if (PyLong_Check(skeleton)) return items[static_cast<size_t>(PyLong_AsLong(skeleton))];
@@ -165,7 +172,7 @@ bool Tracer::anyStandIn(const Args& args) {
   return !found.empty();
 }
 
-Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args) {
+Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool remember) {
   // 1. Arguments as the graph will keep them.
   std::vector<Ref<>> keep;
   std::vector<PyObject*> values_now;
@@ -175,6 +182,12 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args) {
     values_now.push_back(argument.get());
     keep.push_back(std::move(argument));
   }
+  if (args.positional == 2 && (PySlice_Check(values_now[1]) || PyTuple_CheckExact(values_now[1]))) {
+    if (Ref<> index = knownSlices(values_now[1])) {
+      values_now[1] = index.get();
+      keep.push_back(std::move(index));
+    }
+  }
   // 2. What comes out.
   shapes::Request request;
   request.target = target;
@@ -182,6 +195,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args) {
   request.positional = args.positional;
   request.kwnames = args.names;
   request.state = &state;
+  request.remember = remember;
   request.reader.tensor_of = metaOfStandIn;
   request.reader.is_opaque = isOpaque;
   if (op == graph::Op::kCallFunction && target == builtinFunction("getattr")) {
@@ -189,6 +203,13 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args) {
     request.positional = 1;
   }
   shapes::Answer answer = shapes::infer(request);
+  if (answer.status == shapes::Status::kDataDependent && args.keywordCount() == 0 && !values_now.empty()) {
+    if (Ref<> tensor = args.positional == 1 && isRead(target) ? knownTensor(values_now[0]) : Ref<>()) {
+      Ref<> value = stealRef(PyObject_CallMethod(tensor.get(), PyUnicode_AsUTF8(target), nullptr));
+      if (!value) return raiseCurrentError();
+      return value;
+    }
+  }
   if (answer.status != shapes::Status::kOk) {
     return breakWith(reasonFor(answer.status), targetName(target) + (answer.why.empty() ? "" : ": " + answer.why));
   }
@@ -395,7 +416,7 @@ Out setGradEnabled(Tracer& t, const Args& args) {
   if (enabled == t.state.grad_enabled) return newRef(Py_None);
   Ref<> tuple = stealRef(PyTuple_Pack(1, args.values[0]));
   graph::Node* node = t.graph->addCall(graph::Op::kCallFunction, newRef(torchObject("torch._C._set_grad_enabled")), tuple, Ref<>());
-  node->mutates = true;
+  node->mutates = node->sets_mode = true;
   node->location = t.location();
   node->scope = t.frames.back()->scope;
   t.state.grad_enabled = enabled;
@@ -412,7 +433,6 @@ Out readState(Tracer& t, const Args&, const char* path) { return t.fromNative(st
 Out defaultDtype(Tracer& t, const Args& args) { return readState(t, args, "torch.get_default_dtype"); }
 
 Out refuseBackward(Tracer& t, const Args&) { return t.breakWith(Reason::kBackward); }
-Out explicitBreak(Tracer& t, const Args&) { return t.breakWith(Reason::kExplicit); }
 
 Out makeSize(Tracer& t, const Args& args) {
   if (args.values.size() != 1) return t.callNative(reinterpret_cast<PyObject*>(sizeType()), args);
@@ -550,7 +570,6 @@ void registerTorch() {
                            "torch._C._nn._parse_to", "torch.cuda.is_available", "torch.backends.cuda.flash_sdp_enabled"}) {
     registerPure(path);
   }
-  registerHandler("stator.graph_break", explicitBreak);
 }
 
 }  // namespace stator::interpret
