@@ -56,22 +56,27 @@ class _Watch:
         number = self.graphs
         self.graphs += 1
         specimen, extra = _text.from_module(gm)
+        picked = _text.picked_outputs(gm, specimen)
         compiled = self.backend(gm, example_inputs)
         state = {"done": False}
 
         def run(*inputs):
             if self.found is None and not state["done"]:
                 state["done"] = True
-                self.look(number, specimen, [*[v for _, v in extra], *inputs], len(extra), compiled)
+                self.look(number, specimen, [*[v for _, v in extra], *inputs], len(extra), compiled, picked)
             return compiled(*inputs)
 
         return run
 
-    def look(self, number, specimen, inputs, extra, compiled):
+    def look(self, number, specimen, inputs, extra, compiled, picked):
+        def opt(*args):
+            out = compiled(*args[extra:])
+            return tuple(out[i] for i in picked)
+
         with _models.kept_random_state():
             found = _models.compare_two_models(
                 specimen.to_fx(),
-                lambda *args: compiled(*args[extra:]),
+                opt,
                 inputs,
                 only_fwd=not torch.is_grad_enabled(),
                 ignore_non_fp=True,
@@ -133,7 +138,7 @@ def first_difference(specimen, inputs, backend, stage):
         tries += 1
         with _grad(stage):
             compiled = _stage.compile_specimen(part, _models.clone_inputs(values), stage, backend)
-            return _models.compare_two_models(part.to_fx(), compiled.call, values, only_fwd=stage != "dynamo" or not torch.is_grad_enabled(), ignore_non_fp=True)
+            return _models.compare_two_models(part.to_fx(), compiled, values, only_fwd=stage != "dynamo" or not torch.is_grad_enabled(), ignore_non_fp=True)
 
     good, bad, found = 0, len(calls), wrong(len(calls))
     if found is None:

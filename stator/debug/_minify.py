@@ -5,11 +5,13 @@ looked for. Every candidate that still fails is a checkpoint on the disk at once
 whatever ends the minifier, the smallest script so far is there and the next run goes on from it.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -81,17 +83,20 @@ class Minifier:
 
     # ---- one candidate
 
-    def phase_limits(self):
-        """Hangs are told from slow runs by what the phases took so far; a run is never given less than five seconds."""
-        return {phase: max(5.0, 10 * seconds) for phase, seconds in self.slowest.items()} if self.failure else {}
+    def phase_limit(self, phase, before):
+        """A hang is told from a slow run by what eager and the runs so far took; never less than five seconds."""
+        if phase != "run":
+            return None
+        seconds = 10 * max(before.get("eager", 0.0), self.slowest.get("run", 0.0))
+        return max(5.0 if self.slowest or self.failure else 20.0, seconds)
 
     def examine(self, job, quiet=True):
         left = self.limits.total - (time.monotonic() - self.start) if self.limits.total else float("inf")
         if left <= 0:
             raise OutOfTime
         self.tries += 1
-        limits = self.phase_limits()
-        verdict, message, seconds = _worker.check(job, min(self.limits.timeout, left + 5), self.limits.memory, quiet, limits)
+        timeout = min(self.limits.timeout, left + 5)
+        verdict, message, seconds = _worker.check(job, timeout, self.limits.memory, quiet, self.phase_limit)
         for phase, taken in (message.get("seconds") or {}).items():
             self.slowest[phase] = max(self.slowest.get(phase, 0.0), taken)
         log.debug("try %d: %s (%.2f s)", self.tries, verdict, seconds)
@@ -116,7 +121,7 @@ class Minifier:
         recorded = case.failure
         if recorded.fails and not recorded.matches(verdict):
             log.warning("the script was written for: %s. It shows: %s. Going on with the latter", recorded, verdict)
-        self.failure = verdict
+        self.failure = self.last = verdict
         facts = message.get("facts") or self.facts()
         case.specimen.learn({name: tuple(f) for name, f in facts.items()})
         return verdict
@@ -126,17 +131,7 @@ class Minifier:
         case = self.case
 
         def job(phase):
-            import contextlib
-
-            inputs = case.load_inputs()
-            names = [call[0] for call in case.specimen.calls()]
-            found = {}
-            with _verdict.state(case.header), torch.no_grad() if case.stage != "dynamo" else contextlib.nullcontext():
-                case.seed()
-                values = case.specimen.snapshots(names, snapshot).runner()(*inputs)
-            for name, value in [*zip(case.specimen.inputs(), inputs, strict=True), *zip(names, values, strict=True)]:
-                found[name] = _text.facts_of(value)
-            return Verdict("passes"), {"facts": found}
+            return Verdict("passes"), {"facts": _eager_facts(case, case.load_inputs())}
 
         _, message = self.examine(job)
         return message.get("facts") or {}
@@ -150,8 +145,6 @@ class Minifier:
         if self.memo.get(key) is False:
             return False
         self.progress.update(self.case, self.tries, text)
-        path = self.run.folder
-
         def job(phase):
             phase("load")
             case, values = make()
@@ -170,25 +163,28 @@ class Minifier:
         script = message.get("script")
         if crashes and verdict.matches(self.failure):
             # The process could not write any more: another one makes the same candidate and writes it without running it.
-            script = self.write_only(make, verdict)
+            message = self.write_only(make, verdict)
+            script = message.get("script")
         good = verdict.matches(self.failure) and script is not None
         self.remember(key, good)
         if good:
-            self.adopt(script)
-        del path
+            self.last = verdict
+            self.adopt(script, message.get("facts") or {})
         return good
 
     def write_only(self, make, verdict):
         def job(phase):
             case, values = make()
             case = case.changed(specimen=_reread(case), failure=verdict)
-            return verdict, {"script": _save(case, values, self.run)}
+            facts = _eager_facts(case, values)
+            case.specimen.learn(facts)
+            return verdict, {"script": _save(case, values, self.run), "facts": facts}
 
-        _, message, _ = _worker.check(job, self.limits.timeout, self.limits.memory)
-        return message.get("script")
+        return _worker.check(job, self.limits.timeout, self.limits.memory)[1]
 
-    def adopt(self, script):
+    def adopt(self, script, facts):
         known = {c[0]: (c[2], c[3]) for c in self.case.specimen.calls()}
+        known |= {name: tuple(fact) for name, fact in facts.items()}
         self.case = _scripts.load(script)
         self.case.specimen.learn(known | _spec_facts(self.case))
         self.checkpoint = os.path.basename(script)
@@ -304,13 +300,21 @@ def _reread(case):
 
 def _cut_values(case, base, cut, values):
     """Values of calls that became inputs, from an eager run of what they were cut from."""
-    import contextlib
-
     with _verdict.state(case.header), torch.no_grad() if case.stage != "dynamo" else contextlib.nullcontext():
         case.seed()
         found = base.snapshots(cut, snapshot).runner()(*[values[n] for n in base.inputs()])
     # Snapshots come in the order in which the values were made, as `cut` is.
     return dict(zip(cut, found, strict=True))
+
+
+def _eager_facts(case, inputs):
+    """What each value is, from an eager run."""
+    names = [call[0] for call in case.specimen.calls()]
+    with _verdict.state(case.header), torch.no_grad() if case.stage != "dynamo" else contextlib.nullcontext():
+        case.seed()
+        values = case.specimen.snapshots(names, snapshot).runner()(*_models.clone_inputs(inputs))
+    together = [*zip(case.specimen.inputs(), inputs, strict=True), *zip(names, values, strict=True)]
+    return {name: _text.facts_of(value) for name, value in together}
 
 
 def _narrowed(value, was, now):
@@ -382,34 +386,48 @@ def _read_memo(path):
 
 
 def confirm(script, failure, timeout):
-    """Runs a script alone, in a new process; whether it shows the failure."""
+    """Runs a script alone, in a new process: (whether it shows the failure, what it showed)."""
     with tempfile.TemporaryDirectory() as folder:
         told = os.path.join(folder, "verdict")
         command = [sys.executable, script, "run", "--verdict", told]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, cwd=folder)
-        timed_out = False
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        lines, timed_out = _follow(process, told, timeout)
+        if timed_out:
+            os.killpg(process.pid, signal.SIGKILL)
+        code = process.wait()
+    verdict, _ = _verdict.from_lines(lines, -code if code < 0 else code << 8, timed_out)
+    return verdict.matches(failure), verdict
+
+
+def _follow(process, path, timeout):
+    """(lines, whether the time was up) of a process that notes its phases in a file."""
+    start = time.monotonic()
+    running, lines, ended = None, [], False
+    while True:
+        ended = process.poll() is not None  # before the file is read: what it wrote last is in it
         try:
-            code = process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            timed_out, code = True, -9
-            os.killpg(process.pid, 9)
-            process.wait()
-        try:
-            with open(told, "rb") as file:
+            with open(path, "rb") as file:
                 lines = file.read().split(b"\n")
         except OSError:
             lines = []
-    status = -code if code < 0 else code << 8
-    verdict, _ = _verdict.from_lines(lines, status, timed_out)
-    return verdict.matches(failure), verdict
+        if ended:
+            return lines, False
+        now = time.monotonic()
+        if running is None and any(line.startswith(b'{"phase": "run"') for line in lines):
+            running = now
+        if now - start > timeout or (running is not None and now - running > max(5.0, timeout / 10)):
+            return lines, not any(line.startswith(b'{"verdict"') for line in lines)
+        time.sleep(0.05)
 
 
 def minify(script, *, timeout=120.0, memory=0, total=0.0, output=None, folder=None, progress=None, fresh=False, confirmations=2):
     """Cuts the program in a script down. Raises ScriptError, InputsError or DoesNotFail; gives a Report."""
     from stator.debug._progress import Progress
 
-    # This process must not run tensor operations: it is forked for each candidate.
-    torch.set_num_threads(torch.get_num_threads())
+    # This process must not run tensor operations: it is forked for each candidate. Half of the cores: on a busy machine threads that wait
+    # for each other cost more than they give.
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, (os.cpu_count() or 2) // 2))
     case = _scripts.load(script)
     case.specimen.learn(_spec_facts(case))
     run = _folder_of(script, folder)
@@ -436,19 +454,18 @@ def minify(script, *, timeout=120.0, memory=0, total=0.0, output=None, folder=No
             minifier.all_passes()
         except OutOfTime:
             log.warning("the time is up: the smallest script so far is kept")
-        final = minifier.case.changed(failure=minifier.failure)
+        final = minifier.case.changed(failure=minifier.last)
         progress.update(final, minifier.tries, "confirm")
         path = _final(final, script, run, output)
-        limit = max(60.0, minifier.limits.timeout) if minifier.failure.kind != "hang" else 30.0
         confirmed = 0
         for _ in range(confirmations):
-            good, verdict = confirm(path, minifier.failure, limit)
+            good, verdict = confirm(path, minifier.failure, max(60.0, minifier.limits.timeout))
             confirmed += good
             if not good:
                 log.warning("run alone, the script showed: %s", verdict)
         progress.update(final, minifier.tries, "done")
     return Report(
-        path, minifier.failure, before, final.specimen.call_count(), len(final.specs), minifier.tries, time.monotonic() - minifier.start, confirmed
+        path, minifier.last, before, final.specimen.call_count(), len(final.specs), minifier.tries, time.monotonic() - minifier.start, confirmed
     )
 
 

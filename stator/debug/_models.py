@@ -226,14 +226,28 @@ def compare_two_models(gm, opt_gm, inputs, only_fwd=False, *, require_fp64=False
         # Not a difference: taken for one, a reduction of a wrong result would drift to this error.
         log.exception("the compiled program failed in the accuracy run (%s); counted as the same", type(error).__name__)
         return None
+    return first_difference(ref, res, exact, ignore_non_fp, tol)
+
+
+def first_difference(ref, res, exact, ignore_non_fp, tol=1e-4):
+    """The first difference between two results of run_forward_backward. Without an fp64 reference eager's own values are the judge."""
     for part in ref:
-        judge = exact.get(part) if exact is not None else None
+        judge = exact[part] if exact is not None else widened_values(ref[part])
         found = compare(
             ref[part], res.get(part), judge, part, tol=tol, equal_nan=True, ignore_non_fp=ignore_non_fp
         )
         if found is not None:
             return found
     return None
+
+
+def widened_values(value):
+    def widen(leaf):
+        if not isinstance(leaf, torch.Tensor) or not _is_plain(leaf) or not (leaf.is_floating_point() or leaf.is_complex()):
+            return leaf
+        return leaf.detach().to(torch.complex128 if leaf.is_complex() else torch.float64)
+
+    return pytree.tree_map(widen, value)
 
 
 def same_two_models(gm, opt_gm, inputs, only_fwd=False, *, require_fp64=False, ignore_non_fp=False):

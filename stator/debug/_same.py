@@ -229,7 +229,7 @@ def _compare_values(ref, res, exact, path, rules):
         return None
     if exact.dtype in (torch.float64, torch.complex128) and exact.shape == ref.shape:
         return _compare_errors(ref, res, exact, path, rules)
-    if rules.ignore_non_fp and not exact.dtype.is_complex:
+    if rules.ignore_non_fp:
         return None
     return _difference(ref, res, path, rules)
 

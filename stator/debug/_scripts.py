@@ -282,7 +282,7 @@ def make_case(specimen, values, stage, backend, failure, store, random=None):
     header = {
         "state": present_state(),
         "configuration": configuration_lines(),
-        "environment": {k: v for k, v in os.environ.items() if k.startswith(_ENVIRONMENT)},
+        "environment": {k: v for k, v in os.environ.items() if k.startswith(_ENVIRONMENT) and not k.endswith("_DIR")},
         "random": _inputs.random_state(store) if random is None else random,
         "versions": versions(),
     }

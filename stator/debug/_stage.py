@@ -15,7 +15,6 @@ import importlib.util
 import inspect
 import os
 import sys
-from typing import Any
 
 import torch
 from torch._guards import CompileContext, CompileId, TracingContext, compile_context, tracing
@@ -223,12 +222,6 @@ def _propagate(specimen, graph, key, mode):
     return facts
 
 
-@dataclasses.dataclass
-class Compiled:
-    call: Any  # takes the inputs, gives a tuple
-    facts: dict  # name -> (kind, facts) of the values
-
-
 def _inner(error):
     """The backend's own error."""
     while isinstance(error, exc.BackendCompilerFailed) and error.__cause__ is not None:
@@ -243,28 +236,38 @@ def as_function(compiled):
     return compiled
 
 
-def compile_specimen(specimen, inputs, stage, backend):
-    """Compiles a specimen as the stage does. The backend's errors come out as they are."""
+def compile_specimen(specimen, inputs, stage, backend, facts=None):
+    """Compiles a specimen as the stage does: a function of its inputs. The backend's errors come out as they are.
+
+    facts: a dict to note what the values are, {name: (kind, facts)}; it is filled even if the backend fails.
+    """
+    facts = {} if facts is None else facts
     try:
         with config.patch(repro_after=None):
-            return _compile_captured(specimen, inputs, backend) if stage == "dynamo" else _compile_aot(specimen, inputs, stage, backend)
+            if stage == "dynamo":
+                return _compile_captured(specimen, inputs, backend, facts)
+            return _compile_aot(specimen, inputs, stage, backend, facts)
     except exc.BackendCompilerFailed as error:
         raise _inner(error) from None
 
 
-def _compile_captured(specimen, inputs, backend):
+def _compile_captured(specimen, inputs, backend, facts):
     module = specimen.with_examples(inputs).to_fx()
     context = _fx._prepare(module)
-    facts = _propagate(specimen, module.graph, "example_value", module._stator_record.fake_mode)
+    record = module._stator_record
+    for position, node in enumerate(module.graph.find_nodes(op="placeholder")):
+        with tracing(context):
+            node.meta["example_value"] = _fx.fake_input(record, position, record.examples[position])
+    facts |= _propagate(specimen, module.graph, "example_value", module._stator_record.fake_mode)
     compile_id = CompileId(frame_id=next(_fx._compile_ids), frame_compile_id=0)
     module.meta.update(
         dynamo_flat_name_to_original_fqn={}, dynamo_compile_id=compile_id, backend_id=f"__compiled_fn_{compile_id.frame_id}"
     )
     with tracing(context), compile_context(CompileContext(compile_id)):
-        return Compiled(backend(module, module._stator_record.examples), facts)
+        return as_function(backend(module, module._stator_record.examples))
 
 
-def _compile_aot(specimen, inputs, stage, backend):
+def _compile_aot(specimen, inputs, stage, backend, facts):
     captured = specimen.to_fx()
     graph = torch.fx.Graph()
     graph.output(graph.graph_copy(captured.graph, {}))
@@ -278,9 +281,9 @@ def _compile_aot(specimen, inputs, stage, backend):
     for node in graph.nodes:
         if node.op.startswith("call"):
             node.meta = {}
-    facts = _propagate(specimen, graph, "val", mode)
+    facts |= _propagate(specimen, graph, "val", mode)
     output = next(iter(reversed(graph.nodes)))
     output.meta["val"] = torch.fx.node.map_arg(output.args[0], lambda n: n.meta.get("val"))
     compiler = aot_compiler(backend, stage)
     with tracing(TracingContext(mode)), torch.no_grad():
-        return Compiled(as_function(compiler(module, fakes)), facts)
+        return as_function(compiler(module, fakes))

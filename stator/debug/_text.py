@@ -143,6 +143,14 @@ def from_module(module):
         raise NotWritable(str(error)) from None
 
 
+def picked_outputs(module, specimen):
+    """Which of a module's outputs the specimen's are: it has no None, no constants and nothing twice."""
+    output = next(iter(module.graph.find_nodes(op="output")))
+    values = output.args[0] if isinstance(output.args[0], (tuple, list)) else [output.args[0]]
+    names = [getattr(value, "name", None) for value in values]
+    return [names.index(name) for name in specimen.outputs()]
+
+
 # ---- how things are written --------------------------------------------------------------------------------------------------------
 
 

@@ -50,7 +50,7 @@ def _child(job, descriptor, memory, quiet):
 def check(job, timeout, memory=0, quiet=True, phase_limits=None):
     """Runs job(phase) -> (verdict, dict) in a fork. (verdict, last message, seconds); crashes and hangs are verdicts too.
 
-    phase_limits: {phase: seconds} for single phases, beside the limit for all.
+    phase_limits(phase, seconds of the phases before) gives a limit for that phase alone, or None.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -65,7 +65,7 @@ def check(job, timeout, memory=0, quiet=True, phase_limits=None):
     os.close(writing)
     start = time.monotonic()
     try:
-        lines, timed_out = _listen(reading, pid, start, timeout, phase_limits or {})
+        lines, timed_out = _listen(reading, pid, start, timeout, phase_limits or (lambda phase, before: None))
     finally:
         os.close(reading)
         _end(pid)
@@ -81,10 +81,10 @@ def _has_ended(pid):
 def _listen(descriptor, pid, start, timeout, phase_limits):
     """Lines until the other side closes or ends, or time is up."""
     buffer, lines = b"", []
-    phase_start, phase = start, "start"
+    phase_start, phase, before = start, "start", {}
     while True:
         now = time.monotonic()
-        end = min(start + timeout, phase_start + phase_limits.get(phase, timeout))
+        end = min(start + timeout, phase_start + (phase_limits(phase, before) or timeout))
         if now >= end:
             return lines, True
         ready, _, _ = select.select([descriptor], [], [], min(end - now, 0.5))
@@ -100,6 +100,7 @@ def _listen(descriptor, pid, start, timeout, phase_limits):
         for line in whole:
             lines.append(line)
             if line.startswith(b'{"phase"'):
+                before[phase] = time.monotonic() - phase_start
                 phase, phase_start = line.split(b'"')[3].decode(), time.monotonic()
             if line.startswith(b'{"verdict"'):
                 return lines, False

@@ -13,6 +13,7 @@ import os
 import threading
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from stator import config
 from stator.debug import _bisect, _models, _scripts, _stage, _text, _verdict
@@ -69,9 +70,10 @@ class Watched:
     def compile(self, compiler, gm, example_inputs):
         try:
             self.specimen, self.extra = _text.from_module(gm)
+            self.picked = _text.picked_outputs(gm, self.specimen)
             self.mutates = any(call[5] for call in self.specimen.calls())
-        except NotWritable as error:
-            log.warning("a graph is not watched: %s", error)
+        except Exception as error:
+            log.warning("a graph is not watched: %s: %s", type(error).__name__, error)
             return compiler(gm, example_inputs)
         examples = list(example_inputs)
         if self.level == 3:
@@ -163,7 +165,8 @@ class Watched:
         extra = len(self.extra)
 
         def opt(*args):
-            return compiled(*args[extra:])
+            out = compiled(*args[extra:])
+            return tuple(out[i] for i in self.picked)
 
         if self.stage == "dynamo":
             with torch.enable_grad() if torch.is_grad_enabled() else torch.no_grad():
@@ -176,10 +179,14 @@ class Watched:
         run = _scripts.this_run()
         values = [*[value for _, value in self.extra], *inputs]
         try:
-            case = _scripts.make_case(self.specimen, values, self.stage, self.backend, failure, run.store)
-            path = _scripts.write_case(case, run)
+            with _disable_current_modes():  # AOTAutograd compiles under a mode of fakes; values are real
+                case = _scripts.make_case(self.specimen, values, self.stage, self.backend, failure, run.store)
+                path = _scripts.write_case(case, run)
         except (OSError, NotWritable, InputsError) as error:
             log.warning("no repro was written: %s", error)
+            return None
+        except Exception:
+            log.exception("no repro was written")
             return None
         if failure is not _UNKNOWN:
             log.warning("%s\nwritten: %s", failure, path)
