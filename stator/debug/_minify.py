@@ -499,6 +499,6 @@ def _preload(case):
     case.backend.resolve()
     if case.backend.text == "inductor":
         import torch._inductor.compile_fx
-    if case.stage != "dynamo" or case.backend.text in ("inductor", "planted_fault", "aot_eager"):
+    if case.stage != "dynamo" or case.backend.text not in ("eager", "planted_fault"):
         import torch._dynamo.backends.common
     import torch.fx.experimental.symbolic_shapes

@@ -221,8 +221,9 @@ def _compare_values(ref, res, exact, path, rules):
     if rules.cos_similarity:
         return _compare_directions(ref, res, path, rules)
     if not rules.exact_dtype:
-        ref = ref.to(torch.uint8 if res.dtype is torch.bool else res.dtype)
-        res = res.to(torch.uint8) if res.dtype is torch.bool else res
+        ref = ref.to(res.dtype)
+        if res.dtype is torch.bool:
+            ref, res = ref.to(torch.uint8), res.to(torch.uint8)
     if ref.dtype.itemsize == 1 and ref.dtype.is_floating_point:  # float8 has no arithmetic
         ref, res = ref.float(), res.float()
     if torch.allclose(ref, res, atol=rules.tol, rtol=rules.tol, equal_nan=rules.equal_nan):
