@@ -108,7 +108,7 @@ def _scripts_named(program, number):
         return []
     folder = os.path.join(base, runs[-1], "checkpoints")
     found = sorted((os.path.join(folder, n) for n in os.listdir(folder)), key=os.path.getmtime) if os.path.isdir(folder) else []
-    return [f"Its scripts, the last written last:\n  " + "\n  ".join(found)] if found else []
+    return ["Its scripts, the last written last:\n  " + "\n  ".join(found)] if found else []
 
 
 def _by_accuracy(program, graphs):

@@ -283,7 +283,7 @@ def like(spec, value, seed):
     low, high = -1.0, 1.0
     if value.dtype is torch.bool:
         low, high = 0, 1
-    elif value.dtype.is_complex or value.dtype.itemsize == 1 and value.dtype.is_floating_point:
+    elif value.dtype.is_complex or (value.dtype.itemsize == 1 and value.dtype.is_floating_point):
         pass
     else:
         with torch.no_grad():

@@ -63,7 +63,7 @@ def mutates(target, kwargs):
     if not isinstance(target, str) and getattr(target, "__module__", "") == "_operator":
         return target in _INPLACE
     name = short_name(target)
-    inplace = name.endswith("_") and not name.endswith("__") or name in ("__setitem__", "__iadd__", "__imul__", "__isub__")
+    inplace = (name.endswith("_") and not name.endswith("__")) or name in ("__setitem__", "__iadd__", "__imul__", "__isub__")
     switch = name.startswith("_set_") or name in ("set_grad_enabled", "_enter_autocast", "_exit_autocast")
     return inplace or switch or "out" in kwargs or kwargs.get("inplace") is True or is_random(target)
 

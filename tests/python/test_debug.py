@@ -7,10 +7,10 @@ import signal
 import subprocess
 import sys
 
-import debug_programs
 import pytest
 import torch
 
+import debug_programs
 import stator
 from stator.debug import InputsError, ScriptError, _inputs, _minify, _scripts, _stage, _text, _verdict, faults
 from stator.debug._verdict import Verdict
