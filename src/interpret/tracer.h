@@ -173,6 +173,8 @@ class Tracer {
   // The container to operate on: the shadow of an outside one (made on first use, whole contents guarded), or the object itself.
   Out contents(PyObject* container);
   Out contentsForWrite(PyObject* container);
+  bool runsModuleCall();               // the innermost frame is nn.Module._call_impl
+  void knowKeys(values::Info* info);   // guards keys that have not mattered so far
   Out viewedDict(PyObject* view);    // the dict (trace value) that a dict view looks into
   Out viewContents(PyObject* view);  // the same kind of view, of that dict's contents
   // Single keys and attributes that are written, without a look at the rest.

@@ -16,10 +16,36 @@ using guards::GuardKind;
 using sources::Source;
 using sources::SourceKind;
 
+namespace {
+
+// torch.fx.GraphModule puts a __call__ into each class it makes, which only adds the generated line to errors of torch's own.
+bool isGraphModuleCall(Tracer& t, PyTypeObject* type, PyObject* call) {
+  if (call == nullptr || !PyFunction_Check(call)) return false;
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(call));
+  if (PyUnicode_CompareWithASCIIString(code->co_qualname, "GraphModule.recompile.<locals>.call_wrapped") != 0) return false;
+  static PyObject* wrapped_name = PyUnicode_InternFromString("_wrapped_call");
+  PyObject* wrapped = _PyType_Lookup(type, wrapped_name);
+  if (wrapped == nullptr) return false;
+  t.guards->addTypeLookup(t.sources->pinned(reinterpret_cast<PyObject*>(type)), type, wrapped_name, wrapped);
+  Ref<> of_class = stealRef(PyObject_GetAttrString(wrapped, "cls_call"));
+  if (!of_class) PyErr_Clear();
+  return of_class.get() == Py_None;
+}
+
+}  // namespace
+
 // `module(...)`: straight to forward when no hook is registered anywhere, which is guarded; otherwise nn.Module's own code is traced.
 Out Tracer::callModule(PyObject* module, const Args& args, Then then) {
   PyTypeObject* type = Py_TYPE(module);
   STATOR_VALUE(call_raw, typeLookup(type, names().dunder_call));
+  static PyObject* script_module = torchObject("torch.jit.ScriptModule");
+  if (script_module != nullptr && PyType_Check(script_module) && PyObject_TypeCheck(module, reinterpret_cast<PyTypeObject*>(script_module))) {
+    return breakWith(Reason::kCallsOutside, "a torch.jit.ScriptModule");
+  }
+  if (call_raw.get() != names().nn_module_call && isGraphModuleCall(*this, type, call_raw.get())) {
+    STATOR_VALUE(own_call, typeLookup(moduleType(), names().dunder_call));
+    call_raw = own_call;
+  }
   if (call_raw.get() != names().nn_module_call) {
     STATOR_VALUE(bound, special(module, "__call__"));
     if (!bound || !PyMethod_Check(bound.get())) return breakWith(Reason::kCallsOutside, type->tp_name);
