@@ -266,6 +266,8 @@ class Tracer {
   void startFold(PyObject* module, const Args& args, SymbolicFrame& entered);
   void finishFold(SymbolicFrame& frame);  // replaces what was traced of the call by one node, if it had no other effect
   void specialise(PyObject* module);      // the trace is about this very module
+  static bool isFsdpManaged(PyObject* module);
+  void dropFsdpGuards();
   void setRootScope();  // where the driven frame is a module's forward
   Flow leaveFrame();                 // the innermost frame returns `returned`: pops it and gives the caller its value
   Out handledException();            // what this frame's handlers are busy with; ok with null: none

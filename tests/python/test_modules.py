@@ -963,8 +963,9 @@ def test_same_hook_on_another_instance_shares_the_graph(treatment):
             model[0].register_forward_hook(hook).remove()
         model[0].register_forward_hook(hook)
         models.append(model)
-    for model in models:
-        assert torch.equal(stator.compile(model, backend=backend, fullgraph=True)(inputs()), model(inputs()))
+    compiled = [stator.compile(model, backend=backend, fullgraph=True) for model in models]
+    for call, model in zip(compiled, models, strict=True):
+        assert torch.equal(call(inputs()), model(inputs()))
     assert len(backend.seen) == (1 if treatment == "unspecialised" else 4)
 
 

@@ -8,6 +8,8 @@
 #include "interpret/torch_names.h"
 #include "python/objects.h"
 
+#include <unordered_set>
+
 namespace stator::interpret {
 
 using breaks::Reason;
@@ -124,6 +126,37 @@ void Tracer::specialise(PyObject* module) {
   values::Info* info = values.find(module);
   if (info == nullptr || info->origin != values::Origin::kOutside) return;
   guards->add(Guard{GuardKind::kIsWeak, info->source, nullptr, newRef(module)});
+}
+
+bool Tracer::isFsdpManaged(PyObject* module) {
+  static PyObject* mark = PyUnicode_InternFromString("_is_fsdp_managed_module");
+  return rawInstanceAttr(module, mark) == Py_True;
+}
+
+// FSDP changes what is inside of the modules it manages with each call, and sees to it that this does not matter.
+void Tracer::dropFsdpGuards() {
+  std::unordered_set<const Source*> managed;
+  for (values::Info* info : values.all()) {
+    if (info->origin == values::Origin::kOutside && info->source != nullptr && isModule(info->object.get()) && isFsdpManaged(info->object.get())) {
+      managed.insert(info->source);
+    }
+  }
+  if (managed.empty()) return;
+  auto inside = [&](const Source* source) {
+    for (source = source != nullptr ? source->base : nullptr; source != nullptr; source = source->base) {
+      if (managed.count(source) != 0) return true;
+    }
+    return false;
+  };
+  for (graph::Node* input : graph->inputs()) {
+    if (inside(input->source)) input->specialised = false;
+  }
+  if (!options.skip_fsdp_guards) return;
+  auto kept = std::make_unique<guards::GuardSet>();
+  for (const Guard& guard : guards->all()) {
+    if (guard.kind == GuardKind::kTensor || (!inside(guard.source) && !inside(guard.other))) kept->add(guard);
+  }
+  guards = std::move(kept);
 }
 
 void Tracer::setRootScope() {
