@@ -61,6 +61,7 @@ enum class PlanOp : uint8_t {
   kLruHit,        // operands: a functools.lru_cache, key
   kLruStore,      // operands: a functools.lru_cache, key, value: a miss
   kSeek,          // operands[0]: iterator of a list; number: its position
+  kSeekEntry,     // operands: iterator of a dict or set, what it iterates over; number: how many items it has given
   kEffectCall,    // object: built-in callable with an effect (torch._C._set_grad_enabled, ...); operands: arguments
 };
 

@@ -113,6 +113,16 @@ class PlanBuilder {
     step.operands = std::move(operands);
     plan_.steps.push_back(std::move(step));
   }
+  static PyObject* viewed(PyObject* container) {
+    return isDictView(container) ? reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(container)->dv_dict) : container;
+  }
+  // Whether the plan writes to an outside dict or set (or the one behind a view).
+  bool written(PyObject* container) {
+    PyObject* object = viewed(container);
+    if (auto it = owner_of_.find(object); it != owner_of_.end()) object = it->second;
+    values::Info* info = t_.values.find(object);
+    return info != nullptr && info->origin == values::Origin::kOutside && (info->dirty || info->overlay);
+  }
   // The position of a list's iterator, set when all lists have their contents.
   void seek(Register iterator, int64_t position) {
     PlanStep step{PlanOp::kSeek};
@@ -254,7 +264,18 @@ class PlanBuilder {
         if (it->index != 0) seek(made, it->index);
         return made;
       }
-      case IteratorKind::kSnapshot: return add(PlanOp::kIterator, object, Ref<>(), {value(parts[1].get())}, it->index);
+      case IteratorKind::kSnapshot: {
+        bool changes = written(parts[1].get());
+        Register made = add(PlanOp::kIterator, object, Ref<>(), {value(parts[1].get())}, changes ? 0 : it->index);
+        if (!changes) return made;
+        // What it iterates over is written to after the iterator is made, which would notice.
+        if (PyODict_Check(viewed(parts[1].get()))) return fail(object);
+        PlanStep step{PlanOp::kSeekEntry};
+        step.operands = {made, value(parts[1].get())};
+        step.number = it->index;
+        seeks_.push_back(std::move(step));
+        return made;
+      }
       case IteratorKind::kReversed: {
         if (!PyList_CheckExact(parts[0].get())) return fail(object);
         Register list = value(parts[0].get());

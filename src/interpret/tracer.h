@@ -193,6 +193,7 @@ class Tracer {
   Out iterate(PyObject* iterable);       // an iterator (trace value)
   Out next(PyObject* iterator);          // ok with a null Ref: exhausted
   Out nextOfItertools(PyObject* iterator);  // calls/itertools.cpp
+  Out extendList(PyObject* list, PyObject* iterable);  // list.extend
   Out listOf(PyObject* iterable);        // all items, as a fresh list of trace values
   Out same(PyObject* left, PyObject* right);  // `is`
   Out dictGet(PyObject* dict, PyObject* key);  // ok with null: missing

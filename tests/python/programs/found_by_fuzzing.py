@@ -155,3 +155,73 @@ def list_iterator_made_before_the_list_grows():
         return x + sum(iterator), items, list(iterator)
 
     return Case(f, vec(), [1, 2])
+
+
+@program(full=1)
+def list_extended_by_a_generator_that_looks_at_it():
+    def numbers(items, x):
+        yield x
+        items.append(len(items))
+        yield len(items)
+        items.append("end")
+
+    def f(x, items):
+        items.extend(numbers(items, x))
+        own = []
+        own += numbers(own, x + 1)
+        return own, items
+
+    return Case(f, vec(), [1])
+
+
+@program(full=1)
+def containers_filled_by_iterables_that_raise_half_way():
+    def some():
+        yield 1
+        yield 2
+        raise ValueError("no more")
+
+    def f(x, items, numbers, table):
+        for fill in (items.extend, numbers.update, lambda it: table.update((n, x) for n in it)):
+            try:
+                fill(some())
+            except ValueError:
+                pass
+        return x + len(items)
+
+    return Case(f, vec(), [], set(), {})
+
+
+@program(full=1)
+def values_that_change_while_a_dict_is_iterated_over():
+    def f(x, table):
+        own = {"a": 1, "b": 2, "c": 3}
+        seen = []
+        for key, value in own.items():
+            seen.append((key, value))
+            own["c"] = value * 10
+        for value in table.values():
+            table["c"] = value + x
+        return seen, own, table
+
+    return Case(f, vec(), {"a": 1, "b": 2, "c": 3})
+
+
+@program(min_ops=2)
+def break_in_a_loop_over_a_dict_that_grew_before():
+    def f(x, table, numbers):
+        table.setdefault("c", x + 1)
+        numbers.add(7)
+        out = []
+        for key, value in table.items():
+            print(key)
+            out.append(value + 1)
+        for number in numbers:
+            print(number)
+            out.append(number)
+        for key in list(table):
+            print(key)
+            table[key] = 0
+        return out, table
+
+    return Case(f, vec(), {"a": vec(), "b": vec()}, {1, 2})
