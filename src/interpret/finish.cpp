@@ -670,6 +670,18 @@ void addEffects(Tracer& t, PlanBuilder& builder) {
   }
 }
 
+// Whether a slot of the driven frame holds what it held when the frame was entered.
+bool slotUnchanged(Tracer& t, const SymbolicFrame& frame, size_t slot) {
+  if (frame.untouched[slot]) return true;
+  PyObject* value = frame.slots[slot].get();
+  if (value == nullptr) return t.roots.slots[slot] == nullptr;
+  const sources::Source* source = nullptr;
+  if (graph::isStandIn(value)) source = graph::asStandIn(value)->node->source;
+  else if (values::Info* info = t.values.find(value)) source = info->source;
+  if (source != nullptr && source->kind == sources::SourceKind::kLocal && source->index == static_cast<int64_t>(slot)) return true;
+  return values::isScalar(value) && t.roots.slots[slot] == value;
+}
+
 void addFrame(Tracer& t, PlanBuilder& builder, SymbolicFrame& frame, bool root, breaks::FrameState& out) {
   out.offset = frame.instr().offset;
   bool shows_locals = frame.code->readsLocalsDynamically();
@@ -719,6 +731,10 @@ bool buildPlan(Tracer& t, bool returns, breaks::Plan& plan) {
   plan.exit = returns ? breaks::ExitKind::kReturn : breaks::ExitKind::kBreak;
   if (returns) {
     plan.returned = builder.value(t.returned.get());
+    // The frame may live on in a traceback, and must not keep alive what the program has let go.
+    for (size_t i = 0; i < t.finished->slots.size(); ++i) {
+      if (t.roots.slots[i] != nullptr && !slotUnchanged(t, *t.finished, i)) plan.dropped_slots.push_back(static_cast<int>(i));
+    }
   } else {
     for (size_t i = 0; i < t.frames.size(); ++i) {
       SymbolicFrame& frame = *t.frames[i];

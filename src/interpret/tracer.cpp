@@ -70,6 +70,7 @@ Tracer::Tracer(StatorFrame* frame, const TraceOptions& trace_options)
 Tracer::~Tracer() {
   // Suspended generators and what they hold may form cycles with the objects of the trace.
   frames.clear();
+  finished.reset();
   for (values::Info* info : values.all()) {
     if (isTraceIterator(info->object.get())) {
       TraceIterator* iterator = asTraceIterator(info->object.get());
@@ -207,6 +208,7 @@ Flow Tracer::leaveFrame() {
   frames.pop_back();
   if (callee->nested || frames.empty()) {
     if (callee->then == Then::kPushInstance && !callee->generator) returned = callee->instance;
+    if (frames.empty()) finished = std::move(callee);
     return Flow::kOk;
   }
   SymbolicFrame& caller = *frames.back();

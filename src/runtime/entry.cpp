@@ -253,6 +253,7 @@ Exit finishEntry(const breaks::Plan& plan, StatorFrame* frame, const Roots& root
   if (plan.exit == breaks::ExitKind::kReturn) {
     exit.outcome = Outcome::kReturn;
     exit.value = at(plan.returned);
+    for (int slot : plan.dropped_slots) stator_frame_set_slot(frame, slot, nullptr);
     return exit;
   }
   if (plan.frames.size() == 1) {
