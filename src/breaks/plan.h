@@ -92,7 +92,7 @@ struct Plan {
   size_t commit = 0;  // steps from here on have effects
   ExitKind exit = ExitKind::kReturn;
   Register returned = kNull;
-  std::vector<int> dropped_slots;  // kReturn: those whose values at the entry the program has dropped
+  std::vector<int> dropped_slots;  // of the driven frame: those whose values at the entry the program has dropped
   std::vector<FrameState> frames;
   Register handled = kKeep;
   // Why capture ended, for kBreak.

@@ -670,16 +670,21 @@ void addEffects(Tracer& t, PlanBuilder& builder) {
   }
 }
 
-// Whether a slot of the driven frame holds what it held when the frame was entered.
+// Whether a slot of the driven frame is known to hold what it held when the frame was entered, in every call.
 bool slotUnchanged(Tracer& t, const SymbolicFrame& frame, size_t slot) {
   if (frame.untouched[slot]) return true;
   PyObject* value = frame.slots[slot].get();
-  if (value == nullptr) return t.roots.slots[slot] == nullptr;
+  if (value == nullptr) return false;
   const sources::Source* source = nullptr;
   if (graph::isStandIn(value)) source = graph::asStandIn(value)->node->source;
   else if (values::Info* info = t.values.find(value)) source = info->source;
-  if (source != nullptr && source->kind == sources::SourceKind::kLocal && source->index == static_cast<int64_t>(slot)) return true;
-  return values::isScalar(value) && t.roots.slots[slot] == value;
+  return source != nullptr && source->kind == sources::SourceKind::kLocal && source->index == static_cast<int64_t>(slot);
+}
+
+void addDropped(Tracer& t, const SymbolicFrame& frame, breaks::Plan& plan) {
+  for (size_t i = 0; i < frame.slots.size(); ++i) {
+    if (!slotUnchanged(t, frame, i)) plan.dropped_slots.push_back(static_cast<int>(i));
+  }
 }
 
 void addFrame(Tracer& t, PlanBuilder& builder, SymbolicFrame& frame, bool root, breaks::FrameState& out) {
@@ -732,14 +737,13 @@ bool buildPlan(Tracer& t, bool returns, breaks::Plan& plan) {
   if (returns) {
     plan.returned = builder.value(t.returned.get());
     // The frame may live on in a traceback, and must not keep alive what the program has let go.
-    for (size_t i = 0; i < t.finished->slots.size(); ++i) {
-      if (t.roots.slots[i] != nullptr && !slotUnchanged(t, *t.finished, i)) plan.dropped_slots.push_back(static_cast<int>(i));
-    }
+    addDropped(t, *t.finished, plan);
   } else {
     for (size_t i = 0; i < t.frames.size(); ++i) {
       SymbolicFrame& frame = *t.frames[i];
       breaks::FrameState state;
       addFrame(t, builder, frame, i == 0, state);
+      if (i == 0) addDropped(t, frame, plan);
       if (i > 0) {
         state.function = builder.value(frame.function.get());
         state.continuation = static_cast<uint8_t>(frame.then);
