@@ -11,8 +11,6 @@ constexpr int kStrikes = 8;
 constexpr int kRest = 64;
 constexpr uint16_t kMissesBeforeVolatile = 2;
 
-bool isEnter(Code code) { return code == Code::kEnterManaged || code == Code::kEnterObject || code == Code::kEnterDict; }
-
 bool usesDstAsOperand(Code code) { return code == Code::kSame || code == Code::kNotSame; }
 
 }  // namespace
@@ -31,9 +29,9 @@ void Recorder::anewKey(const Op& code) {
   anew(code);
 }
 
-std::shared_ptr<Record> Tree::find(PyObject* root) {
+std::shared_ptr<Record> Tree::find(PyObject* root, PyObject* builtins) {
   for (size_t i = 0; i < records_.size(); ++i) {
-    if (records_[i]->root != root) continue;
+    if (records_[i]->root != root || records_[i]->builtins != builtins) continue;
     if (i != 0) std::rotate(records_.begin(), records_.begin() + static_cast<std::ptrdiff_t>(i), records_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     return records_.front();
   }
@@ -55,7 +53,7 @@ bool Tree::factsHold(Machine& machine, Record& record) {
   }
   if (fact == end) return true;
   Op& op = machine.program.ops[record.ops[static_cast<size_t>(fact - record.facts.data())]];
-  if (isEnter(op.code) && ++op.misses >= kMissesBeforeVolatile) op.flags |= kVolatile;
+  if (++op.misses >= kMissesBeforeVolatile) op.flags |= kVolatile;
   return false;
 }
 
@@ -68,9 +66,10 @@ bool Tree::restHolds(Machine& machine, Record& record) {
 
 const Op* Tree::record(Machine& machine) {
   auto record = std::make_shared<Record>();
-  record->root = machine.r[root_];
+  record->root = rootOf(machine);
+  record->builtins = builtinsOf(machine);
   Recorder recorder(*record, machine.program.registers);
-  recorder.proof[root_] = Proof::kSameAddress;
+  if (root_ != kNoRegister) recorder.proof[root_] = Proof::kSameAddress;
   Recorder* outer = std::exchange(machine.recorder, &recorder);
   Op* ops = machine.program.ops.data();
   const Op* failed = runRecording(machine, ops + begin, ops + end);
@@ -108,7 +107,7 @@ const Op* Tree::plain(Machine& machine) {
 const Op* Tree::check(Machine& machine) {
   Op* ops = machine.program.ops.data();
   if (!machine.replay) return plain(machine);
-  if (std::shared_ptr<Record> known = find(machine.r[root_])) {
+  if (std::shared_ptr<Record> known = find(rootOf(machine), builtinsOf(machine))) {
     if (factsHold(machine, *known)) {
       strikes_ = rest_ = 0;
       ++machine.program.counts.replayed;
