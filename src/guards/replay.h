@@ -27,6 +27,8 @@ struct Record {
   std::vector<tensor::TensorPair> tensors;
   std::vector<tensor::TensorPlace> places;  // of the tensors
   std::vector<Op> rest;       // ops to run anew
+  std::vector<uintptr_t> lines;  // cache lines behind all that, by address; empty if there are few
+  void sortLines();
   std::vector<std::pair<uint32_t, PyObject*>> registers;  // that `rest` and the program behind the tree read
   std::vector<Ref<>> constants;  // immutable values whose address is taken for their contents
 };
