@@ -6,9 +6,10 @@ torch's registry, entry points included.
 """
 
 import contextlib
+import sys
 import warnings
 
-from stator import _observe, exc
+from stator import _observe, _report, exc
 
 _own = {}
 
@@ -75,11 +76,24 @@ def lookup_backend(backend):
         raise exc.InvalidBackend(backend, _known_names()) from None
 
 
-def _default_backend():
-    import sys
+_default = None  # set here; otherwise torch's
 
+
+def _default_backend():
     registry = sys.modules.get("torch._dynamo.backends.registry")
-    return registry._default_backend if registry is not None else "inductor"
+    return _default or (registry._default_backend if registry is not None else "inductor")
+
+
+def set_default_backend(backend):
+    """The backend of compile calls that name none; None: inductor again."""
+    global _default
+    if backend is not None and not callable(backend):
+        lookup_backend(backend)
+    _default = backend
+
+
+def get_default_backend():
+    return _default_backend()
 
 
 def _check_inductor(mode, options, dynamic):
@@ -145,6 +159,10 @@ class Backend:
         return self.function is _eager and not self.options and self.mode is None
 
     def announce(self, graph_module):
+        if "torch._dynamo.utils" in sys.modules and hasattr(graph_module, "graph"):
+            _report.count("stats", "unique_graphs")
+            calls = sum(n.op.startswith("call_") for n in graph_module.graph.nodes)
+            _report.count("stats", "calls_captured", calls)
         if _observe.has_listeners():
             _observe.graph_made(graph_module)
 

@@ -70,6 +70,11 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     values::Info& info = values.addOutside(raw, source);
     graph->metas.push_back(tensor::metaOf(raw));
     shapes::TensorMeta& meta = graph->metas.back();
+    if (uintptr_t storage = tensor::storageOf(raw)) {
+      uint32_t& id = input_storages[storage];
+      if (id == 0) id = next_storage++;
+      meta.storage_id = id;
+    }
     graph::Node* node = graph->addInput(source, newRef(raw), &meta);
     info.stand_in = graph::makeStandIn(node, &meta, reinterpret_cast<PyObject*>(Py_TYPE(raw)));
     values.addMade(info.stand_in, 0);  // owned until the trace ends, as the graph's arguments refer to it
@@ -194,7 +199,7 @@ Out Tracer::contents(PyObject* container) {
     Ref<> expected = stealRef(PyList_AsTuple(keys.get()));
     guards->add(Guard{GuardKind::kDictKeys, source, nullptr, expected});
     info->length_guarded = true;
-    values::Info* owner = info->attributes_of != nullptr ? values.find(info->attributes_of) : nullptr;
+    values::Info* owner = info->attributes_of != nullptr ? values::attributePart(values.find(info->attributes_of)) : nullptr;
     Ref<> read = stealRef(PyDict_New());
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
       PyObject* key = PyList_GET_ITEM(keys.get(), i);

@@ -24,6 +24,8 @@
 
 namespace stator::interpret {
 
+struct CallRow;
+
 // What a caller does with an inlined callee's value; the same numbers as runtime::Continuation.
 enum class Then : uint8_t { kPush = 0, kDiscard = 1, kPushInstance = 2, kPushTruth = 3, kPushNotTruth = 4 };
 
@@ -104,10 +106,12 @@ struct Captured {
   std::unique_ptr<guards::GuardSet> guards;
   breaks::Plan plan;
   uint64_t instructions = 0;
+  bool grad_enabled = false;  // at the beginning
   // Set if the trace has to be run again with a break at that instruction.
   uint64_t restart_at = 0;
   breaks::Reason restart_reason = breaks::Reason::kNone;
   std::string restart_detail;
+  bool break_is_error = false;
 };
 
 class Tracer {
@@ -226,6 +230,10 @@ class Tracer {
   Out callGetter(PyObject* getter, const Args& args);  // an operator.itemgetter, attrgetter or methodcaller
   Out callCached(PyObject* cache, const Args& args);  // a functools.lru_cache
   Out callModule(PyObject* module, const Args& args, Then then);
+  // calls/switches.cpp: functions that the program has said something about
+  Out callByRule(const CallRow& row, PyObject* callable, const Args& args, Then then);
+  Out callCompiled(PyObject* compiled, const Args& args, Then then);
+  Out constantResult(PyObject* callable, const Args& args);
   Out nativeNew(PyTypeObject* base, const Args& args);
   Out nativeInit(PyTypeObject* owner, const Args& args);
   Out fromNativeMade(Ref<> object);
@@ -245,9 +253,14 @@ class Tracer {
   // Runs what was entered to its end and gives its value. A break inside takes the whole trace back to the instruction under way.
   Out settle(Out out);
 
+  // calls/known_scalars.cpp
+  Ref<> knownTensor(PyObject* stand_in);  // a real tensor of one element, if the trace knows its value; null otherwise
+  Ref<> knownSlices(PyObject* index);
+
   // torch_calls.cpp
-  Out tensorCall(graph::Op op, PyObject* target, const Args& args);
+  Out tensorCall(graph::Op op, PyObject* target, const Args& args, bool remember = true);  // remember: what comes out depends on the arguments alone
   Out tensorAttr(PyObject* stand_in, PyObject* name);
+  void noteWritten(PyObject* stand_in);  // inputs that share its memory are written to
   Out callTorch(PyObject* callable, const Args& args, bool& handled);
   bool hasStandIn(PyObject* value, int depth = 0);
   bool anyStandIn(const Args& args);
@@ -280,6 +293,7 @@ class Tracer {
   shapes::State initial_state;
   std::vector<OpenContext> open_contexts;
   uint32_t next_storage = 1;
+  std::unordered_map<uintptr_t, uint32_t> input_storages;
   std::vector<Ref<>> keep_alive;
   std::unordered_map<PyObject*, std::pair<Ref<>, Ref<>>> addresses;  // object -> itself, its address
   std::unordered_map<PyObject*, PyObject*> address_targets;
@@ -288,15 +302,21 @@ class Tracer {
     Ref<> cache, key, value;  // value null: a hit
   };
   std::vector<LruUse> lru_uses;  // in the order of the calls
+  struct LateCall {
+    PyObject* function;  // borrowed: lives as long as the process
+    std::vector<Ref<>> arguments;
+  };
+  std::vector<LateCall> late_calls;  // effects that are left to a function of a library, which runs none of the program's code
   std::unordered_set<PyObject*> user_keyed;  // dicts made in the trace that have such keys
   std::unordered_map<PyObject*, Py_hash_t> key_hashes;
+  bool error_on_break = false;  // a break is an error (stator.error_on_graph_break), as the trace sees it
+  bool initial_error_on_break = false;
   bool classes_written = false;  // some class has an overlay
   bool yielded = false;      // how the last generator frame left: with a value, or for good
   size_t stack_at_entry = 0;
   bool nested_ran = false;   // the instruction under way has run Python code from C++, or changed something: it cannot simply be left
   int nested_depth = 0;
   uint64_t instruction_start = 0;  // count of the instruction under way in the frames that can become real
-  std::vector<graph::Node*> mutated_inputs;
   // Classes whose part in attribute access is guarded: as the object's class, as the class of an entry in a class.
   std::unordered_set<PyTypeObject*> attribute_types;
   std::unordered_set<PyTypeObject*> descriptor_types;
@@ -317,6 +337,8 @@ class Tracer {
 };
 
 bool isAddress(PyObject* object);  // an int that addressOf() made
+
+std::string describe(PyObject* callable);  // its qualified name, for messages
 
 // Stands on the stack of the driven frame for a value that has not been looked at.
 PyObject* unreadMarker();

@@ -3,6 +3,7 @@
 #include "interpret/tracer.h"
 
 #include "base/check.h"
+#include "interpret/calls/switches.h"
 #include "interpret/calls/tables.h"
 #include "interpret/drops.h"
 #include "interpret/known_types.h"
@@ -109,6 +110,10 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
     Ref<> keep_function = newRef(function), keep_self = newRef(self);
     return call(function, args.withFirst(self), then);
   }
+  if (const CallRow* rule = findUserRule(callable)) {
+    if (const Source* source = sourceOf(callable)) guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(callable)});
+    return callByRule(*rule, callable, args, then);
+  }
   if (const CallRow* row = findCall(callable)) {
     if (values::Info* info = values.find(callable); info != nullptr && PyFunction_Check(callable) && info->source != nullptr) {
       guards->add(Guard{GuardKind::kIs, info->source, nullptr, newRef(callable)});
@@ -130,6 +135,8 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
         return tensorCall(graph::Op::kCallFunction, callable, args);
       }
       case CallKind::kRefuse: return breakWith(Reason::kCallsOutside, nameOf(callable));
+      case CallKind::kForbid:
+      case CallKind::kConstantResult:
       case CallKind::kUnknown: break;
     }
   }
@@ -164,6 +171,7 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
     keep_alive.insert(keep_alive.end(), {function, items, all, key_tuple});
     return call(function.get(), merged, then);
   }
+  if (type == compiledFunctionType()) return callCompiled(callable, args, then);
   if (type == lruCacheType()) {
     return callCached(callable, args);
   }
@@ -351,7 +359,9 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
   bool immutable = owner == &PyUnicode_Type || owner == &PyBytes_Type || owner == &PyLong_Type || owner == &PyFloat_Type || owner == &PyBool_Type ||
                    owner == &PyComplex_Type || owner == &PyRange_Type || owner == &PySlice_Type || owner == &PyFrozenSet_Type || owner == &PyTuple_Type ||
                    isDictView(self) || (owner == &PyByteArray_Type && isMade(self)) || isOpaqueConstant(self);
-  if (immutable || values::isTorchConstant(self)) return callNative(descriptor, args);
+  // torch.device is also a context manager, which changes the thread's modes.
+  bool context = name == "__enter__" || name == "__exit__" || name == "__call__";
+  if (immutable || (values::isTorchConstant(self) && !context)) return callNative(descriptor, args);
   return breakWith(Reason::kCallsOutside, std::string(owner->tp_name) + "." + name);
 }
 
@@ -431,7 +441,7 @@ bool bind(Tracer& tracer, PyFunctionObject* function, PyCodeObject* code, const 
     }
   }
   const Source* source = tracer.sourceOf(reinterpret_cast<PyObject*>(function));
-  bool outside = source != nullptr && !tracer.isMade(reinterpret_cast<PyObject*>(function));
+  bool outside = source != nullptr;
   if (function->func_defaults != nullptr && given < static_cast<size_t>(positional)) {
     Py_ssize_t count = PyTuple_GET_SIZE(function->func_defaults);
     for (Py_ssize_t i = std::max<Py_ssize_t>(0, count - positional); i < count; ++i) {
@@ -469,11 +479,20 @@ bool bind(Tracer& tracer, PyFunctionObject* function, PyCodeObject* code, const 
 Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
   auto* function = reinterpret_cast<PyFunctionObject*>(callable);
   auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
-  if (isDisabledFunction(callable)) return breakWith(Reason::kDisabled, nameOf(callable));
+  switch (markOf(callable)) {
+    case Mark::kDisabled:
+    case Mark::kDisabledAlone: return breakWith(Reason::kDisabled, nameOf(callable));
+    case Mark::kForbidden: return breakWith(Reason::kForbidden, nameOf(callable));
+    case Mark::kConstantResult: return constantResult(callable, args);
+    case Mark::kNone: break;
+  }
   if (FunctionHandler handler = findCode(code)) return handler(*this, callable, args);
   bytecode::CodeInfo* info = bytecode::CodeInfo::of(code);
   if (info == nullptr) throw PythonError();
-  if (codePolicy(code) == CodePolicy::kSkip) return breakWith(Reason::kSkippedModule, nameOf(callable));
+  if (codePolicy(code) == CodePolicy::kSkip) {
+    if (CallHandler late = findLate(callable)) return late(*this, args);
+    return breakWith(Reason::kSkippedModule, nameOf(callable));
+  }
   if ((code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0) return breakWith(Reason::kUnsupportedGenerator, "a coroutine");
   if (frames.size() > 400) return breakWith(Reason::kTraceLimit, "recursion");
   auto entered = std::make_unique<SymbolicFrame>();
