@@ -334,7 +334,7 @@ Flow Tracer::readStack(SymbolicFrame& frame, const bytecode::Instr& instr) {
   }
   for (size_t i = depth; i-- > depth - std::min(wanted, depth);) {
     if (frame.stack[i].get() != unreadMarker()) continue;
-    if (instr.opcode != STORE_FAST && dropRunsUserCode(roots.stack[i])) {
+    if (instr.opcode != STORE_FAST && dropRunsUserCode(*this, roots.stack[i])) {
       return breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
     }
     STATOR_VALUE(value, fromOutside(roots.stack[i], sources->root(SourceKind::kStack, static_cast<int64_t>(i))));
