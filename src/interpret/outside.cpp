@@ -76,6 +76,8 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
       meta.storage_id = id;
     }
     graph::Node* node = graph->addInput(source, newRef(raw), &meta);
+    node->location = location();  // where the program first came to it
+    if (!frames.empty()) node->scope = frames.back()->scope;
     info.stand_in = graph::makeStandIn(node, &meta, reinterpret_cast<PyObject*>(Py_TYPE(raw)));
     values.addMade(info.stand_in, 0);  // owned until the trace ends, as the graph's arguments refer to it
     return info.stand_in;
