@@ -67,6 +67,7 @@ Tracer::Tracer(StatorFrame* frame, const TraceOptions& trace_options)
   frames.push_back(std::move(root));
   error_on_break = initial_error_on_break = errorOnBreak();
   guards->add(Guard{GuardKind::kGlobalState});
+  setRootScope();
 }
 
 Tracer::~Tracer() {
@@ -206,6 +207,7 @@ void Tracer::checkLimits() {
 
 Flow Tracer::leaveFrame() {
   std::unique_ptr<SymbolicFrame> callee = std::move(frames.back());
+  if (callee->fold) finishFold(*callee);
   frames.pop_back();
   if (callee->nested || frames.empty()) {
     if (callee->then == Then::kPushInstance && !callee->generator) returned = callee->instance;
@@ -355,6 +357,10 @@ Captured Tracer::run() {
   Flow flow = runUntil(0);
   STATOR_CHECK(flow == Flow::kOk || flow == Flow::kBreak, "a trace ended in a raise");
   bool returns = flow == Flow::kOk;
+  if (start_anew) {
+    captured.start_anew = true;
+    return captured;
+  }
   if (!returns && restart_at == 0) {
     // Outside of the trace nobody would ask __getattr__ when such a frame fails: the whole look-up is left to the real interpreter.
     for (auto& frame : frames) {
@@ -393,6 +399,7 @@ Captured Tracer::run() {
     captured.plan.place = std::string(PyUnicode_AsUTF8(code->co_filename)) + ":" + std::to_string(captured.plan.line) + " in " + PyUnicode_AsUTF8(code->co_qualname);
   }
   graph->dropDead();
+  if (options.specialize_modules) graph->specialiseInputs();
   captured.graph = graph;
   captured.sources = std::move(sources);
   captured.guards = std::move(guards);

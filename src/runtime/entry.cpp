@@ -73,6 +73,8 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   interpret::TraceOptions options;
   options.limits = {static_cast<uint64_t>(config.trace_limit_instructions), static_cast<uint64_t>(config.trace_limit_nodes), config.trace_limit_seconds};
   options.fullgraph = cache.fullgraph;
+  options.specialize_modules = config.specialize_modules;
+  options.skip_fsdp_guards = config.skip_fsdp_guards;
   options.break_every = config.break_every;
   options.random = config.break_random;
   // The same place breaks at the same instructions in every process.
@@ -86,9 +88,10 @@ interpret::Captured trace(StatorFrame* frame, interpret::TraceOptions& options) 
   for (int attempt = 0;; ++attempt) {
     interpret::Tracer tracer(frame, options);
     interpret::Captured captured = tracer.run();
-    if (captured.restart_at == 0) return captured;
+    if (captured.restart_at == 0 && !captured.start_anew) return captured;
     STATOR_CHECK(attempt < 20, "a capture keeps starting over");
     statistics().restarts++;
+    if (captured.start_anew) continue;
     options.break_at = captured.restart_at;
     options.break_at_reason = captured.restart_reason;
     options.break_at_detail = captured.restart_detail;
@@ -137,7 +140,7 @@ Ref<> compute(const graph::Node& node, const std::unordered_map<const graph::Nod
   Ref<> args = withValues(node.args.get(), known);
   Ref<> kwargs = node.kwargs ? withValues(node.kwargs.get(), known) : Ref<>();
   if (!args || (node.kwargs && !kwargs)) return Ref<>();
-  if (node.op == graph::Op::kCallFunction) return stealRef(PyObject_Call(node.target.get(), args.get(), kwargs.get()));
+  if (node.op != graph::Op::kCallMethod) return stealRef(PyObject_Call(node.target.get(), args.get(), kwargs.get()));
   Ref<> method = stealRef(PyObject_GetAttr(PyTuple_GET_ITEM(args.get(), 0), node.target.get()));
   Ref<> rest = stealRef(PyTuple_GetSlice(args.get(), 1, PyTuple_GET_SIZE(args.get())));
   return method ? stealRef(PyObject_Call(method.get(), rest.get(), kwargs.get())) : Ref<>();
@@ -149,6 +152,10 @@ Ref<> outputsSoFar(const graph::Graph& graph, const graph::FailedRun& failed, co
   for (const graph::Node& node : graph.nodes()) {
     if (node.op == graph::Op::kInput) {
       known[&node] = sources::read(*node.source, roots);
+      continue;
+    }
+    if (node.op == graph::Op::kAttribute) {
+      known[&node] = node.example;
       continue;
     }
     auto ran = failed.targets.find(node.serial);

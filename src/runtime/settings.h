@@ -19,6 +19,8 @@ struct ConfigValues {
   int64_t trace_limit_instructions = 2'000'000;
   int64_t trace_limit_nodes = 200'000;
   double trace_limit_seconds = 120;
+  bool specialize_modules = false;
+  bool skip_fsdp_guards = true;
   uint64_t break_every = 0;
   bool break_random = false;
   uint64_t break_seed = 0;

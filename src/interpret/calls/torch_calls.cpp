@@ -20,6 +20,7 @@ using sources::Source;
 using sources::SourceKind;
 
 Out fromLong(Tracer& t, PyObject* value);
+Out graphArgument(Tracer& t, PyObject* value, int depth = 0);
 
 namespace {
 
@@ -47,8 +48,10 @@ void collectTensors(PyObject* value, std::vector<PyObject*>& out) {
   }
 }
 
+}  // namespace
+
 // An argument as the graph keeps it: containers are copied, since the program may change them later.
-Out graphArgument(Tracer& t, PyObject* value, int depth = 0) {
+Out graphArgument(Tracer& t, PyObject* value, int depth) {
   if (graph::isStandIn(value) || values::isScalar(value)) return newRef(value);
   if (values::isConstantDeep(value)) return newRef(value);
   if (depth > 6) return t.breakWith(Reason::kUnsupportedTensorOp, "a deeply nested argument");
@@ -90,6 +93,8 @@ Out graphArgument(Tracer& t, PyObject* value, int depth = 0) {
   if (PyLong_Check(value)) return fromLong(t, value);
   return t.breakWith(Reason::kUnsupportedTensorOp, std::string("an argument is a ") + Py_TYPE(value)->tp_name);
 }
+
+namespace {
 
 Reason reasonFor(shapes::Status status) {
   switch (status) {
@@ -243,6 +248,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   node->location = location();
   node->scope = frames.back()->scope;
   node->mutates = inferred.mutates || inferred.random;
+  drew_random |= inferred.random;
   // 6. Its values.
   std::vector<uint32_t> storages;
   auto factsOf = [&](const shapes::Output& output) -> const shapes::TensorMeta* {

@@ -87,6 +87,13 @@ Flow storeFast(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   if (dropRunsUserCode(tracer, slotNow(tracer, frame, slot))) return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
   frame.slots[slot] = frame.pop();
   if (!frame.untouched.empty()) frame.untouched[slot] = false;
+  if (PyObject* value = frame.slots[slot].get(); graph::isStandIn(value)) {
+    // Nodes are called after the variable that first held their value, as TorchDynamo calls them.
+    graph::Node* node = graph::asStandIn(value)->node;
+    if (node->op != graph::Op::kInput && node->name_hint.empty()) {
+      node->name_hint = PyUnicode_AsUTF8(PyTuple_GET_ITEM(stator_code_slot_names(frame.code->code()), instr.oparg));
+    }
+  }
   advance(frame);
   return Flow::kOk;
 }
