@@ -213,7 +213,10 @@ Out boolCall(Tracer& t, const Args& args) {
 Out numberCall(Tracer& t, const Args& args, PyTypeObject* type, const char* method) {
   if (args.values.size() == 1) {
     PyObject* value = args.values[0];
-    if (graph::isStandIn(value)) return t.breakWith(Reason::kDataDependentRead, std::string(type->tp_name) + "() of a tensor");
+    if (graph::isStandIn(value)) {
+      if (Ref<> known = t.knownTensor(value)) return t.fromNative(stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(type), known.get())));
+      return t.breakWith(Reason::kDataDependentRead, std::string(type->tp_name) + "() of a tensor");
+    }
     if (t.isUserOverride(value, method)) {
       STATOR_VALUE(bound, t.special(value, method));
       t.keep_alive.push_back(bound);

@@ -20,6 +20,7 @@ using sources::Source;
 using sources::SourceKind;
 
 Out fromLong(Tracer& t, PyObject* value);
+Out graphArgument(Tracer& t, PyObject* value, int depth = 0);
 
 namespace {
 
@@ -47,8 +48,10 @@ void collectTensors(PyObject* value, std::vector<PyObject*>& out) {
   }
 }
 
+}  // namespace
+
 // An argument as the graph keeps it: containers are copied, since the program may change them later.
-Out graphArgument(Tracer& t, PyObject* value, int depth = 0) {
+Out graphArgument(Tracer& t, PyObject* value, int depth) {
   if (graph::isStandIn(value) || values::isScalar(value)) return newRef(value);
   if (values::isConstantDeep(value)) return newRef(value);
   if (depth > 6) return t.breakWith(Reason::kUnsupportedTensorOp, "a deeply nested argument");
@@ -91,6 +94,8 @@ Out graphArgument(Tracer& t, PyObject* value, int depth = 0) {
   return t.breakWith(Reason::kUnsupportedTensorOp, std::string("an argument is a ") + Py_TYPE(value)->tp_name);
 }
 
+namespace {
+
 Reason reasonFor(shapes::Status status) {
   switch (status) {
     case shapes::Status::kDataDependent: return Reason::kDataDependentRead;
@@ -105,6 +110,13 @@ std::string targetName(PyObject* target) {
   Ref<> name = stealRef(PyObject_GetAttrString(target, "__name__"));
   if (!name) PyErr_Clear();
   return name ? PyUnicode_AsUTF8(name.get()) : "?";
+}
+
+// Methods that hand a single element to Python.
+bool isRead(PyObject* target) {
+  if (!PyUnicode_Check(target)) return false;
+  std::string_view name = PyUnicode_AsUTF8(target);
+  return name == "item" || name == "tolist" || name == "__int__" || name == "__index__" || name == "__float__" || name == "__bool__" || name == "__complex__";
 }
 
 // Puts the stand-ins into the places that the skeleton numbers.
@@ -160,7 +172,7 @@ bool Tracer::anyStandIn(const Args& args) {
   return !found.empty();
 }
 
-Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args) {
+Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool remember) {
   // 1. Arguments as the graph will keep them.
   std::vector<Ref<>> keep;
   std::vector<PyObject*> values_now;
@@ -170,6 +182,12 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args) {
     values_now.push_back(argument.get());
     keep.push_back(std::move(argument));
   }
+  if (args.positional == 2 && (PySlice_Check(values_now[1]) || PyTuple_CheckExact(values_now[1]))) {
+    if (Ref<> index = knownSlices(values_now[1])) {
+      values_now[1] = index.get();
+      keep.push_back(std::move(index));
+    }
+  }
   // 2. What comes out.
   shapes::Request request;
   request.target = target;
@@ -177,6 +195,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args) {
   request.positional = args.positional;
   request.kwnames = args.names;
   request.state = &state;
+  request.remember = remember;
   request.reader.tensor_of = metaOfStandIn;
   request.reader.is_opaque = isOpaque;
   if (op == graph::Op::kCallFunction && target == builtinFunction("getattr")) {
@@ -184,6 +203,13 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args) {
     request.positional = 1;
   }
   shapes::Answer answer = shapes::infer(request);
+  if (answer.status == shapes::Status::kDataDependent && args.keywordCount() == 0 && !values_now.empty()) {
+    if (Ref<> tensor = args.positional == 1 && isRead(target) ? knownTensor(values_now[0]) : Ref<>()) {
+      Ref<> value = stealRef(PyObject_CallMethod(tensor.get(), PyUnicode_AsUTF8(target), nullptr));
+      if (!value) return raiseCurrentError();
+      return value;
+    }
+  }
   if (answer.status != shapes::Status::kOk) {
     return breakWith(reasonFor(answer.status), targetName(target) + (answer.why.empty() ? "" : ": " + answer.why));
   }
@@ -229,6 +255,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args) {
   node->location = location();
   node->scope = frames.back()->scope;
   node->mutates = inferred.mutates || inferred.random;
+  drew_random |= inferred.random;
   // 6. Its values.
   std::vector<uint32_t> storages;
   auto factsOf = [&](const shapes::Output& output) -> const shapes::TensorMeta* {
@@ -413,7 +440,6 @@ Out readState(Tracer& t, const Args&, const char* path) { return t.fromNative(st
 Out defaultDtype(Tracer& t, const Args& args) { return readState(t, args, "torch.get_default_dtype"); }
 
 Out refuseBackward(Tracer& t, const Args&) { return t.breakWith(Reason::kBackward); }
-Out explicitBreak(Tracer& t, const Args&) { return t.breakWith(Reason::kExplicit); }
 
 Out makeSize(Tracer& t, const Args& args) {
   if (args.values.size() != 1) return t.callNative(reinterpret_cast<PyObject*>(sizeType()), args);
@@ -551,7 +577,6 @@ void registerTorch() {
                            "torch._C._nn._parse_to", "torch.cuda.is_available", "torch.backends.cuda.flash_sdp_enabled"}) {
     registerPure(path);
   }
-  registerHandler("stator.graph_break", explicitBreak);
 }
 
 }  // namespace stator::interpret
