@@ -282,7 +282,7 @@ Exit finishEntry(const breaks::Plan& plan, StatorFrame* frame, const Roots& root
 // What the entry overwrites in the frame was looked at when it was captured, but is not guarded: it may be anything that dies quietly.
 bool dropsRunCode(const Entry& entry, const Roots& roots) {
   for (int slot : entry.plan.dropped_slots) {
-    if (interpret::dropRunsUserCode(roots.slots[slot])) return true;
+    if (interpret::lastReferenceRunsCode(roots.slots[slot])) return true;
   }
   return false;
 }
