@@ -79,6 +79,7 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
       meta.storage_id = id;
     }
     graph::Node* node = graph->addInput(source, newRef(raw), &meta);
+    node->location = location();  // where the program first came to it
     node->scope = frames.back()->scope;
     if (options.specialize_modules && (source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer)) {
       node->specialised = true;

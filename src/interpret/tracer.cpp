@@ -73,6 +73,7 @@ Tracer::Tracer(StatorFrame* frame, const TraceOptions& trace_options)
 Tracer::~Tracer() {
   // Suspended generators and what they hold may form cycles with the objects of the trace.
   frames.clear();
+  finished.reset();
   for (values::Info* info : values.all()) {
     if (isTraceIterator(info->object.get())) {
       TraceIterator* iterator = asTraceIterator(info->object.get());
@@ -211,6 +212,7 @@ Flow Tracer::leaveFrame() {
   frames.pop_back();
   if (callee->nested || frames.empty()) {
     if (callee->then == Then::kPushInstance && !callee->generator) returned = callee->instance;
+    if (frames.empty()) finished = std::move(callee);
     return Flow::kOk;
   }
   SymbolicFrame& caller = *frames.back();
@@ -336,7 +338,7 @@ Flow Tracer::readStack(SymbolicFrame& frame, const bytecode::Instr& instr) {
   }
   for (size_t i = depth; i-- > depth - std::min(wanted, depth);) {
     if (frame.stack[i].get() != unreadMarker()) continue;
-    if (instr.opcode != STORE_FAST && dropRunsUserCode(roots.stack[i])) {
+    if (instr.opcode != STORE_FAST && dropRunsUserCode(*this, roots.stack[i])) {
       return breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
     }
     STATOR_VALUE(value, fromOutside(roots.stack[i], sources->root(SourceKind::kStack, static_cast<int64_t>(i))));

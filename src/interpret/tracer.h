@@ -216,6 +216,7 @@ class Tracer {
   Out iterate(PyObject* iterable);       // an iterator (trace value)
   Out next(PyObject* iterator);          // ok with a null Ref: exhausted
   Out nextOfItertools(PyObject* iterator);  // calls/itertools.cpp
+  Out extendList(PyObject* list, PyObject* iterable);  // list.extend
   Out listOf(PyObject* iterable);        // all items, as a fresh list of trace values
   Out same(PyObject* left, PyObject* right);  // `is`
   Out dictGet(PyObject* dict, PyObject* key);  // ok with null: missing
@@ -288,6 +289,8 @@ class Tracer {
   Out tensorAttr(PyObject* stand_in, PyObject* name);
   void noteWritten(PyObject* stand_in);  // inputs that share its memory are written to
   Out callTorch(PyObject* callable, const Args& args, bool& handled);
+  // calls/writes.cpp: an in-place operation that would raise when it runs; its first tensor is what it writes to.
+  bool writeMayFail(PyObject* target, const std::vector<PyObject*>& arguments, const std::vector<PyObject*>& tensors, std::string& why);
   bool hasStandIn(PyObject* value, int depth = 0);
   bool anyStandIn(const Args& args);
 
@@ -315,6 +318,7 @@ class Tracer {
   uint64_t count = 0;        // instructions so far
   uint64_t legal_count = 0;
   Ref<> returned;
+  std::unique_ptr<SymbolicFrame> finished;  // the driven frame, once it has returned
   shapes::State state;       // grad mode and friends, as the trace sees them
   shapes::State initial_state;
   std::vector<OpenContext> open_contexts;

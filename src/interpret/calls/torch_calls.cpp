@@ -213,6 +213,13 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   if (answer.status != shapes::Status::kOk) {
     return breakWith(reasonFor(answer.status), targetName(target) + (answer.why.empty() ? "" : ": " + answer.why));
   }
+  if (answer.inferred->mutates) {
+    std::vector<PyObject*> involved;
+    for (PyObject* value : values_now) collectTensors(value, involved);
+    std::string why;
+    if (writeMayFail(target, values_now, involved, why)) return breakWith(Reason::kRaises, targetName(target) + ": " + why);
+    answer = shapes::infer(request);  // an answer is good until the next question only
+  }
   const shapes::Inferred& inferred = *answer.inferred;
   bool any_tensor = inferred.mutates || inferred.random;
   for (const shapes::Output& output : inferred.outputs) any_tensor |= output.kind == shapes::Output::Kind::kTensor;
