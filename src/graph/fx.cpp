@@ -117,7 +117,9 @@ class Builder {
     FxRecord& record = *recordOf(record_.get());
     std::string expression =
         node.source != nullptr ? sourceExpression(*node.source, code_) : node.name_hint;
-    record.is_static.push_back(node.of_module || (node.meta != nullptr && node.meta->is_parameter));
+    bool registered = node.source != nullptr && (node.source->kind == sources::SourceKind::kParameter ||
+                                                 node.source->kind == sources::SourceKind::kBuffer);
+    record.is_static.push_back(node.of_module || registered || (node.meta != nullptr && node.meta->is_parameter));
     std::string target = node.name_hint.empty() ? placeholderTarget(expression) : node.name_hint;
     std::string base = target;
     for (int i = 0; !targets_.insert(target).second; ++i)

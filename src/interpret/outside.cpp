@@ -81,7 +81,7 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     graph::Node* node = graph->addInput(source, newRef(raw), &meta);
     node->location = location();  // where the program first came to it
     node->scope = frames.back()->scope;
-    if (options.specialize_modules && (source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer)) {
+    if (options.own_parameters && (source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer)) {
       node->specialised = true;
       guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(raw)});
     }

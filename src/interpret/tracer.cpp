@@ -402,7 +402,7 @@ Captured Tracer::run() {
   }
   graph->dropDead();
   dropFsdpGuards();
-  if (options.specialize_modules) graph->specialiseInputs();
+  if (options.own_parameters) graph->specialiseInputs();
   captured.graph = graph;
   captured.sources = std::move(sources);
   captured.guards = std::move(guards);

@@ -99,6 +99,7 @@ struct TraceOptions {
   Limits limits;
   bool fullgraph = false;
   bool specialize_modules = false;
+  bool own_parameters = false;  // parameters and buffers become attributes of the graph
   bool skip_fsdp_guards = true;
   // Forced breaks: before every n-th legal instruction (0: none), or with probability 1/n by a seeded generator.
   uint64_t break_every = 0;
@@ -263,6 +264,7 @@ class Tracer {
   Out raiseStop(PyObject* iterator);  // StopIteration, with a generator's return value
   Flow setItemBase(PyObject* dict, PyObject* key, PyObject* value);  // dict.__setitem__ past any override
   Flow dictUpdate(PyObject* dict, const Args& args);  // dict.update's arguments
+  bool noGlobalHooks();  // registered for all modules; guarded
   const graph::ModuleScope* moduleScope(PyObject* module);
   void startFold(PyObject* module, const Args& args, SymbolicFrame& entered);
   void finishFold(SymbolicFrame& frame);  // replaces what was traced of the call by one node, if it had no other effect
@@ -353,6 +355,7 @@ class Tracer {
   std::unordered_map<PyObject*, int> module_calls;
   uint64_t effects = 0;       // writes so far to objects that are older than the call being folded
   uint64_t fold_started = 0;  // its instruction
+  bool global_hooks_guarded = false;
   bool drew_random = false;  // some operation so far draws random numbers
   bool start_anew = false;
   uint64_t restart_at = 0;

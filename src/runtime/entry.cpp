@@ -69,12 +69,23 @@ PendingFrame pendingFrame(const breaks::FrameState& state, const std::vector<Ref
   return pending;
 }
 
+// Inductor folds parameters into its code, for inference: they have to be the graph's own then.
+bool freezes() {
+  static PyObject* const name = PyUnicode_InternFromString("torch._inductor.config");
+  Ref<> loaded = stealRef(PyImport_GetModule(name));
+  if (!loaded || shapes::State::now().grad_enabled) return false;
+  Ref<> set = stealRef(PyObject_GetAttrString(loaded.get(), "freezing"));
+  if (!set) PyErr_Clear();
+  return set.get() == Py_True;
+}
+
 interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   const ConfigValues& config = configValues();
   interpret::TraceOptions options;
   options.limits = {static_cast<uint64_t>(config.trace_limit_instructions), static_cast<uint64_t>(config.trace_limit_nodes), config.trace_limit_seconds};
   options.fullgraph = cache.fullgraph;
   options.specialize_modules = config.specialize_modules;
+  options.own_parameters = config.specialize_modules || freezes();
   options.skip_fsdp_guards = config.skip_fsdp_guards;
   options.break_every = config.break_every;
   options.random = config.break_random;
@@ -84,8 +95,21 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   return options;
 }
 
+// A trace makes many objects that all live: collections meanwhile would cost more with each, and could run finalisers of the user's.
+class CollectorPause {
+ public:
+  CollectorPause() : was_enabled_(PyGC_Disable() != 0) {}
+  ~CollectorPause() {
+    if (was_enabled_) PyGC_Enable();
+  }
+
+ private:
+  bool was_enabled_;
+};
+
 // Traces until no capture has to start over.
 interpret::Captured trace(StatorFrame* frame, interpret::TraceOptions& options) {
+  CollectorPause pause;
   for (int attempt = 0;; ++attempt) {
     interpret::Tracer tracer(frame, options);
     interpret::Captured captured = tracer.run();

@@ -36,6 +36,26 @@ bool isGraphModuleCall(Tracer& t, PyTypeObject* type, PyObject* call) {
 
 }  // namespace
 
+bool Tracer::noGlobalHooks() {
+  static const std::vector<PyObject*> dicts = [] {
+    std::vector<PyObject*> found;
+    for (const char* name : {"_global_backward_pre_hooks", "_global_backward_hooks", "_global_forward_hooks", "_global_forward_pre_hooks"}) {
+      if (PyObject* dict = torchObject((std::string("torch.nn.modules.module.") + name).c_str())) found.push_back(dict);
+    }
+    return found;
+  }();
+  for (PyObject* dict : dicts) {
+    if (PyDict_Size(dict) != 0) return false;
+    values::Info* info = values.find(dict);
+    if (info != nullptr && (info->overlay || info->dirty)) return false;
+  }
+  if (!global_hooks_guarded) {
+    for (PyObject* dict : dicts) guards->add(Guard{GuardKind::kDictEmpty, sources->pinned(dict)});
+    global_hooks_guarded = true;
+  }
+  return true;
+}
+
 // `module(...)`: straight to forward when no hook is registered anywhere, which is guarded; otherwise nn.Module's own code is traced.
 Out Tracer::callModule(PyObject* module, const Args& args, Then then) {
   PyTypeObject* type = Py_TYPE(module);
@@ -78,18 +98,7 @@ Out Tracer::callModule(PyObject* module, const Args& args, Then then) {
     PyObject* on_class = _PyType_Lookup(type, compiled_name);
     plain_call = (!own || own.get() == Py_None) && (on_class == nullptr || on_class == Py_None);
   }
-  if (plain_call) {
-    static const char* const global_hooks[] = {"_global_backward_pre_hooks", "_global_backward_hooks", "_global_forward_hooks", "_global_forward_pre_hooks"};
-    for (const char* name : global_hooks) {
-      std::string path = std::string("torch.nn.modules.module.") + name;
-      PyObject* dict = torchObject(path.c_str());
-      if (dict == nullptr || PyDict_Size(dict) != 0) {
-        plain_call = false;
-        break;
-      }
-      guards->add(Guard{GuardKind::kDictEmpty, sources->pinned(dict)});
-    }
-  }
+  if (plain_call) plain_call = noGlobalHooks();
   const graph::ModuleScope* scope = moduleScope(module);
   if (options.specialize_modules) specialise(module);
   Out result = Flow::kOk;
