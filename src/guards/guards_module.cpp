@@ -27,7 +27,7 @@ constexpr const char* kCapsule = "stator.guards";
 
 constexpr const char* kSourceNames[] = {
     "local", "stack", "globals", "builtins", "function", "handled", "pinned", "attr", "generic_attr", "parameter", "buffer",
-    "submodule", "object_dict", "type", "class_dict", "dict_item", "dict_key", "list_item", "tuple_item", "set_item", "deque_item",
+    "submodule", "object_dict", "type", "class_dict", "dict_item", "dict_key", "dict_value", "list_item", "tuple_item", "set_item", "deque_item",
     "cell", "closure", "default", "kw_default", "func_globals", "code", "method_self", "method_func", "partial_func", "partial_args",
     "partial_keywords", "slice_start", "slice_stop", "slice_step", "range_start", "range_stop", "range_step", "tensor_grad",
     "tensor_size", "tensor_attr", "weak_target", "scalar_value", "lru_entry", "view_dict"};
@@ -51,6 +51,7 @@ bool hasIndex(SourceKind kind) {
     case SourceKind::kLocal:
     case SourceKind::kStack:
     case SourceKind::kDictKey:
+    case SourceKind::kDictValue:
     case SourceKind::kListItem:
     case SourceKind::kTupleItem:
     case SourceKind::kSetItem:

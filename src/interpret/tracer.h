@@ -156,6 +156,7 @@ class Tracer {
   // The container to operate on: the shadow of an outside one (made on first use, whole contents guarded), or the object itself.
   Out contents(PyObject* container);
   Out contentsForWrite(PyObject* container);
+  Out identityKeyed(PyObject* dict, const Ref<>& keys);  // contents of such a dict
   Out viewedDict(PyObject* view);    // the dict (trace value) that a dict view looks into
   Out viewContents(PyObject* view);  // the same kind of view, of that dict's contents
   // Single keys and attributes that are written, without a look at the rest.

@@ -185,6 +185,11 @@ PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& 
       return dictEntry(base, source, unknown);
     case SourceKind::kDictKey:
       return nthKey(base, index);
+    case SourceKind::kDictValue: {
+      // Only for keys that are hashed and compared by identity, or by C.
+      PyObject* key = nthKey(base, index);
+      return key != nullptr ? PyDict_GetItemWithError(base, key) : nullptr;
+    }
     case SourceKind::kListItem:
       return PyList_Check(base) && index >= 0 && index < PyList_GET_SIZE(base) ? PyList_GET_ITEM(base, index) : nullptr;
     case SourceKind::kTupleItem:

@@ -34,6 +34,7 @@ enum class SourceKind : uint8_t {
   kClassDict,     // key: name; entry in the dict of the type `base`
   kDictItem,      // key: the key (hashable constant)
   kDictKey,       // index: n-th key in iteration order
+  kDictValue,     // index: n-th value in iteration order
   kListItem,      // index (list or subclass, by the concrete C layout)
   kTupleItem,     // index (tuple or subclass)
   kSetItem,       // index: n-th element in iteration order

@@ -530,7 +530,7 @@ void registerTorch() {
                            "torch.Tensor.untyped_storage", "torch.Tensor.data_ptr", "torch.Tensor.share_memory_", "torch.Tensor.retain_grad",
                            "torch.Tensor.register_post_accumulate_grad_hook", "torch.Tensor.numpy", "torch.Tensor.__repr__", "torch.Tensor.__array__",
                            "torch.Tensor.__reduce_ex__", "torch.Tensor.__deepcopy__", "torch.Tensor.__torch_function__", "torch.Tensor.set_",
-                           "torch.Tensor.__hash__", "torch.Tensor._is_view", "torch.from_numpy", "torch.frombuffer", "torch.as_tensor"}) {
+                           "torch.Tensor.__hash__", "torch.Tensor._is_view", "torch.from_numpy", "torch.frombuffer"}) {
     std::string text(path);
     size_t last = text.rfind('.');
     PyObject* owner = torchObject(text.substr(0, last).c_str());
@@ -561,6 +561,8 @@ void registerTorch() {
   for (const char* path : {"torch.distributed.is_available", "torch._C._len_torch_dispatch_stack", "torch._C._len_torch_function_stack", "torch.device", "torch.finfo", "torch.iinfo", "torch.promote_types", "torch.can_cast", "torch.is_deterministic_algorithms_warn_only_enabled",
                            "torch.are_deterministic_algorithms_enabled", "torch.get_num_threads", "torch.typename", "torch._C._get_cudnn_enabled",
                            "torch._C._get_mkldnn_enabled", "torch._C._get_flash_sdp_enabled", "torch.backends.mha.get_fastpath_enabled",
+                           "torch.get_autocast_gpu_dtype", "torch._C._get_privateuse1_backend_name", "torch._C._is_any_autocast_enabled", "torch._C._get_cublas_allow_tf32",
+                           "torch._C._is_autocast_available", "torch._C._are_functorch_transforms_active", "torch._C._EngineBase.is_checkpoint_valid",
                            "torch._C._nn._parse_to", "torch.cuda.is_available", "torch.backends.cuda.flash_sdp_enabled"}) {
     registerPure(path);
   }
