@@ -107,6 +107,8 @@ class Graph {
   int outputIndex(Node* node) const;
   // Drops what no output needs and nothing mutates, and inputs that nothing uses; renumbers.
   void dropDead();
+  // A graph that only switches states of the process: nothing is left to do in it, the plan sets the last state.
+  void dropSwitches();
   // Forgets the values seen at capture, so that the graph keeps no tensor alive.
   void dropExamples();
   // Readable text form for tests and logs: `%2 = add(%0, 1) : f32[2, 3]`.

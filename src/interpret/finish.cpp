@@ -638,6 +638,13 @@ void addEffects(Tracer& t, PlanBuilder& builder) {
     if (use.value) builder.effect(PlanOp::kLruStore, Ref<>(), {builder.value(use.cache.get()), builder.value(use.key.get()), builder.value(use.value.get())});
     else builder.effect(PlanOp::kLruHit, Ref<>(), {builder.value(use.cache.get()), builder.value(use.key.get())});
   }
+  for (const auto& [index, state] : t.process_states) {
+    if (PyObject_RichCompareBool(state.before.get(), state.now.get(), Py_EQ) == 1) continue;
+    StateCall call = stateCall(index, state.now.get());
+    std::vector<Register> operands;
+    if (call.takes_value) operands.push_back(builder.value(state.now.get()));
+    builder.effect(PlanOp::kEffectCall, newRef(call.function), std::move(operands));
+  }
   if (t.error_on_break != t.initial_error_on_break) {
     builder.effect(PlanOp::kEffectCall, newRef(torchObject("stator._core.set_error_on_break")), {builder.value(t.error_on_break ? Py_True : Py_False)});
   }

@@ -128,6 +128,9 @@ bool isOpaqueConstant(PyObject* object) {
   // Types written in C keep their dotted name, and those here compare and hash without any help of Python code.
   std::string_view name = Py_TYPE(object)->tp_name;
   if (isTypingObject(object)) return true;
+  // Members of enumerations that pybind11 made.
+  static PyObject* const entries = PyUnicode_InternFromString("__entries");
+  if (std::string_view(Py_TYPE(reinterpret_cast<PyObject*>(Py_TYPE(object)))->tp_name) == "pybind11_type" && _PyType_Lookup(Py_TYPE(object), entries) != nullptr) return true;
   if (name.find('.') == std::string_view::npos) return false;
   for (std::string_view known : {"re.Pattern", "re.Match", "decimal.Decimal", "datetime.date", "datetime.datetime", "datetime.time", "datetime.timedelta"}) {
     if (name == known) return true;
@@ -144,7 +147,7 @@ bool isStaticKey(PyObject* key) {
     }
     return true;
   }
-  return isEnumMember(key);
+  return isEnumMember(key) || isOpaqueConstant(key);
 }
 
 PyTypeObject* itertoolsType(const char* name) {

@@ -29,6 +29,8 @@ std::array<handlers::Handler, 256> makeTable() {
   return table;
 }
 
+}  // namespace
+
 // The instruction that raises or returns on behalf of a call unit is its CALL.
 int callIndex(const SymbolicFrame& frame) {
   int index = frame.index;
@@ -38,8 +40,6 @@ int callIndex(const SymbolicFrame& frame) {
   while (instrs[static_cast<size_t>(index)].opcode != CALL) ++index;
   return index;
 }
-
-}  // namespace
 
 Tracer::Tracer(StatorFrame* frame, const TraceOptions& trace_options)
     : options(trace_options),
@@ -393,6 +393,7 @@ Captured Tracer::run() {
     captured.plan.place = std::string(PyUnicode_AsUTF8(code->co_filename)) + ":" + std::to_string(captured.plan.line) + " in " + PyUnicode_AsUTF8(code->co_qualname);
   }
   graph->dropDead();
+  graph->dropSwitches();
   captured.graph = graph;
   captured.sources = std::move(sources);
   captured.guards = std::move(guards);

@@ -310,6 +310,11 @@ class Tracer {
   std::vector<LateCall> late_calls;  // effects that are left to a function of a library, which runs none of the program's code
   std::unordered_set<PyObject*> user_keyed;  // dicts made in the trace that have such keys
   std::unordered_map<PyObject*, Py_hash_t> key_hashes;
+  // States of the process that the trace has set (calls/torch_states.cpp), by row.
+  struct ProcessState {
+    Ref<> before, now;
+  };
+  std::map<size_t, ProcessState> process_states;
   bool error_on_break = false;  // a break is an error (stator.error_on_graph_break), as the trace sees it
   bool initial_error_on_break = false;
   bool classes_written = false;  // some class has an overlay
@@ -338,6 +343,25 @@ class Tracer {
 };
 
 bool isAddress(PyObject* object);  // an int that addressOf() made
+
+// calls/torch_states.cpp: the call that brings such a state about.
+struct StateCall {
+  PyObject* function;
+  bool takes_value;
+};
+StateCall stateCall(size_t index, PyObject* value);
+class ProcessStateScope {
+ public:
+  explicit ProcessStateScope(Tracer& tracer);
+  ~ProcessStateScope();
+
+ private:
+  void apply(bool now);
+  Tracer& tracer_;
+};
+
+// The instruction of the frame that makes the call under way, or the present one.
+int callIndex(const SymbolicFrame& frame);
 
 std::string describe(PyObject* callable);  // its qualified name, for messages
 

@@ -90,6 +90,7 @@ bool initCallTables() {
   registerTorch();
   registerTorchContexts();
   registerSwitches();
+  registerTorchStates();
   registerContainers();
   registerBuiltins();
   Ref<> polyfills = stealRef(PyImport_ImportModule("stator.polyfills"));

@@ -51,6 +51,7 @@ void registerLogging();
 void registerExceptions();
 void registerTorchContexts();
 void registerSwitches();
+void registerTorchStates();
 
 // Code whose frames are never captured or inlined: by the file it comes from.
 enum class CodePolicy : uint8_t {

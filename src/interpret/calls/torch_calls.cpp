@@ -9,6 +9,7 @@
 #include "interpret/trace_iterator.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 namespace stator::interpret {
@@ -197,7 +198,10 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     request.target = values_now[1];
     request.positional = 1;
   }
+  std::optional<ProcessStateScope> states;
+  if (!remember && !process_states.empty()) states.emplace(*this);
   shapes::Answer answer = shapes::infer(request);
+  states.reset();
   if (answer.status == shapes::Status::kDataDependent && args.keywordCount() == 0 && !values_now.empty()) {
     if (Ref<> tensor = args.positional == 1 && isRead(target) ? knownTensor(values_now[0]) : Ref<>()) {
       Ref<> value = stealRef(PyObject_CallMethod(tensor.get(), PyUnicode_AsUTF8(target), nullptr));
@@ -209,7 +213,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     return breakWith(reasonFor(answer.status), targetName(target) + (answer.why.empty() ? "" : ": " + answer.why));
   }
   const shapes::Inferred& inferred = *answer.inferred;
-  bool any_tensor = inferred.mutates || inferred.random;
+  bool any_tensor = inferred.mutates || inferred.random || !remember;
   for (const shapes::Output& output : inferred.outputs) any_tensor |= output.kind == shapes::Output::Kind::kTensor;
   std::vector<PyObject*> tensors;
   for (PyObject* value : values_now) collectTensors(value, tensors);
@@ -242,7 +246,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   graph::Node* node = graph->addCall(op, newRef(target), tuple, kwargs);
   node->location = location();
   node->scope = frames.back()->scope;
-  node->mutates = inferred.mutates || inferred.random;
+  node->mutates = inferred.mutates || inferred.random || !remember;
   // 6. Its values.
   std::vector<uint32_t> storages;
   auto factsOf = [&](const shapes::Output& output) -> const shapes::TensorMeta* {
@@ -407,7 +411,10 @@ Out isInferenceEnabled(Tracer& t, const Args&) { return newRef(t.state.inference
 Out setGradEnabled(Tracer& t, const Args& args) {
   if (args.values.size() != 1 || !PyBool_Check(args.values[0])) return t.breakWith(Reason::kRaises, "_set_grad_enabled of what is no bool");
   bool enabled = args.values[0] == Py_True;
-  if (enabled == t.state.grad_enabled) return newRef(Py_None);
+  // torch's own context managers leave out what changes nothing; a call that the program makes itself stays in the graph.
+  PyObject* file = t.frames.back()->code->code()->co_filename;
+  bool own = std::string_view(PyUnicode_AsUTF8(file)).ends_with("torch/autograd/grad_mode.py");
+  if (enabled == t.state.grad_enabled && own) return newRef(Py_None);
   Ref<> tuple = stealRef(PyTuple_Pack(1, args.values[0]));
   graph::Node* node = t.graph->addCall(graph::Op::kCallFunction, newRef(torchObject("torch._C._set_grad_enabled")), tuple, Ref<>());
   node->mutates = node->sets_mode = true;
