@@ -78,6 +78,7 @@ Tracer::~Tracer() {
       delete iterator->frame;
       iterator->frame = nullptr;
       iterator->sources->clear();
+      Py_CLEAR(iterator->function);
     }
   }
 }
