@@ -494,6 +494,14 @@ Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
   if (isTraceIterator(object)) {
     PyObject* found = _PyType_Lookup(typeOf(object), name);
     if (found == nullptr) return Ref<>();
+    if (Py_TYPE(found) == &PyGetSetDescr_Type || Py_TYPE(found) == &PyMemberDescr_Type) {
+      TraceIterator* iterator = asTraceIterator(object);
+      PyObject* function = iterator->flag ? nullptr : iterator->function;
+      if (function != nullptr && PyUnicode_CompareWithASCIIString(name, "__name__") == 0) return newRef(reinterpret_cast<PyFunctionObject*>(function)->func_name);
+      if (function != nullptr && PyUnicode_CompareWithASCIIString(name, "__qualname__") == 0) return newRef(reinterpret_cast<PyFunctionObject*>(function)->func_qualname);
+      if (function != nullptr && PyUnicode_CompareWithASCIIString(name, "gi_running") == 0) return newRef(iterator->running ? Py_True : Py_False);
+      return breakWith(Reason::kUnsupportedAttribute, std::string(PyUnicode_AsUTF8(name)) + " of an iterator");
+    }
     return stealRef(PyMethod_New(found, object));
   }
   if (PyType_Check(object)) return typeAttribute(*this, reinterpret_cast<PyTypeObject*>(object), name);

@@ -309,14 +309,6 @@ Out quantifier(Tracer& t, const Args& args, bool stop_at) {
 Out anyCall(Tracer& t, const Args& args) { return quantifier(t, args, true); }
 Out allCall(Tracer& t, const Args& args) { return quantifier(t, args, false); }
 
-// Tensors of one element that differ in their data alone.
-bool interchangeable(PyObject* left, PyObject* right) {
-  if (!graph::isStandIn(left) || !graph::isStandIn(right)) return false;
-  const shapes::TensorMeta *a = graph::asStandIn(left)->meta, *b = graph::asStandIn(right)->meta;
-  if (a == nullptr || b == nullptr || a->sizes != b->sizes || a->dtype != b->dtype || a->device != b->device || a->requires_grad != b->requires_grad) return false;
-  return std::all_of(a->sizes.begin(), a->sizes.end(), [](int64_t size) { return size == 1; });
-}
-
 Out extreme(Tracer& t, const Args& args, bool largest) {
   const char* name = largest ? "max" : "min";
   PyObject* key = args.keyword("key");
@@ -348,12 +340,6 @@ Out extreme(Tracer& t, const Args& args, bool largest) {
       item_key = k;
     }
     STATOR_VALUE(compared, t.settle(t.compare(largest ? Py_GT : Py_LT, item_key.get(), best_key.get())));
-    if (key == nullptr && interchangeable(item.get(), best.get()) && graph::isStandIn(compared.get())) {
-      // Which of the two it is depends on their data, but not what follows from it.
-      STATOR_VALUE(chosen, t.callNested(torchObject("torch.where"), {compared.get(), item.get(), best.get()}));
-      best = best_key = chosen;
-      continue;
-    }
     STATOR_VALUE(verdict, t.truth(compared.get()));
     if (verdict.get() == Py_True) best = item, best_key = item_key;
   }

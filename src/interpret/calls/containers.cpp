@@ -199,7 +199,9 @@ Out dictFromKeys(Tracer& t, const Args& args) {
   // Of a class: its own constructor, and then item by item.
   bool plain = args.values[0] == reinterpret_cast<PyObject*>(&PyDict_Type);
   STATOR_VALUE(dict, plain ? Out(stealRef(PyDict_New())) : t.callNested(args.values[0], {}));
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) STATOR_FLOW(t.setItem(dict.get(), PyList_GET_ITEM(keys.get(), i), value));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
+    STATOR_FLOW(t.settle(t.setItem(dict.get(), PyList_GET_ITEM(keys.get(), i), value)).flow());
+  }
   return dict;
 }
 

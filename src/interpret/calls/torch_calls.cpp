@@ -570,7 +570,7 @@ void registerTorch() {
                            "torch._C._get_mkldnn_enabled", "torch._C._get_flash_sdp_enabled", "torch.backends.mha.get_fastpath_enabled",
                            "torch.get_autocast_gpu_dtype", "torch._C._get_privateuse1_backend_name", "torch._C._is_any_autocast_enabled", "torch._C._get_cublas_allow_tf32",
                            "torch._C._is_autocast_available", "torch._C._are_functorch_transforms_active", "torch._C._EngineBase.is_checkpoint_valid",
-                           "torch._C._nn._parse_to", "torch.cuda.is_available", "torch.backends.cuda.flash_sdp_enabled"}) {
+                           "torch._C._nn._parse_to", "torch.cuda.is_available"}) {
     registerPure(path);
   }
 }
