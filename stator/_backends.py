@@ -6,12 +6,14 @@ torch's registry, entry points included.
 """
 
 import contextlib
+import os
 import sys
 import warnings
 
-from stator import _observe, _report, exc
+from stator import _observe, _report, config, exc
 
 _own = {}
+_bisecting = "STATOR_BISECT" in os.environ  # see stator/debug/_bisect.py
 
 
 def _eager(graph_module, example_inputs, **options):
@@ -24,6 +26,18 @@ def _eager(graph_module, example_inputs, **options):
 _eager.__name__ = _eager.__qualname__ = "eager"
 _eager._tags = ("debug",)  # as in torch's registry
 _own["eager"] = _eager
+
+
+def _planted_fault(graph_module, example_inputs, **options):
+    """Fails in a chosen way on a chosen operator (stator/debug/faults.py)."""
+    from stator.debug.faults import planted_fault
+
+    return planted_fault(graph_module, example_inputs, **options)
+
+
+_planted_fault.__name__ = _planted_fault.__qualname__ = "planted_fault"
+_planted_fault._tags = ("debug",)
+_own["planted_fault"] = _planted_fault
 
 
 def register_backend(compiler_fn=None, name=None, tags=()):
@@ -178,7 +192,14 @@ class Backend:
             if self.options:
                 arguments["options"] = self.options
         try:
-            compiled = self.function(graph_module, example_inputs, **arguments)
+            if config.repro_after is None and not _bisecting:
+                compiled = self.function(graph_module, example_inputs, **arguments)
+            else:
+                from stator.debug import _wrap
+
+                compiled = _wrap.compile_graph(
+                    self, lambda gm, examples: self.function(gm, examples, **arguments), graph_module, example_inputs
+                )
             if not callable(compiled):
                 raise TypeError(f"the backend returned {type(compiled).__name__}, which is not callable")
         except (exc.SkipFrame, exc.RestartAnalysis):

@@ -1,6 +1,7 @@
 // Module init and method table of stator._core; nothing else.
 #include "base/python.h"
 #include "base/ref.h"
+#include "debug/debug_module.h"
 #include "graph/graph_module.h"
 #include "guards/guards_module.h"
 #include "interpret/calls/switches.h"
@@ -31,6 +32,6 @@ PyMODINIT_FUNC PyInit__core() {
   }
   if (stator::runtime::addDriverObjects(module.get()) < 0) return nullptr;
   bool ready = stator::graph::initTypes() && stator::interpret::initTraceIteratorType() && stator::interpret::initTraceTracebackType() && stator::runtime::addCompiledFunction(module) &&
-               stator::runtime::addCache(module);
+               stator::runtime::addCache(module) && stator::debug::addSpecimenType(module);
   return ready ? module.release() : nullptr;
 }

@@ -63,6 +63,7 @@ enum class PlanOp : uint8_t {
   kGenerator,     // operands[0]: generator function; a generator that has not begun, its arguments not set
   kGeneratorFill, // operands: generator, exception it handles or kNull, slots ..., stack ...; number: see GeneratorState
   kSeek,          // operands[0]: iterator of a list; number: its position
+  kSeekEntry,     // operands: iterator of a dict or set, what it iterates over; number: how many items it has given
   kEffectCall,    // object: built-in callable with an effect (torch._C._set_grad_enabled, ...); operands: arguments
 };
 
@@ -93,6 +94,7 @@ struct Plan {
   size_t commit = 0;  // steps from here on have effects
   ExitKind exit = ExitKind::kReturn;
   Register returned = kNull;
+  std::vector<int> dropped_slots;  // of the driven frame: those whose values at the entry the program has dropped
   std::vector<FrameState> frames;
   Register handled = kKeep;
   // Why capture ended, for kBreak.

@@ -100,6 +100,7 @@ bool initCallTables() {
   registerClasses();
   registerLogging();
   registerExceptions();
+  registerLazyModules();
   PyErr_Clear();
   done = true;
   return true;

@@ -50,6 +50,7 @@ void registerClasses();
 void registerLogging();
 void registerExceptions();
 void registerTorchContexts();
+void registerLazyModules();
 void registerSwitches();
 void registerTorchStates();
 
