@@ -5,6 +5,7 @@
 #include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/trace_iterator.h"
+#include "symbolic/sym_int.h"
 #include "tensor/meta_of.h"
 #include "values/dicts.h"
 
@@ -43,6 +44,10 @@ void Tracer::guardConstant(PyObject* raw, const Source* source) {
 Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
   PyObject* raw = object.get();
   if (values::isScalar(raw)) {
+    if (PyLong_CheckExact(raw) && options.dynamic != DynamicMode::kStatic) {
+      STATOR_VALUE(symbol, intFromOutside(raw, source));
+      if (symbol) return symbol;
+    }
     guards->add(Guard{GuardKind::kEquals, source, nullptr, newRef(raw)});
     return newRef(raw);
   }
@@ -54,7 +59,7 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     }
     return info->stand_in ? info->stand_in : newRef(raw);
   }
-  if (graph::isStandIn(raw) || isTraceIterator(raw)) return newRef(raw);
+  if (graph::isStandIn(raw) || isTraceIterator(raw) || symbolic::isSymInt(raw)) return newRef(raw);
   if (Py_TYPE(raw) == mappingProxyType()) {
     // A read-only view: what is behind it serves, since the program cannot write through the view.
     PyObject* mapping = reinterpret_cast<PyObject**>(raw)[2];
@@ -66,16 +71,18 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     if (!isPlainTensorType(Py_TYPE(raw))) {
       return breakWith(breaks::Reason::kSubclass, std::string("an input is a ") + Py_TYPE(raw)->tp_name);
     }
-    guards->add(Guard{GuardKind::kTensor, source, nullptr, Ref<>(), 0, tensor::TensorGuard::of(raw)});
     values::Info& info = values.addOutside(raw, source);
     graph->metas.push_back(tensor::metaOf(raw));
     shapes::TensorMeta& meta = graph->metas.back();
+    std::shared_ptr<tensor::TensorGuard> guard = tensor::TensorGuard::of(raw);
+    shapeFromOutside(raw, source, *guard, meta);
+    guards->add(Guard{GuardKind::kTensor, source, nullptr, Ref<>(), 0, std::move(guard)});
     graph::Node* node = graph->addInput(source, newRef(raw), &meta);
     info.stand_in = graph::makeStandIn(node, &meta, reinterpret_cast<PyObject*>(Py_TYPE(raw)));
     values.addMade(info.stand_in, 0);  // owned until the trace ends, as the graph's arguments refer to it
     return info.stand_in;
   }
-  if (values::isConstantDeep(raw)) {
+  if (values::isConstantDeep(raw) && !tupleChanged(raw, source)) {
     guardConstant(raw, source);
     // The value is known; but what the program puts somewhere is its own object, not an equal one of an earlier call.
     if (PyTuple_Check(raw) || PyFrozenSet_CheckExact(raw) || PyRange_Check(raw) || PySlice_Check(raw)) values.addOutside(raw, source).constant = true;
@@ -114,6 +121,7 @@ bool Tracer::isMade(PyObject* object) {
 
 PyTypeObject* Tracer::typeOf(PyObject* value) {
   if (graph::isStandIn(value)) return reinterpret_cast<PyTypeObject*>(graph::asStandIn(value)->apparent_type);
+  if (symbolic::isSymInt(value)) return &PyLong_Type;
   if (isTraceIterator(value)) return iteratorType(asTraceIterator(value));
   if (isAddress(value)) return &PyLong_Type;
   if (isTraceTraceback(value)) return &PyTraceBack_Type;
@@ -356,6 +364,7 @@ bool Tracer::isNativeSafe(PyObject* object, int depth) {
 
 Out Tracer::plain(PyObject* value) {
   if (isDictView(value)) return viewContents(value);
+  if (symbolic::isSymInt(value)) return concrete(value);
   if (isAddress(value)) return pinnedAddress(value);
   if (!values::isScalar(value)) {
     STATOR_VALUE(exact, plainScalar(value));

@@ -18,6 +18,9 @@ Cache::Cache(PyObject* given) : settings(newRef(given)) {
   Ref<> full = stealRef(PyObject_GetAttrString(given, "fullgraph"));
   Ref<> limit = stealRef(PyObject_GetAttrString(given, "recompile_limit"));
   fullgraph = full && PyObject_IsTrue(full.get()) == 1;
+  Ref<> sizes = stealRef(PyObject_GetAttrString(given, "dynamic"));
+  if (!sizes) PyErr_Clear();
+  if (sizes && PyBool_Check(sizes.get())) dynamic = sizes.get() == Py_True;
   if (limit && limit.get() != Py_None) recompile_limit = PyLong_AsLongLong(limit.get());
 }
 

@@ -7,6 +7,7 @@
 #include "breaks/plan.h"
 #include "graph/executor.h"
 #include "guards/guard.h"
+#include "interpret/dynamic.h"
 #include "sources/source.h"
 
 #include <memory>
@@ -35,6 +36,7 @@ struct Site {
   bool step_only = false;   // nothing can be captured from here: execute the instruction
   bool over_limit = false;
   int64_t captures = 0;
+  interpret::DynamicHistory history;
 };
 
 struct CodeEntries {
@@ -53,6 +55,7 @@ class Cache {
   Ref<> settings;
   Ref<> backend;  // settings.backend
   bool fullgraph = false;
+  int dynamic = -1;  // settings.dynamic: True, False; -1: None
   int64_t recompile_limit = -1;  // -1: config.recompile_limit
   std::unordered_map<PyCodeObject*, std::unique_ptr<CodeEntries>> codes;
 };

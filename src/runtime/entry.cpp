@@ -109,6 +109,10 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   interpret::TraceOptions options;
   options.limits = {static_cast<uint64_t>(config.trace_limit_instructions), static_cast<uint64_t>(config.trace_limit_nodes), config.trace_limit_seconds};
   options.fullgraph = cache.fullgraph;
+  bool all = cache.dynamic == 1 || (cache.dynamic < 0 && !config.assume_static_by_default);
+  bool automatic = cache.dynamic < 0 && config.automatic_dynamic_shapes;
+  options.dynamic = all ? interpret::DynamicMode::kAll : automatic ? interpret::DynamicMode::kAutomatic : interpret::DynamicMode::kStatic;
+  options.history = &site.history;
   options.break_every = config.break_every;
   options.random = config.break_random;
   // The same place breaks at the same instructions in every process.
@@ -160,6 +164,11 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
     backend_seconds = secondsSince(backend_start);
     if (!compiled.callable) throw PythonError();
     entry->compiled = std::move(compiled.callable);
+    for (const std::string& text : compiled.conditions) {
+      const symbolic::Expr* condition = symbolic::parse(text);
+      STATOR_CHECK(condition != nullptr && condition->isTruth(), "a condition of the backend: " + text);
+      if (condition->kind != symbolic::Kind::kBool) captured.guards->relations.conditions.push_back(condition);
+    }
     for (const graph::BackendGuard& guard : compiled.guards) {
       if (guard.kind == graph::BackendGuard::Kind::kSameInput) {
         captured.guards->add(guards::Guard{guards::GuardKind::kSameAs, entry->inputs[static_cast<size_t>(guard.inputs[0])],
