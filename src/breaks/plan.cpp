@@ -184,6 +184,10 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
     case PlanOp::kTypeAttributeDelete: return PyType_Type.tp_setattro(operand(0), step.object.get(), nullptr) == 0;
     case PlanOp::kLruHit: return stator_lru_hit(operand(0), operand(1)) == 0;
     case PlanOp::kLruStore: return stator_lru_miss(operand(0)) == 0 && stator_lru_store(operand(0), operand(1), operand(2)) == 0;
+    case PlanOp::kSeek: {
+      Ref<> done = stealRef(PyObject_CallMethod(operand(0), "__setstate__", "L", static_cast<long long>(step.number)));
+      return static_cast<bool>(done);
+    }
     case PlanOp::kEffectCall: {
       Ref<> args = makeTuple(r, step.operands);
       Ref<> done = args ? stealRef(PyObject_Call(step.object.get(), args.get(), nullptr)) : Ref<>();

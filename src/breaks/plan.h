@@ -60,6 +60,7 @@ enum class PlanOp : uint8_t {
   kTypeAttributeDelete,
   kLruHit,        // operands: a functools.lru_cache, key
   kLruStore,      // operands: a functools.lru_cache, key, value: a miss
+  kSeek,          // operands[0]: iterator of a list; number: its position
   kEffectCall,    // object: built-in callable with an effect (torch._C._set_grad_enabled, ...); operands: arguments
 };
 

@@ -44,6 +44,11 @@ struct Step {
   uint32_t result = 0;         // slot
   std::vector<uint32_t> dead;  // slots whose last use this is
   const Location* location = nullptr;
+  uint32_t serial = 0;
+  uint64_t instruction = 0;
+  bool mutates = false;
+  bool sets_mode = false;
+  Ref<> leave;  // enters a context, which this leaves
 };
 
 bool holdsStandIn(PyObject* value) {
@@ -124,6 +129,11 @@ class Compiler {
     step.is_method = node.op == Op::kCallMethod;
     step.target = node.target;
     step.location = copy(node.location);
+    step.serial = node.serial;
+    step.instruction = node.instruction;
+    step.mutates = node.mutates;
+    step.sets_mode = node.sets_mode;
+    step.leave = node.leave;
     current_ = &node;
     dead_.clear();
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(node.args.get()); ++i) {
@@ -322,9 +332,47 @@ Executor::~Executor() = default;
 size_t Executor::inputCount() const { return impl_->inputs; }
 size_t Executor::outputCount() const { return impl_->outputs.size(); }
 
-Ref<> Executor::run(PyObject* const* in, size_t count, const Location** failed) const {
+namespace {
+
+// Called before the slots are cleared: the values that are there belong to the steps that wrote them last.
+void describeFailure(const std::vector<Step>& steps, const Step& raising, PyObject** slot, FailedRun& failed) {
+  failed.location = raising.location;
+  failed.instruction = raising.instruction;
+  std::unordered_map<uint32_t, uint32_t> writer;
+  for (const Step& step : steps) {
+    if (&step == &raising) break;
+    failed.targets[step.serial] = step.target;
+    writer[step.result] = step.serial;
+    if (step.mutates) failed.effect_serial = step.serial;
+    if (step.mutates && !step.sets_mode) failed.effect_instruction = step.instruction;
+  }
+  for (const auto& [index, serial] : writer) {
+    if (slot[index] != nullptr) failed.values[serial] = newRef(slot[index]);
+  }
+}
+
+// The contexts that the graph had entered and not yet left when it failed, innermost first. Their values are alive: leaving needs them.
+void leaveContexts(const std::vector<Step>& steps, const Step& raising, PyObject** slot) {
+  std::vector<const Step*> open;
+  for (const Step& step : steps) {
+    if (&step == &raising) break;
+    if (step.leave) open.push_back(&step);
+    else if (!open.empty() && step.target.get() == open.back()->leave.get()) open.pop_back();
+  }
+  if (open.empty()) return;
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  for (size_t i = open.size(); i-- > 0;) {
+    Ref<> left = slot[open[i]->result] ? stealRef(PyObject_CallOneArg(open[i]->leave.get(), slot[open[i]->result])) : Ref<>();
+    if (!left) PyErr_Clear();
+  }
+  PyErr_Restore(type, value, traceback);
+}
+
+}  // namespace
+
+Ref<> Executor::run(PyObject* const* in, size_t count, FailedRun* failed) const {
   const Impl& program = *impl_;
-  if (failed != nullptr) *failed = nullptr;
   if (count != program.inputs) {
     PyErr_Format(PyExc_TypeError, "the graph takes %zu inputs, %zu were given", program.inputs,
                  count);
@@ -354,7 +402,11 @@ Ref<> Executor::run(PyObject* const* in, size_t count, const Location** failed) 
     }
     built.clear();
     if (result == nullptr) {
-      if (failed != nullptr) *failed = step.location;
+      leaveContexts(program.steps, step, slot);
+      if (failed != nullptr) {
+        failed->executor = this;
+        describeFailure(program.steps, step, slot, *failed);
+      }
       good = false;
       break;
     }

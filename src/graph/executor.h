@@ -7,8 +7,20 @@
 #include "graph/graph.h"
 
 #include <memory>
+#include <unordered_map>
 
 namespace stator::graph {
+
+// What a run that failed half way leaves behind, so that the program can go on from there.
+struct FailedRun {
+  const void* executor = nullptr;
+  const Location* location = nullptr;  // where the raising node came from (owned by the executor), or null
+  uint64_t instruction = 0;            // of the program, that the raising node belongs to
+  uint32_t effect_serial = 0;       // the last node that ran and wrote in place, drew random numbers or changed a mode; 0: none
+  uint64_t effect_instruction = 0;  // the same for nodes that did more than change a mode
+  std::unordered_map<uint32_t, Ref<>> values;     // of nodes that ran and were still needed, by serial
+  std::unordered_map<uint32_t, Ref<>> targets;    // of all nodes that ran
+};
 
 class Executor {
  public:
@@ -19,8 +31,8 @@ class Executor {
 
   // Tuple of the outputs in graph.outputs() order; null with a Python error set. `inputs` are borrowed, in graph.inputs() order.
   // May be entered again while it runs (other threads, recursion): a run keeps its state on its own stack.
-  // `failed`: where the raising node came from (owned by the executor), or null if it has no location.
-  Ref<> run(PyObject* const* inputs, size_t count, const Location** failed = nullptr) const;
+  // `failed` is filled if a node raises; contexts that the graph had entered are left by then.
+  Ref<> run(PyObject* const* inputs, size_t count, FailedRun* failed = nullptr) const;
   size_t inputCount() const;
   size_t outputCount() const;
 

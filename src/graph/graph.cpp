@@ -28,6 +28,8 @@ Node* Graph::addCall(Op op, Ref<> target, Ref<> args, Ref<> kwargs) {
   node.target = std::move(target);
   node.args = std::move(args);
   node.kwargs = std::move(kwargs);
+  node.serial = static_cast<uint32_t>(storage_.size());
+  node.instruction = instruction;
   nodes_.push_back(&node);
   return &node;
 }

@@ -39,6 +39,8 @@ struct Node {
   Ref<> args;            // tuple; nested containers hold stand-ins (graph/stand_in.h) and constants
   Ref<> kwargs;          // dict or null
   bool mutates = false;  // in-place, random, or otherwise not to be dropped when unused
+  bool sets_mode = false;  // mutates, but only a mode of the thread: grad mode, autocast ...
+  Ref<> leave;             // of a node that enters a context: what leaves it, called with the node's value
   // Facts of the value. A node with several outputs has no meta of its own; its getitem nodes do, and `outputs` holds them.
   const shapes::TensorMeta* meta = nullptr;
   // for several outputs: the Python structure of stand-ins that the tracer handed out (tuple, list, named tuple)
@@ -48,10 +50,13 @@ struct Node {
   // kInput: where it comes from, and the value seen at capture (held until the backend has run, then dropped).
   const sources::Source* source = nullptr;
   Ref<> example;
+  bool written = false;  // kInput: a call writes to it, or to memory that it shares
   // of a call: the local variable that the value was first stored in; of an input without source: its name
   std::string name_hint;
   const Location* location = nullptr;
   const ModuleScope* scope = nullptr;
+  uint32_t serial = 0;       // position among all nodes of the trace, those that were dropped included
+  uint64_t instruction = 0;  // count of the program's instruction that made it
   int uses = 0;     // arguments and outputs that are this node; counted by dropDead
   int output = -1;  // position among the outputs, see Graph::outputIndex
 };
@@ -114,6 +119,8 @@ class Graph {
   void dropExamples();
   // Readable text form for tests and logs: `%2 = add(%0, 1) : f32[2, 3]`.
   std::string text(BorrowedRef<PyCodeObject> code) const;
+
+  uint64_t instruction = 0;  // under way in the trace: what new nodes are marked with
 
   // Owned here because nodes point at them plainly.
   std::unique_ptr<Symbols> symbols;  // null: there are none

@@ -14,7 +14,11 @@ struct Runner {
   vectorcallfunc vectorcall;
   std::shared_ptr<const Graph>* graph;  // until the executor is there
   Executor* executor;
+  const void* graph_id;  // the graph's address, which may be another one's later: a name, checked further by those who use it
 };
+
+thread_local int keeping_failures = 0;
+thread_local std::unique_ptr<FailedRun> last_failure;
 
 Runner* as(PyObject* self) { return reinterpret_cast<Runner*>(self); }
 
@@ -32,11 +36,16 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t flags, PyObject* ke
     return nullptr;
   }
   try {
-    const Location* failed = nullptr;
+    FailedRun failed;
     Ref<> outputs =
         prepare(as(self))->run(args, static_cast<size_t>(PyVectorcall_NARGS(flags)), &failed);
-    if (!outputs) addUserFrames(failed, true);
-    return outputs.release();
+    if (outputs) return outputs.release();
+    addUserFrames(failed.location, true);
+    if (keeping_failures > 0 && failed.executor != nullptr) {
+      failed.executor = as(self)->graph_id;
+      last_failure = std::make_unique<FailedRun>(std::move(failed));
+    }
+    return nullptr;
   } catch (const PythonError&) {
     return nullptr;
   } catch (const std::exception& error) {
@@ -95,12 +104,17 @@ const Executor* executorOf(BorrowedRef<> callable) {
   return Py_TYPE(callable.get()) == &runner_type ? prepare(as(callable.get())) : nullptr;
 }
 
+FailureScope::FailureScope() { keeping_failures++; }
+FailureScope::~FailureScope() { keeping_failures--; }
+std::unique_ptr<FailedRun> FailureScope::take() { return std::move(last_failure); }
+
 bool initRunnerType() { return PyType_Ready(&runner_type) == 0; }
 
 Ref<> makeRunner(std::shared_ptr<const Graph> graph) {
   auto* self = PyObject_GC_New(Runner, &runner_type);
   if (self == nullptr) return nullptr;
   self->vectorcall = call;
+  self->graph_id = graph.get();
   self->graph = new std::shared_ptr<const Graph>(std::move(graph));
   self->executor = nullptr;
   auto* object = reinterpret_cast<PyObject*>(self);

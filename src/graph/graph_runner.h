@@ -10,6 +10,15 @@
 namespace stator::graph {
 
 class Executor;
+struct FailedRun;
+
+// While one lives on a thread, a runner that fails there leaves what it has computed; `executor` then names the graph (its address).
+class FailureScope {
+ public:
+  FailureScope();
+  ~FailureScope();
+  std::unique_ptr<FailedRun> take();  // null: no runner has failed
+};
 
 bool initRunnerType();
 Ref<> makeRunner(std::shared_ptr<const Graph> graph);

@@ -118,6 +118,7 @@ Out Tracer::instanceAttr(PyObject* object, PyObject* name) {
     return Ref<>::create(Tracer::rawInstanceAttr(object, name));
   }
   if (PyObject* shadow = attributesShadow(*this, info)) return Ref<>::create(PyDict_GetItemWithError(shadow, name));
+  info = values::attributePart(info);
   if (info->overlay) {
     if (PyObject* written = PyDict_GetItemWithError(info->overlay.get(), name)) {
       return written == values::deletedMarker() ? Ref<>() : newRef(written);
@@ -158,6 +159,7 @@ Flow Tracer::storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value
     if ((value != nullptr ? PyDict_SetItem(shadow, name, value) : PyDict_DelItem(shadow, name)) != 0) return raiseCurrentError();
     return Flow::kOk;
   }
+  info = values::attributePart(info);
   if (value != nullptr) {
     writeOverlay(info, name, value);
     return Flow::kOk;
@@ -210,6 +212,7 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
   if (kind == &PyMemberDescr_Type && object != nullptr) {
     if (values::Info* info = values.find(object); info != nullptr && info->origin == values::Origin::kOutside) {
       Ref<> name = stealRef(PyObject_GetAttr(descriptor, names().name));
+      info = values::attributePart(info);
       if (info->overlay) {
         if (PyObject* written = PyDict_GetItemWithError(info->overlay.get(), name.get())) {
           return written == values::deletedMarker() ? Ref<>() : newRef(written);

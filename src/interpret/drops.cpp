@@ -94,7 +94,7 @@ bool mayBeGone(Tracer& tracer, PyObject* object) {
   }
   if (root.stack.size() < tracer.stack_at_entry) return true;
   for (values::Info* other : tracer.values.all()) {
-    if (other->origin == values::Origin::kOutside && (other->dirty || other->overlay)) return true;
+    if (other->origin == values::Origin::kOutside && (other->dirty || other->overlay || (other->as_object && other->as_object->overlay))) return true;
   }
   return false;
 }

@@ -79,6 +79,7 @@ class PlanBuilder {
   void finish() {
     plan_.commit = plan_.steps.size();
     for (PlanStep& step : effects_) plan_.steps.push_back(std::move(step));
+    for (PlanStep& step : seeks_) plan_.steps.push_back(std::move(step));
     plan_.register_count = next_;
   }
 
@@ -112,6 +113,13 @@ class PlanBuilder {
     step.object = std::move(object);
     step.operands = std::move(operands);
     plan_.steps.push_back(std::move(step));
+  }
+  // The position of a list's iterator, set when all lists have their contents.
+  void seek(Register iterator, int64_t position) {
+    PlanStep step{PlanOp::kSeek};
+    step.operands = {iterator};
+    step.number = position;
+    seeks_.push_back(std::move(step));
   }
   Register constant(PyObject* object) { return add(PlanOp::kConstant, object, newRef(object)); }
 
@@ -239,12 +247,21 @@ class PlanBuilder {
     }
     std::vector<Register> operands;
     switch (it->kind) {
-      case IteratorKind::kSequence: return add(PlanOp::kIterator, object, Ref<>(), {value(parts[0].get())}, it->index);
+      case IteratorKind::kSequence: {
+        Register sequence = value(parts[0].get());
+        // A list may get its items, or others, after the iterator is made; its iterator takes no position behind the list's end.
+        if (!PyList_Check(parts[0].get())) return add(PlanOp::kIterator, object, Ref<>(), {sequence}, it->index);
+        Register made = add(PlanOp::kIterator, object, Ref<>(), {sequence});
+        if (it->index != 0) seek(made, it->index);
+        return made;
+      }
       case IteratorKind::kSnapshot: return add(PlanOp::kIterator, object, Ref<>(), {value(parts[1].get())}, it->index);
       case IteratorKind::kReversed: {
         if (!PyList_CheckExact(parts[0].get())) return fail(object);
-        Register reversed = add(PlanOp::kCall, nullptr, newRef(reinterpret_cast<PyObject*>(&PyReversed_Type)), {value(parts[0].get())});
-        return add(PlanOp::kIterator, object, Ref<>(), {reversed}, it->index);
+        Register list = value(parts[0].get());
+        Register made = add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PyReversed_Type)), {list});
+        seek(made, it->index);
+        return made;
       }
       case IteratorKind::kEnumerate: {
         Ref<> start = stealRef(PyLong_FromLongLong(it->index));
@@ -599,6 +616,7 @@ class PlanBuilder {
   std::unordered_map<PyObject*, Register> memo_;
   std::unordered_map<PyObject*, PyObject*> owner_of_;
   std::vector<PlanStep> effects_;
+  std::vector<PlanStep> seeks_;
   Register next_ = 0;
   bool failed_ = false;
 };
@@ -606,7 +624,7 @@ class PlanBuilder {
 void addAliasGuards(Tracer& t) {
   // What was written must not turn out to be something else that was read.
   for (values::Info* written : t.values.all()) {
-    if ((!written->dirty && !written->overlay) || written->origin != values::Origin::kOutside || !written->source) continue;
+    if ((!written->dirty && !written->overlay && !(written->as_object && written->as_object->overlay)) || written->origin != values::Origin::kOutside || !written->source) continue;
     if (PyType_Check(written->object.get())) continue;
     for (values::Info* other : t.values.all()) {
       if (other == written || other->origin != values::Origin::kOutside || !other->source) continue;
@@ -619,11 +637,6 @@ void addAliasGuards(Tracer& t) {
       if (one->second == other->second) t.guards->add(Guard{GuardKind::kNotSameAs, one->first, other->first});
     }
   }
-  for (graph::Node* written : t.mutated_inputs) {
-    for (graph::Node* other : t.graph->inputs()) {
-      if (other != written) t.guards->add(Guard{GuardKind::kNotSameAs, other->source, written->source});
-    }
-  }
 }
 
 void addEffects(Tracer& t, PlanBuilder& builder) {
@@ -632,19 +645,20 @@ void addEffects(Tracer& t, PlanBuilder& builder) {
     PyObject* object = info->object.get();
     bool input = graph::isStandIn(object) && graph::asStandIn(object)->node->op == graph::Op::kInput;
     if (info->origin != values::Origin::kOutside && !(input && info->overlay)) continue;
-    if (info->overlay) {
-      bool dict = PyDict_Check(object), type = PyType_Check(object);
+    for (values::Info* part : {info, info->as_object.get()}) {
+      if (part == nullptr || !part->overlay) continue;
+      bool dict = part == info && PyDict_Check(object), type = PyType_Check(object);
       auto erase = [&](PyObject* name) {
         if (dict) builder.effect(PlanOp::kDictDelete, Ref<>(), {builder.value(object), builder.value(name)});
         else builder.effect(type ? PlanOp::kTypeAttributeDelete : PlanOp::kAttributeDelete, newRef(name), {builder.value(object)});
       };
       PyObject *name = nullptr, *item = nullptr;
       Py_ssize_t position = 0;
-      while (PyDict_Next(info->overlay.get(), &position, &name, &item)) {
-        if (item == values::deletedMarker() || (info->reborn && PySet_Contains(info->reborn.get(), name) == 1)) erase(name);
+      while (PyDict_Next(part->overlay.get(), &position, &name, &item)) {
+        if (item == values::deletedMarker() || (part->reborn && PySet_Contains(part->reborn.get(), name) == 1)) erase(name);
       }
       position = 0;
-      while (PyDict_Next(info->overlay.get(), &position, &name, &item)) {
+      while (PyDict_Next(part->overlay.get(), &position, &name, &item)) {
         if (item == values::deletedMarker()) continue;
         if (dict) builder.effect(PlanOp::kDictStore, Ref<>(), {builder.value(object), builder.value(name), builder.value(item)});
         else builder.effect(type ? PlanOp::kTypeAttributeSet : PlanOp::kAttributeSet, newRef(name), {builder.value(object), builder.value(item)});
@@ -674,6 +688,11 @@ void addEffects(Tracer& t, PlanBuilder& builder) {
   for (const Tracer::LruUse& use : t.lru_uses) {
     if (use.value) builder.effect(PlanOp::kLruStore, Ref<>(), {builder.value(use.cache.get()), builder.value(use.key.get()), builder.value(use.value.get())});
     else builder.effect(PlanOp::kLruHit, Ref<>(), {builder.value(use.cache.get()), builder.value(use.key.get())});
+  }
+  for (const Tracer::LateCall& call : t.late_calls) {
+    std::vector<Register> operands;
+    for (const Ref<>& argument : call.arguments) operands.push_back(builder.value(argument.get()));
+    builder.effect(PlanOp::kEffectCall, newRef(call.function), std::move(operands));
   }
   if (t.state.grad_enabled != t.initial_state.grad_enabled) {
     builder.effect(PlanOp::kEffectCall, newRef(torchObject("torch._C._set_grad_enabled")),

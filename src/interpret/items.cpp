@@ -430,8 +430,11 @@ Out Tracer::truth(PyObject* value) {
   auto boolean = [](bool b) { return newRef(b ? Py_True : Py_False); };
   if (value == Py_True || value == Py_False) return newRef(value);
   if (value == Py_None) return boolean(false);
-  if (graph::isStandIn(value)) return breakWith(Reason::kDataDependentBranch);
   if (symbolic::isSymInt(value)) return boolean(symbolic::dimOf(value) != Dim(0));
+  if (graph::isStandIn(value)) {
+    if (Ref<> known = knownTensor(value)) return boolean(PyObject_IsTrue(known.get()) == 1);
+    return breakWith(Reason::kDataDependentBranch);
+  }
   if (values::isScalar(value) || values::isConstantDeep(value)) {
     int result = PyObject_IsTrue(value);
     if (result < 0) return raiseCurrentError();

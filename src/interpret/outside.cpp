@@ -77,6 +77,11 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     std::shared_ptr<tensor::TensorGuard> guard = tensor::TensorGuard::of(raw);
     shapeFromOutside(raw, source, *guard, meta);
     guards->add(Guard{GuardKind::kTensor, source, nullptr, Ref<>(), 0, std::move(guard)});
+    if (uintptr_t storage = tensor::storageOf(raw)) {
+      uint32_t& id = input_storages[storage];
+      if (id == 0) id = next_storage++;
+      meta.storage_id = id;
+    }
     graph::Node* node = graph->addInput(source, newRef(raw), &meta);
     info.stand_in = graph::makeStandIn(node, &meta, reinterpret_cast<PyObject*>(Py_TYPE(raw)));
     values.addMade(info.stand_in, 0);  // owned until the trace ends, as the graph's arguments refer to it
@@ -202,7 +207,7 @@ Out Tracer::contents(PyObject* container) {
     Ref<> expected = stealRef(PyList_AsTuple(keys.get()));
     guards->add(Guard{GuardKind::kDictKeys, source, nullptr, expected});
     info->length_guarded = true;
-    values::Info* owner = info->attributes_of != nullptr ? values.find(info->attributes_of) : nullptr;
+    values::Info* owner = info->attributes_of != nullptr ? values::attributePart(values.find(info->attributes_of)) : nullptr;
     Ref<> read = stealRef(PyDict_New());
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
       PyObject* key = PyList_GET_ITEM(keys.get(), i);

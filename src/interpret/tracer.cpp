@@ -266,7 +266,7 @@ Flow Tracer::runUntil(size_t depth) {
     ++count;
     if (nested_depth == 0) {
       nested_ran = false;
-      instruction_start = count;
+      instruction_start = graph->instruction = count;
       if (options.break_at == count) return breakWith(options.break_at_reason, options.break_at_detail);
       if (forcedBreak(frame)) return breakWith(Reason::kForced);
       if (count > options.limits.instructions || graph->nodes().size() > options.limits.nodes) {
@@ -355,6 +355,15 @@ Captured Tracer::run() {
   Flow flow = runUntil(0);
   STATOR_CHECK(flow == Flow::kOk || flow == Flow::kBreak, "a trace ended in a raise");
   bool returns = flow == Flow::kOk;
+  if (!returns && restart_at == 0) {
+    // Outside of the trace nobody would ask __getattr__ when such a frame fails: the whole look-up is left to the real interpreter.
+    for (auto& frame : frames) {
+      if (!frame->getattr_follows) continue;
+      restart_at = frame->entered_at;
+      restart_reason = broke.reason;
+      break;
+    }
+  }
   if (!returns && restart_at != 0) {
     captured.restart_at = restart_at;
     captured.restart_reason = restart_reason;
@@ -388,6 +397,7 @@ Captured Tracer::run() {
   captured.sources = std::move(sources);
   captured.guards = std::move(guards);
   captured.instructions = count;
+  captured.grad_enabled = initial_state.grad_enabled;
   return captured;
 }
 

@@ -108,6 +108,7 @@ struct Captured {
   std::unique_ptr<guards::GuardSet> guards;
   breaks::Plan plan;
   uint64_t instructions = 0;
+  bool grad_enabled = false;  // at the beginning
   // Set if the trace has to be run again with a break at that instruction.
   uint64_t restart_at = 0;
   breaks::Reason restart_reason = breaks::Reason::kNone;
@@ -265,9 +266,14 @@ class Tracer {
   // Runs what was entered to its end and gives its value. A break inside takes the whole trace back to the instruction under way.
   Out settle(Out out);
 
+  // calls/known_scalars.cpp
+  Ref<> knownTensor(PyObject* stand_in);  // a real tensor of one element, if the trace knows its value; null otherwise
+  Ref<> knownSlices(PyObject* index);
+
   // torch_calls.cpp
   Out tensorCall(graph::Op op, PyObject* target, const Args& args);
   Out tensorAttr(PyObject* stand_in, PyObject* name);
+  void noteWritten(PyObject* stand_in);  // inputs that share its memory are written to
   Out callTorch(PyObject* callable, const Args& args, bool& handled);
   bool hasStandIn(PyObject* value, int depth = 0);
   bool anyStandIn(const Args& args);
@@ -306,6 +312,7 @@ class Tracer {
   shapes::State initial_state;
   std::vector<OpenContext> open_contexts;
   uint32_t next_storage = 1;
+  std::unordered_map<uintptr_t, uint32_t> input_storages;
   std::vector<Ref<>> keep_alive;
   std::unordered_map<PyObject*, std::pair<Ref<>, Ref<>>> addresses;  // object -> itself, its address
   std::unordered_map<PyObject*, PyObject*> address_targets;
@@ -314,6 +321,11 @@ class Tracer {
     Ref<> cache, key, value;  // value null: a hit
   };
   std::vector<LruUse> lru_uses;  // in the order of the calls
+  struct LateCall {
+    PyObject* function;  // borrowed: lives as long as the process
+    std::vector<Ref<>> arguments;
+  };
+  std::vector<LateCall> late_calls;  // effects that are left to a function of a library, which runs none of the program's code
   std::unordered_set<PyObject*> user_keyed;  // dicts made in the trace that have such keys
   std::unordered_map<PyObject*, Py_hash_t> key_hashes;
   bool classes_written = false;  // some class has an overlay
@@ -322,7 +334,6 @@ class Tracer {
   bool nested_ran = false;   // the instruction under way has run Python code from C++, or changed something: it cannot simply be left
   int nested_depth = 0;
   uint64_t instruction_start = 0;  // count of the instruction under way in the frames that can become real
-  std::vector<graph::Node*> mutated_inputs;
   // Classes whose part in attribute access is guarded: as the object's class, as the class of an entry in a class.
   std::unordered_set<PyTypeObject*> attribute_types;
   std::unordered_set<PyTypeObject*> descriptor_types;

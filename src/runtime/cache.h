@@ -9,6 +9,7 @@
 #include "guards/guard.h"
 #include "interpret/dynamic.h"
 #include "sources/source.h"
+#include "tensor/storage_pattern.h"
 
 #include <memory>
 #include <string>
@@ -23,9 +24,12 @@ struct Entry {
   std::unique_ptr<guards::GuardProgram> guards;
   breaks::Plan plan;
   std::vector<const sources::Source*> inputs;  // of the graph, in order
+  std::unique_ptr<tensor::StoragePattern> memory;  // null: the graph writes to no input
   Ref<> compiled;                              // callable; null: no graph
   size_t ops = 0;
   bool has_effects = false;  // the graph writes in place or draws random numbers: it must not run twice
+  bool grad_enabled = false;       // at the entry; guarded
+  const void* graph_id = nullptr;  // its address, for failures (graph/graph_runner.h)
   std::string graph_text;
   int traverse(visitproc visit, void* arg) const;
 };

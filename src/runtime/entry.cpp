@@ -3,7 +3,9 @@
 #include "base/check.h"
 #include "bytecode/code_info.h"
 #include "graph/fx.h"
+#include "graph/graph_runner.h"
 #include "interpret/calls/tables.h"
+#include "interpret/torch_names.h"
 #include "interpret/tracer.h"
 #include "runtime/active.h"
 #include "runtime/cache.h"
@@ -32,6 +34,13 @@ double secondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+std::vector<PyObject*> borrowed(const std::vector<Ref<>>& values) {
+  std::vector<PyObject*> out;
+  out.reserve(values.size());
+  for (const Ref<>& value : values) out.push_back(value.get());
+  return out;
+}
+
 // Moves a plan's result into the frame. Nothing here can fail.
 void writeFrame(StatorFrame* frame, const breaks::FrameState& state, const std::vector<Ref<>>& registers) {
   auto at = [&](breaks::Register index) { return index < 0 ? nullptr : registers[static_cast<size_t>(index)].get(); };
@@ -57,54 +66,7 @@ PendingFrame pendingFrame(const breaks::FrameState& state, const std::vector<Ref
   return pending;
 }
 
-// `values`: the graph's inputs, as the guards found them.
-Exit runEntry(Entry& entry, StatorFrame* frame, const Roots& roots, const std::vector<Ref<>>& values) {
-  Ref<> outputs;
-  if (entry.compiled) {
-    std::vector<PyObject*> inputs;
-    inputs.reserve(values.size());
-    for (const Ref<>& value : values) inputs.push_back(value.get());
-    statistics().graph_calls++;
-    statistics().ops_run += static_cast<int64_t>(entry.ops);
-    HookDisabledScope disabled;
-    outputs = stealRef(PyObject_Vectorcall(entry.compiled.get(), inputs.data(), inputs.size(), nullptr));
-    if (!outputs) {
-      if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return outcome(Outcome::kRaise);
-      // Nothing has been committed: the real interpreter runs this part again and raises where, and as, eager raises.
-      // A graph with effects of its own cannot be run again: its error is the user's, with the user's lines in the traceback.
-      if (entry.has_effects || !PyErr_ExceptionMatches(PyExc_Exception)) return outcome(Outcome::kRaise);
-      PyErr_Clear();
-      return outcome(Outcome::kNative);
-    }
-  }
-  std::vector<Ref<>> registers;
-  if (!breaks::runSteps(entry.plan, roots, outputs.get(), registers)) return outcome(Outcome::kRaise);
-  outputs.reset();
-  Exit exit;
-  auto at = [&](breaks::Register index) { return registers[static_cast<size_t>(index)]; };
-  if (entry.plan.handled >= 0) stator_set_handled_exception(at(entry.plan.handled).get());
-  if (entry.plan.exit == breaks::ExitKind::kReturn) {
-    exit.outcome = Outcome::kReturn;
-    exit.value = at(entry.plan.returned);
-    return exit;
-  }
-  if (entry.plan.frames.size() == 1) {
-    writeFrame(frame, entry.plan.frames[0], registers);
-    exit.outcome = Outcome::kStep;
-    return exit;
-  }
-  exit.outcome = Outcome::kInlined;
-  exit.pending = std::make_unique<std::vector<PendingFrame>>();
-  for (size_t i = 1; i < entry.plan.frames.size(); ++i) exit.pending->push_back(pendingFrame(entry.plan.frames[i], registers));
-  writeFrame(frame, entry.plan.frames[0], registers);
-  return exit;
-}
-
-// Captures from the frame's offset on. Null: nothing was captured here (the site says why).
-std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
-  auto start = std::chrono::steady_clock::now();
-  HookDisabledScope disabled;
-  if (!interpret::initCallTables() || !shapes::initShapes()) throw PythonError();
+interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   const ConfigValues& config = configValues();
   interpret::TraceOptions options;
   options.limits = {static_cast<uint64_t>(config.trace_limit_instructions), static_cast<uint64_t>(config.trace_limit_nodes), config.trace_limit_seconds};
@@ -112,24 +74,223 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   bool all = cache.dynamic == 1 || (cache.dynamic < 0 && !config.assume_static_by_default);
   bool automatic = cache.dynamic < 0 && config.automatic_dynamic_shapes;
   options.dynamic = all ? interpret::DynamicMode::kAll : automatic ? interpret::DynamicMode::kAutomatic : interpret::DynamicMode::kStatic;
-  options.history = &site.history;
   options.break_every = config.break_every;
   options.random = config.break_random;
   // The same place breaks at the same instructions in every process.
   options.random_seed = config.break_seed + static_cast<uint64_t>(stator_frame_code(frame)->co_firstlineno) * 1000003u +
                         static_cast<uint64_t>(stator_frame_offset(frame)) * 7919u;
-  interpret::Captured captured;
-  int entry_offset = stator_frame_offset(frame);
+  return options;
+}
+
+// Traces until no capture has to start over.
+interpret::Captured trace(StatorFrame* frame, interpret::TraceOptions& options) {
   for (int attempt = 0;; ++attempt) {
     interpret::Tracer tracer(frame, options);
-    captured = tracer.run();
-    if (captured.restart_at == 0) break;
+    interpret::Captured captured = tracer.run();
+    if (captured.restart_at == 0) return captured;
     STATOR_CHECK(attempt < 20, "a capture keeps starting over");
     statistics().restarts++;
     options.break_at = captured.restart_at;
     options.break_at_reason = captured.restart_reason;
     options.break_at_detail = captured.restart_detail;
   }
+}
+
+Exit finishEntry(const breaks::Plan& plan, StatorFrame* frame, const Roots& roots, Ref<> outputs);
+
+// A value of the trace with the values of a run in the places of stand-ins; null with an error set, or if one is not known.
+Ref<> withValues(PyObject* value, const std::unordered_map<const graph::Node*, Ref<>>& known) {
+  if (graph::isStandIn(value)) {
+    auto found = known.find(graph::asStandIn(value)->node);
+    return found == known.end() ? Ref<>() : found->second;
+  }
+  if (PyTuple_CheckExact(value) || PyList_CheckExact(value)) {
+    Ref<> items = stealRef(PyList_New(0));
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
+      Ref<> item = withValues(PySequence_Fast_GET_ITEM(value, i), known);
+      if (!item) return item;
+      PyList_Append(items.get(), item.get());
+    }
+    return PyList_CheckExact(value) ? items : stealRef(PyList_AsTuple(items.get()));
+  }
+  if (PyDict_CheckExact(value)) {
+    Ref<> dict = stealRef(PyDict_New());
+    PyObject *key = nullptr, *item = nullptr;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(value, &position, &key, &item)) {
+      Ref<> made = withValues(item, known);
+      if (!made) return made;
+      PyDict_SetItem(dict.get(), key, made.get());
+    }
+    return dict;
+  }
+  if (PySlice_Check(value)) {
+    auto* slice = reinterpret_cast<PySliceObject*>(value);
+    Ref<> start = withValues(slice->start, known), stop = withValues(slice->stop, known), step = withValues(slice->step, known);
+    return start && stop && step ? stealRef(PySlice_New(start.get(), stop.get(), step.get())) : Ref<>();
+  }
+  bool holds = false;
+  graph::forEachStandIn(value, [&](graph::StandIn*) { holds = true; });
+  return holds ? Ref<>() : newRef(value);
+}
+
+Ref<> compute(const graph::Node& node, const std::unordered_map<const graph::Node*, Ref<>>& known) {
+  Ref<> args = withValues(node.args.get(), known);
+  Ref<> kwargs = node.kwargs ? withValues(node.kwargs.get(), known) : Ref<>();
+  if (!args || (node.kwargs && !kwargs)) return Ref<>();
+  if (node.op == graph::Op::kCallFunction) return stealRef(PyObject_Call(node.target.get(), args.get(), kwargs.get()));
+  Ref<> method = stealRef(PyObject_GetAttr(PyTuple_GET_ITEM(args.get(), 0), node.target.get()));
+  Ref<> rest = stealRef(PyTuple_GetSlice(args.get(), 1, PyTuple_GET_SIZE(args.get())));
+  return method ? stealRef(PyObject_Call(method.get(), rest.get(), kwargs.get())) : Ref<>();
+}
+
+// The outputs of a graph that is the beginning of the one that failed. Null: not all can be had.
+Ref<> outputsSoFar(const graph::Graph& graph, const graph::FailedRun& failed, const Roots& roots) {
+  std::unordered_map<const graph::Node*, Ref<>> known;
+  for (const graph::Node& node : graph.nodes()) {
+    if (node.op == graph::Op::kInput) {
+      known[&node] = sources::read(*node.source, roots);
+      continue;
+    }
+    auto ran = failed.targets.find(node.serial);
+    if (ran != failed.targets.end() && ran->second.get() != node.target.get() && PyObject_RichCompareBool(ran->second.get(), node.target.get(), Py_EQ) != 1) {
+      return Ref<>();  // another program than the one that failed
+    }
+    if (auto value = failed.values.find(node.serial); value != failed.values.end()) {
+      known[&node] = value->second;
+    } else if (!node.mutates && node.serial > failed.effect_serial) {
+      // Nobody needed it any more, but the program can still get at it: nothing has changed since it was computed.
+      if (Ref<> value = compute(node, known)) known[&node] = std::move(value);
+      if (PyErr_Occurred()) return Ref<>();
+    }
+  }
+  Ref<> outputs = stealRef(PyTuple_New(static_cast<Py_ssize_t>(graph.outputs().size())));
+  for (size_t i = 0; i < graph.outputs().size(); ++i) {
+    auto found = known.find(graph.outputs()[i]);
+    if (found == known.end() || !found->second) return Ref<>();
+    PyTuple_SET_ITEM(outputs.get(), static_cast<Py_ssize_t>(i), Py_NewRef(found->second.get()));
+  }
+  return outputs;
+}
+
+bool setGradMode(bool enabled) {
+  Ref<> done = stealRef(PyObject_CallOneArg(interpret::torchObject("torch._C._set_grad_enabled"), enabled ? Py_True : Py_False));
+  if (!done) PyErr_Clear();
+  return static_cast<bool>(done);
+}
+
+// A graph that writes in place or draws random numbers has failed half way, and cannot be run again. The program goes on in the real frame
+// before the instruction whose operation failed, with the values that the graph has computed; that instruction then raises by itself.
+// False: this could not be done, and nothing has happened.
+bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& failed, bool grad_at_failure, StatorFrame* frame, const Roots& roots,
+            Exit& exit) {
+  HookDisabledScope disabled;
+  interpret::TraceOptions options = traceOptions(cache, frame);
+  options.break_at = failed.instruction;
+  options.break_at_reason = breaks::Reason::kRaises;
+  interpret::Captured captured = trace(frame, options);
+  if (captured.plan.exit != breaks::ExitKind::kBreak || options.break_at > failed.instruction) return false;
+  // What has an effect and ran must lie before the place where the program goes on.
+  if (failed.effect_instruction >= options.break_at) return false;
+  setGradMode(grad_at_failure);
+  Ref<> outputs = outputsSoFar(*captured.graph, failed, roots);
+  setGradMode(entry.grad_enabled);
+  if (!outputs) {
+    PyErr_Clear();
+    return false;
+  }
+  exit = finishEntry(captured.plan, frame, roots, std::move(outputs));
+  return true;
+}
+
+// `values`: the graph's inputs, as the guards found them.
+Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, const Roots& roots, const std::vector<Ref<>>& values) {
+  Ref<> outputs;
+  if (entry.compiled) {
+    std::vector<PyObject*> inputs = borrowed(values);
+    statistics().graph_calls++;
+    statistics().ops_run += static_cast<int64_t>(entry.ops);
+    std::unique_ptr<graph::FailedRun> failed;
+    {
+      HookDisabledScope disabled;
+      graph::FailureScope failures;
+      outputs = stealRef(PyObject_Vectorcall(entry.compiled.get(), inputs.data(), inputs.size(), nullptr));
+      if (!outputs) failed = failures.take();
+    }
+    if (!outputs) {
+      if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return outcome(Outcome::kRaise);
+      // Nothing has been committed: the real interpreter runs this part again and raises where, and as, eager raises.
+      // A graph with effects of its own cannot be run again: where it stopped, the real interpreter goes on. Where even that fails, its
+      // error is the user's, with the user's lines in the traceback.
+      if (!PyErr_ExceptionMatches(PyExc_Exception)) return outcome(Outcome::kRaise);
+      if (entry.has_effects) {
+        PyObject *type = nullptr, *error = nullptr, *traceback = nullptr;
+        PyErr_Fetch(&type, &error, &traceback);
+        bool grad_at_failure = shapes::State::now().grad_enabled;
+        setGradMode(entry.grad_enabled);
+        Exit exit;
+        if (failed && failed->executor == entry.graph_id && resume(cache, entry, *failed, grad_at_failure, frame, roots, exit)) {
+          Py_XDECREF(type);
+          Py_XDECREF(error);
+          Py_XDECREF(traceback);
+          return exit;
+        }
+        PyErr_Restore(type, error, traceback);
+        return outcome(Outcome::kRaise);
+      }
+      PyErr_Clear();
+      return outcome(Outcome::kNative);
+    }
+  }
+  return finishEntry(entry.plan, frame, roots, std::move(outputs));
+}
+
+// What follows a graph: objects, effects, and the state in which the frame goes on.
+Exit finishEntry(const breaks::Plan& plan, StatorFrame* frame, const Roots& roots, Ref<> outputs) {
+  std::vector<Ref<>> registers;
+  if (!breaks::runSteps(plan, roots, outputs.get(), registers)) return outcome(Outcome::kRaise);
+  outputs.reset();
+  Exit exit;
+  auto at = [&](breaks::Register index) { return registers[static_cast<size_t>(index)]; };
+  if (plan.handled >= 0) stator_set_handled_exception(at(plan.handled).get());
+  if (plan.exit == breaks::ExitKind::kReturn) {
+    exit.outcome = Outcome::kReturn;
+    exit.value = at(plan.returned);
+    return exit;
+  }
+  if (plan.frames.size() == 1) {
+    writeFrame(frame, plan.frames[0], registers);
+    exit.outcome = Outcome::kStep;
+    return exit;
+  }
+  exit.outcome = Outcome::kInlined;
+  exit.pending = std::make_unique<std::vector<PendingFrame>>();
+  for (size_t i = 1; i < plan.frames.size(); ++i) exit.pending->push_back(pendingFrame(plan.frames[i], registers));
+  writeFrame(frame, plan.frames[0], registers);
+  return exit;
+}
+
+bool memoryHolds(Entry& entry, const std::vector<Ref<>>& values) {
+  return entry.memory == nullptr || entry.memory->holds(borrowed(values));
+}
+
+// Why an entry does not serve.
+std::string explain(Entry& entry, const Roots& roots) {
+  std::string why = entry.guards->explain(roots);
+  std::vector<Ref<>> values;
+  if (why.empty() && entry.memory != nullptr && entry.guards->check(roots, values)) why = entry.memory->explain(borrowed(values));
+  return why;
+}
+
+// Captures from the frame's offset on. Null: nothing was captured here (the site says why).
+std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
+  auto start = std::chrono::steady_clock::now();
+  HookDisabledScope disabled;
+  if (!interpret::initCallTables() || !shapes::initShapes()) throw PythonError();
+  interpret::TraceOptions options = traceOptions(cache, frame);
+  options.history = &site.history;
+  int entry_offset = stator_frame_offset(frame);
+  interpret::Captured captured = trace(frame, options);
   statistics().captures++;
   site.captures++;
   bool breaks_here = captured.plan.exit == breaks::ExitKind::kBreak;
@@ -149,6 +310,8 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   }
   auto entry = std::make_unique<Entry>();
   entry->ops = captured.graph->callCount();
+  entry->graph_id = captured.graph.get();
+  entry->grad_enabled = captured.grad_enabled;
   BorrowedRef<PyCodeObject> code = stator_frame_code(frame);
   for (graph::Node* input : captured.graph->inputs()) entry->inputs.push_back(input->source);
   for (const graph::Node& node : captured.graph->nodes()) entry->has_effects |= node.mutates;
@@ -159,6 +322,14 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
     statistics().ops += static_cast<int64_t>(entry->ops);
     Ref<> module = graph::toGraphModule(captured.graph, code);
     if (!module) throw PythonError();
+    std::vector<PyObject*> examples;
+    std::vector<bool> written;
+    for (graph::Node* input : captured.graph->inputs()) {
+      examples.push_back(input->example.get());
+      written.push_back(input->written);
+    }
+    std::vector<Ref<>> keep_examples;
+    for (PyObject* example : examples) keep_examples.push_back(Ref<>::create(example));
     auto backend_start = std::chrono::steady_clock::now();
     graph::Compiled compiled = graph::compile(captured.graph, module, cache.backend);
     backend_seconds = secondsSince(backend_start);
@@ -173,8 +344,12 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
       if (guard.kind == graph::BackendGuard::Kind::kSameInput) {
         captured.guards->add(guards::Guard{guards::GuardKind::kSameAs, entry->inputs[static_cast<size_t>(guard.inputs[0])],
                                            entry->inputs[static_cast<size_t>(guard.inputs[1])]});
+      } else {
+        for (int index : guard.inputs) written[static_cast<size_t>(index)] = true;
+        for (int index : guard.others) written[static_cast<size_t>(index)] = true;
       }
     }
+    entry->memory = tensor::StoragePattern::of(examples, written);
   }
   entry->plan = std::move(captured.plan);
   entry->guards = std::make_unique<guards::GuardProgram>(*captured.sources, *captured.guards, entry->inputs);
@@ -211,32 +386,34 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
   Roots roots = Roots::of(frame);
   std::vector<Ref<>> inputs;
   for (size_t i = 0; i < site.entries.size(); ++i) {
-    if (!site.entries[i]->guards->check(roots, inputs)) continue;
+    if (!site.entries[i]->guards->check(roots, inputs) || !memoryHolds(*site.entries[i], inputs)) continue;
     if (i > 0) std::rotate(site.entries.begin(), site.entries.begin() + static_cast<std::ptrdiff_t>(i), site.entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     statistics().hits++;
-    return runEntry(*site.entries[0], frame, roots, inputs);
+    return runEntry(cache, *site.entries[0], frame, roots, inputs);
   }
   statistics().misses++;
   int64_t limit = cache.recompile_limit > 0 ? cache.recompile_limit : config.recompile_limit;
-  if (static_cast<int64_t>(site.entries.size()) >= limit && config.break_every == 0) {
+  // Forced breaks leave many places with few instructions each: the search goes on for longer.
+  if (config.break_every != 0) limit = std::max<int64_t>(limit, 64);
+  if (static_cast<int64_t>(site.entries.size()) >= limit) {
     statistics().fallbacks++;
     bool worthless = std::all_of(site.entries.begin(), site.entries.end(), [](const auto& entry) { return entry->ops == 0; });
     if (!site.over_limit && !worthless) {
       site.over_limit = true;
-      reportLimit(frame, site.entries.front()->guards->explain(roots), limit, cache.fullgraph);
+      reportLimit(frame, explain(*site.entries.front(), roots), limit, cache.fullgraph);
       if (PyErr_Occurred()) throw PythonError();
     }
     return outcome(Outcome::kNative);
   }
   std::unique_ptr<Entry> entry = capture(cache, frame, site);
   if (!entry) return outcome(Outcome::kStep);
-  if (!entry->guards->check(roots, inputs)) {
-    throw InternalError("a guard fails right after the capture: " + entry->guards->explain(roots));
+  if (!entry->guards->check(roots, inputs) || !memoryHolds(*entry, inputs)) {
+    throw InternalError("a guard fails right after the capture: " + explain(*entry, roots));
   }
   // The cache may have been reset, or the site moved, while the backend ran.
   Site& home = cache.site(code, offset);
   home.entries.insert(home.entries.begin(), std::move(entry));
-  return runEntry(*home.entries.front(), frame, roots, inputs);
+  return runEntry(cache, *home.entries.front(), frame, roots, inputs);
 }
 
 }  // namespace

@@ -114,6 +114,8 @@ bool Call::bind(const Signature& signature, uint32_t detail, Mode mode, bool key
     slots_[i] = &keywords[k];
   }
   if (mode == Mode::kSwapped) std::swap(slots_[0], slots_[1]);
+  // `number += tensor`: the number has no in-place form, so the result is a new tensor.
+  if (mode == Mode::kInplace && slots_[0]->isNumber()) mode_ = Mode::kPlain;
   return acceptsTensors();
 }
 

@@ -118,7 +118,7 @@ class Call {
   Place place_;
   bool any_grad_ = false;
   uint8_t param_count_ = 0;
-  static constexpr size_t kMaxParams = 16;
+  static constexpr size_t kMaxParams = 26;
   const Arg* slots_[kMaxParams];
 };
 
@@ -153,5 +153,6 @@ std::span<const OpRow> poolingRows();
 std::span<const OpRow> indexingRows();
 std::span<const OpRow> factoryRows();
 std::span<const OpRow> queryRows();
+std::span<const OpRow> recurrentRows();
 
 }  // namespace stator::shapes

@@ -50,7 +50,7 @@ enum class SourceKind : uint8_t {
   kSliceStart, kSliceStop, kSliceStep,
   kRangeStart, kRangeStop, kRangeStep,
   kTensorGrad,    // tensor.grad
-  kTensorSize,    // index: dim (a Python int)
+  kTensorSize,    // index: dim, or -1 for the storage offset (a Python int)
   kTensorAttr,    // key: name; attribute that a user put on a tensor
   kWeakTarget,    // referent of a weakref
   kScalarValue,   // the exact str, int, float, bytes or complex that an instance of a subclass holds

@@ -378,6 +378,7 @@ PyObject* gradOf(PyObject* tensor) {
 
 PyObject* sizeOf(PyObject* tensor, int64_t dim) {
   if (!isTensor(tensor)) return nullptr;
+  if (dim == -1) return PyLong_FromLongLong(THPVariable_Unpack(tensor).storage_offset());
   const c10::impl::SizesAndStrides& shape = ImplFields::shape(implOf(tensor));
   if (dim < 0 || static_cast<size_t>(dim) >= shape.size()) return nullptr;
   return PyLong_FromLongLong(shape.sizes_data()[dim]);

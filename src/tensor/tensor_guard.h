@@ -63,7 +63,7 @@ bool checkAllFacts(const TensorPair* pairs, const TensorPlace* places, size_t co
 
 // Parts of a tensor, past any __torch_function__. New references; null without an error when there is no such part.
 PyObject* gradOf(PyObject* tensor);               // None when it has none
-PyObject* sizeOf(PyObject* tensor, int64_t dim);  // an int
+PyObject* sizeOf(PyObject* tensor, int64_t dim);  // an int; dim -1: the storage offset
 bool isDevice(PyObject* object);
 bool sameDevice(PyObject* left, PyObject* right);  // both torch.device
 

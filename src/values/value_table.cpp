@@ -30,6 +30,17 @@ Info& ValueTable::addMade(BorrowedRef<> object, uint64_t born) {
   return *raw;
 }
 
+Info* attributePart(Info* info) {
+  if (info == nullptr || !PyDict_Check(info->object.get())) return info;
+  if (!info->as_object) {
+    info->as_object = std::make_unique<Info>();
+    info->as_object->object = info->object;
+    info->as_object->origin = info->origin;
+    info->as_object->source = info->source;
+  }
+  return info->as_object.get();
+}
+
 PyObject* deletedMarker() {
   static PyObject* marker = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
   return marker;

@@ -33,6 +33,8 @@ struct Info {
   // write.
   Ref<> overlay;
   Ref<> reborn;  // set of those that were there, were deleted and came back: they go behind the others
+  // Of a dict (of a subclass) that also has attributes: those, apart from its keys. See ValueTable::attributePart.
+  std::unique_ptr<Info> as_object;
   // Attributes read so far (name -> trace value), so that a second read costs one look-up and adds no guard.
   Ref<> known;
   // An outside dict that is some object's __dict__.
@@ -69,6 +71,9 @@ class ValueTable {
 };
 
 PyObject* deletedMarker();  // borrowed, immortal
+
+// Where an object's attributes are kept: a dict's own fields are about its keys.
+Info* attributePart(Info* info);
 
 // What an object is, as far as a trace is concerned.
 bool isScalar(PyObject* object);        // None, bool, int, float, complex, str, bytes, Ellipsis, NotImplemented (exact types)

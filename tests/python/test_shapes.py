@@ -1,5 +1,6 @@
 """Shape inference: memo, fallback, global state, and rules against eager over random layouts."""
 
+import itertools
 import operator
 import warnings
 
@@ -333,3 +334,56 @@ def test_stand_ins_of_batch_norm_statistics():
     for tiers in (RULES, FAKE):
         assert infer(F.batch_norm, args, {"training": True}, tiers)[2]["mutates"]
         assert not infer(F.batch_norm, args, {"training": False}, tiers)[2]["mutates"]
+
+
+LAYERS = [torch.lstm, torch.gru, torch.rnn_tanh, torch.nn.functional.multi_head_attention_forward]
+LAYERS += [torch._native_multi_head_attention, torch._transformer_encoder_layer_fwd, torch._weight_norm]
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_whole_layers(grad):
+    """The calls that recurrent and attention layers make are answered by rules, as eager answers them."""
+    from torch.overrides import TorchFunctionMode
+
+    seen = set()
+
+    class Compare(TorchFunctionMode):
+        def __torch_function__(self, target, types, args=(), kwargs=None):
+            result = target(*args, **(kwargs or {}))
+            if target not in LAYERS:
+                return result
+            seen.add(target)
+            answer = infer(target, args, kwargs, RULES)
+            assert answer[0] == "ok", target
+            results = result if isinstance(result, tuple) else (result,)
+            for one, expected in zip(results, answer[2]["outputs"], strict=True):
+                if one is not None:
+                    facts = (expected["size"], expected["stride"], expected["dtype"], expected["requires_grad"])
+                    assert facts == (tuple(one.shape), one.stride(), one.dtype, one.requires_grad), target
+            return result
+
+    infer(torch.add, (torch.ones(2), 1), {}, RULES)
+    with torch.set_grad_enabled(grad), Compare():
+        for batch_first in (False, True):
+            x = torch.randn(2, 7, 8)
+            for both in (False, True):
+                for kind in (torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN):
+                    kind(8, 5, 2, batch_first=batch_first, bidirectional=both)(x)
+            torch.nn.LSTM(8, 5, proj_size=3, batch_first=batch_first)(x)
+            attention = torch.nn.MultiheadAttention(8, 2, batch_first=batch_first)
+            keys = torch.randn(2, 6, 8) if batch_first else torch.randn(6, 7, 8)
+            for train, need, average in itertools.product((False, True), repeat=3):
+                attention.train(train)
+                attention(x, keys, keys, need_weights=need, average_attn_weights=average)
+                attention(x, x, x, need_weights=need, average_attn_weights=average)
+            # The fast paths of inference, which the layers leave out under a mode.
+            layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).requires_grad_(False).eval()
+            own = layer.self_attn
+            weights = own.in_proj_weight, own.in_proj_bias, own.out_proj.weight, own.out_proj.bias
+            for need in (False, True):
+                torch._native_multi_head_attention(x, x, x, 8, 2, *weights, None, need, True)
+            norms = layer.norm1.weight, layer.norm1.bias, layer.norm2.weight, layer.norm2.bias
+            linear = layer.linear1.weight, layer.linear1.bias, layer.linear2.weight, layer.linear2.bias
+            torch._transformer_encoder_layer_fwd(x, 8, 2, *weights, False, False, 1e-5, *norms, *linear)
+            torch._weight_norm(torch.randn(4, 3, 5), torch.randn(1, 1, 5), 2)
+    assert seen == set(LAYERS)

@@ -214,7 +214,10 @@ Out boolCall(Tracer& t, const Args& args) {
 Out numberCall(Tracer& t, const Args& args, PyTypeObject* type, const char* method) {
   if (args.values.size() == 1) {
     PyObject* value = args.values[0];
-    if (graph::isStandIn(value)) return t.breakWith(Reason::kDataDependentRead, std::string(type->tp_name) + "() of a tensor");
+    if (graph::isStandIn(value)) {
+      if (Ref<> known = t.knownTensor(value)) return t.fromNative(stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(type), known.get())));
+      return t.breakWith(Reason::kDataDependentRead, std::string(type->tp_name) + "() of a tensor");
+    }
     if (t.isUserOverride(value, method)) {
       STATOR_VALUE(bound, t.special(value, method));
       t.keep_alive.push_back(bound);
@@ -617,6 +620,26 @@ Out partialCall(Tracer& t, const Args& args) {
   if (args.positional == 0) return wrongArguments(t, "partial");
   // functools.partial only keeps references; it checks that its first argument is callable.
   if (graph::isStandIn(args.values[0])) return wrongArguments(t, "partial");
+  PyObject* inner = args.values[0];
+  if (const sources::Source* source = Py_TYPE(inner) == partialType() ? t.sourceOf(inner) : nullptr) {
+    // CPython takes a partial of a partial apart; what lies in one from outside has to get its sources.
+    Ref<> function = stealRef(PyObject_GetAttrString(inner, "func")), bound = stealRef(PyObject_GetAttrString(inner, "args"));
+    Ref<> keywords = stealRef(PyObject_GetAttrString(inner, "keywords")), attributes = stealRef(PyObject_GenericGetDict(inner, nullptr));
+    if (!function || !bound || !keywords || !attributes) return t.raiseCurrentError();
+    if (PyDict_GET_SIZE(attributes.get()) != 0) return t.breakWith(Reason::kCallsOutside, "partial() of a partial with attributes");
+    STATOR_VALUE(f, t.fromOutside(function, t.sources->child(sources::SourceKind::kPartialFunc, source)));
+    STATOR_VALUE(a, t.fromOutside(bound, t.sources->child(sources::SourceKind::kPartialArgs, source)));
+    STATOR_VALUE(k, t.fromOutside(keywords, t.sources->child(sources::SourceKind::kPartialKeywords, source)));
+    STATOR_VALUE(items, t.contents(a.get()));
+    STATOR_VALUE(named, t.contents(k.get()));
+    Ref<> copy = stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(partialType()), f.get()));
+    Ref<> state = stealRef(PyTuple_Pack(4, f.get(), items.get(), named.get(), Py_None));
+    Ref<> done = copy ? stealRef(PyObject_CallMethod(copy.get(), "__setstate__", "O", state.get())) : Ref<>();
+    if (!done) return t.raiseCurrentError();
+    Args again = args;
+    again.values[0] = copy.get();
+    return partialCall(t, again);
+  }
   Ref<> result = stealRef(PyObject_Vectorcall(reinterpret_cast<PyObject*>(partialType()), args.values.data(), args.positional, args.names));
   return t.fromNativeMade(std::move(result));
 }

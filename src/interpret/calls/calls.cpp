@@ -365,7 +365,9 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
   bool immutable = owner == &PyUnicode_Type || owner == &PyBytes_Type || owner == &PyLong_Type || owner == &PyFloat_Type || owner == &PyBool_Type ||
                    owner == &PyComplex_Type || owner == &PyRange_Type || owner == &PySlice_Type || owner == &PyFrozenSet_Type || owner == &PyTuple_Type ||
                    isDictView(self) || (owner == &PyByteArray_Type && isMade(self)) || isOpaqueConstant(self);
-  if (immutable || values::isTorchConstant(self)) return callNative(descriptor, args);
+  // torch.device is also a context manager, which changes the thread's modes.
+  bool context = name == "__enter__" || name == "__exit__" || name == "__call__";
+  if (immutable || (values::isTorchConstant(self) && !context)) return callNative(descriptor, args);
   return breakWith(Reason::kCallsOutside, std::string(owner->tp_name) + "." + name);
 }
 
@@ -445,7 +447,7 @@ bool bind(Tracer& tracer, PyFunctionObject* function, PyCodeObject* code, const 
     }
   }
   const Source* source = tracer.sourceOf(reinterpret_cast<PyObject*>(function));
-  bool outside = source != nullptr && !tracer.isMade(reinterpret_cast<PyObject*>(function));
+  bool outside = source != nullptr;
   if (function->func_defaults != nullptr && given < static_cast<size_t>(positional)) {
     Py_ssize_t count = PyTuple_GET_SIZE(function->func_defaults);
     for (Py_ssize_t i = std::max<Py_ssize_t>(0, count - positional); i < count; ++i) {

@@ -110,7 +110,7 @@ Out fromClosure(Tracer& t, PyObject* function, const char* name) {
   return value;
 }
 
-// functools.singledispatch's `dispatch`: the implementation that its registry has for a class. Its caches are its own affair.
+// functools.singledispatch's `dispatch`: the implementation that its registry has for a class, which it then keeps in a cache of its own.
 Out dispatch(Tracer& t, PyObject* function, const Args& args) {
   if (args.values.size() != 1 || !PyType_Check(args.values[0])) return t.breakWith(Reason::kRaises, "dispatch");
   STATOR_VALUE(registry, fromClosure(t, function, "registry"));
@@ -118,8 +118,16 @@ Out dispatch(Tracer& t, PyObject* function, const Args& args) {
   Ref<> token = stealRef(PyObject_CallNoArgs(torchObject("_abc.get_cache_token")));
   if (token) t.guards->add(Guard{GuardKind::kAbcToken, nullptr, nullptr, token});
   PyErr_Clear();
-  if (PyObject* exact = PyDict_GetItemWithError(entries.get(), args.values[0])) return newRef(exact);
-  return t.fromNative(stealRef(PyObject_CallFunctionObjArgs(torchObject("functools._find_impl"), args.values[0], entries.get(), nullptr)));
+  STATOR_VALUE(cache, fromClosure(t, function, "dispatch_cache"));
+  STATOR_VALUE(cached_for, fromClosure(t, function, "cache_token"));
+  if (cached_for.get() != Py_None && (!token || PyObject_RichCompareBool(cached_for.get(), token.get(), Py_EQ) != 1)) {
+    return t.breakWith(Reason::kCallsOutside, "dispatch, whose cache is out of date");
+  }
+  Ref<> found = Ref<>::create(PyDict_GetItemWithError(entries.get(), args.values[0]));
+  if (!found) found = stealRef(PyObject_CallFunctionObjArgs(torchObject("functools._find_impl"), args.values[0], entries.get(), nullptr));
+  if (!found) return t.raiseCurrentError();
+  t.late_calls.push_back({torchObject("weakref.WeakKeyDictionary.__setitem__"), {cache, newRef(args.values[0]), found}});
+  return found;
 }
 
 // The guard against endless recursion that dataclasses put around __repr__: the trace has a limit of its own.

@@ -10,6 +10,7 @@
 #include "shapes/arg.h"
 #include "symbolic/sym_int.h"
 
+#include <algorithm>
 #include <string_view>
 
 namespace stator::interpret {
@@ -108,6 +109,13 @@ std::string targetName(PyObject* target) {
   return name ? PyUnicode_AsUTF8(name.get()) : "?";
 }
 
+// Methods that hand a single element to Python.
+bool isRead(PyObject* target) {
+  if (!PyUnicode_Check(target)) return false;
+  std::string_view name = PyUnicode_AsUTF8(target);
+  return name == "item" || name == "tolist" || name == "__int__" || name == "__index__" || name == "__float__" || name == "__bool__" || name == "__complex__";
+}
+
 // Puts the stand-ins into the places that the skeleton numbers.
 Ref<> fillSkeleton(PyObject* skeleton, const std::vector<Ref<>>& items) {
   if (PyLong_Check(skeleton)) return items[static_cast<size_t>(PyLong_AsLong(skeleton))];
@@ -174,6 +182,12 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args) {
     values_now.push_back(argument.get());
     keep.push_back(std::move(argument));
   }
+  if (args.positional == 2 && (PySlice_Check(values_now[1]) || PyTuple_CheckExact(values_now[1]))) {
+    if (Ref<> index = knownSlices(values_now[1])) {
+      values_now[1] = index.get();
+      keep.push_back(std::move(index));
+    }
+  }
   // 2. What comes out.
   shapes::Request request;
   request.target = target;
@@ -188,6 +202,13 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args) {
     request.positional = 1;
   }
   shapes::Answer answer = shapes::infer(request);
+  if (answer.status == shapes::Status::kDataDependent && args.keywordCount() == 0 && !values_now.empty()) {
+    if (Ref<> tensor = args.positional == 1 && isRead(target) ? knownTensor(values_now[0]) : Ref<>()) {
+      Ref<> value = stealRef(PyObject_CallMethod(tensor.get(), PyUnicode_AsUTF8(target), nullptr));
+      if (!value) return raiseCurrentError();
+      return value;
+    }
+  }
   if (answer.status != shapes::Status::kOk) {
     return breakWith(reasonFor(answer.status), targetName(target) + (answer.why.empty() ? "" : ": " + answer.why));
   }
@@ -305,17 +326,19 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args) {
     changed->meta = &graph->metas.back();
   }
   if (inferred.mutates) {
-    for (PyObject* tensor : tensors) {
-      uint32_t storage = graph::asStandIn(tensor)->meta->storage_id;
-      for (graph::Node* input : graph->inputs()) {
-        if (input->meta != nullptr && (graph::asStandIn(tensor)->node == input || (storage != 0 && input->meta->storage_id == storage))) {
-          mutated_inputs.push_back(input);
-        }
-      }
-      break;  // in-place operations write to their first tensor
+    bool named = !inferred.written_inputs.empty();  // otherwise any of them may be written to
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (!named || std::count(inferred.written_inputs.begin(), inferred.written_inputs.end(), static_cast<int>(i)) != 0) noteWritten(tensors[i]);
     }
   }
   return result;
+}
+
+void Tracer::noteWritten(PyObject* tensor) {
+  uint32_t storage = graph::asStandIn(tensor)->meta->storage_id;
+  for (graph::Node* input : graph->inputs()) {
+    if (input == graph::asStandIn(tensor)->node || (storage != 0 && input->meta != nullptr && input->meta->storage_id == storage)) input->written = true;
+  }
 }
 
 Out Tracer::tensorAttr(PyObject* stand_in, PyObject* name) {
@@ -326,6 +349,11 @@ Out Tracer::tensorAttr(PyObject* stand_in, PyObject* name) {
   const shapes::TensorMeta& meta = *tensor->meta;
   auto boolean = [](bool b) { return newRef(b ? Py_True : Py_False); };
   if (text == "requires_grad") return boolean(meta.requires_grad);
+  // Whether an input that requires grad is a leaf is no part of its guard, unless somebody asks.
+  if ((text == "is_leaf" || text == "grad_fn") && meta.requires_grad && tensor->node->source != nullptr) {
+    static PyObject* is_leaf = PyUnicode_InternFromString("is_leaf");
+    guards->add(Guard{GuardKind::kEquals, sources->child(SourceKind::kGenericAttr, tensor->node->source, is_leaf), nullptr, boolean(tensor->node->meta->is_leaf)});
+  }
   if (text == "is_leaf") return boolean(meta.is_leaf || !meta.requires_grad);
   if (text == "__class__") return newRef(tensor->apparent_type);
   if (text == "grad_fn" && (!meta.requires_grad || meta.is_leaf)) return newRef(Py_None);
@@ -392,7 +420,7 @@ Out setGradEnabled(Tracer& t, const Args& args) {
   if (enabled == t.state.grad_enabled) return newRef(Py_None);
   Ref<> tuple = stealRef(PyTuple_Pack(1, args.values[0]));
   graph::Node* node = t.graph->addCall(graph::Op::kCallFunction, newRef(torchObject("torch._C._set_grad_enabled")), tuple, Ref<>());
-  node->mutates = true;
+  node->mutates = node->sets_mode = true;
   node->location = t.location();
   node->scope = t.frames.back()->scope;
   t.state.grad_enabled = enabled;
@@ -441,6 +469,20 @@ Out tensorSize(Tracer& t, const Args& args) {
     int64_t dim = PyLong_AsLongLong(args.values[1]), n = static_cast<int64_t>(sizes.size());
     if (dim < 0) dim += n;
     if (dim >= 0 && dim < n) return t.symInt(sizes[static_cast<size_t>(dim)]);
+  }
+  return t.tensorCall(graph::Op::kCallMethod, name, args);
+}
+
+// Where an input lies in its storage is no part of its guard: views at other offsets share what was captured.
+Out tensorStorageOffset(Tracer& t, const Args& args) {
+  static PyObject* name = PyUnicode_InternFromString("storage_offset");
+  if (!args.values.empty() && graph::isStandIn(args.values[0])) {
+    const shapes::TensorMeta* meta = graph::asStandIn(args.values[0])->meta;
+    for (graph::Node* input : t.graph->inputs()) {
+      if (meta == nullptr || input->meta == nullptr || meta->storage_id == 0 || input->meta->storage_id != meta->storage_id) continue;
+      Ref<> offset = stealRef(PyLong_FromLongLong(input->meta->storage_offset.value()));
+      t.guards->add(Guard{GuardKind::kEquals, t.sources->child(SourceKind::kTensorSize, input->source, nullptr, -1), nullptr, offset});
+    }
   }
   return t.tensorCall(graph::Op::kCallMethod, name, args);
 }
@@ -522,6 +564,7 @@ void registerTorch() {
   registerHandler("torch.autograd.backward", refuseBackward);
   registerHandler("torch.autograd.grad", refuseBackward);
   registerHandler("torch.Tensor.size", tensorSize);
+  registerHandler("torch.Tensor.storage_offset", tensorStorageOffset);
   registerHandler("torch.is_grad_enabled", isGradEnabled);
   registerHandler("torch._C.is_grad_enabled", isGradEnabled);
   registerHandler("torch.is_inference_mode_enabled", isInferenceEnabled);

@@ -28,7 +28,7 @@ Flow store(Tracer& t, PyObject* object, const char* name, PyObject* value) {
 
 graph::Node* addNode(Tracer& t, const char* function, Ref<> args) {
   graph::Node* node = t.graph->addCall(graph::Op::kCallFunction, newRef(torchObject(function)), std::move(args), Ref<>());
-  node->mutates = true;
+  node->mutates = node->sets_mode = true;
   node->location = t.location();
   node->scope = t.frames.back()->scope;
   t.nested_ran = true;
@@ -36,12 +36,13 @@ graph::Node* addNode(Tracer& t, const char* function, Ref<> args) {
 }
 
 // Opens a context whose entry is the call of `function`, to be closed by exit().
-void open(Tracer& t, PyObject* object, const char* function, Ref<> args) {
+void open(Tracer& t, PyObject* object, const char* function, const char* leave, Ref<> args) {
   OpenContext context;
   context.object = object;
   context.entered_at = t.instruction_start;
   context.outer = t.state;
   graph::Node* node = addNode(t, function, std::move(args));
+  node->leave = newRef(torchObject(leave));
   context.stand_in = graph::makeStandIn(node, nullptr, reinterpret_cast<PyObject*>(&PyBaseObject_Type));
   t.values.addMade(context.stand_in, t.instruction_start);
   t.open_contexts.push_back(std::move(context));
@@ -112,7 +113,8 @@ Out enterAutocast(Tracer& t, const Args& args) {
   STATOR_FLOW(store(t, self, "prev_cache_enabled", cacheEnabled(t) ? Py_True : Py_False));
   STATOR_FLOW(store(t, self, "prev", *flag ? Py_True : Py_False));
   STATOR_FLOW(store(t, self, "prev_fastdtype", before.get()));
-  open(t, self, "torch.amp.autocast_mode._enter_autocast", stealRef(PyTuple_Pack(4, device.get(), dtype.get(), enabled.get(), cache.get())));
+  open(t, self, "torch.amp.autocast_mode._enter_autocast", "torch.amp.autocast_mode._exit_autocast",
+       stealRef(PyTuple_Pack(4, device.get(), dtype.get(), enabled.get(), cache.get())));
   t.open_contexts.back().sets_cache = true;
   t.open_contexts.back().cache = cache.get() == Py_True;
   *flag = enabled.get() == Py_True;
@@ -136,7 +138,8 @@ Out enterInferenceMode(Tracer& t, const Args& args) {
   if (args.values.size() != 1) return t.breakWith(Reason::kRaises, "inference_mode.__enter__() takes no arguments");
   STATOR_VALUE(mode, attribute(t, args.values[0], "mode"));
   if (!PyBool_Check(mode.get())) return t.breakWith(Reason::kUnsupportedContext, "inference_mode");
-  open(t, args.values[0], "torch.autograd.grad_mode._enter_inference_mode", stealRef(PyTuple_Pack(1, mode.get())));
+  open(t, args.values[0], "torch.autograd.grad_mode._enter_inference_mode", "torch.autograd.grad_mode._exit_inference_mode",
+       stealRef(PyTuple_Pack(1, mode.get())));
   t.state.inference = mode.get() == Py_True;
   t.state.grad_enabled = !t.state.inference;
   return newRef(Py_None);

@@ -92,11 +92,9 @@ bool floating(Call& call) {
 bool complexQuery(Call& call) {
   return answer(call, [](const TensorMeta& meta) { return isComplex(meta.dtype); });
 }
-bool onCuda(Call& call) {
-  return answer(call, [](const TensorMeta& meta) { return meta.device == DeviceType::CUDA; });
-}
-bool onCpu(Call& call) {
-  return answer(call, [](const TensorMeta& meta) { return meta.device == DeviceType::CPU; });
+template <DeviceType wanted>
+bool onDevice(Call& call) {
+  return answer(call, [](const TensorMeta& meta) { return meta.device == wanted; });
 }
 
 // Tensors of other kinds never come here: a rule sees strided, ordinary tensors alone.
@@ -120,10 +118,12 @@ constexpr OpRow kRows[] = {
     {"Tensor.is_leaf", "self", leaf},
     {"Tensor.is_floating_point torch.is_floating_point", "input", floating},
     {"Tensor.is_complex torch.is_complex", "input", complexQuery},
-    {"Tensor.is_nested|is_sparse|is_sparse_csr|is_quantized|is_mkldnn|is_meta|is_mps|is_xpu",
-     "self", never},
-    {"Tensor.is_cuda", "self", onCuda},
-    {"Tensor.is_cpu", "self", onCpu},
+    {"Tensor.is_nested|is_sparse|is_sparse_csr|is_quantized|is_mkldnn", "self", never},
+    {"Tensor.is_meta", "self", onDevice<DeviceType::Meta>},
+    {"Tensor.is_mps", "self", onDevice<DeviceType::MPS>},
+    {"Tensor.is_xpu", "self", onDevice<DeviceType::XPU>},
+    {"Tensor.is_cuda", "self", onDevice<DeviceType::CUDA>},
+    {"Tensor.is_cpu", "self", onDevice<DeviceType::CPU>},
 };
 
 }  // namespace

@@ -115,8 +115,9 @@ TEST(Executor, TellsWhereItFailed) {
   Executor executor(graph);
   Ref<> one = number(1);
   PyObject* inputs[] = {one.get()};
-  const Location* failed = nullptr;
-  EXPECT_FALSE(executor.run(inputs, 1, &failed));
+  FailedRun run;
+  EXPECT_FALSE(executor.run(inputs, 1, &run));
+  const Location* failed = run.location;
   ASSERT_NE(failed, nullptr);
   EXPECT_NE(failed, bad->location);  // its own copy
   EXPECT_EQ(failed->code.get(), code.get());
