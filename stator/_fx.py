@@ -351,18 +351,17 @@ def _prepare(module: CapturedModule) -> TracingContext:
 
     record = module._stator_record
     record.sources = _sources(record)
-    symbols = None
+    contexts = []
     if record.symbols is None:
         record.fake_mode = FakeTensorMode(shape_env=ShapeEnv())
     else:
         from stator import _symbols
 
-        symbols = _symbols.make_mode(record, record.sources)
+        contexts = _symbols.make_mode(record, record.sources)
     _fake_plain_inputs(record.fake_mode, record.examples)
     context = TracingContext(record.fake_mode)
-    if symbols is not None:
-        for example, symbolic in symbols.contexts:
-            context.tensor_to_context[example] = symbolic
+    for example, symbolic in contexts:
+        context.tensor_to_context[example] = symbolic
     for example, source in zip(record.examples, record.sources, strict=True):
         if isinstance(example, torch.Tensor) and example not in context.tensor_to_context:
             context.tensor_to_context[example] = StatefulSymbolicContext(

@@ -24,7 +24,6 @@ class Symbols:
         self.shape_env = shape_env
         self.hints = hints
         self.names: dict[str, Any] = {"min": torch.sym_min, "max": torch.sym_max, "__builtins__": {}}
-        self.contexts: list[tuple[torch.Tensor, StatefulSymbolicContext]] = []
         self._values: dict[str, Any] = {}
         self._back: dict[sympy.Symbol, str] = {}
         self._known = 0
@@ -54,13 +53,17 @@ class Symbols:
         return found
 
 
-def make_mode(record: Any, sources: list[Any]) -> Symbols:
-    """The record's FakeTensorMode, with a ShapeEnv that knows the graph's symbols and the conditions that the capture relies on."""
+def make_mode(record: Any, sources: list[Any]) -> list[tuple[torch.Tensor, StatefulSymbolicContext]]:
+    """Gives the record a FakeTensorMode whose ShapeEnv knows the graph's symbols and the conditions that the capture relies on.
+
+    Returns the contexts of the inputs that have symbols.
+    """
     hints, conditions = record.symbols
     shape_env = ShapeEnv()
     mode = FakeTensorMode(shape_env=shape_env)
     symbols = Symbols(shape_env, hints)
     mode._stator_symbols = symbols
+    contexts = []
     for example, shape, source in zip(record.examples, record.shapes, sources, strict=True):
         if not isinstance(shape, tuple) or not isinstance(example, torch.Tensor):
             continue
@@ -68,7 +71,7 @@ def make_mode(record: Any, sources: list[Any]) -> Symbols:
         context = StatefulSymbolicContext(
             dynamic_sizes=dynamic, constraint_sizes=[None] * len(dynamic), tensor_source=source
         )
-        symbols.contexts.append((example, context))
+        contexts.append((example, context))
         fake = mode.from_tensor(example, symbolic_context=context, source=source)
         for size, made in zip(shape[0], fake.shape, strict=True):
             if isinstance(size, str) and _NAME.fullmatch(size) and size not in symbols.names:
@@ -86,7 +89,7 @@ def make_mode(record: Any, sources: list[Any]) -> Symbols:
     symbols._values.clear()
     symbols._known = len(shape_env.guards)
     record.fake_mode = mode
-    return symbols
+    return contexts
 
 
 class _SymbolSource(torch._guards.Source):

@@ -57,6 +57,7 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     } else if (info->source != source && info->source != nullptr) {
       guards->add(Guard{GuardKind::kSameAs, source, info->source});
     }
+    if (info->unpacked) return info->shadow;
     return info->stand_in ? info->stand_in : newRef(raw);
   }
   if (graph::isStandIn(raw) || isTraceIterator(raw) || symbolic::isSymInt(raw)) return newRef(raw);
@@ -87,7 +88,22 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     values.addMade(info.stand_in, 0);  // owned until the trace ends, as the graph's arguments refer to it
     return info.stand_in;
   }
-  if (values::isConstantDeep(raw) && !tupleChanged(raw, source)) {
+  if (values::isConstantDeep(raw)) {
+    if (tupleChanged(raw, source)) {
+      // Item by item: some are symbols. The tuple that the trace works with stands for the one outside.
+      guards->add(Guard{GuardKind::kType, source, nullptr, newRef(reinterpret_cast<PyObject*>(&PyTuple_Type))});
+      values.addOutside(raw, source);
+      guards->add(Guard{GuardKind::kLength, source, nullptr, Ref<>(), PyTuple_GET_SIZE(raw)});
+      Ref<> items = stealRef(PyTuple_New(PyTuple_GET_SIZE(raw)));
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(raw); ++i) {
+        STATOR_VALUE(item, fromOutside(PyTuple_GET_ITEM(raw, i), sources->child(SourceKind::kTupleItem, source, nullptr, i)));
+        PyTuple_SET_ITEM(items.get(), i, item.release());
+      }
+      values::Info* info = values.find(raw);
+      info->shadow = items;
+      info->unpacked = true;
+      return items;
+    }
     guardConstant(raw, source);
     // The value is known; but what the program puts somewhere is its own object, not an equal one of an earlier call.
     if (PyTuple_Check(raw) || PyFrozenSet_CheckExact(raw) || PyRange_Check(raw) || PySlice_Check(raw)) values.addOutside(raw, source).constant = true;
