@@ -210,6 +210,25 @@ void Tracer::shapeFromOutside(PyObject* raw, const Source* source, tensor::Tenso
       if (has(wished, i) || has(demanded, i) || has(unbacked, i)) dynamic[i] = true;
     }
   }
+  auto refuse = [&](size_t dim, const std::string& why) {
+    const std::string text = sources::print(*source, roots.code) + ".size(" + std::to_string(dim) + ") " + why;
+    Ref<> error = stealRef(PyObject_CallFunction(torchObject("stator.exc.ConstraintViolation"), "s", text.c_str()));
+    if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
+    throw PythonError();
+  };
+  if (marked) {
+    const std::vector<int64_t> static_dims = marksOf(raw, "_dynamo_static_indices");
+    for (size_t i = 0; i < rank; ++i) {
+      if (!has(demanded, i)) continue;
+      if (has(static_dims, i)) refuse(i, "is marked dynamic and static");
+      if (guard.sizes[i] < 2) refuse(i, "is marked dynamic, but it is " + std::to_string(guard.sizes[i]) + ": sizes of 0 and 1 are always constants");
+      const symbolic::Range range = markedRange(raw, i);
+      if (guard.sizes[i] < range.low || guard.sizes[i] > range.high) {
+        refuse(i, "is marked dynamic from " + std::to_string(range.low) + (range.high < symbolic::kUnbounded ? " to " + std::to_string(range.high) : " on") +
+                      ", but it is " + std::to_string(guard.sizes[i]));
+      }
+    }
+  }
   bool any = false;
   for (size_t i = 0; i < rank; ++i) {
     // 0 and 1 are specialised, as everywhere.

@@ -22,6 +22,7 @@ using sources::Source;
 using sources::SourceKind;
 
 Out fromLong(Tracer& t, PyObject* value);
+Out graphArgument(Tracer& t, PyObject* value, int depth = 0);
 
 namespace {
 
@@ -49,8 +50,10 @@ void collectTensors(PyObject* value, std::vector<PyObject*>& out) {
   }
 }
 
+}  // namespace
+
 // An argument as the graph keeps it: containers are copied, since the program may change them later.
-Out graphArgument(Tracer& t, PyObject* value, int depth = 0) {
+Out graphArgument(Tracer& t, PyObject* value, int depth) {
   if (graph::isStandIn(value) || values::isScalar(value) || symbolic::isSymInt(value)) return newRef(value);
   if (values::isConstantDeep(value)) return newRef(value);
   if (depth > 6) return t.breakWith(Reason::kUnsupportedTensorOp, "a deeply nested argument");
@@ -92,6 +95,8 @@ Out graphArgument(Tracer& t, PyObject* value, int depth = 0) {
   if (PyLong_Check(value)) return fromLong(t, value);
   return t.breakWith(Reason::kUnsupportedTensorOp, std::string("an argument is a ") + Py_TYPE(value)->tp_name);
 }
+
+namespace {
 
 Reason reasonFor(shapes::Status status) {
   switch (status) {
@@ -172,7 +177,7 @@ bool Tracer::anyStandIn(const Args& args) {
   return !found.empty();
 }
 
-Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args) {
+Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool remember) {
   // 1. Arguments as the graph will keep them.
   std::vector<Ref<>> keep;
   std::vector<PyObject*> values_now;
@@ -195,6 +200,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args) {
   request.positional = args.positional;
   request.kwnames = args.names;
   request.state = &state;
+  request.remember = remember;
   request.reader.tensor_of = metaOfStandIn;
   request.reader.is_opaque = isOpaque;
   if (op == graph::Op::kCallFunction && target == builtinFunction("getattr")) {
@@ -253,6 +259,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args) {
   node->location = location();
   node->scope = frames.back()->scope;
   node->mutates = inferred.mutates || inferred.random;
+  drew_random |= inferred.random;
   // 6. Its values.
   std::vector<uint32_t> storages;
   auto factsOf = [&](const shapes::Output& output) -> const shapes::TensorMeta* {
@@ -437,7 +444,6 @@ Out readState(Tracer& t, const Args&, const char* path) { return t.fromNative(st
 Out defaultDtype(Tracer& t, const Args& args) { return readState(t, args, "torch.get_default_dtype"); }
 
 Out refuseBackward(Tracer& t, const Args&) { return t.breakWith(Reason::kBackward); }
-Out explicitBreak(Tracer& t, const Args&) { return t.breakWith(Reason::kExplicit); }
 
 Out makeSize(Tracer& t, const Args& args) {
   if (args.values.size() != 1) return t.callNative(reinterpret_cast<PyObject*>(sizeType()), args);
@@ -586,7 +592,6 @@ void registerTorch() {
                            "torch._C._nn._parse_to", "torch.cuda.is_available", "torch.backends.cuda.flash_sdp_enabled"}) {
     registerPure(path);
   }
-  registerHandler("stator.graph_break", explicitBreak);
 }
 
 }  // namespace stator::interpret
