@@ -139,6 +139,7 @@ Out Tracer::dictGet(PyObject* dict, PyObject* key) {
   }
   if (info == nullptr || info->origin == values::Origin::kMade || info->shadow) {
     PyObject* target = info != nullptr && info->shadow ? info->shadow.get() : dict;
+    if (info != nullptr) knowKeys(info);
     if (target == dict && needsOwnHash(dict, key)) return userKeyGet(dict, key);
     STATOR_FLOW(requireHashable(key));
     PyObject* found = PyDict_GetItemWithError(target, key);
@@ -165,7 +166,9 @@ Out Tracer::dictGet(PyObject* dict, PyObject* key) {
   PyObject* raw = PyDict_GetItemWithError(dict, key);
   if (raw == nullptr) {
     if (PyErr_Occurred()) return raiseCurrentError();
-    guards->add(Guard{GuardKind::kAbsent, source});
+    // The id of a hook is another one in each module.
+    bool any_key = PyLong_CheckExact(key) && PyDict_Size(dict) == 0 && runsModuleCall();
+    guards->add(any_key ? Guard{GuardKind::kDictEmpty, info->source} : Guard{GuardKind::kAbsent, source});
     PyDict_SetItem(known.get(), key, values::deletedMarker());
     return Ref<>();
   }

@@ -401,6 +401,7 @@ Captured Tracer::run() {
     captured.plan.place = std::string(PyUnicode_AsUTF8(code->co_filename)) + ":" + std::to_string(captured.plan.line) + " in " + PyUnicode_AsUTF8(code->co_qualname);
   }
   graph->dropDead();
+  dropFsdpGuards();
   if (options.specialize_modules) graph->specialiseInputs();
   captured.graph = graph;
   captured.sources = std::move(sources);

@@ -173,6 +173,8 @@ class Tracer {
   // The container to operate on: the shadow of an outside one (made on first use, whole contents guarded), or the object itself.
   Out contents(PyObject* container);
   Out contentsForWrite(PyObject* container);
+  bool runsModuleCall();               // the innermost frame is nn.Module._call_impl
+  void knowKeys(values::Info* info);   // guards keys that have not mattered so far
   Out viewedDict(PyObject* view);    // the dict (trace value) that a dict view looks into
   Out viewContents(PyObject* view);  // the same kind of view, of that dict's contents
   // Single keys and attributes that are written, without a look at the rest.
@@ -265,6 +267,8 @@ class Tracer {
   void startFold(PyObject* module, const Args& args, SymbolicFrame& entered);
   void finishFold(SymbolicFrame& frame);  // replaces what was traced of the call by one node, if it had no other effect
   void specialise(PyObject* module);      // the trace is about this very module
+  static bool isFsdpManaged(PyObject* module);
+  void dropFsdpGuards();
   void setRootScope();  // where the driven frame is a module's forward
   Flow leaveFrame();                 // the innermost frame returns `returned`: pops it and gives the caller its value
   Out handledException();            // what this frame's handlers are busy with; ok with null: none

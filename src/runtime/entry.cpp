@@ -414,6 +414,8 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
     return runEntry(cache, *site.entries[0], frame, roots, inputs);
   }
   statistics().misses++;
+  // Entries about modules that are gone: nothing can match them any more.
+  std::erase_if(site.entries, [](const auto& entry) { return entry->guards->dead(); });
   if (config.stance == Stance::kEagerOnRecompile) return outcome(Outcome::kNative);
   followTorchConfig();
   if (config.stance == Stance::kFailOnRecompile || (config.error_on_recompile && !site.entries.empty())) {
