@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from stator.debug import _inputs, _text
+from stator.debug._inputs import InputsError
 from stator.debug._stage import STAGES, BackendName
 from stator.debug._text import NotWritable, ScriptError
 from stator.debug._verdict import Verdict
@@ -73,28 +74,29 @@ def configuration_lines():
         module = sys.modules.get(name)
         if module is None:
             continue
-        changed = [line for line in module.codegen_config().splitlines() if line.strip()]
+        changed = [key for key in module._config if not key.startswith("_") and not module._is_default(key)]
         if changed:
             lines.append(f"import {name}")
-        for line in changed:
-            lines.extend(_statement(line, module, name))
+        for key in changed:
+            lines.extend(_statement(name, key, _setting(module, key)))
     return lines
 
 
-def _statement(line, module, name):
-    target, _, value = line.partition(" = ")
-    with contextlib.suppress(SyntaxError, ValueError):
-        ast.parse(line)
-        if not any(isinstance(n, ast.Call) for n in ast.walk(ast.parse(value))):
-            return [line]
-    setting = target.removeprefix(name + ".")
-    held = module
-    for step in setting.split("."):
-        held = getattr(held, step, None)
-    spelled = _importable(held)
+def _setting(module, key):
+    for step in key.split("."):
+        module = getattr(module, step)
+    return module
+
+
+def _statement(module, key, value):
+    try:
+        return [f"{module}.{key} = {_inputs._literal(value)}"]
+    except InputsError:
+        pass
+    spelled = _importable(value)
     if spelled is not None:
-        return [f"import {spelled[0]}", f"{target} = {spelled[0]}.{spelled[1]}"]
-    return [f"# {line.partition(chr(10))[0]}  (cannot be written: put it here by hand)"]
+        return [f"import {spelled[0]}", f"{module}.{key} = {spelled[0]}.{spelled[1]}"]
+    return [f"# {module}.{key} is a {type(value).__name__} that cannot be written: put it here by hand"]
 
 
 def _importable(value):

@@ -8,6 +8,7 @@
 What watching itself cannot do (a full disk, an input that no script can hold) is a warning; the program goes on.
 """
 
+import contextlib
 import logging
 import os
 import threading
@@ -87,7 +88,7 @@ class Watched:
 
     def plain(self, compiled):
         def watched(*inputs):
-            return self.call(_stage.as_function(compiled), inputs)
+            return self.call(compiled, inputs)
 
         return watched
 
@@ -130,10 +131,8 @@ class Watched:
         path = self.write(inputs, verdict)
         if path is None:
             return
-        try:
+        with contextlib.suppress(AttributeError):
             error._stator_repro = path
-        except AttributeError:
-            pass
         if self.level == 2:
             offer(path)
 
