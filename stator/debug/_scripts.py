@@ -45,6 +45,11 @@ def _dtype(text):
     return getattr(torch, text.removeprefix("torch."))
 
 
+def _set_deterministic(value):
+    if value != torch.are_deterministic_algorithms_enabled():  # torch's setter imports inductor: seconds
+        torch.use_deterministic_algorithms(value)
+
+
 @contextlib.contextmanager
 def applied_state(header):
     wanted = header.get("state") or {}
@@ -55,7 +60,7 @@ def applied_state(header):
             stack.enter_context(torch.autocast(device, dtype=_dtype(dtype)))
         torch.set_default_dtype(_dtype(wanted.get("default_dtype", before["default_dtype"])))
         torch.set_float32_matmul_precision(wanted.get("matmul_precision", before["matmul_precision"]))
-        torch.use_deterministic_algorithms(wanted.get("deterministic", before["deterministic"]))
+        _set_deterministic(wanted.get("deterministic", before["deterministic"]))
         configure = header.get("configure")
         if configure is not None:
             configure()
@@ -64,7 +69,7 @@ def applied_state(header):
         finally:
             torch.set_default_dtype(_dtype(before["default_dtype"]))
             torch.set_float32_matmul_precision(before["matmul_precision"])
-            torch.use_deterministic_algorithms(before["deterministic"])
+            _set_deterministic(before["deterministic"])
 
 
 def configuration_lines():
@@ -217,10 +222,10 @@ def render(case, path):
     )
 
 
-def write(case, path):
+def write(case, path, sync=False):
     text = render(case, path)
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-    _inputs.write_file(path, text.encode())
+    _inputs.write_file(path, text.encode(), sync=sync)
     return path
 
 
@@ -294,9 +299,12 @@ def make_case(specimen, values, stage, backend, failure, store, random=None):
 def write_case(case, run, convenient=True):
     """Writes a checkpoint and the copy in the working folder; gives the checkpoint's path."""
     path = run.checkpoint_path(case.specimen.call_count(), lambda p: render(case, p))
-    write(case, path)
+    write(case, path, run.store.sync)
     if convenient:
         write_convenient(case)
+    if run.store.sync:
+        _inputs.sync_folder(os.path.dirname(path))
+        _inputs.sync_folder(run.store.folder)
     return path
 
 

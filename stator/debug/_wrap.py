@@ -176,6 +176,7 @@ class Watched:
     def write(self, inputs, failure):
         """Writes the script; gives its path, or None with a warning."""
         run = _scripts.this_run()
+        run.store.sync = self.level == 3
         values = [*[value for _, value in self.extra], *inputs]
         try:
             with _disable_current_modes():  # AOTAutograd compiles under a mode of fakes; values are real

@@ -399,7 +399,7 @@ def test_disk_full_or_folder_unwritable(script, monkeypatch, caplog, tmp_path):
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(OSError):
-            _scripts.write(case.changed(stage="forward"), script)
+            _scripts.write(case.changed(stage="forward"), script, sync=True)
     assert open(script).read() == before and not [n for n in os.listdir(tmp_path) if n.startswith(".writing")]
     stator.reset()
     monkeypatch.setenv("STATOR_DEBUG_DIR", "/proc/nowhere")
