@@ -423,7 +423,10 @@ def _follow(process, path, timeout):
 
 
 def minify(script, *, timeout=120.0, memory=0, total=0.0, output=None, folder=None, progress=None, fresh=False, confirmations=2):
-    """Cuts the program in a script down. Raises ScriptError, InputsError or DoesNotFail; gives a Report."""
+    """Cuts the program in a script down, in this process, which must not have run tensor operations (stator.debug.minify starts one).
+
+    Raises ScriptError, InputsError or DoesNotFail; gives a Report.
+    """
     from stator.debug._progress import Progress
 
     # This process must not run tensor operations: it is forked for each candidate. Half of the cores: on a busy machine threads that wait

@@ -133,6 +133,7 @@ class Watched:
             return
         with contextlib.suppress(AttributeError):
             error._stator_repro = path
+            error.add_note(f"a script that shows this: {path}")
         if self.level == 2:
             offer(path)
 

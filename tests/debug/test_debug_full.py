@@ -117,3 +117,31 @@ def test_bisect_names_the_graph(tmp_path):
     assert done.returncode == 0 and "graph 2 of 4" in done.stdout and "SIGSEGV" in done.stdout, done.stdout + done.stderr
     done = python("-m", "stator", "bisect", program, "wrong", cwd=tmp_path)
     assert done.returncode == 0 and "graph 2 of 4 is the first that is wrong" in done.stdout, done.stdout + done.stderr
+
+
+def test_goes_on_after_being_killed(tmp_path):
+    """A minifier that dies leaves its best script, and the next one starts there."""
+    import subprocess
+    import time
+
+    watch(tmp_path, "wrong", "tanh", "dynamo", 4, layers=6)
+    script = tmp_path / "repro.py"
+    before = len(checkpoints(tmp_path))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([ROOT, HERE]), "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen([sys.executable, "-m", "stator", "minify", script], cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
+    while len(checkpoints(tmp_path)) < before + 3:
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    done = python("-m", "stator", "minify", script, cwd=tmp_path, timeout=300)
+    assert done.returncode == 0 and "going on from" in done.stderr and "1 call of 15" in done.stdout, done.stdout + done.stderr
+    # Once more: the end result is there, and nearly nothing is tried.
+    done = python("-m", "stator", "minify", script, cwd=tmp_path, timeout=300)
+    assert int(re.search(r"after (\d+) tries", done.stdout)[1]) <= 5, done.stdout
+
+
+def test_analyze(tmp_path):
+    watch(tmp_path, "wrong", "tanh", "dynamo", 4)
+    done = python(tmp_path / "repro.py", "analyze", cwd=tmp_path)
+    assert done.returncode == 1 and "the first value that differs is tanh (debug_programs.py:" in done.stdout, done.stdout + done.stderr
