@@ -98,13 +98,16 @@ std::string sourceExpression(const Source& source, BorrowedRef<PyCodeObject> cod
       return base + subscript(keyText(source.key.get()));
     case SourceKind::kDictKey:
       return base + ".keys()" + subscript(number);
+    case SourceKind::kDictValue:
+      return base + ".values()" + subscript(number);
     case SourceKind::kListItem:
     case SourceKind::kTupleItem:
     case SourceKind::kSetItem:
     case SourceKind::kDequeItem:
       return base + subscript(number);
     case SourceKind::kCell:
-      return base + ".cell_contents";
+      // A variable that lies in a cell is known by its name.
+      return source.base->kind == SourceKind::kLocal ? base : base + ".cell_contents";
     case SourceKind::kClosure:
       return base + ".__closure__" + subscript(number);
     case SourceKind::kDefault:

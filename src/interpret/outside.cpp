@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "interpret/exceptions.h"
 #include "interpret/known_types.h"
+#include "interpret/names.h"
 #include "interpret/trace_iterator.h"
 #include "tensor/meta_of.h"
 #include "values/dicts.h"
@@ -52,7 +53,9 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     } else if (info->source != source && info->source != nullptr) {
       guards->add(Guard{GuardKind::kSameAs, source, info->source});
     }
-    return info->stand_in ? info->stand_in : newRef(raw);
+    if (!info->stand_in) return newRef(raw);
+    if (source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer) graph::asStandIn(info->stand_in.get())->node->of_module = true;
+    return info->stand_in;
   }
   if (graph::isStandIn(raw) || isTraceIterator(raw)) return newRef(raw);
   if (Py_TYPE(raw) == mappingProxyType()) {
@@ -76,6 +79,13 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
       meta.storage_id = id;
     }
     graph::Node* node = graph->addInput(source, newRef(raw), &meta);
+    node->location = location();  // where the program first came to it
+    node->scope = frames.back()->scope;
+    if (options.specialize_modules && (source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer)) {
+      node->specialised = true;
+      guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(raw)});
+    }
+    node->of_module = source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer;
     info.stand_in = graph::makeStandIn(node, &meta, reinterpret_cast<PyObject*>(Py_TYPE(raw)));
     values.addMade(info.stand_in, 0);  // owned until the trace ends, as the graph's arguments refer to it
     return info.stand_in;
@@ -125,7 +135,13 @@ PyTypeObject* Tracer::typeOf(PyObject* value) {
   return Py_TYPE(value);
 }
 
+void Tracer::noteWrite(PyObject* object) {
+  values::Info* info = values.find(object);
+  if (info != nullptr && (info->origin == values::Origin::kOutside || info->born <= fold_started)) ++effects;
+}
+
 void Tracer::writeOverlay(values::Info* info, PyObject* key, PyObject* value) {
+  noteWrite(info->object.get());
   if (!info->overlay) info->overlay = stealRef(PyDict_New());
   if (PyDict_GetItemWithError(info->overlay.get(), key) == values::deletedMarker()) {
     PyDict_DelItem(info->overlay.get(), key);
@@ -136,6 +152,7 @@ void Tracer::writeOverlay(values::Info* info, PyObject* key, PyObject* value) {
 }
 
 void Tracer::eraseOverlay(values::Info* info, PyObject* key, bool there_before) {
+  noteWrite(info->object.get());
   if (!info->overlay) info->overlay = stealRef(PyDict_New());
   if (info->reborn) PySet_Discard(info->reborn.get(), key);
   if (there_before) {
@@ -158,13 +175,56 @@ void Tracer::applyOverlay(values::Info* info, PyObject* shadow) {
   info->reborn.reset();
 }
 
+namespace {
+
+// nn.Module._call_impl looks hook ids up in the dicts of flags beside the hooks; where these are empty, it does not matter what the ids are.
+bool keysDoNotMatter(Tracer& t, values::Info* info) {
+  const Source* source = info->source;
+  if (!t.runsModuleCall() || source->kind != SourceKind::kAttr || info->overlay) return false;
+  static PyObject* const after = PyUnicode_InternFromString("_forward_hooks");
+  static PyObject* const before = PyUnicode_InternFromString("_forward_pre_hooks");
+  static PyObject* const flags[] = {PyUnicode_InternFromString("_forward_hooks_with_kwargs"), PyUnicode_InternFromString("_forward_hooks_always_called"),
+                                    PyUnicode_InternFromString("_forward_pre_hooks_with_kwargs")};
+  bool is_after = PyUnicode_Compare(source->key.get(), after) == 0;
+  if (!is_after && PyUnicode_Compare(source->key.get(), before) != 0) return false;
+  std::vector<const Source*> beside;
+  for (int i = is_after ? 0 : 2; i < (is_after ? 2 : 3); ++i) {
+    const Source* child = t.sources->child(SourceKind::kAttr, source->base, flags[i]);
+    Ref<> dict = sources::read(*child, t.roots);
+    if (!dict) PyErr_Clear();
+    if (!dict || !PyDict_Check(dict.get()) || PyDict_Size(dict.get()) != 0) return false;
+    values::Info* known = t.values.find(dict);
+    if (known != nullptr && (known->overlay || known->dirty)) return false;
+    beside.push_back(child);
+  }
+  for (const Source* child : beside) t.guards->add(Guard{GuardKind::kDictEmpty, child});
+  return true;
+}
+
+}  // namespace
+
+bool Tracer::runsModuleCall() {
+  auto* code = reinterpret_cast<PyObject*>(frames.back()->code->code());
+  return code == names().nn_module_call_impl || code == names().nn_module_call_inner;
+}
+
+void Tracer::knowKeys(values::Info* info) {
+  if (!info->keys_open || runsModuleCall()) return;
+  info->keys_open = false;
+  Ref<> keys = values::dictKeys(info->object.get());
+  guards->add(Guard{GuardKind::kDictKeys, info->source, nullptr, stealRef(PyList_AsTuple(keys.get()))});
+}
+
 Out Tracer::contents(PyObject* container) {
   values::Info* info = values.find(container);
   if (!user_keyed.empty() && user_keyed.count(container) != 0) {
     return breakWith(breaks::Reason::kUnsupportedObject, "a dict whose keys have their own __hash__ or __eq__");
   }
   if (info == nullptr || info->origin == values::Origin::kMade || info->constant) return newRef(container);
-  if (info->shadow) return info->shadow;
+  if (info->shadow) {
+    knowKeys(info);
+    return info->shadow;
+  }
   const Source* source = info->source;
   auto guardLength = [&](Py_ssize_t length) {
     if (info->length_guarded) return;
@@ -196,8 +256,13 @@ Out Tracer::contents(PyObject* container) {
         return breakWith(breaks::Reason::kUnsupportedObject, "a dict from outside with keys that are not constants");
       }
     }
-    Ref<> expected = stealRef(PyList_AsTuple(keys.get()));
-    guards->add(Guard{GuardKind::kDictKeys, source, nullptr, expected});
+    info->keys_open = keysDoNotMatter(*this, info);
+    if (info->keys_open) {
+      guardLength(PyList_GET_SIZE(keys.get()));
+    } else {
+      Ref<> expected = stealRef(PyList_AsTuple(keys.get()));
+      guards->add(Guard{GuardKind::kDictKeys, source, nullptr, expected});
+    }
     info->length_guarded = true;
     values::Info* owner = info->attributes_of != nullptr ? values::attributePart(values.find(info->attributes_of)) : nullptr;
     Ref<> read = stealRef(PyDict_New());
@@ -206,7 +271,7 @@ Out Tracer::contents(PyObject* container) {
       PyObject* raw = PyDict_GetItemWithError(container, key);
       if (raw == nullptr) return breakWith(breaks::Reason::kUnsupportedObject, "a dict that changes under its keys");
       bool attribute = owner != nullptr && PyUnicode_CheckExact(key);
-      STATOR_VALUE(item, fromOutside(raw, attribute ? sources->child(SourceKind::kAttr, owner->source, key) : sources->child(SourceKind::kDictItem, source, key)));
+      STATOR_VALUE(item, fromOutside(raw, info->keys_open ? sources->child(SourceKind::kDictValue, source, nullptr, i) : attribute ? sources->child(SourceKind::kAttr, owner->source, key) : sources->child(SourceKind::kDictItem, source, key)));
       PyDict_SetItem(read.get(), key, item.get());
     }
     if (PyODict_Check(container)) {
@@ -276,6 +341,7 @@ Out Tracer::contents(PyObject* container) {
 }
 
 Out Tracer::contentsForWrite(PyObject* container) {
+  noteWrite(container);
   STATOR_VALUE(shadow, contents(container));
   nested_ran = true;
   if (values::Info* info = values.find(container); info != nullptr && info->origin == values::Origin::kOutside) info->dirty = true;
@@ -408,6 +474,7 @@ Out Tracer::cellContents(PyObject* cell) {
 }
 
 Flow Tracer::storeCell(PyObject* cell, Ref<> value) {
+  noteWrite(cell);
   values::Info* info = values.find(cell);
   if (info == nullptr || info->origin == values::Origin::kMade) {
     PyCell_Set(cell, value.get());

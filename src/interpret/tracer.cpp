@@ -67,11 +67,13 @@ Tracer::Tracer(StatorFrame* frame, const TraceOptions& trace_options)
   frames.push_back(std::move(root));
   error_on_break = initial_error_on_break = errorOnBreak();
   guards->add(Guard{GuardKind::kGlobalState});
+  setRootScope();
 }
 
 Tracer::~Tracer() {
   // Suspended generators and what they hold may form cycles with the objects of the trace.
   frames.clear();
+  finished.reset();
   for (values::Info* info : values.all()) {
     if (isTraceIterator(info->object.get())) {
       TraceIterator* iterator = asTraceIterator(info->object.get());
@@ -206,9 +208,11 @@ void Tracer::checkLimits() {
 
 Flow Tracer::leaveFrame() {
   std::unique_ptr<SymbolicFrame> callee = std::move(frames.back());
+  if (callee->fold) finishFold(*callee);
   frames.pop_back();
   if (callee->nested || frames.empty()) {
     if (callee->then == Then::kPushInstance && !callee->generator) returned = callee->instance;
+    if (frames.empty()) finished = std::move(callee);
     return Flow::kOk;
   }
   SymbolicFrame& caller = *frames.back();
@@ -334,7 +338,7 @@ Flow Tracer::readStack(SymbolicFrame& frame, const bytecode::Instr& instr) {
   }
   for (size_t i = depth; i-- > depth - std::min(wanted, depth);) {
     if (frame.stack[i].get() != unreadMarker()) continue;
-    if (instr.opcode != STORE_FAST && dropRunsUserCode(roots.stack[i])) {
+    if (instr.opcode != STORE_FAST && dropRunsUserCode(*this, roots.stack[i])) {
       return breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
     }
     STATOR_VALUE(value, fromOutside(roots.stack[i], sources->root(SourceKind::kStack, static_cast<int64_t>(i))));
@@ -355,6 +359,10 @@ Captured Tracer::run() {
   Flow flow = runUntil(0);
   STATOR_CHECK(flow == Flow::kOk || flow == Flow::kBreak, "a trace ended in a raise");
   bool returns = flow == Flow::kOk;
+  if (start_anew) {
+    captured.start_anew = true;
+    return captured;
+  }
   if (!returns && restart_at == 0) {
     // Outside of the trace nobody would ask __getattr__ when such a frame fails: the whole look-up is left to the real interpreter.
     for (auto& frame : frames) {
@@ -393,6 +401,8 @@ Captured Tracer::run() {
     captured.plan.place = std::string(PyUnicode_AsUTF8(code->co_filename)) + ":" + std::to_string(captured.plan.line) + " in " + PyUnicode_AsUTF8(code->co_qualname);
   }
   graph->dropDead();
+  dropFsdpGuards();
+  if (options.specialize_modules) graph->specialiseInputs();
   captured.graph = graph;
   captured.sources = std::move(sources);
   captured.guards = std::move(guards);

@@ -29,6 +29,18 @@ struct CallRow;
 // What a caller does with an inlined callee's value; the same numbers as runtime::Continuation.
 enum class Then : uint8_t { kPush = 0, kDiscard = 1, kPushInstance = 2, kPushTruth = 3, kPushNotTruth = 4 };
 
+// A call of one of torch's own layers of a specialised module, under way: what its trace is replaced by is one node.
+struct FoldedCall {
+  Ref<> module;
+  std::vector<Ref<>> values;
+  size_t positional = 0;
+  Ref<> keywords;          // names, or null
+  size_t first_node = 0;   // of the graph, at the call
+  uint64_t instruction = 0;
+  uint64_t effects = 0;    // Tracer::effects then
+  shapes::State state;
+};
+
 struct SymbolicFrame {
   bytecode::CodeInfo* code = nullptr;
   Ref<> function;  // the function object (trace value); null for the driven frame
@@ -49,6 +61,8 @@ struct SymbolicFrame {
   const graph::Location* call_site = nullptr;
   const graph::ModuleScope* scope = nullptr;
   uint64_t entered_at = 0;  // instruction count of the call
+  std::unique_ptr<FoldedCall> fold;
+  bool folding = false;    // this frame's call, or one around it, is to become one node
   bool nested = false;     // entered from C++ code: cannot become a real frame
   bool generator = false;
   bool getattr_follows = false;  // a descriptor's method: an AttributeError that leaves it makes the caller ask __getattr__
@@ -84,6 +98,8 @@ struct Limits {
 struct TraceOptions {
   Limits limits;
   bool fullgraph = false;
+  bool specialize_modules = false;
+  bool skip_fsdp_guards = true;
   // Forced breaks: before every n-th legal instruction (0: none), or with probability 1/n by a seeded generator.
   uint64_t break_every = 0;
   uint64_t random_seed = 0;
@@ -106,6 +122,7 @@ struct Captured {
   std::unique_ptr<guards::GuardSet> guards;
   breaks::Plan plan;
   uint64_t instructions = 0;
+  bool start_anew = false;  // the trace changed what it had read (lazy modules): run it again as it is
   bool grad_enabled = false;  // at the beginning
   // Set if the trace has to be run again with a break at that instruction.
   uint64_t restart_at = 0;
@@ -156,9 +173,12 @@ class Tracer {
   // The container to operate on: the shadow of an outside one (made on first use, whole contents guarded), or the object itself.
   Out contents(PyObject* container);
   Out contentsForWrite(PyObject* container);
+  bool runsModuleCall();               // the innermost frame is nn.Module._call_impl
+  void knowKeys(values::Info* info);   // guards keys that have not mattered so far
   Out viewedDict(PyObject* view);    // the dict (trace value) that a dict view looks into
   Out viewContents(PyObject* view);  // the same kind of view, of that dict's contents
   // Single keys and attributes that are written, without a look at the rest.
+  void noteWrite(PyObject* object);
   void writeOverlay(values::Info* info, PyObject* key, PyObject* value);
   void eraseOverlay(values::Info* info, PyObject* key, bool there_before);
   void applyOverlay(values::Info* info, PyObject* shadow);
@@ -196,6 +216,7 @@ class Tracer {
   Out iterate(PyObject* iterable);       // an iterator (trace value)
   Out next(PyObject* iterator);          // ok with a null Ref: exhausted
   Out nextOfItertools(PyObject* iterator);  // calls/itertools.cpp
+  Out extendList(PyObject* list, PyObject* iterable);  // list.extend
   Out listOf(PyObject* iterable);        // all items, as a fresh list of trace values
   Out same(PyObject* left, PyObject* right);  // `is`
   Out dictGet(PyObject* dict, PyObject* key);  // ok with null: missing
@@ -243,6 +264,12 @@ class Tracer {
   Flow setItemBase(PyObject* dict, PyObject* key, PyObject* value);  // dict.__setitem__ past any override
   Flow dictUpdate(PyObject* dict, const Args& args);  // dict.update's arguments
   const graph::ModuleScope* moduleScope(PyObject* module);
+  void startFold(PyObject* module, const Args& args, SymbolicFrame& entered);
+  void finishFold(SymbolicFrame& frame);  // replaces what was traced of the call by one node, if it had no other effect
+  void specialise(PyObject* module);      // the trace is about this very module
+  static bool isFsdpManaged(PyObject* module);
+  void dropFsdpGuards();
+  void setRootScope();  // where the driven frame is a module's forward
   Flow leaveFrame();                 // the innermost frame returns `returned`: pops it and gives the caller its value
   Out handledException();            // what this frame's handlers are busy with; ok with null: none
   Out topmostException();            // the same, or what the frames around a generator are busy with: what a bare `raise` raises
@@ -262,6 +289,8 @@ class Tracer {
   Out tensorAttr(PyObject* stand_in, PyObject* name);
   void noteWritten(PyObject* stand_in);  // inputs that share its memory are written to
   Out callTorch(PyObject* callable, const Args& args, bool& handled);
+  // calls/writes.cpp: an in-place operation that would raise when it runs; its first tensor is what it writes to.
+  bool writeMayFail(PyObject* target, const std::vector<PyObject*>& arguments, const std::vector<PyObject*>& tensors, std::string& why);
   bool hasStandIn(PyObject* value, int depth = 0);
   bool anyStandIn(const Args& args);
 
@@ -289,6 +318,7 @@ class Tracer {
   uint64_t count = 0;        // instructions so far
   uint64_t legal_count = 0;
   Ref<> returned;
+  std::unique_ptr<SymbolicFrame> finished;  // the driven frame, once it has returned
   shapes::State state;       // grad mode and friends, as the trace sees them
   shapes::State initial_state;
   std::vector<OpenContext> open_contexts;
@@ -321,6 +351,10 @@ class Tracer {
   std::unordered_set<PyTypeObject*> attribute_types;
   std::unordered_set<PyTypeObject*> descriptor_types;
   std::unordered_map<PyObject*, int> module_calls;
+  uint64_t effects = 0;       // writes so far to objects that are older than the call being folded
+  uint64_t fold_started = 0;  // its instruction
+  bool drew_random = false;  // some operation so far draws random numbers
+  bool start_anew = false;
   uint64_t restart_at = 0;
   breaks::Reason restart_reason = breaks::Reason::kNone;
   std::string restart_detail;

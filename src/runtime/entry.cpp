@@ -6,6 +6,7 @@
 #include "graph/graph_runner.h"
 #include "interpret/calls/switches.h"
 #include "interpret/calls/tables.h"
+#include "interpret/drops.h"
 #include "interpret/torch_names.h"
 #include "interpret/tracer.h"
 #include "runtime/active.h"
@@ -73,6 +74,8 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   interpret::TraceOptions options;
   options.limits = {static_cast<uint64_t>(config.trace_limit_instructions), static_cast<uint64_t>(config.trace_limit_nodes), config.trace_limit_seconds};
   options.fullgraph = cache.fullgraph;
+  options.specialize_modules = config.specialize_modules;
+  options.skip_fsdp_guards = config.skip_fsdp_guards;
   options.break_every = config.break_every;
   options.random = config.break_random;
   // The same place breaks at the same instructions in every process.
@@ -86,9 +89,10 @@ interpret::Captured trace(StatorFrame* frame, interpret::TraceOptions& options) 
   for (int attempt = 0;; ++attempt) {
     interpret::Tracer tracer(frame, options);
     interpret::Captured captured = tracer.run();
-    if (captured.restart_at == 0) return captured;
+    if (captured.restart_at == 0 && !captured.start_anew) return captured;
     STATOR_CHECK(attempt < 20, "a capture keeps starting over");
     statistics().restarts++;
+    if (captured.start_anew) continue;
     options.break_at = captured.restart_at;
     options.break_at_reason = captured.restart_reason;
     options.break_at_detail = captured.restart_detail;
@@ -137,7 +141,7 @@ Ref<> compute(const graph::Node& node, const std::unordered_map<const graph::Nod
   Ref<> args = withValues(node.args.get(), known);
   Ref<> kwargs = node.kwargs ? withValues(node.kwargs.get(), known) : Ref<>();
   if (!args || (node.kwargs && !kwargs)) return Ref<>();
-  if (node.op == graph::Op::kCallFunction) return stealRef(PyObject_Call(node.target.get(), args.get(), kwargs.get()));
+  if (node.op != graph::Op::kCallMethod) return stealRef(PyObject_Call(node.target.get(), args.get(), kwargs.get()));
   Ref<> method = stealRef(PyObject_GetAttr(PyTuple_GET_ITEM(args.get(), 0), node.target.get()));
   Ref<> rest = stealRef(PyTuple_GetSlice(args.get(), 1, PyTuple_GET_SIZE(args.get())));
   return method ? stealRef(PyObject_Call(method.get(), rest.get(), kwargs.get())) : Ref<>();
@@ -149,6 +153,10 @@ Ref<> outputsSoFar(const graph::Graph& graph, const graph::FailedRun& failed, co
   for (const graph::Node& node : graph.nodes()) {
     if (node.op == graph::Op::kInput) {
       known[&node] = sources::read(*node.source, roots);
+      continue;
+    }
+    if (node.op == graph::Op::kAttribute) {
+      known[&node] = node.example;
       continue;
     }
     auto ran = failed.targets.find(node.serial);
@@ -256,6 +264,7 @@ Exit finishEntry(const breaks::Plan& plan, StatorFrame* frame, const Roots& root
   if (plan.exit == breaks::ExitKind::kReturn) {
     exit.outcome = Outcome::kReturn;
     exit.value = at(plan.returned);
+    for (int slot : plan.dropped_slots) stator_frame_set_slot(frame, slot, nullptr);
     return exit;
   }
   if (plan.frames.size() == 1) {
@@ -268,6 +277,14 @@ Exit finishEntry(const breaks::Plan& plan, StatorFrame* frame, const Roots& root
   for (size_t i = 1; i < plan.frames.size(); ++i) exit.pending->push_back(pendingFrame(plan.frames[i], registers));
   writeFrame(frame, plan.frames[0], registers);
   return exit;
+}
+
+// What the entry overwrites in the frame was looked at when it was captured, but is not guarded: it may be anything that dies quietly.
+bool dropsRunCode(const Entry& entry, const Roots& roots) {
+  for (int slot : entry.plan.dropped_slots) {
+    if (interpret::lastReferenceRunsCode(roots.slots[slot])) return true;
+  }
+  return false;
 }
 
 bool memoryHolds(Entry& entry, const std::vector<Ref<>>& values) {
@@ -391,12 +408,14 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
   Roots roots = Roots::of(frame);
   std::vector<Ref<>> inputs;
   for (size_t i = 0; i < site.entries.size(); ++i) {
-    if (!site.entries[i]->guards->check(roots, inputs) || !memoryHolds(*site.entries[i], inputs)) continue;
+    if (!site.entries[i]->guards->check(roots, inputs) || !memoryHolds(*site.entries[i], inputs) || dropsRunCode(*site.entries[i], roots)) continue;
     if (i > 0) std::rotate(site.entries.begin(), site.entries.begin() + static_cast<std::ptrdiff_t>(i), site.entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     statistics().hits++;
     return runEntry(cache, *site.entries[0], frame, roots, inputs);
   }
   statistics().misses++;
+  // Entries about modules that are gone: nothing can match them any more.
+  std::erase_if(site.entries, [](const auto& entry) { return entry->guards->dead(); });
   if (config.stance == Stance::kEagerOnRecompile) return outcome(Outcome::kNative);
   followTorchConfig();
   if (config.stance == Stance::kFailOnRecompile || (config.error_on_recompile && !site.entries.empty())) {

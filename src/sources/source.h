@@ -56,6 +56,7 @@ enum class SourceKind : uint8_t {
   kScalarValue,   // the exact str, int, float, bytes or complex that an instance of a subclass holds
   kLruEntry,      // key: cache key; what a functools.lru_cache has stored for it
   kViewDict,      // the dict that a view of keys, values or items looks into
+  kDictValue,     // index: n-th value in iteration order
 };
 
 struct Source {
@@ -120,6 +121,8 @@ void setTensorParts(TensorParts parts);
 // As a user would write it: L['x'], L['self'].layers[3].weight, G['torch'].add.
 std::string print(const Source& source, BorrowedRef<PyCodeObject> code);
 // As TorchDynamo spells it, with the module's dicts shown: L['self']._modules['layers']._modules['3']._parameters['weight'].
+// The name of a module as torch knows it: L['self'].layers.0.linear.
+std::string printModulePath(const Source& source, BorrowedRef<PyCodeObject> code);
 std::string printExact(const Source& source, BorrowedRef<PyCodeObject> code);
 
 }  // namespace stator::sources

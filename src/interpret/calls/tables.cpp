@@ -99,6 +99,7 @@ bool initCallTables() {
   registerClasses();
   registerLogging();
   registerExceptions();
+  registerLazyModules();
   PyErr_Clear();
   done = true;
   return true;

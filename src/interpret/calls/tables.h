@@ -50,6 +50,7 @@ void registerClasses();
 void registerLogging();
 void registerExceptions();
 void registerTorchContexts();
+void registerLazyModules();
 void registerSwitches();
 
 // Code whose frames are never captured or inlined: by the file it comes from.

@@ -20,6 +20,7 @@ using sources::Source;
 using sources::SourceKind;
 
 Out fromLong(Tracer& t, PyObject* value);
+Out graphArgument(Tracer& t, PyObject* value, int depth = 0);
 
 namespace {
 
@@ -47,8 +48,10 @@ void collectTensors(PyObject* value, std::vector<PyObject*>& out) {
   }
 }
 
+}  // namespace
+
 // An argument as the graph keeps it: containers are copied, since the program may change them later.
-Out graphArgument(Tracer& t, PyObject* value, int depth = 0) {
+Out graphArgument(Tracer& t, PyObject* value, int depth) {
   if (graph::isStandIn(value) || values::isScalar(value)) return newRef(value);
   if (values::isConstantDeep(value)) return newRef(value);
   if (depth > 6) return t.breakWith(Reason::kUnsupportedTensorOp, "a deeply nested argument");
@@ -90,6 +93,8 @@ Out graphArgument(Tracer& t, PyObject* value, int depth = 0) {
   if (PyLong_Check(value)) return fromLong(t, value);
   return t.breakWith(Reason::kUnsupportedTensorOp, std::string("an argument is a ") + Py_TYPE(value)->tp_name);
 }
+
+namespace {
 
 Reason reasonFor(shapes::Status status) {
   switch (status) {
@@ -208,6 +213,13 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   if (answer.status != shapes::Status::kOk) {
     return breakWith(reasonFor(answer.status), targetName(target) + (answer.why.empty() ? "" : ": " + answer.why));
   }
+  if (answer.inferred->mutates) {
+    std::vector<PyObject*> involved;
+    for (PyObject* value : values_now) collectTensors(value, involved);
+    std::string why;
+    if (writeMayFail(target, values_now, involved, why)) return breakWith(Reason::kRaises, targetName(target) + ": " + why);
+    answer = shapes::infer(request);  // an answer is good until the next question only
+  }
   const shapes::Inferred& inferred = *answer.inferred;
   bool any_tensor = inferred.mutates || inferred.random;
   for (const shapes::Output& output : inferred.outputs) any_tensor |= output.kind == shapes::Output::Kind::kTensor;
@@ -243,6 +255,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   node->location = location();
   node->scope = frames.back()->scope;
   node->mutates = inferred.mutates || inferred.random;
+  drew_random |= inferred.random;
   // 6. Its values.
   std::vector<uint32_t> storages;
   auto factsOf = [&](const shapes::Output& output) -> const shapes::TensorMeta* {
@@ -401,6 +414,9 @@ Out returnTrue(Tracer&, const Args&) { return newRef(Py_True); }
 Out returnFalse(Tracer&, const Args&) { return newRef(Py_False); }
 Out returnNone(Tracer&, const Args&) { return newRef(Py_None); }
 
+// nn.Module._call_impl would leave out the hooks that are to be called after an error too.
+Out isCompiling(Tracer& t, const Args&) { return newRef(t.runsModuleCall() ? Py_False : Py_True); }
+
 Out isGradEnabled(Tracer& t, const Args&) { return newRef(t.state.grad_enabled ? Py_True : Py_False); }
 Out isInferenceEnabled(Tracer& t, const Args&) { return newRef(t.state.inference ? Py_True : Py_False); }
 
@@ -550,7 +566,8 @@ void registerTorch() {
   registerHandler("torch.is_tensor", isTensor);
   registerHandler("torch.get_default_dtype", defaultDtype);
   registerHandler("torch.Size", makeSize);
-  for (const char* path : {"torch.compiler.is_compiling", "torch.compiler.is_dynamo_compiling", "torch._utils.is_compiling"}) registerHandler(path, returnTrue);
+  registerHandler("torch.compiler.is_compiling", isCompiling);
+  for (const char* path : {"torch.compiler.is_dynamo_compiling", "torch._utils.is_compiling"}) registerHandler(path, returnTrue);
   for (const char* path : {"torch.jit.is_scripting", "torch.jit.is_tracing", "torch._jit_internal.is_scripting", "torch._C._is_tracing", "torch.overrides.has_torch_function",
                            "torch.overrides.has_torch_function_unary", "torch.overrides.has_torch_function_variadic", "torch._C._has_torch_function",
                            "torch._C._has_torch_function_unary", "torch._C._has_torch_function_variadic", "torch.compiler.is_exporting",
