@@ -631,7 +631,10 @@ Out Tracer::next(PyObject* object) {
     return result;
   }
   TraceIterator* iterator = asTraceIterator(object);
-  if (iterator->exhausted) return Ref<>();
+  if (iterator->exhausted) {
+    if (iterator->kind == IteratorKind::kGenerator) iterator->sources->clear();  // what it returned was told once
+    return Ref<>();
+  }
   nested_ran = true;
   auto& parts = *iterator->sources;
   auto finish = [&]() -> Out {

@@ -1,6 +1,7 @@
 #include "runtime/cache.h"
 
 #include "runtime/compiled_function.h"
+#include "runtime/hook.h"
 #include "runtime/settings.h"
 
 #include <map>
@@ -29,8 +30,26 @@ Site& Cache::site(PyCodeObject* code, int offset) {
   if (!entries) {
     entries = std::make_unique<CodeEntries>();
     entries->code = newRef(reinterpret_cast<PyObject*>(code));
+    entries->root = hookState().root;
   }
   return entries->sites[offset];
+}
+
+void Cache::addRoot(const void* code) { roots[code]++; }
+
+void Cache::removeRoot(const void* code) {
+  auto found = roots.find(code);
+  if (found == roots.end() || --found->second > 0) return;
+  roots.erase(found);
+  std::vector<std::unique_ptr<CodeEntries>> dead;  // freed at the end: what they own may run code that comes back here
+  for (auto it = codes.begin(); it != codes.end();) {
+    if (it->second->root == code && roots.count(it->first) == 0) {
+      dead.push_back(std::move(it->second));
+      it = codes.erase(it);
+    } else {
+      ++it;
+    }
+  }
 }
 
 void Cache::reset() {

@@ -420,7 +420,8 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
     if (!site.entries[i]->guards->check(roots, inputs) || !memoryHolds(*site.entries[i], inputs) || dropsRunCode(*site.entries[i], roots)) continue;
     if (i > 0) std::rotate(site.entries.begin(), site.entries.begin() + static_cast<std::ptrdiff_t>(i), site.entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     statistics().hits++;
-    return runEntry(cache, *site.entries[0], frame, roots, inputs);
+    std::shared_ptr<Entry> entry = site.entries[0];  // the cache may let it go while it runs
+    return runEntry(cache, *entry, frame, roots, inputs);
   }
   statistics().misses++;
   // Entries about modules that are gone: nothing can match them any more.
@@ -455,7 +456,8 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
   // The cache may have been reset, or the site moved, while the backend ran.
   Site& home = cache.site(code, offset);
   home.entries.insert(home.entries.begin(), std::move(entry));
-  return runEntry(cache, *home.entries.front(), frame, roots, inputs);
+  std::shared_ptr<Entry> running = home.entries.front();
+  return runEntry(cache, *running, frame, roots, inputs);
 }
 
 }  // namespace
