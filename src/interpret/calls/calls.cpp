@@ -784,7 +784,7 @@ Out Tracer::isInstance(PyObject* object, PyObject* classinfo) {
     PyObject* hook = _PyType_Lookup(Py_TYPE(classinfo), check);
     if (hook == _PyType_Lookup(&PyType_Type, check)) return newRef(Py_False);
     std::string_view meta = Py_TYPE(classinfo)->tp_name;
-    if (meta == "ABCMeta" || meta == "EnumType" || graph::isStandIn(object) || isTraceIterator(object)) {
+    if (meta == "ABCMeta" || meta == "EnumType" || type != Py_TYPE(object)) {  // the last: it stands for an object of that type
       return isSubclass(reinterpret_cast<PyObject*>(type), classinfo);
     }
     if (PyFunction_Check(hook) && std::string_view(PyUnicode_AsUTF8(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(hook))->co_filename)).find("/torch/") ==
@@ -794,7 +794,7 @@ Out Tracer::isInstance(PyObject* object, PyObject* classinfo) {
       return truth(result.get());
     }
   }
-  if (graph::isStandIn(object)) return isSubclass(reinterpret_cast<PyObject*>(type), classinfo);
+  if (type != Py_TYPE(object)) return isSubclass(reinterpret_cast<PyObject*>(type), classinfo);
   guardRegistrations(*this);
   int result = PyObject_IsInstance(object, classinfo);
   if (result < 0) return raiseCurrentError();
