@@ -46,7 +46,13 @@ def make_script(folder, fault, stage, layers):
     level = {"crash": 3, "hang": 3, "wrong": 4, "nan": 4}.get(fault, 2)
     program = os.path.join(TESTS, "debug_programs.py")
     limit = 60 if fault == "hang" else 300
-    run([program, fault, op, stage, layers or usual], folder, limit, STATOR_REPRO_AFTER=after, STATOR_REPRO_LEVEL=str(level))
+    run(
+        [program, fault, op, stage, layers or usual],
+        folder,
+        limit,
+        STATOR_REPRO_AFTER=after,
+        STATOR_REPRO_LEVEL=str(level),
+    )
     return os.path.join(folder, "repro.py")
 
 
@@ -56,7 +62,13 @@ def ours(script, folder, limit):
     confirmed = re.search(r"(\d) of 2 times", output)
     if found is None:
         return {"text": f"status {status}", "seconds": seconds}
-    return {"calls": int(found[1]), "of": int(found[2]), "tries": int(found[3]), "seconds": seconds, "confirmed": int(confirmed[1])}
+    return {
+        "calls": int(found[1]),
+        "of": int(found[2]),
+        "tries": int(found[3]),
+        "seconds": seconds,
+        "confirmed": int(confirmed[1]),
+    }
 
 
 def theirs(script, folder, limit):
@@ -140,7 +152,9 @@ def main():
     table = Table("fault", "stage", "stator", "TorchDynamo's")
     figures = []
     console = Console(stderr=True)
-    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console) as progress:
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
+    ) as progress:
         task = progress.add_task("", total=2 * len(cases))
         for fault, stage in cases:
             with tempfile.TemporaryDirectory() as folder:
@@ -153,7 +167,9 @@ def main():
                     progress.advance(task)
             figures.append(row)
             table.add_row(fault, stage, show(row["stator"]), show(row["torchdynamo"]))
-            progress.console.print(f"{fault}, {stage}: stator {show(row['stator'])}; TorchDynamo's {show(row['torchdynamo'])}")
+            progress.console.print(
+                f"{fault}, {stage}: stator {show(row['stator'])}; TorchDynamo's {show(row['torchdynamo'])}"
+            )
     Console(width=140).print(table)
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:

@@ -147,6 +147,7 @@ class Minifier:
         if self.memo.get(key) is False:
             return False
         self.progress.update(self.case, self.tries, text)
+
         def job(phase):
             phase("load")
             case, values = make()
@@ -217,7 +218,9 @@ class Minifier:
                         fresh = dict(zip(case.specimen.inputs(), case.load_inputs(), strict=True))
                         values.update(fresh)
                 names = candidate.inputs()
-                made = dataclasses.replace(case, specimen=candidate, specs={n: specs.get(n) for n in names}, header=header)
+                made = dataclasses.replace(
+                    case, specimen=candidate, specs={n: specs.get(n) for n in names}, header=header
+                )
                 return made.changed(), [values[n] for n in names]
 
             return self.still_fails(make, candidate, "graph", text)
@@ -259,7 +262,11 @@ class Minifier:
 
     def simplify_values(self):
         """Values that come from a seed need no file."""
-        names = [n for n, s in self.case.specs.items() if isinstance(s, _inputs.TensorSpec) and isinstance(s.storage, _inputs.SavedStorage)]
+        names = [
+            n
+            for n, s in self.case.specs.items()
+            if isinstance(s, _inputs.TensorSpec) and isinstance(s.storage, _inputs.SavedStorage)
+        ]
         if names and not self.try_random(names) and len(names) > 1:
             for name in names:
                 self.try_random([name])
@@ -392,7 +399,9 @@ def confirm(script, failure, timeout):
     with tempfile.TemporaryDirectory() as folder:
         told = os.path.join(folder, "verdict")
         command = [sys.executable, script, "run", "--verdict", told]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
         lines, timed_out = _follow(process, told, timeout)
         if timed_out:
             os.killpg(process.pid, signal.SIGKILL)
@@ -422,7 +431,9 @@ def _follow(process, path, timeout):
         time.sleep(0.05)
 
 
-def minify(script, *, timeout=120.0, memory=0, total=0.0, output=None, folder=None, progress=None, fresh=False, confirmations=2):
+def minify(
+    script, *, timeout=120.0, memory=0, total=0.0, output=None, folder=None, progress=None, fresh=False, confirmations=2
+):
     """Cuts the program in a script down, in this process, which must not have run tensor operations (stator.debug.minify starts one).
 
     Raises ScriptError, InputsError or DoesNotFail; gives a Report.
@@ -472,7 +483,14 @@ def minify(script, *, timeout=120.0, memory=0, total=0.0, output=None, folder=No
         confirmed = sum(good for good, _ in answers)
         progress.update(final, minifier.tries, "done")
     return Report(
-        path, minifier.last, before, final.specimen.call_count(), len(final.specs), minifier.tries, time.monotonic() - minifier.start, confirmed
+        path,
+        minifier.last,
+        before,
+        final.specimen.call_count(),
+        len(final.specs),
+        minifier.tries,
+        time.monotonic() - minifier.start,
+        confirmed,
     )
 
 
@@ -493,7 +511,11 @@ def _final(case, script, run, output):
         path = output
         if path is None:
             place = os.path.dirname(os.path.abspath(script))
-            path = os.path.join(place, "minified.py") if os.path.basename(place) != "checkpoints" else os.path.join(run.folder, "minified.py")
+            path = (
+                os.path.join(place, "minified.py")
+                if os.path.basename(place) != "checkpoints"
+                else os.path.join(run.folder, "minified.py")
+            )
         if os.path.exists(path) and not _scripts.is_ours(path):
             raise _scripts.ScriptError(f"{path} is not a script of stator.debug: name another file with --output")
         return _scripts.write(case, path)
@@ -513,7 +535,12 @@ def _preload(case):
         "torch.utils.serialization.config",
     ]
     if case.backend.text == "inductor":
-        needed += ["torch._inductor.compile_fx", "torch._inductor.graph", "torch._inductor.codegen.cpp", "torch._inductor.codegen.wrapper"]
+        needed += [
+            "torch._inductor.compile_fx",
+            "torch._inductor.graph",
+            "torch._inductor.codegen.cpp",
+            "torch._inductor.codegen.wrapper",
+        ]
     for name in needed:
         importlib.import_module(name)
     _scripts._template()

@@ -127,7 +127,9 @@ class Examination:
             backend = self.case.backend.resolve()
             made = self.timed(
                 "compile",
-                lambda: _stage.compile_specimen(specimen, _models.clone_inputs(self.inputs), self.case.stage, backend, self.facts),
+                lambda: _stage.compile_specimen(
+                    specimen, _models.clone_inputs(self.inputs), self.case.stage, backend, self.facts
+                ),
             )
         except Exception as error:
             return self.failed(error, "compile error")
@@ -210,7 +212,9 @@ def from_lines(lines, status, timed_out):
     if os.WIFSIGNALED(status):
         name = signal.Signals(os.WTERMSIG(status)).name
         return Verdict("signal", name, phase), last
-    return Verdict("unusable", message=f"the process ended with status {os.WEXITSTATUS(status)} in phase {phase!r}"), last
+    return Verdict(
+        "unusable", message=f"the process ended with status {os.WEXITSTATUS(status)} in phase {phase!r}"
+    ), last
 
 
 def print_exception(error):
