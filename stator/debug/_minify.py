@@ -403,7 +403,7 @@ def confirm(script, failure, timeout):
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
         )
         lines, timed_out = _follow(process, told, timeout)
-        if timed_out:
+        if process.poll() is None:  # no end, or said its verdict and does not end
             os.killpg(process.pid, signal.SIGKILL)
         code = process.wait()
     verdict, _ = _verdict.from_lines(lines, -code if code < 0 else code << 8, timed_out)
