@@ -46,7 +46,7 @@ class Report:
     calls_after: int
     inputs_after: int
     tries: int
-    seconds: float
+    seconds: float  # of the reduction
     confirmed: int  # how often the script, run alone, showed the failure; of two
 
     def __str__(self):
@@ -87,10 +87,10 @@ class Minifier:
 
     def phase_limit(self, phase, before):
         """A hang is told from a slow run by what eager and the runs so far took; never less than five seconds."""
-        if phase != "run":
-            return None
-        seconds = 10 * max(before.get("eager", 0.0), self.slowest.get("run", 0.0))
-        return max(5.0 if self.slowest or self.failure else 20.0, seconds)
+        if phase == "run":
+            seconds = 10 * max(before.get("eager", 0.0), self.slowest.get("run", 0.0))
+            return max(5.0 if self.slowest or self.failure else 20.0, seconds)
+        return max(20.0, 10 * self.slowest[phase]) if phase in self.slowest else None
 
     def examine(self, job, quiet=True):
         left = self.limits.total - (time.monotonic() - self.start) if self.limits.total else float("inf")
@@ -163,6 +163,8 @@ class Minifier:
 
         crashes = self.failure.kind in ("signal", "hang")
         verdict, message = self.examine(job)
+        if verdict.kind == "hang" and not verdict.matches(self.failure):
+            verdict, message = self.examine(job)  # a machine that was busy, perhaps
         script = message.get("script")
         if crashes and verdict.matches(self.failure):
             # The process could not write any more: another one makes the same candidate and writes it without running it.
@@ -470,6 +472,7 @@ def minify(
             minifier.all_passes()
         except OutOfTime:
             log.warning("the time is up: the smallest script so far is kept")
+        seconds = time.monotonic() - minifier.start
         final = minifier.case.changed(failure=minifier.last)
         progress.update(final, minifier.tries, "confirm")
         path = _final(final, script, run, output)
@@ -489,7 +492,7 @@ def minify(
         final.specimen.call_count(),
         len(final.specs),
         minifier.tries,
-        time.monotonic() - minifier.start,
+        seconds,
         confirmed,
     )
 
