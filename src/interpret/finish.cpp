@@ -9,6 +9,7 @@
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
 #include "python/objects.h"
+#include "symbolic/sym_int.h"
 #include "values/dicts.h"
 
 #include <string_view>
@@ -374,6 +375,54 @@ class PlanBuilder {
     }
   }
 
+  // Computed from what the symbols stand for, by Python's own operators: no size limits.
+  Register symbolicInt(const symbolic::Expr* expr) {
+    using symbolic::Kind;
+    auto known = symbolic_.find(expr);
+    if (known != symbolic_.end()) return known->second;
+    auto number = [&](int64_t value) {
+      Ref<> boxed = stealRef(PyLong_FromLongLong(value));
+      return constant(boxed.get());
+    };
+    auto call = [&](PyObject* function, Register left, Register right) { return add(PlanOp::kCall, nullptr, newRef(function), {left, right}); };
+    Register result = kNull;
+    switch (expr->kind) {
+      case Kind::kInt: result = number(expr->number); break;
+      case Kind::kSymbol:
+        result = add(PlanOp::kSource, nullptr);
+        plan_.steps.back().source = t_.symbol_sources[static_cast<size_t>(expr->number)];
+        break;
+      case Kind::kSum:
+        for (const symbolic::Part& part : expr->parts) {
+          Register term = symbolicInt(part.expr);
+          if (part.number != 1) term = call(operatorFunction("mul"), term, number(part.number));
+          result = result == kNull ? term : call(operatorFunction("add"), result, term);
+        }
+        if (expr->number != 0) result = call(operatorFunction("add"), result, number(expr->number));
+        break;
+      case Kind::kProduct:
+        for (const symbolic::Part& part : expr->parts) {
+          Register factor = symbolicInt(part.expr);
+          if (part.number != 1) factor = call(operatorFunction("pow"), factor, number(part.number));
+          result = result == kNull ? factor : call(operatorFunction("mul"), result, factor);
+        }
+        break;
+      case Kind::kFloorDiv: result = call(operatorFunction("floordiv"), symbolicInt(expr->parts[0].expr), symbolicInt(expr->parts[1].expr)); break;
+      case Kind::kMod: result = call(operatorFunction("mod"), symbolicInt(expr->parts[0].expr), symbolicInt(expr->parts[1].expr)); break;
+      case Kind::kPow: result = call(operatorFunction("pow"), symbolicInt(expr->parts[0].expr), symbolicInt(expr->parts[1].expr)); break;
+      case Kind::kMin:
+      case Kind::kMax: {
+        std::vector<Register> operands;
+        for (const symbolic::Part& part : expr->parts) operands.push_back(symbolicInt(part.expr));
+        result = add(PlanOp::kCall, nullptr, newRef(builtinFunction(expr->kind == Kind::kMin ? "min" : "max")), operands);
+        break;
+      }
+      default: STATOR_CHECK(false, "a truth value as an int");
+    }
+    symbolic_[expr] = result;
+    return result;
+  }
+
   Register build(PyObject* object) {
     if (graph::isStandIn(object)) {
       graph::Node* node = graph::asStandIn(object)->node;
@@ -393,6 +442,7 @@ class PlanBuilder {
       return result;
     }
     if (values::isScalar(object)) return constant(object);
+    if (symbolic::isSymInt(object)) return symbolicInt(t_.environment.simplify(symbolic::dimOf(object).expr()));
     if (isAddress(object)) return add(PlanOp::kCall, object, newRef(builtinFunction("id")), {value(t_.addressTarget(object))});
     if (values::Info* info = t_.values.find(object); info != nullptr && info->origin == values::Origin::kOutside) {
       Register result = add(PlanOp::kSource, object);
@@ -583,6 +633,7 @@ class PlanBuilder {
 
   Tracer& t_;
   breaks::Plan& plan_;
+  std::unordered_map<const symbolic::Expr*, Register> symbolic_;
   std::unordered_map<PyObject*, Register> memo_;
   std::unordered_map<PyObject*, PyObject*> owner_of_;
   std::vector<PlanStep> effects_;

@@ -6,6 +6,7 @@
 #include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/trace_iterator.h"
+#include "symbolic/sym_int.h"
 #include "tensor/meta_of.h"
 #include "values/dicts.h"
 
@@ -44,6 +45,10 @@ void Tracer::guardConstant(PyObject* raw, const Source* source) {
 Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
   PyObject* raw = object.get();
   if (values::isScalar(raw)) {
+    if (PyLong_CheckExact(raw) && options.dynamic != DynamicMode::kStatic) {
+      STATOR_VALUE(symbol, intFromOutside(raw, source));
+      if (symbol) return symbol;
+    }
     guards->add(Guard{GuardKind::kEquals, source, nullptr, newRef(raw)});
     return newRef(raw);
   }
@@ -53,11 +58,12 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     } else if (info->source != source && info->source != nullptr) {
       guards->add(Guard{GuardKind::kSameAs, source, info->source});
     }
+    if (info->unpacked) return info->shadow;
     if (!info->stand_in) return newRef(raw);
     if (source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer) graph::asStandIn(info->stand_in.get())->node->of_module = true;
     return info->stand_in;
   }
-  if (graph::isStandIn(raw) || isTraceIterator(raw)) return newRef(raw);
+  if (graph::isStandIn(raw) || isTraceIterator(raw) || symbolic::isSymInt(raw)) return newRef(raw);
   if (Py_TYPE(raw) == mappingProxyType()) {
     // A read-only view: what is behind it serves, since the program cannot write through the view.
     PyObject* mapping = reinterpret_cast<PyObject**>(raw)[2];
@@ -69,10 +75,12 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     if (!isPlainTensorType(Py_TYPE(raw))) {
       return breakWith(breaks::Reason::kSubclass, std::string("an input is a ") + Py_TYPE(raw)->tp_name);
     }
-    guards->add(Guard{GuardKind::kTensor, source, nullptr, Ref<>(), 0, tensor::TensorGuard::of(raw)});
     values::Info& info = values.addOutside(raw, source);
     graph->metas.push_back(tensor::metaOf(raw));
     shapes::TensorMeta& meta = graph->metas.back();
+    std::shared_ptr<tensor::TensorGuard> guard = tensor::TensorGuard::of(raw);
+    shapeFromOutside(raw, source, *guard, meta);
+    guards->add(Guard{GuardKind::kTensor, source, nullptr, Ref<>(), 0, std::move(guard)});
     if (uintptr_t storage = tensor::storageOf(raw)) {
       uint32_t& id = input_storages[storage];
       if (id == 0) id = next_storage++;
@@ -91,6 +99,21 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     return info.stand_in;
   }
   if (values::isConstantDeep(raw)) {
+    if (tupleChanged(raw, source)) {
+      // Item by item: some are symbols. The tuple that the trace works with stands for the one outside.
+      guards->add(Guard{GuardKind::kType, source, nullptr, newRef(reinterpret_cast<PyObject*>(&PyTuple_Type))});
+      values.addOutside(raw, source);
+      guards->add(Guard{GuardKind::kLength, source, nullptr, Ref<>(), PyTuple_GET_SIZE(raw)});
+      Ref<> items = stealRef(PyTuple_New(PyTuple_GET_SIZE(raw)));
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(raw); ++i) {
+        STATOR_VALUE(item, fromOutside(PyTuple_GET_ITEM(raw, i), sources->child(SourceKind::kTupleItem, source, nullptr, i)));
+        PyTuple_SET_ITEM(items.get(), i, item.release());
+      }
+      values::Info* info = values.find(raw);
+      info->shadow = items;
+      info->unpacked = true;
+      return items;
+    }
     guardConstant(raw, source);
     // The value is known; but what the program puts somewhere is its own object, not an equal one of an earlier call.
     if (PyTuple_Check(raw) || PyFrozenSet_CheckExact(raw) || PyRange_Check(raw) || PySlice_Check(raw)) values.addOutside(raw, source).constant = true;
@@ -129,6 +152,7 @@ bool Tracer::isMade(PyObject* object) {
 
 PyTypeObject* Tracer::typeOf(PyObject* value) {
   if (graph::isStandIn(value)) return reinterpret_cast<PyTypeObject*>(graph::asStandIn(value)->apparent_type);
+  if (symbolic::isSymInt(value)) return &PyLong_Type;
   if (isTraceIterator(value)) return iteratorType(asTraceIterator(value));
   if (isAddress(value)) return &PyLong_Type;
   if (isTraceTraceback(value)) return &PyTraceBack_Type;
@@ -427,6 +451,7 @@ bool Tracer::isNativeSafe(PyObject* object, int depth) {
 
 Out Tracer::plain(PyObject* value) {
   if (isDictView(value)) return viewContents(value);
+  if (symbolic::isSymInt(value)) return concrete(value);
   if (isAddress(value)) return pinnedAddress(value);
   if (!values::isScalar(value)) {
     STATOR_VALUE(exact, plainScalar(value));

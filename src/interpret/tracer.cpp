@@ -350,6 +350,8 @@ Flow Tracer::readStack(SymbolicFrame& frame, const bytecode::Instr& instr) {
 
 Captured Tracer::run() {
   Captured captured;
+  symbolic::Environment::Scope scope(&environment);
+  environment.setWhere([](void* tracer) -> const void* { return static_cast<Tracer*>(tracer)->location(); }, this);
   SymbolicFrame& root = *frames.front();
   for (int i = 0; i < stator_frame_depth(real_frame); ++i) {
     PyObject* raw = roots.stack[i];
@@ -403,6 +405,7 @@ Captured Tracer::run() {
   graph->dropDead();
   dropFsdpGuards();
   if (options.specialize_modules) graph->specialiseInputs();
+  if (environment.symbolCount() > 0) finishSymbols(captured);
   captured.graph = graph;
   captured.sources = std::move(sources);
   captured.guards = std::move(guards);

@@ -74,6 +74,9 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   interpret::TraceOptions options;
   options.limits = {static_cast<uint64_t>(config.trace_limit_instructions), static_cast<uint64_t>(config.trace_limit_nodes), config.trace_limit_seconds};
   options.fullgraph = cache.fullgraph;
+  bool all = cache.dynamic == 1 || (cache.dynamic < 0 && !config.assume_static_by_default);
+  bool automatic = cache.dynamic < 0 && config.automatic_dynamic_shapes;
+  options.dynamic = all ? interpret::DynamicMode::kAll : automatic ? interpret::DynamicMode::kAutomatic : interpret::DynamicMode::kStatic;
   options.specialize_modules = config.specialize_modules;
   options.skip_fsdp_guards = config.skip_fsdp_guards;
   options.break_every = config.break_every;
@@ -305,6 +308,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   HookDisabledScope disabled;
   if (!interpret::initCallTables() || !shapes::initShapes()) throw PythonError();
   interpret::TraceOptions options = traceOptions(cache, frame);
+  options.history = &site.history;
   int entry_offset = stator_frame_offset(frame);
   interpret::Captured captured = trace(frame, options);
   statistics().captures++;
@@ -354,6 +358,11 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
     backend_seconds = secondsSince(backend_start);
     if (!compiled.callable) throw PythonError();
     entry->compiled = std::move(compiled.callable);
+    for (const std::string& text : compiled.conditions) {
+      const symbolic::Expr* condition = symbolic::parse(text);
+      STATOR_CHECK(condition != nullptr && condition->isTruth(), "a condition of the backend: " + text);
+      if (condition->kind != symbolic::Kind::kBool) captured.guards->relations.conditions.push_back(condition);
+    }
     for (const graph::BackendGuard& guard : compiled.guards) {
       if (guard.kind == graph::BackendGuard::Kind::kSameInput) {
         captured.guards->add(guards::Guard{guards::GuardKind::kSameAs, entry->inputs[static_cast<size_t>(guard.inputs[0])],
@@ -411,7 +420,8 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
     if (!site.entries[i]->guards->check(roots, inputs) || !memoryHolds(*site.entries[i], inputs) || dropsRunCode(*site.entries[i], roots)) continue;
     if (i > 0) std::rotate(site.entries.begin(), site.entries.begin() + static_cast<std::ptrdiff_t>(i), site.entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     statistics().hits++;
-    return runEntry(cache, *site.entries[0], frame, roots, inputs);
+    std::shared_ptr<Entry> entry = site.entries[0];  // the cache may let it go while it runs
+    return runEntry(cache, *entry, frame, roots, inputs);
   }
   statistics().misses++;
   // Entries about modules that are gone: nothing can match them any more.
@@ -446,7 +456,8 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
   // The cache may have been reset, or the site moved, while the backend ran.
   Site& home = cache.site(code, offset);
   home.entries.insert(home.entries.begin(), std::move(entry));
-  return runEntry(cache, *home.entries.front(), frame, roots, inputs);
+  std::shared_ptr<Entry> running = home.entries.front();
+  return runEntry(cache, *running, frame, roots, inputs);
 }
 
 }  // namespace

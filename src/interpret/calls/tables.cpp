@@ -76,6 +76,10 @@ void registerCode(PyCodeObject* code, FunctionHandler handler) {
 }
 
 void registerHandler(const char* path, CallHandler handler) { registerRow(resolve(path), CallRow{CallKind::kHandler, handler}); }
+void allowSymbols(const char* path) {
+  auto found = rows().find(resolve(path));
+  if (found != rows().end()) found->second.takes_symbols = true;
+}
 void registerPure(const char* path) { registerRow(resolve(path), CallRow{CallKind::kPure, nullptr}); }
 
 void registerPolyfill(const char* path, const char* function) {
@@ -99,6 +103,7 @@ bool initCallTables() {
   registerClasses();
   registerLogging();
   registerExceptions();
+  allowSymbolsInHandlers();
   registerLazyModules();
   PyErr_Clear();
   done = true;

@@ -7,6 +7,8 @@
 #include "interpret/names.h"
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
+#include "shapes/arg.h"
+#include "symbolic/sym_int.h"
 
 #include <algorithm>
 #include <string_view>
@@ -52,7 +54,7 @@ void collectTensors(PyObject* value, std::vector<PyObject*>& out) {
 
 // An argument as the graph keeps it: containers are copied, since the program may change them later.
 Out graphArgument(Tracer& t, PyObject* value, int depth) {
-  if (graph::isStandIn(value) || values::isScalar(value)) return newRef(value);
+  if (graph::isStandIn(value) || values::isScalar(value) || symbolic::isSymInt(value)) return newRef(value);
   if (values::isConstantDeep(value)) return newRef(value);
   if (depth > 6) return t.breakWith(Reason::kUnsupportedTensorOp, "a deeply nested argument");
   if (PyTuple_Check(value) || PyList_Check(value)) {
@@ -136,6 +138,9 @@ Ref<> fillSkeleton(PyObject* skeleton, const std::vector<Ref<>>& items) {
 // A fact that is a tuple is a new object each time it is asked for.
 Ref<> freshConstant(const Ref<>& constant) {
   if (!PyTuple_Check(constant.get()) || PyTuple_GET_SIZE(constant.get()) == 0) return constant;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constant.get()); ++i) {
+    if (symbolic::isSymInt(PyTuple_GET_ITEM(constant.get(), i))) return constant;  // not remembered, so nobody else's
+  }
   if (Py_TYPE(constant.get()) == sizeType()) return stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(sizeType()), constant.get()));
   if (!PyTuple_CheckExact(constant.get())) return constant;
   Ref<> list = stealRef(PySequence_List(constant.get()));
@@ -245,6 +250,12 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   }
   // 5. The node.
   Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional)));
+  if (environment.symbolCount() > 0) {
+    for (size_t i = 0; i < keep.size(); ++i) {
+      keep[i] = lowered(keep[i].get());
+      values_now[i] = keep[i].get();
+    }
+  }
   for (size_t i = 0; i < args.positional; ++i) PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(values_now[i]));
   Ref<> kwargs;
   if (args.keywordCount() > 0) {
@@ -447,6 +458,17 @@ Out refuseBackward(Tracer& t, const Args&) { return t.breakWith(Reason::kBackwar
 Out makeSize(Tracer& t, const Args& args) {
   if (args.values.size() != 1) return t.callNative(reinterpret_cast<PyObject*>(sizeType()), args);
   STATOR_VALUE(items, t.listOf(args.values[0]));
+  bool symbols = false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) symbols |= symbolic::isSymInt(PyList_GET_ITEM(items.get(), i));
+  if (symbols) {
+    shapes::Dims sizes;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+      PyObject* item = PyList_GET_ITEM(items.get(), i);
+      if (!symbolic::isSymInt(item) && !PyLong_CheckExact(item)) return t.breakWith(Reason::kUnsupportedObject, "torch.Size of what are no ints");
+      sizes.push_back(symbolic::isSymInt(item) ? symbolic::dimOf(item) : symbolic::Dim(PyLong_AsLongLong(item)));
+    }
+    return shapes::sizeObject(sizes);
+  }
   if (!t.isNativeSafe(items.get())) return t.breakWith(Reason::kUnsupportedObject, "torch.Size of what are no ints");
   return t.fromNative(stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(sizeType()), items.get())));
 }
@@ -462,7 +484,7 @@ Out tensorSize(Tracer& t, const Args& args) {
     const auto& sizes = graph::asStandIn(args.values[0])->meta->sizes;
     int64_t dim = PyLong_AsLongLong(args.values[1]), n = static_cast<int64_t>(sizes.size());
     if (dim < 0) dim += n;
-    if (dim >= 0 && dim < n) return stealRef(PyLong_FromLongLong(sizes[static_cast<size_t>(dim)]));
+    if (dim >= 0 && dim < n) return t.symInt(sizes[static_cast<size_t>(dim)]);
   }
   return t.tensorCall(graph::Op::kCallMethod, name, args);
 }
@@ -474,7 +496,7 @@ Out tensorStorageOffset(Tracer& t, const Args& args) {
     const shapes::TensorMeta* meta = graph::asStandIn(args.values[0])->meta;
     for (graph::Node* input : t.graph->inputs()) {
       if (meta == nullptr || input->meta == nullptr || meta->storage_id == 0 || input->meta->storage_id != meta->storage_id) continue;
-      Ref<> offset = stealRef(PyLong_FromLongLong(input->meta->storage_offset));
+      Ref<> offset = stealRef(PyLong_FromLongLong(input->meta->storage_offset.value()));
       t.guards->add(Guard{GuardKind::kEquals, t.sources->child(SourceKind::kTensorSize, input->source, nullptr, -1), nullptr, offset});
     }
   }
