@@ -7,6 +7,7 @@
 #include "breaks/plan.h"
 #include "graph/executor.h"
 #include "guards/guard.h"
+#include "interpret/dynamic.h"
 #include "sources/source.h"
 #include "tensor/storage_pattern.h"
 
@@ -41,6 +42,7 @@ struct Site {
   bool over_limit = false;
   std::string why;          // step_only: the place and reason, for stator.explain
   int64_t captures = 0;
+  interpret::DynamicHistory history;
 };
 
 struct CodeEntries {
@@ -64,6 +66,7 @@ class Cache {
   Ref<> settings;
   Ref<> backend;  // settings.backend
   bool fullgraph = false;
+  int dynamic = -1;  // settings.dynamic: True, False; -1: None
   int64_t recompile_limit = -1;  // -1: config.recompile_limit
   std::unordered_map<PyCodeObject*, std::unique_ptr<CodeEntries>> codes;
   std::unordered_map<const void*, int64_t> roots;
@@ -72,8 +75,9 @@ class Cache {
 bool addCache(BorrowedRef<> module);
 extern PyMethodDef cache_methods[];
 
-// What the last capture produced, as text; for tests and explain.
+// What the last capture produced, as text; for tests and explain. Writing it takes as long as capturing: only for who asked for it.
 struct LastCapture {
+  bool kept = false;
   std::string graph, guards, exit;
 };
 LastCapture& lastCapture();

@@ -74,6 +74,9 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   interpret::TraceOptions options;
   options.limits = {static_cast<uint64_t>(config.trace_limit_instructions), static_cast<uint64_t>(config.trace_limit_nodes), config.trace_limit_seconds};
   options.fullgraph = cache.fullgraph;
+  bool all = cache.dynamic == 1 || (cache.dynamic < 0 && !config.assume_static_by_default);
+  bool automatic = cache.dynamic < 0 && config.automatic_dynamic_shapes;
+  options.dynamic = all ? interpret::DynamicMode::kAll : automatic ? interpret::DynamicMode::kAutomatic : interpret::DynamicMode::kStatic;
   options.specialize_modules = config.specialize_modules;
   options.skip_fsdp_guards = config.skip_fsdp_guards;
   options.break_every = config.break_every;
@@ -301,11 +304,28 @@ std::string explain(Entry& entry, const Roots& roots) {
 }
 
 // Captures from the frame's offset on. Null: nothing was captured here (the site says why).
+// A capture makes thousands of objects that live until its end: searching them for cycles finds nothing.
+class CollectorPause {
+ public:
+  CollectorPause() : was_on_(PyGC_Disable() != 0) {}
+  ~CollectorPause() { end(); }
+  CollectorPause(const CollectorPause&) = delete;
+  CollectorPause& operator=(const CollectorPause&) = delete;
+  void end() {
+    if (std::exchange(was_on_, false)) PyGC_Enable();
+  }
+
+ private:
+  bool was_on_;
+};
+
 std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   auto start = std::chrono::steady_clock::now();
   HookDisabledScope disabled;
+  CollectorPause pause;
   if (!interpret::initCallTables() || !shapes::initShapes()) throw PythonError();
   interpret::TraceOptions options = traceOptions(cache, frame);
+  options.history = &site.history;
   int entry_offset = stator_frame_offset(frame);
   interpret::Captured captured = trace(frame, options);
   statistics().captures++;
@@ -337,7 +357,8 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   for (graph::Node* input : captured.graph->inputs()) entry->inputs.push_back(input->source);
   for (const graph::Node& node : captured.graph->nodes()) entry->has_effects |= node.mutates;
   double backend_seconds = 0;
-  lastCapture().graph = captured.graph->text(code);
+  const bool texts = watching() || lastCapture().kept;
+  if (texts) lastCapture().graph = captured.graph->text(code);
   if (entry->ops > 0) {
     statistics().graphs++;
     statistics().ops += static_cast<int64_t>(entry->ops);
@@ -351,11 +372,17 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
     }
     std::vector<Ref<>> keep_examples;
     for (PyObject* example : examples) keep_examples.push_back(Ref<>::create(example));
+    pause.end();
     auto backend_start = std::chrono::steady_clock::now();
     graph::Compiled compiled = graph::compile(captured.graph, module, cache.backend);
     backend_seconds = secondsSince(backend_start);
     if (!compiled.callable) throw PythonError();
     entry->compiled = std::move(compiled.callable);
+    for (const std::string& text : compiled.conditions) {
+      const symbolic::Expr* condition = symbolic::parse(text);
+      STATOR_CHECK(condition != nullptr && condition->isTruth(), "a condition of the backend: " + text);
+      if (condition->kind != symbolic::Kind::kBool) captured.guards->relations.conditions.push_back(condition);
+    }
     for (const graph::BackendGuard& guard : compiled.guards) {
       if (guard.kind == graph::BackendGuard::Kind::kSameInput) {
         captured.guards->add(guards::Guard{guards::GuardKind::kSameAs, entry->inputs[static_cast<size_t>(guard.inputs[0])],
@@ -370,8 +397,10 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   entry->plan = std::move(captured.plan);
   entry->guards = std::make_unique<guards::GuardProgram>(*captured.sources, *captured.guards, entry->inputs);
   entry->sources = std::move(captured.sources);
-  lastCapture().guards = entry->guards->text(code);
-  lastCapture().exit = entry->plan.text();
+  if (texts) {
+    lastCapture().guards = entry->guards->text(code);
+    lastCapture().exit = entry->plan.text();
+  }
   statistics().entries++;
   statistics().backend_seconds += backend_seconds;
   double capture_seconds = secondsSince(start) - backend_seconds;

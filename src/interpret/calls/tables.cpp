@@ -76,6 +76,10 @@ void registerCode(PyCodeObject* code, FunctionHandler handler) {
 }
 
 void registerHandler(const char* path, CallHandler handler) { registerRow(resolve(path), CallRow{CallKind::kHandler, handler}); }
+void allowSymbols(const char* path) {
+  auto found = rows().find(resolve(path));
+  if (found != rows().end()) found->second.takes_symbols = true;
+}
 void registerPure(const char* path) { registerRow(resolve(path), CallRow{CallKind::kPure, nullptr}); }
 
 void registerPolyfill(const char* path, const char* function) {
@@ -90,6 +94,7 @@ bool initCallTables() {
   registerTorch();
   registerTorchContexts();
   registerSwitches();
+  registerTorchStates();
   registerContainers();
   registerBuiltins();
   Ref<> polyfills = stealRef(PyImport_ImportModule("stator.polyfills"));
@@ -99,6 +104,7 @@ bool initCallTables() {
   registerClasses();
   registerLogging();
   registerExceptions();
+  allowSymbolsInHandlers();
   registerLazyModules();
   PyErr_Clear();
   done = true;
@@ -119,6 +125,10 @@ CodePolicy codePolicy(PyCodeObject* code) {
     std::string_view inside = file.substr(torch.size());
     if (inside == "nn/modules/module.py") {
       return name == "_wrapped_call_impl" || name == "_call_impl" || name == "__call__" ? CodePolicy::kInlineOnly : CodePolicy::kTrace;
+    }
+    if ((inside == "jit/_script.py" && name == "_unwrap_optional") || (inside == "jit/__init__.py" && name == "annotate") ||
+        (inside == "overrides.py" && name == "is_tensor_like")) {
+      return CodePolicy::kInlineOnly;
     }
     for (std::string_view room : {"nn/", "optim/", "distributions/"}) {
       if (startsWith(inside, room)) return CodePolicy::kTrace;

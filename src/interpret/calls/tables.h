@@ -26,6 +26,7 @@ struct CallRow {
   CallKind kind = CallKind::kUnknown;
   CallHandler handler = nullptr;
   PyObject* polyfill = nullptr;
+  bool takes_symbols = false;  // kHandler: symbolic ints among the arguments are moved, or handled
 };
 
 // By identity: functions, built-in functions, method descriptors, types.
@@ -34,6 +35,7 @@ void registerHandler(const char* path, CallHandler handler);  // "builtins.len",
 void registerPure(const char* path);
 void registerPolyfill(const char* path, const char* function);  // a function of stator.polyfills, by its path there
 void registerRow(PyObject* callable, CallRow row);
+void allowSymbols(const char* path);  // of a handler that is registered: CallRow::takes_symbols
 
 // By code object, for functions that a library makes anew each time.
 using FunctionHandler = Out (*)(Tracer& tracer, PyObject* function, const Args& args);
@@ -50,8 +52,10 @@ void registerClasses();
 void registerLogging();
 void registerExceptions();
 void registerTorchContexts();
+void allowSymbolsInHandlers();
 void registerLazyModules();
 void registerSwitches();
+void registerTorchStates();
 
 // Code whose frames are never captured or inlined: by the file it comes from.
 enum class CodePolicy : uint8_t {
