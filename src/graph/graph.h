@@ -124,6 +124,8 @@ class Graph {
   int outputIndex(Node* node) const;
   // Drops what no output needs and nothing mutates, and inputs that nothing uses; renumbers.
   void dropDead();
+  // A graph that only switches states of the process: nothing is left to do in it, the plan sets the last state.
+  void dropSwitches();
   // Inputs marked `specialised` become attributes. After dropDead.
   void specialiseInputs();
   // Forgets the values seen at capture, so that the graph keeps no tensor alive.

@@ -247,10 +247,36 @@ class PlanBuilder {
     return result;
   }
 
+  // First the generator, then, when all is made, what its frame holds: this may hold the generator in turn.
+  Register generator(PyObject* object) {
+    TraceIterator* it = asTraceIterator(object);
+    // One of ours stands for an object of another type.
+    if (it->flag || (it->frame == nullptr && !it->exhausted) || it->function == nullptr) return fail(object);
+    Register function = value(it->function);
+    Register made = add(PlanOp::kGenerator, object, Ref<>(), {function});
+    PlanStep step{PlanOp::kGeneratorFill};
+    step.operands = {made, kNull};
+    if (it->exhausted) {
+      step.number = breaks::GeneratorState::kEnded;
+    } else {
+      const SymbolicFrame& frame = *it->frame;
+      for (const Ref<>& slot : frame.slots) step.operands.push_back(value(slot.get()));
+      step.number = breaks::GeneratorState::kFresh;
+      if (it->index != 0) {
+        for (const Ref<>& entry : frame.stack) step.operands.push_back(value(entry.get()));
+        if (it->handled != nullptr) step.operands[1] = value(it->handled);
+        step.number = breaks::GeneratorState::pack(frame.code->instrs()[static_cast<size_t>(frame.index - 1)].offset, frame.slots.size());
+      }
+    }
+    seeks_.push_back(std::move(step));
+    return made;
+  }
+
   Register iterator(PyObject* object) {
     TraceIterator* it = asTraceIterator(object);
     auto& parts = *it->sources;
-    if (it->kind == IteratorKind::kGenerator || it->kind == IteratorKind::kCallable || it->running) return fail(object);
+    if (it->kind == IteratorKind::kCallable || it->running) return fail(object);
+    if (it->kind == IteratorKind::kGenerator) return generator(object);
     if (it->exhausted) {
       Ref<> empty = stealRef(PyTuple_New(0));
       return add(PlanOp::kIterator, object, Ref<>(), {constant(empty.get())});
@@ -709,6 +735,13 @@ void addEffects(Tracer& t, PlanBuilder& builder) {
   for (const Tracer::LruUse& use : t.lru_uses) {
     if (use.value) builder.effect(PlanOp::kLruStore, Ref<>(), {builder.value(use.cache.get()), builder.value(use.key.get()), builder.value(use.value.get())});
     else builder.effect(PlanOp::kLruHit, Ref<>(), {builder.value(use.cache.get()), builder.value(use.key.get())});
+  }
+  for (const auto& [index, state] : t.process_states) {
+    if (PyObject_RichCompareBool(state.before.get(), state.now.get(), Py_EQ) == 1) continue;
+    StateCall call = stateCall(index, state.now.get());
+    std::vector<Register> operands;
+    if (call.takes_value) operands.push_back(builder.value(state.now.get()));
+    builder.effect(PlanOp::kEffectCall, newRef(call.function), std::move(operands));
   }
   if (t.error_on_break != t.initial_error_on_break) {
     builder.effect(PlanOp::kEffectCall, newRef(torchObject("stator._core.set_error_on_break")), {builder.value(t.error_on_break ? Py_True : Py_False)});

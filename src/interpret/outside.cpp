@@ -29,6 +29,13 @@ bool guardedByIdentity(PyObject* object) {
          isEnumMember(object) || isOpaqueConstant(object);
 }
 
+// Hashed and compared by identity, without a line of Python.
+bool isIdentityKey(PyObject* key) {
+  if (tensor::isTensor(key)) return isPlainTensorType(Py_TYPE(key));
+  PyTypeObject* type = Py_TYPE(key);
+  return type->tp_hash == PyBaseObject_Type.tp_hash && type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+}
+
 }  // namespace
 
 // Immutable: the value is guarded whole. dtypes and layouts are singletons. The guard keeps a copy of a tuple, not the program's own object.
@@ -275,11 +282,16 @@ Out Tracer::contents(PyObject* container) {
   } else if (PyDict_Check(container)) {
     Ref<> keys = values::dictKeys(container);
     if (!keys) return raiseCurrentError();
+    bool all_static = true;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
-      if (!isStaticKey(PyList_GET_ITEM(keys.get(), i))) {
+      PyObject* key = PyList_GET_ITEM(keys.get(), i);
+      if (isStaticKey(key)) continue;
+      all_static = false;
+      if (!isIdentityKey(key) || PyODict_Check(container) || info->attributes_of != nullptr) {
         return breakWith(breaks::Reason::kUnsupportedObject, "a dict from outside with keys that are not constants");
       }
     }
+    if (!all_static) return identityKeyed(container, keys);
     info->keys_open = keysDoNotMatter(*this, info);
     if (info->keys_open) {
       guardLength(PyList_GET_SIZE(keys.get()));
@@ -337,7 +349,9 @@ Out Tracer::contents(PyObject* container) {
     Py_ssize_t position = 0;
     int64_t n = 0;
     while (_PySet_NextEntry(container, &position, &item, &hash)) {
-      if (!isStaticKey(item)) return breakWith(breaks::Reason::kUnsupportedObject, "a set from outside with elements that are not constants");
+      if (!isStaticKey(item) && !isIdentityKey(item)) {
+        return breakWith(breaks::Reason::kUnsupportedObject, "a set from outside with elements that are not constants");
+      }
       STATOR_VALUE(value, fromOutside(item, sources->child(SourceKind::kSetItem, source, nullptr, n++)));
       PyList_Append(items.get(), value.get());
     }
@@ -361,6 +375,30 @@ Out Tracer::contents(PyObject* container) {
     PyList_SetSlice(shadow.get(), PyList_GET_SIZE(shadow.get()), PyList_GET_SIZE(shadow.get()), info->appended.get());
     info->appended.reset();
   }
+  return shadow;
+}
+
+// A dict some of whose keys (tensors, modules) are hashed by identity: each key is known by its position, and each value with it.
+Out Tracer::identityKeyed(PyObject* dict, const Ref<>& keys) {
+  const Source* source = values.find(dict)->source;
+  guards->add(Guard{GuardKind::kLength, source, nullptr, Ref<>(), PyList_GET_SIZE(keys.get())});
+  values.find(dict)->length_guarded = true;
+  Ref<> shadow = stealRef(PyDict_New());
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
+    PyObject* raw_key = PyList_GET_ITEM(keys.get(), i);
+    PyObject* raw = PyDict_GetItemWithError(dict, raw_key);
+    if (raw == nullptr) return breakWith(breaks::Reason::kUnsupportedObject, "a dict that changes under its keys");
+    STATOR_VALUE(key, fromOutside(raw_key, sources->child(SourceKind::kDictKey, source, nullptr, i)));
+    STATOR_VALUE(item, fromOutside(raw, sources->child(SourceKind::kDictValue, source, nullptr, i)));
+    if (!isStaticKey(raw_key)) noteIdentity(key.get());
+    PyDict_SetItem(shadow.get(), key.get(), item.get());
+  }
+  values::Info* info = values.find(dict);
+  if (info->overlay) {
+    applyOverlay(info, shadow.get());
+    info->dirty = true;
+  }
+  info->shadow = shadow;
   return shadow;
 }
 

@@ -193,6 +193,7 @@ class Tracer {
   // The container to operate on: the shadow of an outside one (made on first use, whole contents guarded), or the object itself.
   Out contents(PyObject* container);
   Out contentsForWrite(PyObject* container);
+  Out identityKeyed(PyObject* dict, const Ref<>& keys);  // contents of such a dict
   bool runsModuleCall();               // the innermost frame is nn.Module._call_impl
   void knowKeys(values::Info* info);   // guards keys that have not mattered so far
   Out viewedDict(PyObject* view);    // the dict (trace value) that a dict view looks into
@@ -365,6 +366,11 @@ class Tracer {
   std::vector<LateCall> late_calls;  // effects that are left to a function of a library, which runs none of the program's code
   std::unordered_set<PyObject*> user_keyed;  // dicts made in the trace that have such keys
   std::unordered_map<PyObject*, Py_hash_t> key_hashes;
+  // States of the process that the trace has set (calls/torch_states.cpp), by row.
+  struct ProcessState {
+    Ref<> before, now;
+  };
+  std::map<size_t, ProcessState> process_states;
   bool error_on_break = false;  // a break is an error (stator.error_on_graph_break), as the trace sees it
   bool initial_error_on_break = false;
   bool classes_written = false;  // some class has an overlay
@@ -397,6 +403,25 @@ class Tracer {
 };
 
 bool isAddress(PyObject* object);  // an int that addressOf() made
+
+// calls/torch_states.cpp: the call that brings such a state about.
+struct StateCall {
+  PyObject* function;
+  bool takes_value;
+};
+StateCall stateCall(size_t index, PyObject* value);
+class ProcessStateScope {
+ public:
+  explicit ProcessStateScope(Tracer& tracer);
+  ~ProcessStateScope();
+
+ private:
+  void apply(bool now);
+  Tracer& tracer_;
+};
+
+// The instruction of the frame that makes the call under way, or the present one.
+int callIndex(const SymbolicFrame& frame);
 
 std::string describe(PyObject* callable);  // its qualified name, for messages
 

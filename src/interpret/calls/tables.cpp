@@ -94,6 +94,7 @@ bool initCallTables() {
   registerTorch();
   registerTorchContexts();
   registerSwitches();
+  registerTorchStates();
   registerContainers();
   registerBuiltins();
   Ref<> polyfills = stealRef(PyImport_ImportModule("stator.polyfills"));
@@ -123,6 +124,10 @@ CodePolicy codePolicy(PyCodeObject* code) {
     std::string_view inside = file.substr(torch.size());
     if (inside == "nn/modules/module.py") {
       return name == "_wrapped_call_impl" || name == "_call_impl" || name == "__call__" ? CodePolicy::kInlineOnly : CodePolicy::kTrace;
+    }
+    if ((inside == "jit/_script.py" && name == "_unwrap_optional") || (inside == "jit/__init__.py" && name == "annotate") ||
+        (inside == "overrides.py" && name == "is_tensor_like")) {
+      return CodePolicy::kInlineOnly;
     }
     for (std::string_view room : {"nn/", "optim/", "distributions/"}) {
       if (startsWith(inside, room)) return CodePolicy::kTrace;

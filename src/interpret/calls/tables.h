@@ -55,6 +55,7 @@ void registerTorchContexts();
 void allowSymbolsInHandlers();
 void registerLazyModules();
 void registerSwitches();
+void registerTorchStates();
 
 // Code whose frames are never captured or inlined: by the file it comes from.
 enum class CodePolicy : uint8_t {

@@ -11,6 +11,7 @@
 #include "symbolic/sym_int.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 namespace stator::interpret {
@@ -207,7 +208,10 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     request.target = values_now[1];
     request.positional = 1;
   }
+  std::optional<ProcessStateScope> states;
+  if (!remember && !process_states.empty()) states.emplace(*this);
   shapes::Answer answer = shapes::infer(request);
+  states.reset();
   if (answer.status == shapes::Status::kDataDependent && args.keywordCount() == 0 && !values_now.empty()) {
     if (Ref<> tensor = args.positional == 1 && isRead(target) ? knownTensor(values_now[0]) : Ref<>()) {
       Ref<> value = stealRef(PyObject_CallMethod(tensor.get(), PyUnicode_AsUTF8(target), nullptr));
@@ -226,7 +230,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     answer = shapes::infer(request);  // an answer is good until the next question only
   }
   const shapes::Inferred& inferred = *answer.inferred;
-  bool any_tensor = inferred.mutates || inferred.random;
+  bool any_tensor = inferred.mutates || inferred.random || !remember;
   for (const shapes::Output& output : inferred.outputs) any_tensor |= output.kind == shapes::Output::Kind::kTensor;
   std::vector<PyObject*> tensors;
   for (PyObject* value : values_now) collectTensors(value, tensors);
@@ -265,7 +269,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   graph::Node* node = graph->addCall(op, newRef(target), tuple, kwargs);
   node->location = location();
   node->scope = frames.back()->scope;
-  node->mutates = inferred.mutates || inferred.random;
+  node->mutates = inferred.mutates || inferred.random || !remember;
   drew_random |= inferred.random;
   // 6. Its values.
   std::vector<uint32_t> storages;
@@ -434,7 +438,10 @@ Out isInferenceEnabled(Tracer& t, const Args&) { return newRef(t.state.inference
 Out setGradEnabled(Tracer& t, const Args& args) {
   if (args.values.size() != 1 || !PyBool_Check(args.values[0])) return t.breakWith(Reason::kRaises, "_set_grad_enabled of what is no bool");
   bool enabled = args.values[0] == Py_True;
-  if (enabled == t.state.grad_enabled) return newRef(Py_None);
+  // torch's own context managers leave out what changes nothing; a call that the program makes itself stays in the graph.
+  PyObject* file = t.frames.back()->code->code()->co_filename;
+  bool own = std::string_view(PyUnicode_AsUTF8(file)).ends_with("torch/autograd/grad_mode.py");
+  if (enabled == t.state.grad_enabled && own) return newRef(Py_None);
   Ref<> tuple = stealRef(PyTuple_Pack(1, args.values[0]));
   graph::Node* node = t.graph->addCall(graph::Op::kCallFunction, newRef(torchObject("torch._C._set_grad_enabled")), tuple, Ref<>());
   node->mutates = node->sets_mode = true;
@@ -568,7 +575,7 @@ void registerTorch() {
                            "torch.Tensor.untyped_storage", "torch.Tensor.data_ptr", "torch.Tensor.share_memory_", "torch.Tensor.retain_grad",
                            "torch.Tensor.register_post_accumulate_grad_hook", "torch.Tensor.numpy", "torch.Tensor.__repr__", "torch.Tensor.__array__",
                            "torch.Tensor.__reduce_ex__", "torch.Tensor.__deepcopy__", "torch.Tensor.__torch_function__", "torch.Tensor.set_",
-                           "torch.Tensor.__hash__", "torch.Tensor._is_view", "torch.from_numpy", "torch.frombuffer", "torch.as_tensor"}) {
+                           "torch.Tensor.__hash__", "torch.Tensor._is_view", "torch.from_numpy", "torch.frombuffer"}) {
     std::string text(path);
     size_t last = text.rfind('.');
     PyObject* owner = torchObject(text.substr(0, last).c_str());
@@ -600,7 +607,9 @@ void registerTorch() {
   for (const char* path : {"torch.distributed.is_available", "torch._C._len_torch_dispatch_stack", "torch._C._len_torch_function_stack", "torch.device", "torch.finfo", "torch.iinfo", "torch.promote_types", "torch.can_cast", "torch.is_deterministic_algorithms_warn_only_enabled",
                            "torch.are_deterministic_algorithms_enabled", "torch.get_num_threads", "torch.typename", "torch._C._get_cudnn_enabled",
                            "torch._C._get_mkldnn_enabled", "torch._C._get_flash_sdp_enabled", "torch.backends.mha.get_fastpath_enabled",
-                           "torch._C._nn._parse_to", "torch.cuda.is_available", "torch.backends.cuda.flash_sdp_enabled"}) {
+                           "torch.get_autocast_gpu_dtype", "torch._C._get_privateuse1_backend_name", "torch._C._is_any_autocast_enabled", "torch._C._get_cublas_allow_tf32",
+                           "torch._C._is_autocast_available", "torch._C._are_functorch_transforms_active", "torch._C._EngineBase.is_checkpoint_valid",
+                           "torch._C._nn._parse_to", "torch.cuda.is_available"}) {
     registerPure(path);
   }
 }
