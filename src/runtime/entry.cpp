@@ -98,21 +98,8 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   return options;
 }
 
-// A trace makes many objects that all live: collections meanwhile would cost more with each, and could run finalisers of the user's.
-class CollectorPause {
- public:
-  CollectorPause() : was_enabled_(PyGC_Disable() != 0) {}
-  ~CollectorPause() {
-    if (was_enabled_) PyGC_Enable();
-  }
-
- private:
-  bool was_enabled_;
-};
-
 // Traces until no capture has to start over.
 interpret::Captured trace(StatorFrame* frame, interpret::TraceOptions& options) {
-  CollectorPause pause;
   for (int attempt = 0;; ++attempt) {
     interpret::Tracer tracer(frame, options);
     interpret::Captured captured = tracer.run();
