@@ -10,6 +10,7 @@ import itertools
 import linecache
 import os
 import sys
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -100,7 +101,7 @@ class CapturedGraph(Graph):
     """A graph whose source is written in C++, where nothing special is asked for."""
 
     def python_code(self, root_module: str, **options: Any) -> PythonCode:
-        if root_module == "self" and not any(options.values()):
+        if root_module == "self" and not any(options.values()) and not getattr(self.owning_module, "_modules", None):
             made = _core.fx_source(self, sys.modules[__name__])
             if made is not None:
                 return PythonCode(made[0], made[1], _lineno_map=made[2], _prologue_start=4)
@@ -153,7 +154,21 @@ class CapturedModule(_LazyGraphModule):
         return self.code and GraphModule.__str__(self)
 
 
-def make_module(graph: Graph, runner: Callable[..., Any], record: Any) -> CapturedModule:
+# The records of functions that a graph calls, which are modules of their own.
+_function_records: weakref.WeakKeyDictionary[GraphModule, Any] = weakref.WeakKeyDictionary()
+
+
+def make_function(graph: Graph, modules: dict[str, GraphModule] | None, record: Any, name: str) -> GraphModule:
+    """A function that a graph calls: a higher-order operator's body."""
+    module = _LazyGraphModule(modules or {}, graph)
+    module._stator_name = name
+    _function_records[module] = record
+    return module
+
+
+def make_module(
+    graph: Graph, runner: Callable[..., Any], record: Any, modules: dict[str, GraphModule] | None
+) -> CapturedModule:
     module = CapturedModule.__new__(CapturedModule)
     # With an empty graph, so that torch sets all that a GraphModule has; the real one needs no walk over its nodes.
     GraphModule.__init__(module, {}, Graph())
@@ -163,6 +178,8 @@ def make_module(graph: Graph, runner: Callable[..., Any], record: Any) -> Captur
     own.forward = CapturedModule.forward
     module.__dict__["_graph"] = graph
     graph.owning_module = module
+    for name, function in (modules or {}).items():
+        module.add_module(name, function)
     return module
 
 
@@ -333,6 +350,9 @@ def _prepare(module: CapturedModule) -> TracingContext:
     record = module._stator_record
     record.fake_mode = FakeTensorMode(shape_env=ShapeEnv())
     record.sources = _sources(record)
+    for function in module.modules():
+        if function in _function_records:
+            _function_records[function].fake_mode = record.fake_mode
     _fake_plain_inputs(record.fake_mode, record.examples)
     context = TracingContext(record.fake_mode)
     for example, source in zip(record.examples, record.sources, strict=True):

@@ -252,6 +252,11 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
   if (kind == &PyClassMethodDescr_Type) {
     return fromNative(stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type))));
   }
+  if (object != nullptr && PyTuple_Check(object) && std::string_view(kind->tp_name) == "_collections._tuplegetter") {
+    // A field of a named tuple: the item at its position, which the descriptor keeps behind its header.
+    Ref<> position = stealRef(PyLong_FromSsize_t(*reinterpret_cast<Py_ssize_t*>(reinterpret_cast<char*>(descriptor) + sizeof(PyObject))));
+    return getItem(object, position.get());
+  }
   if (kind->tp_descr_get != nullptr) {
     PyObject* get = _PyType_Lookup(kind, names().dunder_get);
     if (get != nullptr && PyFunction_Check(get)) {

@@ -68,14 +68,15 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     }
     guards->add(Guard{GuardKind::kTensor, source, nullptr, Ref<>(), 0, tensor::TensorGuard::of(raw)});
     values::Info& info = values.addOutside(raw, source);
-    graph->metas.push_back(tensor::metaOf(raw));
-    shapes::TensorMeta& meta = graph->metas.back();
+    graph::Graph& root = rootGraph();
+    root.metas.push_back(tensor::metaOf(raw));
+    shapes::TensorMeta& meta = root.metas.back();
     if (uintptr_t storage = tensor::storageOf(raw)) {
       uint32_t& id = input_storages[storage];
       if (id == 0) id = next_storage++;
       meta.storage_id = id;
     }
-    graph::Node* node = graph->addInput(source, newRef(raw), &meta);
+    graph::Node* node = root.addInput(source, newRef(raw), &meta);
     info.stand_in = graph::makeStandIn(node, &meta, reinterpret_cast<PyObject*>(Py_TYPE(raw)));
     values.addMade(info.stand_in, 0);  // owned until the trace ends, as the graph's arguments refer to it
     return info.stand_in;

@@ -250,8 +250,14 @@ class Tracer {
   Ref<> knownTensor(PyObject* stand_in);  // a real tensor of one element, if the trace knows its value; null otherwise
   Ref<> knownSlices(PyObject* index);
 
+  // calls/subgraphs.cpp
+  graph::Graph& rootGraph() { return outer_graphs.empty() ? *graph : *outer_graphs.front(); }
+  bool isReachable(const graph::Node* node) const;  // of the graph under way, or of one around it
+
   // torch_calls.cpp
-  Out tensorCall(graph::Op op, PyObject* target, const Args& args);
+  Out graphArgument(PyObject* value, int depth = 0);  // as the graph keeps it: containers are copied, since the program may change them later
+  // `facts`: a callable that tells the facts of the results in the target's place.
+  Out tensorCall(graph::Op op, PyObject* target, const Args& args, PyObject* facts = nullptr);
   Out tensorAttr(PyObject* stand_in, PyObject* name);
   void noteWritten(PyObject* stand_in);  // inputs that share its memory are written to
   Out callTorch(PyObject* callable, const Args& args, bool& handled);
@@ -267,7 +273,9 @@ class Tracer {
   sources::Roots roots;
   std::unique_ptr<sources::SourceSet> sources;
   std::unique_ptr<guards::GuardSet> guards;
-  std::shared_ptr<graph::Graph> graph;
+  std::shared_ptr<graph::Graph> graph;  // of the function under way
+  std::vector<std::shared_ptr<graph::Graph>> outer_graphs;  // around it, the trace's own first (calls/subgraphs.cpp)
+  bool had_subgraphs = false;
   values::ValueTable values;
   // Tuples and frozensets of code objects. Any other one that has no source is a new object in each call.
   std::unordered_set<PyObject*> code_constants;

@@ -119,7 +119,7 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
         if (out.flow() == Flow::kBreak && broke.reason == Reason::kRaises && !nested_ran) return raiseNatively(callable, args);
         return deliver(std::move(out));
       }
-      case CallKind::kPolyfill: return call(row->polyfill, args, then);
+      case CallKind::kPolyfill: return row->whole ? callNested(row->polyfill, args) : call(row->polyfill, args, then);
       case CallKind::kPure: return callNative(callable, args);
       case CallKind::kGraph: {
         bool method = Py_TYPE(callable) == &PyMethodDescr_Type || Py_TYPE(callable) == &PyWrapperDescr_Type;

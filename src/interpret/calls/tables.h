@@ -23,6 +23,7 @@ struct CallRow {
   CallKind kind = CallKind::kUnknown;
   CallHandler handler = nullptr;
   PyObject* polyfill = nullptr;
+  bool whole = false;  // of a polyfill: it cannot be left half way, so a break inside is a break at the call
 };
 
 // By identity: functions, built-in functions, method descriptors, types.
@@ -30,6 +31,7 @@ const CallRow* findCall(PyObject* callable);
 void registerHandler(const char* path, CallHandler handler);  // "builtins.len", "builtins.list.append", "torch.is_tensor"
 void registerPure(const char* path);
 void registerPolyfill(const char* path, const char* function);  // a function of stator.polyfills, by its path there
+void registerWholePolyfill(const char* path, const char* function);
 void registerRow(PyObject* callable, CallRow row);
 
 // By code object, for functions that a library makes anew each time.
@@ -47,6 +49,7 @@ void registerClasses();
 void registerLogging();
 void registerExceptions();
 void registerTorchContexts();
+void registerSubgraphs();
 
 // Code whose frames are never captured or inlined: by the file it comes from.
 enum class CodePolicy : uint8_t {
