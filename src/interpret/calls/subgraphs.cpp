@@ -252,8 +252,10 @@ Out capturePair(Tracer& t, const Args& args) {
   uint64_t effects = effectsSoFar(t);
   shapes::State state = t.state;
   t.state.grad_enabled = false;
-  t.outer_graphs.push_back(forward.graph);  // its values may be used, and are handed over
+  t.outer_graphs.push_back(t.graph);
+  t.graph = forward.graph;  // its values may be used, and are handed over
   Flow flow = traceBody(t, args.values[1], grads, backward);
+  t.graph = t.outer_graphs.back();
   t.outer_graphs.pop_back();
   t.state = state;
   if (flow != Flow::kOk) return flow;
