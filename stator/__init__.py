@@ -36,6 +36,9 @@ _check_build()
 from stator import _core, config, exc  # noqa: E402
 from stator._backends import list_backends, lookup_backend, register_backend  # noqa: E402
 from stator._compile import compile, compile_module_inplace, reset  # noqa: E402
+from stator._explain import explain  # noqa: E402
+from stator._install import install, installed, optimize, optimize_assert, uninstall  # noqa: E402
+from stator._marks import mark_dynamic, mark_static, mark_static_address, mark_unbacked, maybe_mark_dynamic  # noqa: E402
 from stator._modules import CompiledModule, OptimizedModule  # noqa: E402
 from stator._observe import on_graph, reset_stats, stats  # noqa: E402
 from stator._switches import (  # noqa: E402
@@ -43,11 +46,17 @@ from stator._switches import (  # noqa: E402
     assume_constant_result,
     disable,
     disallow_in_graph,
+    dont_skip_tracing,
+    error_on_graph_break,
     forbid_in_graph,
     graph_break,
+    is_compiling,
     nonstrict_trace,
+    run,
     set_stance,
     skip,
+    skip_frame,
+    substitute_in_graph,
 )
 
 __version__ = "0.1.0"
@@ -61,19 +70,36 @@ __all__ = [
     "config",
     "disable",
     "disallow_in_graph",
+    "dont_skip_tracing",
+    "error_on_graph_break",
     "exc",
+    "explain",
     "forbid_in_graph",
     "graph_break",
+    "install",
+    "installed",
+    "is_compiling",
     "list_backends",
     "lookup_backend",
+    "mark_dynamic",
+    "mark_static",
+    "mark_static_address",
+    "mark_unbacked",
+    "maybe_mark_dynamic",
     "nonstrict_trace",
     "on_graph",
+    "optimize",
+    "optimize_assert",
     "register_backend",
     "reset",
     "reset_stats",
+    "run",
     "set_stance",
     "skip",
+    "skip_frame",
     "stats",
+    "substitute_in_graph",
+    "uninstall",
 ]
 
 config._connect(_core.set_config)

@@ -6,11 +6,14 @@ torch's registry, entry points included.
 """
 
 import contextlib
+import os
+import sys
 import warnings
 
-from stator import _observe, exc
+from stator import _observe, _report, config, exc
 
 _own = {}
+_bisecting = "STATOR_BISECT" in os.environ  # see stator/debug/_bisect.py
 
 
 def _eager(graph_module, example_inputs, **options):
@@ -23,6 +26,18 @@ def _eager(graph_module, example_inputs, **options):
 _eager.__name__ = _eager.__qualname__ = "eager"
 _eager._tags = ("debug",)  # as in torch's registry
 _own["eager"] = _eager
+
+
+def _planted_fault(graph_module, example_inputs, **options):
+    """Fails in a chosen way on a chosen operator (stator/debug/faults.py)."""
+    from stator.debug.faults import planted_fault
+
+    return planted_fault(graph_module, example_inputs, **options)
+
+
+_planted_fault.__name__ = _planted_fault.__qualname__ = "planted_fault"
+_planted_fault._tags = ("debug",)
+_own["planted_fault"] = _planted_fault
 
 
 def register_backend(compiler_fn=None, name=None, tags=()):
@@ -75,11 +90,24 @@ def lookup_backend(backend):
         raise exc.InvalidBackend(backend, _known_names()) from None
 
 
-def _default_backend():
-    import sys
+_default = None  # set here; otherwise torch's
 
+
+def _default_backend():
     registry = sys.modules.get("torch._dynamo.backends.registry")
-    return registry._default_backend if registry is not None else "inductor"
+    return _default or (registry._default_backend if registry is not None else "inductor")
+
+
+def set_default_backend(backend):
+    """The backend of compile calls that name none; None: inductor again."""
+    global _default
+    if backend is not None and not callable(backend):
+        lookup_backend(backend)
+    _default = backend
+
+
+def get_default_backend():
+    return _default_backend()
 
 
 def _check_inductor(mode, options, dynamic):
@@ -145,6 +173,10 @@ class Backend:
         return self.function is _eager and not self.options and self.mode is None
 
     def announce(self, graph_module):
+        if "torch._dynamo.utils" in sys.modules and hasattr(graph_module, "graph"):
+            _report.count("stats", "unique_graphs")
+            calls = sum(n.op.startswith("call_") for n in graph_module.graph.nodes)
+            _report.count("stats", "calls_captured", calls)
         if _observe.has_listeners():
             _observe.graph_made(graph_module)
 
@@ -160,7 +192,14 @@ class Backend:
             if self.options:
                 arguments["options"] = self.options
         try:
-            compiled = self.function(graph_module, example_inputs, **arguments)
+            if config.repro_after is None and not _bisecting:
+                compiled = self.function(graph_module, example_inputs, **arguments)
+            else:
+                from stator.debug import _wrap
+
+                compiled = _wrap.compile_graph(
+                    self, lambda gm, examples: self.function(gm, examples, **arguments), graph_module, example_inputs
+                )
             if not callable(compiled):
                 raise TypeError(f"the backend returned {type(compiled).__name__}, which is not callable")
         except (exc.SkipFrame, exc.RestartAnalysis):

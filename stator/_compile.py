@@ -87,6 +87,20 @@ class Compiler:
         return Compiler, (self.settings.arguments,)
 
 
+def forced_caches(backend):
+    """For set_stance(force_backend=): a function from a cache to the one that serves in its place."""
+    made = {}
+
+    def forced(cache):
+        found = made.get(id(cache))
+        if found is None:
+            arguments = {k: v for k, v in cache.settings.arguments.items() if k not in ("mode", "options")}
+            found = made[id(cache)] = (cache, Compiler({**arguments, "backend": backend}).cache)
+        return found[1]
+
+    return forced
+
+
 def apply(model, again, make):
     """What compiling or disabling gives for each kind of callable: `make` wraps a function, `again` any callable."""
     _check_callable(model)

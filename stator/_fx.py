@@ -158,16 +158,16 @@ class CapturedModule(_LazyGraphModule):
 _function_records: weakref.WeakKeyDictionary[GraphModule, Any] = weakref.WeakKeyDictionary()
 
 
-def make_function(graph: Graph, modules: dict[str, GraphModule] | None, record: Any, name: str) -> GraphModule:
+def make_function(graph: Graph, attributes: dict[str, Any] | None, record: Any, name: str) -> GraphModule:
     """A function that a graph calls: a higher-order operator's body."""
-    module = _LazyGraphModule(modules or {}, graph)
+    module = _LazyGraphModule(attributes or {}, graph)
     module._stator_name = name
     _function_records[module] = record
     return module
 
 
 def make_module(
-    graph: Graph, runner: Callable[..., Any], record: Any, modules: dict[str, GraphModule] | None
+    graph: Graph, runner: Callable[..., Any], record: Any, attributes: dict[str, Any] | None = None
 ) -> CapturedModule:
     module = CapturedModule.__new__(CapturedModule)
     # With an empty graph, so that torch sets all that a GraphModule has; the real one needs no walk over its nodes.
@@ -178,8 +178,13 @@ def make_module(
     own.forward = CapturedModule.forward
     module.__dict__["_graph"] = graph
     graph.owning_module = module
-    for name, function in (modules or {}).items():
-        module.add_module(name, function)
+    for name, value in (attributes or {}).items():
+        if isinstance(value, torch.nn.Module):
+            module._modules[name] = value
+        elif isinstance(value, torch.nn.Parameter):
+            module._parameters[name] = value
+        else:
+            module._buffers[name] = value
     return module
 
 
@@ -365,7 +370,12 @@ def _prepare(module: CapturedModule) -> TracingContext:
     placeholders = module._graph.find_nodes(op="placeholder", sort=True)
     for node, source in zip(placeholders, record.sources, strict=True):
         node.__dict__["_dynamo_source"] = source
-    module.__dict__.update(_param_name_to_source={}, _source_to_user_stacks={}, compile_subgraph_reason=None)
+    # Parameters and buffers of specialised modules are inputs of what AOTAutograd makes, but none of the graph's: they have no position.
+    owned = itertools.chain(
+        module.named_parameters(remove_duplicate=False), module.named_buffers(remove_duplicate=False)
+    )
+    sources = {name: InputSource(name, -1) for name, _ in owned}
+    module.__dict__.update(_param_name_to_source=sources, _source_to_user_stacks={}, compile_subgraph_reason=None)
     return context
 
 
@@ -374,10 +384,13 @@ def _guards(context: TracingContext) -> list[tuple[int, list[int], list[int]]]:
     found = []
     for guard in context.guards_context.aotautograd_guards:
         if hasattr(guard, "input_source_a"):
+            if min(guard.input_source_a.position, guard.input_source_b.position) < 0:
+                continue  # one of the two belongs to the graph, and is guarded by its identity
             found.append((0, [guard.input_source_a.position, guard.input_source_b.position], []))
         else:
-            overlapping = [source.position for source in guard.overlapping_sources]
-            found.append((1, overlapping, [source.position for source in guard.non_overlapping_sources]))
+            overlapping = [source.position for source in guard.overlapping_sources if source.position >= 0]
+            apart = [source.position for source in guard.non_overlapping_sources if source.position >= 0]
+            found.append((1, overlapping, apart))
     return found
 
 

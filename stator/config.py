@@ -122,8 +122,8 @@ _entry("skip_fsdp_guards", True, "no guards on the insides of modules that FSDP 
 _entry("trace_limit_instructions", 20_000_000, "bytecode instructions of one capture", check=_at_least(1))
 _entry("trace_limit_nodes", 1_000_000, "graph nodes of one capture", check=_at_least(1))
 _entry("trace_limit_seconds", 120.0, "seconds of one capture", check=_at_least(0))
-_entry("repro_after", None, "write a repro when this stage fails", str, _NONE, also=("TORCHDYNAMO_REPRO_AFTER",), check=_one_of(None, "dynamo", "aot"))
-_entry("repro_level", 2, "1 failing graph, 2 minified, 3 always, 4 when accuracy differs", also=("TORCHDYNAMO_REPRO_LEVEL",), check=_one_of(1, 2, 3, 4))
+_entry("repro_after", None, "write a repro when this stage fails: dynamo (captured graphs), aot (behind AOTAutograd), auto (the innermost that fails)", str, _NONE, also=("TORCHDYNAMO_REPRO_AFTER",), check=_one_of(None, "dynamo", "aot", "auto"))
+_entry("repro_level", 2, "1 on an exception, 2 the same and offer to minify, 3 always before running, 4 when results differ from eager", also=("TORCHDYNAMO_REPRO_LEVEL",), check=_one_of(1, 2, 3, 4))
 _entry("enable_compiler_collectives", False, "ranks agree on dynamic sizes after each capture")
 # fmt: on
 del _entry

@@ -1,13 +1,16 @@
 // Module init and method table of stator._core; nothing else.
 #include "base/python.h"
 #include "base/ref.h"
+#include "debug/debug_module.h"
 #include "graph/graph_module.h"
 #include "guards/guards_module.h"
+#include "interpret/calls/switches.h"
 #include "interpret/exceptions.h"
 #include "interpret/trace_iterator.h"
 #include "runtime/cache.h"
 #include "runtime/compiled_function.h"
 #include "runtime/driver_module.h"
+#include "runtime/watch.h"
 #include "tensor/shapes_module.h"
 
 namespace {
@@ -16,7 +19,7 @@ PyModuleDef core_module = {PyModuleDef_HEAD_INIT, "stator._core", nullptr, -1, n
 
 // One table from each room that has doors.
 PyMethodDef* const kTables[] = {stator::graph::graph_methods, stator::tensor::shapes_methods, stator::runtime::driver_methods,
-                                stator::runtime::cache_methods,
+                                stator::runtime::cache_methods, stator::interpret::switch_methods, stator::runtime::watch_methods,
                                 stator::guards::guards_methods};
 
 }  // namespace
@@ -29,6 +32,6 @@ PyMODINIT_FUNC PyInit__core() {
   }
   if (stator::runtime::addDriverObjects(module.get()) < 0) return nullptr;
   bool ready = stator::graph::initTypes() && stator::interpret::initTraceIteratorType() && stator::interpret::initTraceTracebackType() && stator::runtime::addCompiledFunction(module) &&
-               stator::runtime::addCache(module);
+               stator::runtime::addCache(module) && stator::debug::addSpecimenType(module);
   return ready ? module.release() : nullptr;
 }

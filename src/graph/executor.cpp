@@ -107,7 +107,11 @@ class Compiler {
       place_[node] = {From::kInput, static_cast<uint32_t>(out_->inputs++)};
     findLastUses();
     for (const Node& node : graph_.nodes()) {
-      if (node.op != Op::kInput) addStep(node);
+      if (node.op == Op::kAttribute) {
+        place_[&node] = constant(node.example.get());
+      } else if (node.op != Op::kInput) {
+        addStep(node);
+      }
     }
     for (const Node* node : graph_.outputs()) out_->outputs.push_back(place_.at(node));
   }

@@ -26,7 +26,7 @@ Ref<> attribute(PyObject* object, const char* name) {
 struct Fx {
   Ref<> node_type, graph_type, update, prepend, reserved, no_kwargs, helpers;
   initproc node_init = nullptr;
-  Ref<> placeholder, call_function, call_method, get_attr, output, meta, getitem, module_type;
+  Ref<> placeholder, call_function, call_method, call_module, get_attr, output, meta, getitem, module_type;
 
   static const Fx& get() {
     static const Fx* fx = new Fx();
@@ -50,6 +50,7 @@ struct Fx {
     placeholder = orThrow(PyUnicode_InternFromString("placeholder"));
     call_function = orThrow(PyUnicode_InternFromString("call_function"));
     call_method = orThrow(PyUnicode_InternFromString("call_method"));
+    call_module = orThrow(PyUnicode_InternFromString("call_module"));
     get_attr = orThrow(PyUnicode_InternFromString("get_attr"));
     output = orThrow(PyUnicode_InternFromString("output"));
     Ref<> module_home = orThrow(PyImport_ImportModule("torch.fx.graph_module"));
@@ -99,19 +100,23 @@ class Builder {
     // Inputs first, wherever the trace found them: a function's parameters come before its body.
     for (const Node* node : ir_.inputs()) addInput(*node);
     for (const Node& node : ir_.nodes()) {
-      if (node.op != Op::kInput) addCall(node);
+      if (node.op == Op::kAttribute) {
+        addAttribute(node);
+      } else if (node.op != Op::kInput) {
+        addCall(node);
+      }
     }
     addOutput();
     finish();
     if (!ir_.name.empty()) {
       Ref<> make = attribute(fx_.helpers.get(), "make_function");
       Ref<> name = orThrow(PyUnicode_FromString(ir_.name.c_str()));
-      PyObject* arguments[] = {graph_.get(), modules_.get(), record_.get(), name.get()};
+      PyObject* arguments[] = {graph_.get(), attributes_ ? attributes_.get() : Py_None, record_.get(), name.get()};
       return orThrow(PyObject_Vectorcall(make.get(), arguments, 4, nullptr));
     }
     Ref<> runner = orThrow(makeRunner(recordOf(record_.get())->graph).release());
     Ref<> make = attribute(fx_.helpers.get(), "make_module");
-    PyObject* arguments[] = {graph_.get(), runner.get(), record_.get(), modules_.get()};
+    PyObject* arguments[] = {graph_.get(), runner.get(), record_.get(), attributes_ ? attributes_.get() : Py_None};
     return orThrow(PyObject_Vectorcall(make.get(), arguments, 4, nullptr));
   }
 
@@ -120,10 +125,7 @@ class Builder {
     FxRecord& record = *recordOf(record_.get());
     std::string expression =
         node.source != nullptr ? sourceExpression(*node.source, code_) : node.name_hint;
-    bool of_module =
-        node.source != nullptr && (node.source->kind == sources::SourceKind::kParameter ||
-                                   node.source->kind == sources::SourceKind::kBuffer);
-    record.is_static.push_back(of_module || (node.meta != nullptr && node.meta->is_parameter));
+    record.is_static.push_back(node.of_module || (node.meta != nullptr && node.meta->is_parameter));
     std::string target = node.name_hint.empty() ? placeholderTarget(expression) : node.name_hint;
     std::string base = target;
     for (int i = 0; !targets_.insert(target).second; ++i)
@@ -135,12 +137,40 @@ class Builder {
         fx_.no_kwargs.get());
   }
 
+  // The name under which the module has what was reached that way; one object has one name.
+  Ref<> attributeName(const Node& node, PyObject* object) {
+    auto& known = attribute_names_[object];
+    if (known) return known;
+    std::string name = node.source != nullptr ? sources::printModulePath(*node.source, code_) : "module";
+    for (char& c : name) {
+      if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+    }
+    if (name.empty() || std::isalpha(static_cast<unsigned char>(name[0])) == 0) name = "sub" + name;
+    std::string base = name;
+    for (int i = 0; !attribute_targets_.insert(name).second; ++i) name = base + "_" + std::to_string(i);
+    known = orThrow(PyUnicode_FromString(name.c_str()));
+    if (!attributes_) attributes_ = orThrow(PyDict_New());
+    if (PyDict_SetItem(attributes_.get(), known.get(), object) < 0) throw PythonError();
+    return known;
+  }
+
+  void addAttribute(const Node& node) {
+    Ref<> name = attributeName(node, node.example.get());
+    Ref<> none = orThrow(PyTuple_New(0));
+    add(&node, fx_.get_attr.get(), name.get(), snakeCase(text(name.get())), none.get(), fx_.no_kwargs.get());
+  }
+
   void addCall(const Node& node) {
     PyObject* op = node.op == Op::kCallFunction ? fx_.call_function.get() : fx_.call_method.get();
     Ref<> args = convert(node.args.get());
     Ref<> kwargs = node.kwargs && PyDict_GET_SIZE(node.kwargs.get()) > 0
                        ? convert(node.kwargs.get())
                        : fx_.no_kwargs;
+    if (node.op == Op::kCallModule) {
+      Ref<> name = attributeName(node, node.target.get());
+      add(&node, fx_.call_module.get(), name.get(), snakeCase(text(name.get())), args.get(), kwargs.get());
+      return;
+    }
     add(&node, op, node.target.get(), candidate(node), args.get(), kwargs.get());
   }
 
@@ -172,7 +202,7 @@ class Builder {
     auto* type = reinterpret_cast<PyTypeObject*>(fx_.node_type.get());
     Ref<> made = orThrow(type->tp_alloc(type, 0));
     // Placeholders are annotated with the type of what was passed.
-    bool typed = node != nullptr && node->example;
+    bool typed = node != nullptr && node->op == Op::kInput && node->example;
     PyObject* annotation =
         typed ? reinterpret_cast<PyObject*>(Py_TYPE(node->example.get())) : Py_None;
     Ref<> init = orThrow(PyTuple_Pack(5, graph_.get(), name.get(), op, target, annotation));
@@ -256,11 +286,11 @@ class Builder {
   Ref<> functionNode(PyObject* module) {
     Ref<>& made = functions_[module];
     if (made) return made;
-    if (modules_.get() == Py_None) modules_ = orThrow(PyDict_New());
+    if (!attributes_) attributes_ = orThrow(PyDict_New());
     std::string base = text(attribute(module, "_stator_name").get()), name;
-    for (int i = 0; name.empty() || !targets_.insert(name).second; ++i) name = base + "_" + std::to_string(i);
+    for (int i = 0; name.empty() || !attribute_targets_.insert(name).second; ++i) name = base + "_" + std::to_string(i);
     Ref<> target = orThrow(PyUnicode_FromString(name.c_str()));
-    if (PyDict_SetItem(modules_.get(), target.get(), module) < 0) throw PythonError();
+    if (PyDict_SetItem(attributes_.get(), target.get(), module) < 0) throw PythonError();
     Ref<> none = orThrow(PyTuple_New(0));
     made = add(nullptr, fx_.get_attr.get(), target.get(), name, none.get(), fx_.no_kwargs.get());
     return made;
@@ -303,7 +333,9 @@ class Builder {
   std::unordered_map<PyObject*, Ref<>> groups_;
   std::unordered_map<PyObject*, std::string> candidates_;
   std::unordered_set<std::string> targets_;
-  Ref<> modules_ = newRef(Py_None);
+  Ref<> attributes_;  // of the GraphModule: name -> parameter, buffer or module
+  std::unordered_map<PyObject*, Ref<>> attribute_names_;
+  std::unordered_set<std::string> attribute_targets_;
   std::unordered_map<PyObject*, Ref<>> functions_;
   long long length_ = 0;
 };

@@ -104,7 +104,8 @@ std::string sourceExpression(const Source& source, BorrowedRef<PyCodeObject> cod
     case SourceKind::kDequeItem:
       return base + subscript(number);
     case SourceKind::kCell:
-      return base + ".cell_contents";
+      // A variable that lies in a cell is known by its name.
+      return source.base->kind == SourceKind::kLocal ? base : base + ".cell_contents";
     case SourceKind::kClosure:
       return base + ".__closure__" + subscript(number);
     case SourceKind::kDefault:

@@ -141,6 +141,7 @@ Ref<> stackOf(FxRecord& record, const ModuleScope* scope) {
 
 Ref<> sourceFnOf(FxRecord& record, const Node& node) {
   PyObject* target = node.target.get();
+  if (node.op == Op::kCallModule) target = reinterpret_cast<PyObject*>(Py_TYPE(target));
   Ref<> name = newRef(record.names[node.index].get());
   // Inside one of torch's own modules the class is the interesting part.
   Ref<> type = node.scope != nullptr && node.scope->type
@@ -294,7 +295,7 @@ uint8_t metaKeysOf(const Node& node) {
   if (node.op == Op::kInput) {
     keys |= bit(MetaKey::kGraphArg);
     if (node.meta != nullptr) keys |= bit(MetaKey::kTensorDict);
-  } else {
+  } else if (node.op != Op::kAttribute) {
     keys |= bit(MetaKey::kSourceFn);
   }
   return keys;

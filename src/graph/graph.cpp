@@ -61,7 +61,20 @@ void Graph::truncate(size_t length) {
   while (storage_.size() > length) storage_.pop_back();
 }
 
-size_t Graph::callCount() const { return nodes_.size() - inputs_.size(); }
+size_t Graph::callCount() const {
+  size_t attributes = 0;
+  for (const Node* node : nodes_) attributes += node->op == Op::kAttribute ? 1 : 0;
+  return nodes_.size() - inputs_.size() - attributes;
+}
+
+void Graph::specialiseInputs() {
+  for (Node* node : inputs_) {
+    if (!node->specialised || node->written || !node->example) continue;
+    node->op = Op::kAttribute;
+    node->args = stealRef(PyTuple_New(0));
+  }
+  std::erase_if(inputs_, [](const Node* node) { return node->op == Op::kAttribute; });
+}
 
 void Graph::addOutput(Node* node) {
   if (outputIndex(node) >= 0) return;
@@ -222,6 +235,8 @@ std::string Graph::text(BorrowedRef<PyCodeObject> code) const {
     if (node->op == Op::kInput) {
       text += "input " +
               (node->source != nullptr ? sources::print(*node->source, code) : node->name_hint);
+    } else if (node->op == Op::kAttribute) {
+      text += "attribute " + sources::print(*node->source, code);
     } else {
       text += callText(*node);
     }

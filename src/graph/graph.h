@@ -15,7 +15,14 @@
 
 namespace stator::graph {
 
-enum class Op : uint8_t { kInput, kCallFunction, kCallMethod };
+enum class Op : uint8_t {
+  kInput,
+  kCallFunction,
+  kCallMethod,
+  // Specialised modules (config.specialize_modules):
+  kAttribute,   // a parameter or buffer that belongs to the graph: `example` is the tensor
+  kCallModule,  // `target` is the module
+};
 
 // Where a node came from: the user's frames, innermost first. Interned by the tracer, shared by the nodes of one line.
 struct Location {
@@ -52,6 +59,8 @@ struct Node {
   // kInput: where it comes from, and the value seen at capture (held until the backend has run, then dropped).
   const sources::Source* source = nullptr;
   Ref<> example;
+  bool specialised = false;  // kInput: to become an attribute, unless the graph writes to it
+  bool of_module = false;  // kInput: some module has it as parameter, buffer or attribute: its memory stays in place
   bool written = false;  // kInput: a call writes to it, or to memory that it shares
   // of a call: the local variable that the value was first stored in; of an input without source: its name
   std::string name_hint;
@@ -111,6 +120,8 @@ class Graph {
   int outputIndex(Node* node) const;
   // Drops what no output needs and nothing mutates, and inputs that nothing uses; renumbers.
   void dropDead();
+  // Inputs marked `specialised` become attributes. After dropDead.
+  void specialiseInputs();
   // Forgets the values seen at capture, so that the graph keeps no tensor alive.
   void dropExamples();
   // Readable text form for tests and logs: `%2 = add(%0, 1) : f32[2, 3]`.

@@ -36,9 +36,8 @@ struct Node {
   PyTypeObject* seen_type = nullptr;   // type at capture, from any guard that knows it
 };
 
-bool isGlobalsLike(SourceKind kind) {
-  return kind == SourceKind::kGlobals || kind == SourceKind::kBuiltins || kind == SourceKind::kFuncGlobals || kind == SourceKind::kPinned;
-}
+// The same from call to call, whatever the arguments are.
+bool isProcessRoot(SourceKind kind) { return kind == SourceKind::kGlobals || kind == SourceKind::kBuiltins || kind == SourceKind::kPinned; }
 
 class Compiler {
  public:
@@ -49,10 +48,12 @@ class Compiler {
     for (const Source* source : program_.wanted) node(*source)->compared = true;
     for (Node* root : roots_) weigh(*root);
     std::stable_sort(roots_.begin(), roots_.end(), [](const Node* left, const Node* right) { return left->weight < right->weight; });
-    size_t next = 0;
-    for (; next < roots_.size() && roots_[next]->weight <= kSmallRoot; ++next) emitRoot(*roots_[next]);
+    auto process_root = std::stable_partition(roots_.begin(), roots_.end(), [](const Node* root) { return !isProcessRoot(root->kind); });
+    auto next = roots_.begin();
+    for (; next != process_root && (*next)->weight <= kSmallRoot; ++next) emitRoot(**next);
     for (uint32_t guard : process_) emitProcess(guard);
-    for (; next < roots_.size(); ++next) emitRoot(*roots_[next]);
+    emitProcessTree(process_root);
+    for (; next != process_root; ++next) emitRoot(**next);
     for (uint32_t guard : comparisons_) emitComparison(guard);
     for (const Source* source : program_.wanted) {
       const Node* wanted = node(*source);
@@ -72,9 +73,11 @@ class Compiler {
     const Guard& fact = guard(index);
     switch (fact.kind) {
       case GuardKind::kGlobalState:
-      case GuardKind::kTypeVersion:
       case GuardKind::kAbcToken:
         process_.push_back(index);
+        return;
+      case GuardKind::kTypeVersion:
+        type_versions_.push_back(index);
         return;
       case GuardKind::kSameAs:
       case GuardKind::kNotSameAs:
@@ -166,6 +169,24 @@ class Compiler {
   uint32_t load(Node& node) {
     if (node.reg == kNoRegister) node.reg = program_.registers++;
     return node.reg;
+  }
+
+  // Globals, builtins, classes and their functions, and the versions of types, remembered as one.
+  void emitProcessTree(std::vector<Node*>::iterator first) {
+    int weight = static_cast<int>(type_versions_.size());
+    for (auto root = first; root != roots_.end(); ++root) weight += (*root)->weight;
+    if (weight >= kSmallRoot) {
+      emit(Code::kTree, nullptr).hint = static_cast<uint32_t>(program_.trees.size());
+      program_.trees.push_back(std::make_unique<Tree>(kNoRegister, program_.ops.size()));
+      process_tree_ = program_.trees.back().get();
+      in_tree_ = true;
+    }
+    for (uint32_t guard : type_versions_) emitProcess(guard);
+    for (auto root = first; root != roots_.end(); ++root) emitRoot(**root);
+    if (process_tree_ != nullptr) {
+      process_tree_->end = program_.ops.size();
+      in_tree_ = false;
+    }
   }
 
   void emitProcess(uint32_t index) {
@@ -311,15 +332,18 @@ class Compiler {
       auto found = trees_.find(at);
       if (found != trees_.end()) return found->second;
     }
-    return nullptr;
+    const Node* root = &node;
+    while (root->parent != nullptr) root = root->parent;
+    return isProcessRoot(root->kind) ? process_tree_ : nullptr;
   }
 
   // How a child is read from its parent.
-  enum class Access { kObjectKey, kDictKey, kSlot, kStep };
+  enum class Access { kObjectKey, kDictKey, kTypeKey, kSlot, kStep };
 
   static Access accessOf(const Node& node) {
     const Node& parent = *node.parent;
     if (node.kind == SourceKind::kDictItem && node.hash != -1) return Access::kDictKey;
+    if (node.kind == SourceKind::kClassDict && node.hash != -1) return Access::kTypeKey;
     if (isNamedAttribute(node) && parent.seen_type != nullptr) {
       if (stator_slot_offset(parent.seen_type, node.key) == 0) return Access::kObjectKey;
       return parent.exact_type != nullptr ? Access::kSlot : Access::kStep;
@@ -329,7 +353,7 @@ class Compiler {
 
   void emitBelow(Node& node) {
     if (node.children.empty() || isAbsent(program_, node)) return;
-    const bool starts_tree = !in_tree_ && node.weight >= kTreeOps && !isGlobalsLike(node.kind);
+    const bool starts_tree = !in_tree_ && node.weight >= kTreeOps;
     Tree* tree = nullptr;
     if (starts_tree) {
       emit(Code::kTree, &node).hint = static_cast<uint32_t>(program_.trees.size());
@@ -340,6 +364,7 @@ class Compiler {
     }
     emitKeys(node, Access::kObjectKey);
     emitKeys(node, Access::kDictKey);
+    emitKeys(node, Access::kTypeKey);
     for (Node* below : node.children) {
       const Access access = accessOf(*below);
       if (access == Access::kStep || access == Access::kSlot) emitStep(*below, access);
@@ -385,6 +410,14 @@ class Compiler {
         return Code::kCell;
       case SourceKind::kCode:
         return Code::kFunctionCode;
+      case SourceKind::kDefault:
+        return small ? Code::kDefault : Code::kStep;
+      case SourceKind::kKwDefault:
+        return Code::kKwDefault;
+      case SourceKind::kClosure:
+        return small ? Code::kClosure : Code::kStep;
+      case SourceKind::kFuncGlobals:
+        return Code::kFuncGlobals;
       case SourceKind::kObjectDict:
         return Code::kInstanceDict;
       default:
@@ -407,6 +440,10 @@ class Compiler {
       Op& op = emit(Code::kEnterDict, &node);
       op.base = node.reg;
       if (node.exact_type != nullptr && PyType_IsSubtype(node.exact_type, &PyDict_Type)) op.flags |= kKnownDict;
+      return;
+    }
+    if (access == Access::kTypeKey) {
+      emit(Code::kEnterType, &node).base = node.reg;
       return;
     }
     // A type cannot lose its managed dict by an assignment to __class__, so the type seen at capture tells as well.
@@ -480,6 +517,8 @@ class Compiler {
   std::deque<Node> nodes_;
   std::vector<Node*> roots_;
   std::vector<uint32_t> process_;
+  std::vector<uint32_t> type_versions_;
+  Tree* process_tree_ = nullptr;
   std::vector<uint32_t> comparisons_;
   std::vector<Node*> by_source_;  // by the source's id
   std::unordered_map<Place, Node*, PlaceHash> by_place_;

@@ -9,6 +9,8 @@ namespace stator::guards {
 
 namespace {
 
+using sources::SourceKind;
+
 PyObject* objectOf(const void* pointer) { return static_cast<PyObject*>(const_cast<void*>(pointer)); }
 PyTypeObject* typeOfPointer(const void* pointer) { return static_cast<PyTypeObject*>(const_cast<void*>(pointer)); }
 const sources::Source& sourceOf(const Op& op) { return *static_cast<const sources::Source*>(op.a); }
@@ -97,6 +99,12 @@ void noteEnter(Recorder& recorder, const Op& op, PyObject* base) {
   const Proof proof = recorder.proof[op.base];
   recorder.view = proof;
   if (proof == Proof::kNone) return;
+  if (op.code == Code::kEnterType) {
+    // A type keeps its dict for life.
+    if (proof != Proof::kSameObject) recorder.type(base, proof);
+    noteDict(recorder, op, reinterpret_cast<PyTypeObject*>(base)->tp_dict);
+    return;
+  }
   if (op.code == Code::kEnterDict) {
     if (!(op.flags & kKnownDict)) recorder.type(base, proof);
     noteDict(recorder, op, base);
@@ -124,7 +132,8 @@ void noteEnter(Recorder& recorder, const Op& op, PyObject* base) {
 
 void noteKey(Recorder& recorder, const Op& op, const StatorView& view, PyObject* value) {
   if (op.dst != kNoRegister) recorder.proof[op.dst] = recorder.view;
-  if (recorder.view == Proof::kNone) {
+  if (recorder.view == Proof::kNone || (op.flags & kVolatile)) {
+    if (op.dst != kNoRegister) recorder.proof[op.dst] = Proof::kNone;
     recorder.anewKey(op);
     return;
   }
@@ -179,7 +188,7 @@ void noteLength(Recorder& recorder, const Op& op, PyObject* value, Proof proof) 
 void noteTest(Recorder& recorder, const Op& op, PyObject* value) {
   const Proof proof = recorder.proof[op.base];
   const bool both = op.code == Code::kSame || op.code == Code::kNotSame;
-  if (proof == Proof::kNone || (both && recorder.proof[op.dst] == Proof::kNone)) {
+  if (proof == Proof::kNone || (op.flags & kVolatile) || (both && recorder.proof[op.dst] == Proof::kNone)) {
     recorder.anew(op);
     return;
   }
@@ -226,10 +235,11 @@ void noteTest(Recorder& recorder, const Op& op, PyObject* value) {
 void noteStep(Recorder& recorder, const Op& op, PyObject* base) {
   const Proof proof = op.base != kNoRegister ? recorder.proof[op.base] : Proof::kNone;
   Proof result = Proof::kSameAddress;
-  if (proof == Proof::kNone) {
+  if (proof == Proof::kNone || (op.flags & kVolatile)) {
     recorder.anew(op);
     result = Proof::kNone;
   } else {
+    auto* function = reinterpret_cast<PyFunctionObject*>(base);
     switch (op.code) {
       case Code::kSlot:
       case Code::kSlotAbsent:
@@ -259,7 +269,37 @@ void noteStep(Recorder& recorder, const Op& op, PyObject* base) {
         break;
       case Code::kFunctionCode:
         recorder.type(base, proof);
-        recorder.word(&reinterpret_cast<PyFunctionObject*>(base)->func_code);
+        recorder.word(&function->func_code);
+        break;
+      case Code::kDefault:
+        recorder.type(base, proof);
+        recorder.word(&function->func_defaults);
+        recorder.word(&reinterpret_cast<PyVarObject*>(function->func_defaults)->ob_size);
+        recorder.word(&reinterpret_cast<PyTupleObject*>(function->func_defaults)->ob_item[op.hint]);
+        break;
+      case Code::kKwDefault:
+        recorder.type(base, proof);
+        recorder.word(&function->func_kwdefaults);
+        recorder.word(&asDict(function->func_kwdefaults)->ma_version_tag);
+        result = Proof::kSameObject;
+        break;
+      case Code::kClosure:
+        // A function keeps its cells and globals for life.
+        if (proof == Proof::kSameObject) {
+          result = Proof::kSameObject;
+          break;
+        }
+        recorder.type(base, proof);
+        recorder.word(&function->func_closure);
+        recorder.word(&reinterpret_cast<PyTupleObject*>(function->func_closure)->ob_item[op.hint]);
+        break;
+      case Code::kFuncGlobals:
+        if (proof == Proof::kSameObject) {
+          result = Proof::kSameObject;
+          break;
+        }
+        recorder.type(base, proof);
+        recorder.word(&function->func_globals);
         break;
       default:
         recorder.anew(op);
@@ -267,6 +307,19 @@ void noteStep(Recorder& recorder, const Op& op, PyObject* base) {
     }
   }
   if (op.dst != kNoRegister) recorder.proof[op.dst] = result;
+}
+
+void noteVersion(Recorder& recorder, const Op& op, PyTypeObject* type) {
+  static_assert(offsetof(PyTypeObject, tp_version_tag) % 8 == 0);  // the rest of the word is padding, which nobody writes
+  if (type->tp_version_tag == 0 || (op.flags & kVolatile)) {
+    recorder.anew(op);
+  } else {
+    recorder.word(reinterpret_cast<const uint64_t*>(&type->tp_version_tag));
+  }
+}
+
+PyObject* tupleItem(PyObject* tuple, size_t index) {
+  return tuple != nullptr && index < static_cast<size_t>(PyTuple_GET_SIZE(tuple)) ? PyTuple_GET_ITEM(tuple, index) : nullptr;
 }
 
 template <bool kRecording>
@@ -306,8 +359,12 @@ const Op* interpret(Machine& machine, Op* begin, Op* end) {
       case Code::kTypeVersion: {
         TypeVersion& version = machine.program.versions[op->hint];
         const uint32_t seen = version.type->tp_version_tag;
-        if (seen == version.version && seen != 0) [[likely]] break;
+        if (seen == version.version && seen != 0) [[likely]] {
+          if constexpr (kRecording) noteVersion(*recorder, *op, version.type.get());
+          break;
+        }
         if (!version.lookUpAgain()) return op;
+        if constexpr (kRecording) noteVersion(*recorder, *op, version.type.get());
         break;
       }
       case Code::kAbcToken:
@@ -323,6 +380,8 @@ const Op* interpret(Machine& machine, Op* begin, Op* end) {
         PyObject* value = readStep(machine, sourceOf(*op), nullptr, nullptr);
         if (value == nullptr) return op;
         r[op->dst] = value;
+        // Pinned: owned by the entry. The frame's globals and builtins are compared when a record is looked for.
+        if constexpr (kRecording) recorder->proof[op->dst] = sourceOf(*op).kind == SourceKind::kPinned ? Proof::kSameObject : Proof::kSameAddress;
         break;
       }
       case Code::kStep: {
@@ -376,6 +435,22 @@ const Op* interpret(Machine& machine, Op* begin, Op* end) {
         STATOR_STEP(PyFunction_Check(base), PyFunction_GET_CODE(base));
         break;
       }
+      case Code::kDefault: {
+        STATOR_STEP(PyFunction_Check(base), tupleItem(PyFunction_GET_DEFAULTS(base), op->hint));
+        break;
+      }
+      case Code::kKwDefault: {
+        STATOR_STEP(PyFunction_Check(base), readStep(machine, sourceOf(*op), base, nullptr));
+        break;
+      }
+      case Code::kClosure: {
+        STATOR_STEP(PyFunction_Check(base), tupleItem(PyFunction_GET_CLOSURE(base), op->hint));
+        break;
+      }
+      case Code::kFuncGlobals: {
+        STATOR_STEP(PyFunction_Check(base), PyFunction_GET_GLOBALS(base));
+        break;
+      }
       case Code::kInstanceDict: {
         STATOR_STEP(true, instanceDictOf(base));
         break;
@@ -400,6 +475,13 @@ const Op* interpret(Machine& machine, Op* begin, Op* end) {
           if (!(op->flags & kKnownDict) && !PyDict_Check(dict)) return op;
           stator_view_dict(&view, dict);
         }
+        STATOR_ENTERED();
+        break;
+      }
+      case Code::kEnterType: {
+        PyObject* type = r[op->base];
+        if (isInstanceDict(type) || !PyType_Check(type)) [[unlikely]] return op;
+        stator_view_dict(&view, reinterpret_cast<PyTypeObject*>(type)->tp_dict);
         STATOR_ENTERED();
         break;
       }

@@ -33,12 +33,17 @@ enum class Code : uint8_t {
   kTupleItem,    // hint: index
   kCell,
   kFunctionCode,
+  kDefault,      // hint: index
+  kKwDefault,
+  kClosure,      // hint: index
+  kFuncGlobals,
   kInstanceDict,
   kKeyAt,        // hint: index; n-th key of a dict
   // Entering what the keys behind it are looked up in.
   kEnterManaged,  // base: object whose type has managed dicts
   kEnterObject,   // base: any object
   kEnterDict,     // base: must be a dict
+  kEnterType,     // base: must be a type; its own dict
   // One key of it. `a` is the key, hint where it stood, `extra` index of its hash; base as in the kEnter before.
   kKeyLoad,
   kKeyIs,      // b: the object
@@ -65,14 +70,14 @@ enum class Code : uint8_t {
 
 constexpr uint32_t kNoRegister = UINT32_MAX;
 constexpr uint32_t kNoGuard = UINT32_MAX;
-constexpr uint8_t kVolatile = 1;     // kEnter*: its dict changes from call to call, so its version proves nothing
+constexpr uint8_t kVolatile = 1;     // what it reads changes from call to call: for kEnter* the version proves nothing, others run anew
 constexpr uint8_t kKnownDict = 2;    // kEnterDict: `base` was found to be a dict before
 constexpr uint8_t kTypeTested = 4;   // kEnterManaged, kEnterObject: the exact type of `base` was tested before
 
 struct Op {
   Code code;
   uint8_t flags = 0;
-  uint16_t misses = 0;            // kEnter*: how often its version was found changed
+  uint16_t misses = 0;            // how often the memory it relied on was found changed
   uint32_t base = kNoRegister;
   uint32_t dst = kNoRegister;
   uint32_t hint = 0;

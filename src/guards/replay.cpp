@@ -9,11 +9,26 @@ namespace {
 constexpr size_t kRecords = 32;
 constexpr int kStrikes = 8;
 constexpr int kRest = 64;
+constexpr size_t kColdLines = 256;
+constexpr size_t kProbes = 4;
+constexpr uint64_t kColdCycles = 600;
 constexpr uint16_t kMissesBeforeVolatile = 2;
 
-bool isEnter(Code code) { return code == Code::kEnterManaged || code == Code::kEnterObject || code == Code::kEnterDict; }
-
 bool usesDstAsOperand(Code code) { return code == Code::kSame || code == Code::kNotSame; }
+
+// Other work has pushed the tree's memory out of the caches, it seems, when a few words at its end take long to come. Then all of it is
+// asked for at once and in the order of addresses, which memory serves best; what is asked for in vain costs nothing but time.
+void fetchIfCold(const Record& record) {
+  if (record.lines.empty()) return;
+  const uint64_t before = __builtin_ia32_rdtsc();
+  __builtin_ia32_lfence();
+  uint64_t sum = 0;
+  for (size_t i = 0; i < kProbes; ++i) sum += *reinterpret_cast<const volatile uint64_t*>(&record.lines[i * record.lines.size() / kProbes]);
+  __builtin_ia32_lfence();
+  if (__builtin_ia32_rdtsc() - before < kColdCycles) return;
+  (void)sum;
+  for (uintptr_t line : record.lines) __builtin_prefetch(reinterpret_cast<const void*>(line), 0, 2);
+}
 
 }  // namespace
 
@@ -31,9 +46,23 @@ void Recorder::anewKey(const Op& code) {
   anew(code);
 }
 
-std::shared_ptr<Record> Tree::find(PyObject* root) {
+void Record::sortLines() {
+  constexpr size_t kLine = 64;
+  std::vector<uintptr_t> found;
+  for (const Fact& fact : facts) found.push_back(reinterpret_cast<uintptr_t>(fact.at) & ~(kLine - 1));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    found.push_back(reinterpret_cast<uintptr_t>(tensors[i].object) & ~(kLine - 1));
+    found.push_back(reinterpret_cast<uintptr_t>(places[i].autograd) & ~(kLine - 1));
+    for (size_t part = 0; part < tensor::kImplBytes; part += kLine) found.push_back((reinterpret_cast<uintptr_t>(places[i].impl) + part) & ~(kLine - 1));
+  }
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  if (found.size() >= kColdLines) lines = std::move(found);
+}
+
+std::shared_ptr<Record> Tree::find(PyObject* root, PyObject* builtins) {
   for (size_t i = 0; i < records_.size(); ++i) {
-    if (records_[i]->root != root) continue;
+    if (records_[i]->root != root || records_[i]->builtins != builtins) continue;
     if (i != 0) std::rotate(records_.begin(), records_.begin() + static_cast<std::ptrdiff_t>(i), records_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     return records_.front();
   }
@@ -43,6 +72,7 @@ std::shared_ptr<Record> Tree::find(PyObject* root) {
 bool Tree::factsHold(Machine& machine, Record& record) {
   const Fact* fact = record.facts.data();
   const Fact* end = fact + record.facts.size();
+  fetchIfCold(record);
   constexpr std::ptrdiff_t kAhead = 48;
   const Fact* fetched_end = end - std::min<std::ptrdiff_t>(kAhead, end - fact);
   // A prefetch of an address that is gone does nothing.
@@ -55,7 +85,7 @@ bool Tree::factsHold(Machine& machine, Record& record) {
   }
   if (fact == end) return true;
   Op& op = machine.program.ops[record.ops[static_cast<size_t>(fact - record.facts.data())]];
-  if (isEnter(op.code) && ++op.misses >= kMissesBeforeVolatile) op.flags |= kVolatile;
+  if (++op.misses >= kMissesBeforeVolatile) op.flags |= kVolatile;
   return false;
 }
 
@@ -68,9 +98,10 @@ bool Tree::restHolds(Machine& machine, Record& record) {
 
 const Op* Tree::record(Machine& machine) {
   auto record = std::make_shared<Record>();
-  record->root = machine.r[root_];
+  record->root = rootOf(machine);
+  record->builtins = builtinsOf(machine);
   Recorder recorder(*record, machine.program.registers);
-  recorder.proof[root_] = Proof::kSameAddress;
+  if (root_ != kNoRegister) recorder.proof[root_] = Proof::kSameAddress;
   Recorder* outer = std::exchange(machine.recorder, &recorder);
   Op* ops = machine.program.ops.data();
   const Op* failed = runRecording(machine, ops + begin, ops + end);
@@ -86,6 +117,7 @@ const Op* Tree::record(Machine& machine) {
   for (uint32_t index : needed) {
     if (recorder.proof[index] != Proof::kNone) record->registers.emplace_back(index, machine.r[index]);
   }
+  record->sortLines();
   if (records_.size() >= kRecords) records_.pop_back();
   records_.insert(records_.begin(), std::move(record));
   ++machine.program.counts.recorded;
@@ -108,7 +140,7 @@ const Op* Tree::plain(Machine& machine) {
 const Op* Tree::check(Machine& machine) {
   Op* ops = machine.program.ops.data();
   if (!machine.replay) return plain(machine);
-  if (std::shared_ptr<Record> known = find(machine.r[root_])) {
+  if (std::shared_ptr<Record> known = find(rootOf(machine), builtinsOf(machine))) {
     if (factsHold(machine, *known)) {
       strikes_ = rest_ = 0;
       ++machine.program.counts.replayed;

@@ -21,11 +21,14 @@ struct Fact {
 
 struct Record {
   PyObject* root = nullptr;  // an address, never followed before its words are compared
+  PyObject* builtins = nullptr;  // likewise, for a tree over the process
   std::vector<Fact> facts;
   std::vector<uint32_t> ops;  // for each fact, the op that relied on it
   std::vector<tensor::TensorPair> tensors;
   std::vector<tensor::TensorPlace> places;  // of the tensors
   std::vector<Op> rest;       // ops to run anew
+  std::vector<uintptr_t> lines;  // cache lines behind all that, by address; empty if there are few
+  void sortLines();
   std::vector<std::pair<uint32_t, PyObject*>> registers;  // that `rest` and the program behind the tree read
   std::vector<Ref<>> constants;  // immutable values whose address is taken for their contents
 };
@@ -67,6 +70,7 @@ struct Recorder {
 
 class Tree {
  public:
+  // A root of kNoRegister: a tree over the process, whose roots are the frame's globals and builtins, types and pinned objects.
   Tree(uint32_t root, size_t begin) : root_(root), begin(begin), end(begin) {}
   const Op* check(Machine& machine);  // null, or the op that failed
   std::vector<uint32_t>& exported() { return exported_; }
@@ -78,7 +82,9 @@ class Tree {
   size_t begin, end;  // ops
 
  private:
-  std::shared_ptr<Record> find(PyObject* root);
+  PyObject* rootOf(const Machine& machine) const { return root_ != kNoRegister ? machine.r[root_] : machine.roots.globals; }
+  PyObject* builtinsOf(const Machine& machine) const { return root_ != kNoRegister ? nullptr : machine.roots.builtins; }
+  std::shared_ptr<Record> find(PyObject* root, PyObject* builtins);
   bool factsHold(Machine& machine, Record& record);
   bool restHolds(Machine& machine, Record& record);
   const Op* record(Machine& machine);

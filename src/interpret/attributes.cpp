@@ -118,6 +118,12 @@ Out Tracer::instanceAttr(PyObject* object, PyObject* name) {
     return Ref<>::create(Tracer::rawInstanceAttr(object, name));
   }
   if (PyObject* shadow = attributesShadow(*this, info)) return Ref<>::create(PyDict_GetItemWithError(shadow, name));
+  if (PyModule_Check(object)) {
+    // The globals of its functions, which may have been written as such.
+    PyObject* dict = PyModule_GetDict(object);
+    values::Info* written = values.find(dict);
+    if (written != nullptr && (written->overlay || written->shadow)) return dictGet(dict, name);
+  }
   info = values::attributePart(info);
   if (info->overlay) {
     if (PyObject* written = PyDict_GetItemWithError(info->overlay.get(), name)) {
@@ -141,15 +147,25 @@ Out Tracer::instanceAttr(PyObject* object, PyObject* name) {
     return Ref<>();
   }
   STATOR_VALUE(value, fromOutside(raw, source));
+  if (graph::isStandIn(value.get()) && isModule(object)) graph::asStandIn(value.get())->node->of_module = true;
   PyDict_SetItem(known.get(), name, value.get());
   return value;
 }
 
 Flow Tracer::storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value) {
+  noteWrite(object);
   values::Info* info = values.find(object);
   if (info == nullptr || info->origin == values::Origin::kMade) {
     if (PyObject_GenericSetAttr(object, name, value) != 0) return raiseCurrentError();
     return Flow::kOk;
+  }
+  if (PyModule_Check(object)) {
+    PyObject* dict = PyModule_GetDict(object);
+    if (values.find(dict) == nullptr) values.addOutside(dict, sources->pinned(dict));
+    if (value != nullptr) return setItem(dict, name, value);
+    STATOR_VALUE(found, dictGet(dict, name));
+    if (!found) return raiseNew(PyExc_AttributeError, "'%.100s' object has no attribute '%U'", Py_TYPE(object)->tp_name, name);
+    return delItem(dict, name);
   }
   PyObject* on_type = _PyType_Lookup(Py_TYPE(object), name);
   bool slot = on_type != nullptr && Py_TYPE(on_type) == &PyMemberDescr_Type;
@@ -178,6 +194,13 @@ Flow Tracer::storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value
 Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject* type, const Source* source) {
   PyTypeObject* kind = Py_TYPE(descriptor);
   if (kind == &PyFunction_Type) {
+    if (values.find(descriptor) == nullptr && source != nullptr) {
+      STATOR_VALUE(ignored, fromOutside(descriptor, source));
+    }
+    return object != nullptr ? stealRef(PyMethod_New(descriptor, object)) : newRef(descriptor);
+  }
+  if (kind == compiledFunctionType()) {
+    // As functions do; a disabled function is of this type too.
     if (values.find(descriptor) == nullptr && source != nullptr) {
       STATOR_VALUE(ignored, fromOutside(descriptor, source));
     }
@@ -248,6 +271,16 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
       return dict;
     }
     return fromOutside(raw, sources->child(SourceKind::kGenericAttr, info->source, name));
+  }
+  if (object != nullptr && PyTuple_Check(object) && std::string_view(kind->tp_name) == "_collections._tuplegetter") {
+    // A field of a named tuple, by its position; the descriptor tells it when it is pickled: (type, (index, doc)).
+    Ref<> parts = stealRef(PyObject_CallMethod(descriptor, "__reduce__", nullptr));
+    if (!parts) return raiseCurrentError();
+    PyObject* state = PyTuple_GET_ITEM(parts.get(), 1);
+    Py_ssize_t index = PyLong_AsSsize_t(PyTuple_GET_ITEM(state, 0));
+    STATOR_VALUE(items, contents(object));
+    if (index < 0 || index >= PyTuple_GET_SIZE(items.get())) return breakWith(Reason::kRaises, "a field of a shorter tuple");
+    return newRef(PyTuple_GET_ITEM(items.get(), index));
   }
   if (kind == &PyClassMethodDescr_Type) {
     return fromNative(stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type))));

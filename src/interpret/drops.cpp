@@ -52,11 +52,58 @@ bool tracebackHolds(PyObject* exception) {
   return false;
 }
 
+bool wasWritten(const values::Info* info) {
+  return info->origin == values::Origin::kOutside && (info->dirty || info->overlay || (info->as_object && info->as_object->overlay));
+}
+
+bool isOnTheWay(const sources::Source* owner, const sources::Source* to) {
+  while (to != nullptr && to != owner) to = to->base;
+  return to != nullptr;
+}
+
+// The owner from which it was read holds it still: a list of layers, an attribute, a global.
+bool isHeldElsewhere(Tracer& tracer, PyObject* value) {
+  using sources::SourceKind;
+  values::Info* info = tracer.values.find(value);
+  if (info == nullptr || info->origin != values::Origin::kOutside || info->source == nullptr || info->source->base == nullptr) return false;
+  const sources::Source* source = info->source;
+  for (; source->base != nullptr; source = source->base) {
+    switch (source->kind) {
+      case SourceKind::kAttr:
+      case SourceKind::kSubmodule:
+      case SourceKind::kClassDict:
+      case SourceKind::kDictItem:
+      case SourceKind::kListItem:
+      case SourceKind::kTupleItem:
+      case SourceKind::kCell:
+      case SourceKind::kClosure:
+      case SourceKind::kDefault:
+      case SourceKind::kObjectDict:
+        continue;
+      default:
+        return false;
+    }
+  }
+  if (source->kind == SourceKind::kLocal) {
+    // A local that was assigned to since may have been the last to hold the owner.
+    SymbolicFrame& root = *tracer.frames.front();
+    size_t slot = static_cast<size_t>(source->index);
+    if (!root.untouched[slot] && root.slots[slot].get() != tracer.roots.slots[slot]) return false;
+  } else if (source->kind == SourceKind::kStack) {
+    return false;
+  }
+  for (values::Info* other : tracer.values.all()) {
+    // Also what hangs from an owner without being named: the dicts of a module.
+    if (wasWritten(other) && (other->source == nullptr || isOnTheWay(other->source, info->source) || (other->source->base != nullptr && isOnTheWay(other->source->base, info->source)))) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
-bool dropRunsUserCode(PyObject* value) {
+bool dropRunsUserCode(Tracer& tracer, PyObject* value) {
   if (value == nullptr || values::isScalar(value) || graph::isStandIn(value) || isTraceIterator(value)) return false;
-  if (endIsNoticed(value)) return true;
+  if (endIsNoticed(value)) return !isHeldElsewhere(tracer, value);
   PyTypeObject* type = Py_TYPE(value);
   if (type == &PyList_Type || type == &PyTuple_Type) {
     PyObject** items = PySequence_Fast_ITEMS(value);
@@ -94,7 +141,7 @@ bool mayBeGone(Tracer& tracer, PyObject* object) {
   }
   if (root.stack.size() < tracer.stack_at_entry) return true;
   for (values::Info* other : tracer.values.all()) {
-    if (other->origin == values::Origin::kOutside && (other->dirty || other->overlay || (other->as_object && other->as_object->overlay))) return true;
+    if (wasWritten(other)) return true;
   }
   return false;
 }

@@ -639,6 +639,9 @@ void addEffects(Tracer& t, PlanBuilder& builder) {
     if (use.value) builder.effect(PlanOp::kLruStore, Ref<>(), {builder.value(use.cache.get()), builder.value(use.key.get()), builder.value(use.value.get())});
     else builder.effect(PlanOp::kLruHit, Ref<>(), {builder.value(use.cache.get()), builder.value(use.key.get())});
   }
+  if (t.error_on_break != t.initial_error_on_break) {
+    builder.effect(PlanOp::kEffectCall, newRef(torchObject("stator._core.set_error_on_break")), {builder.value(t.error_on_break ? Py_True : Py_False)});
+  }
   for (const Tracer::LateCall& call : t.late_calls) {
     std::vector<Register> operands;
     for (const Ref<>& argument : call.arguments) operands.push_back(builder.value(argument.get()));

@@ -28,6 +28,7 @@ struct Known {
   PyTypeObject* item_getter = nullptr;
   PyTypeObject* attr_getter = nullptr;
   PyTypeObject* method_caller = nullptr;
+  PyTypeObject* compiled_function = nullptr;
   PyObject* disabled_torch_function = nullptr;
 };
 Known known;
@@ -52,7 +53,8 @@ bool initKnownTypes() {
             take(known.lru_cache, "functools", "_lru_cache_wrapper") && take(known.default_dict, "collections", "defaultdict") &&
             take(known.mapping_proxy, "types", "MappingProxyType") && take(known.generator, "types", "GeneratorType") &&
             take(known.buffer, "torch.nn", "Buffer") && take(known.item_getter, "operator", "itemgetter") &&
-            take(known.attr_getter, "operator", "attrgetter") && take(known.method_caller, "operator", "methodcaller");
+            take(known.attr_getter, "operator", "attrgetter") && take(known.method_caller, "operator", "methodcaller") &&
+            take(known.compiled_function, "stator._core", "CompiledFunction");
   if (!ok) return false;
   Ref<> torch_c = stealRef(PyImport_ImportModule("torch._C"));
   if (!torch_c) return false;
@@ -74,6 +76,7 @@ bool isGraphModule(PyObject* object) {
 }
 
 PyTypeObject* enumType() { return known.enumeration; }
+PyTypeObject* compiledFunctionType() { return known.compiled_function; }
 PyTypeObject* lruCacheType() { return known.lru_cache; }
 PyTypeObject* defaultDictType() { return known.default_dict; }
 PyTypeObject* mappingProxyType() { return known.mapping_proxy; }

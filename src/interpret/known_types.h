@@ -16,7 +16,8 @@ PyTypeObject* sizeType();        // torch.Size
 PyTypeObject* dequeType();
 PyTypeObject* partialType();     // functools.partial
 PyTypeObject* enumType();        // enum.Enum
-PyTypeObject* lruCacheType();    // functools._lru_cache_wrapper
+PyTypeObject* lruCacheType();
+PyTypeObject* compiledFunctionType();    // functools._lru_cache_wrapper
 PyTypeObject* defaultDictType();
 PyTypeObject* mappingProxyType();
 PyTypeObject* itemGetterType();    // operator.itemgetter

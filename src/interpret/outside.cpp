@@ -52,7 +52,9 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     } else if (info->source != source && info->source != nullptr) {
       guards->add(Guard{GuardKind::kSameAs, source, info->source});
     }
-    return info->stand_in ? info->stand_in : newRef(raw);
+    if (!info->stand_in) return newRef(raw);
+    if (source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer) graph::asStandIn(info->stand_in.get())->node->of_module = true;
+    return info->stand_in;
   }
   if (graph::isStandIn(raw) || isTraceIterator(raw)) return newRef(raw);
   if (Py_TYPE(raw) == mappingProxyType()) {
@@ -77,6 +79,13 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
       meta.storage_id = id;
     }
     graph::Node* node = root.addInput(source, newRef(raw), &meta);
+    node->location = location();  // where the program first came to it
+    node->scope = frames.back()->scope;
+    if (options.specialize_modules && (source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer)) {
+      node->specialised = true;
+      guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(raw)});
+    }
+    node->of_module = source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer;
     info.stand_in = graph::makeStandIn(node, &meta, reinterpret_cast<PyObject*>(Py_TYPE(raw)));
     values.addMade(info.stand_in, 0);  // owned until the trace ends, as the graph's arguments refer to it
     return info.stand_in;
@@ -126,7 +135,13 @@ PyTypeObject* Tracer::typeOf(PyObject* value) {
   return Py_TYPE(value);
 }
 
+void Tracer::noteWrite(PyObject* object) {
+  values::Info* info = values.find(object);
+  if (info != nullptr && (info->origin == values::Origin::kOutside || info->born <= fold_started)) ++effects;
+}
+
 void Tracer::writeOverlay(values::Info* info, PyObject* key, PyObject* value) {
+  noteWrite(info->object.get());
   if (!info->overlay) info->overlay = stealRef(PyDict_New());
   if (PyDict_GetItemWithError(info->overlay.get(), key) == values::deletedMarker()) {
     PyDict_DelItem(info->overlay.get(), key);
@@ -137,6 +152,7 @@ void Tracer::writeOverlay(values::Info* info, PyObject* key, PyObject* value) {
 }
 
 void Tracer::eraseOverlay(values::Info* info, PyObject* key, bool there_before) {
+  noteWrite(info->object.get());
   if (!info->overlay) info->overlay = stealRef(PyDict_New());
   if (info->reborn) PySet_Discard(info->reborn.get(), key);
   if (there_before) {
@@ -277,6 +293,7 @@ Out Tracer::contents(PyObject* container) {
 }
 
 Out Tracer::contentsForWrite(PyObject* container) {
+  noteWrite(container);
   STATOR_VALUE(shadow, contents(container));
   nested_ran = true;
   if (values::Info* info = values.find(container); info != nullptr && info->origin == values::Origin::kOutside) info->dirty = true;
@@ -409,6 +426,7 @@ Out Tracer::cellContents(PyObject* cell) {
 }
 
 Flow Tracer::storeCell(PyObject* cell, Ref<> value) {
+  noteWrite(cell);
   values::Info* info = values.find(cell);
   if (info == nullptr || info->origin == values::Origin::kMade) {
     PyCell_Set(cell, value.get());

@@ -1,6 +1,7 @@
 #include "interpret/tracer.h"
 
 #include "base/check.h"
+#include "interpret/calls/switches.h"
 #include "interpret/drops.h"
 #include "interpret/handlers/handlers.h"
 #include "interpret/names.h"
@@ -64,7 +65,9 @@ Tracer::Tracer(StatorFrame* frame, const TraceOptions& trace_options)
   root->index = root->code->indexAt(stator_frame_offset(frame));
   root->generator = stator_frame_is_generator(frame) != 0;
   frames.push_back(std::move(root));
+  error_on_break = initial_error_on_break = errorOnBreak();
   guards->add(Guard{GuardKind::kGlobalState});
+  setRootScope();
 }
 
 Tracer::~Tracer() {
@@ -204,6 +207,7 @@ void Tracer::checkLimits() {
 
 Flow Tracer::leaveFrame() {
   std::unique_ptr<SymbolicFrame> callee = std::move(frames.back());
+  if (callee->fold) finishFold(*callee);
   frames.pop_back();
   if (callee->nested || frames.empty()) {
     if (callee->then == Then::kPushInstance && !callee->generator) returned = callee->instance;
@@ -332,7 +336,7 @@ Flow Tracer::readStack(SymbolicFrame& frame, const bytecode::Instr& instr) {
   }
   for (size_t i = depth; i-- > depth - std::min(wanted, depth);) {
     if (frame.stack[i].get() != unreadMarker()) continue;
-    if (instr.opcode != STORE_FAST && dropRunsUserCode(roots.stack[i])) {
+    if (instr.opcode != STORE_FAST && dropRunsUserCode(*this, roots.stack[i])) {
       return breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
     }
     STATOR_VALUE(value, fromOutside(roots.stack[i], sources->root(SourceKind::kStack, static_cast<int64_t>(i))));
@@ -353,6 +357,10 @@ Captured Tracer::run() {
   Flow flow = runUntil(0);
   STATOR_CHECK(flow == Flow::kOk || flow == Flow::kBreak, "a trace ended in a raise");
   bool returns = flow == Flow::kOk;
+  if (start_anew) {
+    captured.start_anew = true;
+    return captured;
+  }
   if (!returns && restart_at == 0) {
     // Outside of the trace nobody would ask __getattr__ when such a frame fails: the whole look-up is left to the real interpreter.
     for (auto& frame : frames) {
@@ -384,12 +392,14 @@ Captured Tracer::run() {
   if (!returns) {
     captured.plan.reason = broke.reason;
     captured.plan.detail = broke.detail;
+    captured.break_is_error = error_on_break;
     SymbolicFrame& last = *frames.back();
     captured.plan.line = last.code->line(last.code->instrs()[static_cast<size_t>(callIndex(last))].opcode_offset);
     PyCodeObject* code = last.code->code();
     captured.plan.place = std::string(PyUnicode_AsUTF8(code->co_filename)) + ":" + std::to_string(captured.plan.line) + " in " + PyUnicode_AsUTF8(code->co_qualname);
   }
   graph->dropDead();
+  if (options.specialize_modules) graph->specialiseInputs();
   captured.graph = graph;
   captured.sources = std::move(sources);
   captured.guards = std::move(guards);

@@ -24,8 +24,22 @@
 
 namespace stator::interpret {
 
+struct CallRow;
+
 // What a caller does with an inlined callee's value; the same numbers as runtime::Continuation.
 enum class Then : uint8_t { kPush = 0, kDiscard = 1, kPushInstance = 2, kPushTruth = 3, kPushNotTruth = 4 };
+
+// A call of one of torch's own layers of a specialised module, under way: what its trace is replaced by is one node.
+struct FoldedCall {
+  Ref<> module;
+  std::vector<Ref<>> values;
+  size_t positional = 0;
+  Ref<> keywords;          // names, or null
+  size_t first_node = 0;   // of the graph, at the call
+  uint64_t instruction = 0;
+  uint64_t effects = 0;    // Tracer::effects then
+  shapes::State state;
+};
 
 struct SymbolicFrame {
   bytecode::CodeInfo* code = nullptr;
@@ -47,6 +61,8 @@ struct SymbolicFrame {
   const graph::Location* call_site = nullptr;
   const graph::ModuleScope* scope = nullptr;
   uint64_t entered_at = 0;  // instruction count of the call
+  std::unique_ptr<FoldedCall> fold;
+  bool folding = false;    // this frame's call, or one around it, is to become one node
   bool nested = false;     // entered from C++ code: cannot become a real frame
   bool generator = false;
   bool getattr_follows = false;  // a descriptor's method: an AttributeError that leaves it makes the caller ask __getattr__
@@ -82,6 +98,8 @@ struct Limits {
 struct TraceOptions {
   Limits limits;
   bool fullgraph = false;
+  bool specialize_modules = false;
+  bool skip_fsdp_guards = true;
   // Forced breaks: before every n-th legal instruction (0: none), or with probability 1/n by a seeded generator.
   uint64_t break_every = 0;
   uint64_t random_seed = 0;
@@ -104,11 +122,13 @@ struct Captured {
   std::unique_ptr<guards::GuardSet> guards;
   breaks::Plan plan;
   uint64_t instructions = 0;
+  bool start_anew = false;  // the trace changed what it had read (lazy modules): run it again as it is
   bool grad_enabled = false;  // at the beginning
   // Set if the trace has to be run again with a break at that instruction.
   uint64_t restart_at = 0;
   breaks::Reason restart_reason = breaks::Reason::kNone;
   std::string restart_detail;
+  bool break_is_error = false;
 };
 
 class Tracer {
@@ -156,6 +176,7 @@ class Tracer {
   Out viewedDict(PyObject* view);    // the dict (trace value) that a dict view looks into
   Out viewContents(PyObject* view);  // the same kind of view, of that dict's contents
   // Single keys and attributes that are written, without a look at the rest.
+  void noteWrite(PyObject* object);
   void writeOverlay(values::Info* info, PyObject* key, PyObject* value);
   void eraseOverlay(values::Info* info, PyObject* key, bool there_before);
   void applyOverlay(values::Info* info, PyObject* shadow);
@@ -227,6 +248,10 @@ class Tracer {
   Out callGetter(PyObject* getter, const Args& args);  // an operator.itemgetter, attrgetter or methodcaller
   Out callCached(PyObject* cache, const Args& args);  // a functools.lru_cache
   Out callModule(PyObject* module, const Args& args, Then then);
+  // calls/switches.cpp: functions that the program has said something about
+  Out callByRule(const CallRow& row, PyObject* callable, const Args& args, Then then);
+  Out callCompiled(PyObject* compiled, const Args& args, Then then);
+  Out constantResult(PyObject* callable, const Args& args);
   Out nativeNew(PyTypeObject* base, const Args& args);
   Out nativeInit(PyTypeObject* owner, const Args& args);
   Out fromNativeMade(Ref<> object);
@@ -236,6 +261,10 @@ class Tracer {
   Flow setItemBase(PyObject* dict, PyObject* key, PyObject* value);  // dict.__setitem__ past any override
   Flow dictUpdate(PyObject* dict, const Args& args);  // dict.update's arguments
   const graph::ModuleScope* moduleScope(PyObject* module);
+  void startFold(PyObject* module, const Args& args, SymbolicFrame& entered);
+  void finishFold(SymbolicFrame& frame);  // replaces what was traced of the call by one node, if it had no other effect
+  void specialise(PyObject* module);      // the trace is about this very module
+  void setRootScope();  // where the driven frame is a module's forward
   Flow leaveFrame();                 // the innermost frame returns `returned`: pops it and gives the caller its value
   Out handledException();            // what this frame's handlers are busy with; ok with null: none
   Out topmostException();            // the same, or what the frames around a generator are busy with: what a bare `raise` raises
@@ -256,8 +285,8 @@ class Tracer {
 
   // torch_calls.cpp
   Out graphArgument(PyObject* value, int depth = 0);  // as the graph keeps it: containers are copied, since the program may change them later
-  // `facts`: a callable that tells the facts of the results in the target's place.
-  Out tensorCall(graph::Op op, PyObject* target, const Args& args, PyObject* facts = nullptr);
+  // remember: what comes out depends on the arguments alone; facts: a callable that tells the facts of the results in the target's place
+  Out tensorCall(graph::Op op, PyObject* target, const Args& args, bool remember = true, PyObject* facts = nullptr);
   Out tensorAttr(PyObject* stand_in, PyObject* name);
   void noteWritten(PyObject* stand_in);  // inputs that share its memory are written to
   Out callTorch(PyObject* callable, const Args& args, bool& handled);
@@ -310,6 +339,8 @@ class Tracer {
   std::vector<LateCall> late_calls;  // effects that are left to a function of a library, which runs none of the program's code
   std::unordered_set<PyObject*> user_keyed;  // dicts made in the trace that have such keys
   std::unordered_map<PyObject*, Py_hash_t> key_hashes;
+  bool error_on_break = false;  // a break is an error (stator.error_on_graph_break), as the trace sees it
+  bool initial_error_on_break = false;
   bool classes_written = false;  // some class has an overlay
   bool yielded = false;      // how the last generator frame left: with a value, or for good
   size_t stack_at_entry = 0;
@@ -320,6 +351,10 @@ class Tracer {
   std::unordered_set<PyTypeObject*> attribute_types;
   std::unordered_set<PyTypeObject*> descriptor_types;
   std::unordered_map<PyObject*, int> module_calls;
+  uint64_t effects = 0;       // writes so far to objects that are older than the call being folded
+  uint64_t fold_started = 0;  // its instruction
+  bool drew_random = false;  // some operation so far draws random numbers
+  bool start_anew = false;
   uint64_t restart_at = 0;
   breaks::Reason restart_reason = breaks::Reason::kNone;
   std::string restart_detail;
@@ -336,6 +371,8 @@ class Tracer {
 };
 
 bool isAddress(PyObject* object);  // an int that addressOf() made
+
+std::string describe(PyObject* callable);  // its qualified name, for messages
 
 // Stands on the stack of the driven frame for a value that has not been looked at.
 PyObject* unreadMarker();

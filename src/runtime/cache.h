@@ -38,6 +38,7 @@ struct Site {
   std::vector<std::unique_ptr<Entry>> entries;  // most recently used first
   bool step_only = false;   // nothing can be captured from here: execute the instruction
   bool over_limit = false;
+  std::string why;          // step_only: the place and reason, for stator.explain
   int64_t captures = 0;
 };
 

@@ -11,12 +11,20 @@ namespace stator::runtime {
 namespace {
 
 bool force_eager = false;
+PyObject* forced_caches = nullptr;  // set_stance(force_backend=): a callable from a cache to the one that serves in its place
 
 CompiledFunction* selfOf(PyObject* object) { return reinterpret_cast<CompiledFunction*>(object); }
 
 PyObject* call(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   CompiledFunction* self = selfOf(callable);
-  ActiveScope scope(force_eager ? nullptr : self->native_cache);
+  Ref<> forced;
+  Cache* cache = force_eager ? nullptr : self->native_cache;
+  if (cache != nullptr && forced_caches != nullptr) {
+    forced = stealRef(PyObject_CallOneArg(forced_caches, self->cache));
+    if (!forced) return nullptr;
+    cache = cacheOf(forced);
+  }
+  ActiveScope scope(cache);
   return PyObject_Vectorcall(self->function, args, nargsf, kwnames);
 }
 
@@ -154,6 +162,13 @@ PyObject* setForceEager(PyObject*, PyObject* value) {
   return PyBool_FromLong(std::exchange(force_eager, truth != 0));
 }
 
+PyObject* forceCache(PyObject*, PyObject* value) {
+  stealRef(std::exchange(forced_caches, value == Py_None ? nullptr : newRef(value).release()));
+  Py_RETURN_NONE;
+}
+
+PyObject* inCompiledRegion(PyObject*, PyObject*) { return PyBool_FromLong(activeCache() != nullptr); }
+
 PyMemberDef members[] = {
     {"__wrapped__", T_OBJECT, offsetof(CompiledFunction, function), READONLY, nullptr},
     // Under this name TorchDynamo finds the function inside its own wrappers, and unwraps it before it compiles.
@@ -181,6 +196,8 @@ PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr},
 PyMethodDef module_functions[] = {
     {"set_force_eager", setForceEager, METH_O,
      "set_force_eager(bool): whether compiled functions run natively; returns what held before"},
+    {"force_cache", forceCache, METH_O, "force_cache(callable or None): which cache serves in place of a compiled function's own"},
+    {"in_compiled_region", inCompiledRegion, METH_NOARGS, "Whether a compiled function is under way on this thread."},
     {}};
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "bytecode/code_info.h"
+#include "interpret/calls/switches.h"
 #include "runtime/active.h"
 #include "runtime/concrete.h"
 #include "runtime/driver_test.h"
@@ -298,6 +299,11 @@ PyObject* drive(Cache& cache, StatorFrame* frame, int throwflag) {
   if (throwflag) PyErr_Restore(type, value, traceback);
   if (!info || info->skip || stator_thread_traced()) {
     counters.native_frames++;
+    return stator_frame_eval_fresh(frame, throwflag);
+  }
+  if (!throwflag && interpret::markOf(reinterpret_cast<PyObject*>(stator_frame_function(frame))) == interpret::Mark::kDisabled) {
+    // All that it calls runs natively too.
+    ActiveScope off(nullptr);
     return stator_frame_eval_fresh(frame, throwflag);
   }
   if (stackIsShort()) {

@@ -4,6 +4,7 @@
 #include "bytecode/code_info.h"
 #include "graph/fx.h"
 #include "graph/graph_runner.h"
+#include "interpret/calls/switches.h"
 #include "interpret/calls/tables.h"
 #include "interpret/torch_names.h"
 #include "interpret/tracer.h"
@@ -12,6 +13,7 @@
 #include "runtime/driver.h"
 #include "runtime/reports.h"
 #include "runtime/settings.h"
+#include "runtime/watch.h"
 #include "tensor/tensor_guard.h"
 
 #include <algorithm>
@@ -71,6 +73,8 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   interpret::TraceOptions options;
   options.limits = {static_cast<uint64_t>(config.trace_limit_instructions), static_cast<uint64_t>(config.trace_limit_nodes), config.trace_limit_seconds};
   options.fullgraph = cache.fullgraph;
+  options.specialize_modules = config.specialize_modules;
+  options.skip_fsdp_guards = config.skip_fsdp_guards;
   options.break_every = config.break_every;
   options.random = config.break_random;
   // The same place breaks at the same instructions in every process.
@@ -84,9 +88,10 @@ interpret::Captured trace(StatorFrame* frame, interpret::TraceOptions& options) 
   for (int attempt = 0;; ++attempt) {
     interpret::Tracer tracer(frame, options);
     interpret::Captured captured = tracer.run();
-    if (captured.restart_at == 0) return captured;
+    if (captured.restart_at == 0 && !captured.start_anew) return captured;
     STATOR_CHECK(attempt < 20, "a capture keeps starting over");
     statistics().restarts++;
+    if (captured.start_anew) continue;
     options.break_at = captured.restart_at;
     options.break_at_reason = captured.restart_reason;
     options.break_at_detail = captured.restart_detail;
@@ -135,7 +140,7 @@ Ref<> compute(const graph::Node& node, const std::unordered_map<const graph::Nod
   Ref<> args = withValues(node.args.get(), known);
   Ref<> kwargs = node.kwargs ? withValues(node.kwargs.get(), known) : Ref<>();
   if (!args || (node.kwargs && !kwargs)) return Ref<>();
-  if (node.op == graph::Op::kCallFunction) return stealRef(PyObject_Call(node.target.get(), args.get(), kwargs.get()));
+  if (node.op != graph::Op::kCallMethod) return stealRef(PyObject_Call(node.target.get(), args.get(), kwargs.get()));
   Ref<> method = stealRef(PyObject_GetAttr(PyTuple_GET_ITEM(args.get(), 0), node.target.get()));
   Ref<> rest = stealRef(PyTuple_GetSlice(args.get(), 1, PyTuple_GET_SIZE(args.get())));
   return method ? stealRef(PyObject_Call(method.get(), rest.get(), kwargs.get())) : Ref<>();
@@ -147,6 +152,10 @@ Ref<> outputsSoFar(const graph::Graph& graph, const graph::FailedRun& failed, co
   for (const graph::Node& node : graph.nodes()) {
     if (node.op == graph::Op::kInput) {
       known[&node] = sources::read(*node.source, roots);
+      continue;
+    }
+    if (node.op == graph::Op::kAttribute) {
+      known[&node] = node.example;
       continue;
     }
     auto ran = failed.targets.find(node.serial);
@@ -202,6 +211,7 @@ bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& fail
 
 // `values`: the graph's inputs, as the guards found them.
 Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, const Roots& roots, const std::vector<Ref<>>& values) {
+  if (watching()) ranUntil(entry.plan.place);
   Ref<> outputs;
   if (entry.compiled) {
     std::vector<PyObject*> inputs = borrowed(values);
@@ -290,8 +300,9 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   statistics().captures++;
   site.captures++;
   bool breaks_here = captured.plan.exit == breaks::ExitKind::kBreak;
-  if (breaks_here && cache.fullgraph) {
-    raiseUnsupported(frame, captured.plan);
+  bool is_error = captured.break_is_error || captured.plan.reason == breaks::Reason::kForbidden;
+  if (breaks_here && (cache.fullgraph || is_error)) {
+    raiseUnsupported(frame, captured.plan, cache.fullgraph);
     throw PythonError();
   }
   bool nothing = breaks_here && captured.plan.frames.size() == 1 && captured.plan.frames[0].offset == entry_offset && captured.graph->callCount() == 0;
@@ -301,7 +312,9 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   }
   if (nothing) {
     if (captured.plan.reason != breaks::Reason::kForced) site.step_only = true;
+    site.why = captured.plan.place;
     statistics().capture_seconds += secondsSince(start);
+    if (watching()) reportCapture({frame, &captured.plan, 0, "", "", secondsSince(start), 0});
     return nullptr;
   }
   auto entry = std::make_unique<Entry>();
@@ -349,7 +362,11 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   lastCapture().exit = entry->plan.text();
   statistics().entries++;
   statistics().backend_seconds += backend_seconds;
-  statistics().capture_seconds += secondsSince(start) - backend_seconds;
+  double capture_seconds = secondsSince(start) - backend_seconds;
+  statistics().capture_seconds += capture_seconds;
+  if (watching()) {
+    reportCapture({frame, &entry->plan, entry->ops, lastCapture().graph, lastCapture().guards, capture_seconds, backend_seconds});
+  }
   return entry;
 }
 
@@ -367,13 +384,17 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
       return outcome(Outcome::kNative);
     }
   }
-  if (offset == info->firstLegal() && interpret::isDisabledFunction(reinterpret_cast<PyObject*>(stator_frame_function(frame)))) {
+  if (offset == info->firstLegal() && interpret::isDisabled(reinterpret_cast<PyObject*>(stator_frame_function(frame)))) {
     return outcome(Outcome::kNative);
   }
-  if (stator_frame_namespace(frame) != nullptr) return outcome(Outcome::kNative);  // class bodies, exec
+  // Class bodies, exec. A function has such a dict too once somebody asked for its locals(), but does not run on it.
+  if (stator_frame_namespace(frame) != nullptr && (code->co_flags & CO_OPTIMIZED) == 0) return outcome(Outcome::kNative);
   if (config.break_every == 1 && !config.break_random) return outcome(Outcome::kStep);
   Site& site = cache.site(code, offset);
-  if (site.step_only || tensor::callsAreWatched()) return outcome(Outcome::kStep);
+  if (site.step_only || tensor::callsAreWatched()) {
+    if (watching()) ranUntil(site.why);
+    return outcome(Outcome::kStep);
+  }
   Roots roots = Roots::of(frame);
   std::vector<Ref<>> inputs;
   for (size_t i = 0; i < site.entries.size(); ++i) {
@@ -383,6 +404,12 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
     return runEntry(cache, *site.entries[0], frame, roots, inputs);
   }
   statistics().misses++;
+  if (config.stance == Stance::kEagerOnRecompile) return outcome(Outcome::kNative);
+  followTorchConfig();
+  if (config.stance == Stance::kFailOnRecompile || (config.error_on_recompile && !site.entries.empty())) {
+    reportRecompile(frame, site.entries.empty() ? "" : explain(*site.entries.front(), roots), config.stance == Stance::kFailOnRecompile);
+    throw PythonError();
+  }
   int64_t limit = cache.recompile_limit > 0 ? cache.recompile_limit : config.recompile_limit;
   // Forced breaks leave many places with few instructions each: the search goes on for longer.
   if (config.break_every != 0) limit = std::max<int64_t>(limit, 64);
@@ -391,13 +418,16 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
     bool worthless = std::all_of(site.entries.begin(), site.entries.end(), [](const auto& entry) { return entry->ops == 0; });
     if (!site.over_limit && !worthless) {
       site.over_limit = true;
-      reportLimit(frame, explain(*site.entries.front(), roots), limit, cache.fullgraph);
+      reportLimit(frame, explain(*site.entries.front(), roots), limit, cache.fullgraph || config.fail_on_recompile_limit_hit);
       if (PyErr_Occurred()) throw PythonError();
     }
     return outcome(Outcome::kNative);
   }
   std::unique_ptr<Entry> entry = capture(cache, frame, site);
-  if (!entry) return outcome(Outcome::kStep);
+  if (!entry) {
+    if (watching()) ranUntil(cache.site(code, offset).why);
+    return outcome(Outcome::kStep);
+  }
   if (!entry->guards->check(roots, inputs) || !memoryHolds(*entry, inputs)) {
     throw InternalError("a guard fails right after the capture: " + explain(*entry, roots));
   }

@@ -40,9 +40,9 @@ Ref<> callReport(const char* name, const char* format, ...) {
 
 }  // namespace
 
-void raiseUnsupported(StatorFrame* frame, const breaks::Plan& plan) {
-  callReport("raise_unsupported", "(ssis)", plan.place.c_str(), sentence(plan).c_str(), static_cast<int>(plan.reason),
-             breaks::reasonHint(plan.reason));
+void raiseUnsupported(StatorFrame* frame, const breaks::Plan& plan, bool fullgraph) {
+  callReport("raise_unsupported", "(ssisi)", plan.place.c_str(), sentence(plan).c_str(), static_cast<int>(plan.reason),
+             breaks::reasonHint(plan.reason), static_cast<int>(fullgraph));
 }
 
 void reportBreak(StatorFrame* frame, const breaks::Plan& plan) {
@@ -54,6 +54,20 @@ void reportBreak(StatorFrame* frame, const breaks::Plan& plan) {
 
 void reportLimit(StatorFrame* frame, const std::string& failed_guard, long long limit, bool fullgraph) {
   callReport("recompile_limit", "(ssLi)", place(frame, 0).c_str(), failed_guard.c_str(), limit, static_cast<int>(fullgraph));
+}
+
+void reportRecompile(StatorFrame* frame, const std::string& failed_guard, bool by_stance) {
+  callReport("recompile", "(ssi)", place(frame, 0).c_str(), failed_guard.c_str(), static_cast<int>(by_stance));
+}
+
+void followTorchConfig() {
+  static PyObject* const name = PyUnicode_InternFromString("torch._dynamo.config");
+  Ref<> loaded = stealRef(PyImport_GetModule(name));
+  if (!loaded) return;
+  HookDisabledScope disabled;
+  Ref<> module = stealRef(PyImport_ImportModule("stator._torch_config"));
+  Ref<> done = module ? stealRef(PyObject_CallMethod(module.get(), "follow", "(O)", loaded.get())) : Ref<>();
+  if (!done) PyErr_Clear();
 }
 
 bool reportInternal(StatorFrame* frame, const std::string& what) {

@@ -8,13 +8,18 @@
 
 namespace stator::runtime {
 
-// Sets stator.exc.Unsupported for a break under fullgraph=True.
-void raiseUnsupported(StatorFrame* frame, const breaks::Plan& plan);
+// Sets stator.exc.Unsupported for a break under fullgraph=True, or where error_on_graph_break is set.
+void raiseUnsupported(StatorFrame* frame, const breaks::Plan& plan, bool fullgraph);
 // Records a break for stats and, when asked, logs it.
 void reportBreak(StatorFrame* frame, const breaks::Plan& plan);
 // Warns once that a place has reached the recompile limit; under fullgraph an error is set instead.
 void reportLimit(StatorFrame* frame, const std::string& failed_guard, long long limit, bool fullgraph);
 // Stator is wrong: true if an error was set (strict), false if a warning was given and the program goes on eagerly.
 bool reportInternal(StatorFrame* frame, const std::string& what);
+
+// A new capture is needed where none is allowed: sets the error.
+void reportRecompile(StatorFrame* frame, const std::string& failed_guard, bool by_stance);
+// Settings changed in torch._dynamo.config, where somebody has loaded it, hold here too.
+void followTorchConfig();
 
 }  // namespace stator::runtime

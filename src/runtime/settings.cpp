@@ -28,6 +28,17 @@ bool setConfig(const char* name, PyObject* value) {
   if (text == "recompile_limit") return integer(c.recompile_limit);
   if (text == "accumulated_recompile_limit") return integer(c.accumulated_recompile_limit);
   if (text == "strict") c.strict = PyObject_IsTrue(value) == 1;
+  if (text == "specialize_modules") c.specialize_modules = PyObject_IsTrue(value) == 1;
+  if (text == "skip_fsdp_guards") c.skip_fsdp_guards = PyObject_IsTrue(value) == 1;
+  if (text == "fail_on_recompile_limit_hit") c.fail_on_recompile_limit_hit = PyObject_IsTrue(value) == 1;
+  if (text == "error_on_recompile") c.error_on_recompile = PyObject_IsTrue(value) == 1;
+  if (text == "stance") {
+    std::string_view stance = PyUnicode_AsUTF8(value);
+    c.stance = stance == "force_eager"          ? Stance::kForceEager
+               : stance == "eager_on_recompile" ? Stance::kEagerOnRecompile
+               : stance == "fail_on_recompile"  ? Stance::kFailOnRecompile
+                                                : Stance::kDefault;
+  }
   if (text == "verbose") c.verbose = PyObject_IsTrue(value) == 1;
   if (text == "trace_limit_instructions") return integer(c.trace_limit_instructions);
   if (text == "trace_limit_nodes") return integer(c.trace_limit_nodes);

@@ -7,7 +7,11 @@
 
 namespace stator::runtime {
 
+// What compiled code does from now on (stator.set_stance).
+enum class Stance : uint8_t { kDefault, kForceEager, kEagerOnRecompile, kFailOnRecompile };
+
 struct ConfigValues {
+  Stance stance = Stance::kDefault;
   int64_t recompile_limit = 8;
   int64_t accumulated_recompile_limit = 256;
   bool strict = false;
@@ -15,9 +19,13 @@ struct ConfigValues {
   int64_t trace_limit_instructions = 2'000'000;
   int64_t trace_limit_nodes = 200'000;
   double trace_limit_seconds = 120;
+  bool specialize_modules = false;
+  bool skip_fsdp_guards = true;
   uint64_t break_every = 0;
   bool break_random = false;
   uint64_t break_seed = 0;
+  bool fail_on_recompile_limit_hit = false;
+  bool error_on_recompile = false;
 };
 
 ConfigValues& configValues();

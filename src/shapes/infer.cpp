@@ -53,7 +53,7 @@ Answer infer(const Request& request, Tiers tiers) {
     answer.why = target == nullptr ? "torch.Tensor has no such attribute" : "an argument is opaque";
     return answer;
   }
-  const bool remember = tiers == Tiers::kAll && workspace.memoisable();
+  const bool remember = tiers == Tiers::kAll && request.remember && workspace.memoisable();
   std::optional<MemoKey> key;
   if (remember) {
     key.emplace(target, workspace, *request.state);

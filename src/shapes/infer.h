@@ -106,6 +106,7 @@ struct Request {
   PyObject* kwnames = nullptr;  // tuple of str, or null
   const State* state = nullptr;
   Reader reader;
+  bool remember = true;  // what comes out depends on the arguments and the state alone
 };
 
 // the latter two are for tests: neither reads nor fills the memo

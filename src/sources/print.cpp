@@ -84,7 +84,7 @@ std::string printPinned(PyObject* object) {
 
 class Printer {
  public:
-  Printer(BorrowedRef<PyCodeObject> code, bool exact) : code_(code), exact_(exact) {}
+  Printer(BorrowedRef<PyCodeObject> code, bool exact, bool dotted = false) : code_(code), exact_(exact), dotted_(dotted) {}
 
   std::string print(const Source& source) const {
     if (source.base == nullptr) return printRoot(source);
@@ -164,7 +164,7 @@ class Printer {
   // What nn.Module.__getattr__ would find: users write self.layers[3].weight for three nested dicts.
   std::string moduleEntry(const Source& module, PyObject* name, const char* dict) const {
     if (exact_) return print(module) + "." + dict + quoted(name);
-    if (isIdentifier(name)) return print(module) + "." + textOf(name);
+    if (dotted_ || isIdentifier(name)) return print(module) + "." + textOf(name);
     std::string text = textOf(name);
     return print(module) + (isNumber(text) ? "[" + text + "]" : quoted(name));
   }
@@ -217,11 +217,13 @@ class Printer {
 
   BorrowedRef<PyCodeObject> code_;
   bool exact_;
+  bool dotted_;
 };
 
 }  // namespace
 
 std::string print(const Source& source, BorrowedRef<PyCodeObject> code) { return Printer(code, false).print(source); }
+std::string printModulePath(const Source& source, BorrowedRef<PyCodeObject> code) { return Printer(code, false, true).print(source); }
 std::string printExact(const Source& source, BorrowedRef<PyCodeObject> code) { return Printer(code, true).print(source); }
 
 }  // namespace stator::sources

@@ -120,6 +120,8 @@ void setTensorParts(TensorParts parts);
 // As a user would write it: L['x'], L['self'].layers[3].weight, G['torch'].add.
 std::string print(const Source& source, BorrowedRef<PyCodeObject> code);
 // As TorchDynamo spells it, with the module's dicts shown: L['self']._modules['layers']._modules['3']._parameters['weight'].
+// The name of a module as torch knows it: L['self'].layers.0.linear.
+std::string printModulePath(const Source& source, BorrowedRef<PyCodeObject> code);
 std::string printExact(const Source& source, BorrowedRef<PyCodeObject> code);
 
 }  // namespace stator::sources

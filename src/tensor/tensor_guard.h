@@ -54,6 +54,7 @@ struct TensorPair {
 // All of them; fetches ahead, so that the waits for cold memory overlap.
 bool checkAllFacts(const TensorPair* pairs, size_t count);
 // The same for tensors that were here before: their memory is fetched from where it was then (never followed), which waits for nothing.
+constexpr size_t kImplBytes = 176;  // of a TensorImpl, from its start: what checks read
 struct TensorPlace {
   const void* impl;
   const void* autograd;

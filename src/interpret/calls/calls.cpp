@@ -3,6 +3,7 @@
 #include "interpret/tracer.h"
 
 #include "base/check.h"
+#include "interpret/calls/switches.h"
 #include "interpret/calls/tables.h"
 #include "interpret/drops.h"
 #include "interpret/known_types.h"
@@ -109,6 +110,10 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
     Ref<> keep_function = newRef(function), keep_self = newRef(self);
     return call(function, args.withFirst(self), then);
   }
+  if (const CallRow* rule = findUserRule(callable)) {
+    if (const Source* source = sourceOf(callable)) guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(callable)});
+    return callByRule(*rule, callable, args, then);
+  }
   if (const CallRow* row = findCall(callable)) {
     if (values::Info* info = values.find(callable); info != nullptr && PyFunction_Check(callable) && info->source != nullptr) {
       guards->add(Guard{GuardKind::kIs, info->source, nullptr, newRef(callable)});
@@ -130,6 +135,8 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
         return tensorCall(graph::Op::kCallFunction, callable, args);
       }
       case CallKind::kRefuse: return breakWith(Reason::kCallsOutside, nameOf(callable));
+      case CallKind::kForbid:
+      case CallKind::kConstantResult:
       case CallKind::kUnknown: break;
     }
   }
@@ -164,6 +171,7 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
     keep_alive.insert(keep_alive.end(), {function, items, all, key_tuple});
     return call(function.get(), merged, then);
   }
+  if (type == compiledFunctionType()) return callCompiled(callable, args, then);
   if (type == lruCacheType()) {
     return callCached(callable, args);
   }
@@ -471,11 +479,20 @@ bool bind(Tracer& tracer, PyFunctionObject* function, PyCodeObject* code, const 
 Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
   auto* function = reinterpret_cast<PyFunctionObject*>(callable);
   auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
-  if (isDisabledFunction(callable)) return breakWith(Reason::kDisabled, nameOf(callable));
+  switch (markOf(callable)) {
+    case Mark::kDisabled:
+    case Mark::kDisabledAlone: return breakWith(Reason::kDisabled, nameOf(callable));
+    case Mark::kForbidden: return breakWith(Reason::kForbidden, nameOf(callable));
+    case Mark::kConstantResult: return constantResult(callable, args);
+    case Mark::kNone: break;
+  }
   if (FunctionHandler handler = findCode(code)) return handler(*this, callable, args);
   bytecode::CodeInfo* info = bytecode::CodeInfo::of(code);
   if (info == nullptr) throw PythonError();
-  if (codePolicy(code) == CodePolicy::kSkip) return breakWith(Reason::kSkippedModule, nameOf(callable));
+  if (codePolicy(code) == CodePolicy::kSkip) {
+    if (CallHandler late = findLate(callable)) return late(*this, args);
+    return breakWith(Reason::kSkippedModule, nameOf(callable));
+  }
   if ((code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0) return breakWith(Reason::kUnsupportedGenerator, "a coroutine");
   if (frames.size() > 400) return breakWith(Reason::kTraceLimit, "recursion");
   auto entered = std::make_unique<SymbolicFrame>();
@@ -493,6 +510,7 @@ Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
   frame.call_site = location();
   frame.entered_at = instruction_start;
   frame.scope = frames.empty() ? nullptr : frames.back()->scope;
+  frame.folding = !frames.empty() && frames.back()->folding;
   if ((code->co_flags & CO_GENERATOR) != 0) {
     // The prologue of a generator makes its cells and stops at RETURN_GENERATOR; the first send goes on behind it.
     frame.generator = true;
@@ -603,6 +621,7 @@ Out Tracer::callCached(PyObject* cache, const Args& args) {
     // Stored earlier in the trace, or found there.
     if (use.cache.get() != cache || !use.value || PyObject_RichCompareBool(use.key.get(), key.get(), Py_EQ) != 1) continue;
     Ref<> value = use.value;
+    ++effects;
     lru_uses.push_back({newRef(cache), key, Ref<>()});
     return value;
   }
@@ -611,6 +630,7 @@ Out Tracer::callCached(PyObject* cache, const Args& args) {
   int found = stator_lru_get(cache, key.get(), entry->hash, &stored);
   if (found == STATOR_FOUND) {
     STATOR_VALUE(value, fromOutside(stored, entry));
+    ++effects;
     lru_uses.push_back({newRef(cache), key, Ref<>()});
     return value;
   }
@@ -621,6 +641,7 @@ Out Tracer::callCached(PyObject* cache, const Args& args) {
   if (!wrapped) return raiseCurrentError();
   STATOR_VALUE(function, fromOutside(wrapped, sources->child(SourceKind::kGenericAttr, source, wrapped_name)));
   STATOR_VALUE(value, callNested(function.get(), args));
+  ++effects;
   lru_uses.push_back({newRef(cache), key, value});
   return value;
 }
@@ -764,78 +785,6 @@ Out Tracer::isInstance(PyObject* object, PyObject* classinfo) {
   int result = PyObject_IsInstance(object, classinfo);
   if (result < 0) return raiseCurrentError();
   return newRef(result != 0 ? Py_True : Py_False);
-}
-
-// ---- modules ---------------------------------------------------------------------------------------------------------------------------
-
-// `module(...)`: straight to forward when no hook is registered anywhere, which is guarded; otherwise nn.Module's own code is traced.
-Out Tracer::callModule(PyObject* module, const Args& args, Then then) {
-  PyTypeObject* type = Py_TYPE(module);
-  STATOR_VALUE(call_raw, typeLookup(type, names().dunder_call));
-  if (call_raw.get() != names().nn_module_call) {
-    STATOR_VALUE(bound, special(module, "__call__"));
-    if (!bound || !PyMethod_Check(bound.get())) return breakWith(Reason::kCallsOutside, nameOf(reinterpret_cast<PyObject*>(type)));
-    keep_alive.push_back(bound);
-    return call(bound.get(), args, then);
-  }
-  bool plain_call = true;
-  static PyObject* const hook_names[] = {
-      PyUnicode_InternFromString("_backward_hooks"), PyUnicode_InternFromString("_backward_pre_hooks"),
-      PyUnicode_InternFromString("_forward_hooks"), PyUnicode_InternFromString("_forward_pre_hooks")};
-  static PyObject* compiled_name = PyUnicode_InternFromString("_compiled_call_impl");
-  values::Info* info = values.find(module);
-  bool outside = info != nullptr && info->origin == values::Origin::kOutside;
-  for (PyObject* name : hook_names) {
-    PyObject* dict = Tracer::rawInstanceAttr(module, name);
-    if (dict == nullptr || !PyDict_Check(dict) || (outside && info->overlay && PyDict_Contains(info->overlay.get(), name) == 1)) {
-      plain_call = false;
-      break;
-    }
-    if (PyDict_Size(dict) != 0 || values.find(dict) != nullptr) {
-      plain_call = false;
-      break;
-    }
-    if (outside) guards->add(Guard{GuardKind::kDictEmpty, sources->child(SourceKind::kAttr, info->source, name)});
-  }
-  if (plain_call) {
-    STATOR_VALUE(own, instanceAttr(module, compiled_name));
-    PyObject* on_class = _PyType_Lookup(type, compiled_name);
-    plain_call = (!own || own.get() == Py_None) && (on_class == nullptr || on_class == Py_None);
-  }
-  if (plain_call) {
-    static const char* const global_hooks[] = {"_global_backward_pre_hooks", "_global_backward_hooks", "_global_forward_hooks", "_global_forward_pre_hooks"};
-    for (const char* name : global_hooks) {
-      std::string path = std::string("torch.nn.modules.module.") + name;
-      PyObject* dict = torchObject(path.c_str());
-      if (dict == nullptr || PyDict_Size(dict) != 0) {
-        plain_call = false;
-        break;
-      }
-      guards->add(Guard{GuardKind::kDictEmpty, sources->pinned(dict)});
-    }
-  }
-  const graph::ModuleScope* scope = moduleScope(module);
-  Out result = Flow::kOk;
-  if (plain_call) {
-    STATOR_VALUE(forward, getAttr(module, names().forward));
-    keep_alive.push_back(forward);
-    result = call(forward.get(), args, then);
-  } else {
-    STATOR_VALUE(function, classAttrValue(type, names().dunder_call, call_raw.get()));
-    result = call(function.get(), args.withFirst(module), then);
-  }
-  if (result.flow() == Flow::kEntered) frames.back()->scope = scope;
-  return result;
-}
-
-const graph::ModuleScope* Tracer::moduleScope(PyObject* module) {
-  graph::ModuleScope scope;
-  scope.outer = frames.back()->scope;
-  if (const Source* source = sourceOf(module)) scope.path = sources::print(*source, frames.front()->code->code());
-  scope.type = newRef(reinterpret_cast<PyObject*>(Py_TYPE(module)));
-  scope.call = module_calls[module]++;
-  graph->scopes.push_back(std::move(scope));
-  return &graph->scopes.back();
 }
 
 }  // namespace stator::interpret

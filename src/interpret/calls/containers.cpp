@@ -27,6 +27,7 @@ Out listAppend(Tracer& t, const Args& args) {
   if (info != nullptr && info->origin == values::Origin::kOutside && !info->shadow) {
     if (!info->appended) info->appended = stealRef(PyList_New(0));
     PyList_Append(info->appended.get(), args.values[1]);
+    t.noteWrite(args.values[0]);
     info->dirty = true;
     return none();
   }

@@ -311,11 +311,11 @@ Out refuse(Tracer& t, const Args& args) {
 }
 
 // call(function, *args, **kwargs): a node of the graph, whatever the function is.
-Out call(Tracer& t, const Args& args) { return t.tensorCall(graph::Op::kCallFunction, args.values[0], args.withoutFirst()); }
+Out call(Tracer& t, const Args& args) { return t.tensorCall(graph::Op::kCallFunction, args.values[0], args.withoutFirst(), false); }
 
 // call_like(function, facts, *args): a node whose results have the facts of `facts(*args)`.
 Out callLike(Tracer& t, const Args& args) {
-  return t.tensorCall(graph::Op::kCallFunction, args.values[0], args.withoutFirst().withoutFirst(), args.values[1]);
+  return t.tensorCall(graph::Op::kCallFunction, args.values[0], args.withoutFirst().withoutFirst(), false, args.values[1]);
 }
 
 }  // namespace

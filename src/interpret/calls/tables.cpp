@@ -94,6 +94,7 @@ bool initCallTables() {
   if (!initKnownTypes() || !initNames()) return false;
   registerTorch();
   registerTorchContexts();
+  registerSwitches();
   registerContainers();
   registerBuiltins();
   Ref<> polyfills = stealRef(PyImport_ImportModule("stator.polyfills"));
@@ -104,6 +105,7 @@ bool initCallTables() {
   registerClasses();
   registerLogging();
   registerExceptions();
+  registerLazyModules();
   PyErr_Clear();
   done = true;
   return true;
@@ -132,7 +134,7 @@ CodePolicy codePolicy(PyCodeObject* code) {
     for (std::string_view room : {"_dynamo/", "_inductor/", "_subclasses/", "fx/", "_functorch/", "_guards.py", "testing/", "_logging/",
                                   "distributed/", "multiprocessing/", "jit/", "onnx/", "package/", "export/", "_export/", "compiler/",
                                   "_prims", "_refs/", "_decomp/", "_dispatch/", "profiler/", "serialization.py", "hub.py",
-                                  "utils/data/", "_higher_order_ops/", "_library/", "library.py", "_ops.py", "overrides.py"}) {
+                                  "utils/data/", "_compile.py", "_higher_order_ops/", "_library/", "library.py", "_ops.py", "overrides.py"}) {
       if (startsWith(inside, room)) return CodePolicy::kSkip;
     }
     return CodePolicy::kInlineOnly;
@@ -159,14 +161,6 @@ CodePolicy codePolicy(PyCodeObject* code) {
 bool isPolyfill(PyCodeObject* code) {
   static const std::string room = prefixOf("stator.polyfills");
   return startsWith(PyUnicode_AsUTF8(code->co_filename), room);
-}
-
-bool isDisabledFunction(PyObject* function) {
-  static PyObject* mark = PyUnicode_InternFromString("_torchdynamo_disable");
-  PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
-  if (dict == nullptr) return false;
-  PyObject* found = PyDict_GetItemWithError(dict, mark);
-  return found == Py_True;
 }
 
 }  // namespace stator::interpret

@@ -16,7 +16,10 @@ enum class CallKind : uint8_t {
   kPure,     // a built-in that reads its (plain) arguments and nothing else: run for real
   kGraph,    // a torch function: a node of the graph
   kRefuse,   // runs outside of graphs
-  kPolyfill, // a Python function of ours that does the same is called instead
+  kPolyfill, // a Python function that does the same is called instead
+  // Rules of the user's only.
+  kForbid,          // a call of it is an error
+  kConstantResult,  // called once, at capture
 };
 
 struct CallRow {
@@ -50,6 +53,8 @@ void registerLogging();
 void registerExceptions();
 void registerTorchContexts();
 void registerSubgraphs();
+void registerLazyModules();
+void registerSwitches();
 
 // Code whose frames are never captured or inlined: by the file it comes from.
 enum class CodePolicy : uint8_t {
@@ -59,6 +64,5 @@ enum class CodePolicy : uint8_t {
 };
 CodePolicy codePolicy(PyCodeObject* code);
 bool isPolyfill(PyCodeObject* code);
-bool isDisabledFunction(PyObject* function);
 
 }  // namespace stator::interpret

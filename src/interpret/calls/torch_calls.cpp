@@ -169,7 +169,7 @@ bool Tracer::anyStandIn(const Args& args) {
   return !found.empty();
 }
 
-Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, PyObject* facts) {
+Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool remember, PyObject* facts) {
   // 1. Arguments as the graph will keep them.
   std::vector<Ref<>> keep;
   std::vector<PyObject*> values_now;
@@ -192,6 +192,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, PyObjec
   request.positional = args.positional;
   request.kwnames = args.names;
   request.state = &state;
+  request.remember = remember;
   request.reader.tensor_of = metaOfStandIn;
   request.reader.is_opaque = isOpaque;
   if (op == graph::Op::kCallFunction && target == builtinFunction("getattr")) {
@@ -244,6 +245,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, PyObjec
   node->location = location();
   node->scope = frames.back()->scope;
   node->mutates = inferred.mutates || inferred.random;
+  drew_random |= inferred.random;
   // 6. Its values.
   std::vector<uint32_t> storages;
   auto factsOf = [&](const shapes::Output& output) -> const shapes::TensorMeta* {
@@ -428,7 +430,6 @@ Out readState(Tracer& t, const Args&, const char* path) { return t.fromNative(st
 Out defaultDtype(Tracer& t, const Args& args) { return readState(t, args, "torch.get_default_dtype"); }
 
 Out refuseBackward(Tracer& t, const Args&) { return t.breakWith(Reason::kBackward); }
-Out explicitBreak(Tracer& t, const Args&) { return t.breakWith(Reason::kExplicit); }
 
 Out makeSize(Tracer& t, const Args& args) {
   if (args.values.size() != 1) return t.callNative(reinterpret_cast<PyObject*>(sizeType()), args);
@@ -566,7 +567,6 @@ void registerTorch() {
                            "torch._C._nn._parse_to", "torch.cuda.is_available", "torch.backends.cuda.flash_sdp_enabled"}) {
     registerPure(path);
   }
-  registerHandler("stator.graph_break", explicitBreak);
 }
 
 }  // namespace stator::interpret

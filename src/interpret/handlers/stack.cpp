@@ -42,7 +42,7 @@ Flow nop(Tracer&, SymbolicFrame& frame, const Instr&) {
 Flow resume(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) { return nop(tracer, frame, instr); }
 
 Flow popTop(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
-  if (dropRunsUserCode(frame.top())) return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
+  if (dropRunsUserCode(tracer, frame.top())) return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
   frame.drop();
   advance(frame);
   return Flow::kOk;
@@ -84,9 +84,16 @@ Flow loadFast(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 
 Flow storeFast(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   size_t slot = static_cast<size_t>(instr.oparg);
-  if (dropRunsUserCode(slotNow(tracer, frame, slot))) return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
+  if (dropRunsUserCode(tracer, slotNow(tracer, frame, slot))) return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
   frame.slots[slot] = frame.pop();
   if (!frame.untouched.empty()) frame.untouched[slot] = false;
+  if (PyObject* value = frame.slots[slot].get(); graph::isStandIn(value)) {
+    // Nodes are called after the variable that first held their value, as TorchDynamo calls them.
+    graph::Node* node = graph::asStandIn(value)->node;
+    if (node->op != graph::Op::kInput && node->name_hint.empty()) {
+      node->name_hint = PyUnicode_AsUTF8(PyTuple_GET_ITEM(stator_code_slot_names(frame.code->code()), instr.oparg));
+    }
+  }
   advance(frame);
   return Flow::kOk;
 }
@@ -95,7 +102,7 @@ Flow deleteFast(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   size_t slot = static_cast<size_t>(instr.oparg);
   bool bound = !frame.untouched.empty() && frame.untouched[slot] ? tracer.roots.slots[slot] != nullptr : static_cast<bool>(frame.slots[slot]);
   if (!bound) return raiseUnbound(tracer, frame, instr.oparg);
-  if (dropRunsUserCode(slotNow(tracer, frame, slot))) return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
+  if (dropRunsUserCode(tracer, slotNow(tracer, frame, slot))) return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
   if (!frame.untouched.empty() && frame.untouched[slot]) {
     tracer.guards->add(Guard{GuardKind::kPresent, tracer.sources->root(SourceKind::kLocal, instr.oparg)});
     frame.untouched[slot] = false;

@@ -1,0 +1,194 @@
+#include "debug/specimen.h"
+
+#include "base/check.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace stator::debug {
+
+namespace {
+
+using graph::Node;
+using graph::Op;
+
+std::string text(PyObject* value) {
+  const char* data = PyUnicode_AsUTF8(value);
+  if (data == nullptr) throw PythonError();
+  return data;
+}
+
+Ref<> attribute(PyObject* object, const char* name) {
+  return orThrow(PyObject_GetAttrString(object, name));
+}
+
+class FxReader {
+ public:
+  FxReader(PyObject* fx_graph, PyObject* describe) : fx_graph_(fx_graph), describe_(describe) {
+    Ref<> module = orThrow(PyImport_ImportModule("torch.fx.node"));
+    node_type_ = attribute(module.get(), "Node");
+  }
+
+  Specimen read() {
+    Ref<> nodes = orThrow(PySequence_List(attribute(fx_graph_, "nodes").get()));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(nodes.get()); ++i) add(PyList_GET_ITEM(nodes.get(), i));
+    return std::move(made_);
+  }
+
+ private:
+  void add(PyObject* fx) {
+    std::string op = text(attribute(fx, "op").get());
+    if (op == "output") return addOutputs(fx);
+    Node* node = nullptr;
+    if (op == "placeholder") {
+      node = made_.graph->addInput(nullptr, nullptr, nullptr);
+    } else if (op == "call_function" || op == "call_method") {
+      Ref<> args = convert(attribute(fx, "args").get());
+      Ref<> kwargs = convert(attribute(fx, "kwargs").get());
+      if (PyDict_GET_SIZE(kwargs.get()) == 0) kwargs.reset();
+      node = made_.graph->addCall(op == "call_method" ? Op::kCallMethod : Op::kCallFunction,
+                                  attribute(fx, "target"), std::move(args), std::move(kwargs));
+    } else {
+      PyErr_Format(PyExc_NotImplementedError, "a graph with a node %s (%R) cannot be written as a script",
+                   op.c_str(), fx);
+      throw PythonError();
+    }
+    node->name_hint = text(attribute(fx, "name").get());
+    Ref<> told = orThrow(PyObject_CallOneArg(describe_, fx));
+    ValueFacts facts;
+    facts.kind = static_cast<Kind>(text(PyTuple_GET_ITEM(told.get(), 0))[0]);
+    facts.text = text(PyTuple_GET_ITEM(told.get(), 1));
+    facts.line = text(PyTuple_GET_ITEM(told.get(), 2));
+    node->mutates = PyTuple_GET_ITEM(told.get(), 3) == Py_True;
+    made_.facts.push_back(std::move(facts));
+    nodes_[fx] = node;
+  }
+
+  void addOutputs(PyObject* fx) {
+    Ref<> args = attribute(fx, "args");
+    PyObject* values = PyTuple_GET_ITEM(args.get(), 0);
+    if (PyObject_TypeCheck(values, reinterpret_cast<PyTypeObject*>(node_type_.get()))) {
+      made_.graph->addOutput(nodes_.at(values));
+      return;
+    }
+    if (!PyTuple_Check(values) && !PyList_Check(values)) return;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(values); ++i) {
+      auto found = nodes_.find(PySequence_Fast_GET_ITEM(values, i));
+      // None and constants among the outputs (a backward graph has them) do not matter to a failure.
+      if (found != nodes_.end()) made_.graph->addOutput(found->second);
+    }
+  }
+
+  Ref<> convert(PyObject* value) {
+    auto* node_type = reinterpret_cast<PyTypeObject*>(node_type_.get());
+    // FX nodes are constants to the walk, since they are no stand-ins.
+    auto none = [](Node*) -> Ref<> { throw InternalError("a stand-in in an FX graph"); };
+    auto constant = [&](PyObject* leaf) -> Ref<> {
+      if (!PyObject_TypeCheck(leaf, node_type)) return newRef(leaf);
+      auto found = nodes_.find(leaf);
+      if (found == nodes_.end()) {
+        PyErr_Format(PyExc_ValueError, "%R is used before it is made", leaf);
+        throw PythonError();
+      }
+      return orThrow(graph::makeStandIn(found->second, nullptr, reinterpret_cast<PyObject*>(&PyBaseObject_Type)).release());
+    };
+    return rewritten(value, none, constant);
+  }
+
+  PyObject* fx_graph_;
+  PyObject* describe_;
+  Ref<> node_type_;
+  Specimen made_;
+  std::unordered_map<PyObject*, Node*> nodes_;
+};
+
+class Hash {
+ public:
+  void add(uint64_t value) { state_ = (state_ ^ value) * 0x100000001b3ULL; }
+  void add(const std::string& text) {
+    for (char c : text) add(static_cast<unsigned char>(c));
+    add(text.size());
+  }
+  uint64_t value() const { return state_; }
+
+ private:
+  uint64_t state_ = 0xcbf29ce484222325ULL;
+};
+
+void hashArgument(Hash& hash, PyObject* value) {
+  if (value == nullptr) return hash.add(0);
+  if (graph::isStandIn(value)) {
+    hash.add('%');
+    return hash.add(static_cast<uint64_t>(graph::asStandIn(value)->node->index));
+  }
+  hash.add(std::string(Py_TYPE(value)->tp_name));
+  if (PyTuple_Check(value) || PyList_Check(value)) {
+    Py_ssize_t size = PySequence_Fast_GET_SIZE(value);
+    hash.add(static_cast<uint64_t>(size));
+    for (Py_ssize_t i = 0; i < size; ++i) hashArgument(hash, PySequence_Fast_GET_ITEM(value, i));
+  } else if (PyDict_Check(value)) {
+    PyObject* key = nullptr;
+    PyObject* item = nullptr;
+    for (Py_ssize_t at = 0; PyDict_Next(value, &at, &key, &item);) {
+      hashArgument(hash, key);
+      hashArgument(hash, item);
+    }
+  } else if (PySlice_Check(value)) {
+    const auto* slice = reinterpret_cast<PySliceObject*>(value);
+    for (PyObject* part : {slice->start, slice->stop, slice->step}) hashArgument(hash, part);
+  } else {
+    Ref<> shown = orThrow(PyObject_Repr(value));
+    hash.add(text(shown.get()));
+  }
+}
+
+}  // namespace
+
+std::vector<int> Specimen::calls() const {
+  std::vector<int> made;
+  for (const Node& node : graph->nodes()) {
+    if (node.op != Op::kInput) made.push_back(node.index);
+  }
+  return made;
+}
+
+int Specimen::find(const std::string& wanted) const {
+  for (const Node& node : graph->nodes()) {
+    if (node.name_hint == wanted) return node.index;
+  }
+  return -1;
+}
+
+std::vector<int> Specimen::reads(int index) const {
+  std::vector<int> made;
+  auto use = [&](graph::StandIn* used) {
+    if (std::find(made.begin(), made.end(), used->node->index) == made.end())
+      made.push_back(used->node->index);
+  };
+  const Node& node = graph->nodes()[static_cast<size_t>(index)];
+  graph::forEachStandIn(node.args.get(), use);
+  graph::forEachStandIn(node.kwargs.get(), use);
+  return made;
+}
+
+Specimen fromFx(BorrowedRef<> fx_graph, BorrowedRef<> describe) {
+  return FxReader(fx_graph.get(), describe.get()).read();
+}
+
+uint64_t hashOf(const Specimen& specimen) {
+  Hash hash;
+  for (const Node& node : specimen.graph->nodes()) {
+    hash.add(static_cast<uint64_t>(node.op));
+    if (node.op == Op::kInput) {
+      hash.add(specimen.facts[static_cast<size_t>(node.index)].text);
+      continue;
+    }
+    hashArgument(hash, node.target.get());
+    hashArgument(hash, node.args.get());
+    hashArgument(hash, node.kwargs.get());
+  }
+  for (const Node* node : specimen.graph->outputs()) hash.add(static_cast<uint64_t>(node->index));
+  return hash.value();
+}
+
+}  // namespace stator::debug

@@ -1,0 +1,140 @@
+// Calls of nn.Module objects: straight to forward where nothing is hooked, module scopes for the graph, lazy modules.
+#include "interpret/tracer.h"
+
+#include "base/check.h"
+#include "interpret/calls/tables.h"
+#include "interpret/known_types.h"
+#include "interpret/names.h"
+#include "interpret/torch_names.h"
+#include "python/objects.h"
+
+namespace stator::interpret {
+
+using breaks::Reason;
+using guards::Guard;
+using guards::GuardKind;
+using sources::Source;
+using sources::SourceKind;
+
+// `module(...)`: straight to forward when no hook is registered anywhere, which is guarded; otherwise nn.Module's own code is traced.
+Out Tracer::callModule(PyObject* module, const Args& args, Then then) {
+  PyTypeObject* type = Py_TYPE(module);
+  STATOR_VALUE(call_raw, typeLookup(type, names().dunder_call));
+  if (call_raw.get() != names().nn_module_call) {
+    STATOR_VALUE(bound, special(module, "__call__"));
+    if (!bound || !PyMethod_Check(bound.get())) return breakWith(Reason::kCallsOutside, type->tp_name);
+    keep_alive.push_back(bound);
+    return call(bound.get(), args, then);
+  }
+  bool plain_call = true;
+  static PyObject* const hook_names[] = {
+      PyUnicode_InternFromString("_backward_hooks"), PyUnicode_InternFromString("_backward_pre_hooks"),
+      PyUnicode_InternFromString("_forward_hooks"), PyUnicode_InternFromString("_forward_pre_hooks")};
+  static PyObject* compiled_name = PyUnicode_InternFromString("_compiled_call_impl");
+  values::Info* info = values.find(module);
+  bool outside = info != nullptr && info->origin == values::Origin::kOutside;
+  for (PyObject* name : hook_names) {
+    PyObject* dict = Tracer::rawInstanceAttr(module, name);
+    if (dict == nullptr || !PyDict_Check(dict) || (outside && info->overlay && PyDict_Contains(info->overlay.get(), name) == 1)) {
+      plain_call = false;
+      break;
+    }
+    if (PyDict_Size(dict) != 0 || values.find(dict) != nullptr) {
+      plain_call = false;
+      break;
+    }
+    if (outside) guards->add(Guard{GuardKind::kDictEmpty, sources->child(SourceKind::kAttr, info->source, name)});
+  }
+  if (plain_call) {
+    STATOR_VALUE(own, instanceAttr(module, compiled_name));
+    PyObject* on_class = _PyType_Lookup(type, compiled_name);
+    plain_call = (!own || own.get() == Py_None) && (on_class == nullptr || on_class == Py_None);
+  }
+  if (plain_call) {
+    static const char* const global_hooks[] = {"_global_backward_pre_hooks", "_global_backward_hooks", "_global_forward_hooks", "_global_forward_pre_hooks"};
+    for (const char* name : global_hooks) {
+      std::string path = std::string("torch.nn.modules.module.") + name;
+      PyObject* dict = torchObject(path.c_str());
+      if (dict == nullptr || PyDict_Size(dict) != 0) {
+        plain_call = false;
+        break;
+      }
+      guards->add(Guard{GuardKind::kDictEmpty, sources->pinned(dict)});
+    }
+  }
+  const graph::ModuleScope* scope = moduleScope(module);
+  if (options.specialize_modules) specialise(module);
+  Out result = Flow::kOk;
+  if (plain_call) {
+    STATOR_VALUE(forward, getAttr(module, names().forward));
+    keep_alive.push_back(forward);
+    result = call(forward.get(), args, then);
+  } else {
+    STATOR_VALUE(function, classAttrValue(type, names().dunder_call, call_raw.get()));
+    result = call(function.get(), args.withFirst(module), then);
+  }
+  if (result.flow() == Flow::kEntered) {
+    frames.back()->scope = scope;
+    if (plain_call && options.specialize_modules) startFold(module, args, *frames.back());
+  }
+  return result;
+}
+
+namespace {
+
+// Whether the code is that of a forward of the class or of its bases.
+bool isForwardOf(PyTypeObject* type, PyCodeObject* code) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+    PyObject* found = PyDict_GetItemWithError(base->tp_dict, names().forward);
+    if (found != nullptr && PyFunction_Check(found) && PyFunction_GET_CODE(found) == reinterpret_cast<PyObject*>(code)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void Tracer::specialise(PyObject* module) {
+  values::Info* info = values.find(module);
+  if (info == nullptr || info->origin != values::Origin::kOutside) return;
+  guards->add(Guard{GuardKind::kIsWeak, info->source, nullptr, newRef(module)});
+}
+
+void Tracer::setRootScope() {
+  PyCodeObject* code = frames.front()->code->code();
+  PyObject* slot_names = stator_code_slot_names(code);
+  // The part of nn.Module._call_impl that sees to hooks has the module in a cell.
+  bool hooks = PyUnicode_CompareWithASCIIString(code->co_qualname, "Module._call_impl.<locals>.inner") == 0;
+  static PyObject* self_name = PyUnicode_InternFromString("self");
+  Py_ssize_t slot = 0;
+  if (hooks) {
+    while (slot < PyTuple_GET_SIZE(slot_names) && PyTuple_GET_ITEM(slot_names, slot) != self_name) ++slot;
+  } else if (code->co_argcount == 0) {
+    return;
+  }
+  if (slot >= PyTuple_GET_SIZE(slot_names)) return;
+  PyObject* module = roots.slots[slot];
+  if (module != nullptr && PyCell_Check(module)) module = PyCell_GET(module);
+  if (module == nullptr || !isModule(module) || (!hooks && !isForwardOf(Py_TYPE(module), code))) return;
+  graph::ModuleScope scope;
+  scope.path = std::string("L['") + PyUnicode_AsUTF8(PyTuple_GET_ITEM(slot_names, slot)) + "']";
+  scope.type = newRef(reinterpret_cast<PyObject*>(Py_TYPE(module)));
+  scope.call = module_calls[module]++;
+  graph->scopes.push_back(std::move(scope));
+  frames.front()->scope = &graph->scopes.back();
+  if (options.specialize_modules && !hooks && roots.slots[slot] == module) {
+    guards->add(Guard{GuardKind::kIsWeak, sources->root(SourceKind::kLocal, slot), nullptr, newRef(module)});
+  }
+}
+
+const graph::ModuleScope* Tracer::moduleScope(PyObject* module) {
+  graph::ModuleScope scope;
+  scope.outer = frames.back()->scope;
+  if (const Source* source = sourceOf(module)) scope.path = sources::printModulePath(*source, frames.front()->code->code());
+  scope.type = newRef(reinterpret_cast<PyObject*>(Py_TYPE(module)));
+  scope.call = module_calls[module]++;
+  graph->scopes.push_back(std::move(scope));
+  return &graph->scopes.back();
+}
+
+}  // namespace stator::interpret

@@ -1,0 +1,237 @@
+#include "interpret/calls/switches.h"
+
+#include "interpret/known_types.h"
+#include "interpret/names.h"
+#include "interpret/torch_names.h"
+#include "interpret/tracer.h"
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+namespace stator::interpret {
+
+using breaks::Reason;
+using guards::Guard;
+using guards::GuardKind;
+using sources::Source;
+using sources::SourceKind;
+
+namespace {
+
+// Keys are not owned: the Python side takes a rule back when the callable dies.
+std::unordered_map<PyObject*, CallRow>& userRules() {
+  static auto* rules = new std::unordered_map<PyObject*, CallRow>();
+  return *rules;
+}
+
+thread_local bool error_on_break = false;
+
+}  // namespace
+
+const CallRow* findUserRule(PyObject* callable) {
+  auto& rules = userRules();
+  if (rules.empty()) return nullptr;
+  auto it = rules.find(callable);
+  return it == rules.end() ? nullptr : &it->second;
+}
+
+Mark markOf(PyObject* function) {
+  static PyObject* const disabled = PyUnicode_InternFromString("_torchdynamo_disable");
+  static PyObject* const recursive = PyUnicode_InternFromString("_torchdynamo_disable_recursive");
+  static PyObject* const forbidden = PyUnicode_InternFromString("_dynamo_forbidden");
+  static PyObject* const constant = PyUnicode_InternFromString("_dynamo_marked_constant");
+  PyObject* dict = PyFunction_Check(function) ? reinterpret_cast<PyFunctionObject*>(function)->func_dict : nullptr;
+  if (dict == nullptr || PyDict_GET_SIZE(dict) == 0) return Mark::kNone;
+  auto set = [&](PyObject* name) { return PyDict_GetItemWithError(dict, name) == Py_True; };
+  if (set(disabled)) return set(recursive) ? Mark::kDisabled : Mark::kDisabledAlone;
+  if (set(forbidden)) return Mark::kForbidden;
+  return set(constant) ? Mark::kConstantResult : Mark::kNone;
+}
+
+bool errorOnBreak() { return error_on_break; }
+
+// ---- what the rules do -----------------------------------------------------------------------------------------------------------------
+
+// The function runs now, once, and what it returns is part of the program from here on.
+Out Tracer::constantResult(PyObject* callable, const Args& args) {
+  std::vector<Ref<>> keep;
+  std::vector<PyObject*> values_now;
+  for (PyObject* value : args.values) {
+    STATOR_VALUE(replaced, plain(value));
+    values::Info* info = values.find(value);
+    bool untouched = info != nullptr && info->origin == values::Origin::kOutside && !info->dirty && !info->overlay && !info->stand_in;
+    if (!untouched && !isNativeSafe(replaced.get())) {
+      return breakWith(Reason::kUnsupportedObject, "a function marked with assume_constant_result gets what the captured part has computed");
+    }
+    values_now.push_back(untouched ? value : replaced.get());
+    keep.push_back(std::move(replaced));
+  }
+  Ref<> result = stealRef(PyObject_Vectorcall(callable, values_now.data(), args.positional, args.names));
+  if (!result) return raiseCurrentError();
+  if (values::isScalar(result.get()) || values.find(result) != nullptr) return result;
+  return fromOutside(result, sources->pinned(result));
+}
+
+// A compiled function inside of a compiled one is inlined, and the outer settings hold; a disabled one is called for real.
+Out Tracer::callCompiled(PyObject* compiled, const Args& args, Then then) {
+  static PyObject* const wrapped = PyUnicode_InternFromString("__wrapped__");
+  static PyObject* const cache = PyUnicode_InternFromString("_stator_cache");
+  Ref<> function = stealRef(PyObject_GetAttr(compiled, wrapped));
+  Ref<> owner = stealRef(PyObject_GetAttr(compiled, cache));
+  if (!function || !owner) return raiseCurrentError();
+  const Source* source = sourceOf(compiled);
+  if (source == nullptr) source = sources->pinned(compiled);
+  const Source* owner_source = sources->child(SourceKind::kGenericAttr, source, cache);
+  if (owner.get() == Py_None) {
+    guards->add(Guard{GuardKind::kIs, owner_source, nullptr, owner});
+    return breakWith(Reason::kDisabled, describe(function.get()));
+  }
+  guards->add(Guard{GuardKind::kType, owner_source, nullptr, newRef(reinterpret_cast<PyObject*>(Py_TYPE(owner.get())))});
+  STATOR_VALUE(inner, fromOutside(function, sources->child(SourceKind::kGenericAttr, source, wrapped)));
+  keep_alive.push_back(inner);
+  return call(inner.get(), args, then);
+}
+
+Out Tracer::callByRule(const CallRow& row, PyObject* callable, const Args& args, Then then) {
+  switch (row.kind) {
+    case CallKind::kForbid: return breakWith(Reason::kForbidden, describe(callable));
+    case CallKind::kConstantResult: return constantResult(callable, args);
+    case CallKind::kGraph: return tensorCall(graph::Op::kCallFunction, callable, args, false);
+    case CallKind::kPolyfill: return call(row.polyfill, args, then);
+    default: return breakWith(Reason::kCallsOutside, describe(callable));
+  }
+}
+
+std::string describe(PyObject* callable) {
+  Ref<> name = stealRef(PyObject_GetAttrString(callable, "__qualname__"));
+  if (!name || !PyUnicode_Check(name.get())) {
+    PyErr_Clear();
+    return Py_TYPE(callable)->tp_name;
+  }
+  return PyUnicode_AsUTF8(name.get());
+}
+
+// ---- functions of torch's and stator's that switch or tell -----------------------------------------------------------------------------
+
+namespace {
+
+Out returnTrue(Tracer&, const Args&) { return newRef(Py_True); }
+Out returnFalse(Tracer&, const Args&) { return newRef(Py_False); }
+
+// graph_break("why")
+Out explicitBreak(Tracer& t, const Args& args) {
+  PyObject* message = args.values.size() == 1 ? args.values[0] : nullptr;
+  bool text = message != nullptr && PyUnicode_CheckExact(message) && PyUnicode_GET_LENGTH(message) > 0;
+  return t.breakWith(Reason::kExplicit, text ? PyUnicode_AsUTF8(message) : "");
+}
+
+// compile(f) inside of a compiled function: f is captured along with the rest.
+Out compileInside(Tracer& t, const Args& args) {
+  if (args.positional == 1 && args.values[0] != Py_None) return newRef(args.values[0]);
+  return t.breakWith(Reason::kCallsOutside, "stator.compile() without a function");
+}
+
+Out isErrorOnBreak(Tracer& t, const Args&) { return newRef(t.error_on_break ? Py_True : Py_False); }
+Out setErrorOnBreak(Tracer& t, const Args& args) {
+  if (args.values.size() != 1 || !PyBool_Check(args.values[0])) return t.breakWith(Reason::kCallsOutside, "set_error_on_break");
+  t.error_on_break = args.values[0] == Py_True;
+  return newRef(Py_None);
+}
+
+const std::unordered_map<std::string_view, CallHandler>& lateHandlers() {
+  static const std::unordered_map<std::string_view, CallHandler> table = {
+      {"torch._dynamo.external_utils.is_compiling", returnTrue},
+      {"torch.fx._symbolic_trace.is_fx_tracing", returnFalse},
+      {"torch.fx._symbolic_trace.is_fx_symbolic_tracing", returnFalse},
+      {"torch.onnx.is_in_onnx_export", returnFalse},
+      {"torch.onnx._globals.is_in_onnx_export", returnFalse},
+      {"torch.onnx.utils.is_in_onnx_export", returnFalse},
+      {"torch.onnx._internal.torchscript_exporter.utils.is_in_onnx_export", returnFalse},
+      {"torch._dynamo.decorators.graph_break", explicitBreak},
+      {"torch._dynamo.decorators.skip_frame", explicitBreak},
+  };
+  return table;
+}
+
+}  // namespace
+
+CallHandler findLate(PyObject* function) {
+  Ref<> module = stealRef(PyObject_GetAttrString(function, "__module__"));
+  Ref<> name = stealRef(PyObject_GetAttrString(function, "__qualname__"));
+  if (!module || !name || !PyUnicode_Check(module.get()) || !PyUnicode_Check(name.get())) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  auto it = lateHandlers().find(std::string(PyUnicode_AsUTF8(module.get())) + "." + PyUnicode_AsUTF8(name.get()));
+  return it == lateHandlers().end() ? nullptr : it->second;
+}
+
+void registerSwitches() {
+  registerHandler("stator.graph_break", explicitBreak);
+  registerHandler("stator.skip_frame", explicitBreak);
+  registerHandler("stator.compile", compileInside);
+  registerHandler("stator.is_compiling", returnTrue);
+  registerHandler("stator._core.error_on_break", isErrorOnBreak);
+  registerHandler("stator._core.set_error_on_break", setErrorOnBreak);
+}
+
+// ---- doors -----------------------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+PyObject* setCallRule(PyObject*, PyObject* arguments) {
+  PyObject *callable = nullptr, *extra = Py_None;
+  const char* rule = nullptr;
+  if (!PyArg_ParseTuple(arguments, "Os|O:set_call_rule", &callable, &rule, &extra)) return nullptr;
+  std::string_view text = rule;
+  CallRow row;
+  if (text == "allow_in_graph" || text == "nonstrict_trace") row.kind = CallKind::kGraph;
+  else if (text == "disallow_in_graph") row.kind = CallKind::kRefuse;
+  else if (text == "forbid_in_graph") row.kind = CallKind::kForbid;
+  else if (text == "assume_constant_result") row.kind = CallKind::kConstantResult;
+  else if (text == "substitute_in_graph") row = CallRow{CallKind::kPolyfill, nullptr, Py_NewRef(extra)};  // for the life of the process
+  else {
+    PyErr_Format(PyExc_ValueError, "no such rule: %s", rule);
+    return nullptr;
+  }
+  userRules()[callable] = row;
+  Py_RETURN_NONE;
+}
+
+PyObject* dropCallRule(PyObject*, PyObject* address) {
+  void* key = PyLong_AsVoidPtr(address);
+  if (key == nullptr && PyErr_Occurred()) return nullptr;
+  userRules().erase(static_cast<PyObject*>(key));
+  Py_RETURN_NONE;
+}
+
+// Whether calls of it become graph nodes, were it not for a rule of the user's.
+PyObject* goesIntoGraph(PyObject*, PyObject* callable) {
+  if (!initCallTables()) return nullptr;
+  const CallRow* row = findCall(callable);
+  const char* kind = Py_TYPE(callable)->tp_name;
+  bool operation = std::string_view(kind) == "OpOverload" || std::string_view(kind) == "OpOverloadPacket";
+  return PyBool_FromLong(operation || (row != nullptr && row->kind == CallKind::kGraph));
+}
+
+PyObject* errorOnBreakDoor(PyObject*, PyObject*) { return PyBool_FromLong(error_on_break); }
+PyObject* setErrorOnBreakDoor(PyObject*, PyObject* value) {
+  int truth = PyObject_IsTrue(value);
+  if (truth < 0) return nullptr;
+  error_on_break = truth != 0;
+  Py_RETURN_NONE;
+}
+
+}  // namespace
+
+PyMethodDef switch_methods[] = {
+    {"set_call_rule", setCallRule, METH_VARARGS, "set_call_rule(callable, rule, extra=None): how traces treat calls of it."},
+    {"drop_call_rule", dropCallRule, METH_O, "drop_call_rule(id): forgets the rule of the callable with this id."},
+    {"goes_into_graph", goesIntoGraph, METH_O, "goes_into_graph(callable): whether its calls become graph nodes by themselves."},
+    {"error_on_break", errorOnBreakDoor, METH_NOARGS, "Whether a break is an error on this thread."},
+    {"set_error_on_break", setErrorOnBreakDoor, METH_O, "set_error_on_break(bool)"},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace stator::interpret

@@ -1,0 +1,172 @@
+"""stator.explain: what a call captures, where and why it breaks, what is guarded, and how long it took."""
+
+import collections
+import dataclasses
+import functools
+import inspect
+import traceback
+
+from stator import _compile, _core
+
+
+@dataclasses.dataclass
+class Break:
+    """One place where a graph ended before the function did."""
+
+    number: int  # of the reason: docs/BREAKS.md
+    name: str
+    reason: str  # a sentence, with what it was about
+    place: str  # file:line in function
+    hint: str = ""
+    times: int = 1  # how often capture ended here
+    tensor_calls_outside: int = 0  # ran outside of graphs because of it
+
+    @property
+    def user_stack(self):
+        """As TorchDynamo has it: traceback.FrameSummary of the user's line."""
+        where, _, function = self.place.partition(" in ")
+        file, _, line = where.rpartition(":")
+        return [traceback.FrameSummary(file, int(line) if line.isdecimal() else 0, function)]
+
+    def __str__(self):
+        text = f"{self.place}: {self.reason} [break reason {self.number}]"
+        if self.tensor_calls_outside:
+            text += f"; {self.tensor_calls_outside} tensor calls ran outside of graphs because of it"
+        if self.hint:
+            text += f"\n      What to do: {self.hint}."
+        return text
+
+
+@dataclasses.dataclass
+class Capture:
+    """One captured part of the program."""
+
+    function: str
+    place: str
+    ops: int
+    graph: str
+    guards: list
+    capture_seconds: float
+    backend_seconds: float
+
+
+@dataclasses.dataclass
+class Explanation:
+    """What stator.explain(f)(*args) found. print() shows it."""
+
+    graphs: list = dataclasses.field(default_factory=list)  # GraphModules
+    ops_per_graph: list = dataclasses.field(default_factory=list)  # targets
+    breaks: list = dataclasses.field(default_factory=list)
+    captures: list = dataclasses.field(default_factory=list)
+    out_guards: list = dataclasses.field(default_factory=list)  # lines of text
+    tensor_calls_outside: int = 0
+    result: object = None  # what the call returned
+
+    @property
+    def graph_count(self):
+        return len(self.graphs)
+
+    @property
+    def graph_break_count(self):
+        return max(0, len(self.graphs) - 1)
+
+    @property
+    def break_reasons(self):
+        return self.breaks
+
+    @property
+    def op_count(self):
+        return sum(map(len, self.ops_per_graph))
+
+    @property
+    def capture_seconds(self):
+        return sum(c.capture_seconds for c in self.captures)
+
+    @property
+    def backend_seconds(self):
+        return sum(c.backend_seconds for c in self.captures)
+
+    @property
+    def compile_times(self):
+        return f"capture {1e3 * self.capture_seconds:.2f} ms, backend {1e3 * self.backend_seconds:.2f} ms"
+
+    def __str__(self):
+        lines = [
+            f"Graph Count: {self.graph_count}",
+            f"Graph Break Count: {self.graph_break_count}",
+            f"Op Count: {self.op_count}",
+            f"Tensor Calls Outside Graphs: {self.tensor_calls_outside}",
+            f"Times: {self.compile_times}",
+            "Break Reasons:",
+        ]
+        lines += [f"  {i + 1}. {found}" for i, found in enumerate(self.breaks)] or ["  none"]
+        for i, graph in enumerate(self.ops_per_graph):
+            lines.append(f"Ops of graph {i + 1}: " + ", ".join(map(_target_name, graph)))
+        for i, part in enumerate(self.captures):
+            lines.append(f"Guards of part {i + 1} ({part.function}, {part.place}):")
+            lines += [f"  {guard}" for guard in part.guards]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def _target_name(target):
+    return target if isinstance(target, str) else getattr(target, "__name__", str(target))
+
+
+class _Collector:
+    def __init__(self):
+        self.found = Explanation()
+        self.breaks = collections.OrderedDict()
+
+    def captured(self, event):
+        place = f"{event['file']}:{event['line']} in {event['function']}"
+        guards = [line for line in event["guards"].splitlines() if line.strip()]
+        if event["ops"] or guards:
+            part = Capture(event["function"], place, event["ops"], event["graph"], guards, event["capture_seconds"],
+                           event["backend_seconds"])  # fmt: skip
+            self.found.captures.append(part)
+            self.found.out_guards += guards
+        if event["broke"]:
+            key = event["reason"], event["place"]
+            if key in self.breaks:
+                self.breaks[key].times += 1
+                return
+            reason = event["sentence"] + (f" ({event['detail']})" if event["detail"] else "")
+            hint = _core.break_reasons().get(event["name"], (0, "", ""))[2]
+            self.breaks[key] = Break(event["reason"], event["name"], reason, event["place"], hint)
+
+    def compile(self, graph_module, example_inputs):
+        self.found.graphs.append(graph_module)
+        self.found.ops_per_graph.append(
+            [node.target for node in graph_module.graph.nodes if node.op in ("call_function", "call_method", "call_module")]
+        )
+        return graph_module.forward
+
+    def finish(self, outside):
+        for found in self.breaks.values():
+            found.tensor_calls_outside = outside.get(found.place, 0)
+        self.found.breaks = list(self.breaks.values())
+        self.found.tensor_calls_outside = sum(outside.values())
+        return self.found
+
+
+def explain(f, *extra_args, **extra_kwargs):
+    """explain(f)(*args, **kwargs) calls f once, captured afresh and run without a backend, and returns an Explanation."""
+
+    @functools.wraps(f if inspect.isroutine(f) else type(f))
+    def explained(*args, **kwargs):
+        collector = _Collector()
+        compiled = _compile.compile(f, backend=collector.compile, isolate_recompiles=True)
+        _core.watch_captures(collector.captured)
+        try:
+            result = compiled(*args, **kwargs)
+        finally:
+            outside = _core.stop_watching()
+        found = collector.finish(outside)
+        found.result = result
+        return found
+
+    if extra_args or extra_kwargs:
+        return explained(*extra_args, **extra_kwargs)
+    return explained

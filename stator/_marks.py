@@ -1,0 +1,87 @@
+"""Marks on tensors: which sizes are dynamic or static, and which tensors stay at their address.
+
+A mark is an attribute of the tensor, under the name that TorchDynamo gives it, so that marks of either kind are honoured. Guards take
+them into account: a tensor with other marks is captured anew.
+"""
+
+import sys
+
+import torch
+
+
+def _dims(index):
+    return index if isinstance(index, (list, tuple)) else (index,)
+
+
+def _add(tensor, mark, index):
+    rank = tensor.dim()
+    for dim in _dims(index):
+        if not -rank <= dim < rank:
+            raise IndexError(f"dimension {dim} of a tensor with {rank} dimensions")
+        if not hasattr(tensor, mark):
+            setattr(tensor, mark, set())
+        getattr(tensor, mark).add(dim % rank if rank else dim)
+    tensor._has_dynamo_dim_marking = True
+
+
+def _check(name, tensor):
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"{name} expects a tensor but received {type(tensor).__name__}")
+
+
+def mark_dynamic(t, index, *, hint_override=None, min=None, max=None, specialize_on=None):
+    """Sizes of these dimensions (an int, or several) are dynamic from the first capture on, between min and max if given."""
+    _check("mark_dynamic", t)
+    _add(t, "_dynamo_dynamic_indices", index)
+    if not hasattr(t, "_dynamo_dynamic_range"):
+        t._dynamo_dynamic_range = set()
+    for dim in _dims(index):
+        if hint_override is not None:
+            if not hasattr(t, "_dynamo_hint_overrides"):
+                t._dynamo_hint_overrides = {}
+            t._dynamo_hint_overrides[dim] = hint_override
+        t._dynamo_dynamic_range.add(_range(dim, min, max))
+
+
+def _range(dim, low, high):
+    theirs = sys.modules.get("torch._dynamo.decorators")
+    return (theirs._DimRange if theirs is not None else _DimRange)(dim, low, high)
+
+
+class _DimRange(tuple):
+    """dim, min, max, under the names by which torch's own form has them."""
+
+    def __new__(cls, dim, low, high):
+        return super().__new__(cls, (dim, low, high))
+
+    dim = property(lambda self: self[0])
+    min = property(lambda self: self[1])
+    max = property(lambda self: self[2])
+
+
+def maybe_mark_dynamic(t, index):
+    """The same as a wish: a capture that needs the size as a constant may have it."""
+    _check("maybe_mark_dynamic", t)
+    _add(t, "_dynamo_weak_dynamic_indices", index)
+
+
+def mark_unbacked(t, index, hint_override=None, strict=False, specialize_on=None):
+    """Sizes of these dimensions are dynamic, and nothing may be assumed of them."""
+    _check("mark_unbacked", t)
+    _add(t, "_dynamo_strict_unbacked_indices" if strict else "_dynamo_unbacked_indices", index)
+
+
+def mark_static(t, index=None):
+    """Sizes of these dimensions (all by default) are constants also where they would become dynamic. Takes classes of modules too."""
+    if isinstance(t, type) and issubclass(t, torch.nn.Module):
+        t._dynamo_marked_static = True
+        return t
+    _check("mark_static", t)
+    _add(t, "_dynamo_static_indices", tuple(range(t.dim())) if index is None else index)
+
+
+def mark_static_address(t, guard=False):
+    """t stays at its address from call to call: CUDA graphs need not copy it. With guard=True its identity is guarded."""
+    _check("mark_static_address", t)
+    t._dynamo_static_input_type = "guarded" if guard else "unguarded"
+

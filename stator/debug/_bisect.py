@@ -1,0 +1,141 @@
+"""Finds the graph of a program that fails: runs the program again and again, with fewer and fewer of its graphs compiled.
+
+The program fails if it ends with another status than with no graph compiled, is killed, or does not end. If its status is right, the
+compiled graphs are compared with eager one by one instead.
+"""
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+
+_numbers = itertools.count()
+_SETTING = "STATOR_BISECT"  # "first:last:file": graphs from first up to last are compiled; how many there are is noted in the file
+
+
+def next_number():
+    """The number of the graph that is being compiled, in the order of the program."""
+    number = next(_numbers)
+    setting = os.environ.get(_SETTING)
+    if setting is not None:
+        with open(setting.split(":", 2)[2], "a") as file:
+            file.write(f"{number}\n")
+    return number
+
+
+def is_compiled(number):
+    setting = os.environ.get(_SETTING)
+    if setting is None:
+        return True
+    first, last, _ = setting.split(":", 2)
+    return int(first) <= number < (int(last) if last else sys.maxsize)
+
+
+def add_arguments(parser):
+    parser.add_argument("--timeout", type=float, default=600.0, help="seconds for one run of the program (%(default)s)")
+    parser.add_argument("--verbose", action="store_true", help="show what the program prints")
+    parser.add_argument("script", help="the program")
+    parser.add_argument("arguments", nargs="...", help="its arguments")
+
+
+class Program:
+    def __init__(self, script, arguments, timeout, verbose):
+        self.script, self.arguments, self.timeout, self.verbose = script, arguments, timeout, verbose
+        self.runs = 0
+
+    def run(self, first, last, **variables):
+        """(status, number of graphs, errors) of a run with the graphs from first up to last compiled."""
+        self.runs += 1
+        with tempfile.TemporaryDirectory() as folder:
+            count = os.path.join(folder, "graphs")
+            environment = {**os.environ, _SETTING: f"{first}:{'' if last is None else last}:{count}", **variables}
+            stream = None if self.verbose else subprocess.PIPE
+            command = [sys.executable, self.script, *self.arguments]
+            process = subprocess.Popen(command, env=environment, stdout=stream, stderr=subprocess.PIPE, text=True, start_new_session=True)
+            try:
+                _, errors = process.communicate(timeout=self.timeout)
+                status = process.returncode
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                _, errors = process.communicate()
+                status = "no end"
+            try:
+                with open(count) as file:
+                    graphs = len(file.readlines())
+            except OSError:
+                graphs = 0
+        return status, graphs, errors or ""
+
+
+def show(status):
+    if status == "no end":
+        return "does not end"
+    return f"is killed by {signal.Signals(-status).name}" if status < 0 else f"ends with status {status}"
+
+
+def find(script, arguments=(), timeout=600.0, verbose=False):
+    """(number of the first graph that makes the program fail, or None; the report as text)."""
+    program = Program(script, list(arguments), timeout, verbose)
+    right, graphs, errors = program.run(0, 0)
+    if graphs == 0:
+        return None, f"{script} {show(right)} without having compiled a graph\n{errors[-2000:]}"
+    wrong, more, _ = program.run(0, None)
+    graphs = max(graphs, more)
+    if wrong == right:
+        return _by_accuracy(program, graphs)
+    good, bad = 0, graphs  # with `good` graphs compiled all is well, with `bad` it is not
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        status, _, _ = program.run(0, middle)
+        if status == wrong:
+            bad = middle
+        else:
+            good = middle
+    number = bad - 1
+    lines = [f"graph {number} of {graphs} is the first that matters: {script} {show(right)} without it and {show(wrong)} with it."]
+    status, _, errors = program.run(number, bad, STATOR_REPRO_AFTER=os.environ.get("STATOR_REPRO_AFTER", "auto"), STATOR_REPRO_LEVEL="3")
+    lines.append(f"Compiled alone, the program {show(status)}." + ("" if status == wrong else " The failure needs other graphs too."))
+    lines.extend(_scripts_named(program, number))
+    return number, "\n".join(lines + [f"{program.runs} runs"])
+
+
+def _scripts_named(program, number):
+    base = os.path.join(os.getcwd(), "stator_debug")
+    runs = sorted(os.listdir(base), key=lambda n: os.path.getmtime(os.path.join(base, n))) if os.path.isdir(base) else []
+    if not runs:
+        return []
+    folder = os.path.join(base, runs[-1], "checkpoints")
+    found = sorted((os.path.join(folder, n) for n in os.listdir(folder)), key=os.path.getmtime) if os.path.isdir(folder) else []
+    return ["Its scripts, the last written last:\n  " + "\n  ".join(found)] if found else []
+
+
+def _by_accuracy(program, graphs):
+    after = os.environ.get("STATOR_REPRO_AFTER", "dynamo")
+
+    def differs(first, last):
+        _, _, errors = program.run(first, last, STATOR_REPRO_AFTER=after, STATOR_REPRO_LEVEL="4")
+        return [line for line in errors.splitlines() if "differs from eager" in line]
+
+    if not differs(0, None):
+        return None, f"{graphs} graphs: the program ends as it should, and every graph agrees with eager. {program.runs} runs"
+    good, bad = 0, graphs
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        if differs(good, middle):
+            bad = middle
+        else:
+            good = middle
+    said = differs(bad - 1, bad)
+    lines = [f"graph {bad - 1} of {graphs} is the first that is wrong.", *said]
+    lines.extend(_scripts_named(program, bad - 1))
+    return bad - 1, "\n".join(lines + [f"{program.runs} runs"])
+
+
+def main(arguments):
+    if not os.path.exists(arguments.script):
+        sys.exit(f"stator: there is no file {arguments.script}")
+    number, text = find(arguments.script, arguments.arguments, arguments.timeout, arguments.verbose)
+    print(text)
+    return 0 if number is not None else 3

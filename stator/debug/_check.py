@@ -1,0 +1,194 @@
+"""Finding the wrong value: of a whole program (check), and of one graph (analyze, first_difference).
+
+A program is run eagerly and compiled; each compiled graph is compared with eager on the inputs that it got, the first one that differs is
+bisected: which is the shortest front part of it whose last value is wrong when that part is compiled.
+"""
+
+import dataclasses
+import logging
+from typing import Any
+
+import torch
+
+from stator import _backends, config
+from stator.debug import _models, _stage, _text, _verdict
+from stator.debug._same import compare
+
+log = logging.getLogger("stator.debug")
+
+
+@dataclasses.dataclass
+class CheckReport:
+    """What check() found. True if all is well."""
+
+    ok: bool
+    graphs: int = 0
+    graph: int | None = None  # number of the first wrong graph
+    node: str | None = None  # name of the first wrong value in it
+    target: str | None = None  # what was called
+    line: str | None = None  # the user's line
+    difference: str | None = None
+    tries: int = 0
+    specimen: Any = dataclasses.field(default=None, repr=False)
+
+    def __bool__(self):
+        return self.ok
+
+    def __str__(self):
+        if self.ok:
+            return f"all {self.graphs} graphs agree with eager"
+        if self.graph is None:
+            return f"the program differs from eager, but each of its {self.graphs} graphs agrees: {self.difference}"
+        where = f", at {self.line}" if self.line else ""
+        node = f", value {self.node} = {self.target}(...){where}" if self.node else ""
+        return f"graph {self.graph} of {self.graphs}{node}: {self.difference}"
+
+
+class _Watch:
+    """A backend that compares each graph with eager at its first call."""
+
+    def __init__(self, backend, mode, options):
+        self.backend = _backends.Backend(backend, mode, options, None, None)
+        self.graphs = 0
+        self.found = None
+
+    def __call__(self, gm, example_inputs):
+        number = self.graphs
+        self.graphs += 1
+        specimen, extra = _text.from_module(gm)
+        picked = _text.picked_outputs(gm, specimen)
+        compiled = self.backend(gm, example_inputs)
+        state = {"done": False}
+
+        def run(*inputs):
+            if self.found is None and not state["done"]:
+                state["done"] = True
+                self.look(number, specimen, [*[v for _, v in extra], *inputs], len(extra), compiled, picked)
+            return compiled(*inputs)
+
+        return run
+
+    def look(self, number, specimen, inputs, extra, compiled, picked):
+        def opt(*args):
+            out = compiled(*args[extra:])
+            return tuple(out[i] for i in picked)
+
+        with _models.kept_random_state():
+            found = _models.compare_two_models(
+                specimen.to_fx(),
+                opt,
+                inputs,
+                only_fwd=not torch.is_grad_enabled(),
+                ignore_non_fp=True,
+            )
+        if found is not None:
+            self.found = (number, specimen, _models.clone_inputs(inputs), found)
+
+
+def check(model, *inputs, backend=None, mode=None, options=None, stage="dynamo", **kwargs):
+    """Runs a model eagerly and compiled and reports the first graph, value and user's line whose result differs, as a CheckReport.
+
+    The model, its inputs, gradients and random state stay as they are.
+    """
+    import stator
+
+    watch = _Watch(backend, mode, options)
+    with config.patch(repro_after=None):
+        with _models.kept_random_state():
+            ref = _models.clone_model(model)(*_models.clone_inputs(list(inputs)), **_models.clone_inputs(kwargs))
+        with _models.kept_random_state():
+            compiled = stator.compile(_models.clone_model(model), backend=watch)
+            res = compiled(*_models.clone_inputs(list(inputs)), **_models.clone_inputs(kwargs))
+    if watch.found is None:
+        whole = compare(ref, res, equal_nan=True)
+        report = CheckReport(whole is None, watch.graphs, difference=whole)
+        if whole is not None:
+            exact = _models.fp64_twin(model, list(inputs), True)
+            whole = compare(ref, res, exact["out"] if exact else None, equal_nan=True)
+            report = CheckReport(whole is None, watch.graphs, difference=whole)
+        return report
+    number, specimen, values, difference = watch.found
+    with _models.kept_random_state():
+        name, found, tries = first_difference(specimen, values, watch.backend, stage)
+    report = CheckReport(False, watch.graphs, number, difference=found or difference, tries=tries, specimen=specimen)
+    for call in specimen.calls():
+        if call[0] == name:
+            report.node, report.target, report.line = name, _text.short_name(call[1]), call[4] or None
+    return report
+
+
+def _grad(stage):
+    return torch.enable_grad() if stage == "dynamo" and torch.is_grad_enabled() else torch.no_grad()
+
+
+def first_difference(specimen, inputs, backend, stage):
+    """(name of the first value that is wrong when the graph up to it is compiled, the difference, compilations), by bisection."""
+    calls = [call for call in specimen.calls()]
+    by_name = dict(zip(specimen.inputs(), inputs, strict=True))
+    tries = 0
+
+    def wrong(count):
+        """The difference in the front part of so many calls, if there is one."""
+        nonlocal tries
+        made = specimen.keep([call[0] for call in calls[:count]])
+        if made is None:
+            return None
+        part, _ = made
+        values = [by_name[n] for n in part.inputs()]
+        tries += 1
+        with _grad(stage):
+            compiled = _stage.compile_specimen(part, _models.clone_inputs(values), stage, backend)
+            return _models.compare_two_models(part.to_fx(), compiled, values, only_fwd=stage != "dynamo" or not torch.is_grad_enabled(), ignore_non_fp=True)
+
+    good, bad, found = 0, len(calls), wrong(len(calls))
+    if found is None:
+        return None, None, tries
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        difference = wrong(middle)
+        if difference is None:
+            good = middle
+        else:
+            bad, found = middle, difference
+    return calls[bad - 1][0], found, tries
+
+
+def _statistics(value):
+    if not isinstance(value, torch.Tensor) or value.numel() == 0 or value.layout is not torch.strided:
+        return ""
+    real = value.detach().to(torch.float64) if not value.dtype.is_complex else value.detach().abs().to(torch.float64)
+    finite = real[torch.isfinite(real)]
+    odd = value.numel() - finite.numel()
+    text = f"min {finite.min():.4g} max {finite.max():.4g} mean {finite.mean():.4g}" if finite.numel() else ""
+    return text + (f" ({odd} NaN or inf)" if odd else "")
+
+
+def analyze(case):
+    """Prints every value of a script's program, and the first one that differs from eager's."""
+    from stator.debug._minify import snapshot
+
+    with _verdict.state(case.header):
+        inputs = case.load_inputs()
+        names = [call[0] for call in case.specimen.calls()]
+        case.seed()
+        with _grad(case.stage):
+            values = case.specimen.snapshots(names, snapshot).runner()(*_models.clone_inputs(inputs))
+        print(f"{len(names)} calls, stage {case.stage}, backend {case.backend.text}")
+        for name, value in [*zip(case.specimen.inputs(), inputs, strict=True), *zip(names, values, strict=True)]:
+            print(f"  {name:40} {_text.facts_of(value)[1]:24} {_statistics(value)}")
+        try:
+            case.seed()
+            name, found, tries = first_difference(case.specimen, inputs, case.backend.resolve(), case.stage)
+        except Exception as error:
+            print(f"cannot be compiled or run: {type(error).__name__}: {str(error).partition(chr(10))[0]}")
+            return 1
+    if name is None:
+        print("compiled, every value agrees with eager")
+        return 0
+    line = next((call[4] for call in case.specimen.calls() if call[0] == name), "")
+    print(f"the first value that differs is {name}{' (' + line + ')' if line else ''}: {found} ({tries} compilations)")
+    return 1
+
+
+__all__ = ["CheckReport", "analyze", "check", "first_difference"]
+

@@ -1,0 +1,137 @@
+"""Command lines: of a script (`python repro.py run|minify|analyze`) and of the package (`python -m stator minify|bisect|run|analyze`)."""
+
+import argparse
+import contextlib
+import logging
+import os
+import sys
+
+from stator.debug import _scripts, _verdict
+from stator.debug._inputs import InputsError
+from stator.debug._stage import STAGES
+from stator.debug._text import NotWritable, ScriptError
+
+log = logging.getLogger("stator.debug")
+
+
+def _memory(text):
+    units = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+    text = text.strip().lower().removesuffix("b")
+    unit = text[-1:] if text[-1:] in "kmg" else ""
+    try:
+        return int(float(text.removesuffix(unit)) * units[unit])
+    except (ValueError, KeyError):
+        raise argparse.ArgumentTypeError(f"{text!r} is no amount of memory, such as 8G") from None
+
+
+def _add_commands(commands, takes_script):
+    def command(name, text):
+        made = commands.add_parser(name, help=text, description=text)
+        if takes_script:
+            made.add_argument("script", help="a script that stator.debug wrote")
+        return made
+
+    run = command("run", "show the failure again")
+    run.add_argument("--verdict", help=argparse.SUPPRESS)
+    minify = command("minify", "cut the program down until little but the fault is left")
+    minify.add_argument("--timeout", type=float, default=120.0, help="seconds for one candidate (%(default)s)")
+    minify.add_argument("--total", type=float, default=0.0, help="seconds for the whole reduction; 0: no limit")
+    minify.add_argument("--memory", type=_memory, default=0, help="memory for one candidate, such as 8G")
+    minify.add_argument("--output", help="where the smallest script goes (minified.py beside the script)")
+    minify.add_argument("--fresh", action="store_true", help="do not go on from an earlier run")
+    command("analyze", "show every value, and the first one that differs from eager's")
+
+
+def _run(case, arguments):
+    telegraph, descriptor = None, None
+    if arguments.verdict:
+        descriptor = os.open(arguments.verdict, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        telegraph = _verdict.Telegraph(descriptor)
+    verdict, examination = _verdict.examine(case, phase=telegraph.phase if telegraph else lambda name: None)
+    if telegraph is not None:
+        telegraph.send(verdict=verdict.data())
+    if examination.error is not None:
+        _verdict.print_exception(examination.error)
+    print(verdict if verdict.fails else f"no failure: {verdict}", file=sys.stderr)
+    if case.failure.fails and verdict.fails and not verdict.matches(case.failure):
+        print(f"the script was written for another failure: {case.failure}", file=sys.stderr)
+    return 1 if verdict.fails or verdict.kind == "eager error" else 0
+
+
+def _minify(script, arguments):
+    from stator.debug._minify import DoesNotFail, minify
+
+    try:
+        report = minify(
+            script,
+            timeout=arguments.timeout,
+            memory=arguments.memory,
+            total=arguments.total,
+            output=arguments.output,
+            fresh=arguments.fresh,
+        )
+    except DoesNotFail as error:
+        print(error, file=sys.stderr)
+        return 3
+    print(report)
+    return 0 if report.confirmed else 4
+
+
+def _analyze(case):
+    from stator.debug._check import analyze
+
+    return analyze(case)
+
+
+def _dispatch(arguments, script, case):
+    if arguments.command == "minify":
+        return _minify(script, arguments)
+    case = case() if callable(case) else case
+    return _analyze(case) if arguments.command == "analyze" else _run(case, arguments)
+
+
+@contextlib.contextmanager
+def _clear_messages():
+    """What a user can do something about is said in one sentence."""
+    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    try:
+        yield
+    except (ScriptError, InputsError, NotWritable) as error:
+        sys.exit(f"stator: {error}")
+    except KeyboardInterrupt:
+        sys.exit("stator: stopped; the same command goes on from here")
+
+
+def script_main(scope):
+    """The command line of a script."""
+    path = scope["__file__"]
+    parser = argparse.ArgumentParser(prog=f"python {os.path.basename(path)}", description="A failing graph, written by stator.debug.")
+    _add_commands(parser.add_subparsers(dest="command"), takes_script=False)
+    given = sys.argv[1:]
+    arguments = parser.parse_args(given if given and given[0] in ("run", "minify", "analyze", "-h", "--help") else ["run", *given])
+
+    def case():
+        with open(path, encoding="utf-8") as file:
+            return _scripts.from_scope(scope, path, file.read())
+
+    with _clear_messages():
+        sys.exit(_dispatch(arguments, path, case))
+
+
+def main(argv=None):
+    """The command line of the package."""
+    from stator.debug import _bisect
+
+    parser = argparse.ArgumentParser(prog="python -m stator", description="Tools for programs that fail or differ when they are compiled.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    _add_commands(commands, takes_script=True)
+    bisect = commands.add_parser("bisect", help="which graph of a program is the wrong one", description=_bisect.__doc__)
+    _bisect.add_arguments(bisect)
+    arguments = parser.parse_args(argv)
+    with _clear_messages():
+        if arguments.command == "bisect":
+            return _bisect.main(arguments)
+        return _dispatch(arguments, arguments.script, lambda: _scripts.load(arguments.script))
+
+
+__all__ = ["STAGES", "main", "script_main"]

@@ -1,0 +1,263 @@
+"""Two programs side by side: run on copies of the same inputs, forward and backward, and compared.
+
+Nothing that the user sees changes: inputs are copied with their aliasing, the modules are copied, random state is put back, and gradients
+go to the copies.
+"""
+
+import contextlib
+import copy
+import logging
+
+import torch
+from torch.utils import _pytree as pytree
+
+from stator.debug._same import compare
+
+log = logging.getLogger("stator.debug")
+
+
+class Fp64Failed(RuntimeError):
+    """The fp64 twin could not be run, and require_fp64 asked for it."""
+
+
+# ---- copies ------------------------------------------------------------------------------------------------------------------------
+
+
+def clone_inputs(values, dtype=None):
+    """Copies of inputs: views of one storage stay views of one storage, gradness and .grad stay. With dtype, floats get that one."""
+    storages = {}
+    made = {}
+
+    def clone(value):
+        if not isinstance(value, torch.Tensor):
+            return value
+        if id(value) in made:
+            return made[id(value)]
+        copied = _clone_tensor(value, storages, dtype)
+        made[id(value)] = copied
+        return copied
+
+    return pytree.tree_map(clone, values)
+
+
+def _is_plain(tensor):
+    return (
+        type(tensor) in (torch.Tensor, torch.nn.Parameter)
+        and tensor.layout is torch.strided
+        and not tensor.is_quantized
+        and not tensor.is_nested
+        and tensor.device.type != "meta"
+    )
+
+
+def _wider(tensor, dtype):
+    if dtype is None:
+        return None
+    if tensor.is_floating_point() and tensor.dtype.itemsize > 1:
+        return dtype
+    return torch.complex128 if tensor.dtype.is_complex and dtype is torch.float64 else None
+
+
+def _clone_tensor(tensor, storages, dtype):
+    other = _wider(tensor, dtype)
+    with torch.no_grad():
+        if not _is_plain(tensor):
+            copied = tensor.detach().clone()
+            copied = copied.to(other) if other is not None else copied
+        else:
+            copied = _clone_plain(tensor, storages, other)
+    if tensor.requires_grad:
+        if type(tensor) is torch.nn.Parameter:
+            copied = torch.nn.Parameter(copied)
+        else:
+            copied.requires_grad_()
+        if tensor.is_leaf and tensor.grad is not None:
+            copied.grad = tensor.grad.detach().clone().to(copied.dtype)
+        if not tensor.is_leaf:
+            copied = copied.view_as(copied)  # not a leaf either, and the same memory
+            copied.retain_grad()
+    elif type(tensor) is torch.nn.Parameter:
+        copied = torch.nn.Parameter(copied, requires_grad=False)
+    return copied
+
+
+def _clone_plain(tensor, storages, other):
+    storage = tensor.untyped_storage()
+    key = (storage._cdata, other, tensor.dtype if other is not None else None)
+    if key not in storages:
+        whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+        count = storage.nbytes() // tensor.dtype.itemsize
+        if other is None:
+            storages[key] = storage.clone()
+        else:
+            storages[key] = whole.set_(storage, 0, (count,), (1,)).to(other).untyped_storage()
+    made = torch.empty(0, dtype=other or tensor.dtype, device=tensor.device)
+    made.set_(storages[key], tensor.storage_offset(), tensor.size(), tensor.stride())
+    if tensor.is_conj():
+        made = made.conj()
+    if tensor.is_neg():
+        made = made._neg_view()
+    return made
+
+
+def clone_model(model):
+    """A copy of a module; anything else as it is."""
+    if isinstance(model, torch.nn.Module):
+        try:
+            return copy.deepcopy(model)
+        except Exception as error:
+            log.warning("the model cannot be copied (%s): it is run as it is", error)
+    return model
+
+
+@contextlib.contextmanager
+def kept_random_state():
+    """Random numbers drawn inside are not missed outside; each body starts from the same state."""
+    cpu = torch.get_rng_state()
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+    try:
+        yield
+    finally:
+        torch.set_rng_state(cpu)
+        if cuda is not None:
+            torch.cuda.set_rng_state_all(cuda)
+
+
+# ---- one run -----------------------------------------------------------------------------------------------------------------------
+
+
+def _differentiable(out):
+    return [
+        t
+        for t in pytree.tree_leaves(out)
+        if isinstance(t, torch.Tensor) and t.requires_grad and (t.is_floating_point() or t.is_complex())
+    ]
+
+
+def scalar_loss(out):
+    """One number that depends on every differentiable output: the mean of each, summed. None if there is none."""
+    loss = None
+    for tensor in _differentiable(out):
+        part = tensor.to_dense() if tensor.layout is not torch.strided else tensor
+        part = torch.view_as_real(part) if part.is_complex() else part
+        part = part.sum() / max(part.numel(), 1)
+        part = part.to(torch.float64) if part.dtype.itemsize < 4 else part
+        loss = part if loss is None else loss + part.to(loss.device)
+    return loss
+
+
+def run_forward_backward(model, inputs, only_fwd=False):
+    """{"out": outputs, "inputs": inputs after the run, "input_grads": ..., "parameter_grads": ...} on the given inputs, which are used up."""
+    if hasattr(model, "zero_grad"):
+        model.zero_grad(True)
+    leaves = [t for t in pytree.tree_leaves(inputs) if isinstance(t, torch.Tensor)]
+    boxed = getattr(model, "_boxed_call", False)
+    out = model(list(inputs)) if boxed else model(*inputs)
+    if only_fwd:
+        return {"out": out}
+    loss = scalar_loss(out)
+    if loss is not None:
+        loss.backward()
+    found = {"out": out}
+    found["input_grads"] = [t.grad for t in leaves if t.requires_grad and (t.is_leaf or t.retains_grad)]
+    if isinstance(model, torch.nn.Module):
+        found["parameter_grads"] = {name: p.grad for name, p in model.named_parameters()}
+        found["buffers"] = dict(model.named_buffers())
+    found["inputs"] = [t.detach() for t in leaves]
+    return found
+
+
+def _wide_model(model):
+    model = clone_model(model)
+    if isinstance(model, torch.nn.Module):
+        model = model.to(torch.float64)
+    return model
+
+
+def fp64_twin(model, inputs, only_fwd):
+    """The reference in double precision, or None where it cannot be computed."""
+    try:
+        with kept_random_state(), _no_autocast():
+            return run_forward_backward(_widened(_wide_model(model)), clone_inputs(inputs, torch.float64), only_fwd)
+    except Exception as error:
+        log.warning("no fp64 reference: %s: %s", type(error).__name__, str(error).partition("\n")[0])
+        return None
+
+
+def _widened(model):
+    """Graphs name dtypes (`x.to(torch.float16)`): their twin has to name float64 there."""
+    if not isinstance(model, torch.fx.GraphModule):
+        return model
+    narrow = (torch.float16, torch.bfloat16, torch.float32)
+    wide = torch.fx.Graph()
+    outputs = wide.graph_copy(model.graph, {})
+    if outputs is not None:
+        wide.output(outputs)
+    swap = lambda value: torch.float64 if value in narrow else value  # noqa: E731
+    for node in wide.nodes:
+        if node.op.startswith("call"):
+            node.args = torch.fx.node.map_aggregate(node.args, lambda v: swap(v) if isinstance(v, torch.dtype) else v)
+            node.kwargs = torch.fx.node.map_aggregate(node.kwargs, lambda v: swap(v) if isinstance(v, torch.dtype) else v)
+    return torch.fx.GraphModule(model, wide)
+
+
+def _no_autocast():
+    stack = contextlib.ExitStack()
+    for device in ("cpu", "cuda"):
+        if torch.is_autocast_enabled(device):
+            stack.enter_context(torch.autocast(device, enabled=False))
+    return stack
+
+
+# ---- two runs ----------------------------------------------------------------------------------------------------------------------
+
+
+def compare_two_models(gm, opt_gm, inputs, only_fwd=False, *, require_fp64=False, ignore_non_fp=False, tol=1e-4):
+    """The first difference between two programs on these inputs, as text, or None."""
+    with kept_random_state():
+        ref = run_forward_backward(clone_model(gm), clone_inputs(inputs), only_fwd)
+    exact = fp64_twin(gm, inputs, only_fwd)
+    if exact is None and require_fp64:
+        raise Fp64Failed("the fp64 reference could not be computed")
+    try:
+        with kept_random_state():
+            res = run_forward_backward(clone_model(opt_gm), clone_inputs(inputs), only_fwd)
+    except Exception as error:
+        # Not a difference: taken for one, a reduction of a wrong result would drift to this error.
+        log.exception("the compiled program failed in the accuracy run (%s); counted as the same", type(error).__name__)
+        return None
+    return first_difference(ref, res, exact, ignore_non_fp, tol)
+
+
+def first_difference(ref, res, exact, ignore_non_fp, tol=1e-4):
+    """The first difference between two results of run_forward_backward. Without an fp64 reference eager's own values are the judge.
+
+    A compiled graph is a function: it has no parameters of its own to compare.
+    """
+    for part in [part for part in ref if part in res]:
+        judge = exact[part] if exact is not None else widened_values(ref[part])
+        found = compare(
+            ref[part], res[part], judge, part, tol=tol, equal_nan=True, ignore_non_fp=ignore_non_fp
+        )
+        if found is not None:
+            return found
+    return None
+
+
+def widened_values(value):
+    def widen(leaf):
+        if not isinstance(leaf, torch.Tensor) or not _is_plain(leaf) or not (leaf.is_floating_point() or leaf.is_complex()):
+            return leaf
+        return leaf.detach().to(torch.complex128 if leaf.is_complex() else torch.float64)
+
+    return pytree.tree_map(widen, value)
+
+
+def same_two_models(gm, opt_gm, inputs, only_fwd=False, *, require_fp64=False, ignore_non_fp=False):
+    """Whether two programs give the same outputs and gradients. Inputs, parameters, gradients and random state stay as they are."""
+    found = compare_two_models(
+        gm, opt_gm, inputs, only_fwd, require_fp64=require_fp64, ignore_non_fp=ignore_non_fp
+    )
+    if found is not None:
+        log.error("%s", found)
+    return found is None

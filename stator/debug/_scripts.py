@@ -1,0 +1,393 @@
+"""Scripts: a failing graph with all that it needs, as a file that runs alone. Written from a template, read back for the minifier."""
+
+import ast
+import contextlib
+import dataclasses
+import functools
+import logging
+import math
+import os
+import platform
+import sys
+import time
+from typing import Any
+
+import torch
+
+from stator.debug import _inputs, _text
+from stator.debug._stage import STAGES, BackendName
+from stator.debug._text import NotWritable, ScriptError
+from stator.debug._verdict import Verdict
+
+log = logging.getLogger("stator.debug")
+
+FORMAT = 1
+MARK = "# Written by stator.debug."
+_ENVIRONMENT = ("TORCHINDUCTOR_", "TORCH_", "PYTORCH_", "CUDA_VISIBLE", "OMP_NUM", "MKL_NUM", "TRITON_", "CUBLAS_")
+_CONFIGS = ("torch._inductor.config", "torch._functorch.config")
+
+
+# ---- global state ----------------------------------------------------------------------------------------------------------------------
+
+
+def present_state():
+    return {
+        "grad": torch.is_grad_enabled(),
+        "default_dtype": str(torch.get_default_dtype()),
+        "matmul_precision": torch.get_float32_matmul_precision(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "autocast": {d: str(torch.get_autocast_dtype(d)) for d in ("cpu", "cuda") if torch.is_autocast_enabled(d)},
+    }
+
+
+def _dtype(text):
+    return getattr(torch, text.removeprefix("torch."))
+
+
+@contextlib.contextmanager
+def applied_state(header):
+    wanted = header.get("state") or {}
+    before = present_state()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.set_grad_enabled(wanted.get("grad", True)))
+        for device, dtype in (wanted.get("autocast") or {}).items():
+            stack.enter_context(torch.autocast(device, dtype=_dtype(dtype)))
+        torch.set_default_dtype(_dtype(wanted.get("default_dtype", before["default_dtype"])))
+        torch.set_float32_matmul_precision(wanted.get("matmul_precision", before["matmul_precision"]))
+        torch.use_deterministic_algorithms(wanted.get("deterministic", before["deterministic"]))
+        configure = header.get("configure")
+        if configure is not None:
+            configure()
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(_dtype(before["default_dtype"]))
+            torch.set_float32_matmul_precision(before["matmul_precision"])
+            torch.use_deterministic_algorithms(before["deterministic"])
+
+
+def configuration_lines():
+    """What the program changed in torch's settings, as statements. What cannot be written stands in a comment."""
+    lines = []
+    for name in _CONFIGS:
+        module = sys.modules.get(name)
+        if module is None:
+            continue
+        changed = [line for line in module.codegen_config().splitlines() if line.strip()]
+        if changed:
+            lines.append(f"import {name}")
+        for line in changed:
+            lines.extend(_statement(line, module, name))
+    return lines
+
+
+def _statement(line, module, name):
+    target, _, value = line.partition(" = ")
+    with contextlib.suppress(SyntaxError, ValueError):
+        ast.parse(line)
+        if not any(isinstance(n, ast.Call) for n in ast.walk(ast.parse(value))):
+            return [line]
+    setting = target.removeprefix(name + ".")
+    held = module
+    for step in setting.split("."):
+        held = getattr(held, step, None)
+    spelled = _importable(held)
+    if spelled is not None:
+        return [f"import {spelled[0]}", f"{target} = {spelled[0]}.{spelled[1]}"]
+    return [f"# {line.partition(chr(10))[0]}  (cannot be written: put it here by hand)"]
+
+
+def _importable(value):
+    """(module, name) of an object that an importable module holds under a name."""
+    owner = getattr(value, "__module__", None) or type(value).__module__
+    module = sys.modules.get(owner)
+    if module is None or owner == "__main__":
+        return None
+    for name, held in vars(module).items():
+        if held is value:
+            return owner, name
+    return None
+
+
+def versions():
+    import stator
+
+    return {"stator": stator.__version__, "torch": str(torch.__version__), "python": platform.python_version()}
+
+
+# ---- a case ------------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Case:
+    """A graph, its inputs, and how it failed."""
+
+    specimen: Any
+    specs: dict  # name of an input -> its description, see _inputs
+    stage: str
+    backend: BackendName
+    failure: Verdict
+    folder: str  # where the values are
+    header: dict  # state, configure, configuration (lines), environment, random, versions
+
+    @property
+    def ignore_non_fp(self):
+        # A rounding difference becomes a whole number's difference in comparisons and casts: not what is looked for.
+        return True
+
+    def load_inputs(self, loader=None):
+        loader = loader or _inputs.Loader(self.folder)
+        made = self.header["inputs"](loader) if "inputs" in self.header else self.build(loader)
+        names = self.specimen.inputs()
+        if len(made) != len(names):
+            raise ScriptError(f"inputs() gives {len(made)} values, forward takes {len(names)}")
+        return made
+
+    def build(self, loader):
+        """The values of specs that are not in a script yet."""
+        names = self.specimen.inputs()
+        scope = {"torch": torch, "math": math}
+        source = "def inputs(load):\n" + _inputs.write(names, [self.specs[n] for n in names])
+        exec(source, scope)
+        return scope["inputs"](loader)
+
+    def seed(self):
+        state = self.header.get("random") or {"seed": 0}
+        if "seed" in state:
+            torch.manual_seed(state["seed"])
+            return
+        loader = _inputs.Loader(self.folder)
+        for device, digest in state.items():
+            data = loader.read(digest, None)
+            if device == "cpu":
+                torch.set_rng_state(data)
+            elif torch.cuda.is_available():
+                torch.cuda.set_rng_state(data, device)
+
+    def changed(self, **fields):
+        header = {k: v for k, v in self.header.items() if k != "inputs"}
+        return dataclasses.replace(self, **{"header": header, **fields})
+
+
+# ---- writing -----------------------------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _template():
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("stator.debug", "templates"), trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters["literal"] = _inputs._literal
+    return environment.get_template("repro.py.jinja")
+
+
+def render(case, path):
+    """The text of a script that will lie at `path`."""
+    parameters, body, modules = _text.text_of(case.specimen)
+    header = case.header
+    count = case.specimen.call_count()
+    summary = f"{count} call{'s' if count != 1 else ''}, {case.stage}, backend {case.backend.text}: {case.failure}"
+    known = header.get("versions") or versions()
+    random_needed = any(_text.is_random(call[1]) for call in case.specimen.calls())
+    folder = os.path.relpath(os.path.abspath(case.folder), os.path.dirname(os.path.abspath(path)))
+    return _template().render(
+        name=os.path.basename(path),
+        summary=" ".join(summary.split()),
+        environment_text=[", ".join(f"{k} {v}" for k, v in known.items())],
+        environment=header.get("environment") or {},
+        modules=modules,
+        format=FORMAT,
+        versions=known,
+        stage=case.stage,
+        backend=case.backend.text,
+        mode=case.backend.mode,
+        options=case.backend.options,
+        failure=case.failure.data(),
+        state=header.get("state") or {},
+        random=(header.get("random") or {"seed": 0}) if random_needed else {"seed": 0},
+        data=folder,
+        configuration=header.get("configuration") or [],
+        inputs=_inputs.write(parameters, [case.specs[n] for n in parameters]),
+        parameters=parameters,
+        body=body,
+    )
+
+
+def write(case, path):
+    text = render(case, path)
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    _inputs.write_file(path, text.encode())
+    return path
+
+
+def is_ours(path):
+    """Whether a file may be overwritten by a new script: it is one itself."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.readline().startswith(MARK)
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def write_convenient(case, folder=None):
+    """repro.py in the working folder, unless that cannot be or something else is there."""
+    path = os.path.join(folder or os.getcwd(), "repro.py")
+    try:
+        if os.path.exists(path) and not is_ours(path):
+            log.warning("%s is not a script of stator.debug: left as it is", path)
+            return None
+        return write(case, path)
+    except OSError as error:
+        log.warning("no copy in the working folder: %s", error)
+        return None
+
+
+class Run:
+    """The folder of one process's scripts: stator_debug/run_<time>_<pid>/."""
+
+    def __init__(self, base=None):
+        stamp = time.strftime("%Y%m%d_%H%M%S")
+        base = base or os.environ.get("STATOR_DEBUG_DIR") or os.path.join(os.getcwd(), "stator_debug")
+        self.folder = os.path.join(base, f"run_{stamp}_{os.getpid()}")
+        self.store = _inputs.Store(os.path.join(self.folder, "storages"))
+
+    def checkpoint_path(self, count, text_of):
+        """<nodes>.py, or <nodes>_1.py where another graph of that size is there already."""
+        folder = os.path.join(self.folder, "checkpoints")
+        for i in range(10_000):
+            path = os.path.join(folder, f"{count}{f'_{i}' if i else ''}.py")
+            if not os.path.exists(path):
+                return path
+            with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
+                if file.read() == text_of(path):
+                    return path
+        raise OSError(f"{folder} is full of scripts")
+
+
+@functools.cache
+def _run_of(pid, base):
+    return Run(base)
+
+
+def this_run():
+    return _run_of(os.getpid(), os.environ.get("STATOR_DEBUG_DIR") or os.path.join(os.getcwd(), "stator_debug"))
+
+
+def make_case(specimen, values, stage, backend, failure, store, random=None):
+    """A case from values as they are now. Saves what they hold."""
+    describer = _inputs.Describer(store)
+    specs = dict(zip(specimen.inputs(), [describer.spec(v) for v in values], strict=True))
+    header = {
+        "state": present_state(),
+        "configuration": configuration_lines(),
+        "environment": {k: v for k, v in os.environ.items() if k.startswith(_ENVIRONMENT) and not k.endswith("_DIR")},
+        "random": _inputs.random_state(store) if random is None else random,
+        "versions": versions(),
+    }
+    return Case(specimen, specs, stage, backend, failure, store.folder, header)
+
+
+def write_case(case, run, convenient=True):
+    """Writes a checkpoint and the copy in the working folder; gives the checkpoint's path."""
+    path = run.checkpoint_path(case.specimen.call_count(), lambda p: render(case, p))
+    write(case, path)
+    if convenient:
+        write_convenient(case)
+    return path
+
+
+# ---- reading -----------------------------------------------------------------------------------------------------------------------------
+
+_FIELDS = {"FORMAT": int, "STAGE": str, "BACKEND": str, "FAILURE": dict, "STATE": dict, "RANDOM": dict, "DATA": str}
+
+
+def load(path):
+    """The case in a script. Whatever is wrong with the file is said, with the line where there is one."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            source = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScriptError(f"{path} cannot be read: {error}") from None
+    scope = {"__name__": "__stator_script__", "__file__": os.path.abspath(path)}
+    try:
+        exec(compile(source, path, "exec"), scope)
+    except SyntaxError as error:
+        raise ScriptError(f"{path}, line {error.lineno}: {error.msg}") from None
+    except Exception as error:
+        line = next((f.lineno for f in _frames(error) if f.filename == path), "?")
+        raise ScriptError(f"{path}, line {line}: {type(error).__name__}: {error}") from None
+    return from_scope(scope, path, source)
+
+
+def _frames(error):
+    import traceback
+
+    return reversed(traceback.extract_tb(error.__traceback__))
+
+
+def from_scope(scope, path, source):
+    for name, kind in _FIELDS.items():
+        if not isinstance(scope.get(name), kind):
+            raise ScriptError(f"{path}: {name} is missing or no {kind.__name__}: not a script of stator.debug, or edited")
+    if scope["FORMAT"] != FORMAT:
+        raise ScriptError(f"{path} has format {scope['FORMAT']}, this version reads format {FORMAT}: use the version that wrote it")
+    if scope["STAGE"] not in STAGES:
+        raise ScriptError(f"{path}: STAGE is {scope['STAGE']!r}, and there are {', '.join(STAGES)}")
+    written, here = scope.get("VERSIONS") or {}, versions()
+    for name in ("torch", "stator"):
+        if written.get(name, here[name]) != here[name]:
+            log.warning("%s was written with %s %s, this is %s", path, name, written[name], here[name])
+    try:
+        failure = Verdict(**scope["FAILURE"])
+    except TypeError:
+        raise ScriptError(f"{path}: FAILURE is not a verdict: {scope['FAILURE']!r}") from None
+    specimen = _text.from_fx(_text.read_forward(source, scope, path))
+    specs = recorded(scope, specimen, path)
+    header = {
+        "state": scope["STATE"],
+        "configure": scope.get("configure"),
+        "configuration": _configuration_of(source),
+        "environment": _environment_of(source),
+        "random": scope["RANDOM"],
+        "versions": written,
+        "inputs": scope["inputs"],
+    }
+    folder = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(path)), scope["DATA"]))
+    backend = BackendName(scope["BACKEND"], scope.get("MODE"), scope.get("OPTIONS"))
+    return Case(specimen, specs, scope["STAGE"], backend, failure, folder, header)
+
+
+def recorded(scope, specimen, path):
+    """The descriptions of a script's inputs."""
+    if not callable(scope.get("inputs")):
+        raise ScriptError(f"{path}: there is no function `inputs` in it")
+    try:
+        made = scope["inputs"](_inputs.Recorder())
+    except Exception as error:
+        raise ScriptError(f"{path}: inputs() cannot be read: {type(error).__name__}: {error}") from None
+    names = specimen.inputs()
+    if not isinstance(made, (list, tuple)) or len(made) != len(names):
+        raise ScriptError(f"{path}: inputs() gives {len(made) if hasattr(made, '__len__') else '?'} values, forward takes {len(names)}")
+    described = (_inputs.TensorSpec, _inputs.PartsSpec)
+    return {n: s if isinstance(s, described) else _inputs.LiteralSpec(s) for n, s in zip(names, made, strict=True)}
+
+
+def _configuration_of(source):
+    for statement in ast.parse(source).body:
+        if isinstance(statement, ast.FunctionDef) and statement.name == "configure":
+            return [ast.unparse(s) for s in statement.body if not isinstance(s, ast.Return)]
+    return []
+
+
+def _environment_of(source):
+    found = {}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "os.environ.setdefault" and len(node.args) == 2:
+            with contextlib.suppress(ValueError):
+                found[ast.literal_eval(node.args[0])] = ast.literal_eval(node.args[1])
+    return found
+
+
+__all__ = ["Case", "NotWritable", "Run", "ScriptError", "load", "make_case", "write_case"]

@@ -1,0 +1,289 @@
+"""Stages: what is compiled, by what, and how that compiler is reached again when a script runs alone.
+
+    dynamo      the captured graph, by the backend
+    forward     the forward graph behind AOTAutograd, by the backend's forward compiler (inductor: compile_fx_inner)
+    backward    the backward graph, by its backward compiler
+    inference   the forward graph of a program without gradients
+
+For the last three the backend is called with AOTAutograd's entry replaced for that time, which shows the compilers that it passes on.
+"""
+
+import contextlib
+import dataclasses
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+
+import torch
+from torch._guards import CompileContext, CompileId, TracingContext, compile_context, tracing
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from stator import _backends, _fx, config, exc
+from stator.debug._text import ScriptError, facts_of
+
+STAGES = ("dynamo", "forward", "backward", "inference")
+
+
+# ---- naming a backend in a script ------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class BackendName:
+    """A backend as a script names it: a registered name, `module:function`, or `file.py:function`."""
+
+    text: str
+    mode: str | None = None
+    options: dict | None = None
+
+    def resolve(self):
+        return _backends.Backend(_find(self.text), self.mode, self.options, None, None)
+
+
+def _find(text):
+    if ":" not in text:
+        return text
+    place, _, name = text.rpartition(":")
+    if place.endswith(".py"):
+        if not os.path.exists(place):
+            raise ScriptError(f"the backend is {name} of {place}, and there is no such file")
+        known = f"_stator_backend_{abs(hash(os.path.abspath(place)))}"
+        module = sys.modules.get(known)
+        if module is None:
+            spec = importlib.util.spec_from_file_location(known, place)
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[known] = module
+            spec.loader.exec_module(module)
+    else:
+        module = importlib.import_module(place)
+    value = module
+    for step in name.split("."):
+        value = getattr(value, step, None)
+    if value is None:
+        raise ScriptError(f"the backend {name} is not in {place}")
+    return value
+
+
+def name_of(backend):
+    """How a script names the backend of a compile call (a stator._backends.Backend); None if it cannot."""
+    asked = backend.asked
+    if isinstance(asked, str):
+        own = _backends._own.get(asked)
+        if own is not None and getattr(own, "__module__", "") == "__main__":
+            asked = own
+        else:
+            return BackendName(asked, backend.mode, backend.options or None)
+    module, name = getattr(asked, "__module__", None), getattr(asked, "__qualname__", "<")
+    if module is None or "<" in name:
+        return None
+    if module == "__main__":
+        file = getattr(sys.modules["__main__"], "__file__", None)
+        if file is None:
+            return None
+        module = os.path.abspath(file)
+    return BackendName(f"{module}:{name}", backend.mode, backend.options or None)
+
+
+# ---- AOTAutograd's compilers -------------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def aot_compilers(replace):
+    """While this lasts, replace(role, compiler) stands for each compiler that a backend hands to AOTAutograd."""
+    import torch._functorch.aot_autograd as functorch
+    from torch._dynamo.backends import common
+    from torch._functorch import config as functorch_config
+
+    original = common.aot_module_simplified
+    signature = inspect.signature(original)
+
+    def entry(*args, **kwargs):
+        bound = signature.bind(*args, **kwargs)
+        given = bound.arguments
+        forward = given["fw_compiler"]
+        given["fw_compiler"] = replace("forward", forward)
+        given["bw_compiler"] = replace("backward", given.get("bw_compiler") or forward)
+        given["inference_compiler"] = replace("inference", given.get("inference_compiler") or forward)
+        # A cached result would come without its graphs having been compiled.
+        with functorch_config.patch(enable_autograd_cache=False):
+            return original(*bound.args, **bound.kwargs)
+
+    places = [place for place in (common, functorch) if getattr(place, "aot_module_simplified", None) is original]
+    for place in places:
+        place.aot_module_simplified = entry
+    try:
+        yield
+    finally:
+        for place in places:
+            place.aot_module_simplified = original
+
+
+def is_inductor(backend):
+    return backend.asked == "inductor"
+
+
+@contextlib.contextmanager
+def inductor_inner(replace):
+    """The same for inductor, one step further in: replace(role, compiler) stands for compile_fx_inner, which gets inductor's inputs."""
+    from torch._functorch import config as functorch_config
+    from torch._inductor import compile_fx as inductor
+
+    original = inductor.compile_fx
+    inner = inductor.compile_fx_inner
+
+    def role(kwargs):
+        return "backward" if kwargs.get("is_backward") else "inference" if kwargs.get("is_inference") else "forward"
+
+    def inner_compile(gm, example_inputs, **kwargs):
+        return replace(role(kwargs), lambda g, e: inner(g, e, **kwargs))(gm, example_inputs)
+
+    def entry(model, example_inputs, inner_compile=inner_compile, **kwargs):
+        with functorch_config.patch(enable_autograd_cache=False):
+            return original(model, example_inputs, inner_compile=inner_compile, **kwargs)
+
+    inductor.compile_fx = entry
+    try:
+        yield
+    finally:
+        inductor.compile_fx = original
+
+
+class _Found(BaseException):
+    pass
+
+
+def aot_compiler(backend, role):
+    """The compiler that a backend uses for one of AOTAutograd's graphs."""
+    if is_inductor(backend):
+        from torch._inductor import compile_fx as inductor
+
+        settings = dict(backend.function.config) if backend.function is not None else {}
+        if backend.function is None and (backend.mode or backend.options):
+            backend._resolve()
+            settings = dict(backend.function.config)
+
+        def compile_inner(gm, example_inputs):
+            from torch._inductor import config as inductor_config
+
+            with inductor_config.patch(settings):
+                return inductor.compile_fx_inner(gm, example_inputs, is_backward=role == "backward", is_inference=role == "inference")
+
+        return compile_inner
+    found = {}
+
+    def remember(which, compiler):
+        found[which] = compiler
+        if len(found) == 3:
+            raise _Found
+        return compiler
+
+    probe = torch.fx.symbolic_trace(_Probe())
+    try:
+        with aot_compilers(remember), config.patch(repro_after=None):
+            backend(probe, [torch.ones(2, requires_grad=True)])
+    except _Found:
+        return found[role]
+    raise ScriptError(f"the backend {backend.compiler_name} does not go through AOTAutograd: there is no stage {role!r}")
+
+
+class _Probe(torch.nn.Module):
+    def forward(self, x):
+        return (x * 2,)
+
+
+# ---- compiling a specimen ------------------------------------------------------------------------------------------------------------------
+
+
+def _propagate(specimen, graph, key, mode):
+    """Puts a fake of every value into the nodes' meta, as far as fakes can follow. Gives {name: (kind, facts)}, by the specimen's names."""
+    known, facts = {}, {}
+    # FX may have given other names, but the order is the same.
+    names = dict(zip(graph.nodes, [*specimen.inputs(), *(call[0] for call in specimen.calls())], strict=False))
+    with mode, torch.no_grad() if key == "val" else contextlib.nullcontext():
+        for node in graph.nodes:
+            if node.op == "output":
+                break
+            try:
+                if node.op == "placeholder":
+                    value = node.meta.get(key)
+                else:
+                    args = torch.fx.node.map_arg(node.args, lambda n: known[n])
+                    kwargs = torch.fx.node.map_arg(node.kwargs, lambda n: known[n])
+                    if node.op == "call_method":
+                        value = getattr(args[0], node.target)(*args[1:], **kwargs)
+                    else:
+                        value = node.target(*args, **kwargs)
+            except Exception:  # data-dependent, or no rule for fakes: the backend copes or says so
+                continue
+            known[node] = value
+            node.meta[key] = value
+            facts[names[node]] = facts_of(value)
+    return facts
+
+
+def _inner(error):
+    """The backend's own error."""
+    while isinstance(error, exc.BackendCompilerFailed) and error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def as_function(compiled):
+    """A compiled graph as a function of its inputs, whatever its calling convention is."""
+    if getattr(compiled, "_boxed_call", False):
+        return lambda *inputs: compiled(list(inputs))
+    return compiled
+
+
+def compile_specimen(specimen, inputs, stage, backend, facts=None):
+    """Compiles a specimen as the stage does: a function of its inputs. The backend's errors come out as they are.
+
+    facts: a dict to note what the values are, {name: (kind, facts)}; it is filled even if the backend fails.
+    """
+    facts = {} if facts is None else facts
+    try:
+        with config.patch(repro_after=None):
+            if stage == "dynamo":
+                return _compile_captured(specimen, inputs, backend, facts)
+            return _compile_aot(specimen, inputs, stage, backend, facts)
+    except exc.BackendCompilerFailed as error:
+        raise _inner(error) from None
+
+
+def _compile_captured(specimen, inputs, backend, facts):
+    module = specimen.with_examples(inputs).to_fx()
+    context = _fx._prepare(module)
+    record = module._stator_record
+    for position, node in enumerate(module.graph.find_nodes(op="placeholder")):
+        with tracing(context):
+            node.meta["example_value"] = _fx.fake_input(record, position, record.examples[position])
+    facts |= _propagate(specimen, module.graph, "example_value", module._stator_record.fake_mode)
+    compile_id = CompileId(frame_id=next(_fx._compile_ids), frame_compile_id=0)
+    module.meta.update(
+        dynamo_flat_name_to_original_fqn={}, dynamo_compile_id=compile_id, backend_id=f"__compiled_fn_{compile_id.frame_id}"
+    )
+    with tracing(context), compile_context(CompileContext(compile_id)):
+        return as_function(backend(module, module._stator_record.examples))
+
+
+def _compile_aot(specimen, inputs, stage, backend, facts):
+    captured = specimen.to_fx()
+    graph = torch.fx.Graph()
+    graph.output(graph.graph_copy(captured.graph, {}))
+    module = torch.fx.GraphModule(torch.nn.Module(), graph)
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
+    fakes = [mode.from_tensor(x, static_shapes=True) if isinstance(x, torch.Tensor) else x for x in inputs]
+    for node, fake in zip(graph.find_nodes(op="placeholder"), fakes, strict=True):
+        node.meta = {"val": fake}
+    for node in graph.nodes:
+        if node.op.startswith("call"):
+            node.meta = {}
+    facts |= _propagate(specimen, graph, "val", mode)
+    output = next(iter(reversed(graph.nodes)))
+    output.meta["val"] = torch.fx.node.map_arg(output.args[0], lambda n: n.meta.get("val"))
+    compiler = aot_compiler(backend, stage)
+    with tracing(TracingContext(mode)), torch.no_grad():
+        return as_function(compiler(module, fakes))

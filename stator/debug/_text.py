@@ -1,0 +1,385 @@
+"""Graphs to text and back: how a call's target and constants are written in a script, and the reader of such scripts.
+
+The reader takes the function `forward` of a script, one call a line, as the writer makes it and as a person may have edited it. What it
+does not understand it says, with the line.
+"""
+
+import ast
+import enum
+import importlib
+import operator
+import os
+import re
+import sys
+
+import torch
+from torch.fx.graph import magic_methods
+from torch.fx.node import _get_qualified_name
+
+from stator import _core
+
+Specimen = _core.Specimen
+
+# Names that every script has in its globals.
+_PREFIXES = ("torch", "operator", "math", "builtins")
+
+
+class NotWritable(Exception):
+    """A graph holds something that no script can hold."""
+
+
+class ScriptError(Exception):
+    """A script that cannot be read; the message says where and why."""
+
+
+# ---- from FX -----------------------------------------------------------------------------------------------------------------------
+
+_INPLACE = {getattr(operator, n) for n in dir(operator) if n.startswith("i") and n not in ("index", "indexOf", "is_", "is_not", "inv", "invert", "itemgetter", "itruediv")}
+_INPLACE |= {operator.itruediv, operator.setitem, operator.delitem}
+_RANDOM = re.compile(r"(^|_)(rand|randn|randint|randperm|bernoulli|dropout|multinomial|normal|uniform|poisson|exponential|rrelu|rand_like|randn_like|native_dropout|feature_dropout|alpha_dropout)(_|$|\d)")
+
+
+def short_name(target):
+    """`relu` for torch.relu, Tensor.relu, F.relu and aten.relu.default."""
+    if isinstance(target, str):
+        return target
+    if isinstance(target, torch._ops.OpOverload):
+        return target._schema.name.partition("::")[2]
+    if isinstance(target, torch._ops.OpOverloadPacket):
+        return target._qualified_op_name.rpartition("::")[2]
+    return getattr(target, "__name__", type(target).__name__)
+
+
+def is_random(target):
+    if isinstance(target, torch._ops.OpOverload):
+        return torch.Tag.nondeterministic_seeded in target.tags
+    return _RANDOM.search(short_name(target)) is not None
+
+
+def mutates(target, kwargs):
+    """Whether a call has to stay even if nothing reads its result."""
+    if isinstance(target, torch._ops.OpOverload):
+        return target._schema.is_mutable or is_random(target)
+    if not isinstance(target, str) and getattr(target, "__module__", "") == "_operator":
+        return target in _INPLACE
+    name = short_name(target)
+    inplace = (name.endswith("_") and not name.endswith("__")) or name in ("__setitem__", "__iadd__", "__imul__", "__isub__")
+    switch = name.startswith("_set_") or name in ("set_grad_enabled", "_enter_autocast", "_exit_autocast")
+    return inplace or switch or "out" in kwargs or kwargs.get("inplace") is True or is_random(target)
+
+
+_DTYPE_SHORT = {
+    torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64", torch.int32: "i32",
+    torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8", torch.bool: "bool", torch.complex64: "c64", torch.complex128: "c128",
+}  # fmt: skip
+
+
+def facts_of(value):
+    """(kind, text) of a value, as the specimen keeps them."""
+    if isinstance(value, torch.Tensor):
+        try:
+            dims = ", ".join(str(int(d)) if isinstance(d, int) else str(d) for d in value.shape)
+        except RuntimeError:
+            dims = "?"
+        where = "" if value.device.type == "cpu" else f" {value.device}"
+        return "t", f"{_DTYPE_SHORT.get(value.dtype, str(value.dtype).removeprefix('torch.'))}[{dims}]{where}"
+    if isinstance(value, (tuple, list)):
+        return "m", "(" + ", ".join(facts_of(v)[1] for v in value) + ")"
+    if isinstance(value, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return "s", type(value).__name__
+    return "o", type(value).__name__ if value is not None else "None"
+
+
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)(\n\s+(?P<code>[^\n]+))?')
+
+
+def user_line(trace):
+    """`model.py:12 in forward: y = relu(x)` from a stack trace, its innermost frame."""
+    frames = list(_FRAME.finditer(trace or ""))
+    if not frames:
+        return ""
+    last = frames[-1]
+    code = (last["code"] or "").strip()
+    return f"{os.path.basename(last['file'])}:{last['line']} in {last['function']}{': ' + code if code else ''}"
+
+
+def describe(node):
+    """What a specimen keeps of an FX node: (kind, facts, line, mutates)."""
+    meta = node.meta
+    value = meta["val"] if "val" in meta else meta.get("example_value")
+    kind, text = facts_of(value) if value is not None else ("t", "")
+    changes = node.op.startswith("call") and mutates(node.target, node.kwargs)
+    line = meta["user_line"] if "user_line" in meta else user_line(meta.get("stack_trace"))
+    return kind, text, line, changes
+
+
+def from_fx(graph):
+    return Specimen.from_fx(graph, describe)
+
+
+def from_module(module):
+    """The specimen of a graph module. Attributes that are tensors become inputs: (specimen, [(name, tensor)])."""
+    graph = module.graph
+    extra = []
+    if any(node.op == "get_attr" for node in graph.nodes):
+        graph = torch.fx.Graph()
+        graph.output(graph.graph_copy(module.graph, {}))
+        first = next(iter(graph.nodes))
+        for node in list(graph.nodes):
+            if node.op != "get_attr":
+                continue
+            value = operator.attrgetter(node.target)(module)
+            if not isinstance(value, torch.Tensor):
+                raise NotWritable(f"the graph holds a {type(value).__name__} ({node.target}), which no script can hold")
+            with graph.inserting_before(first):
+                made = graph.placeholder(re.sub(r"\W", "_", f"attr_{node.target}"))
+            made.meta.update(node.meta)
+            node.replace_all_uses_with(made)
+            graph.erase_node(node)
+            extra.append((made.name, value))
+    try:
+        return from_fx(graph), extra
+    except NotImplementedError as error:
+        raise NotWritable(str(error)) from None
+
+
+def picked_outputs(module, specimen):
+    """Which of a module's outputs the specimen's are: it has no None, no constants and nothing twice."""
+    output = next(iter(module.graph.find_nodes(op="output")))
+    values = output.args[0] if isinstance(output.args[0], (tuple, list)) else [output.args[0]]
+    names = [getattr(value, "name", None) for value in values]
+    return [names.index(name) for name in specimen.outputs()]
+
+
+# ---- how things are written --------------------------------------------------------------------------------------------------------
+
+
+def _resolve(expression):
+    root, *steps = expression.split(".")
+    value = importlib.import_module(root)
+    for position, step in enumerate(steps):
+        try:
+            value = getattr(value, step)
+        except AttributeError:
+            value = importlib.import_module(".".join([root, *steps[: position + 1]]))
+    return value
+
+
+def spell(value):
+    """The expression that stands for a target or a constant in a script; a template with {} for operators."""
+    if isinstance(value, (float, complex)):
+        return f"float('{value!r}')" if isinstance(value, float) else f"complex('{value!r}')"
+    if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
+        return repr(value)
+    if isinstance(value, torch.device):
+        return f"torch.device({str(value)!r})"
+    if isinstance(value, torch.Size):
+        return f"torch.Size({list(value)!r})"
+    if isinstance(value, enum.Enum):
+        return f"{_checked(type(value))}.{value.name}"
+    if isinstance(value, range):
+        return repr(value)
+    if getattr(value, "__module__", "") == "_operator":
+        template = magic_methods.get(value.__name__)
+        # Reflected and augmented forms are written as calls: they have no form of their own.
+        return template if template is not None else f"operator.{value.__name__}"
+    return _checked(value)
+
+
+def _checked(value):
+    if isinstance(value, torch._ops.OpOverloadPacket):
+        candidates = [str(value).replace("::", "."), "torch.ops." + value._qualified_op_name.replace("::", ".")]
+    else:
+        try:
+            candidates = [_get_qualified_name(value)]
+        except Exception:
+            candidates = []
+        module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+        if module and name:
+            candidates.append(f"{module}.{name}")
+        if getattr(value, "__module__", None) == "builtins":
+            candidates.append(f"builtins.{value.__name__}")
+    for candidate in candidates:
+        try:
+            if _resolve(candidate) is value:
+                return candidate.removeprefix("builtins.")
+        except Exception:
+            continue
+    raise NotWritable(f"{value!r} cannot be named in a script: it is no attribute of an importable module")
+
+
+def text_of(specimen):
+    """(parameters, body, modules to import) of a specimen."""
+    parameters, body = specimen.text(spell)
+    modules = set()
+    code = "\n".join(line.partition("  # ")[0] for line in body.splitlines() if not line.lstrip().startswith("#"))
+    for name in re.findall(r"(?<![\w.'\"])([A-Za-z_][\w.]*)\.\w+", code):
+        modules.add(name)
+    local = {call[0] for call in specimen.calls()} | set(parameters) | set(_PREFIXES)
+    return parameters, body, sorted(_importable(m) for m in modules if m.partition(".")[0] not in local)
+
+
+def _importable(name):
+    """The longest front part of a dotted name that is a module."""
+    while name not in sys.modules and "." in name:
+        name = name.rpartition(".")[0]
+    return name
+
+
+# ---- and back ----------------------------------------------------------------------------------------------------------------------
+
+_BINARY = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod, ast.Pow: operator.pow, ast.MatMult: operator.matmul, ast.BitAnd: operator.and_, ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor, ast.LShift: operator.lshift, ast.RShift: operator.rshift,
+}  # fmt: skip
+_UNARY = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert, ast.Not: operator.not_}
+_COMPARE = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+}  # fmt: skip
+
+
+class Reader:
+    """Reads a function's statements into an FX graph, without running them."""
+
+    def __init__(self, function, scope, path, lines):
+        self.function, self.scope, self.path = function, scope, path
+        self.graph = torch.fx.Graph()
+        self.values = {}
+        self.expressions = {}
+        self.lines = lines
+        self.user_line = ""  # from the comments between the statements
+
+    def read(self):
+        arguments = self.function.args
+        if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.defaults:
+            self.fail(self.function, "forward takes plain parameters")
+        for argument in arguments.args:
+            if argument.arg != "self":
+                self.values[argument.arg] = self.graph.placeholder(argument.arg)
+        for statement in self.function.body:
+            above = self.lines[statement.lineno - 2].strip()
+            if above.startswith("# "):
+                self.user_line = above[2:]
+            if isinstance(statement, ast.Return):
+                made = self.value(statement.value)
+                self.graph.output(made if isinstance(made, tuple) else (made,))
+                return self.graph
+            self.statement(statement)
+        self.fail(self.function, "forward returns nothing")
+
+    def fail(self, node, reason):
+        raise ScriptError(f"{self.path}, line {node.lineno}: {reason}")
+
+    def statement(self, statement):
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+            return  # a docstring
+        if isinstance(statement, ast.Expr):
+            self.value(statement.value)
+            return
+        if isinstance(statement, ast.Pass):
+            return
+        plain = isinstance(statement, ast.Assign) and len(statement.targets) == 1
+        if not plain or not isinstance(statement.targets[0], ast.Name):
+            self.fail(statement, "expected `name = call(...)`: one call a line")
+        name = statement.targets[0].id
+        made = self.value(statement.value, name)
+        self.values[name] = made
+
+    def make(self, name, op, target, args, kwargs=None):
+        # Names stay as they are in the script: they are how values are known.
+        node = self.graph.create_node(op, target, tuple(args), kwargs or {}, name=name)
+        node.meta["user_line"] = self.user_line
+        return node
+
+    def value(self, node, name=None):
+        """A constant, a container, or an FX node that is made here."""
+        kind = type(node)
+        if kind is ast.Constant:
+            return node.value
+        if kind is ast.Name:
+            return self.name(node)
+        if kind is ast.Tuple:
+            return tuple(self.value(e) for e in node.elts)
+        if kind is ast.List:
+            return [self.value(e) for e in node.elts]
+        if kind is ast.Dict:
+            return {self.value(k): self.value(v) for k, v in zip(node.keys, node.values, strict=True)}
+        if kind is ast.Slice:
+            return slice(*(None if p is None else self.value(p) for p in (node.lower, node.upper, node.step)))
+        if kind is ast.Call:
+            return self.call(node, name)
+        if kind is ast.BinOp:
+            return self.operate(_BINARY[type(node.op)], [self.value(node.left), self.value(node.right)], name)
+        if kind is ast.UnaryOp:
+            return self.operate(_UNARY[type(node.op)], [self.value(node.operand)], name)
+        if kind is ast.Compare and len(node.ops) == 1 and type(node.ops[0]) in _COMPARE:
+            return self.operate(_COMPARE[type(node.ops[0])], [self.value(node.left), self.value(node.comparators[0])], name)
+        if kind is ast.Subscript:
+            return self.operate(operator.getitem, [self.value(node.value), self.value(node.slice)], name)
+        if kind is ast.Attribute:
+            return self.attribute(node, name)
+        self.fail(node, f"{ast.unparse(node)!r} is no call, operator or constant")
+
+    def name(self, node):
+        if node.id in self.values:
+            return self.values[node.id]
+        return self.outside(node)
+
+    def outside(self, node):
+        """An expression over the script's globals."""
+        text = ast.unparse(node)
+        if text not in self.expressions:
+            try:
+                self.expressions[text] = eval(compile(ast.Expression(node), self.path, "eval"), self.scope)
+            except Exception as error:
+                self.fail(node, f"{text}: {type(error).__name__}: {error}")
+        return self.expressions[text]
+
+    def is_outside(self, node):
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        return isinstance(node, ast.Name) and node.id not in self.values
+
+    def attribute(self, node, name):
+        if self.is_outside(node):
+            return self.outside(node)
+        return self.operate(getattr, [self.value(node.value), node.attr], name)
+
+    def operate(self, function, operands, name):
+        if not self.holds_node(operands):
+            return function(*operands)  # -1, 2 ** 3
+        return self.make(name, "call_function", function, operands)
+
+    def holds_node(self, value):
+        found = []
+        torch.fx.node.map_arg(value, found.append)
+        return bool(found)
+
+    def call(self, node, name):
+        args = [self.value(a) for a in node.args if not isinstance(a, ast.Starred)]
+        if len(args) != len(node.args) or any(k.arg is None for k in node.keywords):
+            self.fail(node, "starred arguments are not read")
+        kwargs = {k.arg: self.value(k.value) for k in node.keywords}
+        if isinstance(node.func, ast.Attribute) and not self.is_outside(node.func):
+            return self.make(name, "call_method", node.func.attr, [self.value(node.func.value), *args], kwargs)
+        target = self.outside(node.func)
+        if target in (float, complex, slice, range, torch.device, torch.Size) and (
+            target is slice or not self.holds_node([args, kwargs])
+        ):
+            return target(*args, **kwargs)
+        if not callable(target):
+            self.fail(node, f"{ast.unparse(node.func)} cannot be called")
+        return self.make(name, "call_function", target, args, kwargs)
+
+
+def read_forward(source, scope, path):
+    """The FX graph of the function `forward` in a script's text."""
+    try:
+        tree = ast.parse(source, path)
+    except SyntaxError as error:
+        raise ScriptError(f"{path}, line {error.lineno}: {error.msg}") from None
+    functions = [s for s in tree.body if isinstance(s, ast.FunctionDef) and s.name == "forward"]
+    if not functions:
+        raise ScriptError(f"{path}: there is no function `forward` in it")
+    return Reader(functions[-1], scope, path, source.splitlines()).read()

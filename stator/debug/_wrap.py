@@ -1,0 +1,204 @@
+"""Watching a backend: config.repro_after says at which stage, config.repro_level what for. Called by stator._backends for each graph.
+
+    1  on an exception, write the state and a repro
+    2  the same, and say how to cut it down (STATOR_MINIFY=1: do it at once, in a process of its own)
+    3  always write before compiling and before running: the file is on the disk when the process dies
+    4  compare each compiled graph with eager, and write what differs
+
+What watching itself cannot do (a full disk, an input that no script can hold) is a warning; the program goes on.
+"""
+
+import logging
+import os
+import threading
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from stator import config
+from stator.debug import _bisect, _models, _scripts, _stage, _text, _verdict
+from stator.debug._inputs import InputsError
+from stator.debug._text import NotWritable
+from stator.debug._verdict import Verdict
+
+log = logging.getLogger("stator.debug")
+
+_UNKNOWN = Verdict("passes", message="written before it ran")
+_local = threading.local()
+
+
+def compile_graph(backend, compile, gm, example_inputs):
+    """Compiles a captured graph with compile(gm, example_inputs), watched."""
+    after, level = config.repro_after, config.repro_level
+    number = _bisect.next_number()
+    if not _bisect.is_compiled(number):
+        return gm.forward
+    if after is None:
+        return compile(gm, example_inputs)
+    name = _stage.name_of(backend)
+    if name is None:
+        log.warning("the backend %s is a local function: the script's BACKEND has to be filled in by hand", backend.compiler_name)
+        name = _stage.BackendName("__main__:fill_in")
+
+    def inner(graph_module, inputs):
+        if after == "dynamo":
+            return compile(graph_module, inputs)
+
+        def replace(role, compiler):
+            def watched(g, e):
+                return Watched(role, name, level).compile(compiler, g, e)
+
+            return watched
+
+        where = _stage.inductor_inner if _stage.is_inductor(backend) else _stage.aot_compilers
+        with where(replace):
+            return compile(graph_module, inputs)
+
+    if after == "aot":
+        return inner(gm, example_inputs)
+    return Watched("dynamo", name, level, looks_inside=after == "auto").compile(inner, gm, example_inputs)
+
+
+class Watched:
+    """One graph at one stage."""
+
+    def __init__(self, stage, backend, level, looks_inside=False):
+        self.stage, self.backend, self.level, self.looks_inside = stage, backend, level, looks_inside
+        self.written = False
+        self.specimen = None
+
+    def compile(self, compiler, gm, example_inputs):
+        try:
+            self.specimen, self.extra = _text.from_module(gm)
+            self.picked = _text.picked_outputs(gm, self.specimen)
+            self.mutates = any(call[5] for call in self.specimen.calls())
+        except Exception as error:
+            log.warning("a graph is not watched: %s: %s", type(error).__name__, error)
+            return compiler(gm, example_inputs)
+        examples = list(example_inputs)
+        if self.level == 3:
+            self.write(examples, _UNKNOWN)
+        try:
+            compiled = compiler(gm, example_inputs)
+        except Exception as error:
+            self.on_error(error, "compile error", examples)
+            raise
+        return self.boxed(compiled) if self.stage != "dynamo" else self.plain(compiled)
+
+    def plain(self, compiled):
+        def watched(*inputs):
+            return self.call(_stage.as_function(compiled), inputs)
+
+        return watched
+
+    def boxed(self, compiled):
+        call = _stage.as_function(compiled)
+
+        def watched(inputs):
+            taken = list(inputs)
+            inputs.clear()
+            return self.call(call, taken)
+
+        watched._boxed_call = True
+        return watched
+
+    def call(self, compiled, inputs):
+        if getattr(_local, "checking", False):
+            return compiled(*inputs)  # a run of our own
+        before = _models.clone_inputs(list(inputs)) if self.mutates and self.level != 3 else list(inputs)
+        random = torch.get_rng_state()
+        if self.level == 3:
+            self.write(before, _UNKNOWN)
+        if self.level == 4:
+            self.check(compiled, before)
+        try:
+            out = compiled(*inputs)
+            _verdict.synchronize(before)
+        except Exception as error:
+            with _models.kept_random_state():
+                torch.set_rng_state(random)
+                self.on_error(error, "run error", before)
+            raise
+        return out
+
+    # ---- what is found
+
+    def on_error(self, error, kind, inputs):
+        if getattr(error, "_stator_repro", None) is not None:
+            return  # a stage further in has written it
+        verdict = _verdict.verdict_of(_stage._inner(error), kind)
+        path = self.write(inputs, verdict)
+        if path is None:
+            return
+        try:
+            error._stator_repro = path
+        except AttributeError:
+            pass
+        if self.level == 2:
+            offer(path)
+
+    def check(self, compiled, inputs):
+        if self.written:
+            return
+        # With `auto`, the graphs behind AOTAutograd are checked in this very run: if one is wrong, that says more.
+        _local.checking = not self.looks_inside
+        _local.found_inside = False
+        try:
+            with _models.kept_random_state():
+                found = self.difference(compiled, inputs)
+        except Exception as error:
+            log.warning("the accuracy of a graph could not be checked: %s: %s", type(error).__name__, error)
+            return
+        finally:
+            _local.checking = False
+        if found is None or (self.looks_inside and _local.found_inside):
+            return
+        _local.found_inside = True
+        path = self.write(inputs, Verdict("accuracy", message=found))
+        log.warning("a compiled graph (%s) differs from eager: %s", self.stage, found)
+        if path is not None:
+            self.written = True
+
+    def difference(self, compiled, inputs):
+        module = self.specimen.to_fx()
+        values = [*[value for _, value in self.extra], *inputs]
+        extra = len(self.extra)
+
+        def opt(*args):
+            out = compiled(*args[extra:])
+            return tuple(out[i] for i in self.picked)
+
+        if self.stage == "dynamo":
+            with torch.enable_grad() if torch.is_grad_enabled() else torch.no_grad():
+                return _models.compare_two_models(module, opt, values, only_fwd=not torch.is_grad_enabled(), ignore_non_fp=True)
+        with torch.no_grad():
+            return _models.compare_two_models(module, opt, values, only_fwd=True, ignore_non_fp=True)
+
+    def write(self, inputs, failure):
+        """Writes the script; gives its path, or None with a warning."""
+        run = _scripts.this_run()
+        values = [*[value for _, value in self.extra], *inputs]
+        try:
+            with _disable_current_modes():  # AOTAutograd compiles under a mode of fakes; values are real
+                case = _scripts.make_case(self.specimen, values, self.stage, self.backend, failure, run.store)
+                path = _scripts.write_case(case, run)
+        except (OSError, NotWritable, InputsError) as error:
+            log.warning("no repro was written: %s", error)
+            return None
+        except Exception:
+            log.exception("no repro was written")
+            return None
+        if failure is not _UNKNOWN:
+            log.warning("%s\nwritten: %s", failure, path)
+        return path
+
+
+def offer(path):
+    """Level 2: how to cut a script down; done at once if STATOR_MINIFY is set."""
+    import subprocess
+    import sys
+
+    log.warning("to cut it down: python -m stator minify %s", path)
+    if os.environ.get("STATOR_MINIFY", "0") not in ("", "0"):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("STATOR_REPRO", "STATOR_MINIFY"))}
+        subprocess.run([sys.executable, "-m", "stator", "minify", path], check=False, env=environment)

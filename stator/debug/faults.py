@@ -1,0 +1,103 @@
+"""Planted faults: a backend that fails in a known way on a chosen operator, to try and to test the debugging tools with.
+
+    stator.compile(f, backend="planted_fault", options={"fault": "wrong", "op": "relu", "stage": "forward"})
+
+fault: compile (an error while compiling), runtime (an error while running), wrong (values off by a half), nan, crash (a real SIGSEGV),
+hang. op: an operator's short name, whatever its spelling (torch.relu, Tensor.relu, aten.relu). stage: dynamo (the captured graph; the
+default), forward or backward (behind AOTAutograd). Everything else runs as in eager.
+"""
+
+import ctypes
+import time
+
+import torch
+
+from stator.debug._text import short_name
+
+FAULTS = ("compile", "runtime", "wrong", "nan", "crash", "hang")
+STAGES = ("dynamo", "forward", "backward")
+
+
+class PlantedCompileError(RuntimeError):
+    """What a planted fault raises while compiling."""
+
+
+class PlantedRuntimeError(RuntimeError):
+    """What a planted fault raises while running."""
+
+
+def _wrong(value):
+    return _on_first_tensor(value, lambda t: t * 1.5 + 0.1 if t.is_floating_point() else t + 1)
+
+
+def _nan(value):
+    return _on_first_tensor(value, lambda t: t * float("nan") if t.is_floating_point() else t)
+
+
+def _on_first_tensor(value, change):
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    first, *rest = value
+    return type(value)([change(first), *rest]) if type(value) in (tuple, list) else (change(first), *rest)
+
+
+def _runtime(value):
+    raise PlantedRuntimeError("planted: an operator failed")
+
+
+def _crash(value):
+    ctypes.string_at(0)  # reads address 0: the kernel sends SIGSEGV
+
+
+def _hang(value):
+    while True:
+        time.sleep(0.05)
+
+
+_AT_RUN = {"runtime": _runtime, "wrong": _wrong, "nan": _nan, "crash": _crash, "hang": _hang}
+
+
+def plant(gm, fault, op):
+    """A function like gm, with the fault behind each call of the operator."""
+    hits = [n for n in gm.graph.nodes if n.op in ("call_function", "call_method") and short_name(n.target) == op]
+    if hits and fault == "compile":
+        raise PlantedCompileError(f"planted: cannot compile {op}")
+    if not hits:
+        return gm.forward
+    graph = torch.fx.Graph()
+    copied = {}
+    graph.output(graph.graph_copy(gm.graph, copied))
+    for hit in hits:
+        node = copied[hit]
+        with graph.inserting_after(node):
+            made = graph.call_function(_AT_RUN[fault], ())
+        node.replace_all_uses_with(made)
+        made.args = (node,)
+    return torch.fx.GraphModule(gm, graph).forward
+
+
+def planted_fault(gm, example_inputs, *, options=None):
+    options = {"fault": "wrong", "op": "relu", "stage": "dynamo", **(options or {})}
+    fault, op, stage = options.pop("fault"), options.pop("op"), options.pop("stage")
+    if fault not in FAULTS or stage not in STAGES or options:
+        raise ValueError(f"planted_fault takes fault ({', '.join(FAULTS)}), stage ({', '.join(STAGES)}) and op")
+    if stage == "dynamo":
+        return plant(gm, fault, op)
+    from torch._dynamo.backends.common import aot_autograd
+
+    def compiler(active):
+        def compile(graph_module, inputs):
+            function = plant(graph_module, fault, op) if active else graph_module.forward
+
+            def boxed(args):
+                taken = list(args)
+                args.clear()
+                return function(*taken)
+
+            boxed._boxed_call = True
+            return boxed
+
+        return compile
+
+    forward, backward = compiler(stage == "forward"), compiler(stage == "backward")
+    return aot_autograd(fw_compiler=forward, bw_compiler=backward, inference_compiler=forward)(gm, example_inputs)
