@@ -188,6 +188,11 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
       Ref<> done = stealRef(PyObject_CallMethod(operand(0), "__setstate__", "L", static_cast<long long>(step.number)));
       return static_cast<bool>(done);
     }
+    case PlanOp::kSeekEntry: {
+      Ref<> fresh = makeIterator(operand(1), step.number);
+      if (fresh) stator_copy_iterator_position(fresh.get(), operand(0));
+      return static_cast<bool>(fresh);
+    }
     case PlanOp::kEffectCall: {
       Ref<> args = makeTuple(r, step.operands);
       Ref<> done = args ? stealRef(PyObject_Call(step.object.get(), args.get(), nullptr)) : Ref<>();

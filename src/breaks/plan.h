@@ -61,6 +61,7 @@ enum class PlanOp : uint8_t {
   kLruHit,        // operands: a functools.lru_cache, key
   kLruStore,      // operands: a functools.lru_cache, key, value: a miss
   kSeek,          // operands[0]: iterator of a list; number: its position
+  kSeekEntry,     // operands: iterator of a dict or set, what it iterates over; number: how many items it has given
   kEffectCall,    // object: built-in callable with an effect (torch._C._set_grad_enabled, ...); operands: arguments
 };
 
@@ -91,6 +92,7 @@ struct Plan {
   size_t commit = 0;  // steps from here on have effects
   ExitKind exit = ExitKind::kReturn;
   Register returned = kNull;
+  std::vector<int> dropped_slots;  // of the driven frame: those whose values at the entry the program has dropped
   std::vector<FrameState> frames;
   Register handled = kKeep;
   // Why capture ended, for kBreak.

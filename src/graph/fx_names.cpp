@@ -98,6 +98,8 @@ std::string sourceExpression(const Source& source, BorrowedRef<PyCodeObject> cod
       return base + subscript(keyText(source.key.get()));
     case SourceKind::kDictKey:
       return base + ".keys()" + subscript(number);
+    case SourceKind::kDictValue:
+      return base + ".values()" + subscript(number);
     case SourceKind::kListItem:
     case SourceKind::kTupleItem:
     case SourceKind::kSetItem:

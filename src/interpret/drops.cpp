@@ -101,6 +101,21 @@ bool isHeldElsewhere(Tracer& tracer, PyObject* value) {
 
 }  // namespace
 
+bool lastReferenceRunsCode(PyObject* value) {
+  if (value == nullptr || Py_REFCNT(value) > 1 || values::isScalar(value)) return false;
+  if (endIsNoticed(value)) return true;
+  PyTypeObject* type = Py_TYPE(value);
+  if (type == &PyList_Type || type == &PyTuple_Type) {
+    PyObject** items = PySequence_Fast_ITEMS(value);
+    for (Py_ssize_t i = 0; i < std::min(PySequence_Fast_GET_SIZE(value), kLookedAt); ++i) {
+      if (endIsNoticed(items[i])) return true;
+    }
+    return false;
+  }
+  if (type == &PyDict_Type) return dictHolds(value);
+  return PyExceptionInstance_Check(value) && tracebackHolds(value);
+}
+
 bool dropRunsUserCode(Tracer& tracer, PyObject* value) {
   if (value == nullptr || values::isScalar(value) || graph::isStandIn(value) || isTraceIterator(value)) return false;
   if (endIsNoticed(value)) return !isHeldElsewhere(tracer, value);

@@ -10,6 +10,8 @@ class Tracer;
 
 // Dropping what may be the last reference to the object runs user code: a finalizer, a weak reference's callback, the rest of a generator.
 bool dropRunsUserCode(Tracer& tracer, PyObject* value);
+// The same for a reference that a real frame holds: others may hold the object too.
+bool lastReferenceRunsCode(PyObject* value);
 // The trace has let go of something from outside, and holds no other reference to the object: whether it still lives is not known.
 bool mayBeGone(Tracer& tracer, PyObject* object);
 

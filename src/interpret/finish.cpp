@@ -113,6 +113,16 @@ class PlanBuilder {
     step.operands = std::move(operands);
     plan_.steps.push_back(std::move(step));
   }
+  static PyObject* viewed(PyObject* container) {
+    return isDictView(container) ? reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(container)->dv_dict) : container;
+  }
+  // Whether the plan writes to an outside dict or set (or the one behind a view).
+  bool written(PyObject* container) {
+    PyObject* object = viewed(container);
+    if (auto it = owner_of_.find(object); it != owner_of_.end()) object = it->second;
+    values::Info* info = t_.values.find(object);
+    return info != nullptr && info->origin == values::Origin::kOutside && (info->dirty || info->overlay);
+  }
   // The position of a list's iterator, set when all lists have their contents.
   void seek(Register iterator, int64_t position) {
     PlanStep step{PlanOp::kSeek};
@@ -254,7 +264,18 @@ class PlanBuilder {
         if (it->index != 0) seek(made, it->index);
         return made;
       }
-      case IteratorKind::kSnapshot: return add(PlanOp::kIterator, object, Ref<>(), {value(parts[1].get())}, it->index);
+      case IteratorKind::kSnapshot: {
+        bool changes = written(parts[1].get());
+        Register made = add(PlanOp::kIterator, object, Ref<>(), {value(parts[1].get())}, changes ? 0 : it->index);
+        if (!changes) return made;
+        // What it iterates over is written to after the iterator is made, which would notice.
+        if (PyODict_Check(viewed(parts[1].get()))) return fail(object);
+        PlanStep step{PlanOp::kSeekEntry};
+        step.operands = {made, value(parts[1].get())};
+        step.number = it->index;
+        seeks_.push_back(std::move(step));
+        return made;
+      }
       case IteratorKind::kReversed: {
         if (!PyList_CheckExact(parts[0].get())) return fail(object);
         Register list = value(parts[0].get());
@@ -653,6 +674,23 @@ void addEffects(Tracer& t, PlanBuilder& builder) {
   }
 }
 
+// Whether a slot of the driven frame is known to hold what it held when the frame was entered, in every call.
+bool slotUnchanged(Tracer& t, const SymbolicFrame& frame, size_t slot) {
+  if (frame.untouched[slot]) return true;
+  PyObject* value = frame.slots[slot].get();
+  if (value == nullptr) return false;
+  const sources::Source* source = nullptr;
+  if (graph::isStandIn(value)) source = graph::asStandIn(value)->node->source;
+  else if (values::Info* info = t.values.find(value)) source = info->source;
+  return source != nullptr && source->kind == sources::SourceKind::kLocal && source->index == static_cast<int64_t>(slot);
+}
+
+void addDropped(Tracer& t, const SymbolicFrame& frame, breaks::Plan& plan) {
+  for (size_t i = 0; i < frame.slots.size(); ++i) {
+    if (!slotUnchanged(t, frame, i)) plan.dropped_slots.push_back(static_cast<int>(i));
+  }
+}
+
 void addFrame(Tracer& t, PlanBuilder& builder, SymbolicFrame& frame, bool root, breaks::FrameState& out) {
   out.offset = frame.instr().offset;
   bool shows_locals = frame.code->readsLocalsDynamically();
@@ -702,11 +740,14 @@ bool buildPlan(Tracer& t, bool returns, breaks::Plan& plan) {
   plan.exit = returns ? breaks::ExitKind::kReturn : breaks::ExitKind::kBreak;
   if (returns) {
     plan.returned = builder.value(t.returned.get());
+    // The frame may live on in a traceback, and must not keep alive what the program has let go.
+    addDropped(t, *t.finished, plan);
   } else {
     for (size_t i = 0; i < t.frames.size(); ++i) {
       SymbolicFrame& frame = *t.frames[i];
       breaks::FrameState state;
       addFrame(t, builder, frame, i == 0, state);
+      if (i == 0) addDropped(t, frame, plan);
       if (i > 0) {
         state.function = builder.value(frame.function.get());
         state.continuation = static_cast<uint8_t>(frame.then);

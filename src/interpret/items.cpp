@@ -139,6 +139,7 @@ Out Tracer::dictGet(PyObject* dict, PyObject* key) {
   }
   if (info == nullptr || info->origin == values::Origin::kMade || info->shadow) {
     PyObject* target = info != nullptr && info->shadow ? info->shadow.get() : dict;
+    if (info != nullptr) knowKeys(info);
     if (target == dict && needsOwnHash(dict, key)) return userKeyGet(dict, key);
     STATOR_FLOW(requireHashable(key));
     PyObject* found = PyDict_GetItemWithError(target, key);
@@ -165,7 +166,9 @@ Out Tracer::dictGet(PyObject* dict, PyObject* key) {
   PyObject* raw = PyDict_GetItemWithError(dict, key);
   if (raw == nullptr) {
     if (PyErr_Occurred()) return raiseCurrentError();
-    guards->add(Guard{GuardKind::kAbsent, source});
+    // The id of a hook is another one in each module.
+    bool any_key = PyLong_CheckExact(key) && PyDict_Size(dict) == 0 && runsModuleCall();
+    guards->add(any_key ? Guard{GuardKind::kDictEmpty, info->source} : Guard{GuardKind::kAbsent, source});
     PyDict_SetItem(known.get(), key, values::deletedMarker());
     return Ref<>();
   }
@@ -540,7 +543,11 @@ Out Tracer::iterate(PyObject* iterable) {
   if (isDictView(iterable)) {
     STATOR_VALUE(view, viewContents(iterable));
     Ref<> snapshot = stealRef(PySequence_Tuple(view.get()));
-    return made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable)}));
+    if (PyDictKeys_Check(iterable)) return made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable)}));
+    STATOR_VALUE(dict, viewedDict(iterable));
+    STATOR_VALUE(items, contents(dict.get()));
+    Ref<> keys = stealRef(PySequence_Tuple(items.get()));
+    return made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable), keys}));
   }
   if (PyType_Check(iterable)) {
     // Iterating over an Enum class yields its members.
@@ -619,6 +626,17 @@ Out Tracer::next(PyObject* object) {
         if (PyLong_AsSsize_t(n.get()) != size) return raiseNew(PyExc_RuntimeError, "dictionary changed size during iteration");
       }
       if (iterator->index >= size) return finish();
+      if (parts.size() > 2) {
+        // The value that the key has now.
+        STATOR_VALUE(dict, viewedDict(owner));
+        STATOR_VALUE(items, contents(dict.get()));
+        PyObject* key = PyTuple_GET_ITEM(parts[2].get(), iterator->index);
+        PyObject* value = PyDict_GetItemWithError(items.get(), key);
+        if (value == nullptr && PyErr_Occurred()) return raiseCurrentError();
+        if (value == nullptr) return breakWith(Reason::kUnsupportedIterator, "a dict whose keys change while it is iterated over");
+        iterator->index++;
+        return PyDictValues_Check(owner) ? newRef(value) : stealRef(PyTuple_Pack(2, key, value));
+      }
       return newRef(PyTuple_GET_ITEM(parts[0].get(), iterator->index++));
     }
     case IteratorKind::kZip: {

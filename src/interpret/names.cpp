@@ -37,6 +37,17 @@ bool initNames() {
   PyObject* setattr_name = intern("__setattr__");
   table.nn_module_setattr = Py_XNewRef(_PyType_Lookup(moduleType(), setattr_name));
   table.nn_module_call = Py_XNewRef(_PyType_Lookup(moduleType(), table.dunder_call));
+  PyObject* call_impl = _PyType_Lookup(moduleType(), intern("_call_impl"));
+  if (call_impl != nullptr && PyFunction_Check(call_impl)) {
+    table.nn_module_call_impl = PyFunction_GET_CODE(call_impl);
+    PyObject* constants = reinterpret_cast<PyCodeObject*>(table.nn_module_call_impl)->co_consts;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants); ++i) {
+      PyObject* constant = PyTuple_GET_ITEM(constants, i);
+      if (PyCode_Check(constant) && PyUnicode_CompareWithASCIIString(reinterpret_cast<PyCodeObject*>(constant)->co_name, "inner") == 0) {
+        table.nn_module_call_inner = constant;
+      }
+    }
+  }
   return table.nn_module_getattr != nullptr && table.nn_module_call != nullptr;
 }
 

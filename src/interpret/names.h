@@ -29,6 +29,8 @@ struct Names {
   PyObject* modules;         // _modules
   PyObject* nn_module_getattr;      // the function nn.Module.__getattr__
   PyObject* nn_module_setattr;
+  PyObject* nn_module_call_impl;    // the code of nn.Module._call_impl, and of the function inside that sees to hooks
+  PyObject* nn_module_call_inner;
   PyObject* nn_module_call;         // nn.Module.__call__ (_wrapped_call_impl)
 };
 

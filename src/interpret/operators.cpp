@@ -135,16 +135,13 @@ Out Tracer::binary(int operation, PyObject* left, PyObject* right) {
     return fromNative(stealRef(row.native(first.get(), second.get())));
   }
   bool dicts = operation % 13 == 7 && PyDict_Check(left) && PyDict_Check(right);
-  if (list_sum || extends || repeats || sets || dicts) {
+  if (extends) {
+    STATOR_VALUE(done, extendList(left, right));
+    return newRef(left);
+  }
+  if (list_sum || repeats || sets || dicts) {
     bool mutates = in_place && !PyTuple_Check(left) && !PyFrozenSet_Check(left) && !PyLong_Check(left);
-    Ref<> added;
-    if (extends) {
-      STATOR_VALUE(list, listOf(right));
-      added = list;
-    } else {
-      STATOR_VALUE(items, contents(right));
-      added = items;
-    }
+    STATOR_VALUE(added, contents(right));
     if (mutates) {
       STATOR_VALUE(target, contentsForWrite(left));
       Ref<> result = stealRef(row.native_in_place(target.get(), added.get()));

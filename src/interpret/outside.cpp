@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "interpret/exceptions.h"
 #include "interpret/known_types.h"
+#include "interpret/names.h"
 #include "interpret/trace_iterator.h"
 #include "tensor/meta_of.h"
 #include "values/dicts.h"
@@ -175,13 +176,56 @@ void Tracer::applyOverlay(values::Info* info, PyObject* shadow) {
   info->reborn.reset();
 }
 
+namespace {
+
+// nn.Module._call_impl looks hook ids up in the dicts of flags beside the hooks; where these are empty, it does not matter what the ids are.
+bool keysDoNotMatter(Tracer& t, values::Info* info) {
+  const Source* source = info->source;
+  if (!t.runsModuleCall() || source->kind != SourceKind::kAttr || info->overlay) return false;
+  static PyObject* const after = PyUnicode_InternFromString("_forward_hooks");
+  static PyObject* const before = PyUnicode_InternFromString("_forward_pre_hooks");
+  static PyObject* const flags[] = {PyUnicode_InternFromString("_forward_hooks_with_kwargs"), PyUnicode_InternFromString("_forward_hooks_always_called"),
+                                    PyUnicode_InternFromString("_forward_pre_hooks_with_kwargs")};
+  bool is_after = PyUnicode_Compare(source->key.get(), after) == 0;
+  if (!is_after && PyUnicode_Compare(source->key.get(), before) != 0) return false;
+  std::vector<const Source*> beside;
+  for (int i = is_after ? 0 : 2; i < (is_after ? 2 : 3); ++i) {
+    const Source* child = t.sources->child(SourceKind::kAttr, source->base, flags[i]);
+    Ref<> dict = sources::read(*child, t.roots);
+    if (!dict) PyErr_Clear();
+    if (!dict || !PyDict_Check(dict.get()) || PyDict_Size(dict.get()) != 0) return false;
+    values::Info* known = t.values.find(dict);
+    if (known != nullptr && (known->overlay || known->dirty)) return false;
+    beside.push_back(child);
+  }
+  for (const Source* child : beside) t.guards->add(Guard{GuardKind::kDictEmpty, child});
+  return true;
+}
+
+}  // namespace
+
+bool Tracer::runsModuleCall() {
+  auto* code = reinterpret_cast<PyObject*>(frames.back()->code->code());
+  return code == names().nn_module_call_impl || code == names().nn_module_call_inner;
+}
+
+void Tracer::knowKeys(values::Info* info) {
+  if (!info->keys_open || runsModuleCall()) return;
+  info->keys_open = false;
+  Ref<> keys = values::dictKeys(info->object.get());
+  guards->add(Guard{GuardKind::kDictKeys, info->source, nullptr, stealRef(PyList_AsTuple(keys.get()))});
+}
+
 Out Tracer::contents(PyObject* container) {
   values::Info* info = values.find(container);
   if (!user_keyed.empty() && user_keyed.count(container) != 0) {
     return breakWith(breaks::Reason::kUnsupportedObject, "a dict whose keys have their own __hash__ or __eq__");
   }
   if (info == nullptr || info->origin == values::Origin::kMade || info->constant) return newRef(container);
-  if (info->shadow) return info->shadow;
+  if (info->shadow) {
+    knowKeys(info);
+    return info->shadow;
+  }
   const Source* source = info->source;
   auto guardLength = [&](Py_ssize_t length) {
     if (info->length_guarded) return;
@@ -213,8 +257,13 @@ Out Tracer::contents(PyObject* container) {
         return breakWith(breaks::Reason::kUnsupportedObject, "a dict from outside with keys that are not constants");
       }
     }
-    Ref<> expected = stealRef(PyList_AsTuple(keys.get()));
-    guards->add(Guard{GuardKind::kDictKeys, source, nullptr, expected});
+    info->keys_open = keysDoNotMatter(*this, info);
+    if (info->keys_open) {
+      guardLength(PyList_GET_SIZE(keys.get()));
+    } else {
+      Ref<> expected = stealRef(PyList_AsTuple(keys.get()));
+      guards->add(Guard{GuardKind::kDictKeys, source, nullptr, expected});
+    }
     info->length_guarded = true;
     values::Info* owner = info->attributes_of != nullptr ? values::attributePart(values.find(info->attributes_of)) : nullptr;
     Ref<> read = stealRef(PyDict_New());
@@ -223,7 +272,7 @@ Out Tracer::contents(PyObject* container) {
       PyObject* raw = PyDict_GetItemWithError(container, key);
       if (raw == nullptr) return breakWith(breaks::Reason::kUnsupportedObject, "a dict that changes under its keys");
       bool attribute = owner != nullptr && PyUnicode_CheckExact(key);
-      STATOR_VALUE(item, fromOutside(raw, attribute ? sources->child(SourceKind::kAttr, owner->source, key) : sources->child(SourceKind::kDictItem, source, key)));
+      STATOR_VALUE(item, fromOutside(raw, info->keys_open ? sources->child(SourceKind::kDictValue, source, nullptr, i) : attribute ? sources->child(SourceKind::kAttr, owner->source, key) : sources->child(SourceKind::kDictItem, source, key)));
       PyDict_SetItem(read.get(), key, item.get());
     }
     if (PyODict_Check(container)) {

@@ -15,7 +15,8 @@ struct SymbolicFrame;
 enum class IteratorKind : uint8_t {
   kSequence,   // source[0]: list, tuple, str, range, bytes, by index (a list that grows is seen)
   kReversed,   // the same, from the end: index counts down
-  kSnapshot,   // source[0]: a tuple of the items; source[1]: the object to rebuild the iterator from (dict view, set ...)
+  kSnapshot,   // source[0]: a tuple of the items; source[1]: the object to rebuild the iterator from (dict view, set ...);
+               // source[2], of values and items of a dict: its keys
   kZip,        // sources: iterators; flag: strict
   kEnumerate,  // source[0]: iterator; index: the next number
   kMap,        // source[0]: function; then iterators

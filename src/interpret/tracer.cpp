@@ -73,6 +73,7 @@ Tracer::Tracer(StatorFrame* frame, const TraceOptions& trace_options)
 Tracer::~Tracer() {
   // Suspended generators and what they hold may form cycles with the objects of the trace.
   frames.clear();
+  finished.reset();
   for (values::Info* info : values.all()) {
     if (isTraceIterator(info->object.get())) {
       TraceIterator* iterator = asTraceIterator(info->object.get());
@@ -211,6 +212,7 @@ Flow Tracer::leaveFrame() {
   frames.pop_back();
   if (callee->nested || frames.empty()) {
     if (callee->then == Then::kPushInstance && !callee->generator) returned = callee->instance;
+    if (frames.empty()) finished = std::move(callee);
     return Flow::kOk;
   }
   SymbolicFrame& caller = *frames.back();
@@ -399,6 +401,7 @@ Captured Tracer::run() {
     captured.plan.place = std::string(PyUnicode_AsUTF8(code->co_filename)) + ":" + std::to_string(captured.plan.line) + " in " + PyUnicode_AsUTF8(code->co_qualname);
   }
   graph->dropDead();
+  dropFsdpGuards();
   if (options.specialize_modules) graph->specialiseInputs();
   captured.graph = graph;
   captured.sources = std::move(sources);

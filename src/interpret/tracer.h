@@ -173,6 +173,8 @@ class Tracer {
   // The container to operate on: the shadow of an outside one (made on first use, whole contents guarded), or the object itself.
   Out contents(PyObject* container);
   Out contentsForWrite(PyObject* container);
+  bool runsModuleCall();               // the innermost frame is nn.Module._call_impl
+  void knowKeys(values::Info* info);   // guards keys that have not mattered so far
   Out viewedDict(PyObject* view);    // the dict (trace value) that a dict view looks into
   Out viewContents(PyObject* view);  // the same kind of view, of that dict's contents
   // Single keys and attributes that are written, without a look at the rest.
@@ -214,6 +216,7 @@ class Tracer {
   Out iterate(PyObject* iterable);       // an iterator (trace value)
   Out next(PyObject* iterator);          // ok with a null Ref: exhausted
   Out nextOfItertools(PyObject* iterator);  // calls/itertools.cpp
+  Out extendList(PyObject* list, PyObject* iterable);  // list.extend
   Out listOf(PyObject* iterable);        // all items, as a fresh list of trace values
   Out same(PyObject* left, PyObject* right);  // `is`
   Out dictGet(PyObject* dict, PyObject* key);  // ok with null: missing
@@ -264,6 +267,8 @@ class Tracer {
   void startFold(PyObject* module, const Args& args, SymbolicFrame& entered);
   void finishFold(SymbolicFrame& frame);  // replaces what was traced of the call by one node, if it had no other effect
   void specialise(PyObject* module);      // the trace is about this very module
+  static bool isFsdpManaged(PyObject* module);
+  void dropFsdpGuards();
   void setRootScope();  // where the driven frame is a module's forward
   Flow leaveFrame();                 // the innermost frame returns `returned`: pops it and gives the caller its value
   Out handledException();            // what this frame's handlers are busy with; ok with null: none
@@ -290,6 +295,8 @@ class Tracer {
   Out tensorAttr(PyObject* stand_in, PyObject* name);
   void noteWritten(PyObject* stand_in);  // inputs that share its memory are written to
   Out callTorch(PyObject* callable, const Args& args, bool& handled);
+  // calls/writes.cpp: an in-place operation that would raise when it runs; its first tensor is what it writes to.
+  bool writeMayFail(PyObject* target, const std::vector<PyObject*>& arguments, const std::vector<PyObject*>& tensors, std::string& why);
   bool hasStandIn(PyObject* value, int depth = 0);
   bool anyStandIn(const Args& args);
 
@@ -319,6 +326,7 @@ class Tracer {
   uint64_t count = 0;        // instructions so far
   uint64_t legal_count = 0;
   Ref<> returned;
+  std::unique_ptr<SymbolicFrame> finished;  // the driven frame, once it has returned
   shapes::State state;       // grad mode and friends, as the trace sees them
   shapes::State initial_state;
   std::vector<OpenContext> open_contexts;

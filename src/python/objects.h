@@ -132,6 +132,9 @@ int stator_is_plain_key(PyObject* object);
 // error: it is no such instance.
 PyObject* stator_exact_scalar(PyObject* object);
 
+// Both iterators of one dict, view or set: the second one goes on where the first one does, whatever happened to the container since.
+void stator_copy_iterator_position(PyObject* from, PyObject* to);
+
 // functools.lru_cache's C wrapper, which publishes none of this. All but the first fail with an error set.
 int stator_lru_known(PyObject* wrapper);  // the layout is the one known here
 PyObject* stator_lru_key(PyObject* wrapper, PyObject* const* args, Py_ssize_t positional, PyObject* names);  // the key of a call

@@ -228,3 +228,24 @@ PyObject* stator_exact_scalar(PyObject* object) {
   if (PyComplex_Check(object)) return type == &PyComplex_Type ? NULL : PyComplex_FromCComplex(((PyComplexObject*)object)->cval);
   return NULL;
 }
+
+// Objects/dictobject.c and Objects/setobject.c: the container, how many entries it had, the position, (a tuple to be reused,) how many are left.
+typedef struct {
+  PyObject_HEAD
+  PyObject* container;
+  Py_ssize_t used;
+  Py_ssize_t position;
+} EntryIterator;
+
+void stator_copy_iterator_position(PyObject* from, PyObject* to) {
+  if (Py_TYPE(from) != Py_TYPE(to)) return;
+  EntryIterator* source = (EntryIterator*)from;
+  EntryIterator* target = (EntryIterator*)to;
+  target->used = source->used;
+  target->position = source->position;
+  if (Py_TYPE(to) == &PySetIter_Type) {
+    ((Py_ssize_t*)(target + 1))[0] = ((Py_ssize_t*)(source + 1))[0];
+  } else {
+    ((Py_ssize_t*)(target + 1))[1] = ((Py_ssize_t*)(source + 1))[1];
+  }
+}

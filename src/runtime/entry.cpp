@@ -6,6 +6,7 @@
 #include "graph/graph_runner.h"
 #include "interpret/calls/switches.h"
 #include "interpret/calls/tables.h"
+#include "interpret/drops.h"
 #include "interpret/torch_names.h"
 #include "interpret/tracer.h"
 #include "runtime/active.h"
@@ -263,6 +264,7 @@ Exit finishEntry(const breaks::Plan& plan, StatorFrame* frame, const Roots& root
   if (plan.exit == breaks::ExitKind::kReturn) {
     exit.outcome = Outcome::kReturn;
     exit.value = at(plan.returned);
+    for (int slot : plan.dropped_slots) stator_frame_set_slot(frame, slot, nullptr);
     return exit;
   }
   if (plan.frames.size() == 1) {
@@ -275,6 +277,14 @@ Exit finishEntry(const breaks::Plan& plan, StatorFrame* frame, const Roots& root
   for (size_t i = 1; i < plan.frames.size(); ++i) exit.pending->push_back(pendingFrame(plan.frames[i], registers));
   writeFrame(frame, plan.frames[0], registers);
   return exit;
+}
+
+// What the entry overwrites in the frame was looked at when it was captured, but is not guarded: it may be anything that dies quietly.
+bool dropsRunCode(const Entry& entry, const Roots& roots) {
+  for (int slot : entry.plan.dropped_slots) {
+    if (interpret::lastReferenceRunsCode(roots.slots[slot])) return true;
+  }
+  return false;
 }
 
 bool memoryHolds(Entry& entry, const std::vector<Ref<>>& values) {
@@ -398,12 +408,14 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
   Roots roots = Roots::of(frame);
   std::vector<Ref<>> inputs;
   for (size_t i = 0; i < site.entries.size(); ++i) {
-    if (!site.entries[i]->guards->check(roots, inputs) || !memoryHolds(*site.entries[i], inputs)) continue;
+    if (!site.entries[i]->guards->check(roots, inputs) || !memoryHolds(*site.entries[i], inputs) || dropsRunCode(*site.entries[i], roots)) continue;
     if (i > 0) std::rotate(site.entries.begin(), site.entries.begin() + static_cast<std::ptrdiff_t>(i), site.entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     statistics().hits++;
     return runEntry(cache, *site.entries[0], frame, roots, inputs);
   }
   statistics().misses++;
+  // Entries about modules that are gone: nothing can match them any more.
+  std::erase_if(site.entries, [](const auto& entry) { return entry->guards->dead(); });
   if (config.stance == Stance::kEagerOnRecompile) return outcome(Outcome::kNative);
   followTorchConfig();
   if (config.stance == Stance::kFailOnRecompile || (config.error_on_recompile && !site.entries.empty())) {

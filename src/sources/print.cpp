@@ -111,6 +111,8 @@ class Printer {
       case SourceKind::kDictKey:
       case SourceKind::kSetItem:
         return "list(" + base(source) + ")[" + n + "]";
+      case SourceKind::kDictValue:
+        return "list(" + base(source) + ".values())[" + n + "]";
       case SourceKind::kListItem:
       case SourceKind::kTupleItem:
       case SourceKind::kDequeItem:

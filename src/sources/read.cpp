@@ -185,6 +185,10 @@ PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& 
       return dictEntry(base, source, unknown);
     case SourceKind::kDictKey:
       return nthKey(base, index);
+    case SourceKind::kDictValue: {
+      PyObject* nth = nthKey(base, index);
+      return nth != nullptr && (PyLong_CheckExact(nth) || PyUnicode_CheckExact(nth)) ? PyDict_GetItemWithError(base, nth) : nullptr;
+    }
     case SourceKind::kListItem:
       return PyList_Check(base) && index >= 0 && index < PyList_GET_SIZE(base) ? PyList_GET_ITEM(base, index) : nullptr;
     case SourceKind::kTupleItem:

@@ -56,6 +56,7 @@ enum class SourceKind : uint8_t {
   kScalarValue,   // the exact str, int, float, bytes or complex that an instance of a subclass holds
   kLruEntry,      // key: cache key; what a functools.lru_cache has stored for it
   kViewDict,      // the dict that a view of keys, values or items looks into
+  kDictValue,     // index: n-th value in iteration order
 };
 
 struct Source {

@@ -36,8 +36,34 @@ Out listAppend(Tracer& t, const Args& args) {
   return none();
 }
 
+// Whether taking the items may run code of the program, which may look at the container that they are put into, or raise half way.
+bool iterationRunsCode(PyObject* iterable) {
+  if (isTraceIterator(iterable)) return true;
+  if (graph::isStandIn(iterable) || values::isScalar(iterable)) return false;
+  PyTypeObject* type = Py_TYPE(iterable);
+  return type != &PyList_Type && type != &PyTuple_Type && type != &PyDict_Type && type != &PySet_Type && type != &PyFrozenSet_Type &&
+         type != &PyRange_Type && type != dequeType() && type != &PyODict_Type && !isDictView(iterable);
+}
+
+// The items one by one, each put into args[0] by `put` before the next is taken.
+Out putEach(Tracer& t, const Args& args, CallHandler put) {
+  Ref<> keep = newRef(args.values[1]);
+  STATOR_VALUE(iterator, t.iterate(args.values[1]));
+  Args one;
+  one.values = {args.values[0], nullptr};
+  one.positional = 2;
+  for (;;) {
+    STATOR_VALUE(item, t.next(iterator.get()));
+    if (!item) return none();
+    one.values[1] = item.get();
+    STATOR_VALUE(done, put(t, one));
+    t.nested_ran = true;
+  }
+}
+
 Out listExtend(Tracer& t, const Args& args) {
   NEED(2, "extend");
+  if (iterationRunsCode(args.values[1])) return putEach(t, args, listAppend);
   STATOR_VALUE(items, t.listOf(args.values[1]));
   STATOR_VALUE(target, t.contentsForWrite(args.values[0]));
   Py_ssize_t size = PyList_GET_SIZE(target.get());
@@ -252,7 +278,10 @@ SET_OPERATION(setSymmetric, false, "symmetric_difference")
 SET_OPERATION(setIsSubset, false, "issubset")
 SET_OPERATION(setIsSuperset, false, "issuperset")
 SET_OPERATION(setIsDisjoint, false, "isdisjoint")
-SET_OPERATION(setUpdate, true, "update")
+Out setUpdate(Tracer& t, const Args& args) {
+  if (args.positional == 2 && args.keywordCount() == 0 && iterationRunsCode(args.values[1])) return putEach(t, args, setAdd);
+  return setOperation<true>(t, args, "update");
+}
 SET_OPERATION(setIntersectionUpdate, true, "intersection_update")
 SET_OPERATION(setDifferenceUpdate, true, "difference_update")
 SET_OPERATION(setSymmetricUpdate, true, "symmetric_difference_update")
@@ -272,6 +301,7 @@ Out dequePopLeft(Tracer& t, const Args& args) { return onContents<true>(t, args,
 Out dequeRotate(Tracer& t, const Args& args) { return onContents<true>(t, args, "rotate"); }
 Out dequeExtend(Tracer& t, const Args& args) {
   NEED(2, "extend");
+  if (iterationRunsCode(args.values[1])) return putEach(t, args, dequeAppend);
   STATOR_VALUE(items, t.listOf(args.values[1]));
   Args fixed = args;
   fixed.values[1] = items.get();
@@ -279,6 +309,7 @@ Out dequeExtend(Tracer& t, const Args& args) {
 }
 Out dequeExtendLeft(Tracer& t, const Args& args) {
   NEED(2, "extendleft");
+  if (iterationRunsCode(args.values[1])) return putEach(t, args, dequeAppendLeft);
   STATOR_VALUE(items, t.listOf(args.values[1]));
   Args fixed = args;
   fixed.values[1] = items.get();
@@ -372,6 +403,13 @@ Out generatorThrow(Tracer& t, const Args& args) {
 
 }  // namespace
 
+Out Tracer::extendList(PyObject* list, PyObject* iterable) {
+  Args args;
+  args.values = {list, iterable};
+  args.positional = 2;
+  return listExtend(*this, args);
+}
+
 Flow Tracer::dictUpdate(PyObject* dict, const Args& args) {
   if (args.positional > 1) return breakWith(Reason::kRaises, "update() gets arguments that do not fit");
   if (args.positional == 1) {
@@ -398,9 +436,12 @@ Flow Tracer::dictUpdate(PyObject* dict, const Args& args) {
           STATOR_FLOW(setItemBase(dict, PyList_GET_ITEM(list.get(), i), item.get()));
         }
       } else {
-        STATOR_VALUE(list, listOf(other));
-        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
-          Out items = listOf(PyList_GET_ITEM(list.get(), i));
+        Ref<> keep = newRef(other);
+        STATOR_VALUE(iterator, iterate(other));
+        for (Py_ssize_t i = 0;; ++i) {
+          STATOR_VALUE(element, next(iterator.get()));
+          if (!element) break;
+          Out items = listOf(element.get());
           if (items.flow() == Flow::kRaise && PyErr_GivenExceptionMatches(raised.get(), PyExc_TypeError)) {
             return raiseNew(PyExc_TypeError, "cannot convert dictionary update sequence element #%zd to a sequence", i);
           }

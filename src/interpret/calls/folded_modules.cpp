@@ -83,7 +83,7 @@ class Results {
 void Tracer::startFold(PyObject* module, const Args& args, SymbolicFrame& entered) {
   values::Info* info = values.find(module);
   if (entered.folding || info == nullptr || info->origin != values::Origin::kOutside || info->overlay || info->attributes != nullptr) return;
-  if (!isLayerClass(Py_TYPE(module)) || rawInstanceAttr(module, names().forward) != nullptr) return;
+  if (!isLayerClass(Py_TYPE(module)) || isFsdpManaged(module) || rawInstanceAttr(module, names().forward) != nullptr) return;
   auto fold = std::make_unique<FoldedCall>();
   fold->module = newRef(module);
   for (PyObject* value : args.values) fold->values.push_back(newRef(value));

@@ -8,6 +8,8 @@
 #include "interpret/torch_names.h"
 #include "python/objects.h"
 
+#include <unordered_set>
+
 namespace stator::interpret {
 
 using breaks::Reason;
@@ -16,10 +18,36 @@ using guards::GuardKind;
 using sources::Source;
 using sources::SourceKind;
 
+namespace {
+
+// torch.fx.GraphModule puts a __call__ into each class it makes, which only adds the generated line to errors of torch's own.
+bool isGraphModuleCall(Tracer& t, PyTypeObject* type, PyObject* call) {
+  if (call == nullptr || !PyFunction_Check(call)) return false;
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(call));
+  if (PyUnicode_CompareWithASCIIString(code->co_qualname, "GraphModule.recompile.<locals>.call_wrapped") != 0) return false;
+  static PyObject* wrapped_name = PyUnicode_InternFromString("_wrapped_call");
+  PyObject* wrapped = _PyType_Lookup(type, wrapped_name);
+  if (wrapped == nullptr) return false;
+  t.guards->addTypeLookup(t.sources->pinned(reinterpret_cast<PyObject*>(type)), type, wrapped_name, wrapped);
+  Ref<> of_class = stealRef(PyObject_GetAttrString(wrapped, "cls_call"));
+  if (!of_class) PyErr_Clear();
+  return of_class.get() == Py_None;
+}
+
+}  // namespace
+
 // `module(...)`: straight to forward when no hook is registered anywhere, which is guarded; otherwise nn.Module's own code is traced.
 Out Tracer::callModule(PyObject* module, const Args& args, Then then) {
   PyTypeObject* type = Py_TYPE(module);
   STATOR_VALUE(call_raw, typeLookup(type, names().dunder_call));
+  static PyObject* script_module = torchObject("torch.jit.ScriptModule");
+  if (script_module != nullptr && PyType_Check(script_module) && PyObject_TypeCheck(module, reinterpret_cast<PyTypeObject*>(script_module))) {
+    return breakWith(Reason::kCallsOutside, "a torch.jit.ScriptModule");
+  }
+  if (call_raw.get() != names().nn_module_call && isGraphModuleCall(*this, type, call_raw.get())) {
+    STATOR_VALUE(own_call, typeLookup(moduleType(), names().dunder_call));
+    call_raw = own_call;
+  }
   if (call_raw.get() != names().nn_module_call) {
     STATOR_VALUE(bound, special(module, "__call__"));
     if (!bound || !PyMethod_Check(bound.get())) return breakWith(Reason::kCallsOutside, type->tp_name);
@@ -98,6 +126,37 @@ void Tracer::specialise(PyObject* module) {
   values::Info* info = values.find(module);
   if (info == nullptr || info->origin != values::Origin::kOutside) return;
   guards->add(Guard{GuardKind::kIsWeak, info->source, nullptr, newRef(module)});
+}
+
+bool Tracer::isFsdpManaged(PyObject* module) {
+  static PyObject* mark = PyUnicode_InternFromString("_is_fsdp_managed_module");
+  return rawInstanceAttr(module, mark) == Py_True;
+}
+
+// FSDP changes what is inside of the modules it manages with each call, and sees to it that this does not matter.
+void Tracer::dropFsdpGuards() {
+  std::unordered_set<const Source*> managed;
+  for (values::Info* info : values.all()) {
+    if (info->origin == values::Origin::kOutside && info->source != nullptr && isModule(info->object.get()) && isFsdpManaged(info->object.get())) {
+      managed.insert(info->source);
+    }
+  }
+  if (managed.empty()) return;
+  auto inside = [&](const Source* source) {
+    for (source = source != nullptr ? source->base : nullptr; source != nullptr; source = source->base) {
+      if (managed.count(source) != 0) return true;
+    }
+    return false;
+  };
+  for (graph::Node* input : graph->inputs()) {
+    if (inside(input->source)) input->specialised = false;
+  }
+  if (!options.skip_fsdp_guards) return;
+  auto kept = std::make_unique<guards::GuardSet>();
+  for (const Guard& guard : guards->all()) {
+    if (guard.kind == GuardKind::kTensor || (!inside(guard.source) && !inside(guard.other))) kept->add(guard);
+  }
+  guards = std::move(kept);
 }
 
 void Tracer::setRootScope() {

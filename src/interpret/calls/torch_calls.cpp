@@ -210,6 +210,13 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   if (answer.status != shapes::Status::kOk) {
     return breakWith(reasonFor(answer.status), targetName(target) + (answer.why.empty() ? "" : ": " + answer.why));
   }
+  if (answer.inferred->mutates) {
+    std::vector<PyObject*> involved;
+    for (PyObject* value : values_now) collectTensors(value, involved);
+    std::string why;
+    if (writeMayFail(target, values_now, involved, why)) return breakWith(Reason::kRaises, targetName(target) + ": " + why);
+    answer = shapes::infer(request);  // an answer is good until the next question only
+  }
   const shapes::Inferred& inferred = *answer.inferred;
   bool any_tensor = inferred.mutates || inferred.random;
   for (const shapes::Output& output : inferred.outputs) any_tensor |= output.kind == shapes::Output::Kind::kTensor;
@@ -404,6 +411,9 @@ Out returnTrue(Tracer&, const Args&) { return newRef(Py_True); }
 Out returnFalse(Tracer&, const Args&) { return newRef(Py_False); }
 Out returnNone(Tracer&, const Args&) { return newRef(Py_None); }
 
+// nn.Module._call_impl would leave out the hooks that are to be called after an error too.
+Out isCompiling(Tracer& t, const Args&) { return newRef(t.runsModuleCall() ? Py_False : Py_True); }
+
 Out isGradEnabled(Tracer& t, const Args&) { return newRef(t.state.grad_enabled ? Py_True : Py_False); }
 Out isInferenceEnabled(Tracer& t, const Args&) { return newRef(t.state.inference ? Py_True : Py_False); }
 
@@ -553,7 +563,8 @@ void registerTorch() {
   registerHandler("torch.is_tensor", isTensor);
   registerHandler("torch.get_default_dtype", defaultDtype);
   registerHandler("torch.Size", makeSize);
-  for (const char* path : {"torch.compiler.is_compiling", "torch.compiler.is_dynamo_compiling", "torch._utils.is_compiling"}) registerHandler(path, returnTrue);
+  registerHandler("torch.compiler.is_compiling", isCompiling);
+  for (const char* path : {"torch.compiler.is_dynamo_compiling", "torch._utils.is_compiling"}) registerHandler(path, returnTrue);
   for (const char* path : {"torch.jit.is_scripting", "torch.jit.is_tracing", "torch._jit_internal.is_scripting", "torch._C._is_tracing", "torch.overrides.has_torch_function",
                            "torch.overrides.has_torch_function_unary", "torch.overrides.has_torch_function_variadic", "torch._C._has_torch_function",
                            "torch._C._has_torch_function_unary", "torch._C._has_torch_function_variadic", "torch.compiler.is_exporting",

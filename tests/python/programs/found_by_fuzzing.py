@@ -155,3 +155,162 @@ def list_iterator_made_before_the_list_grows():
         return x + sum(iterator), items, list(iterator)
 
     return Case(f, vec(), [1, 2])
+
+
+@program(full=1)
+def list_extended_by_a_generator_that_looks_at_it():
+    def numbers(items, x):
+        yield x
+        items.append(len(items))
+        yield len(items)
+        items.append("end")
+
+    def f(x, items):
+        items.extend(numbers(items, x))
+        own = []
+        own += numbers(own, x + 1)
+        return own, items
+
+    return Case(f, vec(), [1])
+
+
+@program(full=1)
+def containers_filled_by_iterables_that_raise_half_way():
+    def some():
+        yield 1
+        yield 2
+        raise ValueError("no more")
+
+    def f(x, items, numbers, table):
+        for fill in (items.extend, numbers.update, lambda it: table.update((n, x) for n in it)):
+            try:
+                fill(some())
+            except ValueError:
+                pass
+        return x + len(items)
+
+    return Case(f, vec(), [], set(), {})
+
+
+@program(full=1)
+def values_that_change_while_a_dict_is_iterated_over():
+    def f(x, table):
+        own = {"a": 1, "b": 2, "c": 3}
+        seen = []
+        for key, value in own.items():
+            seen.append((key, value))
+            own["c"] = value * 10
+        for value in table.values():
+            table["c"] = value + x
+        return seen, own, table
+
+    return Case(f, vec(), {"a": 1, "b": 2, "c": 3})
+
+
+@program(min_ops=2)
+def break_in_a_loop_over_a_dict_that_grew_before():
+    def f(x, table, numbers):
+        table.setdefault("c", x + 1)
+        numbers.add(7)
+        out = []
+        for key, value in table.items():
+            print(key)
+            out.append(value + 1)
+        for number in numbers:
+            print(number)
+            out.append(number)
+        for key in list(table):
+            print(key)
+            table[key] = 0
+        return out, table
+
+    return Case(f, vec(), {"a": vec(), "b": vec()}, {1, 2})
+
+
+class _Noted:
+    def __init__(self, t, log):
+        self.t = t
+        self.log = log
+
+    def __len__(self):
+        return 2
+
+    def __del__(self):
+        self.log.append("del")
+
+
+@program(min_ops=2)
+def finalizer_of_what_a_loop_overwrites():
+    def f(x, log):
+        for i in range(3):
+            held = _Noted(x + i, log)
+            log.append(len(held))
+        log.append("end")
+        return x * 2
+
+    return Case(f, vec(), [])
+
+
+@program(min_ops=1)
+def finalizer_of_a_local_of_a_frame_in_a_traceback():
+    def f(x, log):
+        try:
+            held = _Noted(x + 1, log)
+            int("z")
+        except ValueError as error:
+            log.append(type(error).__name__)
+            print("break")
+        return x + 1
+
+    return Case(f, vec(), [])
+
+
+@program()
+def write_to_a_view_of_a_leaf():
+    def f(x, log):
+        log.append("before")
+        with torch.no_grad():
+            y = x * 2
+        try:
+            x[:2].neg_()
+        except RuntimeError:
+            log.append("error")
+        x.detach().add_(1)
+        return y
+
+    return Case(f, vec().requires_grad_(), [])
+
+
+@program(min_ops=3)
+def writes_that_overlap():
+    def f(x, log):
+        x[0] = x[3]
+        x[2:] = x[:2]
+        log.append(1)
+        for source in (x[1:], x.expand(2, 4)[0]):
+            try:
+                x[: len(source)] = source
+            except RuntimeError:
+                log.append("error")
+        try:
+            x[:1].expand(4).add_(1)
+        except RuntimeError:
+            log.append("itself")
+        return x
+
+    return Case(f, vec(), [])
+
+
+@program(min_ops=1)
+def error_in_a_generator_of_a_graph_that_wrote():
+    def numbers(t):
+        for i in range(3):
+            t[1:3] = torch.where(t > 0, t, t)[:2]
+            if i == 1:
+                t[1:3] = t[:2]
+            yield t + i
+
+    def f(x):
+        return [t for t in numbers(x)]
+
+    return Case(f, vec())
