@@ -81,6 +81,11 @@ break-test: build ## The same programs, with an exit forced at every n-th legal 
 	  STATOR_BREAK_EVERY=$$mode $(BIN)/pytest -q --no-header -m 'not slow' $(BREAK_TESTS) || exit 1; \
 	done
 
+.PHONY: test-debug
+test-debug: build ## The minifier on graphs of 300 calls, each fault at each stage, and with real inductor (half an hour)
+	$(call say,debugging tools)
+	@$(BIN)/pytest -q --no-header -rA --show-capture=no tests/debug
+
 # libasan has to come first in the process, and libstdc++ with it, or exceptions thrown in torch's libraries are not intercepted.
 # CPython and torch keep memory until exit by design: leak detection is left to tests that count.
 # stator is imported before pytest puts the checkout, with another build in it, in front of the path.
