@@ -99,6 +99,7 @@ struct TraceOptions {
   Limits limits;
   bool fullgraph = false;
   bool specialize_modules = false;
+  bool runs_as_captured = false;  // the backend runs the graph operation by operation, so that leaves of autograd may be made in it
   bool skip_fsdp_guards = true;
   // Forced breaks: before every n-th legal instruction (0: none), or with probability 1/n by a seeded generator.
   uint64_t break_every = 0;

@@ -74,6 +74,9 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   interpret::TraceOptions options;
   options.limits = {static_cast<uint64_t>(config.trace_limit_instructions), static_cast<uint64_t>(config.trace_limit_nodes), config.trace_limit_seconds};
   options.fullgraph = cache.fullgraph;
+  Ref<> is_eager = stealRef(PyObject_GetAttrString(cache.backend.get(), "is_eager"));
+  if (!is_eager) PyErr_Clear();
+  options.runs_as_captured = is_eager.get() == Py_True;
   options.specialize_modules = config.specialize_modules;
   options.skip_fsdp_guards = config.skip_fsdp_guards;
   options.break_every = config.break_every;

@@ -2,6 +2,7 @@
 
 import torch
 from torch.autograd.function import _SingleLevelFunction
+from torch.nn.modules._functions import BackwardHookFunction
 
 from .subgraphs import call, capture_pair, refuse
 
@@ -67,6 +68,8 @@ def _own(output, ctx, args):
 def apply(cls, *args, **kwargs):
     if kwargs:
         refuse("keyword arguments of an autograd function")
+    if cls is BackwardHookFunction:
+        refuse("backward hooks of a module, which look for their own node in autograd's graph")
     needs = tuple([isinstance(arg, torch.Tensor) and arg.requires_grad for arg in args])
     ctx = Context(needs)
     if not torch.is_grad_enabled() or True not in needs:

@@ -290,3 +290,97 @@ def test_effects_in_a_function_that_may_not_run() -> None:
     assert seen == []
     y.sum().backward()
     assert seen == [2] and torch.equal(x.grad, torch.full((3,), 3.0))
+
+
+# ---- leaves, contexts, operators of the user ------------------------------------------------------------------------------------------
+
+
+def leaf_of_an_intermediate(x: torch.Tensor) -> Any:
+    y = (x * 2).detach()
+    y.requires_grad_()
+    return y * 3, y
+
+
+def leaf_from_a_factory(x: torch.Tensor) -> Any:
+    w = torch.ones(4, requires_grad=True)
+    return w * x, w
+
+
+def leaf_of_an_input(x: torch.Tensor) -> Any:
+    x.requires_grad = True
+    return x * 3, x
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("function", [leaf_of_an_intermediate, leaf_from_a_factory, leaf_of_an_input])
+def test_leaves_made_inside(function: Callable[..., Any], backend: str) -> None:
+    seen = []
+    for run in (function, stator.compile(function, backend=backend)):
+        result, leaf = run(torch.arange(4.0))
+        result.sum().backward()
+        seen.append((result.detach(), leaf.is_leaf, leaf.grad))
+    torch.testing.assert_close(seen[1], seen[0])
+
+
+@torch.library.custom_op("stator_tests::scaled", mutates_args=())
+def scaled(a: torch.Tensor, k: float) -> torch.Tensor:
+    return a * k
+
+
+@torch.library.custom_op("stator_tests::bump", mutates_args={"a"})
+def bump(a: torch.Tensor) -> None:
+    a.add_(1)
+
+
+scaled.register_fake(lambda a, k: torch.empty_like(a))
+scaled.register_autograd(
+    lambda ctx, grad: (grad * ctx.k, None), setup_context=lambda ctx, inputs, output: setattr(ctx, "k", inputs[1])
+)
+
+
+def operators_of_the_user(x: torch.Tensor) -> torch.Tensor:
+    y = x.detach().clone()
+    bump(y)
+    return scaled(x, 2.0) + torch.ops.stator_tests.scaled(y, 3.0)
+
+
+def under_contexts(x: torch.Tensor) -> torch.Tensor:
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    with torch.profiler.record_function("part"), sdpa_kernel([SDPBackend.MATH]):
+        q = x.view(1, 1, 3, 4)
+        y = torch.nn.functional.scaled_dot_product_attention(q, q, q)
+    return y + 1
+
+
+def known_values(x: torch.Tensor) -> torch.Tensor:
+    span = torch.tensor(min(x.shape[0], 8)) - 1
+    if span > 1:
+        x = x * int(span)
+    return x[:span] + span.item()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("function", [operators_of_the_user, under_contexts, known_values])
+def test_whole_with_gradients(function: Callable[..., Any], backend: str) -> None:
+    inner, graphs = counting(None if backend == "eager" else backend)
+    compiled = stator.compile(function, backend=inner, fullgraph=True)
+    for x in (torch.linspace(-1, 2, 12).view(3, 4), torch.linspace(-3, 2, 12).view(3, 4)):
+        torch.testing.assert_close(run_with_grads(compiled, x), run_with_grads(function, x))
+    assert len(graphs) == 1
+
+
+def test_context_left_by_a_break() -> None:
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    seen = []
+
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        with sdpa_kernel(SDPBackend.MATH), torch.profiler.record_function("part"):
+            y = x * 2
+            stator.graph_break()
+            seen.append(torch._C._get_flash_sdp_enabled())
+        return y + 1
+
+    assert torch.equal(stator.compile(broken, backend="eager")(torch.ones(3)), torch.full((3,), 3.0))
+    assert seen == [False] and torch._C._get_flash_sdp_enabled()

@@ -93,12 +93,12 @@ bool initCallTables() {
   if (done) return true;
   if (!initKnownTypes() || !initNames()) return false;
   registerTorch();
-  registerTorchContexts();
   registerSwitches();
   registerContainers();
   registerBuiltins();
   Ref<> polyfills = stealRef(PyImport_ImportModule("stator.polyfills"));
   if (!polyfills) return false;
+  registerTorchContexts();
   registerItertools();
   registerSubgraphs();
   registerLibrary();

@@ -222,6 +222,18 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   for (const shapes::Output& output : inferred.outputs) any_tensor |= output.kind == shapes::Output::Kind::kTensor;
   std::vector<PyObject*> tensors;
   for (PyObject* value : values_now) collectTensors(value, tensors);
+  if (!options.runs_as_captured) {
+    // AOTAutograd computes gradients for inputs of the graph, and for nothing that becomes a leaf inside of it.
+    bool leaf = false;
+    for (const shapes::Output& output : inferred.outputs) {
+      leaf |= output.kind == shapes::Output::Kind::kTensor && output.same_object_as < 0 && output.meta.requires_grad && output.meta.is_leaf;
+    }
+    for (const auto& [index, after] : inferred.changed_inputs) {
+      const shapes::TensorMeta& before = *graph::asStandIn(tensors[static_cast<size_t>(index)])->meta;
+      leaf |= after.requires_grad && after.is_leaf && !before.requires_grad;
+    }
+    if (leaf) return breakWith(Reason::kUnsupportedTensorOp, targetName(target) + ": a tensor starts to require grad inside of the graph");
+  }
   // 3. Nothing but constants: a fact, no node.
   if (!any_tensor) {
     std::vector<Ref<>> items;
@@ -575,7 +587,7 @@ void registerTorch() {
   for (const char* path : {"torch.distributed.is_available", "torch._C._len_torch_dispatch_stack", "torch._C._len_torch_function_stack", "torch.device", "torch.finfo", "torch.iinfo", "torch.promote_types", "torch.can_cast", "torch.is_deterministic_algorithms_warn_only_enabled",
                            "torch.are_deterministic_algorithms_enabled", "torch.get_num_threads", "torch.typename", "torch._C._get_cudnn_enabled",
                            "torch._C._get_mkldnn_enabled", "torch._C._get_flash_sdp_enabled", "torch.backends.mha.get_fastpath_enabled",
-                           "torch._C._nn._parse_to", "torch.cuda.is_available", "torch.backends.cuda.flash_sdp_enabled"}) {
+                           "torch._C._nn._parse_to", "torch._C._is_autocast_available", "torch._C._get_privateuse1_backend_name", "torch.cuda.is_available", "torch.backends.cuda.flash_sdp_enabled"}) {
     registerPure(path);
   }
 }
