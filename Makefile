@@ -14,7 +14,7 @@ export PATH := $(BIN):$(PATH)
 unexport STATOR_BREAK_EVERY STATOR_STRICT
 
 # Tests that also run with an exit forced at every n-th legal offset.
-BREAK_TESTS := tests/python/test_programs.py tests/python/test_module_wrapper.py
+BREAK_TESTS := tests/python/test_programs.py tests/python/test_module_wrapper.py tests/python/test_capture_cases.py
 BREAK_MODES := 1 7 random:1
 
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
@@ -80,6 +80,11 @@ break-test: build ## The same programs, with an exit forced at every n-th legal 
 	  printf '\033[1m== pytest, STATOR_BREAK_EVERY=%s\033[0m\n' $$mode; \
 	  STATOR_BREAK_EVERY=$$mode $(BIN)/pytest -q --no-header -m 'not slow' $(BREAK_TESTS) || exit 1; \
 	done
+
+.PHONY: test-debug
+test-debug: build ## The minifier on graphs of 300 calls, each fault at each stage, and with real inductor (half an hour)
+	$(call say,debugging tools)
+	@$(BIN)/pytest -q --no-header -rA --show-capture=no tests/debug
 
 # libasan has to come first in the process, and libstdc++ with it, or exceptions thrown in torch's libraries are not intercepted.
 # CPython and torch keep memory until exit by design: leak detection is left to tests that count.

@@ -77,6 +77,10 @@ bool sameAbcToken(PyObject* expected) {
   return token && sameConstant(token.get(), expected);
 }
 
+PyObject** dictSlot(PyObject* object) {
+  return stator_has_managed_dict(Py_TYPE(object)) ? stator_managed_dict_slot(object) : stator_fixed_dict_slot(object);
+}
+
 // What the entered dict proves of the values in it.
 void noteDict(Recorder& recorder, const Op& op, PyObject* dict) {
   recorder.versioned = (op.flags & kVolatile) == 0;
@@ -111,12 +115,7 @@ void noteEnter(Recorder& recorder, const Op& op, PyObject* base) {
     return;
   }
   if (!(op.flags & kTypeTested)) recorder.type(base, proof);
-  PyObject** slot = nullptr;
-  if (stator_has_managed_dict(Py_TYPE(base))) {
-    slot = stator_managed_dict_slot(base);
-  } else {
-    slot = stator_fixed_dict_slot(base);
-  }
+  PyObject** slot = dictSlot(base);
   if (slot == nullptr) {
     recorder.view = Proof::kNone;
     return;
@@ -138,7 +137,12 @@ void noteKey(Recorder& recorder, const Op& op, const StatorView& view, PyObject*
     return;
   }
   if (op.code == Code::kKeyAbsent) {
-    if (!recorder.versioned) recorder.anewKey(op);
+    if (recorder.versioned) return;
+    if (view.dict == nullptr && view.keys != nullptr && op.b == view.keys) {
+      recorder.word(&view.keys->used);  // shared keys, of which the first so many are known
+    } else {
+      recorder.anewKey(op);
+    }
     return;
   }
   if (!recorder.versioned) {
@@ -232,7 +236,17 @@ void noteTest(Recorder& recorder, const Op& op, PyObject* value) {
   }
 }
 
-void noteStep(Recorder& recorder, const Op& op, PyObject* base) {
+bool isName(const Op& op, const char* name) { return PyUnicode_CompareWithASCIIString(sourceOf(op).key.get(), name) == 0; }
+
+// What a getter in C gives for the same object is the same for good, for these.
+bool givesTheSame(const Op& op, PyObject* base) {
+  if (sourceOf(op).kind != SourceKind::kGenericAttr) return false;
+  if (PyCode_Check(base)) return true;
+  if (Py_TYPE(base) == &PyProperty_Type) return isName(op, "fget") || isName(op, "fset") || isName(op, "fdel");
+  return (Py_TYPE(base) == &PyStaticMethod_Type || Py_TYPE(base) == &PyClassMethod_Type) && isName(op, "__func__");
+}
+
+void noteStep(Recorder& recorder, const Op& op, PyObject* base, PyObject* value) {
   const Proof proof = op.base != kNoRegister ? recorder.proof[op.base] : Proof::kNone;
   Proof result = Proof::kSameAddress;
   if (proof == Proof::kNone || (op.flags & kVolatile)) {
@@ -301,6 +315,27 @@ void noteStep(Recorder& recorder, const Op& op, PyObject* base) {
         recorder.type(base, proof);
         recorder.word(&function->func_globals);
         break;
+      case Code::kInstanceDict:
+        if (PyObject** slot = dictSlot(base); slot != nullptr && *slot == value) {
+          recorder.type(base, proof);
+          recorder.word(slot);
+          break;
+        }
+        recorder.anew(op);
+        result = Proof::kNone;
+        break;
+      case Code::kStep:
+        if (proof == Proof::kSameObject && givesTheSame(op, base)) {
+          recorder.record.constants.push_back(newRef(value));  // it may have been made for the asking
+          result = Proof::kSameObject;
+          break;
+        }
+        if (PyFunction_Check(base) && sourceOf(op).kind == SourceKind::kGenericAttr && isName(op, "__code__")) {
+          recorder.type(base, proof);
+          recorder.word(&function->func_code);
+          break;
+        }
+        [[fallthrough]];
       default:
         recorder.anew(op);
         result = Proof::kNone;
@@ -344,7 +379,7 @@ const Op* interpret(Machine& machine, Op* begin, Op* end) {
   PyObject* value = reinterpret_cast<PyObject*>(expression); \
   if (value == nullptr) [[unlikely]] return op;             \
   r[op->dst] = value;                                       \
-  if constexpr (kRecording) noteStep(*recorder, *op, base)
+  if constexpr (kRecording) noteStep(*recorder, *op, base, value)
 #define STATOR_TEST(condition)                              \
   PyObject* value = r[op->base];                            \
   if (!(condition)) [[unlikely]] return op;                 \
@@ -389,14 +424,14 @@ const Op* interpret(Machine& machine, Op* begin, Op* end) {
         PyObject* value = readStep(machine, sourceOf(*op), base, nullptr);
         if (value == nullptr) return op;
         r[op->dst] = value;
-        if constexpr (kRecording) noteStep(*recorder, *op, base);
+        if constexpr (kRecording) noteStep(*recorder, *op, base, value);
         break;
       }
       case Code::kStepAbsent: {
         PyObject* base = op->base != kNoRegister ? r[op->base] : nullptr;
         bool unknown = false;
         if (readStep(machine, sourceOf(*op), base, &unknown) != nullptr || unknown) return op;
-        if constexpr (kRecording) noteStep(*recorder, *op, base);
+        if constexpr (kRecording) noteStep(*recorder, *op, base, nullptr);
         break;
       }
       case Code::kAttr:
@@ -406,7 +441,7 @@ const Op* interpret(Machine& machine, Op* begin, Op* end) {
         const int found = stator_object_lookup(base, objectOf(op->a), &value);
         if (found != (op->code == Code::kAttr ? STATOR_FOUND : STATOR_MISSING)) return op;
         if (op->dst != kNoRegister) r[op->dst] = value;
-        if constexpr (kRecording) noteStep(*recorder, *op, base);
+        if constexpr (kRecording) noteStep(*recorder, *op, base, value);
         break;
       }
       case Code::kSlot: {
@@ -416,7 +451,7 @@ const Op* interpret(Machine& machine, Op* begin, Op* end) {
       case Code::kSlotAbsent: {
         PyObject* base = r[op->base];
         if (*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(base) + op->hint) != nullptr) return op;
-        if constexpr (kRecording) noteStep(*recorder, *op, base);
+        if constexpr (kRecording) noteStep(*recorder, *op, base, nullptr);
         break;
       }
       case Code::kListItem: {

@@ -15,10 +15,12 @@ struct ConfigValues {
   int64_t recompile_limit = 8;
   int64_t accumulated_recompile_limit = 256;
   bool strict = false;
+  bool automatic_dynamic_shapes = true;
+  bool assume_static_by_default = true;
   bool verbose = false;
-  int64_t trace_limit_instructions = 2'000'000;
-  int64_t trace_limit_nodes = 200'000;
-  double trace_limit_seconds = 120;
+  int64_t trace_limit_instructions = 5'000'000;
+  int64_t trace_limit_nodes = 100'000;
+  double trace_limit_seconds = 60;
   bool specialize_modules = false;
   bool skip_fsdp_guards = true;
   uint64_t break_every = 0;

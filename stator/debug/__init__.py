@@ -20,8 +20,32 @@ def main(scope):
     script_main(scope)
 
 
-def minify(script, **options):
-    """Cuts the program in a script down; gives the report. `python -m stator minify` runs this."""
-    from stator.debug._minify import minify
+def minify(script, *, timeout=120.0, memory=0, total=0.0, output=None, fresh=False):
+    """Cuts the program in a script down, as `python -m stator minify` does; gives a report with script, calls_after, tries, seconds, confirmed.
 
-    return minify(script, **options)
+    Runs in a process of its own: candidates are forks of it, which a process that has run tensor operations must not make.
+    """
+    import json
+    import os
+    import subprocess
+    import sys
+    import tempfile
+
+    from stator.debug._minify import DoesNotFail, Report
+    from stator.debug._verdict import Verdict
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "report")
+        command = [sys.executable, "-m", "stator", "minify", script, "--timeout", timeout, "--memory", memory, "--total", total, "--report", path]
+        command += ["--output", output] if output else []
+        command += ["--fresh"] if fresh else []
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("STATOR_REPRO", "STATOR_MINIFY", "STATOR_BISECT"))}
+        environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
+        done = subprocess.run([str(part) for part in command], capture_output=True, text=True, env=environment, check=False)
+        if done.returncode == 3:
+            raise DoesNotFail(done.stderr.strip().splitlines()[-1])
+        if not os.path.exists(path):
+            raise ScriptError(done.stderr.strip().removeprefix("stator: "))
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    return Report(**{**found, "failure": Verdict(**found["failure"])})

@@ -98,7 +98,7 @@ def find(script, arguments=(), timeout=600.0, verbose=False):
     status, _, errors = program.run(number, bad, STATOR_REPRO_AFTER=os.environ.get("STATOR_REPRO_AFTER", "auto"), STATOR_REPRO_LEVEL="3")
     lines.append(f"Compiled alone, the program {show(status)}." + ("" if status == wrong else " The failure needs other graphs too."))
     lines.extend(_scripts_named(program, number))
-    return number, "\n".join(lines + [f"{program.runs} runs"])
+    return number, "\n".join([*lines, f"{program.runs} runs"])
 
 
 def _scripts_named(program, number):
@@ -130,7 +130,7 @@ def _by_accuracy(program, graphs):
     said = differs(bad - 1, bad)
     lines = [f"graph {bad - 1} of {graphs} is the first that is wrong.", *said]
     lines.extend(_scripts_named(program, bad - 1))
-    return bad - 1, "\n".join(lines + [f"{program.runs} runs"])
+    return bad - 1, "\n".join([*lines, f"{program.runs} runs"])
 
 
 def main(arguments):

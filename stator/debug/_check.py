@@ -123,7 +123,7 @@ def _grad(stage):
 
 def first_difference(specimen, inputs, backend, stage):
     """(name of the first value that is wrong when the graph up to it is compiled, the difference, compilations), by bisection."""
-    calls = [call for call in specimen.calls()]
+    calls = specimen.calls()
     by_name = dict(zip(specimen.inputs(), inputs, strict=True))
     tries = 0
 

@@ -2,6 +2,8 @@
 
 import argparse
 import contextlib
+import dataclasses
+import json
 import logging
 import os
 import sys
@@ -39,6 +41,7 @@ def _add_commands(commands, takes_script):
     minify.add_argument("--memory", type=_memory, default=0, help="memory for one candidate, such as 8G")
     minify.add_argument("--output", help="where the smallest script goes (minified.py beside the script)")
     minify.add_argument("--fresh", action="store_true", help="do not go on from an earlier run")
+    minify.add_argument("--report", help=argparse.SUPPRESS)
     command("analyze", "show every value, and the first one that differs from eager's")
 
 
@@ -73,6 +76,9 @@ def _minify(script, arguments):
     except DoesNotFail as error:
         print(error, file=sys.stderr)
         return 3
+    if arguments.report:
+        with open(arguments.report, "w", encoding="utf-8") as file:
+            json.dump(dataclasses.asdict(report), file)
     print(report)
     return 0 if report.confirmed else 4
 

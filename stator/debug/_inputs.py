@@ -111,8 +111,8 @@ def _literal(value):
 # ---- saving ------------------------------------------------------------------------------------------------------------------------
 
 
-def write_file(path, data, mode=0o644):
-    """Whole or not at all, and on the disk when this returns. Nothing that was there is touched before the new file is complete."""
+def write_file(path, data, mode=0o644, sync=False):
+    """Whole or not at all: nothing that was there is touched before the new file is complete. With sync, it is on the disk then."""
     folder = os.path.dirname(path) or "."
     handle, temporary = tempfile.mkstemp(dir=folder, prefix=".writing-")
     try:
@@ -122,13 +122,18 @@ def write_file(path, data, mode=0o644):
             else:
                 file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if sync:
+                os.fsync(file.fileno())
         os.chmod(temporary, mode)
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+def sync_folder(folder):
+    """New names in a folder reach the disk too."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -145,6 +150,7 @@ class Store:
 
     def __init__(self, folder):
         self.folder = folder
+        self.sync = False  # level 3: the process may not live to see the system write things
         self.known = {}  # id of a tensor -> (weak reference, version, digest): parameters are hashed once, not at every call
 
     def path(self, digest):
@@ -156,7 +162,7 @@ class Store:
         path = self.path(digest)
         if not os.path.exists(path):
             os.makedirs(self.folder, exist_ok=True)
-            write_file(path, lambda file: torch.save(data, file))
+            write_file(path, lambda file: torch.save(data, file), sync=self.sync)
         return digest
 
     def save_storage(self, tensor):

@@ -5,9 +5,11 @@ looked for. Every candidate that still fails is a checkpoint on the disk at once
 whatever ends the minifier, the smallest script so far is there and the next run goes on from it.
 """
 
+import concurrent.futures
 import contextlib
 import dataclasses
 import hashlib
+import importlib
 import json
 import logging
 import os
@@ -421,7 +423,10 @@ def _follow(process, path, timeout):
 
 
 def minify(script, *, timeout=120.0, memory=0, total=0.0, output=None, folder=None, progress=None, fresh=False, confirmations=2):
-    """Cuts the program in a script down. Raises ScriptError, InputsError or DoesNotFail; gives a Report."""
+    """Cuts the program in a script down, in this process, which must not have run tensor operations (stator.debug.minify starts one).
+
+    Raises ScriptError, InputsError or DoesNotFail; gives a Report.
+    """
     from stator.debug._progress import Progress
 
     # This process must not run tensor operations: it is forked for each candidate. Half of the cores: on a busy machine threads that wait
@@ -430,7 +435,7 @@ def minify(script, *, timeout=120.0, memory=0, total=0.0, output=None, folder=No
         torch.set_num_threads(max(1, (os.cpu_count() or 2) // 2))
     case = _scripts.load(script)
     case.specimen.learn(_spec_facts(case))
-    run = _folder_of(script, folder)
+    run = _folder_of(script, folder, case)
     os.makedirs(run.folder, exist_ok=True)
     with open(script, "rb") as file:
         digest = hashlib.sha256(file.read()).hexdigest()[:12]
@@ -457,27 +462,28 @@ def minify(script, *, timeout=120.0, memory=0, total=0.0, output=None, folder=No
         final = minifier.case.changed(failure=minifier.last)
         progress.update(final, minifier.tries, "confirm")
         path = _final(final, script, run, output)
-        confirmed = 0
-        for _ in range(confirmations):
-            good, verdict = confirm(path, minifier.failure, max(60.0, minifier.limits.timeout))
-            confirmed += good
+        # No candidate is forked any more, so threads do no harm now.
+        with concurrent.futures.ThreadPoolExecutor(max(1, confirmations)) as pool:
+            limit = max(60.0, minifier.limits.timeout)
+            answers = list(pool.map(lambda _: confirm(path, minifier.failure, limit), range(confirmations)))
+        for good, verdict in answers:
             if not good:
                 log.warning("run alone, the script showed: %s", verdict)
+        confirmed = sum(good for good, _ in answers)
         progress.update(final, minifier.tries, "done")
     return Report(
         path, minifier.last, before, final.specimen.call_count(), len(final.specs), minifier.tries, time.monotonic() - minifier.start, confirmed
     )
 
 
-def _folder_of(script, folder):
-    """The run that a script belongs to, so that values and checkpoints stay together."""
+def _folder_of(script, folder, case):
+    """The run that a script belongs to, so that values and checkpoints stay together; a new one where that cannot be written to."""
     run = _scripts.Run(folder)
-    place = os.path.dirname(os.path.abspath(script))
-    if folder is None and os.path.basename(place) == "checkpoints":
-        run.folder = os.path.dirname(place)
-        run.store = _inputs.Store(os.path.join(run.folder, "storages"))
+    own = os.path.dirname(case.folder)
+    if folder is None and os.path.basename(case.folder) == "storages" and os.access(own, os.W_OK):
+        run.folder, run.store = own, _inputs.Store(case.folder)
     elif folder is None:
-        run.folder = os.path.join(place, "stator_debug", "minify_" + os.path.splitext(os.path.basename(script))[0])
+        run.folder = os.path.join(os.path.dirname(os.path.abspath(script)), "stator_debug", "minify")
         run.store = _inputs.Store(os.path.join(run.folder, "storages"))
     return run
 
@@ -495,9 +501,19 @@ def _final(case, script, run, output):
 
 
 def _preload(case):
-    """Imports what candidates need, once. Nothing here may run a tensor operation."""
+    """Imports what candidates need, once for all forks. Nothing here may run a tensor operation."""
+    # Each fork would start compile workers of its own, and end before they are of use.
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     case.backend.resolve()
+    needed = [
+        "stator.debug.faults",
+        "torch._dynamo.backends.common",
+        "torch.fx.experimental.symbolic_shapes",
+        "torch.fx.experimental.validator",
+        "torch.utils.serialization.config",
+    ]
     if case.backend.text == "inductor":
-        pass
-    if case.stage != "dynamo" or case.backend.text not in ("eager", "planted_fault"):
-        pass
+        needed += ["torch._inductor.compile_fx", "torch._inductor.graph", "torch._inductor.codegen.cpp", "torch._inductor.codegen.wrapper"]
+    for name in needed:
+        importlib.import_module(name)
+    _scripts._template()

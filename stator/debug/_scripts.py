@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from stator.debug import _inputs, _text
+from stator.debug._inputs import InputsError
 from stator.debug._stage import STAGES, BackendName
 from stator.debug._text import NotWritable, ScriptError
 from stator.debug._verdict import Verdict
@@ -44,6 +45,11 @@ def _dtype(text):
     return getattr(torch, text.removeprefix("torch."))
 
 
+def _set_deterministic(value):
+    if value != torch.are_deterministic_algorithms_enabled():  # torch's setter imports inductor: seconds
+        torch.use_deterministic_algorithms(value)
+
+
 @contextlib.contextmanager
 def applied_state(header):
     wanted = header.get("state") or {}
@@ -54,7 +60,7 @@ def applied_state(header):
             stack.enter_context(torch.autocast(device, dtype=_dtype(dtype)))
         torch.set_default_dtype(_dtype(wanted.get("default_dtype", before["default_dtype"])))
         torch.set_float32_matmul_precision(wanted.get("matmul_precision", before["matmul_precision"]))
-        torch.use_deterministic_algorithms(wanted.get("deterministic", before["deterministic"]))
+        _set_deterministic(wanted.get("deterministic", before["deterministic"]))
         configure = header.get("configure")
         if configure is not None:
             configure()
@@ -63,7 +69,7 @@ def applied_state(header):
         finally:
             torch.set_default_dtype(_dtype(before["default_dtype"]))
             torch.set_float32_matmul_precision(before["matmul_precision"])
-            torch.use_deterministic_algorithms(before["deterministic"])
+            _set_deterministic(before["deterministic"])
 
 
 def configuration_lines():
@@ -73,28 +79,29 @@ def configuration_lines():
         module = sys.modules.get(name)
         if module is None:
             continue
-        changed = [line for line in module.codegen_config().splitlines() if line.strip()]
+        changed = [key for key in module._config if not key.startswith("_") and not module._is_default(key)]
         if changed:
             lines.append(f"import {name}")
-        for line in changed:
-            lines.extend(_statement(line, module, name))
+        for key in changed:
+            lines.extend(_statement(name, key, _setting(module, key)))
     return lines
 
 
-def _statement(line, module, name):
-    target, _, value = line.partition(" = ")
-    with contextlib.suppress(SyntaxError, ValueError):
-        ast.parse(line)
-        if not any(isinstance(n, ast.Call) for n in ast.walk(ast.parse(value))):
-            return [line]
-    setting = target.removeprefix(name + ".")
-    held = module
-    for step in setting.split("."):
-        held = getattr(held, step, None)
-    spelled = _importable(held)
+def _setting(module, key):
+    for step in key.split("."):
+        module = getattr(module, step)
+    return module
+
+
+def _statement(module, key, value):
+    try:
+        return [f"{module}.{key} = {_inputs._literal(value)}"]
+    except InputsError:
+        pass
+    spelled = _importable(value)
     if spelled is not None:
-        return [f"import {spelled[0]}", f"{target} = {spelled[0]}.{spelled[1]}"]
-    return [f"# {line.partition(chr(10))[0]}  (cannot be written: put it here by hand)"]
+        return [f"import {spelled[0]}", f"{module}.{key} = {spelled[0]}.{spelled[1]}"]
+    return [f"# {module}.{key} is a {type(value).__name__} that cannot be written: put it here by hand"]
 
 
 def _importable(value):
@@ -215,10 +222,10 @@ def render(case, path):
     )
 
 
-def write(case, path):
+def write(case, path, sync=False):
     text = render(case, path)
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-    _inputs.write_file(path, text.encode())
+    _inputs.write_file(path, text.encode(), sync=sync)
     return path
 
 
@@ -292,9 +299,12 @@ def make_case(specimen, values, stage, backend, failure, store, random=None):
 def write_case(case, run, convenient=True):
     """Writes a checkpoint and the copy in the working folder; gives the checkpoint's path."""
     path = run.checkpoint_path(case.specimen.call_count(), lambda p: render(case, p))
-    write(case, path)
+    write(case, path, run.store.sync)
     if convenient:
         write_convenient(case)
+    if run.store.sync:
+        _inputs.sync_folder(os.path.dirname(path))
+        _inputs.sync_folder(run.store.folder)
     return path
 
 

@@ -230,7 +230,7 @@ def _inner(error):
 
 
 def as_function(compiled):
-    """A compiled graph as a function of its inputs, whatever its calling convention is."""
+    """What a compiler behind AOTAutograd made, as a function of its inputs: some take them in a list, which they empty."""
     if getattr(compiled, "_boxed_call", False):
         return lambda *inputs: compiled(list(inputs))
     return compiled
@@ -264,7 +264,7 @@ def _compile_captured(specimen, inputs, backend, facts):
         dynamo_flat_name_to_original_fqn={}, dynamo_compile_id=compile_id, backend_id=f"__compiled_fn_{compile_id.frame_id}"
     )
     with tracing(context), compile_context(CompileContext(compile_id)):
-        return as_function(backend(module, module._stator_record.examples))
+        return backend(module, module._stator_record.examples)
 
 
 def _compile_aot(specimen, inputs, stage, backend, facts):

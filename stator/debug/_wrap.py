@@ -8,6 +8,7 @@
 What watching itself cannot do (a full disk, an input that no script can hold) is a warning; the program goes on.
 """
 
+import contextlib
 import logging
 import os
 import threading
@@ -87,7 +88,7 @@ class Watched:
 
     def plain(self, compiled):
         def watched(*inputs):
-            return self.call(_stage.as_function(compiled), inputs)
+            return self.call(compiled, inputs)
 
         return watched
 
@@ -130,10 +131,9 @@ class Watched:
         path = self.write(inputs, verdict)
         if path is None:
             return
-        try:
+        with contextlib.suppress(AttributeError):
             error._stator_repro = path
-        except AttributeError:
-            pass
+            error.add_note(f"a script that shows this: {path}")
         if self.level == 2:
             offer(path)
 
@@ -177,6 +177,7 @@ class Watched:
     def write(self, inputs, failure):
         """Writes the script; gives its path, or None with a warning."""
         run = _scripts.this_run()
+        run.store.sync = self.level == 3
         values = [*[value for _, value in self.extra], *inputs]
         try:
             with _disable_current_modes():  # AOTAutograd compiles under a mode of fakes; values are real
