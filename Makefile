@@ -14,7 +14,7 @@ export PATH := $(BIN):$(PATH)
 unexport STATOR_BREAK_EVERY STATOR_STRICT
 
 # Tests that also run with an exit forced at every n-th legal offset.
-BREAK_TESTS := tests/python/test_programs.py tests/python/test_module_wrapper.py
+BREAK_TESTS := tests/python/test_programs.py tests/python/test_module_wrapper.py tests/python/test_capture_cases.py
 BREAK_MODES := 1 7 random:1
 
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"

@@ -227,8 +227,22 @@ def source_target(target: Any) -> tuple[int, str, bool] | None:
 
 def _mode(record: Any) -> FakeTensorMode:
     if record.fake_mode is None:
-        record.fake_mode = FakeTensorMode()
+        if record.symbols is None:
+            record.fake_mode = FakeTensorMode()
+        else:
+            from stator import _symbols
+
+            _symbols.make_mode(record, _sources(record))
     return record.fake_mode
+
+
+def symbolic_value(record: Any, text: str) -> Any:
+    """The SymInt of an expression over the graph's symbols."""
+    return _mode(record)._stator_symbols.value(text)
+
+
+def _sizes(mode: FakeTensorMode, sizes: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(mode._stator_symbols.value(size) if isinstance(size, str) else size for size in sizes)
 
 
 def _bare_fake(
@@ -254,7 +268,10 @@ def fake_from_facts(record: Any, facts: tuple[Any, ...]) -> FakeTensor:
     size, stride, dtype, device, device_index, _layout, _offset, requires_grad, _parameter = facts
     name = _DEVICES[device]
     place = torch.device(name, device_index) if device_index >= 0 else torch.device(name)
-    return _bare_fake(_mode(record), size, stride, _DTYPES[dtype], place, bool(requires_grad))
+    mode = _mode(record)
+    if record.symbols is not None:
+        size, stride = _sizes(mode, size), _sizes(mode, stride)
+    return _bare_fake(mode, size, stride, _DTYPES[dtype], place, bool(requires_grad))
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
@@ -286,6 +303,8 @@ def _fake_plain_inputs(mode: FakeTensorMode, examples: list[Any]) -> None:
         tensor.untyped_storage()._cdata for tensor in tensors if tensor.layout is torch.strided
     )
     for tensor in plain:
+        if mode.fake_tensor_converter._get_memo(tensor) is not None:
+            continue  # it has symbols
         if owners[tensor.untyped_storage()._cdata] == 1:
             fake = _bare_fake(mode, tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.requires_grad)
             if type(tensor) is torch.nn.Parameter:
@@ -353,15 +372,23 @@ def _prepare(module: CapturedModule) -> TracingContext:
     from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatefulSymbolicContext
 
     record = module._stator_record
-    record.fake_mode = FakeTensorMode(shape_env=ShapeEnv())
     record.sources = _sources(record)
+    contexts = []
+    if record.symbols is None:
+        record.fake_mode = FakeTensorMode(shape_env=ShapeEnv())
+    else:
+        from stator import _symbols
+
+        contexts = _symbols.make_mode(record, record.sources)
     for function in module.modules():
         if function in _function_records:
             _function_records[function].fake_mode = record.fake_mode
     _fake_plain_inputs(record.fake_mode, record.examples)
     context = TracingContext(record.fake_mode)
+    for example, symbolic in contexts:
+        context.tensor_to_context[example] = symbolic
     for example, source in zip(record.examples, record.sources, strict=True):
-        if isinstance(example, torch.Tensor):
+        if isinstance(example, torch.Tensor) and example not in context.tensor_to_context:
             context.tensor_to_context[example] = StatefulSymbolicContext(
                 dynamic_sizes=[DimDynamic.STATIC] * example.dim(),
                 constraint_sizes=[None] * example.dim(),
@@ -400,7 +427,7 @@ def compile_graph(module: CapturedModule, backend: Callable[..., Any]) -> tuple[
         announce = getattr(backend, "announce", None)
         if announce is not None:
             announce(module)
-        return module._stator_runner, []
+        return module._stator_runner, [], []
     context = _prepare(module)
     compile_id = CompileId(frame_id=next(_compile_ids), frame_compile_id=0)
     module.meta.update(
@@ -408,8 +435,15 @@ def compile_graph(module: CapturedModule, backend: Callable[..., Any]) -> tuple[
         dynamo_compile_id=compile_id,
         backend_id=f"__compiled_fn_{compile_id.frame_id}",
     )
+    record = module._stator_record
+    examples = record.examples
+    symbols = None
+    if record.symbols is not None:
+        symbols = record.fake_mode._stator_symbols
+        examples = [symbols.value(shape) if isinstance(shape, str) else example
+                    for example, shape in zip(examples, record.shapes, strict=True)]  # fmt: skip
     with tracing(context), compile_context(CompileContext(compile_id)):
-        compiled = backend(module, module._stator_record.examples)
+        compiled = backend(module, examples)
     if not callable(compiled):
         raise TypeError(f"the backend returned {type(compiled).__name__}, which cannot be called")
-    return compiled, _guards(context)
+    return compiled, _guards(context), [] if symbols is None else symbols.new_conditions()

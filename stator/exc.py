@@ -12,6 +12,7 @@ __all__ = [
     "AttributeMutationError",
     "BackendCompilerFailed",
     "CondOpArgsMismatchError",
+    "ConstraintViolation",
     "FailOnRecompileLimitHit",
     "IncorrectUsage",
     "InfiniteGeneratorError",
@@ -149,6 +150,13 @@ class UserError(StatorError):
         self.real_stack = None
         self.skip_frame = False
         self.logged = False
+
+
+class ConstraintViolation(UserError):
+    """A size that is marked dynamic is made static by the program, or violates the range it is marked with."""
+
+    def __init__(self, msg):
+        super().__init__(UserErrorType.CONSTRAINT_VIOLATION, msg)
 
 
 class ShortenTraceback(StatorError):

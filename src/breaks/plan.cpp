@@ -184,6 +184,12 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
     case PlanOp::kTypeAttributeDelete: return PyType_Type.tp_setattro(operand(0), step.object.get(), nullptr) == 0;
     case PlanOp::kLruHit: return stator_lru_hit(operand(0), operand(1)) == 0;
     case PlanOp::kLruStore: return stator_lru_miss(operand(0)) == 0 && stator_lru_store(operand(0), operand(1), operand(2)) == 0;
+    case PlanOp::kGenerator: value = generatorDoors().make(operand(0)); break;
+    case PlanOp::kGeneratorFill: {
+      std::vector<PyObject*> parts;
+      for (size_t i = 2; i < step.operands.size(); ++i) parts.push_back(operand(i));
+      return generatorDoors().fill(operand(0), step.number, operand(1), parts);
+    }
     case PlanOp::kSeek: {
       Ref<> done = stealRef(PyObject_CallMethod(operand(0), "__setstate__", "L", static_cast<long long>(step.number)));
       return static_cast<bool>(done);
@@ -205,6 +211,11 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
 }
 
 }  // namespace
+
+GeneratorDoors& generatorDoors() {
+  static GeneratorDoors doors{};
+  return doors;
+}
 
 bool runSteps(const Plan& plan, const sources::Roots& roots, PyObject* graph_outputs,
               std::vector<Ref<>>& registers) {

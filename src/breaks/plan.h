@@ -60,6 +60,8 @@ enum class PlanOp : uint8_t {
   kTypeAttributeDelete,
   kLruHit,        // operands: a functools.lru_cache, key
   kLruStore,      // operands: a functools.lru_cache, key, value: a miss
+  kGenerator,     // operands[0]: generator function; a generator that has not begun, its arguments not set
+  kGeneratorFill, // operands: generator, exception it handles or kNull, slots ..., stack ...; number: see GeneratorState
   kSeek,          // operands[0]: iterator of a list; number: its position
   kSeekEntry,     // operands: iterator of a dict or set, what it iterates over; number: how many items it has given
   kEffectCall,    // object: built-in callable with an effect (torch._C._set_grad_enabled, ...); operands: arguments
@@ -104,6 +106,19 @@ struct Plan {
   std::string text() const;
   int traverse(visitproc visit, void* arg) const;
 };
+
+// How far a rebuilt generator is.
+struct GeneratorState {
+  static constexpr int64_t kFresh = -1, kEnded = -2;
+  // the offset of the YIELD_VALUE where it stands, and how many of the operands are slots
+  static int64_t pack(int offset, size_t slots) { return (static_cast<int64_t>(slots) << 32) | offset; }
+};
+// The runtime's part: it knows frames. Both false or null with a Python error set.
+struct GeneratorDoors {
+  Ref<> (*make)(PyObject* function);
+  bool (*fill)(PyObject* generator, int64_t state, PyObject* handled, const std::vector<PyObject*>& values);
+};
+GeneratorDoors& generatorDoors();
 
 // Runs the value and effect steps. `registers` gets register_count entries. False with a Python error set on failure, which can only
 // happen before the commit point has been passed (afterwards an error is a bug: memory exhausted or a dict that refuses a store).

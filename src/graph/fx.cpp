@@ -202,7 +202,7 @@ class Builder {
     auto* type = reinterpret_cast<PyTypeObject*>(fx_.node_type.get());
     Ref<> made = orThrow(type->tp_alloc(type, 0));
     // Placeholders are annotated with the type of what was passed.
-    bool typed = node != nullptr && node->op == Op::kInput && node->example;
+    bool typed = node != nullptr && node->op == Op::kInput && node->example && !node->scalar_type;
     PyObject* annotation =
         typed ? reinterpret_cast<PyObject*>(Py_TYPE(node->example.get())) : Py_None;
     Ref<> init = orThrow(PyTuple_Pack(5, graph_.get(), name.get(), op, target, annotation));
@@ -365,7 +365,7 @@ Compiled compile(const std::shared_ptr<Graph>& graph, BorrowedRef<> graph_module
   try {
     Ref<> helper = attribute(Fx::get().helpers.get(), "compile_graph");
     PyObject* arguments[] = {graph_module.get(), backend.get()};
-    // (callable, [(kind, [positions], [positions]), ...])
+    // (callable, [(kind, [positions], [positions]), ...], [condition, ...])
     answer = orThrow(PyObject_Vectorcall(helper.get(), arguments, 2, nullptr));
     PyObject* guards = PyTuple_GET_ITEM(answer.get(), 1);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(guards); ++i) {
@@ -374,6 +374,8 @@ Compiled compile(const std::shared_ptr<Graph>& graph, BorrowedRef<> graph_module
       compiled.guards.push_back(
           {kind, positions(PyTuple_GET_ITEM(guard, 1)), positions(PyTuple_GET_ITEM(guard, 2))});
     }
+    PyObject* conditions = PyTuple_GET_ITEM(answer.get(), 2);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(conditions); ++i) compiled.conditions.push_back(text(PyList_GET_ITEM(conditions, i)));
     compiled.callable = newRef(PyTuple_GET_ITEM(answer.get(), 0));
   } catch (const PythonError&) {
   }

@@ -34,6 +34,7 @@ struct Compiled {
   // called with the inputs in order, returns a tuple or list in graph.outputs() order; null: a Python error is set
   Ref<> callable;
   std::vector<BackendGuard> guards;
+  std::vector<std::string> conditions;  // on the graph's symbols, as symbolic/expr.h reads them
 };
 
 // Hands the module and the graph's example inputs to `backend(gm, example_inputs)` under a TracingContext. Afterwards the examples are

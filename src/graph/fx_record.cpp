@@ -31,10 +31,15 @@ Ref<> call(const char* helper, std::initializer_list<PyObject*> arguments) {
       PyObject_Vectorcall(function.get(), std::data(arguments), arguments.size(), nullptr));
 }
 
+// A number, or the text of an expression over s0, s1 ...; new reference.
+PyObject* sizeValue(symbolic::Dim dim) {
+  return dim.isStatic() ? PyLong_FromLongLong(dim.value()) : PyUnicode_FromString(dim.text().c_str());
+}
+
 Ref<> dimsTuple(const shapes::Dims& dims) {
   Ref<> tuple = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(dims.size())));
   for (size_t i = 0; tuple && i < dims.size(); ++i) {
-    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(dims[i]));
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), sizeValue(dims[i]));
   }
   return tuple;
 }
@@ -74,9 +79,9 @@ Ref<> fakeOfMeta(PyObject* self, const shapes::TensorMeta& meta) {
   Ref<> strides = dimsTuple(meta.strides);
   if (!sizes || !strides) return nullptr;
   Ref<> facts = Ref<>::steal(
-      Py_BuildValue("(OOiiiiLii)", sizes.get(), strides.get(), static_cast<int>(meta.dtype),
+      Py_BuildValue("(OOiiiiNii)", sizes.get(), strides.get(), static_cast<int>(meta.dtype),
                     static_cast<int>(meta.device), static_cast<int>(meta.device_index),
-                    static_cast<int>(meta.layout), static_cast<long long>(meta.storage_offset),
+                    static_cast<int>(meta.layout), sizeValue(meta.storage_offset),
                     meta.requires_grad ? 1 : 0, meta.is_parameter ? 1 : 0));
   return facts ? call("fake_from_facts", {self, facts.get()}) : nullptr;
 }
@@ -87,7 +92,10 @@ Ref<> fakeOf(PyObject* self, Node& node) {
   bool kept = node.index >= 0 && static_cast<size_t>(node.index) < record.fakes.size();
   if (kept && record.fakes[node.index]) return record.fakes[node.index];
   Ref<> fake;
-  if (node.op == Op::kInput && node.example) {
+  if (node.scalar_type && !node.size.isStatic()) {
+    Ref<> text = Ref<>::steal(sizeValue(node.size));
+    fake = text ? call("symbolic_value", {self, text.get()}) : nullptr;
+  } else if (node.op == Op::kInput && node.example) {
     Ref<> position = inputPosition(record, node);
     if (!position) return nullptr;
     fake = call("fake_input", {self, position.get(), node.example.get()});
@@ -221,7 +229,41 @@ PyObject* getExamples(PyObject* self, void*) {
   return list.release();
 }
 
+// Of each input: None, or (sizes, strides) of a tensor that has symbols among them, or the name of a symbol.
+PyObject* getShapes(PyObject* self, void*) {
+  const auto& inputs = get(self).graph->inputs();
+  Ref<> list = Ref<>::steal(PyList_New(static_cast<Py_ssize_t>(inputs.size())));
+  for (size_t i = 0; list && i < inputs.size(); ++i) {
+    Ref<> item = newRef(Py_None);
+    if (inputs[i]->scalar_type) {
+      item = Ref<>::steal(sizeValue(inputs[i]->size));
+    } else if (inputs[i]->meta != nullptr && inputs[i]->meta->isSymbolic()) {
+      Ref<> sizes = dimsTuple(inputs[i]->meta->sizes), strides = dimsTuple(inputs[i]->meta->strides);
+      item = Ref<>::steal(sizes && strides ? PyTuple_Pack(2, sizes.get(), strides.get()) : nullptr);
+    }
+    if (!item) return nullptr;
+    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), item.release());
+  }
+  return list.release();
+}
+
+PyObject* getSymbols(PyObject* self, void*) {
+  const Symbols* symbols = get(self).graph->symbols.get();
+  if (symbols == nullptr) return newRef(Py_None).release();
+  Ref<> hints = Ref<>::steal(PyList_New(0)), conditions = Ref<>::steal(PyList_New(0));
+  if (!hints || !conditions) return nullptr;
+  for (int64_t hint : symbols->hints) {
+    if (PyList_Append(hints.get(), Ref<>::steal(PyLong_FromLongLong(hint)).get()) < 0) return nullptr;
+  }
+  for (const std::string& condition : symbols->conditions) {
+    if (PyList_Append(conditions.get(), Ref<>::steal(PyUnicode_FromString(condition.c_str())).get()) < 0) return nullptr;
+  }
+  return PyTuple_Pack(2, hints.get(), conditions.get());
+}
+
 PyGetSetDef properties[] = {
+    {"shapes", getShapes, nullptr, "of each input: None, (sizes, strides) with symbols, or a symbol's name", nullptr},
+    {"symbols", getSymbols, nullptr, "(hints, conditions) of the symbols, or None", nullptr},
     {"fake_mode", getFakeMode, setFakeMode,
      "the FakeTensorMode that example values belong to, or None", nullptr},
     {"sources", getSources, setSources, "source objects of the inputs, or None", nullptr},

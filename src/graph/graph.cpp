@@ -113,6 +113,14 @@ void Graph::dropDead() {
   }
 }
 
+void Graph::dropSwitches() {
+  for (const Node* node : nodes_) {
+    if (node->op != Op::kInput && !node->sets_mode) return;
+  }
+  for (Node* node : nodes_) node->mutates = false;
+  dropDead();
+}
+
 void Graph::dropExamples() {
   for (Node* node : inputs_) node->example.reset();
 }

@@ -56,6 +56,7 @@ struct Node {
   // for several outputs: the Python structure of stand-ins that the tracer handed out (tuple, list, named tuple)
   Ref<> structure;
   Ref<> scalar_type;  // for symbolic scalars: int, float or bool; null for tensors
+  symbolic::Dim size;  // of a symbolic int
   // kInput: where it comes from, and the value seen at capture (held until the backend has run, then dropped).
   const sources::Source* source = nullptr;
   Ref<> example;
@@ -102,6 +103,12 @@ class NodeRange {
   const std::vector<Node*>* nodes_;
 };
 
+// What a graph's sizes are made of, when they are not all numbers. Symbol n is called s<n>.
+struct Symbols {
+  std::vector<int64_t> hints;                       // by symbol
+  std::vector<std::string> conditions;              // that the capture relies on, as Python expressions
+};
+
 class Graph {
  public:
   Node* addInput(const sources::Source* source, Ref<> example, const shapes::TensorMeta* meta);
@@ -120,6 +127,8 @@ class Graph {
   int outputIndex(Node* node) const;
   // Drops what no output needs and nothing mutates, and inputs that nothing uses; renumbers.
   void dropDead();
+  // A graph that only switches states of the process: nothing is left to do in it, the plan sets the last state.
+  void dropSwitches();
   // Inputs marked `specialised` become attributes. After dropDead.
   void specialiseInputs();
   // Forgets the values seen at capture, so that the graph keeps no tensor alive.
@@ -135,6 +144,7 @@ class Graph {
   std::shared_ptr<const Graph> parent;
   std::string name;
   Ref<> result;
+  std::unique_ptr<Symbols> symbols;  // null: there are none
   std::deque<Location> locations;
   std::deque<ModuleScope> scopes;
   std::deque<shapes::TensorMeta> metas;

@@ -3,6 +3,7 @@
 #include "graph/stand_in.h"
 
 #include "graph/graph.h"
+#include "symbolic/sym_int.h"
 
 namespace stator::graph {
 
@@ -187,12 +188,13 @@ Ref<> makeStandIn(Node* node, const shapes::TensorMeta* meta, BorrowedRef<> appa
   return Ref<>::steal(object);
 }
 
-bool initStandInType() { return PyType_Ready(&StandInType) == 0; }
+bool initStandInType() { return PyType_Ready(&StandInType) == 0 && symbolic::initSymIntType(); }
 
 bool takeLeakFlag() {
   bool was = leaked;
   leaked = false;
-  return was;
+  const bool of_int = symbolic::takeSymIntLeakFlag();
+  return was || of_int;
 }
 
 }  // namespace stator::graph

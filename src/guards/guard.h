@@ -4,6 +4,7 @@
 
 #include "base/ref.h"
 #include "sources/source.h"
+#include "symbolic/expr.h"
 #include "tensor/tensor_guard.h"
 
 #include <cstdint>
@@ -49,6 +50,12 @@ struct Guard {
   std::vector<TypeLookup> names;                     // kTypeVersion; empty: any change of the type makes the guard fail
 };
 
+// What has to hold between sizes and ints that are no constants: conditions over symbols, of which each is read from a source.
+struct Relations {
+  std::vector<const sources::Source*> symbols;
+  std::vector<const symbolic::Expr*> conditions;
+};
+
 // Collects while tracing. Adding the same fact twice costs a hash look-up and changes nothing.
 class GuardSet {
  public:
@@ -62,6 +69,7 @@ class GuardSet {
   void truncate(size_t size);
   const std::vector<Guard>& all() const { return guards_; }
   size_t size() const { return guards_.size(); }
+  Relations relations;
 
  private:
   std::vector<Guard> guards_;

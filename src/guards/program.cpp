@@ -16,6 +16,33 @@ const bool kTensorPartsGiven = [] {
   return true;
 }();
 
+// The first condition that does not hold, by its position; -1: all do. `symbols` gets what each symbol stands for.
+int failedRelation(const GuardProgram::Impl& program, PyObject* const* registers, std::vector<int64_t>& symbols) {
+  const Relations& relations = program.relations;
+  symbols.clear();
+  symbols.reserve(relations.symbols.size());
+  for (size_t i = 0; i < relations.symbols.size(); ++i) {
+    PyObject* value = registers[program.wanted_registers[program.asked + i]];
+    int overflow = 0;
+    symbols.push_back(isInstanceDict(value) || !PyLong_CheckExact(value) ? 0 : PyLong_AsLongLongAndOverflow(value, &overflow));
+    if (overflow != 0) return 0;
+  }
+  for (size_t i = 0; i < relations.conditions.size(); ++i) {
+    if (symbolic::evaluate(relations.conditions[i], symbols.data(), symbols.size()) != 1) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+std::string symbolName(int64_t number, const void* context) {
+  const auto& [symbols, code] = *static_cast<const std::pair<const Relations*, BorrowedRef<PyCodeObject>>*>(context);
+  return sources::print(*symbols->symbols[static_cast<size_t>(number)], code);
+}
+
+std::string relationText(const Relations& relations, const symbolic::Expr* condition, BorrowedRef<PyCodeObject> code) {
+  const std::pair<const Relations*, BorrowedRef<PyCodeObject>> context(&relations, code);
+  return symbolic::text(condition, symbolName, &context);
+}
+
 // Registers for one run: of the program if it is not running already (a kGenericAttr may call back), else of its own.
 class Registers {
  public:
@@ -48,6 +75,9 @@ GuardProgram::GuardProgram(const sources::SourceSet& sources, const GuardSet& gu
     }
   }
   impl_->wanted = wanted;
+  impl_->asked = wanted.size();
+  impl_->relations = guards.relations;
+  impl_->wanted.insert(impl_->wanted.end(), impl_->relations.symbols.begin(), impl_->relations.symbols.end());
   compile(*impl_, sources.size());
   for (Guard& guard : impl_->guards) {
     // Held by a weak reference from here on, if the object allows one.
@@ -62,7 +92,9 @@ bool GuardProgram::check(const sources::Roots& roots) {
   if (program.contradiction) [[unlikely]] return false;
   Registers registers(program);
   Machine machine{program, roots, registers.get(), {}, program.replay};
-  return run(machine, program.ops.data(), program.ops.data() + program.ops.size()) == nullptr;
+  if (run(machine, program.ops.data(), program.ops.data() + program.ops.size()) != nullptr) return false;
+  std::vector<int64_t> symbols;
+  return program.relations.symbols.empty() || failedRelation(program, machine.r, symbols) < 0;
 }
 
 bool GuardProgram::check(const sources::Roots& roots, std::vector<Ref<>>& values) {
@@ -71,9 +103,13 @@ bool GuardProgram::check(const sources::Roots& roots, std::vector<Ref<>>& values
   Registers registers(program);
   Machine machine{program, roots, registers.get(), {}, program.replay};
   if (run(machine, program.ops.data(), program.ops.data() + program.ops.size()) != nullptr) return false;
+  if (!program.relations.symbols.empty()) {
+    std::vector<int64_t> symbols;
+    if (failedRelation(program, machine.r, symbols) >= 0) return false;
+  }
   values.clear();
-  values.reserve(program.wanted.size());
-  for (size_t i = 0; i < program.wanted.size(); ++i) {
+  values.reserve(program.asked);
+  for (size_t i = 0; i < program.asked; ++i) {
     PyObject* value = machine.r[program.wanted_registers[i]];
     // An instance dict that does not exist yet has to, for whoever wants it.
     values.push_back(isInstanceDict(value) ? sources::read(*program.wanted[i], roots) : newRef(value));
@@ -89,7 +125,20 @@ std::string GuardProgram::explain(const sources::Roots& roots) {
   machine.replay = false;
   machine.exact = true;
   const Op* failed = run(machine, program.ops.data(), program.ops.data() + program.ops.size());
-  if (failed == nullptr) return "";
+  if (failed == nullptr) {
+    std::vector<int64_t> symbols;
+    const int relation = program.relations.symbols.empty() ? -1 : failedRelation(program, machine.r, symbols);
+    if (relation < 0) return "";
+    const symbolic::Expr* condition = program.relations.conditions[static_cast<size_t>(relation)];
+    std::string text = relationText(program.relations, condition, roots.code) + " does not hold: ";
+    const char* separator = "";
+    for (int64_t number : symbolic::symbolsIn(condition)) {
+      text += separator + sources::print(*program.relations.symbols[static_cast<size_t>(number)], roots.code) + " is " +
+              std::to_string(symbols[static_cast<size_t>(number)]);
+      separator = ", ";
+    }
+    return text;
+  }
   const Impl::Origin& origin = program.origins[static_cast<size_t>(failed - program.ops.data())];
   return explainFailure(program, *failed, origin, roots);
 }
@@ -108,6 +157,7 @@ bool GuardProgram::dead() const {
 std::string GuardProgram::text(BorrowedRef<PyCodeObject> code) const {
   std::string text;
   for (const Guard& guard : impl_->guards) text += describe(guard, code) + "\n";
+  for (const symbolic::Expr* condition : impl_->relations.conditions) text += relationText(impl_->relations, condition, code) + "\n";
   return text;
 }
 

@@ -106,7 +106,9 @@ struct GuardProgram::Impl {
     uint32_t guard = kNoGuard;
   };
   std::vector<Origin> origins;
-  std::vector<const sources::Source*> wanted;
+  std::vector<const sources::Source*> wanted;  // what the caller wants, then the symbols of `relations`
+  size_t asked = 0;                            // how many of them are the caller's
+  Relations relations;
   std::vector<uint32_t> wanted_registers;
   std::vector<Py_hash_t> hashes;
   std::vector<TypeVersion> versions;

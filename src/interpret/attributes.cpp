@@ -191,6 +191,23 @@ Flow Tracer::storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value
   return Flow::kOk;
 }
 
+namespace {
+
+// The name under which a class has a property.
+Ref<> propertyName(PyTypeObject* type, PyObject* property) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    PyObject* dict = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i))->tp_dict;
+    PyObject *name = nullptr, *value = nullptr;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(dict, &position, &name, &value)) {
+      if (value == property) return newRef(name);
+    }
+  }
+  return Ref<>();
+}
+
+}  // namespace
+
 Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject* type, const Source* source) {
   PyTypeObject* kind = Py_TYPE(descriptor);
   if (kind == &PyFunction_Type) {
@@ -223,6 +240,14 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
     Ref<> getter = stealRef(PyObject_GetAttr(descriptor, names().fget));
     if (!getter) return raiseCurrentError();
     if (getter.get() == Py_None) return Ref<>();
+    const Source* of_object = sourceOf(object);
+    if (of_object != nullptr && !graph::isStandIn(object) && (PyCFunction_Check(getter.get()) || PyInstanceMethod_Check(getter.get()))) {
+      // Written in C (pybind11 makes such properties): read as C's own getters are.
+      Ref<> raw = stealRef(PyObject_CallOneArg(getter.get(), object));
+      if (!raw) return raiseCurrentError();
+      Ref<> name = propertyName(type, descriptor);
+      if (name) return fromOutside(raw, sources->child(SourceKind::kGenericAttr, of_object, name));
+    }
     if (values.find(getter) == nullptr && source != nullptr && PyFunction_Check(getter.get())) {
       STATOR_VALUE(ignored, fromOutside(getter, sources->child(SourceKind::kGenericAttr, source, names().fget)));
     }
@@ -231,6 +256,15 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
     args.values = {object};
     args.positional = 1;
     return call(getter.get(), args);
+  }
+  if (std::string_view(kind->tp_name) == "_collections._tuplegetter" && object != nullptr && PyTuple_Check(object)) {
+    // A field of a named tuple: tuple's own item, whatever the class makes of __getitem__.
+    Ref<> reduced = stealRef(PyObject_CallMethod(descriptor, "__reduce__", nullptr));
+    Py_ssize_t index = reduced ? PyLong_AsSsize_t(PyTuple_GET_ITEM(PyTuple_GET_ITEM(reduced.get(), 1), 0)) : -1;
+    if (index < 0) return raiseCurrentError();
+    STATOR_VALUE(items, contents(object));
+    if (index >= PyTuple_GET_SIZE(items.get())) return raiseNew(PyExc_IndexError, "tuple index out of range");
+    return newRef(PyTuple_GET_ITEM(items.get(), index));
   }
   if (kind == &PyMemberDescr_Type && object != nullptr) {
     if (values::Info* info = values.find(object); info != nullptr && info->origin == values::Origin::kOutside) {
@@ -491,6 +525,14 @@ Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
   if (isTraceIterator(object)) {
     PyObject* found = _PyType_Lookup(typeOf(object), name);
     if (found == nullptr) return Ref<>();
+    if (Py_TYPE(found) == &PyGetSetDescr_Type || Py_TYPE(found) == &PyMemberDescr_Type) {
+      TraceIterator* iterator = asTraceIterator(object);
+      PyObject* function = iterator->flag ? nullptr : iterator->function;
+      if (function != nullptr && PyUnicode_CompareWithASCIIString(name, "__name__") == 0) return newRef(reinterpret_cast<PyFunctionObject*>(function)->func_name);
+      if (function != nullptr && PyUnicode_CompareWithASCIIString(name, "__qualname__") == 0) return newRef(reinterpret_cast<PyFunctionObject*>(function)->func_qualname);
+      if (function != nullptr && PyUnicode_CompareWithASCIIString(name, "gi_running") == 0) return newRef(iterator->running ? Py_True : Py_False);
+      return breakWith(Reason::kUnsupportedAttribute, std::string(PyUnicode_AsUTF8(name)) + " of an iterator");
+    }
     return stealRef(PyMethod_New(found, object));
   }
   if (PyType_Check(object)) return typeAttribute(*this, reinterpret_cast<PyTypeObject*>(object), name);

@@ -3,6 +3,7 @@
 #include "base/ref.h"
 #include "interpret/trace_iterator.h"
 #include "interpret/tracer.h"
+#include "tensor/meta_of.h"
 
 #include <frameobject.h>
 
@@ -12,11 +13,22 @@ namespace {
 
 constexpr Py_ssize_t kLookedAt = 64;  // so many elements of a container
 
+// torch keeps tables of tensors by weak reference (of fake tensors, of hooks), from which they go when they die: nothing that a program sees.
+bool isTorchCallback(PyObject* callback) {
+  if (PyMethod_Check(callback)) callback = PyMethod_GET_FUNCTION(callback);
+  if (PyCFunction_Check(callback)) return true;
+  if (!PyFunction_Check(callback)) return false;
+  PyObject* home = reinterpret_cast<PyFunctionObject*>(callback)->func_module;
+  std::string_view name = home != nullptr && PyUnicode_Check(home) ? PyUnicode_AsUTF8(home) : "";
+  return name == "torch" || name.substr(0, 6) == "torch." || name == "weakref";
+}
+
 bool hasCallback(PyObject* value) {
   if (!PyType_SUPPORTS_WEAKREFS(Py_TYPE(value))) return false;
+  const bool tensor = tensor::isTensor(value);
   auto* first = *reinterpret_cast<PyWeakReference**>(PyObject_GET_WEAKREFS_LISTPTR(value));
   for (PyWeakReference* reference = first; reference != nullptr; reference = reference->wr_next) {
-    if (reference->wr_callback != nullptr) return true;
+    if (reference->wr_callback != nullptr && !(tensor && isTorchCallback(reference->wr_callback))) return true;
   }
   return false;
 }

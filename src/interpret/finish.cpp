@@ -9,6 +9,7 @@
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
 #include "python/objects.h"
+#include "symbolic/sym_int.h"
 #include "values/dicts.h"
 
 #include <string_view>
@@ -246,10 +247,36 @@ class PlanBuilder {
     return result;
   }
 
+  // First the generator, then, when all is made, what its frame holds: this may hold the generator in turn.
+  Register generator(PyObject* object) {
+    TraceIterator* it = asTraceIterator(object);
+    // One of ours stands for an object of another type.
+    if (it->flag || (it->frame == nullptr && !it->exhausted) || it->function == nullptr) return fail(object);
+    Register function = value(it->function);
+    Register made = add(PlanOp::kGenerator, object, Ref<>(), {function});
+    PlanStep step{PlanOp::kGeneratorFill};
+    step.operands = {made, kNull};
+    if (it->exhausted) {
+      step.number = breaks::GeneratorState::kEnded;
+    } else {
+      const SymbolicFrame& frame = *it->frame;
+      for (const Ref<>& slot : frame.slots) step.operands.push_back(value(slot.get()));
+      step.number = breaks::GeneratorState::kFresh;
+      if (it->index != 0) {
+        for (const Ref<>& entry : frame.stack) step.operands.push_back(value(entry.get()));
+        if (it->handled != nullptr) step.operands[1] = value(it->handled);
+        step.number = breaks::GeneratorState::pack(frame.code->instrs()[static_cast<size_t>(frame.index - 1)].offset, frame.slots.size());
+      }
+    }
+    seeks_.push_back(std::move(step));
+    return made;
+  }
+
   Register iterator(PyObject* object) {
     TraceIterator* it = asTraceIterator(object);
     auto& parts = *it->sources;
-    if (it->kind == IteratorKind::kGenerator || it->kind == IteratorKind::kCallable || it->running) return fail(object);
+    if (it->kind == IteratorKind::kCallable || it->running) return fail(object);
+    if (it->kind == IteratorKind::kGenerator) return generator(object);
     if (it->exhausted) {
       Ref<> empty = stealRef(PyTuple_New(0));
       return add(PlanOp::kIterator, object, Ref<>(), {constant(empty.get())});
@@ -374,6 +401,54 @@ class PlanBuilder {
     }
   }
 
+  // Computed from what the symbols stand for, by Python's own operators: no size limits.
+  Register symbolicInt(const symbolic::Expr* expr) {
+    using symbolic::Kind;
+    auto known = symbolic_.find(expr);
+    if (known != symbolic_.end()) return known->second;
+    auto number = [&](int64_t value) {
+      Ref<> boxed = stealRef(PyLong_FromLongLong(value));
+      return constant(boxed.get());
+    };
+    auto call = [&](PyObject* function, Register left, Register right) { return add(PlanOp::kCall, nullptr, newRef(function), {left, right}); };
+    Register result = kNull;
+    switch (expr->kind) {
+      case Kind::kInt: result = number(expr->number); break;
+      case Kind::kSymbol:
+        result = add(PlanOp::kSource, nullptr);
+        plan_.steps.back().source = t_.symbol_sources[static_cast<size_t>(expr->number)];
+        break;
+      case Kind::kSum:
+        for (const symbolic::Part& part : expr->parts) {
+          Register term = symbolicInt(part.expr);
+          if (part.number != 1) term = call(operatorFunction("mul"), term, number(part.number));
+          result = result == kNull ? term : call(operatorFunction("add"), result, term);
+        }
+        if (expr->number != 0) result = call(operatorFunction("add"), result, number(expr->number));
+        break;
+      case Kind::kProduct:
+        for (const symbolic::Part& part : expr->parts) {
+          Register factor = symbolicInt(part.expr);
+          if (part.number != 1) factor = call(operatorFunction("pow"), factor, number(part.number));
+          result = result == kNull ? factor : call(operatorFunction("mul"), result, factor);
+        }
+        break;
+      case Kind::kFloorDiv: result = call(operatorFunction("floordiv"), symbolicInt(expr->parts[0].expr), symbolicInt(expr->parts[1].expr)); break;
+      case Kind::kMod: result = call(operatorFunction("mod"), symbolicInt(expr->parts[0].expr), symbolicInt(expr->parts[1].expr)); break;
+      case Kind::kPow: result = call(operatorFunction("pow"), symbolicInt(expr->parts[0].expr), symbolicInt(expr->parts[1].expr)); break;
+      case Kind::kMin:
+      case Kind::kMax: {
+        std::vector<Register> operands;
+        for (const symbolic::Part& part : expr->parts) operands.push_back(symbolicInt(part.expr));
+        result = add(PlanOp::kCall, nullptr, newRef(builtinFunction(expr->kind == Kind::kMin ? "min" : "max")), operands);
+        break;
+      }
+      default: STATOR_CHECK(false, "a truth value as an int");
+    }
+    symbolic_[expr] = result;
+    return result;
+  }
+
   Register build(PyObject* object) {
     if (graph::isStandIn(object)) {
       graph::Node* node = graph::asStandIn(object)->node;
@@ -394,6 +469,7 @@ class PlanBuilder {
       return result;
     }
     if (values::isScalar(object)) return constant(object);
+    if (symbolic::isSymInt(object)) return symbolicInt(t_.environment.simplify(symbolic::dimOf(object).expr()));
     if (isAddress(object)) return add(PlanOp::kCall, object, newRef(builtinFunction("id")), {value(t_.addressTarget(object))});
     if (values::Info* info = t_.values.find(object); info != nullptr && info->origin == values::Origin::kOutside) {
       Register result = add(PlanOp::kSource, object);
@@ -584,6 +660,7 @@ class PlanBuilder {
 
   Tracer& t_;
   breaks::Plan& plan_;
+  std::unordered_map<const symbolic::Expr*, Register> symbolic_;
   std::unordered_map<PyObject*, Register> memo_;
   std::unordered_map<PyObject*, PyObject*> owner_of_;
   std::vector<PlanStep> effects_;
@@ -659,6 +736,13 @@ void addEffects(Tracer& t, PlanBuilder& builder) {
   for (const Tracer::LruUse& use : t.lru_uses) {
     if (use.value) builder.effect(PlanOp::kLruStore, Ref<>(), {builder.value(use.cache.get()), builder.value(use.key.get()), builder.value(use.value.get())});
     else builder.effect(PlanOp::kLruHit, Ref<>(), {builder.value(use.cache.get()), builder.value(use.key.get())});
+  }
+  for (const auto& [index, state] : t.process_states) {
+    if (PyObject_RichCompareBool(state.before.get(), state.now.get(), Py_EQ) == 1) continue;
+    StateCall call = stateCall(index, state.now.get());
+    std::vector<Register> operands;
+    if (call.takes_value) operands.push_back(builder.value(state.now.get()));
+    builder.effect(PlanOp::kEffectCall, newRef(call.function), std::move(operands));
   }
   if (t.error_on_break != t.initial_error_on_break) {
     builder.effect(PlanOp::kEffectCall, newRef(torchObject("stator._core.set_error_on_break")), {builder.value(t.error_on_break ? Py_True : Py_False)});

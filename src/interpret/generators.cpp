@@ -34,6 +34,7 @@ Out Tracer::resumeGenerator(PyObject* object, Ref<> sent, Ref<> exception) {
   if (generator->running) return raiseNew(PyExc_ValueError, "generator already executing");
   if (generator->exhausted) {
     if (exception) return raise(std::move(exception));
+    generator->sources->clear();  // what it returned was told once
     return Ref<>();
   }
   Ref<> keep = newRef(object);

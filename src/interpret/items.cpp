@@ -5,12 +5,14 @@
 #include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/trace_iterator.h"
+#include "symbolic/sym_int.h"
 #include "interpret/torch_names.h"
 #include "values/dicts.h"
 
 namespace stator::interpret {
 
 using breaks::Reason;
+using symbolic::Dim;
 using guards::Guard;
 using guards::GuardKind;
 using sources::Source;
@@ -41,6 +43,19 @@ bool isNativeContainer(Tracer& tracer, PyObject* object, PyObject* method) {
 bool isTextLike(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   return type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyRange_Type || type == &PyByteArray_Type;
+}
+
+// A slice with numbers in place of symbolic ints; null: it has none.
+Ref<> concreteSlice(Tracer& tracer, PyObject* key) {
+  auto* slice = reinterpret_cast<PySliceObject*>(key);
+  bool any = false;
+  auto part = [&](PyObject* value) {
+    if (!symbolic::isSymInt(value)) return newRef(value);
+    any = true;
+    return tracer.concrete(value);
+  };
+  Ref<> start = part(slice->start), stop = part(slice->stop), step = part(slice->step);
+  return any ? stealRef(PySlice_New(start.get(), stop.get(), step.get())) : Ref<>();
 }
 
 bool defaultHash(PyTypeObject* type) {
@@ -132,6 +147,10 @@ Flow Tracer::requireHashable(PyObject* key) {
 }
 
 Out Tracer::dictGet(PyObject* dict, PyObject* key) {
+  if (symbolic::isSymInt(key)) {
+    Ref<> number = concrete(key);
+    return dictGet(dict, number.get());
+  }
   values::Info* info = values.find(dict);
   if (isAddress(key) && !isMade(dict)) {
     STATOR_VALUE(number, pinnedAddress(key));
@@ -186,6 +205,13 @@ Out Tracer::getItem(PyObject* container, PyObject* key) {
     args.values = {container, key};
     args.positional = 2;
     return tensorCall(graph::Op::kCallFunction, operatorFunction("getitem"), args);
+  }
+  if (symbolic::isSymInt(key)) {
+    Ref<> number = concrete(key);
+    return getItem(container, number.get());
+  }
+  if (PySlice_Check(key) && !isNativeSafe(key)) {
+    if (Ref<> number = concreteSlice(*this, key)) return getItem(container, number.get());
   }
   if (PyType_Check(container)) return subscriptClass(*this, reinterpret_cast<PyTypeObject*>(container), key);
   if (isTextLike(container)) {
@@ -264,6 +290,10 @@ Out Tracer::getItem(PyObject* container, PyObject* key) {
 }
 
 Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
+  if (symbolic::isSymInt(key) && !graph::isStandIn(container)) {
+    Ref<> number = concrete(key);
+    return setItem(container, number.get(), value);
+  }
   static PyObject* method = interned("__setitem__");
   if (graph::isStandIn(container)) {
     Args args;
@@ -313,6 +343,10 @@ Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
 }
 
 Flow Tracer::delItem(PyObject* container, PyObject* key) {
+  if (symbolic::isSymInt(key) && !graph::isStandIn(container)) {
+    Ref<> number = concrete(key);
+    return delItem(container, number.get());
+  }
   static PyObject* method = interned("__delitem__");
   if (graph::isStandIn(container)) return breakWith(Reason::kRaises, "deletes an item of a tensor");
   if (isNativeContainer(*this, container, method)) {
@@ -360,7 +394,7 @@ Out Tracer::length(PyObject* container) {
     const shapes::TensorMeta* meta = graph::asStandIn(container)->meta;
     if (meta == nullptr) return breakWith(Reason::kRaises, "len() of a number");
     if (meta->sizes.empty()) return raiseNew(PyExc_TypeError, "len() of a 0-d tensor");
-    return stealRef(PyLong_FromLongLong(meta->sizes[0]));
+    return symInt(meta->sizes[0]);
   }
   if (isTextLike(container)) return fromNative(stealRef(PyLong_FromSsize_t(PyObject_Size(container))));
   if (isNativeContainer(*this, container, method)) {
@@ -399,6 +433,7 @@ Out Tracer::truth(PyObject* value) {
   auto boolean = [](bool b) { return newRef(b ? Py_True : Py_False); };
   if (value == Py_True || value == Py_False) return newRef(value);
   if (value == Py_None) return boolean(false);
+  if (symbolic::isSymInt(value)) return boolean(symbolic::dimOf(value) != Dim(0));
   if (graph::isStandIn(value)) {
     if (Ref<> known = knownTensor(value)) return boolean(PyObject_IsTrue(known.get()) == 1);
     return breakWith(Reason::kDataDependentBranch);
@@ -444,6 +479,11 @@ Out Tracer::truth(PyObject* value) {
 
 Out Tracer::same(PyObject* left, PyObject* right) {
   if (left == right) return newRef(Py_True);
+  if (symbolic::isSymInt(left) || symbolic::isSymInt(right)) {
+    // Which ints are one object depends on their values.
+    Ref<> a = symbolic::isSymInt(left) ? concrete(left) : newRef(left), b = symbolic::isSymInt(right) ? concrete(right) : newRef(right);
+    return same(a.get(), b.get());
+  }
   values::Info* a = values.find(left);
   values::Info* b = values.find(right);
   auto outside = [](values::Info* info) { return info != nullptr && info->origin == values::Origin::kOutside && info->source != nullptr; };
@@ -459,6 +499,10 @@ Out Tracer::same(PyObject* left, PyObject* right) {
 }
 
 Out Tracer::contains(PyObject* container, PyObject* item) {
+  if (symbolic::isSymInt(item) && !PyList_Check(container) && !PyTuple_Check(container)) {
+    Ref<> number = concrete(item);
+    return contains(container, number.get());
+  }
   static PyObject* method = interned("__contains__");
   auto boolean = [](bool b) { return newRef(b ? Py_True : Py_False); };
   STATOR_VALUE(scalar, plainScalar(container));
@@ -587,7 +631,10 @@ Out Tracer::next(PyObject* object) {
     return result;
   }
   TraceIterator* iterator = asTraceIterator(object);
-  if (iterator->exhausted) return Ref<>();
+  if (iterator->exhausted) {
+    if (iterator->kind == IteratorKind::kGenerator) iterator->sources->clear();  // what it returned was told once
+    return Ref<>();
+  }
   nested_ran = true;
   auto& parts = *iterator->sources;
   auto finish = [&]() -> Out {
@@ -598,7 +645,7 @@ Out Tracer::next(PyObject* object) {
     case IteratorKind::kSequence: {
       PyObject* sequence = parts[0].get();
       if (graph::isStandIn(sequence)) {
-        if (iterator->index >= graph::asStandIn(sequence)->meta->sizes[0]) return finish();
+        if (iterator->index >= graph::asStandIn(sequence)->meta->sizes[0].value()) return finish();
         Ref<> index = stealRef(PyLong_FromLongLong(iterator->index));
         STATOR_VALUE(item, getItem(sequence, index.get()));
         iterator->index++;

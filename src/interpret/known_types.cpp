@@ -121,9 +121,22 @@ bool isBoundBuiltin(PyObject* object) {
   return self != nullptr && !PyModule_Check(self) && !PyType_Check(self);
 }
 
+// TypeVar, Callable[...], Optional[...]: descriptions of types, which nobody changes.
+bool isTypingObject(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  static PyObject* const module = PyUnicode_InternFromString("__module__");
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || type->tp_dict == nullptr) return type->tp_name == std::string_view("types.GenericAlias") || type->tp_name == std::string_view("types.UnionType");
+  PyObject* home = PyDict_GetItemWithError(type->tp_dict, module);
+  return home != nullptr && PyUnicode_Check(home) && PyUnicode_CompareWithASCIIString(home, "typing") == 0;
+}
+
 bool isOpaqueConstant(PyObject* object) {
   // Types written in C keep their dotted name, and those here compare and hash without any help of Python code.
   std::string_view name = Py_TYPE(object)->tp_name;
+  if (isTypingObject(object)) return true;
+  // Members of enumerations that pybind11 made.
+  static PyObject* const entries = PyUnicode_InternFromString("__entries");
+  if (std::string_view(Py_TYPE(reinterpret_cast<PyObject*>(Py_TYPE(object)))->tp_name) == "pybind11_type" && _PyType_Lookup(Py_TYPE(object), entries) != nullptr) return true;
   if (name.find('.') == std::string_view::npos) return false;
   for (std::string_view known : {"re.Pattern", "re.Match", "decimal.Decimal", "datetime.date", "datetime.datetime", "datetime.time", "datetime.timedelta"}) {
     if (name == known) return true;
@@ -140,7 +153,7 @@ bool isStaticKey(PyObject* key) {
     }
     return true;
   }
-  return isEnumMember(key);
+  return isEnumMember(key) || isOpaqueConstant(key);
 }
 
 PyTypeObject* itertoolsType(const char* name) {

@@ -33,6 +33,8 @@ bool isNamedTuple(PyObject* object);       // a tuple subclass with _fields, or 
 bool isStructSequence(PyObject* object);
 bool isPlainTensorType(PyTypeObject* type);  // Tensor, Parameter, Buffer, or a subclass without __torch_function__/__torch_dispatch__ of its own
 bool isBoundBuiltin(PyObject* object);       // a built-in method bound to an object that is neither a module nor a class
+bool isTypingObject(PyObject* object);
+bool isTypingObject(PyObject* object);
 bool isOpaqueConstant(PyObject* object);     // an immutable value of a C type that runs no user code: compiled pattern, decimal, date ...
 bool isStaticKey(PyObject* key);           // constants, types, enum members, functions: hash and equality run no user code
 PyTypeObject* itertoolsType(const char* name);

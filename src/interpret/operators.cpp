@@ -4,6 +4,7 @@
 #include "interpret/known_types.h"
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
+#include "symbolic/sym_int.h"
 
 #include <array>
 
@@ -109,6 +110,11 @@ Out Tracer::binary(int operation, PyObject* left, PyObject* right) {
     args.positional = 2;
     return tensorCall(graph::Op::kCallFunction, operatorFunction(name.c_str()), args);
   }
+  if (symbolic::isSymInt(left) || symbolic::isSymInt(right)) {
+    if (Ref<> result = symBinary(operation, left, right)) return result;
+    Ref<> a = symbolic::isSymInt(left) ? concrete(left) : newRef(left), b = symbolic::isSymInt(right) ? concrete(right) : newRef(right);
+    return binary(operation, a.get(), b.get());
+  }
   PyTypeObject *left_type = Py_TYPE(left), *right_type = Py_TYPE(right);
   if ((isUserType(left_type) && (definesInPython(*this, left_type, row.method) || (in_place && definesInPython(*this, left_type, row.in_place)))) ||
       (isUserType(right_type) && definesInPython(*this, right_type, row.reflected))) {
@@ -175,6 +181,12 @@ Out Tracer::unary(int operation, PyObject* operand) {
     args.positional = 1;
     return tensorCall(graph::Op::kCallFunction, operatorFunction(functions[operation]), args);
   }
+  if (symbolic::isSymInt(operand)) {
+    if (operation == 0) return newRef(operand);
+    if (operation == 1) return symInt(-symbolic::dimOf(operand));
+    Ref<> number = concrete(operand);
+    return unary(operation, number.get());
+  }
   if (isUserType(Py_TYPE(operand)) && definesInPython(*this, Py_TYPE(operand), methods[operation])) {
     STATOR_VALUE(bound, special(operand, methods[operation]));
     keep_alive.push_back(bound);
@@ -202,6 +214,11 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
     args.values = {left, right};
     args.positional = 2;
     return tensorCall(graph::Op::kCallFunction, operatorFunction(functions[operation]), args);
+  }
+  if (symbolic::isSymInt(left) || symbolic::isSymInt(right)) {
+    if (Ref<> result = symCompare(operation, left, right)) return result;
+    Ref<> a = symbolic::isSymInt(left) ? concrete(left) : newRef(left), b = symbolic::isSymInt(right) ? concrete(right) : newRef(right);
+    return compare(operation, a.get(), b.get());
   }
   PyTypeObject *left_type = Py_TYPE(left), *right_type = Py_TYPE(right);
   bool left_user = isUserType(left_type) && definesInPython(*this, left_type, methods[operation]);

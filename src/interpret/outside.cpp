@@ -6,6 +6,7 @@
 #include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/trace_iterator.h"
+#include "symbolic/sym_int.h"
 #include "tensor/meta_of.h"
 #include "values/dicts.h"
 
@@ -28,6 +29,13 @@ bool guardedByIdentity(PyObject* object) {
          isEnumMember(object) || isOpaqueConstant(object);
 }
 
+// Hashed and compared by identity, without a line of Python.
+bool isIdentityKey(PyObject* key) {
+  if (tensor::isTensor(key)) return isPlainTensorType(Py_TYPE(key));
+  PyTypeObject* type = Py_TYPE(key);
+  return type->tp_hash == PyBaseObject_Type.tp_hash && type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+}
+
 }  // namespace
 
 // Immutable: the value is guarded whole. dtypes and layouts are singletons. The guard keeps a copy of a tuple, not the program's own object.
@@ -44,6 +52,10 @@ void Tracer::guardConstant(PyObject* raw, const Source* source) {
 Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
   PyObject* raw = object.get();
   if (values::isScalar(raw)) {
+    if (PyLong_CheckExact(raw) && options.dynamic != DynamicMode::kStatic) {
+      STATOR_VALUE(symbol, intFromOutside(raw, source));
+      if (symbol) return symbol;
+    }
     guards->add(Guard{GuardKind::kEquals, source, nullptr, newRef(raw)});
     return newRef(raw);
   }
@@ -53,11 +65,12 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     } else if (info->source != source && info->source != nullptr) {
       guards->add(Guard{GuardKind::kSameAs, source, info->source});
     }
+    if (info->unpacked) return info->shadow;
     if (!info->stand_in) return newRef(raw);
     if (source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer) graph::asStandIn(info->stand_in.get())->node->of_module = true;
     return info->stand_in;
   }
-  if (graph::isStandIn(raw) || isTraceIterator(raw)) return newRef(raw);
+  if (graph::isStandIn(raw) || isTraceIterator(raw) || symbolic::isSymInt(raw)) return newRef(raw);
   if (Py_TYPE(raw) == mappingProxyType()) {
     // A read-only view: what is behind it serves, since the program cannot write through the view.
     PyObject* mapping = reinterpret_cast<PyObject**>(raw)[2];
@@ -69,11 +82,13 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     if (!isPlainTensorType(Py_TYPE(raw))) {
       return breakWith(breaks::Reason::kSubclass, std::string("an input is a ") + Py_TYPE(raw)->tp_name);
     }
-    guards->add(Guard{GuardKind::kTensor, source, nullptr, Ref<>(), 0, tensor::TensorGuard::of(raw)});
     values::Info& info = values.addOutside(raw, source);
     graph::Graph& root = rootGraph();
     root.metas.push_back(tensor::metaOf(raw));
     shapes::TensorMeta& meta = root.metas.back();
+    std::shared_ptr<tensor::TensorGuard> guard = tensor::TensorGuard::of(raw);
+    shapeFromOutside(raw, source, *guard, meta);
+    guards->add(Guard{GuardKind::kTensor, source, nullptr, Ref<>(), 0, std::move(guard)});
     if (uintptr_t storage = tensor::storageOf(raw)) {
       uint32_t& id = input_storages[storage];
       if (id == 0) id = next_storage++;
@@ -92,6 +107,21 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     return info.stand_in;
   }
   if (values::isConstantDeep(raw)) {
+    if (tupleChanged(raw, source)) {
+      // Item by item: some are symbols. The tuple that the trace works with stands for the one outside.
+      guards->add(Guard{GuardKind::kType, source, nullptr, newRef(reinterpret_cast<PyObject*>(&PyTuple_Type))});
+      values.addOutside(raw, source);
+      guards->add(Guard{GuardKind::kLength, source, nullptr, Ref<>(), PyTuple_GET_SIZE(raw)});
+      Ref<> items = stealRef(PyTuple_New(PyTuple_GET_SIZE(raw)));
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(raw); ++i) {
+        STATOR_VALUE(item, fromOutside(PyTuple_GET_ITEM(raw, i), sources->child(SourceKind::kTupleItem, source, nullptr, i)));
+        PyTuple_SET_ITEM(items.get(), i, item.release());
+      }
+      values::Info* info = values.find(raw);
+      info->shadow = items;
+      info->unpacked = true;
+      return items;
+    }
     guardConstant(raw, source);
     // The value is known; but what the program puts somewhere is its own object, not an equal one of an earlier call.
     if (PyTuple_Check(raw) || PyFrozenSet_CheckExact(raw) || PyRange_Check(raw) || PySlice_Check(raw)) values.addOutside(raw, source).constant = true;
@@ -130,6 +160,7 @@ bool Tracer::isMade(PyObject* object) {
 
 PyTypeObject* Tracer::typeOf(PyObject* value) {
   if (graph::isStandIn(value)) return reinterpret_cast<PyTypeObject*>(graph::asStandIn(value)->apparent_type);
+  if (symbolic::isSymInt(value)) return &PyLong_Type;
   if (isTraceIterator(value)) return iteratorType(asTraceIterator(value));
   if (isAddress(value)) return &PyLong_Type;
   if (isTraceTraceback(value)) return &PyTraceBack_Type;
@@ -252,11 +283,16 @@ Out Tracer::contents(PyObject* container) {
   } else if (PyDict_Check(container)) {
     Ref<> keys = values::dictKeys(container);
     if (!keys) return raiseCurrentError();
+    bool all_static = true;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
-      if (!isStaticKey(PyList_GET_ITEM(keys.get(), i))) {
+      PyObject* key = PyList_GET_ITEM(keys.get(), i);
+      if (isStaticKey(key)) continue;
+      all_static = false;
+      if (!isIdentityKey(key) || PyODict_Check(container) || info->attributes_of != nullptr) {
         return breakWith(breaks::Reason::kUnsupportedObject, "a dict from outside with keys that are not constants");
       }
     }
+    if (!all_static) return identityKeyed(container, keys);
     info->keys_open = keysDoNotMatter(*this, info);
     if (info->keys_open) {
       guardLength(PyList_GET_SIZE(keys.get()));
@@ -314,7 +350,9 @@ Out Tracer::contents(PyObject* container) {
     Py_ssize_t position = 0;
     int64_t n = 0;
     while (_PySet_NextEntry(container, &position, &item, &hash)) {
-      if (!isStaticKey(item)) return breakWith(breaks::Reason::kUnsupportedObject, "a set from outside with elements that are not constants");
+      if (!isStaticKey(item) && !isIdentityKey(item)) {
+        return breakWith(breaks::Reason::kUnsupportedObject, "a set from outside with elements that are not constants");
+      }
       STATOR_VALUE(value, fromOutside(item, sources->child(SourceKind::kSetItem, source, nullptr, n++)));
       PyList_Append(items.get(), value.get());
     }
@@ -338,6 +376,30 @@ Out Tracer::contents(PyObject* container) {
     PyList_SetSlice(shadow.get(), PyList_GET_SIZE(shadow.get()), PyList_GET_SIZE(shadow.get()), info->appended.get());
     info->appended.reset();
   }
+  return shadow;
+}
+
+// A dict some of whose keys (tensors, modules) are hashed by identity: each key is known by its position, and each value with it.
+Out Tracer::identityKeyed(PyObject* dict, const Ref<>& keys) {
+  const Source* source = values.find(dict)->source;
+  guards->add(Guard{GuardKind::kLength, source, nullptr, Ref<>(), PyList_GET_SIZE(keys.get())});
+  values.find(dict)->length_guarded = true;
+  Ref<> shadow = stealRef(PyDict_New());
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
+    PyObject* raw_key = PyList_GET_ITEM(keys.get(), i);
+    PyObject* raw = PyDict_GetItemWithError(dict, raw_key);
+    if (raw == nullptr) return breakWith(breaks::Reason::kUnsupportedObject, "a dict that changes under its keys");
+    STATOR_VALUE(key, fromOutside(raw_key, sources->child(SourceKind::kDictKey, source, nullptr, i)));
+    STATOR_VALUE(item, fromOutside(raw, sources->child(SourceKind::kDictValue, source, nullptr, i)));
+    if (!isStaticKey(raw_key)) noteIdentity(key.get());
+    PyDict_SetItem(shadow.get(), key.get(), item.get());
+  }
+  values::Info* info = values.find(dict);
+  if (info->overlay) {
+    applyOverlay(info, shadow.get());
+    info->dirty = true;
+  }
+  info->shadow = shadow;
   return shadow;
 }
 
@@ -428,6 +490,7 @@ bool Tracer::isNativeSafe(PyObject* object, int depth) {
 
 Out Tracer::plain(PyObject* value) {
   if (isDictView(value)) return viewContents(value);
+  if (symbolic::isSymInt(value)) return concrete(value);
   if (isAddress(value)) return pinnedAddress(value);
   if (!values::isScalar(value)) {
     STATOR_VALUE(exact, plainScalar(value));

@@ -11,6 +11,7 @@ void dealloc(PyObject* self) {
   delete iterator->sources;
   delete iterator->frame;
   Py_XDECREF(iterator->handled);
+  Py_XDECREF(iterator->function);
   Py_TYPE(self)->tp_free(self);
 }
 
@@ -37,6 +38,7 @@ Ref<> makeTraceIterator(IteratorKind kind, std::vector<Ref<>> sources, int64_t i
 
 Ref<> makeTraceGenerator(std::unique_ptr<SymbolicFrame> frame) {
   Ref<> object = makeTraceIterator(IteratorKind::kGenerator, {});
+  asTraceIterator(object.get())->function = Py_XNewRef(frame->function.get());
   asTraceIterator(object.get())->frame = frame.release();
   return object;
 }

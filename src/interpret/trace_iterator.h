@@ -51,6 +51,7 @@ struct TraceIterator {
   std::vector<Ref<>>* sources;
   SymbolicFrame* frame;  // kGenerator: owned
   PyObject* handled;     // kGenerator: the exception its handlers are busy with (owned)
+  PyObject* function;    // kGenerator: what made it (owned)
 };
 
 extern PyTypeObject TraceIteratorType;

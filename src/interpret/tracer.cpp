@@ -29,6 +29,8 @@ std::array<handlers::Handler, 256> makeTable() {
   return table;
 }
 
+}  // namespace
+
 // The instruction that raises or returns on behalf of a call unit is its CALL.
 int callIndex(const SymbolicFrame& frame) {
   int index = frame.index;
@@ -38,8 +40,6 @@ int callIndex(const SymbolicFrame& frame) {
   while (instrs[static_cast<size_t>(index)].opcode != CALL) ++index;
   return index;
 }
-
-}  // namespace
 
 Tracer::Tracer(StatorFrame* frame, const TraceOptions& trace_options)
     : options(trace_options),
@@ -80,6 +80,7 @@ Tracer::~Tracer() {
       delete iterator->frame;
       iterator->frame = nullptr;
       iterator->sources->clear();
+      Py_CLEAR(iterator->function);
     }
   }
 }
@@ -350,6 +351,8 @@ Flow Tracer::readStack(SymbolicFrame& frame, const bytecode::Instr& instr) {
 
 Captured Tracer::run() {
   Captured captured;
+  symbolic::Environment::Scope scope(&environment);
+  environment.setWhere([](void* tracer) -> const void* { return static_cast<Tracer*>(tracer)->location(); }, this);
   SymbolicFrame& root = *frames.front();
   for (int i = 0; i < stator_frame_depth(real_frame); ++i) {
     PyObject* raw = roots.stack[i];
@@ -401,8 +404,10 @@ Captured Tracer::run() {
     captured.plan.place = std::string(PyUnicode_AsUTF8(code->co_filename)) + ":" + std::to_string(captured.plan.line) + " in " + PyUnicode_AsUTF8(code->co_qualname);
   }
   graph->dropDead();
+  graph->dropSwitches();
   dropFsdpGuards();
   if (options.specialize_modules) graph->specialiseInputs();
+  if (environment.symbolCount() > 0) finishSymbols(captured);
   captured.graph = graph;
   captured.sources = std::move(sources);
   captured.guards = std::move(guards);

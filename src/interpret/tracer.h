@@ -10,8 +10,10 @@
 #include "graph/graph.h"
 #include "graph/stand_in.h"
 #include "guards/guard.h"
+#include "interpret/dynamic.h"
 #include "interpret/flow.h"
 #include "shapes/infer.h"
+#include "symbolic/environment.h"
 #include "values/value_table.h"
 
 #include <chrono>
@@ -98,6 +100,8 @@ struct Limits {
 struct TraceOptions {
   Limits limits;
   bool fullgraph = false;
+  DynamicMode dynamic = DynamicMode::kStatic;
+  DynamicHistory* history = nullptr;  // of the place; null: none is kept
   bool specialize_modules = false;
   bool runs_as_captured = false;  // the backend runs the graph operation by operation, so that leaves of autograd may be made in it
   bool skip_fsdp_guards = true;
@@ -165,6 +169,22 @@ class Tracer {
 
   // outside.cpp: values that existed before the trace
   Out fromOutside(BorrowedRef<> object, const sources::Source* source);
+
+  // symbols.cpp: symbolic ints (symbolic/sym_int.h)
+  Ref<> symInt(symbolic::Dim dim);        // as a value of the trace: a SymInt, or a plain int
+  Ref<> symNode(symbolic::Dim dim);       // as an argument of the graph: a stand-in, or a plain int
+  Ref<> lowered(PyObject* argument);      // a graph argument with stand-ins in place of SymInts
+  Ref<> concrete(PyObject* sym_int);      // the number that it is now, and has to be from here on
+  bool makeConcrete(PyObject* container, int depth = 0);  // the same for all SymInts in it, in place; false: there were none
+  Ref<> symBinary(int operation, PyObject* left, PyObject* right);   // null: not for symbols
+  Ref<> symCompare(int operation, PyObject* left, PyObject* right);  // True or False; null: not for symbols
+  const symbolic::Expr* addSymbol(const sources::Source* source, int64_t hint, symbolic::Range range);
+  Out intFromOutside(PyObject* raw, const sources::Source* source);  // ok with null: a constant
+  bool tupleChanged(PyObject* raw, const sources::Source* source);   // a tuple of ints that was another one at the last capture
+  static std::string placeOf(const graph::Location* location);  // file:line in function
+  void finishSymbols(Captured& captured);  // conditions become guards; throws PythonError if a demand is not met
+  void shapeFromOutside(PyObject* raw, const sources::Source* source, tensor::TensorGuard& guard, shapes::TensorMeta& meta);
+
   void guardConstant(PyObject* raw, const sources::Source* source);
   const sources::Source* sourceOf(PyObject* object);  // null if it has none
   void guardType(PyObject* object, const sources::Source* source);
@@ -174,6 +194,7 @@ class Tracer {
   // The container to operate on: the shadow of an outside one (made on first use, whole contents guarded), or the object itself.
   Out contents(PyObject* container);
   Out contentsForWrite(PyObject* container);
+  Out identityKeyed(PyObject* dict, const Ref<>& keys);  // contents of such a dict
   bool runsModuleCall();               // the innermost frame is nn.Module._call_impl
   void knowKeys(values::Info* info);   // guards keys that have not mattered so far
   Out viewedDict(PyObject* view);    // the dict (trace value) that a dict view looks into
@@ -306,6 +327,12 @@ class Tracer {
 
   // ---- state -------------------------------------------------------------------------------------------------------------------------
   TraceOptions options;
+  symbolic::Environment environment;
+  std::vector<const sources::Source*> symbol_sources;  // by symbol
+  std::vector<symbolic::Range> symbol_ranges;          // as they came
+  std::vector<DynamicDemand> demands;
+  std::unordered_map<const sources::Source*, Ref<>> outside_ints;
+  std::unordered_map<const symbolic::Expr*, Ref<>> symbol_nodes;
   StatorFrame* real_frame;
   sources::Roots roots;
   std::unique_ptr<sources::SourceSet> sources;
@@ -348,6 +375,11 @@ class Tracer {
   std::vector<LateCall> late_calls;  // effects that are left to a function of a library, which runs none of the program's code
   std::unordered_set<PyObject*> user_keyed;  // dicts made in the trace that have such keys
   std::unordered_map<PyObject*, Py_hash_t> key_hashes;
+  // States of the process that the trace has set (calls/torch_states.cpp), by row.
+  struct ProcessState {
+    Ref<> before, now;
+  };
+  std::map<size_t, ProcessState> process_states;
   bool error_on_break = false;  // a break is an error (stator.error_on_graph_break), as the trace sees it
   bool initial_error_on_break = false;
   bool classes_written = false;  // some class has an overlay
@@ -380,6 +412,25 @@ class Tracer {
 };
 
 bool isAddress(PyObject* object);  // an int that addressOf() made
+
+// calls/torch_states.cpp: the call that brings such a state about.
+struct StateCall {
+  PyObject* function;
+  bool takes_value;
+};
+StateCall stateCall(size_t index, PyObject* value);
+class ProcessStateScope {
+ public:
+  explicit ProcessStateScope(Tracer& tracer);
+  ~ProcessStateScope();
+
+ private:
+  void apply(bool now);
+  Tracer& tracer_;
+};
+
+// The instruction of the frame that makes the call under way, or the present one.
+int callIndex(const SymbolicFrame& frame);
 
 std::string describe(PyObject* callable);  // its qualified name, for messages
 

@@ -1,6 +1,7 @@
 #include "runtime/cache.h"
 
 #include "runtime/compiled_function.h"
+#include "runtime/hook.h"
 #include "runtime/settings.h"
 
 #include <map>
@@ -18,6 +19,9 @@ Cache::Cache(PyObject* given) : settings(newRef(given)) {
   Ref<> full = stealRef(PyObject_GetAttrString(given, "fullgraph"));
   Ref<> limit = stealRef(PyObject_GetAttrString(given, "recompile_limit"));
   fullgraph = full && PyObject_IsTrue(full.get()) == 1;
+  Ref<> sizes = stealRef(PyObject_GetAttrString(given, "dynamic"));
+  if (!sizes) PyErr_Clear();
+  if (sizes && PyBool_Check(sizes.get())) dynamic = sizes.get() == Py_True;
   if (limit && limit.get() != Py_None) recompile_limit = PyLong_AsLongLong(limit.get());
 }
 
@@ -26,8 +30,26 @@ Site& Cache::site(PyCodeObject* code, int offset) {
   if (!entries) {
     entries = std::make_unique<CodeEntries>();
     entries->code = newRef(reinterpret_cast<PyObject*>(code));
+    entries->root = hookState().root;
   }
   return entries->sites[offset];
+}
+
+void Cache::addRoot(const void* code) { roots[code]++; }
+
+void Cache::removeRoot(const void* code) {
+  auto found = roots.find(code);
+  if (found == roots.end() || --found->second > 0) return;
+  roots.erase(found);
+  std::vector<std::unique_ptr<CodeEntries>> dead;  // freed at the end: what they own may run code that comes back here
+  for (auto it = codes.begin(); it != codes.end();) {
+    if (it->second->root == code && roots.count(it->first) == 0) {
+      dead.push_back(std::move(it->second));
+      it = codes.erase(it);
+    } else {
+      ++it;
+    }
+  }
 }
 
 void Cache::reset() {
@@ -148,12 +170,18 @@ PyObject* lastCaptureDoor(PyObject*, PyObject*) {
   return Py_BuildValue("{s:s,s:s,s:s}", "graph", last.graph.c_str(), "guards", last.guards.c_str(), "exit", last.exit.c_str());
 }
 
+PyObject* keepCapturesDoor(PyObject*, PyObject* on) {
+  lastCapture().kept = PyObject_IsTrue(on) > 0;
+  Py_RETURN_NONE;
+}
+
 }  // namespace
 
 PyMethodDef cache_methods[] = {{"set_config", setConfigDoor, METH_VARARGS, "Takes a configuration value."},
                                {"stats", statsDoor, METH_NOARGS, "Counters since the last reset."},
                                {"reset_stats", resetStatsDoor, METH_NOARGS, "Sets all counters to zero."},
-                               {"last_capture", lastCaptureDoor, METH_NOARGS, "Graph, guards and exit of the last capture, as text."},
+                               {"keep_captures", keepCapturesDoor, METH_O, "Whether last_capture() is to be filled."},
+                               {"last_capture", lastCaptureDoor, METH_NOARGS, "Graph, guards and exit of the last capture, as text; see keep_captures."},
                                {nullptr, nullptr, 0, nullptr}};
 
 Cache* cacheOf(BorrowedRef<> object) {

@@ -7,6 +7,7 @@
 #include "breaks/plan.h"
 #include "graph/executor.h"
 #include "guards/guard.h"
+#include "interpret/dynamic.h"
 #include "sources/source.h"
 #include "tensor/storage_pattern.h"
 
@@ -35,15 +36,17 @@ struct Entry {
 
 // All entries of one place in a program.
 struct Site {
-  std::vector<std::unique_ptr<Entry>> entries;  // most recently used first
+  std::vector<std::shared_ptr<Entry>> entries;  // most recently used first; shared with those that run
   bool step_only = false;   // nothing can be captured from here: execute the instruction
   bool over_limit = false;
   std::string why;          // step_only: the place and reason, for stator.explain
   int64_t captures = 0;
+  interpret::DynamicHistory history;
 };
 
 struct CodeEntries {
   Ref<> code;
+  const void* root = nullptr;  // the compiled code under which they were captured first (see Cache::addRoot)
   std::unordered_map<int, Site> sites;  // by offset
   int64_t captures = 0;
 };
@@ -53,20 +56,27 @@ class Cache {
   explicit Cache(PyObject* settings);
   Site& site(PyCodeObject* code, int offset);
   void reset();
+  // A compiled object of that code comes or goes. With the last one go the entries that were captured under it: a cache is shared by equal
+  // compile calls and may live for ever, while functions come and go.
+  void addRoot(const void* code);
+  void removeRoot(const void* code);
   int traverse(visitproc visit, void* arg) const;
 
   Ref<> settings;
   Ref<> backend;  // settings.backend
   bool fullgraph = false;
+  int dynamic = -1;  // settings.dynamic: True, False; -1: None
   int64_t recompile_limit = -1;  // -1: config.recompile_limit
   std::unordered_map<PyCodeObject*, std::unique_ptr<CodeEntries>> codes;
+  std::unordered_map<const void*, int64_t> roots;
 };
 
 bool addCache(BorrowedRef<> module);
 extern PyMethodDef cache_methods[];
 
-// What the last capture produced, as text; for tests and explain.
+// What the last capture produced, as text; for tests and explain. Writing it takes as long as capturing: only for who asked for it.
 struct LastCapture {
+  bool kept = false;
   std::string graph, guards, exit;
 };
 LastCapture& lastCapture();

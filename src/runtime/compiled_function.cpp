@@ -1,6 +1,8 @@
 #include "runtime/compiled_function.h"
 
 #include "runtime/active.h"
+#include "runtime/cache.h"
+#include "runtime/hook.h"
 
 #include <cstddef>
 #include <structmember.h>
@@ -25,7 +27,23 @@ PyObject* call(PyObject* callable, PyObject* const* args, size_t nargsf, PyObjec
     cache = cacheOf(forced);
   }
   ActiveScope scope(cache);
-  return PyObject_Vectorcall(self->function, args, nargsf, kwnames);
+  const void* outer = std::exchange(hookState().root, self->root);
+  PyObject* result = PyObject_Vectorcall(self->function, args, nargsf, kwnames);
+  hookState().root = outer;
+  return result;
+}
+
+// The code that a call of the object runs first; null: there is none that could be named.
+const void* rootOf(PyObject* callable) {
+  if (PyMethod_Check(callable)) callable = PyMethod_GET_FUNCTION(callable);
+  return PyFunction_Check(callable) ? PyFunction_GET_CODE(callable) : nullptr;
+}
+
+// To be called when the object gives up its cache, which it still owns.
+void leaveCache(CompiledFunction* self) {
+  if (self->native_cache != nullptr && self->root != nullptr) self->native_cache->removeRoot(self->root);
+  self->native_cache = nullptr;
+  self->root = nullptr;
 }
 
 Ref<> makeCompiled(PyTypeObject* type, BorrowedRef<> function, BorrowedRef<> cache) {
@@ -42,6 +60,8 @@ Ref<> makeCompiled(PyTypeObject* type, BorrowedRef<> function, BorrowedRef<> cac
   self->function = newRef(function).release();
   self->cache = newRef(cache).release();
   self->native_cache = native_cache;
+  self->root = rootOf(function.get());
+  if (native_cache != nullptr && self->root != nullptr) native_cache->addRoot(self->root);
   return object;
 }
 
@@ -66,10 +86,10 @@ int traverse(PyObject* object, visitproc visit, void* arg) {
 
 int clear(PyObject* object) {
   CompiledFunction* self = selfOf(object);
+  leaveCache(self);
   // A finaliser that runs in the middle of this may still call the object: it must find something to call.
   Ref<> function = Ref<>::steal(self->function);
   Ref<> cache = Ref<>::steal(self->cache);
-  self->native_cache = nullptr;
   self->function = newRef(Py_None).release();
   self->cache = newRef(Py_None).release();
   Ref<> dict = Ref<>::steal(std::exchange(self->dict, nullptr));
@@ -80,6 +100,7 @@ void dealloc(PyObject* object) {
   CompiledFunction* self = selfOf(object);
   PyObject_GC_UnTrack(object);
   if (self->weakrefs != nullptr) PyObject_ClearWeakRefs(object);
+  leaveCache(self);
   Ref<>::steal(self->function);
   Ref<>::steal(self->cache);
   Ref<>::steal(self->dict);

@@ -17,6 +17,7 @@ struct CompiledFunction {
   PyObject* function;   // owned
   PyObject* cache;      // owned; a _core.Cache, or None: disabled
   Cache* native_cache;  // the one inside `cache`; null: run natively
+  const void* root;     // the function's code, as a name; null: something else
   PyObject* dict;       // owned; null until an attribute is set
   PyObject* weakrefs;
 };

@@ -1,6 +1,7 @@
 #include "runtime/driver.h"
 
 #include "base/check.h"
+#include "breaks/plan.h"
 #include "bytecode/code_info.h"
 #include "interpret/calls/switches.h"
 #include "runtime/active.h"
@@ -392,21 +393,71 @@ Ref<> runPending(Cache& cache, std::vector<PendingFrame>& pending) {
   return enterPending(cache, pending, 0);
 }
 
-Ref<> makeSuspendedGenerator(const PendingFrame& state) {
-  Ref<> generator;
-  {
-    HookDisabledScope native;
-    generator = callWithNothing(state.function.get());
-  }
-  if (!generator) return nullptr;
-  StatorFrame* frame = stator_generator_frame(generator.get());
+namespace {
+
+Ref<> makeGenerator(PyFunctionObject* function) {
+  HookDisabledScope native;
+  return callWithNothing(function);
+}
+
+// A generator of ours that no code of the user's has seen yet.
+void suspendGenerator(PyObject* generator, const PendingFrame& state) {
+  StatorFrame* frame = stator_generator_frame(generator);
   CodeInfo* info = frame ? CodeInfo::of(stator_frame_code(frame)) : nullptr;
   STATOR_CHECK(info, "a generator function makes a generator");
   fillFrame(state, frame);
   if (info->at(state.offset).opcode == YIELD_VALUE) {
-    stator_generator_set_suspended(generator.get(), info->at(state.offset).opcode_offset,
+    stator_generator_set_suspended(generator, info->at(state.offset).opcode_offset,
                                    state.handled.get());
   }
+}
+
+Ref<> makeForPlan(PyObject* function) {
+  return makeGenerator(reinterpret_cast<PyFunctionObject*>(function));
+}
+
+bool fillForPlan(PyObject* generator, int64_t state, PyObject* handled,
+                 const std::vector<PyObject*>& values) {
+  using breaks::GeneratorState;
+  if (state == GeneratorState::kEnded) {
+    // It has not begun: closing it runs nothing.
+    return static_cast<bool>(stealRef(PyObject_CallMethod(generator, "close", nullptr)));
+  }
+  if (state == GeneratorState::kFresh) {
+    // The prologue has run already and has put arguments that inner functions share into cells.
+    StatorFrame* frame = stator_generator_frame(generator);
+    for (size_t i = 0; i < values.size(); i++) {
+      PyObject* before = stator_frame_slots(frame)[i];
+      if (values[i] == nullptr) continue;
+      if (before && PyCell_Check(before)) {
+        PyCell_Set(before, values[i]);
+      } else {
+        stator_frame_set_slot(frame, static_cast<int>(i), values[i]);
+      }
+    }
+    return true;
+  }
+  PendingFrame pending;
+  pending.offset = static_cast<int>(state & 0xffffffff);
+  const size_t slots = static_cast<size_t>(state >> 32);
+  for (size_t i = 0; i < values.size(); i++) {
+    (i < slots ? pending.slots : pending.stack).push_back(Ref<>::create(values[i]));
+  }
+  if (handled) pending.handled = newRef(handled);
+  suspendGenerator(generator, pending);
+  return true;
+}
+
+const bool doors_set = [] {
+  breaks::generatorDoors() = {makeForPlan, fillForPlan};
+  return true;
+}();
+
+}  // namespace
+
+Ref<> makeSuspendedGenerator(const PendingFrame& state) {
+  Ref<> generator = makeGenerator(state.function.get());
+  if (generator) suspendGenerator(generator.get(), state);
   return generator;
 }
 

@@ -77,6 +77,9 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   Ref<> is_eager = stealRef(PyObject_GetAttrString(cache.backend.get(), "is_eager"));
   if (!is_eager) PyErr_Clear();
   options.runs_as_captured = is_eager.get() == Py_True;
+  bool all = cache.dynamic == 1 || (cache.dynamic < 0 && !config.assume_static_by_default);
+  bool automatic = cache.dynamic < 0 && config.automatic_dynamic_shapes;
+  options.dynamic = all ? interpret::DynamicMode::kAll : automatic ? interpret::DynamicMode::kAutomatic : interpret::DynamicMode::kStatic;
   options.specialize_modules = config.specialize_modules;
   options.skip_fsdp_guards = config.skip_fsdp_guards;
   options.break_every = config.break_every;
@@ -303,11 +306,28 @@ std::string explain(Entry& entry, const Roots& roots) {
 }
 
 // Captures from the frame's offset on. Null: nothing was captured here (the site says why).
+// A capture makes thousands of objects that live until its end: searching them for cycles finds nothing.
+class CollectorPause {
+ public:
+  CollectorPause() : was_on_(PyGC_Disable() != 0) {}
+  ~CollectorPause() { end(); }
+  CollectorPause(const CollectorPause&) = delete;
+  CollectorPause& operator=(const CollectorPause&) = delete;
+  void end() {
+    if (std::exchange(was_on_, false)) PyGC_Enable();
+  }
+
+ private:
+  bool was_on_;
+};
+
 std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   auto start = std::chrono::steady_clock::now();
   HookDisabledScope disabled;
+  CollectorPause pause;
   if (!interpret::initCallTables() || !shapes::initShapes()) throw PythonError();
   interpret::TraceOptions options = traceOptions(cache, frame);
+  options.history = &site.history;
   int entry_offset = stator_frame_offset(frame);
   interpret::Captured captured = trace(frame, options);
   statistics().captures++;
@@ -338,7 +358,8 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   for (graph::Node* input : captured.graph->inputs()) entry->inputs.push_back(input->source);
   for (const graph::Node& node : captured.graph->nodes()) entry->has_effects |= node.mutates;
   double backend_seconds = 0;
-  lastCapture().graph = captured.graph->text(code);
+  const bool texts = watching() || lastCapture().kept;
+  if (texts) lastCapture().graph = captured.graph->text(code);
   if (entry->ops > 0) {
     statistics().graphs++;
     statistics().ops += static_cast<int64_t>(entry->ops);
@@ -352,11 +373,17 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
     }
     std::vector<Ref<>> keep_examples;
     for (PyObject* example : examples) keep_examples.push_back(Ref<>::create(example));
+    pause.end();
     auto backend_start = std::chrono::steady_clock::now();
     graph::Compiled compiled = graph::compile(captured.graph, module, cache.backend);
     backend_seconds = secondsSince(backend_start);
     if (!compiled.callable) throw PythonError();
     entry->compiled = std::move(compiled.callable);
+    for (const std::string& text : compiled.conditions) {
+      const symbolic::Expr* condition = symbolic::parse(text);
+      STATOR_CHECK(condition != nullptr && condition->isTruth(), "a condition of the backend: " + text);
+      if (condition->kind != symbolic::Kind::kBool) captured.guards->relations.conditions.push_back(condition);
+    }
     for (const graph::BackendGuard& guard : compiled.guards) {
       if (guard.kind == graph::BackendGuard::Kind::kSameInput) {
         captured.guards->add(guards::Guard{guards::GuardKind::kSameAs, entry->inputs[static_cast<size_t>(guard.inputs[0])],
@@ -371,8 +398,10 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   entry->plan = std::move(captured.plan);
   entry->guards = std::make_unique<guards::GuardProgram>(*captured.sources, *captured.guards, entry->inputs);
   entry->sources = std::move(captured.sources);
-  lastCapture().guards = entry->guards->text(code);
-  lastCapture().exit = entry->plan.text();
+  if (texts) {
+    lastCapture().guards = entry->guards->text(code);
+    lastCapture().exit = entry->plan.text();
+  }
   statistics().entries++;
   statistics().backend_seconds += backend_seconds;
   double capture_seconds = secondsSince(start) - backend_seconds;
@@ -414,7 +443,8 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
     if (!site.entries[i]->guards->check(roots, inputs) || !memoryHolds(*site.entries[i], inputs) || dropsRunCode(*site.entries[i], roots)) continue;
     if (i > 0) std::rotate(site.entries.begin(), site.entries.begin() + static_cast<std::ptrdiff_t>(i), site.entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     statistics().hits++;
-    return runEntry(cache, *site.entries[0], frame, roots, inputs);
+    std::shared_ptr<Entry> entry = site.entries[0];  // the cache may let it go while it runs
+    return runEntry(cache, *entry, frame, roots, inputs);
   }
   statistics().misses++;
   // Entries about modules that are gone: nothing can match them any more.
@@ -449,7 +479,8 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
   // The cache may have been reset, or the site moved, while the backend ran.
   Site& home = cache.site(code, offset);
   home.entries.insert(home.entries.begin(), std::move(entry));
-  return runEntry(cache, *home.entries.front(), frame, roots, inputs);
+  std::shared_ptr<Entry> running = home.entries.front();
+  return runEntry(cache, *running, frame, roots, inputs);
 }
 
 }  // namespace

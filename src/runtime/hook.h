@@ -45,6 +45,7 @@ PyObject* takeOver(const Primed& primed, StatorFrame* frame);
 
 struct HookState {
   Cache* cache = nullptr;
+  const void* root = nullptr;  // code of the compiled function under way, as a name
   int disabled = 0;
   Handover* handover = nullptr;
   const Primed* primed = nullptr;

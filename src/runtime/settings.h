@@ -15,6 +15,8 @@ struct ConfigValues {
   int64_t recompile_limit = 8;
   int64_t accumulated_recompile_limit = 256;
   bool strict = false;
+  bool automatic_dynamic_shapes = true;
+  bool assume_static_by_default = true;
   bool verbose = false;
   int64_t trace_limit_instructions = 5'000'000;
   int64_t trace_limit_nodes = 100'000;

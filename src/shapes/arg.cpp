@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "shapes/dtypes.h"
 #include "shapes/fallback.h"
+#include "symbolic/sym_int.h"
 
 #include <algorithm>
 #include <iterator>
@@ -100,12 +101,26 @@ DType dtypeOf(PyObject* object) {
 Ref<> sizeObject(const Dims& sizes) {
   Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(sizes.size())));
   if (!tuple) throw PythonError();
+  bool has_symbols = false;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    PyTuple_SET_ITEM(tuple.get(), i, PyLong_FromLongLong(sizes[i]));
+    PyTuple_SET_ITEM(tuple.get(), i, symbolic::makeInt(sizes[i]).release());
+    has_symbols |= !sizes[i].isStatic();
+  }
+  if (has_symbols) {
+    // torch.Size itself takes nothing but ints.
+    Ref<> args = stealRef(PyTuple_Pack(1, tuple.get()));
+    Ref<> made = stealRef(args ? PyTuple_Type.tp_new(types.size, args.get(), nullptr) : nullptr);
+    if (!made) throw PythonError();
+    return made;
   }
   Ref<> size = stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(types.size), tuple.get()));
   if (!size) throw PythonError();
   return size;
+}
+
+Dim Arg::dim() const {
+  STATOR_CHECK(isInt());
+  return kind == Kind::kInt ? Dim(i) : symbolic::dimOf(object);
 }
 
 std::string_view Arg::text() const {
@@ -152,6 +167,7 @@ bool Workspace::readItems(PyObject* const* items, size_t count, Arg& arg, int de
 
 void Workspace::readTensor(PyObject* object, const TensorMeta* meta, Arg& arg) {
   arg.kind = Arg::Kind::kTensor;
+  symbolic_ = symbolic_ || meta->isSymbolic();
   arg.tensor = meta;
   arg.i = static_cast<int64_t>(tensor_count_);
   if (tensor_count_ < std::size(tensors_)) {
@@ -204,6 +220,11 @@ bool Workspace::readOne(PyObject* object, Arg& arg, int depth) {
                  reader.tensor_of == nullptr ? nullptr : reader.tensor_of(object)) {
     readTensor(object, meta, arg);
     return true;
+  } else if (type == &symbolic::SymIntType) {
+    const Dim dim = symbolic::dimOf(object);
+    arg.kind = dim.isStatic() ? Kind::kInt : Kind::kSymInt;
+    arg.i = dim.bits();
+    symbolic_ |= !dim.isStatic();
   } else if (type == types.dtype) {
     arg.kind = Kind::kDtype;
     arg.i = numberOf(dtypes, object);

@@ -20,6 +20,7 @@ struct Arg {
     kNone,
     kBool,
     kInt,
+    kSymInt,  // i: the bits of a Dim
     kFloat,
     kComplex,
     kStr,
@@ -50,8 +51,10 @@ struct Arg {
   bool is(Kind other) const { return kind == other; }
   bool given() const { return kind != Kind::kAbsent && kind != Kind::kNone; }
   bool isTensor() const { return kind == Kind::kTensor; }
+  bool isInt() const { return kind == Kind::kInt || kind == Kind::kSymInt; }
+  Dim dim() const;  // of an int
   bool isNumber() const {
-    return kind == Kind::kInt || kind == Kind::kFloat || kind == Kind::kBool ||
+    return isInt() || kind == Kind::kFloat || kind == Kind::kBool ||
            kind == Kind::kComplex;
   }
   bool isSequence() const { return kind == Kind::kTuple || kind == Kind::kList; }
@@ -74,6 +77,7 @@ class Workspace {
     return {spilled_.empty() ? tensors_ : spilled_.data(), tensor_count_};
   }
   bool memoisable() const { return memoisable_; }
+  bool symbolic() const { return symbolic_; }  // a size or int among them is an expression
   Arg* allocate(size_t count);
 
  private:
@@ -86,6 +90,7 @@ class Workspace {
   size_t keyword_count_ = 0;
   size_t used_ = 0;
   bool memoisable_ = true;
+  bool symbolic_ = false;
   size_t tensor_count_ = 0;
   std::vector<std::unique_ptr<Arg[]>> overflow_;
   std::vector<const Arg*> spilled_;  // all of them, once there are more than fit below
@@ -106,7 +111,7 @@ const TorchTypes& torchTypes();
 bool initTorchTypes();
 PyObject* dtypeObject(DType dtype);   // borrowed; null if torch has no such object
 DType dtypeOf(PyObject* object);      // Undefined if it is none of torch's dtype objects
-Ref<> sizeObject(const Dims& sizes);  // torch.Size
+Ref<> sizeObject(const Dims& sizes);  // torch.Size, of ints and symbolic ints
 using MemoryFormat = c10::MemoryFormat;
 
 }  // namespace stator::shapes

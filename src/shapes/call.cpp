@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "shapes/fallback.h"
+#include "symbolic/sym_int.h"
 
 #include <charconv>
 
@@ -152,8 +153,14 @@ bool Call::acceptsTensors() {
 }
 
 bool Call::integer(size_t param, int64_t& value) const {
-  if (!slots_[param]->is(Arg::Kind::kInt)) return false;
-  value = slots_[param]->i;
+  if (!slots_[param]->isInt()) return false;
+  value = slots_[param]->dim().value();
+  return true;
+}
+
+bool Call::size(size_t param, Dim& value) const {
+  if (!slots_[param]->isInt()) return false;
+  value = slots_[param]->dim();
   return true;
 }
 
@@ -177,18 +184,28 @@ bool Call::dim(size_t param, size_t rank, int64_t& value) const {
 bool Call::ints(size_t param, Dims& values) const {
   const Arg& arg = *slots_[param];
   values.clear();
-  if (arg.is(Arg::Kind::kInt)) {
-    values.push_back(arg.i);
+  if (arg.isInt()) {
+    values.push_back(arg.dim());
     return true;
   }
   if (!arg.isSequence()) return false;
   values.reserve(arg.count);
   for (const Arg& item : arg.elements()) {
-    if (!item.is(Arg::Kind::kInt)) return false;
-    values.push_back(item.i);
+    if (!item.isInt()) return false;
+    values.push_back(item.dim());
   }
   return true;
 }
+
+bool Call::axes(size_t param, std::vector<int64_t>& values) const {
+  Dims dims;
+  if (!ints(param, dims)) return false;
+  values.clear();
+  for (Dim dim : dims) values.push_back(dim.value());
+  return true;
+}
+
+void Call::constant(Dim value) { constant(symbolic::makeInt(value)); }
 
 bool Call::dtypeOr(size_t param, DType fallback, DType& value) const {
   value = fallback;
@@ -243,7 +260,7 @@ TensorMeta& Call::fresh(DType dtype, Dims sizes) {
   return fresh(dtype, std::move(sizes), std::move(strides));
 }
 
-TensorMeta& Call::view(const Arg& base, Dims sizes, Dims strides, int64_t offset) {
+TensorMeta& Call::view(const Arg& base, Dims sizes, Dims strides, Dim offset) {
   Output& output = out.outputs.emplace_back();
   const TensorMeta& from = *base.tensor;
   TensorMeta& meta = output.meta;
@@ -333,6 +350,7 @@ bool Promotion::add(const Arg& arg) {
       numbers_ = promote(numbers_, DType::Bool);
       return true;
     case Arg::Kind::kInt:
+    case Arg::Kind::kSymInt:
       numbers_ = promote(numbers_, DType::Long);
       return true;
     case Arg::Kind::kFloat:

@@ -6,6 +6,7 @@
 #include "shapes/dims.h"
 #include "shapes/dtypes.h"
 
+#include <concepts>
 #include <initializer_list>
 #include <string_view>
 #include <vector>
@@ -74,6 +75,8 @@ class Call {
   bool flagOr(size_t param, bool fallback, bool& value) const;
   bool dim(size_t param, size_t rank, int64_t& value) const;  // wrapped
   bool ints(size_t param, Dims& values) const;                // a sequence of ints, or one int
+  bool axes(size_t param, std::vector<int64_t>& values) const;  // the same, of numbers
+  bool size(size_t param, Dim& value) const;
   bool dtypeOr(size_t param, DType fallback, DType& value) const;
   bool placeOr(size_t param, Place fallback, Place& value) const;  // torch.device or str
   bool formatOr(size_t param, MemoryFormat fallback, MemoryFormat& value) const;
@@ -89,12 +92,16 @@ class Call {
   TensorMeta& fresh(DType dtype, Dims sizes, Dims strides);
   TensorMeta& fresh(DType dtype, Dims sizes);  // contiguous
   TensorMeta& freshNoGrad(DType dtype, Dims sizes, Dims strides);
-  TensorMeta& view(const Arg& base, Dims sizes, Dims strides, int64_t offset);
+  TensorMeta& view(const Arg& base, Dims sizes, Dims strides, Dim offset);
   void same(const Arg& tensor);    // the argument itself, unchanged
   void writes(const Arg& tensor);  // changes the argument's data
   void constant(Ref<> value);
   void constant(bool value) { constant(newRef(value ? Py_True : Py_False)); }
-  void constant(int64_t value) { constant(stealRef(PyLong_FromLongLong(value))); }
+  void constant(Dim value);
+  template <std::integral T>
+  void constant(T value) {
+    constant(Dim(value));
+  }
   // The first argument takes a result of this shape and dtype; false if eager would raise.
   bool inplace(const Arg& target, DType computed, const Dims& shape);
   // fresh, or inplace on param 0, as the mode says. Strides are for `fresh`.

@@ -299,7 +299,7 @@ bool viewStrides(const Dims& sizes, const Dims& strides, const Dims& shape, Dims
   return to == -1;
 }
 
-int64_t storageBytes(const Dims& sizes, const Dims& strides, int64_t item_size) {
+Dim storageBytes(const Dims& sizes, const Dims& strides, int64_t item_size) {
   Dim last = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (isZero(sizes[i])) return 0;

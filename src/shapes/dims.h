@@ -14,10 +14,6 @@ inline bool isOne(Dim dim) { return dim == 1; }
 inline bool isZero(Dim dim) { return dim == 0; }
 inline bool isNegative(Dim dim) { return dim < 0; }
 inline bool lessThan(Dim left, Dim right) { return left < right; }
-inline Dim floorDiv(Dim left, Dim right) {
-  const Dim quotient = left / right;
-  return (left % right != 0 && ((left < 0) != (right < 0))) ? quotient - 1 : quotient;
-}
 inline Dim ceilDiv(Dim left, Dim right) { return -floorDiv(-left, right); }
 Dim product(const Dims& dims);
 Dim product(const Dims& dims, size_t from, size_t to);
@@ -61,6 +57,6 @@ Dims denseStridesLike(const Dims& sizes, const Dims& strides);
 // View of `sizes`/`strides` as `shape` without a copy; false if there is none.
 bool viewStrides(const Dims& sizes, const Dims& strides, const Dims& shape, Dims& out);
 
-int64_t storageBytes(const Dims& sizes, const Dims& strides, int64_t item_size);
+Dim storageBytes(const Dims& sizes, const Dims& strides, int64_t item_size);
 
 }  // namespace stator::shapes

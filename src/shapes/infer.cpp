@@ -53,7 +53,8 @@ Answer infer(const Request& request, Tiers tiers) {
     answer.why = target == nullptr ? "torch.Tensor has no such attribute" : "an argument is opaque";
     return answer;
   }
-  const bool remember = tiers == Tiers::kAll && request.remember && workspace.memoisable();
+  // What symbols stand for differs from capture to capture.
+  const bool remember = tiers == Tiers::kAll && request.remember && workspace.memoisable() && !workspace.symbolic();
   std::optional<MemoKey> key;
   if (remember) {
     key.emplace(target, workspace, *request.state);

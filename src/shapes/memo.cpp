@@ -64,10 +64,10 @@ void MemoKey::putTensor(const Arg& arg, const Workspace& workspace) {
       static_cast<uint64_t>(static_cast<uint16_t>(meta.device_index)) << 16 |
       static_cast<uint64_t>(static_cast<uint8_t>(meta.layout)) << 32 | flags << 40 |
       static_cast<uint64_t>(meta.sizes.size()) << 48);
-  put(static_cast<uint64_t>(meta.storage_offset));
-  put(static_cast<uint64_t>(meta.storage_bytes));
-  for (Dim size : meta.sizes) put(static_cast<uint64_t>(size));
-  for (Dim stride : meta.strides) put(static_cast<uint64_t>(stride));
+  put(static_cast<uint64_t>(meta.storage_offset.bits()));
+  put(static_cast<uint64_t>(meta.storage_bytes.bits()));
+  for (Dim size : meta.sizes) put(static_cast<uint64_t>(size.bits()));
+  for (Dim stride : meta.strides) put(static_cast<uint64_t>(stride.bits()));
 }
 
 void MemoKey::putArg(const Arg& arg, const Workspace& workspace) {

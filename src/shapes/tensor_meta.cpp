@@ -4,8 +4,33 @@
 
 namespace stator::shapes {
 
-int64_t TensorMeta::numel() const {
-  int64_t count = 1;
+bool identical(const Dims& left, const Dims& right) {
+  if (left.size() != right.size()) return false;
+  for (size_t i = 0; i < left.size(); ++i) {
+    if (!left[i].identical(right[i])) return false;
+  }
+  return true;
+}
+
+bool TensorMeta::operator==(const TensorMeta& other) const {
+  return identical(sizes, other.sizes) && identical(strides, other.strides) && dtype == other.dtype &&
+         device == other.device && device_index == other.device_index && layout == other.layout &&
+         requires_grad == other.requires_grad && is_leaf == other.is_leaf &&
+         is_wrapped_number == other.is_wrapped_number && is_conj == other.is_conj &&
+         is_neg == other.is_neg && is_inference == other.is_inference &&
+         is_parameter == other.is_parameter && storage_offset.identical(other.storage_offset) &&
+         storage_bytes.identical(other.storage_bytes) && storage_id == other.storage_id;
+}
+
+bool TensorMeta::isSymbolic() const {
+  bool symbolic = !storage_offset.isStatic();
+  for (Dim size : sizes) symbolic |= !size.isStatic();
+  for (Dim stride : strides) symbolic |= !stride.isStatic();
+  return symbolic;
+}
+
+Dim TensorMeta::numel() const {
+  Dim count = 1;
   for (Dim size : sizes) count *= size;
   return count;
 }
@@ -26,7 +51,7 @@ std::string TensorMeta::text() const {
   text += '[';
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (i != 0) text += ", ";
-    text += std::to_string(sizes[i]);
+    text += sizes[i].text();
   }
   text += ']';
   return text;

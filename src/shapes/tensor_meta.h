@@ -1,6 +1,8 @@
 // The facts of a tensor that capture works with. Dtypes, layouts and devices by torch's own numbers (torch/headeronly).
 #pragma once
 
+#include "symbolic/dim.h"
+
 #include <cstdint>
 #include <string>
 #include <torch/headeronly/core/DeviceType.h>
@@ -11,8 +13,9 @@ namespace stator::shapes {
 
 using DType = c10::ScalarType;
 using DeviceType = c10::DeviceType;
-using Dim = int64_t;
+using symbolic::Dim;  // a number, or an expression over the capture's symbols
 using Dims = std::vector<Dim>;
+bool identical(const Dims& left, const Dims& right);  // as expressions: nothing is decided
 
 struct TensorMeta {
   Dims sizes;
@@ -28,13 +31,14 @@ struct TensorMeta {
   bool is_neg = false;
   bool is_inference = false;
   bool is_parameter = false;
-  int64_t storage_offset = 0;
-  int64_t storage_bytes = 0;
+  Dim storage_offset = 0;
+  Dim storage_bytes = 0;
   // tensors that share a storage share the id (within one trace); 0: unknown or own
   uint32_t storage_id = 0;
 
-  bool operator==(const TensorMeta&) const = default;
-  int64_t numel() const;
+  bool operator==(const TensorMeta& other) const;  // the same facts: nothing is decided
+  Dim numel() const;
+  bool isSymbolic() const;
   bool isContiguous() const;
   std::string text() const;  // f32[2, 3]
 };

@@ -90,6 +90,17 @@ PyObject* nthKey(PyObject* dict, int64_t index) {
   return key;
 }
 
+// Without a look-up: the keys' hashes may be Python code.
+PyObject* nthValue(PyObject* dict, int64_t index) {
+  if (!PyDict_Check(dict)) return nullptr;
+  Py_ssize_t position = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  for (int64_t i = 0; i <= index; ++i) {
+    if (!PyDict_Next(dict, &position, &key, &value)) return nullptr;
+  }
+  return value;
+}
+
 PyObject* nthElement(PyObject* set, int64_t index) {
   if (!PyAnySet_Check(set)) return nullptr;
   Py_ssize_t position = 0;
@@ -186,6 +197,7 @@ PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& 
     case SourceKind::kDictKey:
       return nthKey(base, index);
     case SourceKind::kDictValue: {
+      if (!PyODict_Check(base)) return nthValue(base, index);
       PyObject* nth = nthKey(base, index);
       return nth != nullptr && (PyLong_CheckExact(nth) || PyUnicode_CheckExact(nth)) ? PyDict_GetItemWithError(base, nth) : nullptr;
     }

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "shapes/arg.h"
 #include "shapes/fallback.h"
+#include "symbolic/sym_int.h"
 
 #include <unordered_map>
 
@@ -25,7 +26,7 @@ Ref<> checked(PyObject* object) {
 Ref<> tupleOf(const Dims& dims) {
   Ref<> tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(dims.size())));
   for (size_t i = 0; i < dims.size(); ++i) {
-    PyTuple_SET_ITEM(tuple.get(), i, checked(PyLong_FromLongLong(dims[i])).release());
+    PyTuple_SET_ITEM(tuple.get(), i, checked(PyLong_FromLongLong(dims[i].value())).release());
   }
   return tuple;
 }
@@ -126,6 +127,7 @@ class Substitution {
       return checked(PySlice_New(replace(slice->start).get(), replace(slice->stop).get(),
                                  replace(slice->step).get()));
     }
+    if (symbolic::isSymInt(object)) return checked(PyLong_FromLongLong(symbolic::dimOf(object).value()));
     return newRef(object);
   }
 
@@ -138,11 +140,11 @@ class Substitution {
     Ref<> strides = tupleOf(meta.strides);
     Ref<> device = makeDevice(meta.device, meta.device_index);
     return checked(Py_BuildValue(
-        "(OOOONNNNNNLLL)", sizes.get(), strides.get(), dtypeObject(meta.dtype), device.get(),
+        "(OOOONNNNNNNNL)", sizes.get(), strides.get(), dtypeObject(meta.dtype), device.get(),
         PyBool_FromLong(meta.requires_grad), PyBool_FromLong(meta.is_leaf),
         PyBool_FromLong(meta.is_conj), PyBool_FromLong(meta.is_neg),
         PyBool_FromLong(meta.is_inference), PyBool_FromLong(meta.is_parameter),
-        static_cast<long long>(meta.storage_offset), static_cast<long long>(meta.storage_bytes),
+        PyLong_FromLongLong(meta.storage_offset.value()), PyLong_FromLongLong(meta.storage_bytes.value()),
         static_cast<long long>(storage)));
   }
 

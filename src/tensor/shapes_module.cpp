@@ -49,7 +49,7 @@ Ref<> checked(PyObject* object) {
 Ref<> tupleOf(const shapes::Dims& dims) {
   Ref<> tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(dims.size())));
   for (size_t i = 0; i < dims.size(); ++i) {
-    PyTuple_SET_ITEM(tuple.get(), i, checked(PyLong_FromLongLong(dims[i])).release());
+    PyTuple_SET_ITEM(tuple.get(), i, checked(PyLong_FromLongLong(dims[i].value())).release());
   }
   return tuple;
 }
@@ -61,8 +61,8 @@ Ref<> factsOf(const TensorMeta& meta) {
   return checked(Py_BuildValue(
       "{s:O,s:O,s:O,s:O,s:L,s:L,s:i,s:N,s:N,s:N,s:N,s:N,s:N}", "size", sizes.get(), "stride",
       strides.get(), "dtype", shapes::dtypeObject(meta.dtype), "device", device.get(), "offset",
-      static_cast<long long>(meta.storage_offset), "storage_bytes",
-      static_cast<long long>(meta.storage_bytes), "layout", static_cast<int>(meta.layout),
+      static_cast<long long>(meta.storage_offset.value()), "storage_bytes",
+      static_cast<long long>(meta.storage_bytes.value()), "layout", static_cast<int>(meta.layout),
       "requires_grad", PyBool_FromLong(meta.requires_grad), "is_leaf",
       PyBool_FromLong(meta.is_leaf), "is_conj", PyBool_FromLong(meta.is_conj), "is_neg",
       PyBool_FromLong(meta.is_neg), "is_inference", PyBool_FromLong(meta.is_inference),

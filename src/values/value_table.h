@@ -42,6 +42,7 @@ struct Info {
   PyObject* attributes = nullptr;  // the other way round: the object's __dict__, once the program took it as a dict
   bool constant = false;           // an immutable container of constants, guarded whole; known for its identity only
   bool length_guarded = false;
+  bool unpacked = false;       // a tuple of constants, some of them symbolic: `shadow` is what the trace works with
   bool keys_open = false;      // a dict of hooks whose values are guarded by position, and whose keys are not
   bool was_raised = false;     // an exception made in the trace that has been raised there: eager's has a traceback
   bool identity_used = false;  // `is`, id() or hashing by identity looked at it

@@ -70,6 +70,21 @@ def test_function():
     assert torch.equal(compile(add)(X, 3, scale=4), add(X, 3, scale=4))
 
 
+def test_entries_go_with_the_last_compiled_object():
+    """Equal compile calls share a cache, which others keep alive; what was captured for a function that is gone must not stay in it."""
+    keeper = compile(add)
+    keeper(X)
+    namespace = {}
+    exec("def f(x):\n    print(end='')\n    return x + 1", namespace)
+    code = weakref.ref(namespace["f"].__code__)
+    compiled = [compile(namespace.pop("f")), compile(lambda x: x)]
+    assert torch.equal(compiled[0](X), X + 1)
+    compiled.clear()
+    gc.collect()
+    assert code() is None
+    assert torch.equal(keeper(X), add(X))
+
+
 def test_lambda_partial_and_builtin():
     assert torch.equal(compile(lambda x: x * 2)(X), X * 2)
     assert torch.equal(compile(functools.partial(add, y=5))(X), add(X, y=5))

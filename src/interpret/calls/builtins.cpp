@@ -5,6 +5,7 @@
 #include "interpret/names.h"
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
+#include "symbolic/sym_int.h"
 #include "interpret/tracer.h"
 
 #include <algorithm>
@@ -225,7 +226,10 @@ Out numberCall(Tracer& t, const Args& args, PyTypeObject* type, const char* meth
   }
   return t.callNative(reinterpret_cast<PyObject*>(type), args);
 }
-Out intCall(Tracer& t, const Args& args) { return numberCall(t, args, &PyLong_Type, "__int__"); }
+Out intCall(Tracer& t, const Args& args) {
+  if (args.values.size() == 1 && args.positional == 1 && symbolic::isSymInt(args.values[0])) return newRef(args.values[0]);
+  return numberCall(t, args, &PyLong_Type, "__int__");
+}
 Out floatCall(Tracer& t, const Args& args) { return numberCall(t, args, &PyFloat_Type, "__float__"); }
 
 Out reprCall(Tracer& t, const Args& args);
@@ -784,6 +788,19 @@ void registerBuiltins() {
   while (dict != nullptr && PyDict_Next(dict, &position, &name, &item)) {
     if (PyCFunction_Check(item)) registerRow(item, CallRow{CallKind::kPure, nullptr});
   }
+}
+
+// Handlers that move their arguments, or hand them to the tracer's own operators.
+void allowSymbolsInHandlers() {
+  for (const char* path : {"isinstance", "type", "setattr", "iter", "zip", "map", "filter", "list", "tuple", "dict", "bool", "int", "sum", "any", "all", "max", "min",
+                           "pow", "slice", "list.append", "list.extend", "dict.setdefault", "dict.update"}) {
+    allowSymbols((std::string("builtins.") + path).c_str());
+  }
+  for (const char* path : {"add", "floordiv", "mul", "mod", "pow", "sub", "truediv", "iadd", "imul", "isub", "lt", "le", "eq", "ne", "gt", "ge", "pos", "neg", "not_",
+                           "truth", "is_", "is_not", "getitem", "setitem", "contains"}) {
+    allowSymbols((std::string("operator.") + path).c_str());
+  }
+  for (const char* path : {"torch.Size", "torch.Tensor.size", "typing.cast", "collections.deque.append"}) allowSymbols(path);
 }
 
 }  // namespace stator::interpret

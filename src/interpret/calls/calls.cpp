@@ -11,6 +11,7 @@
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
 #include "python/objects.h"
+#include "symbolic/sym_int.h"
 
 namespace stator::interpret {
 
@@ -72,7 +73,7 @@ Out Tracer::callNative(PyObject* callable, const Args& args) {
   std::vector<PyObject*> values;
   for (PyObject* value : args.values) {
     STATOR_VALUE(replaced, plain(value));
-    if (!isNativeSafe(replaced.get())) {
+    if (!isNativeSafe(replaced.get()) && !(environment.symbolCount() > 0 && makeConcrete(replaced.get()) && isNativeSafe(replaced.get()))) {
       if (hasStandIn(value)) return breakWith(Reason::kDataDependentRead, nameOf(callable) + "() of a tensor");
       return breakWith(Reason::kUnsupportedObject, nameOf(callable) + "() of a " + Py_TYPE(value)->tp_name);
     }
@@ -115,6 +116,19 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
     return callByRule(*rule, callable, args, then);
   }
   if (const CallRow* row = findCall(callable)) {
+    if (environment.symbolCount() > 0 && row->kind == CallKind::kHandler && !row->takes_symbols) {
+      for (PyObject* value : args.values) {
+        if (!symbolic::isSymInt(value)) continue;
+        // A handler that knows nothing of symbolic ints gets numbers.
+        Args numbers = args;
+        for (PyObject*& item : numbers.values) {
+          if (!symbolic::isSymInt(item)) continue;
+          keep_alive.push_back(concrete(item));
+          item = keep_alive.back().get();
+        }
+        return call(callable, numbers, then);
+      }
+    }
     if (values::Info* info = values.find(callable); info != nullptr && PyFunction_Check(callable) && info->source != nullptr) {
       guards->add(Guard{GuardKind::kIs, info->source, nullptr, newRef(callable)});
     }

@@ -217,11 +217,17 @@ Out dictUpdateMethod(Tracer& t, const Args& args) {
 }
 
 Out dictFromKeys(Tracer& t, const Args& args) {
-  if (args.values.size() < 2 || args.values.size() > 3 || args.values[0] != reinterpret_cast<PyObject*>(&PyDict_Type)) return wrong(t, "fromkeys");
+  PyObject* named = args.keyword("value");  // OrderedDict's takes it by name too
+  if (args.values.size() < 2 || args.values.size() > 3 || args.keywordCount() != (named != nullptr ? 1 : 0) || !PyType_Check(args.values[0])) {
+    return wrong(t, "fromkeys");
+  }
+  PyObject* value = args.values.size() == 3 ? args.values[2] : Py_None;
   STATOR_VALUE(keys, t.listOf(args.values[1]));
-  Ref<> dict = stealRef(PyDict_New());
+  // Of a class: its own constructor, and then item by item.
+  bool plain = args.values[0] == reinterpret_cast<PyObject*>(&PyDict_Type);
+  STATOR_VALUE(dict, plain ? Out(stealRef(PyDict_New())) : t.callNested(args.values[0], {}));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
-    STATOR_FLOW(t.setItem(dict.get(), PyList_GET_ITEM(keys.get(), i), args.values.size() == 3 ? args.values[2] : Py_None));
+    STATOR_FLOW(t.settle(t.setItem(dict.get(), PyList_GET_ITEM(keys.get(), i), value)).flow());
   }
   return dict;
 }
@@ -475,7 +481,7 @@ void registerContainers() {
       {"builtins.list.count", sequenceCount}, {"builtins.list.remove", listRemove}, {"builtins.tuple.index", sequenceIndex},
       {"builtins.tuple.count", sequenceCount}, {"builtins.dict.get", dictGetMethod}, {"builtins.dict.setdefault", dictSetDefault},
       {"builtins.dict.pop", dictPop}, {"builtins.dict.popitem", dictPopItem}, {"builtins.dict.keys", dictKeys}, {"builtins.dict.values", dictValues},
-      {"builtins.dict.items", dictItems}, {"builtins.dict.fromkeys", dictFromKeys}, {"builtins.dict.update", dictUpdateMethod}, {"builtins.dict.clear", clear}, {"builtins.dict.copy", copy},
+      {"builtins.dict.items", dictItems}, {"builtins.dict.fromkeys", dictFromKeys}, {"collections.OrderedDict.fromkeys", dictFromKeys}, {"builtins.dict.update", dictUpdateMethod}, {"builtins.dict.clear", clear}, {"builtins.dict.copy", copy},
       {"collections.OrderedDict.keys", dictKeys}, {"collections.OrderedDict.values", dictValues}, {"collections.OrderedDict.items", dictItems},
       {"collections.OrderedDict.pop", dictPop}, {"collections.OrderedDict.popitem", dictPopItem}, {"collections.OrderedDict.update", dictUpdateMethod},
       {"collections.OrderedDict.setdefault", dictSetDefault}, {"collections.OrderedDict.clear", clear}, {"collections.OrderedDict.copy", copy},

@@ -81,7 +81,7 @@ class RealArguments {
  private:
   static Ref<> dims(const shapes::Dims& sizes) {
     Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(sizes.size())));
-    for (size_t i = 0; tuple && i < sizes.size(); ++i) PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(sizes[i]));
+    for (size_t i = 0; tuple && i < sizes.size(); ++i) PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(sizes[i].value()));
     return tuple;
   }
 

@@ -73,6 +73,21 @@ Out jsonDumps(Tracer& t, const Args& args) { return json(t, args, "json.dumps");
 Out jsonLoads(Tracer& t, const Args& args) { return json(t, args, "json.loads"); }
 
 // types.SimpleNamespace(**attributes)
+// collections.namedtuple(...): a new class, which does not outlive the captured part.
+Out namedTuple(Tracer& t, const Args& args) {
+  STATOR_VALUE(type, t.callNative(torchObject("collections.namedtuple"), args));
+  return t.made(type);
+}
+
+// operator.length_hint(object, default)
+Out lengthHint(Tracer& t, const Args& args) {
+  if (args.values.empty() || args.values.size() > 2 || args.keywordCount() != 0) return t.breakWith(Reason::kRaises, "length_hint");
+  static PyObject* const name = PyUnicode_InternFromString("__len__");
+  STATOR_VALUE(has_length, t.typeLookup(t.typeOf(args.values[0]), name));
+  if (!has_length) return t.breakWith(Reason::kCallsOutside, "length_hint of what has no length");
+  return t.length(args.values[0]);
+}
+
 Out simpleNamespace(Tracer& t, const Args& args) {
   if (args.positional != 0) return t.breakWith(Reason::kRaises, "SimpleNamespace");
   auto* type = reinterpret_cast<PyTypeObject*>(torchObject("types.SimpleNamespace"));
@@ -137,6 +152,13 @@ Out recursiveRepr(Tracer& t, PyObject* function, const Args& args) {
   return t.call(wrapped.get(), args);
 }
 
+// torch.jit.script_if_tracing(fn): nothing is being traced by torch.jit, so it is fn.
+Out scriptIfTracing(Tracer& t, PyObject* function, const Args& args) {
+  STATOR_VALUE(original, fromClosure(t, function, "fn"));
+  t.keep_alive.push_back(original);
+  return t.call(original.get(), args);
+}
+
 // The code of a function that another one makes when it runs.
 PyCodeObject* innerCode(const char* path, const char* name) {
   PyObject* outer = torchObject(path);
@@ -163,8 +185,20 @@ Out Tracer::callGetter(PyObject* getter, const Args& args) {
   if (const sources::Source* source = sourceOf(getter)) guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(getter)});
   Ref<> reduced = stealRef(PyObject_CallMethod(getter, "__reduce__", nullptr));
   if (!reduced) return raiseCurrentError();
-  if (PyTuple_GET_ITEM(reduced.get(), 0) != reinterpret_cast<PyObject*>(type)) return breakWith(Reason::kCallsOutside, type->tp_name);
   PyObject* parts = PyTuple_GET_ITEM(reduced.get(), 1);
+  Ref<> keywords;
+  if (Py_TYPE(PyTuple_GET_ITEM(reduced.get(), 0)) == partialType()) {
+    // methodcaller("name", *args, **kwargs) reduces to partial(methodcaller, "name", **kwargs) and args.
+    Ref<> bound = stealRef(PyObject_GetAttrString(PyTuple_GET_ITEM(reduced.get(), 0), "args"));
+    keywords = stealRef(PyObject_GetAttrString(PyTuple_GET_ITEM(reduced.get(), 0), "keywords"));
+    Ref<> joined = bound ? stealRef(PySequence_Concat(bound.get(), parts)) : Ref<>();
+    if (!joined || !keywords) return raiseCurrentError();
+    keep_alive.insert(keep_alive.end(), {joined, keywords});
+    parts = joined.get();
+    if (!isMade(getter) && !isNativeSafe(keywords.get())) return breakWith(Reason::kCallsOutside, type->tp_name);
+  } else if (PyTuple_GET_ITEM(reduced.get(), 0) != reinterpret_cast<PyObject*>(type)) {
+    return breakWith(Reason::kCallsOutside, type->tp_name);
+  }
   PyObject* object = args.values[0];
   if (!isMade(getter) && !isNativeSafe(parts)) return breakWith(Reason::kCallsOutside, type->tp_name);
   Py_ssize_t n = PyTuple_GET_SIZE(parts);
@@ -173,6 +207,13 @@ Out Tracer::callGetter(PyObject* getter, const Args& args) {
     Args rest;
     for (Py_ssize_t i = 1; i < n; ++i) rest.values.push_back(PyTuple_GET_ITEM(parts, i));
     rest.positional = rest.values.size();
+    if (keywords && PyDict_Size(keywords.get()) > 0) {
+      Ref<> list = stealRef(PyDict_Keys(keywords.get()));
+      Ref<> names = stealRef(PyList_AsTuple(list.get()));
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()); ++i) rest.values.push_back(PyDict_GetItem(keywords.get(), PyTuple_GET_ITEM(names.get(), i)));
+      rest.names = names.get();
+      keep_alive.push_back(names);
+    }
     keep_alive.insert(keep_alive.end(), {method, reduced});
     return call(method.get(), rest);
   }
@@ -190,13 +231,14 @@ void registerLibrary() {
   const std::pair<const char*, CallHandler> rows[] = {
       {"operator.itemgetter", itemGetter}, {"operator.attrgetter", attrGetter}, {"operator.methodcaller", methodCaller}, {"heapq.heapify", heapify},
       {"heapq.heappush", heappush}, {"heapq.heappop", heappop}, {"heapq.heapreplace", heapreplace}, {"heapq.heappushpop", heappushpop},
-      {"types.SimpleNamespace", simpleNamespace}, {"bisect.insort_left", insortLeft}, {"bisect.insort_right", insortRight}, {"json.dumps", jsonDumps}, {"json.loads", jsonLoads},
+      {"types.SimpleNamespace", simpleNamespace}, {"collections.namedtuple", namedTuple}, {"operator.length_hint", lengthHint}, {"bisect.insort_left", insortLeft}, {"bisect.insort_right", insortRight}, {"json.dumps", jsonDumps}, {"json.loads", jsonLoads},
   };
   for (const auto& [path, handler] : rows) registerHandler(path, handler);
   for (const char* path : {"bisect.bisect_left", "bisect.bisect_right", "re.compile", "re.match", "re.fullmatch", "re.search", "re.sub", "re.subn", "re.split",
                            "re.findall", "re.escape", "keyword.iskeyword"}) {
     registerPure(path);
   }
+  registerInner("torch.jit._trace._script_if_tracing", "wrapper", scriptIfTracing);
   registerInner("functools.singledispatch", "dispatch", dispatch);
   registerInner("dataclasses._recursive_repr", "wrapper", recursiveRepr);
   registerPolyfill("functools.reduce", "functions.reduce");

@@ -163,7 +163,8 @@ std::vector<PyObject*> itemsOf(PyObject* tuple) {
 bool allTensors(PyObject* tuple) {
   if (!PyTuple_Check(tuple)) return false;
   for (PyObject* item : itemsOf(tuple)) {
-    if (!graph::isStandIn(item) || graph::asStandIn(item)->meta == nullptr) return false;
+    // Symbolic sizes inside of functions that the graph calls are not captured yet.
+    if (!graph::isStandIn(item) || graph::asStandIn(item)->meta == nullptr || graph::asStandIn(item)->meta->isSymbolic()) return false;
   }
   return true;
 }
@@ -181,7 +182,7 @@ Flow collectExtras(Tracer& t, const std::vector<Body>& bodies, std::vector<Ref<>
   for (const Body& body : bodies) {
     forEachForeign(body, [&](graph::StandIn* used) {
       if (!seen.emplace(used->node, true).second) return;
-      usable &= used->meta != nullptr && t.isReachable(used->node);
+      usable &= used->meta != nullptr && !used->meta->isSymbolic() && t.isReachable(used->node);
       extras.push_back(newRef(reinterpret_cast<PyObject*>(used)));
     });
   }
@@ -193,7 +194,7 @@ Flow collectExtras(Tracer& t, const std::vector<Body>& bodies, std::vector<Ref<>
 Out capture(Tracer& t, const Args& args) {
   STATOR_CHECK(args.values.size() == 5, "capture() of subgraphs");
   std::vector<PyObject*> names = itemsOf(args.values[0]), functions = itemsOf(args.values[1]);
-  if (!allTensors(args.values[2]) || !allTensors(args.values[3])) return t.breakWith(Reason::kUnsupportedTensorOp, "an operand is no tensor");
+  if (!allTensors(args.values[2]) || !allTensors(args.values[3])) return t.breakWith(Reason::kUnsupportedTensorOp, "an operand is no tensor, or of symbolic size");
   std::vector<PyObject*> samples = itemsOf(args.values[3]);
   bool pure = args.values[4] == Py_True;
   uint64_t effects = effectsSoFar(t);
@@ -227,7 +228,7 @@ Out capture(Tracer& t, const Args& args) {
 // Gives (forward module, backward module, extras, which of the values handed over are among `saved`).
 Out capturePair(Tracer& t, const Args& args) {
   STATOR_CHECK(args.values.size() == 3, "capture_pair() of subgraphs");
-  if (!allTensors(args.values[2])) return t.breakWith(Reason::kUnsupportedTensorOp, "an operand is no tensor");
+  if (!allTensors(args.values[2])) return t.breakWith(Reason::kUnsupportedTensorOp, "an operand is no tensor, or of symbolic size");
   std::vector<PyObject*> operands = itemsOf(args.values[2]);
   std::vector<Body> bodies(2);
   Body &forward = bodies[0], &backward = bodies[1];
@@ -268,7 +269,7 @@ Out capturePair(Tracer& t, const Args& args) {
   Replacements inside;
   forEachForeign(backward, [&](graph::StandIn* used) {
     if (!seen.emplace(used->node, true).second) return;
-    usable &= used->meta != nullptr && (used->node->home == forward.graph.get() || t.isReachable(used->node));
+    usable &= used->meta != nullptr && !used->meta->isSymbolic() && (used->node->home == forward.graph.get() || t.isReachable(used->node));
     handed.push_back(newRef(reinterpret_cast<PyObject*>(used)));
   });
   if (!usable) return t.breakWith(Reason::kUnsupportedTensorOp, "a value that was made inside of another function of the graph");
@@ -337,7 +338,7 @@ void registerSubgraphs() {
   // Bound to the class by each access: the function underneath is what is called.
   PyObject* apply = torchObject("torch.autograd.function.Function.apply.__func__");
   PyObject* polyfill = torchObject("stator.polyfills.autograd.apply");
-  if (apply != nullptr && polyfill != nullptr) registerRow(apply, CallRow{CallKind::kPolyfill, nullptr, polyfill, true});
+  if (apply != nullptr && polyfill != nullptr) registerRow(apply, CallRow{CallKind::kPolyfill, nullptr, polyfill, true, false});
   registerWholePolyfill("torch.utils.checkpoint.checkpoint", "higher_order.checkpoint");
   registerWholePolyfill("torch.cond", "higher_order.cond");
   registerWholePolyfill("torch._higher_order_ops.while_loop", "higher_order.while_loop");

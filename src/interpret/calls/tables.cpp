@@ -76,6 +76,10 @@ void registerCode(PyCodeObject* code, FunctionHandler handler) {
 }
 
 void registerHandler(const char* path, CallHandler handler) { registerRow(resolve(path), CallRow{CallKind::kHandler, handler}); }
+void allowSymbols(const char* path) {
+  auto found = rows().find(resolve(path));
+  if (found != rows().end()) found->second.takes_symbols = true;
+}
 void registerPure(const char* path) { registerRow(resolve(path), CallRow{CallKind::kPure, nullptr}); }
 
 void registerPolyfill(const char* path, const char* function) {
@@ -85,7 +89,7 @@ void registerPolyfill(const char* path, const char* function) {
 
 void registerWholePolyfill(const char* path, const char* function) {
   PyObject* polyfill = torchObject((std::string("stator.polyfills.") + function).c_str());
-  if (polyfill != nullptr) registerRow(resolve(path), CallRow{CallKind::kPolyfill, nullptr, polyfill, true});
+  if (polyfill != nullptr) registerRow(resolve(path), CallRow{CallKind::kPolyfill, nullptr, polyfill, true, false});
 }
 
 bool initCallTables() {
@@ -94,6 +98,7 @@ bool initCallTables() {
   if (!initKnownTypes() || !initNames()) return false;
   registerTorch();
   registerSwitches();
+  registerTorchStates();
   registerContainers();
   registerBuiltins();
   Ref<> polyfills = stealRef(PyImport_ImportModule("stator.polyfills"));
@@ -105,6 +110,7 @@ bool initCallTables() {
   registerClasses();
   registerLogging();
   registerExceptions();
+  allowSymbolsInHandlers();
   registerLazyModules();
   PyErr_Clear();
   done = true;
@@ -124,6 +130,10 @@ CodePolicy codePolicy(PyCodeObject* code) {
     std::string_view inside = file.substr(torch.size());
     if (inside == "nn/modules/module.py") {
       return name == "_wrapped_call_impl" || name == "_call_impl" || name == "__call__" ? CodePolicy::kInlineOnly : CodePolicy::kTrace;
+    }
+    if ((inside == "jit/_script.py" && name == "_unwrap_optional") || (inside == "jit/__init__.py" && name == "annotate") ||
+        (inside == "overrides.py" && name == "is_tensor_like")) {
+      return CodePolicy::kInlineOnly;
     }
     for (std::string_view room : {"nn/", "optim/", "distributions/"}) {
       if (startsWith(inside, room)) return CodePolicy::kTrace;

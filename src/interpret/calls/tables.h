@@ -27,6 +27,7 @@ struct CallRow {
   CallHandler handler = nullptr;
   PyObject* polyfill = nullptr;
   bool whole = false;  // of a polyfill: it cannot be left half way, so a break inside is a break at the call
+  bool takes_symbols = false;  // kHandler: symbolic ints among the arguments are moved, or handled
 };
 
 // By identity: functions, built-in functions, method descriptors, types.
@@ -36,6 +37,7 @@ void registerPure(const char* path);
 void registerPolyfill(const char* path, const char* function);  // a function of stator.polyfills, by its path there
 void registerWholePolyfill(const char* path, const char* function);
 void registerRow(PyObject* callable, CallRow row);
+void allowSymbols(const char* path);  // of a handler that is registered: CallRow::takes_symbols
 
 // By code object, for functions that a library makes anew each time.
 using FunctionHandler = Out (*)(Tracer& tracer, PyObject* function, const Args& args);
@@ -53,8 +55,10 @@ void registerLogging();
 void registerExceptions();
 void registerTorchContexts();
 void registerSubgraphs();
+void allowSymbolsInHandlers();
 void registerLazyModules();
 void registerSwitches();
+void registerTorchStates();
 
 // Code whose frames are never captured or inlined: by the file it comes from.
 enum class CodePolicy : uint8_t {

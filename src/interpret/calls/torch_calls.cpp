@@ -7,8 +7,11 @@
 #include "interpret/names.h"
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
+#include "shapes/arg.h"
+#include "symbolic/sym_int.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 namespace stator::interpret {
@@ -87,6 +90,9 @@ Ref<> fillSkeleton(PyObject* skeleton, const std::vector<Ref<>>& items) {
 // A fact that is a tuple is a new object each time it is asked for.
 Ref<> freshConstant(const Ref<>& constant) {
   if (!PyTuple_Check(constant.get()) || PyTuple_GET_SIZE(constant.get()) == 0) return constant;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constant.get()); ++i) {
+    if (symbolic::isSymInt(PyTuple_GET_ITEM(constant.get(), i))) return constant;  // not remembered, so nobody else's
+  }
   if (Py_TYPE(constant.get()) == sizeType()) return stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(sizeType()), constant.get()));
   if (!PyTuple_CheckExact(constant.get())) return constant;
   Ref<> list = stealRef(PySequence_List(constant.get()));
@@ -99,7 +105,7 @@ Out Tracer::graphArgument(PyObject* value, int depth) {
   if (graph::isStandIn(value) && had_subgraphs && !isReachable(graph::asStandIn(value)->node)) {
     return breakWith(Reason::kUnsupportedTensorOp, "a value that was made inside of a function of the graph");
   }
-  if (graph::isStandIn(value) || values::isScalar(value)) return newRef(value);
+  if (graph::isStandIn(value) || values::isScalar(value) || symbolic::isSymInt(value)) return newRef(value);
   if (values::isConstantDeep(value)) return newRef(value);
   if (depth > 6) return breakWith(Reason::kUnsupportedTensorOp, "a deeply nested argument");
   if (PyTuple_Check(value) || PyList_Check(value)) {
@@ -199,7 +205,10 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     request.target = values_now[1];
     request.positional = 1;
   }
+  std::optional<ProcessStateScope> states;
+  if (!remember && !process_states.empty()) states.emplace(*this);
   shapes::Answer answer = shapes::infer(request);
+  states.reset();
   if (answer.status == shapes::Status::kDataDependent && args.keywordCount() == 0 && !values_now.empty()) {
     if (Ref<> tensor = args.positional == 1 && isRead(target) ? knownTensor(values_now[0]) : Ref<>()) {
       Ref<> value = stealRef(PyObject_CallMethod(tensor.get(), PyUnicode_AsUTF8(target), nullptr));
@@ -218,7 +227,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     answer = shapes::infer(request);  // an answer is good until the next question only
   }
   const shapes::Inferred& inferred = *answer.inferred;
-  bool any_tensor = inferred.mutates || inferred.random;
+  bool any_tensor = inferred.mutates || inferred.random || !remember;
   for (const shapes::Output& output : inferred.outputs) any_tensor |= output.kind == shapes::Output::Kind::kTensor;
   std::vector<PyObject*> tensors;
   for (PyObject* value : values_now) collectTensors(value, tensors);
@@ -254,6 +263,12 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   }
   // 5. The node.
   Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional)));
+  if (environment.symbolCount() > 0) {
+    for (size_t i = 0; i < keep.size(); ++i) {
+      keep[i] = lowered(keep[i].get());
+      values_now[i] = keep[i].get();
+    }
+  }
   for (size_t i = 0; i < args.positional; ++i) PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(values_now[i]));
   Ref<> kwargs;
   if (args.keywordCount() > 0) {
@@ -263,7 +278,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   graph::Node* node = graph->addCall(op, newRef(target), tuple, kwargs);
   node->location = location();
   node->scope = frames.back()->scope;
-  node->mutates = inferred.mutates || inferred.random;
+  node->mutates = inferred.mutates || inferred.random || !remember;
   drew_random |= inferred.random;
   // 6. Its values.
   std::vector<uint32_t> storages;
@@ -432,7 +447,10 @@ Out isInferenceEnabled(Tracer& t, const Args&) { return newRef(t.state.inference
 Out setGradEnabled(Tracer& t, const Args& args) {
   if (args.values.size() != 1 || !PyBool_Check(args.values[0])) return t.breakWith(Reason::kRaises, "_set_grad_enabled of what is no bool");
   bool enabled = args.values[0] == Py_True;
-  if (enabled == t.state.grad_enabled) return newRef(Py_None);
+  // torch's own context managers leave out what changes nothing; a call that the program makes itself stays in the graph.
+  PyObject* file = t.frames.back()->code->code()->co_filename;
+  bool own = std::string_view(PyUnicode_AsUTF8(file)).ends_with("torch/autograd/grad_mode.py");
+  if (enabled == t.state.grad_enabled && own) return newRef(Py_None);
   Ref<> tuple = stealRef(PyTuple_Pack(1, args.values[0]));
   graph::Node* node = t.graph->addCall(graph::Op::kCallFunction, newRef(torchObject("torch._C._set_grad_enabled")), tuple, Ref<>());
   node->mutates = node->sets_mode = true;
@@ -456,6 +474,17 @@ Out refuseBackward(Tracer& t, const Args&) { return t.breakWith(Reason::kBackwar
 Out makeSize(Tracer& t, const Args& args) {
   if (args.values.size() != 1) return t.callNative(reinterpret_cast<PyObject*>(sizeType()), args);
   STATOR_VALUE(items, t.listOf(args.values[0]));
+  bool symbols = false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) symbols |= symbolic::isSymInt(PyList_GET_ITEM(items.get(), i));
+  if (symbols) {
+    shapes::Dims sizes;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+      PyObject* item = PyList_GET_ITEM(items.get(), i);
+      if (!symbolic::isSymInt(item) && !PyLong_CheckExact(item)) return t.breakWith(Reason::kUnsupportedObject, "torch.Size of what are no ints");
+      sizes.push_back(symbolic::isSymInt(item) ? symbolic::dimOf(item) : symbolic::Dim(PyLong_AsLongLong(item)));
+    }
+    return shapes::sizeObject(sizes);
+  }
   if (!t.isNativeSafe(items.get())) return t.breakWith(Reason::kUnsupportedObject, "torch.Size of what are no ints");
   return t.fromNative(stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(sizeType()), items.get())));
 }
@@ -471,7 +500,7 @@ Out tensorSize(Tracer& t, const Args& args) {
     const auto& sizes = graph::asStandIn(args.values[0])->meta->sizes;
     int64_t dim = PyLong_AsLongLong(args.values[1]), n = static_cast<int64_t>(sizes.size());
     if (dim < 0) dim += n;
-    if (dim >= 0 && dim < n) return stealRef(PyLong_FromLongLong(sizes[static_cast<size_t>(dim)]));
+    if (dim >= 0 && dim < n) return t.symInt(sizes[static_cast<size_t>(dim)]);
   }
   return t.tensorCall(graph::Op::kCallMethod, name, args);
 }
@@ -483,7 +512,7 @@ Out tensorStorageOffset(Tracer& t, const Args& args) {
     const shapes::TensorMeta* meta = graph::asStandIn(args.values[0])->meta;
     for (graph::Node* input : t.rootGraph().inputs()) {
       if (meta == nullptr || input->meta == nullptr || meta->storage_id == 0 || input->meta->storage_id != meta->storage_id) continue;
-      Ref<> offset = stealRef(PyLong_FromLongLong(input->meta->storage_offset));
+      Ref<> offset = stealRef(PyLong_FromLongLong(input->meta->storage_offset.value()));
       t.guards->add(Guard{GuardKind::kEquals, t.sources->child(SourceKind::kTensorSize, input->source, nullptr, -1), nullptr, offset});
     }
   }
@@ -555,7 +584,7 @@ void registerTorch() {
                            "torch.Tensor.untyped_storage", "torch.Tensor.data_ptr", "torch.Tensor.share_memory_", "torch.Tensor.retain_grad",
                            "torch.Tensor.register_post_accumulate_grad_hook", "torch.Tensor.numpy", "torch.Tensor.__repr__", "torch.Tensor.__array__",
                            "torch.Tensor.__reduce_ex__", "torch.Tensor.__deepcopy__", "torch.Tensor.__torch_function__", "torch.Tensor.set_",
-                           "torch.Tensor.__hash__", "torch.Tensor._is_view", "torch.from_numpy", "torch.frombuffer", "torch.as_tensor"}) {
+                           "torch.Tensor.__hash__", "torch.Tensor._is_view", "torch.from_numpy", "torch.frombuffer"}) {
     std::string text(path);
     size_t last = text.rfind('.');
     PyObject* owner = torchObject(text.substr(0, last).c_str());
@@ -587,7 +616,9 @@ void registerTorch() {
   for (const char* path : {"torch.distributed.is_available", "torch._C._len_torch_dispatch_stack", "torch._C._len_torch_function_stack", "torch.device", "torch.finfo", "torch.iinfo", "torch.promote_types", "torch.can_cast", "torch.is_deterministic_algorithms_warn_only_enabled",
                            "torch.are_deterministic_algorithms_enabled", "torch.get_num_threads", "torch.typename", "torch._C._get_cudnn_enabled",
                            "torch._C._get_mkldnn_enabled", "torch._C._get_flash_sdp_enabled", "torch.backends.mha.get_fastpath_enabled",
-                           "torch._C._nn._parse_to", "torch._C._is_autocast_available", "torch._C._get_privateuse1_backend_name", "torch.cuda.is_available", "torch.backends.cuda.flash_sdp_enabled"}) {
+                           "torch.get_autocast_gpu_dtype", "torch._C._get_privateuse1_backend_name", "torch._C._is_any_autocast_enabled", "torch._C._get_cublas_allow_tf32",
+                           "torch._C._is_autocast_available", "torch._C._are_functorch_transforms_active", "torch._C._EngineBase.is_checkpoint_valid",
+                           "torch._C._nn._parse_to", "torch.cuda.is_available"}) {
     registerPure(path);
   }
 }

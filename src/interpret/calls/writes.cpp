@@ -13,12 +13,12 @@ namespace {
 
 // Elements lie side by side, in any order of the dimensions.
 bool isDense(const TensorMeta& meta) {
-  std::vector<std::pair<int64_t, int64_t>> dims;  // stride, size
+  std::vector<std::pair<shapes::Dim, shapes::Dim>> dims;  // stride, size
   for (size_t i = 0; i < meta.sizes.size(); ++i) {
     if (meta.sizes[i] > 1) dims.emplace_back(meta.strides[i], meta.sizes[i]);
   }
-  std::sort(dims.begin(), dims.end());
-  int64_t expected = 1;
+  std::sort(dims.begin(), dims.end(), [](const auto& a, const auto& b) { return a.first < b.first || (a.first == b.first && a.second < b.second); });
+  shapes::Dim expected = 1;
   for (auto [stride, size] : dims) {
     if (stride != expected) return false;
     expected *= size;
@@ -38,8 +38,8 @@ bool overlapsItself(const TensorMeta& meta) {
 bool overlapsPartly(const TensorMeta& written, const TensorMeta& read) {
   if (written.storage_id == 0 || written.storage_id != read.storage_id || written.dtype != read.dtype) return false;
   if (written.numel() == 0 || read.numel() == 0 || !isDense(written) || !isDense(read)) return false;
-  int64_t begin = written.storage_offset, end = begin + written.numel();
-  int64_t other_begin = read.storage_offset, other_end = other_begin + read.numel();
+  shapes::Dim begin = written.storage_offset, end = begin + written.numel();
+  shapes::Dim other_begin = read.storage_offset, other_end = other_begin + read.numel();
   if (begin == other_begin && end == other_end) return written.strides != read.strides;
   return begin < other_end && other_begin < end;
 }

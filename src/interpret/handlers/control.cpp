@@ -118,7 +118,17 @@ Flow callFunctionEx(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   args.positional = args.values.size();
   Ref<> names, named;
   if (keywords != nullptr) {
-    if (!PyDict_Check(keywords)) return tracer.breakWith(Reason::kUnsupportedObject, "** of a mapping that is no dict");
+    Ref<> as_dict;
+    if (!PyDict_Check(keywords)) {
+      if (graph::isStandIn(keywords) || isTraceIterator(keywords)) return tracer.breakWith(Reason::kRaises, "** of something that is no mapping");
+      as_dict = stealRef(PyDict_New());
+      Args mapping;
+      mapping.values = {keywords};
+      mapping.positional = 1;
+      STATOR_FLOW(tracer.dictUpdate(as_dict.get(), mapping));
+      keywords = as_dict.get();
+      tracer.keep_alive.push_back(as_dict);
+    }
     STATOR_VALUE(contents, tracer.contents(keywords));
     named = contents;
     Ref<> list = stealRef(PyDict_Keys(named.get()));

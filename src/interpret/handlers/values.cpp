@@ -261,7 +261,19 @@ Flow mergeDict(Tracer& tracer, SymbolicFrame& frame, const Instr& instr, bool un
     Args args;
     args.values = {other};
     args.positional = 1;
-    if (unique) return tracer.breakWith(Reason::kUnsupportedObject, "** of a mapping that is no dict");
+    if (unique) {
+      // Keyword arguments so far have to be others.
+      Ref<> copy = stealRef(PyDict_New());
+      STATOR_FLOW(tracer.dictUpdate(copy.get(), args));
+      PyObject *key = nullptr, *value = nullptr;
+      Py_ssize_t position = 0;
+      STATOR_VALUE(so_far, tracer.contents(dict));
+      while (PyDict_Next(copy.get(), &position, &key, &value)) {
+        if (PyDict_Contains(so_far.get(), key) != 0) return tracer.breakWith(Reason::kRaises, "a keyword argument is given twice");
+      }
+      args.values = {copy.get()};
+      tracer.keep_alive.push_back(copy);
+    }
     STATOR_FLOW(tracer.dictUpdate(dict, args));
     return done(frame, 1);
   }

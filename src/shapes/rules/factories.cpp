@@ -89,16 +89,17 @@ bool full(Call& call) {
 
 // The number of steps from start to end; false where doubles could not be trusted to count exactly.
 bool countSteps(const Arg& start, const Arg& end, const Arg& step, Dim& count) {
-  const auto is_int = [](const Arg& arg) { return !arg.given() || arg.is(Arg::Kind::kInt); };
+  const auto is_int = [](const Arg& arg) { return !arg.given() || arg.isInt(); };
   const auto value = [](const Arg& arg, double fallback) {
     if (!arg.given()) return fallback;
-    return arg.is(Arg::Kind::kFloat) ? arg.f : static_cast<double>(arg.i);
+    return arg.is(Arg::Kind::kFloat) ? arg.f : static_cast<double>(arg.dim().value());
   };
   if (is_int(start) && is_int(end) && is_int(step)) {
-    const int64_t from = start.given() ? start.i : 0;
-    const int64_t by = step.given() ? step.i : 1;
-    if (by == 0 || (end.i - from) * (by > 0 ? 1 : -1) < 0) return false;
-    count = ceilDiv(end.i - from, by);
+    const Dim from = start.given() ? start.dim() : Dim(0);
+    const Dim by = step.given() ? step.dim().value() : 1;
+    const Dim distance = end.dim() - from;
+    if (by == 0 || (by > 0 ? distance < 0 : distance > 0)) return false;
+    count = ceilDiv(distance, by);
     return true;
   }
   const double from = value(start, 0);
@@ -106,7 +107,7 @@ bool countSteps(const Arg& start, const Arg& end, const Arg& step, Dim& count) {
   const double to = value(end, 0);
   if (by == 0 || !std::isfinite(from) || !std::isfinite(to) || !std::isfinite(by)) return false;
   if ((to - from) * by < 0) return false;
-  count = static_cast<Dim>(std::ceil((to - from) / by));
+  count = static_cast<int64_t>(std::ceil((to - from) / by));
   return true;
 }
 
@@ -114,7 +115,7 @@ bool addRange(Call& call, const Arg& start, const Arg& end, const Arg& step, siz
   DType dtype = DType::Long;
   for (const Arg* arg : {&start, &end, &step}) {
     if (!arg->given()) continue;
-    if (!arg->is(Arg::Kind::kInt) && !arg->is(Arg::Kind::kFloat)) return false;
+    if (!arg->isInt() && !arg->is(Arg::Kind::kFloat)) return false;
     if (arg->is(Arg::Kind::kFloat)) dtype = call.state.default_dtype;
   }
   Options options;

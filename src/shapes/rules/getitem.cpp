@@ -15,7 +15,7 @@ using Kind = Arg::Kind;
 struct Indexed {
   Dims sizes;
   Dims strides;
-  int64_t offset = 0;
+  Dim offset = 0;
   std::vector<const TensorMeta*> tensors;
   std::deque<TensorMeta> made;  // of lists of ints, which torch turns into index tensors
   bool advanced = false;
@@ -32,7 +32,7 @@ size_t dimsTaken(const Arg& part) {
 
 const TensorMeta* indexOf(const Arg& list, Indexed& out) {
   for (const Arg& item : list.elements()) {
-    if (!item.is(Kind::kInt)) return nullptr;
+    if (!item.isInt()) return nullptr;
   }
   TensorMeta& index = out.made.emplace_back();
   index.dtype = DType::Long;
@@ -53,9 +53,10 @@ bool addPart(const Arg& part, const TensorMeta& meta, size_t& dim, Indexed& out)
   if (dim >= meta.sizes.size()) return false;
   const Dim size = meta.sizes[dim];
   const Dim stride = meta.strides[dim];
-  if (part.is(Kind::kInt)) {
-    if (!lessThan(part.i, size) || lessThan(part.i, -size)) return false;
-    out.offset += (isNegative(part.i) ? part.i + size : part.i) * stride;
+  if (part.isInt()) {
+    const Dim at = part.dim();
+    if (!lessThan(at, size) || lessThan(at, -size)) return false;
+    out.offset += (isNegative(at) ? at + size : at) * stride;
     ++dim;
     return true;
   }

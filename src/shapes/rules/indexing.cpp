@@ -193,11 +193,11 @@ bool repeatInterleave(Call& call) {
 }
 
 bool sameSizesDense(Call& call) {  // flip, roll
-  Dims dims;
-  if (!call[0].isTensor() || !call[1].given() || !call.ints(1, dims)) return false;
+  std::vector<int64_t> dims;
+  if (!call[0].isTensor() || !call[1].given() || !call.axes(1, dims)) return false;
   const TensorMeta& meta = *call[0].tensor;
   if (!hasPlainStrides(meta)) return false;
-  for (Dim& dim : dims) {
+  for (int64_t& dim : dims) {
     if (!wrapDim(dim, meta.sizes.size())) return false;
   }
   call.fresh(meta.dtype, meta.sizes);
@@ -206,15 +206,15 @@ bool sameSizesDense(Call& call) {  // flip, roll
 
 bool roll(Call& call) {
   Dims shifts;
-  Dims dims;
+  std::vector<int64_t> dims;
   if (!call[0].isTensor() || !call.ints(1, shifts)) return false;
   const TensorMeta& meta = *call[0].tensor;
   if (call[2].given()) {
-    if (!call.ints(2, dims) || dims.size() != shifts.size()) return false;
+    if (!call.axes(2, dims) || dims.size() != shifts.size()) return false;
   } else if (shifts.size() != 1) {
     return false;
   }
-  for (Dim& dim : dims) {
+  for (int64_t& dim : dims) {
     if (!wrapDim(dim, meta.sizes.size())) return false;
   }
   if (!hasPlainStrides(meta)) return false;

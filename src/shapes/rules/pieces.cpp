@@ -11,8 +11,8 @@ bool select(Call& call) {
   if (!call[0].isTensor() || call[0].tensor->sizes.empty()) return false;
   const TensorMeta& meta = *call[0].tensor;
   int64_t dim = 0;
-  int64_t index = 0;
-  if (!call.dim(1, meta.sizes.size(), dim) || !call.integer(2, index)) return false;
+  Dim index = 0;
+  if (!call.dim(1, meta.sizes.size(), dim) || !call.size(2, index)) return false;
   if (!lessThan(index, meta.sizes[dim]) || lessThan(index, -meta.sizes[dim])) return false;
   if (index < 0) index += meta.sizes[dim];
   Dims sizes = meta.sizes;
@@ -28,9 +28,9 @@ bool narrow(Call& call) {
   if (!call[0].isTensor() || call[0].tensor->sizes.empty()) return false;
   const TensorMeta& meta = *call[0].tensor;
   int64_t dim = 0;
-  int64_t start = 0;
-  int64_t length = 0;
-  if (!call.dim(1, meta.sizes.size(), dim) || !call.integer(2, start) || !call.integer(3, length))
+  Dim start = 0;
+  Dim length = 0;
+  if (!call.dim(1, meta.sizes.size(), dim) || !call.size(2, start) || !call.size(3, length))
     return false;
   const Dim size = meta.sizes[dim];
   if (lessThan(start, -size) || lessThan(size, start) || length < 0) return false;
@@ -51,7 +51,8 @@ bool addPieces(Call& call, size_t dim, const Dims& lengths) {
 }
 
 Dims equalPieces(Dim size, Dim piece) {
-  Dims lengths(static_cast<size_t>(std::max<Dim>(ceilDiv(size, piece), 1)), piece);
+  // How many there are is part of the program: that number is decided.
+  Dims lengths(static_cast<size_t>(std::max<int64_t>(ceilDiv(size, piece).value(), 1)), piece);
   lengths.back() = size - piece * static_cast<Dim>(lengths.size() - 1);
   return lengths;
 }
@@ -62,9 +63,10 @@ bool split(Call& call) {
   int64_t dim = 0;
   if (!call.integerOr(2, 0, dim) || !wrapDim(dim, meta.sizes.size())) return false;
   const Dim size = meta.sizes[dim];
-  if (call[1].is(Arg::Kind::kInt)) {
-    if (call[1].i <= 0) return false;
-    return addPieces(call, static_cast<size_t>(dim), equalPieces(size, call[1].i));
+  if (call[1].isInt()) {
+    const Dim piece = call[1].dim();
+    if (piece <= 0) return false;
+    return addPieces(call, static_cast<size_t>(dim), equalPieces(size, piece));
   }
   Dims lengths;
   if (!call.ints(1, lengths)) return false;
@@ -98,7 +100,8 @@ bool unbind(Call& call) {
   Dims strides = meta.strides;
   sizes.erase(sizes.begin() + dim);
   strides.erase(strides.begin() + dim);
-  for (Dim i = 0; lessThan(i, meta.sizes[dim]); ++i) {
+  const int64_t pieces = meta.sizes[dim].value();
+  for (int64_t i = 0; i < pieces; ++i) {
     call.view(call[0], sizes, strides, meta.storage_offset + i * meta.strides[dim]);
   }
   call.structure(Structure::kTuple);
@@ -117,7 +120,7 @@ bool diagonal(Call& call) {
     return false;
   if (rank < 2 || !wrapDim(first, rank) || !wrapDim(second, rank) || first == second) return false;
   Dim length = 0;
-  int64_t start = meta.storage_offset;
+  Dim start = meta.storage_offset;
   if (offset >= 0) {
     length = std::max<Dim>(std::min(meta.sizes[first], meta.sizes[second] - offset), 0);
     if (!isZero(length)) start += offset * meta.strides[second];
@@ -160,12 +163,13 @@ bool unfoldView(Call& call) {
 bool asStrided(Call& call) {
   Dims sizes;
   Dims strides;
-  int64_t offset = 0;
+  Dim offset = 0;
   if (!call[0].isTensor() || !call.ints(1, sizes) || !call.ints(2, strides) ||
       sizes.size() != strides.size())
     return false;
   const TensorMeta& meta = *call[0].tensor;
-  if (!call.integerOr(3, meta.storage_offset, offset) || offset < 0) return false;
+  offset = meta.storage_offset;
+  if ((call[3].given() && !call.size(3, offset)) || offset < 0) return false;
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (isNegative(sizes[i]) || isNegative(strides[i])) return false;
   }

@@ -154,12 +154,13 @@ bool interpolate(Call& call) {
       one = &choice.items[i];
     }
     if (call[1].given()) {
-      if (!one->is(Arg::Kind::kInt)) return false;
-      sizes[2 + i] = one->i;
-    } else if (one->is(Arg::Kind::kInt)) {
-      sizes[2 + i] *= one->i;
+      if (!one->isInt()) return false;
+      sizes[2 + i] = one->dim();
+    } else if (one->isInt()) {
+      sizes[2 + i] *= one->dim();
     } else if (one->is(Arg::Kind::kFloat)) {
-      sizes[2 + i] = static_cast<Dim>(std::floor(static_cast<double>(sizes[2 + i]) * one->f));
+      sizes[2 + i] =
+          static_cast<int64_t>(std::floor(static_cast<double>(sizes[2 + i].value()) * one->f));
     } else {
       return false;
     }

@@ -1,6 +1,7 @@
 // Questions about a tensor whose answer is a Python value: sizes, strides, dtype and the like. They put nothing into the graph.
 #include "shapes/call.h"
 #include "shapes/fallback.h"
+#include "symbolic/sym_int.h"
 
 namespace stator::shapes {
 
@@ -9,7 +10,7 @@ namespace {
 Ref<> tupleOf(const Dims& dims) {
   Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(dims.size())));
   for (size_t i = 0; tuple && i < dims.size(); ++i) {
-    PyTuple_SET_ITEM(tuple.get(), i, PyLong_FromLongLong(dims[i]));
+    PyTuple_SET_ITEM(tuple.get(), i, symbolic::makeInt(dims[i]).release());
   }
   return tuple;
 }

@@ -9,13 +9,13 @@ namespace {
 bool readDims(const Call& call, size_t param, size_t rank, std::vector<bool>& reduced) {
   const Arg& arg = call[param];
   reduced.assign(rank, false);
-  Dims dims;
-  if (arg.given() && !call.ints(param, dims)) return false;
+  std::vector<int64_t> dims;
+  if (arg.given() && !call.axes(param, dims)) return false;
   if (dims.empty()) {
     reduced.assign(rank, true);
     return true;
   }
-  for (Dim& dim : dims) {
+  for (int64_t& dim : dims) {
     if (!wrapDim(dim, rank)) return false;
     if (rank == 0) continue;
     if (reduced[dim]) return false;

@@ -48,13 +48,13 @@ void addNarrow(Call& call, const Arg& base, size_t dim, Dim start, Dim length) {
 }
 
 bool sliceDim(const Arg& slice, Dim size, Dim& start, Dim& length, Dim& step) {
-  int64_t stop = size;
+  Dim stop = size;
   start = 0;
   step = 1;
-  const auto read = [](const Arg& part, int64_t& value) {
+  const auto read = [](const Arg& part, Dim& value) {
     if (part.is(Arg::Kind::kNone)) return true;
-    if (!part.is(Arg::Kind::kInt)) return false;
-    value = part.i;
+    if (!part.isInt()) return false;
+    value = part.dim();
     return true;
   };
   if (!read(slice.items[0], start) || !read(slice.items[1], stop) || !read(slice.items[2], step))
@@ -150,8 +150,8 @@ bool addPermuted(Call& call, const Arg& base, const std::vector<size_t>& order) 
 }
 
 bool permute(Call& call) {
-  Dims dims;
-  if (!call[0].isTensor() || !call[1].isSequence() || !call.ints(1, dims)) return false;
+  std::vector<int64_t> dims;
+  if (!call[0].isTensor() || !call[1].isSequence() || !call.axes(1, dims)) return false;
   const size_t rank = call[0].tensor->sizes.size();
   if (dims.size() != rank) return false;
   std::vector<size_t> order(rank);
@@ -200,9 +200,9 @@ bool transposeLast(Call& call) {  // mT
 }
 
 bool movedim(Call& call) {
-  Dims from;
-  Dims to;
-  if (!call[0].isTensor() || !call.ints(1, from) || !call.ints(2, to) || from.size() != to.size())
+  std::vector<int64_t> from;
+  std::vector<int64_t> to;
+  if (!call[0].isTensor() || !call.axes(1, from) || !call.axes(2, to) || from.size() != to.size())
     return false;
   const size_t rank = call[0].tensor->sizes.size();
   if (rank == 0) return false;
@@ -244,9 +244,9 @@ bool squeeze(Call& call) {
   const size_t rank = meta.sizes.size();
   std::vector<bool> candidates(std::max<size_t>(rank, 1), call[1].is(Arg::Kind::kAbsent));
   if (!call[1].is(Arg::Kind::kAbsent)) {
-    Dims dims;
-    if (!call.ints(1, dims)) return false;
-    for (Dim& dim : dims) {
+    std::vector<int64_t> dims;
+    if (!call.axes(1, dims)) return false;
+    for (int64_t& dim : dims) {
       if (!wrapDim(dim, rank)) return false;
       candidates[dim] = true;
     }

@@ -314,3 +314,28 @@ def error_in_a_generator_of_a_graph_that_wrote():
         return [t for t in numbers(x)]
 
     return Case(f, vec())
+
+
+@program(full=1)
+def value_of_a_generator_is_told_once():
+    def numbers(t):
+        yield 1
+        return t
+
+    def f(x, log):
+        generator = numbers(x + 1)
+        next(generator)
+        for _ in range(2):
+            try:
+                generator.send(None)
+            except StopIteration as stop:
+                log.append(stop.value)
+        quiet = numbers(x)
+        log.extend(quiet)
+        try:
+            next(quiet)
+        except StopIteration as stop:
+            log.append(stop.value)
+        return x + 2
+
+    return Case(f, vec(), [])

@@ -1,0 +1,522 @@
+// Symbolic ints in a trace: where they come from, what Python's operators do with them, and how they get into the graph. Whatever has no
+// code for them here gets the number that they have now, with a guard on it (Tracer::concrete).
+#include "interpret/tracer.h"
+
+#include "base/check.h"
+#include "interpret/known_types.h"
+#include "interpret/torch_names.h"
+#include "shapes/dims.h"
+#include "shapes/dtypes.h"
+#include "symbolic/sym_int.h"
+#include "tensor/tensor_guard.h"
+
+#include <algorithm>
+
+namespace stator::interpret {
+
+using sources::Source;
+using sources::SourceKind;
+using symbolic::Dim;
+using symbolic::Expr;
+using symbolic::isSymInt;
+using symbolic::Kind;
+using symbolic::Part;
+
+namespace {
+
+// Symbols are small enough that sums and products of a few of them fit into 64 bits.
+constexpr int64_t kLargest = (int64_t{1} << 31) - 1;
+
+bool isPlainInt(PyObject* object, int64_t& value) {
+  if (!PyLong_CheckExact(object)) return false;
+  int overflow = 0;
+  value = PyLong_AsLongLongAndOverflow(object, &overflow);
+  return overflow == 0 && value >= -kLargest && value <= kLargest;
+}
+
+// The operand as an expression; null: it is no int that fits.
+const Expr* exprOf(Tracer& t, PyObject* object) {
+  if (isSymInt(object)) return t.environment.simplify(symbolic::dimOf(object).expr());
+  if (PyBool_Check(object)) return symbolic::integer(object == Py_True);
+  int64_t value = 0;
+  return isPlainInt(object, value) ? symbolic::integer(value) : nullptr;
+}
+
+Ref<> boxed(const Expr* expr) { return symbolic::makeInt(Dim::of(expr)); }
+
+// CPython's NB_* numbers, the in-place forms apart.
+enum Operation { kAdd = 0, kFloorDivide = 2, kMultiply = 5, kRemainder = 6, kPower = 8, kSubtract = 10 };
+
+std::vector<int64_t> marksOf(PyObject* tensor, const char* name) {
+  std::vector<int64_t> dims;
+  Ref<> set = stealRef(PyObject_GetAttrString(tensor, name));
+  if (!set || !PyAnySet_Check(set.get())) {
+    PyErr_Clear();
+    return dims;
+  }
+  PyObject* item = nullptr;
+  Py_hash_t hash = 0;
+  Py_ssize_t position = 0;
+  while (_PySet_NextEntry(set.get(), &position, &item, &hash)) {
+    if (PyLong_Check(item)) dims.push_back(PyLong_AsLongLong(item));
+  }
+  return dims;
+}
+
+bool has(const std::vector<int64_t>& dims, size_t dim) { return std::find(dims.begin(), dims.end(), static_cast<int64_t>(dim)) != dims.end(); }
+
+// mark_dynamic(..., min=, max=): entries (dim, min, max) of a set.
+symbolic::Range markedRange(PyObject* tensor, size_t dim) {
+  symbolic::Range range{2, symbolic::kUnbounded};
+  Ref<> set = stealRef(PyObject_GetAttrString(tensor, "_dynamo_dynamic_range"));
+  Ref<> list = set ? stealRef(PySequence_List(set.get())) : Ref<>();
+  for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(list.get()); ++i) {
+    PyObject* entry = PyList_GET_ITEM(list.get(), i);
+    auto number = [&](const char* name, int64_t fallback) {
+      Ref<> value = stealRef(PyObject_GetAttrString(entry, name));
+      if (!value || !PyLong_Check(value.get())) {
+        PyErr_Clear();
+        return fallback;
+      }
+      return static_cast<int64_t>(PyLong_AsLongLong(value.get()));
+    };
+    if (number("dim", -1) != static_cast<int64_t>(dim)) continue;
+    range.low = std::max<int64_t>(2, number("min", 2));
+    range.high = number("max", symbolic::kUnbounded);
+  }
+  PyErr_Clear();
+  return range;
+}
+
+// Locals of the user, and what is in containers that they hold. Attributes, defaults, closures and globals are settings more often than data.
+bool isArgument(const Source* source) {
+  while (source->base != nullptr) {
+    switch (source->kind) {
+      case SourceKind::kDictItem:
+      case SourceKind::kListItem:
+      case SourceKind::kTupleItem:
+        source = source->base;
+        break;
+      default:
+        return false;
+    }
+  }
+  return source->kind == SourceKind::kLocal;
+}
+
+}  // namespace
+
+uint64_t sourceKey(const Source& source) {
+  uint64_t key = source.base != nullptr ? sourceKey(*source.base) : 0x9e3779b97f4a7c15u;
+  auto mix = [&](uint64_t word) { key = (key ^ word) * 0xd6e8feb86659fd93u, key ^= key >> 32; };
+  mix(static_cast<uint64_t>(source.kind));
+  mix(static_cast<uint64_t>(source.index));
+  if (source.key) {
+    const Py_hash_t hash = PyUnicode_CheckExact(source.key.get()) ? PyObject_Hash(source.key.get()) : static_cast<Py_hash_t>(reinterpret_cast<intptr_t>(source.key.get()));
+    mix(static_cast<uint64_t>(hash));
+  }
+  return key;
+}
+
+const Expr* Tracer::addSymbol(const Source* source, int64_t hint, symbolic::Range range) {
+  const Expr* made = environment.addSymbol(hint, range);
+  symbol_sources.push_back(source);
+  symbol_ranges.push_back(range);
+  return made;
+}
+
+Out Tracer::intFromOutside(PyObject* raw, const Source* source) {
+  int64_t value = 0;
+  if (!isPlainInt(raw, value)) return Ref<>();
+  if (auto known = outside_ints.find(source); known != outside_ints.end()) return known->second;
+  bool dynamic = false;
+  if (options.history != nullptr) {
+    DynamicHistory::Seen& seen = options.history->at(sourceKey(*source));
+    if (seen.has_number && seen.number != value) seen.number_changed = true;
+    seen.has_number = true;
+    seen.number = value;
+    dynamic = options.dynamic != DynamicMode::kStatic && seen.number_changed;
+  }
+  dynamic |= options.dynamic == DynamicMode::kAll && isArgument(source);
+  if (!dynamic || value == 0 || value == 1) return Ref<>();
+  guards->add(guards::Guard{guards::GuardKind::kType, source, nullptr, newRef(reinterpret_cast<PyObject*>(&PyLong_Type))});
+  // 0 and 1 apart, as for sizes; negative numbers are another program.
+  const symbolic::Range range = value > 0 ? symbolic::Range{2, kLargest} : symbolic::Range{-kLargest, -1};
+  Ref<> made = boxed(addSymbol(source, value, range));
+  outside_ints[source] = made;
+  return made;
+}
+
+bool Tracer::tupleChanged(PyObject* raw, const Source* source) {
+  if (options.history == nullptr || options.dynamic == DynamicMode::kStatic || !PyTuple_CheckExact(raw)) return false;
+  bool ints = false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(raw); ++i) ints |= PyLong_CheckExact(PyTuple_GET_ITEM(raw, i));
+  if (!ints) return false;
+  const Py_hash_t hash = PyObject_Hash(raw);
+  if (hash == -1) {
+    PyErr_Clear();
+    return false;
+  }
+  DynamicHistory::Seen& seen = options.history->at(sourceKey(*source));
+  if (seen.has_number && seen.number != hash) {
+    seen.number_changed = true;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(raw); ++i) {
+      // Which item it was shows at the next capture; this one takes them all as they come.
+      int64_t value = 0;
+      if (static_cast<size_t>(i) < seen.sizes.size() && isPlainInt(PyTuple_GET_ITEM(raw, i), value) && seen.sizes[static_cast<size_t>(i)] != value) {
+        DynamicHistory::Seen& item = options.history->at(sourceKey(*sources->child(SourceKind::kTupleItem, source, nullptr, i)));
+        item.has_number = item.number_changed = true;
+        item.number = value;
+      }
+    }
+  }
+  seen.has_number = true;
+  seen.number = hash;
+  seen.sizes.clear();
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(raw); ++i) {
+    int64_t value = 0;
+    seen.sizes.push_back(isPlainInt(PyTuple_GET_ITEM(raw, i), value) ? value : 0);
+  }
+  return seen.number_changed;
+}
+
+void Tracer::shapeFromOutside(PyObject* raw, const Source* source, tensor::TensorGuard& guard, shapes::TensorMeta& meta) {
+  const bool marked = guard.dynamo_attributes != 0;
+  const bool fixed = meta.is_parameter || source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer;
+  if ((fixed || options.dynamic == DynamicMode::kStatic) && !marked) return;
+  if (meta.layout != 0 || !guard.has_strides) return;
+  const size_t rank = meta.sizes.size();
+  std::vector<bool> dynamic(rank, options.dynamic == DynamicMode::kAll && !fixed);
+  if (options.history != nullptr && !fixed) {
+    DynamicHistory::Seen& seen = options.history->at(sourceKey(*source));
+    if (seen.sizes.size() != rank || seen.dynamic.size() != rank) {
+      seen.dynamic.assign(rank, false);
+    } else {
+      for (size_t i = 0; i < rank; ++i) {
+        if (seen.sizes[i] != guard.sizes[i]) seen.dynamic[i] = true;
+        if (options.dynamic == DynamicMode::kAutomatic && seen.dynamic[i]) dynamic[i] = true;
+      }
+    }
+    seen.sizes = guard.sizes;
+  }
+  std::vector<int64_t> demanded, unbacked;
+  if (marked) {
+    demanded = marksOf(raw, "_dynamo_dynamic_indices");
+    unbacked = marksOf(raw, "_dynamo_unbacked_indices");
+    for (int64_t dim : marksOf(raw, "_dynamo_strict_unbacked_indices")) unbacked.push_back(dim);
+    const std::vector<int64_t> wished = marksOf(raw, "_dynamo_weak_dynamic_indices"), fixed_dims = marksOf(raw, "_dynamo_static_indices");
+    for (size_t i = 0; i < rank; ++i) {
+      if (has(fixed_dims, i)) dynamic[i] = false;
+      if (has(wished, i) || has(demanded, i) || has(unbacked, i)) dynamic[i] = true;
+    }
+  }
+  auto refuse = [&](size_t dim, const std::string& why) {
+    const std::string text = sources::print(*source, roots.code) + ".size(" + std::to_string(dim) + ") " + why;
+    Ref<> error = stealRef(PyObject_CallFunction(torchObject("stator.exc.ConstraintViolation"), "s", text.c_str()));
+    if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
+    throw PythonError();
+  };
+  if (marked) {
+    const std::vector<int64_t> static_dims = marksOf(raw, "_dynamo_static_indices");
+    for (size_t i = 0; i < rank; ++i) {
+      if (!has(demanded, i)) continue;
+      if (has(static_dims, i)) refuse(i, "is marked dynamic and static");
+      if (guard.sizes[i] < 2) refuse(i, "is marked dynamic, but it is " + std::to_string(guard.sizes[i]) + ": sizes of 0 and 1 are always constants");
+      const symbolic::Range range = markedRange(raw, i);
+      if (guard.sizes[i] < range.low || guard.sizes[i] > range.high) {
+        refuse(i, "is marked dynamic from " + std::to_string(range.low) + (range.high < symbolic::kUnbounded ? " to " + std::to_string(range.high) : " on") +
+                      ", but it is " + std::to_string(guard.sizes[i]));
+      }
+    }
+  }
+  bool any = false;
+  for (size_t i = 0; i < rank; ++i) {
+    // 0 and 1 are specialised, as everywhere.
+    if (!dynamic[i] || guard.sizes[i] < 2 || guard.sizes[i] > kLargest) continue;
+    const symbolic::Range range = marked ? markedRange(raw, i) : symbolic::Range{2, symbolic::kUnbounded};
+    const Expr* size = addSymbol(sources->child(SourceKind::kTensorSize, source, nullptr, static_cast<int64_t>(i)), guard.sizes[i], range);
+    if (has(demanded, i) || has(unbacked, i)) demands.push_back({size->number, source, static_cast<int64_t>(i), has(unbacked, i)});
+    meta.sizes[i] = Dim::of(size);
+    guard.sizes[i] = -1;
+    any = true;
+  }
+  if (!any) return;
+  // Strides that follow from the sizes further in are expressions of them; the guard asks for the same relation.
+  std::vector<size_t> order(rank);
+  for (size_t i = 0; i < rank; ++i) order[i] = rank - 1 - i;
+  const std::vector<int64_t> strides = guard.strides;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return strides[a] < strides[b]; });
+  for (size_t n = 0; n < rank; ++n) {
+    const size_t dim = order[n];
+    if (strides[dim] < 2) continue;
+    for (size_t m = n; m-- > 0;) {
+      const size_t inner = order[m];
+      const Dim reach = meta.sizes[inner] * meta.strides[inner];
+      if (meta.sizes[inner].hint() == 1 || reach.hint() != strides[dim]) continue;
+      if (!reach.isStatic()) {
+        meta.strides[dim] = reach;
+        guard.strides[dim] = -2 - static_cast<int64_t>(inner);
+      }
+      break;
+    }
+  }
+  const Dim bytes = shapes::storageBytes(meta.sizes, meta.strides, shapes::itemSize(meta.dtype));
+  if (bytes.hint() == meta.storage_bytes.value()) meta.storage_bytes = bytes;
+}
+
+Ref<> Tracer::symInt(Dim dim) { return symbolic::makeInt(dim.isStatic() ? dim : Dim::of(environment.simplify(dim.expr()))); }
+
+Ref<> Tracer::concrete(PyObject* sym_int) { return stealRef(PyLong_FromLongLong(symbolic::dimOf(sym_int).value())); }
+
+bool Tracer::makeConcrete(PyObject* container, int depth) {
+  if (container == nullptr || depth > 8) return false;
+  if (values::Info* info = values.find(container); info != nullptr && info->origin == values::Origin::kOutside && !info->shadow) return false;
+  bool changed = false;
+  auto replaced = [&](PyObject* item) {
+    changed = true;
+    return concrete(item);
+  };
+  if (PyTuple_Check(container)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(container); ++i) {
+      PyObject* item = PyTuple_GET_ITEM(container, i);
+      if (isSymInt(item)) {
+        // The same value in another form: nobody can tell the difference.
+        PyTuple_SET_ITEM(container, i, replaced(item).release());
+        Py_DECREF(item);
+      } else {
+        changed |= makeConcrete(item, depth + 1);
+      }
+    }
+  } else if (PyList_Check(container)) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(container); ++i) {
+      PyObject* item = PyList_GET_ITEM(container, i);
+      if (isSymInt(item)) {
+        PyList_SetItem(container, i, replaced(item).release());
+      } else {
+        changed |= makeConcrete(item, depth + 1);
+      }
+    }
+  } else if (PyDict_CheckExact(container)) {
+    PyObject *key = nullptr, *item = nullptr;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(container, &position, &key, &item)) {
+      if (isSymInt(item)) {
+        PyDict_SetItem(container, key, replaced(item).get());
+      } else {
+        changed |= makeConcrete(item, depth + 1);
+      }
+    }
+  }
+  return changed;
+}
+
+// Null: not for symbols; the caller goes on with concrete numbers.
+Ref<> Tracer::symBinary(int operation, PyObject* left, PyObject* right) {
+  const Expr *a = exprOf(*this, left), *b = exprOf(*this, right);
+  if (a == nullptr || b == nullptr) return nullptr;
+  try {
+    switch (operation % 13) {
+      case kAdd:
+        return boxed(symbolic::add(a, b));
+      case kSubtract:
+        return boxed(symbolic::subtract(a, b));
+      case kMultiply:
+        return boxed(symbolic::multiply(a, b));
+      case kFloorDivide:
+      case kRemainder:
+        if (environment.decide(symbolic::equal(b, symbolic::integer(0)))) return nullptr;
+        return boxed(operation % 13 == kRemainder ? symbolic::mod(a, b) : symbolic::floorDiv(a, b));
+      case kPower:
+        if (!b->isInt() || b->number < 0 || b->number > 4) return nullptr;
+        return boxed(symbolic::power(a, b));
+      default:
+        return nullptr;
+    }
+  } catch (const symbolic::Overflow&) {
+    return nullptr;
+  }
+}
+
+Ref<> Tracer::symCompare(int operation, PyObject* left, PyObject* right) {
+  const Expr *a = exprOf(*this, left), *b = exprOf(*this, right);
+  if (a == nullptr || b == nullptr) return nullptr;
+  try {
+    bool result = false;
+    switch (operation) {
+      case Py_LT: result = environment.decide(symbolic::lessThan(a, b)); break;
+      case Py_LE: result = environment.decide(symbolic::lessOrEqual(a, b)); break;
+      case Py_GT: result = environment.decide(symbolic::lessThan(b, a)); break;
+      case Py_GE: result = environment.decide(symbolic::lessOrEqual(b, a)); break;
+      case Py_EQ: result = environment.decide(symbolic::equal(a, b)); break;
+      default: result = !environment.decide(symbolic::equal(a, b));
+    }
+    return newRef(result ? Py_True : Py_False);
+  } catch (const symbolic::Overflow&) {
+    return nullptr;
+  }
+}
+
+Ref<> Tracer::symNode(Dim dim) {
+  if (!dim.isStatic()) dim = Dim::of(environment.simplify(dim.expr()));
+  if (dim.isStatic()) return symbolic::makeInt(dim);
+  const Expr* expr = dim.expr();
+  if (auto known = symbol_nodes.find(expr); known != symbol_nodes.end()) return known->second;
+  PyObject* int_type = reinterpret_cast<PyObject*>(&PyLong_Type);
+  auto part = [&](const Expr* of) { return symNode(Dim::of(of)); };
+  auto call = [&](PyObject* function, const Ref<>& left, const Ref<>& right, const Expr* value) {
+    if (!graph::isStandIn(left.get()) && !graph::isStandIn(right.get())) {
+      return stealRef(PyObject_CallFunctionObjArgs(function, left.get(), right.get(), nullptr));
+    }
+    graph::Node* node = graph->addCall(graph::Op::kCallFunction, newRef(function), stealRef(PyTuple_Pack(2, left.get(), right.get())), Ref<>());
+    node->scalar_type = newRef(int_type);
+    node->size = Dim::of(value);
+    node->location = location();
+    node->scope = frames.back()->scope;
+    Ref<> made = graph::makeStandIn(node, nullptr, int_type);
+    values.addMade(made, instruction_start);
+    return made;
+  };
+  auto number = [](int64_t value) { return stealRef(PyLong_FromLongLong(value)); };
+  Ref<> result;
+  switch (expr->kind) {
+    case Kind::kSymbol: {
+      const auto index = static_cast<size_t>(expr->number);
+      graph::Node* node = graph->addInput(symbol_sources[index], number(environment.hints()[index]), nullptr);
+      node->scalar_type = newRef(int_type);
+      node->name_hint = "s" + std::to_string(index);
+      node->size = dim;
+      result = graph::makeStandIn(node, nullptr, int_type);
+      values.addMade(result, 0);
+      break;
+    }
+    case Kind::kSum: {
+      const Expr* so_far = symbolic::integer(0);
+      for (const Part& term : expr->parts) {
+        const bool minus = term.number < 0 && result;
+        Ref<> value = part(term.expr);
+        const int64_t factor = minus ? -term.number : term.number;
+        const Expr* scaled = symbolic::multiply(symbolic::integer(factor), term.expr);
+        if (factor != 1) value = call(operatorFunction("mul"), value, number(factor), scaled);
+        so_far = minus ? symbolic::subtract(so_far, scaled) : symbolic::add(so_far, scaled);
+        result = !result ? value : call(operatorFunction(minus ? "sub" : "add"), result, value, so_far);
+      }
+      if (expr->number != 0) result = call(operatorFunction(expr->number < 0 ? "sub" : "add"), result, number(std::abs(expr->number)), expr);
+      break;
+    }
+    case Kind::kProduct: {
+      const Expr* so_far = symbolic::integer(1);
+      for (const Part& factor : expr->parts) {
+        for (int64_t i = 0; i < factor.number; ++i) {
+          so_far = symbolic::multiply(so_far, factor.expr);
+          result = !result ? part(factor.expr) : call(operatorFunction("mul"), result, part(factor.expr), so_far);
+        }
+      }
+      break;
+    }
+    case Kind::kFloorDiv:
+    case Kind::kMod:
+      result = call(operatorFunction(expr->kind == Kind::kMod ? "mod" : "floordiv"), part(expr->parts[0].expr), part(expr->parts[1].expr), expr);
+      break;
+    case Kind::kMin:
+    case Kind::kMax: {
+      const Expr* so_far = nullptr;
+      const bool least = expr->kind == Kind::kMin;
+      for (const Part& item : expr->parts) {
+        so_far = so_far == nullptr ? item.expr : least ? symbolic::least(so_far, item.expr) : symbolic::greatest(so_far, item.expr);
+        result = !result ? part(item.expr) : call(torchObject(least ? "torch.sym_min" : "torch.sym_max"), result, part(item.expr), so_far);
+      }
+      break;
+    }
+    default:
+      return number(dim.value());
+  }
+  if (!result) throw PythonError();
+  symbol_nodes[expr] = result;
+  return result;
+}
+
+Ref<> Tracer::lowered(PyObject* argument) {
+  if (isSymInt(argument)) return symNode(symbolic::dimOf(argument));
+  if (PyTuple_Check(argument) || PyList_Check(argument)) {
+    const Py_ssize_t n = PySequence_Fast_GET_SIZE(argument);
+    Ref<> list = stealRef(PyList_New(n));
+    for (Py_ssize_t i = 0; i < n; ++i) PyList_SET_ITEM(list.get(), i, lowered(PySequence_Fast_GET_ITEM(argument, i)).release());
+    if (PyList_Check(argument)) return list;
+    return stealRef(PyList_AsTuple(list.get()));
+  }
+  if (PyDict_CheckExact(argument)) {
+    Ref<> dict = stealRef(PyDict_New());
+    PyObject *key = nullptr, *item = nullptr;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(argument, &position, &key, &item)) PyDict_SetItem(dict.get(), key, lowered(item).get());
+    return dict;
+  }
+  if (PySlice_Check(argument)) {
+    auto* slice = reinterpret_cast<PySliceObject*>(argument);
+    return stealRef(PySlice_New(lowered(slice->start).get(), lowered(slice->stop).get(), lowered(slice->step).get()));
+  }
+  return newRef(argument);
+}
+
+std::string Tracer::placeOf(const graph::Location* location) {
+  if (location == nullptr) return "";
+  PyCodeObject* code = location->code.get();
+  return std::string(PyUnicode_AsUTF8(code->co_filename)) + ":" + std::to_string(PyCode_Addr2Line(code, location->offset)) + " in " +
+         PyUnicode_AsUTF8(code->co_qualname);
+}
+
+void Tracer::finishSymbols(Captured& captured) {
+  PyCodeObject* code = roots.code;
+  for (const DynamicDemand& demand : demands) {
+    const Expr* symbol = symbolic::symbol(demand.symbol);
+    const symbolic::Decision* culprit = nullptr;
+    for (const symbolic::Decision& decision : environment.decisions()) {
+      const std::vector<int64_t> inside = symbolic::symbolsIn(decision.condition);
+      if (std::find(inside.begin(), inside.end(), demand.symbol) != inside.end() && (demand.unbacked || decision.condition->kind == Kind::kEq)) culprit = &decision;
+      if (culprit != nullptr) break;
+    }
+    const bool fixed = environment.simplify(symbol)->isInt();
+    if (!fixed && !(demand.unbacked && culprit != nullptr)) continue;
+    std::string text = sources::print(*demand.source, code) + ".size(" + std::to_string(demand.dim) + ") is marked " +
+                       (demand.unbacked ? "unbacked" : "dynamic") + ", but the program " +
+                       (fixed ? "makes it static: it was " + std::to_string(environment.hints()[static_cast<size_t>(demand.symbol)])
+                              : "depends on its value: " + symbolic::text(culprit->condition));
+    if (culprit != nullptr && culprit->where != nullptr) text += " at " + placeOf(static_cast<const graph::Location*>(culprit->where));
+    Ref<> error = stealRef(PyObject_CallFunction(torchObject("stator.exc.ConstraintViolation"), "s", text.c_str()));
+    if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
+    throw PythonError();
+  }
+  guards::Relations& relations = guards->relations;
+  relations.symbols = symbol_sources;
+  graph->symbols = std::make_unique<graph::Symbols>();
+  graph->symbols->hints = environment.hints();
+  auto require = [&](const Expr* condition) {
+    if (condition->kind == Kind::kBool) return;
+    relations.conditions.push_back(condition);
+    graph->symbols->conditions.push_back(symbolic::text(condition));
+  };
+  for (const symbolic::Decision& decision : environment.decisions()) require(decision.condition);
+  for (size_t i = 0; i < symbol_ranges.size(); ++i) {
+    const Expr* symbol = symbolic::symbol(static_cast<int64_t>(i));
+    if (symbol_ranges[i].low > -symbolic::kUnbounded) require(symbolic::lessOrEqual(symbolic::integer(symbol_ranges[i].low), symbol));
+    if (symbol_ranges[i].high < symbolic::kUnbounded) require(symbolic::lessOrEqual(symbol, symbolic::integer(symbol_ranges[i].high)));
+  }
+  // Facts that the capture narrowed down further on are as narrow for all of the graph.
+  // Inputs keep their own symbols, but for those that became numbers: that two are equal is said by a condition.
+  std::unordered_set<const shapes::TensorMeta*> inputs;
+  for (const graph::Node* input : graph->inputs()) inputs.insert(input->meta);
+  for (shapes::TensorMeta& meta : graph->metas) {
+    const bool is_input = inputs.count(&meta) != 0;
+    auto simplified = [&](Dim& dim) {
+      if (dim.isStatic()) return;
+      const Expr* now = environment.simplify(dim.expr());
+      if (!is_input || now->isInt()) dim = Dim::of(now);
+    };
+    for (Dim& size : meta.sizes) simplified(size);
+    for (Dim& stride : meta.strides) simplified(stride);
+    simplified(meta.storage_offset);
+    simplified(meta.storage_bytes);
+  }
+}
+
+}  // namespace stator::interpret

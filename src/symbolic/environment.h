@@ -1,0 +1,83 @@
+// What one capture knows of its symbols: the value each had (its hint), the range it may have, and what was found equal. A question that
+// neither settles is answered by the hints; the answer is recorded as a condition that later calls have to meet.
+#pragma once
+
+#include "symbolic/expr.h"
+
+#include <map>
+#include <unordered_set>
+#include <vector>
+
+namespace stator::symbolic {
+
+// Beyond this a bound says nothing.
+constexpr int64_t kUnbounded = int64_t{1} << 62;
+
+struct Range {
+  int64_t low = -kUnbounded;
+  int64_t high = kUnbounded;
+  bool operator==(const Range&) const = default;
+};
+
+struct Decision {
+  const Expr* condition;  // true for the hints
+  const void* where;      // what `whereNow` said when it was taken
+};
+
+class Environment {
+ public:
+  // A new symbol. 0 and 1 are no symbols: a size of 1 broadcasts, an empty tensor has no strides worth the name.
+  const Expr* addSymbol(int64_t hint, Range range);
+  size_t symbolCount() const { return hints_.size(); }
+  const std::vector<int64_t>& hints() const { return hints_; }
+  Range rangeOf(const Expr* expr) const;
+  // The expression with all that is known to be equal put in. Overflow leaves it as it is.
+  const Expr* simplify(const Expr* expr) const;
+  // Settled for all values that the decisions so far leave; nothing: it depends.
+  std::optional<bool> known(const Expr* condition) const;
+  // Settles it by the hints, if need be, and records that.
+  bool decide(const Expr* condition);
+  // The value under the hints, which becomes the only one. Nothing: it is too large for 64 bits, or not defined.
+  std::optional<int64_t> specialise(const Expr* expr);
+  std::optional<int64_t> hintOf(const Expr* expr) const;
+  const std::vector<Decision>& decisions() const { return decisions_; }
+  // Takes over what another capture, or a backend, decided.
+  void assume(const Expr* condition);
+
+  // Where the program is at present, for messages.
+  using WhereNow = const void* (*)(void* context);
+  void setWhere(WhereNow where, void* context) {
+    where_ = where;
+    where_context_ = context;
+  }
+
+  // Of this thread, while a capture runs.
+  static Environment* current();
+  class Scope {
+   public:
+    explicit Scope(Environment* environment);
+    ~Scope();
+    Scope(const Scope&) = delete;
+
+   private:
+    Environment* outer_;
+  };
+
+ private:
+  void learn(const Expr* condition);
+  bool solve(const Expr* sum);  // sum == 0: one symbol is expressed by the others
+  void bound(const Expr* form, Range range);
+  Range structuralRange(const Expr* expr) const;
+
+  std::vector<int64_t> hints_;
+  std::vector<Range> ranges_;
+  std::vector<const Expr*> replacements_;  // by symbol; null: none
+  uint64_t replaced_ = 0;                  // as Expr::symbols
+  std::map<const Expr*, Range> forms_;     // sums without constant, the first coefficient positive
+  std::unordered_set<const Expr*> facts_;
+  std::vector<Decision> decisions_;
+  WhereNow where_ = nullptr;
+  void* where_context_ = nullptr;
+};
+
+}  // namespace stator::symbolic

@@ -1,0 +1,80 @@
+#include "symbolic/sym_int.h"
+
+#include "base/check.h"
+
+namespace stator::symbolic {
+
+namespace {
+
+bool leaked = false;
+
+PyObject* raiseObject() {
+  leaked = true;
+  PyErr_SetString(PyExc_RuntimeError, "stator: native code touched a symbolic int; this is an internal error");
+  return nullptr;
+}
+int raiseInt() {
+  raiseObject();
+  return -1;
+}
+PyObject* one(PyObject*) { return raiseObject(); }
+PyObject* two(PyObject*, PyObject*) { return raiseObject(); }
+PyObject* three(PyObject*, PyObject*, PyObject*) { return raiseObject(); }
+
+PyNumberMethods makeNumber() {
+  PyNumberMethods m = {};
+  m.nb_add = m.nb_subtract = m.nb_multiply = m.nb_remainder = m.nb_divmod = two;
+  m.nb_power = three;
+  m.nb_negative = m.nb_positive = m.nb_absolute = m.nb_invert = one;
+  m.nb_bool = [](PyObject*) { return raiseInt(); };
+  m.nb_lshift = m.nb_rshift = m.nb_and = m.nb_xor = m.nb_or = two;
+  m.nb_int = m.nb_float = m.nb_index = one;
+  m.nb_floor_divide = m.nb_true_divide = two;
+  return m;
+}
+
+PyNumberMethods number_methods = makeNumber();
+
+}  // namespace
+
+PyTypeObject SymIntType = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+bool initSymIntType() {
+  PyTypeObject& type = SymIntType;
+  type.tp_name = "stator._core.SymInt";
+  type.tp_basicsize = sizeof(SymInt);
+  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+  type.tp_doc = "A symbolic int inside a capture.";
+  type.tp_as_number = &number_methods;
+  type.tp_dealloc = [](PyObject* self) { Py_TYPE(self)->tp_free(self); };
+  type.tp_repr = [](PyObject* self) -> PyObject* {
+    leaked = true;
+    return PyUnicode_FromString(dimOf(self).text().c_str());
+  };
+  type.tp_str = one;
+  type.tp_hash = [](PyObject*) -> Py_hash_t { return raiseInt(); };
+  type.tp_richcompare = [](PyObject*, PyObject*, int) { return raiseObject(); };
+  type.tp_getattro = two;
+  type.tp_setattro = [](PyObject*, PyObject*, PyObject*) { return raiseInt(); };
+  return PyType_Ready(&type) == 0;
+}
+
+Ref<> makeInt(Dim dim) {
+  if (dim.isStatic()) {
+    Ref<> number = stealRef(PyLong_FromLongLong(dim.value()));
+    if (!number) throw PythonError();
+    return number;
+  }
+  Ref<> made = stealRef(SymIntType.tp_alloc(&SymIntType, 0));
+  if (!made) throw PythonError();
+  reinterpret_cast<SymInt*>(made.get())->dim = dim;
+  return made;
+}
+
+bool takeSymIntLeakFlag() {
+  const bool was = leaked;
+  leaked = false;
+  return was;
+}
+
+}  // namespace stator::symbolic

@@ -1,0 +1,163 @@
+"""Symbols of a captured graph as SymInts of a real ShapeEnv, and what a backend decides there as conditions on the symbols again.
+
+Imported for graphs with symbols alone: it brings sympy.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import sympy
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatefulSymbolicContext
+from torch.utils._sympy import functions
+
+_NAME = re.compile(r"s\d+")
+
+
+class Symbols:
+    """s0, s1 ... of one graph, each as the SymInt that the graph's fakes have for it."""
+
+    def __init__(self, shape_env: ShapeEnv, hints: list[int]) -> None:
+        self.shape_env = shape_env
+        self.hints = hints
+        self.names: dict[str, Any] = {"min": torch.sym_min, "max": torch.sym_max, "__builtins__": {}}
+        self._values: dict[str, Any] = {}
+        self._back: dict[sympy.Symbol, str] = {}
+        self._known = 0
+
+    def bind(self, name: str, value: Any) -> None:
+        self.names[name] = value
+        if isinstance(value, torch.SymInt):
+            self._back[value.node._expr] = name
+
+    def value(self, text: str) -> Any:
+        if text not in self._values:
+            self._values[text] = eval(text, self.names)  # noqa: S307 - written by symbolic/values.cpp
+        return self._values[text]
+
+    def new_conditions(self) -> list[str]:
+        """What was decided in the ShapeEnv since the conditions of the capture were put in."""
+        found = []
+        for guard in self.shape_env.guards[self._known :]:
+            try:
+                found.append(_condition(guard.expr, self._back))
+            except _Unknown:
+                # Nothing is lost but generality: what the expression depends on keeps the values it has now.
+                names = {self._back[symbol] for symbol in guard.expr.free_symbols if symbol in self._back}
+                if len(names) < len(guard.expr.free_symbols):
+                    names = set(self._back.values())
+                found.extend(f"{name} == {self.hints[int(name[1:])]}" for name in sorted(names))
+        return found
+
+
+def make_mode(record: Any, sources: list[Any]) -> list[tuple[torch.Tensor, StatefulSymbolicContext]]:
+    """Gives the record a FakeTensorMode whose ShapeEnv knows the graph's symbols and the conditions that the capture relies on.
+
+    Returns the contexts of the inputs that have symbols.
+    """
+    hints, conditions = record.symbols
+    shape_env = ShapeEnv()
+    mode = FakeTensorMode(shape_env=shape_env)
+    symbols = Symbols(shape_env, hints)
+    mode._stator_symbols = symbols
+    contexts = []
+    for example, shape, source in zip(record.examples, record.shapes, sources, strict=True):
+        if not isinstance(shape, tuple) or not isinstance(example, torch.Tensor):
+            continue
+        dynamic = [DimDynamic.DYNAMIC if isinstance(size, str) else DimDynamic.STATIC for size in shape[0]]
+        context = StatefulSymbolicContext(
+            dynamic_sizes=dynamic, constraint_sizes=[None] * len(dynamic), tensor_source=source
+        )
+        contexts.append((example, context))
+        fake = mode.from_tensor(example, symbolic_context=context, source=source)
+        for size, made in zip(shape[0], fake.shape, strict=True):
+            if isinstance(size, str) and _NAME.fullmatch(size) and size not in symbols.names:
+                symbols.bind(size, made)
+    for number, hint in enumerate(hints):
+        name = f"s{number}"
+        if name not in symbols.names:
+            # An int, or a size of a tensor that is no input.
+            source = _SymbolSource(name)
+            made = shape_env.create_unspecified_symbol(hint, source=source, dynamic_dim=DimDynamic.DYNAMIC)
+            symbols.bind(name, shape_env.create_symintnode(made, hint=hint, source=source))
+    for condition in conditions:
+        if not bool(symbols.value(condition)):
+            raise AssertionError(f"a condition of the capture does not hold for its own inputs: {condition}")
+    symbols._values.clear()
+    symbols._known = len(shape_env.guards)
+    record.fake_mode = mode
+    return contexts
+
+
+class _SymbolSource(torch._guards.Source):
+    guard_source = torch._guards.GuardSource.LOCAL
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @property
+    def _name_template(self) -> str:
+        return self.name
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is _SymbolSource and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+class _Unknown(Exception):
+    pass
+
+
+_RELATIONS = {sympy.Eq: "==", sympy.Ne: "!=", sympy.Lt: "<", sympy.Le: "<=", sympy.Gt: ">", sympy.Ge: ">="}
+
+
+def _condition(expr: Any, names: dict[sympy.Symbol, str]) -> str:
+    if expr is sympy.true:
+        return "True"
+    if expr is sympy.false:
+        return "False"
+    if isinstance(expr, (sympy.And, sympy.Or)):
+        word = " and " if isinstance(expr, sympy.And) else " or "
+        return word.join(f"({_condition(part, names)})" for part in expr.args)
+    if isinstance(expr, sympy.Not):
+        return f"not ({_condition(expr.args[0], names)})"
+    sign = _RELATIONS.get(type(expr))
+    if sign is None:
+        raise _Unknown(expr)
+    left, right = expr.args
+    factor = sympy.ilcm(*(number.q for number in left.atoms(sympy.Rational) | right.atoms(sympy.Rational)))
+    if factor != 1:
+        left, right = sympy.expand(left * factor), sympy.expand(right * factor)
+    return f"{_number(left, names)} {sign} {_number(right, names)}"
+
+
+def _number(expr: Any, names: dict[sympy.Symbol, str]) -> str:
+    if isinstance(expr, sympy.Integer):
+        return f"({int(expr)})" if expr < 0 else str(int(expr))
+    if isinstance(expr, sympy.Symbol):
+        if expr not in names:
+            raise _Unknown(expr)
+        return names[expr]
+    parts = [_number(part, names) for part in expr.args]
+    if isinstance(expr, sympy.Add):
+        return "(" + " + ".join(parts) + ")"
+    if isinstance(expr, sympy.Mul):
+        return "(" + "*".join(parts) + ")"
+    if isinstance(expr, (sympy.Pow, functions.PowByNatural)):
+        if not isinstance(expr.args[1], sympy.Integer) or expr.args[1] < 0:
+            raise _Unknown(expr)
+        return f"(({parts[0]})**{parts[1]})"
+    if isinstance(expr, (functions.FloorDiv, functions.CleanDiv)):
+        return f"({parts[0]}//{parts[1]})"
+    if isinstance(expr, (functions.Mod, functions.PythonMod, sympy.Mod)):
+        return f"({parts[0]} % {parts[1]})"
+    if isinstance(expr, (functions.Max, sympy.Max)):
+        return f"max({', '.join(parts)})"
+    if isinstance(expr, (functions.Min, sympy.Min)):
+        return f"min({', '.join(parts)})"
+    raise _Unknown(expr)
