@@ -16,17 +16,24 @@ constexpr uint16_t kMissesBeforeVolatile = 2;
 
 bool usesDstAsOperand(Code code) { return code == Code::kSame || code == Code::kNotSame; }
 
-// Other work has pushed the tree's memory out of the caches, it seems, when a few words at its end take long to come. Then all of it is
-// asked for at once and in the order of addresses, which memory serves best; what is asked for in vain costs nothing but time.
+#if defined(__x86_64__)
+uint64_t cycles() {
+  __builtin_ia32_lfence();
+  const uint64_t now = __builtin_ia32_rdtsc();
+  __builtin_ia32_lfence();
+  return now;
+}
+#else
+uint64_t cycles() { return 0; }  // never cold
+#endif
+
+// If a few words of the record itself take long to come, other work has pushed the tree's memory out of the caches. Then all of it is
+// asked for at once and in the order of addresses, which memory serves best; an address that is gone is asked for in vain.
 void fetchIfCold(const Record& record) {
   if (record.lines.empty()) return;
-  const uint64_t before = __builtin_ia32_rdtsc();
-  __builtin_ia32_lfence();
-  uint64_t sum = 0;
-  for (size_t i = 0; i < kProbes; ++i) sum += *reinterpret_cast<const volatile uint64_t*>(&record.lines[i * record.lines.size() / kProbes]);
-  __builtin_ia32_lfence();
-  if (__builtin_ia32_rdtsc() - before < kColdCycles) return;
-  (void)sum;
+  const uint64_t before = cycles();
+  for (size_t i = 0; i < kProbes; ++i) (void)*static_cast<const volatile uintptr_t*>(&record.lines[i * record.lines.size() / kProbes]);
+  if (cycles() - before < kColdCycles) return;
   for (uintptr_t line : record.lines) __builtin_prefetch(reinterpret_cast<const void*>(line), 0, 2);
 }
 

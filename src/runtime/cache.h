@@ -27,6 +27,7 @@ struct Entry {
   std::unique_ptr<tensor::StoragePattern> memory;  // null: the graph writes to no input
   Ref<> compiled;                              // callable; null: no graph
   size_t ops = 0;
+  long long watched = 0;  // instructions of watched code that it stands for
   bool has_effects = false;  // the graph writes in place or draws random numbers: it must not run twice
   bool grad_enabled = false;       // at the entry; guarded
   const void* graph_id = nullptr;  // its address, for failures (graph/graph_runner.h)
@@ -74,8 +75,9 @@ class Cache {
 bool addCache(BorrowedRef<> module);
 extern PyMethodDef cache_methods[];
 
-// What the last capture produced, as text; for tests and explain.
+// What the last capture produced, as text; for tests and explain. Writing it takes as long as capturing: only for who asked for it.
 struct LastCapture {
+  bool kept = false;
   std::string graph, guards, exit;
 };
 LastCapture& lastCapture();

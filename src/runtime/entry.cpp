@@ -253,6 +253,7 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, const Roots&
       return outcome(Outcome::kNative);
     }
   }
+  driverCounters().watched_captured += entry.watched;
   return finishEntry(entry.plan, frame, roots, std::move(outputs));
 }
 
@@ -303,9 +304,25 @@ std::string explain(Entry& entry, const Roots& roots) {
 }
 
 // Captures from the frame's offset on. Null: nothing was captured here (the site says why).
+// A capture makes thousands of objects that live until its end: searching them for cycles finds nothing.
+class CollectorPause {
+ public:
+  CollectorPause() : was_on_(PyGC_Disable() != 0) {}
+  ~CollectorPause() { end(); }
+  CollectorPause(const CollectorPause&) = delete;
+  CollectorPause& operator=(const CollectorPause&) = delete;
+  void end() {
+    if (std::exchange(was_on_, false)) PyGC_Enable();
+  }
+
+ private:
+  bool was_on_;
+};
+
 std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   auto start = std::chrono::steady_clock::now();
   HookDisabledScope disabled;
+  CollectorPause pause;
   if (!interpret::initCallTables() || !shapes::initShapes()) throw PythonError();
   interpret::TraceOptions options = traceOptions(cache, frame);
   options.history = &site.history;
@@ -333,13 +350,15 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   }
   auto entry = std::make_unique<Entry>();
   entry->ops = captured.graph->callCount();
+  entry->watched = static_cast<long long>(captured.watched);
   entry->graph_id = captured.graph.get();
   entry->grad_enabled = captured.grad_enabled;
   BorrowedRef<PyCodeObject> code = stator_frame_code(frame);
   for (graph::Node* input : captured.graph->inputs()) entry->inputs.push_back(input->source);
   for (const graph::Node& node : captured.graph->nodes()) entry->has_effects |= node.mutates;
   double backend_seconds = 0;
-  lastCapture().graph = captured.graph->text(code);
+  const bool texts = watching() || lastCapture().kept;
+  if (texts) lastCapture().graph = captured.graph->text(code);
   if (entry->ops > 0) {
     statistics().graphs++;
     statistics().ops += static_cast<int64_t>(entry->ops);
@@ -353,6 +372,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
     }
     std::vector<Ref<>> keep_examples;
     for (PyObject* example : examples) keep_examples.push_back(Ref<>::create(example));
+    pause.end();
     auto backend_start = std::chrono::steady_clock::now();
     graph::Compiled compiled = graph::compile(captured.graph, module, cache.backend);
     backend_seconds = secondsSince(backend_start);
@@ -377,8 +397,10 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   entry->plan = std::move(captured.plan);
   entry->guards = std::make_unique<guards::GuardProgram>(*captured.sources, *captured.guards, entry->inputs);
   entry->sources = std::move(captured.sources);
-  lastCapture().guards = entry->guards->text(code);
-  lastCapture().exit = entry->plan.text();
+  if (texts) {
+    lastCapture().guards = entry->guards->text(code);
+    lastCapture().exit = entry->plan.text();
+  }
   statistics().entries++;
   statistics().backend_seconds += backend_seconds;
   double capture_seconds = secondsSince(start) - backend_seconds;
@@ -443,7 +465,7 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
       reportLimit(frame, explain(*site.entries.front(), roots), limit, cache.fullgraph || config.fail_on_recompile_limit_hit);
       if (PyErr_Occurred()) throw PythonError();
     }
-    return outcome(Outcome::kNative);
+    return outcome(info->watched ? Outcome::kStep : Outcome::kNative);
   }
   std::unique_ptr<Entry> entry = capture(cache, frame, site);
   if (!entry) {

@@ -190,6 +190,7 @@ def copy_values(outcome):
 
 
 _seen = 0
+stator._core.keep_captures(True)
 
 
 def captured_text():
