@@ -107,7 +107,7 @@ asan: $(VENV)/.dev ## AddressSanitizer and UBSan build, and the tests under it
 
 .PHONY: fuzz
 fuzz: build ## Differential fuzzer: 20,000 programs with fixed seeds against eager
-	@$(PY) tests/fuzz/run.py --programs $(or $(PROGRAMS),20000)
+	@$(PY) -m tests.fuzz.run --count $(or $(PROGRAMS),20000) --seed 0 --jobs 2 --break-every
 
 # ---- what it is for
 .PHONY: demo bench

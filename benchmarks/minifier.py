@@ -4,7 +4,8 @@
 
 A program with a planted fault (docs/DEBUG.md) runs until it fails and leaves a script; both minifiers then get the graph and inputs of
 that script. Theirs is torch._functorch.fx_minifier with its usual settings: candidates run in its own process, so a crash or a hang ends
-it. Printed are the calls that are left, the tries and the seconds, imports included.
+it. Printed are the calls that are left, the tries, the seconds of the reduction and, in parentheses, of the whole process: imports, and
+here also two runs of the result alone.
 """
 
 import argparse
@@ -46,17 +47,30 @@ def make_script(folder, fault, stage, layers):
     level = {"crash": 3, "hang": 3, "wrong": 4, "nan": 4}.get(fault, 2)
     program = os.path.join(TESTS, "debug_programs.py")
     limit = 60 if fault == "hang" else 300
-    run([program, fault, op, stage, layers or usual], folder, limit, STATOR_REPRO_AFTER=after, STATOR_REPRO_LEVEL=str(level))
+    run(
+        [program, fault, op, stage, layers or usual],
+        folder,
+        limit,
+        STATOR_REPRO_AFTER=after,
+        STATOR_REPRO_LEVEL=str(level),
+    )
     return os.path.join(folder, "repro.py")
 
 
 def ours(script, folder, limit):
     status, output, seconds = run(["-m", "stator", "minify", "--fresh", "--total", limit, script], folder, limit + 200)
-    found = re.search(r"(\d+) calls? of (\d+) left, .* after (\d+) tries", output)
+    found = re.search(r"(\d+) calls? of (\d+) left, .* after (\d+) tries in ([\d.]+) s", output)
     confirmed = re.search(r"(\d) of 2 times", output)
     if found is None:
         return {"text": f"status {status}", "seconds": seconds}
-    return {"calls": int(found[1]), "of": int(found[2]), "tries": int(found[3]), "seconds": seconds, "confirmed": int(confirmed[1])}
+    return {
+        "calls": int(found[1]),
+        "of": int(found[2]),
+        "tries": int(found[3]),
+        "seconds": float(found[4]),
+        "whole": seconds,
+        "confirmed": int(confirmed[1]),
+    }
 
 
 def theirs(script, folder, limit):
@@ -64,7 +78,7 @@ def theirs(script, folder, limit):
     tries = output.count("\nTRY ")
     lines = [line for line in output.splitlines() if line.startswith("RESULT ")]
     if lines:
-        return {**json.loads(lines[-1][7:]), "tries": tries, "seconds": seconds}
+        return {**json.loads(lines[-1][7:]), "tries": tries, "whole": seconds}
     if status == "no end":
         text = f"no end in {limit:.0f} s"
     elif isinstance(status, int) and status < 0:
@@ -109,15 +123,17 @@ def run_theirs(script):
         graph = torch.fx.Graph()
         graph.output(graph.graph_copy(case.specimen.to_fx().graph, {}))
         module = torch.fx.GraphModule(torch.nn.Module(), graph)
+        start = time.monotonic()
         small, _ = minifier(module, inputs, fails, dump_state=lambda gm, inputs: None, skip_offload=True)
+        seconds = time.monotonic() - start
     calls = sum(node.op.startswith("call") for node in small.graph.nodes)
-    print("RESULT " + json.dumps({"calls": calls, "of": case.specimen.call_count()}), flush=True)
+    print("RESULT " + json.dumps({"calls": calls, "of": case.specimen.call_count(), "seconds": seconds}), flush=True)
 
 
 def show(result):
     if "text" in result:
         return f"{result['text']} ({result['seconds']:.0f} s)"
-    return f"{result['calls']} of {result['of']} calls, {result['tries']} tries, {result['seconds']:.0f} s"
+    return f"{result['calls']} of {result['of']} calls, {result['tries']} tries, {result['seconds']:.1f} s ({result['whole']:.0f} s)"
 
 
 def main():
@@ -140,7 +156,9 @@ def main():
     table = Table("fault", "stage", "stator", "TorchDynamo's")
     figures = []
     console = Console(stderr=True)
-    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console) as progress:
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
+    ) as progress:
         task = progress.add_task("", total=2 * len(cases))
         for fault, stage in cases:
             with tempfile.TemporaryDirectory() as folder:
@@ -153,7 +171,9 @@ def main():
                     progress.advance(task)
             figures.append(row)
             table.add_row(fault, stage, show(row["stator"]), show(row["torchdynamo"]))
-            progress.console.print(f"{fault}, {stage}: stator {show(row['stator'])}; TorchDynamo's {show(row['torchdynamo'])}")
+            progress.console.print(
+                f"{fault}, {stage}: stator {show(row['stator'])}; TorchDynamo's {show(row['torchdynamo'])}"
+            )
     Console(width=140).print(table)
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:

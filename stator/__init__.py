@@ -103,3 +103,12 @@ __all__ = [
 ]
 
 config._connect(_core.set_config)
+
+
+def __getattr__(name):
+    # The debugging tools are imported when they are asked for.
+    if name == "debug":
+        import importlib
+
+        return importlib.import_module("stator.debug")
+    raise AttributeError(f"module 'stator' has no attribute {name!r}")

@@ -148,6 +148,58 @@ def make(all_facts):
         return [_make_one(facts, storages) for facts in all_facts]
 
 
+def symbols(hints):
+    """s0, s1 ... of a capture in a ShapeEnv of their own, for one symbolic run."""
+    from stator import _symbols
+
+    return _symbols.for_one_run(hints)
+
+
+def make_symbolic(all_facts, env):
+    """FakeTensors with SymInts; None where tensors share memory or are more than their sizes say."""
+    storages = [facts[12] for facts in all_facts]
+    fakes = []
+    for facts in all_facts:
+        (sizes, strides, dtype, device, requires_grad, is_leaf, is_conj, is_neg, is_inference, is_parameter) = facts[:10]
+        offset = facts[10]
+        if storages.count(facts[12]) > 1 or is_conj or is_neg or is_inference or type(offset) is not int or offset != 0:
+            return None
+        if requires_grad and not is_leaf and not dtype.is_floating_point:
+            return None
+        with torch.inference_mode(False), torch.no_grad():
+            elem = torch.empty_strided(sizes, strides, dtype=dtype, device="meta")
+            fake = FakeTensor(env.mode, elem, device)
+        if requires_grad:
+            fake.requires_grad_()
+            if not is_leaf:
+                with torch.inference_mode(False), torch.enable_grad(), env.mode:
+                    weight = torch.empty((), dtype=dtype, device=device, requires_grad=True)
+                    fake = _MarkNonLeaf.apply(fake.detach(), weight)
+        if is_parameter:
+            fake._is_param = True
+        fakes.append(fake)
+    return fakes
+
+
+def call_symbolic(target, args, kwargs, fakes, state, env):
+    """As call, with sizes as text; and the conditions that the run has decided. None: it has to be done with numbers."""
+    global _mode
+    before, _mode = _mode, env.mode
+    try:
+        answer = call(target, args, kwargs, fakes, state)
+        if answer[0] != OK:
+            return None
+        status, structure, detail, rows, changed, mutates, random, written = answer
+        if changed:
+            return None
+        rows = [row if len(row) == 1 else (env.facts(row[0]), *row[1:]) for row in rows]
+        return (status, structure, detail, rows, [], mutates, random, written), env.new_conditions()
+    except env.unknown:
+        return None
+    finally:
+        _mode = before
+
+
 def facts_of(tensor, storage=0):
     return (
         tuple(tensor.shape),

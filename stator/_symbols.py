@@ -17,6 +17,10 @@ from torch.utils._sympy import functions
 _NAME = re.compile(r"s\d+")
 
 
+class _Unknown(Exception):
+    """An expression that has no counterpart among the capture's."""
+
+
 class Symbols:
     """s0, s1 ... of one graph, each as the SymInt that the graph's fakes have for it."""
 
@@ -27,6 +31,8 @@ class Symbols:
         self._values: dict[str, Any] = {}
         self._back: dict[sympy.Symbol, str] = {}
         self._known = 0
+        self.mode: FakeTensorMode | None = None
+        self.unknown = _Unknown
 
     def bind(self, name: str, value: Any) -> None:
         self.names[name] = value
@@ -37,6 +43,17 @@ class Symbols:
         if text not in self._values:
             self._values[text] = eval(text, self.names)  # noqa: S307 - written by symbolic/values.cpp
         return self._values[text]
+
+    def facts(self, facts: tuple[Any, ...]) -> tuple[Any, ...]:
+        """A tensor's facts (stator/_fake.py) with text in the places of SymInts."""
+        return tuple(
+            tuple(map(self._text, item)) if type(item) in (tuple, torch.Size) else self._text(item) for item in facts
+        )
+
+    def _text(self, value: Any) -> Any:
+        if not isinstance(value, torch.SymInt):
+            return value
+        return _number(value.node.expr, self._back)
 
     def new_conditions(self) -> list[str]:
         """What was decided in the ShapeEnv since the conditions of the capture were put in."""
@@ -92,6 +109,20 @@ def make_mode(record: Any, sources: list[Any]) -> list[tuple[torch.Tensor, State
     return contexts
 
 
+def for_one_run(hints: list[int]) -> Symbols:
+    shape_env = ShapeEnv()
+    symbols = Symbols(shape_env, hints)
+    symbols.mode = FakeTensorMode(shape_env=shape_env)
+    for number, hint in enumerate(hints):
+        source = _SymbolSource(f"s{number}")
+        if hint >= 2:
+            made = shape_env.create_symbol(hint, source, dynamic_dim=DimDynamic.DYNAMIC)
+        else:
+            made = shape_env.create_unspecified_symbol(hint, source, dynamic_dim=DimDynamic.DYNAMIC)
+        symbols.bind(f"s{number}", shape_env.create_symintnode(made, hint=hint, source=source))
+    return symbols
+
+
 class _SymbolSource(torch._guards.Source):
     guard_source = torch._guards.GuardSource.LOCAL
 
@@ -107,10 +138,6 @@ class _SymbolSource(torch._guards.Source):
 
     def __hash__(self) -> int:
         return hash(self.name)
-
-
-class _Unknown(Exception):
-    pass
 
 
 _RELATIONS = {sympy.Eq: "==", sympy.Ne: "!=", sympy.Lt: "<", sympy.Le: "<=", sympy.Gt: ">", sympy.Ge: ">="}

@@ -9,6 +9,8 @@
 #include <deque>
 #include <new>
 
+#include <string_view>
+
 namespace stator::bytecode {
 namespace {
 
@@ -68,8 +70,21 @@ CodeInfo* CodeInfo::of(PyCodeObject* code) {
   return info;
 }
 
+namespace {
+std::string watched_prefix;
+}  // namespace
+
+void watchFiles(const char* prefix) { watched_prefix = prefix; }
+
+bool isWatched(PyCodeObject* code) {
+  if (watched_prefix.empty()) return false;
+  const char* file = PyUnicode_AsUTF8(code->co_filename);
+  if (file == nullptr) PyErr_Clear();
+  return file != nullptr && std::string_view(file).starts_with(watched_prefix);
+}
+
 CodeInfo::CodeInfo(PyCodeObject* code)
-    : code_(code), slot_count_(static_cast<int>(PyTuple_GET_SIZE(stator_code_slot_names(code)))) {
+    : watched(isWatched(code)), code_(code), slot_count_(static_cast<int>(PyTuple_GET_SIZE(stator_code_slot_names(code)))) {
   decode();
   parseExceptionTable();
   markLegal();

@@ -68,6 +68,7 @@ class CodeInfo {
   int slotCount() const { return slot_count_; }
 
   bool skip = false;  // frames of this code run natively
+  const bool watched;  // comes from the files that watchFiles named
   // for runtime/: what it knows about this code; freed by `free_captured`
   void* captured = nullptr;
   void (*free_captured)(void*) = nullptr;
@@ -98,5 +99,10 @@ class CodeInfo {
   std::vector<int> depths_;     // by instruction; empty until asked for
   std::vector<uint64_t> live_;  // bit rows, one for each instruction; empty until asked for
 };
+
+// For measurements: code from files whose path begins so is traced whatever the policy for its place is, and its instructions are counted.
+// Code that was decoded before is not affected.
+void watchFiles(const char* prefix);
+bool isWatched(PyCodeObject* code);
 
 }  // namespace stator::bytecode

@@ -39,7 +39,8 @@ PyObject* guarded(Body&& body) {
 }
 
 Ref<> str(const std::string& text) {
-  return orThrow(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+  return orThrow(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
 }
 
 template <class Items, class Make>
@@ -86,13 +87,15 @@ PyObject* fromFxDoor(PyObject*, PyObject* args) {
 
 PyObject* inputs(PyObject* self, PyObject*) {
   return guarded([&] {
-    return listOf(get(self).graph->inputs(), [](const graph::Node* node) { return str(node->name_hint); });
+    return listOf(get(self).graph->inputs(),
+                  [](const graph::Node* node) { return str(node->name_hint); });
   });
 }
 
 PyObject* outputs(PyObject* self, PyObject*) {
   return guarded([&] {
-    return listOf(get(self).graph->outputs(), [](const graph::Node* node) { return str(node->name_hint); });
+    return listOf(get(self).graph->outputs(),
+                  [](const graph::Node* node) { return str(node->name_hint); });
   });
 }
 
@@ -160,7 +163,8 @@ PyObject* withExamples(PyObject* self, PyObject* values) {
     const auto& inputs = copy.graph->inputs();
     Ref<> list = orThrow(PySequence_List(values));
     if (static_cast<size_t>(PyList_GET_SIZE(list.get())) != inputs.size()) {
-      PyErr_Format(PyExc_ValueError, "%zu inputs, %zd examples", inputs.size(), PyList_GET_SIZE(list.get()));
+      PyErr_Format(PyExc_ValueError, "%zu inputs, %zd examples", inputs.size(),
+                   PyList_GET_SIZE(list.get()));
       throw PythonError();
     }
     for (size_t i = 0; i < inputs.size(); ++i)
@@ -183,7 +187,8 @@ PyObject* keep(PyObject* self, PyObject* names) {
 }
 
 PyObject* keepOutputsDoor(PyObject* self, PyObject* names) {
-  return guarded([&] { return answer(get(self), keepOutputs(get(self), indices(get(self), names))); });
+  return guarded(
+      [&] { return answer(get(self), keepOutputs(get(self), indices(get(self), names))); });
 }
 
 PyObject* withIntsDoor(PyObject* self, PyObject* args) {
@@ -220,8 +225,8 @@ PyObject* reduce(PyObject* self, PyObject* args) {
       Ref<> old = wrap(from);
       Ref<> made = wrap(candidate.specimen);
       Ref<> cut = listOf(candidate.cut, [&](int index) { return str(from.name(index)); });
-      Ref<> verdict = orThrow(PyObject_CallFunctionObjArgs(still_fails, old.get(), made.get(), cut.get(),
-                                                           str(pass).get(), nullptr));
+      Ref<> verdict = orThrow(PyObject_CallFunctionObjArgs(still_fails, old.get(), made.get(),
+                                                           cut.get(), str(pass).get(), nullptr));
       int truth = PyObject_IsTrue(verdict.get());
       if (truth < 0) throw PythonError();
       return truth != 0;
@@ -262,12 +267,16 @@ PyMethodDef methods[] = {
     {"learn", learn, METH_O, "learn({name: (kind, facts)}): what a run has shown of the values"},
     {"text", text, METH_O, "text(spell): (parameters, body) as Python"},
     {"runner", runner, METH_NOARGS, "A callable that runs it."},
-    {"with_examples", withExamples, METH_O, "with_examples(values): a copy whose inputs have examples"},
+    {"with_examples", withExamples, METH_O,
+     "with_examples(values): a copy whose inputs have examples"},
     {"to_fx", toFx, METH_NOARGS, "The torch.fx.GraphModule."},
-    {"keep", keep, METH_O, "keep(names): (specimen with these calls alone, calls that became inputs), or None"},
-    {"keep_outputs", keepOutputsDoor, METH_O, "keep_outputs(names): (specimen with these outputs alone, []), or None"},
+    {"keep", keep, METH_O,
+     "keep(names): (specimen with these calls alone, calls that became inputs), or None"},
+    {"keep_outputs", keepOutputsDoor, METH_O,
+     "keep_outputs(names): (specimen with these outputs alone, []), or None"},
     {"with_ints", withIntsDoor, METH_VARARGS, "with_ints(was, is): another int in all arguments"},
-    {"snapshots", snapshots, METH_VARARGS, "snapshots(names, function): the values when they were made, as outputs"},
+    {"snapshots", snapshots, METH_VARARGS,
+     "snapshots(names, function): the values when they were made, as outputs"},
     {"constants", ints, METH_NOARGS, "The scalars among the arguments."},
     {"reduce", reduce, METH_VARARGS, "reduce(still_fails, passes): the smallest specimen found"},
     {nullptr}};
@@ -275,10 +284,11 @@ PyMethodDef methods[] = {
 }  // namespace
 
 bool addSpecimenType(BorrowedRef<> module) {
-  static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(deallocate)},
-                                {Py_tp_methods, methods},
-                                {Py_tp_doc, const_cast<char*>("A graph under examination, see stator.debug.")},
-                                {0, nullptr}};
+  static PyType_Slot slots[] = {
+      {Py_tp_dealloc, reinterpret_cast<void*>(deallocate)},
+      {Py_tp_methods, methods},
+      {Py_tp_doc, const_cast<char*>("A graph under examination, see stator.debug.")},
+      {0, nullptr}};
   static PyType_Spec spec = {"stator._core.Specimen", sizeof(SpecimenObject), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
   Ref<> type = Ref<>::steal(PyType_FromSpec(&spec));

@@ -49,7 +49,9 @@ class Copier {
   Ref<> standIn(Node* old) {
     Node* node = made_[static_cast<size_t>(old->index)];
     STATOR_CHECK(node != nullptr, "an edit lost " + from_.name(old->index));
-    return orThrow(graph::makeStandIn(node, nullptr, reinterpret_cast<PyObject*>(&PyBaseObject_Type)).release());
+    return orThrow(
+        graph::makeStandIn(node, nullptr, reinterpret_cast<PyObject*>(&PyBaseObject_Type))
+            .release());
   }
 
   struct Swap {
@@ -68,7 +70,8 @@ bool picks(const Specimen& from, int index) {
   if (node.op != Op::kCallFunction || PyTuple_GET_SIZE(node.args.get()) != 2) return false;
   PyObject* base = PyTuple_GET_ITEM(node.args.get(), 0);
   return graph::isStandIn(base) &&
-         from.facts[static_cast<size_t>(graph::asStandIn(base)->node->index)].kind == Kind::kSeveral;
+         from.facts[static_cast<size_t>(graph::asStandIn(base)->node->index)].kind ==
+             Kind::kSeveral;
 }
 
 // A new specimen without the calls and inputs that nothing needs.
@@ -79,7 +82,8 @@ Edited pruned(Specimen&& specimen, const std::vector<int>& cut_names_of, const S
   specimen.graph->dropDead();
   std::vector<ValueFacts> facts;
   for (size_t i = 0; i < before; ++i) {
-    if (order[i]->index >= 0 && (order[i]->uses > 0 || order[i]->mutates)) facts.push_back(std::move(specimen.facts[i]));
+    if (order[i]->index >= 0 && (order[i]->uses > 0 || order[i]->mutates))
+      facts.push_back(std::move(specimen.facts[i]));
   }
   specimen.facts = std::move(facts);
   STATOR_CHECK(specimen.facts.size() == specimen.graph->nodes().size());
@@ -95,14 +99,16 @@ Edited pruned(Specimen&& specimen, const std::vector<int>& cut_names_of, const S
 std::optional<Edited> keepCalls(const Specimen& from, std::vector<bool> keep) {
   const auto nodes = from.graph->nodes();
   for (int index : from.calls()) {
-    if (picks(from, index)) keep[static_cast<size_t>(index)] = keep[static_cast<size_t>(from.reads(index).front())];
+    if (picks(from, index))
+      keep[static_cast<size_t>(index)] = keep[static_cast<size_t>(from.reads(index).front())];
   }
   Copier copier(from);
   std::vector<bool> needed(nodes.size(), false);
   std::vector<bool> read(nodes.size(), false);
   for (int index : from.calls()) {
     if (!keep[static_cast<size_t>(index)]) continue;
-    for (int used : from.reads(index)) needed[static_cast<size_t>(used)] = read[static_cast<size_t>(used)] = true;
+    for (int used : from.reads(index))
+      needed[static_cast<size_t>(used)] = read[static_cast<size_t>(used)] = true;
   }
   std::vector<int> cut;
   for (size_t i = 0; i < nodes.size(); ++i) {
@@ -184,7 +190,8 @@ Specimen copied(const Specimen& from, Constant&& constant) {
       copier.call(node.index, replace);
     }
   }
-  for (const Node* output : from.graph->outputs()) copier.to().graph->addOutput(copier.at(output->index));
+  for (const Node* output : from.graph->outputs())
+    copier.to().graph->addOutput(copier.at(output->index));
   return std::move(copier.to());
 }
 
@@ -223,7 +230,8 @@ Specimen withoutKeyword(const Specimen& from, int index, BorrowedRef<> keyword) 
   return made;
 }
 
-Specimen withSnapshots(const Specimen& from, const std::vector<int>& values, BorrowedRef<> snapshot) {
+Specimen withSnapshots(const Specimen& from, const std::vector<int>& values,
+                       BorrowedRef<> snapshot) {
   Copier copier(from);
   Specimen& to = copier.to();
   auto* any_type = reinterpret_cast<PyObject*>(&PyBaseObject_Type);
@@ -233,7 +241,8 @@ Specimen withSnapshots(const Specimen& from, const std::vector<int>& values, Bor
     Node* copy = node.op == Op::kInput ? copier.input(node.index) : copier.call(node.index);
     if (std::find(values.begin(), values.end(), node.index) == values.end()) continue;
     Ref<> stand_in = orThrow(graph::makeStandIn(copy, nullptr, any_type).release());
-    Node* taken = to.graph->addCall(Op::kCallFunction, newRef(snapshot.get()), orThrow(PyTuple_Pack(1, stand_in.get())), nullptr);
+    Node* taken = to.graph->addCall(Op::kCallFunction, newRef(snapshot.get()),
+                                    orThrow(PyTuple_Pack(1, stand_in.get())), nullptr);
     taken->name_hint = node.name_hint + "_snapshot";
     to.facts.push_back(from.facts[static_cast<size_t>(node.index)]);
     to.graph->addOutput(taken);

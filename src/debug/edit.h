@@ -37,6 +37,7 @@ Specimen withoutKeyword(const Specimen& from, int index, BorrowedRef<> keyword);
 
 // The same graph in which each of `values` is followed by a call of `snapshot` on it, and the snapshots are the outputs: what the values
 // were when they were made, whatever is written into them later. What comes after the last one is left out.
-Specimen withSnapshots(const Specimen& from, const std::vector<int>& values, BorrowedRef<> snapshot);
+Specimen withSnapshots(const Specimen& from, const std::vector<int>& values,
+                       BorrowedRef<> snapshot);
 
 }  // namespace stator::debug

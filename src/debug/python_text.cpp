@@ -33,7 +33,8 @@ class Writer {
         made.body += "    # " + facts.line + "\n";
         last_line = facts.line;
       }
-      std::string line = "    " + specimen_.name(index) + " = " + call(specimen_.graph->nodes()[static_cast<size_t>(index)]);
+      std::string line = "    " + specimen_.name(index) + " = " +
+                         call(specimen_.graph->nodes()[static_cast<size_t>(index)]);
       if (!facts.text.empty()) {
         line.resize(std::max(line.size() + 2, kFactsColumn), ' ');
         line += "# " + facts.text;
@@ -56,7 +57,8 @@ class Writer {
       return made + "(" + arguments(args, 1, node.kwargs.get()) + ")";
     }
     const std::string& how = spelled(node.target.get());
-    if (how.find("{}") == std::string::npos) return how + "(" + arguments(args, 0, node.kwargs.get()) + ")";
+    if (how.find("{}") == std::string::npos)
+      return how + "(" + arguments(args, 0, node.kwargs.get()) + ")";
     std::string made;
     Py_ssize_t next = 0;
     for (size_t i = 0; i < how.size(); ++i) {
@@ -116,7 +118,8 @@ class Writer {
     }
     if (PySlice_Check(object)) {
       const auto* slice = reinterpret_cast<PySliceObject*>(object);
-      return "slice(" + value(slice->start) + ", " + value(slice->stop) + ", " + value(slice->step) + ")";
+      return "slice(" + value(slice->start) + ", " + value(slice->stop) + ", " +
+             value(slice->step) + ")";
     }
     bool finite = PyFloat_CheckExact(object) && std::isfinite(PyFloat_AS_DOUBLE(object));
     if (finite || object == Py_None || object == Py_Ellipsis || PyBool_Check(object) ||

@@ -59,7 +59,8 @@ bool Reducer::dropGroups() {
       size_t begin = end > size ? end - size : 0;
       std::vector<int> rest(calls.begin(), calls.begin() + static_cast<std::ptrdiff_t>(begin));
       rest.insert(rest.end(), calls.begin() + static_cast<std::ptrdiff_t>(end), calls.end());
-      progress |= keep(rest, size == 1 ? "drop single calls" : "drop groups of " + std::to_string(size));
+      progress |=
+          keep(rest, size == 1 ? "drop single calls" : "drop groups of " + std::to_string(size));
       end = begin;
     }
     if (size == 1) return progress;
@@ -98,11 +99,13 @@ void Reducer::reduceValues() {
       std::vector<int> choices;
       if (!is_input) choices = current_.reads(gone);
       for (int i = 0; is_input && i < gone; ++i) {
-        if (current_.graph->nodes()[static_cast<size_t>(i)].op == graph::Op::kInput) choices.push_back(i);
+        if (current_.graph->nodes()[static_cast<size_t>(i)].op == graph::Op::kInput)
+          choices.push_back(i);
       }
       for (int instead : choices) {
         if (current_.facts[static_cast<size_t>(instead)].text != facts.text) continue;
-        again = accept(substitute(current_, gone, instead), is_input ? "merge inputs" : "bypass calls");
+        again =
+            accept(substitute(current_, gone, instead), is_input ? "merge inputs" : "bypass calls");
         if (again) break;
       }
     }
@@ -116,7 +119,8 @@ void Reducer::reduceConstants() {
     Ref<> keys = orThrow(PyDict_Keys(node.kwargs.get()));
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
       size_t before = current_.graph->nodes().size();
-      accept(Edited{withoutKeyword(current_, index, PyList_GET_ITEM(keys.get(), i)), {}}, "drop keywords");
+      accept(Edited{withoutKeyword(current_, index, PyList_GET_ITEM(keys.get(), i)), {}},
+             "drop keywords");
       if (current_.graph->nodes().size() != before) return;
     }
   }
@@ -125,7 +129,8 @@ void Reducer::reduceConstants() {
   size_t count = constants(current_).size();
   for (size_t i = 0; i < count; ++i) {
     PyObject* value = constants(current_)[i].second.get();
-    if (PyFloat_CheckExact(value) && PyFloat_AS_DOUBLE(value) != 1.0 && PyFloat_AS_DOUBLE(value) != 0.0)
+    if (PyFloat_CheckExact(value) && PyFloat_AS_DOUBLE(value) != 1.0 &&
+        PyFloat_AS_DOUBLE(value) != 0.0)
       accept(Edited{withConstant(current_, i, one_float), {}}, "simpler constants");
     if (PyLong_CheckExact(value) && PyLong_AsLongLong(value) > 8)
       accept(Edited{withConstant(current_, i, one), {}}, "simpler constants");

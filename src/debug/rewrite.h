@@ -25,8 +25,9 @@ Ref<> rewritten(PyObject* value, Swap& swap, Constant& constant) {
     if (PyList_Check(value)) return orThrow(PySequence_List(items.get()));
     auto* type = reinterpret_cast<PyObject*>(Py_TYPE(value));
     // Named tuples take their fields one by one; torch.Size and torch's result types take one sequence.
-    return orThrow(PyObject_HasAttrString(type, "_fields") ? PyObject_CallObject(type, items.get())
-                                                           : PyObject_CallOneArg(type, items.get()));
+    return orThrow(PyObject_HasAttrString(type, "_fields")
+                       ? PyObject_CallObject(type, items.get())
+                       : PyObject_CallOneArg(type, items.get()));
   }
   if (PyDict_Check(value)) {
     Ref<> dict = orThrow(PyDict_New());

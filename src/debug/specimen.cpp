@@ -31,7 +31,8 @@ class FxReader {
 
   Specimen read() {
     Ref<> nodes = orThrow(PySequence_List(attribute(fx_graph_, "nodes").get()));
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(nodes.get()); ++i) add(PyList_GET_ITEM(nodes.get(), i));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(nodes.get()); ++i)
+      add(PyList_GET_ITEM(nodes.get(), i));
     return std::move(made_);
   }
 
@@ -49,8 +50,8 @@ class FxReader {
       node = made_.graph->addCall(op == "call_method" ? Op::kCallMethod : Op::kCallFunction,
                                   attribute(fx, "target"), std::move(args), std::move(kwargs));
     } else {
-      PyErr_Format(PyExc_NotImplementedError, "a graph with a node %s (%R) cannot be written as a script",
-                   op.c_str(), fx);
+      PyErr_Format(PyExc_NotImplementedError,
+                   "a graph with a node %s (%R) cannot be written as a script", op.c_str(), fx);
       throw PythonError();
     }
     node->name_hint = text(attribute(fx, "name").get());
@@ -90,7 +91,9 @@ class FxReader {
         PyErr_Format(PyExc_ValueError, "%R is used before it is made", leaf);
         throw PythonError();
       }
-      return orThrow(graph::makeStandIn(found->second, nullptr, reinterpret_cast<PyObject*>(&PyBaseObject_Type)).release());
+      return orThrow(graph::makeStandIn(found->second, nullptr,
+                                        reinterpret_cast<PyObject*>(&PyBaseObject_Type))
+                         .release());
     };
     return rewritten(value, none, constant);
   }

@@ -26,7 +26,9 @@ struct Specimen {
 
   // The nodes that are not inputs, in order.
   std::vector<int> calls() const;
-  const std::string& name(int index) const { return graph->nodes()[static_cast<size_t>(index)].name_hint; }
+  const std::string& name(int index) const {
+    return graph->nodes()[static_cast<size_t>(index)].name_hint;
+  }
   int find(const std::string& name) const;  // -1: there is none
   // Which inputs and calls a call reads, each once, in order.
   std::vector<int> reads(int index) const;

@@ -363,9 +363,10 @@ const Source* classEntrySource(Tracer& tracer, PyTypeObject* type, PyObject* nam
 bool isDescriptor(PyObject* value) { return Py_TYPE(value)->tp_descr_get != nullptr; }
 
 Out moduleAttribute(Tracer& tracer, PyObject* module, PyObject* name) {
+  PyObject* on_type = _PyType_Lookup(Py_TYPE(module), name);
+  if (on_type != nullptr && Py_TYPE(on_type)->tp_descr_set != nullptr) return tracer.bindDescriptor(on_type, module, Py_TYPE(module), nullptr);
   STATOR_VALUE(found, tracer.instanceAttr(module, name));
   if (found) return found;
-  PyObject* on_type = _PyType_Lookup(Py_TYPE(module), name);
   if (on_type != nullptr) return tracer.bindDescriptor(on_type, module, Py_TYPE(module), nullptr);
   STATOR_VALUE(hook, tracer.instanceAttr(module, names().dunder_getattr));
   if (!hook) return Ref<>();

@@ -278,6 +278,13 @@ Out Tracer::getItem(PyObject* container, PyObject* key) {
       return breakWith(Reason::kUnsupportedObject, "an index that is not a plain value");
     }
     STATOR_VALUE(items, contents(container));
+    if (Py_TYPE(items.get()) == sizeType() && PySlice_Check(key) && !isNativeSafe(items.get())) {
+      // torch.Size makes one of its own of what is cut out, and takes nothing but ints for that.
+      Ref<> list = stealRef(PySequence_List(items.get()));
+      Ref<> cut = list ? stealRef(PyObject_GetItem(list.get(), key)) : Ref<>();
+      Ref<> args = cut ? stealRef(PyTuple_Pack(1, cut.get())) : Ref<>();
+      return fromNative(args ? stealRef(PyTuple_Type.tp_new(sizeType(), args.get(), nullptr)) : Ref<>());
+    }
     return fromNative(stealRef(PyObject_GetItem(items.get(), key)));
   }
   STATOR_VALUE(bound, special(container, "__getitem__"));

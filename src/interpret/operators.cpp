@@ -155,6 +155,17 @@ Out Tracer::binary(int operation, PyObject* left, PyObject* right) {
       return newRef(left);
     }
     STATOR_VALUE(target, contents(left));
+    const bool sizes = Py_TYPE(target.get()) == sizeType() || Py_TYPE(added.get()) == sizeType();
+    if (list_sum && sizes && environment.symbolCount() > 0) {
+      // torch.Size takes nothing but ints; which type comes out, the same sum of nothing but ints tells.
+      auto empty = [](PyObject* like) { return stealRef(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(Py_TYPE(like)))); };
+      Ref<> first = empty(target.get()), second = empty(added.get());
+      Ref<> type_of = first && second ? stealRef(row.native(first.get(), second.get())) : Ref<>();
+      Ref<> list = stealRef(PySequence_List(target.get()));
+      if (!type_of || !list || PyList_SetSlice(list.get(), PyList_GET_SIZE(list.get()), PyList_GET_SIZE(list.get()), added.get()) != 0) return raiseCurrentError();
+      Ref<> args = stealRef(PyTuple_Pack(1, list.get()));
+      return fromNative(stealRef(PyTuple_Type.tp_new(Py_TYPE(type_of.get()), args.get(), nullptr)));
+    }
     return fromNative(stealRef(row.native(target.get(), added.get())));
   }
   if (in_place && (PyList_Check(left) || PyDict_Check(left) || PySet_Check(left) || isDeque(left))) {

@@ -271,6 +271,7 @@ Flow Tracer::runUntil(size_t depth) {
   while (frames.size() > depth) {
     SymbolicFrame& frame = *frames.back();
     ++count;
+    watched_count += frame.code->watched;
     if (nested_depth == 0) {
       nested_ran = false;
       instruction_start = graph->instruction = count;
@@ -412,6 +413,7 @@ Captured Tracer::run() {
   captured.sources = std::move(sources);
   captured.guards = std::move(guards);
   captured.instructions = count;
+  captured.watched = watched_count;
   captured.grad_enabled = initial_state.grad_enabled;
   return captured;
 }

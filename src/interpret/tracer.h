@@ -129,6 +129,7 @@ struct Captured {
   uint64_t instructions = 0;
   bool start_anew = false;  // the trace changed what it had read (lazy modules): run it again as it is
   bool grad_enabled = false;  // at the beginning
+  uint64_t watched = 0;       // instructions of watched code
   // Set if the trace has to be run again with a break at that instruction.
   uint64_t restart_at = 0;
   breaks::Reason restart_reason = breaks::Reason::kNone;
@@ -352,6 +353,7 @@ class Tracer {
   std::vector<std::pair<Ref<>, bool>> outer_handled;
   Broke broke;
   uint64_t count = 0;        // instructions so far
+  uint64_t watched_count = 0;  // those of watched code
   uint64_t legal_count = 0;
   Ref<> returned;
   std::unique_ptr<SymbolicFrame> finished;  // the driven frame, once it has returned

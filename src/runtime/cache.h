@@ -27,6 +27,7 @@ struct Entry {
   std::unique_ptr<tensor::StoragePattern> memory;  // null: the graph writes to no input
   Ref<> compiled;                              // callable; null: no graph
   size_t ops = 0;
+  long long watched = 0;  // instructions of watched code that it stands for
   bool has_effects = false;  // the graph writes in place or draws random numbers: it must not run twice
   bool grad_enabled = false;       // at the entry; guarded
   const void* graph_id = nullptr;  // its address, for failures (graph/graph_runner.h)

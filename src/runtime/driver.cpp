@@ -98,6 +98,11 @@ class FrameRun {
   bool continueWith(const PendingFrame& callee, Ref<> value);
   // Moves on, looking at signals and other threads on the way.
   bool moveOn(const Instr* done, int offset, bool checked);
+  void countSteps() {
+    counters.steps += steps_;
+    if (info_->watched) counters.watched_steps += steps_;
+    steps_ = 0;
+  }
   void locate() { instr_ = &info_->at(stator_frame_offset(frame_)); }
 
   Cache& cache_;
@@ -165,7 +170,7 @@ PyObject* FrameRun::run() {
         break;
       case Step::kReturn:
       case Step::kYield: {
-        counters.steps += steps_;
+        countSteps();
         if (step == Step::kReturn) return finish(std::move(machine_.value));
         leave();
         return machine_.value.release();
@@ -175,7 +180,7 @@ PyObject* FrameRun::run() {
 }
 
 PyObject* FrameRun::finishNatively() {
-  counters.steps += steps_;
+  countSteps();
   counters.native_frames++;
   stator_frame_set_offset(frame_, instr_->offset);
   leave();
@@ -199,7 +204,7 @@ bool FrameRun::raise(Step how, int lookup_offset) {
   std::optional<bytecode::Handler> handler = info_->findHandler(lookup_offset);
   stator_frame_truncate(frame_, handler ? handler->depth : 0);
   if (!handler) {
-    counters.steps += steps_;
+    countSteps();
     leave();
     return false;
   }

@@ -8,6 +8,9 @@
 #include "runtime/driver_test.h"
 #include "runtime/hook.h"
 
+#include <frameobject.h>
+#include <utility>
+
 namespace stator::runtime {
 
 namespace {
@@ -50,9 +53,38 @@ PyObject* runConcrete(PyObject*, PyObject* arguments, PyObject* keywords) {
   return PyObject_Call(function, positional, named);
 }
 
+PyObject* watch(PyObject*, PyObject* prefix) {
+  const char* text = PyUnicode_AsUTF8(prefix);
+  if (text == nullptr) return nullptr;
+  bytecode::watchFiles(text);
+  Py_RETURN_NONE;
+}
+
+long long counted_instructions = 0;
+
+int countInstruction(PyObject*, PyFrameObject* frame, int what, PyObject*) {
+  if (what == PyTrace_CALL) {
+    Ref<PyCodeObject> code = Ref<PyCodeObject>::steal(PyFrame_GetCode(frame));
+    PyObject* object = reinterpret_cast<PyObject*>(frame);
+    if (bytecode::isWatched(code.get()) && PyObject_SetAttrString(object, "f_trace_opcodes", Py_True) < 0) return -1;
+    if (PyObject_SetAttrString(object, "f_trace_lines", Py_False) < 0) return -1;
+  }
+  if (what == PyTrace_OPCODE) counted_instructions++;
+  return 0;
+}
+
+// Without any hook: how many instructions of watched code a call executes.
+PyObject* countInstructions(PyObject*, PyObject* function) {
+  PyEval_SetTrace(countInstruction, nullptr);
+  Ref<> result = stealRef(PyObject_CallNoArgs(function));
+  PyEval_SetTrace(nullptr, nullptr);
+  if (!result) return nullptr;
+  return PyLong_FromLongLong(std::exchange(counted_instructions, 0));
+}
+
 PyObject* counterDict(PyObject*, PyObject*) {
   const DriverCounters& now = driverCounters();
-  return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L}", "frames", now.frames, "steps", now.steps,
+  return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "watched_steps", now.watched_steps, "watched_captured", now.watched_captured, "frames", now.frames, "steps", now.steps,
                        "native_frames", now.native_frames, "inlined_materialised", now.materialised,
                        "deep_frames", now.deep_frames, "depth_errors", now.depth_errors);
 }
@@ -211,6 +243,10 @@ PyMethodDef driver_methods[] = {
      "What the driver has done in this process, as a dict."},
     {"reset_driver_counters", resetCounters, METH_NOARGS,
      "Sets the counters of driver_counters to zero."},
+    {"watch_files", watch, METH_O,
+     "Code from files whose path begins so is traced wherever it lies, and its instructions are counted."},
+    {"count_instructions", countInstructions, METH_O,
+     "Calls the function natively; how many instructions of watched code ran."},
     {"run_pending", runPendingFrames, METH_O,
      "Runs inlined frames, outermost first: (function, offset, slots, stack[, handled[, "
      "continuation[, instance]]])."},

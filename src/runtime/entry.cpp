@@ -256,6 +256,7 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, const Roots&
       return outcome(Outcome::kNative);
     }
   }
+  driverCounters().watched_captured += entry.watched;
   return finishEntry(entry.plan, frame, roots, std::move(outputs));
 }
 
@@ -352,6 +353,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   }
   auto entry = std::make_unique<Entry>();
   entry->ops = captured.graph->callCount();
+  entry->watched = static_cast<long long>(captured.watched);
   entry->graph_id = captured.graph.get();
   entry->grad_enabled = captured.grad_enabled;
   BorrowedRef<PyCodeObject> code = stator_frame_code(frame);
@@ -466,7 +468,7 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
       reportLimit(frame, explain(*site.entries.front(), roots), limit, cache.fullgraph || config.fail_on_recompile_limit_hit);
       if (PyErr_Occurred()) throw PythonError();
     }
-    return outcome(Outcome::kNative);
+    return outcome(info->watched ? Outcome::kStep : Outcome::kNative);
   }
   std::unique_ptr<Entry> entry = capture(cache, frame, site);
   if (!entry) {

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "shapes/arg.h"
 #include "shapes/fallback.h"
+#include "symbolic/environment.h"
 #include "symbolic/sym_int.h"
 
 #include <unordered_map>
@@ -23,10 +24,16 @@ Ref<> checked(PyObject* object) {
   return stealRef(object);
 }
 
-Ref<> tupleOf(const Dims& dims) {
+// A number for torch: with `symbols` (stator/_symbols.py) a SymInt for an expression, without it the value that it has to keep.
+Ref<> numberOf(Dim dim, PyObject* symbols) {
+  if (dim.isStatic() || symbols == nullptr) return checked(PyLong_FromLongLong(dim.value()));
+  return checked(PyObject_CallMethod(symbols, "value", "s", dim.text().c_str()));
+}
+
+Ref<> tupleOf(const Dims& dims, PyObject* symbols) {
   Ref<> tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(dims.size())));
   for (size_t i = 0; i < dims.size(); ++i) {
-    PyTuple_SET_ITEM(tuple.get(), i, checked(PyLong_FromLongLong(dims[i].value())).release());
+    PyTuple_SET_ITEM(tuple.get(), i, numberOf(dims[i], symbols).release());
   }
   return tuple;
 }
@@ -43,9 +50,14 @@ class Substitution {
             reader_.tensor_of == nullptr ? nullptr : reader_.tensor_of(object)) {
       if (numbers_.try_emplace(object, static_cast<int>(metas_.size())).second) {
         metas_.push_back(meta);
+        symbolic_ |= meta->isSymbolic();
         first_occurrence_.push_back(occurrences_);
       }
       ++occurrences_;
+      return true;
+    }
+    if (symbolic::isSymInt(object)) {
+      symbolic_ = true;
       return true;
     }
     if (reader_.is_opaque != nullptr && reader_.is_opaque(object)) return false;
@@ -84,6 +96,8 @@ class Substitution {
     return why.empty();
   }
 
+  bool isSymbolic() const { return symbolic_; }
+  void setSymbols(Ref<> symbols) { symbols_ = std::move(symbols); }
   void setFakes(Ref<> fakes) { fakes_ = std::move(fakes); }
   PyObject* fakes() const { return fakes_.get(); }
   int firstOccurrence(int number) const { return number < 0 ? -1 : first_occurrence_[number]; }
@@ -127,7 +141,7 @@ class Substitution {
       return checked(PySlice_New(replace(slice->start).get(), replace(slice->stop).get(),
                                  replace(slice->step).get()));
     }
-    if (symbolic::isSymInt(object)) return checked(PyLong_FromLongLong(symbolic::dimOf(object).value()));
+    if (symbolic::isSymInt(object)) return numberOf(symbolic::dimOf(object), symbols_.get());
     return newRef(object);
   }
 
@@ -136,15 +150,16 @@ class Substitution {
     // A storage without a number is its own; negative numbers cannot meet the caller's.
     const int64_t storage =
         meta.storage_id == 0 ? -1 - static_cast<int64_t>(index) : meta.storage_id;
-    Ref<> sizes = tupleOf(meta.sizes);
-    Ref<> strides = tupleOf(meta.strides);
+    Ref<> sizes = tupleOf(meta.sizes, symbols_.get());
+    Ref<> strides = tupleOf(meta.strides, symbols_.get());
     Ref<> device = makeDevice(meta.device, meta.device_index);
     return checked(Py_BuildValue(
         "(OOOONNNNNNNNL)", sizes.get(), strides.get(), dtypeObject(meta.dtype), device.get(),
         PyBool_FromLong(meta.requires_grad), PyBool_FromLong(meta.is_leaf),
         PyBool_FromLong(meta.is_conj), PyBool_FromLong(meta.is_neg),
         PyBool_FromLong(meta.is_inference), PyBool_FromLong(meta.is_parameter),
-        PyLong_FromLongLong(meta.storage_offset.value()), PyLong_FromLongLong(meta.storage_bytes.value()),
+        numberOf(meta.storage_offset, symbols_.get()).release(),
+        numberOf(meta.storage_bytes, symbols_.get()).release(),
         static_cast<long long>(storage)));
   }
 
@@ -153,6 +168,8 @@ class Substitution {
   std::vector<const TensorMeta*> metas_;
   std::vector<int> first_occurrence_;
   int occurrences_ = 0;
+  bool symbolic_ = false;
+  Ref<> symbols_;
   Ref<> fakes_;
 };
 
@@ -168,10 +185,18 @@ Ref<> stateTuple(const State& state) {
       dtypeObject(state.autocast_cuda_dtype)));
 }
 
+// A number, or the text of an expression.
+Dim dimOf(PyObject* value) {
+  if (!PyUnicode_Check(value)) return PyLong_AsLongLong(value);
+  const symbolic::Expr* expr = symbolic::parse(PyUnicode_AsUTF8(value));
+  STATOR_CHECK(expr != nullptr && !expr->isTruth(), "a size that came back from a symbolic run");
+  return Dim::of(symbolic::Environment::current()->simplify(expr));
+}
+
 Dims dimsOf(PyObject* tuple) {
   Dims dims;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
-    dims.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, i)));
+    dims.push_back(dimOf(PyTuple_GET_ITEM(tuple, i)));
   }
   if (PyErr_Occurred()) throw PythonError();
   return dims;
@@ -190,8 +215,8 @@ TensorMeta readFacts(PyObject* facts) {
   meta.is_neg = item(7) == Py_True;
   meta.is_inference = item(8) == Py_True;
   meta.is_parameter = item(9) == Py_True;
-  meta.storage_offset = PyLong_AsLongLong(item(10));
-  meta.storage_bytes = PyLong_AsLongLong(item(11));
+  meta.storage_offset = dimOf(item(10));
+  meta.storage_bytes = dimOf(item(11));
   if (PyErr_Occurred()) throw PythonError();
   return meta;
 }
@@ -247,6 +272,62 @@ FallbackAnswer readAnswer(PyObject* answer, const Substitution& substitution) {
   return read;
 }
 
+struct Arguments {
+  Ref<> args, kwargs;
+};
+
+Arguments replaced(const Request& request, const Substitution& substitution) {
+  Arguments made;
+  made.args = checked(PyTuple_New(static_cast<Py_ssize_t>(request.positional)));
+  for (size_t i = 0; i < request.positional; ++i) {
+    PyTuple_SET_ITEM(made.args.get(), i, substitution.replace(request.args[i]).release());
+  }
+  made.kwargs = checked(PyDict_New());
+  const size_t keywords = request.kwnames == nullptr ? 0 : PyTuple_GET_SIZE(request.kwnames);
+  for (size_t i = 0; i < keywords; ++i) {
+    Ref<> value = substitution.replace(request.args[request.positional + i]);
+    if (PyDict_SetItem(made.kwargs.get(), PyTuple_GET_ITEM(request.kwnames, i), value.get()) != 0) {
+      throw PythonError();
+    }
+  }
+  return made;
+}
+
+// One run with SymInts; what it decides is decided for the capture. False: it cannot be done so, and the sizes have to become numbers.
+bool inferWithSymbols(const Request& request, Substitution& substitution, FallbackAnswer& answer) {
+  static PyObject* symbols = glue("symbols");
+  static PyObject* make = glue("make_symbolic");
+  static PyObject* call = glue("call_symbolic");
+  symbolic::Environment* environment = symbolic::Environment::current();
+  if (environment == nullptr) return false;
+  Ref<> hints = checked(PyList_New(0));
+  for (int64_t hint : environment->hints()) {
+    if (PyList_Append(hints.get(), checked(PyLong_FromLongLong(hint)).get()) != 0) throw PythonError();
+  }
+  Ref<> made = checked(PyObject_CallOneArg(symbols, hints.get()));
+  substitution.setSymbols(made);
+  Ref<> fakes = checked(PyObject_CallFunctionObjArgs(make, substitution.facts().get(), made.get(), nullptr));
+  bool done = false;
+  if (fakes.get() != Py_None) {
+    substitution.setFakes(fakes);
+    Arguments arguments = replaced(request, substitution);
+    Ref<> state = stateTuple(*request.state);
+    Ref<> result = checked(PyObject_CallFunctionObjArgs(call, request.target, arguments.args.get(), arguments.kwargs.get(),
+                                                        fakes.get(), state.get(), made.get(), nullptr));
+    if (result.get() != Py_None) {
+      PyObject* conditions = PyTuple_GET_ITEM(result.get(), 1);
+      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(conditions); ++i) {
+        const symbolic::Expr* condition = symbolic::parse(PyUnicode_AsUTF8(PyList_GET_ITEM(conditions, i)));
+        STATOR_CHECK(condition != nullptr && condition->isTruth() && environment->decide(condition), "a condition of a symbolic run");
+      }
+      answer = readAnswer(PyTuple_GET_ITEM(result.get(), 0), substitution);
+      done = true;
+    }
+  }
+  substitution.setSymbols(Ref<>());
+  return done;
+}
+
 }  // namespace
 
 FallbackAnswer inferWithFake(const Request& request) {
@@ -262,21 +343,15 @@ FallbackAnswer inferWithFake(const Request& request) {
     }
   }
   if (!substitution.supported(refused.why)) return refused;
+  if (substitution.isSymbolic()) {
+    FallbackAnswer answer;
+    if (inferWithSymbols(request, substitution, answer)) return answer;
+  }
   substitution.setFakes(checked(PyObject_CallOneArg(make, substitution.facts().get())));
-  Ref<> args = checked(PyTuple_New(static_cast<Py_ssize_t>(request.positional)));
-  for (size_t i = 0; i < request.positional; ++i) {
-    PyTuple_SET_ITEM(args.get(), i, substitution.replace(request.args[i]).release());
-  }
-  Ref<> kwargs = checked(PyDict_New());
-  for (size_t i = 0; i < keywords; ++i) {
-    Ref<> value = substitution.replace(request.args[request.positional + i]);
-    if (PyDict_SetItem(kwargs.get(), PyTuple_GET_ITEM(request.kwnames, i), value.get()) != 0) {
-      throw PythonError();
-    }
-  }
+  Arguments arguments = replaced(request, substitution);
   Ref<> state = stateTuple(*request.state);
-  Ref<> answer = checked(PyObject_CallFunctionObjArgs(
-      call, request.target, args.get(), kwargs.get(), substitution.fakes(), state.get(), nullptr));
+  Ref<> answer = checked(PyObject_CallFunctionObjArgs(call, request.target, arguments.args.get(), arguments.kwargs.get(),
+                                                      substitution.fakes(), state.get(), nullptr));
   return readAnswer(answer.get(), substitution);
 }
 

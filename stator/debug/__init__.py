@@ -10,7 +10,18 @@ from stator.debug._models import same_two_models
 from stator.debug._same import compare, same
 from stator.debug._text import NotWritable, ScriptError
 
-__all__ = ["CheckReport", "InputsError", "NotWritable", "ScriptError", "check", "compare", "main", "minify", "same", "same_two_models"]
+__all__ = [
+    "CheckReport",
+    "InputsError",
+    "NotWritable",
+    "ScriptError",
+    "check",
+    "compare",
+    "main",
+    "minify",
+    "same",
+    "same_two_models",
+]
 
 
 def main(scope):
@@ -36,12 +47,30 @@ def minify(script, *, timeout=120.0, memory=0, total=0.0, output=None, fresh=Fal
 
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "report")
-        command = [sys.executable, "-m", "stator", "minify", script, "--timeout", timeout, "--memory", memory, "--total", total, "--report", path]
+        command = [
+            sys.executable,
+            "-m",
+            "stator",
+            "minify",
+            script,
+            "--timeout",
+            timeout,
+            "--memory",
+            memory,
+            "--total",
+            total,
+            "--report",
+            path,
+        ]
         command += ["--output", output] if output else []
         command += ["--fresh"] if fresh else []
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("STATOR_REPRO", "STATOR_MINIFY", "STATOR_BISECT"))}
+        environment = {
+            k: v for k, v in os.environ.items() if not k.startswith(("STATOR_REPRO", "STATOR_MINIFY", "STATOR_BISECT"))
+        }
         environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
-        done = subprocess.run([str(part) for part in command], capture_output=True, text=True, env=environment, check=False)
+        done = subprocess.run(
+            [str(part) for part in command], capture_output=True, text=True, env=environment, check=False
+        )
         if done.returncode == 3:
             raise DoesNotFail(done.stderr.strip().splitlines()[-1])
         if not os.path.exists(path):

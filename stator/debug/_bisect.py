@@ -53,7 +53,9 @@ class Program:
             environment = {**os.environ, _SETTING: f"{first}:{'' if last is None else last}:{count}", **variables}
             stream = None if self.verbose else subprocess.PIPE
             command = [sys.executable, self.script, *self.arguments]
-            process = subprocess.Popen(command, env=environment, stdout=stream, stderr=subprocess.PIPE, text=True, start_new_session=True)
+            process = subprocess.Popen(
+                command, env=environment, stdout=stream, stderr=subprocess.PIPE, text=True, start_new_session=True
+            )
             try:
                 _, errors = process.communicate(timeout=self.timeout)
                 status = process.returncode
@@ -94,20 +96,33 @@ def find(script, arguments=(), timeout=600.0, verbose=False):
         else:
             good = middle
     number = bad - 1
-    lines = [f"graph {number} of {graphs} is the first that matters: {script} {show(right)} without it and {show(wrong)} with it."]
-    status, _, errors = program.run(number, bad, STATOR_REPRO_AFTER=os.environ.get("STATOR_REPRO_AFTER", "auto"), STATOR_REPRO_LEVEL="3")
-    lines.append(f"Compiled alone, the program {show(status)}." + ("" if status == wrong else " The failure needs other graphs too."))
+    lines = [
+        f"graph {number} of {graphs} is the first that matters: {script} {show(right)} without it and {show(wrong)} with it."
+    ]
+    status, _, errors = program.run(
+        number, bad, STATOR_REPRO_AFTER=os.environ.get("STATOR_REPRO_AFTER", "auto"), STATOR_REPRO_LEVEL="3"
+    )
+    lines.append(
+        f"Compiled alone, the program {show(status)}."
+        + ("" if status == wrong else " The failure needs other graphs too.")
+    )
     lines.extend(_scripts_named(program, number))
     return number, "\n".join([*lines, f"{program.runs} runs"])
 
 
 def _scripts_named(program, number):
     base = os.path.join(os.getcwd(), "stator_debug")
-    runs = sorted(os.listdir(base), key=lambda n: os.path.getmtime(os.path.join(base, n))) if os.path.isdir(base) else []
+    runs = (
+        sorted(os.listdir(base), key=lambda n: os.path.getmtime(os.path.join(base, n))) if os.path.isdir(base) else []
+    )
     if not runs:
         return []
     folder = os.path.join(base, runs[-1], "checkpoints")
-    found = sorted((os.path.join(folder, n) for n in os.listdir(folder)), key=os.path.getmtime) if os.path.isdir(folder) else []
+    found = (
+        sorted((os.path.join(folder, n) for n in os.listdir(folder)), key=os.path.getmtime)
+        if os.path.isdir(folder)
+        else []
+    )
     return ["Its scripts, the last written last:\n  " + "\n  ".join(found)] if found else []
 
 
@@ -119,7 +134,10 @@ def _by_accuracy(program, graphs):
         return [line for line in errors.splitlines() if "differs from eager" in line]
 
     if not differs(0, None):
-        return None, f"{graphs} graphs: the program ends as it should, and every graph agrees with eager. {program.runs} runs"
+        return (
+            None,
+            f"{graphs} graphs: the program ends as it should, and every graph agrees with eager. {program.runs} runs",
+        )
     good, bad = 0, graphs
     while bad - good > 1:
         middle = (good + bad) // 2

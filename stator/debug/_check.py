@@ -138,7 +138,13 @@ def first_difference(specimen, inputs, backend, stage):
         tries += 1
         with _grad(stage):
             compiled = _stage.compile_specimen(part, _models.clone_inputs(values), stage, backend)
-            return _models.compare_two_models(part.to_fx(), compiled, values, only_fwd=stage != "dynamo" or not torch.is_grad_enabled(), ignore_non_fp=True)
+            return _models.compare_two_models(
+                part.to_fx(),
+                compiled,
+                values,
+                only_fwd=stage != "dynamo" or not torch.is_grad_enabled(),
+                ignore_non_fp=True,
+            )
 
     good, bad, found = 0, len(calls), wrong(len(calls))
     if found is None:
@@ -191,4 +197,3 @@ def analyze(case):
 
 
 __all__ = ["CheckReport", "analyze", "check", "first_difference"]
-

@@ -111,10 +111,14 @@ def _clear_messages():
 def script_main(scope):
     """The command line of a script."""
     path = scope["__file__"]
-    parser = argparse.ArgumentParser(prog=f"python {os.path.basename(path)}", description="A failing graph, written by stator.debug.")
+    parser = argparse.ArgumentParser(
+        prog=f"python {os.path.basename(path)}", description="A failing graph, written by stator.debug."
+    )
     _add_commands(parser.add_subparsers(dest="command"), takes_script=False)
     given = sys.argv[1:]
-    arguments = parser.parse_args(given if given and given[0] in ("run", "minify", "analyze", "-h", "--help") else ["run", *given])
+    arguments = parser.parse_args(
+        given if given and given[0] in ("run", "minify", "analyze", "-h", "--help") else ["run", *given]
+    )
 
     def case():
         with open(path, encoding="utf-8") as file:
@@ -128,10 +132,14 @@ def main(argv=None):
     """The command line of the package."""
     from stator.debug import _bisect
 
-    parser = argparse.ArgumentParser(prog="python -m stator", description="Tools for programs that fail or differ when they are compiled.")
+    parser = argparse.ArgumentParser(
+        prog="python -m stator", description="Tools for programs that fail or differ when they are compiled."
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     _add_commands(commands, takes_script=True)
-    bisect = commands.add_parser("bisect", help="which graph of a program is the wrong one", description=_bisect.__doc__)
+    bisect = commands.add_parser(
+        "bisect", help="which graph of a program is the wrong one", description=_bisect.__doc__
+    )
     _bisect.add_arguments(bisect)
     arguments = parser.parse_args(argv)
     with _clear_messages():

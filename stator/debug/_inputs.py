@@ -216,7 +216,9 @@ class Describer:
             return self.fake(value)
         plain = type(value) in (torch.Tensor, torch.nn.Parameter)
         if plain and value.layout is torch.strided and not value.is_quantized and not value.is_nested:
-            return self.strided(value, SavedStorage(self.store.save_storage(value), value.untyped_storage().nbytes(), str(value.device)))
+            return self.strided(
+                value, SavedStorage(self.store.save_storage(value), value.untyped_storage().nbytes(), str(value.device))
+            )
         return self.in_parts(value)
 
     def strided(self, value, storage):
@@ -244,7 +246,9 @@ class Describer:
         integral = not (value.is_floating_point() or value.is_complex())
         low, high = (0, 1) if integral else (-1.0, 1.0)
         storage = RandomStorage(self.seeds, value.dtype, count, low, high, str(value.device))
-        return TensorSpec(storage, shape, stride, value.dtype, offset, value.requires_grad, isinstance(value, torch.nn.Parameter))
+        return TensorSpec(
+            storage, shape, stride, value.dtype, offset, value.requires_grad, isinstance(value, torch.nn.Parameter)
+        )
 
     def in_parts(self, value):
         grad = {"requires_grad": True} if value.requires_grad else {}
@@ -255,15 +259,25 @@ class Describer:
             return PartsSpec("sparse_coo", [self.spec(p) for p in parts], facts)
         if value.layout in (torch.sparse_csr, torch.sparse_bsr):
             parts = [plain.crow_indices(), plain.col_indices(), plain.values()]
-            return PartsSpec("sparse_compressed", [self.spec(p) for p in parts], {"shape": tuple(value.shape), "layout": value.layout, **grad})
+            return PartsSpec(
+                "sparse_compressed",
+                [self.spec(p) for p in parts],
+                {"shape": tuple(value.shape), "layout": value.layout, **grad},
+            )
         if value.layout in (torch.sparse_csc, torch.sparse_bsc):
             parts = [plain.ccol_indices(), plain.row_indices(), plain.values()]
-            return PartsSpec("sparse_compressed", [self.spec(p) for p in parts], {"shape": tuple(value.shape), "layout": value.layout, **grad})
+            return PartsSpec(
+                "sparse_compressed",
+                [self.spec(p) for p in parts],
+                {"shape": tuple(value.shape), "layout": value.layout, **grad},
+            )
         if value.is_quantized and value.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
             facts = {"scale": value.q_scale(), "zero_point": value.q_zero_point(), "dtype": value.dtype}
             return PartsSpec("quantized", [self.spec(plain.int_repr())], facts)
         if value.is_nested and value.layout is torch.strided:
-            return PartsSpec("nested", [self.spec(p.contiguous()) for p in plain.unbind()], {"dtype": value.dtype, **grad})
+            return PartsSpec(
+                "nested", [self.spec(p.contiguous()) for p in plain.unbind()], {"dtype": value.dtype, **grad}
+            )
         if hasattr(value, "__tensor_flatten__"):
             names, context = value.__tensor_flatten__()
             module, name = type(value).__module__, type(value).__qualname__
@@ -271,7 +285,9 @@ class Describer:
             facts = {"module": module, "name": name, "names": tuple(names), "context": context, **grad}
             facts |= {"shape": tuple(value.shape), "stride": tuple(value.stride())}
             return PartsSpec("subclass", [self.spec(getattr(value, n)) for n in names], facts)
-        raise InputsError(f"a tensor of type {type(value).__name__} and layout {value.layout} cannot be written in a script")
+        raise InputsError(
+            f"a tensor of type {type(value).__name__} and layout {value.layout} cannot be written in a script"
+        )
 
 
 def _hint(size):
@@ -368,12 +384,16 @@ class Loader:
     def read(self, digest, nbytes):
         path = os.path.join(self.folder, digest + ".pt")
         if not os.path.exists(path):
-            raise InputsError(f"the file {path} is missing: a script needs the folder of values that was written with it")
+            raise InputsError(
+                f"the file {path} is missing: a script needs the folder of values that was written with it"
+            )
         try:
             data = torch.load(path, map_location="cpu", weights_only=True)
         except Exception as error:
             raise InputsError(f"{path} cannot be read ({type(error).__name__}): it is truncated or damaged") from None
-        good = isinstance(data, torch.Tensor) and data.dtype is torch.uint8 and (nbytes is None or data.numel() == nbytes)
+        good = (
+            isinstance(data, torch.Tensor) and data.dtype is torch.uint8 and (nbytes is None or data.numel() == nbytes)
+        )
         if not good or digest_of(data) != digest:
             raise InputsError(f"{path} does not hold what its name says: it is truncated, damaged or edited")
         return data
@@ -392,7 +412,17 @@ class Loader:
         return values.to(dtype).to(device).untyped_storage()
 
     def tensor(
-        self, storage, shape, stride, dtype, offset=0, requires_grad=False, parameter=False, leaf=True, conj=False, neg=False
+        self,
+        storage,
+        shape,
+        stride,
+        dtype,
+        offset=0,
+        requires_grad=False,
+        parameter=False,
+        leaf=True,
+        conj=False,
+        neg=False,
     ):
         made = torch.empty(0, dtype=dtype, device=storage.device)
         made.set_(storage, offset, shape, stride)

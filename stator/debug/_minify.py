@@ -46,7 +46,7 @@ class Report:
     calls_after: int
     inputs_after: int
     tries: int
-    seconds: float
+    seconds: float  # of the reduction
     confirmed: int  # how often the script, run alone, showed the failure; of two
 
     def __str__(self):
@@ -87,10 +87,10 @@ class Minifier:
 
     def phase_limit(self, phase, before):
         """A hang is told from a slow run by what eager and the runs so far took; never less than five seconds."""
-        if phase != "run":
-            return None
-        seconds = 10 * max(before.get("eager", 0.0), self.slowest.get("run", 0.0))
-        return max(5.0 if self.slowest or self.failure else 20.0, seconds)
+        if phase == "run":
+            seconds = 10 * max(before.get("eager", 0.0), self.slowest.get("run", 0.0))
+            return max(5.0 if self.slowest or self.failure else 20.0, seconds)
+        return max(20.0, 10 * self.slowest[phase]) if phase in self.slowest else None
 
     def examine(self, job, quiet=True):
         left = self.limits.total - (time.monotonic() - self.start) if self.limits.total else float("inf")
@@ -147,6 +147,7 @@ class Minifier:
         if self.memo.get(key) is False:
             return False
         self.progress.update(self.case, self.tries, text)
+
         def job(phase):
             phase("load")
             case, values = make()
@@ -162,6 +163,8 @@ class Minifier:
 
         crashes = self.failure.kind in ("signal", "hang")
         verdict, message = self.examine(job)
+        if verdict.kind == "hang" and not verdict.matches(self.failure):
+            verdict, message = self.examine(job)  # a machine that was busy, perhaps
         script = message.get("script")
         if crashes and verdict.matches(self.failure):
             # The process could not write any more: another one makes the same candidate and writes it without running it.
@@ -217,7 +220,9 @@ class Minifier:
                         fresh = dict(zip(case.specimen.inputs(), case.load_inputs(), strict=True))
                         values.update(fresh)
                 names = candidate.inputs()
-                made = dataclasses.replace(case, specimen=candidate, specs={n: specs.get(n) for n in names}, header=header)
+                made = dataclasses.replace(
+                    case, specimen=candidate, specs={n: specs.get(n) for n in names}, header=header
+                )
                 return made.changed(), [values[n] for n in names]
 
             return self.still_fails(make, candidate, "graph", text)
@@ -259,7 +264,11 @@ class Minifier:
 
     def simplify_values(self):
         """Values that come from a seed need no file."""
-        names = [n for n, s in self.case.specs.items() if isinstance(s, _inputs.TensorSpec) and isinstance(s.storage, _inputs.SavedStorage)]
+        names = [
+            n
+            for n, s in self.case.specs.items()
+            if isinstance(s, _inputs.TensorSpec) and isinstance(s.storage, _inputs.SavedStorage)
+        ]
         if names and not self.try_random(names) and len(names) > 1:
             for name in names:
                 self.try_random([name])
@@ -392,9 +401,11 @@ def confirm(script, failure, timeout):
     with tempfile.TemporaryDirectory() as folder:
         told = os.path.join(folder, "verdict")
         command = [sys.executable, script, "run", "--verdict", told]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
         lines, timed_out = _follow(process, told, timeout)
-        if timed_out:
+        if process.poll() is None:  # no end, or said its verdict and does not end
             os.killpg(process.pid, signal.SIGKILL)
         code = process.wait()
     verdict, _ = _verdict.from_lines(lines, -code if code < 0 else code << 8, timed_out)
@@ -422,7 +433,9 @@ def _follow(process, path, timeout):
         time.sleep(0.05)
 
 
-def minify(script, *, timeout=120.0, memory=0, total=0.0, output=None, folder=None, progress=None, fresh=False, confirmations=2):
+def minify(
+    script, *, timeout=120.0, memory=0, total=0.0, output=None, folder=None, progress=None, fresh=False, confirmations=2
+):
     """Cuts the program in a script down, in this process, which must not have run tensor operations (stator.debug.minify starts one).
 
     Raises ScriptError, InputsError or DoesNotFail; gives a Report.
@@ -459,6 +472,7 @@ def minify(script, *, timeout=120.0, memory=0, total=0.0, output=None, folder=No
             minifier.all_passes()
         except OutOfTime:
             log.warning("the time is up: the smallest script so far is kept")
+        seconds = time.monotonic() - minifier.start
         final = minifier.case.changed(failure=minifier.last)
         progress.update(final, minifier.tries, "confirm")
         path = _final(final, script, run, output)
@@ -472,7 +486,14 @@ def minify(script, *, timeout=120.0, memory=0, total=0.0, output=None, folder=No
         confirmed = sum(good for good, _ in answers)
         progress.update(final, minifier.tries, "done")
     return Report(
-        path, minifier.last, before, final.specimen.call_count(), len(final.specs), minifier.tries, time.monotonic() - minifier.start, confirmed
+        path,
+        minifier.last,
+        before,
+        final.specimen.call_count(),
+        len(final.specs),
+        minifier.tries,
+        seconds,
+        confirmed,
     )
 
 
@@ -493,7 +514,11 @@ def _final(case, script, run, output):
         path = output
         if path is None:
             place = os.path.dirname(os.path.abspath(script))
-            path = os.path.join(place, "minified.py") if os.path.basename(place) != "checkpoints" else os.path.join(run.folder, "minified.py")
+            path = (
+                os.path.join(place, "minified.py")
+                if os.path.basename(place) != "checkpoints"
+                else os.path.join(run.folder, "minified.py")
+            )
         if os.path.exists(path) and not _scripts.is_ours(path):
             raise _scripts.ScriptError(f"{path} is not a script of stator.debug: name another file with --output")
         return _scripts.write(case, path)
@@ -513,7 +538,12 @@ def _preload(case):
         "torch.utils.serialization.config",
     ]
     if case.backend.text == "inductor":
-        needed += ["torch._inductor.compile_fx", "torch._inductor.graph", "torch._inductor.codegen.cpp", "torch._inductor.codegen.wrapper"]
+        needed += [
+            "torch._inductor.compile_fx",
+            "torch._inductor.graph",
+            "torch._inductor.codegen.cpp",
+            "torch._inductor.codegen.wrapper",
+        ]
     for name in needed:
         importlib.import_module(name)
     _scripts._template()

@@ -197,7 +197,9 @@ def _widened(model):
     for node in wide.nodes:
         if node.op.startswith("call"):
             node.args = torch.fx.node.map_aggregate(node.args, lambda v: swap(v) if isinstance(v, torch.dtype) else v)
-            node.kwargs = torch.fx.node.map_aggregate(node.kwargs, lambda v: swap(v) if isinstance(v, torch.dtype) else v)
+            node.kwargs = torch.fx.node.map_aggregate(
+                node.kwargs, lambda v: swap(v) if isinstance(v, torch.dtype) else v
+            )
     return torch.fx.GraphModule(model, wide)
 
 
@@ -236,9 +238,7 @@ def first_difference(ref, res, exact, ignore_non_fp, tol=1e-4):
     """
     for part in [part for part in ref if part in res]:
         judge = exact[part] if exact is not None else widened_values(ref[part])
-        found = compare(
-            ref[part], res[part], judge, part, tol=tol, equal_nan=True, ignore_non_fp=ignore_non_fp
-        )
+        found = compare(ref[part], res[part], judge, part, tol=tol, equal_nan=True, ignore_non_fp=ignore_non_fp)
         if found is not None:
             return found
     return None
@@ -246,7 +246,11 @@ def first_difference(ref, res, exact, ignore_non_fp, tol=1e-4):
 
 def widened_values(value):
     def widen(leaf):
-        if not isinstance(leaf, torch.Tensor) or not _is_plain(leaf) or not (leaf.is_floating_point() or leaf.is_complex()):
+        if (
+            not isinstance(leaf, torch.Tensor)
+            or not _is_plain(leaf)
+            or not (leaf.is_floating_point() or leaf.is_complex())
+        ):
             return leaf
         return leaf.detach().to(torch.complex128 if leaf.is_complex() else torch.float64)
 
@@ -255,9 +259,7 @@ def widened_values(value):
 
 def same_two_models(gm, opt_gm, inputs, only_fwd=False, *, require_fp64=False, ignore_non_fp=False):
     """Whether two programs give the same outputs and gradients. Inputs, parameters, gradients and random state stay as they are."""
-    found = compare_two_models(
-        gm, opt_gm, inputs, only_fwd, require_fp64=require_fp64, ignore_non_fp=ignore_non_fp
-    )
+    found = compare_two_models(gm, opt_gm, inputs, only_fwd, require_fp64=require_fp64, ignore_non_fp=ignore_non_fp)
     if found is not None:
         log.error("%s", found)
     return found is None

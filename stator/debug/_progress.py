@@ -20,7 +20,13 @@ class Progress:
             from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
         except ImportError:
             return self
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]} calls left, {task.fields[tries]} tries"), TimeElapsedColumn())
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[left]} calls left, {task.fields[tries]} tries"),
+            TimeElapsedColumn(),
+        )
         # No thread: the process is forked for each candidate, and a fork takes a thread's locks with it.
         self.bar = Progress(*columns, console=Console(file=self.stream), auto_refresh=False, transient=True)
         self.bar.start()
@@ -42,5 +48,7 @@ class Progress:
             self.bar.update(self.task, completed=self.total - left, description=text, left=left, tries=tries)
             self.bar.refresh()
         elif not self.quiet and (text, left) != self.last:
-            print(f"[{time.monotonic() - self.start:6.1f} s] {left} calls left, {tries} tries: {text}", file=self.stream)
+            print(
+                f"[{time.monotonic() - self.start:6.1f} s] {left} calls left, {tries} tries: {text}", file=self.stream
+            )
         self.last = (text, left)

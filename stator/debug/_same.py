@@ -182,7 +182,8 @@ def _compare_tensors(ref, res, exact, path, rules):
     if not isinstance(res, (torch.Tensor, float, int)):
         return f"{path}: a {_kind(ref)} became a {_kind(res)}"
     ref, res, exact = (
-        t if isinstance(t, torch.Tensor) else torch.tensor(t if isinstance(t, (float, int)) else 0) for t in (ref, res, exact)
+        t if isinstance(t, torch.Tensor) else torch.tensor(t if isinstance(t, (float, int)) else 0)
+        for t in (ref, res, exact)
     )
     if any(isinstance(t, torch._subclasses.FakeTensor) for t in (ref, res)):
         return f"{path}: a fake tensor has no values to compare"

@@ -184,7 +184,10 @@ def _template():
     import jinja2
 
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("stator.debug", "templates"), trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+        loader=jinja2.PackageLoader("stator.debug", "templates"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
     )
     environment.filters["literal"] = _inputs._literal
     return environment.get_template("repro.py.jinja")
@@ -340,9 +343,13 @@ def _frames(error):
 def from_scope(scope, path, source):
     for name, kind in _FIELDS.items():
         if not isinstance(scope.get(name), kind):
-            raise ScriptError(f"{path}: {name} is missing or no {kind.__name__}: not a script of stator.debug, or edited")
+            raise ScriptError(
+                f"{path}: {name} is missing or no {kind.__name__}: not a script of stator.debug, or edited"
+            )
     if scope["FORMAT"] != FORMAT:
-        raise ScriptError(f"{path} has format {scope['FORMAT']}, this version reads format {FORMAT}: use the version that wrote it")
+        raise ScriptError(
+            f"{path} has format {scope['FORMAT']}, this version reads format {FORMAT}: use the version that wrote it"
+        )
     if scope["STAGE"] not in STAGES:
         raise ScriptError(f"{path}: STAGE is {scope['STAGE']!r}, and there are {', '.join(STAGES)}")
     written, here = scope.get("VERSIONS") or {}, versions()
@@ -379,7 +386,9 @@ def recorded(scope, specimen, path):
         raise ScriptError(f"{path}: inputs() cannot be read: {type(error).__name__}: {error}") from None
     names = specimen.inputs()
     if not isinstance(made, (list, tuple)) or len(made) != len(names):
-        raise ScriptError(f"{path}: inputs() gives {len(made) if hasattr(made, '__len__') else '?'} values, forward takes {len(names)}")
+        raise ScriptError(
+            f"{path}: inputs() gives {len(made) if hasattr(made, '__len__') else '?'} values, forward takes {len(names)}"
+        )
     described = (_inputs.TensorSpec, _inputs.PartsSpec)
     return {n: s if isinstance(s, described) else _inputs.LiteralSpec(s) for n, s in zip(names, made, strict=True)}
 

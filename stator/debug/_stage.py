@@ -8,13 +8,14 @@
 For the last three the backend is called with AOTAutograd's entry replaced for that time, which shows the compilers that it passes on.
 """
 
+import ast
 import contextlib
 import dataclasses
 import importlib
-import importlib.util
 import inspect
 import os
 import sys
+import types
 
 import torch
 from torch._guards import CompileContext, CompileId, TracingContext, compile_context, tracing
@@ -51,10 +52,7 @@ def _find(text):
         known = f"_stator_backend_{abs(hash(os.path.abspath(place)))}"
         module = sys.modules.get(known)
         if module is None:
-            spec = importlib.util.spec_from_file_location(known, place)
-            module = importlib.util.module_from_spec(spec)
-            sys.modules[known] = module
-            spec.loader.exec_module(module)
+            module = sys.modules[known] = _definitions_of(place, known)
     else:
         module = importlib.import_module(place)
     value = module
@@ -63,6 +61,27 @@ def _find(text):
     if value is None:
         raise ScriptError(f"the backend {name} is not in {place}")
     return value
+
+
+def _definitions_of(path, name):
+    """A program's imports, functions, classes and plain constants, as a module: without running the program."""
+    with open(path, encoding="utf-8") as file:
+        tree = ast.parse(file.read(), path)
+
+    def is_definition(statement):
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            return not any(isinstance(node, ast.Call) for node in ast.walk(statement))
+        return isinstance(statement, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef))
+
+    tree.body = [statement for statement in tree.body if is_definition(statement)]
+    module = types.ModuleType(name)
+    module.__file__ = path
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    try:
+        exec(compile(tree, path, "exec"), module.__dict__)
+    finally:
+        sys.path.pop(0)
+    return module
 
 
 def name_of(backend):
@@ -167,7 +186,9 @@ def aot_compiler(backend, role):
             from torch._inductor import config as inductor_config
 
             with inductor_config.patch(settings):
-                return inductor.compile_fx_inner(gm, example_inputs, is_backward=role == "backward", is_inference=role == "inference")
+                return inductor.compile_fx_inner(
+                    gm, example_inputs, is_backward=role == "backward", is_inference=role == "inference"
+                )
 
         return compile_inner
     found = {}
@@ -184,7 +205,9 @@ def aot_compiler(backend, role):
             backend(probe, [torch.ones(2, requires_grad=True)])
     except _Found:
         return found[role]
-    raise ScriptError(f"the backend {backend.compiler_name} does not go through AOTAutograd: there is no stage {role!r}")
+    raise ScriptError(
+        f"the backend {backend.compiler_name} does not go through AOTAutograd: there is no stage {role!r}"
+    )
 
 
 class _Probe(torch.nn.Module):
@@ -261,7 +284,9 @@ def _compile_captured(specimen, inputs, backend, facts):
     facts |= _propagate(specimen, module.graph, "example_value", module._stator_record.fake_mode)
     compile_id = CompileId(frame_id=next(_fx._compile_ids), frame_compile_id=0)
     module.meta.update(
-        dynamo_flat_name_to_original_fqn={}, dynamo_compile_id=compile_id, backend_id=f"__compiled_fn_{compile_id.frame_id}"
+        dynamo_flat_name_to_original_fqn={},
+        dynamo_compile_id=compile_id,
+        backend_id=f"__compiled_fn_{compile_id.frame_id}",
     )
     with tracing(context), compile_context(CompileContext(compile_id)):
         return backend(module, module._stator_record.examples)

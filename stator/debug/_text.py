@@ -34,9 +34,15 @@ class ScriptError(Exception):
 
 # ---- from FX -----------------------------------------------------------------------------------------------------------------------
 
-_INPLACE = {getattr(operator, n) for n in dir(operator) if n.startswith("i") and n not in ("index", "indexOf", "is_", "is_not", "inv", "invert", "itemgetter", "itruediv")}
+_INPLACE = {
+    getattr(operator, n)
+    for n in dir(operator)
+    if n.startswith("i") and n not in ("index", "indexOf", "is_", "is_not", "inv", "invert", "itemgetter", "itruediv")
+}
 _INPLACE |= {operator.itruediv, operator.setitem, operator.delitem}
-_RANDOM = re.compile(r"(^|_)(rand|randn|randint|randperm|bernoulli|dropout|multinomial|normal|uniform|poisson|exponential|rrelu|rand_like|randn_like|native_dropout|feature_dropout|alpha_dropout)(_|$|\d)")
+_RANDOM = re.compile(
+    r"(^|_)(rand|randn|randint|randperm|bernoulli|dropout|multinomial|normal|uniform|poisson|exponential|rrelu|rand_like|randn_like|native_dropout|feature_dropout|alpha_dropout)(_|$|\d)"
+)
 
 
 def short_name(target):
@@ -63,7 +69,12 @@ def mutates(target, kwargs):
     if not isinstance(target, str) and getattr(target, "__module__", "") == "_operator":
         return target in _INPLACE
     name = short_name(target)
-    inplace = (name.endswith("_") and not name.endswith("__")) or name in ("__setitem__", "__iadd__", "__imul__", "__isub__")
+    inplace = (name.endswith("_") and not name.endswith("__")) or name in (
+        "__setitem__",
+        "__iadd__",
+        "__imul__",
+        "__isub__",
+    )
     switch = name.startswith("_set_") or name in ("set_grad_enabled", "_enter_autocast", "_exit_autocast")
     return inplace or switch or "out" in kwargs or kwargs.get("inplace") is True or is_random(target)
 
@@ -314,7 +325,9 @@ class Reader:
         if kind is ast.UnaryOp:
             return self.operate(_UNARY[type(node.op)], [self.value(node.operand)], name)
         if kind is ast.Compare and len(node.ops) == 1 and type(node.ops[0]) in _COMPARE:
-            return self.operate(_COMPARE[type(node.ops[0])], [self.value(node.left), self.value(node.comparators[0])], name)
+            return self.operate(
+                _COMPARE[type(node.ops[0])], [self.value(node.left), self.value(node.comparators[0])], name
+            )
         if kind is ast.Subscript:
             return self.operate(operator.getitem, [self.value(node.value), self.value(node.slice)], name)
         if kind is ast.Attribute:

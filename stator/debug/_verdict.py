@@ -120,31 +120,35 @@ class Examination:
         specimen = self.case.specimen
         eager = specimen.runner()
         try:
-            ref = self.timed("eager", lambda: self.run(eager))
+            # For an error of the compiler it is enough that eager can run the program forward.
+            early = self.want is not None and self.want.kind == "compile error"
+            ref = self.timed("eager", lambda: self.run(eager, self.only_fwd or early))
         except Exception as error:
             return self.failed(error, "eager error")
         try:
             backend = self.case.backend.resolve()
             made = self.timed(
                 "compile",
-                lambda: _stage.compile_specimen(specimen, _models.clone_inputs(self.inputs), self.case.stage, backend, self.facts),
+                lambda: _stage.compile_specimen(
+                    specimen, _models.clone_inputs(self.inputs), self.case.stage, backend, self.facts
+                ),
             )
         except Exception as error:
             return self.failed(error, "compile error")
         if self.want is not None and self.want.kind == "compile error":
             return Verdict(PASSES)  # nobody asks for more
         try:
-            res = self.timed("run", lambda: self.run(made))
+            res = self.timed("run", lambda: self.run(made, self.only_fwd))
         except Exception as error:
             return self.failed(error, "run error")
         if self.want is not None and self.want.kind not in ("accuracy", PASSES):
             return Verdict(PASSES)  # nobody asks for values
         return self.timed("compare", lambda: self.compare(ref, res))
 
-    def run(self, function):
+    def run(self, function, only_fwd):
         self.seeded()
         inputs = _models.clone_inputs(self.inputs)
-        found = _models.run_forward_backward(function, inputs, self.only_fwd)
+        found = _models.run_forward_backward(function, inputs, only_fwd)
         synchronize(self.inputs)
         return found
 
@@ -210,7 +214,9 @@ def from_lines(lines, status, timed_out):
     if os.WIFSIGNALED(status):
         name = signal.Signals(os.WTERMSIG(status)).name
         return Verdict("signal", name, phase), last
-    return Verdict("unusable", message=f"the process ended with status {os.WEXITSTATUS(status)} in phase {phase!r}"), last
+    return Verdict(
+        "unusable", message=f"the process ended with status {os.WEXITSTATUS(status)} in phase {phase!r}"
+    ), last
 
 
 def print_exception(error):

@@ -38,7 +38,10 @@ def compile_graph(backend, compile, gm, example_inputs):
         return compile(gm, example_inputs)
     name = _stage.name_of(backend)
     if name is None:
-        log.warning("the backend %s is a local function: the script's BACKEND has to be filled in by hand", backend.compiler_name)
+        log.warning(
+            "the backend %s is a local function: the script's BACKEND has to be filled in by hand",
+            backend.compiler_name,
+        )
         name = _stage.BackendName("__main__:fill_in")
 
     def inner(graph_module, inputs):
@@ -170,7 +173,9 @@ class Watched:
 
         if self.stage == "dynamo":
             with torch.enable_grad() if torch.is_grad_enabled() else torch.no_grad():
-                return _models.compare_two_models(module, opt, values, only_fwd=not torch.is_grad_enabled(), ignore_non_fp=True)
+                return _models.compare_two_models(
+                    module, opt, values, only_fwd=not torch.is_grad_enabled(), ignore_non_fp=True
+                )
         with torch.no_grad():
             return _models.compare_two_models(module, opt, values, only_fwd=True, ignore_non_fp=True)
 

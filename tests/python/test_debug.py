@@ -21,7 +21,14 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 def python(*arguments, cwd, timeout=120, **environment):
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{HERE}", "OMP_NUM_THREADS": "1", **environment}
     environment.pop("STATOR_BREAK_EVERY", None)
-    return subprocess.run([sys.executable, *map(str, arguments)], cwd=cwd, env=environment, capture_output=True, text=True, timeout=timeout)
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
 
 
 def checkpoints(folder):
@@ -49,7 +56,9 @@ def graph_of(function, *inputs, grad=True):
 def case_of(function, *inputs, tmp_path, stage="dynamo", backend="eager", failure=Verdict("passes"), **options):
     specimen, values = graph_of(function, *inputs)
     run = _scripts.Run(str(tmp_path))
-    return _scripts.make_case(specimen, values, stage, _stage.BackendName(backend, None, options or None), failure, run.store), run
+    return _scripts.make_case(
+        specimen, values, stage, _stage.BackendName(backend, None, options or None), failure, run.store
+    ), run
 
 
 # ---- text and back ---------------------------------------------------------------------------------------------------------------------
@@ -208,7 +217,9 @@ def test_faults_are_told_apart(tmp_path):
 
     found = {}
     for fault in ("compile", "runtime", "wrong", "nan"):
-        case, _ = case_of(f, torch.randn(4, requires_grad=True), tmp_path=tmp_path, backend="planted_fault", fault=fault, op="tanh")
+        case, _ = case_of(
+            f, torch.randn(4, requires_grad=True), tmp_path=tmp_path, backend="planted_fault", fault=fault, op="tanh"
+        )
         found[fault], _ = _verdict.examine(case)
     assert found["compile"].kind == "compile error" and found["compile"].type.endswith("PlantedCompileError")
     assert found["runtime"].kind == "run error" and found["runtime"].type.endswith("PlantedRuntimeError")
@@ -240,7 +251,15 @@ def test_stages_of_any_backend(tmp_path):
 def watch(tmp_path, fault, op, stage, level, after="dynamo", layers=1, **environment):
     program = os.path.join(HERE, "debug_programs.py")
     return python(
-        program, fault, op, stage, layers, cwd=tmp_path, STATOR_REPRO_AFTER=after, STATOR_REPRO_LEVEL=str(level), **environment
+        program,
+        fault,
+        op,
+        stage,
+        layers,
+        cwd=tmp_path,
+        STATOR_REPRO_AFTER=after,
+        STATOR_REPRO_LEVEL=str(level),
+        **environment,
     )
 
 
@@ -254,7 +273,9 @@ def test_level_3_survives_a_crash(tmp_path):
     assert again.returncode == -signal.SIGSEGV, again.stderr
     # And it can be cut down, the last verdict being a signal again.
     cut = python("-m", "stator", "minify", tmp_path / "repro.py", cwd=tmp_path)
-    assert cut.returncode == 0 and "1 call of" in cut.stdout and "SIGSEGV" in cut.stdout and "2 of 2 times" in cut.stdout, cut.stdout + cut.stderr
+    assert (
+        cut.returncode == 0 and "1 call of" in cut.stdout and "SIGSEGV" in cut.stdout and "2 of 2 times" in cut.stdout
+    ), cut.stdout + cut.stderr
 
 
 def test_level_2_and_minify(tmp_path):
@@ -299,6 +320,25 @@ def test_watching_in_this_process(tmp_path, monkeypatch):
     assert _verdict.examine(case)[0].matches(case.failure)
     with pytest.raises(ValueError, match="did you mean 'dynamo'"):
         stator.config.repro_after = "dynam"
+
+
+def test_a_backend_in_the_program_itself(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import torch, stator\n"
+        "LIMIT = 3\n"
+        "def backend(gm, inputs):\n"
+        "    if len(gm.graph.nodes) > LIMIT:\n"
+        "        raise ValueError('too much')\n"
+        "    return gm.forward\n"
+        "print('the program')\n"
+        "stator.compile(lambda x: torch.tanh(x) + 1, backend=backend)(torch.ones(2))\n"
+    )
+    python(program, cwd=tmp_path, STATOR_REPRO_AFTER="dynamo", STATOR_REPRO_LEVEL="1")
+    case = _scripts.load(str(tmp_path / "repro.py"))
+    assert case.backend.text == f"{program}:backend" and case.failure.type == "ValueError"
+    found = python(tmp_path / "repro.py", cwd=tmp_path)
+    assert found.returncode == 1 and "too much" in found.stderr and "the program" not in found.stdout, found.stderr
 
 
 # ---- bad input --------------------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,17 @@ import torch
 
 from stator.debug import compare, same, same_two_models
 
-DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool, torch.complex64]
+DTYPES = [
+    torch.float32,
+    torch.float64,
+    torch.float16,
+    torch.bfloat16,
+    torch.int64,
+    torch.int32,
+    torch.uint8,
+    torch.bool,
+    torch.complex64,
+]
 
 
 class Maker:
@@ -76,7 +86,9 @@ class Maker:
         if kind == "odd":
             return 3, "3", 3
         ref = {"int": r.randint(0, 3), "none": None, "str": r.choice("ab"), "bool": r.random() < 0.5}[kind]
-        res = r.choice([ref, {"int": r.randint(0, 3), "none": None, "str": r.choice("ab"), "bool": r.random() < 0.5}[kind]])
+        res = r.choice(
+            [ref, {"int": r.randint(0, 3), "none": None, "str": r.choice("ab"), "bool": r.random() < 0.5}[kind]]
+        )
         return ref, res, ref
 
     def value(self, depth=2):
@@ -151,7 +163,11 @@ def changed(tensor, at, by):
 @pytest.mark.parametrize(
     "ref, res, text",
     [
-        ({"logits": [0, 1, 2, torch.zeros(2, 6)]}, {"logits": [0, 1, 2, changed(torch.zeros(2, 6), (1, 5), 0.2)]}, "out['logits'][3]: max abs 0.2 at (1, 5)"),
+        (
+            {"logits": [0, 1, 2, torch.zeros(2, 6)]},
+            {"logits": [0, 1, 2, changed(torch.zeros(2, 6), (1, 5), 0.2)]},
+            "out['logits'][3]: max abs 0.2 at (1, 5)",
+        ),
         (Point(torch.zeros(2), 1), Point(torch.ones(2), 1), "out.x: max abs 1 at (0,)"),
         (Pair(torch.zeros(2), 1), Pair(torch.zeros(2), 2), "out.right: 1 became 2"),
         (torch.zeros(2), torch.zeros(3), "shape (2,) became (3,)"),
@@ -161,8 +177,16 @@ def changed(tensor, at, by):
         ({"a": 1}, {"b": 1}, "keys that are gone: ['a']"),
         (torch.eye(3).to_sparse(), torch.zeros(3, 3).to_sparse(), "max abs 1"),
         (torch.eye(3).to_sparse_csr(), torch.eye(3).to_sparse(), "layout"),
-        (torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8), torch.quantize_per_tensor(torch.zeros(2), 0.1, 0, torch.qint8), "max abs"),
-        (torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), torch.nested.nested_tensor([torch.ones(2), torch.zeros(3)]), "out[1]: max abs 1"),
+        (
+            torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
+            torch.quantize_per_tensor(torch.zeros(2), 0.1, 0, torch.qint8),
+            "max abs",
+        ),
+        (
+            torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+            torch.nested.nested_tensor([torch.ones(2), torch.zeros(3)]),
+            "out[1]: max abs 1",
+        ),
         (torch.ones(2, dtype=torch.complex64), torch.ones(2, dtype=torch.complex64) * 1j, "max abs 1.4"),
         (None, 0, "None became 0"),
         (1.0, None, "float became a NoneType"),
@@ -187,7 +211,9 @@ def test_fp64_reference_judges_rounding():
     ref = exact.to(torch.bfloat16)
     noise = ref + 0.4 * ref.float().frac().to(torch.bfloat16) * 0.5
     assert not same(ref, noise)
-    assert same(ref, noise, exact) == (((noise - exact) ** 2).mean().sqrt() <= 3 * ((ref - exact) ** 2).mean().sqrt() + 1e-5)
+    assert same(ref, noise, exact) == (
+        ((noise - exact) ** 2).mean().sqrt() <= 3 * ((ref - exact) ** 2).mean().sqrt() + 1e-5
+    )
 
 
 class Model(torch.nn.Module):

@@ -513,7 +513,7 @@ Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
   bytecode::CodeInfo* info = bytecode::CodeInfo::of(code);
   if (info == nullptr) throw PythonError();
   if (codePolicy(code) == CodePolicy::kSkip) {
-    if (CallHandler late = findLate(callable)) return late(*this, args);
+    if (FunctionHandler late = findLate(callable)) return late(*this, callable, args);
     return breakWith(Reason::kSkippedModule, nameOf(callable));
   }
   if ((code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0) return breakWith(Reason::kUnsupportedGenerator, "a coroutine");
@@ -785,6 +785,23 @@ Out Tracer::isInstance(PyObject* object, PyObject* classinfo) {
   if (classinfo == reinterpret_cast<PyObject*>(parameterType())) {
     // Parameter's metaclass also accepts tensors marked _is_param; stand-ins are of the plain types.
     return newRef(PyType_IsSubtype(type, parameterType()) ? Py_True : Py_False);
+  }
+  if (graph::isStandIn(object) && std::string_view(Py_TYPE(classinfo)->tp_name) == "torch.tensortype") {
+    // torch.FloatTensor and its like stand for a dtype on a kind of device.
+    const shapes::TensorMeta* meta = graph::asStandIn(object)->meta;
+    Ref<> dtype = stealRef(PyObject_GetAttrString(classinfo, "dtype"));
+    Ref<> cuda = stealRef(PyObject_GetAttrString(classinfo, "is_cuda"));
+    Ref<> kind = stealRef(PyObject_Str(classinfo));
+    if (meta == nullptr || !dtype || !cuda || !kind) return raiseCurrentError();
+    Args asked;
+    static PyObject* const name = PyUnicode_InternFromString("type");
+    asked.values = {object};
+    asked.positional = 1;
+    STATOR_VALUE(own, tensorCall(graph::Op::kCallMethod, name, asked));
+    // "<class 'torch.FloatTensor'>"
+    std::string text = PyUnicode_AsUTF8(kind.get());
+    std::string mine = PyUnicode_Check(own.get()) ? PyUnicode_AsUTF8(own.get()) : "";
+    return newRef(!mine.empty() && text == "<class '" + mine + "'>" ? Py_True : Py_False);
   }
   if (PyType_Check(classinfo)) {
     auto* wanted = reinterpret_cast<PyTypeObject*>(classinfo);

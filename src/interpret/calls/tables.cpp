@@ -123,6 +123,7 @@ CodePolicy codePolicy(PyCodeObject* code) {
   static const std::string stator = prefixOf("stator");
   std::string_view file = PyUnicode_AsUTF8(code->co_filename) ? PyUnicode_AsUTF8(code->co_filename) : "";
   std::string_view name = PyUnicode_AsUTF8(code->co_name) ? PyUnicode_AsUTF8(code->co_name) : "";
+  if (bytecode::isWatched(code)) return CodePolicy::kTrace;
   if (startsWith(file, "<frozen ")) {
     return startsWith(file, "<frozen importlib") || startsWith(file, "<frozen zipimport") ? CodePolicy::kSkip : CodePolicy::kInlineOnly;
   }

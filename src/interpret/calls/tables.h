@@ -43,6 +43,8 @@ void allowSymbols(const char* path);  // of a handler that is registered: CallRo
 using FunctionHandler = Out (*)(Tracer& tracer, PyObject* function, const Args& args);
 FunctionHandler findCode(PyCodeObject* code);
 void registerCode(PyCodeObject* code, FunctionHandler handler);
+// What a cell of the function's closure holds, as a trace value; breaks if there is none of this name.
+Out fromClosure(Tracer& tracer, PyObject* function, const char* name);
 
 // Each file of calls/ brings its rows.
 void registerBuiltins();

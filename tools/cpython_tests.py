@@ -1,0 +1,154 @@
+"""CPython's own tests, with every frame of theirs under Stator's evaluator: the results have to be those without it.
+
+    python tools/cpython_tests.py [test_generators ...] [--break-every 1|7|random:1]
+
+Each module runs three times in processes of its own: as it is; with the instructions of its frames counted; and with every test, setUp and
+tearDown compiled (backend eager). Printed for each: tests, tests that came out otherwise, and the share of the counted instructions that ran
+in captured entries or in the driver, one by one. Exits with 1 if a result differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import subprocess
+import sys
+import test
+import time
+import unittest
+
+MODULES = (
+    "test_generators test_exceptions test_contextlib test_dict test_list test_set test_iter test_itertools test_functools "
+    "test_dataclasses test_enum test_descr test_copy test_scope test_with test_unpack test_string test_format test_slice test_range"
+).split()
+_MARK = "\n== results of cpython_tests ==\n"
+
+
+class _Record(unittest.TestResult):
+    """The outcome of each test by its name; a test with failing subtests counts once, with the worst of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outcomes: dict[str, str] = {}
+
+    def _note(self, case: unittest.TestCase, outcome: str) -> None:
+        name = case.id()
+        while name in self.outcomes:  # modules may have two tests of one name
+            name += "'"
+        self.outcomes[name] = outcome
+
+    def addSuccess(self, test: unittest.TestCase) -> None:
+        self._note(test, "passed")
+
+    def addError(self, test: unittest.TestCase, err: object) -> None:
+        self._note(test, f"error {err[0].__name__}")  # type: ignore[index]
+
+    def addFailure(self, test: unittest.TestCase, err: object) -> None:
+        self._note(test, "failed")
+
+    def addSkip(self, test: unittest.TestCase, reason: str) -> None:
+        self._note(test, "skipped")
+
+    def addExpectedFailure(self, test: unittest.TestCase, err: object) -> None:
+        self._note(test, "failed as expected")
+
+    def addUnexpectedSuccess(self, test: unittest.TestCase) -> None:
+        self._note(test, "passed unexpectedly")
+
+    def addSubTest(self, test: unittest.TestCase, subtest: unittest.TestCase, err: object) -> None:
+        if err is not None:
+            self._note(subtest, f"error {err[0].__name__}")  # type: ignore[index]
+
+
+def _child(module: str, mode: str) -> None:
+    """Runs one module's tests and prints the outcomes as JSON."""
+    import stator
+    from stator import _core
+
+    folder = os.path.dirname(test.__file__) + os.sep
+    _core.watch_files(folder)
+    if mode == "hook":
+        # The machinery around the tests stays native; what it calls of the tests' own does not.
+        def compiled(self: unittest.TestCase, method: object) -> object:
+            return stator.compile(method, backend="eager")()
+
+        unittest.TestCase._callTestMethod = compiled  # type: ignore[method-assign,attr-defined]
+        unittest.TestCase._callSetUp = lambda self: compiled(self, self.setUp)  # type: ignore[method-assign,attr-defined]
+        unittest.TestCase._callTearDown = lambda self: compiled(self, self.tearDown)  # type: ignore[method-assign,attr-defined]
+    suite = unittest.defaultTestLoader.loadTestsFromName(f"test.{module}")
+    record = _Record()
+    counted = 0
+    output = sys.stdout
+    sys.stdout = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+    start = time.perf_counter()
+    if mode == "count":
+        counted = _core.count_instructions(lambda: suite.run(record))
+    else:
+        suite.run(record)
+    sys.stdout = output
+    seconds = time.perf_counter() - start
+    answer = {"outcomes": record.outcomes, "counted": counted, "seconds": seconds, **_core.driver_counters()}
+    answer["internal_errors"] = _core.statistics().get("internal_errors", 0) if hasattr(_core, "statistics") else 0
+    print(_MARK + json.dumps(answer), flush=True)
+    os._exit(0)
+
+
+def _run(module: str, mode: str, breaks: str, timeout: float) -> dict:
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    environment.pop("STATOR_BREAK_EVERY", None)
+    environment.pop("STATOR_STRICT", None)
+    if mode == "hook" and breaks:
+        environment["STATOR_BREAK_EVERY"] = breaks
+    command = [sys.executable, os.path.abspath(__file__), "--child", module, mode]
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        return {"failure": f"no end after {timeout:.0f} s"}
+    if _MARK not in done.stdout:
+        return {"failure": f"exit {done.returncode}: {done.stderr.strip()[-300:]}"}
+    return json.loads(done.stdout.split(_MARK)[1])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("modules", nargs="*", default=MODULES)
+    parser.add_argument("--break-every", default="", dest="breaks")
+    parser.add_argument("--timeout", type=float, default=600)
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        _child(*options.modules)
+    bad = total = ours = counted = 0
+    for module in options.modules:
+        plain = _run(module, "plain", "", options.timeout)
+        count = _run(module, "count", "", options.timeout)
+        hook = _run(module, "hook", options.breaks, options.timeout)
+        if "failure" in plain or "failure" in hook:
+            print(f"{module}: without {plain.get('failure', 'ok')}, with {hook.get('failure', 'ok')}", flush=True)
+            bad += 1
+            continue
+        names = sorted({*plain["outcomes"], *hook["outcomes"]})
+        differ = [n for n in names if plain["outcomes"].get(n) != hook["outcomes"].get(n)]
+        run = hook["watched_steps"] + hook["watched_captured"]
+        share = f"{100 * run / count['counted']:.0f} %" if count.get("counted") else f"unknown ({count.get('failure')})"
+        print(
+            f"{module}: {len(names)} tests, {len(differ)} differ, {share} of {count.get('counted')} instructions "
+            f"({hook['watched_captured']} captured, {hook['watched_steps']} one by one), "
+            f"{plain['seconds']:.1f} s without, {hook['seconds']:.1f} s with",
+            flush=True,
+        )
+        for name in differ[:20]:
+            print(f"    {name}: {plain['outcomes'].get(name)}, with the hook {hook['outcomes'].get(name)}", flush=True)
+        bad += bool(differ)
+        total += len(names)
+        ours += run
+        counted += count.get("counted") or 0
+    if counted:
+        print(f"{total} tests, {100 * ours / counted:.0f} % of {counted} instructions in captured entries or the driver")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
