@@ -319,6 +319,11 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
   if (kind == &PyClassMethodDescr_Type) {
     return fromNative(stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type))));
   }
+  if (object != nullptr && PyTuple_Check(object) && std::string_view(kind->tp_name) == "_collections._tuplegetter") {
+    // A field of a named tuple: the item at its position, which the descriptor keeps behind its header.
+    Ref<> position = stealRef(PyLong_FromSsize_t(*reinterpret_cast<Py_ssize_t*>(reinterpret_cast<char*>(descriptor) + sizeof(PyObject))));
+    return getItem(object, position.get());
+  }
   if (kind->tp_descr_get != nullptr) {
     PyObject* get = _PyType_Lookup(kind, names().dunder_get);
     if (get != nullptr && PyFunction_Check(get)) {
@@ -639,6 +644,14 @@ Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
   if (graph::isStandIn(object)) {
     // An attribute of the user's own; those that torch knows have effects of their own.
     values::Info* info = values.find(object);
+    static PyObject* requires_grad = PyUnicode_InternFromString("requires_grad");
+    if (value != nullptr && PyBool_Check(value) && PyUnicode_Compare(name, requires_grad) == 0) {
+      static PyObject* setter = PyUnicode_InternFromString("requires_grad_");
+      Args args;
+      args.values = {object, value};
+      args.positional = 2;
+      return tensorCall(graph::Op::kCallMethod, setter, args).flow();
+    }
     if (_PyType_Lookup(typeOf(object), name) != nullptr || info == nullptr || value == nullptr || graph::asStandIn(object)->meta == nullptr) {
       return breakWith(Reason::kUnsupportedMutation, "sets an attribute of a tensor");
     }

@@ -138,7 +138,7 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
         if (out.flow() == Flow::kBreak && broke.reason == Reason::kRaises && !nested_ran) return raiseNatively(callable, args);
         return deliver(std::move(out));
       }
-      case CallKind::kPolyfill: return call(row->polyfill, args, then);
+      case CallKind::kPolyfill: return row->whole ? callNested(row->polyfill, args) : call(row->polyfill, args, then);
       case CallKind::kPure: return callNative(callable, args);
       case CallKind::kGraph: {
         bool method = Py_TYPE(callable) == &PyMethodDescr_Type || Py_TYPE(callable) == &PyWrapperDescr_Type;
@@ -211,6 +211,15 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
   if (type_name == "OpOverloadPacket" || type_name == "OpOverload") {
     if (const Source* source = sourceOf(callable)) guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(callable)});
     return tensorCall(graph::Op::kCallFunction, callable, args);
+  }
+  if (type_name == "CustomOpDef") {
+    // What torch.library.custom_op makes: the operator behind it is what the graph calls.
+    static PyObject* overload_name = PyUnicode_InternFromString("_opoverload");
+    Ref<> overload = stealRef(PyObject_GetAttr(callable, overload_name));
+    if (!overload) return raiseCurrentError();
+    if (const Source* source = sourceOf(callable)) guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(callable)});
+    keep_alive.push_back(overload);
+    return tensorCall(graph::Op::kCallFunction, overload.get(), args);
   }
   if (type_name == "torch.jit.ScriptFunction" || type_name == "torch._C.ScriptFunction" || type_name == "ScriptFunction") {
     // torch.jit.script keeps the function that it was made from for front ends such as this one.
