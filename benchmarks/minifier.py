@@ -67,7 +67,8 @@ def ours(script, folder, limit):
         "calls": int(found[1]),
         "of": int(found[2]),
         "tries": int(found[3]),
-        "seconds": seconds,
+        "seconds": float(found[4]),
+        "whole": seconds,
         "confirmed": int(confirmed[1]),
     }
 

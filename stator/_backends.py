@@ -127,6 +127,12 @@ def _check_inductor(mode, options, dynamic):
             raise RuntimeError(f"Unexpected optimization option {name}{hint}")
 
 
+def _needs_data(error):
+    """The backend met what fakes cannot know: neither its fault nor the user's."""
+    names = ("DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode")
+    return any(kind.__name__ in names and kind.__module__.startswith("torch.") for kind in type(error).__mro__)
+
+
 class Backend:
     """A backend with its mode and options, as one compile call named them. Equal calls give equal keys."""
 
@@ -205,7 +211,12 @@ class Backend:
         except (exc.SkipFrame, exc.RestartAnalysis):
             raise
         except Exception as error:
-            raise exc.BackendCompilerFailed(self, error) from error
+            if not _needs_data(error):
+                raise exc.BackendCompilerFailed(self, error) from error
+            # Known as the graph runs, not before: an operator's backward that reads a tensor's values, say.
+            first = (str(error).splitlines() or [""])[0]
+            warnings.warn(f"the backend cannot compile a graph whose shapes depend on data; it runs as captured ({first})", stacklevel=2)
+            return graph_module.forward
         return compiled
 
     def reset(self):

@@ -51,6 +51,8 @@ class _MarkNonLeaf(torch.autograd.Function):
 class _Watch(TorchDispatchMode):
     """Notes whether the call drew random numbers, and whether it wrote to one of its arguments."""
 
+    supports_higher_order_operators = True
+
     @classmethod
     def _should_skip_dynamo(cls):
         return False  # skipping would import torch._dynamo
@@ -64,6 +66,8 @@ class _Watch(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if isinstance(func, torch._ops.HigherOrderOperator):
+            return func(*args, **kwargs)
         if torch.Tag.nondeterministic_seeded in func.tags:
             self.random = True
         schema = func._schema

@@ -10,6 +10,7 @@ import itertools
 import linecache
 import os
 import sys
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -100,7 +101,7 @@ class CapturedGraph(Graph):
     """A graph whose source is written in C++, where nothing special is asked for."""
 
     def python_code(self, root_module: str, **options: Any) -> PythonCode:
-        if root_module == "self" and not any(options.values()):
+        if root_module == "self" and not any(options.values()) and not getattr(self.owning_module, "_modules", None):
             made = _core.fx_source(self, sys.modules[__name__])
             if made is not None:
                 return PythonCode(made[0], made[1], _lineno_map=made[2], _prologue_start=4)
@@ -151,6 +152,18 @@ class CapturedModule(_LazyGraphModule):
 
     def __str__(self) -> str:
         return self.code and GraphModule.__str__(self)
+
+
+# The records of functions that a graph calls, which are modules of their own.
+_function_records: weakref.WeakKeyDictionary[GraphModule, Any] = weakref.WeakKeyDictionary()
+
+
+def make_function(graph: Graph, attributes: dict[str, Any] | None, record: Any, name: str) -> GraphModule:
+    """A function that a graph calls: a higher-order operator's body."""
+    module = _LazyGraphModule(attributes or {}, graph)
+    module._stator_name = name
+    _function_records[module] = record
+    return module
 
 
 def make_module(
@@ -367,6 +380,9 @@ def _prepare(module: CapturedModule) -> TracingContext:
         from stator import _symbols
 
         contexts = _symbols.make_mode(record, record.sources)
+    for function in module.modules():
+        if function in _function_records:
+            _function_records[function].fake_mode = record.fake_mode
     _fake_plain_inputs(record.fake_mode, record.examples)
     context = TracingContext(record.fake_mode)
     for example, symbolic in contexts:

@@ -26,7 +26,7 @@ Ref<> attribute(PyObject* object, const char* name) {
 struct Fx {
   Ref<> node_type, graph_type, update, prepend, reserved, no_kwargs, helpers;
   initproc node_init = nullptr;
-  Ref<> placeholder, call_function, call_method, call_module, get_attr, output, meta, getitem;
+  Ref<> placeholder, call_function, call_method, call_module, get_attr, output, meta, getitem, module_type;
 
   static const Fx& get() {
     static const Fx* fx = new Fx();
@@ -53,6 +53,8 @@ struct Fx {
     call_module = orThrow(PyUnicode_InternFromString("call_module"));
     get_attr = orThrow(PyUnicode_InternFromString("get_attr"));
     output = orThrow(PyUnicode_InternFromString("output"));
+    Ref<> module_home = orThrow(PyImport_ImportModule("torch.fx.graph_module"));
+    module_type = attribute(module_home.get(), "GraphModule");
     meta = orThrow(PyUnicode_InternFromString("meta"));
   }
 };
@@ -106,6 +108,12 @@ class Builder {
     }
     addOutput();
     finish();
+    if (!ir_.name.empty()) {
+      Ref<> make = attribute(fx_.helpers.get(), "make_function");
+      Ref<> name = orThrow(PyUnicode_FromString(ir_.name.c_str()));
+      PyObject* arguments[] = {graph_.get(), attributes_ ? attributes_.get() : Py_None, record_.get(), name.get()};
+      return orThrow(PyObject_Vectorcall(make.get(), arguments, 4, nullptr));
+    }
     Ref<> runner = orThrow(makeRunner(recordOf(record_.get())->graph).release());
     Ref<> make = attribute(fx_.helpers.get(), "make_module");
     PyObject* arguments[] = {graph_.get(), runner.get(), record_.get(), attributes_ ? attributes_.get() : Py_None};
@@ -167,6 +175,11 @@ class Builder {
   }
 
   void addOutput() {
+    if (ir_.result) {
+      Ref<> args = orThrow(PyTuple_Pack(1, convert(ir_.result.get()).get()));
+      add(nullptr, fx_.output.get(), fx_.output.get(), "output", args.get(), fx_.no_kwargs.get());
+      return;
+    }
     Ref<> values = orThrow(PyTuple_New(static_cast<Py_ssize_t>(ir_.outputs().size())));
     Py_ssize_t at = 0;
     for (const Node* node : ir_.outputs())
@@ -176,8 +189,8 @@ class Builder {
   }
 
   // One FX node, linked in at the end, with its entries in the graph's tables.
-  void add(const Node* node, PyObject* op, PyObject* target, const std::string& wanted,
-           PyObject* args, PyObject* kwargs) {
+  Ref<> add(const Node* node, PyObject* op, PyObject* target, const std::string& wanted,
+            PyObject* args, PyObject* kwargs) {
     std::string chosen = names_.unique(wanted);
     if (node != nullptr && node->op != Op::kInput && !node->name_hint.empty()) {
       // Named after the user's variable. As with TorchDynamo, which renames the node then, the first name stays taken.
@@ -211,6 +224,7 @@ class Builder {
                   PySet_Add(used_names_.get(), name.get()) < 0;
     if (failed) throw PythonError();
     ++length_;
+    return made;
   }
 
   // The nodes with this op and target, as the graph's look-up table has them. Borrowed.
@@ -262,7 +276,24 @@ class Builder {
       return orThrow(PySlice_New(convert(slice->start).get(), convert(slice->stop).get(),
                                  convert(slice->step).get()));
     }
+    if ((Py_TYPE(value)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
+        PyObject_TypeCheck(value, reinterpret_cast<PyTypeObject*>(fx_.module_type.get())))
+      return functionNode(value);
     return newRef(value);
+  }
+
+  // A function that the graph calls: an attribute of the module, read where it is needed.
+  Ref<> functionNode(PyObject* module) {
+    Ref<>& made = functions_[module];
+    if (made) return made;
+    if (!attributes_) attributes_ = orThrow(PyDict_New());
+    std::string base = text(attribute(module, "_stator_name").get()), name;
+    for (int i = 0; name.empty() || !attribute_targets_.insert(name).second; ++i) name = base + "_" + std::to_string(i);
+    Ref<> target = orThrow(PyUnicode_FromString(name.c_str()));
+    if (PyDict_SetItem(attributes_.get(), target.get(), module) < 0) throw PythonError();
+    Ref<> none = orThrow(PyTuple_New(0));
+    made = add(nullptr, fx_.get_attr.get(), target.get(), name, none.get(), fx_.no_kwargs.get());
+    return made;
   }
 
   Ref<> convertItems(PyObject* value) {
@@ -305,6 +336,7 @@ class Builder {
   Ref<> attributes_;  // of the GraphModule: name -> parameter, buffer or module
   std::unordered_map<PyObject*, Ref<>> attribute_names_;
   std::unordered_set<std::string> attribute_targets_;
+  std::unordered_map<PyObject*, Ref<>> functions_;
   long long length_ = 0;
 };
 

@@ -10,6 +10,7 @@ Node* Graph::addInput(const sources::Source* source, Ref<> example,
                       const shapes::TensorMeta* meta) {
   Node& node = storage_.emplace_back();
   node.op = Op::kInput;
+  node.home = this;
   node.index = static_cast<int>(nodes_.size());
   node.source = source;
   node.example = std::move(example);
@@ -24,6 +25,7 @@ Node* Graph::addCall(Op op, Ref<> target, Ref<> args, Ref<> kwargs) {
   STATOR_CHECK(op != Op::kCallMethod || PyUnicode_Check(target.get()));
   Node& node = storage_.emplace_back();
   node.op = op;
+  node.home = this;
   node.index = static_cast<int>(nodes_.size());
   node.target = std::move(target);
   node.args = std::move(args);

@@ -39,8 +39,11 @@ struct ModuleScope {
   int call = 0;      // n-th call of the same module: `@n`
 };
 
+class Graph;
+
 struct Node {
   Op op;
+  const Graph* home = nullptr;  // the graph that it is a node of
   int index = 0;         // position in the graph
   Ref<> target;          // callable, or the method's name (str)
   Ref<> args;            // tuple; nested containers hold stand-ins (graph/stand_in.h) and constants
@@ -136,6 +139,11 @@ class Graph {
   uint64_t instruction = 0;  // under way in the trace: what new nodes are marked with
 
   // Owned here because nodes point at them plainly.
+  // Of a function that another graph calls: that graph (whose locations it shares), its name, and what it gives: a structure of
+  // stand-ins and constants in place of the plain list of outputs.
+  std::shared_ptr<const Graph> parent;
+  std::string name;
+  Ref<> result;
   std::unique_ptr<Symbols> symbols;  // null: there are none
   std::deque<Location> locations;
   std::deque<ModuleScope> scopes;

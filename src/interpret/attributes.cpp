@@ -319,6 +319,11 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
   if (kind == &PyClassMethodDescr_Type) {
     return fromNative(stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type))));
   }
+  if (object != nullptr && PyTuple_Check(object) && std::string_view(kind->tp_name) == "_collections._tuplegetter") {
+    // A field of a named tuple: the item at its position, which the descriptor keeps behind its header.
+    Ref<> position = stealRef(PyLong_FromSsize_t(*reinterpret_cast<Py_ssize_t*>(reinterpret_cast<char*>(descriptor) + sizeof(PyObject))));
+    return getItem(object, position.get());
+  }
   if (kind->tp_descr_get != nullptr) {
     PyObject* get = _PyType_Lookup(kind, names().dunder_get);
     if (get != nullptr && PyFunction_Check(get)) {
@@ -358,9 +363,10 @@ const Source* classEntrySource(Tracer& tracer, PyTypeObject* type, PyObject* nam
 bool isDescriptor(PyObject* value) { return Py_TYPE(value)->tp_descr_get != nullptr; }
 
 Out moduleAttribute(Tracer& tracer, PyObject* module, PyObject* name) {
+  PyObject* on_type = _PyType_Lookup(Py_TYPE(module), name);
+  if (on_type != nullptr && Py_TYPE(on_type)->tp_descr_set != nullptr) return tracer.bindDescriptor(on_type, module, Py_TYPE(module), nullptr);
   STATOR_VALUE(found, tracer.instanceAttr(module, name));
   if (found) return found;
-  PyObject* on_type = _PyType_Lookup(Py_TYPE(module), name);
   if (on_type != nullptr) return tracer.bindDescriptor(on_type, module, Py_TYPE(module), nullptr);
   STATOR_VALUE(hook, tracer.instanceAttr(module, names().dunder_getattr));
   if (!hook) return Ref<>();
@@ -638,6 +644,14 @@ Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
   if (graph::isStandIn(object)) {
     // An attribute of the user's own; those that torch knows have effects of their own.
     values::Info* info = values.find(object);
+    static PyObject* requires_grad = PyUnicode_InternFromString("requires_grad");
+    if (value != nullptr && PyBool_Check(value) && PyUnicode_Compare(name, requires_grad) == 0) {
+      static PyObject* setter = PyUnicode_InternFromString("requires_grad_");
+      Args args;
+      args.values = {object, value};
+      args.positional = 2;
+      return tensorCall(graph::Op::kCallMethod, setter, args).flow();
+    }
     if (_PyType_Lookup(typeOf(object), name) != nullptr || info == nullptr || value == nullptr || graph::asStandIn(object)->meta == nullptr) {
       return breakWith(Reason::kUnsupportedMutation, "sets an attribute of a tensor");
     }

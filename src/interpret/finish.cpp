@@ -452,6 +452,7 @@ class PlanBuilder {
   Register build(PyObject* object) {
     if (graph::isStandIn(object)) {
       graph::Node* node = graph::asStandIn(object)->node;
+      if (node->home != t_.graph.get()) return fail(object);  // of a function that the graph calls
       if (node->op == graph::Op::kInput) {
         Register result = add(PlanOp::kSource, object);
         plan_.steps.back().source = node->source;

@@ -69,6 +69,12 @@ PyTypeObject* deviceType() { return known.device; }
 PyTypeObject* sizeType() { return known.size; }
 PyTypeObject* dequeType() { return known.deque; }
 PyTypeObject* partialType() { return known.partial; }
+
+bool isGraphModule(PyObject* object) {
+  static auto* type = reinterpret_cast<PyTypeObject*>(torchObject("torch.fx.GraphModule"));
+  return type != nullptr && PyObject_TypeCheck(object, type);
+}
+
 PyTypeObject* enumType() { return known.enumeration; }
 PyTypeObject* compiledFunctionType() { return known.compiled_function; }
 PyTypeObject* lruCacheType() { return known.lru_cache; }

@@ -24,6 +24,7 @@ PyTypeObject* itemGetterType();    // operator.itemgetter
 PyTypeObject* attrGetterType();
 PyTypeObject* methodCallerType();
 
+bool isGraphModule(PyObject* object);  // a torch.fx.GraphModule
 inline bool isModule(PyObject* object) { return PyObject_TypeCheck(object, moduleType()); }
 inline bool isDeque(PyObject* object) { return PyObject_TypeCheck(object, dequeType()); }
 bool isDictView(PyObject* object);  // keys, values or items of a dict or OrderedDict

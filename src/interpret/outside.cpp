@@ -83,8 +83,9 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
       return breakWith(breaks::Reason::kSubclass, std::string("an input is a ") + Py_TYPE(raw)->tp_name);
     }
     values::Info& info = values.addOutside(raw, source);
-    graph->metas.push_back(tensor::metaOf(raw));
-    shapes::TensorMeta& meta = graph->metas.back();
+    graph::Graph& root = rootGraph();
+    root.metas.push_back(tensor::metaOf(raw));
+    shapes::TensorMeta& meta = root.metas.back();
     std::shared_ptr<tensor::TensorGuard> guard = tensor::TensorGuard::of(raw);
     shapeFromOutside(raw, source, *guard, meta);
     guards->add(Guard{GuardKind::kTensor, source, nullptr, Ref<>(), 0, std::move(guard)});
@@ -93,7 +94,7 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
       if (id == 0) id = next_storage++;
       meta.storage_id = id;
     }
-    graph::Node* node = graph->addInput(source, newRef(raw), &meta);
+    graph::Node* node = root.addInput(source, newRef(raw), &meta);
     node->location = location();  // where the program first came to it
     node->scope = frames.back()->scope;
     if (options.specialize_modules && (source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer)) {

@@ -103,6 +103,7 @@ struct TraceOptions {
   DynamicMode dynamic = DynamicMode::kStatic;
   DynamicHistory* history = nullptr;  // of the place; null: none is kept
   bool specialize_modules = false;
+  bool runs_as_captured = false;  // the backend runs the graph operation by operation, so that leaves of autograd may be made in it
   bool skip_fsdp_guards = true;
   // Forced breaks: before every n-th legal instruction (0: none), or with probability 1/n by a seeded generator.
   uint64_t break_every = 0;
@@ -306,8 +307,14 @@ class Tracer {
   Ref<> knownTensor(PyObject* stand_in);  // a real tensor of one element, if the trace knows its value; null otherwise
   Ref<> knownSlices(PyObject* index);
 
+  // calls/subgraphs.cpp
+  graph::Graph& rootGraph() { return outer_graphs.empty() ? *graph : *outer_graphs.front(); }
+  bool isReachable(const graph::Node* node) const;  // of the graph under way, or of one around it
+
   // torch_calls.cpp
-  Out tensorCall(graph::Op op, PyObject* target, const Args& args, bool remember = true);  // remember: what comes out depends on the arguments alone
+  Out graphArgument(PyObject* value, int depth = 0);  // as the graph keeps it: containers are copied, since the program may change them later
+  // remember: what comes out depends on the arguments alone; facts: a callable that tells the facts of the results in the target's place
+  Out tensorCall(graph::Op op, PyObject* target, const Args& args, bool remember = true, PyObject* facts = nullptr);
   Out tensorAttr(PyObject* stand_in, PyObject* name);
   void noteWritten(PyObject* stand_in);  // inputs that share its memory are written to
   Out callTorch(PyObject* callable, const Args& args, bool& handled);
@@ -331,7 +338,9 @@ class Tracer {
   sources::Roots roots;
   std::unique_ptr<sources::SourceSet> sources;
   std::unique_ptr<guards::GuardSet> guards;
-  std::shared_ptr<graph::Graph> graph;
+  std::shared_ptr<graph::Graph> graph;  // of the function under way
+  std::vector<std::shared_ptr<graph::Graph>> outer_graphs;  // around it, the trace's own first (calls/subgraphs.cpp)
+  bool had_subgraphs = false;
   values::ValueTable values;
   // Tuples and frozensets of code objects. Any other one that has no source is a new object in each call.
   std::unordered_set<PyObject*> code_constants;

@@ -91,3 +91,296 @@ def test_facts_that_are_guarded_when_read() -> None:
     compiled = stator.compile(leaf, backend="eager", fullgraph=True)
     w = torch.zeros(4, requires_grad=True)
     assert [compiled(x)[1] for x in (w, w * 2, w)] == [True, False, True]
+
+
+# ---- functions that graphs call -------------------------------------------------------------------------------------------------------
+
+WEIGHT = torch.linspace(-1, 1, 4)
+SCALE = torch.nn.Parameter(torch.linspace(0.5, 2, 4))
+LINEAR = torch.nn.Linear(4, 4)
+BATCHED_DOT = torch.vmap(torch.dot)
+
+
+class Scaled(torch.autograd.Function):
+    """A backward that is not the derivative, with saved tensors, a number and a tensor on the context."""
+
+    @staticmethod
+    def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor, k: float) -> tuple[torch.Tensor, torch.Tensor]:
+        ctx.save_for_backward(a, b)
+        ctx.k = k
+        ctx.sine = a.sin()
+        return a * b * k, a + 1
+
+    @staticmethod
+    def backward(ctx: Any, first: torch.Tensor, second: torch.Tensor) -> Any:
+        a, b = ctx.saved_tensors
+        wanted = (first * a * ctx.k).sum(0) if ctx.needs_input_grad[1] else None
+        return first * b * ctx.k * 7 + ctx.sine * second, wanted, None
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, a: torch.Tensor) -> torch.Tensor:
+        a.mul_(2)
+        ctx.mark_dirty(a)
+        return a
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        return grad * 2
+
+
+class Contextual(torch.autograd.Function):
+    @staticmethod
+    def forward(a: torch.Tensor, k: int) -> Any:  # type: ignore[override]
+        return a * k, a > 0
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.k = inputs[1]
+        ctx.mark_non_differentiable(output[1])
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor, _: Any) -> Any:
+        return grad * ctx.k, None
+
+
+class Once(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, a: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(a)
+        return a
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        (a,) = ctx.saved_tensors
+        return -grad * a * SCALE.detach()
+
+
+def in_place_function(x: torch.Tensor) -> torch.Tensor:
+    y = x * 1
+    return Doubled.apply(y) + y
+
+
+def checkpointed(*args: Any, **kwargs: Any) -> Any:
+    from torch.utils.checkpoint import checkpoint
+
+    return checkpoint(*args, use_reentrant=False, **kwargs)
+
+
+def loops() -> dict[str, Callable[..., Any]]:
+    from torch._higher_order_ops import associative_scan, map, scan, while_loop
+
+    def pairs(left: Any, right: Any) -> Any:
+        return left[0] * right[0], right[0] * left[1] + right[1]
+
+    return {
+        "cond": lambda x: torch.cond(x.sum() > 0, lambda a: a + WEIGHT, lambda a: a * 2, (x,)),
+        "cond_known": lambda x: torch.cond(x.shape[0] > 2, lambda a: a + WEIGHT, lambda a: a * 2, (x,)),
+        "while": lambda x: while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 2 + WEIGHT), (torch.tensor(0), x)),
+        "scan": lambda x: scan(lambda c, a: (c + a, {"y": c * 2}), torch.zeros(4), x, dim=0),
+        "scan_back": lambda x: scan(lambda c, a: (c + a, c * WEIGHT[0]), torch.zeros(3), x, dim=1, reverse=True),
+        "associative_scan": lambda x: associative_scan(pairs, (x, x + 1), dim=1, combine_mode="generic"),
+        "map": lambda x: map(lambda a: a.sin() + WEIGHT, x),
+    }
+
+
+TRAINED: dict[str, Callable[..., Any]] = {
+    "function": lambda x: Scaled.apply(x, SCALE, 2.0)[0] * x,
+    "function_constant_operand": lambda x: Scaled.apply(x, WEIGHT, 2.0),
+    "function_in_place": in_place_function,
+    "function_setup": lambda x: Contextual.apply(x, 3)[0],
+    "function_once": lambda x: Once.apply(x * 2) * SCALE,
+    "checkpoint": lambda x: checkpointed(lambda a: (a * SCALE).sin(), x),
+    "checkpoint_module": lambda x: checkpointed(LINEAR, x) * 2,
+    "cond": lambda x: torch.cond(x.sum() > 0, lambda a: a.sin(), lambda a: a * 2, (x,)),
+    "vmap": lambda x: torch.vmap(lambda a: a.sum() * SCALE)(x),
+}
+
+CALLED: dict[str, Callable[..., Any]] = {
+    "function_no_grad": lambda x: Once.apply(x) + 1,
+    "checkpoint_structure": lambda x: checkpointed(lambda a, k: {"y": LINEAR(a) * k, "n": 3}, x, k=2.0),
+    "vmap_dims": lambda x: torch.vmap(lambda a, b: (a @ b, {"s": a.sum()}), (1, None), (0, {"s": 0}))(x, x[:, 0]),
+    "vmap_made_outside": lambda x: BATCHED_DOT(x, x + 1),
+    "vmap_nested": lambda x: torch.vmap(torch.vmap(lambda a: a * 2))(x),
+    "grad": lambda x: torch.func.grad(lambda a: (a * 2).sin().sum())(x),
+    "grad_and_value": lambda x: torch.func.grad_and_value(lambda d, k: ((d["a"] * k).sum(), d["b"]), has_aux=True)({"a": x, "b": x * 2}, 3),
+    "per_sample_grads": lambda x: torch.vmap(torch.func.grad(lambda w, a: (a @ w).sin()), in_dims=(None, 0))(WEIGHT, x),
+    "jvp": lambda x: torch.func.jvp(lambda a: (a * 2).sin(), (x,), (torch.ones_like(x),)),
+    "jacrev": lambda x: torch.func.jacrev(lambda a: (a * WEIGHT).sin())(x[0]),
+    "jacfwd": lambda x: torch.func.jacfwd(lambda a, b: a.sin() * b, argnums=(0, 1))(x[0], x[1]),
+    "hessian": lambda x: torch.func.hessian(lambda a: (a**3).sum())(x[0]),
+    "functional_call": lambda x: torch.func.functional_call(LINEAR, {"weight": torch.eye(4), "bias": WEIGHT}, (x,)),
+}  # fmt: skip
+
+
+def leaves(value: Any) -> list[Any]:
+    return torch.utils._pytree.tree_leaves(value)
+
+
+def run_with_grads(function: Callable[..., Any], x: torch.Tensor) -> list[torch.Tensor]:
+    x = x.clone().requires_grad_()
+    tensors = leaves(function(x))
+    parameters = [x, SCALE, LINEAR.weight]
+    loss = sum((tensor * (i + 2)).sum() for i, tensor in enumerate(tensors))
+    grads = torch.autograd.grad(loss, parameters, allow_unused=True)  # type: ignore[arg-type]
+    return [*tensors, *[torch.zeros(1) if grad is None else grad for grad in grads]]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", TRAINED)
+def test_functions_in_graphs_with_gradients(name: str, backend: str) -> None:
+    inner, graphs = counting(None if backend == "eager" else backend)
+    compiled = stator.compile(TRAINED[name], backend=inner, fullgraph=True)
+    for x in (torch.linspace(-1, 2, 12).view(3, 4), torch.linspace(-3, 2, 12).view(3, 4)):
+        torch.testing.assert_close(run_with_grads(compiled, x), run_with_grads(TRAINED[name], x))
+    assert len(graphs) == 1
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", [*CALLED, *loops()])
+def test_functions_in_graphs(name: str, backend: str) -> None:
+    function = CALLED[name] if name in CALLED else loops()[name]
+    inner, graphs = counting(None if backend == "eager" else backend)
+    compiled = stator.compile(function, backend=inner, fullgraph=True)
+    for x in (torch.linspace(-1, 2, 12).view(3, 4), torch.linspace(-3, 2, 12).view(3, 4)):
+        expected, actual = function(x.clone()), compiled(x.clone())
+        assert torch.utils._pytree.tree_structure(expected) == torch.utils._pytree.tree_structure(actual)
+        torch.testing.assert_close(leaves(actual), leaves(expected))
+    assert len(graphs) == 1
+
+
+def test_function_modules_look_like_torchdynamos() -> None:
+    inner, graphs = counting()
+    x = torch.ones(3, 4, requires_grad=True)
+    stator.compile(TRAINED["function"], backend=inner, fullgraph=True)(x)
+    (apply,) = graphs[0].graph.find_nodes(op="call_function", target=torch.ops.higher_order.autograd_function_apply)
+    assert [node.target for node in apply.args[:2]] == ["fwd_body_0", "bwd_body_0"]
+    assert all(node.op == "get_attr" for node in apply.args[:2])
+    assert isinstance(graphs[0].fwd_body_0, torch.fx.GraphModule) and "sin" in graphs[0].fwd_body_0.code
+    assert "fwd_body_0" in graphs[0].code
+
+
+def test_effects_in_a_function_that_may_not_run() -> None:
+    seen: list[int] = []
+
+    def branch(a: torch.Tensor) -> torch.Tensor:
+        seen.append(1)
+        return a + 1
+
+    def backward_counts(x: torch.Tensor) -> torch.Tensor:
+        class Counting(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, a: torch.Tensor) -> torch.Tensor:
+                return a * 2
+
+            @staticmethod
+            def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+                seen.append(2)
+                return grad * 3
+
+        return Counting.apply(x) + 1
+
+    with pytest.raises(stator.exc.Unsupported, match="changes objects"):
+        stator.compile(lambda x: torch.cond(x.sum() > 0, branch, lambda a: a, (x,)), backend="eager", fullgraph=True)(torch.ones(3))
+    assert seen == []
+    x = torch.ones(3, requires_grad=True)
+    y = stator.compile(backward_counts, backend="eager")(x)
+    assert seen == []
+    y.sum().backward()
+    assert seen == [2] and torch.equal(x.grad, torch.full((3,), 3.0))
+
+
+# ---- leaves, contexts, operators of the user ------------------------------------------------------------------------------------------
+
+
+def leaf_of_an_intermediate(x: torch.Tensor) -> Any:
+    y = (x * 2).detach()
+    y.requires_grad_()
+    return y * 3, y
+
+
+def leaf_from_a_factory(x: torch.Tensor) -> Any:
+    w = torch.ones(4, requires_grad=True)
+    return w * x, w
+
+
+def leaf_of_an_input(x: torch.Tensor) -> Any:
+    x.requires_grad = True
+    return x * 3, x
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("function", [leaf_of_an_intermediate, leaf_from_a_factory, leaf_of_an_input])
+def test_leaves_made_inside(function: Callable[..., Any], backend: str) -> None:
+    seen = []
+    for run in (function, stator.compile(function, backend=backend)):
+        result, leaf = run(torch.arange(4.0))
+        result.sum().backward()
+        seen.append((result.detach(), leaf.is_leaf, leaf.grad))
+    torch.testing.assert_close(seen[1], seen[0])
+
+
+@torch.library.custom_op("stator_tests::scaled", mutates_args=())
+def scaled(a: torch.Tensor, k: float) -> torch.Tensor:
+    return a * k
+
+
+@torch.library.custom_op("stator_tests::bump", mutates_args={"a"})
+def bump(a: torch.Tensor) -> None:
+    a.add_(1)
+
+
+scaled.register_fake(lambda a, k: torch.empty_like(a))
+scaled.register_autograd(
+    lambda ctx, grad: (grad * ctx.k, None), setup_context=lambda ctx, inputs, output: setattr(ctx, "k", inputs[1])
+)
+
+
+def operators_of_the_user(x: torch.Tensor) -> torch.Tensor:
+    y = x.detach().clone()
+    bump(y)
+    return scaled(x, 2.0) + torch.ops.stator_tests.scaled(y, 3.0)
+
+
+def under_contexts(x: torch.Tensor) -> torch.Tensor:
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    with torch.profiler.record_function("part"), sdpa_kernel([SDPBackend.MATH]):
+        q = x.view(1, 1, 3, 4)
+        y = torch.nn.functional.scaled_dot_product_attention(q, q, q)
+    return y + 1
+
+
+def known_values(x: torch.Tensor) -> torch.Tensor:
+    span = torch.tensor(min(x.shape[0], 8)) - 1
+    if span > 1:
+        x = x * int(span)
+    return x[:span] + span.item()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("function", [operators_of_the_user, under_contexts, known_values])
+def test_whole_with_gradients(function: Callable[..., Any], backend: str) -> None:
+    inner, graphs = counting(None if backend == "eager" else backend)
+    compiled = stator.compile(function, backend=inner, fullgraph=True)
+    for x in (torch.linspace(-1, 2, 12).view(3, 4), torch.linspace(-3, 2, 12).view(3, 4)):
+        torch.testing.assert_close(run_with_grads(compiled, x), run_with_grads(function, x))
+    assert len(graphs) == 1
+
+
+def test_context_left_by_a_break() -> None:
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    seen = []
+
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        with sdpa_kernel(SDPBackend.MATH), torch.profiler.record_function("part"):
+            y = x * 2
+            stator.graph_break()
+            seen.append(torch._C._get_flash_sdp_enabled())
+        return y + 1
+
+    assert torch.equal(stator.compile(broken, backend="eager")(torch.ones(3)), torch.full((3,), 3.0))
+    assert seen == [False] and torch._C._get_flash_sdp_enabled()

@@ -138,7 +138,7 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
         if (out.flow() == Flow::kBreak && broke.reason == Reason::kRaises && !nested_ran) return raiseNatively(callable, args);
         return deliver(std::move(out));
       }
-      case CallKind::kPolyfill: return call(row->polyfill, args, then);
+      case CallKind::kPolyfill: return row->whole ? callNested(row->polyfill, args) : call(row->polyfill, args, then);
       case CallKind::kPure: return callNative(callable, args);
       case CallKind::kGraph: {
         bool method = Py_TYPE(callable) == &PyMethodDescr_Type || Py_TYPE(callable) == &PyWrapperDescr_Type;
@@ -211,6 +211,15 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
   if (type_name == "OpOverloadPacket" || type_name == "OpOverload") {
     if (const Source* source = sourceOf(callable)) guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(callable)});
     return tensorCall(graph::Op::kCallFunction, callable, args);
+  }
+  if (type_name == "CustomOpDef") {
+    // What torch.library.custom_op makes: the operator behind it is what the graph calls.
+    static PyObject* overload_name = PyUnicode_InternFromString("_opoverload");
+    Ref<> overload = stealRef(PyObject_GetAttr(callable, overload_name));
+    if (!overload) return raiseCurrentError();
+    if (const Source* source = sourceOf(callable)) guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(callable)});
+    keep_alive.push_back(overload);
+    return tensorCall(graph::Op::kCallFunction, overload.get(), args);
   }
   if (type_name == "torch.jit.ScriptFunction" || type_name == "torch._C.ScriptFunction" || type_name == "ScriptFunction") {
     // torch.jit.script keeps the function that it was made from for front ends such as this one.
@@ -504,7 +513,7 @@ Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
   bytecode::CodeInfo* info = bytecode::CodeInfo::of(code);
   if (info == nullptr) throw PythonError();
   if (codePolicy(code) == CodePolicy::kSkip) {
-    if (CallHandler late = findLate(callable)) return late(*this, args);
+    if (FunctionHandler late = findLate(callable)) return late(*this, callable, args);
     return breakWith(Reason::kSkippedModule, nameOf(callable));
   }
   if ((code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0) return breakWith(Reason::kUnsupportedGenerator, "a coroutine");
@@ -776,6 +785,23 @@ Out Tracer::isInstance(PyObject* object, PyObject* classinfo) {
   if (classinfo == reinterpret_cast<PyObject*>(parameterType())) {
     // Parameter's metaclass also accepts tensors marked _is_param; stand-ins are of the plain types.
     return newRef(PyType_IsSubtype(type, parameterType()) ? Py_True : Py_False);
+  }
+  if (graph::isStandIn(object) && std::string_view(Py_TYPE(classinfo)->tp_name) == "torch.tensortype") {
+    // torch.FloatTensor and its like stand for a dtype on a kind of device.
+    const shapes::TensorMeta* meta = graph::asStandIn(object)->meta;
+    Ref<> dtype = stealRef(PyObject_GetAttrString(classinfo, "dtype"));
+    Ref<> cuda = stealRef(PyObject_GetAttrString(classinfo, "is_cuda"));
+    Ref<> kind = stealRef(PyObject_Str(classinfo));
+    if (meta == nullptr || !dtype || !cuda || !kind) return raiseCurrentError();
+    Args asked;
+    static PyObject* const name = PyUnicode_InternFromString("type");
+    asked.values = {object};
+    asked.positional = 1;
+    STATOR_VALUE(own, tensorCall(graph::Op::kCallMethod, name, asked));
+    // "<class 'torch.FloatTensor'>"
+    std::string text = PyUnicode_AsUTF8(kind.get());
+    std::string mine = PyUnicode_Check(own.get()) ? PyUnicode_AsUTF8(own.get()) : "";
+    return newRef(!mine.empty() && text == "<class '" + mine + "'>" ? Py_True : Py_False);
   }
   if (PyType_Check(classinfo)) {
     auto* wanted = reinterpret_cast<PyTypeObject*>(classinfo);

@@ -5,6 +5,7 @@
 #include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/torch_names.h"
+#include "interpret/trace_iterator.h"
 #include "interpret/tracer.h"
 
 namespace stator::interpret {
@@ -90,6 +91,32 @@ Out Tracer::makeClass(PyTypeObject* meta, const Args& args) {
   return made(result);
 }
 
-void registerClasses() { registerHandler("builtins.__build_class__", buildClass); }
+namespace {
+
+// classmethod(function), staticmethod(function): they keep the function.
+template <PyTypeObject* type>
+Out wrapMethod(Tracer& t, const Args& args) {
+  if (args.values.size() != 1 || args.keywordCount() != 0 || graph::isStandIn(args.values[0]) || isTraceIterator(args.values[0])) {
+    return t.breakWith(Reason::kCallsOutside, type->tp_name);
+  }
+  return t.fromNativeMade(stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(type), args.values[0])));
+}
+
+// types.MethodType(function, object)
+Out makeMethod(Tracer& t, const Args& args) {
+  bool fits = args.values.size() == 2 && args.keywordCount() == 0 && PyCallable_Check(args.values[0]) && args.values[1] != Py_None;
+  if (!fits) return t.breakWith(Reason::kCallsOutside, "types.MethodType()");
+  return stealRef(PyMethod_New(args.values[0], args.values[1]));
+}
+
+}  // namespace
+
+void registerClasses() {
+  registerHandler("builtins.__build_class__", buildClass);
+  registerHandler("builtins.classmethod", wrapMethod<&PyClassMethod_Type>);
+  registerHandler("builtins.staticmethod", wrapMethod<&PyStaticMethod_Type>);
+  registerHandler("builtins.property", wrapMethod<&PyProperty_Type>);
+  registerHandler("types.MethodType", makeMethod);
+}
 
 }  // namespace stator::interpret

@@ -11,8 +11,6 @@
 
 namespace stator::interpret {
 
-Out graphArgument(Tracer& t, PyObject* value, int depth = 0);
-
 namespace {
 
 // Layers of torch's own; containers are no layers. Recurrent layers keep their weights a second time, in a list that AOTAutograd, which puts
@@ -107,7 +105,7 @@ void Tracer::finishFold(SymbolicFrame& frame) {
   Ref<> args = stealRef(PyTuple_New(static_cast<Py_ssize_t>(fold.positional)));
   Ref<> kwargs;
   for (size_t i = 0; i < fold.values.size(); ++i) {
-    Out argument = graphArgument(*this, fold.values[i].get());
+    Out argument = graphArgument(fold.values[i].get());
     if (!argument.ok()) {
       broke = Broke();
       return;

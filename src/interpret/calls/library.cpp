@@ -108,6 +108,8 @@ PyObject* closureCell(PyObject* function, const char* name) {
   return nullptr;
 }
 
+}  // namespace
+
 // What such a cell holds, as a trace value.
 Out fromClosure(Tracer& t, PyObject* function, const char* name) {
   PyObject* closure = PyFunction_GET_CLOSURE(function);
@@ -124,6 +126,8 @@ Out fromClosure(Tracer& t, PyObject* function, const char* name) {
   if (!value) return t.breakWith(Reason::kCallsOutside, name);
   return value;
 }
+
+namespace {
 
 // functools.singledispatch's `dispatch`: the implementation that its registry has for a class, which it then keeps in a cache of its own.
 Out dispatch(Tracer& t, PyObject* function, const Args& args) {

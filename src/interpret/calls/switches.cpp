@@ -132,6 +132,12 @@ Out compileInside(Tracer& t, const Args& args) {
   return t.breakWith(Reason::kCallsOutside, "stator.compile() without a function");
 }
 
+// Of a tensor in the trace: nothing has to be remembered beyond the call.
+Out markStatic(Tracer& t, const Args& args) {
+  if (args.values.empty() || !graph::isStandIn(args.values[0])) return t.breakWith(Reason::kCallsOutside, "stator.mark_static()");
+  return newRef(Py_None);
+}
+
 Out isErrorOnBreak(Tracer& t, const Args&) { return newRef(t.error_on_break ? Py_True : Py_False); }
 Out setErrorOnBreak(Tracer& t, const Args& args) {
   if (args.values.size() != 1 || !PyBool_Check(args.values[0])) return t.breakWith(Reason::kCallsOutside, "set_error_on_break");
@@ -139,24 +145,40 @@ Out setErrorOnBreak(Tracer& t, const Args& args) {
   return newRef(Py_None);
 }
 
-const std::unordered_map<std::string_view, CallHandler>& lateHandlers() {
-  static const std::unordered_map<std::string_view, CallHandler> table = {
-      {"torch._dynamo.external_utils.is_compiling", returnTrue},
-      {"torch.fx._symbolic_trace.is_fx_tracing", returnFalse},
-      {"torch.fx._symbolic_trace.is_fx_symbolic_tracing", returnFalse},
-      {"torch.onnx.is_in_onnx_export", returnFalse},
-      {"torch.onnx._globals.is_in_onnx_export", returnFalse},
-      {"torch.onnx.utils.is_in_onnx_export", returnFalse},
-      {"torch.onnx._internal.torchscript_exporter.utils.is_in_onnx_export", returnFalse},
-      {"torch._dynamo.decorators.graph_break", explicitBreak},
-      {"torch._dynamo.decorators.skip_frame", explicitBreak},
+template <CallHandler handler>
+Out plainly(Tracer& t, PyObject*, const Args& args) {
+  return handler(t, args);
+}
+
+// torch._dynamo, once loaded, has nn.Module's __init__ and __setstate__ note each module that is made. What they do is the original.
+template <const char* name>
+Out unpatched(Tracer& t, PyObject* function, const Args& args) {
+  STATOR_VALUE(original, fromClosure(t, function, name));
+  t.keep_alive.push_back(original);
+  return t.call(original.get(), args);
+}
+constexpr char kInit[] = "init", kSetState[] = "setstate";
+
+const std::unordered_map<std::string_view, FunctionHandler>& lateHandlers() {
+  static const std::unordered_map<std::string_view, FunctionHandler> table = {
+      {"torch._dynamo.mutation_guard.install_generation_tagging_init.<locals>.patched_init", unpatched<kInit>},
+      {"torch._dynamo.mutation_guard.install_generation_tagging_init.<locals>.patched_setstate", unpatched<kSetState>},
+      {"torch._dynamo.external_utils.is_compiling", plainly<returnTrue>},
+      {"torch.fx._symbolic_trace.is_fx_tracing", plainly<returnFalse>},
+      {"torch.fx._symbolic_trace.is_fx_symbolic_tracing", plainly<returnFalse>},
+      {"torch.onnx.is_in_onnx_export", plainly<returnFalse>},
+      {"torch.onnx._globals.is_in_onnx_export", plainly<returnFalse>},
+      {"torch.onnx.utils.is_in_onnx_export", plainly<returnFalse>},
+      {"torch.onnx._internal.torchscript_exporter.utils.is_in_onnx_export", plainly<returnFalse>},
+      {"torch._dynamo.decorators.graph_break", plainly<explicitBreak>},
+      {"torch._dynamo.decorators.skip_frame", plainly<explicitBreak>},
   };
   return table;
 }
 
 }  // namespace
 
-CallHandler findLate(PyObject* function) {
+FunctionHandler findLate(PyObject* function) {
   Ref<> module = stealRef(PyObject_GetAttrString(function, "__module__"));
   Ref<> name = stealRef(PyObject_GetAttrString(function, "__qualname__"));
   if (!module || !name || !PyUnicode_Check(module.get()) || !PyUnicode_Check(name.get())) {
@@ -172,6 +194,7 @@ void registerSwitches() {
   registerHandler("stator.skip_frame", explicitBreak);
   registerHandler("stator.compile", compileInside);
   registerHandler("stator.is_compiling", returnTrue);
+  registerHandler("stator.mark_static", markStatic);
   registerHandler("stator._core.error_on_break", isErrorOnBreak);
   registerHandler("stator._core.set_error_on_break", setErrorOnBreak);
 }

@@ -19,7 +19,7 @@ inline bool isDisabled(PyObject* function) {
 }
 
 // Handlers of functions of modules that are loaded late, by "module.qualname"; asked before such a function is refused.
-CallHandler findLate(PyObject* function);
+FunctionHandler findLate(PyObject* function);
 
 void registerSwitches();
 extern PyMethodDef switch_methods[];

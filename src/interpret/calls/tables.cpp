@@ -87,19 +87,25 @@ void registerPolyfill(const char* path, const char* function) {
   if (polyfill != nullptr) registerRow(resolve(path), CallRow{CallKind::kPolyfill, nullptr, polyfill});
 }
 
+void registerWholePolyfill(const char* path, const char* function) {
+  PyObject* polyfill = torchObject((std::string("stator.polyfills.") + function).c_str());
+  if (polyfill != nullptr) registerRow(resolve(path), CallRow{CallKind::kPolyfill, nullptr, polyfill, true, false});
+}
+
 bool initCallTables() {
   static bool done = false;
   if (done) return true;
   if (!initKnownTypes() || !initNames()) return false;
   registerTorch();
-  registerTorchContexts();
   registerSwitches();
   registerTorchStates();
   registerContainers();
   registerBuiltins();
   Ref<> polyfills = stealRef(PyImport_ImportModule("stator.polyfills"));
   if (!polyfills) return false;
+  registerTorchContexts();
   registerItertools();
+  registerSubgraphs();
   registerLibrary();
   registerClasses();
   registerLogging();
@@ -132,6 +138,9 @@ CodePolicy codePolicy(PyCodeObject* code) {
     }
     for (std::string_view room : {"nn/", "optim/", "distributions/"}) {
       if (startsWith(inside, room)) return CodePolicy::kTrace;
+    }
+    for (std::string_view file_of_functions : {"_functorch/apis.py", "_functorch/vmap.py", "_functorch/functional_call.py", "_higher_order_ops/associative_scan.py"}) {
+      if (inside == file_of_functions) return CodePolicy::kInlineOnly;
     }
     for (std::string_view room : {"_dynamo/", "_inductor/", "_subclasses/", "fx/", "_functorch/", "_guards.py", "testing/", "_logging/",
                                   "distributed/", "multiprocessing/", "jit/", "onnx/", "package/", "export/", "_export/", "compiler/",

@@ -26,6 +26,7 @@ struct CallRow {
   CallKind kind = CallKind::kUnknown;
   CallHandler handler = nullptr;
   PyObject* polyfill = nullptr;
+  bool whole = false;  // of a polyfill: it cannot be left half way, so a break inside is a break at the call
   bool takes_symbols = false;  // kHandler: symbolic ints among the arguments are moved, or handled
 };
 
@@ -34,6 +35,7 @@ const CallRow* findCall(PyObject* callable);
 void registerHandler(const char* path, CallHandler handler);  // "builtins.len", "builtins.list.append", "torch.is_tensor"
 void registerPure(const char* path);
 void registerPolyfill(const char* path, const char* function);  // a function of stator.polyfills, by its path there
+void registerWholePolyfill(const char* path, const char* function);
 void registerRow(PyObject* callable, CallRow row);
 void allowSymbols(const char* path);  // of a handler that is registered: CallRow::takes_symbols
 
@@ -41,6 +43,8 @@ void allowSymbols(const char* path);  // of a handler that is registered: CallRo
 using FunctionHandler = Out (*)(Tracer& tracer, PyObject* function, const Args& args);
 FunctionHandler findCode(PyCodeObject* code);
 void registerCode(PyCodeObject* code, FunctionHandler handler);
+// What a cell of the function's closure holds, as a trace value; breaks if there is none of this name.
+Out fromClosure(Tracer& tracer, PyObject* function, const char* name);
 
 // Each file of calls/ brings its rows.
 void registerBuiltins();
@@ -52,6 +56,7 @@ void registerClasses();
 void registerLogging();
 void registerExceptions();
 void registerTorchContexts();
+void registerSubgraphs();
 void allowSymbolsInHandlers();
 void registerLazyModules();
 void registerSwitches();

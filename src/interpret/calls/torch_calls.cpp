@@ -23,7 +23,6 @@ using sources::Source;
 using sources::SourceKind;
 
 Out fromLong(Tracer& t, PyObject* value);
-Out graphArgument(Tracer& t, PyObject* value, int depth = 0);
 
 namespace {
 
@@ -50,54 +49,6 @@ void collectTensors(PyObject* value, std::vector<PyObject*>& out) {
     while (PyDict_Next(value, &position, &key, &item)) collectTensors(item, out);
   }
 }
-
-}  // namespace
-
-// An argument as the graph keeps it: containers are copied, since the program may change them later.
-Out graphArgument(Tracer& t, PyObject* value, int depth) {
-  if (graph::isStandIn(value) || values::isScalar(value) || symbolic::isSymInt(value)) return newRef(value);
-  if (values::isConstantDeep(value)) return newRef(value);
-  if (depth > 6) return t.breakWith(Reason::kUnsupportedTensorOp, "a deeply nested argument");
-  if (PyTuple_Check(value) || PyList_Check(value)) {
-    STATOR_VALUE(items, t.contents(value));
-    Py_ssize_t n = PyObject_Size(items.get());
-    Ref<> list = stealRef(PyList_New(n));
-    for (Py_ssize_t i = 0; i < n; ++i) {
-      Ref<> raw = stealRef(PySequence_GetItem(items.get(), i));
-      STATOR_VALUE(item, graphArgument(t, raw.get(), depth + 1));
-      PyList_SET_ITEM(list.get(), i, item.release());
-    }
-    if (PyList_Check(value)) return list;
-    return stealRef(PyList_AsTuple(list.get()));
-  }
-  if (PyDict_CheckExact(value)) {
-    STATOR_VALUE(items, t.contents(value));
-    Ref<> dict = stealRef(PyDict_New());
-    PyObject *key = nullptr, *raw = nullptr;
-    Py_ssize_t position = 0;
-    while (PyDict_Next(items.get(), &position, &key, &raw)) {
-      STATOR_VALUE(item, graphArgument(t, raw, depth + 1));
-      PyDict_SetItem(dict.get(), key, item.get());
-    }
-    return dict;
-  }
-  if (PySlice_Check(value)) {
-    auto* slice = reinterpret_cast<PySliceObject*>(value);
-    STATOR_VALUE(start, graphArgument(t, slice->start, depth + 1));
-    STATOR_VALUE(stop, graphArgument(t, slice->stop, depth + 1));
-    STATOR_VALUE(step, graphArgument(t, slice->step, depth + 1));
-    return stealRef(PySlice_New(start.get(), stop.get(), step.get()));
-  }
-  if (isTraceIterator(value)) {
-    STATOR_VALUE(list, t.listOf(value));
-    return graphArgument(t, list.get(), depth + 1);
-  }
-  if (PyType_Check(value) || PyCFunction_Check(value) || isEnumMember(value)) return newRef(value);
-  if (PyLong_Check(value)) return fromLong(t, value);
-  return t.breakWith(Reason::kUnsupportedTensorOp, std::string("an argument is a ") + Py_TYPE(value)->tp_name);
-}
-
-namespace {
 
 Reason reasonFor(shapes::Status status) {
   switch (status) {
@@ -150,6 +101,52 @@ Ref<> freshConstant(const Ref<>& constant) {
 
 }  // namespace
 
+Out Tracer::graphArgument(PyObject* value, int depth) {
+  if (graph::isStandIn(value) && had_subgraphs && !isReachable(graph::asStandIn(value)->node)) {
+    return breakWith(Reason::kUnsupportedTensorOp, "a value that was made inside of a function of the graph");
+  }
+  if (graph::isStandIn(value) || values::isScalar(value) || symbolic::isSymInt(value)) return newRef(value);
+  if (values::isConstantDeep(value)) return newRef(value);
+  if (depth > 6) return breakWith(Reason::kUnsupportedTensorOp, "a deeply nested argument");
+  if (PyTuple_Check(value) || PyList_Check(value)) {
+    STATOR_VALUE(items, contents(value));
+    Py_ssize_t n = PyObject_Size(items.get());
+    Ref<> list = stealRef(PyList_New(n));
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      Ref<> raw = stealRef(PySequence_GetItem(items.get(), i));
+      STATOR_VALUE(item, graphArgument(raw.get(), depth + 1));
+      PyList_SET_ITEM(list.get(), i, item.release());
+    }
+    if (PyList_Check(value)) return list;
+    return stealRef(PyList_AsTuple(list.get()));
+  }
+  if (PyDict_CheckExact(value)) {
+    STATOR_VALUE(items, contents(value));
+    Ref<> dict = stealRef(PyDict_New());
+    PyObject *key = nullptr, *raw = nullptr;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(items.get(), &position, &key, &raw)) {
+      STATOR_VALUE(item, graphArgument(raw, depth + 1));
+      PyDict_SetItem(dict.get(), key, item.get());
+    }
+    return dict;
+  }
+  if (PySlice_Check(value)) {
+    auto* slice = reinterpret_cast<PySliceObject*>(value);
+    STATOR_VALUE(start, graphArgument(slice->start, depth + 1));
+    STATOR_VALUE(stop, graphArgument(slice->stop, depth + 1));
+    STATOR_VALUE(step, graphArgument(slice->step, depth + 1));
+    return stealRef(PySlice_New(start.get(), stop.get(), step.get()));
+  }
+  if (isTraceIterator(value)) {
+    STATOR_VALUE(list, listOf(value));
+    return graphArgument(list.get(), depth + 1);
+  }
+  if (PyType_Check(value) || PyCFunction_Check(value) || isEnumMember(value) || isGraphModule(value)) return newRef(value);
+  if (PyLong_Check(value)) return fromLong(*this, value);
+  return breakWith(Reason::kUnsupportedTensorOp, std::string("an argument is a ") + Py_TYPE(value)->tp_name);
+}
+
 bool Tracer::hasStandIn(PyObject* value, int depth) {
   if (value == nullptr || depth > 8) return false;
   if (graph::isStandIn(value)) return graph::asStandIn(value)->node->op != graph::Op::kInput;
@@ -178,13 +175,13 @@ bool Tracer::anyStandIn(const Args& args) {
   return !found.empty();
 }
 
-Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool remember) {
+Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool remember, PyObject* facts) {
   // 1. Arguments as the graph will keep them.
   std::vector<Ref<>> keep;
   std::vector<PyObject*> values_now;
   keep.reserve(args.values.size());
   for (PyObject* value : args.values) {
-    STATOR_VALUE(argument, graphArgument(*this, value));
+    STATOR_VALUE(argument, graphArgument(value));
     values_now.push_back(argument.get());
     keep.push_back(std::move(argument));
   }
@@ -196,7 +193,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   }
   // 2. What comes out.
   shapes::Request request;
-  request.target = target;
+  request.target = facts != nullptr ? facts : target;
   request.args = values_now.data();
   request.positional = args.positional;
   request.kwnames = args.names;
@@ -234,6 +231,18 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   for (const shapes::Output& output : inferred.outputs) any_tensor |= output.kind == shapes::Output::Kind::kTensor;
   std::vector<PyObject*> tensors;
   for (PyObject* value : values_now) collectTensors(value, tensors);
+  if (!options.runs_as_captured) {
+    // AOTAutograd computes gradients for inputs of the graph, and for nothing that becomes a leaf inside of it.
+    bool leaf = false;
+    for (const shapes::Output& output : inferred.outputs) {
+      leaf |= output.kind == shapes::Output::Kind::kTensor && output.same_object_as < 0 && output.meta.requires_grad && output.meta.is_leaf;
+    }
+    for (const auto& [index, after] : inferred.changed_inputs) {
+      const shapes::TensorMeta& before = *graph::asStandIn(tensors[static_cast<size_t>(index)])->meta;
+      leaf |= after.requires_grad && after.is_leaf && !before.requires_grad;
+    }
+    if (leaf) return breakWith(Reason::kUnsupportedTensorOp, targetName(target) + ": a tensor starts to require grad inside of the graph");
+  }
   // 3. Nothing but constants: a fact, no node.
   if (!any_tensor) {
     std::vector<Ref<>> items;
@@ -354,7 +363,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
 
 void Tracer::noteWritten(PyObject* tensor) {
   uint32_t storage = graph::asStandIn(tensor)->meta->storage_id;
-  for (graph::Node* input : graph->inputs()) {
+  for (graph::Node* input : rootGraph().inputs()) {
     if (input == graph::asStandIn(tensor)->node || (storage != 0 && input->meta != nullptr && input->meta->storage_id == storage)) input->written = true;
   }
 }
@@ -501,7 +510,7 @@ Out tensorStorageOffset(Tracer& t, const Args& args) {
   static PyObject* name = PyUnicode_InternFromString("storage_offset");
   if (!args.values.empty() && graph::isStandIn(args.values[0])) {
     const shapes::TensorMeta* meta = graph::asStandIn(args.values[0])->meta;
-    for (graph::Node* input : t.graph->inputs()) {
+    for (graph::Node* input : t.rootGraph().inputs()) {
       if (meta == nullptr || input->meta == nullptr || meta->storage_id == 0 || input->meta->storage_id != meta->storage_id) continue;
       Ref<> offset = stealRef(PyLong_FromLongLong(input->meta->storage_offset.value()));
       t.guards->add(Guard{GuardKind::kEquals, t.sources->child(SourceKind::kTensorSize, input->source, nullptr, -1), nullptr, offset});

@@ -155,6 +155,43 @@ Out exitInferenceMode(Tracer& t, const Args& args) {
   return newRef(Py_None);
 }
 
+// enter_sdpa(context, backends, set_priority) of our polyfill: a node that chooses the kernels of attention.
+Out enterSdpa(Tracer& t, const Args& args) {
+  static auto* kind = reinterpret_cast<PyTypeObject*>(torchObject("torch._C._SDPBackend"));
+  if (args.values.size() != 3 || !PyBool_Check(args.values[2])) return t.breakWith(Reason::kUnsupportedContext, "sdpa_kernel");
+  Ref<> backends = newRef(args.values[1]);
+  if (PyList_Check(backends.get())) {
+    STATOR_VALUE(items, t.contents(backends.get()));
+    backends = items;
+  } else {
+    backends = stealRef(PyList_New(0));
+    PyList_Append(backends.get(), args.values[1]);
+  }
+  Ref<> numbers = stealRef(PyList_New(0));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(backends.get()); ++i) {
+    PyObject* backend = PyList_GET_ITEM(backends.get(), i);
+    if (kind == nullptr || Py_TYPE(backend) != kind) return t.breakWith(Reason::kUnsupportedContext, "sdpa_kernel");
+    if (const sources::Source* source = t.sourceOf(backend)) t.guards->add(guards::Guard{guards::GuardKind::kIs, source, nullptr, newRef(backend)});
+    Ref<> number = stealRef(PyNumber_Long(backend));
+    if (!number) return t.raiseCurrentError();
+    if (PySequence_Contains(numbers.get(), number.get()) == 0) PyList_Append(numbers.get(), number.get());
+  }
+  Ref<> tuple = stealRef(PyList_AsTuple(numbers.get()));
+  bool math = PyTuple_GET_SIZE(tuple.get()) == 1 && PyLong_AsLong(PyTuple_GET_ITEM(tuple.get(), 0)) == 0;
+  open(t, args.values[0], "stator._contexts.enter_sdpa", "stator._contexts.leave_sdpa", stealRef(PyTuple_Pack(2, tuple.get(), args.values[2])));
+  t.state.other = math ? 1 : 2;  // as the rule of scaled_dot_product_attention reads it
+  return newRef(Py_None);
+}
+
+Out leaveSdpa(Tracer& t, const Args& args) {
+  OpenContext closed;
+  if (args.values.empty() || !close(t, args.values[0], "stator._contexts.leave_sdpa", closed)) {
+    return t.breakWith(Reason::kUnsupportedContext, "leaves an sdpa_kernel that was entered before");
+  }
+  t.state.other = closed.outer.other;
+  return newRef(Py_None);
+}
+
 }  // namespace
 
 void registerTorchContexts() {
@@ -162,6 +199,10 @@ void registerTorchContexts() {
   registerHandler("torch.amp.autocast_mode.autocast.__exit__", exitAutocast);
   registerHandler("torch.autograd.grad_mode.inference_mode.__enter__", enterInferenceMode);
   registerHandler("torch.autograd.grad_mode.inference_mode.__exit__", exitInferenceMode);
+  registerHandler("stator.polyfills.contexts.enter_sdpa", enterSdpa);
+  registerHandler("stator.polyfills.contexts.leave_sdpa", leaveSdpa);
+  registerPolyfill("torch.nn.attention.sdpa_kernel", "contexts.SdpaKernel");
+  registerPolyfill("torch.autograd.profiler.record_function", "contexts.Range");
   registerHandler("torch.is_autocast_enabled", isAutocastEnabled);
   registerHandler("torch.is_autocast_cpu_enabled", isAutocastCpuEnabled);
   registerHandler("torch.is_autocast_cache_enabled", isAutocastCacheEnabled);

@@ -140,6 +140,8 @@ bool maskFits(const Arg& mask, const TensorMeta& query, const TensorMeta& key) {
 
 // scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa) on the CPU: the fused kernel, whose
 // result has the layout of the query, unless dropout, heads to broadcast or a mask with grad forbid it. Other devices choose by flags and versions.
+constexpr uint64_t kMathAttention = 1;  // State::other under sdpa_kernel(SDPBackend.MATH); 2: under another choice of kernels
+
 bool attention(Call& call) {
   for (size_t i : {0, 1, 2}) {
     if (!isFloat(call[i]) || call[i].tensor->sizes.size() != 4) return false;
@@ -148,7 +150,7 @@ bool attention(Call& call) {
   const TensorMeta& query = *call[0].tensor;
   const TensorMeta& key = *call[1].tensor;
   const TensorMeta& value = *call[2].tensor;
-  if (call.state.other != 0 || query.device != DeviceType::CPU) return false;
+  if (call.state.other > kMathAttention || query.device != DeviceType::CPU) return false;
   if (key.dtype != query.dtype || value.dtype != query.dtype || key.sizes != value.sizes)
     return false;
   bool causal = false;
@@ -167,7 +169,7 @@ bool attention(Call& call) {
     return false;
   if (!maskFits(call[3], query, key)) return false;
   call.out.random = dropped != 0;
-  if (dropped != 0 || shared_heads ||
+  if (dropped != 0 || shared_heads || call.state.other == kMathAttention ||
       (call[3].isTensor() && call[3].tensor->requires_grad && call.state.grad_enabled)) {
     call.fresh(query.dtype, query.sizes);  // composed of matmul, softmax, dropout, matmul
     return dropped >= 0 && dropped < 1;

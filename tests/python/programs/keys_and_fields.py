@@ -1,7 +1,9 @@
 """Keys by identity, fields of named tuples, mappings after **, and classes' own fromkeys."""
 
 import collections
+import math
 import operator
+import types
 import typing
 
 import torch
@@ -111,10 +113,63 @@ def mapping_after_two_stars():
 @program(full=1)
 def callers_with_keywords():
     def f(x, y):
-        add = operator.methodcaller("add", y, alpha=2)
-        return add(x), operator.length_hint([x, y]), operator.length_hint((1,))
+        add = operator.methodcaller("add", 3, alpha=2)
+        return add(x) + y, operator.length_hint([x, y]), operator.length_hint((1,))
 
     return Case(f, vec(), vec(4, 1.0))
+
+
+@program(min_ops=1)
+def class_with_wrapped_methods_made_inside():
+    def f(x):
+        class Scale:
+            by = 3
+
+            @classmethod
+            def whole(cls, x):
+                return x * cls.by
+
+            @staticmethod
+            def less(x):
+                return x - 1
+
+            @property
+            def half(self):
+                return self.by / 2
+
+        return Scale.whole(x) + Scale().less(x) * Scale().half
+
+    return Case(f, vec())
+
+
+@program(full=2)
+def bound_method_made_by_its_type():
+    class Shift:
+        by = 2
+
+    def shifted(self, x):
+        return x + self.by
+
+    def f(x):
+        return types.MethodType(shifted, Shift())(x) * 2
+
+    return Case(f, vec())
+
+
+@program(full=1)
+def kinds_of_tensor_classes():
+    def f(x):
+        return x + 1, isinstance(x, torch.FloatTensor), isinstance(x, torch.DoubleTensor), isinstance(x.int(), torch.IntTensor)
+
+    return Case(f, vec())
+
+
+@program(full=1)
+def dict_of_a_module():
+    def f(x):
+        return x + 1, "sqrt" in math.__dict__, math.__dict__["floor"](2.5), math.__name__
+
+    return Case(f, vec())
 
 
 @program(min_ops=3)

@@ -1,0 +1,19 @@
+"""States of torch that a graph sets for a part of itself, where torch has no pair of functions for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def enter_sdpa(backends: tuple[int, ...], set_priority: bool) -> Any:
+    from torch.nn.attention import SDPBackend, _cur_sdpa_kernel_backends, _sdpa_kernel
+
+    before = _cur_sdpa_kernel_backends(with_priority=set_priority)
+    _sdpa_kernel([SDPBackend(number) for number in backends], set_priority)
+    return before, set_priority
+
+
+def leave_sdpa(token: Any) -> None:
+    from torch.nn.attention import _sdpa_kernel
+
+    _sdpa_kernel(*token)

@@ -1,0 +1,70 @@
+"""What the graph calls for torch.func's transforms: the transform of a captured function (a module over tensors, giving a tuple)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+def vmap(
+    module: Callable[..., Any],
+    in_dims: tuple[int | None, ...],
+    out_dims: tuple[int | None, ...],
+    randomness: str,
+    chunk_size: int | None,
+    *operands: torch.Tensor,
+) -> Any:
+    batched = torch.func.vmap(module, in_dims, out_dims, randomness, chunk_size=chunk_size)
+    return tuple(batched(*operands))
+
+
+def _of(module: Callable[..., Any], positions: tuple[int, ...], operands: tuple[Any, ...]) -> Callable[..., Any]:
+    """The module as a function of the operands at these positions."""
+
+    def function(*chosen: torch.Tensor) -> Any:
+        given = list(operands)
+        for position, tensor in zip(positions, chosen, strict=True):
+            given[position] = tensor
+        return tuple(module(*given))
+
+    return function
+
+
+def grad_and_value(module: Callable[..., Any], positions: tuple[int, ...], *operands: torch.Tensor) -> Any:
+    function = _of(module, positions, operands)
+
+    def first(*chosen: torch.Tensor) -> Any:
+        output, *aux = function(*chosen)
+        return output, tuple(aux)
+
+    numbers = tuple(range(len(positions)))
+    transformed = torch.func.grad_and_value(first, argnums=numbers, has_aux=True)
+    grads, (value, aux) = transformed(*[operands[position] for position in positions])
+    return (*grads, value, *aux)
+
+
+def jvp(module: Callable[..., Any], count: int, *operands: torch.Tensor) -> Any:
+    primals, tangents, extras = operands[:count], operands[count : 2 * count], operands[2 * count :]
+    outputs, directions = torch.func.jvp(lambda *given: tuple(module(*given, *extras)), primals, tangents)
+    return (*outputs, *directions)
+
+
+def _jacobian(transform: Any, module: Callable[..., Any], positions: tuple[int, ...], operands: Any) -> Any:
+    numbers = tuple(range(len(positions)))
+    rows = transform(_of(module, positions, operands), argnums=numbers)(*[operands[position] for position in positions])
+    return tuple(entry for row in rows for entry in row)
+
+
+def jacrev(module: Callable[..., Any], positions: tuple[int, ...], *operands: torch.Tensor) -> Any:
+    return _jacobian(torch.func.jacrev, module, positions, operands)
+
+
+def jacfwd(module: Callable[..., Any], positions: tuple[int, ...], *operands: torch.Tensor) -> Any:
+    return _jacobian(torch.func.jacfwd, module, positions, operands)
+
+
+def one_round(test: Any, body: Callable[..., Any], carried: tuple[Any, ...], extras: tuple[Any, ...]) -> Any:
+    """What a loop gives looks like what one round of it gives."""
+    return tuple(body(*carried, *extras))

@@ -1,0 +1,178 @@
+"""torch's operators that take functions: the functions become graph modules, the operators nodes of the graph."""
+
+import torch
+from torch._higher_order_ops.associative_scan import generic_associative_scan
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from stator import _transforms
+
+from .subgraphs import call, call_like, capture, refuse
+
+_cond_op = torch.ops.higher_order.cond
+_while_loop_op = torch.ops.higher_order.while_loop
+_scan_op = torch.ops.higher_order.scan
+_associative_scan_op = torch.ops.higher_order.associative_scan
+_map_op = torch.ops.higher_order.map_impl
+_checkpoint_op = torch.ops.higher_order.tag_activation_checkpoint
+
+
+class Flat:
+    """A function over tensors alone: the other arguments stand as they are in a copy of the arguments' structure."""
+
+    def __init__(self, function, args, kwargs, results=tuple):
+        self.function = function
+        self.leaves, self.spec = tree_flatten((args, kwargs))
+        self.places = [i for i, leaf in enumerate(self.leaves) if isinstance(leaf, torch.Tensor)]
+        self.tensors = tuple([self.leaves[place] for place in self.places])
+        self.results = results
+        self.outputs = None
+        self.output_spec = None
+
+    def __call__(self, *tensors):
+        leaves = list(self.leaves)
+        for place, tensor in zip(self.places, tensors):
+            leaves[place] = tensor
+        args, kwargs = tree_unflatten(leaves, self.spec)
+        self.outputs, self.output_spec = tree_flatten(self.function(*args, **kwargs))
+        return self.results([output for output in self.outputs if isinstance(output, torch.Tensor)])
+
+    def all_tensors(self):
+        for output in self.outputs:
+            if not isinstance(output, torch.Tensor):
+                return False
+        return True
+
+    def rebuild(self, tensors):
+        """The function's own result, with these tensors in the places of those that it gave."""
+        rest = iter(tensors)
+        filled = [next(rest) if isinstance(output, torch.Tensor) else output for output in self.outputs]
+        return tree_unflatten(filled, self.output_spec)
+
+
+def checkpoint(function, *args, **kwargs):
+    options = {}
+    own = ("use_reentrant", "preserve_rng_state", "determinism_check", "debug", "early_stop")
+    for name in own:
+        if name in kwargs:
+            options[name] = kwargs.pop(name)
+    if kwargs.pop("context_fn", None) is not None:
+        refuse("a checkpoint with its own contexts")
+    if not torch.is_grad_enabled():
+        return function(*args, **kwargs)
+    body = Flat(function, args, kwargs)
+    module, extras = capture(("wrap_body",), (body,), body.tensors, body.tensors, False)
+    results = call(_checkpoint_op, module, *body.tensors, *extras, **options)
+    return body.rebuild(results)
+
+
+def cond(pred, true_fn, false_fn, operands=()):
+    if not isinstance(operands, (tuple, list)):
+        refuse("operands of torch.cond that are no tuple")
+    if isinstance(pred, (bool, int, float)):
+        return true_fn(*operands) if pred else false_fn(*operands)
+    if not isinstance(pred, torch.Tensor) or pred.numel() != 1:
+        refuse("a condition of torch.cond that is no tensor of one element")
+    yes, no = Flat(true_fn, operands, {}), Flat(false_fn, operands, {})
+    true_module, false_module, extras = capture(("cond_true", "cond_false"), (yes, no), yes.tensors, yes.tensors, True)
+    if yes.output_spec != no.output_spec or not yes.all_tensors() or not no.all_tensors():
+        refuse("branches of torch.cond with other results than tensors of one structure")
+    results = call(_cond_op, pred, true_module, false_module, yes.tensors + extras)
+    return yes.rebuild(results)
+
+
+def _first(tensors):
+    return tensors[0]
+
+
+def while_loop(cond_fn, body_fn, carried_inputs):
+    test, body = Flat(cond_fn, carried_inputs, {}, _first), Flat(body_fn, carried_inputs, {})
+    if len(test.tensors) != len(test.leaves):
+        refuse("a while_loop that carries other values than tensors")
+    test_module, body_module, extras = capture(("cond_fn", "body_fn"), (test, body), test.tensors, test.tensors, True)
+    if not body.all_tensors() or len(body.outputs) != len(body.tensors):
+        refuse("a while_loop whose body gives other values than tensors")
+    results = call_like(_while_loop_op, _transforms.one_round, test_module, body_module, test.tensors, extras)
+    return body.rebuild(results)
+
+
+def _moved(leaves, dim, reverse):
+    moved = [torch.movedim(leaf, dim, 0) if dim != 0 else leaf for leaf in leaves]
+    return [torch.flip(leaf, [0]) for leaf in moved] if reverse else moved
+
+
+def _moved_back(leaf, dim, reverse):
+    if reverse:
+        leaf = leaf.flip([0])
+    return torch.movedim(leaf, 0, dim) if dim != 0 and dim < leaf.ndim else leaf
+
+
+def _scanned_dim(leaves, dim):
+    if not leaves:
+        refuse("a scan over nothing")
+    for leaf in leaves:
+        if not isinstance(leaf, torch.Tensor) or not -leaf.ndim <= dim < leaf.ndim or leaf.shape[dim] == 0:
+            refuse("a scan over what has no such dim")
+    return dim % leaves[0].ndim
+
+
+def scan(combine_fn, init, xs, *, dim=0, reverse=False):
+    first, first_spec = tree_flatten(init)
+    leaves, spec = tree_flatten(xs)
+    dim = _scanned_dim(leaves, dim)
+    for leaf in first:
+        if not isinstance(leaf, torch.Tensor):
+            refuse("a scan that starts from other values than tensors")
+    leaves = _moved(leaves, dim, reverse)
+    count = len(first)
+    seen = []
+
+    def body(*tensors):
+        carry, out = combine_fn(tree_unflatten(list(tensors[:count]), first_spec), tree_unflatten(list(tensors[count:]), spec))
+        carried, carried_spec = tree_flatten(carry)
+        made, made_spec = tree_flatten(out)
+        seen.append((carried_spec, made_spec))
+        return [*carried, *made]
+
+    samples = (*first, *[leaf.select(0, 0) for leaf in leaves])
+    module, extras = capture(("scan_combine_fn",), (body,), (*first, *leaves), samples, True)
+    results = call(_scan_op, module, list(first), leaves, list(extras))
+    carried_spec, made_spec = seen[0]
+    stacked = [_moved_back(leaf, dim, reverse) for leaf in results[count:]]
+    return tree_unflatten(list(results[:count]), carried_spec), tree_unflatten(stacked, made_spec)
+
+
+def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise"):
+    leaves, spec = tree_flatten(xs)
+    dim = _scanned_dim(leaves, dim)
+    leaves = _moved(leaves, dim, reverse)
+    count = len(leaves)
+
+    def combine(*tensors):
+        pair = tree_unflatten(list(tensors[:count]), spec), tree_unflatten(list(tensors[count:]), spec)
+        return list(tree_flatten(combine_fn(*pair))[0])
+
+    if combine_mode == "generic":
+        results = generic_associative_scan(torch.vmap(combine), leaves)
+    elif combine_mode == "pointwise" and leaves[0].device.type in ("cuda", "xpu"):
+        samples = tuple([leaf.select(0, 0) for leaf in leaves])
+        module, extras = capture(("associative_scan_combine_fn",), (combine,), (*leaves, *leaves), samples + samples, True)
+        results = call(_associative_scan_op, module, leaves, extras)
+    else:
+        refuse("associative_scan with this combine_mode")
+    return tree_unflatten([_moved_back(leaf, dim, reverse) for leaf in results], spec)
+
+
+def map_over(f, xs, *args):
+    leaves, spec = tree_flatten(xs)
+    for leaf in leaves:
+        if not isinstance(leaf, torch.Tensor) or leaf.ndim == 0 or leaf.shape[0] == 0:
+            refuse("map over what has no first dim")
+
+    def one(*tensors):
+        return f(tree_unflatten(list(tensors), spec), *args)
+
+    body = Flat(one, tuple(leaves), {})
+    module, extras = capture(("map_body",), (body,), body.tensors, tuple([leaf.select(0, 0) for leaf in leaves]), True)
+    if not body.all_tensors():
+        refuse("map with other results than tensors")
+    return body.rebuild(call(_map_op, module, leaves, list(extras)))

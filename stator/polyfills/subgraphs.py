@@ -1,0 +1,26 @@
+"""What the tracer does itself for the operators whose arguments are functions (src/interpret/calls/subgraphs.cpp). Never run natively."""
+
+
+def capture(names, functions, operands, samples, pure):
+    """The functions as graph modules: (modules..., further operands that all of them take)."""
+    raise RuntimeError("only for captured code")
+
+
+def capture_pair(forward, backward, operands):
+    """(forward module, backward module, further operands, positions of saved tensors)."""
+    raise RuntimeError("only for captured code")
+
+
+def refuse(why):
+    """Ends the capture at the call under way."""
+    raise RuntimeError("only for captured code")
+
+
+def call(function, *args, **kwargs):
+    """A node of the graph."""
+    raise RuntimeError("only for captured code")
+
+
+def call_like(function, facts, *args):
+    """A node of the graph whose results look like those of facts(*args)."""
+    raise RuntimeError("only for captured code")

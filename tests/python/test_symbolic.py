@@ -1,0 +1,217 @@
+"""The symbolic engine against Python's integers and sympy, and dynamic sizes end to end."""
+
+import random
+
+import pytest
+import symbolic_cases
+import torch
+
+import stator
+from stator import _core
+
+
+def captures(function, calls):
+    """How many captures each call needed; every result is compared with eager's."""
+    compiled = stator.compile(function, backend="eager")
+    counts = []
+    for arguments in calls:
+        before = _core.stats()["captures"]
+        got = compiled(*arguments)
+        counts.append(_core.stats()["captures"] - before)
+        torch.testing.assert_close(got, function(*arguments), rtol=0, atol=0)
+    return counts
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    stator.reset()
+    yield
+    stator.reset()
+
+
+def test_random_expressions_have_the_values_of_python():
+    assert symbolic_cases.check_values(random.Random(1), 1500) == 1500
+
+
+def test_simplified_conditions_are_true_when_sympy_says_so():
+    assert symbolic_cases.check_conditions(random.Random(2), 400) == 400
+
+
+def test_what_is_known_holds_for_all_values():
+    assert symbolic_cases.check_known(random.Random(3), 400) > 50
+
+
+@pytest.mark.parametrize(
+    ("given", "canonical"),
+    [
+        ("s0 + s0", "2*s0"),
+        ("(4*s0 + 6)//2", "2*s0 + 3"),
+        ("(s0*s1)//s1", "s0"),
+        ("(3*s0) % 2", "s0 % 2"),
+        ("s0 < s0 + 1", "True"),
+        ("2*s0 == 5", "False"),
+        ("max(s0, s0 + 2)", "s0 + 2"),
+        ("not s0 <= 3", "4 <= s0"),
+    ],
+)
+def test_canonical_text(given, canonical):
+    assert _core.symbolic_text(given) == canonical
+
+
+def test_a_decision_is_recorded_once_and_then_known():
+    known, truth, decisions = _core.symbolic_decide([8], [2], [1 << 62], ["s0 <= 10", "s0 < 20"])
+    assert (known, truth, decisions) == (True, True, ["s0 <= 10"])
+
+
+def batches(*sizes):
+    return [(torch.randn(size, 4),) for size in sizes]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_batch_size_that_changed_is_dynamic(backend):
+    def f(x):
+        return x * 2 + 1
+
+    compiled = stator.compile(f, backend=backend)
+    before = _core.stats()["captures"]
+    for size in (8, 9, 33, 2, 64):
+        x = torch.randn(size, 4)
+        assert torch.equal(compiled(x), f(x))
+    assert _core.stats()["captures"] - before == 2
+
+
+def test_backward_works_dynamically():
+    def f(x, w):
+        return (x @ w).relu().sum()
+
+    compiled = stator.compile(f, backend="aot_eager")
+    before = _core.stats()["captures"]
+    for size in (4, 5, 9, 3):
+        x = torch.randn(size, 6)
+        w = torch.randn(6, 3, requires_grad=True)
+        compiled(x, w).backward()
+        expected = torch.autograd.grad(f(x, w), w)[0]
+        torch.testing.assert_close(w.grad, expected)
+    assert _core.stats()["captures"] - before == 2
+
+
+def test_sizes_in_arithmetic_and_views():
+    def f(x):
+        b = x.shape[0]
+        y = x.view(b, 2, -1).transpose(1, 2).reshape(b * 2, -1)
+        return y + torch.arange(b * 2)[:, None], b // 2, x[: b - 1].sum(), len(x) * 3
+
+    assert captures(f, batches(8, 9, 12, 3)) == [1, 1, 0, 0]
+
+
+def test_a_branch_on_a_size_is_guarded():
+    def f(x):
+        return x + 1 if x.shape[0] > 10 else x - 1
+
+    assert captures(f, batches(4, 5, 6, 11, 12, 7)) == [1, 1, 0, 1, 0, 0]
+
+
+def test_remainders_are_guarded():
+    def f(x):
+        return x * 2 if x.numel() % 8 == 0 else x * 3
+
+    assert captures(f, batches(4, 6, 8, 5, 7, 10)) == [1, 1, 0, 1, 0, 0]
+
+
+def test_text_of_a_size_makes_it_static():
+    def f(x):
+        return f"{x.shape[0]} rows", x + 1
+
+    compiled = stator.compile(f, backend="eager")
+    for size in (3, 4, 5):
+        x = torch.randn(size, 4)
+        got, expected = compiled(x), f(x)
+        assert got[0] == expected[0]
+        assert torch.equal(got[1], expected[1])
+
+
+def test_an_int_that_changed_is_dynamic():
+    def f(x, n):
+        return x * n + torch.zeros(n, 4).sum(), n + 1
+
+    calls = [(torch.randn(2, 4), n) for n in (5, 6, 7, 9)]
+    assert captures(f, calls) == [1, 1, 0, 0]
+
+
+def test_two_sizes_have_to_agree_where_they_met():
+    def f(x, y):
+        return x + y
+
+    compiled = stator.compile(f, backend="eager")
+    for size in (3, 4, 5):
+        compiled(torch.ones(size), torch.ones(size))
+    with pytest.raises(RuntimeError, match="size of tensor"):
+        compiled(torch.ones(5), torch.ones(6))
+    assert torch.equal(compiled(torch.ones(5), torch.ones(1)), torch.full((5,), 2.0))
+
+
+def test_one_is_another_program():
+    def f(x):
+        return x + torch.ones(4)
+
+    assert captures(f, batches(4, 5, 1, 6)) == [1, 1, 1, 0]
+
+
+def test_dynamic_false_and_true():
+    def f(x):
+        return x * 2
+
+    for dynamic, expected in ((False, 3), (True, 1)):
+        stator.reset()
+        compiled = stator.compile(f, backend="eager", dynamic=dynamic)
+        before = _core.stats()["captures"]
+        for size in (3, 4, 5):
+            x = torch.randn(size, 4)
+            assert torch.equal(compiled(x), f(x))
+        assert _core.stats()["captures"] - before == expected
+
+
+def test_marked_dims():
+    def f(x):
+        return x * 2
+
+    x = torch.randn(6, 4)
+    stator.mark_dynamic(x, 0, min=2, max=8)
+    compiled = stator.compile(f, backend="eager")
+    before = _core.stats()["captures"]
+    for y in (x, torch.randn(7, 4), torch.randn(8, 4)):
+        assert torch.equal(compiled(y), f(y))
+    assert _core.stats()["captures"] - before == 1
+    assert torch.equal(compiled(torch.ones(9, 4)), torch.full((9, 4), 2.0))
+    assert _core.stats()["captures"] - before == 2
+
+
+def specialises(x):
+    if x.shape[0] == 6:
+        return x + 1
+    return x
+
+
+def test_a_marked_dim_that_becomes_static_is_an_error():
+    x = torch.randn(6, 4)
+    stator.mark_dynamic(x, 0)
+    compiled = stator.compile(specialises, backend="eager")
+    with pytest.raises(stator.exc.UserError, match=r"L\['x'\]\.size\(0\) is marked dynamic.*test_symbolic\.py:\d+ in specialises"):
+        compiled(x)
+
+
+def test_marks_that_cannot_be_met():
+    compiled = stator.compile(lambda x: x + 1, backend="eager")
+    one = torch.randn(1, 4)
+    stator.mark_dynamic(one, 0)
+    with pytest.raises(stator.exc.UserError, match="sizes of 0 and 1"):
+        compiled(one)
+    wide = torch.randn(9, 4)
+    stator.mark_dynamic(wide, 0, max=8)
+    with pytest.raises(stator.exc.UserError, match="from 2 to 8, but it is 9"):
+        compiled(wide)
+    both = torch.randn(9, 4)
+    stator.mark_dynamic(both, 1)
+    stator.mark_static(both, 1)
+    with pytest.raises(stator.exc.UserError, match="dynamic and static"):
+        compiled(both)
