@@ -5,6 +5,7 @@ Imported for graphs with symbols alone: it brings sympy.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -157,7 +158,7 @@ def _condition(expr: Any, names: dict[sympy.Symbol, str]) -> str:
     if sign is None:
         raise _Unknown(expr)
     left, right = expr.args
-    factor = sympy.ilcm(*(number.q for number in left.atoms(sympy.Rational) | right.atoms(sympy.Rational)))
+    factor = math.lcm(*(int(number.q) for number in left.atoms(sympy.Rational) | right.atoms(sympy.Rational)))
     if factor != 1:
         left, right = sympy.expand(left * factor), sympy.expand(right * factor)
     return f"{_number(left, names)} {sign} {_number(right, names)}"
