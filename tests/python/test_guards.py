@@ -469,7 +469,7 @@ def test_marks_of_dynamic_sizes():
     marked._dynamo_dynamic_indices = {0}
     assert not holds(program, marked)
     marked_program = build(("tensor", X, marked))
-    assert holds(marked_program, marked) and not holds(marked_program, plain)
+    assert holds(marked_program, marked) and holds(marked_program, plain)  # what was captured for more serves less
     marked._dynamo_dynamic_indices.add(1)
     assert not holds(marked_program, marked)
     plain.something_else = 1
