@@ -2,14 +2,4 @@
 
 from . import autograd, contexts, functions, higher_order, iteration, objects, subgraphs, switches, transforms
 
-__all__ = [
-    "autograd",
-    "contexts",
-    "functions",
-    "higher_order",
-    "iteration",
-    "objects",
-    "subgraphs",
-    "switches",
-    "transforms",
-]
+__all__ = ["autograd", "contexts", "functions", "higher_order", "iteration", "objects", "subgraphs", "switches", "transforms"]

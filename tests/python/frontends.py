@@ -118,6 +118,7 @@ class Dynamo:
     name = "dynamo"
 
     def __init__(self) -> None:
+        import torch._dynamo
         from torch._dynamo.utils import counters
 
         self._counters = counters
