@@ -3,6 +3,7 @@
 // beside the list (names, look-up by target, length) are filled here in the same form.
 #include "graph/fx.h"
 
+#include "base/collector_pause.h"
 #include "base/check.h"
 #include "graph/fx_names.h"
 #include "graph/fx_record.h"
@@ -57,18 +58,6 @@ struct Fx {
     module_type = attribute(module_home.get(), "GraphModule");
     meta = orThrow(PyUnicode_InternFromString("meta"));
   }
-};
-
-// Thousands of objects are made that all live: collections meanwhile would only cost time.
-class CollectorPause {
- public:
-  CollectorPause() : was_enabled_(PyGC_Disable() != 0) {}
-  ~CollectorPause() {
-    if (was_enabled_) PyGC_Enable();
-  }
-
- private:
-  bool was_enabled_;
 };
 
 std::string text(PyObject* object) {

@@ -16,6 +16,7 @@
 #include "runtime/settings.h"
 #include "runtime/watch.h"
 #include "tensor/tensor_guard.h"
+#include "base/collector_pause.h"
 
 #include <algorithm>
 #include <chrono>
@@ -318,21 +319,6 @@ std::string explain(Entry& entry, const Roots& roots) {
 }
 
 // Captures from the frame's offset on. Null: nothing was captured here (the site says why).
-// A capture makes thousands of objects that live until its end: searching them for cycles finds nothing.
-class CollectorPause {
- public:
-  CollectorPause() : was_on_(PyGC_Disable() != 0) {}
-  ~CollectorPause() { end(); }
-  CollectorPause(const CollectorPause&) = delete;
-  CollectorPause& operator=(const CollectorPause&) = delete;
-  void end() {
-    if (std::exchange(was_on_, false)) PyGC_Enable();
-  }
-
- private:
-  bool was_on_;
-};
-
 std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   auto start = std::chrono::steady_clock::now();
   HookDisabledScope disabled;
