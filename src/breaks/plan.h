@@ -62,6 +62,7 @@ enum class PlanOp : uint8_t {
   kLruStore,      // operands: a functools.lru_cache, key, value: a miss
   kGenerator,     // operands[0]: generator function; a generator that has not begun, its arguments not set
   kGeneratorFill, // operands: generator, exception it handles or kNull, slots ..., stack ...; number: see GeneratorState
+  kSkip,          // operands[0]: iterator of a list, tuple or range; number: how many items were taken
   kSeek,          // operands[0]: iterator of a list; number: its position
   kSeekEntry,     // operands: iterator of a dict or set, what it iterates over; number: how many items it has given
   kEffectCall,    // object: built-in callable with an effect (torch._C._set_grad_enabled, ...); operands: arguments

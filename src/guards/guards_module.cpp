@@ -30,8 +30,8 @@ constexpr const char* kSourceNames[] = {
     "submodule", "object_dict", "type", "class_dict", "dict_item", "dict_key", "list_item", "tuple_item", "set_item", "deque_item",
     "cell", "closure", "default", "kw_default", "func_globals", "code", "method_self", "method_func", "partial_func", "partial_args",
     "partial_keywords", "slice_start", "slice_stop", "slice_step", "range_start", "range_stop", "range_step", "tensor_grad",
-    "tensor_size", "tensor_attr", "weak_target", "scalar_value", "lru_entry", "view_dict", "dict_value"};
-static_assert(std::size(kSourceNames) == static_cast<size_t>(SourceKind::kDictValue) + 1);
+    "tensor_size", "tensor_attr", "weak_target", "scalar_value", "lru_entry", "view_dict", "dict_value", "ahead"};
+static_assert(std::size(kSourceNames) == static_cast<size_t>(SourceKind::kAhead) + 1);
 
 constexpr const char* kGuardNames[] = {"present", "absent", "is", "is_weak", "equals", "type", "type_version", "length",
                                        "dict_keys", "dict_empty", "tensor", "same", "not_same", "truthy", "global_state", "abc_token"};
@@ -59,6 +59,7 @@ bool hasIndex(SourceKind kind) {
     case SourceKind::kClosure:
     case SourceKind::kDefault:
     case SourceKind::kTensorSize:
+    case SourceKind::kAhead:
       return true;
     default:
       return false;

@@ -40,11 +40,13 @@ struct Info {
   // An outside dict that is some object's __dict__.
   PyObject* attributes_of = nullptr;
   PyObject* attributes = nullptr;  // the other way round: the object's __dict__, once the program took it as a dict
+  int64_t taken = 0;               // an iterator from outside: so many items were asked for
   bool constant = false;           // an immutable container of constants, guarded whole; known for its identity only
   bool length_guarded = false;
   bool unpacked = false;       // a tuple of constants, some of them symbolic: `shadow` is what the trace works with
   bool keys_open = false;      // a dict of hooks whose values are guarded by position, and whose keys are not
   bool was_raised = false;     // an exception made in the trace that has been raised there: eager's has a traceback
+  bool address_shown = false;  // its default text, which names an address, was taken: the object may not be made again elsewhere
   bool identity_used = false;  // `is`, id() or hashing by identity looked at it
 
   // Tensors from outside: the stand-in handed out for them.

@@ -207,7 +207,10 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   }
   std::optional<ProcessStateScope> states;
   if (!remember && !process_states.empty()) states.emplace(*this);
+  std::optional<OpenContextScope> contexts;
+  if (!remember && !open_contexts.empty()) contexts.emplace(*this);
   shapes::Answer answer = shapes::infer(request);
+  contexts.reset();
   states.reset();
   if (answer.status == shapes::Status::kDataDependent && args.keywordCount() == 0 && !values_now.empty()) {
     if (Ref<> tensor = args.positional == 1 && isRead(target) ? knownTensor(values_now[0]) : Ref<>()) {
@@ -520,6 +523,32 @@ Out tensorStorageOffset(Tracer& t, const Args& args) {
   return t.tensorCall(graph::Op::kCallMethod, name, args);
 }
 
+// Whether a backward pass under way computes gradients for some inputs alone: there is one engine, and it says so for this thread.
+Out isCheckpointValid(Tracer& t, const Args&) {
+  Ref<> valid = stealRef(PyObject_CallNoArgs(torchObject("torch.autograd._is_checkpoint_valid")));
+  if (!valid) return t.raiseCurrentError();
+  return valid.get() == Py_True ? Out(std::move(valid)) : Out(t.breakWith(Reason::kCallsOutside, "inside of a backward pass"));
+}
+
+// Operations that take a number: eager reads it off a tensor of one element. The same in operations that take the tensor itself.
+Out withScalarTensor(Tracer& t, const Args& args, PyObject* number, graph::Op op, PyObject* target, const char* polyfill) {
+  const shapes::TensorMeta* meta = metaOfStandIn(number);
+  if (meta != nullptr && meta->sizes.empty()) return t.call(torchObject(polyfill), args);
+  return t.tensorCall(op, target, args);
+}
+Out foreachLerp(Tracer& t, const Args& args) {
+  PyObject* weight = args.positional > 2 ? args.values[2] : args.keyword("weight");
+  return withScalarTensor(t, args, weight, graph::Op::kCallFunction, torchObject("torch._foreach_lerp_"), "stator.polyfills.tensors.foreach_lerp_");
+}
+Out foreachPow(Tracer& t, const Args& args) {
+  PyObject* base = args.positional > 0 ? args.values[0] : nullptr;
+  return withScalarTensor(t, args, base, graph::Op::kCallFunction, torchObject("torch._foreach_pow"), "stator.polyfills.tensors.foreach_pow");
+}
+Out addcmul(Tracer& t, const Args& args) {
+  static PyObject* name = PyUnicode_InternFromString("addcmul_");
+  return withScalarTensor(t, args, args.keyword("value"), graph::Op::kCallMethod, name, "stator.polyfills.tensors.addcmul_");
+}
+
 void registerModule(const char* module, bool python_functions, std::string_view own_prefix = "") {
   PyObject* owner = torchObject(module);
   if (owner == nullptr) return;
@@ -598,6 +627,10 @@ void registerTorch() {
   registerHandler("torch.autograd.grad", refuseBackward);
   registerHandler("torch.Tensor.size", tensorSize);
   registerHandler("torch.Tensor.storage_offset", tensorStorageOffset);
+  registerHandler("torch._C._ImperativeEngine.is_checkpoint_valid", isCheckpointValid);
+  registerHandler("torch._foreach_lerp_", foreachLerp);
+  registerHandler("torch._foreach_pow", foreachPow);
+  registerHandler("torch.Tensor.addcmul_", addcmul);
   registerHandler("torch.is_grad_enabled", isGradEnabled);
   registerHandler("torch._C.is_grad_enabled", isGradEnabled);
   registerHandler("torch.is_inference_mode_enabled", isInferenceEnabled);
@@ -618,7 +651,7 @@ void registerTorch() {
                            "torch.are_deterministic_algorithms_enabled", "torch.get_num_threads", "torch.typename", "torch._C._get_cudnn_enabled",
                            "torch._C._get_mkldnn_enabled", "torch._C._get_flash_sdp_enabled", "torch.backends.mha.get_fastpath_enabled",
                            "torch.get_autocast_gpu_dtype", "torch._C._get_privateuse1_backend_name", "torch._C._is_any_autocast_enabled", "torch._C._get_cublas_allow_tf32",
-                           "torch._C._is_autocast_available", "torch._C._are_functorch_transforms_active", "torch._C._EngineBase.is_checkpoint_valid",
+                           "torch._C._is_autocast_available", "torch._C._are_functorch_transforms_active",
                            "torch._C._nn._parse_to", "torch.cuda.is_available"}) {
     registerPure(path);
   }
