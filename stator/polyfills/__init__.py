@@ -2,4 +2,15 @@
 
 from . import autograd, contexts, functions, higher_order, iteration, objects, subgraphs, switches, tensors, transforms
 
-__all__ = ["autograd", "contexts", "functions", "higher_order", "iteration", "objects", "subgraphs", "switches", "tensors", "transforms"]
+__all__ = [
+    "autograd",
+    "contexts",
+    "functions",
+    "higher_order",
+    "iteration",
+    "objects",
+    "subgraphs",
+    "switches",
+    "tensors",
+    "transforms",
+]
