@@ -91,7 +91,10 @@ Ref<> fillSkeleton(PyObject* skeleton, const std::vector<Ref<>>& items) {
 Ref<> freshConstant(const Ref<>& constant) {
   if (!PyTuple_Check(constant.get()) || PyTuple_GET_SIZE(constant.get()) == 0) return constant;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constant.get()); ++i) {
-    if (symbolic::isSymInt(PyTuple_GET_ITEM(constant.get(), i))) return constant;  // not remembered, so nobody else's
+    if (!symbolic::isSymInt(PyTuple_GET_ITEM(constant.get(), i))) continue;
+    // torch.Size itself takes nothing but ints.
+    Ref<> args = stealRef(PyTuple_Pack(1, constant.get()));
+    return stealRef(args ? PyTuple_Type.tp_new(Py_TYPE(constant.get()), args.get(), nullptr) : nullptr);
   }
   if (Py_TYPE(constant.get()) == sizeType()) return stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(sizeType()), constant.get()));
   if (!PyTuple_CheckExact(constant.get())) return constant;
