@@ -104,6 +104,8 @@ bool initCallTables() {
   Ref<> polyfills = stealRef(PyImport_ImportModule("stator.polyfills"));
   if (!polyfills) return false;
   registerTorchContexts();
+  registerOptimizers();
+  registerTensorAttributes();
   registerItertools();
   registerSubgraphs();
   registerLibrary();
