@@ -32,7 +32,8 @@ bool setConfig(const char* name, PyObject* value) {
   if (text == "strict") c.strict = PyObject_IsTrue(value) == 1;
   if (text == "specialize_modules") c.specialize_modules = PyObject_IsTrue(value) == 1;
   if (text == "skip_fsdp_guards") c.skip_fsdp_guards = PyObject_IsTrue(value) == 1;
-  if (text == "fail_on_recompile_limit_hit") c.fail_on_recompile_limit_hit = PyObject_IsTrue(value) == 1;
+  if (text == "fail_on_recompile_limit_hit")
+    c.fail_on_recompile_limit_hit = PyObject_IsTrue(value) == 1;
   if (text == "error_on_recompile") c.error_on_recompile = PyObject_IsTrue(value) == 1;
   if (text == "stance") {
     std::string_view stance = PyUnicode_AsUTF8(value);

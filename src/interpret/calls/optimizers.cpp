@@ -1,6 +1,5 @@
 // Operations of optimizers whose scalar is a tensor: torch reads its value, captured code multiplies by it.
 #include "interpret/calls/tables.h"
-
 #include "interpret/torch_names.h"
 #include "interpret/tracer.h"
 
@@ -10,8 +9,8 @@ namespace {
 
 struct ScaledCall {
   const char* path;
-  const char* name;      // of the method; null: a function
-  const char* keyword;   // the scalar's; null: it is the fourth argument
+  const char* name;     // of the method; null: a function
+  const char* keyword;  // the scalar's; null: it is the fourth argument
   const char* polyfill;
 };
 
@@ -27,12 +26,16 @@ constexpr ScaledCall kCalls[] = {
 template <size_t index>
 Out scaled(Tracer& t, const Args& args) {
   const ScaledCall& which = kCalls[index];
-  PyObject* scalar = which.keyword != nullptr ? args.keyword(which.keyword) : args.values.size() == 4 ? args.values[3] : nullptr;
-  if (scalar != nullptr && graph::isStandIn(scalar)) return t.callNested(torchObject(which.polyfill), args);
+  PyObject* scalar = which.keyword != nullptr  ? args.keyword(which.keyword)
+                     : args.values.size() == 4 ? args.values[3]
+                                               : nullptr;
+  if (scalar != nullptr && graph::isStandIn(scalar))
+    return t.callNested(torchObject(which.polyfill), args);
   if (which.name == nullptr || args.positional == 0 || !graph::isStandIn(args.values[0])) {
     return t.tensorCall(graph::Op::kCallFunction, torchObject(which.path), args);
   }
-  static PyObject* const name = PyUnicode_InternFromString(kCalls[index].name != nullptr ? kCalls[index].name : "");
+  static PyObject* const name =
+      PyUnicode_InternFromString(kCalls[index].name != nullptr ? kCalls[index].name : "");
   return t.tensorCall(graph::Op::kCallMethod, name, args);
 }
 
