@@ -789,6 +789,18 @@ void addAliasGuards(Tracer& t) {
       t.guards->add(Guard{GuardKind::kNotSameAs, other->source, written->source});
     }
   }
+  for (graph::Node* written : t.graph->inputs()) {
+    // Attributes of tensors: what is written must not be the other's.
+    values::Info* object =
+        written->meta != nullptr && written->example ? t.values.find(written->example) : nullptr;
+    values::Info* info =
+        object != nullptr && object->stand_in ? t.values.find(object->stand_in) : nullptr;
+    if (info == nullptr || !info->overlay) continue;
+    for (graph::Node* other : t.graph->inputs()) {
+      if (other != written && other->meta != nullptr && other->source != nullptr)
+        t.guards->add(Guard{GuardKind::kNotSameAs, other->source, written->source});
+    }
+  }
   for (auto one = t.identities.begin(); one != t.identities.end(); ++one) {
     for (auto other = std::next(one); other != t.identities.end(); ++other) {
       if (one->second == other->second)

@@ -361,7 +361,9 @@ class Tracer {
   // remember: what comes out depends on the arguments alone; facts: a callable that tells the facts of the results in the target's place
   Out tensorCall(graph::Op op, PyObject* target, const Args& args, bool remember = true,
                  PyObject* facts = nullptr);
+  // tensor_attributes.cpp
   Out tensorAttr(PyObject* stand_in, PyObject* name);
+  Flow setTensorAttr(PyObject* stand_in, PyObject* name, PyObject* value);  // null: delete
   void noteWritten(PyObject* stand_in);  // inputs that share its memory are written to
   Out callTorch(PyObject* callable, const Args& args, bool& handled);
   // calls/writes.cpp: an in-place operation that would raise when it runs; its first tensor is what it writes to.
@@ -469,6 +471,8 @@ class Tracer {
   uint64_t random_state_ = 0;
 };
 
+// tensor_attributes.cpp: a grad_fn of which nothing is known but that it is there
+bool isSomeGradFn(PyObject* object);
 bool isAddress(PyObject* object);  // an int that addressOf() made
 
 // calls/torch_states.cpp: the call that brings such a state about.

@@ -43,6 +43,8 @@ Out issubclass(Tracer& t, const Args& args) {
 
 Out typeCall(Tracer& t, const Args& args) {
   if (args.values.size() != 1) return t.makeClass(&PyType_Type, args);
+  if (isSomeGradFn(args.values[0]))
+    return t.breakWith(Reason::kUnsupportedAttribute, "the type of a grad_fn");
   return newRef(reinterpret_cast<PyObject*>(t.typeOf(args.values[0])));
 }
 

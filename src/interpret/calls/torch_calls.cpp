@@ -100,8 +100,11 @@ Ref<> fillSkeleton(PyObject* skeleton, const std::vector<Ref<>>& items) {
 Ref<> freshConstant(const Ref<>& constant) {
   if (!PyTuple_Check(constant.get()) || PyTuple_GET_SIZE(constant.get()) == 0) return constant;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constant.get()); ++i) {
-    // not remembered, so nobody else's
-    if (symbolic::isSymInt(PyTuple_GET_ITEM(constant.get(), i))) return constant;
+    if (!symbolic::isSymInt(PyTuple_GET_ITEM(constant.get(), i))) continue;
+    // torch.Size itself takes nothing but ints.
+    Ref<> args = stealRef(PyTuple_Pack(1, constant.get()));
+    return stealRef(args ? PyTuple_Type.tp_new(Py_TYPE(constant.get()), args.get(), nullptr)
+                         : nullptr);
   }
   if (Py_TYPE(constant.get()) == sizeType())
     return stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(sizeType()), constant.get()));
@@ -421,77 +424,6 @@ void Tracer::noteWritten(PyObject* tensor) {
   }
 }
 
-Out Tracer::tensorAttr(PyObject* stand_in, PyObject* name) {
-  graph::StandIn* tensor = graph::asStandIn(stand_in);
-  auto* type = reinterpret_cast<PyTypeObject*>(tensor->apparent_type);
-  std::string_view text = PyUnicode_AsUTF8(name);
-  if (tensor->meta == nullptr) return breakWith(Reason::kUnsupportedAttribute, std::string(text));
-  const shapes::TensorMeta& meta = *tensor->meta;
-  auto boolean = [](bool b) { return newRef(b ? Py_True : Py_False); };
-  if (text == "requires_grad") return boolean(meta.requires_grad);
-  // Whether an input that requires grad is a leaf is no part of its guard, unless somebody asks.
-  if ((text == "is_leaf" || text == "grad_fn") && meta.requires_grad &&
-      tensor->node->source != nullptr) {
-    static PyObject* is_leaf = PyUnicode_InternFromString("is_leaf");
-    guards->add(Guard{GuardKind::kEquals,
-                      sources->child(SourceKind::kGenericAttr, tensor->node->source, is_leaf),
-                      nullptr, boolean(tensor->node->meta->is_leaf)});
-  }
-  if (text == "is_leaf") return boolean(meta.is_leaf || !meta.requires_grad);
-  if (text == "__class__") return newRef(tensor->apparent_type);
-  if (text == "grad_fn" && (!meta.requires_grad || meta.is_leaf)) return newRef(Py_None);
-  // What depends on the history of the very tensor, not on its facts.
-  if (text == "_version" || text == "_base" || text == "grad_fn" || text == "_grad_fn" ||
-      text == "_cdata" || text == "retains_grad" || text == "output_nr" ||
-      text == "_backward_hooks" || text == "_post_accumulate_grad_hooks") {
-    return breakWith(Reason::kUnsupportedAttribute, std::string(text));
-  }
-  if (text == "grad") {
-    const Source* source = tensor->node->source;
-    if (source == nullptr)
-      return meta.requires_grad ? Out(breakWith(Reason::kUnsupportedAttribute, "grad"))
-                                : Out(newRef(Py_None));
-    Ref<> real = stealRef(PyObject_GetAttr(tensor->node->example.get(), name));
-    if (!real) return raiseCurrentError();
-    return fromOutside(real, sources->child(SourceKind::kTensorGrad, source));
-  }
-  PyObject* found = _PyType_Lookup(type, name);
-  if (found != nullptr) {
-    PyTypeObject* kind = Py_TYPE(found);
-    if (kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type || kind == &PyFunction_Type)
-      return stealRef(PyMethod_New(found, stand_in));
-    if (kind == &PyGetSetDescr_Type || kind == &PyProperty_Type) {
-      Args args;
-      args.values = {stand_in, name};
-      args.positional = 2;
-      if (text == "data") {
-        Ref<> detach = stealRef(PyUnicode_InternFromString("detach"));
-        args.values.pop_back();
-        args.positional = 1;
-        return tensorCall(graph::Op::kCallMethod, detach.get(), args);
-      }
-      return tensorCall(graph::Op::kCallFunction, builtinFunction("getattr"), args);
-    }
-    if (kind == &PyStaticMethod_Type || kind == &PyClassMethod_Type)
-      return breakWith(Reason::kUnsupportedAttribute, std::string(text));
-    return classAttrValue(type, name, found);
-  }
-  // An attribute that the user put on the tensor.
-  if (values::Info* info = values.find(stand_in); info != nullptr && info->overlay) {
-    if (PyObject* written = PyDict_GetItemWithError(info->overlay.get(), name))
-      return newRef(written);
-  }
-  if (const Source* source = tensor->node->source) {
-    Ref<> dict = stealRef(PyObject_GenericGetDict(tensor->node->example.get(), nullptr));
-    if (!dict) PyErr_Clear();
-    const Source* child = sources->child(SourceKind::kTensorAttr, source, name);
-    PyObject* raw = dict ? PyDict_GetItemWithError(dict.get(), name) : nullptr;
-    if (raw != nullptr) return fromOutside(raw, child);
-    guards->add(Guard{GuardKind::kAbsent, child});
-  }
-  return Ref<>();
-}
-
 // ---- rows ------------------------------------------------------------------------------------------------------------------------------
 
 namespace {
@@ -722,7 +654,6 @@ void registerTorch() {
                            "torch.Tensor.__torch_function__",
                            "torch.Tensor.set_",
                            "torch.Tensor.__hash__",
-                           "torch.Tensor._is_view",
                            "torch.from_numpy",
                            "torch.frombuffer"}) {
     std::string text(path);
