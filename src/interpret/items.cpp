@@ -443,8 +443,11 @@ Out Tracer::length(PyObject* container) {
     if (meta->sizes.empty()) return raiseNew(PyExc_TypeError, "len() of a 0-d tensor");
     return symInt(meta->sizes[0]);
   }
-  if (isTextLike(container))
-    return fromNative(stealRef(PyLong_FromSsize_t(PyObject_Size(container))));
+  if (isTextLike(container)) {
+    Py_ssize_t size = PyObject_Size(container);
+    if (size < 0) return raiseCurrentError();  // a range longer than any sequence
+    return stealRef(PyLong_FromSsize_t(size));
+  }
   if (isNativeContainer(*this, container, method)) {
     values::Info* info = values.find(container);
     if (info != nullptr && info->origin == values::Origin::kOutside && !info->constant) {
@@ -631,8 +634,13 @@ Out Tracer::iterate(PyObject* iterable) {
   PyTypeObject* type = Py_TYPE(iterable);
   STATOR_VALUE(scalar, plainScalar(iterable));
   if (scalar) return iterate(scalar.get());
-  if (isTextLike(iterable))
+  if (isTextLike(iterable)) {
+    if (PyObject_Size(iterable) < 0) {
+      PyErr_Clear();
+      return breakWith(Reason::kUnsupportedIterator, "a range longer than any sequence");
+    }
     return made(makeTraceIterator(IteratorKind::kSequence, {newRef(iterable)}));
+  }
   if (isNativeContainer(*this, iterable, method)) {
     if (PyList_Check(iterable) || PyTuple_Check(iterable)) {
       STATOR_VALUE(items, contents(iterable));

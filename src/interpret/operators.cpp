@@ -325,6 +325,13 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
   bool sequences =
       (PyList_Check(left) && PyList_Check(right)) || (PyTuple_Check(left) && PyTuple_Check(right));
   if (equality && sequences) {
+    // Containers that hold themselves: eager finds the end of the stack, and the real interpreter is to do so.
+    static int depth = 0;
+    struct Level {
+      Level() { ++depth; }
+      ~Level() { --depth; }
+    } level;
+    if (depth > 200) return breakWith(Reason::kUnsupportedObject, "compares deeply nested containers");
     bool wanted = operation == Py_EQ;
     if (PyObject_Size(a.get()) != PyObject_Size(b.get())) return boolean(!wanted);
     for (Py_ssize_t i = 0; i < PyObject_Size(a.get()); ++i) {
