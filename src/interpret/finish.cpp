@@ -271,11 +271,13 @@ class PlanBuilder {
     if (PyUnicode_Compare(raw->func_qualname, code->co_qualname) != 0)
       attribute("__qualname__", raw->func_qualname);
     // What a new function of this code has: the first constant if that is a string, and the module of its globals.
-    PyObject* first = PyTuple_GET_SIZE(code->co_consts) > 0 ? PyTuple_GET_ITEM(code->co_consts, 0) : Py_None;
+    PyObject* first =
+        PyTuple_GET_SIZE(code->co_consts) > 0 ? PyTuple_GET_ITEM(code->co_consts, 0) : Py_None;
     PyObject* doc = raw->func_doc != nullptr ? raw->func_doc : Py_None;
     if (doc != (PyUnicode_Check(first) ? first : Py_None)) attribute("__doc__", doc);
     PyObject* module = PyDict_GetItem(raw->func_globals, names().name);
-    if (raw->func_module != nullptr && raw->func_module != module) attribute("__module__", raw->func_module);
+    if (raw->func_module != nullptr && raw->func_module != module)
+      attribute("__module__", raw->func_module);
     if (raw->func_annotations != nullptr && PyTuple_Check(raw->func_annotations)) {
       // Unevaluated form (name, value, ...): CPython turns it into a dict on first use.
       Ref<> dict = stealRef(PyFunction_GetAnnotations(object)
@@ -564,7 +566,8 @@ class PlanBuilder {
       Register result = add(PlanOp::kSource, object);
       plan_.steps.back().source = info->source;
       if (info->source->kind != sources::SourceKind::kProxied) return result;
-      return memo_[object] = add(PlanOp::kCall, nullptr, newRef(reinterpret_cast<PyObject*>(mappingProxyType())), {result});
+      return memo_[object] = add(PlanOp::kCall, nullptr,
+                                 newRef(reinterpret_cast<PyObject*>(mappingProxyType())), {result});
     }
     if (isTraceIterator(object)) return iterator(object);
     if (values::Info* info = t_.values.find(object); info != nullptr && info->address_shown)
@@ -690,9 +693,10 @@ class PlanBuilder {
     if (isTraceTraceback(object)) return fail(object);
     if (PyExceptionInstance_Check(object)) return exception(object);
     if (PyType_Check(object) || PyCFunction_Check(object) || PyModule_Check(object) ||
-        PyCode_Check(object) || (isEnumMember(object) && !madeHere(object)) || type == &PyMethodDescr_Type ||
-        type == &PyWrapperDescr_Type || type == &PyGetSetDescr_Type ||
-        type == &PyMemberDescr_Type || type == &PyProperty_Type || isOpaqueConstant(object)) {
+        PyCode_Check(object) || (isEnumMember(object) && !madeHere(object)) ||
+        type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type ||
+        type == &PyGetSetDescr_Type || type == &PyMemberDescr_Type || type == &PyProperty_Type ||
+        isOpaqueConstant(object)) {
       return constant(object);
     }
     return instance(object);
@@ -731,7 +735,8 @@ class PlanBuilder {
     }
     if (type == mappingProxyType()) {
       PyObject* mapping = reinterpret_cast<PyObject**>(object)[2];
-      return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)), {value(mapping)});
+      return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)),
+                 {value(mapping)});
     }
     if (type == &PyODict_Type || type == defaultDictType()) return dictLike(object, type);
     if (type == sizeType())

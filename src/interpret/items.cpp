@@ -630,7 +630,9 @@ namespace {
 
 // By the C layout, whatever a subclass puts over __len__ and __getitem__.
 Py_ssize_t lengthOf(PyObject* sequence) {
-  return PyList_Check(sequence) ? PyList_GET_SIZE(sequence) : PyTuple_Check(sequence) ? PyTuple_GET_SIZE(sequence) : PyObject_Size(sequence);
+  return PyList_Check(sequence)    ? PyList_GET_SIZE(sequence)
+         : PyTuple_Check(sequence) ? PyTuple_GET_SIZE(sequence)
+                                   : PyObject_Size(sequence);
 }
 Ref<> itemAt(PyObject* sequence, Py_ssize_t index) {
   if (PyList_Check(sequence)) return newRef(PyList_GET_ITEM(sequence, index));
@@ -686,8 +688,8 @@ Out Tracer::iterate(PyObject* iterable) {
     STATOR_VALUE(items,
                  user_keyed.count(iterable) != 0 ? Out(newRef(iterable)) : contents(iterable));
     Ref<> snapshot = stealRef(PySequence_Tuple(items.get()));
-    return made(makeTraceIterator(IteratorKind::kSnapshot,
-                                  {snapshot, newRef(iterable), Ref<>(), entriesHandedOut(items.get())}));
+    return made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable), Ref<>(),
+                                                            entriesHandedOut(items.get())}));
   }
   if (isDictView(iterable)) {
     STATOR_VALUE(view, viewContents(iterable));
@@ -695,8 +697,8 @@ Out Tracer::iterate(PyObject* iterable) {
     STATOR_VALUE(dict, viewedDict(iterable));
     STATOR_VALUE(items, contents(dict.get()));
     Ref<> keys = PyDictKeys_Check(iterable) ? Ref<>() : stealRef(PySequence_Tuple(items.get()));
-    return made(makeTraceIterator(IteratorKind::kSnapshot,
-                                  {snapshot, newRef(iterable), keys, entriesHandedOut(items.get())}));
+    return made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable), keys,
+                                                            entriesHandedOut(items.get())}));
   }
   if (PyType_Check(iterable)) {
     // Iterating over an Enum class yields its members.
@@ -813,7 +815,8 @@ Out Tracer::next(PyObject* object) {
           // The real interpreter is to do the whole loop: a dict that is rebuilt half way would not know.
           restart_at = values.find(object)->born;
           restart_reason = Reason::kUnsupportedIterator;
-          return breakWith(Reason::kUnsupportedIterator, "keys change while they are iterated over");
+          return breakWith(Reason::kUnsupportedIterator,
+                           "keys change while they are iterated over");
         }
       } else if (isDictView(owner)) {
         STATOR_VALUE(n, length(owner));
@@ -825,7 +828,8 @@ Out Tracer::next(PyObject* object) {
           // The real interpreter is to do the whole loop: a dict that is rebuilt half way would not know.
           restart_at = values.find(object)->born;
           restart_reason = Reason::kUnsupportedIterator;
-          return breakWith(Reason::kUnsupportedIterator, "keys change while they are iterated over");
+          return breakWith(Reason::kUnsupportedIterator,
+                           "keys change while they are iterated over");
         }
       }
       if (iterator->index >= size) return finish();

@@ -67,7 +67,8 @@ bool isNumber(PyObject* object) {
 }
 
 bool isScalarSubclass(PyObject* object) {
-  return PyLong_Check(object) || PyFloat_Check(object) || PyComplex_Check(object) || PyUnicode_Check(object) || PyBytes_Check(object);
+  return PyLong_Check(object) || PyFloat_Check(object) || PyComplex_Check(object) ||
+         PyUnicode_Check(object) || PyBytes_Check(object);
 }
 
 // `a OP b` where an operand's class defines the operator in Python.
@@ -84,9 +85,10 @@ Out binaryProtocol(Tracer& tracer, const BinaryRow& row, bool in_place, PyObject
   if (in_place) attempts.push_back({left, right, row.in_place});
   // Only a reflected method that the subclass gives another meaning goes first.
   Ref<> reflected = stealRef(PyUnicode_InternFromString(row.reflected));
-  bool right_first = left_type != right_type && PyType_IsSubtype(right_type, left_type) &&
-                     definesInPython(tracer, right_type, row.reflected) &&
-                     _PyType_Lookup(left_type, reflected.get()) != _PyType_Lookup(right_type, reflected.get());
+  bool right_first =
+      left_type != right_type && PyType_IsSubtype(right_type, left_type) &&
+      definesInPython(tracer, right_type, row.reflected) &&
+      _PyType_Lookup(left_type, reflected.get()) != _PyType_Lookup(right_type, reflected.get());
   if (right_first) attempts.push_back({right, left, row.reflected});
   attempts.push_back({left, right, row.method});
   if (!right_first && left_type != right_type) attempts.push_back({right, left, row.reflected});
@@ -343,12 +345,16 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
       Level() { ++depth; }
       ~Level() { --depth; }
     } level;
-    if (depth > 200) return breakWith(Reason::kUnsupportedObject, "compares deeply nested containers");
+    if (depth > 200)
+      return breakWith(Reason::kUnsupportedObject, "compares deeply nested containers");
     bool wanted = operation == Py_EQ;
     // By the C layout, whatever a subclass puts over its methods; the comparison of items may change the containers.
-    auto size = [](PyObject* sequence) { return PyList_Check(sequence) ? PyList_GET_SIZE(sequence) : PyTuple_GET_SIZE(sequence); };
+    auto size = [](PyObject* sequence) {
+      return PyList_Check(sequence) ? PyList_GET_SIZE(sequence) : PyTuple_GET_SIZE(sequence);
+    };
     auto item = [](PyObject* sequence, Py_ssize_t i) {
-      return newRef(PyList_Check(sequence) ? PyList_GET_ITEM(sequence, i) : PyTuple_GET_ITEM(sequence, i));
+      return newRef(PyList_Check(sequence) ? PyList_GET_ITEM(sequence, i)
+                                           : PyTuple_GET_ITEM(sequence, i));
     };
     if (size(a.get()) != size(b.get())) return boolean(!wanted);
     for (Py_ssize_t i = 0; i < size(a.get()) && i < size(b.get()); ++i) {

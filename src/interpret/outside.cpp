@@ -62,7 +62,8 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     return newRef(raw);
   }
   if (values::Info* info = values.find(raw)) {
-    if (info->source != nullptr && (info->source->kind == SourceKind::kProxied) != (source->kind == SourceKind::kProxied))
+    if (info->source != nullptr &&
+        (info->source->kind == SourceKind::kProxied) != (source->kind == SourceKind::kProxied))
       return breakWith(breaks::Reason::kUnsupportedObject, "a dict beside a read-only view of it");
     if (info->constant) {
       guardConstant(raw, source);

@@ -275,7 +275,9 @@ PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& 
     }
     case SourceKind::kProxied:
       // A class's own dict, reached as its kObjectDict, is the dict already.
-      return PyDict_Check(base) ? base : Py_TYPE(base) == &PyDictProxy_Type ? reinterpret_cast<PyObject**>(base)[2] : nullptr;
+      return PyDict_Check(base)                   ? base
+             : Py_TYPE(base) == &PyDictProxy_Type ? reinterpret_cast<PyObject**>(base)[2]
+                                                  : nullptr;
     case SourceKind::kAhead:
       return stator_iterator_known(base) ? owned(stator_iterator_ahead(base, index), keep)
                                          : nullptr;

@@ -199,7 +199,8 @@ Out tupleCall(Tracer& t, const Args& args) {
 
 Out setLike(Tracer& t, const Args& args, bool frozen) {
   if (args.keywordCount() != 0 || args.values.size() > 1) return wrongArguments(t, "set");
-  if (frozen && args.values.size() == 1 && PyFrozenSet_CheckExact(args.values[0])) return newRef(args.values[0]);
+  if (frozen && args.values.size() == 1 && PyFrozenSet_CheckExact(args.values[0]))
+    return newRef(args.values[0]);
   Ref<> items = stealRef(PyList_New(0));
   if (!args.values.empty()) {
     STATOR_VALUE(list, t.listOf(args.values[0]));
@@ -260,7 +261,8 @@ Out textOfContainer(Tracer& t, PyObject* items) {
     Level() { ++depth; }
     ~Level() { --depth; }
   } level;
-  if (depth > 50) return t.breakWith(Reason::kUnsupportedObject, "formats deeply nested containers");
+  if (depth > 50)
+    return t.breakWith(Reason::kUnsupportedObject, "formats deeply nested containers");
   auto text = [&](PyObject* item) -> Out {
     if (item == items)
       return t.breakWith(Reason::kUnsupportedObject, "formats a container that holds itself");
@@ -303,7 +305,8 @@ Out textCall(Tracer& t, const Args& args, bool repr) {
   PyObject* value = args.values[0];
   for (const char* method : {repr ? "__repr__" : "__str__", "__repr__"}) {
     // A __str__ in C (`__str__ = int.__repr__`, as enums have it) goes before a __repr__ in Python.
-    bool other_str = !repr && !graph::isStandIn(value) && Py_TYPE(value)->tp_str != PyBaseObject_Type.tp_str;
+    bool other_str =
+        !repr && !graph::isStandIn(value) && Py_TYPE(value)->tp_str != PyBaseObject_Type.tp_str;
     if (other_str && std::string_view(method) == "__repr__") break;
     if (!graph::isStandIn(value) && t.isUserOverride(value, method)) {
       STATOR_VALUE(bound, t.special(value, method));
@@ -884,7 +887,7 @@ void registerBuiltins() {
       {"builtins.divmod", divmodCall},
       {"functools.partial", partialCall},
       {"typing.cast", secondArgument},
-      
+
       {"logging.Logger.debug", logCall<10>},
       {"logging.Logger.info", logCall<20>},
       {"logging.Logger.warning", logCall<30>},

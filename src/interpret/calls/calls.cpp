@@ -344,7 +344,8 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
   if (args.keywordCount() == 0) {
     if (name == "__init__" && owner == &PyBaseObject_Type) {
       PyTypeObject* type = typeOf(self);
-      if (n > 1 && (type->tp_init != PyBaseObject_Type.tp_init || type->tp_new == PyBaseObject_Type.tp_new))
+      if (n > 1 &&
+          (type->tp_init != PyBaseObject_Type.tp_init || type->tp_new == PyBaseObject_Type.tp_new))
         return breakWith(Reason::kRaises, "object.__init__() takes exactly one argument");
       return newRef(Py_None);
     }
