@@ -2,7 +2,7 @@
 // "same" and "not_same", (kind, source, other source). A frame is a list of locals, in which NotImplemented stands for an unbound one.
 #include "guards/guards_module.h"
 
-#include "base/check.h"
+#include "base/boundary.h"
 #include "guards/guard.h"
 #include "sources/source.h"
 
@@ -164,18 +164,6 @@ class Frame {
  private:
   std::vector<PyObject*> slots_;
 };
-
-template <class Body>
-PyObject* guarded(Body&& body) {
-  try {
-    return body();
-  } catch (const PythonError&) {
-    return nullptr;
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-    return nullptr;
-  }
-}
 
 struct Arguments {
   PyObject* first = nullptr;

@@ -254,11 +254,15 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   std::vector<PyObject*> tensors;
   for (PyObject* value : values_now) collectTensors(value, tensors);
   if (!options.runs_as_captured) {
-    // AOTAutograd computes gradients for inputs of the graph, and for nothing that becomes a leaf inside of it.
+    // AOTAutograd computes gradients for inputs of the graph, and for nothing that becomes a leaf inside of it. A view of a leaf that is
+    // taken without gradients says of itself that it is one, but no gradient comes to it.
     bool leaf = false;
     for (const shapes::Output& output : inferred.outputs) {
-      leaf |= output.kind == shapes::Output::Kind::kTensor && output.same_object_as < 0 &&
-              output.meta.requires_grad && output.meta.is_leaf;
+      if (output.kind != shapes::Output::Kind::kTensor || output.same_object_as >= 0) continue;
+      const bool view_of_leaf =
+          output.alias_of >= 0 &&
+          graph::asStandIn(tensors[static_cast<size_t>(output.alias_of)])->meta->requires_grad;
+      leaf |= output.meta.requires_grad && output.meta.is_leaf && !view_of_leaf;
     }
     for (const auto& [index, after] : inferred.changed_inputs) {
       const shapes::TensorMeta& before =
