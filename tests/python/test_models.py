@@ -41,7 +41,9 @@ def mamba():
 
 
 def t5():
-    config = transformers.T5Config(vocab_size=64, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, use_cache=False)
+    config = transformers.T5Config(
+        vocab_size=64, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, use_cache=False
+    )
     return transformers.T5EncoderModel(config), lambda b: {"input_ids": ids(b)}
 
 
