@@ -270,6 +270,7 @@ class Tracer {
   Out contains(PyObject* container, PyObject* item);
   Out iterate(PyObject* iterable);                     // an iterator (trace value)
   Out next(PyObject* iterator);                        // ok with a null Ref: exhausted
+  Out nextFromOutside(PyObject* iterator);             // of a list, tuple or range
   Out nextOfItertools(PyObject* iterator);             // calls/itertools.cpp
   Out extendList(PyObject* list, PyObject* iterable);  // list.extend
   Out listOf(PyObject* iterable);                      // all items, as a fresh list of trace values
@@ -488,6 +489,16 @@ class ProcessStateScope {
  private:
   void apply(bool now);
   Tracer& tracer_;
+};
+
+// calls/torch_contexts.cpp: the contexts that the graph has entered, entered for real as long as the scope lives.
+class OpenContextScope {
+ public:
+  explicit OpenContextScope(const Tracer& tracer);
+  ~OpenContextScope();
+
+ private:
+  std::vector<std::pair<Ref<>, Ref<>>> entered_;  // what leaves it, and what that is called with
 };
 
 // The instruction of the frame that makes the call under way, or the present one.
