@@ -367,7 +367,11 @@ class Tracer {
   std::vector<Ref<>> keep_alive;
   std::unordered_map<PyObject*, std::pair<Ref<>, Ref<>>> addresses;  // object -> itself, its address
   std::unordered_map<PyObject*, PyObject*> address_targets;
-  std::map<const sources::Source*, PyTypeObject*> identities;  // objects whose identity was looked at, with their types
+  // by position and not by address: the order is that of the guards, which is the same in every process
+  struct Earlier {
+    bool operator()(const sources::Source* a, const sources::Source* b) const { return a->id < b->id; }
+  };
+  std::map<const sources::Source*, PyTypeObject*, Earlier> identities;  // objects whose identity was looked at, with their types
   struct LruUse {
     Ref<> cache, key, value;  // value null: a hit
   };
