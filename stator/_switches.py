@@ -5,7 +5,7 @@ import inspect
 import weakref
 
 from stator import _compile, _core, config, exc
-from stator.polyfills.switches import error_on_graph_break
+from stator.polyfills.switches import error_on_graph_break as error_on_graph_break  # public from here
 
 _rules = {}  # id(callable) -> (callable or weak reference, rule)
 
@@ -213,7 +213,7 @@ def skip(fn=None):
 
 
 def _skip_code(fn):
-    code = getattr(inspect.unwrap(fn), "__code__", None) or getattr(getattr(type(fn), "__call__", None), "__code__", None)
+    code = getattr(inspect.unwrap(fn), "__code__", None) or getattr(getattr(type(fn), "__call__", None), "__code__", None)  # noqa: B004
     if code is not None:
         _core.skip_code(code)
 

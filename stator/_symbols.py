@@ -42,7 +42,7 @@ class Symbols:
 
     def value(self, text: str) -> Any:
         if text not in self._values:
-            self._values[text] = eval(text, self.names)  # noqa: S307 - written by symbolic/values.cpp
+            self._values[text] = eval(text, self.names)  # the text is written by symbolic/values.cpp
         return self._values[text]
 
     def facts(self, facts: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -15,14 +15,12 @@ import json
 import os
 import subprocess
 import sys
-import test
 import time
 import unittest
 
-MODULES = (
-    "test_generators test_exceptions test_contextlib test_dict test_list test_set test_iter test_itertools test_functools "
-    "test_dataclasses test_enum test_descr test_copy test_scope test_with test_unpack test_string test_format test_slice test_range"
-).split()
+import test
+
+MODULES = ["test_generators", "test_exceptions", "test_contextlib", "test_dict", "test_list", "test_set", "test_iter", "test_itertools", "test_functools", "test_dataclasses", "test_enum", "test_descr", "test_copy", "test_scope", "test_with", "test_unpack", "test_string", "test_format", "test_slice", "test_range"]
 _MARK = "\n== results of cpython_tests ==\n"
 
 

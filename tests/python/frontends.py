@@ -118,7 +118,7 @@ class Dynamo:
     name = "dynamo"
 
     def __init__(self) -> None:
-        import torch._dynamo
+        import torch._dynamo  # noqa: F401
         from torch._dynamo.utils import counters
 
         self._counters = counters

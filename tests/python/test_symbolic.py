@@ -3,10 +3,10 @@
 import random
 
 import pytest
-import symbolic_cases
 import torch
 
 import stator
+import symbolic_cases
 from stator import _core
 
 
