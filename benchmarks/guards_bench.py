@@ -22,8 +22,14 @@ def qwen3(layers):
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     config = Qwen3Config(
-        vocab_size=1000, hidden_size=256, intermediate_size=512, num_hidden_layers=layers, num_attention_heads=8,
-        num_key_value_heads=4, head_dim=32, use_cache=False,
+        vocab_size=1000,
+        hidden_size=256,
+        intermediate_size=512,
+        num_hidden_layers=layers,
+        num_attention_heads=8,
+        num_key_value_heads=4,
+        head_dim=32,
+        use_cache=False,
     )
     return Qwen3ForCausalLM(config)
 
@@ -39,7 +45,9 @@ class Block(torch.nn.Module):
 
 
 def plain(layers):
-    return torch.nn.Sequential(torch.nn.Embedding(1000, 256), *[Block(256) for _ in range(layers)], torch.nn.LayerNorm(256))
+    return torch.nn.Sequential(
+        torch.nn.Embedding(1000, 256), *[Block(256) for _ in range(layers)], torch.nn.LayerNorm(256)
+    )
 
 
 def module_guards(model, root=("local", 0)):
@@ -89,8 +97,18 @@ def main():
     sweep = options.sweep_mib << 20
     x, y = torch.randn(2, 64), torch.randn(2, 64)
     local = ("local", 0), ("local", 1), ("local", 2)
-    report("f(x, y, 3)", [("tensor", local[0], x), ("tensor", local[1], y), ("equals", local[2], 3), ("global_state", None)], [x, y, 3], sweep)
-    report("f(x, y, 3), no global state", [("tensor", local[0], x), ("tensor", local[1], y), ("equals", local[2], 3)], [x, y, 3], sweep)
+    report(
+        "f(x, y, 3)",
+        [("tensor", local[0], x), ("tensor", local[1], y), ("equals", local[2], 3), ("global_state", None)],
+        [x, y, 3],
+        sweep,
+    )
+    report(
+        "f(x, y, 3), no global state",
+        [("tensor", local[0], x), ("tensor", local[1], y), ("equals", local[2], 3)],
+        [x, y, 3],
+        sweep,
+    )
     models = [("torch.nn blocks", plain)]
     try:
         import transformers  # noqa: F401
@@ -116,7 +134,9 @@ def main():
         for i in range(60):
             model.counter = i + 10**6  # a write to the root's dict before every call
             times.append(_core.guards_time(program, frames[0], None, 1, 1 << 6)[0])
-        print(f"{'  an attribute written before each':<34} {'':13}   hot {statistics.median(times[20:]) / 1000:8.2f} us")
+        print(
+            f"{'  an attribute written before each':<34} {'':13}   hot {statistics.median(times[20:]) / 1000:8.2f} us"
+        )
         half = make(options.layers // 2)
         few = module_guards(half)
         count = len(list(half.modules()))

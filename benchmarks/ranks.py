@@ -12,7 +12,9 @@ def main():
     parser.add_argument("--inputs", type=int, default=32, help="tensors that each rank's capture reads")
     given = parser.parse_args()
     rows = []
-    print(f"{'case':9} {'ranks':>7} {'verdict':9} {'captures':>8} {'reduce':>6} {'gather':>6} {'messages':>12} {'in a row':>8} {'MB/rank':>8} {'us/rank':>8}")
+    print(
+        f"{'case':9} {'ranks':>7} {'verdict':9} {'captures':>8} {'reduce':>6} {'gather':>6} {'messages':>12} {'in a row':>8} {'MB/rank':>8} {'us/rank':>8}"
+    )
     for case in ("equal", "sizes", "branches", "stray"):
         for ranks in (2, 32, 1024, 100_000) if case in ("equal", "sizes") else (2, 32, 1024):
             done = _core.rehearse_ranks(case, ranks, given.inputs)

@@ -215,7 +215,10 @@ class Backend:
                 raise exc.BackendCompilerFailed(self, error) from error
             # Known as the graph runs, not before: an operator's backward that reads a tensor's values, say.
             first = (str(error).splitlines() or [""])[0]
-            warnings.warn(f"the backend cannot compile a graph whose shapes depend on data; it runs as captured ({first})", stacklevel=2)
+            warnings.warn(
+                f"the backend cannot compile a graph whose shapes depend on data; it runs as captured ({first})",
+                stacklevel=2,
+            )
             return graph_module.forward
         return compiled
 

@@ -139,7 +139,11 @@ class _Collector:
     def compile(self, graph_module, example_inputs):
         self.found.graphs.append(graph_module)
         self.found.ops_per_graph.append(
-            [node.target for node in graph_module.graph.nodes if node.op in ("call_function", "call_method", "call_module")]
+            [
+                node.target
+                for node in graph_module.graph.nodes
+                if node.op in ("call_function", "call_method", "call_module")
+            ]
         )
         return graph_module.forward
 

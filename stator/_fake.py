@@ -160,7 +160,9 @@ def make_symbolic(all_facts, env):
     storages = [facts[12] for facts in all_facts]
     fakes = []
     for facts in all_facts:
-        (sizes, strides, dtype, device, requires_grad, is_leaf, is_conj, is_neg, is_inference, is_parameter) = facts[:10]
+        (sizes, strides, dtype, device, requires_grad, is_leaf, is_conj, is_neg, is_inference, is_parameter) = facts[
+            :10
+        ]
         offset = facts[10]
         if storages.count(facts[12]) > 1 or is_conj or is_neg or is_inference or type(offset) is not int or offset != 0:
             return None

@@ -84,4 +84,3 @@ def mark_static_address(t, guard=False):
     """t stays at its address from call to call: CUDA graphs need not copy it. With guard=True its identity is guarded."""
     _check("mark_static_address", t)
     t._dynamo_static_input_type = "guarded" if guard else "unguarded"
-

@@ -200,7 +200,11 @@ class Exchange:
 
 
 def diverged(site, message, in_backend, eagerly):
-    what = "the backend failed on some ranks" if in_backend else "the ranks run different programs here, so that their graphs do not belong together"
+    what = (
+        "the backend failed on some ranks"
+        if in_backend
+        else "the ranks run different programs here, so that their graphs do not belong together"
+    )
     text = f"{site}: {what}:\n{message.rstrip()}"
     if not eagerly:
         raise exc.RanksDiverged(f'{text}\nWith config.on_divergence = "eager" such calls run eagerly on all ranks.')
@@ -209,7 +213,10 @@ def diverged(site, message, in_backend, eagerly):
 
 
 def guards_differ(site):
-    log.debug("%s: one graph, but the ranks guard different things: a rank may have to capture again alone (set_enable_guard_collectives)", site)
+    log.debug(
+        "%s: one graph, but the ranks guard different things: a rank may have to capture again alone (set_enable_guard_collectives)",
+        site,
+    )
 
 
 def set_enable_guard_collectives(enabled):

@@ -47,7 +47,11 @@ def recompile_limit(place, guard, limit, fullgraph):
 
 
 def recompile(place, guard, by_stance):
-    text = f"{place}: a new capture is needed (" + (f"the last entry fails at: {guard}" if guard else "nothing is captured yet") + ")"
+    text = (
+        f"{place}: a new capture is needed ("
+        + (f"the last entry fails at: {guard}" if guard else "nothing is captured yet")
+        + ")"
+    )
     if by_stance:
         raise RuntimeError(f"{text}, and the stance is 'fail_on_recompile'")
     raise exc.RecompileError(f"{text}, and config.error_on_recompile is set")
@@ -61,4 +65,6 @@ def internal_error(place, what, strict):
         raise exc.InternalError(f"{place}: {what}")
     if (place, what) not in _warned:
         _warned.add((place, what))
-        warnings.warn(f"{place}: an internal error of stator; the call runs eagerly. Please report it: {what}", stacklevel=2)
+        warnings.warn(
+            f"{place}: an internal error of stator; the call runs eagerly. Please report it: {what}", stacklevel=2
+        )

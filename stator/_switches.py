@@ -64,9 +64,15 @@ def allow_in_graph(fn):
         _set_rule(fn, "allow_in_graph")
 
 
-@_for_callables("disallow_in_graph", "Calls of fn, one of torch's or an allowed one, never become a graph node: a break.")
+@_for_callables(
+    "disallow_in_graph", "Calls of fn, one of torch's or an allowed one, never become a graph node: a break."
+)
 def disallow_in_graph(fn):
-    if not _core.goes_into_graph(fn) and call_rule(fn) not in ("allow_in_graph", "nonstrict_trace", "disallow_in_graph"):
+    if not _core.goes_into_graph(fn) and call_rule(fn) not in (
+        "allow_in_graph",
+        "nonstrict_trace",
+        "disallow_in_graph",
+    ):
         raise exc.IncorrectUsage(
             f"disallow_in_graph is for what would become a graph node (torch's functions, allow_in_graph's), and {fn!r:.100} "
             "would not; stator.disable keeps a Python function out of graphs"
@@ -83,7 +89,9 @@ def forbid_in_graph(fn):
     _set_rule(fn, "forbid_in_graph")
 
 
-@_for_callables("nonstrict_trace", "Calls of fn become one graph node; tensors that it reads from outside are not guarded.")
+@_for_callables(
+    "nonstrict_trace", "Calls of fn become one graph node; tensors that it reads from outside are not guarded."
+)
 def nonstrict_trace(fn):
     _set_rule(fn, "nonstrict_trace")
 
@@ -213,7 +221,9 @@ def skip(fn=None):
 
 
 def _skip_code(fn):
-    code = getattr(inspect.unwrap(fn), "__code__", None) or getattr(getattr(type(fn), "__call__", None), "__code__", None)  # noqa: B004
+    code = getattr(inspect.unwrap(fn), "__code__", None) or getattr(
+        getattr(type(fn), "__call__", None), "__code__", None
+    )  # noqa: B004
     if code is not None:
         _core.skip_code(code)
 

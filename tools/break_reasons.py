@@ -29,7 +29,11 @@ def rows():
 def page():
     parts = [HEAD]
     for name, number, sentence, hint in rows():
-        text = f"## {number}. {name[1:]}\nThe program {sentence}." if not _own_subject(sentence) else f"## {number}. {name[1:]}\n{_capital(sentence)}."
+        text = (
+            f"## {number}. {name[1:]}\nThe program {sentence}."
+            if not _own_subject(sentence)
+            else f"## {number}. {name[1:]}\n{_capital(sentence)}."
+        )
         parts.append(text + (f"\n\n*What to do:* {hint}.\n" if hint else "\n"))
     return "\n".join(parts)
 

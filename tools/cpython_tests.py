@@ -20,7 +20,28 @@ import unittest
 
 import test
 
-MODULES = ["test_generators", "test_exceptions", "test_contextlib", "test_dict", "test_list", "test_set", "test_iter", "test_itertools", "test_functools", "test_dataclasses", "test_enum", "test_descr", "test_copy", "test_scope", "test_with", "test_unpack", "test_string", "test_format", "test_slice", "test_range"]
+MODULES = [
+    "test_generators",
+    "test_exceptions",
+    "test_contextlib",
+    "test_dict",
+    "test_list",
+    "test_set",
+    "test_iter",
+    "test_itertools",
+    "test_functools",
+    "test_dataclasses",
+    "test_enum",
+    "test_descr",
+    "test_copy",
+    "test_scope",
+    "test_with",
+    "test_unpack",
+    "test_string",
+    "test_format",
+    "test_slice",
+    "test_range",
+]
 _MARK = "\n== results of cpython_tests ==\n"
 
 
@@ -144,7 +165,9 @@ def main() -> int:
         ours += run
         counted += count.get("counted") or 0
     if counted:
-        print(f"{total} tests, {100 * ours / counted:.0f} % of {counted} instructions in captured entries or the driver")
+        print(
+            f"{total} tests, {100 * ours / counted:.0f} % of {counted} instructions in captured entries or the driver"
+        )
     return 1 if bad else 0
 
 

@@ -20,9 +20,11 @@ namespace {
 PyModuleDef core_module = {PyModuleDef_HEAD_INIT, "stator._core", nullptr, -1, nullptr};
 
 // One table from each room that has doors.
-PyMethodDef* const kTables[] = {stator::graph::graph_methods, stator::tensor::shapes_methods, stator::runtime::driver_methods,
-                                stator::runtime::cache_methods, stator::interpret::switch_methods, stator::runtime::watch_methods, stator::runtime::ranks_methods,
-                                stator::guards::guards_methods, stator::symbolic::symbolic_methods};
+PyMethodDef* const kTables[] = {stator::graph::graph_methods,      stator::tensor::shapes_methods,
+                                stator::runtime::driver_methods,   stator::runtime::cache_methods,
+                                stator::interpret::switch_methods, stator::runtime::watch_methods,
+                                stator::runtime::ranks_methods,    stator::guards::guards_methods,
+                                stator::symbolic::symbolic_methods};
 
 }  // namespace
 
@@ -33,7 +35,9 @@ PyMODINIT_FUNC PyInit__core() {
     if (PyModule_AddFunctions(module.get(), methods) != 0) return nullptr;
   }
   if (stator::runtime::addDriverObjects(module.get()) < 0) return nullptr;
-  bool ready = stator::graph::initTypes() && stator::interpret::initTraceIteratorType() && stator::interpret::initTraceTracebackType() && stator::runtime::addCompiledFunction(module) &&
-               stator::runtime::addCache(module) && stator::debug::addSpecimenType(module);
+  bool ready = stator::graph::initTypes() && stator::interpret::initTraceIteratorType() &&
+               stator::interpret::initTraceTracebackType() &&
+               stator::runtime::addCompiledFunction(module) && stator::runtime::addCache(module) &&
+               stator::debug::addSpecimenType(module);
   return ready ? module.release() : nullptr;
 }

@@ -19,8 +19,8 @@ class PythonError : public std::exception {};
 
 }  // namespace stator
 
-#define STATOR_CHECK(condition, ...)                                                       \
-  do {                                                                                     \
-    if (!(condition)) [[unlikely]]                                                         \
-      ::stator::failCheck(__FILE__, __LINE__, #condition, ::std::string{__VA_ARGS__});     \
+#define STATOR_CHECK(condition, ...)                                                   \
+  do {                                                                                 \
+    if (!(condition)) [[unlikely]]                                                     \
+      ::stator::failCheck(__FILE__, __LINE__, #condition, ::std::string{__VA_ARGS__}); \
   } while (0)

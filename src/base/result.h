@@ -32,7 +32,7 @@ class [[nodiscard]] Result {
 
 #define STATOR_TRY_CAT2(a, b) a##b
 #define STATOR_TRY_CAT(a, b) STATOR_TRY_CAT2(a, b)
-#define STATOR_TRY(declaration, expression)                                              \
-  auto STATOR_TRY_CAT(result_, __LINE__) = (expression);                                 \
+#define STATOR_TRY(declaration, expression)                                                   \
+  auto STATOR_TRY_CAT(result_, __LINE__) = (expression);                                      \
   if (!STATOR_TRY_CAT(result_, __LINE__)) return STATOR_TRY_CAT(result_, __LINE__).failure(); \
   declaration = std::move(*STATOR_TRY_CAT(result_, __LINE__))

@@ -17,14 +17,16 @@ PyObject* at(const Registers& registers, Register index) {
 Ref<> makeTuple(const Registers& registers, const std::vector<Register>& operands) {
   Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(operands.size())));
   for (size_t i = 0; tuple && i < operands.size(); ++i) {
-    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_XNewRef(at(registers, operands[i])));
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i),
+                     Py_XNewRef(at(registers, operands[i])));
   }
   return tuple;
 }
 
 // The nearest base whose tp_new is C code: object, dict, list, tuple, ...; user __new__ methods are skipped, since the trace already ran them.
 PyTypeObject* nativeBase(PyTypeObject* type) {
-  while (type->tp_base != nullptr && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) type = type->tp_base;
+  while (type->tp_base != nullptr && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0)
+    type = type->tp_base;
   return type;
 }
 
@@ -39,8 +41,10 @@ Ref<> makeFunction(const Registers& registers, const PlanStep& step) {
                                                        at(registers, step.operands[1]),
                                                        at(registers, step.operands[2])));
   if (!function) return function;
-  if (PyObject* closure = at(registers, step.operands[3])) PyFunction_SetClosure(function.get(), closure);
-  if (PyObject* defaults = at(registers, step.operands[4])) PyFunction_SetDefaults(function.get(), defaults);
+  if (PyObject* closure = at(registers, step.operands[3]))
+    PyFunction_SetClosure(function.get(), closure);
+  if (PyObject* defaults = at(registers, step.operands[4]))
+    PyFunction_SetDefaults(function.get(), defaults);
   if (PyObject* kw = at(registers, step.operands[5])) PyFunction_SetKwDefaults(function.get(), kw);
   return function;
 }
@@ -49,7 +53,8 @@ Ref<> makeIterator(PyObject* iterable, int64_t position) {
   Ref<> iterator = stealRef(PyObject_GetIter(iterable));
   if (!iterator || position == 0) return iterator;
   if (PyObject_HasAttrString(iterator.get(), "__setstate__")) {
-    Ref<> done = stealRef(PyObject_CallMethod(iterator.get(), "__setstate__", "L", static_cast<long long>(position)));
+    Ref<> done = stealRef(
+        PyObject_CallMethod(iterator.get(), "__setstate__", "L", static_cast<long long>(position)));
     return done ? iterator : Ref<>();
   }
   for (int64_t i = 0; i < position; ++i) {
@@ -60,7 +65,8 @@ Ref<> makeIterator(PyObject* iterable, int64_t position) {
 }
 
 bool replaceDict(PyObject* dict, PyObject* contents) {
-  Ref<> old = stealRef(PyDict_Copy(dict));  // finalizers of what goes away run when the new contents are in place
+  // finalizers of what goes away run when the new contents are in place
+  Ref<> old = stealRef(PyDict_Copy(dict));
   return old && values::dictClear(dict) && values::dictFill(dict, contents);
 }
 
@@ -78,18 +84,22 @@ bool replaceSet(PyObject* set, PyObject* contents) {
 // Into the instance dict or slot, past descriptors of the class that run user code; a null value deletes.
 bool storeAttribute(PyObject* owner, PyObject* name, PyObject* value) {
   PyObject* on_type = _PyType_Lookup(Py_TYPE(owner), name);
-  bool hidden = on_type != nullptr && Py_TYPE(on_type)->tp_descr_set != nullptr && Py_TYPE(on_type) != &PyMemberDescr_Type &&
-                Py_TYPE(on_type) != &PyGetSetDescr_Type;
+  bool hidden = on_type != nullptr && Py_TYPE(on_type)->tp_descr_set != nullptr &&
+                Py_TYPE(on_type) != &PyMemberDescr_Type && Py_TYPE(on_type) != &PyGetSetDescr_Type;
   if (!hidden) return PyObject_GenericSetAttr(owner, name, value) == 0;
   Ref<> dict = stealRef(PyObject_GenericGetDict(owner, nullptr));
-  return dict && (value != nullptr ? PyDict_SetItem(dict.get(), name, value) : PyDict_DelItem(dict.get(), name)) == 0;
+  return dict && (value != nullptr ? PyDict_SetItem(dict.get(), name, value)
+                                   : PyDict_DelItem(dict.get(), name)) == 0;
 }
 
-bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_outputs, Registers& r) {
+bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_outputs,
+             Registers& r) {
   auto operand = [&](size_t i) { return at(r, step.operands[i]); };
   Ref<> value;
   switch (step.op) {
-    case PlanOp::kConstant: value = step.object; break;
+    case PlanOp::kConstant:
+      value = step.object;
+      break;
     case PlanOp::kSource:
       value = sources::read(*step.source, roots);
       STATOR_CHECK(value || PyErr_Occurred(), "a guarded source could not be read");
@@ -98,7 +108,9 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
       value = newRef(PyList_Check(graph_outputs) ? PyList_GET_ITEM(graph_outputs, step.number)
                                                  : PyTuple_GET_ITEM(graph_outputs, step.number));
       break;
-    case PlanOp::kTuple: value = makeTuple(r, step.operands); break;
+    case PlanOp::kTuple:
+      value = makeTuple(r, step.operands);
+      break;
     case PlanOp::kTupleOf: {
       Ref<> items = makeTuple(r, step.operands);
       if (!items) return false;
@@ -114,18 +126,27 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
       value = stealRef(nativeBase(type)->tp_new(type, args.get(), nullptr));
       break;
     }
-    case PlanOp::kList: value = stealRef(PyList_New(0)); break;
-    case PlanOp::kDict: value = stealRef(PyDict_New()); break;
-    case PlanOp::kSet: value = stealRef(PySet_New(nullptr)); break;
+    case PlanOp::kList:
+      value = stealRef(PyList_New(0));
+      break;
+    case PlanOp::kDict:
+      value = stealRef(PyDict_New());
+      break;
+    case PlanOp::kSet:
+      value = stealRef(PySet_New(nullptr));
+      break;
     case PlanOp::kFrozenSet: {
       Ref<> items = makeTuple(r, step.operands);
       value = items ? stealRef(PyFrozenSet_New(items.get())) : Ref<>();
       break;
     }
-    case PlanOp::kSlice: value = stealRef(PySlice_New(operand(0), operand(1), operand(2))); break;
+    case PlanOp::kSlice:
+      value = stealRef(PySlice_New(operand(0), operand(1), operand(2)));
+      break;
     case PlanOp::kDeque: {
       Ref<> empty = stealRef(PyTuple_New(0));
-      value = stealRef(PyObject_CallFunctionObjArgs(step.object.get(), empty.get(), operand(0), nullptr));
+      value = stealRef(
+          PyObject_CallFunctionObjArgs(step.object.get(), empty.get(), operand(0), nullptr));
       break;
     }
     case PlanOp::kException: {
@@ -137,13 +158,23 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
       if (value && base->tp_init(value.get(), args.get(), nullptr) != 0) return false;
       break;
     }
-    case PlanOp::kNew: value = makeNew(step.object.get()); break;
-    case PlanOp::kCell: value = stealRef(PyCell_New(nullptr)); break;
-    case PlanOp::kFunction: value = makeFunction(r, step); break;
-    case PlanOp::kMethod: value = stealRef(PyMethod_New(operand(0), operand(1))); break;
+    case PlanOp::kNew:
+      value = makeNew(step.object.get());
+      break;
+    case PlanOp::kCell:
+      value = stealRef(PyCell_New(nullptr));
+      break;
+    case PlanOp::kFunction:
+      value = makeFunction(r, step);
+      break;
+    case PlanOp::kMethod:
+      value = stealRef(PyMethod_New(operand(0), operand(1)));
+      break;
     case PlanOp::kBoundBuiltin: {
       PyObject* descriptor = step.object.get();
-      value = stealRef(Py_TYPE(descriptor)->tp_descr_get(descriptor, operand(0), reinterpret_cast<PyObject*>(Py_TYPE(operand(0)))));
+      value = stealRef(Py_TYPE(descriptor)
+                           ->tp_descr_get(descriptor, operand(0),
+                                          reinterpret_cast<PyObject*>(Py_TYPE(operand(0)))));
       break;
     }
     case PlanOp::kCall: {
@@ -159,39 +190,60 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
       }
       if (PyErr_Occurred()) return false;
       break;
-    case PlanOp::kIterator: value = makeIterator(operand(0), step.number); break;
+    case PlanOp::kIterator:
+      value = makeIterator(operand(0), step.number);
+      break;
 
     case PlanOp::kListExtend:
       for (size_t i = 1; i < step.operands.size(); ++i) {
         if (PyList_Append(operand(0), operand(i)) != 0) return false;
       }
       return true;
-    case PlanOp::kDictSet: return values::dictSet(operand(0), operand(1), operand(2));
-    case PlanOp::kDictSetHashed: return _PyDict_SetItem_KnownHash(operand(0), operand(1), operand(2), step.number) == 0;
-    case PlanOp::kSetAdd: return PySet_Add(operand(0), operand(1)) == 0;
-    case PlanOp::kAttributeSet: return storeAttribute(operand(0), step.object.get(), operand(1));
-    case PlanOp::kAttributeDelete: return storeAttribute(operand(0), step.object.get(), nullptr);
-    case PlanOp::kCellSet: return PyCell_Set(operand(0), operand(1)) == 0;
-    case PlanOp::kDefaultFactory: return PyObject_SetAttrString(operand(0), "default_factory", operand(1)) == 0;
+    case PlanOp::kDictSet:
+      return values::dictSet(operand(0), operand(1), operand(2));
+    case PlanOp::kDictSetHashed:
+      return _PyDict_SetItem_KnownHash(operand(0), operand(1), operand(2), step.number) == 0;
+    case PlanOp::kSetAdd:
+      return PySet_Add(operand(0), operand(1)) == 0;
+    case PlanOp::kAttributeSet:
+      return storeAttribute(operand(0), step.object.get(), operand(1));
+    case PlanOp::kAttributeDelete:
+      return storeAttribute(operand(0), step.object.get(), nullptr);
+    case PlanOp::kCellSet:
+      return PyCell_Set(operand(0), operand(1)) == 0;
+    case PlanOp::kDefaultFactory:
+      return PyObject_SetAttrString(operand(0), "default_factory", operand(1)) == 0;
 
     case PlanOp::kListReplace:
       return PyList_SetSlice(operand(0), 0, PyList_GET_SIZE(operand(0)), operand(1)) == 0;
-    case PlanOp::kDictReplace: return replaceDict(operand(0), operand(1));
-    case PlanOp::kSetReplace: return replaceSet(operand(0), operand(1));
-    case PlanOp::kDictStore: return values::dictSet(operand(0), operand(1), operand(2));
-    case PlanOp::kDictDelete: return values::dictDelete(operand(0), operand(1));
-    case PlanOp::kTypeAttributeSet: return PyType_Type.tp_setattro(operand(0), step.object.get(), operand(1)) == 0;
-    case PlanOp::kTypeAttributeDelete: return PyType_Type.tp_setattro(operand(0), step.object.get(), nullptr) == 0;
-    case PlanOp::kLruHit: return stator_lru_hit(operand(0), operand(1)) == 0;
-    case PlanOp::kLruStore: return stator_lru_miss(operand(0)) == 0 && stator_lru_store(operand(0), operand(1), operand(2)) == 0;
-    case PlanOp::kGenerator: value = generatorDoors().make(operand(0)); break;
+    case PlanOp::kDictReplace:
+      return replaceDict(operand(0), operand(1));
+    case PlanOp::kSetReplace:
+      return replaceSet(operand(0), operand(1));
+    case PlanOp::kDictStore:
+      return values::dictSet(operand(0), operand(1), operand(2));
+    case PlanOp::kDictDelete:
+      return values::dictDelete(operand(0), operand(1));
+    case PlanOp::kTypeAttributeSet:
+      return PyType_Type.tp_setattro(operand(0), step.object.get(), operand(1)) == 0;
+    case PlanOp::kTypeAttributeDelete:
+      return PyType_Type.tp_setattro(operand(0), step.object.get(), nullptr) == 0;
+    case PlanOp::kLruHit:
+      return stator_lru_hit(operand(0), operand(1)) == 0;
+    case PlanOp::kLruStore:
+      return stator_lru_miss(operand(0)) == 0 &&
+             stator_lru_store(operand(0), operand(1), operand(2)) == 0;
+    case PlanOp::kGenerator:
+      value = generatorDoors().make(operand(0));
+      break;
     case PlanOp::kGeneratorFill: {
       std::vector<PyObject*> parts;
       for (size_t i = 2; i < step.operands.size(); ++i) parts.push_back(operand(i));
       return generatorDoors().fill(operand(0), step.number, operand(1), parts);
     }
     case PlanOp::kSeek: {
-      Ref<> done = stealRef(PyObject_CallMethod(operand(0), "__setstate__", "L", static_cast<long long>(step.number)));
+      Ref<> done = stealRef(PyObject_CallMethod(operand(0), "__setstate__", "L",
+                                                static_cast<long long>(step.number)));
       return static_cast<bool>(done);
     }
     case PlanOp::kSeekEntry: {

@@ -22,49 +22,57 @@ enum class PlanOp : uint8_t {
   // Values. `object` is a constant, `source` a source, `operands` registers.
   kConstant,
   kSource,
-  kGraphOutput,   // number: index
+  kGraphOutput,  // number: index
   kTuple,
-  kTupleOf,       // object: tuple subclass or torch.Size; operands: items
-  kList,          // empty list, filled later: cycles are possible
+  kTupleOf,  // object: tuple subclass or torch.Size; operands: items
+  kList,     // empty list, filled later: cycles are possible
   kDict,
   kSet,
   kFrozenSet,
   kSlice,
-  kDeque,         // operands[0]: maxlen
-  kScalarOf,      // object: subclass of str, int ...; operands: the built-in value
-  kException,     // object: exception class; operands: its args. The C base's __new__ and __init__, nothing of the user's
-  kNew,           // object: class; the base's plain __new__, nothing of the user's runs
-  kCell,          // empty cell
-  kFunction,      // operands: code, globals, qualname, closure or kNull, defaults or kNull, kwdefaults or kNull
+  kDeque,     // operands[0]: maxlen
+  kScalarOf,  // object: subclass of str, int ...; operands: the built-in value
+  // object: exception class; operands: its args. The C base's __new__ and __init__, nothing of the user's
+  kException,
+  kNew,   // object: class; the base's plain __new__, nothing of the user's runs
+  kCell,  // empty cell
+  // operands: code, globals, qualname, closure or kNull, defaults or kNull, kwdefaults or kNull
+  kFunction,
   kMethod,        // operands: function, self
   kBoundBuiltin,  // object: method descriptor; operands: self
-  kCall,          // object: a built-in callable that runs no user code; operands: positional arguments
-  kAdvance,       // operands[0] (an iterator of C's), after `number` items were taken from it
-  kIterator,      // iter(operands[0]) advanced to position `number`
+  // object: a built-in callable that runs no user code; operands: positional arguments
+  kCall,
+  kAdvance,   // operands[0] (an iterator of C's), after `number` items were taken from it
+  kIterator,  // iter(operands[0]) advanced to position `number`
   // Filling what was made empty; object-level stores that run no user code.
-  kListExtend,    // operands: list, items...
-  kDictSet,       // operands: dict, key, value
-  kDictSetHashed, // the same; number: the key's hash, which is not computed again
-  kSetAdd,        // operands: set, item
-  kAttributeSet,  // object: name; operands: owner, value (the instance dict or slot, past any __setattr__)
+  kListExtend,     // operands: list, items...
+  kDictSet,        // operands: dict, key, value
+  kDictSetHashed,  // the same; number: the key's hash, which is not computed again
+  kSetAdd,         // operands: set, item
+  // object: name; operands: owner, value (the instance dict or slot, past any __setattr__)
+  kAttributeSet,
   kAttributeDelete,
-  kCellSet,       // operands: cell, value or kNull
+  kCellSet,         // operands: cell, value or kNull
   kDefaultFactory,  // operands: defaultdict, factory
   // Side effects on what existed before; after the commit point.
-  kListReplace,   // operands: the list, new contents (a list)
-  kDictReplace,   // operands: the dict, new contents (a dict)
+  kListReplace,  // operands: the list, new contents (a list)
+  kDictReplace,  // operands: the dict, new contents (a dict)
   kSetReplace,
-  kDictStore,     // operands: the dict, key, value
-  kDictDelete,    // operands: the dict, key
-  kTypeAttributeSet,     // object: name; operands: class, value
+  kDictStore,         // operands: the dict, key, value
+  kDictDelete,        // operands: the dict, key
+  kTypeAttributeSet,  // object: name; operands: class, value
   kTypeAttributeDelete,
-  kLruHit,        // operands: a functools.lru_cache, key
-  kLruStore,      // operands: a functools.lru_cache, key, value: a miss
-  kGenerator,     // operands[0]: generator function; a generator that has not begun, its arguments not set
-  kGeneratorFill, // operands: generator, exception it handles or kNull, slots ..., stack ...; number: see GeneratorState
-  kSeek,          // operands[0]: iterator of a list; number: its position
-  kSeekEntry,     // operands: iterator of a dict or set, what it iterates over; number: how many items it has given
-  kEffectCall,    // object: built-in callable with an effect (torch._C._set_grad_enabled, ...); operands: arguments
+  kLruHit,    // operands: a functools.lru_cache, key
+  kLruStore,  // operands: a functools.lru_cache, key, value: a miss
+  // operands[0]: generator function; a generator that has not begun, its arguments not set
+  kGenerator,
+  // operands: generator, exception it handles or kNull, slots ..., stack ...; number: see GeneratorState
+  kGeneratorFill,
+  kSeek,  // operands[0]: iterator of a list; number: its position
+  // operands: iterator of a dict or set, what it iterates over; number: how many items it has given
+  kSeekEntry,
+  // object: built-in callable with an effect (torch._C._set_grad_enabled, ...); operands: arguments
+  kEffectCall,
 };
 
 struct PlanStep {
@@ -84,7 +92,7 @@ struct FrameState {
   std::vector<Register> slots;
   std::vector<Register> stack;
   int offset = 0;
-  uint8_t continuation = 0;   // runtime::Continuation
+  uint8_t continuation = 0;  // runtime::Continuation
   Register instance = kNull;
 };
 
@@ -94,7 +102,8 @@ struct Plan {
   size_t commit = 0;  // steps from here on have effects
   ExitKind exit = ExitKind::kReturn;
   Register returned = kNull;
-  std::vector<int> dropped_slots;  // of the driven frame: those whose values at the entry the program has dropped
+  // of the driven frame: those whose values at the entry the program has dropped
+  std::vector<int> dropped_slots;
   std::vector<FrameState> frames;
   Register handled = kKeep;
   // Why capture ended, for kBreak.
@@ -111,12 +120,15 @@ struct Plan {
 struct GeneratorState {
   static constexpr int64_t kFresh = -1, kEnded = -2;
   // the offset of the YIELD_VALUE where it stands, and how many of the operands are slots
-  static int64_t pack(int offset, size_t slots) { return (static_cast<int64_t>(slots) << 32) | offset; }
+  static int64_t pack(int offset, size_t slots) {
+    return (static_cast<int64_t>(slots) << 32) | offset;
+  }
 };
 // The runtime's part: it knows frames. Both false or null with a Python error set.
 struct GeneratorDoors {
   Ref<> (*make)(PyObject* function);
-  bool (*fill)(PyObject* generator, int64_t state, PyObject* handled, const std::vector<PyObject*>& values);
+  bool (*fill)(PyObject* generator, int64_t state, PyObject* handled,
+               const std::vector<PyObject*>& values);
 };
 GeneratorDoors& generatorDoors();
 

@@ -4,8 +4,11 @@ namespace stator::breaks {
 
 const char* reasonName(Reason reason) {
   switch (reason) {
-    case Reason::kNone: return "";
-#define REASON(name, number, sentence, hint) case Reason::name: return #name;
+    case Reason::kNone:
+      return "";
+#define REASON(name, number, sentence, hint) \
+  case Reason::name:                         \
+    return #name;
 #include "breaks/reasons.def"
 #undef REASON
   }
@@ -14,8 +17,11 @@ const char* reasonName(Reason reason) {
 
 const char* reasonSentence(Reason reason) {
   switch (reason) {
-    case Reason::kNone: return "";
-#define REASON(name, number, sentence, hint) case Reason::name: return sentence;
+    case Reason::kNone:
+      return "";
+#define REASON(name, number, sentence, hint) \
+  case Reason::name:                         \
+    return sentence;
 #include "breaks/reasons.def"
 #undef REASON
   }
@@ -24,8 +30,11 @@ const char* reasonSentence(Reason reason) {
 
 const char* reasonHint(Reason reason) {
   switch (reason) {
-    case Reason::kNone: return "";
-#define REASON(name, number, sentence, hint) case Reason::name: return hint;
+    case Reason::kNone:
+      return "";
+#define REASON(name, number, sentence, hint) \
+  case Reason::name:                         \
+    return hint;
 #include "breaks/reasons.def"
 #undef REASON
   }

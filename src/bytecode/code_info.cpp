@@ -8,7 +8,6 @@
 #include <cstring>
 #include <deque>
 #include <new>
-
 #include <string_view>
 
 namespace stator::bytecode {
@@ -84,7 +83,9 @@ bool isWatched(PyCodeObject* code) {
 }
 
 CodeInfo::CodeInfo(PyCodeObject* code)
-    : watched(isWatched(code)), code_(code), slot_count_(static_cast<int>(PyTuple_GET_SIZE(stator_code_slot_names(code)))) {
+    : watched(isWatched(code)),
+      code_(code),
+      slot_count_(static_cast<int>(PyTuple_GET_SIZE(stator_code_slot_names(code)))) {
   decode();
   parseExceptionTable();
   markLegal();

@@ -67,7 +67,7 @@ class CodeInfo {
   PyCodeObject* code() const { return code_; }
   int slotCount() const { return slot_count_; }
 
-  bool skip = false;  // frames of this code run natively
+  bool skip = false;   // frames of this code run natively
   const bool watched;  // comes from the files that watchFiles named
   // for runtime/: what it knows about this code; freed by `free_captured`
   void* captured = nullptr;

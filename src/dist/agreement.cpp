@@ -12,13 +12,24 @@ namespace {
 
 constexpr int64_t kVersion = 1;
 
-enum Word : size_t { kTopic, kSite, kExit, kStructure, kSources, kValues, kOutcome, kGuards, kLength };
+enum Word : size_t {
+  kTopic,
+  kSite,
+  kExit,
+  kStructure,
+  kSources,
+  kValues,
+  kOutcome,
+  kGuards,
+  kLength
+};
 
 int64_t word(uint64_t digest) { return static_cast<int64_t>(digest); }
 
 }  // namespace
 
-Agreement::Agreement(Record record, bool may_be_dynamic) : record_(std::move(record)), may_be_dynamic_(may_be_dynamic) {
+Agreement::Agreement(Record record, bool may_be_dynamic)
+    : record_(std::move(record)), may_be_dynamic_(may_be_dynamic) {
   bytes_ = record_.encode();
   Digest sources, values;
   for (const Item& item : record_.items) {
@@ -29,7 +40,8 @@ Agreement::Agreement(Record record, bool may_be_dynamic) : record_(std::move(rec
     }
   }
   std::vector<int64_t> head(kHeadWords);
-  head[kTopic] = static_cast<int64_t>(record_.topic) | int64_t{may_be_dynamic_} << 8 | kVersion << 16;
+  head[kTopic] =
+      static_cast<int64_t>(record_.topic) | int64_t{may_be_dynamic_} << 8 | kVersion << 16;
   head[kSite] = word(digestOf(record_.site));
   head[kExit] = word(digestOf(record_.exit));
   head[kStructure] = word(record_.structure);
@@ -58,7 +70,8 @@ void Agreement::settle(Verdict verdict) {
 void Agreement::askForRecords() { wants_ = Wants::kGather; }
 
 void Agreement::reduced(const std::vector<int64_t>& maxima) {
-  STATOR_CHECK(wants_ == Wants::kReduce && maxima.size() == words_.size(), "a reduction of another length");
+  STATOR_CHECK(wants_ == Wants::kReduce && maxima.size() == words_.size(),
+               "a reduction of another length");
   head_done_ ? valuesReduced(maxima) : headReduced(maxima);
 }
 
@@ -67,7 +80,9 @@ void Agreement::headReduced(const std::vector<int64_t>& maxima) {
   auto same = [&](size_t at) { return maxima[at] == ~maxima[kHeadWords + at]; };
   longest_ = static_cast<size_t>(maxima[kLength]);
   if (!same(kTopic) || !same(kSite)) return askForRecords();
-  if (record_.topic == Topic::kGuards) return settle(same(kOutcome) && record_.outcome == Outcome::kHit ? Verdict::kAgreed : Verdict::kMiss);
+  if (record_.topic == Topic::kGuards)
+    return settle(same(kOutcome) && record_.outcome == Outcome::kHit ? Verdict::kAgreed
+                                                                     : Verdict::kMiss);
   decision_.same_guards = same(kGuards);
   same_program_ = same(kExit) && same(kStructure) && same(kOutcome);
   const bool same_values = same(kSources) && same(kValues);

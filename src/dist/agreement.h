@@ -33,7 +33,9 @@ enum class Verdict : uint8_t {
 struct Change {
   std::string source;
   size_t position = 0;
-  bool operator==(const Change& other) const { return source == other.source && position == other.position; }
+  bool operator==(const Change& other) const {
+    return source == other.source && position == other.position;
+  }
 };
 
 struct Decision {

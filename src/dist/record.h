@@ -11,8 +11,8 @@
 namespace stator::dist {
 
 constexpr size_t kLongestRecord = 16 * 1024;
-constexpr size_t kLongestText = 300;    // of a place, a reason, a source
-constexpr size_t kMostValues = 4096;    // sizes and ints that take part in the comparison
+constexpr size_t kLongestText = 300;     // of a place, a reason, a source
+constexpr size_t kMostValues = 4096;     // sizes and ints that take part in the comparison
 constexpr int64_t kDynamic = INT64_MIN;  // in place of a size or int that is no constant any more
 
 // What the ranks agree about.
@@ -40,8 +40,9 @@ struct Record {
   int64_t rank = 0;
   Topic topic = Topic::kCapture;
   Outcome outcome = Outcome::kNoGraph;
-  std::string site;       // where the capture began: file, function, line, offset
-  std::string exit;       // "returns", or the place and reason of the break; an error's text for kFailed
+  std::string site;  // where the capture began: file, function, line, offset
+  // "returns", or the place and reason of the break; an error's text for kFailed
+  std::string exit;
   uint64_t structure = 0;  // of the graph: its calls without numbers, sizes and devices
   uint64_t guards = 0;     // what is guarded, in order, without the values
   int64_t calls = 0;

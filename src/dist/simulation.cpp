@@ -21,12 +21,14 @@ int64_t rounds(int64_t ranks) {
 // One collective, for ranks that all want the same. The transport's own work (taking maxima, copying) is not counted as a rank's.
 class Exchange {
  public:
-  Exchange(std::vector<Agreement>& ranks, Traffic& traffic, std::vector<double>& spent) : ranks_(ranks), traffic_(traffic), spent_(spent) {}
+  Exchange(std::vector<Agreement>& ranks, Traffic& traffic, std::vector<double>& spent)
+      : ranks_(ranks), traffic_(traffic), spent_(spent) {}
 
   void reduce() {
     std::vector<int64_t> maxima = ranks_.front().words();
     for (const Agreement& rank : ranks_) {
-      STATOR_CHECK(rank.wants() == Wants::kReduce && rank.words().size() == maxima.size(), "ranks reduce different things");
+      STATOR_CHECK(rank.wants() == Wants::kReduce && rank.words().size() == maxima.size(),
+                   "ranks reduce different things");
       for (size_t i = 0; i < maxima.size(); ++i) maxima[i] = std::max(maxima[i], rank.words()[i]);
     }
     const auto count = static_cast<int64_t>(ranks_.size());
@@ -43,7 +45,9 @@ class Exchange {
     const size_t longest = ranks_.front().longest();
     std::vector<std::string> all;
     for (const Agreement& rank : ranks_) {
-      STATOR_CHECK(rank.wants() == Wants::kGather && rank.longest() == longest && rank.bytes().size() <= longest, "ranks gather different things");
+      STATOR_CHECK(rank.wants() == Wants::kGather && rank.longest() == longest &&
+                       rank.bytes().size() <= longest,
+                   "ranks gather different things");
       all.push_back(rank.bytes());
     }
     const auto count = static_cast<int64_t>(ranks_.size());
@@ -74,7 +78,8 @@ class Exchange {
 
 }  // namespace
 
-Simulated simulate(int64_t ranks, const std::function<Record(int64_t, const std::vector<Change>&)>& seen) {
+Simulated simulate(int64_t ranks,
+                   const std::function<Record(int64_t, const std::vector<Change>&)>& seen) {
   Simulated result;
   std::vector<Change> dynamic;
   std::vector<double> spent(static_cast<size_t>(ranks));
@@ -86,15 +91,18 @@ Simulated simulate(int64_t ranks, const std::function<Record(int64_t, const std:
       Record record = seen(rank, dynamic);
       auto start = Clock::now();
       all.emplace_back(std::move(record), true);
-      spent[static_cast<size_t>(rank)] += std::chrono::duration<double>(Clock::now() - start).count();
+      spent[static_cast<size_t>(rank)] +=
+          std::chrono::duration<double>(Clock::now() - start).count();
     }
     Exchange exchange(all, result.traffic, spent);
-    while (!all.front().done()) all.front().wants() == Wants::kReduce ? exchange.reduce() : exchange.gather();
+    while (!all.front().done())
+      all.front().wants() == Wants::kReduce ? exchange.reduce() : exchange.gather();
     result.traffic.most_memory = std::max(result.traffic.most_memory, exchange.received());
     result.decision = all.front().decision();
     for (const Agreement& rank : all) {
       const Decision& decision = rank.decision();
-      STATOR_CHECK(rank.done() && decision.verdict == result.decision.verdict && decision.changes == result.decision.changes &&
+      STATOR_CHECK(rank.done() && decision.verdict == result.decision.verdict &&
+                       decision.changes == result.decision.changes &&
                        decision.message == result.decision.message,
                    "ranks decide differently");
     }
@@ -107,7 +115,8 @@ Simulated simulate(int64_t ranks, const std::function<Record(int64_t, const std:
 }
 
 Simulated rehearse(const std::string& name, int64_t ranks, int64_t inputs) {
-  STATOR_CHECK(name == "equal" || name == "sizes" || name == "stray" || name == "branches", "no such case: " + name);
+  STATOR_CHECK(name == "equal" || name == "sizes" || name == "stray" || name == "branches",
+               "no such case: " + name);
   auto seen = [&](int64_t rank, const std::vector<Change>& dynamic) {
     Record record;
     record.rank = rank;
@@ -123,11 +132,13 @@ Simulated rehearse(const std::string& name, int64_t ranks, int64_t inputs) {
       record.items.push_back({source, std::move(sizes)});
     };
     for (int64_t i = 0; i < inputs; ++i) {
-      add("L['batch'][" + std::to_string(i) + "]", {name == "sizes" || name == "branches" ? 8 + rank % 7 : 8, 128 + i});
+      add("L['batch'][" + std::to_string(i) + "]",
+          {name == "sizes" || name == "branches" ? 8 + rank % 7 : 8, 128 + i});
     }
     if (name == "branches") add("L['options'][" + std::to_string(rank % 3) + "]", {64});
     if (name == "stray" && rank == ranks / 2) {
-      record.exit = "breaks at model.py:40 in Model.forward: the branch depends on the data of a tensor";
+      record.exit =
+          "breaks at model.py:40 in Model.forward: the branch depends on the data of a tensor";
       record.structure = digestOf("another graph");
       record.calls = 120;
     }

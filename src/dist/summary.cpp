@@ -1,6 +1,5 @@
 // Records of several ranks put together (dist/agreement.h).
 #include "dist/agreement.h"
-
 #include "dist/digest.h"
 
 #include <algorithm>
@@ -10,7 +9,9 @@ namespace stator::dist {
 
 namespace {
 
-auto programOf(const Summary::Group& group) { return std::tie(group.topic, group.site, group.outcome, group.exit, group.structure); }
+auto programOf(const Summary::Group& group) {
+  return std::tie(group.topic, group.site, group.outcome, group.exit, group.structure);
+}
 
 const char* word(Outcome outcome) {
   switch (outcome) {
@@ -27,16 +28,23 @@ const char* word(Outcome outcome) {
   return "?";
 }
 
-std::string calls(int64_t count) { return count == 0 ? "no graph" : count == 1 ? "a graph of 1 call" : "a graph of " + std::to_string(count) + " calls"; }
+std::string calls(int64_t count) {
+  return count == 0   ? "no graph"
+         : count == 1 ? "a graph of 1 call"
+                      : "a graph of " + std::to_string(count) + " calls";
+}
 
 std::string act(const Summary::Group& group) {
   if (group.topic == Topic::kGuards) return std::string(word(group.outcome)) + " at " + group.site;
   if (group.topic == Topic::kBackend) {
-    return (group.outcome == Outcome::kFailed ? "the backend failed on the graph of " : "compiled the graph of ") + group.site +
-           (group.outcome == Outcome::kFailed ? ": " + group.exit : "");
+    return (group.outcome == Outcome::kFailed ? "the backend failed on the graph of "
+                                              : "compiled the graph of ") +
+           group.site + (group.outcome == Outcome::kFailed ? ": " + group.exit : "");
   }
-  if (group.outcome == Outcome::kFailed) return "could not capture " + group.site + ": " + group.exit;
-  return "captured " + calls(group.calls) + " (" + hex(group.structure) + ") from " + group.site + " on, which " + group.exit;
+  if (group.outcome == Outcome::kFailed)
+    return "could not capture " + group.site + ": " + group.exit;
+  return "captured " + calls(group.calls) + " (" + hex(group.structure) + ") from " + group.site +
+         " on, which " + group.exit;
 }
 
 std::string text(const std::vector<std::pair<int64_t, int64_t>>& ranges, int64_t count) {
@@ -55,7 +63,9 @@ std::string text(const std::vector<std::pair<int64_t, int64_t>>& ranges, int64_t
 }  // namespace
 
 void Summary::addGroup(const Group& group) {
-  auto at = std::lower_bound(groups_.begin(), groups_.end(), group, [](const Group& a, const Group& b) { return programOf(a) < programOf(b); });
+  auto at =
+      std::lower_bound(groups_.begin(), groups_.end(), group,
+                       [](const Group& a, const Group& b) { return programOf(a) < programOf(b); });
   if (at == groups_.end() || programOf(*at) != programOf(group)) {
     at = groups_.insert(at, group);
   } else {
@@ -96,7 +106,8 @@ void Summary::addBounds(const std::string& source, const Bounds& bounds) {
 }
 
 void Summary::add(const Record& record) {
-  Group group{record.topic, record.outcome, record.site, record.exit, record.structure, record.calls, 1, {{record.rank, record.rank}}};
+  Group group{record.topic,     record.outcome, record.site, record.exit,
+              record.structure, record.calls,   1,           {{record.rank, record.rank}}};
   addGroup(group);
   for (const Item& item : record.items) addBounds(item.source, {item.values, item.values, false});
 }
@@ -109,8 +120,8 @@ void Summary::merge(const Summary& other) {
 
 bool Summary::oneSite() const {
   return further_ == 0 && std::all_of(groups_.begin(), groups_.end(), [&](const Group& group) {
-    return group.topic == groups_.front().topic && group.site == groups_.front().site;
-  });
+           return group.topic == groups_.front().topic && group.site == groups_.front().site;
+         });
 }
 
 std::vector<Change> Summary::changes() const {
@@ -126,9 +137,12 @@ std::vector<Change> Summary::changes() const {
 std::string Summary::describe() const {
   std::vector<const Group*> order;
   for (const Group& group : groups_) order.push_back(&group);
-  std::stable_sort(order.begin(), order.end(), [](const Group* a, const Group* b) { return a->count != b->count ? a->count > b->count : a->ranks < b->ranks; });
+  std::stable_sort(order.begin(), order.end(), [](const Group* a, const Group* b) {
+    return a->count != b->count ? a->count > b->count : a->ranks < b->ranks;
+  });
   std::string lines;
-  for (const Group* group : order) lines += "  " + text(group->ranks, group->count) + ": " + act(*group) + "\n";
+  for (const Group* group : order)
+    lines += "  " + text(group->ranks, group->count) + ": " + act(*group) + "\n";
   if (further_ > 0) lines += "  " + std::to_string(further_) + " ranks did other things\n";
   return lines;
 }

@@ -339,7 +339,8 @@ size_t Executor::outputCount() const { return impl_->outputs.size(); }
 namespace {
 
 // Called before the slots are cleared: the values that are there belong to the steps that wrote them last.
-void describeFailure(const std::vector<Step>& steps, const Step& raising, PyObject** slot, FailedRun& failed) {
+void describeFailure(const std::vector<Step>& steps, const Step& raising, PyObject** slot,
+                     FailedRun& failed) {
   failed.location = raising.location;
   failed.instruction = raising.instruction;
   std::unordered_map<uint32_t, uint32_t> writer;
@@ -360,14 +361,18 @@ void leaveContexts(const std::vector<Step>& steps, const Step& raising, PyObject
   std::vector<const Step*> open;
   for (const Step& step : steps) {
     if (&step == &raising) break;
-    if (step.leave) open.push_back(&step);
-    else if (!open.empty() && step.target.get() == open.back()->leave.get()) open.pop_back();
+    if (step.leave)
+      open.push_back(&step);
+    else if (!open.empty() && step.target.get() == open.back()->leave.get())
+      open.pop_back();
   }
   if (open.empty()) return;
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
   for (size_t i = open.size(); i-- > 0;) {
-    Ref<> left = slot[open[i]->result] ? stealRef(PyObject_CallOneArg(open[i]->leave.get(), slot[open[i]->result])) : Ref<>();
+    Ref<> left = slot[open[i]->result]
+                     ? stealRef(PyObject_CallOneArg(open[i]->leave.get(), slot[open[i]->result]))
+                     : Ref<>();
     if (!left) PyErr_Clear();
   }
   PyErr_Restore(type, value, traceback);

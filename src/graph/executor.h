@@ -14,12 +14,15 @@ namespace stator::graph {
 // What a run that failed half way leaves behind, so that the program can go on from there.
 struct FailedRun {
   const void* executor = nullptr;
-  const Location* location = nullptr;  // where the raising node came from (owned by the executor), or null
-  uint64_t instruction = 0;            // of the program, that the raising node belongs to
-  uint32_t effect_serial = 0;       // the last node that ran and wrote in place, drew random numbers or changed a mode; 0: none
+  // where the raising node came from (owned by the executor), or null
+  const Location* location = nullptr;
+  uint64_t instruction = 0;  // of the program, that the raising node belongs to
+  // the last node that ran and wrote in place, drew random numbers or changed a mode; 0: none
+  uint32_t effect_serial = 0;
   uint64_t effect_instruction = 0;  // the same for nodes that did more than change a mode
-  std::unordered_map<uint32_t, Ref<>> values;     // of nodes that ran and were still needed, by serial
-  std::unordered_map<uint32_t, Ref<>> targets;    // of all nodes that ran
+  // of nodes that ran and were still needed, by serial
+  std::unordered_map<uint32_t, Ref<>> values;
+  std::unordered_map<uint32_t, Ref<>> targets;  // of all nodes that ran
 };
 
 class Executor {

@@ -3,8 +3,8 @@
 // beside the list (names, look-up by target, length) are filled here in the same form.
 #include "graph/fx.h"
 
-#include "base/collector_pause.h"
 #include "base/check.h"
+#include "base/collector_pause.h"
 #include "graph/fx_names.h"
 #include "graph/fx_record.h"
 #include "graph/graph_runner.h"
@@ -27,7 +27,8 @@ Ref<> attribute(PyObject* object, const char* name) {
 struct Fx {
   Ref<> node_type, graph_type, update, prepend, reserved, no_kwargs, helpers;
   initproc node_init = nullptr;
-  Ref<> placeholder, call_function, call_method, call_module, get_attr, output, meta, getitem, module_type;
+  Ref<> placeholder, call_function, call_method, call_module, get_attr, output, meta, getitem,
+      module_type;
 
   static const Fx& get() {
     static const Fx* fx = new Fx();
@@ -100,12 +101,14 @@ class Builder {
     if (!ir_.name.empty()) {
       Ref<> make = attribute(fx_.helpers.get(), "make_function");
       Ref<> name = orThrow(PyUnicode_FromString(ir_.name.c_str()));
-      PyObject* arguments[] = {graph_.get(), attributes_ ? attributes_.get() : Py_None, record_.get(), name.get()};
+      PyObject* arguments[] = {graph_.get(), attributes_ ? attributes_.get() : Py_None,
+                               record_.get(), name.get()};
       return orThrow(PyObject_Vectorcall(make.get(), arguments, 4, nullptr));
     }
     Ref<> runner = orThrow(makeRunner(recordOf(record_.get())->graph).release());
     Ref<> make = attribute(fx_.helpers.get(), "make_module");
-    PyObject* arguments[] = {graph_.get(), runner.get(), record_.get(), attributes_ ? attributes_.get() : Py_None};
+    PyObject* arguments[] = {graph_.get(), runner.get(), record_.get(),
+                             attributes_ ? attributes_.get() : Py_None};
     return orThrow(PyObject_Vectorcall(make.get(), arguments, 4, nullptr));
   }
 
@@ -114,9 +117,11 @@ class Builder {
     FxRecord& record = *recordOf(record_.get());
     std::string expression =
         node.source != nullptr ? sourceExpression(*node.source, code_) : node.name_hint;
-    bool registered = node.source != nullptr && (node.source->kind == sources::SourceKind::kParameter ||
-                                                 node.source->kind == sources::SourceKind::kBuffer);
-    record.is_static.push_back(node.of_module || registered || (node.meta != nullptr && node.meta->is_parameter));
+    bool registered =
+        node.source != nullptr && (node.source->kind == sources::SourceKind::kParameter ||
+                                   node.source->kind == sources::SourceKind::kBuffer);
+    record.is_static.push_back(node.of_module || registered ||
+                               (node.meta != nullptr && node.meta->is_parameter));
     std::string target = node.name_hint.empty() ? placeholderTarget(expression) : node.name_hint;
     std::string base = target;
     for (int i = 0; !targets_.insert(target).second; ++i)
@@ -132,13 +137,15 @@ class Builder {
   Ref<> attributeName(const Node& node, PyObject* object) {
     auto& known = attribute_names_[object];
     if (known) return known;
-    std::string name = node.source != nullptr ? sources::printModulePath(*node.source, code_) : "module";
+    std::string name =
+        node.source != nullptr ? sources::printModulePath(*node.source, code_) : "module";
     for (char& c : name) {
       if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
     }
     if (name.empty() || std::isalpha(static_cast<unsigned char>(name[0])) == 0) name = "sub" + name;
     std::string base = name;
-    for (int i = 0; !attribute_targets_.insert(name).second; ++i) name = base + "_" + std::to_string(i);
+    for (int i = 0; !attribute_targets_.insert(name).second; ++i)
+      name = base + "_" + std::to_string(i);
     known = orThrow(PyUnicode_FromString(name.c_str()));
     if (!attributes_) attributes_ = orThrow(PyDict_New());
     if (PyDict_SetItem(attributes_.get(), known.get(), object) < 0) throw PythonError();
@@ -148,7 +155,8 @@ class Builder {
   void addAttribute(const Node& node) {
     Ref<> name = attributeName(node, node.example.get());
     Ref<> none = orThrow(PyTuple_New(0));
-    add(&node, fx_.get_attr.get(), name.get(), snakeCase(text(name.get())), none.get(), fx_.no_kwargs.get());
+    add(&node, fx_.get_attr.get(), name.get(), snakeCase(text(name.get())), none.get(),
+        fx_.no_kwargs.get());
   }
 
   void addCall(const Node& node) {
@@ -159,7 +167,8 @@ class Builder {
                        : fx_.no_kwargs;
     if (node.op == Op::kCallModule) {
       Ref<> name = attributeName(node, node.target.get());
-      add(&node, fx_.call_module.get(), name.get(), snakeCase(text(name.get())), args.get(), kwargs.get());
+      add(&node, fx_.call_module.get(), name.get(), snakeCase(text(name.get())), args.get(),
+          kwargs.get());
       return;
     }
     add(&node, op, node.target.get(), candidate(node), args.get(), kwargs.get());
@@ -279,7 +288,8 @@ class Builder {
     if (made) return made;
     if (!attributes_) attributes_ = orThrow(PyDict_New());
     std::string base = text(attribute(module, "_stator_name").get()), name;
-    for (int i = 0; name.empty() || !attribute_targets_.insert(name).second; ++i) name = base + "_" + std::to_string(i);
+    for (int i = 0; name.empty() || !attribute_targets_.insert(name).second; ++i)
+      name = base + "_" + std::to_string(i);
     Ref<> target = orThrow(PyUnicode_FromString(name.c_str()));
     if (PyDict_SetItem(attributes_.get(), target.get(), module) < 0) throw PythonError();
     Ref<> none = orThrow(PyTuple_New(0));
@@ -366,7 +376,8 @@ Compiled compile(const std::shared_ptr<Graph>& graph, BorrowedRef<> graph_module
           {kind, positions(PyTuple_GET_ITEM(guard, 1)), positions(PyTuple_GET_ITEM(guard, 2))});
     }
     PyObject* conditions = PyTuple_GET_ITEM(answer.get(), 2);
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(conditions); ++i) compiled.conditions.push_back(text(PyList_GET_ITEM(conditions, i)));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(conditions); ++i)
+      compiled.conditions.push_back(text(PyList_GET_ITEM(conditions, i)));
     compiled.callable = newRef(PyTuple_GET_ITEM(answer.get(), 0));
   } catch (const PythonError&) {
   }

@@ -33,7 +33,8 @@ Ref<> call(const char* helper, std::initializer_list<PyObject*> arguments) {
 
 // A number, or the text of an expression over s0, s1 ...; new reference.
 PyObject* sizeValue(symbolic::Dim dim) {
-  return dim.isStatic() ? PyLong_FromLongLong(dim.value()) : PyUnicode_FromString(dim.text().c_str());
+  return dim.isStatic() ? PyLong_FromLongLong(dim.value())
+                        : PyUnicode_FromString(dim.text().c_str());
 }
 
 Ref<> dimsTuple(const shapes::Dims& dims) {
@@ -238,7 +239,8 @@ PyObject* getShapes(PyObject* self, void*) {
     if (inputs[i]->scalar_type) {
       item = Ref<>::steal(sizeValue(inputs[i]->size));
     } else if (inputs[i]->meta != nullptr && inputs[i]->meta->isSymbolic()) {
-      Ref<> sizes = dimsTuple(inputs[i]->meta->sizes), strides = dimsTuple(inputs[i]->meta->strides);
+      Ref<> sizes = dimsTuple(inputs[i]->meta->sizes),
+            strides = dimsTuple(inputs[i]->meta->strides);
       item = Ref<>::steal(sizes && strides ? PyTuple_Pack(2, sizes.get(), strides.get()) : nullptr);
     }
     if (!item) return nullptr;
@@ -253,16 +255,20 @@ PyObject* getSymbols(PyObject* self, void*) {
   Ref<> hints = Ref<>::steal(PyList_New(0)), conditions = Ref<>::steal(PyList_New(0));
   if (!hints || !conditions) return nullptr;
   for (int64_t hint : symbols->hints) {
-    if (PyList_Append(hints.get(), Ref<>::steal(PyLong_FromLongLong(hint)).get()) < 0) return nullptr;
+    if (PyList_Append(hints.get(), Ref<>::steal(PyLong_FromLongLong(hint)).get()) < 0)
+      return nullptr;
   }
   for (const std::string& condition : symbols->conditions) {
-    if (PyList_Append(conditions.get(), Ref<>::steal(PyUnicode_FromString(condition.c_str())).get()) < 0) return nullptr;
+    if (PyList_Append(conditions.get(),
+                      Ref<>::steal(PyUnicode_FromString(condition.c_str())).get()) < 0)
+      return nullptr;
   }
   return PyTuple_Pack(2, hints.get(), conditions.get());
 }
 
 PyGetSetDef properties[] = {
-    {"shapes", getShapes, nullptr, "of each input: None, (sizes, strides) with symbols, or a symbol's name", nullptr},
+    {"shapes", getShapes, nullptr,
+     "of each input: None, (sizes, strides) with symbols, or a symbol's name", nullptr},
     {"symbols", getSymbols, nullptr, "(hints, conditions) of the symbols, or None", nullptr},
     {"fake_mode", getFakeMode, setFakeMode,
      "the FakeTensorMode that example values belong to, or None", nullptr},

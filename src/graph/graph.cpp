@@ -1,10 +1,9 @@
 #include "graph/graph.h"
 
-#include <unordered_map>
-
 #include "base/check.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace stator::graph {
 
@@ -279,7 +278,8 @@ void addStructure(PyObject* argument, const Numbers& numbers, std::string& text)
     text += found == numbers.end() ? "." : "%" + std::to_string(found->second);
   } else if (PyTuple_Check(argument) || PyList_Check(argument)) {
     text += '[';
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(argument); ++i) addStructure(PySequence_Fast_GET_ITEM(argument, i), numbers, text);
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(argument); ++i)
+      addStructure(PySequence_Fast_GET_ITEM(argument, i), numbers, text);
     text += ']';
   } else if (PyDict_Check(argument)) {
     text += '{';
@@ -316,7 +316,8 @@ std::string Graph::structure() const {
     text += "\n";
   }
   for (const Node* node : outputs_) {
-    if (auto found = numbers.find(node); found != numbers.end()) text += "%" + std::to_string(found->second);
+    if (auto found = numbers.find(node); found != numbers.end())
+      text += "%" + std::to_string(found->second);
   }
   return text;
 }

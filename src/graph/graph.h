@@ -44,33 +44,36 @@ class Graph;
 struct Node {
   Op op;
   const Graph* home = nullptr;  // the graph that it is a node of
-  int index = 0;         // position in the graph
-  Ref<> target;          // callable, or the method's name (str)
+  int index = 0;                // position in the graph
+  Ref<> target;                 // callable, or the method's name (str)
   Ref<> args;            // tuple; nested containers hold stand-ins (graph/stand_in.h) and constants
   Ref<> kwargs;          // dict or null
   bool mutates = false;  // in-place, random, or otherwise not to be dropped when unused
   bool sets_mode = false;  // mutates, but only a mode of the thread: grad mode, autocast ...
-  Ref<> leave;             // of a node that enters a context: what leaves it, called with the node's value
+  // of a node that enters a context: what leaves it, called with the node's value
+  Ref<> leave;
   // Facts of the value. A node with several outputs has no meta of its own; its getitem nodes do, and `outputs` holds them.
   const shapes::TensorMeta* meta = nullptr;
   // for several outputs: the Python structure of stand-ins that the tracer handed out (tuple, list, named tuple)
   Ref<> structure;
-  Ref<> scalar_type;  // for symbolic scalars: int, float or bool; null for tensors
+  Ref<> scalar_type;   // for symbolic scalars: int, float or bool; null for tensors
   symbolic::Dim size;  // of a symbolic int
   // kInput: where it comes from, and the value seen at capture (held until the backend has run, then dropped).
   const sources::Source* source = nullptr;
   Ref<> example;
   bool specialised = false;  // kInput: to become an attribute, unless the graph writes to it
-  bool of_module = false;  // kInput: some module has it as parameter, buffer or attribute: its memory stays in place
+  // kInput: some module has it as parameter, buffer or attribute: its memory stays in place
+  bool of_module = false;
   bool written = false;  // kInput: a call writes to it, or to memory that it shares
   // of a call: the local variable that the value was first stored in; of an input without source: its name
   std::string name_hint;
   const Location* location = nullptr;
   const ModuleScope* scope = nullptr;
-  uint32_t serial = 0;       // position among all nodes of the trace, those that were dropped included
+  // position among all nodes of the trace, those that were dropped included
+  uint32_t serial = 0;
   uint64_t instruction = 0;  // count of the program's instruction that made it
-  int uses = 0;     // arguments and outputs that are this node; counted by dropDead
-  int output = -1;  // position among the outputs, see Graph::outputIndex
+  int uses = 0;              // arguments and outputs that are this node; counted by dropDead
+  int output = -1;           // position among the outputs, see Graph::outputIndex
 };
 
 // The nodes in program order, as a range of `Node&`. (They are stored apart, so that pointers to them stay good when some are dropped.)
@@ -105,8 +108,9 @@ class NodeRange {
 
 // What a graph's sizes are made of, when they are not all numbers. Symbol n is called s<n>.
 struct Symbols {
-  std::vector<int64_t> hints;                       // by symbol
-  std::vector<std::string> conditions;              // that the capture relies on, as Python expressions
+  std::vector<int64_t> hints;  // by symbol
+  // that the capture relies on, as Python expressions
+  std::vector<std::string> conditions;
 };
 
 class Graph {

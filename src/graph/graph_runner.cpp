@@ -14,7 +14,8 @@ struct Runner {
   vectorcallfunc vectorcall;
   std::shared_ptr<const Graph>* graph;  // until the executor is there
   Executor* executor;
-  const void* graph_id;  // the graph's address, which may be another one's later: a name, checked further by those who use it
+  // the graph's address, which may be another one's later: a name, checked further by those who use it
+  const void* graph_id;
 };
 
 thread_local int keeping_failures = 0;

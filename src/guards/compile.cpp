@@ -1,9 +1,8 @@
 // From the set of guards to the flat program: builds the tree of what has to be read, orders it (cheap and likely to fail first), and
 // lays it out so that each object is entered once.
-#include "guards/program.h"
-
 #include "base/check.h"
 #include "guards/facts.h"
+#include "guards/program.h"
 #include "guards/replay.h"
 
 #include <algorithm>
@@ -17,8 +16,9 @@ namespace {
 using sources::Source;
 using sources::SourceKind;
 
-constexpr int kSmallRoot = 8;   // ops; arguments such as tensors and numbers, checked before anything else
-constexpr int kTreeOps = 24;    // ops; a subtree from which on remembering its memory pays
+// ops; arguments such as tensors and numbers, checked before anything else
+constexpr int kSmallRoot = 8;
+constexpr int kTreeOps = 24;  // ops; a subtree from which on remembering its memory pays
 
 struct Node {
   const Source* source = nullptr;  // null for the dicts of modules, which no source names
@@ -30,14 +30,18 @@ struct Node {
   std::vector<Node*> children;
   std::vector<uint32_t> tests;  // guards, in order
   uint32_t reg = kNoRegister;
-  bool compared = false;        // its value is needed in a register: compared with another, or wanted
+  // its value is needed in a register: compared with another, or wanted
+  bool compared = false;
   int weight = 0;
   PyTypeObject* exact_type = nullptr;  // a guard tests it
   PyTypeObject* seen_type = nullptr;   // type at capture, from any guard that knows it
 };
 
 // The same from call to call, whatever the arguments are.
-bool isProcessRoot(SourceKind kind) { return kind == SourceKind::kGlobals || kind == SourceKind::kBuiltins || kind == SourceKind::kPinned; }
+bool isProcessRoot(SourceKind kind) {
+  return kind == SourceKind::kGlobals || kind == SourceKind::kBuiltins ||
+         kind == SourceKind::kPinned;
+}
 
 class Compiler {
  public:
@@ -47,8 +51,11 @@ class Compiler {
     for (uint32_t i = 0; i < program_.guards.size(); ++i) place(i);
     for (const Source* source : program_.wanted) node(*source)->compared = true;
     for (Node* root : roots_) weigh(*root);
-    std::stable_sort(roots_.begin(), roots_.end(), [](const Node* left, const Node* right) { return left->weight < right->weight; });
-    auto process_root = std::stable_partition(roots_.begin(), roots_.end(), [](const Node* root) { return !isProcessRoot(root->kind); });
+    std::stable_sort(roots_.begin(), roots_.end(), [](const Node* left, const Node* right) {
+      return left->weight < right->weight;
+    });
+    auto process_root = std::stable_partition(
+        roots_.begin(), roots_.end(), [](const Node* root) { return !isProcessRoot(root->kind); });
     auto next = roots_.begin();
     for (; next != process_root && (*next)->weight <= kSmallRoot; ++next) emitRoot(**next);
     for (uint32_t guard : process_) emitProcess(guard);
@@ -90,7 +97,8 @@ class Compiler {
     }
     Node* at = node(*fact.source);
     at->tests.push_back(index);
-    if (fact.kind == GuardKind::kType) at->exact_type = at->seen_type = reinterpret_cast<PyTypeObject*>(fact.expected.get());
+    if (fact.kind == GuardKind::kType)
+      at->exact_type = at->seen_type = reinterpret_cast<PyTypeObject*>(fact.expected.get());
     if (fact.kind == GuardKind::kIs || fact.kind == GuardKind::kIsWeak) {
       if (at->seen_type == nullptr) at->seen_type = Py_TYPE(fact.expected.get());
     }
@@ -110,7 +118,8 @@ class Compiler {
         result = moduleEntry(source, "_modules");
         break;
       default:
-        result = child(source.base != nullptr ? node(*source.base) : nullptr, source.kind, source.key.get(), source.hash, source.index);
+        result = child(source.base != nullptr ? node(*source.base) : nullptr, source.kind,
+                       source.key.get(), source.hash, source.index);
     }
     if (result->source == nullptr) result->source = &source;
     by_source_[source.id] = result;
@@ -162,8 +171,9 @@ class Compiler {
   }
 
   static bool isAbsent(const GuardProgram::Impl& program, const Node& node) {
-    return std::any_of(node.tests.begin(), node.tests.end(),
-                       [&](uint32_t test) { return program.guards[test].kind == GuardKind::kAbsent; });
+    return std::any_of(node.tests.begin(), node.tests.end(), [&](uint32_t test) {
+      return program.guards[test].kind == GuardKind::kAbsent;
+    });
   }
 
   uint32_t load(Node& node) {
@@ -201,7 +211,8 @@ class Compiler {
       default: {
         STATOR_CHECK(PyType_Check(fact.expected.get()), "a type's version needs a type");
         TypeVersion version;
-        version.type = Ref<PyTypeObject>::create(reinterpret_cast<PyTypeObject*>(fact.expected.get()));
+        version.type =
+            Ref<PyTypeObject>::create(reinterpret_cast<PyTypeObject*>(fact.expected.get()));
         version.names = fact.names;
         version.strict = fact.names.empty();
         if (version.strict) {
@@ -212,7 +223,8 @@ class Compiler {
         } else if (!version.lookUpAgain()) {
           version.version = 0;  // changed since the capture read it: the check will say so
         }
-        emit(Code::kTypeVersion, nullptr, index).hint = static_cast<uint32_t>(program_.versions.size());
+        emit(Code::kTypeVersion, nullptr, index).hint =
+            static_cast<uint32_t>(program_.versions.size());
         program_.versions.push_back(std::move(version));
       }
     }
@@ -241,11 +253,15 @@ class Compiler {
     for (uint32_t test : node.tests) {
       wanted |= guard(test).kind != GuardKind::kAbsent;
       if (guard(test).kind != GuardKind::kAbsent || emitted) continue;
-      emitted = true;  // two sources that lead to one place (a module's parameter, an entry of its dict) may both be said to be absent
+      // two sources that lead to one place (a module's parameter, an entry of its dict) may both be said to be absent
+      emitted = true;
       Op& op = emit(code, &node, test);
       if (node.parent != nullptr) op.base = node.parent->reg;
-      op.a = code == Code::kKeyAbsent || code == Code::kAttrAbsent ? static_cast<const void*>(node.key) : node.source;
-      if (code == Code::kSlotAbsent) op.hint = static_cast<uint32_t>(stator_slot_offset(node.parent->exact_type, node.key));
+      op.a = code == Code::kKeyAbsent || code == Code::kAttrAbsent
+                 ? static_cast<const void*>(node.key)
+                 : node.source;
+      if (code == Code::kSlotAbsent)
+        op.hint = static_cast<uint32_t>(stator_slot_offset(node.parent->exact_type, node.key));
       if (code == Code::kKeyAbsent) addHash(op, node);
     }
     const bool contradicts = !node.children.empty() || node.compared || wanted;
@@ -318,7 +334,8 @@ class Compiler {
     const Guard& fact = guard(index);
     Node* left = node(*fact.source);
     Node* right = node(*fact.other);
-    if (left->reg == kNoRegister || right->reg == kNoRegister) return;  // guarded to be absent: a contradiction
+    // guarded to be absent: a contradiction
+    if (left->reg == kNoRegister || right->reg == kNoRegister) return;
     Op& op = emit(fact.kind == GuardKind::kSameAs ? Code::kSame : Code::kNotSame, left, index);
     op.base = left->reg;
     op.dst = right->reg;
@@ -370,7 +387,9 @@ class Compiler {
       if (access == Access::kStep || access == Access::kSlot) emitStep(*below, access);
     }
     std::vector<Node*> order = node.children;
-    std::stable_sort(order.begin(), order.end(), [](const Node* left, const Node* right) { return left->weight < right->weight; });
+    std::stable_sort(order.begin(), order.end(), [](const Node* left, const Node* right) {
+      return left->weight < right->weight;
+    });
     for (Node* below : order) emitBelow(*below);
     if (starts_tree) {
       tree->end = program_.ops.size();
@@ -388,13 +407,16 @@ class Compiler {
     Op& op = emit(access == Access::kSlot ? Code::kSlot : stepCode(node), &node);
     op.a = op.code == Code::kAttr ? static_cast<const void*>(node.key) : node.source;
     op.base = node.parent->reg;
-    op.hint = access == Access::kSlot ? static_cast<uint32_t>(stator_slot_offset(node.parent->exact_type, node.key))
-                                      : static_cast<uint32_t>(node.index);
+    op.hint = access == Access::kSlot
+                  ? static_cast<uint32_t>(stator_slot_offset(node.parent->exact_type, node.key))
+                  : static_cast<uint32_t>(node.index);
     op.dst = load(node);
     emitTests(node, node.tests.begin());
   }
 
-  static bool isNamedAttribute(const Node& node) { return node.kind == SourceKind::kAttr && PyUnicode_CheckExact(node.key); }
+  static bool isNamedAttribute(const Node& node) {
+    return node.kind == SourceKind::kAttr && PyUnicode_CheckExact(node.key);
+  }
 
   static Code stepCode(const Node& node) {
     if (isNamedAttribute(node)) return Code::kAttr;
@@ -439,7 +461,8 @@ class Compiler {
     if (access == Access::kDictKey) {
       Op& op = emit(Code::kEnterDict, &node);
       op.base = node.reg;
-      if (node.exact_type != nullptr && PyType_IsSubtype(node.exact_type, &PyDict_Type)) op.flags |= kKnownDict;
+      if (node.exact_type != nullptr && PyType_IsSubtype(node.exact_type, &PyDict_Type))
+        op.flags |= kKnownDict;
       return;
     }
     if (access == Access::kTypeKey) {
@@ -447,7 +470,8 @@ class Compiler {
       return;
     }
     // A type cannot lose its managed dict by an assignment to __class__, so the type seen at capture tells as well.
-    Op& op = emit(stator_has_managed_dict(node.seen_type) ? Code::kEnterManaged : Code::kEnterObject, &node);
+    Op& op = emit(
+        stator_has_managed_dict(node.seen_type) ? Code::kEnterManaged : Code::kEnterObject, &node);
     op.base = node.reg;
     if (node.exact_type != nullptr) op.flags |= kTypeTested;
   }

@@ -28,9 +28,11 @@ std::string qualifiedTypeName(PyTypeObject* type) {
   Ref<> module = stealRef(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__module__"));
   Ref<> name = stealRef(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__qualname__"));
   PyErr_Clear();
-  if (!module || !name || !PyUnicode_Check(module.get()) || !PyUnicode_Check(name.get())) return type->tp_name;
+  if (!module || !name || !PyUnicode_Check(module.get()) || !PyUnicode_Check(name.get()))
+    return type->tp_name;
   std::string where = utf8(module.get());
-  return where == "builtins" || where == "__main__" ? utf8(name.get()) : where + "." + utf8(name.get());
+  return where == "builtins" || where == "__main__" ? utf8(name.get())
+                                                    : where + "." + utf8(name.get());
 }
 
 std::string withArticle(const std::string& name) {
@@ -51,7 +53,8 @@ std::string sorted(PyObject* set) {
   std::vector<std::string> items;
   PyObject* item = nullptr;
   Py_hash_t hash = 0;
-  for (Py_ssize_t position = 0; _PySet_NextEntry(set, &position, &item, &hash);) items.push_back(repr(item));
+  for (Py_ssize_t position = 0; _PySet_NextEntry(set, &position, &item, &hash);)
+    items.push_back(repr(item));
   std::sort(items.begin(), items.end());
   std::string text = "frozenset({";
   for (const std::string& one : items) text += (&one == &items.front() ? "" : ", ") + one;
@@ -61,23 +64,30 @@ std::string sorted(PyObject* set) {
 // Values by their repr only where that runs no user code.
 std::string show(PyObject* value) {
   if (value == nullptr) return "missing";
-  if (PyFrozenSet_CheckExact(value) && isConstant(value) && PySet_GET_SIZE(value) > 0) return sorted(value);
+  if (PyFrozenSet_CheckExact(value) && isConstant(value) && PySet_GET_SIZE(value) > 0)
+    return sorted(value);
   if (isConstant(value)) return repr(value);
   if (PyType_Check(value)) return qualifiedTypeName(reinterpret_cast<PyTypeObject*>(value));
-  if (PyFunction_Check(value)) return "function " + utf8(reinterpret_cast<PyFunctionObject*>(value)->func_qualname);
-  if (PyCode_Check(value)) return "the code of " + utf8(reinterpret_cast<PyCodeObject*>(value)->co_qualname);
+  if (PyFunction_Check(value))
+    return "function " + utf8(reinterpret_cast<PyFunctionObject*>(value)->func_qualname);
+  if (PyCode_Check(value))
+    return "the code of " + utf8(reinterpret_cast<PyCodeObject*>(value)->co_qualname);
   if (PyModule_Check(value)) {
     const char* name = PyModule_GetName(value);
     if (name == nullptr) PyErr_Clear();
     return std::string("module ") + (name != nullptr ? name : "?");
   }
-  if (PyCFunction_Check(value)) return std::string("built-in ") + reinterpret_cast<PyCFunctionObject*>(value)->m_ml->ml_name;
+  if (PyCFunction_Check(value))
+    return std::string("built-in ") + reinterpret_cast<PyCFunctionObject*>(value)->m_ml->ml_name;
   const std::string type = Py_TYPE(value)->tp_name;
-  if (type == "torch.dtype" || type == "torch.layout" || type == "torch.memory_format") return repr(value);
+  if (type == "torch.dtype" || type == "torch.layout" || type == "torch.memory_format")
+    return repr(value);
   return withArticle(typeName(Py_TYPE(value)));
 }
 
-std::string differs(const std::string& what, const std::string& was, const std::string& is) { return what + ": was " + was + ", is " + is; }
+std::string differs(const std::string& what, const std::string& was, const std::string& is) {
+  return what + ": was " + was + ", is " + is;
+}
 
 std::string where(const Guard& guard, BorrowedRef<PyCodeObject> code) {
   return guard.source != nullptr ? sources::print(*guard.source, code) : std::string();
@@ -118,18 +128,22 @@ std::string explainTypeVersion(const Guard& guard) {
 std::string explainAbsent(const Guard& guard, PyObject* seen, BorrowedRef<PyCodeObject> code) {
   const Source& source = *guard.source;
   if (source.kind == SourceKind::kDictItem) {
-    return "'" + (PyUnicode_Check(source.key.get()) ? utf8(source.key.get()) + "'" : repr(source.key.get()) + "'") + " in " +
-           sources::print(*source.base, code) + ": was missing, is present";
+    return "'" +
+           (PyUnicode_Check(source.key.get()) ? utf8(source.key.get()) + "'"
+                                              : repr(source.key.get()) + "'") +
+           " in " + sources::print(*source.base, code) + ": was missing, is present";
   }
   return differs(sources::print(source, code), "missing", show(seen));
 }
 
 std::string explainTensor(const Guard& guard, PyObject* seen, const std::string& at) {
   if (seen == nullptr || !tensor::isTensor(seen)) {
-    return differs(at, withArticle(typeName(guard.tensor->type.get())), seen != nullptr ? withArticle(typeName(Py_TYPE(seen))) : "missing");
+    return differs(at, withArticle(typeName(guard.tensor->type.get())),
+                   seen != nullptr ? withArticle(typeName(Py_TYPE(seen))) : "missing");
   }
   if (Py_TYPE(seen) != guard.tensor->type.get()) {
-    return differs("type(" + at + ")", qualifiedTypeName(guard.tensor->type.get()), qualifiedTypeName(Py_TYPE(seen)));
+    return differs("type(" + at + ")", qualifiedTypeName(guard.tensor->type.get()),
+                   qualifiedTypeName(Py_TYPE(seen)));
   }
   const std::string text = guard.tensor->explain(seen);
   return text.empty() ? text : at + "." + text;
@@ -140,13 +154,15 @@ std::string explainGuard(const Guard& guard, PyObject* seen, const sources::Root
   const BorrowedRef<PyCodeObject> code = roots.code;
   const std::string at = where(guard, code);
   PyObject* expected = guard.expected.get();
-  if (seen == nullptr && guard.kind != GuardKind::kAbsent && guard.source != nullptr && guard.kind != GuardKind::kTypeVersion) {
+  if (seen == nullptr && guard.kind != GuardKind::kAbsent && guard.source != nullptr &&
+      guard.kind != GuardKind::kTypeVersion) {
     switch (guard.kind) {
       case GuardKind::kEquals:
       case GuardKind::kIs:
         return differs(at, show(expected), "missing");
       case GuardKind::kType:
-        return differs(at, withArticle(typeName(reinterpret_cast<PyTypeObject*>(expected))), "missing");
+        return differs(at, withArticle(typeName(reinterpret_cast<PyTypeObject*>(expected))),
+                       "missing");
       case GuardKind::kTensor:
         return explainTensor(guard, seen, at);
       default:
@@ -168,12 +184,14 @@ std::string explainGuard(const Guard& guard, PyObject* seen, const sources::Root
     case GuardKind::kEquals:
       if (sameConstant(seen, expected)) return "";
       if (Py_TYPE(seen) != Py_TYPE(expected) && isConstant(seen)) {
-        return differs(at, show(expected) + " (" + typeName(Py_TYPE(expected)) + ")", show(seen) + " (" + typeName(Py_TYPE(seen)) + ")");
+        return differs(at, show(expected) + " (" + typeName(Py_TYPE(expected)) + ")",
+                       show(seen) + " (" + typeName(Py_TYPE(seen)) + ")");
       }
       return differs(at, show(expected), show(seen));
     case GuardKind::kType: {
       if (typeOf(seen) == reinterpret_cast<PyTypeObject*>(expected)) return "";
-      std::string was = withArticle(typeName(reinterpret_cast<PyTypeObject*>(expected))), is = withArticle(typeName(typeOf(seen)));
+      std::string was = withArticle(typeName(reinterpret_cast<PyTypeObject*>(expected))),
+                  is = withArticle(typeName(typeOf(seen)));
       if (was == is) is = "one of another class of that name";
       return differs(at, was, is);
     }
@@ -182,11 +200,13 @@ std::string explainGuard(const Guard& guard, PyObject* seen, const sources::Root
     case GuardKind::kLength: {
       const Py_ssize_t length = lengthOf(seen);
       if (length == guard.number) return "";
-      return differs("len(" + at + ")", std::to_string(guard.number), length < 0 ? "that of " + show(seen) : std::to_string(length));
+      return differs("len(" + at + ")", std::to_string(guard.number),
+                     length < 0 ? "that of " + show(seen) : std::to_string(length));
     }
     case GuardKind::kDictKeys:
       if (!isDict(seen)) return differs(at, "a dict", show(seen));
-      return hasKeys(seen, expected) ? "" : differs("list(" + at + ")", repr(expected), showKeys(seen));
+      return hasKeys(seen, expected) ? ""
+                                     : differs("list(" + at + ")", repr(expected), showKeys(seen));
     case GuardKind::kDictEmpty: {
       if (!isDict(seen)) return differs(at, "an empty dict", show(seen));
       const Py_ssize_t length = lengthOf(seen);
@@ -199,7 +219,10 @@ std::string explainGuard(const Guard& guard, PyObject* seen, const sources::Root
     case GuardKind::kNotSameAs:
       return at + " is " + sources::print(*guard.other, code) + ": was False, is True";
     case GuardKind::kTruthy:
-      return truthOf(seen) == guard.number ? "" : differs("bool(" + at + ")", guard.number ? "True" : "False", guard.number ? "False" : "True");
+      return truthOf(seen) == guard.number
+                 ? ""
+                 : differs("bool(" + at + ")", guard.number ? "True" : "False",
+                           guard.number ? "False" : "True");
     case GuardKind::kGlobalState:
       return guard.state->difference(tensor::GlobalState::now());
     case GuardKind::kAbcToken:
@@ -228,7 +251,8 @@ std::string describe(const Guard& guard, BorrowedRef<PyCodeObject> code) {
       return "type(" + at + ") is " + qualifiedTypeName(reinterpret_cast<PyTypeObject*>(expected));
     case GuardKind::kTypeVersion: {
       const std::string looked_up = names(guard);
-      return qualifiedTypeName(reinterpret_cast<PyTypeObject*>(expected)) + " is unchanged" + (looked_up.empty() ? "" : " in " + looked_up);
+      return qualifiedTypeName(reinterpret_cast<PyTypeObject*>(expected)) + " is unchanged" +
+             (looked_up.empty() ? "" : " in " + looked_up);
     }
     case GuardKind::kLength:
       return "len(" + at + ") == " + std::to_string(guard.number);
@@ -252,21 +276,27 @@ std::string describe(const Guard& guard, BorrowedRef<PyCodeObject> code) {
   return at;
 }
 
-std::string explainFailure(const GuardProgram::Impl& program, const Op& failed, const GuardProgram::Impl::Origin& origin,
-                           const sources::Roots& roots) {
+std::string explainFailure(const GuardProgram::Impl& program, const Op& failed,
+                           const GuardProgram::Impl::Origin& origin, const sources::Roots& roots) {
   if (origin.guard != kNoGuard && program.guards[origin.guard].source == nullptr) {
     return explainGuard(program.guards[origin.guard], nullptr, roots);
   }
-  if (origin.source == nullptr) return origin.guard != kNoGuard ? explainGuard(program.guards[origin.guard], nullptr, roots) : "unknown";
+  if (origin.source == nullptr)
+    return origin.guard != kNoGuard ? explainGuard(program.guards[origin.guard], nullptr, roots)
+                                    : "unknown";
   const Ref<> seen = sources::read(*origin.source, roots);
   std::string text;
-  if (origin.guard != kNoGuard) text = explainGuard(program.guards[origin.guard], seen.get(), roots);
+  if (origin.guard != kNoGuard)
+    text = explainGuard(program.guards[origin.guard], seen.get(), roots);
   // The op read the value and tested the first of its guards along with it.
   for (size_t i = 0; i < program.guards.size() && text.empty(); ++i) {
     const GuardKind kind = program.guards[i].kind;
     // These cannot be told to hold from the value alone.
-    if (kind == GuardKind::kIsWeak || kind == GuardKind::kSameAs || kind == GuardKind::kNotSameAs || kind == GuardKind::kTypeVersion) continue;
-    if (program.guards[i].source == origin.source) text = explainGuard(program.guards[i], seen.get(), roots);
+    if (kind == GuardKind::kIsWeak || kind == GuardKind::kSameAs || kind == GuardKind::kNotSameAs ||
+        kind == GuardKind::kTypeVersion)
+      continue;
+    if (program.guards[i].source == origin.source)
+      text = explainGuard(program.guards[i], seen.get(), roots);
   }
   if (!text.empty()) return text;
   const std::string at = sources::print(*origin.source, roots.code);

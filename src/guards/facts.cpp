@@ -37,7 +37,8 @@ bool nextElement(PyObject* set, Py_ssize_t& position, PyObject*& item, Py_hash_t
 bool sameLong(PyObject* seen, PyObject* expected) {
   if (Py_SIZE(seen) != Py_SIZE(expected)) return false;
   const Py_ssize_t digits = Py_ABS(Py_SIZE(seen));
-  return std::memcmp(reinterpret_cast<PyLongObject*>(seen)->ob_digit, reinterpret_cast<PyLongObject*>(expected)->ob_digit,
+  return std::memcmp(reinterpret_cast<PyLongObject*>(seen)->ob_digit,
+                     reinterpret_cast<PyLongObject*>(expected)->ob_digit,
                      static_cast<size_t>(digits) * sizeof(digit)) == 0;
 }
 
@@ -52,7 +53,8 @@ bool sameFrozenSet(PyObject* seen, PyObject* expected) {
     PyObject* other = nullptr;
     Py_hash_t other_hash = 0;
     bool found = false;
-    while (!found && nextElement(seen, other_position, other, other_hash)) found = other_hash == hash && sameConstant(other, item);
+    while (!found && nextElement(seen, other_position, other, other_hash))
+      found = other_hash == hash && sameConstant(other, item);
     if (!found) return false;
   }
   return true;
@@ -71,7 +73,9 @@ PyObject* instanceDictOf(PyObject* object) {
   return view.dict != nullptr ? reinterpret_cast<PyObject*>(view.dict) : asInstanceDict(object);
 }
 
-PyTypeObject* typeOf(PyObject* value) { return isInstanceDict(value) ? &PyDict_Type : Py_TYPE(value); }
+PyTypeObject* typeOf(PyObject* value) {
+  return isInstanceDict(value) ? &PyDict_Type : Py_TYPE(value);
+}
 
 bool isDict(PyObject* value) { return isInstanceDict(value) || PyDict_Check(value); }
 
@@ -113,10 +117,12 @@ bool sameConstant(PyObject* seen, PyObject* expected) {
   }
   if (type == &PyBytes_Type) {
     return PyBytes_GET_SIZE(seen) == PyBytes_GET_SIZE(expected) &&
-           std::memcmp(PyBytes_AS_STRING(seen), PyBytes_AS_STRING(expected), static_cast<size_t>(PyBytes_GET_SIZE(seen))) == 0;
+           std::memcmp(PyBytes_AS_STRING(seen), PyBytes_AS_STRING(expected),
+                       static_cast<size_t>(PyBytes_GET_SIZE(seen))) == 0;
   }
   if (type == &PyComplex_Type) {
-    return std::memcmp(&reinterpret_cast<PyComplexObject*>(seen)->cval, &reinterpret_cast<PyComplexObject*>(expected)->cval,
+    return std::memcmp(&reinterpret_cast<PyComplexObject*>(seen)->cval,
+                       &reinterpret_cast<PyComplexObject*>(expected)->cval,
                        sizeof(Py_complex)) == 0;
   }
   if (isTupleOfConstants(type)) {
@@ -130,7 +136,8 @@ bool sameConstant(PyObject* seen, PyObject* expected) {
   if (type == &PySlice_Type) {
     auto* a = reinterpret_cast<PySliceObject*>(seen);
     auto* b = reinterpret_cast<PySliceObject*>(expected);
-    return sameConstant(a->start, b->start) && sameConstant(a->stop, b->stop) && sameConstant(a->step, b->step);
+    return sameConstant(a->start, b->start) && sameConstant(a->stop, b->stop) &&
+           sameConstant(a->step, b->step);
   }
   if (type == &PyRange_Type) {
     for (int part = 0; part < 3; ++part) {
@@ -151,7 +158,8 @@ Py_ssize_t lengthOf(PyObject* value) {
   if (PyList_Check(value) || PyTuple_Check(value) || PyBytes_Check(value)) return Py_SIZE(value);
   if (PyAnySet_Check(value)) return PySet_GET_SIZE(value);
   if (PyUnicode_Check(value)) return PyUnicode_GET_LENGTH(value);
-  if (dequeType() != nullptr && PyType_IsSubtype(Py_TYPE(value), dequeType())) return Py_SIZE(value);
+  if (dequeType() != nullptr && PyType_IsSubtype(Py_TYPE(value), dequeType()))
+    return Py_SIZE(value);
   if (Py_TYPE(value) == &PyRange_Type) {
     Py_ssize_t length = PyObject_Size(value);  // built-in and final
     if (length < 0) PyErr_Clear();
@@ -171,9 +179,10 @@ int truthOf(PyObject* value) {
     const Py_complex number = reinterpret_cast<PyComplexObject*>(value)->cval;
     return number.real != 0.0 || number.imag != 0.0;
   }
-  const bool exact = type == &PyList_Type || type == &PyTuple_Type || type == &PyDict_Type || type == &PySet_Type ||
-                     type == &PyFrozenSet_Type || type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyRange_Type ||
-                     type == &PyByteArray_Type || type == &PyODict_Type || type == dequeType() || type == sizeType();
+  const bool exact = type == &PyList_Type || type == &PyTuple_Type || type == &PyDict_Type ||
+                     type == &PySet_Type || type == &PyFrozenSet_Type || type == &PyUnicode_Type ||
+                     type == &PyBytes_Type || type == &PyRange_Type || type == &PyByteArray_Type ||
+                     type == &PyODict_Type || type == dequeType() || type == sizeType();
   return exact ? lengthOf(value) != 0 : -1;
 }
 
@@ -214,7 +223,8 @@ bool hasKeys(PyObject* dict, PyObject* keys) {
   void* cursor = nullptr;
   PyObject *key = nullptr, *value = nullptr;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
-    const bool more = ordered ? stator_odict_next(dict, &cursor, &key) > 0 : stator_view_next(&view, &position, &key, &value) != 0;
+    const bool more = ordered ? stator_odict_next(dict, &cursor, &key) > 0
+                              : stator_view_next(&view, &position, &key, &value) != 0;
     if (!more || !sameConstant(key, PyTuple_GET_ITEM(keys, i))) return false;
   }
   return true;

@@ -8,9 +8,15 @@
 namespace stator::guards {
 
 // The instance dict of an object that has none yet (inline values) is handed around as the object itself, marked by the lowest bit.
-inline PyObject* asInstanceDict(PyObject* object) { return reinterpret_cast<PyObject*>(reinterpret_cast<uintptr_t>(object) | 1); }
-inline bool isInstanceDict(PyObject* value) { return (reinterpret_cast<uintptr_t>(value) & 1) != 0; }
-inline PyObject* ownerOfDict(PyObject* value) { return reinterpret_cast<PyObject*>(reinterpret_cast<uintptr_t>(value) & ~uintptr_t{1}); }
+inline PyObject* asInstanceDict(PyObject* object) {
+  return reinterpret_cast<PyObject*>(reinterpret_cast<uintptr_t>(object) | 1);
+}
+inline bool isInstanceDict(PyObject* value) {
+  return (reinterpret_cast<uintptr_t>(value) & 1) != 0;
+}
+inline PyObject* ownerOfDict(PyObject* value) {
+  return reinterpret_cast<PyObject*>(reinterpret_cast<uintptr_t>(value) & ~uintptr_t{1});
+}
 // The instance dict of `object`: the dict, the marked object, or null if it cannot have one.
 PyObject* instanceDictOf(PyObject* object);
 

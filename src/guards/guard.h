@@ -15,22 +15,29 @@
 namespace stator::guards {
 
 enum class GuardKind : uint8_t {
-  kPresent,      // the source can be read (a bound local, an existing key)
-  kAbsent,       // the source cannot be read: no such key/attribute/local
-  kIs,           // identity with `expected` (owned strongly: functions, types, modules, dtypes, singletons)
-  kIsWeak,       // identity with `expected`, held weakly (instances that the cache must not keep alive)
-  kEquals,       // immutable constant: same type and equal value (1, True and 1.0 differ; floats compare by bits, NaN equals itself)
-  kType,         // exact type is `expected`
-  kTypeVersion,  // `expected` is a type: nothing in it or its bases changed since (version tag; looked up again on a mismatch)
-  kLength,       // number: len of list/tuple/dict/set/deque/... read from the C layout
-  kDictKeys,     // `expected`: tuple of the keys, in order
-  kDictEmpty,    // the dict is empty (hooks)
-  kTensor,       // tensor facts; see tensor/tensor_guard.h
-  kSameAs,       // the very object at `other`
-  kNotSameAs,    // not the object at `other`
-  kTruthy,       // number 0/1: truth of an exact bool/int/None/str/container without running user code
-  kGlobalState,  // grad mode, inference mode, autocast, default dtype/device, deterministic, torch function/dispatch modes ... (no source)
-  kAbcToken,     // no class was registered with an ABC since (no source; the token at the guard program's making counts): for isinstance against ABCs
+  kPresent,  // the source can be read (a bound local, an existing key)
+  kAbsent,   // the source cannot be read: no such key/attribute/local
+  // identity with `expected` (owned strongly: functions, types, modules, dtypes, singletons)
+  kIs,
+  // identity with `expected`, held weakly (instances that the cache must not keep alive)
+  kIsWeak,
+  // immutable constant: same type and equal value (1, True and 1.0 differ; floats compare by bits, NaN equals itself)
+  kEquals,
+  kType,  // exact type is `expected`
+  // `expected` is a type: nothing in it or its bases changed since (version tag; looked up again on a mismatch)
+  kTypeVersion,
+  kLength,     // number: len of list/tuple/dict/set/deque/... read from the C layout
+  kDictKeys,   // `expected`: tuple of the keys, in order
+  kDictEmpty,  // the dict is empty (hooks)
+  kTensor,     // tensor facts; see tensor/tensor_guard.h
+  kSameAs,     // the very object at `other`
+  kNotSameAs,  // not the object at `other`
+  // number 0/1: truth of an exact bool/int/None/str/container without running user code
+  kTruthy,
+  // grad mode, inference mode, autocast, default dtype/device, deterministic, torch function/dispatch modes ... (no source)
+  kGlobalState,
+  // no class was registered with an ABC since (no source; the token at the guard program's making counts): for isinstance against ABCs
+  kAbcToken,
 };
 
 // A name that was looked up along a type's MRO, and what was found there; null: nothing.
@@ -46,8 +53,10 @@ struct Guard {
   Ref<> expected;
   int64_t number = 0;
   std::shared_ptr<const tensor::TensorGuard> tensor;
-  std::shared_ptr<const tensor::GlobalState> state;  // kGlobalState; the state at `add` when left out
-  std::vector<TypeLookup> names;                     // kTypeVersion; empty: any change of the type makes the guard fail
+  // kGlobalState; the state at `add` when left out
+  std::shared_ptr<const tensor::GlobalState> state;
+  // kTypeVersion; empty: any change of the type makes the guard fail
+  std::vector<TypeLookup> names;
 };
 
 // What has to hold between sizes and ints that are no constants: conditions over symbols, of which each is read from a source.
@@ -64,7 +73,8 @@ class GuardSet {
   void add(Guard guard);
   // `name` was looked up in `type` (the type of the value at `source`, or a type itself); `result` null: it was not there. A type has one
   // guard, however many values and names led to it: as long as its version stands, nothing else is looked at.
-  void addTypeLookup(const sources::Source* source, BorrowedRef<PyTypeObject> type, BorrowedRef<> name, BorrowedRef<> result);
+  void addTypeLookup(const sources::Source* source, BorrowedRef<PyTypeObject> type,
+                     BorrowedRef<> name, BorrowedRef<> result);
   // Forgets what was added last, for a capture that goes back (names of types stay: they are true, and only make the guard stricter).
   void truncate(size_t size);
   const std::vector<Guard>& all() const { return guards_; }
@@ -81,7 +91,8 @@ class GuardSet {
 class GuardProgram {
  public:
   // `wanted`: sources whose values a check hands out, as the guards lead to them anyway (a graph's inputs).
-  GuardProgram(const sources::SourceSet& sources, const GuardSet& guards, const std::vector<const sources::Source*>& wanted = {});
+  GuardProgram(const sources::SourceSet& sources, const GuardSet& guards,
+               const std::vector<const sources::Source*>& wanted = {});
   ~GuardProgram();
   GuardProgram(const GuardProgram&) = delete;
   // True: every guard holds. Runs no user code, sets no Python error.

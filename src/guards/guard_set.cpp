@@ -1,7 +1,6 @@
 // Collecting guards while tracing.
-#include "guards/guard.h"
-
 #include "base/check.h"
+#include "guards/guard.h"
 
 namespace stator::guards {
 
@@ -15,19 +14,22 @@ size_t address(const void* pointer) { return reinterpret_cast<size_t>(pointer) >
 
 // A type's version and the global state are facts of the process: the source says only where they came up.
 bool ignoresSource(GuardKind kind) {
-  return kind == GuardKind::kTypeVersion || kind == GuardKind::kGlobalState || kind == GuardKind::kAbcToken;
+  return kind == GuardKind::kTypeVersion || kind == GuardKind::kGlobalState ||
+         kind == GuardKind::kAbcToken;
 }
 
 size_t hashOf(const Guard& guard) {
-  size_t hash = mix(static_cast<size_t>(guard.kind), ignoresSource(guard.kind) ? 0 : address(guard.source));
+  size_t hash =
+      mix(static_cast<size_t>(guard.kind), ignoresSource(guard.kind) ? 0 : address(guard.source));
   hash = mix(hash, address(guard.other));
   hash = mix(hash, address(guard.expected.get()));
   return mix(hash, static_cast<size_t>(guard.number));
 }
 
 bool sameFact(const Guard& left, const Guard& right) {
-  return left.kind == right.kind && (left.source == right.source || ignoresSource(left.kind)) && left.other == right.other &&
-         left.expected.get() == right.expected.get() && left.number == right.number;
+  return left.kind == right.kind && (left.source == right.source || ignoresSource(left.kind)) &&
+         left.other == right.other && left.expected.get() == right.expected.get() &&
+         left.number == right.number;
 }
 
 }  // namespace
@@ -42,7 +44,8 @@ struct GuardSet::Index {
   std::vector<Slot> slots = std::vector<Slot>(64);
   size_t used = 0;
   // (type, name) pairs seen, likewise.
-  std::vector<std::pair<PyObject*, PyObject*>> pairs = std::vector<std::pair<PyObject*, PyObject*>>(64);
+  std::vector<std::pair<PyObject*, PyObject*>> pairs =
+      std::vector<std::pair<PyObject*, PyObject*>>(64);
   size_t pairs_used = 0;
 
   template <class Same>
@@ -97,11 +100,13 @@ void GuardSet::add(Guard guard) {
   STATOR_CHECK(guard.source != nullptr || ignoresSource(guard.kind), "a guard without a source");
   const auto fresh = static_cast<uint32_t>(guards_.size());
   const size_t hash = hashOf(guard);
-  const uint32_t position = index_->findOrAdd(
-      hash, fresh, [&](uint32_t at) { return at < guards_.size() && sameFact(guards_[at], guard); });
+  const uint32_t position = index_->findOrAdd(hash, fresh, [&](uint32_t at) {
+    return at < guards_.size() && sameFact(guards_[at], guard);
+  });
   if (position != fresh) {
     // Asked for without names, the guard is about everything in the type.
-    if (guard.kind == GuardKind::kTypeVersion && guard.names.empty()) guards_[position].names.clear();
+    if (guard.kind == GuardKind::kTypeVersion && guard.names.empty())
+      guards_[position].names.clear();
     return;
   }
   if (guard.kind == GuardKind::kGlobalState && !guard.state) {
@@ -110,12 +115,14 @@ void GuardSet::add(Guard guard) {
   guards_.push_back(std::move(guard));
 }
 
-void GuardSet::addTypeLookup(const sources::Source* source, BorrowedRef<PyTypeObject> type, BorrowedRef<> name, BorrowedRef<> result) {
+void GuardSet::addTypeLookup(const sources::Source* source, BorrowedRef<PyTypeObject> type,
+                             BorrowedRef<> name, BorrowedRef<> result) {
   if (!index_->addPair(type.object(), name.get())) return;
   Guard guard{GuardKind::kTypeVersion, source, nullptr, newRef(type.object())};
   const auto fresh = static_cast<uint32_t>(guards_.size());
-  const uint32_t position = index_->findOrAdd(
-      hashOf(guard), fresh, [&](uint32_t at) { return at < guards_.size() && sameFact(guards_[at], guard); });
+  const uint32_t position = index_->findOrAdd(hashOf(guard), fresh, [&](uint32_t at) {
+    return at < guards_.size() && sameFact(guards_[at], guard);
+  });
   TypeLookup lookup{Ref<>::create(name), Ref<>::create(result)};
   if (position == fresh) {
     guard.names.push_back(std::move(lookup));

@@ -26,21 +26,31 @@ struct Program {
 constexpr const char* kCapsule = "stator.guards";
 
 constexpr const char* kSourceNames[] = {
-    "local", "stack", "globals", "builtins", "function", "handled", "pinned", "attr", "generic_attr", "parameter", "buffer",
-    "submodule", "object_dict", "type", "class_dict", "dict_item", "dict_key", "list_item", "tuple_item", "set_item", "deque_item",
-    "cell", "closure", "default", "kw_default", "func_globals", "code", "method_self", "method_func", "partial_func", "partial_args",
-    "partial_keywords", "slice_start", "slice_stop", "slice_step", "range_start", "range_stop", "range_step", "tensor_grad",
-    "tensor_size", "tensor_attr", "weak_target", "scalar_value", "lru_entry", "view_dict", "dict_value"};
+    "local",        "stack",        "globals",      "builtins",
+    "function",     "handled",      "pinned",       "attr",
+    "generic_attr", "parameter",    "buffer",       "submodule",
+    "object_dict",  "type",         "class_dict",   "dict_item",
+    "dict_key",     "list_item",    "tuple_item",   "set_item",
+    "deque_item",   "cell",         "closure",      "default",
+    "kw_default",   "func_globals", "code",         "method_self",
+    "method_func",  "partial_func", "partial_args", "partial_keywords",
+    "slice_start",  "slice_stop",   "slice_step",   "range_start",
+    "range_stop",   "range_step",   "tensor_grad",  "tensor_size",
+    "tensor_attr",  "weak_target",  "scalar_value", "lru_entry",
+    "view_dict",    "dict_value"};
 static_assert(std::size(kSourceNames) == static_cast<size_t>(SourceKind::kDictValue) + 1);
 
-constexpr const char* kGuardNames[] = {"present", "absent", "is", "is_weak", "equals", "type", "type_version", "length",
-                                       "dict_keys", "dict_empty", "tensor", "same", "not_same", "truthy", "global_state", "abc_token"};
+constexpr const char* kGuardNames[] = {"present",   "absent",     "is",           "is_weak",
+                                       "equals",    "type",       "type_version", "length",
+                                       "dict_keys", "dict_empty", "tensor",       "same",
+                                       "not_same",  "truthy",     "global_state", "abc_token"};
 static_assert(std::size(kGuardNames) == static_cast<size_t>(GuardKind::kAbcToken) + 1);
 
 template <size_t n>
 int indexOf(const char* const (&names)[n], PyObject* name) {
   for (size_t i = 0; i < n; ++i) {
-    if (PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, names[i]) == 0) return static_cast<int>(i);
+    if (PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, names[i]) == 0)
+      return static_cast<int>(i);
   }
   PyErr_Format(PyExc_ValueError, "unknown kind %R", name);
   throw PythonError();
@@ -66,7 +76,8 @@ bool hasIndex(SourceKind kind) {
 }
 
 PyObject* part(PyObject* tuple, Py_ssize_t index) {
-  if (PyTuple_Check(tuple) && index < PyTuple_GET_SIZE(tuple)) return PyTuple_GET_ITEM(tuple, index);
+  if (PyTuple_Check(tuple) && index < PyTuple_GET_SIZE(tuple))
+    return PyTuple_GET_ITEM(tuple, index);
   PyErr_SetString(PyExc_ValueError, "too short a description");
   throw PythonError();
 }
@@ -89,7 +100,8 @@ const Source* makeSource(sources::SourceSet& set, PyObject* text) {
 void addGuard(Program& program, PyObject* text) {
   const auto kind = static_cast<GuardKind>(indexOf(kGuardNames, part(text, 0)));
   PyObject* source_text = part(text, 1);
-  const Source* source = source_text != Py_None ? makeSource(program.sources, source_text) : nullptr;
+  const Source* source =
+      source_text != Py_None ? makeSource(program.sources, source_text) : nullptr;
   PyObject* operand = PyTuple_GET_SIZE(text) > 2 ? PyTuple_GET_ITEM(text, 2) : nullptr;
   Guard guard{kind, source};
   switch (kind) {
@@ -144,7 +156,8 @@ class Frame {
     roots.slots = roots.stack = slots_.data();
     roots.globals = globals;
     roots.builtins = PyEval_GetBuiltins();
-    roots.code = code != nullptr && PyCode_Check(code) ? reinterpret_cast<PyCodeObject*>(code) : nullptr;
+    roots.code =
+        code != nullptr && PyCode_Check(code) ? reinterpret_cast<PyCodeObject*>(code) : nullptr;
   }
   sources::Roots roots;
 
@@ -169,9 +182,11 @@ struct Arguments {
   PyObject* locals = nullptr;
   PyObject* globals = Py_None;
   PyObject* code = Py_None;
-  Arguments(PyObject* args, const char* format, int* rounds = nullptr, Py_ssize_t* sweep = nullptr) {
-    const int ok = rounds != nullptr ? PyArg_ParseTuple(args, format, &first, &locals, &globals, rounds, sweep)
-                                     : PyArg_ParseTuple(args, format, &first, &locals, &globals, &code);
+  Arguments(PyObject* args, const char* format, int* rounds = nullptr,
+            Py_ssize_t* sweep = nullptr) {
+    const int ok = rounds != nullptr
+                       ? PyArg_ParseTuple(args, format, &first, &locals, &globals, rounds, sweep)
+                       : PyArg_ParseTuple(args, format, &first, &locals, &globals, &code);
     if (!ok) throw PythonError();
   }
 };
@@ -181,7 +196,8 @@ PyObject* build(PyObject*, PyObject* list) {
     auto program = std::make_unique<Program>();
     Ref<> specs = stealRef(PySequence_Tuple(list));
     if (!specs) throw PythonError();
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(specs.get()); ++i) addGuard(*program, PyTuple_GET_ITEM(specs.get(), i));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(specs.get()); ++i)
+      addGuard(*program, PyTuple_GET_ITEM(specs.get(), i));
     program->program = std::make_unique<GuardProgram>(program->sources, program->guards);
     // The program lives on its own: weak guards would not be weak while the set holds their objects.
     program->guards.truncate(0);
@@ -215,7 +231,8 @@ PyObject* text(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "O|O", &capsule, &code)) throw PythonError();
     Program& program = programOf(capsule);
     const bool given = code != nullptr && PyCode_Check(code);
-    return PyUnicode_FromString(program.program->text(given ? reinterpret_cast<PyCodeObject*>(code) : nullptr).c_str());
+    return PyUnicode_FromString(
+        program.program->text(given ? reinterpret_cast<PyCodeObject*>(code) : nullptr).c_str());
   });
 }
 
@@ -226,7 +243,8 @@ PyObject* dead(PyObject*, PyObject* capsule) {
 PyObject* counts(PyObject*, PyObject* capsule) {
   return guarded([&] {
     const GuardProgram::Counts counts = programOf(capsule).program->counts();
-    return Py_BuildValue("KK", static_cast<unsigned long long>(counts.replayed), static_cast<unsigned long long>(counts.recorded));
+    return Py_BuildValue("KK", static_cast<unsigned long long>(counts.replayed),
+                         static_cast<unsigned long long>(counts.recorded));
   });
 }
 
@@ -248,7 +266,8 @@ PyObject* print(PyObject*, PyObject* args) {
     sources::SourceSet set;
     const Source* source = makeSource(set, description);
     auto* of = PyCode_Check(code) ? reinterpret_cast<PyCodeObject*>(code) : nullptr;
-    return PyUnicode_FromString((exact ? sources::printExact(*source, of) : sources::print(*source, of)).c_str());
+    return PyUnicode_FromString(
+        (exact ? sources::printExact(*source, of) : sources::print(*source, of)).c_str());
   });
 }
 
@@ -285,7 +304,8 @@ PyObject* timed(PyObject*, PyObject* args) {
         PyErr_SetString(PyExc_RuntimeError, "the guards do not hold");
         throw PythonError();
       }
-      const double ns = static_cast<double>(std::chrono::duration_cast<std::chrono::nanoseconds>(stop - start).count());
+      const double ns = static_cast<double>(
+          std::chrono::duration_cast<std::chrono::nanoseconds>(stop - start).count());
       Ref<> value = stealRef(PyFloat_FromDouble(ns / batch));
       PyList_Append(times.get(), value.get());
     }
@@ -297,15 +317,19 @@ PyObject* timed(PyObject*, PyObject* args) {
 
 PyMethodDef guards_methods[] = {
     {"guards_build", build, METH_O, "Builds a guard program from a list of descriptions."},
-    {"guards_check", check, METH_VARARGS, "guards_check(program, locals, globals=None): whether all guards hold."},
-    {"guards_explain", explain, METH_VARARGS, "guards_explain(program, locals, globals=None, code=None): the first that fails."},
+    {"guards_check", check, METH_VARARGS,
+     "guards_check(program, locals, globals=None): whether all guards hold."},
+    {"guards_explain", explain, METH_VARARGS,
+     "guards_explain(program, locals, globals=None, code=None): the first that fails."},
     {"guards_text", text, METH_VARARGS, "guards_text(program, code=None): all guards, one a line."},
     {"guards_dead", dead, METH_O, "Whether a weakly held object is gone."},
-    {"guards_time", timed, METH_VARARGS, "guards_time(program, locals, globals, rounds, sweep_bytes): nanoseconds of each check."},
+    {"guards_time", timed, METH_VARARGS,
+     "guards_time(program, locals, globals, rounds, sweep_bytes): nanoseconds of each check."},
     {"guards_counts", counts, METH_O, "(subtrees answered from memory, subtrees recorded)."},
     {"guards_allow_replay", allowReplay, METH_VARARGS, "guards_allow_replay(program, allowed)."},
     {"source_print", print, METH_VARARGS, "source_print(source, code, exact=False)."},
-    {"source_read", read, METH_VARARGS, "source_read(source, locals, globals=None, code=None); NotImplemented: not there."},
+    {"source_read", read, METH_VARARGS,
+     "source_read(source, locals, globals=None, code=None); NotImplemented: not there."},
     {nullptr, nullptr, 0, nullptr},
 };
 

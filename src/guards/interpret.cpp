@@ -1,8 +1,7 @@
 // Runs guard programs: one body for the plain check and for the check that takes down the memory it relied on (replay.h).
-#include "guards/program.h"
-
 #include "base/check.h"
 #include "guards/facts.h"
+#include "guards/program.h"
 #include "guards/replay.h"
 
 namespace stator::guards {
@@ -11,15 +10,23 @@ namespace {
 
 using sources::SourceKind;
 
-PyObject* objectOf(const void* pointer) { return static_cast<PyObject*>(const_cast<void*>(pointer)); }
-PyTypeObject* typeOfPointer(const void* pointer) { return static_cast<PyTypeObject*>(const_cast<void*>(pointer)); }
+PyObject* objectOf(const void* pointer) {
+  return static_cast<PyObject*>(const_cast<void*>(pointer));
+}
+PyTypeObject* typeOfPointer(const void* pointer) {
+  return static_cast<PyTypeObject*>(const_cast<void*>(pointer));
+}
 const sources::Source& sourceOf(const Op& op) { return *static_cast<const sources::Source*>(op.a); }
-const tensor::TensorFacts& factsOf(const Op& op) { return *static_cast<const tensor::TensorFacts*>(op.b); }
+const tensor::TensorFacts& factsOf(const Op& op) {
+  return *static_cast<const tensor::TensorFacts*>(op.b);
+}
 PyDictObject* asDict(PyObject* object) { return reinterpret_cast<PyDictObject*>(object); }
 
 // The key did not stand where it stood the last time. `absent` is set when it is certain that it is nowhere.
-[[gnu::noinline]] PyObject* findKey(Machine& machine, Op& op, const StatorView& view, bool& absent) {
-  const Py_ssize_t index = stator_view_find(&view, objectOf(op.a), machine.program.hashes[op.extra]);
+[[gnu::noinline]] PyObject* findKey(Machine& machine, Op& op, const StatorView& view,
+                                    bool& absent) {
+  const Py_ssize_t index =
+      stator_view_find(&view, objectOf(op.a), machine.program.hashes[op.extra]);
   absent = index == -1;
   if (index < 0) return nullptr;
   op.hint = static_cast<uint32_t>(index);
@@ -28,7 +35,8 @@ PyDictObject* asDict(PyObject* object) { return reinterpret_cast<PyDictObject*>(
 
 inline PyObject* keyed(Machine& machine, Op& op, const StatorView& view, Py_ssize_t used) {
   const size_t index = op.hint;
-  if (index < static_cast<size_t>(used) && view.entries[index * view.key_stride] == op.a) [[likely]] {
+  if (index < static_cast<size_t>(used) && view.entries[index * view.key_stride] == op.a)
+      [[likely]] {
     return view.values[index * view.value_stride];
   }
   bool absent = false;
@@ -44,7 +52,8 @@ inline PyObject* keyed(Machine& machine, Op& op, const StatorView& view, Py_ssiz
     keys.values = keys.entries;  // asks for the key alone
     keys.value_stride = keys.key_stride;
   }
-  const Py_ssize_t index = stator_view_find(&keys, objectOf(op.a), machine.program.hashes[op.extra]);
+  const Py_ssize_t index =
+      stator_view_find(&keys, objectOf(op.a), machine.program.hashes[op.extra]);
   if (index == -1 && shared) {
     op.b = view.keys;
     op.hint = static_cast<uint32_t>(view.keys->used);
@@ -78,7 +87,8 @@ bool sameAbcToken(PyObject* expected) {
 }
 
 PyObject** dictSlot(PyObject* object) {
-  return stator_has_managed_dict(Py_TYPE(object)) ? stator_managed_dict_slot(object) : stator_fixed_dict_slot(object);
+  return stator_has_managed_dict(Py_TYPE(object)) ? stator_managed_dict_slot(object)
+                                                  : stator_fixed_dict_slot(object);
 }
 
 // What the entered dict proves of the values in it.
@@ -152,7 +162,8 @@ void noteKey(Recorder& recorder, const Op& op, const StatorView& view, PyObject*
   const Proof proof = recorder.view;
   switch (op.code) {
     case Code::kKeyIs:
-      if (op.dst != kNoRegister) recorder.proof[op.dst] = Proof::kSameObject;  // the program owns it
+      // the program owns it
+      if (op.dst != kNoRegister) recorder.proof[op.dst] = Proof::kSameObject;
       break;
     case Code::kKeyEquals:
       if (proof != Proof::kSameObject) recorder.record.constants.push_back(newRef(value));
@@ -192,7 +203,8 @@ void noteLength(Recorder& recorder, const Op& op, PyObject* value, Proof proof) 
 void noteTest(Recorder& recorder, const Op& op, PyObject* value) {
   const Proof proof = recorder.proof[op.base];
   const bool both = op.code == Code::kSame || op.code == Code::kNotSame;
-  if (proof == Proof::kNone || (op.flags & kVolatile) || (both && recorder.proof[op.dst] == Proof::kNone)) {
+  if (proof == Proof::kNone || (op.flags & kVolatile) ||
+      (both && recorder.proof[op.dst] == Proof::kNone)) {
     recorder.anew(op);
     return;
   }
@@ -236,14 +248,18 @@ void noteTest(Recorder& recorder, const Op& op, PyObject* value) {
   }
 }
 
-bool isName(const Op& op, const char* name) { return PyUnicode_CompareWithASCIIString(sourceOf(op).key.get(), name) == 0; }
+bool isName(const Op& op, const char* name) {
+  return PyUnicode_CompareWithASCIIString(sourceOf(op).key.get(), name) == 0;
+}
 
 // What a getter in C gives for the same object is the same for good, for these.
 bool givesTheSame(const Op& op, PyObject* base) {
   if (sourceOf(op).kind != SourceKind::kGenericAttr) return false;
   if (PyCode_Check(base)) return true;
-  if (Py_TYPE(base) == &PyProperty_Type) return isName(op, "fget") || isName(op, "fset") || isName(op, "fdel");
-  return (Py_TYPE(base) == &PyStaticMethod_Type || Py_TYPE(base) == &PyClassMethod_Type) && isName(op, "__func__");
+  if (Py_TYPE(base) == &PyProperty_Type)
+    return isName(op, "fget") || isName(op, "fset") || isName(op, "fdel");
+  return (Py_TYPE(base) == &PyStaticMethod_Type || Py_TYPE(base) == &PyClassMethod_Type) &&
+         isName(op, "__func__");
 }
 
 void noteStep(Recorder& recorder, const Op& op, PyObject* base, PyObject* value) {
@@ -326,11 +342,13 @@ void noteStep(Recorder& recorder, const Op& op, PyObject* base, PyObject* value)
         break;
       case Code::kStep:
         if (proof == Proof::kSameObject && givesTheSame(op, base)) {
-          recorder.record.constants.push_back(newRef(value));  // it may have been made for the asking
+          // it may have been made for the asking
+          recorder.record.constants.push_back(newRef(value));
           result = Proof::kSameObject;
           break;
         }
-        if (PyFunction_Check(base) && sourceOf(op).kind == SourceKind::kGenericAttr && isName(op, "__code__")) {
+        if (PyFunction_Check(base) && sourceOf(op).kind == SourceKind::kGenericAttr &&
+            isName(op, "__code__")) {
           recorder.type(base, proof);
           recorder.word(&function->func_code);
           break;
@@ -345,7 +363,8 @@ void noteStep(Recorder& recorder, const Op& op, PyObject* base, PyObject* value)
 }
 
 void noteVersion(Recorder& recorder, const Op& op, PyTypeObject* type) {
-  static_assert(offsetof(PyTypeObject, tp_version_tag) % 8 == 0);  // the rest of the word is padding, which nobody writes
+  // the rest of the word is padding, which nobody writes
+  static_assert(offsetof(PyTypeObject, tp_version_tag) % 8 == 0);
   if (type->tp_version_tag == 0 || (op.flags & kVolatile)) {
     recorder.anew(op);
   } else {
@@ -354,7 +373,9 @@ void noteVersion(Recorder& recorder, const Op& op, PyTypeObject* type) {
 }
 
 PyObject* tupleItem(PyObject* tuple, size_t index) {
-  return tuple != nullptr && index < static_cast<size_t>(PyTuple_GET_SIZE(tuple)) ? PyTuple_GET_ITEM(tuple, index) : nullptr;
+  return tuple != nullptr && index < static_cast<size_t>(PyTuple_GET_SIZE(tuple))
+             ? PyTuple_GET_ITEM(tuple, index)
+             : nullptr;
 }
 
 template <bool kRecording>
@@ -364,32 +385,37 @@ const Op* interpret(Machine& machine, Op* begin, Op* end) {
   StatorView view{};
   Py_ssize_t used = 0;
 
-#define STATOR_ENTERED()                              \
+#define STATOR_ENTERED()                             \
   used = view.keys != nullptr ? view.keys->used : 0; \
   if constexpr (kRecording) noteEnter(*recorder, *op, r[op->base])
-#define STATOR_KEY()                                        \
-  PyObject* value = keyed(machine, *op, view, used);        \
-  if (value == nullptr) [[unlikely]] return op;             \
+#define STATOR_KEY()                                 \
+  PyObject* value = keyed(machine, *op, view, used); \
+  if (value == nullptr) [[unlikely]]                 \
+    return op;                                       \
   if (op->dst != kNoRegister) r[op->dst] = value
 #define STATOR_KEY_PASSED() \
   if constexpr (kRecording) noteKey(*recorder, *op, view, value)
-#define STATOR_STEP(condition, expression)                  \
-  PyObject* base = r[op->base];                             \
-  if (!(condition)) [[unlikely]] return op;                 \
+#define STATOR_STEP(condition, expression)                   \
+  PyObject* base = r[op->base];                              \
+  if (!(condition)) [[unlikely]]                             \
+    return op;                                               \
   PyObject* value = reinterpret_cast<PyObject*>(expression); \
-  if (value == nullptr) [[unlikely]] return op;             \
-  r[op->dst] = value;                                       \
+  if (value == nullptr) [[unlikely]]                         \
+    return op;                                               \
+  r[op->dst] = value;                                        \
   if constexpr (kRecording) noteStep(*recorder, *op, base, value)
-#define STATOR_TEST(condition)                              \
-  PyObject* value = r[op->base];                            \
-  if (!(condition)) [[unlikely]] return op;                 \
+#define STATOR_TEST(condition)   \
+  PyObject* value = r[op->base]; \
+  if (!(condition)) [[unlikely]] \
+    return op;                   \
   if constexpr (kRecording) noteTest(*recorder, *op, value)
 
   for (Op* op = begin; op != end; ++op) {
     if constexpr (kRecording) recorder->op = static_cast<uint32_t>(op - machine.program.ops.data());
     switch (op->code) {
       case Code::kGlobalState:
-        if (!tensor::GlobalState::now().equals(*static_cast<const tensor::GlobalState*>(op->a))) return op;
+        if (!tensor::GlobalState::now().equals(*static_cast<const tensor::GlobalState*>(op->a)))
+          return op;
         break;
       case Code::kTypeVersion: {
         TypeVersion& version = machine.program.versions[op->hint];
@@ -407,7 +433,8 @@ const Op* interpret(Machine& machine, Op* begin, Op* end) {
         break;
       case Code::kLocal: {
         PyObject* value = machine.roots.slots[op->hint];
-        if (value == nullptr) [[unlikely]] return op;
+        if (value == nullptr) [[unlikely]]
+          return op;
         r[op->dst] = value;
         break;
       }
@@ -416,7 +443,9 @@ const Op* interpret(Machine& machine, Op* begin, Op* end) {
         if (value == nullptr) return op;
         r[op->dst] = value;
         // Pinned: owned by the entry. The frame's globals and builtins are compared when a record is looked for.
-        if constexpr (kRecording) recorder->proof[op->dst] = sourceOf(*op).kind == SourceKind::kPinned ? Proof::kSameObject : Proof::kSameAddress;
+        if constexpr (kRecording)
+          recorder->proof[op->dst] =
+              sourceOf(*op).kind == SourceKind::kPinned ? Proof::kSameObject : Proof::kSameAddress;
         break;
       }
       case Code::kStep: {
@@ -450,16 +479,19 @@ const Op* interpret(Machine& machine, Op* begin, Op* end) {
       }
       case Code::kSlotAbsent: {
         PyObject* base = r[op->base];
-        if (*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(base) + op->hint) != nullptr) return op;
+        if (*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(base) + op->hint) != nullptr)
+          return op;
         if constexpr (kRecording) noteStep(*recorder, *op, base, nullptr);
         break;
       }
       case Code::kListItem: {
-        STATOR_STEP(PyList_Check(base) && op->hint < static_cast<size_t>(PyList_GET_SIZE(base)), PyList_GET_ITEM(base, op->hint));
+        STATOR_STEP(PyList_Check(base) && op->hint < static_cast<size_t>(PyList_GET_SIZE(base)),
+                    PyList_GET_ITEM(base, op->hint));
         break;
       }
       case Code::kTupleItem: {
-        STATOR_STEP(PyTuple_Check(base) && op->hint < static_cast<size_t>(PyTuple_GET_SIZE(base)), PyTuple_GET_ITEM(base, op->hint));
+        STATOR_STEP(PyTuple_Check(base) && op->hint < static_cast<size_t>(PyTuple_GET_SIZE(base)),
+                    PyTuple_GET_ITEM(base, op->hint));
         break;
       }
       case Code::kCell: {
@@ -515,7 +547,8 @@ const Op* interpret(Machine& machine, Op* begin, Op* end) {
       }
       case Code::kEnterType: {
         PyObject* type = r[op->base];
-        if (isInstanceDict(type) || !PyType_Check(type)) [[unlikely]] return op;
+        if (isInstanceDict(type) || !PyType_Check(type)) [[unlikely]]
+          return op;
         stator_view_dict(&view, reinterpret_cast<PyTypeObject*>(type)->tp_dict);
         STATOR_ENTERED();
         break;
@@ -527,26 +560,31 @@ const Op* interpret(Machine& machine, Op* begin, Op* end) {
       }
       case Code::kKeyIs: {
         STATOR_KEY();
-        if (value != op->b) [[unlikely]] return op;
+        if (value != op->b) [[unlikely]]
+          return op;
         STATOR_KEY_PASSED();
         break;
       }
       case Code::kKeyEquals: {
         STATOR_KEY();
-        if (value != op->b && !sameConstant(value, objectOf(op->b))) [[unlikely]] return op;
+        if (value != op->b && !sameConstant(value, objectOf(op->b))) [[unlikely]]
+          return op;
         STATOR_KEY_PASSED();
         break;
       }
       case Code::kKeyType: {
         STATOR_KEY();
-        if (Py_TYPE(value) != op->b) [[unlikely]] return op;
+        if (Py_TYPE(value) != op->b) [[unlikely]]
+          return op;
         STATOR_KEY_PASSED();
         break;
       }
       case Code::kKeyEmpty: {
         STATOR_KEY();
-        if (op->b != nullptr ? Py_TYPE(value) != op->b : !PyDict_Check(value)) [[unlikely]] return op;
-        if (asDict(value)->ma_used != 0) [[unlikely]] return op;
+        if (op->b != nullptr ? Py_TYPE(value) != op->b : !PyDict_Check(value)) [[unlikely]]
+          return op;
+        if (asDict(value)->ma_used != 0) [[unlikely]]
+          return op;
         STATOR_KEY_PASSED();
         break;
       }
@@ -557,7 +595,8 @@ const Op* interpret(Machine& machine, Op* begin, Op* end) {
           machine.tensors->push_back(tensor::TensorPair{value, &factsOf(*op)});
           break;
         }
-        if (!tensor::checkFacts(factsOf(*op), value)) [[unlikely]] return op;
+        if (!tensor::checkFacts(factsOf(*op), value)) [[unlikely]]
+          return op;
         STATOR_KEY_PASSED();
         break;
       }
@@ -580,7 +619,8 @@ const Op* interpret(Machine& machine, Op* begin, Op* end) {
         break;
       }
       case Code::kEquals: {
-        STATOR_TEST(value == op->b || (!isInstanceDict(value) && sameConstant(value, objectOf(op->b))));
+        STATOR_TEST(value == op->b ||
+                    (!isInstanceDict(value) && sameConstant(value, objectOf(op->b))));
         break;
       }
       case Code::kType: {
@@ -643,7 +683,11 @@ bool TypeVersion::lookUpAgain() {
   return true;
 }
 
-const Op* run(Machine& machine, Op* begin, Op* end) { return interpret<false>(machine, begin, end); }
-const Op* runRecording(Machine& machine, Op* begin, Op* end) { return interpret<true>(machine, begin, end); }
+const Op* run(Machine& machine, Op* begin, Op* end) {
+  return interpret<false>(machine, begin, end);
+}
+const Op* runRecording(Machine& machine, Op* begin, Op* end) {
+  return interpret<true>(machine, begin, end);
+}
 
 }  // namespace stator::guards

@@ -17,28 +17,34 @@ const bool kTensorPartsGiven = [] {
 }();
 
 // The first condition that does not hold, by its position; -1: all do. `symbols` gets what each symbol stands for.
-int failedRelation(const GuardProgram::Impl& program, PyObject* const* registers, std::vector<int64_t>& symbols) {
+int failedRelation(const GuardProgram::Impl& program, PyObject* const* registers,
+                   std::vector<int64_t>& symbols) {
   const Relations& relations = program.relations;
   symbols.clear();
   symbols.reserve(relations.symbols.size());
   for (size_t i = 0; i < relations.symbols.size(); ++i) {
     PyObject* value = registers[program.wanted_registers[program.asked + i]];
     int overflow = 0;
-    symbols.push_back(isInstanceDict(value) || !PyLong_CheckExact(value) ? 0 : PyLong_AsLongLongAndOverflow(value, &overflow));
+    symbols.push_back(isInstanceDict(value) || !PyLong_CheckExact(value)
+                          ? 0
+                          : PyLong_AsLongLongAndOverflow(value, &overflow));
     if (overflow != 0) return 0;
   }
   for (size_t i = 0; i < relations.conditions.size(); ++i) {
-    if (symbolic::evaluate(relations.conditions[i], symbols.data(), symbols.size()) != 1) return static_cast<int>(i);
+    if (symbolic::evaluate(relations.conditions[i], symbols.data(), symbols.size()) != 1)
+      return static_cast<int>(i);
   }
   return -1;
 }
 
 std::string symbolName(int64_t number, const void* context) {
-  const auto& [symbols, code] = *static_cast<const std::pair<const Relations*, BorrowedRef<PyCodeObject>>*>(context);
+  const auto& [symbols, code] =
+      *static_cast<const std::pair<const Relations*, BorrowedRef<PyCodeObject>>*>(context);
   return sources::print(*symbols->symbols[static_cast<size_t>(number)], code);
 }
 
-std::string relationText(const Relations& relations, const symbolic::Expr* condition, BorrowedRef<PyCodeObject> code) {
+std::string relationText(const Relations& relations, const symbolic::Expr* condition,
+                         BorrowedRef<PyCodeObject> code) {
   const std::pair<const Relations*, BorrowedRef<PyCodeObject>> context(&relations, code);
   return symbolic::text(condition, symbolName, &context);
 }
@@ -46,7 +52,8 @@ std::string relationText(const Relations& relations, const symbolic::Expr* condi
 // Registers for one run: of the program if it is not running already (a kGenericAttr may call back), else of its own.
 class Registers {
  public:
-  explicit Registers(GuardProgram::Impl& program) : program_(program), memory_(std::move(program.spare)) {
+  explicit Registers(GuardProgram::Impl& program)
+      : program_(program), memory_(std::move(program.spare)) {
     if (!memory_) memory_ = std::make_unique<PyObject*[]>(program.registers + 1);
   }
   ~Registers() { program_.spare = std::move(memory_); }
@@ -61,7 +68,8 @@ class Registers {
 
 GuardProgram::Impl::~Impl() = default;
 
-GuardProgram::GuardProgram(const sources::SourceSet& sources, const GuardSet& guards, const std::vector<const sources::Source*>& wanted)
+GuardProgram::GuardProgram(const sources::SourceSet& sources, const GuardSet& guards,
+                           const std::vector<const sources::Source*>& wanted)
     : impl_(std::make_unique<Impl>()) {
   STATOR_CHECK(kTensorPartsGiven);
   impl_->guards = guards.all();
@@ -69,7 +77,8 @@ GuardProgram::GuardProgram(const sources::SourceSet& sources, const GuardSet& gu
     // What capture and the backend imported on the way has registered classes of its own: the token counts from here on.
     if (guard.kind == GuardKind::kAbcToken) {
       Ref<> module = stealRef(PyImport_ImportModule("_abc"));
-      Ref<> token = module ? stealRef(PyObject_CallMethod(module.get(), "get_cache_token", nullptr)) : Ref<>();
+      Ref<> token = module ? stealRef(PyObject_CallMethod(module.get(), "get_cache_token", nullptr))
+                           : Ref<>();
       if (!token) throw PythonError();
       guard.expected = token;
     }
@@ -77,11 +86,13 @@ GuardProgram::GuardProgram(const sources::SourceSet& sources, const GuardSet& gu
   impl_->wanted = wanted;
   impl_->asked = wanted.size();
   impl_->relations = guards.relations;
-  impl_->wanted.insert(impl_->wanted.end(), impl_->relations.symbols.begin(), impl_->relations.symbols.end());
+  impl_->wanted.insert(impl_->wanted.end(), impl_->relations.symbols.begin(),
+                       impl_->relations.symbols.end());
   compile(*impl_, sources.size());
   for (Guard& guard : impl_->guards) {
     // Held by a weak reference from here on, if the object allows one.
-    if (guard.kind == GuardKind::kIsWeak && PyType_SUPPORTS_WEAKREFS(Py_TYPE(guard.expected.get()))) guard.expected.reset();
+    if (guard.kind == GuardKind::kIsWeak && PyType_SUPPORTS_WEAKREFS(Py_TYPE(guard.expected.get())))
+      guard.expected.reset();
   }
 }
 
@@ -89,20 +100,24 @@ GuardProgram::~GuardProgram() = default;
 
 bool GuardProgram::check(const sources::Roots& roots) {
   Impl& program = *impl_;
-  if (program.contradiction) [[unlikely]] return false;
+  if (program.contradiction) [[unlikely]]
+    return false;
   Registers registers(program);
   Machine machine{program, roots, registers.get(), {}, program.replay};
-  if (run(machine, program.ops.data(), program.ops.data() + program.ops.size()) != nullptr) return false;
+  if (run(machine, program.ops.data(), program.ops.data() + program.ops.size()) != nullptr)
+    return false;
   std::vector<int64_t> symbols;
   return program.relations.symbols.empty() || failedRelation(program, machine.r, symbols) < 0;
 }
 
 bool GuardProgram::check(const sources::Roots& roots, std::vector<Ref<>>& values) {
   Impl& program = *impl_;
-  if (program.contradiction) [[unlikely]] return false;
+  if (program.contradiction) [[unlikely]]
+    return false;
   Registers registers(program);
   Machine machine{program, roots, registers.get(), {}, program.replay};
-  if (run(machine, program.ops.data(), program.ops.data() + program.ops.size()) != nullptr) return false;
+  if (run(machine, program.ops.data(), program.ops.data() + program.ops.size()) != nullptr)
+    return false;
   if (!program.relations.symbols.empty()) {
     std::vector<int64_t> symbols;
     if (failedRelation(program, machine.r, symbols) >= 0) return false;
@@ -112,7 +127,8 @@ bool GuardProgram::check(const sources::Roots& roots, std::vector<Ref<>>& values
   for (size_t i = 0; i < program.asked; ++i) {
     PyObject* value = machine.r[program.wanted_registers[i]];
     // An instance dict that does not exist yet has to, for whoever wants it.
-    values.push_back(isInstanceDict(value) ? sources::read(*program.wanted[i], roots) : newRef(value));
+    values.push_back(isInstanceDict(value) ? sources::read(*program.wanted[i], roots)
+                                           : newRef(value));
   }
   return true;
 }
@@ -127,14 +143,16 @@ std::string GuardProgram::explain(const sources::Roots& roots) {
   const Op* failed = run(machine, program.ops.data(), program.ops.data() + program.ops.size());
   if (failed == nullptr) {
     std::vector<int64_t> symbols;
-    const int relation = program.relations.symbols.empty() ? -1 : failedRelation(program, machine.r, symbols);
+    const int relation =
+        program.relations.symbols.empty() ? -1 : failedRelation(program, machine.r, symbols);
     if (relation < 0) return "";
     const symbolic::Expr* condition = program.relations.conditions[static_cast<size_t>(relation)];
     std::string text = relationText(program.relations, condition, roots.code) + " does not hold: ";
     const char* separator = "";
     for (int64_t number : symbolic::symbolsIn(condition)) {
-      text += separator + sources::print(*program.relations.symbols[static_cast<size_t>(number)], roots.code) + " is " +
-              std::to_string(symbols[static_cast<size_t>(number)]);
+      text += separator +
+              sources::print(*program.relations.symbols[static_cast<size_t>(number)], roots.code) +
+              " is " + std::to_string(symbols[static_cast<size_t>(number)]);
       separator = ", ";
     }
     return text;
@@ -157,7 +175,8 @@ bool GuardProgram::dead() const {
 std::string GuardProgram::text(BorrowedRef<PyCodeObject> code) const {
   std::string text;
   for (const Guard& guard : impl_->guards) text += describe(guard, code) + "\n";
-  for (const symbolic::Expr* condition : impl_->relations.conditions) text += relationText(impl_->relations, condition, code) + "\n";
+  for (const symbolic::Expr* condition : impl_->relations.conditions)
+    text += relationText(impl_->relations, condition, code) + "\n";
   return text;
 }
 

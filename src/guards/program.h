@@ -21,24 +21,24 @@ enum class Code : uint8_t {
   kTypeVersion,  // hint: index into `versions`
   kAbcToken,     // a: the token
   // Reading into a register. `a` is the Source. Fails when it is not there.
-  kLocal,        // hint: slot
+  kLocal,  // hint: slot
   kRoot,
   kStep,
-  kStepAbsent,   // fails when it is there
-  kAttr,         // a: the name; an object of which no guard tells the type
+  kStepAbsent,  // fails when it is there
+  kAttr,        // a: the name; an object of which no guard tells the type
   kAttrAbsent,
-  kSlot,         // hint: offset in the object (`__slots__`)
+  kSlot,  // hint: offset in the object (`__slots__`)
   kSlotAbsent,
-  kListItem,     // hint: index
-  kTupleItem,    // hint: index
+  kListItem,   // hint: index
+  kTupleItem,  // hint: index
   kCell,
   kFunctionCode,
-  kDefault,      // hint: index
+  kDefault,  // hint: index
   kKwDefault,
-  kClosure,      // hint: index
+  kClosure,  // hint: index
   kFuncGlobals,
   kInstanceDict,
-  kKeyAt,        // hint: index; n-th key of a dict
+  kKeyAt,  // hint: index; n-th key of a dict
   // Entering what the keys behind it are looked up in.
   kEnterManaged,  // base: object whose type has managed dicts
   kEnterObject,   // base: any object
@@ -53,16 +53,16 @@ enum class Code : uint8_t {
   kKeyTensor,  // b: TensorFacts
   kKeyAbsent,
   // Tests of a register.
-  kIs,         // b
-  kIsWeak,     // b: weakref
-  kEquals,     // b
-  kType,       // b
-  kLength,     // a: the number
-  kDictKeys,   // b: tuple
+  kIs,        // b
+  kIsWeak,    // b: weakref
+  kEquals,    // b
+  kType,      // b
+  kLength,    // a: the number
+  kDictKeys,  // b: tuple
   kDictEmpty,
-  kTruthy,     // a: the number
-  kTensor,     // b: TensorFacts
-  kSame,       // dst: the other register
+  kTruthy,  // a: the number
+  kTensor,  // b: TensorFacts
+  kSame,    // dst: the other register
   kNotSame,
   // A subtree that is verified by memory versions when it can be (replay.h); hint: index into `trees`.
   kTree,
@@ -70,14 +70,16 @@ enum class Code : uint8_t {
 
 constexpr uint32_t kNoRegister = UINT32_MAX;
 constexpr uint32_t kNoGuard = UINT32_MAX;
-constexpr uint8_t kVolatile = 1;     // what it reads changes from call to call: for kEnter* the version proves nothing, others run anew
-constexpr uint8_t kKnownDict = 2;    // kEnterDict: `base` was found to be a dict before
-constexpr uint8_t kTypeTested = 4;   // kEnterManaged, kEnterObject: the exact type of `base` was tested before
+// what it reads changes from call to call: for kEnter* the version proves nothing, others run anew
+constexpr uint8_t kVolatile = 1;
+constexpr uint8_t kKnownDict = 2;  // kEnterDict: `base` was found to be a dict before
+// kEnterManaged, kEnterObject: the exact type of `base` was tested before
+constexpr uint8_t kTypeTested = 4;
 
 struct Op {
   Code code;
   uint8_t flags = 0;
-  uint16_t misses = 0;            // how often the memory it relied on was found changed
+  uint16_t misses = 0;  // how often the memory it relied on was found changed
   uint32_t base = kNoRegister;
   uint32_t dst = kNoRegister;
   uint32_t hint = 0;
@@ -92,7 +94,7 @@ struct TypeVersion {
   uint32_t version = 0;
   bool strict = false;  // no names: any change counts
   std::vector<TypeLookup> names;
-  bool lookUpAgain();   // true: all names still lead to the same; remembers the new version
+  bool lookUpAgain();  // true: all names still lead to the same; remembers the new version
 };
 
 class Tree;
@@ -106,22 +108,23 @@ struct GuardProgram::Impl {
     uint32_t guard = kNoGuard;
   };
   std::vector<Origin> origins;
-  std::vector<const sources::Source*> wanted;  // what the caller wants, then the symbols of `relations`
-  size_t asked = 0;                            // how many of them are the caller's
+  // what the caller wants, then the symbols of `relations`
+  std::vector<const sources::Source*> wanted;
+  size_t asked = 0;  // how many of them are the caller's
   Relations relations;
   std::vector<uint32_t> wanted_registers;
   std::vector<Py_hash_t> hashes;
   std::vector<TypeVersion> versions;
   std::vector<std::unique_ptr<Tree>> trees;
-  std::vector<Ref<>> names;      // keys that no source owns (`_modules` ...)
+  std::vector<Ref<>> names;  // keys that no source owns (`_modules` ...)
   std::vector<Ref<>> weakrefs;
   tensor::TensorFactsSet facts;
   uint32_t registers = 0;
   bool replay = true;
   GuardProgram::Counts counts;
-  bool contradiction = false;  // the guards cannot all hold
+  bool contradiction = false;             // the guards cannot all hold
   std::vector<tensor::TensorPair> pairs;  // scratch, likewise
-  std::unique_ptr<PyObject*[]> spare;  // registers of the last check, for the next
+  std::unique_ptr<PyObject*[]> spare;     // registers of the last check, for the next
 
   ~Impl();
 };

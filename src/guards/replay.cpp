@@ -32,7 +32,8 @@ uint64_t cycles() { return 0; }  // never cold
 void fetchIfCold(const Record& record) {
   if (record.lines.empty()) return;
   const uint64_t before = cycles();
-  for (size_t i = 0; i < kProbes; ++i) (void)*static_cast<const volatile uintptr_t*>(&record.lines[i * record.lines.size() / kProbes]);
+  for (size_t i = 0; i < kProbes; ++i)
+    (void)*static_cast<const volatile uintptr_t*>(&record.lines[i * record.lines.size() / kProbes]);
   if (cycles() - before < kColdCycles) return;
   for (uintptr_t line : record.lines) __builtin_prefetch(reinterpret_cast<const void*>(line), 0, 2);
 }
@@ -56,11 +57,13 @@ void Recorder::anewKey(const Op& code) {
 void Record::sortLines() {
   constexpr size_t kLine = 64;
   std::vector<uintptr_t> found;
-  for (const Fact& fact : facts) found.push_back(reinterpret_cast<uintptr_t>(fact.at) & ~(kLine - 1));
+  for (const Fact& fact : facts)
+    found.push_back(reinterpret_cast<uintptr_t>(fact.at) & ~(kLine - 1));
   for (size_t i = 0; i < tensors.size(); ++i) {
     found.push_back(reinterpret_cast<uintptr_t>(tensors[i].object) & ~(kLine - 1));
     found.push_back(reinterpret_cast<uintptr_t>(places[i].autograd) & ~(kLine - 1));
-    for (size_t part = 0; part < tensor::kImplBytes; part += kLine) found.push_back((reinterpret_cast<uintptr_t>(places[i].impl) + part) & ~(kLine - 1));
+    for (size_t part = 0; part < tensor::kImplBytes; part += kLine)
+      found.push_back((reinterpret_cast<uintptr_t>(places[i].impl) + part) & ~(kLine - 1));
   }
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());
@@ -70,7 +73,9 @@ void Record::sortLines() {
 std::shared_ptr<Record> Tree::find(PyObject* root, PyObject* builtins) {
   for (size_t i = 0; i < records_.size(); ++i) {
     if (records_[i]->root != root || records_[i]->builtins != builtins) continue;
-    if (i != 0) std::rotate(records_.begin(), records_.begin() + static_cast<std::ptrdiff_t>(i), records_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    if (i != 0)
+      std::rotate(records_.begin(), records_.begin() + static_cast<std::ptrdiff_t>(i),
+                  records_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     return records_.front();
   }
   return nullptr;
@@ -85,7 +90,8 @@ bool Tree::factsHold(Machine& machine, Record& record) {
   // A prefetch of an address that is gone does nothing.
   for (; fact != fetched_end; ++fact) {
     __builtin_prefetch(fact[kAhead].at);
-    if (*fact->at != fact->word) [[unlikely]] break;
+    if (*fact->at != fact->word) [[unlikely]]
+      break;
   }
   if (fact == fetched_end) {
     while (fact != end && *fact->at == fact->word) ++fact;
@@ -97,7 +103,8 @@ bool Tree::factsHold(Machine& machine, Record& record) {
 }
 
 bool Tree::restHolds(Machine& machine, Record& record) {
-  if (!tensor::checkAllFacts(record.tensors.data(), record.places.data(), record.tensors.size())) return false;
+  if (!tensor::checkAllFacts(record.tensors.data(), record.places.data(), record.tensors.size()))
+    return false;
   for (const auto& [index, value] : record.registers) machine.r[index] = value;
   if (record.rest.empty()) return true;
   return run(machine, record.rest.data(), record.rest.data() + record.rest.size()) == nullptr;
@@ -122,7 +129,8 @@ const Op* Tree::record(Machine& machine) {
   std::sort(needed.begin(), needed.end());
   needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
   for (uint32_t index : needed) {
-    if (recorder.proof[index] != Proof::kNone) record->registers.emplace_back(index, machine.r[index]);
+    if (recorder.proof[index] != Proof::kNone)
+      record->registers.emplace_back(index, machine.r[index]);
   }
   record->sortLines();
   if (records_.size() >= kRecords) records_.pop_back();

@@ -20,16 +20,17 @@ struct Fact {
 };
 
 struct Record {
-  PyObject* root = nullptr;  // an address, never followed before its words are compared
+  PyObject* root = nullptr;      // an address, never followed before its words are compared
   PyObject* builtins = nullptr;  // likewise, for a tree over the process
   std::vector<Fact> facts;
   std::vector<uint32_t> ops;  // for each fact, the op that relied on it
   std::vector<tensor::TensorPair> tensors;
   std::vector<tensor::TensorPlace> places;  // of the tensors
-  std::vector<Op> rest;       // ops to run anew
+  std::vector<Op> rest;                     // ops to run anew
   std::vector<uintptr_t> lines;  // cache lines behind all that, by address; empty if there are few
   void sortLines();
-  std::vector<std::pair<uint32_t, PyObject*>> registers;  // that `rest` and the program behind the tree read
+  // that `rest` and the program behind the tree read
+  std::vector<std::pair<uint32_t, PyObject*>> registers;
   std::vector<Ref<>> constants;  // immutable values whose address is taken for their contents
 };
 
@@ -52,11 +53,13 @@ struct Recorder {
   bool enter_copied = false;
   uint32_t list = kNoRegister;  // the list whose array was noted last
 
-  explicit Recorder(Record& into, size_t registers) : record(into), proof(registers, Proof::kNone) {}
+  explicit Recorder(Record& into, size_t registers)
+      : record(into), proof(registers, Proof::kNone) {}
   template <class T>
   void word(const T* at) {
     static_assert(sizeof(T) == 8);
-    record.facts.push_back(Fact{reinterpret_cast<const uint64_t*>(at), *reinterpret_cast<const uint64_t*>(at)});
+    record.facts.push_back(
+        Fact{reinterpret_cast<const uint64_t*>(at), *reinterpret_cast<const uint64_t*>(at)});
     record.ops.push_back(op);
   }
   void type(PyObject* object, Proof of);
@@ -82,18 +85,22 @@ class Tree {
   size_t begin, end;  // ops
 
  private:
-  PyObject* rootOf(const Machine& machine) const { return root_ != kNoRegister ? machine.r[root_] : machine.roots.globals; }
-  PyObject* builtinsOf(const Machine& machine) const { return root_ != kNoRegister ? nullptr : machine.roots.builtins; }
+  PyObject* rootOf(const Machine& machine) const {
+    return root_ != kNoRegister ? machine.r[root_] : machine.roots.globals;
+  }
+  PyObject* builtinsOf(const Machine& machine) const {
+    return root_ != kNoRegister ? nullptr : machine.roots.builtins;
+  }
   std::shared_ptr<Record> find(PyObject* root, PyObject* builtins);
   bool factsHold(Machine& machine, Record& record);
   bool restHolds(Machine& machine, Record& record);
   const Op* record(Machine& machine);
   const Op* plain(Machine& machine);
 
-  std::vector<uint32_t> exported_;  // registers that ops behind the tree read
+  std::vector<uint32_t> exported_;                // registers that ops behind the tree read
   std::vector<std::shared_ptr<Record>> records_;  // most recently used first
-  int strikes_ = 0;  // recordings that served nobody, in a row
-  int rest_ = 0;     // calls to go without recording
+  int strikes_ = 0;                               // recordings that served nobody, in a row
+  int rest_ = 0;                                  // calls to go without recording
 };
 
 }  // namespace stator::guards

@@ -1,11 +1,10 @@
 // Attribute access as Python defines it, over values that may come from outside: each look-up is guarded where it read.
-#include "interpret/tracer.h"
-
 #include "base/check.h"
 #include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/trace_iterator.h"
+#include "interpret/tracer.h"
 #include "python/objects.h"
 
 namespace stator::interpret {
@@ -23,7 +22,8 @@ bool isDataDescriptor(PyObject* descriptor) { return Py_TYPE(descriptor)->tp_des
 // What the trace has put into a class under that name (borrowed), the marker of a deletion, or null: nothing was written there.
 PyObject* writtenInClass(Tracer& tracer, PyTypeObject* type, PyObject* name) {
   values::Info* info = tracer.values.find(reinterpret_cast<PyObject*>(type));
-  return info != nullptr && info->overlay ? PyDict_GetItemWithError(info->overlay.get(), name) : nullptr;
+  return info != nullptr && info->overlay ? PyDict_GetItemWithError(info->overlay.get(), name)
+                                          : nullptr;
 }
 
 // The class whose dict has the name, as far as the trace has not written it itself.
@@ -36,7 +36,8 @@ PyTypeObject* ownerInMro(Tracer& tracer, PyTypeObject* type, PyObject* name) {
       if (written == values::deletedMarker()) continue;
       if (written != nullptr) return nullptr;
     }
-    if (PyDict_GetItemWithError(base->tp_dict, name) != nullptr) return tracer.isMadeClass(reinterpret_cast<PyObject*>(base)) ? nullptr : base;
+    if (PyDict_GetItemWithError(base->tp_dict, name) != nullptr)
+      return tracer.isMadeClass(reinterpret_cast<PyObject*>(base)) ? nullptr : base;
   }
   return nullptr;
 }
@@ -49,8 +50,10 @@ Out lookUpWritten(Tracer& tracer, PyTypeObject* type, PyObject* name) {
     if (written == values::deletedMarker()) continue;
     if (written != nullptr) return newRef(written);
     PyObject* raw = PyDict_GetItemWithError(base->tp_dict, name);
-    if ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && !tracer.isMadeClass(reinterpret_cast<PyObject*>(base))) {
-      const Source* source = tracer.sources->child(SourceKind::kClassDict, tracer.sources->pinned(reinterpret_cast<PyObject*>(base)), name);
+    if ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
+        !tracer.isMadeClass(reinterpret_cast<PyObject*>(base))) {
+      const Source* source = tracer.sources->child(
+          SourceKind::kClassDict, tracer.sources->pinned(reinterpret_cast<PyObject*>(base)), name);
       if (raw == nullptr) {
         tracer.guards->add(Guard{GuardKind::kAbsent, source});
       } else {
@@ -65,7 +68,9 @@ Out lookUpWritten(Tracer& tracer, PyTypeObject* type, PyObject* name) {
 bool writtenInMro(Tracer& tracer, PyTypeObject* type, PyObject* name) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     PyObject* base = PyTuple_GET_ITEM(type->tp_mro, i);
-    if (tracer.isMadeClass(base) || writtenInClass(tracer, reinterpret_cast<PyTypeObject*>(base), name) != nullptr) return true;
+    if (tracer.isMadeClass(base) ||
+        writtenInClass(tracer, reinterpret_cast<PyTypeObject*>(base), name) != nullptr)
+      return true;
   }
   return false;
 }
@@ -88,7 +93,8 @@ Out Tracer::typeLookup(PyTypeObject* type, PyObject* name) {
   if (classes_written && writtenInMro(*this, type, name)) return lookUpWritten(*this, type, name);
   PyObject* found = _PyType_Lookup(type, name);
   // Static types cannot change.
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) guards->addTypeLookup(sources->pinned(reinterpret_cast<PyObject*>(type)), type, name, found);
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0)
+    guards->addTypeLookup(sources->pinned(reinterpret_cast<PyObject*>(type)), type, name, found);
   return Ref<>::create(found);
 }
 
@@ -97,7 +103,8 @@ Out Tracer::classAttrValue(PyTypeObject* type, PyObject* name, PyObject* raw) {
   PyTypeObject* owner = ownerInMro(*this, type, name);
   if (owner == nullptr) return newRef(raw);
   if ((owner->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return newRef(raw);
-  const Source* source = sources->child(SourceKind::kClassDict, sources->pinned(reinterpret_cast<PyObject*>(owner)), name);
+  const Source* source = sources->child(SourceKind::kClassDict,
+                                        sources->pinned(reinterpret_cast<PyObject*>(owner)), name);
   return fromOutside(raw, source);
 }
 
@@ -117,7 +124,8 @@ Out Tracer::instanceAttr(PyObject* object, PyObject* name) {
   if (info == nullptr || info->origin == values::Origin::kMade) {
     return Ref<>::create(Tracer::rawInstanceAttr(object, name));
   }
-  if (PyObject* shadow = attributesShadow(*this, info)) return Ref<>::create(PyDict_GetItemWithError(shadow, name));
+  if (PyObject* shadow = attributesShadow(*this, info))
+    return Ref<>::create(PyDict_GetItemWithError(shadow, name));
   if (PyModule_Check(object)) {
     // The globals of its functions, which may have been written as such.
     PyObject* dict = PyModule_GetDict(object);
@@ -147,7 +155,8 @@ Out Tracer::instanceAttr(PyObject* object, PyObject* name) {
     return Ref<>();
   }
   STATOR_VALUE(value, fromOutside(raw, source));
-  if (graph::isStandIn(value.get()) && isModule(object)) graph::asStandIn(value.get())->node->of_module = true;
+  if (graph::isStandIn(value.get()) && isModule(object))
+    graph::asStandIn(value.get())->node->of_module = true;
   PyDict_SetItem(known.get(), name, value.get());
   return value;
 }
@@ -164,15 +173,20 @@ Flow Tracer::storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value
     if (values.find(dict) == nullptr) values.addOutside(dict, sources->pinned(dict));
     if (value != nullptr) return setItem(dict, name, value);
     STATOR_VALUE(found, dictGet(dict, name));
-    if (!found) return raiseNew(PyExc_AttributeError, "'%.100s' object has no attribute '%U'", Py_TYPE(object)->tp_name, name);
+    if (!found)
+      return raiseNew(PyExc_AttributeError, "'%.100s' object has no attribute '%U'",
+                      Py_TYPE(object)->tp_name, name);
     return delItem(dict, name);
   }
   PyObject* on_type = _PyType_Lookup(Py_TYPE(object), name);
   bool slot = on_type != nullptr && Py_TYPE(on_type) == &PyMemberDescr_Type;
   if (PyObject* shadow = slot ? nullptr : attributesShadow(*this, info)) {
-    if (value == nullptr && PyDict_Contains(shadow, name) != 1) return raise(stealRef(PyObject_CallOneArg(PyExc_AttributeError, name)));
+    if (value == nullptr && PyDict_Contains(shadow, name) != 1)
+      return raise(stealRef(PyObject_CallOneArg(PyExc_AttributeError, name)));
     values.find(info->attributes)->dirty = true;
-    if ((value != nullptr ? PyDict_SetItem(shadow, name, value) : PyDict_DelItem(shadow, name)) != 0) return raiseCurrentError();
+    if ((value != nullptr ? PyDict_SetItem(shadow, name, value) : PyDict_DelItem(shadow, name)) !=
+        0)
+      return raiseCurrentError();
     return Flow::kOk;
   }
   info = values::attributePart(info);
@@ -183,7 +197,8 @@ Flow Tracer::storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value
   PyObject* written = info->overlay ? PyDict_GetItemWithError(info->overlay.get(), name) : nullptr;
   PyObject* raw = nullptr;
   bool there = stator_object_lookup(object, name, &raw) == STATOR_FOUND;
-  guards->add(Guard{there ? GuardKind::kPresent : GuardKind::kAbsent, sources->child(SourceKind::kAttr, info->source, name)});
+  guards->add(Guard{there ? GuardKind::kPresent : GuardKind::kAbsent,
+                    sources->child(SourceKind::kAttr, info->source, name)});
   if (written == values::deletedMarker() || (written == nullptr && !there)) {
     return raise(stealRef(PyObject_CallOneArg(PyExc_AttributeError, name)));
   }
@@ -208,7 +223,8 @@ Ref<> propertyName(PyTypeObject* type, PyObject* property) {
 
 }  // namespace
 
-Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject* type, const Source* source) {
+Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject* type,
+                           const Source* source) {
   PyTypeObject* kind = Py_TYPE(descriptor);
   if (kind == &PyFunction_Type) {
     if (values.find(descriptor) == nullptr && source != nullptr) {
@@ -241,7 +257,8 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
     if (!getter) return raiseCurrentError();
     if (getter.get() == Py_None) return Ref<>();
     const Source* of_object = sourceOf(object);
-    if (of_object != nullptr && !graph::isStandIn(object) && (PyCFunction_Check(getter.get()) || PyInstanceMethod_Check(getter.get()))) {
+    if (of_object != nullptr && !graph::isStandIn(object) &&
+        (PyCFunction_Check(getter.get()) || PyInstanceMethod_Check(getter.get()))) {
       // Written in C (pybind11 makes such properties): read as C's own getters are.
       Ref<> raw = stealRef(PyObject_CallOneArg(getter.get(), object));
       if (!raw) return raiseCurrentError();
@@ -249,7 +266,8 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
       if (name) return fromOutside(raw, sources->child(SourceKind::kGenericAttr, of_object, name));
     }
     if (values.find(getter) == nullptr && source != nullptr && PyFunction_Check(getter.get())) {
-      STATOR_VALUE(ignored, fromOutside(getter, sources->child(SourceKind::kGenericAttr, source, names().fget)));
+      STATOR_VALUE(ignored, fromOutside(getter, sources->child(SourceKind::kGenericAttr, source,
+                                                               names().fget)));
     }
     keep_alive.push_back(getter);
     Args args;
@@ -257,17 +275,21 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
     args.positional = 1;
     return call(getter.get(), args);
   }
-  if (std::string_view(kind->tp_name) == "_collections._tuplegetter" && object != nullptr && PyTuple_Check(object)) {
+  if (std::string_view(kind->tp_name) == "_collections._tuplegetter" && object != nullptr &&
+      PyTuple_Check(object)) {
     // A field of a named tuple: tuple's own item, whatever the class makes of __getitem__.
     Ref<> reduced = stealRef(PyObject_CallMethod(descriptor, "__reduce__", nullptr));
-    Py_ssize_t index = reduced ? PyLong_AsSsize_t(PyTuple_GET_ITEM(PyTuple_GET_ITEM(reduced.get(), 1), 0)) : -1;
+    Py_ssize_t index =
+        reduced ? PyLong_AsSsize_t(PyTuple_GET_ITEM(PyTuple_GET_ITEM(reduced.get(), 1), 0)) : -1;
     if (index < 0) return raiseCurrentError();
     STATOR_VALUE(items, contents(object));
-    if (index >= PyTuple_GET_SIZE(items.get())) return raiseNew(PyExc_IndexError, "tuple index out of range");
+    if (index >= PyTuple_GET_SIZE(items.get()))
+      return raiseNew(PyExc_IndexError, "tuple index out of range");
     return newRef(PyTuple_GET_ITEM(items.get(), index));
   }
   if (kind == &PyMemberDescr_Type && object != nullptr) {
-    if (values::Info* info = values.find(object); info != nullptr && info->origin == values::Origin::kOutside) {
+    if (values::Info* info = values.find(object);
+        info != nullptr && info->origin == values::Origin::kOutside) {
       Ref<> name = stealRef(PyObject_GetAttr(descriptor, names().name));
       info = values::attributePart(info);
       if (info->overlay) {
@@ -275,10 +297,13 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
           return written == values::deletedMarker() ? Ref<>() : newRef(written);
         }
       }
-      Ref<> raw = stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type)));
+      Ref<> raw =
+          stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type)));
       // A slot of a user's class, or a field of a built-in type.
-      bool slot = (reinterpret_cast<PyDescrObject*>(descriptor)->d_type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
-      const Source* child = sources->child(slot ? SourceKind::kAttr : SourceKind::kGenericAttr, info->source, name);
+      bool slot = (reinterpret_cast<PyDescrObject*>(descriptor)->d_type->tp_flags &
+                   Py_TPFLAGS_HEAPTYPE) != 0;
+      const Source* child =
+          sources->child(slot ? SourceKind::kAttr : SourceKind::kGenericAttr, info->source, name);
       if (!raw) {
         PyErr_Clear();
         guards->add(Guard{GuardKind::kAbsent, child});
@@ -292,7 +317,8 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
   }
   if (kind == &PyGetSetDescr_Type && object != nullptr) {
     Ref<> name = stealRef(PyObject_GetAttr(descriptor, names().name));
-    if (PyUnicode_Compare(name.get(), names().dunder_class) == 0) return newRef(reinterpret_cast<PyObject*>(typeOf(object)));
+    if (PyUnicode_Compare(name.get(), names().dunder_class) == 0)
+      return newRef(reinterpret_cast<PyObject*>(typeOf(object)));
     values::Info* info = values.find(object);
     bool outside = info != nullptr && info->origin == values::Origin::kOutside;
     Ref<> raw = stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type)));
@@ -306,22 +332,27 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
     }
     return fromOutside(raw, sources->child(SourceKind::kGenericAttr, info->source, name));
   }
-  if (object != nullptr && PyTuple_Check(object) && std::string_view(kind->tp_name) == "_collections._tuplegetter") {
+  if (object != nullptr && PyTuple_Check(object) &&
+      std::string_view(kind->tp_name) == "_collections._tuplegetter") {
     // A field of a named tuple, by its position; the descriptor tells it when it is pickled: (type, (index, doc)).
     Ref<> parts = stealRef(PyObject_CallMethod(descriptor, "__reduce__", nullptr));
     if (!parts) return raiseCurrentError();
     PyObject* state = PyTuple_GET_ITEM(parts.get(), 1);
     Py_ssize_t index = PyLong_AsSsize_t(PyTuple_GET_ITEM(state, 0));
     STATOR_VALUE(items, contents(object));
-    if (index < 0 || index >= PyTuple_GET_SIZE(items.get())) return breakWith(Reason::kRaises, "a field of a shorter tuple");
+    if (index < 0 || index >= PyTuple_GET_SIZE(items.get()))
+      return breakWith(Reason::kRaises, "a field of a shorter tuple");
     return newRef(PyTuple_GET_ITEM(items.get(), index));
   }
   if (kind == &PyClassMethodDescr_Type) {
-    return fromNative(stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type))));
+    return fromNative(
+        stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type))));
   }
-  if (object != nullptr && PyTuple_Check(object) && std::string_view(kind->tp_name) == "_collections._tuplegetter") {
+  if (object != nullptr && PyTuple_Check(object) &&
+      std::string_view(kind->tp_name) == "_collections._tuplegetter") {
     // A field of a named tuple: the item at its position, which the descriptor keeps behind its header.
-    Ref<> position = stealRef(PyLong_FromSsize_t(*reinterpret_cast<Py_ssize_t*>(reinterpret_cast<char*>(descriptor) + sizeof(PyObject))));
+    Ref<> position = stealRef(PyLong_FromSsize_t(
+        *reinterpret_cast<Py_ssize_t*>(reinterpret_cast<char*>(descriptor) + sizeof(PyObject))));
     return getItem(object, position.get());
   }
   if (kind->tp_descr_get != nullptr) {
@@ -338,11 +369,14 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
         }
         PyErr_Clear();
       }
-      STATOR_VALUE(self, source != nullptr && values.find(descriptor) == nullptr ? fromOutside(descriptor, source) : Out(newRef(descriptor)));
+      STATOR_VALUE(self, source != nullptr && values.find(descriptor) == nullptr
+                             ? fromOutside(descriptor, source)
+                             : Out(newRef(descriptor)));
       STATOR_VALUE(method, typeLookup(kind, names().dunder_get));
       STATOR_VALUE(function, classAttrValue(kind, names().dunder_get, method.get()));
       Args args;
-      args.values = {self.get(), object != nullptr ? object : Py_None, reinterpret_cast<PyObject*>(type)};
+      args.values = {self.get(), object != nullptr ? object : Py_None,
+                     reinterpret_cast<PyObject*>(type)};
       args.positional = 3;
       return call(function.get(), args);
     }
@@ -357,14 +391,16 @@ namespace {
 const Source* classEntrySource(Tracer& tracer, PyTypeObject* type, PyObject* name) {
   PyTypeObject* owner = ownerInMro(tracer, type, name);
   if (owner == nullptr) return nullptr;
-  return tracer.sources->child(SourceKind::kClassDict, tracer.sources->pinned(reinterpret_cast<PyObject*>(owner)), name);
+  return tracer.sources->child(SourceKind::kClassDict,
+                               tracer.sources->pinned(reinterpret_cast<PyObject*>(owner)), name);
 }
 
 bool isDescriptor(PyObject* value) { return Py_TYPE(value)->tp_descr_get != nullptr; }
 
 Out moduleAttribute(Tracer& tracer, PyObject* module, PyObject* name) {
   PyObject* on_type = _PyType_Lookup(Py_TYPE(module), name);
-  if (on_type != nullptr && Py_TYPE(on_type)->tp_descr_set != nullptr) return tracer.bindDescriptor(on_type, module, Py_TYPE(module), nullptr);
+  if (on_type != nullptr && Py_TYPE(on_type)->tp_descr_set != nullptr)
+    return tracer.bindDescriptor(on_type, module, Py_TYPE(module), nullptr);
   STATOR_VALUE(found, tracer.instanceAttr(module, name));
   if (found) return found;
   if (on_type != nullptr) return tracer.bindDescriptor(on_type, module, Py_TYPE(module), nullptr);
@@ -379,33 +415,42 @@ Out typeAttribute(Tracer& tracer, PyTypeObject* type, PyObject* name) {
   if (meta->tp_getattro != PyType_Type.tp_getattro) {
     static PyObject* getattribute = PyUnicode_InternFromString("__getattribute__");
     PyObject* found = _PyType_Lookup(meta, getattribute);
-    if (found == nullptr || PyFunction_Check(found)) return tracer.breakWith(Reason::kCustomGetattribute, meta->tp_name);
+    if (found == nullptr || PyFunction_Check(found))
+      return tracer.breakWith(Reason::kCustomGetattribute, meta->tp_name);
   }
   if (on_meta != nullptr && isDataDescriptor(on_meta)) {
     if (Py_TYPE(on_meta) == &PyGetSetDescr_Type || Py_TYPE(on_meta) == &PyMemberDescr_Type) {
       // __name__, __mro__, __dict__, __bases__ ...: facts of the type.
       Ref<> value = stealRef(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
       if (!value) return tracer.raiseCurrentError();
-      if (Py_TYPE(value.get()) == mappingProxyType()) return tracer.fromOutside(value, tracer.sources->pinned(value));
-      if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || values::isScalar(value.get()) || PyType_Check(value.get()) ||
-          tracer.isMadeClass(reinterpret_cast<PyObject*>(type))) {
+      if (Py_TYPE(value.get()) == mappingProxyType())
+        return tracer.fromOutside(value, tracer.sources->pinned(value));
+      if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || values::isScalar(value.get()) ||
+          PyType_Check(value.get()) || tracer.isMadeClass(reinterpret_cast<PyObject*>(type))) {
         return value;
       }
-      return tracer.fromOutside(value, tracer.sources->child(SourceKind::kGenericAttr, tracer.sources->pinned(reinterpret_cast<PyObject*>(type)), name));
+      return tracer.fromOutside(
+          value,
+          tracer.sources->child(SourceKind::kGenericAttr,
+                                tracer.sources->pinned(reinterpret_cast<PyObject*>(type)), name));
     }
-    return tracer.bindDescriptor(on_meta, reinterpret_cast<PyObject*>(type), meta, classEntrySource(tracer, meta, name));
+    return tracer.bindDescriptor(on_meta, reinterpret_cast<PyObject*>(type), meta,
+                                 classEntrySource(tracer, meta, name));
   }
   STATOR_VALUE(found, tracer.typeLookup(type, name));
   if (found) {
-    if (isDescriptor(found.get()) && Py_TYPE(found.get()) != &PyProperty_Type && Py_TYPE(found.get()) != &PyMemberDescr_Type &&
+    if (isDescriptor(found.get()) && Py_TYPE(found.get()) != &PyProperty_Type &&
+        Py_TYPE(found.get()) != &PyMemberDescr_Type &&
         Py_TYPE(found.get()) != &PyGetSetDescr_Type && !PyType_Check(found.get())) {
-      return tracer.bindDescriptor(found.get(), nullptr, type, classEntrySource(tracer, type, name));
+      return tracer.bindDescriptor(found.get(), nullptr, type,
+                                   classEntrySource(tracer, type, name));
     }
     return tracer.classAttrValue(type, name, found.get());
   }
   if (on_meta != nullptr) {
     if (isDescriptor(on_meta)) {
-      return tracer.bindDescriptor(on_meta, reinterpret_cast<PyObject*>(type), meta, classEntrySource(tracer, meta, name));
+      return tracer.bindDescriptor(on_meta, reinterpret_cast<PyObject*>(type), meta,
+                                   classEntrySource(tracer, meta, name));
     }
     return tracer.classAttrValue(meta, name, on_meta);
   }
@@ -423,9 +468,12 @@ Out superAttribute(Tracer& tracer, PyObject* super, PyObject* name) {
   Ref<> self_class = stealRef(PyObject_GetAttrString(super, "__self_class__"));
   if (!this_class || !self || !self_class) return tracer.raiseCurrentError();
   if (const Source* source = tracer.sourceOf(super)) {
-    for (auto [part, field] : {std::pair(&this_class, "__thisclass__"), std::pair(&self_class, "__self_class__"), std::pair(&self, "__self__")}) {
+    for (auto [part, field] :
+         {std::pair(&this_class, "__thisclass__"), std::pair(&self_class, "__self_class__"),
+          std::pair(&self, "__self__")}) {
       Ref<> field_name = stealRef(PyUnicode_InternFromString(field));
-      STATOR_VALUE(read, tracer.fromOutside(*part, tracer.sources->child(SourceKind::kGenericAttr, source, field_name)));
+      STATOR_VALUE(read, tracer.fromOutside(*part, tracer.sources->child(SourceKind::kGenericAttr,
+                                                                         source, field_name)));
       *part = read;
     }
   }
@@ -435,14 +483,19 @@ Out superAttribute(Tracer& tracer, PyObject* super, PyObject* name) {
   while (i < PyTuple_GET_SIZE(mro) && PyTuple_GET_ITEM(mro, i) != this_class.get()) ++i;
   for (++i; i < PyTuple_GET_SIZE(mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
-    bool heap = (base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && !tracer.isMadeClass(reinterpret_cast<PyObject*>(base));
+    bool heap = (base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
+                !tracer.isMadeClass(reinterpret_cast<PyObject*>(base));
     const Source* source =
-        heap ? tracer.sources->child(SourceKind::kClassDict, tracer.sources->pinned(reinterpret_cast<PyObject*>(base)), name) : nullptr;
+        heap
+            ? tracer.sources->child(SourceKind::kClassDict,
+                                    tracer.sources->pinned(reinterpret_cast<PyObject*>(base)), name)
+            : nullptr;
     PyObject* raw = PyDict_GetItemWithError(base->tp_dict, name);
     if (PyObject* written = tracer.classes_written ? writtenInClass(tracer, base, name) : nullptr) {
       if (written == values::deletedMarker()) continue;
       if (!isDescriptor(written)) return newRef(written);
-      return tracer.bindDescriptor(written, self.get() == self_class.get() ? nullptr : self.get(), start, nullptr);
+      return tracer.bindDescriptor(written, self.get() == self_class.get() ? nullptr : self.get(),
+                                   start, nullptr);
     }
     if (raw == nullptr) {
       if (heap) tracer.guards->add(Guard{GuardKind::kAbsent, source});
@@ -472,7 +525,8 @@ Out nnModuleAttribute(Tracer& tracer, PyObject* module, PyObject* name) {
   values::Info* info = tracer.values.find(module);
   bool outside = info != nullptr && info->origin == values::Origin::kOutside;
   for (const Place& place : places) {
-    if (!outside || (info->overlay && PyDict_GetItemWithError(info->overlay.get(), place.dict_name) != nullptr)) {
+    if (!outside || (info->overlay &&
+                     PyDict_GetItemWithError(info->overlay.get(), place.dict_name) != nullptr)) {
       STATOR_VALUE(dict, tracer.instanceAttr(module, place.dict_name));
       if (!dict) continue;
       STATOR_VALUE(found, tracer.dictGet(dict.get(), name));
@@ -505,7 +559,8 @@ namespace {
 
 // A class may get a __getattribute__ or __getattr__ later.
 void guardLookupProtocol(Tracer& tracer, PyTypeObject* type) {
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || !tracer.attribute_types.insert(type).second) return;
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || !tracer.attribute_types.insert(type).second)
+    return;
   static PyObject* getattribute = PyUnicode_InternFromString("__getattribute__");
   (void)tracer.typeLookup(type, getattribute);
   (void)tracer.typeLookup(type, names().dunder_getattr);
@@ -514,9 +569,11 @@ void guardLookupProtocol(Tracer& tracer, PyTypeObject* type) {
 // What stands in a class may be an object of a user's class that becomes a descriptor, or another kind of descriptor, later.
 void guardDescriptorKind(Tracer& tracer, PyObject* entry) {
   PyTypeObject* kind = Py_TYPE(entry);
-  if ((kind->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || !tracer.descriptor_types.insert(kind).second) return;
+  if ((kind->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || !tracer.descriptor_types.insert(kind).second)
+    return;
   static PyObject* remove = PyUnicode_InternFromString("__delete__");
-  for (PyObject* method : {names().dunder_get, names().dunder_set, remove}) (void)tracer.typeLookup(kind, method);
+  for (PyObject* method : {names().dunder_get, names().dunder_set, remove})
+    (void)tracer.typeLookup(kind, method);
 }
 
 }  // namespace
@@ -529,24 +586,32 @@ Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
     if (Py_TYPE(found) == &PyGetSetDescr_Type || Py_TYPE(found) == &PyMemberDescr_Type) {
       TraceIterator* iterator = asTraceIterator(object);
       PyObject* function = iterator->flag ? nullptr : iterator->function;
-      if (function != nullptr && PyUnicode_CompareWithASCIIString(name, "__name__") == 0) return newRef(reinterpret_cast<PyFunctionObject*>(function)->func_name);
-      if (function != nullptr && PyUnicode_CompareWithASCIIString(name, "__qualname__") == 0) return newRef(reinterpret_cast<PyFunctionObject*>(function)->func_qualname);
-      if (function != nullptr && PyUnicode_CompareWithASCIIString(name, "gi_running") == 0) return newRef(iterator->running ? Py_True : Py_False);
-      return breakWith(Reason::kUnsupportedAttribute, std::string(PyUnicode_AsUTF8(name)) + " of an iterator");
+      if (function != nullptr && PyUnicode_CompareWithASCIIString(name, "__name__") == 0)
+        return newRef(reinterpret_cast<PyFunctionObject*>(function)->func_name);
+      if (function != nullptr && PyUnicode_CompareWithASCIIString(name, "__qualname__") == 0)
+        return newRef(reinterpret_cast<PyFunctionObject*>(function)->func_qualname);
+      if (function != nullptr && PyUnicode_CompareWithASCIIString(name, "gi_running") == 0)
+        return newRef(iterator->running ? Py_True : Py_False);
+      return breakWith(Reason::kUnsupportedAttribute,
+                       std::string(PyUnicode_AsUTF8(name)) + " of an iterator");
     }
     return stealRef(PyMethod_New(found, object));
   }
-  if (PyType_Check(object)) return typeAttribute(*this, reinterpret_cast<PyTypeObject*>(object), name);
+  if (PyType_Check(object))
+    return typeAttribute(*this, reinterpret_cast<PyTypeObject*>(object), name);
   if (PyModule_CheckExact(object)) return moduleAttribute(*this, object, name);
   PyTypeObject* type = Py_TYPE(object);
   if (isTraceTraceback(object)) return breakWith(Reason::kUnsupportedAttribute, "of a traceback");
-  if (PyExceptionInstance_Check(object) && isMade(object) && PyUnicode_CompareWithASCIIString(name, "__traceback__") == 0) {
+  if (PyExceptionInstance_Check(object) && isMade(object) &&
+      PyUnicode_CompareWithASCIIString(name, "__traceback__") == 0) {
     return tracebackOf(*this, object);
   }
   if (type == &PySuper_Type) return superAttribute(*this, object, name);
   if (type == &PyMethod_Type) {
     if (PyUnicode_Compare(name, names().dunder_self) == 0) {
-      if (const Source* source = sourceOf(object)) return fromOutside(PyMethod_GET_SELF(object), sources->child(SourceKind::kMethodSelf, source));
+      if (const Source* source = sourceOf(object))
+        return fromOutside(PyMethod_GET_SELF(object),
+                           sources->child(SourceKind::kMethodSelf, source));
       return newRef(PyMethod_GET_SELF(object));
     }
     Ref<> function = newRef(PyMethod_GET_FUNCTION(object));
@@ -576,7 +641,8 @@ Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
         if (!value) PyErr_Clear();
         return value;
       }
-      if (found == nullptr || !PyFunction_Check(found)) return breakWith(Reason::kUnsupportedAttribute, std::string("of a ") + type->tp_name);
+      if (found == nullptr || !PyFunction_Check(found))
+        return breakWith(Reason::kUnsupportedAttribute, std::string("of a ") + type->tp_name);
       STATOR_VALUE(checked, typeLookup(type, getattribute));
       STATOR_VALUE(function, classAttrValue(type, getattribute, checked.get()));
       PyObject* fallback = _PyType_Lookup(type, names().dunder_getattr);
@@ -587,7 +653,9 @@ Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
         return call(function.get(), args);
       }
       Out value = callNested(function.get(), {object, name});
-      if (value.flow() != Flow::kRaise || !PyErr_GivenExceptionMatches(raised.get(), PyExc_AttributeError)) return value;
+      if (value.flow() != Flow::kRaise ||
+          !PyErr_GivenExceptionMatches(raised.get(), PyExc_AttributeError))
+        return value;
       raised.reset();
       return callGetattr(object, name);
     }
@@ -597,7 +665,8 @@ Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
   if (generic) return out;
   // An AttributeError from a property or descriptor makes CPython ask __getattr__.
   if (out.flow() == Flow::kEntered) frames.back()->getattr_follows = true;
-  if (out.flow() == Flow::kRaise && PyErr_GivenExceptionMatches(raised.get(), PyExc_AttributeError)) {
+  if (out.flow() == Flow::kRaise &&
+      PyErr_GivenExceptionMatches(raised.get(), PyExc_AttributeError)) {
     raised.reset();
     return callGetattr(object, name);
   }
@@ -615,7 +684,8 @@ Out Tracer::getAttrGeneric(PyObject* object, PyObject* name) {
   STATOR_VALUE(own, instanceAttr(object, name));
   if (own) return own;
   if (!on_type) return Ref<>();
-  if (isDescriptor(on_type.get())) return bindDescriptor(on_type.get(), object, type, classEntrySource(*this, type, name));
+  if (isDescriptor(on_type.get()))
+    return bindDescriptor(on_type.get(), object, type, classEntrySource(*this, type, name));
   return classAttrValue(type, name, on_type.get());
 }
 
@@ -625,7 +695,9 @@ Out Tracer::callGetattr(PyObject* object, PyObject* name) {
   PyObject* hook = _PyType_Lookup(type, names().dunder_getattr);
   if (hook == nullptr) return Ref<>();
   if (hook == names().nn_module_getattr) return nnModuleAttribute(*this, object, name);
-  if (!PyFunction_Check(hook)) return breakWith(Reason::kUnsupportedAttribute, std::string(type->tp_name) + ".__getattr__ is not a Python function");
+  if (!PyFunction_Check(hook))
+    return breakWith(Reason::kUnsupportedAttribute,
+                     std::string(type->tp_name) + ".__getattr__ is not a Python function");
   STATOR_VALUE(checked, typeLookup(type, names().dunder_getattr));
   STATOR_VALUE(function, classAttrValue(type, names().dunder_getattr, checked.get()));
   Args args;
@@ -652,15 +724,19 @@ Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
       args.positional = 2;
       return tensorCall(graph::Op::kCallMethod, setter, args).flow();
     }
-    if (_PyType_Lookup(typeOf(object), name) != nullptr || info == nullptr || value == nullptr || graph::asStandIn(object)->meta == nullptr) {
+    if (_PyType_Lookup(typeOf(object), name) != nullptr || info == nullptr || value == nullptr ||
+        graph::asStandIn(object)->meta == nullptr) {
       return breakWith(Reason::kUnsupportedMutation, "sets an attribute of a tensor");
     }
     writeOverlay(info, name, value);
     return Flow::kOk;
   }
-  if (PyType_Check(object)) return setTypeAttr(reinterpret_cast<PyTypeObject*>(object), name, value, true);
-  if (isTraceIterator(object) || isTraceTraceback(object)) return breakWith(Reason::kUnsupportedMutation, "sets an attribute of an iterator");
-  if (PyExceptionInstance_Check(object) && isMade(object) && value != nullptr && PyUnicode_CompareWithASCIIString(name, "__traceback__") == 0) {
+  if (PyType_Check(object))
+    return setTypeAttr(reinterpret_cast<PyTypeObject*>(object), name, value, true);
+  if (isTraceIterator(object) || isTraceTraceback(object))
+    return breakWith(Reason::kUnsupportedMutation, "sets an attribute of an iterator");
+  if (PyExceptionInstance_Check(object) && isMade(object) && value != nullptr &&
+      PyUnicode_CompareWithASCIIString(name, "__traceback__") == 0) {
     return setTraceback(*this, object, value);
   }
   PyTypeObject* type = Py_TYPE(object);
@@ -671,7 +747,9 @@ Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
     STATOR_VALUE(hook, typeLookup(type, which));
     PyObject* of_object = _PyType_Lookup(&PyBaseObject_Type, which);
     if (hook.get() != of_object) {
-      if (!hook || !PyFunction_Check(hook.get())) return breakWith(Reason::kUnsupportedMutation, std::string("sets an attribute of a ") + type->tp_name);
+      if (!hook || !PyFunction_Check(hook.get()))
+        return breakWith(Reason::kUnsupportedMutation,
+                         std::string("sets an attribute of a ") + type->tp_name);
       STATOR_VALUE(function, classAttrValue(type, which, hook.get()));
       Args args;
       args.values = {object, name};
@@ -684,7 +762,8 @@ Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
   if (on_type && isDataDescriptor(on_type.get())) {
     PyTypeObject* kind = Py_TYPE(on_type.get());
     if (kind == &PyProperty_Type) {
-      Ref<> setter = stealRef(PyObject_GetAttrString(on_type.get(), value != nullptr ? "fset" : "fdel"));
+      Ref<> setter =
+          stealRef(PyObject_GetAttrString(on_type.get(), value != nullptr ? "fset" : "fdel"));
       if (!setter || setter.get() == Py_None) {
         PyErr_Clear();
         return breakWith(Reason::kRaises, "sets a property without a setter");
@@ -702,7 +781,9 @@ Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
     if (kind == &PyMemberDescr_Type) return storeInstanceAttr(object, name, value);
     PyObject* set = _PyType_Lookup(kind, names().dunder_set);
     if (set != nullptr && PyFunction_Check(set) && value != nullptr) {
-      STATOR_VALUE(self, values.find(on_type) == nullptr ? fromOutside(on_type, classEntrySource(*this, type, name)) : Out(on_type));
+      STATOR_VALUE(self, values.find(on_type) == nullptr
+                             ? fromOutside(on_type, classEntrySource(*this, type, name))
+                             : Out(on_type));
       STATOR_VALUE(function, classAttrValue(kind, names().dunder_set, set));
       Args args;
       args.values = {self.get(), object, value};
@@ -717,7 +798,8 @@ Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
   }
   if (!Tracer::hasInstanceDict(object)) {
     if (!on_type) return raiseAttributeError(object, name);
-    return raiseNew(PyExc_AttributeError, "'%.100s' object attribute '%U' is read-only", type->tp_name, name);
+    return raiseNew(PyExc_AttributeError, "'%.100s' object attribute '%U' is read-only",
+                    type->tp_name, name);
   }
   return storeInstanceAttr(object, name, value);
 }
@@ -726,10 +808,12 @@ Flow Tracer::setTypeAttr(PyTypeObject* type, PyObject* name, PyObject* value, bo
   PyObject* object = reinterpret_cast<PyObject*>(type);
   PyTypeObject* meta = Py_TYPE(object);
   if (hooks && meta->tp_setattro != PyType_Type.tp_setattro) {
-    Ref<> which = stealRef(PyUnicode_InternFromString(value != nullptr ? "__setattr__" : "__delattr__"));
+    Ref<> which =
+        stealRef(PyUnicode_InternFromString(value != nullptr ? "__setattr__" : "__delattr__"));
     STATOR_VALUE(hook, typeLookup(meta, which.get()));
     if (hook.get() != _PyType_Lookup(&PyType_Type, which.get())) {
-      if (!hook || !PyFunction_Check(hook.get())) return breakWith(Reason::kUnsupportedMutation, "sets an attribute of a class");
+      if (!hook || !PyFunction_Check(hook.get()))
+        return breakWith(Reason::kUnsupportedMutation, "sets an attribute of a class");
       STATOR_VALUE(function, classAttrValue(meta, which.get(), hook.get()));
       Args args;
       args.values = {object, name};
@@ -742,15 +826,19 @@ Flow Tracer::setTypeAttr(PyTypeObject* type, PyObject* name, PyObject* value, bo
     if (PyType_Type.tp_setattro(object, name, value) != 0) return raiseCurrentError();
     return Flow::kOk;
   }
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0) {
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 ||
+      (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0) {
     return breakWith(Reason::kRaises, "sets an attribute of an immutable class");
   }
   // Special methods also fill the type's slots, which native code and this tracer read without a look-up.
-  if (PyUnicode_READ_CHAR(name, 0) == '_' && PyUnicode_GET_LENGTH(name) > 4 && PyUnicode_READ_CHAR(name, 1) == '_') {
+  if (PyUnicode_READ_CHAR(name, 0) == '_' && PyUnicode_GET_LENGTH(name) > 4 &&
+      PyUnicode_READ_CHAR(name, 1) == '_') {
     return breakWith(Reason::kUnsupportedMutation, "sets a special attribute of a class");
   }
   STATOR_VALUE(on_meta, typeLookup(meta, name));
-  if (on_meta && isDataDescriptor(on_meta.get())) return breakWith(Reason::kUnsupportedMutation, "sets an attribute of a class through a descriptor");
+  if (on_meta && isDataDescriptor(on_meta.get()))
+    return breakWith(Reason::kUnsupportedMutation,
+                     "sets an attribute of a class through a descriptor");
   values::Info* info = values.find(object);
   if (info == nullptr) info = &values.addOutside(object, sources->pinned(object));
   classes_written = true;
@@ -760,7 +848,8 @@ Flow Tracer::setTypeAttr(PyTypeObject* type, PyObject* name, PyObject* value, bo
   }
   PyObject* written = info->overlay ? PyDict_GetItemWithError(info->overlay.get(), name) : nullptr;
   bool there = PyDict_Contains(type->tp_dict, name) == 1;
-  guards->add(Guard{there ? GuardKind::kPresent : GuardKind::kAbsent, sources->child(SourceKind::kClassDict, sources->pinned(object), name)});
+  guards->add(Guard{there ? GuardKind::kPresent : GuardKind::kAbsent,
+                    sources->child(SourceKind::kClassDict, sources->pinned(object), name)});
   if (written == values::deletedMarker() || (written == nullptr && !there)) {
     return raise(stealRef(PyObject_CallOneArg(PyExc_AttributeError, name)));
   }
@@ -774,12 +863,14 @@ Out Tracer::loadGlobal(SymbolicFrame& frame, PyObject* name) {
     const Source* source;
   };
   if (frame.globals_source == nullptr) frame.globals_source = sources->pinned(frame.globals);
-  const Source* builtins_source = frames.front().get() == &frame && frame.globals_source->kind == SourceKind::kGlobals
-                                      ? sources->root(SourceKind::kBuiltins)
-                                      : sources->pinned(frame.builtins);
+  const Source* builtins_source =
+      frames.front().get() == &frame && frame.globals_source->kind == SourceKind::kGlobals
+          ? sources->root(SourceKind::kBuiltins)
+          : sources->pinned(frame.builtins);
   const Place places[] = {{frame.globals, frame.globals_source}, {frame.builtins, builtins_source}};
   for (const Place& place : places) {
-    if (!PyDict_CheckExact(place.dict)) return breakWith(Reason::kUnsupportedObject, "globals that are not a plain dict");
+    if (!PyDict_CheckExact(place.dict))
+      return breakWith(Reason::kUnsupportedObject, "globals that are not a plain dict");
     values::Info* info = values.find(place.dict);
     if (info == nullptr) info = &values.addOutside(place.dict, place.source);
     STATOR_VALUE(found, dictGet(place.dict, name));
@@ -793,7 +884,8 @@ Out Tracer::special(PyObject* object, const char* name) {
   PyTypeObject* type = typeOf(object);
   STATOR_VALUE(found, typeLookup(type, text.get()));
   if (!found || found.get() == Py_None) return Ref<>();
-  if (Py_TYPE(found.get())->tp_descr_get == nullptr) return classAttrValue(type, text.get(), found.get());
+  if (Py_TYPE(found.get())->tp_descr_get == nullptr)
+    return classAttrValue(type, text.get(), found.get());
   return bindDescriptor(found.get(), object, type, classEntrySource(*this, type, text.get()));
 }
 

@@ -28,16 +28,20 @@ bool hasCallback(PyObject* value) {
   const bool tensor = tensor::isTensor(value);
   auto* first = *reinterpret_cast<PyWeakReference**>(PyObject_GET_WEAKREFS_LISTPTR(value));
   for (PyWeakReference* reference = first; reference != nullptr; reference = reference->wr_next) {
-    if (reference->wr_callback != nullptr && !(tensor && isTorchCallback(reference->wr_callback))) return true;
+    if (reference->wr_callback != nullptr && !(tensor && isTorchCallback(reference->wr_callback)))
+      return true;
   }
   return false;
 }
 
 bool endIsNoticed(PyObject* value) {
-  if (value == nullptr || values::isScalar(value) || graph::isStandIn(value) || isTraceIterator(value)) return false;
+  if (value == nullptr || values::isScalar(value) || graph::isStandIn(value) ||
+      isTraceIterator(value))
+    return false;
   PyTypeObject* type = Py_TYPE(value);
   if (PyType_Check(value) || PyModule_Check(value) || PyFunction_Check(value)) return false;
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return PyGen_CheckExact(value) || PyCoro_CheckExact(value);
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0)
+    return PyGen_CheckExact(value) || PyCoro_CheckExact(value);
   static PyObject* name = PyUnicode_InternFromString("__del__");
   return _PyType_Lookup(type, name) != nullptr || hasCallback(value);
 }
@@ -56,7 +60,8 @@ bool tracebackHolds(PyObject* exception) {
   Ref<> traceback = stealRef(PyException_GetTraceback(exception));
   auto* entry = reinterpret_cast<PyTracebackObject*>(traceback.get());
   // The first entry is the frame that caught it, which lives.
-  for (entry = entry != nullptr ? entry->tb_next : nullptr; entry != nullptr; entry = entry->tb_next) {
+  for (entry = entry != nullptr ? entry->tb_next : nullptr; entry != nullptr;
+       entry = entry->tb_next) {
     Ref<> locals = stealRef(PyFrame_GetLocals(entry->tb_frame));
     if (!locals) PyErr_Clear();
     if (locals && PyDict_Check(locals.get()) && dictHolds(locals.get())) return true;
@@ -65,7 +70,8 @@ bool tracebackHolds(PyObject* exception) {
 }
 
 bool wasWritten(const values::Info* info) {
-  return info->origin == values::Origin::kOutside && (info->dirty || info->overlay || (info->as_object && info->as_object->overlay));
+  return info->origin == values::Origin::kOutside &&
+         (info->dirty || info->overlay || (info->as_object && info->as_object->overlay));
 }
 
 bool isOnTheWay(const sources::Source* owner, const sources::Source* to) {
@@ -77,7 +83,9 @@ bool isOnTheWay(const sources::Source* owner, const sources::Source* to) {
 bool isHeldElsewhere(Tracer& tracer, PyObject* value) {
   using sources::SourceKind;
   values::Info* info = tracer.values.find(value);
-  if (info == nullptr || info->origin != values::Origin::kOutside || info->source == nullptr || info->source->base == nullptr) return false;
+  if (info == nullptr || info->origin != values::Origin::kOutside || info->source == nullptr ||
+      info->source->base == nullptr)
+    return false;
   const sources::Source* source = info->source;
   for (; source->base != nullptr; source = source->base) {
     switch (source->kind) {
@@ -106,7 +114,10 @@ bool isHeldElsewhere(Tracer& tracer, PyObject* value) {
   }
   for (values::Info* other : tracer.values.all()) {
     // Also what hangs from an owner without being named: the dicts of a module.
-    if (wasWritten(other) && (other->source == nullptr || isOnTheWay(other->source, info->source) || (other->source->base != nullptr && isOnTheWay(other->source->base, info->source)))) return false;
+    if (wasWritten(other) &&
+        (other->source == nullptr || isOnTheWay(other->source, info->source) ||
+         (other->source->base != nullptr && isOnTheWay(other->source->base, info->source))))
+      return false;
   }
   return true;
 }
@@ -129,7 +140,9 @@ bool lastReferenceRunsCode(PyObject* value) {
 }
 
 bool dropRunsUserCode(Tracer& tracer, PyObject* value) {
-  if (value == nullptr || values::isScalar(value) || graph::isStandIn(value) || isTraceIterator(value)) return false;
+  if (value == nullptr || values::isScalar(value) || graph::isStandIn(value) ||
+      isTraceIterator(value))
+    return false;
   if (endIsNoticed(value)) return !isHeldElsewhere(tracer, value);
   PyTypeObject* type = Py_TYPE(value);
   if (type == &PyList_Type || type == &PyTuple_Type) {

@@ -24,7 +24,8 @@ Out tracebackOf(Tracer& tracer, PyObject* exception) {
     static PyObject* name = PyUnicode_InternFromString("__traceback__");
     Ref<> traceback = stealRef(PyException_GetTraceback(exception));
     if (!traceback) traceback = newRef(Py_None);
-    return tracer.fromOutside(traceback, tracer.sources->child(SourceKind::kGenericAttr, info->source, name));
+    return tracer.fromOutside(traceback,
+                              tracer.sources->child(SourceKind::kGenericAttr, info->source, name));
   }
   if (info == nullptr || !info->was_raised) return newRef(Py_None);
   if (!info->known) {
@@ -56,36 +57,47 @@ bool isPlainException(PyObject* exception) {
 namespace {
 
 Out excInfo(Tracer& t, const Args& args) {
-  if (!args.values.empty()) return t.breakWith(Reason::kRaises, "sys.exc_info() takes no arguments");
+  if (!args.values.empty())
+    return t.breakWith(Reason::kRaises, "sys.exc_info() takes no arguments");
   STATOR_VALUE(exception, t.topmostException());
   if (!exception) {
     // A driven generator may also see what the frame that resumed it is busy with.
-    if (t.frames.front()->generator) return t.breakWith(Reason::kCallsOutside, "sys.exc_info() in a generator");
+    if (t.frames.front()->generator)
+      return t.breakWith(Reason::kCallsOutside, "sys.exc_info() in a generator");
     return stealRef(PyTuple_Pack(3, Py_None, Py_None, Py_None));
   }
   STATOR_VALUE(traceback, tracebackOf(t, exception.get()));
-  return stealRef(PyTuple_Pack(3, reinterpret_cast<PyObject*>(Py_TYPE(exception.get())), exception.get(), traceback.get()));
+  return stealRef(PyTuple_Pack(3, reinterpret_cast<PyObject*>(Py_TYPE(exception.get())),
+                               exception.get(), traceback.get()));
 }
 
 Out currentException(Tracer& t, const Args& args) {
-  if (!args.values.empty()) return t.breakWith(Reason::kRaises, "sys.exception() takes no arguments");
+  if (!args.values.empty())
+    return t.breakWith(Reason::kRaises, "sys.exception() takes no arguments");
   STATOR_VALUE(exception, t.topmostException());
   if (exception) return exception;
-  if (t.frames.front()->generator) return t.breakWith(Reason::kCallsOutside, "sys.exception() in a generator");
+  if (t.frames.front()->generator)
+    return t.breakWith(Reason::kCallsOutside, "sys.exception() in a generator");
   return newRef(Py_None);
 }
 
 Out withTraceback(Tracer& t, const Args& args) {
-  if (args.values.size() != 2 || args.positional != 2) return t.breakWith(Reason::kRaises, "with_traceback() takes one argument");
-  if (!t.isMade(args.values[0])) return t.breakWith(Reason::kUnsupportedMutation, "with_traceback() of an exception from outside");
+  if (args.values.size() != 2 || args.positional != 2)
+    return t.breakWith(Reason::kRaises, "with_traceback() takes one argument");
+  if (!t.isMade(args.values[0]))
+    return t.breakWith(Reason::kUnsupportedMutation,
+                       "with_traceback() of an exception from outside");
   STATOR_FLOW(setTraceback(t, args.values[0], args.values[1]));
   return newRef(args.values[0]);
 }
 
 Out addNote(Tracer& t, const Args& args) {
-  if (args.values.size() != 2 || args.positional != 2 || !PyUnicode_Check(args.values[1])) return t.breakWith(Reason::kRaises, "add_note() takes one string");
-  if (!t.isMade(args.values[0])) return t.breakWith(Reason::kUnsupportedMutation, "add_note() of an exception from outside");
-  return t.fromNative(stealRef(PyObject_CallMethod(args.values[0], "add_note", "O", args.values[1])));
+  if (args.values.size() != 2 || args.positional != 2 || !PyUnicode_Check(args.values[1]))
+    return t.breakWith(Reason::kRaises, "add_note() takes one string");
+  if (!t.isMade(args.values[0]))
+    return t.breakWith(Reason::kUnsupportedMutation, "add_note() of an exception from outside");
+  return t.fromNative(
+      stealRef(PyObject_CallMethod(args.values[0], "add_note", "O", args.values[1])));
 }
 
 }  // namespace

@@ -11,7 +11,9 @@ class Tracer;
 
 extern PyTypeObject TraceTracebackType;
 bool initTraceTracebackType();
-inline bool isTraceTraceback(PyObject* object) { return object != nullptr && Py_TYPE(object) == &TraceTracebackType; }
+inline bool isTraceTraceback(PyObject* object) {
+  return object != nullptr && Py_TYPE(object) == &TraceTracebackType;
+}
 
 // `exception.__traceback__`, of one made in the trace or from outside.
 Out tracebackOf(Tracer& tracer, PyObject* exception);

@@ -1,6 +1,4 @@
 // The end of a trace: what escapes is rebuilt, what was changed is replayed, and each frame gets the state in which it goes on.
-#include "interpret/tracer.h"
-
 #include "base/check.h"
 #include "bytecode/opcodes.h"
 #include "interpret/exceptions.h"
@@ -8,6 +6,7 @@
 #include "interpret/names.h"
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
+#include "interpret/tracer.h"
 #include "python/objects.h"
 #include "symbolic/sym_int.h"
 #include "values/dicts.h"
@@ -32,7 +31,9 @@ class PlanBuilder {
  public:
   PlanBuilder(Tracer& tracer, breaks::Plan& plan) : t_(tracer), plan_(plan) {
     for (values::Info* info : t_.values.all()) {
-      if (info->shadow && info->origin == values::Origin::kOutside && !PyCell_Check(info->object.get())) owner_of_[info->shadow.get()] = info->object.get();
+      if (info->shadow && info->origin == values::Origin::kOutside &&
+          !PyCell_Check(info->object.get()))
+        owner_of_[info->shadow.get()] = info->object.get();
     }
   }
 
@@ -56,11 +57,13 @@ class PlanBuilder {
   static bool ignoresClosing(const bytecode::CodeInfo& code, int target) {
     size_t at = static_cast<size_t>(code.indexAt(target));
     const auto& instrs = code.instrs();
-    if (at + 2 >= instrs.size() || instrs[at].opcode != PUSH_EXC_INFO || instrs[at + 1].opcode != LOAD_GLOBAL || instrs[at + 2].opcode != CHECK_EXC_MATCH) {
+    if (at + 2 >= instrs.size() || instrs[at].opcode != PUSH_EXC_INFO ||
+        instrs[at + 1].opcode != LOAD_GLOBAL || instrs[at + 2].opcode != CHECK_EXC_MATCH) {
       return false;
     }
     PyObject* name = PyTuple_GET_ITEM(code.code()->co_names, instrs[at + 1].oparg >> 1);
-    return PyUnicode_CompareWithASCIIString(name, "BaseException") != 0 && PyUnicode_CompareWithASCIIString(name, "GeneratorExit") != 0;
+    return PyUnicode_CompareWithASCIIString(name, "BaseException") != 0 &&
+           PyUnicode_CompareWithASCIIString(name, "GeneratorExit") != 0;
   }
 
   // A generator that stands inside of `try` or `with` and that nobody holds any more: eager closed it when it was dropped, which ran the
@@ -69,7 +72,9 @@ class PlanBuilder {
     for (values::Info* info : t_.values.all()) {
       if (!isTraceIterator(info->object.get()) || memo_.count(info->object.get()) != 0) continue;
       TraceIterator* it = asTraceIterator(info->object.get());
-      if (it->kind != IteratorKind::kGenerator || it->exhausted || it->index == 0 || it->frame == nullptr) continue;
+      if (it->kind != IteratorKind::kGenerator || it->exhausted || it->index == 0 ||
+          it->frame == nullptr)
+        continue;
       const auto& stands_at = it->frame->code->instrs()[static_cast<size_t>(it->frame->index - 1)];
       auto handler = it->frame->code->findHandler(stands_at.opcode_offset);
       if (handler && !ignoresClosing(*it->frame->code, handler->target)) fail(info->object.get());
@@ -86,7 +91,8 @@ class PlanBuilder {
   // What the frame's stack held at the entry, unread.
   Register stackEntry(size_t index) {
     Register result = add(PlanOp::kSource, nullptr);
-    plan_.steps.back().source = t_.sources->root(sources::SourceKind::kStack, static_cast<int64_t>(index));
+    plan_.steps.back().source =
+        t_.sources->root(sources::SourceKind::kStack, static_cast<int64_t>(index));
     return result;
   }
 
@@ -94,7 +100,8 @@ class PlanBuilder {
   Register rebuilt(PyObject* container) { return build(container); }
 
  private:
-  Register add(PlanOp op, PyObject* key, Ref<> object = Ref<>(), std::vector<Register> operands = {}, int64_t number = 0) {
+  Register add(PlanOp op, PyObject* key, Ref<> object = Ref<>(),
+               std::vector<Register> operands = {}, int64_t number = 0) {
     PlanStep step{op};
     step.result = next_++;
     step.object = std::move(object);
@@ -104,7 +111,8 @@ class PlanBuilder {
     plan_.steps.push_back(std::move(step));
     if (key != nullptr) {
       memo_[key] = result;
-      t_.keep_alive.push_back(newRef(key));  // the memo's keys must stay unique until the plan is done
+      // the memo's keys must stay unique until the plan is done
+      t_.keep_alive.push_back(newRef(key));
     }
     return result;
   }
@@ -115,14 +123,17 @@ class PlanBuilder {
     plan_.steps.push_back(std::move(step));
   }
   static PyObject* viewed(PyObject* container) {
-    return isDictView(container) ? reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(container)->dv_dict) : container;
+    return isDictView(container) ? reinterpret_cast<PyObject*>(
+                                       reinterpret_cast<_PyDictViewObject*>(container)->dv_dict)
+                                 : container;
   }
   // Whether the plan writes to an outside dict or set (or the one behind a view).
   bool written(PyObject* container) {
     PyObject* object = viewed(container);
     if (auto it = owner_of_.find(object); it != owner_of_.end()) object = it->second;
     values::Info* info = t_.values.find(object);
-    return info != nullptr && info->origin == values::Origin::kOutside && (info->dirty || info->overlay);
+    return info != nullptr && info->origin == values::Origin::kOutside &&
+           (info->dirty || info->overlay);
   }
   // The position of a list's iterator, set when all lists have their contents.
   void seek(Register iterator, int64_t position) {
@@ -147,7 +158,8 @@ class PlanBuilder {
   std::vector<Register> sequence(PyObject* items) {
     std::vector<Register> out;
     Ref<> list = stealRef(PySequence_List(items));
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) out.push_back(value(PyList_GET_ITEM(list.get(), i)));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i)
+      out.push_back(value(PyList_GET_ITEM(list.get(), i)));
     return out;
   }
 
@@ -155,11 +167,13 @@ class PlanBuilder {
     PyObject *key = nullptr, *item = nullptr;
     Py_ssize_t position = 0;
     if (t_.user_keyed.count(dict) != 0) return fillUserKeyed(target, dict);
-    while (PyDict_Next(dict, &position, &key, &item)) fill(PlanOp::kDictSet, {target, value(key), value(item)});
+    while (PyDict_Next(dict, &position, &key, &item))
+      fill(PlanOp::kDictSet, {target, value(key), value(item)});
     if (values::ordersAgree(dict)) return;
     Ref<> keys = values::dictKeys(dict);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
-      add(PlanOp::kCall, nullptr, newRef(torchObject("collections.OrderedDict.move_to_end")), {target, value(PyList_GET_ITEM(keys.get(), i))});
+      add(PlanOp::kCall, nullptr, newRef(torchObject("collections.OrderedDict.move_to_end")),
+          {target, value(PyList_GET_ITEM(keys.get(), i))});
     }
   }
 
@@ -183,7 +197,8 @@ class PlanBuilder {
 
   void fillList(Register target, PyObject* list) {
     std::vector<Register> operands{target};
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) operands.push_back(value(PyList_GET_ITEM(list, i)));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i)
+      operands.push_back(value(PyList_GET_ITEM(list, i)));
     fill(PlanOp::kListExtend, std::move(operands));
   }
 
@@ -191,7 +206,8 @@ class PlanBuilder {
     PyObject* item = nullptr;
     Py_hash_t hash = 0;
     Py_ssize_t position = 0;
-    while (_PySet_NextEntry(set, &position, &item, &hash)) fill(PlanOp::kSetAdd, {target, value(item)});
+    while (_PySet_NextEntry(set, &position, &item, &hash))
+      fill(PlanOp::kSetAdd, {target, value(item)});
   }
 
   void fillAttributes(Register target, PyObject* object) {
@@ -203,7 +219,8 @@ class PlanBuilder {
       Py_ssize_t position = 0;
       while (PyDict_Next(base->tp_dict, &position, &name, &entry)) {
         if (Py_TYPE(entry) != &PyMemberDescr_Type) continue;
-        Ref<> held = stealRef(Py_TYPE(entry)->tp_descr_get(entry, object, reinterpret_cast<PyObject*>(type)));
+        Ref<> held = stealRef(
+            Py_TYPE(entry)->tp_descr_get(entry, object, reinterpret_cast<PyObject*>(type)));
         if (!held) {
           PyErr_Clear();
           continue;
@@ -218,23 +235,30 @@ class PlanBuilder {
     }
     PyObject *name = nullptr, *item = nullptr;
     Py_ssize_t position = 0;
-    while (PyDict_Next(dict.get(), &position, &name, &item)) fill(PlanOp::kAttributeSet, {target, value(item)}, newRef(name));
+    while (PyDict_Next(dict.get(), &position, &name, &item))
+      fill(PlanOp::kAttributeSet, {target, value(item)}, newRef(name));
   }
 
   Register function(PyObject* object) {
     auto* raw = reinterpret_cast<PyFunctionObject*>(object);
-    std::vector<Register> operands = {constant(raw->func_code), constant(raw->func_globals), constant(raw->func_qualname),
-                                      value(raw->func_closure), value(raw->func_defaults), value(raw->func_kwdefaults)};
+    std::vector<Register> operands = {constant(raw->func_code),     constant(raw->func_globals),
+                                      constant(raw->func_qualname), value(raw->func_closure),
+                                      value(raw->func_defaults),    value(raw->func_kwdefaults)};
     Register result = add(PlanOp::kFunction, object, Ref<>(), std::move(operands));
     auto* code = reinterpret_cast<PyCodeObject*>(raw->func_code);
     auto attribute = [&](const char* name, PyObject* held) {
-      fill(PlanOp::kAttributeSet, {result, value(held)}, stealRef(PyUnicode_InternFromString(name)));
+      fill(PlanOp::kAttributeSet, {result, value(held)},
+           stealRef(PyUnicode_InternFromString(name)));
     };
-    if (PyUnicode_Compare(raw->func_name, code->co_name) != 0) attribute("__name__", raw->func_name);
-    if (PyUnicode_Compare(raw->func_qualname, code->co_qualname) != 0) attribute("__qualname__", raw->func_qualname);
+    if (PyUnicode_Compare(raw->func_name, code->co_name) != 0)
+      attribute("__name__", raw->func_name);
+    if (PyUnicode_Compare(raw->func_qualname, code->co_qualname) != 0)
+      attribute("__qualname__", raw->func_qualname);
     if (raw->func_annotations != nullptr && PyTuple_Check(raw->func_annotations)) {
       // Unevaluated form (name, value, ...): CPython turns it into a dict on first use.
-      Ref<> dict = stealRef(PyFunction_GetAnnotations(object) ? newRef(PyFunction_GetAnnotations(object)).release() : nullptr);
+      Ref<> dict = stealRef(PyFunction_GetAnnotations(object)
+                                ? newRef(PyFunction_GetAnnotations(object)).release()
+                                : nullptr);
       if (dict) attribute("__annotations__", dict.get());
     } else if (raw->func_annotations != nullptr) {
       attribute("__annotations__", raw->func_annotations);
@@ -242,7 +266,8 @@ class PlanBuilder {
     if (raw->func_dict != nullptr) {
       PyObject *name = nullptr, *item = nullptr;
       Py_ssize_t position = 0;
-      while (PyDict_Next(raw->func_dict, &position, &name, &item)) fill(PlanOp::kAttributeSet, {result, value(item)}, newRef(name));
+      while (PyDict_Next(raw->func_dict, &position, &name, &item))
+        fill(PlanOp::kAttributeSet, {result, value(item)}, newRef(name));
     }
     return result;
   }
@@ -251,7 +276,8 @@ class PlanBuilder {
   Register generator(PyObject* object) {
     TraceIterator* it = asTraceIterator(object);
     // One of ours stands for an object of another type.
-    if (it->flag || (it->frame == nullptr && !it->exhausted) || it->function == nullptr) return fail(object);
+    if (it->flag || (it->frame == nullptr && !it->exhausted) || it->function == nullptr)
+      return fail(object);
     Register function = value(it->function);
     Register made = add(PlanOp::kGenerator, object, Ref<>(), {function});
     PlanStep step{PlanOp::kGeneratorFill};
@@ -265,7 +291,8 @@ class PlanBuilder {
       if (it->index != 0) {
         for (const Ref<>& entry : frame.stack) step.operands.push_back(value(entry.get()));
         if (it->handled != nullptr) step.operands[1] = value(it->handled);
-        step.number = breaks::GeneratorState::pack(frame.code->instrs()[static_cast<size_t>(frame.index - 1)].offset, frame.slots.size());
+        step.number = breaks::GeneratorState::pack(
+            frame.code->instrs()[static_cast<size_t>(frame.index - 1)].offset, frame.slots.size());
       }
     }
     seeks_.push_back(std::move(step));
@@ -286,14 +313,16 @@ class PlanBuilder {
       case IteratorKind::kSequence: {
         Register sequence = value(parts[0].get());
         // A list may get its items, or others, after the iterator is made; its iterator takes no position behind the list's end.
-        if (!PyList_Check(parts[0].get())) return add(PlanOp::kIterator, object, Ref<>(), {sequence}, it->index);
+        if (!PyList_Check(parts[0].get()))
+          return add(PlanOp::kIterator, object, Ref<>(), {sequence}, it->index);
         Register made = add(PlanOp::kIterator, object, Ref<>(), {sequence});
         if (it->index != 0) seek(made, it->index);
         return made;
       }
       case IteratorKind::kSnapshot: {
         bool changes = written(parts[1].get());
-        Register made = add(PlanOp::kIterator, object, Ref<>(), {value(parts[1].get())}, changes ? 0 : it->index);
+        Register made = add(PlanOp::kIterator, object, Ref<>(), {value(parts[1].get())},
+                            changes ? 0 : it->index);
         if (!changes) return made;
         // What it iterates over is written to after the iterator is made, which would notice.
         if (PyODict_Check(viewed(parts[1].get()))) return fail(object);
@@ -306,26 +335,32 @@ class PlanBuilder {
       case IteratorKind::kReversed: {
         if (!PyList_CheckExact(parts[0].get())) return fail(object);
         Register list = value(parts[0].get());
-        Register made = add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PyReversed_Type)), {list});
+        Register made = add(PlanOp::kCall, object,
+                            newRef(reinterpret_cast<PyObject*>(&PyReversed_Type)), {list});
         seek(made, it->index);
         return made;
       }
       case IteratorKind::kEnumerate: {
         Ref<> start = stealRef(PyLong_FromLongLong(it->index));
         operands = {value(parts[0].get()), constant(start.get())};
-        return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PyEnum_Type)), operands);
+        return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PyEnum_Type)),
+                   operands);
       }
       case IteratorKind::kZip:
         if (it->flag) return fail(object);
         for (auto& part : parts) operands.push_back(value(part.get()));
-        return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PyZip_Type)), operands);
+        return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PyZip_Type)),
+                   operands);
       case IteratorKind::kMap:
         for (auto& part : parts) operands.push_back(value(part.get()));
-        return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PyMap_Type)), operands);
+        return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PyMap_Type)),
+                   operands);
       case IteratorKind::kFilter:
         for (auto& part : parts) operands.push_back(value(part.get()));
-        return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PyFilter_Type)), operands);
-      default: return itertools(object);
+        return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PyFilter_Type)),
+                   operands);
+      default:
+        return itertools(object);
     }
   }
 
@@ -347,7 +382,10 @@ class PlanBuilder {
       return constant(boxed.get());
     };
     auto part = [&](size_t i) { return value(parts[i].get()); };
-    auto call = [&](std::vector<Register> operands) { return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)), std::move(operands)); };
+    auto call = [&](std::vector<Register> operands) {
+      return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)),
+                 std::move(operands));
+    };
     switch (it->kind) {
       case IteratorKind::kChain: {
         std::vector<Register> state = {part(0)};
@@ -357,17 +395,22 @@ class PlanBuilder {
       }
       case IteratorKind::kIslice: {
         int64_t next = PyLong_AsLongLong(parts[1].get());
-        Register stop = parts[2].get() == Py_None ? constant(Py_None) : number(PyLong_AsLongLong(parts[2].get()) - it->index);
+        Register stop = parts[2].get() == Py_None
+                            ? constant(Py_None)
+                            : number(PyLong_AsLongLong(parts[2].get()) - it->index);
         return call({part(0), number(next - it->index), stop, part(3)});
       }
-      case IteratorKind::kCount: return call({part(0), part(1)});
+      case IteratorKind::kCount:
+        return call({part(0), part(1)});
       case IteratorKind::kCycle: {
-        Register rest = it->flag ? add(PlanOp::kIterator, nullptr, Ref<>(), {part(1)}, it->index) : part(0);
+        Register rest =
+            it->flag ? add(PlanOp::kIterator, nullptr, Ref<>(), {part(1)}, it->index) : part(0);
         std::vector<Register> state = {part(1), constant(it->flag ? Py_True : Py_False)};
         Register made = call({rest});
         return withState(type, made, add(PlanOp::kTuple, nullptr, Ref<>(), state));
       }
-      case IteratorKind::kRepeat: return it->index < 0 ? call({part(0)}) : call({part(0), number(it->index)});
+      case IteratorKind::kRepeat:
+        return it->index < 0 ? call({part(0)}) : call({part(0), number(it->index)});
       case IteratorKind::kAccumulate: {
         if (parts[3]) return fail(object);
         Register total = parts[2] ? part(2) : kNull;
@@ -377,7 +420,8 @@ class PlanBuilder {
       case IteratorKind::kStarMap:
       case IteratorKind::kTakeWhile:
       case IteratorKind::kFilterFalse:
-      case IteratorKind::kCompress: return call({part(0), part(1)});
+      case IteratorKind::kCompress:
+        return call({part(0), part(1)});
       case IteratorKind::kDropWhile: {
         Register made = call({part(0), part(1)});
         return it->flag ? withState(type, made, constant(Py_True)) : made;
@@ -392,12 +436,15 @@ class PlanBuilder {
         Register made = call(operands);
         return withState(type, made, fill);
       }
-      case IteratorKind::kPairwise: return parts[1] ? fail(object) : call({part(0)});
+      case IteratorKind::kPairwise:
+        return parts[1] ? fail(object) : call({part(0)});
       case IteratorKind::kMoves: {
-        Register made = add(PlanOp::kCall, nullptr, newRef(reinterpret_cast<PyObject*>(type)), sequence(parts[2].get()));
+        Register made = add(PlanOp::kCall, nullptr, newRef(reinterpret_cast<PyObject*>(type)),
+                            sequence(parts[2].get()));
         return add(PlanOp::kAdvance, object, Ref<>(), {made}, it->index);
       }
-      default: return fail(object);
+      default:
+        return fail(object);
     }
   }
 
@@ -410,10 +457,14 @@ class PlanBuilder {
       Ref<> boxed = stealRef(PyLong_FromLongLong(value));
       return constant(boxed.get());
     };
-    auto call = [&](PyObject* function, Register left, Register right) { return add(PlanOp::kCall, nullptr, newRef(function), {left, right}); };
+    auto call = [&](PyObject* function, Register left, Register right) {
+      return add(PlanOp::kCall, nullptr, newRef(function), {left, right});
+    };
     Register result = kNull;
     switch (expr->kind) {
-      case Kind::kInt: result = number(expr->number); break;
+      case Kind::kInt:
+        result = number(expr->number);
+        break;
       case Kind::kSymbol:
         result = add(PlanOp::kSource, nullptr);
         plan_.steps.back().source = t_.symbol_sources[static_cast<size_t>(expr->number)];
@@ -433,17 +484,28 @@ class PlanBuilder {
           result = result == kNull ? factor : call(operatorFunction("mul"), result, factor);
         }
         break;
-      case Kind::kFloorDiv: result = call(operatorFunction("floordiv"), symbolicInt(expr->parts[0].expr), symbolicInt(expr->parts[1].expr)); break;
-      case Kind::kMod: result = call(operatorFunction("mod"), symbolicInt(expr->parts[0].expr), symbolicInt(expr->parts[1].expr)); break;
-      case Kind::kPow: result = call(operatorFunction("pow"), symbolicInt(expr->parts[0].expr), symbolicInt(expr->parts[1].expr)); break;
+      case Kind::kFloorDiv:
+        result = call(operatorFunction("floordiv"), symbolicInt(expr->parts[0].expr),
+                      symbolicInt(expr->parts[1].expr));
+        break;
+      case Kind::kMod:
+        result = call(operatorFunction("mod"), symbolicInt(expr->parts[0].expr),
+                      symbolicInt(expr->parts[1].expr));
+        break;
+      case Kind::kPow:
+        result = call(operatorFunction("pow"), symbolicInt(expr->parts[0].expr),
+                      symbolicInt(expr->parts[1].expr));
+        break;
       case Kind::kMin:
       case Kind::kMax: {
         std::vector<Register> operands;
         for (const symbolic::Part& part : expr->parts) operands.push_back(symbolicInt(part.expr));
-        result = add(PlanOp::kCall, nullptr, newRef(builtinFunction(expr->kind == Kind::kMin ? "min" : "max")), operands);
+        result = add(PlanOp::kCall, nullptr,
+                     newRef(builtinFunction(expr->kind == Kind::kMin ? "min" : "max")), operands);
         break;
       }
-      default: STATOR_CHECK(false, "a truth value as an int");
+      default:
+        STATOR_CHECK(false, "a truth value as an int");
     }
     symbolic_[expr] = result;
     return result;
@@ -464,14 +526,19 @@ class PlanBuilder {
       if (info != nullptr && info->overlay) {
         PyObject *name = nullptr, *item = nullptr;
         Py_ssize_t position = 0;
-        while (PyDict_Next(info->overlay.get(), &position, &name, &item)) fill(PlanOp::kAttributeSet, {result, value(item)}, newRef(name));
+        while (PyDict_Next(info->overlay.get(), &position, &name, &item))
+          fill(PlanOp::kAttributeSet, {result, value(item)}, newRef(name));
       }
       return result;
     }
     if (values::isScalar(object)) return constant(object);
-    if (symbolic::isSymInt(object)) return symbolicInt(t_.environment.simplify(symbolic::dimOf(object).expr()));
-    if (isAddress(object)) return add(PlanOp::kCall, object, newRef(builtinFunction("id")), {value(t_.addressTarget(object))});
-    if (values::Info* info = t_.values.find(object); info != nullptr && info->origin == values::Origin::kOutside) {
+    if (symbolic::isSymInt(object))
+      return symbolicInt(t_.environment.simplify(symbolic::dimOf(object).expr()));
+    if (isAddress(object))
+      return add(PlanOp::kCall, object, newRef(builtinFunction("id")),
+                 {value(t_.addressTarget(object))});
+    if (values::Info* info = t_.values.find(object);
+        info != nullptr && info->origin == values::Origin::kOutside) {
       Register result = add(PlanOp::kSource, object);
       plan_.steps.back().source = info->source;
       return result;
@@ -479,11 +546,17 @@ class PlanBuilder {
     if (isTraceIterator(object)) return iterator(object);
     PyTypeObject* type = Py_TYPE(object);
     if (t_.isMadeClass(object)) return fail(object);
-    if (t_.isMadeClass(reinterpret_cast<PyObject*>(type))) return fail(reinterpret_cast<PyObject*>(type));
+    if (t_.isMadeClass(reinterpret_cast<PyObject*>(type)))
+      return fail(reinterpret_cast<PyObject*>(type));
     if (PyTuple_Check(object)) {
       if (t_.code_constants.count(object) != 0) return constant(object);
-      if (type == &PyTuple_Type) return PyTuple_GET_SIZE(object) == 0 ? constant(object) : add(PlanOp::kTuple, object, Ref<>(), sequence(object));
-      if (type == sizeType()) return add(PlanOp::kTupleOf, object, newRef(reinterpret_cast<PyObject*>(type)), sequence(object));
+      if (type == &PyTuple_Type)
+        return PyTuple_GET_SIZE(object) == 0
+                   ? constant(object)
+                   : add(PlanOp::kTuple, object, Ref<>(), sequence(object));
+      if (type == sizeType())
+        return add(PlanOp::kTupleOf, object, newRef(reinterpret_cast<PyObject*>(type)),
+                   sequence(object));
     }
     if (type == &PyList_Type) {
       Register result = add(PlanOp::kList, object);
@@ -509,11 +582,14 @@ class PlanBuilder {
       return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)), operands);
     }
     if (t_.code_constants.count(object) != 0) return constant(object);
-    if (type != &PyFrozenSet_Type && type != &PySlice_Type && values::isConstantDeep(object)) return constant(object);
-    if (type == &PyFrozenSet_Type) return add(PlanOp::kFrozenSet, object, Ref<>(), sequence(object));
+    if (type != &PyFrozenSet_Type && type != &PySlice_Type && values::isConstantDeep(object))
+      return constant(object);
+    if (type == &PyFrozenSet_Type)
+      return add(PlanOp::kFrozenSet, object, Ref<>(), sequence(object));
     if (type == &PySlice_Type) {
       auto* slice = reinterpret_cast<PySliceObject*>(object);
-      return add(PlanOp::kSlice, object, Ref<>(), {value(slice->start), value(slice->stop), value(slice->step)});
+      return add(PlanOp::kSlice, object, Ref<>(),
+                 {value(slice->start), value(slice->stop), value(slice->step)});
     }
     if (PyFunction_Check(object)) {
       // A function that the trace did not make and that has no source is reached through a class or module that is guarded.
@@ -528,25 +604,32 @@ class PlanBuilder {
     if (PyMethod_Check(object)) {
       PyObject* function = PyMethod_GET_FUNCTION(object);
       if (Py_TYPE(function) == &PyMethodDescr_Type || Py_TYPE(function) == &PyWrapperDescr_Type) {
-        return add(PlanOp::kBoundBuiltin, object, newRef(function), {value(PyMethod_GET_SELF(object))});
+        return add(PlanOp::kBoundBuiltin, object, newRef(function),
+                   {value(PyMethod_GET_SELF(object))});
       }
-      return add(PlanOp::kMethod, object, Ref<>(), {value(function), value(PyMethod_GET_SELF(object))});
+      return add(PlanOp::kMethod, object, Ref<>(),
+                 {value(function), value(PyMethod_GET_SELF(object))});
     }
     if (isDictView(object)) {
-      bool keys = type == &PyDictKeys_Type || type == &PyODictKeys_Type, values = type == &PyDictValues_Type || type == &PyODictValues_Type;
+      bool keys = type == &PyDictKeys_Type || type == &PyODictKeys_Type,
+           values = type == &PyDictValues_Type || type == &PyODictValues_Type;
       const char* name = keys ? "keys" : values ? "values" : "items";
-      auto* dict = reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(object)->dv_dict);
-      std::string path = std::string(PyODict_Check(dict) ? "collections.OrderedDict." : "builtins.dict.") + name;
+      auto* dict =
+          reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(object)->dv_dict);
+      std::string path =
+          std::string(PyODict_Check(dict) ? "collections.OrderedDict." : "builtins.dict.") + name;
       return add(PlanOp::kCall, object, newRef(torchObject(path.c_str())), {value(dict)});
     }
     if (type == &PySuper_Type) {
       Ref<> this_class = stealRef(PyObject_GetAttrString(object, "__thisclass__"));
       Ref<> self = stealRef(PyObject_GetAttrString(object, "__self__"));
-      return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PySuper_Type)), {value(this_class.get()), value(self.get())});
+      return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PySuper_Type)),
+                 {value(this_class.get()), value(self.get())});
     }
     if (type == dequeType()) {
       Ref<> maxlen = stealRef(PyObject_GetAttrString(object, "maxlen"));
-      Register result = add(PlanOp::kDeque, object, newRef(reinterpret_cast<PyObject*>(type)), {value(maxlen.get())});
+      Register result = add(PlanOp::kDeque, object, newRef(reinterpret_cast<PyObject*>(type)),
+                            {value(maxlen.get())});
       std::vector<Register> items = sequence(object);
       for (Register item : items) {
         PlanStep step{PlanOp::kCall};
@@ -563,17 +646,22 @@ class PlanBuilder {
       Ref<> keywords = stealRef(PyObject_GetAttrString(object, "keywords"));
       std::vector<Register> operands = {value(function.get())};
       for (Register item : sequence(args.get())) operands.push_back(item);
-      Register result = add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)), operands);
+      Register result =
+          add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)), operands);
       if (PyDict_Size(keywords.get()) == 0) return result;
-      std::vector<Register> state = {operands[0], add(PlanOp::kTuple, nullptr, Ref<>(), sequence(args.get())), value(keywords.get()), constant(Py_None)};
-      add(PlanOp::kCall, nullptr, newRef(torchObject("functools.partial.__setstate__")), {result, add(PlanOp::kTuple, nullptr, Ref<>(), state)});
+      std::vector<Register> state = {operands[0],
+                                     add(PlanOp::kTuple, nullptr, Ref<>(), sequence(args.get())),
+                                     value(keywords.get()), constant(Py_None)};
+      add(PlanOp::kCall, nullptr, newRef(torchObject("functools.partial.__setstate__")),
+          {result, add(PlanOp::kTuple, nullptr, Ref<>(), state)});
       return result;
     }
     if (isTraceTraceback(object)) return fail(object);
     if (PyExceptionInstance_Check(object)) return exception(object);
-    if (PyType_Check(object) || PyCFunction_Check(object) || PyModule_Check(object) || PyCode_Check(object) || isEnumMember(object) ||
-        type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyGetSetDescr_Type || type == &PyMemberDescr_Type ||
-        type == &PyProperty_Type || isOpaqueConstant(object)) {
+    if (PyType_Check(object) || PyCFunction_Check(object) || PyModule_Check(object) ||
+        PyCode_Check(object) || isEnumMember(object) || type == &PyMethodDescr_Type ||
+        type == &PyWrapperDescr_Type || type == &PyGetSetDescr_Type ||
+        type == &PyMemberDescr_Type || type == &PyProperty_Type || isOpaqueConstant(object)) {
       return constant(object);
     }
     return instance(object);
@@ -583,10 +671,13 @@ class PlanBuilder {
     values::Info* info = t_.values.find(object);
     if (info == nullptr || info->was_raised || !isPlainException(object)) return fail(object);
     auto* raw = reinterpret_cast<PyBaseExceptionObject*>(object);
-    Register result = add(PlanOp::kException, object, newRef(reinterpret_cast<PyObject*>(Py_TYPE(object))), sequence(raw->args));
+    Register result =
+        add(PlanOp::kException, object, newRef(reinterpret_cast<PyObject*>(Py_TYPE(object))),
+            sequence(raw->args));
     fillAttributes(result, object);
     auto attribute = [&](const char* name, PyObject* held) {
-      fill(PlanOp::kAttributeSet, {result, value(held)}, stealRef(PyUnicode_InternFromString(name)));
+      fill(PlanOp::kAttributeSet, {result, value(held)},
+           stealRef(PyUnicode_InternFromString(name)));
     };
     if (raw->cause != nullptr) attribute("__cause__", raw->cause);
     if (raw->context != nullptr) attribute("__context__", raw->context);
@@ -597,37 +688,46 @@ class PlanBuilder {
   Register instance(PyObject* object) {
     PyTypeObject* type = Py_TYPE(object);
     PyTypeObject* base = type;
-    while (base->tp_base != nullptr && (base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) base = base->tp_base;
+    while (base->tp_base != nullptr && (base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0)
+      base = base->tp_base;
     if (isStructSequence(object)) {
       Register items = add(PlanOp::kTuple, nullptr, Ref<>(), sequence(object));
       return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)), {items});
     }
-    if (type->tp_name == std::string_view("types.GenericAlias") || type->tp_name == std::string_view("types.UnionType") ||
+    if (type->tp_name == std::string_view("types.GenericAlias") ||
+        type->tp_name == std::string_view("types.UnionType") ||
         type->tp_name == std::string_view("mappingproxy")) {
       return constant(object);
     }
     if (type == &PyODict_Type || type == defaultDictType()) return dictLike(object, type);
-    if (type == sizeType()) return add(PlanOp::kTupleOf, object, newRef(reinterpret_cast<PyObject*>(type)), sequence(object));
-    if (type == itemGetterType() || type == attrGetterType() || type == methodCallerType()) return getter(object);
+    if (type == sizeType())
+      return add(PlanOp::kTupleOf, object, newRef(reinterpret_cast<PyObject*>(type)),
+                 sequence(object));
+    if (type == itemGetterType() || type == attrGetterType() || type == methodCallerType())
+      return getter(object);
     if (t_.values.find(object) == nullptr && !(base == &PyTuple_Type && isNamedTuple(object))) {
       // Neither made by the program nor read from outside: a native result of a kind that nobody taught us to rebuild.
       STATOR_CHECK(false, std::string("no provenance for a ") + type->tp_name);
     }
     if (type == &PyByteArray_Type) {
       Ref<> bytes = stealRef(PyBytes_FromObject(object));
-      return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)), {constant(bytes.get())});
+      return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)),
+                 {constant(bytes.get())});
     }
     if (Ref<> scalar = stealRef(stator_exact_scalar(object))) {
-      Register result = add(PlanOp::kScalarOf, object, newRef(reinterpret_cast<PyObject*>(type)), {constant(scalar.get())});
+      Register result = add(PlanOp::kScalarOf, object, newRef(reinterpret_cast<PyObject*>(type)),
+                            {constant(scalar.get())});
       fillAttributes(result, object);
       return result;
     }
     if (base == &PyTuple_Type) {
-      Register result = add(PlanOp::kTupleOf, object, newRef(reinterpret_cast<PyObject*>(type)), sequence(object));
+      Register result = add(PlanOp::kTupleOf, object, newRef(reinterpret_cast<PyObject*>(type)),
+                            sequence(object));
       fillAttributes(result, object);
       return result;
     }
-    if (base == &PyDict_Type || base == &PyODict_Type || base == defaultDictType()) return dictLike(object, type);
+    if (base == &PyDict_Type || base == &PyODict_Type || base == defaultDictType())
+      return dictLike(object, type);
     bool plain_base = base == &PyBaseObject_Type || base == &PyList_Type || base == &PySet_Type ||
                       reinterpret_cast<PyObject*>(base) == torchObject("types.SimpleNamespace");
     if (!plain_base) return fail(object);
@@ -642,9 +742,12 @@ class PlanBuilder {
   Register getter(PyObject* object) {
     Ref<> reduced = stealRef(PyObject_CallMethod(object, "__reduce__", nullptr));
     if (!reduced) PyErr_Clear();
-    if (!reduced || PyTuple_GET_ITEM(reduced.get(), 0) != reinterpret_cast<PyObject*>(Py_TYPE(object))) return fail(object);
+    if (!reduced ||
+        PyTuple_GET_ITEM(reduced.get(), 0) != reinterpret_cast<PyObject*>(Py_TYPE(object)))
+      return fail(object);
     t_.keep_alive.push_back(reduced);
-    return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(Py_TYPE(object))), sequence(PyTuple_GET_ITEM(reduced.get(), 1)));
+    return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(Py_TYPE(object))),
+               sequence(PyTuple_GET_ITEM(reduced.get(), 1)));
   }
 
   Register dictLike(PyObject* object, PyTypeObject* type) {
@@ -672,7 +775,10 @@ class PlanBuilder {
 void addAliasGuards(Tracer& t) {
   // What was written must not turn out to be something else that was read.
   for (values::Info* written : t.values.all()) {
-    if ((!written->dirty && !written->overlay && !(written->as_object && written->as_object->overlay)) || written->origin != values::Origin::kOutside || !written->source) continue;
+    if ((!written->dirty && !written->overlay &&
+         !(written->as_object && written->as_object->overlay)) ||
+        written->origin != values::Origin::kOutside || !written->source)
+      continue;
     if (PyType_Check(written->object.get())) continue;
     for (values::Info* other : t.values.all()) {
       if (other == written || other->origin != values::Origin::kOutside || !other->source) continue;
@@ -682,7 +788,8 @@ void addAliasGuards(Tracer& t) {
   }
   for (auto one = t.identities.begin(); one != t.identities.end(); ++one) {
     for (auto other = std::next(one); other != t.identities.end(); ++other) {
-      if (one->second == other->second) t.guards->add(Guard{GuardKind::kNotSameAs, one->first, other->first});
+      if (one->second == other->second)
+        t.guards->add(Guard{GuardKind::kNotSameAs, one->first, other->first});
     }
   }
 }
@@ -691,51 +798,73 @@ void addEffects(Tracer& t, PlanBuilder& builder) {
   for (size_t i = 0; i < t.values.all().size(); ++i) {
     values::Info* info = t.values.all()[i];
     PyObject* object = info->object.get();
-    bool input = graph::isStandIn(object) && graph::asStandIn(object)->node->op == graph::Op::kInput;
+    bool input =
+        graph::isStandIn(object) && graph::asStandIn(object)->node->op == graph::Op::kInput;
     if (info->origin != values::Origin::kOutside && !(input && info->overlay)) continue;
     for (values::Info* part : {info, info->as_object.get()}) {
       if (part == nullptr || !part->overlay) continue;
       bool dict = part == info && PyDict_Check(object), type = PyType_Check(object);
       auto erase = [&](PyObject* name) {
-        if (dict) builder.effect(PlanOp::kDictDelete, Ref<>(), {builder.value(object), builder.value(name)});
-        else builder.effect(type ? PlanOp::kTypeAttributeDelete : PlanOp::kAttributeDelete, newRef(name), {builder.value(object)});
+        if (dict)
+          builder.effect(PlanOp::kDictDelete, Ref<>(),
+                         {builder.value(object), builder.value(name)});
+        else
+          builder.effect(type ? PlanOp::kTypeAttributeDelete : PlanOp::kAttributeDelete,
+                         newRef(name), {builder.value(object)});
       };
       PyObject *name = nullptr, *item = nullptr;
       Py_ssize_t position = 0;
       while (PyDict_Next(part->overlay.get(), &position, &name, &item)) {
-        if (item == values::deletedMarker() || (part->reborn && PySet_Contains(part->reborn.get(), name) == 1)) erase(name);
+        if (item == values::deletedMarker() ||
+            (part->reborn && PySet_Contains(part->reborn.get(), name) == 1))
+          erase(name);
       }
       position = 0;
       while (PyDict_Next(part->overlay.get(), &position, &name, &item)) {
         if (item == values::deletedMarker()) continue;
-        if (dict) builder.effect(PlanOp::kDictStore, Ref<>(), {builder.value(object), builder.value(name), builder.value(item)});
-        else builder.effect(type ? PlanOp::kTypeAttributeSet : PlanOp::kAttributeSet, newRef(name), {builder.value(object), builder.value(item)});
+        if (dict)
+          builder.effect(PlanOp::kDictStore, Ref<>(),
+                         {builder.value(object), builder.value(name), builder.value(item)});
+        else
+          builder.effect(type ? PlanOp::kTypeAttributeSet : PlanOp::kAttributeSet, newRef(name),
+                         {builder.value(object), builder.value(item)});
       }
     }
     if (!info->dirty) continue;
     if (PyCell_Check(object)) {
-      builder.effect(PlanOp::kCellSet, Ref<>(), {builder.value(object), builder.value(info->shadow.get())});
+      builder.effect(PlanOp::kCellSet, Ref<>(),
+                     {builder.value(object), builder.value(info->shadow.get())});
     } else if (info->appended) {
       std::vector<Register> operands{builder.value(object)};
-      for (Py_ssize_t k = 0; k < PyList_GET_SIZE(info->appended.get()); ++k) operands.push_back(builder.value(PyList_GET_ITEM(info->appended.get(), k)));
+      for (Py_ssize_t k = 0; k < PyList_GET_SIZE(info->appended.get()); ++k)
+        operands.push_back(builder.value(PyList_GET_ITEM(info->appended.get(), k)));
       builder.effect(PlanOp::kListExtend, Ref<>(), std::move(operands));
     } else if (info->shadow) {
       if (isDeque(object)) {
         Ref<> list = stealRef(PySequence_List(info->shadow.get()));
         Register contents = builder.rebuilt(list.get());
         t.keep_alive.push_back(list);
-        builder.effect(PlanOp::kEffectCall, newRef(torchObject("collections.deque.clear")), {builder.value(object)});
-        builder.effect(PlanOp::kEffectCall, newRef(torchObject("collections.deque.extend")), {builder.value(object), contents});
+        builder.effect(PlanOp::kEffectCall, newRef(torchObject("collections.deque.clear")),
+                       {builder.value(object)});
+        builder.effect(PlanOp::kEffectCall, newRef(torchObject("collections.deque.extend")),
+                       {builder.value(object), contents});
         continue;
       }
       Register contents = builder.rebuilt(info->shadow.get());
-      PlanOp op = PyList_Check(object) ? PlanOp::kListReplace : PyDict_Check(object) ? PlanOp::kDictReplace : PlanOp::kSetReplace;
+      PlanOp op = PyList_Check(object)   ? PlanOp::kListReplace
+                  : PyDict_Check(object) ? PlanOp::kDictReplace
+                                         : PlanOp::kSetReplace;
       builder.effect(op, Ref<>(), {builder.value(object), contents});
     }
   }
   for (const Tracer::LruUse& use : t.lru_uses) {
-    if (use.value) builder.effect(PlanOp::kLruStore, Ref<>(), {builder.value(use.cache.get()), builder.value(use.key.get()), builder.value(use.value.get())});
-    else builder.effect(PlanOp::kLruHit, Ref<>(), {builder.value(use.cache.get()), builder.value(use.key.get())});
+    if (use.value)
+      builder.effect(PlanOp::kLruStore, Ref<>(),
+                     {builder.value(use.cache.get()), builder.value(use.key.get()),
+                      builder.value(use.value.get())});
+    else
+      builder.effect(PlanOp::kLruHit, Ref<>(),
+                     {builder.value(use.cache.get()), builder.value(use.key.get())});
   }
   for (const auto& [index, state] : t.process_states) {
     if (PyObject_RichCompareBool(state.before.get(), state.now.get(), Py_EQ) == 1) continue;
@@ -745,7 +874,8 @@ void addEffects(Tracer& t, PlanBuilder& builder) {
     builder.effect(PlanOp::kEffectCall, newRef(call.function), std::move(operands));
   }
   if (t.error_on_break != t.initial_error_on_break) {
-    builder.effect(PlanOp::kEffectCall, newRef(torchObject("stator._core.set_error_on_break")), {builder.value(t.error_on_break ? Py_True : Py_False)});
+    builder.effect(PlanOp::kEffectCall, newRef(torchObject("stator._core.set_error_on_break")),
+                   {builder.value(t.error_on_break ? Py_True : Py_False)});
   }
   for (const Tracer::LateCall& call : t.late_calls) {
     std::vector<Register> operands;
@@ -764,9 +894,12 @@ bool slotUnchanged(Tracer& t, const SymbolicFrame& frame, size_t slot) {
   PyObject* value = frame.slots[slot].get();
   if (value == nullptr) return false;
   const sources::Source* source = nullptr;
-  if (graph::isStandIn(value)) source = graph::asStandIn(value)->node->source;
-  else if (values::Info* info = t.values.find(value)) source = info->source;
-  return source != nullptr && source->kind == sources::SourceKind::kLocal && source->index == static_cast<int64_t>(slot);
+  if (graph::isStandIn(value))
+    source = graph::asStandIn(value)->node->source;
+  else if (values::Info* info = t.values.find(value))
+    source = info->source;
+  return source != nullptr && source->kind == sources::SourceKind::kLocal &&
+         source->index == static_cast<int64_t>(slot);
 }
 
 void addDropped(Tracer& t, const SymbolicFrame& frame, breaks::Plan& plan) {
@@ -775,7 +908,8 @@ void addDropped(Tracer& t, const SymbolicFrame& frame, breaks::Plan& plan) {
   }
 }
 
-void addFrame(Tracer& t, PlanBuilder& builder, SymbolicFrame& frame, bool root, breaks::FrameState& out) {
+void addFrame(Tracer& t, PlanBuilder& builder, SymbolicFrame& frame, bool root,
+              breaks::FrameState& out) {
   out.offset = frame.instr().offset;
   bool shows_locals = frame.code->readsLocalsDynamically();
   for (size_t i = 0; i < frame.slots.size(); ++i) {
@@ -787,9 +921,12 @@ void addFrame(Tracer& t, PlanBuilder& builder, SymbolicFrame& frame, bool root, 
     if (root && value != nullptr) {
       // Unchanged since the frame was entered.
       const sources::Source* source = nullptr;
-      if (graph::isStandIn(value)) source = graph::asStandIn(value)->node->source;
-      else if (values::Info* info = t.values.find(value)) source = info->source;
-      if (source != nullptr && source->kind == sources::SourceKind::kLocal && source->index == static_cast<int64_t>(i)) {
+      if (graph::isStandIn(value))
+        source = graph::asStandIn(value)->node->source;
+      else if (values::Info* info = t.values.find(value))
+        source = info->source;
+      if (source != nullptr && source->kind == sources::SourceKind::kLocal &&
+          source->index == static_cast<int64_t>(i)) {
         out.slots.push_back(kKeep);
         continue;
       }
@@ -807,7 +944,9 @@ void addFrame(Tracer& t, PlanBuilder& builder, SymbolicFrame& frame, bool root, 
     out.slots.push_back(builder.value(value));
   }
   for (size_t i = 0; i < frame.stack.size(); ++i) {
-    out.stack.push_back(frame.stack[i].get() == unreadMarker() ? builder.stackEntry(i) : builder.value(frame.stack[i].get()));
+    out.stack.push_back(frame.stack[i].get() == unreadMarker()
+                            ? builder.stackEntry(i)
+                            : builder.value(frame.stack[i].get()));
   }
 }
 
@@ -840,7 +979,8 @@ bool buildPlan(Tracer& t, bool returns, breaks::Plan& plan) {
       plan.frames.push_back(std::move(state));
     }
   }
-  if (t.handled_touched) plan.handled = t.handled ? builder.value(t.handled.get()) : builder.value(Py_None);
+  if (t.handled_touched)
+    plan.handled = t.handled ? builder.value(t.handled.get()) : builder.value(Py_None);
   addEffects(t, builder);
   addAliasGuards(t);
   builder.checkDropped();

@@ -65,10 +65,11 @@ struct Args {
 }  // namespace stator::interpret
 
 // Evaluates an Out; hands anything but a value to the caller's caller, otherwise binds the value (a Ref<>) to `name`.
-#define STATOR_VALUE(name, expression)                                    \
-  ::stator::interpret::Out name##_out = (expression);                     \
-  if (!name##_out.ok()) return name##_out.flow();                         \
+#define STATOR_VALUE(name, expression)                \
+  ::stator::interpret::Out name##_out = (expression); \
+  if (!name##_out.ok()) return name##_out.flow();     \
   ::stator::Ref<> name = name##_out.take()
 
-#define STATOR_FLOW(expression)                                           \
-  if (::stator::interpret::Flow flow_ = (expression); flow_ != ::stator::interpret::Flow::kOk) return flow_
+#define STATOR_FLOW(expression)                                                                \
+  if (::stator::interpret::Flow flow_ = (expression); flow_ != ::stator::interpret::Flow::kOk) \
+  return flow_

@@ -1,9 +1,8 @@
 // Generators made in the trace: suspended symbolic frames, resumed with a value or an exception, closed.
-#include "interpret/tracer.h"
-
 #include "base/check.h"
 #include "bytecode/opcodes.h"
 #include "interpret/trace_iterator.h"
+#include "interpret/tracer.h"
 
 namespace stator::interpret {
 
@@ -15,7 +14,9 @@ namespace {
 // `yield from`, 3 is `await`; the iterator then lies on top of the stack.
 PyObject* delegate(const TraceIterator* generator) {
   const SymbolicFrame* frame = generator->frame;
-  if (frame == nullptr || generator->index == 0 || frame->instr().opcode != RESUME || frame->instr().oparg < 2) return nullptr;
+  if (frame == nullptr || generator->index == 0 || frame->instr().opcode != RESUME ||
+      frame->instr().oparg < 2)
+    return nullptr;
   return frame->top();
 }
 
@@ -27,7 +28,9 @@ Ref<> stopValue(PyObject* exception) {
 
 }  // namespace
 
-Out Tracer::runGenerator(PyObject* object, Ref<> sent) { return resumeGenerator(object, std::move(sent), Ref<>()); }
+Out Tracer::runGenerator(PyObject* object, Ref<> sent) {
+  return resumeGenerator(object, std::move(sent), Ref<>());
+}
 
 Out Tracer::resumeGenerator(PyObject* object, Ref<> sent, Ref<> exception) {
   TraceIterator* generator = asTraceIterator(object);
@@ -60,7 +63,8 @@ Out Tracer::resumeGenerator(PyObject* object, Ref<> sent, Ref<> exception) {
   if (exception) {
     // CPython chains it to what the generator itself is busy with, not to what its caller is.
     values.addMade(exception, instruction_start).was_raised = true;
-    if (handled && handled.get() != exception.get()) PyException_SetContext(exception.get(), Py_NewRef(handled.get()));
+    if (handled && handled.get() != exception.get())
+      PyException_SetContext(exception.get(), Py_NewRef(handled.get()));
     raised = std::move(exception);
     flow = unwind(base);
   }
@@ -80,7 +84,8 @@ Out Tracer::resumeGenerator(PyObject* object, Ref<> sent, Ref<> exception) {
     generator->exhausted = true;
     if (!PyErr_GivenExceptionMatches(raised.get(), PyExc_StopIteration)) return flow;
     Ref<> stop = std::move(raised);
-    Ref<> error = stealRef(PyObject_CallFunction(PyExc_RuntimeError, "s", "generator raised StopIteration"));
+    Ref<> error =
+        stealRef(PyObject_CallFunction(PyExc_RuntimeError, "s", "generator raised StopIteration"));
     if (!error) throw PythonError();
     values.addMade(error, instruction_start).was_raised = true;
     PyException_SetCause(error.get(), Py_NewRef(stop.get()));
@@ -103,20 +108,25 @@ Out Tracer::throwIntoGenerator(PyObject* object, Ref<> exception) {
   PyObject* inner = generator->exhausted ? nullptr : delegate(generator);
   if (inner == nullptr) return resumeGenerator(object, Ref<>(), std::move(exception));
   Ref<> keep = newRef(inner);
-  bool generator_inside = isTraceIterator(inner) && asTraceIterator(inner)->kind == IteratorKind::kGenerator;
+  bool generator_inside =
+      isTraceIterator(inner) && asTraceIterator(inner)->kind == IteratorKind::kGenerator;
   if (PyErr_GivenExceptionMatches(exception.get(), PyExc_GeneratorExit)) {
     if (generator_inside) {
       Out closed = closeGenerator(inner);
       if (closed.flow() == Flow::kRaise) return resumeGenerator(object, Ref<>(), std::move(raised));
       if (!closed.ok()) return closed;
     } else if (!isTraceIterator(inner)) {
-      return breakWith(Reason::kUnsupportedGenerator, "closes a generator that delegates to an object of its own");
+      return breakWith(Reason::kUnsupportedGenerator,
+                       "closes a generator that delegates to an object of its own");
     }
     return resumeGenerator(object, Ref<>(), std::move(exception));
   }
   // Other iterators of ours stand for built-in ones, which have no throw().
-  if (!generator_inside && isTraceIterator(inner)) return resumeGenerator(object, Ref<>(), std::move(exception));
-  if (!generator_inside) return breakWith(Reason::kUnsupportedGenerator, "throws into a generator that delegates to an object of its own");
+  if (!generator_inside && isTraceIterator(inner))
+    return resumeGenerator(object, Ref<>(), std::move(exception));
+  if (!generator_inside)
+    return breakWith(Reason::kUnsupportedGenerator,
+                     "throws into a generator that delegates to an object of its own");
   nested_ran = true;
   generator->running = true;
   Out item = throwIntoGenerator(inner, std::move(exception));
@@ -162,7 +172,8 @@ Out Tracer::closeGenerator(PyObject* object) {
   values.addMade(exit, instruction_start);
   Out item = throwIntoGenerator(object, exit);
   if (item.flow() == Flow::kRaise) {
-    if (!PyErr_GivenExceptionMatches(raised.get(), PyExc_GeneratorExit) && !PyErr_GivenExceptionMatches(raised.get(), PyExc_StopIteration)) {
+    if (!PyErr_GivenExceptionMatches(raised.get(), PyExc_GeneratorExit) &&
+        !PyErr_GivenExceptionMatches(raised.get(), PyExc_StopIteration)) {
       return Flow::kRaise;
     }
     raised.reset();

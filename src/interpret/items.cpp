@@ -1,22 +1,21 @@
 // Containers and iteration: subscripts, length, truth, membership, iterators.
-#include "interpret/tracer.h"
-
 #include "base/check.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
-#include "interpret/trace_iterator.h"
-#include "symbolic/sym_int.h"
 #include "interpret/torch_names.h"
+#include "interpret/trace_iterator.h"
+#include "interpret/tracer.h"
+#include "symbolic/sym_int.h"
 #include "values/dicts.h"
 
 namespace stator::interpret {
 
 using breaks::Reason;
-using symbolic::Dim;
 using guards::Guard;
 using guards::GuardKind;
 using sources::Source;
 using sources::SourceKind;
+using symbolic::Dim;
 
 namespace {
 
@@ -29,9 +28,11 @@ bool usesNativeSlot(PyTypeObject* type, PyTypeObject* base, PyObject* name) {
 
 bool isNativeContainer(Tracer& tracer, PyObject* object, PyObject* method) {
   PyTypeObject* type = Py_TYPE(object);
-  for (PyTypeObject* base : {&PyList_Type, &PyTuple_Type, &PyDict_Type, &PySet_Type, &PyFrozenSet_Type, dequeType()}) {
+  for (PyTypeObject* base :
+       {&PyList_Type, &PyTuple_Type, &PyDict_Type, &PySet_Type, &PyFrozenSet_Type, dequeType()}) {
     if (PyType_IsSubtype(type, base)) {
-      if (type != base && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) (void)tracer.typeLookup(type, method);
+      if (type != base && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0)
+        (void)tracer.typeLookup(type, method);
       // C subclasses (OrderedDict, defaultdict) have slots of their own that keep the same meaning.
       PyObject* found = _PyType_Lookup(type, method);
       return usesNativeSlot(type, base, method) || (found != nullptr && !PyFunction_Check(found));
@@ -42,7 +43,8 @@ bool isNativeContainer(Tracer& tracer, PyObject* object, PyObject* method) {
 
 bool isTextLike(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
-  return type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyRange_Type || type == &PyByteArray_Type;
+  return type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyRange_Type ||
+         type == &PyByteArray_Type;
 }
 
 // A slice with numbers in place of symbolic ints; null: it has none.
@@ -59,7 +61,8 @@ Ref<> concreteSlice(Tracer& tracer, PyObject* key) {
 }
 
 bool defaultHash(PyTypeObject* type) {
-  return type->tp_hash == PyBaseObject_Type.tp_hash && type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+  return type->tp_hash == PyBaseObject_Type.tp_hash &&
+         type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
 }
 
 // `C[...]`: the metaclass's __getitem__, or __class_getitem__. typing's own is run for real: it only builds a description of the type.
@@ -78,9 +81,13 @@ Out subscriptClass(Tracer& tracer, PyTypeObject* type, PyObject* key) {
   STATOR_VALUE(own, tracer.typeLookup(type, class_getitem));
   if (!on_meta && own && Py_TYPE(own.get()) == &PyClassMethod_Type) {
     Ref<> function = stealRef(PyObject_GetAttr(own.get(), names().func));
-    PyObject* code = function && PyFunction_Check(function.get()) ? PyFunction_GET_CODE(function.get()) : nullptr;
-    Ref<> module = function ? stealRef(PyObject_GetAttrString(function.get(), "__module__")) : Ref<>();
-    bool typing = module && PyUnicode_Check(module.get()) && PyUnicode_CompareWithASCIIString(module.get(), "typing") == 0;
+    PyObject* code = function && PyFunction_Check(function.get())
+                         ? PyFunction_GET_CODE(function.get())
+                         : nullptr;
+    Ref<> module =
+        function ? stealRef(PyObject_GetAttrString(function.get(), "__module__")) : Ref<>();
+    bool typing = module && PyUnicode_Check(module.get()) &&
+                  PyUnicode_CompareWithASCIIString(module.get(), "typing") == 0;
     PyErr_Clear();
     if (code != nullptr && !typing) {
       STATOR_VALUE(bound, tracer.settle(tracer.getAttr(object, class_getitem)));
@@ -91,11 +98,13 @@ Out subscriptClass(Tracer& tracer, PyTypeObject* type, PyObject* key) {
       return tracer.call(bound.get(), args);
     }
   }
-  if (!tracer.isNativeSafe(key)) return tracer.breakWith(Reason::kUnsupportedObject, "subscripts a class");
+  if (!tracer.isNativeSafe(key))
+    return tracer.breakWith(Reason::kUnsupportedObject, "subscripts a class");
   Ref<> result = stealRef(PyObject_GetItem(object, key));
   if (!result) return tracer.raiseCurrentError();
   // Descriptions of types are as good as constants.
-  if (!PyType_Check(result.get()) && !values::isScalar(result.get()) && !isEnumMember(result.get()) && tracer.values.find(result) == nullptr) {
+  if (!PyType_Check(result.get()) && !values::isScalar(result.get()) &&
+      !isEnumMember(result.get()) && tracer.values.find(result) == nullptr) {
     tracer.values.addOutside(result, tracer.sources->pinned(result));
   }
   return result;
@@ -139,10 +148,12 @@ Flow Tracer::requireHashable(PyObject* key) {
   if (PyTuple_CheckExact(key)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key) && unhashable == key; ++i) {
       PyObject* item = PyTuple_GET_ITEM(key, i);
-      if (!graph::isStandIn(item) && Py_TYPE(item)->tp_hash == PyObject_HashNotImplemented) unhashable = item;
+      if (!graph::isStandIn(item) && Py_TYPE(item)->tp_hash == PyObject_HashNotImplemented)
+        unhashable = item;
     }
   }
-  if (Py_TYPE(unhashable)->tp_hash == PyObject_HashNotImplemented) return raiseNew(PyExc_TypeError, "unhashable type: '%.200s'", Py_TYPE(unhashable)->tp_name);
+  if (Py_TYPE(unhashable)->tp_hash == PyObject_HashNotImplemented)
+    return raiseNew(PyExc_TypeError, "unhashable type: '%.200s'", Py_TYPE(unhashable)->tp_name);
   return breakWith(Reason::kUnsupportedObject, "a key or element with its own __hash__ or __eq__");
 }
 
@@ -165,7 +176,8 @@ Out Tracer::dictGet(PyObject* dict, PyObject* key) {
     if (found == nullptr && PyErr_Occurred()) return raiseCurrentError();
     return Ref<>::create(found);
   }
-  if (info->attributes_of != nullptr && PyUnicode_CheckExact(key)) return instanceAttr(info->attributes_of, key);
+  if (info->attributes_of != nullptr && PyUnicode_CheckExact(key))
+    return instanceAttr(info->attributes_of, key);
   if (!isStaticKey(key)) {
     STATOR_VALUE(shadow, contents(dict));
     return dictGet(dict, key);
@@ -187,7 +199,8 @@ Out Tracer::dictGet(PyObject* dict, PyObject* key) {
     if (PyErr_Occurred()) return raiseCurrentError();
     // The id of a hook is another one in each module.
     bool any_key = PyLong_CheckExact(key) && PyDict_Size(dict) == 0 && runsModuleCall();
-    guards->add(any_key ? Guard{GuardKind::kDictEmpty, info->source} : Guard{GuardKind::kAbsent, source});
+    guards->add(any_key ? Guard{GuardKind::kDictEmpty, info->source}
+                        : Guard{GuardKind::kAbsent, source});
     PyDict_SetItem(known.get(), key, values::deletedMarker());
     return Ref<>();
   }
@@ -213,9 +226,11 @@ Out Tracer::getItem(PyObject* container, PyObject* key) {
   if (PySlice_Check(key) && !isNativeSafe(key)) {
     if (Ref<> number = concreteSlice(*this, key)) return getItem(container, number.get());
   }
-  if (PyType_Check(container)) return subscriptClass(*this, reinterpret_cast<PyTypeObject*>(container), key);
+  if (PyType_Check(container))
+    return subscriptClass(*this, reinterpret_cast<PyTypeObject*>(container), key);
   if (isTextLike(container)) {
-    if (!isNativeSafe(key)) return breakWith(Reason::kUnsupportedObject, "an index that is not a plain value");
+    if (!isNativeSafe(key))
+      return breakWith(Reason::kUnsupportedObject, "an index that is not a plain value");
     return fromNative(stealRef(PyObject_GetItem(container, key)));
   }
   if (isNativeContainer(*this, container, method)) {
@@ -226,7 +241,8 @@ Out Tracer::getItem(PyObject* container, PyObject* key) {
         Ref<> factory = stealRef(PyObject_GetAttrString(container, "default_factory"));
         if (factory && factory.get() != Py_None) {
           if (const Source* source = sourceOf(container)) {
-            STATOR_VALUE(read, fromOutside(factory, sources->child(SourceKind::kGenericAttr, source, interned("default_factory"))));
+            STATOR_VALUE(read, fromOutside(factory, sources->child(SourceKind::kGenericAttr, source,
+                                                                   interned("default_factory"))));
           }
           STATOR_VALUE(value, callNested(factory.get(), {}));
           STATOR_FLOW(setItem(container, key, value.get()));
@@ -251,7 +267,8 @@ Out Tracer::getItem(PyObject* container, PyObject* key) {
     if (PySet_Check(container)) return breakWith(Reason::kRaises, "subscripts a set");
     values::Info* info = values.find(container);
     bool outside = info != nullptr && info->origin == values::Origin::kOutside && !info->constant;
-    if (outside && !info->shadow && !info->appended && PyLong_CheckExact(key) && (PyList_Check(container) || PyTuple_Check(container))) {
+    if (outside && !info->shadow && !info->appended && PyLong_CheckExact(key) &&
+        (PyList_Check(container) || PyTuple_Check(container))) {
       Py_ssize_t length = Py_SIZE(container);
       if (!info->length_guarded) {
         info->length_guarded = true;
@@ -261,14 +278,18 @@ Out Tracer::getItem(PyObject* container, PyObject* key) {
       if (index < 0) index += length;
       if (index < 0 || index >= length) {
         PyErr_Clear();
-        return raiseNew(PyExc_IndexError, PyList_Check(container) ? "list index out of range" : "tuple index out of range");
+        return raiseNew(PyExc_IndexError, PyList_Check(container) ? "list index out of range"
+                                                                  : "tuple index out of range");
       }
       bool list = PyList_Check(container);
-      return fromOutside(list ? PyList_GET_ITEM(container, index) : PyTuple_GET_ITEM(container, index),
-                         sources->child(list ? SourceKind::kListItem : SourceKind::kTupleItem, info->source, nullptr, index));
+      return fromOutside(
+          list ? PyList_GET_ITEM(container, index) : PyTuple_GET_ITEM(container, index),
+          sources->child(list ? SourceKind::kListItem : SourceKind::kTupleItem, info->source,
+                         nullptr, index));
     }
     if (!isNativeSafe(key)) {
-      if (graph::isStandIn(key)) return breakWith(Reason::kDataDependentRead, "indexes a sequence with a tensor");
+      if (graph::isStandIn(key))
+        return breakWith(Reason::kDataDependentRead, "indexes a sequence with a tensor");
       static PyObject* index_name = interned("__index__");
       if (_PyType_Lookup(Py_TYPE(key), index_name) != nullptr && !PySlice_Check(key)) {
         STATOR_VALUE(bound, special(key, "__index__"));
@@ -283,7 +304,8 @@ Out Tracer::getItem(PyObject* container, PyObject* key) {
       Ref<> list = stealRef(PySequence_List(items.get()));
       Ref<> cut = list ? stealRef(PyObject_GetItem(list.get(), key)) : Ref<>();
       Ref<> args = cut ? stealRef(PyTuple_Pack(1, cut.get())) : Ref<>();
-      return fromNative(args ? stealRef(PyTuple_Type.tp_new(sizeType(), args.get(), nullptr)) : Ref<>());
+      return fromNative(args ? stealRef(PyTuple_Type.tp_new(sizeType(), args.get(), nullptr))
+                             : Ref<>());
     }
     return fromNative(stealRef(PyObject_GetItem(items.get(), key)));
   }
@@ -310,15 +332,18 @@ Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
   }
   if (isNativeContainer(*this, container, method)) {
     if (PyDict_Check(container)) {
-      if (isMade(container) && needsOwnHash(container, key)) return userKeySet(container, key, value);
+      if (isMade(container) && needsOwnHash(container, key))
+        return userKeySet(container, key, value);
       STATOR_FLOW(requireHashable(key));
       if (isAddress(key) && !isMade(container)) {
         STATOR_VALUE(number, pinnedAddress(key));
         return setItem(container, number.get(), value);
       }
       values::Info* info = values.find(container);
-      if (info != nullptr && info->origin == values::Origin::kOutside && !info->shadow && isStaticKey(key)) {
-        if (info->attributes_of != nullptr && PyUnicode_CheckExact(key)) return storeInstanceAttr(info->attributes_of, key, value);
+      if (info != nullptr && info->origin == values::Origin::kOutside && !info->shadow &&
+          isStaticKey(key)) {
+        if (info->attributes_of != nullptr && PyUnicode_CheckExact(key))
+          return storeInstanceAttr(info->attributes_of, key, value);
         if (info->attributes_of == nullptr) {
           writeOverlay(info, key, value);
           info->dirty = true;
@@ -329,8 +354,10 @@ Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
       if (!values::dictSet(items.get(), key, value)) return raiseCurrentError();
       return Flow::kOk;
     }
-    if (PyTuple_Check(container) || PyAnySet_Check(container)) return breakWith(Reason::kRaises, "assigns to an item of a tuple or set");
-    if (!isNativeSafe(key)) return breakWith(Reason::kUnsupportedObject, "an index that is not a plain value");
+    if (PyTuple_Check(container) || PyAnySet_Check(container))
+      return breakWith(Reason::kRaises, "assigns to an item of a tuple or set");
+    if (!isNativeSafe(key))
+      return breakWith(Reason::kUnsupportedObject, "an index that is not a plain value");
     Ref<> new_items = newRef(value);
     if (PySlice_Check(key)) {
       STATOR_VALUE(list, listOf(value));
@@ -341,7 +368,8 @@ Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
     return Flow::kOk;
   }
   STATOR_VALUE(bound, special(container, "__setitem__"));
-  if (!bound) return breakWith(Reason::kRaises, "assigns to an item of an object that has no __setitem__");
+  if (!bound)
+    return breakWith(Reason::kRaises, "assigns to an item of an object that has no __setitem__");
   keep_alive.push_back(bound);
   Args args;
   args.values = {key, value};
@@ -365,11 +393,14 @@ Flow Tracer::delItem(PyObject* container, PyObject* key) {
         return raiseCurrentError();
       }
       values::Info* info = values.find(container);
-      if (info != nullptr && info->origin == values::Origin::kOutside && !info->shadow && isStaticKey(key)) {
-        if (info->attributes_of != nullptr && PyUnicode_CheckExact(key)) return storeInstanceAttr(info->attributes_of, key, nullptr);
+      if (info != nullptr && info->origin == values::Origin::kOutside && !info->shadow &&
+          isStaticKey(key)) {
+        if (info->attributes_of != nullptr && PyUnicode_CheckExact(key))
+          return storeInstanceAttr(info->attributes_of, key, nullptr);
         if (info->attributes_of == nullptr) {
           bool there = PyDict_Contains(container, key) == 1;
-          guards->add(Guard{there ? GuardKind::kPresent : GuardKind::kAbsent, sources->child(SourceKind::kDictItem, info->source, key)});
+          guards->add(Guard{there ? GuardKind::kPresent : GuardKind::kAbsent,
+                            sources->child(SourceKind::kDictItem, info->source, key)});
           eraseOverlay(info, key, there);
           info->dirty = true;
           return Flow::kOk;
@@ -379,13 +410,15 @@ Flow Tracer::delItem(PyObject* container, PyObject* key) {
       if (!values::dictDelete(items.get(), key)) return raiseCurrentError();
       return Flow::kOk;
     }
-    if (!isNativeSafe(key)) return breakWith(Reason::kUnsupportedObject, "an index that is not a plain value");
+    if (!isNativeSafe(key))
+      return breakWith(Reason::kUnsupportedObject, "an index that is not a plain value");
     STATOR_VALUE(items, contentsForWrite(container));
     if (PyObject_DelItem(items.get(), key) != 0) return raiseCurrentError();
     return Flow::kOk;
   }
   STATOR_VALUE(bound, special(container, "__delitem__"));
-  if (!bound) return breakWith(Reason::kRaises, "deletes an item of an object that has no __delitem__");
+  if (!bound)
+    return breakWith(Reason::kRaises, "deletes an item of an object that has no __delitem__");
   keep_alive.push_back(bound);
   Args args;
   args.values = {key};
@@ -403,7 +436,8 @@ Out Tracer::length(PyObject* container) {
     if (meta->sizes.empty()) return raiseNew(PyExc_TypeError, "len() of a 0-d tensor");
     return symInt(meta->sizes[0]);
   }
-  if (isTextLike(container)) return fromNative(stealRef(PyLong_FromSsize_t(PyObject_Size(container))));
+  if (isTextLike(container))
+    return fromNative(stealRef(PyLong_FromSsize_t(PyObject_Size(container))));
   if (isNativeContainer(*this, container, method)) {
     values::Info* info = values.find(container);
     if (info != nullptr && info->origin == values::Origin::kOutside && !info->constant) {
@@ -413,7 +447,7 @@ Out Tracer::length(PyObject* container) {
       }
       if (info->shadow) return stealRef(PyLong_FromSsize_t(PyObject_Size(info->shadow.get())));
       Py_ssize_t appended = info->appended ? PyList_GET_SIZE(info->appended.get()) : 0;
-      Py_ssize_t n = PyDict_Check(container) ? PyDict_Size(container)
+      Py_ssize_t n = PyDict_Check(container)     ? PyDict_Size(container)
                      : PyAnySet_Check(container) ? PySet_GET_SIZE(container)
                                                  : PyObject_Size(container);
       if (!info->length_guarded) {
@@ -429,7 +463,9 @@ Out Tracer::length(PyObject* container) {
     STATOR_VALUE(dict, viewedDict(container));
     return length(dict.get());
   }
-  if (isTraceIterator(container)) return raiseNew(PyExc_TypeError, "object of type '%s' has no len()", typeOf(container)->tp_name);
+  if (isTraceIterator(container))
+    return raiseNew(PyExc_TypeError, "object of type '%s' has no len()",
+                    typeOf(container)->tp_name);
   STATOR_VALUE(bound, special(container, "__len__"));
   if (!bound) return raiseNew(PyExc_TypeError, "object of type '%s' has no len()", type->tp_name);
   keep_alive.push_back(bound);
@@ -450,8 +486,8 @@ Out Tracer::truth(PyObject* value) {
     if (result < 0) return raiseCurrentError();
     return boolean(result != 0);
   }
-  if (PyType_Check(value) || PyFunction_Check(value) || PyModule_Check(value) || PyCFunction_Check(value) || isTraceIterator(value) ||
-      PyMethod_Check(value)) {
+  if (PyType_Check(value) || PyFunction_Check(value) || PyModule_Check(value) ||
+      PyCFunction_Check(value) || isTraceIterator(value) || PyMethod_Check(value)) {
     return boolean(true);
   }
   PyTypeObject* type = Py_TYPE(value);
@@ -467,7 +503,8 @@ Out Tracer::truth(PyObject* value) {
     }
     STATOR_VALUE(bound, special(value, "__bool__"));
     STATOR_VALUE(result, callNested(bound.get(), {}));
-    if (!PyBool_Check(result.get())) return breakWith(Reason::kRaises, "__bool__ returned something else than a bool");
+    if (!PyBool_Check(result.get()))
+      return breakWith(Reason::kRaises, "__bool__ returned something else than a bool");
     return result;
   }
   STATOR_VALUE(has_len, typeLookup(type, dunder_len));
@@ -488,12 +525,15 @@ Out Tracer::same(PyObject* left, PyObject* right) {
   if (left == right) return newRef(Py_True);
   if (symbolic::isSymInt(left) || symbolic::isSymInt(right)) {
     // Which ints are one object depends on their values.
-    Ref<> a = symbolic::isSymInt(left) ? concrete(left) : newRef(left), b = symbolic::isSymInt(right) ? concrete(right) : newRef(right);
+    Ref<> a = symbolic::isSymInt(left) ? concrete(left) : newRef(left),
+          b = symbolic::isSymInt(right) ? concrete(right) : newRef(right);
     return same(a.get(), b.get());
   }
   values::Info* a = values.find(left);
   values::Info* b = values.find(right);
-  auto outside = [](values::Info* info) { return info != nullptr && info->origin == values::Origin::kOutside && info->source != nullptr; };
+  auto outside = [](values::Info* info) {
+    return info != nullptr && info->origin == values::Origin::kOutside && info->source != nullptr;
+  };
   auto tensorSource = [](PyObject* value) -> const Source* {
     return graph::isStandIn(value) ? graph::asStandIn(value)->node->source : nullptr;
   };
@@ -514,9 +554,11 @@ Out Tracer::contains(PyObject* container, PyObject* item) {
   auto boolean = [](bool b) { return newRef(b ? Py_True : Py_False); };
   STATOR_VALUE(scalar, plainScalar(container));
   if (scalar) return contains(scalar.get(), item);
-  if (graph::isStandIn(container)) return breakWith(Reason::kDataDependentBranch, "`in` over the elements of a tensor");
+  if (graph::isStandIn(container))
+    return breakWith(Reason::kDataDependentBranch, "`in` over the elements of a tensor");
   if (isTextLike(container)) {
-    if (!isNativeSafe(item)) return breakWith(Reason::kUnsupportedObject, "`in` with a value that is not plain");
+    if (!isNativeSafe(item))
+      return breakWith(Reason::kUnsupportedObject, "`in` with a value that is not plain");
     int found = PySequence_Contains(container, item);
     if (found < 0) return raiseCurrentError();
     return boolean(found != 0);
@@ -575,26 +617,30 @@ Out Tracer::iterate(PyObject* iterable) {
   if (isTraceIterator(iterable)) return newRef(iterable);
   if (graph::isStandIn(iterable)) {
     const shapes::TensorMeta* meta = graph::asStandIn(iterable)->meta;
-    if (meta == nullptr || meta->sizes.empty()) return breakWith(Reason::kRaises, "iterates over a 0-d tensor");
+    if (meta == nullptr || meta->sizes.empty())
+      return breakWith(Reason::kRaises, "iterates over a 0-d tensor");
     return made(makeTraceIterator(IteratorKind::kSequence, {newRef(iterable)}));
   }
   PyTypeObject* type = Py_TYPE(iterable);
   STATOR_VALUE(scalar, plainScalar(iterable));
   if (scalar) return iterate(scalar.get());
-  if (isTextLike(iterable)) return made(makeTraceIterator(IteratorKind::kSequence, {newRef(iterable)}));
+  if (isTextLike(iterable))
+    return made(makeTraceIterator(IteratorKind::kSequence, {newRef(iterable)}));
   if (isNativeContainer(*this, iterable, method)) {
     if (PyList_Check(iterable) || PyTuple_Check(iterable)) {
       STATOR_VALUE(items, contents(iterable));
       return made(makeTraceIterator(IteratorKind::kSequence, {newRef(iterable)}));
     }
-    STATOR_VALUE(items, user_keyed.count(iterable) != 0 ? Out(newRef(iterable)) : contents(iterable));
+    STATOR_VALUE(items,
+                 user_keyed.count(iterable) != 0 ? Out(newRef(iterable)) : contents(iterable));
     Ref<> snapshot = stealRef(PySequence_Tuple(items.get()));
     return made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable)}));
   }
   if (isDictView(iterable)) {
     STATOR_VALUE(view, viewContents(iterable));
     Ref<> snapshot = stealRef(PySequence_Tuple(view.get()));
-    if (PyDictKeys_Check(iterable)) return made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable)}));
+    if (PyDictKeys_Check(iterable))
+      return made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable)}));
     STATOR_VALUE(dict, viewedDict(iterable));
     STATOR_VALUE(items, contents(dict.get()));
     Ref<> keys = stealRef(PySequence_Tuple(items.get()));
@@ -613,12 +659,14 @@ Out Tracer::iterate(PyObject* iterable) {
     static PyObject* getitem = interned("__getitem__");
     STATOR_VALUE(by_index, typeLookup(type, getitem));
     if (by_index) {
-      if (!PyFunction_Check(by_index.get())) return breakWith(Reason::kUnsupportedIterator, "iterates by __getitem__");
+      if (!PyFunction_Check(by_index.get()))
+        return breakWith(Reason::kUnsupportedIterator, "iterates by __getitem__");
       return callNested(torchObject("stator.polyfills.iteration.by_index"), {iterable});
     }
     return raiseNew(PyExc_TypeError, "'%.200s' object is not iterable", type->tp_name);
   }
-  if (PyMethod_Check(bound.get()) && PyFunction_Check(PyMethod_GET_FUNCTION(bound.get()))) return callNested(bound.get(), {});
+  if (PyMethod_Check(bound.get()) && PyFunction_Check(PyMethod_GET_FUNCTION(bound.get())))
+    return callNested(bound.get(), {});
   if (type->tp_iter == PyObject_SelfIter) return newRef(iterable);
   return breakWith(Reason::kUnsupportedIterator, std::string("iterates over a ") + type->tp_name);
 }
@@ -627,11 +675,13 @@ Out Tracer::next(PyObject* object) {
   if (!isTraceIterator(object)) {
     PyTypeObject* type = Py_TYPE(object);
     PyObject* method = _PyType_Lookup(type, names().dunder_next);
-    if (method == nullptr) return raiseNew(PyExc_TypeError, "'%.200s' object is not an iterator", type->tp_name);
+    if (method == nullptr)
+      return raiseNew(PyExc_TypeError, "'%.200s' object is not an iterator", type->tp_name);
     if (!PyFunction_Check(method)) return breakWith(Reason::kUnsupportedIterator, type->tp_name);
     STATOR_VALUE(bound, special(object, "__next__"));
     Out result = callNested(bound.get(), {});
-    if (result.flow() == Flow::kRaise && PyErr_GivenExceptionMatches(raised.get(), PyExc_StopIteration)) {
+    if (result.flow() == Flow::kRaise &&
+        PyErr_GivenExceptionMatches(raised.get(), PyExc_StopIteration)) {
       raised.reset();
       return Ref<>();
     }
@@ -639,7 +689,8 @@ Out Tracer::next(PyObject* object) {
   }
   TraceIterator* iterator = asTraceIterator(object);
   if (iterator->exhausted) {
-    if (iterator->kind == IteratorKind::kGenerator) iterator->sources->clear();  // what it returned was told once
+    // what it returned was told once
+    if (iterator->kind == IteratorKind::kGenerator) iterator->sources->clear();
     return Ref<>();
   }
   nested_ran = true;
@@ -673,11 +724,14 @@ Out Tracer::next(PyObject* object) {
       if (PyDict_Check(owner) || PyAnySet_Check(owner)) {
         STATOR_VALUE(items, user_keyed.count(owner) != 0 ? Out(newRef(owner)) : contents(owner));
         if (PyObject_Size(items.get()) != size) {
-          return raiseNew(PyExc_RuntimeError, PyDict_Check(owner) ? "dictionary changed size during iteration" : "Set changed size during iteration");
+          return raiseNew(PyExc_RuntimeError, PyDict_Check(owner)
+                                                  ? "dictionary changed size during iteration"
+                                                  : "Set changed size during iteration");
         }
       } else if (isDictView(owner)) {
         STATOR_VALUE(n, length(owner));
-        if (PyLong_AsSsize_t(n.get()) != size) return raiseNew(PyExc_RuntimeError, "dictionary changed size during iteration");
+        if (PyLong_AsSsize_t(n.get()) != size)
+          return raiseNew(PyExc_RuntimeError, "dictionary changed size during iteration");
       }
       if (iterator->index >= size) return finish();
       if (parts.size() > 2) {
@@ -687,7 +741,9 @@ Out Tracer::next(PyObject* object) {
         PyObject* key = PyTuple_GET_ITEM(parts[2].get(), iterator->index);
         PyObject* value = PyDict_GetItemWithError(items.get(), key);
         if (value == nullptr && PyErr_Occurred()) return raiseCurrentError();
-        if (value == nullptr) return breakWith(Reason::kUnsupportedIterator, "a dict whose keys change while it is iterated over");
+        if (value == nullptr)
+          return breakWith(Reason::kUnsupportedIterator,
+                           "a dict whose keys change while it is iterated over");
         iterator->index++;
         return PyDictValues_Check(owner) ? newRef(value) : stealRef(PyTuple_Pack(2, key, value));
       }
@@ -701,12 +757,14 @@ Out Tracer::next(PyObject* object) {
         if (!item) {
           if (iterator->flag) {
             if (i > 0) {
-              return raiseNew(PyExc_ValueError, "zip() argument %zu is shorter than argument%s%zu", i + 1, i == 1 ? " " : "s 1-", i);
+              return raiseNew(PyExc_ValueError, "zip() argument %zu is shorter than argument%s%zu",
+                              i + 1, i == 1 ? " " : "s 1-", i);
             }
             for (size_t j = 1; j < parts.size(); ++j) {
               STATOR_VALUE(extra, next(parts[j].get()));
               if (extra) {
-                return raiseNew(PyExc_ValueError, "zip() argument %zu is longer than argument%s%zu", j + 1, j == 1 ? " " : "s 1-", j);
+                return raiseNew(PyExc_ValueError, "zip() argument %zu is longer than argument%s%zu",
+                                j + 1, j == 1 ? " " : "s 1-", j);
               }
             }
           }
@@ -739,7 +797,8 @@ Out Tracer::next(PyObject* object) {
         STATOR_VALUE(item, next(parts[1].get()));
         if (!item) return finish();
         Ref<> verdict = item;
-        if (parts[0].get() != Py_None && parts[0].get() != reinterpret_cast<PyObject*>(&PyBool_Type)) {
+        if (parts[0].get() != Py_None &&
+            parts[0].get() != reinterpret_cast<PyObject*>(&PyBool_Type)) {
           STATOR_VALUE(result, callNested(parts[0].get(), {item.get()}));
           verdict = result;
         }
@@ -748,20 +807,24 @@ Out Tracer::next(PyObject* object) {
       }
     case IteratorKind::kCallable: {
       STATOR_VALUE(item, callNested(parts[0].get(), {}));
-      if (!isNativeSafe(item.get()) || !isNativeSafe(parts[1].get())) return breakWith(Reason::kUnsupportedIterator, "iter() with a sentinel");
+      if (!isNativeSafe(item.get()) || !isNativeSafe(parts[1].get()))
+        return breakWith(Reason::kUnsupportedIterator, "iter() with a sentinel");
       int equal = PyObject_RichCompareBool(item.get(), parts[1].get(), Py_EQ);
       if (equal < 0) return raiseCurrentError();
       if (equal == 1) return finish();
       return item;
     }
-    case IteratorKind::kGenerator: return runGenerator(object, newRef(Py_None));
-    default: return nextOfItertools(object);
+    case IteratorKind::kGenerator:
+      return runGenerator(object, newRef(Py_None));
+    default:
+      return nextOfItertools(object);
   }
 }
 
 Out Tracer::listOf(PyObject* iterable) {
   Ref<> list = stealRef(PyList_New(0));
-  if (!isTraceIterator(iterable) && !graph::isStandIn(iterable) && (PyList_CheckExact(iterable) || PyTuple_CheckExact(iterable))) {
+  if (!isTraceIterator(iterable) && !graph::isStandIn(iterable) &&
+      (PyList_CheckExact(iterable) || PyTuple_CheckExact(iterable))) {
     STATOR_VALUE(items, contents(iterable));
     return stealRef(PySequence_List(items.get()));
   }
@@ -770,7 +833,8 @@ Out Tracer::listOf(PyObject* iterable) {
     STATOR_VALUE(item, next(iterator.get()));
     if (!item) return list;
     PyList_Append(list.get(), item.get());
-    if (PyList_GET_SIZE(list.get()) > 1'000'000) return breakWith(Reason::kTraceLimit, "a very long iteration");
+    if (PyList_GET_SIZE(list.get()) > 1'000'000)
+      return breakWith(Reason::kTraceLimit, "a very long iteration");
   }
 }
 

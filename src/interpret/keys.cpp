@@ -1,8 +1,7 @@
 // Dicts whose keys have a __hash__ or __eq__ of their own, written in Python. The trace runs these methods itself. In the working dict such
 // a key stands under a hash that nothing else has (its address), so that CPython never compares it; the true hash is kept aside.
-#include "interpret/tracer.h"
-
 #include "interpret/known_types.h"
+#include "interpret/tracer.h"
 
 namespace stator::interpret {
 
@@ -10,10 +9,12 @@ using breaks::Reason;
 
 Out Tracer::hashOf(PyObject* value) {
   STATOR_VALUE(bound, special(value, "__hash__"));
-  if (!bound) return raiseNew(PyExc_TypeError, "unhashable type: '%.200s'", Py_TYPE(value)->tp_name);
+  if (!bound)
+    return raiseNew(PyExc_TypeError, "unhashable type: '%.200s'", Py_TYPE(value)->tp_name);
   STATOR_VALUE(result, callNested(bound.get(), {}));
   // CPython reduces what does not fit a machine word, and takes -1 for an error.
-  if (!PyLong_CheckExact(result.get())) return breakWith(Reason::kUnsupportedObject, "a __hash__ that gives no int");
+  if (!PyLong_CheckExact(result.get()))
+    return breakWith(Reason::kUnsupportedObject, "a __hash__ that gives no int");
   Py_ssize_t hash = PyLong_AsSsize_t(result.get());
   if (hash == -1 && PyErr_Occurred()) {
     PyErr_Clear();
@@ -25,12 +26,15 @@ Out Tracer::hashOf(PyObject* value) {
 bool Tracer::needsOwnHash(PyObject* dict, PyObject* key) {
   if (!PyDict_CheckExact(dict)) return false;
   if (user_keyed.count(dict) != 0) return true;
-  return !hashableNatively(key) && !graph::isStandIn(key) && !PyTuple_Check(key) && !PyFrozenSet_Check(key) && isMade(key) && isUserOverride(key, "__hash__");
+  return !hashableNatively(key) && !graph::isStandIn(key) && !PyTuple_Check(key) &&
+         !PyFrozenSet_Check(key) && isMade(key) && isUserOverride(key, "__hash__");
 }
 
 namespace {
 
-Py_hash_t standingHash(PyObject* key) { return static_cast<Py_hash_t>(reinterpret_cast<uintptr_t>(key) >> 4); }
+Py_hash_t standingHash(PyObject* key) {
+  return static_cast<Py_hash_t>(reinterpret_cast<uintptr_t>(key) >> 4);
+}
 
 }  // namespace
 
@@ -49,7 +53,8 @@ Out Tracer::findKey(PyObject* dict, PyObject* key, Py_hash_t& hash) {
   Py_hash_t stored = 0;
   while (_PyDict_Next(dict, &position, &known, &value, &stored)) {
     auto own = key_hashes.find(known);
-    if ((own != key_hashes.end() ? own->second : stored) == hash) candidates.push_back(newRef(known));
+    if ((own != key_hashes.end() ? own->second : stored) == hash)
+      candidates.push_back(newRef(known));
   }
   for (const Ref<>& candidate : candidates) {
     if (candidate.get() == key) return candidate;
@@ -65,7 +70,8 @@ Out Tracer::userKeyGet(PyObject* dict, PyObject* key) {
   STATOR_VALUE(found, findKey(dict, key, hash));
   if (!found) return found;
   bool own = key_hashes.count(found.get()) != 0;
-  return Ref<>::create(_PyDict_GetItem_KnownHash(dict, found.get(), own ? standingHash(found.get()) : hash));
+  return Ref<>::create(
+      _PyDict_GetItem_KnownHash(dict, found.get(), own ? standingHash(found.get()) : hash));
 }
 
 Flow Tracer::userKeySet(PyObject* dict, PyObject* key, PyObject* value) {
@@ -78,7 +84,9 @@ Flow Tracer::userKeySet(PyObject* dict, PyObject* key, PyObject* value) {
     user_keyed.insert(dict);
   }
   bool own = key_hashes.count(stored.get()) != 0;
-  if (_PyDict_SetItem_KnownHash(dict, stored.get(), value, own ? standingHash(stored.get()) : hash) != 0) return raiseCurrentError();
+  if (_PyDict_SetItem_KnownHash(dict, stored.get(), value,
+                                own ? standingHash(stored.get()) : hash) != 0)
+    return raiseCurrentError();
   return Flow::kOk;
 }
 
@@ -90,7 +98,8 @@ Flow Tracer::userKeyDelete(PyObject* dict, PyObject* key) {
     return raiseCurrentError();
   }
   bool own = key_hashes.count(found.get()) != 0;
-  if (_PyDict_DelItem_KnownHash(dict, found.get(), own ? standingHash(found.get()) : hash) != 0) return raiseCurrentError();
+  if (_PyDict_DelItem_KnownHash(dict, found.get(), own ? standingHash(found.get()) : hash) != 0)
+    return raiseCurrentError();
   return Flow::kOk;
 }
 

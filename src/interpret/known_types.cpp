@@ -47,18 +47,24 @@ bool take(PyTypeObject*& out, const char* module, const char* name) {
 
 bool initKnownTypes() {
   if (known.tensor != nullptr) return true;
-  bool ok = take(known.parameter, "torch.nn", "Parameter") && take(known.module, "torch.nn", "Module") &&
-            take(known.device, "torch", "device") && take(known.size, "torch", "Size") && take(known.deque, "collections", "deque") &&
-            take(known.partial, "functools", "partial") && take(known.enumeration, "enum", "Enum") &&
-            take(known.lru_cache, "functools", "_lru_cache_wrapper") && take(known.default_dict, "collections", "defaultdict") &&
-            take(known.mapping_proxy, "types", "MappingProxyType") && take(known.generator, "types", "GeneratorType") &&
-            take(known.buffer, "torch.nn", "Buffer") && take(known.item_getter, "operator", "itemgetter") &&
-            take(known.attr_getter, "operator", "attrgetter") && take(known.method_caller, "operator", "methodcaller") &&
-            take(known.compiled_function, "stator._core", "CompiledFunction");
+  bool ok =
+      take(known.parameter, "torch.nn", "Parameter") && take(known.module, "torch.nn", "Module") &&
+      take(known.device, "torch", "device") && take(known.size, "torch", "Size") &&
+      take(known.deque, "collections", "deque") && take(known.partial, "functools", "partial") &&
+      take(known.enumeration, "enum", "Enum") &&
+      take(known.lru_cache, "functools", "_lru_cache_wrapper") &&
+      take(known.default_dict, "collections", "defaultdict") &&
+      take(known.mapping_proxy, "types", "MappingProxyType") &&
+      take(known.generator, "types", "GeneratorType") && take(known.buffer, "torch.nn", "Buffer") &&
+      take(known.item_getter, "operator", "itemgetter") &&
+      take(known.attr_getter, "operator", "attrgetter") &&
+      take(known.method_caller, "operator", "methodcaller") &&
+      take(known.compiled_function, "stator._core", "CompiledFunction");
   if (!ok) return false;
   Ref<> torch_c = stealRef(PyImport_ImportModule("torch._C"));
   if (!torch_c) return false;
-  known.disabled_torch_function = PyObject_GetAttrString(torch_c.get(), "_disabled_torch_function_impl");
+  known.disabled_torch_function =
+      PyObject_GetAttrString(torch_c.get(), "_disabled_torch_function_impl");
   return known.disabled_torch_function != nullptr && take(known.tensor, "torch", "Tensor");
 }
 
@@ -86,8 +92,8 @@ PyTypeObject* methodCallerType() { return known.method_caller; }
 
 bool isDictView(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
-  return type == &PyDictKeys_Type || type == &PyDictValues_Type || type == &PyDictItems_Type || type == &PyODictKeys_Type ||
-         type == &PyODictValues_Type || type == &PyODictItems_Type;
+  return type == &PyDictKeys_Type || type == &PyDictValues_Type || type == &PyDictItems_Type ||
+         type == &PyODictKeys_Type || type == &PyODictValues_Type || type == &PyODictItems_Type;
 }
 
 bool isEnumMember(PyObject* object) { return PyType_IsSubtype(Py_TYPE(object), known.enumeration); }
@@ -96,12 +102,14 @@ bool isNamedTuple(PyObject* object) {
   if (!PyTuple_Check(object) || PyTuple_CheckExact(object)) return false;
   static PyObject* fields = PyUnicode_InternFromString("_fields");
   static PyObject* sequence_fields = PyUnicode_InternFromString("n_sequence_fields");
-  return _PyType_Lookup(Py_TYPE(object), fields) != nullptr || _PyType_Lookup(Py_TYPE(object), sequence_fields) != nullptr;
+  return _PyType_Lookup(Py_TYPE(object), fields) != nullptr ||
+         _PyType_Lookup(Py_TYPE(object), sequence_fields) != nullptr;
 }
 
 bool isStructSequence(PyObject* object) {
   static PyObject* sequence_fields = PyUnicode_InternFromString("n_sequence_fields");
-  return PyTuple_Check(object) && !PyTuple_CheckExact(object) && _PyType_Lookup(Py_TYPE(object), sequence_fields) != nullptr;
+  return PyTuple_Check(object) && !PyTuple_CheckExact(object) &&
+         _PyType_Lookup(Py_TYPE(object), sequence_fields) != nullptr;
 }
 
 bool isPlainTensorType(PyTypeObject* type) {
@@ -112,7 +120,8 @@ bool isPlainTensorType(PyTypeObject* type) {
   PyObject* found = _PyType_Lookup(type, function);
   if (found != of_tensor && found != known.disabled_torch_function) return false;
   // A subclass that keeps Tensor's own __torch_function__ re-wraps every result in its class: not plain either.
-  return found == known.disabled_torch_function && _PyType_Lookup(type, dispatch) == _PyType_Lookup(known.tensor, dispatch);
+  return found == known.disabled_torch_function &&
+         _PyType_Lookup(type, dispatch) == _PyType_Lookup(known.tensor, dispatch);
 }
 
 bool isBoundBuiltin(PyObject* object) {
@@ -125,9 +134,12 @@ bool isBoundBuiltin(PyObject* object) {
 bool isTypingObject(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   static PyObject* const module = PyUnicode_InternFromString("__module__");
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || type->tp_dict == nullptr) return type->tp_name == std::string_view("types.GenericAlias") || type->tp_name == std::string_view("types.UnionType");
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || type->tp_dict == nullptr)
+    return type->tp_name == std::string_view("types.GenericAlias") ||
+           type->tp_name == std::string_view("types.UnionType");
   PyObject* home = PyDict_GetItemWithError(type->tp_dict, module);
-  return home != nullptr && PyUnicode_Check(home) && PyUnicode_CompareWithASCIIString(home, "typing") == 0;
+  return home != nullptr && PyUnicode_Check(home) &&
+         PyUnicode_CompareWithASCIIString(home, "typing") == 0;
 }
 
 bool isOpaqueConstant(PyObject* object) {
@@ -136,9 +148,13 @@ bool isOpaqueConstant(PyObject* object) {
   if (isTypingObject(object)) return true;
   // Members of enumerations that pybind11 made.
   static PyObject* const entries = PyUnicode_InternFromString("__entries");
-  if (std::string_view(Py_TYPE(reinterpret_cast<PyObject*>(Py_TYPE(object)))->tp_name) == "pybind11_type" && _PyType_Lookup(Py_TYPE(object), entries) != nullptr) return true;
+  if (std::string_view(Py_TYPE(reinterpret_cast<PyObject*>(Py_TYPE(object)))->tp_name) ==
+          "pybind11_type" &&
+      _PyType_Lookup(Py_TYPE(object), entries) != nullptr)
+    return true;
   if (name.find('.') == std::string_view::npos) return false;
-  for (std::string_view known : {"re.Pattern", "re.Match", "decimal.Decimal", "datetime.date", "datetime.datetime", "datetime.time", "datetime.timedelta"}) {
+  for (std::string_view known : {"re.Pattern", "re.Match", "decimal.Decimal", "datetime.date",
+                                 "datetime.datetime", "datetime.time", "datetime.timedelta"}) {
     if (name == known) return true;
   }
   return false;
@@ -146,7 +162,8 @@ bool isOpaqueConstant(PyObject* object) {
 
 bool isStaticKey(PyObject* key) {
   if (values::isConstantDeep(key)) return true;
-  if (PyType_Check(key) || PyFunction_Check(key) || PyCFunction_Check(key) || PyModule_Check(key)) return true;
+  if (PyType_Check(key) || PyFunction_Check(key) || PyCFunction_Check(key) || PyModule_Check(key))
+    return true;
   if (PyTuple_CheckExact(key)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) {
       if (!isStaticKey(PyTuple_GET_ITEM(key, i))) return false;
@@ -168,28 +185,50 @@ PyTypeObject* iteratorType(const TraceIterator* iterator) {
     list_iterator = Py_TYPE(sample.get());
   }
   switch (iterator->kind) {
-    case IteratorKind::kZip: return &PyZip_Type;
-    case IteratorKind::kEnumerate: return &PyEnum_Type;
-    case IteratorKind::kMap: return &PyMap_Type;
-    case IteratorKind::kFilter: return &PyFilter_Type;
-    case IteratorKind::kReversed: return &PyReversed_Type;
-    case IteratorKind::kGenerator: return known.generator;
-    case IteratorKind::kChain: return itertoolsType("chain");
-    case IteratorKind::kIslice: return itertoolsType("islice");
-    case IteratorKind::kCount: return itertoolsType("count");
-    case IteratorKind::kCycle: return itertoolsType("cycle");
-    case IteratorKind::kRepeat: return itertoolsType("repeat");
-    case IteratorKind::kAccumulate: return itertoolsType("accumulate");
-    case IteratorKind::kStarMap: return itertoolsType("starmap");
-    case IteratorKind::kTakeWhile: return itertoolsType("takewhile");
-    case IteratorKind::kDropWhile: return itertoolsType("dropwhile");
-    case IteratorKind::kFilterFalse: return itertoolsType("filterfalse");
-    case IteratorKind::kCompress: return itertoolsType("compress");
-    case IteratorKind::kZipLongest: return itertoolsType("zip_longest");
-    case IteratorKind::kPairwise: return itertoolsType("pairwise");
-    case IteratorKind::kTee: return itertoolsType("_tee");
-    case IteratorKind::kMoves: return reinterpret_cast<PyTypeObject*>((*iterator->sources)[1].get());
-    default: return list_iterator;
+    case IteratorKind::kZip:
+      return &PyZip_Type;
+    case IteratorKind::kEnumerate:
+      return &PyEnum_Type;
+    case IteratorKind::kMap:
+      return &PyMap_Type;
+    case IteratorKind::kFilter:
+      return &PyFilter_Type;
+    case IteratorKind::kReversed:
+      return &PyReversed_Type;
+    case IteratorKind::kGenerator:
+      return known.generator;
+    case IteratorKind::kChain:
+      return itertoolsType("chain");
+    case IteratorKind::kIslice:
+      return itertoolsType("islice");
+    case IteratorKind::kCount:
+      return itertoolsType("count");
+    case IteratorKind::kCycle:
+      return itertoolsType("cycle");
+    case IteratorKind::kRepeat:
+      return itertoolsType("repeat");
+    case IteratorKind::kAccumulate:
+      return itertoolsType("accumulate");
+    case IteratorKind::kStarMap:
+      return itertoolsType("starmap");
+    case IteratorKind::kTakeWhile:
+      return itertoolsType("takewhile");
+    case IteratorKind::kDropWhile:
+      return itertoolsType("dropwhile");
+    case IteratorKind::kFilterFalse:
+      return itertoolsType("filterfalse");
+    case IteratorKind::kCompress:
+      return itertoolsType("compress");
+    case IteratorKind::kZipLongest:
+      return itertoolsType("zip_longest");
+    case IteratorKind::kPairwise:
+      return itertoolsType("pairwise");
+    case IteratorKind::kTee:
+      return itertoolsType("_tee");
+    case IteratorKind::kMoves:
+      return reinterpret_cast<PyTypeObject*>((*iterator->sources)[1].get());
+    default:
+      return list_iterator;
   }
 }
 

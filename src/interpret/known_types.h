@@ -8,19 +8,19 @@ namespace stator::interpret {
 
 bool initKnownTypes();  // false with a Python error set
 
-PyTypeObject* tensorType();      // torch.Tensor
-PyTypeObject* parameterType();   // torch.nn.Parameter
-PyTypeObject* moduleType();      // torch.nn.Module
-PyTypeObject* deviceType();      // torch.device
-PyTypeObject* sizeType();        // torch.Size
+PyTypeObject* tensorType();     // torch.Tensor
+PyTypeObject* parameterType();  // torch.nn.Parameter
+PyTypeObject* moduleType();     // torch.nn.Module
+PyTypeObject* deviceType();     // torch.device
+PyTypeObject* sizeType();       // torch.Size
 PyTypeObject* dequeType();
-PyTypeObject* partialType();     // functools.partial
-PyTypeObject* enumType();        // enum.Enum
+PyTypeObject* partialType();  // functools.partial
+PyTypeObject* enumType();     // enum.Enum
 PyTypeObject* lruCacheType();
-PyTypeObject* compiledFunctionType();    // functools._lru_cache_wrapper
+PyTypeObject* compiledFunctionType();  // functools._lru_cache_wrapper
 PyTypeObject* defaultDictType();
 PyTypeObject* mappingProxyType();
-PyTypeObject* itemGetterType();    // operator.itemgetter
+PyTypeObject* itemGetterType();  // operator.itemgetter
 PyTypeObject* attrGetterType();
 PyTypeObject* methodCallerType();
 
@@ -29,14 +29,18 @@ inline bool isModule(PyObject* object) { return PyObject_TypeCheck(object, modul
 inline bool isDeque(PyObject* object) { return PyObject_TypeCheck(object, dequeType()); }
 bool isDictView(PyObject* object);  // keys, values or items of a dict or OrderedDict
 bool isEnumMember(PyObject* object);
-bool isNamedTuple(PyObject* object);       // a tuple subclass with _fields, or a struct sequence
+bool isNamedTuple(PyObject* object);  // a tuple subclass with _fields, or a struct sequence
 bool isStructSequence(PyObject* object);
-bool isPlainTensorType(PyTypeObject* type);  // Tensor, Parameter, Buffer, or a subclass without __torch_function__/__torch_dispatch__ of its own
-bool isBoundBuiltin(PyObject* object);       // a built-in method bound to an object that is neither a module nor a class
+// Tensor, Parameter, Buffer, or a subclass without __torch_function__/__torch_dispatch__ of its own
+bool isPlainTensorType(PyTypeObject* type);
+// a built-in method bound to an object that is neither a module nor a class
+bool isBoundBuiltin(PyObject* object);
 bool isTypingObject(PyObject* object);
 bool isTypingObject(PyObject* object);
-bool isOpaqueConstant(PyObject* object);     // an immutable value of a C type that runs no user code: compiled pattern, decimal, date ...
-bool isStaticKey(PyObject* key);           // constants, types, enum members, functions: hash and equality run no user code
+// an immutable value of a C type that runs no user code: compiled pattern, decimal, date ...
+bool isOpaqueConstant(PyObject* object);
+// constants, types, enum members, functions: hash and equality run no user code
+bool isStaticKey(PyObject* key);
 PyTypeObject* itertoolsType(const char* name);
 PyTypeObject* iteratorType(const TraceIterator* iterator);  // the CPython type it stands for
 

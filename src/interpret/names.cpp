@@ -43,7 +43,9 @@ bool initNames() {
     PyObject* constants = reinterpret_cast<PyCodeObject*>(table.nn_module_call_impl)->co_consts;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants); ++i) {
       PyObject* constant = PyTuple_GET_ITEM(constants, i);
-      if (PyCode_Check(constant) && PyUnicode_CompareWithASCIIString(reinterpret_cast<PyCodeObject*>(constant)->co_name, "inner") == 0) {
+      if (PyCode_Check(constant) &&
+          PyUnicode_CompareWithASCIIString(reinterpret_cast<PyCodeObject*>(constant)->co_name,
+                                           "inner") == 0) {
         table.nn_module_call_inner = constant;
       }
     }

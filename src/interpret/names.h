@@ -6,9 +6,9 @@
 namespace stator::interpret {
 
 struct Names {
-  PyObject* func;            // __func__
-  PyObject* dunder_self;     // __self__
-  PyObject* name;            // __name__
+  PyObject* func;         // __func__
+  PyObject* dunder_self;  // __self__
+  PyObject* name;         // __name__
   PyObject* fget;
   PyObject* dunder_class;
   PyObject* dunder_dict;
@@ -24,14 +24,15 @@ struct Names {
   PyObject* dunder_exit;
   PyObject* dunder_contains;
   PyObject* forward;
-  PyObject* parameters;      // _parameters
-  PyObject* buffers;         // _buffers
-  PyObject* modules;         // _modules
-  PyObject* nn_module_getattr;      // the function nn.Module.__getattr__
+  PyObject* parameters;         // _parameters
+  PyObject* buffers;            // _buffers
+  PyObject* modules;            // _modules
+  PyObject* nn_module_getattr;  // the function nn.Module.__getattr__
   PyObject* nn_module_setattr;
-  PyObject* nn_module_call_impl;    // the code of nn.Module._call_impl, and of the function inside that sees to hooks
+  // the code of nn.Module._call_impl, and of the function inside that sees to hooks
+  PyObject* nn_module_call_impl;
   PyObject* nn_module_call_inner;
-  PyObject* nn_module_call;         // nn.Module.__call__ (_wrapped_call_impl)
+  PyObject* nn_module_call;  // nn.Module.__call__ (_wrapped_call_impl)
 };
 
 const Names& names();

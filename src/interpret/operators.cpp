@@ -1,9 +1,8 @@
 // Operators: tensors go into the graph, plain values are computed, user classes get Python's protocol of reflected and in-place methods.
-#include "interpret/tracer.h"
-
 #include "interpret/known_types.h"
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
+#include "interpret/tracer.h"
 #include "symbolic/sym_int.h"
 
 #include <array>
@@ -25,22 +24,29 @@ struct BinaryRow {
 };
 
 PyObject* power(PyObject* left, PyObject* right) { return PyNumber_Power(left, right, Py_None); }
-PyObject* powerInPlace(PyObject* left, PyObject* right) { return PyNumber_InPlacePower(left, right, Py_None); }
+PyObject* powerInPlace(PyObject* left, PyObject* right) {
+  return PyNumber_InPlacePower(left, right, Py_None);
+}
 
 // In the order of CPython's NB_* numbers; the in-place forms follow with the same order.
 const std::array<BinaryRow, 13> kBinary = {{
     {"add", "+", "__add__", "__radd__", "__iadd__", PyNumber_Add, PyNumber_InPlaceAdd},
     {"and_", "&", "__and__", "__rand__", "__iand__", PyNumber_And, PyNumber_InPlaceAnd},
-    {"floordiv", "//", "__floordiv__", "__rfloordiv__", "__ifloordiv__", PyNumber_FloorDivide, PyNumber_InPlaceFloorDivide},
-    {"lshift", "<<", "__lshift__", "__rlshift__", "__ilshift__", PyNumber_Lshift, PyNumber_InPlaceLshift},
-    {"matmul", "@", "__matmul__", "__rmatmul__", "__imatmul__", PyNumber_MatrixMultiply, PyNumber_InPlaceMatrixMultiply},
+    {"floordiv", "//", "__floordiv__", "__rfloordiv__", "__ifloordiv__", PyNumber_FloorDivide,
+     PyNumber_InPlaceFloorDivide},
+    {"lshift", "<<", "__lshift__", "__rlshift__", "__ilshift__", PyNumber_Lshift,
+     PyNumber_InPlaceLshift},
+    {"matmul", "@", "__matmul__", "__rmatmul__", "__imatmul__", PyNumber_MatrixMultiply,
+     PyNumber_InPlaceMatrixMultiply},
     {"mul", "*", "__mul__", "__rmul__", "__imul__", PyNumber_Multiply, PyNumber_InPlaceMultiply},
     {"mod", "%", "__mod__", "__rmod__", "__imod__", PyNumber_Remainder, PyNumber_InPlaceRemainder},
     {"or_", "|", "__or__", "__ror__", "__ior__", PyNumber_Or, PyNumber_InPlaceOr},
     {"pow", "** or pow()", "__pow__", "__rpow__", "__ipow__", power, powerInPlace},
-    {"rshift", ">>", "__rshift__", "__rrshift__", "__irshift__", PyNumber_Rshift, PyNumber_InPlaceRshift},
+    {"rshift", ">>", "__rshift__", "__rrshift__", "__irshift__", PyNumber_Rshift,
+     PyNumber_InPlaceRshift},
     {"sub", "-", "__sub__", "__rsub__", "__isub__", PyNumber_Subtract, PyNumber_InPlaceSubtract},
-    {"truediv", "/", "__truediv__", "__rtruediv__", "__itruediv__", PyNumber_TrueDivide, PyNumber_InPlaceTrueDivide},
+    {"truediv", "/", "__truediv__", "__rtruediv__", "__itruediv__", PyNumber_TrueDivide,
+     PyNumber_InPlaceTrueDivide},
     {"xor", "^", "__xor__", "__rxor__", "__ixor__", PyNumber_Xor, PyNumber_InPlaceXor},
 }};
 
@@ -55,12 +61,14 @@ bool definesInPython(Tracer& tracer, PyTypeObject* type, const char* name) {
 bool isNumber(PyObject* object) {
   static PyObject* torch_function = PyUnicode_InternFromString("__torch_function__");
   static PyObject* array = PyUnicode_InternFromString("__array__");
-  return PyLong_Check(object) || PyFloat_Check(object) || PyComplex_Check(object) || _PyType_Lookup(Py_TYPE(object), torch_function) != nullptr ||
+  return PyLong_Check(object) || PyFloat_Check(object) || PyComplex_Check(object) ||
+         _PyType_Lookup(Py_TYPE(object), torch_function) != nullptr ||
          _PyType_Lookup(Py_TYPE(object), array) != nullptr;
 }
 
 // `a OP b` where an operand's class defines the operator in Python.
-Out binaryProtocol(Tracer& tracer, const BinaryRow& row, bool in_place, PyObject* left, PyObject* right) {
+Out binaryProtocol(Tracer& tracer, const BinaryRow& row, bool in_place, PyObject* left,
+                   PyObject* right) {
   PyTypeObject* left_type = tracer.typeOf(left);
   PyTypeObject* right_type = tracer.typeOf(right);
   struct Attempt {
@@ -70,20 +78,27 @@ Out binaryProtocol(Tracer& tracer, const BinaryRow& row, bool in_place, PyObject
   };
   std::vector<Attempt> attempts;
   if (in_place) attempts.push_back({left, right, row.in_place});
-  bool right_first = left_type != right_type && PyType_IsSubtype(right_type, left_type) && definesInPython(tracer, right_type, row.reflected);
+  bool right_first = left_type != right_type && PyType_IsSubtype(right_type, left_type) &&
+                     definesInPython(tracer, right_type, row.reflected);
   if (right_first) attempts.push_back({right, left, row.reflected});
   attempts.push_back({left, right, row.method});
   if (!right_first && left_type != right_type) attempts.push_back({right, left, row.reflected});
   for (const Attempt& attempt : attempts) {
     // A tensor's operator answers NotImplemented to what it cannot take for a number.
-    if (graph::isStandIn(attempt.self) && !graph::isStandIn(attempt.other) && !isNumber(attempt.other)) continue;
+    if (graph::isStandIn(attempt.self) && !graph::isStandIn(attempt.other) &&
+        !isNumber(attempt.other))
+      continue;
     STATOR_VALUE(bound, tracer.special(attempt.self, attempt.method));
     if (!bound) continue;
     STATOR_VALUE(result, tracer.callNested(bound.get(), {attempt.other}));
     if (result.get() != Py_NotImplemented) return result;
   }
-  std::string symbol = in_place ? (std::string(row.symbol) == "** or pow()" ? "**=" : std::string(row.symbol) + "=") : row.symbol;
-  return tracer.raiseNew(PyExc_TypeError, "unsupported operand type(s) for %.100s: '%.100s' and '%.100s'", symbol.c_str(), left_type->tp_name, right_type->tp_name);
+  std::string symbol =
+      in_place ? (std::string(row.symbol) == "** or pow()" ? "**=" : std::string(row.symbol) + "=")
+               : row.symbol;
+  return tracer.raiseNew(PyExc_TypeError,
+                         "unsupported operand type(s) for %.100s: '%.100s' and '%.100s'",
+                         symbol.c_str(), left_type->tp_name, right_type->tp_name);
 }
 
 bool bothAre(PyObject* left, PyObject* right, PyTypeObject* type) {
@@ -112,29 +127,35 @@ Out Tracer::binary(int operation, PyObject* left, PyObject* right) {
   }
   if (symbolic::isSymInt(left) || symbolic::isSymInt(right)) {
     if (Ref<> result = symBinary(operation, left, right)) return result;
-    Ref<> a = symbolic::isSymInt(left) ? concrete(left) : newRef(left), b = symbolic::isSymInt(right) ? concrete(right) : newRef(right);
+    Ref<> a = symbolic::isSymInt(left) ? concrete(left) : newRef(left),
+          b = symbolic::isSymInt(right) ? concrete(right) : newRef(right);
     return binary(operation, a.get(), b.get());
   }
   PyTypeObject *left_type = Py_TYPE(left), *right_type = Py_TYPE(right);
-  if ((isUserType(left_type) && (definesInPython(*this, left_type, row.method) || (in_place && definesInPython(*this, left_type, row.in_place)))) ||
+  if ((isUserType(left_type) && (definesInPython(*this, left_type, row.method) ||
+                                 (in_place && definesInPython(*this, left_type, row.in_place)))) ||
       (isUserType(right_type) && definesInPython(*this, right_type, row.reflected))) {
     return binaryProtocol(*this, row, in_place, left, right);
   }
   // Concatenation, repetition and set operations only move references: their elements may be anything.
-  bool list_sum = operation % 13 == 0 && (bothAre(left, right, &PyList_Type) || bothAre(left, right, &PyTuple_Type) ||
-                                          bothAre(left, right, dequeType()));
+  bool list_sum = operation % 13 == 0 &&
+                  (bothAre(left, right, &PyList_Type) || bothAre(left, right, &PyTuple_Type) ||
+                   bothAre(left, right, dequeType()));
   bool extends = in_place && operation % 13 == 0 && PyList_CheckExact(left);
-  bool repeats = operation % 13 == 5 && ((PyLong_CheckExact(right) && (PyList_CheckExact(left) || PyTuple_Check(left))) ||
-                                         (PyLong_CheckExact(left) && (PyList_CheckExact(right) || PyTuple_Check(right))));
+  bool repeats = operation % 13 == 5 &&
+                 ((PyLong_CheckExact(right) && (PyList_CheckExact(left) || PyTuple_Check(left))) ||
+                  (PyLong_CheckExact(left) && (PyList_CheckExact(right) || PyTuple_Check(right))));
   bool sets = PyAnySet_Check(left) && PyAnySet_Check(right);
-  bool set_operator = operation % 13 == 1 || operation % 13 == 7 || operation % 13 == 10 || operation % 13 == 12;
+  bool set_operator =
+      operation % 13 == 1 || operation % 13 == 7 || operation % 13 == 10 || operation % 13 == 12;
   if (set_operator && (PyDictViewSet_Check(left) || PyDictViewSet_Check(right))) {
     // Keys and items as sets; the result is a set of its own.
     STATOR_VALUE(items, PyDictViewSet_Check(left) ? listOf(left) : contents(left));
     STATOR_VALUE(others, listOf(right));
     for (PyObject* list : {items.get(), others.get()}) {
       STATOR_VALUE(elements, listOf(list));
-      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(elements.get()); ++i) STATOR_FLOW(requireHashable(PyList_GET_ITEM(elements.get(), i)));
+      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(elements.get()); ++i)
+        STATOR_FLOW(requireHashable(PyList_GET_ITEM(elements.get(), i)));
     }
     Ref<> first = stealRef(PySet_New(items.get())), second = stealRef(PySet_New(others.get()));
     if (!first || !second) return raiseCurrentError();
@@ -146,7 +167,8 @@ Out Tracer::binary(int operation, PyObject* left, PyObject* right) {
     return newRef(left);
   }
   if (list_sum || repeats || sets || dicts) {
-    bool mutates = in_place && !PyTuple_Check(left) && !PyFrozenSet_Check(left) && !PyLong_Check(left);
+    bool mutates =
+        in_place && !PyTuple_Check(left) && !PyFrozenSet_Check(left) && !PyLong_Check(left);
     STATOR_VALUE(added, contents(right));
     if (mutates) {
       STATOR_VALUE(target, contentsForWrite(left));
@@ -158,25 +180,34 @@ Out Tracer::binary(int operation, PyObject* left, PyObject* right) {
     const bool sizes = Py_TYPE(target.get()) == sizeType() || Py_TYPE(added.get()) == sizeType();
     if (list_sum && sizes && environment.symbolCount() > 0) {
       // torch.Size takes nothing but ints; which type comes out, the same sum of nothing but ints tells.
-      auto empty = [](PyObject* like) { return stealRef(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(Py_TYPE(like)))); };
+      auto empty = [](PyObject* like) {
+        return stealRef(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(Py_TYPE(like))));
+      };
       Ref<> first = empty(target.get()), second = empty(added.get());
       Ref<> type_of = first && second ? stealRef(row.native(first.get(), second.get())) : Ref<>();
       Ref<> list = stealRef(PySequence_List(target.get()));
-      if (!type_of || !list || PyList_SetSlice(list.get(), PyList_GET_SIZE(list.get()), PyList_GET_SIZE(list.get()), added.get()) != 0) return raiseCurrentError();
+      if (!type_of || !list ||
+          PyList_SetSlice(list.get(), PyList_GET_SIZE(list.get()), PyList_GET_SIZE(list.get()),
+                          added.get()) != 0)
+        return raiseCurrentError();
       Ref<> args = stealRef(PyTuple_Pack(1, list.get()));
       return fromNative(stealRef(PyTuple_Type.tp_new(Py_TYPE(type_of.get()), args.get(), nullptr)));
     }
     return fromNative(stealRef(row.native(target.get(), added.get())));
   }
-  if (in_place && (PyList_Check(left) || PyDict_Check(left) || PySet_Check(left) || isDeque(left))) {
+  if (in_place &&
+      (PyList_Check(left) || PyDict_Check(left) || PySet_Check(left) || isDeque(left))) {
     return breakWith(Reason::kUnsupportedMutation, "an in-place operator on a container");
   }
   if (!isNativeSafe(left) || !isNativeSafe(right)) {
     STATOR_VALUE(a, plain(left));
     STATOR_VALUE(b, plain(right));
     if (!isNativeSafe(a.get()) || !isNativeSafe(b.get())) {
-      if (hasStandIn(left) || hasStandIn(right)) return breakWith(Reason::kDataDependentRead, "an operator on a container of tensors");
-      return breakWith(Reason::kUnsupportedObject, std::string("operator.") + row.function + " on a " + left_type->tp_name + " and a " + right_type->tp_name);
+      if (hasStandIn(left) || hasStandIn(right))
+        return breakWith(Reason::kDataDependentRead, "an operator on a container of tensors");
+      return breakWith(Reason::kUnsupportedObject, std::string("operator.") + row.function +
+                                                       " on a " + left_type->tp_name + " and a " +
+                                                       right_type->tp_name);
     }
     return fromNative(stealRef(row.native(a.get(), b.get())));
   }
@@ -198,12 +229,14 @@ Out Tracer::unary(int operation, PyObject* operand) {
     Ref<> number = concrete(operand);
     return unary(operation, number.get());
   }
-  if (isUserType(Py_TYPE(operand)) && definesInPython(*this, Py_TYPE(operand), methods[operation])) {
+  if (isUserType(Py_TYPE(operand)) &&
+      definesInPython(*this, Py_TYPE(operand), methods[operation])) {
     STATOR_VALUE(bound, special(operand, methods[operation]));
     keep_alive.push_back(bound);
     return call(bound.get(), Args{});
   }
-  if (!isNativeSafe(operand)) return breakWith(Reason::kUnsupportedObject, std::string("operator.") + functions[operation]);
+  if (!isNativeSafe(operand))
+    return breakWith(Reason::kUnsupportedObject, std::string("operator.") + functions[operation]);
   PyObject* (*native[])(PyObject*) = {PyNumber_Positive, PyNumber_Negative, PyNumber_Invert};
   return fromNative(stealRef(native[operation](operand)));
 }
@@ -216,8 +249,10 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
   bool equality = operation == Py_EQ || operation == Py_NE;
   if (graph::isStandIn(left) || graph::isStandIn(right)) {
     PyObject* other = graph::isStandIn(left) ? right : left;
-    if (equality && !graph::isStandIn(other) && !PyLong_Check(other) && !PyFloat_Check(other) && !PyComplex_Check(other)) {
-      if (other == Py_None || PyUnicode_Check(other) || PyTuple_Check(other) || PyList_Check(other) || PyType_Check(other)) {
+    if (equality && !graph::isStandIn(other) && !PyLong_Check(other) && !PyFloat_Check(other) &&
+        !PyComplex_Check(other)) {
+      if (other == Py_None || PyUnicode_Check(other) || PyTuple_Check(other) ||
+          PyList_Check(other) || PyType_Check(other)) {
         return boolean(operation == Py_NE);
       }
     }
@@ -228,23 +263,28 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
   }
   if (symbolic::isSymInt(left) || symbolic::isSymInt(right)) {
     if (Ref<> result = symCompare(operation, left, right)) return result;
-    Ref<> a = symbolic::isSymInt(left) ? concrete(left) : newRef(left), b = symbolic::isSymInt(right) ? concrete(right) : newRef(right);
+    Ref<> a = symbolic::isSymInt(left) ? concrete(left) : newRef(left),
+          b = symbolic::isSymInt(right) ? concrete(right) : newRef(right);
     return compare(operation, a.get(), b.get());
   }
   PyTypeObject *left_type = Py_TYPE(left), *right_type = Py_TYPE(right);
   bool left_user = isUserType(left_type) && definesInPython(*this, left_type, methods[operation]);
-  bool right_user = isUserType(right_type) && definesInPython(*this, right_type, methods[swapped[operation]]);
+  bool right_user =
+      isUserType(right_type) && definesInPython(*this, right_type, methods[swapped[operation]]);
   // `!=` falls back on `==` in object.__ne__.
-  bool through_eq = operation == Py_NE && ((isUserType(left_type) && definesInPython(*this, left_type, "__eq__")) ||
-                                           (isUserType(right_type) && definesInPython(*this, right_type, "__eq__")));
+  bool through_eq = operation == Py_NE &&
+                    ((isUserType(left_type) && definesInPython(*this, left_type, "__eq__")) ||
+                     (isUserType(right_type) && definesInPython(*this, right_type, "__eq__")));
   if (left_user || right_user) {
     struct Attempt {
       PyObject *self, *other;
       const char* method;
       bool defined;
     };
-    std::vector<Attempt> attempts = {{left, right, methods[operation], left_user}, {right, left, methods[swapped[operation]], right_user}};
-    if (left_type != right_type && PyType_IsSubtype(right_type, left_type) && right_user) std::swap(attempts[0], attempts[1]);
+    std::vector<Attempt> attempts = {{left, right, methods[operation], left_user},
+                                     {right, left, methods[swapped[operation]], right_user}};
+    if (left_type != right_type && PyType_IsSubtype(right_type, left_type) && right_user)
+      std::swap(attempts[0], attempts[1]);
     for (const Attempt& attempt : attempts) {
       if (!attempt.defined) continue;
       STATOR_VALUE(bound, special(attempt.self, attempt.method));
@@ -253,7 +293,9 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
     }
     static const char* const symbols[] = {"<", "<=", "==", "!=", ">", ">="};
     if (!equality) {
-      return raiseNew(PyExc_TypeError, "'%s' not supported between instances of '%.100s' and '%.100s'", symbols[operation], left_type->tp_name, right_type->tp_name);
+      return raiseNew(PyExc_TypeError,
+                      "'%s' not supported between instances of '%.100s' and '%.100s'",
+                      symbols[operation], left_type->tp_name, right_type->tp_name);
     }
     STATOR_VALUE(identical, same(left, right));
     return boolean((identical.get() == Py_True) == (operation == Py_EQ));
@@ -273,17 +315,21 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
   }
   STATOR_VALUE(a, plain(left));
   STATOR_VALUE(b, plain(right));
-  if (isNativeSafe(a.get()) && isNativeSafe(b.get())) return fromNative(stealRef(PyObject_RichCompare(a.get(), b.get(), operation)));
-  if ((PyAnySet_Check(left) || PyDictViewSet_Check(left)) && (PyAnySet_Check(right) || PyDictViewSet_Check(right))) {
+  if (isNativeSafe(a.get()) && isNativeSafe(b.get()))
+    return fromNative(stealRef(PyObject_RichCompare(a.get(), b.get(), operation)));
+  if ((PyAnySet_Check(left) || PyDictViewSet_Check(left)) &&
+      (PyAnySet_Check(right) || PyDictViewSet_Check(right))) {
     // All that is in them can be hashed without Python code, or it would not be there.
     return fromNative(stealRef(PyObject_RichCompare(a.get(), b.get(), operation)));
   }
-  bool sequences = (PyList_Check(left) && PyList_Check(right)) || (PyTuple_Check(left) && PyTuple_Check(right));
+  bool sequences =
+      (PyList_Check(left) && PyList_Check(right)) || (PyTuple_Check(left) && PyTuple_Check(right));
   if (equality && sequences) {
     bool wanted = operation == Py_EQ;
     if (PyObject_Size(a.get()) != PyObject_Size(b.get())) return boolean(!wanted);
     for (Py_ssize_t i = 0; i < PyObject_Size(a.get()); ++i) {
-      Ref<> x = stealRef(PySequence_GetItem(a.get(), i)), y = stealRef(PySequence_GetItem(b.get(), i));
+      Ref<> x = stealRef(PySequence_GetItem(a.get(), i)),
+            y = stealRef(PySequence_GetItem(b.get(), i));
       STATOR_VALUE(identical, same(x.get(), y.get()));
       if (identical.get() == Py_True) continue;
       STATOR_VALUE(equal, settle(compare(Py_EQ, x.get(), y.get())));
@@ -292,9 +338,13 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
     }
     return boolean(wanted);
   }
-  bool plain_objects = left_type->tp_richcompare == PyBaseObject_Type.tp_richcompare && right_type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
-  bool one_constant = values::isScalar(left) || values::isScalar(right) || PyType_Check(left) || PyType_Check(right);
-  bool mismatched = left_type != right_type && (left_type->tp_richcompare == PyBaseObject_Type.tp_richcompare || right_type->tp_richcompare == PyBaseObject_Type.tp_richcompare);
+  bool plain_objects = left_type->tp_richcompare == PyBaseObject_Type.tp_richcompare &&
+                       right_type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+  bool one_constant = values::isScalar(left) || values::isScalar(right) || PyType_Check(left) ||
+                      PyType_Check(right);
+  bool mismatched =
+      left_type != right_type && (left_type->tp_richcompare == PyBaseObject_Type.tp_richcompare ||
+                                  right_type->tp_richcompare == PyBaseObject_Type.tp_richcompare);
   if (equality && (plain_objects || (one_constant && mismatched))) {
     STATOR_VALUE(identical, same(left, right));
     return boolean((identical.get() == Py_True) == (operation == Py_EQ));
@@ -303,15 +353,18 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
     // Of the same function and the very same object.
     STATOR_VALUE(same_self, same(PyMethod_GET_SELF(left), PyMethod_GET_SELF(right)));
     if (same_self.get() != Py_True) return boolean(operation == Py_NE);
-    STATOR_VALUE(same_function, settle(compare(Py_EQ, PyMethod_GET_FUNCTION(left), PyMethod_GET_FUNCTION(right))));
+    STATOR_VALUE(same_function,
+                 settle(compare(Py_EQ, PyMethod_GET_FUNCTION(left), PyMethod_GET_FUNCTION(right))));
     return boolean((same_function.get() == Py_True) == (operation == Py_EQ));
   }
   if (equality && (PyFunction_Check(left) || PyMethod_Check(left))) {
     STATOR_VALUE(identical, same(left, right));
     return boolean((identical.get() == Py_True) == (operation == Py_EQ));
   }
-  if (hasStandIn(left) || hasStandIn(right)) return breakWith(Reason::kDataDependentBranch, "compares containers of tensors");
-  return breakWith(Reason::kUnsupportedObject, std::string("compares a ") + left_type->tp_name + " with a " + right_type->tp_name);
+  if (hasStandIn(left) || hasStandIn(right))
+    return breakWith(Reason::kDataDependentBranch, "compares containers of tensors");
+  return breakWith(Reason::kUnsupportedObject, std::string("compares a ") + left_type->tp_name +
+                                                   " with a " + right_type->tp_name);
 }
 
 }  // namespace stator::interpret

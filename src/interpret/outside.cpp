@@ -1,11 +1,10 @@
 // Values that existed before the trace: giving them sources and guards as they are read, and working copies once their contents matter.
-#include "interpret/tracer.h"
-
 #include "base/check.h"
 #include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/trace_iterator.h"
+#include "interpret/tracer.h"
 #include "symbolic/sym_int.h"
 #include "tensor/meta_of.h"
 #include "values/dicts.h"
@@ -21,7 +20,8 @@ namespace {
 
 // Objects that are the same for every call unless somebody rebinds a name: guarded by identity.
 bool guardedByIdentity(PyObject* object) {
-  return PyType_Check(object) || PyModule_Check(object) || (PyCFunction_Check(object) && !isBoundBuiltin(object)) || PyCode_Check(object) ||
+  return PyType_Check(object) || PyModule_Check(object) ||
+         (PyCFunction_Check(object) && !isBoundBuiltin(object)) || PyCode_Check(object) ||
          Py_TYPE(object) == &PyMethodDescr_Type || Py_TYPE(object) == &PyWrapperDescr_Type ||
          Py_TYPE(object) == &PyGetSetDescr_Type || Py_TYPE(object) == &PyMemberDescr_Type ||
          Py_TYPE(object) == &PyClassMethodDescr_Type || Py_TYPE(object) == &PyProperty_Type ||
@@ -33,7 +33,8 @@ bool guardedByIdentity(PyObject* object) {
 bool isIdentityKey(PyObject* key) {
   if (tensor::isTensor(key)) return isPlainTensorType(Py_TYPE(key));
   PyTypeObject* type = Py_TYPE(key);
-  return type->tp_hash == PyBaseObject_Type.tp_hash && type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+  return type->tp_hash == PyBaseObject_Type.tp_hash &&
+         type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
 }
 
 }  // namespace
@@ -45,7 +46,8 @@ void Tracer::guardConstant(PyObject* raw, const Source* source) {
     Ref<> list = stealRef(PySequence_List(raw));
     expected = stealRef(PyList_AsTuple(list.get()));
   }
-  bool singleton = values::isTorchConstant(raw) && !PyTuple_Check(raw) && Py_TYPE(raw) != deviceType();
+  bool singleton =
+      values::isTorchConstant(raw) && !PyTuple_Check(raw) && Py_TYPE(raw) != deviceType();
   guards->add(Guard{singleton ? GuardKind::kIs : GuardKind::kEquals, source, nullptr, expected});
 }
 
@@ -67,7 +69,8 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     }
     if (info->unpacked) return info->shadow;
     if (!info->stand_in) return newRef(raw);
-    if (source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer) graph::asStandIn(info->stand_in.get())->node->of_module = true;
+    if (source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer)
+      graph::asStandIn(info->stand_in.get())->node->of_module = true;
     return info->stand_in;
   }
   if (graph::isStandIn(raw) || isTraceIterator(raw) || symbolic::isSymInt(raw)) return newRef(raw);
@@ -80,7 +83,8 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
   }
   if (tensor::isTensor(raw)) {
     if (!isPlainTensorType(Py_TYPE(raw))) {
-      return breakWith(breaks::Reason::kSubclass, std::string("an input is a ") + Py_TYPE(raw)->tp_name);
+      return breakWith(breaks::Reason::kSubclass,
+                       std::string("an input is a ") + Py_TYPE(raw)->tp_name);
     }
     values::Info& info = values.addOutside(raw, source);
     graph::Graph& root = rootGraph();
@@ -97,24 +101,28 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     graph::Node* node = root.addInput(source, newRef(raw), &meta);
     node->location = location();  // where the program first came to it
     node->scope = frames.back()->scope;
-    if (options.own_parameters && (source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer)) {
+    if (options.own_parameters &&
+        (source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer)) {
       node->specialised = true;
       guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(raw)});
     }
     node->of_module = source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer;
     info.stand_in = graph::makeStandIn(node, &meta, reinterpret_cast<PyObject*>(Py_TYPE(raw)));
-    values.addMade(info.stand_in, 0);  // owned until the trace ends, as the graph's arguments refer to it
+    // owned until the trace ends, as the graph's arguments refer to it
+    values.addMade(info.stand_in, 0);
     return info.stand_in;
   }
   if (values::isConstantDeep(raw)) {
     if (tupleChanged(raw, source)) {
       // Item by item: some are symbols. The tuple that the trace works with stands for the one outside.
-      guards->add(Guard{GuardKind::kType, source, nullptr, newRef(reinterpret_cast<PyObject*>(&PyTuple_Type))});
+      guards->add(Guard{GuardKind::kType, source, nullptr,
+                        newRef(reinterpret_cast<PyObject*>(&PyTuple_Type))});
       values.addOutside(raw, source);
       guards->add(Guard{GuardKind::kLength, source, nullptr, Ref<>(), PyTuple_GET_SIZE(raw)});
       Ref<> items = stealRef(PyTuple_New(PyTuple_GET_SIZE(raw)));
       for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(raw); ++i) {
-        STATOR_VALUE(item, fromOutside(PyTuple_GET_ITEM(raw, i), sources->child(SourceKind::kTupleItem, source, nullptr, i)));
+        STATOR_VALUE(item, fromOutside(PyTuple_GET_ITEM(raw, i),
+                                       sources->child(SourceKind::kTupleItem, source, nullptr, i)));
         PyTuple_SET_ITEM(items.get(), i, item.release());
       }
       values::Info* info = values.find(raw);
@@ -124,7 +132,9 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     }
     guardConstant(raw, source);
     // The value is known; but what the program puts somewhere is its own object, not an equal one of an earlier call.
-    if (PyTuple_Check(raw) || PyFrozenSet_CheckExact(raw) || PyRange_Check(raw) || PySlice_Check(raw)) values.addOutside(raw, source).constant = true;
+    if (PyTuple_Check(raw) || PyFrozenSet_CheckExact(raw) || PyRange_Check(raw) ||
+        PySlice_Check(raw))
+      values.addOutside(raw, source).constant = true;
     return newRef(raw);
   }
   if (guardedByIdentity(raw)) {
@@ -133,18 +143,22 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     return newRef(raw);
   }
   if (PyFunction_Check(raw)) {
-    guards->add(Guard{GuardKind::kIs, sources->child(SourceKind::kCode, source), nullptr, newRef(PyFunction_GET_CODE(raw))});
+    guards->add(Guard{GuardKind::kIs, sources->child(SourceKind::kCode, source), nullptr,
+                      newRef(PyFunction_GET_CODE(raw))});
     values.addOutside(raw, source);
     return newRef(raw);
   }
-  guards->add(Guard{GuardKind::kType, source, nullptr, newRef(reinterpret_cast<PyObject*>(Py_TYPE(raw)))});
+  guards->add(
+      Guard{GuardKind::kType, source, nullptr, newRef(reinterpret_cast<PyObject*>(Py_TYPE(raw)))});
   values.addOutside(raw, source);
   return newRef(raw);
 }
 
 const Source* Tracer::sourceOf(PyObject* object) {
-  if (values::Info* info = values.find(object)) return info->origin == values::Origin::kOutside ? info->source : nullptr;
-  if (PyType_Check(object) || PyModule_Check(object) || PyFunction_Check(object)) return sources->pinned(object);
+  if (values::Info* info = values.find(object))
+    return info->origin == values::Origin::kOutside ? info->source : nullptr;
+  if (PyType_Check(object) || PyModule_Check(object) || PyFunction_Check(object))
+    return sources->pinned(object);
   return nullptr;
 }
 
@@ -159,7 +173,8 @@ bool Tracer::isMade(PyObject* object) {
 }
 
 PyTypeObject* Tracer::typeOf(PyObject* value) {
-  if (graph::isStandIn(value)) return reinterpret_cast<PyTypeObject*>(graph::asStandIn(value)->apparent_type);
+  if (graph::isStandIn(value))
+    return reinterpret_cast<PyTypeObject*>(graph::asStandIn(value)->apparent_type);
   if (symbolic::isSymInt(value)) return &PyLong_Type;
   if (isTraceIterator(value)) return iteratorType(asTraceIterator(value));
   if (isAddress(value)) return &PyLong_Type;
@@ -169,7 +184,8 @@ PyTypeObject* Tracer::typeOf(PyObject* value) {
 
 void Tracer::noteWrite(PyObject* object) {
   values::Info* info = values.find(object);
-  if (info != nullptr && (info->origin == values::Origin::kOutside || info->born <= fold_started)) ++effects;
+  if (info != nullptr && (info->origin == values::Origin::kOutside || info->born <= fold_started))
+    ++effects;
 }
 
 void Tracer::writeOverlay(values::Info* info, PyObject* key, PyObject* value) {
@@ -200,7 +216,8 @@ void Tracer::applyOverlay(values::Info* info, PyObject* shadow) {
   Py_ssize_t position = 0;
   while (PyDict_Next(info->overlay.get(), &position, &key, &value)) {
     bool again = info->reborn && PySet_Contains(info->reborn.get(), key) == 1;
-    if ((again || value == values::deletedMarker()) && !values::dictDelete(shadow, key)) PyErr_Clear();
+    if ((again || value == values::deletedMarker()) && !values::dictDelete(shadow, key))
+      PyErr_Clear();
     if (value != values::deletedMarker()) values::dictSet(shadow, key, value);
   }
   info->overlay.reset();
@@ -215,7 +232,8 @@ bool keysDoNotMatter(Tracer& t, values::Info* info) {
   if (!t.runsModuleCall() || source->kind != SourceKind::kAttr || info->overlay) return false;
   static PyObject* const after = PyUnicode_InternFromString("_forward_hooks");
   static PyObject* const before = PyUnicode_InternFromString("_forward_pre_hooks");
-  static PyObject* const flags[] = {PyUnicode_InternFromString("_forward_hooks_with_kwargs"), PyUnicode_InternFromString("_forward_hooks_always_called"),
+  static PyObject* const flags[] = {PyUnicode_InternFromString("_forward_hooks_with_kwargs"),
+                                    PyUnicode_InternFromString("_forward_hooks_always_called"),
                                     PyUnicode_InternFromString("_forward_pre_hooks_with_kwargs")};
   bool is_after = PyUnicode_Compare(source->key.get(), after) == 0;
   if (!is_after && PyUnicode_Compare(source->key.get(), before) != 0) return false;
@@ -244,15 +262,18 @@ void Tracer::knowKeys(values::Info* info) {
   if (!info->keys_open || runsModuleCall()) return;
   info->keys_open = false;
   Ref<> keys = values::dictKeys(info->object.get());
-  guards->add(Guard{GuardKind::kDictKeys, info->source, nullptr, stealRef(PyList_AsTuple(keys.get()))});
+  guards->add(
+      Guard{GuardKind::kDictKeys, info->source, nullptr, stealRef(PyList_AsTuple(keys.get()))});
 }
 
 Out Tracer::contents(PyObject* container) {
   values::Info* info = values.find(container);
   if (!user_keyed.empty() && user_keyed.count(container) != 0) {
-    return breakWith(breaks::Reason::kUnsupportedObject, "a dict whose keys have their own __hash__ or __eq__");
+    return breakWith(breaks::Reason::kUnsupportedObject,
+                     "a dict whose keys have their own __hash__ or __eq__");
   }
-  if (info == nullptr || info->origin == values::Origin::kMade || info->constant) return newRef(container);
+  if (info == nullptr || info->origin == values::Origin::kMade || info->constant)
+    return newRef(container);
   if (info->shadow) {
     knowKeys(info);
     return info->shadow;
@@ -269,7 +290,8 @@ Out Tracer::contents(PyObject* container) {
     guardLength(length);
     shadow = stealRef(PyTuple_New(length));
     for (Py_ssize_t i = 0; i < length; ++i) {
-      STATOR_VALUE(item, fromOutside(PyTuple_GET_ITEM(container, i), sources->child(SourceKind::kTupleItem, source, nullptr, i)));
+      STATOR_VALUE(item, fromOutside(PyTuple_GET_ITEM(container, i),
+                                     sources->child(SourceKind::kTupleItem, source, nullptr, i)));
       PyTuple_SET_ITEM(shadow.get(), i, item.release());
     }
   } else if (PyList_Check(container)) {
@@ -277,7 +299,8 @@ Out Tracer::contents(PyObject* container) {
     guardLength(length);
     shadow = stealRef(PyList_New(length));
     for (Py_ssize_t i = 0; i < length; ++i) {
-      STATOR_VALUE(item, fromOutside(PyList_GET_ITEM(container, i), sources->child(SourceKind::kListItem, source, nullptr, i)));
+      STATOR_VALUE(item, fromOutside(PyList_GET_ITEM(container, i),
+                                     sources->child(SourceKind::kListItem, source, nullptr, i)));
       PyList_SET_ITEM(shadow.get(), i, item.release());
     }
   } else if (PyDict_Check(container)) {
@@ -289,7 +312,8 @@ Out Tracer::contents(PyObject* container) {
       if (isStaticKey(key)) continue;
       all_static = false;
       if (!isIdentityKey(key) || PyODict_Check(container) || info->attributes_of != nullptr) {
-        return breakWith(breaks::Reason::kUnsupportedObject, "a dict from outside with keys that are not constants");
+        return breakWith(breaks::Reason::kUnsupportedObject,
+                         "a dict from outside with keys that are not constants");
       }
     }
     if (!all_static) return identityKeyed(container, keys);
@@ -301,14 +325,21 @@ Out Tracer::contents(PyObject* container) {
       guards->add(Guard{GuardKind::kDictKeys, source, nullptr, expected});
     }
     info->length_guarded = true;
-    values::Info* owner = info->attributes_of != nullptr ? values::attributePart(values.find(info->attributes_of)) : nullptr;
+    values::Info* owner = info->attributes_of != nullptr
+                              ? values::attributePart(values.find(info->attributes_of))
+                              : nullptr;
     Ref<> read = stealRef(PyDict_New());
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
       PyObject* key = PyList_GET_ITEM(keys.get(), i);
       PyObject* raw = PyDict_GetItemWithError(container, key);
-      if (raw == nullptr) return breakWith(breaks::Reason::kUnsupportedObject, "a dict that changes under its keys");
+      if (raw == nullptr)
+        return breakWith(breaks::Reason::kUnsupportedObject, "a dict that changes under its keys");
       bool attribute = owner != nullptr && PyUnicode_CheckExact(key);
-      STATOR_VALUE(item, fromOutside(raw, info->keys_open ? sources->child(SourceKind::kDictValue, source, nullptr, i) : attribute ? sources->child(SourceKind::kAttr, owner->source, key) : sources->child(SourceKind::kDictItem, source, key)));
+      STATOR_VALUE(
+          item, fromOutside(raw, info->keys_open
+                                     ? sources->child(SourceKind::kDictValue, source, nullptr, i)
+                                 : attribute ? sources->child(SourceKind::kAttr, owner->source, key)
+                                             : sources->child(SourceKind::kDictItem, source, key)));
       PyDict_SetItem(read.get(), key, item.get());
     }
     if (PyODict_Check(container)) {
@@ -317,7 +348,8 @@ Out Tracer::contents(PyObject* container) {
       if (!values::dictFill(copy.get(), container)) return raiseCurrentError();
       PyObject *key = nullptr, *item = nullptr;
       Py_ssize_t position = 0;
-      while (PyDict_Next(read.get(), &position, &key, &item)) PyODict_SetItem(copy.get(), key, item);
+      while (PyDict_Next(read.get(), &position, &key, &item))
+        PyODict_SetItem(copy.get(), key, item);
       shadow = copy;
     } else {
       shadow = read;
@@ -330,10 +362,12 @@ Out Tracer::contents(PyObject* container) {
       Py_ssize_t position = 0;
       while (PyDict_Next(owner->overlay.get(), &position, &key, &item)) {
         PyObject* on_type = _PyType_Lookup(Py_TYPE(info->attributes_of), key);
-        if (on_type != nullptr && Py_TYPE(on_type) == &PyMemberDescr_Type) PyDict_SetItem(slots.get(), key, item);
+        if (on_type != nullptr && Py_TYPE(on_type) == &PyMemberDescr_Type)
+          PyDict_SetItem(slots.get(), key, item);
       }
       position = 0;
-      while (PyDict_Next(slots.get(), &position, &key, &item)) PyDict_DelItem(owner->overlay.get(), key);
+      while (PyDict_Next(slots.get(), &position, &key, &item))
+        PyDict_DelItem(owner->overlay.get(), key);
       applyOverlay(owner, shadow.get());
       if (PyDict_Size(slots.get()) > 0) owner->overlay = slots;
       info->dirty = true;
@@ -351,29 +385,36 @@ Out Tracer::contents(PyObject* container) {
     int64_t n = 0;
     while (_PySet_NextEntry(container, &position, &item, &hash)) {
       if (!isStaticKey(item) && !isIdentityKey(item)) {
-        return breakWith(breaks::Reason::kUnsupportedObject, "a set from outside with elements that are not constants");
+        return breakWith(breaks::Reason::kUnsupportedObject,
+                         "a set from outside with elements that are not constants");
       }
-      STATOR_VALUE(value, fromOutside(item, sources->child(SourceKind::kSetItem, source, nullptr, n++)));
+      STATOR_VALUE(value,
+                   fromOutside(item, sources->child(SourceKind::kSetItem, source, nullptr, n++)));
       PyList_Append(items.get(), value.get());
     }
-    shadow = stealRef(PyFrozenSet_Check(container) ? PyFrozenSet_New(items.get()) : PySet_New(items.get()));
+    shadow = stealRef(PyFrozenSet_Check(container) ? PyFrozenSet_New(items.get())
+                                                   : PySet_New(items.get()));
   } else if (isDeque(container)) {
     Ref<> items = stealRef(PySequence_List(container));
     guardLength(PyList_GET_SIZE(items.get()));
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
-      STATOR_VALUE(value, fromOutside(PyList_GET_ITEM(items.get(), i), sources->child(SourceKind::kDequeItem, source, nullptr, i)));
+      STATOR_VALUE(value, fromOutside(PyList_GET_ITEM(items.get(), i),
+                                      sources->child(SourceKind::kDequeItem, source, nullptr, i)));
       PyList_SetItem(items.get(), i, value.release());
     }
     Ref<> maxlen = stealRef(PyObject_GetAttrString(container, "maxlen"));
-    shadow = stealRef(PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(Py_TYPE(container)), items.get(), maxlen.get(), nullptr));
+    shadow = stealRef(PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(Py_TYPE(container)),
+                                                   items.get(), maxlen.get(), nullptr));
   } else {
-    return breakWith(breaks::Reason::kUnsupportedObject, std::string("looks into a ") + Py_TYPE(container)->tp_name);
+    return breakWith(breaks::Reason::kUnsupportedObject,
+                     std::string("looks into a ") + Py_TYPE(container)->tp_name);
   }
   if (!shadow) return raiseCurrentError();
   info = values.find(container);
   info->shadow = shadow;
   if (info->appended) {
-    PyList_SetSlice(shadow.get(), PyList_GET_SIZE(shadow.get()), PyList_GET_SIZE(shadow.get()), info->appended.get());
+    PyList_SetSlice(shadow.get(), PyList_GET_SIZE(shadow.get()), PyList_GET_SIZE(shadow.get()),
+                    info->appended.get());
     info->appended.reset();
   }
   return shadow;
@@ -388,9 +429,12 @@ Out Tracer::identityKeyed(PyObject* dict, const Ref<>& keys) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
     PyObject* raw_key = PyList_GET_ITEM(keys.get(), i);
     PyObject* raw = PyDict_GetItemWithError(dict, raw_key);
-    if (raw == nullptr) return breakWith(breaks::Reason::kUnsupportedObject, "a dict that changes under its keys");
-    STATOR_VALUE(key, fromOutside(raw_key, sources->child(SourceKind::kDictKey, source, nullptr, i)));
-    STATOR_VALUE(item, fromOutside(raw, sources->child(SourceKind::kDictValue, source, nullptr, i)));
+    if (raw == nullptr)
+      return breakWith(breaks::Reason::kUnsupportedObject, "a dict that changes under its keys");
+    STATOR_VALUE(key,
+                 fromOutside(raw_key, sources->child(SourceKind::kDictKey, source, nullptr, i)));
+    STATOR_VALUE(item,
+                 fromOutside(raw, sources->child(SourceKind::kDictValue, source, nullptr, i)));
     if (!isStaticKey(raw_key)) noteIdentity(key.get());
     PyDict_SetItem(shadow.get(), key.get(), item.get());
   }
@@ -407,30 +451,39 @@ Out Tracer::contentsForWrite(PyObject* container) {
   noteWrite(container);
   STATOR_VALUE(shadow, contents(container));
   nested_ran = true;
-  if (values::Info* info = values.find(container); info != nullptr && info->origin == values::Origin::kOutside) info->dirty = true;
+  if (values::Info* info = values.find(container);
+      info != nullptr && info->origin == values::Origin::kOutside)
+    info->dirty = true;
   return shadow;
 }
 
 Out Tracer::viewedDict(PyObject* view) {
   auto* dict = reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(view)->dv_dict);
-  if (const Source* source = sourceOf(view)) return fromOutside(dict, sources->child(SourceKind::kViewDict, source));
+  if (const Source* source = sourceOf(view))
+    return fromOutside(dict, sources->child(SourceKind::kViewDict, source));
   return newRef(dict);
 }
 
 Out Tracer::viewContents(PyObject* view) {
   STATOR_VALUE(dict, viewedDict(view));
   STATOR_VALUE(items, contents(dict.get()));
-  const char* name = PyDictKeys_Check(view) ? "keys" : PyDictValues_Check(view) ? "values" : "items";
+  const char* name = PyDictKeys_Check(view)     ? "keys"
+                     : PyDictValues_Check(view) ? "values"
+                                                : "items";
   PyTypeObject* home = PyODict_Check(items.get()) ? &PyODict_Type : &PyDict_Type;
-  return fromNative(stealRef(PyObject_CallMethod(reinterpret_cast<PyObject*>(home), name, "O", items.get())));
+  return fromNative(
+      stealRef(PyObject_CallMethod(reinterpret_cast<PyObject*>(home), name, "O", items.get())));
 }
 
 bool Tracer::isNativeSafe(PyObject* object, int depth) {
   if (object == nullptr) return false;
   if (values::isScalar(object)) return true;
-  if (graph::isStandIn(object) || isTraceIterator(object) || isAddress(object) || depth > 8) return false;
+  if (graph::isStandIn(object) || isTraceIterator(object) || isAddress(object) || depth > 8)
+    return false;
   if (values::isConstantDeep(object)) return true;
-  if (PyType_Check(object) || (PyCFunction_Check(object) && !isBoundBuiltin(object)) || PyModule_Check(object)) return true;
+  if (PyType_Check(object) || (PyCFunction_Check(object) && !isBoundBuiltin(object)) ||
+      PyModule_Check(object))
+    return true;
   values::Info* info = values.find(object);
   if (info != nullptr && info->origin == values::Origin::kOutside) {
     return isEnumMember(object) || guardedByIdentity(object);
@@ -467,10 +520,14 @@ bool Tracer::isNativeSafe(PyObject* object, int depth) {
   }
   if (type == &PySlice_Type) {
     auto* slice = reinterpret_cast<PySliceObject*>(object);
-    return isNativeSafe(slice->start, depth + 1) && isNativeSafe(slice->stop, depth + 1) && isNativeSafe(slice->step, depth + 1);
+    return isNativeSafe(slice->start, depth + 1) && isNativeSafe(slice->stop, depth + 1) &&
+           isNativeSafe(slice->step, depth + 1);
   }
   if (type == &PyByteArray_Type) return true;
-  if (isDictView(object)) return isNativeSafe(reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(object)->dv_dict), depth + 1);
+  if (isDictView(object))
+    return isNativeSafe(
+        reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(object)->dv_dict),
+        depth + 1);
   if (type == &PyODict_Type) {
     PyObject *key = nullptr, *value = nullptr;
     Py_ssize_t position = 0;
@@ -481,7 +538,8 @@ bool Tracer::isNativeSafe(PyObject* object, int depth) {
   }
   if (PyExceptionInstance_Check(object) && !guardedByIdentity(object)) {
     // Made in the trace: what native code looks at are its arguments and attributes.
-    if (!isNativeSafe(reinterpret_cast<PyBaseExceptionObject*>(object)->args, depth + 1)) return false;
+    if (!isNativeSafe(reinterpret_cast<PyBaseExceptionObject*>(object)->args, depth + 1))
+      return false;
     PyObject* attributes = reinterpret_cast<PyBaseExceptionObject*>(object)->dict;
     return attributes == nullptr || isNativeSafe(attributes, depth + 1);
   }
@@ -498,7 +556,8 @@ Out Tracer::plain(PyObject* value) {
   }
   values::Info* info = values.find(value);
   if (info == nullptr || info->origin == values::Origin::kMade) return newRef(value);
-  if (PyTuple_Check(value) || PyList_Check(value) || PyDict_Check(value) || PyAnySet_Check(value) || isDeque(value)) {
+  if (PyTuple_Check(value) || PyList_Check(value) || PyDict_Check(value) || PyAnySet_Check(value) ||
+      isDeque(value)) {
     return contents(value);
   }
   return newRef(value);
@@ -523,7 +582,8 @@ Out Tracer::readSlot(SymbolicFrame& frame, size_t slot) {
 
 Out Tracer::cellContents(PyObject* cell) {
   values::Info* info = values.find(cell);
-  if (info == nullptr || info->origin == values::Origin::kMade) return Ref<>::create(PyCell_GET(cell));
+  if (info == nullptr || info->origin == values::Origin::kMade)
+    return Ref<>::create(PyCell_GET(cell));
   if (info->dirty) return info->shadow;
   if (info->known) return info->known;
   const Source* source = sources->child(SourceKind::kCell, info->source);

@@ -1,10 +1,9 @@
 // Instances of subclasses of str, int, float, complex and bytes, for C code that looks at the built-in value in them only; and addresses,
 // which are numbers that a trace may compare but never knows.
-#include "interpret/tracer.h"
-
 #include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/torch_names.h"
+#include "interpret/tracer.h"
 #include "python/objects.h"
 
 #include <string_view>
@@ -20,8 +19,10 @@ namespace {
 
 // Special methods that C code does not reach through the value: whoever names them gets them by attribute look-up.
 bool harmless(std::string_view name) {
-  for (std::string_view known : {"__new__", "__init__", "__init_subclass__", "__class_getitem__", "__getattr__", "__repr__", "__reduce__", "__reduce_ex__",
-                                 "__getnewargs__", "__set_name__", "__del__", "__copy__", "__deepcopy__"}) {
+  for (std::string_view known :
+       {"__new__", "__init__", "__init_subclass__", "__class_getitem__", "__getattr__", "__repr__",
+        "__reduce__", "__reduce_ex__", "__getnewargs__", "__set_name__", "__del__", "__copy__",
+        "__deepcopy__"}) {
     if (name == known) return true;
   }
   return name.substr(0, 2) != "__";
@@ -32,7 +33,8 @@ bool keepsBuiltinMeaning(PyTypeObject* type) {
     PyObject *name = nullptr, *entry = nullptr;
     Py_ssize_t position = 0;
     while (PyDict_Next(type->tp_dict, &position, &name, &entry)) {
-      if (PyUnicode_Check(name) && PyFunction_Check(entry) && !harmless(PyUnicode_AsUTF8(name))) return false;
+      if (PyUnicode_Check(name) && PyFunction_Check(entry) && !harmless(PyUnicode_AsUTF8(name)))
+        return false;
     }
   }
   return true;
@@ -56,7 +58,8 @@ Out Tracer::addressOf(PyObject* object) {
   if (!values::isScalar(object)) noteIdentity(object);
   if (auto it = addresses.find(object); it != addresses.end()) return it->second.second;
   Ref<> number = stealRef(PyLong_FromVoidPtr(object));
-  Ref<> address = stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(addressType()), number.get()));
+  Ref<> address =
+      stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(addressType()), number.get()));
   if (!address) return raiseCurrentError();
   values.addMade(address, count);
   address_targets[address.get()] = object;
@@ -73,8 +76,10 @@ Out Tracer::pinnedAddress(PyObject* address) {
   } else if (!isMade(target)) {
     source = sourceOf(target);
   }
-  if (target != nullptr && Py_TYPE(target)->tp_weaklistoffset == 0) source = nullptr;  // a guard must not keep it alive
-  if (source == nullptr || target == nullptr) return breakWith(Reason::kUnsupportedObject, "the address of an object that the capture makes");
+  // a guard must not keep it alive
+  if (target != nullptr && Py_TYPE(target)->tp_weaklistoffset == 0) source = nullptr;
+  if (source == nullptr || target == nullptr)
+    return breakWith(Reason::kUnsupportedObject, "the address of an object that the capture makes");
   guards->add(Guard{GuardKind::kIsWeak, source, nullptr, newRef(target)});
   return stealRef(PyLong_FromVoidPtr(target));
 }
@@ -87,7 +92,8 @@ PyObject* Tracer::addressTarget(PyObject* address) {
 void Tracer::noteCodeConstant(PyObject* constant) {
   if (PyTuple_CheckExact(constant)) {
     if (!code_constants.insert(constant).second) return;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constant); ++i) noteCodeConstant(PyTuple_GET_ITEM(constant, i));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constant); ++i)
+      noteCodeConstant(PyTuple_GET_ITEM(constant, i));
   } else if (PyFrozenSet_CheckExact(constant)) {
     code_constants.insert(constant);
   }
@@ -97,7 +103,8 @@ void Tracer::noteIdentity(PyObject* object) {
   if (graph::isStandIn(object)) {
     graph::Node* node = graph::asStandIn(object)->node;
     if (node->op == graph::Op::kInput) identities.emplace(node->source, tensorType());
-  } else if (values::Info* info = values.find(object); info != nullptr && info->origin == values::Origin::kOutside && !PyType_Check(object)) {
+  } else if (values::Info* info = values.find(object);
+             info != nullptr && info->origin == values::Origin::kOutside && !PyType_Check(object)) {
     identities.emplace(info->source, Py_TYPE(object));
   }
 }
@@ -108,7 +115,8 @@ Out Tracer::exactScalar(PyObject* value) {
   if (!exact) return exact;
   values::Info* info = values.find(value);
   if (info != nullptr && info->origin == values::Origin::kOutside && !isEnumMember(value)) {
-    guards->add(Guard{GuardKind::kEquals, sources->child(SourceKind::kScalarValue, info->source), nullptr, exact});
+    guards->add(Guard{GuardKind::kEquals, sources->child(SourceKind::kScalarValue, info->source),
+                      nullptr, exact});
   }
   return exact;
 }
@@ -116,12 +124,15 @@ Out Tracer::exactScalar(PyObject* value) {
 Out Tracer::plainScalar(PyObject* value) {
   if (graph::isStandIn(value) || values::isScalar(value) || isAddress(value)) return Ref<>();
   PyTypeObject* type = Py_TYPE(value);
-  bool scalar = PyType_FastSubclass(type, Py_TPFLAGS_LONG_SUBCLASS | Py_TPFLAGS_UNICODE_SUBCLASS | Py_TPFLAGS_BYTES_SUBCLASS) ||
+  bool scalar = PyType_FastSubclass(type, Py_TPFLAGS_LONG_SUBCLASS | Py_TPFLAGS_UNICODE_SUBCLASS |
+                                              Py_TPFLAGS_BYTES_SUBCLASS) ||
                 PyFloat_Check(value) || PyComplex_Check(value);
   if (!scalar || !keepsBuiltinMeaning(type)) return Ref<>();
-  static PyObject* const looked_up[] = {PyUnicode_InternFromString("__str__"),   PyUnicode_InternFromString("__eq__"),    PyUnicode_InternFromString("__hash__"),
-                                        PyUnicode_InternFromString("__index__"), PyUnicode_InternFromString("__int__"),   PyUnicode_InternFromString("__float__"),
-                                        PyUnicode_InternFromString("__len__"),   PyUnicode_InternFromString("__format__")};
+  static PyObject* const looked_up[] = {
+      PyUnicode_InternFromString("__str__"),  PyUnicode_InternFromString("__eq__"),
+      PyUnicode_InternFromString("__hash__"), PyUnicode_InternFromString("__index__"),
+      PyUnicode_InternFromString("__int__"),  PyUnicode_InternFromString("__float__"),
+      PyUnicode_InternFromString("__len__"),  PyUnicode_InternFromString("__format__")};
   for (PyObject* name : looked_up) {
     STATOR_VALUE(ignored, typeLookup(type, name));
   }

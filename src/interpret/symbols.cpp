@@ -1,10 +1,9 @@
 // Symbolic ints in a trace: where they come from, what Python's operators do with them, and how they get into the graph. Whatever has no
 // code for them here gets the number that they have now, with a guard on it (Tracer::concrete).
-#include "interpret/tracer.h"
-
 #include "base/check.h"
 #include "interpret/known_types.h"
 #include "interpret/torch_names.h"
+#include "interpret/tracer.h"
 #include "shapes/dims.h"
 #include "shapes/dtypes.h"
 #include "symbolic/sym_int.h"
@@ -45,7 +44,14 @@ const Expr* exprOf(Tracer& t, PyObject* object) {
 Ref<> boxed(const Expr* expr) { return symbolic::makeInt(Dim::of(expr)); }
 
 // CPython's NB_* numbers, the in-place forms apart.
-enum Operation { kAdd = 0, kFloorDivide = 2, kMultiply = 5, kRemainder = 6, kPower = 8, kSubtract = 10 };
+enum Operation {
+  kAdd = 0,
+  kFloorDivide = 2,
+  kMultiply = 5,
+  kRemainder = 6,
+  kPower = 8,
+  kSubtract = 10
+};
 
 std::vector<int64_t> marksOf(PyObject* tensor, const char* name) {
   std::vector<int64_t> dims;
@@ -63,7 +69,9 @@ std::vector<int64_t> marksOf(PyObject* tensor, const char* name) {
   return dims;
 }
 
-bool has(const std::vector<int64_t>& dims, size_t dim) { return std::find(dims.begin(), dims.end(), static_cast<int64_t>(dim)) != dims.end(); }
+bool has(const std::vector<int64_t>& dims, size_t dim) {
+  return std::find(dims.begin(), dims.end(), static_cast<int64_t>(dim)) != dims.end();
+}
 
 // mark_dynamic(..., min=, max=): entries (dim, min, max) of a set.
 symbolic::Range markedRange(PyObject* tensor, size_t dim) {
@@ -112,7 +120,10 @@ uint64_t sourceKey(const Source& source) {
   mix(static_cast<uint64_t>(source.kind));
   mix(static_cast<uint64_t>(source.index));
   if (source.key) {
-    const Py_hash_t hash = PyUnicode_CheckExact(source.key.get()) ? PyObject_Hash(source.key.get()) : static_cast<Py_hash_t>(reinterpret_cast<intptr_t>(source.key.get()));
+    const Py_hash_t hash =
+        PyUnicode_CheckExact(source.key.get())
+            ? PyObject_Hash(source.key.get())
+            : static_cast<Py_hash_t>(reinterpret_cast<intptr_t>(source.key.get()));
     mix(static_cast<uint64_t>(hash));
   }
   return key;
@@ -139,18 +150,23 @@ Out Tracer::intFromOutside(PyObject* raw, const Source* source) {
   }
   dynamic |= options.dynamic == DynamicMode::kAll && isArgument(source);
   if (!dynamic || value == 0 || value == 1) return Ref<>();
-  guards->add(guards::Guard{guards::GuardKind::kType, source, nullptr, newRef(reinterpret_cast<PyObject*>(&PyLong_Type))});
+  guards->add(guards::Guard{guards::GuardKind::kType, source, nullptr,
+                            newRef(reinterpret_cast<PyObject*>(&PyLong_Type))});
   // 0 and 1 apart, as for sizes; negative numbers are another program.
-  const symbolic::Range range = value > 0 ? symbolic::Range{2, kLargest} : symbolic::Range{-kLargest, -1};
+  const symbolic::Range range =
+      value > 0 ? symbolic::Range{2, kLargest} : symbolic::Range{-kLargest, -1};
   Ref<> made = boxed(addSymbol(source, value, range));
   outside_ints[source] = made;
   return made;
 }
 
 bool Tracer::tupleChanged(PyObject* raw, const Source* source) {
-  if (options.history == nullptr || options.dynamic == DynamicMode::kStatic || !PyTuple_CheckExact(raw)) return false;
+  if (options.history == nullptr || options.dynamic == DynamicMode::kStatic ||
+      !PyTuple_CheckExact(raw))
+    return false;
   bool ints = false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(raw); ++i) ints |= PyLong_CheckExact(PyTuple_GET_ITEM(raw, i));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(raw); ++i)
+    ints |= PyLong_CheckExact(PyTuple_GET_ITEM(raw, i));
   if (!ints) return false;
   const Py_hash_t hash = PyObject_Hash(raw);
   if (hash == -1) {
@@ -163,8 +179,11 @@ bool Tracer::tupleChanged(PyObject* raw, const Source* source) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(raw); ++i) {
       // Which item it was shows at the next capture; this one takes them all as they come.
       int64_t value = 0;
-      if (static_cast<size_t>(i) < seen.sizes.size() && isPlainInt(PyTuple_GET_ITEM(raw, i), value) && seen.sizes[static_cast<size_t>(i)] != value) {
-        DynamicHistory::Seen& item = options.history->at(sourceKey(*sources->child(SourceKind::kTupleItem, source, nullptr, i)));
+      if (static_cast<size_t>(i) < seen.sizes.size() &&
+          isPlainInt(PyTuple_GET_ITEM(raw, i), value) &&
+          seen.sizes[static_cast<size_t>(i)] != value) {
+        DynamicHistory::Seen& item = options.history->at(
+            sourceKey(*sources->child(SourceKind::kTupleItem, source, nullptr, i)));
         item.has_number = item.number_changed = true;
         item.number = value;
       }
@@ -180,9 +199,11 @@ bool Tracer::tupleChanged(PyObject* raw, const Source* source) {
   return seen.number_changed;
 }
 
-void Tracer::shapeFromOutside(PyObject* raw, const Source* source, tensor::TensorGuard& guard, shapes::TensorMeta& meta) {
+void Tracer::shapeFromOutside(PyObject* raw, const Source* source, tensor::TensorGuard& guard,
+                              shapes::TensorMeta& meta) {
   const bool marked = guard.dynamo_attributes != 0;
-  const bool fixed = meta.is_parameter || source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer;
+  const bool fixed = meta.is_parameter || source->kind == SourceKind::kParameter ||
+                     source->kind == SourceKind::kBuffer;
   if ((fixed || options.dynamic == DynamicMode::kStatic) && !marked) return;
   if (meta.layout != 0 || !guard.has_strides) return;
   const size_t rank = meta.sizes.size();
@@ -204,15 +225,18 @@ void Tracer::shapeFromOutside(PyObject* raw, const Source* source, tensor::Tenso
     demanded = marksOf(raw, "_dynamo_dynamic_indices");
     unbacked = marksOf(raw, "_dynamo_unbacked_indices");
     for (int64_t dim : marksOf(raw, "_dynamo_strict_unbacked_indices")) unbacked.push_back(dim);
-    const std::vector<int64_t> wished = marksOf(raw, "_dynamo_weak_dynamic_indices"), fixed_dims = marksOf(raw, "_dynamo_static_indices");
+    const std::vector<int64_t> wished = marksOf(raw, "_dynamo_weak_dynamic_indices"),
+                               fixed_dims = marksOf(raw, "_dynamo_static_indices");
     for (size_t i = 0; i < rank; ++i) {
       if (has(fixed_dims, i)) dynamic[i] = false;
       if (has(wished, i) || has(demanded, i) || has(unbacked, i)) dynamic[i] = true;
     }
   }
   auto refuse = [&](size_t dim, const std::string& why) {
-    const std::string text = sources::print(*source, roots.code) + ".size(" + std::to_string(dim) + ") " + why;
-    Ref<> error = stealRef(PyObject_CallFunction(torchObject("stator.exc.ConstraintViolation"), "s", text.c_str()));
+    const std::string text =
+        sources::print(*source, roots.code) + ".size(" + std::to_string(dim) + ") " + why;
+    Ref<> error = stealRef(
+        PyObject_CallFunction(torchObject("stator.exc.ConstraintViolation"), "s", text.c_str()));
     if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
     throw PythonError();
   };
@@ -221,10 +245,14 @@ void Tracer::shapeFromOutside(PyObject* raw, const Source* source, tensor::Tenso
     for (size_t i = 0; i < rank; ++i) {
       if (!has(demanded, i)) continue;
       if (has(static_dims, i)) refuse(i, "is marked dynamic and static");
-      if (guard.sizes[i] < 2) refuse(i, "is marked dynamic, but it is " + std::to_string(guard.sizes[i]) + ": sizes of 0 and 1 are always constants");
+      if (guard.sizes[i] < 2)
+        refuse(i, "is marked dynamic, but it is " + std::to_string(guard.sizes[i]) +
+                      ": sizes of 0 and 1 are always constants");
       const symbolic::Range range = markedRange(raw, i);
       if (guard.sizes[i] < range.low || guard.sizes[i] > range.high) {
-        refuse(i, "is marked dynamic from " + std::to_string(range.low) + (range.high < symbolic::kUnbounded ? " to " + std::to_string(range.high) : " on") +
+        refuse(i, "is marked dynamic from " + std::to_string(range.low) +
+                      (range.high < symbolic::kUnbounded ? " to " + std::to_string(range.high)
+                                                         : " on") +
                       ", but it is " + std::to_string(guard.sizes[i]));
       }
     }
@@ -233,9 +261,13 @@ void Tracer::shapeFromOutside(PyObject* raw, const Source* source, tensor::Tenso
   for (size_t i = 0; i < rank; ++i) {
     // 0 and 1 are specialised, as everywhere.
     if (!dynamic[i] || guard.sizes[i] < 2 || guard.sizes[i] > kLargest) continue;
-    const symbolic::Range range = marked ? markedRange(raw, i) : symbolic::Range{2, symbolic::kUnbounded};
-    const Expr* size = addSymbol(sources->child(SourceKind::kTensorSize, source, nullptr, static_cast<int64_t>(i)), guard.sizes[i], range);
-    if (has(demanded, i) || has(unbacked, i)) demands.push_back({size->number, source, static_cast<int64_t>(i), has(unbacked, i)});
+    const symbolic::Range range =
+        marked ? markedRange(raw, i) : symbolic::Range{2, symbolic::kUnbounded};
+    const Expr* size =
+        addSymbol(sources->child(SourceKind::kTensorSize, source, nullptr, static_cast<int64_t>(i)),
+                  guard.sizes[i], range);
+    if (has(demanded, i) || has(unbacked, i))
+      demands.push_back({size->number, source, static_cast<int64_t>(i), has(unbacked, i)});
     meta.sizes[i] = Dim::of(size);
     guard.sizes[i] = -1;
     any = true;
@@ -245,7 +277,8 @@ void Tracer::shapeFromOutside(PyObject* raw, const Source* source, tensor::Tenso
   std::vector<size_t> order(rank);
   for (size_t i = 0; i < rank; ++i) order[i] = rank - 1 - i;
   const std::vector<int64_t> strides = guard.strides;
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return strides[a] < strides[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return strides[a] < strides[b]; });
   for (size_t n = 0; n < rank; ++n) {
     const size_t dim = order[n];
     if (strides[dim] < 2) continue;
@@ -264,13 +297,19 @@ void Tracer::shapeFromOutside(PyObject* raw, const Source* source, tensor::Tenso
   if (bytes.hint() == meta.storage_bytes.value()) meta.storage_bytes = bytes;
 }
 
-Ref<> Tracer::symInt(Dim dim) { return symbolic::makeInt(dim.isStatic() ? dim : Dim::of(environment.simplify(dim.expr()))); }
+Ref<> Tracer::symInt(Dim dim) {
+  return symbolic::makeInt(dim.isStatic() ? dim : Dim::of(environment.simplify(dim.expr())));
+}
 
-Ref<> Tracer::concrete(PyObject* sym_int) { return stealRef(PyLong_FromLongLong(symbolic::dimOf(sym_int).value())); }
+Ref<> Tracer::concrete(PyObject* sym_int) {
+  return stealRef(PyLong_FromLongLong(symbolic::dimOf(sym_int).value()));
+}
 
 bool Tracer::makeConcrete(PyObject* container, int depth) {
   if (container == nullptr || depth > 8) return false;
-  if (values::Info* info = values.find(container); info != nullptr && info->origin == values::Origin::kOutside && !info->shadow) return false;
+  if (values::Info* info = values.find(container);
+      info != nullptr && info->origin == values::Origin::kOutside && !info->shadow)
+    return false;
   bool changed = false;
   auto replaced = [&](PyObject* item) {
     changed = true;
@@ -343,12 +382,23 @@ Ref<> Tracer::symCompare(int operation, PyObject* left, PyObject* right) {
   try {
     bool result = false;
     switch (operation) {
-      case Py_LT: result = environment.decide(symbolic::lessThan(a, b)); break;
-      case Py_LE: result = environment.decide(symbolic::lessOrEqual(a, b)); break;
-      case Py_GT: result = environment.decide(symbolic::lessThan(b, a)); break;
-      case Py_GE: result = environment.decide(symbolic::lessOrEqual(b, a)); break;
-      case Py_EQ: result = environment.decide(symbolic::equal(a, b)); break;
-      default: result = !environment.decide(symbolic::equal(a, b));
+      case Py_LT:
+        result = environment.decide(symbolic::lessThan(a, b));
+        break;
+      case Py_LE:
+        result = environment.decide(symbolic::lessOrEqual(a, b));
+        break;
+      case Py_GT:
+        result = environment.decide(symbolic::lessThan(b, a));
+        break;
+      case Py_GE:
+        result = environment.decide(symbolic::lessOrEqual(b, a));
+        break;
+      case Py_EQ:
+        result = environment.decide(symbolic::equal(a, b));
+        break;
+      default:
+        result = !environment.decide(symbolic::equal(a, b));
     }
     return newRef(result ? Py_True : Py_False);
   } catch (const symbolic::Overflow&) {
@@ -367,7 +417,8 @@ Ref<> Tracer::symNode(Dim dim) {
     if (!graph::isStandIn(left.get()) && !graph::isStandIn(right.get())) {
       return stealRef(PyObject_CallFunctionObjArgs(function, left.get(), right.get(), nullptr));
     }
-    graph::Node* node = graph->addCall(graph::Op::kCallFunction, newRef(function), stealRef(PyTuple_Pack(2, left.get(), right.get())), Ref<>());
+    graph::Node* node = graph->addCall(graph::Op::kCallFunction, newRef(function),
+                                       stealRef(PyTuple_Pack(2, left.get(), right.get())), Ref<>());
     node->scalar_type = newRef(int_type);
     node->size = Dim::of(value);
     node->location = location();
@@ -381,7 +432,8 @@ Ref<> Tracer::symNode(Dim dim) {
   switch (expr->kind) {
     case Kind::kSymbol: {
       const auto index = static_cast<size_t>(expr->number);
-      graph::Node* node = graph->addInput(symbol_sources[index], number(environment.hints()[index]), nullptr);
+      graph::Node* node =
+          graph->addInput(symbol_sources[index], number(environment.hints()[index]), nullptr);
       node->scalar_type = newRef(int_type);
       node->name_hint = "s" + std::to_string(index);
       node->size = dim;
@@ -398,9 +450,12 @@ Ref<> Tracer::symNode(Dim dim) {
         const Expr* scaled = symbolic::multiply(symbolic::integer(factor), term.expr);
         if (factor != 1) value = call(operatorFunction("mul"), value, number(factor), scaled);
         so_far = minus ? symbolic::subtract(so_far, scaled) : symbolic::add(so_far, scaled);
-        result = !result ? value : call(operatorFunction(minus ? "sub" : "add"), result, value, so_far);
+        result =
+            !result ? value : call(operatorFunction(minus ? "sub" : "add"), result, value, so_far);
       }
-      if (expr->number != 0) result = call(operatorFunction(expr->number < 0 ? "sub" : "add"), result, number(std::abs(expr->number)), expr);
+      if (expr->number != 0)
+        result = call(operatorFunction(expr->number < 0 ? "sub" : "add"), result,
+                      number(std::abs(expr->number)), expr);
       break;
     }
     case Kind::kProduct: {
@@ -408,22 +463,28 @@ Ref<> Tracer::symNode(Dim dim) {
       for (const Part& factor : expr->parts) {
         for (int64_t i = 0; i < factor.number; ++i) {
           so_far = symbolic::multiply(so_far, factor.expr);
-          result = !result ? part(factor.expr) : call(operatorFunction("mul"), result, part(factor.expr), so_far);
+          result = !result ? part(factor.expr)
+                           : call(operatorFunction("mul"), result, part(factor.expr), so_far);
         }
       }
       break;
     }
     case Kind::kFloorDiv:
     case Kind::kMod:
-      result = call(operatorFunction(expr->kind == Kind::kMod ? "mod" : "floordiv"), part(expr->parts[0].expr), part(expr->parts[1].expr), expr);
+      result = call(operatorFunction(expr->kind == Kind::kMod ? "mod" : "floordiv"),
+                    part(expr->parts[0].expr), part(expr->parts[1].expr), expr);
       break;
     case Kind::kMin:
     case Kind::kMax: {
       const Expr* so_far = nullptr;
       const bool least = expr->kind == Kind::kMin;
       for (const Part& item : expr->parts) {
-        so_far = so_far == nullptr ? item.expr : least ? symbolic::least(so_far, item.expr) : symbolic::greatest(so_far, item.expr);
-        result = !result ? part(item.expr) : call(torchObject(least ? "torch.sym_min" : "torch.sym_max"), result, part(item.expr), so_far);
+        so_far = so_far == nullptr ? item.expr
+                 : least           ? symbolic::least(so_far, item.expr)
+                                   : symbolic::greatest(so_far, item.expr);
+        result = !result ? part(item.expr)
+                         : call(torchObject(least ? "torch.sym_min" : "torch.sym_max"), result,
+                                part(item.expr), so_far);
       }
       break;
     }
@@ -440,7 +501,8 @@ Ref<> Tracer::lowered(PyObject* argument) {
   if (PyTuple_Check(argument) || PyList_Check(argument)) {
     const Py_ssize_t n = PySequence_Fast_GET_SIZE(argument);
     Ref<> list = stealRef(PyList_New(n));
-    for (Py_ssize_t i = 0; i < n; ++i) PyList_SET_ITEM(list.get(), i, lowered(PySequence_Fast_GET_ITEM(argument, i)).release());
+    for (Py_ssize_t i = 0; i < n; ++i)
+      PyList_SET_ITEM(list.get(), i, lowered(PySequence_Fast_GET_ITEM(argument, i)).release());
     if (PyList_Check(argument)) return list;
     return stealRef(PyList_AsTuple(list.get()));
   }
@@ -448,12 +510,14 @@ Ref<> Tracer::lowered(PyObject* argument) {
     Ref<> dict = stealRef(PyDict_New());
     PyObject *key = nullptr, *item = nullptr;
     Py_ssize_t position = 0;
-    while (PyDict_Next(argument, &position, &key, &item)) PyDict_SetItem(dict.get(), key, lowered(item).get());
+    while (PyDict_Next(argument, &position, &key, &item))
+      PyDict_SetItem(dict.get(), key, lowered(item).get());
     return dict;
   }
   if (PySlice_Check(argument)) {
     auto* slice = reinterpret_cast<PySliceObject*>(argument);
-    return stealRef(PySlice_New(lowered(slice->start).get(), lowered(slice->stop).get(), lowered(slice->step).get()));
+    return stealRef(PySlice_New(lowered(slice->start).get(), lowered(slice->stop).get(),
+                                lowered(slice->step).get()));
   }
   return newRef(argument);
 }
@@ -461,7 +525,8 @@ Ref<> Tracer::lowered(PyObject* argument) {
 std::string Tracer::placeOf(const graph::Location* location) {
   if (location == nullptr) return "";
   PyCodeObject* code = location->code.get();
-  return std::string(PyUnicode_AsUTF8(code->co_filename)) + ":" + std::to_string(PyCode_Addr2Line(code, location->offset)) + " in " +
+  return std::string(PyUnicode_AsUTF8(code->co_filename)) + ":" +
+         std::to_string(PyCode_Addr2Line(code, location->offset)) + " in " +
          PyUnicode_AsUTF8(code->co_qualname);
 }
 
@@ -472,17 +537,23 @@ void Tracer::finishSymbols(Captured& captured) {
     const symbolic::Decision* culprit = nullptr;
     for (const symbolic::Decision& decision : environment.decisions()) {
       const std::vector<int64_t> inside = symbolic::symbolsIn(decision.condition);
-      if (std::find(inside.begin(), inside.end(), demand.symbol) != inside.end() && (demand.unbacked || decision.condition->kind == Kind::kEq)) culprit = &decision;
+      if (std::find(inside.begin(), inside.end(), demand.symbol) != inside.end() &&
+          (demand.unbacked || decision.condition->kind == Kind::kEq))
+        culprit = &decision;
       if (culprit != nullptr) break;
     }
     const bool fixed = environment.simplify(symbol)->isInt();
     if (!fixed && !(demand.unbacked && culprit != nullptr)) continue;
-    std::string text = sources::print(*demand.source, code) + ".size(" + std::to_string(demand.dim) + ") is marked " +
-                       (demand.unbacked ? "unbacked" : "dynamic") + ", but the program " +
-                       (fixed ? "makes it static: it was " + std::to_string(environment.hints()[static_cast<size_t>(demand.symbol)])
-                              : "depends on its value: " + symbolic::text(culprit->condition));
-    if (culprit != nullptr && culprit->where != nullptr) text += " at " + placeOf(static_cast<const graph::Location*>(culprit->where));
-    Ref<> error = stealRef(PyObject_CallFunction(torchObject("stator.exc.ConstraintViolation"), "s", text.c_str()));
+    std::string text =
+        sources::print(*demand.source, code) + ".size(" + std::to_string(demand.dim) +
+        ") is marked " + (demand.unbacked ? "unbacked" : "dynamic") + ", but the program " +
+        (fixed ? "makes it static: it was " +
+                     std::to_string(environment.hints()[static_cast<size_t>(demand.symbol)])
+               : "depends on its value: " + symbolic::text(culprit->condition));
+    if (culprit != nullptr && culprit->where != nullptr)
+      text += " at " + placeOf(static_cast<const graph::Location*>(culprit->where));
+    Ref<> error = stealRef(
+        PyObject_CallFunction(torchObject("stator.exc.ConstraintViolation"), "s", text.c_str()));
     if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
     throw PythonError();
   }
@@ -498,8 +569,10 @@ void Tracer::finishSymbols(Captured& captured) {
   for (const symbolic::Decision& decision : environment.decisions()) require(decision.condition);
   for (size_t i = 0; i < symbol_ranges.size(); ++i) {
     const Expr* symbol = symbolic::symbol(static_cast<int64_t>(i));
-    if (symbol_ranges[i].low > -symbolic::kUnbounded) require(symbolic::lessOrEqual(symbolic::integer(symbol_ranges[i].low), symbol));
-    if (symbol_ranges[i].high < symbolic::kUnbounded) require(symbolic::lessOrEqual(symbol, symbolic::integer(symbol_ranges[i].high)));
+    if (symbol_ranges[i].low > -symbolic::kUnbounded)
+      require(symbolic::lessOrEqual(symbolic::integer(symbol_ranges[i].low), symbol));
+    if (symbol_ranges[i].high < symbolic::kUnbounded)
+      require(symbolic::lessOrEqual(symbol, symbolic::integer(symbol_ranges[i].high)));
   }
   // Facts that the capture narrowed down further on are as narrow for all of the graph.
   // Inputs keep their own symbols, but for those that became numbers: that two are equal is said by a condition.

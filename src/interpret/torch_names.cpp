@@ -18,11 +18,13 @@ PyObject* lookUp(const std::string& path) {
   Ref<> object = stealRef(PyImport_ImportModule(path.substr(0, dot).c_str()));
   while (object && dot != std::string::npos) {
     size_t end = path.find('.', dot + 1);
-    Ref<> part = stealRef(PyObject_GetAttrString(object.get(), path.substr(dot + 1, end - dot - 1).c_str()));
+    Ref<> part =
+        stealRef(PyObject_GetAttrString(object.get(), path.substr(dot + 1, end - dot - 1).c_str()));
     if (!part && PyModule_Check(object.get())) {
       // A submodule that nobody has imported yet; torch's own are left alone, since some take a second to import.
       PyErr_Clear();
-      if (path.rfind("stator.", 0) == 0) part = stealRef(PyImport_ImportModule(path.substr(0, end).c_str()));
+      if (path.rfind("stator.", 0) == 0)
+        part = stealRef(PyImport_ImportModule(path.substr(0, end).c_str()));
     }
     object = std::move(part);
     dot = end;

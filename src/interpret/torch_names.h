@@ -6,7 +6,8 @@
 namespace stator::interpret {
 
 PyObject* operatorFunction(const char* name);  // borrowed
-PyObject* torchObject(const char* path);       // "torch._C._set_grad_enabled"; borrowed, null (no error) if there is no such thing
+// "torch._C._set_grad_enabled"; borrowed, null (no error) if there is no such thing
+PyObject* torchObject(const char* path);
 PyObject* builtinFunction(const char* name);
 
 }  // namespace stator::interpret

@@ -22,8 +22,9 @@ namespace {
 
 std::array<handlers::Handler, 256> makeTable() {
   std::array<handlers::Handler, 256> table{};
-#define OPCODE(name, since, until, pops, pushes, effects, handler) \
-  if (bytecode::inThisVersion(bytecode::kPy##since, bytecode::kPy##until)) table[name] = handlers::handler;
+#define OPCODE(name, since, until, pops, pushes, effects, handler)         \
+  if (bytecode::inThisVersion(bytecode::kPy##since, bytecode::kPy##until)) \
+    table[name] = handlers::handler;
 #include "bytecode/opcodes.def"
 #undef OPCODE
   return table;
@@ -114,7 +115,8 @@ Flow Tracer::raiseCurrentError() {
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
   STATOR_CHECK(type != nullptr, "no error is set");
-  if (PyErr_GivenExceptionMatches(type, PyExc_KeyboardInterrupt) || PyErr_GivenExceptionMatches(type, PyExc_MemoryError)) {
+  if (PyErr_GivenExceptionMatches(type, PyExc_KeyboardInterrupt) ||
+      PyErr_GivenExceptionMatches(type, PyExc_MemoryError)) {
     PyErr_Restore(type, value, traceback);
     throw PythonError();
   }
@@ -125,7 +127,8 @@ Flow Tracer::raiseCurrentError() {
   // What this thread is really busy with is not what the trace is busy with, and the frames it really has are not the program's.
   PyException_SetTraceback(instance.get(), Py_None);
   Ref<> context = stealRef(PyException_GetContext(instance.get()));
-  if (context && context.get() == _PyErr_GetTopmostException(PyThreadState_Get())->exc_value) PyException_SetContext(instance.get(), nullptr);
+  if (context && context.get() == _PyErr_GetTopmostException(PyThreadState_Get())->exc_value)
+    PyException_SetContext(instance.get(), nullptr);
   return raise(instance);
 }
 
@@ -187,7 +190,9 @@ const graph::Location* Tracer::location() {
   here.offset = current.code->instrs()[static_cast<size_t>(callIndex(current))].opcode_offset;
   if (!graph->locations.empty()) {
     const graph::Location& last = graph->locations.back();
-    if (last.offset == here.offset && last.code.get() == here.code.get() && last.caller == here.caller) return &last;
+    if (last.offset == here.offset && last.code.get() == here.code.get() &&
+        last.caller == here.caller)
+      return &last;
   }
   graph->locations.push_back(std::move(here));
   return &graph->locations.back();
@@ -218,8 +223,11 @@ Flow Tracer::leaveFrame() {
   }
   SymbolicFrame& caller = *frames.back();
   switch (callee->then) {
-    case Then::kPush: caller.push(std::move(returned)); break;
-    case Then::kDiscard: break;
+    case Then::kPush:
+      caller.push(std::move(returned));
+      break;
+    case Then::kDiscard:
+      break;
     case Then::kPushInstance:
       if (returned.get() != Py_None) {
         // CPython raises here; the call has to be made for real, from its beginning.
@@ -231,7 +239,8 @@ Flow Tracer::leaveFrame() {
       caller.push(callee->instance);
       break;
     case Then::kPushTruth:
-    case Then::kPushNotTruth: STATOR_CHECK(false, "truth continuations are settled in place");
+    case Then::kPushNotTruth:
+      STATOR_CHECK(false, "truth continuations are settled in place");
   }
   returned.reset();
   caller.index = callIndex(caller) + 1;
@@ -243,7 +252,8 @@ Flow Tracer::unwind(size_t base) {
     SymbolicFrame& frame = *frames[i];
     const bytecode::Instr& instr = frame.code->instrs()[static_cast<size_t>(callIndex(frame))];
     auto handler = frame.code->findHandler(instr.opcode_offset);
-    if (!handler && frame.getattr_follows && PyErr_GivenExceptionMatches(raised.get(), PyExc_AttributeError)) {
+    if (!handler && frame.getattr_follows &&
+        PyErr_GivenExceptionMatches(raised.get(), PyExc_AttributeError)) {
       restart_at = frame.entered_at;
       restart_reason = Reason::kRaises;
       return breakWith(Reason::kRaises, "AttributeError of an attribute that __getattr__ may know");
@@ -275,7 +285,8 @@ Flow Tracer::runUntil(size_t depth) {
     if (nested_depth == 0) {
       nested_ran = false;
       instruction_start = graph->instruction = count;
-      if (options.break_at == count) return breakWith(options.break_at_reason, options.break_at_detail);
+      if (options.break_at == count)
+        return breakWith(options.break_at_reason, options.break_at_detail);
       if (forcedBreak(frame)) return breakWith(Reason::kForced);
       if (count > options.limits.instructions || graph->nodes().size() > options.limits.nodes) {
         if (frame.instr().legal_exit) return breakWith(Reason::kTraceLimit);
@@ -320,7 +331,9 @@ Flow Tracer::readStack(SymbolicFrame& frame, const bytecode::Instr& instr) {
     case LOAD_DEREF:
     case PUSH_NULL:
     case JUMP_FORWARD:
-    case JUMP_BACKWARD: wanted = 0; break;
+    case JUMP_BACKWARD:
+      wanted = 0;
+      break;
     case STORE_FAST:
     case POP_TOP:
     case LOAD_ATTR:
@@ -328,22 +341,30 @@ Flow Tracer::readStack(SymbolicFrame& frame, const bytecode::Instr& instr) {
     case STORE_GLOBAL:
     case GET_ITER:
     case FOR_ITER:
-    case RETURN_VALUE: wanted = 1; break;
+    case RETURN_VALUE:
+      wanted = 1;
+      break;
     case BINARY_OP:
     case BINARY_SUBSCR:
     case COMPARE_OP:
     case IS_OP:
     case CONTAINS_OP:
-    case STORE_ATTR: wanted = 2; break;
-    case STORE_SUBSCR: wanted = 3; break;
-    default: break;
+    case STORE_ATTR:
+      wanted = 2;
+      break;
+    case STORE_SUBSCR:
+      wanted = 3;
+      break;
+    default:
+      break;
   }
   for (size_t i = depth; i-- > depth - std::min(wanted, depth);) {
     if (frame.stack[i].get() != unreadMarker()) continue;
     if (instr.opcode != STORE_FAST && dropRunsUserCode(*this, roots.stack[i])) {
       return breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
     }
-    STATOR_VALUE(value, fromOutside(roots.stack[i], sources->root(SourceKind::kStack, static_cast<int64_t>(i))));
+    STATOR_VALUE(value, fromOutside(roots.stack[i],
+                                    sources->root(SourceKind::kStack, static_cast<int64_t>(i))));
     frame.stack[i] = std::move(value);
   }
   frame.lazy_stack = std::min(frame.lazy_stack, depth - std::min(wanted, depth));
@@ -353,7 +374,8 @@ Flow Tracer::readStack(SymbolicFrame& frame, const bytecode::Instr& instr) {
 Captured Tracer::run() {
   Captured captured;
   symbolic::Environment::Scope scope(&environment);
-  environment.setWhere([](void* tracer) -> const void* { return static_cast<Tracer*>(tracer)->location(); }, this);
+  environment.setWhere(
+      [](void* tracer) -> const void* { return static_cast<Tracer*>(tracer)->location(); }, this);
   SymbolicFrame& root = *frames.front();
   for (int i = 0; i < stator_frame_depth(real_frame); ++i) {
     PyObject* raw = roots.stack[i];
@@ -400,9 +422,12 @@ Captured Tracer::run() {
     captured.plan.detail = broke.detail;
     captured.break_is_error = error_on_break;
     SymbolicFrame& last = *frames.back();
-    captured.plan.line = last.code->line(last.code->instrs()[static_cast<size_t>(callIndex(last))].opcode_offset);
+    captured.plan.line =
+        last.code->line(last.code->instrs()[static_cast<size_t>(callIndex(last))].opcode_offset);
     PyCodeObject* code = last.code->code();
-    captured.plan.place = std::string(PyUnicode_AsUTF8(code->co_filename)) + ":" + std::to_string(captured.plan.line) + " in " + PyUnicode_AsUTF8(code->co_qualname);
+    captured.plan.place = std::string(PyUnicode_AsUTF8(code->co_filename)) + ":" +
+                          std::to_string(captured.plan.line) + " in " +
+                          PyUnicode_AsUTF8(code->co_qualname);
   }
   graph->dropDead();
   graph->dropSwitches();

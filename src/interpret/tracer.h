@@ -29,17 +29,23 @@ namespace stator::interpret {
 struct CallRow;
 
 // What a caller does with an inlined callee's value; the same numbers as runtime::Continuation.
-enum class Then : uint8_t { kPush = 0, kDiscard = 1, kPushInstance = 2, kPushTruth = 3, kPushNotTruth = 4 };
+enum class Then : uint8_t {
+  kPush = 0,
+  kDiscard = 1,
+  kPushInstance = 2,
+  kPushTruth = 3,
+  kPushNotTruth = 4
+};
 
 // A call of one of torch's own layers of a specialised module, under way: what its trace is replaced by is one node.
 struct FoldedCall {
   Ref<> module;
   std::vector<Ref<>> values;
   size_t positional = 0;
-  Ref<> keywords;          // names, or null
-  size_t first_node = 0;   // of the graph, at the call
+  Ref<> keywords;         // names, or null
+  size_t first_node = 0;  // of the graph, at the call
   uint64_t instruction = 0;
-  uint64_t effects = 0;    // Tracer::effects then
+  uint64_t effects = 0;  // Tracer::effects then
   shapes::State state;
 };
 
@@ -47,7 +53,7 @@ struct SymbolicFrame {
   bytecode::CodeInfo* code = nullptr;
   Ref<> function;  // the function object (trace value); null for the driven frame
   Ref<> keep_code;
-  PyObject* globals = nullptr;   // borrowed: the function keeps it
+  PyObject* globals = nullptr;  // borrowed: the function keeps it
   PyObject* builtins = nullptr;
   const sources::Source* globals_source = nullptr;
   std::vector<Ref<>> slots;
@@ -55,7 +61,7 @@ struct SymbolicFrame {
   // Slots (and stack) of the driven frame that have not been looked at yet: read from outside on first use.
   std::vector<bool> untouched;
   size_t lazy_stack = 0;  // so many entries from the bottom still hold `unread` markers
-  int index = 0;  // instruction
+  int index = 0;          // instruction
   PyObject* kw_names = nullptr;
   Ref<> contents;  // of a class body: the dict that its names go to
   Then then = Then::kPush;
@@ -64,10 +70,11 @@ struct SymbolicFrame {
   const graph::ModuleScope* scope = nullptr;
   uint64_t entered_at = 0;  // instruction count of the call
   std::unique_ptr<FoldedCall> fold;
-  bool folding = false;    // this frame's call, or one around it, is to become one node
-  bool nested = false;     // entered from C++ code: cannot become a real frame
+  bool folding = false;  // this frame's call, or one around it, is to become one node
+  bool nested = false;   // entered from C++ code: cannot become a real frame
   bool generator = false;
-  bool getattr_follows = false;  // a descriptor's method: an AttributeError that leaves it makes the caller ask __getattr__
+  // a descriptor's method: an AttributeError that leaves it makes the caller ask __getattr__
+  bool getattr_follows = false;
   PyObject* generator_object = nullptr;
 
   const bytecode::Instr& instr() const { return code->instrs()[static_cast<size_t>(index)]; }
@@ -104,7 +111,8 @@ struct TraceOptions {
   DynamicHistory* history = nullptr;  // of the place; null: none is kept
   bool specialize_modules = false;
   bool own_parameters = false;  // parameters and buffers become attributes of the graph
-  bool runs_as_captured = false;  // the backend runs the graph operation by operation, so that leaves of autograd may be made in it
+  // the backend runs the graph operation by operation, so that leaves of autograd may be made in it
+  bool runs_as_captured = false;
   bool skip_fsdp_guards = true;
   // Forced breaks: before every n-th legal instruction (0: none), or with probability 1/n by a seeded generator.
   uint64_t break_every = 0;
@@ -128,7 +136,8 @@ struct Captured {
   std::unique_ptr<guards::GuardSet> guards;
   breaks::Plan plan;
   uint64_t instructions = 0;
-  bool start_anew = false;  // the trace changed what it had read (lazy modules): run it again as it is
+  // the trace changed what it had read (lazy modules): run it again as it is
+  bool start_anew = false;
   bool grad_enabled = false;  // at the beginning
   uint64_t watched = 0;       // instructions of watched code
   // Set if the trace has to be run again with a break at that instruction.
@@ -148,65 +157,79 @@ class Tracer {
   // ---- what handlers use -------------------------------------------------------------------------------------------------------------
   SymbolicFrame& frame() { return *frames.back(); }
   Flow breakWith(breaks::Reason reason, std::string detail = "");
-  Flow raise(Ref<> exception);            // an exception instance
-  Flow raiseCurrentError();               // the Python error that is set, fetched
+  Flow raise(Ref<> exception);  // an exception instance
+  Flow raiseCurrentError();     // the Python error that is set, fetched
   Flow raiseNew(PyObject* type, const char* format, ...);
   // A null Ref with a Python error set becomes a raise.
   Out fromNative(Ref<> result);
 
   // calls/errors.cpp
-  Out raiseNatively(PyObject* callable, const Args& args);  // makes the built-in raise its own error; a break as before if it does not
-  Flow raiseBinding(PyObject* function, const Args& args);  // arguments do not fit a Python function
+  // makes the built-in raise its own error; a break as before if it does not
+  Out raiseNatively(PyObject* callable, const Args& args);
+  // arguments do not fit a Python function
+  Flow raiseBinding(PyObject* function, const Args& args);
   Flow raiseAttributeError(PyObject* object, PyObject* name);
   Flow raiseNameError(PyObject* type, const char* format, PyObject* name);  // one %U
 
   // scalars.cpp
-  Out exactScalar(PyObject* value);  // what an instance of a subclass of str, int ... holds; ok with null: it is no such instance
-  Out plainScalar(PyObject* value);  // the same, but null also where the subclass gives an operation another meaning
-  Out addressOf(PyObject* object);   // id()
+  // what an instance of a subclass of str, int ... holds; ok with null: it is no such instance
+  Out exactScalar(PyObject* value);
+  // the same, but null also where the subclass gives an operation another meaning
+  Out plainScalar(PyObject* value);
+  Out addressOf(PyObject* object);  // id()
   PyObject* addressTarget(PyObject* address);
-  Out pinnedAddress(PyObject* address);  // the real number, for which the object has to be the very one; breaks if the trace made it
-  void noteCodeConstant(PyObject* constant);  // a tuple or frozenset in a code object: the same one at every call
+  // the real number, for which the object has to be the very one; breaks if the trace made it
+  Out pinnedAddress(PyObject* address);
+  // a tuple or frozenset in a code object: the same one at every call
+  void noteCodeConstant(PyObject* constant);
   void noteIdentity(PyObject* object);  // the trace relies on what it is not identical with
 
   // outside.cpp: values that existed before the trace
   Out fromOutside(BorrowedRef<> object, const sources::Source* source);
 
   // symbols.cpp: symbolic ints (symbolic/sym_int.h)
-  Ref<> symInt(symbolic::Dim dim);        // as a value of the trace: a SymInt, or a plain int
-  Ref<> symNode(symbolic::Dim dim);       // as an argument of the graph: a stand-in, or a plain int
-  Ref<> lowered(PyObject* argument);      // a graph argument with stand-ins in place of SymInts
-  Ref<> concrete(PyObject* sym_int);      // the number that it is now, and has to be from here on
-  bool makeConcrete(PyObject* container, int depth = 0);  // the same for all SymInts in it, in place; false: there were none
-  Ref<> symBinary(int operation, PyObject* left, PyObject* right);   // null: not for symbols
-  Ref<> symCompare(int operation, PyObject* left, PyObject* right);  // True or False; null: not for symbols
-  const symbolic::Expr* addSymbol(const sources::Source* source, int64_t hint, symbolic::Range range);
+  Ref<> symInt(symbolic::Dim dim);    // as a value of the trace: a SymInt, or a plain int
+  Ref<> symNode(symbolic::Dim dim);   // as an argument of the graph: a stand-in, or a plain int
+  Ref<> lowered(PyObject* argument);  // a graph argument with stand-ins in place of SymInts
+  Ref<> concrete(PyObject* sym_int);  // the number that it is now, and has to be from here on
+  // the same for all SymInts in it, in place; false: there were none
+  bool makeConcrete(PyObject* container, int depth = 0);
+  Ref<> symBinary(int operation, PyObject* left, PyObject* right);  // null: not for symbols
+  // True or False; null: not for symbols
+  Ref<> symCompare(int operation, PyObject* left, PyObject* right);
+  const symbolic::Expr* addSymbol(const sources::Source* source, int64_t hint,
+                                  symbolic::Range range);
   Out intFromOutside(PyObject* raw, const sources::Source* source);  // ok with null: a constant
-  bool tupleChanged(PyObject* raw, const sources::Source* source);   // a tuple of ints that was another one at the last capture
+  // a tuple of ints that was another one at the last capture
+  bool tupleChanged(PyObject* raw, const sources::Source* source);
   static std::string placeOf(const graph::Location* location);  // file:line in function
-  void finishSymbols(Captured& captured);  // conditions become guards; throws PythonError if a demand is not met
-  void shapeFromOutside(PyObject* raw, const sources::Source* source, tensor::TensorGuard& guard, shapes::TensorMeta& meta);
+  // conditions become guards; throws PythonError if a demand is not met
+  void finishSymbols(Captured& captured);
+  void shapeFromOutside(PyObject* raw, const sources::Source* source, tensor::TensorGuard& guard,
+                        shapes::TensorMeta& meta);
 
   void guardConstant(PyObject* raw, const sources::Source* source);
   const sources::Source* sourceOf(PyObject* object);  // null if it has none
   void guardType(PyObject* object, const sources::Source* source);
   Ref<> made(Ref<> object);  // records it as made in the trace
   bool isMade(PyObject* object);
-  PyTypeObject* typeOf(PyObject* value);  // the type that the program sees (stand-ins: Tensor, Parameter ...)
+  // the type that the program sees (stand-ins: Tensor, Parameter ...)
+  PyTypeObject* typeOf(PyObject* value);
   // The container to operate on: the shadow of an outside one (made on first use, whole contents guarded), or the object itself.
   Out contents(PyObject* container);
   Out contentsForWrite(PyObject* container);
   Out identityKeyed(PyObject* dict, const Ref<>& keys);  // contents of such a dict
-  bool runsModuleCall();               // the innermost frame is nn.Module._call_impl
-  void knowKeys(values::Info* info);   // guards keys that have not mattered so far
-  Out viewedDict(PyObject* view);    // the dict (trace value) that a dict view looks into
-  Out viewContents(PyObject* view);  // the same kind of view, of that dict's contents
+  bool runsModuleCall();              // the innermost frame is nn.Module._call_impl
+  void knowKeys(values::Info* info);  // guards keys that have not mattered so far
+  Out viewedDict(PyObject* view);     // the dict (trace value) that a dict view looks into
+  Out viewContents(PyObject* view);   // the same kind of view, of that dict's contents
   // Single keys and attributes that are written, without a look at the rest.
   void noteWrite(PyObject* object);
   void writeOverlay(values::Info* info, PyObject* key, PyObject* value);
   void eraseOverlay(values::Info* info, PyObject* key, bool there_before);
   void applyOverlay(values::Info* info, PyObject* shadow);
-  bool isNativeSafe(PyObject* object, int depth = 0);  // no stand-in, no real tensor, nothing outside unread: native code may have it
+  // no stand-in, no real tensor, nothing outside unread: native code may have it
+  bool isNativeSafe(PyObject* object, int depth = 0);
   // A copy of the value in which outside containers are replaced by their contents, for native calls and graph arguments.
   Out plain(PyObject* value);
   Out readSlot(SymbolicFrame& frame, size_t slot);
@@ -215,35 +238,43 @@ class Tracer {
 
   // attributes.cpp
   Out getAttr(PyObject* object, PyObject* name);
-  Out getAttrOrNull(PyObject* object, PyObject* name);  // ok with a null Ref instead of AttributeError
+  // ok with a null Ref instead of AttributeError
+  Out getAttrOrNull(PyObject* object, PyObject* name);
   Out callGetattr(PyObject* object, PyObject* name);
-  Out getAttrGeneric(PyObject* object, PyObject* name);  // object.__getattribute__: no __getattribute__ or __getattr__ of the class
+  // object.__getattribute__: no __getattribute__ or __getattr__ of the class
+  Out getAttrGeneric(PyObject* object, PyObject* name);
   Flow setAttr(PyObject* object, PyObject* name, PyObject* value);  // null: delete
-  Flow setTypeAttr(PyTypeObject* type, PyObject* name, PyObject* value, bool hooks);  // hooks: the metaclass's __setattr__ is asked first
-  Out typeLookup(PyTypeObject* type, PyObject* name);   // along the MRO, guarded; ok with a null Ref: not there
-  static PyObject* rawInstanceAttr(PyObject* object, PyObject* name);  // instance dict as it is; borrowed, null: not there
+  // hooks: the metaclass's __setattr__ is asked first
+  Flow setTypeAttr(PyTypeObject* type, PyObject* name, PyObject* value, bool hooks);
+  // along the MRO, guarded; ok with a null Ref: not there
+  Out typeLookup(PyTypeObject* type, PyObject* name);
+  // instance dict as it is; borrowed, null: not there
+  static PyObject* rawInstanceAttr(PyObject* object, PyObject* name);
   static bool hasInstanceDict(PyObject* object);
-  Out instanceAttr(PyObject* object, PyObject* name);   // the instance dict alone, guarded; ok with a null Ref: not there
+  // the instance dict alone, guarded; ok with a null Ref: not there
+  Out instanceAttr(PyObject* object, PyObject* name);
   Flow storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value);
   Out classAttrValue(PyTypeObject* owner, PyObject* name, PyObject* raw);
-  Out bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject* type, const sources::Source* source);
+  Out bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject* type,
+                     const sources::Source* source);
   Out loadGlobal(SymbolicFrame& frame, PyObject* name);
-  Out special(PyObject* object, const char* name);  // method looked up on the type, bound; ok with null: not there
+  // method looked up on the type, bound; ok with null: not there
+  Out special(PyObject* object, const char* name);
 
   // items.cpp
   Out getItem(PyObject* container, PyObject* key);
   Flow setItem(PyObject* container, PyObject* key, PyObject* value);
   Flow delItem(PyObject* container, PyObject* key);
   Out length(PyObject* container);
-  Out truth(PyObject* value);            // Py_True / Py_False
+  Out truth(PyObject* value);  // Py_True / Py_False
   Out contains(PyObject* container, PyObject* item);
-  Out iterate(PyObject* iterable);       // an iterator (trace value)
-  Out next(PyObject* iterator);          // ok with a null Ref: exhausted
-  Out nextOfItertools(PyObject* iterator);  // calls/itertools.cpp
+  Out iterate(PyObject* iterable);                     // an iterator (trace value)
+  Out next(PyObject* iterator);                        // ok with a null Ref: exhausted
+  Out nextOfItertools(PyObject* iterator);             // calls/itertools.cpp
   Out extendList(PyObject* list, PyObject* iterable);  // list.extend
-  Out listOf(PyObject* iterable);        // all items, as a fresh list of trace values
-  Out same(PyObject* left, PyObject* right);  // `is`
-  Out dictGet(PyObject* dict, PyObject* key);  // ok with null: missing
+  Out listOf(PyObject* iterable);                      // all items, as a fresh list of trace values
+  Out same(PyObject* left, PyObject* right);           // `is`
+  Out dictGet(PyObject* dict, PyObject* key);          // ok with null: missing
   bool hashableNatively(PyObject* key);
   // keys.cpp: dicts with keys that have their own __hash__ or __eq__
   Out hashOf(PyObject* value);  // the class's own __hash__
@@ -252,7 +283,8 @@ class Tracer {
   Out userKeyGet(PyObject* dict, PyObject* key);
   Flow userKeySet(PyObject* dict, PyObject* key, PyObject* value);
   Flow userKeyDelete(PyObject* dict, PyObject* key);
-  Flow requireHashable(PyObject* key);  // ok: native code may hash and compare it; otherwise raises or breaks
+  // ok: native code may hash and compare it; otherwise raises or breaks
+  Flow requireHashable(PyObject* key);
 
   // operators.cpp
   Out binary(int operation, PyObject* left, PyObject* right);
@@ -261,18 +293,22 @@ class Tracer {
 
   // calls.cpp
   Out call(PyObject* callable, const Args& args, Then then = Then::kPush);
-  Out callNested(PyObject* callable, const Args& args);  // runs to its end before it returns; a break inside breaks here
+  // runs to its end before it returns; a break inside breaks here
+  Out callNested(PyObject* callable, const Args& args);
   Out callNested(PyObject* callable, std::initializer_list<PyObject*> args);
   Out inlineFunction(PyObject* function, const Args& args, Then then);
-  Out instantiate(PyTypeObject* type, const Args& args, Then then, bool metaclass_call = true);  // metaclass_call: a metaclass's own __call__ is asked
+  // metaclass_call: a metaclass's own __call__ is asked
+  Out instantiate(PyTypeObject* type, const Args& args, Then then, bool metaclass_call = true);
   Out makeClass(PyTypeObject* meta, const Args& args);  // type.__new__(meta, name, bases, contents)
   bool isMadeClass(PyObject* object);
   Out isInstance(PyObject* object, PyObject* classinfo);
   Out isSubclass(PyObject* type, PyObject* classinfo);
-  Out runGenerator(PyObject* generator, Ref<> sent);     // ok with null: it returned
-  Out callNative(PyObject* callable, const Args& args);  // a pure built-in over native-safe arguments
+  Out runGenerator(PyObject* generator, Ref<> sent);  // ok with null: it returned
+  // a pure built-in over native-safe arguments
+  Out callNative(PyObject* callable, const Args& args);
   Out callDescriptor(PyObject* descriptor, const Args& args, Then then);
-  Out callGetter(PyObject* getter, const Args& args);  // an operator.itemgetter, attrgetter or methodcaller
+  // an operator.itemgetter, attrgetter or methodcaller
+  Out callGetter(PyObject* getter, const Args& args);
   Out callCached(PyObject* cache, const Args& args);  // a functools.lru_cache
   Out callModule(PyObject* module, const Args& args, Then then);
   // calls/switches.cpp: functions that the program has said something about
@@ -285,19 +321,23 @@ class Tracer {
   Flow setAttrGeneric(PyObject* object, PyObject* name, PyObject* value);  // object.__setattr__
   bool isUserOverride(PyObject* object, const std::string& name);
   Out raiseStop(PyObject* iterator);  // StopIteration, with a generator's return value
-  Flow setItemBase(PyObject* dict, PyObject* key, PyObject* value);  // dict.__setitem__ past any override
+  // dict.__setitem__ past any override
+  Flow setItemBase(PyObject* dict, PyObject* key, PyObject* value);
   Flow dictUpdate(PyObject* dict, const Args& args);  // dict.update's arguments
-  bool noGlobalHooks();  // registered for all modules; guarded
+  bool noGlobalHooks();                               // registered for all modules; guarded
   const graph::ModuleScope* moduleScope(PyObject* module);
   void startFold(PyObject* module, const Args& args, SymbolicFrame& entered);
-  void finishFold(SymbolicFrame& frame);  // replaces what was traced of the call by one node, if it had no other effect
-  void specialise(PyObject* module);      // the trace is about this very module
+  // replaces what was traced of the call by one node, if it had no other effect
+  void finishFold(SymbolicFrame& frame);
+  void specialise(PyObject* module);  // the trace is about this very module
   static bool isFsdpManaged(PyObject* module);
   void dropFsdpGuards();
   void setRootScope();  // where the driven frame is a module's forward
-  Flow leaveFrame();                 // the innermost frame returns `returned`: pops it and gives the caller its value
-  Out handledException();            // what this frame's handlers are busy with; ok with null: none
-  Out topmostException();            // the same, or what the frames around a generator are busy with: what a bare `raise` raises
+  // the innermost frame returns `returned`: pops it and gives the caller its value
+  Flow leaveFrame();
+  Out handledException();  // what this frame's handlers are busy with; ok with null: none
+  // the same, or what the frames around a generator are busy with: what a bare `raise` raises
+  Out topmostException();
   // Throws into a generator made in the trace; like runGenerator. `close` ends it.
   Out throwIntoGenerator(PyObject* generator, Ref<> exception);
   Out closeGenerator(PyObject* generator);
@@ -306,7 +346,8 @@ class Tracer {
   Out settle(Out out);
 
   // calls/known_scalars.cpp
-  Ref<> knownTensor(PyObject* stand_in);  // a real tensor of one element, if the trace knows its value; null otherwise
+  // a real tensor of one element, if the trace knows its value; null otherwise
+  Ref<> knownTensor(PyObject* stand_in);
   Ref<> knownSlices(PyObject* index);
 
   // calls/subgraphs.cpp
@@ -314,19 +355,23 @@ class Tracer {
   bool isReachable(const graph::Node* node) const;  // of the graph under way, or of one around it
 
   // torch_calls.cpp
-  Out graphArgument(PyObject* value, int depth = 0);  // as the graph keeps it: containers are copied, since the program may change them later
+  // as the graph keeps it: containers are copied, since the program may change them later
+  Out graphArgument(PyObject* value, int depth = 0);
   // remember: what comes out depends on the arguments alone; facts: a callable that tells the facts of the results in the target's place
-  Out tensorCall(graph::Op op, PyObject* target, const Args& args, bool remember = true, PyObject* facts = nullptr);
+  Out tensorCall(graph::Op op, PyObject* target, const Args& args, bool remember = true,
+                 PyObject* facts = nullptr);
   Out tensorAttr(PyObject* stand_in, PyObject* name);
   void noteWritten(PyObject* stand_in);  // inputs that share its memory are written to
   Out callTorch(PyObject* callable, const Args& args, bool& handled);
   // calls/writes.cpp: an in-place operation that would raise when it runs; its first tensor is what it writes to.
-  bool writeMayFail(PyObject* target, const std::vector<PyObject*>& arguments, const std::vector<PyObject*>& tensors, std::string& why);
+  bool writeMayFail(PyObject* target, const std::vector<PyObject*>& arguments,
+                    const std::vector<PyObject*>& tensors, std::string& why);
   bool hasStandIn(PyObject* value, int depth = 0);
   bool anyStandIn(const Args& args);
 
   const graph::Location* location();
-  Flow readStack(SymbolicFrame& frame, const bytecode::Instr& instr);  // gives the operands of an instruction their values
+  // gives the operands of an instruction their values
+  Flow readStack(SymbolicFrame& frame, const bytecode::Instr& instr);
 
   // ---- state -------------------------------------------------------------------------------------------------------------------------
   TraceOptions options;
@@ -341,7 +386,8 @@ class Tracer {
   std::unique_ptr<sources::SourceSet> sources;
   std::unique_ptr<guards::GuardSet> guards;
   std::shared_ptr<graph::Graph> graph;  // of the function under way
-  std::vector<std::shared_ptr<graph::Graph>> outer_graphs;  // around it, the trace's own first (calls/subgraphs.cpp)
+  // around it, the trace's own first (calls/subgraphs.cpp)
+  std::vector<std::shared_ptr<graph::Graph>> outer_graphs;
   bool had_subgraphs = false;
   values::ValueTable values;
   // Tuples and frozensets of code objects. Any other one that has no source is a new object in each call.
@@ -354,24 +400,28 @@ class Tracer {
   bool handled_touched = false;
   std::vector<std::pair<Ref<>, bool>> outer_handled;
   Broke broke;
-  uint64_t count = 0;        // instructions so far
+  uint64_t count = 0;          // instructions so far
   uint64_t watched_count = 0;  // those of watched code
   uint64_t legal_count = 0;
   Ref<> returned;
   std::unique_ptr<SymbolicFrame> finished;  // the driven frame, once it has returned
-  shapes::State state;       // grad mode and friends, as the trace sees them
+  shapes::State state;                      // grad mode and friends, as the trace sees them
   shapes::State initial_state;
   std::vector<OpenContext> open_contexts;
   uint32_t next_storage = 1;
   std::unordered_map<uintptr_t, uint32_t> input_storages;
   std::vector<Ref<>> keep_alive;
-  std::unordered_map<PyObject*, std::pair<Ref<>, Ref<>>> addresses;  // object -> itself, its address
+  // object -> itself, its address
+  std::unordered_map<PyObject*, std::pair<Ref<>, Ref<>>> addresses;
   std::unordered_map<PyObject*, PyObject*> address_targets;
   // by position and not by address: the order is that of the guards, which is the same in every process
   struct Earlier {
-    bool operator()(const sources::Source* a, const sources::Source* b) const { return a->id < b->id; }
+    bool operator()(const sources::Source* a, const sources::Source* b) const {
+      return a->id < b->id;
+    }
   };
-  std::map<const sources::Source*, PyTypeObject*, Earlier> identities;  // objects whose identity was looked at, with their types
+  // objects whose identity was looked at, with their types
+  std::map<const sources::Source*, PyTypeObject*, Earlier> identities;
   struct LruUse {
     Ref<> cache, key, value;  // value null: a hit
   };
@@ -380,7 +430,8 @@ class Tracer {
     PyObject* function;  // borrowed: lives as long as the process
     std::vector<Ref<>> arguments;
   };
-  std::vector<LateCall> late_calls;  // effects that are left to a function of a library, which runs none of the program's code
+  // effects that are left to a function of a library, which runs none of the program's code
+  std::vector<LateCall> late_calls;
   std::unordered_set<PyObject*> user_keyed;  // dicts made in the trace that have such keys
   std::unordered_map<PyObject*, Py_hash_t> key_hashes;
   // States of the process that the trace has set (calls/torch_states.cpp), by row.
@@ -388,14 +439,17 @@ class Tracer {
     Ref<> before, now;
   };
   std::map<size_t, ProcessState> process_states;
-  bool error_on_break = false;  // a break is an error (stator.error_on_graph_break), as the trace sees it
+  // a break is an error (stator.error_on_graph_break), as the trace sees it
+  bool error_on_break = false;
   bool initial_error_on_break = false;
   bool classes_written = false;  // some class has an overlay
-  bool yielded = false;      // how the last generator frame left: with a value, or for good
+  bool yielded = false;          // how the last generator frame left: with a value, or for good
   size_t stack_at_entry = 0;
-  bool nested_ran = false;   // the instruction under way has run Python code from C++, or changed something: it cannot simply be left
+  // the instruction under way has run Python code from C++, or changed something: it cannot simply be left
+  bool nested_ran = false;
   int nested_depth = 0;
-  uint64_t instruction_start = 0;  // count of the instruction under way in the frames that can become real
+  // count of the instruction under way in the frames that can become real
+  uint64_t instruction_start = 0;
   // Classes whose part in attribute access is guarded: as the object's class, as the class of an entry in a class.
   std::unordered_set<PyTypeObject*> attribute_types;
   std::unordered_set<PyTypeObject*> descriptor_types;

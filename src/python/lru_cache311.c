@@ -33,17 +33,21 @@ typedef struct Wrapper {
 } Wrapper;
 
 int stator_lru_known(PyObject* object) {
-  if (Py_TYPE(object)->tp_basicsize != (Py_ssize_t)sizeof(Wrapper) || Py_TYPE(object)->tp_weaklistoffset != (Py_ssize_t)offsetof(Wrapper, weak_references)) {
+  if (Py_TYPE(object)->tp_basicsize != (Py_ssize_t)sizeof(Wrapper) ||
+      Py_TYPE(object)->tp_weaklistoffset != (Py_ssize_t)offsetof(Wrapper, weak_references)) {
     return 0;
   }
   Wrapper* wrapper = (Wrapper*)object;
-  return wrapper->cache != NULL && PyDict_CheckExact(wrapper->cache) && wrapper->link_type != NULL && PyType_Check((PyObject*)wrapper->link_type);
+  return wrapper->cache != NULL && PyDict_CheckExact(wrapper->cache) &&
+         wrapper->link_type != NULL && PyType_Check((PyObject*)wrapper->link_type);
 }
 
-PyObject* stator_lru_key(PyObject* object, PyObject* const* args, Py_ssize_t positional, PyObject* names) {
+PyObject* stator_lru_key(PyObject* object, PyObject* const* args, Py_ssize_t positional,
+                         PyObject* names) {
   Wrapper* wrapper = (Wrapper*)object;
   Py_ssize_t named = names != NULL ? PyTuple_GET_SIZE(names) : 0;
-  if (!wrapper->typed && named == 0 && positional == 1 && (PyUnicode_CheckExact(args[0]) || PyLong_CheckExact(args[0]))) {
+  if (!wrapper->typed && named == 0 && positional == 1 &&
+      (PyUnicode_CheckExact(args[0]) || PyLong_CheckExact(args[0]))) {
     Py_INCREF(args[0]);
     return args[0];
   }

@@ -19,7 +19,8 @@ typedef struct StatorKeys {
   Py_ssize_t refcnt;
   uint8_t log2_size;
   uint8_t log2_index_bytes;
-  uint8_t kind;  // 0: any keys (hash, key, value); 1: only str (key, value); 2: only str, values elsewhere
+  // 0: any keys (hash, key, value); 1: only str (key, value); 2: only str, values elsewhere
+  uint8_t kind;
   uint32_t version;
   Py_ssize_t usable;
   Py_ssize_t used;  // entries handed out, deleted ones included
@@ -33,15 +34,19 @@ typedef struct StatorView {
   PyObject** values;       // value i is values[i * value_stride], NULL where there is none
   uint32_t key_stride;     // in pointers; key i is entries[i * key_stride]
   uint32_t value_stride;
-  PyDictObject* dict;      // NULL for inline values
+  PyDictObject* dict;  // NULL for inline values
 } StatorView;
 
 static inline PyObject** stator_keys_entries(const StatorKeys* keys) {
   return (PyObject**)(keys->indices + ((size_t)1 << keys->log2_index_bytes));
 }
 
-static inline PyObject** stator_managed_dict_slot(PyObject* object) { return (PyObject**)object - 3; }
-static inline PyObject*** stator_inline_values_slot(PyObject* object) { return (PyObject***)object - 4; }
+static inline PyObject** stator_managed_dict_slot(PyObject* object) {
+  return (PyObject**)object - 3;
+}
+static inline PyObject*** stator_inline_values_slot(PyObject* object) {
+  return (PyObject***)object - 4;
+}
 static inline const StatorKeys* stator_type_keys(PyTypeObject* type) {
   return (const StatorKeys*)((PyHeapTypeObject*)type)->ht_cached_keys;
 }
@@ -103,7 +108,8 @@ static inline PyObject** stator_fixed_dict_slot(PyObject* object) {
 // Index of the entry, -1 when there is none, -2 when only the key's own __eq__ could tell. `hash` is the key's.
 Py_ssize_t stator_view_find(const StatorView* view, PyObject* key, Py_hash_t hash);
 // In iteration order, `position` from 0 on; 0 at the end.
-int stator_view_next(const StatorView* view, Py_ssize_t* position, PyObject** key, PyObject** value);
+int stator_view_next(const StatorView* view, Py_ssize_t* position, PyObject** key,
+                     PyObject** value);
 Py_ssize_t stator_view_length(const StatorView* view);
 
 // What the results below mean when nothing is found.
@@ -137,11 +143,16 @@ void stator_copy_iterator_position(PyObject* from, PyObject* to);
 
 // functools.lru_cache's C wrapper, which publishes none of this. All but the first fail with an error set.
 int stator_lru_known(PyObject* wrapper);  // the layout is the one known here
-PyObject* stator_lru_key(PyObject* wrapper, PyObject* const* args, Py_ssize_t positional, PyObject* names);  // the key of a call
-int stator_lru_get(PyObject* wrapper, PyObject* key, Py_hash_t hash, PyObject** value);  // as stator_dict_get
-int stator_lru_hit(PyObject* wrapper, PyObject* key);  // counts a hit and makes the entry the youngest
-int stator_lru_miss(PyObject* wrapper);                // counts a miss
-int stator_lru_store(PyObject* wrapper, PyObject* key, PyObject* value);  // what a miss stores, dropping the oldest if need be
+// the key of a call
+PyObject* stator_lru_key(PyObject* wrapper, PyObject* const* args, Py_ssize_t positional,
+                         PyObject* names);
+// as stator_dict_get
+int stator_lru_get(PyObject* wrapper, PyObject* key, Py_hash_t hash, PyObject** value);
+// counts a hit and makes the entry the youngest
+int stator_lru_hit(PyObject* wrapper, PyObject* key);
+int stator_lru_miss(PyObject* wrapper);  // counts a miss
+// what a miss stores, dropping the oldest if need be
+int stator_lru_store(PyObject* wrapper, PyObject* key, PyObject* value);
 
 #ifdef __cplusplus
 }

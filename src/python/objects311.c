@@ -3,16 +3,17 @@
 #include "python/objects.h"
 
 #include "internal/pycore_dict.h"
-#include <structmember.h>
 
 #include <stddef.h>
+#include <structmember.h>
 
 #if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030C0000
 #error "objects311.c is for CPython 3.11"
 #endif
 
-#define SAME_FIELD(ours, theirs) \
-  _Static_assert(offsetof(StatorKeys, ours) == offsetof(struct _dictkeysobject, theirs), "layout of dict keys")
+#define SAME_FIELD(ours, theirs)                                                         \
+  _Static_assert(offsetof(StatorKeys, ours) == offsetof(struct _dictkeysobject, theirs), \
+                 "layout of dict keys")
 SAME_FIELD(refcnt, dk_refcnt);
 SAME_FIELD(log2_size, dk_log2_size);
 SAME_FIELD(log2_index_bytes, dk_log2_index_bytes);
@@ -21,8 +22,10 @@ SAME_FIELD(version, dk_version);
 SAME_FIELD(usable, dk_usable);
 SAME_FIELD(used, dk_nentries);
 SAME_FIELD(indices, dk_indices);
-_Static_assert(DICT_KEYS_GENERAL == 0 && DICT_KEYS_UNICODE == 1 && DICT_KEYS_SPLIT == 2, "kinds of dict keys");
-_Static_assert(sizeof(PyDictKeyEntry) == 3 * sizeof(void*) && offsetof(PyDictKeyEntry, me_key) == sizeof(void*),
+_Static_assert(DICT_KEYS_GENERAL == 0 && DICT_KEYS_UNICODE == 1 && DICT_KEYS_SPLIT == 2,
+               "kinds of dict keys");
+_Static_assert(sizeof(PyDictKeyEntry) == 3 * sizeof(void*) &&
+                   offsetof(PyDictKeyEntry, me_key) == sizeof(void*),
                "layout of general entries");
 _Static_assert(sizeof(PyDictUnicodeEntry) == 2 * sizeof(void*), "layout of str entries");
 _Static_assert(offsetof(struct _dictvalues, values) == 0, "layout of split values");
@@ -56,8 +59,9 @@ static inline Py_hash_t hash_of_str(PyObject* text) { return ((PyASCIIObject*)te
 
 int stator_is_plain_key(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
-  if (type == &PyUnicode_Type || type == &PyLong_Type || type == &PyBool_Type || type == &PyFloat_Type ||
-      type == &PyBytes_Type || type == &PyComplex_Type || object == Py_None || object == Py_Ellipsis) {
+  if (type == &PyUnicode_Type || type == &PyLong_Type || type == &PyBool_Type ||
+      type == &PyFloat_Type || type == &PyBytes_Type || type == &PyComplex_Type ||
+      object == Py_None || object == Py_Ellipsis) {
     return 1;
   }
   if (type == &PyTuple_Type) {
@@ -137,7 +141,8 @@ Py_ssize_t stator_view_length(const StatorView* view) {
   return ((const uint8_t*)view->values)[-2];
 }
 
-int stator_view_next(const StatorView* view, Py_ssize_t* position, PyObject** key, PyObject** value) {
+int stator_view_next(const StatorView* view, Py_ssize_t* position, PyObject** key,
+                     PyObject** value) {
   if (view->dict != NULL) return PyDict_Next((PyObject*)view->dict, position, key, value);
   Py_ssize_t length = stator_view_length(view);
   while (*position < length) {
@@ -182,7 +187,9 @@ int stator_object_lookup(PyObject* object, PyObject* name, PyObject** value) {
   return index >= 0 ? STATOR_FOUND : index == -1 ? STATOR_MISSING : STATOR_UNKNOWN;
 }
 
-PyObject* stator_type_lookup(PyTypeObject* type, PyObject* name) { return _PyType_Lookup(type, name); }
+PyObject* stator_type_lookup(PyTypeObject* type, PyObject* name) {
+  return _PyType_Lookup(type, name);
+}
 
 int stator_class_is_assignable(PyTypeObject* type) {
   return !(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) || PyType_IsSubtype(type, &PyModule_Type);
@@ -210,7 +217,8 @@ typedef struct OrderedDict {
 
 int stator_odict_next(PyObject* odict, void** cursor, PyObject** key) {
   if (PyODict_Type.tp_basicsize != (Py_ssize_t)sizeof(OrderedDict)) return -1;
-  OrderedNode* node = *cursor == NULL ? ((OrderedDict*)odict)->first : ((OrderedNode*)*cursor)->next;
+  OrderedNode* node =
+      *cursor == NULL ? ((OrderedDict*)odict)->first : ((OrderedNode*)*cursor)->next;
   if (node == NULL) return 0;
   *cursor = node;
   *key = node->key;
@@ -220,12 +228,19 @@ int stator_odict_next(PyObject* odict, void** cursor, PyObject** key) {
 PyObject* stator_exact_scalar(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   if (PyUnicode_Check(object)) return type == &PyUnicode_Type ? NULL : _PyUnicode_Copy(object);
-  if (PyLong_Check(object)) return type == &PyLong_Type || type == &PyBool_Type ? NULL : _PyLong_Copy((PyLongObject*)object);
-  if (PyFloat_Check(object)) return type == &PyFloat_Type ? NULL : PyFloat_FromDouble(PyFloat_AS_DOUBLE(object));
+  if (PyLong_Check(object))
+    return type == &PyLong_Type || type == &PyBool_Type ? NULL
+                                                        : _PyLong_Copy((PyLongObject*)object);
+  if (PyFloat_Check(object))
+    return type == &PyFloat_Type ? NULL : PyFloat_FromDouble(PyFloat_AS_DOUBLE(object));
   if (PyBytes_Check(object)) {
-    return type == &PyBytes_Type ? NULL : PyBytes_FromStringAndSize(PyBytes_AS_STRING(object), PyBytes_GET_SIZE(object));
+    return type == &PyBytes_Type
+               ? NULL
+               : PyBytes_FromStringAndSize(PyBytes_AS_STRING(object), PyBytes_GET_SIZE(object));
   }
-  if (PyComplex_Check(object)) return type == &PyComplex_Type ? NULL : PyComplex_FromCComplex(((PyComplexObject*)object)->cval);
+  if (PyComplex_Check(object))
+    return type == &PyComplex_Type ? NULL
+                                   : PyComplex_FromCComplex(((PyComplexObject*)object)->cval);
   return NULL;
 }
 

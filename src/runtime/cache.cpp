@@ -41,7 +41,8 @@ void Cache::removeRoot(const void* code) {
   auto found = roots.find(code);
   if (found == roots.end() || --found->second > 0) return;
   roots.erase(found);
-  std::vector<std::unique_ptr<CodeEntries>> dead;  // freed at the end: what they own may run code that comes back here
+  // freed at the end: what they own may run code that comes back here
+  std::vector<std::unique_ptr<CodeEntries>> dead;
   for (auto it = codes.begin(); it != codes.end();) {
     if (it->second->root == code && roots.count(it->first) == 0) {
       dead.push_back(std::move(it->second));
@@ -98,7 +99,9 @@ PyObject* create(PyTypeObject* type, PyObject* args, PyObject*) {
   return object.release();
 }
 
-int traverseCache(PyObject* object, visitproc visit, void* arg) { return selfOf(object)->cache ? selfOf(object)->cache->traverse(visit, arg) : 0; }
+int traverseCache(PyObject* object, visitproc visit, void* arg) {
+  return selfOf(object)->cache ? selfOf(object)->cache->traverse(visit, arg) : 0;
+}
 
 int clearCache(PyObject* object) {
   if (Cache* cache = selfOf(object)->cache) {
@@ -121,10 +124,15 @@ PyObject* resetMethod(PyObject* object, PyObject*) {
   Py_RETURN_NONE;
 }
 
-PyObject* getSettings(PyObject* object, void*) { return Py_NewRef(selfOf(object)->cache->settings.get()); }
+PyObject* getSettings(PyObject* object, void*) {
+  return Py_NewRef(selfOf(object)->cache->settings.get());
+}
 
-PyMethodDef methods[] = {{"reset", resetMethod, METH_NOARGS, "Drops all entries."}, {nullptr, nullptr, 0, nullptr}};
-PyGetSetDef getters[] = {{"settings", getSettings, nullptr, "The compile call's settings.", nullptr}, {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyMethodDef methods[] = {{"reset", resetMethod, METH_NOARGS, "Drops all entries."},
+                         {nullptr, nullptr, 0, nullptr}};
+PyGetSetDef getters[] = {
+    {"settings", getSettings, nullptr, "The compile call's settings.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyObject* setConfigDoor(PyObject*, PyObject* args) {
   const char* name = nullptr;
@@ -167,7 +175,8 @@ PyObject* resetStatsDoor(PyObject*, PyObject*) {
 
 PyObject* lastCaptureDoor(PyObject*, PyObject*) {
   const LastCapture& last = lastCapture();
-  return Py_BuildValue("{s:s,s:s,s:s}", "graph", last.graph.c_str(), "guards", last.guards.c_str(), "exit", last.exit.c_str());
+  return Py_BuildValue("{s:s,s:s,s:s}", "graph", last.graph.c_str(), "guards", last.guards.c_str(),
+                       "exit", last.exit.c_str());
 }
 
 PyObject* keepCapturesDoor(PyObject*, PyObject* on) {
@@ -177,17 +186,20 @@ PyObject* keepCapturesDoor(PyObject*, PyObject* on) {
 
 }  // namespace
 
-PyMethodDef cache_methods[] = {{"set_config", setConfigDoor, METH_VARARGS, "Takes a configuration value."},
-                               {"stats", statsDoor, METH_NOARGS, "Counters since the last reset."},
-                               {"reset_stats", resetStatsDoor, METH_NOARGS, "Sets all counters to zero."},
-                               {"keep_captures", keepCapturesDoor, METH_O, "Whether last_capture() is to be filled."},
-                               {"last_capture", lastCaptureDoor, METH_NOARGS, "Graph, guards and exit of the last capture, as text; see keep_captures."},
-                               {nullptr, nullptr, 0, nullptr}};
+PyMethodDef cache_methods[] = {
+    {"set_config", setConfigDoor, METH_VARARGS, "Takes a configuration value."},
+    {"stats", statsDoor, METH_NOARGS, "Counters since the last reset."},
+    {"reset_stats", resetStatsDoor, METH_NOARGS, "Sets all counters to zero."},
+    {"keep_captures", keepCapturesDoor, METH_O, "Whether last_capture() is to be filled."},
+    {"last_capture", lastCaptureDoor, METH_NOARGS,
+     "Graph, guards and exit of the last capture, as text; see keep_captures."},
+    {nullptr, nullptr, 0, nullptr}};
 
 Cache* cacheOf(BorrowedRef<> object) {
   if (object.get() == Py_None) return nullptr;
   if (Py_TYPE(object.get()) != &CacheType) {
-    PyErr_Format(PyExc_TypeError, "a stator._core.Cache is expected, not %.200s", Py_TYPE(object.get())->tp_name);
+    PyErr_Format(PyExc_TypeError, "a stator._core.Cache is expected, not %.200s",
+                 Py_TYPE(object.get())->tp_name);
     return nullptr;
   }
   return selfOf(object.get())->cache;

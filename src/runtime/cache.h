@@ -23,12 +23,13 @@ struct Entry {
   std::unique_ptr<sources::SourceSet> sources;
   std::unique_ptr<guards::GuardProgram> guards;
   breaks::Plan plan;
-  std::vector<const sources::Source*> inputs;  // of the graph, in order
+  std::vector<const sources::Source*> inputs;      // of the graph, in order
   std::unique_ptr<tensor::StoragePattern> memory;  // null: the graph writes to no input
-  Ref<> compiled;                              // callable; null: no graph
+  Ref<> compiled;                                  // callable; null: no graph
   size_t ops = 0;
   long long watched = 0;  // instructions of watched code that it stands for
-  bool has_effects = false;  // the graph writes in place or draws random numbers: it must not run twice
+  // the graph writes in place or draws random numbers: it must not run twice
+  bool has_effects = false;
   bool grad_enabled = false;       // at the entry; guarded
   const void* graph_id = nullptr;  // its address, for failures (graph/graph_runner.h)
   std::string graph_text;
@@ -37,17 +38,19 @@ struct Entry {
 
 // All entries of one place in a program.
 struct Site {
-  std::vector<std::shared_ptr<Entry>> entries;  // most recently used first; shared with those that run
-  bool step_only = false;   // nothing can be captured from here: execute the instruction
+  // most recently used first; shared with those that run
+  std::vector<std::shared_ptr<Entry>> entries;
+  bool step_only = false;  // nothing can be captured from here: execute the instruction
   bool over_limit = false;
-  std::string why;          // step_only: the place and reason, for stator.explain
+  std::string why;  // step_only: the place and reason, for stator.explain
   int64_t captures = 0;
   interpret::DynamicHistory history;
 };
 
 struct CodeEntries {
   Ref<> code;
-  const void* root = nullptr;  // the compiled code under which they were captured first (see Cache::addRoot)
+  // the compiled code under which they were captured first (see Cache::addRoot)
+  const void* root = nullptr;
   std::unordered_map<int, Site> sites;  // by offset
   int64_t captures = 0;
 };
@@ -66,7 +69,7 @@ class Cache {
   Ref<> settings;
   Ref<> backend;  // settings.backend
   bool fullgraph = false;
-  int dynamic = -1;  // settings.dynamic: True, False; -1: None
+  int dynamic = -1;              // settings.dynamic: True, False; -1: None
   int64_t recompile_limit = -1;  // -1: config.recompile_limit
   std::unordered_map<PyCodeObject*, std::unique_ptr<CodeEntries>> codes;
   std::unordered_map<const void*, int64_t> roots;

@@ -13,7 +13,8 @@ namespace stator::runtime {
 namespace {
 
 bool force_eager = false;
-PyObject* forced_caches = nullptr;  // set_stance(force_backend=): a callable from a cache to the one that serves in its place
+// set_stance(force_backend=): a callable from a cache to the one that serves in its place
+PyObject* forced_caches = nullptr;
 
 CompiledFunction* selfOf(PyObject* object) { return reinterpret_cast<CompiledFunction*>(object); }
 
@@ -41,7 +42,8 @@ const void* rootOf(PyObject* callable) {
 
 // To be called when the object gives up its cache, which it still owns.
 void leaveCache(CompiledFunction* self) {
-  if (self->native_cache != nullptr && self->root != nullptr) self->native_cache->removeRoot(self->root);
+  if (self->native_cache != nullptr && self->root != nullptr)
+    self->native_cache->removeRoot(self->root);
   self->native_cache = nullptr;
   self->root = nullptr;
 }
@@ -188,7 +190,9 @@ PyObject* forceCache(PyObject*, PyObject* value) {
   Py_RETURN_NONE;
 }
 
-PyObject* inCompiledRegion(PyObject*, PyObject*) { return PyBool_FromLong(activeCache() != nullptr); }
+PyObject* inCompiledRegion(PyObject*, PyObject*) {
+  return PyBool_FromLong(activeCache() != nullptr);
+}
 
 PyMemberDef members[] = {
     {"__wrapped__", T_OBJECT, offsetof(CompiledFunction, function), READONLY, nullptr},
@@ -217,8 +221,10 @@ PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr},
 PyMethodDef module_functions[] = {
     {"set_force_eager", setForceEager, METH_O,
      "set_force_eager(bool): whether compiled functions run natively; returns what held before"},
-    {"force_cache", forceCache, METH_O, "force_cache(callable or None): which cache serves in place of a compiled function's own"},
-    {"in_compiled_region", inCompiledRegion, METH_NOARGS, "Whether a compiled function is under way on this thread."},
+    {"force_cache", forceCache, METH_O,
+     "force_cache(callable or None): which cache serves in place of a compiled function's own"},
+    {"in_compiled_region", inCompiledRegion, METH_NOARGS,
+     "Whether a compiled function is under way on this thread."},
     {}};
 
 }  // namespace

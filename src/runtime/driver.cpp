@@ -307,7 +307,8 @@ PyObject* drive(Cache& cache, StatorFrame* frame, int throwflag) {
     counters.native_frames++;
     return stator_frame_eval_fresh(frame, throwflag);
   }
-  if (!throwflag && interpret::markOf(reinterpret_cast<PyObject*>(stator_frame_function(frame))) == interpret::Mark::kDisabled) {
+  if (!throwflag && interpret::markOf(reinterpret_cast<PyObject*>(stator_frame_function(frame))) ==
+                        interpret::Mark::kDisabled) {
     // All that it calls runs natively too.
     ActiveScope off(nullptr);
     return stator_frame_eval_fresh(frame, throwflag);

@@ -74,8 +74,8 @@ Ref<> enterPending(Cache& cache, std::vector<PendingFrame>& frames, size_t index
 Ref<> makeSuspendedGenerator(const PendingFrame& state);
 
 struct DriverCounters {
-  long long frames = 0;         // frames (and generator resumptions) that were driven
-  long long steps = 0;          // instructions executed concretely
+  long long frames = 0;  // frames (and generator resumptions) that were driven
+  long long steps = 0;   // instructions executed concretely
   // Of watched code (bytecode::watchFiles): those, and those that ran as part of a captured entry.
   long long watched_steps = 0;
   long long watched_captured = 0;

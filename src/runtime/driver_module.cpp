@@ -66,7 +66,9 @@ int countInstruction(PyObject*, PyFrameObject* frame, int what, PyObject*) {
   if (what == PyTrace_CALL) {
     Ref<PyCodeObject> code = Ref<PyCodeObject>::steal(PyFrame_GetCode(frame));
     PyObject* object = reinterpret_cast<PyObject*>(frame);
-    if (bytecode::isWatched(code.get()) && PyObject_SetAttrString(object, "f_trace_opcodes", Py_True) < 0) return -1;
+    if (bytecode::isWatched(code.get()) &&
+        PyObject_SetAttrString(object, "f_trace_opcodes", Py_True) < 0)
+      return -1;
     if (PyObject_SetAttrString(object, "f_trace_lines", Py_False) < 0) return -1;
   }
   if (what == PyTrace_OPCODE) counted_instructions++;
@@ -84,9 +86,11 @@ PyObject* countInstructions(PyObject*, PyObject* function) {
 
 PyObject* counterDict(PyObject*, PyObject*) {
   const DriverCounters& now = driverCounters();
-  return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "watched_steps", now.watched_steps, "watched_captured", now.watched_captured, "frames", now.frames, "steps", now.steps,
-                       "native_frames", now.native_frames, "inlined_materialised", now.materialised,
-                       "deep_frames", now.deep_frames, "depth_errors", now.depth_errors);
+  return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "watched_steps", now.watched_steps,
+                       "watched_captured", now.watched_captured, "frames", now.frames, "steps",
+                       now.steps, "native_frames", now.native_frames, "inlined_materialised",
+                       now.materialised, "deep_frames", now.deep_frames, "depth_errors",
+                       now.depth_errors);
 }
 
 PyObject* resetCounters(PyObject*, PyObject*) {
@@ -244,7 +248,8 @@ PyMethodDef driver_methods[] = {
     {"reset_driver_counters", resetCounters, METH_NOARGS,
      "Sets the counters of driver_counters to zero."},
     {"watch_files", watch, METH_O,
-     "Code from files whose path begins so is traced wherever it lies, and its instructions are counted."},
+     "Code from files whose path begins so is traced wherever it lies, and its instructions are "
+     "counted."},
     {"count_instructions", countInstructions, METH_O,
      "Calls the function natively; how many instructions of watched code ran."},
     {"run_pending", runPendingFrames, METH_O,

@@ -1,6 +1,7 @@
 // The captured side of the driver: finds the entry of a place whose guards hold, or captures one, and runs it. The one boundary at which
 // stator's own failures end: the user's program goes on eagerly.
 #include "base/check.h"
+#include "base/collector_pause.h"
 #include "bytecode/code_info.h"
 #include "graph/fx.h"
 #include "graph/graph_runner.h"
@@ -17,7 +18,6 @@
 #include "runtime/settings.h"
 #include "runtime/watch.h"
 #include "tensor/tensor_guard.h"
-#include "base/collector_pause.h"
 
 #include <algorithm>
 #include <chrono>
@@ -47,22 +47,29 @@ std::vector<PyObject*> borrowed(const std::vector<Ref<>>& values) {
 }
 
 // Moves a plan's result into the frame. Nothing here can fail.
-void writeFrame(StatorFrame* frame, const breaks::FrameState& state, const std::vector<Ref<>>& registers) {
-  auto at = [&](breaks::Register index) { return index < 0 ? nullptr : registers[static_cast<size_t>(index)].get(); };
+void writeFrame(StatorFrame* frame, const breaks::FrameState& state,
+                const std::vector<Ref<>>& registers) {
+  auto at = [&](breaks::Register index) {
+    return index < 0 ? nullptr : registers[static_cast<size_t>(index)].get();
+  };
   std::vector<Ref<>> stack;
   for (breaks::Register index : state.stack) stack.push_back(Ref<>::create(at(index)));
   stator_frame_truncate(frame, 0);
   for (size_t i = 0; i < state.slots.size(); ++i) {
-    if (state.slots[i] != breaks::kKeep) stator_frame_set_slot(frame, static_cast<int>(i), at(state.slots[i]));
+    if (state.slots[i] != breaks::kKeep)
+      stator_frame_set_slot(frame, static_cast<int>(i), at(state.slots[i]));
   }
   for (Ref<>& value : stack) stator_frame_push_steal(frame, value.release());
   stator_frame_set_offset(frame, state.offset);
 }
 
 PendingFrame pendingFrame(const breaks::FrameState& state, const std::vector<Ref<>>& registers) {
-  auto at = [&](breaks::Register index) { return index < 0 ? Ref<>() : registers[static_cast<size_t>(index)]; };
+  auto at = [&](breaks::Register index) {
+    return index < 0 ? Ref<>() : registers[static_cast<size_t>(index)];
+  };
   PendingFrame pending;
-  pending.function = Ref<PyFunctionObject>::create(reinterpret_cast<PyFunctionObject*>(at(state.function).get()));
+  pending.function =
+      Ref<PyFunctionObject>::create(reinterpret_cast<PyFunctionObject*>(at(state.function).get()));
   for (breaks::Register index : state.slots) pending.slots.push_back(at(index));
   for (breaks::Register index : state.stack) pending.stack.push_back(at(index));
   pending.offset = state.offset;
@@ -84,21 +91,25 @@ bool freezes() {
 interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   const ConfigValues& config = configValues();
   interpret::TraceOptions options;
-  options.limits = {static_cast<uint64_t>(config.trace_limit_instructions), static_cast<uint64_t>(config.trace_limit_nodes), config.trace_limit_seconds};
+  options.limits = {static_cast<uint64_t>(config.trace_limit_instructions),
+                    static_cast<uint64_t>(config.trace_limit_nodes), config.trace_limit_seconds};
   options.fullgraph = cache.fullgraph;
   Ref<> is_eager = stealRef(PyObject_GetAttrString(cache.backend.get(), "is_eager"));
   if (!is_eager) PyErr_Clear();
   options.runs_as_captured = is_eager.get() == Py_True;
   bool all = cache.dynamic == 1 || (cache.dynamic < 0 && !config.assume_static_by_default);
   bool automatic = cache.dynamic < 0 && config.automatic_dynamic_shapes;
-  options.dynamic = all ? interpret::DynamicMode::kAll : automatic ? interpret::DynamicMode::kAutomatic : interpret::DynamicMode::kStatic;
+  options.dynamic = all         ? interpret::DynamicMode::kAll
+                    : automatic ? interpret::DynamicMode::kAutomatic
+                                : interpret::DynamicMode::kStatic;
   options.specialize_modules = config.specialize_modules;
   options.own_parameters = config.specialize_modules || freezes();
   options.skip_fsdp_guards = config.skip_fsdp_guards;
   options.break_every = config.break_every;
   options.random = config.break_random;
   // The same place breaks at the same instructions in every process.
-  options.random_seed = config.break_seed + static_cast<uint64_t>(stator_frame_code(frame)->co_firstlineno) * 1000003u +
+  options.random_seed = config.break_seed +
+                        static_cast<uint64_t>(stator_frame_code(frame)->co_firstlineno) * 1000003u +
                         static_cast<uint64_t>(stator_frame_offset(frame)) * 7919u;
   return options;
 }
@@ -148,8 +159,10 @@ Ref<> withValues(PyObject* value, const std::unordered_map<const graph::Node*, R
   }
   if (PySlice_Check(value)) {
     auto* slice = reinterpret_cast<PySliceObject*>(value);
-    Ref<> start = withValues(slice->start, known), stop = withValues(slice->stop, known), step = withValues(slice->step, known);
-    return start && stop && step ? stealRef(PySlice_New(start.get(), stop.get(), step.get())) : Ref<>();
+    Ref<> start = withValues(slice->start, known), stop = withValues(slice->stop, known),
+          step = withValues(slice->step, known);
+    return start && stop && step ? stealRef(PySlice_New(start.get(), stop.get(), step.get()))
+                                 : Ref<>();
   }
   bool holds = false;
   graph::forEachStandIn(value, [&](graph::StandIn*) { holds = true; });
@@ -160,7 +173,8 @@ Ref<> compute(const graph::Node& node, const std::unordered_map<const graph::Nod
   Ref<> args = withValues(node.args.get(), known);
   Ref<> kwargs = node.kwargs ? withValues(node.kwargs.get(), known) : Ref<>();
   if (!args || (node.kwargs && !kwargs)) return Ref<>();
-  if (node.op != graph::Op::kCallMethod) return stealRef(PyObject_Call(node.target.get(), args.get(), kwargs.get()));
+  if (node.op != graph::Op::kCallMethod)
+    return stealRef(PyObject_Call(node.target.get(), args.get(), kwargs.get()));
   Ref<> method = stealRef(PyObject_GetAttr(PyTuple_GET_ITEM(args.get(), 0), node.target.get()));
   Ref<> rest = stealRef(PyTuple_GetSlice(args.get(), 1, PyTuple_GET_SIZE(args.get())));
   return method ? stealRef(PyObject_Call(method.get(), rest.get(), kwargs.get())) : Ref<>();
@@ -179,7 +193,8 @@ Ref<> outputsSoFar(const graph::Graph& graph, const graph::FailedRun& failed, co
       continue;
     }
     auto ran = failed.targets.find(node.serial);
-    if (ran != failed.targets.end() && ran->second.get() != node.target.get() && PyObject_RichCompareBool(ran->second.get(), node.target.get(), Py_EQ) != 1) {
+    if (ran != failed.targets.end() && ran->second.get() != node.target.get() &&
+        PyObject_RichCompareBool(ran->second.get(), node.target.get(), Py_EQ) != 1) {
       return Ref<>();  // another program than the one that failed
     }
     if (auto value = failed.values.find(node.serial); value != failed.values.end()) {
@@ -200,7 +215,8 @@ Ref<> outputsSoFar(const graph::Graph& graph, const graph::FailedRun& failed, co
 }
 
 bool setGradMode(bool enabled) {
-  Ref<> done = stealRef(PyObject_CallOneArg(interpret::torchObject("torch._C._set_grad_enabled"), enabled ? Py_True : Py_False));
+  Ref<> done = stealRef(PyObject_CallOneArg(interpret::torchObject("torch._C._set_grad_enabled"),
+                                            enabled ? Py_True : Py_False));
   if (!done) PyErr_Clear();
   return static_cast<bool>(done);
 }
@@ -208,14 +224,15 @@ bool setGradMode(bool enabled) {
 // A graph that writes in place or draws random numbers has failed half way, and cannot be run again. The program goes on in the real frame
 // before the instruction whose operation failed, with the values that the graph has computed; that instruction then raises by itself.
 // False: this could not be done, and nothing has happened.
-bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& failed, bool grad_at_failure, StatorFrame* frame, const Roots& roots,
-            Exit& exit) {
+bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& failed,
+            bool grad_at_failure, StatorFrame* frame, const Roots& roots, Exit& exit) {
   HookDisabledScope disabled;
   interpret::TraceOptions options = traceOptions(cache, frame);
   options.break_at = failed.instruction;
   options.break_at_reason = breaks::Reason::kRaises;
   interpret::Captured captured = trace(frame, options);
-  if (captured.plan.exit != breaks::ExitKind::kBreak || options.break_at > failed.instruction) return false;
+  if (captured.plan.exit != breaks::ExitKind::kBreak || options.break_at > failed.instruction)
+    return false;
   // What has an effect and ran must lie before the place where the program goes on.
   if (failed.effect_instruction >= options.break_at) return false;
   setGradMode(grad_at_failure);
@@ -230,7 +247,8 @@ bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& fail
 }
 
 // `values`: the graph's inputs, as the guards found them.
-Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, const Roots& roots, const std::vector<Ref<>>& values) {
+Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, const Roots& roots,
+              const std::vector<Ref<>>& values) {
   if (watching()) ranUntil(entry.plan.place);
   Ref<> outputs;
   if (entry.compiled) {
@@ -241,7 +259,8 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, const Roots&
     {
       HookDisabledScope disabled;
       graph::FailureScope failures;
-      outputs = stealRef(PyObject_Vectorcall(entry.compiled.get(), inputs.data(), inputs.size(), nullptr));
+      outputs = stealRef(
+          PyObject_Vectorcall(entry.compiled.get(), inputs.data(), inputs.size(), nullptr));
       if (!outputs) failed = failures.take();
     }
     if (!outputs) {
@@ -256,7 +275,8 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, const Roots&
         bool grad_at_failure = shapes::State::now().grad_enabled;
         setGradMode(entry.grad_enabled);
         Exit exit;
-        if (failed && failed->executor == entry.graph_id && resume(cache, entry, *failed, grad_at_failure, frame, roots, exit)) {
+        if (failed && failed->executor == entry.graph_id &&
+            resume(cache, entry, *failed, grad_at_failure, frame, roots, exit)) {
           Py_XDECREF(type);
           Py_XDECREF(error);
           Py_XDECREF(traceback);
@@ -294,7 +314,8 @@ Exit finishEntry(const breaks::Plan& plan, StatorFrame* frame, const Roots& root
   }
   exit.outcome = Outcome::kInlined;
   exit.pending = std::make_unique<std::vector<PendingFrame>>();
-  for (size_t i = 1; i < plan.frames.size(); ++i) exit.pending->push_back(pendingFrame(plan.frames[i], registers));
+  for (size_t i = 1; i < plan.frames.size(); ++i)
+    exit.pending->push_back(pendingFrame(plan.frames[i], registers));
   writeFrame(frame, plan.frames[0], registers);
   return exit;
 }
@@ -315,7 +336,8 @@ bool memoryHolds(Entry& entry, const std::vector<Ref<>>& values) {
 std::string explain(Entry& entry, const Roots& roots) {
   std::string why = entry.guards->explain(roots);
   std::vector<Ref<>> values;
-  if (why.empty() && entry.memory != nullptr && entry.guards->check(roots, values)) why = entry.memory->explain(borrowed(values));
+  if (why.empty() && entry.memory != nullptr && entry.guards->check(roots, values))
+    why = entry.memory->explain(borrowed(values));
   return why;
 }
 
@@ -331,7 +353,8 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   const bool together = ranksAgree();
   interpret::Captured captured;
   if (together) {
-    std::optional<interpret::Captured> agreed = traceTogether(cache, frame, options, [&](interpret::TraceOptions now) { return trace(frame, now); });
+    std::optional<interpret::Captured> agreed = traceTogether(
+        cache, frame, options, [&](interpret::TraceOptions now) { return trace(frame, now); });
     if (!agreed) return nullptr;
     captured = std::move(*agreed);
   } else {
@@ -345,7 +368,8 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
     raiseUnsupported(frame, captured.plan, cache.fullgraph);
     throw PythonError();
   }
-  bool nothing = breaks_here && captured.plan.frames.size() == 1 && captured.plan.frames[0].offset == entry_offset && captured.graph->callCount() == 0;
+  bool nothing = breaks_here && captured.plan.frames.size() == 1 &&
+                 captured.plan.frames[0].offset == entry_offset && captured.graph->callCount() == 0;
   if (breaks_here) {
     statistics().breaks++;
     reportBreak(frame, captured.plan);
@@ -392,12 +416,15 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
     entry->compiled = std::move(compiled.callable);
     for (const std::string& text : compiled.conditions) {
       const symbolic::Expr* condition = symbolic::parse(text);
-      STATOR_CHECK(condition != nullptr && condition->isTruth(), "a condition of the backend: " + text);
-      if (condition->kind != symbolic::Kind::kBool) captured.guards->relations.conditions.push_back(condition);
+      STATOR_CHECK(condition != nullptr && condition->isTruth(),
+                   "a condition of the backend: " + text);
+      if (condition->kind != symbolic::Kind::kBool)
+        captured.guards->relations.conditions.push_back(condition);
     }
     for (const graph::BackendGuard& guard : compiled.guards) {
       if (guard.kind == graph::BackendGuard::Kind::kSameInput) {
-        captured.guards->add(guards::Guard{guards::GuardKind::kSameAs, entry->inputs[static_cast<size_t>(guard.inputs[0])],
+        captured.guards->add(guards::Guard{guards::GuardKind::kSameAs,
+                                           entry->inputs[static_cast<size_t>(guard.inputs[0])],
                                            entry->inputs[static_cast<size_t>(guard.inputs[1])]});
       } else {
         for (int index : guard.inputs) written[static_cast<size_t>(index)] = true;
@@ -407,7 +434,8 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
     entry->memory = tensor::StoragePattern::of(examples, written);
   }
   entry->plan = std::move(captured.plan);
-  entry->guards = std::make_unique<guards::GuardProgram>(*captured.sources, *captured.guards, entry->inputs);
+  entry->guards =
+      std::make_unique<guards::GuardProgram>(*captured.sources, *captured.guards, entry->inputs);
   entry->sources = std::move(captured.sources);
   if (texts) {
     lastCapture().guards = entry->guards->text(code);
@@ -418,7 +446,8 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   double capture_seconds = secondsSince(start) - backend_seconds;
   statistics().capture_seconds += capture_seconds;
   if (wantsTexts()) {
-    reportCapture({frame, &entry->plan, entry->ops, lastCapture().graph, lastCapture().guards, capture_seconds, backend_seconds});
+    reportCapture({frame, &entry->plan, entry->ops, lastCapture().graph, lastCapture().guards,
+                   capture_seconds, backend_seconds});
   }
   return entry;
 }
@@ -437,11 +466,13 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
       return outcome(Outcome::kNative);
     }
   }
-  if (offset == info->firstLegal() && interpret::isDisabled(reinterpret_cast<PyObject*>(stator_frame_function(frame)))) {
+  if (offset == info->firstLegal() &&
+      interpret::isDisabled(reinterpret_cast<PyObject*>(stator_frame_function(frame)))) {
     return outcome(Outcome::kNative);
   }
   // Class bodies, exec. A function has such a dict too once somebody asked for its locals(), but does not run on it.
-  if (stator_frame_namespace(frame) != nullptr && (code->co_flags & CO_OPTIMIZED) == 0) return outcome(Outcome::kNative);
+  if (stator_frame_namespace(frame) != nullptr && (code->co_flags & CO_OPTIMIZED) == 0)
+    return outcome(Outcome::kNative);
   if (config.break_every == 1 && !config.break_random) return outcome(Outcome::kStep);
   if (callEndsEagerly()) return outcome(Outcome::kNative);
   if (gaveUpAgreeing(cache)) {
@@ -457,12 +488,16 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
   std::vector<Ref<>> inputs;
   bool looked_alone = !config.guard_collectives;
   for (size_t i = 0; i < site.entries.size(); ++i) {
-    if (!site.entries[i]->guards->check(roots, inputs) || !memoryHolds(*site.entries[i], inputs) || dropsRunCode(*site.entries[i], roots)) continue;
+    if (!site.entries[i]->guards->check(roots, inputs) || !memoryHolds(*site.entries[i], inputs) ||
+        dropsRunCode(*site.entries[i], roots))
+      continue;
     if (!looked_alone) {
       looked_alone = true;
       if (!hitOnAll(cache, frame, true)) break;
     }
-    if (i > 0) std::rotate(site.entries.begin(), site.entries.begin() + static_cast<std::ptrdiff_t>(i), site.entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    if (i > 0)
+      std::rotate(site.entries.begin(), site.entries.begin() + static_cast<std::ptrdiff_t>(i),
+                  site.entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     statistics().hits++;
     std::shared_ptr<Entry> entry = site.entries[0];  // the cache may let it go while it runs
     return runEntry(cache, *entry, frame, roots, inputs);
@@ -474,8 +509,10 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
   std::erase_if(site.entries, [](const auto& entry) { return entry->guards->dead(); });
   if (config.stance == Stance::kEagerOnRecompile) return outcome(Outcome::kNative);
   followTorchConfig();
-  if (config.stance == Stance::kFailOnRecompile || (config.error_on_recompile && !site.entries.empty())) {
-    reportRecompile(frame, site.entries.empty() ? "" : explain(*site.entries.front(), roots), config.stance == Stance::kFailOnRecompile);
+  if (config.stance == Stance::kFailOnRecompile ||
+      (config.error_on_recompile && !site.entries.empty())) {
+    reportRecompile(frame, site.entries.empty() ? "" : explain(*site.entries.front(), roots),
+                    config.stance == Stance::kFailOnRecompile);
     throw PythonError();
   }
   int64_t limit = cache.recompile_limit > 0 ? cache.recompile_limit : config.recompile_limit;
@@ -483,10 +520,12 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
   if (config.break_every != 0) limit = std::max<int64_t>(limit, 64);
   if (static_cast<int64_t>(site.entries.size()) >= limit) {
     statistics().fallbacks++;
-    bool worthless = std::all_of(site.entries.begin(), site.entries.end(), [](const auto& entry) { return entry->ops == 0; });
+    bool worthless = std::all_of(site.entries.begin(), site.entries.end(),
+                                 [](const auto& entry) { return entry->ops == 0; });
     if (!site.over_limit && !worthless) {
       site.over_limit = true;
-      reportLimit(frame, explain(*site.entries.front(), roots), limit, cache.fullgraph || config.fail_on_recompile_limit_hit);
+      reportLimit(frame, explain(*site.entries.front(), roots), limit,
+                  cache.fullgraph || config.fail_on_recompile_limit_hit);
       if (PyErr_Occurred()) throw PythonError();
     }
     return outcome(info->watched ? Outcome::kStep : Outcome::kNative);

@@ -33,7 +33,8 @@ template <class... Values>
 Ref<> callRanks(const char* name, const char* format, Values... values) {
   Ref<> module = stealRef(PyImport_ImportModule("stator._ranks"));
   Ref<> function = module ? stealRef(PyObject_GetAttrString(module.get(), name)) : Ref<>();
-  Ref<> result = function ? stealRef(PyObject_CallFunction(function.get(), format, values...)) : Ref<>();
+  Ref<> result =
+      function ? stealRef(PyObject_CallFunction(function.get(), format, values...)) : Ref<>();
   if (!result) throw PythonError();
   return result;
 }
@@ -57,8 +58,9 @@ Decision agree(Record record, bool may_be_dynamic) {
   while (!agreement.done()) {
     if (agreement.wants() == Wants::kReduce) {
       const std::vector<int64_t>& words = agreement.words();
-      Ref<> reply = stealRef(PyObject_CallMethod(exchange.get(), "maxima", "(y#)", reinterpret_cast<const char*>(words.data()),
-                                                 static_cast<Py_ssize_t>(words.size() * sizeof(int64_t))));
+      Ref<> reply = stealRef(PyObject_CallMethod(
+          exchange.get(), "maxima", "(y#)", reinterpret_cast<const char*>(words.data()),
+          static_cast<Py_ssize_t>(words.size() * sizeof(int64_t))));
       if (!reply) throw PythonError();
       const std::string bytes = bytesOf(reply.get());
       std::vector<int64_t> maxima(bytes.size() / sizeof(int64_t));
@@ -66,12 +68,14 @@ Decision agree(Record record, bool may_be_dynamic) {
       agreement.reduced(maxima);
     } else {
       const std::string& bytes = agreement.bytes();
-      Ref<> reply = stealRef(PyObject_CallMethod(exchange.get(), "records", "(y#n)", bytes.data(), static_cast<Py_ssize_t>(bytes.size()),
+      Ref<> reply = stealRef(PyObject_CallMethod(exchange.get(), "records", "(y#n)", bytes.data(),
+                                                 static_cast<Py_ssize_t>(bytes.size()),
                                                  static_cast<Py_ssize_t>(agreement.longest())));
       Ref<> list = reply ? stealRef(PySequence_List(reply.get())) : Ref<>();
       if (!list) throw PythonError();
       std::vector<std::string> all;
-      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) all.push_back(bytesOf(PyList_GET_ITEM(list.get(), i)));
+      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i)
+        all.push_back(bytesOf(PyList_GET_ITEM(list.get(), i)));
       agreement.gathered(all);
     }
   }
@@ -102,7 +106,9 @@ class SourceDigests {
     auto [found, added] = known_.try_emplace(source, 0);
     if (!added) return found->second;
     dist::Digest digest;
-    digest.add(static_cast<int64_t>(source->kind)).add(source->index).add(static_cast<int64_t>(of(source->base)));
+    digest.add(static_cast<int64_t>(source->kind))
+        .add(source->index)
+        .add(static_cast<int64_t>(of(source->base)));
     if (source->key && PyUnicode_Check(source->key.get())) {
       Py_ssize_t size = 0;
       const char* text = PyUnicode_AsUTF8AndSize(source->key.get(), &size);
@@ -120,7 +126,9 @@ uint64_t guardsDigest(const guards::GuardSet& guards) {
   SourceDigests sources;
   dist::Digest digest;
   for (const guards::Guard& guard : guards.all()) {
-    digest.add(static_cast<int64_t>(guard.kind)).add(static_cast<int64_t>(sources.of(guard.source))).add(static_cast<int64_t>(sources.of(guard.other)));
+    digest.add(static_cast<int64_t>(guard.kind))
+        .add(static_cast<int64_t>(sources.of(guard.source)))
+        .add(static_cast<int64_t>(sources.of(guard.other)));
   }
   return digest.value();
 }
@@ -141,17 +149,22 @@ Reads readsOf(const Captured& captured, DynamicHistory& history, PyCodeObject* c
   std::unordered_set<const Source*> known;
   for (const guards::Guard& guard : captured.guards->all()) {
     using guards::GuardKind;
-    const bool is_int = (guard.kind == GuardKind::kEquals && guard.expected && PyLong_CheckExact(guard.expected.get())) ||
-                        (guard.kind == GuardKind::kType && guard.expected.get() == reinterpret_cast<PyObject*>(&PyLong_Type));
-    const bool is_tuple = guard.kind == GuardKind::kEquals && guard.expected && PyTuple_CheckExact(guard.expected.get());
-    if (guard.source == nullptr || !(guard.kind == GuardKind::kTensor || is_int || is_tuple)) continue;
+    const bool is_int = (guard.kind == GuardKind::kEquals && guard.expected &&
+                         PyLong_CheckExact(guard.expected.get())) ||
+                        (guard.kind == GuardKind::kType &&
+                         guard.expected.get() == reinterpret_cast<PyObject*>(&PyLong_Type));
+    const bool is_tuple = guard.kind == GuardKind::kEquals && guard.expected &&
+                          PyTuple_CheckExact(guard.expected.get());
+    if (guard.source == nullptr || !(guard.kind == GuardKind::kTensor || is_int || is_tuple))
+      continue;
     DynamicHistory::Seen* seen = history.find(interpret::sourceKey(*guard.source));
     if (seen == nullptr || !known.insert(guard.source).second) continue;
     Item item;
     item.source = sources::print(*guard.source, code);
     if (guard.kind == GuardKind::kTensor) {
       for (size_t i = 0; i < seen->sizes.size() && i < seen->dynamic.size(); ++i) {
-        const bool open = seen->dynamic[i] || (i < guard.tensor->sizes.size() && guard.tensor->sizes[i] == -1);
+        const bool open =
+            seen->dynamic[i] || (i < guard.tensor->sizes.size() && guard.tensor->sizes[i] == -1);
         item.values.push_back(open ? dist::kDynamic : seen->sizes[i]);
       }
     } else if (seen->has_number) {
@@ -165,16 +178,19 @@ Reads readsOf(const Captured& captured, DynamicHistory& history, PyCodeObject* c
   return found;
 }
 
-void makeDynamic(const Reads& reads, const std::vector<dist::Change>& changes, Captured& captured, DynamicHistory& history) {
+void makeDynamic(const Reads& reads, const std::vector<dist::Change>& changes, Captured& captured,
+                 DynamicHistory& history) {
   for (const dist::Change& change : changes) {
     for (size_t i = 0; i < reads.items.size(); ++i) {
-      if (reads.items[i].source != change.source || change.position >= reads.items[i].values.size()) continue;
+      if (reads.items[i].source != change.source || change.position >= reads.items[i].values.size())
+        continue;
       DynamicHistory::Seen& seen = *reads.reads[i].seen;
       if (reads.reads[i].tuple) {
         const int64_t value = seen.sizes[change.position];
         seen.number_changed = true;
-        DynamicHistory::Seen& item = history.at(
-            interpret::sourceKey(*captured.sources->child(SourceKind::kTupleItem, reads.reads[i].source, nullptr, static_cast<int64_t>(change.position))));
+        DynamicHistory::Seen& item = history.at(interpret::sourceKey(
+            *captured.sources->child(SourceKind::kTupleItem, reads.reads[i].source, nullptr,
+                                     static_cast<int64_t>(change.position))));
         item.has_number = item.number_changed = true;
         item.number = value;
       } else if (seen.has_number) {
@@ -191,7 +207,8 @@ std::string exitText(const breaks::Plan& plan) {
   if (plan.exit == breaks::ExitKind::kReturn) return "returns";
   std::string place = plan.place;
   const size_t line = place.rfind(':');
-  if (const size_t slash = place.rfind('/', line); slash != std::string::npos) place = place.substr(slash + 1);
+  if (const size_t slash = place.rfind('/', line); slash != std::string::npos)
+    place = place.substr(slash + 1);
   return "breaks at " + place + ": " + breaks::reasonSentence(plan.reason);
 }
 
@@ -219,7 +236,8 @@ Record failedRecord(StatorFrame* frame, Topic topic, std::string why) {
 bool goOnEagerly(Cache& cache, StatorFrame* frame, Topic topic, const Decision& decision) {
   HookDisabledScope disabled;
   const bool eagerly = configValues().eager_on_divergence;
-  callRanks("diverged", "(ssii)", siteName(frame).c_str(), decision.message.c_str(), static_cast<int>(topic == Topic::kBackend), static_cast<int>(eagerly));
+  callRanks("diverged", "(ssii)", siteName(frame).c_str(), decision.message.c_str(),
+            static_cast<int>(topic == Topic::kBackend), static_cast<int>(eagerly));
   endCallEagerly(cache);
   return true;
 }
@@ -227,7 +245,8 @@ bool goOnEagerly(Cache& cache, StatorFrame* frame, Topic topic, const Decision& 
 // A trace that failed on this rank: the others hear of it, and the error goes on its way.
 template <class Failure>
 void tellFailure(StatorFrame* frame, const TraceOptions& options, const Failure& why) {
-  agree(failedRecord(frame, Topic::kCapture, why()), options.dynamic != interpret::DynamicMode::kStatic);
+  agree(failedRecord(frame, Topic::kCapture, why()),
+        options.dynamic != interpret::DynamicMode::kStatic);
 }
 
 }  // namespace
@@ -235,9 +254,10 @@ void tellFailure(StatorFrame* frame, const TraceOptions& options, const Failure&
 std::string siteName(StatorFrame* frame) {
   PyCodeObject* code = stator_frame_code(frame);
   std::string file = PyUnicode_AsUTF8(code->co_filename);
-  if (const size_t slash = file.rfind('/'); slash != std::string::npos) file = file.substr(slash + 1);
-  return file + ":" + std::to_string(code->co_firstlineno) + " in " + PyUnicode_AsUTF8(code->co_qualname) + " at " +
-         std::to_string(stator_frame_offset(frame));
+  if (const size_t slash = file.rfind('/'); slash != std::string::npos)
+    file = file.substr(slash + 1);
+  return file + ":" + std::to_string(code->co_firstlineno) + " in " +
+         PyUnicode_AsUTF8(code->co_qualname) + " at " + std::to_string(stator_frame_offset(frame));
 }
 
 bool ranksAgree() {
@@ -246,9 +266,11 @@ bool ranksAgree() {
   return PyObject_IsTrue(callRanks("several", "()").get()) == 1;
 }
 
-std::optional<Captured> traceTogether(Cache& cache, StatorFrame* frame, const TraceOptions& options, const Trace& trace) {
+std::optional<Captured> traceTogether(Cache& cache, StatorFrame* frame, const TraceOptions& options,
+                                      const Trace& trace) {
   constexpr int kMostRounds = 8;
-  const bool may_be_dynamic = options.dynamic != interpret::DynamicMode::kStatic && options.history != nullptr;
+  const bool may_be_dynamic =
+      options.dynamic != interpret::DynamicMode::kStatic && options.history != nullptr;
   for (int round = 0;; ++round) {
     std::optional<Captured> captured;
     try {
@@ -307,7 +329,8 @@ bool backendsDone(Cache& cache, StatorFrame* frame, bool failed) {
     PyErr_Restore(type, value, traceback);
     return false;
   }
-  return decision.verdict == Verdict::kAgreed || !goOnEagerly(cache, frame, Topic::kBackend, decision);
+  return decision.verdict == Verdict::kAgreed ||
+         !goOnEagerly(cache, frame, Topic::kBackend, decision);
 }
 
 bool hitOnAll(Cache& cache, StatorFrame* frame, bool hit) {
@@ -349,12 +372,16 @@ PyObject* rehearse(PyObject*, PyObject* args) {
     dist::Simulated done = dist::rehearse(name, ranks, inputs);
     const dist::Traffic& traffic = done.traffic;
     const char* const verdicts[] = {"agreed", "dynamic", "miss", "diverged"};
-    return Py_BuildValue("{s:s,s:s,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:d,s:d}", "verdict", verdicts[static_cast<size_t>(done.decision.verdict)], "message",
-                         done.decision.message.c_str(), "captures", static_cast<long long>(done.captures), "reductions",
-                         static_cast<long long>(traffic.reductions), "gathers", static_cast<long long>(traffic.gathers), "messages",
-                         static_cast<long long>(traffic.messages), "bytes", static_cast<long long>(traffic.bytes), "longest_path",
-                         static_cast<long long>(traffic.longest_path), "memory", static_cast<long long>(traffic.most_memory), "seconds",
-                         traffic.seconds, "slowest_rank", traffic.slowest_rank);
+    return Py_BuildValue(
+        "{s:s,s:s,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:d,s:d}", "verdict",
+        verdicts[static_cast<size_t>(done.decision.verdict)], "message",
+        done.decision.message.c_str(), "captures", static_cast<long long>(done.captures),
+        "reductions", static_cast<long long>(traffic.reductions), "gathers",
+        static_cast<long long>(traffic.gathers), "messages",
+        static_cast<long long>(traffic.messages), "bytes", static_cast<long long>(traffic.bytes),
+        "longest_path", static_cast<long long>(traffic.longest_path), "memory",
+        static_cast<long long>(traffic.most_memory), "seconds", traffic.seconds, "slowest_rank",
+        traffic.slowest_rank);
   } catch (const std::exception& error) {
     PyErr_SetString(PyExc_ValueError, error.what());
     return nullptr;
@@ -364,7 +391,9 @@ PyObject* rehearse(PyObject*, PyObject* args) {
 }  // namespace
 
 PyMethodDef ranks_methods[] = {
-    {"rehearse_ranks", rehearse, METH_VARARGS, "rehearse_ranks(case, ranks, inputs): the agreement of so many simulated ranks, with its traffic."},
+    {"rehearse_ranks", rehearse, METH_VARARGS,
+     "rehearse_ranks(case, ranks, inputs): the agreement of so many simulated ranks, with its "
+     "traffic."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -22,7 +22,9 @@ bool ranksAgree();
 // Empty: the ranks run different programs and the call goes on eagerly on all of them (config.on_divergence).
 // Throws PythonError: they do, and that is an error; or a rank was lost; or the trace itself failed.
 using Trace = std::function<interpret::Captured(interpret::TraceOptions)>;
-std::optional<interpret::Captured> traceTogether(Cache& cache, StatorFrame* frame, const interpret::TraceOptions& options, const Trace& trace);
+std::optional<interpret::Captured> traceTogether(Cache& cache, StatorFrame* frame,
+                                                 const interpret::TraceOptions& options,
+                                                 const Trace& trace);
 
 // After the backend has run. `failed`: a Python error is set, and stays set. False: another rank's backend failed, go on eagerly.
 // Throws PythonError: the same, as an error.

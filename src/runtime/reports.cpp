@@ -41,23 +41,28 @@ Ref<> callReport(const char* name, const char* format, ...) {
 }  // namespace
 
 void raiseUnsupported(StatorFrame* frame, const breaks::Plan& plan, bool fullgraph) {
-  callReport("raise_unsupported", "(ssisi)", plan.place.c_str(), sentence(plan).c_str(), static_cast<int>(plan.reason),
-             breaks::reasonHint(plan.reason), static_cast<int>(fullgraph));
+  callReport("raise_unsupported", "(ssisi)", plan.place.c_str(), sentence(plan).c_str(),
+             static_cast<int>(plan.reason), breaks::reasonHint(plan.reason),
+             static_cast<int>(fullgraph));
 }
 
 void reportBreak(StatorFrame* frame, const breaks::Plan& plan) {
   if (plan.reason == breaks::Reason::kForced) return;
-  Ref<> done = callReport("graph_break", "(ssiss)", plan.place.c_str(), sentence(plan).c_str(), static_cast<int>(plan.reason),
-                          breaks::reasonName(plan.reason), breaks::reasonHint(plan.reason));
+  Ref<> done = callReport("graph_break", "(ssiss)", plan.place.c_str(), sentence(plan).c_str(),
+                          static_cast<int>(plan.reason), breaks::reasonName(plan.reason),
+                          breaks::reasonHint(plan.reason));
   if (!done) PyErr_Clear();
 }
 
-void reportLimit(StatorFrame* frame, const std::string& failed_guard, long long limit, bool fullgraph) {
-  callReport("recompile_limit", "(ssLi)", place(frame, 0).c_str(), failed_guard.c_str(), limit, static_cast<int>(fullgraph));
+void reportLimit(StatorFrame* frame, const std::string& failed_guard, long long limit,
+                 bool fullgraph) {
+  callReport("recompile_limit", "(ssLi)", place(frame, 0).c_str(), failed_guard.c_str(), limit,
+             static_cast<int>(fullgraph));
 }
 
 void reportRecompile(StatorFrame* frame, const std::string& failed_guard, bool by_stance) {
-  callReport("recompile", "(ssi)", place(frame, 0).c_str(), failed_guard.c_str(), static_cast<int>(by_stance));
+  callReport("recompile", "(ssi)", place(frame, 0).c_str(), failed_guard.c_str(),
+             static_cast<int>(by_stance));
 }
 
 void followTorchConfig() {
@@ -66,12 +71,14 @@ void followTorchConfig() {
   if (!loaded) return;
   HookDisabledScope disabled;
   Ref<> module = stealRef(PyImport_ImportModule("stator._torch_config"));
-  Ref<> done = module ? stealRef(PyObject_CallMethod(module.get(), "follow", "(O)", loaded.get())) : Ref<>();
+  Ref<> done =
+      module ? stealRef(PyObject_CallMethod(module.get(), "follow", "(O)", loaded.get())) : Ref<>();
   if (!done) PyErr_Clear();
 }
 
 bool reportInternal(StatorFrame* frame, const std::string& what) {
-  callReport("internal_error", "(ssi)", place(frame, 0).c_str(), what.c_str(), static_cast<int>(configValues().strict));
+  callReport("internal_error", "(ssi)", place(frame, 0).c_str(), what.c_str(),
+             static_cast<int>(configValues().strict));
   return PyErr_Occurred() != nullptr;
 }
 

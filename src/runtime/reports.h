@@ -13,7 +13,8 @@ void raiseUnsupported(StatorFrame* frame, const breaks::Plan& plan, bool fullgra
 // Records a break for stats and, when asked, logs it.
 void reportBreak(StatorFrame* frame, const breaks::Plan& plan);
 // Warns once that a place has reached the recompile limit; under fullgraph an error is set instead.
-void reportLimit(StatorFrame* frame, const std::string& failed_guard, long long limit, bool fullgraph);
+void reportLimit(StatorFrame* frame, const std::string& failed_guard, long long limit,
+                 bool fullgraph);
 // Stator is wrong: true if an error was set (strict), false if a warning was given and the program goes on eagerly.
 bool reportInternal(StatorFrame* frame, const std::string& what);
 

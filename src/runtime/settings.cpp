@@ -32,10 +32,13 @@ bool setConfig(const char* name, PyObject* value) {
   if (text == "strict") c.strict = PyObject_IsTrue(value) == 1;
   if (text == "specialize_modules") c.specialize_modules = PyObject_IsTrue(value) == 1;
   if (text == "skip_fsdp_guards") c.skip_fsdp_guards = PyObject_IsTrue(value) == 1;
-  if (text == "fail_on_recompile_limit_hit") c.fail_on_recompile_limit_hit = PyObject_IsTrue(value) == 1;
+  if (text == "fail_on_recompile_limit_hit")
+    c.fail_on_recompile_limit_hit = PyObject_IsTrue(value) == 1;
   if (text == "error_on_recompile") c.error_on_recompile = PyObject_IsTrue(value) == 1;
-  if (text == "enable_compiler_collectives") c.enable_compiler_collectives = PyObject_IsTrue(value) == 1;
-  if (text == "on_divergence") c.eager_on_divergence = PyUnicode_CompareWithASCIIString(value, "eager") == 0;
+  if (text == "enable_compiler_collectives")
+    c.enable_compiler_collectives = PyObject_IsTrue(value) == 1;
+  if (text == "on_divergence")
+    c.eager_on_divergence = PyUnicode_CompareWithASCIIString(value, "eager") == 0;
   if (text == "guard_collectives") c.guard_collectives = PyObject_IsTrue(value) == 1;
   if (text == "log_captures") c.log_captures = PyObject_IsTrue(value) == 1;
   if (text == "trace_dir") c.trace_dir = value != Py_None;

@@ -1,9 +1,9 @@
 // What the capture side reads of stator.config, as plain values; pushed by the Python side whenever an entry changes.
 #pragma once
 
-#include <cstdint>
-
 #include "base/python.h"
+
+#include <cstdint>
 
 namespace stator::runtime {
 
@@ -32,7 +32,7 @@ struct ConfigValues {
   bool eager_on_divergence = false;  // on_divergence = "eager"
   bool guard_collectives = false;    // set_enable_guard_collectives
   bool log_captures = false;
-  bool trace_dir = false;            // one is set
+  bool trace_dir = false;  // one is set
 };
 
 ConfigValues& configValues();
@@ -43,13 +43,13 @@ struct Statistics {
   int64_t captures = 0;
   int64_t restarts = 0;
   int64_t graphs = 0;
-  int64_t ops = 0;        // nodes of captured graphs that are calls
-  int64_t breaks = 0;     // captures that ended in a break
+  int64_t ops = 0;     // nodes of captured graphs that are calls
+  int64_t breaks = 0;  // captures that ended in a break
   int64_t entries = 0;
   int64_t hits = 0;
   int64_t misses = 0;
   int64_t graph_calls = 0;
-  int64_t ops_run = 0;    // tensor calls run inside graphs
+  int64_t ops_run = 0;  // tensor calls run inside graphs
   int64_t internal_errors = 0;
   int64_t fallbacks = 0;  // calls over the recompile limit
   double capture_seconds = 0;

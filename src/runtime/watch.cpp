@@ -1,11 +1,11 @@
 #include "runtime/watch.h"
 
 #include "base/ref.h"
-#include "runtime/hook.h"
+#include "dist/digest.h"
 #include "runtime/active.h"
+#include "runtime/hook.h"
 #include "runtime/ranks.h"
 #include "runtime/settings.h"
-#include "dist/digest.h"
 #include "tensor/call_counter.h"
 
 #include <map>
@@ -63,15 +63,20 @@ void reportCapture(const CaptureReport& report) {
   const breaks::Plan& plan = *report.plan;
   bool broke = plan.exit == breaks::ExitKind::kBreak;
   Ref<> event = stealRef(Py_BuildValue(
-      "{s:s,s:i,s:s,s:n,s:s,s:s,s:d,s:d,s:O,s:i,s:s,s:s,s:s,s:s,s:s,s:s,s:s}", "file", PyUnicode_AsUTF8(code->co_filename), "line", code->co_firstlineno, "function",
-      PyUnicode_AsUTF8(code->co_qualname), "ops", static_cast<Py_ssize_t>(report.ops), "graph", report.graph.c_str(), "guards", report.guards.c_str(),
-      "capture_seconds", report.capture_seconds, "backend_seconds", report.backend_seconds, "broke", broke ? Py_True : Py_False, "reason",
-      static_cast<int>(plan.reason), "name", breaks::reasonName(plan.reason), "sentence", breaks::reasonSentence(plan.reason), "detail",
-      plan.detail.c_str(), "place", plan.place.c_str(), "site", siteName(report.frame).c_str(), "graph_digest",
-      dist::hex(dist::digestOf(report.graph)).c_str(), "guards_digest", dist::hex(dist::digestOf(report.guards)).c_str()));
+      "{s:s,s:i,s:s,s:n,s:s,s:s,s:d,s:d,s:O,s:i,s:s,s:s,s:s,s:s,s:s,s:s,s:s}", "file",
+      PyUnicode_AsUTF8(code->co_filename), "line", code->co_firstlineno, "function",
+      PyUnicode_AsUTF8(code->co_qualname), "ops", static_cast<Py_ssize_t>(report.ops), "graph",
+      report.graph.c_str(), "guards", report.guards.c_str(), "capture_seconds",
+      report.capture_seconds, "backend_seconds", report.backend_seconds, "broke",
+      broke ? Py_True : Py_False, "reason", static_cast<int>(plan.reason), "name",
+      breaks::reasonName(plan.reason), "sentence", breaks::reasonSentence(plan.reason), "detail",
+      plan.detail.c_str(), "place", plan.place.c_str(), "site", siteName(report.frame).c_str(),
+      "graph_digest", dist::hex(dist::digestOf(report.graph)).c_str(), "guards_digest",
+      dist::hex(dist::digestOf(report.guards)).c_str()));
   if (event && (configValues().log_captures || configValues().trace_dir)) {
     Ref<> log = stealRef(PyImport_ImportModule("stator._rank_log"));
-    Ref<> done = log ? stealRef(PyObject_CallMethod(log.get(), "captured", "(O)", event.get())) : Ref<>();
+    Ref<> done =
+        log ? stealRef(PyObject_CallMethod(log.get(), "captured", "(O)", event.get())) : Ref<>();
     if (!done) PyErr_WriteUnraisable(log.get());  // a full disk is no reason to stop the program
   }
   if (!watching()) return;
@@ -90,7 +95,8 @@ namespace {
 PyObject* allReasons(PyObject*, PyObject*) {
   Ref<> dict = stealRef(PyDict_New());
   auto put = [&](breaks::Reason reason) {
-    Ref<> row = stealRef(Py_BuildValue("(iss)", static_cast<int>(reason), breaks::reasonSentence(reason), breaks::reasonHint(reason)));
+    Ref<> row = stealRef(Py_BuildValue("(iss)", static_cast<int>(reason),
+                                       breaks::reasonSentence(reason), breaks::reasonHint(reason)));
     PyDict_SetItemString(dict.get(), breaks::reasonName(reason), row.get());
   };
 #define REASON(name, number, sentence, hint) put(breaks::Reason::name);
@@ -102,9 +108,14 @@ PyObject* allReasons(PyObject*, PyObject*) {
 }  // namespace
 
 PyMethodDef watch_methods[] = {
-    {"break_reasons", allReasons, METH_NOARGS, "All reasons for a break: {name: (number, sentence, what to do)}."},
-    {"watch_captures", start, METH_O, "watch_captures(callback): callback(dict) for each capture of this thread, and tensor calls outside of graphs are counted."},
-    {"stop_watching", stop, METH_NOARGS, "Ends watch_captures; returns {place of a break: tensor calls that ran outside of graphs because of it}."},
+    {"break_reasons", allReasons, METH_NOARGS,
+     "All reasons for a break: {name: (number, sentence, what to do)}."},
+    {"watch_captures", start, METH_O,
+     "watch_captures(callback): callback(dict) for each capture of this thread, and tensor calls "
+     "outside of graphs are counted."},
+    {"stop_watching", stop, METH_NOARGS,
+     "Ends watch_captures; returns {place of a break: tensor calls that ran outside of graphs "
+     "because of it}."},
     {nullptr, nullptr, 0, nullptr},
 };
 

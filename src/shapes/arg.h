@@ -54,8 +54,7 @@ struct Arg {
   bool isInt() const { return kind == Kind::kInt || kind == Kind::kSymInt; }
   Dim dim() const;  // of an int
   bool isNumber() const {
-    return isInt() || kind == Kind::kFloat || kind == Kind::kBool ||
-           kind == Kind::kComplex;
+    return isInt() || kind == Kind::kFloat || kind == Kind::kBool || kind == Kind::kComplex;
   }
   bool isSequence() const { return kind == Kind::kTuple || kind == Kind::kList; }
   std::span<const Arg> elements() const { return {items, count}; }

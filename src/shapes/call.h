@@ -73,8 +73,8 @@ class Call {
   bool integer(size_t param, int64_t& value) const;
   bool integerOr(size_t param, int64_t fallback, int64_t& value) const;
   bool flagOr(size_t param, bool fallback, bool& value) const;
-  bool dim(size_t param, size_t rank, int64_t& value) const;  // wrapped
-  bool ints(size_t param, Dims& values) const;                // a sequence of ints, or one int
+  bool dim(size_t param, size_t rank, int64_t& value) const;    // wrapped
+  bool ints(size_t param, Dims& values) const;                  // a sequence of ints, or one int
   bool axes(size_t param, std::vector<int64_t>& values) const;  // the same, of numbers
   bool size(size_t param, Dim& value) const;
   bool dtypeOr(size_t param, DType fallback, DType& value) const;

@@ -54,7 +54,8 @@ Answer infer(const Request& request, Tiers tiers) {
     return answer;
   }
   // What symbols stand for differs from capture to capture.
-  const bool remember = tiers == Tiers::kAll && request.remember && workspace.memoisable() && !workspace.symbolic();
+  const bool remember =
+      tiers == Tiers::kAll && request.remember && workspace.memoisable() && !workspace.symbolic();
   std::optional<MemoKey> key;
   if (remember) {
     key.emplace(target, workspace, *request.state);

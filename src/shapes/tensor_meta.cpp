@@ -13,11 +13,11 @@ bool identical(const Dims& left, const Dims& right) {
 }
 
 bool TensorMeta::operator==(const TensorMeta& other) const {
-  return identical(sizes, other.sizes) && identical(strides, other.strides) && dtype == other.dtype &&
-         device == other.device && device_index == other.device_index && layout == other.layout &&
-         requires_grad == other.requires_grad && is_leaf == other.is_leaf &&
-         is_wrapped_number == other.is_wrapped_number && is_conj == other.is_conj &&
-         is_neg == other.is_neg && is_inference == other.is_inference &&
+  return identical(sizes, other.sizes) && identical(strides, other.strides) &&
+         dtype == other.dtype && device == other.device && device_index == other.device_index &&
+         layout == other.layout && requires_grad == other.requires_grad &&
+         is_leaf == other.is_leaf && is_wrapped_number == other.is_wrapped_number &&
+         is_conj == other.is_conj && is_neg == other.is_neg && is_inference == other.is_inference &&
          is_parameter == other.is_parameter && storage_offset.identical(other.storage_offset) &&
          storage_bytes.identical(other.storage_bytes) && storage_id == other.storage_id;
 }

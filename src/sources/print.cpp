@@ -27,11 +27,15 @@ std::string repr(PyObject* object) {
   return utf8(text.get());
 }
 
-std::string textOf(PyObject* object) { return PyUnicode_Check(object) ? utf8(object) : repr(object); }
+std::string textOf(PyObject* object) {
+  return PyUnicode_Check(object) ? utf8(object) : repr(object);
+}
 
 std::string quoted(PyObject* name) { return "[" + repr(name) + "]"; }
 
-bool isIdentifier(PyObject* name) { return PyUnicode_Check(name) && PyUnicode_IsIdentifier(name) > 0; }
+bool isIdentifier(PyObject* name) {
+  return PyUnicode_Check(name) && PyUnicode_IsIdentifier(name) > 0;
+}
 
 bool isNumber(const std::string& text) {
   if (text.empty()) return false;
@@ -42,20 +46,25 @@ bool isNumber(const std::string& text) {
 }
 
 bool isName(const Ref<>& key, std::string_view name) {
-  return key && PyUnicode_CheckExact(key.get()) && PyUnicode_CompareWithASCIIString(key.get(), name.data()) == 0;
+  return key && PyUnicode_CheckExact(key.get()) &&
+         PyUnicode_CompareWithASCIIString(key.get(), name.data()) == 0;
 }
 
 PyObject* localName(BorrowedRef<PyCodeObject> code, int64_t slot) {
-  if (!code || code->co_localsplusnames == nullptr || slot >= PyTuple_GET_SIZE(code->co_localsplusnames)) return nullptr;
+  if (!code || code->co_localsplusnames == nullptr ||
+      slot >= PyTuple_GET_SIZE(code->co_localsplusnames))
+    return nullptr;
   return PyTuple_GET_ITEM(code->co_localsplusnames, slot);
 }
 
 // The cell of a variable of the frame itself: its contents are what the user calls the variable.
 bool isFrameCell(const Source& source, BorrowedRef<PyCodeObject> code) {
-  if (source.kind != SourceKind::kLocal || !code || code->co_localspluskinds == nullptr) return false;
+  if (source.kind != SourceKind::kLocal || !code || code->co_localspluskinds == nullptr)
+    return false;
   if (source.index >= PyBytes_GET_SIZE(code->co_localspluskinds)) return false;
   constexpr unsigned char kCellOrFree = 0x40 | 0x80;  // CO_FAST_CELL, CO_FAST_FREE of 3.11
-  return (static_cast<unsigned char>(PyBytes_AS_STRING(code->co_localspluskinds)[source.index]) & kCellOrFree) != 0;
+  return (static_cast<unsigned char>(PyBytes_AS_STRING(code->co_localspluskinds)[source.index]) &
+          kCellOrFree) != 0;
 }
 
 // Something that belongs to no frame: by its qualified name, as one would import it.
@@ -84,7 +93,8 @@ std::string printPinned(PyObject* object) {
 
 class Printer {
  public:
-  Printer(BorrowedRef<PyCodeObject> code, bool exact, bool dotted = false) : code_(code), exact_(exact), dotted_(dotted) {}
+  Printer(BorrowedRef<PyCodeObject> code, bool exact, bool dotted = false)
+      : code_(code), exact_(exact), dotted_(dotted) {}
 
   std::string print(const Source& source) const {
     if (source.base == nullptr) return printRoot(source);
@@ -103,7 +113,8 @@ class Printer {
       case SourceKind::kDictItem:
         return printDictItem(source);
       case SourceKind::kClassDict:
-        return exact_ ? base(source) + ".__dict__" + quoted(source.key.get()) : base(source) + "." + textOf(source.key.get());
+        return exact_ ? base(source) + ".__dict__" + quoted(source.key.get())
+                      : base(source) + "." + textOf(source.key.get());
       case SourceKind::kObjectDict:
         return base(source) + ".__dict__";
       case SourceKind::kType:
@@ -224,8 +235,14 @@ class Printer {
 
 }  // namespace
 
-std::string print(const Source& source, BorrowedRef<PyCodeObject> code) { return Printer(code, false).print(source); }
-std::string printModulePath(const Source& source, BorrowedRef<PyCodeObject> code) { return Printer(code, false, true).print(source); }
-std::string printExact(const Source& source, BorrowedRef<PyCodeObject> code) { return Printer(code, true).print(source); }
+std::string print(const Source& source, BorrowedRef<PyCodeObject> code) {
+  return Printer(code, false).print(source);
+}
+std::string printModulePath(const Source& source, BorrowedRef<PyCodeObject> code) {
+  return Printer(code, false, true).print(source);
+}
+std::string printExact(const Source& source, BorrowedRef<PyCodeObject> code) {
+  return Printer(code, true).print(source);
+}
 
 }  // namespace stator::sources

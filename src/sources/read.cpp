@@ -1,8 +1,7 @@
 // Reading a source: one step by the concrete C layout of its base, so that no user code runs.
-#include "sources/source.h"
-
 #include "base/check.h"
 #include "python/objects.h"
+#include "sources/source.h"
 
 #include <structmember.h>
 
@@ -22,9 +21,11 @@ Py_ssize_t memberOffset(PyTypeObject* type, const char* name) {
 
 PyTypeObject* importedType(const char* module, const char* name) {
   PyObject* type = nullptr;
-  if (Ref<> imported = stealRef(PyImport_ImportModule(module))) type = PyObject_GetAttrString(imported.get(), name);
+  if (Ref<> imported = stealRef(PyImport_ImportModule(module)))
+    type = PyObject_GetAttrString(imported.get(), name);
   if (type == nullptr) PyErr_Clear();
-  return type != nullptr && PyType_Check(type) ? reinterpret_cast<PyTypeObject*>(type) : nullptr;  // kept for good
+  // kept for good
+  return type != nullptr && PyType_Check(type) ? reinterpret_cast<PyTypeObject*>(type) : nullptr;
 }
 
 struct Layouts {
@@ -44,25 +45,30 @@ const Layouts& layouts() {
 }
 
 PyObject* fieldAt(PyObject* object, Py_ssize_t offset) {
-  return offset < 0 ? nullptr : *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);
+  return offset < 0 ? nullptr
+                    : *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);
 }
 
 PyObject* tupleItem(PyObject* tuple, int64_t index) {
-  if (tuple == nullptr || !PyTuple_Check(tuple) || index < 0 || index >= PyTuple_GET_SIZE(tuple)) return nullptr;
+  if (tuple == nullptr || !PyTuple_Check(tuple) || index < 0 || index >= PyTuple_GET_SIZE(tuple))
+    return nullptr;
   return PyTuple_GET_ITEM(tuple, index);
 }
 
 PyObject* dictEntry(PyObject* dict, const Source& source, bool* unknown) {
   if (dict == nullptr || !PyDict_Check(dict) || source.hash == -1) return nullptr;
   PyObject* value = nullptr;
-  if (stator_dict_get(dict, source.key.get(), source.hash, &value) == STATOR_UNKNOWN && unknown != nullptr) *unknown = true;
+  if (stator_dict_get(dict, source.key.get(), source.hash, &value) == STATOR_UNKNOWN &&
+      unknown != nullptr)
+    *unknown = true;
   return value;
 }
 
 PyObject* attribute(PyObject* object, PyObject* name, bool* unknown) {
   if (!PyUnicode_CheckExact(name)) return nullptr;
   PyObject* value = nullptr;
-  if (stator_object_lookup(object, name, &value) == STATOR_UNKNOWN && unknown != nullptr) *unknown = true;
+  if (stator_object_lookup(object, name, &value) == STATOR_UNKNOWN && unknown != nullptr)
+    *unknown = true;
   return value;
 }
 
@@ -159,13 +165,16 @@ PyObject* readFunctionPart(const Source& source, PyObject* base, bool* unknown) 
 }
 
 PyObject* readTensorPart(const Source& source, PyObject* base, Ref<>& keep) {
-  if (source.kind == SourceKind::kTensorGrad) return tensor_parts.grad != nullptr ? owned(tensor_parts.grad(base), keep) : nullptr;
-  return tensor_parts.size != nullptr ? owned(tensor_parts.size(base, source.index), keep) : nullptr;
+  if (source.kind == SourceKind::kTensorGrad)
+    return tensor_parts.grad != nullptr ? owned(tensor_parts.grad(base), keep) : nullptr;
+  return tensor_parts.size != nullptr ? owned(tensor_parts.size(base, source.index), keep)
+                                      : nullptr;
 }
 
 }  // namespace
 
-PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& keep, bool* unknown) {
+PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& keep,
+               bool* unknown) {
   if (source.base == nullptr) return readRoot(source, roots);
   if (base == nullptr) return nullptr;
   PyObject* key = source.key.get();
@@ -191,7 +200,9 @@ PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& 
     case SourceKind::kType:
       return reinterpret_cast<PyObject*>(Py_TYPE(base));
     case SourceKind::kClassDict:
-      return PyType_Check(base) ? dictEntry(reinterpret_cast<PyTypeObject*>(base)->tp_dict, source, unknown) : nullptr;
+      return PyType_Check(base)
+                 ? dictEntry(reinterpret_cast<PyTypeObject*>(base)->tp_dict, source, unknown)
+                 : nullptr;
     case SourceKind::kDictItem:
       return dictEntry(base, source, unknown);
     case SourceKind::kDictKey:
@@ -199,17 +210,23 @@ PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& 
     case SourceKind::kDictValue: {
       if (!PyODict_Check(base)) return nthValue(base, index);
       PyObject* nth = nthKey(base, index);
-      return nth != nullptr && (PyLong_CheckExact(nth) || PyUnicode_CheckExact(nth)) ? PyDict_GetItemWithError(base, nth) : nullptr;
+      return nth != nullptr && (PyLong_CheckExact(nth) || PyUnicode_CheckExact(nth))
+                 ? PyDict_GetItemWithError(base, nth)
+                 : nullptr;
     }
     case SourceKind::kListItem:
-      return PyList_Check(base) && index >= 0 && index < PyList_GET_SIZE(base) ? PyList_GET_ITEM(base, index) : nullptr;
+      return PyList_Check(base) && index >= 0 && index < PyList_GET_SIZE(base)
+                 ? PyList_GET_ITEM(base, index)
+                 : nullptr;
     case SourceKind::kTupleItem:
       return tupleItem(base, index);
     case SourceKind::kSetItem:
       return nthElement(base, index);
     case SourceKind::kDequeItem: {
       PyTypeObject* deque = layouts().deque;
-      if (deque == nullptr || !PyType_IsSubtype(Py_TYPE(base), deque) || index < 0 || index >= Py_SIZE(base)) return nullptr;
+      if (deque == nullptr || !PyType_IsSubtype(Py_TYPE(base), deque) || index < 0 ||
+          index >= Py_SIZE(base))
+        return nullptr;
       return owned(deque->tp_as_sequence->sq_item(base, index), keep);
     }
     case SourceKind::kCell:
@@ -221,14 +238,17 @@ PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& 
     case SourceKind::kCode:
       return readFunctionPart(source, base, unknown);
     case SourceKind::kMethodSelf:
-      return PyMethod_Check(base) ? PyMethod_GET_SELF(base) : PyCFunction_Check(base) ? PyCFunction_GET_SELF(base) : nullptr;
+      return PyMethod_Check(base)      ? PyMethod_GET_SELF(base)
+             : PyCFunction_Check(base) ? PyCFunction_GET_SELF(base)
+                                       : nullptr;
     case SourceKind::kMethodFunc:
       return PyMethod_Check(base) ? PyMethod_GET_FUNCTION(base) : nullptr;
     case SourceKind::kPartialFunc:
     case SourceKind::kPartialArgs:
     case SourceKind::kPartialKeywords: {
       const Layouts& known = layouts();
-      if (known.partial == nullptr || !PyType_IsSubtype(Py_TYPE(base), known.partial)) return nullptr;
+      if (known.partial == nullptr || !PyType_IsSubtype(Py_TYPE(base), known.partial))
+        return nullptr;
       return fieldAt(base, source.kind == SourceKind::kPartialFunc   ? known.partial_func
                            : source.kind == SourceKind::kPartialArgs ? known.partial_args
                                                                      : known.partial_keywords);
@@ -256,10 +276,13 @@ PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& 
     case SourceKind::kScalarValue:
       return owned(stator_exact_scalar(base), keep);
     case SourceKind::kViewDict:
-      return PyDictViewSet_Check(base) || PyDictValues_Check(base) ? reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(base)->dv_dict) : nullptr;
+      return PyDictViewSet_Check(base) || PyDictValues_Check(base)
+                 ? reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(base)->dv_dict)
+                 : nullptr;
     case SourceKind::kLruEntry: {
       PyObject* value = nullptr;
-      if (stator_lru_get(base, key, source.hash, &value) == STATOR_UNKNOWN && unknown != nullptr) *unknown = true;
+      if (stator_lru_get(base, key, source.hash, &value) == STATOR_UNKNOWN && unknown != nullptr)
+        *unknown = true;
       return value;
     }
     default:

@@ -11,7 +11,8 @@ Roots Roots::of(StatorFrame* frame) {
   roots.builtins = stator_frame_builtins(frame);
   roots.function = reinterpret_cast<PyObject*>(stator_frame_function(frame));
   roots.handled = stator_handled_exception();
-  if (roots.handled == Py_None) roots.handled = nullptr;  // CPython has two ways to say that there is none
+  // CPython has two ways to say that there is none
+  if (roots.handled == Py_None) roots.handled = nullptr;
   roots.code = stator_frame_code(frame);
   return roots;
 }

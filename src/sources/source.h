@@ -16,56 +16,67 @@ namespace stator::sources {
 
 enum class SourceKind : uint8_t {
   // Roots, read from the frame.
-  kLocal,         // index: slot of localsplus
-  kStack,         // index: position on the value stack, from the bottom
-  kGlobals,       // the frame's globals dict
-  kBuiltins,      // the frame's builtins dict
-  kFunction,      // the frame's function object
-  kHandled,       // the exception being handled
-  kPinned,        // key: the object itself, owned (globals of an inlined function's module, a type, ...)
+  kLocal,     // index: slot of localsplus
+  kStack,     // index: position on the value stack, from the bottom
+  kGlobals,   // the frame's globals dict
+  kBuiltins,  // the frame's builtins dict
+  kFunction,  // the frame's function object
+  kHandled,   // the exception being handled
+  // key: the object itself, owned (globals of an inlined function's module, a type, ...)
+  kPinned,
   // One step from `base`.
-  kAttr,          // key: name; entry of the instance's dict (or slot descriptor): never runs user code
-  kGenericAttr,   // key: name; whatever PyObject_GetAttr gives (C getters such as `x.__class__`, tensor.grad)
-  kParameter,     // key: name in module._parameters
-  kBuffer,        // key: name in module._buffers
-  kSubmodule,     // key: name in module._modules
-  kObjectDict,    // base.__dict__
-  kType,          // type(base)
-  kClassDict,     // key: name; entry in the dict of the type `base`
-  kDictItem,      // key: the key (hashable constant)
-  kDictKey,       // index: n-th key in iteration order
-  kListItem,      // index (list or subclass, by the concrete C layout)
-  kTupleItem,     // index (tuple or subclass)
-  kSetItem,       // index: n-th element in iteration order
-  kDequeItem,     // index
-  kCell,          // contents of a cell
-  kClosure,       // index: n-th cell of the function `base`
-  kDefault,       // index: n-th positional default of the function `base`
-  kKwDefault,     // key: name
-  kFuncGlobals,   // globals of the function `base`
-  kCode,          // code of the function `base`
-  kMethodSelf,    // bound method's self
-  kMethodFunc,    // bound method's function
-  kPartialFunc, kPartialArgs, kPartialKeywords,
-  kSliceStart, kSliceStop, kSliceStep,
-  kRangeStart, kRangeStop, kRangeStep,
-  kTensorGrad,    // tensor.grad
-  kTensorSize,    // index: dim, or -1 for the storage offset (a Python int)
-  kTensorAttr,    // key: name; attribute that a user put on a tensor
-  kWeakTarget,    // referent of a weakref
-  kScalarValue,   // the exact str, int, float, bytes or complex that an instance of a subclass holds
-  kLruEntry,      // key: cache key; what a functools.lru_cache has stored for it
-  kViewDict,      // the dict that a view of keys, values or items looks into
-  kDictValue,     // index: n-th value in iteration order
+  // key: name; entry of the instance's dict (or slot descriptor): never runs user code
+  kAttr,
+  // key: name; whatever PyObject_GetAttr gives (C getters such as `x.__class__`, tensor.grad)
+  kGenericAttr,
+  kParameter,    // key: name in module._parameters
+  kBuffer,       // key: name in module._buffers
+  kSubmodule,    // key: name in module._modules
+  kObjectDict,   // base.__dict__
+  kType,         // type(base)
+  kClassDict,    // key: name; entry in the dict of the type `base`
+  kDictItem,     // key: the key (hashable constant)
+  kDictKey,      // index: n-th key in iteration order
+  kListItem,     // index (list or subclass, by the concrete C layout)
+  kTupleItem,    // index (tuple or subclass)
+  kSetItem,      // index: n-th element in iteration order
+  kDequeItem,    // index
+  kCell,         // contents of a cell
+  kClosure,      // index: n-th cell of the function `base`
+  kDefault,      // index: n-th positional default of the function `base`
+  kKwDefault,    // key: name
+  kFuncGlobals,  // globals of the function `base`
+  kCode,         // code of the function `base`
+  kMethodSelf,   // bound method's self
+  kMethodFunc,   // bound method's function
+  kPartialFunc,
+  kPartialArgs,
+  kPartialKeywords,
+  kSliceStart,
+  kSliceStop,
+  kSliceStep,
+  kRangeStart,
+  kRangeStop,
+  kRangeStep,
+  kTensorGrad,  // tensor.grad
+  kTensorSize,  // index: dim, or -1 for the storage offset (a Python int)
+  kTensorAttr,  // key: name; attribute that a user put on a tensor
+  kWeakTarget,  // referent of a weakref
+  // the exact str, int, float, bytes or complex that an instance of a subclass holds
+  kScalarValue,
+  kLruEntry,   // key: cache key; what a functools.lru_cache has stored for it
+  kViewDict,   // the dict that a view of keys, values or items looks into
+  kDictValue,  // index: n-th value in iteration order
 };
 
 struct Source {
   SourceKind kind;
-  uint32_t id = 0;             // position in its set; parents come before children
+  uint32_t id = 0;  // position in its set; parents come before children
   const Source* base = nullptr;
   int64_t index = 0;
   Ref<> key;
-  Py_hash_t hash = -1;         // of the key, where it is looked up in a dict: a user's __hash__ does not run again
+  // of the key, where it is looked up in a dict: a user's __hash__ does not run again
+  Py_hash_t hash = -1;
 };
 
 // A live frame as sources see it.
@@ -84,7 +95,8 @@ class SourceSet {
  public:
   const Source* root(SourceKind kind, int64_t index = 0);
   const Source* pinned(BorrowedRef<> object);
-  const Source* child(SourceKind kind, const Source* base, BorrowedRef<> key = nullptr, int64_t index = 0);
+  const Source* child(SourceKind kind, const Source* base, BorrowedRef<> key = nullptr,
+                      int64_t index = 0);
   size_t size() const { return sources_.size(); }
   const Source& at(size_t id) const { return sources_[id]; }
   // For the owner's tp_traverse: keys and pinned objects are owned here.
@@ -105,7 +117,8 @@ class SourceSet {
 // One step without a reference of its own: what is returned lives as long as `base` does and nobody changes it, or is owned by `keep`
 // (for what does not exist as an object before it is asked for: a size, a tensor's gradient, C getters). `unknown` is set when only user
 // code could tell whether it is there (a key of the dict whose __eq__ would have to run).
-PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& keep, bool* unknown = nullptr);
+PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& keep,
+               bool* unknown = nullptr);
 // One step: the value at `source`, given its base's value (ignored for roots). A null Ref without a Python error: it is not there any
 // more (no such key, index out of range, wrong layout). Never runs user code, except kGenericAttr.
 Ref<> step(const Source& source, BorrowedRef<> base, const Roots& roots);
@@ -114,7 +127,8 @@ Ref<> read(const Source& source, const Roots& roots);
 // Parts of tensors, read without running a subclass's __torch_function__; null without an error: not there. Given by a room that sees
 // torch, at start-up.
 struct TensorParts {
-  PyObject* (*grad)(PyObject* tensor) = nullptr;               // new reference; None when there is none
+  // new reference; None when there is none
+  PyObject* (*grad)(PyObject* tensor) = nullptr;
   PyObject* (*size)(PyObject* tensor, int64_t dim) = nullptr;  // new reference
 };
 void setTensorParts(TensorParts parts);

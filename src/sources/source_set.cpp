@@ -1,8 +1,7 @@
 // Interning: one thing has one source.
-#include "sources/source.h"
-
 #include "base/check.h"
 #include "python/objects.h"
+#include "sources/source.h"
 
 namespace stator::sources {
 
@@ -44,7 +43,8 @@ void SourceSet::grow() {
   }
 }
 
-const Source* SourceSet::intern(SourceKind kind, const Source* base, BorrowedRef<> key, int64_t index) {
+const Source* SourceSet::intern(SourceKind kind, const Source* base, BorrowedRef<> key,
+                                int64_t index) {
   if (sources_.size() * 2 >= table_.size()) grow();
   // Pinned objects are themselves, whatever they equal.
   const bool by_identity = kind == SourceKind::kPinned;
@@ -56,7 +56,8 @@ const Source* SourceSet::intern(SourceKind kind, const Source* base, BorrowedRef
   size_t at = hash & mask;
   for (; table_[at].source != nullptr; at = (at + 1) & mask) {
     const Source& known = *table_[at].source;
-    if (table_[at].hash == hash && known.kind == kind && known.base == base && known.index == index &&
+    if (table_[at].hash == hash && known.kind == kind && known.base == base &&
+        known.index == index &&
         (by_identity ? known.key.get() == key.get() : sameKey(known.key.get(), key.get()))) {
       return &known;
     }
@@ -74,7 +75,8 @@ const Source* SourceSet::intern(SourceKind kind, const Source* base, BorrowedRef
     key_hash = PyObject_Hash(owned.get());
     if (key_hash == -1) PyErr_Clear();  // not hashable: no dict has it
   }
-  sources_.push_back(Source{kind, static_cast<uint32_t>(sources_.size()), base, index, std::move(owned), key_hash});
+  sources_.push_back(Source{kind, static_cast<uint32_t>(sources_.size()), base, index,
+                            std::move(owned), key_hash});
   table_[at] = Slot{hash, &sources_.back()};
   return &sources_.back();
 }
@@ -89,7 +91,8 @@ const Source* SourceSet::pinned(BorrowedRef<> object) {
   return intern(SourceKind::kPinned, nullptr, object, 0);
 }
 
-const Source* SourceSet::child(SourceKind kind, const Source* base, BorrowedRef<> key, int64_t index) {
+const Source* SourceSet::child(SourceKind kind, const Source* base, BorrowedRef<> key,
+                               int64_t index) {
   STATOR_CHECK(kind > SourceKind::kPinned && base != nullptr, "a step needs a base");
   return intern(kind, base, key, index);
 }

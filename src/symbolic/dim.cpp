@@ -21,9 +21,13 @@ Dim Dim::of(const Expr* expr) {
   return dim;
 }
 
-const Expr* Dim::expr() const { return isStatic() ? integer(bits_) : exprAt(static_cast<uint32_t>(bits_ - INT64_MIN)); }
+const Expr* Dim::expr() const {
+  return isStatic() ? integer(bits_) : exprAt(static_cast<uint32_t>(bits_ - INT64_MIN));
+}
 
-std::string Dim::text() const { return isStatic() ? std::to_string(bits_) : symbolic::text(expr()); }
+std::string Dim::text() const {
+  return isStatic() ? std::to_string(bits_) : symbolic::text(expr());
+}
 
 Dim Dim::slow(Dim a, Dim b, char operation) {
   Environment& known = environment();

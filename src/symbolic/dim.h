@@ -28,9 +28,15 @@ class Dim {
   constexpr bool identical(Dim other) const { return bits_ == other.bits_; }
   std::string text() const;
 
-  friend Dim operator+(Dim a, Dim b) { return bothStatic(a, b) ? Dim(a.bits_ + b.bits_) : slow(a, b, '+'); }
-  friend Dim operator-(Dim a, Dim b) { return bothStatic(a, b) ? Dim(a.bits_ - b.bits_) : slow(a, b, '-'); }
-  friend Dim operator*(Dim a, Dim b) { return bothStatic(a, b) ? Dim(a.bits_ * b.bits_) : slow(a, b, '*'); }
+  friend Dim operator+(Dim a, Dim b) {
+    return bothStatic(a, b) ? Dim(a.bits_ + b.bits_) : slow(a, b, '+');
+  }
+  friend Dim operator-(Dim a, Dim b) {
+    return bothStatic(a, b) ? Dim(a.bits_ - b.bits_) : slow(a, b, '-');
+  }
+  friend Dim operator*(Dim a, Dim b) {
+    return bothStatic(a, b) ? Dim(a.bits_ * b.bits_) : slow(a, b, '*');
+  }
   Dim operator-() const { return isStatic() ? Dim(-bits_) : slow(Dim(0), *this, '-'); }
   Dim& operator+=(Dim other) { return *this = *this + other; }
   Dim& operator-=(Dim other) { return *this = *this - other; }
@@ -39,19 +45,30 @@ class Dim {
   friend Dim floorDiv(Dim a, Dim b) {
     if (!bothStatic(a, b)) return slow(a, b, '/');
     const int64_t quotient = a.bits_ / b.bits_;
-    return Dim((a.bits_ % b.bits_ != 0 && ((a.bits_ < 0) != (b.bits_ < 0))) ? quotient - 1 : quotient);
+    return Dim((a.bits_ % b.bits_ != 0 && ((a.bits_ < 0) != (b.bits_ < 0))) ? quotient - 1
+                                                                            : quotient);
   }
-  friend Dim floorMod(Dim a, Dim b) { return bothStatic(a, b) ? a - floorDiv(a, b) * b : slow(a, b, '%'); }
+  friend Dim floorMod(Dim a, Dim b) {
+    return bothStatic(a, b) ? a - floorDiv(a, b) * b : slow(a, b, '%');
+  }
 
   // Of sizes, which are not negative: down and towards 0 are the same there.
-  friend Dim operator/(Dim a, Dim b) { return bothStatic(a, b) ? Dim(a.bits_ / b.bits_) : slow(a, b, '/'); }
-  friend Dim operator%(Dim a, Dim b) { return bothStatic(a, b) ? Dim(a.bits_ % b.bits_) : slow(a, b, '%'); }
+  friend Dim operator/(Dim a, Dim b) {
+    return bothStatic(a, b) ? Dim(a.bits_ / b.bits_) : slow(a, b, '/');
+  }
+  friend Dim operator%(Dim a, Dim b) {
+    return bothStatic(a, b) ? Dim(a.bits_ % b.bits_) : slow(a, b, '%');
+  }
   Dim& operator/=(Dim other) { return *this = *this / other; }
   Dim& operator++() { return *this = *this + 1; }
   Dim& operator--() { return *this = *this - 1; }
 
-  friend bool operator==(Dim a, Dim b) { return bothStatic(a, b) ? a.bits_ == b.bits_ : equalSlow(a, b); }
-  friend bool operator<(Dim a, Dim b) { return bothStatic(a, b) ? a.bits_ < b.bits_ : lessSlow(a, b); }
+  friend bool operator==(Dim a, Dim b) {
+    return bothStatic(a, b) ? a.bits_ == b.bits_ : equalSlow(a, b);
+  }
+  friend bool operator<(Dim a, Dim b) {
+    return bothStatic(a, b) ? a.bits_ < b.bits_ : lessSlow(a, b);
+  }
   friend bool operator>(Dim a, Dim b) { return b < a; }
   friend bool operator<=(Dim a, Dim b) { return !(b < a); }
   friend bool operator>=(Dim a, Dim b) { return !(a < b); }

@@ -20,8 +20,10 @@ bool isBound(int64_t value) { return value > -kUnbounded && value < kUnbounded; 
 
 Range plus(Range left, Range right) {
   Range sum;
-  if (isBound(left.low) && isBound(right.low)) sum.low = clamp(static_cast<__int128>(left.low) + right.low);
-  if (isBound(left.high) && isBound(right.high)) sum.high = clamp(static_cast<__int128>(left.high) + right.high);
+  if (isBound(left.low) && isBound(right.low))
+    sum.low = clamp(static_cast<__int128>(left.low) + right.low);
+  if (isBound(left.high) && isBound(right.high))
+    sum.high = clamp(static_cast<__int128>(left.high) + right.high);
   return sum;
 }
 
@@ -38,7 +40,9 @@ Range times(Range left, Range right) {
   return result;
 }
 
-Range meet(Range left, Range right) { return {std::max(left.low, right.low), std::min(left.high, right.high)}; }
+Range meet(Range left, Range right) {
+  return {std::max(left.low, right.low), std::min(left.high, right.high)};
+}
 
 int64_t floorQuotient(int64_t left, int64_t right) {
   const int64_t quotient = left / right;
@@ -65,7 +69,9 @@ Range negated(Range range) { return {-range.high, -range.low}; }
 
 Environment* Environment::current() { return current_environment; }
 
-Environment::Scope::Scope(Environment* environment) : outer_(current_environment) { current_environment = environment; }
+Environment::Scope::Scope(Environment* environment) : outer_(current_environment) {
+  current_environment = environment;
+}
 Environment::Scope::~Scope() { current_environment = outer_; }
 
 const Expr* Environment::addSymbol(int64_t hint, Range range) {
@@ -81,10 +87,13 @@ Range Environment::structuralRange(const Expr* expr) const {
     case Kind::kInt:
       return {expr->number, expr->number};
     case Kind::kSymbol:
-      return static_cast<size_t>(expr->number) < ranges_.size() ? ranges_[static_cast<size_t>(expr->number)] : Range{};
+      return static_cast<size_t>(expr->number) < ranges_.size()
+                 ? ranges_[static_cast<size_t>(expr->number)]
+                 : Range{};
     case Kind::kSum: {
       Range total{expr->number, expr->number};
-      for (const Part& part : expr->parts) total = plus(total, times({part.number, part.number}, rangeOf(part.expr)));
+      for (const Part& part : expr->parts)
+        total = plus(total, times({part.number, part.number}, rangeOf(part.expr)));
       return total;
     }
     case Kind::kProduct: {
@@ -92,7 +101,8 @@ Range Environment::structuralRange(const Expr* expr) const {
       for (const Part& part : expr->parts) {
         const Range factor = rangeOf(part.expr);
         Range raised{1, 1};
-        for (int64_t i = 0; i < std::min<int64_t>(part.number, 64); ++i) raised = times(raised, factor);
+        for (int64_t i = 0; i < std::min<int64_t>(part.number, 64); ++i)
+          raised = times(raised, factor);
         if (part.number > 64) raised = Range{};
         if (part.number % 2 == 0) raised.low = std::max<int64_t>(raised.low, 0);
         total = times(total, raised);
@@ -127,8 +137,10 @@ Range Environment::structuralRange(const Expr* expr) const {
       Range total = rangeOf(expr->parts[0].expr);
       for (const Part& part : expr->parts) {
         const Range range = rangeOf(part.expr);
-        total.low = expr->kind == Kind::kMin ? std::min(total.low, range.low) : std::max(total.low, range.low);
-        total.high = expr->kind == Kind::kMin ? std::min(total.high, range.high) : std::max(total.high, range.high);
+        total.low = expr->kind == Kind::kMin ? std::min(total.low, range.low)
+                                             : std::max(total.low, range.low);
+        total.high = expr->kind == Kind::kMin ? std::min(total.high, range.high)
+                                              : std::max(total.high, range.high);
       }
       return total;
     }
@@ -144,7 +156,8 @@ Range Environment::rangeOf(const Expr* expr) const {
   bool flipped = false;
   const Expr* form = formOf(expr, constant, flipped);
   if (auto known = forms_.find(form); known != forms_.end()) {
-    range = meet(range, plus(flipped ? negated(known->second) : known->second, {constant, constant}));
+    range =
+        meet(range, plus(flipped ? negated(known->second) : known->second, {constant, constant}));
   }
   return range;
 }
@@ -152,7 +165,8 @@ Range Environment::rangeOf(const Expr* expr) const {
 const Expr* Environment::simplify(const Expr* expr) const {
   if ((expr->symbols & replaced_) == 0) return expr;
   try {
-    return substitute(expr, [&](int64_t number) { return replacements_[static_cast<size_t>(number)]; });
+    return substitute(expr,
+                      [&](int64_t number) { return replacements_[static_cast<size_t>(number)]; });
   } catch (const Overflow&) {
     return expr;
   }
@@ -196,7 +210,9 @@ std::optional<bool> Environment::known(const Expr* condition) const {
   }
 }
 
-std::optional<int64_t> Environment::hintOf(const Expr* expr) const { return evaluate(expr, hints_.data(), hints_.size()); }
+std::optional<int64_t> Environment::hintOf(const Expr* expr) const {
+  return evaluate(expr, hints_.data(), hints_.size());
+}
 
 bool Environment::decide(const Expr* condition) {
   condition = simplify(condition);
@@ -207,7 +223,8 @@ bool Environment::decide(const Expr* condition) {
       // Too large, or undefined: with plain numbers the question can be put.
       for (int64_t number : symbolsIn(condition)) specialise(symbol(number));
       condition = simplify(condition);
-      STATOR_CHECK(condition->kind == Kind::kBool, "a condition on sizes has no truth value: " + text(condition));
+      STATOR_CHECK(condition->kind == Kind::kBool,
+                   "a condition on sizes has no truth value: " + text(condition));
       return condition->number != 0;
     }
     const Expr* held = *value != 0 ? condition : logicalNot(condition);
@@ -280,7 +297,8 @@ void Environment::learn(const Expr* condition) {
 }
 
 bool Environment::solve(const Expr* sum) {
-  const std::vector<Part> terms = sum->kind == Kind::kSum ? sum->parts : std::vector<Part>{{1, sum}};
+  const std::vector<Part> terms =
+      sum->kind == Kind::kSum ? sum->parts : std::vector<Part>{{1, sum}};
   // The youngest symbol goes: what was there first keeps its name.
   const Part* chosen = nullptr;
   for (const Part& term : terms) {
@@ -291,13 +309,16 @@ bool Environment::solve(const Expr* sum) {
       const std::vector<int64_t> inside = symbolsIn(other.expr);
       elsewhere |= std::find(inside.begin(), inside.end(), term.expr->number) != inside.end();
     }
-    if (!elsewhere && (chosen == nullptr || term.expr->number > chosen->expr->number)) chosen = &term;
+    if (!elsewhere && (chosen == nullptr || term.expr->number > chosen->expr->number))
+      chosen = &term;
   }
   if (chosen == nullptr) return false;
   const int64_t number = chosen->expr->number;
   const Expr* rest = subtract(sum, multiply(integer(chosen->number), chosen->expr));
   const Expr* value = chosen->number == 1 ? multiply(integer(-1), rest) : rest;
-  auto put = [&](const Expr* expr) { return substitute(expr, [&](int64_t n) { return n == number ? value : nullptr; }); };
+  auto put = [&](const Expr* expr) {
+    return substitute(expr, [&](int64_t n) { return n == number ? value : nullptr; });
+  };
   replacements_[static_cast<size_t>(number)] = value;
   replaced_ |= symbol(number)->symbols;
   for (const Expr*& other : replacements_) {

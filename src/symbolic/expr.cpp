@@ -45,7 +45,9 @@ struct Sum {
   Sum() = default;
 
   void add(int64_t coefficient, const Expr* term) {
-    auto at = std::lower_bound(terms.begin(), terms.end(), term, [](const Part& part, const Expr* wanted) { return before(part.expr, wanted); });
+    auto at = std::lower_bound(
+        terms.begin(), terms.end(), term,
+        [](const Part& part, const Expr* wanted) { return before(part.expr, wanted); });
     if (at != terms.end() && at->expr == term) {
       at->number = sum(at->number, coefficient);
       if (at->number == 0) terms.erase(at);
@@ -65,10 +67,12 @@ struct Sum {
 const Expr* multiplyTerms(const Expr* left, const Expr* right) {
   std::vector<Part> factors;
   for (const Expr* side : {left, right}) {
-    std::vector<Part> own = side->kind == Kind::kProduct ? side->parts : std::vector<Part>{{1, side}};
+    std::vector<Part> own =
+        side->kind == Kind::kProduct ? side->parts : std::vector<Part>{{1, side}};
     for (const Part& factor : own) {
-      auto at = std::lower_bound(factors.begin(), factors.end(), factor.expr,
-                                 [](const Part& part, const Expr* wanted) { return before(part.expr, wanted); });
+      auto at = std::lower_bound(
+          factors.begin(), factors.end(), factor.expr,
+          [](const Part& part, const Expr* wanted) { return before(part.expr, wanted); });
       if (at != factors.end() && at->expr == factor.expr) {
         at->number = sum(at->number, factor.number);
       } else {
@@ -82,10 +86,13 @@ const Expr* multiplyTerms(const Expr* left, const Expr* right) {
 
 // term / divisor, both without coefficients; null if it does not come out even.
 const Expr* divideTerm(const Expr* term, const Expr* divisor) {
-  std::vector<Part> left = term->kind == Kind::kProduct ? term->parts : std::vector<Part>{{1, term}};
-  std::vector<Part> right = divisor->kind == Kind::kProduct ? divisor->parts : std::vector<Part>{{1, divisor}};
+  std::vector<Part> left =
+      term->kind == Kind::kProduct ? term->parts : std::vector<Part>{{1, term}};
+  std::vector<Part> right =
+      divisor->kind == Kind::kProduct ? divisor->parts : std::vector<Part>{{1, divisor}};
   for (const Part& factor : right) {
-    auto at = std::find_if(left.begin(), left.end(), [&](const Part& part) { return part.expr == factor.expr; });
+    auto at = std::find_if(left.begin(), left.end(),
+                           [&](const Part& part) { return part.expr == factor.expr; });
     if (at == left.end() || at->number < factor.number) return nullptr;
     at->number -= factor.number;
     if (at->number == 0) left.erase(at);
@@ -107,11 +114,14 @@ void splitBy(const Expr* dividend, const Expr* divisor, Sum& quotient, Sum& rest
   const int64_t coefficient = by.terms.empty() ? by.constant : by.terms[0].number;
   const Expr* term = by.terms.empty() ? nullptr : by.terms[0].expr;
   for (const Part& part : from.terms) {
-    const Expr* divided = part.number % coefficient != 0 ? nullptr : term == nullptr ? part.expr : divideTerm(part.expr, term);
+    const Expr* divided = part.number % coefficient != 0 ? nullptr
+                          : term == nullptr              ? part.expr
+                                                         : divideTerm(part.expr, term);
     if (divided == nullptr) {
       rest.add(part.number, part.expr);
     } else if (divided->isInt()) {
-      quotient.constant = sum(quotient.constant, product(part.number / coefficient, divided->number));
+      quotient.constant =
+          sum(quotient.constant, product(part.number / coefficient, divided->number));
     } else {
       quotient.add(part.number / coefficient, divided);
     }
@@ -125,7 +135,9 @@ void splitBy(const Expr* dividend, const Expr* divisor, Sum& quotient, Sum& rest
   }
 }
 
-bool hasOneTerm(const Expr* expr) { return expr->kind != Kind::kSum || (expr->parts.size() == 1 && expr->number == 0); }
+bool hasOneTerm(const Expr* expr) {
+  return expr->kind != Kind::kSum || (expr->parts.size() == 1 && expr->number == 0);
+}
 
 // Whether one is the other plus a number; then `difference` is left - right.
 bool differByNumber(const Expr* left, const Expr* right, int64_t& difference) {
@@ -156,7 +168,8 @@ const Expr* extreme(Kind kind, const Expr* left, const Expr* right) {
     if (needed) kept.push_back({0, item});
   }
   if (kept.size() == 1) return kept[0].expr;
-  std::sort(kept.begin(), kept.end(), [](const Part& a, const Part& b) { return before(a.expr, b.expr); });
+  std::sort(kept.begin(), kept.end(),
+            [](const Part& a, const Part& b) { return before(a.expr, b.expr); });
   return intern(kind, 0, std::move(kept));
 }
 
@@ -171,7 +184,9 @@ const Expr* add(const Expr* left, const Expr* right) {
   return total.make();
 }
 
-const Expr* subtract(const Expr* left, const Expr* right) { return add(left, multiply(integer(-1), right)); }
+const Expr* subtract(const Expr* left, const Expr* right) {
+  return add(left, multiply(integer(-1), right));
+}
 
 const Expr* multiply(const Expr* left, const Expr* right) {
   const Sum one(left), other(right);
@@ -189,7 +204,8 @@ const Expr* multiply(const Expr* left, const Expr* right) {
     if (one.constant != 0) result.add(product(part.number, one.constant), part.expr);
   }
   for (const Part& a : one.terms) {
-    for (const Part& b : other.terms) result.add(product(a.number, b.number), multiplyTerms(a.expr, b.expr));
+    for (const Part& b : other.terms)
+      result.add(product(a.number, b.number), multiplyTerms(a.expr, b.expr));
   }
   return result.make();
 }
@@ -198,7 +214,8 @@ const Expr* floorDiv(const Expr* left, const Expr* right) {
   if (right->isInt() && right->number != 0) {
     if (left->isInt()) return integer(floorDivide(left->number, right->number));
     if (right->number == 1) return left;
-    if (right->number < 0) return floorDiv(multiply(integer(-1), left), integer(product(-1, right->number)));
+    if (right->number < 0)
+      return floorDiv(multiply(integer(-1), left), integer(product(-1, right->number)));
   }
   if (left->isInt() && left->number == 0) return left;
   if (left == right) return integer(1);
@@ -210,7 +227,8 @@ const Expr* floorDiv(const Expr* left, const Expr* right) {
   }
   const Expr* whole = quotient.make();
   const Expr* remaining = rest.make();
-  if (remaining->isInt() && (remaining->number == 0 || right->isInt())) return whole;  // 0 <= rest < right
+  // 0 <= rest < right
+  if (remaining->isInt() && (remaining->number == 0 || right->isInt())) return whole;
   if (right->isInt()) {
     // (g*a + c) // (g*k) is (a + c // g) // k.
     int64_t divisor = right->number;
@@ -222,10 +240,13 @@ const Expr* floorDiv(const Expr* left, const Expr* right) {
       return add(whole, floorDiv(reduced.make(), integer(right->number / divisor)));
     }
     // (a // j) // k is a // (j * k) for positive numbers.
-    if (rest.constant == 0 && rest.terms.size() == 1 && rest.terms[0].number == 1 && rest.terms[0].expr->kind == Kind::kFloorDiv) {
+    if (rest.constant == 0 && rest.terms.size() == 1 && rest.terms[0].number == 1 &&
+        rest.terms[0].expr->kind == Kind::kFloorDiv) {
       const Expr* inner = rest.terms[0].expr;
       const Expr* by = inner->parts[1].expr;
-      if (by->isInt() && by->number > 0) return add(whole, floorDiv(inner->parts[0].expr, integer(product(by->number, right->number))));
+      if (by->isInt() && by->number > 0)
+        return add(whole,
+                   floorDiv(inner->parts[0].expr, integer(product(by->number, right->number))));
     }
   }
   return add(whole, intern(Kind::kFloorDiv, 0, {{0, remaining}, {0, right}}));
@@ -233,13 +254,17 @@ const Expr* floorDiv(const Expr* left, const Expr* right) {
 
 const Expr* mod(const Expr* left, const Expr* right) {
   if (right->isInt() && right->number != 0) {
-    if (left->isInt()) return integer(left->number - product(floorDivide(left->number, right->number), right->number));
+    if (left->isInt())
+      return integer(left->number -
+                     product(floorDivide(left->number, right->number), right->number));
     if (right->number == 1 || right->number == -1) return integer(0);
     if (right->number > 0) {
       // What is a multiple of the divisor changes nothing.
       const Sum from(left);
       Sum rest;
-      auto reduced = [&](int64_t value) { return value - floorDivide(value, right->number) * right->number; };
+      auto reduced = [&](int64_t value) {
+        return value - floorDivide(value, right->number) * right->number;
+      };
       rest.constant = reduced(from.constant);
       for (const Part& part : from.terms) rest.add(reduced(part.number), part.expr);
       const Expr* remaining = rest.make();
@@ -276,6 +301,8 @@ const Expr* power(const Expr* base, const Expr* exponent) {
 }
 
 const Expr* least(const Expr* left, const Expr* right) { return extreme(Kind::kMin, left, right); }
-const Expr* greatest(const Expr* left, const Expr* right) { return extreme(Kind::kMax, left, right); }
+const Expr* greatest(const Expr* left, const Expr* right) {
+  return extreme(Kind::kMax, left, right);
+}
 
 }  // namespace stator::symbolic

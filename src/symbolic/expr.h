@@ -20,7 +20,7 @@ enum class Kind : uint8_t {
   kProduct,   // parts: (power, atom)
   kFloorDiv,  // parts: dividend, divisor
   kMod,
-  kPow,       // parts: base, exponent
+  kPow,  // parts: base, exponent
   kMin,
   kMax,
   // Truth values.
@@ -41,8 +41,8 @@ struct Part {
 
 struct Expr {
   Kind kind;
-  uint32_t id;        // position in the process's table
-  uint64_t symbols;   // bit n: symbol n occurs (63: that or a higher one)
+  uint32_t id;       // position in the process's table
+  uint64_t symbols;  // bit n: symbol n occurs (63: that or a higher one)
   int64_t number;
   std::vector<Part> parts;
 

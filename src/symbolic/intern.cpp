@@ -19,17 +19,20 @@ Table& table() {
 }
 
 uint64_t mix(uint64_t hash, uint64_t word) {
-  const unsigned __int128 wide = static_cast<unsigned __int128>(hash ^ word ^ 0x9e3779b97f4a7c15u) * 0xd6e8feb86659fd93u;
+  const unsigned __int128 wide =
+      static_cast<unsigned __int128>(hash ^ word ^ 0x9e3779b97f4a7c15u) * 0xd6e8feb86659fd93u;
   return static_cast<uint64_t>(wide) ^ static_cast<uint64_t>(wide >> 64);
 }
 
 int order(const Expr* left, const Expr* right) {
   if (left == right) return 0;
   if (left->kind != right->kind) return left->kind < right->kind ? -1 : 1;
-  if (left->parts.size() != right->parts.size()) return left->parts.size() < right->parts.size() ? -1 : 1;
+  if (left->parts.size() != right->parts.size())
+    return left->parts.size() < right->parts.size() ? -1 : 1;
   for (size_t i = 0; i < left->parts.size(); ++i) {
     if (int parts = order(left->parts[i].expr, right->parts[i].expr); parts != 0) return parts;
-    if (left->parts[i].number != right->parts[i].number) return left->parts[i].number < right->parts[i].number ? -1 : 1;
+    if (left->parts[i].number != right->parts[i].number)
+      return left->parts[i].number < right->parts[i].number ? -1 : 1;
   }
   return left->number < right->number ? -1 : 1;
 }
@@ -40,7 +43,8 @@ const Expr* exprAt(uint32_t id) { return &table().exprs[id]; }
 
 const Expr* intern(Kind kind, int64_t number, std::vector<Part> parts) {
   uint64_t hash = mix(static_cast<uint64_t>(kind), static_cast<uint64_t>(number));
-  for (const Part& part : parts) hash = mix(mix(hash, static_cast<uint64_t>(part.number)), part.expr->id);
+  for (const Part& part : parts)
+    hash = mix(mix(hash, static_cast<uint64_t>(part.number)), part.expr->id);
   Table& all = table();
   auto [from, to] = all.by_hash.equal_range(hash);
   for (auto at = from; at != to; ++at) {

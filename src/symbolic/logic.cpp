@@ -1,7 +1,6 @@
 // Comparisons and truth values.
-#include "symbolic/expr.h"
-
 #include "base/check.h"
+#include "symbolic/expr.h"
 #include "symbolic/intern.h"
 
 #include <algorithm>
@@ -27,7 +26,8 @@ int64_t constantOf(const Expr* sum) { return sum->kind == Kind::kSum ? sum->numb
 const Expr* scaled(const Expr* sum, int64_t by, int64_t constant) {
   if (sum->kind != Kind::kSum) return sum;
   const Expr* result = integer(constant);
-  for (const Part& part : sum->parts) result = add(result, multiply(integer(part.number / by), part.expr));
+  for (const Part& part : sum->parts)
+    result = add(result, multiply(integer(part.number / by), part.expr));
   return result;
 }
 
@@ -49,9 +49,11 @@ const Expr* connect(Kind kind, const Expr* left, const Expr* right) {
   if (parts.size() == 1) return parts[0].expr;
   for (const Part& part : parts) {
     const Expr* opposite = logicalNot(part.expr);
-    if (std::find(parts.begin(), parts.end(), Part{0, opposite}) != parts.end()) return truth(neutral == 0);
+    if (std::find(parts.begin(), parts.end(), Part{0, opposite}) != parts.end())
+      return truth(neutral == 0);
   }
-  std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return before(a.expr, b.expr); });
+  std::sort(parts.begin(), parts.end(),
+            [](const Part& a, const Part& b) { return before(a.expr, b.expr); });
   return intern(kind, 0, std::move(parts));
 }
 
@@ -79,7 +81,9 @@ const Expr* lessOrEqual(const Expr* left, const Expr* right) {
   return intern(Kind::kLe, 0, {{0, scaled(gap, factor, rounded)}});
 }
 
-const Expr* lessThan(const Expr* left, const Expr* right) { return lessOrEqual(add(left, integer(1)), right); }
+const Expr* lessThan(const Expr* left, const Expr* right) {
+  return lessOrEqual(add(left, integer(1)), right);
+}
 
 const Expr* logicalNot(const Expr* operand) {
   STATOR_CHECK(operand->isTruth());
@@ -95,7 +99,9 @@ const Expr* logicalNot(const Expr* operand) {
       const Expr* result = nullptr;
       for (const Part& part : operand->parts) {
         const Expr* turned = logicalNot(part.expr);
-        result = result == nullptr ? turned : operand->kind == Kind::kAnd ? logicalOr(result, turned) : logicalAnd(result, turned);
+        result = result == nullptr             ? turned
+                 : operand->kind == Kind::kAnd ? logicalOr(result, turned)
+                                               : logicalAnd(result, turned);
       }
       return result;
     }
@@ -104,19 +110,25 @@ const Expr* logicalNot(const Expr* operand) {
   }
 }
 
-const Expr* logicalAnd(const Expr* left, const Expr* right) { return connect(Kind::kAnd, left, right); }
-const Expr* logicalOr(const Expr* left, const Expr* right) { return connect(Kind::kOr, left, right); }
+const Expr* logicalAnd(const Expr* left, const Expr* right) {
+  return connect(Kind::kAnd, left, right);
+}
+const Expr* logicalOr(const Expr* left, const Expr* right) {
+  return connect(Kind::kOr, left, right);
+}
 
 const Expr* rebuild(const Expr* expr, const std::vector<const Expr*>& parts) {
   const Expr* result = nullptr;
   switch (expr->kind) {
     case Kind::kSum:
       result = integer(expr->number);
-      for (size_t i = 0; i < parts.size(); ++i) result = add(result, multiply(integer(expr->parts[i].number), parts[i]));
+      for (size_t i = 0; i < parts.size(); ++i)
+        result = add(result, multiply(integer(expr->parts[i].number), parts[i]));
       return result;
     case Kind::kProduct:
       result = integer(1);
-      for (size_t i = 0; i < parts.size(); ++i) result = multiply(result, power(parts[i], integer(expr->parts[i].number)));
+      for (size_t i = 0; i < parts.size(); ++i)
+        result = multiply(result, power(parts[i], integer(expr->parts[i].number)));
       return result;
     case Kind::kFloorDiv:
       return floorDiv(parts[0], parts[1]);
@@ -139,10 +151,17 @@ const Expr* rebuild(const Expr* expr, const std::vector<const Expr*>& parts) {
           result = part;
         } else {
           switch (expr->kind) {
-            case Kind::kMin: result = least(result, part); break;
-            case Kind::kMax: result = greatest(result, part); break;
-            case Kind::kAnd: result = logicalAnd(result, part); break;
-            default: result = logicalOr(result, part);
+            case Kind::kMin:
+              result = least(result, part);
+              break;
+            case Kind::kMax:
+              result = greatest(result, part);
+              break;
+            case Kind::kAnd:
+              result = logicalAnd(result, part);
+              break;
+            default:
+              result = logicalOr(result, part);
           }
         }
       }

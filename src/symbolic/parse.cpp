@@ -31,7 +31,9 @@ class Parser {
     skip();
     if (!rest_.starts_with(token)) return false;
     const bool word = std::isalpha(static_cast<unsigned char>(token.front())) != 0;
-    if (word && rest_.size() > token.size() && std::isalnum(static_cast<unsigned char>(rest_[token.size()])) != 0) return false;
+    if (word && rest_.size() > token.size() &&
+        std::isalnum(static_cast<unsigned char>(rest_[token.size()])) != 0)
+      return false;
     rest_.remove_prefix(token.size());
     return true;
   }

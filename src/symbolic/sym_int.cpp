@@ -10,7 +10,8 @@ bool leaked = false;
 
 PyObject* raiseObject() {
   leaked = true;
-  PyErr_SetString(PyExc_RuntimeError, "stator: native code touched a symbolic int; this is an internal error");
+  PyErr_SetString(PyExc_RuntimeError,
+                  "stator: native code touched a symbolic int; this is an internal error");
   return nullptr;
 }
 int raiseInt() {

@@ -14,11 +14,13 @@ struct SymInt {
 };
 
 extern PyTypeObject SymIntType;
-inline bool isSymInt(PyObject* object) { return object != nullptr && Py_TYPE(object) == &SymIntType; }
+inline bool isSymInt(PyObject* object) {
+  return object != nullptr && Py_TYPE(object) == &SymIntType;
+}
 inline Dim dimOf(PyObject* sym_int) { return reinterpret_cast<SymInt*>(sym_int)->dim; }
 // An exact int for a number. Throws PythonError.
 Ref<> makeInt(Dim dim);
-bool initSymIntType();        // once, at module init
-bool takeSymIntLeakFlag();    // true if a slot fired since the last call; clears the flag
+bool initSymIntType();      // once, at module init
+bool takeSymIntLeakFlag();  // true if a slot fired since the last call; clears the flag
 
 }  // namespace stator::symbolic

@@ -21,7 +21,8 @@ const Expr* read(const char* source) {
 bool readInts(PyObject* list, std::vector<int64_t>& out) {
   Ref<> items = stealRef(PySequence_Fast(list, "a sequence of ints"));
   if (!items) return false;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) out.push_back(PyLong_AsLongLong(PySequence_Fast_GET_ITEM(items.get(), i)));
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i)
+    out.push_back(PyLong_AsLongLong(PySequence_Fast_GET_ITEM(items.get(), i)));
   return PyErr_Occurred() == nullptr;
 }
 
@@ -50,7 +51,8 @@ PyObject* decided(PyObject*, PyObject* args) {
   PyObject *hint_list = nullptr, *low_list = nullptr, *high_list = nullptr, *sources = nullptr;
   std::vector<int64_t> hints, lows, highs;
   if (!PyArg_ParseTuple(args, "OOOO", &hint_list, &low_list, &high_list, &sources)) return nullptr;
-  if (!readInts(hint_list, hints) || !readInts(low_list, lows) || !readInts(high_list, highs)) return nullptr;
+  if (!readInts(hint_list, hints) || !readInts(low_list, lows) || !readInts(high_list, highs))
+    return nullptr;
   Environment environment;
   for (size_t i = 0; i < hints.size(); ++i) environment.addSymbol(hints[i], {lows[i], highs[i]});
   Ref<> known = newRef(Py_None), answer = newRef(Py_None);
@@ -76,7 +78,8 @@ PyObject* decided(PyObject*, PyObject* args) {
   }
   Ref<> texts = stealRef(PyList_New(0));
   for (const Decision& decision : environment.decisions()) {
-    PyList_Append(texts.get(), stealRef(PyUnicode_FromString(text(decision.condition).c_str())).get());
+    PyList_Append(texts.get(),
+                  stealRef(PyUnicode_FromString(text(decision.condition).c_str())).get());
   }
   return PyTuple_Pack(3, known.get(), answer.get(), texts.get());
 }
@@ -85,9 +88,11 @@ PyObject* decided(PyObject*, PyObject* args) {
 
 PyMethodDef symbolic_methods[] = {
     {"symbolic_text", canonical, METH_O, "The canonical text of an expression over s0, s1 ..."},
-    {"symbolic_evaluate", evaluated, METH_VARARGS, "symbolic_evaluate(text, values): int or bool; None where it is not defined."},
+    {"symbolic_evaluate", evaluated, METH_VARARGS,
+     "symbolic_evaluate(text, values): int or bool; None where it is not defined."},
     {"symbolic_decide", decided, METH_VARARGS,
-     "symbolic_decide(hints, lows, highs, conditions): (what was known of the last one before it was decided, its truth, decisions)."},
+     "symbolic_decide(hints, lows, highs, conditions): (what was known of the last one before it "
+     "was decided, its truth, decisions)."},
     {nullptr, nullptr, 0, nullptr},
 };
 

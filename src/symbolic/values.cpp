@@ -1,7 +1,6 @@
 // What an expression is worth, and how it is written.
-#include "symbolic/expr.h"
-
 #include "base/check.h"
+#include "symbolic/expr.h"
 
 #include <algorithm>
 
@@ -46,7 +45,9 @@ struct Evaluation {
         result = expr->number;
         for (const Part& part : expr->parts) {
           int64_t term = 0;
-          if (!run(part.expr, term) || !multiplyInto(term, part.number) || __builtin_add_overflow(result, term, &result)) return false;
+          if (!run(part.expr, term) || !multiplyInto(term, part.number) ||
+              __builtin_add_overflow(result, term, &result))
+            return false;
         }
         return true;
       }
@@ -54,14 +55,18 @@ struct Evaluation {
         result = 1;
         for (const Part& part : expr->parts) {
           int64_t factor = 0, raised = 0;
-          if (!run(part.expr, factor) || !raise(factor, part.number, raised) || !multiplyInto(result, raised)) return false;
+          if (!run(part.expr, factor) || !raise(factor, part.number, raised) ||
+              !multiplyInto(result, raised))
+            return false;
         }
         return true;
       }
       case Kind::kFloorDiv:
       case Kind::kMod: {
         int64_t left = 0, right = 0;
-        if (!run(expr->parts[0].expr, left) || !run(expr->parts[1].expr, right) || right == 0 || (left == INT64_MIN && right == -1)) return false;
+        if (!run(expr->parts[0].expr, left) || !run(expr->parts[1].expr, right) || right == 0 ||
+            (left == INT64_MIN && right == -1))
+          return false;
         int64_t quotient = left / right, rest = left % right;
         if (rest != 0 && ((rest < 0) != (right < 0))) {
           --quotient;
@@ -72,14 +77,17 @@ struct Evaluation {
       }
       case Kind::kPow: {
         int64_t base = 0, exponent = 0;
-        return run(expr->parts[0].expr, base) && run(expr->parts[1].expr, exponent) && raise(base, exponent, result);
+        return run(expr->parts[0].expr, base) && run(expr->parts[1].expr, exponent) &&
+               raise(base, exponent, result);
       }
       case Kind::kMin:
       case Kind::kMax:
         for (size_t i = 0; i < expr->parts.size(); ++i) {
           int64_t item = 0;
           if (!run(expr->parts[i].expr, item)) return false;
-          result = i == 0 ? item : expr->kind == Kind::kMin ? std::min(result, item) : std::max(result, item);
+          result = i == 0                     ? item
+                   : expr->kind == Kind::kMin ? std::min(result, item)
+                                              : std::max(result, item);
         }
         return true;
       case Kind::kEq:
@@ -109,13 +117,26 @@ struct Evaluation {
 };
 
 // How tightly an operator binds, as Python's grammar has it.
-enum Level { kLowest, kOrLevel, kAndLevel, kNotLevel, kCompare, kAddLevel, kMulLevel, kUnary, kPowLevel, kAtom };
+enum Level {
+  kLowest,
+  kOrLevel,
+  kAndLevel,
+  kNotLevel,
+  kCompare,
+  kAddLevel,
+  kMulLevel,
+  kUnary,
+  kPowLevel,
+  kAtom
+};
 
 struct Printer {
   NameOf name;
   const void* context;
 
-  std::string wrap(std::string inner, Level own, Level wanted) const { return own < wanted ? "(" + inner + ")" : inner; }
+  std::string wrap(std::string inner, Level own, Level wanted) const {
+    return own < wanted ? "(" + inner + ")" : inner;
+  }
 
   std::string joined(const Expr* expr, const char* separator, Level level) const {
     std::string out;
@@ -128,14 +149,17 @@ struct Printer {
 
   std::string term(int64_t coefficient, const Expr* expr) const {
     if (coefficient == 1) return print(expr, kAddLevel);
-    return std::to_string(coefficient) + "*" + print(expr, expr->kind == Kind::kProduct ? kMulLevel : kUnary);
+    return std::to_string(coefficient) + "*" +
+           print(expr, expr->kind == Kind::kProduct ? kMulLevel : kUnary);
   }
 
   // A sum compared with 0, the negative parts on the right.
   std::string comparison(const Expr* sum, const char* sign) const {
     if (sum->kind != Kind::kSum) return print(sum, kAddLevel) + " " + sign + " 0";
     std::string left, right;
-    auto put = [&](std::string& side, const std::string& text) { side += (side.empty() ? "" : " + ") + text; };
+    auto put = [&](std::string& side, const std::string& text) {
+      side += (side.empty() ? "" : " + ") + text;
+    };
     for (const Part& part : sum->parts) {
       if (part.number < 0 && part.number != INT64_MIN) {
         put(right, term(-part.number, part.expr));
@@ -169,7 +193,9 @@ struct Printer {
           }
         }
         if (expr->number > 0) out += " + " + std::to_string(expr->number);
-        if (expr->number < 0) out += expr->number == INT64_MIN ? " + " + std::to_string(expr->number) : " - " + std::to_string(-expr->number);
+        if (expr->number < 0)
+          out += expr->number == INT64_MIN ? " + " + std::to_string(expr->number)
+                                           : " - " + std::to_string(-expr->number);
         const bool plain = expr->parts.size() == 1 && expr->number == 0;
         return wrap(out, plain ? kMulLevel : kAddLevel, wanted);
       }
@@ -177,17 +203,21 @@ struct Printer {
         std::string out;
         for (const Part& part : expr->parts) {
           if (!out.empty()) out += "*";
-          out += part.number == 1 ? print(part.expr, kUnary) : print(part.expr, kAtom) + "**" + std::to_string(part.number);
+          out += part.number == 1 ? print(part.expr, kUnary)
+                                  : print(part.expr, kAtom) + "**" + std::to_string(part.number);
         }
         return wrap(out, kMulLevel, wanted);
       }
       case Kind::kFloorDiv:
         // Never the right operand of an operator of the same level without brackets: 2*(s0//2).
-        return wrap(print(expr->parts[0].expr, kUnary) + "//" + print(expr->parts[1].expr, kUnary), kMulLevel, std::max(wanted, wanted == kMulLevel ? kUnary : wanted));
+        return wrap(print(expr->parts[0].expr, kUnary) + "//" + print(expr->parts[1].expr, kUnary),
+                    kMulLevel, std::max(wanted, wanted == kMulLevel ? kUnary : wanted));
       case Kind::kMod:
-        return wrap(print(expr->parts[0].expr, kUnary) + " % " + print(expr->parts[1].expr, kUnary), kMulLevel, std::max(wanted, wanted == kMulLevel ? kUnary : wanted));
+        return wrap(print(expr->parts[0].expr, kUnary) + " % " + print(expr->parts[1].expr, kUnary),
+                    kMulLevel, std::max(wanted, wanted == kMulLevel ? kUnary : wanted));
       case Kind::kPow:
-        return wrap(print(expr->parts[0].expr, kAtom) + "**" + print(expr->parts[1].expr, kAtom), kPowLevel, wanted);
+        return wrap(print(expr->parts[0].expr, kAtom) + "**" + print(expr->parts[1].expr, kAtom),
+                    kPowLevel, wanted);
       case Kind::kMin:
         return "min(" + joined(expr, ", ", kLowest) + ")";
       case Kind::kMax:
@@ -197,7 +227,8 @@ struct Printer {
       case Kind::kLe:
         return wrap(comparison(expr->parts[0].expr, "<="), kCompare, wanted);
       case Kind::kNot:
-        if (expr->parts[0].expr->kind == Kind::kEq) return wrap(comparison(expr->parts[0].expr->parts[0].expr, "!="), kCompare, wanted);
+        if (expr->parts[0].expr->kind == Kind::kEq)
+          return wrap(comparison(expr->parts[0].expr->parts[0].expr, "!="), kCompare, wanted);
         return wrap("not " + print(expr->parts[0].expr, kNotLevel), kNotLevel, wanted);
       case Kind::kAnd:
         return wrap(joined(expr, " and ", kNotLevel), kAndLevel, wanted);
@@ -210,7 +241,8 @@ struct Printer {
 
 void collect(const Expr* expr, std::vector<int64_t>& out) {
   if (expr->symbols == 0) return;
-  if (expr->kind == Kind::kSymbol && std::find(out.begin(), out.end(), expr->number) == out.end()) out.push_back(expr->number);
+  if (expr->kind == Kind::kSymbol && std::find(out.begin(), out.end(), expr->number) == out.end())
+    out.push_back(expr->number);
   for (const Part& part : expr->parts) collect(part.expr, out);
 }
 
@@ -222,7 +254,9 @@ std::optional<int64_t> evaluate(const Expr* expr, const int64_t* symbols, size_t
   return result;
 }
 
-std::string text(const Expr* expr, NameOf name, const void* context) { return Printer{name, context}.print(expr, kLowest); }
+std::string text(const Expr* expr, NameOf name, const void* context) {
+  return Printer{name, context}.print(expr, kLowest);
+}
 
 std::vector<int64_t> symbolsIn(const Expr* expr) {
   std::vector<int64_t> found;

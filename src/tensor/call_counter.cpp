@@ -1,7 +1,6 @@
 #include "tensor/call_counter.h"
 
 #include <ATen/record_function.h>
-
 #include <memory>
 
 namespace stator::tensor {
@@ -31,7 +30,8 @@ void startCallCounter(const int* paused) {
   stopCallCounter();
   counter.paused = paused;
   counter.calls = counter.depth = 0;
-  counter.handle = at::addThreadLocalCallback(at::RecordFunctionCallback(entered, left).scopes({at::RecordScope::FUNCTION}));
+  counter.handle = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(entered, left).scopes({at::RecordScope::FUNCTION}));
 }
 
 void stopCallCounter() {

@@ -1,8 +1,7 @@
 // The global state that captured code depends on.
-#include "tensor/tensor_guard.h"
-
 #include "python/objects.h"
 #include "tensor/reveal.h"
+#include "tensor/tensor_guard.h"
 
 #include <ATen/Context.h>
 #include <ATen/PythonTorchFunctionTLS.h>
@@ -11,9 +10,8 @@
 #include <c10/core/AutogradState.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
-#include <torch/csrc/PyInterpreter.h>
-
 #include <cstring>
+#include <torch/csrc/PyInterpreter.h>
 
 namespace stator::tensor {
 
@@ -42,28 +40,43 @@ struct Flag {
 };
 
 const Flag kContextFlags[] = {
-    {"torch.are_deterministic_algorithms_enabled()", [](const at::Context& c) { return c.deterministicAlgorithms(); }},
+    {"torch.are_deterministic_algorithms_enabled()",
+     [](const at::Context& c) { return c.deterministicAlgorithms(); }},
     {"torch.is_deterministic_algorithms_warn_only_enabled()",
      [](const at::Context& c) { return c.deterministicAlgorithmsWarnOnly(); }},
     {"torch.utils.deterministic.fill_uninitialized_memory",
      [](const at::Context& c) { return c.deterministicFillUninitializedMemory(); }},
     {"torch.backends.cudnn.enabled", [](const at::Context& c) { return c.userEnabledCuDNN(); }},
     {"torch.backends.cudnn.benchmark", [](const at::Context& c) { return c.benchmarkCuDNN(); }},
-    {"torch.backends.cudnn.deterministic", [](const at::Context& c) { return c.deterministicCuDNN(); }},
+    {"torch.backends.cudnn.deterministic",
+     [](const at::Context& c) { return c.deterministicCuDNN(); }},
     {"torch.backends.mkldnn.enabled", [](const at::Context& c) { return c.userEnabledMkldnn(); }},
-    {"torch.backends.mkldnn.deterministic", [](const at::Context& c) { return c.deterministicMkldnn(); }},
-    {"torch.backends.cuda.flash_sdp_enabled()", [](const at::Context& c) { return c.userEnabledFlashSDP(); }},
-    {"torch.backends.cuda.mem_efficient_sdp_enabled()", [](const at::Context& c) { return c.userEnabledMemEfficientSDP(); }},
-    {"torch.backends.cuda.math_sdp_enabled()", [](const at::Context& c) { return c.userEnabledMathSDP(); }},
-    {"torch.backends.cuda.cudnn_sdp_enabled()", [](const at::Context& c) { return c.userEnabledCuDNNSDP(); }},
+    {"torch.backends.mkldnn.deterministic",
+     [](const at::Context& c) { return c.deterministicMkldnn(); }},
+    {"torch.backends.cuda.flash_sdp_enabled()",
+     [](const at::Context& c) { return c.userEnabledFlashSDP(); }},
+    {"torch.backends.cuda.mem_efficient_sdp_enabled()",
+     [](const at::Context& c) { return c.userEnabledMemEfficientSDP(); }},
+    {"torch.backends.cuda.math_sdp_enabled()",
+     [](const at::Context& c) { return c.userEnabledMathSDP(); }},
+    {"torch.backends.cuda.cudnn_sdp_enabled()",
+     [](const at::Context& c) { return c.userEnabledCuDNNSDP(); }},
     {"torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()",
      [](const at::Context& c) { return c.allowFP16BF16ReductionMathSDP(); }},
-    {"torch.backends.cuda.matmul.allow_fp16_accumulation", [](const at::Context& c) { return c.allowFP16AccumulationCuBLAS(); }},
+    {"torch.backends.cuda.matmul.allow_fp16_accumulation",
+     [](const at::Context& c) { return c.allowFP16AccumulationCuBLAS(); }},
     {"torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction",
-     [](const at::Context& c) { return c.allowFP16ReductionCuBLAS() == at::CuBLASReductionOption::AllowReducedPrecisionWithSplitK; }},
+     [](const at::Context& c) {
+       return c.allowFP16ReductionCuBLAS() ==
+              at::CuBLASReductionOption::AllowReducedPrecisionWithSplitK;
+     }},
     {"torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction",
-     [](const at::Context& c) { return c.allowBF16ReductionCuBLAS() == at::CuBLASReductionOption::AllowReducedPrecisionWithSplitK; }},
-    {"torch.backends.cpu.allow_fp16_reduced_precision_reduction", [](const at::Context& c) { return c.allowFP16ReductionCPU(); }},
+     [](const at::Context& c) {
+       return c.allowBF16ReductionCuBLAS() ==
+              at::CuBLASReductionOption::AllowReducedPrecisionWithSplitK;
+     }},
+    {"torch.backends.cpu.allow_fp16_reduced_precision_reduction",
+     [](const at::Context& c) { return c.allowFP16ReductionCPU(); }},
 };
 
 struct Precision {
@@ -83,14 +96,14 @@ constexpr Precision kPrecisions[] = {
     {"torch.backends.mkldnn.rnn.fp32_precision", Float32Backend::MKLDNN, Float32Op::RNN},
 };
 
-
 // The flags as they were last translated into words, so that they are asked for only when a byte among them has changed: at::Context
 // tells them one call each, every call into another cold page. They lie side by side from `enabled_cudnn` on, the precisions in a map
 // whose nodes never move.
 class FlagsCache {
  public:
   void read(const at::Context& context, uint64_t* words) {
-    if (!current(context)) [[unlikely]] refresh(context);
+    if (!current(context)) [[unlikely]]
+      refresh(context);
     words[kFlags] = flags_;
     words[kPrecision] = precision_;
   }
@@ -100,7 +113,8 @@ class FlagsCache {
     return reinterpret_cast<const char*>(&revealed(FlagsField(), context));
   }
   static size_t size(const at::Context& context) {
-    return static_cast<size_t>(reinterpret_cast<const char*>(&revealed(PrecisionsField(), context)) - begin(context));
+    return static_cast<size_t>(
+        reinterpret_cast<const char*>(&revealed(PrecisionsField(), context)) - begin(context));
   }
   bool current(const at::Context& context) const {
     if (size_ != size(context) || std::memcmp(bytes_, begin(context), size_) != 0) return false;
@@ -111,9 +125,12 @@ class FlagsCache {
   }
   void refresh(const at::Context& context) {
     flags_ = precision_ = 0;
-    for (size_t i = 0; i < std::size(kContextFlags); ++i) flags_ |= static_cast<uint64_t>(kContextFlags[i].read(context)) << i;
+    for (size_t i = 0; i < std::size(kContextFlags); ++i)
+      flags_ |= static_cast<uint64_t>(kContextFlags[i].read(context)) << i;
     for (size_t i = 0; i < std::size(kPrecisions); ++i) {
-      precision_ |= static_cast<uint64_t>(context.float32Precision(kPrecisions[i].backend, kPrecisions[i].op)) << (4 * i);
+      precision_ |=
+          static_cast<uint64_t>(context.float32Precision(kPrecisions[i].backend, kPrecisions[i].op))
+          << (4 * i);
     }
     const auto& precisions = revealed(PrecisionsField(), context);
     size_ = size(context);
@@ -149,7 +166,8 @@ void readAutocast(uint64_t* words, c10::DispatchKeySet excluded) {
     const at::DeviceType device = at::autocast::_AUTOCAST_SUPPORTED_DEVICES[i];
     if (!at::autocast::is_autocast_enabled(device)) continue;
     words[kAutocast] |= 1ull << i;
-    words[kAutocastDtypes] |= static_cast<uint64_t>(at::autocast::get_autocast_dtype(device)) << (6 * i);
+    words[kAutocastDtypes] |= static_cast<uint64_t>(at::autocast::get_autocast_dtype(device))
+                              << (6 * i);
   }
 }
 
@@ -159,7 +177,8 @@ void addMode(PyObject* list, PyObject* object) {
   if (std::strcmp(type->tp_name, "DeviceContext") == 0) {
     static PyObject* name = PyUnicode_InternFromString("device");
     PyObject* device = nullptr;
-    if (stator_object_lookup(object, name, &device) == STATOR_FOUND) item = stealRef(PyTuple_Pack(2, item.get(), device));
+    if (stator_object_lookup(object, name, &device) == STATOR_FOUND)
+      item = stealRef(PyTuple_Pack(2, item.get(), device));
   }
   PyList_Append(list, item.get());
 }
@@ -196,16 +215,20 @@ bool sameModes(const Ref<>& left, const Ref<>& right) {
 // torch's own header of the functorch stack needs a library that torch does not ship; Python knows the level. The dispatch keys tell
 // whether there is one at all.
 uint64_t functorchLevel(c10::DispatchKeySet included) {
-  if (!included.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) [[likely]] return 0;
+  if (!included.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) [[likely]]
+    return 0;
   Ref<> module = stealRef(PyImport_ImportModule("torch._C._functorch"));
-  Ref<> level = stealRef(module ? PyObject_CallMethod(module.get(), "maybe_current_level", nullptr) : nullptr);
+  Ref<> level = stealRef(module ? PyObject_CallMethod(module.get(), "maybe_current_level", nullptr)
+                                : nullptr);
   const long value = level && PyLong_Check(level.get()) ? PyLong_AsLong(level.get()) : 0;
   PyErr_Clear();
   return static_cast<uint64_t>(value);
 }
 
 std::string truth(uint64_t value) { return value ? "True" : "False"; }
-std::string differs(const std::string& what, const std::string& was, const std::string& is) { return what + ": was " + was + ", is " + is; }
+std::string differs(const std::string& what, const std::string& was, const std::string& is) {
+  return what + ": was " + was + ", is " + is;
+}
 std::string dtypeText(uint64_t dtype) { return c10::toString(static_cast<c10::ScalarType>(dtype)); }
 
 std::string modesText(const Ref<>& modes) {
@@ -232,7 +255,8 @@ bool callsAreWatched() {
   const c10::DispatchKeySet included = c10::impl::tls_local_dispatch_key_set().included_;
   if (included.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) return true;
   if (!at::SavedTensorDefaultHooks::get_tls_state().stack.empty()) return true;
-  if (included.has(c10::DispatchKey::Python) && c10::impl::TorchDispatchModeTLS::stack_len() != 0) return true;
+  if (included.has(c10::DispatchKey::Python) && c10::impl::TorchDispatchModeTLS::stack_len() != 0)
+    return true;
   for (int64_t i = 0; i < at::impl::PythonTorchFunctionTLS::stack_len(); ++i) {
     PyObject* mode = at::impl::PythonTorchFunctionTLS::get_stack_at(i)->ptr(getPyInterpreter());
     if (std::strcmp(Py_TYPE(mode)->tp_name, "DeviceContext") != 0) return true;
@@ -244,9 +268,11 @@ GlobalState GlobalState::now() {
   GlobalState state;
   uint64_t* words = state.words;
   const c10::AutogradState& autograd = c10::AutogradState::get_tls_state();
-  words[kModes] = static_cast<uint64_t>(autograd.get_grad_mode()) | static_cast<uint64_t>(autograd.get_inference_mode()) << 1 |
+  words[kModes] = static_cast<uint64_t>(autograd.get_grad_mode()) |
+                  static_cast<uint64_t>(autograd.get_inference_mode()) << 1 |
                   static_cast<uint64_t>(autograd.get_fw_grad_mode()) << 2 |
-                  static_cast<uint64_t>(at::impl::PythonTorchFunctionTLS::get_disabled_state()) << 4 |
+                  static_cast<uint64_t>(at::impl::PythonTorchFunctionTLS::get_disabled_state())
+                      << 4 |
                   static_cast<uint64_t>(c10::get_default_dtype_as_scalartype()) << 8;
   const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
   words[kIncluded] = keys.included_.raw_repr();
@@ -257,10 +283,14 @@ GlobalState GlobalState::now() {
   readAutocast(words, keys.excluded_);
   const auto function_modes = at::impl::PythonTorchFunctionTLS::stack_len();
   // Pushing a dispatch mode includes the Python key.
-  const int64_t dispatch_modes = keys.included_.has(c10::DispatchKey::Python) ? c10::impl::TorchDispatchModeTLS::stack_len() : 0;
-  words[kStacks] = static_cast<uint64_t>(function_modes) | static_cast<uint64_t>(dispatch_modes) << 16 |
+  const int64_t dispatch_modes = keys.included_.has(c10::DispatchKey::Python)
+                                     ? c10::impl::TorchDispatchModeTLS::stack_len()
+                                     : 0;
+  words[kStacks] = static_cast<uint64_t>(function_modes) |
+                   static_cast<uint64_t>(dispatch_modes) << 16 |
                    functorchLevel(keys.included_) << 32;
-  if (function_modes + dispatch_modes != 0) [[unlikely]] state.modes = activeModes(function_modes, dispatch_modes);
+  if (function_modes + dispatch_modes != 0) [[unlikely]]
+    state.modes = activeModes(function_modes, dispatch_modes);
   return state;
 }
 
@@ -272,33 +302,45 @@ std::string GlobalState::difference(const GlobalState& now) const {
   auto changed = [&](Word word) { return words[word] ^ now.words[word]; };
   if (uint64_t bits = changed(kModes)) {
     const uint64_t was = words[kModes], is = now.words[kModes];
-    if (bits & 2) return differs("torch.is_inference_mode_enabled()", truth(was & 2), truth(is & 2));
+    if (bits & 2)
+      return differs("torch.is_inference_mode_enabled()", truth(was & 2), truth(is & 2));
     if (bits & 1) return differs("torch.is_grad_enabled()", truth(was & 1), truth(is & 1));
     if (bits & 4) return differs("forward-mode AD enabled", truth(was & 4), truth(is & 4));
-    if (bits & 0xF0) return differs("torch function disabled state", std::to_string(was >> 4 & 15), std::to_string(is >> 4 & 15));
+    if (bits & 0xF0)
+      return differs("torch function disabled state", std::to_string(was >> 4 & 15),
+                     std::to_string(is >> 4 & 15));
     return differs("torch.get_default_dtype()", dtypeText(was >> 8), dtypeText(is >> 8));
   }
   if (changed(kStacks) || !sameModes(modes, now.modes)) {
-    if (!sameModes(modes, now.modes)) return differs("active torch function and dispatch modes", modesText(modes), modesText(now.modes));
-    return differs("functorch level", std::to_string(words[kStacks] >> 32), std::to_string(now.words[kStacks] >> 32));
+    if (!sameModes(modes, now.modes))
+      return differs("active torch function and dispatch modes", modesText(modes),
+                     modesText(now.modes));
+    return differs("functorch level", std::to_string(words[kStacks] >> 32),
+                   std::to_string(now.words[kStacks] >> 32));
   }
   if (uint64_t bits = changed(kAutocast)) {
     if (bits == 1ull << 63) {
-      return differs("torch.is_autocast_cache_enabled()", truth(words[kAutocast] >> 63), truth(now.words[kAutocast] >> 63));
+      return differs("torch.is_autocast_cache_enabled()", truth(words[kAutocast] >> 63),
+                     truth(now.words[kAutocast] >> 63));
     }
     const int i = __builtin_ctzll(bits);  // the cache flag is the highest
-    const std::string device = c10::DeviceTypeName(at::autocast::_AUTOCAST_SUPPORTED_DEVICES[i], true);
-    return differs("torch.is_autocast_enabled('" + device + "')", truth(words[kAutocast] >> i & 1), truth(now.words[kAutocast] >> i & 1));
+    const std::string device =
+        c10::DeviceTypeName(at::autocast::_AUTOCAST_SUPPORTED_DEVICES[i], true);
+    return differs("torch.is_autocast_enabled('" + device + "')", truth(words[kAutocast] >> i & 1),
+                   truth(now.words[kAutocast] >> i & 1));
   }
   if (uint64_t bits = changed(kAutocastDtypes)) {
     const int i = __builtin_ctzll(bits) / 6;
-    const std::string device = c10::DeviceTypeName(at::autocast::_AUTOCAST_SUPPORTED_DEVICES[i], true);
-    return differs("torch.get_autocast_dtype('" + device + "')", dtypeText(words[kAutocastDtypes] >> (6 * i) & 63),
+    const std::string device =
+        c10::DeviceTypeName(at::autocast::_AUTOCAST_SUPPORTED_DEVICES[i], true);
+    return differs("torch.get_autocast_dtype('" + device + "')",
+                   dtypeText(words[kAutocastDtypes] >> (6 * i) & 63),
                    dtypeText(now.words[kAutocastDtypes] >> (6 * i) & 63));
   }
   if (uint64_t bits = changed(kFlags)) {
     const int i = __builtin_ctzll(bits);
-    return differs(kContextFlags[i].name, truth(words[kFlags] >> i & 1), truth(now.words[kFlags] >> i & 1));
+    return differs(kContextFlags[i].name, truth(words[kFlags] >> i & 1),
+                   truth(now.words[kFlags] >> i & 1));
   }
   if (uint64_t bits = changed(kPrecision)) {
     const int i = __builtin_ctzll(bits) / 4;
@@ -306,8 +348,10 @@ std::string GlobalState::difference(const GlobalState& now) const {
                    kPrecisionNames[now.words[kPrecision] >> (4 * i) & 15]);
   }
   if (changed(kIncluded) || changed(kExcluded)) {
-    return differs("the thread's dispatch keys", std::to_string(words[kIncluded]) + "/" + std::to_string(words[kExcluded]),
-                   std::to_string(now.words[kIncluded]) + "/" + std::to_string(now.words[kExcluded]));
+    return differs(
+        "the thread's dispatch keys",
+        std::to_string(words[kIncluded]) + "/" + std::to_string(words[kExcluded]),
+        std::to_string(now.words[kIncluded]) + "/" + std::to_string(now.words[kExcluded]));
   }
   return "";
 }

@@ -4,10 +4,9 @@
 #include "base/python.h"
 #include "tensor/reveal.h"
 
+#include <cstring>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
-
-#include <cstring>
 
 namespace stator::tensor {
 
@@ -19,11 +18,14 @@ template struct Reveal<AutogradMetaField, &c10::TensorImpl::autograd_meta_>;
 
 // Deriving makes the protected fields' addresses nameable; nothing of this type ever exists.
 struct ImplFields : c10::TensorImpl {
-  static const c10::impl::SizesAndStrides& shape(const c10::TensorImpl& impl) { return impl.*(&ImplFields::sizes_and_strides_); }
+  static const c10::impl::SizesAndStrides& shape(const c10::TensorImpl& impl) {
+    return impl.*(&ImplFields::sizes_and_strides_);
+  }
 
   // Every autograd meta in PyTorch is an AutogradMeta.
   static const torch::autograd::AutogradMeta* autograd(const c10::TensorImpl& impl) {
-    return static_cast<const torch::autograd::AutogradMeta*>(revealed(AutogradMetaField(), impl).get());
+    return static_cast<const torch::autograd::AutogradMeta*>(
+        revealed(AutogradMetaField(), impl).get());
   }
 
   // dtype, device and the flags behind them lie in one word, in this order; only dtype and device count.
@@ -35,7 +37,9 @@ struct ImplFields : c10::TensorImpl {
     return word & kDtypeAndDevice;
   }
   // What TensorImpl::is_inference(), which is not const, looks at.
-  static bool isInference(const c10::TensorImpl& impl) { return !impl.key_set().has_any(c10::inplace_or_view_ks); }
+  static bool isInference(const c10::TensorImpl& impl) {
+    return !impl.key_set().has_any(c10::inplace_or_view_ks);
+  }
   static uint64_t keys(const c10::TensorImpl& impl) { return impl.key_set().raw_repr(); }
 };
 

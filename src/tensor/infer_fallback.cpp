@@ -159,8 +159,7 @@ class Substitution {
         PyBool_FromLong(meta.is_conj), PyBool_FromLong(meta.is_neg),
         PyBool_FromLong(meta.is_inference), PyBool_FromLong(meta.is_parameter),
         numberOf(meta.storage_offset, symbols_.get()).release(),
-        numberOf(meta.storage_bytes, symbols_.get()).release(),
-        static_cast<long long>(storage)));
+        numberOf(meta.storage_bytes, symbols_.get()).release(), static_cast<long long>(storage)));
   }
 
   Reader reader_;
@@ -302,23 +301,28 @@ bool inferWithSymbols(const Request& request, Substitution& substitution, Fallba
   if (environment == nullptr) return false;
   Ref<> hints = checked(PyList_New(0));
   for (int64_t hint : environment->hints()) {
-    if (PyList_Append(hints.get(), checked(PyLong_FromLongLong(hint)).get()) != 0) throw PythonError();
+    if (PyList_Append(hints.get(), checked(PyLong_FromLongLong(hint)).get()) != 0)
+      throw PythonError();
   }
   Ref<> made = checked(PyObject_CallOneArg(symbols, hints.get()));
   substitution.setSymbols(made);
-  Ref<> fakes = checked(PyObject_CallFunctionObjArgs(make, substitution.facts().get(), made.get(), nullptr));
+  Ref<> fakes =
+      checked(PyObject_CallFunctionObjArgs(make, substitution.facts().get(), made.get(), nullptr));
   bool done = false;
   if (fakes.get() != Py_None) {
     substitution.setFakes(fakes);
     Arguments arguments = replaced(request, substitution);
     Ref<> state = stateTuple(*request.state);
-    Ref<> result = checked(PyObject_CallFunctionObjArgs(call, request.target, arguments.args.get(), arguments.kwargs.get(),
-                                                        fakes.get(), state.get(), made.get(), nullptr));
+    Ref<> result = checked(PyObject_CallFunctionObjArgs(call, request.target, arguments.args.get(),
+                                                        arguments.kwargs.get(), fakes.get(),
+                                                        state.get(), made.get(), nullptr));
     if (result.get() != Py_None) {
       PyObject* conditions = PyTuple_GET_ITEM(result.get(), 1);
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(conditions); ++i) {
-        const symbolic::Expr* condition = symbolic::parse(PyUnicode_AsUTF8(PyList_GET_ITEM(conditions, i)));
-        STATOR_CHECK(condition != nullptr && condition->isTruth() && environment->decide(condition), "a condition of a symbolic run");
+        const symbolic::Expr* condition =
+            symbolic::parse(PyUnicode_AsUTF8(PyList_GET_ITEM(conditions, i)));
+        STATOR_CHECK(condition != nullptr && condition->isTruth() && environment->decide(condition),
+                     "a condition of a symbolic run");
       }
       answer = readAnswer(PyTuple_GET_ITEM(result.get(), 0), substitution);
       done = true;
@@ -350,8 +354,9 @@ FallbackAnswer inferWithFake(const Request& request) {
   substitution.setFakes(checked(PyObject_CallOneArg(make, substitution.facts().get())));
   Arguments arguments = replaced(request, substitution);
   Ref<> state = stateTuple(*request.state);
-  Ref<> answer = checked(PyObject_CallFunctionObjArgs(call, request.target, arguments.args.get(), arguments.kwargs.get(),
-                                                      substitution.fakes(), state.get(), nullptr));
+  Ref<> answer = checked(PyObject_CallFunctionObjArgs(call, request.target, arguments.args.get(),
+                                                      arguments.kwargs.get(), substitution.fakes(),
+                                                      state.get(), nullptr));
   return readAnswer(answer.get(), substitution);
 }
 

@@ -4,7 +4,6 @@
 #include "tensor/tensor_guard.h"
 
 #include <torch/csrc/autograd/python_variable.h>
-
 #include <unordered_map>
 
 namespace stator::tensor {
@@ -17,7 +16,8 @@ int64_t offsetOf(PyObject* object) { return THPVariable_Unpack(object).storage_o
 
 }  // namespace
 
-std::unique_ptr<StoragePattern> StoragePattern::of(const std::vector<PyObject*>& inputs, const std::vector<bool>& written) {
+std::unique_ptr<StoragePattern> StoragePattern::of(const std::vector<PyObject*>& inputs,
+                                                   const std::vector<bool>& written) {
   auto pattern = std::make_unique<StoragePattern>();
   pattern->places_.resize(inputs.size());
   std::unordered_map<uintptr_t, int> first;
@@ -53,7 +53,9 @@ bool StoragePattern::differs(const std::vector<PyObject*>& inputs, int& one, int
     one = static_cast<int>(i);
     other = place.leader;
     if (place.leader < 0) continue;
-    if (storageOrNone(inputs[i]) != storageOrNone(inputs[static_cast<size_t>(place.leader)]) && place.written) return true;
+    if (storageOrNone(inputs[i]) != storageOrNone(inputs[static_cast<size_t>(place.leader)]) &&
+        place.written)
+      return true;
     if (place.offset >= 0 && offsetOf(inputs[i]) != place.offset) return true;
     if (place.written) written.try_emplace(storageOrNone(inputs[i]), place.leader);
   }
@@ -84,7 +86,8 @@ bool StoragePattern::holds(const std::vector<PyObject*>& inputs) {
 std::string StoragePattern::explain(const std::vector<PyObject*>& inputs) const {
   int one = 0, other = 0;
   if (!differs(inputs, one, other)) return "";
-  return "inputs " + std::to_string(other) + " and " + std::to_string(one) + " of the graph, of which it writes to one, share memory in another way than before";
+  return "inputs " + std::to_string(other) + " and " + std::to_string(one) +
+         " of the graph, of which it writes to one, share memory in another way than before";
 }
 
 }  // namespace stator::tensor

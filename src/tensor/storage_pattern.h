@@ -14,13 +14,15 @@ namespace stator::tensor {
 class StoragePattern {
  public:
   // `written`: for each input, whether the graph may write to it. Null if it writes to none.
-  static std::unique_ptr<StoragePattern> of(const std::vector<PyObject*>& inputs, const std::vector<bool>& written);
+  static std::unique_ptr<StoragePattern> of(const std::vector<PyObject*>& inputs,
+                                            const std::vector<bool>& written);
   bool holds(const std::vector<PyObject*>& inputs);
-  std::string explain(const std::vector<PyObject*>& inputs) const;  // the first difference; empty: it holds
+  // the first difference; empty: it holds
+  std::string explain(const std::vector<PyObject*>& inputs) const;
 
  private:
   struct Place {
-    int leader = -1;  // the first input with the same storage; -1: none has
+    int leader = -1;       // the first input with the same storage; -1: none has
     bool written = false;  // by way of this input or another one with the same storage
     int64_t offset = -1;   // -1: it is alone, so its offset does not matter
   };

@@ -4,10 +4,9 @@
 #include "python/objects.h"
 #include "tensor/impl_fields.h"
 
-#include <torch/csrc/Device.h>
-
 #include <array>
 #include <deque>
+#include <torch/csrc/Device.h>
 #include <utility>
 
 namespace stator::tensor {
@@ -15,9 +14,9 @@ namespace stator::tensor {
 namespace {
 
 // Marks that users put on tensors (mark_dynamic and friends), as attributes of the Python object.
-constexpr std::array<const char*, 6> kMarks = {"_dynamo_dynamic_indices",      "_dynamo_weak_dynamic_indices",
-                                               "_dynamo_static_indices",       "_dynamo_unbacked_indices",
-                                               "_dynamo_strict_unbacked_indices", "_dynamo_dynamic_range"};
+constexpr std::array<const char*, 6> kMarks = {
+    "_dynamo_dynamic_indices",  "_dynamo_weak_dynamic_indices",    "_dynamo_static_indices",
+    "_dynamo_unbacked_indices", "_dynamo_strict_unbacked_indices", "_dynamo_dynamic_range"};
 
 PyObject* markName(size_t i) {
   static std::array<PyObject*, kMarks.size()> names = {};
@@ -57,7 +56,8 @@ bool keysHaveNoMarks(const StatorKeys* keys) {
   if (keys == clean_keys && keys->used == clean_used) return true;
   StatorView view{};
   view.keys = keys;
-  view.entries = view.values = stator_keys_entries(keys);  // any non-null value will do: only presence in the keys is asked
+  // any non-null value will do: only presence in the keys is asked
+  view.entries = view.values = stator_keys_entries(keys);
   view.key_stride = view.value_stride = 2;
   for (size_t i = 0; i < kMarks.size(); ++i) {
     PyObject* name = markName(i);
@@ -130,7 +130,9 @@ std::string deviceName(int type, int index) {
 
 const char* truth(bool value) { return value ? "True" : "False"; }
 
-std::string keysName(uint64_t keys) { return c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, keys)); }
+std::string keysName(uint64_t keys) {
+  return c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, keys));
+}
 
 }  // namespace
 
@@ -140,7 +142,7 @@ struct TensorFacts {
   uint64_t dtype_and_device;
   uint64_t marks;
   uint32_t rank;
-  uint32_t strides;      // how many strides count: rank, or 0
+  uint32_t strides;  // how many strides count: rank, or 0
   bool requires_grad;
   bool dynamic;          // a size or stride of -1 matches anything
   const int64_t* shape;  // sizes, then strides
@@ -151,12 +153,14 @@ namespace {
 enum class Field { kType, kDtype, kDevice, kKeys, kRank, kSize, kStride, kRequiresGrad, kMarks };
 
 template <class Differs>
-inline bool sameShape(const TensorFacts& facts, const int64_t* sizes, const int64_t* strides, Differs&& differs) {
+inline bool sameShape(const TensorFacts& facts, const int64_t* sizes, const int64_t* strides,
+                      Differs&& differs) {
   const int64_t* expected = facts.shape;
   if (!facts.dynamic) [[likely]] {
     int64_t difference = 0;
     for (uint32_t i = 0; i < facts.rank; ++i) difference |= expected[i] ^ sizes[i];
-    for (uint32_t i = 0; i < facts.strides; ++i) difference |= expected[facts.rank + i] ^ strides[i];
+    for (uint32_t i = 0; i < facts.strides; ++i)
+      difference |= expected[facts.rank + i] ^ strides[i];
     if (difference == 0) return true;
   }
   for (uint32_t i = 0; i < facts.rank; ++i) {
@@ -179,7 +183,8 @@ inline bool matches(const TensorFacts& facts, PyObject* object, Differs&& differ
   if (Py_TYPE(object) != facts.type) return differs(Field::kType, 0);
   const c10::TensorImpl& impl = implOf(object);
   const uint64_t word = ImplFields::dtypeAndDevice(impl);
-  if (word != facts.dtype_and_device) return differs((word ^ facts.dtype_and_device) & 0xFFFF ? Field::kDtype : Field::kDevice, 0);
+  if (word != facts.dtype_and_device)
+    return differs((word ^ facts.dtype_and_device) & 0xFFFF ? Field::kDtype : Field::kDevice, 0);
   const c10::impl::SizesAndStrides& shape = ImplFields::shape(impl);
   if (shape.size() != facts.rank) return differs(Field::kRank, 0);
   if (!sameShape(facts, shape.sizes_data(), shape.strides_data(), differs)) return false;
@@ -193,10 +198,13 @@ inline bool matches(const TensorFacts& facts, PyObject* object, Differs&& differ
 }  // namespace
 
 bool isTensor(PyObject* object) {
-  return THPVariableClass != nullptr && PyType_IsSubtype(Py_TYPE(object), reinterpret_cast<PyTypeObject*>(THPVariableClass));
+  return THPVariableClass != nullptr &&
+         PyType_IsSubtype(Py_TYPE(object), reinterpret_cast<PyTypeObject*>(THPVariableClass));
 }
 
-bool isExactTensor(PyObject* object) { return THPVariableClass != nullptr && THPVariable_CheckTypeExact(Py_TYPE(object)); }
+bool isExactTensor(PyObject* object) {
+  return THPVariableClass != nullptr && THPVariable_CheckTypeExact(Py_TYPE(object));
+}
 
 std::shared_ptr<TensorGuard> TensorGuard::of(PyObject* tensor) {
   const c10::TensorImpl& impl = implOf(tensor);
@@ -212,7 +220,8 @@ std::shared_ptr<TensorGuard> TensorGuard::of(PyObject* tensor) {
   guard->is_view_of_inference = ImplFields::isInference(impl);
   const c10::impl::SizesAndStrides& shape = ImplFields::shape(impl);
   guard->sizes.assign(shape.sizes_data(), shape.sizes_data() + shape.size());
-  guard->has_strides = !impl.key_set().has_any(c10::sparse_ks | c10::sparse_csr_ks | c10::mkldnn_ks);
+  guard->has_strides =
+      !impl.key_set().has_any(c10::sparse_ks | c10::sparse_csr_ks | c10::mkldnn_ks);
   guard->strides.assign(shape.strides_data(), shape.strides_data() + shape.size());
   guard->dynamo_attributes = marksOf(tensor);
   return guard;
@@ -225,7 +234,8 @@ bool TensorGuard::check(PyObject* object) const {
 
 std::string TensorGuard::explain(PyObject* object) const {
   if (object == nullptr) return std::string("was a ") + type->tp_name + ", is missing";
-  if (!isTensor(object)) return std::string("was a ") + type->tp_name + ", is a " + Py_TYPE(object)->tp_name;
+  if (!isTensor(object))
+    return std::string("was a ") + type->tp_name + ", is a " + Py_TYPE(object)->tp_name;
   TensorFactsSet packed;
   std::string text;
   const std::shared_ptr<const TensorGuard> seen = of(object);
@@ -242,7 +252,8 @@ std::string TensorGuard::explain(PyObject* object) const {
         differs("dtype", pythonDtypeName(dtype), pythonDtypeName(seen->dtype));
         break;
       case Field::kDevice:
-        differs("device", deviceName(device_type, device_index), deviceName(seen->device_type, seen->device_index));
+        differs("device", deviceName(device_type, device_index),
+                deviceName(seen->device_type, seen->device_index));
         break;
       case Field::kKeys:
         differs("dispatch_keys", keysName(dispatch_keys), keysName(seen->dispatch_keys));
@@ -254,14 +265,18 @@ std::string TensorGuard::explain(PyObject* object) const {
         differs("size" + n, std::to_string(sizes[dim]), std::to_string(seen->sizes[dim]));
         break;
       case Field::kStride:
-        differs("stride" + n, strides[dim] < 0 ? "the size times the stride of dim " + std::to_string(-2 - strides[dim]) : std::to_string(strides[dim]),
+        differs("stride" + n,
+                strides[dim] < 0
+                    ? "the size times the stride of dim " + std::to_string(-2 - strides[dim])
+                    : std::to_string(strides[dim]),
                 std::to_string(seen->strides[dim]));
         break;
       case Field::kRequiresGrad:
         differs("requires_grad", truth(requires_grad), truth(seen->requires_grad));
         break;
       case Field::kMarks:
-        differs("marks", std::to_string(dynamo_attributes), std::to_string(seen->dynamo_attributes));
+        differs("marks", std::to_string(dynamo_attributes),
+                std::to_string(seen->dynamo_attributes));
         break;
     }
     return false;
@@ -288,9 +303,11 @@ TensorFactsSet::TensorFactsSet() : storage_(std::make_unique<Storage>()) {}
 TensorFactsSet::~TensorFactsSet() = default;
 
 const TensorFacts* TensorFactsSet::add(const TensorGuard& guard) {
-  const c10::Device device(static_cast<c10::DeviceType>(guard.device_type), static_cast<c10::DeviceIndex>(guard.device_index));
+  const c10::Device device(static_cast<c10::DeviceType>(guard.device_type),
+                           static_cast<c10::DeviceIndex>(guard.device_index));
   const std::optional<c10::Device> device_field(device);
-  const caffe2::TypeMeta dtype_field = c10::scalarTypeToTypeMeta(static_cast<c10::ScalarType>(guard.dtype));
+  const caffe2::TypeMeta dtype_field =
+      c10::scalarTypeToTypeMeta(static_cast<c10::ScalarType>(guard.dtype));
   uint64_t word = 0;
   std::memcpy(&word, &dtype_field, 2);
   std::memcpy(reinterpret_cast<char*>(&word) + 2, &device_field, 3);
@@ -309,8 +326,9 @@ const TensorFacts* TensorFactsSet::add(const TensorGuard& guard) {
                     nullptr};
   for (size_t i = 0; i < storage_->facts.size(); ++i) {
     const TensorFacts& known = storage_->facts[i];
-    if (known.type == facts.type && known.keys == facts.keys && known.dtype_and_device == facts.dtype_and_device &&
-        known.marks == facts.marks && known.rank == facts.rank && known.strides == facts.strides &&
+    if (known.type == facts.type && known.keys == facts.keys &&
+        known.dtype_and_device == facts.dtype_and_device && known.marks == facts.marks &&
+        known.rank == facts.rank && known.strides == facts.strides &&
         known.requires_grad == facts.requires_grad && storage_->shapes[i] == shape) {
       return &known;
     }
@@ -328,7 +346,8 @@ bool checkFacts(const TensorFacts& facts, PyObject* object) {
 TensorPlace TensorPlace::of(PyObject* tensor) {
   const c10::TensorImpl& impl = implOf(tensor);
   const torch::autograd::AutogradMeta* meta = ImplFields::autograd(impl);
-  return TensorPlace{&impl, meta != nullptr ? static_cast<const void*>(&meta->requires_grad_) : &impl};
+  return TensorPlace{&impl,
+                     meta != nullptr ? static_cast<const void*>(&meta->requires_grad_) : &impl};
 }
 
 namespace {
@@ -350,7 +369,8 @@ bool checkAllFacts(const TensorPair* pairs, size_t count) {
     if (i + 3 * kAhead < count) __builtin_prefetch(pairs[i + 3 * kAhead].object);
     if (i + 2 * kAhead < count) fetchImpl(&implOf(pairs[i + 2 * kAhead].object));
     if (i + kAhead < count) {
-      if (auto* meta = ImplFields::autograd(implOf(pairs[i + kAhead].object))) __builtin_prefetch(&meta->requires_grad_);
+      if (auto* meta = ImplFields::autograd(implOf(pairs[i + kAhead].object)))
+        __builtin_prefetch(&meta->requires_grad_);
     }
     if (!checkFacts(*pairs[i].facts, pairs[i].object)) return false;
   }

@@ -21,16 +21,18 @@ struct TensorGuard {
   int device_type = 0;
   int device_index = -1;
   bool requires_grad = false;
-  uint64_t dispatch_keys = 0;  // raw key set, thread's autograd/ADInplaceOrView bits apart
+  uint64_t dispatch_keys = 0;    // raw key set, thread's autograd/ADInplaceOrView bits apart
   std::vector<int64_t> sizes;    // -1: dynamic
   std::vector<int64_t> strides;  // -1: dynamic; -2 - n: size times stride of dim n
   bool has_strides = true;       // false for layouts without strides
   bool is_view_of_inference = false;
-  uint64_t dynamo_attributes = 0;  // the _dynamo_*_indices marks: for each ten bits, presence and which dims
+  // the _dynamo_*_indices marks: for each ten bits, presence and which dims
+  uint64_t dynamo_attributes = 0;
 
   static std::shared_ptr<TensorGuard> of(PyObject* tensor);
   bool check(PyObject* object) const;
-  std::string explain(PyObject* object) const;  // "dtype: was float32, is float64"; empty if it matches
+  // "dtype: was float32, is float64"; empty if it matches
+  std::string explain(PyObject* object) const;
   std::string text() const;
 };
 

@@ -23,7 +23,8 @@ Ref<> dictItems(PyObject* dict) {
 }
 
 bool dictSet(PyObject* dict, PyObject* key, PyObject* value) {
-  return (PyODict_Check(dict) ? PyODict_SetItem(dict, key, value) : PyDict_SetItem(dict, key, value)) == 0;
+  return (PyODict_Check(dict) ? PyODict_SetItem(dict, key, value)
+                              : PyDict_SetItem(dict, key, value)) == 0;
 }
 
 bool dictDelete(PyObject* dict, PyObject* key) {
@@ -59,14 +60,17 @@ bool dictFill(PyObject* target, PyObject* from) {
   Py_hash_t hash = 0;
   while (_PyDict_Next(from, &position, &key, &value, &hash)) {
     // The hash is known: a key's own __hash__ does not run again.
-    if (PyODict_Check(target) ? PyODict_SetItem(target, key, value) != 0 : _PyDict_SetItem_KnownHash(target, key, value, hash) != 0) return false;
+    if (PyODict_Check(target) ? PyODict_SetItem(target, key, value) != 0
+                              : _PyDict_SetItem_KnownHash(target, key, value, hash) != 0)
+      return false;
   }
   if (!PyODict_Check(target) || ordersAgree(from)) return true;
   Ref<> keys = dictKeys(from);
   for (Py_ssize_t i = 0; keys && i < PyList_GET_SIZE(keys.get()); ++i) {
     static PyObject* name = PyUnicode_InternFromString("move_to_end");
     PyObject* method = PyDict_GetItemWithError(PyODict_Type.tp_dict, name);
-    Ref<> done = stealRef(PyObject_CallFunctionObjArgs(method, target, PyList_GET_ITEM(keys.get(), i), nullptr));
+    Ref<> done = stealRef(
+        PyObject_CallFunctionObjArgs(method, target, PyList_GET_ITEM(keys.get(), i), nullptr));
     if (!done) return false;
   }
   return static_cast<bool>(keys);

@@ -48,9 +48,9 @@ PyObject* deletedMarker() {
 
 bool isScalar(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
-  return object == Py_None || type == &PyBool_Type || type == &PyLong_Type || type == &PyFloat_Type ||
-         type == &PyUnicode_Type || type == &PyComplex_Type || type == &PyBytes_Type ||
-         object == Py_Ellipsis || object == Py_NotImplemented;
+  return object == Py_None || type == &PyBool_Type || type == &PyLong_Type ||
+         type == &PyFloat_Type || type == &PyUnicode_Type || type == &PyComplex_Type ||
+         type == &PyBytes_Type || object == Py_Ellipsis || object == Py_NotImplemented;
 }
 
 bool isTorchConstant(PyObject* object) {
@@ -73,7 +73,8 @@ bool isConstantDeep(PyObject* object) {
   }
   if (type == &PySlice_Type) {
     auto* slice = reinterpret_cast<PySliceObject*>(object);
-    return isConstantDeep(slice->start) && isConstantDeep(slice->stop) && isConstantDeep(slice->step);
+    return isConstantDeep(slice->start) && isConstantDeep(slice->stop) &&
+           isConstantDeep(slice->step);
   }
   if (type == &PyRange_Type) return true;
   if (type == &PyFrozenSet_Type) {

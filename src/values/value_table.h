@@ -21,7 +21,8 @@ struct Info {
   Ref<> object;
   Origin origin = Origin::kOutside;
   const sources::Source* source = nullptr;
-  uint64_t born = 0;  // instruction count at which a made object came to be: where to break if it cannot be rebuilt
+  // instruction count at which a made object came to be: where to break if it cannot be rebuilt
+  uint64_t born = 0;
 
   // Outside containers: a working copy whose elements are trace values. Reads see it once it exists; `dirty` means that the plan has to
   // write it back.
@@ -32,19 +33,25 @@ struct Info {
   // Attributes written in the trace (outside objects): name -> value; a deleted one maps to `deletedMarker()`. In the order of the first
   // write.
   Ref<> overlay;
-  Ref<> reborn;  // set of those that were there, were deleted and came back: they go behind the others
+  // set of those that were there, were deleted and came back: they go behind the others
+  Ref<> reborn;
   // Of a dict (of a subclass) that also has attributes: those, apart from its keys. See ValueTable::attributePart.
   std::unique_ptr<Info> as_object;
   // Attributes read so far (name -> trace value), so that a second read costs one look-up and adds no guard.
   Ref<> known;
   // An outside dict that is some object's __dict__.
   PyObject* attributes_of = nullptr;
-  PyObject* attributes = nullptr;  // the other way round: the object's __dict__, once the program took it as a dict
-  bool constant = false;           // an immutable container of constants, guarded whole; known for its identity only
+  // the other way round: the object's __dict__, once the program took it as a dict
+  PyObject* attributes = nullptr;
+  // an immutable container of constants, guarded whole; known for its identity only
+  bool constant = false;
   bool length_guarded = false;
-  bool unpacked = false;       // a tuple of constants, some of them symbolic: `shadow` is what the trace works with
-  bool keys_open = false;      // a dict of hooks whose values are guarded by position, and whose keys are not
-  bool was_raised = false;     // an exception made in the trace that has been raised there: eager's has a traceback
+  // a tuple of constants, some of them symbolic: `shadow` is what the trace works with
+  bool unpacked = false;
+  // a dict of hooks whose values are guarded by position, and whose keys are not
+  bool keys_open = false;
+  // an exception made in the trace that has been raised there: eager's has a traceback
+  bool was_raised = false;
   bool identity_used = false;  // `is`, id() or hashing by identity looked at it
 
   // Tensors from outside: the stand-in handed out for them.
@@ -78,8 +85,11 @@ PyObject* deletedMarker();  // borrowed, immortal
 Info* attributePart(Info* info);
 
 // What an object is, as far as a trace is concerned.
-bool isScalar(PyObject* object);        // None, bool, int, float, complex, str, bytes, Ellipsis, NotImplemented (exact types)
-bool isConstantDeep(PyObject* object);  // scalars, and tuples/frozensets/slices/ranges of nothing else; torch dtypes, devices, layouts ...
-bool isTorchConstant(PyObject* object); // torch.dtype, device, layout, memory_format, qscheme, torch.Size (of ints)
+// None, bool, int, float, complex, str, bytes, Ellipsis, NotImplemented (exact types)
+bool isScalar(PyObject* object);
+// scalars, and tuples/frozensets/slices/ranges of nothing else; torch dtypes, devices, layouts ...
+bool isConstantDeep(PyObject* object);
+// torch.dtype, device, layout, memory_format, qscheme, torch.Size (of ints)
+bool isTorchConstant(PyObject* object);
 
 }  // namespace stator::values

@@ -2,4 +2,14 @@
 
 from . import autograd, contexts, functions, higher_order, iteration, objects, subgraphs, switches, transforms
 
-__all__ = ["autograd", "contexts", "functions", "higher_order", "iteration", "objects", "subgraphs", "switches", "transforms"]
+__all__ = [
+    "autograd",
+    "contexts",
+    "functions",
+    "higher_order",
+    "iteration",
+    "objects",
+    "subgraphs",
+    "switches",
+    "transforms",
+]

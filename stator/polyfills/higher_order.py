@@ -127,7 +127,9 @@ def scan(combine_fn, init, xs, *, dim=0, reverse=False):
     seen = []
 
     def body(*tensors):
-        carry, out = combine_fn(tree_unflatten(list(tensors[:count]), first_spec), tree_unflatten(list(tensors[count:]), spec))
+        carry, out = combine_fn(
+            tree_unflatten(list(tensors[:count]), first_spec), tree_unflatten(list(tensors[count:]), spec)
+        )
         carried, carried_spec = tree_flatten(carry)
         made, made_spec = tree_flatten(out)
         seen.append((carried_spec, made_spec))
@@ -155,7 +157,9 @@ def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise
         results = generic_associative_scan(torch.vmap(combine), leaves)
     elif combine_mode == "pointwise" and leaves[0].device.type in ("cuda", "xpu"):
         samples = tuple([leaf.select(0, 0) for leaf in leaves])
-        module, extras = capture(("associative_scan_combine_fn",), (combine,), (*leaves, *leaves), samples + samples, True)
+        module, extras = capture(
+            ("associative_scan_combine_fn",), (combine,), (*leaves, *leaves), samples + samples, True
+        )
         results = call(_associative_scan_op, module, leaves, extras)
     else:
         refuse("associative_scan with this combine_mode")

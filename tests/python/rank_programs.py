@@ -54,7 +54,10 @@ def outcome(call: Any) -> dict[str, Any]:
     start = time.monotonic()
     try:
         value = call()
-        return {"value": value.tolist() if isinstance(value, torch.Tensor) else value, "seconds": time.monotonic() - start}
+        return {
+            "value": value.tolist() if isinstance(value, torch.Tensor) else value,
+            "seconds": time.monotonic() - start,
+        }
     except Exception as error:
         return {"error": type(error).__name__, "text": str(error), "seconds": time.monotonic() - start}
 
@@ -300,7 +303,9 @@ def main() -> None:
     names, rank, world, folder = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     FOLDER = Path(folder)
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=world, timeout=timedelta(seconds=120))
+    dist.init_process_group(
+        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=world, timeout=timedelta(seconds=120)
+    )
     results = {}
     for name in names.split(","):
         torch.manual_seed(0)

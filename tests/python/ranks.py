@@ -1,6 +1,6 @@
 """Starts real processes over gloo for the tests of several ranks, and gathers what each of them reports.
 
-    python -m tests.python.ranks <program> [--world 2]      # one program by hand, output shown
+python -m tests.python.ranks <program> [--world 2]      # one program by hand, output shown
 """
 
 from __future__ import annotations
@@ -29,17 +29,36 @@ class Rank:
     seconds: float = 0.0
 
 
-def run(program: str, world: int = 2, timeout: float = 240, env: dict[str, str] | None = None, by_rank: dict[int, dict[str, str]] | None = None) -> list[Rank]:
+def run(
+    program: str,
+    world: int = 2,
+    timeout: float = 240,
+    env: dict[str, str] | None = None,
+    by_rank: dict[int, dict[str, str]] | None = None,
+) -> list[Rank]:
     """Runs rank_programs.<program> (several with commas) in `world` processes. Never leaves one behind."""
     with tempfile.TemporaryDirectory() as folder:
         children = []
         for rank in range(world):
             path = os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")])
-            settings = {"PYTHONPATH": path, "STATOR_STRICT": "1", "OMP_NUM_THREADS": "1", **(env or {}), **(by_rank or {}).get(rank, {})}
+            settings = {
+                "PYTHONPATH": path,
+                "STATOR_STRICT": "1",
+                "OMP_NUM_THREADS": "1",
+                **(env or {}),
+                **(by_rank or {}).get(rank, {}),
+            }
             settings = {k: v.replace("{folder}", folder) for k, v in settings.items()}
             command = [sys.executable, "-m", "tests.python.rank_programs", program, str(rank), str(world), folder]
             log = open(Path(folder) / f"out{rank}", "w")
-            children.append((subprocess.Popen(command, cwd=_ROOT, env={**os.environ, **settings}, stdout=log, stderr=subprocess.STDOUT), log))
+            children.append(
+                (
+                    subprocess.Popen(
+                        command, cwd=_ROOT, env={**os.environ, **settings}, stdout=log, stderr=subprocess.STDOUT
+                    ),
+                    log,
+                )
+            )
         start = time.monotonic()
         ranks = []
         try:
@@ -73,4 +92,6 @@ if __name__ == "__main__":
     parser.add_argument("--world", type=int, default=2)
     given = parser.parse_args()
     for number, done in enumerate(run(given.program, given.world)):
-        print(f"--- rank {number}: exit {done.code}, {done.seconds:.1f} s, {json.dumps(done.result, indent=1)}\n{done.output}")
+        print(
+            f"--- rank {number}: exit {done.code}, {done.seconds:.1f} s, {json.dumps(done.result, indent=1)}\n{done.output}"
+        )

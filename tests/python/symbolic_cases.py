@@ -1,6 +1,6 @@
 """Random expressions over s0 ... s3, compared with Python's integers and with sympy. As a command: 100,000 of them.
 
-    python tests/python/symbolic_cases.py [count] [seed]
+python tests/python/symbolic_cases.py [count] [seed]
 """
 
 import random
@@ -65,7 +65,13 @@ def check_values(rng, count):
         if abs(int(expected)) >= 1 << 62:
             continue
         seen = _core.symbolic_evaluate(text, numbers)
-        assert seen == expected and isinstance(seen, bool) == isinstance(expected, bool), (text, canonical, numbers, seen, expected)
+        assert seen == expected and isinstance(seen, bool) == isinstance(expected, bool), (
+            text,
+            canonical,
+            numbers,
+            seen,
+            expected,
+        )
         assert truth(canonical, numbers) == expected, (text, canonical, numbers)
         assert _core.symbolic_text(canonical) == canonical, (text, canonical)
         done += 1

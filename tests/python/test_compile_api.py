@@ -325,7 +325,10 @@ def test_list_is_torch_s():
     import torch._dynamo
 
     for tags in (("debug", "experimental"), None, ("debug",)):
-        assert set(torch._dynamo.list_backends(tags)) == set(stator.list_backends(tags)) - {"tests_own", "planted_fault"}
+        assert set(torch._dynamo.list_backends(tags)) == set(stator.list_backends(tags)) - {
+            "tests_own",
+            "planted_fault",
+        }
     assert {"eager", "aot_eager", "inductor"} <= set(stator.list_backends(None))
 
 

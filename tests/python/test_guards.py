@@ -96,7 +96,11 @@ def module_guards(module, source):
         if type(value) in (int, float, bool, str):
             yield ("equals", ("attr", source, name), value)
     for name, parameter in module._parameters.items():
-        yield ("tensor", ("parameter", source, name), parameter) if parameter is not None else ("equals", ("parameter", source, name), None)
+        yield (
+            ("tensor", ("parameter", source, name), parameter)
+            if parameter is not None
+            else ("equals", ("parameter", source, name), None)
+        )
     for name, buffer in module._buffers.items():
         yield ("tensor", ("buffer", source, name), buffer)
     for name, child in module._modules.items():
@@ -350,7 +354,14 @@ def test_type_version_looks_names_up_again():
 
 
 def test_lengths():
-    for value, other in [([1], []), ((1,), ()), ({1: 1}, {}), ({1}, set()), ("a", "ab"), (collections.deque([1]), collections.deque())]:
+    for value, other in [
+        ([1], []),
+        ((1,), ()),
+        ({1: 1}, {}),
+        ({1}, set()),
+        ("a", "ab"),
+        (collections.deque([1]), collections.deque()),
+    ]:
         program = build(("length", X, 1))
         assert holds(program, value)
         assert not holds(program, other)
@@ -405,7 +416,10 @@ def test_contradictions_never_pass():
 
 def test_globals_by_key():
     scope = {"f": frame, "torch": torch}
-    program = build(("is", ("attr", ("dict_item", ("globals",), "torch"), "add"), torch.add), ("is", ("dict_item", ("globals",), "f"), frame))
+    program = build(
+        ("is", ("attr", ("dict_item", ("globals",), "torch"), "add"), torch.add),
+        ("is", ("dict_item", ("globals",), "f"), frame),
+    )
     assert holds(program, globals=scope)
     scope["unrelated"] = 1
     assert holds(program, globals=scope)
@@ -425,7 +439,10 @@ def test_globals_by_key():
         (lambda: torch.ones(8, 3, dtype=torch.float64), "L['x'].dtype: was float32, is float64"),
         (lambda: torch.ones(8, 3, device="meta"), "L['x'].device: was cpu, is meta"),
         (lambda: torch.ones(8, 3, requires_grad=True), "L['x'].requires_grad: was False, is True"),
-        (lambda: torch.nn.Parameter(torch.ones(8, 3)), "type(L['x']): was torch.Tensor, is torch.nn.parameter.Parameter"),
+        (
+            lambda: torch.nn.Parameter(torch.ones(8, 3)),
+            "type(L['x']): was torch.Tensor, is torch.nn.parameter.Parameter",
+        ),
         (lambda: [1], "L['x']: was a Tensor, is a list"),
         (lambda: NotImplemented, "L['x']: was a Tensor, is missing"),
     ],
@@ -523,16 +540,37 @@ def backend(module, name, value):
         (torch.inference_mode, "torch.is_inference_mode_enabled(): was False, is True"),
         (lambda: torch.autocast("cpu"), "torch.is_autocast_enabled('cpu'): was False, is True"),
         (lambda: torch.device("meta"), "active torch function and dispatch modes: was none, is device meta"),
-        (lambda: setting(torch.set_default_device, "meta", None), "active torch function and dispatch modes: was none, is device meta"),
-        (lambda: setting(torch.set_default_dtype, torch.float64, torch.float32), "torch.get_default_dtype(): was Float, is Double"),
-        (lambda: setting(torch.use_deterministic_algorithms, True, False), "torch.are_deterministic_algorithms_enabled(): was False, is True"),
-        (lambda: setting(torch.set_float32_matmul_precision, "medium", "highest"), "torch.get_float32_matmul_precision()"),
+        (
+            lambda: setting(torch.set_default_device, "meta", None),
+            "active torch function and dispatch modes: was none, is device meta",
+        ),
+        (
+            lambda: setting(torch.set_default_dtype, torch.float64, torch.float32),
+            "torch.get_default_dtype(): was Float, is Double",
+        ),
+        (
+            lambda: setting(torch.use_deterministic_algorithms, True, False),
+            "torch.are_deterministic_algorithms_enabled(): was False, is True",
+        ),
+        (
+            lambda: setting(torch.set_float32_matmul_precision, "medium", "highest"),
+            "torch.get_float32_matmul_precision()",
+        ),
         (backend(torch.backends.cudnn, "benchmark", True), "torch.backends.cudnn.benchmark: was False, is True"),
         (backend(torch.backends.cudnn, "enabled", False), "torch.backends.cudnn.enabled: was True, is False"),
-        (lambda: torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH), "torch.backends.cuda.flash_sdp_enabled(): was True, is False"),
+        (
+            lambda: torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
+            "torch.backends.cuda.flash_sdp_enabled(): was True, is False",
+        ),
         (torch._C.DisableTorchFunctionSubclass, "torch function disabled state: was 0, is 1"),
-        (lambda: torch.overrides.TorchFunctionMode(), "active torch function and dispatch modes: was none, is TorchFunctionMode"),
-        (lambda: torch.utils._python_dispatch.TorchDispatchMode(), "active torch function and dispatch modes: was none, is TorchDispatchMode"),
+        (
+            lambda: torch.overrides.TorchFunctionMode(),
+            "active torch function and dispatch modes: was none, is TorchFunctionMode",
+        ),
+        (
+            lambda: torch.utils._python_dispatch.TorchDispatchMode(),
+            "active torch function and dispatch modes: was none, is TorchDispatchMode",
+        ),
     ],
 )
 def test_global_state(change, text):
@@ -615,7 +653,11 @@ def test_module_tree(tree):
     [
         (lambda m: setattr(m, "scale", 3), lambda m: setattr(m, "scale", 2), "L['self'].scale: was 2, is 3"),
         (lambda m: m.eval(), lambda m: m.train(), "training: was True, is False"),
-        (lambda m: m.layers[0].eval(), lambda m: m.layers[0].train(), "L['self'].layers[0].training: was True, is False"),
+        (
+            lambda m: m.layers[0].eval(),
+            lambda m: m.layers[0].train(),
+            "L['self'].layers[0].training: was True, is False",
+        ),
         (
             lambda m: m._modules["linear"].register_forward_hook(print),
             lambda m: m.linear._forward_hooks.clear(),
@@ -626,11 +668,23 @@ def test_module_tree(tree):
             lambda m: delattr(m.linear, "forward"),
             "L['self'].linear.forward: was missing, is built-in print",
         ),
-        (lambda m: m.linear.register_parameter("bias", None), None, "L['self'].linear.bias: was a Parameter, is a NoneType"),
+        (
+            lambda m: m.linear.register_parameter("bias", None),
+            None,
+            "L['self'].linear.bias: was a Parameter, is a NoneType",
+        ),
         (lambda m: m.layers.pop(0), None, "L['self'].layers[0]: was a Linear, is a ReLU"),
         (lambda m: setattr(m, "norm", torch.nn.Identity()), None, "L['self'].norm: was a BatchNorm1d, is an Identity"),
-        (lambda m: setattr(m.layers[1], "__class__", torch.nn.Tanh), lambda m: setattr(m.layers[1], "__class__", torch.nn.ReLU), "L['self'].layers[1]: was a ReLU, is a Tanh"),
-        (lambda m: m.norm.running_mean.resize_(4), lambda m: m.norm.running_mean.resize_(3), "L['self'].norm.running_mean.size(0): was 3, is 4"),
+        (
+            lambda m: setattr(m.layers[1], "__class__", torch.nn.Tanh),
+            lambda m: setattr(m.layers[1], "__class__", torch.nn.ReLU),
+            "L['self'].layers[1]: was a ReLU, is a Tanh",
+        ),
+        (
+            lambda m: m.norm.running_mean.resize_(4),
+            lambda m: m.norm.running_mean.resize_(3),
+            "L['self'].norm.running_mean.size(0): was 3, is 4",
+        ),
         (lambda m: m.__dict__.__setitem__("_modules", {}), None, "is missing"),
         (lambda m: m._parameters.clear() or m.linear._parameters.clear(), None, "is missing"),
     ],
@@ -814,9 +868,16 @@ def test_no_instance_dict_comes_into_being():
     obj.a = obj.b = 1
     dict_of = ("object_dict", X)
     program = build(
-        ("type", X, Plain), ("equals", ("attr", X, "a"), 1), ("absent", ("attr", X, "c")), ("dict_keys", dict_of, ("a", "b")),
-        ("length", dict_of, 2), ("type", dict_of, dict), ("equals", ("dict_item", dict_of, "b"), 1), ("equals", ("dict_key", dict_of, 0), "a"),
-        ("absent", ("dict_item", dict_of, 5)), ("truthy", dict_of, 1),
+        ("type", X, Plain),
+        ("equals", ("attr", X, "a"), 1),
+        ("absent", ("attr", X, "c")),
+        ("dict_keys", dict_of, ("a", "b")),
+        ("length", dict_of, 2),
+        ("type", dict_of, dict),
+        ("equals", ("dict_item", dict_of, "b"), 1),
+        ("equals", ("dict_key", dict_of, 0), "a"),
+        ("absent", ("dict_item", dict_of, 5)),
+        ("truthy", dict_of, 1),
     )
     assert _core.guards_check(program, [obj]) and _core.guards_check(program, [obj])
     assert not has_dict(obj)
@@ -836,8 +897,11 @@ def test_reference_counts_and_errors():
     module, hostile, big = Tree(), Hostile(), 10**20
     xs = [hostile, big, (big,), {"k": hostile}]
     guards = list(module_guards(module, SELF)) + [
-        ("is", ("list_item", XS, 0), hostile), ("equals", ("list_item", XS, 1), big), ("length", XS, 4),
-        ("is", ("dict_item", ("list_item", XS, 3), "k"), hostile), ("present", ("generic_attr", SELF, "T_destination")),
+        ("is", ("list_item", XS, 0), hostile),
+        ("equals", ("list_item", XS, 1), big),
+        ("length", XS, 4),
+        ("is", ("dict_item", ("list_item", XS, 3), "k"), hostile),
+        ("present", ("generic_attr", SELF, "T_destination")),
     ]
     program = build(*guards)
     before = [sys.getrefcount(x) for x in (module, hostile, big, xs, module.linear.weight)]
@@ -849,7 +913,9 @@ def test_reference_counts_and_errors():
 
 
 def test_text():
-    program = build(("tensor", X, torch.ones(2, 3)), ("type", SELF, Tree), ("equals", ("attr", SELF, "scale"), 2), ("length", XS, 1))
+    program = build(
+        ("tensor", X, torch.ones(2, 3)), ("type", SELF, Tree), ("equals", ("attr", SELF, "scale"), 2), ("length", XS, 1)
+    )
     assert _core.guards_text(program, CODE).splitlines() == [
         "L['x']: Tensor, float32, [2, 3], stride [3, 1], cpu",
         f"type(L['self']) is {__name__}.Tree",

@@ -69,8 +69,27 @@ ALLOWED = []
 # --- graphs -------------------------------------------------------------------------------------------------------------------------------
 
 
-CONSTANTS = [*range(-6, 7), 300, True, False, None, "", "a", "b", "long one", 0.0, -0.0, 1.0, math.nan, b"", b"a", (1, "a"), frozenset({1, 2}),
-             slice(1, 2), range(3)]
+CONSTANTS = [
+    *range(-6, 7),
+    300,
+    True,
+    False,
+    None,
+    "",
+    "a",
+    "b",
+    "long one",
+    0.0,
+    -0.0,
+    1.0,
+    math.nan,
+    b"",
+    b"a",
+    (1, "a"),
+    frozenset({1, 2}),
+    slice(1, 2),
+    range(3),
+]
 
 
 def constants(rng):
@@ -87,8 +106,24 @@ def tensors(rng):
 def graphs(rng, depth):
     kinds = ["constant", "constant", "tensor", "opaque"]
     if depth > 0:
-        kinds += ["inline", "inline", "materialised", "wide", "slots", "list", "tuple", "dict", "ordered", "set", "deque", "function",
-                  "module", "partial", "list child", "cell"]
+        kinds += [
+            "inline",
+            "inline",
+            "materialised",
+            "wide",
+            "slots",
+            "list",
+            "tuple",
+            "dict",
+            "ordered",
+            "set",
+            "deque",
+            "function",
+            "module",
+            "partial",
+            "list child",
+            "cell",
+        ]
     kind = rng.choice(kinds)
     below = lambda: graphs(rng, depth - 1)  # noqa: E731
     few = lambda: [below() for _ in range(rng.randint(0, 4))]  # noqa: E731
@@ -209,8 +244,15 @@ def step(kind, base, key):
 def children(value):
     """(kind, key) of what can be read from a value, and of some things that cannot."""
     if isinstance(value, torch.nn.Module):
-        yield from [("attr", "a"), ("attr", "training"), ("attr", "forward"), ("attr", "_forward_hooks"), ("submodule", "layer"),
-                    ("buffer", "state"), ("submodule", "gone")]
+        yield from [
+            ("attr", "a"),
+            ("attr", "training"),
+            ("attr", "forward"),
+            ("attr", "_forward_hooks"),
+            ("submodule", "layer"),
+            ("buffer", "state"),
+            ("submodule", "gone"),
+        ]
         if isinstance(value, torch.nn.Linear):
             yield from [("parameter", "weight"), ("parameter", "bias"), ("attr", "in_features")]
     elif isinstance(value, (Inline, Other, Wide, Slots)):
@@ -277,7 +319,11 @@ def length(value):
 def keys(value):
     ALLOWED.append(1)  # OrderedDict's iterator looks its keys up
     try:
-        return list(collections.OrderedDict.__iter__(value) if isinstance(value, collections.OrderedDict) else dict.__iter__(value))
+        return list(
+            collections.OrderedDict.__iter__(value)
+            if isinstance(value, collections.OrderedDict)
+            else dict.__iter__(value)
+        )
     finally:
         ALLOWED.pop()
 
@@ -289,7 +335,11 @@ def facts_of(tensor):
 def truth(value):
     if type(value) in (int, bool, float, type(None), str, bytes):
         return bool(value)
-    return length(value) != 0 if type(value) in (list, dict, tuple, set, frozenset, range, collections.deque, collections.OrderedDict) else None
+    return (
+        length(value) != 0
+        if type(value) in (list, dict, tuple, set, frozenset, range, collections.deque, collections.OrderedDict)
+        else None
+    )
 
 
 def fact_holds(guard, frame, tensor_facts):
@@ -300,7 +350,9 @@ def fact_holds(guard, frame, tensor_facts):
         if base is MISSING or (source[0] == "dict_item" and not isinstance(base, dict)):
             return False
         if source[0] in ("parameter", "buffer", "submodule"):
-            holder = attribute(base, {"parameter": "_parameters", "buffer": "_buffers", "submodule": "_modules"}[source[0]])
+            holder = attribute(
+                base, {"parameter": "_parameters", "buffer": "_buffers", "submodule": "_modules"}[source[0]]
+            )
             return isinstance(holder, dict) and seen is MISSING
         return seen is MISSING
     if seen is MISSING:
@@ -331,7 +383,12 @@ def only_user_code_knows(source, frame):
     """A dict on the way has a key of the same hash whose __eq__ may not be asked."""
     while source[0] != "local":
         base = read(source[1], frame)
-        if source[0] == "dict_item" and source[2] == "a" and isinstance(base, dict) and any(type(key) is Opaque for key in keys(base)):
+        if (
+            source[0] == "dict_item"
+            and source[2] == "a"
+            and isinstance(base, dict)
+            and any(type(key) is Opaque for key in keys(base))
+        ):
             return True
         source = source[1]
     return False
@@ -342,8 +399,21 @@ def guards_for(rng, source, value, others):
     if value is MISSING:
         return [("absent", source)] if source[0] != "local" else []
     possible = [("present", source), ("type", source, type(value)), ("is", source, value)]
-    if not isinstance(value, (types.CellType, Slots)) and type(value) not in (int, list, dict, tuple, str, bytes, bool, float, type(None),
-                                                                               slice, range, Opaque, types.CodeType):
+    if not isinstance(value, (types.CellType, Slots)) and type(value) not in (
+        int,
+        list,
+        dict,
+        tuple,
+        str,
+        bytes,
+        bool,
+        float,
+        type(None),
+        slice,
+        range,
+        Opaque,
+        types.CodeType,
+    ):
         possible.append(("is_weak", source, value))
     if is_constant(value):
         possible += [("equals", source, value)] * 3
@@ -419,7 +489,9 @@ def change(rng, frame, graph_depth):
             del value[rng.choice(keys(value))]
         elif action == 2:
             key = rng.choice(keys(value))
-            value.move_to_end(key) if isinstance(value, collections.OrderedDict) else value.__setitem__(key, value.pop(key))
+            value.move_to_end(key) if isinstance(value, collections.OrderedDict) else value.__setitem__(
+                key, value.pop(key)
+            )
         elif action == 3:
             value[rng.choice(keys(value))] = fresh()
         else:

@@ -62,7 +62,9 @@ def state_of(model):
     """Tensors, order of registrations, training flags, classes and plain attributes of the whole tree."""
     found = []
     for name, part in model.named_modules(remove_duplicate=False):
-        attributes = {k: v for k, v in part.__dict__.items() if k not in HIDDEN and not isinstance(v, (nn.Module, dict))}
+        attributes = {
+            k: v for k, v in part.__dict__.items() if k not in HIDDEN and not isinstance(v, (nn.Module, dict))
+        }
         entries = [list(part._parameters.keys()), list(part._buffers.keys()), list(part._modules.keys())]
         found.append((name, type(part).__name__, plain(attributes), plain(entries)))
     return found, plain(dict(model.named_parameters())), plain(dict(model.named_buffers()))
@@ -219,7 +221,11 @@ def test_layers_of_torch_that_do_more_than_compute(treatment):
         out, weights = self.attention(out, out, out, need_weights=True)
         return self.identity(out), h, c, weights, y
 
-    compare(module(forward, setup), lambda call, model: [call(inputs()), call(inputs()), model.eval() and call(inputs())], graphs=2)
+    compare(
+        module(forward, setup),
+        lambda call, model: [call(inputs()), call(inputs()), model.eval() and call(inputs())],
+        graphs=2,
+    )
 
 
 class Managed(nn.Module):
@@ -281,8 +287,20 @@ def test_attribute_kinds():
 
     def forward(self, x):
         x = self.of_nobody(x) * self.doubled + self.of_class() + self.table
-        found = [self.nothing, self.no_weight, self.no_buffer, hasattr(self, "weight"), hasattr(self, "missing"), getattr(self, "missing", 7)]
-        found += [self.__class__.__name__, type(self) is self.__class__, "weight" in self.__dict__, "weight" in self._parameters]
+        found = [
+            self.nothing,
+            self.no_weight,
+            self.no_buffer,
+            hasattr(self, "weight"),
+            hasattr(self, "missing"),
+            getattr(self, "missing", 7),
+        ]
+        found += [
+            self.__class__.__name__,
+            type(self) is self.__class__,
+            "weight" in self.__dict__,
+            "weight" in self._parameters,
+        ]
         return x, found
 
     compare(module(forward, setup, bases=(Base,)), twice)
@@ -364,7 +382,11 @@ def test_plain_attributes_written_and_deleted():
         self.extra = [self.count, self.last]
         return x + self.count
 
-    compare(module(forward, setup), lambda call, model: [call(inputs()), call(inputs()), model.last, model.extra, hasattr(model, "gone")], graphs=2)
+    compare(
+        module(forward, setup),
+        lambda call, model: [call(inputs()), call(inputs()), model.last, model.extra, hasattr(model, "gone")],
+        graphs=2,
+    )
 
 
 def test_registered_things_written():
@@ -407,7 +429,11 @@ def test_register_in_the_trace():
             self.add_module("again", None)
         return x + self.running, [name for name, _ in self.named_buffers()]
 
-    compare(module(forward), lambda call, model: [call(inputs()), call(inputs()), list(model.state_dict()), list(model._modules)], graphs=2)
+    compare(
+        module(forward),
+        lambda call, model: [call(inputs()), call(inputs()), list(model.state_dict()), list(model._modules)],
+        graphs=2,
+    )
 
 
 def test_registration_errors_are_eagers():
@@ -438,7 +464,11 @@ def test_dicts_changed_directly():
         self._modules["third"] = self._modules.pop("first")
         self._buffers["made"] = x.sum(0)
         self._parameters["tied"] = self.second.weight
-        names = [name for name, _ in self.named_children()], [name for name, _ in self.named_parameters()], list(self._buffers)
+        names = (
+            [name for name, _ in self.named_children()],
+            [name for name, _ in self.named_parameters()],
+            list(self._buffers),
+        )
         return self.third(x) + self.made, names
 
     compare(module(forward, setup), lambda call, model: [call(inputs()), list(model._modules), model._buffers["made"]])
@@ -485,9 +515,16 @@ def shapes(pairs):
         lambda m: [tuple(b.shape) for b in m.buffers()],
         lambda m: [type(c).__name__ for c in m.children()] + [name for name, _ in m.named_children()],
         lambda m: [type(c).__name__ for c in m.modules()],
-        lambda m: [name for name, _ in m.named_modules()] + [name for name, _ in m.named_modules(prefix="r", remove_duplicate=False)],
+        lambda m: (
+            [name for name, _ in m.named_modules()]
+            + [name for name, _ in m.named_modules(prefix="r", remove_duplicate=False)]
+        ),
         lambda m: [name for name, _ in m.named_modules(memo={m.b})],
-        lambda m: [m.get_submodule("b.0") is m.b[0], m.get_parameter("b.0.weight") is m.b[0].weight, m.get_buffer("b.1.running_mean") is m.b[1].running_mean],
+        lambda m: [
+            m.get_submodule("b.0") is m.b[0],
+            m.get_parameter("b.0.weight") is m.b[0].weight,
+            m.get_buffer("b.1.running_mean") is m.b[1].running_mean,
+        ],
         lambda m: [next(m.parameters()).dtype, next(iter(m.children())) is m.a, len(list(m.parameters()))],
     ],
 )
@@ -560,7 +597,9 @@ def test_keys_added_or_moved_are_noticed():
         results = [call(inputs())]
         model.three = nn.Linear(4, 4)
         results.append(call(inputs()))
-        model._modules.move_to_end("one") if hasattr(model._modules, "move_to_end") else model._modules.update(one=model._modules.pop("one"))
+        model._modules.move_to_end("one") if hasattr(model._modules, "move_to_end") else model._modules.update(
+            one=model._modules.pop("one")
+        )
         return [*results, call(inputs())]
 
     compare(module(forward, setup), script, graphs=3)
@@ -585,8 +624,21 @@ def test_sequential_and_module_list():
             x = x + self.list[index](x)
         for name, layer in self.names.items():
             x = layer(x) + len(name)
-        found = [len(self.seq), len(self.list), len(self.names), "a" in self.names, "c" in self.names, self.list[1] in self.list]
-        found += [list(self.names), list(self.names.keys()), [type(v).__name__ for v in self.names.values()], type(self.list[:2]).__name__, type(self.seq[:1]).__name__]
+        found = [
+            len(self.seq),
+            len(self.list),
+            len(self.names),
+            "a" in self.names,
+            "c" in self.names,
+            self.list[1] in self.list,
+        ]
+        found += [
+            list(self.names),
+            list(self.names.keys()),
+            [type(v).__name__ for v in self.names.values()],
+            type(self.list[:2]).__name__,
+            type(self.seq[:1]).__name__,
+        ]
         return self.names["a"](x), found
 
     compare(module(forward, setup), twice)
@@ -603,7 +655,13 @@ def test_parameter_containers():
         x = x * self.list[-1] + self.list[0]
         for name, parameter in self.dict.items():
             x = x * parameter + len(name)
-        return x + self.dict["a"], [len(self.list), len(self.dict), "a" in self.dict, list(self.dict.keys()), [tuple(v.shape) for v in self.dict.values()]]
+        return x + self.dict["a"], [
+            len(self.list),
+            len(self.dict),
+            "a" in self.dict,
+            list(self.dict.keys()),
+            [tuple(v.shape) for v in self.dict.values()],
+        ]
 
     compare(module(forward, setup), twice)
 
@@ -627,7 +685,9 @@ def test_containers_grow_in_the_trace():
             x = layer(x)
         return popped(self.seq(x)), [len(self.list), list(self.names), len(self.seq), popped is self.list[0]]
 
-    compare(module(forward, setup), lambda call, model: [call(inputs()), len(model.list), list(model.names), len(model.seq)])
+    compare(
+        module(forward, setup), lambda call, model: [call(inputs()), len(model.list), list(model.names), len(model.seq)]
+    )
 
 
 def test_container_subclasses():
@@ -640,7 +700,9 @@ def test_container_subclasses():
 
     def setup(self):
         self.layers = Reversed([nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4)])
-        self.nested = nn.ModuleList([nn.ModuleList([nn.Linear(4, 4)]), nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.ReLU()))])
+        self.nested = nn.ModuleList(
+            [nn.ModuleList([nn.Linear(4, 4)]), nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.ReLU()))]
+        )
         self.nested.append(self.nested[0][0])
 
     def forward(self, x):
@@ -677,7 +739,13 @@ def test_ways_to_call():
         self.layer.register_forward_hook(lambda m, a, out: out * 2)
 
     def forward(self, x):
-        return self.layer(x), self.layer.forward(x), self.layer.__call__(x), self.layer._call_impl(x), nn.Linear.forward(self.layer, x)
+        return (
+            self.layer(x),
+            self.layer.forward(x),
+            self.layer.__call__(x),
+            self.layer._call_impl(x),
+            nn.Linear.forward(self.layer, x),
+        )
 
     compare(module(forward, setup), twice)
 
@@ -780,7 +848,9 @@ def test_regional_compile():
             assert torch.equal(call(inputs()), reference(inputs()))
         assert backend.seen
         if not whole and not stator.config.specialize_modules:
-            assert len(backend.seen) == 2, "equal layers share what was captured; the first one's input needs no gradient"
+            assert len(backend.seen) == 2, (
+                "equal layers share what was captured; the first one's input needs no gradient"
+            )
         stator.reset()
 
 
@@ -828,7 +898,12 @@ def test_parametrize():
 
 def test_weight_norm_and_spectral_norm():
     compare(lambda: nn.Sequential(parametrizations.weight_norm(nn.Linear(4, 4)), nn.ReLU()), twice)
-    compare(lambda: nn.Sequential(parametrizations.spectral_norm(nn.Linear(4, 4)), nn.ReLU()), twice, graphs=None, full=False)
+    compare(
+        lambda: nn.Sequential(parametrizations.spectral_norm(nn.Linear(4, 4)), nn.ReLU()),
+        twice,
+        graphs=None,
+        full=False,
+    )
     compare(lambda: nn.Sequential(nn.utils.weight_norm(nn.Linear(4, 4)), nn.ReLU()), twice, graphs=None, full=False)
     compare(lambda: nn.Sequential(nn.utils.spectral_norm(nn.Linear(4, 4)), nn.ReLU()), twice, graphs=None, full=False)
 
@@ -901,8 +976,14 @@ def test_backward_hooks():
 
         compare(lambda: nn.Sequential(nn.Linear(4, 4), nn.ReLU()), script, graphs=None, full=False)
 
-    run(lambda m, events: m[0].register_full_backward_hook(lambda m, gi, go: events.append(("full", go[0].sum().item()))))
-    run(lambda m, events: m[0].register_full_backward_pre_hook(lambda m, go: events.append(("pre", go[0].sum().item()))))
+    run(
+        lambda m, events: m[0].register_full_backward_hook(
+            lambda m, gi, go: events.append(("full", go[0].sum().item()))
+        )
+    )
+    run(
+        lambda m, events: m[0].register_full_backward_pre_hook(lambda m, go: events.append(("pre", go[0].sum().item())))
+    )
 
 
 def test_global_hooks():
@@ -976,7 +1057,10 @@ def test_same_hook_on_another_instance_shares_the_graph(treatment):
     "make, shape",
     [
         (lambda: nn.Sequential(nn.LazyLinear(4), nn.ReLU(), nn.LazyLinear(3)), (3, 4)),
-        (lambda: nn.Sequential(nn.LazyConv2d(4, 3), nn.LazyBatchNorm2d(), nn.Flatten(), nn.LazyLinear(3)), (2, 3, 8, 8)),
+        (
+            lambda: nn.Sequential(nn.LazyConv2d(4, 3), nn.LazyBatchNorm2d(), nn.Flatten(), nn.LazyLinear(3)),
+            (2, 3, 8, 8),
+        ),
         (lambda: nn.Sequential(nn.LazyConvTranspose1d(4, 3), nn.LazyInstanceNorm1d()), (2, 3, 8)),
     ],
 )
@@ -1005,7 +1089,9 @@ class DataDependent(nn.modules.lazy.LazyModuleMixin, nn.Module):
 
 def test_lazy_module_that_looks_at_data():
     compare(DataDependent, twice, graphs=2)  # the real input is there
-    compare(lambda: nn.Sequential(nn.Linear(4, 4), DataDependent()), twice, graphs=None, full=False)  # the input is computed
+    compare(
+        lambda: nn.Sequential(nn.Linear(4, 4), DataDependent()), twice, graphs=None, full=False
+    )  # the input is computed
 
 
 def test_lazy_modules_draw_in_eagers_order():
@@ -1028,7 +1114,9 @@ def test_lazy_module_that_fails():
 class Named(nn.Module):
     def __init__(self):
         super().__init__()
-        self.layers = nn.ModuleList([nn.ModuleDict({"linear": nn.Linear(4, 4)}), nn.Sequential(nn.Linear(4, 4), nn.ReLU())])
+        self.layers = nn.ModuleList(
+            [nn.ModuleDict({"linear": nn.Linear(4, 4)}), nn.Sequential(nn.Linear(4, 4), nn.ReLU())]
+        )
         self.scale = nn.Parameter(torch.ones(4))
 
     def forward(self, x):
@@ -1086,7 +1174,10 @@ def test_running_statistics():
 
 
 def test_dropout_draws_as_eager():
-    compare(lambda: nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.AlphaDropout(0.3)), lambda call, model: [call(inputs()) for _ in range(3)])
+    compare(
+        lambda: nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.AlphaDropout(0.3)),
+        lambda call, model: [call(inputs()) for _ in range(3)],
+    )
 
 
 def test_tied_weights_come_and_go():
@@ -1131,7 +1222,10 @@ def test_requires_grad_toggled_and_double():
     compare(Layer, script, graphs=3)
 
 
-@pytest.mark.parametrize("optimizer", [torch.optim.SGD, functools.partial(torch.optim.SGD, momentum=0.9), torch.optim.Adam, torch.optim.AdamW])
+@pytest.mark.parametrize(
+    "optimizer",
+    [torch.optim.SGD, functools.partial(torch.optim.SGD, momentum=0.9), torch.optim.Adam, torch.optim.AdamW],
+)
 def test_training_steps(optimizer):
     """No stale value and no further capture while an optimiser works between calls."""
 
@@ -1149,7 +1243,10 @@ def test_training_steps(optimizer):
     compare(Layer, script)
 
 
-@pytest.mark.parametrize("optimizer", [torch.optim.SGD, functools.partial(torch.optim.SGD, momentum=0.9), torch.optim.Adam, torch.optim.AdamW])
+@pytest.mark.parametrize(
+    "optimizer",
+    [torch.optim.SGD, functools.partial(torch.optim.SGD, momentum=0.9), torch.optim.Adam, torch.optim.AdamW],
+)
 def test_compiled_optimizer_step(optimizer):
     def train(compiled):
         torch.manual_seed(0)

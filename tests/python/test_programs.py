@@ -21,7 +21,9 @@ _ROOT = Path(__file__).resolve().parents[2]
 _PROGRAMS = {program.name: program for program in load_all()}
 # Programs on which Stator is known to fall short, each with what is wrong: a line a program. They are run, and expected to fail.
 _SHORTFALLS = {
-    tuple(line.split()[:2]) for line in (Path(__file__).parent / "shortfalls.txt").read_text().splitlines() if line.strip() and line[0] != "#"
+    tuple(line.split()[:2])
+    for line in (Path(__file__).parent / "shortfalls.txt").read_text().splitlines()
+    if line.strip() and line[0] != "#"
 }
 _EXPECTING = [name for name, program in _PROGRAMS.items() if program.expects_capture()]
 
@@ -42,7 +44,9 @@ def run_differential(folder: Path, names: set[str], frontend: str) -> dict[str, 
 
 @pytest.fixture(scope="session")
 def verdicts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    items = [item for item in request.session.items if item.path.name == Path(__file__).name and hasattr(item, "callspec")]
+    items = [
+        item for item in request.session.items if item.path.name == Path(__file__).name and hasattr(item, "callspec")
+    ]
     names = {item.callspec.params["name"] for item in items if "name" in item.callspec.params}
     return run_differential(tmp_path_factory.mktemp("programs"), names, "stator")
 

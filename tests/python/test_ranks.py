@@ -67,7 +67,11 @@ def test_or_runs_eagerly_on_all() -> None:
 def test_a_backend_that_fails_on_one_rank() -> None:
     well, failed = found("backend_fails")
     assert failed["error"] == "BackendCompilerFailed"
-    assert well["error"] == "RanksDiverged" and "rank 1: the backend failed" in well["text"] and "no compiler on this machine" in well["text"]
+    assert (
+        well["error"] == "RanksDiverged"
+        and "rank 1: the backend failed" in well["text"]
+        and "no compiler on this machine" in well["text"]
+    )
 
 
 def test_guards_miss_on_all_or_hit_on_all() -> None:
@@ -93,7 +97,10 @@ def test_a_rank_that_dies_in_a_capture_is_named() -> None:
 
 
 def _captures(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    return {path.parent.name: [json.loads(line) for line in path.read_text().splitlines()] for path in sorted(folder.glob("*/rank0.jsonl"))}
+    return {
+        path.parent.name: [json.loads(line) for line in path.read_text().splitlines()]
+        for path in sorted(folder.glob("*/rank0.jsonl"))
+    }
 
 
 def test_texts_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
@@ -102,7 +109,9 @@ def test_texts_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
     for seed in ("1", "2"):
         env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(_ROOT), "OMP_NUM_THREADS": "1"}
         command = [sys.executable, "-m", "tests.python.capture_texts", str(tmp_path / seed), programs]
-        children.append(subprocess.Popen(command, cwd=_ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+        children.append(
+            subprocess.Popen(command, cwd=_ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        )
     for child in children:
         output, _ = child.communicate(timeout=300)
         assert child.returncode == 0, output[-3000:]

@@ -196,7 +196,9 @@ def test_a_marked_dim_that_becomes_static_is_an_error():
     x = torch.randn(6, 4)
     stator.mark_dynamic(x, 0)
     compiled = stator.compile(specialises, backend="eager")
-    with pytest.raises(stator.exc.UserError, match=r"L\['x'\]\.size\(0\) is marked dynamic.*test_symbolic\.py:\d+ in specialises"):
+    with pytest.raises(
+        stator.exc.UserError, match=r"L\['x'\]\.size\(0\) is marked dynamic.*test_symbolic\.py:\d+ in specialises"
+    ):
         compiled(x)
 
 

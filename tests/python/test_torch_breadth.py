@@ -283,7 +283,9 @@ def test_effects_in_a_function_that_may_not_run() -> None:
         return Counting.apply(x) + 1
 
     with pytest.raises(stator.exc.Unsupported, match="changes objects"):
-        stator.compile(lambda x: torch.cond(x.sum() > 0, branch, lambda a: a, (x,)), backend="eager", fullgraph=True)(torch.ones(3))
+        stator.compile(lambda x: torch.cond(x.sum() > 0, branch, lambda a: a, (x,)), backend="eager", fullgraph=True)(
+            torch.ones(3)
+        )
     assert seen == []
     x = torch.ones(3, requires_grad=True)
     y = stator.compile(backward_counts, backend="eager")(x)

@@ -1,12 +1,11 @@
 // Built-in functions and types.
 #include "interpret/calls/tables.h"
-
 #include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
-#include "symbolic/sym_int.h"
 #include "interpret/tracer.h"
+#include "symbolic/sym_int.h"
 
 #include <algorithm>
 #include <string_view>
@@ -20,7 +19,9 @@ namespace {
 
 Ref<> boolean(bool value) { return newRef(value ? Py_True : Py_False); }
 
-Flow wrongArguments(Tracer& t, const char* name) { return t.breakWith(Reason::kRaises, std::string(name) + "() gets arguments that do not fit"); }
+Flow wrongArguments(Tracer& t, const char* name) {
+  return t.breakWith(Reason::kRaises, std::string(name) + "() gets arguments that do not fit");
+}
 
 #define NEED(n, name) \
   if (args.values.size() != (n) || args.keywordCount() != 0) return wrongArguments(t, name)
@@ -46,10 +47,13 @@ Out typeCall(Tracer& t, const Args& args) {
 }
 
 Out getAttribute(Tracer& t, const Args& args) {
-  if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 3 || !PyUnicode_Check(args.values[1])) return wrongArguments(t, "getattr");
+  if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 3 ||
+      !PyUnicode_Check(args.values[1]))
+    return wrongArguments(t, "getattr");
   if (args.positional == 2) return t.getAttr(args.values[0], args.values[1]);
   Out found = t.settle(t.getAttrOrNull(args.values[0], args.values[1]));
-  if (found.flow() == Flow::kRaise && PyErr_GivenExceptionMatches(t.raised.get(), PyExc_AttributeError)) {
+  if (found.flow() == Flow::kRaise &&
+      PyErr_GivenExceptionMatches(t.raised.get(), PyExc_AttributeError)) {
     t.raised.reset();
     return newRef(args.values[2]);
   }
@@ -61,7 +65,8 @@ Out hasAttribute(Tracer& t, const Args& args) {
   NEED(2, "hasattr");
   if (!PyUnicode_Check(args.values[1])) return wrongArguments(t, "hasattr");
   Out found = t.settle(t.getAttrOrNull(args.values[0], args.values[1]));
-  if (found.flow() == Flow::kRaise && PyErr_GivenExceptionMatches(t.raised.get(), PyExc_AttributeError)) {
+  if (found.flow() == Flow::kRaise &&
+      PyErr_GivenExceptionMatches(t.raised.get(), PyExc_AttributeError)) {
     t.raised.reset();
     return boolean(false);
   }
@@ -86,14 +91,16 @@ Out delAttribute(Tracer& t, const Args& args) {
 
 Out iterCall(Tracer& t, const Args& args) {
   if (args.positional == 2 && args.keywordCount() == 0) {
-    return t.made(makeTraceIterator(IteratorKind::kCallable, {newRef(args.values[0]), newRef(args.values[1])}));
+    return t.made(makeTraceIterator(IteratorKind::kCallable,
+                                    {newRef(args.values[0]), newRef(args.values[1])}));
   }
   NEED(1, "iter");
   return t.iterate(args.values[0]);
 }
 
 Out nextCall(Tracer& t, const Args& args) {
-  if (args.keywordCount() != 0 || args.positional < 1 || args.positional > 2) return wrongArguments(t, "next");
+  if (args.keywordCount() != 0 || args.positional < 1 || args.positional > 2)
+    return wrongArguments(t, "next");
   STATOR_VALUE(item, t.next(args.values[0]));
   if (item) return item;
   if (args.positional == 2) return newRef(args.values[1]);
@@ -122,7 +129,8 @@ Out enumerateCall(Tracer& t, const Args& args) {
   PyObject* start = args.positional > 1 ? args.values[1] : args.keyword("start");
   int64_t first = 0;
   if (start != nullptr) {
-    if (!PyLong_CheckExact(start)) return t.breakWith(Reason::kUnsupportedObject, "enumerate() from something else than an int");
+    if (!PyLong_CheckExact(start))
+      return t.breakWith(Reason::kUnsupportedObject, "enumerate() from something else than an int");
     first = PyLong_AsLongLong(start);
   }
   STATOR_VALUE(part, t.iterate(args.values[0]));
@@ -148,16 +156,19 @@ Out filterCall(Tracer& t, const Args& args) {
 Out reversedCall(Tracer& t, const Args& args) {
   NEED(1, "reversed");
   PyObject* sequence = args.values[0];
-  if (PyList_Check(sequence) || PyTuple_Check(sequence) || PyRange_Check(sequence) || PyUnicode_Check(sequence)) {
+  if (PyList_Check(sequence) || PyTuple_Check(sequence) || PyRange_Check(sequence) ||
+      PyUnicode_Check(sequence)) {
     STATOR_VALUE(items, t.contents(sequence));
-    return t.made(makeTraceIterator(IteratorKind::kReversed, {newRef(sequence)}, PyObject_Size(items.get()) - 1));
+    return t.made(makeTraceIterator(IteratorKind::kReversed, {newRef(sequence)},
+                                    PyObject_Size(items.get()) - 1));
   }
   if (PyDict_Check(sequence) || isDictView(sequence)) {
     STATOR_VALUE(items, t.listOf(sequence));
     PyList_Reverse(items.get());
     return t.made(makeTraceIterator(IteratorKind::kSequence, {items}));
   }
-  if (graph::isStandIn(sequence) || isTraceIterator(sequence)) return t.breakWith(Reason::kUnsupportedIterator, "reversed()");
+  if (graph::isStandIn(sequence) || isTraceIterator(sequence))
+    return t.breakWith(Reason::kUnsupportedIterator, "reversed()");
   STATOR_VALUE(bound, t.special(sequence, "__reversed__"));
   if (bound) return t.callNested(bound.get(), {});
   STATOR_VALUE(count_out, t.settle(t.length(sequence)));
@@ -215,7 +226,9 @@ Out numberCall(Tracer& t, const Args& args, PyTypeObject* type, const char* meth
   if (args.values.size() == 1) {
     PyObject* value = args.values[0];
     if (graph::isStandIn(value)) {
-      if (Ref<> known = t.knownTensor(value)) return t.fromNative(stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(type), known.get())));
+      if (Ref<> known = t.knownTensor(value))
+        return t.fromNative(
+            stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(type), known.get())));
       return t.breakWith(Reason::kDataDependentRead, std::string(type->tp_name) + "() of a tensor");
     }
     if (t.isUserOverride(value, method)) {
@@ -227,17 +240,21 @@ Out numberCall(Tracer& t, const Args& args, PyTypeObject* type, const char* meth
   return t.callNative(reinterpret_cast<PyObject*>(type), args);
 }
 Out intCall(Tracer& t, const Args& args) {
-  if (args.values.size() == 1 && args.positional == 1 && symbolic::isSymInt(args.values[0])) return newRef(args.values[0]);
+  if (args.values.size() == 1 && args.positional == 1 && symbolic::isSymInt(args.values[0]))
+    return newRef(args.values[0]);
   return numberCall(t, args, &PyLong_Type, "__int__");
 }
-Out floatCall(Tracer& t, const Args& args) { return numberCall(t, args, &PyFloat_Type, "__float__"); }
+Out floatCall(Tracer& t, const Args& args) {
+  return numberCall(t, args, &PyFloat_Type, "__float__");
+}
 
 Out reprCall(Tracer& t, const Args& args);
 
 // The text of a container with objects that have a __repr__ of their own.
 Out textOfContainer(Tracer& t, PyObject* items) {
   auto text = [&](PyObject* item) -> Out {
-    if (item == items) return t.breakWith(Reason::kUnsupportedObject, "formats a container that holds itself");
+    if (item == items)
+      return t.breakWith(Reason::kUnsupportedObject, "formats a container that holds itself");
     Args one;
     one.values = {item};
     one.positional = 1;
@@ -257,18 +274,23 @@ Out textOfContainer(Tracer& t, PyObject* items) {
       STATOR_VALUE(one, text(item));
       part = one;
     }
-    if (!part || !PyUnicode_Check(part.get())) return t.breakWith(Reason::kRaises, "a __repr__ that gives no string");
+    if (!part || !PyUnicode_Check(part.get()))
+      return t.breakWith(Reason::kRaises, "a __repr__ that gives no string");
     PyList_Append(parts.get(), part.get());
   }
   Ref<> comma = stealRef(PyUnicode_FromString(", "));
   Ref<> joined = stealRef(PyUnicode_Join(comma.get(), parts.get()));
-  const char* form = dict ? "{%U}" : list ? "[%U]" : PyTuple_GET_SIZE(items) == 1 ? "(%U,)" : "(%U)";
+  const char* form = dict                           ? "{%U}"
+                     : list                         ? "[%U]"
+                     : PyTuple_GET_SIZE(items) == 1 ? "(%U,)"
+                                                    : "(%U)";
   return t.fromNative(stealRef(PyUnicode_FromFormat(form, joined.get())));
 }
 
 Out textCall(Tracer& t, const Args& args, bool repr) {
   if (args.values.empty() && !repr) return stealRef(PyUnicode_FromString(""));
-  if (args.values.size() != 1) return t.callNative(reinterpret_cast<PyObject*>(&PyUnicode_Type), args);
+  if (args.values.size() != 1)
+    return t.callNative(reinterpret_cast<PyObject*>(&PyUnicode_Type), args);
   PyObject* value = args.values[0];
   for (const char* method : {repr ? "__repr__" : "__str__", "__repr__"}) {
     if (!graph::isStandIn(value) && t.isUserOverride(value, method)) {
@@ -280,9 +302,11 @@ Out textCall(Tracer& t, const Args& args, bool repr) {
   if (PyFunction_Check(value)) return t.breakWith(Reason::kUnsupportedObject, "formats an address");
   if (PyList_CheckExact(value) || PyTuple_CheckExact(value) || PyDict_CheckExact(value)) {
     STATOR_VALUE(items, t.contents(value));
-    if (!t.isNativeSafe(items.get()) && !t.hasStandIn(items.get())) return textOfContainer(t, items.get());
+    if (!t.isNativeSafe(items.get()) && !t.hasStandIn(items.get()))
+      return textOfContainer(t, items.get());
   }
-  return t.callNative(repr ? builtinFunction("repr") : reinterpret_cast<PyObject*>(&PyUnicode_Type), args);
+  return t.callNative(repr ? builtinFunction("repr") : reinterpret_cast<PyObject*>(&PyUnicode_Type),
+                      args);
 }
 Out strCall(Tracer& t, const Args& args) { return textCall(t, args, false); }
 Out reprCall(Tracer& t, const Args& args) { return textCall(t, args, true); }
@@ -317,7 +341,9 @@ Out extreme(Tracer& t, const Args& args, bool largest) {
   const char* name = largest ? "max" : "min";
   PyObject* key = args.keyword("key");
   PyObject* fallback = args.keyword("default");
-  if (args.positional == 0 || args.keywordCount() != static_cast<size_t>(key != nullptr) + static_cast<size_t>(fallback != nullptr)) return wrongArguments(t, name);
+  if (args.positional == 0 || args.keywordCount() != static_cast<size_t>(key != nullptr) +
+                                                         static_cast<size_t>(fallback != nullptr))
+    return wrongArguments(t, name);
   if (key == Py_None) key = nullptr;
   Ref<> items;
   if (args.positional == 1) {
@@ -343,7 +369,8 @@ Out extreme(Tracer& t, const Args& args, bool largest) {
       STATOR_VALUE(k, t.callNested(key, {item.get()}));
       item_key = k;
     }
-    STATOR_VALUE(compared, t.settle(t.compare(largest ? Py_GT : Py_LT, item_key.get(), best_key.get())));
+    STATOR_VALUE(compared,
+                 t.settle(t.compare(largest ? Py_GT : Py_LT, item_key.get(), best_key.get())));
     STATOR_VALUE(verdict, t.truth(compared.get()));
     if (verdict.get() == Py_True) best = item, best_key = item_key;
   }
@@ -356,13 +383,17 @@ Out minCall(Tracer& t, const Args& args) { return extreme(t, args, false); }
 // already and puts the rest in by binary insertion; from 64 items on it does more than that.
 Flow sortByComparing(Tracer& t, Ref<>& items, const Ref<>& keys, bool reverse) {
   Py_ssize_t n = PyList_GET_SIZE(items.get());
-  if (n >= 64) return t.breakWith(Reason::kUnsupportedObject, "sorts many objects by their own comparison");
+  if (n >= 64)
+    return t.breakWith(Reason::kUnsupportedObject, "sorts many objects by their own comparison");
   std::vector<std::pair<Ref<>, Ref<>>> order;
-  for (Py_ssize_t i = 0; i < n; ++i) order.emplace_back(newRef(PyList_GET_ITEM(keys.get(), i)), newRef(PyList_GET_ITEM(items.get(), i)));
+  for (Py_ssize_t i = 0; i < n; ++i)
+    order.emplace_back(newRef(PyList_GET_ITEM(keys.get(), i)),
+                       newRef(PyList_GET_ITEM(items.get(), i)));
   // A stable sort the other way round is a sort of the reversed list, reversed.
   if (reverse) std::reverse(order.begin(), order.end());
   auto less = [&](size_t left, size_t right, bool& verdict) -> Flow {
-    STATOR_VALUE(compared, t.settle(t.compare(Py_LT, order[left].first.get(), order[right].first.get())));
+    STATOR_VALUE(compared,
+                 t.settle(t.compare(Py_LT, order[left].first.get(), order[right].first.get())));
     STATOR_VALUE(truth, t.truth(compared.get()));
     verdict = truth.get() == Py_True;
     return Flow::kOk;
@@ -383,8 +414,10 @@ Flow sortByComparing(Tracer& t, Ref<>& items, const Ref<>& keys, bool reverse) {
       size_t middle = left + (right - left) / 2;
       bool verdict = false;
       STATOR_FLOW(less(run, middle, verdict));
-      if (verdict) right = middle;
-      else left = middle + 1;
+      if (verdict)
+        right = middle;
+      else
+        left = middle + 1;
     }
     auto from = order.begin() + static_cast<std::ptrdiff_t>(run);
     std::rotate(order.begin() + static_cast<std::ptrdiff_t>(left), from, from + 1);
@@ -406,7 +439,8 @@ Flow sortItems(Tracer& t, Ref<>& items, PyObject* key, bool reverse) {
       STATOR_VALUE(k, t.callNested(key, {item_key.get()}));
       item_key = k;
     }
-    if (graph::isStandIn(item_key.get())) return t.breakWith(Reason::kDataDependentBranch, "sorts by keys that are not plain values");
+    if (graph::isStandIn(item_key.get()))
+      return t.breakWith(Reason::kDataDependentBranch, "sorts by keys that are not plain values");
     PyList_Append(pairs.get(), item_key.get());
   }
   if (!t.isNativeSafe(pairs.get())) return sortByComparing(t, items, pairs, reverse);
@@ -425,7 +459,10 @@ Flow sortItems(Tracer& t, Ref<>& items, PyObject* key, bool reverse) {
   Ref<> done = stealRef(PyObject_Call(sort.get(), empty.get(), kwargs.get()));
   if (!done) return t.raiseCurrentError();
   Ref<> sorted = stealRef(PyList_New(0));
-  for (Py_ssize_t i = 0; i < n; ++i) PyList_Append(sorted.get(), PyList_GET_ITEM(items.get(), PyLong_AsSsize_t(PyList_GET_ITEM(positions.get(), i))));
+  for (Py_ssize_t i = 0; i < n; ++i)
+    PyList_Append(
+        sorted.get(),
+        PyList_GET_ITEM(items.get(), PyLong_AsSsize_t(PyList_GET_ITEM(positions.get(), i))));
   items = sorted;
   return Flow::kOk;
 }
@@ -433,7 +470,9 @@ Flow sortItems(Tracer& t, Ref<>& items, PyObject* key, bool reverse) {
 Flow sortArguments(Tracer& t, const Args& args, PyObject*& key, bool& reverse) {
   key = args.keyword("key");
   PyObject* flag = args.keyword("reverse");
-  if (args.keywordCount() != static_cast<size_t>(key != nullptr) + static_cast<size_t>(flag != nullptr)) return wrongArguments(t, "sorted");
+  if (args.keywordCount() !=
+      static_cast<size_t>(key != nullptr) + static_cast<size_t>(flag != nullptr))
+    return wrongArguments(t, "sorted");
   if (flag != nullptr) {
     STATOR_VALUE(verdict, t.truth(flag));
     reverse = verdict.get() == Py_True;
@@ -478,7 +517,9 @@ Out superCall(Tracer& t, const Args& args) {
     }
     PyObject* slot_names = stator_code_slot_names(code);
     for (size_t i = 0; i < frame.slots.size(); ++i) {
-      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(slot_names, static_cast<Py_ssize_t>(i)), "__class__") != 0) continue;
+      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(slot_names, static_cast<Py_ssize_t>(i)),
+                                           "__class__") != 0)
+        continue;
       STATOR_VALUE(cell, t.readSlot(frame, i));
       if (cell && PyCell_Check(cell.get())) {
         STATOR_VALUE(inside, t.cellContents(cell.get()));
@@ -490,10 +531,12 @@ Out superCall(Tracer& t, const Args& args) {
     cls = newRef(args.values[0]);
     self = newRef(args.values[1]);
   }
-  if (!cls || !self || !PyType_Check(cls.get()) || graph::isStandIn(self.get()) || isTraceIterator(self.get())) {
+  if (!cls || !self || !PyType_Check(cls.get()) || graph::isStandIn(self.get()) ||
+      isTraceIterator(self.get())) {
     return t.breakWith(Reason::kUnsupportedObject, "super()");
   }
-  Ref<> super = stealRef(PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PySuper_Type), cls.get(), self.get(), nullptr));
+  Ref<> super = stealRef(PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PySuper_Type),
+                                                      cls.get(), self.get(), nullptr));
   return t.fromNativeMade(std::move(super));
 }
 
@@ -501,7 +544,8 @@ Out localsCall(Tracer& t, const Args& args) {
   NEED(0, "locals");
   SymbolicFrame& frame = t.frame();
   PyCodeObject* code = frame.code->code();
-  if ((code->co_flags & CO_OPTIMIZED) == 0) return t.breakWith(Reason::kUnsupportedObject, "locals() of a class body");
+  if ((code->co_flags & CO_OPTIMIZED) == 0)
+    return t.breakWith(Reason::kUnsupportedObject, "locals() of a class body");
   PyObject* slot_names = stator_code_slot_names(code);
   Ref<> dict = stealRef(PyDict_New());
   for (size_t i = 0; i < frame.slots.size(); ++i) {
@@ -510,7 +554,9 @@ Out localsCall(Tracer& t, const Args& args) {
       STATOR_VALUE(inside, t.cellContents(value.get()));
       value = inside;
     }
-    if (value) PyDict_SetItem(dict.get(), PyTuple_GET_ITEM(slot_names, static_cast<Py_ssize_t>(i)), value.get());
+    if (value)
+      PyDict_SetItem(dict.get(), PyTuple_GET_ITEM(slot_names, static_cast<Py_ssize_t>(i)),
+                     value.get());
   }
   return t.made(dict);
 }
@@ -519,7 +565,8 @@ Out globalsCall(Tracer& t, const Args& args) {
   NEED(0, "globals");
   SymbolicFrame& frame = t.frame();
   if (frame.globals_source == nullptr) frame.globals_source = t.sources->pinned(frame.globals);
-  if (t.values.find(frame.globals) == nullptr) t.values.addOutside(frame.globals, frame.globals_source);
+  if (t.values.find(frame.globals) == nullptr)
+    t.values.addOutside(frame.globals, frame.globals_source);
   return newRef(frame.globals);
 }
 
@@ -533,22 +580,28 @@ Out varsCall(Tracer& t, const Args& args) {
 Out dirCall(Tracer& t, const Args& args) {
   NEED(1, "dir");
   PyObject* object = args.values[0];
-  if (graph::isStandIn(object) || isTraceIterator(object) || PyModule_Check(object) || t.isUserOverride(object, "__dir__")) {
+  if (graph::isStandIn(object) || isTraceIterator(object) || PyModule_Check(object) ||
+      t.isUserOverride(object, "__dir__")) {
     return t.breakWith(Reason::kUnsupportedObject, "dir()");
   }
-  PyTypeObject* type = PyType_Check(object) ? reinterpret_cast<PyTypeObject*>(object) : Py_TYPE(object);
-  if (t.classes_written) return t.breakWith(Reason::kUnsupportedObject, "dir() after a class was written to");
+  PyTypeObject* type =
+      PyType_Check(object) ? reinterpret_cast<PyTypeObject*>(object) : Py_TYPE(object);
+  if (t.classes_written)
+    return t.breakWith(Reason::kUnsupportedObject, "dir() after a class was written to");
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
-    t.guards->add(guards::Guard{guards::GuardKind::kTypeVersion, t.sources->pinned(reinterpret_cast<PyObject*>(type)), nullptr,
+    t.guards->add(guards::Guard{guards::GuardKind::kTypeVersion,
+                                t.sources->pinned(reinterpret_cast<PyObject*>(type)), nullptr,
                                 newRef(reinterpret_cast<PyObject*>(type))});
   }
   Ref<> found = stealRef(PyObject_Dir(reinterpret_cast<PyObject*>(type)));
-  if (!found || PyType_Check(object) || !Tracer::hasInstanceDict(object)) return t.fromNative(std::move(found));
+  if (!found || PyType_Check(object) || !Tracer::hasInstanceDict(object))
+    return t.fromNative(std::move(found));
   STATOR_VALUE(dict, t.settle(t.getAttr(object, names().dunder_dict)));
   STATOR_VALUE(own, t.listOf(dict.get()));
   if (!t.isNativeSafe(own.get())) return t.breakWith(Reason::kUnsupportedObject, "dir()");
   Ref<> all = stealRef(PySet_New(found.get()));
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(own.get()); ++i) PySet_Add(all.get(), PyList_GET_ITEM(own.get(), i));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(own.get()); ++i)
+    PySet_Add(all.get(), PyList_GET_ITEM(own.get(), i));
   Ref<> sorted = stealRef(PySequence_List(all.get()));
   if (PyList_Sort(sorted.get()) != 0) return t.raiseCurrentError();
   return sorted;
@@ -556,15 +609,19 @@ Out dirCall(Tracer& t, const Args& args) {
 
 // Three forms of a number's method: divmod(), round(), pow().
 Out throughMethod(Tracer& t, const Args& args, const char* method, const char* function) {
-  if (args.positional > 0 && !graph::isStandIn(args.values[0]) && t.isUserOverride(args.values[0], method)) {
+  if (args.positional > 0 && !graph::isStandIn(args.values[0]) &&
+      t.isUserOverride(args.values[0], method)) {
     STATOR_VALUE(bound, t.special(args.values[0], method));
     t.keep_alive.push_back(bound);
     return t.call(bound.get(), args.withoutFirst());
   }
-  if (t.anyStandIn(args)) return t.breakWith(Reason::kDataDependentRead, std::string(function) + "() of a tensor");
+  if (t.anyStandIn(args))
+    return t.breakWith(Reason::kDataDependentRead, std::string(function) + "() of a tensor");
   return t.callNative(builtinFunction(function), args);
 }
-Out divmodCall(Tracer& t, const Args& args) { return throughMethod(t, args, "__divmod__", "divmod"); }
+Out divmodCall(Tracer& t, const Args& args) {
+  return throughMethod(t, args, "__divmod__", "divmod");
+}
 
 Out callableCall(Tracer& t, const Args& args) {
   NEED(1, "callable");
@@ -585,13 +642,15 @@ Out hashCall(Tracer& t, const Args& args) {
   if (t.isUserOverride(value, "__hash__")) {
     return t.hashOf(value);
   }
-  if (!t.isNativeSafe(args.values[0]) || PyType_Check(args.values[0])) return t.breakWith(Reason::kUnsupportedObject, "hash() of an object");
+  if (!t.isNativeSafe(args.values[0]) || PyType_Check(args.values[0]))
+    return t.breakWith(Reason::kUnsupportedObject, "hash() of an object");
   return t.callNative(builtinFunction("hash"), args);
 }
 
 Out absCall(Tracer& t, const Args& args) {
   NEED(1, "abs");
-  if (graph::isStandIn(args.values[0])) return t.tensorCall(graph::Op::kCallFunction, operatorFunction("abs"), args);
+  if (graph::isStandIn(args.values[0]))
+    return t.tensorCall(graph::Op::kCallFunction, operatorFunction("abs"), args);
   if (t.isUserOverride(args.values[0], "__abs__")) {
     STATOR_VALUE(bound, t.special(args.values[0], "__abs__"));
     t.keep_alive.push_back(bound);
@@ -601,16 +660,16 @@ Out absCall(Tracer& t, const Args& args) {
 }
 
 Out powCall(Tracer& t, const Args& args) {
-  if (args.positional == 2 && args.keywordCount() == 0) return t.binary(8, args.values[0], args.values[1]);
+  if (args.positional == 2 && args.keywordCount() == 0)
+    return t.binary(8, args.values[0], args.values[1]);
   return throughMethod(t, args, "__pow__", "pow");
 }
 
-Out roundCall(Tracer& t, const Args& args) {
-  return throughMethod(t, args, "__round__", "round");
-}
+Out roundCall(Tracer& t, const Args& args) { return throughMethod(t, args, "__round__", "round"); }
 
 Out sliceCall(Tracer& t, const Args& args) {
-  if (args.keywordCount() != 0 || args.positional == 0 || args.positional > 3) return wrongArguments(t, "slice");
+  if (args.keywordCount() != 0 || args.positional == 0 || args.positional > 3)
+    return wrongArguments(t, "slice");
   PyObject* start = args.positional > 1 ? args.values[0] : nullptr;
   PyObject* stop = args.positional > 1 ? args.values[1] : args.values[0];
   return stealRef(PySlice_New(start, stop, args.positional > 2 ? args.values[2] : nullptr));
@@ -621,26 +680,35 @@ Out partialCall(Tracer& t, const Args& args) {
   // functools.partial only keeps references; it checks that its first argument is callable.
   if (graph::isStandIn(args.values[0])) return wrongArguments(t, "partial");
   PyObject* inner = args.values[0];
-  if (const sources::Source* source = Py_TYPE(inner) == partialType() ? t.sourceOf(inner) : nullptr) {
+  if (const sources::Source* source =
+          Py_TYPE(inner) == partialType() ? t.sourceOf(inner) : nullptr) {
     // CPython takes a partial of a partial apart; what lies in one from outside has to get its sources.
-    Ref<> function = stealRef(PyObject_GetAttrString(inner, "func")), bound = stealRef(PyObject_GetAttrString(inner, "args"));
-    Ref<> keywords = stealRef(PyObject_GetAttrString(inner, "keywords")), attributes = stealRef(PyObject_GenericGetDict(inner, nullptr));
+    Ref<> function = stealRef(PyObject_GetAttrString(inner, "func")),
+          bound = stealRef(PyObject_GetAttrString(inner, "args"));
+    Ref<> keywords = stealRef(PyObject_GetAttrString(inner, "keywords")),
+          attributes = stealRef(PyObject_GenericGetDict(inner, nullptr));
     if (!function || !bound || !keywords || !attributes) return t.raiseCurrentError();
-    if (PyDict_GET_SIZE(attributes.get()) != 0) return t.breakWith(Reason::kCallsOutside, "partial() of a partial with attributes");
-    STATOR_VALUE(f, t.fromOutside(function, t.sources->child(sources::SourceKind::kPartialFunc, source)));
-    STATOR_VALUE(a, t.fromOutside(bound, t.sources->child(sources::SourceKind::kPartialArgs, source)));
-    STATOR_VALUE(k, t.fromOutside(keywords, t.sources->child(sources::SourceKind::kPartialKeywords, source)));
+    if (PyDict_GET_SIZE(attributes.get()) != 0)
+      return t.breakWith(Reason::kCallsOutside, "partial() of a partial with attributes");
+    STATOR_VALUE(
+        f, t.fromOutside(function, t.sources->child(sources::SourceKind::kPartialFunc, source)));
+    STATOR_VALUE(a,
+                 t.fromOutside(bound, t.sources->child(sources::SourceKind::kPartialArgs, source)));
+    STATOR_VALUE(k, t.fromOutside(keywords,
+                                  t.sources->child(sources::SourceKind::kPartialKeywords, source)));
     STATOR_VALUE(items, t.contents(a.get()));
     STATOR_VALUE(named, t.contents(k.get()));
     Ref<> copy = stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(partialType()), f.get()));
     Ref<> state = stealRef(PyTuple_Pack(4, f.get(), items.get(), named.get(), Py_None));
-    Ref<> done = copy ? stealRef(PyObject_CallMethod(copy.get(), "__setstate__", "O", state.get())) : Ref<>();
+    Ref<> done = copy ? stealRef(PyObject_CallMethod(copy.get(), "__setstate__", "O", state.get()))
+                      : Ref<>();
     if (!done) return t.raiseCurrentError();
     Args again = args;
     again.values[0] = copy.get();
     return partialCall(t, again);
   }
-  Ref<> result = stealRef(PyObject_Vectorcall(reinterpret_cast<PyObject*>(partialType()), args.values.data(), args.positional, args.names));
+  Ref<> result = stealRef(PyObject_Vectorcall(reinterpret_cast<PyObject*>(partialType()),
+                                              args.values.data(), args.positional, args.names));
   return t.fromNativeMade(std::move(result));
 }
 
@@ -692,22 +760,28 @@ Out containsFunction(Tracer& t, const Args& args) {
 // object that existed, in effect, before the trace.
 Out askOnce(Tracer& t, const Args& args, const char* path) {
   for (PyObject* value : args.values) {
-    if (graph::isStandIn(value) || isTraceIterator(value)) return t.breakWith(Reason::kUnsupportedObject, path);
-    if (!PyCallable_Check(value) && !t.isNativeSafe(value)) return t.breakWith(Reason::kUnsupportedObject, path);
+    if (graph::isStandIn(value) || isTraceIterator(value))
+      return t.breakWith(Reason::kUnsupportedObject, path);
+    if (!PyCallable_Check(value) && !t.isNativeSafe(value))
+      return t.breakWith(Reason::kUnsupportedObject, path);
   }
-  Ref<> result = stealRef(PyObject_Vectorcall(torchObject(path), args.values.data(), args.positional, args.names));
+  Ref<> result = stealRef(
+      PyObject_Vectorcall(torchObject(path), args.values.data(), args.positional, args.names));
   if (!result) return t.raiseCurrentError();
   if (values::isScalar(result.get())) return result;
   return t.fromOutside(result, t.sources->pinned(result));
 }
 Out signature(Tracer& t, const Args& args) { return askOnce(t, args, "inspect.signature"); }
-Out installedVersion(Tracer& t, const Args& args) { return askOnce(t, args, "importlib.metadata.version"); }
+Out installedVersion(Tracer& t, const Args& args) {
+  return askOnce(t, args, "importlib.metadata.version");
+}
 Out findSpec(Tracer& t, const Args& args) { return askOnce(t, args, "importlib.util.find_spec"); }
 
 // A read-only view of a dict: the dict itself serves, since the program cannot write through the view.
 Out mappingProxy(Tracer& t, const Args& args) {
   NEED(1, "mappingproxy");
-  if (!PyDict_Check(args.values[0])) return t.breakWith(Reason::kUnsupportedObject, "mappingproxy()");
+  if (!PyDict_Check(args.values[0]))
+    return t.breakWith(Reason::kUnsupportedObject, "mappingproxy()");
   return newRef(args.values[0]);
 }
 
@@ -715,8 +789,10 @@ Out mappingProxy(Tracer& t, const Args& args) {
 template <int level>
 Out logCall(Tracer& t, const Args& args) {
   if (args.positional == 0) return wrongArguments(t, "log");
-  static PyObject* names_of[] = {PyUnicode_InternFromString("level"), PyUnicode_InternFromString("parent"), PyUnicode_InternFromString("disabled"),
-                                 PyUnicode_InternFromString("manager"), PyUnicode_InternFromString("_disable")};
+  static PyObject* names_of[] = {
+      PyUnicode_InternFromString("level"), PyUnicode_InternFromString("parent"),
+      PyUnicode_InternFromString("disabled"), PyUnicode_InternFromString("manager"),
+      PyUnicode_InternFromString("_disable")};
   PyObject* logger = args.values[0];
   Ref<> hold = newRef(logger);
   auto integer = [](PyObject* value) { return PyLong_Check(value) ? PyLong_AsLong(value) : 0; };
@@ -746,39 +822,106 @@ Out secondArgument(Tracer& t, const Args& args) {
   return newRef(args.values[1]);
 }
 
-
 }  // namespace
 
 void registerBuiltins() {
   const std::pair<const char*, CallHandler> rows[] = {
-      {"builtins.len", len}, {"builtins.isinstance", isinstance}, {"builtins.issubclass", issubclass}, {"builtins.type", typeCall},
-      {"builtins.getattr", getAttribute}, {"builtins.hasattr", hasAttribute}, {"builtins.setattr", setAttribute}, {"builtins.delattr", delAttribute},
-      {"builtins.iter", iterCall}, {"builtins.next", nextCall}, {"builtins.zip", zipCall}, {"builtins.enumerate", enumerateCall},
-      {"builtins.map", mapCall}, {"builtins.filter", filterCall}, {"builtins.reversed", reversedCall}, {"builtins.list", listCall},
-      {"builtins.tuple", tupleCall}, {"builtins.set", setCall}, {"builtins.frozenset", frozensetCall}, {"builtins.dict", dictCall},
-      {"builtins.bool", boolCall}, {"builtins.int", intCall}, {"builtins.float", floatCall}, {"builtins.str", strCall}, {"builtins.repr", reprCall},
-      {"builtins.sum", sumCall}, {"builtins.any", anyCall}, {"builtins.all", allCall}, {"builtins.max", maxCall}, {"builtins.min", minCall},
-      {"builtins.sorted", sortedCall}, {"builtins.list.sort", listSort}, {"builtins.super", superCall}, {"builtins.callable", callableCall},
-      {"builtins.id", idCall}, {"builtins.hash", hashCall}, {"builtins.abs", absCall}, {"builtins.pow", powCall}, {"builtins.round", roundCall},
-      {"builtins.slice", sliceCall}, {"builtins.vars", varsCall}, {"builtins.locals", localsCall}, {"builtins.globals", globalsCall},
-      {"builtins.dir", dirCall}, {"builtins.divmod", divmodCall}, {"functools.partial", partialCall}, {"typing.cast", secondArgument}, {"types.MappingProxyType", mappingProxy}, {"logging.Logger.debug", logCall<10>},
-      {"logging.Logger.info", logCall<20>}, {"logging.Logger.warning", logCall<30>}, {"logging.Logger.error", logCall<40>}, {"inspect.signature", signature}, {"importlib.util.find_spec", findSpec}, {"importlib.metadata.version", installedVersion},
-      {"operator.add", binaryFunction<0>}, {"operator.and_", binaryFunction<1>}, {"operator.floordiv", binaryFunction<2>},
-      {"operator.lshift", binaryFunction<3>}, {"operator.matmul", binaryFunction<4>}, {"operator.mul", binaryFunction<5>},
-      {"operator.mod", binaryFunction<6>}, {"operator.or_", binaryFunction<7>}, {"operator.pow", binaryFunction<8>},
-      {"operator.rshift", binaryFunction<9>}, {"operator.sub", binaryFunction<10>}, {"operator.truediv", binaryFunction<11>},
-      {"operator.xor", binaryFunction<12>}, {"operator.iadd", binaryFunction<13>}, {"operator.imul", binaryFunction<18>},
-      {"operator.isub", binaryFunction<23>}, {"operator.itruediv", binaryFunction<24>},
-      {"operator.lt", compareFunction<Py_LT>}, {"operator.le", compareFunction<Py_LE>}, {"operator.eq", compareFunction<Py_EQ>},
-      {"operator.ne", compareFunction<Py_NE>}, {"operator.gt", compareFunction<Py_GT>}, {"operator.ge", compareFunction<Py_GE>},
-      {"operator.pos", unaryFunction<0>}, {"operator.neg", unaryFunction<1>}, {"operator.invert", unaryFunction<2>}, {"operator.not_", notFunction},
-      {"operator.truth", boolCall}, {"operator.is_", isFunction}, {"operator.is_not", isNotFunction}, {"operator.getitem", getItemFunction},
-      {"operator.setitem", setItemFunction}, {"operator.contains", containsFunction}, {"operator.abs", absCall},
+      {"builtins.len", len},
+      {"builtins.isinstance", isinstance},
+      {"builtins.issubclass", issubclass},
+      {"builtins.type", typeCall},
+      {"builtins.getattr", getAttribute},
+      {"builtins.hasattr", hasAttribute},
+      {"builtins.setattr", setAttribute},
+      {"builtins.delattr", delAttribute},
+      {"builtins.iter", iterCall},
+      {"builtins.next", nextCall},
+      {"builtins.zip", zipCall},
+      {"builtins.enumerate", enumerateCall},
+      {"builtins.map", mapCall},
+      {"builtins.filter", filterCall},
+      {"builtins.reversed", reversedCall},
+      {"builtins.list", listCall},
+      {"builtins.tuple", tupleCall},
+      {"builtins.set", setCall},
+      {"builtins.frozenset", frozensetCall},
+      {"builtins.dict", dictCall},
+      {"builtins.bool", boolCall},
+      {"builtins.int", intCall},
+      {"builtins.float", floatCall},
+      {"builtins.str", strCall},
+      {"builtins.repr", reprCall},
+      {"builtins.sum", sumCall},
+      {"builtins.any", anyCall},
+      {"builtins.all", allCall},
+      {"builtins.max", maxCall},
+      {"builtins.min", minCall},
+      {"builtins.sorted", sortedCall},
+      {"builtins.list.sort", listSort},
+      {"builtins.super", superCall},
+      {"builtins.callable", callableCall},
+      {"builtins.id", idCall},
+      {"builtins.hash", hashCall},
+      {"builtins.abs", absCall},
+      {"builtins.pow", powCall},
+      {"builtins.round", roundCall},
+      {"builtins.slice", sliceCall},
+      {"builtins.vars", varsCall},
+      {"builtins.locals", localsCall},
+      {"builtins.globals", globalsCall},
+      {"builtins.dir", dirCall},
+      {"builtins.divmod", divmodCall},
+      {"functools.partial", partialCall},
+      {"typing.cast", secondArgument},
+      {"types.MappingProxyType", mappingProxy},
+      {"logging.Logger.debug", logCall<10>},
+      {"logging.Logger.info", logCall<20>},
+      {"logging.Logger.warning", logCall<30>},
+      {"logging.Logger.error", logCall<40>},
+      {"inspect.signature", signature},
+      {"importlib.util.find_spec", findSpec},
+      {"importlib.metadata.version", installedVersion},
+      {"operator.add", binaryFunction<0>},
+      {"operator.and_", binaryFunction<1>},
+      {"operator.floordiv", binaryFunction<2>},
+      {"operator.lshift", binaryFunction<3>},
+      {"operator.matmul", binaryFunction<4>},
+      {"operator.mul", binaryFunction<5>},
+      {"operator.mod", binaryFunction<6>},
+      {"operator.or_", binaryFunction<7>},
+      {"operator.pow", binaryFunction<8>},
+      {"operator.rshift", binaryFunction<9>},
+      {"operator.sub", binaryFunction<10>},
+      {"operator.truediv", binaryFunction<11>},
+      {"operator.xor", binaryFunction<12>},
+      {"operator.iadd", binaryFunction<13>},
+      {"operator.imul", binaryFunction<18>},
+      {"operator.isub", binaryFunction<23>},
+      {"operator.itruediv", binaryFunction<24>},
+      {"operator.lt", compareFunction<Py_LT>},
+      {"operator.le", compareFunction<Py_LE>},
+      {"operator.eq", compareFunction<Py_EQ>},
+      {"operator.ne", compareFunction<Py_NE>},
+      {"operator.gt", compareFunction<Py_GT>},
+      {"operator.ge", compareFunction<Py_GE>},
+      {"operator.pos", unaryFunction<0>},
+      {"operator.neg", unaryFunction<1>},
+      {"operator.invert", unaryFunction<2>},
+      {"operator.not_", notFunction},
+      {"operator.truth", boolCall},
+      {"operator.is_", isFunction},
+      {"operator.is_not", isNotFunction},
+      {"operator.getitem", getItemFunction},
+      {"operator.setitem", setItemFunction},
+      {"operator.contains", containsFunction},
+      {"operator.abs", absCall},
   };
   for (const auto& [path, handler] : rows) registerHandler(path, handler);
-  for (const char* path : {"builtins.range", "builtins.complex", "builtins.bytes", "builtins.bytearray", "builtins.chr", "builtins.ord",
-                           "builtins.format", "builtins.bin", "builtins.hex", "builtins.oct", "builtins.ascii", "operator.index",
-                           "builtins.str.maketrans", "sys.getrecursionlimit", "sys.intern"}) {
+  for (const char* path :
+       {"builtins.range", "builtins.complex", "builtins.bytes", "builtins.bytearray",
+        "builtins.chr", "builtins.ord", "builtins.format", "builtins.bin", "builtins.hex",
+        "builtins.oct", "builtins.ascii", "operator.index", "builtins.str.maketrans",
+        "sys.getrecursionlimit", "sys.intern"}) {
     registerPure(path);
   }
   PyObject* math = torchObject("math");
@@ -792,15 +935,29 @@ void registerBuiltins() {
 
 // Handlers that move their arguments, or hand them to the tracer's own operators.
 void allowSymbolsInHandlers() {
-  for (const char* path : {"isinstance", "type", "setattr", "iter", "zip", "map", "filter", "list", "tuple", "dict", "bool", "int", "sum", "any", "all", "max", "min",
-                           "pow", "slice", "list.append", "list.extend", "dict.setdefault", "dict.update"}) {
+  for (const char* path : {"isinstance",  "type",
+                           "setattr",     "iter",
+                           "zip",         "map",
+                           "filter",      "list",
+                           "tuple",       "dict",
+                           "bool",        "int",
+                           "sum",         "any",
+                           "all",         "max",
+                           "min",         "pow",
+                           "slice",       "list.append",
+                           "list.extend", "dict.setdefault",
+                           "dict.update"}) {
     allowSymbols((std::string("builtins.") + path).c_str());
   }
-  for (const char* path : {"add", "floordiv", "mul", "mod", "pow", "sub", "truediv", "iadd", "imul", "isub", "lt", "le", "eq", "ne", "gt", "ge", "pos", "neg", "not_",
-                           "truth", "is_", "is_not", "getitem", "setitem", "contains"}) {
+  for (const char* path :
+       {"add",  "floordiv", "mul", "mod",    "pow",     "sub",     "truediv", "iadd", "imul",
+        "isub", "lt",       "le",  "eq",     "ne",      "gt",      "ge",      "pos",  "neg",
+        "not_", "truth",    "is_", "is_not", "getitem", "setitem", "contains"}) {
     allowSymbols((std::string("operator.") + path).c_str());
   }
-  for (const char* path : {"torch.Size", "torch.Tensor.size", "typing.cast", "collections.deque.append"}) allowSymbols(path);
+  for (const char* path :
+       {"torch.Size", "torch.Tensor.size", "typing.cast", "collections.deque.append"})
+    allowSymbols(path);
 }
 
 }  // namespace stator::interpret

@@ -1,7 +1,5 @@
 // One resolution for every call: what is being called, with which arguments, and whether it is inlined, computed, put into the graph or
 // left to the real interpreter.
-#include "interpret/tracer.h"
-
 #include "base/check.h"
 #include "interpret/calls/switches.h"
 #include "interpret/calls/tables.h"
@@ -10,6 +8,7 @@
 #include "interpret/names.h"
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
+#include "interpret/tracer.h"
 #include "python/objects.h"
 #include "symbolic/sym_int.h"
 
@@ -24,7 +23,8 @@ using sources::SourceKind;
 namespace {
 
 std::string nameOf(PyObject* callable) {
-  Ref<> name = stealRef(PyObject_GetAttrString(callable, PyType_Check(callable) ? "__name__" : "__qualname__"));
+  Ref<> name = stealRef(
+      PyObject_GetAttrString(callable, PyType_Check(callable) ? "__name__" : "__qualname__"));
   if (!name || !PyUnicode_Check(name.get())) {
     PyErr_Clear();
     return Py_TYPE(callable)->tp_name;
@@ -73,20 +73,26 @@ Out Tracer::callNative(PyObject* callable, const Args& args) {
   std::vector<PyObject*> values;
   for (PyObject* value : args.values) {
     STATOR_VALUE(replaced, plain(value));
-    if (!isNativeSafe(replaced.get()) && !(environment.symbolCount() > 0 && makeConcrete(replaced.get()) && isNativeSafe(replaced.get()))) {
-      if (hasStandIn(value)) return breakWith(Reason::kDataDependentRead, nameOf(callable) + "() of a tensor");
-      return breakWith(Reason::kUnsupportedObject, nameOf(callable) + "() of a " + Py_TYPE(value)->tp_name);
+    if (!isNativeSafe(replaced.get()) &&
+        !(environment.symbolCount() > 0 && makeConcrete(replaced.get()) &&
+          isNativeSafe(replaced.get()))) {
+      if (hasStandIn(value))
+        return breakWith(Reason::kDataDependentRead, nameOf(callable) + "() of a tensor");
+      return breakWith(Reason::kUnsupportedObject,
+                       nameOf(callable) + "() of a " + Py_TYPE(value)->tp_name);
     }
     values.push_back(replaced.get());
     keep.push_back(std::move(replaced));
   }
   graph::takeLeakFlag();
-  Ref<> result = stealRef(PyObject_Vectorcall(callable, values.data(), args.positional, args.names));
+  Ref<> result =
+      stealRef(PyObject_Vectorcall(callable, values.data(), args.positional, args.names));
   if (graph::takeLeakFlag()) {
     PyErr_Clear();
     return breakWith(Reason::kLeaked, nameOf(callable));
   }
-  if (result && !values::isConstantDeep(result.get()) && !PyType_Check(result.get()) && !PyFunction_Check(result.get()) && !PyModule_Check(result.get()) &&
+  if (result && !values::isConstantDeep(result.get()) && !PyType_Check(result.get()) &&
+      !PyFunction_Check(result.get()) && !PyModule_Check(result.get()) &&
       !PyCFunction_Check(result.get()) && !isEnumMember(result.get())) {
     made(result);
   }
@@ -103,7 +109,8 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
     PyObject* function = PyMethod_GET_FUNCTION(callable);
     PyObject* self = PyMethod_GET_SELF(callable);
     if (const Source* source = sourceOf(callable)) {
-      STATOR_VALUE(read_function, fromOutside(function, sources->child(SourceKind::kMethodFunc, source)));
+      STATOR_VALUE(read_function,
+                   fromOutside(function, sources->child(SourceKind::kMethodFunc, source)));
       STATOR_VALUE(read_self, fromOutside(self, sources->child(SourceKind::kMethodSelf, source)));
       keep_alive.push_back(read_self);
       return call(read_function.get(), args.withFirst(read_self.get()), then);
@@ -112,7 +119,8 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
     return call(function, args.withFirst(self), then);
   }
   if (const CallRow* rule = findUserRule(callable)) {
-    if (const Source* source = sourceOf(callable)) guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(callable)});
+    if (const Source* source = sourceOf(callable))
+      guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(callable)});
     return callByRule(*rule, callable, args, then);
   }
   if (const CallRow* row = findCall(callable)) {
@@ -129,33 +137,41 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
         return call(callable, numbers, then);
       }
     }
-    if (values::Info* info = values.find(callable); info != nullptr && PyFunction_Check(callable) && info->source != nullptr) {
+    if (values::Info* info = values.find(callable);
+        info != nullptr && PyFunction_Check(callable) && info->source != nullptr) {
       guards->add(Guard{GuardKind::kIs, info->source, nullptr, newRef(callable)});
     }
     switch (row->kind) {
       case CallKind::kHandler: {
         Out out = row->handler(*this, args);
-        if (out.flow() == Flow::kBreak && broke.reason == Reason::kRaises && !nested_ran) return raiseNatively(callable, args);
+        if (out.flow() == Flow::kBreak && broke.reason == Reason::kRaises && !nested_ran)
+          return raiseNatively(callable, args);
         return deliver(std::move(out));
       }
-      case CallKind::kPolyfill: return row->whole ? callNested(row->polyfill, args) : call(row->polyfill, args, then);
-      case CallKind::kPure: return callNative(callable, args);
+      case CallKind::kPolyfill:
+        return row->whole ? callNested(row->polyfill, args) : call(row->polyfill, args, then);
+      case CallKind::kPure:
+        return callNative(callable, args);
       case CallKind::kGraph: {
-        bool method = Py_TYPE(callable) == &PyMethodDescr_Type || Py_TYPE(callable) == &PyWrapperDescr_Type;
+        bool method =
+            Py_TYPE(callable) == &PyMethodDescr_Type || Py_TYPE(callable) == &PyWrapperDescr_Type;
         if (method && args.positional > 0 && graph::isStandIn(args.values[0])) {
           Ref<> name = stealRef(PyObject_GetAttr(callable, names().name));
           return tensorCall(graph::Op::kCallMethod, name.get(), args);
         }
         return tensorCall(graph::Op::kCallFunction, callable, args);
       }
-      case CallKind::kRefuse: return breakWith(Reason::kCallsOutside, nameOf(callable));
+      case CallKind::kRefuse:
+        return breakWith(Reason::kCallsOutside, nameOf(callable));
       case CallKind::kForbid:
       case CallKind::kConstantResult:
-      case CallKind::kUnknown: break;
+      case CallKind::kUnknown:
+        break;
     }
   }
   if (PyFunction_Check(callable)) return deliver(inlineFunction(callable, args, then));
-  if (PyType_Check(callable)) return instantiate(reinterpret_cast<PyTypeObject*>(callable), args, then);
+  if (PyType_Check(callable))
+    return instantiate(reinterpret_cast<PyTypeObject*>(callable), args, then);
   PyTypeObject* type = Py_TYPE(callable);
   if (type == partialType()) {
     Ref<> function = stealRef(PyObject_GetAttrString(callable, "func"));
@@ -171,11 +187,14 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
     STATOR_VALUE(items, contents(bound.get()));
     STATOR_VALUE(named, contents(keywords.get()));
     Args merged;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) merged.values.push_back(PyTuple_GET_ITEM(items.get(), i));
-    merged.values.insert(merged.values.end(), args.values.begin(), args.values.begin() + static_cast<std::ptrdiff_t>(args.positional));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i)
+      merged.values.push_back(PyTuple_GET_ITEM(items.get(), i));
+    merged.values.insert(merged.values.end(), args.values.begin(),
+                         args.values.begin() + static_cast<std::ptrdiff_t>(args.positional));
     merged.positional = merged.values.size();
     Ref<> all = stealRef(PyDict_Copy(named.get()));
-    for (size_t i = 0; i < args.keywordCount(); ++i) PyDict_SetItem(all.get(), args.name(i), args.values[args.positional + i]);
+    for (size_t i = 0; i < args.keywordCount(); ++i)
+      PyDict_SetItem(all.get(), args.name(i), args.values[args.positional + i]);
     Ref<> key_list = stealRef(PyDict_Keys(all.get()));
     Ref<> key_tuple = stealRef(PyList_AsTuple(key_list.get()));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key_tuple.get()); ++i) {
@@ -189,7 +208,8 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
   if (type == lruCacheType()) {
     return callCached(callable, args);
   }
-  if (type == itemGetterType() || type == attrGetterType() || type == methodCallerType()) return deliver(callGetter(callable, args));
+  if (type == itemGetterType() || type == attrGetterType() || type == methodCallerType())
+    return deliver(callGetter(callable, args));
   if (type == &PyStaticMethod_Type) {
     Ref<> function = stealRef(PyObject_GetAttr(callable, names().func));
     keep_alive.push_back(function);
@@ -199,7 +219,8 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
     PyObject* target = PyWeakref_GET_OBJECT(callable);
     const Source* source = sourceOf(callable);
     if (source == nullptr) return newRef(target);
-    if (mayBeGone(*this, target)) return breakWith(Reason::kCallsOutside, "a weak reference to what may have been dropped");
+    if (mayBeGone(*this, target))
+      return breakWith(Reason::kCallsOutside, "a weak reference to what may have been dropped");
     const Source* child = sources->child(SourceKind::kWeakTarget, source);
     if (target == Py_None) {
       guards->add(Guard{GuardKind::kAbsent, child});
@@ -209,7 +230,8 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
   }
   std::string_view type_name = type->tp_name;
   if (type_name == "OpOverloadPacket" || type_name == "OpOverload") {
-    if (const Source* source = sourceOf(callable)) guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(callable)});
+    if (const Source* source = sourceOf(callable))
+      guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(callable)});
     return tensorCall(graph::Op::kCallFunction, callable, args);
   }
   if (type_name == "CustomOpDef") {
@@ -217,18 +239,21 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
     static PyObject* overload_name = PyUnicode_InternFromString("_opoverload");
     Ref<> overload = stealRef(PyObject_GetAttr(callable, overload_name));
     if (!overload) return raiseCurrentError();
-    if (const Source* source = sourceOf(callable)) guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(callable)});
+    if (const Source* source = sourceOf(callable))
+      guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(callable)});
     keep_alive.push_back(overload);
     return tensorCall(graph::Op::kCallFunction, overload.get(), args);
   }
-  if (type_name == "torch.jit.ScriptFunction" || type_name == "torch._C.ScriptFunction" || type_name == "ScriptFunction") {
+  if (type_name == "torch.jit.ScriptFunction" || type_name == "torch._C.ScriptFunction" ||
+      type_name == "ScriptFunction") {
     // torch.jit.script keeps the function that it was made from for front ends such as this one.
     Ref<> original = stealRef(PyObject_GetAttrString(callable, "_torchdynamo_inline"));
     if (!original) {
       PyErr_Clear();
       return breakWith(Reason::kCallsOutside, "a scripted function");
     }
-    if (const Source* source = sourceOf(callable)) guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(callable)});
+    if (const Source* source = sourceOf(callable))
+      guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(callable)});
     if (values.find(original) == nullptr) {
       STATOR_VALUE(ignored, fromOutside(original, sources->pinned(original)));
     }
@@ -238,24 +263,31 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
   if (PyCFunction_Check(callable)) {
     PyObject* self = PyCFunction_GET_SELF(callable);
     // tp_new wrappers: object.__new__, tuple.__new__, dict.__new__ ...
-    if (self != nullptr && PyType_Check(self) && std::string_view(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name) == "__new__") {
+    if (self != nullptr && PyType_Check(self) &&
+        std::string_view(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name) ==
+            "__new__") {
       return nativeNew(reinterpret_cast<PyTypeObject*>(self), args);
     }
     if (self != nullptr && !PyModule_Check(self)) {
       // Bound to an object, whose type and the method's name are guarded; or a class method in C, of which each access makes a new object
       // while the descriptor is the same.
-      Ref<> name = stealRef(PyUnicode_InternFromString(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name));
+      Ref<> name = stealRef(PyUnicode_InternFromString(
+          reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name));
       bool of_type = PyType_Check(self);
-      PyObject* descriptor = _PyType_Lookup(of_type ? reinterpret_cast<PyTypeObject*>(self) : Py_TYPE(self), name.get());
+      PyObject* descriptor = _PyType_Lookup(
+          of_type ? reinterpret_cast<PyTypeObject*>(self) : Py_TYPE(self), name.get());
       if (of_type && descriptor != nullptr && Py_TYPE(descriptor) == &PyClassMethodDescr_Type) {
         const CallRow* row = findCall(descriptor);
-        if (row != nullptr && row->kind == CallKind::kHandler) return deliver(row->handler(*this, args.withFirst(self)));
-        if ((reinterpret_cast<PyTypeObject*>(self)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return callNative(callable, args);
+        if (row != nullptr && row->kind == CallKind::kHandler)
+          return deliver(row->handler(*this, args.withFirst(self)));
+        if ((reinterpret_cast<PyTypeObject*>(self)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0)
+          return callNative(callable, args);
       }
       if (!of_type && descriptor != nullptr && Py_TYPE(descriptor) == &PyMethodDescr_Type) {
         Ref<> object = newRef(self);
         if (const Source* source = sourceOf(callable)) {
-          STATOR_VALUE(named, fromOutside(name, sources->child(SourceKind::kGenericAttr, source, names().name)));
+          STATOR_VALUE(named, fromOutside(name, sources->child(SourceKind::kGenericAttr, source,
+                                                               names().name)));
           STATOR_VALUE(read, fromOutside(self, sources->child(SourceKind::kMethodSelf, source)));
           object = read;
         }
@@ -265,11 +297,13 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
     }
     return breakWith(Reason::kCallsOutside, nameOf(callable));
   }
-  if (type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type) return callDescriptor(callable, args, then);
+  if (type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type)
+    return callDescriptor(callable, args, then);
   if (type == &PyClassMethodDescr_Type) return breakWith(Reason::kCallsOutside, nameOf(callable));
   if (isModule(callable)) return callModule(callable, args, then);
   STATOR_VALUE(bound, special(callable, "__call__"));
-  if (!bound) return breakWith(Reason::kRaises, std::string("a ") + type->tp_name + " is not callable");
+  if (!bound)
+    return breakWith(Reason::kRaises, std::string("a ") + type->tp_name + " is not callable");
   if (!PyMethod_Check(bound.get()) || !PyFunction_Check(PyMethod_GET_FUNCTION(bound.get()))) {
     return breakWith(Reason::kCallsOutside, std::string("a ") + type->tp_name);
   }
@@ -284,7 +318,8 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
   if (args.positional == 0) return breakWith(Reason::kRaises, "a method without its object");
   PyObject* self = args.values[0];
   size_t n = args.positional;
-  if (owner == &PyUnicode_Type || owner == &PyLong_Type || owner == &PyFloat_Type || owner == &PyBytes_Type || owner == &PyComplex_Type) {
+  if (owner == &PyUnicode_Type || owner == &PyLong_Type || owner == &PyFloat_Type ||
+      owner == &PyBytes_Type || owner == &PyComplex_Type) {
     // The base type's own method, of an instance of a subclass: it sees the built-in value alone.
     STATOR_VALUE(exact, exactScalar(self));
     if (exact) {
@@ -295,12 +330,14 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
   }
   if (name == "__call__") {
     Args rest = args.withoutFirst();
-    if (owner == &PyType_Type && PyType_Check(self)) return instantiate(reinterpret_cast<PyTypeObject*>(self), rest, then, false);
+    if (owner == &PyType_Type && PyType_Check(self))
+      return instantiate(reinterpret_cast<PyTypeObject*>(self), rest, then, false);
     if (!isUserOverride(self, name)) return call(self, rest, then);
   }
   if (graph::isStandIn(self)) {
     if (PyType_IsSubtype(tensorType(), owner) && owner != &PyBaseObject_Type) {
-      return tensorCall(graph::Op::kCallMethod, reinterpret_cast<PyDescrObject*>(descriptor)->d_name, args);
+      return tensorCall(graph::Op::kCallMethod,
+                        reinterpret_cast<PyDescrObject*>(descriptor)->d_name, args);
     }
     return breakWith(Reason::kUnsupportedTensorOp, name);
   }
@@ -315,15 +352,20 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
       STATOR_FLOW(setAttrGeneric(self, args.values[1], nullptr));
       return newRef(Py_None);
     }
-    if (name == "__getattribute__" && n == 2 && owner == &PyBaseObject_Type && !PyType_Check(self) && !PyModule_Check(self)) {
+    if (name == "__getattribute__" && n == 2 && owner == &PyBaseObject_Type &&
+        !PyType_Check(self) && !PyModule_Check(self)) {
       STATOR_VALUE(found, settle(getAttrGeneric(self, args.values[1])));
       if (found) return found;
-      return raiseNew(PyExc_AttributeError, "'%.50s' object has no attribute '%U'", Py_TYPE(self)->tp_name, args.values[1]);
+      return raiseNew(PyExc_AttributeError, "'%.50s' object has no attribute '%U'",
+                      Py_TYPE(self)->tp_name, args.values[1]);
     }
     // The slots of built-in types, reached by name or through super(): what the operator would do on the base type.
-    bool container = PyList_Check(self) || PyTuple_Check(self) || PyDict_Check(self) || PyAnySet_Check(self) || isDeque(self) || isTraceIterator(self) ||
+    bool container = PyList_Check(self) || PyTuple_Check(self) || PyDict_Check(self) ||
+                     PyAnySet_Check(self) || isDeque(self) || isTraceIterator(self) ||
                      PyUnicode_Check(self) || PyBytes_Check(self) || PyRange_Check(self);
-    if (!isUserOverride(self, name) && (container || name == "__eq__" || name == "__ne__" || name == "__hash__" || name == "__repr__" || name == "__str__")) {
+    if (!isUserOverride(self, name) &&
+        (container || name == "__eq__" || name == "__ne__" || name == "__hash__" ||
+         name == "__repr__" || name == "__str__")) {
       if (name == "__len__" && n == 1) return length(self);
       if (name == "__getitem__" && n == 2) return getItem(self, args.values[1]);
       if (name == "__contains__" && n == 2) return contains(self, args.values[1]);
@@ -343,9 +385,12 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
       }
       if (name == "__eq__" && n == 2) return compare(Py_EQ, self, args.values[1]);
       if (name == "__ne__" && n == 2) return compare(Py_NE, self, args.values[1]);
-      if (name == "__hash__" && n == 1 && isNativeSafe(self)) return fromNative(stealRef(PyLong_FromSsize_t(PyObject_Hash(self))));
+      if (name == "__hash__" && n == 1 && isNativeSafe(self))
+        return fromNative(stealRef(PyLong_FromSsize_t(PyObject_Hash(self))));
       if ((name == "__repr__" || name == "__str__") && n == 1 && container && !isNativeSafe(self)) {
-        return call(name == "__repr__" ? builtinFunction("repr") : reinterpret_cast<PyObject*>(&PyUnicode_Type), args, then);
+        return call(name == "__repr__" ? builtinFunction("repr")
+                                       : reinterpret_cast<PyObject*>(&PyUnicode_Type),
+                    args, then);
       }
       if ((name == "__repr__" || name == "__str__") && n == 1 && isNativeSafe(self)) {
         return fromNative(stealRef(name == "__repr__" ? PyObject_Repr(self) : PyObject_Str(self)));
@@ -360,8 +405,10 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
       }
       if (name == "__setitem__" && n == 3 && hashableNatively(args.values[1])) {
         STATOR_VALUE(items, contentsForWrite(self));
-        if (PyODict_Check(items.get())) PyODict_SetItem(items.get(), args.values[1], args.values[2]);
-        else PyDict_SetItem(items.get(), args.values[1], args.values[2]);
+        if (PyODict_Check(items.get()))
+          PyODict_SetItem(items.get(), args.values[1], args.values[2]);
+        else
+          PyDict_SetItem(items.get(), args.values[1], args.values[2]);
         return newRef(Py_None);
       }
       if (name == "__contains__" && n == 2) {
@@ -379,9 +426,11 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
       return breakWith(Reason::kUnsupportedObject, "hashes an object by its address");
     }
   }
-  bool immutable = owner == &PyUnicode_Type || owner == &PyBytes_Type || owner == &PyLong_Type || owner == &PyFloat_Type || owner == &PyBool_Type ||
-                   owner == &PyComplex_Type || owner == &PyRange_Type || owner == &PySlice_Type || owner == &PyFrozenSet_Type || owner == &PyTuple_Type ||
-                   isDictView(self) || (owner == &PyByteArray_Type && isMade(self)) || isOpaqueConstant(self);
+  bool immutable = owner == &PyUnicode_Type || owner == &PyBytes_Type || owner == &PyLong_Type ||
+                   owner == &PyFloat_Type || owner == &PyBool_Type || owner == &PyComplex_Type ||
+                   owner == &PyRange_Type || owner == &PySlice_Type || owner == &PyFrozenSet_Type ||
+                   owner == &PyTuple_Type || isDictView(self) ||
+                   (owner == &PyByteArray_Type && isMade(self)) || isOpaqueConstant(self);
   // torch.device is also a context manager, which changes the thread's modes.
   bool context = name == "__enter__" || name == "__exit__" || name == "__call__";
   if (immutable || (values::isTorchConstant(self) && !context)) return callNative(descriptor, args);
@@ -395,13 +444,17 @@ bool Tracer::isUserOverride(PyObject* object, const std::string& name) {
 }
 
 Flow Tracer::setAttrGeneric(PyObject* object, PyObject* name, PyObject* value) {
-  if (PyType_Check(object)) return setTypeAttr(reinterpret_cast<PyTypeObject*>(object), name, value, false);
+  if (PyType_Check(object))
+    return setTypeAttr(reinterpret_cast<PyTypeObject*>(object), name, value, false);
   if (graph::isStandIn(object)) return setAttr(object, name, value);
   PyTypeObject* type = Py_TYPE(object);
   STATOR_VALUE(on_type, typeLookup(type, name));
-  if (on_type && Py_TYPE(on_type.get())->tp_descr_set != nullptr && Py_TYPE(on_type.get()) != &PyMemberDescr_Type) {
-    if (Py_TYPE(on_type.get()) == &PyProperty_Type) return breakWith(Reason::kUnsupportedMutation, "object.__setattr__ of a property");
-    if (!isMade(object)) return breakWith(Reason::kUnsupportedMutation, "object.__setattr__ through a descriptor");
+  if (on_type && Py_TYPE(on_type.get())->tp_descr_set != nullptr &&
+      Py_TYPE(on_type.get()) != &PyMemberDescr_Type) {
+    if (Py_TYPE(on_type.get()) == &PyProperty_Type)
+      return breakWith(Reason::kUnsupportedMutation, "object.__setattr__ of a property");
+    if (!isMade(object))
+      return breakWith(Reason::kUnsupportedMutation, "object.__setattr__ through a descriptor");
     if (PyObject_GenericSetAttr(object, name, value) != 0) return raiseCurrentError();
     return Flow::kOk;
   }
@@ -410,9 +463,12 @@ Flow Tracer::setAttrGeneric(PyObject* object, PyObject* name, PyObject* value) {
 
 Out Tracer::raiseStop(PyObject* iterator) {
   Ref<> exception;
-  if (isTraceIterator(iterator) && asTraceIterator(iterator)->kind == IteratorKind::kGenerator && !asTraceIterator(iterator)->sources->empty()) {
+  if (isTraceIterator(iterator) && asTraceIterator(iterator)->kind == IteratorKind::kGenerator &&
+      !asTraceIterator(iterator)->sources->empty()) {
     PyObject* value = (*asTraceIterator(iterator)->sources)[0].get();
-    exception = stealRef(value != nullptr && value != Py_None ? PyObject_CallOneArg(PyExc_StopIteration, value) : PyObject_CallNoArgs(PyExc_StopIteration));
+    exception = stealRef(value != nullptr && value != Py_None
+                             ? PyObject_CallOneArg(PyExc_StopIteration, value)
+                             : PyObject_CallNoArgs(PyExc_StopIteration));
   } else {
     exception = stealRef(PyObject_CallNoArgs(PyExc_StopIteration));
   }
@@ -424,11 +480,13 @@ Out Tracer::raiseStop(PyObject* iterator) {
 namespace {
 
 // Binds arguments to the callee's slots as CPython does. False: they do not fit, and the real call has to raise.
-bool bind(Tracer& tracer, PyFunctionObject* function, PyCodeObject* code, const Args& args, SymbolicFrame& frame, Flow& flow) {
+bool bind(Tracer& tracer, PyFunctionObject* function, PyCodeObject* code, const Args& args,
+          SymbolicFrame& frame, Flow& flow) {
   int positional = code->co_argcount;
   int keyword_only = code->co_kwonlyargcount;
   int total = positional + keyword_only;
-  bool takes_args = (code->co_flags & CO_VARARGS) != 0, takes_kwargs = (code->co_flags & CO_VARKEYWORDS) != 0;
+  bool takes_args = (code->co_flags & CO_VARARGS) != 0,
+       takes_kwargs = (code->co_flags & CO_VARKEYWORDS) != 0;
   auto& slots = frame.slots;
   size_t given = args.positional;
   size_t direct = std::min(given, static_cast<size_t>(positional));
@@ -436,7 +494,8 @@ bool bind(Tracer& tracer, PyFunctionObject* function, PyCodeObject* code, const 
   int next_slot = total;
   if (takes_args) {
     Ref<> rest = stealRef(PyTuple_New(static_cast<Py_ssize_t>(given - direct)));
-    for (size_t i = direct; i < given; ++i) PyTuple_SET_ITEM(rest.get(), static_cast<Py_ssize_t>(i - direct), Py_NewRef(args.values[i]));
+    for (size_t i = direct; i < given; ++i)
+      PyTuple_SET_ITEM(rest.get(), static_cast<Py_ssize_t>(i - direct), Py_NewRef(args.values[i]));
     slots[static_cast<size_t>(next_slot++)] = rest;
   } else if (given > direct) {
     return false;
@@ -471,7 +530,9 @@ bool bind(Tracer& tracer, PyFunctionObject* function, PyCodeObject* code, const 
       size_t slot = static_cast<size_t>(positional - count + i);
       if (slots[slot]) continue;
       PyObject* raw = PyTuple_GET_ITEM(function->func_defaults, i);
-      Out value = outside ? tracer.fromOutside(raw, tracer.sources->child(SourceKind::kDefault, source, nullptr, i)) : Out(newRef(raw));
+      Out value = outside ? tracer.fromOutside(raw, tracer.sources->child(SourceKind::kDefault,
+                                                                          source, nullptr, i))
+                          : Out(newRef(raw));
       if (!value.ok()) {
         flow = value.flow();
         return true;
@@ -485,9 +546,13 @@ bool bind(Tracer& tracer, PyFunctionObject* function, PyCodeObject* code, const 
   for (int i = positional; i < total; ++i) {
     if (slots[static_cast<size_t>(i)]) continue;
     PyObject* name = PyTuple_GET_ITEM(slot_names, i);
-    PyObject* raw = function->func_kwdefaults != nullptr ? PyDict_GetItemWithError(function->func_kwdefaults, name) : nullptr;
+    PyObject* raw = function->func_kwdefaults != nullptr
+                        ? PyDict_GetItemWithError(function->func_kwdefaults, name)
+                        : nullptr;
     if (raw == nullptr) return false;
-    Out value = outside ? tracer.fromOutside(raw, tracer.sources->child(SourceKind::kKwDefault, source, name)) : Out(newRef(raw));
+    Out value = outside ? tracer.fromOutside(
+                              raw, tracer.sources->child(SourceKind::kKwDefault, source, name))
+                        : Out(newRef(raw));
     if (!value.ok()) {
       flow = value.flow();
       return true;
@@ -504,10 +569,14 @@ Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
   auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
   switch (markOf(callable)) {
     case Mark::kDisabled:
-    case Mark::kDisabledAlone: return breakWith(Reason::kDisabled, nameOf(callable));
-    case Mark::kForbidden: return breakWith(Reason::kForbidden, nameOf(callable));
-    case Mark::kConstantResult: return constantResult(callable, args);
-    case Mark::kNone: break;
+    case Mark::kDisabledAlone:
+      return breakWith(Reason::kDisabled, nameOf(callable));
+    case Mark::kForbidden:
+      return breakWith(Reason::kForbidden, nameOf(callable));
+    case Mark::kConstantResult:
+      return constantResult(callable, args);
+    case Mark::kNone:
+      break;
   }
   if (FunctionHandler handler = findCode(code)) return handler(*this, callable, args);
   bytecode::CodeInfo* info = bytecode::CodeInfo::of(code);
@@ -516,7 +585,8 @@ Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
     if (FunctionHandler late = findLate(callable)) return late(*this, callable, args);
     return breakWith(Reason::kSkippedModule, nameOf(callable));
   }
-  if ((code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0) return breakWith(Reason::kUnsupportedGenerator, "a coroutine");
+  if ((code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0)
+    return breakWith(Reason::kUnsupportedGenerator, "a coroutine");
   if (frames.size() > 400) return breakWith(Reason::kTraceLimit, "recursion");
   auto entered = std::make_unique<SymbolicFrame>();
   SymbolicFrame& frame = *entered;
@@ -539,7 +609,8 @@ Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
     frame.generator = true;
     Ref<> generator = makeTraceGenerator(std::move(entered));
     asTraceIterator(generator.get())->index = 0;
-    asTraceIterator(generator.get())->flag = isPolyfill(code);  // stands for an object of another type: never rebuilt
+    // stands for an object of another type: never rebuilt
+    asTraceIterator(generator.get())->flag = isPolyfill(code);
     return made(generator);
   }
   frames.push_back(std::move(entered));
@@ -549,13 +620,16 @@ Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
 // ---- classes ---------------------------------------------------------------------------------------------------------------------------
 
 Out Tracer::nativeNew(PyTypeObject* base, const Args& args) {
-  if (args.positional == 0 || !PyType_Check(args.values[0])) return breakWith(Reason::kRaises, "__new__ without a class");
+  if (args.positional == 0 || !PyType_Check(args.values[0]))
+    return breakWith(Reason::kRaises, "__new__ without a class");
   auto* type = reinterpret_cast<PyTypeObject*>(args.values[0]);
   if (base == &PyType_Type) return makeClass(type, args.withoutFirst());
-  if (hasFinalizer(type)) return breakWith(Reason::kUnsupportedClass, std::string(type->tp_name) + " has __del__");
+  if (hasFinalizer(type))
+    return breakWith(Reason::kUnsupportedClass, std::string(type->tp_name) + " has __del__");
   Ref<> empty = stealRef(PyTuple_New(0));
-  if (base == &PyBaseObject_Type || base == &PyList_Type || base == &PyDict_Type || base == &PySet_Type || base == dequeType() ||
-      base == &PyODict_Type || base == defaultDictType()) {
+  if (base == &PyBaseObject_Type || base == &PyList_Type || base == &PyDict_Type ||
+      base == &PySet_Type || base == dequeType() || base == &PyODict_Type ||
+      base == defaultDictType()) {
     return fromNativeMade(stealRef(base->tp_new(type, empty.get(), nullptr)));
   }
   if (base == &PyTuple_Type || base == &PyFrozenSet_Type) {
@@ -569,17 +643,21 @@ Out Tracer::nativeNew(PyTypeObject* base, const Args& args) {
   }
   if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
     Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional - 1)));
-    for (size_t i = 1; i < args.positional; ++i) PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i - 1), Py_NewRef(args.values[i]));
+    for (size_t i = 1; i < args.positional; ++i)
+      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i - 1), Py_NewRef(args.values[i]));
     return fromNativeMade(stealRef(base->tp_new(type, tuple.get(), nullptr)));
   }
-  bool scalar = base == &PyLong_Type || base == &PyFloat_Type || base == &PyUnicode_Type || base == &PyBytes_Type || base == &PyComplex_Type;
+  bool scalar = base == &PyLong_Type || base == &PyFloat_Type || base == &PyUnicode_Type ||
+                base == &PyBytes_Type || base == &PyComplex_Type;
   if (scalar) {
     Args rest = args.withoutFirst();
     for (PyObject* value : rest.values) {
-      if (!isNativeSafe(value)) return breakWith(Reason::kUnsupportedObject, std::string(base->tp_name) + ".__new__");
+      if (!isNativeSafe(value))
+        return breakWith(Reason::kUnsupportedObject, std::string(base->tp_name) + ".__new__");
     }
     Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(rest.positional)));
-    for (size_t i = 0; i < rest.positional; ++i) PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(rest.values[i]));
+    for (size_t i = 0; i < rest.positional; ++i)
+      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(rest.values[i]));
     return fromNativeMade(stealRef(base->tp_new(type, tuple.get(), nullptr)));
   }
   return breakWith(Reason::kUnsupportedClass, std::string(base->tp_name) + ".__new__");
@@ -593,11 +671,14 @@ Out Tracer::fromNativeMade(Ref<> object) {
 // The C __init__ of a built-in base, on an object made in the trace.
 Out Tracer::nativeInit(PyTypeObject* owner, const Args& args) {
   PyObject* self = args.values[0];
-  if (!isMade(self)) return breakWith(Reason::kUnsupportedMutation, std::string(owner->tp_name) + ".__init__ of an object from outside");
+  if (!isMade(self))
+    return breakWith(Reason::kUnsupportedMutation,
+                     std::string(owner->tp_name) + ".__init__ of an object from outside");
   if (owner == &PyList_Type) {
     if (args.positional > 1) {
       STATOR_VALUE(items, listOf(args.values[1]));
-      if (PyList_SetSlice(self, 0, PyList_GET_SIZE(self), items.get()) != 0) return raiseCurrentError();
+      if (PyList_SetSlice(self, 0, PyList_GET_SIZE(self), items.get()) != 0)
+        return raiseCurrentError();
     }
     return newRef(Py_None);
   }
@@ -617,32 +698,43 @@ Out Tracer::nativeInit(PyTypeObject* owner, const Args& args) {
   }
   if (PyType_IsSubtype(owner, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
     Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional - 1)));
-    for (size_t i = 1; i < args.positional; ++i) PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i - 1), Py_NewRef(args.values[i]));
+    for (size_t i = 1; i < args.positional; ++i)
+      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i - 1), Py_NewRef(args.values[i]));
     if (owner->tp_init(self, tuple.get(), nullptr) != 0) return raiseCurrentError();
     return newRef(Py_None);
   }
-  if (owner == &PyType_Type || owner == &PySuper_Type || owner == &PyTuple_Type || owner == &PyLong_Type || owner == &PyFloat_Type || owner == &PyUnicode_Type) return newRef(Py_None);
+  if (owner == &PyType_Type || owner == &PySuper_Type || owner == &PyTuple_Type ||
+      owner == &PyLong_Type || owner == &PyFloat_Type || owner == &PyUnicode_Type)
+    return newRef(Py_None);
   return breakWith(Reason::kUnsupportedClass, std::string(owner->tp_name) + ".__init__");
 }
 
 Out Tracer::callCached(PyObject* cache, const Args& args) {
   const Source* source = sourceOf(cache);
-  if (source == nullptr || !stator_lru_known(cache)) return breakWith(Reason::kCallsOutside, "a cached function");
-  Ref<> key = stealRef(stator_lru_key(cache, args.values.data(), static_cast<Py_ssize_t>(args.positional), args.names));
+  if (source == nullptr || !stator_lru_known(cache))
+    return breakWith(Reason::kCallsOutside, "a cached function");
+  Ref<> key = stealRef(stator_lru_key(cache, args.values.data(),
+                                      static_cast<Py_ssize_t>(args.positional), args.names));
   if (!key) return raiseCurrentError();
   for (PyObject* value : args.values) {
     if (values::isScalar(value) || stator_is_plain_key(value)) continue;
     // An object that is hashed by its identity (`self`, a logger): the entry is about this very one.
     values::Info* info = values.find(value);
-    bool by_identity = info != nullptr && info->origin == values::Origin::kOutside && !graph::isStandIn(value) && !info->stand_in &&
-                       Py_TYPE(value)->tp_hash == PyBaseObject_Type.tp_hash && Py_TYPE(value)->tp_richcompare == PyBaseObject_Type.tp_richcompare &&
+    bool by_identity = info != nullptr && info->origin == values::Origin::kOutside &&
+                       !graph::isStandIn(value) && !info->stand_in &&
+                       Py_TYPE(value)->tp_hash == PyBaseObject_Type.tp_hash &&
+                       Py_TYPE(value)->tp_richcompare == PyBaseObject_Type.tp_richcompare &&
                        Py_TYPE(value)->tp_weaklistoffset != 0;
-    if (!by_identity) return breakWith(Reason::kCallsOutside, "a cached function, with arguments that are not plain");
+    if (!by_identity)
+      return breakWith(Reason::kCallsOutside,
+                       "a cached function, with arguments that are not plain");
     guards->add(Guard{GuardKind::kIsWeak, info->source, nullptr, newRef(value)});
   }
   for (const LruUse& use : lru_uses) {
     // Stored earlier in the trace, or found there.
-    if (use.cache.get() != cache || !use.value || PyObject_RichCompareBool(use.key.get(), key.get(), Py_EQ) != 1) continue;
+    if (use.cache.get() != cache || !use.value ||
+        PyObject_RichCompareBool(use.key.get(), key.get(), Py_EQ) != 1)
+      continue;
     Ref<> value = use.value;
     ++effects;
     lru_uses.push_back({newRef(cache), key, Ref<>()});
@@ -662,7 +754,8 @@ Out Tracer::callCached(PyObject* cache, const Args& args) {
   static PyObject* wrapped_name = PyUnicode_InternFromString("__wrapped__");
   Ref<> wrapped = stealRef(PyObject_GetAttr(cache, wrapped_name));
   if (!wrapped) return raiseCurrentError();
-  STATOR_VALUE(function, fromOutside(wrapped, sources->child(SourceKind::kGenericAttr, source, wrapped_name)));
+  STATOR_VALUE(function, fromOutside(wrapped, sources->child(SourceKind::kGenericAttr, source,
+                                                             wrapped_name)));
   STATOR_VALUE(value, callNested(function.get(), args));
   ++effects;
   lru_uses.push_back({newRef(cache), key, value});
@@ -675,12 +768,15 @@ Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then, bool me
   if (PyType_IsSubtype(type, enumType())) return callNative(type_object, args);
   if (metaclass_call && meta->tp_call != PyType_Type.tp_call) {
     PyObject* hook = _PyType_Lookup(meta, names().dunder_call);
-    if (hook == nullptr || !PyFunction_Check(hook)) return breakWith(Reason::kUnsupportedClass, nameOf(type_object));
+    if (hook == nullptr || !PyFunction_Check(hook))
+      return breakWith(Reason::kUnsupportedClass, nameOf(type_object));
     STATOR_VALUE(function, classAttrValue(meta, names().dunder_call, hook));
     return call(function.get(), args.withFirst(type_object), then);
   }
-  if (hasFinalizer(type)) return breakWith(Reason::kUnsupportedClass, nameOf(type_object) + " has __del__");
-  if (PyType_IsSubtype(type, tensorType())) return breakWith(Reason::kUnsupportedTensorOp, nameOf(type_object) + "()");
+  if (hasFinalizer(type))
+    return breakWith(Reason::kUnsupportedClass, nameOf(type_object) + " has __del__");
+  if (PyType_IsSubtype(type, tensorType()))
+    return breakWith(Reason::kUnsupportedTensorOp, nameOf(type_object) + "()");
   STATOR_VALUE(new_raw, typeLookup(type, names().dunder_new));
   STATOR_VALUE(init_raw, typeLookup(type, names().dunder_init));
   Ref<> instance;
@@ -696,10 +792,12 @@ Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then, bool me
     }
     STATOR_VALUE(object, callNested(new_function, args.withFirst(type_object)));
     instance = object;
-    if (graph::isStandIn(instance.get()) || !PyObject_TypeCheck(instance.get(), type)) return instance;
+    if (graph::isStandIn(instance.get()) || !PyObject_TypeCheck(instance.get(), type))
+      return instance;
   } else if (PyCFunction_Check(new_function)) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyCFunction_GET_SELF(new_function));
-    if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 && !PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)) &&
+    if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 &&
+        !PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)) &&
         type != &PyBaseObject_Type) {
       return breakWith(Reason::kCallsOutside, nameOf(type_object) + "()");
     }
@@ -727,7 +825,8 @@ Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then, bool me
   if (Py_TYPE(init_raw.get()) == &PyWrapperDescr_Type) {
     PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(init_raw.get())->d_type;
     if (owner == &PyBaseObject_Type) {
-      if (!args.values.empty() && PyCFunction_Check(new_function) && PyCFunction_GET_SELF(new_function) == reinterpret_cast<PyObject*>(&PyBaseObject_Type)) {
+      if (!args.values.empty() && PyCFunction_Check(new_function) &&
+          PyCFunction_GET_SELF(new_function) == reinterpret_cast<PyObject*>(&PyBaseObject_Type)) {
         return breakWith(Reason::kRaises, nameOf(type_object) + "() takes no arguments");
       }
       return instance;
@@ -741,9 +840,7 @@ Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then, bool me
 namespace {
 
 // Whether a class counts as one of an ABC's may change with each registration.
-void guardRegistrations(Tracer& tracer) {
-  tracer.guards->add(Guard{GuardKind::kAbcToken});
-}
+void guardRegistrations(Tracer& tracer) { tracer.guards->add(Guard{GuardKind::kAbcToken}); }
 
 }  // namespace
 
@@ -756,14 +853,16 @@ Out Tracer::isSubclass(PyObject* type, PyObject* classinfo) {
     }
     return newRef(Py_False);
   }
-  if (!PyType_Check(type)) return breakWith(Reason::kRaises, "issubclass() of something that is no class");
+  if (!PyType_Check(type))
+    return breakWith(Reason::kRaises, "issubclass() of something that is no class");
   if (PyType_Check(classinfo)) {
     auto* wanted = reinterpret_cast<PyTypeObject*>(classinfo);
     PyTypeObject* meta = Py_TYPE(classinfo);
     static PyObject* check = PyUnicode_InternFromString("__subclasscheck__");
     PyObject* hook = _PyType_Lookup(meta, check);
     if (hook == nullptr || !PyFunction_Check(hook)) {
-      return newRef(PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), wanted) ? Py_True : Py_False);
+      return newRef(PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), wanted) ? Py_True
+                                                                                    : Py_False);
     }
   }
   guardRegistrations(*this);
@@ -786,7 +885,8 @@ Out Tracer::isInstance(PyObject* object, PyObject* classinfo) {
     // Parameter's metaclass also accepts tensors marked _is_param; stand-ins are of the plain types.
     return newRef(PyType_IsSubtype(type, parameterType()) ? Py_True : Py_False);
   }
-  if (graph::isStandIn(object) && std::string_view(Py_TYPE(classinfo)->tp_name) == "torch.tensortype") {
+  if (graph::isStandIn(object) &&
+      std::string_view(Py_TYPE(classinfo)->tp_name) == "torch.tensortype") {
     // torch.FloatTensor and its like stand for a dtype on a kind of device.
     const shapes::TensorMeta* meta = graph::asStandIn(object)->meta;
     Ref<> dtype = stealRef(PyObject_GetAttrString(classinfo, "dtype"));
@@ -810,11 +910,15 @@ Out Tracer::isInstance(PyObject* object, PyObject* classinfo) {
     PyObject* hook = _PyType_Lookup(Py_TYPE(classinfo), check);
     if (hook == _PyType_Lookup(&PyType_Type, check)) return newRef(Py_False);
     std::string_view meta = Py_TYPE(classinfo)->tp_name;
-    if (meta == "ABCMeta" || meta == "EnumType" || type != Py_TYPE(object)) {  // the last: it stands for an object of that type
+    // the last: it stands for an object of that type
+    if (meta == "ABCMeta" || meta == "EnumType" || type != Py_TYPE(object)) {
       return isSubclass(reinterpret_cast<PyObject*>(type), classinfo);
     }
-    if (PyFunction_Check(hook) && std::string_view(PyUnicode_AsUTF8(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(hook))->co_filename)).find("/torch/") ==
-                                      std::string_view::npos) {
+    if (PyFunction_Check(hook) &&
+        std::string_view(
+            PyUnicode_AsUTF8(
+                reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(hook))->co_filename))
+                .find("/torch/") == std::string_view::npos) {
       STATOR_VALUE(function, classAttrValue(Py_TYPE(classinfo), check, hook));
       STATOR_VALUE(result, callNested(function.get(), {classinfo, object}));
       return truth(result.get());

@@ -1,7 +1,6 @@
 // Classes made in a trace: real ones, whose functions are the trace's own. None is ever rebuilt: if one gets out, the trace breaks before it
 // was made.
 #include "interpret/calls/tables.h"
-
 #include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/torch_names.h"
@@ -19,32 +18,43 @@ bool callsBack(Tracer& t, PyObject* bases, PyObject* contents) {
   static PyObject* init_subclass = PyUnicode_InternFromString("__init_subclass__");
   static PyObject* set_name = PyUnicode_InternFromString("__set_name__");
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bases); ++i) {
-    Out found = t.typeLookup(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(bases, i)), init_subclass);
+    Out found =
+        t.typeLookup(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(bases, i)), init_subclass);
     if (found.get() == nullptr || Py_TYPE(found.get()) != &PyClassMethodDescr_Type) return true;
   }
   PyObject *name = nullptr, *value = nullptr;
   Py_ssize_t position = 0;
   while (PyDict_Next(contents, &position, &name, &value)) {
-    if (!graph::isStandIn(value) && _PyType_Lookup(Py_TYPE(value), set_name) != nullptr) return true;
+    if (!graph::isStandIn(value) && _PyType_Lookup(Py_TYPE(value), set_name) != nullptr)
+      return true;
   }
   return false;
 }
 
 Out buildClass(Tracer& t, const Args& args) {
-  if (args.positional < 2 || !PyFunction_Check(args.values[0]) || !PyUnicode_CheckExact(args.values[1])) return t.breakWith(Reason::kRaises, "__build_class__");
+  if (args.positional < 2 || !PyFunction_Check(args.values[0]) ||
+      !PyUnicode_CheckExact(args.values[1]))
+    return t.breakWith(Reason::kRaises, "__build_class__");
   Ref<> bases = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional) - 2));
   PyObject* meta = args.keyword("metaclass");
-  if (meta == nullptr) meta = reinterpret_cast<PyObject*>(args.positional > 2 ? Py_TYPE(args.values[2]) : &PyType_Type);
+  if (meta == nullptr)
+    meta =
+        reinterpret_cast<PyObject*>(args.positional > 2 ? Py_TYPE(args.values[2]) : &PyType_Type);
   for (size_t i = 2; i < args.positional; ++i) {
     PyObject* base = args.values[i];
-    if (!PyType_Check(base)) return t.breakWith(Reason::kUnsupportedClass, "a base that is no class");
-    if (PyType_Check(meta) && PyType_IsSubtype(Py_TYPE(base), reinterpret_cast<PyTypeObject*>(meta))) meta = reinterpret_cast<PyObject*>(Py_TYPE(base));
+    if (!PyType_Check(base))
+      return t.breakWith(Reason::kUnsupportedClass, "a base that is no class");
+    if (PyType_Check(meta) &&
+        PyType_IsSubtype(Py_TYPE(base), reinterpret_cast<PyTypeObject*>(meta)))
+      meta = reinterpret_cast<PyObject*>(Py_TYPE(base));
     PyTuple_SET_ITEM(bases.get(), static_cast<Py_ssize_t>(i) - 2, Py_NewRef(base));
   }
   static PyObject* prepare = PyUnicode_InternFromString("__prepare__");
-  if (!PyType_Check(meta)) return t.breakWith(Reason::kUnsupportedClass, "a metaclass that is no class");
+  if (!PyType_Check(meta))
+    return t.breakWith(Reason::kUnsupportedClass, "a metaclass that is no class");
   STATOR_VALUE(preparing, t.typeLookup(reinterpret_cast<PyTypeObject*>(meta), prepare));
-  if (preparing.get() != _PyType_Lookup(&PyType_Type, prepare)) return t.breakWith(Reason::kUnsupportedClass, "a metaclass with __prepare__");
+  if (preparing.get() != _PyType_Lookup(&PyType_Type, prepare))
+    return t.breakWith(Reason::kUnsupportedClass, "a metaclass with __prepare__");
   Ref<> contents = t.made(stealRef(PyDict_New()));
   Out entered = t.inlineFunction(args.values[0], Args{}, Then::kPush);
   if (entered.flow() != Flow::kEntered) return entered;
@@ -73,16 +83,19 @@ bool Tracer::isMadeClass(PyObject* object) {
 }
 
 Out Tracer::makeClass(PyTypeObject* meta, const Args& args) {
-  if (args.values.size() != 3 || args.keywordCount() != 0 || !PyUnicode_CheckExact(args.values[0]) || !PyTuple_Check(args.values[1]) ||
+  if (args.values.size() != 3 || args.keywordCount() != 0 ||
+      !PyUnicode_CheckExact(args.values[0]) || !PyTuple_Check(args.values[1]) ||
       !PyDict_Check(args.values[2])) {
     return breakWith(Reason::kUnsupportedClass, "a class with keywords");
   }
   STATOR_VALUE(bases, contents(args.values[1]));
   STATOR_VALUE(entries, contents(args.values[2]));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bases.get()); ++i) {
-    if (!PyType_Check(PyTuple_GET_ITEM(bases.get(), i))) return breakWith(Reason::kUnsupportedClass, "a base that is no class");
+    if (!PyType_Check(PyTuple_GET_ITEM(bases.get(), i)))
+      return breakWith(Reason::kUnsupportedClass, "a base that is no class");
   }
-  if (callsBack(*this, bases.get(), entries.get())) return breakWith(Reason::kUnsupportedClass, "a class whose base or attributes are told of it");
+  if (callsBack(*this, bases.get(), entries.get()))
+    return breakWith(Reason::kUnsupportedClass, "a class whose base or attributes are told of it");
   Ref<> own = stealRef(PyDict_Copy(entries.get()));
   Ref<> tuple = stealRef(PyTuple_Pack(3, args.values[0], bases.get(), own.get()));
   Ref<> result = stealRef(PyType_Type.tp_new(meta, tuple.get(), nullptr));
@@ -96,15 +109,18 @@ namespace {
 // classmethod(function), staticmethod(function): they keep the function.
 template <PyTypeObject* type>
 Out wrapMethod(Tracer& t, const Args& args) {
-  if (args.values.size() != 1 || args.keywordCount() != 0 || graph::isStandIn(args.values[0]) || isTraceIterator(args.values[0])) {
+  if (args.values.size() != 1 || args.keywordCount() != 0 || graph::isStandIn(args.values[0]) ||
+      isTraceIterator(args.values[0])) {
     return t.breakWith(Reason::kCallsOutside, type->tp_name);
   }
-  return t.fromNativeMade(stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(type), args.values[0])));
+  return t.fromNativeMade(
+      stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(type), args.values[0])));
 }
 
 // types.MethodType(function, object)
 Out makeMethod(Tracer& t, const Args& args) {
-  bool fits = args.values.size() == 2 && args.keywordCount() == 0 && PyCallable_Check(args.values[0]) && args.values[1] != Py_None;
+  bool fits = args.values.size() == 2 && args.keywordCount() == 0 &&
+              PyCallable_Check(args.values[0]) && args.values[1] != Py_None;
   if (!fits) return t.breakWith(Reason::kCallsOutside, "types.MethodType()");
   return stealRef(PyMethod_New(args.values[0], args.values[1]));
 }

@@ -1,6 +1,5 @@
 // Methods of the built-in containers. Those that only move references take any element; those that compare or hash want plain ones.
 #include "interpret/calls/tables.h"
-
 #include "interpret/known_types.h"
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
@@ -13,7 +12,9 @@ using breaks::Reason;
 
 namespace {
 
-Flow wrong(Tracer& t, const char* name) { return t.breakWith(Reason::kRaises, std::string(name) + "() gets arguments that do not fit"); }
+Flow wrong(Tracer& t, const char* name) {
+  return t.breakWith(Reason::kRaises, std::string(name) + "() gets arguments that do not fit");
+}
 Ref<> none() { return newRef(Py_None); }
 
 #define NEED(n, name) \
@@ -41,8 +42,9 @@ bool iterationRunsCode(PyObject* iterable) {
   if (isTraceIterator(iterable)) return true;
   if (graph::isStandIn(iterable) || values::isScalar(iterable)) return false;
   PyTypeObject* type = Py_TYPE(iterable);
-  return type != &PyList_Type && type != &PyTuple_Type && type != &PyDict_Type && type != &PySet_Type && type != &PyFrozenSet_Type &&
-         type != &PyRange_Type && type != dequeType() && type != &PyODict_Type && !isDictView(iterable);
+  return type != &PyList_Type && type != &PyTuple_Type && type != &PyDict_Type &&
+         type != &PySet_Type && type != &PyFrozenSet_Type && type != &PyRange_Type &&
+         type != dequeType() && type != &PyODict_Type && !isDictView(iterable);
 }
 
 // The items one by one, each put into args[0] by `put` before the next is taken.
@@ -76,7 +78,9 @@ template <bool writes>
 Out onContents(Tracer& t, const Args& args, const char* method, bool plain_arguments = true) {
   if (args.positional == 0) return wrong(t, method);
   for (size_t i = 1; i < args.values.size(); ++i) {
-    if (plain_arguments && !t.isNativeSafe(args.values[i])) return t.breakWith(Reason::kUnsupportedObject, std::string(method) + "() with a value that is not plain");
+    if (plain_arguments && !t.isNativeSafe(args.values[i]))
+      return t.breakWith(Reason::kUnsupportedObject,
+                         std::string(method) + "() with a value that is not plain");
   }
   Ref<> target;
   if (writes) {
@@ -93,7 +97,8 @@ Out onContents(Tracer& t, const Args& args, const char* method, bool plain_argum
   if (!function) return t.raiseCurrentError();
   std::vector<PyObject*> values = args.values;
   values[0] = target.get();
-  return t.fromNative(stealRef(PyObject_Vectorcall(function.get(), values.data(), args.positional, args.names)));
+  return t.fromNative(
+      stealRef(PyObject_Vectorcall(function.get(), values.data(), args.positional, args.names)));
 }
 
 Out listInsert(Tracer& t, const Args& args) {
@@ -135,9 +140,12 @@ Out sequenceIndex(Tracer& t, const Args& args) {
   Py_ssize_t found = -1;
   STATOR_VALUE(ignored, findIndex(t, items.get(), args.values[1], 0, found));
   if (found >= 0) return stealRef(PyLong_FromSsize_t(found));
-  if (PyTuple_Check(args.values[0])) return t.raiseNew(PyExc_ValueError, "tuple.index(x): x not in tuple");
-  if (isDeque(args.values[0]) && t.isNativeSafe(args.values[1])) return t.raiseNew(PyExc_ValueError, "%R is not in deque", args.values[1]);
-  if (!t.isNativeSafe(args.values[1])) return t.breakWith(Reason::kRaises, "a value that is not in the list");
+  if (PyTuple_Check(args.values[0]))
+    return t.raiseNew(PyExc_ValueError, "tuple.index(x): x not in tuple");
+  if (isDeque(args.values[0]) && t.isNativeSafe(args.values[1]))
+    return t.raiseNew(PyExc_ValueError, "%R is not in deque", args.values[1]);
+  if (!t.isNativeSafe(args.values[1]))
+    return t.breakWith(Reason::kRaises, "a value that is not in the list");
   return t.raiseNew(PyExc_ValueError, "%R is not in list", args.values[1]);
 }
 
@@ -177,14 +185,16 @@ Out dequeRemove(Tracer& t, const Args& args) {
 // ---- dict ------------------------------------------------------------------------------------------------------------------------------
 
 Out dictGetMethod(Tracer& t, const Args& args) {
-  if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 3) return wrong(t, "get");
+  if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 3)
+    return wrong(t, "get");
   STATOR_VALUE(found, t.dictGet(args.values[0], args.values[1]));
   if (found) return found;
   return newRef(args.positional == 3 ? args.values[2] : Py_None);
 }
 
 Out dictSetDefault(Tracer& t, const Args& args) {
-  if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 3) return wrong(t, "setdefault");
+  if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 3)
+    return wrong(t, "setdefault");
   STATOR_VALUE(found, t.dictGet(args.values[0], args.values[1]));
   if (found) return found;
   Ref<> value = newRef(args.positional == 3 ? args.values[2] : Py_None);
@@ -194,7 +204,8 @@ Out dictSetDefault(Tracer& t, const Args& args) {
 }
 
 Out dictPop(Tracer& t, const Args& args) {
-  if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 3) return wrong(t, "pop");
+  if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 3)
+    return wrong(t, "pop");
   STATOR_VALUE(found, t.dictGet(args.values[0], args.values[1]));
   if (!found) {
     if (args.positional == 3) return newRef(args.values[2]);
@@ -218,7 +229,8 @@ Out dictUpdateMethod(Tracer& t, const Args& args) {
 
 Out dictFromKeys(Tracer& t, const Args& args) {
   PyObject* named = args.keyword("value");  // OrderedDict's takes it by name too
-  if (args.values.size() < 2 || args.values.size() > 3 || args.keywordCount() != (named != nullptr ? 1 : 0) || !PyType_Check(args.values[0])) {
+  if (args.values.size() < 2 || args.values.size() > 3 ||
+      args.keywordCount() != (named != nullptr ? 1 : 0) || !PyType_Check(args.values[0])) {
     return wrong(t, "fromkeys");
   }
   PyObject* value = args.values.size() == 3 ? args.values[2] : Py_None;
@@ -285,7 +297,8 @@ SET_OPERATION(setIsSubset, false, "issubset")
 SET_OPERATION(setIsSuperset, false, "issuperset")
 SET_OPERATION(setIsDisjoint, false, "isdisjoint")
 Out setUpdate(Tracer& t, const Args& args) {
-  if (args.positional == 2 && args.keywordCount() == 0 && iterationRunsCode(args.values[1])) return putEach(t, args, setAdd);
+  if (args.positional == 2 && args.keywordCount() == 0 && iterationRunsCode(args.values[1]))
+    return putEach(t, args, setAdd);
   return setOperation<true>(t, args, "update");
 }
 SET_OPERATION(setIntersectionUpdate, true, "intersection_update")
@@ -334,7 +347,9 @@ Out dequeCall(Tracer& t, const Args& args) {
     items = list;
     fixed.values[0] = items.get();
   }
-  return t.fromNative(stealRef(PyObject_Vectorcall(reinterpret_cast<PyObject*>(dequeType()), fixed.values.data(), fixed.positional, fixed.names)));
+  return t.fromNative(
+      stealRef(PyObject_Vectorcall(reinterpret_cast<PyObject*>(dequeType()), fixed.values.data(),
+                                   fixed.positional, fixed.names)));
 }
 
 Out orderedDictCall(Tracer& t, const Args& args) {
@@ -344,21 +359,21 @@ Out orderedDictCall(Tracer& t, const Args& args) {
 }
 Out defaultDictCall(Tracer& t, const Args& args) {
   PyObject* factory = args.positional > 0 ? args.values[0] : Py_None;
-  Ref<> dict = stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(defaultDictType()), factory));
+  Ref<> dict =
+      stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(defaultDictType()), factory));
   if (!dict) return t.raiseCurrentError();
   if (args.positional > 0) STATOR_FLOW(t.dictUpdate(dict.get(), args.withoutFirst()));
   return dict;
 }
-Out moveToEnd(Tracer& t, const Args& args) {
-  return onContents<true>(t, args, "move_to_end");
-}
+Out moveToEnd(Tracer& t, const Args& args) { return onContents<true>(t, args, "move_to_end"); }
 
 // ---- str -------------------------------------------------------------------------------------------------------------------------------
 
 Out strJoin(Tracer& t, const Args& args) {
   NEED(2, "join");
   STATOR_VALUE(items, t.listOf(args.values[1]));
-  if (!t.isNativeSafe(items.get())) return t.breakWith(Reason::kUnsupportedObject, "join() of what are no strings");
+  if (!t.isNativeSafe(items.get()))
+    return t.breakWith(Reason::kUnsupportedObject, "join() of what are no strings");
   return t.fromNative(stealRef(PyUnicode_Join(args.values[0], items.get())));
 }
 
@@ -366,7 +381,8 @@ Out strJoin(Tracer& t, const Args& args) {
 
 Out generatorSend(Tracer& t, const Args& args) {
   NEED(2, "send");
-  if (!isTraceIterator(args.values[0])) return t.breakWith(Reason::kUnsupportedIterator, "send() to a generator from outside");
+  if (!isTraceIterator(args.values[0]))
+    return t.breakWith(Reason::kUnsupportedIterator, "send() to a generator from outside");
   TraceIterator* generator = asTraceIterator(args.values[0]);
   if (generator->index == 0 && args.values[1] != Py_None) {
     return t.raiseNew(PyExc_TypeError, "can't send non-None value to a just-started generator");
@@ -378,14 +394,17 @@ Out generatorSend(Tracer& t, const Args& args) {
 
 Out generatorClose(Tracer& t, const Args& args) {
   NEED(1, "close");
-  if (!isTraceIterator(args.values[0])) return t.breakWith(Reason::kUnsupportedIterator, "close() of a generator from outside");
+  if (!isTraceIterator(args.values[0]))
+    return t.breakWith(Reason::kUnsupportedIterator, "close() of a generator from outside");
   return t.closeGenerator(args.values[0]);
 }
 
 // throw(exception), or the old form throw(type, value, traceback).
 Out generatorThrow(Tracer& t, const Args& args) {
-  if (args.positional < 2 || args.positional > 4 || args.keywordCount() != 0) return wrong(t, "throw");
-  if (!isTraceIterator(args.values[0])) return t.breakWith(Reason::kUnsupportedIterator, "throw() into a generator from outside");
+  if (args.positional < 2 || args.positional > 4 || args.keywordCount() != 0)
+    return wrong(t, "throw");
+  if (!isTraceIterator(args.values[0]))
+    return t.breakWith(Reason::kUnsupportedIterator, "throw() into a generator from outside");
   PyObject* what = args.values[1];
   PyObject* value = args.positional > 2 ? args.values[2] : Py_None;
   if (graph::isStandIn(what) || graph::isStandIn(value)) return wrong(t, "throw");
@@ -401,7 +420,8 @@ Out generatorThrow(Tracer& t, const Args& args) {
       exception = made;
     }
   }
-  if (!PyExceptionInstance_Check(exception.get()) || !t.isMade(exception.get())) return t.breakWith(Reason::kRaises, "throws an exception from outside");
+  if (!PyExceptionInstance_Check(exception.get()) || !t.isMade(exception.get()))
+    return t.breakWith(Reason::kRaises, "throws an exception from outside");
   STATOR_VALUE(item, t.throwIntoGenerator(args.values[0], exception));
   if (item) return item;
   return t.raiseStop(args.values[0]);
@@ -417,7 +437,8 @@ Out Tracer::extendList(PyObject* list, PyObject* iterable) {
 }
 
 Flow Tracer::dictUpdate(PyObject* dict, const Args& args) {
-  if (args.positional > 1) return breakWith(Reason::kRaises, "update() gets arguments that do not fit");
+  if (args.positional > 1)
+    return breakWith(Reason::kRaises, "update() gets arguments that do not fit");
   if (args.positional == 1) {
     PyObject* other = args.values[0];
     if (!graph::isStandIn(other) && !isTraceIterator(other) && PyDict_Check(other)) {
@@ -448,27 +469,36 @@ Flow Tracer::dictUpdate(PyObject* dict, const Args& args) {
           STATOR_VALUE(element, next(iterator.get()));
           if (!element) break;
           Out items = listOf(element.get());
-          if (items.flow() == Flow::kRaise && PyErr_GivenExceptionMatches(raised.get(), PyExc_TypeError)) {
-            return raiseNew(PyExc_TypeError, "cannot convert dictionary update sequence element #%zd to a sequence", i);
+          if (items.flow() == Flow::kRaise &&
+              PyErr_GivenExceptionMatches(raised.get(), PyExc_TypeError)) {
+            return raiseNew(PyExc_TypeError,
+                            "cannot convert dictionary update sequence element #%zd to a sequence",
+                            i);
           }
           if (!items.ok()) return items.flow();
           Ref<> pair = items.take();
           if (PyList_GET_SIZE(pair.get()) != 2) {
-            return raiseNew(PyExc_ValueError, "dictionary update sequence element #%zd has length %zd; 2 is required", i, PyList_GET_SIZE(pair.get()));
+            return raiseNew(PyExc_ValueError,
+                            "dictionary update sequence element #%zd has length %zd; 2 is required",
+                            i, PyList_GET_SIZE(pair.get()));
           }
-          STATOR_FLOW(setItemBase(dict, PyList_GET_ITEM(pair.get(), 0), PyList_GET_ITEM(pair.get(), 1)));
+          STATOR_FLOW(
+              setItemBase(dict, PyList_GET_ITEM(pair.get(), 0), PyList_GET_ITEM(pair.get(), 1)));
         }
       }
     }
   }
-  for (size_t i = 0; i < args.keywordCount(); ++i) STATOR_FLOW(setItemBase(dict, args.name(i), args.values[args.positional + i]));
+  for (size_t i = 0; i < args.keywordCount(); ++i)
+    STATOR_FLOW(setItemBase(dict, args.name(i), args.values[args.positional + i]));
   return Flow::kOk;
 }
 
 // dict.__setitem__ itself, whatever a subclass put over it.
 Flow Tracer::setItemBase(PyObject* dict, PyObject* key, PyObject* value) {
-  if (PyDict_CheckExact(dict) || !isUserOverride(dict, "__setitem__")) return setItem(dict, key, value);
-  if (!hashableNatively(key)) return breakWith(Reason::kUnsupportedObject, "a dict key with its own __hash__ or __eq__");
+  if (PyDict_CheckExact(dict) || !isUserOverride(dict, "__setitem__"))
+    return setItem(dict, key, value);
+  if (!hashableNatively(key))
+    return breakWith(Reason::kUnsupportedObject, "a dict key with its own __hash__ or __eq__");
   STATOR_VALUE(items, contentsForWrite(dict));
   if (!values::dictSet(items.get(), key, value)) return raiseCurrentError();
   return Flow::kOk;
@@ -476,32 +506,87 @@ Flow Tracer::setItemBase(PyObject* dict, PyObject* key, PyObject* value) {
 
 void registerContainers() {
   const std::pair<const char*, CallHandler> rows[] = {
-      {"builtins.list.append", listAppend}, {"builtins.list.extend", listExtend}, {"builtins.list.insert", listInsert}, {"builtins.list.pop", listPop},
-      {"builtins.list.clear", clear}, {"builtins.list.reverse", reverse}, {"builtins.list.copy", copy}, {"builtins.list.index", sequenceIndex},
-      {"builtins.list.count", sequenceCount}, {"builtins.list.remove", listRemove}, {"builtins.tuple.index", sequenceIndex},
-      {"builtins.tuple.count", sequenceCount}, {"builtins.dict.get", dictGetMethod}, {"builtins.dict.setdefault", dictSetDefault},
-      {"builtins.dict.pop", dictPop}, {"builtins.dict.popitem", dictPopItem}, {"builtins.dict.keys", dictKeys}, {"builtins.dict.values", dictValues},
-      {"builtins.dict.items", dictItems}, {"builtins.dict.fromkeys", dictFromKeys}, {"collections.OrderedDict.fromkeys", dictFromKeys}, {"builtins.dict.update", dictUpdateMethod}, {"builtins.dict.clear", clear}, {"builtins.dict.copy", copy},
-      {"collections.OrderedDict.keys", dictKeys}, {"collections.OrderedDict.values", dictValues}, {"collections.OrderedDict.items", dictItems},
-      {"collections.OrderedDict.pop", dictPop}, {"collections.OrderedDict.popitem", dictPopItem}, {"collections.OrderedDict.update", dictUpdateMethod},
-      {"collections.OrderedDict.setdefault", dictSetDefault}, {"collections.OrderedDict.clear", clear}, {"collections.OrderedDict.copy", copy},
-      {"collections.OrderedDict.move_to_end", moveToEnd}, {"collections.defaultdict.copy", copy}, {"builtins.set.add", setAdd},
-      {"builtins.set.discard", setDiscard}, {"builtins.set.remove", setRemove}, {"builtins.set.pop", setPop}, {"builtins.set.clear", clear},
-      {"builtins.set.copy", copy}, {"builtins.set.union", setUnion}, {"builtins.set.intersection", setIntersection},
-      {"builtins.set.difference", setDifference}, {"builtins.set.symmetric_difference", setSymmetric}, {"builtins.set.issubset", setIsSubset},
-      {"builtins.set.issuperset", setIsSuperset}, {"builtins.set.isdisjoint", setIsDisjoint}, {"builtins.set.update", setUpdate},
-      {"builtins.set.intersection_update", setIntersectionUpdate}, {"builtins.set.difference_update", setDifferenceUpdate},
-      {"builtins.set.symmetric_difference_update", setSymmetricUpdate}, {"builtins.frozenset.isdisjoint", setIsDisjoint},
-      {"builtins.frozenset.symmetric_difference", setSymmetric}, {"builtins.frozenset.copy", copy}, {"collections.deque.count", sequenceCount},
-      {"collections.deque.extendleft", dequeExtendLeft}, {"collections.deque.insert", dequeInsert}, {"collections.deque.reverse", reverse},
-      {"collections.deque.index", sequenceIndex}, {"collections.deque.remove", dequeRemove},
-      {"builtins.frozenset.union", setUnion}, {"builtins.frozenset.intersection", setIntersection}, {"builtins.frozenset.difference", setDifference},
-      {"builtins.frozenset.issubset", setIsSubset}, {"builtins.frozenset.issuperset", setIsSuperset}, {"builtins.str.join", strJoin},
-      {"collections.deque", dequeCall}, {"collections.deque.append", dequeAppend}, {"collections.deque.appendleft", dequeAppendLeft},
-      {"collections.deque.pop", dequePop}, {"collections.deque.popleft", dequePopLeft}, {"collections.deque.rotate", dequeRotate},
-      {"collections.deque.extend", dequeExtend}, {"collections.deque.clear", clear}, {"collections.deque.copy", copy},
-      {"collections.OrderedDict", orderedDictCall}, {"collections.defaultdict", defaultDictCall}, {"types.GeneratorType.send", generatorSend},
-      {"types.GeneratorType.close", generatorClose}, {"types.GeneratorType.throw", generatorThrow},
+      {"builtins.list.append", listAppend},
+      {"builtins.list.extend", listExtend},
+      {"builtins.list.insert", listInsert},
+      {"builtins.list.pop", listPop},
+      {"builtins.list.clear", clear},
+      {"builtins.list.reverse", reverse},
+      {"builtins.list.copy", copy},
+      {"builtins.list.index", sequenceIndex},
+      {"builtins.list.count", sequenceCount},
+      {"builtins.list.remove", listRemove},
+      {"builtins.tuple.index", sequenceIndex},
+      {"builtins.tuple.count", sequenceCount},
+      {"builtins.dict.get", dictGetMethod},
+      {"builtins.dict.setdefault", dictSetDefault},
+      {"builtins.dict.pop", dictPop},
+      {"builtins.dict.popitem", dictPopItem},
+      {"builtins.dict.keys", dictKeys},
+      {"builtins.dict.values", dictValues},
+      {"builtins.dict.items", dictItems},
+      {"builtins.dict.fromkeys", dictFromKeys},
+      {"collections.OrderedDict.fromkeys", dictFromKeys},
+      {"builtins.dict.update", dictUpdateMethod},
+      {"builtins.dict.clear", clear},
+      {"builtins.dict.copy", copy},
+      {"collections.OrderedDict.keys", dictKeys},
+      {"collections.OrderedDict.values", dictValues},
+      {"collections.OrderedDict.items", dictItems},
+      {"collections.OrderedDict.pop", dictPop},
+      {"collections.OrderedDict.popitem", dictPopItem},
+      {"collections.OrderedDict.update", dictUpdateMethod},
+      {"collections.OrderedDict.setdefault", dictSetDefault},
+      {"collections.OrderedDict.clear", clear},
+      {"collections.OrderedDict.copy", copy},
+      {"collections.OrderedDict.move_to_end", moveToEnd},
+      {"collections.defaultdict.copy", copy},
+      {"builtins.set.add", setAdd},
+      {"builtins.set.discard", setDiscard},
+      {"builtins.set.remove", setRemove},
+      {"builtins.set.pop", setPop},
+      {"builtins.set.clear", clear},
+      {"builtins.set.copy", copy},
+      {"builtins.set.union", setUnion},
+      {"builtins.set.intersection", setIntersection},
+      {"builtins.set.difference", setDifference},
+      {"builtins.set.symmetric_difference", setSymmetric},
+      {"builtins.set.issubset", setIsSubset},
+      {"builtins.set.issuperset", setIsSuperset},
+      {"builtins.set.isdisjoint", setIsDisjoint},
+      {"builtins.set.update", setUpdate},
+      {"builtins.set.intersection_update", setIntersectionUpdate},
+      {"builtins.set.difference_update", setDifferenceUpdate},
+      {"builtins.set.symmetric_difference_update", setSymmetricUpdate},
+      {"builtins.frozenset.isdisjoint", setIsDisjoint},
+      {"builtins.frozenset.symmetric_difference", setSymmetric},
+      {"builtins.frozenset.copy", copy},
+      {"collections.deque.count", sequenceCount},
+      {"collections.deque.extendleft", dequeExtendLeft},
+      {"collections.deque.insert", dequeInsert},
+      {"collections.deque.reverse", reverse},
+      {"collections.deque.index", sequenceIndex},
+      {"collections.deque.remove", dequeRemove},
+      {"builtins.frozenset.union", setUnion},
+      {"builtins.frozenset.intersection", setIntersection},
+      {"builtins.frozenset.difference", setDifference},
+      {"builtins.frozenset.issubset", setIsSubset},
+      {"builtins.frozenset.issuperset", setIsSuperset},
+      {"builtins.str.join", strJoin},
+      {"collections.deque", dequeCall},
+      {"collections.deque.append", dequeAppend},
+      {"collections.deque.appendleft", dequeAppendLeft},
+      {"collections.deque.pop", dequePop},
+      {"collections.deque.popleft", dequePopLeft},
+      {"collections.deque.rotate", dequeRotate},
+      {"collections.deque.extend", dequeExtend},
+      {"collections.deque.clear", clear},
+      {"collections.deque.copy", copy},
+      {"collections.OrderedDict", orderedDictCall},
+      {"collections.defaultdict", defaultDictCall},
+      {"types.GeneratorType.send", generatorSend},
+      {"types.GeneratorType.close", generatorClose},
+      {"types.GeneratorType.throw", generatorThrow},
   };
   for (const auto& [path, handler] : rows) registerHandler(path, handler);
 }

@@ -1,9 +1,8 @@
 // Errors that CPython raises by itself: made by CPython, so that type and text are its own.
-#include "interpret/tracer.h"
-
 #include "interpret/calls/tables.h"
 #include "interpret/known_types.h"
 #include "interpret/trace_iterator.h"
+#include "interpret/tracer.h"
 #include "python/frame.h"
 
 namespace stator::interpret {
@@ -23,7 +22,8 @@ Ref<> ownCopy(PyObject* value) {
 }
 
 bool onlyMovesReferences(PyObject* value) {
-  return PyList_CheckExact(value) || PyDict_CheckExact(value) || PySet_CheckExact(value) || Py_TYPE(value) == dequeType();
+  return PyList_CheckExact(value) || PyDict_CheckExact(value) || PySet_CheckExact(value) ||
+         Py_TYPE(value) == dequeType();
 }
 
 }  // namespace
@@ -37,13 +37,15 @@ Out Tracer::raiseNatively(PyObject* callable, const Args& args) {
     if (graph::isStandIn(value) || isTraceIterator(value)) return breakWith(why.reason, why.detail);
     STATOR_VALUE(replaced, plain(value));
     // The container that a method belongs to may hold anything: wrong arguments are noticed before it is looked at.
-    if (!isNativeSafe(replaced.get()) && !(i == 0 && onlyMovesReferences(replaced.get()))) return breakWith(why.reason, why.detail);
+    if (!isNativeSafe(replaced.get()) && !(i == 0 && onlyMovesReferences(replaced.get())))
+      return breakWith(why.reason, why.detail);
     Ref<> copy = ownCopy(replaced.get());
     copies.push_back(copy.get());
     keep.push_back(std::move(copy));
   }
   graph::takeLeakFlag();
-  Ref<> result = stealRef(PyObject_Vectorcall(callable, copies.data(), args.positional, args.names));
+  Ref<> result =
+      stealRef(PyObject_Vectorcall(callable, copies.data(), args.positional, args.names));
   bool leaked = graph::takeLeakFlag();
   if (!result && !leaked) return raiseCurrentError();
   PyErr_Clear();
@@ -59,20 +61,29 @@ Flow Tracer::raiseBinding(PyObject* callable, const Args& args) {
   if (!replace || !source) return raiseCurrentError();
   auto* empty = reinterpret_cast<PyCodeObject*>(source.get());
   Ref<> body = stealRef(PyCode_GetCode(empty));
-  Ref<> nothing = stealRef(PyTuple_New(0)), no_bytes = stealRef(PyBytes_FromStringAndSize(nullptr, 0));
-  Ref<> kwargs = stealRef(Py_BuildValue("{s:O,s:O,s:O,s:O,s:O,s:i}", "co_code", body.get(), "co_consts", empty->co_consts, "co_freevars", nothing.get(),
-                                        "co_cellvars", nothing.get(), "co_exceptiontable", no_bytes.get(), "co_flags",
-                                        code->co_flags & (CO_VARARGS | CO_VARKEYWORDS | CO_OPTIMIZED | CO_NEWLOCALS)));
-  Ref<> stub_code = kwargs ? stealRef(PyObject_Call(replace.get(), nothing.get(), kwargs.get())) : Ref<>();
-  Ref<> stub = stub_code ? stealRef(PyFunction_NewWithQualName(stub_code.get(), function->func_globals, function->func_qualname)) : Ref<>();
+  Ref<> nothing = stealRef(PyTuple_New(0)),
+        no_bytes = stealRef(PyBytes_FromStringAndSize(nullptr, 0));
+  Ref<> kwargs = stealRef(
+      Py_BuildValue("{s:O,s:O,s:O,s:O,s:O,s:i}", "co_code", body.get(), "co_consts",
+                    empty->co_consts, "co_freevars", nothing.get(), "co_cellvars", nothing.get(),
+                    "co_exceptiontable", no_bytes.get(), "co_flags",
+                    code->co_flags & (CO_VARARGS | CO_VARKEYWORDS | CO_OPTIMIZED | CO_NEWLOCALS)));
+  Ref<> stub_code =
+      kwargs ? stealRef(PyObject_Call(replace.get(), nothing.get(), kwargs.get())) : Ref<>();
+  Ref<> stub = stub_code ? stealRef(PyFunction_NewWithQualName(
+                               stub_code.get(), function->func_globals, function->func_qualname))
+                         : Ref<>();
   if (!stub) {
     PyErr_Clear();
     return breakWith(Reason::kRaises, "arguments that do not fit");
   }
-  if (function->func_defaults != nullptr) PyFunction_SetDefaults(stub.get(), function->func_defaults);
-  if (function->func_kwdefaults != nullptr) PyFunction_SetKwDefaults(stub.get(), function->func_kwdefaults);
+  if (function->func_defaults != nullptr)
+    PyFunction_SetDefaults(stub.get(), function->func_defaults);
+  if (function->func_kwdefaults != nullptr)
+    PyFunction_SetKwDefaults(stub.get(), function->func_kwdefaults);
   std::vector<PyObject*> values(args.values.size(), Py_None);
-  Ref<> result = stealRef(PyObject_Vectorcall(stub.get(), values.data(), args.positional, args.names));
+  Ref<> result =
+      stealRef(PyObject_Vectorcall(stub.get(), values.data(), args.positional, args.names));
   if (!result) return raiseCurrentError();
   return breakWith(Reason::kRaises, "arguments that do not fit");
 }
@@ -80,9 +91,11 @@ Flow Tracer::raiseBinding(PyObject* callable, const Args& args) {
 Flow Tracer::raiseAttributeError(PyObject* object, PyObject* name) {
   PyTypeObject* type = typeOf(object);
   if (PyType_Check(object)) {
-    PyErr_Format(PyExc_AttributeError, "type object '%.50s' has no attribute '%U'", reinterpret_cast<PyTypeObject*>(object)->tp_name, name);
+    PyErr_Format(PyExc_AttributeError, "type object '%.50s' has no attribute '%U'",
+                 reinterpret_cast<PyTypeObject*>(object)->tp_name, name);
   } else if (PyModule_Check(object)) {
-    PyErr_Format(PyExc_AttributeError, "module '%s' has no attribute '%U'", PyModule_GetName(object), name);
+    PyErr_Format(PyExc_AttributeError, "module '%s' has no attribute '%U'",
+                 PyModule_GetName(object), name);
   } else {
     PyErr_Format(PyExc_AttributeError, "'%.50s' object has no attribute '%U'", type->tp_name, name);
   }

@@ -1,10 +1,9 @@
 // Specialised modules: a call of one of torch's own layers is one node, a call of the very module.
 // The layer is traced all the same: that gives the facts of its results, and guards on all that its forward reads. What the trace put into
 // the graph is then dropped in favour of the node, unless the call did more than compute: then it stays as it is.
-#include "interpret/tracer.h"
-
 #include "interpret/known_types.h"
 #include "interpret/names.h"
+#include "interpret/tracer.h"
 
 #include <string_view>
 #include <unordered_set>
@@ -24,8 +23,8 @@ bool isLayerClass(PyTypeObject* type) {
   bool layer = false;
   if (home != nullptr && PyUnicode_Check(home) && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
     std::string_view text = PyUnicode_AsUTF8(home);
-    layer = (text.rfind("torch.nn.modules.", 0) == 0 && text != "torch.nn.modules.container" && text != "torch.nn.modules.lazy" &&
-             text != "torch.nn.modules.rnn") ||
+    layer = (text.rfind("torch.nn.modules.", 0) == 0 && text != "torch.nn.modules.container" &&
+             text != "torch.nn.modules.lazy" && text != "torch.nn.modules.rnn") ||
             text.rfind("torch.ao.nn.", 0) == 0;
   }
   if (layer) Py_INCREF(type);  // the key must not be reused
@@ -41,7 +40,8 @@ class Results {
   bool fits(PyObject* value, int depth = 0) {
     if (graph::isStandIn(value)) {
       graph::StandIn* inside = graph::asStandIn(value);
-      bool made = inside->node->op != graph::Op::kInput && static_cast<size_t>(inside->node->index) >= first_;
+      bool made = inside->node->op != graph::Op::kInput &&
+                  static_cast<size_t>(inside->node->index) >= first_;
       return made && inside->meta != nullptr && seen_.insert(value).second;
     }
     if (values::isScalar(value)) return depth > 0;
@@ -64,7 +64,8 @@ class Results {
     Ref<> list = stealRef(PyList_New(0));
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
       PyObject* item = PySequence_Fast_GET_ITEM(value, i);
-      Ref<> rebuilt = values::isScalar(item) ? newRef(item) : rebuild(item, t_.graph->addItem(node, i));
+      Ref<> rebuilt =
+          values::isScalar(item) ? newRef(item) : rebuild(item, t_.graph->addItem(node, i));
       PyList_Append(list.get(), rebuilt.get());
     }
     Ref<> whole = PyList_CheckExact(value) ? list : stealRef(PyList_AsTuple(list.get()));
@@ -82,8 +83,12 @@ class Results {
 
 void Tracer::startFold(PyObject* module, const Args& args, SymbolicFrame& entered) {
   values::Info* info = values.find(module);
-  if (entered.folding || info == nullptr || info->origin != values::Origin::kOutside || info->overlay || info->attributes != nullptr) return;
-  if (!isLayerClass(Py_TYPE(module)) || isFsdpManaged(module) || rawInstanceAttr(module, names().forward) != nullptr) return;
+  if (entered.folding || info == nullptr || info->origin != values::Origin::kOutside ||
+      info->overlay || info->attributes != nullptr)
+    return;
+  if (!isLayerClass(Py_TYPE(module)) || isFsdpManaged(module) ||
+      rawInstanceAttr(module, names().forward) != nullptr)
+    return;
   auto fold = std::make_unique<FoldedCall>();
   fold->module = newRef(module);
   for (PyObject* value : args.values) fold->values.push_back(newRef(value));
@@ -114,7 +119,10 @@ void Tracer::finishFold(SymbolicFrame& frame) {
       PyTuple_SET_ITEM(args.get(), static_cast<Py_ssize_t>(i), argument.take().release());
     } else {
       if (!kwargs) kwargs = stealRef(PyDict_New());
-      PyDict_SetItem(kwargs.get(), PyTuple_GET_ITEM(fold.keywords.get(), static_cast<Py_ssize_t>(i - fold.positional)), argument.get());
+      PyDict_SetItem(
+          kwargs.get(),
+          PyTuple_GET_ITEM(fold.keywords.get(), static_cast<Py_ssize_t>(i - fold.positional)),
+          argument.get());
     }
   }
   bool mutates = false;

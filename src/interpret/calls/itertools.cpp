@@ -1,6 +1,5 @@
 // itertools: iterators of our own, rebuilt as CPython's at an exit.
 #include "interpret/calls/tables.h"
-
 #include "interpret/known_types.h"
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
@@ -12,17 +11,22 @@ using breaks::Reason;
 
 namespace {
 
-Flow wrong(Tracer& t, const char* name) { return t.breakWith(Reason::kRaises, std::string(name) + "() gets arguments that do not fit"); }
+Flow wrong(Tracer& t, const char* name) {
+  return t.breakWith(Reason::kRaises, std::string(name) + "() gets arguments that do not fit");
+}
 
 Ref<> number(int64_t value) { return stealRef(PyLong_FromLongLong(value)); }
 
 // Positional or keyword argument; null: not given.
-PyObject* argument(const Args& args, size_t index, const char* name) { return args.positional > index ? args.values[index] : args.keyword(name); }
+PyObject* argument(const Args& args, size_t index, const char* name) {
+  return args.positional > index ? args.values[index] : args.keyword(name);
+}
 
 Out chain(Tracer& t, const Args& args) {
   if (args.keywordCount() != 0) return wrong(t, "chain");
   Ref<> iterables = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional)));
-  for (size_t i = 0; i < args.positional; ++i) PyTuple_SET_ITEM(iterables.get(), static_cast<Py_ssize_t>(i), Py_NewRef(args.values[i]));
+  for (size_t i = 0; i < args.positional; ++i)
+    PyTuple_SET_ITEM(iterables.get(), static_cast<Py_ssize_t>(i), Py_NewRef(args.values[i]));
   STATOR_VALUE(outer, t.iterate(iterables.get()));
   return t.made(makeTraceIterator(IteratorKind::kChain, {outer, Ref<>()}));
 }
@@ -34,10 +38,14 @@ Out chainFromIterable(Tracer& t, const Args& args) {
 }
 
 // None, or an int that is not negative.
-bool isCount(PyObject* value) { return value == Py_None || (PyLong_CheckExact(value) && PyLong_AsLongLong(value) >= 0 && !PyErr_Occurred()); }
+bool isCount(PyObject* value) {
+  return value == Py_None ||
+         (PyLong_CheckExact(value) && PyLong_AsLongLong(value) >= 0 && !PyErr_Occurred());
+}
 
 Out islice(Tracer& t, const Args& args) {
-  if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 4) return wrong(t, "islice");
+  if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 4)
+    return wrong(t, "islice");
   PyObject* start = args.positional > 2 ? args.values[1] : Py_None;
   PyObject* stop = args.positional > 2 ? args.values[2] : args.values[1];
   PyObject* step = args.positional > 3 ? args.values[3] : Py_None;
@@ -48,12 +56,16 @@ Out islice(Tracer& t, const Args& args) {
   int64_t steps = step == Py_None ? 1 : PyLong_AsLongLong(step);
   if (steps == 0) return wrong(t, "islice");
   STATOR_VALUE(iterator, t.iterate(args.values[0]));
-  return t.made(makeTraceIterator(IteratorKind::kIslice, {iterator, start == Py_None ? number(0) : newRef(start), newRef(stop), number(steps)}));
+  return t.made(makeTraceIterator(
+      IteratorKind::kIslice,
+      {iterator, start == Py_None ? number(0) : newRef(start), newRef(stop), number(steps)}));
 }
 
 Out countCall(Tracer& t, const Args& args) {
   PyObject *start = argument(args, 0, "start"), *step = argument(args, 1, "step");
-  return t.made(makeTraceIterator(IteratorKind::kCount, {start != nullptr ? newRef(start) : number(0), step != nullptr ? newRef(step) : number(1)}));
+  return t.made(makeTraceIterator(
+      IteratorKind::kCount,
+      {start != nullptr ? newRef(start) : number(0), step != nullptr ? newRef(step) : number(1)}));
 }
 
 Out cycle(Tracer& t, const Args& args) {
@@ -64,17 +76,21 @@ Out cycle(Tracer& t, const Args& args) {
 
 Out repeat(Tracer& t, const Args& args) {
   PyObject *object = argument(args, 0, "object"), *times = argument(args, 1, "times");
-  if (object == nullptr || (times != nullptr && !PyLong_CheckExact(times))) return wrong(t, "repeat");
+  if (object == nullptr || (times != nullptr && !PyLong_CheckExact(times)))
+    return wrong(t, "repeat");
   int64_t count = times == nullptr ? -1 : std::max<int64_t>(0, PyLong_AsLongLong(times));
   return t.made(makeTraceIterator(IteratorKind::kRepeat, {newRef(object)}, count));
 }
 
 Out accumulate(Tracer& t, const Args& args) {
-  PyObject *iterable = argument(args, 0, "iterable"), *function = argument(args, 1, "func"), *initial = args.keyword("initial");
+  PyObject *iterable = argument(args, 0, "iterable"), *function = argument(args, 1, "func"),
+           *initial = args.keyword("initial");
   if (iterable == nullptr || args.positional > 2) return wrong(t, "accumulate");
   STATOR_VALUE(iterator, t.iterate(iterable));
-  return t.made(makeTraceIterator(IteratorKind::kAccumulate, {iterator, newRef(function != nullptr ? function : Py_None), Ref<>(),
-                                                              initial != nullptr && initial != Py_None ? newRef(initial) : Ref<>()}));
+  return t.made(
+      makeTraceIterator(IteratorKind::kAccumulate,
+                        {iterator, newRef(function != nullptr ? function : Py_None), Ref<>(),
+                         initial != nullptr && initial != Py_None ? newRef(initial) : Ref<>()}));
 }
 
 template <IteratorKind kind>
@@ -110,7 +126,8 @@ Out pairwise(Tracer& t, const Args& args) {
 }
 
 Out tee(Tracer& t, const Args& args) {
-  if (args.keywordCount() != 0 || args.positional < 1 || args.positional > 2) return wrong(t, "tee");
+  if (args.keywordCount() != 0 || args.positional < 1 || args.positional > 2)
+    return wrong(t, "tee");
   int64_t copies = 2;
   if (args.positional == 2) {
     if (!isCount(args.values[1]) || args.values[1] == Py_None) return wrong(t, "tee");
@@ -120,14 +137,17 @@ Out tee(Tracer& t, const Args& args) {
   Ref<> shared = stealRef(PyList_New(0));
   PyList_Append(shared.get(), iterator.get());
   Ref<> out = stealRef(PyTuple_New(copies));
-  for (int64_t i = 0; i < copies; ++i) PyTuple_SET_ITEM(out.get(), i, t.made(makeTraceIterator(IteratorKind::kTee, {shared}, 1)).release());
+  for (int64_t i = 0; i < copies; ++i)
+    PyTuple_SET_ITEM(out.get(), i,
+                     t.made(makeTraceIterator(IteratorKind::kTee, {shared}, 1)).release());
   return out;
 }
 
 // product, permutations, combinations: they take all items first and only move references from then on, so CPython's own run over trace
 // values.
 Out moves(Tracer& t, const Args& args, const char* name, size_t iterables) {
-  if (args.keywordCount() != 0) return t.breakWith(Reason::kUnsupportedIterator, std::string(name) + "() with keywords");
+  if (args.keywordCount() != 0)
+    return t.breakWith(Reason::kUnsupportedIterator, std::string(name) + "() with keywords");
   Ref<> own = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional)));
   for (size_t i = 0; i < args.positional; ++i) {
     if (i >= iterables) {
@@ -146,7 +166,9 @@ Out moves(Tracer& t, const Args& args, const char* name, size_t iterables) {
 Out product(Tracer& t, const Args& args) { return moves(t, args, "product", args.positional); }
 Out permutations(Tracer& t, const Args& args) { return moves(t, args, "permutations", 1); }
 Out combinations(Tracer& t, const Args& args) { return moves(t, args, "combinations", 1); }
-Out combinationsWithReplacement(Tracer& t, const Args& args) { return moves(t, args, "combinations_with_replacement", 1); }
+Out combinationsWithReplacement(Tracer& t, const Args& args) {
+  return moves(t, args, "combinations_with_replacement", 1);
+}
 
 }  // namespace
 
@@ -158,7 +180,8 @@ Out Tracer::nextOfItertools(PyObject* object) {
     return Ref<>();
   };
   auto verdict = [&](PyObject* item) -> Out {
-    if (parts[0].get() == Py_None || parts[0].get() == reinterpret_cast<PyObject*>(&PyBool_Type)) return truth(item);
+    if (parts[0].get() == Py_None || parts[0].get() == reinterpret_cast<PyObject*>(&PyBool_Type))
+      return truth(item);
     STATOR_VALUE(result, callNested(parts[0].get(), {item}));
     return truth(result.get());
   };
@@ -229,7 +252,9 @@ Out Tracer::nextOfItertools(PyObject* object) {
         parts[2] = item;
         return item;
       }
-      Out total = parts[1].get() == Py_None ? settle(binary(0, parts[2].get(), item.get())) : callNested(parts[1].get(), {parts[2].get(), item.get()});
+      Out total = parts[1].get() == Py_None
+                      ? settle(binary(0, parts[2].get(), item.get()))
+                      : callNested(parts[1].get(), {parts[2].get(), item.get()});
       if (!total.ok()) return total;
       parts[2] = total.take();
       return parts[2];
@@ -239,7 +264,8 @@ Out Tracer::nextOfItertools(PyObject* object) {
       if (!item) return finish();
       STATOR_VALUE(list, listOf(item.get()));
       Args args;
-      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) args.values.push_back(PyList_GET_ITEM(list.get(), i));
+      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i)
+        args.values.push_back(PyList_GET_ITEM(list.get(), i));
       args.positional = args.values.size();
       return callNested(parts[0].get(), args);
     }
@@ -312,7 +338,8 @@ Out Tracer::nextOfItertools(PyObject* object) {
     }
     case IteratorKind::kTee: {
       PyObject* shared = parts[0].get();
-      if (iterator->index < PyList_GET_SIZE(shared)) return newRef(PyList_GET_ITEM(shared, iterator->index++));
+      if (iterator->index < PyList_GET_SIZE(shared))
+        return newRef(PyList_GET_ITEM(shared, iterator->index++));
       STATOR_VALUE(item, next(PyList_GET_ITEM(shared, 0)));
       if (!item) return finish();
       PyList_Append(shared, item.get());
@@ -325,19 +352,31 @@ Out Tracer::nextOfItertools(PyObject* object) {
       iterator->index++;
       return item;
     }
-    default: return breakWith(Reason::kUnsupportedIterator);
+    default:
+      return breakWith(Reason::kUnsupportedIterator);
   }
 }
 
 void registerItertools() {
   const std::pair<const char*, CallHandler> rows[] = {
-      {"itertools.chain", chain}, {"itertools.chain.from_iterable", chainFromIterable}, {"itertools.islice", islice}, {"itertools.count", countCall},
-      {"itertools.cycle", cycle}, {"itertools.repeat", repeat}, {"itertools.accumulate", accumulate},
-      {"itertools.starmap", functionAndIterable<IteratorKind::kStarMap>}, {"itertools.takewhile", functionAndIterable<IteratorKind::kTakeWhile>},
+      {"itertools.chain", chain},
+      {"itertools.chain.from_iterable", chainFromIterable},
+      {"itertools.islice", islice},
+      {"itertools.count", countCall},
+      {"itertools.cycle", cycle},
+      {"itertools.repeat", repeat},
+      {"itertools.accumulate", accumulate},
+      {"itertools.starmap", functionAndIterable<IteratorKind::kStarMap>},
+      {"itertools.takewhile", functionAndIterable<IteratorKind::kTakeWhile>},
       {"itertools.dropwhile", functionAndIterable<IteratorKind::kDropWhile>},
-      {"itertools.filterfalse", functionAndIterable<IteratorKind::kFilterFalse>}, {"itertools.compress", compress},
-      {"itertools.zip_longest", zipLongest}, {"itertools.pairwise", pairwise}, {"itertools.tee", tee}, {"itertools.product", product},
-      {"itertools.permutations", permutations}, {"itertools.combinations", combinations},
+      {"itertools.filterfalse", functionAndIterable<IteratorKind::kFilterFalse>},
+      {"itertools.compress", compress},
+      {"itertools.zip_longest", zipLongest},
+      {"itertools.pairwise", pairwise},
+      {"itertools.tee", tee},
+      {"itertools.product", product},
+      {"itertools.permutations", permutations},
+      {"itertools.combinations", combinations},
       {"itertools.combinations_with_replacement", combinationsWithReplacement},
   };
   for (const auto& [path, handler] : rows) registerHandler(path, handler);

@@ -42,7 +42,9 @@ class Evaluation {
     graph::Node* node = stand_in->node;
     if (auto found = done_.find(node); found != done_.end()) return found->second;
     const shapes::TensorMeta* meta = stand_in->meta;
-    if (node->op == graph::Op::kInput || node->mutates || meta == nullptr || meta != node->meta || meta->numel() != 1 || ++steps_ > 64) return Ref<>();
+    if (node->op == graph::Op::kInput || node->mutates || meta == nullptr || meta != node->meta ||
+        meta->numel() != 1 || ++steps_ > 64)
+      return Ref<>();
     if (meta->device != shapes::DeviceType::CPU || meta->requires_grad) return Ref<>();
     Ref<> args = replaced(node->args.get());
     if (!args) return args;
@@ -56,7 +58,8 @@ class Evaluation {
     if (node->op == graph::Op::kCallFunction) {
       result = stealRef(PyObject_Call(node->target.get(), args.get(), node->kwargs.get()));
     } else {
-      Ref<> method = stealRef(PyObject_GetAttr(PyTuple_GET_ITEM(args.get(), 0), node->target.get()));
+      Ref<> method =
+          stealRef(PyObject_GetAttr(PyTuple_GET_ITEM(args.get(), 0), node->target.get()));
       Ref<> rest = stealRef(PyTuple_GetSlice(args.get(), 1, PyTuple_GET_SIZE(args.get())));
       if (method) result = stealRef(PyObject_Call(method.get(), rest.get(), node->kwargs.get()));
     }
@@ -70,7 +73,9 @@ class Evaluation {
     for (const graph::Node& node : graph_.nodes()) {
       if (!node.mutates || !node.args) continue;
       bool touches = false;
-      auto look = [&](graph::StandIn* used) { touches |= used->meta != nullptr && storages_.count(used->meta->storage_id) != 0; };
+      auto look = [&](graph::StandIn* used) {
+        touches |= used->meta != nullptr && storages_.count(used->meta->storage_id) != 0;
+      };
       graph::forEachStandIn(node.args.get(), look);
       graph::forEachStandIn(node.kwargs.get(), look);
       if (touches) return true;
@@ -86,7 +91,8 @@ class Evaluation {
 
 bool hasStandInBound(PyObject* slice) {
   auto* bounds = reinterpret_cast<PySliceObject*>(slice);
-  return graph::isStandIn(bounds->start) || graph::isStandIn(bounds->stop) || graph::isStandIn(bounds->step);
+  return graph::isStandIn(bounds->start) || graph::isStandIn(bounds->stop) ||
+         graph::isStandIn(bounds->step);
 }
 
 }  // namespace
@@ -115,7 +121,8 @@ Ref<> Tracer::knownSlices(PyObject* index) {
   }
   if (!PyTuple_CheckExact(index)) return Ref<>();
   bool any = false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(index); ++i) any |= PySlice_Check(PyTuple_GET_ITEM(index, i)) && hasStandInBound(PyTuple_GET_ITEM(index, i));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(index); ++i)
+    any |= PySlice_Check(PyTuple_GET_ITEM(index, i)) && hasStandInBound(PyTuple_GET_ITEM(index, i));
   if (!any) return Ref<>();
   any = false;
   Ref<> out = stealRef(PyTuple_New(PyTuple_GET_SIZE(index)));

@@ -1,11 +1,10 @@
 // Lazy modules: `_infer_parameters`, the hook that gives a lazy module its parameters in its first call, runs for real during the trace.
 // The one thing a capture does that the program can see. The trace goes on, to find further lazy modules, and is then started anew:
 // what it knows of the module is out of date.
-#include "interpret/tracer.h"
-
 #include "interpret/calls/tables.h"
 #include "interpret/known_types.h"
 #include "interpret/torch_names.h"
+#include "interpret/tracer.h"
 
 namespace stator::interpret {
 
@@ -45,7 +44,8 @@ class RealArguments {
   // Null without an error: some object has no real counterpart.
   Ref<> real(PyObject* value, bool fakes, int depth = 0) {
     if (values::isScalar(value)) return newRef(value);
-    if (graph::isStandIn(value)) return fakes ? fake(graph::asStandIn(value)) : graph::asStandIn(value)->node->example;
+    if (graph::isStandIn(value))
+      return fakes ? fake(graph::asStandIn(value)) : graph::asStandIn(value)->node->example;
     if (depth > 8) return Ref<>();
     if (PyTuple_Check(value) || PyList_Check(value)) {
       Out items = t_.contents(value);
@@ -59,7 +59,9 @@ class RealArguments {
       Ref<> tuple = stealRef(PyList_AsTuple(list.get()));
       if (PyTuple_CheckExact(value)) return tuple;
       auto* type = reinterpret_cast<PyObject*>(Py_TYPE(value));
-      return isNamedTuple(value) && !isStructSequence(value) ? stealRef(PyObject_CallObject(type, tuple.get())) : Ref<>();
+      return isNamedTuple(value) && !isStructSequence(value)
+                 ? stealRef(PyObject_CallObject(type, tuple.get()))
+                 : Ref<>();
     }
     if (PyDict_CheckExact(value) || PyODict_CheckExact(value)) {
       Out items = t_.contents(value);
@@ -74,14 +76,17 @@ class RealArguments {
     }
     if (values::isConstantDeep(value) || t_.isNativeSafe(value)) return newRef(value);
     values::Info* info = t_.values.find(value);
-    bool untouched = info != nullptr && info->origin == values::Origin::kOutside && !info->overlay && !info->dirty;
+    bool untouched = info != nullptr && info->origin == values::Origin::kOutside &&
+                     !info->overlay && !info->dirty;
     return untouched ? newRef(value) : Ref<>();
   }
 
  private:
   static Ref<> dims(const shapes::Dims& sizes) {
     Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(sizes.size())));
-    for (size_t i = 0; tuple && i < sizes.size(); ++i) PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(sizes[i].value()));
+    for (size_t i = 0; tuple && i < sizes.size(); ++i)
+      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i),
+                       PyLong_FromLongLong(sizes[i].value()));
     return tuple;
   }
 
@@ -91,9 +96,14 @@ class RealArguments {
     if (!mode_) mode_ = stealRef(PyObject_CallNoArgs(torchObject("stator._lazy.fake_mode")));
     const shapes::TensorMeta& meta = *stand_in->meta;
     Ref<> sizes = dims(meta.sizes), strides = dims(meta.strides);
-    Ref<> facts = stealRef(Py_BuildValue("(OOiiii)", sizes.get(), strides.get(), static_cast<int>(meta.dtype), static_cast<int>(meta.device),
-                                         static_cast<int>(meta.device_index), meta.requires_grad ? 1 : 0));
-    Ref<> made = mode_ && facts ? stealRef(PyObject_CallFunctionObjArgs(torchObject("stator._lazy.fake"), mode_.get(), facts.get(), nullptr)) : Ref<>();
+    Ref<> facts =
+        stealRef(Py_BuildValue("(OOiiii)", sizes.get(), strides.get(), static_cast<int>(meta.dtype),
+                               static_cast<int>(meta.device), static_cast<int>(meta.device_index),
+                               meta.requires_grad ? 1 : 0));
+    Ref<> made = mode_ && facts
+                     ? stealRef(PyObject_CallFunctionObjArgs(torchObject("stator._lazy.fake"),
+                                                             mode_.get(), facts.get(), nullptr))
+                     : Ref<>();
     if (made) fakes_[stand_in] = made;
     return made;
   }
@@ -112,35 +122,46 @@ bool writtenTo(Tracer& t, PyObject* module) {
 // LazyModuleMixin._infer_parameters(self, module, args, kwargs=None)
 Out inferParameters(Tracer& t, const Args& args) {
   PyObject* infer = torchObject("torch.nn.modules.lazy.LazyModuleMixin._infer_parameters");
-  if (args.keywordCount() != 0 || args.positional < 3 || args.positional > 4) return t.breakWith(Reason::kRaises, "_infer_parameters");
+  if (args.keywordCount() != 0 || args.positional < 3 || args.positional > 4)
+    return t.breakWith(Reason::kRaises, "_infer_parameters");
   PyObject* module = args.values[0];
-  if (t.isMade(module) || args.values[1] != module) return t.inlineFunction(infer, args, Then::kPush);
+  if (t.isMade(module) || args.values[1] != module)
+    return t.inlineFunction(infer, args, Then::kPush);
   // The new trace has to find the hook gone; one that lies on the stack of the driven frame would be called again.
-  if (t.frames.size() == 1 && t.stack_at_entry > 0) return t.breakWith(Reason::kLazyModule, "the trace begins at its initialisation");
-  if (writtenTo(t, module)) return t.breakWith(Reason::kLazyModule, "its attributes were written before");
+  if (t.frames.size() == 1 && t.stack_at_entry > 0)
+    return t.breakWith(Reason::kLazyModule, "the trace begins at its initialisation");
+  if (writtenTo(t, module))
+    return t.breakWith(Reason::kLazyModule, "its attributes were written before");
   // Eager draws the parameters after what the program has drawn before.
-  if (t.drew_random && !t.options.fullgraph) return t.breakWith(Reason::kLazyModule, "random numbers were drawn before");
+  if (t.drew_random && !t.options.fullgraph)
+    return t.breakWith(Reason::kLazyModule, "random numbers were drawn before");
   PyObject* helper = torchObject("stator._lazy.initialise");
   if (helper == nullptr) return t.breakWith(Reason::kLazyModule);
   RealArguments arguments(t);
   Ref<> no_keywords = stealRef(PyDict_New());
   PyObject* keywords = args.positional == 4 ? args.values[3] : no_keywords.get();
   bool fakes = arguments.computed(args.values[2]) || arguments.computed(keywords);
-  Ref<> real_args = arguments.real(args.values[2], fakes), real_keywords = arguments.real(keywords, fakes);
+  Ref<> real_args = arguments.real(args.values[2], fakes),
+        real_keywords = arguments.real(keywords, fakes);
   if (!real_args || !real_keywords) {
     PyErr_Clear();
     return t.breakWith(Reason::kLazyModule, "an argument cannot be handed to it during capture");
   }
-  Ref<> done = stealRef(PyObject_CallFunctionObjArgs(helper, infer, module, real_args.get(), real_keywords.get(),
-                                                     t.state.grad_enabled ? Py_True : Py_False, nullptr));
+  Ref<> done = stealRef(
+      PyObject_CallFunctionObjArgs(helper, infer, module, real_args.get(), real_keywords.get(),
+                                   t.state.grad_enabled ? Py_True : Py_False, nullptr));
   if (!done) return t.raiseCurrentError();
-  if (done.get() != Py_True) return t.breakWith(Reason::kLazyModule, "its initialisation needs the data of a tensor, or raises");
+  if (done.get() != Py_True)
+    return t.breakWith(Reason::kLazyModule,
+                       "its initialisation needs the data of a tensor, or raises");
   t.start_anew = true;
   return newRef(Py_None);
 }
 
 }  // namespace
 
-void registerLazyModules() { registerHandler("torch.nn.modules.lazy.LazyModuleMixin._infer_parameters", inferParameters); }
+void registerLazyModules() {
+  registerHandler("torch.nn.modules.lazy.LazyModuleMixin._infer_parameters", inferParameters);
+}
 
 }  // namespace stator::interpret

@@ -1,6 +1,5 @@
 // Functions of the standard library that are written in C.
 #include "interpret/calls/tables.h"
-
 #include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/torch_names.h"
@@ -19,10 +18,13 @@ namespace {
 // operator.itemgetter, attrgetter, methodcaller only keep references.
 Out makeGetter(Tracer& t, const Args& args, PyTypeObject* type) {
   for (PyObject* value : args.values) {
-    if (type != itemGetterType() && type != methodCallerType() && !PyUnicode_CheckExact(value)) return t.breakWith(Reason::kRaises, type->tp_name);
+    if (type != itemGetterType() && type != methodCallerType() && !PyUnicode_CheckExact(value))
+      return t.breakWith(Reason::kRaises, type->tp_name);
   }
-  if (type == methodCallerType() && (args.positional == 0 || !PyUnicode_CheckExact(args.values[0]))) return t.breakWith(Reason::kRaises, type->tp_name);
-  return t.fromNativeMade(stealRef(PyObject_Vectorcall(reinterpret_cast<PyObject*>(type), args.values.data(), args.positional, args.names)));
+  if (type == methodCallerType() && (args.positional == 0 || !PyUnicode_CheckExact(args.values[0])))
+    return t.breakWith(Reason::kRaises, type->tp_name);
+  return t.fromNativeMade(stealRef(PyObject_Vectorcall(
+      reinterpret_cast<PyObject*>(type), args.values.data(), args.positional, args.names)));
 }
 Out itemGetter(Tracer& t, const Args& args) { return makeGetter(t, args, itemGetterType()); }
 Out attrGetter(Tracer& t, const Args& args) { return makeGetter(t, args, attrGetterType()); }
@@ -41,11 +43,16 @@ Out dottedAttribute(Tracer& t, PyObject* object, PyObject* path) {
 
 // A function of C that changes the list it is given by comparing its (plain) elements.
 Out onPlainList(Tracer& t, const Args& args, const char* path) {
-  if (args.positional == 0 || !PyList_CheckExact(args.values[0])) return t.breakWith(Reason::kCallsOutside, path);
+  if (args.positional == 0 || !PyList_CheckExact(args.values[0]))
+    return t.breakWith(Reason::kCallsOutside, path);
   STATOR_VALUE(items, t.contents(args.values[0]));
-  if (!t.isNativeSafe(items.get())) return t.breakWith(Reason::kUnsupportedObject, std::string(path) + "() of a list that is not plain");
+  if (!t.isNativeSafe(items.get()))
+    return t.breakWith(Reason::kUnsupportedObject,
+                       std::string(path) + "() of a list that is not plain");
   for (size_t i = 1; i < args.values.size(); ++i) {
-    if (!t.isNativeSafe(args.values[i])) return t.breakWith(Reason::kUnsupportedObject, std::string(path) + "() of a value that is not plain");
+    if (!t.isNativeSafe(args.values[i]))
+      return t.breakWith(Reason::kUnsupportedObject,
+                         std::string(path) + "() of a value that is not plain");
   }
   STATOR_VALUE(target, t.contentsForWrite(args.values[0]));
   Args replaced = args;
@@ -64,8 +71,10 @@ ON_PLAIN_LIST(insortRight, "bisect.insort_right")
 
 // json: pure unless somebody's own encoder or hooks are asked.
 Out json(Tracer& t, const Args& args, const char* path) {
-  for (const char* hook : {"cls", "default", "object_hook", "object_pairs_hook", "parse_float", "parse_int", "parse_constant"}) {
-    if (args.keyword(hook) != nullptr && args.keyword(hook) != Py_None) return t.breakWith(Reason::kCallsOutside, path);
+  for (const char* hook : {"cls", "default", "object_hook", "object_pairs_hook", "parse_float",
+                           "parse_int", "parse_constant"}) {
+    if (args.keyword(hook) != nullptr && args.keyword(hook) != Py_None)
+      return t.breakWith(Reason::kCallsOutside, path);
   }
   return t.callNative(torchObject(path), args);
 }
@@ -81,7 +90,8 @@ Out namedTuple(Tracer& t, const Args& args) {
 
 // operator.length_hint(object, default)
 Out lengthHint(Tracer& t, const Args& args) {
-  if (args.values.empty() || args.values.size() > 2 || args.keywordCount() != 0) return t.breakWith(Reason::kRaises, "length_hint");
+  if (args.values.empty() || args.values.size() > 2 || args.keywordCount() != 0)
+    return t.breakWith(Reason::kRaises, "length_hint");
   static PyObject* const name = PyUnicode_InternFromString("__len__");
   STATOR_VALUE(has_length, t.typeLookup(t.typeOf(args.values[0]), name));
   if (!has_length) return t.breakWith(Reason::kCallsOutside, "length_hint of what has no length");
@@ -93,7 +103,8 @@ Out simpleNamespace(Tracer& t, const Args& args) {
   auto* type = reinterpret_cast<PyTypeObject*>(torchObject("types.SimpleNamespace"));
   Ref<> empty = stealRef(PyTuple_New(0));
   STATOR_VALUE(made, t.fromNativeMade(stealRef(type->tp_new(type, empty.get(), nullptr))));
-  for (size_t i = 0; i < args.keywordCount(); ++i) STATOR_FLOW(t.storeInstanceAttr(made.get(), args.name(i), args.values[i]));
+  for (size_t i = 0; i < args.keywordCount(); ++i)
+    STATOR_FLOW(t.storeInstanceAttr(made.get(), args.name(i), args.values[i]));
   return made;
 }
 
@@ -103,7 +114,8 @@ PyObject* closureCell(PyObject* function, const char* name) {
   PyObject* closure = PyFunction_GET_CLOSURE(function);
   Ref<> free = stealRef(PyCode_GetFreevars(code));
   for (Py_ssize_t i = 0; free && closure != nullptr && i < PyTuple_GET_SIZE(free.get()); ++i) {
-    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(free.get(), i), name) == 0) return PyTuple_GET_ITEM(closure, i);
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(free.get(), i), name) == 0)
+      return PyTuple_GET_ITEM(closure, i);
   }
   return nullptr;
 }
@@ -119,7 +131,8 @@ Out fromClosure(Tracer& t, PyObject* function, const char* name) {
     if (const sources::Source* source = t.sourceOf(function)) {
       Py_ssize_t index = 0;
       while (PyTuple_GET_ITEM(closure, index) != cell) ++index;
-      STATOR_VALUE(ignored, t.fromOutside(cell, t.sources->child(SourceKind::kClosure, source, nullptr, index)));
+      STATOR_VALUE(ignored, t.fromOutside(cell, t.sources->child(SourceKind::kClosure, source,
+                                                                 nullptr, index)));
     }
   }
   STATOR_VALUE(value, t.cellContents(cell));
@@ -131,7 +144,8 @@ namespace {
 
 // functools.singledispatch's `dispatch`: the implementation that its registry has for a class, which it then keeps in a cache of its own.
 Out dispatch(Tracer& t, PyObject* function, const Args& args) {
-  if (args.values.size() != 1 || !PyType_Check(args.values[0])) return t.breakWith(Reason::kRaises, "dispatch");
+  if (args.values.size() != 1 || !PyType_Check(args.values[0]))
+    return t.breakWith(Reason::kRaises, "dispatch");
   STATOR_VALUE(registry, fromClosure(t, function, "registry"));
   STATOR_VALUE(entries, t.contents(registry.get()));
   Ref<> token = stealRef(PyObject_CallNoArgs(torchObject("_abc.get_cache_token")));
@@ -139,13 +153,17 @@ Out dispatch(Tracer& t, PyObject* function, const Args& args) {
   PyErr_Clear();
   STATOR_VALUE(cache, fromClosure(t, function, "dispatch_cache"));
   STATOR_VALUE(cached_for, fromClosure(t, function, "cache_token"));
-  if (cached_for.get() != Py_None && (!token || PyObject_RichCompareBool(cached_for.get(), token.get(), Py_EQ) != 1)) {
+  if (cached_for.get() != Py_None &&
+      (!token || PyObject_RichCompareBool(cached_for.get(), token.get(), Py_EQ) != 1)) {
     return t.breakWith(Reason::kCallsOutside, "dispatch, whose cache is out of date");
   }
   Ref<> found = Ref<>::create(PyDict_GetItemWithError(entries.get(), args.values[0]));
-  if (!found) found = stealRef(PyObject_CallFunctionObjArgs(torchObject("functools._find_impl"), args.values[0], entries.get(), nullptr));
+  if (!found)
+    found = stealRef(PyObject_CallFunctionObjArgs(torchObject("functools._find_impl"),
+                                                  args.values[0], entries.get(), nullptr));
   if (!found) return t.raiseCurrentError();
-  t.late_calls.push_back({torchObject("weakref.WeakKeyDictionary.__setitem__"), {cache, newRef(args.values[0]), found}});
+  t.late_calls.push_back({torchObject("weakref.WeakKeyDictionary.__setitem__"),
+                          {cache, newRef(args.values[0]), found}});
   return found;
 }
 
@@ -170,7 +188,9 @@ PyCodeObject* innerCode(const char* path, const char* name) {
   PyObject* constants = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(outer))->co_consts;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants); ++i) {
     PyObject* constant = PyTuple_GET_ITEM(constants, i);
-    if (PyCode_Check(constant) && PyUnicode_CompareWithASCIIString(reinterpret_cast<PyCodeObject*>(constant)->co_name, name) == 0) {
+    if (PyCode_Check(constant) &&
+        PyUnicode_CompareWithASCIIString(reinterpret_cast<PyCodeObject*>(constant)->co_name,
+                                         name) == 0) {
       return reinterpret_cast<PyCodeObject*>(constant);
     }
   }
@@ -184,9 +204,11 @@ void registerInner(const char* path, const char* name, FunctionHandler handler) 
 }  // namespace
 
 Out Tracer::callGetter(PyObject* getter, const Args& args) {
-  if (args.values.size() != 1 || args.keywordCount() != 0) return breakWith(Reason::kRaises, "a getter with wrong arguments");
+  if (args.values.size() != 1 || args.keywordCount() != 0)
+    return breakWith(Reason::kRaises, "a getter with wrong arguments");
   PyTypeObject* type = Py_TYPE(getter);
-  if (const sources::Source* source = sourceOf(getter)) guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(getter)});
+  if (const sources::Source* source = sourceOf(getter))
+    guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(getter)});
   Ref<> reduced = stealRef(PyObject_CallMethod(getter, "__reduce__", nullptr));
   if (!reduced) return raiseCurrentError();
   PyObject* parts = PyTuple_GET_ITEM(reduced.get(), 1);
@@ -199,12 +221,14 @@ Out Tracer::callGetter(PyObject* getter, const Args& args) {
     if (!joined || !keywords) return raiseCurrentError();
     keep_alive.insert(keep_alive.end(), {joined, keywords});
     parts = joined.get();
-    if (!isMade(getter) && !isNativeSafe(keywords.get())) return breakWith(Reason::kCallsOutside, type->tp_name);
+    if (!isMade(getter) && !isNativeSafe(keywords.get()))
+      return breakWith(Reason::kCallsOutside, type->tp_name);
   } else if (PyTuple_GET_ITEM(reduced.get(), 0) != reinterpret_cast<PyObject*>(type)) {
     return breakWith(Reason::kCallsOutside, type->tp_name);
   }
   PyObject* object = args.values[0];
-  if (!isMade(getter) && !isNativeSafe(parts)) return breakWith(Reason::kCallsOutside, type->tp_name);
+  if (!isMade(getter) && !isNativeSafe(parts))
+    return breakWith(Reason::kCallsOutside, type->tp_name);
   Py_ssize_t n = PyTuple_GET_SIZE(parts);
   if (type == methodCallerType()) {
     STATOR_VALUE(method, settle(getAttr(object, PyTuple_GET_ITEM(parts, 0))));
@@ -214,7 +238,8 @@ Out Tracer::callGetter(PyObject* getter, const Args& args) {
     if (keywords && PyDict_Size(keywords.get()) > 0) {
       Ref<> list = stealRef(PyDict_Keys(keywords.get()));
       Ref<> names = stealRef(PyList_AsTuple(list.get()));
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()); ++i) rest.values.push_back(PyDict_GetItem(keywords.get(), PyTuple_GET_ITEM(names.get(), i)));
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()); ++i)
+        rest.values.push_back(PyDict_GetItem(keywords.get(), PyTuple_GET_ITEM(names.get(), i)));
       rest.names = names.get();
       keep_alive.push_back(names);
     }
@@ -224,7 +249,8 @@ Out Tracer::callGetter(PyObject* getter, const Args& args) {
   Ref<> tuple = stealRef(PyTuple_New(n));
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject* part = PyTuple_GET_ITEM(parts, i);
-    STATOR_VALUE(value, type == itemGetterType() ? settle(getItem(object, part)) : dottedAttribute(*this, object, part));
+    STATOR_VALUE(value, type == itemGetterType() ? settle(getItem(object, part))
+                                                 : dottedAttribute(*this, object, part));
     if (n == 1) return value;
     PyTuple_SET_ITEM(tuple.get(), i, value.release());
   }
@@ -233,12 +259,25 @@ Out Tracer::callGetter(PyObject* getter, const Args& args) {
 
 void registerLibrary() {
   const std::pair<const char*, CallHandler> rows[] = {
-      {"operator.itemgetter", itemGetter}, {"operator.attrgetter", attrGetter}, {"operator.methodcaller", methodCaller}, {"heapq.heapify", heapify},
-      {"heapq.heappush", heappush}, {"heapq.heappop", heappop}, {"heapq.heapreplace", heapreplace}, {"heapq.heappushpop", heappushpop},
-      {"types.SimpleNamespace", simpleNamespace}, {"collections.namedtuple", namedTuple}, {"operator.length_hint", lengthHint}, {"bisect.insort_left", insortLeft}, {"bisect.insort_right", insortRight}, {"json.dumps", jsonDumps}, {"json.loads", jsonLoads},
+      {"operator.itemgetter", itemGetter},
+      {"operator.attrgetter", attrGetter},
+      {"operator.methodcaller", methodCaller},
+      {"heapq.heapify", heapify},
+      {"heapq.heappush", heappush},
+      {"heapq.heappop", heappop},
+      {"heapq.heapreplace", heapreplace},
+      {"heapq.heappushpop", heappushpop},
+      {"types.SimpleNamespace", simpleNamespace},
+      {"collections.namedtuple", namedTuple},
+      {"operator.length_hint", lengthHint},
+      {"bisect.insort_left", insortLeft},
+      {"bisect.insort_right", insortRight},
+      {"json.dumps", jsonDumps},
+      {"json.loads", jsonLoads},
   };
   for (const auto& [path, handler] : rows) registerHandler(path, handler);
-  for (const char* path : {"bisect.bisect_left", "bisect.bisect_right", "re.compile", "re.match", "re.fullmatch", "re.search", "re.sub", "re.subn", "re.split",
+  for (const char* path : {"bisect.bisect_left", "bisect.bisect_right", "re.compile", "re.match",
+                           "re.fullmatch", "re.search", "re.sub", "re.subn", "re.split",
                            "re.findall", "re.escape", "keyword.iskeyword"}) {
     registerPure(path);
   }

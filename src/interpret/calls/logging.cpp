@@ -1,6 +1,5 @@
 // Calls of loggers that are silent at their level: the level is looked up as logging does, each step guarded, and nothing else happens.
 #include "interpret/calls/tables.h"
-
 #include "interpret/tracer.h"
 
 namespace stator::interpret {
@@ -13,7 +12,8 @@ Ref<> interned(const char* text) { return stealRef(PyUnicode_InternFromString(te
 
 // logger.isEnabledFor(level), as Logger.getEffectiveLevel finds it: up the parents until one has a level of its own.
 Out enabled(Tracer& t, PyObject* logger, PyObject* level) {
-  if (!PyLong_CheckExact(level)) return t.breakWith(Reason::kCallsOutside, "logging at a level that is no int");
+  if (!PyLong_CheckExact(level))
+    return t.breakWith(Reason::kCallsOutside, "logging at a level that is no int");
   auto attribute = [&](PyObject* object, const char* name) -> Out {
     STATOR_VALUE(value, t.instanceAttr(object, interned(name).get()));
     if (!value) return t.breakWith(Reason::kCallsOutside, "a logger of its own kind");
@@ -25,14 +25,16 @@ Out enabled(Tracer& t, PyObject* logger, PyObject* level) {
   if (off.get() == Py_True) return newRef(Py_False);
   STATOR_VALUE(manager, attribute(logger, "manager"));
   STATOR_VALUE(all_off, attribute(manager.get(), "_disable"));
-  if (!PyLong_CheckExact(all_off.get())) return t.breakWith(Reason::kCallsOutside, "a logger of its own kind");
+  if (!PyLong_CheckExact(all_off.get()))
+    return t.breakWith(Reason::kCallsOutside, "a logger of its own kind");
   if (PyObject_RichCompareBool(all_off.get(), level, Py_GE) == 1) return newRef(Py_False);
   Ref<> current = newRef(logger);
   for (;;) {
     STATOR_VALUE(own, attribute(current.get(), "level"));
     STATOR_VALUE(set, t.truth(own.get()));
     if (set.get() == Py_True) {
-      if (!PyLong_CheckExact(own.get())) return t.breakWith(Reason::kCallsOutside, "a logger of its own kind");
+      if (!PyLong_CheckExact(own.get()))
+        return t.breakWith(Reason::kCallsOutside, "a logger of its own kind");
       return newRef(below(own.get()) ? Py_False : Py_True);
     }
     STATOR_VALUE(parent, attribute(current.get(), "parent"));
@@ -46,8 +48,11 @@ Out logAt(Tracer& t, const Args& args, PyObject* level) {
   if (t.isUserOverride(args.values[0], "isEnabledFor")) {
     Ref<> name = interned("isEnabledFor");
     Out found = t.typeLookup(Py_TYPE(args.values[0]), name.get());
-    Ref<> module = found.get() != nullptr ? stealRef(PyObject_GetAttrString(found.get(), "__module__")) : Ref<>();
-    if (!module || !PyUnicode_Check(module.get()) || PyUnicode_CompareWithASCIIString(module.get(), "logging") != 0) {
+    Ref<> module = found.get() != nullptr
+                       ? stealRef(PyObject_GetAttrString(found.get(), "__module__"))
+                       : Ref<>();
+    if (!module || !PyUnicode_Check(module.get()) ||
+        PyUnicode_CompareWithASCIIString(module.get(), "logging") != 0) {
       PyErr_Clear();
       return t.breakWith(Reason::kCallsOutside, "a logger of its own kind");
     }
@@ -77,8 +82,9 @@ Out isEnabledFor(Tracer& t, const Args& args) {
 
 void registerLogging() {
   const std::pair<const char*, CallHandler> rows[] = {
-      {"logging.Logger.debug", logMessage<10>},   {"logging.Logger.info", logMessage<20>},      {"logging.Logger.warning", logMessage<30>},
-      {"logging.Logger.error", logMessage<40>},   {"logging.Logger.critical", logMessage<50>},  {"logging.Logger.log", logGeneral},
+      {"logging.Logger.debug", logMessage<10>},      {"logging.Logger.info", logMessage<20>},
+      {"logging.Logger.warning", logMessage<30>},    {"logging.Logger.error", logMessage<40>},
+      {"logging.Logger.critical", logMessage<50>},   {"logging.Logger.log", logGeneral},
       {"logging.Logger.isEnabledFor", isEnabledFor},
   };
   for (const auto& [path, handler] : rows) registerHandler(path, handler);

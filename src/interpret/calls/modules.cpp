@@ -1,11 +1,10 @@
 // Calls of nn.Module objects: straight to forward where nothing is hooked, module scopes for the graph, lazy modules.
-#include "interpret/tracer.h"
-
 #include "base/check.h"
 #include "interpret/calls/tables.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/torch_names.h"
+#include "interpret/tracer.h"
 #include "python/objects.h"
 
 #include <unordered_set>
@@ -24,11 +23,14 @@ namespace {
 bool isGraphModuleCall(Tracer& t, PyTypeObject* type, PyObject* call) {
   if (call == nullptr || !PyFunction_Check(call)) return false;
   auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(call));
-  if (PyUnicode_CompareWithASCIIString(code->co_qualname, "GraphModule.recompile.<locals>.call_wrapped") != 0) return false;
+  if (PyUnicode_CompareWithASCIIString(code->co_qualname,
+                                       "GraphModule.recompile.<locals>.call_wrapped") != 0)
+    return false;
   static PyObject* wrapped_name = PyUnicode_InternFromString("_wrapped_call");
   PyObject* wrapped = _PyType_Lookup(type, wrapped_name);
   if (wrapped == nullptr) return false;
-  t.guards->addTypeLookup(t.sources->pinned(reinterpret_cast<PyObject*>(type)), type, wrapped_name, wrapped);
+  t.guards->addTypeLookup(t.sources->pinned(reinterpret_cast<PyObject*>(type)), type, wrapped_name,
+                          wrapped);
   Ref<> of_class = stealRef(PyObject_GetAttrString(wrapped, "cls_call"));
   if (!of_class) PyErr_Clear();
   return of_class.get() == Py_None;
@@ -39,8 +41,10 @@ bool isGraphModuleCall(Tracer& t, PyTypeObject* type, PyObject* call) {
 bool Tracer::noGlobalHooks() {
   static const std::vector<PyObject*> dicts = [] {
     std::vector<PyObject*> found;
-    for (const char* name : {"_global_backward_pre_hooks", "_global_backward_hooks", "_global_forward_hooks", "_global_forward_pre_hooks"}) {
-      if (PyObject* dict = torchObject((std::string("torch.nn.modules.module.") + name).c_str())) found.push_back(dict);
+    for (const char* name : {"_global_backward_pre_hooks", "_global_backward_hooks",
+                             "_global_forward_hooks", "_global_forward_pre_hooks"}) {
+      if (PyObject* dict = torchObject((std::string("torch.nn.modules.module.") + name).c_str()))
+        found.push_back(dict);
     }
     return found;
   }();
@@ -61,7 +65,8 @@ Out Tracer::callModule(PyObject* module, const Args& args, Then then) {
   PyTypeObject* type = Py_TYPE(module);
   STATOR_VALUE(call_raw, typeLookup(type, names().dunder_call));
   static PyObject* script_module = torchObject("torch.jit.ScriptModule");
-  if (script_module != nullptr && PyType_Check(script_module) && PyObject_TypeCheck(module, reinterpret_cast<PyTypeObject*>(script_module))) {
+  if (script_module != nullptr && PyType_Check(script_module) &&
+      PyObject_TypeCheck(module, reinterpret_cast<PyTypeObject*>(script_module))) {
     return breakWith(Reason::kCallsOutside, "a torch.jit.ScriptModule");
   }
   if (call_raw.get() != names().nn_module_call && isGraphModuleCall(*this, type, call_raw.get())) {
@@ -70,20 +75,23 @@ Out Tracer::callModule(PyObject* module, const Args& args, Then then) {
   }
   if (call_raw.get() != names().nn_module_call) {
     STATOR_VALUE(bound, special(module, "__call__"));
-    if (!bound || !PyMethod_Check(bound.get())) return breakWith(Reason::kCallsOutside, type->tp_name);
+    if (!bound || !PyMethod_Check(bound.get()))
+      return breakWith(Reason::kCallsOutside, type->tp_name);
     keep_alive.push_back(bound);
     return call(bound.get(), args, then);
   }
   bool plain_call = true;
-  static PyObject* const hook_names[] = {
-      PyUnicode_InternFromString("_backward_hooks"), PyUnicode_InternFromString("_backward_pre_hooks"),
-      PyUnicode_InternFromString("_forward_hooks"), PyUnicode_InternFromString("_forward_pre_hooks")};
+  static PyObject* const hook_names[] = {PyUnicode_InternFromString("_backward_hooks"),
+                                         PyUnicode_InternFromString("_backward_pre_hooks"),
+                                         PyUnicode_InternFromString("_forward_hooks"),
+                                         PyUnicode_InternFromString("_forward_pre_hooks")};
   static PyObject* compiled_name = PyUnicode_InternFromString("_compiled_call_impl");
   values::Info* info = values.find(module);
   bool outside = info != nullptr && info->origin == values::Origin::kOutside;
   for (PyObject* name : hook_names) {
     PyObject* dict = Tracer::rawInstanceAttr(module, name);
-    if (dict == nullptr || !PyDict_Check(dict) || (outside && info->overlay && PyDict_Contains(info->overlay.get(), name) == 1)) {
+    if (dict == nullptr || !PyDict_Check(dict) ||
+        (outside && info->overlay && PyDict_Contains(info->overlay.get(), name) == 1)) {
       plain_call = false;
       break;
     }
@@ -91,7 +99,9 @@ Out Tracer::callModule(PyObject* module, const Args& args, Then then) {
       plain_call = false;
       break;
     }
-    if (outside) guards->add(Guard{GuardKind::kDictEmpty, sources->child(SourceKind::kAttr, info->source, name)});
+    if (outside)
+      guards->add(
+          Guard{GuardKind::kDictEmpty, sources->child(SourceKind::kAttr, info->source, name)});
   }
   if (plain_call) {
     STATOR_VALUE(own, instanceAttr(module, compiled_name));
@@ -124,7 +134,9 @@ bool isForwardOf(PyTypeObject* type, PyCodeObject* code) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
     PyObject* found = PyDict_GetItemWithError(base->tp_dict, names().forward);
-    if (found != nullptr && PyFunction_Check(found) && PyFunction_GET_CODE(found) == reinterpret_cast<PyObject*>(code)) return true;
+    if (found != nullptr && PyFunction_Check(found) &&
+        PyFunction_GET_CODE(found) == reinterpret_cast<PyObject*>(code))
+      return true;
   }
   return false;
 }
@@ -146,13 +158,15 @@ bool Tracer::isFsdpManaged(PyObject* module) {
 void Tracer::dropFsdpGuards() {
   std::unordered_set<const Source*> managed;
   for (values::Info* info : values.all()) {
-    if (info->origin == values::Origin::kOutside && info->source != nullptr && isModule(info->object.get()) && isFsdpManaged(info->object.get())) {
+    if (info->origin == values::Origin::kOutside && info->source != nullptr &&
+        isModule(info->object.get()) && isFsdpManaged(info->object.get())) {
       managed.insert(info->source);
     }
   }
   if (managed.empty()) return;
   auto inside = [&](const Source* source) {
-    for (source = source != nullptr ? source->base : nullptr; source != nullptr; source = source->base) {
+    for (source = source != nullptr ? source->base : nullptr; source != nullptr;
+         source = source->base) {
       if (managed.count(source) != 0) return true;
     }
     return false;
@@ -163,7 +177,8 @@ void Tracer::dropFsdpGuards() {
   if (!options.skip_fsdp_guards) return;
   auto kept = std::make_unique<guards::GuardSet>();
   for (const Guard& guard : guards->all()) {
-    if (guard.kind == GuardKind::kTensor || (!inside(guard.source) && !inside(guard.other))) kept->add(guard);
+    if (guard.kind == GuardKind::kTensor || (!inside(guard.source) && !inside(guard.other)))
+      kept->add(guard);
   }
   guards = std::move(kept);
 }
@@ -172,18 +187,21 @@ void Tracer::setRootScope() {
   PyCodeObject* code = frames.front()->code->code();
   PyObject* slot_names = stator_code_slot_names(code);
   // The part of nn.Module._call_impl that sees to hooks has the module in a cell.
-  bool hooks = PyUnicode_CompareWithASCIIString(code->co_qualname, "Module._call_impl.<locals>.inner") == 0;
+  bool hooks =
+      PyUnicode_CompareWithASCIIString(code->co_qualname, "Module._call_impl.<locals>.inner") == 0;
   static PyObject* self_name = PyUnicode_InternFromString("self");
   Py_ssize_t slot = 0;
   if (hooks) {
-    while (slot < PyTuple_GET_SIZE(slot_names) && PyTuple_GET_ITEM(slot_names, slot) != self_name) ++slot;
+    while (slot < PyTuple_GET_SIZE(slot_names) && PyTuple_GET_ITEM(slot_names, slot) != self_name)
+      ++slot;
   } else if (code->co_argcount == 0) {
     return;
   }
   if (slot >= PyTuple_GET_SIZE(slot_names)) return;
   PyObject* module = roots.slots[slot];
   if (module != nullptr && PyCell_Check(module)) module = PyCell_GET(module);
-  if (module == nullptr || !isModule(module) || (!hooks && !isForwardOf(Py_TYPE(module), code))) return;
+  if (module == nullptr || !isModule(module) || (!hooks && !isForwardOf(Py_TYPE(module), code)))
+    return;
   graph::ModuleScope scope;
   scope.path = std::string("L['") + PyUnicode_AsUTF8(PyTuple_GET_ITEM(slot_names, slot)) + "']";
   scope.type = newRef(reinterpret_cast<PyObject*>(Py_TYPE(module)));
@@ -191,14 +209,16 @@ void Tracer::setRootScope() {
   graph->scopes.push_back(std::move(scope));
   frames.front()->scope = &graph->scopes.back();
   if (options.specialize_modules && !hooks && roots.slots[slot] == module) {
-    guards->add(Guard{GuardKind::kIsWeak, sources->root(SourceKind::kLocal, slot), nullptr, newRef(module)});
+    guards->add(Guard{GuardKind::kIsWeak, sources->root(SourceKind::kLocal, slot), nullptr,
+                      newRef(module)});
   }
 }
 
 const graph::ModuleScope* Tracer::moduleScope(PyObject* module) {
   graph::ModuleScope scope;
   scope.outer = frames.back()->scope;
-  if (const Source* source = sourceOf(module)) scope.path = sources::printModulePath(*source, frames.front()->code->code());
+  if (const Source* source = sourceOf(module))
+    scope.path = sources::printModulePath(*source, frames.front()->code->code());
   scope.type = newRef(reinterpret_cast<PyObject*>(Py_TYPE(module)));
   scope.call = module_calls[module]++;
   graph->scopes.push_back(std::move(scope));

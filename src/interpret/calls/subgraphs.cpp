@@ -1,13 +1,12 @@
 // Functions that a graph calls: the bodies of higher-order operators (branches, loops, checkpoints, autograd functions) and of functorch's
 // transforms. A body is traced into a graph of its own, with inputs in the places of its operands. What it uses of the graphs around it
 // becomes further operands. The operators themselves are spelled out in stator/polyfills/, which call the functions registered here.
-#include "interpret/tracer.h"
-
 #include "base/check.h"
 #include "graph/fx.h"
 #include "interpret/calls/tables.h"
 #include "interpret/known_types.h"
 #include "interpret/torch_names.h"
+#include "interpret/tracer.h"
 #include "values/dicts.h"
 
 #include <string>
@@ -49,7 +48,8 @@ uint64_t effectsSoFar(Tracer& t) {
     if (PyDict_Check(container)) {
       mix(reinterpret_cast<PyDictObject*>(container)->ma_version_tag);
     } else if (PyList_Check(container)) {
-      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(container); ++i) mix(reinterpret_cast<uint64_t>(PyList_GET_ITEM(container, i)));
+      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(container); ++i)
+        mix(reinterpret_cast<uint64_t>(PyList_GET_ITEM(container, i)));
     } else {
       mix(reinterpret_cast<uint64_t>(container));
     }
@@ -84,7 +84,8 @@ Flow traceBody(Tracer& t, PyObject* function, const std::vector<Ref<>>& placehol
   t.outer_graphs.pop_back();
   if (flow == Flow::kRaise) return t.breakWith(Reason::kRaises, "an exception leaves " + body.name);
   if (flow != Flow::kOk) return flow;
-  if (t.open_contexts.size() != contexts || !(t.state == state)) return t.breakWith(Reason::kUnsupportedContext, body.name + " leaves a state of torch changed");
+  if (t.open_contexts.size() != contexts || !(t.state == state))
+    return t.breakWith(Reason::kUnsupportedContext, body.name + " leaves a state of torch changed");
   body.result = result;
   return Flow::kOk;
 }
@@ -119,18 +120,22 @@ Ref<> substitute(PyObject* value, const Replacements& replacements) {
   }
   if (PyTuple_CheckExact(value) || PyList_CheckExact(value)) {
     Ref<> list = stealRef(PyList_New(0));
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) PyList_Append(list.get(), substitute(PySequence_Fast_GET_ITEM(value, i), replacements).get());
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
+      PyList_Append(list.get(), substitute(PySequence_Fast_GET_ITEM(value, i), replacements).get());
     return PyList_CheckExact(value) ? list : stealRef(PyList_AsTuple(list.get()));
   }
   if (PyDict_CheckExact(value)) {
     Ref<> dict = stealRef(PyDict_New());
     PyObject *key = nullptr, *item = nullptr;
-    for (Py_ssize_t at = 0; PyDict_Next(value, &at, &key, &item);) PyDict_SetItem(dict.get(), key, substitute(item, replacements).get());
+    for (Py_ssize_t at = 0; PyDict_Next(value, &at, &key, &item);)
+      PyDict_SetItem(dict.get(), key, substitute(item, replacements).get());
     return dict;
   }
   if (PySlice_Check(value)) {
     auto* slice = reinterpret_cast<PySliceObject*>(value);
-    return stealRef(PySlice_New(substitute(slice->start, replacements).get(), substitute(slice->stop, replacements).get(), substitute(slice->step, replacements).get()));
+    return stealRef(PySlice_New(substitute(slice->start, replacements).get(),
+                                substitute(slice->stop, replacements).get(),
+                                substitute(slice->step, replacements).get()));
   }
   return newRef(value);
 }
@@ -145,7 +150,8 @@ void substituteAll(Body& body, const Replacements& replacements) {
 }
 
 Out finishBody(Tracer& t, Body& body) {
-  graph::forEachStandIn(body.result.get(), [&](graph::StandIn* used) { body.graph->addOutput(used->node); });
+  graph::forEachStandIn(body.result.get(),
+                        [&](graph::StandIn* used) { body.graph->addOutput(used->node); });
   body.graph->result = body.result;
   body.graph->name = body.name;
   body.graph->dropDead();
@@ -156,7 +162,8 @@ Out finishBody(Tracer& t, Body& body) {
 
 std::vector<PyObject*> itemsOf(PyObject* tuple) {
   std::vector<PyObject*> items;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) items.push_back(PyTuple_GET_ITEM(tuple, i));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i)
+    items.push_back(PyTuple_GET_ITEM(tuple, i));
   return items;
 }
 
@@ -164,14 +171,17 @@ bool allTensors(PyObject* tuple) {
   if (!PyTuple_Check(tuple)) return false;
   for (PyObject* item : itemsOf(tuple)) {
     // Symbolic sizes inside of functions that the graph calls are not captured yet.
-    if (!graph::isStandIn(item) || graph::asStandIn(item)->meta == nullptr || graph::asStandIn(item)->meta->isSymbolic()) return false;
+    if (!graph::isStandIn(item) || graph::asStandIn(item)->meta == nullptr ||
+        graph::asStandIn(item)->meta->isSymbolic())
+      return false;
   }
   return true;
 }
 
 Ref<> tupleOf(const std::vector<Ref<>>& items) {
   Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(items.size())));
-  for (size_t i = 0; i < items.size(); ++i) PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Ref<>(items[i]).release());
+  for (size_t i = 0; i < items.size(); ++i)
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Ref<>(items[i]).release());
   return tuple;
 }
 
@@ -186,7 +196,9 @@ Flow collectExtras(Tracer& t, const std::vector<Body>& bodies, std::vector<Ref<>
       extras.push_back(newRef(reinterpret_cast<PyObject*>(used)));
     });
   }
-  return usable ? Flow::kOk : t.breakWith(Reason::kUnsupportedTensorOp, "a value that was made inside of another function of the graph");
+  return usable ? Flow::kOk
+                : t.breakWith(Reason::kUnsupportedTensorOp,
+                              "a value that was made inside of another function of the graph");
 }
 
 // capture(names, functions, operands, samples, pure): the functions as graph modules that all take the operands and then the extras;
@@ -194,7 +206,9 @@ Flow collectExtras(Tracer& t, const std::vector<Body>& bodies, std::vector<Ref<>
 Out capture(Tracer& t, const Args& args) {
   STATOR_CHECK(args.values.size() == 5, "capture() of subgraphs");
   std::vector<PyObject*> names = itemsOf(args.values[0]), functions = itemsOf(args.values[1]);
-  if (!allTensors(args.values[2]) || !allTensors(args.values[3])) return t.breakWith(Reason::kUnsupportedTensorOp, "an operand is no tensor, or of symbolic size");
+  if (!allTensors(args.values[2]) || !allTensors(args.values[3]))
+    return t.breakWith(Reason::kUnsupportedTensorOp,
+                       "an operand is no tensor, or of symbolic size");
   std::vector<PyObject*> samples = itemsOf(args.values[3]);
   bool pure = args.values[4] == Py_True;
   uint64_t effects = effectsSoFar(t);
@@ -203,9 +217,13 @@ Out capture(Tracer& t, const Args& args) {
     bodies[i].name = PyUnicode_AsUTF8(names[i]);
     bodies[i].graph = childGraph(t);
     std::vector<Ref<>> placeholders;
-    for (size_t k = 0; k < samples.size(); ++k) placeholders.push_back(addPlaceholder(t, *bodies[i].graph, samples[k], "arg" + std::to_string(k)));
+    for (size_t k = 0; k < samples.size(); ++k)
+      placeholders.push_back(
+          addPlaceholder(t, *bodies[i].graph, samples[k], "arg" + std::to_string(k)));
     STATOR_FLOW(traceBody(t, functions[i], placeholders, bodies[i]));
-    if (pure && effectsSoFar(t) != effects) return t.breakWith(Reason::kUnsupportedMutation, bodies[i].name + " changes objects, and may run never or often");
+    if (pure && effectsSoFar(t) != effects)
+      return t.breakWith(Reason::kUnsupportedMutation,
+                         bodies[i].name + " changes objects, and may run never or often");
   }
   std::vector<Ref<>> extras;
   STATOR_FLOW(collectExtras(t, bodies, extras));
@@ -213,7 +231,8 @@ Out capture(Tracer& t, const Args& args) {
   for (Body& body : bodies) {
     Replacements replacements;
     for (size_t k = 0; k < extras.size(); ++k) {
-      replacements[graph::asStandIn(extras[k].get())->node] = addPlaceholder(t, *body.graph, extras[k].get(), "free" + std::to_string(k));
+      replacements[graph::asStandIn(extras[k].get())->node] =
+          addPlaceholder(t, *body.graph, extras[k].get(), "free" + std::to_string(k));
     }
     substituteAll(body, replacements);
     STATOR_VALUE(module, finishBody(t, body));
@@ -228,23 +247,29 @@ Out capture(Tracer& t, const Args& args) {
 // Gives (forward module, backward module, extras, which of the values handed over are among `saved`).
 Out capturePair(Tracer& t, const Args& args) {
   STATOR_CHECK(args.values.size() == 3, "capture_pair() of subgraphs");
-  if (!allTensors(args.values[2])) return t.breakWith(Reason::kUnsupportedTensorOp, "an operand is no tensor, or of symbolic size");
+  if (!allTensors(args.values[2]))
+    return t.breakWith(Reason::kUnsupportedTensorOp,
+                       "an operand is no tensor, or of symbolic size");
   std::vector<PyObject*> operands = itemsOf(args.values[2]);
   std::vector<Body> bodies(2);
   Body &forward = bodies[0], &backward = bodies[1];
   forward.name = "fwd_body";
   forward.graph = childGraph(t);
   std::vector<Ref<>> placeholders;
-  for (size_t k = 0; k < operands.size(); ++k) placeholders.push_back(addPlaceholder(t, *forward.graph, operands[k], "arg" + std::to_string(k)));
+  for (size_t k = 0; k < operands.size(); ++k)
+    placeholders.push_back(
+        addPlaceholder(t, *forward.graph, operands[k], "arg" + std::to_string(k)));
   STATOR_FLOW(traceBody(t, args.values[0], placeholders, forward));
   Ref<> outputs = newRef(PyTuple_GET_ITEM(forward.result.get(), 0));
   std::vector<PyObject*> saved = itemsOf(PyTuple_GET_ITEM(forward.result.get(), 1));
-  if (!allTensors(outputs.get())) return t.breakWith(Reason::kUnsupportedTensorOp, "an output is no tensor");
+  if (!allTensors(outputs.get()))
+    return t.breakWith(Reason::kUnsupportedTensorOp, "an output is no tensor");
   backward.name = "bwd_body";
   backward.graph = childGraph(t);
   std::vector<Ref<>> grads;
   for (PyObject* output : itemsOf(outputs.get())) {
-    grads.push_back(addPlaceholder(t, *backward.graph, output, "grad" + std::to_string(grads.size())));
+    grads.push_back(
+        addPlaceholder(t, *backward.graph, output, "grad" + std::to_string(grads.size())));
     auto* meta = const_cast<shapes::TensorMeta*>(graph::asStandIn(grads.back().get())->meta);
     meta->requires_grad = false;
     meta->is_leaf = true;
@@ -260,7 +285,8 @@ Out capturePair(Tracer& t, const Args& args) {
   t.outer_graphs.pop_back();
   t.state = state;
   if (flow != Flow::kOk) return flow;
-  if (effectsSoFar(t) != effects) return t.breakWith(Reason::kUnsupportedMutation, "backward() changes objects, and runs later");
+  if (effectsSoFar(t) != effects)
+    return t.breakWith(Reason::kUnsupportedMutation, "backward() changes objects, and runs later");
 
   // 1. Handed over to the backward body.
   std::vector<Ref<>> handed, flags;
@@ -269,10 +295,13 @@ Out capturePair(Tracer& t, const Args& args) {
   Replacements inside;
   forEachForeign(backward, [&](graph::StandIn* used) {
     if (!seen.emplace(used->node, true).second) return;
-    usable &= used->meta != nullptr && !used->meta->isSymbolic() && (used->node->home == forward.graph.get() || t.isReachable(used->node));
+    usable &= used->meta != nullptr && !used->meta->isSymbolic() &&
+              (used->node->home == forward.graph.get() || t.isReachable(used->node));
     handed.push_back(newRef(reinterpret_cast<PyObject*>(used)));
   });
-  if (!usable) return t.breakWith(Reason::kUnsupportedTensorOp, "a value that was made inside of another function of the graph");
+  if (!usable)
+    return t.breakWith(Reason::kUnsupportedTensorOp,
+                       "a value that was made inside of another function of the graph");
   for (size_t k = 0; k < handed.size(); ++k) {
     graph::Node* node = graph::asStandIn(handed[k].get())->node;
     inside[node] = addPlaceholder(t, *backward.graph, handed[k].get(), "saved" + std::to_string(k));
@@ -293,30 +322,39 @@ Out capturePair(Tracer& t, const Args& args) {
   STATOR_FLOW(collectExtras(t, first, extras));
   Replacements around;
   for (size_t k = 0; k < extras.size(); ++k) {
-    around[graph::asStandIn(extras[k].get())->node] = addPlaceholder(t, *first[0].graph, extras[k].get(), "free" + std::to_string(k));
+    around[graph::asStandIn(extras[k].get())->node] =
+        addPlaceholder(t, *first[0].graph, extras[k].get(), "free" + std::to_string(k));
   }
   substituteAll(first[0], around);
-  if (!PyTuple_Check(backward.result.get())) return t.breakWith(Reason::kUnsupportedTensorOp, "backward() gives no tuple");
+  if (!PyTuple_Check(backward.result.get()))
+    return t.breakWith(Reason::kUnsupportedTensorOp, "backward() gives no tuple");
   std::vector<Ref<>> gradients;
   for (PyObject* gradient : itemsOf(backward.result.get())) gradients.push_back(newRef(gradient));
   for (size_t k = 0; k < extras.size(); ++k) gradients.push_back(newRef(Py_None));
   backward.result = tupleOf(gradients);
   STATOR_VALUE(forward_module, finishBody(t, first[0]));
   STATOR_VALUE(backward_module, finishBody(t, backward));
-  std::vector<Ref<>> out = {forward_module, backward_module, t.made(tupleOf(extras)), t.made(tupleOf(flags))};
+  std::vector<Ref<>> out = {forward_module, backward_module, t.made(tupleOf(extras)),
+                            t.made(tupleOf(flags))};
   return t.made(tupleOf(out));
 }
 
 Out refuse(Tracer& t, const Args& args) {
-  return t.breakWith(Reason::kUnsupportedTensorOp, args.values.size() == 1 && PyUnicode_Check(args.values[0]) ? PyUnicode_AsUTF8(args.values[0]) : "");
+  return t.breakWith(Reason::kUnsupportedTensorOp,
+                     args.values.size() == 1 && PyUnicode_Check(args.values[0])
+                         ? PyUnicode_AsUTF8(args.values[0])
+                         : "");
 }
 
 // call(function, *args, **kwargs): a node of the graph, whatever the function is.
-Out call(Tracer& t, const Args& args) { return t.tensorCall(graph::Op::kCallFunction, args.values[0], args.withoutFirst(), false); }
+Out call(Tracer& t, const Args& args) {
+  return t.tensorCall(graph::Op::kCallFunction, args.values[0], args.withoutFirst(), false);
+}
 
 // call_like(function, facts, *args): a node whose results have the facts of `facts(*args)`.
 Out callLike(Tracer& t, const Args& args) {
-  return t.tensorCall(graph::Op::kCallFunction, args.values[0], args.withoutFirst().withoutFirst(), false, args.values[1]);
+  return t.tensorCall(graph::Op::kCallFunction, args.values[0], args.withoutFirst().withoutFirst(),
+                      false, args.values[1]);
 }
 
 }  // namespace
@@ -338,19 +376,24 @@ void registerSubgraphs() {
   // Bound to the class by each access: the function underneath is what is called.
   PyObject* apply = torchObject("torch.autograd.function.Function.apply.__func__");
   PyObject* polyfill = torchObject("stator.polyfills.autograd.apply");
-  if (apply != nullptr && polyfill != nullptr) registerRow(apply, CallRow{CallKind::kPolyfill, nullptr, polyfill, true, false});
+  if (apply != nullptr && polyfill != nullptr)
+    registerRow(apply, CallRow{CallKind::kPolyfill, nullptr, polyfill, true, false});
   registerWholePolyfill("torch.utils.checkpoint.checkpoint", "higher_order.checkpoint");
   registerWholePolyfill("torch.cond", "higher_order.cond");
   registerWholePolyfill("torch._higher_order_ops.while_loop", "higher_order.while_loop");
   registerWholePolyfill("torch._higher_order_ops.scan", "higher_order.scan");
-  registerWholePolyfill("torch._higher_order_ops.associative_scan", "higher_order.associative_scan");
+  registerWholePolyfill("torch._higher_order_ops.associative_scan",
+                        "higher_order.associative_scan");
   registerWholePolyfill("torch._higher_order_ops.map", "higher_order.map_over");
-  registerPolyfill("torch.utils._pytree._broadcast_to_and_flatten", "transforms.broadcast_to_and_flatten");
+  registerPolyfill("torch.utils._pytree._broadcast_to_and_flatten",
+                   "transforms.broadcast_to_and_flatten");
   registerWholePolyfill("torch._functorch.vmap.vmap_impl", "transforms.vmap_impl");
   registerWholePolyfill("torch._functorch.eager_transforms.grad_impl", "transforms.grad_impl");
-  registerWholePolyfill("torch._functorch.eager_transforms.grad_and_value_impl", "transforms.grad_and_value_impl");
+  registerWholePolyfill("torch._functorch.eager_transforms.grad_and_value_impl",
+                        "transforms.grad_and_value_impl");
   for (const char* name : {"jvp", "jacrev", "jacfwd", "hessian"}) {
-    registerWholePolyfill((std::string("torch._functorch.eager_transforms.") + name).c_str(), (std::string("transforms.") + name).c_str());
+    registerWholePolyfill((std::string("torch._functorch.eager_transforms.") + name).c_str(),
+                          (std::string("transforms.") + name).c_str());
   }
 }
 

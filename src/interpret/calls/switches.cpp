@@ -41,7 +41,9 @@ Mark markOf(PyObject* function) {
   static PyObject* const recursive = PyUnicode_InternFromString("_torchdynamo_disable_recursive");
   static PyObject* const forbidden = PyUnicode_InternFromString("_dynamo_forbidden");
   static PyObject* const constant = PyUnicode_InternFromString("_dynamo_marked_constant");
-  PyObject* dict = PyFunction_Check(function) ? reinterpret_cast<PyFunctionObject*>(function)->func_dict : nullptr;
+  PyObject* dict = PyFunction_Check(function)
+                       ? reinterpret_cast<PyFunctionObject*>(function)->func_dict
+                       : nullptr;
   if (dict == nullptr || PyDict_GET_SIZE(dict) == 0) return Mark::kNone;
   auto set = [&](PyObject* name) { return PyDict_GetItemWithError(dict, name) == Py_True; };
   if (set(disabled)) return set(recursive) ? Mark::kDisabled : Mark::kDisabledAlone;
@@ -60,14 +62,18 @@ Out Tracer::constantResult(PyObject* callable, const Args& args) {
   for (PyObject* value : args.values) {
     STATOR_VALUE(replaced, plain(value));
     values::Info* info = values.find(value);
-    bool untouched = info != nullptr && info->origin == values::Origin::kOutside && !info->dirty && !info->overlay && !info->stand_in;
+    bool untouched = info != nullptr && info->origin == values::Origin::kOutside && !info->dirty &&
+                     !info->overlay && !info->stand_in;
     if (!untouched && !isNativeSafe(replaced.get())) {
-      return breakWith(Reason::kUnsupportedObject, "a function marked with assume_constant_result gets what the captured part has computed");
+      return breakWith(
+          Reason::kUnsupportedObject,
+          "a function marked with assume_constant_result gets what the captured part has computed");
     }
     values_now.push_back(untouched ? value : replaced.get());
     keep.push_back(std::move(replaced));
   }
-  Ref<> result = stealRef(PyObject_Vectorcall(callable, values_now.data(), args.positional, args.names));
+  Ref<> result =
+      stealRef(PyObject_Vectorcall(callable, values_now.data(), args.positional, args.names));
   if (!result) return raiseCurrentError();
   if (values::isScalar(result.get()) || values.find(result) != nullptr) return result;
   return fromOutside(result, sources->pinned(result));
@@ -87,19 +93,26 @@ Out Tracer::callCompiled(PyObject* compiled, const Args& args, Then then) {
     guards->add(Guard{GuardKind::kIs, owner_source, nullptr, owner});
     return breakWith(Reason::kDisabled, describe(function.get()));
   }
-  guards->add(Guard{GuardKind::kType, owner_source, nullptr, newRef(reinterpret_cast<PyObject*>(Py_TYPE(owner.get())))});
-  STATOR_VALUE(inner, fromOutside(function, sources->child(SourceKind::kGenericAttr, source, wrapped)));
+  guards->add(Guard{GuardKind::kType, owner_source, nullptr,
+                    newRef(reinterpret_cast<PyObject*>(Py_TYPE(owner.get())))});
+  STATOR_VALUE(inner,
+               fromOutside(function, sources->child(SourceKind::kGenericAttr, source, wrapped)));
   keep_alive.push_back(inner);
   return call(inner.get(), args, then);
 }
 
 Out Tracer::callByRule(const CallRow& row, PyObject* callable, const Args& args, Then then) {
   switch (row.kind) {
-    case CallKind::kForbid: return breakWith(Reason::kForbidden, describe(callable));
-    case CallKind::kConstantResult: return constantResult(callable, args);
-    case CallKind::kGraph: return tensorCall(graph::Op::kCallFunction, callable, args, false);
-    case CallKind::kPolyfill: return call(row.polyfill, args, then);
-    default: return breakWith(Reason::kCallsOutside, describe(callable));
+    case CallKind::kForbid:
+      return breakWith(Reason::kForbidden, describe(callable));
+    case CallKind::kConstantResult:
+      return constantResult(callable, args);
+    case CallKind::kGraph:
+      return tensorCall(graph::Op::kCallFunction, callable, args, false);
+    case CallKind::kPolyfill:
+      return call(row.polyfill, args, then);
+    default:
+      return breakWith(Reason::kCallsOutside, describe(callable));
   }
 }
 
@@ -122,7 +135,8 @@ Out returnFalse(Tracer&, const Args&) { return newRef(Py_False); }
 // graph_break("why")
 Out explicitBreak(Tracer& t, const Args& args) {
   PyObject* message = args.values.size() == 1 ? args.values[0] : nullptr;
-  bool text = message != nullptr && PyUnicode_CheckExact(message) && PyUnicode_GET_LENGTH(message) > 0;
+  bool text =
+      message != nullptr && PyUnicode_CheckExact(message) && PyUnicode_GET_LENGTH(message) > 0;
   return t.breakWith(Reason::kExplicit, text ? PyUnicode_AsUTF8(message) : "");
 }
 
@@ -134,13 +148,15 @@ Out compileInside(Tracer& t, const Args& args) {
 
 // Of a tensor in the trace: nothing has to be remembered beyond the call.
 Out markStatic(Tracer& t, const Args& args) {
-  if (args.values.empty() || !graph::isStandIn(args.values[0])) return t.breakWith(Reason::kCallsOutside, "stator.mark_static()");
+  if (args.values.empty() || !graph::isStandIn(args.values[0]))
+    return t.breakWith(Reason::kCallsOutside, "stator.mark_static()");
   return newRef(Py_None);
 }
 
 Out isErrorOnBreak(Tracer& t, const Args&) { return newRef(t.error_on_break ? Py_True : Py_False); }
 Out setErrorOnBreak(Tracer& t, const Args& args) {
-  if (args.values.size() != 1 || !PyBool_Check(args.values[0])) return t.breakWith(Reason::kCallsOutside, "set_error_on_break");
+  if (args.values.size() != 1 || !PyBool_Check(args.values[0]))
+    return t.breakWith(Reason::kCallsOutside, "set_error_on_break");
   t.error_on_break = args.values[0] == Py_True;
   return newRef(Py_None);
 }
@@ -161,8 +177,10 @@ constexpr char kInit[] = "init", kSetState[] = "setstate";
 
 const std::unordered_map<std::string_view, FunctionHandler>& lateHandlers() {
   static const std::unordered_map<std::string_view, FunctionHandler> table = {
-      {"torch._dynamo.mutation_guard.install_generation_tagging_init.<locals>.patched_init", unpatched<kInit>},
-      {"torch._dynamo.mutation_guard.install_generation_tagging_init.<locals>.patched_setstate", unpatched<kSetState>},
+      {"torch._dynamo.mutation_guard.install_generation_tagging_init.<locals>.patched_init",
+       unpatched<kInit>},
+      {"torch._dynamo.mutation_guard.install_generation_tagging_init.<locals>.patched_setstate",
+       unpatched<kSetState>},
       {"torch._dynamo.external_utils.is_compiling", plainly<returnTrue>},
       {"torch.fx._symbolic_trace.is_fx_tracing", plainly<returnFalse>},
       {"torch.fx._symbolic_trace.is_fx_symbolic_tracing", plainly<returnFalse>},
@@ -185,7 +203,8 @@ FunctionHandler findLate(PyObject* function) {
     PyErr_Clear();
     return nullptr;
   }
-  auto it = lateHandlers().find(std::string(PyUnicode_AsUTF8(module.get())) + "." + PyUnicode_AsUTF8(name.get()));
+  auto it = lateHandlers().find(std::string(PyUnicode_AsUTF8(module.get())) + "." +
+                                PyUnicode_AsUTF8(name.get()));
   return it == lateHandlers().end() ? nullptr : it->second;
 }
 
@@ -209,11 +228,17 @@ PyObject* setCallRule(PyObject*, PyObject* arguments) {
   if (!PyArg_ParseTuple(arguments, "Os|O:set_call_rule", &callable, &rule, &extra)) return nullptr;
   std::string_view text = rule;
   CallRow row;
-  if (text == "allow_in_graph" || text == "nonstrict_trace") row.kind = CallKind::kGraph;
-  else if (text == "disallow_in_graph") row.kind = CallKind::kRefuse;
-  else if (text == "forbid_in_graph") row.kind = CallKind::kForbid;
-  else if (text == "assume_constant_result") row.kind = CallKind::kConstantResult;
-  else if (text == "substitute_in_graph") row = CallRow{CallKind::kPolyfill, nullptr, Py_NewRef(extra)};  // for the life of the process
+  if (text == "allow_in_graph" || text == "nonstrict_trace")
+    row.kind = CallKind::kGraph;
+  else if (text == "disallow_in_graph")
+    row.kind = CallKind::kRefuse;
+  else if (text == "forbid_in_graph")
+    row.kind = CallKind::kForbid;
+  else if (text == "assume_constant_result")
+    row.kind = CallKind::kConstantResult;
+  // for the life of the process
+  else if (text == "substitute_in_graph")
+    row = CallRow{CallKind::kPolyfill, nullptr, Py_NewRef(extra)};
   else {
     PyErr_Format(PyExc_ValueError, "no such rule: %s", rule);
     return nullptr;
@@ -234,7 +259,8 @@ PyObject* goesIntoGraph(PyObject*, PyObject* callable) {
   if (!initCallTables()) return nullptr;
   const CallRow* row = findCall(callable);
   const char* kind = Py_TYPE(callable)->tp_name;
-  bool operation = std::string_view(kind) == "OpOverload" || std::string_view(kind) == "OpOverloadPacket";
+  bool operation =
+      std::string_view(kind) == "OpOverload" || std::string_view(kind) == "OpOverloadPacket";
   return PyBool_FromLong(operation || (row != nullptr && row->kind == CallKind::kGraph));
 }
 
@@ -249,10 +275,14 @@ PyObject* setErrorOnBreakDoor(PyObject*, PyObject* value) {
 }  // namespace
 
 PyMethodDef switch_methods[] = {
-    {"set_call_rule", setCallRule, METH_VARARGS, "set_call_rule(callable, rule, extra=None): how traces treat calls of it."},
-    {"drop_call_rule", dropCallRule, METH_O, "drop_call_rule(id): forgets the rule of the callable with this id."},
-    {"goes_into_graph", goesIntoGraph, METH_O, "goes_into_graph(callable): whether its calls become graph nodes by themselves."},
-    {"error_on_break", errorOnBreakDoor, METH_NOARGS, "Whether a break is an error on this thread."},
+    {"set_call_rule", setCallRule, METH_VARARGS,
+     "set_call_rule(callable, rule, extra=None): how traces treat calls of it."},
+    {"drop_call_rule", dropCallRule, METH_O,
+     "drop_call_rule(id): forgets the rule of the callable with this id."},
+    {"goes_into_graph", goesIntoGraph, METH_O,
+     "goes_into_graph(callable): whether its calls become graph nodes by themselves."},
+    {"error_on_break", errorOnBreakDoor, METH_NOARGS,
+     "Whether a break is an error on this thread."},
     {"set_error_on_break", setErrorOnBreakDoor, METH_O, "set_error_on_break(bool)"},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -43,7 +43,9 @@ std::string prefixOf(const char* module) {
   return path.substr(0, path.rfind('/') + 1);
 }
 
-bool startsWith(std::string_view text, std::string_view prefix) { return !prefix.empty() && text.substr(0, prefix.size()) == prefix; }
+bool startsWith(std::string_view text, std::string_view prefix) {
+  return !prefix.empty() && text.substr(0, prefix.size()) == prefix;
+}
 
 }  // namespace
 
@@ -75,21 +77,27 @@ void registerCode(PyCodeObject* code, FunctionHandler handler) {
   codeRows()[code] = handler;
 }
 
-void registerHandler(const char* path, CallHandler handler) { registerRow(resolve(path), CallRow{CallKind::kHandler, handler}); }
+void registerHandler(const char* path, CallHandler handler) {
+  registerRow(resolve(path), CallRow{CallKind::kHandler, handler});
+}
 void allowSymbols(const char* path) {
   auto found = rows().find(resolve(path));
   if (found != rows().end()) found->second.takes_symbols = true;
 }
-void registerPure(const char* path) { registerRow(resolve(path), CallRow{CallKind::kPure, nullptr}); }
+void registerPure(const char* path) {
+  registerRow(resolve(path), CallRow{CallKind::kPure, nullptr});
+}
 
 void registerPolyfill(const char* path, const char* function) {
   PyObject* polyfill = torchObject((std::string("stator.polyfills.") + function).c_str());
-  if (polyfill != nullptr) registerRow(resolve(path), CallRow{CallKind::kPolyfill, nullptr, polyfill});
+  if (polyfill != nullptr)
+    registerRow(resolve(path), CallRow{CallKind::kPolyfill, nullptr, polyfill});
 }
 
 void registerWholePolyfill(const char* path, const char* function) {
   PyObject* polyfill = torchObject((std::string("stator.polyfills.") + function).c_str());
-  if (polyfill != nullptr) registerRow(resolve(path), CallRow{CallKind::kPolyfill, nullptr, polyfill, true, false});
+  if (polyfill != nullptr)
+    registerRow(resolve(path), CallRow{CallKind::kPolyfill, nullptr, polyfill, true, false});
 }
 
 bool initCallTables() {
@@ -121,49 +129,75 @@ CodePolicy codePolicy(PyCodeObject* code) {
   static const std::string stdlib = prefixOf("os");
   static const std::string torch = prefixOf("torch");
   static const std::string stator = prefixOf("stator");
-  std::string_view file = PyUnicode_AsUTF8(code->co_filename) ? PyUnicode_AsUTF8(code->co_filename) : "";
+  std::string_view file =
+      PyUnicode_AsUTF8(code->co_filename) ? PyUnicode_AsUTF8(code->co_filename) : "";
   std::string_view name = PyUnicode_AsUTF8(code->co_name) ? PyUnicode_AsUTF8(code->co_name) : "";
   if (bytecode::isWatched(code)) return CodePolicy::kTrace;
   if (startsWith(file, "<frozen ")) {
-    return startsWith(file, "<frozen importlib") || startsWith(file, "<frozen zipimport") ? CodePolicy::kSkip : CodePolicy::kInlineOnly;
+    return startsWith(file, "<frozen importlib") || startsWith(file, "<frozen zipimport")
+               ? CodePolicy::kSkip
+               : CodePolicy::kInlineOnly;
   }
   if (startsWith(file, torch)) {
     std::string_view inside = file.substr(torch.size());
     if (inside == "nn/modules/module.py") {
-      return name == "_wrapped_call_impl" || name == "_call_impl" || name == "__call__" ? CodePolicy::kInlineOnly : CodePolicy::kTrace;
+      return name == "_wrapped_call_impl" || name == "_call_impl" || name == "__call__"
+                 ? CodePolicy::kInlineOnly
+                 : CodePolicy::kTrace;
     }
-    if ((inside == "jit/_script.py" && name == "_unwrap_optional") || (inside == "jit/__init__.py" && name == "annotate") ||
+    if ((inside == "jit/_script.py" && name == "_unwrap_optional") ||
+        (inside == "jit/__init__.py" && name == "annotate") ||
         (inside == "overrides.py" && name == "is_tensor_like")) {
       return CodePolicy::kInlineOnly;
     }
     for (std::string_view room : {"nn/", "optim/", "distributions/"}) {
       if (startsWith(inside, room)) return CodePolicy::kTrace;
     }
-    for (std::string_view file_of_functions : {"_functorch/apis.py", "_functorch/vmap.py", "_functorch/functional_call.py", "_higher_order_ops/associative_scan.py"}) {
+    for (std::string_view file_of_functions :
+         {"_functorch/apis.py", "_functorch/vmap.py", "_functorch/functional_call.py",
+          "_higher_order_ops/associative_scan.py"}) {
       if (inside == file_of_functions) return CodePolicy::kInlineOnly;
     }
-    for (std::string_view room : {"_dynamo/", "_inductor/", "_subclasses/", "fx/", "_functorch/", "_guards.py", "testing/", "_logging/",
-                                  "distributed/", "multiprocessing/", "jit/", "onnx/", "package/", "export/", "_export/", "compiler/",
-                                  "_prims", "_refs/", "_decomp/", "_dispatch/", "profiler/", "serialization.py", "hub.py",
-                                  "utils/data/", "_compile.py", "_higher_order_ops/", "_library/", "library.py", "_ops.py", "overrides.py"}) {
+    for (std::string_view room : {"_dynamo/",     "_inductor/",
+                                  "_subclasses/", "fx/",
+                                  "_functorch/",  "_guards.py",
+                                  "testing/",     "_logging/",
+                                  "distributed/", "multiprocessing/",
+                                  "jit/",         "onnx/",
+                                  "package/",     "export/",
+                                  "_export/",     "compiler/",
+                                  "_prims",       "_refs/",
+                                  "_decomp/",     "_dispatch/",
+                                  "profiler/",    "serialization.py",
+                                  "hub.py",       "utils/data/",
+                                  "_compile.py",  "_higher_order_ops/",
+                                  "_library/",    "library.py",
+                                  "_ops.py",      "overrides.py"}) {
       if (startsWith(inside, room)) return CodePolicy::kSkip;
     }
     return CodePolicy::kInlineOnly;
   }
-  if (startsWith(file, stator)) return startsWith(file.substr(stator.size()), "polyfills/") ? CodePolicy::kTrace : CodePolicy::kSkip;
+  if (startsWith(file, stator))
+    return startsWith(file.substr(stator.size()), "polyfills/") ? CodePolicy::kTrace
+                                                                : CodePolicy::kSkip;
   if (startsWith(file, stdlib) && file.find("site-packages") == std::string_view::npos) {
     std::string_view inside = file.substr(stdlib.size());
-    for (std::string_view room : {"importlib/", "threading.py", "logging/", "warnings.py", "traceback.py", "linecache.py",
-                                  "unittest/", "multiprocessing/", "subprocess.py", "asyncio/", "concurrent/", "tokenize.py", "ast.py",
-                                  "pdb.py", "bdb.py", "cmd.py", "doctest.py", "pickle.py", "socket.py", "selectors.py",
-                                  "tempfile.py", "shutil.py", "pathlib.py", "json/", "re/", "random.py", "queue.py", "signal.py", "weakref.py",
-                                  "_weakrefset.py", "abc.py", "site.py", "runpy.py", "test/"}) {
+    for (std::string_view room :
+         {"importlib/",   "threading.py", "logging/",         "warnings.py",   "traceback.py",
+          "linecache.py", "unittest/",    "multiprocessing/", "subprocess.py", "asyncio/",
+          "concurrent/",  "tokenize.py",  "ast.py",           "pdb.py",        "bdb.py",
+          "cmd.py",       "doctest.py",   "pickle.py",        "socket.py",     "selectors.py",
+          "tempfile.py",  "shutil.py",    "pathlib.py",       "json/",         "re/",
+          "random.py",    "queue.py",     "signal.py",        "weakref.py",    "_weakrefset.py",
+          "abc.py",       "site.py",      "runpy.py",         "test/"}) {
       if (startsWith(inside, room)) return CodePolicy::kSkip;
     }
     return CodePolicy::kInlineOnly;
   }
-  for (std::string_view part : {"/site-packages/_pytest/", "/site-packages/pluggy/", "/site-packages/numpy/", "/site-packages/hypothesis/",
-                                "/site-packages/expecttest", "/site-packages/sympy/", "/site-packages/rich/", "/site-packages/tqdm/"}) {
+  for (std::string_view part :
+       {"/site-packages/_pytest/", "/site-packages/pluggy/", "/site-packages/numpy/",
+        "/site-packages/hypothesis/", "/site-packages/expecttest", "/site-packages/sympy/",
+        "/site-packages/rich/", "/site-packages/tqdm/"}) {
     if (file.find(part) != std::string_view::npos) return CodePolicy::kSkip;
   }
   return CodePolicy::kTrace;

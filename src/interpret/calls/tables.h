@@ -12,11 +12,11 @@ using CallHandler = Out (*)(Tracer& tracer, const Args& args);
 
 enum class CallKind : uint8_t {
   kUnknown,
-  kHandler,  // stator has code of its own for it
-  kPure,     // a built-in that reads its (plain) arguments and nothing else: run for real
-  kGraph,    // a torch function: a node of the graph
-  kRefuse,   // runs outside of graphs
-  kPolyfill, // a Python function that does the same is called instead
+  kHandler,   // stator has code of its own for it
+  kPure,      // a built-in that reads its (plain) arguments and nothing else: run for real
+  kGraph,     // a torch function: a node of the graph
+  kRefuse,    // runs outside of graphs
+  kPolyfill,  // a Python function that does the same is called instead
   // Rules of the user's only.
   kForbid,          // a call of it is an error
   kConstantResult,  // called once, at capture
@@ -26,15 +26,18 @@ struct CallRow {
   CallKind kind = CallKind::kUnknown;
   CallHandler handler = nullptr;
   PyObject* polyfill = nullptr;
-  bool whole = false;  // of a polyfill: it cannot be left half way, so a break inside is a break at the call
+  // of a polyfill: it cannot be left half way, so a break inside is a break at the call
+  bool whole = false;
   bool takes_symbols = false;  // kHandler: symbolic ints among the arguments are moved, or handled
 };
 
 // By identity: functions, built-in functions, method descriptors, types.
 const CallRow* findCall(PyObject* callable);
-void registerHandler(const char* path, CallHandler handler);  // "builtins.len", "builtins.list.append", "torch.is_tensor"
+// "builtins.len", "builtins.list.append", "torch.is_tensor"
+void registerHandler(const char* path, CallHandler handler);
 void registerPure(const char* path);
-void registerPolyfill(const char* path, const char* function);  // a function of stator.polyfills, by its path there
+// a function of stator.polyfills, by its path there
+void registerPolyfill(const char* path, const char* function);
 void registerWholePolyfill(const char* path, const char* function);
 void registerRow(PyObject* callable, CallRow row);
 void allowSymbols(const char* path);  // of a handler that is registered: CallRow::takes_symbols
@@ -65,7 +68,8 @@ void registerTorchStates();
 // Code whose frames are never captured or inlined: by the file it comes from.
 enum class CodePolicy : uint8_t {
   kTrace,
-  kInlineOnly,  // inlined when reached from a trace, but native when its frame comes up by itself (nn.Module._call_impl)
+  // inlined when reached from a trace, but native when its frame comes up by itself (nn.Module._call_impl)
+  kInlineOnly,
   kSkip,
 };
 CodePolicy codePolicy(PyCodeObject* code);

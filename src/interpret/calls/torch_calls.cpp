@@ -1,12 +1,11 @@
 // Calls that become nodes of the graph, and what is read off a tensor without one.
-#include "interpret/tracer.h"
-
 #include "base/check.h"
 #include "interpret/calls/tables.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
+#include "interpret/tracer.h"
 #include "shapes/arg.h"
 #include "symbolic/sym_int.h"
 
@@ -30,16 +29,21 @@ const shapes::TensorMeta* metaOfStandIn(PyObject* object) {
   return graph::isStandIn(object) ? graph::asStandIn(object)->meta : nullptr;
 }
 
-bool isOpaque(PyObject* object) { return isTraceIterator(object) || (graph::isStandIn(object) && graph::asStandIn(object)->meta == nullptr); }
+bool isOpaque(PyObject* object) {
+  return isTraceIterator(object) ||
+         (graph::isStandIn(object) && graph::asStandIn(object)->meta == nullptr);
+}
 
 // Tensor arguments in the order in which shapes/ numbers them.
 void collectTensors(PyObject* value, std::vector<PyObject*>& out) {
   if (metaOfStandIn(value) != nullptr) {
     out.push_back(value);
   } else if (PyTuple_Check(value)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) collectTensors(PyTuple_GET_ITEM(value, i), out);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i)
+      collectTensors(PyTuple_GET_ITEM(value, i), out);
   } else if (PyList_Check(value)) {
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); ++i) collectTensors(PyList_GET_ITEM(value, i), out);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); ++i)
+      collectTensors(PyList_GET_ITEM(value, i), out);
   } else if (PySlice_Check(value)) {
     auto* slice = reinterpret_cast<PySliceObject*>(value);
     for (PyObject* part : {slice->start, slice->stop, slice->step}) collectTensors(part, out);
@@ -52,10 +56,14 @@ void collectTensors(PyObject* value, std::vector<PyObject*>& out) {
 
 Reason reasonFor(shapes::Status status) {
   switch (status) {
-    case shapes::Status::kDataDependent: return Reason::kDataDependentRead;
-    case shapes::Status::kDynamicShape: return Reason::kDynamicOutputShape;
-    case shapes::Status::kRaises: return Reason::kRaises;
-    default: return Reason::kUnsupportedTensorOp;
+    case shapes::Status::kDataDependent:
+      return Reason::kDataDependentRead;
+    case shapes::Status::kDynamicShape:
+      return Reason::kDynamicOutputShape;
+    case shapes::Status::kRaises:
+      return Reason::kRaises;
+    default:
+      return Reason::kUnsupportedTensorOp;
   }
 }
 
@@ -70,7 +78,8 @@ std::string targetName(PyObject* target) {
 bool isRead(PyObject* target) {
   if (!PyUnicode_Check(target)) return false;
   std::string_view name = PyUnicode_AsUTF8(target);
-  return name == "item" || name == "tolist" || name == "__int__" || name == "__index__" || name == "__float__" || name == "__bool__" || name == "__complex__";
+  return name == "item" || name == "tolist" || name == "__int__" || name == "__index__" ||
+         name == "__float__" || name == "__bool__" || name == "__complex__";
 }
 
 // Puts the stand-ins into the places that the skeleton numbers.
@@ -91,9 +100,11 @@ Ref<> fillSkeleton(PyObject* skeleton, const std::vector<Ref<>>& items) {
 Ref<> freshConstant(const Ref<>& constant) {
   if (!PyTuple_Check(constant.get()) || PyTuple_GET_SIZE(constant.get()) == 0) return constant;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constant.get()); ++i) {
-    if (symbolic::isSymInt(PyTuple_GET_ITEM(constant.get(), i))) return constant;  // not remembered, so nobody else's
+    // not remembered, so nobody else's
+    if (symbolic::isSymInt(PyTuple_GET_ITEM(constant.get(), i))) return constant;
   }
-  if (Py_TYPE(constant.get()) == sizeType()) return stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(sizeType()), constant.get()));
+  if (Py_TYPE(constant.get()) == sizeType())
+    return stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(sizeType()), constant.get()));
   if (!PyTuple_CheckExact(constant.get())) return constant;
   Ref<> list = stealRef(PySequence_List(constant.get()));
   return stealRef(PyList_AsTuple(list.get()));
@@ -103,9 +114,11 @@ Ref<> freshConstant(const Ref<>& constant) {
 
 Out Tracer::graphArgument(PyObject* value, int depth) {
   if (graph::isStandIn(value) && had_subgraphs && !isReachable(graph::asStandIn(value)->node)) {
-    return breakWith(Reason::kUnsupportedTensorOp, "a value that was made inside of a function of the graph");
+    return breakWith(Reason::kUnsupportedTensorOp,
+                     "a value that was made inside of a function of the graph");
   }
-  if (graph::isStandIn(value) || values::isScalar(value) || symbolic::isSymInt(value)) return newRef(value);
+  if (graph::isStandIn(value) || values::isScalar(value) || symbolic::isSymInt(value))
+    return newRef(value);
   if (values::isConstantDeep(value)) return newRef(value);
   if (depth > 6) return breakWith(Reason::kUnsupportedTensorOp, "a deeply nested argument");
   if (PyTuple_Check(value) || PyList_Check(value)) {
@@ -142,9 +155,12 @@ Out Tracer::graphArgument(PyObject* value, int depth) {
     STATOR_VALUE(list, listOf(value));
     return graphArgument(list.get(), depth + 1);
   }
-  if (PyType_Check(value) || PyCFunction_Check(value) || isEnumMember(value) || isGraphModule(value)) return newRef(value);
+  if (PyType_Check(value) || PyCFunction_Check(value) || isEnumMember(value) ||
+      isGraphModule(value))
+    return newRef(value);
   if (PyLong_Check(value)) return fromLong(*this, value);
-  return breakWith(Reason::kUnsupportedTensorOp, std::string("an argument is a ") + Py_TYPE(value)->tp_name);
+  return breakWith(Reason::kUnsupportedTensorOp,
+                   std::string("an argument is a ") + Py_TYPE(value)->tp_name);
 }
 
 bool Tracer::hasStandIn(PyObject* value, int depth) {
@@ -175,7 +191,8 @@ bool Tracer::anyStandIn(const Args& args) {
   return !found.empty();
 }
 
-Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool remember, PyObject* facts) {
+Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool remember,
+                       PyObject* facts) {
   // 1. Arguments as the graph will keep them.
   std::vector<Ref<>> keep;
   std::vector<PyObject*> values_now;
@@ -209,52 +226,67 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   if (!remember && !process_states.empty()) states.emplace(*this);
   shapes::Answer answer = shapes::infer(request);
   states.reset();
-  if (answer.status == shapes::Status::kDataDependent && args.keywordCount() == 0 && !values_now.empty()) {
-    if (Ref<> tensor = args.positional == 1 && isRead(target) ? knownTensor(values_now[0]) : Ref<>()) {
+  if (answer.status == shapes::Status::kDataDependent && args.keywordCount() == 0 &&
+      !values_now.empty()) {
+    if (Ref<> tensor =
+            args.positional == 1 && isRead(target) ? knownTensor(values_now[0]) : Ref<>()) {
       Ref<> value = stealRef(PyObject_CallMethod(tensor.get(), PyUnicode_AsUTF8(target), nullptr));
       if (!value) return raiseCurrentError();
       return value;
     }
   }
   if (answer.status != shapes::Status::kOk) {
-    return breakWith(reasonFor(answer.status), targetName(target) + (answer.why.empty() ? "" : ": " + answer.why));
+    return breakWith(reasonFor(answer.status),
+                     targetName(target) + (answer.why.empty() ? "" : ": " + answer.why));
   }
   if (answer.inferred->mutates) {
     std::vector<PyObject*> involved;
     for (PyObject* value : values_now) collectTensors(value, involved);
     std::string why;
-    if (writeMayFail(target, values_now, involved, why)) return breakWith(Reason::kRaises, targetName(target) + ": " + why);
+    if (writeMayFail(target, values_now, involved, why))
+      return breakWith(Reason::kRaises, targetName(target) + ": " + why);
     answer = shapes::infer(request);  // an answer is good until the next question only
   }
   const shapes::Inferred& inferred = *answer.inferred;
   bool any_tensor = inferred.mutates || inferred.random || !remember;
-  for (const shapes::Output& output : inferred.outputs) any_tensor |= output.kind == shapes::Output::Kind::kTensor;
+  for (const shapes::Output& output : inferred.outputs)
+    any_tensor |= output.kind == shapes::Output::Kind::kTensor;
   std::vector<PyObject*> tensors;
   for (PyObject* value : values_now) collectTensors(value, tensors);
   if (!options.runs_as_captured) {
     // AOTAutograd computes gradients for inputs of the graph, and for nothing that becomes a leaf inside of it.
     bool leaf = false;
     for (const shapes::Output& output : inferred.outputs) {
-      leaf |= output.kind == shapes::Output::Kind::kTensor && output.same_object_as < 0 && output.meta.requires_grad && output.meta.is_leaf;
+      leaf |= output.kind == shapes::Output::Kind::kTensor && output.same_object_as < 0 &&
+              output.meta.requires_grad && output.meta.is_leaf;
     }
     for (const auto& [index, after] : inferred.changed_inputs) {
-      const shapes::TensorMeta& before = *graph::asStandIn(tensors[static_cast<size_t>(index)])->meta;
+      const shapes::TensorMeta& before =
+          *graph::asStandIn(tensors[static_cast<size_t>(index)])->meta;
       leaf |= after.requires_grad && after.is_leaf && !before.requires_grad;
     }
-    if (leaf) return breakWith(Reason::kUnsupportedTensorOp, targetName(target) + ": a tensor starts to require grad inside of the graph");
+    if (leaf)
+      return breakWith(
+          Reason::kUnsupportedTensorOp,
+          targetName(target) + ": a tensor starts to require grad inside of the graph");
   }
   // 3. Nothing but constants: a fact, no node.
   if (!any_tensor) {
     std::vector<Ref<>> items;
-    for (const shapes::Output& output : inferred.outputs) items.push_back(freshConstant(output.constant));
+    for (const shapes::Output& output : inferred.outputs)
+      items.push_back(freshConstant(output.constant));
     switch (inferred.structure) {
-      case shapes::Structure::kSingle: return items.empty() ? newRef(Py_None) : items[0];
-      case shapes::Structure::kNested: return fillSkeleton(inferred.skeleton.get(), items);
-      default: break;
+      case shapes::Structure::kSingle:
+        return items.empty() ? newRef(Py_None) : items[0];
+      case shapes::Structure::kNested:
+        return fillSkeleton(inferred.skeleton.get(), items);
+      default:
+        break;
     }
     Ref<> list = stealRef(PyList_New(0));
     for (Ref<>& item : items) PyList_Append(list.get(), item.get());
-    return inferred.structure == shapes::Structure::kList ? list : stealRef(PyList_AsTuple(list.get()));
+    return inferred.structure == shapes::Structure::kList ? list
+                                                          : stealRef(PyList_AsTuple(list.get()));
   }
   // 4. The same object comes back and nothing happened: no node either.
   bool single = inferred.structure == shapes::Structure::kSingle;
@@ -269,11 +301,13 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
       values_now[i] = keep[i].get();
     }
   }
-  for (size_t i = 0; i < args.positional; ++i) PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(values_now[i]));
+  for (size_t i = 0; i < args.positional; ++i)
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(values_now[i]));
   Ref<> kwargs;
   if (args.keywordCount() > 0) {
     kwargs = stealRef(PyDict_New());
-    for (size_t i = 0; i < args.keywordCount(); ++i) PyDict_SetItem(kwargs.get(), args.name(i), values_now[args.positional + i]);
+    for (size_t i = 0; i < args.keywordCount(); ++i)
+      PyDict_SetItem(kwargs.get(), args.name(i), values_now[args.positional + i]);
   }
   graph::Node* node = graph->addCall(op, newRef(target), tuple, kwargs);
   node->location = location();
@@ -285,14 +319,19 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   auto factsOf = [&](const shapes::Output& output) -> const shapes::TensorMeta* {
     graph->metas.push_back(output.meta);
     shapes::TensorMeta& meta = graph->metas.back();
-    if (output.alias_of >= 0) meta.storage_id = graph::asStandIn(tensors[static_cast<size_t>(output.alias_of)])->meta->storage_id;
-    else if (output.alias_of_output >= 0) meta.storage_id = storages[static_cast<size_t>(output.alias_of_output)];
-    else meta.storage_id = next_storage++;
+    if (output.alias_of >= 0)
+      meta.storage_id =
+          graph::asStandIn(tensors[static_cast<size_t>(output.alias_of)])->meta->storage_id;
+    else if (output.alias_of_output >= 0)
+      meta.storage_id = storages[static_cast<size_t>(output.alias_of_output)];
+    else
+      meta.storage_id = next_storage++;
     return &meta;
   };
   PyObject* tensor_type = reinterpret_cast<PyObject*>(tensorType());
   Ref<> result;
-  if (single && inferred.outputs.size() == 1 && inferred.outputs[0].kind == shapes::Output::Kind::kTensor) {
+  if (single && inferred.outputs.size() == 1 &&
+      inferred.outputs[0].kind == shapes::Output::Kind::kTensor) {
     const shapes::Output& output = inferred.outputs[0];
     node->meta = factsOf(output);
     if (output.same_object_as >= 0) {
@@ -302,12 +341,15 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
       values.addMade(result, instruction_start);
     }
   } else if (single && inferred.outputs.size() <= 1) {
-    result = inferred.outputs.empty() || !inferred.outputs[0].constant ? newRef(Py_None) : inferred.outputs[0].constant;
+    result = inferred.outputs.empty() || !inferred.outputs[0].constant
+                 ? newRef(Py_None)
+                 : inferred.outputs[0].constant;
   } else {
     Ref<> whole = graph::makeStandIn(node, nullptr, reinterpret_cast<PyObject*>(&PyTuple_Type));
     values.addMade(whole, instruction_start);
     std::vector<Ref<>> items;
-    std::vector<shapes::Output> outputs = inferred.outputs;  // `inferred` is valid until the next inference only; kept for clarity
+    // `inferred` is valid until the next inference only; kept for clarity
+    std::vector<shapes::Output> outputs = inferred.outputs;
     for (size_t i = 0; i < outputs.size(); ++i) {
       const shapes::Output& output = outputs[i];
       if (output.kind == shapes::Output::Kind::kConstant) {
@@ -322,7 +364,8 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
       }
       Ref<> index = stealRef(PyLong_FromSize_t(i));
       Ref<> item_args = stealRef(PyTuple_Pack(2, whole.get(), index.get()));
-      graph::Node* item = graph->addCall(graph::Op::kCallFunction, newRef(operatorFunction("getitem")), item_args, Ref<>());
+      graph::Node* item = graph->addCall(graph::Op::kCallFunction,
+                                         newRef(operatorFunction("getitem")), item_args, Ref<>());
       item->meta = factsOf(output);
       item->location = node->location;
       item->scope = node->scope;
@@ -336,7 +379,9 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     } else {
       Ref<> list = stealRef(PyList_New(0));
       for (Ref<>& item : items) PyList_Append(list.get(), item.get());
-      result = inferred.structure == shapes::Structure::kList ? list : stealRef(PyList_AsTuple(list.get()));
+      result = inferred.structure == shapes::Structure::kList
+                   ? list
+                   : stealRef(PyList_AsTuple(list.get()));
       if (inferred.structure == shapes::Structure::kNamed) {
         result = stealRef(PyObject_CallOneArg(inferred.type.get(), result.get()));
         if (!result) return raiseCurrentError();
@@ -355,7 +400,9 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   if (inferred.mutates) {
     bool named = !inferred.written_inputs.empty();  // otherwise any of them may be written to
     for (size_t i = 0; i < tensors.size(); ++i) {
-      if (!named || std::count(inferred.written_inputs.begin(), inferred.written_inputs.end(), static_cast<int>(i)) != 0) noteWritten(tensors[i]);
+      if (!named || std::count(inferred.written_inputs.begin(), inferred.written_inputs.end(),
+                               static_cast<int>(i)) != 0)
+        noteWritten(tensors[i]);
     }
   }
   return result;
@@ -364,7 +411,9 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
 void Tracer::noteWritten(PyObject* tensor) {
   uint32_t storage = graph::asStandIn(tensor)->meta->storage_id;
   for (graph::Node* input : rootGraph().inputs()) {
-    if (input == graph::asStandIn(tensor)->node || (storage != 0 && input->meta != nullptr && input->meta->storage_id == storage)) input->written = true;
+    if (input == graph::asStandIn(tensor)->node ||
+        (storage != 0 && input->meta != nullptr && input->meta->storage_id == storage))
+      input->written = true;
   }
 }
 
@@ -377,21 +426,27 @@ Out Tracer::tensorAttr(PyObject* stand_in, PyObject* name) {
   auto boolean = [](bool b) { return newRef(b ? Py_True : Py_False); };
   if (text == "requires_grad") return boolean(meta.requires_grad);
   // Whether an input that requires grad is a leaf is no part of its guard, unless somebody asks.
-  if ((text == "is_leaf" || text == "grad_fn") && meta.requires_grad && tensor->node->source != nullptr) {
+  if ((text == "is_leaf" || text == "grad_fn") && meta.requires_grad &&
+      tensor->node->source != nullptr) {
     static PyObject* is_leaf = PyUnicode_InternFromString("is_leaf");
-    guards->add(Guard{GuardKind::kEquals, sources->child(SourceKind::kGenericAttr, tensor->node->source, is_leaf), nullptr, boolean(tensor->node->meta->is_leaf)});
+    guards->add(Guard{GuardKind::kEquals,
+                      sources->child(SourceKind::kGenericAttr, tensor->node->source, is_leaf),
+                      nullptr, boolean(tensor->node->meta->is_leaf)});
   }
   if (text == "is_leaf") return boolean(meta.is_leaf || !meta.requires_grad);
   if (text == "__class__") return newRef(tensor->apparent_type);
   if (text == "grad_fn" && (!meta.requires_grad || meta.is_leaf)) return newRef(Py_None);
   // What depends on the history of the very tensor, not on its facts.
-  if (text == "_version" || text == "_base" || text == "grad_fn" || text == "_grad_fn" || text == "_cdata" || text == "retains_grad" || text == "output_nr" ||
+  if (text == "_version" || text == "_base" || text == "grad_fn" || text == "_grad_fn" ||
+      text == "_cdata" || text == "retains_grad" || text == "output_nr" ||
       text == "_backward_hooks" || text == "_post_accumulate_grad_hooks") {
     return breakWith(Reason::kUnsupportedAttribute, std::string(text));
   }
   if (text == "grad") {
     const Source* source = tensor->node->source;
-    if (source == nullptr) return meta.requires_grad ? Out(breakWith(Reason::kUnsupportedAttribute, "grad")) : Out(newRef(Py_None));
+    if (source == nullptr)
+      return meta.requires_grad ? Out(breakWith(Reason::kUnsupportedAttribute, "grad"))
+                                : Out(newRef(Py_None));
     Ref<> real = stealRef(PyObject_GetAttr(tensor->node->example.get(), name));
     if (!real) return raiseCurrentError();
     return fromOutside(real, sources->child(SourceKind::kTensorGrad, source));
@@ -399,7 +454,8 @@ Out Tracer::tensorAttr(PyObject* stand_in, PyObject* name) {
   PyObject* found = _PyType_Lookup(type, name);
   if (found != nullptr) {
     PyTypeObject* kind = Py_TYPE(found);
-    if (kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type || kind == &PyFunction_Type) return stealRef(PyMethod_New(found, stand_in));
+    if (kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type || kind == &PyFunction_Type)
+      return stealRef(PyMethod_New(found, stand_in));
     if (kind == &PyGetSetDescr_Type || kind == &PyProperty_Type) {
       Args args;
       args.values = {stand_in, name};
@@ -412,12 +468,14 @@ Out Tracer::tensorAttr(PyObject* stand_in, PyObject* name) {
       }
       return tensorCall(graph::Op::kCallFunction, builtinFunction("getattr"), args);
     }
-    if (kind == &PyStaticMethod_Type || kind == &PyClassMethod_Type) return breakWith(Reason::kUnsupportedAttribute, std::string(text));
+    if (kind == &PyStaticMethod_Type || kind == &PyClassMethod_Type)
+      return breakWith(Reason::kUnsupportedAttribute, std::string(text));
     return classAttrValue(type, name, found);
   }
   // An attribute that the user put on the tensor.
   if (values::Info* info = values.find(stand_in); info != nullptr && info->overlay) {
-    if (PyObject* written = PyDict_GetItemWithError(info->overlay.get(), name)) return newRef(written);
+    if (PyObject* written = PyDict_GetItemWithError(info->overlay.get(), name))
+      return newRef(written);
   }
   if (const Source* source = tensor->node->source) {
     Ref<> dict = stealRef(PyObject_GenericGetDict(tensor->node->example.get(), nullptr));
@@ -441,18 +499,24 @@ Out returnNone(Tracer&, const Args&) { return newRef(Py_None); }
 // nn.Module._call_impl would leave out the hooks that are to be called after an error too.
 Out isCompiling(Tracer& t, const Args&) { return newRef(t.runsModuleCall() ? Py_False : Py_True); }
 
-Out isGradEnabled(Tracer& t, const Args&) { return newRef(t.state.grad_enabled ? Py_True : Py_False); }
-Out isInferenceEnabled(Tracer& t, const Args&) { return newRef(t.state.inference ? Py_True : Py_False); }
+Out isGradEnabled(Tracer& t, const Args&) {
+  return newRef(t.state.grad_enabled ? Py_True : Py_False);
+}
+Out isInferenceEnabled(Tracer& t, const Args&) {
+  return newRef(t.state.inference ? Py_True : Py_False);
+}
 
 Out setGradEnabled(Tracer& t, const Args& args) {
-  if (args.values.size() != 1 || !PyBool_Check(args.values[0])) return t.breakWith(Reason::kRaises, "_set_grad_enabled of what is no bool");
+  if (args.values.size() != 1 || !PyBool_Check(args.values[0]))
+    return t.breakWith(Reason::kRaises, "_set_grad_enabled of what is no bool");
   bool enabled = args.values[0] == Py_True;
   // torch's own context managers leave out what changes nothing; a call that the program makes itself stays in the graph.
   PyObject* file = t.frames.back()->code->code()->co_filename;
   bool own = std::string_view(PyUnicode_AsUTF8(file)).ends_with("torch/autograd/grad_mode.py");
   if (enabled == t.state.grad_enabled && own) return newRef(Py_None);
   Ref<> tuple = stealRef(PyTuple_Pack(1, args.values[0]));
-  graph::Node* node = t.graph->addCall(graph::Op::kCallFunction, newRef(torchObject("torch._C._set_grad_enabled")), tuple, Ref<>());
+  graph::Node* node = t.graph->addCall(
+      graph::Op::kCallFunction, newRef(torchObject("torch._C._set_grad_enabled")), tuple, Ref<>());
   node->mutates = node->sets_mode = true;
   node->location = t.location();
   node->scope = t.frames.back()->scope;
@@ -466,8 +530,12 @@ Out isTensor(Tracer& t, const Args& args) {
 }
 
 // A state that is guarded as a whole (GlobalState): what torch says now.
-Out readState(Tracer& t, const Args&, const char* path) { return t.fromNative(stealRef(PyObject_CallNoArgs(torchObject(path)))); }
-Out defaultDtype(Tracer& t, const Args& args) { return readState(t, args, "torch.get_default_dtype"); }
+Out readState(Tracer& t, const Args&, const char* path) {
+  return t.fromNative(stealRef(PyObject_CallNoArgs(torchObject(path))));
+}
+Out defaultDtype(Tracer& t, const Args& args) {
+  return readState(t, args, "torch.get_default_dtype");
+}
 
 Out refuseBackward(Tracer& t, const Args&) { return t.breakWith(Reason::kBackward); }
 
@@ -475,28 +543,35 @@ Out makeSize(Tracer& t, const Args& args) {
   if (args.values.size() != 1) return t.callNative(reinterpret_cast<PyObject*>(sizeType()), args);
   STATOR_VALUE(items, t.listOf(args.values[0]));
   bool symbols = false;
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) symbols |= symbolic::isSymInt(PyList_GET_ITEM(items.get(), i));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i)
+    symbols |= symbolic::isSymInt(PyList_GET_ITEM(items.get(), i));
   if (symbols) {
     shapes::Dims sizes;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
       PyObject* item = PyList_GET_ITEM(items.get(), i);
-      if (!symbolic::isSymInt(item) && !PyLong_CheckExact(item)) return t.breakWith(Reason::kUnsupportedObject, "torch.Size of what are no ints");
-      sizes.push_back(symbolic::isSymInt(item) ? symbolic::dimOf(item) : symbolic::Dim(PyLong_AsLongLong(item)));
+      if (!symbolic::isSymInt(item) && !PyLong_CheckExact(item))
+        return t.breakWith(Reason::kUnsupportedObject, "torch.Size of what are no ints");
+      sizes.push_back(symbolic::isSymInt(item) ? symbolic::dimOf(item)
+                                               : symbolic::Dim(PyLong_AsLongLong(item)));
     }
     return shapes::sizeObject(sizes);
   }
-  if (!t.isNativeSafe(items.get())) return t.breakWith(Reason::kUnsupportedObject, "torch.Size of what are no ints");
-  return t.fromNative(stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(sizeType()), items.get())));
+  if (!t.isNativeSafe(items.get()))
+    return t.breakWith(Reason::kUnsupportedObject, "torch.Size of what are no ints");
+  return t.fromNative(
+      stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(sizeType()), items.get())));
 }
 
 // Tensor.size(dim) and friends are facts; the rest goes through inference.
 Out tensorSize(Tracer& t, const Args& args) {
   static PyObject* name = PyUnicode_InternFromString("size");
-  if (!args.values.empty() && graph::isStandIn(args.values[0]) && args.positional == 1 && args.keywordCount() == 0) {
+  if (!args.values.empty() && graph::isStandIn(args.values[0]) && args.positional == 1 &&
+      args.keywordCount() == 0) {
     static PyObject* shape = PyUnicode_InternFromString("shape");
     return t.tensorAttr(args.values[0], shape);
   }
-  if (args.positional == 2 && graph::isStandIn(args.values[0]) && PyLong_CheckExact(args.values[1])) {
+  if (args.positional == 2 && graph::isStandIn(args.values[0]) &&
+      PyLong_CheckExact(args.values[1])) {
     const auto& sizes = graph::asStandIn(args.values[0])->meta->sizes;
     int64_t dim = PyLong_AsLongLong(args.values[1]), n = static_cast<int64_t>(sizes.size());
     if (dim < 0) dim += n;
@@ -511,9 +586,13 @@ Out tensorStorageOffset(Tracer& t, const Args& args) {
   if (!args.values.empty() && graph::isStandIn(args.values[0])) {
     const shapes::TensorMeta* meta = graph::asStandIn(args.values[0])->meta;
     for (graph::Node* input : t.rootGraph().inputs()) {
-      if (meta == nullptr || input->meta == nullptr || meta->storage_id == 0 || input->meta->storage_id != meta->storage_id) continue;
+      if (meta == nullptr || input->meta == nullptr || meta->storage_id == 0 ||
+          input->meta->storage_id != meta->storage_id)
+        continue;
       Ref<> offset = stealRef(PyLong_FromLongLong(input->meta->storage_offset.value()));
-      t.guards->add(Guard{GuardKind::kEquals, t.sources->child(SourceKind::kTensorSize, input->source, nullptr, -1), nullptr, offset});
+      t.guards->add(Guard{GuardKind::kEquals,
+                          t.sources->child(SourceKind::kTensorSize, input->source, nullptr, -1),
+                          nullptr, offset});
     }
   }
   return t.tensorCall(graph::Op::kCallMethod, name, args);
@@ -530,7 +609,8 @@ void registerModule(const char* module, bool python_functions, std::string_view 
   PyObject *name = nullptr, *item = nullptr;
   Py_ssize_t position = 0;
   // Beside its operators, `torch` itself holds functions that read or set states of the process.
-  PyObject* operators = std::string_view(module) == "torch" ? torchObject("torch._C._VariableFunctions") : nullptr;
+  PyObject* operators =
+      std::string_view(module) == "torch" ? torchObject("torch._C._VariableFunctions") : nullptr;
   while (PyDict_Next(dict.get(), &position, &name, &item)) {
     std::string_view text = PyUnicode_AsUTF8(name);
     if (text.substr(0, 2) == "__" || text == "_add_docstr") continue;
@@ -548,7 +628,8 @@ void registerModule(const char* module, bool python_functions, std::string_view 
         continue;
       }
       std::string_view where = PyUnicode_AsUTF8(home.get());
-      if (where == module || where == "torch._jit_internal" || (!own_prefix.empty() && where == own_prefix)) {
+      if (where == module || where == "torch._jit_internal" ||
+          (!own_prefix.empty() && where == own_prefix)) {
         registerRow(item, CallRow{CallKind::kGraph, nullptr});
       }
     }
@@ -563,8 +644,9 @@ Out fromLong(Tracer& t, PyObject* value) {
 }
 
 void registerTorch() {
-  for (const char* module : {"torch", "torch._C._nn", "torch._C._fft", "torch._C._linalg", "torch._C._special", "torch._C._sparse", "torch._C._nested",
-                             "torch.linalg", "torch.fft", "torch.special"}) {
+  for (const char* module :
+       {"torch", "torch._C._nn", "torch._C._fft", "torch._C._linalg", "torch._C._special",
+        "torch._C._sparse", "torch._C._nested", "torch.linalg", "torch.fft", "torch.special"}) {
     registerModule(module, false);
   }
   registerModule("torch.functional", true);
@@ -574,22 +656,44 @@ void registerTorch() {
     PyObject *name = nullptr, *item = nullptr;
     Py_ssize_t position = 0;
     while (PyDict_Next(type->tp_dict, &position, &name, &item)) {
-      if (Py_TYPE(item) == &PyMethodDescr_Type || Py_TYPE(item) == &PyWrapperDescr_Type || PyFunction_Check(item)) {
+      if (Py_TYPE(item) == &PyMethodDescr_Type || Py_TYPE(item) == &PyWrapperDescr_Type ||
+          PyFunction_Check(item)) {
         registerRow(item, CallRow{CallKind::kGraph, nullptr});
       }
     }
   }
-  for (const char* path : {"torch.manual_seed", "torch.seed", "torch.initial_seed", "torch.set_default_dtype", "torch.set_num_threads",
-                           "torch.set_flush_denormal", "torch.use_deterministic_algorithms", "torch.Tensor.register_hook", "torch.Tensor.storage",
-                           "torch.Tensor.untyped_storage", "torch.Tensor.data_ptr", "torch.Tensor.share_memory_", "torch.Tensor.retain_grad",
-                           "torch.Tensor.register_post_accumulate_grad_hook", "torch.Tensor.numpy", "torch.Tensor.__repr__", "torch.Tensor.__array__",
-                           "torch.Tensor.__reduce_ex__", "torch.Tensor.__deepcopy__", "torch.Tensor.__torch_function__", "torch.Tensor.set_",
-                           "torch.Tensor.__hash__", "torch.Tensor._is_view", "torch.from_numpy", "torch.frombuffer"}) {
+  for (const char* path : {"torch.manual_seed",
+                           "torch.seed",
+                           "torch.initial_seed",
+                           "torch.set_default_dtype",
+                           "torch.set_num_threads",
+                           "torch.set_flush_denormal",
+                           "torch.use_deterministic_algorithms",
+                           "torch.Tensor.register_hook",
+                           "torch.Tensor.storage",
+                           "torch.Tensor.untyped_storage",
+                           "torch.Tensor.data_ptr",
+                           "torch.Tensor.share_memory_",
+                           "torch.Tensor.retain_grad",
+                           "torch.Tensor.register_post_accumulate_grad_hook",
+                           "torch.Tensor.numpy",
+                           "torch.Tensor.__repr__",
+                           "torch.Tensor.__array__",
+                           "torch.Tensor.__reduce_ex__",
+                           "torch.Tensor.__deepcopy__",
+                           "torch.Tensor.__torch_function__",
+                           "torch.Tensor.set_",
+                           "torch.Tensor.__hash__",
+                           "torch.Tensor._is_view",
+                           "torch.from_numpy",
+                           "torch.frombuffer"}) {
     std::string text(path);
     size_t last = text.rfind('.');
     PyObject* owner = torchObject(text.substr(0, last).c_str());
     Ref<> name = stealRef(PyUnicode_FromString(text.substr(last + 1).c_str()));
-    PyObject* found = owner != nullptr && PyType_Check(owner) ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(owner), name.get()) : torchObject(path);
+    PyObject* found = owner != nullptr && PyType_Check(owner)
+                          ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(owner), name.get())
+                          : torchObject(path);
     registerRow(found, CallRow{CallKind::kRefuse, nullptr});
   }
   registerHandler("torch.Tensor.backward", refuseBackward);
@@ -605,20 +709,46 @@ void registerTorch() {
   registerHandler("torch.get_default_dtype", defaultDtype);
   registerHandler("torch.Size", makeSize);
   registerHandler("torch.compiler.is_compiling", isCompiling);
-  for (const char* path : {"torch.compiler.is_dynamo_compiling", "torch._utils.is_compiling"}) registerHandler(path, returnTrue);
-  for (const char* path : {"torch.jit.is_scripting", "torch.jit.is_tracing", "torch._jit_internal.is_scripting", "torch._C._is_tracing", "torch.overrides.has_torch_function",
-                           "torch.overrides.has_torch_function_unary", "torch.overrides.has_torch_function_variadic", "torch._C._has_torch_function",
-                           "torch._C._has_torch_function_unary", "torch._C._has_torch_function_variadic", "torch.compiler.is_exporting",
-                           "torch.nn.modules.module.is_scripting", "torch.distributed.is_initialized", "torch.distributed.distributed_c10d.is_initialized"}) {
+  for (const char* path : {"torch.compiler.is_dynamo_compiling", "torch._utils.is_compiling"})
+    registerHandler(path, returnTrue);
+  for (const char* path :
+       {"torch.jit.is_scripting", "torch.jit.is_tracing", "torch._jit_internal.is_scripting",
+        "torch._C._is_tracing", "torch.overrides.has_torch_function",
+        "torch.overrides.has_torch_function_unary", "torch.overrides.has_torch_function_variadic",
+        "torch._C._has_torch_function", "torch._C._has_torch_function_unary",
+        "torch._C._has_torch_function_variadic", "torch.compiler.is_exporting",
+        "torch.nn.modules.module.is_scripting", "torch.distributed.is_initialized",
+        "torch.distributed.distributed_c10d.is_initialized"}) {
     registerHandler(path, returnFalse);
   }
-  for (const char* path : {"torch._C._log_api_usage_once", "torch._C._get_tracing_state", "torch._logging.warning_once"}) registerHandler(path, returnNone);
-  for (const char* path : {"torch.distributed.is_available", "torch._C._len_torch_dispatch_stack", "torch._C._len_torch_function_stack", "torch.device", "torch.finfo", "torch.iinfo", "torch.promote_types", "torch.can_cast", "torch.is_deterministic_algorithms_warn_only_enabled",
-                           "torch.are_deterministic_algorithms_enabled", "torch.get_num_threads", "torch.typename", "torch._C._get_cudnn_enabled",
-                           "torch._C._get_mkldnn_enabled", "torch._C._get_flash_sdp_enabled", "torch.backends.mha.get_fastpath_enabled",
-                           "torch.get_autocast_gpu_dtype", "torch._C._get_privateuse1_backend_name", "torch._C._is_any_autocast_enabled", "torch._C._get_cublas_allow_tf32",
-                           "torch._C._is_autocast_available", "torch._C._are_functorch_transforms_active", "torch._C._EngineBase.is_checkpoint_valid",
-                           "torch._C._nn._parse_to", "torch.cuda.is_available"}) {
+  for (const char* path : {"torch._C._log_api_usage_once", "torch._C._get_tracing_state",
+                           "torch._logging.warning_once"})
+    registerHandler(path, returnNone);
+  for (const char* path : {"torch.distributed.is_available",
+                           "torch._C._len_torch_dispatch_stack",
+                           "torch._C._len_torch_function_stack",
+                           "torch.device",
+                           "torch.finfo",
+                           "torch.iinfo",
+                           "torch.promote_types",
+                           "torch.can_cast",
+                           "torch.is_deterministic_algorithms_warn_only_enabled",
+                           "torch.are_deterministic_algorithms_enabled",
+                           "torch.get_num_threads",
+                           "torch.typename",
+                           "torch._C._get_cudnn_enabled",
+                           "torch._C._get_mkldnn_enabled",
+                           "torch._C._get_flash_sdp_enabled",
+                           "torch.backends.mha.get_fastpath_enabled",
+                           "torch.get_autocast_gpu_dtype",
+                           "torch._C._get_privateuse1_backend_name",
+                           "torch._C._is_any_autocast_enabled",
+                           "torch._C._get_cublas_allow_tf32",
+                           "torch._C._is_autocast_available",
+                           "torch._C._are_functorch_transforms_active",
+                           "torch._C._EngineBase.is_checkpoint_valid",
+                           "torch._C._nn._parse_to",
+                           "torch.cuda.is_available"}) {
     registerPure(path);
   }
 }

@@ -2,7 +2,6 @@
 // graph enters and leaves them by itself, so both ends have to lie in it: a trace that ends in between starts over and breaks at the
 // entry, and what follows is captured under the real state.
 #include "interpret/calls/tables.h"
-
 #include "interpret/known_types.h"
 #include "interpret/torch_names.h"
 #include "interpret/tracer.h"
@@ -27,7 +26,8 @@ Flow store(Tracer& t, PyObject* object, const char* name, PyObject* value) {
 }
 
 graph::Node* addNode(Tracer& t, const char* function, Ref<> args) {
-  graph::Node* node = t.graph->addCall(graph::Op::kCallFunction, newRef(torchObject(function)), std::move(args), Ref<>());
+  graph::Node* node = t.graph->addCall(graph::Op::kCallFunction, newRef(torchObject(function)),
+                                       std::move(args), Ref<>());
   node->mutates = node->sets_mode = true;
   node->location = t.location();
   node->scope = t.frames.back()->scope;
@@ -43,7 +43,8 @@ void open(Tracer& t, PyObject* object, const char* function, const char* leave, 
   context.outer = t.state;
   graph::Node* node = addNode(t, function, std::move(args));
   node->leave = newRef(torchObject(leave));
-  context.stand_in = graph::makeStandIn(node, nullptr, reinterpret_cast<PyObject*>(&PyBaseObject_Type));
+  context.stand_in =
+      graph::makeStandIn(node, nullptr, reinterpret_cast<PyObject*>(&PyBaseObject_Type));
   t.values.addMade(context.stand_in, t.instruction_start);
   t.open_contexts.push_back(std::move(context));
 }
@@ -61,13 +62,17 @@ bool* autocastFlag(shapes::State& state, std::string_view device) {
   return device == "cpu" ? &state.autocast_cpu : device == "cuda" ? &state.autocast_cuda : nullptr;
 }
 shapes::DType* autocastDtype(shapes::State& state, std::string_view device) {
-  return device == "cpu" ? &state.autocast_cpu_dtype : device == "cuda" ? &state.autocast_cuda_dtype : nullptr;
+  return device == "cpu"    ? &state.autocast_cpu_dtype
+         : device == "cuda" ? &state.autocast_cuda_dtype
+                            : nullptr;
 }
 
 // The device that a question is about: the argument, or cuda.
 std::string_view askedDevice(const Args& args) {
   if (args.values.empty()) return "cuda";
-  return args.values.size() == 1 && PyUnicode_Check(args.values[0]) ? PyUnicode_AsUTF8(args.values[0]) : "";
+  return args.values.size() == 1 && PyUnicode_Check(args.values[0])
+             ? PyUnicode_AsUTF8(args.values[0])
+             : "";
 }
 
 bool cacheEnabled(Tracer& t) {
@@ -83,8 +88,12 @@ Out isAutocastEnabled(Tracer& t, const Args& args) {
   if (flag == nullptr) return t.callNative(torchObject("torch.is_autocast_enabled"), args);
   return newRef(*flag ? Py_True : Py_False);
 }
-Out isAutocastCpuEnabled(Tracer& t, const Args&) { return newRef(t.state.autocast_cpu ? Py_True : Py_False); }
-Out isAutocastCacheEnabled(Tracer& t, const Args&) { return newRef(cacheEnabled(t) ? Py_True : Py_False); }
+Out isAutocastCpuEnabled(Tracer& t, const Args&) {
+  return newRef(t.state.autocast_cpu ? Py_True : Py_False);
+}
+Out isAutocastCacheEnabled(Tracer& t, const Args&) {
+  return newRef(cacheEnabled(t) ? Py_True : Py_False);
+}
 
 Out getAutocastDtype(Tracer& t, const Args& args) {
   std::string_view device = askedDevice(args);
@@ -94,7 +103,8 @@ Out getAutocastDtype(Tracer& t, const Args& args) {
 }
 
 Out enterAutocast(Tracer& t, const Args& args) {
-  if (args.values.size() != 1) return t.breakWith(Reason::kRaises, "autocast.__enter__() takes no arguments");
+  if (args.values.size() != 1)
+    return t.breakWith(Reason::kRaises, "autocast.__enter__() takes no arguments");
   PyObject* self = args.values[0];
   STATOR_VALUE(device, attribute(t, self, "device"));
   STATOR_VALUE(dtype, attribute(t, self, "fast_dtype"));
@@ -103,7 +113,8 @@ Out enterAutocast(Tracer& t, const Args& args) {
   std::string_view name = PyUnicode_Check(device.get()) ? PyUnicode_AsUTF8(device.get()) : "";
   bool* flag = autocastFlag(t.state, name);
   shapes::DType scalar_type = shapes::dtypeOf(dtype.get());
-  if (flag == nullptr || !PyBool_Check(enabled.get()) || !PyBool_Check(cache.get()) || scalar_type == shapes::DType::Undefined) {
+  if (flag == nullptr || !PyBool_Check(enabled.get()) || !PyBool_Check(cache.get()) ||
+      scalar_type == shapes::DType::Undefined) {
     return t.breakWith(Reason::kUnsupportedContext, "autocast for " + std::string(name));
   }
   Args asked;
@@ -124,7 +135,8 @@ Out enterAutocast(Tracer& t, const Args& args) {
 
 Out exitAutocast(Tracer& t, const Args& args) {
   OpenContext closed;
-  if (args.values.empty() || !close(t, args.values[0], "torch.amp.autocast_mode._exit_autocast", closed)) {
+  if (args.values.empty() ||
+      !close(t, args.values[0], "torch.amp.autocast_mode._exit_autocast", closed)) {
     return t.breakWith(Reason::kUnsupportedContext, "leaves an autocast that was entered before");
   }
   t.state.autocast_cpu = closed.outer.autocast_cpu;
@@ -135,11 +147,12 @@ Out exitAutocast(Tracer& t, const Args& args) {
 }
 
 Out enterInferenceMode(Tracer& t, const Args& args) {
-  if (args.values.size() != 1) return t.breakWith(Reason::kRaises, "inference_mode.__enter__() takes no arguments");
+  if (args.values.size() != 1)
+    return t.breakWith(Reason::kRaises, "inference_mode.__enter__() takes no arguments");
   STATOR_VALUE(mode, attribute(t, args.values[0], "mode"));
   if (!PyBool_Check(mode.get())) return t.breakWith(Reason::kUnsupportedContext, "inference_mode");
-  open(t, args.values[0], "torch.autograd.grad_mode._enter_inference_mode", "torch.autograd.grad_mode._exit_inference_mode",
-       stealRef(PyTuple_Pack(1, mode.get())));
+  open(t, args.values[0], "torch.autograd.grad_mode._enter_inference_mode",
+       "torch.autograd.grad_mode._exit_inference_mode", stealRef(PyTuple_Pack(1, mode.get())));
   t.state.inference = mode.get() == Py_True;
   t.state.grad_enabled = !t.state.inference;
   return newRef(Py_None);
@@ -147,8 +160,10 @@ Out enterInferenceMode(Tracer& t, const Args& args) {
 
 Out exitInferenceMode(Tracer& t, const Args& args) {
   OpenContext closed;
-  if (args.values.empty() || !close(t, args.values[0], "torch.autograd.grad_mode._exit_inference_mode", closed)) {
-    return t.breakWith(Reason::kUnsupportedContext, "leaves an inference mode that was entered before");
+  if (args.values.empty() ||
+      !close(t, args.values[0], "torch.autograd.grad_mode._exit_inference_mode", closed)) {
+    return t.breakWith(Reason::kUnsupportedContext,
+                       "leaves an inference mode that was entered before");
   }
   t.state.inference = closed.outer.inference;
   t.state.grad_enabled = closed.outer.grad_enabled;
@@ -158,7 +173,8 @@ Out exitInferenceMode(Tracer& t, const Args& args) {
 // enter_sdpa(context, backends, set_priority) of our polyfill: a node that chooses the kernels of attention.
 Out enterSdpa(Tracer& t, const Args& args) {
   static auto* kind = reinterpret_cast<PyTypeObject*>(torchObject("torch._C._SDPBackend"));
-  if (args.values.size() != 3 || !PyBool_Check(args.values[2])) return t.breakWith(Reason::kUnsupportedContext, "sdpa_kernel");
+  if (args.values.size() != 3 || !PyBool_Check(args.values[2]))
+    return t.breakWith(Reason::kUnsupportedContext, "sdpa_kernel");
   Ref<> backends = newRef(args.values[1]);
   if (PyList_Check(backends.get())) {
     STATOR_VALUE(items, t.contents(backends.get()));
@@ -170,15 +186,20 @@ Out enterSdpa(Tracer& t, const Args& args) {
   Ref<> numbers = stealRef(PyList_New(0));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(backends.get()); ++i) {
     PyObject* backend = PyList_GET_ITEM(backends.get(), i);
-    if (kind == nullptr || Py_TYPE(backend) != kind) return t.breakWith(Reason::kUnsupportedContext, "sdpa_kernel");
-    if (const sources::Source* source = t.sourceOf(backend)) t.guards->add(guards::Guard{guards::GuardKind::kIs, source, nullptr, newRef(backend)});
+    if (kind == nullptr || Py_TYPE(backend) != kind)
+      return t.breakWith(Reason::kUnsupportedContext, "sdpa_kernel");
+    if (const sources::Source* source = t.sourceOf(backend))
+      t.guards->add(guards::Guard{guards::GuardKind::kIs, source, nullptr, newRef(backend)});
     Ref<> number = stealRef(PyNumber_Long(backend));
     if (!number) return t.raiseCurrentError();
-    if (PySequence_Contains(numbers.get(), number.get()) == 0) PyList_Append(numbers.get(), number.get());
+    if (PySequence_Contains(numbers.get(), number.get()) == 0)
+      PyList_Append(numbers.get(), number.get());
   }
   Ref<> tuple = stealRef(PyList_AsTuple(numbers.get()));
-  bool math = PyTuple_GET_SIZE(tuple.get()) == 1 && PyLong_AsLong(PyTuple_GET_ITEM(tuple.get(), 0)) == 0;
-  open(t, args.values[0], "stator._contexts.enter_sdpa", "stator._contexts.leave_sdpa", stealRef(PyTuple_Pack(2, tuple.get(), args.values[2])));
+  bool math =
+      PyTuple_GET_SIZE(tuple.get()) == 1 && PyLong_AsLong(PyTuple_GET_ITEM(tuple.get(), 0)) == 0;
+  open(t, args.values[0], "stator._contexts.enter_sdpa", "stator._contexts.leave_sdpa",
+       stealRef(PyTuple_Pack(2, tuple.get(), args.values[2])));
   t.state.other = math ? 1 : 2;  // as the rule of scaled_dot_product_attention reads it
   return newRef(Py_None);
 }
@@ -186,7 +207,8 @@ Out enterSdpa(Tracer& t, const Args& args) {
 Out leaveSdpa(Tracer& t, const Args& args) {
   OpenContext closed;
   if (args.values.empty() || !close(t, args.values[0], "stator._contexts.leave_sdpa", closed)) {
-    return t.breakWith(Reason::kUnsupportedContext, "leaves an sdpa_kernel that was entered before");
+    return t.breakWith(Reason::kUnsupportedContext,
+                       "leaves an sdpa_kernel that was entered before");
   }
   t.state.other = closed.outer.other;
   return newRef(Py_None);

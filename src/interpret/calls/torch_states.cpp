@@ -2,7 +2,6 @@
 // setter becomes a node, so that what follows it in the graph runs under the new state; the trace remembers what it set, and where it ends
 // in another state than it began, the plan sets that state too (a backend may have traced the node away).
 #include "interpret/calls/tables.h"
-
 #include "interpret/torch_names.h"
 #include "interpret/tracer.h"
 
@@ -25,7 +24,8 @@ constexpr StateRow kStates[] = {
     {"torch._C._set_sdp_use_cudnn", "torch._C._get_cudnn_sdp_enabled"},
     {"torch._C._set_sdp_use_overrideable", "torch._C._get_overrideable_sdp_enabled"},
     {"torch._C._set_sdp_priority_order", "torch._C._get_sdp_priority_order"},
-    {"torch._C._autograd._saved_tensors_hooks_disable", "torch._C._autograd._saved_tensors_hooks_get_disabled_error_message",
+    {"torch._C._autograd._saved_tensors_hooks_disable",
+     "torch._C._autograd._saved_tensors_hooks_get_disabled_error_message",
      "torch._C._autograd._saved_tensors_hooks_enable"},
 };
 constexpr size_t kStateCount = std::size(kStates);
@@ -41,7 +41,8 @@ Out change(Tracer& t, size_t index, const char* function, Ref<> value, Ref<> arg
     STATOR_VALUE(before, current(t, index));
     t.process_states[index] = {before, before};
   }
-  graph::Node* node = t.graph->addCall(graph::Op::kCallFunction, newRef(torchObject(function)), std::move(args), Ref<>());
+  graph::Node* node = t.graph->addCall(graph::Op::kCallFunction, newRef(torchObject(function)),
+                                       std::move(args), Ref<>());
   node->mutates = node->sets_mode = true;
   node->location = t.location();
   node->scope = t.frames.back()->scope;
@@ -57,10 +58,13 @@ Out get(Tracer& t, const Args&) {
 
 template <size_t index>
 Out set(Tracer& t, const Args& args) {
-  if (args.values.size() != 1 || args.keywordCount() != 0) return t.breakWith(Reason::kCallsOutside, kStates[index].setter);
+  if (args.values.size() != 1 || args.keywordCount() != 0)
+    return t.breakWith(Reason::kCallsOutside, kStates[index].setter);
   STATOR_VALUE(value, t.plain(args.values[0]));
-  if (!t.isNativeSafe(value.get())) return t.breakWith(Reason::kCallsOutside, kStates[index].setter);
-  if (PyList_Check(value.get())) value = stealRef(PyList_GetSlice(value.get(), 0, PyList_GET_SIZE(value.get())));
+  if (!t.isNativeSafe(value.get()))
+    return t.breakWith(Reason::kCallsOutside, kStates[index].setter);
+  if (PyList_Check(value.get()))
+    value = stealRef(PyList_GetSlice(value.get(), 0, PyList_GET_SIZE(value.get())));
   return change(t, index, kStates[index].setter, value, stealRef(PyTuple_Pack(1, value.get())));
 }
 
@@ -96,7 +100,8 @@ void ProcessStateScope::apply(bool now) {
   for (auto& [index, state] : tracer_.process_states) {
     PyObject* wanted = now ? state.now.get() : state.before.get();
     StateCall call = stateCall(index, wanted);
-    Ref<> done = stealRef(call.takes_value ? PyObject_CallOneArg(call.function, wanted) : PyObject_CallNoArgs(call.function));
+    Ref<> done = stealRef(call.takes_value ? PyObject_CallOneArg(call.function, wanted)
+                                           : PyObject_CallNoArgs(call.function));
     if (!done) PyErr_Clear();
   }
   PyErr_Restore(type, value, traceback);

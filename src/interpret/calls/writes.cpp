@@ -17,7 +17,9 @@ bool isDense(const TensorMeta& meta) {
   for (size_t i = 0; i < meta.sizes.size(); ++i) {
     if (meta.sizes[i] > 1) dims.emplace_back(meta.strides[i], meta.sizes[i]);
   }
-  std::sort(dims.begin(), dims.end(), [](const auto& a, const auto& b) { return a.first < b.first || (a.first == b.first && a.second < b.second); });
+  std::sort(dims.begin(), dims.end(), [](const auto& a, const auto& b) {
+    return a.first < b.first || (a.first == b.first && a.second < b.second);
+  });
   shapes::Dim expected = 1;
   for (auto [stride, size] : dims) {
     if (stride != expected) return false;
@@ -36,8 +38,11 @@ bool overlapsItself(const TensorMeta& meta) {
 
 // torch compares the memory of dense tensors only, and takes no offence at equal ones.
 bool overlapsPartly(const TensorMeta& written, const TensorMeta& read) {
-  if (written.storage_id == 0 || written.storage_id != read.storage_id || written.dtype != read.dtype) return false;
-  if (written.numel() == 0 || read.numel() == 0 || !isDense(written) || !isDense(read)) return false;
+  if (written.storage_id == 0 || written.storage_id != read.storage_id ||
+      written.dtype != read.dtype)
+    return false;
+  if (written.numel() == 0 || read.numel() == 0 || !isDense(written) || !isDense(read))
+    return false;
   shapes::Dim begin = written.storage_offset, end = begin + written.numel();
   shapes::Dim other_begin = read.storage_offset, other_end = other_begin + read.numel();
   if (begin == other_begin && end == other_end) return written.strides != read.strides;
@@ -46,13 +51,16 @@ bool overlapsPartly(const TensorMeta& written, const TensorMeta& read) {
 
 }  // namespace
 
-bool Tracer::writeMayFail(PyObject* target, const std::vector<PyObject*>& arguments, const std::vector<PyObject*>& tensors, std::string& why) {
+bool Tracer::writeMayFail(PyObject* target, const std::vector<PyObject*>& arguments,
+                          const std::vector<PyObject*>& tensors, std::string& why) {
   if (tensors.empty() || graph::asStandIn(tensors[0])->meta == nullptr) return false;
   TensorMeta written = *graph::asStandIn(tensors[0])->meta;
   if (state.grad_enabled && written.requires_grad) {
     bool leaf = written.is_leaf;
     for (const graph::Node* input : graph->inputs()) {
-      if (input->meta == nullptr || written.storage_id == 0 || input->meta->storage_id != written.storage_id) continue;
+      if (input->meta == nullptr || written.storage_id == 0 ||
+          input->meta->storage_id != written.storage_id)
+        continue;
       leaf |= input->meta->is_leaf && input->meta->requires_grad;
     }
     if (leaf) {
@@ -73,9 +81,13 @@ bool Tracer::writeMayFail(PyObject* target, const std::vector<PyObject*>& argume
     request.args = arguments.data();
     request.positional = 2;
     request.state = &state;
-    request.reader.tensor_of = [](PyObject* object) { return graph::isStandIn(object) ? graph::asStandIn(object)->meta : nullptr; };
+    request.reader.tensor_of = [](PyObject* object) {
+      return graph::isStandIn(object) ? graph::asStandIn(object)->meta : nullptr;
+    };
     shapes::Answer answer = shapes::infer(request);
-    if (answer.status != shapes::Status::kOk || answer.inferred->outputs.size() != 1 || answer.inferred->outputs[0].alias_of < 0) return false;
+    if (answer.status != shapes::Status::kOk || answer.inferred->outputs.size() != 1 ||
+        answer.inferred->outputs[0].alias_of < 0)
+      return false;
     written = answer.inferred->outputs[0].meta;
     written.storage_id = graph::asStandIn(tensors[0])->meta->storage_id;
   }

@@ -1,7 +1,6 @@
 // Jumps, loops, calls, returns, exceptions, with, generators.
-#include "interpret/handlers/handlers.h"
-
 #include "interpret/exceptions.h"
+#include "interpret/handlers/handlers.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/trace_iterator.h"
@@ -16,14 +15,18 @@ Flow jump(Tracer&, SymbolicFrame& frame, const Instr& instr) {
   return Flow::kOk;
 }
 
-Flow jumpBackward(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) { return jump(tracer, frame, instr); }
+Flow jumpBackward(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  return jump(tracer, frame, instr);
+}
 
 namespace {
 
 Flow popJump(Tracer&, SymbolicFrame& frame, const Instr& instr, bool taken) {
   frame.drop();
-  if (taken) jumpTo(frame, instr.target);
-  else advance(frame);
+  if (taken)
+    jumpTo(frame, instr.target);
+  else
+    advance(frame);
   return Flow::kOk;
 }
 
@@ -40,8 +43,12 @@ Flow jumpOrPop(Tracer& tracer, SymbolicFrame& frame, const Instr& instr, bool wa
 
 }  // namespace
 
-Flow jumpIfFalseOrPop(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) { return jumpOrPop(tracer, frame, instr, false); }
-Flow jumpIfTrueOrPop(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) { return jumpOrPop(tracer, frame, instr, true); }
+Flow jumpIfFalseOrPop(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  return jumpOrPop(tracer, frame, instr, false);
+}
+Flow jumpIfTrueOrPop(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  return jumpOrPop(tracer, frame, instr, true);
+}
 
 Flow popJumpIfFalse(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   STATOR_VALUE(value, tracer.truth(frame.top()));
@@ -53,8 +60,12 @@ Flow popJumpIfTrue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   return popJump(tracer, frame, instr, value.get() == Py_True);
 }
 
-Flow popJumpIfNone(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) { return popJump(tracer, frame, instr, frame.top() == Py_None); }
-Flow popJumpIfNotNone(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) { return popJump(tracer, frame, instr, frame.top() != Py_None); }
+Flow popJumpIfNone(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  return popJump(tracer, frame, instr, frame.top() == Py_None);
+}
+Flow popJumpIfNotNone(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  return popJump(tracer, frame, instr, frame.top() != Py_None);
+}
 
 Flow getIter(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
   return deliver(tracer, frame, tracer.settle(tracer.iterate(frame.top())), 1);
@@ -89,8 +100,10 @@ Flow callUnit(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   PyObject* callable = frame.stack[depth - given - (method ? 2 : 1)].get();
   Args args;
   args.values.reserve(given + 1);
-  for (size_t i = depth - given - (method ? 1 : 0); i < depth; ++i) args.values.push_back(frame.stack[i].get());
-  size_t named = keyword_names != nullptr ? static_cast<size_t>(PyTuple_GET_SIZE(keyword_names)) : 0;
+  for (size_t i = depth - given - (method ? 1 : 0); i < depth; ++i)
+    args.values.push_back(frame.stack[i].get());
+  size_t named =
+      keyword_names != nullptr ? static_cast<size_t>(PyTuple_GET_SIZE(keyword_names)) : 0;
   args.positional = args.values.size() - named;
   args.names = keyword_names;
   // Entered, the caller stands at the first instruction of the unit with the operands popped.
@@ -114,13 +127,15 @@ Flow callFunctionEx(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   PyObject* callable = frame.top(has_keywords ? 2 : 1);
   STATOR_VALUE(items, tracer.listOf(positional));
   Args args;
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) args.values.push_back(PyList_GET_ITEM(items.get(), i));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i)
+    args.values.push_back(PyList_GET_ITEM(items.get(), i));
   args.positional = args.values.size();
   Ref<> names, named;
   if (keywords != nullptr) {
     Ref<> as_dict;
     if (!PyDict_Check(keywords)) {
-      if (graph::isStandIn(keywords) || isTraceIterator(keywords)) return tracer.breakWith(Reason::kRaises, "** of something that is no mapping");
+      if (graph::isStandIn(keywords) || isTraceIterator(keywords))
+        return tracer.breakWith(Reason::kRaises, "** of something that is no mapping");
       as_dict = stealRef(PyDict_New());
       Args mapping;
       mapping.values = {keywords};
@@ -134,7 +149,8 @@ Flow callFunctionEx(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
     Ref<> list = stealRef(PyDict_Keys(named.get()));
     names = stealRef(PyList_AsTuple(list.get()));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()); ++i) {
-      if (!PyUnicode_CheckExact(PyTuple_GET_ITEM(names.get(), i))) return tracer.breakWith(Reason::kRaises, "keywords that are no strings");
+      if (!PyUnicode_CheckExact(PyTuple_GET_ITEM(names.get(), i)))
+        return tracer.breakWith(Reason::kRaises, "keywords that are no strings");
       args.values.push_back(PyDict_GetItem(named.get(), PyTuple_GET_ITEM(names.get(), i)));
     }
     if (PyTuple_GET_SIZE(names.get()) > 0) args.names = names.get();
@@ -152,7 +168,10 @@ Flow makeFunction(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   if (!function) return tracer.raiseCurrentError();
   auto* raw = reinterpret_cast<PyFunctionObject*>(function.get());
   // After a break the parts lie on the stack as values from outside: the cells and defaults in them get their sources here.
-  const std::pair<int, PyObject**> parts[] = {{8, &raw->func_closure}, {4, &raw->func_annotations}, {2, &raw->func_kwdefaults}, {1, &raw->func_defaults}};
+  const std::pair<int, PyObject**> parts[] = {{8, &raw->func_closure},
+                                              {4, &raw->func_annotations},
+                                              {2, &raw->func_kwdefaults},
+                                              {1, &raw->func_defaults}};
   for (const auto& [flag, place] : parts) {
     if ((instr.oparg & flag) == 0) continue;
     STATOR_VALUE(part, tracer.contents(frame.top(n++)));
@@ -175,7 +194,8 @@ Flow returnGenerator(Tracer&, SymbolicFrame& frame, const Instr&) {
 }
 
 Flow yieldValue(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
-  if (frame.generator_object == nullptr) return tracer.breakWith(Reason::kUnsupportedGenerator, "yields");
+  if (frame.generator_object == nullptr)
+    return tracer.breakWith(Reason::kUnsupportedGenerator, "yields");
   tracer.returned = frame.pop();
   tracer.yielded = true;
   advance(frame);
@@ -201,7 +221,8 @@ Flow send(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
       return tracer.breakWith(Reason::kRaises, "sends to an iterator that takes nothing");
     }
     Ref<> result = newRef(Py_None);
-    if (!item && iterator->kind == IteratorKind::kGenerator && !iterator->sources->empty()) result = (*iterator->sources)[0];
+    if (!item && iterator->kind == IteratorKind::kGenerator && !iterator->sources->empty())
+      result = (*iterator->sources)[0];
     if (item) {
       frame.drop();
       frame.push(item);
@@ -220,12 +241,24 @@ Flow getYieldFromIter(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
   return deliver(tracer, frame, tracer.settle(tracer.iterate(frame.top())), 1);
 }
 
-Flow asyncGenWrap(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedGenerator, "an async generator"); }
-Flow getAwaitable(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedGenerator, "await"); }
-Flow getAiter(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedGenerator, "async for"); }
-Flow getAnext(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedGenerator, "async for"); }
-Flow beforeAsyncWith(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedGenerator, "async with"); }
-Flow endAsyncFor(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedGenerator, "async for"); }
+Flow asyncGenWrap(Tracer& tracer, SymbolicFrame&, const Instr&) {
+  return tracer.breakWith(Reason::kUnsupportedGenerator, "an async generator");
+}
+Flow getAwaitable(Tracer& tracer, SymbolicFrame&, const Instr&) {
+  return tracer.breakWith(Reason::kUnsupportedGenerator, "await");
+}
+Flow getAiter(Tracer& tracer, SymbolicFrame&, const Instr&) {
+  return tracer.breakWith(Reason::kUnsupportedGenerator, "async for");
+}
+Flow getAnext(Tracer& tracer, SymbolicFrame&, const Instr&) {
+  return tracer.breakWith(Reason::kUnsupportedGenerator, "async for");
+}
+Flow beforeAsyncWith(Tracer& tracer, SymbolicFrame&, const Instr&) {
+  return tracer.breakWith(Reason::kUnsupportedGenerator, "async with");
+}
+Flow endAsyncFor(Tracer& tracer, SymbolicFrame&, const Instr&) {
+  return tracer.breakWith(Reason::kUnsupportedGenerator, "async for");
+}
 
 // ---- exceptions ------------------------------------------------------------------------------------------------------------------------
 
@@ -251,20 +284,23 @@ Flow raiseVarargs(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   }
   PyObject* cause = instr.oparg == 2 ? frame.top() : nullptr;
   PyObject* exception = frame.top(instr.oparg == 2 ? 1 : 0);
-  if (!tracer.isMade(exception) && !PyExceptionClass_Check(exception)) return tracer.breakWith(Reason::kRaises, "raises an exception from outside");
+  if (!tracer.isMade(exception) && !PyExceptionClass_Check(exception))
+    return tracer.breakWith(Reason::kRaises, "raises an exception from outside");
   Ref<> instance = newRef(exception);
   if (PyExceptionClass_Check(exception)) {
     STATOR_VALUE(made, tracer.callNested(exception, {}));
     instance = made;
   }
-  if (graph::isStandIn(instance.get()) || !PyExceptionInstance_Check(instance.get())) return tracer.breakWith(Reason::kRaises, "raises what is no exception");
+  if (graph::isStandIn(instance.get()) || !PyExceptionInstance_Check(instance.get()))
+    return tracer.breakWith(Reason::kRaises, "raises what is no exception");
   if (cause != nullptr) {
     Ref<> fixed = newRef(cause);
     if (PyExceptionClass_Check(cause)) {
       STATOR_VALUE(made, tracer.callNested(cause, {}));
       fixed = made;
     }
-    if (fixed.get() != Py_None && (graph::isStandIn(fixed.get()) || !PyExceptionInstance_Check(fixed.get()))) {
+    if (fixed.get() != Py_None &&
+        (graph::isStandIn(fixed.get()) || !PyExceptionInstance_Check(fixed.get()))) {
       return tracer.breakWith(Reason::kRaises, "a cause that is no exception");
     }
     PyException_SetCause(instance.get(), fixed.get() == Py_None ? nullptr : Py_NewRef(fixed.get()));
@@ -302,28 +338,38 @@ Flow checkExcMatch(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
   if (PyTuple_Check(classes)) {
     STATOR_VALUE(items, tracer.contents(classes));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
-      if (!isExceptionClass(PyTuple_GET_ITEM(items.get(), i))) return tracer.breakWith(Reason::kRaises, "except with what is no exception class");
+      if (!isExceptionClass(PyTuple_GET_ITEM(items.get(), i)))
+        return tracer.breakWith(Reason::kRaises, "except with what is no exception class");
     }
   } else if (!isExceptionClass(classes)) {
     return tracer.breakWith(Reason::kRaises, "except with what is no exception class");
   }
-  STATOR_VALUE(matches, tracer.isSubclass(reinterpret_cast<PyObject*>(Py_TYPE(exception)), classes));
+  STATOR_VALUE(matches,
+               tracer.isSubclass(reinterpret_cast<PyObject*>(Py_TYPE(exception)), classes));
   frame.drop();
   frame.push(matches);
   advance(frame);
   return Flow::kOk;
 }
 
-Flow checkEgMatch(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedOpcode, "except*"); }
-Flow prepReraiseStar(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedOpcode, "except*"); }
+Flow checkEgMatch(Tracer& tracer, SymbolicFrame&, const Instr&) {
+  return tracer.breakWith(Reason::kUnsupportedOpcode, "except*");
+}
+Flow prepReraiseStar(Tracer& tracer, SymbolicFrame&, const Instr&) {
+  return tracer.breakWith(Reason::kUnsupportedOpcode, "except*");
+}
 
 Flow beforeWith(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
   PyObject* manager = frame.top();
-  if (graph::isStandIn(manager) || isTraceIterator(manager)) return tracer.breakWith(Reason::kRaises, "with over what is no context manager");
+  if (graph::isStandIn(manager) || isTraceIterator(manager))
+    return tracer.breakWith(Reason::kRaises, "with over what is no context manager");
   STATOR_VALUE(enter, tracer.settle(tracer.special(manager, "__enter__")));
   STATOR_VALUE(exit, tracer.settle(tracer.special(manager, "__exit__")));
-  if (!enter || !exit) return tracer.breakWith(Reason::kRaises, "with over what is no context manager");
-  auto python = [](PyObject* bound) { return PyMethod_Check(bound) && PyFunction_Check(PyMethod_GET_FUNCTION(bound)); };
+  if (!enter || !exit)
+    return tracer.breakWith(Reason::kRaises, "with over what is no context manager");
+  auto python = [](PyObject* bound) {
+    return PyMethod_Check(bound) && PyFunction_Check(PyMethod_GET_FUNCTION(bound));
+  };
   if (!python(enter.get()) || !python(exit.get())) {
     return tracer.breakWith(Reason::kUnsupportedContext, Py_TYPE(manager)->tp_name);
   }

@@ -1,7 +1,6 @@
 // Stack, locals, cells and names.
-#include "interpret/handlers/handlers.h"
-
 #include "interpret/drops.h"
+#include "interpret/handlers/handlers.h"
 #include "interpret/known_types.h"
 #include "interpret/torch_names.h"
 #include "python/frame.h"
@@ -18,18 +17,26 @@ using sources::SourceKind;
 namespace {
 
 PyObject* slotNow(Tracer& tracer, SymbolicFrame& frame, size_t slot) {
-  return !frame.untouched.empty() && frame.untouched[slot] ? tracer.roots.slots[slot] : frame.slots[slot].get();
+  return !frame.untouched.empty() && frame.untouched[slot] ? tracer.roots.slots[slot]
+                                                           : frame.slots[slot].get();
 }
 
-PyObject* nameAt(SymbolicFrame& frame, int index) { return PyTuple_GET_ITEM(frame.code->code()->co_names, index); }
+PyObject* nameAt(SymbolicFrame& frame, int index) {
+  return PyTuple_GET_ITEM(frame.code->code()->co_names, index);
+}
 
 Flow raiseUnbound(Tracer& tracer, SymbolicFrame& frame, int slot) {
   PyCodeObject* code = frame.code->code();
   PyObject* name = PyTuple_GET_ITEM(stator_code_slot_names(code), slot);
   if (slot < code->co_nlocalsplus - code->co_nfreevars) {
-    return tracer.raiseNameError(PyExc_UnboundLocalError, "cannot access local variable '%U' where it is not associated with a value", name);
+    return tracer.raiseNameError(
+        PyExc_UnboundLocalError,
+        "cannot access local variable '%U' where it is not associated with a value", name);
   }
-  return tracer.raiseNameError(PyExc_NameError, "cannot access free variable '%U' where it is not associated with a value in enclosing scope", name);
+  return tracer.raiseNameError(
+      PyExc_NameError,
+      "cannot access free variable '%U' where it is not associated with a value in enclosing scope",
+      name);
 }
 
 }  // namespace
@@ -39,10 +46,13 @@ Flow nop(Tracer&, SymbolicFrame& frame, const Instr&) {
   return Flow::kOk;
 }
 
-Flow resume(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) { return nop(tracer, frame, instr); }
+Flow resume(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  return nop(tracer, frame, instr);
+}
 
 Flow popTop(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
-  if (dropRunsUserCode(tracer, frame.top())) return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
+  if (dropRunsUserCode(tracer, frame.top()))
+    return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
   frame.drop();
   advance(frame);
   return Flow::kOk;
@@ -84,14 +94,16 @@ Flow loadFast(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 
 Flow storeFast(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   size_t slot = static_cast<size_t>(instr.oparg);
-  if (dropRunsUserCode(tracer, slotNow(tracer, frame, slot))) return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
+  if (dropRunsUserCode(tracer, slotNow(tracer, frame, slot)))
+    return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
   frame.slots[slot] = frame.pop();
   if (!frame.untouched.empty()) frame.untouched[slot] = false;
   if (PyObject* value = frame.slots[slot].get(); graph::isStandIn(value)) {
     // Nodes are called after the variable that first held their value, as TorchDynamo calls them.
     graph::Node* node = graph::asStandIn(value)->node;
     if (node->op != graph::Op::kInput && node->name_hint.empty()) {
-      node->name_hint = PyUnicode_AsUTF8(PyTuple_GET_ITEM(stator_code_slot_names(frame.code->code()), instr.oparg));
+      node->name_hint = PyUnicode_AsUTF8(
+          PyTuple_GET_ITEM(stator_code_slot_names(frame.code->code()), instr.oparg));
     }
   }
   advance(frame);
@@ -100,11 +112,15 @@ Flow storeFast(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 
 Flow deleteFast(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   size_t slot = static_cast<size_t>(instr.oparg);
-  bool bound = !frame.untouched.empty() && frame.untouched[slot] ? tracer.roots.slots[slot] != nullptr : static_cast<bool>(frame.slots[slot]);
+  bool bound = !frame.untouched.empty() && frame.untouched[slot]
+                   ? tracer.roots.slots[slot] != nullptr
+                   : static_cast<bool>(frame.slots[slot]);
   if (!bound) return raiseUnbound(tracer, frame, instr.oparg);
-  if (dropRunsUserCode(tracer, slotNow(tracer, frame, slot))) return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
+  if (dropRunsUserCode(tracer, slotNow(tracer, frame, slot)))
+    return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
   if (!frame.untouched.empty() && frame.untouched[slot]) {
-    tracer.guards->add(Guard{GuardKind::kPresent, tracer.sources->root(SourceKind::kLocal, instr.oparg)});
+    tracer.guards->add(
+        Guard{GuardKind::kPresent, tracer.sources->root(SourceKind::kLocal, instr.oparg)});
     frame.untouched[slot] = false;
   }
   frame.slots[slot].reset();
@@ -124,12 +140,14 @@ Flow copyFreeVars(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   PyObject* function = frame.function.get();
   PyObject* closure = PyFunction_GET_CLOSURE(function);
   const sources::Source* source = tracer.isMade(function) ? nullptr : tracer.sourceOf(function);
-  if (source == nullptr && tracer.values.find(function) == nullptr && closure != nullptr) source = tracer.sourceOf(function);
+  if (source == nullptr && tracer.values.find(function) == nullptr && closure != nullptr)
+    source = tracer.sourceOf(function);
   size_t first = frame.slots.size() - static_cast<size_t>(instr.oparg);
   for (int i = 0; i < instr.oparg; ++i) {
     PyObject* cell = PyTuple_GET_ITEM(closure, i);
     if (tracer.values.find(cell) == nullptr && source != nullptr) {
-      STATOR_VALUE(ignored, tracer.fromOutside(cell, tracer.sources->child(SourceKind::kClosure, source, nullptr, i)));
+      STATOR_VALUE(ignored, tracer.fromOutside(cell, tracer.sources->child(SourceKind::kClosure,
+                                                                           source, nullptr, i)));
     }
     frame.slots[first + static_cast<size_t>(i)] = newRef(cell);
   }
@@ -139,7 +157,8 @@ Flow copyFreeVars(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 
 Flow loadDeref(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   STATOR_VALUE(cell, tracer.readSlot(frame, static_cast<size_t>(instr.oparg)));
-  if (!cell || !PyCell_Check(cell.get())) return tracer.breakWith(Reason::kRaises, "a variable that is not bound");
+  if (!cell || !PyCell_Check(cell.get()))
+    return tracer.breakWith(Reason::kRaises, "a variable that is not bound");
   STATOR_VALUE(value, tracer.cellContents(cell.get()));
   if (!value) return raiseUnbound(tracer, frame, instr.oparg);
   frame.push(std::move(value));
@@ -184,7 +203,8 @@ Flow loadGlobal(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 
 Flow storeGlobal(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   if (frame.globals_source == nullptr) frame.globals_source = tracer.sources->pinned(frame.globals);
-  if (tracer.values.find(frame.globals) == nullptr) tracer.values.addOutside(frame.globals, frame.globals_source);
+  if (tracer.values.find(frame.globals) == nullptr)
+    tracer.values.addOutside(frame.globals, frame.globals_source);
   STATOR_FLOW(tracer.setItem(frame.globals, nameAt(frame, instr.oparg), frame.top()));
   frame.drop();
   advance(frame);
@@ -193,16 +213,20 @@ Flow storeGlobal(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 
 Flow deleteGlobal(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   if (frame.globals_source == nullptr) frame.globals_source = tracer.sources->pinned(frame.globals);
-  if (tracer.values.find(frame.globals) == nullptr) tracer.values.addOutside(frame.globals, frame.globals_source);
+  if (tracer.values.find(frame.globals) == nullptr)
+    tracer.values.addOutside(frame.globals, frame.globals_source);
   STATOR_VALUE(found, tracer.dictGet(frame.globals, nameAt(frame, instr.oparg)));
-  if (!found) return tracer.raiseNameError(PyExc_NameError, "name '%U' is not defined", nameAt(frame, instr.oparg));
+  if (!found)
+    return tracer.raiseNameError(PyExc_NameError, "name '%U' is not defined",
+                                 nameAt(frame, instr.oparg));
   STATOR_FLOW(tracer.delItem(frame.globals, nameAt(frame, instr.oparg)));
   advance(frame);
   return Flow::kOk;
 }
 
 Flow loadName(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
-  if (!frame.contents) return tracer.breakWith(Reason::kUnsupportedOpcode, "code outside of functions");
+  if (!frame.contents)
+    return tracer.breakWith(Reason::kUnsupportedOpcode, "code outside of functions");
   STATOR_VALUE(value, tracer.dictGet(frame.contents.get(), nameAt(frame, instr.oparg)));
   if (!value) {
     STATOR_VALUE(found, tracer.loadGlobal(frame, nameAt(frame, instr.oparg)));
@@ -213,16 +237,20 @@ Flow loadName(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   return Flow::kOk;
 }
 Flow storeName(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
-  if (!frame.contents) return tracer.breakWith(Reason::kUnsupportedOpcode, "code outside of functions");
+  if (!frame.contents)
+    return tracer.breakWith(Reason::kUnsupportedOpcode, "code outside of functions");
   STATOR_FLOW(tracer.setItem(frame.contents.get(), nameAt(frame, instr.oparg), frame.top()));
   frame.drop();
   advance(frame);
   return Flow::kOk;
 }
 Flow deleteName(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
-  if (!frame.contents) return tracer.breakWith(Reason::kUnsupportedOpcode, "code outside of functions");
+  if (!frame.contents)
+    return tracer.breakWith(Reason::kUnsupportedOpcode, "code outside of functions");
   STATOR_VALUE(found, tracer.dictGet(frame.contents.get(), nameAt(frame, instr.oparg)));
-  if (!found) return tracer.raiseNameError(PyExc_NameError, "name '%U' is not defined", nameAt(frame, instr.oparg));
+  if (!found)
+    return tracer.raiseNameError(PyExc_NameError, "name '%U' is not defined",
+                                 nameAt(frame, instr.oparg));
   STATOR_FLOW(tracer.delItem(frame.contents.get(), nameAt(frame, instr.oparg)));
   advance(frame);
   return Flow::kOk;
@@ -231,14 +259,17 @@ Flow setupAnnotations(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
   if (!frame.contents) return tracer.breakWith(Reason::kUnsupportedOpcode, "a class body");
   static PyObject* name = PyUnicode_InternFromString("__annotations__");
   STATOR_VALUE(found, tracer.dictGet(frame.contents.get(), name));
-  if (!found) STATOR_FLOW(tracer.setItem(frame.contents.get(), name, tracer.made(stealRef(PyDict_New())).get()));
+  if (!found)
+    STATOR_FLOW(
+        tracer.setItem(frame.contents.get(), name, tracer.made(stealRef(PyDict_New())).get()));
   advance(frame);
   return Flow::kOk;
 }
 Flow loadBuildClass(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
   static PyObject* name = PyUnicode_InternFromString("__build_class__");
   const sources::Source* source = tracer.sources->pinned(frame.builtins);
-  if (tracer.values.find(frame.builtins) == nullptr) tracer.values.addOutside(frame.builtins, source);
+  if (tracer.values.find(frame.builtins) == nullptr)
+    tracer.values.addOutside(frame.builtins, source);
   STATOR_VALUE(value, tracer.dictGet(frame.builtins, name));
   if (!value) return tracer.breakWith(Reason::kRaises, "no __build_class__");
   frame.push(std::move(value));
@@ -257,14 +288,16 @@ Flow importName(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   PyObject* name = nameAt(frame, instr.oparg);
   PyObject* level = frame.top(1);
   PyObject* from_list = frame.top();
-  if (!PyLong_CheckExact(level) || PyLong_AsLong(level) != 0) return tracer.breakWith(Reason::kCallsOutside, "a relative import");
+  if (!PyLong_CheckExact(level) || PyLong_AsLong(level) != 0)
+    return tracer.breakWith(Reason::kCallsOutside, "a relative import");
   PyObject* modules = PyImport_GetModuleDict();
   const sources::Source* modules_source = tracer.sources->pinned(modules);
   if (tracer.values.find(modules) == nullptr) tracer.values.addOutside(modules, modules_source);
   Ref<> wanted = newRef(name);
   if (from_list == Py_None) {
     const char* text = PyUnicode_AsUTF8(name);
-    if (const char* dot = std::strchr(text, '.')) wanted = stealRef(PyUnicode_FromStringAndSize(text, dot - text));
+    if (const char* dot = std::strchr(text, '.'))
+      wanted = stealRef(PyUnicode_FromStringAndSize(text, dot - text));
   }
   PyObject* whole = PyDict_GetItemWithError(modules, name);
   if (whole == nullptr) return tracer.breakWith(Reason::kCallsOutside, "an import");
@@ -293,7 +326,11 @@ Flow importFrom(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   return Flow::kOk;
 }
 
-Flow importStar(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedOpcode, "import *"); }
-Flow printExpr(Tracer& tracer, SymbolicFrame&, const Instr&) { return tracer.breakWith(Reason::kUnsupportedOpcode, "an interactive expression"); }
+Flow importStar(Tracer& tracer, SymbolicFrame&, const Instr&) {
+  return tracer.breakWith(Reason::kUnsupportedOpcode, "import *");
+}
+Flow printExpr(Tracer& tracer, SymbolicFrame&, const Instr&) {
+  return tracer.breakWith(Reason::kUnsupportedOpcode, "an interactive expression");
+}
 
 }  // namespace stator::interpret::handlers

@@ -1,6 +1,5 @@
 // Operators, attributes, subscripts and builders.
 #include "interpret/handlers/handlers.h"
-
 #include "interpret/known_types.h"
 #include "interpret/trace_iterator.h"
 
@@ -10,7 +9,9 @@ using breaks::Reason;
 
 namespace {
 
-PyObject* nameAt(SymbolicFrame& frame, int index) { return PyTuple_GET_ITEM(frame.code->code()->co_names, index); }
+PyObject* nameAt(SymbolicFrame& frame, int index) {
+  return PyTuple_GET_ITEM(frame.code->code()->co_names, index);
+}
 
 Flow done(SymbolicFrame& frame, size_t operands) {
   frame.drop(operands);
@@ -31,9 +32,15 @@ Flow finishStore(Tracer& tracer, SymbolicFrame& frame, Flow flow, size_t operand
 
 }  // namespace
 
-Flow unaryPositive(Tracer& tracer, SymbolicFrame& frame, const Instr&) { return deliver(tracer, frame, tracer.unary(0, frame.top()), 1); }
-Flow unaryNegative(Tracer& tracer, SymbolicFrame& frame, const Instr&) { return deliver(tracer, frame, tracer.unary(1, frame.top()), 1); }
-Flow unaryInvert(Tracer& tracer, SymbolicFrame& frame, const Instr&) { return deliver(tracer, frame, tracer.unary(2, frame.top()), 1); }
+Flow unaryPositive(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
+  return deliver(tracer, frame, tracer.unary(0, frame.top()), 1);
+}
+Flow unaryNegative(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
+  return deliver(tracer, frame, tracer.unary(1, frame.top()), 1);
+}
+Flow unaryInvert(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
+  return deliver(tracer, frame, tracer.unary(2, frame.top()), 1);
+}
 
 Flow unaryNot(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
   STATOR_VALUE(value, tracer.truth(frame.top()));
@@ -93,7 +100,8 @@ Flow loadMethod(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   // CPython leaves (function, self) for a method and (NULL, callable) for anything else; so do we, and a bound method is never made.
   STATOR_VALUE(value, tracer.settle(tracer.getAttr(frame.top(), nameAt(frame, instr.oparg))));
   PyObject* object = frame.top();
-  bool fresh = PyMethod_Check(value.get()) && tracer.isMade(value.get()) && PyMethod_GET_SELF(value.get()) == object;
+  bool fresh = PyMethod_Check(value.get()) && tracer.isMade(value.get()) &&
+               PyMethod_GET_SELF(value.get()) == object;
   Ref<> self = newRef(object);
   frame.drop();
   if (fresh) {
@@ -108,24 +116,29 @@ Flow loadMethod(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 }
 
 Flow storeAttr(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
-  return finishStore(tracer, frame, tracer.setAttr(frame.top(), nameAt(frame, instr.oparg), frame.top(1)), 2);
+  return finishStore(tracer, frame,
+                     tracer.setAttr(frame.top(), nameAt(frame, instr.oparg), frame.top(1)), 2);
 }
 
 Flow deleteAttr(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
-  return finishStore(tracer, frame, tracer.setAttr(frame.top(), nameAt(frame, instr.oparg), nullptr), 1);
+  return finishStore(tracer, frame,
+                     tracer.setAttr(frame.top(), nameAt(frame, instr.oparg), nullptr), 1);
 }
 
 // ---- builders --------------------------------------------------------------------------------------------------------------------------
 
 Flow buildTuple(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   Ref<> tuple = stealRef(PyTuple_New(instr.oparg));
-  for (int i = 0; i < instr.oparg; ++i) PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(frame.top(static_cast<size_t>(instr.oparg - 1 - i))));
+  for (int i = 0; i < instr.oparg; ++i)
+    PyTuple_SET_ITEM(tuple.get(), i,
+                     Py_NewRef(frame.top(static_cast<size_t>(instr.oparg - 1 - i))));
   return deliver(tracer, frame, tuple, static_cast<size_t>(instr.oparg));
 }
 
 Flow buildList(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   Ref<> list = stealRef(PyList_New(instr.oparg));
-  for (int i = 0; i < instr.oparg; ++i) PyList_SET_ITEM(list.get(), i, Py_NewRef(frame.top(static_cast<size_t>(instr.oparg - 1 - i))));
+  for (int i = 0; i < instr.oparg; ++i)
+    PyList_SET_ITEM(list.get(), i, Py_NewRef(frame.top(static_cast<size_t>(instr.oparg - 1 - i))));
   return deliver(tracer, frame, list, static_cast<size_t>(instr.oparg));
 }
 
@@ -152,21 +165,26 @@ Flow buildConstKeyMap(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) 
   PyObject* keys = frame.top();
   Ref<> dict = stealRef(PyDict_New());
   for (int i = 0; i < instr.oparg; ++i) {
-    if (PyDict_SetItem(dict.get(), PyTuple_GET_ITEM(keys, i), frame.top(static_cast<size_t>(instr.oparg - i))) != 0) return tracer.raiseCurrentError();
+    if (PyDict_SetItem(dict.get(), PyTuple_GET_ITEM(keys, i),
+                       frame.top(static_cast<size_t>(instr.oparg - i))) != 0)
+      return tracer.raiseCurrentError();
   }
   return deliver(tracer, frame, dict, static_cast<size_t>(instr.oparg) + 1);
 }
 
 Flow buildString(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   Ref<> list = stealRef(PyList_New(instr.oparg));
-  for (int i = 0; i < instr.oparg; ++i) PyList_SET_ITEM(list.get(), i, Py_NewRef(frame.top(static_cast<size_t>(instr.oparg - 1 - i))));
+  for (int i = 0; i < instr.oparg; ++i)
+    PyList_SET_ITEM(list.get(), i, Py_NewRef(frame.top(static_cast<size_t>(instr.oparg - 1 - i))));
   static PyObject* empty = PyUnicode_InternFromString("");
-  return deliver(tracer, frame, tracer.fromNative(stealRef(PyUnicode_Join(empty, list.get()))), static_cast<size_t>(instr.oparg));
+  return deliver(tracer, frame, tracer.fromNative(stealRef(PyUnicode_Join(empty, list.get()))),
+                 static_cast<size_t>(instr.oparg));
 }
 
 Flow buildSlice(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   size_t n = instr.oparg == 3 ? 3 : 2;
-  Ref<> slice = stealRef(PySlice_New(frame.top(n - 1), frame.top(n - 2), n == 3 ? frame.top() : nullptr));
+  Ref<> slice =
+      stealRef(PySlice_New(frame.top(n - 1), frame.top(n - 2), n == 3 ? frame.top() : nullptr));
   return deliver(tracer, frame, slice, n);
 }
 
@@ -176,31 +194,38 @@ Flow formatValue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   PyObject* value = frame.top(operands - 1);
   PyObject* spec = has_spec ? frame.top() : nullptr;
   int conversion = instr.oparg & 3;
-  if (graph::isStandIn(value)) return tracer.breakWith(Reason::kDataDependentRead, "formats a tensor");
+  if (graph::isStandIn(value))
+    return tracer.breakWith(Reason::kDataDependentRead, "formats a tensor");
   Ref<> text = newRef(value);
   PyTypeObject* type = Py_TYPE(value);
   const char* method = conversion == 1 ? "__str__" : conversion >= 2 ? "__repr__" : "__format__";
-  if (tracer.isUserOverride(value, method) || (conversion == 0 && !has_spec && tracer.isUserOverride(value, "__str__"))) {
+  if (tracer.isUserOverride(value, method) ||
+      (conversion == 0 && !has_spec && tracer.isUserOverride(value, "__str__"))) {
     const char* used = tracer.isUserOverride(value, method) ? method : "__str__";
     STATOR_VALUE(bound, tracer.special(value, used));
     Args args;
     Ref<> empty_spec = stealRef(PyUnicode_FromString(""));
-    if (std::string_view(used) == "__format__") args.values = {spec != nullptr ? spec : empty_spec.get()};
+    if (std::string_view(used) == "__format__")
+      args.values = {spec != nullptr ? spec : empty_spec.get()};
     args.positional = args.values.size();
     STATOR_VALUE(result, tracer.callNested(bound.get(), args));
     text = result;
     if (conversion == 0) return deliver(tracer, frame, text, operands);
   } else {
     STATOR_VALUE(plain, tracer.plain(value));
-    if (!tracer.isNativeSafe(plain.get())) return tracer.breakWith(Reason::kUnsupportedObject, std::string("formats a ") + type->tp_name);
-    if (PyFunction_Check(value) || PyModule_Check(value)) return tracer.breakWith(Reason::kUnsupportedObject, "formats an address");
+    if (!tracer.isNativeSafe(plain.get()))
+      return tracer.breakWith(Reason::kUnsupportedObject,
+                              std::string("formats a ") + type->tp_name);
+    if (PyFunction_Check(value) || PyModule_Check(value))
+      return tracer.breakWith(Reason::kUnsupportedObject, "formats an address");
     text = plain;
     if (conversion == 1) text = stealRef(PyObject_Str(text.get()));
     if (conversion == 2) text = stealRef(PyObject_Repr(text.get()));
     if (conversion == 3) text = stealRef(PyObject_ASCII(text.get()));
     if (!text) return tracer.raiseCurrentError();
   }
-  return deliver(tracer, frame, tracer.fromNative(stealRef(PyObject_Format(text.get(), spec))), operands);
+  return deliver(tracer, frame, tracer.fromNative(stealRef(PyObject_Format(text.get(), spec))),
+                 operands);
 }
 
 Flow listToTuple(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
@@ -246,7 +271,8 @@ Flow setUpdate(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   }
   STATOR_VALUE(target, tracer.contentsForWrite(set));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
-    if (PySet_Add(target.get(), PyList_GET_ITEM(items.get(), i)) != 0) return tracer.raiseCurrentError();
+    if (PySet_Add(target.get(), PyList_GET_ITEM(items.get(), i)) != 0)
+      return tracer.raiseCurrentError();
   }
   return done(frame, 1);
 }
@@ -257,7 +283,8 @@ Flow mergeDict(Tracer& tracer, SymbolicFrame& frame, const Instr& instr, bool un
   PyObject* dict = frame.top(static_cast<size_t>(instr.oparg));
   PyObject* other = frame.top();
   if (!PyDict_Check(other)) {
-    if (graph::isStandIn(other) || isTraceIterator(other)) return tracer.breakWith(Reason::kRaises, "** of something that is no mapping");
+    if (graph::isStandIn(other) || isTraceIterator(other))
+      return tracer.breakWith(Reason::kRaises, "** of something that is no mapping");
     Args args;
     args.values = {other};
     args.positional = 1;
@@ -269,7 +296,8 @@ Flow mergeDict(Tracer& tracer, SymbolicFrame& frame, const Instr& instr, bool un
       Py_ssize_t position = 0;
       STATOR_VALUE(so_far, tracer.contents(dict));
       while (PyDict_Next(copy.get(), &position, &key, &value)) {
-        if (PyDict_Contains(so_far.get(), key) != 0) return tracer.breakWith(Reason::kRaises, "a keyword argument is given twice");
+        if (PyDict_Contains(so_far.get(), key) != 0)
+          return tracer.breakWith(Reason::kRaises, "a keyword argument is given twice");
       }
       args.values = {copy.get()};
       tracer.keep_alive.push_back(copy);
@@ -283,30 +311,41 @@ Flow mergeDict(Tracer& tracer, SymbolicFrame& frame, const Instr& instr, bool un
   if (unique) {
     while (PyDict_Next(items.get(), &position, &key, &value)) {
       STATOR_VALUE(there, tracer.dictGet(dict, key));
-      if (there || !PyUnicode_Check(key)) return tracer.breakWith(Reason::kRaises, "keyword arguments that do not fit");
+      if (there || !PyUnicode_Check(key))
+        return tracer.breakWith(Reason::kRaises, "keyword arguments that do not fit");
     }
     position = 0;
   }
   STATOR_VALUE(target, tracer.contentsForWrite(dict));
-  while (PyDict_Next(items.get(), &position, &key, &value)) PyDict_SetItem(target.get(), key, value);
+  while (PyDict_Next(items.get(), &position, &key, &value))
+    PyDict_SetItem(target.get(), key, value);
   return done(frame, 1);
 }
 
 }  // namespace
 
-Flow dictUpdate(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) { return mergeDict(tracer, frame, instr, false); }
-Flow dictMerge(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) { return mergeDict(tracer, frame, instr, true); }
+Flow dictUpdate(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  return mergeDict(tracer, frame, instr, false);
+}
+Flow dictMerge(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  return mergeDict(tracer, frame, instr, true);
+}
 
 Flow unpackSequence(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   PyObject* sequence = frame.top();
   if (graph::isStandIn(sequence)) {
     const shapes::TensorMeta* meta = graph::asStandIn(sequence)->meta;
-    if (meta == nullptr || meta->sizes.empty() || meta->sizes[0] != instr.oparg) return tracer.breakWith(Reason::kRaises, "unpacks a tensor into too many or too few names");
+    if (meta == nullptr || meta->sizes.empty() || meta->sizes[0] != instr.oparg)
+      return tracer.breakWith(Reason::kRaises, "unpacks a tensor into too many or too few names");
   }
   STATOR_VALUE(items, tracer.listOf(sequence));
   Py_ssize_t count = PyList_GET_SIZE(items.get());
-  if (count < instr.oparg) return tracer.raiseNew(PyExc_ValueError, "not enough values to unpack (expected %d, got %zd)", instr.oparg, count);
-  if (count > instr.oparg) return tracer.raiseNew(PyExc_ValueError, "too many values to unpack (expected %d)", instr.oparg);
+  if (count < instr.oparg)
+    return tracer.raiseNew(PyExc_ValueError, "not enough values to unpack (expected %d, got %zd)",
+                           instr.oparg, count);
+  if (count > instr.oparg)
+    return tracer.raiseNew(PyExc_ValueError, "too many values to unpack (expected %d)",
+                           instr.oparg);
   frame.drop();
   for (Py_ssize_t i = count - 1; i >= 0; --i) frame.push(newRef(PyList_GET_ITEM(items.get(), i)));
   advance(frame);
@@ -318,11 +357,14 @@ Flow unpackEx(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   STATOR_VALUE(items, tracer.listOf(frame.top()));
   Py_ssize_t count = PyList_GET_SIZE(items.get());
   if (count < before + after) {
-    return tracer.raiseNew(PyExc_ValueError, "not enough values to unpack (expected at least %zd, got %zd)", before + after, count);
+    return tracer.raiseNew(PyExc_ValueError,
+                           "not enough values to unpack (expected at least %zd, got %zd)",
+                           before + after, count);
   }
   Ref<> middle = stealRef(PyList_GetSlice(items.get(), before, count - after));
   frame.drop();
-  for (Py_ssize_t i = count - 1; i >= count - after; --i) frame.push(newRef(PyList_GET_ITEM(items.get(), i)));
+  for (Py_ssize_t i = count - 1; i >= count - after; --i)
+    frame.push(newRef(PyList_GET_ITEM(items.get(), i)));
   frame.push(middle);
   for (Py_ssize_t i = before - 1; i >= 0; --i) frame.push(newRef(PyList_GET_ITEM(items.get(), i)));
   advance(frame);
@@ -348,7 +390,8 @@ Flow matchSequence(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
 Flow matchKeys(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
   PyObject* keys = frame.top();
   PyObject* subject = frame.top(1);
-  if (!PyDict_CheckExact(subject)) return tracer.breakWith(Reason::kUnsupportedObject, "matches a mapping that is no dict");
+  if (!PyDict_CheckExact(subject))
+    return tracer.breakWith(Reason::kUnsupportedObject, "matches a mapping that is no dict");
   Ref<> found = stealRef(PyTuple_New(PyTuple_GET_SIZE(keys)));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
     STATOR_VALUE(value, tracer.dictGet(subject, PyTuple_GET_ITEM(keys, i)));
@@ -377,13 +420,16 @@ Flow matchClass(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
       STATOR_VALUE(match_args, tracer.settle(tracer.getAttrOrNull(type, match_args_name.get())));
       if (!match_args) {
         auto* cls = reinterpret_cast<PyTypeObject*>(type);
-        if ((cls->tp_flags & _Py_TPFLAGS_MATCH_SELF) == 0 || instr.oparg != 1) return tracer.breakWith(Reason::kRaises, "a class pattern that does not fit");
+        if ((cls->tp_flags & _Py_TPFLAGS_MATCH_SELF) == 0 || instr.oparg != 1)
+          return tracer.breakWith(Reason::kRaises, "a class pattern that does not fit");
         PyList_Append(attributes.get(), subject);
       } else {
         STATOR_VALUE(fields, tracer.contents(match_args.get()));
-        if (!PyTuple_Check(fields.get()) || PyTuple_GET_SIZE(fields.get()) < instr.oparg) return tracer.breakWith(Reason::kRaises, "a class pattern that does not fit");
+        if (!PyTuple_Check(fields.get()) || PyTuple_GET_SIZE(fields.get()) < instr.oparg)
+          return tracer.breakWith(Reason::kRaises, "a class pattern that does not fit");
         for (int i = 0; i < instr.oparg; ++i) {
-          STATOR_VALUE(value, tracer.settle(tracer.getAttrOrNull(subject, PyTuple_GET_ITEM(fields.get(), i))));
+          STATOR_VALUE(value, tracer.settle(tracer.getAttrOrNull(
+                                  subject, PyTuple_GET_ITEM(fields.get(), i))));
           if (!value) {
             attributes.reset();
             break;

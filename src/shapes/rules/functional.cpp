@@ -140,7 +140,8 @@ bool maskFits(const Arg& mask, const TensorMeta& query, const TensorMeta& key) {
 
 // scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa) on the CPU: the fused kernel, whose
 // result has the layout of the query, unless dropout, heads to broadcast or a mask with grad forbid it. Other devices choose by flags and versions.
-constexpr uint64_t kMathAttention = 1;  // State::other under sdpa_kernel(SDPBackend.MATH); 2: under another choice of kernels
+// State::other under sdpa_kernel(SDPBackend.MATH); 2: under another choice of kernels
+constexpr uint64_t kMathAttention = 1;
 
 bool attention(Call& call) {
   for (size_t i : {0, 1, 2}) {

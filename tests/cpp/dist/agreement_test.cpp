@@ -1,4 +1,5 @@
 #include "dist/agreement.h"
+
 #include "dist/digest.h"
 #include "dist/simulation.h"
 
@@ -21,7 +22,8 @@ Record record(int64_t rank, std::vector<Item> items = {}) {
 }
 
 // Runs the state machines of these ranks to their end. `collectives` counts what they needed.
-std::vector<Decision> decide(const std::vector<Record>& records, bool may_be_dynamic = true, int* collectives = nullptr) {
+std::vector<Decision> decide(const std::vector<Record>& records, bool may_be_dynamic = true,
+                             int* collectives = nullptr) {
   std::vector<Agreement> ranks;
   for (const Record& one : records) ranks.emplace_back(one, may_be_dynamic);
   while (!ranks.front().done()) {
@@ -35,7 +37,8 @@ std::vector<Decision> decide(const std::vector<Record>& records, bool may_be_dyn
       for (size_t i = 0; i < maxima.size(); ++i) maxima[i] = std::max(maxima[i], rank.words()[i]);
       all.push_back(rank.bytes());
     }
-    for (Agreement& rank : ranks) wants == Wants::kReduce ? rank.reduced(maxima) : rank.gathered(all);
+    for (Agreement& rank : ranks)
+      wants == Wants::kReduce ? rank.reduced(maxima) : rank.gathered(all);
   }
   std::vector<Decision> decisions;
   for (const Agreement& rank : ranks) {
@@ -76,7 +79,8 @@ TEST(Record, ComesBackAsItWas) {
 TEST(Record, IsBounded) {
   Record sent = record(0);
   sent.exit = std::string(100000, 'e');
-  for (int i = 0; i < 100000; ++i) sent.items.push_back({"L['x'][" + std::to_string(i) + "]", {i, i}});
+  for (int i = 0; i < 100000; ++i)
+    sent.items.push_back({"L['x'][" + std::to_string(i) + "]", {i, i}});
   const std::string bytes = sent.encode();
   EXPECT_LE(bytes.size(), kLongestRecord);
   Result<Record> read = Record::decode(bytes);
@@ -93,21 +97,24 @@ TEST(Record, RefusesWhatIsNone) {
   const std::string good = record(3, {{"L['x']", {4, 8}}}).encode();
   for (int i = 0; i < 20000; ++i) {
     std::string bytes = good.substr(0, random() % (good.size() + 1));
-    for (int k = 0; k < 3 && !bytes.empty(); ++k) bytes[random() % bytes.size()] = static_cast<char>(random());
+    for (int k = 0; k < 3 && !bytes.empty(); ++k)
+      bytes[random() % bytes.size()] = static_cast<char>(random());
     (void)Record::decode(bytes);  // whatever it is, it ends, within the bytes
   }
 }
 
 TEST(Agreement, EqualRanksNeedOneReduction) {
   int collectives = 0;
-  auto decisions = decide({record(0, {{"L['x']", {4, 8}}}), record(1, {{"L['x']", {4, 8}}})}, true, &collectives);
+  auto decisions = decide({record(0, {{"L['x']", {4, 8}}}), record(1, {{"L['x']", {4, 8}}})}, true,
+                          &collectives);
   EXPECT_EQ(decisions[0].verdict, Verdict::kAgreed);
   EXPECT_EQ(collectives, 1);
 }
 
 TEST(Agreement, SizesAndIntsThatDifferBecomeDynamic) {
   int collectives = 0;
-  auto decisions = decide({record(0, {{"L['x']", {4, 8}}, {"L['n']", {5}}}), record(1, {{"L['x']", {6, 8}}, {"L['n']", {7}}}),
+  auto decisions = decide({record(0, {{"L['x']", {4, 8}}, {"L['n']", {5}}}),
+                           record(1, {{"L['x']", {6, 8}}, {"L['n']", {7}}}),
                            record(2, {{"L['x']", {4, 8}}, {"L['n']", {5}}})},
                           true, &collectives);
   EXPECT_EQ(decisions[0].verdict, Verdict::kDynamic);
@@ -119,15 +126,18 @@ TEST(Agreement, SizesAndIntsThatDifferBecomeDynamic) {
 }
 
 TEST(Agreement, StaticSizesThatMayNotChangeAreNoDivergence) {
-  EXPECT_EQ(decide({record(0, {{"L['x']", {4}}}), record(1, {{"L['x']", {6}}})}, false)[0].verdict, Verdict::kAgreed);
+  EXPECT_EQ(decide({record(0, {{"L['x']", {4}}}), record(1, {{"L['x']", {6}}})}, false)[0].verdict,
+            Verdict::kAgreed);
 }
 
 TEST(Agreement, SharedSizesAreFoundAmongDifferentReads) {
-  auto decisions = decide({record(0, {{"L['x']", {4}}, {"L['a']", {1}}}), record(1, {{"L['x']", {6}}, {"L['b']", {2}}})});
+  auto decisions = decide({record(0, {{"L['x']", {4}}, {"L['a']", {1}}}),
+                           record(1, {{"L['x']", {6}}, {"L['b']", {2}}})});
   EXPECT_EQ(decisions[0].verdict, Verdict::kDynamic);
   EXPECT_EQ(decisions[0].changes, (std::vector<Change>{{"L['x']", 0}}));
   // other reads alone do not matter, while the graph is the same
-  EXPECT_EQ(decide({record(0, {{"L['a']", {1}}}), record(1, {{"L['b']", {2}}})})[0].verdict, Verdict::kAgreed);
+  EXPECT_EQ(decide({record(0, {{"L['a']", {1}}}), record(1, {{"L['b']", {2}}})})[0].verdict,
+            Verdict::kAgreed);
 }
 
 TEST(Agreement, AnotherGraphBreakOrPlaceIsSaidByRank) {
@@ -138,8 +148,10 @@ TEST(Agreement, AnotherGraphBreakOrPlaceIsSaidByRank) {
   ranks[4].exit = "breaks at m.py:5 in f";
   Decision decision = decide(ranks)[0];
   EXPECT_EQ(decision.verdict, Verdict::kDiverged);
-  EXPECT_NE(decision.message.find("ranks 0-3, 5: captured a graph of 2 calls"), std::string::npos) << decision.message;
-  EXPECT_NE(decision.message.find("rank 4: captured a graph of 1 call"), std::string::npos) << decision.message;
+  EXPECT_NE(decision.message.find("ranks 0-3, 5: captured a graph of 2 calls"), std::string::npos)
+      << decision.message;
+  EXPECT_NE(decision.message.find("rank 4: captured a graph of 1 call"), std::string::npos)
+      << decision.message;
   EXPECT_NE(decision.message.find("m.py:5"), std::string::npos);
 
   ranks[4] = record(4);
@@ -153,7 +165,9 @@ TEST(Agreement, AnotherGraphBreakOrPlaceIsSaidByRank) {
   ranks[4] = record(4);
   ranks[4].outcome = Outcome::kFailed;
   ranks[4].exit = "OutOfMemoryError";
-  EXPECT_NE(decide(ranks)[0].message.find("rank 4: could not capture m.py:3 in f at 2: OutOfMemoryError"), std::string::npos);
+  EXPECT_NE(
+      decide(ranks)[0].message.find("rank 4: could not capture m.py:3 in f at 2: OutOfMemoryError"),
+      std::string::npos);
 }
 
 TEST(Agreement, GuardsHitOnAllOrMissOnAll) {
@@ -177,7 +191,10 @@ TEST(Agreement, ABackendThatFailsSomewhereIsSaidEverywhere) {
   ranks[1].exit = "RuntimeError: no nvcc";
   Decision decision = decide(ranks)[0];
   EXPECT_EQ(decision.verdict, Verdict::kDiverged);
-  EXPECT_NE(decision.message.find("rank 1: the backend failed on the graph of m.py:3 in f at 2: RuntimeError: no nvcc"), std::string::npos)
+  EXPECT_NE(
+      decision.message.find(
+          "rank 1: the backend failed on the graph of m.py:3 in f at 2: RuntimeError: no nvcc"),
+      std::string::npos)
       << decision.message;
 }
 
@@ -219,7 +236,9 @@ TEST(Simulation, ManyRanksComeToOneDecision) {
     EXPECT_EQ(rehearse("branches", ranks, 4).decision.verdict, Verdict::kAgreed);
     Simulated stray = rehearse("stray", ranks, 4);
     EXPECT_EQ(stray.decision.verdict, Verdict::kDiverged);
-    EXPECT_NE(stray.decision.message.find("rank " + std::to_string(ranks / 2) + ":"), std::string::npos) << stray.decision.message;
+    EXPECT_NE(stray.decision.message.find("rank " + std::to_string(ranks / 2) + ":"),
+              std::string::npos)
+        << stray.decision.message;
   }
 }
 

@@ -1,6 +1,5 @@
-#include "guards/guard.h"
-
 #include "base/check.h"
+#include "guards/guard.h"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +16,9 @@ Ref<> number(long long value) { return stealRef(PyLong_FromLongLong(value)); }
 struct Frame {
   std::vector<PyObject*> slots;
   sources::Roots roots;
-  explicit Frame(std::vector<PyObject*> values) : slots(std::move(values)) { roots.slots = slots.data(); }
+  explicit Frame(std::vector<PyObject*> values) : slots(std::move(values)) {
+    roots.slots = slots.data();
+  }
 };
 
 TEST(GuardSet, TheSameFactCountsOnce) {
@@ -55,14 +56,16 @@ TEST(GuardSet, ATypeHasOneGuardForAllItsNames) {
     PyObject* interned = key.release();
     PyUnicode_InternInPlace(&interned);
     key = stealRef(interned);
-    guards.addTypeLookup(sources.pinned(reinterpret_cast<PyObject*>(type)), type, key, _PyType_Lookup(type, key.get()));
+    guards.addTypeLookup(sources.pinned(reinterpret_cast<PyObject*>(type)), type, key,
+                         _PyType_Lookup(type, key.get()));
   }
   ASSERT_EQ(guards.size(), 1u);
   EXPECT_EQ(guards.all()[0].names.size(), 3u);
   GuardProgram program(sources, guards);
   EXPECT_TRUE(program.check(Frame({}).roots));
   // Without names the guard is about all of the type.
-  guards.add(Guard{GuardKind::kTypeVersion, nullptr, nullptr, newRef(reinterpret_cast<PyObject*>(type))});
+  guards.add(
+      Guard{GuardKind::kTypeVersion, nullptr, nullptr, newRef(reinterpret_cast<PyObject*>(type))});
   EXPECT_EQ(guards.size(), 1u);
   EXPECT_TRUE(guards.all()[0].names.empty());
 }
@@ -80,7 +83,8 @@ TEST(GuardProgram, HandsOutWantedValues) {
   for (int i = 0; i < 40; ++i) {
     PyList_Append(list.get(), stealRef(PyList_New(0)).get());
     const Source* item = sources.child(SourceKind::kListItem, items, nullptr, i);
-    guards.add(Guard{GuardKind::kType, item, nullptr, newRef(reinterpret_cast<PyObject*>(&PyList_Type))});
+    guards.add(
+        Guard{GuardKind::kType, item, nullptr, newRef(reinterpret_cast<PyObject*>(&PyList_Type))});
     if (i % 2 == 0) wanted.push_back(item);
   }
   wanted.push_back(x);
@@ -91,7 +95,8 @@ TEST(GuardProgram, HandsOutWantedValues) {
     std::vector<Ref<>> values;
     ASSERT_TRUE(program.check(frame.roots, values));
     ASSERT_EQ(values.size(), 22u);
-    for (int i = 0; i < 20; ++i) EXPECT_EQ(values[static_cast<size_t>(i)].get(), PyList_GET_ITEM(list.get(), 2 * i));
+    for (int i = 0; i < 20; ++i)
+      EXPECT_EQ(values[static_cast<size_t>(i)].get(), PyList_GET_ITEM(list.get(), 2 * i));
     EXPECT_EQ(values[20].get(), dict.get());
     EXPECT_EQ(values[21].get(), PyList_GET_ITEM(list.get(), 0));
     if (round == 2) PyList_SetItem(list.get(), 4, PyList_New(0));
@@ -108,7 +113,8 @@ TEST(GuardProgram, WantsAnInstanceDictThatDoesNotExistYet) {
   GuardSet guards;
   Ref<> globals = stealRef(PyDict_New());
   PyDict_SetItemString(globals.get(), "__builtins__", PyEval_GetBuiltins());
-  ASSERT_TRUE(stealRef(PyRun_String("class C: pass\nc = C()\nc.a = 1", Py_file_input, globals.get(), globals.get())));
+  ASSERT_TRUE(stealRef(PyRun_String("class C: pass\nc = C()\nc.a = 1", Py_file_input, globals.get(),
+                                    globals.get())));
   PyObject* object = PyDict_GetItemString(globals.get(), "c");
   const Source* dict = sources.child(SourceKind::kObjectDict, sources.root(SourceKind::kLocal, 0));
   guards.add(Guard{GuardKind::kLength, dict, nullptr, Ref<>(), 1});

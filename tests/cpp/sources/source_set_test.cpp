@@ -1,6 +1,5 @@
-#include "sources/source.h"
-
 #include "base/check.h"
+#include "sources/source.h"
 
 #include <gtest/gtest.h>
 
@@ -17,14 +16,18 @@ TEST(SourceSet, OneThingHasOneSource) {
   EXPECT_NE(self, set.root(SourceKind::kLocal, 1));
   EXPECT_NE(self, set.root(SourceKind::kStack, 0));
   // Equal strings and numbers are one key, whatever object they come in.
-  Ref<> first = stealRef(PyUnicode_FromFormat("na%s", "me")), second = stealRef(PyUnicode_FromFormat("n%s", "ame"));
+  Ref<> first = stealRef(PyUnicode_FromFormat("na%s", "me")),
+        second = stealRef(PyUnicode_FromFormat("n%s", "ame"));
   ASSERT_NE(first.get(), second.get());
   const Source* name = set.child(SourceKind::kAttr, self, first);
   EXPECT_EQ(name, set.child(SourceKind::kAttr, self, second));
   EXPECT_NE(name, set.child(SourceKind::kDictItem, self, first));
-  EXPECT_EQ(set.child(SourceKind::kDictItem, self, number(1LL << 40)), set.child(SourceKind::kDictItem, self, number(1LL << 40)));
-  EXPECT_NE(set.child(SourceKind::kDictItem, self, number(1)), set.child(SourceKind::kDictItem, self, Py_True));
-  EXPECT_NE(set.child(SourceKind::kListItem, self, nullptr, 0), set.child(SourceKind::kListItem, self, nullptr, 1));
+  EXPECT_EQ(set.child(SourceKind::kDictItem, self, number(1LL << 40)),
+            set.child(SourceKind::kDictItem, self, number(1LL << 40)));
+  EXPECT_NE(set.child(SourceKind::kDictItem, self, number(1)),
+            set.child(SourceKind::kDictItem, self, Py_True));
+  EXPECT_NE(set.child(SourceKind::kListItem, self, nullptr, 0),
+            set.child(SourceKind::kListItem, self, nullptr, 1));
 }
 
 TEST(SourceSet, PinnedObjectsAreThemselves) {
@@ -42,7 +45,8 @@ TEST(SourceSet, ParentsComeBeforeChildrenHoweverMany) {
   const Source* root = set.root(SourceKind::kGlobals);
   std::vector<const Source*> made;
   for (int i = 0; i < 3000; ++i) {
-    made.push_back(set.child(SourceKind::kListItem, i % 3 == 0 || made.empty() ? root : made.back(), nullptr, i));
+    made.push_back(set.child(SourceKind::kListItem, i % 3 == 0 || made.empty() ? root : made.back(),
+                             nullptr, i));
   }
   EXPECT_EQ(set.size(), 3001u);
   for (const Source* source : made) {
@@ -74,7 +78,8 @@ TEST(Source, PeekTakesNoReference) {
   Ref<> list = stealRef(PyList_New(1));
   PyList_SET_ITEM(list.get(), 0, PyDict_New());
   PyObject* item = PyList_GET_ITEM(list.get(), 0);
-  const Source* source = set.child(SourceKind::kListItem, set.root(SourceKind::kLocal, 0), nullptr, 0);
+  const Source* source =
+      set.child(SourceKind::kListItem, set.root(SourceKind::kLocal, 0), nullptr, 0);
   PyObject* slots[] = {list.get()};
   Roots roots;
   roots.slots = slots;

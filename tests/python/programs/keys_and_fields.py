@@ -159,7 +159,12 @@ def bound_method_made_by_its_type():
 @program(full=1)
 def kinds_of_tensor_classes():
     def f(x):
-        return x + 1, isinstance(x, torch.FloatTensor), isinstance(x, torch.DoubleTensor), isinstance(x.int(), torch.IntTensor)
+        return (
+            x + 1,
+            isinstance(x, torch.FloatTensor),
+            isinstance(x, torch.DoubleTensor),
+            isinstance(x.int(), torch.IntTensor),
+        )
 
     return Case(f, vec())
 
