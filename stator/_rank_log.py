@@ -1,6 +1,6 @@
 """Captures on record, by rank: a digest of each in the log, and whole in files that `python -m stator ranks` compares.
 
-A file has one JSON object a line, flushed at once, so that it is whole up to where a process ended. Graph and guard texts hold no addresses,
+A file has one JSON object a line, written at once, so that it is whole up to where a process ended. Graph and guard texts hold no addresses,
 ids or set orders: equal programs give equal files in all ranks, whatever their hash seeds.
 """
 
@@ -15,7 +15,6 @@ from stator import _ranks, config
 log = logging.getLogger("stator.captures")
 _lock = threading.Lock()
 _numbers = itertools.count(1)
-_file = None  # (folder, rank, file)
 
 # What is compared; times are not.
 FIELDS = ("site", "ops", "graph", "guards", "name", "place")
@@ -31,13 +30,7 @@ def captured(event):
 
 
 def _write(folder, rank, event):
-    global _file
     with _lock:
-        if _file is None or _file[:2] != (folder, rank):
-            if _file is not None:
-                _file[2].close()
-            os.makedirs(folder, exist_ok=True)
-            _file = folder, rank, open(os.path.join(folder, f"rank{rank}.jsonl"), "a", encoding="utf-8")
-        json.dump(event, _file[2])
-        _file[2].write("\n")
-        _file[2].flush()
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, f"rank{rank}.jsonl"), "a", encoding="utf-8") as file:
+            file.write(json.dumps(event) + "\n")
