@@ -221,9 +221,10 @@ def skip(fn=None):
 
 
 def _skip_code(fn):
-    code = getattr(inspect.unwrap(fn), "__code__", None) or getattr(
-        getattr(type(fn), "__call__", None), "__code__", None
-    )  # noqa: B004
+    code = getattr(inspect.unwrap(fn), "__code__", None)
+    if code is None:
+        call = getattr(type(fn), "__call__", None)  # noqa: B004
+        code = getattr(call, "__code__", None)
     if code is not None:
         _core.skip_code(code)
 

@@ -241,6 +241,9 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
       for (size_t i = 2; i < step.operands.size(); ++i) parts.push_back(operand(i));
       return generatorDoors().fill(operand(0), step.number, operand(1), parts);
     }
+    case PlanOp::kSkip:
+      stator_iterator_skip(operand(0), step.number);
+      return true;
     case PlanOp::kSeek: {
       Ref<> done = stealRef(PyObject_CallMethod(operand(0), "__setstate__", "L",
                                                 static_cast<long long>(step.number)));

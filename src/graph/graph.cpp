@@ -89,17 +89,17 @@ int Graph::outputIndex(Node* node) const {
 }
 
 void Graph::dropDead() {
+  auto dead = [](const Node* node) { return node->uses == 0 && !node->mutates && !node->called; };
   for (Node* node : nodes_) node->uses = 0;
   for (Node* node : outputs_) ++node->uses;
   // Uses come after definitions, so one walk from the end sees every use of a node before the node itself.
   for (size_t i = nodes_.size(); i-- > 0;) {
     Node* node = nodes_[i];
-    if (node->uses == 0 && !node->mutates) continue;
+    if (dead(node)) continue;
     auto count = [](StandIn* used) { ++used->node->uses; };
     forEachStandIn(node->args.get(), count);
     forEachStandIn(node->kwargs.get(), count);
   }
-  auto dead = [](const Node* node) { return node->uses == 0 && !node->mutates; };
   std::erase_if(inputs_, dead);
   std::erase_if(nodes_, dead);
   for (size_t i = 0; i < nodes_.size(); ++i) nodes_[i]->index = static_cast<int>(i);

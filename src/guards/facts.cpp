@@ -5,6 +5,7 @@
 #include "tensor/tensor_guard.h"
 
 #include <cstring>
+#include <string_view>
 
 namespace stator::guards {
 
@@ -102,7 +103,12 @@ bool isConstant(PyObject* value) {
     auto* slice = reinterpret_cast<PySliceObject*>(value);
     return isConstant(slice->start) && isConstant(slice->stop) && isConstant(slice->step);
   }
-  return type == &PyRange_Type;
+  if (type == &PyRange_Type) return true;
+  // Singletons of torch's, also inside of tuples: compared by identity.
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) return false;
+  const std::string_view name = type->tp_name;
+  return name == "torch.dtype" || name == "torch.layout" || name == "torch.memory_format" ||
+         name == "torch.qscheme";
 }
 
 bool sameConstant(PyObject* seen, PyObject* expected) {

@@ -713,24 +713,7 @@ Out Tracer::getAttr(PyObject* object, PyObject* name) {
 }
 
 Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
-  if (graph::isStandIn(object)) {
-    // An attribute of the user's own; those that torch knows have effects of their own.
-    values::Info* info = values.find(object);
-    static PyObject* requires_grad = PyUnicode_InternFromString("requires_grad");
-    if (value != nullptr && PyBool_Check(value) && PyUnicode_Compare(name, requires_grad) == 0) {
-      static PyObject* setter = PyUnicode_InternFromString("requires_grad_");
-      Args args;
-      args.values = {object, value};
-      args.positional = 2;
-      return tensorCall(graph::Op::kCallMethod, setter, args).flow();
-    }
-    if (_PyType_Lookup(typeOf(object), name) != nullptr || info == nullptr || value == nullptr ||
-        graph::asStandIn(object)->meta == nullptr) {
-      return breakWith(Reason::kUnsupportedMutation, "sets an attribute of a tensor");
-    }
-    writeOverlay(info, name, value);
-    return Flow::kOk;
-  }
+  if (graph::isStandIn(object)) return setTensorAttr(object, name, value);
   if (PyType_Check(object))
     return setTypeAttr(reinterpret_cast<PyTypeObject*>(object), name, value, true);
   if (isTraceIterator(object) || isTraceTraceback(object))

@@ -46,8 +46,9 @@ class PlanBuilder {
     return build(object);
   }
 
-  void effect(PlanOp op, Ref<> object, std::vector<Register> operands) {
+  void effect(PlanOp op, Ref<> object, std::vector<Register> operands, int64_t number = 0) {
     PlanStep step{op};
+    step.number = number;
     step.object = std::move(object);
     step.operands = std::move(operands);
     effects_.push_back(std::move(step));
@@ -544,6 +545,8 @@ class PlanBuilder {
       return result;
     }
     if (isTraceIterator(object)) return iterator(object);
+    if (values::Info* info = t_.values.find(object); info != nullptr && info->address_shown)
+      return fail(object);
     PyTypeObject* type = Py_TYPE(object);
     if (t_.isMadeClass(object)) return fail(object);
     if (t_.isMadeClass(reinterpret_cast<PyObject*>(type)))
@@ -786,6 +789,18 @@ void addAliasGuards(Tracer& t) {
       t.guards->add(Guard{GuardKind::kNotSameAs, other->source, written->source});
     }
   }
+  for (graph::Node* written : t.graph->inputs()) {
+    // Attributes of tensors: what is written must not be the other's.
+    values::Info* object =
+        written->meta != nullptr && written->example ? t.values.find(written->example) : nullptr;
+    values::Info* info =
+        object != nullptr && object->stand_in ? t.values.find(object->stand_in) : nullptr;
+    if (info == nullptr || !info->overlay) continue;
+    for (graph::Node* other : t.graph->inputs()) {
+      if (other != written && other->meta != nullptr && other->source != nullptr)
+        t.guards->add(Guard{GuardKind::kNotSameAs, other->source, written->source});
+    }
+  }
   for (auto one = t.identities.begin(); one != t.identities.end(); ++one) {
     for (auto other = std::next(one); other != t.identities.end(); ++other) {
       if (one->second == other->second)
@@ -831,7 +846,9 @@ void addEffects(Tracer& t, PlanBuilder& builder) {
       }
     }
     if (!info->dirty) continue;
-    if (PyCell_Check(object)) {
+    if (info->taken > 0) {
+      builder.effect(PlanOp::kSkip, Ref<>(), {builder.value(object)}, info->taken);
+    } else if (PyCell_Check(object)) {
       builder.effect(PlanOp::kCellSet, Ref<>(),
                      {builder.value(object), builder.value(info->shadow.get())});
     } else if (info->appended) {

@@ -270,6 +270,7 @@ class Tracer {
   Out contains(PyObject* container, PyObject* item);
   Out iterate(PyObject* iterable);                     // an iterator (trace value)
   Out next(PyObject* iterator);                        // ok with a null Ref: exhausted
+  Out nextFromOutside(PyObject* iterator);             // of a list, tuple or range
   Out nextOfItertools(PyObject* iterator);             // calls/itertools.cpp
   Out extendList(PyObject* list, PyObject* iterable);  // list.extend
   Out listOf(PyObject* iterable);                      // all items, as a fresh list of trace values
@@ -360,7 +361,9 @@ class Tracer {
   // remember: what comes out depends on the arguments alone; facts: a callable that tells the facts of the results in the target's place
   Out tensorCall(graph::Op op, PyObject* target, const Args& args, bool remember = true,
                  PyObject* facts = nullptr);
+  // tensor_attributes.cpp
   Out tensorAttr(PyObject* stand_in, PyObject* name);
+  Flow setTensorAttr(PyObject* stand_in, PyObject* name, PyObject* value);  // null: delete
   void noteWritten(PyObject* stand_in);  // inputs that share its memory are written to
   Out callTorch(PyObject* callable, const Args& args, bool& handled);
   // calls/writes.cpp: an in-place operation that would raise when it runs; its first tensor is what it writes to.
@@ -474,6 +477,8 @@ class Tracer {
   uint64_t random_state_ = 0;
 };
 
+// tensor_attributes.cpp: a grad_fn of which nothing is known but that it is there
+bool isSomeGradFn(PyObject* object);
 bool isAddress(PyObject* object);  // an int that addressOf() made
 
 // calls/torch_states.cpp: the call that brings such a state about.
@@ -490,6 +495,16 @@ class ProcessStateScope {
  private:
   void apply(bool now);
   Tracer& tracer_;
+};
+
+// calls/torch_contexts.cpp: the contexts that the graph has entered, entered for real as long as the scope lives.
+class OpenContextScope {
+ public:
+  explicit OpenContextScope(const Tracer& tracer);
+  ~OpenContextScope();
+
+ private:
+  std::vector<std::pair<Ref<>, Ref<>>> entered_;  // what leaves it, and what that is called with
 };
 
 // The instruction of the frame that makes the call under way, or the present one.

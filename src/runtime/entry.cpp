@@ -531,6 +531,9 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
     return outcome(info->watched ? Outcome::kStep : Outcome::kNative);
   }
   std::unique_ptr<Entry> entry = capture(cache, frame, site);
+  // Capture and backends import modules on first use, which may change what was read before: the second time nothing is new.
+  if (entry && !entry->guards->check(roots, inputs))
+    entry = capture(cache, frame, cache.site(code, offset));
   if (!entry) {
     if (callEndsEagerly()) return outcome(Outcome::kNative);
     if (watching()) ranUntil(cache.site(code, offset).why);

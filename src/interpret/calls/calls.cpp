@@ -880,6 +880,8 @@ Out Tracer::isInstance(PyObject* object, PyObject* classinfo) {
     }
     return newRef(Py_False);
   }
+  if (isSomeGradFn(object))
+    return breakWith(Reason::kUnsupportedAttribute, "the type of a grad_fn");
   PyTypeObject* type = typeOf(object);
   if (classinfo == reinterpret_cast<PyObject*>(parameterType())) {
     // Parameter's metaclass also accepts tensors marked _is_param; stand-ins are of the plain types.

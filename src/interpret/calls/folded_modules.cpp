@@ -130,7 +130,7 @@ void Tracer::finishFold(SymbolicFrame& frame) {
   for (size_t i = fold.first_node; i < end; ++i) {
     graph::Node& node = graph->nodes()[i];
     mutates |= node.mutates;
-    node.mutates = false;  // nobody uses it: it goes with the dead nodes
+    node.mutates = node.called = false;  // nobody uses it: it goes with the dead nodes
   }
   graph::Node* node = graph->addCall(graph::Op::kCallModule, fold.module, args, kwargs);
   node->source = sourceOf(fold.module.get());

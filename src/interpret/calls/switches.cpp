@@ -134,6 +134,13 @@ Out returnFalse(Tracer&, const Args&) { return newRef(Py_False); }
 
 // graph_break("why")
 Out explicitBreak(Tracer& t, const Args& args) {
+  // torch's optimizers break around their step so that a graph is under one grad mode; the graphs made here switch it themselves.
+  PyCodeObject* caller = t.frames.back()->code->code();
+  if (PyUnicode_CompareWithASCIIString(caller->co_name, "_use_grad") == 0 &&
+      std::string_view(PyUnicode_AsUTF8(caller->co_filename))
+          .ends_with("torch/optim/optimizer.py")) {
+    return newRef(Py_None);
+  }
   PyObject* message = args.values.size() == 1 ? args.values[0] : nullptr;
   bool text =
       message != nullptr && PyUnicode_CheckExact(message) && PyUnicode_GET_LENGTH(message) > 0;

@@ -112,6 +112,8 @@ bool initCallTables() {
   Ref<> polyfills = stealRef(PyImport_ImportModule("stator.polyfills"));
   if (!polyfills) return false;
   registerTorchContexts();
+  registerOptimizers();
+  registerTensorAttributes();
   registerItertools();
   registerSubgraphs();
   registerLibrary();

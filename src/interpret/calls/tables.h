@@ -64,6 +64,8 @@ void allowSymbolsInHandlers();
 void registerLazyModules();
 void registerSwitches();
 void registerTorchStates();
+void registerOptimizers();
+void registerTensorAttributes();
 
 // Code whose frames are never captured or inlined: by the file it comes from.
 enum class CodePolicy : uint8_t {

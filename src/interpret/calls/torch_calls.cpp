@@ -100,8 +100,11 @@ Ref<> fillSkeleton(PyObject* skeleton, const std::vector<Ref<>>& items) {
 Ref<> freshConstant(const Ref<>& constant) {
   if (!PyTuple_Check(constant.get()) || PyTuple_GET_SIZE(constant.get()) == 0) return constant;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constant.get()); ++i) {
-    // not remembered, so nobody else's
-    if (symbolic::isSymInt(PyTuple_GET_ITEM(constant.get(), i))) return constant;
+    if (!symbolic::isSymInt(PyTuple_GET_ITEM(constant.get(), i))) continue;
+    // torch.Size itself takes nothing but ints.
+    Ref<> args = stealRef(PyTuple_Pack(1, constant.get()));
+    return stealRef(args ? PyTuple_Type.tp_new(Py_TYPE(constant.get()), args.get(), nullptr)
+                         : nullptr);
   }
   if (Py_TYPE(constant.get()) == sizeType())
     return stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(sizeType()), constant.get()));
@@ -224,7 +227,10 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   }
   std::optional<ProcessStateScope> states;
   if (!remember && !process_states.empty()) states.emplace(*this);
+  std::optional<OpenContextScope> contexts;
+  if (!remember && !open_contexts.empty()) contexts.emplace(*this);
   shapes::Answer answer = shapes::infer(request);
+  contexts.reset();
   states.reset();
   if (answer.status == shapes::Status::kDataDependent && args.keywordCount() == 0 &&
       !values_now.empty()) {
@@ -254,11 +260,15 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   std::vector<PyObject*> tensors;
   for (PyObject* value : values_now) collectTensors(value, tensors);
   if (!options.runs_as_captured) {
-    // AOTAutograd computes gradients for inputs of the graph, and for nothing that becomes a leaf inside of it.
+    // AOTAutograd computes gradients for inputs of the graph, and for nothing that becomes a leaf inside of it. A view of a leaf that is
+    // taken without gradients says of itself that it is one, but no gradient comes to it.
     bool leaf = false;
     for (const shapes::Output& output : inferred.outputs) {
-      leaf |= output.kind == shapes::Output::Kind::kTensor && output.same_object_as < 0 &&
-              output.meta.requires_grad && output.meta.is_leaf;
+      if (output.kind != shapes::Output::Kind::kTensor || output.same_object_as >= 0) continue;
+      const bool view_of_leaf =
+          output.alias_of >= 0 &&
+          graph::asStandIn(tensors[static_cast<size_t>(output.alias_of)])->meta->requires_grad;
+      leaf |= output.meta.requires_grad && output.meta.is_leaf && !view_of_leaf;
     }
     for (const auto& [index, after] : inferred.changed_inputs) {
       const shapes::TensorMeta& before =
@@ -313,6 +323,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   node->location = location();
   node->scope = frames.back()->scope;
   node->mutates = inferred.mutates || inferred.random || !remember;
+  node->called = true;
   drew_random |= inferred.random;
   // 6. Its values.
   std::vector<uint32_t> storages;
@@ -415,77 +426,6 @@ void Tracer::noteWritten(PyObject* tensor) {
         (storage != 0 && input->meta != nullptr && input->meta->storage_id == storage))
       input->written = true;
   }
-}
-
-Out Tracer::tensorAttr(PyObject* stand_in, PyObject* name) {
-  graph::StandIn* tensor = graph::asStandIn(stand_in);
-  auto* type = reinterpret_cast<PyTypeObject*>(tensor->apparent_type);
-  std::string_view text = PyUnicode_AsUTF8(name);
-  if (tensor->meta == nullptr) return breakWith(Reason::kUnsupportedAttribute, std::string(text));
-  const shapes::TensorMeta& meta = *tensor->meta;
-  auto boolean = [](bool b) { return newRef(b ? Py_True : Py_False); };
-  if (text == "requires_grad") return boolean(meta.requires_grad);
-  // Whether an input that requires grad is a leaf is no part of its guard, unless somebody asks.
-  if ((text == "is_leaf" || text == "grad_fn") && meta.requires_grad &&
-      tensor->node->source != nullptr) {
-    static PyObject* is_leaf = PyUnicode_InternFromString("is_leaf");
-    guards->add(Guard{GuardKind::kEquals,
-                      sources->child(SourceKind::kGenericAttr, tensor->node->source, is_leaf),
-                      nullptr, boolean(tensor->node->meta->is_leaf)});
-  }
-  if (text == "is_leaf") return boolean(meta.is_leaf || !meta.requires_grad);
-  if (text == "__class__") return newRef(tensor->apparent_type);
-  if (text == "grad_fn" && (!meta.requires_grad || meta.is_leaf)) return newRef(Py_None);
-  // What depends on the history of the very tensor, not on its facts.
-  if (text == "_version" || text == "_base" || text == "grad_fn" || text == "_grad_fn" ||
-      text == "_cdata" || text == "retains_grad" || text == "output_nr" ||
-      text == "_backward_hooks" || text == "_post_accumulate_grad_hooks") {
-    return breakWith(Reason::kUnsupportedAttribute, std::string(text));
-  }
-  if (text == "grad") {
-    const Source* source = tensor->node->source;
-    if (source == nullptr)
-      return meta.requires_grad ? Out(breakWith(Reason::kUnsupportedAttribute, "grad"))
-                                : Out(newRef(Py_None));
-    Ref<> real = stealRef(PyObject_GetAttr(tensor->node->example.get(), name));
-    if (!real) return raiseCurrentError();
-    return fromOutside(real, sources->child(SourceKind::kTensorGrad, source));
-  }
-  PyObject* found = _PyType_Lookup(type, name);
-  if (found != nullptr) {
-    PyTypeObject* kind = Py_TYPE(found);
-    if (kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type || kind == &PyFunction_Type)
-      return stealRef(PyMethod_New(found, stand_in));
-    if (kind == &PyGetSetDescr_Type || kind == &PyProperty_Type) {
-      Args args;
-      args.values = {stand_in, name};
-      args.positional = 2;
-      if (text == "data") {
-        Ref<> detach = stealRef(PyUnicode_InternFromString("detach"));
-        args.values.pop_back();
-        args.positional = 1;
-        return tensorCall(graph::Op::kCallMethod, detach.get(), args);
-      }
-      return tensorCall(graph::Op::kCallFunction, builtinFunction("getattr"), args);
-    }
-    if (kind == &PyStaticMethod_Type || kind == &PyClassMethod_Type)
-      return breakWith(Reason::kUnsupportedAttribute, std::string(text));
-    return classAttrValue(type, name, found);
-  }
-  // An attribute that the user put on the tensor.
-  if (values::Info* info = values.find(stand_in); info != nullptr && info->overlay) {
-    if (PyObject* written = PyDict_GetItemWithError(info->overlay.get(), name))
-      return newRef(written);
-  }
-  if (const Source* source = tensor->node->source) {
-    Ref<> dict = stealRef(PyObject_GenericGetDict(tensor->node->example.get(), nullptr));
-    if (!dict) PyErr_Clear();
-    const Source* child = sources->child(SourceKind::kTensorAttr, source, name);
-    PyObject* raw = dict ? PyDict_GetItemWithError(dict.get(), name) : nullptr;
-    if (raw != nullptr) return fromOutside(raw, child);
-    guards->add(Guard{GuardKind::kAbsent, child});
-  }
-  return Ref<>();
 }
 
 // ---- rows ------------------------------------------------------------------------------------------------------------------------------
@@ -598,6 +538,40 @@ Out tensorStorageOffset(Tracer& t, const Args& args) {
   return t.tensorCall(graph::Op::kCallMethod, name, args);
 }
 
+// Whether a backward pass under way computes gradients for some inputs alone: there is one engine, and it says so for this thread.
+Out isCheckpointValid(Tracer& t, const Args&) {
+  Ref<> valid = stealRef(PyObject_CallNoArgs(torchObject("torch.autograd._is_checkpoint_valid")));
+  if (!valid) return t.raiseCurrentError();
+  return valid.get() == Py_True
+             ? Out(std::move(valid))
+             : Out(t.breakWith(Reason::kCallsOutside, "inside of a backward pass"));
+}
+
+// Operations that take a number: eager reads it off a tensor of one element. The same in operations that take the tensor itself.
+Out withScalarTensor(Tracer& t, const Args& args, PyObject* number, graph::Op op, PyObject* target,
+                     const char* polyfill) {
+  const shapes::TensorMeta* meta = metaOfStandIn(number);
+  if (meta != nullptr && meta->sizes.empty()) return t.call(torchObject(polyfill), args);
+  return t.tensorCall(op, target, args);
+}
+Out foreachLerp(Tracer& t, const Args& args) {
+  PyObject* weight = args.positional > 2 ? args.values[2] : args.keyword("weight");
+  return withScalarTensor(t, args, weight, graph::Op::kCallFunction,
+                          torchObject("torch._foreach_lerp_"),
+                          "stator.polyfills.tensors.foreach_lerp_");
+}
+Out foreachPow(Tracer& t, const Args& args) {
+  PyObject* base = args.positional > 0 ? args.values[0] : nullptr;
+  return withScalarTensor(t, args, base, graph::Op::kCallFunction,
+                          torchObject("torch._foreach_pow"),
+                          "stator.polyfills.tensors.foreach_pow");
+}
+Out addcmul(Tracer& t, const Args& args) {
+  static PyObject* name = PyUnicode_InternFromString("addcmul_");
+  return withScalarTensor(t, args, args.keyword("value"), graph::Op::kCallMethod, name,
+                          "stator.polyfills.tensors.addcmul_");
+}
+
 void registerModule(const char* module, bool python_functions, std::string_view own_prefix = "") {
   PyObject* owner = torchObject(module);
   if (owner == nullptr) return;
@@ -684,7 +658,6 @@ void registerTorch() {
                            "torch.Tensor.__torch_function__",
                            "torch.Tensor.set_",
                            "torch.Tensor.__hash__",
-                           "torch.Tensor._is_view",
                            "torch.from_numpy",
                            "torch.frombuffer"}) {
     std::string text(path);
@@ -701,6 +674,10 @@ void registerTorch() {
   registerHandler("torch.autograd.grad", refuseBackward);
   registerHandler("torch.Tensor.size", tensorSize);
   registerHandler("torch.Tensor.storage_offset", tensorStorageOffset);
+  registerHandler("torch._C._ImperativeEngine.is_checkpoint_valid", isCheckpointValid);
+  registerHandler("torch._foreach_lerp_", foreachLerp);
+  registerHandler("torch._foreach_pow", foreachPow);
+  registerHandler("torch.Tensor.addcmul_", addcmul);
   registerHandler("torch.is_grad_enabled", isGradEnabled);
   registerHandler("torch._C.is_grad_enabled", isGradEnabled);
   registerHandler("torch.is_inference_mode_enabled", isInferenceEnabled);
@@ -746,7 +723,6 @@ void registerTorch() {
                            "torch._C._get_cublas_allow_tf32",
                            "torch._C._is_autocast_available",
                            "torch._C._are_functorch_transforms_active",
-                           "torch._C._EngineBase.is_checkpoint_valid",
                            "torch._C._nn._parse_to",
                            "torch.cuda.is_available"}) {
     registerPure(path);

@@ -104,7 +104,7 @@ def strides():
     return Case(f, mat())
 
 
-@program(full=1)
+@program(max_breaks=0)
 def gradient_flags():
     def f(x, w):
         y = w * x

@@ -1,0 +1,248 @@
+// Attributes of tensors: facts, parts with a source of their own (grad), nodes of the graph, and what the user put there.
+#include "interpret/calls/tables.h"
+#include "interpret/known_types.h"
+#include "interpret/torch_names.h"
+#include "interpret/tracer.h"
+
+#include <string_view>
+
+namespace stator::interpret {
+
+using breaks::Reason;
+using guards::Guard;
+using guards::GuardKind;
+using sources::Source;
+using sources::SourceKind;
+
+namespace {
+
+// What the trace has written (borrowed), the marker of a deletion, or null.
+PyObject* writtenAttribute(Tracer& t, PyObject* stand_in, PyObject* name) {
+  values::Info* info = t.values.find(stand_in);
+  return info != nullptr && info->overlay ? PyDict_GetItemWithError(info->overlay.get(), name)
+                                          : nullptr;
+}
+
+graph::Node* gradFnNode() {
+  static graph::Graph* const nowhere = new graph::Graph();
+  static graph::Node* const node = nowhere->addInput(nullptr, Ref<>(), nullptr);
+  return node;
+}
+
+// An autograd node of a result: known to be there, and nothing else is known. It belongs to no graph, so a program that does more with it
+// than to ask whether it is None gets a break where it was read.
+Ref<> someGradFn(Tracer& t) {
+  Ref<> made = graph::makeStandIn(gradFnNode(), nullptr, torchObject("torch.autograd.graph.Node"));
+  t.values.addMade(made, t.instruction_start);
+  return made;
+}
+
+// A part that only the real tensor knows: of an input, it is read from there.
+Out partOfInput(Tracer& t, graph::StandIn* tensor, PyObject* name) {
+  if (tensor->node->source == nullptr)
+    return t.breakWith(Reason::kUnsupportedAttribute, PyUnicode_AsUTF8(name));
+  Ref<> real = stealRef(PyObject_GetAttr(tensor->node->example.get(), name));
+  if (!real) return t.raiseCurrentError();
+  return t.fromOutside(real,
+                       t.sources->child(SourceKind::kGenericAttr, tensor->node->source, name));
+}
+
+// The tensor that this one is a view of, as autograd has it; None: it is no view. Views of views have the first one's base.
+Out baseOf(Tracer& t, PyObject* stand_in) {
+  static PyObject* const name = PyUnicode_InternFromString("_base");
+  Ref<> at = newRef(stand_in);
+  while (true) {
+    graph::StandIn* tensor = graph::asStandIn(at.get());
+    if (tensor->node->source != nullptr) {
+      STATOR_VALUE(base, partOfInput(t, tensor, name));
+      if (base.get() != Py_None || at.get() == stand_in) return base;
+      return at;
+    }
+    bool detached = PyUnicode_Check(tensor->node->target.get()) &&
+                    PyUnicode_CompareWithASCIIString(tensor->node->target.get(), "detach") == 0;
+    if (tensor->node->op == graph::Op::kInput || tensor->meta->storage_id == 0 ||
+        tensor->meta->is_inference || detached) {
+      return t.breakWith(Reason::kUnsupportedAttribute, "_base");
+    }
+    PyObject* viewed = nullptr;
+    graph::forEachStandIn(tensor->node->args.get(), [&](graph::StandIn* used) {
+      if (viewed == nullptr && used->meta != nullptr &&
+          used->meta->storage_id == tensor->meta->storage_id)
+        viewed = reinterpret_cast<PyObject*>(used);
+    });
+    // A part of a node with several results.
+    if (viewed == nullptr && tensor->node->target.get() == operatorFunction("getitem") &&
+        tensor->node->op == graph::Op::kCallFunction) {
+      PyObject* whole = PyTuple_GET_ITEM(tensor->node->args.get(), 0);
+      if (graph::isStandIn(whole) && graph::asStandIn(whole)->meta == nullptr)
+        return t.breakWith(Reason::kUnsupportedAttribute, "_base");
+    }
+    if (viewed == nullptr) return at.get() == stand_in ? newRef(Py_None) : at;
+    at = newRef(viewed);
+  }
+}
+
+}  // namespace
+
+bool isSomeGradFn(PyObject* object) {
+  return graph::isStandIn(object) && graph::asStandIn(object)->node == gradFnNode();
+}
+
+Out Tracer::tensorAttr(PyObject* stand_in, PyObject* name) {
+  graph::StandIn* tensor = graph::asStandIn(stand_in);
+  auto* type = reinterpret_cast<PyTypeObject*>(tensor->apparent_type);
+  std::string_view text = PyUnicode_AsUTF8(name);
+  if (tensor->meta == nullptr) return breakWith(Reason::kUnsupportedAttribute, std::string(text));
+  const shapes::TensorMeta& meta = *tensor->meta;
+  auto boolean = [](bool b) { return newRef(b ? Py_True : Py_False); };
+  if (text == "requires_grad") return boolean(meta.requires_grad);
+  // Whether an input that requires grad is a leaf is no part of its guard, unless somebody asks.
+  if ((text == "is_leaf" || text == "grad_fn") && meta.requires_grad &&
+      tensor->node->source != nullptr) {
+    static PyObject* is_leaf = PyUnicode_InternFromString("is_leaf");
+    guards->add(Guard{GuardKind::kEquals,
+                      sources->child(SourceKind::kGenericAttr, tensor->node->source, is_leaf),
+                      nullptr, boolean(tensor->node->meta->is_leaf)});
+  }
+  if (text == "is_leaf") return boolean(meta.is_leaf || !meta.requires_grad);
+  if (text == "__class__") return newRef(tensor->apparent_type);
+  if (text == "grad_fn")
+    return !meta.requires_grad || meta.is_leaf ? newRef(Py_None) : someGradFn(*this);
+  if (text == "_base") return baseOf(*this, stand_in);
+  if ((text == "output_nr" || text == "retains_grad" || text == "name") &&
+      tensor->node->source != nullptr)
+    return partOfInput(*this, tensor, name);
+  // What depends on the history of the very tensor, not on its facts.
+  if (text == "_version" || text == "_grad_fn" || text == "_cdata" || text == "retains_grad" ||
+      text == "output_nr" || text == "_backward_hooks" || text == "_post_accumulate_grad_hooks") {
+    return breakWith(Reason::kUnsupportedAttribute, std::string(text));
+  }
+  if (text == "grad") {
+    if (PyObject* written = writtenAttribute(*this, stand_in, name)) return newRef(written);
+    const Source* source = tensor->node->source;
+    if (source == nullptr)
+      return meta.requires_grad ? Out(breakWith(Reason::kUnsupportedAttribute, "grad"))
+                                : Out(newRef(Py_None));
+    Ref<> real = stealRef(PyObject_GetAttr(tensor->node->example.get(), name));
+    if (!real) return raiseCurrentError();
+    return fromOutside(real, sources->child(SourceKind::kTensorGrad, source));
+  }
+  PyObject* found = _PyType_Lookup(type, name);
+  if (found != nullptr) {
+    PyTypeObject* kind = Py_TYPE(found);
+    if (kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type || kind == &PyFunction_Type)
+      return stealRef(PyMethod_New(found, stand_in));
+    if (kind == &PyGetSetDescr_Type || kind == &PyProperty_Type) {
+      Args args;
+      args.values = {stand_in, name};
+      args.positional = 2;
+      if (text == "data") {
+        Ref<> detach = stealRef(PyUnicode_InternFromString("detach"));
+        args.values.pop_back();
+        args.positional = 1;
+        return tensorCall(graph::Op::kCallMethod, detach.get(), args);
+      }
+      return tensorCall(graph::Op::kCallFunction, builtinFunction("getattr"), args);
+    }
+    if (kind == &PyStaticMethod_Type || kind == &PyClassMethod_Type)
+      return breakWith(Reason::kUnsupportedAttribute, std::string(text));
+    return classAttrValue(type, name, found);
+  }
+  // An attribute that the user put on the tensor.
+  if (PyObject* written = writtenAttribute(*this, stand_in, name))
+    return written == values::deletedMarker() ? Ref<>() : newRef(written);
+  if (const Source* source = tensor->node->source) {
+    Ref<> dict = stealRef(PyObject_GenericGetDict(tensor->node->example.get(), nullptr));
+    if (!dict) PyErr_Clear();
+    const Source* child = sources->child(SourceKind::kTensorAttr, source, name);
+    PyObject* raw = dict ? PyDict_GetItemWithError(dict.get(), name) : nullptr;
+    if (raw != nullptr) return fromOutside(raw, child);
+    guards->add(Guard{GuardKind::kAbsent, child});
+  }
+  return Ref<>();
+}
+
+namespace {
+
+// `t.grad = value`: an effect on the input, provided that torch will take it.
+Flow setGrad(Tracer& t, PyObject* stand_in, PyObject* name, PyObject* value) {
+  graph::StandIn* tensor = graph::asStandIn(stand_in);
+  values::Info* info = t.values.find(stand_in);
+  if (tensor->node->source == nullptr || info == nullptr || tensor->node->home != t.graph.get()) {
+    return t.breakWith(Reason::kUnsupportedMutation,
+                       "sets the gradient of a tensor that was made in the trace");
+  }
+  if (value != Py_None) {
+    const shapes::TensorMeta* grad =
+        graph::isStandIn(value) ? graph::asStandIn(value)->meta : nullptr;
+    const shapes::TensorMeta& own = *tensor->meta;
+    if (grad == nullptr || value == stand_in || grad->sizes != own.sizes ||
+        grad->dtype != own.dtype || grad->device != own.device ||
+        grad->device_index != own.device_index || grad->layout != own.layout) {
+      return t.breakWith(Reason::kUnsupportedMutation,
+                         "sets a gradient that does not fit the tensor");
+    }
+    // A gradient of other strides is taken too; one that is part of autograd's own graph would close a cycle that only torch can see.
+  }
+  t.writeOverlay(info, name, value);
+  return Flow::kOk;
+}
+
+}  // namespace
+
+Flow Tracer::setTensorAttr(PyObject* stand_in, PyObject* name, PyObject* value) {
+  graph::StandIn* tensor = graph::asStandIn(stand_in);
+  if (tensor->meta == nullptr)
+    return breakWith(Reason::kUnsupportedMutation, "sets an attribute of a tensor");
+  static PyObject* requires_grad = PyUnicode_InternFromString("requires_grad");
+  static PyObject* grad = PyUnicode_InternFromString("grad");
+  if (value != nullptr && PyBool_Check(value) && PyUnicode_Compare(name, requires_grad) == 0) {
+    static PyObject* setter = PyUnicode_InternFromString("requires_grad_");
+    Args args;
+    args.values = {stand_in, value};
+    args.positional = 2;
+    return tensorCall(graph::Op::kCallMethod, setter, args).flow();
+  }
+  if (value != nullptr && PyUnicode_Compare(name, grad) == 0)
+    return setGrad(*this, stand_in, name, value);
+  // An attribute of the user's own; those that torch knows have effects of their own.
+  values::Info* info = values.find(stand_in);
+  if (info == nullptr || _PyType_Lookup(typeOf(stand_in), name) != nullptr) {
+    return breakWith(Reason::kUnsupportedMutation,
+                     std::string("sets the attribute ") + PyUnicode_AsUTF8(name) + " of a tensor");
+  }
+  if (value != nullptr) {
+    writeOverlay(info, name, value);
+    return Flow::kOk;
+  }
+  PyObject* written = writtenAttribute(*this, stand_in, name);
+  bool there = false;
+  if (const Source* source = tensor->node->source) {
+    Ref<> dict = stealRef(PyObject_GenericGetDict(tensor->node->example.get(), nullptr));
+    if (!dict) PyErr_Clear();
+    there = dict && PyDict_Contains(dict.get(), name) == 1;
+    guards->add(Guard{there ? GuardKind::kPresent : GuardKind::kAbsent,
+                      sources->child(SourceKind::kTensorAttr, source, name)});
+  }
+  if (written == values::deletedMarker() || (written == nullptr && !there))
+    return breakWith(Reason::kRaises, "deletes an attribute that is not there");
+  eraseOverlay(info, name, there);
+  return Flow::kOk;
+}
+
+namespace {
+
+Out isView(Tracer& t, const Args& args) {
+  if (args.values.size() != 1 || !graph::isStandIn(args.values[0]) ||
+      graph::asStandIn(args.values[0])->meta == nullptr) {
+    return t.breakWith(Reason::kRaises, "_is_view");
+  }
+  STATOR_VALUE(base, baseOf(t, args.values[0]));
+  return newRef(base.get() == Py_None ? Py_False : Py_True);
+}
+
+}  // namespace
+
+void registerTensorAttributes() { registerHandler("torch.Tensor._is_view", isView); }
+
+}  // namespace stator::interpret
