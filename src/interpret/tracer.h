@@ -417,8 +417,14 @@ class Tracer {
   // object -> itself, its address
   std::unordered_map<PyObject*, std::pair<Ref<>, Ref<>>> addresses;
   std::unordered_map<PyObject*, PyObject*> address_targets;
+  // by position and not by address: the order is that of the guards, which is the same in every process
+  struct Earlier {
+    bool operator()(const sources::Source* a, const sources::Source* b) const {
+      return a->id < b->id;
+    }
+  };
   // objects whose identity was looked at, with their types
-  std::map<const sources::Source*, PyTypeObject*> identities;
+  std::map<const sources::Source*, PyTypeObject*, Earlier> identities;
   struct LruUse {
     Ref<> cache, key, value;  // value null: a hit
   };

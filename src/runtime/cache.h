@@ -73,6 +73,7 @@ class Cache {
   int64_t recompile_limit = -1;  // -1: config.recompile_limit
   std::unordered_map<PyCodeObject*, std::unique_ptr<CodeEntries>> codes;
   std::unordered_map<const void*, int64_t> roots;
+  std::unordered_map<const void*, int64_t> divergences;  // of ranks, by root (runtime/ranks.h)
 };
 
 bool addCache(BorrowedRef<> module);
