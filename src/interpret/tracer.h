@@ -141,7 +141,8 @@ class FsdpInside {
   std::unordered_set<const sources::Source*> managed_;
 };
 // The guards for a call on the very same modules, whose insides are FSDP's matter: without those on insides, but for tensors and hooks.
-std::unique_ptr<guards::GuardSet> guardsOfSameModules(const guards::GuardSet& guards, const ManagedModules& managed);
+std::unique_ptr<guards::GuardSet> guardsOfSameModules(const guards::GuardSet& guards,
+                                                      const ManagedModules& managed);
 
 // The result of a finished trace, independent of the Tracer.
 struct Captured {
@@ -159,7 +160,8 @@ struct Captured {
   breaks::Reason restart_reason = breaks::Reason::kNone;
   std::string restart_detail;
   bool break_is_error = false;
-  ManagedModules managed;  // config.skip_fsdp_guards: what is inside of them is not checked when they are the same ones
+  // config.skip_fsdp_guards: what is inside of them is not checked when they are the same ones
+  ManagedModules managed;
 };
 
 class Tracer {

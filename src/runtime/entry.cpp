@@ -329,7 +329,8 @@ bool dropsRunCode(const Entry& entry, const Roots& roots) {
 }
 
 bool guardsHold(Entry& entry, const Roots& roots, std::vector<Ref<>>& inputs) {
-  return entry.guards->check(roots, inputs) || (entry.same_modules != nullptr && entry.same_modules->check(roots, inputs));
+  return entry.guards->check(roots, inputs) ||
+         (entry.same_modules != nullptr && entry.same_modules->check(roots, inputs));
 }
 
 bool memoryHolds(Entry& entry, const std::vector<Ref<>>& values) {
@@ -440,7 +441,8 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   entry->plan = std::move(captured.plan);
   if (!captured.managed.empty()) {
     entry->same_modules = std::make_unique<guards::GuardProgram>(
-        *captured.sources, *interpret::guardsOfSameModules(*captured.guards, captured.managed), entry->inputs);
+        *captured.sources, *interpret::guardsOfSameModules(*captured.guards, captured.managed),
+        entry->inputs);
   }
   entry->guards =
       std::make_unique<guards::GuardProgram>(*captured.sources, *captured.guards, entry->inputs);

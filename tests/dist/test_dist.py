@@ -9,10 +9,10 @@ import pytest
 
 from tests.python import ranks
 
-TRAINING = (
-    "ddp_outside,ddp_inside,ddp_accumulates,ddp_unused,ddp_static,ddp_buckets,ddp_buckets_sizes,fsdp1,fsdp2,fsdp2_kept,fsdp2_mixed"
+TRAINING = "ddp_outside,ddp_inside,ddp_accumulates,ddp_unused,ddp_static,ddp_buckets,ddp_buckets_sizes,fsdp1,fsdp2,fsdp2_kept,fsdp2_mixed"
+AGREEING = (
+    "sizes,equal,one_row,breaks_elsewhere,breaks_elsewhere_eagerly,other_functions,no_graph,fullgraph,guards_together"
 )
-AGREEING = "sizes,equal,one_row,breaks_elsewhere,breaks_elsewhere_eagerly,other_functions,no_graph,fullgraph,guards_together"
 
 
 @functools.cache
@@ -34,7 +34,9 @@ def test_four_ranks_agree() -> None:
     every = results(AGREEING, 4)
     graphs = [result["sizes"]["graphs"] for result in every]
     assert all(one == graphs[0] and len(one) == 1 and "s0" in one[0] and "s1" in one[0] for one in graphs)
-    assert all(result["sizes"]["same"] == [True] * 4 and result["one_row"] == {"same": True, "graphs": 1} for result in every)
+    assert all(
+        result["sizes"]["same"] == [True] * 4 and result["one_row"] == {"same": True, "graphs": 1} for result in every
+    )
     for name in ("breaks_elsewhere", "no_graph", "fullgraph", "other_functions"):
         assert all(result[name]["error"] == "RanksDiverged" and result[name]["seconds"] < 60 for result in every), name
     assert "ranks 0, 2, 3: captured" in every[2]["breaks_elsewhere"]["text"]

@@ -318,7 +318,9 @@ class Net(torch.nn.Module):
         return self.head(x)
 
 
-def _train(model: Any, rank: int, accumulate: int = 1, spare: bool = False, sizes: bool = False) -> tuple[list[float], list[torch.Tensor]]:
+def _train(
+    model: Any, rank: int, accumulate: int = 1, spare: bool = False, sizes: bool = False
+) -> tuple[list[float], list[torch.Tensor]]:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     data = torch.Generator().manual_seed(rank)
     losses = []
@@ -350,7 +352,11 @@ def _compare(rank: int, make: Any, **how: Any) -> dict[str, Any]:
         "weights": max((a - b).abs().max().item() for a, b in zip(weights, found[1], strict=True) if a.numel() > 0),
         "learned": losses[0] - losses[-1],
         "graphs": len(graphs.modules),
-        **{k: v for k, v in stator.stats().items() if k in ("captures", "breaks", "graph_calls", "ops_run", "internal_errors")},
+        **{
+            k: v
+            for k, v in stator.stats().items()
+            if k in ("captures", "breaks", "graph_calls", "ops_run", "internal_errors")
+        },
     }
 
 

@@ -114,7 +114,9 @@ def test_training_is_eagers(name: str) -> None:
         else:
             assert found["breaks"] == 0 and found["graph_calls"] == 6
         if name == "ddp_buckets_sizes":
-            assert found["captures"] == 1 and len(found["parts"]) == 2  # one dynamic graph in two parts, for all batch sizes of both ranks
+            assert (
+                found["captures"] == 1 and len(found["parts"]) == 2
+            )  # one dynamic graph in two parts, for all batch sizes of both ranks
 
 
 # ---- determinism

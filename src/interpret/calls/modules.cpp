@@ -175,7 +175,8 @@ FsdpInside::FsdpInside(const ManagedModules& managed) {
 }
 
 bool FsdpInside::operator()(const Source* source) const {
-  for (source = source != nullptr ? source->base : nullptr; source != nullptr; source = source->base) {
+  for (source = source != nullptr ? source->base : nullptr; source != nullptr;
+       source = source->base) {
     if (managed_.count(source) != 0) return true;
   }
   return false;
@@ -187,7 +188,8 @@ namespace {
 bool isHook(const Source* source) {
   for (; source != nullptr; source = source->base) {
     if (!source->key || !PyUnicode_CheckExact(source->key.get())) continue;
-    for (const char* dict : {"_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"}) {
+    for (const char* dict :
+         {"_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"}) {
       if (PyUnicode_CompareWithASCIIString(source->key.get(), dict) == 0) return true;
     }
   }
@@ -196,14 +198,17 @@ bool isHook(const Source* source) {
 
 }  // namespace
 
-std::unique_ptr<guards::GuardSet> guardsOfSameModules(const guards::GuardSet& guards, const ManagedModules& managed) {
+std::unique_ptr<guards::GuardSet> guardsOfSameModules(const guards::GuardSet& guards,
+                                                      const ManagedModules& managed) {
   const FsdpInside inside(managed);
   auto kept = std::make_unique<guards::GuardSet>();
   for (const Guard& guard : guards.all()) {
-    const bool stays = guard.kind == GuardKind::kTensor || (!inside(guard.source) && !inside(guard.other)) || isHook(guard.source);
+    const bool stays = guard.kind == GuardKind::kTensor ||
+                       (!inside(guard.source) && !inside(guard.other)) || isHook(guard.source);
     if (stays) kept->add(guard);
   }
-  for (const auto& [source, module] : managed) kept->add(Guard{GuardKind::kIsWeak, source, nullptr, module});
+  for (const auto& [source, module] : managed)
+    kept->add(Guard{GuardKind::kIsWeak, source, nullptr, module});
   kept->relations = guards.relations;
   return kept;
 }

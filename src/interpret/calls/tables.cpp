@@ -144,7 +144,8 @@ CodePolicy codePolicy(PyCodeObject* code) {
     std::string_view inside = file.substr(torch.size());
     // Of a module's own methods nothing is captured when library code calls them (DDP and FSDP do, all the time); in a trace they are
     // inlined. The part of __call__ that sees to hooks is the exception.
-    if (inside == "nn/modules/module.py" || inside == "nn/parameter.py") return name == "inner" ? CodePolicy::kTrace : CodePolicy::kInlineOnly;
+    if (inside == "nn/modules/module.py" || inside == "nn/parameter.py")
+      return name == "inner" ? CodePolicy::kTrace : CodePolicy::kInlineOnly;
     if ((inside == "jit/_script.py" && name == "_unwrap_optional") ||
         (inside == "jit/__init__.py" && name == "annotate") ||
         (inside == "overrides.py" && name == "is_tensor_like")) {
