@@ -129,6 +129,7 @@ _entry("compiler_collectives_timeout", 300.0, "seconds that a rank waits for the
 _entry("on_divergence", "error", 'ranks that capture different programs: "error", or "eager": the call runs eagerly on all', check=_one_of("error", "eager"))
 _entry("log_captures", False, "log a digest of each capture by rank (logger stator.captures)")
 _entry("trace_dir", None, "a folder where each rank writes its captures, rank<n>.jsonl; python -m stator ranks <folder> compares them", str, _NONE)
+_entry("optimize_ddp", True, "inside of DistributedDataParallel graphs are split at the bounds of its buckets")
 _entry("guard_collectives", False, "ranks agree on each look-up: a hit on all, or a capture on all (set_enable_guard_collectives)")
 # fmt: on
 del _entry

@@ -129,6 +129,21 @@ struct Broke {
   std::string detail;
 };
 
+// Modules that FSDP manages, as the trace met them.
+using ManagedModules = std::vector<std::pair<const sources::Source*, Ref<>>>;
+// Whether a source lies inside of one of them.
+class FsdpInside {
+ public:
+  explicit FsdpInside(const ManagedModules& managed);
+  bool operator()(const sources::Source* source) const;
+
+ private:
+  std::unordered_set<const sources::Source*> managed_;
+};
+// The guards for a call on the very same modules, whose insides are FSDP's matter: without those on insides, but for tensors and hooks.
+std::unique_ptr<guards::GuardSet> guardsOfSameModules(const guards::GuardSet& guards,
+                                                      const ManagedModules& managed);
+
 // The result of a finished trace, independent of the Tracer.
 struct Captured {
   std::shared_ptr<graph::Graph> graph;
@@ -145,6 +160,8 @@ struct Captured {
   breaks::Reason restart_reason = breaks::Reason::kNone;
   std::string restart_detail;
   bool break_is_error = false;
+  // config.skip_fsdp_guards: what is inside of them is not checked when they are the same ones
+  ManagedModules managed;
 };
 
 class Tracer {
@@ -332,7 +349,7 @@ class Tracer {
   void finishFold(SymbolicFrame& frame);
   void specialise(PyObject* module);  // the trace is about this very module
   static bool isFsdpManaged(PyObject* module);
-  void dropFsdpGuards();
+  void noteFsdpModules(Captured& captured);
   void setRootScope();  // where the driven frame is a module's forward
   // the innermost frame returns `returned`: pops it and gives the caller its value
   Flow leaveFrame();

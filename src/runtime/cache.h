@@ -22,6 +22,8 @@ namespace stator::runtime {
 struct Entry {
   std::unique_ptr<sources::SourceSet> sources;
   std::unique_ptr<guards::GuardProgram> guards;
+  // For the very modules of the capture, where FSDP manages them: fewer guards. Null: there are none such.
+  std::unique_ptr<guards::GuardProgram> same_modules;
   breaks::Plan plan;
   std::vector<const sources::Source*> inputs;      // of the graph, in order
   std::unique_ptr<tensor::StoragePattern> memory;  // null: the graph writes to no input

@@ -328,6 +328,11 @@ bool dropsRunCode(const Entry& entry, const Roots& roots) {
   return false;
 }
 
+bool guardsHold(Entry& entry, const Roots& roots, std::vector<Ref<>>& inputs) {
+  return entry.guards->check(roots, inputs) ||
+         (entry.same_modules != nullptr && entry.same_modules->check(roots, inputs));
+}
+
 bool memoryHolds(Entry& entry, const std::vector<Ref<>>& values) {
   return entry.memory == nullptr || entry.memory->holds(borrowed(values));
 }
@@ -434,6 +439,11 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
     entry->memory = tensor::StoragePattern::of(examples, written);
   }
   entry->plan = std::move(captured.plan);
+  if (!captured.managed.empty()) {
+    entry->same_modules = std::make_unique<guards::GuardProgram>(
+        *captured.sources, *interpret::guardsOfSameModules(*captured.guards, captured.managed),
+        entry->inputs);
+  }
   entry->guards =
       std::make_unique<guards::GuardProgram>(*captured.sources, *captured.guards, entry->inputs);
   entry->sources = std::move(captured.sources);
@@ -488,7 +498,7 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
   std::vector<Ref<>> inputs;
   bool looked_alone = !config.guard_collectives;
   for (size_t i = 0; i < site.entries.size(); ++i) {
-    if (!site.entries[i]->guards->check(roots, inputs) || !memoryHolds(*site.entries[i], inputs) ||
+    if (!guardsHold(*site.entries[i], roots, inputs) || !memoryHolds(*site.entries[i], inputs) ||
         dropsRunCode(*site.entries[i], roots))
       continue;
     if (!looked_alone) {

@@ -295,6 +295,171 @@ def does_not_come(rank: int, world: int) -> dict[str, Any]:
     return found
 
 
+# ---- training: each returns how far losses and weights are from eager's after STEPS iterations
+
+STEPS = int(os.environ.get("STATOR_TEST_STEPS", "20"))
+
+
+class Net(torch.nn.Module):
+    """Some layers, one of which is not always used."""
+
+    def __init__(self, spare: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(16, 16) for _ in range(4)])
+        self.head = torch.nn.Linear(16, 4)
+        self.spare = torch.nn.Linear(16, 16) if spare else None
+
+    def forward(self, x: torch.Tensor, use_spare: bool = True) -> torch.Tensor:
+        for layer in self.layers:
+            x = torch.relu(layer(x)) + x
+        if self.spare is not None and use_spare:
+            x = x + self.spare(x)
+        return self.head(x)
+
+
+def _train(
+    model: Any, rank: int, accumulate: int = 1, spare: bool = False, sizes: bool = False
+) -> tuple[list[float], list[torch.Tensor]]:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    data = torch.Generator().manual_seed(rank)
+    losses = []
+    for step in range(STEPS):
+        rows = 4 + (step + rank) % 3 if sizes else 4
+        x, y = torch.randn(rows, 16, generator=data), torch.randn(rows, 4, generator=data)
+        last = (step + 1) % accumulate == 0
+        with contextlib.nullcontext() if last or not hasattr(model, "no_sync") else model.no_sync():
+            loss = ((model(x, step % 3 != 0) if spare else model(x)) - y).square().mean()
+            loss.backward()
+        if last:
+            optimizer.step()
+            optimizer.zero_grad()
+        losses.append(loss.item())
+    weights = [p.detach() for p in model.parameters()]
+    return losses, [w.full_tensor() if hasattr(w, "full_tensor") else w for w in weights]
+
+
+def _compare(rank: int, make: Any, **how: Any) -> dict[str, Any]:
+    """`make(compile)` gives a model; compile is the identity, or stator.compile."""
+    graphs = Graphs()
+    backend = how.pop("backend", graphs)
+    losses, weights = _train(make(lambda model: model), rank, **how)
+    stator.reset_stats()
+    with agreeing():
+        found = _train(make(lambda model: stator.compile(model, backend=backend)), rank, **how)
+    return {
+        "losses": max(abs(a - b) for a, b in zip(losses, found[0], strict=True)),
+        "weights": max((a - b).abs().max().item() for a, b in zip(weights, found[1], strict=True) if a.numel() > 0),
+        "learned": losses[0] - losses[-1],
+        "graphs": len(graphs.modules),
+        **{
+            k: v
+            for k, v in stator.stats().items()
+            if k in ("captures", "breaks", "graph_calls", "ops_run", "internal_errors")
+        },
+    }
+
+
+def _ddp(model: Any, **options: Any) -> Any:
+    # small buckets: several of them in a small model
+    return torch.nn.parallel.DistributedDataParallel(model, **{"bucket_cap_mb": 0.0015, **options})
+
+
+@program
+def ddp_outside(rank: int, world: int) -> dict[str, Any]:
+    return _compare(rank, lambda compile: compile(_ddp(Net())))
+
+
+@program
+def ddp_inside(rank: int, world: int) -> dict[str, Any]:
+    return _compare(rank, lambda compile: _ddp(compile(Net())))
+
+
+@program
+def ddp_buckets(rank: int, world: int) -> dict[str, Any]:
+    """Behind AOTAutograd: a graph for each bucket, so that gradients come in between. The order in which buckets become ready shows it."""
+    from torch._dynamo.backends.debugging import aot_eager
+
+    parts = []
+
+    def backend(module: Any, inputs: Any) -> Any:
+        parts.append(sum(node.op.startswith("call_") for node in module.graph.nodes))
+        return aot_eager(module, inputs)
+
+    found = _compare(rank, lambda compile: compile(_ddp(Net())), backend=backend)
+    return {**found, "parts": parts}
+
+
+@program
+def ddp_buckets_sizes(rank: int, world: int) -> dict[str, Any]:
+    """The same with batch sizes that change and differ between ranks."""
+    from torch._dynamo.backends.debugging import aot_eager
+
+    parts = []
+
+    def backend(module: Any, inputs: Any) -> Any:
+        parts.append(sum(node.op.startswith("call_") for node in module.graph.nodes))
+        return aot_eager(module, inputs)
+
+    return {**_compare(rank, lambda compile: compile(_ddp(Net())), backend=backend, sizes=True), "parts": parts}
+
+
+@program
+def ddp_accumulates(rank: int, world: int) -> dict[str, Any]:
+    return _compare(rank, lambda compile: compile(_ddp(Net())), accumulate=4)
+
+
+@program
+def ddp_unused(rank: int, world: int) -> dict[str, Any]:
+    return _compare(rank, lambda compile: compile(_ddp(Net(spare=True), find_unused_parameters=True)), spare=True)
+
+
+@program
+def ddp_static(rank: int, world: int) -> dict[str, Any]:
+    return _compare(rank, lambda compile: compile(_ddp(Net(), static_graph=True)))
+
+
+def _fully_shard(compile: Any, **options: Any) -> Any:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    model = Net()
+    for layer in model.layers:
+        fully_shard(layer, mesh=mesh, **options)
+    fully_shard(model, mesh=mesh, **options)
+    return compile(model)
+
+
+@program
+def fsdp2(rank: int, world: int) -> dict[str, Any]:
+    return _compare(rank, _fully_shard)
+
+
+@program
+def fsdp2_kept(rank: int, world: int) -> dict[str, Any]:
+    """Parameters stay gathered between forward and backward."""
+    return _compare(rank, lambda compile: _fully_shard(compile, reshard_after_forward=False))
+
+
+@program
+def fsdp2_mixed(rank: int, world: int) -> dict[str, Any]:
+    from torch.distributed.fsdp import MixedPrecisionPolicy
+
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    return _compare(rank, lambda compile: _fully_shard(compile, mp_policy=policy))
+
+
+@program
+def fsdp1(rank: int, world: int) -> dict[str, Any]:
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    def make(compile: Any) -> Any:
+        return compile(FullyShardedDataParallel(Net(), use_orig_params=True, device_id=torch.device("cpu")))
+
+    return _compare(rank, make)
+
+
 ENDS_WITHOUT_GOODBYE = {"dies_in_capture", "dies_in_backend", "does_not_come"}
 
 

@@ -93,6 +93,32 @@ def test_a_rank_that_dies_in_a_capture_is_named() -> None:
     assert result["third"]["error"] == "RankLost"
 
 
+# ---- training, a few steps; two hundred in tests/dist
+
+TRAINING = "ddp_outside,ddp_inside,ddp_unused,ddp_buckets_sizes,fsdp1,fsdp2"
+
+
+@functools.cache
+def _trained() -> list[dict[str, Any]]:
+    return ranks.all_well(ranks.run(TRAINING, env={"STATOR_TEST_STEPS": "6"}))
+
+
+@pytest.mark.parametrize("name", TRAINING.split(","))
+def test_training_is_eagers(name: str) -> None:
+    for result in _trained():
+        found = result[name]
+        assert found["losses"] < 1e-5 and found["weights"] < 1e-5
+        assert found["ops_run"] >= 6 * 13, "all of the model's calls run in graphs"
+        if name == "fsdp2":
+            assert found["graph_calls"] == 6 * 9  # cut at the hooks of each layer, and resumed behind them
+        else:
+            assert found["breaks"] == 0 and found["graph_calls"] == 6
+        if name == "ddp_buckets_sizes":
+            assert (
+                found["captures"] == 1 and len(found["parts"]) == 2
+            )  # one dynamic graph in two parts, for all batch sizes of both ranks
+
+
 # ---- determinism
 
 
