@@ -27,7 +27,7 @@ constexpr const char* kCapsule = "stator.guards";
 
 constexpr const char* kSourceNames[] = {
     "local",        "stack",        "globals",      "builtins",
-    "function",     "handled",      "pinned",       "attr",
+    "function",     "handled",      "function_mode", "pinned",       "attr",
     "generic_attr", "parameter",    "buffer",       "submodule",
     "object_dict",  "type",         "class_dict",   "dict_item",
     "dict_key",     "list_item",    "tuple_item",   "set_item",
@@ -60,6 +60,7 @@ bool hasIndex(SourceKind kind) {
   switch (kind) {
     case SourceKind::kLocal:
     case SourceKind::kStack:
+    case SourceKind::kFunctionMode:
     case SourceKind::kDictKey:
     case SourceKind::kDictValue:
     case SourceKind::kListItem:

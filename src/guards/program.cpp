@@ -1,6 +1,8 @@
 // The public face of guard programs.
 #include "guards/program.h"
 
+#include "tensor/torch_function.h"
+
 #include "base/check.h"
 #include "guards/explain.h"
 #include "guards/facts.h"
@@ -12,7 +14,7 @@ namespace {
 
 // Sources know no torch; this room knows both.
 const bool kTensorPartsGiven = [] {
-  sources::setTensorParts({tensor::gradOf, tensor::sizeOf});
+  sources::setTensorParts({tensor::gradOf, tensor::sizeOf, tensor::functionMode});
   return true;
 }();
 
