@@ -65,7 +65,11 @@ def vjp_outputs(module: Callable[..., Any], count: int, given: int, *operands: t
 
 def vjp(module: Callable[..., Any], count: int, given: int, *operands: torch.Tensor) -> Any:
     """The gradients of the primals; the last `count` operands are the vectors."""
-    primals, extras, vectors = operands[:given], operands[given : len(operands) - count], operands[len(operands) - count :]
+    primals, extras, vectors = (
+        operands[:given],
+        operands[given : len(operands) - count],
+        operands[len(operands) - count :],
+    )
     _, product = torch.func.vjp(lambda *tensors: tuple(module(*tensors, *extras))[:count], *primals)
     return tuple(product(tuple(vectors)))
 

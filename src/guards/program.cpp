@@ -1,12 +1,11 @@
 // The public face of guard programs.
 #include "guards/program.h"
 
-#include "tensor/torch_function.h"
-
 #include "base/check.h"
 #include "guards/explain.h"
 #include "guards/facts.h"
 #include "guards/replay.h"
+#include "tensor/torch_function.h"
 
 namespace stator::guards {
 

@@ -531,7 +531,8 @@ class PlanBuilder {
         // A leaf (a parameter that the program has made) has to stay the very tensor that the graph gives.
         const shapes::TensorMeta* meta = graph::asStandIn(object)->meta;
         bool leaf = !input && meta->requires_grad && meta->is_leaf;
-        result = add(PlanOp::kCall, object, newRef(torchObject(leaf ? "stator._core.become" : "stator._core.as_subclass")),
+        result = add(PlanOp::kCall, object,
+                     newRef(torchObject(leaf ? "stator._core.become" : "stator._core.as_subclass")),
                      {result, constant(graph::asStandIn(object)->apparent_type)});
       }
       values::Info* info = t_.values.find(object);
@@ -823,8 +824,8 @@ void addEffects(Tracer& t, PlanBuilder& builder) {
   for (size_t i = 0; i < t.values.all().size(); ++i) {
     values::Info* info = t.values.all()[i];
     PyObject* object = info->object.get();
-    bool input =
-        graph::isStandIn(object) && graph::asStandIn(object)->node->op == graph::Op::kInput && !Tracer::isCast(object);
+    bool input = graph::isStandIn(object) &&
+                 graph::asStandIn(object)->node->op == graph::Op::kInput && !Tracer::isCast(object);
     if (info->origin != values::Origin::kOutside && !(input && info->overlay)) continue;
     for (values::Info* part : {info, info->as_object.get()}) {
       if (part == nullptr || !part->overlay) continue;

@@ -535,7 +535,8 @@ Out Tracer::same(PyObject* left, PyObject* right) {
     return info != nullptr && info->origin == values::Origin::kOutside && info->source != nullptr;
   };
   auto tensorSource = [](PyObject* value) -> const Source* {
-    return graph::isStandIn(value) && !isCast(value) ? graph::asStandIn(value)->node->source : nullptr;
+    return graph::isStandIn(value) && !isCast(value) ? graph::asStandIn(value)->node->source
+                                                     : nullptr;
   };
   const Source* first = outside(a) ? a->source : tensorSource(left);
   const Source* second = outside(b) ? b->source : tensorSource(right);

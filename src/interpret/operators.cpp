@@ -107,7 +107,8 @@ bool overridesOperator(Tracer& tracer, PyObject* value, const char* name) {
   if (!graph::isStandIn(value) || tracer.typeOf(value) == tensorType()) return false;
   Ref<> text = stealRef(PyUnicode_InternFromString(name));
   Out found = tracer.typeLookup(tracer.typeOf(value), text.get());
-  return found.get() != nullptr && PyFunction_Check(found.get()) && found.get() != _PyType_Lookup(tensorType(), text.get());
+  return found.get() != nullptr && PyFunction_Check(found.get()) &&
+         found.get() != _PyType_Lookup(tensorType(), text.get());
 }
 
 bool bothAre(PyObject* left, PyObject* right, PyTypeObject* type) {
@@ -126,8 +127,10 @@ Out Tracer::binary(int operation, PyObject* left, PyObject* right) {
         definesInPython(*this, Py_TYPE(other), left_stand_in ? row.reflected : row.method)) {
       return binaryProtocol(*this, row, in_place, left, right);
     }
-    if (torch_function.relevant && (overridesOperator(*this, left, in_place ? row.in_place : row.method) || overridesOperator(*this, left, row.method) ||
-                                    overridesOperator(*this, right, row.reflected))) {
+    if (torch_function.relevant &&
+        (overridesOperator(*this, left, in_place ? row.in_place : row.method) ||
+         overridesOperator(*this, left, row.method) ||
+         overridesOperator(*this, right, row.reflected))) {
       return binaryProtocol(*this, row, in_place, left, right);
     }
     if (PyUnicode_Check(left)) return breakWith(Reason::kDataDependentRead, "formats a tensor");
@@ -372,7 +375,8 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
   }
   // Functions in C and `descriptor.__get__`: compared by what they are bound to, without a line of Python.
   auto in_c = [](PyObject* value) {
-    return PyCFunction_Check(value) || std::string_view(Py_TYPE(value)->tp_name) == "method-wrapper";
+    return PyCFunction_Check(value) ||
+           std::string_view(Py_TYPE(value)->tp_name) == "method-wrapper";
   };
   if (equality && in_c(left) && in_c(right) && left_type == right_type) {
     Ref<> equal = stealRef(PyObject_RichCompare(left, right, operation));
@@ -380,8 +384,9 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
     return equal;
   }
   if (equality && (in_c(left) || in_c(right)) && left_type != right_type &&
-      ((in_c(left) && in_c(right)) || PyFunction_Check(left) || PyFunction_Check(right) || Py_TYPE(left) == &PyMethodDescr_Type ||
-       Py_TYPE(right) == &PyMethodDescr_Type || Py_TYPE(left) == &PyWrapperDescr_Type || Py_TYPE(right) == &PyWrapperDescr_Type)) {
+      ((in_c(left) && in_c(right)) || PyFunction_Check(left) || PyFunction_Check(right) ||
+       Py_TYPE(left) == &PyMethodDescr_Type || Py_TYPE(right) == &PyMethodDescr_Type ||
+       Py_TYPE(left) == &PyWrapperDescr_Type || Py_TYPE(right) == &PyWrapperDescr_Type)) {
     return boolean(operation == Py_NE);
   }
   if (equality && (PyFunction_Check(left) || PyMethod_Check(left))) {

@@ -97,19 +97,23 @@ Out Tracer::tensorAttr(PyObject* stand_in, PyObject* name) {
   if (type != tensorType() && type != parameterType()) {
     // What a subclass brings is found and guarded as in any class.
     STATOR_VALUE(guarded, typeLookup(type, name));
-    if (found != nullptr && found != _PyType_Lookup(tensorType(), name) && text != "__class__" && text != "__dict__") {
-      if (Py_TYPE(found)->tp_descr_get != nullptr) return bindDescriptor(found, stand_in, type, classEntry(type, name));
+    if (found != nullptr && found != _PyType_Lookup(tensorType(), name) && text != "__class__" &&
+        text != "__dict__") {
+      if (Py_TYPE(found)->tp_descr_get != nullptr)
+        return bindDescriptor(found, stand_in, type, classEntry(type, name));
       STATOR_VALUE(own, instanceTensorAttr(stand_in, name));
       if (own) return own;
       return classAttrValue(type, name, found);
     }
   }
-  if (torch_function.relevant && found != nullptr && Py_TYPE(found) == &PyGetSetDescr_Type && text != "__class__") {
+  if (torch_function.relevant && found != nullptr && Py_TYPE(found) == &PyGetSetDescr_Type &&
+      text != "__class__") {
     Args args;
     args.values = {stand_in, name};
     args.positional = 2;
     bool handled = false;
-    Out out = dispatchTorchFunction(graph::Op::kCallFunction, builtinFunction("getattr"), args, handled);
+    Out out =
+        dispatchTorchFunction(graph::Op::kCallFunction, builtinFunction("getattr"), args, handled);
     if (handled || !out.ok()) return out;
   }
   const shapes::TensorMeta& meta = *tensor->meta;
@@ -221,8 +225,11 @@ Flow Tracer::setTensorAttr(PyObject* stand_in, PyObject* name, PyObject* value) 
   PyObject* found = _PyType_Lookup(type, name);
   if (type != tensorType() && type != parameterType()) {
     static PyObject* const hook = PyUnicode_InternFromString("__setattr__");
-    if (PyFunction_Check(_PyType_Lookup(type, hook)) || (found != nullptr && Py_TYPE(found)->tp_descr_set != nullptr)) {
-      return breakWith(Reason::kUnsupportedMutation, std::string("sets the attribute ") + PyUnicode_AsUTF8(name) + " of a " + type->tp_name);
+    if (PyFunction_Check(_PyType_Lookup(type, hook)) ||
+        (found != nullptr && Py_TYPE(found)->tp_descr_set != nullptr)) {
+      return breakWith(
+          Reason::kUnsupportedMutation,
+          std::string("sets the attribute ") + PyUnicode_AsUTF8(name) + " of a " + type->tp_name);
     }
     STATOR_VALUE(guarded, typeLookup(type, name));
   }
@@ -239,7 +246,8 @@ Flow Tracer::setTensorAttr(PyObject* stand_in, PyObject* name, PyObject* value) 
     return setGrad(*this, stand_in, name, value);
   // An attribute of the user's own; those that torch knows have effects of their own.
   values::Info* info = values.find(stand_in);
-  if (info == nullptr || (found != nullptr && (Py_TYPE(found)->tp_descr_set != nullptr || found == _PyType_Lookup(tensorType(), name)))) {
+  if (info == nullptr || (found != nullptr && (Py_TYPE(found)->tp_descr_set != nullptr ||
+                                               found == _PyType_Lookup(tensorType(), name)))) {
     return breakWith(Reason::kUnsupportedMutation,
                      std::string("sets the attribute ") + PyUnicode_AsUTF8(name) + " of a tensor");
   }
@@ -279,23 +287,32 @@ namespace {
 
 // A hook on a tensor that comes from outside is an effect: it is registered when the graph has run, before anybody can ask for gradients.
 Out registerHook(Tracer& t, const Args& args, const char* path, bool leaf) {
-  if (args.values.size() != 2 || args.keywordCount() != 0 || !graph::isStandIn(args.values[0])) return t.breakWith(Reason::kRaises, "register_hook");
+  if (args.values.size() != 2 || args.keywordCount() != 0 || !graph::isStandIn(args.values[0]))
+    return t.breakWith(Reason::kRaises, "register_hook");
   graph::StandIn* tensor = graph::asStandIn(args.values[0]);
-  bool outside = tensor->node->source != nullptr && tensor->node->home == t.graph.get() && !Tracer::isCast(args.values[0]);
-  if (!outside || tensor->meta == nullptr || !tensor->meta->requires_grad || (leaf && !tensor->meta->is_leaf) || tensor->node->written ||
+  bool outside = tensor->node->source != nullptr && tensor->node->home == t.graph.get() &&
+                 !Tracer::isCast(args.values[0]);
+  if (!outside || tensor->meta == nullptr || !tensor->meta->requires_grad ||
+      (leaf && !tensor->meta->is_leaf) || tensor->node->written ||
       t.typeOf(args.values[0]) == nullptr || graph::isStandIn(args.values[1])) {
-    return t.breakWith(Reason::kCallsOutside, "register_hook of a tensor that is made in the graph");
+    return t.breakWith(Reason::kCallsOutside,
+                       "register_hook of a tensor that is made in the graph");
   }
   ++t.effects;
   t.late_calls.push_back({torchObject(path), {newRef(args.values[0]), newRef(args.values[1])}});
   // The handle: a program that uses it gets a break at the registration.
-  Ref<> handle = graph::makeStandIn(gradFnNode(), nullptr, torchObject("torch.utils.hooks.RemovableHandle"));
+  Ref<> handle =
+      graph::makeStandIn(gradFnNode(), nullptr, torchObject("torch.utils.hooks.RemovableHandle"));
   t.values.addMade(handle, t.instruction_start);
   return handle;
 }
 
-Out tensorHook(Tracer& t, const Args& args) { return registerHook(t, args, "torch.Tensor.register_hook", false); }
-Out accumulatedHook(Tracer& t, const Args& args) { return registerHook(t, args, "torch.Tensor.register_post_accumulate_grad_hook", true); }
+Out tensorHook(Tracer& t, const Args& args) {
+  return registerHook(t, args, "torch.Tensor.register_hook", false);
+}
+Out accumulatedHook(Tracer& t, const Args& args) {
+  return registerHook(t, args, "torch.Tensor.register_post_accumulate_grad_hook", true);
+}
 
 }  // namespace
 

@@ -1,13 +1,13 @@
 #include "interpret/tracer.h"
-#include "tensor/tensor_guard.h"
-#include "interpret/known_types.h"
 
 #include "base/check.h"
 #include "interpret/calls/switches.h"
 #include "interpret/drops.h"
 #include "interpret/handlers/handlers.h"
+#include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/trace_iterator.h"
+#include "tensor/tensor_guard.h"
 
 #include <algorithm>
 #include <array>
@@ -447,7 +447,8 @@ Captured Tracer::run() {
   if (torch_function.relevant) {
     captured.has_subclasses = torch_function.outer_modes;
     for (const graph::Node* input : graph->inputs()) {
-      captured.has_subclasses |= input->example && tensor::isTensor(input->example.get()) && !isPlainTensorType(Py_TYPE(input->example.get()));
+      captured.has_subclasses |= input->example && tensor::isTensor(input->example.get()) &&
+                                 !isPlainTensorType(Py_TYPE(input->example.get()));
     }
   }
   return captured;

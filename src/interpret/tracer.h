@@ -139,9 +139,9 @@ struct Captured {
   uint64_t instructions = 0;
   // the trace changed what it had read (lazy modules): run it again as it is
   bool start_anew = false;
-  bool grad_enabled = false;  // at the beginning
+  bool grad_enabled = false;    // at the beginning
   bool has_subclasses = false;  // among the inputs: the graph takes them for plain tensors
-  uint64_t watched = 0;       // instructions of watched code
+  uint64_t watched = 0;         // instructions of watched code
   // Set if the trace has to be run again with a break at that instruction.
   uint64_t restart_at = 0;
   breaks::Reason restart_reason = breaks::Reason::kNone;
@@ -364,14 +364,17 @@ class Tracer {
                  PyObject* facts = nullptr);
   // torch_function.cpp
   Out dispatchTorchFunction(graph::Op op, PyObject* target, const Args& args, bool& handled);
-  void readFunctionModes();                   // those that are active when the trace begins
-  bool hasOverloaded(const Args& args);       // an argument has a __torch_function__ that torch would ask
-  void noteOverloads(PyTypeObject* type);     // of a tensor that comes up
+  void readFunctionModes();  // those that are active when the trace begins
+  // an argument has a __torch_function__ that torch would ask
+  bool hasOverloaded(const Args& args);
+  void noteOverloads(PyTypeObject* type);              // of a tensor that comes up
   Out castTo(PyObject* stand_in, PyTypeObject* type);  // as_subclass: another object, the same node
-  static bool isCast(PyObject* stand_in);     // real tensors of its node are of another type than it stands for
+  // real tensors of its node are of another type than it stands for
+  static bool isCast(PyObject* stand_in);
   Out newTensorOf(PyTypeObject* type, const Args& args);
   Out callMethodWrapper(PyObject* wrapper, const Args& args);
-  const sources::Source* classEntry(PyTypeObject* type, PyObject* name);  // attributes.cpp: of the raw entry in the class that has it
+  // attributes.cpp: of the raw entry in the class that has it
+  const sources::Source* classEntry(PyTypeObject* type, PyObject* name);
   // tensor_attributes.cpp
   Out tensorAttr(PyObject* stand_in, PyObject* name);
   Out instanceTensorAttr(PyObject* stand_in, PyObject* name);  // ok with null: not there

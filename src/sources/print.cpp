@@ -170,7 +170,8 @@ class Printer {
       case SourceKind::kHandled:
         return "sys.exc_info()[1]";
       case SourceKind::kFunctionMode:
-        return "torch.overrides._get_current_function_mode_stack()[" + std::to_string(source.index) + "]";
+        return "torch.overrides._get_current_function_mode_stack()[" +
+               std::to_string(source.index) + "]";
       default:
         return printPinned(source.key.get());
     }

@@ -1,14 +1,13 @@
 // The doors of shape inference in stator._core, for tests and benchmarks: real tensors in, facts out.
 #include "tensor/shapes_module.h"
 
-#include "tensor/torch_function.h"
-
 #include "base/check.h"
 #include "shapes/arg.h"
 #include "shapes/fallback.h"
 #include "shapes/infer.h"
 #include "shapes/registry.h"
 #include "tensor/meta_of.h"
+#include "tensor/torch_function.h"
 
 #include <chrono>
 #include <torch/csrc/autograd/python_variable.h>
@@ -253,8 +252,10 @@ PyObject* becomeDoor(PyObject*, PyObject* args) {
 }  // namespace
 
 PyMethodDef shapes_methods[] = {
-    {"as_subclass", asSubclassDoor, METH_VARARGS, "Tensor.as_subclass, past any __torch_function__."},
-    {"become", becomeDoor, METH_VARARGS, "Makes a plain tensor an instance of a subclass, in place."},
+    {"as_subclass", asSubclassDoor, METH_VARARGS,
+     "Tensor.as_subclass, past any __torch_function__."},
+    {"become", becomeDoor, METH_VARARGS,
+     "Makes a plain tensor an instance of a subclass, in place."},
     {"infer_shapes", inferShapes, METH_VARARGS,
      "Facts of a call's outputs (tiers: 0 all, 1 rules, 2 FakeTensor)."},
     {"time_shapes", timeShapes, METH_VARARGS, "Nanoseconds for one inference of a call."},

@@ -11,9 +11,12 @@ namespace {
 
 at::impl::TorchFunctionDisabledState stateOf(TorchFunction state) {
   switch (state) {
-    case TorchFunction::kEnabled: return at::impl::TorchFunctionDisabledState::ENABLED;
-    case TorchFunction::kSubclassesOff: return at::impl::TorchFunctionDisabledState::SUBCLASSES_DISABLED;
-    case TorchFunction::kOff: break;
+    case TorchFunction::kEnabled:
+      return at::impl::TorchFunctionDisabledState::ENABLED;
+    case TorchFunction::kSubclassesOff:
+      return at::impl::TorchFunctionDisabledState::SUBCLASSES_DISABLED;
+    case TorchFunction::kOff:
+      break;
   }
   return at::impl::TorchFunctionDisabledState::ALL_DISABLED;
 }
@@ -22,13 +25,17 @@ at::impl::TorchFunctionDisabledState stateOf(TorchFunction state) {
 
 TorchFunction torchFunctionState() {
   switch (at::impl::PythonTorchFunctionTLS::get_disabled_state()) {
-    case at::impl::TorchFunctionDisabledState::ENABLED: return TorchFunction::kEnabled;
-    case at::impl::TorchFunctionDisabledState::SUBCLASSES_DISABLED: return TorchFunction::kSubclassesOff;
-    default: return TorchFunction::kOff;
+    case at::impl::TorchFunctionDisabledState::ENABLED:
+      return TorchFunction::kEnabled;
+    case at::impl::TorchFunctionDisabledState::SUBCLASSES_DISABLED:
+      return TorchFunction::kSubclassesOff;
+    default:
+      return TorchFunction::kOff;
   }
 }
 
-TorchFunctionPause::TorchFunctionPause(bool pause) : paused_(pause), before_(TorchFunction::kEnabled) {
+TorchFunctionPause::TorchFunctionPause(bool pause)
+    : paused_(pause), before_(TorchFunction::kEnabled) {
   if (!paused_) return;
   before_ = torchFunctionState();
   at::impl::PythonTorchFunctionTLS::set_disabled_state(stateOf(TorchFunction::kOff));

@@ -25,9 +25,11 @@ class TorchFunctionPause {
 };
 
 Ref<> asSubclass(PyObject* tensor, PyObject* type);  // Tensor.as_subclass; null with an error set
-Ref<> asPlainInput(PyObject* tensor);                // the same tensor as a plain one, for a graph; null with an error set
-int64_t functionModes();                             // how many torch function modes are active
-PyObject* functionMode(int64_t index);               // from the bottom (borrowed); null: there are fewer
+// the same tensor as a plain one, for a graph; null with an error set
+Ref<> asPlainInput(PyObject* tensor);
+int64_t functionModes();  // how many torch function modes are active
+// from the bottom (borrowed); null: there are fewer
+PyObject* functionMode(int64_t index);
 
 // While it lives, the thread has no torch function modes and nothing is switched off: for calls of stator's own.
 class TorchFunctionAnew {

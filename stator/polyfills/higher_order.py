@@ -73,12 +73,14 @@ class _IndexByTensors(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func is torch.Tensor.__getitem__:
             indices = args[1] if isinstance(args[1], tuple) else (args[1],)
-            if all([isinstance(index, torch.Tensor) for index in indices]):
+            if all(isinstance(index, torch.Tensor) for index in indices):
                 return torch.ops.aten.index(args[0], list(indices))
         return func(*args, **(kwargs or {}))
 
 
-def flex_attention(hop, query, key, value, score_mod, block_mask, scale, kernel_options, score_extras=(), mask_extras=()):
+def flex_attention(
+    hop, query, key, value, score_mod, block_mask, scale, kernel_options, score_extras=(), mask_extras=()
+):
     """The call of the operator: its two functions see single elements and their indices."""
     index = query.new_empty((), dtype=torch.int)
     places = (index, index.clone(), index.clone(), index.clone())
@@ -90,7 +92,9 @@ def flex_attention(hop, query, key, value, score_mod, block_mask, scale, kernel_
         score_module, score_buffers = capture(("score_mod",), (score_mod,), score_operands, score_operands, True)
         mask_module, mask_buffers = capture(("mask_fn",), (block_mask[-1],), places, places, True)
     mask = (*block_mask[:-1], mask_module)
-    return call(_flex_attention_op, query, key, value, score_module, mask, scale, kernel_options, score_buffers, mask_buffers)
+    return call(
+        _flex_attention_op, query, key, value, score_module, mask, scale, kernel_options, score_buffers, mask_buffers
+    )
 
 
 def cond(pred, true_fn, false_fn, operands=()):

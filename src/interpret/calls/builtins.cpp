@@ -536,7 +536,8 @@ Out superCall(Tracer& t, const Args& args) {
   }
   if (cls && self && PyType_Check(cls.get()) && graph::isStandIn(self.get()) &&
       PyType_IsSubtype(t.typeOf(self.get()), reinterpret_cast<PyTypeObject*>(cls.get()))) {
-    return t.fromNativeMade(stealRef(stator_make_super(reinterpret_cast<PyTypeObject*>(cls.get()), self.get(), t.typeOf(self.get()))));
+    return t.fromNativeMade(stealRef(stator_make_super(reinterpret_cast<PyTypeObject*>(cls.get()),
+                                                       self.get(), t.typeOf(self.get()))));
   }
   if (!cls || !self || !PyType_Check(cls.get()) || graph::isStandIn(self.get()) ||
       isTraceIterator(self.get())) {

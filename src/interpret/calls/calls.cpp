@@ -141,10 +141,13 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
         info != nullptr && PyFunction_Check(callable) && info->source != nullptr) {
       guards->add(Guard{GuardKind::kIs, info->source, nullptr, newRef(callable)});
     }
-    if (torch_function.relevant && row->kind != CallKind::kGraph && Py_TYPE(callable) == &PyMethodDescr_Type &&
+    if (torch_function.relevant && row->kind != CallKind::kGraph &&
+        Py_TYPE(callable) == &PyMethodDescr_Type &&
         PyType_IsSubtype(tensorType(), reinterpret_cast<PyDescrObject*>(callable)->d_type)) {
       bool handled = false;
-      Out out = dispatchTorchFunction(graph::Op::kCallMethod, reinterpret_cast<PyDescrObject*>(callable)->d_name, args, handled);
+      Out out =
+          dispatchTorchFunction(graph::Op::kCallMethod,
+                                reinterpret_cast<PyDescrObject*>(callable)->d_name, args, handled);
       if (handled) return out;
     }
     switch (row->kind) {

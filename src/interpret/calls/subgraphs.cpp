@@ -412,7 +412,8 @@ void registerSubgraphs() {
                         "higher_order.flex_attention");
   Ref<> flex = stealRef(PyUnicode_FromString("torch.nn.attention.flex_attention"));
   if (Ref<> loaded = stealRef(PyImport_GetModule(flex.get())))
-    registerWholePolyfill("torch.nn.attention.flex_attention.flex_attention", "flex.flex_attention");
+    registerWholePolyfill("torch.nn.attention.flex_attention.flex_attention",
+                          "flex.flex_attention");
   registerWholePolyfill("stator._transforms.jacobian", "transforms._jacobian");
   registerWholePolyfill("stator._transforms.product", "transforms._product");
   for (const char* name : {"jvp", "vjp", "jacrev", "jacfwd", "hessian"}) {

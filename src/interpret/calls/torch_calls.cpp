@@ -261,8 +261,11 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   if (torch_function.relevant && !inferred.changed_inputs.empty()) {
     // The graph gets another object for an instance of a subclass, with the same memory and facts of its own.
     for (PyObject* value : values_now) {
-      if (graph::isStandIn(value) && typeOf(value) != tensorType() && typeOf(value) != parameterType() && typeOf(value) != &PyTuple_Type) {
-        return breakWith(Reason::kUnsupportedTensorOp, targetName(target) + ": changes the facts of an instance of a tensor subclass");
+      if (graph::isStandIn(value) && typeOf(value) != tensorType() &&
+          typeOf(value) != parameterType() && typeOf(value) != &PyTuple_Type) {
+        return breakWith(
+            Reason::kUnsupportedTensorOp,
+            targetName(target) + ": changes the facts of an instance of a tensor subclass");
       }
     }
   }
