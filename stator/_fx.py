@@ -31,7 +31,7 @@ from torch.fx.graph import (
 )
 from torch.fx.graph_module import GraphModule
 from torch.fx.node import _get_qualified_name
-from torch.utils.weak import TensorWeakRef
+from torch.utils.weak import TensorWeakRef, WeakTensorKeyDictionary
 
 from stator import _core
 
@@ -227,6 +227,9 @@ def source_target(target: Any) -> tuple[int, str, bool] | None:
 
 def _mode(record: Any) -> FakeTensorMode:
     if record.fake_mode is None:
+        context = TracingContext.try_get()
+        if isinstance(context, Context) and (record is context.record or record in context.functions):
+            return context.fake_mode
         if record.symbols is None:
             record.fake_mode = FakeTensorMode()
         else:
@@ -367,33 +370,72 @@ def _sources(record: Any) -> list[InputSource]:
     return [InputSource(expression, i) for i, (expression, _) in enumerate(record.inputs)]
 
 
-def _prepare(module: CapturedModule) -> TracingContext:
-    """What AOTAutograd and inductor read of a module beyond its nodes."""
-    from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatefulSymbolicContext
+class Context(TracingContext):
+    """The context of one call of a backend. Its fake mode, and what is known of the inputs, are made when somebody asks for them: a backend
+    that runs the graph as it is never does."""
 
+    def __init__(self, module: CapturedModule) -> None:
+        self.record = module._stator_record
+        self.functions = [_function_records[function] for function in module.modules() if function in _function_records]
+        self._mode: Any = None
+        self._open = True  # False while it is being made, and when the backend is done
+        super().__init__(None)
+        self._contexts: Any = None
+
+    def close(self) -> None:
+        self._open = False
+
+    @property
+    def fake_mode(self) -> Any:
+        if self._mode is None and self._open:
+            self._make()
+        return self._mode
+
+    @fake_mode.setter
+    def fake_mode(self, mode: Any) -> None:
+        self._mode = mode
+
+    @property
+    def tensor_to_context(self) -> Any:
+        if self._contexts is None and self._open:
+            self._make()
+        return self._contexts
+
+    @tensor_to_context.setter
+    def tensor_to_context(self, contexts: Any) -> None:
+        self._contexts = contexts
+
+    def _make(self) -> None:
+        from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatefulSymbolicContext
+
+        record = self.record
+        self._open = False
+        self._contexts = WeakTensorKeyDictionary()
+        if record.symbols is None:
+            record.fake_mode = FakeTensorMode(shape_env=ShapeEnv())
+        else:
+            from stator import _symbols
+
+            for example, symbolic in _symbols.make_mode(record, record.sources):
+                self._contexts[example] = symbolic
+        self._mode = record.fake_mode
+        for function in self.functions:
+            function.fake_mode = record.fake_mode
+        _fake_plain_inputs(record.fake_mode, record.examples)
+        for example, source in zip(record.examples, record.sources, strict=True):
+            if isinstance(example, torch.Tensor) and example not in self._contexts:
+                self._contexts[example] = StatefulSymbolicContext(
+                    dynamic_sizes=[DimDynamic.STATIC] * example.dim(),
+                    constraint_sizes=[None] * example.dim(),
+                    tensor_source=source,
+                )
+        self._open = True
+
+
+def _prepare(module: CapturedModule) -> Context:
+    """What AOTAutograd and inductor read of a module beyond its nodes."""
     record = module._stator_record
     record.sources = _sources(record)
-    contexts = []
-    if record.symbols is None:
-        record.fake_mode = FakeTensorMode(shape_env=ShapeEnv())
-    else:
-        from stator import _symbols
-
-        contexts = _symbols.make_mode(record, record.sources)
-    for function in module.modules():
-        if function in _function_records:
-            _function_records[function].fake_mode = record.fake_mode
-    _fake_plain_inputs(record.fake_mode, record.examples)
-    context = TracingContext(record.fake_mode)
-    for example, symbolic in contexts:
-        context.tensor_to_context[example] = symbolic
-    for example, source in zip(record.examples, record.sources, strict=True):
-        if isinstance(example, torch.Tensor) and example not in context.tensor_to_context:
-            context.tensor_to_context[example] = StatefulSymbolicContext(
-                dynamic_sizes=[DimDynamic.STATIC] * example.dim(),
-                constraint_sizes=[None] * example.dim(),
-                tensor_source=source,
-            )
     placeholders = module._graph.find_nodes(op="placeholder", sort=True)
     for node, source in zip(placeholders, record.sources, strict=True):
         node.__dict__["_dynamo_source"] = source
@@ -403,7 +445,7 @@ def _prepare(module: CapturedModule) -> TracingContext:
     )
     sources = {name: InputSource(name, -1) for name, _ in owned}
     module.__dict__.update(_param_name_to_source=sources, _source_to_user_stacks={}, compile_subgraph_reason=None)
-    return context
+    return Context(module)
 
 
 def _guards(context: TracingContext) -> list[tuple[int, list[int], list[int]]]:
@@ -437,13 +479,17 @@ def compile_graph(module: CapturedModule, backend: Callable[..., Any]) -> tuple[
     )
     record = module._stator_record
     examples = record.examples
-    symbols = None
     if record.symbols is not None:
-        symbols = record.fake_mode._stator_symbols
-        examples = [symbols.value(shape) if isinstance(shape, str) else example
+        from stator import _lazy_symbols
+
+        examples = [_lazy_symbols.example(record, shape) if isinstance(shape, str) else example
                     for example, shape in zip(examples, record.shapes, strict=True)]  # fmt: skip
     with tracing(context), compile_context(CompileContext(compile_id)):
-        compiled = backend(module, examples)
+        try:
+            compiled = backend(module, examples)
+        finally:
+            context.close()
     if not callable(compiled):
         raise TypeError(f"the backend returned {type(compiled).__name__}, which cannot be called")
-    return compiled, _guards(context), [] if symbols is None else symbols.new_conditions()
+    decided = record.symbols is not None and record.fake_mode is not None
+    return compiled, _guards(context), record.fake_mode._stator_symbols.new_conditions() if decided else []

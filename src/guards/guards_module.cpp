@@ -2,7 +2,7 @@
 // "same" and "not_same", (kind, source, other source). A frame is a list of locals, in which NotImplemented stands for an unbound one.
 #include "guards/guards_module.h"
 
-#include "base/check.h"
+#include "base/boundary.h"
 #include "guards/guard.h"
 #include "sources/source.h"
 
@@ -40,8 +40,8 @@ constexpr const char* kSourceNames[] = {"local",         "stack",        "global
                                         "range_start",   "range_stop",   "range_step",
                                         "tensor_grad",   "tensor_size",  "tensor_attr",
                                         "weak_target",   "scalar_value", "lru_entry",
-                                        "view_dict",     "dict_value"};
-static_assert(std::size(kSourceNames) == static_cast<size_t>(SourceKind::kDictValue) + 1);
+                                        "view_dict",     "dict_value",   "ahead"};
+static_assert(std::size(kSourceNames) == static_cast<size_t>(SourceKind::kAhead) + 1);
 
 constexpr const char* kGuardNames[] = {"present",   "absent",     "is",           "is_weak",
                                        "equals",    "type",       "type_version", "length",
@@ -73,6 +73,7 @@ bool hasIndex(SourceKind kind) {
     case SourceKind::kClosure:
     case SourceKind::kDefault:
     case SourceKind::kTensorSize:
+    case SourceKind::kAhead:
       return true;
     default:
       return false;
@@ -168,18 +169,6 @@ class Frame {
  private:
   std::vector<PyObject*> slots_;
 };
-
-template <class Body>
-PyObject* guarded(Body&& body) {
-  try {
-    return body();
-  } catch (const PythonError&) {
-    return nullptr;
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-    return nullptr;
-  }
-}
 
 struct Arguments {
   PyObject* first = nullptr;

@@ -46,8 +46,9 @@ class PlanBuilder {
     return build(object);
   }
 
-  void effect(PlanOp op, Ref<> object, std::vector<Register> operands) {
+  void effect(PlanOp op, Ref<> object, std::vector<Register> operands, int64_t number = 0) {
     PlanStep step{op};
+    step.number = number;
     step.object = std::move(object);
     step.operands = std::move(operands);
     effects_.push_back(std::move(step));
@@ -557,6 +558,8 @@ class PlanBuilder {
       return result;
     }
     if (isTraceIterator(object)) return iterator(object);
+    if (values::Info* info = t_.values.find(object); info != nullptr && info->address_shown)
+      return fail(object);
     PyTypeObject* type = Py_TYPE(object);
     if (t_.isMadeClass(object)) return fail(object);
     if (t_.isMadeClass(reinterpret_cast<PyObject*>(type)))
@@ -857,7 +860,9 @@ void addEffects(Tracer& t, PlanBuilder& builder) {
       }
     }
     if (!info->dirty) continue;
-    if (PyCell_Check(object)) {
+    if (info->taken > 0) {
+      builder.effect(PlanOp::kSkip, Ref<>(), {builder.value(object)}, info->taken);
+    } else if (PyCell_Check(object)) {
       builder.effect(PlanOp::kCellSet, Ref<>(),
                      {builder.value(object), builder.value(info->shadow.get())});
     } else if (info->appended) {

@@ -8,11 +8,12 @@ namespace stator::interpret {
 
 bool initKnownTypes();  // false with a Python error set
 
-PyTypeObject* tensorType();     // torch.Tensor
-PyTypeObject* parameterType();  // torch.nn.Parameter
-PyTypeObject* moduleType();     // torch.nn.Module
-PyTypeObject* deviceType();     // torch.device
-PyTypeObject* sizeType();       // torch.Size
+PyTypeObject* tensorType();             // torch.Tensor
+PyTypeObject* parameterType();          // torch.nn.Parameter
+PyTypeObject* moduleType();             // torch.nn.Module
+bool isLayerClass(PyTypeObject* type);  // of torch's own layers; containers are none
+PyTypeObject* deviceType();             // torch.device
+PyTypeObject* sizeType();               // torch.Size
 PyTypeObject* dequeType();
 PyTypeObject* partialType();  // functools.partial
 PyTypeObject* enumType();     // enum.Enum

@@ -435,7 +435,7 @@ Captured Tracer::run() {
   }
   graph->dropDead();
   graph->dropSwitches();
-  dropFsdpGuards();
+  noteFsdpModules(captured);
   if (options.own_parameters) graph->specialiseInputs();
   if (environment.symbolCount() > 0) finishSymbols(captured);
   captured.graph = graph;

@@ -130,6 +130,21 @@ struct Broke {
   std::string detail;
 };
 
+// Modules that FSDP manages, as the trace met them.
+using ManagedModules = std::vector<std::pair<const sources::Source*, Ref<>>>;
+// Whether a source lies inside of one of them.
+class FsdpInside {
+ public:
+  explicit FsdpInside(const ManagedModules& managed);
+  bool operator()(const sources::Source* source) const;
+
+ private:
+  std::unordered_set<const sources::Source*> managed_;
+};
+// The guards for a call on the very same modules, whose insides are FSDP's matter: without those on insides, but for tensors and hooks.
+std::unique_ptr<guards::GuardSet> guardsOfSameModules(const guards::GuardSet& guards,
+                                                      const ManagedModules& managed);
+
 // The result of a finished trace, independent of the Tracer.
 struct Captured {
   std::shared_ptr<graph::Graph> graph;
@@ -147,6 +162,8 @@ struct Captured {
   breaks::Reason restart_reason = breaks::Reason::kNone;
   std::string restart_detail;
   bool break_is_error = false;
+  // config.skip_fsdp_guards: what is inside of them is not checked when they are the same ones
+  ManagedModules managed;
 };
 
 class Tracer {
@@ -272,6 +289,7 @@ class Tracer {
   Out contains(PyObject* container, PyObject* item);
   Out iterate(PyObject* iterable);                     // an iterator (trace value)
   Out next(PyObject* iterator);                        // ok with a null Ref: exhausted
+  Out nextFromOutside(PyObject* iterator);             // of a list, tuple or range
   Out nextOfItertools(PyObject* iterator);             // calls/itertools.cpp
   Out extendList(PyObject* list, PyObject* iterable);  // list.extend
   Out listOf(PyObject* iterable);                      // all items, as a fresh list of trace values
@@ -333,7 +351,7 @@ class Tracer {
   void finishFold(SymbolicFrame& frame);
   void specialise(PyObject* module);  // the trace is about this very module
   static bool isFsdpManaged(PyObject* module);
-  void dropFsdpGuards();
+  void noteFsdpModules(Captured& captured);
   void setRootScope();  // where the driven frame is a module's forward
   // the innermost frame returns `returned`: pops it and gives the caller its value
   Flow leaveFrame();
@@ -440,8 +458,14 @@ class Tracer {
   // object -> itself, its address
   std::unordered_map<PyObject*, std::pair<Ref<>, Ref<>>> addresses;
   std::unordered_map<PyObject*, PyObject*> address_targets;
+  // by position and not by address: the order is that of the guards, which is the same in every process
+  struct Earlier {
+    bool operator()(const sources::Source* a, const sources::Source* b) const {
+      return a->id < b->id;
+    }
+  };
   // objects whose identity was looked at, with their types
-  std::map<const sources::Source*, PyTypeObject*> identities;
+  std::map<const sources::Source*, PyTypeObject*, Earlier> identities;
   struct LruUse {
     Ref<> cache, key, value;  // value null: a hit
   };
@@ -512,6 +536,16 @@ class ProcessStateScope {
  private:
   void apply(bool now);
   Tracer& tracer_;
+};
+
+// calls/torch_contexts.cpp: the contexts that the graph has entered, entered for real as long as the scope lives.
+class OpenContextScope {
+ public:
+  explicit OpenContextScope(const Tracer& tracer);
+  ~OpenContextScope();
+
+ private:
+  std::vector<std::pair<Ref<>, Ref<>>> entered_;  // what leaves it, and what that is called with
 };
 
 // The instruction of the frame that makes the call under way, or the present one.

@@ -128,9 +128,13 @@ bool isContiguous(const Dims& sizes, const Dims& strides) {
   bool in_order = true;
   for (size_t i = sizes.size(); i-- > 0;) {
     if (isZero(sizes[i])) return true;
-    if (isOne(sizes[i])) continue;
-    if (!same(strides[i], expected)) in_order = false;
-    expected *= sizes[i];
+    // Behind the first stride that does not fit, only an empty dim could still make a difference: nothing else may be decided there.
+    if (!in_order || isOne(sizes[i])) continue;
+    if (same(strides[i], expected)) {
+      expected *= sizes[i];
+    } else {
+      in_order = false;
+    }
   }
   return in_order;
 }

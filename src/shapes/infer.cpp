@@ -5,6 +5,7 @@
 #include "shapes/fallback.h"
 #include "shapes/memo.h"
 #include "shapes/registry.h"
+#include "symbolic/environment.h"
 
 #include <optional>
 
@@ -14,6 +15,10 @@ namespace {
 
 struct Engine {
   Memo memo;
+  // Calls with symbols: what these mean differs from capture to capture. Within one, a second run would decide nothing that the first has
+  // not decided already.
+  Memo symbolic;
+  uint64_t environment = 0;  // whose they are
   Counts counts;
   Inferred last;  // the answer to a call that may not be remembered
 };
@@ -53,13 +58,16 @@ Answer infer(const Request& request, Tiers tiers) {
     answer.why = target == nullptr ? "torch.Tensor has no such attribute" : "an argument is opaque";
     return answer;
   }
-  // What symbols stand for differs from capture to capture.
-  const bool remember =
-      tiers == Tiers::kAll && request.remember && workspace.memoisable() && !workspace.symbolic();
+  const bool remember = tiers == Tiers::kAll && request.remember && workspace.memoisable();
+  Memo& memo = workspace.symbolic() ? self.symbolic : self.memo;
+  if (workspace.symbolic() && self.environment != symbolic::Environment::current()->number()) {
+    self.symbolic.clear();
+    self.environment = symbolic::Environment::current()->number();
+  }
   std::optional<MemoKey> key;
   if (remember) {
     key.emplace(target, workspace, *request.state);
-    if (const Inferred* known = self.memo.find(*key)) {
+    if (const Inferred* known = memo.find(*key)) {
       ++self.counts.by_tier[static_cast<size_t>(Tier::kMemo)];
       answer.inferred = known;
       return answer;
@@ -88,7 +96,7 @@ Answer infer(const Request& request, Tiers tiers) {
   }
   ++self.counts.by_tier[static_cast<size_t>(answer.tier)];
   if (remember) {
-    answer.inferred = self.memo.add(*key, target, std::move(inferred));
+    answer.inferred = memo.add(*key, target, std::move(inferred));
   } else {
     self.last = std::move(inferred);
     answer.inferred = &self.last;
@@ -109,6 +117,7 @@ Counts counts() {
 
 void clearMemo() {
   engine().memo.clear();
+  engine().symbolic.clear();
   engine().counts = Counts();
   engine().last = Inferred();
 }

@@ -103,6 +103,7 @@ void MemoKey::putArg(const Arg& arg, const Workspace& workspace) {
           static_cast<uint64_t>(static_cast<uint16_t>(arg.device_index)) << 16);
       return;
     case Kind::kInt:
+    case Kind::kSymInt:
     case Kind::kBool:
     case Kind::kDtype:
     case Kind::kLayout:

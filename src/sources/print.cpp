@@ -140,6 +140,8 @@ class Printer {
         return base(source) + ".size(" + n + ")";
       case SourceKind::kWeakTarget:
         return base(source) + "()";
+      case SourceKind::kAhead:
+        return "list(" + base(source) + ")[" + n + "]";
       case SourceKind::kScalarValue:
       case SourceKind::kViewDict:
         return base(source);

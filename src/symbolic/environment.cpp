@@ -67,6 +67,11 @@ Range negated(Range range) { return {-range.high, -range.low}; }
 
 }  // namespace
 
+Environment::Environment() {
+  static uint64_t made = 0;  // under the GIL
+  number_ = ++made;
+}
+
 Environment* Environment::current() { return current_environment; }
 
 Environment::Scope::Scope(Environment* environment) : outer_(current_environment) {
@@ -162,6 +167,43 @@ Range Environment::rangeOf(const Expr* expr) const {
   return range;
 }
 
+// What the terms of a sum do to one another shows when a symbol is put outside of brackets: s1 - s0*s1 is s1*(1 - s0), which is negative for
+// sizes of at least two, while the range of each term by itself says nothing. One symbol at a time.
+Range Environment::factoredRange(const Expr* sum) const {
+  Range best;
+  if (sum->kind != Kind::kSum || sum->parts.size() < 2) return best;
+  for (int64_t number : symbolsIn(sum)) {
+    const Expr* factor = symbol(number);
+    const Expr *inside = integer(0), *outside = integer(sum->number);
+    size_t together = 0;
+    for (const Part& term : sum->parts) {
+      const Expr* rest = nullptr;
+      if (term.expr == factor) {
+        rest = integer(1);
+      } else if (term.expr->kind == Kind::kProduct) {
+        const auto has_factor = [&](const Part& part) { return part.expr == factor; };
+        if (std::any_of(term.expr->parts.begin(), term.expr->parts.end(), has_factor)) {
+          rest = integer(1);
+          for (const Part& part : term.expr->parts) {
+            for (int64_t i = part.expr == factor ? 1 : 0; i < part.number; ++i)
+              rest = multiply(rest, part.expr);
+          }
+        }
+      }
+      const Expr* coefficient = integer(term.number);
+      if (rest != nullptr) {
+        inside = add(inside, multiply(coefficient, rest));
+        ++together;
+      } else {
+        outside = add(outside, multiply(coefficient, term.expr));
+      }
+    }
+    if (together < 2) continue;
+    best = meet(best, plus(times(rangeOf(factor), rangeOf(inside)), rangeOf(outside)));
+  }
+  return best;
+}
+
 const Expr* Environment::simplify(const Expr* expr) const {
   if ((expr->symbols & replaced_) == 0) return expr;
   try {
@@ -182,12 +224,17 @@ std::optional<bool> Environment::known(const Expr* condition) const {
       if (range.low > 0 || range.high < 0) return false;
       if (range.low == 0 && range.high == 0) return true;
       if (facts_.count(logicalNot(condition)) != 0) return false;
+      const Range factored = factoredRange(condition->parts[0].expr);
+      if (factored.low > 0 || factored.high < 0) return false;
       return std::nullopt;
     }
     case Kind::kLe: {
       const Range range = rangeOf(condition->parts[0].expr);
       if (range.high <= 0) return true;
       if (range.low > 0) return false;
+      const Range factored = factoredRange(condition->parts[0].expr);
+      if (factored.high <= 0) return true;
+      if (factored.low > 0) return false;
       return std::nullopt;
     }
     case Kind::kNot: {

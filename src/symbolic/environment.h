@@ -26,6 +26,9 @@ struct Decision {
 
 class Environment {
  public:
+  Environment();
+  // No other environment of this process has had it.
+  uint64_t number() const { return number_; }
   // A new symbol. 0 and 1 are no symbols: a size of 1 broadcasts, an empty tensor has no strides worth the name.
   const Expr* addSymbol(int64_t hint, Range range);
   size_t symbolCount() const { return hints_.size(); }
@@ -68,7 +71,9 @@ class Environment {
   bool solve(const Expr* sum);  // sum == 0: one symbol is expressed by the others
   void bound(const Expr* form, Range range);
   Range structuralRange(const Expr* expr) const;
+  Range factoredRange(const Expr* sum) const;
 
+  uint64_t number_;
   std::vector<int64_t> hints_;
   std::vector<Range> ranges_;
   std::vector<const Expr*> replacements_;  // by symbol; null: none

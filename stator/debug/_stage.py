@@ -281,7 +281,7 @@ def _compile_captured(specimen, inputs, backend, facts):
     for position, node in enumerate(module.graph.find_nodes(op="placeholder")):
         with tracing(context):
             node.meta["example_value"] = _fx.fake_input(record, position, record.examples[position])
-    facts |= _propagate(specimen, module.graph, "example_value", module._stator_record.fake_mode)
+    facts |= _propagate(specimen, module.graph, "example_value", context.fake_mode)
     compile_id = CompileId(frame_id=next(_fx._compile_ids), frame_compile_id=0)
     module.meta.update(
         dynamo_flat_name_to_original_fqn={},

@@ -100,8 +100,11 @@ Ref<> fillSkeleton(PyObject* skeleton, const std::vector<Ref<>>& items) {
 Ref<> freshConstant(const Ref<>& constant) {
   if (!PyTuple_Check(constant.get()) || PyTuple_GET_SIZE(constant.get()) == 0) return constant;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constant.get()); ++i) {
-    // not remembered, so nobody else's
-    if (symbolic::isSymInt(PyTuple_GET_ITEM(constant.get(), i))) return constant;
+    if (!symbolic::isSymInt(PyTuple_GET_ITEM(constant.get(), i))) continue;
+    // torch.Size itself takes nothing but ints.
+    Ref<> args = stealRef(PyTuple_Pack(1, constant.get()));
+    return stealRef(args ? PyTuple_Type.tp_new(Py_TYPE(constant.get()), args.get(), nullptr)
+                         : nullptr);
   }
   if (Py_TYPE(constant.get()) == sizeType())
     return stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(sizeType()), constant.get()));
@@ -234,7 +237,10 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   }
   std::optional<ProcessStateScope> states;
   if (!remember && !process_states.empty()) states.emplace(*this);
+  std::optional<OpenContextScope> contexts;
+  if (!remember && !open_contexts.empty()) contexts.emplace(*this);
   shapes::Answer answer = shapes::infer(request);
+  contexts.reset();
   states.reset();
   if (answer.status == shapes::Status::kDataDependent && args.keywordCount() == 0 &&
       !values_now.empty()) {
@@ -275,11 +281,15 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   std::vector<PyObject*> tensors;
   for (PyObject* value : values_now) collectTensors(value, tensors);
   if (!options.runs_as_captured) {
-    // AOTAutograd computes gradients for inputs of the graph, and for nothing that becomes a leaf inside of it.
+    // AOTAutograd computes gradients for inputs of the graph, and for nothing that becomes a leaf inside of it. A view of a leaf that is
+    // taken without gradients says of itself that it is one, but no gradient comes to it.
     bool leaf = false;
     for (const shapes::Output& output : inferred.outputs) {
-      leaf |= output.kind == shapes::Output::Kind::kTensor && output.same_object_as < 0 &&
-              output.meta.requires_grad && output.meta.is_leaf;
+      if (output.kind != shapes::Output::Kind::kTensor || output.same_object_as >= 0) continue;
+      const bool view_of_leaf =
+          output.alias_of >= 0 &&
+          graph::asStandIn(tensors[static_cast<size_t>(output.alias_of)])->meta->requires_grad;
+      leaf |= output.meta.requires_grad && output.meta.is_leaf && !view_of_leaf;
     }
     for (const auto& [index, after] : inferred.changed_inputs) {
       const shapes::TensorMeta& before =
@@ -334,6 +344,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   node->location = location();
   node->scope = frames.back()->scope;
   node->mutates = inferred.mutates || inferred.random || !remember;
+  node->called = true;
   drew_random |= inferred.random;
   // 6. Its values.
   std::vector<uint32_t> storages;
@@ -548,6 +559,40 @@ Out tensorStorageOffset(Tracer& t, const Args& args) {
   return t.tensorCall(graph::Op::kCallMethod, name, args);
 }
 
+// Whether a backward pass under way computes gradients for some inputs alone: there is one engine, and it says so for this thread.
+Out isCheckpointValid(Tracer& t, const Args&) {
+  Ref<> valid = stealRef(PyObject_CallNoArgs(torchObject("torch.autograd._is_checkpoint_valid")));
+  if (!valid) return t.raiseCurrentError();
+  return valid.get() == Py_True
+             ? Out(std::move(valid))
+             : Out(t.breakWith(Reason::kCallsOutside, "inside of a backward pass"));
+}
+
+// Operations that take a number: eager reads it off a tensor of one element. The same in operations that take the tensor itself.
+Out withScalarTensor(Tracer& t, const Args& args, PyObject* number, graph::Op op, PyObject* target,
+                     const char* polyfill) {
+  const shapes::TensorMeta* meta = metaOfStandIn(number);
+  if (meta != nullptr && meta->sizes.empty()) return t.call(torchObject(polyfill), args);
+  return t.tensorCall(op, target, args);
+}
+Out foreachLerp(Tracer& t, const Args& args) {
+  PyObject* weight = args.positional > 2 ? args.values[2] : args.keyword("weight");
+  return withScalarTensor(t, args, weight, graph::Op::kCallFunction,
+                          torchObject("torch._foreach_lerp_"),
+                          "stator.polyfills.tensors.foreach_lerp_");
+}
+Out foreachPow(Tracer& t, const Args& args) {
+  PyObject* base = args.positional > 0 ? args.values[0] : nullptr;
+  return withScalarTensor(t, args, base, graph::Op::kCallFunction,
+                          torchObject("torch._foreach_pow"),
+                          "stator.polyfills.tensors.foreach_pow");
+}
+Out addcmul(Tracer& t, const Args& args) {
+  static PyObject* name = PyUnicode_InternFromString("addcmul_");
+  return withScalarTensor(t, args, args.keyword("value"), graph::Op::kCallMethod, name,
+                          "stator.polyfills.tensors.addcmul_");
+}
+
 void registerModule(const char* module, bool python_functions, std::string_view own_prefix = "") {
   PyObject* owner = torchObject(module);
   if (owner == nullptr) return;
@@ -649,6 +694,10 @@ void registerTorch() {
   registerHandler("torch.autograd.grad", refuseBackward);
   registerHandler("torch.Tensor.size", tensorSize);
   registerHandler("torch.Tensor.storage_offset", tensorStorageOffset);
+  registerHandler("torch._C._ImperativeEngine.is_checkpoint_valid", isCheckpointValid);
+  registerHandler("torch._foreach_lerp_", foreachLerp);
+  registerHandler("torch._foreach_pow", foreachPow);
+  registerHandler("torch.Tensor.addcmul_", addcmul);
   registerHandler("torch.is_grad_enabled", isGradEnabled);
   registerHandler("torch._C.is_grad_enabled", isGradEnabled);
   registerHandler("torch.is_inference_mode_enabled", isInferenceEnabled);
@@ -691,7 +740,6 @@ void registerTorch() {
                            "torch._C._get_cublas_allow_tf32",
                            "torch._C._is_autocast_available",
                            "torch._C._are_functorch_transforms_active",
-                           "torch._C._EngineBase.is_checkpoint_valid",
                            "torch._C._nn._parse_to",
                            "torch.cuda.is_available"}) {
     registerPure(path);

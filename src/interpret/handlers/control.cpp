@@ -5,6 +5,7 @@
 #include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/trace_iterator.h"
+#include "python/objects.h"
 
 namespace stator::interpret::handlers {
 
@@ -73,6 +74,9 @@ Flow getIter(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
 }
 
 Flow forIter(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  // The rest of a loop that has begun outside is not unrolled: its body is one entry, whatever the number of rounds to come.
+  if (stator_iterator_known(frame.top()))
+    return tracer.breakWith(breaks::Reason::kUnsupportedIterator, Py_TYPE(frame.top())->tp_name);
   STATOR_VALUE(item, tracer.next(frame.top()));
   if (item) {
     frame.push(std::move(item));
