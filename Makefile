@@ -81,6 +81,11 @@ break-test: build ## The same programs, with an exit forced at every n-th legal 
 	  STATOR_BREAK_EVERY=$$mode $(BIN)/pytest -q --no-header -m 'not slow' $(BREAK_TESTS) || exit 1; \
 	done
 
+.PHONY: test-dist
+test-dist: build ## Several ranks: two and four processes over gloo, 200 iterations of DDP and FSDP (some minutes)
+	$(call say,several ranks)
+	@$(BIN)/pytest -q --no-header tests/python/test_ranks.py tests/dist
+
 .PHONY: test-debug
 test-debug: build ## The minifier on graphs of 300 calls, each fault at each stage, and with real inductor (half an hour)
 	$(call say,debugging tools)

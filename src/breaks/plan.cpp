@@ -102,7 +102,8 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
       break;
     case PlanOp::kSource:
       value = sources::read(*step.source, roots);
-      STATOR_CHECK(value || PyErr_Occurred(), "a guarded source could not be read");
+      STATOR_CHECK(value || PyErr_Occurred(), "a guarded source could not be read: " +
+                                                  sources::print(*step.source, roots.code));
       break;
     case PlanOp::kGraphOutput:
       value = newRef(PyList_Check(graph_outputs) ? PyList_GET_ITEM(graph_outputs, step.number)

@@ -141,6 +141,8 @@ class Graph {
   void dropExamples();
   // Readable text form for tests and logs: `%2 = add(%0, 1) : f32[2, 3]`.
   std::string text(BorrowedRef<PyCodeObject> code) const;
+  // The calls and how they hang together, without numbers, strings, shapes and devices: equal for ranks that run one program.
+  std::string structure() const;
 
   uint64_t instruction = 0;  // under way in the trace: what new nodes are marked with
 
