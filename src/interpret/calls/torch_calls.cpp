@@ -327,9 +327,9 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   // 5. The node.
   Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional)));
   if (environment.symbolCount() > 0) {
-    for (size_t i = 0; i < keep.size(); ++i) {
-      keep[i] = lowered(keep[i].get());
-      values_now[i] = keep[i].get();
+    for (PyObject*& value : values_now) {
+      keep.push_back(lowered(value));
+      value = keep.back().get();
     }
   }
   for (size_t i = 0; i < args.positional; ++i)
