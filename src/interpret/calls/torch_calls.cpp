@@ -694,8 +694,7 @@ void registerTorch() {
         "torch.overrides.has_torch_function_unary", "torch.overrides.has_torch_function_variadic",
         "torch._C._has_torch_function", "torch._C._has_torch_function_unary",
         "torch._C._has_torch_function_variadic", "torch.compiler.is_exporting",
-        "torch.nn.modules.module.is_scripting", "torch.distributed.is_initialized",
-        "torch.distributed.distributed_c10d.is_initialized"}) {
+        "torch.nn.modules.module.is_scripting"}) {
     registerHandler(path, returnFalse);
   }
   for (const char* path : {"torch._C._log_api_usage_once", "torch._C._get_tracing_state",
