@@ -94,9 +94,21 @@ def main():
     if given.rank is not None:
         return measure(given.rank, given.world, given.folder, given.rounds, given.steps)
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "benchmarks.dist", "--world", str(given.world), "--rounds", str(given.rounds), "--steps", str(given.steps)]
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.dist",
+            "--world",
+            str(given.world),
+            "--rounds",
+            str(given.rounds),
+            "--steps",
+            str(given.steps),
+        ]
         env = {**os.environ, "OMP_NUM_THREADS": "1"}
-        children = [subprocess.Popen([*command, "--rank", str(r), "--folder", folder], env=env) for r in range(given.world)]
+        children = [
+            subprocess.Popen([*command, "--rank", str(r), "--folder", folder], env=env) for r in range(given.world)
+        ]
         codes = [child.wait() for child in children]
         if any(codes):
             sys.exit("a rank failed")

@@ -88,7 +88,9 @@ def report(folder):
         return "\n".join([*text, "all ranks captured the same"]), 0
     number, field, values = found
     common = next(iter(captures.values()))[number]["site"] if field != "site" else "different places"
-    text.append(f"first difference: capture {number + 1} ({common}), in its {dict(name='break reason', place='break').get(field, field)}")
+    text.append(
+        f"first difference: capture {number + 1} ({common}), in its {dict(name='break reason', place='break').get(field, field)}"
+    )
     several = field in ("graph", "guards") and None not in values
     line = _first_line(values) if several else 0
     for value, ranks in values.items():

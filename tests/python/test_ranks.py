@@ -87,7 +87,9 @@ def test_the_report_shows_the_first_difference() -> None:
     for result in found("traced"):
         assert result["status"] == 1
         assert "first difference: capture 2 (rank_programs.py:" in result["text"] and "in its graph" in result["text"]
-        assert "rank 0: line 3: %2 = mul(%1, 2)" in result["text"] and "rank 1: line 3: %2 = sub(%1, 2)" in result["text"]
+        assert (
+            "rank 0: line 3: %2 = mul(%1, 2)" in result["text"] and "rank 1: line 3: %2 = sub(%1, 2)" in result["text"]
+        )
 
 
 def test_rank_and_world_size_are_constants() -> None:

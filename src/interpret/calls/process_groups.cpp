@@ -17,7 +17,8 @@ Ref<> defaultGroup(Tracer& t) {
     PyErr_Clear();
     return group;
   }
-  const sources::Source* source = t.sources->child(sources::SourceKind::kAttr, t.sources->pinned(world), name);
+  const sources::Source* source =
+      t.sources->child(sources::SourceKind::kAttr, t.sources->pinned(world), name);
   t.guards->add(guards::Guard{guards::GuardKind::kIs, source, nullptr, group});
   return group;
 }
@@ -31,7 +32,8 @@ Out isInitialized(Tracer& t, const Args&) {
 Out askDefaultGroup(Tracer& t, const Args& args, const char* method) {
   PyObject* asked = !args.values.empty() ? args.values[0] : Py_None;
   Ref<> group = asked == Py_None && args.values.size() <= 1 ? defaultGroup(t) : Ref<>();
-  if (!group || group.get() == Py_None) return t.breakWith(breaks::Reason::kCallsOutside, std::string("torch.distributed: ") + method);
+  if (!group || group.get() == Py_None)
+    return t.breakWith(breaks::Reason::kCallsOutside, std::string("torch.distributed: ") + method);
   return t.fromNative(stealRef(PyObject_CallMethod(group.get(), method, nullptr)));
 }
 
@@ -45,7 +47,8 @@ Out groupName(Tracer& t, const Args& args) {
   static PyObject* const kind = torchObject("torch._C._distributed_c10d.ProcessGroup");
   if (group != nullptr && PyUnicode_Check(group)) return newRef(group);
   if (source == nullptr || kind == nullptr || PyObject_IsInstance(group, kind) != 1)
-    return t.breakWith(breaks::Reason::kCallsOutside, "a functional collective over what is no process group");
+    return t.breakWith(breaks::Reason::kCallsOutside,
+                       "a functional collective over what is no process group");
   t.guards->add(guards::Guard{guards::GuardKind::kIs, source, nullptr, newRef(group)});
   return t.fromNative(stealRef(PyObject_GetAttrString(group, "group_name")));
 }
@@ -58,13 +61,15 @@ Out weAreTracing(Tracer&, const Args&) { return newRef(Py_True); }
 // torch does not load them by itself, and nothing here is a reason to.
 void registerCollectives() {
   static bool done = false;
-  static PyObject* const name = PyUnicode_InternFromString("torch.distributed._functional_collectives");
+  static PyObject* const name =
+      PyUnicode_InternFromString("torch.distributed._functional_collectives");
   if (done) return;
   Ref<> loaded = stealRef(PyImport_GetModule(name));
   if (!loaded) return;
   done = true;
   for (const char* path : {"_resolve_group", "_resolve_group_name", "_group_or_group_name"})
-    registerHandler((std::string("torch.distributed._functional_collectives.") + path).c_str(), groupName);
+    registerHandler((std::string("torch.distributed._functional_collectives.") + path).c_str(),
+                    groupName);
   registerHandler("torch.distributed._functional_collectives._are_we_tracing", weAreTracing);
   PyErr_Clear();
 }
