@@ -542,7 +542,8 @@ Out Tracer::same(PyObject* left, PyObject* right) {
     return info != nullptr && info->origin == values::Origin::kOutside && info->source != nullptr;
   };
   auto tensorSource = [](PyObject* value) -> const Source* {
-    return graph::isStandIn(value) ? graph::asStandIn(value)->node->source : nullptr;
+    return graph::isStandIn(value) && !isCast(value) ? graph::asStandIn(value)->node->source
+                                                     : nullptr;
   };
   const Source* first = outside(a) ? a->source : tensorSource(left);
   const Source* second = outside(b) ? b->source : tensorSource(right);
@@ -623,6 +624,14 @@ Out Tracer::iterate(PyObject* iterable) {
   static PyObject* method = interned("__iter__");
   if (isTraceIterator(iterable)) return newRef(iterable);
   if (graph::isStandIn(iterable)) {
+    if (torch_function.relevant) {
+      Args args;
+      args.values = {iterable};
+      args.positional = 1;
+      bool handled = false;
+      Out out = dispatchTorchFunction(graph::Op::kCallMethod, method, args, handled);
+      if (handled) return out;
+    }
     const shapes::TensorMeta* meta = graph::asStandIn(iterable)->meta;
     if (meta == nullptr || meta->sizes.empty())
       return breakWith(Reason::kRaises, "iterates over a 0-d tensor");

@@ -14,6 +14,7 @@
 #include "interpret/flow.h"
 #include "shapes/infer.h"
 #include "symbolic/environment.h"
+#include "tensor/torch_function.h"
 #include "values/value_table.h"
 
 #include <chrono>
@@ -153,8 +154,9 @@ struct Captured {
   uint64_t instructions = 0;
   // the trace changed what it had read (lazy modules): run it again as it is
   bool start_anew = false;
-  bool grad_enabled = false;  // at the beginning
-  uint64_t watched = 0;       // instructions of watched code
+  bool grad_enabled = false;    // at the beginning
+  bool has_subclasses = false;  // among the inputs: the graph takes them for plain tensors
+  uint64_t watched = 0;         // instructions of watched code
   // Set if the trace has to be run again with a break at that instruction.
   uint64_t restart_at = 0;
   breaks::Reason restart_reason = breaks::Reason::kNone;
@@ -378,8 +380,22 @@ class Tracer {
   // remember: what comes out depends on the arguments alone; facts: a callable that tells the facts of the results in the target's place
   Out tensorCall(graph::Op op, PyObject* target, const Args& args, bool remember = true,
                  PyObject* facts = nullptr);
+  // torch_function.cpp
+  Out dispatchTorchFunction(graph::Op op, PyObject* target, const Args& args, bool& handled);
+  void readFunctionModes();  // those that are active when the trace begins
+  // an argument has a __torch_function__ that torch would ask
+  bool hasOverloaded(const Args& args);
+  void noteOverloads(PyTypeObject* type);              // of a tensor that comes up
+  Out castTo(PyObject* stand_in, PyTypeObject* type);  // as_subclass: another object, the same node
+  // real tensors of its node are of another type than it stands for
+  static bool isCast(PyObject* stand_in);
+  Out newTensorOf(PyTypeObject* type, const Args& args);
+  Out callMethodWrapper(PyObject* wrapper, const Args& args);
+  // attributes.cpp: of the raw entry in the class that has it
+  const sources::Source* classEntry(PyTypeObject* type, PyObject* name);
   // tensor_attributes.cpp
   Out tensorAttr(PyObject* stand_in, PyObject* name);
+  Out instanceTensorAttr(PyObject* stand_in, PyObject* name);  // ok with null: not there
   Flow setTensorAttr(PyObject* stand_in, PyObject* name, PyObject* value);  // null: delete
   void noteWritten(PyObject* stand_in);  // inputs that share its memory are written to
   Out callTorch(PyObject* callable, const Args& args, bool& handled);
@@ -428,6 +444,14 @@ class Tracer {
   shapes::State state;                      // grad mode and friends, as the trace sees them
   shapes::State initial_state;
   std::vector<OpenContext> open_contexts;
+  struct TorchFunctionPart {
+    bool relevant = false;  // a type with __torch_function__ or a mode has come up
+    bool casts = false;     // some stand-in is of another type than the tensors of its node
+    tensor::TorchFunction state = tensor::torchFunctionState();
+    std::vector<Ref<>> modes;  // active, outermost first; a torch.device stands for its mode
+    bool outer_modes = false;  // some were active before, and are no torch.device
+  };
+  TorchFunctionPart torch_function;
   uint32_t next_storage = 1;
   std::unordered_map<uintptr_t, uint32_t> input_storages;
   std::vector<Ref<>> keep_alive;

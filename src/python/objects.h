@@ -162,6 +162,9 @@ int stator_lru_miss(PyObject* wrapper);  // counts a miss
 // what a miss stores, dropping the oldest if need be
 int stator_lru_store(PyObject* wrapper, PyObject* key, PyObject* value);
 
+// super(type, object) for a stand-in of an object whose class is object_type. New reference.
+PyObject* stator_make_super(PyTypeObject* type, PyObject* object, PyTypeObject* object_type);
+
 #ifdef __cplusplus
 }
 #endif

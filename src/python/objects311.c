@@ -275,6 +275,23 @@ void stator_copy_iterator_position(PyObject* from, PyObject* to) {
   }
 }
 
+// typeobject.c's superobject, which no header shows.
+typedef struct {
+  PyObject_HEAD
+  PyTypeObject* type;
+  PyObject* object;
+  PyTypeObject* object_type;
+} SuperObject;
+
+PyObject* stator_make_super(PyTypeObject* type, PyObject* object, PyTypeObject* object_type) {
+  SuperObject* made = (SuperObject*)PySuper_Type.tp_alloc(&PySuper_Type, 0);
+  if (made == NULL) return NULL;
+  made->type = (PyTypeObject*)Py_NewRef((PyObject*)type);
+  made->object = Py_NewRef(object);
+  made->object_type = (PyTypeObject*)Py_NewRef((PyObject*)object_type);
+  return (PyObject*)made;
+}
+
 // Objects/listobject.c and Objects/tupleobject.c; `sequence` is NULL once the iterator has ended.
 typedef struct {
   PyObject_HEAD

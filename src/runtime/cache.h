@@ -32,6 +32,7 @@ struct Entry {
   long long watched = 0;  // instructions of watched code that it stands for
   // the graph writes in place or draws random numbers: it must not run twice
   bool has_effects = false;
+  bool has_subclasses = false;     // among the graph's inputs, which it takes for plain tensors
   bool grad_enabled = false;       // at the entry; guarded
   const void* graph_id = nullptr;  // its address, for failures (graph/graph_runner.h)
   std::string graph_text;

@@ -8,6 +8,7 @@
 #include "interpret/calls/switches.h"
 #include "interpret/calls/tables.h"
 #include "interpret/drops.h"
+#include "interpret/known_types.h"
 #include "interpret/torch_names.h"
 #include "interpret/tracer.h"
 #include "runtime/active.h"
@@ -18,6 +19,7 @@
 #include "runtime/settings.h"
 #include "runtime/watch.h"
 #include "tensor/tensor_guard.h"
+#include "tensor/torch_function.h"
 
 #include <algorithm>
 #include <chrono>
@@ -253,12 +255,22 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, const Roots&
   Ref<> outputs;
   if (entry.compiled) {
     std::vector<PyObject*> inputs = borrowed(values);
+    std::vector<Ref<>> plain;
+    if (entry.has_subclasses) {
+      for (PyObject*& input : inputs) {
+        if (!tensor::isTensor(input) || interpret::isPlainTensorType(Py_TYPE(input))) continue;
+        plain.push_back(tensor::asPlainInput(input));
+        if (!plain.back()) throw PythonError();
+        input = plain.back().get();
+      }
+    }
     statistics().graph_calls++;
     statistics().ops_run += static_cast<int64_t>(entry.ops);
     std::unique_ptr<graph::FailedRun> failed;
     {
       HookDisabledScope disabled;
       graph::FailureScope failures;
+      tensor::TorchFunctionPause pause(entry.has_subclasses);
       outputs = stealRef(
           PyObject_Vectorcall(entry.compiled.get(), inputs.data(), inputs.size(), nullptr));
       if (!outputs) failed = failures.take();
@@ -391,6 +403,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   entry->watched = static_cast<long long>(captured.watched);
   entry->graph_id = captured.graph.get();
   entry->grad_enabled = captured.grad_enabled;
+  entry->has_subclasses = captured.has_subclasses;
   BorrowedRef<PyCodeObject> code = stator_frame_code(frame);
   for (graph::Node* input : captured.graph->inputs()) entry->inputs.push_back(input->source);
   for (const graph::Node& node : captured.graph->nodes()) entry->has_effects |= node.mutates;
@@ -412,6 +425,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
     for (PyObject* example : examples) keep_examples.push_back(Ref<>::create(example));
     pause.end();
     auto backend_start = std::chrono::steady_clock::now();
+    tensor::TorchFunctionPause plain(entry->has_subclasses);
     graph::Compiled compiled = graph::compile(captured.graph, module, cache.backend);
     backend_seconds = secondsSince(backend_start);
     if (together && !backendsDone(cache, frame, !compiled.callable)) {

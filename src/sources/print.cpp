@@ -171,6 +171,9 @@ class Printer {
         return code_ ? utf8(code_->co_name) : "<function>";
       case SourceKind::kHandled:
         return "sys.exc_info()[1]";
+      case SourceKind::kFunctionMode:
+        return "torch.overrides._get_current_function_mode_stack()[" +
+               std::to_string(source.index) + "]";
       default:
         return printPinned(source.key.get());
     }

@@ -142,6 +142,9 @@ PyObject* readRoot(const Source& source, const Roots& roots) {
       return roots.function;
     case SourceKind::kHandled:
       return roots.handled;
+    case SourceKind::kFunctionMode:
+      return tensor_parts.function_mode != nullptr ? tensor_parts.function_mode(source.index)
+                                                   : nullptr;
     default:
       return source.key.get();
   }

@@ -7,6 +7,7 @@
 #include "shapes/infer.h"
 #include "shapes/registry.h"
 #include "tensor/meta_of.h"
+#include "tensor/torch_function.h"
 
 #include <chrono>
 #include <torch/csrc/autograd/python_variable.h>
@@ -218,9 +219,26 @@ PyObject* shapesHasRule(PyObject*, PyObject* target) {
   });
 }
 
+PyObject* asSubclassDoor(PyObject*, PyObject* args) {
+  PyObject *tensor = nullptr, *type = nullptr;
+  if (!PyArg_ParseTuple(args, "OO", &tensor, &type)) return nullptr;
+  return asSubclass(tensor, type).release();
+}
+
+PyObject* becomeDoor(PyObject*, PyObject* args) {
+  PyObject *tensor = nullptr, *type = nullptr;
+  if (!PyArg_ParseTuple(args, "OO", &tensor, &type)) return nullptr;
+  if (PyObject_SetAttrString(tensor, "__class__", type) != 0) return nullptr;
+  return Py_NewRef(tensor);
+}
+
 }  // namespace
 
 PyMethodDef shapes_methods[] = {
+    {"as_subclass", asSubclassDoor, METH_VARARGS,
+     "Tensor.as_subclass, past any __torch_function__."},
+    {"become", becomeDoor, METH_VARARGS,
+     "Makes a plain tensor an instance of a subclass, in place."},
     {"infer_shapes", inferShapes, METH_VARARGS,
      "Facts of a call's outputs (tiers: 0 all, 1 rules, 2 FakeTensor)."},
     {"time_shapes", timeShapes, METH_VARARGS, "Nanoseconds for one inference of a call."},

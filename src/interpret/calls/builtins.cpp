@@ -5,6 +5,7 @@
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
 #include "interpret/tracer.h"
+#include "python/objects.h"
 #include "symbolic/sym_int.h"
 
 #include <algorithm>
@@ -538,6 +539,11 @@ Out superCall(Tracer& t, const Args& args) {
   } else if (args.positional == 2) {
     cls = newRef(args.values[0]);
     self = newRef(args.values[1]);
+  }
+  if (cls && self && PyType_Check(cls.get()) && graph::isStandIn(self.get()) &&
+      PyType_IsSubtype(t.typeOf(self.get()), reinterpret_cast<PyTypeObject*>(cls.get()))) {
+    return t.fromNativeMade(stealRef(stator_make_super(reinterpret_cast<PyTypeObject*>(cls.get()),
+                                                       self.get(), t.typeOf(self.get()))));
   }
   if (!cls || !self || !PyType_Check(cls.get()) || graph::isStandIn(self.get()) ||
       isTraceIterator(self.get())) {

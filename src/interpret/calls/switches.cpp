@@ -197,6 +197,7 @@ const std::unordered_map<std::string_view, FunctionHandler>& lateHandlers() {
       {"torch.onnx._internal.torchscript_exporter.utils.is_in_onnx_export", plainly<returnFalse>},
       {"torch._dynamo.decorators.graph_break", plainly<explicitBreak>},
       {"torch._dynamo.decorators.skip_frame", plainly<explicitBreak>},
+      {"torch._dynamo.decorators.mark_static", plainly<markStatic>},
   };
   return table;
 }

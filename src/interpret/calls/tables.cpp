@@ -117,6 +117,7 @@ bool initCallTables() {
   registerTorchContexts();
   registerOptimizers();
   registerTensorAttributes();
+  registerTorchFunction();
   registerItertools();
   registerSubgraphs();
   registerLibrary();
@@ -166,7 +167,8 @@ CodePolicy codePolicy(PyCodeObject* code) {
     }
     for (std::string_view file_of_functions :
          {"_functorch/apis.py", "_functorch/vmap.py", "_functorch/functional_call.py",
-          "_higher_order_ops/associative_scan.py", "distributed/_functional_collectives.py"}) {
+          "_dynamo/_trace_wrapped_higher_order_op.py", "_higher_order_ops/associative_scan.py",
+          "distributed/_functional_collectives.py"}) {
       if (inside == file_of_functions) return CodePolicy::kInlineOnly;
     }
     for (std::string_view room : {"_dynamo/",     "_inductor/",

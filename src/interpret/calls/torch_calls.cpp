@@ -196,12 +196,22 @@ bool Tracer::anyStandIn(const Args& args) {
 
 Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool remember,
                        PyObject* facts) {
+  if (torch_function.relevant) {
+    bool handled = false;
+    Out out = dispatchTorchFunction(op, target, args, handled);
+    if (handled || !out.ok()) return out;
+  }
   // 1. Arguments as the graph will keep them.
   std::vector<Ref<>> keep;
   std::vector<PyObject*> values_now;
   keep.reserve(args.values.size());
   for (PyObject* value : args.values) {
-    STATOR_VALUE(argument, graphArgument(value));
+    Out converted = graphArgument(value);
+    if (converted.flow() == Flow::kBreak && !torch_function.relevant && hasOverloaded(args)) {
+      torch_function.relevant = true;
+      return tensorCall(op, target, args, remember, facts);
+    }
+    STATOR_VALUE(argument, std::move(converted));
     values_now.push_back(argument.get());
     keep.push_back(std::move(argument));
   }
@@ -254,6 +264,17 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     answer = shapes::infer(request);  // an answer is good until the next question only
   }
   const shapes::Inferred& inferred = *answer.inferred;
+  if (torch_function.relevant && !inferred.changed_inputs.empty()) {
+    // The graph gets another object for an instance of a subclass, with the same memory and facts of its own.
+    for (PyObject* value : values_now) {
+      if (graph::isStandIn(value) && typeOf(value) != tensorType() &&
+          typeOf(value) != parameterType() && typeOf(value) != &PyTuple_Type) {
+        return breakWith(
+            Reason::kUnsupportedTensorOp,
+            targetName(target) + ": changes the facts of an instance of a tensor subclass");
+      }
+    }
+  }
   bool any_tensor = inferred.mutates || inferred.random || !remember;
   for (const shapes::Output& output : inferred.outputs)
     any_tensor |= output.kind == shapes::Output::Kind::kTensor;
@@ -655,7 +676,6 @@ void registerTorch() {
                            "torch.Tensor.__array__",
                            "torch.Tensor.__reduce_ex__",
                            "torch.Tensor.__deepcopy__",
-                           "torch.Tensor.__torch_function__",
                            "torch.Tensor.set_",
                            "torch.Tensor.__hash__",
                            "torch.from_numpy",
@@ -690,10 +710,7 @@ void registerTorch() {
     registerHandler(path, returnTrue);
   for (const char* path :
        {"torch.jit.is_scripting", "torch.jit.is_tracing", "torch._jit_internal.is_scripting",
-        "torch._C._is_tracing", "torch.overrides.has_torch_function",
-        "torch.overrides.has_torch_function_unary", "torch.overrides.has_torch_function_variadic",
-        "torch._C._has_torch_function", "torch._C._has_torch_function_unary",
-        "torch._C._has_torch_function_variadic", "torch.compiler.is_exporting",
+        "torch._C._is_tracing", "torch.compiler.is_exporting",
         "torch.nn.modules.module.is_scripting"}) {
     registerHandler(path, returnFalse);
   }

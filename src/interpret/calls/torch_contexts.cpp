@@ -247,6 +247,7 @@ void registerTorchContexts() {
   registerHandler("stator.polyfills.contexts.leave_sdpa", leaveSdpa);
   registerPolyfill("torch.nn.attention.sdpa_kernel", "contexts.SdpaKernel");
   registerPolyfill("torch.autograd.profiler.record_function", "contexts.Range");
+  registerPolyfill("torch.fx.traceback.annotate", "contexts.Range");
   registerHandler("torch.is_autocast_enabled", isAutocastEnabled);
   registerHandler("torch.is_autocast_cpu_enabled", isAutocastCpuEnabled);
   registerHandler("torch.is_autocast_cache_enabled", isAutocastCacheEnabled);

@@ -1,4 +1,5 @@
 // Jumps, loops, calls, returns, exceptions, with, generators.
+#include "interpret/calls/tables.h"
 #include "interpret/exceptions.h"
 #include "interpret/handlers/handlers.h"
 #include "interpret/known_types.h"
@@ -372,7 +373,8 @@ Flow beforeWith(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
   if (!enter || !exit)
     return tracer.breakWith(Reason::kRaises, "with over what is no context manager");
   auto python = [](PyObject* bound) {
-    return PyMethod_Check(bound) && PyFunction_Check(PyMethod_GET_FUNCTION(bound));
+    return PyMethod_Check(bound) && (PyFunction_Check(PyMethod_GET_FUNCTION(bound)) ||
+                                     findCall(PyMethod_GET_FUNCTION(bound)) != nullptr);
   };
   if (!python(enter.get()) || !python(exit.get())) {
     return tracer.breakWith(Reason::kUnsupportedContext, Py_TYPE(manager)->tp_name);
