@@ -708,11 +708,9 @@ void registerTorch() {
   registerHandler("torch.compiler.is_compiling", isCompiling);
   for (const char* path : {"torch.compiler.is_dynamo_compiling", "torch._utils.is_compiling"})
     registerHandler(path, returnTrue);
-  for (const char* path :
-       {"torch.jit.is_scripting", "torch.jit.is_tracing", "torch._jit_internal.is_scripting",
-        "torch._C._is_tracing", "torch.compiler.is_exporting",
-        "torch.nn.modules.module.is_scripting", "torch.distributed.is_initialized",
-        "torch.distributed.distributed_c10d.is_initialized"}) {
+  for (const char* path : {"torch.jit.is_scripting", "torch.jit.is_tracing",
+                           "torch._jit_internal.is_scripting", "torch._C._is_tracing",
+                           "torch.compiler.is_exporting", "torch.nn.modules.module.is_scripting"}) {
     registerHandler(path, returnFalse);
   }
   for (const char* path : {"torch._C._log_api_usage_once", "torch._C._get_tracing_state",
