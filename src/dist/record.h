@@ -10,7 +10,7 @@
 
 namespace stator::dist {
 
-constexpr size_t kLongestRecord = 16 * 1024;
+constexpr size_t kLongestRecord = size_t{16} * 1024;
 constexpr size_t kLongestText = 300;     // of a place, a reason, a source
 constexpr size_t kMostValues = 4096;     // sizes and ints that take part in the comparison
 constexpr int64_t kDynamic = INT64_MIN;  // in place of a size or int that is no constant any more
