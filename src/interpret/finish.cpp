@@ -753,6 +753,18 @@ class PlanBuilder {
     }
     if (type == &PyODict_Type || type == defaultDictType()) return dictLike(object, type);
     if (isGraphModule(object)) return fail(object);  // a function that the graph calls
+    static PyObject* const sdpa_params = torchObject("stator.polyfills.contexts.SdpaParams");
+    if (reinterpret_cast<PyObject*>(type) == sdpa_params) {
+      std::vector<Register> operands;
+      for (const char* name :
+           {"query", "key", "value", "attn_mask", "dropout", "is_causal", "enable_gqa"}) {
+        Ref<> text = stealRef(PyUnicode_InternFromString(name));
+        PyObject* held = Tracer::rawInstanceAttr(object, text.get());
+        if (held == nullptr) return fail(object);
+        operands.push_back(value(held));
+      }
+      return add(PlanOp::kCall, object, newRef(torchObject("torch._C._SDPAParams")), operands);
+    }
     if (type == sizeType())
       return add(PlanOp::kTupleOf, object, newRef(reinterpret_cast<PyObject*>(type)),
                  sequence(object));
