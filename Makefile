@@ -81,6 +81,11 @@ break-test: build ## The same programs, with an exit forced at every n-th legal 
 	  STATOR_BREAK_EVERY=$$mode $(BIN)/pytest -q --no-header -m 'not slow' $(BREAK_TESTS) || exit 1; \
 	done
 
+.PHONY: test-symbolic
+test-symbolic: build ## 100,000 random expressions over symbolic sizes against Python and sympy
+	$(call say,symbolic expressions)
+	@$(PY) tests/python/symbolic_cases.py $(or $(EXPRESSIONS),100000)
+
 .PHONY: test-debug
 test-debug: build ## The minifier on graphs of 300 calls, each fault at each stage, and with real inductor (half an hour)
 	$(call say,debugging tools)
