@@ -52,7 +52,7 @@ Ref<> concreteSlice(Tracer& tracer, PyObject* key) {
   auto* slice = reinterpret_cast<PySliceObject*>(key);
   bool any = false;
   auto part = [&](PyObject* value) {
-    if (!symbolic::isSymInt(value)) return newRef(value);
+    if (!symbolic::isSymbol(value)) return newRef(value);
     any = true;
     return tracer.concrete(value);
   };
@@ -158,7 +158,7 @@ Flow Tracer::requireHashable(PyObject* key) {
 }
 
 Out Tracer::dictGet(PyObject* dict, PyObject* key) {
-  if (symbolic::isSymInt(key)) {
+  if (symbolic::isSymbol(key)) {
     Ref<> number = concrete(key);
     return dictGet(dict, number.get());
   }
@@ -219,7 +219,7 @@ Out Tracer::getItem(PyObject* container, PyObject* key) {
     args.positional = 2;
     return tensorCall(graph::Op::kCallFunction, operatorFunction("getitem"), args);
   }
-  if (symbolic::isSymInt(key)) {
+  if (symbolic::isSymbol(key)) {
     Ref<> number = concrete(key);
     return getItem(container, number.get());
   }
@@ -319,7 +319,7 @@ Out Tracer::getItem(PyObject* container, PyObject* key) {
 }
 
 Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
-  if (symbolic::isSymInt(key) && !graph::isStandIn(container)) {
+  if (symbolic::isSymbol(key) && !graph::isStandIn(container)) {
     Ref<> number = concrete(key);
     return setItem(container, number.get(), value);
   }
@@ -378,7 +378,7 @@ Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
 }
 
 Flow Tracer::delItem(PyObject* container, PyObject* key) {
-  if (symbolic::isSymInt(key) && !graph::isStandIn(container)) {
+  if (symbolic::isSymbol(key) && !graph::isStandIn(container)) {
     Ref<> number = concrete(key);
     return delItem(container, number.get());
   }
@@ -476,6 +476,13 @@ Out Tracer::truth(PyObject* value) {
   auto boolean = [](bool b) { return newRef(b ? Py_True : Py_False); };
   if (value == Py_True || value == Py_False) return newRef(value);
   if (value == Py_None) return boolean(false);
+  if (symbolic::isSymScalar(value)) {
+    symbolic::SymScalar* scalar = symbolic::asSymScalar(value);
+    if (!scalar->backed) return breakWith(Reason::kDataDependentBranch);
+    Ref<> zero = stealRef(PyFloat_FromDouble(0));
+    if (Ref<> result = scalarCompare(Py_NE, value, zero.get())) return result;
+    return truth(concrete(value).get());
+  }
   if (symbolic::isSymInt(value)) return boolean(symbolic::dimOf(value) != Dim(0));
   if (graph::isStandIn(value)) {
     if (Ref<> known = knownTensor(value)) return boolean(PyObject_IsTrue(known.get()) == 1);
@@ -523,10 +530,10 @@ Out Tracer::truth(PyObject* value) {
 
 Out Tracer::same(PyObject* left, PyObject* right) {
   if (left == right) return newRef(Py_True);
-  if (symbolic::isSymInt(left) || symbolic::isSymInt(right)) {
+  if (symbolic::isSymbol(left) || symbolic::isSymbol(right)) {
     // Which ints are one object depends on their values.
-    Ref<> a = symbolic::isSymInt(left) ? concrete(left) : newRef(left),
-          b = symbolic::isSymInt(right) ? concrete(right) : newRef(right);
+    Ref<> a = symbolic::isSymbol(left) ? concrete(left) : newRef(left),
+          b = symbolic::isSymbol(right) ? concrete(right) : newRef(right);
     return same(a.get(), b.get());
   }
   values::Info* a = values.find(left);
@@ -546,7 +553,7 @@ Out Tracer::same(PyObject* left, PyObject* right) {
 }
 
 Out Tracer::contains(PyObject* container, PyObject* item) {
-  if (symbolic::isSymInt(item) && !PyList_Check(container) && !PyTuple_Check(container)) {
+  if (symbolic::isSymbol(item) && !PyList_Check(container) && !PyTuple_Check(container)) {
     Ref<> number = concrete(item);
     return contains(container, number.get());
   }
