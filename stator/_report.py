@@ -93,7 +93,9 @@ def guards_made(place, guards, symbols):
 def graph_break(place, sentence, number, name, hint):
     breaks[name, place] += 1
     count("graph_break", sentence)
-    _artifact("torch._dynamo.symbolic_convert", "graph_breaks").debug("%s: graph break: %s [break reason %d]", place, sentence, number)
+    _artifact("torch._dynamo.symbolic_convert", "graph_breaks").debug(
+        "%s: graph break: %s [break reason %d]", place, sentence, number
+    )
     log.debug("%s: graph break: %s [break reason %d]", place, sentence, number)
 
 

@@ -272,7 +272,9 @@ PyObject* getSymbols(PyObject* self, void*) {
   }
   Ref<> unbacked = Ref<>::steal(PyList_New(0));
   for (int64_t number : symbols->unbacked) {
-    if (!unbacked || PyList_Append(unbacked.get(), Ref<>::steal(PyLong_FromLongLong(number)).get()) < 0) return nullptr;
+    if (!unbacked ||
+        PyList_Append(unbacked.get(), Ref<>::steal(PyLong_FromLongLong(number)).get()) < 0)
+      return nullptr;
   }
   return PyTuple_Pack(3, hints.get(), conditions.get(), unbacked.get());
 }
@@ -281,7 +283,8 @@ PyGetSetDef properties[] = {
     {"shapes", getShapes, nullptr,
      "of each input: None, (sizes, strides) with symbols, or a symbol's name", nullptr},
     {"has_scalars", hasScalars, nullptr, "whether ints or floats are among the inputs", nullptr},
-    {"symbols", getSymbols, nullptr, "(hints, conditions, numbers of unbacked ones) of the symbols, or None", nullptr},
+    {"symbols", getSymbols, nullptr,
+     "(hints, conditions, numbers of unbacked ones) of the symbols, or None", nullptr},
     {"fake_mode", getFakeMode, setFakeMode,
      "the FakeTensorMode that example values belong to, or None", nullptr},
     {"sources", getSources, setSources, "source objects of the inputs, or None", nullptr},

@@ -61,7 +61,8 @@ struct Guard {
 
 // What has to hold between sizes and ints that are no constants: conditions over symbols, of which each is read from a source.
 struct Relations {
-  std::vector<const sources::Source*> symbols;  // null: known only when the graph runs, in no condition
+  // null: known only when the graph runs, in no condition
+  std::vector<const sources::Source*> symbols;
   std::vector<const symbolic::Expr*> conditions;
   // Floats that are inputs of the graph: what a comparison with a constant has to give.
   struct FloatCondition {

@@ -19,12 +19,23 @@ const bool kTensorPartsGiven = [] {
 bool holds(const Relations::FloatCondition& condition, double value) {
   bool result = false;
   switch (condition.operation) {
-    case Py_LT: result = value < condition.constant; break;
-    case Py_LE: result = value <= condition.constant; break;
-    case Py_EQ: result = value == condition.constant; break;
-    case Py_NE: result = value != condition.constant; break;
-    case Py_GT: result = value > condition.constant; break;
-    default: result = value >= condition.constant;
+    case Py_LT:
+      result = value < condition.constant;
+      break;
+    case Py_LE:
+      result = value <= condition.constant;
+      break;
+    case Py_EQ:
+      result = value == condition.constant;
+      break;
+    case Py_NE:
+      result = value != condition.constant;
+      break;
+    case Py_GT:
+      result = value > condition.constant;
+      break;
+    default:
+      result = value >= condition.constant;
   }
   // Not a number is another program: nothing that was decided holds for it.
   return result == condition.expected && value == value;
@@ -56,7 +67,8 @@ int failedRelation(const GuardProgram::Impl& program, PyObject* const* registers
   for (size_t i = 0; i < relations.floats.size(); ++i) {
     const Relations::FloatCondition& condition = relations.floats[i];
     PyObject* value = registers[program.wanted_registers[at++]];
-    if (isInstanceDict(value) || !PyFloat_CheckExact(value) || !holds(condition, PyFloat_AS_DOUBLE(value)))
+    if (isInstanceDict(value) || !PyFloat_CheckExact(value) ||
+        !holds(condition, PyFloat_AS_DOUBLE(value)))
       return static_cast<int>(relations.conditions.size() + i);
   }
   return -1;
@@ -66,7 +78,8 @@ std::string floatText(const Relations::FloatCondition& condition, BorrowedRef<Py
   static const char* const signs[] = {"<", "<=", "==", "!=", ">", ">="};
   Ref<> constant = stealRef(PyFloat_FromDouble(condition.constant));
   Ref<> spelled = constant ? stealRef(PyObject_Repr(constant.get())) : Ref<>();
-  const std::string text = sources::print(*condition.source, code) + " " + signs[condition.operation] + " " +
+  const std::string text = sources::print(*condition.source, code) + " " +
+                           signs[condition.operation] + " " +
                            (spelled ? PyUnicode_AsUTF8(spelled.get()) : "?");
   return condition.expected ? text : "not " + text;
 }
@@ -123,7 +136,8 @@ GuardProgram::GuardProgram(const sources::SourceSet& sources, const GuardSet& gu
   for (const sources::Source* symbol : impl_->relations.symbols) {
     if (symbol != nullptr) impl_->wanted.push_back(symbol);
   }
-  for (const Relations::FloatCondition& condition : impl_->relations.floats) impl_->wanted.push_back(condition.source);
+  for (const Relations::FloatCondition& condition : impl_->relations.floats)
+    impl_->wanted.push_back(condition.source);
   compile(*impl_, sources.size());
   for (Guard& guard : impl_->guards) {
     // Held by a weak reference from here on, if the object allows one.
@@ -184,7 +198,8 @@ std::string GuardProgram::explain(const sources::Roots& roots) {
     if (relation < 0) return "";
     if (static_cast<size_t>(relation) >= program.relations.conditions.size()) {
       const Relations::FloatCondition& failed_float =
-          program.relations.floats[static_cast<size_t>(relation) - program.relations.conditions.size()];
+          program.relations
+              .floats[static_cast<size_t>(relation) - program.relations.conditions.size()];
       return floatText(failed_float, roots.code) + " does not hold";
     }
     const symbolic::Expr* condition = program.relations.conditions[static_cast<size_t>(relation)];
@@ -228,7 +243,8 @@ std::string GuardProgram::symbolText(BorrowedRef<PyCodeObject> code) const {
   for (const sources::Source* symbol : impl_->relations.symbols) {
     if (symbol != nullptr) text += sources::print(*symbol, code) + "\n";
   }
-  for (const Relations::FloatCondition& condition : impl_->relations.floats) text += sources::print(*condition.source, code) + "\n";
+  for (const Relations::FloatCondition& condition : impl_->relations.floats)
+    text += sources::print(*condition.source, code) + "\n";
   return text;
 }
 

@@ -127,7 +127,9 @@ Out Tracer::binary(int operation, PyObject* left, PyObject* right) {
   }
   if (symbolic::isSymbol(left) || symbolic::isSymbol(right)) {
     const bool scalars = symbolic::isSymScalar(left) || symbolic::isSymScalar(right);
-    if (Ref<> result = scalars ? scalarBinary(operation, left, right) : symBinary(operation, left, right)) return result;
+    if (Ref<> result =
+            scalars ? scalarBinary(operation, left, right) : symBinary(operation, left, right))
+      return result;
     Ref<> a = symbolic::isSymbol(left) ? concrete(left) : newRef(left),
           b = symbolic::isSymbol(right) ? concrete(right) : newRef(right);
     return binary(operation, a.get(), b.get());
@@ -269,7 +271,9 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
   }
   if (symbolic::isSymbol(left) || symbolic::isSymbol(right)) {
     const bool scalars = symbolic::isSymScalar(left) || symbolic::isSymScalar(right);
-    if (Ref<> result = scalars ? scalarCompare(operation, left, right) : symCompare(operation, left, right)) return result;
+    if (Ref<> result =
+            scalars ? scalarCompare(operation, left, right) : symCompare(operation, left, right))
+      return result;
     Ref<> a = symbolic::isSymbol(left) ? concrete(left) : newRef(left),
           b = symbolic::isSymbol(right) ? concrete(right) : newRef(right);
     return compare(operation, a.get(), b.get());

@@ -23,25 +23,33 @@ using symbolic::SymScalar;
 
 namespace {
 
-bool isPlainNumber(PyObject* value) { return PyFloat_CheckExact(value) || PyLong_CheckExact(value) || PyBool_Check(value); }
+bool isPlainNumber(PyObject* value) {
+  return PyFloat_CheckExact(value) || PyLong_CheckExact(value) || PyBool_Check(value);
+}
 
 // Operands that arithmetic in the graph takes: floats of its own, symbolic ints, plain numbers.
 bool isOperand(PyObject* value) {
-  return isPlainNumber(value) || isSymInt(value) || (isSymScalar(value) && asSymScalar(value)->of == &PyFloat_Type);
+  return isPlainNumber(value) || isSymInt(value) ||
+         (isSymScalar(value) && asSymScalar(value)->of == &PyFloat_Type);
 }
 
 // The value now; null: there is none.
 Ref<> valueNow(Tracer& t, PyObject* value) {
   if (isPlainNumber(value)) return newRef(value);
-  if (isSymScalar(value)) return asSymScalar(value)->backed ? stealRef(PyFloat_FromDouble(asSymScalar(value)->hint)) : Ref<>();
-  const std::optional<int64_t> hint = t.environment.hintOf(t.environment.simplify(symbolic::dimOf(value).expr()));
+  if (isSymScalar(value))
+    return asSymScalar(value)->backed ? stealRef(PyFloat_FromDouble(asSymScalar(value)->hint))
+                                      : Ref<>();
+  const std::optional<int64_t> hint =
+      t.environment.hintOf(t.environment.simplify(symbolic::dimOf(value).expr()));
   return hint ? stealRef(PyLong_FromLongLong(*hint)) : Ref<>();
 }
 
 Ref<> addNode(Tracer& t, const char* function, std::vector<Ref<>> operands, PyTypeObject* type) {
   Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(operands.size())));
-  for (size_t i = 0; i < operands.size(); ++i) PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), operands[i].release());
-  graph::Node* node = t.graph->addCall(graph::Op::kCallFunction, newRef(operatorFunction(function)), tuple, Ref<>());
+  for (size_t i = 0; i < operands.size(); ++i)
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), operands[i].release());
+  graph::Node* node = t.graph->addCall(graph::Op::kCallFunction, newRef(operatorFunction(function)),
+                                       tuple, Ref<>());
   node->scalar_type = newRef(reinterpret_cast<PyObject*>(type));
   node->location = t.location();
   node->scope = t.frames.back()->scope;
@@ -87,9 +95,11 @@ Out Tracer::floatFromOutside(PyObject* raw, const Source* source) {
   seen.has_number = true;
   seen.number = bits;
   if (!seen.number_changed || std::isnan(value)) return Ref<>();
-  guards->add(Guard{GuardKind::kType, source, nullptr, newRef(reinterpret_cast<PyObject*>(&PyFloat_Type))});
+  guards->add(
+      Guard{GuardKind::kType, source, nullptr, newRef(reinterpret_cast<PyObject*>(&PyFloat_Type))});
   // Not a number is another program.
-  guards->relations.floats.push_back({source, Py_NE, std::numeric_limits<double>::quiet_NaN(), true});
+  guards->relations.floats.push_back(
+      {source, Py_NE, std::numeric_limits<double>::quiet_NaN(), true});
   Ref<> made = withHint(symbolic::makeScalar(&PyFloat_Type, Ref<>()), raw);
   asSymScalar(made.get())->source = source;
   has_scalars = true;
@@ -101,7 +111,8 @@ Ref<> Tracer::scalarNode(PyObject* object) {
   SymScalar* scalar = asSymScalar(object);
   if (scalar->stand_in == nullptr) {
     const auto* source = static_cast<const Source*>(scalar->source);
-    graph::Node* node = rootGraph().addInput(source, stealRef(PyFloat_FromDouble(scalar->hint)), nullptr);
+    graph::Node* node =
+        rootGraph().addInput(source, stealRef(PyFloat_FromDouble(scalar->hint)), nullptr);
     node->scalar_type = newRef(reinterpret_cast<PyObject*>(&PyFloat_Type));
     Ref<> made = graph::makeStandIn(node, nullptr, reinterpret_cast<PyObject*>(&PyFloat_Type));
     values.addMade(made, 0);
@@ -111,12 +122,23 @@ Ref<> Tracer::scalarNode(PyObject* object) {
 }
 
 Ref<> Tracer::scalarBinary(int operation, PyObject* left, PyObject* right) {
-  static const char* const functions[13] = {"add", nullptr, "floordiv", nullptr, nullptr, "mul", "mod",
-                                            nullptr, "pow", nullptr, "sub", "truediv", nullptr};
+  static const char* const functions[13] = {"add", nullptr,   "floordiv", nullptr, nullptr,
+                                            "mul", "mod",     nullptr,    "pow",   nullptr,
+                                            "sub", "truediv", nullptr};
   static PyObject* (*const native[13])(PyObject*, PyObject*) = {
-      PyNumber_Add, nullptr, PyNumber_FloorDivide, nullptr, nullptr, PyNumber_Multiply, PyNumber_Remainder,
-      nullptr, [](PyObject* a, PyObject* b) { return PyNumber_Power(a, b, Py_None); }, nullptr, PyNumber_Subtract,
-      PyNumber_TrueDivide, nullptr};
+      PyNumber_Add,
+      nullptr,
+      PyNumber_FloorDivide,
+      nullptr,
+      nullptr,
+      PyNumber_Multiply,
+      PyNumber_Remainder,
+      nullptr,
+      [](PyObject* a, PyObject* b) { return PyNumber_Power(a, b, Py_None); },
+      nullptr,
+      PyNumber_Subtract,
+      PyNumber_TrueDivide,
+      nullptr};
   operation %= 13;
   if (functions[operation] == nullptr || !isOperand(left) || !isOperand(right)) return nullptr;
   Ref<> a = valueNow(*this, left), b = valueNow(*this, right);
@@ -131,8 +153,10 @@ Ref<> Tracer::scalarBinary(int operation, PyObject* left, PyObject* right) {
   } else if (operation == 8) {
     return nullptr;  // of a negative number a complex one
   }
-  return withHint(symbolic::makeScalar(&PyFloat_Type, addNode(*this, functions[operation], {lowered(left), lowered(right)}, &PyFloat_Type)),
-                  result.get());
+  return withHint(
+      symbolic::makeScalar(&PyFloat_Type, addNode(*this, functions[operation],
+                                                  {lowered(left), lowered(right)}, &PyFloat_Type)),
+      result.get());
 }
 
 Ref<> Tracer::scalarUnary(int operation, PyObject* operand) {
@@ -140,7 +164,9 @@ Ref<> Tracer::scalarUnary(int operation, PyObject* operand) {
   if (operation == 0) return newRef(operand);
   Ref<> now = valueNow(*this, operand);
   Ref<> result = now ? stealRef(PyNumber_Negative(now.get())) : Ref<>();
-  return withHint(symbolic::makeScalar(&PyFloat_Type, addNode(*this, "neg", {lowered(operand)}, &PyFloat_Type)), result.get());
+  return withHint(
+      symbolic::makeScalar(&PyFloat_Type, addNode(*this, "neg", {lowered(operand)}, &PyFloat_Type)),
+      result.get());
 }
 
 Ref<> Tracer::scalarCompare(int operation, PyObject* left, PyObject* right) {
@@ -150,7 +176,9 @@ Ref<> Tracer::scalarCompare(int operation, PyObject* left, PyObject* right) {
   Ref<> a = valueNow(*this, left), b = valueNow(*this, right);
   if (!a || !b) {
     has_scalars = true;
-    return symbolic::makeScalar(&PyBool_Type, addNode(*this, functions[operation], {lowered(left), lowered(right)}, &PyBool_Type));
+    return symbolic::makeScalar(
+        &PyBool_Type,
+        addNode(*this, functions[operation], {lowered(left), lowered(right)}, &PyBool_Type));
   }
   PyObject *scalar = left, *constant = right;
   int seen_from_scalar = operation;
@@ -163,9 +191,11 @@ Ref<> Tracer::scalarCompare(int operation, PyObject* left, PyObject* right) {
   const bool simple = asSymScalar(scalar)->source != nullptr && isPlainNumber(constant);
   double number = simple ? PyFloat_AsDouble(constant) : 0;
   if (PyErr_Occurred()) PyErr_Clear(), number = std::numeric_limits<double>::quiet_NaN();
-  const bool exact = simple && (PyFloat_CheckExact(constant) || std::abs(number) < 9007199254740992.0);
+  const bool exact =
+      simple && (PyFloat_CheckExact(constant) || std::abs(number) < 9007199254740992.0);
   if (exact && number == number) {
-    guards->relations.floats.push_back({static_cast<const Source*>(asSymScalar(scalar)->source), seen_from_scalar, number, result.get() == Py_True});
+    guards->relations.floats.push_back({static_cast<const Source*>(asSymScalar(scalar)->source),
+                                        seen_from_scalar, number, result.get() == Py_True});
   } else {
     for (PyObject* operand : {left, right}) {
       if (symbolic::isSymbol(operand)) concrete(operand);
@@ -179,7 +209,8 @@ Ref<> Tracer::concreteScalar(PyObject* object) {
   if (!scalar->backed) throw symbolic::Undecided(scalar->condition);
   Ref<> now = stealRef(PyFloat_FromDouble(scalar->hint));
   if (scalar->source != nullptr) {
-    guards->add(Guard{GuardKind::kEquals, static_cast<const Source*>(scalar->source), nullptr, now});
+    guards->add(
+        Guard{GuardKind::kEquals, static_cast<const Source*>(scalar->source), nullptr, now});
   } else {
     std::vector<graph::Node*> seen;
     pin(*this, graph::asStandIn(scalar->stand_in)->node, seen);
@@ -220,14 +251,17 @@ Out Tracer::readIntoGraph(PyObject* target, PyObject* tensor) {
   for (shapes::Dim size : meta.sizes) {
     if (!size.isStatic() || size.value() != 1) return Ref<>();
   }
-  const bool is_float = meta.dtype == shapes::DType::Float || meta.dtype == shapes::DType::Double || meta.dtype == shapes::DType::Half ||
-                        meta.dtype == shapes::DType::BFloat16;
-  const bool is_int = meta.dtype == shapes::DType::Long || meta.dtype == shapes::DType::Int || meta.dtype == shapes::DType::Short ||
-                      meta.dtype == shapes::DType::Char || meta.dtype == shapes::DType::Byte;
-  const bool plain = name == "item" || (name == "__float__" && is_float) || ((name == "__int__" || name == "__index__") && is_int);
+  const bool is_float = meta.dtype == shapes::DType::Float || meta.dtype == shapes::DType::Double ||
+                        meta.dtype == shapes::DType::Half || meta.dtype == shapes::DType::BFloat16;
+  const bool is_int = meta.dtype == shapes::DType::Long || meta.dtype == shapes::DType::Int ||
+                      meta.dtype == shapes::DType::Short || meta.dtype == shapes::DType::Char ||
+                      meta.dtype == shapes::DType::Byte;
+  const bool plain = name == "item" || (name == "__float__" && is_float) ||
+                     ((name == "__int__" || name == "__index__") && is_int);
   if (!plain || (!is_float && !is_int && meta.dtype != shapes::DType::Bool)) return Ref<>();
   PyTypeObject* type = is_float ? &PyFloat_Type : is_int ? &PyLong_Type : &PyBool_Type;
-  graph::Node* node = graph->addCall(graph::Op::kCallMethod, newRef(item), stealRef(PyTuple_Pack(1, tensor)), Ref<>());
+  graph::Node* node = graph->addCall(graph::Op::kCallMethod, newRef(item),
+                                     stealRef(PyTuple_Pack(1, tensor)), Ref<>());
   node->scalar_type = newRef(reinterpret_cast<PyObject*>(type));
   node->location = location();
   node->scope = frames.back()->scope;

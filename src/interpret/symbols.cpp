@@ -263,7 +263,8 @@ void Tracer::shapeFromOutside(PyObject* raw, const Source* source, tensor::Tenso
       // Nothing is decided on it, so 0 and 1 are no special cases.
       const symbolic::Range range{0, symbolic::kUnbounded};
       const Expr* size = environment.addUnbacked(range, guard.sizes[i]);
-      symbol_sources.push_back(sources->child(SourceKind::kTensorSize, source, nullptr, static_cast<int64_t>(i)));
+      symbol_sources.push_back(
+          sources->child(SourceKind::kTensorSize, source, nullptr, static_cast<int64_t>(i)));
       symbol_ranges.push_back(range);
       meta.sizes[i] = Dim::of(size);
       guard.sizes[i] = -1;
@@ -305,7 +306,8 @@ void Tracer::shapeFromOutside(PyObject* raw, const Source* source, tensor::Tenso
   }
   const shapes::Dims now(actual.begin(), actual.end()), steps(strides.begin(), strides.end());
   if (shapes::storageBytes(now, steps, shapes::itemSize(meta.dtype)) == meta.storage_bytes)
-    meta.storage_bytes = shapes::storageBytes(meta.sizes, meta.strides, shapes::itemSize(meta.dtype));
+    meta.storage_bytes =
+        shapes::storageBytes(meta.sizes, meta.strides, shapes::itemSize(meta.dtype));
 }
 
 Ref<> Tracer::symInt(Dim dim) {
@@ -392,20 +394,33 @@ Ref<> Tracer::symBinary(int operation, PyObject* left, PyObject* right) {
 Ref<> Tracer::openCompare(int operation, const Expr* a, const Expr* b) {
   const Expr* condition = nullptr;
   switch (operation) {
-    case Py_LT: condition = symbolic::lessThan(a, b); break;
-    case Py_LE: condition = symbolic::lessOrEqual(a, b); break;
-    case Py_GT: condition = symbolic::lessThan(b, a); break;
-    case Py_GE: condition = symbolic::lessOrEqual(b, a); break;
-    case Py_EQ: condition = symbolic::equal(a, b); break;
-    default: condition = symbolic::logicalNot(symbolic::equal(a, b));
+    case Py_LT:
+      condition = symbolic::lessThan(a, b);
+      break;
+    case Py_LE:
+      condition = symbolic::lessOrEqual(a, b);
+      break;
+    case Py_GT:
+      condition = symbolic::lessThan(b, a);
+      break;
+    case Py_GE:
+      condition = symbolic::lessOrEqual(b, a);
+      break;
+    case Py_EQ:
+      condition = symbolic::equal(a, b);
+      break;
+    default:
+      condition = symbolic::logicalNot(symbolic::equal(a, b));
   }
   condition = environment.simplify(condition);
-  if (const std::optional<bool> known = environment.known(condition)) return newRef(*known ? Py_True : Py_False);
+  if (const std::optional<bool> known = environment.known(condition))
+    return newRef(*known ? Py_True : Py_False);
   static const char* const functions[] = {"lt", "le", "eq", "ne", "gt", "ge"};
   PyObject* bool_type = reinterpret_cast<PyObject*>(&PyBool_Type);
   Ref<> left = symNode(Dim::of(a)), right = symNode(Dim::of(b));
-  graph::Node* node = graph->addCall(graph::Op::kCallFunction, newRef(operatorFunction(functions[operation])),
-                                     stealRef(PyTuple_Pack(2, left.get(), right.get())), Ref<>());
+  graph::Node* node =
+      graph->addCall(graph::Op::kCallFunction, newRef(operatorFunction(functions[operation])),
+                     stealRef(PyTuple_Pack(2, left.get(), right.get())), Ref<>());
   node->scalar_type = newRef(bool_type);
   node->location = location();
   node->scope = frames.back()->scope;
@@ -421,7 +436,8 @@ Ref<> Tracer::symCompare(int operation, PyObject* left, PyObject* right) {
   const Expr *a = exprOf(*this, left), *b = exprOf(*this, right);
   if (a == nullptr || b == nullptr) return nullptr;
   try {
-    if (environment.hasUnbacked(a) || environment.hasUnbacked(b)) return openCompare(operation, a, b);
+    if (environment.hasUnbacked(a) || environment.hasUnbacked(b))
+      return openCompare(operation, a, b);
     bool result = false;
     switch (operation) {
       case Py_LT:
@@ -578,13 +594,17 @@ void Tracer::limitConditions() {
   if (environment.decisions().empty()) return;
   Ref<> name = stealRef(PyUnicode_FromString("torch.fx.experimental._config"));
   Ref<> module = stealRef(PyImport_GetModule(name.get()));
-  Ref<> value = module ? stealRef(PyObject_GetAttrString(module.get(), "symbol_guard_limit_before_specialize")) : Ref<>();
+  Ref<> value =
+      module
+          ? stealRef(PyObject_GetAttrString(module.get(), "symbol_guard_limit_before_specialize"))
+          : Ref<>();
   PyErr_Clear();
   if (!value || !PyLong_CheckExact(value.get())) return;
   const auto limit = static_cast<size_t>(PyLong_AsSize_t(value.get()));
   std::vector<size_t> counts(environment.symbolCount());
   for (const symbolic::Decision& decision : environment.decisions()) {
-    for (int64_t number : symbolic::symbolsIn(decision.condition)) ++counts[static_cast<size_t>(number)];
+    for (int64_t number : symbolic::symbolsIn(decision.condition))
+      ++counts[static_cast<size_t>(number)];
   }
   for (size_t i = 0; i < counts.size(); ++i) {
     const Expr* symbol = symbolic::symbol(static_cast<int64_t>(i));
@@ -600,10 +620,13 @@ void Tracer::finishSymbols(Captured& captured) {
     const symbolic::Decision* culprit = nullptr;
     for (const symbolic::Decision& decision : environment.decisions()) {
       const std::vector<int64_t> inside = symbolic::symbolsIn(decision.condition);
-      if (std::find(inside.begin(), inside.end(), demand.symbol) != inside.end() && decision.condition->kind == Kind::kEq) culprit = &decision;
+      if (std::find(inside.begin(), inside.end(), demand.symbol) != inside.end() &&
+          decision.condition->kind == Kind::kEq)
+        culprit = &decision;
       if (culprit != nullptr) break;
     }
-    std::string text = sources::print(*demand.source, code) + ".size(" + std::to_string(demand.dim) +
+    std::string text = sources::print(*demand.source, code) + ".size(" +
+                       std::to_string(demand.dim) +
                        ") is marked dynamic, but the program makes it static: it was " +
                        std::to_string(environment.hints()[static_cast<size_t>(demand.symbol)]);
     if (culprit != nullptr && culprit->where != nullptr)
@@ -618,12 +641,14 @@ void Tracer::finishSymbols(Captured& captured) {
   graph->symbols = std::make_unique<graph::Symbols>();
   graph->symbols->hints = environment.hints();
   for (size_t i = 0; i < symbol_sources.size(); ++i) {
-    if (environment.hasUnbacked(symbolic::symbol(static_cast<int64_t>(i)))) graph->symbols->unbacked.push_back(static_cast<int64_t>(i));
+    if (environment.hasUnbacked(symbolic::symbol(static_cast<int64_t>(i))))
+      graph->symbols->unbacked.push_back(static_cast<int64_t>(i));
   }
   auto require = [&](const Expr* condition) {
     if (condition->kind == Kind::kBool) return;
     for (int64_t number : symbolic::symbolsIn(condition)) {
-      if (symbol_sources[static_cast<size_t>(number)] == nullptr) return;  // the graph itself checks it
+      // the graph itself checks it
+      if (symbol_sources[static_cast<size_t>(number)] == nullptr) return;
     }
     relations.conditions.push_back(condition);
     graph->symbols->conditions.push_back(symbolic::text(condition));

@@ -113,9 +113,10 @@ struct TraceOptions {
   bool own_parameters = false;  // parameters and buffers become attributes of the graph
   // the backend runs the graph operation by operation, so that leaves of autograd may be made in it
   bool runs_as_captured = false;
-  bool symbolic_floats = false;          // a float that changed is an input of the graph
-  bool capture_scalar_outputs = false;   // item() is a node of the graph
-  int64_t symbol_guard_limit = 0;        // a symbol with more conditions than this becomes a number; 0: no limit
+  bool symbolic_floats = false;         // a float that changed is an input of the graph
+  bool capture_scalar_outputs = false;  // item() is a node of the graph
+  // a symbol with more conditions than this becomes a number; 0: no limit
+  int64_t symbol_guard_limit = 0;
   bool skip_fsdp_guards = true;
   // Forced breaks: before every n-th legal instruction (0: none), or with probability 1/n by a seeded generator.
   uint64_t break_every = 0;
@@ -199,8 +200,9 @@ class Tracer {
   // the same for all SymInts in it, in place; false: there were none
   bool makeConcrete(PyObject* container, int depth = 0);
   // sym_scalars.cpp
-  Out floatFromOutside(PyObject* raw, const sources::Source* source);  // ok with null: it stays a constant
-  Ref<> scalarNode(PyObject* scalar);  // its stand-in
+  // ok with null: it stays a constant
+  Out floatFromOutside(PyObject* raw, const sources::Source* source);
+  Ref<> scalarNode(PyObject* scalar);                                  // its stand-in
   Ref<> scalarBinary(int operation, PyObject* left, PyObject* right);  // null: not for these
   Ref<> scalarUnary(int operation, PyObject* operand);
   Ref<> scalarCompare(int operation, PyObject* left, PyObject* right);

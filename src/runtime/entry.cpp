@@ -347,7 +347,8 @@ std::string explain(Entry& entry, const Roots& roots) {
 // The same for all entries of a place, most recent first, one to a line.
 std::string explainAll(Site& site, const Roots& roots) {
   std::string text;
-  for (const std::shared_ptr<Entry>& entry : site.entries) text += (text.empty() ? "" : "\n") + explain(*entry, roots);
+  for (const std::shared_ptr<Entry>& entry : site.entries)
+    text += (text.empty() ? "" : "\n") + explain(*entry, roots);
   return text;
 }
 
@@ -416,7 +417,8 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
       if (text.rfind("input ", 0) == 0) {
         // A float on which the backend decided something that has no words here: it keeps its value.
         const auto position = static_cast<size_t>(std::stoul(text.substr(6)));
-        captured.guards->add(guards::Guard{guards::GuardKind::kEquals, entry->inputs[position], nullptr, keep_examples[position]});
+        captured.guards->add(guards::Guard{guards::GuardKind::kEquals, entry->inputs[position],
+                                           nullptr, keep_examples[position]});
         continue;
       }
       const symbolic::Expr* condition = symbolic::parse(text);
@@ -511,7 +513,8 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
   // Forced breaks leave many places with few instructions each: the search goes on for longer.
   if (config.break_every != 0) limit = std::max<int64_t>(limit, 64);
   // A function whose places together were captured too often is as bad as one place that was.
-  const bool too_many = cache.capturesOf(code) >= config.accumulated_recompile_limit && !site.entries.empty();
+  const bool too_many =
+      cache.capturesOf(code) >= config.accumulated_recompile_limit && !site.entries.empty();
   if (static_cast<int64_t>(site.entries.size()) >= limit || too_many) {
     if (too_many) limit = config.accumulated_recompile_limit;
     statistics().fallbacks++;
@@ -530,7 +533,8 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
   const bool last_place = again && static_cast<int64_t>(site.entries.size()) + 1 == limit;
   const int logs = wantedLogs();
   std::string failed_guards;
-  if (again && (last_place || (logs & kLogRecompiles) != 0)) failed_guards = explainAll(site, roots);
+  if (again && (last_place || (logs & kLogRecompiles) != 0))
+    failed_guards = explainAll(site, roots);
   const auto capture_start = std::chrono::steady_clock::now();
   std::unique_ptr<Entry> entry = capture(cache, frame, site);
   // Capture and backends import modules on first use, which may change what was read before: the second time nothing is new.
@@ -548,7 +552,8 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
   home.entries.insert(home.entries.begin(), std::move(entry));
   std::shared_ptr<Entry> running = home.entries.front();
   if (!failed_guards.empty()) {
-    reportRecompiled(frame, failed_guards, running->guards->symbolText(code), secondsSince(capture_start), home.entries.size(), limit);
+    reportRecompiled(frame, failed_guards, running->guards->symbolText(code),
+                     secondsSince(capture_start), home.entries.size(), limit);
   }
   if ((logs & (kLogGuards | kLogDynamic)) != 0)
     reportGuards(frame, running->guards->text(code), running->guards->symbolText(code));

@@ -22,7 +22,8 @@ bool reportInternal(StatorFrame* frame, const std::string& what);
 enum LogWord : int { kLogRecompiles = 1, kLogGuards = 2, kLogDynamic = 4 };
 int wantedLogs();
 // A place was captured once more. `symbols`: what the new entry leaves open, as text.
-void reportRecompiled(StatorFrame* frame, const std::string& failed_guards, const std::string& symbols, double seconds, size_t entries, long long limit);
+void reportRecompiled(StatorFrame* frame, const std::string& failed_guards,
+                      const std::string& symbols, double seconds, size_t entries, long long limit);
 void reportGuards(StatorFrame* frame, const std::string& guards, const std::string& symbols);
 
 // A new capture is needed where none is allowed: sets the error.

@@ -64,7 +64,9 @@ class Dim {
   Dim& operator--() { return *this = *this - 1; }
 
   // a == b, where the operation raises otherwise.
-  friend bool expectEqual(Dim a, Dim b) { return bothStatic(a, b) ? a.bits_ == b.bits_ : expectSlow(a, b); }
+  friend bool expectEqual(Dim a, Dim b) {
+    return bothStatic(a, b) ? a.bits_ == b.bits_ : expectSlow(a, b);
+  }
   friend bool operator==(Dim a, Dim b) {
     return bothStatic(a, b) ? a.bits_ == b.bits_ : equalSlow(a, b);
   }

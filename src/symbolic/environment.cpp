@@ -119,7 +119,8 @@ bool Environment::decideSize(const Expr* condition) {
     if (const std::optional<bool> settled = known(condition)) return *settled;
     const std::vector<Range> ranges = ranges_;
     for (size_t i = 0; i < ranges_.size(); ++i) {
-      if (is_unbacked_[i] && ranges_[i].high >= 2) ranges_[i].low = std::max<int64_t>(ranges_[i].low, 2);
+      if (is_unbacked_[i] && ranges_[i].high >= 2)
+        ranges_[i].low = std::max<int64_t>(ranges_[i].low, 2);
     }
     const std::optional<bool> settled = known(condition);
     ranges_ = ranges;

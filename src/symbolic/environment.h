@@ -94,7 +94,7 @@ class Environment {
   uint64_t replaced_ = 0;                  // as Expr::symbols
   uint64_t unbacked_ = 0;                  // likewise
   std::vector<bool> is_unbacked_;
-  std::map<const Expr*, Range> forms_;     // sums without constant, the first coefficient positive
+  std::map<const Expr*, Range> forms_;  // sums without constant, the first coefficient positive
   std::unordered_set<const Expr*> facts_;
   std::vector<Decision> decisions_;
   WhereNow where_ = nullptr;

@@ -3,10 +3,10 @@
 
 #include "base/check.h"
 #include "shapes/arg.h"
-#include "shapes/fallback.h"
-#include "shapes/infer.h"
 #include "shapes/dims.h"
 #include "shapes/dtypes.h"
+#include "shapes/fallback.h"
+#include "shapes/infer.h"
 #include "shapes/registry.h"
 #include "symbolic/environment.h"
 #include "symbolic/sym_int.h"
@@ -36,17 +36,23 @@ Facts* current = nullptr;
 
 // Sizes from two on as symbols; strides and storage follow from them. A tensor with gaps keeps its numbers.
 void symbolise(TensorMeta& meta, symbolic::Environment& symbols) {
-  if (meta.layout != 0 || !shapes::isNonOverlappingDense(meta.sizes, meta.strides) || meta.storage_offset != 0) return;
-  if (shapes::storageBytes(meta.sizes, meta.strides, shapes::itemSize(meta.dtype)) != meta.storage_bytes) return;
+  if (meta.layout != 0 || !shapes::isNonOverlappingDense(meta.sizes, meta.strides) ||
+      meta.storage_offset != 0)
+    return;
+  if (shapes::storageBytes(meta.sizes, meta.strides, shapes::itemSize(meta.dtype)) !=
+      meta.storage_bytes)
+    return;
   std::vector<size_t> order(meta.sizes.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = order.size() - 1 - i;
   const shapes::Dims strides = meta.strides;
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return strides[a] < strides[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return strides[a] < strides[b]; });
   symbolic::Dim next = 1;
   for (size_t dim : order) {
     const int64_t size = meta.sizes[dim].value();
     if (next.hint() == strides[dim].value()) meta.strides[dim] = next;
-    if (size >= 2) meta.sizes[dim] = symbolic::Dim::of(symbols.addSymbol(size, {2, symbolic::kUnbounded}));
+    if (size >= 2)
+      meta.sizes[dim] = symbolic::Dim::of(symbols.addSymbol(size, {2, symbolic::kUnbounded}));
     next *= meta.sizes[dim];
   }
   meta.storage_bytes = shapes::storageBytes(meta.sizes, meta.strides, shapes::itemSize(meta.dtype));
@@ -227,7 +233,8 @@ Ref<> assigned(const Inferred& inferred, const std::vector<int64_t>& values) {
         shapes::Dims sizes;
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(output.constant.get()); ++i) {
           PyObject* item = PyTuple_GET_ITEM(output.constant.get(), i);
-          sizes.push_back(symbolic::isSymInt(item) ? symbolic::dimOf(item) : shapes::Dim(PyLong_AsLongLong(item)));
+          sizes.push_back(symbolic::isSymInt(item) ? symbolic::dimOf(item)
+                                                   : shapes::Dim(PyLong_AsLongLong(item)));
           STATOR_CHECK(assign(sizes.back(), values));
         }
         output.constant = shapes::sizeObject(sizes);
@@ -249,7 +256,9 @@ PyObject* inferSymbolic(PyObject*, PyObject* arguments) {
   PyObject* kwargs = nullptr;
   unsigned long long seed = 0;
   int tiers = static_cast<int>(shapes::Tiers::kRulesOnly);
-  if (!PyArg_ParseTuple(arguments, "OO!OK|i", &target, &PyTuple_Type, &args, &kwargs, &seed, &tiers)) return nullptr;
+  if (!PyArg_ParseTuple(arguments, "OO!OK|i", &target, &PyTuple_Type, &args, &kwargs, &seed,
+                        &tiers))
+    return nullptr;
   return guarded([&]() -> Ref<> {
     if (!shapes::initShapes()) throw PythonError();
     symbolic::Environment environment;
@@ -265,7 +274,9 @@ PyObject* inferSymbolic(PyObject*, PyObject* arguments) {
     if (answer.status != shapes::Status::kOk) return newRef(Py_None);
     Ref<> decisions = checked(PyList_New(0));
     for (const symbolic::Decision& decision : environment.decisions()) {
-      if (PyList_Append(decisions.get(), checked(PyUnicode_FromString(symbolic::text(decision.condition).c_str())).get()) != 0)
+      if (PyList_Append(
+              decisions.get(),
+              checked(PyUnicode_FromString(symbolic::text(decision.condition).c_str())).get()) != 0)
         throw PythonError();
     }
     Ref<> here = assigned(*answer.inferred, environment.hints());
@@ -284,14 +295,17 @@ PyObject* inferSymbolic(PyObject*, PyObject* arguments) {
       bool holds = true;
       for (int64_t value : values) holds &= value >= 2;
       for (const symbolic::Decision& decision : environment.decisions())
-        holds = holds && symbolic::evaluate(decision.condition, values.data(), values.size()).value_or(0) != 0;
+        holds =
+            holds &&
+            symbolic::evaluate(decision.condition, values.data(), values.size()).value_or(0) != 0;
       if (!holds || values == environment.hints()) continue;
       there = assigned(*answer.inferred, values);
       sizes = checked(PyDict_New());
       for (auto& [object, meta] : facts.metas) {
         TensorMeta other = meta;
         STATOR_CHECK(assign(other, values));
-        Ref<> pair = checked(PyTuple_Pack(2, tupleOf(other.sizes).get(), tupleOf(other.strides).get()));
+        Ref<> pair =
+            checked(PyTuple_Pack(2, tupleOf(other.sizes).get(), tupleOf(other.strides).get()));
         Ref<> key = checked(PyLong_FromVoidPtr(object));
         if (PyDict_SetItem(sizes.get(), key.get(), pair.get()) != 0) throw PythonError();
       }

@@ -230,7 +230,11 @@ def test_a_float_that_changed_is_an_input():
     assert captures(f, [(x, 2.0), (x, 3.0), (x, 4.0), (x, 5.0), (x, 7.5)]) == [1, 1, 0, 1, 0]
     compiled = stator.compile(f, backend="eager")
     assert torch.isnan(compiled(x, float("nan"))[0]).all()
-    assert captures(lambda x, y: x + round(y, 1), [(x, 2.25), (x, 3.25), (x, 4.25)]) == [1, 1, 1]  # native code needs the number
+    assert captures(lambda x, y: x + round(y, 1), [(x, 2.25), (x, 3.25), (x, 4.25)]) == [
+        1,
+        1,
+        1,
+    ]  # native code needs the number
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
@@ -270,7 +274,10 @@ def test_numbers_read_from_tensors_stay_in_the_graph(scalar_outputs):
         first, second = i.tolist()
         return torch.split(x, [first, second])
 
-    assert captures(pieces, [(torch.randn(10), torch.tensor([7, 3])), (torch.randn(10), torch.tensor([4, 6]))]) == [1, 0]
+    assert captures(pieces, [(torch.randn(10), torch.tensor([7, 3])), (torch.randn(10), torch.tensor([4, 6]))]) == [
+        1,
+        0,
+    ]
     with pytest.raises(RuntimeError, match="split_with_sizes"):
         stator.compile(pieces, backend="eager")(torch.randn(10), torch.tensor([4, 7]))
 
@@ -368,7 +375,9 @@ def test_conditions_of_backends_keep_their_truth():
     for _ in range(400):
         condition = rng.choice(relations)(number(2), number(2))
         if rng.random() < 0.3:
-            condition = rng.choice([sympy.And, sympy.Or])(condition, sympy.Not(rng.choice(relations)(number(1), number(1))))
+            condition = rng.choice([sympy.And, sympy.Or])(
+                condition, sympy.Not(rng.choice(relations)(number(1), number(1)))
+            )
         try:
             text = _symbols._condition(condition, names)
         except _symbols._Unknown:

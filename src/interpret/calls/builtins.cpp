@@ -372,7 +372,10 @@ Out extreme(Tracer& t, const Args& args, bool largest) {
         if (overflow == 0) size = symbolic::integer(value);
       }
       ints = size != nullptr;
-      if (ints) best_size = best_size == nullptr ? size : largest ? symbolic::greatest(best_size, size) : symbolic::least(best_size, size);
+      if (ints)
+        best_size = best_size == nullptr ? size
+                    : largest            ? symbolic::greatest(best_size, size)
+                                         : symbolic::least(best_size, size);
     }
     if (ints && open) return symbolic::makeInt(symbolic::Dim::of(best_size));
   }

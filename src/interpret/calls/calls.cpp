@@ -74,8 +74,7 @@ Out Tracer::callNative(PyObject* callable, const Args& args) {
   for (PyObject* value : args.values) {
     STATOR_VALUE(replaced, plain(value));
     if (!isNativeSafe(replaced.get()) &&
-        !(hasSymbols() && makeConcrete(replaced.get()) &&
-          isNativeSafe(replaced.get()))) {
+        !(hasSymbols() && makeConcrete(replaced.get()) && isNativeSafe(replaced.get()))) {
       if (hasStandIn(value))
         return breakWith(Reason::kDataDependentRead, nameOf(callable) + "() of a tensor");
       return breakWith(Reason::kUnsupportedObject,
@@ -581,8 +580,10 @@ Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
   if (FunctionHandler handler = findCode(code)) return handler(*this, callable, args);
   // A wrapper that took over the name of what it wraps (functools.wraps).
   if (auto* function = reinterpret_cast<PyFunctionObject*>(callable);
-      function->func_qualname != code->co_qualname && function->func_module != nullptr && PyUnicode_CheckExact(function->func_module) &&
-      PyUnicode_CompareWithASCIIString(function->func_module, "torch.fx.experimental.symbolic_shapes") == 0) {
+      function->func_qualname != code->co_qualname && function->func_module != nullptr &&
+      PyUnicode_CheckExact(function->func_module) &&
+      PyUnicode_CompareWithASCIIString(function->func_module,
+                                       "torch.fx.experimental.symbolic_shapes") == 0) {
     if (FunctionHandler late = findLate(callable)) return late(*this, callable, args);
   }
   bytecode::CodeInfo* info = bytecode::CodeInfo::of(code);

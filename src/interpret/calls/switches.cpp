@@ -163,8 +163,10 @@ Out markStatic(Tracer& t, const Args& args) {
     PyObject* dims = args.values.size() > 1 ? args.values[1] : Py_None;
     for (size_t i = 0; i < meta->sizes.size(); ++i) {
       Ref<> number = stealRef(PyLong_FromSize_t(i));
-      const bool wanted = dims == Py_None || PyLong_CheckExact(dims) ? dims == Py_None || PyLong_AsLongLong(dims) == static_cast<int64_t>(i)
-                                                                      : PySequence_Contains(dims, number.get()) == 1;
+      const bool wanted =
+          dims == Py_None || PyLong_CheckExact(dims)
+              ? dims == Py_None || PyLong_AsLongLong(dims) == static_cast<int64_t>(i)
+              : PySequence_Contains(dims, number.get()) == 1;
       if (wanted) meta->sizes[i].value();
     }
     PyErr_Clear();
@@ -179,19 +181,25 @@ Out checkCondition(Tracer& t, PyObject* function, const Args& args, size_t posit
     if (condition == Py_True) return newRef(Py_None);
     if (symbolic::isSymScalar(condition) && symbolic::asSymScalar(condition)->of == &PyBool_Type) {
       Ref<> stand_in = newRef(symbolic::asSymScalar(condition)->stand_in);
-      graph::Node* node = t.graph->addCall(graph::Op::kCallFunction, newRef(torchObject("torch._check")),
-                                           stealRef(PyTuple_Pack(1, stand_in.get())), Ref<>());
+      graph::Node* node =
+          t.graph->addCall(graph::Op::kCallFunction, newRef(torchObject("torch._check")),
+                           stealRef(PyTuple_Pack(1, stand_in.get())), Ref<>());
       node->location = t.location();
       node->scope = t.frames.back()->scope;
       node->mutates = true;
-      if (const symbolic::Expr* known = symbolic::asSymScalar(condition)->condition) t.environment.assume(known);
+      if (const symbolic::Expr* known = symbolic::asSymScalar(condition)->condition)
+        t.environment.assume(known);
       return newRef(Py_None);
     }
   }
   return t.inlineFunction(function, args, Then::kPush);
 }
-Out checkFirst(Tracer& t, const Args& args) { return checkCondition(t, torchObject("torch._check"), args, 0); }
-Out checkSecond(Tracer& t, const Args& args) { return checkCondition(t, torchObject("torch._check_with"), args, 1); }
+Out checkFirst(Tracer& t, const Args& args) {
+  return checkCondition(t, torchObject("torch._check"), args, 0);
+}
+Out checkSecond(Tracer& t, const Args& args) {
+  return checkCondition(t, torchObject("torch._check_with"), args, 1);
+}
 
 // torch._check_is_size(i)
 Out checkIsSize(Tracer& t, const Args& args) {
@@ -214,23 +222,27 @@ Out sizeOblivious(Tracer& t, const Args& args) {
   if (PyBool_Check(condition)) return newRef(condition);
   if (!symbolic::isSymScalar(condition) || symbolic::asSymScalar(condition)->condition == nullptr)
     return t.breakWith(Reason::kCallsOutside, "guard_size_oblivious()");
-  return newRef(t.environment.decideSize(symbolic::asSymScalar(condition)->condition) ? Py_True : Py_False);
+  return newRef(t.environment.decideSize(symbolic::asSymScalar(condition)->condition) ? Py_True
+                                                                                      : Py_False);
 }
 template <bool fallback>
 Out guardOr(Tracer& t, const Args& args) {
   if (args.values.empty()) return t.breakWith(Reason::kCallsOutside, "guard_or_false()");
   PyObject* condition = args.values[0];
   if (PyBool_Check(condition)) return newRef(condition);
-  if (!symbolic::isSymScalar(condition)) return t.breakWith(Reason::kCallsOutside, "guard_or_false()");
+  if (!symbolic::isSymScalar(condition))
+    return t.breakWith(Reason::kCallsOutside, "guard_or_false()");
   const symbolic::Expr* known = symbolic::asSymScalar(condition)->condition;
-  const std::optional<bool> settled = known != nullptr ? t.environment.known(t.environment.simplify(known)) : std::nullopt;
+  const std::optional<bool> settled =
+      known != nullptr ? t.environment.known(t.environment.simplify(known)) : std::nullopt;
   return newRef(settled.value_or(fallback) ? Py_True : Py_False);
 }
 // comptime.assert_static(value)
 Out assertStatic(Tracer& t, const Args& args) {
   for (PyObject* value : args.values) {
     const bool open = symbolic::isSymScalar(value) ||
-                      (symbolic::isSymInt(value) && !t.environment.simplify(symbolic::dimOf(value).expr())->isInt());
+                      (symbolic::isSymInt(value) &&
+                       !t.environment.simplify(symbolic::dimOf(value).expr())->isInt());
     if (open) return t.breakWith(Reason::kCallsOutside, "comptime.assert_static() of a symbol");
   }
   return newRef(Py_None);

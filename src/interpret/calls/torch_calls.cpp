@@ -238,7 +238,10 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
       return value;
     }
   }
-  if ((answer.status == shapes::Status::kDataDependent || answer.status == shapes::Status::kRaises) && options.capture_scalar_outputs && args.positional == 1 && args.keywordCount() == 0 && isRead(target)) {
+  if ((answer.status == shapes::Status::kDataDependent ||
+       answer.status == shapes::Status::kRaises) &&
+      options.capture_scalar_outputs && args.positional == 1 && args.keywordCount() == 0 &&
+      isRead(target)) {
     STATOR_VALUE(read, readIntoGraph(target, values_now[0]));
     if (read) return read;
   }
