@@ -86,6 +86,11 @@ test-symbolic: build ## 100,000 random expressions over symbolic sizes against P
 	$(call say,symbolic expressions)
 	@$(PY) tests/python/symbolic_cases.py $(or $(EXPRESSIONS),100000)
 
+.PHONY: test-dist
+test-dist: build ## Several ranks: two and four processes over gloo, 200 iterations of DDP and FSDP (some minutes)
+	$(call say,several ranks)
+	@$(BIN)/pytest -q --no-header tests/python/test_ranks.py tests/dist
+
 .PHONY: test-debug
 test-debug: build ## The minifier on graphs of 300 calls, each fault at each stage, and with real inductor (half an hour)
 	$(call say,debugging tools)

@@ -66,7 +66,8 @@ def main() -> int:
         lambda f: (f["qwen"] or {}).get("first_after_toggle_us"),
     )
     toggled = row("later calls, hot", lambda f: _median(f["qwen"], "after_toggle", "hot"))
-    shared = row(f"{options.instances} instances in turn, hot", lambda f: _median(f["shared"], "hot"))
+    shared = row(f"{options.instances} instances on one entry, hot (slowest)", lambda f: _median(f["shared"], "hot"))
+    row(f"{options.instances} instances in turn", lambda f: _median(f["shared"], "turn"))
     row(f"{options.instances} instances in turn, swept", lambda f: _median(f["shared"], "swept"))
     module = row("each further module", lambda f: _slope_ns(f["plain_500"], f["plain_1500"]), "ns")
     row("each further Linear", lambda f: _slope_ns(f["linear_500"], f["linear_1500"]), "ns")

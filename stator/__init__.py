@@ -41,6 +41,7 @@ from stator._install import install, installed, optimize, optimize_assert, unins
 from stator._marks import mark_dynamic, mark_static, mark_static_address, mark_unbacked, maybe_mark_dynamic  # noqa: E402
 from stator._modules import CompiledModule, OptimizedModule  # noqa: E402
 from stator._observe import on_graph, reset_stats, stats  # noqa: E402
+from stator._ranks import set_compile_group, set_enable_guard_collectives  # noqa: E402
 from stator._switches import (  # noqa: E402
     allow_in_graph,
     assume_constant_result,
@@ -94,6 +95,8 @@ __all__ = [
     "reset",
     "reset_stats",
     "run",
+    "set_compile_group",
+    "set_enable_guard_collectives",
     "set_stance",
     "skip",
     "skip_frame",

@@ -10,7 +10,7 @@ import os
 import sys
 import warnings
 
-from stator import _observe, _report, config, exc
+from stator import _buckets, _observe, _report, config, exc
 
 _own = {}
 _bisecting = "STATOR_BISECT" in os.environ  # see stator/debug/_bisect.py
@@ -203,14 +203,15 @@ class Backend:
                 arguments["mode"] = self.mode
             if self.options:
                 arguments["options"] = self.options
+        function = _buckets.at_bucket_bounds(self.function)
         try:
             if config.repro_after is None and not _bisecting:
-                compiled = self.function(graph_module, example_inputs, **arguments)
+                compiled = function(graph_module, example_inputs, **arguments)
             else:
                 from stator.debug import _wrap
 
                 compiled = _wrap.compile_graph(
-                    self, lambda gm, examples: self.function(gm, examples, **arguments), graph_module, example_inputs
+                    self, lambda gm, examples: function(gm, examples, **arguments), graph_module, example_inputs
                 )
             if not callable(compiled):
                 raise TypeError(f"the backend returned {type(compiled).__name__}, which is not callable")

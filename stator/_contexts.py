@@ -17,3 +17,15 @@ def leave_sdpa(token: Any) -> None:
     from torch.nn.attention import _sdpa_kernel
 
     _sdpa_kernel(*token)
+
+
+def enter_torch_function_off(state: int) -> Any:
+    import torch
+
+    guard = torch._C.DisableTorchFunctionSubclass() if state == 1 else torch._C.DisableTorchFunction()
+    guard.__enter__()
+    return guard
+
+
+def leave_torch_function_off(guard: Any) -> None:
+    guard.__exit__(None, None, None)

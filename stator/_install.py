@@ -18,7 +18,7 @@ from stator import _backends, exc
 # Under these names torch.compiler and torch._dynamo have what Stator has.
 _COMPILER = (
     "allow_in_graph", "assume_constant_result", "compile", "disable", "is_compiling", "is_dynamo_compiling", "list_backends", "reset",
-    "set_stance", "substitute_in_graph",
+    "set_enable_guard_collectives", "set_stance", "substitute_in_graph",
 )  # fmt: skip
 _DYNAMO = (
     "allow_in_graph", "assume_constant_result", "disable", "disallow_in_graph", "dont_skip_tracing", "error_on_graph_break", "explain",

@@ -51,6 +51,29 @@ def jvp(module: Callable[..., Any], count: int, *operands: torch.Tensor) -> Any:
     return (*outputs, *directions)
 
 
+def vjp_outputs(module: Callable[..., Any], count: int, given: int, *operands: torch.Tensor) -> Any:
+    """What the function itself gives, as torch.func.vjp hands it on."""
+    primals, extras = operands[:given], operands[given:]
+
+    def first(*tensors: torch.Tensor) -> Any:
+        results = tuple(module(*tensors, *extras))
+        return results[:count], results[count:]
+
+    outputs, _, aux = torch.func.vjp(first, *primals, has_aux=True)
+    return (*outputs, *aux)
+
+
+def vjp(module: Callable[..., Any], count: int, given: int, *operands: torch.Tensor) -> Any:
+    """The gradients of the primals; the last `count` operands are the vectors."""
+    primals, extras, vectors = (
+        operands[:given],
+        operands[given : len(operands) - count],
+        operands[len(operands) - count :],
+    )
+    _, product = torch.func.vjp(lambda *tensors: tuple(module(*tensors, *extras))[:count], *primals)
+    return tuple(product(tuple(vectors)))
+
+
 def _jacobian(transform: Any, module: Callable[..., Any], positions: tuple[int, ...], operands: Any) -> Any:
     numbers = tuple(range(len(positions)))
     rows = transform(_of(module, positions, operands), argnums=numbers)(*[operands[position] for position in positions])
@@ -68,3 +91,14 @@ def jacfwd(module: Callable[..., Any], positions: tuple[int, ...], *operands: to
 def one_round(test: Any, body: Callable[..., Any], carried: tuple[Any, ...], extras: tuple[Any, ...]) -> Any:
     """What a loop gives looks like what one round of it gives."""
     return tuple(body(*carried, *extras))
+
+
+def product(func: Any, has_aux: bool, primals: Any, parts: Any, cotangents: Any) -> Any:
+    """What vjp's second result does where the real interpreter comes to it; traces have polyfills.transforms._product in its place."""
+    return torch.func.vjp(func, *primals, has_aux=has_aux)[1](cotangents)
+
+
+def jacobian(which: Any, func: Any, argnums: Any, has_aux: bool, args: Any, kwargs: Any) -> Any:
+    """The same for jacrev and jacfwd: polyfills.transforms._jacobian."""
+    transform: Any = torch.func.jacrev if which is jacrev else torch.func.jacfwd
+    return transform(func, argnums, has_aux=has_aux)(*args, **kwargs)

@@ -124,7 +124,13 @@ _entry("trace_limit_nodes", 100_000, "graph nodes of one capture", check=_at_lea
 _entry("trace_limit_seconds", 60.0, "seconds of one capture", check=_at_least(0))
 _entry("repro_after", None, "write a repro when this stage fails: dynamo (captured graphs), aot (behind AOTAutograd), auto (the innermost that fails)", str, _NONE, also=("TORCHDYNAMO_REPRO_AFTER",), check=_one_of(None, "dynamo", "aot", "auto"))
 _entry("repro_level", 2, "1 on an exception, 2 the same and offer to minify, 3 always before running, 4 when results differ from eager", also=("TORCHDYNAMO_REPRO_LEVEL",), check=_one_of(1, 2, 3, 4))
-_entry("enable_compiler_collectives", False, "ranks agree on dynamic sizes after each capture")
+_entry("enable_compiler_collectives", False, "ranks agree on each capture before it is compiled: one program on all, sizes that differ dynamic")
+_entry("compiler_collectives_timeout", 300.0, "seconds that a rank waits for the others to come to the same capture", check=_at_least(0.1))
+_entry("on_divergence", "error", 'ranks that capture different programs: "error", or "eager": the call runs eagerly on all', check=_one_of("error", "eager"))
+_entry("log_captures", False, "log a digest of each capture by rank (logger stator.captures)")
+_entry("trace_dir", None, "a folder where each rank writes its captures, rank<n>.jsonl; python -m stator ranks <folder> compares them", str, _NONE)
+_entry("optimize_ddp", True, "inside of DistributedDataParallel graphs are split at the bounds of its buckets")
+_entry("guard_collectives", False, "ranks agree on each look-up: a hit on all, or a capture on all (set_enable_guard_collectives)")
 # fmt: on
 del _entry
 

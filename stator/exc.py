@@ -21,6 +21,8 @@ __all__ = [
     "InvalidBackend",
     "ObservedException",
     "PackageError",
+    "RankLost",
+    "RanksDiverged",
     "RecompileError",
     "RecompileLimitExceeded",
     "ResetRequired",
@@ -102,6 +104,14 @@ class ArgsMismatchError(Unsupported):
 
 class AttributeMutationError(Unsupported):
     """An attribute was written that capture cannot follow."""
+
+
+class RanksDiverged(StatorError):
+    """Ranks that should capture one program capture different ones (config.enable_compiler_collectives)."""
+
+
+class RankLost(StatorError):
+    """A rank did not come to an exchange within config.compiler_collectives_timeout; the message names it."""
 
 
 class RecompileLimitExceeded(Unsupported):

@@ -13,7 +13,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILDS = ["build/release", "build/dev"]
-GCC_ONLY = ("-fno-canonical-system-headers",)
+GCC_ONLY = ("-fno-canonical-system-headers", "-Wno-restrict")
 
 
 def compile_database():

@@ -102,7 +102,8 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
       break;
     case PlanOp::kSource:
       value = sources::read(*step.source, roots);
-      STATOR_CHECK(value || PyErr_Occurred(), "a guarded source could not be read");
+      STATOR_CHECK(value || PyErr_Occurred(), "a guarded source could not be read: " +
+                                                  sources::print(*step.source, roots.code));
       break;
     case PlanOp::kGraphOutput:
       value = newRef(PyList_Check(graph_outputs) ? PyList_GET_ITEM(graph_outputs, step.number)
@@ -241,6 +242,9 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
       for (size_t i = 2; i < step.operands.size(); ++i) parts.push_back(operand(i));
       return generatorDoors().fill(operand(0), step.number, operand(1), parts);
     }
+    case PlanOp::kSkip:
+      stator_iterator_skip(operand(0), step.number);
+      return true;
     case PlanOp::kSeek: {
       Ref<> done = stealRef(PyObject_CallMethod(operand(0), "__setstate__", "L",
                                                 static_cast<long long>(step.number)));

@@ -68,6 +68,8 @@ enum class PlanOp : uint8_t {
   kGenerator,
   // operands: generator, exception it handles or kNull, slots ..., stack ...; number: see GeneratorState
   kGeneratorFill,
+  // operands[0]: iterator of a list, tuple or range; number: how many items were taken
+  kSkip,
   kSeek,  // operands[0]: iterator of a list; number: its position
   // operands: iterator of a dict or set, what it iterates over; number: how many items it has given
   kSeekEntry,

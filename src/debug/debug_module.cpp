@@ -1,6 +1,6 @@
 #include "debug/debug_module.h"
 
-#include "base/check.h"
+#include "base/boundary.h"
 #include "debug/edit.h"
 #include "debug/python_text.h"
 #include "debug/reduce.h"
@@ -24,18 +24,6 @@ Ref<> wrap(Specimen specimen) {
   Ref<> made = orThrow(specimen_type->tp_alloc(specimen_type, 0));
   reinterpret_cast<SpecimenObject*>(made.get())->specimen = new Specimen(std::move(specimen));
   return made;
-}
-
-template <class Body>
-PyObject* guarded(Body&& body) {
-  try {
-    return body().release();
-  } catch (const PythonError&) {
-    return nullptr;
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-    return nullptr;
-  }
 }
 
 Ref<> str(const std::string& text) {

@@ -76,7 +76,7 @@ class Writer {
   // Negative numbers bind less than the operators around them.
   std::string operand(PyObject* object) {
     std::string made = value(object);
-    return made.starts_with("-") ? "(" + made + ")" : made;
+    return made.starts_with('-') ? "(" + made + ")" : made;
   }
 
   std::string arguments(PyObject* args, Py_ssize_t first, PyObject* kwargs) {

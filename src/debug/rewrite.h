@@ -1,15 +1,10 @@
 // The body of debug/specimen.h's rewritten(): arguments are nested containers, and every edit is a walk over them.
 #pragma once
 
-#include "base/check.h"
+#include "base/boundary.h"
 #include "debug/specimen.h"
 
 namespace stator::debug {
-
-inline Ref<> orThrow(PyObject* made) {
-  if (made == nullptr) throw PythonError();
-  return Ref<>::steal(made);
-}
 
 template <class Swap, class Constant>
 Ref<> rewritten(PyObject* value, Swap& swap, Constant& constant) {

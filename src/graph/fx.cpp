@@ -3,7 +3,7 @@
 // beside the list (names, look-up by target, length) are filled here in the same form.
 #include "graph/fx.h"
 
-#include "base/check.h"
+#include "base/boundary.h"
 #include "base/collector_pause.h"
 #include "graph/fx_names.h"
 #include "graph/fx_record.h"
@@ -13,11 +13,6 @@
 namespace stator::graph {
 
 namespace {
-
-Ref<> orThrow(PyObject* made) {
-  if (made == nullptr) throw PythonError();
-  return Ref<>::steal(made);
-}
 
 Ref<> attribute(PyObject* object, const char* name) {
   return orThrow(PyObject_GetAttrString(object, name));

@@ -1,6 +1,6 @@
 #include "graph/fx_source.h"
 
-#include "base/check.h"
+#include "base/boundary.h"
 #include "graph/fx_names.h"
 
 #include <memory>
@@ -14,11 +14,6 @@ namespace {
 
 // The graph has something that only torch.fx's generator knows.
 struct Unusual {};
-
-Ref<> orThrow(PyObject* made) {
-  if (made == nullptr) throw PythonError();
-  return Ref<>::steal(made);
-}
 
 // Names of the members of torch.fx.Node.
 struct Members {

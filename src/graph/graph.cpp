@@ -3,6 +3,7 @@
 #include "base/check.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace stator::graph {
 
@@ -88,17 +89,17 @@ int Graph::outputIndex(Node* node) const {
 }
 
 void Graph::dropDead() {
+  auto dead = [](const Node* node) { return node->uses == 0 && !node->mutates && !node->called; };
   for (Node* node : nodes_) node->uses = 0;
   for (Node* node : outputs_) ++node->uses;
   // Uses come after definitions, so one walk from the end sees every use of a node before the node itself.
   for (size_t i = nodes_.size(); i-- > 0;) {
     Node* node = nodes_[i];
-    if (node->uses == 0 && !node->mutates) continue;
+    if (dead(node)) continue;
     auto count = [](StandIn* used) { ++used->node->uses; };
     forEachStandIn(node->args.get(), count);
     forEachStandIn(node->kwargs.get(), count);
   }
-  auto dead = [](const Node* node) { return node->uses == 0 && !node->mutates; };
   std::erase_if(inputs_, dead);
   std::erase_if(nodes_, dead);
   for (size_t i = 0; i < nodes_.size(); ++i) nodes_[i]->index = static_cast<int>(i);
@@ -162,7 +163,8 @@ std::string constantText(PyObject* value) {
                PyBytes_CheckExact(value) || type.starts_with("torch.");
   if (plain) {
     Ref<> text = Ref<>::steal(PyObject_Repr(value));
-    if (text) return utf8(text.get());
+    // An address in it (a generator's, say) is another one in every process.
+    if (text && utf8(text.get()).find(" at 0x") == std::string::npos) return utf8(text.get());
     PyErr_Clear();
   }
   if (PyType_Check(value) || PyFunction_Check(value) || PyCFunction_Check(value))
@@ -262,6 +264,62 @@ std::string Graph::text(BorrowedRef<PyCodeObject> code) const {
     separator = ", ";
   }
   return text + "\n";
+}
+
+namespace {
+
+// Nodes are numbered without those that compute sizes: a size may be computed on one rank and be a number on another.
+using Numbers = std::unordered_map<const Node*, size_t>;
+
+void addStructure(PyObject* argument, const Numbers& numbers, std::string& text) {
+  if (argument == nullptr) return;
+  if (isStandIn(argument)) {
+    auto found = numbers.find(asStandIn(argument)->node);
+    text += found == numbers.end() ? "." : "%" + std::to_string(found->second);
+  } else if (PyTuple_Check(argument) || PyList_Check(argument)) {
+    text += '[';
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(argument); ++i)
+      addStructure(PySequence_Fast_GET_ITEM(argument, i), numbers, text);
+    text += ']';
+  } else if (PyDict_Check(argument)) {
+    text += '{';
+    PyObject *key = nullptr, *value = nullptr;
+    for (Py_ssize_t at = 0; PyDict_Next(argument, &at, &key, &value);) {
+      if (PyUnicode_Check(key)) text += utf8(key) + "=";
+      addStructure(value, numbers, text);
+    }
+    text += '}';
+  } else if (argument == Py_None || PyBool_Check(argument)) {
+    text += argument == Py_None ? 'n' : argument == Py_True ? 't' : 'f';
+  } else {
+    text += '.';
+  }
+}
+
+}  // namespace
+
+std::string Graph::structure() const {
+  std::string text;
+  Numbers numbers;
+  for (const Node* node : nodes_) {
+    if (node->scalar_type) continue;
+    const size_t number = numbers.size();
+    numbers[node] = number;
+    text += "%" + std::to_string(number) + "=";
+    if (node->op == Op::kCallMethod) {
+      text += "." + utf8(node->target.get());
+    } else if (node->op == Op::kCallFunction) {
+      text += nameOf(node->target.get());
+    }
+    addStructure(node->args.get(), numbers, text);
+    addStructure(node->kwargs.get(), numbers, text);
+    text += "\n";
+  }
+  for (const Node* node : outputs_) {
+    if (auto found = numbers.find(node); found != numbers.end())
+      text += "%" + std::to_string(found->second);
+  }
+  return text;
 }
 
 }  // namespace stator::graph

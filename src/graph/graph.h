@@ -49,6 +49,8 @@ struct Node {
   Ref<> args;            // tuple; nested containers hold stand-ins (graph/stand_in.h) and constants
   Ref<> kwargs;          // dict or null
   bool mutates = false;  // in-place, random, or otherwise not to be dropped when unused
+  // by the program: eager runs it even if nobody looks at the result, and may raise there
+  bool called = false;
   bool sets_mode = false;  // mutates, but only a mode of the thread: grad mode, autocast ...
   // of a node that enters a context: what leaves it, called with the node's value
   Ref<> leave;
@@ -130,7 +132,7 @@ class Graph {
   size_t callCount() const;    // nodes that are not inputs
   void addOutput(Node* node);  // once for each node; the order is that of the first request
   int outputIndex(Node* node) const;
-  // Drops what no output needs and nothing mutates, and inputs that nothing uses; renumbers.
+  // Drops what no output needs, nothing mutates and the program did not call, and inputs that nothing uses; renumbers.
   void dropDead();
   // A graph that only switches states of the process: nothing is left to do in it, the plan sets the last state.
   void dropSwitches();
@@ -140,6 +142,8 @@ class Graph {
   void dropExamples();
   // Readable text form for tests and logs: `%2 = add(%0, 1) : f32[2, 3]`.
   std::string text(BorrowedRef<PyCodeObject> code) const;
+  // The calls and how they hang together, without numbers, strings, shapes and devices: equal for ranks that run one program.
+  std::string structure() const;
 
   uint64_t instruction = 0;  // under way in the trace: what new nodes are marked with
 

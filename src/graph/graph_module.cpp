@@ -4,7 +4,7 @@
 // Other nodes are named in args by instances of `marker`, which have an `index`.
 #include "graph/graph_module.h"
 
-#include "base/check.h"
+#include "base/boundary.h"
 #include "graph/executor.h"
 #include "graph/fx.h"
 #include "graph/fx_record.h"
@@ -30,23 +30,6 @@ Handle& handleOf(PyObject* capsule) {
   void* pointer = PyCapsule_GetPointer(capsule, kCapsule);
   if (pointer == nullptr) throw PythonError();
   return *static_cast<Handle*>(pointer);
-}
-
-template <class Body>
-PyObject* guarded(Body&& body) {
-  try {
-    return body().release();
-  } catch (const PythonError&) {
-    return nullptr;
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-    return nullptr;
-  }
-}
-
-Ref<> check(PyObject* made) {
-  if (made == nullptr) throw PythonError();
-  return Ref<>::steal(made);
 }
 
 std::string textOf(PyObject* value) {
@@ -158,26 +141,26 @@ class Description {
 
   Ref<> replace(PyObject* value) {
     if (Py_TYPE(value) == reinterpret_cast<PyTypeObject*>(marker_)) {
-      Ref<> index = check(PyObject_GetAttrString(value, "index"));
+      Ref<> index = orThrow(PyObject_GetAttrString(value, "index"));
       Node& node = graph_.nodes()[static_cast<size_t>(number(index.get()))];
-      return check(
+      return orThrow(
           makeStandIn(&node, node.meta, reinterpret_cast<PyObject*>(&PyBaseObject_Type)).release());
     }
     if (PyTuple_Check(value) || PyList_Check(value)) {
       Py_ssize_t size = PySequence_Fast_GET_SIZE(value);
-      Ref<> items = check(PyTuple_New(size));
+      Ref<> items = orThrow(PyTuple_New(size));
       for (Py_ssize_t i = 0; i < size; ++i) {
         PyTuple_SET_ITEM(items.get(), i, replace(PySequence_Fast_GET_ITEM(value, i)).release());
       }
       if (PyTuple_CheckExact(value)) return items;
-      if (PyList_Check(value)) return check(PySequence_List(items.get()));
+      if (PyList_Check(value)) return orThrow(PySequence_List(items.get()));
       auto* type = reinterpret_cast<PyObject*>(Py_TYPE(value));
-      return check(PyObject_HasAttrString(type, "_fields")
-                       ? PyObject_CallObject(type, items.get())
-                       : PyObject_CallOneArg(type, items.get()));
+      return orThrow(PyObject_HasAttrString(type, "_fields")
+                         ? PyObject_CallObject(type, items.get())
+                         : PyObject_CallOneArg(type, items.get()));
     }
     if (PyDict_Check(value)) {
-      Ref<> dict = check(PyDict_New());
+      Ref<> dict = orThrow(PyDict_New());
       PyObject* key = nullptr;
       PyObject* item = nullptr;
       for (Py_ssize_t at = 0; PyDict_Next(value, &at, &key, &item);) {
@@ -187,8 +170,8 @@ class Description {
     }
     if (PySlice_Check(value)) {
       const auto* slice = reinterpret_cast<PySliceObject*>(value);
-      return check(PySlice_New(replace(slice->start).get(), replace(slice->stop).get(),
-                               replace(slice->step).get()));
+      return orThrow(PySlice_New(replace(slice->start).get(), replace(slice->stop).get(),
+                                 replace(slice->step).get()));
     }
     return newRef(value);
   }
@@ -243,7 +226,7 @@ PyObject* build(PyObject*, PyObject* args) {
       handle->graph->addOutput(
           &handle->graph->nodes()[static_cast<size_t>(number(PyList_GET_ITEM(outputs, i)))]);
     }
-    Ref<> capsule = check(PyCapsule_New(handle.get(), kCapsule, [](PyObject* dying) {
+    Ref<> capsule = orThrow(PyCapsule_New(handle.get(), kCapsule, [](PyObject* dying) {
       delete static_cast<Handle*>(PyCapsule_GetPointer(dying, kCapsule));
     }));
     handle.release();
@@ -261,7 +244,7 @@ PyObject* text(PyObject*, PyObject* args) {
     PyObject* handle = nullptr;
     PyObject* code = nullptr;
     if (!PyArg_ParseTuple(args, "O|O", &handle, &code)) throw PythonError();
-    return check(PyUnicode_FromString(handleOf(handle).graph->text(codeOf(code)).c_str()));
+    return orThrow(PyUnicode_FromString(handleOf(handle).graph->text(codeOf(code)).c_str()));
   });
 }
 
@@ -283,7 +266,7 @@ PyObject* truncate(PyObject*, PyObject* args) {
 }
 
 PyObject* runner(PyObject*, PyObject* handle) {
-  return guarded([&] { return check(makeRunner(handleOf(handle).graph).release()); });
+  return guarded([&] { return orThrow(makeRunner(handleOf(handle).graph).release()); });
 }
 
 PyObject* toFx(PyObject*, PyObject* args) {
@@ -291,7 +274,7 @@ PyObject* toFx(PyObject*, PyObject* args) {
     PyObject* handle = nullptr;
     PyObject* code = nullptr;
     if (!PyArg_ParseTuple(args, "O|O", &handle, &code)) throw PythonError();
-    return check(toGraphModule(handleOf(handle).graph, codeOf(code)).release());
+    return orThrow(toGraphModule(handleOf(handle).graph, codeOf(code)).release());
   });
 }
 
@@ -304,22 +287,22 @@ PyObject* compileDoor(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "OOO", &handle, &module, &backend)) throw PythonError();
     Compiled compiled = compile(handleOf(handle).graph, module, backend);
     if (!compiled.callable) throw PythonError();
-    Ref<> guards = check(PyList_New(0));
+    Ref<> guards = orThrow(PyList_New(0));
     auto list = [](const std::vector<int>& positions) {
-      Ref<> made = check(PyList_New(0));
+      Ref<> made = orThrow(PyList_New(0));
       for (int position : positions) {
-        if (PyList_Append(made.get(), check(PyLong_FromLong(position)).get()) < 0)
+        if (PyList_Append(made.get(), orThrow(PyLong_FromLong(position)).get()) < 0)
           throw PythonError();
       }
       return made;
     };
     for (const BackendGuard& guard : compiled.guards) {
-      Ref<> item = check(
+      Ref<> item = orThrow(
           Py_BuildValue("(sNN)", guard.kind == BackendGuard::Kind::kSameInput ? "same" : "overlap",
                         list(guard.inputs).release(), list(guard.others).release()));
       if (PyList_Append(guards.get(), item.get()) < 0) throw PythonError();
     }
-    return check(PyTuple_Pack(2, compiled.callable.get(), guards.get()));
+    return orThrow(PyTuple_Pack(2, compiled.callable.get(), guards.get()));
   });
 }
 
@@ -328,7 +311,7 @@ PyObject* source(PyObject*, PyObject* args) {
     PyObject* graph = nullptr;
     PyObject* helpers = nullptr;
     if (!PyArg_ParseTuple(args, "OO", &graph, &helpers)) throw PythonError();
-    return check(fxSource(graph, helpers).release());
+    return orThrow(fxSource(graph, helpers).release());
   });
 }
 
@@ -338,7 +321,7 @@ PyObject* standIn(PyObject*, PyObject* args) {
     Py_ssize_t index = 0;
     if (!PyArg_ParseTuple(args, "On", &handle, &index)) throw PythonError();
     Node& node = handleOf(handle).graph->nodes()[static_cast<size_t>(index)];
-    return check(
+    return orThrow(
         makeStandIn(&node, node.meta, reinterpret_cast<PyObject*>(&PyBaseObject_Type)).release());
   });
 }

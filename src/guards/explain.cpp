@@ -2,6 +2,7 @@
 
 #include "guards/facts.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 
@@ -47,9 +48,24 @@ std::string repr(PyObject* object) {
   return shown;
 }
 
+// The order of a set's elements is another one in every process.
+std::string sorted(PyObject* set) {
+  std::vector<std::string> items;
+  PyObject* item = nullptr;
+  Py_hash_t hash = 0;
+  for (Py_ssize_t position = 0; _PySet_NextEntry(set, &position, &item, &hash);)
+    items.push_back(repr(item));
+  std::sort(items.begin(), items.end());
+  std::string text = "frozenset({";
+  for (const std::string& one : items) text += (&one == &items.front() ? "" : ", ") + one;
+  return text + "})";
+}
+
 // Values by their repr only where that runs no user code.
 std::string show(PyObject* value) {
   if (value == nullptr) return "missing";
+  if (PyFrozenSet_CheckExact(value) && isConstant(value) && PySet_GET_SIZE(value) > 0)
+    return sorted(value);
   if (isConstant(value)) return repr(value);
   if (PyType_Check(value)) return qualifiedTypeName(reinterpret_cast<PyTypeObject*>(value));
   if (PyFunction_Check(value))

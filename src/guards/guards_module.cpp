@@ -2,7 +2,7 @@
 // "same" and "not_same", (kind, source, other source). A frame is a list of locals, in which NotImplemented stands for an unbound one.
 #include "guards/guards_module.h"
 
-#include "base/check.h"
+#include "base/boundary.h"
 #include "guards/guard.h"
 #include "sources/source.h"
 
@@ -25,20 +25,23 @@ struct Program {
 
 constexpr const char* kCapsule = "stator.guards";
 
-constexpr const char* kSourceNames[] = {
-    "local",        "stack",        "globals",      "builtins",
-    "function",     "handled",      "pinned",       "attr",
-    "generic_attr", "parameter",    "buffer",       "submodule",
-    "object_dict",  "type",         "class_dict",   "dict_item",
-    "dict_key",     "list_item",    "tuple_item",   "set_item",
-    "deque_item",   "cell",         "closure",      "default",
-    "kw_default",   "func_globals", "code",         "method_self",
-    "method_func",  "partial_func", "partial_args", "partial_keywords",
-    "slice_start",  "slice_stop",   "slice_step",   "range_start",
-    "range_stop",   "range_step",   "tensor_grad",  "tensor_size",
-    "tensor_attr",  "weak_target",  "scalar_value", "lru_entry",
-    "view_dict",    "dict_value"};
-static_assert(std::size(kSourceNames) == static_cast<size_t>(SourceKind::kDictValue) + 1);
+constexpr const char* kSourceNames[] = {"local",         "stack",        "globals",
+                                        "builtins",      "function",     "handled",
+                                        "function_mode", "pinned",       "attr",
+                                        "generic_attr",  "parameter",    "buffer",
+                                        "submodule",     "object_dict",  "type",
+                                        "class_dict",    "dict_item",    "dict_key",
+                                        "list_item",     "tuple_item",   "set_item",
+                                        "deque_item",    "cell",         "closure",
+                                        "default",       "kw_default",   "func_globals",
+                                        "code",          "method_self",  "method_func",
+                                        "partial_func",  "partial_args", "partial_keywords",
+                                        "slice_start",   "slice_stop",   "slice_step",
+                                        "range_start",   "range_stop",   "range_step",
+                                        "tensor_grad",   "tensor_size",  "tensor_attr",
+                                        "weak_target",   "scalar_value", "lru_entry",
+                                        "view_dict",     "dict_value",   "ahead"};
+static_assert(std::size(kSourceNames) == static_cast<size_t>(SourceKind::kAhead) + 1);
 
 constexpr const char* kGuardNames[] = {"present",   "absent",     "is",           "is_weak",
                                        "equals",    "type",       "type_version", "length",
@@ -60,6 +63,7 @@ bool hasIndex(SourceKind kind) {
   switch (kind) {
     case SourceKind::kLocal:
     case SourceKind::kStack:
+    case SourceKind::kFunctionMode:
     case SourceKind::kDictKey:
     case SourceKind::kDictValue:
     case SourceKind::kListItem:
@@ -69,6 +73,7 @@ bool hasIndex(SourceKind kind) {
     case SourceKind::kClosure:
     case SourceKind::kDefault:
     case SourceKind::kTensorSize:
+    case SourceKind::kAhead:
       return true;
     default:
       return false;
@@ -164,18 +169,6 @@ class Frame {
  private:
   std::vector<PyObject*> slots_;
 };
-
-template <class Body>
-PyObject* guarded(Body&& body) {
-  try {
-    return body();
-  } catch (const PythonError&) {
-    return nullptr;
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-    return nullptr;
-  }
-}
 
 struct Arguments {
   PyObject* first = nullptr;

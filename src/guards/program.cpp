@@ -5,6 +5,7 @@
 #include "guards/explain.h"
 #include "guards/facts.h"
 #include "guards/replay.h"
+#include "tensor/torch_function.h"
 
 namespace stator::guards {
 
@@ -12,7 +13,7 @@ namespace {
 
 // Sources know no torch; this room knows both.
 const bool kTensorPartsGiven = [] {
-  sources::setTensorParts({tensor::gradOf, tensor::sizeOf});
+  sources::setTensorParts({tensor::gradOf, tensor::sizeOf, tensor::functionMode});
   return true;
 }();
 

@@ -57,6 +57,7 @@ void Recorder::anewKey(const Op& code) {
 void Record::sortLines() {
   constexpr size_t kLine = 64;
   std::vector<uintptr_t> found;
+  found.reserve(facts.size() + 6 * tensors.size());
   for (const Fact& fact : facts)
     found.push_back(reinterpret_cast<uintptr_t>(fact.at) & ~(kLine - 1));
   for (size_t i = 0; i < tensors.size(); ++i) {

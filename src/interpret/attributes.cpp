@@ -578,6 +578,10 @@ void guardDescriptorKind(Tracer& tracer, PyObject* entry) {
 
 }  // namespace
 
+const Source* Tracer::classEntry(PyTypeObject* type, PyObject* name) {
+  return classEntrySource(*this, type, name);
+}
+
 Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
   if (graph::isStandIn(object)) return tensorAttr(object, name);
   if (isTraceIterator(object)) {

@@ -28,6 +28,10 @@ class DynamicHistory {
     bool number_changed = false;
   };
   Seen& at(uint64_t key) { return seen_[key]; }
+  Seen* find(uint64_t key) {
+    auto found = seen_.find(key);
+    return found == seen_.end() ? nullptr : &found->second;
+  }
   void clear() { seen_.clear(); }
 
  private:

@@ -46,8 +46,9 @@ class PlanBuilder {
     return build(object);
   }
 
-  void effect(PlanOp op, Ref<> object, std::vector<Register> operands) {
+  void effect(PlanOp op, Ref<> object, std::vector<Register> operands, int64_t number = 0) {
     PlanStep step{op};
+    step.number = number;
     step.object = std::move(object);
     step.operands = std::move(operands);
     effects_.push_back(std::move(step));
@@ -519,13 +520,26 @@ class PlanBuilder {
     if (graph::isStandIn(object)) {
       graph::Node* node = graph::asStandIn(object)->node;
       if (node->home != t_.graph.get()) return fail(object);  // of a function that the graph calls
-      if (node->op == graph::Op::kInput) {
-        Register result = add(PlanOp::kSource, object);
+      bool cast = t_.torch_function.casts && Tracer::isCast(object);
+      bool input = node->op == graph::Op::kInput;
+      Register result = kNull;
+      if (input) {
+        result = add(PlanOp::kSource, cast ? nullptr : object);
         plan_.steps.back().source = node->source;
-        return result;
+        if (!cast) return result;
+      } else {
+        t_.graph->addOutput(node);
+        result = add(PlanOp::kGraphOutput, cast ? nullptr : object, Ref<>(), {},
+                     t_.graph->outputIndex(node));
       }
-      t_.graph->addOutput(node);
-      Register result = add(PlanOp::kGraphOutput, object, Ref<>(), {}, t_.graph->outputIndex(node));
+      if (cast) {
+        // A leaf (a parameter that the program has made) has to stay the very tensor that the graph gives.
+        const shapes::TensorMeta* meta = graph::asStandIn(object)->meta;
+        bool leaf = !input && meta->requires_grad && meta->is_leaf;
+        result = add(PlanOp::kCall, object,
+                     newRef(torchObject(leaf ? "stator._core.become" : "stator._core.as_subclass")),
+                     {result, constant(graph::asStandIn(object)->apparent_type)});
+      }
       values::Info* info = t_.values.find(object);
       if (info != nullptr && info->overlay) {
         PyObject *name = nullptr, *item = nullptr;
@@ -555,6 +569,8 @@ class PlanBuilder {
       return result;
     }
     if (isTraceIterator(object)) return iterator(object);
+    if (values::Info* info = t_.values.find(object); info != nullptr && info->address_shown)
+      return fail(object);
     PyTypeObject* type = Py_TYPE(object);
     if (t_.isMadeClass(object)) return fail(object);
     if (t_.isMadeClass(reinterpret_cast<PyObject*>(type)))
@@ -711,6 +727,7 @@ class PlanBuilder {
       return constant(object);
     }
     if (type == &PyODict_Type || type == defaultDictType()) return dictLike(object, type);
+    if (isGraphModule(object)) return fail(object);  // a function that the graph calls
     if (type == sizeType())
       return add(PlanOp::kTupleOf, object, newRef(reinterpret_cast<PyObject*>(type)),
                  sequence(object));
@@ -821,8 +838,8 @@ void addEffects(Tracer& t, PlanBuilder& builder) {
   for (size_t i = 0; i < t.values.all().size(); ++i) {
     values::Info* info = t.values.all()[i];
     PyObject* object = info->object.get();
-    bool input =
-        graph::isStandIn(object) && graph::asStandIn(object)->node->op == graph::Op::kInput;
+    bool input = graph::isStandIn(object) &&
+                 graph::asStandIn(object)->node->op == graph::Op::kInput && !Tracer::isCast(object);
     if (info->origin != values::Origin::kOutside && !(input && info->overlay)) continue;
     for (values::Info* part : {info, info->as_object.get()}) {
       if (part == nullptr || !part->overlay) continue;
@@ -854,7 +871,9 @@ void addEffects(Tracer& t, PlanBuilder& builder) {
       }
     }
     if (!info->dirty) continue;
-    if (PyCell_Check(object)) {
+    if (info->taken > 0) {
+      builder.effect(PlanOp::kSkip, Ref<>(), {builder.value(object)}, info->taken);
+    } else if (PyCell_Check(object)) {
       builder.effect(PlanOp::kCellSet, Ref<>(),
                      {builder.value(object), builder.value(info->shadow.get())});
     } else if (info->appended) {
@@ -918,7 +937,7 @@ bool slotUnchanged(Tracer& t, const SymbolicFrame& frame, size_t slot) {
   if (value == nullptr) return false;
   const sources::Source* source = nullptr;
   if (graph::isStandIn(value))
-    source = graph::asStandIn(value)->node->source;
+    source = Tracer::isCast(value) ? nullptr : graph::asStandIn(value)->node->source;
   else if (values::Info* info = t.values.find(value))
     source = info->source;
   return source != nullptr && source->kind == sources::SourceKind::kLocal &&
@@ -945,7 +964,7 @@ void addFrame(Tracer& t, PlanBuilder& builder, SymbolicFrame& frame, bool root,
       // Unchanged since the frame was entered.
       const sources::Source* source = nullptr;
       if (graph::isStandIn(value))
-        source = graph::asStandIn(value)->node->source;
+        source = Tracer::isCast(value) ? nullptr : graph::asStandIn(value)->node->source;
       else if (values::Info* info = t.values.find(value))
         source = info->source;
       if (source != nullptr && source->kind == sources::SourceKind::kLocal &&

@@ -5,6 +5,7 @@
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
 #include "interpret/tracer.h"
+#include "python/objects.h"
 #include "symbolic/sym_int.h"
 #include "values/dicts.h"
 
@@ -288,8 +289,14 @@ Out Tracer::getItem(PyObject* container, PyObject* key) {
                          nullptr, index));
     }
     if (!isNativeSafe(key)) {
-      if (graph::isStandIn(key))
-        return breakWith(Reason::kDataDependentRead, "indexes a sequence with a tensor");
+      if (graph::isStandIn(key)) {
+        Ref<> known = knownTensor(key);
+        if (!known)
+          return breakWith(Reason::kDataDependentRead, "indexes a sequence with a tensor");
+        Ref<> number = stealRef(PyNumber_Index(known.get()));
+        if (!number) return raiseCurrentError();
+        return getItem(container, number.get());
+      }
       static PyObject* index_name = interned("__index__");
       if (_PyType_Lookup(Py_TYPE(key), index_name) != nullptr && !PySlice_Check(key)) {
         STATOR_VALUE(bound, special(key, "__index__"));
@@ -542,7 +549,8 @@ Out Tracer::same(PyObject* left, PyObject* right) {
     return info != nullptr && info->origin == values::Origin::kOutside && info->source != nullptr;
   };
   auto tensorSource = [](PyObject* value) -> const Source* {
-    return graph::isStandIn(value) ? graph::asStandIn(value)->node->source : nullptr;
+    return graph::isStandIn(value) && !isCast(value) ? graph::asStandIn(value)->node->source
+                                                     : nullptr;
   };
   const Source* first = outside(a) ? a->source : tensorSource(left);
   const Source* second = outside(b) ? b->source : tensorSource(right);
@@ -623,6 +631,14 @@ Out Tracer::iterate(PyObject* iterable) {
   static PyObject* method = interned("__iter__");
   if (isTraceIterator(iterable)) return newRef(iterable);
   if (graph::isStandIn(iterable)) {
+    if (torch_function.relevant) {
+      Args args;
+      args.values = {iterable};
+      args.positional = 1;
+      bool handled = false;
+      Out out = dispatchTorchFunction(graph::Op::kCallMethod, method, args, handled);
+      if (handled) return out;
+    }
     const shapes::TensorMeta* meta = graph::asStandIn(iterable)->meta;
     if (meta == nullptr || meta->sizes.empty())
       return breakWith(Reason::kRaises, "iterates over a 0-d tensor");
@@ -678,12 +694,41 @@ Out Tracer::iterate(PyObject* iterable) {
   return breakWith(Reason::kUnsupportedIterator, std::string("iterates over a ") + type->tp_name);
 }
 
+// Items that an iterator from outside has not given yet: they are known by how far ahead they lie, wherever it stands.
+Out Tracer::nextFromOutside(PyObject* iterator) {
+  values::Info* info = values.find(iterator);
+  if (info == nullptr || info->source == nullptr)
+    return breakWith(Reason::kUnsupportedIterator, Py_TYPE(iterator)->tp_name);
+  if (PyObject* list = stator_iterator_list(iterator)) {
+    // The trace's own changes to the list are not in it yet.
+    values::Info* changed = values.find(list);
+    if (changed != nullptr && changed->dirty)
+      return breakWith(Reason::kUnsupportedIterator, "an iterator over a list that was changed");
+  }
+  nested_ran = true;
+  noteWrite(iterator);
+  const Source* ahead = sources->child(SourceKind::kAhead, info->source, nullptr, info->taken);
+  Ref<> raw = stealRef(stator_iterator_ahead(iterator, info->taken));
+  if (!raw) {
+    guards->add(Guard{GuardKind::kAbsent, ahead});
+  } else {
+    STATOR_VALUE(item, fromOutside(raw, ahead));
+    keep_alive.push_back(raw);
+    raw = item;
+    info = values.find(iterator);
+  }
+  info->taken++;
+  info->dirty = true;
+  return raw;
+}
+
 Out Tracer::next(PyObject* object) {
   if (!isTraceIterator(object)) {
     PyTypeObject* type = Py_TYPE(object);
     PyObject* method = _PyType_Lookup(type, names().dunder_next);
     if (method == nullptr)
       return raiseNew(PyExc_TypeError, "'%.200s' object is not an iterator", type->tp_name);
+    if (stator_iterator_known(object)) return nextFromOutside(object);
     if (!PyFunction_Check(method)) return breakWith(Reason::kUnsupportedIterator, type->tp_name);
     STATOR_VALUE(bound, special(object, "__next__"));
     Out result = callNested(bound.get(), {});

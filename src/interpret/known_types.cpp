@@ -112,6 +112,11 @@ bool isStructSequence(PyObject* object) {
          _PyType_Lookup(Py_TYPE(object), sequence_fields) != nullptr;
 }
 
+bool hasOwnDispatch(PyTypeObject* type) {
+  static PyObject* dispatch = PyUnicode_InternFromString("__torch_dispatch__");
+  return _PyType_Lookup(type, dispatch) != _PyType_Lookup(known.tensor, dispatch);
+}
+
 bool isPlainTensorType(PyTypeObject* type) {
   if (type == known.tensor || type == known.parameter || type == known.buffer) return true;
   static PyObject* function = PyUnicode_InternFromString("__torch_function__");

@@ -8,11 +8,12 @@ namespace stator::interpret {
 
 bool initKnownTypes();  // false with a Python error set
 
-PyTypeObject* tensorType();     // torch.Tensor
-PyTypeObject* parameterType();  // torch.nn.Parameter
-PyTypeObject* moduleType();     // torch.nn.Module
-PyTypeObject* deviceType();     // torch.device
-PyTypeObject* sizeType();       // torch.Size
+PyTypeObject* tensorType();             // torch.Tensor
+PyTypeObject* parameterType();          // torch.nn.Parameter
+PyTypeObject* moduleType();             // torch.nn.Module
+bool isLayerClass(PyTypeObject* type);  // of torch's own layers; containers are none
+PyTypeObject* deviceType();             // torch.device
+PyTypeObject* sizeType();               // torch.Size
 PyTypeObject* dequeType();
 PyTypeObject* partialType();  // functools.partial
 PyTypeObject* enumType();     // enum.Enum
@@ -32,6 +33,7 @@ bool isEnumMember(PyObject* object);
 bool isNamedTuple(PyObject* object);  // a tuple subclass with _fields, or a struct sequence
 bool isStructSequence(PyObject* object);
 // Tensor, Parameter, Buffer, or a subclass without __torch_function__/__torch_dispatch__ of its own
+bool hasOwnDispatch(PyTypeObject* type);  // a tensor type with __torch_dispatch__
 bool isPlainTensorType(PyTypeObject* type);
 // a built-in method bound to an object that is neither a module nor a class
 bool isBoundBuiltin(PyObject* object);

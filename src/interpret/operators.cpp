@@ -6,6 +6,7 @@
 #include "symbolic/sym_int.h"
 
 #include <array>
+#include <string_view>
 
 namespace stator::interpret {
 
@@ -101,6 +102,15 @@ Out binaryProtocol(Tracer& tracer, const BinaryRow& row, bool in_place, PyObject
                          symbol.c_str(), left_type->tp_name, right_type->tp_name);
 }
 
+// A tensor subclass with an operator of its own, in Python.
+bool overridesOperator(Tracer& tracer, PyObject* value, const char* name) {
+  if (!graph::isStandIn(value) || tracer.typeOf(value) == tensorType()) return false;
+  Ref<> text = stealRef(PyUnicode_InternFromString(name));
+  Out found = tracer.typeLookup(tracer.typeOf(value), text.get());
+  return found.get() != nullptr && PyFunction_Check(found.get()) &&
+         found.get() != _PyType_Lookup(tensorType(), text.get());
+}
+
 bool bothAre(PyObject* left, PyObject* right, PyTypeObject* type) {
   return PyType_IsSubtype(Py_TYPE(left), type) && PyType_IsSubtype(Py_TYPE(right), type);
 }
@@ -115,6 +125,12 @@ Out Tracer::binary(int operation, PyObject* left, PyObject* right) {
     PyObject* other = left_stand_in ? right : left;
     if (!graph::isStandIn(other) && isUserType(Py_TYPE(other)) && !isTraceIterator(other) &&
         definesInPython(*this, Py_TYPE(other), left_stand_in ? row.reflected : row.method)) {
+      return binaryProtocol(*this, row, in_place, left, right);
+    }
+    if (torch_function.relevant &&
+        (overridesOperator(*this, left, in_place ? row.in_place : row.method) ||
+         overridesOperator(*this, left, row.method) ||
+         overridesOperator(*this, right, row.reflected))) {
       return binaryProtocol(*this, row, in_place, left, right);
     }
     if (PyUnicode_Check(left)) return breakWith(Reason::kDataDependentRead, "formats a tensor");
@@ -367,6 +383,22 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
     STATOR_VALUE(same_function,
                  settle(compare(Py_EQ, PyMethod_GET_FUNCTION(left), PyMethod_GET_FUNCTION(right))));
     return boolean((same_function.get() == Py_True) == (operation == Py_EQ));
+  }
+  // Functions in C and `descriptor.__get__`: compared by what they are bound to, without a line of Python.
+  auto in_c = [](PyObject* value) {
+    return PyCFunction_Check(value) ||
+           std::string_view(Py_TYPE(value)->tp_name) == "method-wrapper";
+  };
+  if (equality && in_c(left) && in_c(right) && left_type == right_type) {
+    Ref<> equal = stealRef(PyObject_RichCompare(left, right, operation));
+    if (!equal) return raiseCurrentError();
+    return equal;
+  }
+  if (equality && (in_c(left) || in_c(right)) && left_type != right_type &&
+      ((in_c(left) && in_c(right)) || PyFunction_Check(left) || PyFunction_Check(right) ||
+       Py_TYPE(left) == &PyMethodDescr_Type || Py_TYPE(right) == &PyMethodDescr_Type ||
+       Py_TYPE(left) == &PyWrapperDescr_Type || Py_TYPE(right) == &PyWrapperDescr_Type)) {
+    return boolean(operation == Py_NE);
   }
   if (equality && (PyFunction_Check(left) || PyMethod_Check(left))) {
     STATOR_VALUE(identical, same(left, right));

@@ -112,6 +112,21 @@ bool isArgument(const Source* source) {
   return source->kind == SourceKind::kLocal;
 }
 
+// Strides, paddings and the like of a layer, or of a class derived from one: kernels are made for these numbers, and a model has few.
+bool isSettingOfLayer(const Source* source, const sources::Roots& roots) {
+  while (source->kind == SourceKind::kTupleItem || source->kind == SourceKind::kListItem)
+    source = source->base;
+  if (source->kind != SourceKind::kAttr || source->base == nullptr) return false;
+  Ref<> owner = sources::read(*source->base, roots);
+  if (!owner) PyErr_Clear();
+  if (!owner || !PyObject_TypeCheck(owner.get(), moduleType())) return false;
+  PyObject* mro = Py_TYPE(owner.get())->tp_mro;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
+    if (isLayerClass(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i)))) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 uint64_t sourceKey(const Source& source) {
@@ -146,7 +161,8 @@ Out Tracer::intFromOutside(PyObject* raw, const Source* source) {
     if (seen.has_number && seen.number != value) seen.number_changed = true;
     seen.has_number = true;
     seen.number = value;
-    dynamic = options.dynamic != DynamicMode::kStatic && seen.number_changed;
+    dynamic = options.dynamic != DynamicMode::kStatic && seen.number_changed &&
+              !isSettingOfLayer(source, roots);
   }
   dynamic |= options.dynamic == DynamicMode::kAll && isArgument(source);
   if (!dynamic || value == 0 || value == 1) return Ref<>();
@@ -196,7 +212,7 @@ bool Tracer::tupleChanged(PyObject* raw, const Source* source) {
     int64_t value = 0;
     seen.sizes.push_back(isPlainInt(PyTuple_GET_ITEM(raw, i), value) ? value : 0);
   }
-  return seen.number_changed;
+  return seen.number_changed && !isSettingOfLayer(source, roots);
 }
 
 void Tracer::shapeFromOutside(PyObject* raw, const Source* source, tensor::TensorGuard& guard,

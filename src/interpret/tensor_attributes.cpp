@@ -93,6 +93,29 @@ Out Tracer::tensorAttr(PyObject* stand_in, PyObject* name) {
   auto* type = reinterpret_cast<PyTypeObject*>(tensor->apparent_type);
   std::string_view text = PyUnicode_AsUTF8(name);
   if (tensor->meta == nullptr) return breakWith(Reason::kUnsupportedAttribute, std::string(text));
+  PyObject* found = _PyType_Lookup(type, name);
+  if (type != tensorType() && type != parameterType()) {
+    // What a subclass brings is found and guarded as in any class.
+    STATOR_VALUE(guarded, typeLookup(type, name));
+    if (found != nullptr && found != _PyType_Lookup(tensorType(), name) && text != "__class__" &&
+        text != "__dict__") {
+      if (Py_TYPE(found)->tp_descr_get != nullptr)
+        return bindDescriptor(found, stand_in, type, classEntry(type, name));
+      STATOR_VALUE(own, instanceTensorAttr(stand_in, name));
+      if (own) return own;
+      return classAttrValue(type, name, found);
+    }
+  }
+  if (torch_function.relevant && found != nullptr && Py_TYPE(found) == &PyGetSetDescr_Type &&
+      text != "__class__") {
+    Args args;
+    args.values = {stand_in, name};
+    args.positional = 2;
+    bool handled = false;
+    Out out =
+        dispatchTorchFunction(graph::Op::kCallFunction, builtinFunction("getattr"), args, handled);
+    if (handled || !out.ok()) return out;
+  }
   const shapes::TensorMeta& meta = *tensor->meta;
   auto boolean = [](bool b) { return newRef(b ? Py_True : Py_False); };
   if (text == "requires_grad") return boolean(meta.requires_grad);
@@ -127,7 +150,6 @@ Out Tracer::tensorAttr(PyObject* stand_in, PyObject* name) {
     if (!real) return raiseCurrentError();
     return fromOutside(real, sources->child(SourceKind::kTensorGrad, source));
   }
-  PyObject* found = _PyType_Lookup(type, name);
   if (found != nullptr) {
     PyTypeObject* kind = Py_TYPE(found);
     if (kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type || kind == &PyFunction_Type)
@@ -148,10 +170,15 @@ Out Tracer::tensorAttr(PyObject* stand_in, PyObject* name) {
       return breakWith(Reason::kUnsupportedAttribute, std::string(text));
     return classAttrValue(type, name, found);
   }
-  // An attribute that the user put on the tensor.
+  return instanceTensorAttr(stand_in, name);
+}
+
+// An attribute that the user put on the tensor.
+Out Tracer::instanceTensorAttr(PyObject* stand_in, PyObject* name) {
+  graph::StandIn* tensor = graph::asStandIn(stand_in);
   if (PyObject* written = writtenAttribute(*this, stand_in, name))
     return written == values::deletedMarker() ? Ref<>() : newRef(written);
-  if (const Source* source = tensor->node->source) {
+  if (const Source* source = isCast(stand_in) ? nullptr : tensor->node->source) {
     Ref<> dict = stealRef(PyObject_GenericGetDict(tensor->node->example.get(), nullptr));
     if (!dict) PyErr_Clear();
     const Source* child = sources->child(SourceKind::kTensorAttr, source, name);
@@ -194,6 +221,18 @@ Flow Tracer::setTensorAttr(PyObject* stand_in, PyObject* name, PyObject* value) 
   graph::StandIn* tensor = graph::asStandIn(stand_in);
   if (tensor->meta == nullptr)
     return breakWith(Reason::kUnsupportedMutation, "sets an attribute of a tensor");
+  PyTypeObject* type = typeOf(stand_in);
+  PyObject* found = _PyType_Lookup(type, name);
+  if (type != tensorType() && type != parameterType()) {
+    static PyObject* const hook = PyUnicode_InternFromString("__setattr__");
+    if (PyFunction_Check(_PyType_Lookup(type, hook)) ||
+        (found != nullptr && Py_TYPE(found)->tp_descr_set != nullptr)) {
+      return breakWith(
+          Reason::kUnsupportedMutation,
+          std::string("sets the attribute ") + PyUnicode_AsUTF8(name) + " of a " + type->tp_name);
+    }
+    STATOR_VALUE(guarded, typeLookup(type, name));
+  }
   static PyObject* requires_grad = PyUnicode_InternFromString("requires_grad");
   static PyObject* grad = PyUnicode_InternFromString("grad");
   if (value != nullptr && PyBool_Check(value) && PyUnicode_Compare(name, requires_grad) == 0) {
@@ -207,7 +246,8 @@ Flow Tracer::setTensorAttr(PyObject* stand_in, PyObject* name, PyObject* value) 
     return setGrad(*this, stand_in, name, value);
   // An attribute of the user's own; those that torch knows have effects of their own.
   values::Info* info = values.find(stand_in);
-  if (info == nullptr || _PyType_Lookup(typeOf(stand_in), name) != nullptr) {
+  if (info == nullptr || (found != nullptr && (Py_TYPE(found)->tp_descr_set != nullptr ||
+                                               found == _PyType_Lookup(tensorType(), name)))) {
     return breakWith(Reason::kUnsupportedMutation,
                      std::string("sets the attribute ") + PyUnicode_AsUTF8(name) + " of a tensor");
   }
@@ -217,7 +257,7 @@ Flow Tracer::setTensorAttr(PyObject* stand_in, PyObject* name, PyObject* value) 
   }
   PyObject* written = writtenAttribute(*this, stand_in, name);
   bool there = false;
-  if (const Source* source = tensor->node->source) {
+  if (const Source* source = isCast(stand_in) ? nullptr : tensor->node->source) {
     Ref<> dict = stealRef(PyObject_GenericGetDict(tensor->node->example.get(), nullptr));
     if (!dict) PyErr_Clear();
     there = dict && PyDict_Contains(dict.get(), name) == 1;
@@ -243,6 +283,43 @@ Out isView(Tracer& t, const Args& args) {
 
 }  // namespace
 
-void registerTensorAttributes() { registerHandler("torch.Tensor._is_view", isView); }
+namespace {
+
+// A hook on a tensor that comes from outside is an effect: it is registered when the graph has run, before anybody can ask for gradients.
+Out registerHook(Tracer& t, const Args& args, const char* path, bool leaf) {
+  if (args.values.size() != 2 || args.keywordCount() != 0 || !graph::isStandIn(args.values[0]))
+    return t.breakWith(Reason::kRaises, "register_hook");
+  graph::StandIn* tensor = graph::asStandIn(args.values[0]);
+  bool outside = tensor->node->source != nullptr && tensor->node->home == t.graph.get() &&
+                 !Tracer::isCast(args.values[0]);
+  if (!outside || tensor->meta == nullptr || !tensor->meta->requires_grad ||
+      (leaf && !tensor->meta->is_leaf) || tensor->node->written ||
+      t.typeOf(args.values[0]) == nullptr || graph::isStandIn(args.values[1])) {
+    return t.breakWith(Reason::kCallsOutside,
+                       "register_hook of a tensor that is made in the graph");
+  }
+  ++t.effects;
+  t.late_calls.push_back({torchObject(path), {newRef(args.values[0]), newRef(args.values[1])}});
+  // The handle: a program that uses it gets a break at the registration.
+  Ref<> handle =
+      graph::makeStandIn(gradFnNode(), nullptr, torchObject("torch.utils.hooks.RemovableHandle"));
+  t.values.addMade(handle, t.instruction_start);
+  return handle;
+}
+
+Out tensorHook(Tracer& t, const Args& args) {
+  return registerHook(t, args, "torch.Tensor.register_hook", false);
+}
+Out accumulatedHook(Tracer& t, const Args& args) {
+  return registerHook(t, args, "torch.Tensor.register_post_accumulate_grad_hook", true);
+}
+
+}  // namespace
+
+void registerTensorAttributes() {
+  registerHandler("torch.Tensor._is_view", isView);
+  registerHandler("torch.Tensor.register_hook", tensorHook);
+  registerHandler("torch.Tensor.register_post_accumulate_grad_hook", accumulatedHook);
+}
 
 }  // namespace stator::interpret

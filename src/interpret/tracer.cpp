@@ -4,8 +4,10 @@
 #include "interpret/calls/switches.h"
 #include "interpret/drops.h"
 #include "interpret/handlers/handlers.h"
+#include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/trace_iterator.h"
+#include "tensor/tensor_guard.h"
 
 #include <algorithm>
 #include <array>
@@ -389,6 +391,8 @@ Captured Tracer::run() {
   environment.setWhere(
       [](void* tracer) -> const void* { return static_cast<Tracer*>(tracer)->location(); }, this);
   SymbolicFrame& root = *frames.front();
+  if (tensor::functionModes() > 0) readFunctionModes();
+  tensor::TorchFunctionAnew none;  // what capture asks of torch is not the program's call
   for (int i = 0; i < stator_frame_depth(real_frame); ++i) {
     PyObject* raw = roots.stack[i];
     root.push(raw == nullptr ? Ref<>() : newRef(unreadMarker()));
@@ -443,7 +447,7 @@ Captured Tracer::run() {
   }
   graph->dropDead();
   graph->dropSwitches();
-  dropFsdpGuards();
+  noteFsdpModules(captured);
   if (options.own_parameters) graph->specialiseInputs();
   if (environment.symbolCount() > 0) finishSymbols(captured);
   captured.graph = graph;
@@ -452,6 +456,13 @@ Captured Tracer::run() {
   captured.instructions = count;
   captured.watched = watched_count;
   captured.grad_enabled = initial_state.grad_enabled;
+  if (torch_function.relevant) {
+    captured.has_subclasses = torch_function.outer_modes;
+    for (const graph::Node* input : graph->inputs()) {
+      captured.has_subclasses |= input->example && tensor::isTensor(input->example.get()) &&
+                                 !isPlainTensorType(Py_TYPE(input->example.get()));
+    }
+  }
   return captured;
 }
 

@@ -14,6 +14,7 @@
 #include "interpret/flow.h"
 #include "shapes/infer.h"
 #include "symbolic/environment.h"
+#include "tensor/torch_function.h"
 #include "values/value_table.h"
 
 #include <chrono>
@@ -133,6 +134,21 @@ struct Broke {
   std::string detail;
 };
 
+// Modules that FSDP manages, as the trace met them.
+using ManagedModules = std::vector<std::pair<const sources::Source*, Ref<>>>;
+// Whether a source lies inside of one of them.
+class FsdpInside {
+ public:
+  explicit FsdpInside(const ManagedModules& managed);
+  bool operator()(const sources::Source* source) const;
+
+ private:
+  std::unordered_set<const sources::Source*> managed_;
+};
+// The guards for a call on the very same modules, whose insides are FSDP's matter: without those on insides, but for tensors and hooks.
+std::unique_ptr<guards::GuardSet> guardsOfSameModules(const guards::GuardSet& guards,
+                                                      const ManagedModules& managed);
+
 // The result of a finished trace, independent of the Tracer.
 struct Captured {
   std::shared_ptr<graph::Graph> graph;
@@ -142,13 +158,16 @@ struct Captured {
   uint64_t instructions = 0;
   // the trace changed what it had read (lazy modules): run it again as it is
   bool start_anew = false;
-  bool grad_enabled = false;  // at the beginning
-  uint64_t watched = 0;       // instructions of watched code
+  bool grad_enabled = false;    // at the beginning
+  bool has_subclasses = false;  // among the inputs: the graph takes them for plain tensors
+  uint64_t watched = 0;         // instructions of watched code
   // Set if the trace has to be run again with a break at that instruction.
   uint64_t restart_at = 0;
   breaks::Reason restart_reason = breaks::Reason::kNone;
   std::string restart_detail;
   bool break_is_error = false;
+  // config.skip_fsdp_guards: what is inside of them is not checked when they are the same ones
+  ManagedModules managed;
 };
 
 class Tracer {
@@ -288,6 +307,7 @@ class Tracer {
   Out contains(PyObject* container, PyObject* item);
   Out iterate(PyObject* iterable);                     // an iterator (trace value)
   Out next(PyObject* iterator);                        // ok with a null Ref: exhausted
+  Out nextFromOutside(PyObject* iterator);             // of a list, tuple or range
   Out nextOfItertools(PyObject* iterator);             // calls/itertools.cpp
   Out extendList(PyObject* list, PyObject* iterable);  // list.extend
   Out listOf(PyObject* iterable);                      // all items, as a fresh list of trace values
@@ -349,7 +369,7 @@ class Tracer {
   void finishFold(SymbolicFrame& frame);
   void specialise(PyObject* module);  // the trace is about this very module
   static bool isFsdpManaged(PyObject* module);
-  void dropFsdpGuards();
+  void noteFsdpModules(Captured& captured);
   void setRootScope();  // where the driven frame is a module's forward
   // the innermost frame returns `returned`: pops it and gives the caller its value
   Flow leaveFrame();
@@ -378,8 +398,22 @@ class Tracer {
   // remember: what comes out depends on the arguments alone; facts: a callable that tells the facts of the results in the target's place
   Out tensorCall(graph::Op op, PyObject* target, const Args& args, bool remember = true,
                  PyObject* facts = nullptr);
+  // torch_function.cpp
+  Out dispatchTorchFunction(graph::Op op, PyObject* target, const Args& args, bool& handled);
+  void readFunctionModes();  // those that are active when the trace begins
+  // an argument has a __torch_function__ that torch would ask
+  bool hasOverloaded(const Args& args);
+  void noteOverloads(PyTypeObject* type);              // of a tensor that comes up
+  Out castTo(PyObject* stand_in, PyTypeObject* type);  // as_subclass: another object, the same node
+  // real tensors of its node are of another type than it stands for
+  static bool isCast(PyObject* stand_in);
+  Out newTensorOf(PyTypeObject* type, const Args& args);
+  Out callMethodWrapper(PyObject* wrapper, const Args& args);
+  // attributes.cpp: of the raw entry in the class that has it
+  const sources::Source* classEntry(PyTypeObject* type, PyObject* name);
   // tensor_attributes.cpp
   Out tensorAttr(PyObject* stand_in, PyObject* name);
+  Out instanceTensorAttr(PyObject* stand_in, PyObject* name);  // ok with null: not there
   Flow setTensorAttr(PyObject* stand_in, PyObject* name, PyObject* value);  // null: delete
   void noteWritten(PyObject* stand_in);  // inputs that share its memory are written to
   Out callTorch(PyObject* callable, const Args& args, bool& handled);
@@ -430,14 +464,28 @@ class Tracer {
   shapes::State state;                      // grad mode and friends, as the trace sees them
   shapes::State initial_state;
   std::vector<OpenContext> open_contexts;
+  struct TorchFunctionPart {
+    bool relevant = false;  // a type with __torch_function__ or a mode has come up
+    bool casts = false;     // some stand-in is of another type than the tensors of its node
+    tensor::TorchFunction state = tensor::torchFunctionState();
+    std::vector<Ref<>> modes;  // active, outermost first; a torch.device stands for its mode
+    bool outer_modes = false;  // some were active before, and are no torch.device
+  };
+  TorchFunctionPart torch_function;
   uint32_t next_storage = 1;
   std::unordered_map<uintptr_t, uint32_t> input_storages;
   std::vector<Ref<>> keep_alive;
   // object -> itself, its address
   std::unordered_map<PyObject*, std::pair<Ref<>, Ref<>>> addresses;
   std::unordered_map<PyObject*, PyObject*> address_targets;
+  // by position and not by address: the order is that of the guards, which is the same in every process
+  struct Earlier {
+    bool operator()(const sources::Source* a, const sources::Source* b) const {
+      return a->id < b->id;
+    }
+  };
   // objects whose identity was looked at, with their types
-  std::map<const sources::Source*, PyTypeObject*> identities;
+  std::map<const sources::Source*, PyTypeObject*, Earlier> identities;
   struct LruUse {
     Ref<> cache, key, value;  // value null: a hit
   };
@@ -508,6 +556,16 @@ class ProcessStateScope {
  private:
   void apply(bool now);
   Tracer& tracer_;
+};
+
+// calls/torch_contexts.cpp: the contexts that the graph has entered, entered for real as long as the scope lives.
+class OpenContextScope {
+ public:
+  explicit OpenContextScope(const Tracer& tracer);
+  ~OpenContextScope();
+
+ private:
+  std::vector<std::pair<Ref<>, Ref<>>> entered_;  // what leaves it, and what that is called with
 };
 
 // The instruction of the frame that makes the call under way, or the present one.

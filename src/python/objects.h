@@ -141,6 +141,14 @@ PyObject* stator_exact_scalar(PyObject* object);
 // Both iterators of one dict, view or set: the second one goes on where the first one does, whatever happened to the container since.
 void stator_copy_iterator_position(PyObject* from, PyObject* to);
 
+// Iterators of lists, tuples and ranges: the item `n` places ahead (new reference; NULL without an error: there is none), and moving on by
+// so many places; one that has gone past the end has ended for good.
+int stator_iterator_known(PyObject* iterator);
+PyObject* stator_iterator_ahead(PyObject* iterator, Py_ssize_t n);
+void stator_iterator_skip(PyObject* iterator, Py_ssize_t n);
+// what a list's iterator goes over (borrowed); NULL: another kind, or it has ended
+PyObject* stator_iterator_list(PyObject* iterator);
+
 // functools.lru_cache's C wrapper, which publishes none of this. All but the first fail with an error set.
 int stator_lru_known(PyObject* wrapper);  // the layout is the one known here
 // the key of a call
@@ -153,6 +161,9 @@ int stator_lru_hit(PyObject* wrapper, PyObject* key);
 int stator_lru_miss(PyObject* wrapper);  // counts a miss
 // what a miss stores, dropping the oldest if need be
 int stator_lru_store(PyObject* wrapper, PyObject* key, PyObject* value);
+
+// super(type, object) for a stand-in of an object whose class is object_type. New reference.
+PyObject* stator_make_super(PyTypeObject* type, PyObject* object, PyTypeObject* object_type);
 
 #ifdef __cplusplus
 }

@@ -64,9 +64,19 @@ int stator_is_plain_key(PyObject* object) {
       object == Py_None || object == Py_Ellipsis) {
     return 1;
   }
-  if (type == &PyTuple_Type) {
+  // Subclasses in C too (torch.Size): they compare as tuples do.
+  if (PyTuple_Check(object) && (type == &PyTuple_Type || !(type->tp_flags & Py_TPFLAGS_HEAPTYPE))) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
       if (!stator_is_plain_key(PyTuple_GET_ITEM(object, i))) return 0;
+    }
+    return 1;
+  }
+  if (type == &PyFrozenSet_Type) {
+    Py_ssize_t position = 0;
+    PyObject* item = NULL;
+    Py_hash_t hash = 0;
+    while (_PySet_NextEntry(object, &position, &item, &hash)) {
+      if (!stator_is_plain_key(item)) return 0;
     }
     return 1;
   }
@@ -263,4 +273,82 @@ void stator_copy_iterator_position(PyObject* from, PyObject* to) {
   } else {
     ((Py_ssize_t*)(target + 1))[1] = ((Py_ssize_t*)(source + 1))[1];
   }
+}
+
+// typeobject.c's superobject, which no header shows.
+typedef struct {
+  PyObject_HEAD
+  PyTypeObject* type;
+  PyObject* object;
+  PyTypeObject* object_type;
+} SuperObject;
+
+PyObject* stator_make_super(PyTypeObject* type, PyObject* object, PyTypeObject* object_type) {
+  SuperObject* made = (SuperObject*)PySuper_Type.tp_alloc(&PySuper_Type, 0);
+  if (made == NULL) return NULL;
+  made->type = (PyTypeObject*)Py_NewRef((PyObject*)type);
+  made->object = Py_NewRef(object);
+  made->object_type = (PyTypeObject*)Py_NewRef((PyObject*)object_type);
+  return (PyObject*)made;
+}
+
+// Objects/listobject.c and Objects/tupleobject.c; `sequence` is NULL once the iterator has ended.
+typedef struct {
+  PyObject_HEAD
+  Py_ssize_t index;
+  PyObject* sequence;
+} IndexIterator;
+
+// Objects/rangeobject.c, 3.11.
+typedef struct {
+  PyObject_HEAD
+  long index;
+  long start;
+  long step;
+  long length;
+} RangeIterator;
+
+int stator_iterator_known(PyObject* iterator) {
+  PyTypeObject* type = Py_TYPE(iterator);
+  return type == &PyListIter_Type || type == &PyTupleIter_Type || type == &PyRangeIter_Type;
+}
+
+PyObject* stator_iterator_ahead(PyObject* iterator, Py_ssize_t n) {
+  PyTypeObject* type = Py_TYPE(iterator);
+  if (type == &PyRangeIter_Type) {
+    RangeIterator* range = (RangeIterator*)iterator;
+    if (n >= range->length - range->index) return NULL;
+    return PyLong_FromLong(range->start + (range->index + (long)n) * range->step);
+  }
+  IndexIterator* by_index = (IndexIterator*)iterator;
+  if (by_index->sequence == NULL) return NULL;
+  Py_ssize_t at = by_index->index + n;
+  if (type == &PyListIter_Type)
+    return at < PyList_GET_SIZE(by_index->sequence)
+               ? Py_NewRef(PyList_GET_ITEM(by_index->sequence, at))
+               : NULL;
+  if (type == &PyTupleIter_Type)
+    return at < PyTuple_GET_SIZE(by_index->sequence)
+               ? Py_NewRef(PyTuple_GET_ITEM(by_index->sequence, at))
+               : NULL;
+  return NULL;
+}
+
+void stator_iterator_skip(PyObject* iterator, Py_ssize_t n) {
+  PyTypeObject* type = Py_TYPE(iterator);
+  if (type == &PyRangeIter_Type) {
+    RangeIterator* range = (RangeIterator*)iterator;
+    range->index = n < range->length - range->index ? range->index + (long)n : range->length;
+    return;
+  }
+  IndexIterator* by_index = (IndexIterator*)iterator;
+  if (by_index->sequence == NULL) return;
+  by_index->index += n;
+  Py_ssize_t length = type == &PyListIter_Type ? PyList_GET_SIZE(by_index->sequence)
+                                               : PyTuple_GET_SIZE(by_index->sequence);
+  if (by_index->index > length) Py_CLEAR(by_index->sequence);
+}
+
+PyObject* stator_iterator_list(PyObject* iterator) {
+  return Py_TYPE(iterator) == &PyListIter_Type ? ((IndexIterator*)iterator)->sequence : NULL;
 }

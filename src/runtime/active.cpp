@@ -25,6 +25,11 @@ ActiveScope::ActiveScope(Cache* cache) : outer_(hookState().cache) {
 }
 
 ActiveScope::~ActiveScope() {
+  HookState& state = hookState();
+  if (outer_ == nullptr && state.eager_call) {
+    state.eager_call = false;
+    state.disabled--;
+  }
   hookState().cache = outer_;
   if (holds_hook_ && --scopes_with_hook == 0) stator_hook_remove();
 }

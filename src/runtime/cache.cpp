@@ -11,6 +11,9 @@ namespace stator::runtime {
 int Entry::traverse(visitproc visit, void* arg) const {
   Py_VISIT(compiled.get());
   if (int stop = plan.traverse(visit, arg)) return stop;
+  if (same_modules != nullptr) {
+    if (int stop = same_modules->traverse(visit, arg)) return stop;
+  }
   return guards ? guards->traverse(visit, arg) : 0;
 }
 

@@ -22,6 +22,8 @@ namespace stator::runtime {
 struct Entry {
   std::unique_ptr<sources::SourceSet> sources;
   std::unique_ptr<guards::GuardProgram> guards;
+  // For the very modules of the capture, where FSDP manages them: fewer guards. Null: there are none such.
+  std::unique_ptr<guards::GuardProgram> same_modules;
   breaks::Plan plan;
   std::vector<const sources::Source*> inputs;      // of the graph, in order
   std::unique_ptr<tensor::StoragePattern> memory;  // null: the graph writes to no input
@@ -30,6 +32,7 @@ struct Entry {
   long long watched = 0;  // instructions of watched code that it stands for
   // the graph writes in place or draws random numbers: it must not run twice
   bool has_effects = false;
+  bool has_subclasses = false;     // among the graph's inputs, which it takes for plain tensors
   bool grad_enabled = false;       // at the entry; guarded
   const void* graph_id = nullptr;  // its address, for failures (graph/graph_runner.h)
   std::string graph_text;
@@ -74,6 +77,7 @@ class Cache {
   int64_t recompile_limit = -1;  // -1: config.recompile_limit
   std::unordered_map<PyCodeObject*, std::unique_ptr<CodeEntries>> codes;
   std::unordered_map<const void*, int64_t> roots;
+  std::unordered_map<const void*, int64_t> divergences;  // of ranks, by root (runtime/ranks.h)
 };
 
 bool addCache(BorrowedRef<> module);

@@ -8,15 +8,18 @@
 #include "interpret/calls/switches.h"
 #include "interpret/calls/tables.h"
 #include "interpret/drops.h"
+#include "interpret/known_types.h"
 #include "interpret/torch_names.h"
 #include "interpret/tracer.h"
 #include "runtime/active.h"
 #include "runtime/cache.h"
 #include "runtime/driver.h"
+#include "runtime/ranks.h"
 #include "runtime/reports.h"
 #include "runtime/settings.h"
 #include "runtime/watch.h"
 #include "tensor/tensor_guard.h"
+#include "tensor/torch_function.h"
 
 #include <algorithm>
 #include <chrono>
@@ -256,12 +259,22 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, const Roots&
   Ref<> outputs;
   if (entry.compiled) {
     std::vector<PyObject*> inputs = borrowed(values);
+    std::vector<Ref<>> plain;
+    if (entry.has_subclasses) {
+      for (PyObject*& input : inputs) {
+        if (!tensor::isTensor(input) || interpret::isPlainTensorType(Py_TYPE(input))) continue;
+        plain.push_back(tensor::asPlainInput(input));
+        if (!plain.back()) throw PythonError();
+        input = plain.back().get();
+      }
+    }
     statistics().graph_calls++;
     statistics().ops_run += static_cast<int64_t>(entry.ops);
     std::unique_ptr<graph::FailedRun> failed;
     {
       HookDisabledScope disabled;
       graph::FailureScope failures;
+      tensor::TorchFunctionPause pause(entry.has_subclasses);
       outputs = stealRef(
           PyObject_Vectorcall(entry.compiled.get(), inputs.data(), inputs.size(), nullptr));
       if (!outputs) failed = failures.take();
@@ -331,6 +344,11 @@ bool dropsRunCode(const Entry& entry, const Roots& roots) {
   return false;
 }
 
+bool guardsHold(Entry& entry, const Roots& roots, std::vector<Ref<>>& inputs) {
+  return entry.guards->check(roots, inputs) ||
+         (entry.same_modules != nullptr && entry.same_modules->check(roots, inputs));
+}
+
 bool memoryHolds(Entry& entry, const std::vector<Ref<>>& values) {
   return entry.memory == nullptr || entry.memory->holds(borrowed(values));
 }
@@ -361,7 +379,16 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   interpret::TraceOptions options = traceOptions(cache, frame);
   options.history = &site.history;
   int entry_offset = stator_frame_offset(frame);
-  interpret::Captured captured = trace(frame, options);
+  const bool together = ranksAgree();
+  interpret::Captured captured;
+  if (together) {
+    std::optional<interpret::Captured> agreed = traceTogether(
+        cache, frame, options, [&](interpret::TraceOptions now) { return trace(frame, now); });
+    if (!agreed) return nullptr;
+    captured = std::move(*agreed);
+  } else {
+    captured = trace(frame, options);
+  }
   statistics().captures++;
   site.captures++;
   bool breaks_here = captured.plan.exit == breaks::ExitKind::kBreak;
@@ -380,7 +407,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
     if (captured.plan.reason != breaks::Reason::kForced) site.step_only = true;
     site.why = captured.plan.place;
     statistics().capture_seconds += secondsSince(start);
-    if (watching()) reportCapture({frame, &captured.plan, 0, "", "", secondsSince(start), 0});
+    if (wantsTexts()) reportCapture({frame, &captured.plan, 0, "", "", secondsSince(start), 0});
     return nullptr;
   }
   auto entry = std::make_unique<Entry>();
@@ -388,11 +415,12 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   entry->watched = static_cast<long long>(captured.watched);
   entry->graph_id = captured.graph.get();
   entry->grad_enabled = captured.grad_enabled;
+  entry->has_subclasses = captured.has_subclasses;
   BorrowedRef<PyCodeObject> code = stator_frame_code(frame);
   for (graph::Node* input : captured.graph->inputs()) entry->inputs.push_back(input->source);
   for (const graph::Node& node : captured.graph->nodes()) entry->has_effects |= node.mutates;
   double backend_seconds = 0;
-  const bool texts = watching() || lastCapture().kept;
+  const bool texts = wantsTexts() || lastCapture().kept;
   if (texts) lastCapture().graph = captured.graph->text(code);
   if (entry->ops > 0) {
     statistics().graphs++;
@@ -409,8 +437,12 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
     for (PyObject* example : examples) keep_examples.push_back(Ref<>::create(example));
     pause.end();
     auto backend_start = std::chrono::steady_clock::now();
+    tensor::TorchFunctionPause plain(entry->has_subclasses);
     graph::Compiled compiled = graph::compile(captured.graph, module, cache.backend);
     backend_seconds = secondsSince(backend_start);
+    if (together && !backendsDone(cache, frame, !compiled.callable)) {
+      if (compiled.callable) return nullptr;
+    }
     if (!compiled.callable) throw PythonError();
     entry->compiled = std::move(compiled.callable);
     for (const std::string& text : compiled.conditions) {
@@ -440,6 +472,11 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
     entry->memory = tensor::StoragePattern::of(examples, written);
   }
   entry->plan = std::move(captured.plan);
+  if (!captured.managed.empty()) {
+    entry->same_modules = std::make_unique<guards::GuardProgram>(
+        *captured.sources, *interpret::guardsOfSameModules(*captured.guards, captured.managed),
+        entry->inputs);
+  }
   entry->guards =
       std::make_unique<guards::GuardProgram>(*captured.sources, *captured.guards, entry->inputs);
   entry->sources = std::move(captured.sources);
@@ -451,7 +488,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   statistics().backend_seconds += backend_seconds;
   double capture_seconds = secondsSince(start) - backend_seconds;
   statistics().capture_seconds += capture_seconds;
-  if (watching()) {
+  if (wantsTexts()) {
     reportCapture({frame, &entry->plan, entry->ops, lastCapture().graph, lastCapture().guards,
                    capture_seconds, backend_seconds});
   }
@@ -480,6 +517,11 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
   if (stator_frame_namespace(frame) != nullptr && (code->co_flags & CO_OPTIMIZED) == 0)
     return outcome(Outcome::kNative);
   if (config.break_every == 1 && !config.break_random) return outcome(Outcome::kStep);
+  if (callEndsEagerly()) return outcome(Outcome::kNative);
+  if (gaveUpAgreeing(cache)) {
+    endCallEagerly(cache);
+    return outcome(Outcome::kNative);
+  }
   Site& site = cache.site(code, offset);
   if (site.step_only || tensor::callsAreWatched()) {
     if (watching()) ranUntil(site.why);
@@ -487,10 +529,15 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
   }
   Roots roots = Roots::of(frame);
   std::vector<Ref<>> inputs;
+  bool looked_alone = !config.guard_collectives;
   for (size_t i = 0; i < site.entries.size(); ++i) {
-    if (!site.entries[i]->guards->check(roots, inputs) || !memoryHolds(*site.entries[i], inputs) ||
+    if (!guardsHold(*site.entries[i], roots, inputs) || !memoryHolds(*site.entries[i], inputs) ||
         dropsRunCode(*site.entries[i], roots))
       continue;
+    if (!looked_alone) {
+      looked_alone = true;
+      if (!hitOnAll(cache, frame, true)) break;
+    }
     if (i > 0)
       std::rotate(site.entries.begin(), site.entries.begin() + static_cast<std::ptrdiff_t>(i),
                   site.entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
@@ -498,6 +545,8 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
     std::shared_ptr<Entry> entry = site.entries[0];  // the cache may let it go while it runs
     return runEntry(cache, *entry, frame, roots, inputs);
   }
+  if (!looked_alone) hitOnAll(cache, frame, false);
+  if (callEndsEagerly()) return outcome(Outcome::kNative);
   statistics().misses++;
   // Entries about modules that are gone: nothing can match them any more.
   std::erase_if(site.entries, [](const auto& entry) { return entry->guards->dead(); });
@@ -541,6 +590,7 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
   if (entry && !entry->guards->check(roots, inputs))
     entry = capture(cache, frame, cache.site(code, offset));
   if (!entry) {
+    if (callEndsEagerly()) return outcome(Outcome::kNative);
     if (watching()) ranUntil(cache.site(code, offset).why);
     return outcome(Outcome::kStep);
   }

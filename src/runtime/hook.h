@@ -47,6 +47,8 @@ struct HookState {
   Cache* cache = nullptr;
   const void* root = nullptr;  // code of the compiled function under way, as a name
   int disabled = 0;
+  // the compiled call under way is to end natively (ranks diverged); counted in `disabled` too
+  bool eager_call = false;
   Handover* handover = nullptr;
   const Primed* primed = nullptr;
 };

@@ -37,6 +37,13 @@ bool setConfig(const char* name, PyObject* value) {
   if (text == "error_on_recompile") c.error_on_recompile = PyObject_IsTrue(value) == 1;
   if (text == "specialize_float") c.specialize_float = PyObject_IsTrue(value) == 1;
   if (text == "capture_scalar_outputs") c.capture_scalar_outputs = PyObject_IsTrue(value) == 1;
+  if (text == "enable_compiler_collectives")
+    c.enable_compiler_collectives = PyObject_IsTrue(value) == 1;
+  if (text == "on_divergence")
+    c.eager_on_divergence = PyUnicode_CompareWithASCIIString(value, "eager") == 0;
+  if (text == "guard_collectives") c.guard_collectives = PyObject_IsTrue(value) == 1;
+  if (text == "log_captures") c.log_captures = PyObject_IsTrue(value) == 1;
+  if (text == "trace_dir") c.trace_dir = value != Py_None;
   if (text == "stance") {
     std::string_view stance = PyUnicode_AsUTF8(value);
     c.stance = stance == "force_eager"          ? Stance::kForceEager

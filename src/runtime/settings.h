@@ -30,6 +30,11 @@ struct ConfigValues {
   bool error_on_recompile = false;
   bool specialize_float = false;
   bool capture_scalar_outputs = false;
+  bool enable_compiler_collectives = false;
+  bool eager_on_divergence = false;  // on_divergence = "eager"
+  bool guard_collectives = false;    // set_enable_guard_collectives
+  bool log_captures = false;
+  bool trace_dir = false;  // one is set
 };
 
 ConfigValues& configValues();

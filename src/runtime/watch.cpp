@@ -1,8 +1,11 @@
 #include "runtime/watch.h"
 
 #include "base/ref.h"
+#include "dist/digest.h"
 #include "runtime/active.h"
 #include "runtime/hook.h"
+#include "runtime/ranks.h"
+#include "runtime/settings.h"
 #include "tensor/call_counter.h"
 
 #include <map>
@@ -52,20 +55,31 @@ PyObject* stop(PyObject*, PyObject*) {
 
 bool watching() { return watch != nullptr; }
 
+bool wantsTexts() { return watching() || configValues().log_captures || configValues().trace_dir; }
+
 void reportCapture(const CaptureReport& report) {
+  HookDisabledScope disabled;
   PyCodeObject* code = stator_frame_code(report.frame);
   const breaks::Plan& plan = *report.plan;
   bool broke = plan.exit == breaks::ExitKind::kBreak;
   Ref<> event = stealRef(Py_BuildValue(
-      "{s:s,s:i,s:s,s:n,s:s,s:s,s:d,s:d,s:O,s:i,s:s,s:s,s:s,s:s}", "file",
+      "{s:s,s:i,s:s,s:n,s:s,s:s,s:d,s:d,s:O,s:i,s:s,s:s,s:s,s:s,s:s,s:s,s:s}", "file",
       PyUnicode_AsUTF8(code->co_filename), "line", code->co_firstlineno, "function",
       PyUnicode_AsUTF8(code->co_qualname), "ops", static_cast<Py_ssize_t>(report.ops), "graph",
       report.graph.c_str(), "guards", report.guards.c_str(), "capture_seconds",
       report.capture_seconds, "backend_seconds", report.backend_seconds, "broke",
       broke ? Py_True : Py_False, "reason", static_cast<int>(plan.reason), "name",
       breaks::reasonName(plan.reason), "sentence", breaks::reasonSentence(plan.reason), "detail",
-      plan.detail.c_str(), "place", plan.place.c_str()));
-  HookDisabledScope disabled;
+      plan.detail.c_str(), "place", plan.place.c_str(), "site", siteName(report.frame).c_str(),
+      "graph_digest", dist::hex(dist::digestOf(report.graph)).c_str(), "guards_digest",
+      dist::hex(dist::digestOf(report.guards)).c_str()));
+  if (event && (configValues().log_captures || configValues().trace_dir)) {
+    Ref<> log = stealRef(PyImport_ImportModule("stator._rank_log"));
+    Ref<> done =
+        log ? stealRef(PyObject_CallMethod(log.get(), "captured", "(O)", event.get())) : Ref<>();
+    if (!done) PyErr_WriteUnraisable(log.get());  // a full disk is no reason to stop the program
+  }
+  if (!watching()) return;
   Ref<> done = event ? stealRef(PyObject_CallOneArg(watch->callback.get(), event.get())) : Ref<>();
   if (!done) PyErr_WriteUnraisable(watch->callback.get());
 }

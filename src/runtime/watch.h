@@ -18,6 +18,8 @@ struct CaptureReport {
 };
 
 bool watching();
+// Somebody watches, or captures are logged (config.log_captures, config.trace_dir): each goes to reportCapture, as text.
+bool wantsTexts();
 void reportCapture(const CaptureReport& report);
 // Tensor calls from here on are those of this break; empty: of none.
 void ranUntil(const std::string& break_place);

@@ -140,6 +140,8 @@ class Printer {
         return base(source) + ".size(" + n + ")";
       case SourceKind::kWeakTarget:
         return base(source) + "()";
+      case SourceKind::kAhead:
+        return "list(" + base(source) + ")[" + n + "]";
       case SourceKind::kScalarValue:
       case SourceKind::kViewDict:
         return base(source);
@@ -169,6 +171,9 @@ class Printer {
         return code_ ? utf8(code_->co_name) : "<function>";
       case SourceKind::kHandled:
         return "sys.exc_info()[1]";
+      case SourceKind::kFunctionMode:
+        return "torch.overrides._get_current_function_mode_stack()[" +
+               std::to_string(source.index) + "]";
       default:
         return printPinned(source.key.get());
     }

@@ -142,6 +142,9 @@ PyObject* readRoot(const Source& source, const Roots& roots) {
       return roots.function;
     case SourceKind::kHandled:
       return roots.handled;
+    case SourceKind::kFunctionMode:
+      return tensor_parts.function_mode != nullptr ? tensor_parts.function_mode(source.index)
+                                                   : nullptr;
     default:
       return source.key.get();
   }
@@ -273,6 +276,9 @@ PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& 
       PyObject* target = PyWeakref_GET_OBJECT(base);
       return target != Py_None ? target : nullptr;
     }
+    case SourceKind::kAhead:
+      return stator_iterator_known(base) ? owned(stator_iterator_ahead(base, index), keep)
+                                         : nullptr;
     case SourceKind::kScalarValue:
       return owned(stator_exact_scalar(base), keep);
     case SourceKind::kViewDict:

@@ -16,12 +16,13 @@ namespace stator::sources {
 
 enum class SourceKind : uint8_t {
   // Roots, read from the frame.
-  kLocal,     // index: slot of localsplus
-  kStack,     // index: position on the value stack, from the bottom
-  kGlobals,   // the frame's globals dict
-  kBuiltins,  // the frame's builtins dict
-  kFunction,  // the frame's function object
-  kHandled,   // the exception being handled
+  kLocal,         // index: slot of localsplus
+  kStack,         // index: position on the value stack, from the bottom
+  kGlobals,       // the frame's globals dict
+  kBuiltins,      // the frame's builtins dict
+  kFunction,      // the frame's function object
+  kHandled,       // the exception being handled
+  kFunctionMode,  // index: place of a torch function mode on the thread's stack, from the bottom
   // key: the object itself, owned (globals of an inlined function's module, a type, ...)
   kPinned,
   // One step from `base`.
@@ -67,6 +68,7 @@ enum class SourceKind : uint8_t {
   kLruEntry,   // key: cache key; what a functools.lru_cache has stored for it
   kViewDict,   // the dict that a view of keys, values or items looks into
   kDictValue,  // index: n-th value in iteration order
+  kAhead,      // index: the item that an iterator of C's will give after so many others
 };
 
 struct Source {
@@ -130,6 +132,7 @@ struct TensorParts {
   // new reference; None when there is none
   PyObject* (*grad)(PyObject* tensor) = nullptr;
   PyObject* (*size)(PyObject* tensor, int64_t dim) = nullptr;  // new reference
+  PyObject* (*function_mode)(int64_t index) = nullptr;         // of this thread, borrowed
 };
 void setTensorParts(TensorParts parts);
 // As a user would write it: L['x'], L['self'].layers[3].weight, G['torch'].add.

@@ -257,10 +257,6 @@ bool callsAreWatched() {
   if (!at::SavedTensorDefaultHooks::get_tls_state().stack.empty()) return true;
   if (included.has(c10::DispatchKey::Python) && c10::impl::TorchDispatchModeTLS::stack_len() != 0)
     return true;
-  for (int64_t i = 0; i < at::impl::PythonTorchFunctionTLS::stack_len(); ++i) {
-    PyObject* mode = at::impl::PythonTorchFunctionTLS::get_stack_at(i)->ptr(getPyInterpreter());
-    if (std::strcmp(Py_TYPE(mode)->tp_name, "DeviceContext") != 0) return true;
-  }
   return false;
 }
 

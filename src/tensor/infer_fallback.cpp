@@ -1,6 +1,6 @@
 // The FakeTensor tier of shape inference: hands the call to stator/_fake.py with FakeTensors in place of the caller's tensors, and reads
 // its answer. Needs no torch headers.
-#include "base/check.h"
+#include "base/boundary.h"
 #include "shapes/arg.h"
 #include "shapes/fallback.h"
 #include "symbolic/environment.h"
@@ -19,19 +19,14 @@ PyObject* glue(const char* name) {
   return function;  // kept for good
 }
 
-Ref<> checked(PyObject* object) {
-  if (object == nullptr) throw PythonError();
-  return stealRef(object);
-}
-
 // A number for torch: with `symbols` (stator/_symbols.py) a SymInt for an expression, without it the value that it has to keep.
 Ref<> numberOf(Dim dim, PyObject* symbols) {
-  if (dim.isStatic() || symbols == nullptr) return checked(PyLong_FromLongLong(dim.value()));
-  return checked(PyObject_CallMethod(symbols, "value", "s", dim.text().c_str()));
+  if (dim.isStatic() || symbols == nullptr) return orThrow(PyLong_FromLongLong(dim.value()));
+  return orThrow(PyObject_CallMethod(symbols, "value", "s", dim.text().c_str()));
 }
 
 Ref<> tupleOf(const Dims& dims, PyObject* symbols) {
-  Ref<> tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(dims.size())));
+  Ref<> tuple = orThrow(PyTuple_New(static_cast<Py_ssize_t>(dims.size())));
   for (size_t i = 0; i < dims.size(); ++i) {
     PyTuple_SET_ITEM(tuple.get(), i, numberOf(dims[i], symbols).release());
   }
@@ -81,7 +76,7 @@ class Substitution {
   }
 
   Ref<> facts() const {
-    Ref<> list = checked(PyList_New(static_cast<Py_ssize_t>(metas_.size())));
+    Ref<> list = orThrow(PyList_New(static_cast<Py_ssize_t>(metas_.size())));
     for (size_t i = 0; i < metas_.size(); ++i) {
       PyList_SET_ITEM(list.get(), i, factsOf(*metas_[i], i).release());
     }
@@ -109,27 +104,27 @@ class Substitution {
       return newRef(PyList_GET_ITEM(fakes_.get(), found->second));
     }
     if (PyTuple_CheckExact(object)) {
-      Ref<> copy = checked(PyTuple_New(PyTuple_GET_SIZE(object)));
+      Ref<> copy = orThrow(PyTuple_New(PyTuple_GET_SIZE(object)));
       for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
         PyTuple_SET_ITEM(copy.get(), i, replace(PyTuple_GET_ITEM(object, i)).release());
       }
       return copy;
     }
     if (PyTuple_Check(object) && PyObject_HasAttrString(object, "_make")) {  // named tuples
-      Ref<> items = checked(PySequence_List(object));
+      Ref<> items = orThrow(PySequence_List(object));
       items = replace(items.get());
-      return checked(PyObject_CallMethod(reinterpret_cast<PyObject*>(Py_TYPE(object)), "_make", "O",
+      return orThrow(PyObject_CallMethod(reinterpret_cast<PyObject*>(Py_TYPE(object)), "_make", "O",
                                          items.get()));
     }
     if (PyList_CheckExact(object)) {
-      Ref<> copy = checked(PyList_New(PyList_GET_SIZE(object)));
+      Ref<> copy = orThrow(PyList_New(PyList_GET_SIZE(object)));
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(object); ++i) {
         PyList_SET_ITEM(copy.get(), i, replace(PyList_GET_ITEM(object, i)).release());
       }
       return copy;
     }
     if (PyDict_CheckExact(object)) {
-      Ref<> copy = checked(PyDict_New());
+      Ref<> copy = orThrow(PyDict_New());
       PyObject* key = nullptr;
       PyObject* value = nullptr;
       for (Py_ssize_t at = 0; PyDict_Next(object, &at, &key, &value);) {
@@ -139,7 +134,7 @@ class Substitution {
     }
     if (PySlice_Check(object)) {
       const auto* slice = reinterpret_cast<PySliceObject*>(object);
-      return checked(PySlice_New(replace(slice->start).get(), replace(slice->stop).get(),
+      return orThrow(PySlice_New(replace(slice->start).get(), replace(slice->stop).get(),
                                  replace(slice->step).get()));
     }
     if (symbolic::isSymInt(object)) return numberOf(symbolic::dimOf(object), symbols_.get());
@@ -154,7 +149,7 @@ class Substitution {
     Ref<> sizes = tupleOf(meta.sizes, symbols_.get());
     Ref<> strides = tupleOf(meta.strides, symbols_.get());
     Ref<> device = makeDevice(meta.device, meta.device_index);
-    return checked(Py_BuildValue(
+    return orThrow(Py_BuildValue(
         "(OOOONNNNNNNNL)", sizes.get(), strides.get(), dtypeObject(meta.dtype), device.get(),
         PyBool_FromLong(meta.requires_grad), PyBool_FromLong(meta.is_leaf),
         PyBool_FromLong(meta.is_conj), PyBool_FromLong(meta.is_neg),
@@ -178,7 +173,7 @@ Ref<> stateTuple(const State& state) {
   if (state.default_device != DeviceType::CPU) {
     device = makeDevice(state.default_device, state.default_device_index);
   }
-  return checked(Py_BuildValue(
+  return orThrow(Py_BuildValue(
       "(NNOONNOO)", PyBool_FromLong(state.grad_enabled), PyBool_FromLong(state.inference),
       dtypeObject(state.default_dtype), device.get(), PyBool_FromLong(state.autocast_cpu),
       PyBool_FromLong(state.autocast_cuda), dtypeObject(state.autocast_cpu_dtype),
@@ -278,11 +273,11 @@ struct Arguments {
 
 Arguments replaced(const Request& request, const Substitution& substitution) {
   Arguments made;
-  made.args = checked(PyTuple_New(static_cast<Py_ssize_t>(request.positional)));
+  made.args = orThrow(PyTuple_New(static_cast<Py_ssize_t>(request.positional)));
   for (size_t i = 0; i < request.positional; ++i) {
     PyTuple_SET_ITEM(made.args.get(), i, substitution.replace(request.args[i]).release());
   }
-  made.kwargs = checked(PyDict_New());
+  made.kwargs = orThrow(PyDict_New());
   const size_t keywords = request.kwnames == nullptr ? 0 : PyTuple_GET_SIZE(request.kwnames);
   for (size_t i = 0; i < keywords; ++i) {
     Ref<> value = substitution.replace(request.args[request.positional + i]);
@@ -300,21 +295,21 @@ bool inferWithSymbols(const Request& request, Substitution& substitution, Fallba
   static PyObject* call = glue("call_symbolic");
   symbolic::Environment* environment = symbolic::Environment::current();
   if (environment == nullptr) return false;
-  Ref<> hints = checked(PyList_New(0));
+  Ref<> hints = orThrow(PyList_New(0));
   for (int64_t hint : environment->hints()) {
-    if (PyList_Append(hints.get(), checked(PyLong_FromLongLong(hint)).get()) != 0)
+    if (PyList_Append(hints.get(), orThrow(PyLong_FromLongLong(hint)).get()) != 0)
       throw PythonError();
   }
-  Ref<> made = checked(PyObject_CallOneArg(symbols, hints.get()));
+  Ref<> made = orThrow(PyObject_CallOneArg(symbols, hints.get()));
   substitution.setSymbols(made);
   Ref<> fakes =
-      checked(PyObject_CallFunctionObjArgs(make, substitution.facts().get(), made.get(), nullptr));
+      orThrow(PyObject_CallFunctionObjArgs(make, substitution.facts().get(), made.get(), nullptr));
   bool done = false;
   if (fakes.get() != Py_None) {
     substitution.setFakes(fakes);
     Arguments arguments = replaced(request, substitution);
     Ref<> state = stateTuple(*request.state);
-    Ref<> result = checked(PyObject_CallFunctionObjArgs(call, request.target, arguments.args.get(),
+    Ref<> result = orThrow(PyObject_CallFunctionObjArgs(call, request.target, arguments.args.get(),
                                                         arguments.kwargs.get(), fakes.get(),
                                                         state.get(), made.get(), nullptr));
     if (result.get() != Py_None) {
@@ -352,10 +347,10 @@ FallbackAnswer inferWithFake(const Request& request) {
     FallbackAnswer answer;
     if (inferWithSymbols(request, substitution, answer)) return answer;
   }
-  substitution.setFakes(checked(PyObject_CallOneArg(make, substitution.facts().get())));
+  substitution.setFakes(orThrow(PyObject_CallOneArg(make, substitution.facts().get())));
   Arguments arguments = replaced(request, substitution);
   Ref<> state = stateTuple(*request.state);
-  Ref<> answer = checked(PyObject_CallFunctionObjArgs(call, request.target, arguments.args.get(),
+  Ref<> answer = orThrow(PyObject_CallFunctionObjArgs(call, request.target, arguments.args.get(),
                                                       arguments.kwargs.get(), substitution.fakes(),
                                                       state.get(), nullptr));
   return readAnswer(answer.get(), substitution);

@@ -47,6 +47,8 @@ shapes::TensorMeta metaOf(PyObject* object) {
   return meta;
 }
 
+bool hasPlainFacts(PyObject* object) { return !THPVariable_Unpack(object).is_nested(); }
+
 uintptr_t storageOf(PyObject* object) {
   const at::Tensor& tensor = THPVariable_Unpack(object);
   if (tensor.layout() != at::kStrided || !tensor.has_storage()) return 0;

@@ -1,7 +1,7 @@
 // The doors of shape inference in stator._core, for tests and benchmarks: real tensors in, facts out.
 #include "tensor/shapes_module.h"
 
-#include "base/check.h"
+#include "base/boundary.h"
 #include "shapes/arg.h"
 #include "shapes/dims.h"
 #include "shapes/dtypes.h"
@@ -11,6 +11,7 @@
 #include "symbolic/environment.h"
 #include "symbolic/sym_int.h"
 #include "tensor/meta_of.h"
+#include "tensor/torch_function.h"
 
 #include <algorithm>
 #include <chrono>
@@ -72,15 +73,10 @@ const TensorMeta* tensorOf(PyObject* object) {
   return &position->second;
 }
 
-Ref<> checked(PyObject* object) {
-  if (object == nullptr) throw PythonError();
-  return stealRef(object);
-}
-
 Ref<> tupleOf(const shapes::Dims& dims) {
-  Ref<> tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(dims.size())));
+  Ref<> tuple = orThrow(PyTuple_New(static_cast<Py_ssize_t>(dims.size())));
   for (size_t i = 0; i < dims.size(); ++i) {
-    PyTuple_SET_ITEM(tuple.get(), i, checked(PyLong_FromLongLong(dims[i].value())).release());
+    PyTuple_SET_ITEM(tuple.get(), i, orThrow(PyLong_FromLongLong(dims[i].value())).release());
   }
   return tuple;
 }
@@ -89,7 +85,7 @@ Ref<> factsOf(const TensorMeta& meta) {
   Ref<> sizes = tupleOf(meta.sizes);
   Ref<> strides = tupleOf(meta.strides);
   Ref<> device = shapes::makeDevice(meta.device, meta.device_index);
-  return checked(Py_BuildValue(
+  return orThrow(Py_BuildValue(
       "{s:O,s:O,s:O,s:O,s:L,s:L,s:i,s:N,s:N,s:N,s:N,s:N,s:N}", "size", sizes.get(), "stride",
       strides.get(), "dtype", shapes::dtypeObject(meta.dtype), "device", device.get(), "offset",
       static_cast<long long>(meta.storage_offset.value()), "storage_bytes",
@@ -102,35 +98,35 @@ Ref<> factsOf(const TensorMeta& meta) {
 
 Ref<> outputObject(const Output& output) {
   if (output.kind == Output::Kind::kConstant) {
-    return checked(Py_BuildValue("{s:O}", "constant", output.constant.get()));
+    return orThrow(Py_BuildValue("{s:O}", "constant", output.constant.get()));
   }
   Ref<> facts = factsOf(output.meta);
   Ref<> relations =
-      checked(Py_BuildValue("{s:i,s:i,s:i}", "same_object_as", output.same_object_as, "alias_of",
+      orThrow(Py_BuildValue("{s:i,s:i,s:i}", "same_object_as", output.same_object_as, "alias_of",
                             output.alias_of, "alias_of_output", output.alias_of_output));
   if (PyDict_Update(facts.get(), relations.get()) != 0) throw PythonError();
   return facts;
 }
 
 Ref<> inferredObject(const Inferred& inferred) {
-  Ref<> outputs = checked(PyList_New(0));
+  Ref<> outputs = orThrow(PyList_New(0));
   for (const Output& output : inferred.outputs) {
     if (PyList_Append(outputs.get(), outputObject(output).get()) != 0) throw PythonError();
   }
-  Ref<> changed = checked(PyList_New(0));
+  Ref<> changed = orThrow(PyList_New(0));
   for (const auto& [number, meta] : inferred.changed_inputs) {
-    Ref<> change = checked(Py_BuildValue("(iN)", number, factsOf(meta).release()));
+    Ref<> change = orThrow(Py_BuildValue("(iN)", number, factsOf(meta).release()));
     if (PyList_Append(changed.get(), change.get()) != 0) throw PythonError();
   }
-  Ref<> written = checked(PyList_New(0));
+  Ref<> written = orThrow(PyList_New(0));
   for (int number : inferred.written_inputs) {
-    if (PyList_Append(written.get(), checked(PyLong_FromLong(number)).get()) != 0)
+    if (PyList_Append(written.get(), orThrow(PyLong_FromLong(number)).get()) != 0)
       throw PythonError();
   }
   static constexpr const char* kStructures[] = {"single", "tuple", "list", "named", "nested"};
   PyObject* type = inferred.type ? inferred.type.get() : Py_None;
   PyObject* skeleton = inferred.skeleton ? inferred.skeleton.get() : Py_None;
-  return checked(Py_BuildValue(
+  return orThrow(Py_BuildValue(
       "{s:O,s:s,s:O,s:O,s:N,s:N,s:O,s:O}", "outputs", outputs.get(), "structure",
       kStructures[static_cast<size_t>(inferred.structure)], "type", type, "skeleton", skeleton,
       "mutates", PyBool_FromLong(inferred.mutates), "random", PyBool_FromLong(inferred.random),
@@ -144,8 +140,8 @@ struct FlatCall {
       values.push_back(PyTuple_GET_ITEM(args, i));
     positional = values.size();
     if (kwargs == nullptr || kwargs == Py_None || PyDict_GET_SIZE(kwargs) == 0) return;
-    Ref<> keys = checked(PyDict_Keys(kwargs));
-    names = checked(PyList_AsTuple(keys.get()));
+    Ref<> keys = orThrow(PyDict_Keys(kwargs));
+    names = orThrow(PyList_AsTuple(keys.get()));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()); ++i) {
       values.push_back(PyDict_GetItem(kwargs, PyTuple_GET_ITEM(names.get(), i)));
     }
@@ -160,18 +156,6 @@ struct CurrentFacts {
   ~CurrentFacts() { current = before; }
   Facts* before;
 };
-
-template <class Body>
-PyObject* guarded(Body&& body) {
-  try {
-    return body().release();
-  } catch (const PythonError&) {
-    return nullptr;
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-    return nullptr;
-  }
-}
 
 // infer_shapes(target, args, kwargs=None, tiers=0) -> (status, tier, dict | why | exception)
 PyObject* inferShapes(PyObject*, PyObject* arguments) {
@@ -199,9 +183,9 @@ PyObject* inferShapes(PyObject*, PyObject* arguments) {
     } else if (answer.error) {
       payload = answer.error;
     } else {
-      payload = checked(PyUnicode_FromString(answer.why.c_str()));
+      payload = orThrow(PyUnicode_FromString(answer.why.c_str()));
     }
-    return checked(Py_BuildValue("(ssO)", kStatus[static_cast<size_t>(answer.status)],
+    return orThrow(Py_BuildValue("(ssO)", kStatus[static_cast<size_t>(answer.status)],
                                  kTiers[static_cast<size_t>(answer.tier)], payload.get()));
   });
 }
@@ -339,7 +323,7 @@ PyObject* timeShapes(PyObject*, PyObject* arguments) {
       STATOR_CHECK(answer.status == shapes::Status::kOk, answer.why);
     }
     const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - start;
-    return checked(PyFloat_FromDouble(taken.count() / repeats));
+    return orThrow(PyFloat_FromDouble(taken.count() / repeats));
   });
 }
 
@@ -358,9 +342,9 @@ PyObject* shapesClear(PyObject*, PyObject*) {
 PyObject* shapesUnresolved(PyObject*, PyObject*) {
   return guarded([&]() -> Ref<> {
     if (!shapes::initShapes()) throw PythonError();
-    Ref<> list = checked(PyList_New(0));
+    Ref<> list = orThrow(PyList_New(0));
     for (const std::string& name : shapes::unresolvedNames()) {
-      if (PyList_Append(list.get(), checked(PyUnicode_FromString(name.c_str())).get()) != 0)
+      if (PyList_Append(list.get(), orThrow(PyUnicode_FromString(name.c_str())).get()) != 0)
         throw PythonError();
     }
     return list;
@@ -374,9 +358,26 @@ PyObject* shapesHasRule(PyObject*, PyObject* target) {
   });
 }
 
+PyObject* asSubclassDoor(PyObject*, PyObject* args) {
+  PyObject *tensor = nullptr, *type = nullptr;
+  if (!PyArg_ParseTuple(args, "OO", &tensor, &type)) return nullptr;
+  return asSubclass(tensor, type).release();
+}
+
+PyObject* becomeDoor(PyObject*, PyObject* args) {
+  PyObject *tensor = nullptr, *type = nullptr;
+  if (!PyArg_ParseTuple(args, "OO", &tensor, &type)) return nullptr;
+  if (PyObject_SetAttrString(tensor, "__class__", type) != 0) return nullptr;
+  return Py_NewRef(tensor);
+}
+
 }  // namespace
 
 PyMethodDef shapes_methods[] = {
+    {"as_subclass", asSubclassDoor, METH_VARARGS,
+     "Tensor.as_subclass, past any __torch_function__."},
+    {"become", becomeDoor, METH_VARARGS,
+     "Makes a plain tensor an instance of a subclass, in place."},
     {"infer_shapes", inferShapes, METH_VARARGS,
      "Facts of a call's outputs (tiers: 0 all, 1 rules, 2 FakeTensor)."},
     {"infer_symbolic", inferSymbolic, METH_VARARGS,

@@ -70,8 +70,7 @@ PyObject* sizeOf(PyObject* tensor, int64_t dim);  // an int; dim -1: the storage
 bool isDevice(PyObject* object);
 bool sameDevice(PyObject* left, PyObject* right);  // both torch.device
 
-// Something stands between the program and torch that has to see each call: a torch function mode (other than torch.device), a dispatch
-// mode, a functorch transform, or hooks on what autograd saves.
+// Something stands between the program and torch that has to see each call: a dispatch mode, a functorch transform, or hooks on what autograd saves.
 bool callsAreWatched();
 
 // Global state that captured code depends on: one snapshot, one compare.

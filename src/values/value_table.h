@@ -43,6 +43,7 @@ struct Info {
   PyObject* attributes_of = nullptr;
   // the other way round: the object's __dict__, once the program took it as a dict
   PyObject* attributes = nullptr;
+  int64_t taken = 0;  // an iterator from outside: so many items were asked for
   // an immutable container of constants, guarded whole; known for its identity only
   bool constant = false;
   bool length_guarded = false;
@@ -52,6 +53,8 @@ struct Info {
   bool keys_open = false;
   // an exception made in the trace that has been raised there: eager's has a traceback
   bool was_raised = false;
+  // its default text, which names an address, was taken: the object may not be made again elsewhere
+  bool address_shown = false;
   bool identity_used = false;  // `is`, id() or hashing by identity looked at it
 
   // Tensors from outside: the stand-in handed out for them.

@@ -1,6 +1,6 @@
 """Python functions that are traced in place of built-in ones which call back into Python, or look into objects."""
 
-from . import autograd, contexts, functions, higher_order, iteration, objects, subgraphs, switches, transforms
+from . import autograd, contexts, functions, higher_order, iteration, objects, subgraphs, switches, tensors, transforms
 
 __all__ = [
     "autograd",
@@ -11,5 +11,6 @@ __all__ = [
     "objects",
     "subgraphs",
     "switches",
+    "tensors",
     "transforms",
 ]

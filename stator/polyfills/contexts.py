@@ -50,3 +50,30 @@ class SdpaKernel:
     def __exit__(self, *exception):
         leave_sdpa(self)
         return None
+
+
+def switch_torch_function(context, state):
+    context.guard = _contexts.enter_torch_function_off(state)
+    return 0
+
+
+def restore_torch_function(context, before):
+    _contexts.leave_torch_function_off(context.guard)
+
+
+class DisableTorchFunctionSubclass:
+    """torch._C.DisableTorchFunctionSubclass: instances of tensor subclasses count as plain tensors."""
+
+    _state = 1
+
+    def __enter__(self):
+        self.before = switch_torch_function(self, self._state)
+
+    def __exit__(self, *exception):
+        restore_torch_function(self, self.before)
+
+
+class DisableTorchFunction(DisableTorchFunctionSubclass):
+    """torch._C.DisableTorchFunction: modes do not count either."""
+
+    _state = 2

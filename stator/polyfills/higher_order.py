@@ -2,6 +2,7 @@
 
 import torch
 from torch._higher_order_ops.associative_scan import generic_associative_scan
+from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from stator import _transforms
@@ -13,6 +14,7 @@ _while_loop_op = torch.ops.higher_order.while_loop
 _scan_op = torch.ops.higher_order.scan
 _associative_scan_op = torch.ops.higher_order.associative_scan
 _map_op = torch.ops.higher_order.map_impl
+_flex_attention_op = torch.ops.higher_order.flex_attention
 _checkpoint_op = torch.ops.higher_order.tag_activation_checkpoint
 
 
@@ -63,6 +65,36 @@ def checkpoint(function, *args, **kwargs):
     module, extras = capture(("wrap_body",), (body,), body.tensors, body.tensors, False)
     results = call(_checkpoint_op, module, *body.tensors, *extras, **options)
     return body.rebuild(results)
+
+
+class _IndexByTensors(TorchFunctionMode):
+    """Indices that are tensors of one element stay tensors, where eager code would read them."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is torch.Tensor.__getitem__:
+            indices = args[1] if isinstance(args[1], tuple) else (args[1],)
+            if all(isinstance(index, torch.Tensor) for index in indices):
+                return torch.ops.aten.index(args[0], list(indices))
+        return func(*args, **(kwargs or {}))
+
+
+def flex_attention(
+    hop, query, key, value, score_mod, block_mask, scale, kernel_options, score_extras=(), mask_extras=()
+):
+    """The call of the operator: its two functions see single elements and their indices."""
+    index = query.new_empty((), dtype=torch.int)
+    places = (index, index.clone(), index.clone(), index.clone())
+    score = query.new_empty(())
+    if score_extras or mask_extras:
+        refuse("flex_attention's operator with its buffers given")
+    score_operands = (score, *places)
+    with _IndexByTensors():
+        score_module, score_buffers = capture(("score_mod",), (score_mod,), score_operands, score_operands, True)
+        mask_module, mask_buffers = capture(("mask_fn",), (block_mask[-1],), places, places, True)
+    mask = (*block_mask[:-1], mask_module)
+    return call(
+        _flex_attention_op, query, key, value, score_module, mask, scale, kernel_options, score_buffers, mask_buffers
+    )
 
 
 def cond(pred, true_fn, false_fn, operands=()):

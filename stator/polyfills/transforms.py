@@ -142,6 +142,50 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     return body.rebuild(results[:count]), body.rebuild(results[count:])
 
 
+def vjp(func, *primals, has_aux=False):
+    """The outputs, and a function that computes the products when it gets its vectors: from the inputs again, since the graph has no place
+    for autograd's own state."""
+    seen = []
+
+    def outputs_first(*given):
+        output = func(*given)
+        aux = ()
+        if has_aux:
+            output, aux = output
+        leaves, spec = tree_flatten(output)
+        others, others_spec = tree_flatten(aux)
+        for leaf in [*leaves, *others]:
+            if not isinstance(leaf, torch.Tensor):
+                refuse("vjp of a function that gives other values than tensors")
+        seen.append((len(leaves), spec, others_spec))
+        return (*leaves, *others)
+
+    body = Flat(outputs_first, primals, {})
+    if len(body.tensors) != len(body.leaves):
+        refuse("vjp with other arguments than tensors")
+    specs = [tree_flatten(primal) for primal in primals]
+    module, extras = capture(("vjp_body",), (body,), body.tensors, body.tensors, True)
+    count, spec, others_spec = seen[0]
+    results = call(_transforms.vjp_outputs, module, count, len(body.tensors), *body.tensors, *extras)
+    outputs = tree_unflatten(list(results[:count]), spec)
+
+    def vjp_fn(cotangents, retain_graph=True, create_graph=None):
+        return _transforms.product(func, has_aux, primals, (module, count, body.tensors, extras, specs), cotangents)
+
+    if has_aux:
+        return outputs, vjp_fn, tree_unflatten(list(results[count:]), others_spec)
+    return outputs, vjp_fn
+
+
+def _product(func, has_aux, primals, parts, cotangents):
+    module, count, tensors, extras, specs = parts
+    vectors, _ = tree_flatten(cotangents)
+    if len(vectors) != count:
+        refuse("vectors that do not fit the outputs of vjp's function")
+    rest = iter(call(_transforms.vjp, module, count, len(tensors), *tensors, *extras, *vectors))
+    return tuple([tree_unflatten([next(rest) for _ in leaves], own) for leaves, own in specs])
+
+
 def _jacobian(which, func, argnums, has_aux, args, kwargs):
     if has_aux:
         refuse("a Jacobian with aux")
@@ -158,14 +202,14 @@ def _jacobian(which, func, argnums, has_aux, args, kwargs):
 
 def jacrev(func, argnums=0, has_aux=False, *, chunk_size=None, _preallocate_and_copy=False):
     def wrapper(*args, **kwargs):
-        return _jacobian(_transforms.jacrev, func, argnums, has_aux, args, kwargs)
+        return _transforms.jacobian(_transforms.jacrev, func, argnums, has_aux, args, kwargs)
 
     return wrapper
 
 
 def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
     def wrapper(*args, **kwargs):
-        return _jacobian(_transforms.jacfwd, func, argnums, has_aux, args, kwargs)
+        return _transforms.jacobian(_transforms.jacfwd, func, argnums, has_aux, args, kwargs)
 
     return wrapper
 

@@ -165,6 +165,22 @@ def test_twenty_equal_layers_compiled_one_by_one(treatment):
     assert len(backend.seen) == (1 if treatment == "unspecialised" else 20)
 
 
+def test_settings_of_layers_stay_numbers(treatment):
+    class Conv(nn.Conv2d):
+        def forward(self, x):
+            return F.conv2d(x, self.weight, self.bias, self.stride, self.padding)
+
+    backend = Graphs()
+    x = torch.randn(1, 4, 16, 16)
+    for stride in (1, 2, 3):
+        conv = Conv(4, 4, 2, stride)
+        torch.testing.assert_close(stator.compile(conv, backend=backend, fullgraph=True)(x), conv(x))
+    assert len(backend.seen) == 3
+    assert not [
+        node for gm in backend.seen for node in gm.graph.nodes if node.op == "placeholder" and "stride" in node.name
+    ]
+
+
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_backends_take_both(backend, treatment):
     if backend == "inductor" and treatment == "unspecialised":

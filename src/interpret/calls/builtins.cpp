@@ -5,6 +5,7 @@
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
 #include "interpret/tracer.h"
+#include "python/objects.h"
 #include "symbolic/sym_int.h"
 
 #include <algorithm>
@@ -302,6 +303,12 @@ Out textCall(Tracer& t, const Args& args, bool repr) {
     }
   }
   if (PyFunction_Check(value)) return t.breakWith(Reason::kUnsupportedObject, "formats an address");
+  if (t.isMade(value) && Py_TYPE(value)->tp_repr == PyBaseObject_Type.tp_repr &&
+      Py_TYPE(value)->tp_str == PyBaseObject_Type.tp_str) {
+    // <module.Class object at 0x...>: any address serves, as long as nobody gets to see the object beside it.
+    t.values.find(value)->address_shown = true;
+    return t.fromNative(stealRef(PyObject_Repr(value)));
+  }
   if (PyList_CheckExact(value) || PyTuple_CheckExact(value) || PyDict_CheckExact(value)) {
     STATOR_VALUE(items, t.contents(value));
     if (!t.isNativeSafe(items.get()) && !t.hasStandIn(items.get()))
@@ -555,6 +562,11 @@ Out superCall(Tracer& t, const Args& args) {
   } else if (args.positional == 2) {
     cls = newRef(args.values[0]);
     self = newRef(args.values[1]);
+  }
+  if (cls && self && PyType_Check(cls.get()) && graph::isStandIn(self.get()) &&
+      PyType_IsSubtype(t.typeOf(self.get()), reinterpret_cast<PyTypeObject*>(cls.get()))) {
+    return t.fromNativeMade(stealRef(stator_make_super(reinterpret_cast<PyTypeObject*>(cls.get()),
+                                                       self.get(), t.typeOf(self.get()))));
   }
   if (!cls || !self || !PyType_Check(cls.get()) || graph::isStandIn(self.get()) ||
       isTraceIterator(self.get())) {

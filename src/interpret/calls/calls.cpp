@@ -140,6 +140,15 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
         info != nullptr && PyFunction_Check(callable) && info->source != nullptr) {
       guards->add(Guard{GuardKind::kIs, info->source, nullptr, newRef(callable)});
     }
+    if (torch_function.relevant && row->kind != CallKind::kGraph &&
+        Py_TYPE(callable) == &PyMethodDescr_Type &&
+        PyType_IsSubtype(tensorType(), reinterpret_cast<PyDescrObject*>(callable)->d_type)) {
+      bool handled = false;
+      Out out =
+          dispatchTorchFunction(graph::Op::kCallMethod,
+                                reinterpret_cast<PyDescrObject*>(callable)->d_name, args, handled);
+      if (handled) return out;
+    }
     switch (row->kind) {
       case CallKind::kHandler: {
         Out out = row->handler(*this, args);
@@ -228,6 +237,7 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
     return fromOutside(target, child);
   }
   std::string_view type_name = type->tp_name;
+  if (type_name == "method-wrapper") return callMethodWrapper(callable, args);
   if (type_name == "OpOverloadPacket" || type_name == "OpOverload") {
     if (const Source* source = sourceOf(callable))
       guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(callable)});
@@ -782,8 +792,7 @@ Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then, bool me
   }
   if (hasFinalizer(type))
     return breakWith(Reason::kUnsupportedClass, nameOf(type_object) + " has __del__");
-  if (PyType_IsSubtype(type, tensorType()))
-    return breakWith(Reason::kUnsupportedTensorOp, nameOf(type_object) + "()");
+  const bool is_tensor = PyType_IsSubtype(type, tensorType());
   STATOR_VALUE(new_raw, typeLookup(type, names().dunder_new));
   STATOR_VALUE(init_raw, typeLookup(type, names().dunder_init));
   Ref<> instance;
@@ -799,8 +808,10 @@ Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then, bool me
     }
     STATOR_VALUE(object, callNested(new_function, args.withFirst(type_object)));
     instance = object;
-    if (graph::isStandIn(instance.get()) || !PyObject_TypeCheck(instance.get(), type))
-      return instance;
+    if (!PyType_IsSubtype(typeOf(instance.get()), type)) return instance;
+  } else if (is_tensor) {
+    STATOR_VALUE(object, newTensorOf(type, args));
+    instance = object;
   } else if (PyCFunction_Check(new_function)) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyCFunction_GET_SELF(new_function));
     if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 &&
@@ -813,6 +824,7 @@ Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then, bool me
   } else {
     return breakWith(Reason::kUnsupportedClass, nameOf(type_object));
   }
+  if (is_tensor && !PyFunction_Check(init_raw.get())) return instance;
   if (PyFunction_Check(init_raw.get())) {
     STATOR_VALUE(init, classAttrValue(type, names().dunder_init, init_raw.get()));
     keep_alive.push_back(instance);

@@ -10,8 +10,6 @@
 
 namespace stator::interpret {
 
-namespace {
-
 // Layers of torch's own; containers are no layers. Recurrent layers keep their weights a second time, in a list that AOTAutograd, which puts
 // fakes in the places of parameters while it traces, would leave changed.
 bool isLayerClass(PyTypeObject* type) {
@@ -31,6 +29,8 @@ bool isLayerClass(PyTypeObject* type) {
   if (layer) (*known)[type] = true;
   return layer;
 }
+
+namespace {
 
 // The result of the call with stand-ins of new nodes in the places of those inside; null: it is no plain structure of them.
 class Results {
@@ -130,7 +130,7 @@ void Tracer::finishFold(SymbolicFrame& frame) {
   for (size_t i = fold.first_node; i < end; ++i) {
     graph::Node& node = graph->nodes()[i];
     mutates |= node.mutates;
-    node.mutates = false;  // nobody uses it: it goes with the dead nodes
+    node.mutates = node.called = false;  // nobody uses it: it goes with the dead nodes
   }
   graph::Node* node = graph->addCall(graph::Op::kCallModule, fold.module, args, kwargs);
   node->source = sourceOf(fold.module.get());

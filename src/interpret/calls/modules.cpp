@@ -155,32 +155,62 @@ bool Tracer::isFsdpManaged(PyObject* module) {
 }
 
 // FSDP changes what is inside of the modules it manages with each call, and sees to it that this does not matter.
-void Tracer::dropFsdpGuards() {
-  std::unordered_set<const Source*> managed;
+void Tracer::noteFsdpModules(Captured& captured) {
   for (values::Info* info : values.all()) {
     if (info->origin == values::Origin::kOutside && info->source != nullptr &&
         isModule(info->object.get()) && isFsdpManaged(info->object.get())) {
-      managed.insert(info->source);
+      captured.managed.emplace_back(info->source, info->object);
     }
   }
-  if (managed.empty()) return;
-  auto inside = [&](const Source* source) {
-    for (source = source != nullptr ? source->base : nullptr; source != nullptr;
-         source = source->base) {
-      if (managed.count(source) != 0) return true;
-    }
-    return false;
-  };
+  if (captured.managed.empty()) return;
+  const FsdpInside inside(captured.managed);
   for (graph::Node* input : graph->inputs()) {
     if (inside(input->source)) input->specialised = false;
   }
-  if (!options.skip_fsdp_guards) return;
-  auto kept = std::make_unique<guards::GuardSet>();
-  for (const Guard& guard : guards->all()) {
-    if (guard.kind == GuardKind::kTensor || (!inside(guard.source) && !inside(guard.other)))
-      kept->add(guard);
+  if (!options.skip_fsdp_guards) captured.managed.clear();
+}
+
+FsdpInside::FsdpInside(const ManagedModules& managed) {
+  for (const auto& [source, module] : managed) managed_.insert(source);
+}
+
+bool FsdpInside::operator()(const Source* source) const {
+  for (source = source != nullptr ? source->base : nullptr; source != nullptr;
+       source = source->base) {
+    if (managed_.count(source) != 0) return true;
   }
-  guards = std::move(kept);
+  return false;
+}
+
+namespace {
+
+// Below one of a module's hook dicts: which hooks run is not FSDP's alone to say.
+bool isHook(const Source* source) {
+  for (; source != nullptr; source = source->base) {
+    if (!source->key || !PyUnicode_CheckExact(source->key.get())) continue;
+    for (const char* dict :
+         {"_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"}) {
+      if (PyUnicode_CompareWithASCIIString(source->key.get(), dict) == 0) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::unique_ptr<guards::GuardSet> guardsOfSameModules(const guards::GuardSet& guards,
+                                                      const ManagedModules& managed) {
+  const FsdpInside inside(managed);
+  auto kept = std::make_unique<guards::GuardSet>();
+  for (const Guard& guard : guards.all()) {
+    const bool stays = guard.kind == GuardKind::kTensor ||
+                       (!inside(guard.source) && !inside(guard.other)) || isHook(guard.source);
+    if (stays) kept->add(guard);
+  }
+  for (const auto& [source, module] : managed)
+    kept->add(Guard{GuardKind::kIsWeak, source, nullptr, module});
+  kept->relations = guards.relations;
+  return kept;
 }
 
 void Tracer::setRootScope() {

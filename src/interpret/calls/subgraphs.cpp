@@ -346,13 +346,30 @@ Out refuse(Tracer& t, const Args& args) {
                          : "");
 }
 
+// Such a node is no call of torch's that a __torch_function__ would see.
+class NodeOfOurOwn {
+ public:
+  explicit NodeOfOurOwn(Tracer& tracer) : tracer_(tracer), before_(tracer.torch_function.state) {
+    tracer.torch_function.state = tensor::TorchFunction::kOff;
+  }
+  ~NodeOfOurOwn() { tracer_.torch_function.state = before_; }
+  NodeOfOurOwn(const NodeOfOurOwn&) = delete;
+  NodeOfOurOwn& operator=(const NodeOfOurOwn&) = delete;
+
+ private:
+  Tracer& tracer_;
+  tensor::TorchFunction before_;
+};
+
 // call(function, *args, **kwargs): a node of the graph, whatever the function is.
 Out call(Tracer& t, const Args& args) {
+  NodeOfOurOwn scope(t);
   return t.tensorCall(graph::Op::kCallFunction, args.values[0], args.withoutFirst(), false);
 }
 
 // call_like(function, facts, *args): a node whose results have the facts of `facts(*args)`.
 Out callLike(Tracer& t, const Args& args) {
+  NodeOfOurOwn scope(t);
   return t.tensorCall(graph::Op::kCallFunction, args.values[0], args.withoutFirst().withoutFirst(),
                       false, args.values[1]);
 }
@@ -391,7 +408,15 @@ void registerSubgraphs() {
   registerWholePolyfill("torch._functorch.eager_transforms.grad_impl", "transforms.grad_impl");
   registerWholePolyfill("torch._functorch.eager_transforms.grad_and_value_impl",
                         "transforms.grad_and_value_impl");
-  for (const char* name : {"jvp", "jacrev", "jacfwd", "hessian"}) {
+  registerWholePolyfill("torch._higher_order_ops.flex_attention.__class__.__call__",
+                        "higher_order.flex_attention");
+  Ref<> flex = stealRef(PyUnicode_FromString("torch.nn.attention.flex_attention"));
+  if (Ref<> loaded = stealRef(PyImport_GetModule(flex.get())))
+    registerWholePolyfill("torch.nn.attention.flex_attention.flex_attention",
+                          "flex.flex_attention");
+  registerWholePolyfill("stator._transforms.jacobian", "transforms._jacobian");
+  registerWholePolyfill("stator._transforms.product", "transforms._product");
+  for (const char* name : {"jvp", "vjp", "jacrev", "jacfwd", "hessian"}) {
     registerWholePolyfill((std::string("torch._functorch.eager_transforms.") + name).c_str(),
                           (std::string("transforms.") + name).c_str());
   }

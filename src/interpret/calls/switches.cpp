@@ -297,6 +297,7 @@ const std::unordered_map<std::string_view, FunctionHandler>& lateHandlers() {
       {"torch._dynamo.comptime._Comptime.graph_break", plainly<explicitBreak>},
       {"torch._dynamo.decorators.graph_break", plainly<explicitBreak>},
       {"torch._dynamo.decorators.skip_frame", plainly<explicitBreak>},
+      {"torch._dynamo.decorators.mark_static", plainly<markStatic>},
   };
   return table;
 }

@@ -114,6 +114,7 @@ bool initCallTables() {
   registerTorchContexts();
   registerOptimizers();
   registerTensorAttributes();
+  registerTorchFunction();
   registerItertools();
   registerSubgraphs();
   registerLibrary();
@@ -142,22 +143,23 @@ CodePolicy codePolicy(PyCodeObject* code) {
   }
   if (startsWith(file, torch)) {
     std::string_view inside = file.substr(torch.size());
-    if (inside == "nn/modules/module.py") {
-      return name == "_wrapped_call_impl" || name == "_call_impl" || name == "__call__"
-                 ? CodePolicy::kInlineOnly
-                 : CodePolicy::kTrace;
-    }
+    // Of a module's own methods nothing is captured when library code calls them (DDP and FSDP do, all the time); in a trace they are
+    // inlined. The part of __call__ that sees to hooks is the exception.
+    if (inside == "nn/modules/module.py" || inside == "nn/parameter.py")
+      return name == "inner" ? CodePolicy::kTrace : CodePolicy::kInlineOnly;
     if ((inside == "jit/_script.py" && name == "_unwrap_optional") ||
         (inside == "jit/__init__.py" && name == "annotate") ||
         (inside == "overrides.py" && name == "is_tensor_like")) {
       return CodePolicy::kInlineOnly;
     }
+    // DistributedDataParallel's own bookkeeping talks to its reducer at every step; the module inside is captured.
+    if (startsWith(inside, "nn/parallel/")) return CodePolicy::kSkip;
     for (std::string_view room : {"nn/", "optim/", "distributions/"}) {
       if (startsWith(inside, room)) return CodePolicy::kTrace;
     }
     for (std::string_view file_of_functions :
          {"_functorch/apis.py", "_functorch/vmap.py", "_functorch/functional_call.py",
-          "_higher_order_ops/associative_scan.py"}) {
+          "_dynamo/_trace_wrapped_higher_order_op.py", "_higher_order_ops/associative_scan.py"}) {
       if (inside == file_of_functions) return CodePolicy::kInlineOnly;
     }
     for (std::string_view room : {"_dynamo/",     "_inductor/",

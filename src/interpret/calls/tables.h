@@ -66,6 +66,7 @@ void registerSwitches();
 void registerTorchStates();
 void registerOptimizers();
 void registerTensorAttributes();
+void registerTorchFunction();
 
 // Code whose frames are never captured or inlined: by the file it comes from.
 enum class CodePolicy : uint8_t {

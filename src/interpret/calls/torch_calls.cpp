@@ -196,12 +196,22 @@ bool Tracer::anyStandIn(const Args& args) {
 
 Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool remember,
                        PyObject* facts) {
+  if (torch_function.relevant) {
+    bool handled = false;
+    Out out = dispatchTorchFunction(op, target, args, handled);
+    if (handled || !out.ok()) return out;
+  }
   // 1. Arguments as the graph will keep them.
   std::vector<Ref<>> keep;
   std::vector<PyObject*> values_now;
   keep.reserve(args.values.size());
   for (PyObject* value : args.values) {
-    STATOR_VALUE(argument, graphArgument(value));
+    Out converted = graphArgument(value);
+    if (converted.flow() == Flow::kBreak && !torch_function.relevant && hasOverloaded(args)) {
+      torch_function.relevant = true;
+      return tensorCall(op, target, args, remember, facts);
+    }
+    STATOR_VALUE(argument, std::move(converted));
     values_now.push_back(argument.get());
     keep.push_back(std::move(argument));
   }
@@ -227,7 +237,10 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   }
   std::optional<ProcessStateScope> states;
   if (!remember && !process_states.empty()) states.emplace(*this);
+  std::optional<OpenContextScope> contexts;
+  if (!remember && !open_contexts.empty()) contexts.emplace(*this);
   shapes::Answer answer = shapes::infer(request);
+  contexts.reset();
   states.reset();
   if (answer.status == shapes::Status::kDataDependent && args.keywordCount() == 0 &&
       !values_now.empty()) {
@@ -270,17 +283,32 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     answer = shapes::infer(request);  // an answer is good until the next question only
   }
   const shapes::Inferred& inferred = *answer.inferred;
+  if (torch_function.relevant && !inferred.changed_inputs.empty()) {
+    // The graph gets another object for an instance of a subclass, with the same memory and facts of its own.
+    for (PyObject* value : values_now) {
+      if (graph::isStandIn(value) && typeOf(value) != tensorType() &&
+          typeOf(value) != parameterType() && typeOf(value) != &PyTuple_Type) {
+        return breakWith(
+            Reason::kUnsupportedTensorOp,
+            targetName(target) + ": changes the facts of an instance of a tensor subclass");
+      }
+    }
+  }
   bool any_tensor = inferred.mutates || inferred.random || !remember;
   for (const shapes::Output& output : inferred.outputs)
     any_tensor |= output.kind == shapes::Output::Kind::kTensor;
   std::vector<PyObject*> tensors;
   for (PyObject* value : values_now) collectTensors(value, tensors);
   if (!options.runs_as_captured) {
-    // AOTAutograd computes gradients for inputs of the graph, and for nothing that becomes a leaf inside of it.
+    // AOTAutograd computes gradients for inputs of the graph, and for nothing that becomes a leaf inside of it. A view of a leaf that is
+    // taken without gradients says of itself that it is one, but no gradient comes to it.
     bool leaf = false;
     for (const shapes::Output& output : inferred.outputs) {
-      leaf |= output.kind == shapes::Output::Kind::kTensor && output.same_object_as < 0 &&
-              output.meta.requires_grad && output.meta.is_leaf;
+      if (output.kind != shapes::Output::Kind::kTensor || output.same_object_as >= 0) continue;
+      const bool view_of_leaf =
+          output.alias_of >= 0 &&
+          graph::asStandIn(tensors[static_cast<size_t>(output.alias_of)])->meta->requires_grad;
+      leaf |= output.meta.requires_grad && output.meta.is_leaf && !view_of_leaf;
     }
     for (const auto& [index, after] : inferred.changed_inputs) {
       const shapes::TensorMeta& before =
@@ -335,6 +363,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   node->location = location();
   node->scope = frames.back()->scope;
   node->mutates = inferred.mutates || inferred.random || !remember;
+  node->called = true;
   drew_random |= inferred.random;
   // 6. Its values.
   std::vector<uint32_t> storages;
@@ -549,6 +578,40 @@ Out tensorStorageOffset(Tracer& t, const Args& args) {
   return t.tensorCall(graph::Op::kCallMethod, name, args);
 }
 
+// Whether a backward pass under way computes gradients for some inputs alone: there is one engine, and it says so for this thread.
+Out isCheckpointValid(Tracer& t, const Args&) {
+  Ref<> valid = stealRef(PyObject_CallNoArgs(torchObject("torch.autograd._is_checkpoint_valid")));
+  if (!valid) return t.raiseCurrentError();
+  return valid.get() == Py_True
+             ? Out(std::move(valid))
+             : Out(t.breakWith(Reason::kCallsOutside, "inside of a backward pass"));
+}
+
+// Operations that take a number: eager reads it off a tensor of one element. The same in operations that take the tensor itself.
+Out withScalarTensor(Tracer& t, const Args& args, PyObject* number, graph::Op op, PyObject* target,
+                     const char* polyfill) {
+  const shapes::TensorMeta* meta = metaOfStandIn(number);
+  if (meta != nullptr && meta->sizes.empty()) return t.call(torchObject(polyfill), args);
+  return t.tensorCall(op, target, args);
+}
+Out foreachLerp(Tracer& t, const Args& args) {
+  PyObject* weight = args.positional > 2 ? args.values[2] : args.keyword("weight");
+  return withScalarTensor(t, args, weight, graph::Op::kCallFunction,
+                          torchObject("torch._foreach_lerp_"),
+                          "stator.polyfills.tensors.foreach_lerp_");
+}
+Out foreachPow(Tracer& t, const Args& args) {
+  PyObject* base = args.positional > 0 ? args.values[0] : nullptr;
+  return withScalarTensor(t, args, base, graph::Op::kCallFunction,
+                          torchObject("torch._foreach_pow"),
+                          "stator.polyfills.tensors.foreach_pow");
+}
+Out addcmul(Tracer& t, const Args& args) {
+  static PyObject* name = PyUnicode_InternFromString("addcmul_");
+  return withScalarTensor(t, args, args.keyword("value"), graph::Op::kCallMethod, name,
+                          "stator.polyfills.tensors.addcmul_");
+}
+
 void registerModule(const char* module, bool python_functions, std::string_view own_prefix = "") {
   PyObject* owner = torchObject(module);
   if (owner == nullptr) return;
@@ -632,7 +695,6 @@ void registerTorch() {
                            "torch.Tensor.__array__",
                            "torch.Tensor.__reduce_ex__",
                            "torch.Tensor.__deepcopy__",
-                           "torch.Tensor.__torch_function__",
                            "torch.Tensor.set_",
                            "torch.Tensor.__hash__",
                            "torch.from_numpy",
@@ -651,6 +713,10 @@ void registerTorch() {
   registerHandler("torch.autograd.grad", refuseBackward);
   registerHandler("torch.Tensor.size", tensorSize);
   registerHandler("torch.Tensor.storage_offset", tensorStorageOffset);
+  registerHandler("torch._C._ImperativeEngine.is_checkpoint_valid", isCheckpointValid);
+  registerHandler("torch._foreach_lerp_", foreachLerp);
+  registerHandler("torch._foreach_pow", foreachPow);
+  registerHandler("torch.Tensor.addcmul_", addcmul);
   registerHandler("torch.is_grad_enabled", isGradEnabled);
   registerHandler("torch._C.is_grad_enabled", isGradEnabled);
   registerHandler("torch.is_inference_mode_enabled", isInferenceEnabled);
@@ -663,10 +729,7 @@ void registerTorch() {
     registerHandler(path, returnTrue);
   for (const char* path :
        {"torch.jit.is_scripting", "torch.jit.is_tracing", "torch._jit_internal.is_scripting",
-        "torch._C._is_tracing", "torch.overrides.has_torch_function",
-        "torch.overrides.has_torch_function_unary", "torch.overrides.has_torch_function_variadic",
-        "torch._C._has_torch_function", "torch._C._has_torch_function_unary",
-        "torch._C._has_torch_function_variadic", "torch.compiler.is_exporting",
+        "torch._C._is_tracing", "torch.compiler.is_exporting",
         "torch.nn.modules.module.is_scripting", "torch.distributed.is_initialized",
         "torch.distributed.distributed_c10d.is_initialized"}) {
     registerHandler(path, returnFalse);
@@ -696,7 +759,6 @@ void registerTorch() {
                            "torch._C._get_cublas_allow_tf32",
                            "torch._C._is_autocast_available",
                            "torch._C._are_functorch_transforms_active",
-                           "torch._C._EngineBase.is_checkpoint_valid",
                            "torch._C._nn._parse_to",
                            "torch.cuda.is_available"}) {
     registerPure(path);

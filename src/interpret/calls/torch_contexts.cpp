@@ -216,6 +216,28 @@ Out leaveSdpa(Tracer& t, const Args& args) {
 
 }  // namespace
 
+// While a function of the user's is run for its result's shape.
+OpenContextScope::OpenContextScope(const Tracer& tracer) {
+  for (const OpenContext& context : tracer.open_contexts) {
+    const graph::Node* node = graph::asStandIn(context.stand_in.get())->node;
+    Ref<> token = stealRef(PyObject_Call(node->target.get(), node->args.get(), nullptr));
+    if (!token)
+      PyErr_Clear();
+    else
+      entered_.emplace_back(node->leave, token);
+  }
+}
+
+OpenContextScope::~OpenContextScope() {
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  for (size_t i = entered_.size(); i-- > 0;) {
+    Ref<> done = stealRef(PyObject_CallOneArg(entered_[i].first.get(), entered_[i].second.get()));
+    if (!done) PyErr_Clear();
+  }
+  PyErr_Restore(type, value, traceback);
+}
+
 void registerTorchContexts() {
   registerHandler("torch.amp.autocast_mode.autocast.__enter__", enterAutocast);
   registerHandler("torch.amp.autocast_mode.autocast.__exit__", exitAutocast);
@@ -225,6 +247,7 @@ void registerTorchContexts() {
   registerHandler("stator.polyfills.contexts.leave_sdpa", leaveSdpa);
   registerPolyfill("torch.nn.attention.sdpa_kernel", "contexts.SdpaKernel");
   registerPolyfill("torch.autograd.profiler.record_function", "contexts.Range");
+  registerPolyfill("torch.fx.traceback.annotate", "contexts.Range");
   registerHandler("torch.is_autocast_enabled", isAutocastEnabled);
   registerHandler("torch.is_autocast_cpu_enabled", isAutocastCpuEnabled);
   registerHandler("torch.is_autocast_cache_enabled", isAutocastCacheEnabled);

@@ -1,9 +1,11 @@
 // Jumps, loops, calls, returns, exceptions, with, generators.
+#include "interpret/calls/tables.h"
 #include "interpret/exceptions.h"
 #include "interpret/handlers/handlers.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/trace_iterator.h"
+#include "python/objects.h"
 
 namespace stator::interpret::handlers {
 
@@ -72,6 +74,9 @@ Flow getIter(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
 }
 
 Flow forIter(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  // The rest of a loop that has begun outside is not unrolled: its body is one entry, whatever the number of rounds to come.
+  if (stator_iterator_known(frame.top()))
+    return tracer.breakWith(breaks::Reason::kUnsupportedIterator, Py_TYPE(frame.top())->tp_name);
   STATOR_VALUE(item, tracer.next(frame.top()));
   if (item) {
     frame.push(std::move(item));
@@ -368,7 +373,8 @@ Flow beforeWith(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
   if (!enter || !exit)
     return tracer.breakWith(Reason::kRaises, "with over what is no context manager");
   auto python = [](PyObject* bound) {
-    return PyMethod_Check(bound) && PyFunction_Check(PyMethod_GET_FUNCTION(bound));
+    return PyMethod_Check(bound) && (PyFunction_Check(PyMethod_GET_FUNCTION(bound)) ||
+                                     findCall(PyMethod_GET_FUNCTION(bound)) != nullptr);
   };
   if (!python(enter.get()) || !python(exit.get())) {
     return tracer.breakWith(Reason::kUnsupportedContext, Py_TYPE(manager)->tp_name);

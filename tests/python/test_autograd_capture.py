@@ -1,0 +1,117 @@
+"""Optimizer steps, torch.func.vjp and flex_attention: one graph each, with eager's results."""
+
+import copy
+
+import pytest
+import torch
+from torch.func import vjp
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+import stator
+
+
+class Counter:
+    """A backend that runs graphs as they are and counts them."""
+
+    def __init__(self):
+        self.graphs = 0
+
+    def __call__(self, gm, example_inputs):
+        self.graphs += 1
+        return gm.forward
+
+
+OPTIMIZERS = [
+    (torch.optim.SGD, {"lr": 0.1}),
+    (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9, "foreach": True}),
+    (torch.optim.Adam, {"lr": 0.01}),
+    (torch.optim.Adam, {"lr": 0.01, "amsgrad": True, "foreach": True}),
+    (torch.optim.AdamW, {"lr": 0.01}),
+    (torch.optim.AdamW, {"lr": 0.01, "foreach": True}),
+    (torch.optim.RMSprop, {"lr": 0.01}),
+    (torch.optim.Adagrad, {"lr": 0.01}),
+    (torch.optim.Adamax, {"lr": 0.01}),
+    (torch.optim.NAdam, {"lr": 0.01}),
+]
+
+
+@pytest.mark.parametrize("cls, options", OPTIMIZERS, ids=lambda value: str(getattr(value, "__name__", value)))
+def test_optimizer_step(cls, options):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 2))
+    twin = copy.deepcopy(model)
+    optimizer, own = cls(model.parameters(), **options), cls(twin.parameters(), **options)
+    counter = Counter()
+    step = stator.compile(optimizer.step, backend=counter, fullgraph=True)
+    for _ in range(5):
+        batch = torch.randn(3, 4)
+        for net, opt, run in ((model, optimizer, step), (twin, own, own.step)):
+            opt.zero_grad()
+            net(batch).sum().backward()
+            run()
+    # The first call makes the state, the second meets it.
+    assert counter.graphs <= 2
+    for left, right in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-6)
+        assert left.requires_grad and left.is_leaf
+
+
+def compare(function, *args):
+    counter = Counter()
+    compiled = stator.compile(function, backend=counter, fullgraph=True)
+    for _ in range(2):
+        torch.testing.assert_close(compiled(*args), function(*args))
+    assert counter.graphs == 1
+
+
+def test_vjp():
+    def f(x):
+        outputs, product = vjp(torch.sin, x)
+        return outputs, product(torch.ones(4)), product(x)
+
+    compare(f, torch.randn(4))
+
+
+def test_vjp_with_aux_and_several():
+    def f(x, y):
+        def inner(a, b):
+            return (a * b, a + b), b * 2
+
+        outputs, product, aux = vjp(inner, x, y, has_aux=True)
+        return outputs, product((x, y)), aux
+
+    compare(f, torch.randn(4), torch.randn(4))
+
+
+def heads():
+    return torch.randn(1, 2, 16, 8)
+
+
+def causal(b, h, q, k):
+    return q >= k
+
+
+def test_flex_attention():
+    compare(lambda q: flex_attention(q, q, q), heads())
+
+
+def test_flex_attention_with_score_and_mask():
+    bias = torch.randn(16, 16)
+    mask = create_block_mask(causal, None, None, 16, 16, device="cpu")
+
+    def score(s, b, h, q, k):
+        return s + bias[q, k] * (q - k)
+
+    compare(lambda q: flex_attention(q, q, q, score_mod=score, block_mask=mask), heads())
+
+
+def test_block_mask_made_inside():
+    def f(q):
+        mask = create_block_mask(causal, None, None, 16, 16, device="cpu")
+        return flex_attention(q, q, q, block_mask=mask)
+
+    compare(f, heads())
+
+
+def test_flex_attention_itself():
+    compare(flex_attention, *(heads() for _ in range(3)))
