@@ -256,11 +256,11 @@ PyObject* inferSymbolic(PyObject*, PyObject* arguments) {
                             &state, {tensorOf, nullptr}};
     shapes::Answer answer = shapes::infer(request, static_cast<shapes::Tiers>(tiers));
     if (answer.status != shapes::Status::kOk) return newRef(Py_None);
-    Ref<> decisions = checked(PyList_New(0));
+    Ref<> decisions = orThrow(PyList_New(0));
     for (const symbolic::Decision& decision : environment.decisions()) {
       if (PyList_Append(
               decisions.get(),
-              checked(PyUnicode_FromString(symbolic::text(decision.condition).c_str())).get()) != 0)
+              orThrow(PyUnicode_FromString(symbolic::text(decision.condition).c_str())).get()) != 0)
         throw PythonError();
     }
     Ref<> here = assigned(*answer.inferred, environment.hints());
@@ -284,17 +284,17 @@ PyObject* inferSymbolic(PyObject*, PyObject* arguments) {
             symbolic::evaluate(decision.condition, values.data(), values.size()).value_or(0) != 0;
       if (!holds || values == environment.hints()) continue;
       there = assigned(*answer.inferred, values);
-      sizes = checked(PyDict_New());
+      sizes = orThrow(PyDict_New());
       for (auto& [object, meta] : facts.metas) {
         TensorMeta other = meta;
         STATOR_CHECK(assign(other, values));
         Ref<> pair =
-            checked(PyTuple_Pack(2, tupleOf(other.sizes).get(), tupleOf(other.strides).get()));
-        Ref<> key = checked(PyLong_FromVoidPtr(object));
+            orThrow(PyTuple_Pack(2, tupleOf(other.sizes).get(), tupleOf(other.strides).get()));
+        Ref<> key = orThrow(PyLong_FromVoidPtr(object));
         if (PyDict_SetItem(sizes.get(), key.get(), pair.get()) != 0) throw PythonError();
       }
     }
-    return checked(PyTuple_Pack(4, decisions.get(), here.get(), sizes.get(), there.get()));
+    return orThrow(PyTuple_Pack(4, decisions.get(), here.get(), sizes.get(), there.get()));
   });
 }
 
