@@ -127,6 +127,12 @@ demo: build ## Captures a real model beside TorchDynamo and prints a table and t
 bench: build ## Capture, guard and warm-start times beside TorchDynamo; JSON and charts in bench-out/
 	@$(PY) -m benchmarks.bench --out bench-out
 
+.PHONY: bench-dist
+bench-dist: build ## DDP on 2 ranks beside TorchDynamo, and the agreement of many simulated ranks; figures in bench-out/
+	@mkdir -p bench-out
+	@$(PY) -m benchmarks.dist --out bench-out/dist.json
+	@$(PY) -m benchmarks.ranks --out bench-out/ranks.json
+
 # ---- style
 .PHONY: lint format
 lint: build rooms ## clang-format, clang-tidy, ruff, room check

@@ -40,7 +40,8 @@ constexpr const char* kSourceNames[] = {"local",         "stack",        "global
                                         "range_start",   "range_stop",   "range_step",
                                         "tensor_grad",   "tensor_size",  "tensor_attr",
                                         "weak_target",   "scalar_value", "lru_entry",
-                                        "view_dict",     "dict_value",   "ahead"};
+                                        "view_dict",     "dict_value",   "proxied",
+                                        "ahead"};
 static_assert(std::size(kSourceNames) == static_cast<size_t>(SourceKind::kAhead) + 1);
 
 constexpr const char* kGuardNames[] = {"present",   "absent",     "is",           "is_weak",

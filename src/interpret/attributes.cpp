@@ -628,7 +628,8 @@ Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
   }
   bool generic = type->tp_getattro == PyObject_GenericGetAttr;
   // A module of a class of its own (torch._VF): an ordinary object, apart from what C's module type adds.
-  if (PyModule_Check(object)) {
+  static PyObject* dunder_getattribute = PyUnicode_InternFromString("__getattribute__");
+  if (PyModule_Check(object) && !PyFunction_Check(_PyType_Lookup(type, dunder_getattribute))) {
     STATOR_VALUE(found, getAttrGeneric(object, name));
     if (found) return found;
     return callGetattr(object, name);

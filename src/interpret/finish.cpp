@@ -143,6 +143,16 @@ class PlanBuilder {
     step.number = position;
     seeks_.push_back(std::move(step));
   }
+  // A tuple may hold itself by way of a list: then it has been made on the way to its own items.
+  Register tuple(PyObject* object) {
+    std::vector<Register> items = sequence(object);
+    if (auto it = memo_.find(object); it != memo_.end()) return it->second;
+    return add(PlanOp::kTuple, object, Ref<>(), std::move(items));
+  }
+  bool madeHere(PyObject* object) {
+    values::Info* info = t_.values.find(object);
+    return info != nullptr && info->origin == values::Origin::kMade;
+  }
   Register constant(PyObject* object) { return add(PlanOp::kConstant, object, newRef(object)); }
 
   Register fail(PyObject* object) {
@@ -236,8 +246,13 @@ class PlanBuilder {
     }
     PyObject *name = nullptr, *item = nullptr;
     Py_ssize_t position = 0;
-    while (PyDict_Next(dict.get(), &position, &name, &item))
+    while (PyDict_Next(dict.get(), &position, &name, &item)) {
+      if (!PyUnicode_Check(name)) {
+        fail(object);  // a key of its __dict__ that is no attribute's name
+        return;
+      }
       fill(PlanOp::kAttributeSet, {target, value(item)}, newRef(name));
+    }
   }
 
   Register function(PyObject* object) {
@@ -255,6 +270,14 @@ class PlanBuilder {
       attribute("__name__", raw->func_name);
     if (PyUnicode_Compare(raw->func_qualname, code->co_qualname) != 0)
       attribute("__qualname__", raw->func_qualname);
+    // What a new function of this code has: the first constant if that is a string, and the module of its globals.
+    PyObject* first =
+        PyTuple_GET_SIZE(code->co_consts) > 0 ? PyTuple_GET_ITEM(code->co_consts, 0) : Py_None;
+    PyObject* doc = raw->func_doc != nullptr ? raw->func_doc : Py_None;
+    if (doc != (PyUnicode_Check(first) ? first : Py_None)) attribute("__doc__", doc);
+    PyObject* module = PyDict_GetItem(raw->func_globals, names().name);
+    if (raw->func_module != nullptr && raw->func_module != module)
+      attribute("__module__", raw->func_module);
     if (raw->func_annotations != nullptr && PyTuple_Check(raw->func_annotations)) {
       // Unevaluated form (name, value, ...): CPython turns it into a dict on first use.
       Ref<> dict = stealRef(PyFunction_GetAnnotations(object)
@@ -566,7 +589,9 @@ class PlanBuilder {
         info != nullptr && info->origin == values::Origin::kOutside) {
       Register result = add(PlanOp::kSource, object);
       plan_.steps.back().source = info->source;
-      return result;
+      if (info->source->kind != sources::SourceKind::kProxied) return result;
+      return memo_[object] = add(PlanOp::kCall, nullptr,
+                                 newRef(reinterpret_cast<PyObject*>(mappingProxyType())), {result});
     }
     if (isTraceIterator(object)) return iterator(object);
     if (values::Info* info = t_.values.find(object); info != nullptr && info->address_shown)
@@ -578,9 +603,7 @@ class PlanBuilder {
     if (PyTuple_Check(object)) {
       if (t_.code_constants.count(object) != 0) return constant(object);
       if (type == &PyTuple_Type)
-        return PyTuple_GET_SIZE(object) == 0
-                   ? constant(object)
-                   : add(PlanOp::kTuple, object, Ref<>(), sequence(object));
+        return PyTuple_GET_SIZE(object) == 0 ? constant(object) : tuple(object);
       if (type == sizeType())
         return add(PlanOp::kTupleOf, object, newRef(reinterpret_cast<PyObject*>(type)),
                    sequence(object));
@@ -631,8 +654,16 @@ class PlanBuilder {
     if (PyMethod_Check(object)) {
       PyObject* function = PyMethod_GET_FUNCTION(object);
       if (Py_TYPE(function) == &PyMethodDescr_Type || Py_TYPE(function) == &PyWrapperDescr_Type) {
-        return add(PlanOp::kBoundBuiltin, object, newRef(function),
-                   {value(PyMethod_GET_SELF(object))});
+        PyObject* self = PyMethod_GET_SELF(object);
+        Register of = kNull;
+        if (t_.isProxied(self)) {
+          // A method of the dict behind the proxy.
+          of = add(PlanOp::kSource, nullptr);
+          plan_.steps.back().source = t_.sourceOf(self);
+        } else {
+          of = value(self);
+        }
+        return add(PlanOp::kBoundBuiltin, object, newRef(function), {of});
       }
       return add(PlanOp::kMethod, object, Ref<>(),
                  {value(function), value(PyMethod_GET_SELF(object))});
@@ -686,9 +717,10 @@ class PlanBuilder {
     if (isTraceTraceback(object)) return fail(object);
     if (PyExceptionInstance_Check(object)) return exception(object);
     if (PyType_Check(object) || PyCFunction_Check(object) || PyModule_Check(object) ||
-        PyCode_Check(object) || isEnumMember(object) || type == &PyMethodDescr_Type ||
-        type == &PyWrapperDescr_Type || type == &PyGetSetDescr_Type ||
-        type == &PyMemberDescr_Type || type == &PyProperty_Type || isOpaqueConstant(object)) {
+        PyCode_Check(object) || (isEnumMember(object) && !madeHere(object)) ||
+        type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type ||
+        type == &PyGetSetDescr_Type || type == &PyMemberDescr_Type || type == &PyProperty_Type ||
+        isOpaqueConstant(object)) {
       return constant(object);
     }
     return instance(object);
@@ -722,12 +754,28 @@ class PlanBuilder {
       return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)), {items});
     }
     if (type->tp_name == std::string_view("types.GenericAlias") ||
-        type->tp_name == std::string_view("types.UnionType") ||
-        type->tp_name == std::string_view("mappingproxy")) {
+        type->tp_name == std::string_view("types.UnionType")) {
       return constant(object);
+    }
+    if (type == mappingProxyType()) {
+      PyObject* mapping = reinterpret_cast<PyObject**>(object)[2];
+      return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)),
+                 {value(mapping)});
     }
     if (type == &PyODict_Type || type == defaultDictType()) return dictLike(object, type);
     if (isGraphModule(object)) return fail(object);  // a function that the graph calls
+    static PyObject* const sdpa_params = torchObject("stator.polyfills.contexts.SdpaParams");
+    if (reinterpret_cast<PyObject*>(type) == sdpa_params) {
+      std::vector<Register> operands;
+      for (const char* name :
+           {"query", "key", "value", "attn_mask", "dropout", "is_causal", "enable_gqa"}) {
+        Ref<> text = stealRef(PyUnicode_InternFromString(name));
+        PyObject* held = Tracer::rawInstanceAttr(object, text.get());
+        if (held == nullptr) return fail(object);
+        operands.push_back(value(held));
+      }
+      return add(PlanOp::kCall, object, newRef(torchObject("torch._C._SDPAParams")), operands);
+    }
     if (type == sizeType())
       return add(PlanOp::kTupleOf, object, newRef(reinterpret_cast<PyObject*>(type)),
                  sequence(object));

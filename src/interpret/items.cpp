@@ -331,6 +331,8 @@ Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
     return setItem(container, number.get(), value);
   }
   static PyObject* method = interned("__setitem__");
+  if (isProxied(container))
+    return raiseNew(PyExc_TypeError, "'mappingproxy' object does not support item assignment");
   if (graph::isStandIn(container)) {
     Args args;
     args.values = {container, key, value};
@@ -385,6 +387,8 @@ Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
 }
 
 Flow Tracer::delItem(PyObject* container, PyObject* key) {
+  if (isProxied(container))
+    return raiseNew(PyExc_TypeError, "'mappingproxy' object doesn't support item deletion");
   if (symbolic::isSymbol(key) && !graph::isStandIn(container)) {
     Ref<> number = concrete(key);
     return delItem(container, number.get());
@@ -443,8 +447,11 @@ Out Tracer::length(PyObject* container) {
     if (meta->sizes.empty()) return raiseNew(PyExc_TypeError, "len() of a 0-d tensor");
     return symInt(meta->sizes[0]);
   }
-  if (isTextLike(container))
-    return fromNative(stealRef(PyLong_FromSsize_t(PyObject_Size(container))));
+  if (isTextLike(container)) {
+    Py_ssize_t size = PyObject_Size(container);
+    if (size < 0) return raiseCurrentError();  // a range longer than any sequence
+    return stealRef(PyLong_FromSsize_t(size));
+  }
   if (isNativeContainer(*this, container, method)) {
     values::Info* info = values.find(container);
     if (info != nullptr && info->origin == values::Origin::kOutside && !info->constant) {
@@ -627,6 +634,41 @@ Out Tracer::contains(PyObject* container, PyObject* item) {
   }
 }
 
+namespace {
+
+// By the C layout, whatever a subclass puts over __len__ and __getitem__.
+Py_ssize_t lengthOf(PyObject* sequence) {
+  return PyList_Check(sequence)    ? PyList_GET_SIZE(sequence)
+         : PyTuple_Check(sequence) ? PyTuple_GET_SIZE(sequence)
+                                   : PyObject_Size(sequence);
+}
+Ref<> itemAt(PyObject* sequence, Py_ssize_t index) {
+  if (PyList_Check(sequence)) return newRef(PyList_GET_ITEM(sequence, index));
+  if (PyTuple_Check(sequence)) return newRef(PyTuple_GET_ITEM(sequence, index));
+  return stealRef(PySequence_GetItem(sequence, index));
+}
+
+// How many entries a dict has handed out so far, deleted ones included: a key that comes back after it was deleted gets a new one.
+Ref<> entriesHandedOut(PyObject* container) {
+  if (!PyDict_Check(container)) return Ref<>();
+  StatorView view;
+  stator_view_dict(&view, container);
+  return stealRef(PyLong_FromSsize_t(view.keys != nullptr ? view.keys->used : 0));
+}
+
+// Of a dict or set that has as many entries as when the iteration began: CPython goes by the places of its table, the trace does not.
+bool keysChanged(PyObject* container, const std::vector<Ref<>>& parts, int64_t index) {
+  if (PyAnySet_Check(container)) {
+    return index < PyTuple_GET_SIZE(parts[0].get()) &&
+           PySet_Contains(container, PyTuple_GET_ITEM(parts[0].get(), index)) == 0;
+  }
+  if (parts.size() < 4 || !parts[3]) return false;
+  Ref<> now = entriesHandedOut(container);
+  return PyObject_RichCompareBool(now.get(), parts[3].get(), Py_EQ) != 1;
+}
+
+}  // namespace
+
 Out Tracer::iterate(PyObject* iterable) {
   static PyObject* method = interned("__iter__");
   if (isTraceIterator(iterable)) return newRef(iterable);
@@ -647,8 +689,13 @@ Out Tracer::iterate(PyObject* iterable) {
   PyTypeObject* type = Py_TYPE(iterable);
   STATOR_VALUE(scalar, plainScalar(iterable));
   if (scalar) return iterate(scalar.get());
-  if (isTextLike(iterable))
+  if (isTextLike(iterable)) {
+    if (PyObject_Size(iterable) < 0) {
+      PyErr_Clear();
+      return breakWith(Reason::kUnsupportedIterator, "a range longer than any sequence");
+    }
     return made(makeTraceIterator(IteratorKind::kSequence, {newRef(iterable)}));
+  }
   if (isNativeContainer(*this, iterable, method)) {
     if (PyList_Check(iterable) || PyTuple_Check(iterable)) {
       STATOR_VALUE(items, contents(iterable));
@@ -657,17 +704,17 @@ Out Tracer::iterate(PyObject* iterable) {
     STATOR_VALUE(items,
                  user_keyed.count(iterable) != 0 ? Out(newRef(iterable)) : contents(iterable));
     Ref<> snapshot = stealRef(PySequence_Tuple(items.get()));
-    return made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable)}));
+    return made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable), Ref<>(),
+                                                            entriesHandedOut(items.get())}));
   }
   if (isDictView(iterable)) {
     STATOR_VALUE(view, viewContents(iterable));
     Ref<> snapshot = stealRef(PySequence_Tuple(view.get()));
-    if (PyDictKeys_Check(iterable))
-      return made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable)}));
     STATOR_VALUE(dict, viewedDict(iterable));
     STATOR_VALUE(items, contents(dict.get()));
-    Ref<> keys = stealRef(PySequence_Tuple(items.get()));
-    return made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable), keys}));
+    Ref<> keys = PyDictKeys_Check(iterable) ? Ref<>() : stealRef(PySequence_Tuple(items.get()));
+    return made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable), keys,
+                                                            entriesHandedOut(items.get())}));
   }
   if (PyType_Check(iterable)) {
     // Iterating over an Enum class yields its members.
@@ -762,13 +809,13 @@ Out Tracer::next(PyObject* object) {
         return item;
       }
       STATOR_VALUE(items, contents(sequence));
-      if (iterator->index >= PyObject_Size(items.get())) return finish();
-      return fromNative(stealRef(PySequence_GetItem(items.get(), iterator->index++)));
+      if (iterator->index >= lengthOf(items.get())) return finish();
+      return fromNative(itemAt(items.get(), iterator->index++));
     }
     case IteratorKind::kReversed: {
       STATOR_VALUE(items, contents(parts[0].get()));
-      if (iterator->index < 0 || iterator->index >= PyObject_Size(items.get())) return finish();
-      return fromNative(stealRef(PySequence_GetItem(items.get(), iterator->index--)));
+      if (iterator->index < 0 || iterator->index >= lengthOf(items.get())) return finish();
+      return fromNative(itemAt(items.get(), iterator->index--));
     }
     case IteratorKind::kSnapshot: {
       Py_ssize_t size = PyTuple_GET_SIZE(parts[0].get());
@@ -780,13 +827,29 @@ Out Tracer::next(PyObject* object) {
                                                   ? "dictionary changed size during iteration"
                                                   : "Set changed size during iteration");
         }
+        if (keysChanged(items.get(), parts, iterator->index)) {
+          // The real interpreter is to do the whole loop: a dict that is rebuilt half way would not know.
+          restart_at = values.find(object)->born;
+          restart_reason = Reason::kUnsupportedIterator;
+          return breakWith(Reason::kUnsupportedIterator,
+                           "keys change while they are iterated over");
+        }
       } else if (isDictView(owner)) {
         STATOR_VALUE(n, length(owner));
         if (PyLong_AsSsize_t(n.get()) != size)
           return raiseNew(PyExc_RuntimeError, "dictionary changed size during iteration");
+        STATOR_VALUE(dict, viewedDict(owner));
+        STATOR_VALUE(items, contents(dict.get()));
+        if (keysChanged(items.get(), parts, iterator->index)) {
+          // The real interpreter is to do the whole loop: a dict that is rebuilt half way would not know.
+          restart_at = values.find(object)->born;
+          restart_reason = Reason::kUnsupportedIterator;
+          return breakWith(Reason::kUnsupportedIterator,
+                           "keys change while they are iterated over");
+        }
       }
       if (iterator->index >= size) return finish();
-      if (parts.size() > 2) {
+      if (parts.size() > 2 && parts[2]) {
         // The value that the key has now.
         STATOR_VALUE(dict, viewedDict(owner));
         STATOR_VALUE(items, contents(dict.get()));

@@ -1,6 +1,7 @@
 #include "interpret/known_types.h"
 
 #include "base/ref.h"
+#include "graph/stand_in.h"
 #include "interpret/torch_names.h"
 #include "values/value_table.h"
 
@@ -232,6 +233,16 @@ PyTypeObject* iteratorType(const TraceIterator* iterator) {
       return itertoolsType("_tee");
     case IteratorKind::kMoves:
       return reinterpret_cast<PyTypeObject*>((*iterator->sources)[1].get());
+    case IteratorKind::kSequence:
+    case IteratorKind::kSnapshot: {
+      PyObject* over =
+          (*iterator->sources)[iterator->kind == IteratorKind::kSequence ? 0 : 1].get();
+      if (PyType_Check(over) || graph::isStandIn(over))
+        return graph::isStandIn(over) ? &PyTupleIter_Type : list_iterator;
+      Ref<> sample = stealRef(PyObject_GetIter(over));  // of a built-in container: no user code
+      if (!sample) PyErr_Clear();
+      return sample ? Py_TYPE(sample.get()) : list_iterator;
+    }
     default:
       return list_iterator;
   }

@@ -67,6 +67,11 @@ bool isNumber(PyObject* object) {
          _PyType_Lookup(Py_TYPE(object), array) != nullptr;
 }
 
+bool isScalarSubclass(PyObject* object) {
+  return PyLong_Check(object) || PyFloat_Check(object) || PyComplex_Check(object) ||
+         PyUnicode_Check(object) || PyBytes_Check(object);
+}
+
 // `a OP b` where an operand's class defines the operator in Python.
 Out binaryProtocol(Tracer& tracer, const BinaryRow& row, bool in_place, PyObject* left,
                    PyObject* right) {
@@ -79,8 +84,12 @@ Out binaryProtocol(Tracer& tracer, const BinaryRow& row, bool in_place, PyObject
   };
   std::vector<Attempt> attempts;
   if (in_place) attempts.push_back({left, right, row.in_place});
-  bool right_first = left_type != right_type && PyType_IsSubtype(right_type, left_type) &&
-                     definesInPython(tracer, right_type, row.reflected);
+  // Only a reflected method that the subclass gives another meaning goes first.
+  Ref<> reflected = stealRef(PyUnicode_InternFromString(row.reflected));
+  bool right_first =
+      left_type != right_type && PyType_IsSubtype(right_type, left_type) &&
+      definesInPython(tracer, right_type, row.reflected) &&
+      _PyType_Lookup(left_type, reflected.get()) != _PyType_Lookup(right_type, reflected.get());
   if (right_first) attempts.push_back({right, left, row.reflected});
   attempts.push_back({left, right, row.method});
   if (!right_first && left_type != right_type) attempts.push_back({right, left, row.reflected});
@@ -89,6 +98,11 @@ Out binaryProtocol(Tracer& tracer, const BinaryRow& row, bool in_place, PyObject
     if (graph::isStandIn(attempt.self) && !graph::isStandIn(attempt.other) &&
         !isNumber(attempt.other))
       continue;
+    if (!graph::isStandIn(attempt.self) && values::isScalar(attempt.self) &&
+        isUserType(tracer.typeOf(attempt.other)) && !isScalarSubclass(attempt.other)) {
+      // Numbers know nothing of the other class.
+      if (!PyUnicode_Check(attempt.self) && !PyBytes_Check(attempt.self)) continue;
+    }
     STATOR_VALUE(bound, tracer.special(attempt.self, attempt.method));
     if (!bound) continue;
     STATOR_VALUE(result, tracer.callNested(bound.get(), {attempt.other}));
@@ -352,17 +366,34 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
   bool sequences =
       (PyList_Check(left) && PyList_Check(right)) || (PyTuple_Check(left) && PyTuple_Check(right));
   if (equality && sequences) {
+    // Containers that hold themselves: eager finds the end of the stack, and the real interpreter is to do so.
+    static int depth = 0;
+    struct Level {
+      Level() { ++depth; }
+      ~Level() { --depth; }
+    } level;
+    if (depth > 200)
+      return breakWith(Reason::kUnsupportedObject, "compares deeply nested containers");
     bool wanted = operation == Py_EQ;
-    if (PyObject_Size(a.get()) != PyObject_Size(b.get())) return boolean(!wanted);
-    for (Py_ssize_t i = 0; i < PyObject_Size(a.get()); ++i) {
-      Ref<> x = stealRef(PySequence_GetItem(a.get(), i)),
-            y = stealRef(PySequence_GetItem(b.get(), i));
+    // By the C layout, whatever a subclass puts over its methods; the comparison of items may change the containers.
+    auto size = [](PyObject* sequence) {
+      return PyList_Check(sequence) ? PyList_GET_SIZE(sequence) : PyTuple_GET_SIZE(sequence);
+    };
+    auto item = [](PyObject* sequence, Py_ssize_t i) {
+      return newRef(PyList_Check(sequence) ? PyList_GET_ITEM(sequence, i)
+                                           : PyTuple_GET_ITEM(sequence, i));
+    };
+    if (size(a.get()) != size(b.get())) return boolean(!wanted);
+    for (Py_ssize_t i = 0; i < size(a.get()) && i < size(b.get()); ++i) {
+      Ref<> x = item(a.get(), i), y = item(b.get(), i);
       STATOR_VALUE(identical, same(x.get(), y.get()));
       if (identical.get() == Py_True) continue;
       STATOR_VALUE(equal, settle(compare(Py_EQ, x.get(), y.get())));
       STATOR_VALUE(verdict, truth(equal.get()));
-      if (verdict.get() != Py_True) return boolean(!wanted);
+      if (verdict.get() == Py_True) continue;
+      if (i < size(a.get()) && i < size(b.get())) return boolean(!wanted);
     }
+    if (size(a.get()) != size(b.get())) return boolean(!wanted);
     return boolean(wanted);
   }
   bool plain_objects = left_type->tp_richcompare == PyBaseObject_Type.tp_richcompare &&

@@ -66,6 +66,9 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     return newRef(raw);
   }
   if (values::Info* info = values.find(raw)) {
+    if (info->source != nullptr &&
+        (info->source->kind == SourceKind::kProxied) != (source->kind == SourceKind::kProxied))
+      return breakWith(breaks::Reason::kUnsupportedObject, "a dict beside a read-only view of it");
     if (info->constant) {
       guardConstant(raw, source);
     } else if (info->source != source && info->source != nullptr) {
@@ -82,7 +85,11 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     // A read-only view: what is behind it serves, since the program cannot write through the view.
     PyObject* mapping = reinterpret_cast<PyObject**>(raw)[2];
     if (PyDict_Check(mapping)) {
-      return fromOutside(mapping, sources->pinned(mapping));
+      if (source->kind != SourceKind::kObjectDict) {
+        guards->add(Guard{GuardKind::kType, source, nullptr,
+                          newRef(reinterpret_cast<PyObject*>(Py_TYPE(raw)))});
+      }
+      return fromOutside(mapping, sources->child(SourceKind::kProxied, source));
     }
   }
   if (tensor::isTensor(raw)) {
@@ -177,6 +184,12 @@ bool Tracer::isMade(PyObject* object) {
   return info == nullptr || info->origin == values::Origin::kMade;
 }
 
+bool Tracer::isProxied(PyObject* value) {
+  if (!PyDict_Check(value)) return false;
+  const Source* source = sourceOf(value);
+  return source != nullptr && source->kind == SourceKind::kProxied;
+}
+
 PyTypeObject* Tracer::typeOf(PyObject* value) {
   if (graph::isStandIn(value))
     return reinterpret_cast<PyTypeObject*>(graph::asStandIn(value)->apparent_type);
@@ -185,6 +198,7 @@ PyTypeObject* Tracer::typeOf(PyObject* value) {
   if (isTraceIterator(value)) return iteratorType(asTraceIterator(value));
   if (isAddress(value)) return &PyLong_Type;
   if (isTraceTraceback(value)) return &PyTraceBack_Type;
+  if (isProxied(value)) return mappingProxyType();
   return Py_TYPE(value);
 }
 

@@ -55,6 +55,11 @@ PyTypeObject* addressType() {
 bool isAddress(PyObject* object) { return object != nullptr && Py_TYPE(object) == addressType(); }
 
 Out Tracer::addressOf(PyObject* object) {
+  // CPython takes a tuple that nobody holds any more for the next one: whether it does cannot be told here.
+  if (PyTuple_CheckExact(object) && sourceOf(object) == nullptr &&
+      code_constants.count(object) == 0)
+    return breakWith(breaks::Reason::kUnsupportedObject,
+                     "the address of a tuple made in the trace");
   if (!values::isScalar(object)) noteIdentity(object);
   if (auto it = addresses.find(object); it != addresses.end()) return it->second.second;
   Ref<> number = stealRef(PyLong_FromVoidPtr(object));

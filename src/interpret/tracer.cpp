@@ -99,6 +99,8 @@ Flow Tracer::raise(Ref<> exception) {
   STATOR_VALUE(context, topmostException());
   if (context && context.get() != exception.get()) {
     // As CPython does: a chain that already holds the new exception is cut there.
+    Ref<> behind = context;  // at half the speed: the chain may hold a cycle already
+    bool step = false;
     for (Ref<> link = context; link;) {
       Ref<> next = stealRef(PyException_GetContext(link.get()));
       if (next.get() == exception.get()) {
@@ -106,6 +108,9 @@ Flow Tracer::raise(Ref<> exception) {
         break;
       }
       link = std::move(next);
+      if (link.get() == behind.get()) break;
+      if (step) behind = stealRef(PyException_GetContext(behind.get()));
+      step = !step;
     }
     PyException_SetContext(exception.get(), context.release());
   }

@@ -251,6 +251,7 @@ class Tracer {
   Ref<> made(Ref<> object);  // records it as made in the trace
   bool isMade(PyObject* object);
   // the type that the program sees (stand-ins: Tensor, Parameter ...)
+  bool isProxied(PyObject* value);  // a dict that the program sees through a mappingproxy
   PyTypeObject* typeOf(PyObject* value);
   // The container to operate on: the shadow of an outside one (made on first use, whole contents guarded), or the object itself.
   Out contents(PyObject* container);

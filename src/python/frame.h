@@ -62,6 +62,8 @@ void stator_frame_unlink(StatorFrame* frame, StatorLink* link);
 // stator_thread_traced, for the innermost linked frame
 int stator_link_traced(const StatorLink* link);
 PyObject* stator_frame_eval_default(StatorFrame* frame, int raising);
+// A signal waits to be handled by this thread: CPython does so when a frame starts or goes on, in the frame that eager would choose.
+int stator_signal_waits(void);
 PyObject* stator_frame_eval_fresh(StatorFrame* frame, int throwflag);
 // PyTraceBack_Here for the instruction at the frame's offset
 void stator_frame_add_traceback(StatorFrame* frame);

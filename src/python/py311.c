@@ -128,6 +128,11 @@ PyObject* stator_frame_eval_default(StatorFrame* frame, int raising) {
   return _PyEval_EvalFrameDefault(thread(), frame, raising);
 }
 
+int stator_signal_waits(void) {
+  return _Py_atomic_load_relaxed(&_PyRuntime.ceval.signals_pending) != 0 &&
+         PyThread_get_thread_ident() == _PyRuntime.main_thread;
+}
+
 PyObject* stator_frame_eval_fresh(StatorFrame* frame, int throwflag) {
   return _PyEval_EvalFrameDefault(thread(), frame, throwflag);
 }

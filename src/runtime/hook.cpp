@@ -88,7 +88,8 @@ PyObject* evaluateFrame(StatorFrame* frame, int throwflag) {
       return takeOver(*std::exchange(state.primed, nullptr), frame);
     }
   }
-  if (!state.cache || state.disabled) return stator_frame_eval_fresh(frame, throwflag);
+  if (!state.cache || state.disabled || stator_signal_waits())
+    return stator_frame_eval_fresh(frame, throwflag);
   if (!handed_over && !throwflag && !stator_frame_is_generator(frame)) takeFromNativeCaller(frame);
   return driveGuarded(*state.cache, frame, throwflag);
 }

@@ -144,6 +144,7 @@ class Printer {
         return "list(" + base(source) + ")[" + n + "]";
       case SourceKind::kScalarValue:
       case SourceKind::kViewDict:
+      case SourceKind::kProxied:
         return base(source);
       case SourceKind::kLruEntry:
         return base(source) + ".cache" + quoted(source.key.get());

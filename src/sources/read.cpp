@@ -276,6 +276,11 @@ PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& 
       PyObject* target = PyWeakref_GET_OBJECT(base);
       return target != Py_None ? target : nullptr;
     }
+    case SourceKind::kProxied:
+      // A class's own dict, reached as its kObjectDict, is the dict already.
+      return PyDict_Check(base)                   ? base
+             : Py_TYPE(base) == &PyDictProxy_Type ? reinterpret_cast<PyObject**>(base)[2]
+                                                  : nullptr;
     case SourceKind::kAhead:
       return stator_iterator_known(base) ? owned(stator_iterator_ahead(base, index), keep)
                                          : nullptr;

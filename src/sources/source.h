@@ -68,6 +68,7 @@ enum class SourceKind : uint8_t {
   kLruEntry,   // key: cache key; what a functools.lru_cache has stored for it
   kViewDict,   // the dict that a view of keys, values or items looks into
   kDictValue,  // index: n-th value in iteration order
+  kProxied,    // what a mappingproxy shows
   kAhead,      // index: the item that an iterator of C's will give after so many others
 };
 

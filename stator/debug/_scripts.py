@@ -260,7 +260,7 @@ class Run:
     def __init__(self, base=None):
         stamp = time.strftime("%Y%m%d_%H%M%S")
         base = base or os.environ.get("STATOR_DEBUG_DIR") or os.path.join(os.getcwd(), "stator_debug")
-        self.folder = os.path.join(base, f"run_{stamp}_{os.getpid()}")
+        self.folder = os.path.join(base, f"run_{stamp}_{os.getpid()}{_rank_suffix()}")
         self.store = _inputs.Store(os.path.join(self.folder, "storages"))
 
     def checkpoint_path(self, count, text_of):
@@ -277,6 +277,14 @@ class Run:
 
 
 @functools.cache
+def _rank_suffix():
+    """Of several ranks, which one: torchrun's variable, or the process group's number."""
+    dist = sys.modules.get("torch.distributed")
+    if dist is not None and dist.is_available() and dist.is_initialized():
+        return f"_rank{dist.get_rank()}"
+    return f"_rank{os.environ['RANK']}" if os.environ.get("RANK", "").isdecimal() else ""
+
+
 def _run_of(pid, base):
     return Run(base)
 

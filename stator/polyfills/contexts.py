@@ -77,3 +77,16 @@ class DisableTorchFunction(DisableTorchFunctionSubclass):
     """torch._C.DisableTorchFunction: modes do not count either."""
 
     _state = 2
+
+
+class SdpaParams:
+    """torch._C._SDPAParams while it is in a trace; becomes a real one where it leaves it."""
+
+    def __init__(self, query, key, value, attn_mask, dropout, is_causal, enable_gqa):
+        self.query = query
+        self.key = key
+        self.value = value
+        self.attn_mask = attn_mask
+        self.dropout = dropout
+        self.is_causal = is_causal
+        self.enable_gqa = enable_gqa

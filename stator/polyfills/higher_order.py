@@ -97,6 +97,13 @@ def flex_attention(
     )
 
 
+def wrap(hop, function, *args, **kwargs):
+    """torch._higher_order_ops.wrap: a call of a function as one node."""
+    body = Flat(function, args, kwargs)
+    module, extras = capture(("wrap_body",), (body,), body.tensors, body.tensors, False)
+    return body.rebuild(call(hop, module, *body.tensors, *extras))
+
+
 def cond(pred, true_fn, false_fn, operands=()):
     if not isinstance(operands, (tuple, list)):
         refuse("operands of torch.cond that are no tuple")

@@ -1,6 +1,7 @@
 """Methods of `object` that look into an instance."""
 
 import copyreg
+import operator
 
 
 def _slot_names(cls):
@@ -37,8 +38,11 @@ def getstate(self):
 
 def reduce_ex(self, protocol):
     cls = type(self)
+    protocol = operator.index(protocol)
     if cls.__reduce__ is not object.__reduce__:
         return self.__reduce__()
+    if protocol < 2:
+        return copyreg._reduce_ex(self, protocol)
     if hasattr(cls, "__getnewargs_ex__"):
         args, kwargs = self.__getnewargs_ex__()
     elif hasattr(cls, "__getnewargs__"):

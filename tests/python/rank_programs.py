@@ -198,6 +198,66 @@ def backend_fails(rank: int, world: int) -> dict[str, Any]:
         return outcome(lambda: stator.compile(lambda x: x + 1, backend=backend)(torch.ones(2)))
 
 
+@program
+def traced(rank: int, world: int) -> dict[str, Any]:
+    """The last of three functions is not the same on all ranks."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        return y * 2 if rank == 0 else y - 2
+
+    def g(x: torch.Tensor) -> torch.Tensor:
+        return x.sin()
+
+    with stator.config.patch(trace_dir=str(FOLDER / "traces")):
+        stator.compile(g, backend="eager")(torch.ones(2))
+        stator.compile(f, backend="eager")(torch.ones(2))
+    dist.barrier()
+    from stator._rank_log import report
+
+    return dict(zip(("text", "status"), report(str(FOLDER / "traces")), strict=True))
+
+
+@program
+def constants(rank: int, world: int) -> dict[str, Any]:
+    """The process group's answers are constants of the graph."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        if not dist.is_initialized():
+            return x - 100
+        return x * dist.get_world_size() + dist.get_rank()
+
+    return {"value": stator.compile(f, backend="eager", fullgraph=True)(torch.ones(2)).tolist()}
+
+
+@program
+def collectives(rank: int, world: int) -> dict[str, Any]:
+    """Functional and in-place ones: results as eager's, in a graph or behind a break that resumes."""
+    import torch.distributed._functional_collectives as functional
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = functional.all_reduce(x * 2, "sum", dist.group.WORLD)
+        return y + 1
+
+    def g(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        dist.all_reduce(y)
+        return y + 1
+
+    def h(x: torch.Tensor) -> torch.Tensor:
+        out = [torch.empty_like(x) for _ in range(dist.get_world_size())]
+        dist.all_gather(out, x * 2)
+        return torch.cat(out) + 1
+
+    found = {}
+    for function in (f, g, h):
+        stator.reset_stats()
+        value = stator.compile(function, backend="eager")(torch.full((2,), rank + 1.0))
+        expected = function(torch.full((2,), rank + 1.0))
+        found[function.__name__] = [torch.equal(value, expected), stator.stats()["ops_run"], stator.stats()["breaks"]]
+    return found
+
+
 # ---- guards
 
 

@@ -115,3 +115,24 @@ def test_block_mask_made_inside():
 
 def test_flex_attention_itself():
     compare(flex_attention, *(heads() for _ in range(3)))
+
+
+def test_sdpa_params():
+    def f(q):
+        params = torch._C._SDPAParams(q + 1, q, q, None, 0.1, True, False)
+        return params, params.query * 2
+
+    counter = Counter()
+    params, doubled = stator.compile(f, backend=counter, fullgraph=True)(heads())
+    assert counter.graphs == 1
+    assert type(params) is torch._C._SDPAParams
+    assert (params.dropout, params.is_causal, params.attn_mask) == (0.1, True, None)
+    torch.testing.assert_close(params.query * 2, doubled)
+
+
+def test_nested_compile_region():
+    @torch.compiler.nested_compile_region
+    def region(x):
+        return x.sin() * 2
+
+    compare(lambda x: region(x) + region(x * 2), torch.randn(4))

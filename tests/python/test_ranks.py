@@ -16,7 +16,7 @@ from stator import _core
 from tests.python import ranks
 
 _ROOT = Path(__file__).resolve().parents[2]
-AGREEING = "sizes,alone,equal,one_row,breaks_elsewhere,breaks_elsewhere_eagerly,other_functions,no_graph,fullgraph,backend_fails,guards_together,guards_alone"
+AGREEING = "sizes,alone,equal,one_row,breaks_elsewhere,breaks_elsewhere_eagerly,other_functions,no_graph,fullgraph,backend_fails,guards_together,guards_alone,traced,constants,collectives"
 
 
 @functools.cache
@@ -81,6 +81,25 @@ def test_guards_miss_on_all_or_hit_on_all() -> None:
     assert [graphs for _, graphs in alone[1]["counts"]] == [1, 1, 2, 2]
     assert [graphs for _, graphs in together[0]["counts"]] == [1, 1, 2, 2]
     assert [graphs for _, graphs in together[1]["counts"]] == [1, 1, 2, 2]
+
+
+def test_the_report_shows_the_first_difference() -> None:
+    for result in found("traced"):
+        assert result["status"] == 1
+        assert "first difference: capture 2 (rank_programs.py:" in result["text"] and "in its graph" in result["text"]
+        assert (
+            "rank 0: line 3: %2 = mul(%1, 2)" in result["text"] and "rank 1: line 3: %2 = sub(%1, 2)" in result["text"]
+        )
+
+
+def test_rank_and_world_size_are_constants() -> None:
+    assert [result["value"] for result in found("constants")] == [[2.0, 2.0], [3.0, 3.0]]
+
+
+def test_collectives_of_the_program() -> None:
+    for result in found("collectives"):
+        assert result["f"] == [True, 4, 0]  # functional: in the graph, with its wait
+        assert result["g"] == [True, 2, 1] and result["h"][0] and result["h"][2] == 1  # in place: a break that resumes
 
 
 def test_a_rank_that_dies_in_a_capture_is_named() -> None:

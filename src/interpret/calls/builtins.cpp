@@ -200,6 +200,8 @@ Out tupleCall(Tracer& t, const Args& args) {
 
 Out setLike(Tracer& t, const Args& args, bool frozen) {
   if (args.keywordCount() != 0 || args.values.size() > 1) return wrongArguments(t, "set");
+  if (frozen && args.values.size() == 1 && PyFrozenSet_CheckExact(args.values[0]))
+    return newRef(args.values[0]);
   Ref<> items = stealRef(PyList_New(0));
   if (!args.values.empty()) {
     STATOR_VALUE(list, t.listOf(args.values[0]));
@@ -255,6 +257,13 @@ Out reprCall(Tracer& t, const Args& args);
 
 // The text of a container with objects that have a __repr__ of their own.
 Out textOfContainer(Tracer& t, PyObject* items) {
+  static int depth = 0;
+  struct Level {
+    Level() { ++depth; }
+    ~Level() { --depth; }
+  } level;
+  if (depth > 50)
+    return t.breakWith(Reason::kUnsupportedObject, "formats deeply nested containers");
   auto text = [&](PyObject* item) -> Out {
     if (item == items)
       return t.breakWith(Reason::kUnsupportedObject, "formats a container that holds itself");
@@ -296,6 +305,10 @@ Out textCall(Tracer& t, const Args& args, bool repr) {
     return t.callNative(reinterpret_cast<PyObject*>(&PyUnicode_Type), args);
   PyObject* value = args.values[0];
   for (const char* method : {repr ? "__repr__" : "__str__", "__repr__"}) {
+    // A __str__ in C (`__str__ = int.__repr__`, as enums have it) goes before a __repr__ in Python.
+    bool other_str =
+        !repr && !graph::isStandIn(value) && Py_TYPE(value)->tp_str != PyBaseObject_Type.tp_str;
+    if (other_str && std::string_view(method) == "__repr__") break;
     if (!graph::isStandIn(value) && t.isUserOverride(value, method)) {
       STATOR_VALUE(bound, t.special(value, method));
       t.keep_alive.push_back(bound);
@@ -303,7 +316,8 @@ Out textCall(Tracer& t, const Args& args, bool repr) {
     }
   }
   if (PyFunction_Check(value)) return t.breakWith(Reason::kUnsupportedObject, "formats an address");
-  if (t.isMade(value) && Py_TYPE(value)->tp_repr == PyBaseObject_Type.tp_repr &&
+  if (t.isMade(value) && (Py_TYPE(value)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
+      Py_TYPE(value)->tp_repr == PyBaseObject_Type.tp_repr &&
       Py_TYPE(value)->tp_str == PyBaseObject_Type.tp_str) {
     // <module.Class object at 0x...>: any address serves, as long as nobody gets to see the object beside it.
     t.values.find(value)->address_shown = true;
@@ -814,14 +828,6 @@ Out installedVersion(Tracer& t, const Args& args) {
 }
 Out findSpec(Tracer& t, const Args& args) { return askOnce(t, args, "importlib.util.find_spec"); }
 
-// A read-only view of a dict: the dict itself serves, since the program cannot write through the view.
-Out mappingProxy(Tracer& t, const Args& args) {
-  NEED(1, "mappingproxy");
-  if (!PyDict_Check(args.values[0]))
-    return t.breakWith(Reason::kUnsupportedObject, "mappingproxy()");
-  return newRef(args.values[0]);
-}
-
 // logger.debug(...) and its kind: nothing happens where the level is off, which is guarded; otherwise the call is made for real.
 template <int level>
 Out logCall(Tracer& t, const Args& args) {
@@ -910,7 +916,7 @@ void registerBuiltins() {
       {"builtins.divmod", divmodCall},
       {"functools.partial", partialCall},
       {"typing.cast", secondArgument},
-      {"types.MappingProxyType", mappingProxy},
+
       {"logging.Logger.debug", logCall<10>},
       {"logging.Logger.info", logCall<20>},
       {"logging.Logger.warning", logCall<30>},

@@ -351,7 +351,13 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
     return breakWith(Reason::kUnsupportedTensorOp, name);
   }
   if (args.keywordCount() == 0) {
-    if (name == "__init__" && owner == &PyBaseObject_Type) return newRef(Py_None);
+    if (name == "__init__" && owner == &PyBaseObject_Type) {
+      PyTypeObject* type = typeOf(self);
+      if (n > 1 &&
+          (type->tp_init != PyBaseObject_Type.tp_init || type->tp_new == PyBaseObject_Type.tp_new))
+        return breakWith(Reason::kRaises, "object.__init__() takes exactly one argument");
+      return newRef(Py_None);
+    }
     if (name == "__init__") return nativeInit(owner, args);
     if (name == "__setattr__" && n == 3) {
       STATOR_FLOW(setAttrGeneric(self, args.values[1], args.values[2]));
@@ -644,6 +650,9 @@ Out Tracer::nativeNew(PyTypeObject* base, const Args& args) {
   if (hasFinalizer(type))
     return breakWith(Reason::kUnsupportedClass, std::string(type->tp_name) + " has __del__");
   Ref<> empty = stealRef(PyTuple_New(0));
+  if (base == &PyBaseObject_Type && args.values.size() > 1 &&
+      (type->tp_new != PyBaseObject_Type.tp_new || type->tp_init == PyBaseObject_Type.tp_init))
+    return breakWith(Reason::kRaises, "object.__new__() takes exactly one argument");
   if (base == &PyBaseObject_Type || base == &PyList_Type || base == &PyDict_Type ||
       base == &PySet_Type || base == dequeType() || base == &PyODict_Type ||
       base == defaultDictType()) {
@@ -691,6 +700,13 @@ Out Tracer::nativeInit(PyTypeObject* owner, const Args& args) {
   if (!isMade(self))
     return breakWith(Reason::kUnsupportedMutation,
                      std::string(owner->tp_name) + ".__init__ of an object from outside");
+  if (args.keywordCount() != 0 && owner != &PyDict_Type && owner != &PyODict_Type) {
+    return breakWith(Reason::kRaises, std::string(owner->tp_name) + ".__init__ with keywords");
+  }
+  if (owner == &PyList_Type && args.positional == 1) {
+    if (PyList_SetSlice(self, 0, PyList_GET_SIZE(self), nullptr) != 0) return raiseCurrentError();
+    return newRef(Py_None);
+  }
   if (owner == &PyList_Type) {
     if (args.positional > 1) {
       STATOR_VALUE(items, listOf(args.values[1]));

@@ -216,7 +216,14 @@ Out dictPop(Tracer& t, const Args& args) {
   return found;
 }
 
-Out dictPopItem(Tracer& t, const Args& args) { return onContents<true>(t, args, "popitem"); }
+Out dictPopItem(Tracer& t, const Args& args) {
+  if (args.positional > 0 && PyDict_Check(args.values[0]) &&
+      reinterpret_cast<PyDictObject*>(args.values[0])->ma_values != nullptr) {
+    // Keys shared by instances of a class: popitem() gives it a table of its own, which sys.getsizeof() shows.
+    return t.breakWith(Reason::kUnsupportedMutation, "popitem() of an object's __dict__");
+  }
+  return onContents<true>(t, args, "popitem");
+}
 Out dictKeys(Tracer& t, const Args& args) { return onContents<false>(t, args, "keys"); }
 Out dictValues(Tracer& t, const Args& args) { return onContents<false>(t, args, "values"); }
 Out dictItems(Tracer& t, const Args& args) { return onContents<false>(t, args, "items"); }
@@ -441,7 +448,9 @@ Flow Tracer::dictUpdate(PyObject* dict, const Args& args) {
     return breakWith(Reason::kRaises, "update() gets arguments that do not fit");
   if (args.positional == 1) {
     PyObject* other = args.values[0];
-    if (!graph::isStandIn(other) && !isTraceIterator(other) && PyDict_Check(other)) {
+    // CPython goes past keys() only where the class iterates as a dict does.
+    if (!graph::isStandIn(other) && !isTraceIterator(other) && PyDict_Check(other) &&
+        (PyDict_CheckExact(other) || !isUserOverride(other, "__iter__"))) {
       STATOR_VALUE(items, contents(other));
       Ref<> pairs = values::dictItems(items.get());
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(pairs.get()); ++i) {

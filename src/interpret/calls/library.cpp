@@ -152,6 +152,8 @@ Out dispatch(Tracer& t, PyObject* function, const Args& args) {
   if (token) t.guards->add(Guard{GuardKind::kAbcToken, nullptr, nullptr, token});
   PyErr_Clear();
   STATOR_VALUE(cache, fromClosure(t, function, "dispatch_cache"));
+  if (reinterpret_cast<PyObject*>(Py_TYPE(cache.get())) != torchObject("weakref.WeakKeyDictionary"))
+    return t.breakWith(Reason::kCallsOutside, "dispatch, with a cache of its own kind");
   STATOR_VALUE(cached_for, fromClosure(t, function, "cache_token"));
   if (cached_for.get() != Py_None &&
       (!token || PyObject_RichCompareBool(cached_for.get(), token.get(), Py_EQ) != 1)) {
@@ -167,11 +169,18 @@ Out dispatch(Tracer& t, PyObject* function, const Args& args) {
   return found;
 }
 
-// The guard against endless recursion that dataclasses put around __repr__: the trace has a limit of its own.
+// The guard against endless recursion that dataclasses put around __repr__.
 Out recursiveRepr(Tracer& t, PyObject* function, const Args& args) {
+  static std::vector<PyObject*> under_way;
   STATOR_VALUE(wrapped, fromClosure(t, function, "user_function"));
-  t.keep_alive.push_back(wrapped);
-  return t.call(wrapped.get(), args);
+  if (args.values.size() != 1) return t.breakWith(Reason::kRaises, "__repr__() takes no arguments");
+  for (PyObject* object : under_way) {
+    if (object == args.values[0]) return t.fromNative(stealRef(PyUnicode_FromString("...")));
+  }
+  under_way.push_back(args.values[0]);
+  Out text = t.callNested(wrapped.get(), args);
+  under_way.pop_back();
+  return text;
 }
 
 // torch.jit.script_if_tracing(fn): nothing is being traced by torch.jit, so it is fn.

@@ -410,6 +410,7 @@ void registerSubgraphs() {
                         "transforms.grad_and_value_impl");
   registerWholePolyfill("torch._higher_order_ops.flex_attention.__class__.__call__",
                         "higher_order.flex_attention");
+  registerWholePolyfill("torch._higher_order_ops.wrap.Wrap.__call__", "higher_order.wrap");
   Ref<> flex = stealRef(PyUnicode_FromString("torch.nn.attention.flex_attention"));
   if (Ref<> loaded = stealRef(PyImport_GetModule(flex.get())))
     registerWholePolyfill("torch.nn.attention.flex_attention.flex_attention",

@@ -273,7 +273,7 @@ Out unpatched(Tracer& t, PyObject* function, const Args& args) {
   t.keep_alive.push_back(original);
   return t.call(original.get(), args);
 }
-constexpr char kInit[] = "init", kSetState[] = "setstate";
+constexpr char kInit[] = "init", kSetState[] = "setstate", kFunction[] = "func";
 
 const std::unordered_map<std::string_view, FunctionHandler>& lateHandlers() {
   static const std::unordered_map<std::string_view, FunctionHandler> table = {
@@ -281,6 +281,9 @@ const std::unordered_map<std::string_view, FunctionHandler>& lateHandlers() {
        unpatched<kInit>},
       {"torch._dynamo.mutation_guard.install_generation_tagging_init.<locals>.patched_setstate",
        unpatched<kSetState>},
+      // A region under nested_compile_region: captured along with the rest.
+      {"torch._higher_order_ops.invoke_subgraph.mark_compile_region.<locals>.wrap.<locals>.inner",
+       unpatched<kFunction>},
       {"torch._dynamo.external_utils.is_compiling", plainly<returnTrue>},
       {"torch.fx._symbolic_trace.is_fx_tracing", plainly<returnFalse>},
       {"torch.fx._symbolic_trace.is_fx_symbolic_tracing", plainly<returnFalse>},

@@ -102,7 +102,10 @@ void registerWholePolyfill(const char* path, const char* function) {
 
 bool initCallTables() {
   static bool done = false;
-  if (done) return true;
+  if (done) {
+    registerCollectives();
+    return true;
+  }
   if (!initKnownTypes() || !initNames()) return false;
   registerTorch();
   registerSwitches();
@@ -123,6 +126,8 @@ bool initCallTables() {
   registerExceptions();
   allowSymbolsInHandlers();
   registerLazyModules();
+  registerProcessGroups();
+  registerCollectives();
   PyErr_Clear();
   done = true;
   return true;
@@ -152,6 +157,9 @@ CodePolicy codePolicy(PyCodeObject* code) {
         (inside == "overrides.py" && name == "is_tensor_like")) {
       return CodePolicy::kInlineOnly;
     }
+    // dist.group.WORLD: two properties that read an attribute.
+    if (inside == "distributed/distributed_c10d.py" && (name == "WORLD" || name == "default_pg"))
+      return CodePolicy::kInlineOnly;
     // DistributedDataParallel's own bookkeeping talks to its reducer at every step; the module inside is captured.
     if (startsWith(inside, "nn/parallel/")) return CodePolicy::kSkip;
     for (std::string_view room : {"nn/", "optim/", "distributions/"}) {
@@ -159,7 +167,8 @@ CodePolicy codePolicy(PyCodeObject* code) {
     }
     for (std::string_view file_of_functions :
          {"_functorch/apis.py", "_functorch/vmap.py", "_functorch/functional_call.py",
-          "_dynamo/_trace_wrapped_higher_order_op.py", "_higher_order_ops/associative_scan.py"}) {
+          "_dynamo/_trace_wrapped_higher_order_op.py", "_higher_order_ops/associative_scan.py",
+          "distributed/_functional_collectives.py"}) {
       if (inside == file_of_functions) return CodePolicy::kInlineOnly;
     }
     for (std::string_view room : {"_dynamo/",     "_inductor/",

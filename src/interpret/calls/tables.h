@@ -62,6 +62,8 @@ void registerTorchContexts();
 void registerSubgraphs();
 void allowSymbolsInHandlers();
 void registerLazyModules();
+void registerProcessGroups();
+void registerCollectives();  // once their module has been loaded, by whoever needs it
 void registerSwitches();
 void registerTorchStates();
 void registerOptimizers();

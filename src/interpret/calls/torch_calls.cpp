@@ -346,9 +346,9 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   // 5. The node.
   Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional)));
   if (hasSymbols()) {
-    for (size_t i = 0; i < keep.size(); ++i) {
-      keep[i] = lowered(keep[i].get());
-      values_now[i] = keep[i].get();
+    for (PyObject*& value : values_now) {
+      keep.push_back(lowered(value));
+      value = keep.back().get();
     }
   }
   for (size_t i = 0; i < args.positional; ++i)
@@ -727,11 +727,9 @@ void registerTorch() {
   registerHandler("torch.compiler.is_compiling", isCompiling);
   for (const char* path : {"torch.compiler.is_dynamo_compiling", "torch._utils.is_compiling"})
     registerHandler(path, returnTrue);
-  for (const char* path :
-       {"torch.jit.is_scripting", "torch.jit.is_tracing", "torch._jit_internal.is_scripting",
-        "torch._C._is_tracing", "torch.compiler.is_exporting",
-        "torch.nn.modules.module.is_scripting", "torch.distributed.is_initialized",
-        "torch.distributed.distributed_c10d.is_initialized"}) {
+  for (const char* path : {"torch.jit.is_scripting", "torch.jit.is_tracing",
+                           "torch._jit_internal.is_scripting", "torch._C._is_tracing",
+                           "torch.compiler.is_exporting", "torch.nn.modules.module.is_scripting"}) {
     registerHandler(path, returnFalse);
   }
   for (const char* path : {"torch._C._log_api_usage_once", "torch._C._get_tracing_state",

@@ -219,6 +219,7 @@ Out leaveSdpa(Tracer& t, const Args& args) {
 // While a function of the user's is run for its result's shape.
 OpenContextScope::OpenContextScope(const Tracer& tracer) {
   for (const OpenContext& context : tracer.open_contexts) {
+    if (!context.stand_in) continue;  // a torch function mode, which the graph does not enter
     const graph::Node* node = graph::asStandIn(context.stand_in.get())->node;
     Ref<> token = stealRef(PyObject_Call(node->target.get(), node->args.get(), nullptr));
     if (!token)
@@ -248,6 +249,7 @@ void registerTorchContexts() {
   registerPolyfill("torch.nn.attention.sdpa_kernel", "contexts.SdpaKernel");
   registerPolyfill("torch.autograd.profiler.record_function", "contexts.Range");
   registerPolyfill("torch.fx.traceback.annotate", "contexts.Range");
+  registerPolyfill("torch._C._SDPAParams", "contexts.SdpaParams");
   registerHandler("torch.is_autocast_enabled", isAutocastEnabled);
   registerHandler("torch.is_autocast_cpu_enabled", isAutocastCpuEnabled);
   registerHandler("torch.is_autocast_cache_enabled", isAutocastCacheEnabled);

@@ -1,0 +1,268 @@
+"""Small forms of what CPython's own tests found: each once gave another result than eager."""
+
+import collections
+import copy
+import dataclasses
+import enum
+import functools
+import itertools
+import operator
+import sys
+import types
+
+from tests.python.programs import Case, program, vec
+
+
+class _Count(enum.IntEnum):
+    ONE = 1
+    TWO = 2
+
+
+class _Word(enum.StrEnum):
+    FIRST = "first"
+
+
+@program(full=1)
+def text_of_mixed_enums():
+    def f(x, member):
+        return x + 1, str(member), repr(member), f"{member}", str(_Word.FIRST), repr(_Word.FIRST)
+
+    return Case(f, vec(), _Count.TWO)
+
+
+@program()
+def enum_members_made_by_a_traced_new():
+    def f(x):
+        class Some(enum.Enum):
+            def __new__(cls, value):
+                return object.__new__(cls)
+
+            FIRST = 1
+            SECOND = 2
+
+        return x + 1, Some.FIRST is Some.SECOND, Some.FIRST.value, Some.SECOND.value
+
+    return Case(f, vec())
+
+
+@program()
+def keys_that_come_back_while_iterated_over():
+    def f(x, source):
+        seen = []
+        numbers = dict(source)
+        try:
+            for key in numbers:
+                seen.append(key)
+                del numbers[key]
+                numbers[key] = 0
+        except RuntimeError as error:
+            seen.append(str(error))
+        return x + 1, seen, numbers
+
+    return Case(f, vec(), {0: 0})
+
+
+@program()
+def containers_that_hold_themselves():
+    def f(x):
+        own = []
+        own.append(own)
+        pair = ([],)
+        pair[0].append(pair)
+        twin = copy.deepcopy(pair)
+        try:
+            verdict = pair == twin
+        except RecursionError:
+            verdict = "too deep"
+        return x + 1, repr(own), verdict, twin[0][0] is twin, twin is pair
+
+    return Case(f, vec())
+
+
+@program(full=1)
+def repr_of_a_dataclass_that_holds_itself():
+    @dataclasses.dataclass
+    class Link:
+        to: object = None
+
+    def f(x):
+        link = Link()
+        link.to = link
+        return x + 1, repr(link).split(".")[-1]
+
+    return Case(f, vec())
+
+
+@program()
+def read_only_views_of_dicts():
+    class Plain:
+        here = 1
+
+    def f(x, settings):
+        made = {"a": 1}
+        view = types.MappingProxyType(made)
+        made["b"] = 2
+        lines = [dict(view), settings["a"], type(Plain.__dict__).__name__, "here" in Plain.__dict__]
+        try:
+            Plain.__dict__["there"] = 2
+        except TypeError as error:
+            lines.append(str(error))
+        return x + 1, lines, made.keys().mapping == made
+
+    return Case(f, vec(), types.MappingProxyType({"a": 1})).changing(vec(), types.MappingProxyType({"a": 2}))
+
+
+@program(full=1)
+def function_made_with_a_doc_and_a_module():
+    def f(x):
+        def inner(y):
+            "What it does."
+            return y
+
+        @functools.wraps(max)
+        def wrapper(*values):
+            return max(*values)
+
+        inner.__module__ = "elsewhere"
+        return x + 1, inner, inner.__doc__, wrapper.__doc__[:4], wrapper
+
+    return Case(f, vec())
+
+
+@program(full=1)
+def dict_of_a_subclass_with_its_own_keys():
+    class Reversed(dict):
+        def keys(self):
+            return reversed(list(dict.keys(self)))
+
+        __iter__ = keys
+
+    def f(x):
+        return x + 1, list(dict(Reversed(a=1, b=2)).items())
+
+    return Case(f, vec())
+
+
+@program()
+def iterators_asked_about_themselves():
+    def f(x):
+        count = itertools.count(3, 5)
+        places = [type(iter(over)).__name__ for over in ([], (), range(3), "", {}, set(), {}.values())]
+        return x + 1, repr(count), places, repr(itertools.repeat("a", 2)), iter(range(7)).__reduce__()[2]
+
+    return Case(f, vec())
+
+
+@program()
+def very_long_ranges():
+    def f(x):
+        long = range(-sys.maxsize, sys.maxsize)
+        try:
+            size = len(long)
+        except OverflowError as error:
+            size = str(error)
+        return x + 1, size, long[sys.maxsize + 1], bool(long), next(iter(long))
+
+    return Case(f, vec())
+
+
+@program(full=1)
+def reflected_operator_that_a_subclass_only_inherits():
+    class Base:
+        def __floordiv__(self, other):
+            return "floordiv"
+
+        def __rfloordiv__(self, other):
+            return "rfloordiv"
+
+    class Same(Base):
+        pass
+
+    class Other(Base):
+        def __rfloordiv__(self, other):
+            return "other"
+
+    def f(x):
+        return x + 1, Base() // Same(), Base() // Other(), 1 // Same()
+
+    return Case(f, vec())
+
+
+@program(full=1)
+def list_subclass_iterated_past_its_getitem():
+    class Shouting(list):
+        def __getitem__(self, index):
+            return str(index) + "!"
+
+    def f(x):
+        made = Shouting((1, 2))
+        made.__init__([3, 4])
+        made.__init__()
+        return x + 1, next(iter(Shouting((1, 2)))), Shouting([1]) == [1], made, frozenset(frozenset("a"))
+
+    return Case(f, vec())
+
+
+@program()
+def comparison_that_empties_the_lists():
+    class Clearing:
+        def __init__(self, other):
+            self.other = other
+
+        def __eq__(self, other):
+            self.other.clear()
+            return NotImplemented
+
+        __hash__ = None
+
+    def f(x):
+        first, second = [], []
+        first.append(Clearing(second))
+        second.append(Clearing(first))
+        return x + 1, first == second
+
+    return Case(f, vec())
+
+
+@program()
+def arguments_too_many_for_object():
+    class OwnNew:
+        def __new__(cls, *args):
+            return object.__new__(cls, *args)
+
+    class OwnInit:
+        def __init__(self, *args):
+            object.__init__(self, *args)
+
+    def f(x):
+        seen = []
+        for kind in (OwnNew, OwnInit):
+            kind()
+            try:
+                kind(1)
+            except TypeError as error:
+                seen.append(str(error))
+        try:
+            collections.OrderedDict.fromkeys("ab").__reduce_ex__(None)
+        except TypeError:
+            seen.append("no protocol")
+        return x + 1, seen, operator.index(True)
+
+    return Case(f, vec())
+
+
+@program()
+def contexts_of_exceptions_in_a_circle():
+    def f(x):
+        first, second = ValueError("first"), KeyError("second")
+        first.__context__ = second
+        second.__context__ = first
+        try:
+            try:
+                raise first
+            except ValueError:
+                raise TypeError("third")
+        except TypeError as error:
+            return x + 1, type(error.__context__).__name__
+
+    return Case(f, vec())
