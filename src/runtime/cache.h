@@ -62,6 +62,7 @@ class Cache {
  public:
   explicit Cache(PyObject* settings);
   Site& site(PyCodeObject* code, int offset);
+  int64_t capturesOf(PyCodeObject* code) const;  // at all of its places
   void reset();
   // A compiled object of that code comes or goes. With the last one go the entries that were captured under it: a cache is shared by equal
   // compile calls and may live for ever, while functions come and go.
