@@ -46,7 +46,7 @@ struct Site {
   bool step_only = false;  // nothing can be captured from here: execute the instruction
   bool over_limit = false;
   bool constant_floats = false;  // the backend could not take one as an input
-  std::string why;  // step_only: the place and reason, for stator.explain
+  std::string why;               // step_only: the place and reason, for stator.explain
   int64_t captures = 0;
   interpret::DynamicHistory history;
 };
