@@ -45,7 +45,8 @@ struct Site {
   std::vector<std::shared_ptr<Entry>> entries;
   bool step_only = false;  // nothing can be captured from here: execute the instruction
   bool over_limit = false;
-  std::string why;  // step_only: the place and reason, for stator.explain
+  bool constant_floats = false;  // the backend could not take one as an input
+  std::string why;               // step_only: the place and reason, for stator.explain
   int64_t captures = 0;
   interpret::DynamicHistory history;
 };

@@ -378,6 +378,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   if (!interpret::initCallTables() || !shapes::initShapes()) throw PythonError();
   interpret::TraceOptions options = traceOptions(cache, frame);
   options.history = &site.history;
+  if (site.constant_floats) options.symbolic_floats = false;
   int entry_offset = stator_frame_offset(frame);
   const bool together = ranksAgree();
   interpret::Captured captured;
@@ -443,7 +444,17 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
     if (together && !backendsDone(cache, frame, !compiled.callable)) {
       if (compiled.callable) return nullptr;
     }
-    if (!compiled.callable) throw PythonError();
+    if (!compiled.callable) {
+      bool has_floats = false;
+      for (const graph::Node* input : captured.graph->inputs())
+        has_floats |= input->scalar_type && input->size.isStatic();
+      if (!has_floats || together) throw PythonError();
+      // Not every backend takes floats as inputs: at this place they are constants from here on.
+      PyErr_Clear();
+      Site& again = cache.site(code, entry_offset);
+      again.constant_floats = true;
+      return capture(cache, frame, again);
+    }
     entry->compiled = std::move(compiled.callable);
     for (const std::string& text : compiled.conditions) {
       if (text.rfind("input ", 0) == 0) {

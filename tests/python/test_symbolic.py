@@ -245,6 +245,21 @@ def test_floats_with_a_backend(backend):
         torch.testing.assert_close(compiled(x, y), x * y + 1)
 
 
+def test_a_backend_that_takes_no_floats_gets_constants():
+    def f(x, y):
+        return (x * y).sin()
+
+    compiled = stator.compile(f, backend="aot_eager")
+    for y in (1.5, 2.5, 3.5):
+        x = torch.randn(5, dtype=torch.bfloat16, requires_grad=True)
+        got, expected = compiled(x, y), f(x, y)
+        torch.testing.assert_close(got, expected)
+        got.sum().backward()
+        mine, x.grad = x.grad, None
+        expected.sum().backward()
+        torch.testing.assert_close(mine, x.grad)
+
+
 @pytest.fixture
 def scalar_outputs():
     with stator.config.patch(capture_scalar_outputs=True):
