@@ -78,8 +78,19 @@ PyTypeObject* dequeType() { return known.deque; }
 PyTypeObject* partialType() { return known.partial; }
 
 bool isGraphModule(PyObject* object) {
-  static auto* type = reinterpret_cast<PyTypeObject*>(torchObject("torch.fx.GraphModule"));
-  return type != nullptr && PyObject_TypeCheck(object, type);
+  // torch.fx may be imported after the first time that somebody asks; before that there is no such object.
+  static PyTypeObject* type = nullptr;
+  if (type == nullptr) {
+    static PyObject* home = PyUnicode_InternFromString("torch.fx.graph_module");
+    Ref<> module = stealRef(PyImport_GetModule(home));
+    Ref<> found = module ? stealRef(PyObject_GetAttrString(module.get(), "GraphModule")) : nullptr;
+    if (!found || !PyType_Check(found.get())) {
+      PyErr_Clear();
+      return false;
+    }
+    type = reinterpret_cast<PyTypeObject*>(found.release());
+  }
+  return PyObject_TypeCheck(object, type);
 }
 
 PyTypeObject* enumType() { return known.enumeration; }
