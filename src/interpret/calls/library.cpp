@@ -146,8 +146,10 @@ namespace {
 Out abcInstanceCheck(Tracer& t, const Args& args) {
   if (args.values.size() != 2) return t.breakWith(Reason::kRaises, "_abc_instancecheck");
   static PyObject* protocol = PyUnicode_InternFromString("_is_protocol");
-  if (!PyType_Check(args.values[0]) || _PyType_Lookup(reinterpret_cast<PyTypeObject*>(args.values[0]), protocol) != nullptr) {
-    return t.breakWith(Reason::kCallsOutside, "a protocol's check, which looks at the frames that call it");
+  if (!PyType_Check(args.values[0]) ||
+      _PyType_Lookup(reinterpret_cast<PyTypeObject*>(args.values[0]), protocol) != nullptr) {
+    return t.breakWith(Reason::kCallsOutside,
+                       "a protocol's check, which looks at the frames that call it");
   }
   return t.isSubclass(reinterpret_cast<PyObject*>(t.typeOf(args.values[1])), args.values[0]);
 }
