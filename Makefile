@@ -81,6 +81,11 @@ break-test: build ## The same programs, with an exit forced at every n-th legal 
 	  STATOR_BREAK_EVERY=$$mode $(BIN)/pytest -q --no-header -m 'not slow' $(BREAK_TESTS) || exit 1; \
 	done
 
+.PHONY: test-symbolic
+test-symbolic: build ## 100,000 random expressions over symbolic sizes against Python and sympy
+	$(call say,symbolic expressions)
+	@$(PY) tests/python/symbolic_cases.py $(or $(EXPRESSIONS),100000)
+
 .PHONY: test-dist
 test-dist: build ## Several ranks: two and four processes over gloo, 200 iterations of DDP and FSDP (some minutes)
 	$(call say,several ranks)

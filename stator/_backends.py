@@ -178,11 +178,17 @@ class Backend:
         """The captured graph runs as it is: no backend has to be called, and nothing imported for one."""
         return self.function is _eager and not self.options and self.mode is None
 
+    @property
+    def takes_floats(self):
+        """Floats may be inputs of the graph. inductor's kernels take none: there they are constants."""
+        return self.asked != "inductor"
+
     def announce(self, graph_module):
         if "torch._dynamo.utils" in sys.modules and hasattr(graph_module, "graph"):
             _report.count("stats", "unique_graphs")
             calls = sum(n.op.startswith("call_") for n in graph_module.graph.nodes)
             _report.count("stats", "calls_captured", calls)
+        _report.graph_made(graph_module)
         if _observe.has_listeners():
             _observe.graph_made(graph_module)
 

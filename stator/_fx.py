@@ -244,6 +244,15 @@ def symbolic_value(record: Any, text: str) -> Any:
     return _mode(record)._stator_symbols.value(text)
 
 
+def symbolic_float(record: Any, position: int, value: float) -> Any:
+    mode = _mode(record)
+    if not hasattr(mode, "_stator_symbols"):
+        from stator import _symbols
+
+        mode._stator_symbols = _symbols.Symbols(mode.shape_env, [])
+    return mode._stator_symbols.float_input(position, value)
+
+
 def _sizes(mode: FakeTensorMode, sizes: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(mode._stator_symbols.value(size) if isinstance(size, str) else size for size in sizes)
 
@@ -479,11 +488,11 @@ def compile_graph(module: CapturedModule, backend: Callable[..., Any]) -> tuple[
     )
     record = module._stator_record
     examples = record.examples
-    if record.symbols is not None:
+    if record.has_scalars:
         from stator import _lazy_symbols
 
-        examples = [_lazy_symbols.example(record, shape) if isinstance(shape, str) else example
-                    for example, shape in zip(examples, record.shapes, strict=True)]  # fmt: skip
+        examples = [_lazy_symbols.example(record, position, example, shape)
+                    for position, (example, shape) in enumerate(zip(examples, record.shapes, strict=True))]  # fmt: skip
     with tracing(context), compile_context(CompileContext(compile_id)):
         try:
             compiled = backend(module, examples)
@@ -491,5 +500,5 @@ def compile_graph(module: CapturedModule, backend: Callable[..., Any]) -> tuple[
             context.close()
     if not callable(compiled):
         raise TypeError(f"the backend returned {type(compiled).__name__}, which cannot be called")
-    decided = record.symbols is not None and record.fake_mode is not None
-    return compiled, _guards(context), record.fake_mode._stator_symbols.new_conditions() if decided else []
+    symbols = getattr(record.fake_mode, "_stator_symbols", None)
+    return compiled, _guards(context), [] if symbols is None else symbols.new_conditions()

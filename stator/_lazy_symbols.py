@@ -9,20 +9,24 @@ from torch.fx.experimental.sym_node import SymNode
 class _LazyNode(SymNode):
     """Becomes the real SymNode at the first read of anything that belongs to one: all that one has stands in its dict."""
 
-    def __init__(self, record: Any, name: str) -> None:
-        self.__dict__["_stator_origin"] = record, name
+    def __init__(self, make: Any) -> None:
+        self.__dict__["_stator_make"] = make
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        record, symbol = self.__dict__.pop("_stator_origin")
-        from stator import _fx
-
-        real = _fx.symbolic_value(record, symbol).node
+        real = self.__dict__.pop("_stator_make")().node
         self.__dict__.update(real.__dict__)
         self.__class__ = SymNode
         return getattr(self, name)
 
 
-def example(record: Any, name: str) -> torch.SymInt:
-    return torch.SymInt(_LazyNode(record, name))
+def example(record: Any, position: int, value: Any, shape: Any) -> Any:
+    """The input at this position as a backend gets it: a symbol for a number that is none, otherwise the value."""
+    from stator import _fx
+
+    if isinstance(shape, str):
+        return torch.SymInt(_LazyNode(lambda: _fx.symbolic_value(record, shape)))
+    if type(value) is float:
+        return torch.SymFloat(_LazyNode(lambda: _fx.symbolic_float(record, position, value)))
+    return value

@@ -32,6 +32,8 @@ class Symbols:
         self._values: dict[str, Any] = {}
         self._back: dict[sympy.Symbol, str] = {}
         self._known = 0
+        self.unbacked: set[int] = set()
+        self.floats: dict[sympy.Symbol, int] = {}  # positions of inputs
         self.mode: FakeTensorMode | None = None
         self.unknown = _Unknown
 
@@ -56,16 +58,28 @@ class Symbols:
             return value
         return _number(value.node.expr, self._back)
 
+    def float_input(self, position: int, value: float) -> Any:
+        """A float that is an input of the graph, as a SymFloat."""
+        source = _SymbolSource(f"f{position}")
+        made = self.shape_env.create_unspecified_symbol(value, source=source, dynamic_dim=DimDynamic.DYNAMIC)
+        self.floats[made] = position
+        return self.shape_env.create_symfloatnode(made, hint=value, source=source)
+
     def new_conditions(self) -> list[str]:
-        """What was decided in the ShapeEnv since the conditions of the capture were put in."""
+        """What was decided in the ShapeEnv since the conditions of the capture were put in.
+
+        A decision on a float has no words: "input 3" asks for the value that the input has now.
+        """
         found = []
         for guard in self.shape_env.guards[self._known :]:
+            floats = {self.floats[symbol] for symbol in guard.expr.free_symbols if symbol in self.floats}
+            found.extend(f"input {position}" for position in sorted(floats))
             try:
                 found.append(_condition(guard.expr, self._back))
             except _Unknown:
                 # Nothing is lost but generality: what the expression depends on keeps the values it has now.
                 names = {self._back[symbol] for symbol in guard.expr.free_symbols if symbol in self._back}
-                if len(names) < len(guard.expr.free_symbols):
+                if len(names) + len(floats) < len(guard.expr.free_symbols):
                     names = set(self._back.values())
                 found.extend(f"{name} == {self.hints[int(name[1:])]}" for name in sorted(names))
         return found
@@ -76,33 +90,47 @@ def make_mode(record: Any, sources: list[Any]) -> list[tuple[torch.Tensor, State
 
     Returns the contexts of the inputs that have symbols.
     """
-    hints, conditions = record.symbols
+    hints, conditions, unbacked = record.symbols
     shape_env = ShapeEnv()
     mode = FakeTensorMode(shape_env=shape_env)
     symbols = Symbols(shape_env, hints)
+    symbols.unbacked = set(unbacked)
     mode._stator_symbols = symbols
     contexts = []
     for example, shape, source in zip(record.examples, record.shapes, sources, strict=True):
         if not isinstance(shape, tuple) or not isinstance(example, torch.Tensor):
             continue
-        dynamic = [DimDynamic.DYNAMIC if isinstance(size, str) else DimDynamic.STATIC for size in shape[0]]
+        dynamic = [
+            DimDynamic.STATIC
+            if not isinstance(size, str)
+            else DimDynamic.UNBACKED
+            if _NAME.fullmatch(size) and int(size[1:]) in symbols.unbacked
+            else DimDynamic.DYNAMIC
+            for size in shape[0]
+        ]
         context = StatefulSymbolicContext(
             dynamic_sizes=dynamic, constraint_sizes=[None] * len(dynamic), tensor_source=source
         )
         contexts.append((example, context))
-        fake = mode.from_tensor(example, symbolic_context=context, source=source)
+        with shape_env.ignore_fresh_unbacked_symbols():
+            fake = mode.from_tensor(example, symbolic_context=context, source=source)
         for size, made in zip(shape[0], fake.shape, strict=True):
             if isinstance(size, str) and _NAME.fullmatch(size) and size not in symbols.names:
                 symbols.bind(size, made)
     for number, hint in enumerate(hints):
         name = f"s{number}"
-        if name not in symbols.names:
+        if name not in symbols.names and number in symbols.unbacked:
+            with shape_env.ignore_fresh_unbacked_symbols():
+                symbols.bind(name, shape_env.create_unbacked_symint())
+        elif name not in symbols.names:
             # An int, or a size of a tensor that is no input.
             source = _SymbolSource(name)
             made = shape_env.create_unspecified_symbol(hint, source=source, dynamic_dim=DimDynamic.DYNAMIC)
             symbols.bind(name, shape_env.create_symintnode(made, hint=hint, source=source))
     for condition in conditions:
-        if not bool(symbols.value(condition)):
+        if any(int(name[1:]) in symbols.unbacked for name in _NAME.findall(condition)):
+            torch._check(symbols.value(condition))
+        elif not bool(symbols.value(condition)):
             raise AssertionError(f"a condition of the capture does not hold for its own inputs: {condition}")
     symbols._values.clear()
     symbols._known = len(shape_env.guards)

@@ -249,6 +249,13 @@ PyObject* getShapes(PyObject* self, void*) {
   return list.release();
 }
 
+PyObject* hasScalars(PyObject* self, void*) {
+  for (const Node* input : get(self).graph->inputs()) {
+    if (input->scalar_type) return newRef(Py_True).release();
+  }
+  return newRef(Py_False).release();
+}
+
 PyObject* getSymbols(PyObject* self, void*) {
   const Symbols* symbols = get(self).graph->symbols.get();
   if (symbols == nullptr) return newRef(Py_None).release();
@@ -263,13 +270,21 @@ PyObject* getSymbols(PyObject* self, void*) {
                       Ref<>::steal(PyUnicode_FromString(condition.c_str())).get()) < 0)
       return nullptr;
   }
-  return PyTuple_Pack(2, hints.get(), conditions.get());
+  Ref<> unbacked = Ref<>::steal(PyList_New(0));
+  for (int64_t number : symbols->unbacked) {
+    if (!unbacked ||
+        PyList_Append(unbacked.get(), Ref<>::steal(PyLong_FromLongLong(number)).get()) < 0)
+      return nullptr;
+  }
+  return PyTuple_Pack(3, hints.get(), conditions.get(), unbacked.get());
 }
 
 PyGetSetDef properties[] = {
     {"shapes", getShapes, nullptr,
      "of each input: None, (sizes, strides) with symbols, or a symbol's name", nullptr},
-    {"symbols", getSymbols, nullptr, "(hints, conditions) of the symbols, or None", nullptr},
+    {"has_scalars", hasScalars, nullptr, "whether ints or floats are among the inputs", nullptr},
+    {"symbols", getSymbols, nullptr,
+     "(hints, conditions, numbers of unbacked ones) of the symbols, or None", nullptr},
     {"fake_mode", getFakeMode, setFakeMode,
      "the FakeTensorMode that example values belong to, or None", nullptr},
     {"sources", getSources, setSources, "source objects of the inputs, or None", nullptr},

@@ -110,7 +110,8 @@ class NodeRange {
 
 // What a graph's sizes are made of, when they are not all numbers. Symbol n is called s<n>.
 struct Symbols {
-  std::vector<int64_t> hints;  // by symbol
+  std::vector<int64_t> hints;     // by symbol
+  std::vector<int64_t> unbacked;  // numbers of those on whose values nothing may rely
   // that the capture relies on, as Python expressions
   std::vector<std::string> conditions;
 };

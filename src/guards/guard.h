@@ -61,8 +61,18 @@ struct Guard {
 
 // What has to hold between sizes and ints that are no constants: conditions over symbols, of which each is read from a source.
 struct Relations {
+  // null: known only when the graph runs, in no condition
   std::vector<const sources::Source*> symbols;
   std::vector<const symbolic::Expr*> conditions;
+  // Floats that are inputs of the graph: what a comparison with a constant has to give.
+  struct FloatCondition {
+    const sources::Source* source;
+    int operation;  // Py_LT ...
+    double constant;
+    bool expected;
+  };
+  std::vector<FloatCondition> floats;
+  bool empty() const { return symbols.empty() && floats.empty(); }
 };
 
 // Collects while tracing. Adding the same fact twice costs a hash look-up and changes nothing.
@@ -97,6 +107,8 @@ class GuardProgram {
   GuardProgram(const GuardProgram&) = delete;
   // True: every guard holds. Runs no user code, sets no Python error.
   bool check(const sources::Roots& roots);
+  // What the symbols stand for, one to a line: sizes and ints that the entry leaves open.
+  std::string symbolText(BorrowedRef<PyCodeObject> code) const;
   // The same; `values` then holds what the wanted sources led to, in their order.
   bool check(const sources::Roots& roots, std::vector<Ref<>>& values);
   // The first guard that fails, in the user's terms (`L['self'].scale: was 2, is 3`); empty if all hold.

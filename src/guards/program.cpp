@@ -17,14 +17,44 @@ const bool kTensorPartsGiven = [] {
   return true;
 }();
 
+bool holds(const Relations::FloatCondition& condition, double value) {
+  bool result = false;
+  switch (condition.operation) {
+    case Py_LT:
+      result = value < condition.constant;
+      break;
+    case Py_LE:
+      result = value <= condition.constant;
+      break;
+    case Py_EQ:
+      result = value == condition.constant;
+      break;
+    case Py_NE:
+      result = value != condition.constant;
+      break;
+    case Py_GT:
+      result = value > condition.constant;
+      break;
+    default:
+      result = value >= condition.constant;
+  }
+  // Not a number is another program: nothing that was decided holds for it.
+  return result == condition.expected && value == value;
+}
+
 // The first condition that does not hold, by its position; -1: all do. `symbols` gets what each symbol stands for.
 int failedRelation(const GuardProgram::Impl& program, PyObject* const* registers,
                    std::vector<int64_t>& symbols) {
   const Relations& relations = program.relations;
   symbols.clear();
   symbols.reserve(relations.symbols.size());
+  size_t at = program.asked;
   for (size_t i = 0; i < relations.symbols.size(); ++i) {
-    PyObject* value = registers[program.wanted_registers[program.asked + i]];
+    if (relations.symbols[i] == nullptr) {
+      symbols.push_back(0);
+      continue;
+    }
+    PyObject* value = registers[program.wanted_registers[at++]];
     int overflow = 0;
     symbols.push_back(isInstanceDict(value) || !PyLong_CheckExact(value)
                           ? 0
@@ -35,7 +65,24 @@ int failedRelation(const GuardProgram::Impl& program, PyObject* const* registers
     if (symbolic::evaluate(relations.conditions[i], symbols.data(), symbols.size()) != 1)
       return static_cast<int>(i);
   }
+  for (size_t i = 0; i < relations.floats.size(); ++i) {
+    const Relations::FloatCondition& condition = relations.floats[i];
+    PyObject* value = registers[program.wanted_registers[at++]];
+    if (isInstanceDict(value) || !PyFloat_CheckExact(value) ||
+        !holds(condition, PyFloat_AS_DOUBLE(value)))
+      return static_cast<int>(relations.conditions.size() + i);
+  }
   return -1;
+}
+
+std::string floatText(const Relations::FloatCondition& condition, BorrowedRef<PyCodeObject> code) {
+  static const char* const signs[] = {"<", "<=", "==", "!=", ">", ">="};
+  Ref<> constant = stealRef(PyFloat_FromDouble(condition.constant));
+  Ref<> spelled = constant ? stealRef(PyObject_Repr(constant.get())) : Ref<>();
+  const std::string text = sources::print(*condition.source, code) + " " +
+                           signs[condition.operation] + " " +
+                           (spelled ? PyUnicode_AsUTF8(spelled.get()) : "?");
+  return condition.expected ? text : "not " + text;
 }
 
 std::string symbolName(int64_t number, const void* context) {
@@ -87,8 +134,11 @@ GuardProgram::GuardProgram(const sources::SourceSet& sources, const GuardSet& gu
   impl_->wanted = wanted;
   impl_->asked = wanted.size();
   impl_->relations = guards.relations;
-  impl_->wanted.insert(impl_->wanted.end(), impl_->relations.symbols.begin(),
-                       impl_->relations.symbols.end());
+  for (const sources::Source* symbol : impl_->relations.symbols) {
+    if (symbol != nullptr) impl_->wanted.push_back(symbol);
+  }
+  for (const Relations::FloatCondition& condition : impl_->relations.floats)
+    impl_->wanted.push_back(condition.source);
   compile(*impl_, sources.size());
   for (Guard& guard : impl_->guards) {
     // Held by a weak reference from here on, if the object allows one.
@@ -108,7 +158,7 @@ bool GuardProgram::check(const sources::Roots& roots) {
   if (run(machine, program.ops.data(), program.ops.data() + program.ops.size()) != nullptr)
     return false;
   std::vector<int64_t> symbols;
-  return program.relations.symbols.empty() || failedRelation(program, machine.r, symbols) < 0;
+  return program.relations.empty() || failedRelation(program, machine.r, symbols) < 0;
 }
 
 bool GuardProgram::check(const sources::Roots& roots, std::vector<Ref<>>& values) {
@@ -119,7 +169,7 @@ bool GuardProgram::check(const sources::Roots& roots, std::vector<Ref<>>& values
   Machine machine{program, roots, registers.get(), {}, program.replay};
   if (run(machine, program.ops.data(), program.ops.data() + program.ops.size()) != nullptr)
     return false;
-  if (!program.relations.symbols.empty()) {
+  if (!program.relations.empty()) {
     std::vector<int64_t> symbols;
     if (failedRelation(program, machine.r, symbols) >= 0) return false;
   }
@@ -145,8 +195,14 @@ std::string GuardProgram::explain(const sources::Roots& roots) {
   if (failed == nullptr) {
     std::vector<int64_t> symbols;
     const int relation =
-        program.relations.symbols.empty() ? -1 : failedRelation(program, machine.r, symbols);
+        program.relations.empty() ? -1 : failedRelation(program, machine.r, symbols);
     if (relation < 0) return "";
+    if (static_cast<size_t>(relation) >= program.relations.conditions.size()) {
+      const Relations::FloatCondition& failed_float =
+          program.relations
+              .floats[static_cast<size_t>(relation) - program.relations.conditions.size()];
+      return floatText(failed_float, roots.code) + " does not hold";
+    }
     const symbolic::Expr* condition = program.relations.conditions[static_cast<size_t>(relation)];
     std::string text = relationText(program.relations, condition, roots.code) + " does not hold: ";
     const char* separator = "";
@@ -178,6 +234,18 @@ std::string GuardProgram::text(BorrowedRef<PyCodeObject> code) const {
   for (const Guard& guard : impl_->guards) text += describe(guard, code) + "\n";
   for (const symbolic::Expr* condition : impl_->relations.conditions)
     text += relationText(impl_->relations, condition, code) + "\n";
+  for (const Relations::FloatCondition& condition : impl_->relations.floats)
+    text += floatText(condition, code) + "\n";
+  return text;
+}
+
+std::string GuardProgram::symbolText(BorrowedRef<PyCodeObject> code) const {
+  std::string text;
+  for (const sources::Source* symbol : impl_->relations.symbols) {
+    if (symbol != nullptr) text += sources::print(*symbol, code) + "\n";
+  }
+  for (const Relations::FloatCondition& condition : impl_->relations.floats)
+    text += sources::print(*condition.source, code) + "\n";
   return text;
 }
 

@@ -45,7 +45,6 @@ struct DynamicDemand {
   int64_t symbol;
   const sources::Source* source;
   int64_t dim;
-  bool unbacked;  // nothing at all may be decided on it
 };
 
 }  // namespace stator::interpret

@@ -498,6 +498,10 @@ class PlanBuilder {
         result = number(expr->number);
         break;
       case Kind::kSymbol:
+        if (t_.symbol_sources[static_cast<size_t>(expr->number)] == nullptr) {
+          result = value(t_.symNode(symbolic::Dim::of(expr)).get());
+          break;
+        }
         result = add(PlanOp::kSource, nullptr);
         plan_.steps.back().source = t_.symbol_sources[static_cast<size_t>(expr->number)];
         break;
@@ -577,6 +581,13 @@ class PlanBuilder {
       return result;
     }
     if (values::isScalar(object)) return constant(object);
+    if (symbolic::isSymScalar(object)) {
+      symbolic::SymScalar* scalar = symbolic::asSymScalar(object);
+      if (scalar->stand_in != nullptr) return value(scalar->stand_in);
+      Register result = add(PlanOp::kSource, object);
+      plan_.steps.back().source = static_cast<const sources::Source*>(scalar->source);
+      return result;
+    }
     if (symbolic::isSymInt(object))
       return symbolicInt(t_.environment.simplify(symbolic::dimOf(object).expr()));
     if (isAddress(object))

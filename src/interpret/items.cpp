@@ -53,7 +53,7 @@ Ref<> concreteSlice(Tracer& tracer, PyObject* key) {
   auto* slice = reinterpret_cast<PySliceObject*>(key);
   bool any = false;
   auto part = [&](PyObject* value) {
-    if (!symbolic::isSymInt(value)) return newRef(value);
+    if (!symbolic::isSymbol(value)) return newRef(value);
     any = true;
     return tracer.concrete(value);
   };
@@ -159,7 +159,7 @@ Flow Tracer::requireHashable(PyObject* key) {
 }
 
 Out Tracer::dictGet(PyObject* dict, PyObject* key) {
-  if (symbolic::isSymInt(key)) {
+  if (symbolic::isSymbol(key)) {
     Ref<> number = concrete(key);
     return dictGet(dict, number.get());
   }
@@ -220,7 +220,7 @@ Out Tracer::getItem(PyObject* container, PyObject* key) {
     args.positional = 2;
     return tensorCall(graph::Op::kCallFunction, operatorFunction("getitem"), args);
   }
-  if (symbolic::isSymInt(key)) {
+  if (symbolic::isSymbol(key)) {
     Ref<> number = concrete(key);
     return getItem(container, number.get());
   }
@@ -326,7 +326,7 @@ Out Tracer::getItem(PyObject* container, PyObject* key) {
 }
 
 Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
-  if (symbolic::isSymInt(key) && !graph::isStandIn(container)) {
+  if (symbolic::isSymbol(key) && !graph::isStandIn(container)) {
     Ref<> number = concrete(key);
     return setItem(container, number.get(), value);
   }
@@ -389,7 +389,7 @@ Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
 Flow Tracer::delItem(PyObject* container, PyObject* key) {
   if (isProxied(container))
     return raiseNew(PyExc_TypeError, "'mappingproxy' object doesn't support item deletion");
-  if (symbolic::isSymInt(key) && !graph::isStandIn(container)) {
+  if (symbolic::isSymbol(key) && !graph::isStandIn(container)) {
     Ref<> number = concrete(key);
     return delItem(container, number.get());
   }
@@ -490,6 +490,13 @@ Out Tracer::truth(PyObject* value) {
   auto boolean = [](bool b) { return newRef(b ? Py_True : Py_False); };
   if (value == Py_True || value == Py_False) return newRef(value);
   if (value == Py_None) return boolean(false);
+  if (symbolic::isSymScalar(value)) {
+    symbolic::SymScalar* scalar = symbolic::asSymScalar(value);
+    if (!scalar->backed) return breakWith(Reason::kDataDependentBranch);
+    Ref<> zero = stealRef(PyFloat_FromDouble(0));
+    if (Ref<> result = scalarCompare(Py_NE, value, zero.get())) return result;
+    return truth(concrete(value).get());
+  }
   if (symbolic::isSymInt(value)) return boolean(symbolic::dimOf(value) != Dim(0));
   if (graph::isStandIn(value)) {
     if (Ref<> known = knownTensor(value)) return boolean(PyObject_IsTrue(known.get()) == 1);
@@ -537,10 +544,10 @@ Out Tracer::truth(PyObject* value) {
 
 Out Tracer::same(PyObject* left, PyObject* right) {
   if (left == right) return newRef(Py_True);
-  if (symbolic::isSymInt(left) || symbolic::isSymInt(right)) {
+  if (symbolic::isSymbol(left) || symbolic::isSymbol(right)) {
     // Which ints are one object depends on their values.
-    Ref<> a = symbolic::isSymInt(left) ? concrete(left) : newRef(left),
-          b = symbolic::isSymInt(right) ? concrete(right) : newRef(right);
+    Ref<> a = symbolic::isSymbol(left) ? concrete(left) : newRef(left),
+          b = symbolic::isSymbol(right) ? concrete(right) : newRef(right);
     return same(a.get(), b.get());
   }
   values::Info* a = values.find(left);
@@ -561,7 +568,7 @@ Out Tracer::same(PyObject* left, PyObject* right) {
 }
 
 Out Tracer::contains(PyObject* container, PyObject* item) {
-  if (symbolic::isSymInt(item) && !PyList_Check(container) && !PyTuple_Check(container)) {
+  if (symbolic::isSymbol(item) && !PyList_Check(container) && !PyTuple_Check(container)) {
     Ref<> number = concrete(item);
     return contains(container, number.get());
   }

@@ -155,10 +155,13 @@ Out Tracer::binary(int operation, PyObject* left, PyObject* right) {
     args.positional = 2;
     return tensorCall(graph::Op::kCallFunction, operatorFunction(name.c_str()), args);
   }
-  if (symbolic::isSymInt(left) || symbolic::isSymInt(right)) {
-    if (Ref<> result = symBinary(operation, left, right)) return result;
-    Ref<> a = symbolic::isSymInt(left) ? concrete(left) : newRef(left),
-          b = symbolic::isSymInt(right) ? concrete(right) : newRef(right);
+  if (symbolic::isSymbol(left) || symbolic::isSymbol(right)) {
+    const bool scalars = symbolic::isSymScalar(left) || symbolic::isSymScalar(right);
+    if (Ref<> result =
+            scalars ? scalarBinary(operation, left, right) : symBinary(operation, left, right))
+      return result;
+    Ref<> a = symbolic::isSymbol(left) ? concrete(left) : newRef(left),
+          b = symbolic::isSymbol(right) ? concrete(right) : newRef(right);
     return binary(operation, a.get(), b.get());
   }
   PyTypeObject *left_type = Py_TYPE(left), *right_type = Py_TYPE(right);
@@ -253,6 +256,11 @@ Out Tracer::unary(int operation, PyObject* operand) {
     args.positional = 1;
     return tensorCall(graph::Op::kCallFunction, operatorFunction(functions[operation]), args);
   }
+  if (symbolic::isSymScalar(operand)) {
+    if (Ref<> result = scalarUnary(operation, operand)) return result;
+    Ref<> number = concrete(operand);
+    return unary(operation, number.get());
+  }
   if (symbolic::isSymInt(operand)) {
     if (operation == 0) return newRef(operand);
     if (operation == 1) return symInt(-symbolic::dimOf(operand));
@@ -291,10 +299,13 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
     args.positional = 2;
     return tensorCall(graph::Op::kCallFunction, operatorFunction(functions[operation]), args);
   }
-  if (symbolic::isSymInt(left) || symbolic::isSymInt(right)) {
-    if (Ref<> result = symCompare(operation, left, right)) return result;
-    Ref<> a = symbolic::isSymInt(left) ? concrete(left) : newRef(left),
-          b = symbolic::isSymInt(right) ? concrete(right) : newRef(right);
+  if (symbolic::isSymbol(left) || symbolic::isSymbol(right)) {
+    const bool scalars = symbolic::isSymScalar(left) || symbolic::isSymScalar(right);
+    if (Ref<> result =
+            scalars ? scalarCompare(operation, left, right) : symCompare(operation, left, right))
+      return result;
+    Ref<> a = symbolic::isSymbol(left) ? concrete(left) : newRef(left),
+          b = symbolic::isSymbol(right) ? concrete(right) : newRef(right);
     return compare(operation, a.get(), b.get());
   }
   PyTypeObject *left_type = Py_TYPE(left), *right_type = Py_TYPE(right);

@@ -58,6 +58,10 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
       STATOR_VALUE(symbol, intFromOutside(raw, source));
       if (symbol) return symbol;
     }
+    if (PyFloat_CheckExact(raw) && options.symbolic_floats) {
+      STATOR_VALUE(symbol, floatFromOutside(raw, source));
+      if (symbol) return symbol;
+    }
     guards->add(Guard{GuardKind::kEquals, source, nullptr, newRef(raw)});
     return newRef(raw);
   }
@@ -76,7 +80,7 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
       graph::asStandIn(info->stand_in.get())->node->of_module = true;
     return info->stand_in;
   }
-  if (graph::isStandIn(raw) || isTraceIterator(raw) || symbolic::isSymInt(raw)) return newRef(raw);
+  if (graph::isStandIn(raw) || isTraceIterator(raw) || symbolic::isSymbol(raw)) return newRef(raw);
   if (Py_TYPE(raw) == mappingProxyType()) {
     // A read-only view: what is behind it serves, since the program cannot write through the view.
     PyObject* mapping = reinterpret_cast<PyObject**>(raw)[2];
@@ -189,6 +193,7 @@ bool Tracer::isProxied(PyObject* value) {
 PyTypeObject* Tracer::typeOf(PyObject* value) {
   if (graph::isStandIn(value))
     return reinterpret_cast<PyTypeObject*>(graph::asStandIn(value)->apparent_type);
+  if (symbolic::isSymScalar(value)) return symbolic::asSymScalar(value)->of;
   if (symbolic::isSymInt(value)) return &PyLong_Type;
   if (isTraceIterator(value)) return iteratorType(asTraceIterator(value));
   if (isAddress(value)) return &PyLong_Type;
@@ -563,7 +568,7 @@ bool Tracer::isNativeSafe(PyObject* object, int depth) {
 
 Out Tracer::plain(PyObject* value) {
   if (isDictView(value)) return viewContents(value);
-  if (symbolic::isSymInt(value)) return concrete(value);
+  if (symbolic::isSymbol(value)) return concrete(value);
   if (isAddress(value)) return pinnedAddress(value);
   if (!values::isScalar(value)) {
     STATOR_VALUE(exact, plainScalar(value));

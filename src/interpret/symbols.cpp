@@ -245,7 +245,7 @@ void Tracer::shapeFromOutside(PyObject* raw, const Source* source, tensor::Tenso
                                fixed_dims = marksOf(raw, "_dynamo_static_indices");
     for (size_t i = 0; i < rank; ++i) {
       if (has(fixed_dims, i)) dynamic[i] = false;
-      if (has(wished, i) || has(demanded, i) || has(unbacked, i)) dynamic[i] = true;
+      if (has(wished, i) || has(demanded, i)) dynamic[i] = true;
     }
   }
   auto refuse = [&](size_t dim, const std::string& why) {
@@ -261,9 +261,8 @@ void Tracer::shapeFromOutside(PyObject* raw, const Source* source, tensor::Tenso
     for (size_t i = 0; i < rank; ++i) {
       if (!has(demanded, i)) continue;
       if (has(static_dims, i)) refuse(i, "is marked dynamic and static");
-      if (guard.sizes[i] < 2)
-        refuse(i, "is marked dynamic, but it is " + std::to_string(guard.sizes[i]) +
-                      ": sizes of 0 and 1 are always constants");
+      // 0 and 1 are constants whatever the marks say.
+      if (guard.sizes[i] < 2) continue;
       const symbolic::Range range = markedRange(raw, i);
       if (guard.sizes[i] < range.low || guard.sizes[i] > range.high) {
         refuse(i, "is marked dynamic from " + std::to_string(range.low) +
@@ -274,7 +273,20 @@ void Tracer::shapeFromOutside(PyObject* raw, const Source* source, tensor::Tenso
     }
   }
   bool any = false;
+  const std::vector<int64_t> actual = guard.sizes;
   for (size_t i = 0; i < rank; ++i) {
+    if (has(unbacked, i)) {
+      // Nothing is decided on it, so 0 and 1 are no special cases.
+      const symbolic::Range range{0, symbolic::kUnbounded};
+      const Expr* size = environment.addUnbacked(range, guard.sizes[i]);
+      symbol_sources.push_back(
+          sources->child(SourceKind::kTensorSize, source, nullptr, static_cast<int64_t>(i)));
+      symbol_ranges.push_back(range);
+      meta.sizes[i] = Dim::of(size);
+      guard.sizes[i] = -1;
+      any = true;
+      continue;
+    }
     // 0 and 1 are specialised, as everywhere.
     if (!dynamic[i] || guard.sizes[i] < 2 || guard.sizes[i] > kLargest) continue;
     const symbolic::Range range =
@@ -282,8 +294,7 @@ void Tracer::shapeFromOutside(PyObject* raw, const Source* source, tensor::Tenso
     const Expr* size =
         addSymbol(sources->child(SourceKind::kTensorSize, source, nullptr, static_cast<int64_t>(i)),
                   guard.sizes[i], range);
-    if (has(demanded, i) || has(unbacked, i))
-      demands.push_back({size->number, source, static_cast<int64_t>(i), has(unbacked, i)});
+    if (has(demanded, i)) demands.push_back({size->number, source, static_cast<int64_t>(i)});
     meta.sizes[i] = Dim::of(size);
     guard.sizes[i] = -1;
     any = true;
@@ -301,7 +312,7 @@ void Tracer::shapeFromOutside(PyObject* raw, const Source* source, tensor::Tenso
     for (size_t m = n; m-- > 0;) {
       const size_t inner = order[m];
       const Dim reach = meta.sizes[inner] * meta.strides[inner];
-      if (meta.sizes[inner].hint() == 1 || reach.hint() != strides[dim]) continue;
+      if (actual[inner] == 1 || actual[inner] * strides[inner] != strides[dim]) continue;
       if (!reach.isStatic()) {
         meta.strides[dim] = reach;
         guard.strides[dim] = -2 - static_cast<int64_t>(inner);
@@ -309,8 +320,10 @@ void Tracer::shapeFromOutside(PyObject* raw, const Source* source, tensor::Tenso
       break;
     }
   }
-  const Dim bytes = shapes::storageBytes(meta.sizes, meta.strides, shapes::itemSize(meta.dtype));
-  if (bytes.hint() == meta.storage_bytes.value()) meta.storage_bytes = bytes;
+  const shapes::Dims now(actual.begin(), actual.end()), steps(strides.begin(), strides.end());
+  if (shapes::storageBytes(now, steps, shapes::itemSize(meta.dtype)) == meta.storage_bytes)
+    meta.storage_bytes =
+        shapes::storageBytes(meta.sizes, meta.strides, shapes::itemSize(meta.dtype));
 }
 
 Ref<> Tracer::symInt(Dim dim) {
@@ -318,6 +331,7 @@ Ref<> Tracer::symInt(Dim dim) {
 }
 
 Ref<> Tracer::concrete(PyObject* sym_int) {
+  if (symbolic::isSymScalar(sym_int)) return concreteScalar(sym_int);
   return stealRef(PyLong_FromLongLong(symbolic::dimOf(sym_int).value()));
 }
 
@@ -334,7 +348,7 @@ bool Tracer::makeConcrete(PyObject* container, int depth) {
   if (PyTuple_Check(container)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(container); ++i) {
       PyObject* item = PyTuple_GET_ITEM(container, i);
-      if (isSymInt(item)) {
+      if (symbolic::isSymbol(item)) {
         // The same value in another form: nobody can tell the difference.
         PyTuple_SET_ITEM(container, i, replaced(item).release());
         Py_DECREF(item);
@@ -345,7 +359,7 @@ bool Tracer::makeConcrete(PyObject* container, int depth) {
   } else if (PyList_Check(container)) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(container); ++i) {
       PyObject* item = PyList_GET_ITEM(container, i);
-      if (isSymInt(item)) {
+      if (symbolic::isSymbol(item)) {
         PyList_SetItem(container, i, replaced(item).release());
       } else {
         changed |= makeConcrete(item, depth + 1);
@@ -355,7 +369,7 @@ bool Tracer::makeConcrete(PyObject* container, int depth) {
     PyObject *key = nullptr, *item = nullptr;
     Py_ssize_t position = 0;
     while (PyDict_Next(container, &position, &key, &item)) {
-      if (isSymInt(item)) {
+      if (symbolic::isSymbol(item)) {
         PyDict_SetItem(container, key, replaced(item).get());
       } else {
         changed |= makeConcrete(item, depth + 1);
@@ -392,10 +406,54 @@ Ref<> Tracer::symBinary(int operation, PyObject* left, PyObject* right) {
   }
 }
 
+// One of the two has no value yet: what their ranges settle is settled, anything else is a bool that the graph computes.
+Ref<> Tracer::openCompare(int operation, const Expr* a, const Expr* b) {
+  const Expr* condition = nullptr;
+  switch (operation) {
+    case Py_LT:
+      condition = symbolic::lessThan(a, b);
+      break;
+    case Py_LE:
+      condition = symbolic::lessOrEqual(a, b);
+      break;
+    case Py_GT:
+      condition = symbolic::lessThan(b, a);
+      break;
+    case Py_GE:
+      condition = symbolic::lessOrEqual(b, a);
+      break;
+    case Py_EQ:
+      condition = symbolic::equal(a, b);
+      break;
+    default:
+      condition = symbolic::logicalNot(symbolic::equal(a, b));
+  }
+  condition = environment.simplify(condition);
+  if (const std::optional<bool> known = environment.known(condition))
+    return newRef(*known ? Py_True : Py_False);
+  static const char* const functions[] = {"lt", "le", "eq", "ne", "gt", "ge"};
+  PyObject* bool_type = reinterpret_cast<PyObject*>(&PyBool_Type);
+  Ref<> left = symNode(Dim::of(a)), right = symNode(Dim::of(b));
+  graph::Node* node =
+      graph->addCall(graph::Op::kCallFunction, newRef(operatorFunction(functions[operation])),
+                     stealRef(PyTuple_Pack(2, left.get(), right.get())), Ref<>());
+  node->scalar_type = newRef(bool_type);
+  node->location = location();
+  node->scope = frames.back()->scope;
+  Ref<> stand_in = graph::makeStandIn(node, nullptr, bool_type);
+  values.addMade(stand_in, instruction_start);
+  Ref<> made = symbolic::makeScalar(&PyBool_Type, std::move(stand_in));
+  symbolic::asSymScalar(made.get())->condition = condition;
+  has_scalars = true;
+  return made;
+}
+
 Ref<> Tracer::symCompare(int operation, PyObject* left, PyObject* right) {
   const Expr *a = exprOf(*this, left), *b = exprOf(*this, right);
   if (a == nullptr || b == nullptr) return nullptr;
   try {
+    if (environment.hasUnbacked(a) || environment.hasUnbacked(b))
+      return openCompare(operation, a, b);
     bool result = false;
     switch (operation) {
       case Py_LT:
@@ -514,6 +572,7 @@ Ref<> Tracer::symNode(Dim dim) {
 
 Ref<> Tracer::lowered(PyObject* argument) {
   if (isSymInt(argument)) return symNode(symbolic::dimOf(argument));
+  if (symbolic::isSymScalar(argument)) return scalarNode(argument);
   if (PyTuple_Check(argument) || PyList_Check(argument)) {
     const Py_ssize_t n = PySequence_Fast_GET_SIZE(argument);
     Ref<> list = stealRef(PyList_New(n));
@@ -546,26 +605,46 @@ std::string Tracer::placeOf(const graph::Location* location) {
          PyUnicode_AsUTF8(code->co_qualname);
 }
 
+// torch.fx.experimental._config.symbol_guard_limit_before_specialize: a symbol with more conditions than this becomes a number.
+void Tracer::limitConditions() {
+  if (environment.decisions().empty()) return;
+  Ref<> name = stealRef(PyUnicode_FromString("torch.fx.experimental._config"));
+  Ref<> module = stealRef(PyImport_GetModule(name.get()));
+  Ref<> value =
+      module
+          ? stealRef(PyObject_GetAttrString(module.get(), "symbol_guard_limit_before_specialize"))
+          : Ref<>();
+  PyErr_Clear();
+  if (!value || !PyLong_CheckExact(value.get())) return;
+  const auto limit = static_cast<size_t>(PyLong_AsSize_t(value.get()));
+  std::vector<size_t> counts(environment.symbolCount());
+  for (const symbolic::Decision& decision : environment.decisions()) {
+    for (int64_t number : symbolic::symbolsIn(decision.condition))
+      ++counts[static_cast<size_t>(number)];
+  }
+  for (size_t i = 0; i < counts.size(); ++i) {
+    const Expr* symbol = symbolic::symbol(static_cast<int64_t>(i));
+    if (counts[i] > limit && !environment.hasUnbacked(symbol)) environment.specialise(symbol);
+  }
+}
+
 void Tracer::finishSymbols(Captured& captured) {
   PyCodeObject* code = roots.code;
+  limitConditions();
   for (const DynamicDemand& demand : demands) {
-    const Expr* symbol = symbolic::symbol(demand.symbol);
+    if (!environment.simplify(symbolic::symbol(demand.symbol))->isInt()) continue;
     const symbolic::Decision* culprit = nullptr;
     for (const symbolic::Decision& decision : environment.decisions()) {
       const std::vector<int64_t> inside = symbolic::symbolsIn(decision.condition);
       if (std::find(inside.begin(), inside.end(), demand.symbol) != inside.end() &&
-          (demand.unbacked || decision.condition->kind == Kind::kEq))
+          decision.condition->kind == Kind::kEq)
         culprit = &decision;
       if (culprit != nullptr) break;
     }
-    const bool fixed = environment.simplify(symbol)->isInt();
-    if (!fixed && !(demand.unbacked && culprit != nullptr)) continue;
-    std::string text =
-        sources::print(*demand.source, code) + ".size(" + std::to_string(demand.dim) +
-        ") is marked " + (demand.unbacked ? "unbacked" : "dynamic") + ", but the program " +
-        (fixed ? "makes it static: it was " +
-                     std::to_string(environment.hints()[static_cast<size_t>(demand.symbol)])
-               : "depends on its value: " + symbolic::text(culprit->condition));
+    std::string text = sources::print(*demand.source, code) + ".size(" +
+                       std::to_string(demand.dim) +
+                       ") is marked dynamic, but the program makes it static: it was " +
+                       std::to_string(environment.hints()[static_cast<size_t>(demand.symbol)]);
     if (culprit != nullptr && culprit->where != nullptr)
       text += " at " + placeOf(static_cast<const graph::Location*>(culprit->where));
     Ref<> error = stealRef(
@@ -577,15 +656,24 @@ void Tracer::finishSymbols(Captured& captured) {
   relations.symbols = symbol_sources;
   graph->symbols = std::make_unique<graph::Symbols>();
   graph->symbols->hints = environment.hints();
+  for (size_t i = 0; i < symbol_sources.size(); ++i) {
+    if (environment.hasUnbacked(symbolic::symbol(static_cast<int64_t>(i))))
+      graph->symbols->unbacked.push_back(static_cast<int64_t>(i));
+  }
   auto require = [&](const Expr* condition) {
     if (condition->kind == Kind::kBool) return;
+    for (int64_t number : symbolic::symbolsIn(condition)) {
+      // the graph itself checks it
+      if (symbol_sources[static_cast<size_t>(number)] == nullptr) return;
+    }
     relations.conditions.push_back(condition);
     graph->symbols->conditions.push_back(symbolic::text(condition));
   };
   for (const symbolic::Decision& decision : environment.decisions()) require(decision.condition);
   for (size_t i = 0; i < symbol_ranges.size(); ++i) {
     const Expr* symbol = symbolic::symbol(static_cast<int64_t>(i));
-    if (symbol_ranges[i].low > -symbolic::kUnbounded)
+    const bool any_size = symbol_ranges[i].low == 0 && environment.hasUnbacked(symbol);
+    if (symbol_ranges[i].low > -symbolic::kUnbounded && !any_size)
       require(symbolic::lessOrEqual(symbolic::integer(symbol_ranges[i].low), symbol));
     if (symbol_ranges[i].high < symbolic::kUnbounded)
       require(symbolic::lessOrEqual(symbol, symbolic::integer(symbol_ranges[i].high)));

@@ -305,8 +305,20 @@ Flow Tracer::runUntil(size_t depth) {
     const bytecode::Instr& instr = frame.instr();
     handlers::Handler handler = table[instr.opcode];
     STATOR_CHECK(handler != nullptr, "no handler for opcode " + std::to_string(instr.opcode));
-    Flow flow = frame.lazy_stack > 0 ? readStack(frame, instr) : Flow::kOk;
-    if (flow == Flow::kOk) flow = handler(*this, frame, instr);
+    Flow flow = Flow::kOk;
+    try {
+      if (frame.lazy_stack > 0) flow = readStack(frame, instr);
+      if (flow == Flow::kOk) flow = handler(*this, frame, instr);
+    } catch (const symbolic::Undecided& undecided) {
+      // The handler may have been half way: the trace starts over, and ends before this instruction.
+      restart_at = instruction_start;
+      restart_reason = Reason::kDataDependentBranch;
+      return breakWith(Reason::kDataDependentBranch,
+                       undecided.condition == nullptr
+                           ? "depends on a number that is known only when the graph runs"
+                           : "depends on a number that is known only when the graph runs: " +
+                                 symbolic::text(undecided.condition));
+    }
     if (flow == Flow::kRaise) flow = unwind(depth);
     if (flow == Flow::kBreak || flow == Flow::kRaise) return flow;
   }

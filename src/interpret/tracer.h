@@ -114,6 +114,10 @@ struct TraceOptions {
   bool own_parameters = false;  // parameters and buffers become attributes of the graph
   // the backend runs the graph operation by operation, so that leaves of autograd may be made in it
   bool runs_as_captured = false;
+  bool symbolic_floats = false;         // a float that changed is an input of the graph
+  bool capture_scalar_outputs = false;  // item() is a node of the graph
+  // a symbol with more conditions than this becomes a number; 0: no limit
+  int64_t symbol_guard_limit = 0;
   bool skip_fsdp_guards = true;
   // Forced breaks: before every n-th legal instruction (0: none), or with probability 1/n by a seeded generator.
   uint64_t break_every = 0;
@@ -210,11 +214,25 @@ class Tracer {
   Ref<> symInt(symbolic::Dim dim);    // as a value of the trace: a SymInt, or a plain int
   Ref<> symNode(symbolic::Dim dim);   // as an argument of the graph: a stand-in, or a plain int
   Ref<> lowered(PyObject* argument);  // a graph argument with stand-ins in place of SymInts
-  Ref<> concrete(PyObject* sym_int);  // the number that it is now, and has to be from here on
+  // the number that it is now, and has to be from here on; symbolic::Undecided where there is none yet
+  Ref<> concrete(PyObject* symbol);
   // the same for all SymInts in it, in place; false: there were none
   bool makeConcrete(PyObject* container, int depth = 0);
+  // sym_scalars.cpp
+  // ok with null: it stays a constant
+  Out floatFromOutside(PyObject* raw, const sources::Source* source);
+  Ref<> scalarNode(PyObject* scalar);                                  // its stand-in
+  Ref<> scalarBinary(int operation, PyObject* left, PyObject* right);  // null: not for these
+  Ref<> scalarUnary(int operation, PyObject* operand);
+  Ref<> scalarCompare(int operation, PyObject* left, PyObject* right);
+  Ref<> concreteScalar(PyObject* scalar);
+  // item() and its like with config.capture_scalar_outputs; ok with null: not for this tensor
+  Out readIntoGraph(PyObject* target, PyObject* tensor);
+  void limitConditions();
+  const symbolic::Expr* addUnbacked(Ref<> stand_in, symbolic::Range range);
   Ref<> symBinary(int operation, PyObject* left, PyObject* right);  // null: not for symbols
   // True or False; null: not for symbols
+  Ref<> openCompare(int operation, const symbolic::Expr* left, const symbolic::Expr* right);
   Ref<> symCompare(int operation, PyObject* left, PyObject* right);
   const symbolic::Expr* addSymbol(const sources::Source* source, int64_t hint,
                                   symbolic::Range range);
@@ -416,6 +434,8 @@ class Tracer {
   std::vector<const sources::Source*> symbol_sources;  // by symbol
   std::vector<symbolic::Range> symbol_ranges;          // as they came
   std::vector<DynamicDemand> demands;
+  bool has_scalars = false;  // a SymScalar was made
+  bool hasSymbols() const { return environment.symbolCount() > 0 || has_scalars; }
   std::unordered_map<const sources::Source*, Ref<>> outside_ints;
   std::unordered_map<const symbolic::Expr*, Ref<>> symbol_nodes;
   StatorFrame* real_frame;

@@ -45,7 +45,8 @@ struct Site {
   std::vector<std::shared_ptr<Entry>> entries;
   bool step_only = false;  // nothing can be captured from here: execute the instruction
   bool over_limit = false;
-  std::string why;  // step_only: the place and reason, for stator.explain
+  bool constant_floats = false;  // the backend could not take one as an input
+  std::string why;               // step_only: the place and reason, for stator.explain
   int64_t captures = 0;
   interpret::DynamicHistory history;
 };
@@ -62,6 +63,7 @@ class Cache {
  public:
   explicit Cache(PyObject* settings);
   Site& site(PyCodeObject* code, int offset);
+  int64_t capturesOf(PyCodeObject* code) const;  // at all of its places
   void reset();
   // A compiled object of that code comes or goes. With the last one go the entries that were captured under it: a cache is shared by equal
   // compile calls and may live for ever, while functions come and go.

@@ -99,6 +99,10 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   Ref<> is_eager = stealRef(PyObject_GetAttrString(cache.backend.get(), "is_eager"));
   if (!is_eager) PyErr_Clear();
   options.runs_as_captured = is_eager.get() == Py_True;
+  Ref<> floats = stealRef(PyObject_GetAttrString(cache.backend.get(), "takes_floats"));
+  if (!floats) PyErr_Clear();
+  options.symbolic_floats = !config.specialize_float && floats.get() != Py_False;
+  options.capture_scalar_outputs = config.capture_scalar_outputs;
   bool all = cache.dynamic == 1 || (cache.dynamic < 0 && !config.assume_static_by_default);
   bool automatic = cache.dynamic < 0 && config.automatic_dynamic_shapes;
   options.dynamic = all         ? interpret::DynamicMode::kAll
@@ -358,6 +362,14 @@ std::string explain(Entry& entry, const Roots& roots) {
   return why;
 }
 
+// The same for all entries of a place, most recent first, one to a line.
+std::string explainAll(Site& site, const Roots& roots) {
+  std::string text;
+  for (const std::shared_ptr<Entry>& entry : site.entries)
+    text += (text.empty() ? "" : "\n") + explain(*entry, roots);
+  return text;
+}
+
 // Captures from the frame's offset on. Null: nothing was captured here (the site says why).
 std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   auto start = std::chrono::steady_clock::now();
@@ -366,6 +378,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   if (!interpret::initCallTables() || !shapes::initShapes()) throw PythonError();
   interpret::TraceOptions options = traceOptions(cache, frame);
   options.history = &site.history;
+  if (site.constant_floats) options.symbolic_floats = false;
   int entry_offset = stator_frame_offset(frame);
   const bool together = ranksAgree();
   interpret::Captured captured;
@@ -431,9 +444,26 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
     if (together && !backendsDone(cache, frame, !compiled.callable)) {
       if (compiled.callable) return nullptr;
     }
-    if (!compiled.callable) throw PythonError();
+    if (!compiled.callable) {
+      bool has_floats = false;
+      for (const graph::Node* input : captured.graph->inputs())
+        has_floats |= input->scalar_type && input->size.isStatic();
+      if (!has_floats || together) throw PythonError();
+      // Not every backend takes floats as inputs: at this place they are constants from here on.
+      PyErr_Clear();
+      Site& again = cache.site(code, entry_offset);
+      again.constant_floats = true;
+      return capture(cache, frame, again);
+    }
     entry->compiled = std::move(compiled.callable);
     for (const std::string& text : compiled.conditions) {
+      if (text.rfind("input ", 0) == 0) {
+        // A float on which the backend decided something that has no words here: it keeps its value.
+        const auto position = static_cast<size_t>(std::stoul(text.substr(6)));
+        captured.guards->add(guards::Guard{guards::GuardKind::kEquals, entry->inputs[position],
+                                           nullptr, keep_examples[position]});
+        continue;
+      }
       const symbolic::Expr* condition = symbolic::parse(text);
       STATOR_CHECK(condition != nullptr && condition->isTruth(),
                    "a condition of the backend: " + text);
@@ -542,18 +572,30 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
   int64_t limit = cache.recompile_limit > 0 ? cache.recompile_limit : config.recompile_limit;
   // Forced breaks leave many places with few instructions each: the search goes on for longer.
   if (config.break_every != 0) limit = std::max<int64_t>(limit, 64);
-  if (static_cast<int64_t>(site.entries.size()) >= limit) {
+  // A function whose places together were captured too often is as bad as one place that was.
+  const bool too_many =
+      cache.capturesOf(code) >= config.accumulated_recompile_limit && !site.entries.empty();
+  if (static_cast<int64_t>(site.entries.size()) >= limit || too_many) {
+    if (too_many) limit = config.accumulated_recompile_limit;
     statistics().fallbacks++;
     bool worthless = std::all_of(site.entries.begin(), site.entries.end(),
                                  [](const auto& entry) { return entry->ops == 0; });
     if (!site.over_limit && !worthless) {
       site.over_limit = true;
-      reportLimit(frame, explain(*site.entries.front(), roots), limit,
+      reportLimit(frame, explainAll(site, roots), limit,
                   cache.fullgraph || config.fail_on_recompile_limit_hit);
       if (PyErr_Occurred()) throw PythonError();
     }
     return outcome(info->watched ? Outcome::kStep : Outcome::kNative);
   }
+  const bool again = !site.entries.empty();
+  // Explanations are for those who asked, and for the last place that is left.
+  const bool last_place = again && static_cast<int64_t>(site.entries.size()) + 1 == limit;
+  const int logs = wantedLogs();
+  std::string failed_guards;
+  if (again && (last_place || (logs & kLogRecompiles) != 0))
+    failed_guards = explainAll(site, roots);
+  const auto capture_start = std::chrono::steady_clock::now();
   std::unique_ptr<Entry> entry = capture(cache, frame, site);
   // Capture and backends import modules on first use, which may change what was read before: the second time nothing is new.
   if (entry && !entry->guards->check(roots, inputs))
@@ -570,6 +612,12 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
   Site& home = cache.site(code, offset);
   home.entries.insert(home.entries.begin(), std::move(entry));
   std::shared_ptr<Entry> running = home.entries.front();
+  if (!failed_guards.empty()) {
+    reportRecompiled(frame, failed_guards, running->guards->symbolText(code),
+                     secondsSince(capture_start), home.entries.size(), limit);
+  }
+  if ((logs & (kLogGuards | kLogDynamic)) != 0)
+    reportGuards(frame, running->guards->text(code), running->guards->symbolText(code));
   return runEntry(cache, *running, frame, roots, inputs);
 }
 

@@ -65,6 +65,28 @@ void reportRecompile(StatorFrame* frame, const std::string& failed_guard, bool b
              static_cast<int>(by_stance));
 }
 
+int wantedLogs() {
+  Ref<> mask = callReport("wanted_logs", "()");
+  if (!mask) {
+    PyErr_Clear();
+    return 0;
+  }
+  return static_cast<int>(PyLong_AsLong(mask.get()));
+}
+
+void reportRecompiled(StatorFrame* frame, const std::string& failed_guards,
+                      const std::string& symbols, double seconds, size_t entries, long long limit) {
+  Ref<> done = callReport("recompiled", "(sssdnL)", place(frame, 0).c_str(), failed_guards.c_str(),
+                          symbols.c_str(), seconds, static_cast<Py_ssize_t>(entries), limit);
+  if (!done) PyErr_Clear();
+}
+
+void reportGuards(StatorFrame* frame, const std::string& guards, const std::string& symbols) {
+  Ref<> done =
+      callReport("guards_made", "(sss)", place(frame, 0).c_str(), guards.c_str(), symbols.c_str());
+  if (!done) PyErr_Clear();
+}
+
 void followTorchConfig() {
   static PyObject* const name = PyUnicode_InternFromString("torch._dynamo.config");
   Ref<> loaded = stealRef(PyImport_GetModule(name));

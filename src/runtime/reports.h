@@ -18,6 +18,14 @@ void reportLimit(StatorFrame* frame, const std::string& failed_guard, long long 
 // Stator is wrong: true if an error was set (strict), false if a warning was given and the program goes on eagerly.
 bool reportInternal(StatorFrame* frame, const std::string& what);
 
+// Which of these somebody listens to: TORCH_LOGS words.
+enum LogWord : int { kLogRecompiles = 1, kLogGuards = 2, kLogDynamic = 4 };
+int wantedLogs();
+// A place was captured once more. `symbols`: what the new entry leaves open, as text.
+void reportRecompiled(StatorFrame* frame, const std::string& failed_guards,
+                      const std::string& symbols, double seconds, size_t entries, long long limit);
+void reportGuards(StatorFrame* frame, const std::string& guards, const std::string& symbols);
+
 // A new capture is needed where none is allowed: sets the error.
 void reportRecompile(StatorFrame* frame, const std::string& failed_guard, bool by_stance);
 // Settings changed in torch._dynamo.config, where somebody has loaded it, hold here too.

@@ -35,6 +35,8 @@ bool setConfig(const char* name, PyObject* value) {
   if (text == "fail_on_recompile_limit_hit")
     c.fail_on_recompile_limit_hit = PyObject_IsTrue(value) == 1;
   if (text == "error_on_recompile") c.error_on_recompile = PyObject_IsTrue(value) == 1;
+  if (text == "specialize_float") c.specialize_float = PyObject_IsTrue(value) == 1;
+  if (text == "capture_scalar_outputs") c.capture_scalar_outputs = PyObject_IsTrue(value) == 1;
   if (text == "enable_compiler_collectives")
     c.enable_compiler_collectives = PyObject_IsTrue(value) == 1;
   if (text == "on_divergence")

@@ -28,6 +28,8 @@ struct ConfigValues {
   uint64_t break_seed = 0;
   bool fail_on_recompile_limit_hit = false;
   bool error_on_recompile = false;
+  bool specialize_float = false;
+  bool capture_scalar_outputs = false;
   bool enable_compiler_collectives = false;
   bool eager_on_divergence = false;  // on_divergence = "eager"
   bool guard_collectives = false;    // set_enable_guard_collectives

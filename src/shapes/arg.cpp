@@ -225,6 +225,9 @@ bool Workspace::readOne(PyObject* object, Arg& arg, int depth) {
     arg.kind = dim.isStatic() ? Kind::kInt : Kind::kSymInt;
     arg.i = dim.bits();
     symbolic_ |= !dim.isStatic();
+  } else if (type == &symbolic::SymScalarType) {
+    if (symbolic::asSymScalar(object)->of != &PyFloat_Type) return false;
+    arg.kind = Kind::kSymFloat;
   } else if (type == types.dtype) {
     arg.kind = Kind::kDtype;
     arg.i = numberOf(dtypes, object);

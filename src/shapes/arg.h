@@ -22,6 +22,7 @@ struct Arg {
     kInt,
     kSymInt,  // i: the bits of a Dim
     kFloat,
+    kSymFloat,  // one whose value nobody knows
     kComplex,
     kStr,
     kDtype,
@@ -54,7 +55,8 @@ struct Arg {
   bool isInt() const { return kind == Kind::kInt || kind == Kind::kSymInt; }
   Dim dim() const;  // of an int
   bool isNumber() const {
-    return isInt() || kind == Kind::kFloat || kind == Kind::kBool || kind == Kind::kComplex;
+    return isInt() || kind == Kind::kFloat || kind == Kind::kSymFloat || kind == Kind::kBool ||
+           kind == Kind::kComplex;
   }
   bool isSequence() const { return kind == Kind::kTuple || kind == Kind::kList; }
   std::span<const Arg> elements() const { return {items, count}; }

@@ -354,6 +354,7 @@ bool Promotion::add(const Arg& arg) {
       numbers_ = promote(numbers_, DType::Long);
       return true;
     case Arg::Kind::kFloat:
+    case Arg::Kind::kSymFloat:
       numbers_ = promote(numbers_, state_.default_dtype);
       return true;
     case Arg::Kind::kComplex:

@@ -66,7 +66,17 @@ bool Dim::equalSlow(Dim a, Dim b) {
   if (a.bits_ == b.bits_) return true;
   Environment& known = environment();
   try {
-    return known.decide(equal(known.simplify(a.expr()), known.simplify(b.expr())));
+    return known.decideSize(equal(known.simplify(a.expr()), known.simplify(b.expr())));
+  } catch (const Overflow&) {
+    return a.value() == b.value();
+  }
+}
+
+bool Dim::expectSlow(Dim a, Dim b) {
+  if (a.bits_ == b.bits_) return true;
+  Environment& known = environment();
+  try {
+    return known.expect(equal(known.simplify(a.expr()), known.simplify(b.expr())));
   } catch (const Overflow&) {
     return a.value() == b.value();
   }
@@ -76,7 +86,7 @@ bool Dim::lessSlow(Dim a, Dim b) {
   if (a.bits_ == b.bits_) return false;
   Environment& known = environment();
   try {
-    return known.decide(lessThan(known.simplify(a.expr()), known.simplify(b.expr())));
+    return known.decideSize(lessThan(known.simplify(a.expr()), known.simplify(b.expr())));
   } catch (const Overflow&) {
     return a.value() < b.value();
   }
@@ -89,6 +99,7 @@ int64_t Dim::specialised() const {
 }
 
 int64_t Dim::hintSlow() const {
+  if (environment().hasUnbacked(expr())) throw Undecided(expr());
   const std::optional<int64_t> value = environment().hintOf(expr());
   STATOR_CHECK(value.has_value(), "a size has no value");
   return *value;

@@ -63,6 +63,10 @@ class Dim {
   Dim& operator++() { return *this = *this + 1; }
   Dim& operator--() { return *this = *this - 1; }
 
+  // a == b, where the operation raises otherwise.
+  friend bool expectEqual(Dim a, Dim b) {
+    return bothStatic(a, b) ? a.bits_ == b.bits_ : expectSlow(a, b);
+  }
   friend bool operator==(Dim a, Dim b) {
     return bothStatic(a, b) ? a.bits_ == b.bits_ : equalSlow(a, b);
   }
@@ -80,6 +84,7 @@ class Dim {
   static Dim slow(Dim a, Dim b, char operation);
   static bool equalSlow(Dim a, Dim b);
   static bool lessSlow(Dim a, Dim b);
+  static bool expectSlow(Dim a, Dim b);
   int64_t specialised() const;
   int64_t hintSlow() const;
 

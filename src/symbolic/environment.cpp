@@ -84,7 +84,50 @@ const Expr* Environment::addSymbol(int64_t hint, Range range) {
   hints_.push_back(hint);
   ranges_.push_back(range);
   replacements_.push_back(nullptr);
+  is_unbacked_.push_back(false);
   return symbol(number);
+}
+
+const Expr* Environment::addUnbacked(Range range, int64_t example) {
+  const Expr* made = addSymbol(example, range);
+  is_unbacked_.back() = true;
+  unbacked_ |= made->symbols;
+  return made;
+}
+
+bool Environment::hasUnbacked(const Expr* expr) const {
+  if ((expr->symbols & unbacked_) == 0) return false;
+  for (int64_t number : symbolsIn(expr)) {
+    if (is_unbacked_[static_cast<size_t>(number)]) return true;
+  }
+  return false;
+}
+
+bool Environment::expect(const Expr* condition) {
+  condition = simplify(condition);
+  if (!hasUnbacked(condition)) return decide(condition);
+  if (const std::optional<bool> settled = known(condition)) return *settled;
+  // Not solved for a symbol: whoever raises if it does not hold has to be given what the program gave it.
+  facts_.insert(condition);
+  return true;
+}
+
+bool Environment::decideSize(const Expr* condition) {
+  condition = simplify(condition);
+  if (!hasUnbacked(condition)) return decide(condition);
+  try {
+    if (const std::optional<bool> settled = known(condition)) return *settled;
+    const std::vector<Range> ranges = ranges_;
+    for (size_t i = 0; i < ranges_.size(); ++i) {
+      if (is_unbacked_[i] && ranges_[i].high >= 2)
+        ranges_[i].low = std::max<int64_t>(ranges_[i].low, 2);
+    }
+    const std::optional<bool> settled = known(condition);
+    ranges_ = ranges;
+    if (settled) return *settled;
+  } catch (const Overflow&) {
+  }
+  throw Undecided(condition);
 }
 
 Range Environment::structuralRange(const Expr* expr) const {
@@ -258,6 +301,7 @@ std::optional<bool> Environment::known(const Expr* condition) const {
 }
 
 std::optional<int64_t> Environment::hintOf(const Expr* expr) const {
+  if (hasUnbacked(expr)) return std::nullopt;
   return evaluate(expr, hints_.data(), hints_.size());
 }
 
@@ -265,6 +309,7 @@ bool Environment::decide(const Expr* condition) {
   condition = simplify(condition);
   try {
     if (const std::optional<bool> settled = known(condition)) return *settled;
+    if (hasUnbacked(condition)) throw Undecided(condition);
     std::optional<int64_t> value = hintOf(condition);
     if (!value) {
       // Too large, or undefined: with plain numbers the question can be put.
@@ -287,6 +332,7 @@ bool Environment::decide(const Expr* condition) {
 
 std::optional<int64_t> Environment::specialise(const Expr* expr) {
   expr = simplify(expr);
+  if (hasUnbacked(expr)) throw Undecided(expr);
   const std::optional<int64_t> value = hintOf(expr);
   if (!value || expr->isInt()) return value;
   decide(equal(expr, integer(*value)));

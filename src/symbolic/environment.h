@@ -19,6 +19,13 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
+// A question about a symbol that has no value yet: nothing can be decided on it while tracing.
+class Undecided : public std::exception {
+ public:
+  explicit Undecided(const Expr* condition) : condition(condition) {}
+  const Expr* const condition;
+};
+
 struct Decision {
   const Expr* condition;  // true for the hints
   const void* where;      // what `whereNow` said when it was taken
@@ -31,6 +38,9 @@ class Environment {
   uint64_t number() const { return number_; }
   // A new symbol. 0 and 1 are no symbols: a size of 1 broadcasts, an empty tensor has no strides worth the name.
   const Expr* addSymbol(int64_t hint, Range range);
+  // One whose value is known when the graph runs, not before: no hint, and every question that its range leaves open is Undecided.
+  const Expr* addUnbacked(Range range, int64_t example = 0);
+  bool hasUnbacked(const Expr* expr) const;
   size_t symbolCount() const { return hints_.size(); }
   const std::vector<int64_t>& hints() const { return hints_; }
   Range rangeOf(const Expr* expr) const;
@@ -40,6 +50,10 @@ class Environment {
   std::optional<bool> known(const Expr* condition) const;
   // Settles it by the hints, if need be, and records that.
   bool decide(const Expr* condition);
+  // The same for a rule that works on sizes: one without a value counts as neither 0 nor 1, which nobody has to check.
+  bool decideSize(const Expr* condition);
+  // The same where the operation itself raises if it does not hold: a size without a value is trusted.
+  bool expect(const Expr* condition);
   // The value under the hints, which becomes the only one. Nothing: it is too large for 64 bits, or not defined.
   std::optional<int64_t> specialise(const Expr* expr);
   std::optional<int64_t> hintOf(const Expr* expr) const;
@@ -78,7 +92,9 @@ class Environment {
   std::vector<Range> ranges_;
   std::vector<const Expr*> replacements_;  // by symbol; null: none
   uint64_t replaced_ = 0;                  // as Expr::symbols
-  std::map<const Expr*, Range> forms_;     // sums without constant, the first coefficient positive
+  uint64_t unbacked_ = 0;                  // likewise
+  std::vector<bool> is_unbacked_;
+  std::map<const Expr*, Range> forms_;  // sums without constant, the first coefficient positive
   std::unordered_set<const Expr*> facts_;
   std::vector<Decision> decisions_;
   WhereNow where_ = nullptr;

@@ -39,8 +39,25 @@ PyNumberMethods number_methods = makeNumber();
 }  // namespace
 
 PyTypeObject SymIntType = {PyVarObject_HEAD_INIT(nullptr, 0)};
+PyTypeObject SymScalarType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 bool initSymIntType() {
+  PyTypeObject& scalar = SymScalarType;
+  scalar.tp_name = "stator._core.SymScalar";
+  scalar.tp_basicsize = sizeof(SymScalar);
+  scalar.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+  scalar.tp_doc = "A float or bool that the graph computes, inside a capture.";
+  scalar.tp_as_number = &number_methods;
+  scalar.tp_dealloc = [](PyObject* self) {
+    Py_CLEAR(asSymScalar(self)->stand_in);
+    Py_TYPE(self)->tp_free(self);
+  };
+  scalar.tp_repr = scalar.tp_str = one;
+  scalar.tp_hash = [](PyObject*) -> Py_hash_t { return raiseInt(); };
+  scalar.tp_richcompare = [](PyObject*, PyObject*, int) { return raiseObject(); };
+  scalar.tp_getattro = two;
+  scalar.tp_setattro = [](PyObject*, PyObject*, PyObject*) { return raiseInt(); };
+  if (PyType_Ready(&scalar) != 0) return false;
   PyTypeObject& type = SymIntType;
   type.tp_name = "stator._core.SymInt";
   type.tp_basicsize = sizeof(SymInt);
@@ -69,6 +86,14 @@ Ref<> makeInt(Dim dim) {
   Ref<> made = stealRef(SymIntType.tp_alloc(&SymIntType, 0));
   if (!made) throw PythonError();
   reinterpret_cast<SymInt*>(made.get())->dim = dim;
+  return made;
+}
+
+Ref<> makeScalar(PyTypeObject* of, Ref<> stand_in) {
+  Ref<> made = stealRef(SymScalarType.tp_alloc(&SymScalarType, 0));
+  if (!made) throw PythonError();
+  asSymScalar(made.get())->of = of;
+  asSymScalar(made.get())->stand_in = stand_in.release();
   return made;
 }
 

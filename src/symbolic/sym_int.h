@@ -13,10 +13,30 @@ struct SymInt {
   Dim dim;
 };
 
+// A float or bool that only the graph knows: an input, what item() reads from a tensor, or computed from these.
+struct SymScalar {
+  PyObject_HEAD
+  PyTypeObject* of;  // float or bool
+  // of its node in the graph; null: an input that the graph does not have yet
+  PyObject* stand_in;
+  const void* source;  // of an input: where it is read
+  double hint;         // the value now, if `backed`
+  bool backed;
+  const Expr* condition;  // of a bool that says something about symbolic ints, or null
+};
+
+extern PyTypeObject SymScalarType;
+inline bool isSymScalar(PyObject* object) {
+  return object != nullptr && Py_TYPE(object) == &SymScalarType;
+}
+inline SymScalar* asSymScalar(PyObject* object) { return reinterpret_cast<SymScalar*>(object); }
+Ref<> makeScalar(PyTypeObject* of, Ref<> stand_in);  // without a value. Throws PythonError.
+
 extern PyTypeObject SymIntType;
 inline bool isSymInt(PyObject* object) {
   return object != nullptr && Py_TYPE(object) == &SymIntType;
 }
+inline bool isSymbol(PyObject* object) { return isSymInt(object) || isSymScalar(object); }
 inline Dim dimOf(PyObject* sym_int) { return reinterpret_cast<SymInt*>(sym_int)->dim; }
 // An exact int for a number. Throws PythonError.
 Ref<> makeInt(Dim dim);

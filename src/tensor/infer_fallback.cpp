@@ -51,6 +51,7 @@ class Substitution {
       ++occurrences_;
       return true;
     }
+    if (symbolic::isSymScalar(object)) return false;
     if (symbolic::isSymInt(object)) {
       symbolic_ = true;
       return true;

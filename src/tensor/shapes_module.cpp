@@ -3,12 +3,17 @@
 
 #include "base/boundary.h"
 #include "shapes/arg.h"
+#include "shapes/dims.h"
+#include "shapes/dtypes.h"
 #include "shapes/fallback.h"
 #include "shapes/infer.h"
 #include "shapes/registry.h"
+#include "symbolic/environment.h"
+#include "symbolic/sym_int.h"
 #include "tensor/meta_of.h"
 #include "tensor/torch_function.h"
 
+#include <algorithm>
 #include <chrono>
 #include <torch/csrc/autograd/python_variable.h>
 #include <unordered_map>
@@ -24,10 +29,35 @@ using shapes::TensorMeta;
 // Facts of the real tensors of the call under way, with storages numbered. The reader of shapes::Request is a plain function pointer,
 // so they stand here for the time of one call.
 struct Facts {
+  symbolic::Environment* symbols = nullptr;  // the sizes of dense tensors become symbols of it
   std::unordered_map<PyObject*, TensorMeta> metas;
   std::unordered_map<uintptr_t, uint32_t> storages;
 };
 Facts* current = nullptr;
+
+// Sizes from two on as symbols; strides and storage follow from them. A tensor with gaps keeps its numbers.
+void symbolise(TensorMeta& meta, symbolic::Environment& symbols) {
+  if (meta.layout != 0 || !shapes::isNonOverlappingDense(meta.sizes, meta.strides) ||
+      meta.storage_offset != 0)
+    return;
+  if (shapes::storageBytes(meta.sizes, meta.strides, shapes::itemSize(meta.dtype)) !=
+      meta.storage_bytes)
+    return;
+  std::vector<size_t> order(meta.sizes.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = order.size() - 1 - i;
+  const shapes::Dims strides = meta.strides;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return strides[a] < strides[b]; });
+  symbolic::Dim next = 1;
+  for (size_t dim : order) {
+    const int64_t size = meta.sizes[dim].value();
+    if (next.hint() == strides[dim].value()) meta.strides[dim] = next;
+    if (size >= 2)
+      meta.sizes[dim] = symbolic::Dim::of(symbols.addSymbol(size, {2, symbolic::kUnbounded}));
+    next *= meta.sizes[dim];
+  }
+  meta.storage_bytes = shapes::storageBytes(meta.sizes, meta.strides, shapes::itemSize(meta.dtype));
+}
 
 const TensorMeta* tensorOf(PyObject* object) {
   if (!THPVariable_Check(object)) return nullptr;
@@ -38,6 +68,7 @@ const TensorMeta* tensorOf(PyObject* object) {
       const auto next = static_cast<uint32_t>(current->storages.size() + 1);
       position->second.storage_id = current->storages.try_emplace(storage, next).first->second;
     }
+    if (current->symbols != nullptr) symbolise(position->second, *current->symbols);
   }
   return &position->second;
 }
@@ -159,6 +190,114 @@ PyObject* inferShapes(PyObject*, PyObject* arguments) {
   });
 }
 
+// Facts with the values that an assignment of the symbols gives them.
+bool assign(shapes::Dim& dim, const std::vector<int64_t>& values) {
+  if (dim.isStatic()) return true;
+  const std::optional<int64_t> value = symbolic::evaluate(dim.expr(), values.data(), values.size());
+  if (value) dim = *value;
+  return value.has_value();
+}
+
+bool assign(TensorMeta& meta, const std::vector<int64_t>& values) {
+  bool defined = assign(meta.storage_offset, values) && assign(meta.storage_bytes, values);
+  for (shapes::Dim& size : meta.sizes) defined = defined && assign(size, values);
+  for (shapes::Dim& stride : meta.strides) defined = defined && assign(stride, values);
+  return defined;
+}
+
+Ref<> assigned(const Inferred& inferred, const std::vector<int64_t>& values) {
+  Inferred copy = inferred;
+  for (Output& output : copy.outputs) {
+    if (output.kind == Output::Kind::kConstant) {
+      if (symbolic::isSymInt(output.constant.get())) {
+        shapes::Dim dim = symbolic::dimOf(output.constant.get());
+        STATOR_CHECK(assign(dim, values));
+        output.constant = symbolic::makeInt(dim);
+      } else if (Py_TYPE(output.constant.get()) == shapes::torchTypes().size) {
+        shapes::Dims sizes;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(output.constant.get()); ++i) {
+          PyObject* item = PyTuple_GET_ITEM(output.constant.get(), i);
+          sizes.push_back(symbolic::isSymInt(item) ? symbolic::dimOf(item)
+                                                   : shapes::Dim(PyLong_AsLongLong(item)));
+          STATOR_CHECK(assign(sizes.back(), values));
+        }
+        output.constant = shapes::sizeObject(sizes);
+      }
+    } else {
+      STATOR_CHECK(assign(output.meta, values));
+    }
+  }
+  for (auto& change : copy.changed_inputs) STATOR_CHECK(assign(change.second, values));
+  return inferredObject(copy);
+}
+
+// infer_symbolic(target, args, kwargs, seed, tiers): the rules' answer where the sizes of tensors are symbols. None: no rule answers. Otherwise
+// (decisions, answer for the sizes as they are, other sizes and strides by id of tensor for which the decisions hold, or None, the answer
+// there).
+PyObject* inferSymbolic(PyObject*, PyObject* arguments) {
+  PyObject* target = nullptr;
+  PyObject* args = nullptr;
+  PyObject* kwargs = nullptr;
+  unsigned long long seed = 0;
+  int tiers = static_cast<int>(shapes::Tiers::kRulesOnly);
+  if (!PyArg_ParseTuple(arguments, "OO!OK|i", &target, &PyTuple_Type, &args, &kwargs, &seed,
+                        &tiers))
+    return nullptr;
+  return guarded([&]() -> Ref<> {
+    if (!shapes::initShapes()) throw PythonError();
+    symbolic::Environment environment;
+    symbolic::Environment::Scope symbols(&environment);
+    Facts facts;
+    facts.symbols = &environment;
+    CurrentFacts scope(facts);
+    FlatCall call(args, kwargs);
+    const shapes::State state = shapes::State::now();
+    shapes::Request request{target, call.values.data(), call.positional, call.names.get(),
+                            &state, {tensorOf, nullptr}};
+    shapes::Answer answer = shapes::infer(request, static_cast<shapes::Tiers>(tiers));
+    if (answer.status != shapes::Status::kOk) return newRef(Py_None);
+    Ref<> decisions = orThrow(PyList_New(0));
+    for (const symbolic::Decision& decision : environment.decisions()) {
+      if (PyList_Append(
+              decisions.get(),
+              orThrow(PyUnicode_FromString(symbolic::text(decision.condition).c_str())).get()) != 0)
+        throw PythonError();
+    }
+    Ref<> here = assigned(*answer.inferred, environment.hints());
+    Ref<> sizes = newRef(Py_None), there = newRef(Py_None);
+    std::vector<int64_t> values(environment.symbolCount());
+    for (int attempt = 0; attempt < 200 && there.get() == Py_None; ++attempt) {
+      for (int64_t& value : values) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        value = 2 + static_cast<int64_t>((seed >> 33) % 6);
+      }
+      // Symbols that the decisions bound to others follow these.
+      for (size_t i = 0; i < values.size(); ++i) {
+        const symbolic::Expr* now = environment.simplify(symbolic::symbol(static_cast<int64_t>(i)));
+        values[i] = symbolic::evaluate(now, values.data(), values.size()).value_or(0);
+      }
+      bool holds = true;
+      for (int64_t value : values) holds &= value >= 2;
+      for (const symbolic::Decision& decision : environment.decisions())
+        holds =
+            holds &&
+            symbolic::evaluate(decision.condition, values.data(), values.size()).value_or(0) != 0;
+      if (!holds || values == environment.hints()) continue;
+      there = assigned(*answer.inferred, values);
+      sizes = orThrow(PyDict_New());
+      for (auto& [object, meta] : facts.metas) {
+        TensorMeta other = meta;
+        STATOR_CHECK(assign(other, values));
+        Ref<> pair =
+            orThrow(PyTuple_Pack(2, tupleOf(other.sizes).get(), tupleOf(other.strides).get()));
+        Ref<> key = orThrow(PyLong_FromVoidPtr(object));
+        if (PyDict_SetItem(sizes.get(), key.get(), pair.get()) != 0) throw PythonError();
+      }
+    }
+    return orThrow(PyTuple_Pack(4, decisions.get(), here.get(), sizes.get(), there.get()));
+  });
+}
+
 // time_shapes(target, args, kwargs, tiers, repeats) -> nanoseconds for each call
 PyObject* timeShapes(PyObject*, PyObject* arguments) {
   PyObject* target = nullptr;
@@ -241,6 +380,8 @@ PyMethodDef shapes_methods[] = {
      "Makes a plain tensor an instance of a subclass, in place."},
     {"infer_shapes", inferShapes, METH_VARARGS,
      "Facts of a call's outputs (tiers: 0 all, 1 rules, 2 FakeTensor)."},
+    {"infer_symbolic", inferSymbolic, METH_VARARGS,
+     "The same with sizes as symbols: (decisions, answer, other sizes, answer there) or None."},
     {"time_shapes", timeShapes, METH_VARARGS, "Nanoseconds for one inference of a call."},
     {"shapes_counts", shapesCounts, METH_NOARGS, "Answers by tier."},
     {"shapes_clear", shapesClear, METH_NOARGS, "Empties the memo and the counts."},

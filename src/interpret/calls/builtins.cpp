@@ -377,6 +377,29 @@ Out extreme(Tracer& t, const Args& args, bool largest) {
     for (size_t i = 0; i < args.positional; ++i) PyList_Append(items.get(), args.values[i]);
   }
   Py_ssize_t n = PyList_GET_SIZE(items.get());
+  if (key == nullptr && n > 1) {
+    // The larger of two numbers is a number of its own, whichever it is.
+    const symbolic::Expr* best_size = nullptr;
+    bool ints = true, open = false;
+    for (Py_ssize_t i = 0; ints && i < n; ++i) {
+      PyObject* item = PyList_GET_ITEM(items.get(), i);
+      const symbolic::Expr* size = nullptr;
+      if (symbolic::isSymInt(item)) {
+        size = t.environment.simplify(symbolic::dimOf(item).expr());
+        open |= t.environment.hasUnbacked(size);
+      } else if (PyLong_CheckExact(item)) {
+        int overflow = 0;
+        const long long value = PyLong_AsLongLongAndOverflow(item, &overflow);
+        if (overflow == 0) size = symbolic::integer(value);
+      }
+      ints = size != nullptr;
+      if (ints)
+        best_size = best_size == nullptr ? size
+                    : largest            ? symbolic::greatest(best_size, size)
+                                         : symbolic::least(best_size, size);
+    }
+    if (ints && open) return symbolic::makeInt(symbolic::Dim::of(best_size));
+  }
   if (n == 0) {
     if (fallback != nullptr) return newRef(fallback);
     return t.raiseNew(PyExc_ValueError, "%s() arg is an empty sequence", name);

@@ -74,8 +74,7 @@ Out Tracer::callNative(PyObject* callable, const Args& args) {
   for (PyObject* value : args.values) {
     STATOR_VALUE(replaced, plain(value));
     if (!isNativeSafe(replaced.get()) &&
-        !(environment.symbolCount() > 0 && makeConcrete(replaced.get()) &&
-          isNativeSafe(replaced.get()))) {
+        !(hasSymbols() && makeConcrete(replaced.get()) && isNativeSafe(replaced.get()))) {
       if (hasStandIn(value))
         return breakWith(Reason::kDataDependentRead, nameOf(callable) + "() of a tensor");
       return breakWith(Reason::kUnsupportedObject,
@@ -124,13 +123,13 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
     return callByRule(*rule, callable, args, then);
   }
   if (const CallRow* row = findCall(callable)) {
-    if (environment.symbolCount() > 0 && row->kind == CallKind::kHandler && !row->takes_symbols) {
+    if (hasSymbols() && row->kind == CallKind::kHandler && !row->takes_symbols) {
       for (PyObject* value : args.values) {
-        if (!symbolic::isSymInt(value)) continue;
+        if (!symbolic::isSymbol(value)) continue;
         // A handler that knows nothing of symbolic ints gets numbers.
         Args numbers = args;
         for (PyObject*& item : numbers.values) {
-          if (!symbolic::isSymInt(item)) continue;
+          if (!symbolic::isSymbol(item)) continue;
           keep_alive.push_back(concrete(item));
           item = keep_alive.back().get();
         }
@@ -599,6 +598,14 @@ Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
       break;
   }
   if (FunctionHandler handler = findCode(code)) return handler(*this, callable, args);
+  // A wrapper that took over the name of what it wraps (functools.wraps).
+  if (auto* function = reinterpret_cast<PyFunctionObject*>(callable);
+      function->func_qualname != code->co_qualname && function->func_module != nullptr &&
+      PyUnicode_CheckExact(function->func_module) &&
+      PyUnicode_CompareWithASCIIString(function->func_module,
+                                       "torch.fx.experimental.symbolic_shapes") == 0) {
+    if (FunctionHandler late = findLate(callable)) return late(*this, callable, args);
+  }
   bytecode::CodeInfo* info = bytecode::CodeInfo::of(code);
   if (info == nullptr) throw PythonError();
   if (codePolicy(code) == CodePolicy::kSkip) {

@@ -4,6 +4,7 @@
 #include "interpret/names.h"
 #include "interpret/torch_names.h"
 #include "interpret/tracer.h"
+#include "symbolic/sym_int.h"
 
 #include <string>
 #include <string_view>
@@ -157,7 +158,99 @@ Out compileInside(Tracer& t, const Args& args) {
 Out markStatic(Tracer& t, const Args& args) {
   if (args.values.empty() || !graph::isStandIn(args.values[0]))
     return t.breakWith(Reason::kCallsOutside, "stator.mark_static()");
+  if (const shapes::TensorMeta* meta = graph::asStandIn(args.values[0])->meta) {
+    // mark_static(tensor, dim=None or a number or several)
+    PyObject* dims = args.values.size() > 1 ? args.values[1] : Py_None;
+    for (size_t i = 0; i < meta->sizes.size(); ++i) {
+      Ref<> number = stealRef(PyLong_FromSize_t(i));
+      const bool wanted =
+          dims == Py_None || PyLong_CheckExact(dims)
+              ? dims == Py_None || PyLong_AsLongLong(dims) == static_cast<int64_t>(i)
+              : PySequence_Contains(dims, number.get()) == 1;
+      if (wanted) meta->sizes[i].value();
+    }
+    PyErr_Clear();
+  }
   return newRef(Py_None);
+}
+
+// torch._check and its relatives. What holds needs no check; what only the graph knows is checked there, and relied on from here on.
+Out checkCondition(Tracer& t, PyObject* function, const Args& args, size_t position) {
+  if (args.positional > position) {
+    PyObject* condition = args.values[position];
+    if (condition == Py_True) return newRef(Py_None);
+    if (symbolic::isSymScalar(condition) && symbolic::asSymScalar(condition)->of == &PyBool_Type) {
+      Ref<> stand_in = newRef(symbolic::asSymScalar(condition)->stand_in);
+      graph::Node* node =
+          t.graph->addCall(graph::Op::kCallFunction, newRef(torchObject("torch._check")),
+                           stealRef(PyTuple_Pack(1, stand_in.get())), Ref<>());
+      node->location = t.location();
+      node->scope = t.frames.back()->scope;
+      node->mutates = true;
+      if (const symbolic::Expr* known = symbolic::asSymScalar(condition)->condition)
+        t.environment.assume(known);
+      return newRef(Py_None);
+    }
+  }
+  return t.inlineFunction(function, args, Then::kPush);
+}
+Out checkFirst(Tracer& t, const Args& args) {
+  return checkCondition(t, torchObject("torch._check"), args, 0);
+}
+Out checkSecond(Tracer& t, const Args& args) {
+  return checkCondition(t, torchObject("torch._check_with"), args, 1);
+}
+
+// torch._check_is_size(i)
+Out checkIsSize(Tracer& t, const Args& args) {
+  if (args.values.size() == 1 && symbolic::isSymInt(args.values[0])) {
+    Ref<> zero = stealRef(PyLong_FromLong(0));
+    STATOR_VALUE(condition, t.compare(Py_GE, args.values[0], zero.get()));
+    Args check;
+    check.values = {condition.get()};
+    check.positional = 1;
+    t.keep_alive.push_back(condition);
+    return checkFirst(t, check);
+  }
+  return t.inlineFunction(torchObject("torch._check_is_size"), args, Then::kPush);
+}
+
+// What a rule on sizes asks of a condition: one that holds for all sizes but 0 and 1, holds.
+Out sizeOblivious(Tracer& t, const Args& args) {
+  if (args.values.empty()) return t.breakWith(Reason::kCallsOutside, "guard_size_oblivious()");
+  PyObject* condition = args.values[0];
+  if (PyBool_Check(condition)) return newRef(condition);
+  if (!symbolic::isSymScalar(condition) || symbolic::asSymScalar(condition)->condition == nullptr)
+    return t.breakWith(Reason::kCallsOutside, "guard_size_oblivious()");
+  return newRef(t.environment.decideSize(symbolic::asSymScalar(condition)->condition) ? Py_True
+                                                                                      : Py_False);
+}
+template <bool fallback>
+Out guardOr(Tracer& t, const Args& args) {
+  if (args.values.empty()) return t.breakWith(Reason::kCallsOutside, "guard_or_false()");
+  PyObject* condition = args.values[0];
+  if (PyBool_Check(condition)) return newRef(condition);
+  if (!symbolic::isSymScalar(condition))
+    return t.breakWith(Reason::kCallsOutside, "guard_or_false()");
+  const symbolic::Expr* known = symbolic::asSymScalar(condition)->condition;
+  const std::optional<bool> settled =
+      known != nullptr ? t.environment.known(t.environment.simplify(known)) : std::nullopt;
+  return newRef(settled.value_or(fallback) ? Py_True : Py_False);
+}
+// comptime.assert_static(value)
+Out assertStatic(Tracer& t, const Args& args) {
+  for (PyObject* value : args.values) {
+    const bool open = symbolic::isSymScalar(value) ||
+                      (symbolic::isSymInt(value) &&
+                       !t.environment.simplify(symbolic::dimOf(value).expr())->isInt());
+    if (open) return t.breakWith(Reason::kCallsOutside, "comptime.assert_static() of a symbol");
+  }
+  return newRef(Py_None);
+}
+Out expectTrue(Tracer& t, const Args& args) {
+  if (!args.values.empty() && PyBool_Check(args.values[0])) return newRef(args.values[0]);
+  STATOR_VALUE(checked, checkFirst(t, args));
+  return newRef(Py_True);
 }
 
 Out isErrorOnBreak(Tracer& t, const Args&) { return newRef(t.error_on_break ? Py_True : Py_False); }
@@ -198,6 +291,13 @@ const std::unordered_map<std::string_view, FunctionHandler>& lateHandlers() {
       {"torch.onnx._globals.is_in_onnx_export", plainly<returnFalse>},
       {"torch.onnx.utils.is_in_onnx_export", plainly<returnFalse>},
       {"torch.onnx._internal.torchscript_exporter.utils.is_in_onnx_export", plainly<returnFalse>},
+      {"torch.fx.experimental.symbolic_shapes.expect_true", plainly<expectTrue>},
+      {"torch.fx.experimental.symbolic_shapes.guard_size_oblivious", plainly<sizeOblivious>},
+      {"torch.fx.experimental.symbolic_shapes.guard_or_false", plainly<guardOr<false>>},
+      {"torch.fx.experimental.symbolic_shapes.guard_or_true", plainly<guardOr<true>>},
+      {"torch.fx.experimental.symbolic_shapes.statically_known_true", plainly<guardOr<false>>},
+      {"torch._dynamo.comptime._Comptime.assert_static", plainly<assertStatic>},
+      {"torch._dynamo.comptime._Comptime.graph_break", plainly<explicitBreak>},
       {"torch._dynamo.decorators.graph_break", plainly<explicitBreak>},
       {"torch._dynamo.decorators.skip_frame", plainly<explicitBreak>},
       {"torch._dynamo.decorators.mark_static", plainly<markStatic>},
@@ -220,6 +320,11 @@ FunctionHandler findLate(PyObject* function) {
 }
 
 void registerSwitches() {
+  for (const char* path : {"torch._check"}) registerHandler(path, checkFirst), allowSymbols(path);
+  registerHandler("torch._check_with", checkSecond);
+  allowSymbols("torch._check_with");
+  registerHandler("torch._check_is_size", checkIsSize);
+  allowSymbols("torch._check_is_size");
   registerHandler("stator.graph_break", explicitBreak);
   registerHandler("stator.skip_frame", explicitBreak);
   registerHandler("stator.compile", compileInside);

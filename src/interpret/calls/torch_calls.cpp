@@ -120,7 +120,7 @@ Out Tracer::graphArgument(PyObject* value, int depth) {
     return breakWith(Reason::kUnsupportedTensorOp,
                      "a value that was made inside of a function of the graph");
   }
-  if (graph::isStandIn(value) || values::isScalar(value) || symbolic::isSymInt(value))
+  if (graph::isStandIn(value) || values::isScalar(value) || symbolic::isSymbol(value))
     return newRef(value);
   if (values::isConstantDeep(value)) return newRef(value);
   if (depth > 6) return breakWith(Reason::kUnsupportedTensorOp, "a deeply nested argument");
@@ -251,6 +251,25 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
       return value;
     }
   }
+  if ((answer.status == shapes::Status::kDataDependent ||
+       answer.status == shapes::Status::kRaises) &&
+      options.capture_scalar_outputs && args.positional == 1 && args.keywordCount() == 0 &&
+      isRead(target)) {
+    STATOR_VALUE(read, readIntoGraph(target, values_now[0]));
+    if (read) return read;
+  }
+  if (answer.status == shapes::Status::kUnsupported && has_scalars) {
+    // No rule for a float without a value: with the value it has now, then.
+    Args numbers = args;
+    bool any = false;
+    for (PyObject*& value : numbers.values) {
+      if (!symbolic::isSymScalar(value) || !symbolic::asSymScalar(value)->backed) continue;
+      keep_alive.push_back(concrete(value));
+      value = keep_alive.back().get();
+      any = true;
+    }
+    if (any) return tensorCall(op, target, numbers, remember, facts);
+  }
   if (answer.status != shapes::Status::kOk) {
     return breakWith(reasonFor(answer.status),
                      targetName(target) + (answer.why.empty() ? "" : ": " + answer.why));
@@ -326,7 +345,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   }
   // 5. The node.
   Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional)));
-  if (environment.symbolCount() > 0) {
+  if (hasSymbols()) {
     for (PyObject*& value : values_now) {
       keep.push_back(lowered(value));
       value = keep.back().get();

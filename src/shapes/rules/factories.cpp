@@ -67,8 +67,10 @@ DType dtypeOfNumber(const Call& call, const Arg& number) {
     case Arg::Kind::kBool:
       return DType::Bool;
     case Arg::Kind::kInt:
+    case Arg::Kind::kSymInt:
       return DType::Long;
     case Arg::Kind::kFloat:
+    case Arg::Kind::kSymFloat:
       return call.state.default_dtype;
     case Arg::Kind::kComplex:
       return toComplex(call.state.default_dtype);

@@ -75,7 +75,7 @@ bool split(Call& call) {
     if (isNegative(length)) return false;
     total += length;
   }
-  return same(total, size) && addPieces(call, static_cast<size_t>(dim), lengths);
+  return expectEqual(total, size) && addPieces(call, static_cast<size_t>(dim), lengths);
 }
 
 bool chunk(Call& call) {
