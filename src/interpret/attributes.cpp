@@ -358,7 +358,8 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
   if (kind->tp_descr_get != nullptr) {
     PyObject* get = _PyType_Lookup(kind, names().dunder_get);
     if (get != nullptr && PyFunction_Check(get)) {
-      if (std::string_view(kind->tp_name) == "cached_property" && object != nullptr) {
+      if (std::string_view(kind->tp_name) == "cached_property" && object != nullptr &&
+          !PyType_Check(object)) {
         // functools.cached_property: its lock has no effect on one thread; the function runs and the result goes into the instance dict.
         Ref<> function = stealRef(PyObject_GetAttrString(descriptor, "func"));
         Ref<> name = stealRef(PyObject_GetAttrString(descriptor, "attrname"));

@@ -143,6 +143,14 @@ class PlanBuilder {
     step.number = position;
     seeks_.push_back(std::move(step));
   }
+  // What C's own methods of dicts take: the dict behind a proxy, anything else as it is.
+  Register dictBehind(PyObject* object) {
+    if (auto it = owner_of_.find(object); it != owner_of_.end()) object = it->second;
+    if (!t_.isProxied(object)) return value(object);
+    Register result = add(PlanOp::kSource, nullptr);
+    plan_.steps.back().source = t_.sourceOf(object);
+    return result;
+  }
   // A tuple may hold itself by way of a list: then it has been made on the way to its own items.
   Register tuple(PyObject* object) {
     std::vector<Register> items = sequence(object);
@@ -655,15 +663,7 @@ class PlanBuilder {
       PyObject* function = PyMethod_GET_FUNCTION(object);
       if (Py_TYPE(function) == &PyMethodDescr_Type || Py_TYPE(function) == &PyWrapperDescr_Type) {
         PyObject* self = PyMethod_GET_SELF(object);
-        Register of = kNull;
-        if (t_.isProxied(self)) {
-          // A method of the dict behind the proxy.
-          of = add(PlanOp::kSource, nullptr);
-          plan_.steps.back().source = t_.sourceOf(self);
-        } else {
-          of = value(self);
-        }
-        return add(PlanOp::kBoundBuiltin, object, newRef(function), {of});
+        return add(PlanOp::kBoundBuiltin, object, newRef(function), {dictBehind(self)});
       }
       return add(PlanOp::kMethod, object, Ref<>(),
                  {value(function), value(PyMethod_GET_SELF(object))});
@@ -676,7 +676,7 @@ class PlanBuilder {
           reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(object)->dv_dict);
       std::string path =
           std::string(PyODict_Check(dict) ? "collections.OrderedDict." : "builtins.dict.") + name;
-      return add(PlanOp::kCall, object, newRef(torchObject(path.c_str())), {value(dict)});
+      return add(PlanOp::kCall, object, newRef(torchObject(path.c_str())), {dictBehind(dict)});
     }
     if (type == &PySuper_Type) {
       Ref<> this_class = stealRef(PyObject_GetAttrString(object, "__thisclass__"));

@@ -359,6 +359,10 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
       return newRef(Py_None);
     }
     if (name == "__init__") return nativeInit(owner, args);
+    if (name == "__get__" && owner == &PyFunction_Type && PyFunction_Check(self) && n >= 2) {
+      if (args.values[1] == Py_None) return newRef(self);
+      return stealRef(PyMethod_New(self, args.values[1]));
+    }
     if (name == "__setattr__" && n == 3) {
       STATOR_FLOW(setAttrGeneric(self, args.values[1], args.values[2]));
       return newRef(Py_None);
@@ -841,8 +845,15 @@ Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then, bool me
     return breakWith(Reason::kUnsupportedClass, nameOf(type_object));
   }
   if (is_tensor && !PyFunction_Check(init_raw.get())) return instance;
+  PyTypeObject* init_type = type;
+  if (Py_TYPE(instance.get()) != type && PyFunction_Check(new_function)) {
+    // __new__ gave an instance of a subclass: it is that class's __init__ that CPython calls.
+    init_type = Py_TYPE(instance.get());
+    STATOR_VALUE(own, typeLookup(init_type, names().dunder_init));
+    init_raw = own;
+  }
   if (PyFunction_Check(init_raw.get())) {
-    STATOR_VALUE(init, classAttrValue(type, names().dunder_init, init_raw.get()));
+    STATOR_VALUE(init, classAttrValue(init_type, names().dunder_init, init_raw.get()));
     keep_alive.push_back(instance);
     Args with_self = args.withFirst(instance.get());
     if (then == Then::kPush) {

@@ -142,6 +142,18 @@ Out fromClosure(Tracer& t, PyObject* function, const char* name) {
 
 namespace {
 
+// What ABCMeta's __instancecheck__ comes down to: the class of the object, by the registrations that are guarded.
+Out abcInstanceCheck(Tracer& t, const Args& args) {
+  if (args.values.size() != 2) return t.breakWith(Reason::kRaises, "_abc_instancecheck");
+  static PyObject* protocol = PyUnicode_InternFromString("_is_protocol");
+  if (!PyType_Check(args.values[0]) ||
+      _PyType_Lookup(reinterpret_cast<PyTypeObject*>(args.values[0]), protocol) != nullptr) {
+    return t.breakWith(Reason::kCallsOutside,
+                       "a protocol's check, which looks at the frames that call it");
+  }
+  return t.isSubclass(reinterpret_cast<PyObject*>(t.typeOf(args.values[1])), args.values[0]);
+}
+
 // functools.singledispatch's `dispatch`: the implementation that its registry has for a class, which it then keeps in a cache of its own.
 Out dispatch(Tracer& t, PyObject* function, const Args& args) {
   if (args.values.size() != 1 || !PyType_Check(args.values[0]))
@@ -290,6 +302,7 @@ void registerLibrary() {
                            "re.findall", "re.escape", "keyword.iskeyword"}) {
     registerPure(path);
   }
+  registerHandler("_abc._abc_instancecheck", abcInstanceCheck);
   registerInner("torch.jit._trace._script_if_tracing", "wrapper", scriptIfTracing);
   registerInner("functools.singledispatch", "dispatch", dispatch);
   registerInner("dataclasses._recursive_repr", "wrapper", recursiveRepr);

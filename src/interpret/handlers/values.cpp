@@ -101,7 +101,7 @@ Flow loadMethod(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   STATOR_VALUE(value, tracer.settle(tracer.getAttr(frame.top(), nameAt(frame, instr.oparg))));
   PyObject* object = frame.top();
   bool fresh = PyMethod_Check(value.get()) && tracer.isMade(value.get()) &&
-               PyMethod_GET_SELF(value.get()) == object;
+               PyMethod_GET_SELF(value.get()) == object && !tracer.isProxied(object);
   Ref<> self = newRef(object);
   frame.drop();
   if (fresh) {
