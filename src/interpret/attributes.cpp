@@ -3,6 +3,7 @@
 #include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
+#include "symbolic/sym_int.h"
 #include "interpret/trace_iterator.h"
 #include "interpret/tracer.h"
 #include "python/objects.h"
@@ -585,6 +586,11 @@ const Source* Tracer::classEntry(PyTypeObject* type, PyObject* name) {
 
 Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
   if (graph::isStandIn(object)) return tensorAttr(object, name);
+  if (symbolic::isSymScalar(object) && symbolic::asSymScalar(object)->backed) {
+    // Methods of a float (is_integer, hex ...) are about the number that it is.
+    keep_alive.push_back(concrete(object));
+    return getAttrOrNull(newRef(keep_alive.back().get()).get(), name);
+  }
   if (isTraceIterator(object)) {
     PyObject* found = _PyType_Lookup(typeOf(object), name);
     if (found == nullptr) return Ref<>();
