@@ -89,6 +89,12 @@ bool avgPool(Call& call) {
   window.dilation.assign(rank, 1);
   if (!call.flagOr(4, false, window.ceil) || !call.flagOr(5, true, unused)) return false;
   if (call[6].given() && !(call[6].is(Arg::Kind::kInt) && call[6].i != 0)) return false;
+  // Volumes, unlike images, have to be as large as the window without the padding.
+  const Dims& sizes = call[0].tensor->sizes;
+  if (rank == 3 && sizes.size() < rank) return false;
+  for (size_t i = 0; rank == 3 && i < rank; ++i) {
+    if (lessThan(sizes[sizes.size() - rank + i], window.kernel[i])) return false;
+  }
   return addPooled(call, window, rank);
 }
 
