@@ -729,6 +729,29 @@ def test_container_subclasses():
     compare(module(forward, setup), twice)
 
 
+def test_containers_indexed_by_sizes():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(6))
+            self.row = nn.Sequential(*(nn.Linear(4, 4) for _ in range(6)))
+            self.named = nn.ModuleDict({str(i): nn.Linear(4, 4) for i in range(6)})
+
+        def forward(self, x):
+            n = x.size(0)
+            x = self.row[n - 1](self.layers[n - 2](x))
+            for layer in self.layers[:n]:
+                x = layer(x)
+            return self.named[str(n)](self.row[1:n](x)) + n
+
+    model, backend = Model(), Graphs()
+    compiled = stator.compile(model, backend=backend, dynamic=True)
+    for n in (2, 3, 4, 3):
+        x = torch.randn(n, 4)
+        torch.testing.assert_close(compiled(x), model(x))
+    assert len(backend.seen) == 3  # one for each number: it says which layers run
+
+
 def test_index_errors_are_eagers():
     def setup(self):
         self.list = nn.ModuleList([nn.Linear(4, 4)])
