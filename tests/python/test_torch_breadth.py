@@ -386,3 +386,17 @@ def test_context_left_by_a_break() -> None:
 
     assert torch.equal(stator.compile(broken, backend="eager")(torch.ones(3)), torch.full((3,), 3.0))
     assert seen == [False] and torch._C._get_flash_sdp_enabled()
+
+
+def test_methods_written_in_python_are_methods_in_the_graph() -> None:
+    """As TorchDynamo has them; AOTAutograd's cache refuses graphs that call `Tensor.split` as a function."""
+    _fresh()
+    backend, graphs = counting()
+
+    def parts(x: torch.Tensor) -> torch.Tensor:
+        return x.split(2, dim=1)[0] + x.norm() + x.unflatten(0, (2, 2)).sum()
+
+    x = torch.randn(4, 4)
+    torch.testing.assert_close(stator.compile(parts, backend=backend, fullgraph=True)(x), parts(x))
+    methods = [node.target for node in graphs[0].graph.nodes if node.op == "call_method"]
+    assert methods == ["split", "norm", "unflatten", "sum"]

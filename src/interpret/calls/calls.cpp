@@ -167,6 +167,12 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
           Ref<> name = stealRef(PyObject_GetAttr(callable, names().name));
           return tensorCall(graph::Op::kCallMethod, name.get(), args);
         }
+        // Tensor.split and others are written in Python: caches of compiled graphs know them as methods only.
+        if (PyFunction_Check(callable) && args.positional > 0 && graph::isStandIn(args.values[0])) {
+          PyObject* name = reinterpret_cast<PyFunctionObject*>(callable)->func_name;
+          if (_PyType_Lookup(tensorType(), name) == callable)
+            return tensorCall(graph::Op::kCallMethod, name, args);
+        }
         return tensorCall(graph::Op::kCallFunction, callable, args);
       }
       case CallKind::kRefuse:
