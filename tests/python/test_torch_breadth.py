@@ -390,7 +390,6 @@ def test_context_left_by_a_break() -> None:
 
 def test_methods_written_in_python_are_methods_in_the_graph() -> None:
     """As TorchDynamo has them; AOTAutograd's cache refuses graphs that call `Tensor.split` as a function."""
-    _fresh()
     backend, graphs = counting()
 
     def parts(x: torch.Tensor) -> torch.Tensor:
