@@ -1,12 +1,13 @@
 // Attribute access as Python defines it, over values that may come from outside: each look-up is guarded where it read.
-#include "base/check.h"
+#include "interpret/attributes.h"
+
 #include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
-#include "symbolic/sym_int.h"
 #include "interpret/trace_iterator.h"
 #include "interpret/tracer.h"
 #include "python/objects.h"
+#include "symbolic/sym_int.h"
 
 namespace stator::interpret {
 
@@ -17,8 +18,6 @@ using sources::Source;
 using sources::SourceKind;
 
 namespace {
-
-bool isDataDescriptor(PyObject* descriptor) { return Py_TYPE(descriptor)->tp_descr_set != nullptr; }
 
 // What the trace has put into a class under that name (borrowed), the marker of a deletion, or null: nothing was written there.
 PyObject* writtenInClass(Tracer& tracer, PyTypeObject* type, PyObject* name) {
@@ -109,17 +108,6 @@ Out Tracer::classAttrValue(PyTypeObject* type, PyObject* name, PyObject* raw) {
   return fromOutside(raw, source);
 }
 
-namespace {
-
-// The working copy of an object's __dict__, if there is one: it holds the attributes then.
-PyObject* attributesShadow(Tracer& tracer, values::Info* info) {
-  if (info->attributes == nullptr) return nullptr;
-  values::Info* dict = tracer.values.find(info->attributes);
-  return dict != nullptr ? dict->shadow.get() : nullptr;
-}
-
-}  // namespace
-
 Out Tracer::instanceAttr(PyObject* object, PyObject* name) {
   values::Info* info = values.find(object);
   if (info == nullptr || info->origin == values::Origin::kMade) {
@@ -162,240 +150,7 @@ Out Tracer::instanceAttr(PyObject* object, PyObject* name) {
   return value;
 }
 
-Flow Tracer::storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value) {
-  noteWrite(object);
-  values::Info* info = values.find(object);
-  if (info == nullptr || info->origin == values::Origin::kMade) {
-    if (PyObject_GenericSetAttr(object, name, value) != 0) return raiseCurrentError();
-    return Flow::kOk;
-  }
-  if (PyModule_Check(object)) {
-    PyObject* dict = PyModule_GetDict(object);
-    if (values.find(dict) == nullptr) values.addOutside(dict, sources->pinned(dict));
-    if (value != nullptr) return setItem(dict, name, value);
-    STATOR_VALUE(found, dictGet(dict, name));
-    if (!found)
-      return raiseNew(PyExc_AttributeError, "'%.100s' object has no attribute '%U'",
-                      Py_TYPE(object)->tp_name, name);
-    return delItem(dict, name);
-  }
-  PyObject* on_type = _PyType_Lookup(Py_TYPE(object), name);
-  bool slot = on_type != nullptr && Py_TYPE(on_type) == &PyMemberDescr_Type;
-  if (PyObject* shadow = slot ? nullptr : attributesShadow(*this, info)) {
-    if (value == nullptr && PyDict_Contains(shadow, name) != 1)
-      return raise(stealRef(PyObject_CallOneArg(PyExc_AttributeError, name)));
-    values.find(info->attributes)->dirty = true;
-    if ((value != nullptr ? PyDict_SetItem(shadow, name, value) : PyDict_DelItem(shadow, name)) !=
-        0)
-      return raiseCurrentError();
-    return Flow::kOk;
-  }
-  info = values::attributePart(info);
-  if (value != nullptr) {
-    writeOverlay(info, name, value);
-    return Flow::kOk;
-  }
-  PyObject* written = info->overlay ? PyDict_GetItemWithError(info->overlay.get(), name) : nullptr;
-  PyObject* raw = nullptr;
-  bool there = stator_object_lookup(object, name, &raw) == STATOR_FOUND;
-  guards->add(Guard{there ? GuardKind::kPresent : GuardKind::kAbsent,
-                    sources->child(SourceKind::kAttr, info->source, name)});
-  if (written == values::deletedMarker() || (written == nullptr && !there)) {
-    return raise(stealRef(PyObject_CallOneArg(PyExc_AttributeError, name)));
-  }
-  eraseOverlay(info, name, there);
-  return Flow::kOk;
-}
-
 namespace {
-
-// The name under which a class has a property.
-Ref<> propertyName(PyTypeObject* type, PyObject* property) {
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
-    PyObject* dict = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i))->tp_dict;
-    PyObject *name = nullptr, *value = nullptr;
-    Py_ssize_t position = 0;
-    while (PyDict_Next(dict, &position, &name, &value)) {
-      if (value == property) return newRef(name);
-    }
-  }
-  return Ref<>();
-}
-
-}  // namespace
-
-Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject* type,
-                           const Source* source) {
-  PyTypeObject* kind = Py_TYPE(descriptor);
-  if (kind == &PyFunction_Type) {
-    if (values.find(descriptor) == nullptr && source != nullptr) {
-      STATOR_VALUE(ignored, fromOutside(descriptor, source));
-    }
-    return object != nullptr ? stealRef(PyMethod_New(descriptor, object)) : newRef(descriptor);
-  }
-  if (kind == compiledFunctionType()) {
-    // As functions do; a disabled function is of this type too.
-    if (values.find(descriptor) == nullptr && source != nullptr) {
-      STATOR_VALUE(ignored, fromOutside(descriptor, source));
-    }
-    return object != nullptr ? stealRef(PyMethod_New(descriptor, object)) : newRef(descriptor);
-  }
-  if (kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type) {
-    return object != nullptr ? stealRef(PyMethod_New(descriptor, object)) : newRef(descriptor);
-  }
-  if (kind == &PyStaticMethod_Type || kind == &PyClassMethod_Type) {
-    Ref<> function = stealRef(PyObject_GetAttr(descriptor, names().func));
-    if (!function) return raiseCurrentError();
-    if (PyFunction_Check(function.get()) && values.find(function) == nullptr && source != nullptr) {
-      const Source* inner = sources->child(SourceKind::kGenericAttr, source, names().func);
-      STATOR_VALUE(ignored, fromOutside(function, inner));
-    }
-    if (kind == &PyStaticMethod_Type) return function;
-    return stealRef(PyMethod_New(function.get(), reinterpret_cast<PyObject*>(type)));
-  }
-  if (kind == &PyProperty_Type && object != nullptr) {
-    Ref<> getter = stealRef(PyObject_GetAttr(descriptor, names().fget));
-    if (!getter) return raiseCurrentError();
-    if (getter.get() == Py_None) return Ref<>();
-    const Source* of_object = sourceOf(object);
-    if (of_object != nullptr && !graph::isStandIn(object) &&
-        (PyCFunction_Check(getter.get()) || PyInstanceMethod_Check(getter.get()))) {
-      // Written in C (pybind11 makes such properties): read as C's own getters are.
-      Ref<> raw = stealRef(PyObject_CallOneArg(getter.get(), object));
-      if (!raw) return raiseCurrentError();
-      Ref<> name = propertyName(type, descriptor);
-      if (name) return fromOutside(raw, sources->child(SourceKind::kGenericAttr, of_object, name));
-    }
-    if (values.find(getter) == nullptr && source != nullptr && PyFunction_Check(getter.get())) {
-      STATOR_VALUE(ignored, fromOutside(getter, sources->child(SourceKind::kGenericAttr, source,
-                                                               names().fget)));
-    }
-    keep_alive.push_back(getter);
-    Args args;
-    args.values = {object};
-    args.positional = 1;
-    return call(getter.get(), args);
-  }
-  if (std::string_view(kind->tp_name) == "_collections._tuplegetter" && object != nullptr &&
-      PyTuple_Check(object)) {
-    // A field of a named tuple: tuple's own item, whatever the class makes of __getitem__.
-    Ref<> reduced = stealRef(PyObject_CallMethod(descriptor, "__reduce__", nullptr));
-    Py_ssize_t index =
-        reduced ? PyLong_AsSsize_t(PyTuple_GET_ITEM(PyTuple_GET_ITEM(reduced.get(), 1), 0)) : -1;
-    if (index < 0) return raiseCurrentError();
-    STATOR_VALUE(items, contents(object));
-    if (index >= PyTuple_GET_SIZE(items.get()))
-      return raiseNew(PyExc_IndexError, "tuple index out of range");
-    return newRef(PyTuple_GET_ITEM(items.get(), index));
-  }
-  if (kind == &PyMemberDescr_Type && object != nullptr) {
-    if (values::Info* info = values.find(object);
-        info != nullptr && info->origin == values::Origin::kOutside) {
-      Ref<> name = stealRef(PyObject_GetAttr(descriptor, names().name));
-      info = values::attributePart(info);
-      if (info->overlay) {
-        if (PyObject* written = PyDict_GetItemWithError(info->overlay.get(), name.get())) {
-          return written == values::deletedMarker() ? Ref<>() : newRef(written);
-        }
-      }
-      Ref<> raw =
-          stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type)));
-      // A slot of a user's class, or a field of a built-in type.
-      bool slot = (reinterpret_cast<PyDescrObject*>(descriptor)->d_type->tp_flags &
-                   Py_TPFLAGS_HEAPTYPE) != 0;
-      const Source* child =
-          sources->child(slot ? SourceKind::kAttr : SourceKind::kGenericAttr, info->source, name);
-      if (!raw) {
-        PyErr_Clear();
-        guards->add(Guard{GuardKind::kAbsent, child});
-        return Ref<>();
-      }
-      return fromOutside(raw, child);
-    }
-    Ref<> raw = stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type)));
-    if (!raw) PyErr_Clear();
-    return raw;
-  }
-  if (kind == &PyGetSetDescr_Type && object != nullptr) {
-    Ref<> name = stealRef(PyObject_GetAttr(descriptor, names().name));
-    if (PyUnicode_Compare(name.get(), names().dunder_class) == 0)
-      return newRef(reinterpret_cast<PyObject*>(typeOf(object)));
-    values::Info* info = values.find(object);
-    bool outside = info != nullptr && info->origin == values::Origin::kOutside;
-    Ref<> raw = stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type)));
-    if (!raw) return raiseCurrentError();
-    if (!outside) return raw;
-    if (PyUnicode_Compare(name.get(), names().dunder_dict) == 0) {
-      STATOR_VALUE(dict, fromOutside(raw, sources->child(SourceKind::kObjectDict, info->source)));
-      values.find(raw)->attributes_of = object;
-      values.find(object)->attributes = raw.get();
-      return dict;
-    }
-    return fromOutside(raw, sources->child(SourceKind::kGenericAttr, info->source, name));
-  }
-  if (object != nullptr && PyTuple_Check(object) &&
-      std::string_view(kind->tp_name) == "_collections._tuplegetter") {
-    // A field of a named tuple, by its position; the descriptor tells it when it is pickled: (type, (index, doc)).
-    Ref<> parts = stealRef(PyObject_CallMethod(descriptor, "__reduce__", nullptr));
-    if (!parts) return raiseCurrentError();
-    PyObject* state = PyTuple_GET_ITEM(parts.get(), 1);
-    Py_ssize_t index = PyLong_AsSsize_t(PyTuple_GET_ITEM(state, 0));
-    STATOR_VALUE(items, contents(object));
-    if (index < 0 || index >= PyTuple_GET_SIZE(items.get()))
-      return breakWith(Reason::kRaises, "a field of a shorter tuple");
-    return newRef(PyTuple_GET_ITEM(items.get(), index));
-  }
-  if (kind == &PyClassMethodDescr_Type) {
-    return fromNative(
-        stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type))));
-  }
-  if (object != nullptr && PyTuple_Check(object) &&
-      std::string_view(kind->tp_name) == "_collections._tuplegetter") {
-    // A field of a named tuple: the item at its position, which the descriptor keeps behind its header.
-    Ref<> position = stealRef(PyLong_FromSsize_t(
-        *reinterpret_cast<Py_ssize_t*>(reinterpret_cast<char*>(descriptor) + sizeof(PyObject))));
-    return getItem(object, position.get());
-  }
-  if (kind->tp_descr_get != nullptr) {
-    PyObject* get = _PyType_Lookup(kind, names().dunder_get);
-    if (get != nullptr && PyFunction_Check(get)) {
-      if (std::string_view(kind->tp_name) == "cached_property" && object != nullptr &&
-          !PyType_Check(object)) {
-        // functools.cached_property: its lock has no effect on one thread; the function runs and the result goes into the instance dict.
-        Ref<> function = stealRef(PyObject_GetAttrString(descriptor, "func"));
-        Ref<> name = stealRef(PyObject_GetAttrString(descriptor, "attrname"));
-        if (function && name) {
-          STATOR_VALUE(value, callNested(function.get(), {object}));
-          STATOR_FLOW(storeInstanceAttr(object, name.get(), value.get()));
-          return value;
-        }
-        PyErr_Clear();
-      }
-      STATOR_VALUE(self, source != nullptr && values.find(descriptor) == nullptr
-                             ? fromOutside(descriptor, source)
-                             : Out(newRef(descriptor)));
-      STATOR_VALUE(method, typeLookup(kind, names().dunder_get));
-      STATOR_VALUE(function, classAttrValue(kind, names().dunder_get, method.get()));
-      Args args;
-      args.values = {self.get(), object != nullptr ? object : Py_None,
-                     reinterpret_cast<PyObject*>(type)};
-      args.positional = 3;
-      return call(function.get(), args);
-    }
-    return breakWith(Reason::kUnsupportedAttribute, std::string("through a ") + kind->tp_name);
-  }
-  return breakWith(Reason::kUnsupportedAttribute, kind->tp_name);
-}
-
-namespace {
-
-// The source of the raw class entry, for descriptors that carry functions.
-const Source* classEntrySource(Tracer& tracer, PyTypeObject* type, PyObject* name) {
-  PyTypeObject* owner = ownerInMro(tracer, type, name);
-  if (owner == nullptr) return nullptr;
-  return tracer.sources->child(SourceKind::kClassDict,
-                               tracer.sources->pinned(reinterpret_cast<PyObject*>(owner)), name);
-}
 
 bool isDescriptor(PyObject* value) { return Py_TYPE(value)->tp_descr_get != nullptr; }
 
@@ -437,22 +192,21 @@ Out typeAttribute(Tracer& tracer, PyTypeObject* type, PyObject* name) {
                                 tracer.sources->pinned(reinterpret_cast<PyObject*>(type)), name));
     }
     return tracer.bindDescriptor(on_meta, reinterpret_cast<PyObject*>(type), meta,
-                                 classEntrySource(tracer, meta, name));
+                                 tracer.classEntry(meta, name));
   }
   STATOR_VALUE(found, tracer.typeLookup(type, name));
   if (found) {
     if (isDescriptor(found.get()) && Py_TYPE(found.get()) != &PyProperty_Type &&
         Py_TYPE(found.get()) != &PyMemberDescr_Type &&
         Py_TYPE(found.get()) != &PyGetSetDescr_Type && !PyType_Check(found.get())) {
-      return tracer.bindDescriptor(found.get(), nullptr, type,
-                                   classEntrySource(tracer, type, name));
+      return tracer.bindDescriptor(found.get(), nullptr, type, tracer.classEntry(type, name));
     }
     return tracer.classAttrValue(type, name, found.get());
   }
   if (on_meta != nullptr) {
     if (isDescriptor(on_meta)) {
       return tracer.bindDescriptor(on_meta, reinterpret_cast<PyObject*>(type), meta,
-                                   classEntrySource(tracer, meta, name));
+                                   tracer.classEntry(meta, name));
     }
     return tracer.classAttrValue(meta, name, on_meta);
   }
@@ -580,8 +334,12 @@ void guardDescriptorKind(Tracer& tracer, PyObject* entry) {
 
 }  // namespace
 
+// The source of the raw class entry, for descriptors that carry functions.
 const Source* Tracer::classEntry(PyTypeObject* type, PyObject* name) {
-  return classEntrySource(*this, type, name);
+  PyTypeObject* owner = ownerInMro(*this, type, name);
+  if (owner == nullptr) return nullptr;
+  return sources->child(SourceKind::kClassDict, sources->pinned(reinterpret_cast<PyObject*>(owner)),
+                        name);
 }
 
 Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
@@ -691,13 +449,13 @@ Out Tracer::getAttrGeneric(PyObject* object, PyObject* name) {
   STATOR_VALUE(on_type, typeLookup(type, name));
   if (on_type) guardDescriptorKind(*this, on_type.get());
   if (on_type && isDataDescriptor(on_type.get())) {
-    return bindDescriptor(on_type.get(), object, type, classEntrySource(*this, type, name));
+    return bindDescriptor(on_type.get(), object, type, classEntry(type, name));
   }
   STATOR_VALUE(own, instanceAttr(object, name));
   if (own) return own;
   if (!on_type) return Ref<>();
   if (isDescriptor(on_type.get()))
-    return bindDescriptor(on_type.get(), object, type, classEntrySource(*this, type, name));
+    return bindDescriptor(on_type.get(), object, type, classEntry(type, name));
   return classAttrValue(type, name, on_type.get());
 }
 
@@ -722,134 +480,6 @@ Out Tracer::getAttr(PyObject* object, PyObject* name) {
   Out found = getAttrOrNull(object, name);
   if (!found.ok() || found.get() != nullptr) return found;
   return raiseAttributeError(object, name);
-}
-
-Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
-  if (graph::isStandIn(object)) return setTensorAttr(object, name, value);
-  if (PyType_Check(object))
-    return setTypeAttr(reinterpret_cast<PyTypeObject*>(object), name, value, true);
-  if (isTraceIterator(object) || isTraceTraceback(object))
-    return breakWith(Reason::kUnsupportedMutation, "sets an attribute of an iterator");
-  if (PyExceptionInstance_Check(object) && isMade(object) && value != nullptr &&
-      PyUnicode_CompareWithASCIIString(name, "__traceback__") == 0) {
-    return setTraceback(*this, object, value);
-  }
-  PyTypeObject* type = Py_TYPE(object);
-  if (type->tp_setattro != PyObject_GenericSetAttr) {
-    static PyObject* dunder_setattr = PyUnicode_InternFromString("__setattr__");
-    static PyObject* dunder_delattr = PyUnicode_InternFromString("__delattr__");
-    PyObject* which = value != nullptr ? dunder_setattr : dunder_delattr;
-    STATOR_VALUE(hook, typeLookup(type, which));
-    PyObject* of_object = _PyType_Lookup(&PyBaseObject_Type, which);
-    if (hook.get() != of_object) {
-      if (!hook || !PyFunction_Check(hook.get()))
-        return breakWith(Reason::kUnsupportedMutation,
-                         std::string("sets an attribute of a ") + type->tp_name);
-      STATOR_VALUE(function, classAttrValue(type, which, hook.get()));
-      Args args;
-      args.values = {object, name};
-      if (value != nullptr) args.values.push_back(value);
-      args.positional = args.values.size();
-      return call(function.get(), args, Then::kDiscard).flow();
-    }
-  }
-  STATOR_VALUE(on_type, typeLookup(type, name));
-  if (on_type && isDataDescriptor(on_type.get())) {
-    PyTypeObject* kind = Py_TYPE(on_type.get());
-    if (kind == &PyProperty_Type) {
-      Ref<> setter =
-          stealRef(PyObject_GetAttrString(on_type.get(), value != nullptr ? "fset" : "fdel"));
-      if (!setter || setter.get() == Py_None) {
-        PyErr_Clear();
-        return breakWith(Reason::kRaises, "sets a property without a setter");
-      }
-      if (PyFunction_Check(setter.get()) && values.find(setter) == nullptr) {
-        STATOR_VALUE(ignored, fromOutside(setter, sources->pinned(setter)));
-      }
-      keep_alive.push_back(setter);
-      Args args;
-      args.values = {object};
-      if (value != nullptr) args.values.push_back(value);
-      args.positional = args.values.size();
-      return call(setter.get(), args, Then::kDiscard).flow();
-    }
-    if (kind == &PyMemberDescr_Type) return storeInstanceAttr(object, name, value);
-    PyObject* set = _PyType_Lookup(kind, names().dunder_set);
-    if (set != nullptr && PyFunction_Check(set) && value != nullptr) {
-      STATOR_VALUE(self, values.find(on_type) == nullptr
-                             ? fromOutside(on_type, classEntrySource(*this, type, name))
-                             : Out(on_type));
-      STATOR_VALUE(function, classAttrValue(kind, names().dunder_set, set));
-      Args args;
-      args.values = {self.get(), object, value};
-      args.positional = 3;
-      return call(function.get(), args, Then::kDiscard).flow();
-    }
-    if (isMade(object) && kind == &PyGetSetDescr_Type) {
-      if (PyObject_GenericSetAttr(object, name, value) != 0) return raiseCurrentError();
-      return Flow::kOk;
-    }
-    return breakWith(Reason::kUnsupportedMutation, std::string("through a ") + kind->tp_name);
-  }
-  if (!Tracer::hasInstanceDict(object)) {
-    if (!on_type) return raiseAttributeError(object, name);
-    return raiseNew(PyExc_AttributeError, "'%.100s' object attribute '%U' is read-only",
-                    type->tp_name, name);
-  }
-  return storeInstanceAttr(object, name, value);
-}
-
-Flow Tracer::setTypeAttr(PyTypeObject* type, PyObject* name, PyObject* value, bool hooks) {
-  PyObject* object = reinterpret_cast<PyObject*>(type);
-  PyTypeObject* meta = Py_TYPE(object);
-  if (hooks && meta->tp_setattro != PyType_Type.tp_setattro) {
-    Ref<> which =
-        stealRef(PyUnicode_InternFromString(value != nullptr ? "__setattr__" : "__delattr__"));
-    STATOR_VALUE(hook, typeLookup(meta, which.get()));
-    if (hook.get() != _PyType_Lookup(&PyType_Type, which.get())) {
-      if (!hook || !PyFunction_Check(hook.get()))
-        return breakWith(Reason::kUnsupportedMutation, "sets an attribute of a class");
-      STATOR_VALUE(function, classAttrValue(meta, which.get(), hook.get()));
-      Args args;
-      args.values = {object, name};
-      if (value != nullptr) args.values.push_back(value);
-      args.positional = args.values.size();
-      return call(function.get(), args, Then::kDiscard).flow();
-    }
-  }
-  if (isMadeClass(object)) {
-    if (PyType_Type.tp_setattro(object, name, value) != 0) return raiseCurrentError();
-    return Flow::kOk;
-  }
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 ||
-      (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0) {
-    return breakWith(Reason::kRaises, "sets an attribute of an immutable class");
-  }
-  // Special methods also fill the type's slots, which native code and this tracer read without a look-up.
-  if (PyUnicode_READ_CHAR(name, 0) == '_' && PyUnicode_GET_LENGTH(name) > 4 &&
-      PyUnicode_READ_CHAR(name, 1) == '_') {
-    return breakWith(Reason::kUnsupportedMutation, "sets a special attribute of a class");
-  }
-  STATOR_VALUE(on_meta, typeLookup(meta, name));
-  if (on_meta && isDataDescriptor(on_meta.get()))
-    return breakWith(Reason::kUnsupportedMutation,
-                     "sets an attribute of a class through a descriptor");
-  values::Info* info = values.find(object);
-  if (info == nullptr) info = &values.addOutside(object, sources->pinned(object));
-  classes_written = true;
-  if (value != nullptr) {
-    writeOverlay(info, name, value);
-    return Flow::kOk;
-  }
-  PyObject* written = info->overlay ? PyDict_GetItemWithError(info->overlay.get(), name) : nullptr;
-  bool there = PyDict_Contains(type->tp_dict, name) == 1;
-  guards->add(Guard{there ? GuardKind::kPresent : GuardKind::kAbsent,
-                    sources->child(SourceKind::kClassDict, sources->pinned(object), name)});
-  if (written == values::deletedMarker() || (written == nullptr && !there)) {
-    return raise(stealRef(PyObject_CallOneArg(PyExc_AttributeError, name)));
-  }
-  eraseOverlay(info, name, there);
-  return Flow::kOk;
 }
 
 Out Tracer::loadGlobal(SymbolicFrame& frame, PyObject* name) {
@@ -881,7 +511,7 @@ Out Tracer::special(PyObject* object, const char* name) {
   if (!found || found.get() == Py_None) return Ref<>();
   if (Py_TYPE(found.get())->tp_descr_get == nullptr)
     return classAttrValue(type, text.get(), found.get());
-  return bindDescriptor(found.get(), object, type, classEntrySource(*this, type, text.get()));
+  return bindDescriptor(found.get(), object, type, classEntry(type, text.get()));
 }
 
 }  // namespace stator::interpret

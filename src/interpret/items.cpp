@@ -1,5 +1,6 @@
-// Containers and iteration: subscripts, length, truth, membership, iterators.
-#include "base/check.h"
+// Containers: subscripts, length, truth, membership.
+#include "interpret/items.h"
+
 #include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/torch_names.h"
@@ -20,32 +21,9 @@ using symbolic::Dim;
 
 namespace {
 
-PyObject* interned(const char* text) { return PyUnicode_InternFromString(text); }
-
 // The type's entry for a special method is the C slot of `base` itself, not something that a subclass put over it.
 bool usesNativeSlot(PyTypeObject* type, PyTypeObject* base, PyObject* name) {
   return type == base || _PyType_Lookup(type, name) == _PyType_Lookup(base, name);
-}
-
-bool isNativeContainer(Tracer& tracer, PyObject* object, PyObject* method) {
-  PyTypeObject* type = Py_TYPE(object);
-  for (PyTypeObject* base :
-       {&PyList_Type, &PyTuple_Type, &PyDict_Type, &PySet_Type, &PyFrozenSet_Type, dequeType()}) {
-    if (PyType_IsSubtype(type, base)) {
-      if (type != base && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0)
-        (void)tracer.typeLookup(type, method);
-      // C subclasses (OrderedDict, defaultdict) have slots of their own that keep the same meaning.
-      PyObject* found = _PyType_Lookup(type, method);
-      return usesNativeSlot(type, base, method) || (found != nullptr && !PyFunction_Check(found));
-    }
-  }
-  return false;
-}
-
-bool isTextLike(PyObject* object) {
-  PyTypeObject* type = Py_TYPE(object);
-  return type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyRange_Type ||
-         type == &PyByteArray_Type;
 }
 
 // A slice with numbers in place of symbolic ints; null: it has none.
@@ -68,8 +46,8 @@ bool defaultHash(PyTypeObject* type) {
 
 // `C[...]`: the metaclass's __getitem__, or __class_getitem__. typing's own is run for real: it only builds a description of the type.
 Out subscriptClass(Tracer& tracer, PyTypeObject* type, PyObject* key) {
-  static PyObject* getitem = interned("__getitem__");
-  static PyObject* class_getitem = interned("__class_getitem__");
+  static PyObject* getitem = PyUnicode_InternFromString("__getitem__");
+  static PyObject* class_getitem = PyUnicode_InternFromString("__class_getitem__");
   PyObject* object = reinterpret_cast<PyObject*>(type);
   STATOR_VALUE(on_meta, tracer.typeLookup(Py_TYPE(object), getitem));
   if (on_meta && PyFunction_Check(on_meta.get()) && !PyType_IsSubtype(type, enumType())) {
@@ -112,6 +90,27 @@ Out subscriptClass(Tracer& tracer, PyTypeObject* type, PyObject* key) {
 }
 
 }  // namespace
+
+bool isNativeContainer(Tracer& tracer, PyObject* object, PyObject* method) {
+  PyTypeObject* type = Py_TYPE(object);
+  for (PyTypeObject* base :
+       {&PyList_Type, &PyTuple_Type, &PyDict_Type, &PySet_Type, &PyFrozenSet_Type, dequeType()}) {
+    if (PyType_IsSubtype(type, base)) {
+      if (type != base && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0)
+        (void)tracer.typeLookup(type, method);
+      // C subclasses (OrderedDict, defaultdict) have slots of their own that keep the same meaning.
+      PyObject* found = _PyType_Lookup(type, method);
+      return usesNativeSlot(type, base, method) || (found != nullptr && !PyFunction_Check(found));
+    }
+  }
+  return false;
+}
+
+bool isTextLike(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  return type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyRange_Type ||
+         type == &PyByteArray_Type;
+}
 
 bool Tracer::hashableNatively(PyObject* key) {
   if (values::isScalar(key) || isStaticKey(key) || isAddress(key)) return true;
@@ -211,7 +210,7 @@ Out Tracer::dictGet(PyObject* dict, PyObject* key) {
 }
 
 Out Tracer::getItem(PyObject* container, PyObject* key) {
-  static PyObject* method = interned("__getitem__");
+  static PyObject* method = PyUnicode_InternFromString("__getitem__");
   STATOR_VALUE(scalar, plainScalar(container));
   if (scalar) return getItem(scalar.get(), key);
   if (graph::isStandIn(container)) {
@@ -239,18 +238,19 @@ Out Tracer::getItem(PyObject* container, PyObject* key) {
       STATOR_VALUE(found, dictGet(container, key));
       if (found) return found;
       if (PyObject_TypeCheck(container, defaultDictType())) {
-        Ref<> factory = stealRef(PyObject_GetAttrString(container, "default_factory"));
+        static PyObject* factory_name = PyUnicode_InternFromString("default_factory");
+        Ref<> factory = stealRef(PyObject_GetAttr(container, factory_name));
         if (factory && factory.get() != Py_None) {
           if (const Source* source = sourceOf(container)) {
             STATOR_VALUE(read, fromOutside(factory, sources->child(SourceKind::kGenericAttr, source,
-                                                                   interned("default_factory"))));
+                                                                   factory_name)));
           }
           STATOR_VALUE(value, callNested(factory.get(), {}));
           STATOR_FLOW(setItem(container, key, value.get()));
           return value;
         }
       }
-      static PyObject* missing = interned("__missing__");
+      static PyObject* missing = PyUnicode_InternFromString("__missing__");
       if (!PyDict_CheckExact(container)) {
         PyObject* hook = _PyType_Lookup(Py_TYPE(container), missing);
         if (hook != nullptr && PyFunction_Check(hook)) {
@@ -297,7 +297,7 @@ Out Tracer::getItem(PyObject* container, PyObject* key) {
         if (!number) return raiseCurrentError();
         return getItem(container, number.get());
       }
-      static PyObject* index_name = interned("__index__");
+      static PyObject* index_name = PyUnicode_InternFromString("__index__");
       if (_PyType_Lookup(Py_TYPE(key), index_name) != nullptr && !PySlice_Check(key)) {
         STATOR_VALUE(bound, special(key, "__index__"));
         STATOR_VALUE(number, callNested(bound.get(), {}));
@@ -330,7 +330,7 @@ Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
     Ref<> number = concrete(key);
     return setItem(container, number.get(), value);
   }
-  static PyObject* method = interned("__setitem__");
+  static PyObject* method = PyUnicode_InternFromString("__setitem__");
   if (isProxied(container))
     return raiseNew(PyExc_TypeError, "'mappingproxy' object does not support item assignment");
   if (graph::isStandIn(container)) {
@@ -393,7 +393,7 @@ Flow Tracer::delItem(PyObject* container, PyObject* key) {
     Ref<> number = concrete(key);
     return delItem(container, number.get());
   }
-  static PyObject* method = interned("__delitem__");
+  static PyObject* method = PyUnicode_InternFromString("__delitem__");
   if (graph::isStandIn(container)) return breakWith(Reason::kRaises, "deletes an item of a tensor");
   if (isNativeContainer(*this, container, method)) {
     if (PyDict_Check(container)) {
@@ -438,7 +438,7 @@ Flow Tracer::delItem(PyObject* container, PyObject* key) {
 }
 
 Out Tracer::length(PyObject* container) {
-  static PyObject* method = interned("__len__");
+  static PyObject* method = PyUnicode_InternFromString("__len__");
   STATOR_VALUE(scalar, plainScalar(container));
   if (scalar) return length(scalar.get());
   if (graph::isStandIn(container)) {
@@ -512,8 +512,8 @@ Out Tracer::truth(PyObject* value) {
     return boolean(true);
   }
   PyTypeObject* type = Py_TYPE(value);
-  static PyObject* dunder_bool = interned("__bool__");
-  static PyObject* dunder_len = interned("__len__");
+  static PyObject* dunder_bool = PyUnicode_InternFromString("__bool__");
+  static PyObject* dunder_len = PyUnicode_InternFromString("__len__");
   STATOR_VALUE(scalar, plainScalar(value));
   if (scalar) return truth(scalar.get());
   STATOR_VALUE(has_bool, typeLookup(type, dunder_bool));
@@ -572,7 +572,7 @@ Out Tracer::contains(PyObject* container, PyObject* item) {
     Ref<> number = concrete(item);
     return contains(container, number.get());
   }
-  static PyObject* method = interned("__contains__");
+  static PyObject* method = PyUnicode_InternFromString("__contains__");
   auto boolean = [](bool b) { return newRef(b ? Py_True : Py_False); };
   STATOR_VALUE(scalar, plainScalar(container));
   if (scalar) return contains(scalar.get(), item);
@@ -631,325 +631,6 @@ Out Tracer::contains(PyObject* container, PyObject* item) {
     STATOR_VALUE(compared, settle(compare(Py_EQ, element.get(), item)));
     STATOR_VALUE(equal, truth(compared.get()));
     if (equal.get() == Py_True) return equal;
-  }
-}
-
-namespace {
-
-// By the C layout, whatever a subclass puts over __len__ and __getitem__.
-Py_ssize_t lengthOf(PyObject* sequence) {
-  return PyList_Check(sequence)    ? PyList_GET_SIZE(sequence)
-         : PyTuple_Check(sequence) ? PyTuple_GET_SIZE(sequence)
-                                   : PyObject_Size(sequence);
-}
-Ref<> itemAt(PyObject* sequence, Py_ssize_t index) {
-  if (PyList_Check(sequence)) return newRef(PyList_GET_ITEM(sequence, index));
-  if (PyTuple_Check(sequence)) return newRef(PyTuple_GET_ITEM(sequence, index));
-  return stealRef(PySequence_GetItem(sequence, index));
-}
-
-// How many entries a dict has handed out so far, deleted ones included: a key that comes back after it was deleted gets a new one.
-Ref<> entriesHandedOut(PyObject* container) {
-  if (!PyDict_Check(container)) return Ref<>();
-  StatorView view;
-  stator_view_dict(&view, container);
-  return stealRef(PyLong_FromSsize_t(view.keys != nullptr ? view.keys->used : 0));
-}
-
-// Of a dict or set that has as many entries as when the iteration began: CPython goes by the places of its table, the trace does not.
-bool keysChanged(PyObject* container, const std::vector<Ref<>>& parts, int64_t index) {
-  if (PyAnySet_Check(container)) {
-    return index < PyTuple_GET_SIZE(parts[0].get()) &&
-           PySet_Contains(container, PyTuple_GET_ITEM(parts[0].get(), index)) == 0;
-  }
-  if (parts.size() < 4 || !parts[3]) return false;
-  Ref<> now = entriesHandedOut(container);
-  return PyObject_RichCompareBool(now.get(), parts[3].get(), Py_EQ) != 1;
-}
-
-}  // namespace
-
-Out Tracer::iterate(PyObject* iterable) {
-  static PyObject* method = interned("__iter__");
-  if (isTraceIterator(iterable)) return newRef(iterable);
-  if (graph::isStandIn(iterable)) {
-    if (torch_function.relevant) {
-      Args args;
-      args.values = {iterable};
-      args.positional = 1;
-      bool handled = false;
-      Out out = dispatchTorchFunction(graph::Op::kCallMethod, method, args, handled);
-      if (handled) return out;
-    }
-    const shapes::TensorMeta* meta = graph::asStandIn(iterable)->meta;
-    if (meta == nullptr || meta->sizes.empty())
-      return breakWith(Reason::kRaises, "iterates over a 0-d tensor");
-    return made(makeTraceIterator(IteratorKind::kSequence, {newRef(iterable)}));
-  }
-  PyTypeObject* type = Py_TYPE(iterable);
-  STATOR_VALUE(scalar, plainScalar(iterable));
-  if (scalar) return iterate(scalar.get());
-  if (isTextLike(iterable)) {
-    if (PyObject_Size(iterable) < 0) {
-      PyErr_Clear();
-      return breakWith(Reason::kUnsupportedIterator, "a range longer than any sequence");
-    }
-    return made(makeTraceIterator(IteratorKind::kSequence, {newRef(iterable)}));
-  }
-  if (isNativeContainer(*this, iterable, method)) {
-    if (PyList_Check(iterable) || PyTuple_Check(iterable)) {
-      STATOR_VALUE(items, contents(iterable));
-      return made(makeTraceIterator(IteratorKind::kSequence, {newRef(iterable)}));
-    }
-    STATOR_VALUE(items,
-                 user_keyed.count(iterable) != 0 ? Out(newRef(iterable)) : contents(iterable));
-    Ref<> snapshot = stealRef(PySequence_Tuple(items.get()));
-    return made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable), Ref<>(),
-                                                            entriesHandedOut(items.get())}));
-  }
-  if (isDictView(iterable)) {
-    STATOR_VALUE(view, viewContents(iterable));
-    Ref<> snapshot = stealRef(PySequence_Tuple(view.get()));
-    STATOR_VALUE(dict, viewedDict(iterable));
-    STATOR_VALUE(items, contents(dict.get()));
-    Ref<> keys = PyDictKeys_Check(iterable) ? Ref<>() : stealRef(PySequence_Tuple(items.get()));
-    return made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable), keys,
-                                                            entriesHandedOut(items.get())}));
-  }
-  if (PyType_Check(iterable)) {
-    // Iterating over an Enum class yields its members.
-    if (PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(iterable), enumType())) {
-      Ref<> snapshot = stealRef(PySequence_Tuple(iterable));
-      if (!snapshot) return raiseCurrentError();
-      return made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable)}));
-    }
-  }
-  STATOR_VALUE(bound, special(iterable, "__iter__"));
-  if (!bound) {
-    static PyObject* getitem = interned("__getitem__");
-    STATOR_VALUE(by_index, typeLookup(type, getitem));
-    if (by_index) {
-      if (!PyFunction_Check(by_index.get()))
-        return breakWith(Reason::kUnsupportedIterator, "iterates by __getitem__");
-      return callNested(torchObject("stator.polyfills.iteration.by_index"), {iterable});
-    }
-    return raiseNew(PyExc_TypeError, "'%.200s' object is not iterable", type->tp_name);
-  }
-  if (PyMethod_Check(bound.get()) && PyFunction_Check(PyMethod_GET_FUNCTION(bound.get())))
-    return callNested(bound.get(), {});
-  if (type->tp_iter == PyObject_SelfIter) return newRef(iterable);
-  return breakWith(Reason::kUnsupportedIterator, std::string("iterates over a ") + type->tp_name);
-}
-
-// Items that an iterator from outside has not given yet: they are known by how far ahead they lie, wherever it stands.
-Out Tracer::nextFromOutside(PyObject* iterator) {
-  values::Info* info = values.find(iterator);
-  if (info == nullptr || info->source == nullptr)
-    return breakWith(Reason::kUnsupportedIterator, Py_TYPE(iterator)->tp_name);
-  if (PyObject* list = stator_iterator_list(iterator)) {
-    // The trace's own changes to the list are not in it yet.
-    values::Info* changed = values.find(list);
-    if (changed != nullptr && changed->dirty)
-      return breakWith(Reason::kUnsupportedIterator, "an iterator over a list that was changed");
-  }
-  nested_ran = true;
-  noteWrite(iterator);
-  const Source* ahead = sources->child(SourceKind::kAhead, info->source, nullptr, info->taken);
-  Ref<> raw = stealRef(stator_iterator_ahead(iterator, info->taken));
-  if (!raw) {
-    guards->add(Guard{GuardKind::kAbsent, ahead});
-  } else {
-    STATOR_VALUE(item, fromOutside(raw, ahead));
-    keep_alive.push_back(raw);
-    raw = item;
-    info = values.find(iterator);
-  }
-  info->taken++;
-  info->dirty = true;
-  return raw;
-}
-
-Out Tracer::next(PyObject* object) {
-  if (!isTraceIterator(object)) {
-    PyTypeObject* type = Py_TYPE(object);
-    PyObject* method = _PyType_Lookup(type, names().dunder_next);
-    if (method == nullptr)
-      return raiseNew(PyExc_TypeError, "'%.200s' object is not an iterator", type->tp_name);
-    if (stator_iterator_known(object)) return nextFromOutside(object);
-    if (!PyFunction_Check(method)) return breakWith(Reason::kUnsupportedIterator, type->tp_name);
-    STATOR_VALUE(bound, special(object, "__next__"));
-    Out result = callNested(bound.get(), {});
-    if (result.flow() == Flow::kRaise &&
-        PyErr_GivenExceptionMatches(raised.get(), PyExc_StopIteration)) {
-      raised.reset();
-      return Ref<>();
-    }
-    return result;
-  }
-  TraceIterator* iterator = asTraceIterator(object);
-  if (iterator->exhausted) {
-    // what it returned was told once
-    if (iterator->kind == IteratorKind::kGenerator) iterator->sources->clear();
-    return Ref<>();
-  }
-  nested_ran = true;
-  auto& parts = *iterator->sources;
-  auto finish = [&]() -> Out {
-    iterator->exhausted = true;
-    return Ref<>();
-  };
-  switch (iterator->kind) {
-    case IteratorKind::kSequence: {
-      PyObject* sequence = parts[0].get();
-      if (graph::isStandIn(sequence)) {
-        if (iterator->index >= graph::asStandIn(sequence)->meta->sizes[0].value()) return finish();
-        Ref<> index = stealRef(PyLong_FromLongLong(iterator->index));
-        STATOR_VALUE(item, getItem(sequence, index.get()));
-        iterator->index++;
-        return item;
-      }
-      STATOR_VALUE(items, contents(sequence));
-      if (iterator->index >= lengthOf(items.get())) return finish();
-      return fromNative(itemAt(items.get(), iterator->index++));
-    }
-    case IteratorKind::kReversed: {
-      STATOR_VALUE(items, contents(parts[0].get()));
-      if (iterator->index < 0 || iterator->index >= lengthOf(items.get())) return finish();
-      return fromNative(itemAt(items.get(), iterator->index--));
-    }
-    case IteratorKind::kSnapshot: {
-      Py_ssize_t size = PyTuple_GET_SIZE(parts[0].get());
-      PyObject* owner = parts[1].get();
-      if (PyDict_Check(owner) || PyAnySet_Check(owner)) {
-        STATOR_VALUE(items, user_keyed.count(owner) != 0 ? Out(newRef(owner)) : contents(owner));
-        if (PyObject_Size(items.get()) != size) {
-          return raiseNew(PyExc_RuntimeError, PyDict_Check(owner)
-                                                  ? "dictionary changed size during iteration"
-                                                  : "Set changed size during iteration");
-        }
-        if (keysChanged(items.get(), parts, iterator->index)) {
-          // The real interpreter is to do the whole loop: a dict that is rebuilt half way would not know.
-          restart_at = values.find(object)->born;
-          restart_reason = Reason::kUnsupportedIterator;
-          return breakWith(Reason::kUnsupportedIterator,
-                           "keys change while they are iterated over");
-        }
-      } else if (isDictView(owner)) {
-        STATOR_VALUE(n, length(owner));
-        if (PyLong_AsSsize_t(n.get()) != size)
-          return raiseNew(PyExc_RuntimeError, "dictionary changed size during iteration");
-        STATOR_VALUE(dict, viewedDict(owner));
-        STATOR_VALUE(items, contents(dict.get()));
-        if (keysChanged(items.get(), parts, iterator->index)) {
-          // The real interpreter is to do the whole loop: a dict that is rebuilt half way would not know.
-          restart_at = values.find(object)->born;
-          restart_reason = Reason::kUnsupportedIterator;
-          return breakWith(Reason::kUnsupportedIterator,
-                           "keys change while they are iterated over");
-        }
-      }
-      if (iterator->index >= size) return finish();
-      if (parts.size() > 2 && parts[2]) {
-        // The value that the key has now.
-        STATOR_VALUE(dict, viewedDict(owner));
-        STATOR_VALUE(items, contents(dict.get()));
-        PyObject* key = PyTuple_GET_ITEM(parts[2].get(), iterator->index);
-        PyObject* value = PyDict_GetItemWithError(items.get(), key);
-        if (value == nullptr && PyErr_Occurred()) return raiseCurrentError();
-        if (value == nullptr)
-          return breakWith(Reason::kUnsupportedIterator,
-                           "a dict whose keys change while it is iterated over");
-        iterator->index++;
-        return PyDictValues_Check(owner) ? newRef(value) : stealRef(PyTuple_Pack(2, key, value));
-      }
-      return newRef(PyTuple_GET_ITEM(parts[0].get(), iterator->index++));
-    }
-    case IteratorKind::kZip: {
-      if (parts.empty()) return finish();
-      Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(parts.size())));
-      for (size_t i = 0; i < parts.size(); ++i) {
-        STATOR_VALUE(item, next(parts[i].get()));
-        if (!item) {
-          if (iterator->flag) {
-            if (i > 0) {
-              return raiseNew(PyExc_ValueError, "zip() argument %zu is shorter than argument%s%zu",
-                              i + 1, i == 1 ? " " : "s 1-", i);
-            }
-            for (size_t j = 1; j < parts.size(); ++j) {
-              STATOR_VALUE(extra, next(parts[j].get()));
-              if (extra) {
-                return raiseNew(PyExc_ValueError, "zip() argument %zu is longer than argument%s%zu",
-                                j + 1, j == 1 ? " " : "s 1-", j);
-              }
-            }
-          }
-          return finish();
-        }
-        PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), item.release());
-      }
-      return tuple;
-    }
-    case IteratorKind::kEnumerate: {
-      STATOR_VALUE(item, next(parts[0].get()));
-      if (!item) return finish();
-      Ref<> number = stealRef(PyLong_FromLongLong(iterator->index++));
-      return stealRef(PyTuple_Pack(2, number.get(), item.get()));
-    }
-    case IteratorKind::kMap: {
-      std::vector<Ref<>> items;
-      Args args;
-      for (size_t i = 1; i < parts.size(); ++i) {
-        STATOR_VALUE(item, next(parts[i].get()));
-        if (!item) return finish();
-        args.values.push_back(item.get());
-        items.push_back(std::move(item));
-      }
-      args.positional = args.values.size();
-      return callNested(parts[0].get(), args);
-    }
-    case IteratorKind::kFilter:
-      for (;;) {
-        STATOR_VALUE(item, next(parts[1].get()));
-        if (!item) return finish();
-        Ref<> verdict = item;
-        if (parts[0].get() != Py_None &&
-            parts[0].get() != reinterpret_cast<PyObject*>(&PyBool_Type)) {
-          STATOR_VALUE(result, callNested(parts[0].get(), {item.get()}));
-          verdict = result;
-        }
-        STATOR_VALUE(keep, truth(verdict.get()));
-        if (keep.get() == Py_True) return item;
-      }
-    case IteratorKind::kCallable: {
-      STATOR_VALUE(item, callNested(parts[0].get(), {}));
-      if (!isNativeSafe(item.get()) || !isNativeSafe(parts[1].get()))
-        return breakWith(Reason::kUnsupportedIterator, "iter() with a sentinel");
-      int equal = PyObject_RichCompareBool(item.get(), parts[1].get(), Py_EQ);
-      if (equal < 0) return raiseCurrentError();
-      if (equal == 1) return finish();
-      return item;
-    }
-    case IteratorKind::kGenerator:
-      return runGenerator(object, newRef(Py_None));
-    default:
-      return nextOfItertools(object);
-  }
-}
-
-Out Tracer::listOf(PyObject* iterable) {
-  Ref<> list = stealRef(PyList_New(0));
-  if (!isTraceIterator(iterable) && !graph::isStandIn(iterable) &&
-      (PyList_CheckExact(iterable) || PyTuple_CheckExact(iterable))) {
-    STATOR_VALUE(items, contents(iterable));
-    return stealRef(PySequence_List(items.get()));
-  }
-  STATOR_VALUE(iterator, iterate(iterable));
-  for (;;) {
-    STATOR_VALUE(item, next(iterator.get()));
-    if (!item) return list;
-    PyList_Append(list.get(), item.get());
-    if (PyList_GET_SIZE(list.get()) > 1'000'000)
-      return breakWith(Reason::kTraceLimit, "a very long iteration");
   }
 }
 

@@ -1,4 +1,5 @@
 // Methods of the built-in containers. Those that only move references take any element; those that compare or hash want plain ones.
+#include "interpret/calls/arguments.h"
 #include "interpret/calls/tables.h"
 #include "interpret/known_types.h"
 #include "interpret/torch_names.h"
@@ -12,13 +13,7 @@ using breaks::Reason;
 
 namespace {
 
-Flow wrong(Tracer& t, const char* name) {
-  return t.breakWith(Reason::kRaises, std::string(name) + "() gets arguments that do not fit");
-}
 Ref<> none() { return newRef(Py_None); }
-
-#define NEED(n, name) \
-  if (args.values.size() != (n) || args.keywordCount() != 0) return wrong(t, name)
 
 // ---- list ------------------------------------------------------------------------------------------------------------------------------
 
@@ -76,7 +71,7 @@ Out listExtend(Tracer& t, const Args& args) {
 // A method of `kind` that moves references only: run natively on the contents.
 template <bool writes>
 Out onContents(Tracer& t, const Args& args, const char* method, bool plain_arguments = true) {
-  if (args.positional == 0) return wrong(t, method);
+  if (args.positional == 0) return wrongArguments(t, method);
   for (size_t i = 1; i < args.values.size(); ++i) {
     if (plain_arguments && !t.isNativeSafe(args.values[i]))
       return t.breakWith(Reason::kUnsupportedObject,
@@ -103,7 +98,7 @@ Out onContents(Tracer& t, const Args& args, const char* method, bool plain_argum
 
 Out listInsert(Tracer& t, const Args& args) {
   NEED(3, "insert");
-  if (!t.isNativeSafe(args.values[1])) return wrong(t, "insert");
+  if (!t.isNativeSafe(args.values[1])) return wrongArguments(t, "insert");
   return onContents<true>(t, args, "insert", false);
 }
 Out listPop(Tracer& t, const Args& args) { return onContents<true>(t, args, "pop"); }
@@ -186,7 +181,7 @@ Out dequeRemove(Tracer& t, const Args& args) {
 
 Out dictGetMethod(Tracer& t, const Args& args) {
   if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 3)
-    return wrong(t, "get");
+    return wrongArguments(t, "get");
   STATOR_VALUE(found, t.dictGet(args.values[0], args.values[1]));
   if (found) return found;
   return newRef(args.positional == 3 ? args.values[2] : Py_None);
@@ -194,7 +189,7 @@ Out dictGetMethod(Tracer& t, const Args& args) {
 
 Out dictSetDefault(Tracer& t, const Args& args) {
   if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 3)
-    return wrong(t, "setdefault");
+    return wrongArguments(t, "setdefault");
   STATOR_VALUE(found, t.dictGet(args.values[0], args.values[1]));
   if (found) return found;
   Ref<> value = newRef(args.positional == 3 ? args.values[2] : Py_None);
@@ -205,7 +200,7 @@ Out dictSetDefault(Tracer& t, const Args& args) {
 
 Out dictPop(Tracer& t, const Args& args) {
   if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 3)
-    return wrong(t, "pop");
+    return wrongArguments(t, "pop");
   STATOR_VALUE(found, t.dictGet(args.values[0], args.values[1]));
   if (!found) {
     if (args.positional == 3) return newRef(args.values[2]);
@@ -229,7 +224,7 @@ Out dictValues(Tracer& t, const Args& args) { return onContents<false>(t, args, 
 Out dictItems(Tracer& t, const Args& args) { return onContents<false>(t, args, "items"); }
 
 Out dictUpdateMethod(Tracer& t, const Args& args) {
-  if (args.positional == 0) return wrong(t, "update");
+  if (args.positional == 0) return wrongArguments(t, "update");
   STATOR_FLOW(t.dictUpdate(args.values[0], args.withoutFirst()));
   return none();
 }
@@ -238,7 +233,7 @@ Out dictFromKeys(Tracer& t, const Args& args) {
   PyObject* named = args.keyword("value");  // OrderedDict's takes it by name too
   if (args.values.size() < 2 || args.values.size() > 3 ||
       args.keywordCount() != (named != nullptr ? 1 : 0) || !PyType_Check(args.values[0])) {
-    return wrong(t, "fromkeys");
+    return wrongArguments(t, "fromkeys");
   }
   PyObject* value = args.values.size() == 3 ? args.values[2] : Py_None;
   STATOR_VALUE(keys, t.listOf(args.values[1]));
@@ -279,7 +274,7 @@ Out setPop(Tracer& t, const Args& args) { return onContents<true>(t, args, "pop"
 // union, intersection, ... with any iterables of hashable things.
 template <bool writes>
 Out setOperation(Tracer& t, const Args& args, const char* method) {
-  if (args.positional == 0 || args.keywordCount() != 0) return wrong(t, method);
+  if (args.positional == 0 || args.keywordCount() != 0) return wrongArguments(t, method);
   Args lists;
   std::vector<Ref<>> keep;
   lists.values.push_back(args.values[0]);
@@ -343,7 +338,7 @@ Out dequeExtendLeft(Tracer& t, const Args& args) {
 }
 Out dequeInsert(Tracer& t, const Args& args) {
   NEED(3, "insert");
-  if (!t.isNativeSafe(args.values[1])) return wrong(t, "insert");
+  if (!t.isNativeSafe(args.values[1])) return wrongArguments(t, "insert");
   return onContents<true>(t, args, "insert", false);
 }
 Out dequeCall(Tracer& t, const Args& args) {
@@ -409,12 +404,12 @@ Out generatorClose(Tracer& t, const Args& args) {
 // throw(exception), or the old form throw(type, value, traceback).
 Out generatorThrow(Tracer& t, const Args& args) {
   if (args.positional < 2 || args.positional > 4 || args.keywordCount() != 0)
-    return wrong(t, "throw");
+    return wrongArguments(t, "throw");
   if (!isTraceIterator(args.values[0]))
     return t.breakWith(Reason::kUnsupportedIterator, "throw() into a generator from outside");
   PyObject* what = args.values[1];
   PyObject* value = args.positional > 2 ? args.values[2] : Py_None;
-  if (graph::isStandIn(what) || graph::isStandIn(value)) return wrong(t, "throw");
+  if (graph::isStandIn(what) || graph::isStandIn(value)) return wrongArguments(t, "throw");
   Ref<> exception = newRef(what);
   if (PyExceptionClass_Check(what)) {
     if (PyExceptionInstance_Check(value)) {

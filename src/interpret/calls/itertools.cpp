@@ -1,4 +1,5 @@
 // itertools: iterators of our own, rebuilt as CPython's at an exit.
+#include "interpret/calls/arguments.h"
 #include "interpret/calls/tables.h"
 #include "interpret/known_types.h"
 #include "interpret/torch_names.h"
@@ -11,10 +12,6 @@ using breaks::Reason;
 
 namespace {
 
-Flow wrong(Tracer& t, const char* name) {
-  return t.breakWith(Reason::kRaises, std::string(name) + "() gets arguments that do not fit");
-}
-
 Ref<> number(int64_t value) { return stealRef(PyLong_FromLongLong(value)); }
 
 // Positional or keyword argument; null: not given.
@@ -23,7 +20,7 @@ PyObject* argument(const Args& args, size_t index, const char* name) {
 }
 
 Out chain(Tracer& t, const Args& args) {
-  if (args.keywordCount() != 0) return wrong(t, "chain");
+  if (args.keywordCount() != 0) return wrongArguments(t, "chain");
   Ref<> iterables = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional)));
   for (size_t i = 0; i < args.positional; ++i)
     PyTuple_SET_ITEM(iterables.get(), static_cast<Py_ssize_t>(i), Py_NewRef(args.values[i]));
@@ -32,7 +29,8 @@ Out chain(Tracer& t, const Args& args) {
 }
 
 Out chainFromIterable(Tracer& t, const Args& args) {
-  if (args.values.size() != 2 || args.keywordCount() != 0) return wrong(t, "from_iterable");
+  if (args.values.size() != 2 || args.keywordCount() != 0)
+    return wrongArguments(t, "from_iterable");
   STATOR_VALUE(outer, t.iterate(args.values[1]));
   return t.made(makeTraceIterator(IteratorKind::kChain, {outer, Ref<>()}));
 }
@@ -45,16 +43,16 @@ bool isCount(PyObject* value) {
 
 Out islice(Tracer& t, const Args& args) {
   if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 4)
-    return wrong(t, "islice");
+    return wrongArguments(t, "islice");
   PyObject* start = args.positional > 2 ? args.values[1] : Py_None;
   PyObject* stop = args.positional > 2 ? args.values[2] : args.values[1];
   PyObject* step = args.positional > 3 ? args.values[3] : Py_None;
   if (!isCount(start) || !isCount(stop) || !isCount(step)) {
     PyErr_Clear();
-    return wrong(t, "islice");
+    return wrongArguments(t, "islice");
   }
   int64_t steps = step == Py_None ? 1 : PyLong_AsLongLong(step);
-  if (steps == 0) return wrong(t, "islice");
+  if (steps == 0) return wrongArguments(t, "islice");
   STATOR_VALUE(iterator, t.iterate(args.values[0]));
   return t.made(makeTraceIterator(
       IteratorKind::kIslice,
@@ -69,7 +67,7 @@ Out countCall(Tracer& t, const Args& args) {
 }
 
 Out cycle(Tracer& t, const Args& args) {
-  if (args.values.size() != 1 || args.keywordCount() != 0) return wrong(t, "cycle");
+  if (args.values.size() != 1 || args.keywordCount() != 0) return wrongArguments(t, "cycle");
   STATOR_VALUE(iterator, t.iterate(args.values[0]));
   return t.made(makeTraceIterator(IteratorKind::kCycle, {iterator, stealRef(PyList_New(0))}));
 }
@@ -77,7 +75,7 @@ Out cycle(Tracer& t, const Args& args) {
 Out repeat(Tracer& t, const Args& args) {
   PyObject *object = argument(args, 0, "object"), *times = argument(args, 1, "times");
   if (object == nullptr || (times != nullptr && !PyLong_CheckExact(times)))
-    return wrong(t, "repeat");
+    return wrongArguments(t, "repeat");
   int64_t count = times == nullptr ? -1 : std::max<int64_t>(0, PyLong_AsLongLong(times));
   return t.made(makeTraceIterator(IteratorKind::kRepeat, {newRef(object)}, count));
 }
@@ -85,7 +83,7 @@ Out repeat(Tracer& t, const Args& args) {
 Out accumulate(Tracer& t, const Args& args) {
   PyObject *iterable = argument(args, 0, "iterable"), *function = argument(args, 1, "func"),
            *initial = args.keyword("initial");
-  if (iterable == nullptr || args.positional > 2) return wrong(t, "accumulate");
+  if (iterable == nullptr || args.positional > 2) return wrongArguments(t, "accumulate");
   STATOR_VALUE(iterator, t.iterate(iterable));
   return t.made(
       makeTraceIterator(IteratorKind::kAccumulate,
@@ -95,14 +93,14 @@ Out accumulate(Tracer& t, const Args& args) {
 
 template <IteratorKind kind>
 Out functionAndIterable(Tracer& t, const Args& args) {
-  if (args.values.size() != 2 || args.keywordCount() != 0) return wrong(t, "itertools");
+  if (args.values.size() != 2 || args.keywordCount() != 0) return wrongArguments(t, "itertools");
   STATOR_VALUE(iterator, t.iterate(args.values[1]));
   return t.made(makeTraceIterator(kind, {newRef(args.values[0]), iterator}));
 }
 
 Out compress(Tracer& t, const Args& args) {
   PyObject *data = argument(args, 0, "data"), *selectors = argument(args, 1, "selectors");
-  if (data == nullptr || selectors == nullptr) return wrong(t, "compress");
+  if (data == nullptr || selectors == nullptr) return wrongArguments(t, "compress");
   STATOR_VALUE(first, t.iterate(data));
   STATOR_VALUE(second, t.iterate(selectors));
   return t.made(makeTraceIterator(IteratorKind::kCompress, {first, second}));
@@ -110,7 +108,8 @@ Out compress(Tracer& t, const Args& args) {
 
 Out zipLongest(Tracer& t, const Args& args) {
   PyObject* fill = args.keyword("fillvalue");
-  if (args.keywordCount() != static_cast<size_t>(fill != nullptr)) return wrong(t, "zip_longest");
+  if (args.keywordCount() != static_cast<size_t>(fill != nullptr))
+    return wrongArguments(t, "zip_longest");
   std::vector<Ref<>> parts = {newRef(fill != nullptr ? fill : Py_None)};
   for (size_t i = 0; i < args.positional; ++i) {
     STATOR_VALUE(part, t.iterate(args.values[i]));
@@ -120,17 +119,17 @@ Out zipLongest(Tracer& t, const Args& args) {
 }
 
 Out pairwise(Tracer& t, const Args& args) {
-  if (args.values.size() != 1 || args.keywordCount() != 0) return wrong(t, "pairwise");
+  if (args.values.size() != 1 || args.keywordCount() != 0) return wrongArguments(t, "pairwise");
   STATOR_VALUE(iterator, t.iterate(args.values[0]));
   return t.made(makeTraceIterator(IteratorKind::kPairwise, {iterator, Ref<>()}));
 }
 
 Out tee(Tracer& t, const Args& args) {
   if (args.keywordCount() != 0 || args.positional < 1 || args.positional > 2)
-    return wrong(t, "tee");
+    return wrongArguments(t, "tee");
   int64_t copies = 2;
   if (args.positional == 2) {
-    if (!isCount(args.values[1]) || args.values[1] == Py_None) return wrong(t, "tee");
+    if (!isCount(args.values[1]) || args.values[1] == Py_None) return wrongArguments(t, "tee");
     copies = PyLong_AsLongLong(args.values[1]);
   }
   STATOR_VALUE(iterator, t.iterate(args.values[0]));
@@ -151,7 +150,7 @@ Out moves(Tracer& t, const Args& args, const char* name, size_t iterables) {
   Ref<> own = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional)));
   for (size_t i = 0; i < args.positional; ++i) {
     if (i >= iterables) {
-      if (!t.isNativeSafe(args.values[i])) return wrong(t, name);
+      if (!t.isNativeSafe(args.values[i])) return wrongArguments(t, name);
       PyTuple_SET_ITEM(own.get(), static_cast<Py_ssize_t>(i), Py_NewRef(args.values[i]));
       continue;
     }

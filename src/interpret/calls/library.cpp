@@ -1,7 +1,6 @@
 // Functions of the standard library that are written in C.
 #include "interpret/calls/tables.h"
 #include "interpret/known_types.h"
-#include "interpret/names.h"
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
 #include "interpret/tracer.h"
@@ -14,6 +13,27 @@ using guards::GuardKind;
 using sources::SourceKind;
 
 namespace {
+
+// Facts about code and installation that a program asks for again and again: asked once, at capture, of the real thing. The result is an
+// object that existed, in effect, before the trace.
+Out askOnce(Tracer& t, const Args& args, const char* path) {
+  for (PyObject* value : args.values) {
+    if (graph::isStandIn(value) || isTraceIterator(value))
+      return t.breakWith(Reason::kUnsupportedObject, path);
+    if (!PyCallable_Check(value) && !t.isNativeSafe(value))
+      return t.breakWith(Reason::kUnsupportedObject, path);
+  }
+  Ref<> result = stealRef(
+      PyObject_Vectorcall(torchObject(path), args.values.data(), args.positional, args.names));
+  if (!result) return t.raiseCurrentError();
+  if (values::isScalar(result.get())) return result;
+  return t.fromOutside(result, t.sources->pinned(result));
+}
+Out signature(Tracer& t, const Args& args) { return askOnce(t, args, "inspect.signature"); }
+Out installedVersion(Tracer& t, const Args& args) {
+  return askOnce(t, args, "importlib.metadata.version");
+}
+Out findSpec(Tracer& t, const Args& args) { return askOnce(t, args, "importlib.util.find_spec"); }
 
 // operator.itemgetter, attrgetter, methodcaller only keep references.
 Out makeGetter(Tracer& t, const Args& args, PyTypeObject* type) {
@@ -295,6 +315,9 @@ void registerLibrary() {
       {"bisect.insort_right", insortRight},
       {"json.dumps", jsonDumps},
       {"json.loads", jsonLoads},
+      {"inspect.signature", signature},
+      {"importlib.util.find_spec", findSpec},
+      {"importlib.metadata.version", installedVersion},
   };
   for (const auto& [path, handler] : rows) registerHandler(path, handler);
   for (const char* path : {"bisect.bisect_left", "bisect.bisect_right", "re.compile", "re.match",

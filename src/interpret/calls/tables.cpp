@@ -112,6 +112,8 @@ bool initCallTables() {
   registerTorchStates();
   registerContainers();
   registerBuiltins();
+  registerOrderings();
+  registerOperatorFunctions();
   Ref<> polyfills = stealRef(PyImport_ImportModule("stator.polyfills"));
   if (!polyfills) return false;
   registerTorchContexts();

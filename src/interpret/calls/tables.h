@@ -51,6 +51,8 @@ Out fromClosure(Tracer& tracer, PyObject* function, const char* name);
 
 // Each file of calls/ brings its rows.
 void registerBuiltins();
+void registerOrderings();
+void registerOperatorFunctions();
 void registerContainers();
 void registerTorch();
 void registerItertools();

@@ -1,0 +1,189 @@
+// Attributes written: to instances, classes, and through descriptors.
+#include "interpret/attributes.h"
+#include "interpret/exceptions.h"
+#include "interpret/known_types.h"
+#include "interpret/names.h"
+#include "interpret/trace_iterator.h"
+#include "interpret/tracer.h"
+#include "python/objects.h"
+
+namespace stator::interpret {
+
+using breaks::Reason;
+using guards::Guard;
+using guards::GuardKind;
+using sources::SourceKind;
+Flow Tracer::storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value) {
+  noteWrite(object);
+  values::Info* info = values.find(object);
+  if (info == nullptr || info->origin == values::Origin::kMade) {
+    if (PyObject_GenericSetAttr(object, name, value) != 0) return raiseCurrentError();
+    return Flow::kOk;
+  }
+  if (PyModule_Check(object)) {
+    PyObject* dict = PyModule_GetDict(object);
+    if (values.find(dict) == nullptr) values.addOutside(dict, sources->pinned(dict));
+    if (value != nullptr) return setItem(dict, name, value);
+    STATOR_VALUE(found, dictGet(dict, name));
+    if (!found)
+      return raiseNew(PyExc_AttributeError, "'%.100s' object has no attribute '%U'",
+                      Py_TYPE(object)->tp_name, name);
+    return delItem(dict, name);
+  }
+  PyObject* on_type = _PyType_Lookup(Py_TYPE(object), name);
+  bool slot = on_type != nullptr && Py_TYPE(on_type) == &PyMemberDescr_Type;
+  if (PyObject* shadow = slot ? nullptr : attributesShadow(*this, info)) {
+    if (value == nullptr && PyDict_Contains(shadow, name) != 1)
+      return raise(stealRef(PyObject_CallOneArg(PyExc_AttributeError, name)));
+    values.find(info->attributes)->dirty = true;
+    if ((value != nullptr ? PyDict_SetItem(shadow, name, value) : PyDict_DelItem(shadow, name)) !=
+        0)
+      return raiseCurrentError();
+    return Flow::kOk;
+  }
+  info = values::attributePart(info);
+  if (value != nullptr) {
+    writeOverlay(info, name, value);
+    return Flow::kOk;
+  }
+  PyObject* written = info->overlay ? PyDict_GetItemWithError(info->overlay.get(), name) : nullptr;
+  PyObject* raw = nullptr;
+  bool there = stator_object_lookup(object, name, &raw) == STATOR_FOUND;
+  guards->add(Guard{there ? GuardKind::kPresent : GuardKind::kAbsent,
+                    sources->child(SourceKind::kAttr, info->source, name)});
+  if (written == values::deletedMarker() || (written == nullptr && !there)) {
+    return raise(stealRef(PyObject_CallOneArg(PyExc_AttributeError, name)));
+  }
+  eraseOverlay(info, name, there);
+  return Flow::kOk;
+}
+
+Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
+  if (graph::isStandIn(object)) return setTensorAttr(object, name, value);
+  if (PyType_Check(object))
+    return setTypeAttr(reinterpret_cast<PyTypeObject*>(object), name, value, true);
+  if (isTraceIterator(object) || isTraceTraceback(object))
+    return breakWith(Reason::kUnsupportedMutation, "sets an attribute of an iterator");
+  if (PyExceptionInstance_Check(object) && isMade(object) && value != nullptr &&
+      PyUnicode_CompareWithASCIIString(name, "__traceback__") == 0) {
+    return setTraceback(*this, object, value);
+  }
+  PyTypeObject* type = Py_TYPE(object);
+  if (type->tp_setattro != PyObject_GenericSetAttr) {
+    static PyObject* dunder_setattr = PyUnicode_InternFromString("__setattr__");
+    static PyObject* dunder_delattr = PyUnicode_InternFromString("__delattr__");
+    PyObject* which = value != nullptr ? dunder_setattr : dunder_delattr;
+    STATOR_VALUE(hook, typeLookup(type, which));
+    PyObject* of_object = _PyType_Lookup(&PyBaseObject_Type, which);
+    if (hook.get() != of_object) {
+      if (!hook || !PyFunction_Check(hook.get()))
+        return breakWith(Reason::kUnsupportedMutation,
+                         std::string("sets an attribute of a ") + type->tp_name);
+      STATOR_VALUE(function, classAttrValue(type, which, hook.get()));
+      Args args;
+      args.values = {object, name};
+      if (value != nullptr) args.values.push_back(value);
+      args.positional = args.values.size();
+      return call(function.get(), args, Then::kDiscard).flow();
+    }
+  }
+  STATOR_VALUE(on_type, typeLookup(type, name));
+  if (on_type && isDataDescriptor(on_type.get())) {
+    PyTypeObject* kind = Py_TYPE(on_type.get());
+    if (kind == &PyProperty_Type) {
+      Ref<> setter =
+          stealRef(PyObject_GetAttrString(on_type.get(), value != nullptr ? "fset" : "fdel"));
+      if (!setter || setter.get() == Py_None) {
+        PyErr_Clear();
+        return breakWith(Reason::kRaises, "sets a property without a setter");
+      }
+      if (PyFunction_Check(setter.get()) && values.find(setter) == nullptr) {
+        STATOR_VALUE(ignored, fromOutside(setter, sources->pinned(setter)));
+      }
+      keep_alive.push_back(setter);
+      Args args;
+      args.values = {object};
+      if (value != nullptr) args.values.push_back(value);
+      args.positional = args.values.size();
+      return call(setter.get(), args, Then::kDiscard).flow();
+    }
+    if (kind == &PyMemberDescr_Type) return storeInstanceAttr(object, name, value);
+    PyObject* set = _PyType_Lookup(kind, names().dunder_set);
+    if (set != nullptr && PyFunction_Check(set) && value != nullptr) {
+      STATOR_VALUE(self, values.find(on_type) == nullptr
+                             ? fromOutside(on_type, classEntry(type, name))
+                             : Out(on_type));
+      STATOR_VALUE(function, classAttrValue(kind, names().dunder_set, set));
+      Args args;
+      args.values = {self.get(), object, value};
+      args.positional = 3;
+      return call(function.get(), args, Then::kDiscard).flow();
+    }
+    if (isMade(object) && kind == &PyGetSetDescr_Type) {
+      if (PyObject_GenericSetAttr(object, name, value) != 0) return raiseCurrentError();
+      return Flow::kOk;
+    }
+    return breakWith(Reason::kUnsupportedMutation, std::string("through a ") + kind->tp_name);
+  }
+  if (!Tracer::hasInstanceDict(object)) {
+    if (!on_type) return raiseAttributeError(object, name);
+    return raiseNew(PyExc_AttributeError, "'%.100s' object attribute '%U' is read-only",
+                    type->tp_name, name);
+  }
+  return storeInstanceAttr(object, name, value);
+}
+
+Flow Tracer::setTypeAttr(PyTypeObject* type, PyObject* name, PyObject* value, bool hooks) {
+  PyObject* object = reinterpret_cast<PyObject*>(type);
+  PyTypeObject* meta = Py_TYPE(object);
+  if (hooks && meta->tp_setattro != PyType_Type.tp_setattro) {
+    Ref<> which =
+        stealRef(PyUnicode_InternFromString(value != nullptr ? "__setattr__" : "__delattr__"));
+    STATOR_VALUE(hook, typeLookup(meta, which.get()));
+    if (hook.get() != _PyType_Lookup(&PyType_Type, which.get())) {
+      if (!hook || !PyFunction_Check(hook.get()))
+        return breakWith(Reason::kUnsupportedMutation, "sets an attribute of a class");
+      STATOR_VALUE(function, classAttrValue(meta, which.get(), hook.get()));
+      Args args;
+      args.values = {object, name};
+      if (value != nullptr) args.values.push_back(value);
+      args.positional = args.values.size();
+      return call(function.get(), args, Then::kDiscard).flow();
+    }
+  }
+  if (isMadeClass(object)) {
+    if (PyType_Type.tp_setattro(object, name, value) != 0) return raiseCurrentError();
+    return Flow::kOk;
+  }
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 ||
+      (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0) {
+    return breakWith(Reason::kRaises, "sets an attribute of an immutable class");
+  }
+  // Special methods also fill the type's slots, which native code and this tracer read without a look-up.
+  if (PyUnicode_READ_CHAR(name, 0) == '_' && PyUnicode_GET_LENGTH(name) > 4 &&
+      PyUnicode_READ_CHAR(name, 1) == '_') {
+    return breakWith(Reason::kUnsupportedMutation, "sets a special attribute of a class");
+  }
+  STATOR_VALUE(on_meta, typeLookup(meta, name));
+  if (on_meta && isDataDescriptor(on_meta.get()))
+    return breakWith(Reason::kUnsupportedMutation,
+                     "sets an attribute of a class through a descriptor");
+  values::Info* info = values.find(object);
+  if (info == nullptr) info = &values.addOutside(object, sources->pinned(object));
+  classes_written = true;
+  if (value != nullptr) {
+    writeOverlay(info, name, value);
+    return Flow::kOk;
+  }
+  PyObject* written = info->overlay ? PyDict_GetItemWithError(info->overlay.get(), name) : nullptr;
+  bool there = PyDict_Contains(type->tp_dict, name) == 1;
+  guards->add(Guard{there ? GuardKind::kPresent : GuardKind::kAbsent,
+                    sources->child(SourceKind::kClassDict, sources->pinned(object), name)});
+  if (written == values::deletedMarker() || (written == nullptr && !there)) {
+    return raise(stealRef(PyObject_CallOneArg(PyExc_AttributeError, name)));
+  }
+  eraseOverlay(info, name, there);
+  return Flow::kOk;
+}
+
+}  // namespace stator::interpret

@@ -1,0 +1,165 @@
+// Functions written in Python: arguments bound as CPython binds them, and a frame of the trace's own.
+#include "base/check.h"
+#include "interpret/calls/arguments.h"
+#include "interpret/calls/switches.h"
+#include "interpret/calls/tables.h"
+#include "interpret/known_types.h"
+#include "interpret/torch_names.h"
+#include "interpret/trace_iterator.h"
+#include "interpret/tracer.h"
+#include "python/objects.h"
+
+namespace stator::interpret {
+
+using breaks::Reason;
+using sources::Source;
+using sources::SourceKind;
+namespace {
+
+// Binds arguments to the callee's slots as CPython does. False: they do not fit, and the real call has to raise.
+bool bind(Tracer& tracer, PyFunctionObject* function, PyCodeObject* code, const Args& args,
+          SymbolicFrame& frame, Flow& flow) {
+  int positional = code->co_argcount;
+  int keyword_only = code->co_kwonlyargcount;
+  int total = positional + keyword_only;
+  bool takes_args = (code->co_flags & CO_VARARGS) != 0,
+       takes_kwargs = (code->co_flags & CO_VARKEYWORDS) != 0;
+  auto& slots = frame.slots;
+  size_t given = args.positional;
+  size_t direct = std::min(given, static_cast<size_t>(positional));
+  for (size_t i = 0; i < direct; ++i) slots[i] = newRef(args.values[i]);
+  int next_slot = total;
+  if (takes_args) {
+    Ref<> rest = stealRef(PyTuple_New(static_cast<Py_ssize_t>(given - direct)));
+    for (size_t i = direct; i < given; ++i)
+      PyTuple_SET_ITEM(rest.get(), static_cast<Py_ssize_t>(i - direct), Py_NewRef(args.values[i]));
+    slots[static_cast<size_t>(next_slot++)] = rest;
+  } else if (given > direct) {
+    return false;
+  }
+  Ref<> extra;
+  if (takes_kwargs) {
+    extra = stealRef(PyDict_New());
+    slots[static_cast<size_t>(next_slot)] = extra;
+  }
+  PyObject* slot_names = stator_code_slot_names(code);
+  for (size_t k = 0; k < args.keywordCount(); ++k) {
+    PyObject* name = args.name(k);
+    PyObject* value = args.values[args.positional + k];
+    int found = -1;
+    for (int i = code->co_posonlyargcount; i < total && found < 0; ++i) {
+      PyObject* candidate = PyTuple_GET_ITEM(slot_names, i);
+      if (candidate == name || PyUnicode_Compare(candidate, name) == 0) found = i;
+    }
+    if (found >= 0) {
+      if (slots[static_cast<size_t>(found)]) return false;
+      slots[static_cast<size_t>(found)] = newRef(value);
+    } else {
+      if (!extra) return false;
+      PyDict_SetItem(extra.get(), name, value);
+    }
+  }
+  const Source* source = tracer.sourceOf(reinterpret_cast<PyObject*>(function));
+  bool outside = source != nullptr;
+  if (function->func_defaults != nullptr && given < static_cast<size_t>(positional)) {
+    Py_ssize_t count = PyTuple_GET_SIZE(function->func_defaults);
+    for (Py_ssize_t i = std::max<Py_ssize_t>(0, count - positional); i < count; ++i) {
+      size_t slot = static_cast<size_t>(positional - count + i);
+      if (slots[slot]) continue;
+      PyObject* raw = PyTuple_GET_ITEM(function->func_defaults, i);
+      Out value = outside ? tracer.fromOutside(raw, tracer.sources->child(SourceKind::kDefault,
+                                                                          source, nullptr, i))
+                          : Out(newRef(raw));
+      if (!value.ok()) {
+        flow = value.flow();
+        return true;
+      }
+      slots[slot] = value.take();
+    }
+  }
+  for (int i = 0; i < positional; ++i) {
+    if (!slots[static_cast<size_t>(i)]) return false;
+  }
+  for (int i = positional; i < total; ++i) {
+    if (slots[static_cast<size_t>(i)]) continue;
+    PyObject* name = PyTuple_GET_ITEM(slot_names, i);
+    PyObject* raw = function->func_kwdefaults != nullptr
+                        ? PyDict_GetItemWithError(function->func_kwdefaults, name)
+                        : nullptr;
+    if (raw == nullptr) return false;
+    Out value = outside ? tracer.fromOutside(
+                              raw, tracer.sources->child(SourceKind::kKwDefault, source, name))
+                        : Out(newRef(raw));
+    if (!value.ok()) {
+      flow = value.flow();
+      return true;
+    }
+    slots[static_cast<size_t>(i)] = value.take();
+  }
+  return true;
+}
+
+}  // namespace
+
+Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
+  auto* function = reinterpret_cast<PyFunctionObject*>(callable);
+  auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
+  switch (markOf(callable)) {
+    case Mark::kDisabled:
+    case Mark::kDisabledAlone:
+      return breakWith(Reason::kDisabled, nameOf(callable));
+    case Mark::kForbidden:
+      return breakWith(Reason::kForbidden, nameOf(callable));
+    case Mark::kConstantResult:
+      return constantResult(callable, args);
+    case Mark::kNone:
+      break;
+  }
+  if (FunctionHandler handler = findCode(code)) return handler(*this, callable, args);
+  // A wrapper that took over the name of what it wraps (functools.wraps).
+  if (auto* function = reinterpret_cast<PyFunctionObject*>(callable);
+      function->func_qualname != code->co_qualname && function->func_module != nullptr &&
+      PyUnicode_CheckExact(function->func_module) &&
+      PyUnicode_CompareWithASCIIString(function->func_module,
+                                       "torch.fx.experimental.symbolic_shapes") == 0) {
+    if (FunctionHandler late = findLate(callable)) return late(*this, callable, args);
+  }
+  bytecode::CodeInfo* info = bytecode::CodeInfo::of(code);
+  if (info == nullptr) throw PythonError();
+  if (codePolicy(code) == CodePolicy::kSkip) {
+    if (FunctionHandler late = findLate(callable)) return late(*this, callable, args);
+    return breakWith(Reason::kSkippedModule, nameOf(callable));
+  }
+  if ((code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0)
+    return breakWith(Reason::kUnsupportedGenerator, "a coroutine");
+  if (frames.size() > 400) return breakWith(Reason::kTraceLimit, "recursion");
+  auto entered = std::make_unique<SymbolicFrame>();
+  SymbolicFrame& frame = *entered;
+  frame.code = info;
+  frame.keep_code = newRef(reinterpret_cast<PyObject*>(code));
+  frame.function = newRef(callable);
+  frame.globals = function->func_globals;
+  frame.builtins = function->func_builtins;
+  frame.slots.resize(static_cast<size_t>(info->slotCount()));
+  Flow flow = Flow::kOk;
+  if (!bind(*this, function, code, args, frame, flow)) return raiseBinding(callable, args);
+  if (flow != Flow::kOk) return flow;
+  frame.then = then;
+  frame.call_site = location();
+  frame.entered_at = instruction_start;
+  frame.scope = frames.empty() ? nullptr : frames.back()->scope;
+  frame.folding = !frames.empty() && frames.back()->folding;
+  if ((code->co_flags & CO_GENERATOR) != 0) {
+    // The prologue of a generator makes its cells and stops at RETURN_GENERATOR; the first send goes on behind it.
+    frame.generator = true;
+    Ref<> generator = makeTraceGenerator(std::move(entered));
+    asTraceIterator(generator.get())->index = 0;
+    // stands for an object of another type: never rebuilt
+    asTraceIterator(generator.get())->flag = isPolyfill(code);
+    return made(generator);
+  }
+  frames.push_back(std::move(entered));
+  return Flow::kEntered;
+}
+
+}  // namespace stator::interpret

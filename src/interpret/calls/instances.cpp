@@ -1,0 +1,359 @@
+// Instances: what calling a class does, native bases included, and what isinstance() and issubclass() say.
+#include "interpret/calls/arguments.h"
+#include "interpret/calls/tables.h"
+#include "interpret/known_types.h"
+#include "interpret/names.h"
+#include "interpret/torch_names.h"
+#include "interpret/tracer.h"
+#include "python/objects.h"
+
+namespace stator::interpret {
+
+using breaks::Reason;
+using guards::Guard;
+using guards::GuardKind;
+using sources::Source;
+using sources::SourceKind;
+namespace {
+
+bool hasFinalizer(PyTypeObject* type) {
+  static PyObject* name = PyUnicode_InternFromString("__del__");
+  return _PyType_Lookup(type, name) != nullptr;
+}
+
+}  // namespace
+
+Out Tracer::nativeNew(PyTypeObject* base, const Args& args) {
+  if (args.positional == 0 || !PyType_Check(args.values[0]))
+    return breakWith(Reason::kRaises, "__new__ without a class");
+  auto* type = reinterpret_cast<PyTypeObject*>(args.values[0]);
+  if (base == &PyType_Type) return makeClass(type, args.withoutFirst());
+  if (hasFinalizer(type))
+    return breakWith(Reason::kUnsupportedClass, std::string(type->tp_name) + " has __del__");
+  Ref<> empty = stealRef(PyTuple_New(0));
+  if (base == &PyBaseObject_Type && args.values.size() > 1 &&
+      (type->tp_new != PyBaseObject_Type.tp_new || type->tp_init == PyBaseObject_Type.tp_init))
+    return breakWith(Reason::kRaises, "object.__new__() takes exactly one argument");
+  if (base == &PyBaseObject_Type || base == &PyList_Type || base == &PyDict_Type ||
+      base == &PySet_Type || base == dequeType() || base == &PyODict_Type ||
+      base == defaultDictType()) {
+    return fromNativeMade(stealRef(base->tp_new(type, empty.get(), nullptr)));
+  }
+  if (base == &PyTuple_Type || base == &PyFrozenSet_Type) {
+    Ref<> items = stealRef(PyTuple_New(0));
+    if (args.positional > 1) {
+      STATOR_VALUE(list, listOf(args.values[1]));
+      items = stealRef(PyList_AsTuple(list.get()));
+    }
+    Ref<> packed = stealRef(PyTuple_Pack(1, items.get()));
+    return fromNativeMade(stealRef(base->tp_new(type, packed.get(), nullptr)));
+  }
+  if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
+    Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional - 1)));
+    for (size_t i = 1; i < args.positional; ++i)
+      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i - 1), Py_NewRef(args.values[i]));
+    return fromNativeMade(stealRef(base->tp_new(type, tuple.get(), nullptr)));
+  }
+  bool scalar = base == &PyLong_Type || base == &PyFloat_Type || base == &PyUnicode_Type ||
+                base == &PyBytes_Type || base == &PyComplex_Type;
+  if (scalar) {
+    Args rest = args.withoutFirst();
+    for (PyObject* value : rest.values) {
+      if (!isNativeSafe(value))
+        return breakWith(Reason::kUnsupportedObject, std::string(base->tp_name) + ".__new__");
+    }
+    Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(rest.positional)));
+    for (size_t i = 0; i < rest.positional; ++i)
+      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(rest.values[i]));
+    return fromNativeMade(stealRef(base->tp_new(type, tuple.get(), nullptr)));
+  }
+  return breakWith(Reason::kUnsupportedClass, std::string(base->tp_name) + ".__new__");
+}
+
+Out Tracer::fromNativeMade(Ref<> object) {
+  if (!object) return raiseCurrentError();
+  return made(object);
+}
+
+// The C __init__ of a built-in base, on an object made in the trace.
+Out Tracer::nativeInit(PyTypeObject* owner, const Args& args) {
+  PyObject* self = args.values[0];
+  if (!isMade(self))
+    return breakWith(Reason::kUnsupportedMutation,
+                     std::string(owner->tp_name) + ".__init__ of an object from outside");
+  if (args.keywordCount() != 0 && owner != &PyDict_Type && owner != &PyODict_Type) {
+    return breakWith(Reason::kRaises, std::string(owner->tp_name) + ".__init__ with keywords");
+  }
+  if (owner == &PyList_Type && args.positional == 1) {
+    if (PyList_SetSlice(self, 0, PyList_GET_SIZE(self), nullptr) != 0) return raiseCurrentError();
+    return newRef(Py_None);
+  }
+  if (owner == &PyList_Type) {
+    if (args.positional > 1) {
+      STATOR_VALUE(items, listOf(args.values[1]));
+      if (PyList_SetSlice(self, 0, PyList_GET_SIZE(self), items.get()) != 0)
+        return raiseCurrentError();
+    }
+    return newRef(Py_None);
+  }
+  if (owner == &PyDict_Type || owner == &PyODict_Type) {
+    STATOR_FLOW(dictUpdate(self, args.withoutFirst()));
+    return newRef(Py_None);
+  }
+  if (owner == &PySet_Type) {
+    if (args.positional > 1) {
+      STATOR_VALUE(items, listOf(args.values[1]));
+      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+        STATOR_FLOW(requireHashable(PyList_GET_ITEM(items.get(), i)));
+        if (PySet_Add(self, PyList_GET_ITEM(items.get(), i)) != 0) return raiseCurrentError();
+      }
+    }
+    return newRef(Py_None);
+  }
+  if (PyType_IsSubtype(owner, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
+    Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional - 1)));
+    for (size_t i = 1; i < args.positional; ++i)
+      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i - 1), Py_NewRef(args.values[i]));
+    if (owner->tp_init(self, tuple.get(), nullptr) != 0) return raiseCurrentError();
+    return newRef(Py_None);
+  }
+  if (owner == &PyType_Type || owner == &PySuper_Type || owner == &PyTuple_Type ||
+      owner == &PyLong_Type || owner == &PyFloat_Type || owner == &PyUnicode_Type)
+    return newRef(Py_None);
+  return breakWith(Reason::kUnsupportedClass, std::string(owner->tp_name) + ".__init__");
+}
+
+Out Tracer::callCached(PyObject* cache, const Args& args) {
+  const Source* source = sourceOf(cache);
+  if (source == nullptr || !stator_lru_known(cache))
+    return breakWith(Reason::kCallsOutside, "a cached function");
+  Ref<> key = stealRef(stator_lru_key(cache, args.values.data(),
+                                      static_cast<Py_ssize_t>(args.positional), args.names));
+  if (!key) return raiseCurrentError();
+  for (PyObject* value : args.values) {
+    if (values::isScalar(value) || stator_is_plain_key(value)) continue;
+    // An object that is hashed by its identity (`self`, a logger): the entry is about this very one.
+    values::Info* info = values.find(value);
+    bool by_identity = info != nullptr && info->origin == values::Origin::kOutside &&
+                       !graph::isStandIn(value) && !info->stand_in &&
+                       Py_TYPE(value)->tp_hash == PyBaseObject_Type.tp_hash &&
+                       Py_TYPE(value)->tp_richcompare == PyBaseObject_Type.tp_richcompare &&
+                       Py_TYPE(value)->tp_weaklistoffset != 0;
+    if (!by_identity)
+      return breakWith(Reason::kCallsOutside,
+                       "a cached function, with arguments that are not plain");
+    guards->add(Guard{GuardKind::kIsWeak, info->source, nullptr, newRef(value)});
+  }
+  for (const LruUse& use : lru_uses) {
+    // Stored earlier in the trace, or found there.
+    if (use.cache.get() != cache || !use.value ||
+        PyObject_RichCompareBool(use.key.get(), key.get(), Py_EQ) != 1)
+      continue;
+    Ref<> value = use.value;
+    ++effects;
+    lru_uses.push_back({newRef(cache), key, Ref<>()});
+    return value;
+  }
+  const Source* entry = sources->child(SourceKind::kLruEntry, source, key);
+  PyObject* stored = nullptr;
+  int found = stator_lru_get(cache, key.get(), entry->hash, &stored);
+  if (found == STATOR_FOUND) {
+    STATOR_VALUE(value, fromOutside(stored, entry));
+    ++effects;
+    lru_uses.push_back({newRef(cache), key, Ref<>()});
+    return value;
+  }
+  if (found != STATOR_MISSING) return breakWith(Reason::kCallsOutside, "a cached function");
+  guards->add(Guard{GuardKind::kAbsent, entry});
+  static PyObject* wrapped_name = PyUnicode_InternFromString("__wrapped__");
+  Ref<> wrapped = stealRef(PyObject_GetAttr(cache, wrapped_name));
+  if (!wrapped) return raiseCurrentError();
+  STATOR_VALUE(function, fromOutside(wrapped, sources->child(SourceKind::kGenericAttr, source,
+                                                             wrapped_name)));
+  STATOR_VALUE(value, callNested(function.get(), args));
+  ++effects;
+  lru_uses.push_back({newRef(cache), key, value});
+  return value;
+}
+
+Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then, bool metaclass_call) {
+  PyTypeObject* meta = Py_TYPE(reinterpret_cast<PyObject*>(type));
+  PyObject* type_object = reinterpret_cast<PyObject*>(type);
+  if (PyType_IsSubtype(type, enumType())) return callNative(type_object, args);
+  if (metaclass_call && meta->tp_call != PyType_Type.tp_call) {
+    PyObject* hook = _PyType_Lookup(meta, names().dunder_call);
+    if (hook == nullptr || !PyFunction_Check(hook))
+      return breakWith(Reason::kUnsupportedClass, nameOf(type_object));
+    STATOR_VALUE(function, classAttrValue(meta, names().dunder_call, hook));
+    return call(function.get(), args.withFirst(type_object), then);
+  }
+  if (hasFinalizer(type))
+    return breakWith(Reason::kUnsupportedClass, nameOf(type_object) + " has __del__");
+  const bool is_tensor = PyType_IsSubtype(type, tensorType());
+  STATOR_VALUE(new_raw, typeLookup(type, names().dunder_new));
+  STATOR_VALUE(init_raw, typeLookup(type, names().dunder_init));
+  Ref<> instance;
+  PyObject* new_function = new_raw.get();
+  Ref<> unwrapped;
+  if (Py_TYPE(new_function) == &PyStaticMethod_Type) {
+    unwrapped = stealRef(PyObject_GetAttr(new_function, names().func));
+    new_function = unwrapped.get();
+  }
+  if (PyFunction_Check(new_function)) {
+    if (values.find(new_function) == nullptr) {
+      STATOR_VALUE(ignored, fromOutside(new_function, sources->pinned(new_function)));
+    }
+    STATOR_VALUE(object, callNested(new_function, args.withFirst(type_object)));
+    instance = object;
+    if (!PyType_IsSubtype(typeOf(instance.get()), type)) return instance;
+  } else if (is_tensor) {
+    STATOR_VALUE(object, newTensorOf(type, args));
+    instance = object;
+  } else if (PyCFunction_Check(new_function)) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyCFunction_GET_SELF(new_function));
+    if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 &&
+        !PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)) &&
+        type != &PyBaseObject_Type) {
+      return breakWith(Reason::kCallsOutside, nameOf(type_object) + "()");
+    }
+    STATOR_VALUE(object, nativeNew(base, args.withFirst(type_object)));
+    instance = object;
+  } else {
+    return breakWith(Reason::kUnsupportedClass, nameOf(type_object));
+  }
+  if (is_tensor && !PyFunction_Check(init_raw.get())) return instance;
+  PyTypeObject* init_type = type;
+  if (Py_TYPE(instance.get()) != type && PyFunction_Check(new_function)) {
+    // __new__ gave an instance of a subclass: it is that class's __init__ that CPython calls.
+    init_type = Py_TYPE(instance.get());
+    STATOR_VALUE(own, typeLookup(init_type, names().dunder_init));
+    init_raw = own;
+  }
+  if (PyFunction_Check(init_raw.get())) {
+    STATOR_VALUE(init, classAttrValue(init_type, names().dunder_init, init_raw.get()));
+    keep_alive.push_back(instance);
+    Args with_self = args.withFirst(instance.get());
+    if (then == Then::kPush) {
+      Out entered = call(init.get(), with_self, Then::kPushInstance);
+      if (entered.flow() == Flow::kEntered) {
+        frames.back()->instance = instance;
+        return entered;
+      }
+      if (!entered.ok()) return entered;
+      return instance;
+    }
+    STATOR_VALUE(ignored, callNested(init.get(), with_self));
+    return instance;
+  }
+  if (Py_TYPE(init_raw.get()) == &PyWrapperDescr_Type) {
+    PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(init_raw.get())->d_type;
+    if (owner == &PyBaseObject_Type) {
+      if (!args.values.empty() && PyCFunction_Check(new_function) &&
+          PyCFunction_GET_SELF(new_function) == reinterpret_cast<PyObject*>(&PyBaseObject_Type)) {
+        return breakWith(Reason::kRaises, nameOf(type_object) + "() takes no arguments");
+      }
+      return instance;
+    }
+    STATOR_VALUE(done, nativeInit(owner, args.withFirst(instance.get())));
+    return instance;
+  }
+  return breakWith(Reason::kUnsupportedClass, nameOf(type_object));
+}
+
+namespace {
+
+// Whether a class counts as one of an ABC's may change with each registration.
+void guardRegistrations(Tracer& tracer) { tracer.guards->add(Guard{GuardKind::kAbcToken}); }
+
+}  // namespace
+
+Out Tracer::isSubclass(PyObject* type, PyObject* classinfo) {
+  if (PyTuple_Check(classinfo)) {
+    STATOR_VALUE(items, contents(classinfo));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
+      STATOR_VALUE(one, isSubclass(type, PyTuple_GET_ITEM(items.get(), i)));
+      if (one.get() == Py_True) return one;
+    }
+    return newRef(Py_False);
+  }
+  if (!PyType_Check(type))
+    return breakWith(Reason::kRaises, "issubclass() of something that is no class");
+  if (PyType_Check(classinfo)) {
+    auto* wanted = reinterpret_cast<PyTypeObject*>(classinfo);
+    PyTypeObject* meta = Py_TYPE(classinfo);
+    static PyObject* check = PyUnicode_InternFromString("__subclasscheck__");
+    PyObject* hook = _PyType_Lookup(meta, check);
+    if (hook == nullptr || !PyFunction_Check(hook)) {
+      return newRef(PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), wanted) ? Py_True
+                                                                                    : Py_False);
+    }
+  }
+  guardRegistrations(*this);
+  int result = PyObject_IsSubclass(type, classinfo);
+  if (result < 0) return raiseCurrentError();
+  return newRef(result != 0 ? Py_True : Py_False);
+}
+
+Out Tracer::isInstance(PyObject* object, PyObject* classinfo) {
+  if (PyTuple_Check(classinfo)) {
+    STATOR_VALUE(items, contents(classinfo));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
+      STATOR_VALUE(one, isInstance(object, PyTuple_GET_ITEM(items.get(), i)));
+      if (one.get() == Py_True) return one;
+    }
+    return newRef(Py_False);
+  }
+  if (isSomeGradFn(object))
+    return breakWith(Reason::kUnsupportedAttribute, "the type of a grad_fn");
+  PyTypeObject* type = typeOf(object);
+  if (classinfo == reinterpret_cast<PyObject*>(parameterType())) {
+    // Parameter's metaclass also accepts tensors marked _is_param; stand-ins are of the plain types.
+    return newRef(PyType_IsSubtype(type, parameterType()) ? Py_True : Py_False);
+  }
+  if (graph::isStandIn(object) &&
+      std::string_view(Py_TYPE(classinfo)->tp_name) == "torch.tensortype") {
+    // torch.FloatTensor and its like stand for a dtype on a kind of device.
+    const shapes::TensorMeta* meta = graph::asStandIn(object)->meta;
+    Ref<> dtype = stealRef(PyObject_GetAttrString(classinfo, "dtype"));
+    Ref<> cuda = stealRef(PyObject_GetAttrString(classinfo, "is_cuda"));
+    Ref<> kind = stealRef(PyObject_Str(classinfo));
+    if (meta == nullptr || !dtype || !cuda || !kind) return raiseCurrentError();
+    Args asked;
+    static PyObject* const name = PyUnicode_InternFromString("type");
+    asked.values = {object};
+    asked.positional = 1;
+    STATOR_VALUE(own, tensorCall(graph::Op::kCallMethod, name, asked));
+    // "<class 'torch.FloatTensor'>"
+    std::string text = PyUnicode_AsUTF8(kind.get());
+    std::string mine = PyUnicode_Check(own.get()) ? PyUnicode_AsUTF8(own.get()) : "";
+    return newRef(!mine.empty() && text == "<class '" + mine + "'>" ? Py_True : Py_False);
+  }
+  if (PyType_Check(classinfo)) {
+    auto* wanted = reinterpret_cast<PyTypeObject*>(classinfo);
+    if (PyType_IsSubtype(type, wanted)) return newRef(Py_True);
+    static PyObject* check = PyUnicode_InternFromString("__instancecheck__");
+    PyObject* hook = _PyType_Lookup(Py_TYPE(classinfo), check);
+    if (hook == _PyType_Lookup(&PyType_Type, check)) return newRef(Py_False);
+    std::string_view meta = Py_TYPE(classinfo)->tp_name;
+    // the last: it stands for an object of that type
+    if (meta == "ABCMeta" || meta == "EnumType" || type != Py_TYPE(object)) {
+      return isSubclass(reinterpret_cast<PyObject*>(type), classinfo);
+    }
+    if (PyFunction_Check(hook) &&
+        std::string_view(
+            PyUnicode_AsUTF8(
+                reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(hook))->co_filename))
+                .find("/torch/") == std::string_view::npos) {
+      STATOR_VALUE(function, classAttrValue(Py_TYPE(classinfo), check, hook));
+      STATOR_VALUE(result, callNested(function.get(), {classinfo, object}));
+      return truth(result.get());
+    }
+  }
+  if (type != Py_TYPE(object)) return isSubclass(reinterpret_cast<PyObject*>(type), classinfo);
+  guardRegistrations(*this);
+  int result = PyObject_IsInstance(object, classinfo);
+  if (result < 0) return raiseCurrentError();
+  return newRef(result != 0 ? Py_True : Py_False);
+}
+
+}  // namespace stator::interpret

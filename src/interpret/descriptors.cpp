@@ -1,0 +1,195 @@
+// Descriptors: what an attribute found in a class gives for an instance.
+#include "interpret/exceptions.h"
+#include "interpret/known_types.h"
+#include "interpret/names.h"
+#include "interpret/tracer.h"
+#include "python/objects.h"
+
+namespace stator::interpret {
+
+using breaks::Reason;
+using guards::Guard;
+using guards::GuardKind;
+using sources::Source;
+using sources::SourceKind;
+namespace {
+
+// The name under which a class has a property.
+Ref<> propertyName(PyTypeObject* type, PyObject* property) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    PyObject* dict = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i))->tp_dict;
+    PyObject *name = nullptr, *value = nullptr;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(dict, &position, &name, &value)) {
+      if (value == property) return newRef(name);
+    }
+  }
+  return Ref<>();
+}
+
+}  // namespace
+
+Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject* type,
+                           const Source* source) {
+  PyTypeObject* kind = Py_TYPE(descriptor);
+  if (kind == &PyFunction_Type) {
+    if (values.find(descriptor) == nullptr && source != nullptr) {
+      STATOR_VALUE(ignored, fromOutside(descriptor, source));
+    }
+    return object != nullptr ? stealRef(PyMethod_New(descriptor, object)) : newRef(descriptor);
+  }
+  if (kind == compiledFunctionType()) {
+    // As functions do; a disabled function is of this type too.
+    if (values.find(descriptor) == nullptr && source != nullptr) {
+      STATOR_VALUE(ignored, fromOutside(descriptor, source));
+    }
+    return object != nullptr ? stealRef(PyMethod_New(descriptor, object)) : newRef(descriptor);
+  }
+  if (kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type) {
+    return object != nullptr ? stealRef(PyMethod_New(descriptor, object)) : newRef(descriptor);
+  }
+  if (kind == &PyStaticMethod_Type || kind == &PyClassMethod_Type) {
+    Ref<> function = stealRef(PyObject_GetAttr(descriptor, names().func));
+    if (!function) return raiseCurrentError();
+    if (PyFunction_Check(function.get()) && values.find(function) == nullptr && source != nullptr) {
+      const Source* inner = sources->child(SourceKind::kGenericAttr, source, names().func);
+      STATOR_VALUE(ignored, fromOutside(function, inner));
+    }
+    if (kind == &PyStaticMethod_Type) return function;
+    return stealRef(PyMethod_New(function.get(), reinterpret_cast<PyObject*>(type)));
+  }
+  if (kind == &PyProperty_Type && object != nullptr) {
+    Ref<> getter = stealRef(PyObject_GetAttr(descriptor, names().fget));
+    if (!getter) return raiseCurrentError();
+    if (getter.get() == Py_None) return Ref<>();
+    const Source* of_object = sourceOf(object);
+    if (of_object != nullptr && !graph::isStandIn(object) &&
+        (PyCFunction_Check(getter.get()) || PyInstanceMethod_Check(getter.get()))) {
+      // Written in C (pybind11 makes such properties): read as C's own getters are.
+      Ref<> raw = stealRef(PyObject_CallOneArg(getter.get(), object));
+      if (!raw) return raiseCurrentError();
+      Ref<> name = propertyName(type, descriptor);
+      if (name) return fromOutside(raw, sources->child(SourceKind::kGenericAttr, of_object, name));
+    }
+    if (values.find(getter) == nullptr && source != nullptr && PyFunction_Check(getter.get())) {
+      STATOR_VALUE(ignored, fromOutside(getter, sources->child(SourceKind::kGenericAttr, source,
+                                                               names().fget)));
+    }
+    keep_alive.push_back(getter);
+    Args args;
+    args.values = {object};
+    args.positional = 1;
+    return call(getter.get(), args);
+  }
+  if (std::string_view(kind->tp_name) == "_collections._tuplegetter" && object != nullptr &&
+      PyTuple_Check(object)) {
+    // A field of a named tuple: tuple's own item, whatever the class makes of __getitem__.
+    Ref<> reduced = stealRef(PyObject_CallMethod(descriptor, "__reduce__", nullptr));
+    Py_ssize_t index =
+        reduced ? PyLong_AsSsize_t(PyTuple_GET_ITEM(PyTuple_GET_ITEM(reduced.get(), 1), 0)) : -1;
+    if (index < 0) return raiseCurrentError();
+    STATOR_VALUE(items, contents(object));
+    if (index >= PyTuple_GET_SIZE(items.get()))
+      return raiseNew(PyExc_IndexError, "tuple index out of range");
+    return newRef(PyTuple_GET_ITEM(items.get(), index));
+  }
+  if (kind == &PyMemberDescr_Type && object != nullptr) {
+    if (values::Info* info = values.find(object);
+        info != nullptr && info->origin == values::Origin::kOutside) {
+      Ref<> name = stealRef(PyObject_GetAttr(descriptor, names().name));
+      info = values::attributePart(info);
+      if (info->overlay) {
+        if (PyObject* written = PyDict_GetItemWithError(info->overlay.get(), name.get())) {
+          return written == values::deletedMarker() ? Ref<>() : newRef(written);
+        }
+      }
+      Ref<> raw =
+          stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type)));
+      // A slot of a user's class, or a field of a built-in type.
+      bool slot = (reinterpret_cast<PyDescrObject*>(descriptor)->d_type->tp_flags &
+                   Py_TPFLAGS_HEAPTYPE) != 0;
+      const Source* child =
+          sources->child(slot ? SourceKind::kAttr : SourceKind::kGenericAttr, info->source, name);
+      if (!raw) {
+        PyErr_Clear();
+        guards->add(Guard{GuardKind::kAbsent, child});
+        return Ref<>();
+      }
+      return fromOutside(raw, child);
+    }
+    Ref<> raw = stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type)));
+    if (!raw) PyErr_Clear();
+    return raw;
+  }
+  if (kind == &PyGetSetDescr_Type && object != nullptr) {
+    Ref<> name = stealRef(PyObject_GetAttr(descriptor, names().name));
+    if (PyUnicode_Compare(name.get(), names().dunder_class) == 0)
+      return newRef(reinterpret_cast<PyObject*>(typeOf(object)));
+    values::Info* info = values.find(object);
+    bool outside = info != nullptr && info->origin == values::Origin::kOutside;
+    Ref<> raw = stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type)));
+    if (!raw) return raiseCurrentError();
+    if (!outside) return raw;
+    if (PyUnicode_Compare(name.get(), names().dunder_dict) == 0) {
+      STATOR_VALUE(dict, fromOutside(raw, sources->child(SourceKind::kObjectDict, info->source)));
+      values.find(raw)->attributes_of = object;
+      values.find(object)->attributes = raw.get();
+      return dict;
+    }
+    return fromOutside(raw, sources->child(SourceKind::kGenericAttr, info->source, name));
+  }
+  if (object != nullptr && PyTuple_Check(object) &&
+      std::string_view(kind->tp_name) == "_collections._tuplegetter") {
+    // A field of a named tuple, by its position; the descriptor tells it when it is pickled: (type, (index, doc)).
+    Ref<> parts = stealRef(PyObject_CallMethod(descriptor, "__reduce__", nullptr));
+    if (!parts) return raiseCurrentError();
+    PyObject* state = PyTuple_GET_ITEM(parts.get(), 1);
+    Py_ssize_t index = PyLong_AsSsize_t(PyTuple_GET_ITEM(state, 0));
+    STATOR_VALUE(items, contents(object));
+    if (index < 0 || index >= PyTuple_GET_SIZE(items.get()))
+      return breakWith(Reason::kRaises, "a field of a shorter tuple");
+    return newRef(PyTuple_GET_ITEM(items.get(), index));
+  }
+  if (kind == &PyClassMethodDescr_Type) {
+    return fromNative(
+        stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type))));
+  }
+  if (object != nullptr && PyTuple_Check(object) &&
+      std::string_view(kind->tp_name) == "_collections._tuplegetter") {
+    // A field of a named tuple: the item at its position, which the descriptor keeps behind its header.
+    Ref<> position = stealRef(PyLong_FromSsize_t(
+        *reinterpret_cast<Py_ssize_t*>(reinterpret_cast<char*>(descriptor) + sizeof(PyObject))));
+    return getItem(object, position.get());
+  }
+  if (kind->tp_descr_get != nullptr) {
+    PyObject* get = _PyType_Lookup(kind, names().dunder_get);
+    if (get != nullptr && PyFunction_Check(get)) {
+      if (std::string_view(kind->tp_name) == "cached_property" && object != nullptr &&
+          !PyType_Check(object)) {
+        // functools.cached_property: its lock has no effect on one thread; the function runs and the result goes into the instance dict.
+        Ref<> function = stealRef(PyObject_GetAttrString(descriptor, "func"));
+        Ref<> name = stealRef(PyObject_GetAttrString(descriptor, "attrname"));
+        if (function && name) {
+          STATOR_VALUE(value, callNested(function.get(), {object}));
+          STATOR_FLOW(storeInstanceAttr(object, name.get(), value.get()));
+          return value;
+        }
+        PyErr_Clear();
+      }
+      STATOR_VALUE(self, source != nullptr && values.find(descriptor) == nullptr
+                             ? fromOutside(descriptor, source)
+                             : Out(newRef(descriptor)));
+      STATOR_VALUE(method, typeLookup(kind, names().dunder_get));
+      STATOR_VALUE(function, classAttrValue(kind, names().dunder_get, method.get()));
+      Args args;
+      args.values = {self.get(), object != nullptr ? object : Py_None,
+                     reinterpret_cast<PyObject*>(type)};
+      args.positional = 3;
+      return call(function.get(), args);
+    }
+    return breakWith(Reason::kUnsupportedAttribute, std::string("through a ") + kind->tp_name);
+  }
+  return breakWith(Reason::kUnsupportedAttribute, kind->tp_name);
+}
+
+}  // namespace stator::interpret
