@@ -301,8 +301,8 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, const Roots&
       HookDisabledScope disabled;
       graph::FailureScope failures;
       tensor::TorchFunctionPause pause(entry.has_subclasses);
-      outputs = stealRef(
-          PyObject_Vectorcall(entry.compiled.get(), arguments, values.size(), nullptr));
+      outputs =
+          stealRef(PyObject_Vectorcall(entry.compiled.get(), arguments, values.size(), nullptr));
       if (!outputs) failed = failures.take();
     }
     if (!outputs) {

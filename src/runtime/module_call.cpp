@@ -91,13 +91,13 @@ PyObject* plainForward(PyTypeObject* type) {
   static const Name getattribute("__getattribute__");
   static const Name forward_name("forward");
   PyObject* forward = _PyType_Lookup(type, forward_name.text);
-  const bool plain =
-      PyType_IsSubtype(type, interpret::moduleType()) &&
-      _PyType_Lookup(type, getattribute.text) ==
-          _PyType_Lookup(&PyBaseObject_Type, getattribute.text) &&
-      forward != nullptr && PyFunction_Check(forward) &&
-      std::all_of(ownHooks().begin(), ownHooks().end(),
-                  [&](const Name& name) { return _PyType_Lookup(type, name.text) == nullptr; });
+  const bool plain = PyType_IsSubtype(type, interpret::moduleType()) &&
+                     _PyType_Lookup(type, getattribute.text) ==
+                         _PyType_Lookup(&PyBaseObject_Type, getattribute.text) &&
+                     forward != nullptr && PyFunction_Check(forward) &&
+                     std::all_of(ownHooks().begin(), ownHooks().end(), [&](const Name& name) {
+                       return _PyType_Lookup(type, name.text) == nullptr;
+                     });
   place = {type, stator_type_version(type), plain ? forward : nullptr};
   return place.forward;
 }
