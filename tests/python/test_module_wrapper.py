@@ -6,6 +6,7 @@ import functools
 import gc
 import inspect
 import io
+import os
 import pickle
 import sys
 import traceback
@@ -453,7 +454,7 @@ def test_the_frame_between_a_call_and_forward_is_eagers():
         for _ in range(2):
             got, seen = compiled(x, **kwargs)
             assert torch.equal(got, expected) and seen == frame
-    assert graphs
+    assert graphs or os.environ.get("STATOR_BREAK_EVERY") == "1"  # where each instruction runs by itself
 
     def lines(function):
         with pytest.raises(ValueError) as caught:
