@@ -14,6 +14,7 @@
 #include "runtime/active.h"
 #include "runtime/cache.h"
 #include "runtime/driver.h"
+#include "runtime/listing.h"
 #include "runtime/ranks.h"
 #include "runtime/reports.h"
 #include "runtime/settings.h"
@@ -581,6 +582,8 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
                   site.entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     statistics().hits++;
     std::shared_ptr<Entry> entry = site.entries[0];  // the cache may let it go while it runs
+    if (measuresGuards()) [[unlikely]]
+      measureGuards(*entry, frame, roots);
     return runEntry(cache, *entry, frame, roots, inputs);
   }
   if (!looked_alone) hitOnAll(cache, frame, false);
