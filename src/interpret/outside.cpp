@@ -418,9 +418,10 @@ Out Tracer::contents(PyObject* container) {
     // With the same order, and the class, which C's functions look at; unless they would run code of the user's then.
     PyTypeObject* type = Py_TYPE(container);
     PyTypeObject* base = PySet_Check(container) ? &PySet_Type : &PyFrozenSet_Type;
-    const bool own = type->tp_richcompare != base->tp_richcompare || type->tp_repr != base->tp_repr ||
-                     type->tp_hash != base->tp_hash || type->tp_iter != base->tp_iter;
-    shadow = stealRef(same_items ? stator_set_like(own ? base : type, container)
+    const bool own = type->tp_richcompare != base->tp_richcompare ||
+                     type->tp_repr != base->tp_repr || type->tp_hash != base->tp_hash ||
+                     type->tp_iter != base->tp_iter;
+    shadow = stealRef(same_items            ? stator_set_like(own ? base : type, container)
                       : base == &PySet_Type ? PySet_New(items.get())
                                             : PyFrozenSet_New(items.get()));
     if (!shadow) return raiseCurrentError();

@@ -315,9 +315,10 @@ class Tracer {
   Out nextOfItertools(PyObject* iterator);             // calls/itertools.cpp
   Out extendList(PyObject* list, PyObject* iterable);  // list.extend
   Out listOf(PyObject* iterable);
-  Out setOperand(PyObject* iterable);                      // all items, as a fresh list of trace values
-  Out same(PyObject* left, PyObject* right);           // `is`
-  Out dictGet(PyObject* dict, PyObject* key);          // ok with null: missing
+  // all items, as a fresh list of trace values
+  Out setOperand(PyObject* iterable);
+  Out same(PyObject* left, PyObject* right);   // `is`
+  Out dictGet(PyObject* dict, PyObject* key);  // ok with null: missing
   bool hashableNatively(PyObject* key);
   // keys.cpp: dicts with keys that have their own __hash__ or __eq__
   Out hashOf(PyObject* value);  // the class's own __hash__
@@ -461,8 +462,8 @@ class Tracer {
   bool handled_touched = false;
   std::vector<std::pair<Ref<>, bool>> outer_handled;
   Broke broke;
-  uint64_t count = 0;          // instructions so far
-uint64_t limit_check = 0;  // instruction at which the limits are looked at next
+  uint64_t count = 0;        // instructions so far
+  uint64_t limit_check = 0;  // instruction at which the limits are looked at next
   size_t nodes_at_check = 0;
   uint64_t watched_count = 0;  // those of watched code
   uint64_t legal_count = 0;

@@ -90,11 +90,10 @@ PyObject* countInstructions(PyObject*, PyObject* function) {
 PyObject* counterDict(PyObject*, PyObject*) {
   const DriverCounters& now = driverCounters();
   return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "counted", counted_instructions,
-                       "watched_steps", now.watched_steps,
-                       "watched_captured", now.watched_captured, "frames", now.frames, "steps",
-                       now.steps, "native_frames", now.native_frames, "inlined_materialised",
-                       now.materialised, "deep_frames", now.deep_frames, "depth_errors",
-                       now.depth_errors);
+                       "watched_steps", now.watched_steps, "watched_captured", now.watched_captured,
+                       "frames", now.frames, "steps", now.steps, "native_frames", now.native_frames,
+                       "inlined_materialised", now.materialised, "deep_frames", now.deep_frames,
+                       "depth_errors", now.depth_errors);
 }
 
 PyObject* resetCounters(PyObject*, PyObject*) {
@@ -255,7 +254,8 @@ PyMethodDef driver_methods[] = {
      "Code from files whose path begins so is traced wherever it lies, and its instructions are "
      "counted."},
     {"count_instructions", countInstructions, METH_O,
-     "Calls the function natively; driver_counters()['counted'] has the instructions of watched code."},
+     "Calls the function natively; driver_counters()['counted'] has the instructions of watched "
+     "code."},
     {"run_pending", runPendingFrames, METH_O,
      "Runs inlined frames, outermost first: (function, offset, slots, stack[, handled[, "
      "continuation[, instance]]])."},
