@@ -27,7 +27,7 @@ constexpr const char* kCapsule = "stator.guards";
 
 constexpr const char* kSourceNames[] = {"local",         "stack",        "globals",
                                         "builtins",      "function",     "handled",
-                                        "function_mode", "pinned",       "attr",
+                                        "function_mode", "drawn", "pinned",       "attr",
                                         "generic_attr",  "parameter",    "buffer",
                                         "submodule",     "object_dict",  "type",
                                         "class_dict",    "dict_item",    "dict_key",
@@ -65,6 +65,7 @@ bool hasIndex(SourceKind kind) {
     case SourceKind::kLocal:
     case SourceKind::kStack:
     case SourceKind::kFunctionMode:
+    case SourceKind::kDrawn:
     case SourceKind::kDictKey:
     case SourceKind::kDictValue:
     case SourceKind::kListItem:

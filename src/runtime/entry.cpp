@@ -2,6 +2,7 @@
 // stator's own failures end: the user's program goes on eagerly.
 #include "base/check.h"
 #include "base/collector_pause.h"
+#include "breaks/draws.h"
 #include "bytecode/code_info.h"
 #include "graph/fx.h"
 #include "graph/graph_runner.h"
@@ -231,7 +232,7 @@ bool setGradMode(bool enabled) {
 // before the instruction whose operation failed, with the values that the graph has computed; that instruction then raises by itself.
 // False: this could not be done, and nothing has happened.
 bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& failed,
-            bool grad_at_failure, StatorFrame* frame, const Roots& roots, Exit& exit) {
+            bool grad_at_failure, StatorFrame* frame, Roots roots, Exit& exit) {
   HookDisabledScope disabled;
   interpret::TraceOptions options = traceOptions(cache, frame);
   options.break_at = failed.instruction;
@@ -241,11 +242,15 @@ bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& fail
     return false;
   // What has an effect and ran must lie before the place where the program goes on.
   if (failed.effect_instruction >= options.break_at) return false;
+  breaks::Draws draws;
+  if (!draws.run(captured.plan, roots)) throw PythonError();
+  roots.drawn = draws.values();
   setGradMode(grad_at_failure);
   Ref<> outputs = outputsSoFar(*captured.graph, failed, roots);
   setGradMode(entry.grad_enabled);
   if (!outputs) {
     PyErr_Clear();
+    draws.undo();
     return false;
   }
   exit = finishEntry(captured.plan, frame, roots, std::move(outputs));
@@ -253,12 +258,24 @@ bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& fail
 }
 
 // `values`: the graph's inputs, as the guards found them.
-Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, const Roots& roots,
+Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
               const std::vector<Ref<>>& values) {
   if (watching()) ranUntil(entry.plan.place);
   Ref<> outputs;
+  breaks::Draws draws;
+  if (!entry.plan.draws.empty()) {
+    HookDisabledScope disabled;
+    if (!draws.run(entry.plan, roots)) throw PythonError();
+    roots.drawn = draws.values();
+  }
   if (entry.compiled) {
     std::vector<PyObject*> inputs = borrowed(values);
+    if (roots.drawn != nullptr) {
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if (entry.inputs[i]->kind == sources::SourceKind::kDrawn)
+          inputs[i] = roots.drawn[entry.inputs[i]->index].get();
+      }
+    }
     std::vector<Ref<>> plain;
     if (entry.has_subclasses) {
       for (PyObject*& input : inputs) {
@@ -280,6 +297,8 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, const Roots&
       if (!outputs) failed = failures.take();
     }
     if (!outputs) {
+      draws.undo();
+      roots.drawn = nullptr;
       if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return outcome(Outcome::kRaise);
       // Nothing has been committed: the real interpreter runs this part again and raises where, and as, eager raises.
       // A graph with effects of its own cannot be run again: where it stopped, the real interpreter goes on. Where even that fails, its
@@ -460,6 +479,12 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
       if (text.rfind("input ", 0) == 0) {
         // A float on which the backend decided something that has no words here: it keeps its value.
         const auto position = static_cast<size_t>(std::stoul(text.substr(6)));
+        if (entry->inputs[position]->kind == sources::SourceKind::kDrawn) {
+          // It has none before it is drawn.
+          Site& again = cache.site(code, entry_offset);
+          again.constant_floats = true;
+          return capture(cache, frame, again);
+        }
         captured.guards->add(guards::Guard{guards::GuardKind::kEquals, entry->inputs[position],
                                            nullptr, keep_examples[position]});
         continue;
