@@ -58,7 +58,8 @@ void Draws::undo() {
   for (const Before& before : before_) {
     Ref<> done = stealRef(PyObject_CallFunctionObjArgs(set_state, before.generator.get(),
                                                        before.state.get(), nullptr));
-    if (!done || PyObject_SetAttr(before.generator.get(), gaussName(), before.gauss_next.get()) != 0)
+    if (!done ||
+        PyObject_SetAttr(before.generator.get(), gaussName(), before.gauss_next.get()) != 0)
       PyErr_Clear();
   }
   before_.clear();

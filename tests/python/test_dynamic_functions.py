@@ -1,11 +1,12 @@
 """Functions that graphs call (higher-order operators, torch.func, autograd functions) over symbolic sizes: one graph for all sizes."""
 
 import pytest
-import stator
 import torch
 from torch._higher_order_ops import map as map_over
 from torch._higher_order_ops import scan
 from torch.utils.checkpoint import checkpoint
+
+import stator
 
 
 class Flattened(torch.autograd.Function):

@@ -99,13 +99,13 @@ Out draw(Tracer& t, const char* name, PyObject* method, const Args& args) {
   if (generator == nullptr || !isPlain(generator)) return t.breakWith(Reason::kCallsOutside, name);
   PyObject* known = knownState(t, generator);
   for (size_t i = 1; i < args.values.size(); ++i) {
-    bool fits = known != nullptr ? t.isNativeSafe(args.values[i]) : values::isScalar(args.values[i]);
+    bool fits =
+        known != nullptr ? t.isNativeSafe(args.values[i]) : values::isScalar(args.values[i]);
     if (!fits) return t.breakWith(Reason::kCallsOutside, name);
   }
   if (known != nullptr) {
     Ref<> result = callOn(method, known, args);
-    if (result && !values::isScalar(result.get()))
-      return t.breakWith(Reason::kCallsOutside, name);
+    if (result && !values::isScalar(result.get())) return t.breakWith(Reason::kCallsOutside, name);
     return t.fromNative(std::move(result));
   }
   const Source* source = t.sourceOf(generator);
@@ -139,8 +139,7 @@ Out draw(Tracer& t, const char* name, PyObject* method, const Args& args) {
   drawn.kwargs = stealRef(PyDict_New());
   for (size_t i = 0; i < args.keywordCount(); ++i)
     PyDict_SetItem(drawn.kwargs.get(), args.name(i), args.values[args.positional + i]);
-  const Source* value =
-      t.sources->root(SourceKind::kDrawn, static_cast<int64_t>(t.draws.size()));
+  const Source* value = t.sources->root(SourceKind::kDrawn, static_cast<int64_t>(t.draws.size()));
   t.draws.push_back(std::move(drawn));
   ++t.effects;
   t.has_scalars = true;
@@ -179,8 +178,7 @@ Out getState(Tracer& t, const Args& args) {
   PyObject* known =
       args.values.size() == 1 && isPlain(args.values[0]) ? knownState(t, args.values[0]) : nullptr;
   if (known == nullptr) return t.breakWith(Reason::kCallsOutside, "getstate");
-  return t.fromNative(
-      stealRef(PyObject_CallOneArg(torchObject("random.Random.getstate"), known)));
+  return t.fromNative(stealRef(PyObject_CallOneArg(torchObject("random.Random.getstate"), known)));
 }
 
 Out setState(Tracer& t, const Args& args) {
@@ -207,21 +205,12 @@ Out makeGenerator(Tracer& t, const Args& args) {
                                    args.positional, args.names)));
 }
 
-constexpr std::array kMethods = {"uniform",
-                                 "randint",
-                                 "randrange",
-                                 "gauss",
-                                 "normalvariate",
-                                 "triangular",
-                                 "betavariate",
-                                 "expovariate",
-                                 "gammavariate",
-                                 "lognormvariate",
-                                 "vonmisesvariate",
-                                 "paretovariate",
-                                 "weibullvariate",
-                                 "choice",
-                                 "_randbelow_with_getrandbits"};
+constexpr std::array kMethods = {
+    "uniform",        "randint",         "randrange",
+    "gauss",          "normalvariate",   "triangular",
+    "betavariate",    "expovariate",     "gammavariate",
+    "lognormvariate", "vonmisesvariate", "paretovariate",
+    "weibullvariate", "choice",          "_randbelow_with_getrandbits"};
 
 template <size_t i>
 Out drawBy(Tracer& t, const Args& args) {

@@ -227,8 +227,7 @@ Out capture(Tracer& t, const Args& args) {
   STATOR_CHECK(args.values.size() == 5, "capture() of subgraphs");
   std::vector<PyObject*> names = itemsOf(args.values[0]), functions = itemsOf(args.values[1]);
   if (!allTensors(args.values[2]) || !allTensors(args.values[3]))
-    return t.breakWith(Reason::kUnsupportedTensorOp,
-                       "an operand is no tensor");
+    return t.breakWith(Reason::kUnsupportedTensorOp, "an operand is no tensor");
   std::vector<PyObject*> samples = itemsOf(args.values[3]);
   bool pure = args.values[4] == Py_True;
   uint64_t effects = effectsSoFar(t);
@@ -268,8 +267,7 @@ Out capture(Tracer& t, const Args& args) {
 Out capturePair(Tracer& t, const Args& args) {
   STATOR_CHECK(args.values.size() == 3, "capture_pair() of subgraphs");
   if (!allTensors(args.values[2]))
-    return t.breakWith(Reason::kUnsupportedTensorOp,
-                       "an operand is no tensor");
+    return t.breakWith(Reason::kUnsupportedTensorOp, "an operand is no tensor");
   std::vector<PyObject*> operands = itemsOf(args.values[2]);
   std::vector<Body> bodies(2);
   Body &forward = bodies[0], &backward = bodies[1];
@@ -315,8 +313,8 @@ Out capturePair(Tracer& t, const Args& args) {
   Replacements inside;
   forEachForeign(backward, [&](graph::StandIn* used) {
     if (!seen.emplace(used->node, true).second) return;
-    usable &= isOperand(used) &&
-              (used->node->home == forward.graph.get() || t.isReachable(used->node));
+    usable &=
+        isOperand(used) && (used->node->home == forward.graph.get() || t.isReachable(used->node));
     handed.push_back(newRef(reinterpret_cast<PyObject*>(used)));
   });
   if (!usable)

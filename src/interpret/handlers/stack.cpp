@@ -108,9 +108,8 @@ Out itemOfConstants(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
       tracer.sources->root(SourceKind::kLocal, static_cast<int64_t>(slot));
   tracer.guards->add(
       Guard{GuardKind::kType, source, nullptr, newRef(reinterpret_cast<PyObject*>(&PyTuple_Type))});
-  return tracer.fromOutside(
-      PyTuple_GET_ITEM(raw, place),
-      tracer.sources->child(SourceKind::kTupleItem, source, nullptr, place));
+  return tracer.fromOutside(PyTuple_GET_ITEM(raw, place),
+                            tracer.sources->child(SourceKind::kTupleItem, source, nullptr, place));
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // Operators, attributes, subscripts and builders.
 #include "interpret/handlers/handlers.h"
-#include "symbolic/sym_int.h"
 #include "interpret/known_types.h"
 #include "interpret/trace_iterator.h"
+#include "symbolic/sym_int.h"
 
 namespace stator::interpret::handlers {
 
