@@ -42,6 +42,28 @@ double secondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+// References for the time of one run, in memory that the next one uses again.
+class References {
+ public:
+  References() {
+    if (spare_.empty()) return;
+    values_ = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  ~References() {
+    values_.clear();  // may run code
+    if (spare_.size() < kSpare) spare_.push_back(std::move(values_));
+  }
+  References(const References&) = delete;
+  References& operator=(const References&) = delete;
+  std::vector<Ref<>>& operator*() { return values_; }
+
+ private:
+  static constexpr size_t kSpare = 16;
+  static inline std::vector<std::vector<Ref<>>> spare_;
+  std::vector<Ref<>> values_;
+};
+
 std::vector<PyObject*> borrowed(const std::vector<Ref<>>& values) {
   std::vector<PyObject*> out;
   out.reserve(values.size());
@@ -269,15 +291,17 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
     roots.drawn = draws.values();
   }
   if (entry.compiled) {
-    std::vector<PyObject*> inputs = borrowed(values);
-    if (roots.drawn != nullptr) {
-      for (size_t i = 0; i < inputs.size(); ++i) {
+    static_assert(sizeof(Ref<>) == sizeof(PyObject*));
+    PyObject* const* arguments = reinterpret_cast<PyObject* const*>(values.data());
+    std::vector<PyObject*> inputs;
+    std::vector<Ref<>> plain;
+    if (entry.has_subclasses || roots.drawn != nullptr) {
+      inputs = borrowed(values);
+      arguments = inputs.data();
+      for (size_t i = 0; roots.drawn != nullptr && i < inputs.size(); ++i) {
         if (entry.inputs[i]->kind == sources::SourceKind::kDrawn)
           inputs[i] = roots.drawn[entry.inputs[i]->index].get();
       }
-    }
-    std::vector<Ref<>> plain;
-    if (entry.has_subclasses) {
       for (PyObject*& input : inputs) {
         if (!tensor::isTensor(input) || interpret::isPlainTensorType(Py_TYPE(input))) continue;
         plain.push_back(tensor::asPlainInput(input));
@@ -292,8 +316,8 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
       HookDisabledScope disabled;
       graph::FailureScope failures;
       tensor::TorchFunctionPause pause(entry.has_subclasses);
-      outputs = stealRef(
-          PyObject_Vectorcall(entry.compiled.get(), inputs.data(), inputs.size(), nullptr));
+      outputs =
+          stealRef(PyObject_Vectorcall(entry.compiled.get(), arguments, values.size(), nullptr));
       if (!outputs) failed = failures.take();
     }
     if (!outputs) {
@@ -330,7 +354,8 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
 
 // What follows a graph: objects, effects, and the state in which the frame goes on.
 Exit finishEntry(const breaks::Plan& plan, StatorFrame* frame, const Roots& roots, Ref<> outputs) {
-  std::vector<Ref<>> registers;
+  References memory;
+  std::vector<Ref<>>& registers = *memory;
   if (!breaks::runSteps(plan, roots, outputs.get(), registers)) return outcome(Outcome::kRaise);
   outputs.reset();
   Exit exit;
@@ -531,10 +556,9 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   return entry;
 }
 
-Exit lookUp(Cache& cache, StatorFrame* frame) {
+Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
+  bytecode::CodeInfo* info = &code_info;
   PyCodeObject* code = stator_frame_code(frame);
-  bytecode::CodeInfo* info = bytecode::CodeInfo::of(code);
-  if (info == nullptr) throw PythonError();
   int offset = stator_frame_offset(frame);
   if (info->skip) return outcome(Outcome::kNative);
   const ConfigValues& config = configValues();
@@ -564,7 +588,8 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
     return outcome(Outcome::kStep);
   }
   Roots roots = Roots::of(frame);
-  std::vector<Ref<>> inputs;
+  References memory;
+  std::vector<Ref<>>& inputs = *memory;
   bool looked_alone = !config.guard_collectives;
   for (size_t i = 0; i < site.entries.size(); ++i) {
     if (!guardsHold(*site.entries[i], roots, inputs) || !memoryHolds(*site.entries[i], inputs) ||
@@ -648,9 +673,9 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
 
 }  // namespace
 
-Exit runCaptured(Cache& cache, StatorFrame* frame) {
+Exit runCaptured(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& info) {
   try {
-    return lookUp(cache, frame);
+    return lookUp(cache, frame, info);
   } catch (const PythonError&) {
     STATOR_CHECK(PyErr_Occurred(), "an error without an exception");
     return outcome(Outcome::kRaise);
