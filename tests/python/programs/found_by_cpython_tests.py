@@ -276,7 +276,7 @@ class _Own(set):
     pass
 
 
-@program(full=1)
+@program(min_ops=1)
 def sets_of_a_subclass_show_their_class():
     def f(x, frozen, own):
         copied = frozen.copy()
