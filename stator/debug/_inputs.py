@@ -335,7 +335,9 @@ def with_shape(spec, shape):
     if isinstance(spec, TensorSpec):
         fits = isinstance(shape, tuple) and len(shape) == len(spec.shape)
         known = (
-            tuple(name if isinstance(name, str) else size for name, size in zip(shape, spec.shape, strict=True)) if fits else ()
+            tuple(name if isinstance(name, str) else size for name, size in zip(shape, spec.shape, strict=True))
+            if fits
+            else ()
         )
         return dataclasses.replace(spec, sizes=known if any(isinstance(size, str) for size in known) else None)
     if isinstance(spec, LiteralSpec) and type(spec.value) is int:

@@ -262,7 +262,8 @@ def _symbolic_fakes(inputs, shapes, sources):
         if isinstance(value, torch.Tensor):
             named = isinstance(shape, tuple) and len(shape) == value.dim()
             sizes = [
-                DimDynamic.DUCK if named and isinstance(shape[i], str) else DimDynamic.STATIC for i in range(value.dim())
+                DimDynamic.DUCK if named and isinstance(shape[i], str) else DimDynamic.STATIC
+                for i in range(value.dim())
             ]
             contexts[value] = StatefulSymbolicContext(
                 dynamic_sizes=sizes, constraint_sizes=[None] * len(sizes), tensor_source=source
@@ -301,7 +302,9 @@ def _compile_captured(specimen, inputs, backend, facts, shapes):
         mode, fakes, contexts = _symbolic_fakes(examples, shapes, record.sources)
         record.fake_mode = context.fake_mode = mode
         context.tensor_to_context = contexts
-        examples = [fake if isinstance(fake, torch.SymInt) else value for fake, value in zip(fakes, examples, strict=True)]
+        examples = [
+            fake if isinstance(fake, torch.SymInt) else value for fake, value in zip(fakes, examples, strict=True)
+        ]
     for position, node in enumerate(module.graph.find_nodes(op="placeholder")):
         with tracing(context):
             node.meta["example_value"] = (

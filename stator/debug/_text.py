@@ -90,10 +90,10 @@ def _registrar(op):
         return None, None
     packet = op.overloadpacket
     for name, module in list(sys.modules.items()):
-        held = getattr(module, "__dict__", None)
-        if held is not None and name not in ("__main__", "torch._ops") and not name.startswith("torch.ops."):
-            if any(value is op or value is packet for value in list(held.values())):
-                return name, None
+        if name in ("__main__", "torch._ops") or name.startswith("torch.ops."):
+            continue
+        if any(value is op or value is packet for value in list(getattr(module, "__dict__", {}).values())):
+            return name, None
     made = OPDEFS.get(op.name().partition(".")[0])
     if made is not None and program_of(made._init_fn) is not None:
         return None, program_of(made._init_fn)

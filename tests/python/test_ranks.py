@@ -107,9 +107,7 @@ def test_collectives_of_the_program() -> None:
             assert result[name][1:3] == [calls, 0] and "copy_" in result[name][3], (name, result[name])
         # A break that resumes: what is asynchronous, and what has no functional form that does the same.
         assert result["asynchronous"][1] == result["broadcast"][1] == 2 and result["broadcast"][2] == 1
-    first, second = (
-        {name: found[3] for name, found in result["collectives"].items()} for result in _results()
-    )
+    first, second = ({name: found[3] for name, found in result["collectives"].items()} for result in _results())
     assert first == second  # the same names on all ranks
 
 
