@@ -481,9 +481,8 @@ Ref<> Tracer::symCompare(int operation, PyObject* left, PyObject* right) {
 }
 
 graph::Node* Tracer::addSymbolInput(size_t symbol) {
-  graph::Node* node =
-      graph->addInput(symbol_sources[symbol],
-                      stealRef(PyLong_FromLongLong(environment.hints()[symbol])), nullptr);
+  graph::Node* node = graph->addInput(
+      symbol_sources[symbol], stealRef(PyLong_FromLongLong(environment.hints()[symbol])), nullptr);
   node->scalar_type = newRef(reinterpret_cast<PyObject*>(&PyLong_Type));
   node->name_hint = "s" + std::to_string(symbol);
   node->size = Dim::of(symbolic::symbol(static_cast<int64_t>(symbol)));
@@ -496,8 +495,7 @@ void Tracer::addMissingSymbolInputs() {
   std::unordered_set<int64_t> there;
   std::vector<int64_t> wanted;
   for (const graph::Node* input : graph->inputs()) {
-    if (input->scalar_type && !input->size.isStatic() &&
-        input->size.expr()->kind == Kind::kSymbol)
+    if (input->scalar_type && !input->size.isStatic() && input->size.expr()->kind == Kind::kSymbol)
       there.insert(input->size.expr()->number);
     if (input->meta == nullptr) continue;
     for (const Dim& size : input->meta->sizes) {
