@@ -98,7 +98,15 @@ struct FrameState {
   Register instance = kNull;
 };
 
+// A random number of Python's, which is drawn before the graph runs (breaks/draws.h).
+struct Draw {
+  const sources::Source* generator = nullptr;
+  Ref<> method;        // of random.Random
+  Ref<> args, kwargs;  // plain numbers
+};
+
 struct Plan {
+  std::vector<Draw> draws;
   std::vector<PlanStep> steps;
   int register_count = 0;
   size_t commit = 0;  // steps from here on have effects

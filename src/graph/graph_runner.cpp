@@ -18,8 +18,9 @@ struct Runner {
   const void* graph_id;
 };
 
-thread_local int keeping_failures = 0;
-thread_local std::unique_ptr<FailedRun> last_failure;
+// Looked at in each call of a graph: one load.
+__attribute__((tls_model("initial-exec"))) thread_local int keeping_failures = 0;
+__attribute__((tls_model("initial-exec"))) thread_local std::unique_ptr<FailedRun> last_failure;
 
 Runner* as(PyObject* self) { return reinterpret_cast<Runner*>(self); }
 

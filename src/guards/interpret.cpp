@@ -30,6 +30,13 @@ PyDictObject* asDict(PyObject* object) { return reinterpret_cast<PyDictObject*>(
   absent = index == -1;
   if (index < 0) return nullptr;
   op.hint = static_cast<uint32_t>(index);
+  // An equal string that is not interned (torch's own modules have some): the next time it is found by its address.
+  PyObject* key = view.entries[static_cast<size_t>(index) * view.key_stride];
+  if (key != op.a && !(op.flags & kKeyAdopted) && PyUnicode_CheckExact(key)) {
+    machine.program.names.push_back(newRef(key));
+    op.a = key;
+    op.flags |= kKeyAdopted;
+  }
   return stator_view_value(&view, index);
 }
 
@@ -41,6 +48,11 @@ inline PyObject* keyed(Machine& machine, Op& op, const StatorView& view, Py_ssiz
   }
   bool absent = false;
   return findKey(machine, op, view, absent);
+}
+
+// Of no other dict, and of no other contents of this one.
+inline const void* versionOf(const StatorView& view) {
+  return reinterpret_cast<const void*>(static_cast<uintptr_t>(view.dict->ma_version_tag));
 }
 
 // Whether no such key is there, for certain; remembers shared keys that do not know it.
@@ -57,6 +69,10 @@ inline PyObject* keyed(Machine& machine, Op& op, const StatorView& view, Py_ssiz
   if (index == -1 && shared) {
     op.b = view.keys;
     op.hint = static_cast<uint32_t>(view.keys->used);
+    op.flags &= static_cast<uint8_t>(~kByVersion);
+  } else if (index == -1 && view.dict != nullptr) {
+    op.b = versionOf(view);
+    op.flags |= kByVersion;
   }
   return index == -1 || (shared && index >= 0 && stator_view_value(&view, index) == nullptr);
 }
@@ -603,7 +619,10 @@ const Op* interpret(Machine& machine, Op* begin, Op* end) {
       case Code::kKeyAbsent: {
         // Keys that a type's instances share only grow: not among the first n stays true.
         PyObject* value = nullptr;
-        if (view.keys != op->b || static_cast<size_t>(used) != op->hint) {
+        const bool known = op->flags & kByVersion
+                               ? view.dict != nullptr && op->b == versionOf(view)
+                               : view.keys == op->b && static_cast<size_t>(used) == op->hint;
+        if (!known) {
           if (!isAbsent(machine, *op, view)) return op;
         }
         STATOR_KEY_PASSED();

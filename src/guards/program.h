@@ -75,6 +75,10 @@ constexpr uint8_t kVolatile = 1;
 constexpr uint8_t kKnownDict = 2;  // kEnterDict: `base` was found to be a dict before
 // kEnterManaged, kEnterObject: the exact type of `base` was tested before
 constexpr uint8_t kTypeTested = 4;
+// kKey*: `a` is the very object that a dict was found to have as its key
+constexpr uint8_t kKeyAdopted = 8;
+// kKeyAbsent: `b` is the version of the dict that did not have the key, not shared keys
+constexpr uint8_t kByVersion = 16;
 
 struct Op {
   Code code;

@@ -471,8 +471,33 @@ Register PlanBuilder::exception(PyObject* object) {
   return result;
 }
 
+void PlanBuilder::setRandomState(Register target, PyObject* generator, bool is_effect) {
+  static PyObject* const set_state = torchObject("_random.Random.setstate");
+  static PyObject* const gauss_next = PyUnicode_InternFromString("gauss_next");
+  Ref<> state = randomState(generator);
+  Ref<> gauss = state ? stealRef(PyObject_GetAttr(generator, gauss_next)) : Ref<>();
+  if (!gauss) throw PythonError();
+  std::vector<Register> operands = {target, constant(state.get())};
+  std::vector<Register> attribute = {target, constant(gauss.get())};
+  t_.keep_alive.push_back(state);
+  t_.keep_alive.push_back(gauss);
+  if (is_effect) {
+    effect(PlanOp::kEffectCall, newRef(set_state), std::move(operands));
+    effect(PlanOp::kAttributeSet, newRef(gauss_next), std::move(attribute));
+  } else {
+    add(PlanOp::kCall, nullptr, newRef(set_state), std::move(operands));
+    fill(PlanOp::kAttributeSet, std::move(attribute), newRef(gauss_next));
+  }
+}
+
 Register PlanBuilder::instance(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
+  if (isRandomGenerator(object)) {
+    Register result = add(PlanOp::kCall, object, newRef(torchObject("_random.Random.__new__")),
+                          {constant(reinterpret_cast<PyObject*>(type))});
+    setRandomState(result, object, false);
+    return result;
+  }
   PyTypeObject* base = type;
   while (base->tp_base != nullptr && (base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0)
     base = base->tp_base;

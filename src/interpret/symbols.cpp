@@ -515,7 +515,12 @@ Ref<> Tracer::symNode(Dim dim) {
   if (!dim.isStatic()) dim = Dim::of(environment.simplify(dim.expr()));
   if (dim.isStatic()) return symbolic::makeInt(dim);
   const Expr* expr = dim.expr();
-  if (auto known = symbol_nodes.find(expr); known != symbol_nodes.end()) return known->second;
+  if (auto known = symbol_nodes.find(expr); known != symbol_nodes.end()) {
+    if (!had_subgraphs || isReachable(graph::asStandIn(known->second.get())->node))
+      return known->second;
+    // Computed inside of a function that the graph calls: once more here, if it can be.
+    if (expr->kind == Kind::kSymbol) throw symbolic::Undecided(nullptr);
+  }
   PyObject* int_type = reinterpret_cast<PyObject*>(&PyLong_Type);
   auto part = [&](const Expr* of) { return symNode(Dim::of(of)); };
   auto call = [&](PyObject* function, const Ref<>& left, const Ref<>& right, const Expr* value) {

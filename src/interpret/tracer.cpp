@@ -456,6 +456,7 @@ Captured Tracer::run() {
   if (options.own_parameters) graph->specialiseInputs();
   if (environment.symbolCount() > 0) finishSymbols(captured);
   captured.graph = graph;
+  captured.plan.draws = std::move(draws);
   captured.sources = std::move(sources);
   captured.guards = std::move(guards);
   captured.instructions = count;

@@ -499,6 +499,7 @@ class Tracer {
   };
   // effects that are left to a function of a library, which runs none of the program's code
   std::vector<LateCall> late_calls;
+  std::vector<breaks::Draw> draws;           // in the order of the program
   std::unordered_set<PyObject*> user_keyed;  // dicts made in the trace that have such keys
   std::unordered_map<PyObject*, Py_hash_t> key_hashes;
   // States of the process that the trace has set (calls/torch_states.cpp), by row.
@@ -544,6 +545,10 @@ class Tracer {
 // tensor_attributes.cpp: a grad_fn of which nothing is known but that it is there
 bool isSomeGradFn(PyObject* object);
 bool isAddress(PyObject* object);  // an int that addressOf() made
+
+// calls/random_draws.cpp
+bool isRandomGenerator(PyObject* object);  // a random.Random, not of a subclass
+Ref<> randomState(PyObject* generator);    // what _random.Random.setstate takes
 
 // calls/torch_states.cpp: the call that brings such a state about.
 struct StateCall {

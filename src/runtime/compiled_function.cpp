@@ -28,9 +28,12 @@ PyObject* call(PyObject* callable, PyObject* const* args, size_t nargsf, PyObjec
     cache = cacheOf(forced);
   }
   ActiveScope scope(cache);
-  const void* outer = std::exchange(hookState().root, self->root);
+  HookState& state = hookState();
+  const void* outer = std::exchange(state.root, self->root);
+  state.entering = self->root;
   PyObject* result = PyObject_Vectorcall(self->function, args, nargsf, kwnames);
-  hookState().root = outer;
+  state.entering = nullptr;
+  state.root = outer;
   return result;
 }
 

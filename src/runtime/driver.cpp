@@ -8,6 +8,7 @@
 #include "runtime/concrete.h"
 #include "runtime/driver_test.h"
 #include "runtime/hook.h"
+#include "runtime/module_call.h"
 #include "runtime/stack_room.h"
 
 namespace stator::runtime {
@@ -72,6 +73,8 @@ class FrameRun {
   }
 
   PyObject* run();
+  // nn.Module._call_impl, of which only the call of forward is left to do.
+  PyObject* callForward(ModuleCall call);
   // The frame begins with the current Python error, raised where it stands.
   PyObject* runRaising() {
     return raise(Step::kRaise, stator_frame_offset(frame_)) ? run() : nullptr;
@@ -120,7 +123,7 @@ PyObject* FrameRun::run() {
   for (;;) {
     if (captures_ && instr_->legal_exit) {
       stator_frame_set_offset(frame_, instr_->offset);
-      Exit exit = runCaptured(cache_, frame_);
+      Exit exit = runCaptured(cache_, frame_, *info_);
       locate();
       switch (exit.outcome) {
         case Outcome::kStep:
@@ -177,6 +180,24 @@ PyObject* FrameRun::run() {
       }
     }
   }
+}
+
+PyObject* FrameRun::callForward(ModuleCall call) {
+  PyObject* args = machine_.slots[1];
+  PyObject* kwargs = machine_.slots[2];
+  // self, args and kwargs become cells, which hold them from then on.
+  for (; instr_->opcode == MAKE_CELL; ++instr_) {
+    machine_.instr = instr_;
+    concrete::step(machine_);
+  }
+  stator_frame_set_slot(frame_, call.forward_slot, call.forward.get());
+  stator_frame_set_offset(frame_, call.call_offset);
+  Ref<> result = stealRef(PyObject_Call(call.forward.get(), args, kwargs));
+  call.forward.reset();
+  if (result) return finish(std::move(result));
+  stator_frame_add_traceback(frame_);
+  leave();
+  return nullptr;
 }
 
 PyObject* FrameRun::finishNatively() {
@@ -303,6 +324,15 @@ PyObject* drive(Cache& cache, StatorFrame* frame, int throwflag) {
   CodeInfo* info = CodeInfo::of(stator_frame_code(frame));
   if (!info) PyErr_Clear();
   if (throwflag) PyErr_Restore(type, value, traceback);
+  if (info && info->skip && !throwflag && !stator_thread_traced() && !stackIsShort()) {
+    if (ModuleCall call = plainModuleCall(frame); call.forward) {
+      counters.frames++;
+      FrameRun run(cache, frame, info);
+      if (!run.enter(throwflag)) return nullptr;
+      run.standAt(stator_frame_offset(frame));
+      return run.callForward(std::move(call));
+    }
+  }
   if (!info || info->skip || stator_thread_traced()) {
     counters.native_frames++;
     return stator_frame_eval_fresh(frame, throwflag);

@@ -8,6 +8,10 @@
 #include <memory>
 #include <vector>
 
+namespace stator::bytecode {
+class CodeInfo;
+}
+
 namespace stator::runtime {
 
 // What the caller does with the value that a materialised callee returns.
@@ -55,7 +59,7 @@ class Cache;
 
 // Implemented by the captured side (runtime/entry.cpp): looks up or makes the entry of (cache, code, offset), runs its plan.
 // The frame is linked. Whatever fails inside must come back as kStep or kNative with the frame untouched.
-Exit runCaptured(Cache& cache, StatorFrame* frame);
+Exit runCaptured(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& info);
 
 // Runs the whole frame, from its present offset on; NULL with a Python error set, as an evaluator does.
 PyObject* drive(Cache& cache, StatorFrame* frame, int throwflag);

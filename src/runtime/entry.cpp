@@ -2,6 +2,7 @@
 // stator's own failures end: the user's program goes on eagerly.
 #include "base/check.h"
 #include "base/collector_pause.h"
+#include "breaks/draws.h"
 #include "bytecode/code_info.h"
 #include "graph/fx.h"
 #include "graph/graph_runner.h"
@@ -40,6 +41,28 @@ Exit outcome(Outcome what) {
 double secondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
+
+// References for the time of one run, in memory that the next one uses again.
+class References {
+ public:
+  References() {
+    if (spare_.empty()) return;
+    values_ = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  ~References() {
+    values_.clear();  // may run code
+    if (spare_.size() < kSpare) spare_.push_back(std::move(values_));
+  }
+  References(const References&) = delete;
+  References& operator=(const References&) = delete;
+  std::vector<Ref<>>& operator*() { return values_; }
+
+ private:
+  static constexpr size_t kSpare = 16;
+  static inline std::vector<std::vector<Ref<>>> spare_;
+  std::vector<Ref<>> values_;
+};
 
 std::vector<PyObject*> borrowed(const std::vector<Ref<>>& values) {
   std::vector<PyObject*> out;
@@ -231,7 +254,7 @@ bool setGradMode(bool enabled) {
 // before the instruction whose operation failed, with the values that the graph has computed; that instruction then raises by itself.
 // False: this could not be done, and nothing has happened.
 bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& failed,
-            bool grad_at_failure, StatorFrame* frame, const Roots& roots, Exit& exit) {
+            bool grad_at_failure, StatorFrame* frame, Roots roots, Exit& exit) {
   HookDisabledScope disabled;
   interpret::TraceOptions options = traceOptions(cache, frame);
   options.break_at = failed.instruction;
@@ -241,11 +264,15 @@ bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& fail
     return false;
   // What has an effect and ran must lie before the place where the program goes on.
   if (failed.effect_instruction >= options.break_at) return false;
+  breaks::Draws draws;
+  if (!draws.run(captured.plan, roots)) throw PythonError();
+  roots.drawn = draws.values();
   setGradMode(grad_at_failure);
   Ref<> outputs = outputsSoFar(*captured.graph, failed, roots);
   setGradMode(entry.grad_enabled);
   if (!outputs) {
     PyErr_Clear();
+    draws.undo();
     return false;
   }
   exit = finishEntry(captured.plan, frame, roots, std::move(outputs));
@@ -253,14 +280,28 @@ bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& fail
 }
 
 // `values`: the graph's inputs, as the guards found them.
-Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, const Roots& roots,
+Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
               const std::vector<Ref<>>& values) {
   if (watching()) ranUntil(entry.plan.place);
   Ref<> outputs;
+  breaks::Draws draws;
+  if (!entry.plan.draws.empty()) {
+    HookDisabledScope disabled;
+    if (!draws.run(entry.plan, roots)) throw PythonError();
+    roots.drawn = draws.values();
+  }
   if (entry.compiled) {
-    std::vector<PyObject*> inputs = borrowed(values);
+    static_assert(sizeof(Ref<>) == sizeof(PyObject*));
+    PyObject* const* arguments = reinterpret_cast<PyObject* const*>(values.data());
+    std::vector<PyObject*> inputs;
     std::vector<Ref<>> plain;
-    if (entry.has_subclasses) {
+    if (entry.has_subclasses || roots.drawn != nullptr) {
+      inputs = borrowed(values);
+      arguments = inputs.data();
+      for (size_t i = 0; roots.drawn != nullptr && i < inputs.size(); ++i) {
+        if (entry.inputs[i]->kind == sources::SourceKind::kDrawn)
+          inputs[i] = roots.drawn[entry.inputs[i]->index].get();
+      }
       for (PyObject*& input : inputs) {
         if (!tensor::isTensor(input) || interpret::isPlainTensorType(Py_TYPE(input))) continue;
         plain.push_back(tensor::asPlainInput(input));
@@ -275,11 +316,13 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, const Roots&
       HookDisabledScope disabled;
       graph::FailureScope failures;
       tensor::TorchFunctionPause pause(entry.has_subclasses);
-      outputs = stealRef(
-          PyObject_Vectorcall(entry.compiled.get(), inputs.data(), inputs.size(), nullptr));
+      outputs =
+          stealRef(PyObject_Vectorcall(entry.compiled.get(), arguments, values.size(), nullptr));
       if (!outputs) failed = failures.take();
     }
     if (!outputs) {
+      draws.undo();
+      roots.drawn = nullptr;
       if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return outcome(Outcome::kRaise);
       // Nothing has been committed: the real interpreter runs this part again and raises where, and as, eager raises.
       // A graph with effects of its own cannot be run again: where it stopped, the real interpreter goes on. Where even that fails, its
@@ -311,7 +354,8 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, const Roots&
 
 // What follows a graph: objects, effects, and the state in which the frame goes on.
 Exit finishEntry(const breaks::Plan& plan, StatorFrame* frame, const Roots& roots, Ref<> outputs) {
-  std::vector<Ref<>> registers;
+  References memory;
+  std::vector<Ref<>>& registers = *memory;
   if (!breaks::runSteps(plan, roots, outputs.get(), registers)) return outcome(Outcome::kRaise);
   outputs.reset();
   Exit exit;
@@ -460,6 +504,12 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
       if (text.rfind("input ", 0) == 0) {
         // A float on which the backend decided something that has no words here: it keeps its value.
         const auto position = static_cast<size_t>(std::stoul(text.substr(6)));
+        if (entry->inputs[position]->kind == sources::SourceKind::kDrawn) {
+          // It has none before it is drawn.
+          Site& again = cache.site(code, entry_offset);
+          again.constant_floats = true;
+          return capture(cache, frame, again);
+        }
         captured.guards->add(guards::Guard{guards::GuardKind::kEquals, entry->inputs[position],
                                            nullptr, keep_examples[position]});
         continue;
@@ -506,10 +556,9 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   return entry;
 }
 
-Exit lookUp(Cache& cache, StatorFrame* frame) {
+Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
+  bytecode::CodeInfo* info = &code_info;
   PyCodeObject* code = stator_frame_code(frame);
-  bytecode::CodeInfo* info = bytecode::CodeInfo::of(code);
-  if (info == nullptr) throw PythonError();
   int offset = stator_frame_offset(frame);
   if (info->skip) return outcome(Outcome::kNative);
   const ConfigValues& config = configValues();
@@ -539,7 +588,8 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
     return outcome(Outcome::kStep);
   }
   Roots roots = Roots::of(frame);
-  std::vector<Ref<>> inputs;
+  References memory;
+  std::vector<Ref<>>& inputs = *memory;
   bool looked_alone = !config.guard_collectives;
   for (size_t i = 0; i < site.entries.size(); ++i) {
     if (!guardsHold(*site.entries[i], roots, inputs) || !memoryHolds(*site.entries[i], inputs) ||
@@ -623,9 +673,9 @@ Exit lookUp(Cache& cache, StatorFrame* frame) {
 
 }  // namespace
 
-Exit runCaptured(Cache& cache, StatorFrame* frame) {
+Exit runCaptured(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& info) {
   try {
-    return lookUp(cache, frame);
+    return lookUp(cache, frame, info);
   } catch (const PythonError&) {
     STATOR_CHECK(PyErr_Occurred(), "an error without an exception");
     return outcome(Outcome::kRaise);

@@ -90,6 +90,9 @@ PyObject* evaluateFrame(StatorFrame* frame, int throwflag) {
   }
   if (!state.cache || state.disabled || stator_signal_waits())
     return stator_frame_eval_fresh(frame, throwflag);
+  if (state.entering != nullptr &&
+      std::exchange(state.entering, nullptr) == stator_frame_code(frame))
+    handed_over = true;
   if (!handed_over && !throwflag && !stator_frame_is_generator(frame)) takeFromNativeCaller(frame);
   return driveGuarded(*state.cache, frame, throwflag);
 }

@@ -46,6 +46,8 @@ PyObject* takeOver(const Primed& primed, StatorFrame* frame);
 struct HookState {
   Cache* cache = nullptr;
   const void* root = nullptr;  // code of the compiled function under way, as a name
+  // code whose next frame a compiled object's call makes: its arguments lie on nobody's stack
+  const void* entering = nullptr;
   int disabled = 0;
   // the compiled call under way is to end natively (ranks diverged); counted in `disabled` too
   bool eager_call = false;

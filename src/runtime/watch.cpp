@@ -19,7 +19,7 @@ struct Watch {
   std::string label;
   std::map<std::string, int64_t> outside;
 };
-thread_local Watch* watch = nullptr;
+__attribute__((tls_model("initial-exec"))) thread_local Watch* watch = nullptr;
 
 void settleCount() {
   if (int64_t calls = tensor::takeCallCount(); calls > 0) watch->outside[watch->label] += calls;

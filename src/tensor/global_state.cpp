@@ -12,6 +12,7 @@
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <cstring>
 #include <torch/csrc/PyInterpreter.h>
+#include <torch/csrc/jit/frontend/tracer.h>
 
 namespace stator::tensor {
 
@@ -250,6 +251,8 @@ std::string modesText(const Ref<>& modes) {
 }
 
 }  // namespace
+
+bool jitTraces() { return torch::jit::tracer::isTracing(); }
 
 bool callsAreWatched() {
   const c10::DispatchKeySet included = c10::impl::tls_local_dispatch_key_set().included_;

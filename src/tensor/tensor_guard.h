@@ -71,6 +71,7 @@ bool isDevice(PyObject* object);
 bool sameDevice(PyObject* left, PyObject* right);  // both torch.device
 
 // Something stands between the program and torch that has to see each call: a dispatch mode, a functorch transform, or hooks on what autograd saves.
+bool jitTraces();  // torch.jit.trace is under way
 bool callsAreWatched();
 
 // Global state that captured code depends on: one snapshot, one compare.

@@ -123,6 +123,7 @@ bool initCallTables() {
   registerItertools();
   registerSubgraphs();
   registerLibrary();
+  registerRandom();
   registerClasses();
   registerLogging();
   registerExceptions();

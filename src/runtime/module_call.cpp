@@ -1,0 +1,145 @@
+#include "runtime/module_call.h"
+
+#include "bytecode/code_info.h"
+#include "bytecode/opcodes.h"
+#include "interpret/known_types.h"
+#include "interpret/names.h"
+#include "python/objects.h"
+#include "tensor/tensor_guard.h"
+
+#include <algorithm>
+#include <array>
+
+namespace stator::runtime {
+
+namespace {
+
+struct Name {
+  PyObject* text;
+  Py_hash_t hash;
+  explicit Name(const char* name)
+      : text(PyUnicode_InternFromString(name)), hash(PyObject_Hash(text)) {}
+};
+
+using Names = std::array<Name, 4>;
+const Names& ownHooks() {
+  static const Names names = {Name("_backward_hooks"), Name("_backward_pre_hooks"),
+                              Name("_forward_hooks"), Name("_forward_pre_hooks")};
+  return names;
+}
+const Names& globalHooks() {
+  static const Names names = {Name("_global_backward_pre_hooks"), Name("_global_backward_hooks"),
+                              Name("_global_forward_hooks"), Name("_global_forward_pre_hooks")};
+  return names;
+}
+
+// The function as this version of torch has it. It serves if what it asks before it calls forward is what is asked below.
+struct Shape {
+  PyCodeObject* code = nullptr;
+  int call_offset = -1;
+  int forward_slot = -1;
+
+  explicit Shape(PyCodeObject* of) {
+    constexpr int kTakesAll = CO_VARARGS | CO_VARKEYWORDS;
+    if (of->co_argcount != 1 || of->co_kwonlyargcount != 0 ||
+        (of->co_flags & kTakesAll) != kTakesAll)
+      return;
+    std::vector<const char*> asked = {"torch", "_C", "_get_tracing_state", "_slow_forward",
+                                      "forward"};
+    for (const Names* names : {&ownHooks(), &globalHooks()}) {
+      for (const Name& name : *names) asked.push_back(PyUnicode_AsUTF8(name.text));
+    }
+    if (PyTuple_GET_SIZE(of->co_names) < static_cast<Py_ssize_t>(asked.size())) return;
+    for (size_t i = 0; i < asked.size(); ++i) {
+      PyObject* name = PyTuple_GET_ITEM(of->co_names, static_cast<Py_ssize_t>(i));
+      if (PyUnicode_CompareWithASCIIString(name, asked[i]) != 0) return;
+    }
+    bytecode::CodeInfo* info = bytecode::CodeInfo::of(of);
+    if (info == nullptr) {
+      PyErr_Clear();
+      return;
+    }
+    for (const bytecode::Instr& instr : info->instrs()) {
+      if (instr.opcode != CALL_FUNCTION_EX) continue;
+      call_offset = instr.opcode_offset;
+      break;
+    }
+    PyObject* slots = stator_code_slot_names(of);
+    for (Py_ssize_t i = 0; slots != nullptr && i < PyTuple_GET_SIZE(slots); ++i) {
+      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(slots, i), "forward_call") == 0)
+        forward_slot = static_cast<int>(i);
+    }
+    if (call_offset >= 0 && forward_slot >= 0) code = of;
+  }
+};
+
+bool isEmptyDict(PyObject* value) {
+  return (PyDict_CheckExact(value) || PyODict_CheckExact(value)) && PyDict_GET_SIZE(value) == 0;
+}
+
+// Of a class that reads attributes as nn.Module does and has none of these names itself: a function of the class, null otherwise.
+PyObject* plainForward(PyTypeObject* type) {
+  struct Seen {
+    PyTypeObject* type = nullptr;
+    uint32_t version = 0;
+    PyObject* forward = nullptr;
+  };
+  static std::array<Seen, 16> seen;  // a version is of one type, and of one state of it
+  Seen& place = seen[(reinterpret_cast<uintptr_t>(type) >> 6) % seen.size()];
+  if (place.type == type && place.version != 0 && place.version == stator_type_version(type))
+    return place.forward;
+  static const Name getattribute("__getattribute__");
+  static const Name forward_name("forward");
+  PyObject* forward = _PyType_Lookup(type, forward_name.text);
+  const bool plain = PyType_IsSubtype(type, interpret::moduleType()) &&
+                     _PyType_Lookup(type, getattribute.text) ==
+                         _PyType_Lookup(&PyBaseObject_Type, getattribute.text) &&
+                     forward != nullptr && PyFunction_Check(forward) &&
+                     std::all_of(ownHooks().begin(), ownHooks().end(), [&](const Name& name) {
+                       return _PyType_Lookup(type, name.text) == nullptr;
+                     });
+  place = {type, stator_type_version(type), plain ? forward : nullptr};
+  return place.forward;
+}
+
+bool hasNoHooks(PyObject* module, PyObject* globals) {
+  StatorView view;
+  if (!stator_view_object(&view, module) || view.keys == nullptr) return false;
+  for (const Name& name : ownHooks()) {
+    const Py_ssize_t index = stator_view_find(&view, name.text, name.hash);
+    PyObject* value = index >= 0 ? stator_view_value(&view, index) : nullptr;
+    if (value == nullptr || !isEmptyDict(value)) return false;
+  }
+  for (const Name& name : globalHooks()) {
+    PyObject* value = nullptr;
+    if (stator_dict_get(globals, name.text, name.hash, &value) != STATOR_FOUND ||
+        !isEmptyDict(value))
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+ModuleCall plainModuleCall(StatorFrame* frame) {
+  ModuleCall call;
+  PyCodeObject* code = stator_frame_code(frame);
+  if (reinterpret_cast<PyObject*>(code) != interpret::names().nn_module_call_impl) return call;
+  static const Shape shape(code);
+  if (shape.code != code || tensor::jitTraces()) return call;
+  PyObject* module = stator_frame_slots(frame)[0];
+  PyObject* of_class = plainForward(Py_TYPE(module));
+  if (of_class == nullptr || !hasNoHooks(module, stator_frame_globals(frame))) return call;
+  static const Name forward_name("forward");
+  StatorView view;
+  stator_view_object(&view, module);
+  const Py_ssize_t index = stator_view_find(&view, forward_name.text, forward_name.hash);
+  PyObject* own = index >= 0 ? stator_view_value(&view, index) : nullptr;
+  call.forward = own != nullptr ? newRef(own) : stealRef(PyMethod_New(of_class, module));
+  if (!call.forward) PyErr_Clear();
+  call.call_offset = shape.call_offset;
+  call.forward_slot = shape.forward_slot;
+  return call;
+}
+
+}  // namespace stator::runtime
