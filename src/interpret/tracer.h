@@ -245,6 +245,8 @@ class Tracer {
   static std::string placeOf(const graph::Location* location);  // file:line in function
   // conditions become guards; throws PythonError if a demand is not met
   void finishSymbols(Captured& captured);
+  graph::Node* addSymbolInput(size_t symbol);
+  void addMissingSymbolInputs();
   void shapeFromOutside(PyObject* raw, const sources::Source* source, tensor::TensorGuard& guard,
                         shapes::TensorMeta& meta);
 
