@@ -281,7 +281,7 @@ def fake_from_facts(record: Any, facts: tuple[Any, ...]) -> FakeTensor:
     name = _DEVICES[device]
     place = torch.device(name, device_index) if device_index >= 0 else torch.device(name)
     mode = _mode(record)
-    if record.symbols is not None:
+    if hasattr(mode, "_stator_symbols"):
         size, stride = _sizes(mode, size), _sizes(mode, stride)
     return _bare_fake(mode, size, stride, _DTYPES[dtype], place, bool(requires_grad))
 
@@ -457,6 +457,13 @@ def _prepare(module: CapturedModule) -> Context:
     return Context(module)
 
 
+def _share_mode(module: CapturedModule) -> None:
+    """The functions that a graph with symbols calls have its symbols."""
+    for function in module.modules():
+        if function in _function_records:
+            _function_records[function].fake_mode = _mode(module._stator_record)
+
+
 def _guards(context: TracingContext) -> list[tuple[int, list[int], list[int]]]:
     """The relations between inputs that AOTAutograd relied on, as graph/fx.h's BackendGuard."""
     found = []
@@ -477,6 +484,8 @@ def compile_graph(module: CapturedModule, backend: Callable[..., Any]) -> tuple[
     if backend is eager or getattr(backend, "is_eager", False):
         announce = getattr(backend, "announce", None)
         if announce is not None:
+            if module._stator_record.symbols is not None:
+                _share_mode(module)
             announce(module)
         return module._stator_runner, [], []
     context = _prepare(module)

@@ -28,7 +28,7 @@ enum class PlanOp : uint8_t {
   kList,     // empty list, filled later: cycles are possible
   kDict,
   kSet,
-  kFrozenSet,
+  kFrozenSet,  // operands: items; or object: a set of constants, whose order it has
   kSlice,
   kDeque,     // operands[0]: maxlen
   kScalarOf,  // object: subclass of str, int ...; operands: the built-in value
@@ -98,7 +98,15 @@ struct FrameState {
   Register instance = kNull;
 };
 
+// A random number of Python's, which is drawn before the graph runs (breaks/draws.h).
+struct Draw {
+  const sources::Source* generator = nullptr;
+  Ref<> method;        // of random.Random
+  Ref<> args, kwargs;  // plain numbers
+};
+
 struct Plan {
+  std::vector<Draw> draws;
   std::vector<PlanStep> steps;
   int register_count = 0;
   size_t commit = 0;  // steps from here on have effects

@@ -78,6 +78,8 @@ std::string sourceExpression(const Source& source, BorrowedRef<PyCodeObject> cod
       return "E";
     case SourceKind::kFunctionMode:
       return "G" + quoted("___torch_function_mode_stack_" + number);
+    case SourceKind::kDrawn:
+      return "L" + quoted("___random" + number);
     case SourceKind::kPinned:
       return "G" + quoted(pinnedName(source.key.get()));
     case SourceKind::kAttr:

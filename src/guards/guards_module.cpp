@@ -25,23 +25,31 @@ struct Program {
 
 constexpr const char* kCapsule = "stator.guards";
 
-constexpr const char* kSourceNames[] = {"local",         "stack",        "globals",
-                                        "builtins",      "function",     "handled",
-                                        "function_mode", "pinned",       "attr",
-                                        "generic_attr",  "parameter",    "buffer",
-                                        "submodule",     "object_dict",  "type",
-                                        "class_dict",    "dict_item",    "dict_key",
-                                        "list_item",     "tuple_item",   "set_item",
-                                        "deque_item",    "cell",         "closure",
-                                        "default",       "kw_default",   "func_globals",
-                                        "code",          "method_self",  "method_func",
-                                        "partial_func",  "partial_args", "partial_keywords",
-                                        "slice_start",   "slice_stop",   "slice_step",
-                                        "range_start",   "range_stop",   "range_step",
-                                        "tensor_grad",   "tensor_size",  "tensor_attr",
-                                        "weak_target",   "scalar_value", "lru_entry",
-                                        "view_dict",     "dict_value",   "proxied",
-                                        "ahead"};
+constexpr const char* kSourceNames[] = {"local",         "stack",
+                                        "globals",       "builtins",
+                                        "function",      "handled",
+                                        "function_mode", "drawn",
+                                        "pinned",        "attr",
+                                        "generic_attr",  "parameter",
+                                        "buffer",        "submodule",
+                                        "object_dict",   "type",
+                                        "class_dict",    "dict_item",
+                                        "dict_key",      "list_item",
+                                        "tuple_item",    "set_item",
+                                        "deque_item",    "cell",
+                                        "closure",       "default",
+                                        "kw_default",    "func_globals",
+                                        "code",          "method_self",
+                                        "method_func",   "partial_func",
+                                        "partial_args",  "partial_keywords",
+                                        "slice_start",   "slice_stop",
+                                        "slice_step",    "range_start",
+                                        "range_stop",    "range_step",
+                                        "tensor_grad",   "tensor_size",
+                                        "tensor_attr",   "weak_target",
+                                        "scalar_value",  "lru_entry",
+                                        "view_dict",     "dict_value",
+                                        "proxied",       "ahead"};
 static_assert(std::size(kSourceNames) == static_cast<size_t>(SourceKind::kAhead) + 1);
 
 constexpr const char* kGuardNames[] = {"present",   "absent",     "is",           "is_weak",
@@ -65,6 +73,7 @@ bool hasIndex(SourceKind kind) {
     case SourceKind::kLocal:
     case SourceKind::kStack:
     case SourceKind::kFunctionMode:
+    case SourceKind::kDrawn:
     case SourceKind::kDictKey:
     case SourceKind::kDictValue:
     case SourceKind::kListItem:

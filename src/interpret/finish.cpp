@@ -100,6 +100,8 @@ void addEffects(Tracer& t, PlanBuilder& builder) {
       for (Py_ssize_t k = 0; k < PyList_GET_SIZE(info->appended.get()); ++k)
         operands.push_back(builder.value(PyList_GET_ITEM(info->appended.get(), k)));
       builder.effect(PlanOp::kListExtend, Ref<>(), std::move(operands));
+    } else if (info->shadow && isRandomGenerator(object)) {
+      builder.setRandomState(builder.value(object), info->shadow.get(), true);
     } else if (info->shadow) {
       if (isDeque(object)) {
         Ref<> list = stealRef(PySequence_List(info->shadow.get()));

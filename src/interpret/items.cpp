@@ -612,6 +612,15 @@ Out Tracer::contains(PyObject* container, PyObject* item) {
       STATOR_VALUE(identical, same(element, item));
       if (identical.get() == Py_True) return identical;
       STATOR_VALUE(compared, settle(compare(Py_EQ, element, item)));
+      if (i + 1 == PyList_GET_SIZE(list.get()) && graph::isStandIn(compared.get()) &&
+          (options.runs_as_captured || options.capture_scalar_outputs)) {
+        // Nothing depends on it yet: the graph computes the answer.
+        static PyObject* const read = PyUnicode_InternFromString("item");
+        STATOR_VALUE(answer, readIntoGraph(read, compared.get()));
+        if (symbolic::isSymScalar(answer.get()) &&
+            symbolic::asSymScalar(answer.get())->of == &PyBool_Type)
+          return answer;
+      }
       STATOR_VALUE(equal, truth(compared.get()));
       if (equal.get() == Py_True) return equal;
     }

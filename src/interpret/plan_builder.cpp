@@ -171,7 +171,23 @@ void PlanBuilder::fillList(Register target, PyObject* list) {
   fill(PlanOp::kListExtend, std::move(operands));
 }
 
+// A copy of a set of constants, from which the plan makes sets with the same order; null where elements are not constants.
+Ref<> PlanBuilder::setOfConstants(PyObject* set) {
+  PyObject* item = nullptr;
+  Py_hash_t hash = 0;
+  Py_ssize_t position = 0;
+  while (_PySet_NextEntry(set, &position, &item, &hash)) {
+    if (!isStaticKey(item) || symbolic::isSymbol(item)) return Ref<>();
+  }
+  return stealRef(stator_set_like(&PySet_Type, set));
+}
+
 void PlanBuilder::fillSet(Register target, PyObject* set) {
+  if (PySet_GET_SIZE(set) == 0) return;
+  if (Ref<> constants = setOfConstants(set)) {
+    fill(PlanOp::kSetReplace, {target, constant(constants.get())});
+    return;
+  }
   PyObject* item = nullptr;
   Py_hash_t hash = 0;
   Py_ssize_t position = 0;
@@ -374,7 +390,11 @@ Register PlanBuilder::build(PyObject* object) {
   if (t_.code_constants.count(object) != 0) return constant(object);
   if (type != &PyFrozenSet_Type && type != &PySlice_Type && values::isConstantDeep(object))
     return constant(object);
-  if (type == &PyFrozenSet_Type) return add(PlanOp::kFrozenSet, object, Ref<>(), sequence(object));
+  if (type == &PyFrozenSet_Type) {
+    Ref<> constants = setOfConstants(object);
+    return constants ? add(PlanOp::kFrozenSet, object, constants)
+                     : add(PlanOp::kFrozenSet, object, Ref<>(), sequence(object));
+  }
   if (type == &PySlice_Type) {
     auto* slice = reinterpret_cast<PySliceObject*>(object);
     return add(PlanOp::kSlice, object, Ref<>(),
@@ -471,8 +491,33 @@ Register PlanBuilder::exception(PyObject* object) {
   return result;
 }
 
+void PlanBuilder::setRandomState(Register target, PyObject* generator, bool is_effect) {
+  static PyObject* const set_state = torchObject("_random.Random.setstate");
+  static PyObject* const gauss_next = PyUnicode_InternFromString("gauss_next");
+  Ref<> state = randomState(generator);
+  Ref<> gauss = state ? stealRef(PyObject_GetAttr(generator, gauss_next)) : Ref<>();
+  if (!gauss) throw PythonError();
+  std::vector<Register> operands = {target, constant(state.get())};
+  std::vector<Register> attribute = {target, constant(gauss.get())};
+  t_.keep_alive.push_back(state);
+  t_.keep_alive.push_back(gauss);
+  if (is_effect) {
+    effect(PlanOp::kEffectCall, newRef(set_state), std::move(operands));
+    effect(PlanOp::kAttributeSet, newRef(gauss_next), std::move(attribute));
+  } else {
+    add(PlanOp::kCall, nullptr, newRef(set_state), std::move(operands));
+    fill(PlanOp::kAttributeSet, std::move(attribute), newRef(gauss_next));
+  }
+}
+
 Register PlanBuilder::instance(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
+  if (isRandomGenerator(object)) {
+    Register result = add(PlanOp::kCall, object, newRef(torchObject("_random.Random.__new__")),
+                          {constant(reinterpret_cast<PyObject*>(type))});
+    setRandomState(result, object, false);
+    return result;
+  }
   PyTypeObject* base = type;
   while (base->tp_base != nullptr && (base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0)
     base = base->tp_base;

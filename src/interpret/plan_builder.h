@@ -21,6 +21,8 @@ class PlanBuilder {
   // rest of it. When that was, the trace does not know.
   void checkDropped();
   void finish();
+  // Puts the generator in the register into the state of a real one.
+  void setRandomState(breaks::Register target, PyObject* generator, bool is_effect);
   // What the frame's stack held at the entry, unread.
   breaks::Register stackEntry(size_t index);
   // A fresh container with the contents of a shadow.
@@ -50,6 +52,7 @@ class PlanBuilder {
   void fillUserKeyed(breaks::Register target, PyObject* dict);
   void fillList(breaks::Register target, PyObject* list);
   void fillSet(breaks::Register target, PyObject* set);
+  Ref<> setOfConstants(PyObject* set);
   void fillAttributes(breaks::Register target, PyObject* object);
   breaks::Register function(PyObject* object);
   // First the generator, then, when all is made, what its frame holds: this may hold the generator in turn.

@@ -28,15 +28,17 @@ Cache::Cache(PyObject* given) : settings(newRef(given)) {
   if (limit && limit.get() != Py_None) recompile_limit = PyLong_AsLongLong(limit.get());
 }
 
-Site& Cache::site(PyCodeObject* code, int offset) {
+CodeEntries& Cache::entriesOf(PyCodeObject* code) {
   auto& entries = codes[code];
   if (!entries) {
     entries = std::make_unique<CodeEntries>();
     entries->code = newRef(reinterpret_cast<PyObject*>(code));
     entries->root = hookState().root;
   }
-  return entries->sites[offset];
+  return *entries;
 }
+
+Site& Cache::site(PyCodeObject* code, int offset) { return entriesOf(code).sites[offset]; }
 
 void Cache::addRoot(const void* code) { roots[code]++; }
 

@@ -44,6 +44,8 @@ struct Site {
   // most recently used first; shared with those that run
   std::vector<std::shared_ptr<Entry>> entries;
   bool step_only = false;  // nothing can be captured from here: execute the instruction
+  // A capture went on for long without a tensor: the same, until a local is one.
+  bool quiet = false;
   bool over_limit = false;
   bool constant_floats = false;  // the backend could not take one as an input
   std::string why;               // step_only: the place and reason, for stator.explain
@@ -57,12 +59,14 @@ struct CodeEntries {
   const void* root = nullptr;
   std::unordered_map<int, Site> sites;  // by offset
   int64_t captures = 0;
+  int quiet_sites = 0;
 };
 
 class Cache {
  public:
   explicit Cache(PyObject* settings);
   Site& site(PyCodeObject* code, int offset);
+  CodeEntries& entriesOf(PyCodeObject* code);
   int64_t capturesOf(PyCodeObject* code) const;  // at all of its places
   void reset();
   // The same for what was captured for one compiled code alone.

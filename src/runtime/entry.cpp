@@ -2,6 +2,7 @@
 // stator's own failures end: the user's program goes on eagerly.
 #include "base/check.h"
 #include "base/collector_pause.h"
+#include "breaks/draws.h"
 #include "bytecode/code_info.h"
 #include "graph/fx.h"
 #include "graph/graph_runner.h"
@@ -118,6 +119,7 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   interpret::TraceOptions options;
   options.limits = {static_cast<uint64_t>(config.trace_limit_instructions),
                     static_cast<uint64_t>(config.trace_limit_nodes), config.trace_limit_seconds};
+  options.limits.quiet = options.limits.quiet_with_nodes = options.limits.instructions;
   options.fullgraph = cache.fullgraph;
   Ref<> is_eager = stealRef(PyObject_GetAttrString(cache.backend.get(), "is_eager"));
   if (!is_eager) PyErr_Clear();
@@ -141,6 +143,23 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
                         static_cast<uint64_t>(stator_frame_code(frame)->co_firstlineno) * 1000003u +
                         static_cast<uint64_t>(stator_frame_offset(frame)) * 7919u;
   return options;
+}
+
+// How long a capture may go on without a tensor. Each place of a long loop without one costs a capture that is thrown away: the more of them
+// a function has, the sooner they are.
+void limitQuiet(interpret::Limits& limits, const CodeEntries& code) {
+  constexpr uint64_t kFirst = 200'000, kLeast = 2'000, kWithNodes = 1'000'000;
+  limits.quiet = std::max(kLeast, kFirst >> std::min(code.quiet_sites, 20));
+  limits.quiet_with_nodes = kWithNodes;
+}
+
+bool holdsTensor(StatorFrame* frame) {
+  PyObject** slots = stator_frame_slots(frame);
+  const int count = stator_frame_slot_count(frame) + stator_frame_depth(frame);
+  for (int i = 0; i < count; ++i) {
+    if (slots[i] != nullptr && tensor::isTensor(slots[i])) return true;
+  }
+  return false;
 }
 
 // Traces until no capture has to start over.
@@ -254,7 +273,7 @@ bool setGradMode(bool enabled) {
 // before the instruction whose operation failed, with the values that the graph has computed; that instruction then raises by itself.
 // False: this could not be done, and nothing has happened.
 bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& failed,
-            bool grad_at_failure, StatorFrame* frame, const Roots& roots, Exit& exit) {
+            bool grad_at_failure, StatorFrame* frame, Roots roots, Exit& exit) {
   HookDisabledScope disabled;
   interpret::TraceOptions options = traceOptions(cache, frame);
   options.break_at = failed.instruction;
@@ -264,11 +283,15 @@ bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& fail
     return false;
   // What has an effect and ran must lie before the place where the program goes on.
   if (failed.effect_instruction >= options.break_at) return false;
+  breaks::Draws draws;
+  if (!draws.run(captured.plan, roots)) throw PythonError();
+  roots.drawn = draws.values();
   setGradMode(grad_at_failure);
   Ref<> outputs = outputsSoFar(*captured.graph, failed, roots);
   setGradMode(entry.grad_enabled);
   if (!outputs) {
     PyErr_Clear();
+    draws.undo();
     return false;
   }
   exit = finishEntry(captured.plan, frame, roots, std::move(outputs));
@@ -276,18 +299,28 @@ bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& fail
 }
 
 // `values`: the graph's inputs, as the guards found them.
-Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, const Roots& roots,
+Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
               const std::vector<Ref<>>& values) {
   if (watching()) ranUntil(entry.plan.place);
   Ref<> outputs;
+  breaks::Draws draws;
+  if (!entry.plan.draws.empty()) {
+    HookDisabledScope disabled;
+    if (!draws.run(entry.plan, roots)) throw PythonError();
+    roots.drawn = draws.values();
+  }
   if (entry.compiled) {
     static_assert(sizeof(Ref<>) == sizeof(PyObject*));
     PyObject* const* arguments = reinterpret_cast<PyObject* const*>(values.data());
     std::vector<PyObject*> inputs;
     std::vector<Ref<>> plain;
-    if (entry.has_subclasses) {
+    if (entry.has_subclasses || roots.drawn != nullptr) {
       inputs = borrowed(values);
       arguments = inputs.data();
+      for (size_t i = 0; roots.drawn != nullptr && i < inputs.size(); ++i) {
+        if (entry.inputs[i]->kind == sources::SourceKind::kDrawn)
+          inputs[i] = roots.drawn[entry.inputs[i]->index].get();
+      }
       for (PyObject*& input : inputs) {
         if (!tensor::isTensor(input) || interpret::isPlainTensorType(Py_TYPE(input))) continue;
         plain.push_back(tensor::asPlainInput(input));
@@ -307,6 +340,8 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, const Roots&
       if (!outputs) failed = failures.take();
     }
     if (!outputs) {
+      draws.undo();
+      roots.drawn = nullptr;
       if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return outcome(Outcome::kRaise);
       // Nothing has been committed: the real interpreter runs this part again and raises where, and as, eager raises.
       // A graph with effects of its own cannot be run again: where it stopped, the real interpreter goes on. Where even that fails, its
@@ -407,6 +442,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   interpret::TraceOptions options = traceOptions(cache, frame);
   options.history = &site.history;
   if (site.constant_floats) options.symbolic_floats = false;
+  if (!cache.fullgraph) limitQuiet(options.limits, cache.entriesOf(stator_frame_code(frame)));
   int entry_offset = stator_frame_offset(frame);
   const bool together = ranksAgree();
   interpret::Captured captured;
@@ -433,7 +469,15 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
     reportBreak(frame, captured.plan);
   }
   if (nothing) {
-    if (captured.plan.reason != breaks::Reason::kForced) site.step_only = true;
+    site.step_only = captured.plan.reason != breaks::Reason::kForced;
+  } else if (breaks_here && captured.plan.reason == breaks::Reason::kTraceLimit &&
+             captured.plan.detail.empty() && captured.graph->callCount() == 0) {
+    // Its plan would stand for one way through a long program. What runs instead comes to places where something can be captured.
+    nothing = site.quiet = true;
+    site.step_only = holdsTensor(frame);
+    cache.entriesOf(stator_frame_code(frame)).quiet_sites++;
+  }
+  if (nothing) {
     site.why = captured.plan.place;
     statistics().capture_seconds += secondsSince(start);
     if (wantsTexts()) reportCapture({frame, &captured.plan, 0, "", "", secondsSince(start), 0});
@@ -488,6 +532,12 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
       if (text.rfind("input ", 0) == 0) {
         // A float on which the backend decided something that has no words here: it keeps its value.
         const auto position = static_cast<size_t>(std::stoul(text.substr(6)));
+        if (entry->inputs[position]->kind == sources::SourceKind::kDrawn) {
+          // It has none before it is drawn.
+          Site& again = cache.site(code, entry_offset);
+          again.constant_floats = true;
+          return capture(cache, frame, again);
+        }
         captured.guards->add(guards::Guard{guards::GuardKind::kEquals, entry->inputs[position],
                                            nullptr, keep_examples[position]});
         continue;
@@ -561,7 +611,7 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
     return outcome(Outcome::kNative);
   }
   Site& site = cache.site(code, offset);
-  if (site.step_only || tensor::callsAreWatched()) {
+  if (site.step_only || (site.quiet && !holdsTensor(frame)) || tensor::callsAreWatched()) {
     if (watching()) ranUntil(site.why);
     return outcome(Outcome::kStep);
   }

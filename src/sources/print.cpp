@@ -175,6 +175,8 @@ class Printer {
       case SourceKind::kFunctionMode:
         return "torch.overrides._get_current_function_mode_stack()[" +
                std::to_string(source.index) + "]";
+      case SourceKind::kDrawn:
+        return "<random number " + std::to_string(source.index) + ">";
       default:
         return printPinned(source.key.get());
     }

@@ -145,6 +145,8 @@ PyObject* readRoot(const Source& source, const Roots& roots) {
     case SourceKind::kFunctionMode:
       return tensor_parts.function_mode != nullptr ? tensor_parts.function_mode(source.index)
                                                    : nullptr;
+    case SourceKind::kDrawn:
+      return roots.drawn != nullptr ? roots.drawn[source.index].get() : Py_None;
     default:
       return source.key.get();
   }

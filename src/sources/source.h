@@ -23,6 +23,7 @@ enum class SourceKind : uint8_t {
   kFunction,      // the frame's function object
   kHandled,       // the exception being handled
   kFunctionMode,  // index: place of a torch function mode on the thread's stack, from the bottom
+  kDrawn,         // index: n-th random number that the captured part draws; None until it has
   // key: the object itself, owned (globals of an inlined function's module, a type, ...)
   kPinned,
   // One step from `base`.
@@ -90,6 +91,7 @@ struct Roots {
   PyObject* builtins = nullptr;
   PyObject* function = nullptr;
   PyObject* handled = nullptr;
+  const Ref<>* drawn = nullptr;  // see SourceKind::kDrawn
   PyCodeObject* code = nullptr;  // for names of locals when printing
   static Roots of(StatorFrame* frame);
 };

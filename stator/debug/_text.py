@@ -6,13 +6,17 @@ does not understand it says, with the line.
 
 import ast
 import enum
+import functools
+import hashlib
 import importlib
 import operator
 import os
 import re
 import sys
+import types
 
 import torch
+from torch._library.custom_ops import OPDEFS
 from torch.fx.graph import magic_methods
 from torch.fx.node import _get_qualified_name
 
@@ -21,7 +25,7 @@ from stator import _core
 Specimen = _core.Specimen
 
 # Names that every script has in its globals.
-_PREFIXES = ("torch", "operator", "math", "builtins")
+_PREFIXES = ("torch", "operator", "math", "builtins", "program")
 
 
 class NotWritable(Exception):
@@ -30,6 +34,75 @@ class NotWritable(Exception):
 
 class ScriptError(Exception):
     """A script that cannot be read; the message says where and why."""
+
+
+# ---- what a program has in its own file ----------------------------------------------------------------------------------------------
+
+_PROGRAM = "_stator_program_"
+
+
+def definitions(path):
+    """The module that stands for a program's own file, in scripts that use its functions and operators."""
+    path = os.path.abspath(path)
+    if not os.path.exists(path):
+        raise ScriptError(f"functions of {path} are needed, and there is no such file")
+    known = _PROGRAM + hashlib.sha256(path.encode()).hexdigest()[:16]
+    if known not in sys.modules:
+        sys.modules[known] = _definitions_of(path, known)
+    return sys.modules[known]
+
+
+def _definitions_of(path, name):
+    """A program's imports, functions, classes and plain constants, as a module: without running the program."""
+    with open(path, encoding="utf-8") as file:
+        tree = ast.parse(file.read(), path)
+
+    def is_definition(statement):
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            return not any(isinstance(node, ast.Call) for node in ast.walk(statement))
+        return isinstance(statement, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef))
+
+    tree.body = [statement for statement in tree.body if is_definition(statement)]
+    module = types.ModuleType(name)
+    module.__file__ = path
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    try:
+        exec(compile(tree, path, "exec"), module.__dict__)
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def program_of(value):
+    """The program's own file, if that is where a value is defined."""
+    name = getattr(value, "__module__", None) or ""
+    if name != "__main__" and not name.startswith(_PROGRAM):
+        return None
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return os.path.abspath(file) if file is not None else None
+
+
+@functools.cache
+def _registrar(op):
+    """(module, program's file) that has to be imported for an operator to be there; (None, None) for those of C++."""
+    at = re.search(r"^debug: registered at (.*\.py):\d+$", torch._C._dispatch_dump(op.name()), re.MULTILINE)
+    if at is None:
+        return None, None
+    packet = op.overloadpacket
+    for name, module in list(sys.modules.items()):
+        if name in ("__main__", "torch._ops") or name.startswith("torch.ops."):
+            continue
+        if any(value is op or value is packet for value in list(getattr(module, "__dict__", {}).values())):
+            return name, None
+    made = OPDEFS.get(op.name().partition(".")[0])
+    if made is not None and program_of(made._init_fn) is not None:
+        return None, program_of(made._init_fn)
+    if made is not None and made._init_fn.__module__ in sys.modules:
+        return made._init_fn.__module__, None
+    for name, module in list(sys.modules.items()):
+        if getattr(module, "__file__", None) == at[1]:
+            return (None, os.path.abspath(at[1])) if name == "__main__" or name.startswith(_PROGRAM) else (name, None)
+    return None, None
 
 
 # ---- from FX -----------------------------------------------------------------------------------------------------------------------
@@ -96,9 +169,45 @@ def facts_of(value):
         return "t", f"{_DTYPE_SHORT.get(value.dtype, str(value.dtype).removeprefix('torch.'))}[{dims}]{where}"
     if isinstance(value, (tuple, list)):
         return "m", "(" + ", ".join(facts_of(v)[1] for v in value) + ")"
-    if isinstance(value, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)):
+    if isinstance(value, torch.SymInt):
+        return "s", f"SymInt {value}"
+    if isinstance(value, (int, float, bool, torch.SymFloat, torch.SymBool)):
         return "s", type(value).__name__
     return "o", type(value).__name__ if value is not None else "None"
+
+
+def symbolic_shape(facts):
+    """What facts say about symbols: a tensor's sizes with names among them, the name of an int, or None."""
+    kind, text = facts
+    if kind == "s":
+        return text.removeprefix("SymInt ") if text.startswith("SymInt ") else None
+    found = re.search(r"\[(.*)\]", text) if kind == "t" else None
+    if found is None or not found[1]:
+        return None
+    sizes = tuple(int(size) if size.isdecimal() else size for size in _split_sizes(found[1]))
+    return sizes if any(isinstance(size, str) for size in sizes) else None
+
+
+def _split_sizes(text):
+    """At commas, but not those inside of Max(a, b)."""
+    parts, depth = [""], 0
+    for c in text:
+        depth += (c == "(") - (c == ")")
+        if c == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return [part.strip() for part in parts]
+
+
+def symbolic_shapes(module):
+    """{name of an input: symbolic_shape} of a graph module's inputs that have one."""
+    found = {}
+    for node in module.graph.find_nodes(op="placeholder"):
+        shape = symbolic_shape(describe(node)[:2])
+        if shape is not None:
+            found[node.name] = shape
+    return found
 
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)(\n\s+(?P<code>[^\n]+))?')
@@ -198,6 +307,11 @@ def spell(value):
 
 
 def _checked(value):
+    if program_of(value) is not None:
+        name = getattr(value, "__qualname__", "<")
+        if "<" in name:
+            raise NotWritable(f"{value!r} cannot be named in a script: it is made inside of another function")
+        return f"program.{name}"
     if isinstance(value, torch._ops.OpOverloadPacket):
         candidates = [str(value).replace("::", "."), "torch.ops." + value._qualified_op_name.replace("::", ".")]
     else:
@@ -219,6 +333,15 @@ def _checked(value):
     raise NotWritable(f"{value!r} cannot be named in a script: it is no attribute of an importable module")
 
 
+def program_in(specimen):
+    """The program's own file, if a specimen needs functions or operators of it."""
+    for _, target, *_ in specimen.calls():
+        found = _registrar(target)[1] if isinstance(target, torch._ops.OpOverload) else program_of(target)
+        if found is not None:
+            return found
+    return None
+
+
 def text_of(specimen):
     """(parameters, body, modules to import) of a specimen."""
     parameters, body = specimen.text(spell)
@@ -227,7 +350,9 @@ def text_of(specimen):
     for name in re.findall(r"(?<![\w.'\"])([A-Za-z_][\w.]*)\.\w+", code):
         modules.add(name)
     local = {call[0] for call in specimen.calls()} | set(parameters) | set(_PREFIXES)
-    return parameters, body, sorted(_importable(m) for m in modules if m.partition(".")[0] not in local)
+    needed = {_importable(m) for m in modules if m.partition(".")[0] not in local}
+    registrars = {_registrar(call[1])[0] for call in specimen.calls() if isinstance(call[1], torch._ops.OpOverload)}
+    return parameters, body, sorted(needed | registrars - {None})
 
 
 def _importable(name):

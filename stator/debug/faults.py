@@ -4,7 +4,8 @@
 
 fault: compile (an error while compiling), runtime (an error while running), wrong (values off by a half), nan, crash (a real SIGSEGV),
 hang. op: an operator's short name, whatever its spelling (torch.relu, Tensor.relu, aten.relu). stage: dynamo (the captured graph; the
-default), forward or backward (behind AOTAutograd). Everything else runs as in eager.
+default), forward or backward (behind AOTAutograd). when: "symbolic" for faults that only graphs have whose inputs have symbolic sizes.
+Everything else runs as in eager.
 """
 
 import ctypes
@@ -76,18 +77,31 @@ def plant(gm, fault, op):
     return torch.fx.GraphModule(gm, graph).forward
 
 
+def _has_symbols(gm):
+    from stator.debug._text import symbolic_shapes
+
+    return bool(symbolic_shapes(gm))
+
+
 def planted_fault(gm, example_inputs, *, options=None):
-    options = {"fault": "wrong", "op": "relu", "stage": "dynamo", **(options or {})}
-    fault, op, stage = options.pop("fault"), options.pop("op"), options.pop("stage")
-    if fault not in FAULTS or stage not in STAGES or options:
-        raise ValueError(f"planted_fault takes fault ({', '.join(FAULTS)}), stage ({', '.join(STAGES)}) and op")
+    options = {"fault": "wrong", "op": "relu", "stage": "dynamo", "when": "always", **(options or {})}
+    fault, op, stage, when = (options.pop(name) for name in ("fault", "op", "stage", "when"))
+    if fault not in FAULTS or stage not in STAGES or when not in ("always", "symbolic") or options:
+        raise ValueError(
+            f"planted_fault takes fault ({', '.join(FAULTS)}), stage ({', '.join(STAGES)}), op and when (always, symbolic)"
+        )
+
+    def planted(graph_module):
+        hit = when == "always" or _has_symbols(graph_module)
+        return plant(graph_module, fault, op) if hit else graph_module.forward
+
     if stage == "dynamo":
-        return plant(gm, fault, op)
+        return planted(gm)
     from torch._dynamo.backends.common import aot_autograd
 
     def compiler(active):
         def compile(graph_module, inputs):
-            function = plant(graph_module, fault, op) if active else graph_module.forward
+            function = planted(graph_module) if active else graph_module.forward
 
             def boxed(args):
                 taken = list(args)

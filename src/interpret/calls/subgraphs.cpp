@@ -7,6 +7,7 @@
 #include "interpret/known_types.h"
 #include "interpret/torch_names.h"
 #include "interpret/tracer.h"
+#include "symbolic/sym_int.h"
 #include "values/dicts.h"
 
 #include <string>
@@ -26,8 +27,15 @@ struct Body {
 
 Ref<> addPlaceholder(Tracer& t, graph::Graph& graph, PyObject* sample, std::string name) {
   graph::StandIn* like = graph::asStandIn(sample);
-  graph.metas.push_back(*like->meta);
-  graph::Node* node = graph.addInput(nullptr, Ref<>(), &graph.metas.back());
+  graph::Node* node = nullptr;
+  if (like->meta != nullptr) {
+    graph.metas.push_back(*like->meta);
+    node = graph.addInput(nullptr, Ref<>(), &graph.metas.back());
+  } else {
+    node = graph.addInput(nullptr, Ref<>(), nullptr);
+    node->scalar_type = like->node->scalar_type;
+    node->size = like->node->size;
+  }
   node->name_hint = std::move(name);
   node->mutates = true;  // stays an input even if nothing uses it
   Ref<> stand_in = graph::makeStandIn(node, node->meta, like->apparent_type);
@@ -170,10 +178,7 @@ std::vector<PyObject*> itemsOf(PyObject* tuple) {
 bool allTensors(PyObject* tuple) {
   if (!PyTuple_Check(tuple)) return false;
   for (PyObject* item : itemsOf(tuple)) {
-    // Symbolic sizes inside of functions that the graph calls are not captured yet.
-    if (!graph::isStandIn(item) || graph::asStandIn(item)->meta == nullptr ||
-        graph::asStandIn(item)->meta->isSymbolic())
-      return false;
+    if (!graph::isStandIn(item) || graph::asStandIn(item)->meta == nullptr) return false;
   }
   return true;
 }
@@ -185,6 +190,21 @@ Ref<> tupleOf(const std::vector<Ref<>>& items) {
   return tuple;
 }
 
+// What can be an operand of a function: a tensor, or a symbolic int.
+bool isOperand(const graph::StandIn* used) {
+  return used->meta != nullptr || (used->node->scalar_type && !used->node->size.isStatic());
+}
+
+// The operands as the program has them: ints are values of the trace.
+Ref<> operandValues(const std::vector<Ref<>>& operands) {
+  std::vector<Ref<>> values;
+  for (const Ref<>& operand : operands) {
+    const graph::StandIn* one = graph::asStandIn(operand.get());
+    values.push_back(one->meta != nullptr ? operand : symbolic::makeInt(one->node->size));
+  }
+  return tupleOf(values);
+}
+
 // What the bodies use of the graphs around them, once each. A break: something that cannot be an operand.
 Flow collectExtras(Tracer& t, const std::vector<Body>& bodies, std::vector<Ref<>>& extras) {
   std::unordered_map<graph::Node*, bool> seen;
@@ -192,7 +212,7 @@ Flow collectExtras(Tracer& t, const std::vector<Body>& bodies, std::vector<Ref<>
   for (const Body& body : bodies) {
     forEachForeign(body, [&](graph::StandIn* used) {
       if (!seen.emplace(used->node, true).second) return;
-      usable &= used->meta != nullptr && !used->meta->isSymbolic() && t.isReachable(used->node);
+      usable &= isOperand(used) && t.isReachable(used->node);
       extras.push_back(newRef(reinterpret_cast<PyObject*>(used)));
     });
   }
@@ -207,8 +227,7 @@ Out capture(Tracer& t, const Args& args) {
   STATOR_CHECK(args.values.size() == 5, "capture() of subgraphs");
   std::vector<PyObject*> names = itemsOf(args.values[0]), functions = itemsOf(args.values[1]);
   if (!allTensors(args.values[2]) || !allTensors(args.values[3]))
-    return t.breakWith(Reason::kUnsupportedTensorOp,
-                       "an operand is no tensor, or of symbolic size");
+    return t.breakWith(Reason::kUnsupportedTensorOp, "an operand is no tensor");
   std::vector<PyObject*> samples = itemsOf(args.values[3]);
   bool pure = args.values[4] == Py_True;
   uint64_t effects = effectsSoFar(t);
@@ -238,7 +257,7 @@ Out capture(Tracer& t, const Args& args) {
     STATOR_VALUE(module, finishBody(t, body));
     out.push_back(module);
   }
-  out.push_back(t.made(tupleOf(extras)));
+  out.push_back(t.made(operandValues(extras)));
   return t.made(tupleOf(out));
 }
 
@@ -248,8 +267,7 @@ Out capture(Tracer& t, const Args& args) {
 Out capturePair(Tracer& t, const Args& args) {
   STATOR_CHECK(args.values.size() == 3, "capture_pair() of subgraphs");
   if (!allTensors(args.values[2]))
-    return t.breakWith(Reason::kUnsupportedTensorOp,
-                       "an operand is no tensor, or of symbolic size");
+    return t.breakWith(Reason::kUnsupportedTensorOp, "an operand is no tensor");
   std::vector<PyObject*> operands = itemsOf(args.values[2]);
   std::vector<Body> bodies(2);
   Body &forward = bodies[0], &backward = bodies[1];
@@ -295,8 +313,8 @@ Out capturePair(Tracer& t, const Args& args) {
   Replacements inside;
   forEachForeign(backward, [&](graph::StandIn* used) {
     if (!seen.emplace(used->node, true).second) return;
-    usable &= used->meta != nullptr && !used->meta->isSymbolic() &&
-              (used->node->home == forward.graph.get() || t.isReachable(used->node));
+    usable &=
+        isOperand(used) && (used->node->home == forward.graph.get() || t.isReachable(used->node));
     handed.push_back(newRef(reinterpret_cast<PyObject*>(used)));
   });
   if (!usable)
@@ -334,7 +352,7 @@ Out capturePair(Tracer& t, const Args& args) {
   backward.result = tupleOf(gradients);
   STATOR_VALUE(forward_module, finishBody(t, first[0]));
   STATOR_VALUE(backward_module, finishBody(t, backward));
-  std::vector<Ref<>> out = {forward_module, backward_module, t.made(tupleOf(extras)),
+  std::vector<Ref<>> out = {forward_module, backward_module, t.made(operandValues(extras)),
                             t.made(tupleOf(flags))};
   return t.made(tupleOf(out));
 }
@@ -390,6 +408,8 @@ void registerSubgraphs() {
   registerHandler("stator.polyfills.subgraphs.refuse", refuse);
   registerHandler("stator.polyfills.subgraphs.call", call);
   registerHandler("stator.polyfills.subgraphs.call_like", callLike);
+  allowSymbols("stator.polyfills.subgraphs.call");
+  allowSymbols("stator.polyfills.subgraphs.call_like");
   // Bound to the class by each access: the function underneath is what is called.
   PyObject* apply = torchObject("torch.autograd.function.Function.apply.__func__");
   PyObject* polyfill = torchObject("stator.polyfills.autograd.apply");

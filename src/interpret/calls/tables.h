@@ -57,6 +57,7 @@ void registerContainers();
 void registerTorch();
 void registerItertools();
 void registerLibrary();
+void registerRandom();
 void registerClasses();
 void registerLogging();
 void registerExceptions();

@@ -84,7 +84,45 @@ Flow loadConst(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   return Flow::kOk;
 }
 
+namespace {
+
+// `t[1]` of an argument that is a tuple of constants: which others it holds does not matter. Null: no such thing.
+Out itemOfConstants(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  const auto slot = static_cast<size_t>(instr.oparg);
+  const auto index = static_cast<size_t>(frame.index);
+  const std::vector<Instr>& instrs = frame.code->instrs();
+  if (!frame.untouched[slot] || index + 2 >= instrs.size() ||
+      instrs[index + 1].opcode != LOAD_CONST || instrs[index + 2].opcode != BINARY_SUBSCR)
+    return Ref<>();
+  PyObject* raw = tracer.roots.slots[slot];
+  PyObject* key = PyTuple_GET_ITEM(frame.code->code()->co_consts, instrs[index + 1].oparg);
+  if (raw == nullptr || !PyTuple_CheckExact(raw) || !PyLong_CheckExact(key) ||
+      tracer.values.find(raw) != nullptr || !values::isConstantDeep(raw))
+    return Ref<>();
+  const Py_ssize_t place = PyLong_AsSsize_t(key);
+  if (place < 0 || place >= PyTuple_GET_SIZE(raw)) {
+    PyErr_Clear();
+    return Ref<>();
+  }
+  const sources::Source* source =
+      tracer.sources->root(SourceKind::kLocal, static_cast<int64_t>(slot));
+  tracer.guards->add(
+      Guard{GuardKind::kType, source, nullptr, newRef(reinterpret_cast<PyObject*>(&PyTuple_Type))});
+  return tracer.fromOutside(PyTuple_GET_ITEM(raw, place),
+                            tracer.sources->child(SourceKind::kTupleItem, source, nullptr, place));
+}
+
+}  // namespace
+
 Flow loadFast(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  if (!frame.untouched.empty()) {
+    STATOR_VALUE(item, itemOfConstants(tracer, frame, instr));
+    if (item) {
+      frame.push(std::move(item));
+      frame.index += 3;
+      return Flow::kOk;
+    }
+  }
   STATOR_VALUE(value, tracer.readSlot(frame, static_cast<size_t>(instr.oparg)));
   if (!value) return raiseUnbound(tracer, frame, instr.oparg);
   frame.push(std::move(value));

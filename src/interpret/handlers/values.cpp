@@ -2,6 +2,7 @@
 #include "interpret/handlers/handlers.h"
 #include "interpret/known_types.h"
 #include "interpret/trace_iterator.h"
+#include "symbolic/sym_int.h"
 
 namespace stator::interpret::handlers {
 
@@ -81,6 +82,13 @@ Flow isOp(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 
 Flow containsOp(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   STATOR_VALUE(value, tracer.contains(frame.top(), frame.top(1)));
+  if (symbolic::isSymScalar(value.get())) {
+    if (instr.oparg != 0) value = tracer.concrete(value.get());
+    frame.drop(2);
+    frame.push(std::move(value));
+    advance(frame);
+    return Flow::kOk;
+  }
   bool result = (value.get() == Py_True) != (instr.oparg != 0);
   frame.drop(2);
   frame.push(newRef(result ? Py_True : Py_False));

@@ -1,0 +1,70 @@
+#include "breaks/draws.h"
+
+namespace stator::breaks {
+
+namespace {
+
+// Of the C base: random.Random's own methods are Python.
+PyObject* baseMethod(const char* name) {
+  Ref<> module = stealRef(PyImport_ImportModule("_random"));
+  Ref<> base = module ? stealRef(PyObject_GetAttrString(module.get(), "Random")) : Ref<>();
+  return base ? PyObject_GetAttrString(base.get(), name) : nullptr;  // kept for good
+}
+
+PyObject* gaussName() {
+  static PyObject* const name = PyUnicode_InternFromString("gauss_next");
+  return name;
+}
+
+}  // namespace
+
+bool Draws::run(const Plan& plan, const sources::Roots& roots) {
+  static PyObject* const get_state = baseMethod("getstate");
+  for (const Draw& draw : plan.draws) {
+    Ref<> generator = sources::read(*draw.generator, roots);
+    if (!generator || get_state == nullptr) {
+      if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "a random generator is gone");
+      undo();
+      return false;
+    }
+    bool known = false;
+    for (const Before& before : before_) known |= before.generator.get() == generator.get();
+    if (!known) {
+      Ref<> state = stealRef(PyObject_CallOneArg(get_state, generator.get()));
+      Ref<> gauss = state ? stealRef(PyObject_GetAttr(generator.get(), gaussName())) : Ref<>();
+      if (gauss) before_.push_back({generator, state, gauss});
+    }
+    Ref<> all_args = stealRef(PyTuple_New(PyTuple_GET_SIZE(draw.args.get()) + 1));
+    Ref<> value;
+    if (all_args && !PyErr_Occurred()) {
+      PyTuple_SET_ITEM(all_args.get(), 0, generator.release());
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(draw.args.get()); ++i)
+        PyTuple_SET_ITEM(all_args.get(), i + 1, Py_NewRef(PyTuple_GET_ITEM(draw.args.get(), i)));
+      value = stealRef(PyObject_Call(draw.method.get(), all_args.get(), draw.kwargs.get()));
+    }
+    if (!value) {
+      undo();
+      return false;
+    }
+    values_.push_back(std::move(value));
+  }
+  return true;
+}
+
+void Draws::undo() {
+  static PyObject* const set_state = baseMethod("setstate");
+  PyObject *type = nullptr, *error = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &error, &traceback);
+  for (const Before& before : before_) {
+    Ref<> done = stealRef(PyObject_CallFunctionObjArgs(set_state, before.generator.get(),
+                                                       before.state.get(), nullptr));
+    if (!done ||
+        PyObject_SetAttr(before.generator.get(), gaussName(), before.gauss_next.get()) != 0)
+      PyErr_Clear();
+  }
+  before_.clear();
+  values_.clear();
+  PyErr_Restore(type, error, traceback);
+}
+
+}  // namespace stator::breaks

@@ -1,0 +1,74 @@
+"""Functions that graphs call (higher-order operators, torch.func, autograd functions) over symbolic sizes: one graph for all sizes."""
+
+import pytest
+import torch
+from torch._higher_order_ops import map as map_over
+from torch._higher_order_ops import scan
+from torch.utils.checkpoint import checkpoint
+
+import stator
+
+
+class Flattened(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        ctx.n = x.shape[0]
+        return x.view(-1) * x.shape[0]
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad.view(x.shape) * ctx.n
+
+
+def vmapped(x):
+    return torch.vmap(lambda a: a.sin() * x.shape[0])(x)
+
+
+def branches(x):
+    return torch.cond(x.sum() > 0, lambda x: x.view(-1) * x.shape[0], lambda x: x.reshape(-1) + 1, (x,))
+
+
+def checkpointed(x):
+    def turned(x):
+        return x.view(x.shape[0] * x.shape[1]).sin().view(x.shape[1], x.shape[0])
+
+    return checkpoint(turned, x, use_reentrant=False) * x.shape[0]
+
+
+def autograd_function(x):
+    return Flattened.apply(x).sin()
+
+
+def scanned(x):
+    return scan(lambda carry, row: (carry + row * x.shape[0], carry.clone()), torch.zeros(4), x)[1]
+
+
+def mapped(x):
+    n = x.shape[0]
+    return map_over(lambda row, k: row * k + n, x, 3)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    "function", [vmapped, branches, checkpointed, autograd_function, scanned, mapped], ids=lambda f: f.__name__
+)
+def test_one_graph_for_all_sizes(function, backend):
+    graphs = []
+    compiled = stator.compile(function, backend=backend, fullgraph=True, dynamic=True)
+    handle = stator.on_graph(lambda *args: graphs.append(args))
+    try:
+        for n in (5, 6, 9):
+            x = torch.linspace(-1, 1, 4 * n).view(n, 4)
+            ours, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
+            result, expected = compiled(ours), function(theirs)
+            torch.testing.assert_close(result, expected)
+            if expected.requires_grad:
+                result.sum().backward()
+                expected.sum().backward()
+                torch.testing.assert_close(ours.grad, theirs.grad)
+    finally:
+        if handle is not None:
+            handle.remove()
+    assert len(graphs) == 1
