@@ -47,13 +47,13 @@ double secondsSince(std::chrono::steady_clock::time_point start) {
 class References {
  public:
   References() {
-    if (spare_.empty()) return;
-    values_ = std::move(spare_.back());
-    spare_.pop_back();
+    if (spare.empty()) return;
+    values_ = std::move(spare.back());
+    spare.pop_back();
   }
   ~References() {
     values_.clear();  // may run code
-    if (spare_.size() < kSpare) spare_.push_back(std::move(values_));
+    if (spare.size() < kSpare) spare.push_back(std::move(values_));
   }
   References(const References&) = delete;
   References& operator=(const References&) = delete;
@@ -61,7 +61,7 @@ class References {
 
  private:
   static constexpr size_t kSpare = 16;
-  static inline std::vector<std::vector<Ref<>>> spare_;
+  static inline std::vector<std::vector<Ref<>>> spare;
   std::vector<Ref<>> values_;
 };
 

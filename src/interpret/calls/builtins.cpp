@@ -195,7 +195,7 @@ Out setLike(Tracer& t, const Args& args, bool frozen) {
   Ref<> items = stealRef(PyList_New(0));
   if (!args.values.empty()) {
     STATOR_VALUE(operand, t.setOperand(args.values[0]));
-    items = operand;
+    items = std::move(operand);
   }
   return t.fromNative(stealRef(frozen ? PyFrozenSet_New(items.get()) : PySet_New(items.get())));
 }
@@ -344,7 +344,7 @@ Out superCall(Tracer& t, const Args& args) {
         cls = inside;
       }
     }
-    self = first;
+    self = std::move(first);
   } else if (args.positional == 2) {
     cls = newRef(args.values[0]);
     self = newRef(args.values[1]);
