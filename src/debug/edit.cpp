@@ -238,8 +238,7 @@ std::optional<Edited> inlined(const Specimen& from, int index, const Specimen& b
       made->name_hint = from.name(index) + "_" + inner.name_hint;
       copier.to().facts.push_back(body.facts[static_cast<size_t>(at)]);
       inside[static_cast<size_t>(at)] =
-          orThrow(graph::makeStandIn(made, nullptr,
-                                     reinterpret_cast<PyObject*>(&PyBaseObject_Type))
+          orThrow(graph::makeStandIn(made, nullptr, reinterpret_cast<PyObject*>(&PyBaseObject_Type))
                       .release());
     }
   };
@@ -254,7 +253,8 @@ std::optional<Edited> inlined(const Specimen& from, int index, const Specimen& b
       continue;
     }
     std::vector<int> reads = from.reads(node.index);
-    if (std::find(reads.begin(), reads.end(), index) != reads.end() && copier.at(index) == nullptr) {
+    if (std::find(reads.begin(), reads.end(), index) != reads.end() &&
+        copier.at(index) == nullptr) {
       if (!picks(from, node.index)) return std::nullopt;
       Node* picked = result_at(PyTuple_GET_ITEM(node.args.get(), 1));
       if (picked == nullptr) return std::nullopt;
