@@ -317,6 +317,18 @@ Out Tracer::next(PyObject* object) {
   }
 }
 
+// What a set's methods in C take for an iterable: how they go about it, and the order of what comes out, depends on whether it is a set or a
+// dict.
+Out Tracer::setOperand(PyObject* iterable) {
+  const bool keyed = !graph::isStandIn(iterable) &&
+                     (PySet_CheckExact(iterable) || PyFrozenSet_CheckExact(iterable) ||
+                      PyDict_CheckExact(iterable));
+  STATOR_VALUE(list, listOf(iterable));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i)
+    STATOR_FLOW(requireHashable(PyList_GET_ITEM(list.get(), i)));
+  return keyed ? contents(iterable) : std::move(list);
+}
+
 Out Tracer::listOf(PyObject* iterable) {
   Ref<> list = stealRef(PyList_New(0));
   if (!isTraceIterator(iterable) && !graph::isStandIn(iterable) &&

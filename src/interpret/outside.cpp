@@ -5,6 +5,7 @@
 #include "interpret/names.h"
 #include "interpret/trace_iterator.h"
 #include "interpret/tracer.h"
+#include "python/objects.h"
 #include "symbolic/sym_int.h"
 #include "tensor/meta_of.h"
 #include "values/dicts.h"
@@ -403,6 +404,7 @@ Out Tracer::contents(PyObject* container) {
     Py_hash_t hash = 0;
     Py_ssize_t position = 0;
     int64_t n = 0;
+    bool same_items = true;
     while (_PySet_NextEntry(container, &position, &item, &hash)) {
       if (!isStaticKey(item) && !isIdentityKey(item)) {
         return breakWith(breaks::Reason::kUnsupportedObject,
@@ -410,10 +412,19 @@ Out Tracer::contents(PyObject* container) {
       }
       STATOR_VALUE(value,
                    fromOutside(item, sources->child(SourceKind::kSetItem, source, nullptr, n++)));
+      same_items &= value.get() == item;
       PyList_Append(items.get(), value.get());
     }
-    shadow = stealRef(PyFrozenSet_Check(container) ? PyFrozenSet_New(items.get())
-                                                   : PySet_New(items.get()));
+    // With the same order, and the class, which C's functions look at; unless they would run code of the user's then.
+    PyTypeObject* type = Py_TYPE(container);
+    PyTypeObject* base = PySet_Check(container) ? &PySet_Type : &PyFrozenSet_Type;
+    const bool own = type->tp_richcompare != base->tp_richcompare ||
+                     type->tp_repr != base->tp_repr || type->tp_hash != base->tp_hash ||
+                     type->tp_iter != base->tp_iter;
+    shadow = stealRef(same_items            ? stator_set_like(own ? base : type, container)
+                      : base == &PySet_Type ? PySet_New(items.get())
+                                            : PyFrozenSet_New(items.get()));
+    if (!shadow) return raiseCurrentError();
   } else if (isDeque(container)) {
     Ref<> items = stealRef(PySequence_List(container));
     guardLength(PyList_GET_SIZE(items.get()));

@@ -194,11 +194,8 @@ Out setLike(Tracer& t, const Args& args, bool frozen) {
     return newRef(args.values[0]);
   Ref<> items = stealRef(PyList_New(0));
   if (!args.values.empty()) {
-    STATOR_VALUE(list, t.listOf(args.values[0]));
-    items = list;
-  }
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
-    STATOR_FLOW(t.requireHashable(PyList_GET_ITEM(items.get(), i)));
+    STATOR_VALUE(operand, t.setOperand(args.values[0]));
+    items = operand;
   }
   return t.fromNative(stealRef(frozen ? PyFrozenSet_New(items.get()) : PySet_New(items.get())));
 }

@@ -40,6 +40,9 @@ Out Tracer::nativeNew(PyTypeObject* base, const Args& args) {
     return fromNativeMade(stealRef(base->tp_new(type, empty.get(), nullptr)));
   }
   if (base == &PyTuple_Type || base == &PyFrozenSet_Type) {
+    // Keywords are for an __init__ of the class's own.
+    if (args.positional > 2 || (args.keywordCount() != 0 && type->tp_init == base->tp_init))
+      return breakWith(Reason::kRaises, std::string(base->tp_name) + "() with other arguments");
     Ref<> items = stealRef(PyTuple_New(0));
     if (args.positional > 1) {
       STATOR_VALUE(list, listOf(args.values[1]));
@@ -65,7 +68,15 @@ Out Tracer::nativeNew(PyTypeObject* base, const Args& args) {
     Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(rest.positional)));
     for (size_t i = 0; i < rest.positional; ++i)
       PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(rest.values[i]));
-    return fromNativeMade(stealRef(base->tp_new(type, tuple.get(), nullptr)));
+    Ref<> keywords;
+    if (rest.keywordCount() != 0) {
+      keywords = stealRef(PyDict_New());
+      for (size_t i = 0; i < rest.keywordCount(); ++i) {
+        PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(rest.names, static_cast<Py_ssize_t>(i)),
+                       rest.values[rest.positional + i]);
+      }
+    }
+    return fromNativeMade(stealRef(base->tp_new(type, tuple.get(), keywords.get())));
   }
   return breakWith(Reason::kUnsupportedClass, std::string(base->tp_name) + ".__new__");
 }
