@@ -12,16 +12,7 @@ namespace {
 
 constexpr int64_t kVersion = 1;
 
-enum Word : size_t {
-  kTopic,
-  kSite,
-  kExit,
-  kStructure,
-  kSources,
-  kValues,
-  kOutcome,
-  kGuards
-};
+enum Word : size_t { kTopic, kSite, kExit, kStructure, kSources, kValues, kOutcome, kGuards };
 
 int64_t word(uint64_t digest) { return static_cast<int64_t>(digest); }
 

@@ -1,7 +1,6 @@
 // Records of several ranks put together (dist/agreement.h).
-#include "dist/agreement.h"
-
 #include "base/check.h"
+#include "dist/agreement.h"
 #include "dist/digest.h"
 
 #include <algorithm>
@@ -157,8 +156,14 @@ void Summary::addBounds(const std::string& source, const Bounds& bounds) {
 
 void Summary::add(const Record& record) {
   // Cut before they are compared, as they are when they come back from bytes.
-  Group group{record.topic,     record.outcome, record.site.substr(0, kLongestText), record.exit.substr(0, kLongestText),
-              record.structure, record.calls,   1,           {{record.rank, record.rank}}};
+  Group group{record.topic,
+              record.outcome,
+              record.site.substr(0, kLongestText),
+              record.exit.substr(0, kLongestText),
+              record.structure,
+              record.calls,
+              1,
+              {{record.rank, record.rank}}};
   addGroup(group);
   for (const Item& item : record.items) addBounds(item.source, {item.values, item.values, false});
 }

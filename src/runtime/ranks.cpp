@@ -368,8 +368,7 @@ PyObject* mergeSummaries(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "y#y#", &one, &one_size, &other, &other_size)) throw PythonError();
     std::string made = dist::mergedBytes({one, static_cast<size_t>(one_size)},
                                          {other, static_cast<size_t>(other_size)});
-    return stealRef(
-        PyBytes_FromStringAndSize(made.data(), static_cast<Py_ssize_t>(made.size())));
+    return stealRef(PyBytes_FromStringAndSize(made.data(), static_cast<Py_ssize_t>(made.size())));
   });
 }
 

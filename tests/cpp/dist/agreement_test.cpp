@@ -38,7 +38,8 @@ std::vector<Decision> decide(const std::vector<Record>& records, bool may_be_dyn
       if (wants == Wants::kMerge)
         whole = whole.empty() ? rank.bytes() : mergedBytes(rank.bytes(), whole);
     }
-    for (Agreement& rank : ranks) wants == Wants::kReduce ? rank.reduced(maxima) : rank.merged(whole);
+    for (Agreement& rank : ranks)
+      wants == Wants::kReduce ? rank.reduced(maxima) : rank.merged(whole);
   }
   std::vector<Decision> decisions;
   for (const Agreement& rank : ranks) {
