@@ -1,4 +1,5 @@
 // Objects of the trace as steps of a plan: containers, instances, functions of sizes, and what belongs to each type.
+#include "interpret/calls/arrays.h"
 #include "interpret/plan_builder.h"
 
 #include "base/check.h"
@@ -392,6 +393,12 @@ Register PlanBuilder::build(PyObject* object) {
   }
   if (PyMethod_Check(object)) {
     PyObject* function = PyMethod_GET_FUNCTION(object);
+    if (isTraceArray(PyMethod_GET_SELF(object)) && PyFunction_Check(function)) {
+      // The array's own method of that name.
+      PyObject* name = reinterpret_cast<PyFunctionObject*>(function)->func_name;
+      return add(PlanOp::kCall, object, newRef(builtinFunction("getattr")),
+                 {value(PyMethod_GET_SELF(object)), constant(name)});
+    }
     if (Py_TYPE(function) == &PyMethodDescr_Type || Py_TYPE(function) == &PyWrapperDescr_Type) {
       PyObject* self = PyMethod_GET_SELF(object);
       return add(PlanOp::kBoundBuiltin, object, newRef(function), {dictBehind(self)});
@@ -492,6 +499,23 @@ void PlanBuilder::setRandomState(Register target, PyObject* generator, bool is_e
 
 Register PlanBuilder::instance(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
+  if (isTraceArray(object)) {
+    PyObject* tensor = arrayTensor(object);
+    const sources::Source* source = graph::asStandIn(tensor)->node->source;
+    if (source != nullptr && source->kind == sources::SourceKind::kArrayTensor &&
+        graph::asStandIn(tensor)->node->op == graph::Op::kInput) {
+      Register result = add(PlanOp::kSource, object);
+      plan_.steps.back().source = source->base;
+      return result;
+    }
+    const bool scalar = isArrayScalar(object);
+    Register result = add(PlanOp::kCall, scalar ? nullptr : object,
+                          newRef(torchObject("torch._C.TensorBase.numpy")), {value(tensor)});
+    if (!scalar) return result;
+    Ref<> nothing = stealRef(PyTuple_New(0));
+    return add(PlanOp::kCall, object, newRef(operatorFunction("getitem")),
+               {result, constant(nothing.get())});
+  }
   if (isRandomGenerator(object)) {
     Register result = add(PlanOp::kCall, object, newRef(torchObject("_random.Random.__new__")),
                           {constant(reinterpret_cast<PyObject*>(type))});

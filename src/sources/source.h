@@ -70,6 +70,7 @@ enum class SourceKind : uint8_t {
   kViewDict,   // the dict that a view of keys, values or items looks into
   kDictValue,  // index: n-th value in iteration order
   kProxied,    // what a mappingproxy shows
+  kArrayTensor,  // the tensor that has the memory of a NumPy array
   kAhead,      // index: the item that an iterator of C's will give after so many others
 };
 
