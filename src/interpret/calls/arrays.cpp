@@ -164,6 +164,7 @@ void registerArrays() {
   registerNumpyRandom();
   registerHandler("stator.polyfills.arrays.make", make);
   registerPure("stator._numpy.kinds");
+  registerPure("numpy.dtype");
   registerWholePolyfill("torch.Tensor.numpy", "arrays.numpy_of");
   arrays.array = array;
   arrays.ndarray = ndarray;

@@ -175,7 +175,7 @@ Out draw(Tracer& t, const char* name, PyObject* method, const Args& args) {
   return value;
 }
 
-// The functions of numpy.random: methods of one generator for the process.
+// Methods of NumPy's older generators; the functions of numpy.random are those of one for the process.
 constexpr std::array kNumpy = {"rand",           "randn",   "random",          "random_sample",
                                "uniform",        "normal",  "standard_normal", "randint",
                                "exponential",    "gamma",   "beta",            "poisson",
@@ -183,22 +183,24 @@ constexpr std::array kNumpy = {"rand",           "randn",   "random",          "
 
 Out drawArray(Tracer& t, const char* name, const Args& args) {
   const std::string path = std::string("numpy.random.RandomState.") + name;
-  PyObject* generator = torchObject("numpy.random.mtrand._rand");
   PyObject* method = torchObject(path.c_str());
-  for (PyObject* value : args.values) {
-    if (!values::isConstantDeep(value) && !PyType_Check(value))
+  PyObject* type = torchObject("numpy.random.RandomState");
+  PyObject* generator = args.positional > 0 ? args.values[0] : nullptr;
+  for (size_t i = 1; i < args.values.size(); ++i) {
+    if (!values::isConstantDeep(args.values[i]) && !PyType_Check(args.values[i]))
       return t.breakWith(Reason::kCallsOutside, name);
   }
-  if (generator == nullptr || method == nullptr || !t.outer_graphs.empty())
+  if (generator == nullptr || reinterpret_cast<PyObject*>(Py_TYPE(generator)) != type ||
+      t.sourceOf(generator) == nullptr || !t.outer_graphs.empty())
     return t.breakWith(Reason::kCallsOutside, name);
   Ref<> zero = stealRef(PyLong_FromLong(0));
-  Ref<> other = stealRef(PyObject_CallOneArg(torchObject("numpy.random.RandomState"), zero.get()));
-  Ref<> seen = other ? callOn(method, other.get(), args.withFirst(other.get())) : Ref<>();
+  Ref<> other = stealRef(PyObject_CallOneArg(type, zero.get()));
+  Ref<> seen = other ? callOn(method, other.get(), args) : Ref<>();
   if (!seen) {
     PyErr_Clear();
     return t.breakWith(Reason::kCallsOutside, name);
   }
-  STATOR_VALUE(value, drawnValue(t, name, drawOf(t.sources->pinned(generator), method, args, 0),
+  STATOR_VALUE(value, drawnValue(t, name, drawOf(t.sourceOf(generator), method, args, 1),
                                  seen, args));
   if (!value) return t.breakWith(Reason::kCallsOutside, name);
   return value;
@@ -210,7 +212,7 @@ Out drawArrayBy(Tracer& t, const Args& args) {
 }
 template <size_t... i>
 void registerNumpyMethods(std::index_sequence<i...>) {
-  (registerHandler((std::string("numpy.random.") + kNumpy[i]).c_str(), drawArrayBy<i>), ...);
+  (registerHandler((std::string("numpy.random.RandomState.") + kNumpy[i]).c_str(), drawArrayBy<i>), ...);
 }
 
 Out seed(Tracer& t, const Args& args) {

@@ -129,7 +129,7 @@ def other_sizes_and_types():
     return Case(f, grid()).then_call(np.arange(4)).then_call(np.ones((2, 2), dtype=np.float32)).then_call(np.asarray(grid()[:, ::2]))
 
 
-@program(full=4)
+@program(min_ops=3)
 def promotions():
     def f(a, b):
         return a * b, a.astype(np.int32) / 2, a.astype(np.int8) + 100
@@ -145,3 +145,22 @@ def unusual_arrays():
     frozen = np.arange(3.0)
     frozen.flags.writeable = False
     return Case(f, np.array(["a", "b"]), frozen, np.arange(3.0)[::-1])
+
+
+@program(full=3)
+def random_numbers():
+    def f(x):
+        noise = np.random.uniform(-1, 1, size=(2, 3))
+        return torch.from_numpy(noise).sum() + x.sum(), np.random.randint(0, 100), np.random.rand(2)
+
+    np.random.seed(5)
+    return Case(f, mat())
+
+
+@program(min_ops=1)
+def random_number_by_number():
+    def f(x):
+        return x * np.random.rand(), np.random.permutation(4), np.random.normal(size=2)
+
+    np.random.seed(5)
+    return Case(f, mat())
