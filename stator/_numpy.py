@@ -35,13 +35,52 @@ def rows(function: Any) -> list[tuple[Any, Any]]:
 
 # They look at more than their arguments, or change states of NumPy's.
 _OUTSIDE = frozenset(
-    """
-    seterr geterr setbufsize getbufsize seterrcall geterrcall set_printoptions get_printoptions printoptions errstate info
-    show_config show_runtime load save savez savez_compressed loadtxt savetxt genfromtxt fromfile fromregex memmap test
-    get_include nditer frombuffer fromiter fromfunction fromstring vectorize frompyfunc apply_along_axis apply_over_axes
-    piecewise may_share_memory shares_memory array_repr array_str array2string base_repr binary_repr format_float_positional
-    format_float_scientific
-    """.split()
+    [
+        "seterr",
+        "geterr",
+        "setbufsize",
+        "getbufsize",
+        "seterrcall",
+        "geterrcall",
+        "set_printoptions",
+        "get_printoptions",
+        "printoptions",
+        "errstate",
+        "info",
+        "show_config",
+        "show_runtime",
+        "load",
+        "save",
+        "savez",
+        "savez_compressed",
+        "loadtxt",
+        "savetxt",
+        "genfromtxt",
+        "fromfile",
+        "fromregex",
+        "memmap",
+        "test",
+        "get_include",
+        "nditer",
+        "frombuffer",
+        "fromiter",
+        "fromfunction",
+        "fromstring",
+        "vectorize",
+        "frompyfunc",
+        "apply_along_axis",
+        "apply_over_axes",
+        "piecewise",
+        "may_share_memory",
+        "shares_memory",
+        "array_repr",
+        "array_str",
+        "array2string",
+        "base_repr",
+        "binary_repr",
+        "format_float_positional",
+        "format_float_scientific",
+    ]
 )
 
 

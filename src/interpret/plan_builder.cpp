@@ -1,9 +1,9 @@
 // Objects of the trace as steps of a plan: containers, instances, functions of sizes, and what belongs to each type.
-#include "interpret/calls/arrays.h"
 #include "interpret/plan_builder.h"
 
 #include "base/check.h"
 #include "bytecode/opcodes.h"
+#include "interpret/calls/arrays.h"
 #include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/torch_names.h"

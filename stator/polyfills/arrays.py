@@ -81,7 +81,13 @@ def function(path, *args, **kwargs):
 
 def numpy_of(tensor, *, force=False):
     """Tensor.numpy()"""
-    if force or tensor.requires_grad or tensor.device.type != "cpu" or tensor.dtype == torch.bfloat16 or tensor.is_sparse:
+    if (
+        force
+        or tensor.requires_grad
+        or tensor.device.type != "cpu"
+        or tensor.dtype == torch.bfloat16
+        or tensor.is_sparse
+    ):
         refuse("numpy() of this tensor")
     if tensor.is_conj() or tensor.is_neg():
         refuse("numpy() of this tensor")

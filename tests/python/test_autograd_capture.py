@@ -182,6 +182,8 @@ def test_checkpoint_with_contexts(backend):
     contexts = functools.partial(create_selective_checkpoint_contexts, policy)
 
     def chosen(x):
-        return checkpoint(lambda a: torch.sin(a.view(2, 2)) @ a.view(2, 2), x, use_reentrant=False, context_fn=contexts).cos()
+        return checkpoint(
+            lambda a: torch.sin(a.view(2, 2)) @ a.view(2, 2), x, use_reentrant=False, context_fn=contexts
+        ).cos()
 
     torch.testing.assert_close(_gradient(chosen, backend), _gradient(chosen))

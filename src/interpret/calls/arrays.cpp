@@ -59,9 +59,8 @@ bool isTraceArray(PyObject* object) {
 }
 
 bool isArrayCode(PyCodeObject* code) {
-  return arrays.file != nullptr &&
-         (code->co_filename == arrays.file ||
-          PyUnicode_Compare(code->co_filename, arrays.file) == 0);
+  return arrays.file != nullptr && (code->co_filename == arrays.file ||
+                                    PyUnicode_Compare(code->co_filename, arrays.file) == 0);
 }
 
 PyTypeObject* arrayTypeSeen(PyObject* array) {
@@ -108,8 +107,7 @@ Out Tracer::arrayFromOutside(PyObject* raw, const Source* source) {
   if (tensor.get() == Py_None) return Ref<>();
   guards->add(Guard{GuardKind::kType, source, nullptr,
                     newRef(reinterpret_cast<PyObject*>(arrays.ndarray))});
-  STATOR_VALUE(stand_in,
-               fromOutside(tensor, sources->child(SourceKind::kArrayTensor, source)));
+  STATOR_VALUE(stand_in, fromOutside(tensor, sources->child(SourceKind::kArrayTensor, source)));
   Ref<> array = makeArray(*this, stand_in.get(), Py_None);
   values::Info& info = values.addOutside(raw, source);
   info.shadow = array;
@@ -168,8 +166,8 @@ void registerArrays() {
   registerWholePolyfill("torch.Tensor.numpy", "arrays.numpy_of");
   arrays.array = array;
   arrays.ndarray = ndarray;
-  arrays.file = Py_NewRef(
-      reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function))->co_filename);
+  arrays.file =
+      Py_NewRef(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function))->co_filename);
 }
 
 }  // namespace stator::interpret

@@ -6,7 +6,7 @@
 
 namespace stator::interpret {
 
-bool isTraceArray(PyObject* object);          // an Array of stator/polyfills/arrays.py
+bool isTraceArray(PyObject* object);           // an Array of stator/polyfills/arrays.py
 PyTypeObject* arrayTypeSeen(PyObject* array);  // the type that the program sees
 PyObject* arrayTensor(PyObject* array);        // its stand-in, borrowed
 bool isArrayScalar(PyObject* array);           // one of NumPy's single numbers

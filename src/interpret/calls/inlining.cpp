@@ -1,7 +1,7 @@
 // Functions written in Python: arguments bound as CPython binds them, and a frame of the trace's own.
 #include "base/check.h"
-#include "interpret/calls/arrays.h"
 #include "interpret/calls/arguments.h"
+#include "interpret/calls/arrays.h"
 #include "interpret/calls/switches.h"
 #include "interpret/calls/tables.h"
 #include "interpret/known_types.h"

@@ -1,6 +1,6 @@
 // Instances: what calling a class does, native bases included, and what isinstance() and issubclass() say.
-#include "interpret/calls/arrays.h"
 #include "interpret/calls/arguments.h"
+#include "interpret/calls/arrays.h"
 #include "interpret/calls/tables.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"

@@ -176,10 +176,9 @@ Out draw(Tracer& t, const char* name, PyObject* method, const Args& args) {
 }
 
 // Methods of NumPy's older generators; the functions of numpy.random are those of one for the process.
-constexpr std::array kNumpy = {"rand",           "randn",   "random",          "random_sample",
-                               "uniform",        "normal",  "standard_normal", "randint",
-                               "exponential",    "gamma",   "beta",            "poisson",
-                               "binomial",       "permutation"};
+constexpr std::array kNumpy = {"rand",   "randn",           "random",   "random_sample", "uniform",
+                               "normal", "standard_normal", "randint",  "exponential",   "gamma",
+                               "beta",   "poisson",         "binomial", "permutation"};
 
 Out drawArray(Tracer& t, const char* name, const Args& args) {
   const std::string path = std::string("numpy.random.RandomState.") + name;
@@ -200,8 +199,8 @@ Out drawArray(Tracer& t, const char* name, const Args& args) {
     PyErr_Clear();
     return t.breakWith(Reason::kCallsOutside, name);
   }
-  STATOR_VALUE(value, drawnValue(t, name, drawOf(t.sourceOf(generator), method, args, 1),
-                                 seen, args));
+  STATOR_VALUE(value,
+               drawnValue(t, name, drawOf(t.sourceOf(generator), method, args, 1), seen, args));
   if (!value) return t.breakWith(Reason::kCallsOutside, name);
   return value;
 }
@@ -212,7 +211,8 @@ Out drawArrayBy(Tracer& t, const Args& args) {
 }
 template <size_t... i>
 void registerNumpyMethods(std::index_sequence<i...>) {
-  (registerHandler((std::string("numpy.random.RandomState.") + kNumpy[i]).c_str(), drawArrayBy<i>), ...);
+  (registerHandler((std::string("numpy.random.RandomState.") + kNumpy[i]).c_str(), drawArrayBy<i>),
+   ...);
 }
 
 Out seed(Tracer& t, const Args& args) {
@@ -297,9 +297,7 @@ Ref<> randomState(PyObject* generator) {
   return stealRef(PyObject_CallOneArg(torchObject("_random.Random.getstate"), generator));
 }
 
-void registerNumpyRandom() {
-  registerNumpyMethods(std::make_index_sequence<kNumpy.size()>());
-}
+void registerNumpyRandom() { registerNumpyMethods(std::make_index_sequence<kNumpy.size()>()); }
 
 void registerRandom() {
   registerMethods(std::make_index_sequence<kMethods.size()>());

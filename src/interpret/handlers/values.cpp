@@ -111,7 +111,8 @@ Flow loadMethod(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   PyObject* object = frame.top();
   bool fresh = PyMethod_Check(value.get()) && tracer.isMade(value.get()) &&
                PyMethod_GET_SELF(value.get()) == object && !tracer.isProxied(object) &&
-               !isTraceArray(object);  // whose methods are polyfills: the bound one becomes the array's own
+               // whose methods are polyfills: the bound one becomes the array's own
+               !isTraceArray(object);
   Ref<> self = newRef(object);
   frame.drop();
   if (fresh) {

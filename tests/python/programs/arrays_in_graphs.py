@@ -126,7 +126,12 @@ def other_sizes_and_types():
     def f(a):
         return a * 2
 
-    return Case(f, grid()).then_call(np.arange(4)).then_call(np.ones((2, 2), dtype=np.float32)).then_call(np.asarray(grid()[:, ::2]))
+    return (
+        Case(f, grid())
+        .then_call(np.arange(4))
+        .then_call(np.ones((2, 2), dtype=np.float32))
+        .then_call(np.asarray(grid()[:, ::2]))
+    )
 
 
 @program(min_ops=3)
