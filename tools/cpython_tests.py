@@ -88,27 +88,24 @@ def _child(module: str, mode: str) -> None:
 
     folder = os.path.dirname(test.__file__) + os.sep
     _core.watch_files(folder)
-    if mode == "hook":
-        # The machinery around the tests stays native; what it calls of the tests' own does not.
-        def compiled(self: unittest.TestCase, method: object) -> object:
-            return stator.compile(method, backend="eager")()
+    if mode != "plain":
+        # The machinery around the tests stays native; what it calls of the tests' own does not. Tests may set a trace function, so that
+        # each of them is counted by itself.
+        def run(self: unittest.TestCase, method: object) -> object:
+            return stator.compile(method, backend="eager")() if mode == "hook" else _core.count_instructions(method)
 
-        unittest.TestCase._callTestMethod = compiled  # type: ignore[method-assign,attr-defined]
-        unittest.TestCase._callSetUp = lambda self: compiled(self, self.setUp)  # type: ignore[method-assign,attr-defined]
-        unittest.TestCase._callTearDown = lambda self: compiled(self, self.tearDown)  # type: ignore[method-assign,attr-defined]
+        unittest.TestCase._callTestMethod = run  # type: ignore[method-assign,attr-defined]
+        unittest.TestCase._callSetUp = lambda self: run(self, self.setUp)  # type: ignore[method-assign,attr-defined]
+        unittest.TestCase._callTearDown = lambda self: run(self, self.tearDown)  # type: ignore[method-assign,attr-defined]
     suite = unittest.defaultTestLoader.loadTestsFromName(f"test.{module}")
     record = _Record()
-    counted = 0
     output = sys.stdout
     sys.stdout = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     start = time.perf_counter()
-    if mode == "count":
-        counted = _core.count_instructions(lambda: suite.run(record))
-    else:
-        suite.run(record)
+    suite.run(record)
     sys.stdout = output
     seconds = time.perf_counter() - start
-    answer = {"outcomes": record.outcomes, "counted": counted, "seconds": seconds, **_core.driver_counters()}
+    answer = {"outcomes": record.outcomes, "seconds": seconds, **_core.driver_counters()}
     answer["internal_errors"] = _core.statistics().get("internal_errors", 0) if hasattr(_core, "statistics") else 0
     print(_MARK + json.dumps(answer), flush=True)
     os._exit(0)

@@ -70,17 +70,6 @@ bool replaceDict(PyObject* dict, PyObject* contents) {
   return old && values::dictClear(dict) && values::dictFill(dict, contents);
 }
 
-bool replaceSet(PyObject* set, PyObject* contents) {
-  if (PySet_Clear(set) != 0) return false;
-  PyObject* item = nullptr;
-  Py_hash_t hash = 0;
-  Py_ssize_t position = 0;
-  while (_PySet_NextEntry(contents, &position, &item, &hash)) {
-    if (PySet_Add(set, item) != 0) return false;
-  }
-  return true;
-}
-
 // Into the instance dict or slot, past descriptors of the class that run user code; a null value deletes.
 bool storeAttribute(PyObject* owner, PyObject* name, PyObject* value) {
   PyObject* on_type = _PyType_Lookup(Py_TYPE(owner), name);
@@ -137,6 +126,10 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
       value = stealRef(PySet_New(nullptr));
       break;
     case PlanOp::kFrozenSet: {
+      if (step.object) {
+        value = stealRef(stator_set_like(&PyFrozenSet_Type, step.object.get()));
+        break;
+      }
       Ref<> items = makeTuple(r, step.operands);
       value = items ? stealRef(PyFrozenSet_New(items.get())) : Ref<>();
       break;
@@ -220,7 +213,7 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
     case PlanOp::kDictReplace:
       return replaceDict(operand(0), operand(1));
     case PlanOp::kSetReplace:
-      return replaceSet(operand(0), operand(1));
+      return stator_set_assign(operand(0), operand(1)) == 0;
     case PlanOp::kDictStore:
       return values::dictSet(operand(0), operand(1), operand(2));
     case PlanOp::kDictDelete:

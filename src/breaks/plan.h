@@ -28,7 +28,7 @@ enum class PlanOp : uint8_t {
   kList,     // empty list, filled later: cycles are possible
   kDict,
   kSet,
-  kFrozenSet,
+  kFrozenSet,  // operands: items; or object: a set of constants, whose order it has
   kSlice,
   kDeque,     // operands[0]: maxlen
   kScalarOf,  // object: subclass of str, int ...; operands: the built-in value

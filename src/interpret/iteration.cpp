@@ -142,7 +142,7 @@ Out Tracer::nextFromOutside(PyObject* iterator) {
   } else {
     STATOR_VALUE(item, fromOutside(raw, ahead));
     keep_alive.push_back(raw);
-    raw = item;
+    raw = std::move(item);
     info = values.find(iterator);
   }
   info->taken++;
@@ -315,6 +315,18 @@ Out Tracer::next(PyObject* object) {
     default:
       return nextOfItertools(object);
   }
+}
+
+// What a set's methods in C take for an iterable: how they go about it, and the order of what comes out, depends on whether it is a set or a
+// dict.
+Out Tracer::setOperand(PyObject* iterable) {
+  const bool keyed = !graph::isStandIn(iterable) &&
+                     (PySet_CheckExact(iterable) || PyFrozenSet_CheckExact(iterable) ||
+                      PyDict_CheckExact(iterable));
+  STATOR_VALUE(list, listOf(iterable));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i)
+    STATOR_FLOW(requireHashable(PyList_GET_ITEM(list.get(), i)));
+  return keyed ? contents(iterable) : std::move(list);
 }
 
 Out Tracer::listOf(PyObject* iterable) {

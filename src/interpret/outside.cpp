@@ -5,6 +5,7 @@
 #include "interpret/names.h"
 #include "interpret/trace_iterator.h"
 #include "interpret/tracer.h"
+#include "python/objects.h"
 #include "symbolic/sym_int.h"
 #include "tensor/meta_of.h"
 #include "values/dicts.h"
@@ -303,7 +304,7 @@ Out Tracer::contents(PyObject* container) {
     return info->shadow;
   }
   const Source* source = info->source;
-  auto guardLength = [&](Py_ssize_t length) {
+  auto guard_length = [&](Py_ssize_t length) {
     if (info->length_guarded) return;
     info->length_guarded = true;
     guards->add(Guard{GuardKind::kLength, source, nullptr, Ref<>(), length});
@@ -311,7 +312,7 @@ Out Tracer::contents(PyObject* container) {
   Ref<> shadow;
   if (PyTuple_Check(container)) {
     Py_ssize_t length = PyTuple_GET_SIZE(container);
-    guardLength(length);
+    guard_length(length);
     shadow = stealRef(PyTuple_New(length));
     for (Py_ssize_t i = 0; i < length; ++i) {
       STATOR_VALUE(item, fromOutside(PyTuple_GET_ITEM(container, i),
@@ -320,7 +321,7 @@ Out Tracer::contents(PyObject* container) {
     }
   } else if (PyList_Check(container)) {
     Py_ssize_t length = PyList_GET_SIZE(container);
-    guardLength(length);
+    guard_length(length);
     shadow = stealRef(PyList_New(length));
     for (Py_ssize_t i = 0; i < length; ++i) {
       STATOR_VALUE(item, fromOutside(PyList_GET_ITEM(container, i),
@@ -343,7 +344,7 @@ Out Tracer::contents(PyObject* container) {
     if (!all_static) return identityKeyed(container, keys);
     info->keys_open = keysDoNotMatter(*this, info);
     if (info->keys_open) {
-      guardLength(PyList_GET_SIZE(keys.get()));
+      guard_length(PyList_GET_SIZE(keys.get()));
     } else {
       Ref<> expected = stealRef(PyList_AsTuple(keys.get()));
       guards->add(Guard{GuardKind::kDictKeys, source, nullptr, expected});
@@ -393,7 +394,7 @@ Out Tracer::contents(PyObject* container) {
       while (PyDict_Next(slots.get(), &position, &key, &item))
         PyDict_DelItem(owner->overlay.get(), key);
       applyOverlay(owner, shadow.get());
-      if (PyDict_Size(slots.get()) > 0) owner->overlay = slots;
+      if (PyDict_Size(slots.get()) > 0) owner->overlay = std::move(slots);
       info->dirty = true;
     }
     if (info->overlay) {
@@ -401,12 +402,13 @@ Out Tracer::contents(PyObject* container) {
       info->dirty = true;
     }
   } else if (PyAnySet_Check(container)) {
-    guardLength(PySet_GET_SIZE(container));
+    guard_length(PySet_GET_SIZE(container));
     Ref<> items = stealRef(PyList_New(0));
     PyObject* item = nullptr;
     Py_hash_t hash = 0;
     Py_ssize_t position = 0;
     int64_t n = 0;
+    bool same_items = true;
     while (_PySet_NextEntry(container, &position, &item, &hash)) {
       if (!isStaticKey(item) && !isIdentityKey(item)) {
         return breakWith(breaks::Reason::kUnsupportedObject,
@@ -414,13 +416,22 @@ Out Tracer::contents(PyObject* container) {
       }
       STATOR_VALUE(value,
                    fromOutside(item, sources->child(SourceKind::kSetItem, source, nullptr, n++)));
+      same_items &= value.get() == item;
       PyList_Append(items.get(), value.get());
     }
-    shadow = stealRef(PyFrozenSet_Check(container) ? PyFrozenSet_New(items.get())
-                                                   : PySet_New(items.get()));
+    // With the same order, and the class, which C's functions look at; unless they would run code of the user's then.
+    PyTypeObject* type = Py_TYPE(container);
+    PyTypeObject* base = PySet_Check(container) ? &PySet_Type : &PyFrozenSet_Type;
+    const bool own = type->tp_richcompare != base->tp_richcompare ||
+                     type->tp_repr != base->tp_repr || type->tp_hash != base->tp_hash ||
+                     type->tp_iter != base->tp_iter;
+    shadow = stealRef(same_items            ? stator_set_like(own ? base : type, container)
+                      : base == &PySet_Type ? PySet_New(items.get())
+                                            : PyFrozenSet_New(items.get()));
+    if (!shadow) return raiseCurrentError();
   } else if (isDeque(container)) {
     Ref<> items = stealRef(PySequence_List(container));
-    guardLength(PyList_GET_SIZE(items.get()));
+    guard_length(PyList_GET_SIZE(items.get()));
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
       STATOR_VALUE(value, fromOutside(PyList_GET_ITEM(items.get(), i),
                                       sources->child(SourceKind::kDequeItem, source, nullptr, i)));

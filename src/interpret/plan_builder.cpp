@@ -172,7 +172,23 @@ void PlanBuilder::fillList(Register target, PyObject* list) {
   fill(PlanOp::kListExtend, std::move(operands));
 }
 
+// A copy of a set of constants, from which the plan makes sets with the same order; null where elements are not constants.
+Ref<> PlanBuilder::setOfConstants(PyObject* set) {
+  PyObject* item = nullptr;
+  Py_hash_t hash = 0;
+  Py_ssize_t position = 0;
+  while (_PySet_NextEntry(set, &position, &item, &hash)) {
+    if (!isStaticKey(item) || symbolic::isSymbol(item)) return Ref<>();
+  }
+  return stealRef(stator_set_like(&PySet_Type, set));
+}
+
 void PlanBuilder::fillSet(Register target, PyObject* set) {
+  if (PySet_GET_SIZE(set) == 0) return;
+  if (Ref<> constants = setOfConstants(set)) {
+    fill(PlanOp::kSetReplace, {target, constant(constants.get())});
+    return;
+  }
   PyObject* item = nullptr;
   Py_hash_t hash = 0;
   Py_ssize_t position = 0;
@@ -375,7 +391,11 @@ Register PlanBuilder::build(PyObject* object) {
   if (t_.code_constants.count(object) != 0) return constant(object);
   if (type != &PyFrozenSet_Type && type != &PySlice_Type && values::isConstantDeep(object))
     return constant(object);
-  if (type == &PyFrozenSet_Type) return add(PlanOp::kFrozenSet, object, Ref<>(), sequence(object));
+  if (type == &PyFrozenSet_Type) {
+    Ref<> constants = setOfConstants(object);
+    return constants ? add(PlanOp::kFrozenSet, object, constants)
+                     : add(PlanOp::kFrozenSet, object, Ref<>(), sequence(object));
+  }
   if (type == &PySlice_Type) {
     auto* slice = reinterpret_cast<PySliceObject*>(object);
     return add(PlanOp::kSlice, object, Ref<>(),

@@ -480,6 +480,37 @@ Ref<> Tracer::symCompare(int operation, PyObject* left, PyObject* right) {
   }
 }
 
+graph::Node* Tracer::addSymbolInput(size_t symbol) {
+  graph::Node* node = graph->addInput(
+      symbol_sources[symbol], stealRef(PyLong_FromLongLong(environment.hints()[symbol])), nullptr);
+  node->scalar_type = newRef(reinterpret_cast<PyObject*>(&PyLong_Type));
+  node->name_hint = "s" + std::to_string(symbol);
+  node->size = Dim::of(symbolic::symbol(static_cast<int64_t>(symbol)));
+  return node;
+}
+
+// Backends find each symbol of their tensors among the inputs too, as TorchDynamo gives them: inductor's cache can say what it relies on
+// of those alone.
+void Tracer::addMissingSymbolInputs() {
+  std::unordered_set<int64_t> there;
+  std::vector<int64_t> wanted;
+  for (const graph::Node* input : graph->inputs()) {
+    if (input->scalar_type && !input->size.isStatic() && input->size.expr()->kind == Kind::kSymbol)
+      there.insert(input->size.expr()->number);
+    if (input->meta == nullptr) continue;
+    for (const Dim& size : input->meta->sizes) {
+      if (size.isStatic()) continue;
+      for (int64_t number : symbolic::symbolsIn(size.expr())) wanted.push_back(number);
+    }
+  }
+  for (int64_t number : wanted) {
+    const Expr* symbol = symbolic::symbol(number);
+    bool own = symbol_sources[static_cast<size_t>(number)] != nullptr &&
+               environment.simplify(symbol) == symbol && !environment.hasUnbacked(symbol);
+    if (own && there.insert(number).second) addSymbolInput(static_cast<size_t>(number));
+  }
+}
+
 Ref<> Tracer::symNode(Dim dim) {
   if (!dim.isStatic()) dim = Dim::of(environment.simplify(dim.expr()));
   if (dim.isStatic()) return symbolic::makeInt(dim);
@@ -511,12 +542,7 @@ Ref<> Tracer::symNode(Dim dim) {
   switch (expr->kind) {
     case Kind::kSymbol: {
       const auto index = static_cast<size_t>(expr->number);
-      graph::Node* node =
-          rootGraph().addInput(symbol_sources[index], number(environment.hints()[index]), nullptr);
-      node->scalar_type = newRef(int_type);
-      node->name_hint = "s" + std::to_string(index);
-      node->size = dim;
-      result = graph::makeStandIn(node, nullptr, int_type);
+      result = graph::makeStandIn(addSymbolInput(index), nullptr, int_type);
       values.addMade(result, 0);
       break;
     }
@@ -699,6 +725,7 @@ void Tracer::finishSymbols(Captured& captured) {
     simplified(meta.storage_offset);
     simplified(meta.storage_bytes);
   }
+  if (!options.runs_as_captured && graph->callCount() > 0) addMissingSymbolInputs();
 }
 
 }  // namespace stator::interpret

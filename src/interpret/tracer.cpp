@@ -216,7 +216,19 @@ bool Tracer::forcedBreak(SymbolicFrame& frame) {
 void Tracer::checkLimits() {
   if (PyErr_CheckSignals() != 0) throw PythonError();
   std::chrono::duration<double> spent = std::chrono::steady_clock::now() - started_;
-  if (spent.count() > options.limits.seconds) options.limits.instructions = count;
+  if (spent.count() > options.limits.seconds) options.limits.instructions = limit_check = count;
+}
+
+// A program that goes on and on without touching a tensor is not worth following; one that does is, for as long as it makes nodes.
+bool Tracer::overLimit() {
+  const Limits& limits = options.limits;
+  const size_t nodes = graph->nodes().size();
+  if (count > limits.instructions || nodes > limits.nodes) return true;
+  if (limit_check != 0 && nodes == nodes_at_check) return true;
+  nodes_at_check = nodes;
+  const uint64_t quiet = nodes == 0 ? limits.quiet : limits.quiet_with_nodes;
+  limit_check = std::min(limits.instructions, count + quiet);
+  return false;
 }
 
 Flow Tracer::leaveFrame() {
@@ -283,22 +295,40 @@ Flow Tracer::unwind(size_t base) {
   return breakWith(Reason::kRaises, detail);
 }
 
+// How many instructions a trace function of CPython's sees here: none in the prologue, two or three at a call.
+uint64_t watchedUnits(const bytecode::Instr& instr) {
+  switch (instr.opcode) {
+    case RESUME:
+    case COPY_FREE_VARS:
+    case MAKE_CELL:
+    case RETURN_GENERATOR:
+      return 0;
+    case KW_NAMES:
+      return 3;
+    case PRECALL:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
 Flow Tracer::runUntil(size_t depth) {
   static const std::array<handlers::Handler, 256> table = makeTable();
   while (frames.size() > depth) {
     SymbolicFrame& frame = *frames.back();
     ++count;
-    watched_count += frame.code->watched;
+    if (frame.code->watched) [[unlikely]]
+      watched_count += watchedUnits(frame.instr());
     if (nested_depth == 0) {
       nested_ran = false;
       instruction_start = graph->instruction = count;
       if (options.break_at == count)
         return breakWith(options.break_at_reason, options.break_at_detail);
       if (forcedBreak(frame)) return breakWith(Reason::kForced);
-      if (count > options.limits.instructions || graph->nodes().size() > options.limits.nodes) {
-        if (frame.instr().legal_exit) return breakWith(Reason::kTraceLimit);
+      if (count > limit_check || graph->nodes().size() > options.limits.nodes) {
+        if (frame.instr().legal_exit && overLimit()) return breakWith(Reason::kTraceLimit);
       }
-    } else if (count > options.limits.instructions + 100'000) {
+    } else if (count > limit_check + 100'000 && overLimit()) {
       return breakWith(Reason::kTraceLimit);
     }
     if ((count & 0xfff) == 0) checkLimits();
@@ -461,6 +491,9 @@ Captured Tracer::run() {
   captured.guards = std::move(guards);
   captured.instructions = count;
   captured.watched = watched_count;
+  // The instruction at a break runs behind the entry.
+  if (!returns && frames.back()->code->watched)
+    captured.watched -= watchedUnits(frames.back()->instr());
   captured.grad_enabled = initial_state.grad_enabled;
   if (torch_function.relevant) {
     captured.has_subclasses = torch_function.outer_modes;

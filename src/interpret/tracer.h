@@ -103,6 +103,9 @@ struct Limits {
   uint64_t instructions = 2'000'000;
   uint64_t nodes = 200'000;
   double seconds = 120;
+  // Instructions without a new node: before the first node, and behind it.
+  uint64_t quiet = 2'000'000;
+  uint64_t quiet_with_nodes = 2'000'000;
 };
 
 struct TraceOptions {
@@ -246,6 +249,8 @@ class Tracer {
   static std::string placeOf(const graph::Location* location);  // file:line in function
   // conditions become guards; throws PythonError if a demand is not met
   void finishSymbols(Captured& captured);
+  graph::Node* addSymbolInput(size_t symbol);
+  void addMissingSymbolInputs();
   void shapeFromOutside(PyObject* raw, const sources::Source* source, tensor::TensorGuard& guard,
                         shapes::TensorMeta& meta);
 
@@ -315,9 +320,11 @@ class Tracer {
   Out nextFromOutside(PyObject* iterator);             // of a list, tuple or range
   Out nextOfItertools(PyObject* iterator);             // calls/itertools.cpp
   Out extendList(PyObject* list, PyObject* iterable);  // list.extend
-  Out listOf(PyObject* iterable);                      // all items, as a fresh list of trace values
-  Out same(PyObject* left, PyObject* right);           // `is`
-  Out dictGet(PyObject* dict, PyObject* key);          // ok with null: missing
+  Out listOf(PyObject* iterable);
+  // all items, as a fresh list of trace values
+  Out setOperand(PyObject* iterable);
+  Out same(PyObject* left, PyObject* right);   // `is`
+  Out dictGet(PyObject* dict, PyObject* key);  // ok with null: missing
   bool hashableNatively(PyObject* key);
   // keys.cpp: dicts with keys that have their own __hash__ or __eq__
   Out hashOf(PyObject* value);  // the class's own __hash__
@@ -461,7 +468,9 @@ class Tracer {
   bool handled_touched = false;
   std::vector<std::pair<Ref<>, bool>> outer_handled;
   Broke broke;
-  uint64_t count = 0;          // instructions so far
+  uint64_t count = 0;        // instructions so far
+  uint64_t limit_check = 0;  // instruction at which the limits are looked at next
+  size_t nodes_at_check = 0;
   uint64_t watched_count = 0;  // those of watched code
   uint64_t legal_count = 0;
   Ref<> returned;
@@ -543,6 +552,7 @@ class Tracer {
   Flow unwind(size_t base);
   bool forcedBreak(SymbolicFrame& frame);
   void checkLimits();
+  bool overLimit();
   std::chrono::steady_clock::time_point started_;
   uint64_t random_state_ = 0;
 };
@@ -583,6 +593,7 @@ class OpenContextScope {
 
 // The instruction of the frame that makes the call under way, or the present one.
 int callIndex(const SymbolicFrame& frame);
+uint64_t watchedUnits(const bytecode::Instr& instr);
 
 std::string describe(PyObject* callable);  // its qualified name, for messages
 

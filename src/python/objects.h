@@ -149,6 +149,13 @@ void stator_iterator_skip(PyObject* iterator, Py_ssize_t n);
 // what a list's iterator goes over (borrowed); NULL: another kind, or it has ended
 PyObject* stator_iterator_list(PyObject* iterator);
 
+// The order in which a set gives its elements comes from its table: how large it has grown, and what was removed from it. A copy that CPython
+// makes has a table of its own; these have the same one. The elements' hashes are not computed again.
+// 0, or -1 with an error set. What the target held is released first.
+int stator_set_assign(PyObject* target, PyObject* from);
+// A new set or frozenset, of exactly that type or a subclass of it; NULL with an error set.
+PyObject* stator_set_like(PyTypeObject* type, PyObject* from);
+
 // functools.lru_cache's C wrapper, which publishes none of this. All but the first fail with an error set.
 int stator_lru_known(PyObject* wrapper);  // the layout is the one known here
 // the key of a call

@@ -352,3 +352,48 @@ void stator_iterator_skip(PyObject* iterator, Py_ssize_t n) {
 PyObject* stator_iterator_list(PyObject* iterator) {
   return Py_TYPE(iterator) == &PyListIter_Type ? ((IndexIterator*)iterator)->sequence : NULL;
 }
+
+// CPython 3.11: a removed element leaves an entry with a key of setobject.c's own (not counted) and the hash -1, which no element has.
+int stator_set_assign(PyObject* target, PyObject* from) {
+  PySetObject* to = (PySetObject*)target;
+  const PySetObject* other = (const PySetObject*)from;
+  if (target == from) return 0;
+  if (PySet_Clear(target) < 0 && PyErr_ExceptionMatches(PyExc_SystemError)) {
+    // A frozenset that nobody has seen yet is empty already.
+    PyErr_Clear();
+    if (to->used != 0) {
+      PyErr_BadInternalCall();
+      return -1;
+    }
+  }
+  const size_t size = (size_t)other->mask + 1;
+  setentry* table = to->smalltable;
+  if (other->table != other->smalltable) {
+    table = PyMem_New(setentry, size);
+    if (table == NULL) {
+      PyErr_NoMemory();
+      return -1;
+    }
+  }
+  for (size_t i = 0; i < size; i++) {
+    table[i] = other->table[i];
+    if (table[i].key != NULL && table[i].hash != -1) Py_INCREF(table[i].key);
+  }
+  to->table = table;
+  to->mask = other->mask;
+  to->fill = other->fill;
+  to->used = other->used;
+  to->finger = other->finger;
+  return 0;
+}
+
+PyObject* stator_set_like(PyTypeObject* type, PyObject* from) {
+  PyTypeObject* base = PyType_IsSubtype(type, &PySet_Type) ? &PySet_Type : &PyFrozenSet_Type;
+  PyObject* nothing = PyTuple_New(0);
+  if (nothing == NULL) return NULL;
+  // frozenset() without elements is a new object each time in 3.11, and so may be filled.
+  PyObject* made = base->tp_new(type, nothing, NULL);
+  Py_DECREF(nothing);
+  if (made != NULL && stator_set_assign(made, from) < 0) Py_CLEAR(made);
+  return made;
+}

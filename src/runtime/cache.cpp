@@ -28,15 +28,17 @@ Cache::Cache(PyObject* given) : settings(newRef(given)) {
   if (limit && limit.get() != Py_None) recompile_limit = PyLong_AsLongLong(limit.get());
 }
 
-Site& Cache::site(PyCodeObject* code, int offset) {
+CodeEntries& Cache::entriesOf(PyCodeObject* code) {
   auto& entries = codes[code];
   if (!entries) {
     entries = std::make_unique<CodeEntries>();
     entries->code = newRef(reinterpret_cast<PyObject*>(code));
     entries->root = hookState().root;
   }
-  return entries->sites[offset];
+  return *entries;
 }
+
+Site& Cache::site(PyCodeObject* code, int offset) { return entriesOf(code).sites[offset]; }
 
 void Cache::addRoot(const void* code) { roots[code]++; }
 
@@ -44,10 +46,23 @@ void Cache::removeRoot(const void* code) {
   auto found = roots.find(code);
   if (found == roots.end() || --found->second > 0) return;
   roots.erase(found);
+  drop([&](const PyCodeObject* of, const CodeEntries& entries) {
+    return entries.root == code && roots.count(of) == 0;
+  });
+}
+
+void Cache::reset(const void* root) {
+  drop([&](const PyCodeObject* of, const CodeEntries& entries) {
+    return entries.root == root || of == root;
+  });
+}
+
+template <class Wanted>
+void Cache::drop(Wanted&& wanted) {
   // freed at the end: what they own may run code that comes back here
   std::vector<std::unique_ptr<CodeEntries>> dead;
   for (auto it = codes.begin(); it != codes.end();) {
-    if (it->second->root == code && roots.count(it->first) == 0) {
+    if (wanted(it->first, *it->second)) {
       dead.push_back(std::move(it->second));
       it = codes.erase(it);
     } else {

@@ -44,6 +44,8 @@ struct Site {
   // most recently used first; shared with those that run
   std::vector<std::shared_ptr<Entry>> entries;
   bool step_only = false;  // nothing can be captured from here: execute the instruction
+  // A capture went on for long without a tensor: the same, until a local is one.
+  bool quiet = false;
   bool over_limit = false;
   bool constant_floats = false;  // the backend could not take one as an input
   std::string why;               // step_only: the place and reason, for stator.explain
@@ -57,14 +59,18 @@ struct CodeEntries {
   const void* root = nullptr;
   std::unordered_map<int, Site> sites;  // by offset
   int64_t captures = 0;
+  int quiet_sites = 0;
 };
 
 class Cache {
  public:
   explicit Cache(PyObject* settings);
   Site& site(PyCodeObject* code, int offset);
+  CodeEntries& entriesOf(PyCodeObject* code);
   int64_t capturesOf(PyCodeObject* code) const;  // at all of its places
   void reset();
+  // The same for what was captured for one compiled code alone.
+  void reset(const void* root);
   // A compiled object of that code comes or goes. With the last one go the entries that were captured under it: a cache is shared by equal
   // compile calls and may live for ever, while functions come and go.
   void addRoot(const void* code);
@@ -79,6 +85,10 @@ class Cache {
   std::unordered_map<PyCodeObject*, std::unique_ptr<CodeEntries>> codes;
   std::unordered_map<const void*, int64_t> roots;
   std::unordered_map<const void*, int64_t> divergences;  // of ranks, by root (runtime/ranks.h)
+
+ private:
+  template <class Wanted>
+  void drop(Wanted&& wanted);
 };
 
 bool addCache(BorrowedRef<> module);

@@ -4,6 +4,7 @@
 #include "breaks/plan.h"
 #include "bytecode/code_info.h"
 #include "interpret/calls/switches.h"
+#include "interpret/tracer.h"
 #include "runtime/active.h"
 #include "runtime/concrete.h"
 #include "runtime/driver_test.h"
@@ -86,6 +87,7 @@ class FrameRun {
 
  private:
   void leave() {
+    countSteps();
     if (linked_) stator_frame_unlink(frame_, &link_);
     linked_ = false;
   }
@@ -103,8 +105,8 @@ class FrameRun {
   bool moveOn(const Instr* done, int offset, bool checked);
   void countSteps() {
     counters.steps += steps_;
-    if (info_->watched) counters.watched_steps += steps_;
-    steps_ = 0;
+    counters.watched_steps += watched_steps_;
+    steps_ = watched_steps_ = 0;
   }
   void locate() { instr_ = &info_->at(stator_frame_offset(frame_)); }
 
@@ -116,7 +118,8 @@ class FrameRun {
   const Instr* instr_ = nullptr;  // to be executed next
   const bool captures_;
   bool linked_ = false;
-  long long steps_ = 0;
+  long long steps_ = 0;          // call units count once
+  long long watched_steps_ = 0;  // as CPython counts them
 };
 
 PyObject* FrameRun::run() {
@@ -150,6 +153,7 @@ PyObject* FrameRun::run() {
     if (driverTest().check_depth && stator_frame_depth(frame_) != info_->depth(instr_->offset))
       counters.depth_errors++;
     steps_++;
+    if (info_->watched) watched_steps_ += static_cast<long long>(interpret::watchedUnits(*instr_));
     stator_frame_set_offset(frame_, instr_->opcode_offset);
     machine_.instr = instr_;
     Step step = concrete::step(machine_);
@@ -172,12 +176,10 @@ PyObject* FrameRun::run() {
         if (!raise(step, done->opcode_offset)) return nullptr;
         break;
       case Step::kReturn:
-      case Step::kYield: {
-        countSteps();
+      case Step::kYield:
         if (step == Step::kReturn) return finish(std::move(machine_.value));
         leave();
         return machine_.value.release();
-      }
     }
   }
 }
@@ -201,7 +203,6 @@ PyObject* FrameRun::callForward(ModuleCall call) {
 }
 
 PyObject* FrameRun::finishNatively() {
-  countSteps();
   counters.native_frames++;
   stator_frame_set_offset(frame_, instr_->offset);
   leave();
@@ -225,7 +226,6 @@ bool FrameRun::raise(Step how, int lookup_offset) {
   std::optional<bytecode::Handler> handler = info_->findHandler(lookup_offset);
   stator_frame_truncate(frame_, handler ? handler->depth : 0);
   if (!handler) {
-    countSteps();
     leave();
     return false;
   }

@@ -15,6 +15,7 @@
 #include "runtime/active.h"
 #include "runtime/cache.h"
 #include "runtime/driver.h"
+#include "runtime/listing.h"
 #include "runtime/ranks.h"
 #include "runtime/reports.h"
 #include "runtime/settings.h"
@@ -46,13 +47,13 @@ double secondsSince(std::chrono::steady_clock::time_point start) {
 class References {
  public:
   References() {
-    if (spare_.empty()) return;
-    values_ = std::move(spare_.back());
-    spare_.pop_back();
+    if (spare.empty()) return;
+    values_ = std::move(spare.back());
+    spare.pop_back();
   }
   ~References() {
     values_.clear();  // may run code
-    if (spare_.size() < kSpare) spare_.push_back(std::move(values_));
+    if (spare.size() < kSpare) spare.push_back(std::move(values_));
   }
   References(const References&) = delete;
   References& operator=(const References&) = delete;
@@ -60,7 +61,7 @@ class References {
 
  private:
   static constexpr size_t kSpare = 16;
-  static inline std::vector<std::vector<Ref<>>> spare_;
+  static inline std::vector<std::vector<Ref<>>> spare;
   std::vector<Ref<>> values_;
 };
 
@@ -118,6 +119,7 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   interpret::TraceOptions options;
   options.limits = {static_cast<uint64_t>(config.trace_limit_instructions),
                     static_cast<uint64_t>(config.trace_limit_nodes), config.trace_limit_seconds};
+  options.limits.quiet = options.limits.quiet_with_nodes = options.limits.instructions;
   options.fullgraph = cache.fullgraph;
   Ref<> is_eager = stealRef(PyObject_GetAttrString(cache.backend.get(), "is_eager"));
   if (!is_eager) PyErr_Clear();
@@ -141,6 +143,23 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
                         static_cast<uint64_t>(stator_frame_code(frame)->co_firstlineno) * 1000003u +
                         static_cast<uint64_t>(stator_frame_offset(frame)) * 7919u;
   return options;
+}
+
+// How long a capture may go on without a tensor. Each place of a long loop without one costs a capture that is thrown away: the more of them
+// a function has, the sooner they are.
+void limitQuiet(interpret::Limits& limits, const CodeEntries& code) {
+  constexpr uint64_t kFirst = 200'000, kLeast = 2'000, kWithNodes = 1'000'000;
+  limits.quiet = std::max(kLeast, kFirst >> std::min(code.quiet_sites, 20));
+  limits.quiet_with_nodes = kWithNodes;
+}
+
+bool holdsTensor(StatorFrame* frame) {
+  PyObject** slots = stator_frame_slots(frame);
+  const int count = stator_frame_slot_count(frame) + stator_frame_depth(frame);
+  for (int i = 0; i < count; ++i) {
+    if (slots[i] != nullptr && tensor::isTensor(slots[i])) return true;
+  }
+  return false;
 }
 
 // Traces until no capture has to start over.
@@ -428,6 +447,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   interpret::TraceOptions options = traceOptions(cache, frame);
   options.history = &site.history;
   if (site.constant_floats) options.symbolic_floats = false;
+  if (!cache.fullgraph) limitQuiet(options.limits, cache.entriesOf(stator_frame_code(frame)));
   int entry_offset = stator_frame_offset(frame);
   const bool together = ranksAgree();
   interpret::Captured captured;
@@ -454,7 +474,15 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
     reportBreak(frame, captured.plan);
   }
   if (nothing) {
-    if (captured.plan.reason != breaks::Reason::kForced) site.step_only = true;
+    site.step_only = captured.plan.reason != breaks::Reason::kForced;
+  } else if (breaks_here && captured.plan.reason == breaks::Reason::kTraceLimit &&
+             captured.plan.detail.empty() && captured.graph->callCount() == 0) {
+    // Its plan would stand for one way through a long program. What runs instead comes to places where something can be captured.
+    nothing = site.quiet = true;
+    site.step_only = holdsTensor(frame);
+    cache.entriesOf(stator_frame_code(frame)).quiet_sites++;
+  }
+  if (nothing) {
     site.why = captured.plan.place;
     statistics().capture_seconds += secondsSince(start);
     if (wantsTexts()) reportCapture({frame, &captured.plan, 0, "", "", secondsSince(start), 0});
@@ -588,7 +616,7 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
     return outcome(Outcome::kNative);
   }
   Site& site = cache.site(code, offset);
-  if (site.step_only || tensor::callsAreWatched()) {
+  if (site.step_only || (site.quiet && !holdsTensor(frame)) || tensor::callsAreWatched()) {
     if (watching()) ranUntil(site.why);
     return outcome(Outcome::kStep);
   }
@@ -609,6 +637,8 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
                   site.entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     statistics().hits++;
     std::shared_ptr<Entry> entry = site.entries[0];  // the cache may let it go while it runs
+    if (measuresGuards()) [[unlikely]]
+      measureGuards(*entry, frame, roots);
     return runEntry(cache, *entry, frame, roots, inputs);
   }
   if (!looked_alone) hitOnAll(cache, frame, false);

@@ -8,7 +8,7 @@ from stator.debug._check import CheckReport, check
 from stator.debug._inputs import InputsError
 from stator.debug._models import same_two_models
 from stator.debug._same import compare, same
-from stator.debug._text import NotWritable, ScriptError
+from stator.debug._text import NotWritable, ScriptError, definitions
 
 __all__ = [
     "CheckReport",
@@ -17,6 +17,7 @@ __all__ = [
     "ScriptError",
     "check",
     "compare",
+    "definitions",
     "main",
     "minify",
     "same",

@@ -56,6 +56,7 @@ class _Watch:
         number = self.graphs
         self.graphs += 1
         specimen, extra = _text.from_module(gm)
+        shapes = _text.symbolic_shapes(gm)
         picked = _text.picked_outputs(gm, specimen)
         compiled = self.backend(gm, example_inputs)
         state = {"done": False}
@@ -63,12 +64,12 @@ class _Watch:
         def run(*inputs):
             if self.found is None and not state["done"]:
                 state["done"] = True
-                self.look(number, specimen, [*[v for _, v in extra], *inputs], len(extra), compiled, picked)
+                self.look(number, specimen, [*[v for _, v in extra], *inputs], len(extra), compiled, picked, shapes)
             return compiled(*inputs)
 
         return run
 
-    def look(self, number, specimen, inputs, extra, compiled, picked):
+    def look(self, number, specimen, inputs, extra, compiled, picked, shapes):
         def opt(*args):
             out = compiled(*args[extra:])
             return tuple(out[i] for i in picked)
@@ -82,7 +83,7 @@ class _Watch:
                 ignore_non_fp=True,
             )
         if found is not None:
-            self.found = (number, specimen, _models.clone_inputs(inputs), found)
+            self.found = (number, specimen, _models.clone_inputs(inputs), found, shapes)
 
 
 def check(model, *inputs, backend=None, mode=None, options=None, stage="dynamo", **kwargs):
@@ -107,9 +108,9 @@ def check(model, *inputs, backend=None, mode=None, options=None, stage="dynamo",
             whole = compare(ref, res, exact["out"] if exact else None, equal_nan=True)
             report = CheckReport(whole is None, watch.graphs, difference=whole)
         return report
-    number, specimen, values, difference = watch.found
+    number, specimen, values, difference, shapes = watch.found
     with _models.kept_random_state():
-        name, found, tries = first_difference(specimen, values, watch.backend, stage)
+        name, found, tries = first_difference(specimen, values, watch.backend, stage, shapes)
     report = CheckReport(False, watch.graphs, number, difference=found or difference, tries=tries, specimen=specimen)
     for call in specimen.calls():
         if call[0] == name:
@@ -121,7 +122,7 @@ def _grad(stage):
     return torch.enable_grad() if stage == "dynamo" and torch.is_grad_enabled() else torch.no_grad()
 
 
-def first_difference(specimen, inputs, backend, stage):
+def first_difference(specimen, inputs, backend, stage, shapes):
     """(name of the first value that is wrong when the graph up to it is compiled, the difference, compilations), by bisection."""
     calls = specimen.calls()
     by_name = dict(zip(specimen.inputs(), inputs, strict=True))
@@ -137,7 +138,10 @@ def first_difference(specimen, inputs, backend, stage):
         values = [by_name[n] for n in part.inputs()]
         tries += 1
         with _grad(stage):
-            compiled = _stage.compile_specimen(part, _models.clone_inputs(values), stage, backend)
+            symbolic = [shapes.get(n) for n in part.inputs()]
+            compiled = _stage.compile_specimen(
+                part, _models.clone_inputs(values), stage, backend, shapes=symbolic if any(symbolic) else None
+            )
             return _models.compare_two_models(
                 part.to_fx(),
                 compiled,
@@ -184,7 +188,9 @@ def analyze(case):
             print(f"  {name:40} {_text.facts_of(value)[1]:24} {_statistics(value)}")
         try:
             case.seed()
-            name, found, tries = first_difference(case.specimen, inputs, case.backend.resolve(), case.stage)
+            name, found, tries = first_difference(
+                case.specimen, inputs, case.backend.resolve(), case.stage, case.shapes
+            )
         except Exception as error:
             print(f"cannot be compiled or run: {type(error).__name__}: {str(error).partition(chr(10))[0]}")
             return 1

@@ -61,11 +61,13 @@ class TensorSpec:
     leaf: bool = True
     conj: bool = False
     neg: bool = False
+    sizes: tuple | None = None  # with names in the places of sizes that the compiler must not rely on
 
     def text(self, storage):
         flags = [f"offset={self.offset}"] if self.offset else []
         flags += [f"{name}=True" for name in ("requires_grad", "parameter", "conj", "neg") if getattr(self, name)]
         flags += [] if self.leaf else ["leaf=False"]
+        flags += [f"sizes={self.sizes!r}"] if self.sizes else []
         return f"load.tensor({', '.join([storage, repr(self.shape), repr(self.stride), str(self.dtype), *flags])})"
 
 
@@ -85,9 +87,10 @@ class PartsSpec:
 @dataclasses.dataclass
 class LiteralSpec:
     value: Any
+    symbol: str | None = None  # an int that the compiler must not rely on
 
     def text(self):
-        return _literal(self.value)
+        return _literal(self.value) if self.symbol is None else f"load.symbol({self.value!r}, {self.symbol!r})"
 
 
 _LITERALS = (int, float, bool, str, bytes, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
@@ -327,6 +330,25 @@ def _rounded(low, high):
     return round(low, digits), round(high, digits)
 
 
+def with_shape(spec, shape):
+    """A description that says which sizes are symbols: names in a tensor's sizes, or a name for an int; None: none is."""
+    if isinstance(spec, TensorSpec):
+        fits = isinstance(shape, tuple) and len(shape) == len(spec.shape)
+        known = (
+            tuple(name if isinstance(name, str) else size for name, size in zip(shape, spec.shape, strict=True))
+            if fits
+            else ()
+        )
+        return dataclasses.replace(spec, sizes=known if any(isinstance(size, str) for size in known) else None)
+    if isinstance(spec, LiteralSpec) and type(spec.value) is int:
+        return LiteralSpec(spec.value, shape if isinstance(shape, str) else None)
+    return spec
+
+
+def shape_of(spec):
+    return getattr(spec, "sizes", None) or getattr(spec, "symbol", None)
+
+
 def write(names, specs):
     """The body of `inputs(load)` in a script, and the list that it returns."""
     lines, storages, counter = [], {}, [0]
@@ -370,6 +392,9 @@ class Recorder:
 
     def tensor(self, storage, shape, stride, dtype, offset=0, **flags):
         return TensorSpec(storage, tuple(shape), tuple(stride), dtype, offset, **flags)
+
+    def symbol(self, value, name):
+        return LiteralSpec(value, name)
 
     def parts(self, kind, parts, **facts):
         return PartsSpec(kind, [p if hasattr(p, "text") else LiteralSpec(p) for p in parts], facts)
@@ -423,6 +448,7 @@ class Loader:
         leaf=True,
         conj=False,
         neg=False,
+        sizes=None,
     ):
         made = torch.empty(0, dtype=dtype, device=storage.device)
         made.set_(storage, offset, shape, stride)
@@ -435,6 +461,9 @@ class Loader:
             if not leaf:
                 made = made.view_as(made)
         return made
+
+    def symbol(self, value, name):
+        return value
 
     def parts(self, kind, parts, requires_grad=False, **facts):
         made = self.together(kind, parts, facts)

@@ -21,7 +21,7 @@ import time
 
 import torch
 
-from stator.debug import _inputs, _models, _scripts, _text, _verdict, _worker
+from stator.debug import _inputs, _models, _scripts, _stage, _text, _verdict, _worker
 from stator.debug._verdict import Verdict
 
 log = logging.getLogger("stator.debug")
@@ -220,14 +220,19 @@ class Minifier:
                         fresh = dict(zip(case.specimen.inputs(), case.load_inputs(), strict=True))
                         values.update(fresh)
                 names = candidate.inputs()
+                shapes = {**{c[0]: _text.symbolic_shape(c[2:4]) for c in base.calls() if c[0] in cut}, **case.shapes}
                 made = dataclasses.replace(
-                    case, specimen=candidate, specs={n: specs.get(n) for n in names}, header=header
+                    case,
+                    specimen=candidate,
+                    specs={n: specs.get(n) for n in names},
+                    header=header,
+                    shapes={n: shapes[n] for n in names if shapes.get(n) is not None},
                 )
                 return made.changed(), [values[n] for n in names]
 
             return self.still_fails(make, candidate, "graph", text)
 
-        self.case.specimen.reduce(ask, passes)
+        self.case.specimen.reduce(ask, passes, _text.body_of)
 
     # ---- passes over the inputs
 
@@ -257,7 +262,10 @@ class Minifier:
         candidate = case.specimen.with_ints(was, now)
 
         def make():
-            values = [_narrowed(v, was, now) for v in case.load_inputs()]
+            values = [
+                now if type(v) is int and v == was and n in case.shapes else _narrowed(v, was, now)
+                for n, v in zip(case.specimen.inputs(), case.load_inputs(), strict=True)
+            ]
             return case.changed(specimen=candidate, specs=dict.fromkeys(case.specimen.inputs())), values
 
         return self.still_fails(make, candidate, f"size {was} {now}", "shrink shapes")
@@ -286,25 +294,45 @@ class Minifier:
 
         return self.still_fails(make, case.specimen, f"random {names}", "values from a seed")
 
+    def fix_sizes(self, one_by_one):
+        """Sizes that are symbols become constants, if the failure does not need them."""
+        names = list(self.case.shapes)
+        if names and not self.try_constant(names) and one_by_one and len(names) > 1:
+            for name in names:
+                self.try_constant([name])
+
+    def try_constant(self, names):
+        case = self.case
+
+        def make():
+            shapes = {name: shape for name, shape in case.shapes.items() if name not in names}
+            return case.changed(shapes=shapes), case.load_inputs()
+
+        return self.still_fails(make, case.specimen, f"constant sizes {names}", "constant sizes")
+
     def all_passes(self):
-        self.reduce("calls")
+        self.fix_sizes(one_by_one=False)  # one is enough for such a failure, and which one is best is known at the end
+        self.reduce("calls", "functions", "calls")
         self.reduce("values")
         if self.case.specimen.call_count() <= 40:
             self.shrink_shapes()
             self.reduce("calls", "values", "constants")
+            self.fix_sizes(one_by_one=True)
             self.simplify_values()
             self.reduce("values")
 
 
 def _reread(case):
     """The specimen as a script's reader sees it."""
-    parameters, body, _ = _text.text_of(case.specimen)
-    source = f"def forward({', '.join(parameters)}):\n{body}"
+    text = _text.text_of(case.specimen)
     scope = {"torch": torch, "operator": __import__("operator"), "math": __import__("math")}
-    for module in _text.text_of(case.specimen)[2]:
+    for module in text.modules:
         __import__(module)
         scope[module.partition(".")[0]] = sys.modules[module.partition(".")[0]]
-    made = _text.from_fx(_text.read_forward(source, scope, "candidate"))
+    program = _text.program_in(case.specimen)
+    if program is not None:
+        scope["program"] = _text.definitions(program)
+    made = _text.from_fx(_text.read_forward(text.source(), scope, "candidate"))
     made.learn({c[0]: (c[2], c[3]) for c in case.specimen.calls()})
     return made
 
@@ -325,7 +353,10 @@ def _eager_facts(case, inputs):
         case.seed()
         values = case.specimen.snapshots(names, snapshot).runner()(*_models.clone_inputs(inputs))
     together = [*zip(case.specimen.inputs(), inputs, strict=True), *zip(names, values, strict=True)]
-    return {name: _text.facts_of(value) for name, value in together}
+    found = {name: _text.facts_of(value) for name, value in together}
+    if case.symbolic() is not None:  # which sizes are symbols is nothing that values tell
+        found |= _stage.symbolic_facts(case.specimen, inputs, case.stage, case.symbolic())
+    return found
 
 
 def _narrowed(value, was, now):

@@ -136,6 +136,8 @@ class Case:
     failure: Verdict
     folder: str  # where the values are
     header: dict  # state, configure, configuration (lines), environment, random, versions
+    # name of an input -> which of its sizes are symbols (_text.symbolic_shape); those that have none are not in it
+    shapes: dict = dataclasses.field(default_factory=dict)
 
     @property
     def ignore_non_fp(self):
@@ -157,6 +159,11 @@ class Case:
         source = "def inputs(load):\n" + _inputs.write(names, [self.specs[n] for n in names])
         exec(source, scope)
         return scope["inputs"](loader)
+
+    def symbolic(self):
+        """Which sizes are symbols, for each input in order; None: none at all."""
+        shapes = [self.shapes.get(name) for name in self.specimen.inputs()]
+        return shapes if any(shape is not None for shape in shapes) else None
 
     def seed(self):
         state = self.header.get("random") or {"seed": 0}
@@ -195,19 +202,22 @@ def _template():
 
 def render(case, path):
     """The text of a script that will lie at `path`."""
-    parameters, body, modules = _text.text_of(case.specimen)
+    text = _text.text_of(case.specimen)
+    parameters = text.parameters
     header = case.header
     count = case.specimen.call_count()
     summary = f"{count} call{'s' if count != 1 else ''}, {case.stage}, backend {case.backend.text}: {case.failure}"
     known = header.get("versions") or versions()
-    random_needed = any(_text.is_random(call[1]) for call in case.specimen.calls())
+    random_needed = any(_text.is_random(call[1]) or _text.is_higher_order(call[1]) for call in case.specimen.calls())
     folder = os.path.relpath(os.path.abspath(case.folder), os.path.dirname(os.path.abspath(path)))
     return _template().render(
         name=os.path.basename(path),
         summary=" ".join(summary.split()),
         environment_text=[", ".join(f"{k} {v}" for k, v in known.items())],
         environment=header.get("environment") or {},
-        modules=modules,
+        modules=text.modules,
+        functions=text.functions,
+        program=_text.program_in(case.specimen),
         format=FORMAT,
         versions=known,
         stage=case.stage,
@@ -219,9 +229,9 @@ def render(case, path):
         random=(header.get("random") or {"seed": 0}) if random_needed else {"seed": 0},
         data=folder,
         configuration=header.get("configuration") or [],
-        inputs=_inputs.write(parameters, [case.specs[n] for n in parameters]),
+        inputs=_inputs.write(parameters, [_inputs.with_shape(case.specs[n], case.shapes.get(n)) for n in parameters]),
         parameters=parameters,
-        body=body,
+        body=text.body,
     )
 
 
@@ -293,7 +303,7 @@ def this_run():
     return _run_of(os.getpid(), os.environ.get("STATOR_DEBUG_DIR") or os.path.join(os.getcwd(), "stator_debug"))
 
 
-def make_case(specimen, values, stage, backend, failure, store, random=None):
+def make_case(specimen, values, stage, backend, failure, store, random=None, shapes=None):
     """A case from values as they are now. Saves what they hold."""
     describer = _inputs.Describer(store)
     specs = dict(zip(specimen.inputs(), [describer.spec(v) for v in values], strict=True))
@@ -304,7 +314,7 @@ def make_case(specimen, values, stage, backend, failure, store, random=None):
         "random": _inputs.random_state(store) if random is None else random,
         "versions": versions(),
     }
-    return Case(specimen, specs, stage, backend, failure, store.folder, header)
+    return Case(specimen, specs, stage, backend, failure, store.folder, header, shapes or {})
 
 
 def write_case(case, run, convenient=True):
@@ -381,7 +391,8 @@ def from_scope(scope, path, source):
     }
     folder = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(path)), scope["DATA"]))
     backend = BackendName(scope["BACKEND"], scope.get("MODE"), scope.get("OPTIONS"))
-    return Case(specimen, specs, scope["STAGE"], backend, failure, folder, header)
+    shapes = {name: _inputs.shape_of(spec) for name, spec in specs.items() if _inputs.shape_of(spec) is not None}
+    return Case(specimen, specs, scope["STAGE"], backend, failure, folder, header, shapes)
 
 
 def recorded(scope, specimen, path):
@@ -397,7 +408,7 @@ def recorded(scope, specimen, path):
         raise ScriptError(
             f"{path}: inputs() gives {len(made) if hasattr(made, '__len__') else '?'} values, forward takes {len(names)}"
         )
-    described = (_inputs.TensorSpec, _inputs.PartsSpec)
+    described = (_inputs.TensorSpec, _inputs.PartsSpec, _inputs.LiteralSpec)
     return {n: s if isinstance(s, described) else _inputs.LiteralSpec(s) for n, s in zip(names, made, strict=True)}
 
 

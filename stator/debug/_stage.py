@@ -8,21 +8,20 @@
 For the last three the backend is called with AOTAutograd's entry replaced for that time, which shows the compilers that it passes on.
 """
 
-import ast
 import contextlib
 import dataclasses
 import importlib
 import inspect
+import operator
 import os
 import sys
-import types
 
 import torch
 from torch._guards import CompileContext, CompileId, TracingContext, compile_context, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from stator import _backends, _fx, config, exc
-from stator.debug._text import ScriptError, facts_of
+from stator.debug._text import ScriptError, definitions, facts_of
 
 STAGES = ("dynamo", "forward", "backward", "inference")
 
@@ -49,10 +48,7 @@ def _find(text):
     if place.endswith(".py"):
         if not os.path.exists(place):
             raise ScriptError(f"the backend is {name} of {place}, and there is no such file")
-        known = f"_stator_backend_{abs(hash(os.path.abspath(place)))}"
-        module = sys.modules.get(known)
-        if module is None:
-            module = sys.modules[known] = _definitions_of(place, known)
+        module = definitions(place)
     else:
         module = importlib.import_module(place)
     value = module
@@ -61,27 +57,6 @@ def _find(text):
     if value is None:
         raise ScriptError(f"the backend {name} is not in {place}")
     return value
-
-
-def _definitions_of(path, name):
-    """A program's imports, functions, classes and plain constants, as a module: without running the program."""
-    with open(path, encoding="utf-8") as file:
-        tree = ast.parse(file.read(), path)
-
-    def is_definition(statement):
-        if isinstance(statement, (ast.Assign, ast.AnnAssign)):
-            return not any(isinstance(node, ast.Call) for node in ast.walk(statement))
-        return isinstance(statement, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef))
-
-    tree.body = [statement for statement in tree.body if is_definition(statement)]
-    module = types.ModuleType(name)
-    module.__file__ = path
-    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
-    try:
-        exec(compile(tree, path, "exec"), module.__dict__)
-    finally:
-        sys.path.pop(0)
-    return module
 
 
 def name_of(backend):
@@ -222,12 +197,16 @@ def _propagate(specimen, graph, key, mode):
     """Puts a fake of every value into the nodes' meta, as far as fakes can follow. Gives {name: (kind, facts)}, by the specimen's names."""
     known, facts = {}, {}
     # FX may have given other names, but the order is the same.
-    names = dict(zip(graph.nodes, [*specimen.inputs(), *(call[0] for call in specimen.calls())], strict=False))
+    nodes = [node for node in graph.nodes if node.op != "get_attr"]
+    names = dict(zip(nodes, [*specimen.inputs(), *(call[0] for call in specimen.calls())], strict=False))
     with mode, torch.no_grad() if key == "val" else contextlib.nullcontext():
         for node in graph.nodes:
             if node.op == "output":
                 break
             try:
+                if node.op == "get_attr":  # a function that the graph calls
+                    known[node] = operator.attrgetter(node.target)(graph.owning_module)
+                    continue
                 if node.op == "placeholder":
                     value = node.meta.get(key)
                 else:
@@ -259,28 +238,85 @@ def as_function(compiled):
     return compiled
 
 
-def compile_specimen(specimen, inputs, stage, backend, facts=None):
+def compile_specimen(specimen, inputs, stage, backend, facts=None, shapes=None):
     """Compiles a specimen as the stage does: a function of its inputs. The backend's errors come out as they are.
 
     facts: a dict to note what the values are, {name: (kind, facts)}; it is filled even if the backend fails.
+    shapes: for each input which of its sizes are symbols (_text.symbolic_shape); None: all sizes are constants.
     """
     facts = {} if facts is None else facts
     try:
         with config.patch(repro_after=None):
             if stage == "dynamo":
-                return _compile_captured(specimen, inputs, backend, facts)
-            return _compile_aot(specimen, inputs, stage, backend, facts)
+                return _compile_captured(specimen, inputs, backend, facts, shapes)
+            return _compile_aot(specimen, inputs, stage, backend, facts, shapes)
     except exc.BackendCompilerFailed as error:
         raise _inner(error) from None
 
 
-def _compile_captured(specimen, inputs, backend, facts):
+def _symbolic_fakes(inputs, shapes, sources):
+    """(mode, fakes, contexts of the tensors): fakes that have symbols where `shapes` has names. Equal sizes are one symbol."""
+    from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatefulSymbolicContext
+    from torch.utils.weak import WeakTensorKeyDictionary
+
+    shape_env = ShapeEnv()
+    mode = FakeTensorMode(shape_env=shape_env, allow_non_fake_inputs=True)
+    contexts = WeakTensorKeyDictionary()
+    fakes = []
+    for value, shape, source in zip(inputs, shapes, sources, strict=True):
+        if isinstance(value, torch.Tensor):
+            named = isinstance(shape, tuple) and len(shape) == value.dim()
+            sizes = [
+                DimDynamic.DUCK if named and isinstance(shape[i], str) else DimDynamic.STATIC
+                for i in range(value.dim())
+            ]
+            contexts[value] = StatefulSymbolicContext(
+                dynamic_sizes=sizes, constraint_sizes=[None] * len(sizes), tensor_source=source
+            )
+            fakes.append(mode.from_tensor(value, symbolic_context=contexts[value], source=source))
+        elif type(value) is int and isinstance(shape, str):
+            symbol = shape_env.create_symbol(value, source=source, dynamic_dim=DimDynamic.DUCK)
+            fakes.append(shape_env.create_symintnode(symbol, hint=value, source=source))
+        else:
+            fakes.append(value)
+    return mode, fakes, contexts
+
+
+def symbolic_facts(specimen, inputs, stage, shapes):
+    """{name: (kind, facts)} of a specimen's values, as far as fakes can follow."""
+    captured = specimen.to_fx()
+    graph = torch.fx.Graph()
+    graph.output(graph.graph_copy(captured.graph, {}))
+    torch.fx.GraphModule(captured, graph)  # owns the graph: functions are read from it
+    mode, fakes, _ = _symbolic_fakes(inputs, shapes, _input_sources(specimen))
+    key = "example_value" if stage == "dynamo" else "val"
+    for node, fake in zip(graph.find_nodes(op="placeholder"), fakes, strict=True):
+        node.meta = {key: fake}
+    return _propagate(specimen, graph, key, mode)
+
+
+def _input_sources(specimen):
+    return [_fx.InputSource(name, i) for i, name in enumerate(specimen.inputs())]
+
+
+def _compile_captured(specimen, inputs, backend, facts, shapes):
     module = specimen.with_examples(inputs).to_fx()
     context = _fx._prepare(module)
     record = module._stator_record
+    examples = record.examples
+    fakes = None
+    if shapes is not None:
+        mode, fakes, contexts = _symbolic_fakes(examples, shapes, record.sources)
+        record.fake_mode = context.fake_mode = mode
+        context.tensor_to_context = contexts
+        examples = [
+            fake if isinstance(fake, torch.SymInt) else value for fake, value in zip(fakes, examples, strict=True)
+        ]
     for position, node in enumerate(module.graph.find_nodes(op="placeholder")):
         with tracing(context):
-            node.meta["example_value"] = _fx.fake_input(record, position, record.examples[position])
+            node.meta["example_value"] = (
+                _fx.fake_input(record, position, record.examples[position]) if fakes is None else fakes[position]
+            )
     facts |= _propagate(specimen, module.graph, "example_value", context.fake_mode)
     compile_id = CompileId(frame_id=next(_fx._compile_ids), frame_compile_id=0)
     module.meta.update(
@@ -289,18 +325,21 @@ def _compile_captured(specimen, inputs, backend, facts):
         backend_id=f"__compiled_fn_{compile_id.frame_id}",
     )
     with tracing(context), compile_context(CompileContext(compile_id)):
-        return backend(module, module._stator_record.examples)
+        return backend(module, examples)
 
 
-def _compile_aot(specimen, inputs, stage, backend, facts):
+def _compile_aot(specimen, inputs, stage, backend, facts, shapes):
     captured = specimen.to_fx()
     graph = torch.fx.Graph()
     graph.output(graph.graph_copy(captured.graph, {}))
-    module = torch.fx.GraphModule(torch.nn.Module(), graph)
+    module = torch.fx.GraphModule(captured, graph)
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-    mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
-    fakes = [mode.from_tensor(x, static_shapes=True) if isinstance(x, torch.Tensor) else x for x in inputs]
+    if shapes is not None:
+        mode, fakes, _ = _symbolic_fakes(inputs, shapes, _input_sources(specimen))
+    else:
+        mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
+        fakes = [mode.from_tensor(x, static_shapes=True) if isinstance(x, torch.Tensor) else x for x in inputs]
     for node, fake in zip(graph.find_nodes(op="placeholder"), fakes, strict=True):
         node.meta = {"val": fake}
     for node in graph.nodes:

@@ -130,7 +130,12 @@ class Examination:
             made = self.timed(
                 "compile",
                 lambda: _stage.compile_specimen(
-                    specimen, _models.clone_inputs(self.inputs), self.case.stage, backend, self.facts
+                    specimen,
+                    _models.clone_inputs(self.inputs),
+                    self.case.stage,
+                    backend,
+                    self.facts,
+                    self.case.symbolic(),
                 ),
             )
         except Exception as error:

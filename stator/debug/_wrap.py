@@ -75,6 +75,7 @@ class Watched:
         try:
             self.specimen, self.extra = _text.from_module(gm)
             self.picked = _text.picked_outputs(gm, self.specimen)
+            self.shapes = _text.symbolic_shapes(gm)
             self.mutates = any(call[5] for call in self.specimen.calls())
         except Exception as error:
             log.warning("a graph is not watched: %s: %s", type(error).__name__, error)
@@ -186,7 +187,9 @@ class Watched:
         values = [*[value for _, value in self.extra], *inputs]
         try:
             with _disable_current_modes():  # AOTAutograd compiles under a mode of fakes; values are real
-                case = _scripts.make_case(self.specimen, values, self.stage, self.backend, failure, run.store)
+                case = _scripts.make_case(
+                    self.specimen, values, self.stage, self.backend, failure, run.store, shapes=self.shapes
+                )
                 path = _scripts.write_case(case, run)
         except (OSError, NotWritable, InputsError) as error:
             log.warning("no repro was written: %s", error)

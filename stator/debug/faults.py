@@ -4,7 +4,8 @@
 
 fault: compile (an error while compiling), runtime (an error while running), wrong (values off by a half), nan, crash (a real SIGSEGV),
 hang. op: an operator's short name, whatever its spelling (torch.relu, Tensor.relu, aten.relu). stage: dynamo (the captured graph; the
-default), forward or backward (behind AOTAutograd). Everything else runs as in eager.
+default), forward or backward (behind AOTAutograd). when: "symbolic" for faults that only graphs have whose inputs have symbolic sizes.
+Everything else runs as in eager.
 """
 
 import ctypes
@@ -58,12 +59,18 @@ _AT_RUN = {"runtime": _runtime, "wrong": _wrong, "nan": _nan, "crash": _crash, "
 
 
 def plant(gm, fault, op):
-    """A function like gm, with the fault behind each call of the operator."""
+    """A function like gm, with the fault behind each call of the operator, also in functions that the graph calls."""
+    return _planted(gm, fault, op).forward
+
+
+def _planted(gm, fault, op):
     hits = [n for n in gm.graph.nodes if n.op in ("call_function", "call_method") and short_name(n.target) == op]
     if hits and fault == "compile":
         raise PlantedCompileError(f"planted: cannot compile {op}")
-    if not hits:
-        return gm.forward
+    functions = {name: m for name, m in gm.named_children() if isinstance(m, torch.fx.GraphModule)}
+    changed = {name: _planted(m, fault, op) for name, m in functions.items()}
+    if not hits and all(changed[name] is functions[name] for name in functions):
+        return gm
     graph = torch.fx.Graph()
     copied = {}
     graph.output(graph.graph_copy(gm.graph, copied))
@@ -73,21 +80,37 @@ def plant(gm, fault, op):
             made = graph.call_function(_AT_RUN[fault], ())
         node.replace_all_uses_with(made)
         made.args = (node,)
-    return torch.fx.GraphModule(gm, graph).forward
+    made = torch.fx.GraphModule(gm, graph)
+    for name, function in changed.items():
+        setattr(made, name, function)
+    return made
+
+
+def _has_symbols(gm):
+    from stator.debug._text import symbolic_shapes
+
+    return bool(symbolic_shapes(gm))
 
 
 def planted_fault(gm, example_inputs, *, options=None):
-    options = {"fault": "wrong", "op": "relu", "stage": "dynamo", **(options or {})}
-    fault, op, stage = options.pop("fault"), options.pop("op"), options.pop("stage")
-    if fault not in FAULTS or stage not in STAGES or options:
-        raise ValueError(f"planted_fault takes fault ({', '.join(FAULTS)}), stage ({', '.join(STAGES)}) and op")
+    options = {"fault": "wrong", "op": "relu", "stage": "dynamo", "when": "always", **(options or {})}
+    fault, op, stage, when = (options.pop(name) for name in ("fault", "op", "stage", "when"))
+    if fault not in FAULTS or stage not in STAGES or when not in ("always", "symbolic") or options:
+        raise ValueError(
+            f"planted_fault takes fault ({', '.join(FAULTS)}), stage ({', '.join(STAGES)}), op and when (always, symbolic)"
+        )
+
+    def planted(graph_module):
+        hit = when == "always" or _has_symbols(graph_module)
+        return plant(graph_module, fault, op) if hit else graph_module.forward
+
     if stage == "dynamo":
-        return plant(gm, fault, op)
+        return planted(gm)
     from torch._dynamo.backends.common import aot_autograd
 
     def compiler(active):
         def compile(graph_module, inputs):
-            function = plant(graph_module, fault, op) if active else graph_module.forward
+            function = planted(graph_module) if active else graph_module.forward
 
             def boxed(args):
                 taken = list(args)

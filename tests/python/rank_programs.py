@@ -230,31 +230,132 @@ def constants(rank: int, world: int) -> dict[str, Any]:
     return {"value": stator.compile(f, backend="eager", fullgraph=True)(torch.ones(2)).tolist()}
 
 
+def _one_call(function: Any, rank: int) -> list[Any]:
+    """[whether two calls' results and inputs are eager's, calls in graphs at each, breaks, names of the graph's calls]"""
+    graphs = Graphs()
+    stator.reset_stats()
+    compiled = stator.compile(function, backend=graphs)
+    same = True
+    for step in range(2):
+        given, wanted = (torch.full((4,), rank + 1.0 + step) for _ in range(2))
+        value, expected = compiled(given), function(wanted)
+        same = same and torch.equal(value, expected) and torch.equal(given, wanted)
+    names = [n.name for m in graphs.modules for n in m.graph.nodes if n.op.startswith("call")]
+    stats = stator.stats()
+    return [same, stats["ops_run"] // 2, stats["breaks"], names]
+
+
 @program
 def collectives(rank: int, world: int) -> dict[str, Any]:
     """Functional and in-place ones: results as eager's, in a graph or behind a break that resumes."""
     import torch.distributed._functional_collectives as functional
 
-    def f(x: torch.Tensor) -> torch.Tensor:
+    def plain(x: torch.Tensor) -> torch.Tensor:
         y = functional.all_reduce(x * 2, "sum", dist.group.WORLD)
         return y + 1
 
-    def g(x: torch.Tensor) -> torch.Tensor:
+    def all_reduce(x: torch.Tensor) -> torch.Tensor:
         y = x * 2
-        dist.all_reduce(y)
-        return y + 1
+        given = dist.all_reduce(y)
+        return y + 1 if given is None else y
 
-    def h(x: torch.Tensor) -> torch.Tensor:
+    def of_an_input(x: torch.Tensor) -> torch.Tensor:
+        dist.all_reduce(x, op=dist.ReduceOp.MAX, group=dist.group.WORLD)
+        return x + 1
+
+    def all_gather(x: torch.Tensor) -> torch.Tensor:
         out = [torch.empty_like(x) for _ in range(dist.get_world_size())]
         dist.all_gather(out, x * 2)
         return torch.cat(out) + 1
 
-    found = {}
-    for function in (f, g, h):
-        stator.reset_stats()
-        value = stator.compile(function, backend="eager")(torch.full((2,), rank + 1.0))
-        expected = function(torch.full((2,), rank + 1.0))
-        found[function.__name__] = [torch.equal(value, expected), stator.stats()["ops_run"], stator.stats()["breaks"]]
+    def into_tensor(x: torch.Tensor) -> torch.Tensor:
+        whole = torch.empty(dist.get_world_size() * 4)
+        dist.all_gather_into_tensor(whole, x * 2)
+        return whole + 1
+
+    def reduce_scatter(x: torch.Tensor) -> torch.Tensor:
+        part = torch.empty(4 // dist.get_world_size())
+        dist.reduce_scatter_tensor(part, x * torch.arange(4.0), op=dist.ReduceOp.SUM)
+        return part + 1
+
+    def all_to_all(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        dist.all_to_all_single(out, x * torch.arange(4.0))
+        return out + 1
+
+    def asynchronous(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        work = dist.all_reduce(y, async_op=True)
+        work.wait()
+        return y + 1
+
+    def broadcast(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        dist.broadcast(y, 0)
+        return y + 1
+
+    functions = [
+        plain,
+        all_reduce,
+        of_an_input,
+        all_gather,
+        into_tensor,
+        reduce_scatter,
+        all_to_all,
+        asynchronous,
+        broadcast,
+    ]
+    return {f.__name__: _one_call(f, rank) for f in functions}
+
+
+@program
+def dtensors(rank: int, world: int) -> dict[str, Any]:
+    """DTensors as input and as parameters: eager's result, and reasons for what is not captured."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_module, distribute_tensor
+
+    mesh = init_device_mesh("cpu", (world,))
+    full = torch.arange(8.0 * world).reshape(2 * world, 4)
+    x = distribute_tensor(full, mesh, [Shard(0)])
+
+    def f(x: Any, y: torch.Tensor) -> Any:
+        z = y.sin() * 2
+        w = (x * 2 + 1).relu()
+        local = w.to_local()
+        return w, local.sum() + z.sum(), w.redistribute(placements=[Replicate()])
+
+    found: dict[str, Any] = {}
+    y = torch.ones(3)
+    stator.reset_stats()
+    explained = stator.explain(f)(x, y)
+    found["reasons"] = [str(reason) for reason in explained.break_reasons]
+    compiled = stator.compile(f, backend="eager")
+    for _ in range(2):
+        value, wanted = compiled(x, y), f(x, y)
+    found["same"] = [
+        torch.equal(value[0].full_tensor(), wanted[0].full_tensor()) and value[0].placements == wanted[0].placements,
+        torch.equal(value[1], wanted[1]),
+        torch.equal(value[2].to_local(), wanted[2].to_local()),
+    ]
+    found["ops_run"] = stator.stats()["ops_run"]
+    found["internal_errors"] = stator.stats()["internal_errors"]
+
+    def shard(name: str, module: torch.nn.Module, mesh: Any) -> None:
+        for key, parameter in list(module.named_parameters(recurse=False)):
+            module.register_parameter(key, torch.nn.Parameter(distribute_tensor(parameter.data, mesh, [Shard(0)])))
+
+    torch.manual_seed(0)
+    model = distribute_module(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()), mesh, shard)
+    net = stator.compile(model, backend="eager")
+    value, wanted = net(x), model(x)
+    value.sum().full_tensor().backward()
+    grad = model[0].weight.grad.full_tensor().clone()
+    model.zero_grad()
+    wanted.sum().full_tensor().backward()
+    found["module"] = [
+        torch.equal(value.full_tensor(), wanted.full_tensor()),
+        torch.allclose(grad, model[0].weight.grad.full_tensor()),
+    ]
     return found
 
 

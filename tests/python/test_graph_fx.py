@@ -909,3 +909,32 @@ def test_caches_of_inductor_hit_in_a_second_process(tmp_path: Any) -> None:
     """
     assert python(script, TORCHINDUCTOR_CACHE_DIR=str(tmp_path)).strip() == "0 False"
     assert python(script, TORCHINDUCTOR_CACHE_DIR=str(tmp_path)).strip() == "1 True"
+
+
+def test_every_symbol_of_a_tensor_is_an_input_too():
+    """Inductor's cache says in terms of the inputs that are ints what an entry relies on."""
+    seen = []
+
+    def backend(gm, examples):
+        values = [node.meta["example_value"] for node in gm.graph.find_nodes(op="placeholder")]
+        ints = {value.node.expr for value in values if isinstance(value, torch.SymInt)}
+        sizes = {
+            size.node.expr
+            for value in values
+            if isinstance(value, torch.Tensor)
+            for size in value.shape
+            if isinstance(size, torch.SymInt)
+        }
+        seen.append((ints, sizes))
+        return gm.forward
+
+    def f(x, y):
+        return x.reshape(-1) * x.shape[1], y.sin()
+
+    stator.reset()
+    compiled = stator.compile(f, backend=backend, dynamic=True)
+    for rows in (3, 5):
+        x, y = torch.randn(rows, 4, 6), torch.randn(rows + 1)
+        assert all(torch.equal(a, b) for a, b in zip(compiled(x, y), f(x, y)))
+    ((ints, sizes),) = seen
+    assert len(sizes) == 4 and sizes <= ints

@@ -16,7 +16,7 @@ from stator import _core
 from tests.python import ranks
 
 _ROOT = Path(__file__).resolve().parents[2]
-AGREEING = "sizes,alone,equal,one_row,breaks_elsewhere,breaks_elsewhere_eagerly,other_functions,no_graph,fullgraph,backend_fails,guards_together,guards_alone,traced,constants,collectives"
+AGREEING = "sizes,alone,equal,one_row,breaks_elsewhere,breaks_elsewhere_eagerly,other_functions,no_graph,fullgraph,backend_fails,guards_together,guards_alone,traced,constants,collectives,dtensors"
 
 
 @functools.cache
@@ -96,10 +96,27 @@ def test_rank_and_world_size_are_constants() -> None:
     assert [result["value"] for result in found("constants")] == [[2.0, 2.0], [3.0, 3.0]]
 
 
+IN_PLACE = {"all_reduce": 5, "of_an_input": 4, "all_gather": 12, "into_tensor": 6, "reduce_scatter": 7, "all_to_all": 7}
+
+
 def test_collectives_of_the_program() -> None:
     for result in found("collectives"):
-        assert result["f"] == [True, 4, 0]  # functional: in the graph, with its wait
-        assert result["g"] == [True, 2, 1] and result["h"][0] and result["h"][2] == 1  # in place: a break that resumes
+        assert all(same for same, *_ in result.values()), result
+        assert result["plain"][1:3] == [4, 0]  # functional: in the graph, with its wait
+        for name, calls in IN_PLACE.items():  # functional ones and a copy, as TorchDynamo has them
+            assert result[name][1:3] == [calls, 0] and "copy_" in result[name][3], (name, result[name])
+        # A break that resumes: what is asynchronous, and what has no functional form that does the same.
+        assert result["asynchronous"][1] == result["broadcast"][1] == 2 and result["broadcast"][2] == 1
+    first, second = ({name: found[3] for name, found in result["collectives"].items()} for result in _results())
+    assert first == second  # the same names on all ranks
+
+
+def test_dtensors_break_with_a_reason() -> None:
+    for result in found("dtensors"):
+        assert result["same"] == [True] * 3 and result["module"] == [True] * 2 and result["internal_errors"] == 0
+        assert any("an input is a DTensor" in reason for reason in result["reasons"])
+        assert all("rank_programs.py" in reason for reason in result["reasons"]), "nothing of DTensor's own is captured"
+        assert result["ops_run"] > 0  # the plain tensors' part of the frame
 
 
 def test_a_rank_that_dies_in_a_capture_is_named() -> None:

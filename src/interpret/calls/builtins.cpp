@@ -198,11 +198,8 @@ Out setLike(Tracer& t, const Args& args, bool frozen) {
     return newRef(args.values[0]);
   Ref<> items = stealRef(PyList_New(0));
   if (!args.values.empty()) {
-    STATOR_VALUE(list, t.listOf(args.values[0]));
-    items = list;
-  }
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
-    STATOR_FLOW(t.requireHashable(PyList_GET_ITEM(items.get(), i)));
+    STATOR_VALUE(operand, t.setOperand(args.values[0]));
+    items = std::move(operand);
   }
   return t.fromNative(stealRef(frozen ? PyFrozenSet_New(items.get()) : PySet_New(items.get())));
 }
@@ -351,7 +348,7 @@ Out superCall(Tracer& t, const Args& args) {
         cls = inside;
       }
     }
-    self = first;
+    self = std::move(first);
   } else if (args.positional == 2) {
     cls = newRef(args.values[0]);
     self = newRef(args.values[1]);

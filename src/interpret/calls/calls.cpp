@@ -299,7 +299,7 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
           STATOR_VALUE(named, fromOutside(name, sources->child(SourceKind::kGenericAttr, source,
                                                                names().name)));
           STATOR_VALUE(read, fromOutside(self, sources->child(SourceKind::kMethodSelf, source)));
-          object = read;
+          object = std::move(read);
         }
         keep_alive.push_back(object);
         return call(descriptor, args.withFirst(object.get()), then);

@@ -279,12 +279,9 @@ Out setOperation(Tracer& t, const Args& args, const char* method) {
   std::vector<Ref<>> keep;
   lists.values.push_back(args.values[0]);
   for (size_t i = 1; i < args.positional; ++i) {
-    STATOR_VALUE(list, t.listOf(args.values[i]));
-    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(list.get()); ++k) {
-      STATOR_FLOW(t.requireHashable(PyList_GET_ITEM(list.get(), k)));
-    }
-    lists.values.push_back(list.get());
-    keep.push_back(std::move(list));
+    STATOR_VALUE(operand, t.setOperand(args.values[i]));
+    lists.values.push_back(operand.get());
+    keep.push_back(std::move(operand));
   }
   lists.positional = lists.values.size();
   return onContents<writes>(t, lists, method, false);
@@ -346,7 +343,7 @@ Out dequeCall(Tracer& t, const Args& args) {
   Ref<> items;
   if (args.positional > 0) {
     STATOR_VALUE(list, t.listOf(args.values[0]));
-    items = list;
+    items = std::move(list);
     fixed.values[0] = items.get();
   }
   return t.fromNative(
@@ -419,7 +416,7 @@ Out generatorThrow(Tracer& t, const Args& args) {
       if (value != Py_None) given.values = {value};
       given.positional = given.values.size();
       STATOR_VALUE(made, t.callNested(what, given));
-      exception = made;
+      exception = std::move(made);
     }
   }
   if (!PyExceptionInstance_Check(exception.get()) || !t.isMade(exception.get()))

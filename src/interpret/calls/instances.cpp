@@ -41,6 +41,9 @@ Out Tracer::nativeNew(PyTypeObject* base, const Args& args) {
     return fromNativeMade(stealRef(base->tp_new(type, empty.get(), nullptr)));
   }
   if (base == &PyTuple_Type || base == &PyFrozenSet_Type) {
+    // Keywords are for an __init__ of the class's own.
+    if (args.positional > 2 || (args.keywordCount() != 0 && type->tp_init == base->tp_init))
+      return breakWith(Reason::kRaises, std::string(base->tp_name) + "() with other arguments");
     Ref<> items = stealRef(PyTuple_New(0));
     if (args.positional > 1) {
       STATOR_VALUE(list, listOf(args.values[1]));
@@ -66,14 +69,22 @@ Out Tracer::nativeNew(PyTypeObject* base, const Args& args) {
     Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(rest.positional)));
     for (size_t i = 0; i < rest.positional; ++i)
       PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(rest.values[i]));
-    return fromNativeMade(stealRef(base->tp_new(type, tuple.get(), nullptr)));
+    Ref<> keywords;
+    if (rest.keywordCount() != 0) {
+      keywords = stealRef(PyDict_New());
+      for (size_t i = 0; i < rest.keywordCount(); ++i) {
+        PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(rest.names, static_cast<Py_ssize_t>(i)),
+                       rest.values[rest.positional + i]);
+      }
+    }
+    return fromNativeMade(stealRef(base->tp_new(type, tuple.get(), keywords.get())));
   }
   return breakWith(Reason::kUnsupportedClass, std::string(base->tp_name) + ".__new__");
 }
 
 Out Tracer::fromNativeMade(Ref<> object) {
   if (!object) return raiseCurrentError();
-  return made(object);
+  return made(std::move(object));
 }
 
 // The C __init__ of a built-in base, on an object made in the trace.
@@ -205,11 +216,11 @@ Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then, bool me
       STATOR_VALUE(ignored, fromOutside(new_function, sources->pinned(new_function)));
     }
     STATOR_VALUE(object, callNested(new_function, args.withFirst(type_object)));
-    instance = object;
+    instance = std::move(object);
     if (!PyType_IsSubtype(typeOf(instance.get()), type)) return instance;
   } else if (is_tensor) {
     STATOR_VALUE(object, newTensorOf(type, args));
-    instance = object;
+    instance = std::move(object);
   } else if (PyCFunction_Check(new_function)) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyCFunction_GET_SELF(new_function));
     if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 &&
@@ -218,7 +229,7 @@ Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then, bool me
       return breakWith(Reason::kCallsOutside, nameOf(type_object) + "()");
     }
     STATOR_VALUE(object, nativeNew(base, args.withFirst(type_object)));
-    instance = object;
+    instance = std::move(object);
   } else {
     return breakWith(Reason::kUnsupportedClass, nameOf(type_object));
   }
@@ -228,7 +239,7 @@ Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then, bool me
     // __new__ gave an instance of a subclass: it is that class's __init__ that CPython calls.
     init_type = Py_TYPE(instance.get());
     STATOR_VALUE(own, typeLookup(init_type, names().dunder_init));
-    init_raw = own;
+    init_raw = std::move(own);
   }
   if (PyFunction_Check(init_raw.get())) {
     STATOR_VALUE(init, classAttrValue(init_type, names().dunder_init, init_raw.get()));
@@ -237,7 +248,7 @@ Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then, bool me
     if (then == Then::kPush) {
       Out entered = call(init.get(), with_self, Then::kPushInstance);
       if (entered.flow() == Flow::kEntered) {
-        frames.back()->instance = instance;
+        frames.back()->instance = std::move(instance);
         return entered;
       }
       if (!entered.ok()) return entered;

@@ -52,7 +52,7 @@ void ownStorage(Tracer& t, PyObject* stand_in) {
 uint64_t effectsSoFar(Tracer& t) {
   uint64_t hash = t.lru_uses.size();
   auto mix = [&](uint64_t word) { hash = (hash ^ word) * 0x9E3779B97F4A7C15ull + (hash >> 29); };
-  auto mixContents = [&](PyObject* container) {
+  auto mix_contents = [&](PyObject* container) {
     if (PyDict_Check(container)) {
       mix(reinterpret_cast<PyDictObject*>(container)->ma_version_tag);
     } else if (PyList_Check(container)) {
@@ -64,9 +64,9 @@ uint64_t effectsSoFar(Tracer& t) {
   };
   for (values::Info* info : t.values.all()) {
     if (info->origin != values::Origin::kOutside) continue;
-    if (info->overlay) mixContents(info->overlay.get());
-    if (info->appended) mixContents(info->appended.get());
-    if (info->dirty && info->shadow) mixContents(info->shadow.get());
+    if (info->overlay) mix_contents(info->overlay.get());
+    if (info->appended) mix_contents(info->appended.get());
+    if (info->dirty && info->shadow) mix_contents(info->shadow.get());
   }
   return hash;
 }
@@ -94,7 +94,7 @@ Flow traceBody(Tracer& t, PyObject* function, const std::vector<Ref<>>& placehol
   if (flow != Flow::kOk) return flow;
   if (t.open_contexts.size() != contexts || !(t.state == state))
     return t.breakWith(Reason::kUnsupportedContext, body.name + " leaves a state of torch changed");
-  body.result = result;
+  body.result = std::move(result);
   return Flow::kOk;
 }
 

@@ -146,6 +146,10 @@ CodePolicy codePolicy(PyCodeObject* code) {
       PyUnicode_AsUTF8(code->co_filename) ? PyUnicode_AsUTF8(code->co_filename) : "";
   std::string_view name = PyUnicode_AsUTF8(code->co_name) ? PyUnicode_AsUTF8(code->co_name) : "";
   if (bytecode::isWatched(code)) return CodePolicy::kTrace;
+  // What dataclasses writes has no file of its own: libraries' (DTensor's dispatch) would be captured, call by call.
+  if (file == "<string>" &&
+      startsWith(PyUnicode_AsUTF8(code->co_qualname), "__create_fn__.<locals>."))
+    return CodePolicy::kInlineOnly;
   if (startsWith(file, "<frozen ")) {
     return startsWith(file, "<frozen importlib") || startsWith(file, "<frozen zipimport")
                ? CodePolicy::kSkip

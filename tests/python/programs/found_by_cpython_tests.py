@@ -266,3 +266,78 @@ def contexts_of_exceptions_in_a_circle():
             return x + 1, type(error.__context__).__name__
 
     return Case(f, vec())
+
+
+class _Frozen(frozenset):
+    pass
+
+
+class _Own(set):
+    pass
+
+
+@program(min_ops=1)
+def sets_of_a_subclass_show_their_class():
+    def f(x, frozen, own):
+        copied = frozen.copy()
+        texts = [str(frozen), repr(own), f"{frozen}", "%s" % (own,), str(own | frozen)]
+        return x + 1, texts, copied is frozen, type(copied).__name__, type(own.copy()).__name__
+
+    return Case(f, vec(), _Frozen([1, 2]), _Own([3]))
+
+
+def _grown_and_emptied():
+    """Three elements in a large table: another order than that of a set made of these three."""
+    numbers = set(range(100))
+    for i in range(100):
+        if i not in (1, 8, 17):
+            numbers.discard(i)
+    return numbers
+
+
+@program(full=1)
+def order_of_a_set_that_has_shrunk():
+    def f(x, outside):
+        made = set(range(100))
+        for i in range(100):
+            if i not in (1, 8, 17):
+                made.discard(i)
+        orders = list(outside), list(made), list(outside.copy()), list(set(outside)), str(outside | {64})
+        outside.add(64)
+        return x + 1, orders, [list(outside)], made, str(made), frozenset(made), made.union(outside)
+
+    return Case(f, vec(), _grown_and_emptied())
+
+
+@program()
+def classes_that_take_no_keywords():
+    def f(x):
+        class Plain(frozenset):
+            pass
+
+        class Pair(tuple):
+            pass
+
+        class Number(int):
+            pass
+
+        seen = []
+        for make in (lambda: Plain(items=()), lambda: Pair(items=()), lambda: Pair(1, 2), lambda: Number("12", base=3)):
+            try:
+                seen.append(make())
+            except TypeError as error:
+                seen.append(str(error))
+        return x + 1, seen
+
+    return Case(f, vec())
+
+
+@program(max_breaks=0, min_ops=2)
+def long_loop_before_the_first_tensor():
+    def f(x, n):
+        total = 0
+        for i in range(n):
+            total += i % 7
+        return x + total, x * 2
+
+    return Case(f, vec(), 2000)
