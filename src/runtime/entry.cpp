@@ -47,13 +47,13 @@ double secondsSince(std::chrono::steady_clock::time_point start) {
 class References {
  public:
   References() {
-    if (spare_.empty()) return;
-    values_ = std::move(spare_.back());
-    spare_.pop_back();
+    if (spare.empty()) return;
+    values_ = std::move(spare.back());
+    spare.pop_back();
   }
   ~References() {
     values_.clear();  // may run code
-    if (spare_.size() < kSpare) spare_.push_back(std::move(values_));
+    if (spare.size() < kSpare) spare.push_back(std::move(values_));
   }
   References(const References&) = delete;
   References& operator=(const References&) = delete;
@@ -61,7 +61,7 @@ class References {
 
  private:
   static constexpr size_t kSpare = 16;
-  static inline std::vector<std::vector<Ref<>>> spare_;
+  static inline std::vector<std::vector<Ref<>>> spare;
   std::vector<Ref<>> values_;
 };
 
@@ -318,8 +318,13 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
       inputs = borrowed(values);
       arguments = inputs.data();
       for (size_t i = 0; roots.drawn != nullptr && i < inputs.size(); ++i) {
-        if (entry.inputs[i]->kind == sources::SourceKind::kDrawn)
-          inputs[i] = roots.drawn[entry.inputs[i]->index].get();
+        const sources::Source* source = entry.inputs[i];
+        if (source->kind != sources::SourceKind::kDrawn &&
+            (source->base == nullptr || source->base->kind != sources::SourceKind::kDrawn))
+          continue;
+        plain.push_back(sources::read(*source, roots));
+        if (!plain.back()) throw PythonError();
+        inputs[i] = plain.back().get();
       }
       for (PyObject*& input : inputs) {
         if (!tensor::isTensor(input) || interpret::isPlainTensorType(Py_TYPE(input))) continue;

@@ -277,7 +277,7 @@ std::optional<Captured> traceTogether(Cache& cache, StatorFrame* frame, const Tr
       const std::string why = errorText();
       PyErr_Fetch(&type, &value, &traceback);
       try {
-        tellFailure(frame, options, [&] { return why; });
+        tellFailure(frame, options, [&] { return std::string(why); });
       } catch (const PythonError&) {
         PyErr_Clear();  // the first error is the one to see
       }
