@@ -125,6 +125,10 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     values.addMade(info.stand_in, 0);
     return info.stand_in;
   }
+  {
+    STATOR_VALUE(array, arrayFromOutside(raw, source));
+    if (array) return array;
+  }
   if (values::isConstantDeep(raw)) {
     if (tupleChanged(raw, source)) {
       // Item by item: some are symbols. The tuple that the trace works with stands for the one outside.

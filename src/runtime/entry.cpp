@@ -330,8 +330,13 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
       inputs = borrowed(values);
       arguments = inputs.data();
       for (size_t i = 0; roots.drawn != nullptr && i < inputs.size(); ++i) {
-        if (entry.inputs[i]->kind == sources::SourceKind::kDrawn)
-          inputs[i] = roots.drawn[entry.inputs[i]->index].get();
+        const sources::Source* source = entry.inputs[i];
+        if (source->kind != sources::SourceKind::kDrawn &&
+            (source->base == nullptr || source->base->kind != sources::SourceKind::kDrawn))
+          continue;
+        plain.push_back(sources::read(*source, roots));
+        if (!plain.back()) throw PythonError();
+        inputs[i] = plain.back().get();
       }
       for (PyObject*& input : inputs) {
         if (!tensor::isTensor(input) || interpret::isPlainTensorType(Py_TYPE(input))) continue;

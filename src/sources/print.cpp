@@ -229,6 +229,8 @@ class Printer {
       case SourceKind::kSliceStep:
       case SourceKind::kRangeStep:
         return "step";
+      case SourceKind::kArrayTensor:
+        return "array";
       case SourceKind::kTensorGrad:
         return "grad";
       default:

@@ -1,5 +1,6 @@
 // Instances: what calling a class does, native bases included, and what isinstance() and issubclass() say.
 #include "interpret/calls/arguments.h"
+#include "interpret/calls/arrays.h"
 #include "interpret/calls/tables.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
@@ -316,7 +317,7 @@ Out Tracer::isInstance(PyObject* object, PyObject* classinfo) {
   }
   if (isSomeGradFn(object))
     return breakWith(Reason::kUnsupportedAttribute, "the type of a grad_fn");
-  PyTypeObject* type = typeOf(object);
+  PyTypeObject* type = isTraceArray(object) ? arrayTypeSeen(object) : typeOf(object);
   if (classinfo == reinterpret_cast<PyObject*>(parameterType())) {
     // Parameter's metaclass also accepts tensors marked _is_param; stand-ins are of the plain types.
     return newRef(PyType_IsSubtype(type, parameterType()) ? Py_True : Py_False);

@@ -379,6 +379,38 @@ class NodeOfOurOwn {
   tensor::TorchFunction before_;
 };
 
+// An object of the program's that is the same one at every call: found by its source, or a partial of such objects.
+bool isFixed(Tracer& t, PyObject* value) {
+  if (values::isConstantDeep(value) || PyCFunction_Check(value) || PyType_Check(value)) return true;
+  if (const sources::Source* source = t.sourceOf(value)) {
+    t.guards->add(guards::Guard{guards::GuardKind::kIs, source, nullptr, newRef(value)});
+    return true;
+  }
+  if (Py_TYPE(value) != partialType()) return false;
+  Ref<> function = stealRef(PyObject_GetAttrString(value, "func"));
+  Ref<> args = stealRef(PyObject_GetAttrString(value, "args"));
+  Ref<> keywords = stealRef(PyObject_GetAttrString(value, "keywords"));
+  if (!function || !args || !keywords || PyDict_Size(keywords.get()) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  for (PyObject* item : itemsOf(args.get())) {
+    if (!isFixed(t, item)) return false;
+  }
+  return isFixed(t, function.get());
+}
+
+// set_meta(module, key, value): an entry of a captured function's `meta`.
+Out setMeta(Tracer& t, const Args& args) {
+  STATOR_CHECK(args.values.size() == 3, "set_meta() of subgraphs");
+  if (!isFixed(t, args.values[2]))
+    return t.breakWith(Reason::kUnsupportedObject, "a context_fn that the trace has made");
+  Ref<> meta = stealRef(PyObject_GetAttrString(args.values[0], "meta"));
+  if (!meta || PyDict_SetItem(meta.get(), args.values[1], args.values[2]) != 0)
+    return t.raiseCurrentError();
+  return newRef(Py_None);
+}
+
 // call(function, *args, **kwargs): a node of the graph, whatever the function is.
 Out call(Tracer& t, const Args& args) {
   NodeOfOurOwn scope(t);
@@ -407,6 +439,7 @@ void registerSubgraphs() {
   registerHandler("stator.polyfills.subgraphs.capture_pair", capturePair);
   registerHandler("stator.polyfills.subgraphs.refuse", refuse);
   registerHandler("stator.polyfills.subgraphs.call", call);
+  registerHandler("stator.polyfills.subgraphs.set_meta", setMeta);
   registerHandler("stator.polyfills.subgraphs.call_like", callLike);
   allowSymbols("stator.polyfills.subgraphs.call");
   allowSymbols("stator.polyfills.subgraphs.call_like");

@@ -274,6 +274,10 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     std::string why;
     if (writeMayFail(target, values_now, involved, why))
       return breakWith(Reason::kRaises, targetName(target) + ": " + why);
+    for (PyObject* tensor : involved) {
+      if (hooked_storages.count(graph::asStandIn(tensor)->meta->storage_id) != 0)
+        return breakWith(Reason::kCallsOutside, "writes to a tensor with a hook");
+    }
     answer = shapes::infer(request);  // an answer is good until the next question only
   }
   const shapes::Inferred& inferred = *answer.inferred;

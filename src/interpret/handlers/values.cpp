@@ -1,4 +1,5 @@
 // Operators, attributes, subscripts and builders.
+#include "interpret/calls/arrays.h"
 #include "interpret/handlers/handlers.h"
 #include "interpret/known_types.h"
 #include "interpret/trace_iterator.h"
@@ -109,7 +110,9 @@ Flow loadMethod(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   STATOR_VALUE(value, tracer.settle(tracer.getAttr(frame.top(), nameAt(frame, instr.oparg))));
   PyObject* object = frame.top();
   bool fresh = PyMethod_Check(value.get()) && tracer.isMade(value.get()) &&
-               PyMethod_GET_SELF(value.get()) == object && !tracer.isProxied(object);
+               PyMethod_GET_SELF(value.get()) == object && !tracer.isProxied(object) &&
+               // whose methods are polyfills: the bound one becomes the array's own
+               !isTraceArray(object);
   Ref<> self = newRef(object);
   frame.drop();
   if (fresh) {
