@@ -1,6 +1,7 @@
 #include "tensor/profiler_region.h"
 
 #include <ATen/record_function.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 
 namespace stator::tensor {
 
@@ -8,7 +9,10 @@ struct ProfilerRegion::Record {
   at::RecordFunction function{at::RecordScope::USER_SCOPE};
 };
 
-bool isProfiled() { return at::hasCallbacks(); }
+// What profilers leave with the thread; at::hasCallbacks() would tell more and takes as long as a few guards.
+bool isProfiled() {
+  return c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE) != nullptr;
+}
 
 ProfilerRegion::ProfilerRegion() = default;
 ProfilerRegion::~ProfilerRegion() = default;
