@@ -3,9 +3,8 @@
 #include "python/objects.h"
 #include "sources/source.h"
 
-#include <structmember.h>
-
 #include <string_view>
+#include <structmember.h>
 
 namespace stator::sources {
 

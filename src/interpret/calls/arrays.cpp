@@ -26,7 +26,7 @@ struct Arrays {
   PyTypeObject* ndarray = nullptr;
   PyTypeObject* number = nullptr;  // numpy.generic
   PyTypeObject* array = nullptr;   // Array
-  PyObject* file = nullptr;       // of the polyfills
+  PyObject* file = nullptr;        // of the polyfills
 };
 Arrays arrays;
 
@@ -117,8 +117,8 @@ Out Tracer::arrayFromOutside(PyObject* raw, const Source* source) {
   Ref<> tensor = stealRef(PyObject_CallOneArg(as_input, raw));
   if (!tensor) return raiseCurrentError();
   if (tensor.get() == Py_None) return Ref<>();
-  guards->add(Guard{GuardKind::kType, source, nullptr,
-                    newRef(reinterpret_cast<PyObject*>(Py_TYPE(raw)))});
+  guards->add(
+      Guard{GuardKind::kType, source, nullptr, newRef(reinterpret_cast<PyObject*>(Py_TYPE(raw)))});
   STATOR_VALUE(stand_in, fromOutside(tensor, sources->child(SourceKind::kArrayTensor, source)));
   Ref<> array = makeArray(*this, stand_in.get(), scalar.get());
   values::Info& info = values.addOutside(raw, source);
