@@ -5,8 +5,8 @@
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
 #include "interpret/tracer.h"
-#include "symbolic/sym_int.h"
 #include "python/objects.h"
+#include "symbolic/sym_int.h"
 #include "values/dicts.h"
 
 namespace stator::interpret {

@@ -62,7 +62,8 @@ bool definesInPython(Tracer& tracer, PyTypeObject* type, const char* name) {
 // `__eq__ = object.__eq__` in a subclass of list.
 bool comparesOtherwise(PyTypeObject* type) {
   if (!isUserType(type)) return false;
-  for (PyTypeObject* base : {&PyList_Type, &PyTuple_Type, &PyDict_Type, &PySet_Type, &PyFrozenSet_Type}) {
+  for (PyTypeObject* base :
+       {&PyList_Type, &PyTuple_Type, &PyDict_Type, &PySet_Type, &PyFrozenSet_Type}) {
     if (!PyType_IsSubtype(type, base)) continue;
     PyTypeObject* native = type;
     while (isUserType(native)) native = native->tp_base;

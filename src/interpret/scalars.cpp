@@ -38,10 +38,11 @@ bool keepsBuiltinMeaning(PyTypeObject* type) {
                                 ? reinterpret_cast<PyDescrObject*>(entry)->d_type
                                 : nullptr;
       if (!PyUnicode_Check(name) || harmless(PyUnicode_AsUTF8(name))) continue;
-      const bool other = owner != nullptr &&
-                         (owner == &PyBaseObject_Type || !PyType_IsSubtype(type, owner) ||
-                          (PyUnicode_CompareWithASCIIString(name, "__str__") != 0 &&
-                           PyUnicode_Compare(reinterpret_cast<PyDescrObject*>(entry)->d_name, name) != 0));
+      const bool other =
+          owner != nullptr &&
+          (owner == &PyBaseObject_Type || !PyType_IsSubtype(type, owner) ||
+           (PyUnicode_CompareWithASCIIString(name, "__str__") != 0 &&
+            PyUnicode_Compare(reinterpret_cast<PyDescrObject*>(entry)->d_name, name) != 0));
       if (PyFunction_Check(entry) || other) return false;
     }
   }

@@ -45,7 +45,8 @@ Out Tracer::nativeNew(PyTypeObject* base, const Args& args) {
       return breakWith(Reason::kRaises, std::string(base->tp_name) + "() with other arguments");
     Ref<> items = stealRef(PyTuple_New(0));
     if (args.positional > 1) {
-      STATOR_VALUE(list, base == &PyTuple_Type ? sizedListOf(args.values[1]) : listOf(args.values[1]));
+      STATOR_VALUE(list,
+                   base == &PyTuple_Type ? sizedListOf(args.values[1]) : listOf(args.values[1]));
       items = stealRef(PyList_AsTuple(list.get()));
     }
     Ref<> packed = stealRef(PyTuple_Pack(1, items.get()));
