@@ -158,16 +158,20 @@ def _compile_again(function, arguments):
     return compile(function, **arguments)
 
 
+def compiled_call(fn, what):
+    """The compiled object behind what stator.compile returned; `what` asks for it."""
+    call = type(fn).__call__.__get__(fn) if _modules.is_compiled(fn) else fn
+    if type(call) is not _core.CompiledFunction:
+        raise TypeError(f"{what} takes what stator.compile returned, not {type(fn).__name__}")
+    return call
+
+
 def reset(fn=None):
-    """Forgets what was captured: all, or what serves one compiled function or module (and those compiled with equal arguments).
+    """Forgets what was captured: all, or what was captured for one compiled function (of a module: for modules compiled with equal arguments).
 
     Compiled objects stay usable and capture again.
     """
     if fn is None:
         _caches.reset_all()
-        return
-    call = type(fn).__call__.__get__(fn) if _modules.is_compiled(fn) else fn
-    if type(call) is not _core.CompiledFunction:
-        raise TypeError(f"reset takes what stator.compile returned, not {type(fn).__name__}")
-    if call._stator_cache is not None:
-        call._stator_cache.reset()
+    else:
+        compiled_call(fn, "reset")._stator_reset()

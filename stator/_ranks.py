@@ -1,9 +1,9 @@
 """What carries the agreement of ranks (src/dist/): a process group of its own over torch.distributed, with its own time-out, and marks in the
 store, by which a rank that does not come is known by its number.
 
-The group is made at the first exchange, by all ranks together. Exchanges are numbered; a rank marks in the store that it has come to number
-n before it communicates. So when an exchange fails, the ranks without a mark are those that did not come. Ranks that came and died in the
-middle of it are found by a second mark, which those who saw the failure leave.
+The group is made at the first exchange, by all ranks together. Exchanges are numbered; a rank that saw number n fail marks that in the store.
+Whoever came to it sees it fail, when a connection breaks or when the time is up: the ranks without a mark are those that did not come, or
+died in it. So nothing is written to the store as long as all is well.
 """
 
 import datetime
@@ -15,7 +15,7 @@ import warnings
 
 import torch
 
-from stator import config, exc
+from stator import _core, config, exc
 
 log = logging.getLogger("stator.ranks")
 _lock = threading.RLock()
@@ -83,43 +83,26 @@ class _Link:
 
     def arrive(self):
         self.number += 1
-        self.store.set(self._key("here", self.rank), "1")
-        if self.number > 2:
-            # Whoever is here has finished the one before, so everybody had come to it.
-            self._forget(self.number - 2)
         if self.group is None:
             self._make_group()
 
-    def _key(self, what, rank, number=None):
-        return f"{number or self.number}/{what}/{rank}"
+    def _key(self, rank):
+        return f"{self.number}/failed/{rank}"
 
-    def _forget(self, number):
+    def missing(self):
+        """Ranks that did not live to see this exchange fail; None: the store does not answer."""
+        absent = self.ranks
         try:
-            self.store.delete_key(self._key("here", self.rank, number))
-        except (RuntimeError, NotImplementedError):
-            pass  # a store that keeps everything
-
-    def _without(self, mark, seconds):
-        """Ranks that do not have the mark, after so many seconds at most."""
-        absent, end = self.ranks, time.monotonic() + seconds
-        while True:
-            absent = [r for r in absent if not self.store.check([self._key(mark, r)])]
-            if not absent or time.monotonic() > end:
-                return absent
-            time.sleep(0.02)
-
-    def missing(self, since):
-        """Ranks that did not come to this exchange, or, if all came, that did not live to see it fail; None: the store does not answer."""
-        try:
-            # A connection that broke shows at once that a rank is gone; others may only be slow.
-            left = since + self.timeout - time.monotonic()
-            absent = self._without("here", min(left, _GRACE))
-            if absent:
-                return absent, "did not come to it"
-            self.store.set(self._key("failed", self.rank), "1")
-            return self._without("failed", self.timeout + 1), "came to it, but did not finish it"
+            self.store.set(self._key(self.rank), "1")
+            # A connection that broke shows at once; others notice when their time is up, and may have come later than this one.
+            end = time.monotonic() + self.timeout + _GRACE
+            while True:
+                absent = [r for r in absent if not self.store.check([self._key(r)])]
+                if not absent or time.monotonic() > end:
+                    return absent
+                time.sleep(0.02)
         except (RuntimeError, OSError):
-            return None, ""
+            return None
 
 
 def _ends(ranks):
@@ -146,7 +129,7 @@ class Exchange:
     """One agreement: what the core asks for, carried over the group. `site`: what it is about, for messages."""
 
     def __init__(self, site):
-        self.link, self.site, self.begun, self.since = _connected(), site, False, time.monotonic()
+        self.link, self.site, self.begun = _connected(), site, False
 
     def _carry(self, send):
         link = self.link
@@ -163,11 +146,11 @@ class Exchange:
 
     def _fail(self, error):
         link = self.link
-        absent, why = link.missing(self.since)
+        absent = link.missing()
         if absent is None:
             who = f"the store cannot be reached: its host, usually {_numbers(link.ranks[:1])}, is gone"
         elif absent:
-            who = f"{_numbers(absent)} {why}"
+            who = f"{_numbers(absent)} did not come to it, or died in it"
         else:
             who = "all ranks came to it"
         link.lost = (
@@ -185,16 +168,31 @@ class Exchange:
 
         return self._carry(send)
 
-    def records(self, record, longest):
-        """Every rank's record, padded to the longest for the way, in the order of ranks."""
+    def merged(self, own, longest):
+        """All ranks' summaries as one: up a binomial tree, two becoming one at each step, and down by a broadcast."""
+
+        def pack(summary):
+            data = len(summary).to_bytes(8, "little") + summary
+            return torch.frombuffer(bytearray(data.ljust(longest + 8, b"\0")), dtype=torch.uint8).to(self.link.device)
+
+        def unpack(message):
+            data = message.cpu().numpy().tobytes()
+            return data[8 : 8 + int.from_bytes(data[:8], "little")]
 
         def send(link):
-            padded = len(record).to_bytes(8, "little") + record.ljust(longest, b"\0")
-            mine = torch.frombuffer(bytearray(padded), dtype=torch.uint8).to(link.device)
-            every = [torch.empty_like(mine) for _ in link.ranks]
-            link.dist.all_gather(every, mine, group=link.group)
-            rows = [row.cpu().numpy().tobytes() for row in every]
-            return [row[8 : 8 + int.from_bytes(row[:8], "little")] for row in rows]
+            place, summary, step = link.ranks.index(link.rank), own, 1
+            while step < len(link.ranks):
+                if place & step:
+                    link.dist.send(pack(summary), link.ranks[place - step], group=link.group)
+                    break
+                if place + step < len(link.ranks):
+                    other = pack(b"")
+                    link.dist.recv(other, link.ranks[place + step], group=link.group)
+                    summary = _core.merge_summaries(summary, unpack(other))
+                step *= 2
+            whole = pack(summary)
+            link.dist.broadcast(whole, link.ranks[0], group=link.group)
+            return unpack(whole)
 
         return self._carry(send)
 

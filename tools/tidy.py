@@ -13,7 +13,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILDS = ["build/release", "build/dev"]
-GCC_ONLY = ("-fno-canonical-system-headers", "-Wno-restrict")
+# GCC's own options; and .clang-tidy says what is an error here.
+LEFT_OUT = ("-fno-canonical-system-headers", "-Wno-restrict", "-Werror")
 
 
 def compile_database():
@@ -25,7 +26,7 @@ def compile_database():
 
 
 def prepared(database):
-    """A copy without what clang does not know: GCC's own options, and ccache in front of the compiler."""
+    """A copy without options that are not for clang, and without ccache in front of the compiler."""
     folder = ROOT / "build" / "tidy"
     folder.mkdir(parents=True, exist_ok=True)
     entries = json.loads(database.read_text())
@@ -33,7 +34,7 @@ def prepared(database):
         words = entry["command"].split(" ")
         if os.path.basename(words[0]) == "ccache":
             words = words[1:]
-        entry["command"] = " ".join(w for w in words if w not in GCC_ONLY)
+        entry["command"] = " ".join(w for w in words if w not in LEFT_OUT)
     (folder / "compile_commands.json").write_text(json.dumps(entries))
     return folder, {pathlib.Path(e["file"]).resolve() for e in entries}
 

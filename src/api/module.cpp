@@ -10,6 +10,7 @@
 #include "runtime/cache.h"
 #include "runtime/compiled_function.h"
 #include "runtime/driver_module.h"
+#include "runtime/listing.h"
 #include "runtime/ranks.h"
 #include "runtime/watch.h"
 #include "symbolic/symbolic_module.h"
@@ -20,11 +21,12 @@ namespace {
 PyModuleDef core_module = {PyModuleDef_HEAD_INIT, "stator._core", nullptr, -1, nullptr};
 
 // One table from each room that has doors.
-PyMethodDef* const kTables[] = {stator::graph::graph_methods,      stator::tensor::shapes_methods,
-                                stator::runtime::driver_methods,   stator::runtime::cache_methods,
-                                stator::interpret::switch_methods, stator::runtime::watch_methods,
-                                stator::runtime::ranks_methods,    stator::guards::guards_methods,
-                                stator::symbolic::symbolic_methods};
+PyMethodDef* const kTables[] = {
+    stator::graph::graph_methods,      stator::tensor::shapes_methods,
+    stator::runtime::driver_methods,   stator::runtime::cache_methods,
+    stator::interpret::switch_methods, stator::runtime::watch_methods,
+    stator::runtime::ranks_methods,    stator::runtime::listing_methods,
+    stator::guards::guards_methods,    stator::symbolic::symbolic_methods};
 
 }  // namespace
 

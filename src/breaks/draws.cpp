@@ -1,8 +1,15 @@
 #include "breaks/draws.h"
 
+#include <string_view>
+
 namespace stator::breaks {
 
 namespace {
+
+// NumPy's generators have other names for it.
+bool isPythons(PyObject* generator) {
+  return std::string_view(Py_TYPE(generator)->tp_name) == "Random";
+}
 
 // Of the C base: random.Random's own methods are Python.
 PyObject* baseMethod(const char* name) {
@@ -30,8 +37,12 @@ bool Draws::run(const Plan& plan, const sources::Roots& roots) {
     bool known = false;
     for (const Before& before : before_) known |= before.generator.get() == generator.get();
     if (!known) {
-      Ref<> state = stealRef(PyObject_CallOneArg(get_state, generator.get()));
-      Ref<> gauss = state ? stealRef(PyObject_GetAttr(generator.get(), gaussName())) : Ref<>();
+      const bool pythons = isPythons(generator.get());
+      Ref<> state = stealRef(pythons ? PyObject_CallOneArg(get_state, generator.get())
+                                     : PyObject_CallMethod(generator.get(), "get_state", nullptr));
+      Ref<> gauss = !state    ? Ref<>()
+                    : pythons ? stealRef(PyObject_GetAttr(generator.get(), gaussName()))
+                              : newRef(Py_None);
       if (gauss) before_.push_back({generator, state, gauss});
     }
     Ref<> all_args = stealRef(PyTuple_New(PyTuple_GET_SIZE(draw.args.get()) + 1));
@@ -56,6 +67,12 @@ void Draws::undo() {
   PyObject *type = nullptr, *error = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &error, &traceback);
   for (const Before& before : before_) {
+    if (!isPythons(before.generator.get())) {
+      Ref<> done = stealRef(
+          PyObject_CallMethod(before.generator.get(), "set_state", "O", before.state.get()));
+      if (!done) PyErr_Clear();
+      continue;
+    }
     Ref<> done = stealRef(PyObject_CallFunctionObjArgs(set_state, before.generator.get(),
                                                        before.state.get(), nullptr));
     if (!done ||

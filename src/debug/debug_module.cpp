@@ -68,8 +68,9 @@ PyObject* fromFxDoor(PyObject*, PyObject* args) {
   return guarded([&] {
     PyObject* graph = nullptr;
     PyObject* describe = nullptr;
-    if (!PyArg_ParseTuple(args, "OO", &graph, &describe)) throw PythonError();
-    return wrap(fromFx(graph, describe));
+    int is_body = 0;
+    if (!PyArg_ParseTuple(args, "OO|p", &graph, &describe, &is_body)) throw PythonError();
+    return wrap(fromFx(graph, describe, is_body != 0));
   });
 }
 
@@ -203,12 +204,23 @@ PyObject* ints(PyObject* self, PyObject*) {
   });
 }
 
-// reduce(still_fails, passes): passes of "calls", "values", "constants"; still_fails(from, candidate, names cut, pass) -> bool
+// reduce(still_fails, passes, body_of): passes of "calls", "functions", "values", "constants"; still_fails(from, candidate, names cut, pass)
+// -> bool; body_of(function) -> its specimen or None
 PyObject* reduce(PyObject* self, PyObject* args) {
   return guarded([&] {
     PyObject* still_fails = nullptr;
     PyObject* passes = nullptr;
-    if (!PyArg_ParseTuple(args, "OO!", &still_fails, &PyTuple_Type, &passes)) throw PythonError();
+    PyObject* bodies = Py_None;
+    if (!PyArg_ParseTuple(args, "OO!|O", &still_fails, &PyTuple_Type, &passes, &bodies))
+      throw PythonError();
+    std::vector<Ref<>> kept;  // specimens that the reducer looks at
+    auto body_of = [&](BorrowedRef<> function) -> const Specimen* {
+      if (bodies == Py_None) return nullptr;
+      Ref<> found = orThrow(PyObject_CallOneArg(bodies, function.get()));
+      if (Py_TYPE(found.get()) != specimen_type) return nullptr;
+      kept.push_back(found);
+      return &get(found.get());
+    };
     auto ask = [&](const Specimen& from, const Edited& candidate, const std::string& pass) {
       Ref<> old = wrap(from);
       Ref<> made = wrap(candidate.specimen);
@@ -219,11 +231,13 @@ PyObject* reduce(PyObject* self, PyObject* args) {
       if (truth < 0) throw PythonError();
       return truth != 0;
     };
-    Reducer reducer(get(self), ask);
+    Reducer reducer(get(self), ask, body_of);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(passes); ++i) {
       PyObject* pass = PyTuple_GET_ITEM(passes, i);
       if (PyUnicode_CompareWithASCIIString(pass, "calls") == 0) {
         reducer.reduceCalls();
+      } else if (PyUnicode_CompareWithASCIIString(pass, "functions") == 0) {
+        reducer.inlineFunctions();
       } else if (PyUnicode_CompareWithASCIIString(pass, "values") == 0) {
         reducer.reduceValues();
       } else if (PyUnicode_CompareWithASCIIString(pass, "constants") == 0) {
@@ -246,7 +260,7 @@ void deallocate(PyObject* self) {
 
 PyMethodDef methods[] = {
     {"from_fx", fromFxDoor, METH_VARARGS | METH_STATIC,
-     "from_fx(graph, describe): describe(node) gives (kind, facts, line, mutates)"},
+     "from_fx(graph, describe, is_body=False): describe(node) gives (kind, facts, line, mutates)"},
     {"inputs", inputs, METH_NOARGS, "Names of the inputs."},
     {"outputs", outputs, METH_NOARGS, "Names of the outputs."},
     {"calls", calls, METH_NOARGS, "(name, target, kind, facts, line, mutates) of each call."},
@@ -266,7 +280,8 @@ PyMethodDef methods[] = {
     {"snapshots", snapshots, METH_VARARGS,
      "snapshots(names, function): the values when they were made, as outputs"},
     {"constants", ints, METH_NOARGS, "The scalars among the arguments."},
-    {"reduce", reduce, METH_VARARGS, "reduce(still_fails, passes): the smallest specimen found"},
+    {"reduce", reduce, METH_VARARGS,
+     "reduce(still_fails, passes, body_of=None): the smallest specimen found"},
     {nullptr}};
 
 }  // namespace

@@ -175,6 +175,107 @@ std::optional<Edited> substitute(const Specimen& from, int gone, int instead) {
 
 namespace {
 
+// Operands behind the last function among a call's arguments, at any depth.
+struct Operands {
+  std::vector<PyObject*> values;
+  void collect(PyObject* argument) {
+    if (PyTuple_Check(argument) || PyList_Check(argument)) {
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(argument); ++i)
+        collect(PySequence_Fast_GET_ITEM(argument, i));
+    } else if (isFunction(argument)) {
+      values.clear();
+    } else {
+      values.push_back(argument);
+    }
+  }
+};
+
+}  // namespace
+
+bool isFunction(BorrowedRef<> argument) {
+  return !graph::isStandIn(argument.get()) &&
+         PyObject_HasAttrString(argument.get(), "_stator_hash") != 0;
+}
+
+std::optional<Edited> inlined(const Specimen& from, int index, const Specimen& body) {
+  const Node& call = from.graph->nodes()[static_cast<size_t>(index)];
+  Operands operands;
+  operands.collect(call.args.get());
+  PyObject* result = body.graph->result.get();
+  if (operands.values.size() != body.graph->inputs().size() || result == nullptr)
+    return std::nullopt;
+  Copier copier(from);
+  std::vector<Ref<>> inside(body.graph->nodes().size());  // what the body's values are here
+  auto same = [](PyObject* value) { return newRef(value); };
+  auto swap = [&](Node* node) { return inside[static_cast<size_t>(node->index)]; };
+  auto result_at = [&](PyObject* position) -> Node* {
+    PyObject* item = result;
+    if (position != nullptr) {
+      Py_ssize_t at = PyLong_Check(position) ? PyLong_AsSsize_t(position) : -1;
+      if (!PyTuple_Check(result) || at < 0 || at >= PyTuple_GET_SIZE(result)) return nullptr;
+      item = PyTuple_GET_ITEM(result, at);
+    }
+    if (!graph::isStandIn(item)) return nullptr;
+    PyObject* made = inside[static_cast<size_t>(graph::asStandIn(item)->node->index)].get();
+    return made != nullptr && graph::isStandIn(made) ? graph::asStandIn(made)->node : nullptr;
+  };
+  auto addBody = [&] {
+    for (size_t i = 0; i < operands.values.size(); ++i) {
+      auto moved = [&](Node* node) {
+        return orThrow(graph::makeStandIn(copier.at(node->index), nullptr,
+                                          reinterpret_cast<PyObject*>(&PyBaseObject_Type))
+                           .release());
+      };
+      inside[static_cast<size_t>(body.graph->inputs()[i]->index)] =
+          rewritten(operands.values[i], moved, same);
+    }
+    for (int at : body.calls()) {
+      const Node& inner = body.graph->nodes()[static_cast<size_t>(at)];
+      Ref<> args = rewritten(inner.args.get(), swap, same);
+      Ref<> kwargs = inner.kwargs ? rewritten(inner.kwargs.get(), swap, same) : Ref<>();
+      Node* made = copier.to().graph->addCall(inner.op, inner.target, std::move(args), kwargs);
+      made->mutates = inner.mutates;
+      made->name_hint = from.name(index) + "_" + inner.name_hint;
+      copier.to().facts.push_back(body.facts[static_cast<size_t>(at)]);
+      inside[static_cast<size_t>(at)] =
+          orThrow(graph::makeStandIn(made, nullptr, reinterpret_cast<PyObject*>(&PyBaseObject_Type))
+                      .release());
+    }
+  };
+  for (const Node& node : from.graph->nodes()) {
+    if (node.op == Op::kInput) {
+      copier.input(node.index);
+      continue;
+    }
+    if (node.index == index) {
+      addBody();
+      if (Node* whole = result_at(nullptr)) copier.alias(index, whole);
+      continue;
+    }
+    std::vector<int> reads = from.reads(node.index);
+    if (std::find(reads.begin(), reads.end(), index) != reads.end() &&
+        copier.at(index) == nullptr) {
+      if (!picks(from, node.index)) return std::nullopt;
+      Node* picked = result_at(PyTuple_GET_ITEM(node.args.get(), 1));
+      if (picked == nullptr) return std::nullopt;
+      copier.alias(node.index, picked);
+      continue;
+    }
+    copier.call(node.index);
+  }
+  bool any = false;
+  for (const Node* output : from.graph->outputs()) {
+    Node* made = copier.at(output->index);
+    if (made == nullptr || made->op == Op::kInput) continue;
+    copier.to().graph->addOutput(made);
+    any = true;
+  }
+  if (!any) return std::nullopt;
+  return pruned(std::move(copier.to()), {}, from);
+}
+
+namespace {
+
 bool isScalar(PyObject* value) {
   return PyBool_Check(value) || PyLong_CheckExact(value) || PyFloat_CheckExact(value);
 }

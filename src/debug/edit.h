@@ -10,6 +10,9 @@
 
 namespace stator::debug {
 
+// Whether an argument is a function that the graph calls: the body of a higher-order operator.
+bool isFunction(BorrowedRef<> argument);
+
 struct Edited {
   Specimen specimen;
   // Calls of the old specimen that are inputs of the new one; their values have to come from a run of the old one.
@@ -26,6 +29,10 @@ std::optional<Edited> keepOutputs(const Specimen& from, const std::vector<int>& 
 
 // Reads of the first value become reads of the second, which has to be made earlier; what is not needed any more goes.
 std::optional<Edited> substitute(const Specimen& from, int gone, int instead);
+
+// The calls of `body`, a function among the arguments of the call at `index`, in the place of that call; the operands are what follows the
+// last function there. Nothing if they do not fit, or if the call's value is used otherwise than by picking results.
+std::optional<Edited> inlined(const Specimen& from, int index, const Specimen& body);
 
 // The scalars among the arguments, in order, with the node that they belong to. Structure (dims, indices) is among them.
 std::vector<std::pair<int, Ref<>>> constants(const Specimen& from);

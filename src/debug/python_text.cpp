@@ -41,6 +41,10 @@ class Writer {
       }
       made.body += line + "\n";
     }
+    if (specimen_.graph->result) {
+      made.body += "    return " + value(specimen_.graph->result.get()) + "\n";
+      return made;
+    }
     made.body += "    return (";
     for (const Node* node : specimen_.graph->outputs()) made.body += node->name_hint + ", ";
     if (specimen_.graph->outputs().size() > 1) made.body.resize(made.body.size() - 2);

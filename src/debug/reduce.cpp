@@ -74,6 +74,36 @@ void Reducer::reduceCalls() {
   }
 }
 
+namespace {
+
+void collectFunctions(PyObject* argument, std::vector<Ref<>>& found) {
+  if (argument == nullptr) return;
+  if (PyTuple_Check(argument) || PyList_Check(argument)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(argument); ++i)
+      collectFunctions(PySequence_Fast_GET_ITEM(argument, i), found);
+  } else if (isFunction(argument)) {
+    found.push_back(newRef(argument));
+  }
+}
+
+}  // namespace
+
+void Reducer::inlineFunctions() {
+  for (bool again = true; again;) {
+    again = false;
+    for (int index : current_.calls()) {
+      std::vector<Ref<>> functions;
+      collectFunctions(current_.graph->nodes()[static_cast<size_t>(index)].args.get(), functions);
+      for (const Ref<>& function : functions) {
+        const Specimen* body = body_of_ ? body_of_(function) : nullptr;
+        again = body != nullptr && accept(inlined(current_, index, *body), "inline functions");
+        if (again) break;
+      }
+      if (again) break;
+    }
+  }
+}
+
 void Reducer::reduceValues() {
   // One output is enough, mostly; the last is the likeliest, since the end was cut right behind the fault.
   std::vector<std::string> outputs;

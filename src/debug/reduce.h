@@ -14,13 +14,20 @@ namespace stator::debug {
 using StillFails =
     std::function<bool(const Specimen& from, const Edited& candidate, const std::string& pass)>;
 
+// The calls of a function that a graph calls; null: they are not known.
+using BodyOf = std::function<const Specimen*(BorrowedRef<> function)>;
+
 class Reducer {
  public:
-  Reducer(Specimen start, StillFails still_fails)
-      : current_(std::move(start)), still_fails_(std::move(still_fails)) {}
+  Reducer(Specimen start, StillFails still_fails, BodyOf body_of = {})
+      : current_(std::move(start)),
+        still_fails_(std::move(still_fails)),
+        body_of_(std::move(body_of)) {}
 
   // Calls: truncate the end, cut the start, then drop groups that get smaller, down to single calls, until nothing can go.
   void reduceCalls();
+  // Calls of higher-order operators: one of their functions' calls in their place.
+  void inlineFunctions();
   // Outputs, calls that hand an equal value on, inputs that another input can stand for.
   void reduceValues();
   // Keywords and scalar arguments: left out, or 0, 1, 1.0.
@@ -37,6 +44,7 @@ class Reducer {
 
   Specimen current_;
   StillFails still_fails_;
+  BodyOf body_of_;
   std::unordered_set<uint64_t> refused_;
 };
 

@@ -24,7 +24,8 @@ Ref<> attribute(PyObject* object, const char* name) {
 
 class FxReader {
  public:
-  FxReader(PyObject* fx_graph, PyObject* describe) : fx_graph_(fx_graph), describe_(describe) {
+  FxReader(PyObject* fx_graph, PyObject* describe, bool is_body)
+      : fx_graph_(fx_graph), describe_(describe), is_body_(is_body) {
     Ref<> module = orThrow(PyImport_ImportModule("torch.fx.node"));
     node_type_ = attribute(module.get(), "Node");
   }
@@ -68,6 +69,10 @@ class FxReader {
   void addOutputs(PyObject* fx) {
     Ref<> args = attribute(fx, "args");
     PyObject* values = PyTuple_GET_ITEM(args.get(), 0);
+    if (is_body_) {
+      made_.graph->result = convert(values);
+      return;
+    }
     if (PyObject_TypeCheck(values, reinterpret_cast<PyTypeObject*>(node_type_.get()))) {
       made_.graph->addOutput(nodes_.at(values));
       return;
@@ -100,6 +105,7 @@ class FxReader {
 
   PyObject* fx_graph_;
   PyObject* describe_;
+  bool is_body_;
   Ref<> node_type_;
   Specimen made_;
   std::unordered_map<PyObject*, Node*> nodes_;
@@ -139,7 +145,10 @@ void hashArgument(Hash& hash, PyObject* value) {
   } else if (PySlice_Check(value)) {
     const auto* slice = reinterpret_cast<PySliceObject*>(value);
     for (PyObject* part : {slice->start, slice->stop, slice->step}) hashArgument(hash, part);
+  } else if (Ref<> own = Ref<>::steal(PyObject_GetAttrString(value, "_stator_hash")); own) {
+    hash.add(PyLong_AsUnsignedLongLongMask(own.get()));  // a function that the graph calls
   } else {
+    PyErr_Clear();
     Ref<> shown = orThrow(PyObject_Repr(value));
     hash.add(text(shown.get()));
   }
@@ -174,8 +183,8 @@ std::vector<int> Specimen::reads(int index) const {
   return made;
 }
 
-Specimen fromFx(BorrowedRef<> fx_graph, BorrowedRef<> describe) {
-  return FxReader(fx_graph.get(), describe.get()).read();
+Specimen fromFx(BorrowedRef<> fx_graph, BorrowedRef<> describe, bool is_body) {
+  return FxReader(fx_graph.get(), describe.get(), is_body).read();
 }
 
 uint64_t hashOf(const Specimen& specimen) {
@@ -191,6 +200,7 @@ uint64_t hashOf(const Specimen& specimen) {
     hashArgument(hash, node.kwargs.get());
   }
   for (const Node* node : specimen.graph->outputs()) hash.add(static_cast<uint64_t>(node->index));
+  if (specimen.graph->result) hashArgument(hash, specimen.graph->result.get());
   return hash.value();
 }
 

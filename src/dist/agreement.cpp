@@ -12,17 +12,7 @@ namespace {
 
 constexpr int64_t kVersion = 1;
 
-enum Word : size_t {
-  kTopic,
-  kSite,
-  kExit,
-  kStructure,
-  kSources,
-  kValues,
-  kOutcome,
-  kGuards,
-  kLength
-};
+enum Word : size_t { kTopic, kSite, kExit, kStructure, kSources, kValues, kOutcome, kGuards };
 
 int64_t word(uint64_t digest) { return static_cast<int64_t>(digest); }
 
@@ -30,7 +20,6 @@ int64_t word(uint64_t digest) { return static_cast<int64_t>(digest); }
 
 Agreement::Agreement(Record record, bool may_be_dynamic)
     : record_(std::move(record)), may_be_dynamic_(may_be_dynamic) {
-  bytes_ = record_.encode();
   Digest sources, values;
   for (const Item& item : record_.items) {
     sources.add(item.source).add(static_cast<int64_t>(item.values.size()));
@@ -49,7 +38,6 @@ Agreement::Agreement(Record record, bool may_be_dynamic)
   head[kValues] = word(values.value());
   head[kOutcome] = static_cast<int64_t>(record_.outcome);
   head[kGuards] = word(record_.guards);
-  head[kLength] = static_cast<int64_t>(bytes_.size());
   offer(std::move(head));
 }
 
@@ -67,7 +55,12 @@ void Agreement::settle(Verdict verdict) {
   wants_ = Wants::kNothing;
 }
 
-void Agreement::askForRecords() { wants_ = Wants::kGather; }
+void Agreement::askForSummary() {
+  Summary own;
+  own.add(record_);
+  bytes_ = own.encode();
+  wants_ = Wants::kMerge;
+}
 
 void Agreement::reduced(const std::vector<int64_t>& maxima) {
   STATOR_CHECK(wants_ == Wants::kReduce && maxima.size() == words_.size(),
@@ -78,8 +71,7 @@ void Agreement::reduced(const std::vector<int64_t>& maxima) {
 void Agreement::headReduced(const std::vector<int64_t>& maxima) {
   head_done_ = true;
   auto same = [&](size_t at) { return maxima[at] == ~maxima[kHeadWords + at]; };
-  longest_ = static_cast<size_t>(maxima[kLength]);
-  if (!same(kTopic) || !same(kSite)) return askForRecords();
+  if (!same(kTopic) || !same(kSite)) return askForSummary();
   if (record_.topic == Topic::kGuards)
     return settle(same(kOutcome) && record_.outcome == Outcome::kHit ? Verdict::kAgreed
                                                                      : Verdict::kMiss);
@@ -87,7 +79,7 @@ void Agreement::headReduced(const std::vector<int64_t>& maxima) {
   same_program_ = same(kExit) && same(kStructure) && same(kOutcome);
   const bool same_values = same(kSources) && same(kValues);
   if (same_program_ && (same_values || !may_be_dynamic_)) return settle(Verdict::kAgreed);
-  if (!may_be_dynamic_ || !same(kSources) || same_values || values_.empty()) return askForRecords();
+  if (!may_be_dynamic_ || !same(kSources) || same_values || values_.empty()) return askForSummary();
   offer(values_);
 }
 
@@ -100,17 +92,14 @@ void Agreement::valuesReduced(const std::vector<int64_t>& maxima) {
   }
   if (!decision_.changes.empty()) return settle(Verdict::kDynamic);
   // What differs lies behind the values that are compared.
-  same_program_ ? settle(Verdict::kAgreed) : askForRecords();
+  same_program_ ? settle(Verdict::kAgreed) : askForSummary();
 }
 
-void Agreement::gathered(const std::vector<std::string>& all) {
-  STATOR_CHECK(wants_ == Wants::kGather, "records that nobody asked for");
-  Summary summary;
-  for (const std::string& bytes : all) {
-    Result<Record> record = Record::decode(bytes);
-    STATOR_CHECK(static_cast<bool>(record), "the record of a rank: " + record.failure().why);
-    summary.add(*record);
-  }
+void Agreement::merged(std::string_view whole) {
+  STATOR_CHECK(wants_ == Wants::kMerge, "a summary that nobody asked for");
+  Result<Summary> read = Summary::decode(whole);
+  STATOR_CHECK(static_cast<bool>(read), "the summary of all ranks: " + read.failure().why);
+  const Summary& summary = *read;
   if (summary.oneSite() && may_be_dynamic_ && record_.topic == Topic::kCapture) {
     decision_.changes = summary.changes();
     if (!decision_.changes.empty()) return settle(Verdict::kDynamic);

@@ -3,21 +3,23 @@
 //     Agreement agreement(record, may_be_dynamic);
 //     while (!agreement.done()) {
 //       if (agreement.wants() == Wants::kReduce) agreement.reduced(<element-wise maximum over all ranks of agreement.words()>);
-//       else agreement.gathered(<every rank's agreement.bytes(), in the order of ranks>);
+//       else agreement.merged(<all ranks' agreement.bytes(), put together by mergedBytes along a tree>);
 //     }
 //     agreement.decision()
 //
 // One reduction of kHeadWords * 2 words settles the usual case, in which all ranks saw the same. Where only sizes and ints differ, a second
-// reduction finds which. Records are gathered only where more differs: to find sizes that some ranks share, or to say who did what.
+// reduction finds which. Summaries are merged only where more differs: to find sizes that some ranks share, or to say who did what.
 // Every exchange, whatever it is about, begins with a reduction of the same length: ranks that are at different points of their program
 // find out by it, in place of waiting for each other.
 #pragma once
 
+#include "base/result.h"
 #include "dist/record.h"
 
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace stator::dist {
@@ -47,6 +49,10 @@ struct Decision {
 
 // Records of several ranks put together. Merging is associative and commutative, and what comes out stays small however many ranks there
 // are: ranks that did the same are one group, and there are at most kMostGroups (what further ones did is not kept, only that they exist).
+// As bytes a summary has at most kLongestSummary: long texts are cut, and of the sizes the first by name are kept.
+constexpr size_t kLongestSummary = size_t{32} * 1024;
+constexpr size_t kLongestText = 300;  // of a place, a reason, a source
+
 class Summary {
  public:
   static constexpr size_t kMostGroups = 8;
@@ -67,6 +73,8 @@ class Summary {
   // Sizes and ints that differ among the ranks that have them.
   std::vector<Change> changes() const;
   std::string describe() const;
+  std::string encode() const;
+  static Result<Summary> decode(std::string_view bytes);
 
  private:
   static constexpr size_t kMostRanges = 16;
@@ -81,19 +89,21 @@ class Summary {
   std::map<std::string, Bounds> items_;
 };
 
-enum class Wants : uint8_t { kReduce, kGather, kNothing };
+// Two summaries' bytes as one's, in whichever order.
+std::string mergedBytes(std::string_view one, std::string_view other);
+
+enum class Wants : uint8_t { kReduce, kMerge, kNothing };
 
 class Agreement {
  public:
-  static constexpr size_t kHeadWords = 9;
+  static constexpr size_t kHeadWords = 8;
   Agreement(Record record, bool may_be_dynamic);
   Wants wants() const { return wants_; }
   bool done() const { return wants_ == Wants::kNothing; }
   const std::vector<int64_t>& words() const { return words_; }
   const std::string& bytes() const { return bytes_; }
-  size_t longest() const { return longest_; }  // of the bytes that ranks gather
   void reduced(const std::vector<int64_t>& maxima);
-  void gathered(const std::vector<std::string>& all);
+  void merged(std::string_view whole);
   const Decision& decision() const { return decision_; }
 
  private:
@@ -101,7 +111,7 @@ class Agreement {
   void headReduced(const std::vector<int64_t>& maxima);
   void valuesReduced(const std::vector<int64_t>& maxima);
   void settle(Verdict verdict);
-  void askForRecords();
+  void askForSummary();
 
   Record record_;
   bool may_be_dynamic_;
@@ -110,7 +120,6 @@ class Agreement {
   bool same_program_ = false;
   std::vector<int64_t> words_, values_;
   std::string bytes_;
-  size_t longest_ = 0;
   Decision decision_;
 };
 

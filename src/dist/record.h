@@ -1,17 +1,12 @@
-// What one rank saw at one point where ranks have to agree, as bytes of bounded length.
+// What one rank saw at one point where ranks have to agree.
 #pragma once
-
-#include "base/result.h"
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace stator::dist {
 
-constexpr size_t kLongestRecord = size_t{16} * 1024;
-constexpr size_t kLongestText = 300;     // of a place, a reason, a source
 constexpr size_t kMostValues = 4096;     // sizes and ints that take part in the comparison
 constexpr int64_t kDynamic = INT64_MIN;  // in place of a size or int that is no constant any more
 
@@ -47,11 +42,6 @@ struct Record {
   uint64_t guards = 0;     // what is guarded, in order, without the values
   int64_t calls = 0;
   std::vector<Item> items;
-  int64_t items_left_out = 0;
-
-  // At most kLongestRecord bytes: long texts are cut, items that do not fit are counted.
-  std::string encode() const;
-  static Result<Record> decode(std::string_view bytes);
 };
 
 }  // namespace stator::dist

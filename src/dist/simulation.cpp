@@ -41,22 +41,31 @@ class Exchange {
     each([&](Agreement& rank) { rank.reduced(maxima); });
   }
 
-  void gather() {
-    const size_t longest = ranks_.front().longest();
-    std::vector<std::string> all;
+  // Up a binomial tree, two summaries becoming one at each step, and down again.
+  void merge() {
+    std::vector<std::string> held;
     for (const Agreement& rank : ranks_) {
-      STATOR_CHECK(rank.wants() == Wants::kGather && rank.longest() == longest &&
-                       rank.bytes().size() <= longest,
-                   "ranks gather different things");
-      all.push_back(rank.bytes());
+      STATOR_CHECK(rank.wants() == Wants::kMerge, "ranks want different things");
+      held.push_back(rank.bytes());
+    }
+    int64_t largest = 0;
+    for (size_t step = 1; step < held.size(); step *= 2) {
+      for (size_t at = 0; at + step < held.size(); at += 2 * step) {
+        auto start = Clock::now();
+        held[at] = mergedBytes(held[at], held[at + step]);
+        spent_[at] += std::chrono::duration<double>(Clock::now() - start).count();
+        traffic_.bytes += static_cast<int64_t>(held[at + step].size());
+        largest = std::max(largest, static_cast<int64_t>(held[at].size()));
+        held[at + step].clear();
+      }
     }
     const auto count = static_cast<int64_t>(ranks_.size());
-    traffic_.gathers++;
-    traffic_.messages += count * (count - 1);
-    traffic_.bytes += count * (count - 1) * static_cast<int64_t>(longest);
-    traffic_.longest_path += count - 1;
-    received_ += count * static_cast<int64_t>(longest);
-    each([&](Agreement& rank) { rank.gathered(all); });
+    traffic_.merges++;
+    traffic_.messages += 2 * (count - 1);
+    traffic_.bytes += (count - 1) * static_cast<int64_t>(held[0].size());
+    traffic_.longest_path += 2 * rounds(count);
+    received_ += 2 * largest;
+    each([&](Agreement& rank) { rank.merged(held[0]); });
   }
 
   int64_t received() const { return received_; }
@@ -96,7 +105,7 @@ Simulated simulate(int64_t ranks,
     }
     Exchange exchange(all, result.traffic, spent);
     while (!all.front().done())
-      all.front().wants() == Wants::kReduce ? exchange.reduce() : exchange.gather();
+      all.front().wants() == Wants::kReduce ? exchange.reduce() : exchange.merge();
     result.traffic.most_memory = std::max(result.traffic.most_memory, exchange.received());
     result.decision = all.front().decision();
     for (const Agreement& rank : all) {

@@ -10,13 +10,13 @@
 namespace stator::dist {
 
 struct Traffic {
-  int64_t reductions = 0, gathers = 0;  // collectives, for all ranks together
-  // point to point, of all ranks, by recursive doubling and by a ring
+  int64_t reductions = 0, merges = 0;  // for all ranks together
+  // point to point, of all ranks, by recursive doubling and along a tree
   int64_t messages = 0;
   int64_t bytes = 0;  // in these messages
   // messages that follow one another: what the time grows with
   int64_t longest_path = 0;
-  int64_t most_memory = 0;  // bytes that one rank receives for one decision
+  int64_t most_memory = 0;  // bytes that one rank holds for one decision
   double seconds = 0;       // of computing, for all ranks together
   double slowest_rank = 0;  // of computing, for one rank
 };

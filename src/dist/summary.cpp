@@ -1,4 +1,5 @@
 // Records of several ranks put together (dist/agreement.h).
+#include "base/check.h"
 #include "dist/agreement.h"
 #include "dist/digest.h"
 
@@ -60,6 +61,54 @@ std::string text(const std::vector<std::pair<int64_t, int64_t>>& ranges, int64_t
   return (count == 1 ? "rank " : "ranks ") + text;
 }
 
+// Numbers in 7-bit groups, the sign folded into the lowest bit: sizes take a byte or two.
+void putNumber(std::string& out, int64_t number) {
+  uint64_t folded = (static_cast<uint64_t>(number) << 1) ^ static_cast<uint64_t>(number >> 63);
+  while (folded >= 0x80) {
+    out += static_cast<char>(folded | 0x80);
+    folded >>= 7;
+  }
+  out += static_cast<char>(folded);
+}
+
+void putText(std::string& out, std::string_view text) {
+  text = text.substr(0, kLongestText);
+  putNumber(out, static_cast<int64_t>(text.size()));
+  out += text;
+}
+
+// Reads what may be anything: `good` turns false at the first thing that cannot be.
+struct Reader {
+  std::string_view rest;
+  bool good = true;
+
+  int64_t number() {
+    uint64_t folded = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      if (rest.empty()) break;
+      const auto byte = static_cast<unsigned char>(rest.front());
+      rest.remove_prefix(1);
+      folded |= static_cast<uint64_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) return static_cast<int64_t>((folded >> 1) ^ (~(folded & 1) + 1));
+    }
+    good = false;
+    return 0;
+  }
+  int64_t within(int64_t most) {
+    const int64_t value = number();
+    if (value < 0 || value > most) good = false;
+    return good ? value : 0;
+  }
+  std::string text() {
+    const auto length = static_cast<size_t>(within(kLongestText));
+    if (length > rest.size()) good = false;
+    if (!good) return "";
+    std::string taken(rest.substr(0, length));
+    rest.remove_prefix(length);
+    return taken;
+  }
+};
+
 }  // namespace
 
 void Summary::addGroup(const Group& group) {
@@ -106,8 +155,15 @@ void Summary::addBounds(const std::string& source, const Bounds& bounds) {
 }
 
 void Summary::add(const Record& record) {
-  Group group{record.topic,     record.outcome, record.site, record.exit,
-              record.structure, record.calls,   1,           {{record.rank, record.rank}}};
+  // Cut before they are compared, as they are when they come back from bytes.
+  Group group{record.topic,
+              record.outcome,
+              record.site.substr(0, kLongestText),
+              record.exit.substr(0, kLongestText),
+              record.structure,
+              record.calls,
+              1,
+              {{record.rank, record.rank}}};
   addGroup(group);
   for (const Item& item : record.items) addBounds(item.source, {item.values, item.values, false});
 }
@@ -132,6 +188,83 @@ std::vector<Change> Summary::changes() const {
     }
   }
   return found;
+}
+
+std::string Summary::encode() const {
+  std::string out;
+  putNumber(out, further_);
+  putNumber(out, static_cast<int64_t>(groups_.size()));
+  for (const Group& group : groups_) {
+    putNumber(out, static_cast<int64_t>(group.topic));
+    putNumber(out, static_cast<int64_t>(group.outcome));
+    putText(out, group.site);
+    putText(out, group.exit);
+    putNumber(out, static_cast<int64_t>(group.structure));
+    putNumber(out, group.calls);
+    putNumber(out, group.count);
+    putNumber(out, static_cast<int64_t>(group.ranks.size()));
+    for (const auto& [first, last] : group.ranks) {
+      putNumber(out, first);
+      putNumber(out, last - first);
+    }
+  }
+  for (const auto& [source, bounds] : items_) {
+    std::string one;
+    putText(one, source);
+    putNumber(one, bounds.mixed ? 1 : 0);
+    putNumber(one, static_cast<int64_t>(bounds.low.size()));
+    for (size_t i = 0; i < bounds.low.size(); ++i) {
+      putNumber(one, bounds.low[i]);
+      putNumber(one, bounds.high[i]);
+    }
+    if (out.size() + one.size() > kLongestSummary) break;
+    out += one;
+  }
+  return out;
+}
+
+Result<Summary> Summary::decode(std::string_view bytes) {
+  if (bytes.size() > kLongestSummary) return NotApplicable{"longer than a summary may be"};
+  Reader reader{bytes};
+  Summary made;
+  made.further_ = reader.within(INT64_MAX);
+  const int64_t count = reader.within(kMostGroups);
+  for (int64_t i = 0; i < count && reader.good; ++i) {
+    Group group;
+    group.topic = static_cast<Topic>(reader.within(static_cast<int64_t>(Topic::kGuards)));
+    group.outcome = static_cast<Outcome>(reader.within(static_cast<int64_t>(Outcome::kMiss)));
+    group.site = reader.text();
+    group.exit = reader.text();
+    group.structure = static_cast<uint64_t>(reader.number());
+    group.calls = reader.number();
+    group.count = reader.within(INT64_MAX);
+    const int64_t ranges = reader.within(kMostRanges);
+    for (int64_t k = 0; k < ranges && reader.good; ++k) {
+      const int64_t first = reader.within(INT32_MAX);
+      group.ranks.emplace_back(first, first + reader.within(INT32_MAX));
+    }
+    made.groups_.push_back(std::move(group));
+  }
+  while (reader.good && !reader.rest.empty()) {
+    const std::string source = reader.text();
+    Bounds bounds;
+    bounds.mixed = reader.within(1) != 0;
+    const int64_t values = reader.within(kLongestSummary);
+    for (int64_t k = 0; k < values && reader.good; ++k) {
+      bounds.low.push_back(reader.number());
+      bounds.high.push_back(reader.number());
+    }
+    made.items_.emplace(source, std::move(bounds));
+  }
+  if (!reader.good) return NotApplicable{"not the bytes of a summary"};
+  return made;
+}
+
+std::string mergedBytes(std::string_view one, std::string_view other) {
+  Result<Summary> whole = Summary::decode(one), more = Summary::decode(other);
+  STATOR_CHECK(static_cast<bool>(whole) && static_cast<bool>(more), "bytes that are no summary");
+  whole->merge(*more);
+  return whole->encode();
 }
 
 std::string Summary::describe() const {

@@ -251,7 +251,7 @@ class Compiler {
 // Memory of one run: argument window and slots. Small runs need no allocation.
 class RunMemory {
  public:
-  explicit RunMemory(size_t size) : size_(size) {
+  explicit RunMemory(size_t size) {
     if (size > std::size(inline_)) {
       heap_ = std::make_unique<PyObject*[]>(size);
     } else {
@@ -261,7 +261,6 @@ class RunMemory {
   PyObject** data() { return heap_ ? heap_.get() : inline_; }
 
  private:
-  size_t size_;
   PyObject* inline_[64];
   std::unique_ptr<PyObject*[]> heap_;
 };

@@ -375,6 +375,7 @@ Compiled compile(const std::shared_ptr<Graph>& graph, BorrowedRef<> graph_module
       compiled.conditions.push_back(text(PyList_GET_ITEM(conditions, i)));
     compiled.callable = newRef(PyTuple_GET_ITEM(answer.get(), 0));
   } catch (const PythonError&) {
+    compiled.callable.reset();  // the error is set: the caller asks for it
   }
   graph->dropExamples();
   return compiled;

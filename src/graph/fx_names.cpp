@@ -141,6 +141,8 @@ std::string sourceExpression(const Source& source, BorrowedRef<PyCodeObject> cod
     case SourceKind::kSliceStep:
     case SourceKind::kRangeStep:
       return base + ".step";
+    case SourceKind::kArrayTensor:
+      return base;
     case SourceKind::kTensorGrad:
       return base + ".grad";
     case SourceKind::kTensorSize:

@@ -13,7 +13,7 @@ namespace stator::graph {
 namespace {
 
 // The graph has something that only torch.fx's generator knows.
-struct Unusual {};
+struct Unusual : std::exception {};
 
 // Names of the members of torch.fx.Node.
 struct Members {
@@ -273,7 +273,7 @@ class Writer {
   }
 
   void line(const std::string& text, size_t node) {
-    if (!body_.empty()) body_ += "\n";
+    if (!body_.empty()) body_ += '\n';
     body_.append("    ").append(text);
     if (!lines_) lines_ = orThrow(PyDict_New());
     Ref<> number = orThrow(PyLong_FromLongLong(++line_count_));

@@ -255,7 +255,7 @@ std::string Graph::text(BorrowedRef<PyCodeObject> code) const {
     } else if (node->scalar_type) {
       text += " : " + nameOf(node->scalar_type.get());
     }
-    text += "\n";
+    text += '\n';
   }
   text += "return";
   const char* separator = " ";
@@ -313,7 +313,7 @@ std::string Graph::structure() const {
     }
     addStructure(node->args.get(), numbers, text);
     addStructure(node->kwargs.get(), numbers, text);
-    text += "\n";
+    text += '\n';
   }
   for (const Node* node : outputs_) {
     if (auto found = numbers.find(node); found != numbers.end())

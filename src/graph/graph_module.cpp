@@ -229,7 +229,7 @@ PyObject* build(PyObject*, PyObject* args) {
     Ref<> capsule = orThrow(PyCapsule_New(handle.get(), kCapsule, [](PyObject* dying) {
       delete static_cast<Handle*>(PyCapsule_GetPointer(dying, kCapsule));
     }));
-    handle.release();
+    static_cast<void>(handle.release());  // NOLINT(bugprone-unused-return-value): the capsule's now
     return capsule;
   });
 }

@@ -119,7 +119,7 @@ std::string explainTypeVersion(const Guard& guard) {
     PyObject* found = stator_type_lookup(type, lookup.name.get());
     if (found == lookup.found.get()) continue;
     std::string was = show(lookup.found.get()), is = show(found);
-    if (was == is) is = "another " + is;
+    if (was == is) is.insert(0, "another ");
     return differs(qualifiedTypeName(type) + "." + utf8(lookup.name.get()), was, is);
   }
   return qualifiedTypeName(type) + ": the class or one of its bases was changed";
@@ -234,7 +234,7 @@ std::string explainGuard(const Guard& guard, PyObject* seen, const sources::Root
 }  // namespace
 
 std::string describe(const Guard& guard, BorrowedRef<PyCodeObject> code) {
-  const std::string at = where(guard, code);
+  std::string at = where(guard, code);
   PyObject* expected = guard.expected.get();
   switch (guard.kind) {
     case GuardKind::kPresent:

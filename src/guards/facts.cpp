@@ -4,6 +4,8 @@
 #include "python/objects.h"
 #include "tensor/tensor_guard.h"
 
+#include <array>
+#include <bit>
 #include <cstring>
 #include <string_view>
 
@@ -118,8 +120,9 @@ bool sameConstant(PyObject* seen, PyObject* expected) {
   if (type == &PyLong_Type) return sameLong(seen, expected);
   if (type == &PyUnicode_Type) return _PyUnicode_EQ(seen, expected) != 0;
   if (type == &PyFloat_Type) {
-    const double a = PyFloat_AS_DOUBLE(seen), b = PyFloat_AS_DOUBLE(expected);
-    return std::memcmp(&a, &b, sizeof a) == 0;
+    // by their bits: -0.0 is not 0.0, and a NaN is itself
+    return std::bit_cast<uint64_t>(PyFloat_AS_DOUBLE(seen)) ==
+           std::bit_cast<uint64_t>(PyFloat_AS_DOUBLE(expected));
   }
   if (type == &PyBytes_Type) {
     return PyBytes_GET_SIZE(seen) == PyBytes_GET_SIZE(expected) &&
@@ -127,9 +130,9 @@ bool sameConstant(PyObject* seen, PyObject* expected) {
                        static_cast<size_t>(PyBytes_GET_SIZE(seen))) == 0;
   }
   if (type == &PyComplex_Type) {
-    return std::memcmp(&reinterpret_cast<PyComplexObject*>(seen)->cval,
-                       &reinterpret_cast<PyComplexObject*>(expected)->cval,
-                       sizeof(Py_complex)) == 0;
+    using Bits = std::array<uint64_t, 2>;
+    return std::bit_cast<Bits>(reinterpret_cast<PyComplexObject*>(seen)->cval) ==
+           std::bit_cast<Bits>(reinterpret_cast<PyComplexObject*>(expected)->cval);
   }
   if (isTupleOfConstants(type)) {
     if (PyTuple_GET_SIZE(seen) != PyTuple_GET_SIZE(expected)) return false;

@@ -49,7 +49,8 @@ constexpr const char* kSourceNames[] = {"local",         "stack",
                                         "tensor_attr",   "weak_target",
                                         "scalar_value",  "lru_entry",
                                         "view_dict",     "dict_value",
-                                        "proxied",       "ahead"};
+                                        "proxied",       "array_tensor",
+                                        "ahead"};
 static_assert(std::size(kSourceNames) == static_cast<size_t>(SourceKind::kAhead) + 1);
 
 constexpr const char* kGuardNames[] = {"present",   "absent",     "is",           "is_weak",

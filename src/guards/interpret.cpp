@@ -172,8 +172,8 @@ void noteKey(Recorder& recorder, const Op& op, const StatorView& view, PyObject*
     return;
   }
   if (!recorder.versioned) {
-    if (view.dict != nullptr) recorder.word(&view.entries[op.hint * view.key_stride]);
-    recorder.word(&view.values[op.hint * view.value_stride]);
+    if (view.dict != nullptr) recorder.word(&view.entries[size_t{op.hint} * view.key_stride]);
+    recorder.word(&view.values[size_t{op.hint} * view.value_stride]);
   }
   const Proof proof = recorder.view;
   switch (op.code) {

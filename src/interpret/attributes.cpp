@@ -386,7 +386,7 @@ Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
     Ref<> function = newRef(PyMethod_GET_FUNCTION(object));
     if (const Source* source = sourceOf(object)) {
       STATOR_VALUE(read, fromOutside(function, sources->child(SourceKind::kMethodFunc, source)));
-      function = read;
+      function = std::move(read);
     }
     if (PyUnicode_Compare(name, names().func) == 0) return function;
     return getAttrOrNull(function.get(), name);

@@ -32,7 +32,7 @@ Out tracebackOf(Tracer& tracer, PyObject* exception) {
     Ref<> marker = stealRef(TraceTracebackType.tp_alloc(&TraceTracebackType, 0));
     if (!marker) throw PythonError();
     tracer.values.addMade(marker, info->born);
-    info->known = marker;
+    info->known = std::move(marker);
   }
   return info->known;
 }

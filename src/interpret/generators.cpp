@@ -98,7 +98,7 @@ Out Tracer::resumeGenerator(PyObject* object, Ref<> sent, Ref<> exception) {
     return std::move(returned);
   }
   generator->exhausted = true;
-  generator->sources->assign(1, std::move(returned));
+  generator->sources->assign(1, returned);
   return Ref<>();
 }
 

@@ -384,7 +384,7 @@ Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
     Ref<> new_items = newRef(value);
     if (PySlice_Check(key)) {
       STATOR_VALUE(list, listOf(value));
-      new_items = list;
+      new_items = std::move(list);
     }
     STATOR_VALUE(items, contentsForWrite(container));
     if (PyObject_SetItem(items.get(), key, new_items.get()) != 0) return raiseCurrentError();
@@ -569,12 +569,12 @@ Out Tracer::same(PyObject* left, PyObject* right) {
   auto outside = [](values::Info* info) {
     return info != nullptr && info->origin == values::Origin::kOutside && info->source != nullptr;
   };
-  auto tensorSource = [](PyObject* value) -> const Source* {
+  auto tensor_source = [](PyObject* value) -> const Source* {
     return graph::isStandIn(value) && !isCast(value) ? graph::asStandIn(value)->node->source
                                                      : nullptr;
   };
-  const Source* first = outside(a) ? a->source : tensorSource(left);
-  const Source* second = outside(b) ? b->source : tensorSource(right);
+  const Source* first = outside(a) ? a->source : tensor_source(left);
+  const Source* second = outside(b) ? b->source : tensor_source(right);
   if (first != nullptr && second != nullptr && !PyType_Check(left) && !PyType_Check(right)) {
     guards->add(Guard{GuardKind::kNotSameAs, first, second});
   }

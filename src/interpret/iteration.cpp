@@ -143,7 +143,7 @@ Out Tracer::nextFromOutside(PyObject* iterator) {
   } else {
     STATOR_VALUE(item, fromOutside(raw, ahead));
     keep_alive.push_back(raw);
-    raw = item;
+    raw = std::move(item);
     info = values.find(iterator);
   }
   info->taken++;

@@ -170,6 +170,7 @@ bool isOpaqueConstant(PyObject* object) {
       _PyType_Lookup(Py_TYPE(object), entries) != nullptr)
     return true;
   if (name.find('.') == std::string_view::npos) return false;
+  if (name.substr(0, 12) == "numpy.dtypes" || name == "numpy.dtype") return true;
   for (std::string_view known : {"re.Pattern", "re.Match", "decimal.Decimal", "datetime.date",
                                  "datetime.datetime", "datetime.time", "datetime.timedelta"}) {
     if (name == known) return true;

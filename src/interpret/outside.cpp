@@ -127,6 +127,10 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     values.addMade(info.stand_in, 0);
     return info.stand_in;
   }
+  {
+    STATOR_VALUE(array, arrayFromOutside(raw, source));
+    if (array) return array;
+  }
   if (values::isConstantDeep(raw)) {
     if (tupleChanged(raw, source)) {
       // Item by item: some are symbols. The tuple that the trace works with stands for the one outside.
@@ -302,7 +306,7 @@ Out Tracer::contents(PyObject* container) {
     return info->shadow;
   }
   const Source* source = info->source;
-  auto guardLength = [&](Py_ssize_t length) {
+  auto guard_length = [&](Py_ssize_t length) {
     if (info->length_guarded) return;
     info->length_guarded = true;
     guards->add(Guard{GuardKind::kLength, source, nullptr, Ref<>(), length});
@@ -310,7 +314,7 @@ Out Tracer::contents(PyObject* container) {
   Ref<> shadow;
   if (PyTuple_Check(container)) {
     Py_ssize_t length = PyTuple_GET_SIZE(container);
-    guardLength(length);
+    guard_length(length);
     shadow = stealRef(PyTuple_New(length));
     for (Py_ssize_t i = 0; i < length; ++i) {
       STATOR_VALUE(item, fromOutside(PyTuple_GET_ITEM(container, i),
@@ -319,7 +323,7 @@ Out Tracer::contents(PyObject* container) {
     }
   } else if (PyList_Check(container)) {
     Py_ssize_t length = PyList_GET_SIZE(container);
-    guardLength(length);
+    guard_length(length);
     shadow = stealRef(PyList_New(length));
     for (Py_ssize_t i = 0; i < length; ++i) {
       STATOR_VALUE(item, fromOutside(PyList_GET_ITEM(container, i),
@@ -342,7 +346,7 @@ Out Tracer::contents(PyObject* container) {
     if (!all_static) return identityKeyed(container, keys);
     info->keys_open = keysDoNotMatter(*this, info);
     if (info->keys_open) {
-      guardLength(PyList_GET_SIZE(keys.get()));
+      guard_length(PyList_GET_SIZE(keys.get()));
     } else {
       Ref<> expected = stealRef(PyList_AsTuple(keys.get()));
       guards->add(Guard{GuardKind::kDictKeys, source, nullptr, expected});
@@ -392,7 +396,7 @@ Out Tracer::contents(PyObject* container) {
       while (PyDict_Next(slots.get(), &position, &key, &item))
         PyDict_DelItem(owner->overlay.get(), key);
       applyOverlay(owner, shadow.get());
-      if (PyDict_Size(slots.get()) > 0) owner->overlay = slots;
+      if (PyDict_Size(slots.get()) > 0) owner->overlay = std::move(slots);
       info->dirty = true;
     }
     if (info->overlay) {
@@ -400,7 +404,7 @@ Out Tracer::contents(PyObject* container) {
       info->dirty = true;
     }
   } else if (PyAnySet_Check(container)) {
-    guardLength(PySet_GET_SIZE(container));
+    guard_length(PySet_GET_SIZE(container));
     Ref<> items = stealRef(PyList_New(0));
     PyObject* item = nullptr;
     Py_hash_t hash = 0;
@@ -429,7 +433,7 @@ Out Tracer::contents(PyObject* container) {
     if (!shadow) return raiseCurrentError();
   } else if (isDeque(container)) {
     Ref<> items = stealRef(PySequence_List(container));
-    guardLength(PyList_GET_SIZE(items.get()));
+    guard_length(PyList_GET_SIZE(items.get()));
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
       STATOR_VALUE(value, fromOutside(PyList_GET_ITEM(items.get(), i),
                                       sources->child(SourceKind::kDequeItem, source, nullptr, i)));

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "bytecode/opcodes.h"
+#include "interpret/calls/arrays.h"
 #include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/torch_names.h"
@@ -412,6 +413,12 @@ Register PlanBuilder::build(PyObject* object) {
   }
   if (PyMethod_Check(object)) {
     PyObject* function = PyMethod_GET_FUNCTION(object);
+    if (isTraceArray(PyMethod_GET_SELF(object)) && PyFunction_Check(function)) {
+      // The array's own method of that name.
+      PyObject* name = reinterpret_cast<PyFunctionObject*>(function)->func_name;
+      return add(PlanOp::kCall, object, newRef(builtinFunction("getattr")),
+                 {value(PyMethod_GET_SELF(object)), constant(name)});
+    }
     if (Py_TYPE(function) == &PyMethodDescr_Type || Py_TYPE(function) == &PyWrapperDescr_Type) {
       PyObject* self = PyMethod_GET_SELF(object);
       return add(PlanOp::kBoundBuiltin, object, newRef(function), {dictBehind(self)});
@@ -512,6 +519,23 @@ void PlanBuilder::setRandomState(Register target, PyObject* generator, bool is_e
 
 Register PlanBuilder::instance(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
+  if (isTraceArray(object)) {
+    PyObject* tensor = arrayTensor(object);
+    const sources::Source* source = graph::asStandIn(tensor)->node->source;
+    if (source != nullptr && source->kind == sources::SourceKind::kArrayTensor &&
+        graph::asStandIn(tensor)->node->op == graph::Op::kInput) {
+      Register result = add(PlanOp::kSource, object);
+      plan_.steps.back().source = source->base;
+      return result;
+    }
+    const bool scalar = isArrayScalar(object);
+    Register result = add(PlanOp::kCall, scalar ? nullptr : object,
+                          newRef(torchObject("torch._C.TensorBase.numpy")), {value(tensor)});
+    if (!scalar) return result;
+    Ref<> nothing = stealRef(PyTuple_New(0));
+    return add(PlanOp::kCall, object, newRef(operatorFunction("getitem")),
+               {result, constant(nothing.get())});
+  }
   if (isRandomGenerator(object)) {
     Register result = add(PlanOp::kCall, object, newRef(torchObject("_random.Random.__new__")),
                           {constant(reinterpret_cast<PyObject*>(type))});

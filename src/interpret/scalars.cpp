@@ -46,7 +46,9 @@ bool keepsBuiltinMeaning(PyTypeObject* type) {
       if (PyFunction_Check(entry) || other) return false;
     }
   }
-  return true;
+  // What is written in C beyond the built-in types (numpy.float64) has operators of its own.
+  return type == &PyLong_Type || type == &PyFloat_Type || type == &PyComplex_Type ||
+         type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyBool_Type;
 }
 
 PyTypeObject* addressType() {

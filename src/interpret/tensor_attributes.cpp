@@ -290,8 +290,9 @@ Out registerHook(Tracer& t, const Args& args, const char* path, bool leaf) {
   if (args.values.size() != 2 || args.keywordCount() != 0 || !graph::isStandIn(args.values[0]))
     return t.breakWith(Reason::kRaises, "register_hook");
   graph::StandIn* tensor = graph::asStandIn(args.values[0]);
-  bool outside = tensor->node->source != nullptr && tensor->node->home == t.graph.get() &&
-                 !Tracer::isCast(args.values[0]);
+  // One of a tensor that the graph makes, too, where the graph runs as it was captured: it gives that tensor out, with autograd's own node.
+  bool outside = (tensor->node->source != nullptr || (t.options.runs_as_captured && !leaf)) &&
+                 tensor->node->home == t.graph.get() && !Tracer::isCast(args.values[0]);
   if (!outside || tensor->meta == nullptr || !tensor->meta->requires_grad ||
       (leaf && !tensor->meta->is_leaf) || tensor->node->written ||
       t.typeOf(args.values[0]) == nullptr || graph::isStandIn(args.values[1])) {
@@ -299,6 +300,7 @@ Out registerHook(Tracer& t, const Args& args, const char* path, bool leaf) {
                        "register_hook of a tensor that is made in the graph");
   }
   ++t.effects;
+  if (tensor->node->source == nullptr) t.hooked_storages.insert(tensor->meta->storage_id);
   t.late_calls.push_back({torchObject(path), {newRef(args.values[0]), newRef(args.values[1])}});
   // The handle: a program that uses it gets a break at the registration.
   Ref<> handle =

@@ -212,6 +212,10 @@ class Tracer {
 
   // outside.cpp: values that existed before the trace
   Out fromOutside(BorrowedRef<> object, const sources::Source* source);
+  // calls/arrays.cpp; ok with null: no NumPy array that a tensor could stand for
+  Out arrayFromOutside(PyObject* raw, const sources::Source* source);
+  // one that is drawn when the captured part runs; `seen` has its facts
+  Out arrayDrawn(PyObject* seen, const sources::Source* source);
 
   // symbols.cpp: symbolic ints (symbolic/sym_int.h)
   Ref<> symInt(symbolic::Dim dim);    // as a value of the trace: a SymInt, or a plain int
@@ -510,6 +514,8 @@ class Tracer {
   };
   // effects that are left to a function of a library, which runs none of the program's code
   std::vector<LateCall> late_calls;
+  // of tensors that get a hook at the exit: what is written to afterwards has another history
+  std::unordered_set<uint32_t> hooked_storages;
   std::vector<breaks::Draw> draws;           // in the order of the program
   std::unordered_set<PyObject*> user_keyed;  // dicts made in the trace that have such keys
   std::unordered_map<PyObject*, Py_hash_t> key_hashes;
@@ -536,6 +542,7 @@ class Tracer {
   uint64_t effects = 0;       // writes so far to objects that are older than the call being folded
   uint64_t fold_started = 0;  // its instruction
   bool global_hooks_guarded = false;
+  bool has_arrays = false;   // a NumPy array has come up
   bool drew_random = false;  // some operation so far draws random numbers
   bool start_anew = false;
   uint64_t restart_at = 0;

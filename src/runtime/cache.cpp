@@ -46,10 +46,23 @@ void Cache::removeRoot(const void* code) {
   auto found = roots.find(code);
   if (found == roots.end() || --found->second > 0) return;
   roots.erase(found);
+  drop([&](const PyCodeObject* of, const CodeEntries& entries) {
+    return entries.root == code && roots.count(of) == 0;
+  });
+}
+
+void Cache::reset(const void* root) {
+  drop([&](const PyCodeObject* of, const CodeEntries& entries) {
+    return entries.root == root || of == root;
+  });
+}
+
+template <class Wanted>
+void Cache::drop(Wanted&& wanted) {
   // freed at the end: what they own may run code that comes back here
   std::vector<std::unique_ptr<CodeEntries>> dead;
   for (auto it = codes.begin(); it != codes.end();) {
-    if (it->second->root == code && roots.count(it->first) == 0) {
+    if (wanted(it->first, *it->second)) {
       dead.push_back(std::move(it->second));
       it = codes.erase(it);
     } else {

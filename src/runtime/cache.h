@@ -69,6 +69,8 @@ class Cache {
   CodeEntries& entriesOf(PyCodeObject* code);
   int64_t capturesOf(PyCodeObject* code) const;  // at all of its places
   void reset();
+  // The same for what was captured for one compiled code alone.
+  void reset(const void* root);
   // A compiled object of that code comes or goes. With the last one go the entries that were captured under it: a cache is shared by equal
   // compile calls and may live for ever, while functions come and go.
   void addRoot(const void* code);
@@ -83,6 +85,10 @@ class Cache {
   std::unordered_map<PyCodeObject*, std::unique_ptr<CodeEntries>> codes;
   std::unordered_map<const void*, int64_t> roots;
   std::unordered_map<const void*, int64_t> divergences;  // of ranks, by root (runtime/ranks.h)
+
+ private:
+  template <class Wanted>
+  void drop(Wanted&& wanted);
 };
 
 bool addCache(BorrowedRef<> module);

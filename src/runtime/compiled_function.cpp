@@ -182,6 +182,18 @@ PyObject* deepcopy(PyObject* object, PyObject* memo) {
   return copied.release();
 }
 
+// What was captured for this object's function is forgotten, what else its cache serves is not.
+PyObject* resetDoor(PyObject* object, PyObject*) {
+  CompiledFunction* self = selfOf(object);
+  if (self->native_cache == nullptr) Py_RETURN_NONE;
+  if (self->root != nullptr) {
+    self->native_cache->reset(self->root);
+  } else {
+    self->native_cache->reset();
+  }
+  Py_RETURN_NONE;
+}
+
 PyObject* setForceEager(PyObject*, PyObject* value) {
   int truth = PyObject_IsTrue(value);
   if (truth < 0) return nullptr;
@@ -219,6 +231,7 @@ PyGetSetDef accessors[] = {
 PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr},
                          {"__copy__", copy, METH_NOARGS, nullptr},
                          {"__deepcopy__", deepcopy, METH_O, nullptr},
+                         {"_stator_reset", resetDoor, METH_NOARGS, nullptr},
                          {}};
 
 PyMethodDef module_functions[] = {

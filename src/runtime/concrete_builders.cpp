@@ -12,8 +12,8 @@ void moveItems(Machine& m, int count, PyObject** items) {
   std::copy_n(m.slots + *m.top, count, items);
 }
 
-Step fillMap(Machine& m, PyObject* const* keys, int key_step, PyObject* const* values,
-             int value_step, int count, int pops) {
+Step fillMap(Machine& m, PyObject* const* keys, ptrdiff_t key_step, PyObject* const* values,
+             ptrdiff_t value_step, int count, int pops) {
   Ref<> map = stealRef(PyDict_New());
   if (!map) return Step::kRaise;
   for (int i = 0; i < count; i++) {

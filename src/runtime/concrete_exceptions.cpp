@@ -219,7 +219,7 @@ namespace {
 
 // [manager] -> [exit method, result of entering].
 Step enterContext(Machine& m, const char* enter_name, const char* exit_name, const char* protocol) {
-  auto lookUp = [&](const char* name, const char* missed) -> Ref<> {
+  auto look_up = [&](const char* name, const char* missed) -> Ref<> {
     Ref<> key = stealRef(PyUnicode_InternFromString(name));
     Ref<> method = key ? stealRef(stator_lookup_special(m.peek(1), key.get())) : nullptr;
     if (!method && !PyErr_Occurred()) {
@@ -228,9 +228,9 @@ Step enterContext(Machine& m, const char* enter_name, const char* exit_name, con
     }
     return method;
   };
-  Ref<> enter = lookUp(enter_name, "");
+  Ref<> enter = look_up(enter_name, "");
   if (!enter) return Step::kRaise;
-  Ref<> exit = lookUp(
+  Ref<> exit = look_up(
       exit_name, exit_name[2] == 'a' ? " (missed __aexit__ method)" : " (missed __exit__ method)");
   if (!exit) return Step::kRaise;
   stealRef(std::exchange(m.peek(1), exit.release()));  // drops the manager

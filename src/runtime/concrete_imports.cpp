@@ -4,7 +4,7 @@
 namespace stator::runtime::concrete {
 namespace {
 
-Step raiseCannotImport(PyObject* module, PyObject* name, Ref<> module_name) {
+Step raiseCannotImport(PyObject* module, PyObject* name, const Ref<>& module_name) {
   Ref<> shown = module_name ? module_name : stealRef(PyUnicode_FromString("<unknown module name>"));
   if (!shown) return Step::kRaise;
   Ref<> path = stealRef(PyModule_GetFilenameObject(module));
@@ -110,8 +110,7 @@ Step importFrom(Machine& m, int oparg) {
   Ref<> full_name = stealRef(PyUnicode_FromFormat("%U.%U", module_name.get(), name));
   if (!full_name) return Step::kRaise;
   Ref<> submodule = stealRef(PyImport_GetModule(full_name.get()));
-  if (!submodule && !PyErr_Occurred())
-    return raiseCannotImport(module, name, std::move(module_name));
+  if (!submodule && !PyErr_Occurred()) return raiseCannotImport(module, name, module_name);
   return m.finish(std::move(submodule));
 }
 

@@ -15,10 +15,12 @@
 #include "runtime/active.h"
 #include "runtime/cache.h"
 #include "runtime/driver.h"
+#include "runtime/listing.h"
 #include "runtime/ranks.h"
 #include "runtime/reports.h"
 #include "runtime/settings.h"
 #include "runtime/watch.h"
+#include "tensor/profiler_region.h"
 #include "tensor/tensor_guard.h"
 #include "tensor/torch_function.h"
 
@@ -46,13 +48,13 @@ double secondsSince(std::chrono::steady_clock::time_point start) {
 class References {
  public:
   References() {
-    if (spare_.empty()) return;
-    values_ = std::move(spare_.back());
-    spare_.pop_back();
+    if (spare.empty()) return;
+    values_ = std::move(spare.back());
+    spare.pop_back();
   }
   ~References() {
     values_.clear();  // may run code
-    if (spare_.size() < kSpare) spare_.push_back(std::move(values_));
+    if (spare.size() < kSpare) spare.push_back(std::move(values_));
   }
   References(const References&) = delete;
   References& operator=(const References&) = delete;
@@ -60,7 +62,7 @@ class References {
 
  private:
   static constexpr size_t kSpare = 16;
-  static inline std::vector<std::vector<Ref<>>> spare_;
+  static inline std::vector<std::vector<Ref<>>> spare;
   std::vector<Ref<>> values_;
 };
 
@@ -298,9 +300,20 @@ bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& fail
 }
 
 // `values`: the graph's inputs, as the guards found them.
+// As a profiler shows it: the function and where it begins.
+std::string regionName(const PyCodeObject& code) {
+  const char* name = PyUnicode_AsUTF8(code.co_qualname);
+  const char* file = PyUnicode_AsUTF8(code.co_filename);
+  return std::string(name != nullptr ? name : "?") + " (" + (file != nullptr ? file : "?") + ":" +
+         std::to_string(code.co_firstlineno) + ")";
+}
+
 Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
               const std::vector<Ref<>>& values) {
   if (watching()) ranUntil(entry.plan.place);
+  tensor::ProfilerRegion region;
+  if (tensor::isProfiled()) [[unlikely]]
+    region.begin("Torch-Compiled Region: " + regionName(*roots.code));
   Ref<> outputs;
   breaks::Draws draws;
   if (!entry.plan.draws.empty()) {
@@ -317,8 +330,13 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
       inputs = borrowed(values);
       arguments = inputs.data();
       for (size_t i = 0; roots.drawn != nullptr && i < inputs.size(); ++i) {
-        if (entry.inputs[i]->kind == sources::SourceKind::kDrawn)
-          inputs[i] = roots.drawn[entry.inputs[i]->index].get();
+        const sources::Source* source = entry.inputs[i];
+        if (source->kind != sources::SourceKind::kDrawn &&
+            (source->base == nullptr || source->base->kind != sources::SourceKind::kDrawn))
+          continue;
+        plain.push_back(sources::read(*source, roots));
+        if (!plain.back()) throw PythonError();
+        inputs[i] = plain.back().get();
       }
       for (PyObject*& input : inputs) {
         if (!tensor::isTensor(input) || interpret::isPlainTensorType(Py_TYPE(input))) continue;
@@ -631,6 +649,8 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
                   site.entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     statistics().hits++;
     std::shared_ptr<Entry> entry = site.entries[0];  // the cache may let it go while it runs
+    if (measuresGuards()) [[unlikely]]
+      measureGuards(*entry, frame, roots);
     return runEntry(cache, *entry, frame, roots, inputs);
   }
   if (!looked_alone) hitOnAll(cache, frame, false);

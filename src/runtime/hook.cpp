@@ -16,7 +16,7 @@ PyObject* driveGuarded(Cache& cache, StatorFrame* frame, int throwflag) {
     return drive(cache, frame, throwflag);
   } catch (const InternalError& error) {
     PyErr_Format(PyExc_SystemError, "stator: internal error: %s", error.what());
-  } catch (const PythonError&) {
+  } catch (const PythonError&) {  // NOLINT(bugprone-empty-catch): the error is set
   } catch (const std::exception& error) {
     PyErr_Format(PyExc_SystemError, "stator: %s", error.what());
   }

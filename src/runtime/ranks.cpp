@@ -1,5 +1,6 @@
 #include "runtime/ranks.h"
 
+#include "base/boundary.h"
 #include "base/check.h"
 #include "dist/digest.h"
 #include "dist/simulation.h"
@@ -68,15 +69,11 @@ Decision agree(Record record, bool may_be_dynamic) {
       agreement.reduced(maxima);
     } else {
       const std::string& bytes = agreement.bytes();
-      Ref<> reply = stealRef(PyObject_CallMethod(exchange.get(), "records", "(y#n)", bytes.data(),
+      Ref<> reply = stealRef(PyObject_CallMethod(exchange.get(), "merged", "(y#n)", bytes.data(),
                                                  static_cast<Py_ssize_t>(bytes.size()),
-                                                 static_cast<Py_ssize_t>(agreement.longest())));
-      Ref<> list = reply ? stealRef(PySequence_List(reply.get())) : Ref<>();
-      if (!list) throw PythonError();
-      std::vector<std::string> all;
-      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i)
-        all.push_back(bytesOf(PyList_GET_ITEM(list.get(), i)));
-      agreement.gathered(all);
+                                                 static_cast<Py_ssize_t>(dist::kLongestSummary)));
+      if (!reply) throw PythonError();
+      agreement.merged(bytesOf(reply.get()));
     }
   }
   return agreement.decision();
@@ -280,7 +277,7 @@ std::optional<Captured> traceTogether(Cache& cache, StatorFrame* frame, const Tr
       const std::string why = errorText();
       PyErr_Fetch(&type, &value, &traceback);
       try {
-        tellFailure(frame, options, [&] { return why; });
+        tellFailure(frame, options, [&] { return std::string(why); });
       } catch (const PythonError&) {
         PyErr_Clear();  // the first error is the one to see
       }
@@ -364,6 +361,17 @@ bool gaveUpAgreeing(const Cache& cache) {
 
 namespace {
 
+PyObject* mergeSummaries(PyObject*, PyObject* args) {
+  return guarded([&] {
+    const char *one = nullptr, *other = nullptr;
+    Py_ssize_t one_size = 0, other_size = 0;
+    if (!PyArg_ParseTuple(args, "y#y#", &one, &one_size, &other, &other_size)) throw PythonError();
+    std::string made = dist::mergedBytes({one, static_cast<size_t>(one_size)},
+                                         {other, static_cast<size_t>(other_size)});
+    return stealRef(PyBytes_FromStringAndSize(made.data(), static_cast<Py_ssize_t>(made.size())));
+  });
+}
+
 PyObject* rehearse(PyObject*, PyObject* args) {
   const char* name = nullptr;
   long long ranks = 0, inputs = 0;
@@ -376,8 +384,8 @@ PyObject* rehearse(PyObject*, PyObject* args) {
         "{s:s,s:s,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:d,s:d}", "verdict",
         verdicts[static_cast<size_t>(done.decision.verdict)], "message",
         done.decision.message.c_str(), "captures", static_cast<long long>(done.captures),
-        "reductions", static_cast<long long>(traffic.reductions), "gathers",
-        static_cast<long long>(traffic.gathers), "messages",
+        "reductions", static_cast<long long>(traffic.reductions), "merges",
+        static_cast<long long>(traffic.merges), "messages",
         static_cast<long long>(traffic.messages), "bytes", static_cast<long long>(traffic.bytes),
         "longest_path", static_cast<long long>(traffic.longest_path), "memory",
         static_cast<long long>(traffic.most_memory), "seconds", traffic.seconds, "slowest_rank",
@@ -391,6 +399,8 @@ PyObject* rehearse(PyObject*, PyObject* args) {
 }  // namespace
 
 PyMethodDef ranks_methods[] = {
+    {"merge_summaries", mergeSummaries, METH_VARARGS,
+     "merge_summaries(one, other): the bytes of two summaries of ranks as one's"},
     {"rehearse_ranks", rehearse, METH_VARARGS,
      "rehearse_ranks(case, ranks, inputs): the agreement of so many simulated ranks, with its "
      "traffic."},

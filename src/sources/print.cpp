@@ -45,9 +45,9 @@ bool isNumber(const std::string& text) {
   return true;
 }
 
-bool isName(const Ref<>& key, std::string_view name) {
+bool isName(const Ref<>& key, const char* name) {
   return key && PyUnicode_CheckExact(key.get()) &&
-         PyUnicode_CompareWithASCIIString(key.get(), name.data()) == 0;
+         PyUnicode_CompareWithASCIIString(key.get(), name) == 0;
 }
 
 PyObject* localName(BorrowedRef<PyCodeObject> code, int64_t slot) {
@@ -229,6 +229,8 @@ class Printer {
       case SourceKind::kSliceStep:
       case SourceKind::kRangeStep:
         return "step";
+      case SourceKind::kArrayTensor:
+        return "array";
       case SourceKind::kTensorGrad:
         return "grad";
       default:

@@ -283,6 +283,14 @@ PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& 
       return PyDict_Check(base)                   ? base
              : Py_TYPE(base) == &PyDictProxy_Type ? reinterpret_cast<PyObject**>(base)[2]
                                                   : nullptr;
+    case SourceKind::kArrayTensor: {
+      static PyObject* const from_numpy = [] {
+        Ref<> torch = stealRef(PyImport_ImportModule("torch"));
+        return torch ? PyObject_GetAttrString(torch.get(), "from_numpy") : nullptr;
+      }();
+      if (base == Py_None) return base;  // not drawn yet
+      return owned(PyObject_CallOneArg(from_numpy, base), keep);
+    }
     case SourceKind::kAhead:
       return stator_iterator_known(base) ? owned(stator_iterator_ahead(base, index), keep)
                                          : nullptr;

@@ -66,11 +66,12 @@ enum class SourceKind : uint8_t {
   kWeakTarget,  // referent of a weakref
   // the exact str, int, float, bytes or complex that an instance of a subclass holds
   kScalarValue,
-  kLruEntry,   // key: cache key; what a functools.lru_cache has stored for it
-  kViewDict,   // the dict that a view of keys, values or items looks into
-  kDictValue,  // index: n-th value in iteration order
-  kProxied,    // what a mappingproxy shows
-  kAhead,      // index: the item that an iterator of C's will give after so many others
+  kLruEntry,     // key: cache key; what a functools.lru_cache has stored for it
+  kViewDict,     // the dict that a view of keys, values or items looks into
+  kDictValue,    // index: n-th value in iteration order
+  kProxied,      // what a mappingproxy shows
+  kArrayTensor,  // the tensor that has the memory of a NumPy array
+  kAhead,        // index: the item that an iterator of C's will give after so many others
 };
 
 struct Source {

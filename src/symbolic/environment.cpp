@@ -125,7 +125,7 @@ bool Environment::decideSize(const Expr* condition) {
     const std::optional<bool> settled = known(condition);
     ranges_ = ranges;
     if (settled) return *settled;
-  } catch (const Overflow&) {
+  } catch (const Overflow&) {  // NOLINT(bugprone-empty-catch): then nothing is known
   }
   throw Undecided(condition);
 }
@@ -436,7 +436,8 @@ bool Environment::solve(const Expr* sum) {
   }
   std::unordered_set<const Expr*> facts = std::move(facts_);
   facts_.clear();
-  for (const Expr* fact : facts) {
+  // from one set into another
+  for (const Expr* fact : facts) {  // NOLINT(bugprone-nondeterministic-pointer-iteration-order)
     const Expr* now = put(fact);
     if (now->kind != Kind::kBool) facts_.insert(now);
   }

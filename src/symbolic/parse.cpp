@@ -8,7 +8,7 @@ namespace stator::symbolic {
 
 namespace {
 
-struct Failed {};
+struct Failed : std::exception {};
 
 // One function for each level of Python's grammar. Failed ends the whole.
 class Parser {

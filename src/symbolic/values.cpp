@@ -134,7 +134,7 @@ struct Printer {
   NameOf name;
   const void* context;
 
-  std::string wrap(std::string inner, Level own, Level wanted) const {
+  std::string wrap(const std::string& inner, Level own, Level wanted) const {
     return own < wanted ? "(" + inner + ")" : inner;
   }
 
@@ -202,7 +202,7 @@ struct Printer {
       case Kind::kProduct: {
         std::string out;
         for (const Part& part : expr->parts) {
-          if (!out.empty()) out += "*";
+          if (!out.empty()) out += '*';
           out += part.number == 1 ? print(part.expr, kUnary)
                                   : print(part.expr, kAtom) + "**" + std::to_string(part.number);
         }

@@ -49,7 +49,8 @@ bool ordersAgree(PyObject* dict) {
   Py_ssize_t position = 0, i = 0;
   PyObject *key = nullptr, *value = nullptr;
   while (PyDict_Next(dict, &position, &key, &value)) {
-    if (i >= PyList_GET_SIZE(keys.get()) || PyList_GET_ITEM(keys.get(), i++) != key) return false;
+    if (i >= PyList_GET_SIZE(keys.get()) || PyList_GET_ITEM(keys.get(), i) != key) return false;
+    ++i;
   }
   return true;
 }

@@ -232,7 +232,7 @@ class Minifier:
 
             return self.still_fails(make, candidate, "graph", text)
 
-        self.case.specimen.reduce(ask, passes)
+        self.case.specimen.reduce(ask, passes, _text.body_of)
 
     # ---- passes over the inputs
 
@@ -312,7 +312,7 @@ class Minifier:
 
     def all_passes(self):
         self.fix_sizes(one_by_one=False)  # one is enough for such a failure, and which one is best is known at the end
-        self.reduce("calls")
+        self.reduce("calls", "functions", "calls")
         self.reduce("values")
         if self.case.specimen.call_count() <= 40:
             self.shrink_shapes()
@@ -324,16 +324,15 @@ class Minifier:
 
 def _reread(case):
     """The specimen as a script's reader sees it."""
-    parameters, body, modules = _text.text_of(case.specimen)
-    source = f"def forward({', '.join(parameters)}):\n{body}"
+    text = _text.text_of(case.specimen)
     scope = {"torch": torch, "operator": __import__("operator"), "math": __import__("math")}
-    for module in modules:
+    for module in text.modules:
         __import__(module)
         scope[module.partition(".")[0]] = sys.modules[module.partition(".")[0]]
     program = _text.program_in(case.specimen)
     if program is not None:
         scope["program"] = _text.definitions(program)
-    made = _text.from_fx(_text.read_forward(source, scope, "candidate"))
+    made = _text.from_fx(_text.read_forward(text.source(), scope, "candidate"))
     made.learn({c[0]: (c[2], c[3]) for c in case.specimen.calls()})
     return made
 

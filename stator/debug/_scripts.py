@@ -202,19 +202,21 @@ def _template():
 
 def render(case, path):
     """The text of a script that will lie at `path`."""
-    parameters, body, modules = _text.text_of(case.specimen)
+    text = _text.text_of(case.specimen)
+    parameters = text.parameters
     header = case.header
     count = case.specimen.call_count()
     summary = f"{count} call{'s' if count != 1 else ''}, {case.stage}, backend {case.backend.text}: {case.failure}"
     known = header.get("versions") or versions()
-    random_needed = any(_text.is_random(call[1]) for call in case.specimen.calls())
+    random_needed = any(_text.is_random(call[1]) or _text.is_higher_order(call[1]) for call in case.specimen.calls())
     folder = os.path.relpath(os.path.abspath(case.folder), os.path.dirname(os.path.abspath(path)))
     return _template().render(
         name=os.path.basename(path),
         summary=" ".join(summary.split()),
         environment_text=[", ".join(f"{k} {v}" for k, v in known.items())],
         environment=header.get("environment") or {},
-        modules=modules,
+        modules=text.modules,
+        functions=text.functions,
         program=_text.program_in(case.specimen),
         format=FORMAT,
         versions=known,
@@ -229,7 +231,7 @@ def render(case, path):
         configuration=header.get("configuration") or [],
         inputs=_inputs.write(parameters, [_inputs.with_shape(case.specs[n], case.shapes.get(n)) for n in parameters]),
         parameters=parameters,
-        body=body,
+        body=text.body,
     )
 
 

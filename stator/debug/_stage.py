@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import importlib
 import inspect
+import operator
 import os
 import sys
 
@@ -196,12 +197,16 @@ def _propagate(specimen, graph, key, mode):
     """Puts a fake of every value into the nodes' meta, as far as fakes can follow. Gives {name: (kind, facts)}, by the specimen's names."""
     known, facts = {}, {}
     # FX may have given other names, but the order is the same.
-    names = dict(zip(graph.nodes, [*specimen.inputs(), *(call[0] for call in specimen.calls())], strict=False))
+    nodes = [node for node in graph.nodes if node.op != "get_attr"]
+    names = dict(zip(nodes, [*specimen.inputs(), *(call[0] for call in specimen.calls())], strict=False))
     with mode, torch.no_grad() if key == "val" else contextlib.nullcontext():
         for node in graph.nodes:
             if node.op == "output":
                 break
             try:
+                if node.op == "get_attr":  # a function that the graph calls
+                    known[node] = operator.attrgetter(node.target)(graph.owning_module)
+                    continue
                 if node.op == "placeholder":
                     value = node.meta.get(key)
                 else:
@@ -279,8 +284,10 @@ def _symbolic_fakes(inputs, shapes, sources):
 
 def symbolic_facts(specimen, inputs, stage, shapes):
     """{name: (kind, facts)} of a specimen's values, as far as fakes can follow."""
+    captured = specimen.to_fx()
     graph = torch.fx.Graph()
-    graph.output(graph.graph_copy(specimen.to_fx().graph, {}))
+    graph.output(graph.graph_copy(captured.graph, {}))
+    torch.fx.GraphModule(captured, graph)  # owns the graph: functions are read from it
     mode, fakes, _ = _symbolic_fakes(inputs, shapes, _input_sources(specimen))
     key = "example_value" if stage == "dynamo" else "val"
     for node, fake in zip(graph.find_nodes(op="placeholder"), fakes, strict=True):
@@ -325,7 +332,7 @@ def _compile_aot(specimen, inputs, stage, backend, facts, shapes):
     captured = specimen.to_fx()
     graph = torch.fx.Graph()
     graph.output(graph.graph_copy(captured.graph, {}))
-    module = torch.fx.GraphModule(torch.nn.Module(), graph)
+    module = torch.fx.GraphModule(captured, graph)
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
     if shapes is not None:

@@ -5,6 +5,7 @@ does not understand it says, with the line.
 """
 
 import ast
+import dataclasses
 import enum
 import functools
 import hashlib
@@ -14,6 +15,7 @@ import os
 import re
 import sys
 import types
+import weakref
 
 import torch
 from torch._library.custom_ops import OPDEFS
@@ -135,6 +137,10 @@ def is_random(target):
     return _RANDOM.search(short_name(target)) is not None
 
 
+def is_higher_order(target):
+    return isinstance(target, torch._ops.HigherOrderOperator)
+
+
 def mutates(target, kwargs):
     """Whether a call has to stay even if nothing reads its result."""
     if isinstance(target, torch._ops.OpOverload):
@@ -237,26 +243,61 @@ def from_fx(graph):
     return Specimen.from_fx(graph, describe)
 
 
-def from_module(module):
-    """The specimen of a graph module. Attributes that are tensors become inputs: (specimen, [(name, tensor)])."""
+# ---- functions that graphs call: bodies of higher-order operators ------------------------------------------------------------------
+
+_bodies = weakref.WeakKeyDictionary()  # graph module -> (name in scripts, specimen)
+
+
+def as_body(module, name):
+    """A graph module that is an argument of a call: made known, so that it can be written."""
+    if module not in _bodies:
+        graph, extra = _without_attributes(module, name)
+        if extra:
+            raise NotWritable(f"a function that the graph calls ({name}) holds tensors, which no script can hold")
+        _bodies[module] = name, Specimen.from_fx(graph, describe, True)
+        module.__dict__["_stator_name"] = name
+        module.__dict__["_stator_hash"] = _bodies[module][1].hash()
+    return module
+
+
+def body_of(module):
+    """The specimen of a function that a graph calls, if it is known."""
+    return _bodies[module][1] if module in _bodies else None
+
+
+def _without_attributes(module, name=""):
+    """(the graph with tensors of the module as inputs and its functions as arguments, [(name, tensor)])"""
     graph = module.graph
     extra = []
-    if any(node.op == "get_attr" for node in graph.nodes):
-        graph = torch.fx.Graph()
-        graph.output(graph.graph_copy(module.graph, {}))
-        first = next(iter(graph.nodes))
-        for node in list(graph.nodes):
-            if node.op != "get_attr":
-                continue
-            value = operator.attrgetter(node.target)(module)
-            if not isinstance(value, torch.Tensor):
-                raise NotWritable(f"the graph holds a {type(value).__name__} ({node.target}), which no script can hold")
+    if not any(node.op == "get_attr" for node in graph.nodes):
+        return graph, extra
+    graph = torch.fx.Graph()
+    graph.output(graph.graph_copy(module.graph, {}))
+    first = next(iter(graph.nodes))
+    for node in list(graph.nodes):
+        if node.op != "get_attr":
+            continue
+        value = operator.attrgetter(node.target)(module)
+        if isinstance(value, torch.fx.GraphModule):
+            body = as_body(value, re.sub(r"\W", "_", f"{name}_{node.target}" if name else node.target))
+            for user in list(node.users):
+                user.args = torch.fx.node.map_arg(user.args, lambda n: body if n is node else n)  # noqa: B023
+                user.kwargs = torch.fx.node.map_arg(user.kwargs, lambda n: body if n is node else n)  # noqa: B023
+        elif isinstance(value, torch.Tensor):
             with graph.inserting_before(first):
                 made = graph.placeholder(re.sub(r"\W", "_", f"attr_{node.target}"))
             made.meta.update(node.meta)
             node.replace_all_uses_with(made)
-            graph.erase_node(node)
             extra.append((made.name, value))
+        else:
+            raise NotWritable(f"the graph holds a {type(value).__name__} ({node.target}), which no script can hold")
+        graph.erase_node(node)
+    return graph, extra
+
+
+def from_module(module):
+    """The specimen of a graph module. Attributes that are tensors become inputs: (specimen, [(name, tensor)])."""
+    graph, extra = _without_attributes(module)
     try:
         return from_fx(graph), extra
     except NotImplementedError as error:
@@ -287,6 +328,10 @@ def _resolve(expression):
 
 def spell(value):
     """The expression that stands for a target or a constant in a script; a template with {} for operators."""
+    if isinstance(value, torch.fx.GraphModule) and value in _bodies:
+        return _bodies[value][0]
+    if is_higher_order(value):
+        return f"torch.ops.higher_order.{value.name()}"
     if isinstance(value, (float, complex)):
         return f"float('{value!r}')" if isinstance(value, float) else f"complex('{value!r}')"
     if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
@@ -342,17 +387,47 @@ def program_in(specimen):
     return None
 
 
+@dataclasses.dataclass
+class Text:
+    """A specimen as Python."""
+
+    parameters: list
+    body: str
+    modules: list  # to import
+    functions: list  # (name, parameters, body) of the functions that it calls, those that others need first
+
+    def source(self):
+        functions = "".join(f"def {name}({', '.join(p)}):\n{body}\n\n" for name, p, body in self.functions)
+        return f"{functions}def forward({', '.join(self.parameters)}):\n{self.body}"
+
+
 def text_of(specimen):
-    """(parameters, body, modules to import) of a specimen."""
-    parameters, body = specimen.text(spell)
-    modules = set()
+    called = []
+
+    def spelled(value):
+        if isinstance(value, torch.fx.GraphModule) and value in _bodies and value not in called:
+            called.append(value)
+        return spell(value)
+
+    parameters, body = specimen.text(spelled)
+    functions, needed = [], set()
+    for module in called:
+        name, inner = _bodies[module]
+        made = text_of(inner)
+        functions += [f for f in [*made.functions, (name, made.parameters, made.body)] if f not in functions]
+        needed.update(made.modules)
     code = "\n".join(line.partition("  # ")[0] for line in body.splitlines() if not line.lstrip().startswith("#"))
-    for name in re.findall(r"(?<![\w.'\"])([A-Za-z_][\w.]*)\.\w+", code):
-        modules.add(name)
-    local = {call[0] for call in specimen.calls()} | set(parameters) | set(_PREFIXES)
-    needed = {_importable(m) for m in modules if m.partition(".")[0] not in local}
-    registrars = {_registrar(call[1])[0] for call in specimen.calls() if isinstance(call[1], torch._ops.OpOverload)}
-    return parameters, body, sorted(needed | registrars - {None})
+    found = set(re.findall(r"(?<![\w.'\"])([A-Za-z_][\w.]*)\.\w+", code))
+    local = (
+        {call[0] for call in specimen.calls()} | set(parameters) | set(_PREFIXES) | {name for name, _, _ in functions}
+    )
+    needed.update(_importable(m) for m in found if m.partition(".")[0] not in local)
+    for _, target, *_ in specimen.calls():
+        if isinstance(target, torch._ops.OpOverload):
+            needed.add(_registrar(target)[0])
+        elif is_higher_order(target):
+            needed.add(type(target).__module__)
+    return Text(parameters, body, sorted(needed - {None, "torch._ops"}), functions)
 
 
 def _importable(name):
@@ -378,8 +453,13 @@ _COMPARE = {
 class Reader:
     """Reads a function's statements into an FX graph, without running them."""
 
-    def __init__(self, function, scope, path, lines):
+    def __init__(self, function, scope, path, lines, others, bodies, is_body=False):
         self.function, self.scope, self.path = function, scope, path
+        self.others, self.bodies, self.is_body = (
+            others,
+            bodies,
+            is_body,
+        )  # the script's other functions, and those read so far
         self.graph = torch.fx.Graph()
         self.values = {}
         self.expressions = {}
@@ -399,7 +479,7 @@ class Reader:
                 self.user_line = above[2:]
             if isinstance(statement, ast.Return):
                 made = self.value(statement.value)
-                self.graph.output(made if isinstance(made, tuple) else (made,))
+                self.graph.output(made if isinstance(made, tuple) or self.is_body else (made,))
                 return self.graph
             self.statement(statement)
         self.fail(self.function, "forward returns nothing")
@@ -462,7 +542,20 @@ class Reader:
     def name(self, node):
         if node.id in self.values:
             return self.values[node.id]
-        return self.outside(node)
+        return self.body(node.id) if node.id in self.others else self.outside(node)
+
+    def body(self, name):
+        """A function of the script that is an argument: the body of a higher-order operator."""
+        if name not in self.bodies:
+            reader = Reader(self.others[name], self.scope, self.path, self.lines, self.others, self.bodies, True)
+            graph = reader.read()
+            module = torch.fx.GraphModule(torch.nn.Module(), graph)
+            _bodies[module] = name, Specimen.from_fx(graph, describe, True)
+            _attach_functions(module)
+            module.__dict__["_stator_name"] = name
+            module.__dict__["_stator_hash"] = _bodies[module][1].hash()
+            self.bodies[name] = module
+        return self.bodies[name]
 
     def outside(self, node):
         """An expression over the script's globals."""
@@ -517,7 +610,31 @@ def read_forward(source, scope, path):
         tree = ast.parse(source, path)
     except SyntaxError as error:
         raise ScriptError(f"{path}, line {error.lineno}: {error.msg}") from None
-    functions = [s for s in tree.body if isinstance(s, ast.FunctionDef) and s.name == "forward"]
-    if not functions:
+    functions = {s.name: s for s in tree.body if isinstance(s, ast.FunctionDef)}
+    if "forward" not in functions:
         raise ScriptError(f"{path}: there is no function `forward` in it")
-    return Reader(functions[-1], scope, path, source.splitlines()).read()
+    return Reader(functions["forward"], scope, path, source.splitlines(), functions, {}).read()
+
+
+def _attach_functions(module):
+    """Functions among the arguments of a graph's calls become attributes of its module, as everybody else has them."""
+    for node in list(module.graph.nodes):
+        held = []
+
+        def note(value, held=held):
+            if isinstance(value, torch.fx.GraphModule):
+                held.append(value)
+
+        torch.fx.node.map_aggregate((node.args, node.kwargs), note)
+        for function in held:
+            name = _bodies[function][0]
+            module.add_submodule(name, function)
+            with module.graph.inserting_before(node):
+                read = module.graph.get_attr(name)
+
+            def swap(value, function=function, read=read):
+                return read if value is function else value
+
+            node.args = torch.fx.node.map_aggregate(node.args, swap)
+            node.kwargs = torch.fx.node.map_aggregate(node.kwargs, swap)
+    module.recompile()

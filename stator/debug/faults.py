@@ -59,12 +59,18 @@ _AT_RUN = {"runtime": _runtime, "wrong": _wrong, "nan": _nan, "crash": _crash, "
 
 
 def plant(gm, fault, op):
-    """A function like gm, with the fault behind each call of the operator."""
+    """A function like gm, with the fault behind each call of the operator, also in functions that the graph calls."""
+    return _planted(gm, fault, op).forward
+
+
+def _planted(gm, fault, op):
     hits = [n for n in gm.graph.nodes if n.op in ("call_function", "call_method") and short_name(n.target) == op]
     if hits and fault == "compile":
         raise PlantedCompileError(f"planted: cannot compile {op}")
-    if not hits:
-        return gm.forward
+    functions = {name: m for name, m in gm.named_children() if isinstance(m, torch.fx.GraphModule)}
+    changed = {name: _planted(m, fault, op) for name, m in functions.items()}
+    if not hits and all(changed[name] is functions[name] for name in functions):
+        return gm
     graph = torch.fx.Graph()
     copied = {}
     graph.output(graph.graph_copy(gm.graph, copied))
@@ -74,7 +80,10 @@ def plant(gm, fault, op):
             made = graph.call_function(_AT_RUN[fault], ())
         node.replace_all_uses_with(made)
         made.args = (node,)
-    return torch.fx.GraphModule(gm, graph).forward
+    made = torch.fx.GraphModule(gm, graph)
+    for name, function in changed.items():
+        setattr(made, name, function)
+    return made
 
 
 def _has_symbols(gm):

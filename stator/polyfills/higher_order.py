@@ -7,7 +7,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from stator import _transforms
 
-from .subgraphs import call, call_like, capture, refuse
+from .subgraphs import call, call_like, capture, refuse, set_meta
 
 _cond_op = torch.ops.higher_order.cond
 _while_loop_op = torch.ops.higher_order.while_loop
@@ -57,12 +57,13 @@ def checkpoint(function, *args, **kwargs):
     for name in own:
         if name in kwargs:
             options[name] = kwargs.pop(name)
-    if kwargs.pop("context_fn", None) is not None:
-        refuse("a checkpoint with its own contexts")
+    context_fn = kwargs.pop("context_fn", None)
     if not torch.is_grad_enabled():
         return function(*args, **kwargs)
     body = Flat(function, args, kwargs)
     module, extras = capture(("wrap_body",), (body,), body.tensors, body.tensors, False)
+    if context_fn is not None:
+        set_meta(module, "_checkpoint_context_fn", context_fn)
     results = call(_checkpoint_op, module, *body.tensors, *extras, **options)
     return body.rebuild(results)
 

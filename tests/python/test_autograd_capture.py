@@ -136,3 +136,54 @@ def test_nested_compile_region():
         return x.sin() * 2
 
     compare(lambda x: region(x) + region(x * 2), torch.randn(4))
+
+
+def _gradient(function, backend=None):
+    x = torch.linspace(-1, 1, 4).requires_grad_()
+    compiled = function if backend is None else stator.compile(function, backend=backend, fullgraph=True)
+    for _ in range(2):
+        compiled(x).sum().backward()
+    return x.grad
+
+
+def test_hook_on_a_tensor_of_the_graph():
+    def used_before_and_after(x):
+        y = x.sin()
+        z = y * 3
+        y.register_hook(lambda grad: grad * 5)
+        return z + y.cos()
+
+    assert torch.equal(_gradient(used_before_and_after, "eager"), _gradient(used_before_and_after))
+
+
+def test_hook_and_a_write_behind_it():
+    def written(x):
+        y = x * 2
+        y.register_hook(lambda grad: grad * 5)
+        y.mul_(3)
+        return y
+
+    x = torch.linspace(-1, 1, 4).requires_grad_()
+    stator.compile(written, backend="eager")(x).sum().backward()
+    expected = torch.linspace(-1, 1, 4).requires_grad_()
+    written(expected).sum().backward()
+    assert torch.equal(x.grad, expected.grad)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_checkpoint_with_contexts(backend):
+    import functools
+
+    from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+
+    def policy(ctx, op, *args, **kwargs):
+        return CheckpointPolicy.MUST_SAVE if op == torch.ops.aten.mm.default else CheckpointPolicy.PREFER_RECOMPUTE
+
+    contexts = functools.partial(create_selective_checkpoint_contexts, policy)
+
+    def chosen(x):
+        return checkpoint(
+            lambda a: torch.sin(a.view(2, 2)) @ a.view(2, 2), x, use_reentrant=False, context_fn=contexts
+        ).cos()
+
+    torch.testing.assert_close(_gradient(chosen, backend), _gradient(chosen))

@@ -84,7 +84,7 @@ def test_scripts_read_back_as_the_same_program(tmp_path):
     loaded = again.load_inputs()
     assert all(torch.equal(a, b) for a, b in zip(loaded, inputs))
     assert stator.debug.same(wanted, again.specimen.runner()(*loaded))
-    assert _text.text_of(again.specimen)[1].count("\n") > 10
+    assert _text.text_of(again.specimen).body.count("\n") > 10
     # Written once more, nothing is lost on the way.
     assert _scripts.load(_scripts.write(again, str(tmp_path / "again.py"))).specimen.hash() == again.specimen.hash()
     done = python(path, cwd=tmp_path)
@@ -375,6 +375,38 @@ def test_graphs_with_symbolic_sizes(tmp_path, fault, stage, when):
     with open(report.script) as file:
         text = file.read()
     assert ("sizes=(" in text) == (when == "symbolic") and "load.symbol" not in text, text
+
+
+HIGHER_ORDER = """
+import sys, torch, stator
+from torch.utils.checkpoint import checkpoint
+def block(x, w):
+    return torch.tanh(x @ w) * 2
+def f(x, w, p):
+    y = checkpoint(block, x, w, use_reentrant=False)
+    z = torch.cond(p, lambda a: a.sin() + 1, lambda a: a.cos(), (y,))
+    return (torch.relu(z) + y).sum()
+options = {"fault": "wrong", "op": sys.argv[1], "stage": sys.argv[2]}
+x, w = torch.randn(4, 4, requires_grad=True), torch.randn(4, 4, requires_grad=True)
+stator.compile(f, backend="planted_fault", options=options, fullgraph=True)(x, w, torch.tensor(True)).backward()
+"""
+
+
+@pytest.mark.parametrize("op, stage", [("relu", "dynamo"), ("tanh", "dynamo"), ("sin", "forward")])
+def test_graphs_that_call_functions(tmp_path, op, stage):
+    """Higher-order operators: their bodies are functions of the script, and are inlined if the fault is inside."""
+    (tmp_path / "program.py").write_text(HIGHER_ORDER)
+    after = "dynamo" if stage == "dynamo" else "aot"
+    python(tmp_path / "program.py", op, stage, cwd=tmp_path, STATOR_REPRO_AFTER=after, STATOR_REPRO_LEVEL="4")
+    text = (tmp_path / "repro.py").read_text()
+    assert "torch.ops.higher_order.cond(" in text and text.count("\ndef ") >= 5, text
+    case = _scripts.load(str(tmp_path / "repro.py"))
+    assert _scripts.load(_scripts.write(case, str(tmp_path / "again.py"))).specimen.hash() == case.specimen.hash()
+    assert case.stage == stage and _verdict.examine(case)[0].kind == "accuracy"
+    report = stator.debug.minify(str(tmp_path / "repro.py"))
+    assert (report.calls_after, report.confirmed) == (1, 2), report
+    small = _scripts.load(report.script)
+    assert [_text.short_name(call[1]) for call in small.specimen.calls()] == [op]
 
 
 def test_operators_and_functions_of_the_program_itself(tmp_path):

@@ -6,7 +6,10 @@ import functools
 import gc
 import inspect
 import io
+import os
 import pickle
+import sys
+import traceback
 import warnings
 import weakref
 
@@ -423,3 +426,67 @@ def test_slots_are_refused_with_advice():
 
     with pytest.raises(TypeError, match="compile_module_inplace"):
         compile(Slotted())
+
+
+class LooksAtItsCaller(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 3)
+
+    def forward(self, x, *, y=1, fails=False):
+        caller = sys._getframe(1)
+        seen = dict(caller.f_locals)
+        if fails:
+            raise ValueError("no")
+        held = seen["self"] is self, len(seen["args"]), sorted(seen["kwargs"]), seen["forward_call"] == self.forward
+        return self.layer(x) * y, (caller.f_code.co_name, caller.f_lineno, sorted(seen), held)
+
+
+def test_the_frame_between_a_call_and_forward_is_eagers():
+    """_call_impl is not interpreted where there are no hooks, but its frame is there: line, locals, traceback."""
+    torch.manual_seed(0)
+    module = LooksAtItsCaller()
+    graphs = []
+    compiled = stator.compile(module, backend=lambda gm, inputs: graphs.append(gm) or gm.forward)
+    x = torch.randn(2, 3)
+    for kwargs in ({}, {"y": 2}):
+        expected, frame = module(x, **kwargs)
+        for _ in range(2):
+            got, seen = compiled(x, **kwargs)
+            assert torch.equal(got, expected) and seen == frame
+    assert graphs or os.environ.get("STATOR_BREAK_EVERY") == "1"  # where each instruction runs by itself
+
+    def lines(function):
+        with pytest.raises(ValueError) as caught:
+            function(x, fails=True)
+        found = traceback.extract_tb(caught.value.__traceback__)
+        return [(entry.name, entry.lineno) for entry in found if entry.name in ("_call_impl", "forward")]
+
+    assert lines(compiled) == lines(module)
+
+
+@pytest.mark.parametrize("where", ["own", "global"])
+def test_a_hook_that_comes_between_calls_is_called(where):
+    module = torch.nn.Linear(3, 3)
+    compiled = stator.compile(module, backend="eager")
+    x = torch.randn(2, 3)
+    plain = compiled(x)
+    called = []
+
+    def hook(_module, _inputs, output):
+        called.append(1)
+        return output + 1
+
+    if where == "own":
+        handle = module.register_forward_hook(hook)
+    else:
+        handle = torch.nn.modules.module.register_module_forward_hook(hook)
+    try:
+        assert torch.equal(compiled(x), module(x)) and len(called) == 2
+    finally:
+        handle.remove()
+    assert torch.equal(compiled(x), plain) and len(called) == 2
+    module.forward = lambda x: x * 7
+    assert torch.equal(compiled(x), x * 7)
+    del module.forward
+    assert torch.equal(compiled(x), plain)

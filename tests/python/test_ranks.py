@@ -193,6 +193,8 @@ def test_a_thousand_ranks() -> None:
     for case, verdict in (("equal", "agreed"), ("sizes", "agreed"), ("branches", "agreed"), ("stray", "diverged")):
         done = _core.rehearse_ranks(case, 1024, 8)
         assert done["verdict"] == verdict
-        if case in ("equal", "sizes"):
-            assert done["gathers"] == 0 and done["longest_path"] == 10 * done["reductions"]
+        # As the design says: log2(n) messages in a row for a reduction, twice that for a merge along a tree, whatever n is in memory.
+        assert done["longest_path"] == 10 * done["reductions"] + 20 * done["merges"]
+        assert done["messages"] == 10240 * done["reductions"] + 2046 * done["merges"] and done["memory"] < 1e5
+        assert (done["merges"] == 0) == (case in ("equal", "sizes"))
     assert "rank 512:" in done["message"] and "ranks 0-511, 513-1023" in done["message"]

@@ -1,5 +1,6 @@
 // Built-in functions and types.
 #include "interpret/calls/arguments.h"
+#include "interpret/calls/arrays.h"
 #include "interpret/calls/tables.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
@@ -36,7 +37,10 @@ Out typeCall(Tracer& t, const Args& args) {
   if (args.values.size() != 1) return t.makeClass(&PyType_Type, args);
   if (isSomeGradFn(args.values[0]))
     return t.breakWith(Reason::kUnsupportedAttribute, "the type of a grad_fn");
-  return newRef(reinterpret_cast<PyObject*>(t.typeOf(args.values[0])));
+  PyTypeObject* type = t.typeOf(args.values[0]);
+  if (isTraceArray(args.values[0]) && !isArrayCode(t.frames.back()->code->code()))
+    type = arrayTypeSeen(args.values[0]);
+  return newRef(reinterpret_cast<PyObject*>(type));
 }
 
 Out getAttribute(Tracer& t, const Args& args) {
@@ -195,7 +199,7 @@ Out setLike(Tracer& t, const Args& args, bool frozen) {
   Ref<> items = stealRef(PyList_New(0));
   if (!args.values.empty()) {
     STATOR_VALUE(operand, t.setOperand(args.values[0]));
-    items = operand;
+    items = std::move(operand);
   }
   return t.fromNative(stealRef(frozen ? PyFrozenSet_New(items.get()) : PySet_New(items.get())));
 }
@@ -344,7 +348,7 @@ Out superCall(Tracer& t, const Args& args) {
         cls = inside;
       }
     }
-    self = first;
+    self = std::move(first);
   } else if (args.positional == 2) {
     cls = newRef(args.values[0]);
     self = newRef(args.values[1]);

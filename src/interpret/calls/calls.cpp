@@ -1,6 +1,7 @@
 // One resolution for every call: what is being called, with which arguments, and whether it is inlined, computed, put into the graph or
 // left to the real interpreter.
 #include "interpret/calls/arguments.h"
+#include "interpret/calls/arrays.h"
 #include "interpret/calls/switches.h"
 #include "interpret/calls/tables.h"
 #include "interpret/drops.h"
@@ -112,6 +113,9 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
     if (const Source* source = sourceOf(callable))
       guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(callable)});
     return callByRule(*rule, callable, args, then);
+  }
+  if (has_arrays && holdsArray(args)) {
+    if (PyObject* polyfill = fromArrays(callable)) return callNested(polyfill, args);
   }
   if (const CallRow* row = findCall(callable)) {
     if (hasSymbols() && row->kind == CallKind::kHandler && !row->takes_symbols) {
@@ -295,7 +299,7 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
           STATOR_VALUE(named, fromOutside(name, sources->child(SourceKind::kGenericAttr, source,
                                                                names().name)));
           STATOR_VALUE(read, fromOutside(self, sources->child(SourceKind::kMethodSelf, source)));
-          object = read;
+          object = std::move(read);
         }
         keep_alive.push_back(object);
         return call(descriptor, args.withFirst(object.get()), then);

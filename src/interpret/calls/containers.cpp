@@ -344,7 +344,7 @@ Out dequeCall(Tracer& t, const Args& args) {
   Ref<> items;
   if (args.positional > 0) {
     STATOR_VALUE(list, t.listOf(args.values[0]));
-    items = list;
+    items = std::move(list);
     fixed.values[0] = items.get();
   }
   return t.fromNative(
@@ -417,7 +417,7 @@ Out generatorThrow(Tracer& t, const Args& args) {
       if (value != Py_None) given.values = {value};
       given.positional = given.values.size();
       STATOR_VALUE(made, t.callNested(what, given));
-      exception = made;
+      exception = std::move(made);
     }
   }
   if (!PyExceptionInstance_Check(exception.get()) || !t.isMade(exception.get()))

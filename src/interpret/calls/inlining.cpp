@@ -1,6 +1,7 @@
 // Functions written in Python: arguments bound as CPython binds them, and a frame of the trace's own.
 #include "base/check.h"
 #include "interpret/calls/arguments.h"
+#include "interpret/calls/arrays.h"
 #include "interpret/calls/switches.h"
 #include "interpret/calls/tables.h"
 #include "interpret/known_types.h"
@@ -107,7 +108,7 @@ Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
   switch (markOf(callable)) {
     case Mark::kDisabled:
     case Mark::kDisabledAlone:
-      return breakWith(Reason::kDisabled, nameOf(callable));
+      return breakWith(Reason::kDisabled, nameOf(callable) + reasonOfDisabling(callable));
     case Mark::kForbidden:
       return breakWith(Reason::kForbidden, nameOf(callable));
     case Mark::kConstantResult:
@@ -159,6 +160,7 @@ Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
     return made(generator);
   }
   frames.push_back(std::move(entered));
+  if (isArrayCode(code)) return settle(Flow::kEntered);
   return Flow::kEntered;
 }
 

@@ -1,5 +1,6 @@
 // Instances: what calling a class does, native bases included, and what isinstance() and issubclass() say.
 #include "interpret/calls/arguments.h"
+#include "interpret/calls/arrays.h"
 #include "interpret/calls/tables.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
@@ -84,7 +85,7 @@ Out Tracer::nativeNew(PyTypeObject* base, const Args& args) {
 
 Out Tracer::fromNativeMade(Ref<> object) {
   if (!object) return raiseCurrentError();
-  return made(object);
+  return made(std::move(object));
 }
 
 // The C __init__ of a built-in base, on an object made in the trace.
@@ -216,11 +217,11 @@ Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then, bool me
       STATOR_VALUE(ignored, fromOutside(new_function, sources->pinned(new_function)));
     }
     STATOR_VALUE(object, callNested(new_function, args.withFirst(type_object)));
-    instance = object;
+    instance = std::move(object);
     if (!PyType_IsSubtype(typeOf(instance.get()), type)) return instance;
   } else if (is_tensor) {
     STATOR_VALUE(object, newTensorOf(type, args));
-    instance = object;
+    instance = std::move(object);
   } else if (PyCFunction_Check(new_function)) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyCFunction_GET_SELF(new_function));
     if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 &&
@@ -229,7 +230,7 @@ Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then, bool me
       return breakWith(Reason::kCallsOutside, nameOf(type_object) + "()");
     }
     STATOR_VALUE(object, nativeNew(base, args.withFirst(type_object)));
-    instance = object;
+    instance = std::move(object);
   } else {
     return breakWith(Reason::kUnsupportedClass, nameOf(type_object));
   }
@@ -239,7 +240,7 @@ Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then, bool me
     // __new__ gave an instance of a subclass: it is that class's __init__ that CPython calls.
     init_type = Py_TYPE(instance.get());
     STATOR_VALUE(own, typeLookup(init_type, names().dunder_init));
-    init_raw = own;
+    init_raw = std::move(own);
   }
   if (PyFunction_Check(init_raw.get())) {
     STATOR_VALUE(init, classAttrValue(init_type, names().dunder_init, init_raw.get()));
@@ -248,7 +249,7 @@ Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then, bool me
     if (then == Then::kPush) {
       Out entered = call(init.get(), with_self, Then::kPushInstance);
       if (entered.flow() == Flow::kEntered) {
-        frames.back()->instance = instance;
+        frames.back()->instance = std::move(instance);
         return entered;
       }
       if (!entered.ok()) return entered;
@@ -317,7 +318,7 @@ Out Tracer::isInstance(PyObject* object, PyObject* classinfo) {
   }
   if (isSomeGradFn(object))
     return breakWith(Reason::kUnsupportedAttribute, "the type of a grad_fn");
-  PyTypeObject* type = typeOf(object);
+  PyTypeObject* type = isTraceArray(object) ? arrayTypeSeen(object) : typeOf(object);
   if (classinfo == reinterpret_cast<PyObject*>(parameterType())) {
     // Parameter's metaclass also accepts tensors marked _is_param; stand-ins are of the plain types.
     return newRef(PyType_IsSubtype(type, parameterType()) ? Py_True : Py_False);

@@ -152,7 +152,7 @@ Flow sortByComparing(Tracer& t, Ref<>& items, const Ref<>& keys, bool reverse) {
   if (reverse) std::reverse(order.begin(), order.end());
   Ref<> sorted = stealRef(PyList_New(0));
   for (const auto& [key, item] : order) PyList_Append(sorted.get(), item.get());
-  items = sorted;
+  items = std::move(sorted);
   return Flow::kOk;
 }
 
@@ -190,7 +190,7 @@ Flow sortItems(Tracer& t, Ref<>& items, PyObject* key, bool reverse) {
     PyList_Append(
         sorted.get(),
         PyList_GET_ITEM(items.get(), PyLong_AsSsize_t(PyList_GET_ITEM(positions.get(), i))));
-  items = sorted;
+  items = std::move(sorted);
   return Flow::kOk;
 }
 

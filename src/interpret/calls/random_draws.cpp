@@ -94,6 +94,54 @@ symbolic::Range rangeOf(std::string_view name, const Args& args, int64_t seen) {
   return range;
 }
 
+// A number that is drawn when the captured part runs: `seen` is another of its kind. Null: of no kind that a graph takes.
+Out drawnValue(Tracer& t, const char* name, breaks::Draw drawn, const Ref<>& seen,
+               const Args& args) {
+  const bool is_float = PyFloat_CheckExact(seen.get());
+  int64_t number = 0;
+  if (PyLong_CheckExact(seen.get())) number = PyLong_AsLongLong(seen.get());
+  if (PyErr_Occurred() || (is_float && !t.options.symbolic_floats)) {
+    PyErr_Clear();
+    return Ref<>();
+  }
+  const Source* value = t.sources->root(SourceKind::kDrawn, static_cast<int64_t>(t.draws.size()));
+  if (!is_float && !PyLong_CheckExact(seen.get())) {
+    STATOR_VALUE(array, t.arrayDrawn(seen.get(), value));
+    if (array) {
+      t.draws.push_back(std::move(drawn));
+      ++t.effects;
+    }
+    return array;
+  }
+  t.draws.push_back(std::move(drawn));
+  ++t.effects;
+  t.has_scalars = true;
+  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(seen.get()));
+  graph::Node* node = t.graph->addInput(value, seen, nullptr);
+  node->scalar_type = newRef(type);
+  node->location = t.location();
+  Ref<> stand_in = graph::makeStandIn(node, nullptr, type);
+  t.values.addMade(stand_in, 0);
+  if (is_float) return symbolic::makeScalar(&PyFloat_Type, std::move(stand_in));
+  const symbolic::Expr* symbol = t.addUnbacked(std::move(stand_in), rangeOf(name, args, number));
+  node->size = Dim::of(symbol);
+  return symbolic::makeInt(Dim::of(symbol));
+}
+
+breaks::Draw drawOf(const Source* generator, PyObject* method, const Args& args, size_t first) {
+  breaks::Draw drawn;
+  drawn.generator = generator;
+  drawn.method = newRef(method);
+  drawn.args = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional - first)));
+  for (size_t i = first; i < args.positional; ++i)
+    PyTuple_SET_ITEM(drawn.args.get(), static_cast<Py_ssize_t>(i - first),
+                     Py_NewRef(args.values[i]));
+  drawn.kwargs = stealRef(PyDict_New());
+  for (size_t i = 0; i < args.keywordCount(); ++i)
+    PyDict_SetItem(drawn.kwargs.get(), args.name(i), args.values[args.positional + i]);
+  return drawn;
+}
+
 Out draw(Tracer& t, const char* name, PyObject* method, const Args& args) {
   PyObject* generator = args.positional > 0 ? args.values[0] : nullptr;
   if (generator == nullptr || !isPlain(generator)) return t.breakWith(Reason::kCallsOutside, name);
@@ -119,40 +167,52 @@ Out draw(Tracer& t, const char* name, PyObject* method, const Args& args) {
     PyErr_Clear();
     return t.breakWith(Reason::kCallsOutside, name);
   }
-  const bool is_float = PyFloat_CheckExact(seen.get());
-  int64_t number = 0;
-  if (PyLong_CheckExact(seen.get())) number = PyLong_AsLongLong(seen.get());
-  if (PyErr_Occurred() || (!is_float && !PyLong_CheckExact(seen.get())) ||
-      (is_float && !t.options.symbolic_floats)) {
-    PyErr_Clear();
-    return t.breakWith(Reason::kCallsOutside, name);
-  }
+  STATOR_VALUE(value, drawnValue(t, name, drawOf(source, method, args, 1), seen, args));
+  if (!value) return t.breakWith(Reason::kCallsOutside, name);
   Ref<> dict_keys = stealRef(PyTuple_Pack(1, stateOfGauss()));
   t.guards->add(Guard{GuardKind::kDictKeys, t.sources->child(SourceKind::kObjectDict, source),
                       nullptr, dict_keys});
-  breaks::Draw drawn;
-  drawn.generator = source;
-  drawn.method = newRef(method);
-  drawn.args = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional - 1)));
-  for (size_t i = 1; i < args.positional; ++i)
-    PyTuple_SET_ITEM(drawn.args.get(), static_cast<Py_ssize_t>(i - 1), Py_NewRef(args.values[i]));
-  drawn.kwargs = stealRef(PyDict_New());
-  for (size_t i = 0; i < args.keywordCount(); ++i)
-    PyDict_SetItem(drawn.kwargs.get(), args.name(i), args.values[args.positional + i]);
-  const Source* value = t.sources->root(SourceKind::kDrawn, static_cast<int64_t>(t.draws.size()));
-  t.draws.push_back(std::move(drawn));
-  ++t.effects;
-  t.has_scalars = true;
-  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(seen.get()));
-  graph::Node* node = t.graph->addInput(value, seen, nullptr);
-  node->scalar_type = newRef(type);
-  node->location = t.location();
-  Ref<> stand_in = graph::makeStandIn(node, nullptr, type);
-  t.values.addMade(stand_in, 0);
-  if (is_float) return symbolic::makeScalar(&PyFloat_Type, std::move(stand_in));
-  const symbolic::Expr* symbol = t.addUnbacked(std::move(stand_in), rangeOf(name, args, number));
-  node->size = Dim::of(symbol);
-  return symbolic::makeInt(Dim::of(symbol));
+  return value;
+}
+
+// Methods of NumPy's older generators; the functions of numpy.random are those of one for the process.
+constexpr std::array kNumpy = {"rand",   "randn",           "random",   "random_sample", "uniform",
+                               "normal", "standard_normal", "randint",  "exponential",   "gamma",
+                               "beta",   "poisson",         "binomial", "permutation"};
+
+Out drawArray(Tracer& t, const char* name, const Args& args) {
+  const std::string path = std::string("numpy.random.RandomState.") + name;
+  PyObject* method = torchObject(path.c_str());
+  PyObject* type = torchObject("numpy.random.RandomState");
+  PyObject* generator = args.positional > 0 ? args.values[0] : nullptr;
+  for (size_t i = 1; i < args.values.size(); ++i) {
+    if (!values::isConstantDeep(args.values[i]) && !PyType_Check(args.values[i]))
+      return t.breakWith(Reason::kCallsOutside, name);
+  }
+  if (generator == nullptr || reinterpret_cast<PyObject*>(Py_TYPE(generator)) != type ||
+      t.sourceOf(generator) == nullptr || !t.outer_graphs.empty())
+    return t.breakWith(Reason::kCallsOutside, name);
+  Ref<> zero = stealRef(PyLong_FromLong(0));
+  Ref<> other = stealRef(PyObject_CallOneArg(type, zero.get()));
+  Ref<> seen = other ? callOn(method, other.get(), args) : Ref<>();
+  if (!seen) {
+    PyErr_Clear();
+    return t.breakWith(Reason::kCallsOutside, name);
+  }
+  STATOR_VALUE(value,
+               drawnValue(t, name, drawOf(t.sourceOf(generator), method, args, 1), seen, args));
+  if (!value) return t.breakWith(Reason::kCallsOutside, name);
+  return value;
+}
+
+template <size_t i>
+Out drawArrayBy(Tracer& t, const Args& args) {
+  return drawArray(t, kNumpy[i], args);
+}
+template <size_t... i>
+void registerNumpyMethods(std::index_sequence<i...>) {
+  (registerHandler((std::string("numpy.random.RandomState.") + kNumpy[i]).c_str(), drawArrayBy<i>),
+   ...);
 }
 
 Out seed(Tracer& t, const Args& args) {
@@ -236,6 +296,8 @@ bool isRandomGenerator(PyObject* object) { return Py_TYPE(object) == generatorTy
 Ref<> randomState(PyObject* generator) {
   return stealRef(PyObject_CallOneArg(torchObject("_random.Random.getstate"), generator));
 }
+
+void registerNumpyRandom() { registerNumpyMethods(std::make_index_sequence<kNumpy.size()>()); }
 
 void registerRandom() {
   registerMethods(std::make_index_sequence<kMethods.size()>());

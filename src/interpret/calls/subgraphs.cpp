@@ -52,7 +52,7 @@ void ownStorage(Tracer& t, PyObject* stand_in) {
 uint64_t effectsSoFar(Tracer& t) {
   uint64_t hash = t.lru_uses.size();
   auto mix = [&](uint64_t word) { hash = (hash ^ word) * 0x9E3779B97F4A7C15ull + (hash >> 29); };
-  auto mixContents = [&](PyObject* container) {
+  auto mix_contents = [&](PyObject* container) {
     if (PyDict_Check(container)) {
       mix(reinterpret_cast<PyDictObject*>(container)->ma_version_tag);
     } else if (PyList_Check(container)) {
@@ -64,9 +64,9 @@ uint64_t effectsSoFar(Tracer& t) {
   };
   for (values::Info* info : t.values.all()) {
     if (info->origin != values::Origin::kOutside) continue;
-    if (info->overlay) mixContents(info->overlay.get());
-    if (info->appended) mixContents(info->appended.get());
-    if (info->dirty && info->shadow) mixContents(info->shadow.get());
+    if (info->overlay) mix_contents(info->overlay.get());
+    if (info->appended) mix_contents(info->appended.get());
+    if (info->dirty && info->shadow) mix_contents(info->shadow.get());
   }
   return hash;
 }
@@ -94,7 +94,7 @@ Flow traceBody(Tracer& t, PyObject* function, const std::vector<Ref<>>& placehol
   if (flow != Flow::kOk) return flow;
   if (t.open_contexts.size() != contexts || !(t.state == state))
     return t.breakWith(Reason::kUnsupportedContext, body.name + " leaves a state of torch changed");
-  body.result = result;
+  body.result = std::move(result);
   return Flow::kOk;
 }
 
@@ -379,6 +379,38 @@ class NodeOfOurOwn {
   tensor::TorchFunction before_;
 };
 
+// An object of the program's that is the same one at every call: found by its source, or a partial of such objects.
+bool isFixed(Tracer& t, PyObject* value) {
+  if (values::isConstantDeep(value) || PyCFunction_Check(value) || PyType_Check(value)) return true;
+  if (const sources::Source* source = t.sourceOf(value)) {
+    t.guards->add(guards::Guard{guards::GuardKind::kIs, source, nullptr, newRef(value)});
+    return true;
+  }
+  if (Py_TYPE(value) != partialType()) return false;
+  Ref<> function = stealRef(PyObject_GetAttrString(value, "func"));
+  Ref<> args = stealRef(PyObject_GetAttrString(value, "args"));
+  Ref<> keywords = stealRef(PyObject_GetAttrString(value, "keywords"));
+  if (!function || !args || !keywords || PyDict_Size(keywords.get()) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  for (PyObject* item : itemsOf(args.get())) {
+    if (!isFixed(t, item)) return false;
+  }
+  return isFixed(t, function.get());
+}
+
+// set_meta(module, key, value): an entry of a captured function's `meta`.
+Out setMeta(Tracer& t, const Args& args) {
+  STATOR_CHECK(args.values.size() == 3, "set_meta() of subgraphs");
+  if (!isFixed(t, args.values[2]))
+    return t.breakWith(Reason::kUnsupportedObject, "a context_fn that the trace has made");
+  Ref<> meta = stealRef(PyObject_GetAttrString(args.values[0], "meta"));
+  if (!meta || PyDict_SetItem(meta.get(), args.values[1], args.values[2]) != 0)
+    return t.raiseCurrentError();
+  return newRef(Py_None);
+}
+
 // call(function, *args, **kwargs): a node of the graph, whatever the function is.
 Out call(Tracer& t, const Args& args) {
   NodeOfOurOwn scope(t);
@@ -407,6 +439,7 @@ void registerSubgraphs() {
   registerHandler("stator.polyfills.subgraphs.capture_pair", capturePair);
   registerHandler("stator.polyfills.subgraphs.refuse", refuse);
   registerHandler("stator.polyfills.subgraphs.call", call);
+  registerHandler("stator.polyfills.subgraphs.set_meta", setMeta);
   registerHandler("stator.polyfills.subgraphs.call_like", callLike);
   allowSymbols("stator.polyfills.subgraphs.call");
   allowSymbols("stator.polyfills.subgraphs.call_like");

@@ -104,6 +104,7 @@ bool initCallTables() {
   static bool done = false;
   if (done) {
     registerCollectives();
+    registerArrays();
     return true;
   }
   if (!initKnownTypes() || !initNames()) return false;
@@ -124,6 +125,7 @@ bool initCallTables() {
   registerSubgraphs();
   registerLibrary();
   registerRandom();
+  registerArrays();
   registerClasses();
   registerLogging();
   registerExceptions();

@@ -58,6 +58,8 @@ void registerTorch();
 void registerItertools();
 void registerLibrary();
 void registerRandom();
+void registerNumpyRandom();
+void registerArrays();  // once NumPy has been loaded
 void registerClasses();
 void registerLogging();
 void registerExceptions();

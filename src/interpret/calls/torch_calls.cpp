@@ -274,6 +274,10 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     std::string why;
     if (writeMayFail(target, values_now, involved, why))
       return breakWith(Reason::kRaises, targetName(target) + ": " + why);
+    for (PyObject* tensor : involved) {
+      if (hooked_storages.count(graph::asStandIn(tensor)->meta->storage_id) != 0)
+        return breakWith(Reason::kCallsOutside, "writes to a tensor with a hook");
+    }
     answer = shapes::infer(request);  // an answer is good until the next question only
   }
   const shapes::Inferred& inferred = *answer.inferred;
@@ -361,7 +365,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   drew_random |= inferred.random;
   // 6. Its values.
   std::vector<uint32_t> storages;
-  auto factsOf = [&](const shapes::Output& output) -> const shapes::TensorMeta* {
+  auto facts_of = [&](const shapes::Output& output) -> const shapes::TensorMeta* {
     graph->metas.push_back(output.meta);
     shapes::TensorMeta& meta = graph->metas.back();
     if (output.alias_of >= 0)
@@ -378,7 +382,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   if (single && inferred.outputs.size() == 1 &&
       inferred.outputs[0].kind == shapes::Output::Kind::kTensor) {
     const shapes::Output& output = inferred.outputs[0];
-    node->meta = factsOf(output);
+    node->meta = facts_of(output);
     if (output.same_object_as >= 0) {
       result = newRef(tensors[static_cast<size_t>(output.same_object_as)]);
     } else {
@@ -411,7 +415,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
       Ref<> item_args = stealRef(PyTuple_Pack(2, whole.get(), index.get()));
       graph::Node* item = graph->addCall(graph::Op::kCallFunction,
                                          newRef(operatorFunction("getitem")), item_args, Ref<>());
-      item->meta = factsOf(output);
+      item->meta = facts_of(output);
       item->location = node->location;
       item->scope = node->scope;
       storages.push_back(item->meta->storage_id);

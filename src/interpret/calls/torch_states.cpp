@@ -70,7 +70,9 @@ Out set(Tracer& t, const Args& args) {
 
 template <size_t index>
 Out unset(Tracer& t, const Args& args) {
-  if (!args.values.empty()) return t.breakWith(Reason::kCallsOutside, kStates[index].unsetter);
+  // registered where there is such a function
+  static constexpr const char* kName = kStates[index].unsetter ? kStates[index].unsetter : "";
+  if (!args.values.empty()) return t.breakWith(Reason::kCallsOutside, kName);
   return change(t, index, kStates[index].unsetter, newRef(Py_None), stealRef(PyTuple_New(0)));
 }
 

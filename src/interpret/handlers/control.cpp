@@ -218,10 +218,10 @@ Flow send(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
     TraceIterator* iterator = asTraceIterator(receiver);
     if (iterator->kind == IteratorKind::kGenerator) {
       STATOR_VALUE(sent, tracer.runGenerator(receiver, newRef(value)));
-      item = sent;
+      item = std::move(sent);
     } else if (value == Py_None) {
       STATOR_VALUE(got, tracer.next(receiver));
-      item = got;
+      item = std::move(got);
     } else {
       return tracer.breakWith(Reason::kRaises, "sends to an iterator that takes nothing");
     }
@@ -294,7 +294,7 @@ Flow raiseVarargs(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   Ref<> instance = newRef(exception);
   if (PyExceptionClass_Check(exception)) {
     STATOR_VALUE(made, tracer.callNested(exception, {}));
-    instance = made;
+    instance = std::move(made);
   }
   if (graph::isStandIn(instance.get()) || !PyExceptionInstance_Check(instance.get()))
     return tracer.breakWith(Reason::kRaises, "raises what is no exception");
@@ -302,7 +302,7 @@ Flow raiseVarargs(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
     Ref<> fixed = newRef(cause);
     if (PyExceptionClass_Check(cause)) {
       STATOR_VALUE(made, tracer.callNested(cause, {}));
-      fixed = made;
+      fixed = std::move(made);
     }
     if (fixed.get() != Py_None &&
         (graph::isStandIn(fixed.get()) || !PyExceptionInstance_Check(fixed.get()))) {
@@ -322,7 +322,7 @@ Flow pushExcInfo(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
   STATOR_VALUE(previous, tracer.handledException());
   frame.push(previous ? previous : newRef(Py_None));
   frame.push(exception);
-  tracer.handled = exception;
+  tracer.handled = std::move(exception);
   tracer.handled_touched = true;
   advance(frame);
   return Flow::kOk;
@@ -339,14 +339,14 @@ Flow popExcept(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
 Flow checkExcMatch(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
   PyObject* classes = frame.top();
   PyObject* exception = frame.top(1);
-  auto isExceptionClass = [](PyObject* c) { return PyExceptionClass_Check(c); };
+  auto is_exception_class = [](PyObject* c) { return PyExceptionClass_Check(c); };
   if (PyTuple_Check(classes)) {
     STATOR_VALUE(items, tracer.contents(classes));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
-      if (!isExceptionClass(PyTuple_GET_ITEM(items.get(), i)))
+      if (!is_exception_class(PyTuple_GET_ITEM(items.get(), i)))
         return tracer.breakWith(Reason::kRaises, "except with what is no exception class");
     }
-  } else if (!isExceptionClass(classes)) {
+  } else if (!is_exception_class(classes)) {
     return tracer.breakWith(Reason::kRaises, "except with what is no exception class");
   }
   STATOR_VALUE(matches,

@@ -268,7 +268,7 @@ Flow loadName(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   STATOR_VALUE(value, tracer.dictGet(frame.contents.get(), nameAt(frame, instr.oparg)));
   if (!value) {
     STATOR_VALUE(found, tracer.loadGlobal(frame, nameAt(frame, instr.oparg)));
-    value = found;
+    value = std::move(found);
   }
   frame.push(std::move(value));
   advance(frame);

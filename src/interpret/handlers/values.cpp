@@ -1,4 +1,5 @@
 // Operators, attributes, subscripts and builders.
+#include "interpret/calls/arrays.h"
 #include "interpret/handlers/handlers.h"
 #include "interpret/known_types.h"
 #include "interpret/trace_iterator.h"
@@ -109,7 +110,9 @@ Flow loadMethod(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   STATOR_VALUE(value, tracer.settle(tracer.getAttr(frame.top(), nameAt(frame, instr.oparg))));
   PyObject* object = frame.top();
   bool fresh = PyMethod_Check(value.get()) && tracer.isMade(value.get()) &&
-               PyMethod_GET_SELF(value.get()) == object && !tracer.isProxied(object);
+               PyMethod_GET_SELF(value.get()) == object && !tracer.isProxied(object) &&
+               // whose methods are polyfills: the bound one becomes the array's own
+               !isTraceArray(object);
   Ref<> self = newRef(object);
   frame.drop();
   if (fresh) {
@@ -163,10 +166,10 @@ Flow buildSet(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 Flow buildMap(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   Ref<> dict = stealRef(PyDict_New());
   for (int i = instr.oparg - 1; i >= 0; --i) {
-    PyObject* key = frame.top(static_cast<size_t>(2 * i + 1));
-    STATOR_FLOW(tracer.setItem(dict.get(), key, frame.top(static_cast<size_t>(2 * i))));
+    PyObject* key = frame.top(2 * static_cast<size_t>(i) + 1);
+    STATOR_FLOW(tracer.setItem(dict.get(), key, frame.top(2 * static_cast<size_t>(i))));
   }
-  return deliver(tracer, frame, dict, static_cast<size_t>(2 * instr.oparg));
+  return deliver(tracer, frame, dict, 2 * static_cast<size_t>(instr.oparg));
 }
 
 Flow buildConstKeyMap(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
@@ -217,7 +220,7 @@ Flow formatValue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
       args.values = {spec != nullptr ? spec : empty_spec.get()};
     args.positional = args.values.size();
     STATOR_VALUE(result, tracer.callNested(bound.get(), args));
-    text = result;
+    text = std::move(result);
     if (conversion == 0) return deliver(tracer, frame, text, operands);
   } else {
     STATOR_VALUE(plain, tracer.plain(value));
@@ -226,7 +229,7 @@ Flow formatValue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
                               std::string("formats a ") + type->tp_name);
     if (PyFunction_Check(value) || PyModule_Check(value))
       return tracer.breakWith(Reason::kUnsupportedObject, "formats an address");
-    text = plain;
+    text = std::move(plain);
     if (conversion == 1) text = stealRef(PyObject_Str(text.get()));
     if (conversion == 2) text = stealRef(PyObject_Repr(text.get()));
     if (conversion == 3) text = stealRef(PyObject_ASCII(text.get()));
@@ -257,7 +260,7 @@ Flow setAdd(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 }
 
 Flow mapAdd(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
-  PyObject* dict = frame.top(static_cast<size_t>(instr.oparg + 1));
+  PyObject* dict = frame.top(static_cast<size_t>(instr.oparg) + 1);
   STATOR_FLOW(tracer.setItem(dict, frame.top(1), frame.top()));
   return done(frame, 2);
 }

@@ -7,8 +7,6 @@ namespace stator::shapes {
 
 namespace {
 
-constexpr uint32_t kIndexDtype = kFree << 0;  // int64 unless said otherwise (randint)
-
 struct Options {
   DType dtype = DType::Float;
   Place place;

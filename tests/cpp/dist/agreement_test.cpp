@@ -30,15 +30,16 @@ std::vector<Decision> decide(const std::vector<Record>& records, bool may_be_dyn
     if (collectives != nullptr) ++*collectives;
     const Wants wants = ranks.front().wants();
     std::vector<int64_t> maxima = ranks.front().words();
-    std::vector<std::string> all;
+    std::string whole;
     for (const Agreement& rank : ranks) {
       EXPECT_EQ(rank.wants(), wants);
       EXPECT_EQ(rank.words().size(), maxima.size());
       for (size_t i = 0; i < maxima.size(); ++i) maxima[i] = std::max(maxima[i], rank.words()[i]);
-      all.push_back(rank.bytes());
+      if (wants == Wants::kMerge)
+        whole = whole.empty() ? rank.bytes() : mergedBytes(rank.bytes(), whole);
     }
     for (Agreement& rank : ranks)
-      wants == Wants::kReduce ? rank.reduced(maxima) : rank.gathered(all);
+      wants == Wants::kReduce ? rank.reduced(maxima) : rank.merged(whole);
   }
   std::vector<Decision> decisions;
   for (const Agreement& rank : ranks) {
@@ -61,45 +62,54 @@ TEST(Digest, DependsOnTextAlone) {
   EXPECT_EQ(hex(digestOf("stator")).size(), 16u);
 }
 
-TEST(Record, ComesBackAsItWas) {
+std::string bytesOf(const Record& record) {
+  Summary made;
+  made.add(record);
+  return made.encode();
+}
+
+TEST(Summary, ComesBackAsItWas) {
   Record sent = record(7, {{"L['x']", {4, kDynamic, -1}}, {"L['n']", {1000000007}}});
-  sent.guards = ~uint64_t{0};
-  Result<Record> read = Record::decode(sent.encode());
+  Result<Summary> read = Summary::decode(bytesOf(sent));
   ASSERT_TRUE(static_cast<bool>(read));
-  EXPECT_EQ(read->rank, 7);
-  EXPECT_EQ(read->site, sent.site);
-  EXPECT_EQ(read->structure, sent.structure);
-  EXPECT_EQ(read->guards, sent.guards);
-  ASSERT_EQ(read->items.size(), 2u);
-  EXPECT_EQ(read->items[0].values, sent.items[0].values);
-  EXPECT_EQ(read->items[1].values, sent.items[1].values);
-  EXPECT_EQ(read->items_left_out, 0);
+  ASSERT_EQ(read->groups().size(), 1u);
+  EXPECT_EQ(read->groups()[0].site, sent.site);
+  EXPECT_EQ(read->groups()[0].structure, sent.structure);
+  EXPECT_EQ(read->encode(), bytesOf(sent));
+  EXPECT_TRUE(read->changes().empty());
+  Record other = record(8, {{"L['x']", {4, kDynamic, 3}}, {"L['n']", {2}}});
+  Result<Summary> both = Summary::decode(mergedBytes(bytesOf(sent), bytesOf(other)));
+  ASSERT_TRUE(static_cast<bool>(both));
+  EXPECT_EQ(both->changes(), (std::vector<Change>{{"L['n']", 0}, {"L['x']", 2}}));
+  EXPECT_EQ(mergedBytes(bytesOf(other), bytesOf(sent)), both->encode());
 }
 
-TEST(Record, IsBounded) {
-  Record sent = record(0);
-  sent.exit = std::string(100000, 'e');
-  for (int i = 0; i < 100000; ++i)
-    sent.items.push_back({"L['x'][" + std::to_string(i) + "]", {i, i}});
-  const std::string bytes = sent.encode();
-  EXPECT_LE(bytes.size(), kLongestRecord);
-  Result<Record> read = Record::decode(bytes);
+TEST(Summary, IsBounded) {
+  std::string whole;
+  for (int rank = 0; rank < 40; ++rank) {
+    Record sent = record(3 * rank);
+    sent.exit = std::string(100000, static_cast<char>('a' + rank % 20));
+    for (int i = 0; i < 5000; ++i)
+      sent.items.push_back({"L['x'][" + std::to_string(i + 100 * rank) + "]", {i, i}});
+    whole = whole.empty() ? bytesOf(sent) : mergedBytes(whole, bytesOf(sent));
+    EXPECT_LE(whole.size(), kLongestSummary);
+  }
+  Result<Summary> read = Summary::decode(whole);
   ASSERT_TRUE(static_cast<bool>(read));
-  EXPECT_EQ(read->exit.size(), kLongestText);
-  EXPECT_EQ(static_cast<int64_t>(read->items.size()) + read->items_left_out, 100000);
-  EXPECT_GT(read->items.size(), 500u);
+  EXPECT_EQ(read->groups().size(), Summary::kMostGroups);
+  EXPECT_EQ(read->groups()[0].exit.size(), kLongestText);
 }
 
-TEST(Record, RefusesWhatIsNone) {
-  EXPECT_FALSE(static_cast<bool>(Record::decode("")));
-  EXPECT_FALSE(static_cast<bool>(Record::decode(std::string(kLongestRecord + 1, '\0'))));
+TEST(Summary, RefusesWhatIsNone) {
+  EXPECT_FALSE(static_cast<bool>(Summary::decode("")));
+  EXPECT_FALSE(static_cast<bool>(Summary::decode(std::string(kLongestSummary + 1, '\0'))));
   std::mt19937_64 random(1);
-  const std::string good = record(3, {{"L['x']", {4, 8}}}).encode();
+  const std::string good = bytesOf(record(3, {{"L['x']", {4, 8}}}));
   for (int i = 0; i < 20000; ++i) {
     std::string bytes = good.substr(0, random() % (good.size() + 1));
     for (int k = 0; k < 3 && !bytes.empty(); ++k)
       bytes[random() % bytes.size()] = static_cast<char>(random());
-    (void)Record::decode(bytes);  // whatever it is, it ends, within the bytes
+    (void)Summary::decode(bytes);  // whatever it is, it ends, within the bytes
   }
 }
 
@@ -228,11 +238,11 @@ TEST(Simulation, ManyRanksComeToOneDecision) {
     Simulated equal = rehearse("equal", ranks, 4);
     EXPECT_EQ(equal.decision.verdict, Verdict::kAgreed);
     EXPECT_EQ(equal.traffic.reductions, 1);
-    EXPECT_EQ(equal.traffic.gathers, 0);
+    EXPECT_EQ(equal.traffic.merges, 0);
     Simulated sizes = rehearse("sizes", ranks, 4);
     EXPECT_EQ(sizes.decision.verdict, Verdict::kAgreed);
     EXPECT_EQ(sizes.captures, 2);
-    EXPECT_EQ(sizes.traffic.gathers, 0);
+    EXPECT_EQ(sizes.traffic.merges, 0);
     EXPECT_EQ(rehearse("branches", ranks, 4).decision.verdict, Verdict::kAgreed);
     Simulated stray = rehearse("stray", ranks, 4);
     EXPECT_EQ(stray.decision.verdict, Verdict::kDiverged);

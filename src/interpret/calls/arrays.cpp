@@ -1,0 +1,173 @@
+// NumPy arrays in traces. An array from outside is an input of the graph by way of the tensor that has its memory; what the program sees is an
+// instance of stator/polyfills/arrays.py's Array, whose methods put calls of NumPy into the graph. At an exit such an instance becomes the array
+// itself again.
+#include "interpret/calls/arrays.h"
+
+#include "base/check.h"
+#include "interpret/calls/tables.h"
+#include "interpret/torch_names.h"
+#include "interpret/tracer.h"
+#include "tensor/meta_of.h"
+
+namespace stator::interpret {
+
+using breaks::Reason;
+using guards::Guard;
+using guards::GuardKind;
+using sources::Source;
+using sources::SourceKind;
+
+namespace {
+
+struct Arrays {
+  bool ready = false;
+  PyTypeObject* ndarray = nullptr;
+  PyTypeObject* array = nullptr;  // Array
+  PyObject* file = nullptr;       // of the polyfills
+};
+Arrays arrays;
+
+PyObject* tensorName() {
+  static PyObject* const name = PyUnicode_InternFromString("_tensor");
+  return name;
+}
+PyObject* scalarName() {
+  static PyObject* const name = PyUnicode_InternFromString("_scalar");
+  return name;
+}
+
+Ref<> makeArray(Tracer& t, PyObject* tensor, PyObject* scalar) {
+  Ref<> made = stealRef(PyType_GenericAlloc(arrays.array, 0));
+  if (!made || PyObject_GenericSetAttr(made.get(), tensorName(), tensor) != 0 ||
+      PyObject_GenericSetAttr(made.get(), scalarName(), scalar) != 0)
+    throw PythonError();
+  t.values.addMade(made, t.instruction_start);
+  t.has_arrays = true;
+  return made;
+}
+
+Out make(Tracer& t, const Args& args) {
+  if (args.values.size() != 2 || !graph::isStandIn(args.values[0]))
+    return t.breakWith(Reason::kUnsupportedObject, "an array of what is no tensor");
+  return makeArray(t, args.values[0], args.values[1]);
+}
+
+}  // namespace
+
+bool isTraceArray(PyObject* object) {
+  return arrays.array != nullptr && Py_TYPE(object) == arrays.array;
+}
+
+bool isArrayCode(PyCodeObject* code) {
+  return arrays.file != nullptr && (code->co_filename == arrays.file ||
+                                    PyUnicode_Compare(code->co_filename, arrays.file) == 0);
+}
+
+PyTypeObject* arrayTypeSeen(PyObject* array) {
+  PyObject* scalar = Tracer::rawInstanceAttr(array, scalarName());
+  if (scalar == nullptr || scalar == Py_None) return arrays.ndarray;
+  return reinterpret_cast<PyTypeObject*>(
+      torchObject((std::string("numpy.") + PyUnicode_AsUTF8(scalar)).c_str()));
+}
+
+PyObject* arrayTensor(PyObject* array) { return Tracer::rawInstanceAttr(array, tensorName()); }
+
+bool isArrayScalar(PyObject* array) {
+  return Tracer::rawInstanceAttr(array, scalarName()) != Py_None;
+}
+
+bool holdsArray(const Args& args) {
+  for (PyObject* value : args.values) {
+    if (isTraceArray(value)) return true;
+    if (!PyList_CheckExact(value) && !PyTuple_CheckExact(value)) continue;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
+      if (isTraceArray(PySequence_Fast_GET_ITEM(value, i))) return true;
+    }
+  }
+  return false;
+}
+
+PyObject* fromArrays(PyObject* callable) {
+  static const std::pair<PyObject*, PyObject*> known[] = {
+      {torchObject("torch.from_numpy"), torchObject("stator.polyfills.arrays.from_numpy")},
+      {torchObject("torch.as_tensor"), torchObject("stator.polyfills.arrays.as_tensor")},
+      {torchObject("torch.tensor"), torchObject("stator.polyfills.arrays.tensor")}};
+  for (const auto& [function, polyfill] : known) {
+    if (callable == function) return polyfill;
+  }
+  return nullptr;
+}
+
+Out Tracer::arrayFromOutside(PyObject* raw, const Source* source) {
+  if (arrays.ndarray == nullptr || Py_TYPE(raw) != arrays.ndarray || !outer_graphs.empty())
+    return Ref<>();
+  static PyObject* const as_input = torchObject("stator._numpy.as_input");
+  Ref<> tensor = stealRef(PyObject_CallOneArg(as_input, raw));
+  if (!tensor) return raiseCurrentError();
+  if (tensor.get() == Py_None) return Ref<>();
+  guards->add(Guard{GuardKind::kType, source, nullptr,
+                    newRef(reinterpret_cast<PyObject*>(arrays.ndarray))});
+  STATOR_VALUE(stand_in, fromOutside(tensor, sources->child(SourceKind::kArrayTensor, source)));
+  Ref<> array = makeArray(*this, stand_in.get(), Py_None);
+  values::Info& info = values.addOutside(raw, source);
+  info.shadow = array;
+  info.unpacked = true;
+  return array;
+}
+
+Out Tracer::arrayDrawn(PyObject* seen, const Source* source) {
+  if (arrays.ndarray == nullptr || Py_TYPE(seen) != arrays.ndarray) return Ref<>();
+  Ref<> tensor = stealRef(PyObject_CallOneArg(torchObject("stator._numpy.as_input"), seen));
+  if (!tensor) return raiseCurrentError();
+  if (tensor.get() == Py_None) return Ref<>();
+  graph->metas.push_back(tensor::metaOf(tensor.get()));
+  shapes::TensorMeta& meta = graph->metas.back();
+  meta.storage_id = next_storage++;
+  graph::Node* node =
+      graph->addInput(sources->child(SourceKind::kArrayTensor, source), tensor, &meta);
+  node->location = location();
+  node->scope = frames.back()->scope;
+  Ref<> stand_in =
+      graph::makeStandIn(node, &meta, reinterpret_cast<PyObject*>(Py_TYPE(tensor.get())));
+  values.addMade(stand_in, 0);
+  return makeArray(*this, stand_in.get(), Py_None);
+}
+
+// Once NumPy has been loaded by the program.
+void registerArrays() {
+  if (arrays.ready) return;
+  static PyObject* const name = PyUnicode_InternFromString("numpy");
+  Ref<> loaded = stealRef(PyImport_GetModule(name));
+  if (!loaded) {
+    PyErr_Clear();
+    return;
+  }
+  arrays.ready = true;
+  auto* array = reinterpret_cast<PyTypeObject*>(torchObject("stator.polyfills.arrays.Array"));
+  auto* ndarray = reinterpret_cast<PyTypeObject*>(torchObject("numpy.ndarray"));
+  PyObject* function = torchObject("stator.polyfills.arrays.function");
+  PyObject* rows = torchObject("stator._numpy.rows");
+  Ref<> list = rows != nullptr && function != nullptr
+                   ? stealRef(PyObject_CallOneArg(rows, function))
+                   : Ref<>();
+  if (!list || array == nullptr || ndarray == nullptr) {
+    PyErr_Clear();
+    return;
+  }
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
+    PyObject* row = PyList_GET_ITEM(list.get(), i);
+    registerRow(PyTuple_GET_ITEM(row, 0),
+                CallRow{CallKind::kPolyfill, nullptr, Py_NewRef(PyTuple_GET_ITEM(row, 1)), true});
+  }
+  registerNumpyRandom();
+  registerHandler("stator.polyfills.arrays.make", make);
+  registerPure("stator._numpy.kinds");
+  registerPure("numpy.dtype");
+  registerWholePolyfill("torch.Tensor.numpy", "arrays.numpy_of");
+  arrays.array = array;
+  arrays.ndarray = ndarray;
+  arrays.file =
+      Py_NewRef(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function))->co_filename);
+}
+
+}  // namespace stator::interpret

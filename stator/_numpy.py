@@ -1,0 +1,222 @@
+"""NumPy in captured code. A node of the graph calls NumPy itself on arrays that share the tensors' memory, so that what comes out is NumPy's to the
+bit; a backend that traces the graph on tensors of its own gets torch's version of the function (torch._numpy) instead."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+# Marks in the description of a call's arguments (polyfills/arrays.py).
+ARRAY, LIST, TUPLE, DICT, SLICE = "\0array", "\0list", "\0tuple", "\0dict", "\0slice"
+
+# Facts of an array that do not depend on its elements.
+_FACTS = ("attr:shape", "attr:ndim", "attr:size", "attr:dtype", "attr:itemsize", "attr:nbytes", "attr:strides", "np:ndim",
+          "np:shape", "np:size", "np:result_type", "np:can_cast", "np:isscalar", "np:iscomplexobj", "np:isrealobj", "np:broadcast_shapes")  # fmt: skip
+
+
+def rows(function: Any) -> list[tuple[Any, Any]]:
+    """NumPy's functions, each with what a trace calls in its place."""
+    found = []
+    for prefix, module in (("", np), ("linalg.", np.linalg), ("fft.", np.fft)):
+        for name in dir(module):
+            member = getattr(module, name)
+            if name.startswith("_") or isinstance(member, type) or not callable(member) or name in _OUTSIDE:
+                continue
+            if type(member).__module__ == "numpy" or getattr(member, "__module__", "").startswith("numpy"):
+                found.append((member, functools.partial(function, f"np:{prefix}{name}")))
+    return found
+
+
+# They look at more than their arguments, or change states of NumPy's.
+_OUTSIDE = frozenset(
+    [
+        "seterr",
+        "geterr",
+        "setbufsize",
+        "getbufsize",
+        "seterrcall",
+        "geterrcall",
+        "set_printoptions",
+        "get_printoptions",
+        "printoptions",
+        "errstate",
+        "info",
+        "show_config",
+        "show_runtime",
+        "load",
+        "save",
+        "savez",
+        "savez_compressed",
+        "loadtxt",
+        "savetxt",
+        "genfromtxt",
+        "fromfile",
+        "fromregex",
+        "memmap",
+        "test",
+        "get_include",
+        "nditer",
+        "frombuffer",
+        "fromiter",
+        "fromfunction",
+        "fromstring",
+        "vectorize",
+        "frompyfunc",
+        "apply_along_axis",
+        "apply_over_axes",
+        "piecewise",
+        "may_share_memory",
+        "shares_memory",
+        "array_repr",
+        "array_str",
+        "array2string",
+        "base_repr",
+        "binary_repr",
+        "format_float_positional",
+        "format_float_scientific",
+    ]
+)
+
+
+def as_input(array: np.ndarray) -> Any:
+    """The tensor with the array's memory; None: there is none such."""
+    if not array.flags.writeable or array.dtype.hasobject or not array.dtype.isnative:
+        return None
+    try:
+        return torch.from_numpy(array)
+    except (TypeError, ValueError):
+        return None
+
+
+def _resolve(path: str) -> Any:
+    kind, _, name = path.partition(":")
+    if kind == "np":
+        return functools.reduce(getattr, name.split("."), np)
+    if kind == "op":
+        return getattr(operator, name)
+    if kind == "method":
+        return lambda array, *args, **kwargs: getattr(array, name)(*args, **kwargs)
+    return lambda array: getattr(array, name)
+
+
+# ---- what comes out, from a run on arrays of the same kind ---------------------------------------------------------------------------
+
+
+def _sample(shape: tuple[int, ...], dtype: torch.dtype, scalar: str | None) -> Any:
+    size = int(np.prod(shape, dtype=np.int64))
+    kind = torch.empty(0, dtype=dtype).numpy().dtype
+    values = (np.arange(size) * 7 + 3) % 11 + 1
+    if kind.kind in "fc":
+        values = np.sqrt(values) + np.arange(size) % 3
+    array = values.astype(kind).reshape(shape)
+    return array[()] if scalar is not None else array
+
+
+def _build(spec: Any) -> Any:
+    if type(spec) is not tuple or not spec or not isinstance(spec[0], str) or not spec[0].startswith("\0"):
+        return spec
+    mark, *rest = spec
+    if mark == ARRAY:
+        return _sample(*rest)
+    if mark == SLICE:
+        return slice(*rest)
+    items = [_build(item) for item in rest]
+    if mark == DICT:
+        return dict(zip(items[::2], items[1::2], strict=True))
+    return items if mark == LIST else tuple(items)
+
+
+def _kind(result: Any, args: Any) -> Any:
+    if isinstance(result, np.generic):
+        if torch.from_numpy(np.asarray(result)).numpy().dtype != result.dtype:
+            raise TypeError
+        return "scalar", type(result).__name__, (), (), torch.from_numpy(np.asarray(result)).dtype
+    if type(result) is np.ndarray:
+        if args and result is args[0]:
+            return ("same",)
+        tensor = as_input(result)
+        if tensor is None:
+            raise TypeError
+        return "array", None, tuple(tensor.shape), tensor.stride(), tensor.dtype
+    if type(result) in (tuple, list) and result:
+        return type(result).__name__, tuple(_kind(item, ()) for item in result)
+    raise TypeError
+
+
+def kinds(path: str, spec: Any) -> Any:
+    """What the call gives: ("constant", value), ("none",), ("same",), ("array" or "scalar", type, sizes, strides, dtype), or ("tuple" or "list",
+    kinds). None: it is left to NumPy."""
+    args, kwargs = _build(spec)
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            result = _resolve(path)(*args, **kwargs)
+            if path in _FACTS:
+                return "constant", result
+            if result is None:
+                return ("none",)
+            return _kind(result, args)
+    except Exception:
+        return None
+
+
+# ---- the node of the graph -------------------------------------------------------------------------------------------------------------
+
+
+def _map(function: Any, value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return type(value)([_map(function, item) for item in value])
+    if isinstance(value, dict):
+        return {key: _map(function, item) for key, item in value.items()}
+    return function(value)
+
+
+def _is_traced(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(_is_traced(item) for item in value)
+    if isinstance(value, dict):
+        return _is_traced(list(value.values()))
+    return isinstance(value, torch.Tensor) and type(value) not in (torch.Tensor, torch.nn.Parameter)
+
+
+def _array(value: Any) -> Any:
+    return value.numpy() if isinstance(value, torch.Tensor) else value
+
+
+def _tensor(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = np.asarray(value)
+    return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
+
+
+def _torch_array(value: Any) -> Any:
+    import torch._numpy as tnp
+
+    if isinstance(value, torch.Tensor):
+        return tnp.ndarray(value)
+    if isinstance(value, np.dtype):
+        return tnp.dtype(value.name)
+    if isinstance(value, type) and issubclass(value, np.generic):
+        return getattr(tnp, value.__name__)
+    return value
+
+
+def _through_torch(path: str, args: Any, kwargs: Any) -> Any:
+    import torch._numpy as tnp
+
+    kind, _, name = path.partition(":")
+    target = functools.reduce(getattr, name.split("."), tnp) if kind == "np" else _resolve(path)
+    result = target(*_map(_torch_array, args), **_map(_torch_array, kwargs))
+    return _map(lambda item: item.tensor if isinstance(item, tnp.ndarray) else item, result)
+
+
+def apply(path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if _get_current_dispatch_mode() is not None or _is_traced(args) or _is_traced(kwargs):
+        return _through_torch(path, args, kwargs)
+    return _map(_tensor, _resolve(path)(*_map(_array, args), **_map(_array, kwargs)))

@@ -1,0 +1,171 @@
+"""NumPy arrays in captured code: from outside, from tensors, made inside; results have NumPy's own types and values."""
+
+import numpy as np
+import torch
+
+from tests.python.programs import Case, mat, program
+
+
+def grid():
+    return np.arange(6.0).reshape(2, 3)
+
+
+@program(full=1)
+def arithmetic_on_an_argument():
+    def f(a):
+        return a + 1
+
+    return Case(f, grid()).changing(grid() * 2)
+
+
+@program(full=3)
+def single_numbers():
+    def f(a):
+        total = a.sum()
+        return total, total + 1, np.mean(a), type(total), isinstance(total, np.floating)
+
+    return Case(f, grid())
+
+
+@program(full=5)
+def functions_and_methods():
+    def f(a):
+        b = np.sin(a).astype(np.float32)
+        return b.T @ b, np.concatenate([a, a], axis=1), np.where(a > 2, a, 0), np.linalg.norm(a), a.cumsum()
+
+    return Case(f, grid())
+
+
+@program(max_breaks=0)
+def facts():
+    def f(a):
+        return a.shape, a.ndim, a.size, a.dtype, a.dtype == np.float64, len(a), type(a), isinstance(a, np.ndarray)
+
+    return Case(f, grid())
+
+
+@program(full=3)
+def from_a_tensor_and_back():
+    def f(x):
+        doubled = x.numpy() * 2
+        return torch.from_numpy(doubled) + x
+
+    return Case(f, mat())
+
+
+@program(full=2)
+def indices():
+    def f(a):
+        return a[0], a[0, 1], a[..., 0], a[:, 1:], [row.max() for row in a]
+
+    return Case(f, grid())
+
+
+@program(full=2)
+def written_in_place():
+    def f(a):
+        a[0] = 5
+        a += 1
+        return a
+
+    return Case(f, grid())
+
+
+@program(full=2)
+def memory_shared_with_a_tensor():
+    def f(x):
+        x.numpy()[0] = 7
+        return x + 1
+
+    return Case(f, mat())
+
+
+@program(full=3)
+def made_inside():
+    def f():
+        return np.ones(4) + np.arange(4), np.linspace(0, 1, 3)
+
+    return Case(f)
+
+
+@program(min_ops=2)
+def broken_in_between():
+    def f(a, log):
+        b = a * 2
+        log.append(str(b))
+        if b.sum() > 3:
+            b = b + 1
+        return b, float(b[0, 0])
+
+    return Case(f, grid(), [])
+
+
+@program()
+def left_to_numpy():
+    def f(a):
+        return np.unique(a), a[a > 2], a[::-1], a.tolist(), np.add.reduce(a), np.asarray(a) is a
+
+    return Case(f, grid())
+
+
+@program()
+def errors():
+    def f(a, kinds):
+        for attempt in (lambda: a.reshape(5, 5), lambda: a @ a, lambda: a[7], lambda: np.sum(a, axis=9)):
+            try:
+                attempt()
+            except Exception as error:
+                kinds.append((type(error).__name__, str(error)))
+        return kinds
+
+    return Case(f, grid(), [])
+
+
+@program(full=1)
+def other_sizes_and_types():
+    def f(a):
+        return a * 2
+
+    return (
+        Case(f, grid())
+        .then_call(np.arange(4))
+        .then_call(np.ones((2, 2), dtype=np.float32))
+        .then_call(np.asarray(grid()[:, ::2]))
+    )
+
+
+@program(min_ops=3)
+def promotions():
+    def f(a, b):
+        return a * b, a.astype(np.int32) / 2, a.astype(np.int8) + 100
+
+    return Case(f, np.arange(3, dtype=np.float32), np.arange(3))
+
+
+@program()
+def unusual_arrays():
+    def f(names, frozen, backwards):
+        return names[0], frozen + 1, backwards * 2
+
+    frozen = np.arange(3.0)
+    frozen.flags.writeable = False
+    return Case(f, np.array(["a", "b"]), frozen, np.arange(3.0)[::-1])
+
+
+@program(full=3)
+def random_numbers():
+    def f(x):
+        noise = np.random.uniform(-1, 1, size=(2, 3))
+        return torch.from_numpy(noise).sum() + x.sum(), np.random.randint(0, 100), np.random.rand(2)
+
+    np.random.seed(5)
+    return Case(f, mat())
+
+
+@program(min_ops=1)
+def random_number_by_number():
+    def f(x):
+        return x * np.random.rand(), np.random.permutation(4), np.random.normal(size=2)
+
+    np.random.seed(5)
+    return Case(f, mat())
