@@ -106,11 +106,10 @@ Out Tracer::arrayFromOutside(PyObject* raw, const Source* source) {
   Ref<> scalar = newRef(Py_None);
   if (Py_TYPE(raw) != arrays.ndarray) {
     // Single numbers, but for those that are floats of Python's too.
-    if (!PyType_IsSubtype(Py_TYPE(raw), arrays.number) || PyFloat_Check(raw) ||
-        PyComplex_Check(raw))
-      return Ref<>();
     std::string_view name = Py_TYPE(raw)->tp_name;
-    if (name.substr(0, 6) != "numpy.") return Ref<>();
+    if (name.substr(0, 6) != "numpy." || !PyType_IsSubtype(Py_TYPE(raw), arrays.number) ||
+        PyFloat_Check(raw) || PyComplex_Check(raw))
+      return Ref<>();
     scalar = stealRef(PyUnicode_FromString(std::string(name.substr(6)).c_str()));
   }
   static PyObject* const as_input = torchObject("stator._numpy.as_input");

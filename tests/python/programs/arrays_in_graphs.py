@@ -185,3 +185,11 @@ def tensor_of_tensors():
         return torch.tensor([a, b, 2])
 
     return Case(f, torch.tensor(1.5), torch.tensor([[2]]))
+
+
+@program(full=2)
+def limits_of_types():
+    def f(x):
+        return x + np.iinfo(np.int16).max, x * np.finfo(np.float32).bits, np.finfo(np.float32).eps, np.finfo(np.float64).max
+
+    return Case(f, mat())
