@@ -190,6 +190,11 @@ def tensor_of_tensors():
 @program(full=2)
 def limits_of_types():
     def f(x):
-        return x + np.iinfo(np.int16).max, x * np.finfo(np.float32).bits, np.finfo(np.float32).eps, np.finfo(np.float64).max
+        return (
+            x + np.iinfo(np.int16).max,
+            x * np.finfo(np.float32).bits,
+            np.finfo(np.float32).eps,
+            np.finfo(np.float64).max,
+        )
 
     return Case(f, mat())
