@@ -252,8 +252,8 @@ Flow Tracer::setTensorAttr(PyObject* stand_in, PyObject* name, PyObject* value) 
     Args args;
     args.values = {stand_in, value};
     args.positional = 2;
-    Out done = tensorCall(graph::Op::kCallFunction, torchObject("stator._contexts.set_data"), args,
-                          false);
+    Out done =
+        tensorCall(graph::Op::kCallFunction, torchObject("stator._contexts.set_data"), args, false);
     if (done.ok()) {
       noteWritten(stand_in);
       noteWritten(value);
