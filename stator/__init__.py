@@ -37,6 +37,7 @@ from stator import _core, config, exc  # noqa: E402
 from stator._backends import list_backends, lookup_backend, register_backend  # noqa: E402
 from stator._compile import compile, compile_module_inplace, reset  # noqa: E402
 from stator._explain import explain  # noqa: E402
+from stator._export import export  # noqa: E402
 from stator._guards import guards  # noqa: E402
 from stator._install import install, installed, optimize, optimize_assert, uninstall  # noqa: E402
 from stator._marks import mark_dynamic, mark_static, mark_static_address, mark_unbacked, maybe_mark_dynamic  # noqa: E402
@@ -76,6 +77,7 @@ __all__ = [
     "error_on_graph_break",
     "exc",
     "explain",
+    "export",
     "forbid_in_graph",
     "graph_break",
     "guards",

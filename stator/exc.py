@@ -6,6 +6,7 @@ that code which catches or raises it by name works with either.
 
 import difflib
 import enum
+import functools
 
 __all__ = [
     "ArgsMismatchError",
@@ -163,10 +164,25 @@ class UserError(StatorError):
 
 
 class ConstraintViolation(UserError):
-    """A size that is marked dynamic is made static by the program, or violates the range it is marked with."""
+    """A size that is marked dynamic is made static by the program, or violates the range it is marked with.
+
+    Whoever catches torch's own ConstraintViolationError catches it too.
+    """
+
+    def __new__(cls, *args):
+        if cls is ConstraintViolation:
+            cls = _constraint_violation()
+        return super().__new__(cls, *args)
 
     def __init__(self, msg):
         super().__init__(UserErrorType.CONSTRAINT_VIOLATION, msg)
+
+
+@functools.cache
+def _constraint_violation():
+    from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
+
+    return type("ConstraintViolation", (ConstraintViolation, ConstraintViolationError), {"__module__": __name__})
 
 
 class ShortenTraceback(StatorError):

@@ -7,18 +7,38 @@
 #include "interpret/tracer.h"
 #include "python/objects.h"
 
+#include <structmember.h>
+
 namespace stator::interpret {
 
 using breaks::Reason;
 using guards::Guard;
 using guards::GuardKind;
 using sources::SourceKind;
+
+namespace {
+
+// What __slots__ makes. Members of C types may be read-only, or take nothing but numbers.
+bool isWritableSlot(PyObject* descriptor) {
+  const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member;
+  return (member->type == T_OBJECT_EX || member->type == T_OBJECT) &&
+         (member->flags & READONLY) == 0;
+}
+
+}  // namespace
+
 Flow Tracer::storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value) {
   noteWrite(object);
   values::Info* info = values.find(object);
   if (info == nullptr || info->origin == values::Origin::kMade) {
     if (PyObject_GenericSetAttr(object, name, value) != 0) return raiseCurrentError();
     return Flow::kOk;
+  }
+  PyObject* on_type = _PyType_Lookup(Py_TYPE(object), name);
+  bool slot = on_type != nullptr && Py_TYPE(on_type) == &PyMemberDescr_Type;
+  if (slot && !isWritableSlot(on_type)) {
+    return breakWith(Reason::kUnsupportedMutation,
+                     std::string("a member of a ") + Py_TYPE(object)->tp_name);
   }
   if (PyModule_Check(object)) {
     PyObject* dict = PyModule_GetDict(object);
@@ -30,8 +50,6 @@ Flow Tracer::storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value
                       Py_TYPE(object)->tp_name, name);
     return delItem(dict, name);
   }
-  PyObject* on_type = _PyType_Lookup(Py_TYPE(object), name);
-  bool slot = on_type != nullptr && Py_TYPE(on_type) == &PyMemberDescr_Type;
   if (PyObject* shadow = slot ? nullptr : attributesShadow(*this, info)) {
     if (value == nullptr && PyDict_Contains(shadow, name) != 1)
       return raise(stealRef(PyObject_CallOneArg(PyExc_AttributeError, name)));
@@ -152,6 +170,8 @@ Flow Tracer::setTypeAttr(PyTypeObject* type, PyObject* name, PyObject* value, bo
     }
   }
   if (isMadeClass(object)) {
+    if (PyUnicode_CompareWithASCIIString(name, "__bases__") == 0)
+      return breakWith(Reason::kUnsupportedMutation, "sets the bases of a class");
     if (PyType_Type.tp_setattro(object, name, value) != 0) return raiseCurrentError();
     return Flow::kOk;
   }

@@ -132,7 +132,8 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
     if (!outside) return raw;
     if (PyUnicode_Compare(name.get(), names().dunder_dict) == 0) {
       STATOR_VALUE(dict, fromOutside(raw, sources->child(SourceKind::kObjectDict, info->source)));
-      values.find(raw)->attributes_of = object;
+      // A module's attributes are the entries of its dict, and not the other way round.
+      if (!PyModule_Check(object)) values.find(raw)->attributes_of = object;
       values.find(object)->attributes = raw.get();
       return dict;
     }

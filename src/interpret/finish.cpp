@@ -1,4 +1,5 @@
 // The end of a trace: what escapes is rebuilt, what was changed is replayed, and each frame gets the state in which it goes on.
+#include "base/check.h"
 #include "interpret/known_types.h"
 #include "interpret/plan_builder.h"
 #include "interpret/torch_names.h"
@@ -112,6 +113,10 @@ void addEffects(Tracer& t, PlanBuilder& builder) {
         builder.effect(PlanOp::kEffectCall, newRef(torchObject("collections.deque.extend")),
                        {builder.value(object), contents});
         continue;
+      }
+      if (PySet_Check(info->shadow.get()) && !PySet_CheckExact(info->shadow.get())) {
+        info->shadow = stealRef(stator_set_like(&PySet_Type, info->shadow.get()));
+        STATOR_CHECK(info->shadow, "a copy of a set");
       }
       Register contents = builder.rebuilt(info->shadow.get());
       PlanOp op = PyList_Check(object)   ? PlanOp::kListReplace

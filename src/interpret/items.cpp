@@ -91,6 +91,20 @@ Out subscriptClass(Tracer& tracer, PyTypeObject* type, PyObject* key) {
 
 }  // namespace
 
+namespace {
+
+// A C method of that name, of the class or a subclass: not `__getitem__ = dict.get`, nor one of object's.
+bool isMethodOf(PyTypeObject* base, PyObject* found, PyObject* name) {
+  if (found == nullptr ||
+      (Py_TYPE(found) != &PyWrapperDescr_Type && Py_TYPE(found) != &PyMethodDescr_Type))
+    return false;
+  auto* descriptor = reinterpret_cast<PyDescrObject*>(found);
+  return PyType_IsSubtype(descriptor->d_type, base) &&
+         PyUnicode_Compare(descriptor->d_name, name) == 0;
+}
+
+}  // namespace
+
 bool isNativeContainer(Tracer& tracer, PyObject* object, PyObject* method) {
   PyTypeObject* type = Py_TYPE(object);
   for (PyTypeObject* base :
@@ -100,7 +114,7 @@ bool isNativeContainer(Tracer& tracer, PyObject* object, PyObject* method) {
         (void)tracer.typeLookup(type, method);
       // C subclasses (OrderedDict, defaultdict) have slots of their own that keep the same meaning.
       PyObject* found = _PyType_Lookup(type, method);
-      return usesNativeSlot(type, base, method) || (found != nullptr && !PyFunction_Check(found));
+      return usesNativeSlot(type, base, method) || isMethodOf(base, found, method);
     }
   }
   return false;

@@ -6,6 +6,7 @@
 #include "interpret/trace_iterator.h"
 #include "interpret/tracer.h"
 #include "python/objects.h"
+#include "symbolic/sym_int.h"
 #include "values/dicts.h"
 
 namespace stator::interpret {
@@ -329,7 +330,7 @@ Out Tracer::setOperand(PyObject* iterable) {
   return keyed ? contents(iterable) : std::move(list);
 }
 
-Out Tracer::listOf(PyObject* iterable) {
+Out Tracer::listOf(PyObject* iterable, Py_ssize_t most) {
   Ref<> list = stealRef(PyList_New(0));
   if (!isTraceIterator(iterable) && !graph::isStandIn(iterable) &&
       (PyList_CheckExact(iterable) || PyTuple_CheckExact(iterable))) {
@@ -337,13 +338,59 @@ Out Tracer::listOf(PyObject* iterable) {
     return stealRef(PySequence_List(items.get()));
   }
   STATOR_VALUE(iterator, iterate(iterable));
-  for (;;) {
-    STATOR_VALUE(item, next(iterator.get()));
-    if (!item) return list;
-    PyList_Append(list.get(), item.get());
-    if (PyList_GET_SIZE(list.get()) > 1'000'000)
+  STATOR_FLOW(fillList(list.get(), iterator.get(), most));
+  return list;
+}
+
+Out Tracer::sizedListOf(PyObject* iterable) {
+  if (graph::isStandIn(iterable) || (Py_TYPE(iterable)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0)
+    return listOf(iterable);
+  Ref<> list = stealRef(PyList_New(0));
+  STATOR_VALUE(iterator, iterate(iterable));
+  STATOR_FLOW(askForLength(iterable));
+  STATOR_FLOW(fillList(list.get(), iterator.get(), -1));
+  return list;
+}
+
+Flow Tracer::fillList(PyObject* list, PyObject* iterator, Py_ssize_t most) {
+  while (most < 0 || PyList_GET_SIZE(list) < most) {
+    STATOR_VALUE(item, next(iterator));
+    if (!item) break;
+    PyList_Append(list, item.get());
+    if (PyList_GET_SIZE(list) > 1'000'000)
       return breakWith(Reason::kTraceLimit, "a very long iteration");
   }
+  return Flow::kOk;
+}
+
+// Before list() and its like take the items they ask how many there are: what a class says to that is seen by whoever wrote it.
+Flow Tracer::askForLength(PyObject* iterable) {
+  static PyObject* const length_name = PyUnicode_InternFromString("__len__");
+  static PyObject* const hint_name = PyUnicode_InternFromString("__length_hint__");
+  if (graph::isStandIn(iterable) || (Py_TYPE(iterable)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0)
+    return Flow::kOk;
+  for (PyObject* name : {length_name, hint_name}) {
+    STATOR_VALUE(method, typeLookup(Py_TYPE(iterable), name));
+    if (!method) continue;
+    if (Py_TYPE(method.get()) == &PyWrapperDescr_Type ||
+        Py_TYPE(method.get()) == &PyMethodDescr_Type)
+      return Flow::kOk;
+    if (!PyFunction_Check(method.get()))
+      return breakWith(Reason::kUnsupportedObject, "the length of an iterable, from a descriptor");
+    STATOR_VALUE(bound, special(iterable, PyUnicode_AsUTF8(name)));
+    Out answer = callNested(bound.get(), Args{});
+    // TypeErrors are passed over, other errors are not, and some answers are errors.
+    if (answer.flow() == Flow::kRaise)
+      return breakWith(Reason::kRaises, "the length of an iterable");
+    if (!answer.ok()) return answer.flow();
+    PyObject* value = answer.get();
+    const bool fits = (PyLong_Check(value) && _PyLong_Sign(value) >= 0) ||
+                      symbolic::isSymbol(value) ||
+                      (name == hint_name && value == Py_NotImplemented);
+    if (!fits) return breakWith(Reason::kRaises, "the length of an iterable");
+    return Flow::kOk;
+  }
+  return Flow::kOk;
 }
 
 }  // namespace stator::interpret

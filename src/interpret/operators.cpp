@@ -59,6 +59,19 @@ bool definesInPython(Tracer& tracer, PyTypeObject* type, const char* name) {
   return found.get() != nullptr && (PyFunction_Check(found.get()) || PyMethod_Check(found.get()));
 }
 
+// `__eq__ = object.__eq__` in a subclass of list.
+bool comparesOtherwise(PyTypeObject* type) {
+  if (!isUserType(type)) return false;
+  for (PyTypeObject* base :
+       {&PyList_Type, &PyTuple_Type, &PyDict_Type, &PySet_Type, &PyFrozenSet_Type}) {
+    if (!PyType_IsSubtype(type, base)) continue;
+    PyTypeObject* native = type;
+    while (isUserType(native)) native = native->tp_base;
+    return type->tp_richcompare != native->tp_richcompare;
+  }
+  return false;
+}
+
 bool isNumber(PyObject* object) {
   static PyObject* torch_function = PyUnicode_InternFromString("__torch_function__");
   static PyObject* array = PyUnicode_InternFromString("__array__");
@@ -354,6 +367,8 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
     }
     return boolean((addressTarget(left) == addressTarget(right)) == (operation == Py_EQ));
   }
+  if (comparesOtherwise(left_type) || comparesOtherwise(right_type))
+    return breakWith(Reason::kUnsupportedObject, "a container that compares in a way of its own");
   STATOR_VALUE(a, plain(left));
   STATOR_VALUE(b, plain(right));
   if (isNativeSafe(a.get()) && isNativeSafe(b.get()))
@@ -386,8 +401,11 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
     if (size(a.get()) != size(b.get())) return boolean(!wanted);
     for (Py_ssize_t i = 0; i < size(a.get()) && i < size(b.get()); ++i) {
       Ref<> x = item(a.get(), i), y = item(b.get(), i);
-      STATOR_VALUE(identical, same(x.get(), y.get()));
-      if (identical.get() == Py_True) continue;
+      // Of symbols only the values count, and to ask whether they are the same object would settle these.
+      if (!symbolic::isSymbol(x.get()) && !symbolic::isSymbol(y.get())) {
+        STATOR_VALUE(identical, same(x.get(), y.get()));
+        if (identical.get() == Py_True) continue;
+      }
       STATOR_VALUE(equal, settle(compare(Py_EQ, x.get(), y.get())));
       STATOR_VALUE(verdict, truth(equal.get()));
       if (verdict.get() == Py_True) continue;

@@ -66,6 +66,8 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     guards->add(Guard{GuardKind::kEquals, source, nullptr, newRef(raw)});
     return newRef(raw);
   }
+  if (PyType_Check(raw) && reinterpret_cast<PyTypeObject*>(raw)->tp_mro == nullptr)
+    return breakWith(breaks::Reason::kUnsupportedClass, "a class whose mro() is being asked for");
   if (values::Info* info = values.find(raw)) {
     if (info->source != nullptr &&
         (info->source->kind == SourceKind::kProxied) != (source->kind == SourceKind::kProxied))

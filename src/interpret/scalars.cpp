@@ -33,8 +33,17 @@ bool keepsBuiltinMeaning(PyTypeObject* type) {
     PyObject *name = nullptr, *entry = nullptr;
     Py_ssize_t position = 0;
     while (PyDict_Next(type->tp_dict, &position, &name, &entry)) {
-      if (PyUnicode_Check(name) && PyFunction_Check(entry) && !harmless(PyUnicode_AsUTF8(name)))
-        return false;
+      // Special methods in C: `__str__ = int.__repr__` keeps to the value, `__eq__ = object.__eq__` and `__eq__ = str.__eq__` do not.
+      PyTypeObject* owner = Py_TYPE(entry) == &PyWrapperDescr_Type
+                                ? reinterpret_cast<PyDescrObject*>(entry)->d_type
+                                : nullptr;
+      if (!PyUnicode_Check(name) || harmless(PyUnicode_AsUTF8(name))) continue;
+      const bool other =
+          owner != nullptr &&
+          (owner == &PyBaseObject_Type || !PyType_IsSubtype(type, owner) ||
+           (PyUnicode_CompareWithASCIIString(name, "__str__") != 0 &&
+            PyUnicode_Compare(reinterpret_cast<PyDescrObject*>(entry)->d_name, name) != 0));
+      if (PyFunction_Check(entry) || other) return false;
     }
   }
   // What is written in C beyond the built-in types (numpy.float64) has operators of its own.

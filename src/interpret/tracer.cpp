@@ -278,10 +278,14 @@ Flow Tracer::unwind(size_t base) {
       return breakWith(Reason::kRaises, "AttributeError of an attribute that __getattr__ may know");
     }
     if (!handler) continue;
+    // RERAISE n stands for the instruction that raised first, which its operand says.
+    Ref<> lasti = instr.opcode == RERAISE && instr.oparg != 0
+                      ? newRef(frame.top(static_cast<size_t>(instr.oparg)))
+                      : stealRef(PyLong_FromLong(instr.opcode_offset / 2));
     while (frames.size() > i + 1) frames.pop_back();
     frame.stack.resize(static_cast<size_t>(handler->depth));
     frame.lazy_stack = std::min(frame.lazy_stack, frame.stack.size());
-    if (handler->lasti) frame.push(stealRef(PyLong_FromLong(instr.opcode_offset / 2)));
+    if (handler->lasti) frame.push(std::move(lasti));
     frame.push(std::move(raised));
     frame.index = frame.code->indexAt(handler->target);
     return Flow::kOk;

@@ -320,7 +320,11 @@ class Tracer {
   Out nextFromOutside(PyObject* iterator);             // of a list, tuple or range
   Out nextOfItertools(PyObject* iterator);             // calls/itertools.cpp
   Out extendList(PyObject* list, PyObject* iterable);  // list.extend
-  Out listOf(PyObject* iterable);
+  Out listOf(PyObject* iterable, Py_ssize_t most = -1);
+  // As list() does it, which asks the iterable for its length.
+  Out sizedListOf(PyObject* iterable);
+  Flow askForLength(PyObject* iterable);
+  Flow fillList(PyObject* list, PyObject* iterator, Py_ssize_t most);
   // all items, as a fresh list of trace values
   Out setOperand(PyObject* iterable);
   Out same(PyObject* left, PyObject* right);   // `is`

@@ -149,6 +149,9 @@ void stator_iterator_skip(PyObject* iterator, Py_ssize_t n);
 // what a list's iterator goes over (borrowed); NULL: another kind, or it has ended
 PyObject* stator_iterator_list(PyObject* iterator);
 
+// A class no longer is among its base's __subclasses__(), nor told of what changes there.
+void stator_type_hide(PyTypeObject* type, PyTypeObject* base);
+
 // The order in which a set gives its elements comes from its table: how large it has grown, and what was removed from it. A copy that CPython
 // makes has a table of its own; these have the same one. The elements' hashes are not computed again.
 // 0, or -1 with an error set. What the target held is released first.

@@ -397,3 +397,14 @@ PyObject* stator_set_like(PyTypeObject* type, PyObject* from) {
   if (made != NULL && stator_set_assign(made, from) < 0) Py_CLEAR(made);
   return made;
 }
+
+// CPython 3.11: tp_subclasses is a dict of weak references by address, and absent where there is none; a class that goes takes its own out
+// if it is still there.
+void stator_type_hide(PyTypeObject* type, PyTypeObject* base) {
+  PyObject* all = base->tp_subclasses;
+  if (all == NULL) return;
+  PyObject* key = PyLong_FromVoidPtr(type);
+  if (key == NULL || PyDict_DelItem(all, key) < 0) PyErr_Clear();
+  Py_XDECREF(key);
+  if (PyDict_GET_SIZE(all) == 0) Py_CLEAR(base->tp_subclasses);
+}

@@ -49,6 +49,31 @@ int truthOf(const PendingFrame& callee, PyObject* value) {
   return PyObject_IsTrue(length.get());
 }
 
+// The object whose attribute a callee was asked for: the first argument, or the second of a descriptor's __get__.
+Ref<> ownerOf(const PendingFrame& callee) {
+  const size_t at =
+      PyUnicode_CompareWithASCIIString(callee.function->func_name, "__get__") == 0 ? 1 : 0;
+  if (at >= callee.slots.size()) return nullptr;
+  Ref<> owner = callee.slots[at];
+  return owner && PyCell_Check(owner.get()) ? Ref<>::create(PyCell_GET(owner.get())) : owner;
+}
+
+// What CPython's look-up does with an AttributeError on its way out: it says whose attribute was missing, for suggestions.
+void nameMissing(PyObject* owner, PyObject* name) {
+  if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return;
+  PyObject *type = nullptr, *error = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &error, &traceback);
+  PyErr_NormalizeException(&type, &error, &traceback);
+  if (PyErr_GivenExceptionMatches(error, PyExc_AttributeError)) {
+    auto* missing = reinterpret_cast<PyAttributeErrorObject*>(error);
+    if (missing->name == nullptr && missing->obj == nullptr) {
+      missing->name = Py_NewRef(name);
+      missing->obj = Py_NewRef(owner);
+    }
+  }
+  PyErr_Restore(type, error, traceback);
+}
+
 DriverCounters counters;
 
 // A frame being driven: linked while it lives.
@@ -244,7 +269,12 @@ bool FrameRun::raise(Step how, int lookup_offset) {
 bool FrameRun::callPending(std::vector<PendingFrame>& frames, size_t index) {
   instr_ = unitEnd(instr_);
   stator_frame_set_offset(frame_, instr_->opcode_offset);
+  Ref<> owner = instr_->opcode == LOAD_ATTR || instr_->opcode == LOAD_METHOD
+                    ? ownerOf(frames[index])
+                    : Ref<>();
   Ref<> value = enterPending(cache_, frames, index);
+  if (!value && owner)
+    nameMissing(owner.get(), PyTuple_GET_ITEM(stator_frame_code(frame_)->co_names, instr_->oparg));
   if (value && continueWith(frames[index], std::move(value))) {
     // CPython does not look at signals behind a call that it has inlined: the callee's RESUME did.
     return true;

@@ -20,6 +20,7 @@
 #include "runtime/reports.h"
 #include "runtime/settings.h"
 #include "runtime/watch.h"
+#include "tensor/profiler_region.h"
 #include "tensor/tensor_guard.h"
 #include "tensor/torch_function.h"
 
@@ -299,9 +300,20 @@ bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& fail
 }
 
 // `values`: the graph's inputs, as the guards found them.
+// As a profiler shows it: the function and where it begins.
+std::string regionName(const PyCodeObject& code) {
+  const char* name = PyUnicode_AsUTF8(code.co_qualname);
+  const char* file = PyUnicode_AsUTF8(code.co_filename);
+  return std::string(name != nullptr ? name : "?") + " (" + (file != nullptr ? file : "?") + ":" +
+         std::to_string(code.co_firstlineno) + ")";
+}
+
 Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
               const std::vector<Ref<>>& values) {
   if (watching()) ranUntil(entry.plan.place);
+  tensor::ProfilerRegion region;
+  if (tensor::isProfiled()) [[unlikely]]
+    region.begin("Torch-Compiled Region: " + regionName(*roots.code));
   Ref<> outputs;
   breaks::Draws draws;
   if (!entry.plan.draws.empty()) {

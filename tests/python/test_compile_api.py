@@ -682,3 +682,18 @@ def test_reset_of_one_function_leaves_the_others():
     before = stator.stats()["captures"]
     assert torch.equal(compiled_g(x), g(x)) and stator.stats()["captures"] == before
     assert torch.equal(compiled_f(x), f(x)) and stator.stats()["captures"] == before + 1
+
+
+def test_profilers_show_compiled_regions():
+    def f(x):
+        return torch.sin(x) + 1
+
+    compiled = stator.compile(f, backend="eager")
+    x = torch.randn(3)
+    compiled(x)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        assert torch.equal(compiled(x), f(x))
+    regions = [event for event in profile.events() if event.name.startswith("Torch-Compiled Region")]
+    assert len(regions) == 1 and "f (" in regions[0].name and os.path.basename(__file__) in regions[0].name
+    inside = {child.name for child in regions[0].cpu_children}
+    assert {"aten::sin", "aten::add"} <= inside

@@ -404,3 +404,21 @@ def test_conditions_of_backends_keep_their_truth():
             seen = _core.symbolic_evaluate(text, values)
             assert seen == expected, (condition, text, values)
     assert converted > 250
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_recurrent_layers_take_every_batch_size(kind):
+    """They compare a size with a tuple of ints, of which one is a symbol."""
+    torch.manual_seed(0)
+    layer = getattr(torch.nn, kind)(4, 5, num_layers=2, batch_first=True)
+    graphs = []
+    compiled = stator.compile(layer, backend=lambda gm, inputs: graphs.append(gm) or gm.forward)
+    for size in (2, 3, 7, 33):
+        x = torch.randn(size, 6, 4)
+        expected, hidden = layer(x)
+        got, got_hidden = compiled(x)
+        assert torch.equal(got, expected)
+        assert (
+            torch.equal(torch.cat(got_hidden), torch.cat(hidden)) if kind == "LSTM" else torch.equal(got_hidden, hidden)
+        )
+    assert len(graphs) == 2

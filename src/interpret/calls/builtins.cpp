@@ -181,14 +181,14 @@ Out reversedCall(Tracer& t, const Args& args) {
 Out listCall(Tracer& t, const Args& args) {
   if (args.values.empty()) return stealRef(PyList_New(0));
   NEED(1, "list");
-  return t.listOf(args.values[0]);
+  return t.sizedListOf(args.values[0]);
 }
 
 Out tupleCall(Tracer& t, const Args& args) {
   if (args.values.empty()) return stealRef(PyTuple_New(0));
   NEED(1, "tuple");
   if (PyTuple_CheckExact(args.values[0])) return newRef(args.values[0]);
-  STATOR_VALUE(items, t.listOf(args.values[0]));
+  STATOR_VALUE(items, t.sizedListOf(args.values[0]));
   return stealRef(PyList_AsTuple(items.get()));
 }
 

@@ -364,6 +364,9 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
       if (args.values[1] == Py_None) return newRef(self);
       return stealRef(PyMethod_New(self, args.values[1]));
     }
+    if ((name == "__setattr__" || name == "__delattr__") && owner != &PyType_Type &&
+        PyType_Check(self))
+      return breakWith(Reason::kRaises, "object.__setattr__ of a class");
     if (name == "__setattr__" && n == 3) {
       STATOR_FLOW(setAttrGeneric(self, args.values[1], args.values[2]));
       return newRef(Py_None);

@@ -6,6 +6,7 @@
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
 #include "interpret/tracer.h"
+#include "python/objects.h"
 
 namespace stator::interpret {
 
@@ -96,10 +97,20 @@ Out Tracer::makeClass(PyTypeObject* meta, const Args& args) {
   }
   if (callsBack(*this, bases.get(), entries.get()))
     return breakWith(Reason::kUnsupportedClass, "a class whose base or attributes are told of it");
+  static PyObject* mro = PyUnicode_InternFromString("mro");
+  STATOR_VALUE(order, typeLookup(meta, mro));
+  if (order.get() != _PyType_Lookup(&PyType_Type, mro))
+    return breakWith(Reason::kUnsupportedClass, "a metaclass with mro()");
   Ref<> own = stealRef(PyDict_Copy(entries.get()));
   Ref<> tuple = stealRef(PyTuple_Pack(3, args.values[0], bases.get(), own.get()));
   Ref<> result = stealRef(PyType_Type.tp_new(meta, tuple.get(), nullptr));
   if (!result) return raiseCurrentError();
+  // Nobody outside is to see it.
+  auto* type = reinterpret_cast<PyTypeObject*>(result.get());
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_bases); ++i) {
+    PyObject* base = PyTuple_GET_ITEM(type->tp_bases, i);
+    if (!isMadeClass(base)) stator_type_hide(type, reinterpret_cast<PyTypeObject*>(base));
+  }
   classes_written = true;
   return made(result);
 }

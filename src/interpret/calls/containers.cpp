@@ -46,6 +46,7 @@ bool iterationRunsCode(PyObject* iterable) {
 Out putEach(Tracer& t, const Args& args, CallHandler put) {
   Ref<> keep = newRef(args.values[1]);
   STATOR_VALUE(iterator, t.iterate(args.values[1]));
+  if (put == listAppend) STATOR_FLOW(t.askForLength(args.values[1]));
   Args one;
   one.values = {args.values[0], nullptr};
   one.positional = 2;
@@ -61,7 +62,7 @@ Out putEach(Tracer& t, const Args& args, CallHandler put) {
 Out listExtend(Tracer& t, const Args& args) {
   NEED(2, "extend");
   if (iterationRunsCode(args.values[1])) return putEach(t, args, listAppend);
-  STATOR_VALUE(items, t.listOf(args.values[1]));
+  STATOR_VALUE(items, t.sizedListOf(args.values[1]));
   STATOR_VALUE(target, t.contentsForWrite(args.values[0]));
   Py_ssize_t size = PyList_GET_SIZE(target.get());
   PyList_SetSlice(target.get(), size, size, items.get());

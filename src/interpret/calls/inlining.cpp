@@ -108,7 +108,7 @@ Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
   switch (markOf(callable)) {
     case Mark::kDisabled:
     case Mark::kDisabledAlone:
-      return breakWith(Reason::kDisabled, nameOf(callable));
+      return breakWith(Reason::kDisabled, nameOf(callable) + reasonOfDisabling(callable));
     case Mark::kForbidden:
       return breakWith(Reason::kForbidden, nameOf(callable));
     case Mark::kConstantResult:

@@ -46,7 +46,8 @@ Out Tracer::nativeNew(PyTypeObject* base, const Args& args) {
       return breakWith(Reason::kRaises, std::string(base->tp_name) + "() with other arguments");
     Ref<> items = stealRef(PyTuple_New(0));
     if (args.positional > 1) {
-      STATOR_VALUE(list, listOf(args.values[1]));
+      STATOR_VALUE(list,
+                   base == &PyTuple_Type ? sizedListOf(args.values[1]) : listOf(args.values[1]));
       items = stealRef(PyList_AsTuple(list.get()));
     }
     Ref<> packed = stealRef(PyTuple_Pack(1, items.get()));
@@ -102,7 +103,7 @@ Out Tracer::nativeInit(PyTypeObject* owner, const Args& args) {
   }
   if (owner == &PyList_Type) {
     if (args.positional > 1) {
-      STATOR_VALUE(items, listOf(args.values[1]));
+      STATOR_VALUE(items, sizedListOf(args.values[1]));
       if (PyList_SetSlice(self, 0, PyList_GET_SIZE(self), items.get()) != 0)
         return raiseCurrentError();
     }

@@ -212,7 +212,7 @@ Out sortedCall(Tracer& t, const Args& args) {
   PyObject* key = nullptr;
   bool reverse = false;
   STATOR_FLOW(sortArguments(t, args, key, reverse));
-  STATOR_VALUE(items, t.listOf(args.values[0]));
+  STATOR_VALUE(items, t.sizedListOf(args.values[0]));
   STATOR_FLOW(sortItems(t, items, key, reverse));
   return items;
 }

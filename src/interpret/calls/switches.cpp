@@ -52,6 +52,13 @@ Mark markOf(PyObject* function) {
   return set(constant) ? Mark::kConstantResult : Mark::kNone;
 }
 
+std::string reasonOfDisabling(PyObject* callable) {
+  Ref<> why = stealRef(PyObject_GetAttrString(callable, "_torchdynamo_disable_msg"));
+  if (!why) PyErr_Clear();
+  const bool told = why && PyUnicode_Check(why.get()) && PyUnicode_GetLength(why.get()) > 0;
+  return told ? std::string(": ") + PyUnicode_AsUTF8(why.get()) : "";
+}
+
 bool errorOnBreak() { return error_on_break; }
 
 // ---- what the rules do -----------------------------------------------------------------------------------------------------------------
@@ -92,7 +99,7 @@ Out Tracer::callCompiled(PyObject* compiled, const Args& args, Then then) {
   const Source* owner_source = sources->child(SourceKind::kGenericAttr, source, cache);
   if (owner.get() == Py_None) {
     guards->add(Guard{GuardKind::kIs, owner_source, nullptr, owner});
-    return breakWith(Reason::kDisabled, describe(function.get()));
+    return breakWith(Reason::kDisabled, describe(function.get()) + reasonOfDisabling(compiled));
   }
   guards->add(Guard{GuardKind::kType, owner_source, nullptr,
                     newRef(reinterpret_cast<PyObject*>(Py_TYPE(owner.get())))});

@@ -5,6 +5,8 @@
 #include "base/python.h"
 #include "interpret/calls/tables.h"
 
+#include <string>
+
 namespace stator::interpret {
 
 // Rules of the user's, by identity; they come before the tables' rows. Null: none.
@@ -13,6 +15,7 @@ const CallRow* findUserRule(PyObject* callable);
 // Marks in a function's own dict, whoever put them there.
 enum class Mark : uint8_t { kNone, kDisabled, kDisabledAlone, kForbidden, kConstantResult };
 Mark markOf(PyObject* function);
+std::string reasonOfDisabling(PyObject* callable);  // what the program said, for messages
 inline bool isDisabled(PyObject* function) {
   Mark mark = markOf(function);
   return mark == Mark::kDisabled || mark == Mark::kDisabledAlone;

@@ -1,6 +1,7 @@
 // torch's context managers that become nodes of the graph: autocast and inference mode, under the names that TorchDynamo gives them. The
 // graph enters and leaves them by itself, so both ends have to lie in it: a trace that ends in between starts over and breaks at the
 // entry, and what follows is captured under the real state.
+#include "bytecode/opcodes.h"
 #include "interpret/calls/tables.h"
 #include "interpret/known_types.h"
 #include "interpret/torch_names.h"
@@ -170,6 +171,20 @@ Out exitInferenceMode(Tracer& t, const Args& args) {
   return newRef(Py_None);
 }
 
+// A profile that nobody can look at: made for a `with` without `as`, and without a function that gets the trace.
+Out profile(Tracer& t, const Args& args) {
+  const SymbolicFrame& frame = t.frame();
+  const auto next = static_cast<size_t>(callIndex(frame)) + 1;
+  const std::vector<bytecode::Instr>& instrs = frame.code->instrs();
+  bool unseen = next + 1 < instrs.size() && instrs[next].opcode == BEFORE_WITH &&
+                instrs[next + 1].opcode == POP_TOP && args.positional == 0;
+  for (const char* reader : {"on_trace_ready", "schedule", "execution_trace_observer"})
+    unseen &= args.keyword(reader) == nullptr;
+  if (!unseen) return t.breakWith(Reason::kCallsOutside, "a profiler");
+  static PyObject* const name = PyUnicode_InternFromString("profile");
+  return t.callNested(torchObject("stator.polyfills.contexts.Range"), {name});
+}
+
 // enter_sdpa(context, backends, set_priority) of our polyfill: a node that chooses the kernels of attention.
 Out enterSdpa(Tracer& t, const Args& args) {
   static auto* kind = reinterpret_cast<PyTypeObject*>(torchObject("torch._C._SDPBackend"));
@@ -249,6 +264,10 @@ void registerTorchContexts() {
   registerPolyfill("torch.nn.attention.sdpa_kernel", "contexts.SdpaKernel");
   registerPolyfill("torch.autograd.profiler.record_function", "contexts.Range");
   registerPolyfill("torch.fx.traceback.annotate", "contexts.Range");
+  registerHandler("torch.autograd.profiler.profile", profile);
+  Ref<> profiler = stealRef(PyUnicode_FromString("torch.profiler"));
+  if (Ref<> loaded = stealRef(PyImport_GetModule(profiler.get())))
+    registerHandler("torch.profiler.profile", profile);
   registerPolyfill("torch._C._SDPAParams", "contexts.SdpaParams");
   registerHandler("torch.is_autocast_enabled", isAutocastEnabled);
   registerHandler("torch.is_autocast_cpu_enabled", isAutocastCpuEnabled);

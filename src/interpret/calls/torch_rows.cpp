@@ -124,6 +124,16 @@ Out tensorStorageOffset(Tracer& t, const Args& args) {
   return t.tensorCall(graph::Op::kCallMethod, name, args);
 }
 
+// torch.ops.<library>.<operator>.<overload>: looked up once for the process, and kept by torch.
+Out operatorByName(Tracer& t, const Args& args) {
+  if (args.values.size() != 2 || args.keywordCount() != 0 || !PyUnicode_CheckExact(args.values[1]))
+    return t.breakWith(Reason::kRaises, "torch.ops");
+  Ref<> found = stealRef(PyObject_GetAttr(args.values[0], args.values[1]));
+  if (!found) return t.raiseCurrentError();
+  if (t.values.find(found) != nullptr || values::isScalar(found.get())) return found;
+  return t.fromOutside(found, t.sources->pinned(found));
+}
+
 // Whether a backward pass under way computes gradients for some inputs alone: there is one engine, and it says so for this thread.
 Out isCheckpointValid(Tracer& t, const Args&) {
   Ref<> valid = stealRef(PyObject_CallNoArgs(torchObject("torch.autograd._is_checkpoint_valid")));
@@ -271,6 +281,8 @@ void registerTorch() {
   registerHandler("torch.is_tensor", isTensor);
   registerHandler("torch.get_default_dtype", defaultDtype);
   registerHandler("torch.Size", makeSize);
+  for (const char* owner : {"_Ops", "_OpNamespace", "OpOverloadPacket"})
+    registerHandler((std::string("torch._ops.") + owner + ".__getattr__").c_str(), operatorByName);
   registerHandler("torch.compiler.is_compiling", isCompiling);
   for (const char* path : {"torch.compiler.is_dynamo_compiling", "torch._utils.is_compiling"})
     registerHandler(path, returnTrue);

@@ -130,7 +130,7 @@ Flow callFunctionEx(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   PyObject* keywords = has_keywords ? frame.top() : nullptr;
   PyObject* positional = frame.top(has_keywords ? 1 : 0);
   PyObject* callable = frame.top(has_keywords ? 2 : 1);
-  STATOR_VALUE(items, tracer.listOf(positional));
+  STATOR_VALUE(items, tracer.sizedListOf(positional));
   Args args;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i)
     args.values.push_back(PyList_GET_ITEM(items.get(), i));

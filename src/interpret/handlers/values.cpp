@@ -267,7 +267,7 @@ Flow mapAdd(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 
 Flow listExtend(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   PyObject* list = frame.top(static_cast<size_t>(instr.oparg));
-  STATOR_VALUE(items, tracer.listOf(frame.top()));
+  STATOR_VALUE(items, tracer.sizedListOf(frame.top()));
   STATOR_VALUE(target, tracer.contentsForWrite(list));
   Py_ssize_t size = PyList_GET_SIZE(target.get());
   PyList_SetSlice(target.get(), size, size, items.get());
@@ -349,7 +349,7 @@ Flow unpackSequence(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
     if (meta == nullptr || meta->sizes.empty() || meta->sizes[0] != instr.oparg)
       return tracer.breakWith(Reason::kRaises, "unpacks a tensor into too many or too few names");
   }
-  STATOR_VALUE(items, tracer.listOf(sequence));
+  STATOR_VALUE(items, tracer.listOf(sequence, instr.oparg + 1));
   Py_ssize_t count = PyList_GET_SIZE(items.get());
   if (count < instr.oparg)
     return tracer.raiseNew(PyExc_ValueError, "not enough values to unpack (expected %d, got %zd)",

@@ -341,3 +341,186 @@ def long_loop_before_the_first_tensor():
         return x + total, x * 2
 
     return Case(f, vec(), 2000)
+
+
+class _Sized:
+    def __init__(self):
+        self.log = []
+
+    def __iter__(self):
+        self.log.append("iter")
+        return iter([1, 2])
+
+    def __len__(self):
+        self.log.append("len")
+        return 2
+
+
+class _Hinted(_Sized):
+    def __len__(self):
+        self.log.append("len")
+        raise TypeError
+
+    def __length_hint__(self):
+        self.log.append("hint")
+        return 3
+
+
+@program(min_ops=1)
+def list_asks_for_a_length_before_it_takes():
+    def f(x):
+        seen = []
+        for kind in (_Sized, _Hinted):
+            for take in (list, tuple, set, sorted, lambda items: [*items], lambda items: [].extend(items)):
+                items = kind()
+                seen.append((take(items), items.log))
+        return x + 1, seen
+
+    return Case(f, vec())
+
+
+@program(full=1)
+def unpacking_takes_no_more_than_it_needs():
+    def f(x):
+        seen = []
+
+        def numbers():
+            for i in range(9):
+                seen.append(i)
+                yield i
+
+        try:
+            a, b = numbers()
+        except ValueError as error:
+            return x + 1, seen, str(error)
+        return x + a + b, seen
+
+    return Case(f, vec())
+
+
+class _Identical(int):
+    __eq__ = object.__eq__
+    __hash__ = int.__hash__
+
+
+class _WrongClass(int):
+    __eq__ = str.__eq__
+    __hash__ = int.__hash__
+
+
+class _SameList(list):
+    __eq__ = object.__eq__
+
+
+@program(min_ops=1)
+def special_methods_taken_from_other_classes():
+    def f(x, number, wrong, items):
+        seen = [number == number, number == _Identical(1), items == _SameList(items), items == items]
+        try:
+            wrong == wrong
+        except TypeError as error:
+            seen.append(str(error))
+        return x + 1, seen
+
+    return Case(f, vec(), _Identical(1), _WrongClass(1), _SameList([1]))
+
+
+class _NoSuch:
+    near = 1
+
+    def __getattr__(self, name):
+        raise AttributeError()
+
+    @property
+    def broken(self):
+        raise AttributeError("broken")
+
+
+_LENGTH = property(len)
+
+
+@program()
+def members_that_cannot_be_written():
+    def f(x, module):
+        seen = []
+        for owner, name in ((_LENGTH, "fget"), (module, "__dict__")):
+            try:
+                setattr(owner, name, {})
+            except (AttributeError, TypeError) as error:
+                seen.append(str(error))
+        module.__dict__["added"] = 3
+        return x + module.added, seen
+
+    return Case(f, vec(), types.ModuleType("made_up"))
+
+
+@program()
+def subclasses_made_in_a_trace():
+    class Base:
+        pass
+
+    def f(x):
+        class First(Base):
+            pass
+
+        first = Base.__subclasses__()[-1].__name__
+
+        class Second(Base):
+            pass
+
+        return x + 1, first, Base.__subclasses__()[-1].__name__
+
+    return Case(f, vec())
+
+
+@program()
+def object_setattr_of_a_class():
+    def f(x):
+        class Meta(type):
+            def __setattr__(cls, key, value):
+                object.__setattr__(cls, key, value)
+
+        class Some(metaclass=Meta):
+            pass
+
+        try:
+            Some.value = 1
+        except TypeError as error:
+            return x + 1, str(error)
+        return x
+
+    return Case(f, vec())
+
+
+@program()
+def line_of_a_frame_behind_a_with():
+    class Nothing:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *args):
+            pass
+
+    def fails():
+        with Nothing():
+            1 / 0
+            pass
+
+    def named():
+        try:
+            1 / 0
+        except Exception as error:
+            1 / 0
+            str(error)
+
+    def f(x):
+        lines = []
+        for function in (fails, named):
+            try:
+                function()
+            except ZeroDivisionError as error:
+                frame = error.__traceback__.tb_next.tb_frame
+                lines.append(frame.f_lineno - frame.f_code.co_firstlineno)
+        return x + 1, lines
+
+    return Case(f, vec())

@@ -1,0 +1,58 @@
+"""stator.export: the whole call as one module with the call's own signature."""
+
+import pytest
+import torch
+import torch.utils._pytree as pytree
+
+import stator
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+        self.register_buffer("shift", torch.ones(3))
+        self.others = [torch.full((3,), 2.0)]
+
+    def forward(self, x, *rest):
+        with torch.no_grad():
+            y = self.linear(x)
+        return y + self.shift * self.others[0], rest
+
+
+outer = torch.arange(3.0)
+CASES = {
+    "plain": (lambda x: x.sin() + 1, ("x",), {}),
+    "structure": (lambda x, y: {"a": x, "b": [x + y, 3, None]}, ("x", "y"), {}),
+    "keywords": (lambda d, *, k=2: (d["q"] * k, d["q"]), ({"q": "x"},), {"k": 3}),
+    "module": (Model(), ("x", "y", 1), {}),
+    "argument returned": (lambda x: x, ("x",), {}),
+    "nothing read": (lambda x: torch.ones(2), ("x",), {}),
+    "closure": (lambda x: x * outer, ("x",), {}),
+    "branches": (lambda x: torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,)), ("x",), {}),
+}
+
+
+def _tensors(structure, scale):
+    names = {"x": torch.linspace(-1, 1, 9).view(3, 3) * scale, "y": torch.ones(3, 3) * scale}
+    return pytree.tree_map(lambda leaf: names.get(leaf, leaf) if isinstance(leaf, str) else leaf, structure)
+
+
+@pytest.mark.parametrize("aten_graph", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_export(name, aten_graph):
+    function, args, kwargs = CASES[name]
+    if aten_graph and name == "branches":
+        pytest.skip("make_fx asks TorchDynamo about branches")
+    module, guards = stator.export(function, aten_graph=aten_graph)(*_tensors(args, 1), **kwargs)
+    assert isinstance(module, torch.fx.GraphModule) and isinstance(guards, set)
+    for scale in (1, -2):
+        expected, expected_spec = pytree.tree_flatten(function(*_tensors(args, scale), **kwargs))
+        result, spec = pytree.tree_flatten(module(*_tensors(args, scale), **kwargs))
+        assert spec == expected_spec
+        torch.testing.assert_close(result, expected)
+
+
+def test_a_break_is_an_error():
+    with pytest.raises(stator.exc.Unsupported):
+        stator.export(lambda x: x + x.sum().item())(torch.ones(3))
