@@ -156,15 +156,15 @@ def symbols(hints):
 
 
 def make_symbolic(all_facts, env):
-    """FakeTensors with SymInts; None where tensors share memory or are more than their sizes say."""
+    """FakeTensors with SymInts; None where tensors are more than their sizes say. Each gets memory of its own, which `env` is told."""
     storages = [facts[12] for facts in all_facts]
+    env.set_apart = len(set(storages)) < len(storages) or any(facts[10] != 0 for facts in all_facts)
     fakes = []
     for facts in all_facts:
         (sizes, strides, dtype, device, requires_grad, is_leaf, is_conj, is_neg, is_inference, is_parameter) = facts[
             :10
         ]
-        offset = facts[10]
-        if storages.count(facts[12]) > 1 or is_conj or is_neg or is_inference or type(offset) is not int or offset != 0:
+        if is_conj or is_neg or is_inference:
             return None
         if requires_grad and not is_leaf and not dtype.is_floating_point:
             return None
@@ -194,6 +194,8 @@ def call_symbolic(target, args, kwargs, fakes, state, env):
         status, structure, detail, rows, changed, mutates, random, written = answer
         if changed:
             return None
+        if env.set_apart and (mutates or written or any(len(row) > 1 and row[2] >= 0 for row in rows)):
+            return None  # which memory a result lies in, and where, is known only of tensors as they are
         rows = [row if len(row) == 1 else (env.facts(row[0]), *row[1:]) for row in rows]
         return (status, structure, detail, rows, [], mutates, random, written), env.new_conditions()
     except env.unknown:

@@ -422,3 +422,22 @@ def test_recurrent_layers_take_every_batch_size(kind):
             torch.equal(torch.cat(got_hidden), torch.cat(hidden)) if kind == "LSTM" else torch.equal(got_hidden, hidden)
         )
     assert len(graphs) == 2
+
+
+def test_scans_and_products_of_sizes_take_every_batch_size():
+    """Tensors that share memory, as the halves of one tensor, in functions that only FakeTensor can tell the facts of."""
+    from torch._higher_order_ops.associative_scan import associative_scan
+
+    def f(x, y):
+        def combine(a, b):
+            return a[0] * b[0], a[1] * b[0] + b[1]
+
+        states = associative_scan(combine, (x, y), dim=1, combine_mode="generic")
+        return states[1] * x.shape.numel()
+
+    graphs = []
+    compiled = stator.compile(f, backend=lambda gm, inputs: graphs.append(gm) or gm.forward)
+    for size in (2, 3, 7, 33):
+        x, y = torch.randn(size, 8, 4), torch.randn(size, 8, 4)
+        assert torch.allclose(compiled(x, y), f(x, y))
+    assert len(graphs) == 2

@@ -633,7 +633,7 @@ void allowSymbolsInHandlers() {
     allowSymbols((std::string("operator.") + path).c_str());
   }
   for (const char* path :
-       {"torch.Size", "torch.Tensor.size", "typing.cast", "collections.deque.append"})
+       {"torch.Size", "torch.Size.numel", "torch.Tensor.size", "typing.cast", "collections.deque.append"})
     allowSymbols(path);
 }
 

@@ -88,6 +88,21 @@ Out makeSize(Tracer& t, const Args& args) {
       stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(sizeType()), items.get())));
 }
 
+// The product of the sizes, of which some may be symbols.
+Out sizeNumel(Tracer& t, const Args& args) {
+  if (args.values.size() != 1 || !PyTuple_Check(args.values[0]))
+    return t.callNative(torchObject("torch.Size.numel"), args);
+  STATOR_VALUE(items, t.listOf(args.values[0]));
+  Ref<> product = stealRef(PyLong_FromLong(1));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+    constexpr int kMultiply = 5;  // NB_MULTIPLY
+    STATOR_VALUE(next,
+                 t.settle(t.binary(kMultiply, product.get(), PyList_GET_ITEM(items.get(), i))));
+    product = std::move(next);
+  }
+  return product;
+}
+
 // Tensor.size(dim) and friends are facts; the rest goes through inference.
 Out tensorSize(Tracer& t, const Args& args) {
   static PyObject* name = PyUnicode_InternFromString("size");
@@ -281,6 +296,7 @@ void registerTorch() {
   registerHandler("torch.is_tensor", isTensor);
   registerHandler("torch.get_default_dtype", defaultDtype);
   registerHandler("torch.Size", makeSize);
+  registerHandler("torch.Size.numel", sizeNumel);
   for (const char* owner : {"_Ops", "_OpNamespace", "OpOverloadPacket"})
     registerHandler((std::string("torch._ops.") + owner + ".__getattr__").c_str(), operatorByName);
   registerHandler("torch.compiler.is_compiling", isCompiling);
