@@ -632,8 +632,8 @@ void allowSymbolsInHandlers() {
         "not_", "truth",    "is_", "is_not", "getitem", "setitem", "contains"}) {
     allowSymbols((std::string("operator.") + path).c_str());
   }
-  for (const char* path :
-       {"torch.Size", "torch.Size.numel", "torch.Tensor.size", "typing.cast", "collections.deque.append"})
+  for (const char* path : {"torch.Size", "torch.Size.numel", "torch.Tensor.size", "typing.cast",
+                           "collections.deque.append"})
     allowSymbols(path);
 }
 
