@@ -702,8 +702,7 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
   const auto capture_start = std::chrono::steady_clock::now();
   std::unique_ptr<Entry> entry = capture(cache, frame);
   // Capture and backends import modules on first use, which may change what was read before: the second time nothing is new.
-  if (entry && !entry->guards->check(roots, inputs))
-    entry = capture(cache, frame);
+  if (entry && !entry->guards->check(roots, inputs)) entry = capture(cache, frame);
   if (!entry) {
     if (callEndsEagerly()) return outcome(Outcome::kNative);
     if (watching()) ranUntil(cache.site(code, offset).why);

@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-import stator
 import torch
+
+import stator
 
 TIMEOUT = 60.0
 
@@ -174,9 +175,7 @@ def test_reset_while_others_run() -> None:
         for _ in range(20):
             stator.reset()
 
-    results = together(
-        resets, lambda: [compiled(x, 3) for _ in range(50)], lambda: [compiled(x, 5) for _ in range(50)]
-    )
+    results = together(resets, lambda: [compiled(x, 3) for _ in range(50)], lambda: [compiled(x, 5) for _ in range(50)])
     assert all(torch.equal(result, work(x, 3)) for result in results[1])
     assert all(torch.equal(result, work(x, 5)) for result in results[2])
 
