@@ -29,3 +29,8 @@ def enter_torch_function_off(state: int) -> Any:
 
 def leave_torch_function_off(guard: Any) -> None:
     guard.__exit__(None, None, None)
+
+
+def set_data(tensor, value):
+    """`tensor.data = value` as a node."""
+    tensor.data = value

@@ -85,7 +85,9 @@ _OUTSIDE = frozenset(
 
 
 def as_input(array: np.ndarray) -> Any:
-    """The tensor with the array's memory; None: there is none such."""
+    """The tensor with the array's memory (of a single number: with its value); None: there is none such."""
+    if isinstance(array, np.generic):
+        array = np.asarray(array)
     if not array.flags.writeable or array.dtype.hasobject or not array.dtype.isnative:
         return None
     try:
@@ -207,11 +209,19 @@ def _torch_array(value: Any) -> Any:
     return value
 
 
+def _floating(value: Any) -> Any:
+    if isinstance(value, torch.Tensor) and not value.dtype.is_floating_point and not value.dtype.is_complex:
+        return value.to(torch.float64)
+    return value
+
+
 def _through_torch(path: str, args: Any, kwargs: Any) -> Any:
     import torch._numpy as tnp
 
     kind, _, name = path.partition(":")
     target = functools.reduce(getattr, name.split("."), tnp) if kind == "np" else _resolve(path)
+    if name in ("truediv", "true_divide", "divide"):
+        args = _map(_floating, args)  # NumPy divides ints as doubles
     result = target(*_map(_torch_array, args), **_map(_torch_array, kwargs))
     return _map(lambda item: item.tensor if isinstance(item, tnp.ndarray) else item, result)
 

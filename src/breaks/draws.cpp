@@ -63,9 +63,9 @@ bool Draws::run(const Plan& plan, const sources::Roots& roots) {
 }
 
 void Draws::undo() {
-  static PyObject* const set_state = baseMethod("setstate");
   PyObject *type = nullptr, *error = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &error, &traceback);
+  PyErr_Fetch(&type, &error, &traceback);  // before anything else: an import would lose it
+  static PyObject* const set_state = baseMethod("setstate");
   for (const Before& before : before_) {
     if (!isPythons(before.generator.get())) {
       Ref<> done = stealRef(

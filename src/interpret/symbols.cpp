@@ -481,7 +481,7 @@ Ref<> Tracer::symCompare(int operation, PyObject* left, PyObject* right) {
 }
 
 graph::Node* Tracer::addSymbolInput(size_t symbol) {
-  graph::Node* node = graph->addInput(
+  graph::Node* node = rootGraph().addInput(
       symbol_sources[symbol], stealRef(PyLong_FromLongLong(environment.hints()[symbol])), nullptr);
   node->scalar_type = newRef(reinterpret_cast<PyObject*>(&PyLong_Type));
   node->name_hint = "s" + std::to_string(symbol);

@@ -244,6 +244,23 @@ Flow Tracer::setTensorAttr(PyObject* stand_in, PyObject* name, PyObject* value) 
   }
   if (value != nullptr && PyUnicode_Compare(name, grad) == 0)
     return setGrad(*this, stand_in, name, value);
+  static PyObject* data = PyUnicode_InternFromString("data");
+  if (options.runs_as_captured && value != nullptr && graph::isStandIn(value) &&
+      graph::asStandIn(value)->meta != nullptr && PyUnicode_Compare(name, data) == 0 &&
+      typeOf(value) == tensorType()) {
+    // Where the graph runs as it was captured, it does the same to the real tensor.
+    Args args;
+    args.values = {stand_in, value};
+    args.positional = 2;
+    Out done =
+        tensorCall(graph::Op::kCallFunction, torchObject("stator._contexts.set_data"), args, false);
+    if (done.ok()) {
+      noteWritten(stand_in);
+      noteWritten(value);
+      ++effects;
+    }
+    return done.flow();
+  }
   // An attribute of the user's own; those that torch knows have effects of their own.
   values::Info* info = values.find(stand_in);
   if (info == nullptr || (found != nullptr && (Py_TYPE(found)->tp_descr_set != nullptr ||

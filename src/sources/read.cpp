@@ -3,6 +3,7 @@
 #include "python/objects.h"
 #include "sources/source.h"
 
+#include <string_view>
 #include <structmember.h>
 
 namespace stator::sources {
@@ -289,6 +290,16 @@ PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& 
         return torch ? PyObject_GetAttrString(torch.get(), "from_numpy") : nullptr;
       }();
       if (base == Py_None) return base;  // not drawn yet
+      if (std::string_view(Py_TYPE(base)->tp_name) != "numpy.ndarray") {
+        // a single number of NumPy's
+        static PyObject* const as_array = [] {
+          Ref<> numpy = stealRef(PyImport_ImportModule("numpy"));
+          return numpy ? PyObject_GetAttrString(numpy.get(), "asarray") : nullptr;
+        }();
+        Ref<> array = Ref<>::steal(PyObject_CallOneArg(as_array, base));
+        if (!array) return owned(nullptr, keep);
+        return owned(PyObject_CallOneArg(from_numpy, array.get()), keep);
+      }
       return owned(PyObject_CallOneArg(from_numpy, base), keep);
     }
     case SourceKind::kAhead:

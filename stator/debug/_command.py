@@ -128,6 +128,16 @@ def script_main(scope):
         sys.exit(_dispatch(arguments, path, case))
 
 
+def _ranks(folder):
+    from stator._rank_log import report
+
+    if not os.path.isdir(folder):
+        raise ScriptError(f"there is no folder {folder}")
+    text, status = report(folder)
+    print(text)
+    return status
+
+
 def main(argv=None):
     """The command line of the package."""
     from stator.debug import _bisect
@@ -141,8 +151,12 @@ def main(argv=None):
         "bisect", help="which graph of a program is the wrong one", description=_bisect.__doc__
     )
     _bisect.add_arguments(bisect)
+    ranks = commands.add_parser("ranks", help="where the captures of several ranks differ first (config.trace_dir)")
+    ranks.add_argument("folder", help="the folder that config.trace_dir named")
     arguments = parser.parse_args(argv)
     with _clear_messages():
+        if arguments.command == "ranks":
+            return _ranks(arguments.folder)
         if arguments.command == "bisect":
             return _bisect.main(arguments)
         return _dispatch(arguments, arguments.script, lambda: _scripts.load(arguments.script))

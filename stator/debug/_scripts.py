@@ -9,6 +9,7 @@ import math
 import os
 import platform
 import sys
+import tempfile
 import time
 from typing import Any
 
@@ -269,7 +270,7 @@ class Run:
 
     def __init__(self, base=None):
         stamp = time.strftime("%Y%m%d_%H%M%S")
-        base = base or os.environ.get("STATOR_DEBUG_DIR") or os.path.join(os.getcwd(), "stator_debug")
+        base = base or _default_base()
         self.folder = os.path.join(base, f"run_{stamp}_{os.getpid()}{_rank_suffix()}")
         self.store = _inputs.Store(os.path.join(self.folder, "storages"))
 
@@ -286,6 +287,18 @@ class Run:
         raise OSError(f"{folder} is full of scripts")
 
 
+def _default_base():
+    """STATOR_DEBUG_DIR, or stator_debug in the working folder; in the folder of temporary files if that cannot be written to."""
+    named = os.environ.get("STATOR_DEBUG_DIR")
+    base = named or os.path.join(os.getcwd(), "stator_debug")
+    place = base if os.path.exists(base) else os.path.dirname(base)
+    if named or os.access(place, os.W_OK):
+        return base
+    other = os.path.join(tempfile.gettempdir(), f"stator_debug_{os.getuid()}")
+    log.warning("%s cannot be written to: scripts go to %s (STATOR_DEBUG_DIR names another folder)", place, other)
+    return other
+
+
 @functools.cache
 def _rank_suffix():
     """Of several ranks, which one: torchrun's variable, or the process group's number."""
@@ -295,12 +308,13 @@ def _rank_suffix():
     return f"_rank{os.environ['RANK']}" if os.environ.get("RANK", "").isdecimal() else ""
 
 
-def _run_of(pid, base):
-    return Run(base)
+@functools.cache
+def _run_of(pid, named, folder):
+    return Run()
 
 
 def this_run():
-    return _run_of(os.getpid(), os.environ.get("STATOR_DEBUG_DIR") or os.path.join(os.getcwd(), "stator_debug"))
+    return _run_of(os.getpid(), os.environ.get("STATOR_DEBUG_DIR"), os.getcwd())
 
 
 def make_case(specimen, values, stage, backend, failure, store, random=None, shapes=None):

@@ -187,3 +187,23 @@ def test_checkpoint_with_contexts(backend):
         ).cos()
 
     torch.testing.assert_close(_gradient(chosen, backend), _gradient(chosen))
+
+
+def test_data_set_inside():
+    def replaced(x, y, weight):
+        x.data = y * 2
+        weight.data = weight.data - 0.5
+        return x + 1, x.shape, (x * weight).sum()
+
+    def arguments():
+        return torch.ones(2, 2), torch.linspace(-1, 1, 3), torch.nn.Parameter(torch.linspace(0, 1, 3))
+
+    ours, theirs = arguments(), arguments()
+    compiled = stator.compile(replaced, backend="eager", fullgraph=True)
+    for _ in range(2):
+        result, expected = compiled(*ours), replaced(*theirs)
+        torch.testing.assert_close(result, expected)
+        torch.testing.assert_close(ours, theirs)
+        result[2].backward()
+        expected[2].backward()
+        assert torch.equal(ours[2].grad, theirs[2].grad)

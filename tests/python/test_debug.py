@@ -531,6 +531,28 @@ def test_disk_full_or_folder_unwritable(script, monkeypatch, caplog, tmp_path):
     assert python("-m", "stator", "minify", tmp_path / "none.py", cwd=tmp_path).stderr.startswith("stator: ")
 
 
+def test_folder_that_cannot_be_written_to(script, monkeypatch, caplog, tmp_path):
+    """Scripts go to the folder of temporary files then, which a warning names."""
+    monkeypatch.delenv("STATOR_DEBUG_DIR", raising=False)
+    monkeypatch.setattr(_scripts.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(_scripts.tempfile, "gettempdir", lambda: str(tmp_path / "temporary"))
+    run = _scripts.Run()
+    assert run.folder.startswith(str(tmp_path / "temporary")) and "cannot be written to" in caplog.text
+    assert os.path.exists(_scripts.write_case(_scripts.load(script), run, convenient=False))
+
+
+def test_a_watched_error_at_run_time_leaves_eagers_result(tmp_path):
+    """A graph that fails is run again by the real interpreter; that a script is written in between does not get in its way."""
+    (tmp_path / "program.py").write_text(
+        "import torch, stator\n"
+        "f = stator.compile(lambda x: torch.tanh(x) + 1, backend='planted_fault', options={'fault': 'runtime', 'op': 'tanh'})\n"
+        "print(torch.equal(f(torch.ones(2)), torch.tanh(torch.ones(2)) + 1))\n"
+    )
+    done = python(tmp_path / "program.py", cwd=tmp_path, STATOR_REPRO_AFTER="dynamo", STATOR_REPRO_LEVEL="1")
+    assert done.returncode == 0 and done.stdout == "True\n", done.stdout + done.stderr
+    assert len(checkpoints(tmp_path)) == 1
+
+
 def test_no_failure_is_said(script, tmp_path):
     done = python("-m", "stator", "minify", script, cwd=tmp_path)
     assert done.returncode == 3 and "agree with eager" in done.stderr, done.stderr

@@ -22,6 +22,7 @@ import pytest
 import stator._core as core
 import torch
 
+import stator
 import stator._fx as fx
 from tests.python.graph_describe import Describe, Value, facts
 

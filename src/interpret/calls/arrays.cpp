@@ -9,6 +9,8 @@
 #include "interpret/tracer.h"
 #include "tensor/meta_of.h"
 
+#include <string_view>
+
 namespace stator::interpret {
 
 using breaks::Reason;
@@ -22,8 +24,9 @@ namespace {
 struct Arrays {
   bool ready = false;
   PyTypeObject* ndarray = nullptr;
-  PyTypeObject* array = nullptr;  // Array
-  PyObject* file = nullptr;       // of the polyfills
+  PyTypeObject* number = nullptr;  // numpy.generic
+  PyTypeObject* array = nullptr;   // Array
+  PyObject* file = nullptr;        // of the polyfills
 };
 Arrays arrays;
 
@@ -99,16 +102,24 @@ PyObject* fromArrays(PyObject* callable) {
 }
 
 Out Tracer::arrayFromOutside(PyObject* raw, const Source* source) {
-  if (arrays.ndarray == nullptr || Py_TYPE(raw) != arrays.ndarray || !outer_graphs.empty())
-    return Ref<>();
+  if (arrays.ndarray == nullptr || !outer_graphs.empty()) return Ref<>();
+  Ref<> scalar = newRef(Py_None);
+  if (Py_TYPE(raw) != arrays.ndarray) {
+    // Single numbers, but for those that are floats of Python's too.
+    std::string_view name = Py_TYPE(raw)->tp_name;
+    if (name.substr(0, 6) != "numpy." || !PyType_IsSubtype(Py_TYPE(raw), arrays.number) ||
+        PyFloat_Check(raw) || PyComplex_Check(raw))
+      return Ref<>();
+    scalar = stealRef(PyUnicode_FromString(std::string(name.substr(6)).c_str()));
+  }
   static PyObject* const as_input = torchObject("stator._numpy.as_input");
   Ref<> tensor = stealRef(PyObject_CallOneArg(as_input, raw));
   if (!tensor) return raiseCurrentError();
   if (tensor.get() == Py_None) return Ref<>();
-  guards->add(Guard{GuardKind::kType, source, nullptr,
-                    newRef(reinterpret_cast<PyObject*>(arrays.ndarray))});
+  guards->add(
+      Guard{GuardKind::kType, source, nullptr, newRef(reinterpret_cast<PyObject*>(Py_TYPE(raw)))});
   STATOR_VALUE(stand_in, fromOutside(tensor, sources->child(SourceKind::kArrayTensor, source)));
-  Ref<> array = makeArray(*this, stand_in.get(), Py_None);
+  Ref<> array = makeArray(*this, stand_in.get(), scalar.get());
   values::Info& info = values.addOutside(raw, source);
   info.shadow = array;
   info.unpacked = true;
@@ -165,6 +176,7 @@ void registerArrays() {
   registerPure("numpy.dtype");
   registerWholePolyfill("torch.Tensor.numpy", "arrays.numpy_of");
   arrays.array = array;
+  arrays.number = reinterpret_cast<PyTypeObject*>(torchObject("numpy.generic"));
   arrays.ndarray = ndarray;
   arrays.file =
       Py_NewRef(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function))->co_filename);

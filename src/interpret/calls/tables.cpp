@@ -216,6 +216,8 @@ CodePolicy codePolicy(PyCodeObject* code) {
     }
     return CodePolicy::kInlineOnly;
   }
+  // numpy.iinfo and numpy.finfo
+  if (file.ends_with("/numpy/_core/getlimits.py")) return CodePolicy::kInlineOnly;
   for (std::string_view part :
        {"/site-packages/_pytest/", "/site-packages/pluggy/", "/site-packages/numpy/",
         "/site-packages/hypothesis/", "/site-packages/expecttest", "/site-packages/sympy/",

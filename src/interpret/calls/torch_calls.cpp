@@ -264,6 +264,16 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     }
     if (any) return tensorCall(op, target, numbers, remember, facts);
   }
+  if ((answer.status == shapes::Status::kRaises ||
+       answer.status == shapes::Status::kDataDependent) &&
+      !values_now.empty() && !graph::isStandIn(values_now[0]) &&
+      target == torchObject("torch.tensor")) {
+    // A list with tensors of one element among its items: torch reads them. The same in operations.
+    std::vector<PyObject*> inside;
+    collectTensors(values_now[0], inside);
+    if (!inside.empty())
+      return tensorCall(op, torchObject("torch._refs.tensor"), args, remember, facts);
+  }
   if (answer.status != shapes::Status::kOk) {
     return breakWith(reasonFor(answer.status),
                      targetName(target) + (answer.why.empty() ? "" : ": " + answer.why));

@@ -169,3 +169,32 @@ def random_number_by_number():
 
     np.random.seed(5)
     return Case(f, mat())
+
+
+@program(full=2)
+def single_numbers_from_outside():
+    def f(x, n, flag):
+        return x + 1, n / 2, n, type(n), flag
+
+    return Case(f, mat(), np.int64(3), np.bool_(True)).then_call(mat(), np.int64(7), np.bool_(False))
+
+
+@program(full=1)
+def tensor_of_tensors():
+    def f(a, b):
+        return torch.tensor([a, b, 2])
+
+    return Case(f, torch.tensor(1.5), torch.tensor([[2]]))
+
+
+@program(full=2)
+def limits_of_types():
+    def f(x):
+        return (
+            x + np.iinfo(np.int16).max,
+            x * np.finfo(np.float32).bits,
+            np.finfo(np.float32).eps,
+            np.finfo(np.float64).max,
+        )
+
+    return Case(f, mat())

@@ -331,3 +331,31 @@ def squeeze_and_transpose_inplace():
         return x.shape, x.stride(), x + 1
 
     return Case(f, mat())
+
+
+@program(min_ops=1)
+def data_replaced():
+    def f(x, y):
+        x.data = y * 2
+        return x + 1, x.shape
+
+    return Case(f, mat(), mat())
+
+
+@program(min_ops=1)
+def data_of_other_sizes():
+    def f(x, y):
+        x.data = y
+        return x * 2, x.shape
+
+    return Case(f, mat(), vec())
+
+
+@program(min_ops=1)
+def data_of_a_parameter():
+    def f(x):
+        weight.data = weight.data - 0.5
+        return x * weight
+
+    weight = torch.nn.Parameter(vec())
+    return Case(f, vec()).watching(weight)
