@@ -106,7 +106,7 @@ def _child(module: str, mode: str) -> None:
     sys.stdout = output
     seconds = time.perf_counter() - start
     answer = {"outcomes": record.outcomes, "seconds": seconds, **_core.driver_counters()}
-    answer["internal_errors"] = _core.statistics().get("internal_errors", 0) if hasattr(_core, "statistics") else 0
+    answer["internal_errors"] = stator.stats()["internal_errors"]
     print(_MARK + json.dumps(answer), flush=True)
     os._exit(0)
 
@@ -152,7 +152,7 @@ def main() -> int:
         print(
             f"{module}: {len(names)} tests, {len(differ)} differ, {share} of {count.get('counted')} instructions "
             f"({hook['watched_captured']} captured, {hook['watched_steps']} one by one), "
-            f"{plain['seconds']:.1f} s without, {hook['seconds']:.1f} s with",
+            f"{plain['seconds']:.1f} s without, {hook['seconds']:.1f} s with, {hook['internal_errors']} internal errors",
             flush=True,
         )
         for name in differ[:20]:

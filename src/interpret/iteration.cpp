@@ -325,8 +325,15 @@ Out Tracer::setOperand(PyObject* iterable) {
                      (PySet_CheckExact(iterable) || PyFrozenSet_CheckExact(iterable) ||
                       PyDict_CheckExact(iterable));
   STATOR_VALUE(list, listOf(iterable));
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i)
-    STATOR_FLOW(requireHashable(PyList_GET_ITEM(list.get(), i)));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
+    PyObject* item = PyList_GET_ITEM(list.get(), i);
+    // A set is about the numbers that they are.
+    if (symbolic::isSymbol(item)) {
+      PyList_SetItem(list.get(), i, concrete(item).release());
+      continue;
+    }
+    STATOR_FLOW(requireHashable(item));
+  }
   return keyed ? contents(iterable) : std::move(list);
 }
 

@@ -418,7 +418,8 @@ Out Tracer::contents(PyObject* container) {
       }
       STATOR_VALUE(value,
                    fromOutside(item, sources->child(SourceKind::kSetItem, source, nullptr, n++)));
-      same_items &= value.get() == item;
+      if (symbolic::isSymbol(value.get())) value = concrete(value.get());
+      same_items &= value.get() == item || values::isScalar(value.get());
       PyList_Append(items.get(), value.get());
     }
     // With the same order, and the class, which C's functions look at; unless they would run code of the user's then.

@@ -1,5 +1,6 @@
 #include "runtime/cache.h"
 
+#include "runtime/capture_turn.h"
 #include "runtime/compiled_function.h"
 #include "runtime/hook.h"
 #include "runtime/settings.h"
@@ -148,6 +149,7 @@ void dealloc(PyObject* object) {
 }
 
 PyObject* resetMethod(PyObject* object, PyObject*) {
+  CaptureTurn turn;  // a trace under way holds on to its place in the cache
   selfOf(object)->cache->reset();
   Py_RETURN_NONE;
 }

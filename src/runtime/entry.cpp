@@ -14,6 +14,7 @@
 #include "interpret/tracer.h"
 #include "runtime/active.h"
 #include "runtime/cache.h"
+#include "runtime/capture_turn.h"
 #include "runtime/driver.h"
 #include "runtime/listing.h"
 #include "runtime/ranks.h"
@@ -275,6 +276,8 @@ bool setGradMode(bool enabled) {
 // False: this could not be done, and nothing has happened.
 bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& failed,
             bool grad_at_failure, StatorFrame* frame, Roots roots, Exit& exit) {
+  CaptureTurn turn;
+  if (!turn.held()) return false;
   HookDisabledScope disabled;
   interpret::TraceOptions options = traceOptions(cache, frame);
   options.break_at = failed.instruction;
@@ -451,7 +454,11 @@ std::string explainAll(Site& site, const Roots& roots) {
 }
 
 // Captures from the frame's offset on. Null: nothing was captured here (the site says why).
-std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
+std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
+  const bool together = ranksAgree();
+  CaptureTurn turn(!together);
+  if (!turn.held()) return nullptr;
+  Site& site = cache.site(stator_frame_code(frame), stator_frame_offset(frame));
   auto start = std::chrono::steady_clock::now();
   HookDisabledScope disabled;
   CollectorPause pause;
@@ -461,7 +468,6 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
   if (site.constant_floats) options.symbolic_floats = false;
   if (!cache.fullgraph) limitQuiet(options.limits, cache.entriesOf(stator_frame_code(frame)));
   int entry_offset = stator_frame_offset(frame);
-  const bool together = ranksAgree();
   interpret::Captured captured;
   if (together) {
     std::optional<interpret::Captured> agreed = traceTogether(
@@ -526,6 +532,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
     std::vector<Ref<>> keep_examples;
     for (PyObject* example : examples) keep_examples.push_back(Ref<>::create(example));
     pause.end();
+    turn.end();
     auto backend_start = std::chrono::steady_clock::now();
     tensor::TorchFunctionPause plain(entry->has_subclasses);
     graph::Compiled compiled = graph::compile(captured.graph, module, cache.backend);
@@ -542,7 +549,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
       PyErr_Clear();
       Site& again = cache.site(code, entry_offset);
       again.constant_floats = true;
-      return capture(cache, frame, again);
+      return capture(cache, frame);
     }
     entry->compiled = std::move(compiled.callable);
     for (const std::string& text : compiled.conditions) {
@@ -553,7 +560,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, Site& site) {
           // It has none before it is drawn.
           Site& again = cache.site(code, entry_offset);
           again.constant_floats = true;
-          return capture(cache, frame, again);
+          return capture(cache, frame);
         }
         captured.guards->add(guards::Guard{guards::GuardKind::kEquals, entry->inputs[position],
                                            nullptr, keep_examples[position]});
@@ -693,10 +700,9 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
   if (again && (last_place || (logs & kLogRecompiles) != 0))
     failed_guards = explainAll(site, roots);
   const auto capture_start = std::chrono::steady_clock::now();
-  std::unique_ptr<Entry> entry = capture(cache, frame, site);
+  std::unique_ptr<Entry> entry = capture(cache, frame);
   // Capture and backends import modules on first use, which may change what was read before: the second time nothing is new.
-  if (entry && !entry->guards->check(roots, inputs))
-    entry = capture(cache, frame, cache.site(code, offset));
+  if (entry && !entry->guards->check(roots, inputs)) entry = capture(cache, frame);
   if (!entry) {
     if (callEndsEagerly()) return outcome(Outcome::kNative);
     if (watching()) ranUntil(cache.site(code, offset).why);

@@ -197,8 +197,10 @@ def analyze(case):
     if name is None:
         print("compiled, every value agrees with eager")
         return 0
-    line = next((call[4] for call in case.specimen.calls() if call[0] == name), "")
-    print(f"the first value that differs is {name}{' (' + line + ')' if line else ''}: {found} ({tries} compilations)")
+    _, target, _, _, line, _ = next(call for call in case.specimen.calls() if call[0] == name)
+    where = f" ({line})" if line else ""
+    made = f"{name} = {_text.short_name(target)}(...)"
+    print(f"the first value that differs is {made}{where}: {found} ({tries} compilations)")
     return 1
 
 

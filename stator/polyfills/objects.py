@@ -5,6 +5,9 @@ import operator
 
 
 def _slot_names(cls):
+    known = cls.__dict__.get("__slotnames__")
+    if known is not None:
+        return list(known)
     names = []
     for base in cls.__mro__:
         slots = base.__dict__.get("__slots__", ())
@@ -44,9 +47,22 @@ def reduce_ex(self, protocol):
     if protocol < 2:
         return copyreg._reduce_ex(self, protocol)
     if hasattr(cls, "__getnewargs_ex__"):
-        args, kwargs = self.__getnewargs_ex__()
+        both = self.__getnewargs_ex__()
+        if not isinstance(both, tuple):
+            raise TypeError(f"__getnewargs_ex__ should return a tuple, not '{type(both).__name__}'")
+        if len(both) != 2:
+            raise ValueError(f"__getnewargs_ex__ should return a tuple of length 2, not {len(both)}")
+        args, kwargs = both
+        for part, item, kind in (("first", args, tuple), ("second", kwargs, dict)):
+            if not isinstance(item, kind):
+                raise TypeError(
+                    f"{part} item of the tuple returned by __getnewargs_ex__ must be a {kind.__name__}, "
+                    f"not '{type(item).__name__}'"
+                )
     elif hasattr(cls, "__getnewargs__"):
         args, kwargs = self.__getnewargs__(), None
+        if not isinstance(args, tuple):
+            raise TypeError(f"__getnewargs__ should return a tuple, not '{type(args).__name__}'")
     else:
         args, kwargs = (), None
     state = self.__getstate__()

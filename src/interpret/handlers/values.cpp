@@ -157,6 +157,8 @@ Flow buildSet(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   Ref<> set = stealRef(PySet_New(nullptr));
   for (int i = instr.oparg - 1; i >= 0; --i) {
     PyObject* item = frame.top(static_cast<size_t>(i));
+    Ref<> number = symbolic::isSymbol(item) ? tracer.concrete(item) : Ref<>();
+    if (number) item = number.get();
     STATOR_FLOW(tracer.requireHashable(item));
     if (PySet_Add(set.get(), item) != 0) return tracer.raiseCurrentError();
   }
@@ -253,9 +255,10 @@ Flow listAppend(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 
 Flow setAdd(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   PyObject* set = frame.top(static_cast<size_t>(instr.oparg));
-  STATOR_FLOW(tracer.requireHashable(frame.top()));
+  Ref<> item = symbolic::isSymbol(frame.top()) ? tracer.concrete(frame.top()) : newRef(frame.top());
+  STATOR_FLOW(tracer.requireHashable(item.get()));
   STATOR_VALUE(target, tracer.contentsForWrite(set));
-  if (PySet_Add(target.get(), frame.top()) != 0) return tracer.raiseCurrentError();
+  if (PySet_Add(target.get(), item.get()) != 0) return tracer.raiseCurrentError();
   return done(frame, 1);
 }
 
@@ -276,15 +279,9 @@ Flow listExtend(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 
 Flow setUpdate(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   PyObject* set = frame.top(static_cast<size_t>(instr.oparg));
-  STATOR_VALUE(items, tracer.listOf(frame.top()));
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
-    STATOR_FLOW(tracer.requireHashable(PyList_GET_ITEM(items.get(), i)));
-  }
+  STATOR_VALUE(items, tracer.setOperand(frame.top()));
   STATOR_VALUE(target, tracer.contentsForWrite(set));
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
-    if (PySet_Add(target.get(), PyList_GET_ITEM(items.get(), i)) != 0)
-      return tracer.raiseCurrentError();
-  }
+  if (_PySet_Update(target.get(), items.get()) != 0) return tracer.raiseCurrentError();
   return done(frame, 1);
 }
 

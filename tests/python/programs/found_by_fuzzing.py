@@ -339,3 +339,13 @@ def value_of_a_generator_is_told_once():
         return x + 2
 
     return Case(f, vec(), [])
+
+
+@program(max_breaks=0)
+def sets_of_ints_that_became_symbolic():
+    def f(x, items):
+        literal = {items[0], items[1]}
+        items[:] = sorted(set(items))
+        return x + len(items), literal, {*items, 2}, {i + 1 for i in items}
+
+    return Case(f, vec(), [4, 3, 1]).then_call(vec(), [5, 2, 7]).then_call(vec(), [4, 2, 2]).then_call(vec(), [0, 0, 0])
