@@ -219,10 +219,14 @@ Out typeAttribute(Tracer& tracer, PyTypeObject* type, PyObject* name) {
 }
 
 Out superAttribute(Tracer& tracer, PyObject* super, PyObject* name) {
-  Ref<> this_class = stealRef(PyObject_GetAttrString(super, "__thisclass__"));
-  Ref<> self = stealRef(PyObject_GetAttrString(super, "__self__"));
-  Ref<> self_class = stealRef(PyObject_GetAttrString(super, "__self_class__"));
+  Ref<> this_class = superPart(super, "__thisclass__");
+  Ref<> self = superPart(super, "__self__");
+  Ref<> self_class = superPart(super, "__self_class__");
   if (!this_class || !self || !self_class) return tracer.raiseCurrentError();
+  // A super behind a super hides these names of the first: no source could lead to them.
+  if (PyType_Check(self_class.get()) &&
+      PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(self_class.get()), &PySuper_Type))
+    return tracer.breakWith(Reason::kUnsupportedObject, "super() in a kind of super");
   if (const Source* source = tracer.sourceOf(super)) {
     for (auto [part, field] :
          {std::pair(&this_class, "__thisclass__"), std::pair(&self_class, "__self_class__"),

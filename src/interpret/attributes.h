@@ -9,6 +9,14 @@ inline bool isDataDescriptor(PyObject* descriptor) {
   return Py_TYPE(descriptor)->tp_descr_set != nullptr;
 }
 
+// __thisclass__, __self__ or __self_class__ of a super object itself: asked for as an attribute it is looked up behind a class, where there
+// may be another super.
+inline Ref<> superPart(PyObject* super, const char* name) {
+  PyObject* member = PyDict_GetItemString(PySuper_Type.tp_dict, name);
+  return stealRef(Py_TYPE(member)->tp_descr_get(member, super,
+                                                reinterpret_cast<PyObject*>(&PySuper_Type)));
+}
+
 // The working copy of an object's __dict__, if there is one: it holds the attributes then.
 inline PyObject* attributesShadow(Tracer& tracer, values::Info* info) {
   if (info->attributes == nullptr) return nullptr;

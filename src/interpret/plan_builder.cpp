@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "bytecode/opcodes.h"
 #include "interpret/calls/arrays.h"
+#include "interpret/attributes.h"
 #include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/torch_names.h"
@@ -436,8 +437,8 @@ Register PlanBuilder::build(PyObject* object) {
     return add(PlanOp::kCall, object, newRef(torchObject(path.c_str())), {dictBehind(dict)});
   }
   if (type == &PySuper_Type) {
-    Ref<> this_class = stealRef(PyObject_GetAttrString(object, "__thisclass__"));
-    Ref<> self = stealRef(PyObject_GetAttrString(object, "__self__"));
+    Ref<> this_class = superPart(object, "__thisclass__");
+    Ref<> self = superPart(object, "__self__");
     return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PySuper_Type)),
                {value(this_class.get()), value(self.get())});
   }

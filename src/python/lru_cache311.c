@@ -115,10 +115,11 @@ int stator_lru_store(PyObject* object, PyObject* key, PyObject* value) {
     Link* oldest = wrapper->root.next;
     if (oldest == &wrapper->root) return 0;
     take_out(oldest);
-    // The dict owns the link; its key, result and the link itself go with the entry.
+    // The dict and the list own the link, one reference each; its key and result go with it.
     PyObject* old_key = Py_NewRef(oldest->key);
     int failed = _PyDict_DelItem_KnownHash(wrapper->cache, old_key, oldest->hash);
     Py_DECREF(old_key);
+    Py_DECREF(oldest);
     if (failed) return -1;
   }
   Py_hash_t hash = PyObject_Hash(key);
@@ -128,8 +129,10 @@ int stator_lru_store(PyObject* object, PyObject* key, PyObject* value) {
   link->hash = hash;
   link->key = Py_NewRef(key);
   link->result = Py_NewRef(value);
-  int failed = _PyDict_SetItem_KnownHash(wrapper->cache, key, (PyObject*)link, hash);
-  if (!failed) put_last(wrapper, link);
-  Py_DECREF(link);
-  return failed ? -1 : 0;
+  if (_PyDict_SetItem_KnownHash(wrapper->cache, key, (PyObject*)link, hash) != 0) {
+    Py_DECREF(link);
+    return -1;
+  }
+  put_last(wrapper, link);  // which takes over our reference
+  return 0;
 }

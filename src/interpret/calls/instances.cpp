@@ -202,6 +202,9 @@ Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then, bool me
   }
   if (hasFinalizer(type))
     return breakWith(Reason::kUnsupportedClass, nameOf(type_object) + " has __del__");
+  // One that is there but not initialised yet has no form in which it could be rebuilt.
+  if (type != &PySuper_Type && PyType_IsSubtype(type, &PySuper_Type))
+    return breakWith(Reason::kUnsupportedClass, nameOf(type_object) + " is a kind of super");
   const bool is_tensor = PyType_IsSubtype(type, tensorType());
   STATOR_VALUE(new_raw, typeLookup(type, names().dunder_new));
   STATOR_VALUE(init_raw, typeLookup(type, names().dunder_init));

@@ -524,3 +524,56 @@ def line_of_a_frame_behind_a_with():
         return x + 1, lines
 
     return Case(f, vec())
+
+
+@program()
+def a_class_derived_from_super():
+    class Base:
+        def method(self, a):
+            return f"Base({a!r})"
+
+    class MySuper(super):
+        def __init__(self, *args):
+            return super(MySuper, self).__init__(*args)  # noqa: PLE0101, UP008
+
+    class Derived(Base):
+        def method(self, a):
+            return "Derived" + MySuper(Derived, self).method(a)
+
+    def f(x):
+        unbound = MySuper(Derived)
+        return x + 1, Derived().method(3), unbound.__thisclass__ is Derived
+
+    return Case(f, vec())
+
+
+@program()
+def a_wrapper_of_lru_cache_that_is_copied():
+    @functools.lru_cache
+    def cached(x):
+        return x + 1
+
+    def f(x):
+        copied = copy.copy(cached)
+        return x + copied(1), copied is cached
+
+    return Case(f, vec())
+
+
+@program()
+def a_cache_that_is_full_and_then_goes():
+    def f(x):
+        @functools.lru_cache(maxsize=2)
+        def cached(n):
+            return n * 2
+
+        return x + sum(cached(n) for n in (1, 2, 3, 1, 4))
+
+    @functools.lru_cache(maxsize=2)
+    def outside(n):
+        return n * 2
+
+    def g(x, n):
+        return f(x) + outside(n) + outside(n + 1) + outside(n + 2)
+
+    return Case(g, vec(), 1).then_call(vec(), 5)
