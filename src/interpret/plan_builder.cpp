@@ -579,7 +579,7 @@ Register PlanBuilder::instance(PyObject* object) {
     return getter(object);
   if (t_.values.find(object) == nullptr && !(base == &PyTuple_Type && isNamedTuple(object))) {
     // Neither made by the program nor read from outside: a native result of a kind that nobody taught us to rebuild.
-    STATOR_CHECK(false, std::string("no provenance for a ") + type->tp_name);
+    return fail(object);
   }
   if (type == &PyByteArray_Type) {
     Ref<> bytes = stealRef(PyBytes_FromObject(object));

@@ -466,7 +466,13 @@ Captured Tracer::run() {
     return captured;
   }
   if (!buildPlan(*this, returns, captured.plan)) {
-    STATOR_CHECK(restart_at != 0, "an object that cannot be rebuilt has no birth");
+    if (restart_at == 0) {
+      // Nobody knows where it was made: half of the trace may do without it, or half of that.
+      const uint64_t end = options.break_at != 0 ? options.break_at : instruction_start;
+      STATOR_CHECK(end > 1, "an object that cannot be rebuilt was there before the trace");
+      restart_at = end / 2;
+      restart_reason = Reason::kCannotRebuild;
+    }
     captured.restart_at = restart_at;
     captured.restart_reason = returns ? restart_reason : broke.reason;
     captured.restart_detail = returns ? restart_detail : broke.detail;
