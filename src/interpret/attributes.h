@@ -13,8 +13,8 @@ inline bool isDataDescriptor(PyObject* descriptor) {
 // may be another super.
 inline Ref<> superPart(PyObject* super, const char* name) {
   PyObject* member = PyDict_GetItemString(PySuper_Type.tp_dict, name);
-  return stealRef(Py_TYPE(member)->tp_descr_get(member, super,
-                                                reinterpret_cast<PyObject*>(&PySuper_Type)));
+  return stealRef(
+      Py_TYPE(member)->tp_descr_get(member, super, reinterpret_cast<PyObject*>(&PySuper_Type)));
 }
 
 // The working copy of an object's __dict__, if there is one: it holds the attributes then.

@@ -3,8 +3,8 @@
 
 #include "base/check.h"
 #include "bytecode/opcodes.h"
-#include "interpret/calls/arrays.h"
 #include "interpret/attributes.h"
+#include "interpret/calls/arrays.h"
 #include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/torch_names.h"
