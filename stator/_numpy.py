@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import sys
 import warnings
 from typing import Any
 
@@ -20,16 +21,16 @@ _FACTS = ("attr:shape", "attr:ndim", "attr:size", "attr:dtype", "attr:itemsize",
           "np:shape", "np:size", "np:result_type", "np:can_cast", "np:isscalar", "np:iscomplexobj", "np:isrealobj", "np:broadcast_shapes")  # fmt: skip
 
 
-def rows(function: Any) -> list[tuple[Any, Any]]:
-    """NumPy's functions, each with what a trace calls in its place."""
+def rows(function: Any, path: str) -> list[tuple[Any, Any]]:
+    """The functions of one of NumPy's modules, which has been loaded, each with what a trace calls in its place."""
+    module, prefix = sys.modules[path], path.removeprefix("numpy").removeprefix(".")
     found = []
-    for prefix, module in (("", np), ("linalg.", np.linalg), ("fft.", np.fft)):
-        for name in dir(module):
-            member = getattr(module, name)
-            if name.startswith("_") or isinstance(member, type) or not callable(member) or name in _OUTSIDE:
-                continue
-            if type(member).__module__ == "numpy" or getattr(member, "__module__", "").startswith("numpy"):
-                found.append((member, functools.partial(function, f"np:{prefix}{name}")))
+    # What is there already: to ask for the others would load whole packages.
+    for name, member in list(vars(module).items()):
+        if name.startswith("_") or isinstance(member, type) or not callable(member) or name in _OUTSIDE:
+            continue
+        if type(member).__module__ == "numpy" or getattr(member, "__module__", "").startswith("numpy"):
+            found.append((member, functools.partial(function, f"np:{prefix}{'.' * bool(prefix)}{name}")))
     return found
 
 

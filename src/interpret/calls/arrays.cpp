@@ -144,42 +144,61 @@ Out Tracer::arrayDrawn(PyObject* seen, const Source* source) {
   return makeArray(*this, stand_in.get(), Py_None);
 }
 
-// Once NumPy has been loaded by the program.
-void registerArrays() {
-  if (arrays.ready) return;
-  static PyObject* const name = PyUnicode_InternFromString("numpy");
-  Ref<> loaded = stealRef(PyImport_GetModule(name));
-  if (!loaded) {
-    PyErr_Clear();
-    return;
-  }
-  arrays.ready = true;
-  auto* array = reinterpret_cast<PyTypeObject*>(torchObject("stator.polyfills.arrays.Array"));
-  auto* ndarray = reinterpret_cast<PyTypeObject*>(torchObject("numpy.ndarray"));
+namespace {
+
+bool isLoaded(const char* module) {
+  Ref<> name = stealRef(PyUnicode_FromString(module));
+  Ref<> loaded = name ? stealRef(PyImport_GetModule(name.get())) : Ref<>();
+  PyErr_Clear();
+  return static_cast<bool>(loaded);
+}
+
+// The functions of one module of NumPy's, as soon as the program has loaded it; true when that is done.
+bool registerFunctions(const char* module) {
+  if (!isLoaded(module)) return false;
   PyObject* function = torchObject("stator.polyfills.arrays.function");
   PyObject* rows = torchObject("stator._numpy.rows");
   Ref<> list = rows != nullptr && function != nullptr
-                   ? stealRef(PyObject_CallOneArg(rows, function))
+                   ? stealRef(PyObject_CallFunction(rows, "Os", function, module))
                    : Ref<>();
-  if (!list || array == nullptr || ndarray == nullptr) {
-    PyErr_Clear();
-    return;
-  }
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
+  PyErr_Clear();
+  for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(list.get()); ++i) {
     PyObject* row = PyList_GET_ITEM(list.get(), i);
     registerRow(PyTuple_GET_ITEM(row, 0),
                 CallRow{CallKind::kPolyfill, nullptr, Py_NewRef(PyTuple_GET_ITEM(row, 1)), true});
   }
-  registerNumpyRandom();
-  registerHandler("stator.polyfills.arrays.make", make);
-  registerPure("stator._numpy.kinds");
-  registerPure("numpy.dtype");
-  registerWholePolyfill("torch.Tensor.numpy", "arrays.numpy_of");
-  arrays.array = array;
-  arrays.number = reinterpret_cast<PyTypeObject*>(torchObject("numpy.generic"));
-  arrays.ndarray = ndarray;
-  arrays.file =
-      Py_NewRef(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function))->co_filename);
+  return true;
+}
+
+}  // namespace
+
+// Asked for at each capture: NumPy loads its packages when they are first used.
+void registerArrays() {
+  if (!arrays.ready) {
+    if (!registerFunctions("numpy")) return;
+    arrays.ready = true;
+    auto* array = reinterpret_cast<PyTypeObject*>(torchObject("stator.polyfills.arrays.Array"));
+    auto* ndarray = reinterpret_cast<PyTypeObject*>(torchObject("numpy.ndarray"));
+    PyObject* function = torchObject("stator.polyfills.arrays.function");
+    PyErr_Clear();
+    if (array == nullptr || ndarray == nullptr || function == nullptr) return;
+    registerHandler("stator.polyfills.arrays.make", make);
+    registerPure("stator._numpy.kinds");
+    registerPure("numpy.dtype");
+    registerWholePolyfill("torch.Tensor.numpy", "arrays.numpy_of");
+    arrays.array = array;
+    arrays.number = reinterpret_cast<PyTypeObject*>(torchObject("numpy.generic"));
+    arrays.ndarray = ndarray;
+    arrays.file =
+        Py_NewRef(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function))->co_filename);
+  }
+  static bool linalg = false, fft = false, random = false;
+  if (!linalg) linalg = registerFunctions("numpy.linalg");
+  if (!fft) fft = registerFunctions("numpy.fft");
+  if (!random && isLoaded("numpy.random")) {
+    registerNumpyRandom();
+    random = true;
+  }
 }
 
 }  // namespace stator::interpret
