@@ -207,3 +207,20 @@ def test_data_set_inside():
         result[2].backward()
         expected[2].backward()
         assert torch.equal(ours[2].grad, theirs[2].grad)
+
+
+def test_optimizer_step_after_torchdynamo_ran():
+    """It wraps optimizers' methods with marks of its own, for the whole process."""
+    torch.compile(lambda x: x + 1, backend="eager")(torch.ones(1))
+    assert getattr(torch.optim.SGD._init_group, "_torchdynamo_disable", False)
+    expected, got = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2)
+    got.load_state_dict(expected.state_dict())
+    x = torch.randn(4, 3)
+    for model, compiles in ((expected, False), (got, True)):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        step = stator.compile(optimizer.step, backend="eager", fullgraph=True) if compiles else optimizer.step
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(x).sum().backward()
+            step()
+    assert all(torch.allclose(a, b) for a, b in zip(expected.parameters(), got.parameters(), strict=True))
