@@ -11,11 +11,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-using guards::Guard;
-using guards::GuardKind;
-using sources::SourceKind;
-
 namespace {
 
 // What __slots__ makes. Members of C types may be read-only, or take nothing but numbers.

@@ -11,12 +11,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-using guards::Guard;
-using guards::GuardKind;
-using sources::Source;
-using sources::SourceKind;
-
 namespace {
 
 // What the trace has put into a class under that name (borrowed), the marker of a deletion, or null: nothing was written there.

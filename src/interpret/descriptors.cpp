@@ -7,11 +7,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-using guards::Guard;
-using guards::GuardKind;
-using sources::Source;
-using sources::SourceKind;
 namespace {
 
 // The name under which a class has a property.

@@ -81,7 +81,6 @@ bool isOnTheWay(const sources::Source* owner, const sources::Source* to) {
 
 // The owner from which it was read holds it still: a list of layers, an attribute, a global.
 bool isHeldElsewhere(Tracer& tracer, PyObject* value) {
-  using sources::SourceKind;
   values::Info* info = tracer.values.find(value);
   if (info == nullptr || info->origin != values::Origin::kOutside || info->source == nullptr ||
       info->source->base == nullptr)

@@ -6,9 +6,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-using sources::SourceKind;
-
 PyTypeObject TraceTracebackType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 bool initTraceTracebackType() {

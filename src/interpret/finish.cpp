@@ -13,10 +13,7 @@ namespace stator::interpret {
 using breaks::kKeep;
 using breaks::kNull;
 using breaks::PlanOp;
-using breaks::Reason;
 using breaks::Register;
-using guards::Guard;
-using guards::GuardKind;
 
 namespace {
 

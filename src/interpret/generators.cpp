@@ -6,8 +6,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-
 namespace {
 
 // The iterator that a suspended generator delegates to with `yield from`, or null. CPython 3.11 tells by the RESUME behind the yield: 2 is

@@ -11,11 +11,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-using guards::Guard;
-using guards::GuardKind;
-using sources::Source;
-using sources::SourceKind;
 namespace {
 
 // By the C layout, whatever a subclass puts over __len__ and __getitem__.

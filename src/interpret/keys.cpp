@@ -5,8 +5,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-
 Out Tracer::hashOf(PyObject* value) {
   STATOR_VALUE(bound, special(value, "__hash__"));
   if (!bound)

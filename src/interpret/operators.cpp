@@ -10,8 +10,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-
 namespace {
 
 struct BinaryRow {

@@ -12,11 +12,6 @@
 
 namespace stator::interpret {
 
-using guards::Guard;
-using guards::GuardKind;
-using sources::Source;
-using sources::SourceKind;
-
 namespace {
 
 // Objects that are the same for every call unless somebody rebinds a name: guarded by identity.

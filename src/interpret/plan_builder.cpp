@@ -19,7 +19,6 @@ namespace stator::interpret {
 using breaks::kNull;
 using breaks::PlanOp;
 using breaks::PlanStep;
-using breaks::Reason;
 using breaks::Register;
 
 PlanBuilder::PlanBuilder(Tracer& tracer, breaks::Plan& plan) : t_(tracer), plan_(plan) {

@@ -10,11 +10,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-using guards::Guard;
-using guards::GuardKind;
-using sources::SourceKind;
-
 namespace {
 
 // Special methods that C code does not reach through the value: whoever names them gets them by attribute look-up.

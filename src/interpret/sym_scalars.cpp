@@ -12,9 +12,6 @@
 
 namespace stator::interpret {
 
-using guards::Guard;
-using guards::GuardKind;
-using sources::Source;
 using symbolic::asSymScalar;
 using symbolic::Dim;
 using symbolic::isSymInt;

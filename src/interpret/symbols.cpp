@@ -13,8 +13,6 @@
 
 namespace stator::interpret {
 
-using sources::Source;
-using sources::SourceKind;
 using symbolic::Dim;
 using symbolic::Expr;
 using symbolic::isSymInt;

@@ -8,12 +8,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-using guards::Guard;
-using guards::GuardKind;
-using sources::Source;
-using sources::SourceKind;
-
 namespace {
 
 // What the trace has written (borrowed), the marker of a deletion, or null.

@@ -13,9 +13,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-using guards::Guard;
-using guards::GuardKind;
 using tensor::TorchFunction;
 
 namespace {

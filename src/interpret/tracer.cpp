@@ -15,11 +15,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-using guards::Guard;
-using guards::GuardKind;
-using sources::SourceKind;
-
 namespace {
 
 std::array<handlers::Handler, 256> makeTable() {

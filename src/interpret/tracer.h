@@ -27,6 +27,13 @@
 
 namespace stator::interpret {
 
+// What every file of the tracer speaks of.
+using breaks::Reason;
+using guards::Guard;
+using guards::GuardKind;
+using sources::Source;
+using sources::SourceKind;
+
 struct CallRow;
 
 // What a caller does with an inlined callee's value; the same numbers as runtime::Continuation.

@@ -102,9 +102,7 @@ PyObject* plainForward(PyTypeObject* type) {
   return place.forward;
 }
 
-bool hasNoHooks(PyObject* module, PyObject* globals) {
-  StatorView view;
-  if (!stator_view_object(&view, module) || view.keys == nullptr) return false;
+bool hasNoHooks(const StatorView& view, PyObject* globals) {
   for (const Name& name : ownHooks()) {
     const Py_ssize_t index = stator_view_find(&view, name.text, name.hash);
     PyObject* value = index >= 0 ? stator_view_value(&view, index) : nullptr;
@@ -129,10 +127,11 @@ ModuleCall plainModuleCall(StatorFrame* frame) {
   if (shape.code != code || tensor::jitTraces()) return call;
   PyObject* module = stator_frame_slots(frame)[0];
   PyObject* of_class = plainForward(Py_TYPE(module));
-  if (of_class == nullptr || !hasNoHooks(module, stator_frame_globals(frame))) return call;
-  static const Name forward_name("forward");
   StatorView view;
-  stator_view_object(&view, module);
+  if (of_class == nullptr || !stator_view_object(&view, module) || view.keys == nullptr ||
+      !hasNoHooks(view, stator_frame_globals(frame)))
+    return call;
+  static const Name forward_name("forward");
   const Py_ssize_t index = stator_view_find(&view, forward_name.text, forward_name.hash);
   PyObject* own = index >= 0 ? stator_view_value(&view, index) : nullptr;
   call.forward = own != nullptr ? newRef(own) : stealRef(PyMethod_New(of_class, module));

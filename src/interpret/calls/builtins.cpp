@@ -14,8 +14,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-
 namespace {
 
 Out len(Tracer& t, const Args& args) {

@@ -15,12 +15,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-using guards::Guard;
-using guards::GuardKind;
-using sources::Source;
-using sources::SourceKind;
-
 std::string nameOf(PyObject* callable) {
   Ref<> name = stealRef(
       PyObject_GetAttrString(callable, PyType_Check(callable) ? "__name__" : "__qualname__"));

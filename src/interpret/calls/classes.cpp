@@ -10,8 +10,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-
 namespace {
 
 // Python code that type.__new__ would call: it has to be traced, and cannot be from there.

@@ -9,8 +9,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-
 namespace {
 
 Ref<> none() { return newRef(Py_None); }

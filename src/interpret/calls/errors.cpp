@@ -7,8 +7,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-
 namespace {
 
 // A copy that the call may change.

@@ -10,13 +10,8 @@
 #include "interpret/tracer.h"
 #include "python/objects.h"
 
-#include <string_view>
-
 namespace stator::interpret {
 
-using breaks::Reason;
-using sources::Source;
-using sources::SourceKind;
 namespace {
 
 // Binds arguments to the callee's slots as CPython does. False: they do not fit, and the real call has to raise.
@@ -100,22 +95,6 @@ bool bind(Tracer& tracer, PyFunctionObject* function, PyCodeObject* code, const 
     slots[static_cast<size_t>(i)] = value.take();
   }
   return true;
-}
-
-// Once TorchDynamo has run in the process it wraps optimizers' _init_group, for which it has a treatment of its own. Not for us: null, or the
-// function itself (borrowed).
-PyObject* behindTorchDynamosMark(PyObject* function) {
-  static PyObject* const original = PyUnicode_InternFromString("_torchdynamo_orig_callable");
-  PyObject* module = reinterpret_cast<PyFunctionObject*>(function)->func_module;
-  PyObject* name = reinterpret_cast<PyFunctionObject*>(function)->func_name;
-  PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
-  if (module == nullptr || !PyUnicode_Check(module) || dict == nullptr) return nullptr;
-  const char* where = PyUnicode_AsUTF8(module);
-  if (where == nullptr || std::string_view(where).substr(0, 12) != "torch.optim." ||
-      PyUnicode_CompareWithASCIIString(name, "_init_group") != 0)
-    return nullptr;
-  PyObject* found = PyDict_GetItemWithError(dict, original);
-  return found != nullptr && PyFunction_Check(found) ? found : nullptr;
 }
 
 }  // namespace

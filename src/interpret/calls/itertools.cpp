@@ -8,8 +8,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-
 namespace {
 
 Ref<> number(int64_t value) { return stealRef(PyLong_FromLongLong(value)); }

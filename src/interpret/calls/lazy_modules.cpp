@@ -8,8 +8,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-
 namespace {
 
 // Arguments of the trace as objects that native code may have.

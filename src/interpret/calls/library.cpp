@@ -7,11 +7,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-using guards::Guard;
-using guards::GuardKind;
-using sources::SourceKind;
-
 namespace {
 
 // Facts about code and installation that a program asks for again and again: asked once, at capture, of the real thing. The result is an

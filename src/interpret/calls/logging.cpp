@@ -4,8 +4,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-
 namespace {
 
 Ref<> interned(const char* text) { return stealRef(PyUnicode_InternFromString(text)); }

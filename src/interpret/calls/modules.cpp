@@ -11,12 +11,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-using guards::Guard;
-using guards::GuardKind;
-using sources::Source;
-using sources::SourceKind;
-
 namespace {
 
 // torch.fx.GraphModule puts a __call__ into each class it makes, which only adds the generated line to errors of torch's own.

@@ -11,8 +11,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-
 namespace {
 
 Out sumCall(Tracer& t, const Args& args) {

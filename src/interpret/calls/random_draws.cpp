@@ -12,11 +12,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-using guards::Guard;
-using guards::GuardKind;
-using sources::Source;
-using sources::SourceKind;
 using symbolic::Dim;
 
 namespace {

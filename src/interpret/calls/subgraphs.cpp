@@ -15,8 +15,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-
 namespace {
 
 struct Body {

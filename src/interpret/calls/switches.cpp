@@ -12,12 +12,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-using guards::Guard;
-using guards::GuardKind;
-using sources::Source;
-using sources::SourceKind;
-
 namespace {
 
 // Keys are not owned: the Python side takes a rule back when the callable dies.
@@ -57,6 +51,20 @@ std::string reasonOfDisabling(PyObject* callable) {
   if (!why) PyErr_Clear();
   const bool told = why && PyUnicode_Check(why.get()) && PyUnicode_GetLength(why.get()) > 0;
   return told ? std::string(": ") + PyUnicode_AsUTF8(why.get()) : "";
+}
+
+PyObject* behindTorchDynamosMark(PyObject* function) {
+  static PyObject* const original = PyUnicode_InternFromString("_torchdynamo_orig_callable");
+  PyObject* module = reinterpret_cast<PyFunctionObject*>(function)->func_module;
+  PyObject* name = reinterpret_cast<PyFunctionObject*>(function)->func_name;
+  PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+  if (module == nullptr || !PyUnicode_Check(module) || dict == nullptr) return nullptr;
+  const char* where = PyUnicode_AsUTF8(module);
+  if (where == nullptr || std::string_view(where).substr(0, 12) != "torch.optim." ||
+      PyUnicode_CompareWithASCIIString(name, "_init_group") != 0)
+    return nullptr;
+  PyObject* found = PyDict_GetItemWithError(dict, original);
+  return found != nullptr && PyFunction_Check(found) ? found : nullptr;
 }
 
 bool errorOnBreak() { return error_on_break; }

@@ -13,8 +13,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-
 Out fromLong(Tracer& t, PyObject* value);
 
 namespace {

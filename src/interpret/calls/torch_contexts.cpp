@@ -12,8 +12,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-
 namespace {
 
 Out attribute(Tracer& t, PyObject* object, const char* name) {

@@ -10,11 +10,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-using guards::Guard;
-using guards::GuardKind;
-using sources::SourceKind;
-
 Out fromLong(Tracer& t, PyObject* value);
 namespace {
 

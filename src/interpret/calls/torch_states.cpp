@@ -7,8 +7,6 @@
 
 namespace stator::interpret {
 
-using breaks::Reason;
-
 namespace {
 
 struct StateRow {

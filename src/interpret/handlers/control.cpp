@@ -9,9 +9,6 @@
 
 namespace stator::interpret::handlers {
 
-using breaks::Reason;
-using sources::SourceKind;
-
 Flow jump(Tracer&, SymbolicFrame& frame, const Instr& instr) {
   jumpTo(frame, instr.target);
   return Flow::kOk;

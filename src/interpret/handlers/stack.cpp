@@ -9,11 +9,6 @@
 
 namespace stator::interpret::handlers {
 
-using breaks::Reason;
-using guards::Guard;
-using guards::GuardKind;
-using sources::SourceKind;
-
 namespace {
 
 PyObject* slotNow(Tracer& tracer, SymbolicFrame& frame, size_t slot) {

@@ -7,8 +7,6 @@
 
 namespace stator::interpret::handlers {
 
-using breaks::Reason;
-
 namespace {
 
 PyObject* nameAt(SymbolicFrame& frame, int index) {
