@@ -310,8 +310,7 @@ bool inferWithSymbols(const Request& request, Substitution& substitution, Fallba
                                       static_cast<long long>(range.high)));
     if (PyList_Append(unbacked.get(), row.get()) != 0) throw PythonError();
   }
-  Ref<> made =
-      orThrow(PyObject_CallFunctionObjArgs(symbols, hints.get(), unbacked.get(), nullptr));
+  Ref<> made = orThrow(PyObject_CallFunctionObjArgs(symbols, hints.get(), unbacked.get(), nullptr));
   substitution.setSymbols(made);
   Ref<> fakes =
       orThrow(PyObject_CallFunctionObjArgs(make, substitution.facts().get(), made.get(), nullptr));

@@ -311,7 +311,8 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
                      targetName(target) + (answer.why.empty() ? "" : ": " + answer.why));
   }
   if (new_sizes && answer.inferred->mutates)
-    return breakWith(Reason::kDynamicOutputShape, targetName(target) + ": writes its result into a tensor");
+    return breakWith(Reason::kDynamicOutputShape,
+                     targetName(target) + ": writes its result into a tensor");
   if (answer.inferred->mutates) {
     std::vector<PyObject*> involved;
     for (PyObject* value : values_now) collectTensors(value, involved);
