@@ -89,8 +89,7 @@ bool wrapDim(int64_t& dim, size_t rank) {
 
 bool expectAtMost(Dim left, Dim right) {
   if (left.isStatic() && right.isStatic()) return left <= right;
-  return symbolic::Environment::current()->expect(
-      symbolic::lessOrEqual(left.expr(), right.expr()));
+  return symbolic::Environment::current()->expect(symbolic::lessOrEqual(left.expr(), right.expr()));
 }
 
 bool broadcastInto(Dims& sizes, const Dims& other) {

@@ -10,7 +10,8 @@ namespace stator::shapes {
 struct FallbackAnswer {
   Status status = Status::kUnsupported;
   Inferred inferred;
-  bool of_these_tensors = false;  // and not of any with the same facts: it has sizes that depend on data
+  // and not of any with the same facts: it has sizes that depend on data
+  bool of_these_tensors = false;
   Ref<> error;
   std::string why;
 };
