@@ -58,7 +58,8 @@ Answer infer(const Request& request, Tiers tiers) {
     answer.why = target == nullptr ? "torch.Tensor has no such attribute" : "an argument is opaque";
     return answer;
   }
-  const bool remember = tiers == Tiers::kAll && request.remember && workspace.memoisable();
+  const bool remember =
+      tiers == Tiers::kAll && request.remember && !request.wrapped && workspace.memoisable();
   Memo& memo = workspace.symbolic() ? self.symbolic : self.memo;
   if (workspace.symbolic() && self.environment != symbolic::Environment::current()->number()) {
     self.symbolic.clear();
@@ -74,7 +75,8 @@ Answer infer(const Request& request, Tiers tiers) {
     }
   }
   Inferred inferred;
-  if (tiers != Tiers::kFakeOnly && inferByRules(target, workspace, *request.state, inferred)) {
+  if (tiers != Tiers::kFakeOnly && !request.wrapped &&
+      inferByRules(target, workspace, *request.state, inferred)) {
     answer.tier = Tier::kRule;
   } else if (tiers == Tiers::kRulesOnly) {
     answer.status = Status::kUnsupported;
