@@ -62,7 +62,7 @@ class _Check:
             return f"with metadata {metadata!r}"
         for name, value in self.others.items():
             now = getattr(seen, name)
-            if now is not value and not now == value:
+            if now is not value and now != value:
                 return f"with {name} {now!r}"
         if self.outer is not None and _outer_facts(seen) != self.outer:
             return "with other sizes, dtype or device"

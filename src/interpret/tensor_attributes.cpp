@@ -260,9 +260,9 @@ Flow Tracer::setTensorAttr(PyObject* stand_in, PyObject* name, PyObject* value) 
     return done.flow();
   }
   if (tensor->node->wrapper && PyObject_HasAttr(tensor->node->wrapper.get(), name)) {
-    return breakWith(Reason::kUnsupportedMutation,
-                     std::string("sets the attribute ") + PyUnicode_AsUTF8(name) +
-                         " that a " + type->tp_name + " is made of");
+    return breakWith(Reason::kUnsupportedMutation, std::string("sets the attribute ") +
+                                                       PyUnicode_AsUTF8(name) + " that a " +
+                                                       type->tp_name + " is made of");
   }
   // An attribute of the user's own; those that torch knows have effects of their own.
   values::Info* info = values.find(stand_in);

@@ -41,8 +41,7 @@ const Source* innerSource(Tracer& t, PyObject* raw, const Source* source, PyObje
   if (dict && PyDict_GetItemWithError(dict.get(), name) == inner &&
       (on_type == nullptr || Py_TYPE(on_type)->tp_descr_set == nullptr))
     return t.sources->child(SourceKind::kTensorAttr, source, name);
-  Ref<> getter =
-      stealRef(PyObject_CallOneArg(torchObject("stator._wrappers.getter"), name));
+  Ref<> getter = stealRef(PyObject_CallOneArg(torchObject("stator._wrappers.getter"), name));
   if (!getter) throw PythonError();
   return t.sources->child(SourceKind::kAsked, source, getter);
 }
@@ -64,10 +63,10 @@ Flow guardWrapper(Tracer& t, PyObject* raw, const Source* source, uint32_t stora
     t.guards->add(Guard{GuardKind::kType, source, nullptr,
                         newRef(reinterpret_cast<PyObject*>(Py_TYPE(raw)))});
   }
-  t.guards->add(Guard{
-      GuardKind::kIs,
-      t.sources->child(SourceKind::kAsked, source, PyTuple_GET_ITEM(parts.get(), 1)), nullptr,
-      newRef(Py_True)});
+  t.guards->add(
+      Guard{GuardKind::kIs,
+            t.sources->child(SourceKind::kAsked, source, PyTuple_GET_ITEM(parts.get(), 1)), nullptr,
+            newRef(Py_True)});
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
     PyObject* name = PyTuple_GET_ITEM(names, i);
     Ref<> inner = stealRef(PyObject_GetAttr(raw, name));
@@ -77,8 +76,8 @@ Flow guardWrapper(Tracer& t, PyObject* raw, const Source* source, uint32_t stora
       STATOR_FLOW(guardWrapper(t, inner.get(), at, storage));
       continue;
     }
-    t.guards->add(Guard{GuardKind::kTensor, at, nullptr, Ref<>(), 0,
-                        tensor::TensorGuard::of(inner.get())});
+    t.guards->add(
+        Guard{GuardKind::kTensor, at, nullptr, Ref<>(), 0, tensor::TensorGuard::of(inner.get())});
     if (uintptr_t memory = tensor::storageOf(inner.get())) {
       uint32_t& id = t.input_storages[memory];
       if (id == 0) id = t.next_storage++;
@@ -156,9 +155,9 @@ Out Tracer::wrapperAttr(PyObject* stand_in, PyObject* name) {
   // Of an input the real one is read, by its source.
   if (tensor->node->source != nullptr) return Ref<>();
   if (values::isConstantDeep(value.get())) return value;
-  return breakWith(Reason::kUnsupportedAttribute,
-                   std::string(PyUnicode_AsUTF8(name)) + " of a " + Py_TYPE(fake)->tp_name +
-                       " that was made in the trace");
+  return breakWith(Reason::kUnsupportedAttribute, std::string(PyUnicode_AsUTF8(name)) + " of a " +
+                                                      Py_TYPE(fake)->tp_name +
+                                                      " that was made in the trace");
 }
 
 Out Tracer::makeWrapper(PyTypeObject* type, const Args& args) {

@@ -79,9 +79,9 @@ class Substitution {
   Ref<> facts() const {
     Ref<> list = orThrow(PyList_New(static_cast<Py_ssize_t>(metas_.size())));
     for (size_t i = 0; i < metas_.size(); ++i) {
-      PyList_SET_ITEM(list.get(), i,
-                      wrappers_[i] != nullptr ? Py_NewRef(wrappers_[i])
-                                              : factsOf(*metas_[i], i).release());
+      PyList_SET_ITEM(
+          list.get(), i,
+          wrappers_[i] != nullptr ? Py_NewRef(wrappers_[i]) : factsOf(*metas_[i], i).release());
     }
     return list;
   }
