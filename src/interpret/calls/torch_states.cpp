@@ -98,8 +98,8 @@ Out change(Tracer& t, size_t index, Ref<> value) {
     t.process_states[index] = {before, before};
     // of a frame that goes on in the middle, see noteStates
     graph::Node& first = t.graph->nodes()[0];
-    if (&first != node && first.target && first.target.get() == torchObject(kStates[index].setter) &&
-        !first.mutates) {
+    if (&first != node && first.target &&
+        first.target.get() == torchObject(kStates[index].setter) && !first.mutates) {
       setAt(&first, index);
       first.leave = restore(index, before.get());
     }
@@ -178,8 +178,8 @@ void ProcessStateScope::apply(bool now) {
 graph::Node* addStateNode(Tracer& t, size_t index, PyObject* value) {
   StateCall call = stateCall(index, value);
   Ref<> args = stealRef(call.takes_value ? PyTuple_Pack(1, value) : PyTuple_New(0));
-  graph::Node* node = t.graph->addCall(graph::Op::kCallFunction, newRef(call.function),
-                                       std::move(args), Ref<>());
+  graph::Node* node =
+      t.graph->addCall(graph::Op::kCallFunction, newRef(call.function), std::move(args), Ref<>());
   node->mutates = node->sets_mode = true;
   node->location = t.location();
   node->scope = t.frames.empty() ? nullptr : t.frames.back()->scope;
