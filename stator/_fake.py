@@ -136,7 +136,7 @@ def _storages_of(tensor):
         found.append(_storage_of(tensor))
     except (RuntimeError, NotImplementedError):
         pass  # it has none
-    for name in tensor.__tensor_flatten__()[0]:
+    for name in tensor.__tensor_flatten__()[0] if is_traceable_wrapper_subclass(tensor) else ():
         if isinstance(inner := getattr(tensor, name), torch.Tensor):
             found += _storages_of(inner)
     return found
@@ -185,11 +185,11 @@ def make(all_facts):
         return [facts if isinstance(facts, torch.Tensor) else _make_one(facts, storages) for facts in all_facts]
 
 
-def symbols(hints):
-    """s0, s1 ... of a capture in a ShapeEnv of their own, for one symbolic run."""
+def symbols(hints, unbacked):
+    """s0, s1 ... of a capture in a ShapeEnv of their own, for one symbolic run; rows (number, low, high) of those without a value."""
     from stator import _symbols
 
-    return _symbols.for_one_run(hints)
+    return _symbols.for_one_run(hints, unbacked)
 
 
 def make_symbolic(all_facts, env):
@@ -221,11 +221,14 @@ def make_symbolic(all_facts, env):
 
 
 def call_symbolic(target, args, kwargs, fakes, state, env):
-    """As call, with sizes as text; and the conditions that the run has decided. None: it has to be done with numbers."""
+    """As call, with sizes as text; the conditions that the run has decided; and ranges (low, high) of the sizes that it could not know,
+    which are the next symbols. None: it has to be done with numbers."""
     global _mode
     before, _mode = _mode, env.mode
     try:
         answer = call(target, args, kwargs, fakes, state)
+        if answer[0] in (DATA_DEPENDENT, DYNAMIC_SHAPE):
+            return answer, [], []
         if answer[0] != OK:
             return None
         status, structure, detail, rows, changed, mutates, random, written = answer
@@ -234,7 +237,12 @@ def call_symbolic(target, args, kwargs, fakes, state, env):
         if env.set_apart and (mutates or written or any(len(row) > 1 and row[2] >= 0 for row in rows)):
             return None  # which memory a result lies in, and where, is known only of tensors as they are
         rows = [row if len(row) == 1 else (env.facts(row[0]), *row[1:]) for row in rows]
-        return (status, structure, detail, rows, [], mutates, random, written), env.new_conditions()
+        conditions, found = env.new_conditions(), env.found()
+        sizes = {size for row in rows if len(row) > 1 for size in row[0][0] if isinstance(size, str)}
+        if not sizes.issuperset(name for name, _ in found):
+            # One that no result has as its size cannot be had from the graph either.
+            return (DYNAMIC_SHAPE, "a size that depends on data, and is that of no result", None), [], []
+        return (status, structure, detail, rows, [], mutates, random, written), conditions, [span for _, span in found]
     except env.unknown:
         return None
     finally:
@@ -319,6 +327,13 @@ def _under(state):
         yield
 
 
+def _is_ragged(value):
+    """Sizes of nested tensors that are no numbers: another nested tensor has others."""
+    if isinstance(value, (tuple, list)):
+        return any(map(_is_ragged, value))
+    return isinstance(value, torch.SymInt) and value.node.is_nested_int()
+
+
 class _Outputs:
     """Flattens a result and finds out what each tensor in it shares with arguments and earlier outputs."""
 
@@ -333,8 +348,8 @@ class _Outputs:
         """Appends one leaf; returns its index."""
         index = len(self.rows)
         if not isinstance(value, torch.Tensor):
-            if not isinstance(value, _CONSTANTS):
-                self.unknown = type(value).__name__
+            if not isinstance(value, _CONSTANTS) or _is_ragged(value):
+                self.unknown = "a ragged size" if _is_ragged(value) else type(value).__name__
             self.rows.append((value,))
             return index
         wrapper = None if isinstance(value, FakeTensor) else value

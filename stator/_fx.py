@@ -522,11 +522,18 @@ def compile_graph(module: CapturedModule, backend: Callable[..., Any]) -> tuple[
 
         examples = [_lazy_symbols.example(record, position, example, shape)
                     for position, (example, shape) in enumerate(zip(examples, record.shapes, strict=True))]  # fmt: skip
+    no_hooks = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message()
     with tracing(context), compile_context(CompileContext(compile_id)):
         try:
             compiled = backend(module, examples)
         finally:
             context.close()
+            if no_hooks != torch._C._autograd._saved_tensors_hooks_get_disabled_error_message():
+                # The backend has run the graph, which ends in another state.
+                if no_hooks is None:
+                    torch._C._autograd._saved_tensors_hooks_enable()
+                else:
+                    torch._C._autograd._saved_tensors_hooks_disable(no_hooks)
     if not callable(compiled):
         raise TypeError(f"the backend returned {type(compiled).__name__}, which cannot be called")
     symbols = getattr(record.fake_mode, "_stator_symbols", None)

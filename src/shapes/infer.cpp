@@ -58,7 +58,7 @@ Answer infer(const Request& request, Tiers tiers) {
     answer.why = target == nullptr ? "torch.Tensor has no such attribute" : "an argument is opaque";
     return answer;
   }
-  const bool remember =
+  bool remember =
       tiers == Tiers::kAll && request.remember && !request.wrapped && workspace.memoisable();
   Memo& memo = workspace.symbolic() ? self.symbolic : self.memo;
   if (workspace.symbolic() && self.environment != symbolic::Environment::current()->number()) {
@@ -85,7 +85,11 @@ Answer infer(const Request& request, Tiers tiers) {
   } else {
     Request resolved = request;
     resolved.target = target;
+    const symbolic::Environment* environment = symbolic::Environment::current();
+    const size_t symbols = environment != nullptr ? environment->symbolCount() : 0;
     FallbackAnswer fallback = inferWithFake(resolved);
+    // A size that depends on data is another at each call.
+    if (environment != nullptr && environment->symbolCount() > symbols) remember = false;
     answer.tier = Tier::kFake;
     if (fallback.status != Status::kOk) {
       ++self.counts.failed;

@@ -307,7 +307,17 @@ bool inferWithSymbols(const Request& request, Substitution& substitution, Fallba
     if (PyList_Append(hints.get(), orThrow(PyLong_FromLongLong(hint)).get()) != 0)
       throw PythonError();
   }
-  Ref<> made = orThrow(PyObject_CallOneArg(symbols, hints.get()));
+  Ref<> unbacked = orThrow(PyList_New(0));
+  for (size_t i = 0; i < environment->symbolCount(); ++i) {
+    const symbolic::Expr* symbol = symbolic::symbol(static_cast<int64_t>(i));
+    if (!environment->hasUnbacked(symbol)) continue;
+    const symbolic::Range range = environment->rangeOf(symbol);
+    Ref<> row = orThrow(Py_BuildValue("(nLL)", static_cast<Py_ssize_t>(i),
+                                      static_cast<long long>(range.low),
+                                      static_cast<long long>(range.high)));
+    if (PyList_Append(unbacked.get(), row.get()) != 0) throw PythonError();
+  }
+  Ref<> made = orThrow(PyObject_CallFunctionObjArgs(symbols, hints.get(), unbacked.get(), nullptr));
   substitution.setSymbols(made);
   Ref<> fakes =
       orThrow(PyObject_CallFunctionObjArgs(make, substitution.facts().get(), made.get(), nullptr));
@@ -321,6 +331,13 @@ bool inferWithSymbols(const Request& request, Substitution& substitution, Fallba
                                                         state.get(), made.get(), nullptr));
     if (result.get() != Py_None) {
       PyObject* conditions = PyTuple_GET_ITEM(result.get(), 1);
+      PyObject* found = PyTuple_GET_ITEM(result.get(), 2);
+      // Sizes that only the run of the graph will tell. Whoever asked finds them in the environment.
+      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(found); ++i) {
+        long long low = 0, high = 0;
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(found, i), "LL", &low, &high)) throw PythonError();
+        environment->addUnbacked({low, high});
+      }
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(conditions); ++i) {
         const symbolic::Expr* condition =
             symbolic::parse(PyUnicode_AsUTF8(PyList_GET_ITEM(conditions, i)));
@@ -365,7 +382,13 @@ FallbackAnswer inferWithFake(const Request& request) {
   Ref<> answer = orThrow(PyObject_CallFunctionObjArgs(call, request.target, arguments.args.get(),
                                                       arguments.kwargs.get(), substitution.fakes(),
                                                       state.get(), nullptr));
-  return readAnswer(answer.get(), substitution);
+  FallbackAnswer read = readAnswer(answer.get(), substitution);
+  if (read.status == Status::kDynamicShape && !substitution.isSymbolic()) {
+    // With symbols the size can be one that nobody knows yet, where the settings allow it.
+    FallbackAnswer with_symbols;
+    if (inferWithSymbols(request, substitution, with_symbols)) return with_symbols;
+  }
+  return read;
 }
 
 }  // namespace stator::shapes

@@ -92,6 +92,34 @@ Ref<> fillSkeleton(PyObject* skeleton, const std::vector<Ref<>>& items) {
   return newRef(skeleton);
 }
 
+// Sizes of results that depend on data, symbols from `first` on: the graph reads each off a result that has it.
+void readNewSizes(Tracer& t, size_t first, PyObject* result) {
+  static PyObject* sym_size = torchObject("torch.ops.aten.sym_size.int");
+  PyObject* int_type = reinterpret_cast<PyObject*>(&PyLong_Type);
+  std::vector<PyObject*> results;
+  collectTensors(result, results);
+  for (size_t number = first; number < t.symbol_sources.size(); ++number) {
+    const symbolic::Dim size = symbolic::Dim::of(symbolic::symbol(static_cast<int64_t>(number)));
+    for (PyObject* tensor : results) {
+      const shapes::Dims& sizes = metaOfStandIn(tensor)->sizes;
+      const auto at = std::find_if(sizes.begin(), sizes.end(),
+                                   [&](symbolic::Dim dim) { return dim.identical(size); });
+      if (at == sizes.end()) continue;
+      Ref<> dim = stealRef(PyLong_FromLong(static_cast<long>(at - sizes.begin())));
+      graph::Node* node = t.graph->addCall(graph::Op::kCallFunction, newRef(sym_size),
+                                           stealRef(PyTuple_Pack(2, tensor, dim.get())), Ref<>());
+      node->scalar_type = newRef(int_type);
+      node->size = size;
+      node->location = t.location();
+      node->scope = t.frames.back()->scope;
+      Ref<> stand_in = graph::makeStandIn(node, nullptr, int_type);
+      t.values.addMade(stand_in, t.instruction_start);
+      t.symbol_nodes[size.expr()] = std::move(stand_in);
+      break;
+    }
+  }
+}
+
 // A fact that is a tuple is a new object each time it is asked for.
 Ref<> freshConstant(const Ref<>& constant) {
   if (!PyTuple_Check(constant.get()) || PyTuple_GET_SIZE(constant.get()) == 0) return constant;
@@ -266,6 +294,12 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     kept = *answer.inferred;
     answer.inferred = &*kept;
   }
+  const size_t first_new = symbol_sources.size();
+  for (size_t i = first_new; i < environment.symbolCount(); ++i) {
+    symbol_sources.push_back(nullptr);
+    symbol_ranges.push_back(environment.rangeOf(symbolic::symbol(static_cast<int64_t>(i))));
+  }
+  const bool new_sizes = symbol_sources.size() > first_new;
   if (answer.status == shapes::Status::kDataDependent && args.keywordCount() == 0 &&
       !values_now.empty()) {
     if (Ref<> tensor =
@@ -308,6 +342,9 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     return breakWith(reasonFor(answer.status),
                      targetName(target) + (answer.why.empty() ? "" : ": " + answer.why));
   }
+  if (new_sizes && answer.inferred->mutates)
+    return breakWith(Reason::kDynamicOutputShape,
+                     targetName(target) + ": writes its result into a tensor");
   if (answer.inferred->mutates) {
     std::vector<PyObject*> involved;
     for (PyObject* value : values_now) collectTensors(value, involved);
@@ -490,6 +527,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     }
     node->structure = result;
   }
+  if (new_sizes) readNewSizes(*this, first_new, result.get());
   // 7. What it did to its arguments.
   for (const auto& [index, facts] : inferred.changed_inputs) {
     graph::StandIn* changed = graph::asStandIn(tensors[static_cast<size_t>(index)]);
