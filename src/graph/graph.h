@@ -58,6 +58,8 @@ struct Node {
   const shapes::TensorMeta* meta = nullptr;
   // for several outputs: the Python structure of stand-ins that the tracer handed out (tuple, list, named tuple)
   Ref<> structure;
+  // of a tensor whose class has its own __torch_dispatch__: a fake instance, which belongs to the trace
+  Ref<> wrapper;
   Ref<> scalar_type;   // for symbolic scalars: int, float or bool; null for tensors
   symbolic::Dim size;  // of a symbolic int
   // kInput: where it comes from, and the value seen at capture (held until the backend has run, then dropped).

@@ -91,8 +91,11 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     }
   }
   if (tensor::isTensor(raw)) {
-    if (!isPlainTensorType(Py_TYPE(raw))) noteOverloads(Py_TYPE(raw));
-    if (hasOwnDispatch(Py_TYPE(raw)) || !tensor::hasPlainFacts(raw)) {
+    if (!isPlainTensorType(Py_TYPE(raw))) {
+      noteOverloads(Py_TYPE(raw));
+      if (hasOwnDispatch(Py_TYPE(raw))) return wrapperFromOutside(raw, source);
+    }
+    if (!tensor::hasPlainFacts(raw)) {
       return breakWith(breaks::Reason::kSubclass,
                        std::string("an input is a ") + Py_TYPE(raw)->tp_name);
     }

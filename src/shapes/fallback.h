@@ -20,6 +20,8 @@ struct FallbackAnswer {
 using NonzeroCounts = std::unordered_map<const TensorMeta*, Dim>;
 
 FallbackAnswer inferWithFake(const Request& request, NonzeroCounts& counts);
+// The facts of a fake instance of a class with its own __torch_dispatch__, as an operation's results have them.
+TensorMeta wrapperFacts(PyObject* fake);
 
 // torch.device objects, which only torch's headers can read and make.
 bool readDevice(PyObject* object, DeviceType& type, int16_t& index);

@@ -59,7 +59,8 @@ Answer infer(const Request& request, Tiers tiers) {
     answer.why = target == nullptr ? "torch.Tensor has no such attribute" : "an argument is opaque";
     return answer;
   }
-  bool remember = tiers == Tiers::kAll && request.remember && workspace.memoisable();
+  bool remember =
+      tiers == Tiers::kAll && request.remember && !request.wrapped && workspace.memoisable();
   Memo& memo = workspace.symbolic() ? self.symbolic : self.memo;
   const symbolic::Environment* environment = symbolic::Environment::current();
   if (environment != nullptr && self.environment != environment->number()) {
@@ -80,7 +81,8 @@ Answer infer(const Request& request, Tiers tiers) {
   }
   Inferred inferred;
   const size_t symbols = environment != nullptr ? environment->symbolCount() : 0;
-  if (tiers != Tiers::kFakeOnly && inferByRules(target, workspace, *request.state, inferred)) {
+  if (tiers != Tiers::kFakeOnly && !request.wrapped &&
+      inferByRules(target, workspace, *request.state, inferred)) {
     answer.tier = Tier::kRule;
   } else if (tiers == Tiers::kRulesOnly) {
     answer.status = Status::kUnsupported;

@@ -45,6 +45,7 @@ class Substitution {
             reader_.tensor_of == nullptr ? nullptr : reader_.tensor_of(object)) {
       if (numbers_.try_emplace(object, static_cast<int>(metas_.size())).second) {
         metas_.push_back(meta);
+        wrappers_.push_back(reader_.wrapper_of == nullptr ? nullptr : reader_.wrapper_of(object));
         symbolic_ |= meta->isSymbolic();
         first_occurrence_.push_back(occurrences_);
       }
@@ -78,7 +79,9 @@ class Substitution {
   Ref<> facts() const {
     Ref<> list = orThrow(PyList_New(static_cast<Py_ssize_t>(metas_.size())));
     for (size_t i = 0; i < metas_.size(); ++i) {
-      PyList_SET_ITEM(list.get(), i, factsOf(*metas_[i], i).release());
+      PyList_SET_ITEM(
+          list.get(), i,
+          wrappers_[i] != nullptr ? Py_NewRef(wrappers_[i]) : factsOf(*metas_[i], i).release());
     }
     return list;
   }
@@ -97,7 +100,9 @@ class Substitution {
   }
 
   bool supported(std::string& why) const {
-    for (const TensorMeta* meta : metas_) {
+    for (size_t i = 0; i < metas_.size(); ++i) {
+      const TensorMeta* meta = metas_[i];
+      if (wrappers_[i] != nullptr) continue;
       if (meta->layout != 0) why = "a sparse or opaque layout";
       if (meta->is_wrapped_number) why = "a tensor that is a wrapped number";
       if (dtypeObject(meta->dtype) == nullptr) why = "a dtype without a name";
@@ -174,6 +179,7 @@ class Substitution {
   Reader reader_;
   std::unordered_map<PyObject*, int> numbers_;
   std::vector<const TensorMeta*> metas_;
+  std::vector<PyObject*> wrappers_;  // null: the facts say all
   std::vector<int> first_occurrence_;
   int occurrences_ = 0;
   bool symbolic_ = false;
@@ -229,7 +235,7 @@ TensorMeta readFacts(PyObject* facts) {
   return meta;
 }
 
-// Rows: (constant,) or (facts, same_object_as, alias_of, alias_of_output), numbers counting distinct tensors.
+// Rows: (constant,) or (facts, same_object_as, alias_of, alias_of_output, wrapper or None), numbers counting distinct tensors.
 Output readOutput(PyObject* row, const Substitution& substitution) {
   Output output;
   if (PyTuple_GET_SIZE(row) == 1) {
@@ -243,6 +249,7 @@ Output readOutput(PyObject* row, const Substitution& substitution) {
   output.alias_of =
       substitution.firstOccurrence(static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(row, 2))));
   output.alias_of_output = static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(row, 3)));
+  if (PyTuple_GET_ITEM(row, 4) != Py_None) output.wrapper = newRef(PyTuple_GET_ITEM(row, 4));
   return output;
 }
 
@@ -370,6 +377,11 @@ bool inferWithSymbols(const Request& request, Substitution& substitution, Nonzer
 
 }  // namespace
 
+TensorMeta wrapperFacts(PyObject* fake) {
+  static PyObject* facts = glue("facts_of");
+  return readFacts(orThrow(PyObject_CallOneArg(facts, fake)).get());
+}
+
 FallbackAnswer inferWithFake(const Request& request, NonzeroCounts& counts) {
   static PyObject* make = glue("make");
   static PyObject* call = glue("call");
@@ -383,7 +395,7 @@ FallbackAnswer inferWithFake(const Request& request, NonzeroCounts& counts) {
     }
   }
   if (!substitution.supported(refused.why)) return refused;
-  if (substitution.isSymbolic()) {
+  if (substitution.isSymbolic() && !request.wrapped) {
     FallbackAnswer answer;
     if (inferWithSymbols(request, substitution, counts, answer)) return answer;
   }
@@ -394,7 +406,7 @@ FallbackAnswer inferWithFake(const Request& request, NonzeroCounts& counts) {
                                                       arguments.kwargs.get(), substitution.fakes(),
                                                       state.get(), nullptr));
   FallbackAnswer read = readAnswer(answer.get(), substitution);
-  if (read.status == Status::kDynamicShape && !substitution.isSymbolic()) {
+  if (read.status == Status::kDynamicShape && !substitution.isSymbolic() && !request.wrapped) {
     // With symbols the size can be one that nobody knows yet, where the settings allow it.
     FallbackAnswer with_symbols;
     if (inferWithSymbols(request, substitution, counts, with_symbols)) return with_symbols;

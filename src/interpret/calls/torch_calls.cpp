@@ -21,6 +21,10 @@ const shapes::TensorMeta* metaOfStandIn(PyObject* object) {
   return graph::isStandIn(object) ? graph::asStandIn(object)->meta : nullptr;
 }
 
+PyObject* wrapperOfStandIn(PyObject* object) {
+  return graph::isStandIn(object) ? graph::asStandIn(object)->node->wrapper.get() : nullptr;
+}
+
 bool isOpaque(PyObject* object) {
   return isTraceIterator(object) ||
          (graph::isStandIn(object) && graph::asStandIn(object)->meta == nullptr);
@@ -208,6 +212,13 @@ bool Tracer::hasStandIn(PyObject* value, int depth) {
   return false;
 }
 
+bool Tracer::anyWrapper(const std::vector<PyObject*>& arguments) {
+  std::vector<PyObject*> found;
+  for (PyObject* value : arguments) collectTensors(value, found);
+  return std::any_of(found.begin(), found.end(),
+                     [](PyObject* tensor) { return wrapperOfStandIn(tensor) != nullptr; });
+}
+
 bool Tracer::anyStandIn(const Args& args) {
   std::vector<PyObject*> found;
   for (PyObject* value : args.values) collectTensors(value, found);
@@ -251,7 +262,22 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   request.remember = remember;
   request.reader.tensor_of = metaOfStandIn;
   request.reader.is_opaque = isOpaque;
-  if (op == graph::Op::kCallFunction && target == builtinFunction("getattr")) {
+  request.reader.wrapper_of = wrapperOfStandIn;
+  // Once such a tensor has come up: its class decides, and so does one that makes one.
+  std::optional<tensor::TorchFunctionPause> handlers_ran;
+  if (wrappers.fakes) {
+    request.wrapped = anyWrapper(values_now) || PyType_Check(target);
+    if (request.wrapped && torch_function.relevant) handlers_ran.emplace(true);
+    if (request.wrapped && op == graph::Op::kCallMethod) {
+      // The method of torch's, not what the class has put over it, which the trace may be inside of.
+      PyObject* method = _PyType_Lookup(tensorType(), target);
+      if (method != nullptr && _PyType_Lookup(typeOf(values_now[0]), target) != method) {
+        op = graph::Op::kCallFunction;
+        target = method;
+      }
+    }
+  }
+  if (op == graph::Op::kCallFunction && target == builtinFunction("getattr") && facts == nullptr) {
     request.target = values_now[1];
     request.positional = 1;
   }
@@ -262,6 +288,12 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   shapes::Answer answer = shapes::infer(request);
   contexts.reset();
   states.reset();
+  handlers_ran.reset();
+  std::optional<shapes::Inferred> kept;
+  if (request.wrapped && answer.status == shapes::Status::kOk) {
+    kept = *answer.inferred;
+    answer.inferred = &*kept;
+  }
   const size_t first_new = symbol_sources.size();
   for (size_t i = first_new; i < environment.symbolCount(); ++i) {
     symbol_sources.push_back(nullptr);
@@ -323,7 +355,8 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
       if (hooked_storages.count(graph::asStandIn(tensor)->meta->storage_id) != 0)
         return breakWith(Reason::kCallsOutside, "writes to a tensor with a hook");
     }
-    answer = shapes::infer(request);  // an answer is good until the next question only
+    // an answer is good until the next question only
+    if (!request.wrapped) answer = shapes::infer(request);
   }
   const shapes::Inferred& inferred = *answer.inferred;
   if (torch_function.relevant && !inferred.changed_inputs.empty()) {
@@ -413,16 +446,25 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   auto facts_of = [&](const shapes::Output& output) -> const shapes::TensorMeta* {
     graph->metas.push_back(output.meta);
     shapes::TensorMeta& meta = graph->metas.back();
-    if (output.alias_of >= 0)
-      meta.storage_id =
-          graph::asStandIn(tensors[static_cast<size_t>(output.alias_of)])->meta->storage_id;
-    else if (output.alias_of_output >= 0)
+    if (output.alias_of >= 0) {
+      PyObject* shared = tensors[static_cast<size_t>(output.alias_of)];
+      meta.storage_id = graph::asStandIn(shared)->meta->storage_id;
+      if (request.wrapped &&
+          static_cast<bool>(output.wrapper) != (wrapperOfStandIn(shared) != nullptr)) {
+        // A wrapper and a part of it: memory of several tensors on one side.
+        wrappers.ties.emplace_back(meta.storage_id, next_storage);
+        meta.storage_id = next_storage++;
+      }
+    } else if (output.alias_of_output >= 0)
       meta.storage_id = storages[static_cast<size_t>(output.alias_of_output)];
     else
       meta.storage_id = next_storage++;
     return &meta;
   };
-  PyObject* tensor_type = reinterpret_cast<PyObject*>(tensorType());
+  auto type_of = [](const shapes::Output& output) {
+    return reinterpret_cast<PyObject*>(output.wrapper ? Py_TYPE(output.wrapper.get())
+                                                      : tensorType());
+  };
   Ref<> result;
   if (single && inferred.outputs.size() == 1 &&
       inferred.outputs[0].kind == shapes::Output::Kind::kTensor) {
@@ -431,7 +473,8 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     if (output.same_object_as >= 0) {
       result = newRef(tensors[static_cast<size_t>(output.same_object_as)]);
     } else {
-      result = graph::makeStandIn(node, node->meta, tensor_type);
+      node->wrapper = output.wrapper;
+      result = graph::makeStandIn(node, node->meta, type_of(output));
       values.addMade(result, instruction_start);
     }
   } else if (single && inferred.outputs.size() <= 1) {
@@ -464,7 +507,8 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
       item->location = node->location;
       item->scope = node->scope;
       storages.push_back(item->meta->storage_id);
-      Ref<> stand_in = graph::makeStandIn(item, item->meta, tensor_type);
+      item->wrapper = output.wrapper;
+      Ref<> stand_in = graph::makeStandIn(item, item->meta, type_of(output));
       values.addMade(stand_in, instruction_start);
       items.push_back(stand_in);
     }
@@ -508,6 +552,20 @@ void Tracer::noteWritten(PyObject* tensor) {
   for (graph::Node* input : rootGraph().inputs()) {
     if (input == graph::asStandIn(tensor)->node ||
         (storage != 0 && input->meta != nullptr && input->meta->storage_id == storage))
+      input->written = true;
+  }
+  if (wrappers.ties.empty()) return;
+  // What is written to in a part is written to in the whole, and the other way round.
+  std::unordered_set<uint32_t> involved = {storage};
+  for (size_t before = 0; before != involved.size();) {
+    before = involved.size();
+    for (const auto& [one, other] : wrappers.ties) {
+      if (involved.count(one) + involved.count(other) == 1) involved.insert({one, other});
+    }
+  }
+  for (graph::Node* input : rootGraph().inputs()) {
+    if (input->meta != nullptr && input->meta->storage_id != 0 &&
+        involved.count(input->meta->storage_id) != 0)
       input->written = true;
   }
 }
