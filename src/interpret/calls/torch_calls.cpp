@@ -369,6 +369,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   node->location = location();
   node->scope = frames.back()->scope;
   node->mutates = inferred.mutates || inferred.random || !remember;
+  node->repeatable = !inferred.written_inputs.empty() && !inferred.random && remember;
   node->called = true;
   drew_random |= inferred.random;
   // 6. Its values.
