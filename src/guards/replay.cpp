@@ -127,7 +127,8 @@ bool Tree::factsHold(Machine& machine, Record& record) {
 }
 
 bool Tree::restHolds(Machine& machine, Record& record) {
-  if (!tensor::checkAllFacts(record.tensors.data(), record.places.data(), record.tensors.size()))
+  // With lines their memory was fetched already, if it had to be.
+  if (!tensor::checkAllFacts(record.tensors.data(), record.tensors.size(), record.lines.empty()))
     return false;
   for (const auto& [index, value] : record.registers) machine.r[index] = value;
   if (record.rest.empty()) return true;

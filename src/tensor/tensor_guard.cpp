@@ -4,6 +4,7 @@
 #include "python/objects.h"
 #include "tensor/impl_fields.h"
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <torch/csrc/Device.h>
@@ -363,7 +364,12 @@ constexpr size_t kAhead = 8;
 
 }  // namespace
 
-bool checkAllFacts(const TensorPair* pairs, size_t count) {
+bool checkAllFacts(const TensorPair* pairs, size_t count, bool fetch) {
+  if (!fetch) {
+    return std::all_of(pairs, pairs + count, [](const TensorPair& pair) {
+      return checkFacts(*pair.facts, pair.object);
+    });
+  }
   for (size_t i = 0; i < count; ++i) {
     // Object, TensorImpl and autograd meta, each found through the one before.
     if (i + 3 * kAhead < count) __builtin_prefetch(pairs[i + 3 * kAhead].object);
@@ -371,18 +377,6 @@ bool checkAllFacts(const TensorPair* pairs, size_t count) {
     if (i + kAhead < count) {
       if (auto* meta = ImplFields::autograd(implOf(pairs[i + kAhead].object)))
         __builtin_prefetch(&meta->requires_grad_);
-    }
-    if (!checkFacts(*pairs[i].facts, pairs[i].object)) return false;
-  }
-  return true;
-}
-
-bool checkAllFacts(const TensorPair* pairs, const TensorPlace* places, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    if (i + kAhead < count) [[likely]] {
-      __builtin_prefetch(pairs[i + kAhead].object);
-      fetchImpl(places[i + kAhead].impl);
-      __builtin_prefetch(places[i + kAhead].autograd);
     }
     if (!checkFacts(*pairs[i].facts, pairs[i].object)) return false;
   }
