@@ -4,7 +4,6 @@
 #include "python/objects.h"
 #include "tensor/impl_fields.h"
 
-#include <algorithm>
 #include <array>
 #include <deque>
 #include <torch/csrc/Device.h>
@@ -366,9 +365,10 @@ constexpr size_t kAhead = 8;
 
 bool checkAllFacts(const TensorPair* pairs, size_t count, bool fetch) {
   if (!fetch) {
-    return std::all_of(pairs, pairs + count, [](const TensorPair& pair) {
-      return checkFacts(*pair.facts, pair.object);
-    });
+    for (size_t i = 0; i < count; ++i) {
+      if (!checkFacts(*pairs[i].facts, pairs[i].object)) return false;
+    }
+    return true;
   }
   for (size_t i = 0; i < count; ++i) {
     // Object, TensorImpl and autograd meta, each found through the one before.
