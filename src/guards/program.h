@@ -68,7 +68,9 @@ enum class Code : uint8_t {
   kTree,
 };
 
-constexpr bool isEnter(Code code) { return code >= Code::kEnterManaged && code <= Code::kEnterType; }
+constexpr bool isEnter(Code code) {
+  return code >= Code::kEnterManaged && code <= Code::kEnterType;
+}
 constexpr bool isKey(Code code) { return code >= Code::kKeyLoad && code <= Code::kKeyAbsent; }
 
 constexpr uint32_t kNoRegister = UINT32_MAX;

@@ -72,7 +72,7 @@ struct Recorder {
   }
   void begin(const Op& code, uint32_t index) {
     op = index;
-    level = isKey(code.code)              ? view_level
+    level = isKey(code.code)           ? view_level
             : code.base != kNoRegister ? register_level[code.base]
                                        : 0;
   }

@@ -28,8 +28,8 @@ class DirectCall {
   struct Arguments;
   bool find(PyFunctionObject* function, Cache& cache);
   void describe(PyCodeObject* code);
-  bool bind(PyFunctionObject* function, PyObject* self, PyObject* const* args, Py_ssize_t positional,
-            PyObject* kwnames, Arguments& into) const;
+  bool bind(PyFunctionObject* function, PyObject* self, PyObject* const* args,
+            Py_ssize_t positional, PyObject* kwnames, Arguments& into) const;
   bool bindNamed(PyObject* name, PyObject* value, Arguments& into) const;
   PyObject* run(Site& site, PyFunctionObject* function, Arguments& arguments, bool& served);
 

@@ -1,5 +1,7 @@
 // The captured side of the driver: finds the entry of a place whose guards hold, or captures one, and runs it. The one boundary at which
 // stator's own failures end: the user's program goes on eagerly.
+#include "runtime/entry.h"
+
 #include "base/check.h"
 #include "base/collector_pause.h"
 #include "breaks/draws.h"
@@ -16,7 +18,6 @@
 #include "runtime/cache.h"
 #include "runtime/capture_turn.h"
 #include "runtime/driver.h"
-#include "runtime/entry.h"
 #include "runtime/listing.h"
 #include "runtime/ranks.h"
 #include "runtime/reports.h"

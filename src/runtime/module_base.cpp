@@ -48,8 +48,7 @@ void dealloc(PyObject* object) {
   Py_TYPE(object)->tp_free(object);
 }
 
-PyMemberDef members[] = {
-    {"__call__", T_OBJECT_EX, offsetof(ModuleBase, compiled), 0, nullptr}, {}};
+PyMemberDef members[] = {{"__call__", T_OBJECT_EX, offsetof(ModuleBase, compiled), 0, nullptr}, {}};
 
 PyTypeObject ModuleBaseType = {
     .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "stator._core.CompiledModuleBase",

@@ -128,7 +128,6 @@ bool hasNoHooks(const StatorView& view, PyObject* globals, HookDicts& found) {
 
 uint64_t versionOf(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag; }
 
-
 }  // namespace
 
 PyObject* PlainModule::forwardOf(PyObject* module, PyObject* globals) {
