@@ -358,8 +358,9 @@ void noteStep(Recorder& recorder, const Op& op, PyObject* base, PyObject* value)
         break;
       case Code::kStep:
         if (proof == Proof::kSameObject && givesTheSame(op, base)) {
-          // it may have been made for the asking
-          recorder.record.constants.push_back(newRef(value));
+          // it may have been made for the asking; functions and classes are not
+          if (!PyFunction_Check(value) && !PyType_Check(value))
+            recorder.record.constants.push_back(newRef(value));
           result = Proof::kSameObject;
           break;
         }
@@ -696,6 +697,11 @@ bool TypeVersion::lookUpAgain() {
   if (strict) return false;
   for (const TypeLookup& lookup : names) {
     if (stator_type_lookup(type.get(), lookup.name.get()) != lookup.found.get()) return false;
+  }
+  for (const OwnDescriptor& mine : own) {
+    const auto seen =
+        OwnDescriptor::of(mine.name, stator_type_lookup(type.get(), mine.name.get()));
+    if (seen.kind != mine.kind || seen.parts != mine.parts) return false;
   }
   // 0 when the type cannot have a version any more: then every check looks all names up.
   version = stator_type_version(type.get());
