@@ -10,7 +10,9 @@ from stator import exc
 
 log = logging.getLogger("stator")
 FORBIDDEN = 26  # in src/breaks/reasons.def
-breaks = collections.Counter()  # "reason name, place" -> how often; texts, which the collector does not count among its objects
+breaks = (
+    collections.Counter()
+)  # "reason name, place" -> how often; texts, which the collector does not count among its objects
 
 
 def count(kind, key, by=1):

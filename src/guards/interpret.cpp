@@ -699,8 +699,7 @@ bool TypeVersion::lookUpAgain() {
     if (stator_type_lookup(type.get(), lookup.name.get()) != lookup.found.get()) return false;
   }
   for (const OwnDescriptor& mine : own) {
-    const auto seen =
-        OwnDescriptor::of(mine.name, stator_type_lookup(type.get(), mine.name.get()));
+    const auto seen = OwnDescriptor::of(mine.name, stator_type_lookup(type.get(), mine.name.get()));
     if (seen.kind != mine.kind || seen.parts != mine.parts) return false;
   }
   // 0 when the type cannot have a version any more: then every check looks all names up.

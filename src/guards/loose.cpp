@@ -130,8 +130,7 @@ void LooseReferences::loosen(const sources::SourceSet& sources) {
     // The descriptor itself, as an entry of a class: the guard of the class's version speaks of it too, and does not rely on its address.
     if (guard.kind != GuardKind::kIs || guard.source->kind != sources::SourceKind::kClassDict)
       continue;
-    const auto descriptor =
-        TypeVersion::OwnDescriptor::of(guard.source->key, guard.expected.get());
+    const auto descriptor = TypeVersion::OwnDescriptor::of(guard.source->key, guard.expected.get());
     if (descriptor.kind == nullptr) continue;
     for (const TypeVersion& version : program_.versions) {
       if (std::find(version.own.begin(), version.own.end(), descriptor) == version.own.end())

@@ -115,8 +115,7 @@ PyObject* dictOf(PyObject* object) {
 Flow link(Tracer& t, PyObject* object, PyObject* dict) {
   values::Info *owner = t.values.find(object), *info = t.values.find(dict);
   const Source* source = t.sources->child(SourceKind::kObjectDict, owner->source);
-  if (info->source != source)
-    t.guards->add(Guard{GuardKind::kSameAs, info->source, source});
+  if (info->source != source) t.guards->add(Guard{GuardKind::kSameAs, info->source, source});
   info->attributes_of = object;
   owner->attributes = dict;
   if (!info->overlay && !info->dirty) return Flow::kOk;
@@ -136,8 +135,7 @@ Flow linkOwnDict(Tracer& t, PyObject* object, bool writes) {
     return Flow::kOk;
   values::Info* info = t.values.find(dict);
   if (info == nullptr && writes) {
-    const Source* source =
-        t.sources->child(SourceKind::kObjectDict, t.values.find(object)->source);
+    const Source* source = t.sources->child(SourceKind::kObjectDict, t.values.find(object)->source);
     info = &t.values.addOutside(dict, source);
   }
   return isFree(info) ? link(t, object, dict) : Flow::kOk;

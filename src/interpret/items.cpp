@@ -2,7 +2,6 @@
 #include "interpret/items.h"
 
 #include "interpret/attributes.h"
-
 #include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/torch_names.h"

@@ -1,6 +1,6 @@
 // Values that existed before the trace: giving them sources and guards as they are read, and working copies once their contents matter.
-#include "interpret/attributes.h"
 #include "base/check.h"
+#include "interpret/attributes.h"
 #include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
