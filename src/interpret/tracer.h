@@ -509,7 +509,7 @@ class Tracer {
   };
   TorchFunctionPart torch_function;
   struct WrapperPart {
-    Ref<> fakes;  // makes fake instances for this trace; null: no such tensor has come up
+    Ref<> fakes;         // makes fake instances for this trace; null: no such tensor has come up
     bool makes = false;  // the call under way gives such a tensor, whatever its arguments are
     // of nested tensors from outside: what tells their ragged sizes apart
     std::vector<std::pair<const sources::Source*, PyObject*>> ragged;

@@ -214,8 +214,8 @@ bool Tracer::prepareWrappers(const std::vector<PyObject*>& arguments) {
   if (!any && !wrappers.makes) return false;
   for (graph::StandIn* used : plain) {
     if (!tensor::isExactTensor(used->node->example.get())) continue;
-    used->node->wrapper = stealRef(
-        PyObject_CallMethod(wrappers.fakes.get(), "of", "O", used->node->example.get()));
+    used->node->wrapper =
+        stealRef(PyObject_CallMethod(wrappers.fakes.get(), "of", "O", used->node->example.get()));
     if (!used->node->wrapper) PyErr_Clear();
   }
   return any;

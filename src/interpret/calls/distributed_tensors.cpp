@@ -126,8 +126,8 @@ Out askMesh(Tracer& t, const Args& args, const char* name, bool property) {
     constants.push_back(constant.get());
     keep.push_back(std::move(constant));
   }
-  Ref<> said = stealRef(
-      PyObject_Vectorcall(asked.get(), constants.data(), args.positional - 1, args.names));
+  Ref<> said =
+      stealRef(PyObject_Vectorcall(asked.get(), constants.data(), args.positional - 1, args.names));
   if (said && !values::isConstantDeep(said.get())) return refused();
   return t.fromNative(std::move(said));
 }
@@ -158,9 +158,7 @@ void registerMeshProperty() {
 
 }  // namespace
 
-bool isPlacement(PyObject* object) {
-  return isPlacementType(Py_TYPE(object));
-}
+bool isPlacement(PyObject* object) { return isPlacementType(Py_TYPE(object)); }
 
 bool isPlacementType(PyTypeObject* type) {
   static PyObject* const meta = torchObject("torch._opaque_base.OpaqueBaseMeta");

@@ -453,8 +453,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     if (output.alias_of >= 0) {
       PyObject* shared = tensors[static_cast<size_t>(output.alias_of)];
       meta.storage_id = graph::asStandIn(shared)->meta->storage_id;
-      if (request.wrapped &&
-          static_cast<bool>(output.wrapper) != (wrapperOf(shared) != nullptr)) {
+      if (request.wrapped && static_cast<bool>(output.wrapper) != (wrapperOf(shared) != nullptr)) {
         // A wrapper and a part of it: memory of several tensors on one side.
         wrappers.ties.emplace_back(meta.storage_id, next_storage);
         meta.storage_id = next_storage++;
