@@ -192,8 +192,11 @@ def symbols(hints, unbacked):
     return _symbols.for_one_run(hints, unbacked)
 
 
-def make_symbolic(all_facts, env):
-    """FakeTensors with SymInts; None where tensors are more than their sizes say. Each gets memory of its own, which `env` is told."""
+def make_symbolic(all_facts, env, nonzeros):
+    """FakeTensors with SymInts; None where tensors are more than their sizes say. Each gets memory of its own, which `env` is told.
+
+    nonzeros: (number, text) of tensors of which is known how many elements are not 0.
+    """
     storages = [facts[12] for facts in all_facts]
     env.set_apart = len(set(storages)) < len(storages) or any(facts[10] != 0 for facts in all_facts)
     fakes = []
@@ -217,18 +220,20 @@ def make_symbolic(all_facts, env):
         if is_parameter:
             fake._is_param = True
         fakes.append(fake)
+    for number, text in nonzeros:
+        fakes[number].nonzero_memo = env.value(text)
     return fakes
 
 
 def call_symbolic(target, args, kwargs, fakes, state, env):
-    """As call, with sizes as text; the conditions that the run has decided; and ranges (low, high) of the sizes that it could not know,
-    which are the next symbols. None: it has to be done with numbers."""
+    """As call, with sizes as text; the conditions that the run has decided; ranges (low, high) of the sizes that it could not know,
+    which are the next symbols; and (number, text) of arguments of which is known now how many elements are not 0. None: it has to be done with numbers."""
     global _mode
     before, _mode = _mode, env.mode
     try:
         answer = call(target, args, kwargs, fakes, state)
         if answer[0] in (DATA_DEPENDENT, DYNAMIC_SHAPE):
-            return answer, [], []
+            return answer, [], [], []
         if answer[0] != OK:
             return None
         status, structure, detail, rows, changed, mutates, random, written = answer
@@ -241,8 +246,11 @@ def call_symbolic(target, args, kwargs, fakes, state, env):
         sizes = {size for row in rows if len(row) > 1 for size in row[0][0] if isinstance(size, str)}
         if not sizes.issuperset(name for name, _ in found):
             # One that no result has as its size cannot be had from the graph either.
-            return (DYNAMIC_SHAPE, "a size that depends on data, and is that of no result", None), [], []
-        return (status, structure, detail, rows, [], mutates, random, written), conditions, [span for _, span in found]
+            return (DYNAMIC_SHAPE, "a size that depends on data, and is that of no result", None), [], [], []
+        counted = [(number, env.name(fake.nonzero_memo)) for number, fake in enumerate(fakes)]
+        counted = [row for row in counted if row[1] is not None]
+        answer = status, structure, detail, rows, [], mutates, random, written
+        return answer, conditions, [span for _, span in found], counted
     except env.unknown:
         return None
     finally:

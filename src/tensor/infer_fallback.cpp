@@ -87,6 +87,19 @@ class Substitution {
     return list;
   }
 
+  // (number, text) of those tensors whose count of elements that are not 0 has a name.
+  Ref<> known(const NonzeroCounts& counts) const {
+    Ref<> list = orThrow(PyList_New(0));
+    for (size_t i = 0; i < metas_.size() && !counts.empty(); ++i) {
+      const auto found = counts.find(metas_[i]);
+      if (found == counts.end()) continue;
+      Ref<> row =
+          orThrow(Py_BuildValue("(ns)", static_cast<Py_ssize_t>(i), found->second.text().c_str()));
+      if (PyList_Append(list.get(), row.get()) != 0) throw PythonError();
+    }
+    return list;
+  }
+
   bool supported(std::string& why) const {
     for (size_t i = 0; i < metas_.size(); ++i) {
       const TensorMeta* meta = metas_[i];
@@ -299,7 +312,8 @@ Arguments replaced(const Request& request, const Substitution& substitution) {
 }
 
 // One run with SymInts; what it decides is decided for the capture. False: it cannot be done so, and the sizes have to become numbers.
-bool inferWithSymbols(const Request& request, Substitution& substitution, FallbackAnswer& answer) {
+bool inferWithSymbols(const Request& request, Substitution& substitution, NonzeroCounts& counts,
+                      FallbackAnswer& answer) {
   static PyObject* symbols = glue("symbols");
   static PyObject* make = glue("make_symbolic");
   static PyObject* call = glue("call_symbolic");
@@ -322,8 +336,9 @@ bool inferWithSymbols(const Request& request, Substitution& substitution, Fallba
   }
   Ref<> made = orThrow(PyObject_CallFunctionObjArgs(symbols, hints.get(), unbacked.get(), nullptr));
   substitution.setSymbols(made);
-  Ref<> fakes =
-      orThrow(PyObject_CallFunctionObjArgs(make, substitution.facts().get(), made.get(), nullptr));
+  Ref<> known = substitution.known(counts);
+  Ref<> fakes = orThrow(PyObject_CallFunctionObjArgs(make, substitution.facts().get(), made.get(),
+                                                     known.get(), nullptr));
   bool done = false;
   if (fakes.get() != Py_None) {
     substitution.setFakes(fakes);
@@ -348,6 +363,14 @@ bool inferWithSymbols(const Request& request, Substitution& substitution, Fallba
                      "a condition of a symbolic run");
       }
       answer = readAnswer(PyTuple_GET_ITEM(result.get(), 0), substitution);
+      PyObject* counted = PyTuple_GET_ITEM(result.get(), 3);
+      answer.of_these_tensors = PyList_GET_SIZE(found) > 0 || PyList_GET_SIZE(counted) > 0 ||
+                                PyList_GET_SIZE(known.get()) > 0;
+      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(counted); ++i) {
+        PyObject* row = PyList_GET_ITEM(counted, i);
+        const long number = PyLong_AsLong(PyTuple_GET_ITEM(row, 0));
+        counts[&substitution.meta(static_cast<int>(number))] = dimOf(PyTuple_GET_ITEM(row, 1));
+      }
       done = true;
     }
   }
@@ -362,7 +385,7 @@ TensorMeta wrapperFacts(PyObject* fake) {
   return readFacts(orThrow(PyObject_CallOneArg(facts, fake)).get());
 }
 
-FallbackAnswer inferWithFake(const Request& request) {
+FallbackAnswer inferWithFake(const Request& request, NonzeroCounts& counts) {
   static PyObject* make = glue("make");
   static PyObject* call = glue("call");
   FallbackAnswer refused;
@@ -377,7 +400,7 @@ FallbackAnswer inferWithFake(const Request& request) {
   if (!substitution.supported(refused.why)) return refused;
   if (substitution.isSymbolic() && !request.wrapped) {
     FallbackAnswer answer;
-    if (inferWithSymbols(request, substitution, answer)) return answer;
+    if (inferWithSymbols(request, substitution, counts, answer)) return answer;
   }
   substitution.setFakes(orThrow(PyObject_CallOneArg(make, substitution.facts().get())));
   Arguments arguments = replaced(request, substitution);
@@ -386,10 +409,10 @@ FallbackAnswer inferWithFake(const Request& request) {
                                                       arguments.kwargs.get(), substitution.fakes(),
                                                       state.get(), nullptr));
   FallbackAnswer read = readAnswer(answer.get(), substitution);
-  if (read.status == Status::kDynamicShape && !substitution.isSymbolic()) {
+  if (read.status == Status::kDynamicShape && !substitution.isSymbolic() && !request.wrapped) {
     // With symbols the size can be one that nobody knows yet, where the settings allow it.
     FallbackAnswer with_symbols;
-    if (inferWithSymbols(request, substitution, with_symbols)) return with_symbols;
+    if (inferWithSymbols(request, substitution, counts, with_symbols)) return with_symbols;
   }
   return read;
 }
