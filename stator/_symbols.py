@@ -73,6 +73,10 @@ class Symbols:
                 self._found[symbol] = self._back[symbol] = f"s{len(self.hints) + len(self._found)}"
         return _number(expr, self._back)
 
+    def name(self, value: Any) -> str | None:
+        """Of a symbol; None: it is none, or is not known."""
+        return self._back.get(value.node.expr) if isinstance(value, torch.SymInt) else None
+
     def found(self) -> list[tuple[str, tuple[int, int]]]:
         """Sizes that came up in facts() and have no value: name and range."""
         ranges = self.shape_env.var_to_range

@@ -84,7 +84,8 @@ PyObject* readStep(Machine& machine, const sources::Source& source, PyObject* ba
   }
   Ref<> keep;
   PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
-  const bool may_raise = source.kind == sources::SourceKind::kGenericAttr;
+  const bool may_raise = source.kind == sources::SourceKind::kGenericAttr ||
+                         source.kind == sources::SourceKind::kAsked;
   if (may_raise) PyErr_Fetch(&type, &value, &trace);
   PyObject* found = sources::peek(source, base, machine.roots, keep, unknown);
   if (may_raise) PyErr_Restore(type, value, trace);

@@ -191,6 +191,8 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
       args.positional = 3;
       return call(function.get(), args);
     }
+    if (kind == &PyInstanceMethod_Type && object != nullptr && isPlacement(object))
+      return stealRef(PyMethod_New(PyInstanceMethod_GET_FUNCTION(descriptor), object));
     return breakWith(Reason::kUnsupportedAttribute, std::string("through a ") + kind->tp_name);
   }
   return breakWith(Reason::kUnsupportedAttribute, kind->tp_name);

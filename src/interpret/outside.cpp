@@ -4,6 +4,7 @@
 #include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
+#include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
 #include "interpret/tracer.h"
 #include "python/objects.h"
@@ -92,8 +93,11 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     }
   }
   if (tensor::isTensor(raw)) {
-    if (!isPlainTensorType(Py_TYPE(raw))) noteOverloads(Py_TYPE(raw));
-    if (hasOwnDispatch(Py_TYPE(raw)) || !tensor::hasPlainFacts(raw)) {
+    if (!isPlainTensorType(Py_TYPE(raw))) {
+      noteOverloads(Py_TYPE(raw));
+      if (hasOwnDispatch(Py_TYPE(raw))) return wrapperFromOutside(raw, source);
+    }
+    if (!tensor::hasPlainFacts(raw)) {
       return breakWith(breaks::Reason::kSubclass,
                        std::string("an input is a ") + Py_TYPE(raw)->tp_name);
     }
@@ -153,7 +157,14 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     return newRef(raw);
   }
   if (guardedByIdentity(raw)) {
-    guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(raw)});
+    if (isPlacement(raw)) {
+      Ref<> check = stealRef(PyObject_CallOneArg(torchObject("stator._wrappers.equals"), raw));
+      if (!check) return raiseCurrentError();
+      guards->add(Guard{GuardKind::kIs, sources->child(SourceKind::kAsked, source, check), nullptr,
+                        newRef(Py_True)});
+    } else {
+      guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(raw)});
+    }
     values.addOutside(raw, source);
     return newRef(raw);
   }

@@ -302,6 +302,9 @@ Register PlanBuilder::build(PyObject* object) {
   if (graph::isStandIn(object)) {
     graph::Node* node = graph::asStandIn(object)->node;
     if (node->home != t_.graph.get()) return fail(object);  // of a function that the graph calls
+    // A ragged size: backends that take nested tensors apart cannot give it out.
+    if (node->wrapper && graph::asStandIn(object)->meta == nullptr && !t_.options.runs_as_captured)
+      return fail(object);
     bool cast = t_.torch_function.casts && Tracer::isCast(object);
     bool input = node->op == graph::Op::kInput;
     Register result = kNull;

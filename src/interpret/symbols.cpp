@@ -550,6 +550,8 @@ Ref<> Tracer::symNode(Dim dim) {
   switch (expr->kind) {
     case Kind::kSymbol: {
       const auto index = static_cast<size_t>(expr->number);
+      // Of a view's place in memory, say: no node has it.
+      if (symbol_sources[index] == nullptr) throw symbolic::Undecided(nullptr);
       result = graph::makeStandIn(addSymbolInput(index), nullptr, int_type);
       values.addMade(result, 0);
       break;

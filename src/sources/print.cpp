@@ -141,6 +141,8 @@ class Printer {
         return base(source) + ".size(" + n + ")";
       case SourceKind::kWeakTarget:
         return base(source) + "()";
+      case SourceKind::kAsked:
+        return base(source) + ".__tensor_flatten__()";
       case SourceKind::kAhead:
         return "list(" + base(source) + ")[" + n + "]";
       case SourceKind::kScalarValue:

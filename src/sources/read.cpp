@@ -195,6 +195,8 @@ PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& 
       return attribute(base, key, unknown);
     case SourceKind::kGenericAttr:
       return owned(PyObject_GetAttr(base, key), keep);
+    case SourceKind::kAsked:
+      return owned(PyObject_CallOneArg(key, base), keep);
     case SourceKind::kParameter:
       return moduleEntry(base, "_parameters", source, unknown);
     case SourceKind::kBuffer:

@@ -75,8 +75,56 @@ def reshaped(x):
     return x[x.sum(1) > 0].reshape(-1, 2) + 1
 
 
-PROGRAMS = [nonzero, masked, rows_by_mask, unique, repeated, where, as_size, checked, joined, bins, argwhere, reshaped]
-SLOW = [nonzero, masked, rows_by_mask, repeated, as_size, checked]
+def one_mask(x):
+    mask = x.sum(1) > 0
+    return x[mask] + (x * 2)[mask].cos()
+
+
+def several_masks(x):
+    first, second = x.sum(1) > 0, x.sum(1) > -1
+    mask = first.clone()
+    rows = x[mask].sum(0)
+    mask.logical_or_(second)
+    return x[first].sum(0), x[second].size(0), x[first].size(0), rows, x[mask].sum(0), x[mask].size(0)
+
+
+def broadcast(x):
+    rows = x[x.sum(1) > 0]
+    return rows - rows.mean(0, keepdim=True), rows * torch.ones(1, 4), rows[:, :1] + torch.arange(4)
+
+
+def experts(x):
+    out = torch.zeros_like(x)
+    choice = x[:, :3].argmax(-1)
+    for expert in range(3):
+        (rows,) = torch.where(choice == expert)
+        out.index_add_(0, rows, x[None, rows].reshape(-1, 4) * (expert + 1))
+    return out
+
+
+def read_as_int(x):
+    n = int((x > 0).sum())
+    torch._check(n >= 0)
+    return torch.zeros(n) + 1, torch.full((n,), 2.0)
+
+
+def in_pieces(x):
+    n = (x[:, 0] > 0).sum().item()
+    torch._check(n <= x.size(0))
+    first, second = x.split([n, x.size(0) - n])
+    return first * 2, second + 1, x[:n].sum(), x[n:].sum()
+
+
+def largest(x):
+    values, where = torch.topk(x.flatten()[(x > -9).flatten()], 3)
+    return values, where
+
+
+PROGRAMS = [
+    one_mask, several_masks, broadcast, experts, read_as_int, in_pieces, largest,
+    nonzero, masked, rows_by_mask, unique, repeated, where, as_size, checked, joined, bins, argwhere, reshaped,
+]  # fmt: skip
+SLOW = [rows_by_mask, checked, experts, one_mask]
 
 
 def inputs():
@@ -199,3 +247,30 @@ def test_a_bound_of_a_slice_may_be_any_number():
         for number in numbers:
             arguments = torch.randn(6), torch.tensor(number)
             torch.testing.assert_close(compiled(*arguments), function(*arguments))
+
+
+def test_one_that_broadcasts_is_no_guess():
+    """A mask that leaves one row, against five: eager's answer is five rows."""
+
+    def f(x, y):
+        rows = x[x.sum(1) > 0]
+        z = rows + y
+        return z, z.size(0)
+
+    compiled = stator.compile(f, backend="eager")
+    y = torch.randn(5, 4)
+    five, one = torch.ones(5, 4), torch.tensor([[1.0] * 4] + [[-1.0] * 4] * 4)
+    for x in (five, one, five):
+        torch.testing.assert_close(compiled(x, y), f(x, y))
+    with pytest.raises(RuntimeError, match="must match the size"):
+        compiled(torch.tensor([[1.0] * 4] * 2 + [[-1.0] * 4] * 3), y)
+
+
+def test_a_dim_that_may_be_one_is_not_squeezed_by_guess():
+    def f(x):
+        rows = x[x.sum(1) > 0].squeeze()
+        return rows.dim(), rows * 2
+
+    compiled = stator.compile(f, backend="eager")
+    for x in (torch.ones(5, 4), torch.tensor([[1.0] * 4] + [[-1.0] * 4] * 4), torch.ones(5, 4)):
+        torch.testing.assert_close(compiled(x), f(x))

@@ -57,6 +57,17 @@ bool isBelow(Dim left, Dim right) {
   return symbolic::Environment::current()->decide(symbolic::lessThan(left.expr(), right.expr()));
 }
 
+bool isEqual(Dim left, Dim right) {
+  if (left.isStatic() && right.isStatic()) return left == right;
+  return symbolic::Environment::current()->decide(symbolic::equal(left.expr(), right.expr()));
+}
+
+// Part of a dim, from a bound that may count from either end: all that is known is that it is no more than the dim.
+Dim openSize(Dim size) {
+  symbolic::Environment& known = *symbolic::Environment::current();
+  return Dim::of(known.addUnbacked({0, known.rangeOf(size.expr()).high}));
+}
+
 // The smaller, or larger, of two. Where nobody can say yet which one that is, it stays open.
 Dim bounded(Dim value, Dim limit, bool from_above) {
   try {
@@ -82,10 +93,21 @@ bool sliceDim(const Arg& slice, Dim size, Dim& start, Dim& length, Dim& step) {
   if (!read(slice.items[0], start) || !read(slice.items[1], stop) || !read(slice.items[2], step))
     return false;
   if (step <= 0) return false;
-  if (isBelow(start, 0)) start += size;
-  if (isBelow(stop, 0)) stop += size;
-  start = bounded(bounded(start, 0, false), size, true);
-  stop = bounded(bounded(stop, start, false), size, true);
+  try {
+    if (isBelow(start, 0)) start += size;
+    start = bounded(bounded(start, 0, false), size, true);
+  } catch (const symbolic::Undecided&) {
+    start = openSize(size);
+    length = openSize(size);
+    return true;
+  }
+  try {
+    if (isBelow(stop, 0)) stop += size;
+    stop = bounded(bounded(stop, start, false), size, true);
+  } catch (const symbolic::Undecided&) {
+    length = openSize(size);
+    return true;
+  }
   length = ceilDiv(stop - start, step);
   return true;
 }
@@ -276,7 +298,8 @@ bool squeeze(Call& call) {
   Dims sizes;
   Dims strides;
   for (size_t i = 0; i < rank; ++i) {
-    if (candidates[i] && isOne(meta.sizes[i])) continue;
+    // How many dims there are is not left to luck: whether a size that depends on data is 1 has to be known.
+    if (candidates[i] && isEqual(meta.sizes[i], 1)) continue;
     sizes.push_back(meta.sizes[i]);
     strides.push_back(meta.strides[i]);
   }
