@@ -34,3 +34,20 @@ def leave_torch_function_off(guard: Any) -> None:
 def set_data(tensor, value):
     """`tensor.data = value` as a node."""
     tensor.data = value
+
+
+def mark_hooks(message: str) -> None:
+    """Where a context manager for saved-tensor hooks is made, in a trace: the graph shows its beginning there."""
+
+
+class Restore:
+    """Sets a state back when a graph fails that has changed it; called with the value of the node that did."""
+
+    __slots__ = ("args", "function")
+
+    def __init__(self, function: Any, args: tuple[Any, ...]) -> None:
+        self.function = function
+        self.args = args
+
+    def __call__(self, _value: Any) -> None:
+        self.function(*self.args)

@@ -5,6 +5,7 @@ A tensor's facts travel in both directions as one tuple, whose order src/tensor/
 """
 
 import contextlib
+import itertools
 import logging
 import warnings
 
@@ -17,7 +18,7 @@ from torch._subclasses.fake_tensor import (
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 
 # Numbers of shapes::Status.
 OK, DATA_DEPENDENT, DYNAMIC_SHAPE, UNSUPPORTED, RAISES = range(5)
@@ -27,11 +28,22 @@ SINGLE, TUPLE, LIST, NAMED, NESTED = range(5)
 _mode = None
 
 
+class _Mode(FakeTensorMode):
+    """Ragged sizes of nested tensors are what they are in eager: numbers of their own, which equal themselves alone. No ShapeEnv is needed."""
+
+    _ragged = itertools.count(1 << 40)
+
+    def create_symbolic_nested_int(self, *, nt_tensor_id=None):
+        from torch.nested._internal.nested_int import NestedIntNode
+
+        return torch.SymInt(NestedIntNode(next(self._ragged) if nt_tensor_id is None else nt_tensor_id, 1))
+
+
 def mode():
     """The one FakeTensorMode of the fallback: static sizes, no ShapeEnv."""
     global _mode
     if _mode is None:
-        _mode = FakeTensorMode(static_shapes=True)
+        _mode = _Mode(static_shapes=True)
     return _mode
 
 
@@ -90,10 +102,10 @@ class _Watch(TorchDispatchMode):
 
     def _note(self, tensor):
         if isinstance(tensor, torch.Tensor):
-            number = self.storages.get(_storage_of(tensor))
-            if number is not None:
-                self.mutates = True
-                self.written.add(number)
+            for storage in _storages_of(tensor):
+                if (number := self.storages.get(storage)) is not None:
+                    self.mutates = True
+                    self.written.add(number)
 
 
 # Write to running_mean and running_var without saying so in their schemas.
@@ -113,6 +125,31 @@ def _trains(schema, args, kwargs):
 
 def _storage_of(tensor):
     return tensor.untyped_storage()._cdata
+
+
+def _storages_of(tensor):
+    """Of an instance of a wrapper class also those of all that it is made of. Results that alias have one in common."""
+    if isinstance(tensor, FakeTensor):
+        return [_storage_of(tensor)]
+    found = []
+    try:
+        found.append(_storage_of(tensor))
+    except (RuntimeError, NotImplementedError):
+        pass  # it has none
+    for name in tensor.__tensor_flatten__()[0] if is_traceable_wrapper_subclass(tensor) else ():
+        if isinstance(inner := getattr(tensor, name), torch.Tensor):
+            found += _storages_of(inner)
+    return found
+
+
+def _is_fake_wrapper(tensor):
+    """An instance of a wrapper class that consists of fakes of this mode."""
+    if isinstance(tensor, FakeTensor):
+        return tensor.fake_mode is mode()
+    if not is_traceable_wrapper_subclass(tensor):
+        return False
+    inner = (getattr(tensor, name) for name in tensor.__tensor_flatten__()[0])
+    return all(_is_fake_wrapper(value) for value in inner if isinstance(value, torch.Tensor))
 
 
 def _make_one(facts, storages):
@@ -142,21 +179,24 @@ def _make_one(facts, storages):
 
 
 def make(all_facts):
-    """FakeTensors for the tensor arguments of one call; those with one storage number share a storage."""
+    """FakeTensors for the tensor arguments of one call; those with one storage number share a storage. Wrappers are there already."""
     storages = {}
     with torch.inference_mode(False):
-        return [_make_one(facts, storages) for facts in all_facts]
+        return [facts if isinstance(facts, torch.Tensor) else _make_one(facts, storages) for facts in all_facts]
 
 
-def symbols(hints):
-    """s0, s1 ... of a capture in a ShapeEnv of their own, for one symbolic run."""
+def symbols(hints, unbacked):
+    """s0, s1 ... of a capture in a ShapeEnv of their own, for one symbolic run; rows (number, low, high) of those without a value."""
     from stator import _symbols
 
-    return _symbols.for_one_run(hints)
+    return _symbols.for_one_run(hints, unbacked)
 
 
-def make_symbolic(all_facts, env):
-    """FakeTensors with SymInts; None where tensors are more than their sizes say. Each gets memory of its own, which `env` is told."""
+def make_symbolic(all_facts, env, nonzeros):
+    """FakeTensors with SymInts; None where tensors are more than their sizes say. Each gets memory of its own, which `env` is told.
+
+    nonzeros: (number, text) of tensors of which is known how many elements are not 0.
+    """
     storages = [facts[12] for facts in all_facts]
     env.set_apart = len(set(storages)) < len(storages) or any(facts[10] != 0 for facts in all_facts)
     fakes = []
@@ -180,15 +220,20 @@ def make_symbolic(all_facts, env):
         if is_parameter:
             fake._is_param = True
         fakes.append(fake)
+    for number, text in nonzeros:
+        fakes[number].nonzero_memo = env.value(text)
     return fakes
 
 
 def call_symbolic(target, args, kwargs, fakes, state, env):
-    """As call, with sizes as text; and the conditions that the run has decided. None: it has to be done with numbers."""
+    """As call, with sizes as text; the conditions that the run has decided; ranges (low, high) of the sizes that it could not know,
+    which are the next symbols; and (number, text) of arguments of which is known now how many elements are not 0. None: it has to be done with numbers."""
     global _mode
     before, _mode = _mode, env.mode
     try:
         answer = call(target, args, kwargs, fakes, state)
+        if answer[0] in (DATA_DEPENDENT, DYNAMIC_SHAPE):
+            return answer, [], [], []
         if answer[0] != OK:
             return None
         status, structure, detail, rows, changed, mutates, random, written = answer
@@ -197,14 +242,50 @@ def call_symbolic(target, args, kwargs, fakes, state, env):
         if env.set_apart and (mutates or written or any(len(row) > 1 and row[2] >= 0 for row in rows)):
             return None  # which memory a result lies in, and where, is known only of tensors as they are
         rows = [row if len(row) == 1 else (env.facts(row[0]), *row[1:]) for row in rows]
-        return (status, structure, detail, rows, [], mutates, random, written), env.new_conditions()
+        conditions, found = env.new_conditions(), env.found()
+        sizes = {size for row in rows if len(row) > 1 for size in row[0][0] if isinstance(size, str)}
+        if not sizes.issuperset(name for name, _ in found):
+            # One that no result has as its size cannot be had from the graph either.
+            return (DYNAMIC_SHAPE, "a size that depends on data, and is that of no result", None), [], [], []
+        counted = [(number, env.name(fake.nonzero_memo)) for number, fake in enumerate(fakes)]
+        counted = [row for row in counted if row[1] is not None]
+        answer = status, structure, detail, rows, [], mutates, random, written
+        return answer, conditions, [span for _, span in found], counted
     except env.unknown:
         return None
     finally:
         _mode = before
 
 
+def _number(size):
+    """A ragged size is none."""
+    return -1 if isinstance(size, torch.SymInt) and size.node.is_nested_int() else int(size)
+
+
+def _wrapper_facts(tensor):
+    try:
+        storage = tensor.storage_offset(), tensor.untyped_storage().nbytes()
+    except (RuntimeError, NotImplementedError):
+        storage = 0, 0
+    return (
+        tuple(map(_number, tensor.shape)),
+        tuple(map(_number, tensor.stride())),
+        tensor.dtype,
+        tensor.device,
+        tensor.requires_grad,
+        tensor.is_leaf,
+        False,
+        False,
+        tensor.is_inference(),
+        bool(getattr(tensor, "_is_param", False)),
+        *storage,
+        0,
+    )
+
+
 def facts_of(tensor, storage=0):
+    if not isinstance(tensor, FakeTensor):
+        return _wrapper_facts(tensor)
     return (
         tuple(tensor.shape),
         tensor.stride(),
@@ -254,6 +335,13 @@ def _under(state):
         yield
 
 
+def _is_ragged(value):
+    """Sizes of nested tensors that are no numbers: another nested tensor has others."""
+    if isinstance(value, (tuple, list)):
+        return any(map(_is_ragged, value))
+    return isinstance(value, torch.SymInt) and value.node.is_nested_int()
+
+
 class _Outputs:
     """Flattens a result and finds out what each tensor in it shares with arguments and earlier outputs."""
 
@@ -268,22 +356,28 @@ class _Outputs:
         """Appends one leaf; returns its index."""
         index = len(self.rows)
         if not isinstance(value, torch.Tensor):
-            if not isinstance(value, _CONSTANTS):
-                self.unknown = type(value).__name__
+            ragged = _is_ragged(value)
+            if ragged is not isinstance(value, torch.SymInt) or not (ragged or isinstance(value, _CONSTANTS)):
+                self.unknown = "a ragged size" if ragged else type(value).__name__
             self.rows.append((value,))
             return index
-        if not isinstance(value, FakeTensor) or value.layout is not torch.strided:
+        wrapper = None if isinstance(value, FakeTensor) else value
+        if (value.layout is not torch.strided) if wrapper is None else not _is_fake_wrapper(wrapper):
             self.unknown = f"{type(value).__name__} of layout {value.layout}"
             self.rows.append((None,))
             return index
         same = next((i for i, fake in enumerate(self.fakes) if fake is value), -1)
-        storage = _storage_of(value)
-        alias = same if same >= 0 else self.storages.get(storage, -1)
-        alias_output = self._seen.setdefault(storage, index) if alias < 0 else index
-        self.rows.append((facts_of(value), same, alias, -1 if alias_output == index else alias_output))
+        storages = _storages_of(value)
+        alias = same if same >= 0 else next((self.storages[one] for one in storages if one in self.storages), -1)
+        alias_output = min(self._seen.setdefault(one, index) for one in storages) if alias < 0 else index
+        self.rows.append((facts_of(value), same, alias, -1 if alias_output == index else alias_output, wrapper))
         return index
 
     def structure(self, value):
+        if isinstance(value, (torch.Size, tuple)) and _is_ragged(value):
+            for item in value:
+                self.add(item)
+            return (NAMED, torch.Size) if isinstance(value, torch.Size) else (TUPLE, None)
         flat = isinstance(value, (list, tuple)) and all(not isinstance(item, (list, tuple, dict)) for item in value)
         named = isinstance(value, tuple) and type(value) not in (tuple, torch.Size)
         if flat and (named or (type(value) in (tuple, list) and self._has_tensor(value))):
@@ -337,7 +431,8 @@ def call(target, args, kwargs, fakes, state):
     before = [facts_of(fake) for fake in fakes]
     storages = {}
     for index, fake in enumerate(fakes):
-        storages.setdefault(_storage_of(fake), index)
+        for storage in _storages_of(fake):
+            storages.setdefault(storage, index)
     watch = _Watch(storages)
     try:
         with _silence(), mode(), watch, _under(state):

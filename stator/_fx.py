@@ -31,6 +31,7 @@ from torch.fx.graph import (
 )
 from torch.fx.graph_module import GraphModule
 from torch.fx.node import _get_qualified_name
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils.weak import TensorWeakRef, WeakTensorKeyDictionary
 
 from stator import _core
@@ -286,6 +287,13 @@ def fake_from_facts(record: Any, facts: tuple[Any, ...]) -> FakeTensor:
     return _bare_fake(mode, size, stride, _DTYPES[dtype], place, bool(requires_grad))
 
 
+def fake_wrapper(record: Any, fake: torch.Tensor) -> torch.Tensor:
+    """Of a class with its own __torch_dispatch__: the trace's fake instance, in the record's mode."""
+    from stator import _wrappers
+
+    return _wrappers.moved(fake, _mode(record), _bare_fake)
+
+
 def _is_plain(tensor: torch.Tensor) -> bool:
     """Whether size, stride, dtype and device say all that a fake of the tensor has to know (its storage is its own)."""
     return (
@@ -415,7 +423,7 @@ class Context(TracingContext):
         self._contexts = contexts
 
     def _make(self) -> None:
-        from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatefulSymbolicContext
+        from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
         record = self.record
         self._open = False
@@ -433,12 +441,34 @@ class Context(TracingContext):
         _fake_plain_inputs(record.fake_mode, record.examples)
         for example, source in zip(record.examples, record.sources, strict=True):
             if isinstance(example, torch.Tensor) and example not in self._contexts:
-                self._contexts[example] = StatefulSymbolicContext(
-                    dynamic_sizes=[DimDynamic.STATIC] * example.dim(),
-                    constraint_sizes=[None] * example.dim(),
-                    tensor_source=source,
-                )
+                self._contexts[example] = _static_context(example, source)
         self._open = True
+
+
+def _static_context(tensor: torch.Tensor, source: InputSource) -> Any:
+    """Numbers for all sizes (but those of nested tensors that are none), of a tensor and of what it is made of."""
+    from torch.fx.experimental.symbolic_shapes import DimDynamic, StatefulSymbolicContext, SubclassSymbolicContext
+
+    def of_part(part: torch.Tensor, name: str) -> Any:
+        return _static_context(part, InputSource(f"{source.name}.{name}", source.position))
+
+    parts: dict[str, Any] = {
+        "dynamic_sizes": [DimDynamic.STATIC] * tensor.dim(),
+        "constraint_sizes": [None] * tensor.dim(),
+        "tensor_source": source,
+    }
+    if not is_traceable_wrapper_subclass(tensor):
+        return StatefulSymbolicContext(**parts)
+    ragged = [isinstance(size, torch.SymInt) for size in tensor.shape]
+    parts["dynamic_sizes"] = [DimDynamic.DYNAMIC if one else DimDynamic.STATIC for one in ragged]
+    if tensor._is_view():
+        parts["view_base_context"] = of_part(tensor._base, "_base")
+    inner = {
+        name: of_part(value, name)
+        for name in tensor.__tensor_flatten__()[0]
+        if isinstance(value := getattr(tensor, name), torch.Tensor)
+    }
+    return SubclassSymbolicContext(**parts, inner_contexts=inner, track_outer_size_stride=not any(ragged))
 
 
 def _prepare(module: CapturedModule) -> Context:
@@ -502,11 +532,18 @@ def compile_graph(module: CapturedModule, backend: Callable[..., Any]) -> tuple[
 
         examples = [_lazy_symbols.example(record, position, example, shape)
                     for position, (example, shape) in enumerate(zip(examples, record.shapes, strict=True))]  # fmt: skip
+    no_hooks = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message()
     with tracing(context), compile_context(CompileContext(compile_id)):
         try:
             compiled = backend(module, examples)
         finally:
             context.close()
+            if no_hooks != torch._C._autograd._saved_tensors_hooks_get_disabled_error_message():
+                # The backend has run the graph, which ends in another state.
+                if no_hooks is None:
+                    torch._C._autograd._saved_tensors_hooks_enable()
+                else:
+                    torch._C._autograd._saved_tensors_hooks_disable(no_hooks)
     if not callable(compiled):
         raise TypeError(f"the backend returned {type(compiled).__name__}, which cannot be called")
     symbols = getattr(record.fake_mode, "_stator_symbols", None)

@@ -13,14 +13,22 @@ def _dims(index):
     return index if isinstance(index, (list, tuple)) else (index,)
 
 
-def _add(tensor, mark, index):
-    rank = tensor.dim()
-    for dim in _dims(index):
-        if not -rank <= dim < rank:
-            raise IndexError(f"dimension {dim} of a tensor with {rank} dimensions")
+def _of(tensor, dim):
+    return f"dimension {dim} of a tensor of sizes {tuple(tensor.shape)}"
+
+
+def _add(name, tensor, mark, index):
+    dims = _dims(index)
+    for dim in dims:
+        if not isinstance(dim, int) or isinstance(dim, bool):
+            raise TypeError(f"{name} expects dimensions as ints but received {type(dim).__name__}")
+        if not 0 <= dim < tensor.dim():
+            known = f"its dimensions are 0 to {tensor.dim() - 1}" if tensor.dim() else "it has none"
+            raise IndexError(f"{name}: {_of(tensor, dim)}: {known}")
+    for dim in dims:
         if not hasattr(tensor, mark):
             setattr(tensor, mark, set())
-        getattr(tensor, mark).add(dim % rank if rank else dim)
+        getattr(tensor, mark).add(dim)
     tensor._has_dynamo_dim_marking = True
 
 
@@ -32,7 +40,9 @@ def _check(name, tensor):
 def mark_dynamic(t, index, *, hint_override=None, min=None, max=None, specialize_on=None):
     """Sizes of these dimensions (an int, or several) are dynamic from the first capture on, between min and max if given."""
     _check("mark_dynamic", t)
-    _add(t, "_dynamo_dynamic_indices", index)
+    if min is not None and max is not None and min > max:
+        raise ValueError(f"mark_dynamic: {_of(t, index)}: min is {min}, and max is {max}")
+    _add("mark_dynamic", t, "_dynamo_dynamic_indices", index)
     if not hasattr(t, "_dynamo_dynamic_range"):
         t._dynamo_dynamic_range = set()
     for dim in _dims(index):
@@ -62,13 +72,13 @@ class _DimRange(tuple):
 def maybe_mark_dynamic(t, index):
     """The same as a wish: a capture that needs the size as a constant may have it."""
     _check("maybe_mark_dynamic", t)
-    _add(t, "_dynamo_weak_dynamic_indices", index)
+    _add("maybe_mark_dynamic", t, "_dynamo_weak_dynamic_indices", index)
 
 
 def mark_unbacked(t, index, hint_override=None, strict=False, specialize_on=None):
     """Sizes of these dimensions are dynamic, and nothing may be assumed of them."""
     _check("mark_unbacked", t)
-    _add(t, "_dynamo_strict_unbacked_indices" if strict else "_dynamo_unbacked_indices", index)
+    _add("mark_unbacked", t, "_dynamo_strict_unbacked_indices" if strict else "_dynamo_unbacked_indices", index)
 
 
 def mark_static(t, index=None):
@@ -77,7 +87,7 @@ def mark_static(t, index=None):
         t._dynamo_marked_static = True
         return t
     _check("mark_static", t)
-    _add(t, "_dynamo_static_indices", tuple(range(t.dim())) if index is None else index)
+    _add("mark_static", t, "_dynamo_static_indices", tuple(range(t.dim())) if index is None else index)
 
 
 def mark_static_address(t, guard=False):

@@ -7,13 +7,23 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from typing import Any
 
 import sympy
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatefulSymbolicContext
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    ShapeEnv,
+    StatefulSymbolicContext,
+    _constrain_range_for_size,
+    constrain_range,
+)
 from torch.utils._sympy import functions
+
+from stator import config
+from stator._convolutions import symbolic_mode
 
 _NAME = re.compile(r"s\d+")
 
@@ -31,6 +41,7 @@ class Symbols:
         self.names: dict[str, Any] = {"min": torch.sym_min, "max": torch.sym_max, "__builtins__": {}}
         self._values: dict[str, Any] = {}
         self._back: dict[sympy.Symbol, str] = {}
+        self._found: dict[sympy.Symbol, str] = {}
         self._known = 0
         self.unbacked: set[int] = set()
         self.floats: dict[sympy.Symbol, int] = {}  # positions of inputs
@@ -56,7 +67,23 @@ class Symbols:
     def _text(self, value: Any) -> Any:
         if not isinstance(value, torch.SymInt):
             return value
-        return _number(value.node.expr, self._back)
+        expr = value.node.expr
+        for symbol in expr.free_symbols - self._back.keys():
+            if self.shape_env.is_unbacked_symint(symbol):
+                self._found[symbol] = self._back[symbol] = f"s{len(self.hints) + len(self._found)}"
+        return _number(expr, self._back)
+
+    def name(self, value: Any) -> str | None:
+        """Of a symbol; None: it is none, or is not known."""
+        return self._back.get(value.node.expr) if isinstance(value, torch.SymInt) else None
+
+    def found(self) -> list[tuple[str, tuple[int, int]]]:
+        """Sizes that came up in facts() and have no value: name and range."""
+        ranges = self.shape_env.var_to_range
+        return [
+            (name, (_bounded(ranges[symbol].lower), _bounded(ranges[symbol].upper)))
+            for symbol, name in self._found.items()
+        ]
 
     def float_input(self, position: int, value: float) -> Any:
         """A float that is an input of the graph, as a SymFloat."""
@@ -92,7 +119,7 @@ def make_mode(record: Any, sources: list[Any]) -> list[tuple[torch.Tensor, State
     """
     hints, conditions, unbacked = record.symbols
     shape_env = ShapeEnv()
-    mode = FakeTensorMode(shape_env=shape_env)
+    mode = symbolic_mode(shape_env)
     symbols = Symbols(shape_env, hints)
     symbols.unbacked = set(unbacked)
     mode._stator_symbols = symbols
@@ -138,11 +165,41 @@ def make_mode(record: Any, sources: list[Any]) -> list[tuple[torch.Tensor, State
     return contexts
 
 
-def for_one_run(hints: list[int]) -> Symbols:
-    shape_env = ShapeEnv()
+_UNBOUNDED = 1 << 62  # symbolic::kUnbounded
+
+
+def _bounded(end: Any) -> int:
+    if end.is_infinite or abs(end) > _UNBOUNDED:
+        return _UNBOUNDED if end > 0 else -_UNBOUNDED
+    return int(end)
+
+
+def _unbacked(shape_env: ShapeEnv, low: int, high: int) -> torch.SymInt:
+    """A number without a value, within these ends; from 0 on it may be a size."""
+    with shape_env.ignore_fresh_unbacked_symbols():
+        made = shape_env.create_unbacked_symint()
+    ends = {"min": low} if low > -_UNBOUNDED else {}
+    if high < _UNBOUNDED:
+        ends["max"] = high
+    if low >= 0:
+        _constrain_range_for_size(made, **ends)
+    elif ends:
+        constrain_range(made, **{"min": -sys.maxsize - 1, "max": sys.maxsize, **ends})
+    return made
+
+
+def for_one_run(hints: list[int], unbacked: list[tuple[int, int, int]]) -> Symbols:
+    shape_env = ShapeEnv(
+        allow_scalar_outputs=config.capture_scalar_outputs,
+        allow_dynamic_output_shape_ops=config.capture_dynamic_output_shape_ops,
+    )
     symbols = Symbols(shape_env, hints)
-    symbols.mode = FakeTensorMode(shape_env=shape_env)
+    for number, low, high in unbacked:
+        symbols.bind(f"s{number}", _unbacked(shape_env, low, high))
+    symbols.mode = symbolic_mode(shape_env)
     for number, hint in enumerate(hints):
+        if f"s{number}" in symbols.names:
+            continue
         source = _SymbolSource(f"s{number}")
         if hint >= 2:
             made = shape_env.create_symbol(hint, source, dynamic_dim=DimDynamic.DYNAMIC)

@@ -1,12 +1,15 @@
 """One graph for all batch sizes: runs models of the peer zoo with sizes 2 to 64 and compares with eager.
 
-    tools/batch_sizes.py PEER_FOLDER [--backend aot_eager] [--models bert,gpt2] [--sizes 2,3,5,8,16,33,64]
+    tools/batch_sizes.py PEER_FOLDER [--backend aot_eager] [--models bert,gpt2] [--sizes 2,3,5,8,16,33,64] [--train] [--frontend both]
 
 The first size is captured as it is, the second makes the batch dynamic; every further size has to be served by what is there then.
-Each model runs in a process of its own. Exits with 1 if a model is captured anew later, differs from eager, or fails.
+--train compares gradients too. --frontend both runs TorchDynamo beside it, which may not need fewer graphs behind the first size (of models
+of which it captures something at all). Each model runs in a process of its own. Exits with 1 if a model is captured anew later, needs more
+than TorchDynamo, differs from eager, or fails.
 """
 
 import argparse
+import json
 import pathlib
 import subprocess
 import sys
@@ -38,34 +41,81 @@ def same(expected, got, path="out"):
     return None
 
 
-def run_one(zoo, name, backend, sizes):
-    """One line of the table; empty words at its end: all is well."""
+def steps(peer, name, train):
+    """The model, and what one step with it and one batch gives: outputs, or the loss and the gradients."""
     import torch
 
-    import stator
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    model, inputs, *labels = peer.SPECS[name]["build"]()
+    if not train:
+        model.eval()
+
+        def forward(call, size):
+            with torch.no_grad():
+                return call(**inputs(size))
+
+        return model, forward
+    model.train()
+    for module in model.modules():
+        for key, value in list(vars(module).items()):
+            if isinstance(value, float) and (key == "p" or "drop" in key):
+                setattr(module, key, 0.0)
+    state = {key: value.clone() for key, value in model.state_dict().items()}
+
+    def backward(call, size):
+        model.load_state_dict(state)
+        model.zero_grad(set_to_none=True)
+        torch.manual_seed(7)
+        loss = peer.loss_of(call(**inputs(size), **(labels[0](size) if labels and labels[0] else {})))
+        loss.backward()
+        return loss.detach(), {key: p.grad for key, p in model.named_parameters() if p.grad is not None}
+
+    return model, backward
+
+
+def run_one(zoo, options, sizes):
+    """Prints graphs for each size, seconds and what was wrong, as JSON."""
+    import torch
 
     sys.path.insert(0, str(zoo.parent))
     import zoo as peer
 
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
-    model, inputs = peer.SPECS[name]["build"]()[:2]
-    model.eval()
-    compiled = stator.compile(model, backend=backend)
+    model, step = steps(peer, options.one, options.train)
+    if options.frontend == "dynamo":
+        from torch._dynamo.backends.registry import lookup_backend
+        from torch._dynamo.utils import counters
+
+        compiled = torch.compile(model, backend=lookup_backend(options.backend))
+
+        def graphs():
+            return counters["stats"]["unique_graphs"]
+    else:
+        import stator
+
+        compiled = stator.compile(model, backend=options.backend)
+
+        def graphs():
+            return stator.stats()["graphs"]
+
     start, captured, wrong = time.perf_counter(), [], []
-    with torch.no_grad():
-        for size in sizes:
-            before = stator.stats()["graphs"]
-            got = compiled(**inputs(size))
-            captured.append(stator.stats()["graphs"] - before)
-            if found := same(model(**inputs(size)), got):
-                wrong.append(f"size {size}: {found}")
-    late = [f"{n} graphs at size {s}" for n, s in zip(captured[2:], sizes[2:], strict=True) if n]
-    print(
-        f"{name:16} {captured[0]:3} {captured[1]:3} {sum(captured[2:]):5} {time.perf_counter() - start:7.1f}  "
-        + "; ".join(late + wrong)
-    )
-    return 1 if late or wrong else 0
+    for size in sizes:
+        before = graphs()
+        got = step(compiled, size)
+        captured.append(graphs() - before)
+        if found := same(step(model, size), got):
+            wrong.append(f"size {size}: {found}")
+    print(json.dumps({"graphs": captured, "seconds": time.perf_counter() - start, "wrong": wrong}))
+
+
+def measured(zoo, options, name, frontend):
+    command = [sys.executable, __file__, str(zoo.parent), "--backend", options.backend, "--sizes", options.sizes]
+    command += ["--frontend", frontend, "--one", name] + ["--train"] * options.train
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    try:
+        return json.loads(result.stdout.strip().splitlines()[-1])
+    except (IndexError, ValueError):
+        return (result.stderr.strip().splitlines() or ["no message"])[-1]
 
 
 def main():
@@ -74,29 +124,47 @@ def main():
     parser.add_argument("--backend", default="aot_eager")
     parser.add_argument("--models")
     parser.add_argument("--sizes", default=SIZES)
+    parser.add_argument("--train", action="store_true")
+    parser.add_argument("--frontend", choices=("stator", "dynamo", "both"), default="stator")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     zoo = options.peer.resolve() / "zoo.py"
     sizes = [int(size) for size in options.sizes.split(",")]
     if options.one:
-        sys.exit(run_one(zoo, options.one, options.backend, sizes))
+        return run_one(zoo, options, sizes)
     sys.path[:0] = [str(zoo.parent)]
     import zoo as peer
 
     names = options.models.split(",") if options.models else peer.OPEN
+    both = options.frontend == "both"
     print(
-        f"{'model':16} graphs at the 1st, 2nd, later sizes; seconds ({options.backend}, sizes {options.sizes})",
+        f"{'model':16} graphs at the 1st, 2nd, later sizes; seconds{'; the same of TorchDynamo' * both} "
+        f"({options.backend}{', train' * options.train}, sizes {options.sizes})",
         flush=True,
     )
     failed = []
     for name in names:
-        command = [sys.executable, __file__, str(zoo.parent), "--backend", options.backend, "--sizes", options.sizes]
-        result = subprocess.run([*command, "--one", name], cwd=ROOT, capture_output=True, text=True)
-        print(
-            result.stdout.rstrip() or f"{name:16} failed: {(result.stderr.strip().splitlines() or ['no message'])[-1]}",
-            flush=True,
-        )
-        if result.returncode:
+        found = measured(zoo, options, name, "stator" if both else options.frontend)
+        theirs = measured(zoo, options, name, "dynamo") if both else None
+        line, trouble = f"{name:16}", []
+        for row in (found, theirs):
+            if isinstance(row, dict):
+                counts = row["graphs"]
+                line += f" {counts[0]:3} {counts[1]:3} {sum(counts[2:]):5} {row['seconds']:7.1f} "
+            elif row is not None:
+                line += f" {'failed':>20} "
+        if isinstance(found, dict):
+            counts = found["graphs"]
+            trouble += [f"{n} graphs at size {s}" for n, s in zip(counts[2:], sizes[2:], strict=True) if n]
+            trouble += found["wrong"]
+            if counts[1] > counts[0]:
+                trouble.append("more graphs at the second size than at the first")
+            if isinstance(theirs, dict) and theirs["graphs"][0] and sum(counts[1:]) > sum(theirs["graphs"][1:]):
+                trouble.append("recompiles more than TorchDynamo")
+        else:
+            trouble.append(found)
+        print(f"{line} {'; '.join(trouble)}".rstrip(), flush=True)
+        if trouble:
             failed.append(name)
     print(f"{len(names) - len(failed)} of {len(names)} models" + (f"; not: {', '.join(failed)}" if failed else ""))
     sys.exit(bool(failed))

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 
+#include <algorithm>
 #include <deque>
 #include <unordered_map>
 #include <vector>
@@ -355,23 +356,28 @@ void describeFailure(const std::vector<Step>& steps, const Step& raising, PyObje
   }
 }
 
-// The contexts that the graph had entered and not yet left when it failed, innermost first. Their values are alive: leaving needs them.
+// The contexts that the graph had entered and not yet left when it failed, innermost first. The values of those that leaving needs are
+// alive.
 void leaveContexts(const std::vector<Step>& steps, const Step& raising, PyObject** slot) {
   std::vector<const Step*> open;
   for (const Step& step : steps) {
     if (&step == &raising) break;
-    if (step.leave)
+    if (step.leave) {
       open.push_back(&step);
-    else if (!open.empty() && step.target.get() == open.back()->leave.get())
-      open.pop_back();
+      continue;
+    }
+    auto left = std::find_if(open.rbegin(), open.rend(), [&](const Step* entered) {
+      return entered->leave.get() == step.target.get();
+    });
+    if (left != open.rend()) open.erase(std::next(left).base());
   }
   if (open.empty()) return;
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
   for (size_t i = open.size(); i-- > 0;) {
-    Ref<> left = slot[open[i]->result]
-                     ? stealRef(PyObject_CallOneArg(open[i]->leave.get(), slot[open[i]->result]))
-                     : Ref<>();
+    PyObject* token = slot[open[i]->result];
+    Ref<> left =
+        stealRef(PyObject_CallOneArg(open[i]->leave.get(), token != nullptr ? token : Py_None));
     if (!left) PyErr_Clear();
   }
   PyErr_Restore(type, value, traceback);

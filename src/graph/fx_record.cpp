@@ -100,6 +100,8 @@ Ref<> fakeOf(PyObject* self, Node& node) {
     Ref<> position = inputPosition(record, node);
     if (!position) return nullptr;
     fake = call("fake_input", {self, position.get(), node.example.get()});
+  } else if (node.wrapper) {
+    fake = call("fake_wrapper", {self, node.wrapper.get()});
   } else if (node.meta != nullptr) {
     fake = fakeOfMeta(self, *node.meta);
   } else if (node.structure) {

@@ -61,6 +61,9 @@ struct Node {
   const shapes::TensorMeta* meta = nullptr;
   // for several outputs: the Python structure of stand-ins that the tracer handed out (tuple, list, named tuple)
   Ref<> structure;
+  // What the trace knows the value by where facts do not say all: of a tensor whose class has its own __torch_dispatch__ a fake instance; of a
+  // plain tensor that such a one is made of the very FakeTensor in it; of a nested tensor's ragged size the SymInt.
+  Ref<> wrapper;
   Ref<> scalar_type;   // for symbolic scalars: int, float or bool; null for tensors
   symbolic::Dim size;  // of a symbolic int
   // kInput: where it comes from, and the value seen at capture (held until the backend has run, then dropped).

@@ -50,8 +50,8 @@ constexpr const char* kSourceNames[] = {"local",         "stack",
                                         "scalar_value",  "lru_entry",
                                         "view_dict",     "dict_value",
                                         "proxied",       "array_tensor",
-                                        "ahead"};
-static_assert(std::size(kSourceNames) == static_cast<size_t>(SourceKind::kAhead) + 1);
+                                        "ahead",         "asked"};
+static_assert(std::size(kSourceNames) == static_cast<size_t>(SourceKind::kAsked) + 1);
 
 constexpr const char* kGuardNames[] = {"present",   "absent",     "is",           "is_weak",
                                        "equals",    "type",       "type_version", "length",

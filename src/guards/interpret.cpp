@@ -84,7 +84,8 @@ PyObject* readStep(Machine& machine, const sources::Source& source, PyObject* ba
   }
   Ref<> keep;
   PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
-  const bool may_raise = source.kind == sources::SourceKind::kGenericAttr;
+  const bool may_raise = source.kind == sources::SourceKind::kGenericAttr ||
+                         source.kind == sources::SourceKind::kAsked;
   if (may_raise) PyErr_Fetch(&type, &value, &trace);
   PyObject* found = sources::peek(source, base, machine.roots, keep, unknown);
   if (may_raise) PyErr_Restore(type, value, trace);
@@ -358,8 +359,9 @@ void noteStep(Recorder& recorder, const Op& op, PyObject* base, PyObject* value)
         break;
       case Code::kStep:
         if (proof == Proof::kSameObject && givesTheSame(op, base)) {
-          // it may have been made for the asking
-          recorder.record.constants.push_back(newRef(value));
+          // it may have been made for the asking; functions and classes are not
+          if (!PyFunction_Check(value) && !PyType_Check(value))
+            recorder.record.constants.push_back(newRef(value));
           result = Proof::kSameObject;
           break;
         }
@@ -699,6 +701,10 @@ bool TypeVersion::lookUpAgain() {
   if (strict) return false;
   for (const TypeLookup& lookup : names) {
     if (stator_type_lookup(type.get(), lookup.name.get()) != lookup.found.get()) return false;
+  }
+  for (const OwnDescriptor& mine : own) {
+    const auto seen = OwnDescriptor::of(mine.name, stator_type_lookup(type.get(), mine.name.get()));
+    if (seen.kind != mine.kind || seen.parts != mine.parts) return false;
   }
   // 0 when the type cannot have a version any more: then every check looks all names up.
   version = stator_type_version(type.get());

@@ -1,5 +1,6 @@
 // The end of a trace: what escapes is rebuilt, what was changed is replayed, and each frame gets the state in which it goes on.
 #include "base/check.h"
+#include "interpret/calls/torch_states.h"
 #include "interpret/known_types.h"
 #include "interpret/plan_builder.h"
 #include "interpret/torch_names.h"
@@ -51,7 +52,7 @@ void addAliasGuards(Tracer& t) {
   }
 }
 
-void addEffects(Tracer& t, PlanBuilder& builder) {
+void addEffects(Tracer& t, PlanBuilder& builder, bool returns) {
   for (size_t i = 0; i < t.values.all().size(); ++i) {
     values::Info* info = t.values.all()[i];
     PyObject* object = info->object.get();
@@ -133,6 +134,7 @@ void addEffects(Tracer& t, PlanBuilder& builder) {
   }
   for (const auto& [index, state] : t.process_states) {
     if (PyObject_RichCompareBool(state.before.get(), state.now.get(), Py_EQ) == 1) continue;
+    if (!returns) addStateNode(t, index, state.before.get());
     StateCall call = stateCall(index, state.now.get());
     std::vector<Register> operands;
     if (call.takes_value) operands.push_back(builder.value(state.now.get()));
@@ -248,7 +250,7 @@ bool buildPlan(Tracer& t, bool returns, breaks::Plan& plan) {
   const bool none = !t.handled && t.roots.handled == nullptr;
   if (t.handled_touched && !(returns && none))
     plan.handled = t.handled ? builder.value(t.handled.get()) : builder.value(Py_None);
-  addEffects(t, builder);
+  addEffects(t, builder, returns);
   addAliasGuards(t);
   builder.checkDropped();
   builder.finish();

@@ -71,7 +71,7 @@ bool has(const std::vector<int64_t>& dims, size_t dim) {
   return std::find(dims.begin(), dims.end(), static_cast<int64_t>(dim)) != dims.end();
 }
 
-// mark_dynamic(..., min=, max=): entries (dim, min, max) of a set.
+// mark_dynamic(..., min=, max=): entries (dim, min, max) of a set, one for each time that the dim was marked. All of them hold.
 symbolic::Range markedRange(PyObject* tensor, size_t dim) {
   symbolic::Range range{2, symbolic::kUnbounded};
   Ref<> set = stealRef(PyObject_GetAttrString(tensor, "_dynamo_dynamic_range"));
@@ -87,8 +87,8 @@ symbolic::Range markedRange(PyObject* tensor, size_t dim) {
       return static_cast<int64_t>(PyLong_AsLongLong(value.get()));
     };
     if (number("dim", -1) != static_cast<int64_t>(dim)) continue;
-    range.low = std::max<int64_t>(2, number("min", 2));
-    range.high = number("max", symbolic::kUnbounded);
+    range.low = std::max(range.low, number("min", 2));
+    range.high = std::min(range.high, number("max", symbolic::kUnbounded));
   }
   PyErr_Clear();
   return range;
@@ -246,7 +246,7 @@ void Tracer::shapeFromOutside(PyObject* raw, const Source* source, tensor::Tenso
       if (has(wished, i) || has(demanded, i)) dynamic[i] = true;
     }
   }
-  auto refuse = [&](size_t dim, const std::string& why) {
+  auto refuse = [&](auto dim, const std::string& why) {
     const std::string text =
         sources::print(*source, roots.code) + ".size(" + std::to_string(dim) + ") " + why;
     Ref<> error = stealRef(
@@ -256,12 +256,22 @@ void Tracer::shapeFromOutside(PyObject* raw, const Source* source, tensor::Tenso
   };
   if (marked) {
     const std::vector<int64_t> static_dims = marksOf(raw, "_dynamo_static_indices");
+    for (int64_t dim : demanded) {
+      if (dim < 0 || static_cast<size_t>(dim) >= rank)
+        refuse(dim, "is marked dynamic, but the tensor has " + std::to_string(rank) +
+                        (rank == 1 ? " dimension" : " dimensions"));
+    }
     for (size_t i = 0; i < rank; ++i) {
+      if (has(unbacked, i) && has(static_dims, i)) refuse(i, "is marked unbacked and static");
       if (!has(demanded, i)) continue;
       if (has(static_dims, i)) refuse(i, "is marked dynamic and static");
-      // 0 and 1 are constants whatever the marks say.
-      if (guard.sizes[i] < 2) continue;
       const symbolic::Range range = markedRange(raw, i);
+      if (range.low > range.high) {
+        refuse(i, "is marked dynamic with ranges that leave no size: at least " +
+                      std::to_string(range.low) + " and at most " + std::to_string(range.high));
+      }
+      // 0 and 1 are constants whatever the marks say, unless a mark rules them out.
+      if (guard.sizes[i] < 2 && range.low == 2) continue;
       if (guard.sizes[i] < range.low || guard.sizes[i] > range.high) {
         refuse(i, "is marked dynamic from " + std::to_string(range.low) +
                       (range.high < symbolic::kUnbounded ? " to " + std::to_string(range.high)
@@ -540,6 +550,8 @@ Ref<> Tracer::symNode(Dim dim) {
   switch (expr->kind) {
     case Kind::kSymbol: {
       const auto index = static_cast<size_t>(expr->number);
+      // Of a view's place in memory, say: no node has it.
+      if (symbol_sources[index] == nullptr) throw symbolic::Undecided(nullptr);
       result = graph::makeStandIn(addSymbolInput(index), nullptr, int_type);
       values.addMade(result, 0);
       break;

@@ -172,6 +172,10 @@ Out Tracer::instanceTensorAttr(PyObject* stand_in, PyObject* name) {
   graph::StandIn* tensor = graph::asStandIn(stand_in);
   if (PyObject* written = writtenAttribute(*this, stand_in, name))
     return written == values::deletedMarker() ? Ref<>() : newRef(written);
+  if (wrapperOf(stand_in) != nullptr) {
+    STATOR_VALUE(part, wrapperAttr(stand_in, name));
+    if (part) return part;
+  }
   if (const Source* source = isCast(stand_in) ? nullptr : tensor->node->source) {
     Ref<> dict = stealRef(PyObject_GenericGetDict(tensor->node->example.get(), nullptr));
     if (!dict) PyErr_Clear();
@@ -254,6 +258,11 @@ Flow Tracer::setTensorAttr(PyObject* stand_in, PyObject* name, PyObject* value) 
       ++effects;
     }
     return done.flow();
+  }
+  if (PyObject* fake = wrapperOf(stand_in); fake != nullptr && PyObject_HasAttr(fake, name)) {
+    return breakWith(Reason::kUnsupportedMutation, std::string("sets the attribute ") +
+                                                       PyUnicode_AsUTF8(name) + " that a " +
+                                                       type->tp_name + " is made of");
   }
   // An attribute of the user's own; those that torch knows have effects of their own.
   values::Info* info = values.find(stand_in);

@@ -22,13 +22,25 @@ PyObject* handlerName() {
   return name;
 }
 
+// A handler of torch's own (torch.Tensor's, that of nested tensors). A wrapper class with one goes into the graph as it is, and the handler
+// is part of each operation there.
+bool isTorchs(PyObject* handler) {
+  Ref<> function = stealRef(PyObject_GetAttr(handler, names().func));
+  if (!function) PyErr_Clear();
+  if (!function || !PyFunction_Check(function.get())) return false;
+  PyObject* module = reinterpret_cast<PyFunctionObject*>(function.get())->func_module;
+  return module != nullptr && PyUnicode_Check(module) &&
+         std::string_view(PyUnicode_AsUTF8(module)).substr(0, 6) == "torch.";
+}
+
 // As torch looks: everything but exact tensors and parameters, and what has switched it off.
 bool isOverloadedType(PyTypeObject* type) {
   if (type == tensorType() || type == parameterType() ||
       (type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0)
     return false;
   PyObject* found = _PyType_Lookup(type, handlerName());
-  return found != nullptr && found != torchObject("torch._C._disabled_torch_function_impl");
+  return found != nullptr && found != torchObject("torch._C._disabled_torch_function_impl") &&
+         !(hasOwnDispatch(type) && isTorchs(found));
 }
 
 bool isOverloaded(Tracer& t, PyObject* value) {
@@ -225,6 +237,7 @@ bool Tracer::isCast(PyObject* stand_in) {
   graph::StandIn* tensor = graph::asStandIn(stand_in);
   if (tensor->meta == nullptr) return false;
   auto* type = reinterpret_cast<PyTypeObject*>(tensor->apparent_type);
+  if (wrapperOf(stand_in) != nullptr) return false;
   if (tensor->node->op != graph::Op::kInput)
     return type != tensorType() && PyType_IsSubtype(type, tensorType());
   return tensor->node->example && Py_TYPE(tensor->node->example.get()) != type;

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "interpret/calls/switches.h"
+#include "interpret/calls/torch_states.h"
 #include "interpret/drops.h"
 #include "interpret/handlers/handlers.h"
 #include "interpret/known_types.h"
@@ -432,6 +433,7 @@ Captured Tracer::run() {
     root.push(raw == nullptr ? Ref<>() : newRef(unreadMarker()));
   }
   root.lazy_stack = stack_at_entry = root.stack.size();
+  if (root.instr().offset != root.code->firstLegal()) noteStates(*this);
   Flow flow = runUntil(0);
   STATOR_CHECK(flow == Flow::kOk || flow == Flow::kBreak, "a trace ended in a raise");
   bool returns = flow == Flow::kOk;

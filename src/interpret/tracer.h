@@ -431,6 +431,17 @@ class Tracer {
   // real tensors of its node are of another type than it stands for
   static bool isCast(PyObject* stand_in);
   Out newTensorOf(PyTypeObject* type, const Args& args);
+  // wrapper_tensors.cpp: tensors whose class has its own __torch_dispatch__ and can be taken apart
+  Out wrapperFromOutside(PyObject* raw, const sources::Source* source);
+  // an attribute of the instance; ok with null: not there
+  Out wrapperAttr(PyObject* stand_in, PyObject* name);
+  Out makeWrapper(PyTypeObject* type, const Args& args);  // calling the class
+  // a call that gives such a tensor or takes one; `facts` as in tensorCall
+  Out callForWrapper(graph::Op op, PyObject* target, const Args& args, PyObject* facts = nullptr);
+  // the fake instance; null: a tensor of another class, or none
+  static PyObject* wrapperOf(PyObject* stand_in);
+  // whether operations on them are for some class to decide; makes sure that they all are known by fakes that live on
+  bool prepareWrappers(const std::vector<PyObject*>& arguments);
   Out callMethodWrapper(PyObject* wrapper, const Args& args);
   // attributes.cpp: of the raw entry in the class that has it
   const sources::Source* classEntry(PyTypeObject* type, PyObject* name);
@@ -497,6 +508,19 @@ class Tracer {
     bool outer_modes = false;  // some were active before, and are no torch.device
   };
   TorchFunctionPart torch_function;
+  struct WrapperPart {
+    Ref<> fakes;         // makes fake instances for this trace; null: no such tensor has come up
+    bool makes = false;  // the call under way gives such a tensor, whatever its arguments are
+    // of nested tensors from outside: what tells their ragged sizes apart
+    std::vector<std::pair<const sources::Source*, PyObject*>> ragged;
+    // storages of wrappers and of what they are made of
+    std::vector<std::pair<uint32_t, uint32_t>> ties;
+    struct Inner {
+      Ref<> name, fake, stand_in;
+    };
+    std::unordered_map<const graph::Node*, std::vector<Inner>> inner;  // tensors that were read
+  };
+  WrapperPart wrappers;
   uint32_t next_storage = 1;
   std::unordered_map<uintptr_t, uint32_t> input_storages;
   std::vector<Ref<>> keep_alive;

@@ -315,7 +315,9 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
         inputs[i] = plain.back().get();
       }
       for (PyObject*& input : inputs) {
-        if (!tensor::isTensor(input) || interpret::isPlainTensorType(Py_TYPE(input))) continue;
+        if (!tensor::isTensor(input) || interpret::isPlainTensorType(Py_TYPE(input)) ||
+            interpret::hasOwnDispatch(Py_TYPE(input)))
+          continue;
         plain.push_back(tensor::asPlainInput(input));
         if (!plain.back()) throw PythonError();
         input = plain.back().get();

@@ -1,5 +1,7 @@
 #include "shapes/dims.h"
 
+#include "symbolic/environment.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -83,6 +85,11 @@ bool wrapDim(int64_t& dim, size_t rank) {
   if (dim < -limit || dim >= limit) return false;
   if (dim < 0) dim += limit;
   return true;
+}
+
+bool expectAtMost(Dim left, Dim right) {
+  if (left.isStatic() && right.isStatic()) return left <= right;
+  return symbolic::Environment::current()->expect(symbolic::lessOrEqual(left.expr(), right.expr()));
 }
 
 bool broadcastInto(Dims& sizes, const Dims& other) {

@@ -14,6 +14,8 @@ inline bool isOne(Dim dim) { return dim == 1; }
 inline bool isZero(Dim dim) { return dim == 0; }
 inline bool isNegative(Dim dim) { return dim < 0; }
 inline bool lessThan(Dim left, Dim right) { return left < right; }
+// left <= right, where the operation raises otherwise
+bool expectAtMost(Dim left, Dim right);
 inline Dim ceilDiv(Dim left, Dim right) { return -floorDiv(-left, right); }
 Dim product(const Dims& dims);
 Dim product(const Dims& dims, size_t from, size_t to);

@@ -18,6 +18,7 @@ struct Engine {
   // Calls with symbols: what these mean differs from capture to capture. Within one, a second run would decide nothing that the first has
   // not decided already.
   Memo symbolic;
+  NonzeroCounts nonzeros;    // of tensors that nothing was written to since
   uint64_t environment = 0;  // whose they are
   Counts counts;
   Inferred last;  // the answer to a call that may not be remembered
@@ -58,23 +59,30 @@ Answer infer(const Request& request, Tiers tiers) {
     answer.why = target == nullptr ? "torch.Tensor has no such attribute" : "an argument is opaque";
     return answer;
   }
-  const bool remember = tiers == Tiers::kAll && request.remember && workspace.memoisable();
+  bool remember =
+      tiers == Tiers::kAll && request.remember && !request.wrapped && workspace.memoisable();
   Memo& memo = workspace.symbolic() ? self.symbolic : self.memo;
-  if (workspace.symbolic() && self.environment != symbolic::Environment::current()->number()) {
+  const symbolic::Environment* environment = symbolic::Environment::current();
+  if (environment != nullptr && self.environment != environment->number()) {
     self.symbolic.clear();
-    self.environment = symbolic::Environment::current()->number();
+    self.nonzeros.clear();
+    self.environment = environment->number();
   }
+  if (!request.remember) self.nonzeros.clear();  // it may have effects of which nothing is known
   std::optional<MemoKey> key;
   if (remember) {
     key.emplace(target, workspace, *request.state);
     if (const Inferred* known = memo.find(*key)) {
+      if (known->mutates) self.nonzeros.clear();
       ++self.counts.by_tier[static_cast<size_t>(Tier::kMemo)];
       answer.inferred = known;
       return answer;
     }
   }
   Inferred inferred;
-  if (tiers != Tiers::kFakeOnly && inferByRules(target, workspace, *request.state, inferred)) {
+  const size_t symbols = environment != nullptr ? environment->symbolCount() : 0;
+  if (tiers != Tiers::kFakeOnly && !request.wrapped &&
+      inferByRules(target, workspace, *request.state, inferred)) {
     answer.tier = Tier::kRule;
   } else if (tiers == Tiers::kRulesOnly) {
     answer.status = Status::kUnsupported;
@@ -83,7 +91,7 @@ Answer infer(const Request& request, Tiers tiers) {
   } else {
     Request resolved = request;
     resolved.target = target;
-    FallbackAnswer fallback = inferWithFake(resolved);
+    FallbackAnswer fallback = inferWithFake(resolved, self.nonzeros);
     answer.tier = Tier::kFake;
     if (fallback.status != Status::kOk) {
       ++self.counts.failed;
@@ -93,8 +101,12 @@ Answer infer(const Request& request, Tiers tiers) {
       return answer;
     }
     inferred = std::move(fallback.inferred);
+    if (fallback.of_these_tensors) remember = false;
   }
   ++self.counts.by_tier[static_cast<size_t>(answer.tier)];
+  if (inferred.mutates) self.nonzeros.clear();
+  // A size that depends on data is another for each call.
+  if (environment != nullptr && environment->symbolCount() > symbols) remember = false;
   if (remember) {
     answer.inferred = memo.add(*key, target, std::move(inferred));
   } else {
@@ -118,6 +130,7 @@ Counts counts() {
 void clearMemo() {
   engine().memo.clear();
   engine().symbolic.clear();
+  engine().nonzeros.clear();
   engine().counts = Counts();
   engine().last = Inferred();
 }

@@ -46,6 +46,8 @@ struct Output {
   int alias_of = -1;         // shares the storage of that argument (also set with same_object_as)
   int alias_of_output = -1;  // shares the storage of an earlier output, and of no argument
   Ref<> constant;            // kConstant: the Python value (int, bool, None, torch.Size, dtype ...)
+  // an instance of a class with its own __torch_dispatch__: a fake one, which has all that is known of it
+  Ref<> wrapper;
 };
 
 enum class Structure : uint8_t {
@@ -94,6 +96,8 @@ struct Reader {
   const TensorMeta* (*tensor_of)(PyObject*) = nullptr;  // facts, or null if the object is no tensor
   // a stand-in of another kind: no native code may get it
   bool (*is_opaque)(PyObject*) = nullptr;
+  // the fake instance (Output::wrapper, borrowed) that a tensor is known by, or null: its facts say all
+  PyObject* (*wrapper_of)(PyObject*) = nullptr;
 };
 
 struct Request {
@@ -107,6 +111,9 @@ struct Request {
   const State* state = nullptr;
   Reader reader;
   bool remember = true;  // what comes out depends on the arguments and the state alone
+  // Some argument has a class that decides for itself: one run with the fake instances answers, which live as long as the trace and follow
+  // what operations do to them. So each such question is asked once.
+  bool wrapped = false;
 };
 
 // the latter two are for tests: neither reads nor fills the memo

@@ -1,4 +1,5 @@
 // Sources as text.
+#include "sources/short_lived.h"
 #include "sources/source.h"
 
 #include <cctype>
@@ -140,6 +141,8 @@ class Printer {
         return base(source) + ".size(" + n + ")";
       case SourceKind::kWeakTarget:
         return base(source) + "()";
+      case SourceKind::kAsked:
+        return base(source) + ".__tensor_flatten__()";
       case SourceKind::kAhead:
         return "list(" + base(source) + ")[" + n + "]";
       case SourceKind::kScalarValue:
@@ -178,7 +181,7 @@ class Printer {
       case SourceKind::kDrawn:
         return "<random number " + std::to_string(source.index) + ">";
       default:
-        return printPinned(source.key.get());
+        return printPinned(pinnedObject(source));
     }
   }
 

@@ -1,6 +1,7 @@
 // Reading a source: one step by the concrete C layout of its base, so that no user code runs.
 #include "base/check.h"
 #include "python/objects.h"
+#include "sources/short_lived.h"
 #include "sources/source.h"
 
 #include <string_view>
@@ -148,8 +149,11 @@ PyObject* readRoot(const Source& source, const Roots& roots) {
                                                    : nullptr;
     case SourceKind::kDrawn:
       return roots.drawn != nullptr ? roots.drawn[source.index].get() : Py_None;
-    default:
-      return source.key.get();
+    default: {
+      if (source.index != kWeakPin) return source.key.get();
+      PyObject* object = PyWeakref_GET_OBJECT(source.key.get());
+      return object != Py_None ? object : nullptr;
+    }
   }
 }
 
@@ -191,6 +195,8 @@ PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& 
       return attribute(base, key, unknown);
     case SourceKind::kGenericAttr:
       return owned(PyObject_GetAttr(base, key), keep);
+    case SourceKind::kAsked:
+      return owned(PyObject_CallOneArg(key, base), keep);
     case SourceKind::kParameter:
       return moduleEntry(base, "_parameters", source, unknown);
     case SourceKind::kBuffer:

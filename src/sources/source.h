@@ -72,6 +72,8 @@ enum class SourceKind : uint8_t {
   kProxied,      // what a mappingproxy shows
   kArrayTensor,  // the tensor that has the memory of a NumPy array
   kAhead,        // index: the item that an iterator of C's will give after so many others
+  // key: a callable that the capture has made, and that captures nothing when it runs; what it says of base. Runs user code.
+  kAsked,
 };
 
 struct Source {
@@ -126,7 +128,7 @@ class SourceSet {
 PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& keep,
                bool* unknown = nullptr);
 // One step: the value at `source`, given its base's value (ignored for roots). A null Ref without a Python error: it is not there any
-// more (no such key, index out of range, wrong layout). Never runs user code, except kGenericAttr.
+// more (no such key, index out of range, wrong layout). Never runs user code, except kGenericAttr and kAsked.
 Ref<> step(const Source& source, BorrowedRef<> base, const Roots& roots);
 // The whole way.
 Ref<> read(const Source& source, const Roots& roots);

@@ -66,7 +66,13 @@ bool Dim::equalSlow(Dim a, Dim b) {
   if (a.bits_ == b.bits_) return true;
   Environment& known = environment();
   try {
-    return known.decideSize(equal(known.simplify(a.expr()), known.simplify(b.expr())));
+    const Expr* condition =
+        known.simplify(equal(known.simplify(a.expr()), known.simplify(b.expr())));
+    const bool with_0_or_1 = (b.isStatic() && (b.bits_ == 0 || b.bits_ == 1)) ||
+                             (a.isStatic() && (a.bits_ == 0 || a.bits_ == 1));
+    // decideSize says this of symbols; here it is said of an expression.
+    if (with_0_or_1 && known.hasUnbacked(condition)) return known.known(condition).value_or(false);
+    return known.decideSize(condition);
   } catch (const Overflow&) {
     return a.value() == b.value();
   }

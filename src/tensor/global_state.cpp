@@ -184,7 +184,8 @@ void addMode(PyObject* list, PyObject* object) {
   PyList_Append(list, item.get());
 }
 
-Ref<> activeModes(int64_t function_modes, int64_t dispatch_modes) {
+Ref<> activeModes(int64_t function_modes, int64_t dispatch_modes,
+                  const std::optional<std::string>& no_saved_hooks) {
   Ref<> list = stealRef(PyList_New(0));
   for (int64_t i = 0; i < function_modes; ++i) {
     addMode(list.get(), at::impl::PythonTorchFunctionTLS::get_stack_at(i)->ptr(getPyInterpreter()));
@@ -192,11 +193,18 @@ Ref<> activeModes(int64_t function_modes, int64_t dispatch_modes) {
   for (int64_t i = 0; i < dispatch_modes; ++i) {
     addMode(list.get(), c10::impl::TorchDispatchModeTLS::get_stack_at(i)->ptr(getPyInterpreter()));
   }
+  if (no_saved_hooks) {
+    Ref<> message = stealRef(PyUnicode_DecodeUTF8(
+        no_saved_hooks->data(), static_cast<Py_ssize_t>(no_saved_hooks->size()), "replace"));
+    PyList_Append(list.get(), message.get());
+  }
   return stealRef(PyList_AsTuple(list.get()));
 }
 
 bool sameMode(PyObject* left, PyObject* right) {
   if (left == right) return true;
+  if (PyUnicode_CheckExact(left) && PyUnicode_CheckExact(right))
+    return PyUnicode_Compare(left, right) == 0;
   if (!PyTuple_CheckExact(left) || !PyTuple_CheckExact(right)) return false;
   if (PyTuple_GET_ITEM(left, 0) != PyTuple_GET_ITEM(right, 0)) return false;
   PyObject* a = PyTuple_GET_ITEM(left, 1);
@@ -242,6 +250,10 @@ std::string modesText(const Ref<>& modes) {
       text += reinterpret_cast<PyTypeObject*>(mode)->tp_name;
       continue;
     }
+    if (PyUnicode_CheckExact(mode)) {
+      text += std::string("no saved-tensor hooks: ") + PyUnicode_AsUTF8(mode);
+      continue;
+    }
     Ref<> device = stealRef(PyObject_Str(PyTuple_GET_ITEM(mode, 1)));
     const char* name = device ? PyUnicode_AsUTF8(device.get()) : nullptr;
     if (name == nullptr) PyErr_Clear();
@@ -267,9 +279,12 @@ GlobalState GlobalState::now() {
   GlobalState state;
   uint64_t* words = state.words;
   const c10::AutogradState& autograd = c10::AutogradState::get_tls_state();
+  const std::optional<std::string>& no_saved_hooks =
+      at::SavedTensorDefaultHooks::get_tls_state().disabled_error_message;
   words[kModes] = static_cast<uint64_t>(autograd.get_grad_mode()) |
                   static_cast<uint64_t>(autograd.get_inference_mode()) << 1 |
                   static_cast<uint64_t>(autograd.get_fw_grad_mode()) << 2 |
+                  static_cast<uint64_t>(no_saved_hooks.has_value()) << 3 |
                   static_cast<uint64_t>(at::impl::PythonTorchFunctionTLS::get_disabled_state())
                       << 4 |
                   static_cast<uint64_t>(c10::get_default_dtype_as_scalartype()) << 8;
@@ -288,8 +303,8 @@ GlobalState GlobalState::now() {
   words[kStacks] = static_cast<uint64_t>(function_modes) |
                    static_cast<uint64_t>(dispatch_modes) << 16 |
                    functorchLevel(keys.included_) << 32;
-  if (function_modes + dispatch_modes != 0) [[unlikely]]
-    state.modes = activeModes(function_modes, dispatch_modes);
+  if (function_modes + dispatch_modes != 0 || no_saved_hooks) [[unlikely]]
+    state.modes = activeModes(function_modes, dispatch_modes, no_saved_hooks);
   return state;
 }
 
@@ -304,6 +319,9 @@ std::string GlobalState::difference(const GlobalState& now) const {
     if (bits & 2)
       return differs("torch.is_inference_mode_enabled()", truth(was & 2), truth(is & 2));
     if (bits & 1) return differs("torch.is_grad_enabled()", truth(was & 1), truth(is & 1));
+    if (bits & 8)
+      return differs("torch._C._autograd._saved_tensors_hooks_is_enabled()", truth(!(was & 8)),
+                     truth(!(is & 8)));
     if (bits & 4) return differs("forward-mode AD enabled", truth(was & 4), truth(is & 4));
     if (bits & 0xF0)
       return differs("torch function disabled state", std::to_string(was >> 4 & 15),

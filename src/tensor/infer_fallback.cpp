@@ -45,12 +45,14 @@ class Substitution {
             reader_.tensor_of == nullptr ? nullptr : reader_.tensor_of(object)) {
       if (numbers_.try_emplace(object, static_cast<int>(metas_.size())).second) {
         metas_.push_back(meta);
+        wrappers_.push_back(reader_.wrapper_of == nullptr ? nullptr : reader_.wrapper_of(object));
         symbolic_ |= meta->isSymbolic();
         first_occurrence_.push_back(occurrences_);
       }
       ++occurrences_;
       return true;
     }
+    if (reader_.wrapper_of != nullptr && reader_.wrapper_of(object) != nullptr) return true;
     if (symbolic::isSymScalar(object)) return false;
     if (symbolic::isSymInt(object)) {
       symbolic_ = true;
@@ -78,13 +80,30 @@ class Substitution {
   Ref<> facts() const {
     Ref<> list = orThrow(PyList_New(static_cast<Py_ssize_t>(metas_.size())));
     for (size_t i = 0; i < metas_.size(); ++i) {
-      PyList_SET_ITEM(list.get(), i, factsOf(*metas_[i], i).release());
+      PyList_SET_ITEM(
+          list.get(), i,
+          wrappers_[i] != nullptr ? Py_NewRef(wrappers_[i]) : factsOf(*metas_[i], i).release());
+    }
+    return list;
+  }
+
+  // (number, text) of those tensors whose count of elements that are not 0 has a name.
+  Ref<> known(const NonzeroCounts& counts) const {
+    Ref<> list = orThrow(PyList_New(0));
+    for (size_t i = 0; i < metas_.size() && !counts.empty(); ++i) {
+      const auto found = counts.find(metas_[i]);
+      if (found == counts.end()) continue;
+      Ref<> row =
+          orThrow(Py_BuildValue("(ns)", static_cast<Py_ssize_t>(i), found->second.text().c_str()));
+      if (PyList_Append(list.get(), row.get()) != 0) throw PythonError();
     }
     return list;
   }
 
   bool supported(std::string& why) const {
-    for (const TensorMeta* meta : metas_) {
+    for (size_t i = 0; i < metas_.size(); ++i) {
+      const TensorMeta* meta = metas_[i];
+      if (wrappers_[i] != nullptr) continue;
       if (meta->layout != 0) why = "a sparse or opaque layout";
       if (meta->is_wrapped_number) why = "a tensor that is a wrapped number";
       if (dtypeObject(meta->dtype) == nullptr) why = "a dtype without a name";
@@ -103,6 +122,8 @@ class Substitution {
     if (const auto found = numbers_.find(object); found != numbers_.end()) {
       return newRef(PyList_GET_ITEM(fakes_.get(), found->second));
     }
+    if (PyObject* known = reader_.wrapper_of == nullptr ? nullptr : reader_.wrapper_of(object))
+      return newRef(known);
     if (PyTuple_CheckExact(object)) {
       Ref<> copy = orThrow(PyTuple_New(PyTuple_GET_SIZE(object)));
       for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
@@ -161,6 +182,7 @@ class Substitution {
   Reader reader_;
   std::unordered_map<PyObject*, int> numbers_;
   std::vector<const TensorMeta*> metas_;
+  std::vector<PyObject*> wrappers_;  // null: the facts say all
   std::vector<int> first_occurrence_;
   int occurrences_ = 0;
   bool symbolic_ = false;
@@ -216,7 +238,7 @@ TensorMeta readFacts(PyObject* facts) {
   return meta;
 }
 
-// Rows: (constant,) or (facts, same_object_as, alias_of, alias_of_output), numbers counting distinct tensors.
+// Rows: (constant,) or (facts, same_object_as, alias_of, alias_of_output, wrapper or None), numbers counting distinct tensors.
 Output readOutput(PyObject* row, const Substitution& substitution) {
   Output output;
   if (PyTuple_GET_SIZE(row) == 1) {
@@ -230,6 +252,7 @@ Output readOutput(PyObject* row, const Substitution& substitution) {
   output.alias_of =
       substitution.firstOccurrence(static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(row, 2))));
   output.alias_of_output = static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(row, 3)));
+  if (PyTuple_GET_ITEM(row, 4) != Py_None) output.wrapper = newRef(PyTuple_GET_ITEM(row, 4));
   return output;
 }
 
@@ -289,7 +312,8 @@ Arguments replaced(const Request& request, const Substitution& substitution) {
 }
 
 // One run with SymInts; what it decides is decided for the capture. False: it cannot be done so, and the sizes have to become numbers.
-bool inferWithSymbols(const Request& request, Substitution& substitution, FallbackAnswer& answer) {
+bool inferWithSymbols(const Request& request, Substitution& substitution, NonzeroCounts& counts,
+                      FallbackAnswer& answer) {
   static PyObject* symbols = glue("symbols");
   static PyObject* make = glue("make_symbolic");
   static PyObject* call = glue("call_symbolic");
@@ -300,10 +324,21 @@ bool inferWithSymbols(const Request& request, Substitution& substitution, Fallba
     if (PyList_Append(hints.get(), orThrow(PyLong_FromLongLong(hint)).get()) != 0)
       throw PythonError();
   }
-  Ref<> made = orThrow(PyObject_CallOneArg(symbols, hints.get()));
+  Ref<> unbacked = orThrow(PyList_New(0));
+  for (size_t i = 0; i < environment->symbolCount(); ++i) {
+    const symbolic::Expr* symbol = symbolic::symbol(static_cast<int64_t>(i));
+    if (!environment->hasUnbacked(symbol)) continue;
+    const symbolic::Range range = environment->rangeOf(symbol);
+    Ref<> row = orThrow(Py_BuildValue("(nLL)", static_cast<Py_ssize_t>(i),
+                                      static_cast<long long>(range.low),
+                                      static_cast<long long>(range.high)));
+    if (PyList_Append(unbacked.get(), row.get()) != 0) throw PythonError();
+  }
+  Ref<> made = orThrow(PyObject_CallFunctionObjArgs(symbols, hints.get(), unbacked.get(), nullptr));
   substitution.setSymbols(made);
-  Ref<> fakes =
-      orThrow(PyObject_CallFunctionObjArgs(make, substitution.facts().get(), made.get(), nullptr));
+  Ref<> known = substitution.known(counts);
+  Ref<> fakes = orThrow(PyObject_CallFunctionObjArgs(make, substitution.facts().get(), made.get(),
+                                                     known.get(), nullptr));
   bool done = false;
   if (fakes.get() != Py_None) {
     substitution.setFakes(fakes);
@@ -314,6 +349,13 @@ bool inferWithSymbols(const Request& request, Substitution& substitution, Fallba
                                                         state.get(), made.get(), nullptr));
     if (result.get() != Py_None) {
       PyObject* conditions = PyTuple_GET_ITEM(result.get(), 1);
+      PyObject* found = PyTuple_GET_ITEM(result.get(), 2);
+      // Sizes that only the run of the graph will tell. Whoever asked finds them in the environment.
+      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(found); ++i) {
+        long long low = 0, high = 0;
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(found, i), "LL", &low, &high)) throw PythonError();
+        environment->addUnbacked({low, high});
+      }
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(conditions); ++i) {
         const symbolic::Expr* condition =
             symbolic::parse(PyUnicode_AsUTF8(PyList_GET_ITEM(conditions, i)));
@@ -321,6 +363,14 @@ bool inferWithSymbols(const Request& request, Substitution& substitution, Fallba
                      "a condition of a symbolic run");
       }
       answer = readAnswer(PyTuple_GET_ITEM(result.get(), 0), substitution);
+      PyObject* counted = PyTuple_GET_ITEM(result.get(), 3);
+      answer.of_these_tensors = PyList_GET_SIZE(found) > 0 || PyList_GET_SIZE(counted) > 0 ||
+                                PyList_GET_SIZE(known.get()) > 0;
+      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(counted); ++i) {
+        PyObject* row = PyList_GET_ITEM(counted, i);
+        const long number = PyLong_AsLong(PyTuple_GET_ITEM(row, 0));
+        counts[&substitution.meta(static_cast<int>(number))] = dimOf(PyTuple_GET_ITEM(row, 1));
+      }
       done = true;
     }
   }
@@ -330,7 +380,12 @@ bool inferWithSymbols(const Request& request, Substitution& substitution, Fallba
 
 }  // namespace
 
-FallbackAnswer inferWithFake(const Request& request) {
+TensorMeta wrapperFacts(PyObject* fake) {
+  static PyObject* facts = glue("facts_of");
+  return readFacts(orThrow(PyObject_CallOneArg(facts, fake)).get());
+}
+
+FallbackAnswer inferWithFake(const Request& request, NonzeroCounts& counts) {
   static PyObject* make = glue("make");
   static PyObject* call = glue("call");
   FallbackAnswer refused;
@@ -343,9 +398,9 @@ FallbackAnswer inferWithFake(const Request& request) {
     }
   }
   if (!substitution.supported(refused.why)) return refused;
-  if (substitution.isSymbolic()) {
+  if (substitution.isSymbolic() && !request.wrapped) {
     FallbackAnswer answer;
-    if (inferWithSymbols(request, substitution, answer)) return answer;
+    if (inferWithSymbols(request, substitution, counts, answer)) return answer;
   }
   substitution.setFakes(orThrow(PyObject_CallOneArg(make, substitution.facts().get())));
   Arguments arguments = replaced(request, substitution);
@@ -353,7 +408,13 @@ FallbackAnswer inferWithFake(const Request& request) {
   Ref<> answer = orThrow(PyObject_CallFunctionObjArgs(call, request.target, arguments.args.get(),
                                                       arguments.kwargs.get(), substitution.fakes(),
                                                       state.get(), nullptr));
-  return readAnswer(answer.get(), substitution);
+  FallbackAnswer read = readAnswer(answer.get(), substitution);
+  if (read.status == Status::kDynamicShape && !substitution.isSymbolic() && !request.wrapped) {
+    // With symbols the size can be one that nobody knows yet, where the settings allow it.
+    FallbackAnswer with_symbols;
+    if (inferWithSymbols(request, substitution, counts, with_symbols)) return with_symbols;
+  }
+  return read;
 }
 
 }  // namespace stator::shapes

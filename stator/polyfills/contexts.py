@@ -1,6 +1,9 @@
 """Context managers of torch that are traced as classes of ours. They work natively too: a break may leave one to the real interpreter."""
 
+import contextlib
 import functools
+
+import torch
 
 from stator import _contexts
 
@@ -50,6 +53,37 @@ class SdpaKernel:
     def __exit__(self, *exception):
         leave_sdpa(self)
         return None
+
+
+class DisableSavedTensorsHooks(contextlib._GeneratorContextManager):
+    """torch.autograd.graph.disable_saved_tensors_hooks, without the generator: a break inside of the `with` leaves a plain object."""
+
+    def __init__(self, error_message):
+        _contexts.mark_hooks(error_message)
+        self.args = (error_message,)
+        self.__doc__ = torch.autograd.graph.disable_saved_tensors_hooks.__doc__
+
+    def _recreate_cm(self):
+        again = DisableSavedTensorsHooks.__new__(DisableSavedTensorsHooks)
+        again.args = self.args
+        return again
+
+    def __enter__(self):
+        (error_message,) = self.args
+        del self.args  # entered once, as those that contextlib makes
+        self.before = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message()
+        torch._C._autograd._saved_tensors_hooks_disable(error_message)
+
+    def __exit__(self, *exception):
+        if self.before is None:
+            torch._C._autograd._saved_tensors_hooks_enable()
+        else:
+            torch._C._autograd._saved_tensors_hooks_disable(self.before)
+        return False
+
+
+# what the program sees of it
+DisableSavedTensorsHooks.__name__ = DisableSavedTensorsHooks.__qualname__ = "_GeneratorContextManager"
 
 
 def switch_torch_function(context, state):

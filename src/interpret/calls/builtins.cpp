@@ -223,6 +223,11 @@ Out numberCall(Tracer& t, const Args& args, PyTypeObject* type, const char* meth
       if (Ref<> known = t.knownTensor(value))
         return t.fromNative(
             stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(type), known.get())));
+      if (t.options.capture_scalar_outputs) {
+        Ref<> name = stealRef(PyUnicode_FromString(method));
+        STATOR_VALUE(read, t.readIntoGraph(name.get(), value));
+        if (read) return read;
+      }
       return t.breakWith(Reason::kDataDependentRead, std::string(type->tp_name) + "() of a tensor");
     }
     if (t.isUserOverride(value, method)) {

@@ -201,6 +201,8 @@ Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then, bool me
   if (type != &PySuper_Type && PyType_IsSubtype(type, &PySuper_Type))
     return breakWith(Reason::kUnsupportedClass, nameOf(type_object) + " is a kind of super");
   const bool is_tensor = PyType_IsSubtype(type, tensorType());
+  if (is_tensor && hasOwnDispatch(type)) return makeWrapper(type, args);
+  if (isPlacementType(type)) return callNative(type_object, args);
   STATOR_VALUE(new_raw, typeLookup(type, names().dunder_new));
   STATOR_VALUE(init_raw, typeLookup(type, names().dunder_init));
   Ref<> instance;
@@ -318,8 +320,10 @@ Out Tracer::isInstance(PyObject* object, PyObject* classinfo) {
     return breakWith(Reason::kUnsupportedAttribute, "the type of a grad_fn");
   PyTypeObject* type = isTraceArray(object) ? arrayTypeSeen(object) : typeOf(object);
   if (classinfo == reinterpret_cast<PyObject*>(parameterType())) {
-    // Parameter's metaclass also accepts tensors marked _is_param; stand-ins are of the plain types.
-    return newRef(PyType_IsSubtype(type, parameterType()) ? Py_True : Py_False);
+    // Parameter's metaclass also accepts tensors marked _is_param; of stand-ins, those of wrappers.
+    const bool marked = graph::isStandIn(object) && wrapperOf(object) != nullptr &&
+                        graph::asStandIn(object)->meta->is_parameter;
+    return newRef(marked || PyType_IsSubtype(type, parameterType()) ? Py_True : Py_False);
   }
   if (graph::isStandIn(object) &&
       std::string_view(Py_TYPE(classinfo)->tp_name) == "torch.tensortype") {

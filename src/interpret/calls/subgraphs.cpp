@@ -29,6 +29,7 @@ Ref<> addPlaceholder(Tracer& t, graph::Graph& graph, PyObject* sample, std::stri
   if (like->meta != nullptr) {
     graph.metas.push_back(*like->meta);
     node = graph.addInput(nullptr, Ref<>(), &graph.metas.back());
+    node->wrapper = like->node->wrapper;
   } else {
     node = graph.addInput(nullptr, Ref<>(), nullptr);
     node->scalar_type = like->node->scalar_type;

@@ -21,9 +21,23 @@ const shapes::TensorMeta* metaOfStandIn(PyObject* object) {
   return graph::isStandIn(object) ? graph::asStandIn(object)->meta : nullptr;
 }
 
+// Of a plain tensor only while its facts are those that the fake has.
+PyObject* knownFake(PyObject* object) {
+  if (!graph::isStandIn(object)) return nullptr;
+  const graph::StandIn* value = graph::asStandIn(object);
+  if (value->meta == value->node->meta) return value->node->wrapper.get();
+  return Tracer::wrapperOf(object);
+}
+
 bool isOpaque(PyObject* object) {
   return isTraceIterator(object) ||
-         (graph::isStandIn(object) && graph::asStandIn(object)->meta == nullptr);
+         (graph::isStandIn(object) && graph::asStandIn(object)->meta == nullptr &&
+          !graph::asStandIn(object)->node->wrapper);
+}
+
+bool isRagged(const shapes::Output& output) {
+  static auto* const kind = reinterpret_cast<PyTypeObject*>(torchObject("torch.SymInt"));
+  return output.constant && Py_TYPE(output.constant.get()) == kind;
 }
 
 // Tensor arguments in the order in which shapes/ numbers them.
@@ -86,6 +100,34 @@ Ref<> fillSkeleton(PyObject* skeleton, const std::vector<Ref<>>& items) {
     return PyList_Check(skeleton) ? list : stealRef(PyList_AsTuple(list.get()));
   }
   return newRef(skeleton);
+}
+
+// Sizes of results that depend on data, symbols from `first` on: the graph reads each off a result that has it.
+void readNewSizes(Tracer& t, size_t first, PyObject* result) {
+  static PyObject* sym_size = torchObject("torch.ops.aten.sym_size.int");
+  PyObject* int_type = reinterpret_cast<PyObject*>(&PyLong_Type);
+  std::vector<PyObject*> results;
+  collectTensors(result, results);
+  for (size_t number = first; number < t.symbol_sources.size(); ++number) {
+    const symbolic::Dim size = symbolic::Dim::of(symbolic::symbol(static_cast<int64_t>(number)));
+    for (PyObject* tensor : results) {
+      const shapes::Dims& sizes = metaOfStandIn(tensor)->sizes;
+      const auto at = std::find_if(sizes.begin(), sizes.end(),
+                                   [&](symbolic::Dim dim) { return dim.identical(size); });
+      if (at == sizes.end()) continue;
+      Ref<> dim = stealRef(PyLong_FromLong(static_cast<long>(at - sizes.begin())));
+      graph::Node* node = t.graph->addCall(graph::Op::kCallFunction, newRef(sym_size),
+                                           stealRef(PyTuple_Pack(2, tensor, dim.get())), Ref<>());
+      node->scalar_type = newRef(int_type);
+      node->size = size;
+      node->location = t.location();
+      node->scope = t.frames.back()->scope;
+      Ref<> stand_in = graph::makeStandIn(node, nullptr, int_type);
+      t.values.addMade(stand_in, t.instruction_start);
+      t.symbol_nodes[size.expr()] = std::move(stand_in);
+      break;
+    }
+  }
 }
 
 // A fact that is a tuple is a new object each time it is asked for.
@@ -223,7 +265,22 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   request.remember = remember;
   request.reader.tensor_of = metaOfStandIn;
   request.reader.is_opaque = isOpaque;
-  if (op == graph::Op::kCallFunction && target == builtinFunction("getattr")) {
+  request.reader.wrapper_of = knownFake;
+  // Once such a tensor has come up: its class decides, and so does one that makes one.
+  std::optional<tensor::TorchFunctionPause> handlers_ran;
+  if (wrappers.fakes) {
+    request.wrapped = prepareWrappers(values_now) || wrappers.makes;
+    if (request.wrapped && torch_function.relevant) handlers_ran.emplace(true);
+    if (request.wrapped && op == graph::Op::kCallMethod) {
+      // The method of torch's, not what the class has put over it, which the trace may be inside of.
+      PyObject* method = _PyType_Lookup(tensorType(), target);
+      if (method != nullptr && _PyType_Lookup(typeOf(values_now[0]), target) != method) {
+        op = graph::Op::kCallFunction;
+        target = method;
+      }
+    }
+  }
+  if (op == graph::Op::kCallFunction && target == builtinFunction("getattr") && facts == nullptr) {
     request.target = values_now[1];
     request.positional = 1;
   }
@@ -234,6 +291,18 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   shapes::Answer answer = shapes::infer(request);
   contexts.reset();
   states.reset();
+  handlers_ran.reset();
+  std::optional<shapes::Inferred> kept;
+  if (request.wrapped && answer.status == shapes::Status::kOk) {
+    kept = *answer.inferred;
+    answer.inferred = &*kept;
+  }
+  const size_t first_new = symbol_sources.size();
+  for (size_t i = first_new; i < environment.symbolCount(); ++i) {
+    symbol_sources.push_back(nullptr);
+    symbol_ranges.push_back(environment.rangeOf(symbolic::symbol(static_cast<int64_t>(i))));
+  }
+  const bool new_sizes = symbol_sources.size() > first_new;
   if (answer.status == shapes::Status::kDataDependent && args.keywordCount() == 0 &&
       !values_now.empty()) {
     if (Ref<> tensor =
@@ -276,6 +345,9 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     return breakWith(reasonFor(answer.status),
                      targetName(target) + (answer.why.empty() ? "" : ": " + answer.why));
   }
+  if (new_sizes && answer.inferred->mutates)
+    return breakWith(Reason::kDynamicOutputShape,
+                     targetName(target) + ": writes its result into a tensor");
   if (answer.inferred->mutates) {
     std::vector<PyObject*> involved;
     for (PyObject* value : values_now) collectTensors(value, involved);
@@ -286,7 +358,8 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
       if (hooked_storages.count(graph::asStandIn(tensor)->meta->storage_id) != 0)
         return breakWith(Reason::kCallsOutside, "writes to a tensor with a hook");
     }
-    answer = shapes::infer(request);  // an answer is good until the next question only
+    // an answer is good until the next question only
+    if (!request.wrapped) answer = shapes::infer(request);
   }
   const shapes::Inferred& inferred = *answer.inferred;
   if (torch_function.relevant && !inferred.changed_inputs.empty()) {
@@ -302,7 +375,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   }
   bool any_tensor = inferred.mutates || inferred.random || !remember;
   for (const shapes::Output& output : inferred.outputs)
-    any_tensor |= output.kind == shapes::Output::Kind::kTensor;
+    any_tensor |= output.kind == shapes::Output::Kind::kTensor || isRagged(output);
   std::vector<PyObject*> tensors;
   for (PyObject* value : values_now) collectTensors(value, tensors);
   if (!options.runs_as_captured) {
@@ -369,24 +442,41 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   node->location = location();
   node->scope = frames.back()->scope;
   node->mutates = inferred.mutates || inferred.random || !remember;
-  node->repeatable = !inferred.written_inputs.empty() && !inferred.random && remember;
-  node->called = true;
+  node->repeatable = !inferred.written_inputs.empty() && !inferred.random && remember &&
+                     !request.wrapped;
+  // reading a part of a tensor cannot fail
+  node->called = !request.wrapped || target != builtinFunction("getattr");
   drew_random |= inferred.random;
   // 6. Its values.
   std::vector<uint32_t> storages;
   auto facts_of = [&](const shapes::Output& output) -> const shapes::TensorMeta* {
     graph->metas.push_back(output.meta);
     shapes::TensorMeta& meta = graph->metas.back();
-    if (output.alias_of >= 0)
-      meta.storage_id =
-          graph::asStandIn(tensors[static_cast<size_t>(output.alias_of)])->meta->storage_id;
-    else if (output.alias_of_output >= 0)
+    if (output.alias_of >= 0) {
+      PyObject* shared = tensors[static_cast<size_t>(output.alias_of)];
+      meta.storage_id = graph::asStandIn(shared)->meta->storage_id;
+      if (request.wrapped && static_cast<bool>(output.wrapper) != (wrapperOf(shared) != nullptr)) {
+        // A wrapper and a part of it: memory of several tensors on one side.
+        wrappers.ties.emplace_back(meta.storage_id, next_storage);
+        meta.storage_id = next_storage++;
+      }
+    } else if (output.alias_of_output >= 0)
       meta.storage_id = storages[static_cast<size_t>(output.alias_of_output)];
     else
       meta.storage_id = next_storage++;
     return &meta;
   };
-  PyObject* tensor_type = reinterpret_cast<PyObject*>(tensorType());
+  auto type_of = [](const shapes::Output& output) {
+    return reinterpret_cast<PyObject*>(output.wrapper ? Py_TYPE(output.wrapper.get())
+                                                      : tensorType());
+  };
+  auto ragged_size = [&](graph::Node* of, const shapes::Output& output) {
+    of->wrapper = output.constant;
+    Ref<> size = graph::makeStandIn(of, nullptr,
+                                    reinterpret_cast<PyObject*>(Py_TYPE(output.constant.get())));
+    values.addMade(size, instruction_start);
+    return size;
+  };
   Ref<> result;
   if (single && inferred.outputs.size() == 1 &&
       inferred.outputs[0].kind == shapes::Output::Kind::kTensor) {
@@ -395,9 +485,12 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     if (output.same_object_as >= 0) {
       result = newRef(tensors[static_cast<size_t>(output.same_object_as)]);
     } else {
-      result = graph::makeStandIn(node, node->meta, tensor_type);
+      node->wrapper = output.wrapper;
+      result = graph::makeStandIn(node, node->meta, type_of(output));
       values.addMade(result, instruction_start);
     }
+  } else if (single && inferred.outputs.size() == 1 && isRagged(inferred.outputs[0])) {
+    result = ragged_size(node, inferred.outputs[0]);
   } else if (single && inferred.outputs.size() <= 1) {
     result = inferred.outputs.empty() || !inferred.outputs[0].constant
                  ? newRef(Py_None)
@@ -410,7 +503,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     std::vector<shapes::Output> outputs = inferred.outputs;
     for (size_t i = 0; i < outputs.size(); ++i) {
       const shapes::Output& output = outputs[i];
-      if (output.kind == shapes::Output::Kind::kConstant) {
+      if (output.kind == shapes::Output::Kind::kConstant && !isRagged(output)) {
         storages.push_back(0);
         items.push_back(output.constant);
         continue;
@@ -424,11 +517,17 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
       Ref<> item_args = stealRef(PyTuple_Pack(2, whole.get(), index.get()));
       graph::Node* item = graph->addCall(graph::Op::kCallFunction,
                                          newRef(operatorFunction("getitem")), item_args, Ref<>());
-      item->meta = facts_of(output);
       item->location = node->location;
       item->scope = node->scope;
+      if (isRagged(output)) {
+        storages.push_back(0);
+        items.push_back(ragged_size(item, output));
+        continue;
+      }
+      item->meta = facts_of(output);
       storages.push_back(item->meta->storage_id);
-      Ref<> stand_in = graph::makeStandIn(item, item->meta, tensor_type);
+      item->wrapper = output.wrapper;
+      Ref<> stand_in = graph::makeStandIn(item, item->meta, type_of(output));
       values.addMade(stand_in, instruction_start);
       items.push_back(stand_in);
     }
@@ -440,13 +539,18 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
       result = inferred.structure == shapes::Structure::kList
                    ? list
                    : stealRef(PyList_AsTuple(list.get()));
-      if (inferred.structure == shapes::Structure::kNamed) {
+      if (inferred.structure == shapes::Structure::kNamed &&
+          inferred.type.get() == reinterpret_cast<PyObject*>(sizeType())) {
+        Ref<> packed = stealRef(PyTuple_Pack(1, result.get()));
+        result = stealRef(PyTuple_Type.tp_new(sizeType(), packed.get(), nullptr));
+      } else if (inferred.structure == shapes::Structure::kNamed) {
         result = stealRef(PyObject_CallOneArg(inferred.type.get(), result.get()));
         if (!result) return raiseCurrentError();
       }
     }
     node->structure = result;
   }
+  if (new_sizes) readNewSizes(*this, first_new, result.get());
   // 7. What it did to its arguments.
   for (const auto& [index, facts] : inferred.changed_inputs) {
     graph::StandIn* changed = graph::asStandIn(tensors[static_cast<size_t>(index)]);
@@ -471,6 +575,20 @@ void Tracer::noteWritten(PyObject* tensor) {
   for (graph::Node* input : rootGraph().inputs()) {
     if (input == graph::asStandIn(tensor)->node ||
         (storage != 0 && input->meta != nullptr && input->meta->storage_id == storage))
+      input->written = true;
+  }
+  if (wrappers.ties.empty()) return;
+  // What is written to in a part is written to in the whole, and the other way round.
+  std::unordered_set<uint32_t> involved = {storage};
+  for (size_t before = 0; before != involved.size();) {
+    before = involved.size();
+    for (const auto& [one, other] : wrappers.ties) {
+      if (involved.count(one) + involved.count(other) == 1) involved.insert({one, other});
+    }
+  }
+  for (graph::Node* input : rootGraph().inputs()) {
+    if (input->meta != nullptr && input->meta->storage_id != 0 &&
+        involved.count(input->meta->storage_id) != 0)
       input->written = true;
   }
 }

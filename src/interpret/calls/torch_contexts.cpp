@@ -260,6 +260,8 @@ void registerTorchContexts() {
   registerHandler("stator.polyfills.contexts.enter_sdpa", enterSdpa);
   registerHandler("stator.polyfills.contexts.leave_sdpa", leaveSdpa);
   registerPolyfill("torch.nn.attention.sdpa_kernel", "contexts.SdpaKernel");
+  registerPolyfill("torch.autograd.graph.disable_saved_tensors_hooks",
+                   "contexts.DisableSavedTensorsHooks");
   registerPolyfill("torch.autograd.profiler.record_function", "contexts.Range");
   registerPolyfill("torch.fx.traceback.annotate", "contexts.Range");
   registerHandler("torch.autograd.profiler.profile", profile);

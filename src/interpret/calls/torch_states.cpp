@@ -1,6 +1,10 @@
 // States of the process that a program sets for a while: which attention kernels may be used, whether saved-tensor hooks are allowed. A
 // setter becomes a node, so that what follows it in the graph runs under the new state; the trace remembers what it set, and where it ends
-// in another state than it began, the plan sets that state too (a backend may have traced the node away).
+// in another state than it began, the plan sets that state (a backend may have traced the node away). A graph that ends at a break, or
+// fails half way, leaves the states as it found them.
+#include "interpret/calls/torch_states.h"
+
+#include "base/check.h"
 #include "interpret/calls/tables.h"
 #include "interpret/torch_names.h"
 #include "interpret/tracer.h"
@@ -27,6 +31,8 @@ constexpr StateRow kStates[] = {
      "torch._C._autograd._saved_tensors_hooks_enable"},
 };
 constexpr size_t kStateCount = std::size(kStates);
+constexpr size_t kHooksState = kStateCount - 1;
+constexpr const char* kDisabling = "torch.autograd.graph.disable_saved_tensors_hooks";
 
 Out current(Tracer& t, size_t index) {
   auto it = t.process_states.find(index);
@@ -34,18 +40,80 @@ Out current(Tracer& t, size_t index) {
   return t.fromNative(stealRef(PyObject_CallNoArgs(torchObject(kStates[index].getter))));
 }
 
-Out change(Tracer& t, size_t index, const char* function, Ref<> value, Ref<> args) {
-  if (t.process_states.count(index) == 0) {
-    STATOR_VALUE(before, current(t, index));
-    t.process_states[index] = {before, before};
-  }
-  graph::Node* node = t.graph->addCall(graph::Op::kCallFunction, newRef(torchObject(function)),
-                                       std::move(args), Ref<>());
-  node->mutates = node->sets_mode = true;
+// What sets the state back if the graph fails behind the node.
+Ref<> restore(size_t index, PyObject* before) {
+  StateCall call = stateCall(index, before);
+  Ref<> args = stealRef(call.takes_value ? PyTuple_Pack(1, before) : PyTuple_New(0));
+  Ref<> made = stealRef(PyObject_CallFunctionObjArgs(torchObject("stator._contexts.Restore"),
+                                                     call.function, args.get(), nullptr));
+  if (!made) throw PythonError();
+  return made;
+}
+
+// A mark is a node that nobody needs: it goes with the dead ones, unless it is made to set the state.
+graph::Node* addMark(Tracer& t, PyObject* function, PyObject* value) {
+  graph::Node* node = t.graph->addCall(graph::Op::kCallFunction, newRef(function),
+                                       stealRef(PyTuple_Pack(1, value)), Ref<>());
   node->location = t.location();
-  node->scope = t.frames.back()->scope;
+  node->scope = t.frames.empty() ? nullptr : t.frames.back()->scope;
+  return node;
+}
+
+void setAt(graph::Node* mark, size_t index) {
+  mark->target = newRef(torchObject(kStates[index].setter));
+  mark->mutates = mark->sets_mode = true;
+}
+
+// Operations of torch's own, implemented in C, do not look at the states (but for those that save tensors with hooks, which are no such
+// functions): a node that sets one may as well stand before them.
+bool looksAtStates(const graph::Node& node) {
+  if (node.op == graph::Op::kInput || node.op == graph::Op::kAttribute) return false;
+  if (node.op == graph::Op::kCallMethod) return node.mutates;
+  return node.mutates || !PyCFunction_Check(node.target.get());
+}
+
+// The mark that a context manager has left where it was made. TorchDynamo's graphs have the node there.
+graph::Node* findMark(Tracer& t, PyObject* value) {
+  graph::NodeRange<graph::Node> nodes = t.graph->nodes();
+  for (size_t i = nodes.size(); i-- > 0;) {
+    graph::Node& node = nodes[i];
+    if (node.op == graph::Op::kCallFunction && node.target.get() == torchObject(kDisabling)) {
+      if (PyTuple_GET_ITEM(node.args.get(), 0) == value) return &node;
+    } else if (looksAtStates(node)) {
+      return nullptr;
+    }
+  }
+  return nullptr;
+}
+
+Out change(Tracer& t, size_t index, Ref<> value) {
+  STATOR_VALUE(before, current(t, index));
+  graph::Node* node = nullptr;
+  if (index == kHooksState && value.get() != Py_None) node = findMark(t, value.get());
+  if (node != nullptr)
+    setAt(node, index);
+  else
+    node = addStateNode(t, index, value.get());
+  if (t.process_states.count(index) == 0) {
+    t.process_states[index] = {before, before};
+    // of a frame that goes on in the middle, see noteStates
+    graph::Node& first = t.graph->nodes()[0];
+    if (&first != node && first.target &&
+        first.target.get() == torchObject(kStates[index].setter) && !first.mutates) {
+      setAt(&first, index);
+      first.leave = restore(index, before.get());
+    }
+    node->leave = restore(index, before.get());
+  }
   t.process_states[index].now = std::move(value);
   t.nested_ran = true;
+  return newRef(Py_None);
+}
+
+// Called by our disable_saved_tensors_hooks when it is made.
+Out markHooks(Tracer& t, const Args& args) {
+  if (args.values.size() == 1 && PyUnicode_Check(args.values[0]))
+    addMark(t, torchObject(kDisabling), args.values[0]);
   return newRef(Py_None);
 }
 
@@ -63,7 +131,7 @@ Out set(Tracer& t, const Args& args) {
     return t.breakWith(Reason::kCallsOutside, kStates[index].setter);
   if (PyList_Check(value.get()))
     value = stealRef(PyList_GetSlice(value.get(), 0, PyList_GET_SIZE(value.get())));
-  return change(t, index, kStates[index].setter, value, stealRef(PyTuple_Pack(1, value.get())));
+  return change(t, index, value);
 }
 
 template <size_t index>
@@ -71,7 +139,7 @@ Out unset(Tracer& t, const Args& args) {
   // registered where there is such a function
   static constexpr const char* kName = kStates[index].unsetter ? kStates[index].unsetter : "";
   if (!args.values.empty()) return t.breakWith(Reason::kCallsOutside, kName);
-  return change(t, index, kStates[index].unsetter, newRef(Py_None), stealRef(PyTuple_New(0)));
+  return change(t, index, newRef(Py_None));
 }
 
 template <size_t index>
@@ -107,6 +175,27 @@ void ProcessStateScope::apply(bool now) {
   PyErr_Restore(type, value, traceback);
 }
 
-void registerTorchStates() { registerState<0>(); }
+graph::Node* addStateNode(Tracer& t, size_t index, PyObject* value) {
+  StateCall call = stateCall(index, value);
+  Ref<> args = stealRef(call.takes_value ? PyTuple_Pack(1, value) : PyTuple_New(0));
+  graph::Node* node =
+      t.graph->addCall(graph::Op::kCallFunction, newRef(call.function), std::move(args), Ref<>());
+  node->mutates = node->sets_mode = true;
+  node->location = t.location();
+  node->scope = t.frames.empty() ? nullptr : t.frames.back()->scope;
+  return node;
+}
+
+// Such a graph says under which state it begins, if it sets the state: it means the same when it is run by itself.
+void noteStates(Tracer& t) {
+  Ref<> message = stealRef(PyObject_CallNoArgs(torchObject(kStates[kHooksState].getter)));
+  if (!message) throw PythonError();
+  if (message.get() != Py_None) addMark(t, torchObject(kStates[kHooksState].setter), message.get());
+}
+
+void registerTorchStates() {
+  registerState<0>();
+  registerHandler("stator._contexts.mark_hooks", markHooks);
+}
 
 }  // namespace stator::interpret

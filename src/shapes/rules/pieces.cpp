@@ -35,7 +35,7 @@ bool narrow(Call& call) {
   const Dim size = meta.sizes[dim];
   if (lessThan(start, -size) || lessThan(size, start) || length < 0) return false;
   if (start < 0) start += size;
-  if (lessThan(size, start + length)) return false;
+  if (!expectAtMost(start + length, size)) return false;
   addNarrow(call, call[0], static_cast<size_t>(dim), start, length);
   return true;
 }

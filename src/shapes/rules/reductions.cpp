@@ -156,7 +156,7 @@ bool topk(Call& call) {
   if (!call.flagOr(3, true, unused) || !call.flagOr(4, true, unused)) return false;
   const TensorMeta& meta = *call[0].tensor;
   if (!wrapDim(dim, meta.sizes.size()) || meta.sizes.empty() || isComplex(meta.dtype)) return false;
-  if (count < 0 || lessThan(meta.sizes[dim], count)) return false;
+  if (count < 0 || !expectAtMost(count, meta.sizes[dim])) return false;
   Dims sizes = meta.sizes;
   sizes[dim] = count;
   valuesAndIndices(call, std::move(sizes), "topk");

@@ -1,6 +1,8 @@
 // Views: the same storage under other sizes, strides and offset; and reshape, which copies where no view exists.
 #include "shapes/rules/views.h"
 
+#include "symbolic/environment.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -47,6 +49,37 @@ void addNarrow(Call& call, const Arg& base, size_t dim, Dim start, Dim length) {
   call.view(base, std::move(sizes), meta.strides, meta.storage_offset + start * meta.strides[dim]);
 }
 
+namespace {
+
+// Bounds of a slice are no sizes: one that depends on data may be anything, 0, 1 and negative numbers included.
+bool isBelow(Dim left, Dim right) {
+  if (left.isStatic() && right.isStatic()) return left < right;
+  return symbolic::Environment::current()->decide(symbolic::lessThan(left.expr(), right.expr()));
+}
+
+bool isEqual(Dim left, Dim right) {
+  if (left.isStatic() && right.isStatic()) return left == right;
+  return symbolic::Environment::current()->decide(symbolic::equal(left.expr(), right.expr()));
+}
+
+// Part of a dim, from a bound that may count from either end: all that is known is that it is no more than the dim.
+Dim openSize(Dim size) {
+  symbolic::Environment& known = *symbolic::Environment::current();
+  return Dim::of(known.addUnbacked({0, known.rangeOf(size.expr()).high}));
+}
+
+// The smaller, or larger, of two. Where nobody can say yet which one that is, it stays open.
+Dim bounded(Dim value, Dim limit, bool from_above) {
+  try {
+    return (from_above ? isBelow(limit, value) : isBelow(value, limit)) ? limit : value;
+  } catch (const symbolic::Undecided&) {
+    return Dim::of(from_above ? symbolic::least(value.expr(), limit.expr())
+                              : symbolic::greatest(value.expr(), limit.expr()));
+  }
+}
+
+}  // namespace
+
 bool sliceDim(const Arg& slice, Dim size, Dim& start, Dim& length, Dim& step) {
   Dim stop = size;
   start = 0;
@@ -60,10 +93,21 @@ bool sliceDim(const Arg& slice, Dim size, Dim& start, Dim& length, Dim& step) {
   if (!read(slice.items[0], start) || !read(slice.items[1], stop) || !read(slice.items[2], step))
     return false;
   if (step <= 0) return false;
-  if (isNegative(start)) start += size;
-  if (isNegative(stop)) stop += size;
-  start = std::clamp<Dim>(start, 0, size);
-  stop = std::clamp<Dim>(stop, start, size);
+  try {
+    if (isBelow(start, 0)) start += size;
+    start = bounded(bounded(start, 0, false), size, true);
+  } catch (const symbolic::Undecided&) {
+    start = openSize(size);
+    length = openSize(size);
+    return true;
+  }
+  try {
+    if (isBelow(stop, 0)) stop += size;
+    stop = bounded(bounded(stop, start, false), size, true);
+  } catch (const symbolic::Undecided&) {
+    length = openSize(size);
+    return true;
+  }
   length = ceilDiv(stop - start, step);
   return true;
 }
@@ -254,7 +298,8 @@ bool squeeze(Call& call) {
   Dims sizes;
   Dims strides;
   for (size_t i = 0; i < rank; ++i) {
-    if (candidates[i] && isOne(meta.sizes[i])) continue;
+    // How many dims there are is not left to luck: whether a size that depends on data is 1 has to be known.
+    if (candidates[i] && isEqual(meta.sizes[i], 1)) continue;
     sizes.push_back(meta.sizes[i]);
     strides.push_back(meta.strides[i]);
   }

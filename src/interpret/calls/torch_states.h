@@ -1,0 +1,13 @@
+// States of the process that captured code sets (torch_states.cpp), as the graph shows them.
+#pragma once
+
+#include "interpret/tracer.h"
+
+namespace stator::interpret {
+
+// A frame that goes on in the middle, perhaps under a state that the part before it has set.
+void noteStates(Tracer& tracer);
+// A node that sets the state.
+graph::Node* addStateNode(Tracer& tracer, size_t index, PyObject* value);
+
+}  // namespace stator::interpret

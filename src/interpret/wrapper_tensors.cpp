@@ -1,0 +1,224 @@
+// Tensors whose class has its own __torch_dispatch__ and can be taken apart with __tensor_flatten__: quantised weights, nested and
+// distributed tensors. In the graph they are what they are, and a backend that differentiates takes them apart itself. The trace knows one by
+// a fake instance of its class (graph::Node::wrapper), on which each operation is run once to see what comes out.
+#include "base/check.h"
+#include "interpret/known_types.h"
+#include "interpret/torch_names.h"
+#include "interpret/tracer.h"
+#include "shapes/fallback.h"
+#include "tensor/meta_of.h"
+
+namespace stator::interpret {
+
+namespace {
+
+// What fails in a class's own methods is the class's matter: the program meets it when it runs, if it does.
+Flow breakOnError(Tracer& t, PyTypeObject* type) {
+  PyObject *kind = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&kind, &value, &traceback);
+  PyErr_NormalizeException(&kind, &value, &traceback);
+  Ref<> owned_kind = stealRef(kind), owned_value = stealRef(value),
+        owned_traceback = stealRef(traceback);
+  if (PyErr_GivenExceptionMatches(kind, PyExc_KeyboardInterrupt)) {
+    PyErr_SetObject(kind, value);
+    throw PythonError();
+  }
+  Ref<> text = stealRef(value != nullptr ? PyObject_Str(value) : nullptr);
+  if (!text) PyErr_Clear();
+  const char* said = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  if (said == nullptr) PyErr_Clear();
+  return t.breakWith(Reason::kSubclass, std::string("a ") + type->tp_name + ": " +
+                                            reinterpret_cast<PyTypeObject*>(kind)->tp_name + ": " +
+                                            (said != nullptr ? said : ""));
+}
+
+// The source of an inner tensor: an entry of the instance's dict as a rule, which no user code has to be run for.
+const Source* innerSource(Tracer& t, PyObject* raw, const Source* source, PyObject* name,
+                          PyObject* inner) {
+  Ref<> dict = stealRef(PyObject_GenericGetDict(raw, nullptr));
+  if (!dict) PyErr_Clear();
+  PyObject* on_type = _PyType_Lookup(Py_TYPE(raw), name);
+  if (dict && PyDict_GetItemWithError(dict.get(), name) == inner &&
+      (on_type == nullptr || Py_TYPE(on_type)->tp_descr_set == nullptr))
+    return t.sources->child(SourceKind::kTensorAttr, source, name);
+  Ref<> getter = stealRef(PyObject_CallOneArg(torchObject("stator._wrappers.getter"), name));
+  if (!getter) throw PythonError();
+  return t.sources->child(SourceKind::kAsked, source, getter);
+}
+
+// Guards all that the class's operations may depend on: type, metadata, and the inner tensors at any depth. Ties their storages to the
+// wrapper's.
+Flow guardWrapper(Tracer& t, PyObject* raw, const Source* source, uint32_t storage) {
+  Ref<> parts = stealRef(PyObject_CallOneArg(torchObject("stator._wrappers.describe"), raw));
+  if (!parts) return breakOnError(t, Py_TYPE(raw));
+  if (PyUnicode_Check(parts.get())) {
+    return t.breakWith(Reason::kSubclass, std::string("a ") + Py_TYPE(raw)->tp_name + " " +
+                                              PyUnicode_AsUTF8(parts.get()));
+  }
+  PyObject* names = PyTuple_GET_ITEM(parts.get(), 0);
+  if (PyTuple_GET_ITEM(parts.get(), 2) == Py_True) {
+    t.guards->add(
+        Guard{GuardKind::kTensor, source, nullptr, Ref<>(), 0, tensor::TensorGuard::of(raw)});
+  } else {
+    t.guards->add(Guard{GuardKind::kType, source, nullptr,
+                        newRef(reinterpret_cast<PyObject*>(Py_TYPE(raw)))});
+  }
+  t.guards->add(
+      Guard{GuardKind::kIs,
+            t.sources->child(SourceKind::kAsked, source, PyTuple_GET_ITEM(parts.get(), 1)), nullptr,
+            newRef(Py_True)});
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
+    PyObject* name = PyTuple_GET_ITEM(names, i);
+    Ref<> inner = stealRef(PyObject_GetAttr(raw, name));
+    if (!inner) return breakOnError(t, Py_TYPE(raw));
+    const Source* at = innerSource(t, raw, source, name, inner.get());
+    if (hasOwnDispatch(Py_TYPE(inner.get()))) {
+      STATOR_FLOW(guardWrapper(t, inner.get(), at, storage));
+      continue;
+    }
+    t.guards->add(
+        Guard{GuardKind::kTensor, at, nullptr, Ref<>(), 0, tensor::TensorGuard::of(inner.get())});
+    if (PyTuple_GET_ITEM(parts.get(), 3) == name) {
+      // Ragged sizes are equal if they come from the same tensor.
+      for (const auto& [other, seen] : t.wrappers.ragged) {
+        t.guards->add(
+            Guard{seen == inner.get() ? GuardKind::kSameAs : GuardKind::kNotSameAs, at, other});
+      }
+      t.wrappers.ragged.emplace_back(at, inner.get());
+    }
+    if (uintptr_t memory = tensor::storageOf(inner.get())) {
+      uint32_t& id = t.input_storages[memory];
+      if (id == 0) id = t.next_storage++;
+      t.wrappers.ties.emplace_back(id, storage);
+    }
+  }
+  return Flow::kOk;
+}
+
+void needFakes(Tracer& t) {
+  if (t.wrappers.fakes) return;
+  t.wrappers.fakes = stealRef(PyObject_CallNoArgs(torchObject("stator._wrappers.Fakes")));
+  if (!t.wrappers.fakes) throw PythonError();
+}
+
+}  // namespace
+
+Out Tracer::wrapperFromOutside(PyObject* raw, const Source* source) {
+  static PyObject* const dispatch = PyUnicode_InternFromString("__torch_dispatch__");
+  static PyObject* const function = PyUnicode_InternFromString("__torch_function__");
+  PyTypeObject* type = Py_TYPE(raw);
+  needFakes(*this);
+  uint32_t storage = next_storage++;
+  STATOR_FLOW(guardWrapper(*this, raw, source, storage));
+  for (PyObject* method : {dispatch, function}) {
+    STATOR_VALUE(guarded, typeLookup(type, method));
+  }
+  Ref<> fake = stealRef(PyObject_CallMethod(wrappers.fakes.get(), "of", "O", raw));
+  if (!fake) return breakOnError(*this, type);
+  if (Py_TYPE(fake.get()) != type)
+    return breakWith(Reason::kSubclass, std::string("an input is a ") + type->tp_name);
+  values::Info& info = values.addOutside(raw, source);
+  graph::Graph& root = rootGraph();
+  root.metas.push_back(shapes::wrapperFacts(fake.get()));
+  shapes::TensorMeta& meta = root.metas.back();
+  meta.storage_id = storage;
+  graph::Node* node = root.addInput(source, newRef(raw), &meta);
+  node->wrapper = fake;
+  node->location = location();
+  node->scope = frames.back()->scope;
+  node->of_module = source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer;
+  if (options.own_parameters && node->of_module) {
+    node->specialised = true;
+    guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(raw)});
+  }
+  info.stand_in = graph::makeStandIn(node, &meta, reinterpret_cast<PyObject*>(type));
+  values.addMade(info.stand_in, 0);
+  return info.stand_in;
+}
+
+Out Tracer::wrapperAttr(PyObject* stand_in, PyObject* name) {
+  graph::StandIn* tensor = graph::asStandIn(stand_in);
+  PyObject* fake = tensor->node->wrapper.get();
+  Ref<> value = stealRef(PyObject_GetAttr(fake, name));
+  if (!value) {
+    PyErr_Clear();
+    return Ref<>();
+  }
+  if (tensor::isTensor(value.get())) {
+    auto& known = wrappers.inner[tensor->node];
+    for (const auto& one : known) {
+      if (one.fake.get() == value.get() && PyUnicode_Compare(one.name.get(), name) == 0 &&
+          isReachable(graph::asStandIn(one.stand_in.get())->node))
+        return one.stand_in;
+    }
+    Args args;
+    args.values = {stand_in, name};
+    args.positional = 2;
+    PyObject* read = builtinFunction("getattr");
+    STATOR_VALUE(part, tensorCall(graph::Op::kCallFunction, read, args, true, read));
+    graph::asStandIn(part.get())->node->wrapper = value;
+    if (!frames.back()->folding)
+      wrappers.inner[tensor->node].push_back({newRef(name), value, part});
+    return part;
+  }
+  // Of an input the real one is read, by its source.
+  if (tensor->node->source != nullptr) return Ref<>();
+  if (values::isConstantDeep(value.get())) return value;
+  return breakWith(Reason::kUnsupportedAttribute, std::string(PyUnicode_AsUTF8(name)) + " of a " +
+                                                      Py_TYPE(fake)->tp_name +
+                                                      " that was made in the trace");
+}
+
+Out Tracer::makeWrapper(PyTypeObject* type, const Args& args) {
+  auto* target = reinterpret_cast<PyObject*>(type);
+  Ref<> known =
+      stealRef(PyObject_CallOneArg(torchObject("stator._wrappers.is_wrapper_type"), target));
+  if (!known) return breakOnError(*this, type);
+  if (known.get() != Py_True)
+    return breakWith(Reason::kSubclass, std::string("makes a ") + type->tp_name);
+  return callForWrapper(graph::Op::kCallFunction, target, args);
+}
+
+Out Tracer::callForWrapper(graph::Op op, PyObject* target, const Args& args, PyObject* facts) {
+  needFakes(*this);
+  const bool before = wrappers.makes;
+  wrappers.makes = true;
+  Out made = tensorCall(op, target, args, true, facts);
+  wrappers.makes = before;
+  return made;
+}
+
+PyObject* Tracer::wrapperOf(PyObject* stand_in) {
+  const graph::StandIn* value = graph::asStandIn(stand_in);
+  PyObject* fake = value->node->wrapper.get();
+  return fake != nullptr && value->meta != nullptr &&
+                 reinterpret_cast<PyObject*>(Py_TYPE(fake)) == value->apparent_type
+             ? fake
+             : nullptr;
+}
+
+bool Tracer::prepareWrappers(const std::vector<PyObject*>& arguments) {
+  bool any = false;
+  std::vector<graph::StandIn*> plain;
+  for (PyObject* argument : arguments) {
+    graph::forEachStandIn(argument, [&](graph::StandIn* used) {
+      const bool ragged = used->meta == nullptr && used->node->wrapper;
+      any |= ragged || wrapperOf(reinterpret_cast<PyObject*>(used)) != nullptr;
+      // What a wrapper is made of here may be compared with what others are made of: one tensor, one fake.
+      if (used->node->op == graph::Op::kInput && used->node->example && used->meta != nullptr &&
+          used->meta == used->node->meta && !used->meta->isSymbolic() && !used->node->wrapper &&
+          used->apparent_type == reinterpret_cast<PyObject*>(tensorType()))
+        plain.push_back(used);
+    });
+  }
+  if (!any && !wrappers.makes) return false;
+  for (graph::StandIn* used : plain) {
+    if (!tensor::isExactTensor(used->node->example.get())) continue;
+    used->node->wrapper =
+        stealRef(PyObject_CallMethod(wrappers.fakes.get(), "of", "O", used->node->example.get()));
+    if (!used->node->wrapper) PyErr_Clear();
+  }
+  return any;
+}
+
+}  // namespace stator::interpret

@@ -1,0 +1,133 @@
+"""Tensors whose class has its own `__torch_dispatch__` and can be taken apart with `__tensor_flatten__` (wrapper subclasses).
+
+The tracer knows such a tensor by a fake instance of its class, made of FakeTensors; operations are asked by running them on it once.
+src/interpret/wrapper_tensors.cpp calls what is here.
+"""
+
+import copy
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorConverter
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass, is_traceable_wrapper_subclass_type
+from torch.utils._pytree import tree_map_only
+
+from stator import _core, _fake
+
+
+class Fakes:
+    """Fake instances for the tensors of one trace. They follow what the traced operations do, so no other trace may see them."""
+
+    def __init__(self):
+        self._converter = FakeTensorConverter()
+
+    def of(self, real):
+        with torch.inference_mode(False):
+            return self._converter.from_real_tensor(_fake.mode(), real)
+
+
+def is_wrapper_type(kind):
+    return is_traceable_wrapper_subclass_type(kind)
+
+
+class _Any:
+    """Equal to everything: a symbolic int in metadata is not compared."""
+
+    __hash__ = None
+
+    def __eq__(self, other):
+        return True
+
+
+class _Check:
+    """Whether a tensor consists of what the captured one consisted of. The inner tensors have guards of their own."""
+
+    def __init__(self, real, names, metadata, outer):
+        self.kind = type(real)
+        self.names = names
+        self.metadata = copy.deepcopy(tree_map_only(torch.SymInt, lambda _: _Any(), metadata))
+        self.others = {
+            name: value for name in names if not isinstance(value := getattr(real, name), torch.Tensor)
+        }  # processes' meshes and their like: compared, never copied
+        self.outer = outer
+        self.own_guard = getattr(self.kind, "__metadata_guard__", None)
+
+    def __call__(self, seen):
+        if type(seen) is not self.kind:
+            return f"a {type(seen).__name__}"
+        names, metadata = seen.__tensor_flatten__()
+        if list(names) != self.names:
+            return f"made of {', '.join(names)}"
+        same = self.own_guard(self.metadata, metadata) if self.own_guard is not None else metadata == self.metadata
+        if not same:
+            return f"with metadata {metadata!r}"
+        for name, value in self.others.items():
+            now = getattr(seen, name)
+            if now is not value and now != value:
+                return f"with {name} {now!r}"
+        if self.outer is not None and _outer_facts(seen) != self.outer:
+            return "with other sizes, dtype or device"
+        return True
+
+
+def _outer_facts(tensor):
+    return tensor.dim(), tensor.dtype, tensor.device, tensor.requires_grad
+
+
+def _has_plain_sizes(tensor):
+    return not any(isinstance(size, torch.SymInt) for size in (*tensor.shape, *tensor.stride()))
+
+
+def describe(real):
+    """(names of the inner tensors, check of all else, whether outer sizes are numbers, name of the tensor that ragged sizes come from);
+    a text: why it cannot be captured."""
+    if not is_traceable_wrapper_subclass(real):
+        return "has __torch_dispatch__, but no __tensor_flatten__"
+    names, metadata = real.__tensor_flatten__()
+    plain = _has_plain_sizes(real)
+    check = _Check(real, list(names), metadata, None if plain else _outer_facts(real))
+    if check(real) is not True:
+        return "has metadata that does not equal a copy of itself"
+    tensors = tuple(name for name in names if name not in check.others)
+    ragged = None if plain else next((name for name in tensors if name == "_lengths"), "_offsets")
+    return tensors, _core.CompiledFunction(check, None), plain, next((name for name in tensors if name == ragged), None)
+
+
+def getter(name):
+    """Reads an attribute that is no entry of the instance's dict."""
+    return _core.CompiledFunction(lambda tensor: getattr(tensor, name), None)
+
+
+def equals(value):
+    """A check whether something is of the same class and equal."""
+    return _core.CompiledFunction(lambda seen: type(seen) is type(value) and bool(seen == value), None)
+
+
+def bound(function, rest, named):
+    """function(tensor, *rest, **named) of the tensor alone, for nodes of graphs: meshes and placements are no arguments there."""
+
+    def call(tensor):
+        return function(tensor, *rest, **named)
+
+    call.__name__ = call.__qualname__ = f"prim_{function.__name__}"
+    return call
+
+
+# ---- fakes for node.meta ---------------------------------------------------------------------------------------------------------
+
+
+def moved(fake, mode, plain):
+    """The same facts in another mode; `plain` makes a plain fake of them."""
+    if isinstance(fake, torch.SymInt):
+        return fake  # a ragged size, which is equal to itself alone
+    if isinstance(fake, FakeTensor):
+        return plain(mode, fake.shape, fake.stride(), fake.dtype, fake.device, fake.requires_grad)
+    names, metadata = fake.__tensor_flatten__()
+    inner = {
+        name: moved(value, mode, plain) if isinstance(value := getattr(fake, name), torch.Tensor) else value
+        for name in names
+    }
+    with mode, torch.no_grad():
+        made = type(fake).__tensor_unflatten__(inner, metadata, fake.shape, fake.stride())
+    if fake.requires_grad and not made.requires_grad:
+        made.requires_grad_()
+    return made

@@ -1,0 +1,510 @@
+"""Tensors whose class has its own __torch_dispatch__ and __tensor_flatten__: in graphs as they are, guarded with all that they are made of."""
+
+import pytest
+import torch
+from torch.testing._internal.two_tensor import TwoTensor
+from torch.utils._python_dispatch import return_and_correct_aliasing
+from torch.utils._pytree import tree_map_only
+
+import stator
+
+pytestmark = pytest.mark.filterwarnings("error:the backend cannot compile")
+BACKENDS = ["eager", "aot_eager", "inductor"]
+
+
+class Quantised(torch.Tensor):
+    """A weight kept as int8 and one scale for each row; what computes with it gets floats."""
+
+    @staticmethod
+    def __new__(cls, data, scale, bits=8):
+        return torch.Tensor._make_wrapper_subclass(
+            cls, data.shape, strides=data.stride(), dtype=scale.dtype, device=data.device, requires_grad=False
+        )
+
+    def __init__(self, data, scale, bits=8):
+        self.data_ = data
+        self.scale = scale
+        self.bits = bits
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    def __repr__(self):
+        return f"Quantised({self.data_!r}, {self.scale!r})"
+
+    def __tensor_flatten__(self):
+        return ["data_", "scale"], {"bits": self.bits}
+
+    @classmethod
+    def __tensor_unflatten__(cls, inner, metadata, outer_size, outer_stride):
+        return cls(inner["data_"], inner["scale"], metadata["bits"])
+
+    @classmethod
+    def of(cls, weight, bits=8):
+        scale = weight.abs().amax(dim=1, keepdim=True) / (2 ** (bits - 1) - 1)
+        return cls((weight / scale).round().to(torch.int8), scale, bits)
+
+    def dequantised(self):
+        return self.data_.to(self.scale.dtype) * self.scale
+
+    @property
+    def levels(self):
+        return 2**self.bits
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func in (torch.ops.aten.detach.default, torch.ops.aten.clone.default):
+            old = args[0]
+            new = cls(func(old.data_), func(old.scale), old.bits)
+            return return_and_correct_aliasing(func, args, kwargs, new)
+        args, kwargs = tree_map_only(cls, cls.dequantised, (args, kwargs))
+        return func(*args, **kwargs)
+
+
+def two(*sizes, grad=False):
+    made = TwoTensor(torch.randn(sizes), torch.randn(sizes))
+    return made.requires_grad_() if grad else made
+
+
+def parts(value):
+    """All plain tensors in a result."""
+    if isinstance(value, (list, tuple)):
+        return [part for item in value for part in parts(item)]
+    if hasattr(value, "__tensor_flatten__"):
+        inner = [getattr(value, name) for name in value.__tensor_flatten__()[0]]
+        return [part for one in inner if isinstance(one, torch.Tensor) for part in parts(one)]
+    return [value]
+
+
+def same(left, right):
+    assert type(left) is type(right)
+    if isinstance(left, torch.Tensor):
+        assert left.requires_grad == right.requires_grad and left.shape == right.shape
+        assert left.stride() == right.stride()
+    for one, other in zip(parts(left), parts(right), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+class Recorder:
+    """Runs graphs as they are, and keeps them."""
+
+    def __init__(self):
+        self.graphs = []
+
+    def __call__(self, module, example_inputs):
+        self.graphs.append(module)
+        return module.forward
+
+    def targets(self):
+        return [
+            getattr(node.target, "__name__", node.target)
+            for graph in self.graphs
+            for node in graph.graph.nodes
+            if node.op.startswith("call")
+        ]
+
+
+def check(function, *args, backend="eager", grads=(), fullgraph=True):
+    """Compares the compiled function with eager, twice, and the gradients of `grads`; the second call makes no new capture."""
+    compiled = stator.compile(function, backend=backend, fullgraph=fullgraph)
+    for turn in range(2):
+        expected = function(*args)
+        captures = stator._core.stats()["captures"]
+        got = compiled(*args)
+        if turn == 1:
+            assert stator._core.stats()["captures"] == captures
+        same(got, expected)
+        if grads:
+            for one in expected if isinstance(expected, tuple) else (expected,):
+                one.sum().backward(torch.ones_like(one.sum()))
+            wanted = [tensor.grad for tensor in grads]
+            for tensor in grads:
+                tensor.grad = None
+            for one in got if isinstance(got, tuple) else (got,):
+                one.sum().backward(torch.ones_like(one.sum()))
+            for tensor, grad in zip(grads, wanted, strict=True):
+                same(tensor.grad, grad)
+                tensor.grad = None
+    return compiled
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_input_forward_and_backward(backend):
+    def f(x, y):
+        return torch.relu(x @ y.t()) + 1
+
+    x, y = two(3, 4, grad=True), two(5, 4)
+    check(f, x, y, backend=backend, grads=(x,))
+
+
+def test_graph_holds_the_program_s_operations():
+    def f(x, y):
+        a, b = torch.split(x, 2, dim=1)
+        return (a * b).sum(dim=1), y.cos() + x[0]
+
+    x, y = two(3, 4), two(4)
+    recorder = Recorder()
+    compiled = stator.compile(f, backend=recorder, fullgraph=True)
+    same(compiled(x, y), f(x, y))
+    names = [name for name in recorder.targets() if name != "getitem"]
+    assert names == ["split", "mul", "sum", "cos", "add"]
+    inputs = [node.meta["example_value"] for node in recorder.graphs[0].graph.nodes if node.op == "placeholder"]
+    assert [type(value) for value in inputs] == [TwoTensor, TwoTensor]
+    results = [node for node in recorder.graphs[0].graph.nodes if node.op.startswith("call") and node.name != "split"]
+    fakes = [node.meta["example_value"] for node in results]
+    assert all(type(fake) is TwoTensor for fake in fakes if isinstance(fake, torch.Tensor))
+    assert len({fake.a.fake_mode for fake in fakes if isinstance(fake, torch.Tensor)} | {inputs[0].a.fake_mode}) == 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_mixed_with_plain_tensors(backend):
+    def f(x, plain, number):
+        y = x * plain.unsqueeze(0)
+        return y + number, plain * 2, y.shape[0] * plain
+
+    check(f, two(3, 4), torch.randn(4), 2.5, backend=backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_quantised_parameter_of_a_module(backend):
+    layer = torch.nn.Linear(8, 4)
+    layer.weight = torch.nn.Parameter(Quantised.of(layer.weight.detach()), requires_grad=False)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU(), layer)
+    batch = torch.randn(3, 8, requires_grad=True)
+    compiled = stator.compile(model, backend=backend, fullgraph=True)
+    expected, got = model(batch), compiled(batch)
+    same(got, expected)
+    wanted = torch.autograd.grad(expected.sum(), [batch, model[0].weight])
+    found = torch.autograd.grad(got.sum(), [batch, model[0].weight])
+    same(found, wanted)
+
+
+def test_guards_on_class_metadata_and_inner_tensors():
+    def f(x):
+        return x + 1
+
+    compiled = stator.compile(f, backend="eager", fullgraph=True)
+
+    def captures(x):
+        before = stator._core.stats()["captures"]
+        same(compiled(x), f(x))
+        return stator._core.stats()["captures"] - before
+
+    weight = torch.randn(4, 4)
+    assert captures(Quantised.of(weight)) == 1
+    assert captures(Quantised.of(torch.randn(4, 4))) == 0
+    assert captures(Quantised.of(weight, bits=4)) == 1  # metadata
+    assert captures(Quantised.of(weight)) == 0
+    assert captures(Quantised.of(weight.double())) == 1  # dtype, of an inner tensor too
+    whole = Quantised.of(weight)
+    assert captures(Quantised(whole.data_, torch.ones(()))) == 1  # size of an inner tensor alone
+    assert captures(weight) == 1
+    assert captures(TwoTensor(weight, weight.clone())) == 1
+    assert captures(TwoTensor(Quantised.of(weight), Quantised.of(weight))) == 1
+    assert captures(TwoTensor(Quantised.of(weight), Quantised.of(weight))) == 0
+    assert captures(TwoTensor(Quantised.of(weight, bits=4), Quantised.of(weight))) == 1
+
+
+def test_a_class_s_own_guard_on_metadata():
+    class Tagged(Quantised):
+        @classmethod
+        def __metadata_guard__(cls, captured, now):
+            return captured["bits"] // 4 == now["bits"] // 4
+
+    compiled = stator.compile(lambda x: x * 2, backend="eager", fullgraph=True)
+    weight = torch.randn(4, 4)
+    for bits, expected in ((8, 1), (9, 0), (4, 1), (5, 0)):
+        before = stator._core.stats()["captures"]
+        same(compiled(Tagged.of(weight, bits)), Tagged.of(weight, bits) * 2)
+        assert stator._core.stats()["captures"] - before == expected
+
+
+def test_replaced_dispatch_takes_effect():
+    class Changed(Quantised):
+        pass
+
+    compiled = stator.compile(lambda x: x.clone(), backend="eager", fullgraph=True)
+    weight = torch.randn(4, 4)
+    assert type(compiled(Changed.of(weight))) is Changed
+
+    def plain(cls, func, types, args=(), kwargs=None):
+        args = tree_map_only(cls, cls.dequantised, args)
+        return func(*args, **(kwargs or {}))
+
+    Changed.__torch_dispatch__ = classmethod(plain)
+    assert type(compiled(Changed.of(weight))) is torch.Tensor
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_inner_tensors_and_attributes(backend):
+    def f(x, q):
+        y = x * 2
+        assert x.a is x.a and y.a is y.a
+        return y.a + x.b, q.scale * q.bits + q.levels
+
+    check(f, two(3, 4), Quantised.of(torch.randn(4, 4)), backend=backend)
+
+
+def test_inner_tensors_are_nodes():
+    def f(x):
+        return x.a + (x * 2).b
+
+    recorder = Recorder()
+    compiled = stator.compile(f, backend=recorder, fullgraph=True)
+    x = two(3)
+    same(compiled(x), f(x))
+    assert recorder.targets() == ["getattr", "mul", "getattr", "add"]
+    assert sum(node.op == "placeholder" for node in recorder.graphs[0].graph.nodes) == 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_methods_of_the_class(backend):
+    def f(q):
+        return q.dequantised() + 1, q @ torch.ones(4)
+
+    check(f, Quantised.of(torch.randn(4, 4)), backend=backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_made_in_the_trace(backend):
+    def f(a, b):
+        x = TwoTensor(a * 2, b)
+        return x + 1, x.a, isinstance(x, TwoTensor), type(x) is TwoTensor
+
+    check(f, torch.randn(3), torch.randn(3), backend=backend)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_written_in_place(backend):
+    def f(x, y):
+        x.add_(y)
+        return x * 2
+
+    x, y = two(3), two(3)
+    twin = TwoTensor(x.a.clone(), x.b.clone())
+    compiled = stator.compile(f, backend=backend, fullgraph=True)
+    for _ in range(2):
+        same(compiled(x, y), f(twin, y))
+        same(x, twin)
+
+
+def test_views_and_facts():
+    def f(x):
+        y = x.t()
+        return y, y.shape, y.dtype, y.is_contiguous(), y.requires_grad, len(y), y.dim(), y.stride()
+
+    x = two(3, 4)
+    got, expected = stator.compile(f, backend="eager", fullgraph=True)(x), f(x)
+    same(got[0], expected[0])
+    assert got[1:] == expected[1:]
+    assert got[0].a.data_ptr() == x.a.data_ptr()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_over_a_break(backend):
+    said = []
+
+    def f(x):
+        y = x * 2
+        said.append(y.a.sum().item())
+        return y + x
+
+    x = two(3)
+    compiled = stator.compile(f, backend=backend)
+    same(compiled(x), f(x))
+    assert said[0] == said[1]
+
+
+def test_no_grad_and_detach():
+    def f(x):
+        with torch.no_grad():
+            y = x * 2
+        return y, x.detach() + 1, x * 3
+
+    x = two(3, grad=True)
+    got, expected = stator.compile(f, backend="eager", fullgraph=True)(x), f(x)
+    same(got, expected)
+    assert [one.requires_grad for one in got] == [False, False, True]
+
+
+def test_without_flatten_it_breaks():
+    class Opaque(torch.Tensor):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            return super().__torch_dispatch__(func, types, args, kwargs or {})
+
+    x = torch.randn(3).as_subclass(Opaque)
+    with pytest.raises(stator.exc.Unsupported, match="__tensor_flatten__"):
+        stator.compile(lambda x: x + 1, fullgraph=True)(x)
+
+
+def test_error_of_the_class_is_eager_s():
+    class Picky(Quantised):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            if func is torch.ops.aten.mul.Tensor:
+                raise ValueError("no multiplication")
+            return super().__torch_dispatch__(func, types, args, kwargs)
+
+    x = Picky.of(torch.randn(2, 2))
+    with pytest.raises(ValueError, match="no multiplication"):
+        stator.compile(lambda x: x * 2, backend="eager")(x)
+
+
+# ---- nested tensors --------------------------------------------------------------------------------------------------------------
+
+
+def jagged(*lengths, width=4, grad=False):
+    rows = [torch.randn(length, width) for length in lengths]
+    return torch.nested.nested_tensor(rows, layout=torch.jagged, requires_grad=grad)
+
+
+def same_nested(left, right):
+    assert type(left) is type(right)
+    if isinstance(left, (tuple, list)):
+        for one, other in zip(left, right, strict=True):
+            same_nested(one, other)
+    elif isinstance(left, torch.Tensor):
+        assert left.is_nested == right.is_nested and left.requires_grad == right.requires_grad
+        if left.is_nested:
+            torch.testing.assert_close(left.values(), right.values())
+            assert torch.equal(left.offsets(), right.offsets())
+            assert left.shape == right.shape  # the ragged size is the input's
+        else:
+            torch.testing.assert_close(left, right)
+    else:
+        assert left == right
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_nested_forward_and_backward(backend):
+    linear = torch.nn.Linear(4, 3)
+
+    def f(x):
+        return torch.relu(linear(x) * 2 + 1)
+
+    x = jagged(2, 3, grad=True)
+    compiled = stator.compile(f, backend=backend, fullgraph=True)
+    for _ in range(2):
+        expected, got = f(x), compiled(x)
+        same_nested(got, expected)
+        wanted = torch.autograd.grad(expected.values().sum(), [x, linear.weight])
+        found = torch.autograd.grad(got.values().sum(), [x, linear.weight])
+        torch.testing.assert_close(found[0].values(), wanted[0].values())
+        torch.testing.assert_close(found[1], wanted[1])
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_nested_sums_parts_and_sizes(backend):
+    def f(x):
+        y = torch.nested.nested_tensor_from_jagged(x.values() * 2, x.offsets())
+        heads = x.reshape(x.size(0), x.size(1), 2, x.shape[2] // 2)
+        assert x.shape == (x * 2).shape and x.shape[1] == y.shape[1]
+        return x + y, x.sum(dim=-1), x.sum(dim=1), heads, x.dim(), x.size(0), x.shape[-1], x.is_nested
+
+    x = jagged(2, 3, 1)
+    compiled = stator.compile(f, backend=backend, fullgraph=True)
+    same_nested(compiled(x), f(x))
+
+
+def test_nested_ragged_size_goes_out_with_eager():
+    def f(x):
+        return x.shape, x * 2
+
+    compiled = stator.compile(f, backend="eager", fullgraph=True)
+    for lengths in ((2, 3), (1, 4), (3, 2)):
+        x = jagged(*lengths)
+        same_nested(compiled(x), f(x))
+    assert stator._core.stats()["captures"] > 0
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_nested_inputs_of_one_raggedness(backend):
+    def f(x, y):
+        return x * y
+
+    compiled = stator.compile(f, backend=backend)
+    x = jagged(2, 3)
+    same_nested(compiled(x, x * 3), f(x, x * 3))
+    # As many rows of the same lengths, but another raggedness: eager's error, not a product.
+    for run in (f, compiled):
+        with pytest.raises(RuntimeError, match="raggedness|cannot call binary"):
+            run(x, jagged(2, 3))
+
+
+def test_nested_of_other_lengths():
+    compiled = stator.compile(lambda x: x * 2, backend="eager", fullgraph=True)
+    before = stator._core.stats()["captures"]
+    # Only how many rows there are in all, and of how many tensors, is part of the guards; and the lengths' extremes where these are known.
+    for lengths, captures in (((2, 3), 1), ((3, 2), 1), ((1, 1, 3), 2), ((2, 2), 3)):
+        x = jagged(*lengths)
+        same_nested(compiled(x), x * 2)
+        assert stator._core.stats()["captures"] - before == captures
+
+
+# ---- distributed tensors ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def mesh():
+    dist = pytest.importorskip("torch.distributed")
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    yield init_device_mesh("cpu", (2,))
+    dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_distributed_inputs_and_parameters(backend, mesh):
+    from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+
+    layer = torch.nn.Linear(4, 8)
+    layer.weight = torch.nn.Parameter(distribute_tensor(layer.weight.detach(), mesh, [Shard(0)]))
+    layer.bias = torch.nn.Parameter(distribute_tensor(layer.bias.detach(), mesh, [Shard(0)]))
+    batch = distribute_tensor(torch.randn(6, 4), mesh, [Replicate()]).requires_grad_()
+    compiled = stator.compile(layer, backend=backend, fullgraph=True)
+    expected, got = layer(batch), compiled(batch)
+    assert type(got) is DTensor and got.placements == expected.placements == (Shard(1),)
+    same(got, expected)
+    inputs = [batch, layer.weight, layer.bias]
+    wanted = torch.autograd.grad(expected.to_local().sum(), inputs)
+    found = torch.autograd.grad(got.to_local().sum(), inputs)
+    for one, other in zip(found, wanted, strict=True):
+        assert one.placements == other.placements
+        same(one, other)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_distributed_functions(backend, mesh):
+    from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+
+    def f(x, plain):
+        y = x.redistribute(mesh, [Replicate()])
+        made = DTensor.from_local(plain, mesh, [Shard(0)], run_check=False)
+        assert made.placements == (Shard(0),) and y.placements[0].is_replicate()
+        assert mesh.ndim == 1 and x.device_mesh.size() == 2 and isinstance(x.placements[0], Shard)
+        return y.to_local() + x.placements[0].dim, (made * 2).to_local(), y.full_tensor()
+
+    x = distribute_tensor(torch.randn(4, 4), mesh, [Shard(0)])
+    check(f, x, torch.randn(2, 4), backend=backend)
+
+
+def test_distributed_guards(mesh):
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    compiled = stator.compile(lambda x, to: (x * 2).redistribute(placements=[to]).to_local(), fullgraph=True)
+
+    def captures(x, to):
+        before = stator._core.stats()["captures"]
+        same(compiled(x, to), (x * 2).redistribute(placements=[to]).to_local())
+        return stator._core.stats()["captures"] - before
+
+    whole = torch.randn(4, 4)
+    assert captures(distribute_tensor(whole, mesh, [Shard(0)]), Replicate()) == 1
+    assert captures(distribute_tensor(whole, mesh, [Shard(0)]), Replicate()) == 0
+    assert captures(distribute_tensor(whole, mesh, [Shard(0)]), Shard(1)) == 1
+    assert captures(distribute_tensor(whole, mesh, [Shard(1)]), Shard(0)) == 1
+    assert captures(distribute_tensor(whole, mesh, [Replicate()]), Shard(0)) == 1
+    assert captures(distribute_tensor(whole, mesh, [Shard(0)]), Shard(1)) == 0
