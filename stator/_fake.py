@@ -356,8 +356,9 @@ class _Outputs:
         """Appends one leaf; returns its index."""
         index = len(self.rows)
         if not isinstance(value, torch.Tensor):
-            if not isinstance(value, _CONSTANTS) or _is_ragged(value):
-                self.unknown = "a ragged size" if _is_ragged(value) else type(value).__name__
+            ragged = _is_ragged(value)
+            if ragged is not isinstance(value, torch.SymInt) or not (ragged or isinstance(value, _CONSTANTS)):
+                self.unknown = "a ragged size" if ragged else type(value).__name__
             self.rows.append((value,))
             return index
         wrapper = None if isinstance(value, FakeTensor) else value
@@ -373,6 +374,10 @@ class _Outputs:
         return index
 
     def structure(self, value):
+        if isinstance(value, (torch.Size, tuple)) and _is_ragged(value):
+            for item in value:
+                self.add(item)
+            return (NAMED, torch.Size) if isinstance(value, torch.Size) else (TUPLE, None)
         flat = isinstance(value, (list, tuple)) and all(not isinstance(item, (list, tuple, dict)) for item in value)
         named = isinstance(value, tuple) and type(value) not in (tuple, torch.Size)
         if flat and (named or (type(value) in (tuple, list) and self._has_tensor(value))):

@@ -446,19 +446,29 @@ class Context(TracingContext):
 
 
 def _static_context(tensor: torch.Tensor, source: InputSource) -> Any:
-    """Numbers for all sizes, of a tensor and of what it is made of."""
+    """Numbers for all sizes (but those of nested tensors that are none), of a tensor and of what it is made of."""
     from torch.fx.experimental.symbolic_shapes import DimDynamic, StatefulSymbolicContext, SubclassSymbolicContext
 
-    rank = tensor.dim()
-    parts = {"dynamic_sizes": [DimDynamic.STATIC] * rank, "constraint_sizes": [None] * rank, "tensor_source": source}
+    def of_part(part: torch.Tensor, name: str) -> Any:
+        return _static_context(part, InputSource(f"{source.name}.{name}", source.position))
+
+    parts: dict[str, Any] = {
+        "dynamic_sizes": [DimDynamic.STATIC] * tensor.dim(),
+        "constraint_sizes": [None] * tensor.dim(),
+        "tensor_source": source,
+    }
     if not is_traceable_wrapper_subclass(tensor):
         return StatefulSymbolicContext(**parts)
+    ragged = [isinstance(size, torch.SymInt) for size in tensor.shape]
+    parts["dynamic_sizes"] = [DimDynamic.DYNAMIC if one else DimDynamic.STATIC for one in ragged]
+    if tensor._is_view():
+        parts["view_base_context"] = of_part(tensor._base, "_base")
     inner = {
-        name: _static_context(value, InputSource(f"{source.name}.{name}", source.position))
+        name: of_part(value, name)
         for name in tensor.__tensor_flatten__()[0]
         if isinstance(value := getattr(tensor, name), torch.Tensor)
     }
-    return SubclassSymbolicContext(**parts, inner_contexts=inner)
+    return SubclassSymbolicContext(**parts, inner_contexts=inner, track_outer_size_stride=not any(ragged))
 
 
 def _prepare(module: CapturedModule) -> Context:

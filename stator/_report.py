@@ -14,7 +14,9 @@ from stator import exc
 
 log = logging.getLogger("stator")
 FORBIDDEN = 26  # in src/breaks/reasons.def
-breaks = collections.Counter()  # (reason name, place) -> how often
+breaks = (
+    collections.Counter()
+)  # "reason name, place" -> how often; texts, which the collector does not count among its objects
 
 
 def count(kind, key, by=1):
@@ -159,7 +161,7 @@ def guards_made(place, guards, symbols):
 
 
 def graph_break(place, sentence, number, name, hint):
-    breaks[name, place] += 1
+    breaks[f"{name}, {place}"] += 1
     count("graph_break", sentence)
     _artifact("torch._dynamo.symbolic_convert", "graph_breaks").debug(
         "%s: graph break: %s [break reason %d]", place, sentence, number

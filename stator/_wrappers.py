@@ -78,7 +78,8 @@ def _has_plain_sizes(tensor):
 
 
 def describe(real):
-    """(names of the inner tensors, check of all else, whether outer sizes are numbers); a text: why it cannot be captured."""
+    """(names of the inner tensors, check of all else, whether outer sizes are numbers, name of the tensor that ragged sizes come from);
+    a text: why it cannot be captured."""
     if not is_traceable_wrapper_subclass(real):
         return "has __torch_dispatch__, but no __tensor_flatten__"
     names, metadata = real.__tensor_flatten__()
@@ -87,7 +88,8 @@ def describe(real):
     if check(real) is not True:
         return "has metadata that does not equal a copy of itself"
     tensors = tuple(name for name in names if name not in check.others)
-    return tensors, _core.CompiledFunction(check, None), plain
+    ragged = None if plain else next((name for name in tensors if name == "_lengths"), "_offsets")
+    return tensors, _core.CompiledFunction(check, None), plain, next((name for name in tensors if name == ragged), None)
 
 
 def getter(name):
@@ -95,8 +97,19 @@ def getter(name):
     return _core.CompiledFunction(lambda tensor: getattr(tensor, name), None)
 
 
-def inner_names(fake):
-    return list(fake.__tensor_flatten__()[0])
+def equals(value):
+    """A check whether something is of the same class and equal."""
+    return _core.CompiledFunction(lambda seen: type(seen) is type(value) and bool(seen == value), None)
+
+
+def bound(function, rest, named):
+    """function(tensor, *rest, **named) of the tensor alone, for nodes of graphs: meshes and placements are no arguments there."""
+
+    def call(tensor):
+        return function(tensor, *rest, **named)
+
+    call.__name__ = call.__qualname__ = f"prim_{function.__name__}"
+    return call
 
 
 # ---- fakes for node.meta ---------------------------------------------------------------------------------------------------------
@@ -104,6 +117,8 @@ def inner_names(fake):
 
 def moved(fake, mode, plain):
     """The same facts in another mode; `plain` makes a plain fake of them."""
+    if isinstance(fake, torch.SymInt):
+        return fake  # a ragged size, which is equal to itself alone
     if isinstance(fake, FakeTensor):
         return plain(mode, fake.shape, fake.stride(), fake.dtype, fake.device, fake.requires_grad)
     names, metadata = fake.__tensor_flatten__()

@@ -49,6 +49,9 @@ struct Node {
   Ref<> args;            // tuple; nested containers hold stand-ins (graph/stand_in.h) and constants
   Ref<> kwargs;          // dict or null
   bool mutates = false;  // in-place, random, or otherwise not to be dropped when unused
+  // mutates, but writes to nothing that was there before the graph (if no input is `written`) and draws no random number: running it
+  // twice is as good as once
+  bool repeatable = false;
   // by the program: eager runs it even if nobody looks at the result, and may raise there
   bool called = false;
   bool sets_mode = false;  // mutates, but only a mode of the thread: grad mode, autocast ...
@@ -58,7 +61,8 @@ struct Node {
   const shapes::TensorMeta* meta = nullptr;
   // for several outputs: the Python structure of stand-ins that the tracer handed out (tuple, list, named tuple)
   Ref<> structure;
-  // of a tensor whose class has its own __torch_dispatch__: a fake instance, which belongs to the trace
+  // What the trace knows the value by where facts do not say all: of a tensor whose class has its own __torch_dispatch__ a fake instance; of a
+  // plain tensor that such a one is made of the very FakeTensor in it; of a nested tensor's ragged size the SymInt.
   Ref<> wrapper;
   Ref<> scalar_type;   // for symbolic scalars: int, float or bool; null for tensors
   symbolic::Dim size;  // of a symbolic int

@@ -169,6 +169,7 @@ bool isOpaqueConstant(PyObject* object) {
           "pybind11_type" &&
       _PyType_Lookup(Py_TYPE(object), entries) != nullptr)
     return true;
+  if (isPlacement(object)) return true;
   if (name.find('.') == std::string_view::npos) return false;
   if (name.substr(0, 12) == "numpy.dtypes" || name == "numpy.dtype") return true;
   for (std::string_view known : {"re.Pattern", "re.Match", "decimal.Decimal", "datetime.date",

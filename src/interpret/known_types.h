@@ -41,6 +41,9 @@ bool isTypingObject(PyObject* object);
 bool isTypingObject(PyObject* object);
 // an immutable value of a C type that runs no user code: compiled pattern, decimal, date ...
 bool isOpaqueConstant(PyObject* object);
+// calls/distributed_tensors.cpp: how a DTensor lies on its mesh; a value that nobody changes
+bool isPlacement(PyObject* object);
+bool isPlacementType(PyTypeObject* type);
 // constants, types, enum members, functions: hash and equality run no user code
 bool isStaticKey(PyObject* key);
 PyTypeObject* itertoolsType(const char* name);

@@ -1,8 +1,10 @@
 // Values that existed before the trace: giving them sources and guards as they are read, and working copies once their contents matter.
 #include "base/check.h"
+#include "interpret/attributes.h"
 #include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
+#include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
 #include "interpret/tracer.h"
 #include "python/objects.h"
@@ -155,7 +157,14 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
     return newRef(raw);
   }
   if (guardedByIdentity(raw)) {
-    guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(raw)});
+    if (isPlacement(raw)) {
+      Ref<> check = stealRef(PyObject_CallOneArg(torchObject("stator._wrappers.equals"), raw));
+      if (!check) return raiseCurrentError();
+      guards->add(Guard{GuardKind::kIs, sources->child(SourceKind::kAsked, source, check), nullptr,
+                        newRef(Py_True)});
+    } else {
+      guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(raw)});
+    }
     values.addOutside(raw, source);
     return newRef(raw);
   }
@@ -485,6 +494,7 @@ Out Tracer::identityKeyed(PyObject* dict, const Ref<>& keys) {
 
 Out Tracer::contentsForWrite(PyObject* container) {
   noteWrite(container);
+  if (PyDict_CheckExact(container)) STATOR_FLOW(linkOwner(*this, container));
   STATOR_VALUE(shadow, contents(container));
   nested_ran = true;
   if (values::Info* info = values.find(container);

@@ -172,7 +172,7 @@ Out Tracer::instanceTensorAttr(PyObject* stand_in, PyObject* name) {
   graph::StandIn* tensor = graph::asStandIn(stand_in);
   if (PyObject* written = writtenAttribute(*this, stand_in, name))
     return written == values::deletedMarker() ? Ref<>() : newRef(written);
-  if (tensor->node->wrapper) {
+  if (wrapperOf(stand_in) != nullptr) {
     STATOR_VALUE(part, wrapperAttr(stand_in, name));
     if (part) return part;
   }
@@ -259,7 +259,7 @@ Flow Tracer::setTensorAttr(PyObject* stand_in, PyObject* name, PyObject* value) 
     }
     return done.flow();
   }
-  if (tensor->node->wrapper && PyObject_HasAttr(tensor->node->wrapper.get(), name)) {
+  if (PyObject* fake = wrapperOf(stand_in); fake != nullptr && PyObject_HasAttr(fake, name)) {
     return breakWith(Reason::kUnsupportedMutation, std::string("sets the attribute ") +
                                                        PyUnicode_AsUTF8(name) + " that a " +
                                                        type->tp_name + " is made of");

@@ -237,7 +237,7 @@ bool Tracer::isCast(PyObject* stand_in) {
   graph::StandIn* tensor = graph::asStandIn(stand_in);
   if (tensor->meta == nullptr) return false;
   auto* type = reinterpret_cast<PyTypeObject*>(tensor->apparent_type);
-  if (tensor->node->wrapper) return Py_TYPE(tensor->node->wrapper.get()) != type;
+  if (wrapperOf(stand_in) != nullptr) return false;
   if (tensor->node->op != graph::Op::kInput)
     return type != tensorType() && PyType_IsSubtype(type, tensorType());
   return tensor->node->example && Py_TYPE(tensor->node->example.get()) != type;

@@ -436,7 +436,12 @@ class Tracer {
   // an attribute of the instance; ok with null: not there
   Out wrapperAttr(PyObject* stand_in, PyObject* name);
   Out makeWrapper(PyTypeObject* type, const Args& args);  // calling the class
-  bool anyWrapper(const std::vector<PyObject*>& arguments);
+  // a call that gives such a tensor or takes one; `facts` as in tensorCall
+  Out callForWrapper(graph::Op op, PyObject* target, const Args& args, PyObject* facts = nullptr);
+  // the fake instance; null: a tensor of another class, or none
+  static PyObject* wrapperOf(PyObject* stand_in);
+  // whether operations on them are for some class to decide; makes sure that they all are known by fakes that live on
+  bool prepareWrappers(const std::vector<PyObject*>& arguments);
   Out callMethodWrapper(PyObject* wrapper, const Args& args);
   // attributes.cpp: of the raw entry in the class that has it
   const sources::Source* classEntry(PyTypeObject* type, PyObject* name);
@@ -504,7 +509,10 @@ class Tracer {
   };
   TorchFunctionPart torch_function;
   struct WrapperPart {
-    Ref<> fakes;  // makes fake instances for this trace; null: no such tensor has come up
+    Ref<> fakes;         // makes fake instances for this trace; null: no such tensor has come up
+    bool makes = false;  // the call under way gives such a tensor, whatever its arguments are
+    // of nested tensors from outside: what tells their ragged sizes apart
+    std::vector<std::pair<const sources::Source*, PyObject*>> ragged;
     // storages of wrappers and of what they are made of
     std::vector<std::pair<uint32_t, uint32_t>> ties;
     struct Inner {

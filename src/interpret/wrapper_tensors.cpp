@@ -78,6 +78,14 @@ Flow guardWrapper(Tracer& t, PyObject* raw, const Source* source, uint32_t stora
     }
     t.guards->add(
         Guard{GuardKind::kTensor, at, nullptr, Ref<>(), 0, tensor::TensorGuard::of(inner.get())});
+    if (PyTuple_GET_ITEM(parts.get(), 3) == name) {
+      // Ragged sizes are equal if they come from the same tensor.
+      for (const auto& [other, seen] : t.wrappers.ragged) {
+        t.guards->add(
+            Guard{seen == inner.get() ? GuardKind::kSameAs : GuardKind::kNotSameAs, at, other});
+      }
+      t.wrappers.ragged.emplace_back(at, inner.get());
+    }
     if (uintptr_t memory = tensor::storageOf(inner.get())) {
       uint32_t& id = t.input_storages[memory];
       if (id == 0) id = t.next_storage++;
@@ -148,6 +156,7 @@ Out Tracer::wrapperAttr(PyObject* stand_in, PyObject* name) {
     args.positional = 2;
     PyObject* read = builtinFunction("getattr");
     STATOR_VALUE(part, tensorCall(graph::Op::kCallFunction, read, args, true, read));
+    graph::asStandIn(part.get())->node->wrapper = value;
     if (!frames.back()->folding)
       wrappers.inner[tensor->node].push_back({newRef(name), value, part});
     return part;
@@ -167,8 +176,49 @@ Out Tracer::makeWrapper(PyTypeObject* type, const Args& args) {
   if (!known) return breakOnError(*this, type);
   if (known.get() != Py_True)
     return breakWith(Reason::kSubclass, std::string("makes a ") + type->tp_name);
+  return callForWrapper(graph::Op::kCallFunction, target, args);
+}
+
+Out Tracer::callForWrapper(graph::Op op, PyObject* target, const Args& args, PyObject* facts) {
   needFakes(*this);
-  return tensorCall(graph::Op::kCallFunction, target, args);
+  const bool before = wrappers.makes;
+  wrappers.makes = true;
+  Out made = tensorCall(op, target, args, true, facts);
+  wrappers.makes = before;
+  return made;
+}
+
+PyObject* Tracer::wrapperOf(PyObject* stand_in) {
+  const graph::StandIn* value = graph::asStandIn(stand_in);
+  PyObject* fake = value->node->wrapper.get();
+  return fake != nullptr && value->meta != nullptr &&
+                 reinterpret_cast<PyObject*>(Py_TYPE(fake)) == value->apparent_type
+             ? fake
+             : nullptr;
+}
+
+bool Tracer::prepareWrappers(const std::vector<PyObject*>& arguments) {
+  bool any = false;
+  std::vector<graph::StandIn*> plain;
+  for (PyObject* argument : arguments) {
+    graph::forEachStandIn(argument, [&](graph::StandIn* used) {
+      const bool ragged = used->meta == nullptr && used->node->wrapper;
+      any |= ragged || wrapperOf(reinterpret_cast<PyObject*>(used)) != nullptr;
+      // What a wrapper is made of here may be compared with what others are made of: one tensor, one fake.
+      if (used->node->op == graph::Op::kInput && used->node->example && used->meta != nullptr &&
+          used->meta == used->node->meta && !used->meta->isSymbolic() && !used->node->wrapper &&
+          used->apparent_type == reinterpret_cast<PyObject*>(tensorType()))
+        plain.push_back(used);
+    });
+  }
+  if (!any && !wrappers.makes) return false;
+  for (graph::StandIn* used : plain) {
+    if (!tensor::isExactTensor(used->node->example.get())) continue;
+    used->node->wrapper =
+        stealRef(PyObject_CallMethod(wrappers.fakes.get(), "of", "O", used->node->example.get()));
+    if (!used->node->wrapper) PyErr_Clear();
+  }
+  return any;
 }
 
 }  // namespace stator::interpret

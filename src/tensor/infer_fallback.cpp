@@ -52,6 +52,7 @@ class Substitution {
       ++occurrences_;
       return true;
     }
+    if (reader_.wrapper_of != nullptr && reader_.wrapper_of(object) != nullptr) return true;
     if (symbolic::isSymScalar(object)) return false;
     if (symbolic::isSymInt(object)) {
       symbolic_ = true;
@@ -121,6 +122,8 @@ class Substitution {
     if (const auto found = numbers_.find(object); found != numbers_.end()) {
       return newRef(PyList_GET_ITEM(fakes_.get(), found->second));
     }
+    if (PyObject* known = reader_.wrapper_of == nullptr ? nullptr : reader_.wrapper_of(object))
+      return newRef(known);
     if (PyTuple_CheckExact(object)) {
       Ref<> copy = orThrow(PyTuple_New(PyTuple_GET_SIZE(object)));
       for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {

@@ -71,7 +71,8 @@ def parts(value):
     if isinstance(value, (list, tuple)):
         return [part for item in value for part in parts(item)]
     if hasattr(value, "__tensor_flatten__"):
-        return [part for name in value.__tensor_flatten__()[0] for part in parts(getattr(value, name))]
+        inner = [getattr(value, name) for name in value.__tensor_flatten__()[0]]
+        return [part for one in inner if isinstance(one, torch.Tensor) for part in parts(one)]
     return [value]
 
 
@@ -348,3 +349,162 @@ def test_error_of_the_class_is_eager_s():
     x = Picky.of(torch.randn(2, 2))
     with pytest.raises(ValueError, match="no multiplication"):
         stator.compile(lambda x: x * 2, backend="eager")(x)
+
+
+# ---- nested tensors --------------------------------------------------------------------------------------------------------------
+
+
+def jagged(*lengths, width=4, grad=False):
+    rows = [torch.randn(length, width) for length in lengths]
+    return torch.nested.nested_tensor(rows, layout=torch.jagged, requires_grad=grad)
+
+
+def same_nested(left, right):
+    assert type(left) is type(right)
+    if isinstance(left, (tuple, list)):
+        for one, other in zip(left, right, strict=True):
+            same_nested(one, other)
+    elif isinstance(left, torch.Tensor):
+        assert left.is_nested == right.is_nested and left.requires_grad == right.requires_grad
+        if left.is_nested:
+            torch.testing.assert_close(left.values(), right.values())
+            assert torch.equal(left.offsets(), right.offsets())
+            assert left.shape == right.shape  # the ragged size is the input's
+        else:
+            torch.testing.assert_close(left, right)
+    else:
+        assert left == right
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_nested_forward_and_backward(backend):
+    linear = torch.nn.Linear(4, 3)
+
+    def f(x):
+        return torch.relu(linear(x) * 2 + 1)
+
+    x = jagged(2, 3, grad=True)
+    compiled = stator.compile(f, backend=backend, fullgraph=True)
+    for _ in range(2):
+        expected, got = f(x), compiled(x)
+        same_nested(got, expected)
+        wanted = torch.autograd.grad(expected.values().sum(), [x, linear.weight])
+        found = torch.autograd.grad(got.values().sum(), [x, linear.weight])
+        torch.testing.assert_close(found[0].values(), wanted[0].values())
+        torch.testing.assert_close(found[1], wanted[1])
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_nested_sums_parts_and_sizes(backend):
+    def f(x):
+        y = torch.nested.nested_tensor_from_jagged(x.values() * 2, x.offsets())
+        heads = x.reshape(x.size(0), x.size(1), 2, x.shape[2] // 2)
+        assert x.shape == (x * 2).shape and x.shape[1] == y.shape[1]
+        return x + y, x.sum(dim=-1), x.sum(dim=1), heads, x.dim(), x.size(0), x.shape[-1], x.is_nested
+
+    x = jagged(2, 3, 1)
+    compiled = stator.compile(f, backend=backend, fullgraph=True)
+    same_nested(compiled(x), f(x))
+
+
+def test_nested_ragged_size_goes_out_with_eager():
+    def f(x):
+        return x.shape, x * 2
+
+    compiled = stator.compile(f, backend="eager", fullgraph=True)
+    for lengths in ((2, 3), (1, 4), (3, 2)):
+        x = jagged(*lengths)
+        same_nested(compiled(x), f(x))
+    assert stator._core.stats()["captures"] > 0
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_nested_inputs_of_one_raggedness(backend):
+    def f(x, y):
+        return x * y
+
+    compiled = stator.compile(f, backend=backend)
+    x = jagged(2, 3)
+    same_nested(compiled(x, x * 3), f(x, x * 3))
+    # As many rows of the same lengths, but another raggedness: eager's error, not a product.
+    for run in (f, compiled):
+        with pytest.raises(RuntimeError, match="raggedness|cannot call binary"):
+            run(x, jagged(2, 3))
+
+
+def test_nested_of_other_lengths():
+    compiled = stator.compile(lambda x: x * 2, backend="eager", fullgraph=True)
+    before = stator._core.stats()["captures"]
+    # Only how many rows there are in all, and of how many tensors, is part of the guards; and the lengths' extremes where these are known.
+    for lengths, captures in (((2, 3), 1), ((3, 2), 1), ((1, 1, 3), 2), ((2, 2), 3)):
+        x = jagged(*lengths)
+        same_nested(compiled(x), x * 2)
+        assert stator._core.stats()["captures"] - before == captures
+
+
+# ---- distributed tensors ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def mesh():
+    dist = pytest.importorskip("torch.distributed")
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    yield init_device_mesh("cpu", (2,))
+    dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_distributed_inputs_and_parameters(backend, mesh):
+    from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+
+    layer = torch.nn.Linear(4, 8)
+    layer.weight = torch.nn.Parameter(distribute_tensor(layer.weight.detach(), mesh, [Shard(0)]))
+    layer.bias = torch.nn.Parameter(distribute_tensor(layer.bias.detach(), mesh, [Shard(0)]))
+    batch = distribute_tensor(torch.randn(6, 4), mesh, [Replicate()]).requires_grad_()
+    compiled = stator.compile(layer, backend=backend, fullgraph=True)
+    expected, got = layer(batch), compiled(batch)
+    assert type(got) is DTensor and got.placements == expected.placements == (Shard(1),)
+    same(got, expected)
+    inputs = [batch, layer.weight, layer.bias]
+    wanted = torch.autograd.grad(expected.to_local().sum(), inputs)
+    found = torch.autograd.grad(got.to_local().sum(), inputs)
+    for one, other in zip(found, wanted, strict=True):
+        assert one.placements == other.placements
+        same(one, other)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_distributed_functions(backend, mesh):
+    from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+
+    def f(x, plain):
+        y = x.redistribute(mesh, [Replicate()])
+        made = DTensor.from_local(plain, mesh, [Shard(0)], run_check=False)
+        assert made.placements == (Shard(0),) and y.placements[0].is_replicate()
+        assert mesh.ndim == 1 and x.device_mesh.size() == 2 and isinstance(x.placements[0], Shard)
+        return y.to_local() + x.placements[0].dim, (made * 2).to_local(), y.full_tensor()
+
+    x = distribute_tensor(torch.randn(4, 4), mesh, [Shard(0)])
+    check(f, x, torch.randn(2, 4), backend=backend)
+
+
+def test_distributed_guards(mesh):
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    compiled = stator.compile(lambda x, to: (x * 2).redistribute(placements=[to]).to_local(), fullgraph=True)
+
+    def captures(x, to):
+        before = stator._core.stats()["captures"]
+        same(compiled(x, to), (x * 2).redistribute(placements=[to]).to_local())
+        return stator._core.stats()["captures"] - before
+
+    whole = torch.randn(4, 4)
+    assert captures(distribute_tensor(whole, mesh, [Shard(0)]), Replicate()) == 1
+    assert captures(distribute_tensor(whole, mesh, [Shard(0)]), Replicate()) == 0
+    assert captures(distribute_tensor(whole, mesh, [Shard(0)]), Shard(1)) == 1
+    assert captures(distribute_tensor(whole, mesh, [Shard(1)]), Shard(0)) == 1
+    assert captures(distribute_tensor(whole, mesh, [Replicate()]), Shard(0)) == 1
+    assert captures(distribute_tensor(whole, mesh, [Shard(0)]), Shard(1)) == 0

@@ -299,8 +299,12 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
         return call(descriptor, args.withFirst(object.get()), then);
       }
     }
+    // What a placement says of itself: C++ that looks at nothing else.
+    if (args.positional > 0 && isPlacement(args.values[0])) return callNative(callable, args);
     return breakWith(Reason::kCallsOutside, nameOf(callable));
   }
+  if (type == &PyInstanceMethod_Type && args.positional > 0 && isPlacement(args.values[0]))
+    return callNative(callable, args);
   if (type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type)
     return callDescriptor(callable, args, then);
   if (type == &PyClassMethodDescr_Type) return breakWith(Reason::kCallsOutside, nameOf(callable));

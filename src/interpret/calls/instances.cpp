@@ -202,6 +202,7 @@ Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then, bool me
     return breakWith(Reason::kUnsupportedClass, nameOf(type_object) + " is a kind of super");
   const bool is_tensor = PyType_IsSubtype(type, tensorType());
   if (is_tensor && hasOwnDispatch(type)) return makeWrapper(type, args);
+  if (isPlacementType(type)) return callNative(type_object, args);
   STATOR_VALUE(new_raw, typeLookup(type, names().dunder_new));
   STATOR_VALUE(init_raw, typeLookup(type, names().dunder_init));
   Ref<> instance;
@@ -320,7 +321,7 @@ Out Tracer::isInstance(PyObject* object, PyObject* classinfo) {
   PyTypeObject* type = isTraceArray(object) ? arrayTypeSeen(object) : typeOf(object);
   if (classinfo == reinterpret_cast<PyObject*>(parameterType())) {
     // Parameter's metaclass also accepts tensors marked _is_param; of stand-ins, those of wrappers.
-    const bool marked = graph::isStandIn(object) && graph::asStandIn(object)->node->wrapper &&
+    const bool marked = graph::isStandIn(object) && wrapperOf(object) != nullptr &&
                         graph::asStandIn(object)->meta->is_parameter;
     return newRef(marked || PyType_IsSubtype(type, parameterType()) ? Py_True : Py_False);
   }

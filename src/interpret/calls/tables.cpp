@@ -104,6 +104,7 @@ bool initCallTables() {
   static bool done = false;
   if (done) {
     registerCollectives();
+    registerDistributedTensors();
     registerArrays();
     return true;
   }
@@ -133,6 +134,7 @@ bool initCallTables() {
   registerLazyModules();
   registerProcessGroups();
   registerCollectives();
+  registerDistributedTensors();
   PyErr_Clear();
   done = true;
   return true;

@@ -68,7 +68,8 @@ void registerSubgraphs();
 void allowSymbolsInHandlers();
 void registerLazyModules();
 void registerProcessGroups();
-void registerCollectives();  // once their module has been loaded, by whoever needs it
+void registerCollectives();         // once their module has been loaded, by whoever needs it
+void registerDistributedTensors();  // once their module has been loaded
 void registerSwitches();
 void registerTorchStates();
 void registerOptimizers();

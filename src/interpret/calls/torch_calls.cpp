@@ -21,13 +21,23 @@ const shapes::TensorMeta* metaOfStandIn(PyObject* object) {
   return graph::isStandIn(object) ? graph::asStandIn(object)->meta : nullptr;
 }
 
-PyObject* wrapperOfStandIn(PyObject* object) {
-  return graph::isStandIn(object) ? graph::asStandIn(object)->node->wrapper.get() : nullptr;
+// Of a plain tensor only while its facts are those that the fake has.
+PyObject* knownFake(PyObject* object) {
+  if (!graph::isStandIn(object)) return nullptr;
+  const graph::StandIn* value = graph::asStandIn(object);
+  if (value->meta == value->node->meta) return value->node->wrapper.get();
+  return Tracer::wrapperOf(object);
 }
 
 bool isOpaque(PyObject* object) {
   return isTraceIterator(object) ||
-         (graph::isStandIn(object) && graph::asStandIn(object)->meta == nullptr);
+         (graph::isStandIn(object) && graph::asStandIn(object)->meta == nullptr &&
+          !graph::asStandIn(object)->node->wrapper);
+}
+
+bool isRagged(const shapes::Output& output) {
+  static auto* const kind = reinterpret_cast<PyTypeObject*>(torchObject("torch.SymInt"));
+  return output.constant && Py_TYPE(output.constant.get()) == kind;
 }
 
 // Tensor arguments in the order in which shapes/ numbers them.
@@ -212,13 +222,6 @@ bool Tracer::hasStandIn(PyObject* value, int depth) {
   return false;
 }
 
-bool Tracer::anyWrapper(const std::vector<PyObject*>& arguments) {
-  std::vector<PyObject*> found;
-  for (PyObject* value : arguments) collectTensors(value, found);
-  return std::any_of(found.begin(), found.end(),
-                     [](PyObject* tensor) { return wrapperOfStandIn(tensor) != nullptr; });
-}
-
 bool Tracer::anyStandIn(const Args& args) {
   std::vector<PyObject*> found;
   for (PyObject* value : args.values) collectTensors(value, found);
@@ -262,11 +265,11 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   request.remember = remember;
   request.reader.tensor_of = metaOfStandIn;
   request.reader.is_opaque = isOpaque;
-  request.reader.wrapper_of = wrapperOfStandIn;
+  request.reader.wrapper_of = knownFake;
   // Once such a tensor has come up: its class decides, and so does one that makes one.
   std::optional<tensor::TorchFunctionPause> handlers_ran;
   if (wrappers.fakes) {
-    request.wrapped = anyWrapper(values_now) || PyType_Check(target);
+    request.wrapped = prepareWrappers(values_now) || wrappers.makes;
     if (request.wrapped && torch_function.relevant) handlers_ran.emplace(true);
     if (request.wrapped && op == graph::Op::kCallMethod) {
       // The method of torch's, not what the class has put over it, which the trace may be inside of.
@@ -372,7 +375,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   }
   bool any_tensor = inferred.mutates || inferred.random || !remember;
   for (const shapes::Output& output : inferred.outputs)
-    any_tensor |= output.kind == shapes::Output::Kind::kTensor;
+    any_tensor |= output.kind == shapes::Output::Kind::kTensor || isRagged(output);
   std::vector<PyObject*> tensors;
   for (PyObject* value : values_now) collectTensors(value, tensors);
   if (!options.runs_as_captured) {
@@ -439,7 +442,10 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   node->location = location();
   node->scope = frames.back()->scope;
   node->mutates = inferred.mutates || inferred.random || !remember;
-  node->called = true;
+  node->repeatable =
+      !inferred.written_inputs.empty() && !inferred.random && remember && !request.wrapped;
+  // reading a part of a tensor cannot fail
+  node->called = !request.wrapped || target != builtinFunction("getattr");
   drew_random |= inferred.random;
   // 6. Its values.
   std::vector<uint32_t> storages;
@@ -449,8 +455,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     if (output.alias_of >= 0) {
       PyObject* shared = tensors[static_cast<size_t>(output.alias_of)];
       meta.storage_id = graph::asStandIn(shared)->meta->storage_id;
-      if (request.wrapped &&
-          static_cast<bool>(output.wrapper) != (wrapperOfStandIn(shared) != nullptr)) {
+      if (request.wrapped && static_cast<bool>(output.wrapper) != (wrapperOf(shared) != nullptr)) {
         // A wrapper and a part of it: memory of several tensors on one side.
         wrappers.ties.emplace_back(meta.storage_id, next_storage);
         meta.storage_id = next_storage++;
@@ -465,6 +470,13 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     return reinterpret_cast<PyObject*>(output.wrapper ? Py_TYPE(output.wrapper.get())
                                                       : tensorType());
   };
+  auto ragged_size = [&](graph::Node* of, const shapes::Output& output) {
+    of->wrapper = output.constant;
+    Ref<> size = graph::makeStandIn(of, nullptr,
+                                    reinterpret_cast<PyObject*>(Py_TYPE(output.constant.get())));
+    values.addMade(size, instruction_start);
+    return size;
+  };
   Ref<> result;
   if (single && inferred.outputs.size() == 1 &&
       inferred.outputs[0].kind == shapes::Output::Kind::kTensor) {
@@ -477,6 +489,8 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
       result = graph::makeStandIn(node, node->meta, type_of(output));
       values.addMade(result, instruction_start);
     }
+  } else if (single && inferred.outputs.size() == 1 && isRagged(inferred.outputs[0])) {
+    result = ragged_size(node, inferred.outputs[0]);
   } else if (single && inferred.outputs.size() <= 1) {
     result = inferred.outputs.empty() || !inferred.outputs[0].constant
                  ? newRef(Py_None)
@@ -489,7 +503,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     std::vector<shapes::Output> outputs = inferred.outputs;
     for (size_t i = 0; i < outputs.size(); ++i) {
       const shapes::Output& output = outputs[i];
-      if (output.kind == shapes::Output::Kind::kConstant) {
+      if (output.kind == shapes::Output::Kind::kConstant && !isRagged(output)) {
         storages.push_back(0);
         items.push_back(output.constant);
         continue;
@@ -503,9 +517,14 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
       Ref<> item_args = stealRef(PyTuple_Pack(2, whole.get(), index.get()));
       graph::Node* item = graph->addCall(graph::Op::kCallFunction,
                                          newRef(operatorFunction("getitem")), item_args, Ref<>());
-      item->meta = facts_of(output);
       item->location = node->location;
       item->scope = node->scope;
+      if (isRagged(output)) {
+        storages.push_back(0);
+        items.push_back(ragged_size(item, output));
+        continue;
+      }
+      item->meta = facts_of(output);
       storages.push_back(item->meta->storage_id);
       item->wrapper = output.wrapper;
       Ref<> stand_in = graph::makeStandIn(item, item->meta, type_of(output));
@@ -520,7 +539,11 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
       result = inferred.structure == shapes::Structure::kList
                    ? list
                    : stealRef(PyList_AsTuple(list.get()));
-      if (inferred.structure == shapes::Structure::kNamed) {
+      if (inferred.structure == shapes::Structure::kNamed &&
+          inferred.type.get() == reinterpret_cast<PyObject*>(sizeType())) {
+        Ref<> packed = stealRef(PyTuple_Pack(1, result.get()));
+        result = stealRef(PyTuple_Type.tp_new(sizeType(), packed.get(), nullptr));
+      } else if (inferred.structure == shapes::Structure::kNamed) {
         result = stealRef(PyObject_CallOneArg(inferred.type.get(), result.get()));
         if (!result) return raiseCurrentError();
       }
