@@ -688,14 +688,15 @@ void allowSymbolsInHandlers() {
                            "abs",         "divmod"}) {
     allowSymbols((std::string("builtins.") + path).c_str());
   }
-  for (const char* path :
-       {"lshift", "rshift", "add",  "floordiv", "mul", "mod",    "pow",     "sub",     "truediv", "iadd", "imul",
-        "isub", "lt",       "le",  "eq",     "ne",      "gt",      "ge",      "pos",  "neg",
-        "not_", "truth",    "is_", "is_not", "getitem", "setitem", "contains"}) {
+  for (const char* path : {"lshift", "rshift",  "add",    "floordiv", "mul",     "mod",     "pow",
+                           "sub",    "truediv", "iadd",   "imul",     "isub",    "lt",      "le",
+                           "eq",     "ne",      "gt",     "ge",       "pos",     "neg",     "not_",
+                           "truth",  "is_",     "is_not", "getitem",  "setitem", "contains"}) {
     allowSymbols((std::string("operator.") + path).c_str());
   }
-  for (const char* path : {"math.sqrt", "math.prod", "operator.abs", "torch.Size", "torch.Size.numel", "torch.Tensor.size", "typing.cast",
-                           "collections.deque.append"})
+  for (const char* path :
+       {"math.sqrt", "math.prod", "operator.abs", "torch.Size", "torch.Size.numel",
+        "torch.Tensor.size", "typing.cast", "collections.deque.append"})
     allowSymbols(path);
 }
 
