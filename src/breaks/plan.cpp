@@ -153,7 +153,7 @@ bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_
       break;
     }
     case PlanOp::kNew:
-      value = makeNew(step.object.get());
+      value = makeNew(step.object ? step.object.get() : operand(0));
       break;
     case PlanOp::kCell:
       value = stealRef(PyCell_New(nullptr));

@@ -1,6 +1,7 @@
 #include "graph/fx_names.h"
 
 #include "base/check.h"
+#include "sources/short_lived.h"
 
 #include <cctype>
 
@@ -81,7 +82,7 @@ std::string sourceExpression(const Source& source, BorrowedRef<PyCodeObject> cod
     case SourceKind::kDrawn:
       return "L" + quoted("___random" + number);
     case SourceKind::kPinned:
-      return "G" + quoted(pinnedName(source.key.get()));
+      return "G" + quoted(pinnedName(sources::pinnedObject(source)));
     case SourceKind::kAttr:
     case SourceKind::kGenericAttr:
     case SourceKind::kTensorAttr:

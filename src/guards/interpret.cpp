@@ -359,8 +359,9 @@ void noteStep(Recorder& recorder, const Op& op, PyObject* base, PyObject* value)
         break;
       case Code::kStep:
         if (proof == Proof::kSameObject && givesTheSame(op, base)) {
-          // it may have been made for the asking
-          recorder.record.constants.push_back(newRef(value));
+          // it may have been made for the asking; functions and classes are not
+          if (!PyFunction_Check(value) && !PyType_Check(value))
+            recorder.record.constants.push_back(newRef(value));
           result = Proof::kSameObject;
           break;
         }
@@ -428,7 +429,10 @@ const Op* interpret(Machine& machine, Op* begin, Op* end) {
   if constexpr (kRecording) noteTest(*recorder, *op, value)
 
   for (Op* op = begin; op != end; ++op) {
-    if constexpr (kRecording) recorder->op = static_cast<uint32_t>(op - machine.program.ops.data());
+    if constexpr (kRecording) {
+      if (op != begin) recorder->end(op[-1]);
+      recorder->begin(*op, static_cast<uint32_t>(op - machine.program.ops.data()));
+    }
     switch (op->code) {
       case Code::kGlobalState:
         if (!tensor::GlobalState::now().equals(*static_cast<const tensor::GlobalState*>(op->a)))
@@ -697,6 +701,10 @@ bool TypeVersion::lookUpAgain() {
   if (strict) return false;
   for (const TypeLookup& lookup : names) {
     if (stator_type_lookup(type.get(), lookup.name.get()) != lookup.found.get()) return false;
+  }
+  for (const OwnDescriptor& mine : own) {
+    const auto seen = OwnDescriptor::of(mine.name, stator_type_lookup(type.get(), mine.name.get()));
+    if (seen.kind != mine.kind || seen.parts != mine.parts) return false;
   }
   // 0 when the type cannot have a version any more: then every check looks all names up.
   version = stator_type_version(type.get());

@@ -114,6 +114,7 @@ class Registers {
 
 }  // namespace
 
+GuardProgram::Impl::Impl() : loose(*this) {}
 GuardProgram::Impl::~Impl() = default;
 
 GuardProgram::GuardProgram(const sources::SourceSet& sources, const GuardSet& guards,
@@ -145,6 +146,7 @@ GuardProgram::GuardProgram(const sources::SourceSet& sources, const GuardSet& gu
     if (guard.kind == GuardKind::kIsWeak && PyType_SUPPORTS_WEAKREFS(Py_TYPE(guard.expected.get())))
       guard.expected.reset();
   }
+  impl_->loose.loosen(sources);
 }
 
 GuardProgram::~GuardProgram() = default;
@@ -186,6 +188,7 @@ bool GuardProgram::check(const sources::Roots& roots, std::vector<Ref<>>& values
 
 std::string GuardProgram::explain(const sources::Roots& roots) {
   Impl& program = *impl_;
+  if (program.outlived) return "a class or function that the capture was about is gone";
   if (program.contradiction) return "the guards contradict each other";
   Registers registers(program);
   Machine machine{program, roots, registers.get(), {}};
@@ -223,6 +226,7 @@ void GuardProgram::allowReplay(bool allowed) { impl_->replay = allowed; }
 GuardProgram::Counts GuardProgram::counts() const { return impl_->counts; }
 
 bool GuardProgram::dead() const {
+  if (impl_->outlived) return true;
   for (const Ref<>& reference : impl_->weakrefs) {
     if (PyWeakref_GET_OBJECT(reference.get()) == Py_None) return true;
   }
@@ -230,6 +234,7 @@ bool GuardProgram::dead() const {
 }
 
 std::string GuardProgram::text(BorrowedRef<PyCodeObject> code) const {
+  if (impl_->outlived) return "a class or function that the capture was about is gone\n";
   std::string text;
   for (const Guard& guard : impl_->guards) text += describe(guard, code) + "\n";
   for (const symbolic::Expr* condition : impl_->relations.conditions)
@@ -250,13 +255,16 @@ std::string GuardProgram::symbolText(BorrowedRef<PyCodeObject> code) const {
 }
 
 int GuardProgram::traverse(visitproc visit, void* arg) const {
+  auto held = [&](const auto& reference) {
+    return impl_->loose.contains(&reference) ? nullptr : reference.object();
+  };
   for (const Guard& guard : impl_->guards) {
-    Py_VISIT(guard.expected.get());
-    for (const TypeLookup& lookup : guard.names) Py_VISIT(lookup.found.get());
+    Py_VISIT(held(guard.expected));
+    for (const TypeLookup& lookup : guard.names) Py_VISIT(held(lookup.found));
   }
   for (const TypeVersion& version : impl_->versions) {
-    Py_VISIT(version.type.object());
-    for (const TypeLookup& lookup : version.names) Py_VISIT(lookup.found.get());
+    Py_VISIT(held(version.type));
+    for (const TypeLookup& lookup : version.names) Py_VISIT(held(lookup.found));
   }
   return 0;
 }

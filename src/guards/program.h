@@ -10,7 +10,10 @@
 #include "sources/source.h"
 #include "tensor/tensor_guard.h"
 
+#include <array>
 #include <memory>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace stator::guards {
@@ -68,6 +71,11 @@ enum class Code : uint8_t {
   kTree,
 };
 
+constexpr bool isEnter(Code code) {
+  return code >= Code::kEnterManaged && code <= Code::kEnterType;
+}
+constexpr bool isKey(Code code) { return code >= Code::kKeyLoad && code <= Code::kKeyAbsent; }
+
 constexpr uint32_t kNoRegister = UINT32_MAX;
 constexpr uint32_t kNoGuard = UINT32_MAX;
 // what it reads changes from call to call: for kEnter* the version proves nothing, others run anew
@@ -98,12 +106,48 @@ struct TypeVersion {
   uint32_t version = 0;
   bool strict = false;  // no names: any change counts
   std::vector<TypeLookup> names;
+  // A descriptor that holds the class (`__slots__`) or functions of its body, found under the name: not held, but known by what it holds.
+  struct OwnDescriptor {
+    Ref<> name;
+    PyTypeObject* kind = nullptr;
+    std::array<PyObject*, 3> parts = {};  // borrowed
+    static OwnDescriptor of(const Ref<>& name, PyObject* descriptor);
+    bool operator==(const OwnDescriptor& other) const {
+      return name.get() == other.name.get() && kind == other.kind && parts == other.parts;
+    }
+  };
+  std::vector<OwnDescriptor> own;
   bool lookUpAgain();  // true: all names still lead to the same; remembers the new version
 };
 
 class Tree;
 
+// References to objects that a program makes and drops as it runs (sources/short_lived.h), which it must be free to drop: they are given up,
+// and with the first such object that goes the guards can hold no more. The pointers stay, for comparisons and explanations.
+class LooseReferences {
+ public:
+  explicit LooseReferences(GuardProgram::Impl& program) : program_(program) {}
+  ~LooseReferences();
+  LooseReferences(const LooseReferences&) = delete;
+  void loosen(const sources::SourceSet& sources);  // all that the program has
+  bool contains(const void* reference) const { return given_up_.count(reference) != 0; }
+
+ private:
+  void watch(PyObject* object);
+  template <class T>
+  void giveUp(Ref<T>& reference);
+  void loosenType(TypeVersion& version);
+
+  GuardProgram::Impl& program_;
+  std::unordered_map<PyObject*, Ref<>> watched_;  // with the weak references
+  std::unordered_set<const void*> given_up_;
+  std::vector<Ref<>*> objects_;
+  std::vector<Ref<PyTypeObject>*> types_;
+};
+
 struct GuardProgram::Impl {
+  Impl();
+
   std::vector<Guard> guards;
   std::vector<Op> ops;
   // For explanations, by position of the op: the source it reads or tests, and its guard if it has one.
@@ -122,11 +166,13 @@ struct GuardProgram::Impl {
   std::vector<std::unique_ptr<Tree>> trees;
   std::vector<Ref<>> names;  // keys that no source owns (`_modules` ...)
   std::vector<Ref<>> weakrefs;
+  LooseReferences loose;
   tensor::TensorFactsSet facts;
   uint32_t registers = 0;
   bool replay = true;
   GuardProgram::Counts counts;
   bool contradiction = false;             // the guards cannot all hold
+  bool outlived = false;                  // likewise: something that they are about is gone
   std::vector<tensor::TensorPair> pairs;  // scratch, likewise
   std::unique_ptr<PyObject*[]> spare;     // registers of the last check, for the next
 

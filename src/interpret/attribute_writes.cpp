@@ -35,6 +35,12 @@ Flow Tracer::storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value
     return breakWith(Reason::kUnsupportedMutation,
                      std::string("a member of a ") + Py_TYPE(object)->tp_name);
   }
+  if (slot) {
+    // Known by its own name, whatever name of the class led to it.
+    name = PyDescr_NAME(on_type);
+    if (_PyType_Lookup(Py_TYPE(object), name) != on_type)
+      return breakWith(Reason::kUnsupportedMutation, "a slot under another name");
+  }
   if (PyModule_Check(object)) {
     PyObject* dict = PyModule_GetDict(object);
     if (values.find(dict) == nullptr) values.addOutside(dict, sources->pinned(dict));
@@ -44,6 +50,10 @@ Flow Tracer::storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value
       return raiseNew(PyExc_AttributeError, "'%.100s' object has no attribute '%U'",
                       Py_TYPE(object)->tp_name, name);
     return delItem(dict, name);
+  }
+  if (!slot && !PyDict_Check(object) && info->source != nullptr) {
+    STATOR_FLOW(linkOwnDict(*this, object, true));
+    info = values.find(object);
   }
   if (PyObject* shadow = slot ? nullptr : attributesShadow(*this, info)) {
     if (value == nullptr && PyDict_Contains(shadow, name) != 1)

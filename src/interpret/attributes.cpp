@@ -102,6 +102,57 @@ Out Tracer::classAttrValue(PyTypeObject* type, PyObject* name, PyObject* raw) {
   return fromOutside(raw, source);
 }
 
+namespace {
+
+// Null: it has none yet, or none at all.
+PyObject* dictOf(PyObject* object) {
+  StatorView view;
+  if (PyType_Check(object) || PyModule_Check(object) || !stator_view_object(&view, object))
+    return nullptr;
+  return reinterpret_cast<PyObject*>(view.dict);
+}
+
+Flow link(Tracer& t, PyObject* object, PyObject* dict) {
+  values::Info *owner = t.values.find(object), *info = t.values.find(dict);
+  const Source* source = t.sources->child(SourceKind::kObjectDict, owner->source);
+  if (info->source != source) t.guards->add(Guard{GuardKind::kSameAs, info->source, source});
+  info->attributes_of = object;
+  owner->attributes = dict;
+  if (!info->overlay && !info->dirty) return Flow::kOk;
+  return t.contentsForWrite(dict).flow();  // what was written to it are attributes
+}
+
+bool isFree(values::Info* dict) {
+  return dict != nullptr && dict->origin == values::Origin::kOutside &&
+         dict->attributes_of == nullptr && dict->source != nullptr;
+}
+
+}  // namespace
+
+Flow linkOwnDict(Tracer& t, PyObject* object, bool writes) {
+  PyObject* dict = dictOf(object);
+  if (dict == nullptr || !PyDict_CheckExact(dict) || t.values.find(object)->attributes != nullptr)
+    return Flow::kOk;
+  values::Info* info = t.values.find(dict);
+  if (info == nullptr && writes) {
+    const Source* source = t.sources->child(SourceKind::kObjectDict, t.values.find(object)->source);
+    info = &t.values.addOutside(dict, source);
+  }
+  return isFree(info) ? link(t, object, dict) : Flow::kOk;
+}
+
+Flow linkOwner(Tracer& t, PyObject* dict) {
+  values::Info* info = t.values.find(dict);
+  if (!isFree(info) || info->overlay || info->dirty || !PyDict_CheckExact(dict)) return Flow::kOk;
+  for (values::Info* other : t.values.all()) {
+    if (other->origin != values::Origin::kOutside || other->source == nullptr ||
+        (!other->known && !other->overlay) || dictOf(other->object.get()) != dict)
+      continue;
+    return link(t, other->object.get(), dict);
+  }
+  return Flow::kOk;
+}
+
 Out Tracer::instanceAttr(PyObject* object, PyObject* name) {
   values::Info* info = values.find(object);
   if (info == nullptr || info->origin == values::Origin::kMade) {
@@ -127,6 +178,11 @@ Out Tracer::instanceAttr(PyObject* object, PyObject* name) {
     }
   } else {
     info->known = stealRef(PyDict_New());
+    if (info->object.get() == object && PyDict_Check(object) == 0) {
+      STATOR_FLOW(linkOwnDict(*this, object, false));
+      if (PyObject* shadow = attributesShadow(*this, info))
+        return Ref<>::create(PyDict_GetItemWithError(shadow, name));
+    }
   }
   if (!Tracer::hasInstanceDict(object)) return Ref<>();
   const Source* source = sources->child(SourceKind::kAttr, info->source, name);

@@ -24,4 +24,9 @@ inline PyObject* attributesShadow(Tracer& tracer, values::Info* info) {
   return dict != nullptr ? dict->shadow.get() : nullptr;
 }
 
+// An object from outside and its __dict__ may come up by two ways (`d = vars(self)` before a break): they are told to be one. Asked where an
+// object is first looked at (with `writes`: written to), and where a dict is first written to.
+Flow linkOwnDict(Tracer& tracer, PyObject* object, bool writes);
+Flow linkOwner(Tracer& tracer, PyObject* dict);
+
 }  // namespace stator::interpret

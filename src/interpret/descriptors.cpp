@@ -92,6 +92,8 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
     if (values::Info* info = values.find(object);
         info != nullptr && info->origin == values::Origin::kOutside) {
       Ref<> name = stealRef(PyObject_GetAttr(descriptor, names().name));
+      if (_PyType_Lookup(Py_TYPE(object), name.get()) != descriptor)
+        return breakWith(Reason::kUnsupportedAttribute, "a slot under another name");
       info = values::attributePart(info);
       if (info->overlay) {
         if (PyObject* written = PyDict_GetItemWithError(info->overlay.get(), name.get())) {
@@ -124,7 +126,13 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
     bool outside = info != nullptr && info->origin == values::Origin::kOutside;
     Ref<> raw = stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type)));
     if (!raw) return raiseCurrentError();
-    if (!outside) return raw;
+    if (!outside) {
+      // Where it comes up in a plan it is the dict of the object that the plan makes.
+      if (info != nullptr && PyDict_CheckExact(raw.get()) &&
+          PyUnicode_Compare(name.get(), names().dunder_dict) == 0)
+        values.addMade(raw, instruction_start).attributes_of = object;
+      return raw;
+    }
     if (PyUnicode_Compare(name.get(), names().dunder_dict) == 0) {
       STATOR_VALUE(dict, fromOutside(raw, sources->child(SourceKind::kObjectDict, info->source)));
       // A module's attributes are the entries of its dict, and not the other way round.

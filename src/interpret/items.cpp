@@ -1,6 +1,7 @@
 // Containers: subscripts, length, truth, membership.
 #include "interpret/items.h"
 
+#include "interpret/attributes.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/torch_names.h"
@@ -357,6 +358,7 @@ Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
         STATOR_VALUE(number, pinnedAddress(key));
         return setItem(container, number.get(), value);
       }
+      STATOR_FLOW(linkOwner(*this, container));
       values::Info* info = values.find(container);
       if (info != nullptr && info->origin == values::Origin::kOutside && !info->shadow &&
           isStaticKey(key)) {
@@ -407,6 +409,7 @@ Flow Tracer::delItem(PyObject* container, PyObject* key) {
   if (isNativeContainer(*this, container, method)) {
     if (PyDict_Check(container)) {
       if (isMade(container) && needsOwnHash(container, key)) return userKeyDelete(container, key);
+      STATOR_FLOW(linkOwner(*this, container));
       STATOR_VALUE(found, dictGet(container, key));
       if (!found) {
         PyErr_SetObject(PyExc_KeyError, key);

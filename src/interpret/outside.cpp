@@ -1,5 +1,6 @@
 // Values that existed before the trace: giving them sources and guards as they are read, and working copies once their contents matter.
 #include "base/check.h"
+#include "interpret/attributes.h"
 #include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
@@ -495,6 +496,7 @@ Out Tracer::identityKeyed(PyObject* dict, const Ref<>& keys) {
 
 Out Tracer::contentsForWrite(PyObject* container) {
   noteWrite(container);
+  if (PyDict_CheckExact(container)) STATOR_FLOW(linkOwner(*this, container));
   STATOR_VALUE(shadow, contents(container));
   nested_ran = true;
   if (values::Info* info = values.find(container);

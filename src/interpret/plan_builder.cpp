@@ -7,10 +7,12 @@
 #include "interpret/calls/arrays.h"
 #include "interpret/exceptions.h"
 #include "interpret/known_types.h"
+#include "interpret/names.h"
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
 #include "interpret/tracer.h"
 #include "python/objects.h"
+#include "sources/short_lived.h"
 #include "symbolic/sym_int.h"
 #include "values/dicts.h"
 
@@ -374,6 +376,11 @@ Register PlanBuilder::build(PyObject* object) {
     return result;
   }
   if (type == &PyDict_Type) {
+    values::Info* info = t_.values.find(object);
+    PyObject* owner = info != nullptr ? info->attributes_of : nullptr;
+    Ref<> owned = owner != nullptr ? stealRef(PyObject_GenericGetDict(owner, nullptr)) : Ref<>();
+    if (owner != nullptr && !owned) PyErr_Clear();
+    if (owned.get() == object) return ownDict(owner, object);
     Register result = add(PlanOp::kDict, object);
     fillDict(result, object);
     return result;
@@ -485,6 +492,17 @@ Register PlanBuilder::build(PyObject* object) {
   return instance(object);
 }
 
+// The __dict__ of an object that the trace made: what the object's class says it is.
+Register PlanBuilder::ownDict(PyObject* owner, PyObject* dict) {
+  PyObject* descriptor = _PyType_Lookup(Py_TYPE(owner), names().dunder_dict);
+  if (descriptor == nullptr || Py_TYPE(descriptor) != &PyGetSetDescr_Type) return fail(dict);
+  Register made = value(owner);
+  if (auto it = memo_.find(dict); it != memo_.end()) return it->second;
+  Ref<> get = stealRef(PyObject_GetAttr(descriptor, names().dunder_get));
+  if (!get) throw PythonError();
+  return add(PlanOp::kCall, dict, std::move(get), {made});
+}
+
 Register PlanBuilder::exception(PyObject* object) {
   values::Info* info = t_.values.find(object);
   if (info == nullptr || info->was_raised || !isPlainException(object)) return fail(object);
@@ -518,6 +536,14 @@ void PlanBuilder::setRandomState(Register target, PyObject* generator, bool is_e
     add(PlanOp::kCall, nullptr, newRef(set_state), std::move(operands));
     fill(PlanOp::kAttributeSet, std::move(attribute), newRef(gauss_next));
   }
+}
+
+// A plan does not keep classes of a function's body alive: it reads them where the guards do.
+Register PlanBuilder::newOf(PyObject* object) {
+  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  if (sources::isShortLived(type) && t_.sourceOf(type) != nullptr)
+    return add(PlanOp::kNew, object, Ref<>(), {value(type)});
+  return add(PlanOp::kNew, object, newRef(type));
 }
 
 Register PlanBuilder::instance(PyObject* object) {
@@ -605,7 +631,7 @@ Register PlanBuilder::instance(PyObject* object) {
   bool plain_base = base == &PyBaseObject_Type || base == &PyList_Type || base == &PySet_Type ||
                     reinterpret_cast<PyObject*>(base) == torchObject("types.SimpleNamespace");
   if (!plain_base) return fail(object);
-  Register result = add(PlanOp::kNew, object, newRef(reinterpret_cast<PyObject*>(type)));
+  Register result = newOf(object);
   if (base == &PyList_Type) fillList(result, object);
   if (base == &PySet_Type) fillSet(result, object);
   fillAttributes(result, object);
@@ -624,7 +650,7 @@ Register PlanBuilder::getter(PyObject* object) {
 }
 
 Register PlanBuilder::dictLike(PyObject* object, PyTypeObject* type) {
-  Register result = add(PlanOp::kNew, object, newRef(reinterpret_cast<PyObject*>(type)));
+  Register result = newOf(object);
   if (PyType_IsSubtype(type, defaultDictType())) {
     Ref<> factory = stealRef(PyObject_GetAttrString(object, "default_factory"));
     fill(PlanOp::kDefaultFactory, {result, value(factory.get())});

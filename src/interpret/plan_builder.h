@@ -64,6 +64,8 @@ class PlanBuilder {
   // Computed from what the symbols stand for, by Python's own operators: no size limits.
   breaks::Register symbolicInt(const symbolic::Expr* expr);
   breaks::Register build(PyObject* object);
+  breaks::Register newOf(PyObject* object);
+  breaks::Register ownDict(PyObject* owner, PyObject* dict);
   breaks::Register exception(PyObject* object);
   breaks::Register instance(PyObject* object);
   // operator.itemgetter and its kin: made again from what they were made of.

@@ -1,4 +1,5 @@
 // Sources as text.
+#include "sources/short_lived.h"
 #include "sources/source.h"
 
 #include <cctype>
@@ -180,7 +181,7 @@ class Printer {
       case SourceKind::kDrawn:
         return "<random number " + std::to_string(source.index) + ">";
       default:
-        return printPinned(source.key.get());
+        return printPinned(pinnedObject(source));
     }
   }
 

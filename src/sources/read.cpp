@@ -1,6 +1,7 @@
 // Reading a source: one step by the concrete C layout of its base, so that no user code runs.
 #include "base/check.h"
 #include "python/objects.h"
+#include "sources/short_lived.h"
 #include "sources/source.h"
 
 #include <string_view>
@@ -148,8 +149,11 @@ PyObject* readRoot(const Source& source, const Roots& roots) {
                                                    : nullptr;
     case SourceKind::kDrawn:
       return roots.drawn != nullptr ? roots.drawn[source.index].get() : Py_None;
-    default:
-      return source.key.get();
+    default: {
+      if (source.index != kWeakPin) return source.key.get();
+      PyObject* object = PyWeakref_GET_OBJECT(source.key.get());
+      return object != Py_None ? object : nullptr;
+    }
   }
 }
 

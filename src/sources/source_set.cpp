@@ -1,6 +1,7 @@
 // Interning: one thing has one source.
 #include "base/check.h"
 #include "python/objects.h"
+#include "sources/short_lived.h"
 #include "sources/source.h"
 
 namespace stator::sources {
@@ -58,12 +59,13 @@ const Source* SourceSet::intern(SourceKind kind, const Source* base, BorrowedRef
     const Source& known = *table_[at].source;
     if (table_[at].hash == hash && known.kind == kind && known.base == base &&
         known.index == index &&
-        (by_identity ? known.key.get() == key.get() : sameKey(known.key.get(), key.get()))) {
+        (by_identity ? pinnedObject(known) == key.get() : sameKey(known.key.get(), key.get()))) {
       return &known;
     }
   }
   PyObject* name = key.get();
-  Ref<> owned = Ref<>::create(name);
+  Ref<> owned =
+      by_identity && index == kWeakPin ? weakReference(name, nullptr) : Ref<>::create(name);
   if (name != nullptr && PyUnicode_CheckExact(name) && !by_identity) {
     // Names in code and in dicts are interned, so that look-ups mostly end with one pointer compare.
     PyObject* interned = owned.release();
@@ -88,7 +90,8 @@ const Source* SourceSet::root(SourceKind kind, int64_t index) {
 
 const Source* SourceSet::pinned(BorrowedRef<> object) {
   STATOR_CHECK(object, "nothing to pin");
-  return intern(SourceKind::kPinned, nullptr, object, 0);
+  const bool weak = PyType_Check(object.get()) && isShortLived(object.get());
+  return intern(SourceKind::kPinned, nullptr, object, weak ? kWeakPin : 0);
 }
 
 const Source* SourceSet::child(SourceKind kind, const Source* base, BorrowedRef<> key,

@@ -451,6 +451,8 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   node->location = location();
   node->scope = frames.back()->scope;
   node->mutates = inferred.mutates || inferred.random || !remember;
+  node->repeatable =
+      !inferred.written_inputs.empty() && !inferred.random && remember && !request.wrapped;
   // reading a part of a tensor cannot fail
   node->called = !request.wrapped || target != builtinFunction("getattr");
   drew_random |= inferred.random;

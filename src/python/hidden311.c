@@ -1,0 +1,26 @@
+// CPython 3.11's list of objects that the garbage collector looks at; see hidden.h.
+#define Py_BUILD_CORE 1
+#include "python/hidden.h"
+
+#include "internal/pycore_gc.h"
+
+#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030C0000
+#error "hidden311.c is for CPython 3.11"
+#endif
+
+void stator_hide(PyObject* object) {
+  // A list of our own, in no generation: the collector unlinks what it moves, and dealloc what it frees, wherever it is linked.
+  static PyGC_Head hidden;
+  if (hidden._gc_next == 0) {
+    _PyGCHead_SET_NEXT(&hidden, &hidden);
+    _PyGCHead_SET_PREV(&hidden, &hidden);
+  }
+  if (!_PyObject_GC_IS_TRACKED(object)) return;
+  PyObject_GC_UnTrack(object);
+  PyGC_Head* head = _Py_AS_GC(object);
+  PyGC_Head* last = _PyGCHead_PREV(&hidden);
+  _PyGCHead_SET_NEXT(last, head);
+  _PyGCHead_SET_PREV(head, last);
+  _PyGCHead_SET_NEXT(head, &hidden);
+  hidden._gc_prev = (uintptr_t)head;
+}

@@ -1,0 +1,219 @@
+"""What captured code does not keep: classes and functions of a function's body go when the program drops them. And an object's own dict, which
+is one object with it."""
+
+import functools
+import gc
+import sys
+import weakref
+
+from tests.python.programs import Case, program, vec
+
+
+@program(min_ops=3)
+def classes_and_functions_of_the_body_go():
+    def f(x):
+        class Local:
+            __slots__ = ("value", "__weakref__")
+            count = 0
+
+            def __init__(self, value):
+                self.value = value
+
+            def method(self, y):
+                return y + self.value
+
+            @staticmethod
+            def plain(y):
+                return y * 2
+
+            @classmethod
+            def counted(cls, y):
+                return y + cls.count
+
+            @property
+            def double(self):
+                return self.value * 2
+
+        def inner(y):
+            return y - 1
+
+        refs = [weakref.ref(o) for o in (Local, Local.method, Local.plain, inner)]
+        print("made")
+        x = Local.plain(x)
+        print("called")
+        one = Local(3)
+        x = inner(one.method(x)) + one.double + Local.counted(1)
+        print("used")
+        before = [r() is not None for r in refs]
+        x = x + one.value
+        del Local, inner, one
+        gc.collect()
+        return x, before, [r() for r in refs]
+
+    return Case(f, vec())
+
+
+@program(min_ops=1)
+def caches_of_the_body_go():
+    def f(x):
+        @functools.lru_cache
+        def cached(n):
+            return n + 1
+
+        ref = weakref.ref(cached)
+        x = x + cached(2)
+        print(cached(2))
+        x = x * cached(3)
+        del cached
+        gc.collect()
+        return x, ref()
+
+    return Case(f, vec())
+
+
+@program(min_ops=1)
+def subclasses_are_forgotten():
+    class Parent:
+        pass
+
+    def f(x):
+        class Child(Parent):
+            pass
+
+        names = [c.__name__ for c in Parent.__subclasses__()]
+        x = x + len(names)
+        print(isinstance(Child(), Parent))
+        x = x * 2
+        del Child
+        gc.collect()
+        return x, names, Parent.__subclasses__()
+
+    return Case(f, vec())
+
+
+@program(min_ops=2)
+def class_of_the_body_is_changed():
+    """Its entry is looked at again when the class has changed, though it holds nothing of it."""
+
+    def make():
+        class Box:
+            __slots__ = ("a", "b")
+            total = 0
+
+            @staticmethod
+            def scale(y):
+                return y * 2
+
+            @property
+            def both(self):
+                return self.a + self.b
+
+        return Box
+
+    Box = make()
+
+    def f(x, box):
+        box.a, box.b = 1, 2
+        Box.total += 1
+        return Box.scale(x) + box.both + Box.total
+
+    def other_scale(case):
+        Box.scale = staticmethod(lambda y: y * 5)
+
+    def other_slot(case):
+        Box.b = Box.a
+
+    def other_property(case):
+        Box.both = property(lambda self: 100)
+
+    return Case(f, vec(), Box()).then(other_scale, other_slot, other_property)
+
+
+@program(min_ops=1)
+def own_dict_over_a_break():
+    class Thing:
+        pass
+
+    def f(x):
+        thing = Thing()
+        thing.a = x + 1
+        d = vars(thing)
+        print(sorted(d))
+        d["b"] = 2
+        thing.c = 3
+        return thing.b, sorted(d), d is thing.__dict__, d["a"] * thing.c
+
+    return Case(f, vec())
+
+
+@program(min_ops=1)
+def own_dict_outlives_its_object():
+    class Thing:
+        pass
+
+    def f(x):
+        first, second = Thing(), Thing()
+        for thing in (first, second):
+            thing.x, thing.y, thing.z = 1, x + 2, 3
+        d, other = first.__dict__, second.__dict__
+        first.me = d
+        print(list(d))
+        same = d is first.__dict__ and d["me"] is d
+        del first, second, thing
+        return list(d), list(other), other["y"] * 2, same
+
+    return Case(f, vec())
+
+
+@program(min_ops=1)
+def own_dict_that_was_replaced():
+    class Thing:
+        pass
+
+    def f(x):
+        thing = Thing()
+        old = thing.__dict__
+        thing.a = x + 1
+        thing.__dict__ = {"b": 2}
+        print(sorted(old))
+        old["c"] = 3
+        return sorted(old), sorted(vars(thing)), old["a"] * thing.b, hasattr(thing, "c")
+
+    return Case(f, vec())
+
+
+@program(min_ops=1)
+def sizes_of_dicts_that_share_keys():
+    class A:
+        pass
+
+    def f(x):
+        for _ in range(30):
+            A()
+        a = A()
+        a.x, a.y = 1, 2
+        small = sys.getsizeof(vars(a)) < sys.getsizeof({"x": 1, "y": 2})
+        d = a.__dict__
+        x = x + 1
+        d.popitem()
+        return x, small, list(d)
+
+    return Case(f, vec())
+
+
+@program(min_ops=1)
+def objects_of_the_collector_are_the_programs():
+    def f(x):
+        class G:
+            def __eq__(self, other):
+                return False
+
+        g = G()
+        x = x + 1
+        before = len(gc.get_objects())
+        for _ in range(10):
+            g == g
+        after = len(gc.get_objects())
+        return x * 2, after <= before
+
+    return Case(f, vec())
