@@ -21,12 +21,13 @@ _set_class = object.__dict__["__class__"].__set__
 _MODULE_CALLS = (nn.Module.__call__, nn.Module._wrapped_call_impl)
 
 
-class CompiledModule(nn.Module):
+class CompiledModule(nn.Module, _core.CompiledModuleBase):
     """What stator.compile(module) returns; also known as stator.OptimizedModule."""
 
-    # Slots are not part of __dict__, so they are the compiled module's own. `__call__` as a slot puts the compiled call where Python
-    # looks for it in calling the object, and no Python frame lies between.
-    __slots__ = ("__call__", "_orig_mod", "_stator_compile")
+    # Slots are not part of __dict__, so they are the compiled module's own. `__call__` is one of the base's: the compiled call lies where
+    # CPython calls it straight from the object.
+    __slots__ = ("_orig_mod", "_stator_compile")
+    __call__ = _core.CompiledModuleBase.__call__
 
     def __init_subclass__(cls, **kwargs):
         pass  # a compiled class is no event for a registry that the user keeps in __init_subclass__
@@ -108,7 +109,9 @@ def _make_class(base):
     # Past a metaclass of the user's, which may register what it makes; ABCMeta has to set up its own part.
     make = abc.ABCMeta.__new__ if issubclass(meta, abc.ABCMeta) else type.__new__
     try:
-        return make(meta, base.__name__, (CompiledModule, base), names)
+        made = make(meta, base.__name__, (CompiledModule, base), names)
+        _core.call_directly(made)
+        return made
     except TypeError as error:
         raise TypeError(
             f"{base.__qualname__} has __slots__ or another layout of its own, which a compiled module cannot share: use "
@@ -123,7 +126,7 @@ def _follow_class(compiled):
 
 def wrap(module, compile_callable):
     """The compiled module of `module`; compile_callable(fn) compiles with the settings that it is to have."""
-    compiled = object.__new__(_compiled_class(type(module)))
+    compiled = _core.CompiledModuleBase.__new__(_compiled_class(type(module)))
     object.__setattr__(compiled, "__dict__", module.__dict__)
     CompiledModule._orig_mod.__set__(compiled, module)
     CompiledModule._stator_compile.__set__(compiled, compile_callable)

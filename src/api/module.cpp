@@ -11,6 +11,7 @@
 #include "runtime/compiled_function.h"
 #include "runtime/driver_module.h"
 #include "runtime/listing.h"
+#include "runtime/module_base.h"
 #include "runtime/ranks.h"
 #include "runtime/watch.h"
 #include "symbolic/symbolic_module.h"
@@ -39,7 +40,8 @@ PyMODINIT_FUNC PyInit__core() {
   if (stator::runtime::addDriverObjects(module.get()) < 0) return nullptr;
   bool ready = stator::graph::initTypes() && stator::interpret::initTraceIteratorType() &&
                stator::interpret::initTraceTracebackType() &&
-               stator::runtime::addCompiledFunction(module) && stator::runtime::addCache(module) &&
+               stator::runtime::addCompiledFunction(module) &&
+               stator::runtime::addModuleBase(module) && stator::runtime::addCache(module) &&
                stator::debug::addSpecimenType(module);
   return ready ? module.release() : nullptr;
 }

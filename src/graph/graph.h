@@ -49,6 +49,9 @@ struct Node {
   Ref<> args;            // tuple; nested containers hold stand-ins (graph/stand_in.h) and constants
   Ref<> kwargs;          // dict or null
   bool mutates = false;  // in-place, random, or otherwise not to be dropped when unused
+  // mutates, but writes to nothing that was there before the graph (if no input is `written`) and draws no random number: running it
+  // twice is as good as once
+  bool repeatable = false;
   // by the program: eager runs it even if nobody looks at the result, and may raise there
   bool called = false;
   bool sets_mode = false;  // mutates, but only a mode of the thread: grad mode, autocast ...

@@ -429,7 +429,10 @@ const Op* interpret(Machine& machine, Op* begin, Op* end) {
   if constexpr (kRecording) noteTest(*recorder, *op, value)
 
   for (Op* op = begin; op != end; ++op) {
-    if constexpr (kRecording) recorder->op = static_cast<uint32_t>(op - machine.program.ops.data());
+    if constexpr (kRecording) {
+      if (op != begin) recorder->end(op[-1]);
+      recorder->begin(*op, static_cast<uint32_t>(op - machine.program.ops.data()));
+    }
     switch (op->code) {
       case Code::kGlobalState:
         if (!tensor::GlobalState::now().equals(*static_cast<const tensor::GlobalState*>(op->a)))

@@ -71,6 +71,11 @@ enum class Code : uint8_t {
   kTree,
 };
 
+constexpr bool isEnter(Code code) {
+  return code >= Code::kEnterManaged && code <= Code::kEnterType;
+}
+constexpr bool isKey(Code code) { return code >= Code::kKeyLoad && code <= Code::kKeyAbsent; }
+
 constexpr uint32_t kNoRegister = UINT32_MAX;
 constexpr uint32_t kNoGuard = UINT32_MAX;
 // what it reads changes from call to call: for kEnter* the version proves nothing, others run anew

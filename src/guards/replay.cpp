@@ -54,6 +54,28 @@ void Recorder::anewKey(const Op& code) {
   anew(code);
 }
 
+void Record::sortFacts(const std::vector<uint32_t>& levels) {
+  std::vector<uint32_t> order(facts.size());
+  for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](uint32_t left, uint32_t right) {
+    return levels[left] != levels[right] ? levels[left] < levels[right]
+                                         : facts[left].at < facts[right].at;
+  });
+  std::vector<Fact> sorted;
+  std::vector<uint32_t> sorted_ops;
+  sorted.reserve(order.size());
+  sorted_ops.reserve(order.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (i != 0 && levels[order[i]] != levels[order[i - 1]])
+      level_ends.push_back(static_cast<uint32_t>(i));
+    sorted.push_back(facts[order[i]]);
+    sorted_ops.push_back(ops[order[i]]);
+  }
+  level_ends.push_back(static_cast<uint32_t>(order.size()));
+  facts = std::move(sorted);
+  ops = std::move(sorted_ops);
+}
+
 void Record::sortLines() {
   constexpr size_t kLine = 64;
   std::vector<uintptr_t> found;
@@ -84,27 +106,29 @@ std::shared_ptr<Record> Tree::find(PyObject* root, PyObject* builtins) {
 
 bool Tree::factsHold(Machine& machine, Record& record) {
   const Fact* fact = record.facts.data();
-  const Fact* end = fact + record.facts.size();
   fetchIfCold(record);
-  constexpr std::ptrdiff_t kAhead = 48;
-  const Fact* fetched_end = end - std::min<std::ptrdiff_t>(kAhead, end - fact);
-  // A prefetch of an address that is gone does nothing.
-  for (; fact != fetched_end; ++fact) {
-    __builtin_prefetch(fact[kAhead].at);
-    if (*fact->at != fact->word) [[unlikely]]
-      break;
-  }
-  if (fact == fetched_end) {
+  for (uint32_t level_end : record.level_ends) {
+    const Fact* end = record.facts.data() + level_end;
+    // One branch for several, whose loads overlap.
+    constexpr std::ptrdiff_t kStride = 8;
+    for (; end - fact >= kStride; fact += kStride) {
+      uint64_t changed = 0;
+      for (std::ptrdiff_t i = 0; i < kStride; ++i) changed |= *fact[i].at ^ fact[i].word;
+      if (changed != 0) [[unlikely]]
+        break;
+    }
     while (fact != end && *fact->at == fact->word) ++fact;
+    if (fact != end) break;
   }
-  if (fact == end) return true;
+  if (fact == record.facts.data() + record.facts.size()) return true;
   Op& op = machine.program.ops[record.ops[static_cast<size_t>(fact - record.facts.data())]];
   if (++op.misses >= kMissesBeforeVolatile) op.flags |= kVolatile;
   return false;
 }
 
 bool Tree::restHolds(Machine& machine, Record& record) {
-  if (!tensor::checkAllFacts(record.tensors.data(), record.places.data(), record.tensors.size()))
+  // With lines their memory was fetched already, if it had to be.
+  if (!tensor::checkAllFacts(record.tensors.data(), record.tensors.size(), record.lines.empty()))
     return false;
   for (const auto& [index, value] : record.registers) machine.r[index] = value;
   if (record.rest.empty()) return true;
@@ -133,6 +157,7 @@ const Op* Tree::record(Machine& machine) {
     if (recorder.proof[index] != Proof::kNone)
       record->registers.emplace_back(index, machine.r[index]);
   }
+  record->sortFacts(recorder.levels);
   record->sortLines();
   if (records_.size() >= kRecords) records_.pop_back();
   records_.insert(records_.begin(), std::move(record));

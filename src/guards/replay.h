@@ -2,8 +2,9 @@
 // word). As long as every word stands, all facts of the subtree hold: a dict by its version tag, an object by its type, its dict and its
 // values, a list by its array. 3.11 gives every change of any dict a number of its own, so a version is proof without the dict's address.
 //
-// No object is kept alive for that. Words are compared in the order in which they were read: each address was reached through words that
-// were just found unchanged, so what it points into is alive. Tensors' facts and what has no version are checked anew each time.
+// No object is kept alive for that. Each address was reached through words of a lower level, and words are compared level by level: where all
+// words below stand unchanged, what the next ones lie in is alive. Within a level the order is free, so that words are compared in the order
+// of their addresses and several at a time. Tensors' facts and what has no version are checked anew each time.
 #pragma once
 
 #include "guards/program.h"
@@ -23,11 +24,13 @@ struct Record {
   PyObject* root = nullptr;      // an address, never followed before its words are compared
   PyObject* builtins = nullptr;  // likewise, for a tree over the process
   std::vector<Fact> facts;
-  std::vector<uint32_t> ops;  // for each fact, the op that relied on it
+  std::vector<uint32_t> ops;         // for each fact, the op that relied on it
+  std::vector<uint32_t> level_ends;  // where each level of the facts ends
   std::vector<tensor::TensorPair> tensors;
   std::vector<tensor::TensorPlace> places;  // of the tensors
   std::vector<Op> rest;                     // ops to run anew
   std::vector<uintptr_t> lines;  // cache lines behind all that, by address; empty if there are few
+  void sortFacts(const std::vector<uint32_t>& levels);
   void sortLines();
   // that `rest` and the program behind the tree read
   std::vector<std::pair<uint32_t, PyObject*>> registers;
@@ -46,6 +49,10 @@ struct Recorder {
   Record& record;
   std::vector<Proof> proof;  // by register
   uint32_t op = 0;
+  std::vector<uint32_t> levels;          // of the facts
+  std::vector<uint32_t> register_level;  // of the words that are read through the register
+  uint32_t level = 0;                    // of the next word
+  uint32_t view_level = 0;
   // Of the dict that is entered at present.
   Proof view = Proof::kNone;
   bool versioned = false;
@@ -54,13 +61,25 @@ struct Recorder {
   uint32_t list = kNoRegister;  // the list whose array was noted last
 
   explicit Recorder(Record& into, size_t registers)
-      : record(into), proof(registers, Proof::kNone) {}
+      : record(into), proof(registers, Proof::kNone), register_level(registers, 0) {}
   template <class T>
   void word(const T* at) {
     static_assert(sizeof(T) == 8);
     record.facts.push_back(
         Fact{reinterpret_cast<const uint64_t*>(at), *reinterpret_cast<const uint64_t*>(at)});
     record.ops.push_back(op);
+    levels.push_back(level++);  // the next word of the same op may be reached through this one
+  }
+  void begin(const Op& code, uint32_t index) {
+    op = index;
+    level = isKey(code.code)           ? view_level
+            : code.base != kNoRegister ? register_level[code.base]
+                                       : 0;
+  }
+  void end(const Op& code) {
+    if (isEnter(code.code)) view_level = level;
+    if (code.dst != kNoRegister && code.code != Code::kSame && code.code != Code::kNotSame)
+      register_level[code.dst] = level;
   }
   void type(PyObject* object, Proof of);
   void anew(const Op& code) { record.rest.push_back(code); }

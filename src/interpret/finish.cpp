@@ -246,7 +246,9 @@ bool buildPlan(Tracer& t, bool returns, breaks::Plan& plan) {
       plan.frames.push_back(std::move(state));
     }
   }
-  if (t.handled_touched)
+  // Most often there was none, and there is none again.
+  const bool none = !t.handled && t.roots.handled == nullptr;
+  if (t.handled_touched && !(returns && none))
     plan.handled = t.handled ? builder.value(t.handled.get()) : builder.value(Py_None);
   addEffects(t, builder, returns);
   addAliasGuards(t);

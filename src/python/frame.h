@@ -71,6 +71,8 @@ void stator_frame_add_traceback(StatorFrame* frame);
 // The thread. `traced`: sys.settrace or sys.setprofile is on, so that frames have to run natively. `interrupts` does what CPython does
 // between instructions when asked to (signals, pending calls, another thread waiting for the GIL); -1 with an error set.
 int stator_thread_traced(void);
+// Neither traced nor interrupted, and not near the recursion limit.
+int stator_thread_plain(void);
 int stator_thread_interrupted(void);  // whether `interrupts` has anything to do
 int stator_thread_interrupts(void);
 StatorFrame* stator_thread_frame(void);  // the innermost frame, NULL if there is none
@@ -101,6 +103,7 @@ int stator_code_first_traceable(PyCodeObject* code);
 typedef PyObject* (*StatorHook)(StatorFrame* frame, int throwflag);
 // 0: installed or already ours; -1: another evaluator is in place
 int stator_hook_install(StatorHook hook);
+int stator_hook_possible(void);   // whether it would succeed
 int stator_hook_installed(void);  // ours, at this moment
 void stator_hook_remove(void);
 // Puts our hook in whatever is there, for the length of one call that must reach it; `restore` takes what `force` returned.

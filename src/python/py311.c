@@ -179,6 +179,14 @@ int stator_thread_traced(void) {
          tstate->c_profilefunc != NULL;
 }
 
+int stator_thread_plain(void) {
+  enum { kRoom = 64 };
+  PyThreadState* tstate = thread();
+  return tstate->cframe->use_tracing == 0 && tstate->c_tracefunc == NULL &&
+         tstate->c_profilefunc == NULL && tstate->recursion_remaining > kRoom &&
+         !_Py_atomic_load_relaxed(&tstate->interp->ceval.eval_breaker);
+}
+
 int stator_thread_interrupted(void) {
   return _Py_atomic_load_relaxed(&thread()->interp->ceval.eval_breaker);
 }
@@ -276,6 +284,11 @@ int stator_hook_install(StatorHook hook) {
   current_hook = hook;
   if (now != evaluator) _PyInterpreterState_SetEvalFrameFunc(interp, evaluator);
   return 0;
+}
+
+int stator_hook_possible(void) {
+  _PyFrameEvalFunction now = thread()->interp->eval_frame;
+  return now == NULL || now == evaluator || now == _PyEval_EvalFrameDefault;
 }
 
 int stator_hook_installed(void) {

@@ -16,6 +16,8 @@ Cache* activeCache() {
   return state.disabled ? nullptr : state.cache;
 }
 
+bool hookIsFree() { return removals == 0 && stator_hook_possible(); }
+
 ActiveScope::ActiveScope(Cache* cache) : outer_(hookState().cache) {
   if (cache && removals == 0 && stator_hook_install(evaluateFrame) == 0) {
     scopes_with_hook++;

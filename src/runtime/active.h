@@ -11,6 +11,9 @@ class Cache;
 // The cache that serves this thread's frames; null: they run natively.
 Cache* activeCache();
 
+// Whether a scope could put the hook in: no other evaluator is in place, and none of ours was taken out for a time.
+bool hookIsFree();
+
 // While it lives, this thread's frames are served by `cache` (null: natively). If another evaluator (TorchDynamo, a debugger) is in place
 // the scope stays inactive, and the frames run under that one.
 class ActiveScope {

@@ -62,6 +62,7 @@ template <class Wanted>
 void Cache::drop(Wanted&& wanted) {
   // freed at the end: what they own may run code that comes back here
   std::vector<std::unique_ptr<CodeEntries>> dead;
+  generation++;
   for (auto it = codes.begin(); it != codes.end();) {
     if (wanted(it->first, *it->second)) {
       dead.push_back(std::move(it->second));
@@ -83,6 +84,7 @@ int64_t Cache::capturesOf(PyCodeObject* code) const {
 }
 
 void Cache::reset() {
+  generation++;
   auto old = std::move(codes);
   codes.clear();
 }

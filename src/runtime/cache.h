@@ -32,8 +32,10 @@ struct Entry {
   long long watched = 0;  // instructions of watched code that it stands for
   // the graph writes in place or draws random numbers: it must not run twice
   bool has_effects = false;
-  bool has_subclasses = false;     // among the graph's inputs, which it takes for plain tensors
-  bool grad_enabled = false;       // at the entry; guarded
+  bool has_subclasses = false;  // among the graph's inputs, which it takes for plain tensors
+  bool grad_enabled = false;    // at the entry; guarded
+  // it ends in a return, and if its graph fails it can be run again: see runtime/direct_call.h
+  bool needs_no_frame = false;
   const void* graph_id = nullptr;  // its address, for failures (graph/graph_runner.h)
   std::string graph_text;
   int traverse(visitproc visit, void* arg) const;
@@ -84,6 +86,8 @@ class Cache {
   int64_t recompile_limit = -1;  // -1: config.recompile_limit
   std::unordered_map<PyCodeObject*, std::unique_ptr<CodeEntries>> codes;
   std::unordered_map<const void*, int64_t> roots;
+  // Counts whenever entries come or go: for those who remember a Site.
+  uint64_t generation = 1;
   std::unordered_map<const void*, int64_t> divergences;  // of ranks, by root (runtime/ranks.h)
 
  private:

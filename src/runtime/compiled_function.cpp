@@ -2,6 +2,7 @@
 
 #include "runtime/active.h"
 #include "runtime/cache.h"
+#include "runtime/direct_call.h"
 #include "runtime/hook.h"
 
 #include <cstddef>
@@ -26,6 +27,9 @@ PyObject* call(PyObject* callable, PyObject* const* args, size_t nargsf, PyObjec
     forced = stealRef(PyObject_CallOneArg(forced_caches, self->cache));
     if (!forced) return nullptr;
     cache = cacheOf(forced);
+  } else if (cache != nullptr) {
+    PyObject* result = nullptr;
+    if (self->direct->serve(self->function, *cache, args, nargsf, kwnames, &result)) return result;
   }
   ActiveScope scope(cache);
   HookState& state = hookState();
@@ -65,6 +69,7 @@ Ref<> makeCompiled(PyTypeObject* type, BorrowedRef<> function, BorrowedRef<> cac
   self->function = newRef(function).release();
   self->cache = newRef(cache).release();
   self->native_cache = native_cache;
+  self->direct = new DirectCall();
   self->root = rootOf(function.get());
   if (native_cache != nullptr && self->root != nullptr) native_cache->addRoot(self->root);
   return object;
@@ -106,6 +111,7 @@ void dealloc(PyObject* object) {
   PyObject_GC_UnTrack(object);
   if (self->weakrefs != nullptr) PyObject_ClearWeakRefs(object);
   leaveCache(self);
+  delete self->direct;
   Ref<>::steal(self->function);
   Ref<>::steal(self->cache);
   Ref<>::steal(self->dict);

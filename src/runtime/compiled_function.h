@@ -10,6 +10,7 @@
 namespace stator::runtime {
 
 class Cache;
+class DirectCall;
 
 struct CompiledFunction {
   PyObject_HEAD
@@ -18,6 +19,7 @@ struct CompiledFunction {
   PyObject* cache;      // owned; a _core.Cache, or None: disabled
   Cache* native_cache;  // the one inside `cache`; null: run natively
   const void* root;     // the function's code, as a name; null: something else
+  DirectCall* direct;   // owned; see runtime/direct_call.h
   PyObject* dict;       // owned; null until an attribute is set
   PyObject* weakrefs;
 };

@@ -1,5 +1,7 @@
 // The captured side of the driver: finds the entry of a place whose guards hold, or captures one, and runs it. The one boundary at which
 // stator's own failures end: the user's program goes on eagerly.
+#include "runtime/entry.h"
+
 #include "base/check.h"
 #include "base/collector_pause.h"
 #include "breaks/draws.h"
@@ -43,35 +45,6 @@ Exit outcome(Outcome what) {
 
 double secondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-// References for the time of one run, in memory that the next one uses again.
-class References {
- public:
-  References() {
-    if (spare.empty()) return;
-    values_ = std::move(spare.back());
-    spare.pop_back();
-  }
-  ~References() {
-    values_.clear();  // may run code
-    if (spare.size() < kSpare) spare.push_back(std::move(values_));
-  }
-  References(const References&) = delete;
-  References& operator=(const References&) = delete;
-  std::vector<Ref<>>& operator*() { return values_; }
-
- private:
-  static constexpr size_t kSpare = 16;
-  static inline std::vector<std::vector<Ref<>>> spare;
-  std::vector<Ref<>> values_;
-};
-
-std::vector<PyObject*> borrowed(const std::vector<Ref<>>& values) {
-  std::vector<PyObject*> out;
-  out.reserve(values.size());
-  for (const Ref<>& value : values) out.push_back(value.get());
-  return out;
 }
 
 // Moves a plan's result into the frame. Nothing here can fail.
@@ -429,15 +402,6 @@ bool dropsRunCode(const Entry& entry, const Roots& roots) {
   return false;
 }
 
-bool guardsHold(Entry& entry, const Roots& roots, std::vector<Ref<>>& inputs) {
-  return entry.guards->check(roots, inputs) ||
-         (entry.same_modules != nullptr && entry.same_modules->check(roots, inputs));
-}
-
-bool memoryHolds(Entry& entry, const std::vector<Ref<>>& values) {
-  return entry.memory == nullptr || entry.memory->holds(borrowed(values));
-}
-
 // Why an entry does not serve.
 std::string explain(Entry& entry, const Roots& roots) {
   std::string why = entry.guards->explain(roots);
@@ -516,7 +480,8 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
   entry->has_subclasses = captured.has_subclasses;
   BorrowedRef<PyCodeObject> code = stator_frame_code(frame);
   for (graph::Node* input : captured.graph->inputs()) entry->inputs.push_back(input->source);
-  for (const graph::Node& node : captured.graph->nodes()) entry->has_effects |= node.mutates;
+  for (const graph::Node& node : captured.graph->nodes())
+    entry->has_effects |= node.written || (node.mutates && !node.repeatable);
   double backend_seconds = 0;
   const bool texts = wantsTexts() || lastCapture().kept;
   if (texts) lastCapture().graph = captured.graph->text(code);
@@ -587,6 +552,9 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
     entry->memory = tensor::StoragePattern::of(examples, written);
   }
   entry->plan = std::move(captured.plan);
+  entry->needs_no_frame = entry->plan.exit == breaks::ExitKind::kReturn &&
+                          entry->plan.handled < 0 && entry->plan.draws.empty() &&
+                          !entry->has_effects && !entry->has_subclasses;
   if (!captured.managed.empty()) {
     entry->same_modules = std::make_unique<guards::GuardProgram>(
         *captured.sources, *interpret::guardsOfSameModules(*captured.guards, captured.managed),
@@ -608,6 +576,20 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
                    capture_seconds, backend_seconds});
   }
   return entry;
+}
+
+// The stance eager_then_compile: a place runs eagerly the first time. What it reads is taken down all the same, so that what is other the
+// second time is dynamic at once.
+void takeDown(Site& site, const Cache& cache, StatorFrame* frame) {
+  site.captures++;
+  CaptureTurn turn(true);
+  if (!turn.held()) return;
+  HookDisabledScope disabled;
+  if (!interpret::initCallTables() || !shapes::initShapes()) throw PythonError();
+  interpret::TraceOptions options = traceOptions(cache, frame);
+  options.history = &site.history;
+  limitQuiet(options.limits, CodeEntries());
+  trace(frame, options);
 }
 
 Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
@@ -667,12 +649,16 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
   statistics().misses++;
   // Entries about modules that are gone: nothing can match them any more.
   std::erase_if(site.entries, [](const auto& entry) { return entry->guards->dead(); });
+  cache.generation++;
   if (config.stance == Stance::kEagerOnRecompile) return outcome(Outcome::kNative);
+  if (config.stance == Stance::kEagerThenCompile && site.captures == 0) {
+    takeDown(site, cache, frame);
+    return outcome(Outcome::kNative);
+  }
   followTorchConfig();
   if (config.stance == Stance::kFailOnRecompile ||
       (config.error_on_recompile && !site.entries.empty())) {
-    reportRecompile(frame, site.entries.empty() ? "" : explain(*site.entries.front(), roots),
-                    config.stance == Stance::kFailOnRecompile);
+    reportRecompile(frame, explainAll(site, roots), config.stance == Stance::kFailOnRecompile);
     throw PythonError();
   }
   int64_t limit = cache.recompile_limit > 0 ? cache.recompile_limit : config.recompile_limit;
@@ -716,6 +702,7 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
   // The cache may have been reset, or the site moved, while the backend ran.
   Site& home = cache.site(code, offset);
   home.entries.insert(home.entries.begin(), std::move(entry));
+  cache.generation++;
   std::shared_ptr<Entry> running = home.entries.front();
   if (!failed_guards.empty()) {
     reportRecompiled(frame, failed_guards, running->guards->symbolText(code),

@@ -21,6 +21,11 @@ struct Name {
       : text(PyUnicode_InternFromString(name)), hash(PyObject_Hash(text)) {}
 };
 
+const Name& forwardName() {
+  static const Name name("forward");
+  return name;
+}
+
 using Names = std::array<Name, 4>;
 const Names& ownHooks() {
   static const Names names = {Name("_backward_hooks"), Name("_backward_pre_hooks"),
@@ -89,8 +94,7 @@ PyObject* plainForward(PyTypeObject* type) {
   if (place.type == type && place.version != 0 && place.version == stator_type_version(type))
     return place.forward;
   static const Name getattribute("__getattribute__");
-  static const Name forward_name("forward");
-  PyObject* forward = _PyType_Lookup(type, forward_name.text);
+  PyObject* forward = _PyType_Lookup(type, forwardName().text);
   const bool plain = PyType_IsSubtype(type, interpret::moduleType()) &&
                      _PyType_Lookup(type, getattribute.text) ==
                          _PyType_Lookup(&PyBaseObject_Type, getattribute.text) &&
@@ -102,22 +106,58 @@ PyObject* plainForward(PyTypeObject* type) {
   return place.forward;
 }
 
-bool hasNoHooks(const StatorView& view, PyObject* globals) {
+using HookDicts = std::array<const PyDictObject*, 8>;
+bool hasNoHooks(const StatorView& view, PyObject* globals, HookDicts& found) {
+  size_t next = 0;
+  auto add = [&](PyObject* dict) { found[next++] = reinterpret_cast<const PyDictObject*>(dict); };
   for (const Name& name : ownHooks()) {
     const Py_ssize_t index = stator_view_find(&view, name.text, name.hash);
     PyObject* value = index >= 0 ? stator_view_value(&view, index) : nullptr;
     if (value == nullptr || !isEmptyDict(value)) return false;
+    add(value);
   }
   for (const Name& name : globalHooks()) {
     PyObject* value = nullptr;
     if (stator_dict_get(globals, name.text, name.hash, &value) != STATOR_FOUND ||
         !isEmptyDict(value))
       return false;
+    add(value);
   }
   return true;
 }
 
+uint64_t versionOf(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag; }
+
 }  // namespace
+
+PyObject* PlainModule::forwardOf(PyObject* module, PyObject* globals) {
+  if (tensor::jitTraces()) return nullptr;
+  PyTypeObject* type = Py_TYPE(module);
+  StatorView view;
+  if (!stator_view_object(&view, module) || view.keys == nullptr || view.dict == nullptr)
+    return nullptr;
+  if (type == type_ && type_version_ == stator_type_version(type) &&
+      own_version_ == view.dict->ma_version_tag && global_version_ == versionOf(globals))
+      [[likely]] {
+    if (forward_ == nullptr) return nullptr;
+    const bool empty = std::all_of(hooks_.begin(), hooks_.end(),
+                                   [](const PyDictObject* dict) { return dict->ma_used == 0; });
+    return empty ? forward_ : nullptr;
+  }
+  forward_ = plainForward(type);
+  type_ = type;
+  type_version_ = stator_type_version(type);
+  own_version_ = view.dict->ma_version_tag;
+  global_version_ = versionOf(globals);
+  if (type_version_ == 0) type_ = nullptr;  // it cannot be told whether it changes
+  if (stator_view_find(&view, forwardName().text, forwardName().hash) != -1) forward_ = nullptr;
+  if (forward_ != nullptr && !hasNoHooks(view, globals, hooks_)) {
+    // There are some now; when there are none any more no dict's version tells.
+    type_ = nullptr;
+    return nullptr;
+  }
+  return forward_;
+}
 
 ModuleCall plainModuleCall(StatorFrame* frame) {
   ModuleCall call;
@@ -128,11 +168,11 @@ ModuleCall plainModuleCall(StatorFrame* frame) {
   PyObject* module = stator_frame_slots(frame)[0];
   PyObject* of_class = plainForward(Py_TYPE(module));
   StatorView view;
+  HookDicts dicts;
   if (of_class == nullptr || !stator_view_object(&view, module) || view.keys == nullptr ||
-      !hasNoHooks(view, stator_frame_globals(frame)))
+      !hasNoHooks(view, stator_frame_globals(frame), dicts))
     return call;
-  static const Name forward_name("forward");
-  const Py_ssize_t index = stator_view_find(&view, forward_name.text, forward_name.hash);
+  const Py_ssize_t index = stator_view_find(&view, forwardName().text, forwardName().hash);
   PyObject* own = index >= 0 ? stator_view_value(&view, index) : nullptr;
   call.forward = own != nullptr ? newRef(own) : stealRef(PyMethod_New(of_class, module));
   if (!call.forward) PyErr_Clear();

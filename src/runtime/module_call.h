@@ -6,12 +6,29 @@
 #include "base/ref.h"
 #include "python/frame.h"
 
+#include <array>
+#include <cstdint>
+
 namespace stator::runtime {
 
 struct ModuleCall {
   Ref<> forward;          // what is to be called
   int call_offset = -1;   // of the instruction that calls it
   int forward_slot = -1;  // where the function keeps it meanwhile
+};
+
+// The same question without a frame, about one module again and again. What was found holds as long as the dicts in which it was found have
+// not changed; that the hooks' dicts are still empty is looked at each time.
+class PlainModule {
+ public:
+  // The function of its class that a call of the module comes to (borrowed); null: the instructions have to run. `globals`: _call_impl's.
+  PyObject* forwardOf(PyObject* module, PyObject* globals);
+
+ private:
+  PyTypeObject* type_ = nullptr;
+  PyObject* forward_ = nullptr;
+  uint64_t type_version_ = 0, own_version_ = 0, global_version_ = 0;
+  std::array<const PyDictObject*, 8> hooks_ = {};
 };
 
 // For a frame that has not begun. Without `forward`: it is another function's, the module has hooks or is of an unusual class, or torch.jit

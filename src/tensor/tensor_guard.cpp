@@ -363,7 +363,13 @@ constexpr size_t kAhead = 8;
 
 }  // namespace
 
-bool checkAllFacts(const TensorPair* pairs, size_t count) {
+bool checkAllFacts(const TensorPair* pairs, size_t count, bool fetch) {
+  if (!fetch) {
+    for (size_t i = 0; i < count; ++i) {
+      if (!checkFacts(*pairs[i].facts, pairs[i].object)) return false;
+    }
+    return true;
+  }
   for (size_t i = 0; i < count; ++i) {
     // Object, TensorImpl and autograd meta, each found through the one before.
     if (i + 3 * kAhead < count) __builtin_prefetch(pairs[i + 3 * kAhead].object);
@@ -371,18 +377,6 @@ bool checkAllFacts(const TensorPair* pairs, size_t count) {
     if (i + kAhead < count) {
       if (auto* meta = ImplFields::autograd(implOf(pairs[i + kAhead].object)))
         __builtin_prefetch(&meta->requires_grad_);
-    }
-    if (!checkFacts(*pairs[i].facts, pairs[i].object)) return false;
-  }
-  return true;
-}
-
-bool checkAllFacts(const TensorPair* pairs, const TensorPlace* places, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    if (i + kAhead < count) [[likely]] {
-      __builtin_prefetch(pairs[i + kAhead].object);
-      fetchImpl(places[i + kAhead].impl);
-      __builtin_prefetch(places[i + kAhead].autograd);
     }
     if (!checkFacts(*pairs[i].facts, pairs[i].object)) return false;
   }

@@ -53,16 +53,15 @@ struct TensorPair {
   PyObject* object;
   const TensorFacts* facts;
 };
-// All of them; fetches ahead, so that the waits for cold memory overlap.
-bool checkAllFacts(const TensorPair* pairs, size_t count);
-// The same for tensors that were here before: their memory is fetched from where it was then (never followed), which waits for nothing.
+// All of them; `fetch`: ahead, so that the waits for cold memory overlap.
+bool checkAllFacts(const TensorPair* pairs, size_t count, bool fetch = true);
+// Where the parts of a tensor lie, for whoever fetches them: never followed.
 constexpr size_t kImplBytes = 176;  // of a TensorImpl, from its start: what checks read
 struct TensorPlace {
   const void* impl;
   const void* autograd;
   static TensorPlace of(PyObject* tensor);
 };
-bool checkAllFacts(const TensorPair* pairs, const TensorPlace* places, size_t count);
 
 // Parts of a tensor, past any __torch_function__. New references; null without an error when there is no such part.
 PyObject* gradOf(PyObject* tensor);               // None when it has none

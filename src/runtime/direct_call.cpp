@@ -1,0 +1,247 @@
+#include "runtime/direct_call.h"
+
+#include "base/check.h"
+#include "bytecode/code_info.h"
+#include "graph/graph_runner.h"
+#include "interpret/calls/switches.h"
+#include "interpret/names.h"
+#include "runtime/active.h"
+#include "runtime/cache.h"
+#include "runtime/driver.h"
+#include "runtime/entry.h"
+#include "runtime/hook.h"
+#include "runtime/listing.h"
+#include "runtime/settings.h"
+#include "runtime/watch.h"
+#include "tensor/profiler_region.h"
+#include "tensor/tensor_guard.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace stator::runtime {
+
+namespace {
+
+// Nobody has to see the frames, and nothing is to happen first.
+bool nobodyLooks(const Cache& cache) {
+  const HookState& state = hookState();
+  const ConfigValues& config = configValues();
+  return state.cache == nullptr && state.disabled == 0 && hookIsFree() && stator_thread_plain() &&
+         config.break_every == 0 && !config.guard_collectives && cache.divergences.empty() &&
+         !watching() && !measuresGuards() && !tensor::isProfiled() && !tensor::callsAreWatched();
+}
+
+uint64_t versionOf(PyObject* dict) {
+  return dict != nullptr ? reinterpret_cast<PyDictObject*>(dict)->ma_version_tag : 0;
+}
+
+}  // namespace
+
+// The frame's slots. Arguments are the caller's, what the function would have made for itself is owned.
+struct DirectCall::Arguments {
+  PyObject* slots[kMostSlots];
+  Ref<> rest, named_rest;
+  std::vector<Ref<>> cells;
+};
+
+void DirectCall::describe(PyCodeObject* code) {
+  code_ = code;
+  names_ = stator_code_slot_names(code);
+  positional_ = code->co_argcount;
+  positional_only_ = code->co_posonlyargcount;
+  keyword_only_ = code->co_kwonlyargcount;
+  slots_ = code->co_nlocalsplus;
+  free_ = code->co_nfreevars;
+  int next = positional_ + keyword_only_;
+  rest_ = code->co_flags & CO_VARARGS ? next++ : -1;
+  named_rest_ = code->co_flags & CO_VARKEYWORDS ? next : -1;
+  cells_.clear();
+  for (int slot = 0; slot < slots_ - free_; ++slot) {
+    if (stator_code_slot_is_cell(code, slot)) cells_.push_back(slot);
+  }
+}
+
+// Sets site_; false: there is none that could serve.
+bool DirectCall::find(PyFunctionObject* function, Cache& cache) {
+  auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
+  generation_ = cache.generation;
+  marks_version_ = versionOf(function->func_dict);
+  site_ = nullptr;
+  describe(code);
+  constexpr int kMakesGenerator = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
+  constexpr int kFunction = CO_OPTIMIZED | CO_NEWLOCALS;
+  if ((code->co_flags & (kFunction | kMakesGenerator)) != kFunction || slots_ > kMostSlots ||
+      interpret::isDisabled(reinterpret_cast<PyObject*>(function)))
+    return false;
+  auto entries = cache.codes.find(code);
+  if (entries == cache.codes.end()) return false;
+  bytecode::CodeInfo* info = bytecode::CodeInfo::of(code);
+  if (info == nullptr) {
+    PyErr_Clear();
+    return false;
+  }
+  auto site = entries->second->sites.find(info->firstLegal());
+  if (info->skip || site == entries->second->sites.end()) return false;
+  const auto& all = site->second.entries;
+  if (std::any_of(all.begin(), all.end(), [](const auto& entry) { return entry->needs_no_frame; }))
+    site_ = &site->second;
+  return site_ != nullptr;
+}
+
+bool DirectCall::bindNamed(PyObject* name, PyObject* value, Arguments& into) const {
+  // Names that are interned are the same object if they are equal.
+  if (!PyUnicode_CheckExact(name) || !PyUnicode_CHECK_INTERNED(name)) return false;
+  for (int slot = positional_only_; slot < positional_ + keyword_only_; ++slot) {
+    if (PyTuple_GET_ITEM(names_, slot) != name) continue;
+    if (into.slots[slot] != nullptr) return false;
+    into.slots[slot] = value;
+    return true;
+  }
+  return into.named_rest && PyDict_SetItem(into.named_rest.get(), name, value) == 0;
+}
+
+// As CPython does when it makes the frame and runs the instructions before RESUME. False: they do not fit, which is for CPython to say.
+bool DirectCall::bind(PyFunctionObject* function, PyObject* self, PyObject* const* args,
+                      Py_ssize_t positional, PyObject* kwnames, Arguments& into) const {
+  std::memset(into.slots, 0, static_cast<size_t>(slots_) * sizeof(PyObject*));
+  const Py_ssize_t bound = self != nullptr ? 1 : 0;
+  const Py_ssize_t given = positional + bound;
+  const Py_ssize_t taken = std::min<Py_ssize_t>(given, positional_);
+  if (bound > positional_) return false;
+  if (bound != 0) into.slots[0] = self;
+  std::copy(args, args + (taken - bound), into.slots + bound);
+  if (rest_ >= 0) {
+    into.rest = stealRef(PyTuple_New(given - taken));
+    if (!into.rest) return false;
+    for (Py_ssize_t i = taken; i < given; ++i)
+      PyTuple_SET_ITEM(into.rest.get(), i - taken, Py_NewRef(args[i - bound]));
+    into.slots[rest_] = into.rest.get();
+  } else if (given > taken) {
+    return false;
+  }
+  if (named_rest_ >= 0) {
+    into.named_rest = stealRef(PyDict_New());
+    if (!into.named_rest) return false;
+    into.slots[named_rest_] = into.named_rest.get();
+  }
+  const Py_ssize_t named = kwnames != nullptr ? PyTuple_GET_SIZE(kwnames) : 0;
+  for (Py_ssize_t i = 0; i < named; ++i) {
+    if (!bindNamed(PyTuple_GET_ITEM(kwnames, i), args[positional + i], into)) return false;
+  }
+  PyObject* defaults = function->func_defaults;
+  const Py_ssize_t first_default =
+      positional_ - (defaults != nullptr ? PyTuple_GET_SIZE(defaults) : 0);
+  for (Py_ssize_t slot = taken; slot < positional_; ++slot) {
+    if (into.slots[slot] != nullptr) continue;
+    if (slot < first_default) return false;
+    into.slots[slot] = PyTuple_GET_ITEM(defaults, slot - first_default);
+  }
+  for (int slot = positional_; slot < positional_ + keyword_only_; ++slot) {
+    if (into.slots[slot] != nullptr) continue;
+    if (function->func_kwdefaults == nullptr) return false;
+    into.slots[slot] =
+        PyDict_GetItemWithError(function->func_kwdefaults, PyTuple_GET_ITEM(names_, slot));
+    if (into.slots[slot] == nullptr) return false;
+  }
+  for (int slot : cells_) {
+    into.cells.push_back(stealRef(PyCell_New(into.slots[slot])));
+    if (!into.cells.back()) return false;
+    into.slots[slot] = into.cells.back().get();
+  }
+  for (int i = 0; i < free_; ++i)
+    into.slots[slots_ - free_ + i] = PyTuple_GET_ITEM(function->func_closure, i);
+  return true;
+}
+
+PyObject* DirectCall::run(Site& site, PyFunctionObject* function, Arguments& arguments,
+                          bool& served) {
+  sources::Roots roots;
+  roots.slots = arguments.slots;
+  roots.stack = arguments.slots + slots_;
+  roots.globals = function->func_globals;
+  roots.builtins = function->func_builtins;
+  roots.function = reinterpret_cast<PyObject*>(function);
+  roots.handled = stator_handled_exception();
+  if (roots.handled == Py_None) roots.handled = nullptr;
+  roots.code = code_;
+  References memory;
+  std::vector<Ref<>>& inputs = *memory;
+  size_t index = 0;
+  for (;; ++index) {
+    if (index == site.entries.size()) return nullptr;
+    Entry& entry = *site.entries[index];
+    if (entry.needs_no_frame && guardsHold(entry, roots, inputs) && memoryHolds(entry, inputs))
+      break;
+  }
+  if (index > 0)
+    std::rotate(site.entries.begin(), site.entries.begin() + static_cast<std::ptrdiff_t>(index),
+                site.entries.begin() + static_cast<std::ptrdiff_t>(index) + 1);
+  std::shared_ptr<Entry> entry = site.entries[0];  // the cache may let it go while it runs
+  Ref<> outputs;
+  if (entry->compiled) {
+    HookDisabledScope disabled;
+    static_assert(sizeof(Ref<>) == sizeof(PyObject*));
+    outputs = stealRef(PyObject_Vectorcall(entry->compiled.get(),
+                                           reinterpret_cast<PyObject* const*>(inputs.data()),
+                                           inputs.size(), nullptr));
+    if (!outputs) {
+      // An interrupt is not to be lost, and has no line of the user's.
+      if (!PyErr_ExceptionMatches(PyExc_Exception)) {
+        served = true;
+        _PyTraceback_Add(PyUnicode_AsUTF8(code_->co_name), PyUnicode_AsUTF8(code_->co_filename),
+                         code_->co_firstlineno);
+      } else {
+        PyErr_Clear();
+      }
+      return nullptr;
+    }
+    statistics().graph_calls++;
+    statistics().ops_run += static_cast<int64_t>(entry->ops);
+  }
+  statistics().hits++;
+  driverCounters().watched_captured += entry->watched;
+  served = true;
+  References made;
+  std::vector<Ref<>>& registers = *made;
+  if (!breaks::runSteps(entry->plan, roots, outputs.get(), registers)) return nullptr;
+  return registers[static_cast<size_t>(entry->plan.returned)].release();
+}
+
+bool DirectCall::serve(PyObject* callable, Cache& cache, PyObject* const* args, size_t nargsf,
+                       PyObject* kwnames, PyObject** result) {
+  PyObject* self = nullptr;
+  if (PyMethod_Check(callable)) {
+    self = PyMethod_GET_SELF(callable);
+    callable = PyMethod_GET_FUNCTION(callable);
+  }
+  if (!PyFunction_Check(callable) || !nobodyLooks(cache)) return false;
+  auto* function = reinterpret_cast<PyFunctionObject*>(callable);
+  if (function->func_code == interpret::names().nn_module_call_impl && self != nullptr) {
+    function = reinterpret_cast<PyFunctionObject*>(module_.forwardOf(self, function->func_globals));
+    if (function == nullptr) return false;
+  }
+  if (generation_ == cache.generation &&
+      reinterpret_cast<PyObject*>(code_) == function->func_code &&
+      marks_version_ == versionOf(function->func_dict)) [[likely]] {
+    if (site_ == nullptr) return false;
+  } else if (!find(function, cache)) {
+    return false;
+  }
+  // Running it may change or drop all of this.
+  Ref<> keep = newRef(reinterpret_cast<PyObject*>(function));
+  Site& site = *site_;
+  Arguments arguments;
+  bool served = false;
+  try {
+    if (bind(function, self, args, PyVectorcall_NARGS(nargsf), kwnames, arguments))
+      *result = run(site, function, arguments, served);
+  } catch (const std::exception&) {
+    // The hook's way comes to the same point, and reports it.
+    served = false;
+  }
+  if (!served) PyErr_Clear();
+  return served;
+}
+
+}  // namespace stator::runtime
