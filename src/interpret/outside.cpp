@@ -112,6 +112,8 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
       uint32_t& id = input_storages[storage];
       if (id == 0) id = next_storage++;
       meta.storage_id = id;
+      if (wasWrittenThrough(id))
+        return breakWith(Reason::kSubclass, "memory that was written to by way of another input");
     }
     graph::Node* node = root.addInput(source, newRef(raw), &meta);
     node->location = location();  // where the program first came to it

@@ -372,7 +372,16 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     std::string why;
     if (writeMayFail(target, values_now, involved, why))
       return breakWith(Reason::kRaises, targetName(target) + ": " + why);
-    for (PyObject* tensor : involved) {
+    for (size_t i = 0; i < involved.size(); ++i) {
+      PyObject* tensor = involved[i];
+      const std::vector<int>& named = answer.inferred->written_inputs;
+      const bool written =
+          named.empty() || std::count(named.begin(), named.end(), static_cast<int>(i)) != 0;
+      if (written && writesToShared(graph::asStandIn(tensor)->meta->storage_id)) {
+        return breakWith(
+            Reason::kUnsupportedMutation,
+            targetName(target) + ": writes to memory of several inputs, beside a wrapper subclass");
+      }
       if (hooked_storages.count(graph::asStandIn(tensor)->meta->storage_id) != 0)
         return breakWith(Reason::kCallsOutside, "writes to a tensor with a hook");
     }
@@ -597,13 +606,7 @@ void Tracer::noteWritten(PyObject* tensor) {
   }
   if (wrappers.ties.empty()) return;
   // What is written to in a part is written to in the whole, and the other way round.
-  std::unordered_set<uint32_t> involved = {storage};
-  for (size_t before = 0; before != involved.size();) {
-    before = involved.size();
-    for (const auto& [one, other] : wrappers.ties) {
-      if (involved.count(one) + involved.count(other) == 1) involved.insert({one, other});
-    }
-  }
+  const std::unordered_set<uint32_t> involved = tiedStorages(storage);
   for (graph::Node* input : rootGraph().inputs()) {
     if (input->meta != nullptr && input->meta->storage_id != 0 &&
         involved.count(input->meta->storage_id) != 0)
