@@ -127,6 +127,19 @@ bool isSettingOfLayer(const Source* source, const sources::Roots& roots) {
   return false;
 }
 
+// Said once in a process: who asks for dynamic sizes wonders why one was captured by itself.
+void tellOfConstants(const Source& source, size_t dim, int64_t size, PyCodeObject* code) {
+  static bool told = false;
+  if (told) return;
+  told = true;
+  const std::string name = sources::print(source, code) + ".size(" + std::to_string(dim) + ")";
+  Ref<> module = stealRef(PyImport_ImportModule("stator._report"));
+  Ref<> done = module ? stealRef(PyObject_CallMethod(module.get(), "constant_sizes", "OsL", code,
+                                                     name.c_str(), static_cast<long long>(size)))
+                      : Ref<>();
+  if (!done) PyErr_Clear();
+}
+
 }  // namespace
 
 uint64_t sourceKey(const Source& source) {
@@ -298,6 +311,8 @@ void Tracer::shapeFromOutside(PyObject* raw, const Source* source, tensor::Tenso
       continue;
     }
     // 0 and 1 are specialised, as everywhere.
+    if (dynamic[i] && guard.sizes[i] < 2 && options.dynamic == DynamicMode::kAll)
+      tellOfConstants(*source, i, guard.sizes[i], roots.code);
     if (!dynamic[i] || guard.sizes[i] < 2 || guard.sizes[i] > kLargest) continue;
     const symbolic::Range range =
         marked ? markedRange(raw, i) : symbolic::Range{2, symbolic::kUnbounded};

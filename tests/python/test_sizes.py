@@ -2,6 +2,8 @@
 number itself is needed. Then the ways to say which sizes are dynamic."""
 
 import math
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -211,3 +213,19 @@ def test_marks():
     assert counted(f, marked(stator.mark_unbacked, 8, 1, 0)) == [1, 0, 0]
     stator.reset()
     assert counted(f, marked(stator.mark_static, 8, 9, 12)) == [1, 1, 1]
+
+
+def test_dynamic_tells_once_of_zero_and_one():
+    program = """
+import torch, stator
+def f(x):
+    return x * 2
+compiled = stator.compile(f, backend="eager", dynamic=True)
+for size in (8, 1, 0, 1, 5):
+    compiled(torch.randn(size, 4))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == (
+        "<string>:3 in f: with dynamic=True, sizes of 0 and 1 are constants all the same: "
+        "L['x'].size(0) is 1, and other sizes are captured anew\n"
+    )
