@@ -174,6 +174,43 @@ def test_dividing_by_what_may_be_zero():
             torch.testing.assert_close(compiled(x), expected)  # a complex number
 
 
+def columns(*shapes):
+    """The first four columns of larger tensors: their first stride follows from no size."""
+    return [(torch.randn(rows, width)[:, :4],) for rows, width in shapes]
+
+
+def pooled(x):
+    y = x[:, 0]
+    print(end="")  # behind a break y is an argument whose stride is that of x
+    return y * 2 + 1
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_strides_that_changed_are_dynamic(backend):
+    def f(x):
+        return x * 2 + 1, x.sum(0), x.reshape(-1).sin()
+
+    assert counted(f, columns((8, 6), (8, 7), (8, 9), (8, 30)), backend=backend) == [1, 1, 0, 0]
+    # with the size beside it; one that is contiguous is another program
+    stator.reset()
+    assert counted(f, columns((8, 6), (9, 7), (3, 9), (5, 4), (7, 4), (6, 20)), backend=backend) == [1, 1, 0, 1, 0, 0]
+    stator.reset()
+    assert counted(f, [(torch.randn(4, n, 3)[:, 1],) for n in (5, 6, 9)], backend=backend) == [1, 1, 0]
+
+
+def test_a_stride_that_is_asked_for():
+    assert counted(lambda x: (x + 1, x.stride(0), x.stride()), columns((8, 6), (8, 7), (8, 9))) == [1, 1, 0]
+    calls = [(torch.randn(4, n, 8),) for n in (5, 6, 9, 11)]
+    assert counted(pooled, calls, backend="aot_eager") == [2, 2, 0, 0]
+    compiled = stator.compile(lambda x: x + 1, backend="eager")
+    compiled(torch.randn(8, 6)[:, :4])
+    with (
+        stator.set_stance("fail_on_recompile"),
+        pytest.raises(RuntimeError, match=r"L\['x'\]\.stride\(0\): was 6, is 7"),
+    ):
+        compiled(torch.randn(8, 7)[:, :4])
+
+
 def test_ints_and_floats_that_are_passed():
     def f(x, n, scale):
         return x[:n] * scale + n
