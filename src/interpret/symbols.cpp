@@ -345,8 +345,8 @@ void Tracer::shapeFromOutside(PyObject* raw, const Source* source, tensor::Tenso
       guard.strides[dim] = -2 - static_cast<int64_t>(inner);
     }
     if (follows || options.history == nullptr || options.dynamic == DynamicMode::kStatic) continue;
-    const Source* own = sources->child(SourceKind::kTensorSize, source, nullptr,
-                                       -2 - static_cast<int64_t>(dim));
+    const Source* own =
+        sources->child(SourceKind::kTensorSize, source, nullptr, -2 - static_cast<int64_t>(dim));
     DynamicHistory::Seen& seen = options.history->at(sourceKey(*own));
     if (seen.has_number && seen.number != strides[dim]) seen.number_changed = true;
     seen.has_number = true;
