@@ -263,8 +263,8 @@ bool FrameRun::callPending(std::vector<PendingFrame>& frames, size_t index) {
   instr_ = unitEnd(instr_);
   stator_frame_set_offset(frame_, instr_->opcode_offset);
   // Of a frame that an attribute access has entered: (object, name).
-  Ref<> access = frames[index].continuation != Continuation::kPushInstance ? frames[index].instance
-                                                                           : Ref<>();
+  Ref<> access =
+      frames[index].continuation != Continuation::kPushInstance ? frames[index].instance : Ref<>();
   Ref<> value = enterPending(cache_, frames, index);
   if (!value && access)
     nameMissing(PyTuple_GET_ITEM(access.get(), 0), PyTuple_GET_ITEM(access.get(), 1));

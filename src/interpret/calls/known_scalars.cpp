@@ -154,8 +154,7 @@ Ref<> Tracer::knownSlices(PyObject* index) {
   Ref<> out = stealRef(PyTuple_New(PyTuple_GET_SIZE(index)));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(index); ++i) {
     PyObject* part = PyTuple_GET_ITEM(index, i);
-    Ref<> known =
-        PySlice_Check(part) || graph::isStandIn(part) ? knownSlices(part) : Ref<>();
+    Ref<> known = PySlice_Check(part) || graph::isStandIn(part) ? knownSlices(part) : Ref<>();
     any |= static_cast<bool>(known);
     PyTuple_SET_ITEM(out.get(), i, known ? known.release() : Py_NewRef(part));
   }

@@ -175,8 +175,8 @@ Out protocolCheck(Tracer& t, PyTypeObject* protocol, PyObject* object) {
   if (!token) return t.raiseCurrentError();
   t.guards->add(Guard{GuardKind::kAbcToken, nullptr, nullptr, token});
   PyObject* check = torchObject("abc.ABCMeta.__instancecheck__");
-  return t.fromNative(stealRef(PyObject_CallFunctionObjArgs(
-      check, reinterpret_cast<PyObject*>(protocol), object, nullptr)));
+  return t.fromNative(stealRef(
+      PyObject_CallFunctionObjArgs(check, reinterpret_cast<PyObject*>(protocol), object, nullptr)));
 }
 
 // What ABCMeta's __instancecheck__ comes down to: the class of the object, by the registrations that are guarded.
