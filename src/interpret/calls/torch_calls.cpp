@@ -382,6 +382,18 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
       }
     }
   }
+  if (request.wrapped && !options.runs_as_captured) {
+    // What takes wrappers apart has no way to give one other sizes.
+    std::vector<PyObject*> involved;
+    for (PyObject* value : values_now) collectTensors(value, involved);
+    for (const auto& [index, after] : inferred.changed_inputs) {
+      const graph::StandIn* changed = graph::asStandIn(involved[static_cast<size_t>(index)]);
+      if (!shapes::identical(changed->meta->sizes, after.sizes) ||
+          !shapes::identical(changed->meta->strides, after.strides))
+        return breakWith(Reason::kUnsupportedMutation,
+                         targetName(target) + ": changes the sizes of a wrapper subclass");
+    }
+  }
   bool any_tensor = inferred.mutates || inferred.random || !remember;
   for (const shapes::Output& output : inferred.outputs)
     any_tensor |= output.kind == shapes::Output::Kind::kTensor || isRagged(output);
