@@ -571,7 +571,9 @@ def test_sizes_changed_in_place(backend):
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize("options", [{"lr": 0.1, "momentum": 0.9}, {"lr": 0.1, "momentum": 0.9, "foreach": True}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"lr": 0.1, "momentum": 0.9}, {"lr": 0.1, "momentum": 0.9, "foreach": True}], ids=str
+)
 def test_optimizer_with_wrapped_parameters(backend, options):
     def network():
         torch.manual_seed(0)
