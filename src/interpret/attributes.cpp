@@ -187,7 +187,14 @@ Out Tracer::instanceAttr(PyObject* object, PyObject* name) {
   if (!Tracer::hasInstanceDict(object)) return Ref<>();
   const Source* source = sources->child(SourceKind::kAttr, info->source, name);
   Ref<> known = info->known;
-  PyObject* raw = Tracer::rawInstanceAttr(object, name);
+  PyObject* raw = nullptr;
+  if (StatorView view; stator_view_object(&view, object) && view.keys != nullptr) {
+    const Py_ssize_t index = stator_view_find(&view, name, PyObject_Hash(name));
+    if (index < -1)
+      return breakWith(Reason::kUnsupportedObject,
+                       "an object whose __dict__ has keys with their own __eq__");
+    if (index >= 0) raw = stator_view_value(&view, index);
+  }
   if (raw == nullptr) {
     guards->add(Guard{GuardKind::kAbsent, source});
     PyDict_SetItem(known.get(), name, values::deletedMarker());

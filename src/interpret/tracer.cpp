@@ -322,7 +322,9 @@ Flow Tracer::runUntil(size_t depth) {
     if (nested_depth == 0) {
       nested_ran = false;
       instruction_start = graph->instruction = count;
-      if (options.break_at == count)
+      // Behind it, where it lay inside of a function that was run from C++.
+      if (options.break_at != 0 && count >= options.break_at &&
+          (count == options.break_at || frame.instr().legal_exit))
         return breakWith(options.break_at_reason, options.break_at_detail);
       if (forcedBreak(frame)) return breakWith(Reason::kForced);
       if (count > limit_check || graph->nodes().size() > options.limits.nodes) {

@@ -247,7 +247,9 @@ bool FrameRun::moveOn(const Instr* done, int offset, bool checked) {
 
 bool FrameRun::raise(Step how, int lookup_offset) {
   if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "error return without exception set");
-  if (how == Step::kRaise) stator_frame_add_traceback(frame_);
+  // What our functions stand for has no frame in eager.
+  if (how == Step::kRaise && !interpret::isPolyfill(stator_frame_code(frame_)))
+    stator_frame_add_traceback(frame_);
   std::optional<bytecode::Handler> handler = info_->findHandler(lookup_offset);
   stator_frame_truncate(frame_, handler ? handler->depth : 0);
   if (!handler) {

@@ -256,7 +256,7 @@ bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& fail
   options.break_at = failed.instruction;
   options.break_at_reason = breaks::Reason::kRaises;
   interpret::Captured captured = trace(frame, options);
-  if (captured.plan.exit != breaks::ExitKind::kBreak || options.break_at > failed.instruction)
+  if (captured.plan.exit != breaks::ExitKind::kBreak || captured.instructions > failed.instruction)
     return false;
   // What has an effect and ran must lie before the place where the program goes on.
   if (failed.effect_instruction >= options.break_at) return false;

@@ -17,6 +17,18 @@ def reduce(function, iterable, initial=_MISSING, /):
     return value
 
 
+def sum_over(generator, total):
+    if isinstance(total, str):
+        raise TypeError("sum() can't sum strings [use ''.join(seq) instead]")
+    if isinstance(total, bytes):
+        raise TypeError("sum() can't sum bytes [use b''.join(seq) instead]")
+    if isinstance(total, bytearray):
+        raise TypeError("sum() can't sum bytearray [use b''.join(seq) instead]")
+    for item in generator:
+        total = total + item
+    return total
+
+
 class _ComparedKey:
     """What functools.cmp_to_key wraps an object in."""
 
