@@ -171,6 +171,11 @@ Out Tracer::binary(int operation, PyObject* left, PyObject* right) {
     if (Ref<> result =
             scalars ? scalarBinary(operation, left, right) : symBinary(operation, left, right))
       return result;
+    // What comes out of sizes as a float: the graph computes it from them.
+    if (!scalars &&
+        (operation % 13 == 11 || PyFloat_CheckExact(left) || PyFloat_CheckExact(right))) {
+      if (Ref<> result = scalarBinary(operation, left, right)) return result;
+    }
     Ref<> a = symbolic::isSymbol(left) ? concrete(left) : newRef(left),
           b = symbolic::isSymbol(right) ? concrete(right) : newRef(right);
     return binary(operation, a.get(), b.get());

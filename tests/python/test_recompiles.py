@@ -2,6 +2,7 @@
 
 import logging
 import os
+import random
 import re
 import subprocess
 import sys
@@ -231,6 +232,45 @@ def test_eager_then_compile(stance):
     # the first is not compiled, and the second dynamic at once
     assert graphs == [0, 1, 0, 0]
     assert stator.get_stance() == "default" if hasattr(stator, "get_stance") else True
+
+
+class Last(torch.nn.Linear):
+    def __init__(self):
+        super().__init__(4, 4)
+        self.mode = "0"
+
+    def forward(self, x):
+        y = super().forward(x)
+        return y * int(self.mode) if self.mode else -y
+
+
+def test_many_entries_that_differ_deep_down():
+    """Where a check failed lately is asked first: the answers stay right, in whatever order the entries are wanted."""
+    model = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(20)), Last())
+    compiled = stator.compile(model, backend="eager", recompile_limit=20)
+    last, x = model[-1], torch.randn(2, 4)
+    modes = [str(i) for i in range(10)] + [""]
+
+    def call(mode):
+        last.mode = mode
+        torch.testing.assert_close(compiled(x), model(x))
+
+    for mode in modes:
+        call(mode)
+    before = stator.stats()
+    order = random.Random(0)
+    for _ in range(300):
+        call(order.choice(modes))
+    for mode in ["3"] * 200 + modes * 3:
+        call(mode)
+    after = stator.stats()
+    assert after["captures"] == before["captures"] and after["hits"] - before["hits"] == 500 + 3 * len(modes)
+    call("11")
+    assert stator.stats()["captures"] == after["captures"] + 1
+    del last.mode
+    with pytest.raises(AttributeError, match="mode"):
+        compiled(x)
+    call("11")
 
 
 SCRIPT = """
