@@ -39,7 +39,8 @@ bool isReplacedDict(Tracer& t, PyObject* object, PyObject* name, PyObject* value
 
 // Fields of a function from outside that a plan can set: names, and defaults that the trace has made.
 bool isReplayedField(Tracer& t, PyObject* object, PyObject* name, PyObject* value) {
-  values::Info* info = PyFunction_Check(object) && value != nullptr ? t.values.find(object) : nullptr;
+  values::Info* info =
+      PyFunction_Check(object) && value != nullptr ? t.values.find(object) : nullptr;
   if (info == nullptr || info->origin != values::Origin::kOutside) return false;
   if (PyUnicode_CompareWithASCIIString(name, "__defaults__") == 0)
     return PyTuple_CheckExact(value) && t.sourceOf(value) == nullptr;

@@ -75,9 +75,10 @@ bool bind(Tracer& tracer, PyFunctionObject* function, PyCodeObject* code, const 
       size_t slot = static_cast<size_t>(positional - count + i);
       if (slots[slot]) continue;
       PyObject* raw = PyTuple_GET_ITEM(defaults, i);
-      Out value = defaults_outside ? tracer.fromOutside(raw, tracer.sources->child(SourceKind::kDefault,
-                                                                          source, nullptr, i))
-                          : Out(newRef(raw));
+      Out value = defaults_outside
+                      ? tracer.fromOutside(
+                            raw, tracer.sources->child(SourceKind::kDefault, source, nullptr, i))
+                      : Out(newRef(raw));
       if (!value.ok()) {
         flow = value.flow();
         return true;
