@@ -1,4 +1,5 @@
 #include "breaks/plan.h"
+#include "base/hot.h"
 
 #include "base/check.h"
 #include "python/objects.h"
@@ -81,7 +82,7 @@ bool storeAttribute(PyObject* owner, PyObject* name, PyObject* value) {
                                    : PyDict_DelItem(dict.get(), name)) == 0;
 }
 
-bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_outputs,
+STATOR_HOT bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_outputs,
              Registers& r) {
   auto operand = [&](size_t i) { return at(r, step.operands[i]); };
   Ref<> value;
@@ -266,7 +267,7 @@ GeneratorDoors& generatorDoors() {
   return doors;
 }
 
-bool runSteps(const Plan& plan, const sources::Roots& roots, PyObject* graph_outputs,
+STATOR_HOT bool runSteps(const Plan& plan, const sources::Roots& roots, PyObject* graph_outputs,
               std::vector<Ref<>>& registers) {
   registers.resize(static_cast<size_t>(plan.register_count));
   for (const PlanStep& step : plan.steps) {

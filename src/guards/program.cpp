@@ -1,5 +1,6 @@
 // The public face of guard programs.
 #include "guards/program.h"
+#include "base/hot.h"
 
 #include "base/check.h"
 #include "guards/explain.h"
@@ -43,7 +44,7 @@ bool holds(const Relations::FloatCondition& condition, double value) {
 }
 
 // The first condition that does not hold, by its position; -1: all do. `symbols` gets what each symbol stands for.
-int failedRelation(const GuardProgram::Impl& program, PyObject* const* registers,
+STATOR_HOT int failedRelation(const GuardProgram::Impl& program, PyObject* const* registers,
                    std::vector<int64_t>& symbols) {
   const Relations& relations = program.relations;
   symbols.clear();
@@ -163,7 +164,7 @@ bool GuardProgram::check(const sources::Roots& roots) {
   return program.relations.empty() || failedRelation(program, machine.r, symbols) < 0;
 }
 
-bool GuardProgram::check(const sources::Roots& roots, std::vector<Ref<>>& values) {
+STATOR_HOT bool GuardProgram::check(const sources::Roots& roots, std::vector<Ref<>>& values) {
   Impl& program = *impl_;
   if (program.contradiction) [[unlikely]]
     return false;

@@ -1,4 +1,5 @@
 #include "runtime/direct_call.h"
+#include "base/hot.h"
 
 #include "base/check.h"
 #include "bytecode/code_info.h"
@@ -24,7 +25,7 @@ namespace stator::runtime {
 namespace {
 
 // Nobody has to see the frames, and nothing is to happen first.
-bool nobodyLooks(const Cache& cache) {
+STATOR_HOT bool nobodyLooks(const Cache& cache) {
   const HookState& state = hookState();
   const ConfigValues& config = configValues();
   return state.cache == nullptr && state.disabled == 0 && hookIsFree() && stator_thread_plain() &&
@@ -89,7 +90,7 @@ bool DirectCall::find(PyFunctionObject* function, Cache& cache) {
   return site_ != nullptr;
 }
 
-bool DirectCall::bindNamed(PyObject* name, PyObject* value, Arguments& into) const {
+STATOR_HOT bool DirectCall::bindNamed(PyObject* name, PyObject* value, Arguments& into) const {
   // Names that are interned are the same object if they are equal.
   if (!PyUnicode_CheckExact(name) || !PyUnicode_CHECK_INTERNED(name)) return false;
   for (int slot = positional_only_; slot < positional_ + keyword_only_; ++slot) {
@@ -102,7 +103,7 @@ bool DirectCall::bindNamed(PyObject* name, PyObject* value, Arguments& into) con
 }
 
 // As CPython does when it makes the frame and runs the instructions before RESUME. False: they do not fit, which is for CPython to say.
-bool DirectCall::bind(PyFunctionObject* function, PyObject* self, PyObject* const* args,
+STATOR_HOT bool DirectCall::bind(PyFunctionObject* function, PyObject* self, PyObject* const* args,
                       Py_ssize_t positional, PyObject* kwnames, Arguments& into) const {
   std::memset(into.slots, 0, static_cast<size_t>(slots_) * sizeof(PyObject*));
   const Py_ssize_t bound = self != nullptr ? 1 : 0;
@@ -154,7 +155,7 @@ bool DirectCall::bind(PyFunctionObject* function, PyObject* self, PyObject* cons
   return true;
 }
 
-PyObject* DirectCall::run(Site& site, PyFunctionObject* function, Arguments& arguments,
+STATOR_HOT PyObject* DirectCall::run(Site& site, PyFunctionObject* function, Arguments& arguments,
                           bool& served) {
   sources::Roots roots;
   roots.slots = arguments.slots;
@@ -208,7 +209,7 @@ PyObject* DirectCall::run(Site& site, PyFunctionObject* function, Arguments& arg
   return registers[static_cast<size_t>(entry->plan.returned)].release();
 }
 
-bool DirectCall::serve(PyObject* callable, Cache& cache, PyObject* const* args, size_t nargsf,
+STATOR_HOT bool DirectCall::serve(PyObject* callable, Cache& cache, PyObject* const* args, size_t nargsf,
                        PyObject* kwnames, PyObject** result) {
   PyObject* self = nullptr;
   if (PyMethod_Check(callable)) {

@@ -1,4 +1,5 @@
 #include "runtime/hook.h"
+#include "base/hot.h"
 
 #include "base/check.h"
 #include "bytecode/code_info.h"
@@ -73,7 +74,7 @@ void takeFromNativeCaller(StatorFrame* callee) {
 
 }  // namespace
 
-HookState& hookState() { return hook_state; }
+STATOR_HOT HookState& hookState() { return hook_state; }
 
 PyObject* evaluateFrame(StatorFrame* frame, int throwflag) {
   HookState& state = hook_state;

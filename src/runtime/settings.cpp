@@ -1,4 +1,5 @@
 #include "runtime/settings.h"
+#include "base/hot.h"
 
 #include "base/ref.h"
 
@@ -8,12 +9,12 @@
 
 namespace stator::runtime {
 
-ConfigValues& configValues() {
+STATOR_HOT ConfigValues& configValues() {
   static ConfigValues values;
   return values;
 }
 
-Statistics& statistics() {
+STATOR_HOT Statistics& statistics() {
   static Statistics values;
   return values;
 }

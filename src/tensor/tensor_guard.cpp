@@ -1,4 +1,5 @@
 #include "tensor/tensor_guard.h"
+#include "base/hot.h"
 
 #include "base/check.h"
 #include "python/objects.h"
@@ -50,7 +51,7 @@ uint64_t marksIn(const StatorView& view) {
 }
 
 // Shared keys only grow, so "no mark is among the first n" stays true; nearly all tensors of a type share one set of keys.
-bool keysHaveNoMarks(const StatorKeys* keys) {
+STATOR_HOT bool keysHaveNoMarks(const StatorKeys* keys) {
   static const StatorKeys* clean_keys = nullptr;
   static Py_ssize_t clean_used = -1;
   if (keys == clean_keys && keys->used == clean_used) return true;
@@ -68,7 +69,7 @@ bool keysHaveNoMarks(const StatorKeys* keys) {
   return true;
 }
 
-uint64_t marksOf(PyObject* tensor) {
+STATOR_HOT uint64_t marksOf(PyObject* tensor) {
   StatorView view;
   if (stator_has_managed_dict(Py_TYPE(tensor))) {
     stator_view_managed(&view, tensor);
@@ -339,7 +340,7 @@ const TensorFacts* TensorFactsSet::add(const TensorGuard& guard) {
   return &storage_->facts.back();
 }
 
-bool checkFacts(const TensorFacts& facts, PyObject* object) {
+STATOR_HOT bool checkFacts(const TensorFacts& facts, PyObject* object) {
   return matches(facts, object, [](Field, size_t) { return false; });
 }
 
@@ -363,7 +364,7 @@ constexpr size_t kAhead = 8;
 
 }  // namespace
 
-bool checkAllFacts(const TensorPair* pairs, size_t count, bool fetch) {
+STATOR_HOT bool checkAllFacts(const TensorPair* pairs, size_t count, bool fetch) {
   if (!fetch) {
     for (size_t i = 0; i < count; ++i) {
       if (!checkFacts(*pairs[i].facts, pairs[i].object)) return false;
