@@ -87,6 +87,8 @@ class GuardSet {
                      BorrowedRef<> name, BorrowedRef<> result);
   // Forgets what was added last, for a capture that goes back (names of types stay: they are true, and only make the guard stricter).
   void truncate(size_t size);
+  // Whether tensors require grad is no part of their guards.
+  void ignoreGrads();
   const std::vector<Guard>& all() const { return guards_; }
   size_t size() const { return guards_.size(); }
   Relations relations;

@@ -145,6 +145,7 @@ struct TensorFacts {
   uint32_t rank;
   uint32_t strides;  // how many strides count: rank, or 0
   bool requires_grad;
+  bool any_grad;
   bool dynamic;          // a size or stride of -1 matches anything
   const int64_t* shape;  // sizes, then strides
 };
@@ -189,7 +190,8 @@ inline bool matches(const TensorFacts& facts, PyObject* object, Differs&& differ
   const c10::impl::SizesAndStrides& shape = ImplFields::shape(impl);
   if (shape.size() != facts.rank) return differs(Field::kRank, 0);
   if (!sameShape(facts, shape.sizes_data(), shape.strides_data(), differs)) return false;
-  if (requiresGrad(impl) != facts.requires_grad) return differs(Field::kRequiresGrad, 0);
+  if (!facts.any_grad && requiresGrad(impl) != facts.requires_grad)
+    return differs(Field::kRequiresGrad, 0);
   if (ImplFields::keys(impl) != facts.keys) return differs(Field::kKeys, 0);
   // What is marked has to be dynamic here; an entry for marked tensors also serves others.
   if ((marksOf(object) & ~facts.marks) != 0) return differs(Field::kMarks, 0);
@@ -290,7 +292,7 @@ std::string TensorGuard::text() const {
   text += ", " + pythonDtypeName(dtype) + ", " + list(sizes);
   if (has_strides) text += ", stride " + list(strides);
   text += ", " + deviceName(device_type, device_index);
-  if (requires_grad) text += ", requires_grad";
+  if (requires_grad && !any_grad) text += ", requires_grad";
   if (dynamo_attributes != 0) text += ", marked";
   return text;
 }
@@ -322,7 +324,8 @@ const TensorFacts* TensorFactsSet::add(const TensorGuard& guard) {
                     guard.dynamo_attributes,
                     static_cast<uint32_t>(guard.sizes.size()),
                     static_cast<uint32_t>(guard.has_strides ? guard.strides.size() : 0),
-                    guard.requires_grad,
+                    guard.requires_grad && !guard.any_grad,
+                    guard.any_grad,
                     dynamic,
                     nullptr};
   for (size_t i = 0; i < storage_->facts.size(); ++i) {
@@ -330,7 +333,7 @@ const TensorFacts* TensorFactsSet::add(const TensorGuard& guard) {
     if (known.type == facts.type && known.keys == facts.keys &&
         known.dtype_and_device == facts.dtype_and_device && known.marks == facts.marks &&
         known.rank == facts.rank && known.strides == facts.strides &&
-        known.requires_grad == facts.requires_grad && storage_->shapes[i] == shape) {
+        known.requires_grad == facts.requires_grad && known.any_grad == facts.any_grad && storage_->shapes[i] == shape) {
       return &known;
     }
   }
