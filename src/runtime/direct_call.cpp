@@ -33,6 +33,12 @@ STATOR_HOT bool nobodyLooks(const Cache& cache) {
          !watching() && !measuresGuards() && !tensor::isProfiled() && !tensor::callsAreWatched();
 }
 
+// CPython's own way to call a function moves references of its own into the frame before it does anything else.
+bool takesReferences(PyObject* callable) {
+  return PyFunction_Check(callable) &&
+         reinterpret_cast<PyFunctionObject*>(callable)->vectorcall == _PyFunction_Vectorcall;
+}
+
 uint64_t versionOf(PyObject* dict) {
   return dict != nullptr ? reinterpret_cast<PyDictObject*>(dict)->ma_version_tag : 0;
 }
@@ -166,14 +172,13 @@ STATOR_HOT PyObject* DirectCall::run(Site& site, PyFunctionObject* function, Arg
   roots.handled = stator_handled_exception();
   if (roots.handled == Py_None) roots.handled = nullptr;
   roots.code = code_;
-  References memory;
-  std::vector<Ref<>>& inputs = *memory;
+  Spare<BorrowedInputs> memory;
+  BorrowedInputs& inputs = *memory;
   size_t index = 0;
   for (;; ++index) {
     if (index == site.entries.size()) return nullptr;
     Entry& entry = *site.entries[index];
-    if (entry.needs_no_frame && guardsHold(entry, roots, inputs) && memoryHolds(entry, inputs))
-      break;
+    if (entry.needs_no_frame && inputs.found(entry, roots)) break;
   }
   if (index > 0)
     std::rotate(site.entries.begin(), site.entries.begin() + static_cast<std::ptrdiff_t>(index),
@@ -182,10 +187,11 @@ STATOR_HOT PyObject* DirectCall::run(Site& site, PyFunctionObject* function, Arg
   Ref<> outputs;
   if (entry->compiled) {
     HookDisabledScope disabled;
-    static_assert(sizeof(Ref<>) == sizeof(PyObject*));
-    outputs = stealRef(PyObject_Vectorcall(entry->compiled.get(),
-                                           reinterpret_cast<PyObject* const*>(inputs.data()),
-                                           inputs.size(), nullptr));
+    const bool takes_own = takesReferences(entry->compiled.get());
+    if (!takes_own) inputs.hold();
+    outputs = stealRef(PyObject_Vectorcall(entry->compiled.get(), inputs.values.data(),
+                                           inputs.values.size(), nullptr));
+    if (!takes_own) inputs.made.clear();
     if (!outputs) {
       // An interrupt is not to be lost, and has no line of the user's.
       if (!PyErr_ExceptionMatches(PyExc_Exception)) {
@@ -203,8 +209,8 @@ STATOR_HOT PyObject* DirectCall::run(Site& site, PyFunctionObject* function, Arg
   statistics().hits++;
   driverCounters().watched_captured += entry->watched;
   served = true;
-  References made;
-  std::vector<Ref<>>& registers = *made;
+  References objects;
+  std::vector<Ref<>>& registers = *objects;
   if (!breaks::runSteps(entry->plan, roots, outputs.get(), registers)) return nullptr;
   return registers[static_cast<size_t>(entry->plan.returned)].release();
 }
