@@ -207,6 +207,7 @@ STATOR_HOT PyObject* DirectCall::run(Site& site, PyFunctionObject* function, Arg
     statistics().ops_run += static_cast<int64_t>(entry->ops);
   }
   statistics().hits++;
+  statistics().direct_calls++;
   driverCounters().watched_captured += entry->watched;
   served = true;
   References objects;
