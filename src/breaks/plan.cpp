@@ -1,7 +1,7 @@
 #include "breaks/plan.h"
-#include "base/hot.h"
 
 #include "base/check.h"
+#include "base/hot.h"
 #include "python/objects.h"
 #include "values/dicts.h"
 
@@ -83,7 +83,7 @@ bool storeAttribute(PyObject* owner, PyObject* name, PyObject* value) {
 }
 
 STATOR_HOT bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_outputs,
-             Registers& r) {
+                        Registers& r) {
   auto operand = [&](size_t i) { return at(r, step.operands[i]); };
   Ref<> value;
   switch (step.op) {
@@ -268,7 +268,7 @@ GeneratorDoors& generatorDoors() {
 }
 
 STATOR_HOT bool runSteps(const Plan& plan, const sources::Roots& roots, PyObject* graph_outputs,
-              std::vector<Ref<>>& registers) {
+                         std::vector<Ref<>>& registers) {
   registers.resize(static_cast<size_t>(plan.register_count));
   for (const PlanStep& step : plan.steps) {
     if (!runStep(step, roots, graph_outputs, registers)) return false;

@@ -1,6 +1,6 @@
 #include "guards/facts.h"
-#include "base/hot.h"
 
+#include "base/hot.h"
 #include "base/ref.h"
 #include "python/objects.h"
 #include "tensor/tensor_guard.h"

@@ -115,8 +115,7 @@ class GuardProgram {
   bool check(const sources::Roots& roots, std::vector<Ref<>>& values);
   // The same without a reference for each: `values` live as long as nobody changes what they were found in, and `made`, which owns what came
   // into being by the asking. Both are empty before.
-  bool check(const sources::Roots& roots, std::vector<PyObject*>& values,
-             std::vector<Ref<>>& made);
+  bool check(const sources::Roots& roots, std::vector<PyObject*>& values, std::vector<Ref<>>& made);
   // The first guard that fails, in the user's terms (`L['self'].scale: was 2, is 3`); empty if all hold.
   std::string explain(const sources::Roots& roots);
   // Whether checks may be answered from remembered memory (guards/replay.h); on from the start. For tests and measurements.

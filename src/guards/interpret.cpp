@@ -78,7 +78,8 @@ inline const void* versionOf(const StatorView& view) {
   return index == -1 || (shared && index >= 0 && stator_view_value(&view, index) == nullptr);
 }
 
-STATOR_HOT PyObject* readStep(Machine& machine, const sources::Source& source, PyObject* base, bool* unknown) {
+STATOR_HOT PyObject* readStep(Machine& machine, const sources::Source& source, PyObject* base,
+                              bool* unknown) {
   if (source.base != nullptr && base != nullptr && isInstanceDict(base)) {
     // An instance dict that does not exist yet holds nothing but strings; sources with such keys are compiled to kKey*.
     return source.kind == sources::SourceKind::kDictKey ? keyAt(base, source.index) : nullptr;

@@ -1,8 +1,8 @@
 // The public face of guard programs.
 #include "guards/program.h"
-#include "base/hot.h"
 
 #include "base/check.h"
+#include "base/hot.h"
 #include "guards/explain.h"
 #include "guards/facts.h"
 #include "guards/replay.h"
@@ -45,7 +45,7 @@ bool holds(const Relations::FloatCondition& condition, double value) {
 
 // The first condition that does not hold, by its position; -1: all do. `symbols` gets what each symbol stands for.
 STATOR_HOT int failedRelation(const GuardProgram::Impl& program, PyObject* const* registers,
-                   std::vector<int64_t>& symbols) {
+                              std::vector<int64_t>& symbols) {
   const Relations& relations = program.relations;
   symbols.clear();
   symbols.reserve(relations.symbols.size());

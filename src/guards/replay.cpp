@@ -1,4 +1,5 @@
 #include "guards/replay.h"
+
 #include "base/hot.h"
 
 #include <algorithm>

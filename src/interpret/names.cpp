@@ -1,6 +1,6 @@
 #include "interpret/names.h"
-#include "base/hot.h"
 
+#include "base/hot.h"
 #include "interpret/known_types.h"
 
 namespace stator::interpret {

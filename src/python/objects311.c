@@ -1,7 +1,7 @@
 // CPython 3.11's objects, dicts and types; see objects.h.
 #define Py_BUILD_CORE 1
-#include "python/objects.h"
 #include "base/hot.h"
+#include "python/objects.h"
 
 #include "internal/pycore_dict.h"
 

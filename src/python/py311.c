@@ -6,8 +6,8 @@
 // - Whoever calls the evaluator (_PyEval_Vector, gen_send_ex2) clears and pops the frame; an evaluator only runs it.
 // - An evaluator pushes a _PyCFrame of its own; `use_tracing` is copied inwards on entry and outwards on exit.
 #define Py_BUILD_CORE 1
-#include "python/frame.h"
 #include "base/hot.h"
+#include "python/frame.h"
 
 #include <internal/pycore_ceval.h>
 #include <internal/pycore_code.h>

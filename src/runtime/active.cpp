@@ -1,6 +1,6 @@
 #include "runtime/active.h"
-#include "base/hot.h"
 
+#include "base/hot.h"
 #include "python/frame.h"
 #include "runtime/hook.h"
 

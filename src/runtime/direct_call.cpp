@@ -1,7 +1,7 @@
 #include "runtime/direct_call.h"
-#include "base/hot.h"
 
 #include "base/check.h"
+#include "base/hot.h"
 #include "bytecode/code_info.h"
 #include "graph/graph_runner.h"
 #include "interpret/calls/switches.h"
@@ -110,7 +110,7 @@ STATOR_HOT bool DirectCall::bindNamed(PyObject* name, PyObject* value, Arguments
 
 // As CPython does when it makes the frame and runs the instructions before RESUME. False: they do not fit, which is for CPython to say.
 STATOR_HOT bool DirectCall::bind(PyFunctionObject* function, PyObject* self, PyObject* const* args,
-                      Py_ssize_t positional, PyObject* kwnames, Arguments& into) const {
+                                 Py_ssize_t positional, PyObject* kwnames, Arguments& into) const {
   std::memset(into.slots, 0, static_cast<size_t>(slots_) * sizeof(PyObject*));
   const Py_ssize_t bound = self != nullptr ? 1 : 0;
   const Py_ssize_t given = positional + bound;
@@ -162,7 +162,7 @@ STATOR_HOT bool DirectCall::bind(PyFunctionObject* function, PyObject* self, PyO
 }
 
 STATOR_HOT PyObject* DirectCall::run(Site& site, PyFunctionObject* function, Arguments& arguments,
-                          bool& served) {
+                                     bool& served) {
   sources::Roots roots;
   roots.slots = arguments.slots;
   roots.stack = arguments.slots + slots_;
@@ -216,8 +216,8 @@ STATOR_HOT PyObject* DirectCall::run(Site& site, PyFunctionObject* function, Arg
   return registers[static_cast<size_t>(entry->plan.returned)].release();
 }
 
-STATOR_HOT bool DirectCall::serve(PyObject* callable, Cache& cache, PyObject* const* args, size_t nargsf,
-                       PyObject* kwnames, PyObject** result) {
+STATOR_HOT bool DirectCall::serve(PyObject* callable, Cache& cache, PyObject* const* args,
+                                  size_t nargsf, PyObject* kwnames, PyObject** result) {
   PyObject* self = nullptr;
   if (PyMethod_Check(callable)) {
     self = PyMethod_GET_SELF(callable);

@@ -1,7 +1,7 @@
 #include "runtime/hook.h"
-#include "base/hot.h"
 
 #include "base/check.h"
+#include "base/hot.h"
 #include "bytecode/code_info.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #include "runtime/listing.h"
-#include "base/hot.h"
 
 #include "base/boundary.h"
+#include "base/hot.h"
 #include "runtime/cache.h"
 #include "runtime/compiled_function.h"
 

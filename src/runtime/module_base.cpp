@@ -1,6 +1,7 @@
 // stator._core.CompiledModuleBase: what makes an object of a class written in Python as quick to call as a function. CPython would look up
 // `__call__`, pack the arguments into a tuple and a dict, and unpack them again.
 #include "runtime/module_base.h"
+
 #include "base/hot.h"
 
 #include <cstddef>
@@ -18,7 +19,8 @@ struct ModuleBase {
 
 ModuleBase* selfOf(PyObject* object) { return reinterpret_cast<ModuleBase*>(object); }
 
-STATOR_HOT PyObject* call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+STATOR_HOT PyObject* call(PyObject* object, PyObject* const* args, size_t nargsf,
+                          PyObject* kwnames) {
   Ref<> compiled = newRef(selfOf(object)->compiled);
   if (!compiled) {
     PyErr_SetString(PyExc_TypeError, "the compiled module was not set up");

@@ -1,6 +1,6 @@
 #include "runtime/module_call.h"
-#include "base/hot.h"
 
+#include "base/hot.h"
 #include "bytecode/code_info.h"
 #include "bytecode/opcodes.h"
 #include "interpret/known_types.h"

@@ -1,6 +1,6 @@
 #include "runtime/settings.h"
-#include "base/hot.h"
 
+#include "base/hot.h"
 #include "base/ref.h"
 
 #include <cstdlib>

@@ -1,6 +1,6 @@
 #include "runtime/watch.h"
-#include "base/hot.h"
 
+#include "base/hot.h"
 #include "base/ref.h"
 #include "dist/digest.h"
 #include "runtime/active.h"

@@ -185,7 +185,7 @@ PyObject* readTensorPart(const Source& source, PyObject* base, Ref<>& keep) {
 }  // namespace
 
 STATOR_HOT PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& keep,
-               bool* unknown) {
+                          bool* unknown) {
   if (source.base == nullptr) return readRoot(source, roots);
   if (base == nullptr) return nullptr;
   PyObject* key = source.key.get();

@@ -1,6 +1,6 @@
 // The global state that captured code depends on.
-#include "python/objects.h"
 #include "base/hot.h"
+#include "python/objects.h"
 #include "tensor/reveal.h"
 #include "tensor/tensor_guard.h"
 

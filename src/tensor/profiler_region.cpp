@@ -1,4 +1,5 @@
 #include "tensor/profiler_region.h"
+
 #include "base/hot.h"
 
 #include <ATen/record_function.h>

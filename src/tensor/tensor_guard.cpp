@@ -1,7 +1,7 @@
 #include "tensor/tensor_guard.h"
-#include "base/hot.h"
 
 #include "base/check.h"
+#include "base/hot.h"
 #include "python/objects.h"
 #include "tensor/impl_fields.h"
 
@@ -333,7 +333,8 @@ const TensorFacts* TensorFactsSet::add(const TensorGuard& guard) {
     if (known.type == facts.type && known.keys == facts.keys &&
         known.dtype_and_device == facts.dtype_and_device && known.marks == facts.marks &&
         known.rank == facts.rank && known.strides == facts.strides &&
-        known.requires_grad == facts.requires_grad && known.any_grad == facts.any_grad && storage_->shapes[i] == shape) {
+        known.requires_grad == facts.requires_grad && known.any_grad == facts.any_grad &&
+        storage_->shapes[i] == shape) {
       return &known;
     }
   }
