@@ -60,6 +60,30 @@ def _call_us(functions: list[Any], x, modes: list[str], rounds: int = 7) -> floa
     return statistics.median(samples) * 1e6
 
 
+def _deep_us(frontend, backend, entries: int) -> float:
+    """Microseconds of a call of a module whose entries differ in the last of its 40 layers, each entry in turn."""
+    import torch
+
+    class Last(torch.nn.Linear):
+        mode = ""
+
+        def forward(self, x):
+            y = super().forward(x)
+            return y if self.mode == "none" else y * 2
+
+    model = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(40)), Last(4, 4))
+    compiled = frontend.compile(model, backend=backend)
+    last, x = model[-1], torch.zeros(2, 4)
+    samples = []
+    for _ in range(50):
+        start = time.perf_counter()
+        for index in range(entries):
+            last.mode = f"mode {index}"
+            compiled(x)
+        samples.append((time.perf_counter() - start) / entries)
+    return statistics.median(samples) * 1e6
+
+
 def measure(spec: dict[str, Any]) -> dict[str, Any]:
     import torch
 
@@ -97,6 +121,8 @@ def measure(spec: dict[str, Any]) -> dict[str, Any]:
         "in_turn_us": _call_us(compiled, x, modes),
         "recaptures": captures - entries,
     }
+    result["deep_one_us"] = _deep_us(frontend, lambda graph_module, example_inputs: lambda *args: canned, 1)
+    result["deep_us"] = _deep_us(frontend, lambda graph_module, example_inputs: lambda *args: canned, spec["entries"])
     if frontend.reset is None:
         return result
     start = time.perf_counter()
@@ -140,6 +166,8 @@ def main() -> int:
         ("memory of an entry", "bytes_per_entry", 1 / 1024, " KiB"),
         ("call, same entry again", "same_us", 1, " us"),
         ("call, entries in turn", "in_turn_us", 1, " us"),
+        ("call, 41 layers, one entry", "deep_one_us", 1, " us"),
+        ("call, 41 layers, entries in turn that differ in the last", "deep_us", 1, " us"),
         ("reset of one function", "reset_us", 1, " us"),
         ("captured again after reset, of 10", "recaptured_after_reset", 1, ""),
         ("others captured again", "others_recaptured", 1, ""),

@@ -36,6 +36,30 @@ def set_data(tensor, value):
     tensor.data = value
 
 
+def set_traced_data(tensor, value):
+    """The same for an input of a graph that a backend traces, with `set_`, which it knows how to do to the real tensor behind the graph.
+    That counts as a write there, and does so here."""
+    import torch
+
+    if type(tensor) in (torch.Tensor, torch.nn.Parameter):
+        tensor.data = value
+        _change_version(tensor, 1)
+        return
+    with torch.no_grad():
+        tensor.set_(value.detach())
+
+
+def uncount_write(tensor):
+    """Behind set_traced_data: to set `data` is no write that autograd counts."""
+    _change_version(tensor, -1)
+
+
+def _change_version(tensor, by):
+    import torch
+
+    torch._C._autograd._unsafe_set_version_counter((tensor,), (tensor._version + by,))
+
+
 def mark_hooks(message: str) -> None:
     """Where a context manager for saved-tensor hooks is made, in a trace: the graph shows its beginning there."""
 

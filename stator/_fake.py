@@ -28,22 +28,23 @@ SINGLE, TUPLE, LIST, NAMED, NESTED = range(5)
 _mode = None
 
 
-class _Mode(FakeTensorMode):
-    """Ragged sizes of nested tensors are what they are in eager: numbers of their own, which equal themselves alone. No ShapeEnv is needed."""
+_ragged = itertools.count(1 << 40)
 
-    _ragged = itertools.count(1 << 40)
 
-    def create_symbolic_nested_int(self, *, nt_tensor_id=None):
-        from torch.nested._internal.nested_int import NestedIntNode
+def _ragged_size(*, nt_tensor_id=None):
+    from torch.nested._internal.nested_int import NestedIntNode
 
-        return torch.SymInt(NestedIntNode(next(self._ragged) if nt_tensor_id is None else nt_tensor_id, 1))
+    return torch.SymInt(NestedIntNode(next(_ragged) if nt_tensor_id is None else nt_tensor_id, 1))
 
 
 def mode():
     """The one FakeTensorMode of the fallback: static sizes, no ShapeEnv."""
     global _mode
     if _mode is None:
-        _mode = _Mode(static_shapes=True)
+        _mode = FakeTensorMode(static_shapes=True)
+        # Ragged sizes of nested tensors are what they are in eager: numbers that equal themselves alone. (Of the instance: rules of
+        # higher-order operators ask for the very class.)
+        _mode.create_symbolic_nested_int = _ragged_size
     return _mode
 
 

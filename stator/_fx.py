@@ -339,10 +339,12 @@ def fake_input(record: Any, position: int, example: Any) -> Any:
     context = TracingContext.try_get()
     symbolic = context.tensor_to_context.get(example) if context is not None and context.fake_mode is mode else None
     if symbolic is not None:
-        return mode.from_tensor(example, symbolic_context=symbolic, source=symbolic.tensor_source)
+        with torch._C.DisableTorchFunctionSubclass():
+            return mode.from_tensor(example, symbolic_context=symbolic, source=symbolic.tensor_source)
     if mode.fake_tensor_converter._get_memo(example) is None:
         _fake_plain_inputs(mode, record.examples)
-    return mode.from_tensor(example, static_shapes=True)
+    with torch._C.DisableTorchFunctionSubclass():
+        return mode.from_tensor(example, static_shapes=True)
 
 
 def graph_arg(record: Any, position: int, example: Any) -> GraphArg:

@@ -1,8 +1,12 @@
 """Texts for the user: breaks, limits and errors, with their place in the program first."""
 
 import collections
+import dis
 import functools
+import linecache
 import logging
+import os
+import re
 import sys
 import warnings
 
@@ -68,22 +72,86 @@ def graph_made(graph_module):
         code.debug("TRACED GRAPH\n%s", graph_module.print_readable(print_output=False))
 
 
-def recompiled(place, failed_guards, symbols, seconds, entries, limit):
+_NUMBER = r"-?\d[\d.e+-]*"
+_SIZE = re.compile(rf"^(?P<what>.*)\.size\((?P<dim>\d+)\): was {_NUMBER}, is {_NUMBER}$")
+_NUMBERS = re.compile(rf": was {_NUMBER}, is {_NUMBER}$")
+_FAR = re.compile(r"\.(dtype|device|dim\(\)|layout): was |: was an? ")
+_PLACE = re.compile(r"(?P<root>[LG])\['(?P<name>[^']+)'\](?:\.(?P<attribute>\w+))?")
+_LOADS = {"L": ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF"), "G": ("LOAD_GLOBAL", "LOAD_NAME")}
+
+
+def _used_at(code, reason):
+    """The first line of the function that reads what the reason is about, with its text; "" if there is none."""
+    found = _PLACE.search(reason)
+    if found is None:
+        return ""
+    line = head = used = None
+    before = False  # the instruction before this one loads the name
+    for instruction in dis.get_instructions(code):
+        line = instruction.starts_line or line
+        if before and instruction.opname in ("LOAD_ATTR", "LOAD_METHOD") and instruction.argval == found["attribute"]:
+            used = line
+            break
+        before = instruction.opname in _LOADS[found["root"]] and instruction.argval == found["name"]
+        if before and head is None:
+            head = line
+    line = used or head
+    if line is None:
+        return ""
+    text = linecache.getline(code.co_filename, line).strip()
+    return f"{os.path.basename(code.co_filename)}:{line}" + (f": {text}" if text else "")
+
+
+def reasons(failed_guards, code, symbols=""):
+    """Lines for people, each with the line that uses the value: the nearest entry first. Far are those for tensors of another kind.
+
+    symbols: what the new entry leaves open, one to a line.
+    """
+    counted = collections.Counter(failed_guards.splitlines())
+    lines = []
+    for reason in sorted(counted, key=lambda reason: _FAR.search(reason) is not None):
+        name = reason.partition(": was ")[0]
+        text = f"{reason} -> now dynamic" if _NUMBERS.search(reason) and name in symbols.splitlines() else reason
+        used = _used_at(code, reason)
+        if counted[reason] > 1:
+            text += f" ({counted[reason]} entries)"
+        lines.append(f"    - {text}" + (f"    [{used}]" if used else ""))
+    return "\n".join(lines)
+
+
+def advice(failed_guards):
+    """What to do about values that are others at each call, one sentence for each kind."""
+    lines = []
+    for reason in dict.fromkeys(failed_guards.splitlines()):
+        size = _SIZE.match(reason)
+        name = reason.partition(": was ")[0]
+        if size:
+            lines.append(
+                f"{size['what']}: stator.mark_dynamic(..., {size['dim']}), or compile with dynamic=True or None"
+            )
+        elif name.endswith((".dtype", ".device")):
+            lines.append(f"{name}: convert the tensor before the call, so that it is one at all times")
+        elif name.endswith(".dim()"):
+            lines.append(f"{name}: reshape the tensor before the call, so that it is one at all times")
+        elif ": was " in reason:
+            lines.append(f"{name}: each value is a program of its own; pass fewer of them, or a tensor")
+    lines.append("or raise stator.config.recompile_limit (recompile_limit= of stator.compile for one function)")
+    return "\n".join(f"    - {line}" for line in dict.fromkeys(lines))
+
+
+def recompiled(place, failed_guards, symbols, seconds, entries, limit, code):
     """One place has one entry more. failed_guards: of each older entry, most recent first."""
-    reasons = []
-    for line in failed_guards.splitlines():
-        now_dynamic = any(name and name in line for name in symbols.splitlines())
-        reasons.append(f"{line} -> now dynamic" if now_dynamic else line)
+    text = reasons(failed_guards, code, symbols)
     _recompiles().debug(
-        "%s: captured once more (entry %d of at most %d, %.1f ms):\n%s",
-        place, entries, limit, seconds * 1e3, "\n".join(f"    - {reason}" for reason in reasons),
-    )  # fmt: skip
+        "%s: captured once more (entry %d of at most %d, %.1f ms):\n%s", place, entries, limit, seconds * 1e3, text
+    )
     if entries == limit:
-        log.info(
-            "%s: the last of %d entries is taken; further cases run eagerly. What differed:\n%s\n  Make these values constant, mark them "
-            "dynamic (stator.mark_dynamic), or raise stator.config.recompile_limit.",
-            place, limit, "\n".join(f"    - {reason}" for reason in reasons),
-        )  # fmt: skip
+        summary = (
+            f"{place}: the last of {limit} entries is taken; further cases run eagerly. What differed from the others:\n{text}\n"
+            f"  What to do:\n{advice(failed_guards)}"
+        )
+        _recompiles().debug("%s", summary)
+        log.info("%s", summary)
 
 
 def guards_made(place, guards, symbols):
@@ -101,26 +169,21 @@ def graph_break(place, sentence, number, name, hint):
     log.debug("%s: graph break: %s [break reason %d]", place, sentence, number)
 
 
-def recompile_limit(place, guard, limit, fullgraph):
+def recompile_limit(place, failed_guards, limit, fullgraph, code):
     text = (
-        f"{place}: captured {limit} times, and no entry fits this call (the last one fails at: {guard.splitlines()[0] if guard else 'unknown'}). "
-        "It runs eagerly from now on where no entry fits. Make that value constant, mark it dynamic, or raise "
-        "stator.config.recompile_limit."
+        f"{place}: captured {limit} times, and no entry fits this call. It runs eagerly from now on where no entry fits.\n"
+        f"{reasons(failed_guards, code)}\n  What to do:\n{advice(failed_guards)}"
     )
     if fullgraph:
         raise exc.FailOnRecompileLimitHit(text)
     warnings.warn(text, stacklevel=2)
 
 
-def recompile(place, guard, by_stance):
-    text = (
-        f"{place}: a new capture is needed ("
-        + (f"the last entry fails at: {guard}" if guard else "nothing is captured yet")
-        + ")"
-    )
-    if by_stance:
-        raise RuntimeError(f"{text}, and the stance is 'fail_on_recompile'")
-    raise exc.RecompileError(f"{text}, and config.error_on_recompile is set")
+def recompile(place, failed_guards, by_stance, code):
+    why = "the stance is 'fail_on_recompile'" if by_stance else "config.error_on_recompile is set"
+    seen = reasons(failed_guards, code) if failed_guards else "    - nothing is captured yet"
+    text = f"{place}: a new capture is needed, and {why}:\n{seen}"
+    raise RuntimeError(text) if by_stance else exc.RecompileError(text)
 
 
 _warned = set()

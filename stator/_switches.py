@@ -229,7 +229,14 @@ def _skip_code(fn):
         _core.skip_code(code)
 
 
-_STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")
+_STANCES = (
+    "default",
+    "force_eager",
+    "eager_on_recompile",
+    "fail_on_recompile",
+    "eager_then_compile",
+    "aot_eager_then_compile",
+)
 _stance = ("default", None)
 
 
@@ -237,7 +244,8 @@ class set_stance:
     """How compiled code behaves from now on; as context manager or decorator, for a while.
 
     "default"; "force_eager": run eagerly; "eager_on_recompile": use what is captured, run new cases eagerly; "fail_on_recompile":
-    raise for a new case. force_backend, with the default stance: compile with this backend, whatever the compile calls said.
+    raise for a new case; "eager_then_compile" (and "aot_eager_then_compile", which is the same here): run what is new eagerly once, then
+    capture it, with the sizes dynamic that were others the first time. force_backend, with the default stance: compile with this backend, whatever the compile calls said.
     """
 
     _dynamo_forbidden = True

@@ -52,6 +52,10 @@ class _Check:
         self.own_guard = getattr(self.kind, "__metadata_guard__", None)
 
     def __call__(self, seen):
+        with torch._C.DisableTorchFunctionSubclass():
+            return self._compare(seen)
+
+    def _compare(self, seen):
         if type(seen) is not self.kind:
             return f"a {type(seen).__name__}"
         names, metadata = seen.__tensor_flatten__()

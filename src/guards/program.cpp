@@ -113,6 +113,66 @@ class Registers {
   std::unique_ptr<PyObject*[]> memory_;
 };
 
+constexpr size_t kLongProgram = 64;
+constexpr uint16_t kHeldForLong = 64;
+
+// Whether a guard can be asked by itself, without running user code.
+bool canBeAsked(const Guard& guard) {
+  if (guard.kind != GuardKind::kEquals && guard.kind != GuardKind::kIs &&
+      guard.kind != GuardKind::kType && guard.kind != GuardKind::kLength)
+    return false;
+  for (const sources::Source* at = guard.source; at != nullptr; at = at->base) {
+    if (at->kind == sources::SourceKind::kGenericAttr || at->kind == sources::SourceKind::kAsked)
+      return false;
+  }
+  return guard.source != nullptr;
+}
+
+bool suspectFails(GuardProgram::Impl& program, const sources::Roots& roots) {
+  const Guard& guard = program.guards[program.suspect];
+  const Ref<> seen = sources::read(*guard.source, roots);
+  if (PyErr_Occurred()) PyErr_Clear();
+  bool holds = false;
+  if (seen) {
+    switch (guard.kind) {
+      case GuardKind::kEquals:
+        holds = sameConstant(seen.get(), guard.expected.get());
+        break;
+      case GuardKind::kIs:
+        holds = seen.get() == guard.expected.get();
+        break;
+      case GuardKind::kType:
+        holds = typeOf(seen.get()) == reinterpret_cast<PyTypeObject*>(guard.expected.get());
+        break;
+      default:
+        holds = lengthOf(seen.get()) == guard.number;
+    }
+  }
+  if (!holds) {
+    program.suspect_held = 0;
+  } else if (++program.suspect_held > kHeldForLong) {
+    program.suspect = kNoGuard;
+  }
+  return !holds;
+}
+
+void noteFailure(GuardProgram::Impl& program, const sources::Roots& roots) {
+  if (program.ops.size() < kLongProgram || program.suspect != kNoGuard ||
+      ++program.failed_in_a_row < 2)
+    return;
+  program.failed_in_a_row = 0;
+  Registers registers(program);
+  Machine machine{program, roots, registers.get(), {}};
+  machine.replay = false;
+  machine.exact = true;
+  const Op* failed = run(machine, program.ops.data(), program.ops.data() + program.ops.size());
+  if (failed == nullptr) return;  // it is a condition between sizes, behind all others
+  const uint32_t guard = program.origins[static_cast<size_t>(failed - program.ops.data())].guard;
+  if (guard == kNoGuard || !canBeAsked(program.guards[guard])) return;
+  program.suspect = guard;
+  program.suspect_held = 0;
+}
+
 }  // namespace
 
 GuardProgram::Impl::Impl() : loose(*this) {}
@@ -179,10 +239,14 @@ STATOR_HOT bool GuardProgram::check(const sources::Roots& roots, std::vector<PyO
   Impl& program = *impl_;
   if (program.contradiction) [[unlikely]]
     return false;
+  if (program.suspect != kNoGuard && suspectFails(program, roots)) return false;
   Registers registers(program);
   Machine machine{program, roots, registers.get(), {}, program.replay};
-  if (run(machine, program.ops.data(), program.ops.data() + program.ops.size()) != nullptr)
+  if (run(machine, program.ops.data(), program.ops.data() + program.ops.size()) != nullptr) {
+    noteFailure(program, roots);
     return false;
+  }
+  program.failed_in_a_row = 0;
   if (!program.relations.empty()) {
     std::vector<int64_t> symbols;
     if (failedRelation(program, machine.r, symbols) >= 0) return false;

@@ -156,6 +156,11 @@ struct GuardProgram::Impl {
     uint32_t guard = kNoGuard;
   };
   std::vector<Origin> origins;
+  // Where checks failed lately is asked first: of many entries that differ deep down, those that do not fit say so at once. Only long
+  // programs look for it, and one that holds for a while is let go.
+  uint32_t suspect = kNoGuard;
+  uint16_t failed_in_a_row = 0;
+  uint16_t suspect_held = 0;
   // what the caller wants, then the symbols of `relations`
   std::vector<const sources::Source*> wanted;
   size_t asked = 0;  // how many of them are the caller's

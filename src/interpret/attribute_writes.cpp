@@ -75,6 +75,11 @@ Flow Tracer::storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value
   guards->add(Guard{there ? GuardKind::kPresent : GuardKind::kAbsent,
                     sources->child(SourceKind::kAttr, info->source, name)});
   if (written == values::deletedMarker() || (written == nullptr && !there)) {
+    // CPython 3.11 has other words where the object has no dict yet.
+    StatorView view;
+    if (!slot && stator_view_object(&view, object) && view.dict == nullptr)
+      return raiseNew(PyExc_AttributeError, "'%.100s' object has no attribute '%U'",
+                      Py_TYPE(object)->tp_name, name);
     return raise(stealRef(PyObject_CallOneArg(PyExc_AttributeError, name)));
   }
   eraseOverlay(info, name, there);
@@ -149,7 +154,9 @@ Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
     return breakWith(Reason::kUnsupportedMutation, std::string("through a ") + kind->tp_name);
   }
   if (!Tracer::hasInstanceDict(object)) {
-    if (!on_type) return raiseAttributeError(object, name);
+    if (!on_type)
+      return raiseNew(PyExc_AttributeError, "'%.100s' object has no attribute '%U'", type->tp_name,
+                      name);
     return raiseNew(PyExc_AttributeError, "'%.100s' object attribute '%U' is read-only",
                     type->tp_name, name);
   }

@@ -187,7 +187,14 @@ Out Tracer::instanceAttr(PyObject* object, PyObject* name) {
   if (!Tracer::hasInstanceDict(object)) return Ref<>();
   const Source* source = sources->child(SourceKind::kAttr, info->source, name);
   Ref<> known = info->known;
-  PyObject* raw = Tracer::rawInstanceAttr(object, name);
+  PyObject* raw = nullptr;
+  if (StatorView view; stator_view_object(&view, object) && view.keys != nullptr) {
+    const Py_ssize_t index = stator_view_find(&view, name, PyObject_Hash(name));
+    if (index < -1)
+      return breakWith(Reason::kUnsupportedObject,
+                       "an object whose __dict__ has keys with their own __eq__");
+    if (index >= 0) raw = stator_view_value(&view, index);
+  }
   if (raw == nullptr) {
     guards->add(Guard{GuardKind::kAbsent, source});
     PyDict_SetItem(known.get(), name, values::deletedMarker());
@@ -530,8 +537,26 @@ Out Tracer::callGetattr(PyObject* object, PyObject* name) {
   return call(function.get(), args);
 }
 
+void nameAttribute(Tracer& t, PyObject* object, PyObject* name) {
+  PyObject* error = t.raised.get();
+  if (!PyErr_GivenExceptionMatches(error, PyExc_AttributeError)) return;
+  auto* raw = reinterpret_cast<PyAttributeErrorObject*>(error);
+  if (raw->name != nullptr || raw->obj != nullptr || !t.isMade(error)) return;
+  raw->name = Py_NewRef(name);
+  raw->obj = Py_NewRef(object);
+}
+
+void noteAttribute(Tracer& t, const SymbolicFrame& frame) {
+  PyObject* access = frame.instance.get();
+  if (access == nullptr || frame.then == Then::kPushInstance) return;
+  nameAttribute(t, PyTuple_GET_ITEM(access, 0), PyTuple_GET_ITEM(access, 1));
+}
+
 Out Tracer::getAttr(PyObject* object, PyObject* name) {
   Out found = getAttrOrNull(object, name);
+  if (found.flow() == Flow::kRaise) nameAttribute(*this, object, name);
+  if (found.flow() == Flow::kEntered)
+    frames.back()->instance = stealRef(PyTuple_Pack(2, object, name));
   if (!found.ok() || found.get() != nullptr) return found;
   return raiseAttributeError(object, name);
 }

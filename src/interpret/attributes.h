@@ -24,6 +24,11 @@ inline PyObject* attributesShadow(Tracer& tracer, values::Info* info) {
   return dict != nullptr ? dict->shadow.get() : nullptr;
 }
 
+// What PyObject_GetAttr adds to an AttributeError that has no `name` and `obj` yet.
+void nameAttribute(Tracer& tracer, PyObject* object, PyObject* name);
+// The same where the exception leaves the frame of a property, descriptor or __getattr__, which keeps (object, name) as its `instance`.
+void noteAttribute(Tracer& tracer, const SymbolicFrame& frame);
+
 // An object from outside and its __dict__ may come up by two ways (`d = vars(self)` before a break): they are told to be one. Asked where an
 // object is first looked at (with `writes`: written to), and where a dict is first written to.
 Flow linkOwnDict(Tracer& tracer, PyObject* object, bool writes);

@@ -204,9 +204,10 @@ Out Tracer::dictGet(PyObject* dict, PyObject* key) {
     return seen == values::deletedMarker() ? Ref<>() : newRef(seen);
   }
   const Source* source = sources->child(SourceKind::kDictItem, info->source, key);
-  PyObject* raw = PyDict_GetItemWithError(dict, key);
+  PyObject* raw = nullptr;
+  if (stator_dict_get(dict, key, source->hash, &raw) == STATOR_UNKNOWN)
+    return breakWith(Reason::kUnsupportedObject, "a dict with keys that have their own __eq__");
   if (raw == nullptr) {
-    if (PyErr_Occurred()) return raiseCurrentError();
     // The id of a hook is another one in each module.
     bool any_key = PyLong_CheckExact(key) && PyDict_Size(dict) == 0 && runsModuleCall();
     guards->add(any_key ? Guard{GuardKind::kDictEmpty, info->source}

@@ -41,18 +41,24 @@ Ref<> valueNow(Tracer& t, PyObject* value) {
   return hint ? stealRef(PyLong_FromLongLong(*hint)) : Ref<>();
 }
 
-Ref<> addNode(Tracer& t, const char* function, std::vector<Ref<>> operands, PyTypeObject* type) {
-  Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(operands.size())));
-  for (size_t i = 0; i < operands.size(); ++i)
-    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), operands[i].release());
-  graph::Node* node = t.graph->addCall(graph::Op::kCallFunction, newRef(operatorFunction(function)),
-                                       tuple, Ref<>());
+Ref<> scalarStandIn(Tracer& t, graph::Node* node, PyTypeObject* type) {
+  t.has_scalars = true;
   node->scalar_type = newRef(reinterpret_cast<PyObject*>(type));
   node->location = t.location();
   node->scope = t.frames.back()->scope;
   Ref<> made = graph::makeStandIn(node, nullptr, reinterpret_cast<PyObject*>(type));
   t.values.addMade(made, t.instruction_start);
   return made;
+}
+
+Ref<> addNode(Tracer& t, const char* function, std::vector<Ref<>> operands, PyTypeObject* type) {
+  Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(operands.size())));
+  for (size_t i = 0; i < operands.size(); ++i)
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), operands[i].release());
+  return scalarStandIn(t,
+                       t.graph->addCall(graph::Op::kCallFunction,
+                                        newRef(operatorFunction(function)), tuple, Ref<>()),
+                       type);
 }
 
 Ref<> withHint(Ref<> scalar, PyObject* value) {
@@ -138,6 +144,17 @@ Ref<> Tracer::scalarBinary(int operation, PyObject* left, PyObject* right) {
       nullptr};
   operation %= 13;
   if (functions[operation] == nullptr || !isOperand(left) || !isOperand(right)) return nullptr;
+  // Where another size would raise, or give a complex number, that it does not is a condition.
+  auto isZero = [&](PyObject* value) {
+    return isSymInt(value) &&
+           environment.decide(symbolic::equal(symbolic::dimOf(value).expr(), symbolic::integer(0)));
+  };
+  auto isPositive = [&](PyObject* value) {
+    return !isSymInt(value) || environment.decide(symbolic::lessThan(
+                                   symbolic::integer(0), symbolic::dimOf(value).expr()));
+  };
+  const bool divides = operation == 2 || operation == 6 || operation == 11;
+  if ((divides && isZero(right)) || (operation == 8 && !isPositive(left))) return nullptr;
   Ref<> a = valueNow(*this, left), b = valueNow(*this, right);
   Ref<> result;
   if (a && b) {
@@ -154,6 +171,20 @@ Ref<> Tracer::scalarBinary(int operation, PyObject* left, PyObject* right) {
       symbolic::makeScalar(&PyFloat_Type, addNode(*this, functions[operation],
                                                   {lowered(left), lowered(right)}, &PyFloat_Type)),
       result.get());
+}
+
+Ref<> floatOf(Tracer& t, PyObject* sym_int, PyObject* function) {
+  Ref<> now = valueNow(t, sym_int);
+  Ref<> result = now ? stealRef(PyObject_CallOneArg(function, now.get())) : Ref<>();
+  if (!result || !PyFloat_CheckExact(result.get())) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  Ref<> operand = t.lowered(sym_int);
+  graph::Node* node = t.graph->addCall(graph::Op::kCallFunction, newRef(function),
+                                       stealRef(PyTuple_Pack(1, operand.get())), Ref<>());
+  Ref<> made = scalarStandIn(t, node, &PyFloat_Type);
+  return withHint(symbolic::makeScalar(&PyFloat_Type, std::move(made)), result.get());
 }
 
 Ref<> Tracer::scalarUnary(int operation, PyObject* operand) {

@@ -45,9 +45,11 @@ Ref<> boxed(const Expr* expr) { return symbolic::makeInt(Dim::of(expr)); }
 enum Operation {
   kAdd = 0,
   kFloorDivide = 2,
+  kShiftLeft = 3,
   kMultiply = 5,
   kRemainder = 6,
   kPower = 8,
+  kShiftRight = 9,
   kSubtract = 10
 };
 
@@ -403,6 +405,14 @@ Ref<> Tracer::symBinary(int operation, PyObject* left, PyObject* right) {
       case kRemainder:
         if (environment.decide(symbolic::equal(b, symbolic::integer(0)))) return nullptr;
         return boxed(operation % 13 == kRemainder ? symbolic::mod(a, b) : symbolic::floorDiv(a, b));
+      case kShiftLeft:
+      case kShiftRight: {
+        // By a constant: a power of two is what counts.
+        if (!b->isInt() || b->number < 0 || b->number > 31) return nullptr;
+        const Expr* power = symbolic::integer(int64_t{1} << b->number);
+        return boxed(operation % 13 == kShiftLeft ? symbolic::multiply(a, power)
+                                                  : symbolic::floorDiv(a, power));
+      }
       case kPower:
         if (!b->isInt() || b->number < 0 || b->number > 4) return nullptr;
         return boxed(symbolic::power(a, b));

@@ -154,7 +154,8 @@ Out Tracer::tensorAttr(PyObject* stand_in, PyObject* name) {
       Args args;
       args.values = {stand_in, name};
       args.positional = 2;
-      if (text == "data") {
+      // Writes to it are none that autograd counts: where the graph runs as it is, it has to be `data` itself.
+      if (text == "data" && !options.runs_as_captured) {
         Ref<> detach = stealRef(PyUnicode_InternFromString("detach"));
         args.values.pop_back();
         args.positional = 1;
@@ -217,6 +218,47 @@ Flow setGrad(Tracer& t, PyObject* stand_in, PyObject* name, PyObject* value) {
 
 }  // namespace
 
+namespace {
+
+// By some operation so far. What autograd has kept of it for gradients is the tensor itself, whose data would be other data then.
+bool isUsed(Tracer& t, const graph::Node* tensor) {
+  static PyObject* const detach = PyUnicode_InternFromString("detach");
+  PyObject* set = torchObject("stator._contexts.set_traced_data");
+  bool used = false;
+  for (const graph::Node& node : std::as_const(*t.graph).nodes()) {
+    if (node.op == graph::Op::kInput || node.target.get() == detach || node.target.get() == set)
+      continue;
+    auto look = [&](const graph::StandIn* one) { used |= one->node == tensor; };
+    graph::forEachStandIn(node.args.get(), look);
+    graph::forEachStandIn(node.kwargs.get(), look);
+  }
+  return used;
+}
+
+// `t.data = value` in a graph that a backend traces: an input whose facts stay what they are, since gradients of uses before have its sizes.
+bool takesTracedData(Tracer& t, PyObject* stand_in, PyObject* value) {
+  const graph::StandIn* tensor = graph::asStandIn(stand_in);
+  const shapes::TensorMeta &own = *tensor->meta, &other = *graph::asStandIn(value)->meta;
+  const bool plain = t.typeOf(stand_in) == tensorType() || t.typeOf(stand_in) == parameterType();
+  return plain && !Tracer::isCast(stand_in) && tensor->node->source != nullptr &&
+         tensor->node->home == t.graph.get() && (own.is_leaf || !own.requires_grad) &&
+         shapes::identical(own.sizes, other.sizes) && own.dtype == other.dtype &&
+         own.device == other.device && own.device_index == other.device_index && own.layout == 0 &&
+         other.layout == 0 && !own.is_inference && !other.is_inference && !t.wrappers.fakes &&
+         (!own.requires_grad || !isUsed(t, tensor->node));
+}
+
+// Once for each tensor: the backend sets it once, whatever the graph does.
+void uncountWrite(Tracer& t, PyObject* stand_in) {
+  PyObject* uncount = torchObject("stator._contexts.uncount_write");
+  for (const Tracer::LateCall& call : t.late_calls) {
+    if (call.function == uncount && call.arguments[0].get() == stand_in) return;
+  }
+  t.late_calls.push_back({uncount, {newRef(stand_in)}});
+}
+
+}  // namespace
+
 Flow Tracer::setTensorAttr(PyObject* stand_in, PyObject* name, PyObject* value) {
   graph::StandIn* tensor = graph::asStandIn(stand_in);
   if (tensor->meta == nullptr)
@@ -245,19 +287,23 @@ Flow Tracer::setTensorAttr(PyObject* stand_in, PyObject* name, PyObject* value) 
   if (value != nullptr && PyUnicode_Compare(name, grad) == 0)
     return setGrad(*this, stand_in, name, value);
   static PyObject* data = PyUnicode_InternFromString("data");
-  if (options.runs_as_captured && value != nullptr && graph::isStandIn(value) &&
-      graph::asStandIn(value)->meta != nullptr && PyUnicode_Compare(name, data) == 0 &&
-      typeOf(value) == tensorType()) {
-    // Where the graph runs as it was captured, it does the same to the real tensor.
+  if (value != nullptr && graph::isStandIn(value) && graph::asStandIn(value)->meta != nullptr &&
+      PyUnicode_Compare(name, data) == 0 && typeOf(value) == tensorType() &&
+      (options.runs_as_captured || takesTracedData(*this, stand_in, value))) {
+    // Where the graph runs as it was captured, it does the same to the real tensor. Other backends do so behind the graph.
     Args args;
     args.values = {stand_in, value};
     args.positional = 2;
-    Out done =
-        tensorCall(graph::Op::kCallFunction, torchObject("stator._contexts.set_data"), args, false);
+    PyObject* set = torchObject("stator._contexts.set_data");
+    Out done = options.runs_as_captured
+                   ? tensorCall(graph::Op::kCallFunction, set, args, false)
+                   : tensorCall(graph::Op::kCallFunction,
+                                torchObject("stator._contexts.set_traced_data"), args, false, set);
     if (done.ok()) {
       noteWritten(stand_in);
       noteWritten(value);
       ++effects;
+      if (!options.runs_as_captured) uncountWrite(*this, stand_in);
     }
     return done.flow();
   }

@@ -1,6 +1,7 @@
 #include "interpret/tracer.h"
 
 #include "base/check.h"
+#include "interpret/attributes.h"
 #include "interpret/calls/switches.h"
 #include "interpret/calls/torch_states.h"
 #include "interpret/drops.h"
@@ -273,7 +274,10 @@ Flow Tracer::unwind(size_t base) {
       restart_reason = Reason::kRaises;
       return breakWith(Reason::kRaises, "AttributeError of an attribute that __getattr__ may know");
     }
-    if (!handler) continue;
+    if (!handler) {
+      noteAttribute(*this, frame);
+      continue;
+    }
     // RERAISE n stands for the instruction that raised first, which its operand says.
     Ref<> lasti = instr.opcode == RERAISE && instr.oparg != 0
                       ? newRef(frame.top(static_cast<size_t>(instr.oparg)))
@@ -322,7 +326,9 @@ Flow Tracer::runUntil(size_t depth) {
     if (nested_depth == 0) {
       nested_ran = false;
       instruction_start = graph->instruction = count;
-      if (options.break_at == count)
+      // Behind it, where it lay inside of a function that was run from C++.
+      if (options.break_at != 0 && count >= options.break_at &&
+          (count == options.break_at || frame.instr().legal_exit))
         return breakWith(options.break_at_reason, options.break_at_detail);
       if (forcedBreak(frame)) return breakWith(Reason::kForced);
       if (count > limit_check || graph->nodes().size() > options.limits.nodes) {

@@ -438,6 +438,11 @@ class Tracer {
   Out makeWrapper(PyTypeObject* type, const Args& args);  // calling the class
   // a call that gives such a tensor or takes one; `facts` as in tensorCall
   Out callForWrapper(graph::Op op, PyObject* target, const Args& args, PyObject* facts = nullptr);
+  // of what shares memory with it, wrappers and what they are made of
+  std::unordered_set<uint32_t> tiedStorages(uint32_t storage) const;
+  // several inputs have that memory, and a backend that takes wrappers apart cannot tell them of a write
+  bool writesToShared(uint32_t storage);
+  bool wasWrittenThrough(uint32_t storage);  // the same for an input that comes up after the write
   // the fake instance; null: a tensor of another class, or none
   static PyObject* wrapperOf(PyObject* stand_in);
   // whether operations on them are for some class to decide; makes sure that they all are known by fakes that live on

@@ -108,11 +108,15 @@ Out Tracer::wrapperFromOutside(PyObject* raw, const Source* source) {
   static PyObject* const function = PyUnicode_InternFromString("__torch_function__");
   PyTypeObject* type = Py_TYPE(raw);
   needFakes(*this);
+  // A handler of the program's has no part in what is asked here.
+  tensor::TorchFunctionPause pause(true);
   uint32_t storage = next_storage++;
   STATOR_FLOW(guardWrapper(*this, raw, source, storage));
   for (PyObject* method : {dispatch, function}) {
     STATOR_VALUE(guarded, typeLookup(type, method));
   }
+  if (wasWrittenThrough(storage))
+    return breakWith(Reason::kSubclass, "memory that was written to by way of another input");
   Ref<> fake = stealRef(PyObject_CallMethod(wrappers.fakes.get(), "of", "O", raw));
   if (!fake) return breakOnError(*this, type);
   if (Py_TYPE(fake.get()) != type)
@@ -195,6 +199,36 @@ PyObject* Tracer::wrapperOf(PyObject* stand_in) {
                  reinterpret_cast<PyObject*>(Py_TYPE(fake)) == value->apparent_type
              ? fake
              : nullptr;
+}
+
+std::unordered_set<uint32_t> Tracer::tiedStorages(uint32_t storage) const {
+  std::unordered_set<uint32_t> tied = {storage};
+  for (size_t before = 0; before != tied.size();) {
+    before = tied.size();
+    for (const auto& [one, other] : wrappers.ties) {
+      if (tied.count(one) + tied.count(other) == 1) tied.insert({one, other});
+    }
+  }
+  return tied;
+}
+
+bool Tracer::writesToShared(uint32_t storage) {
+  if (!wrappers.fakes || options.runs_as_captured || storage == 0) return false;
+  const std::unordered_set<uint32_t> tied = tiedStorages(storage);
+  int sharing = 0;
+  for (const graph::Node* input : rootGraph().inputs())
+    sharing += input->meta != nullptr && tied.count(input->meta->storage_id) != 0 ? 1 : 0;
+  return sharing > 1;
+}
+
+bool Tracer::wasWrittenThrough(uint32_t storage) {
+  if (!wrappers.fakes || options.runs_as_captured || storage == 0) return false;
+  const std::unordered_set<uint32_t> tied = tiedStorages(storage);
+  for (const graph::Node* input : rootGraph().inputs()) {
+    if (input->written && input->meta != nullptr && tied.count(input->meta->storage_id) != 0)
+      return true;
+  }
+  return false;
 }
 
 bool Tracer::prepareWrappers(const std::vector<PyObject*>& arguments) {

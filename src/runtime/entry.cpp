@@ -256,7 +256,7 @@ bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& fail
   options.break_at = failed.instruction;
   options.break_at_reason = breaks::Reason::kRaises;
   interpret::Captured captured = trace(frame, options);
-  if (captured.plan.exit != breaks::ExitKind::kBreak || options.break_at > failed.instruction)
+  if (captured.plan.exit != breaks::ExitKind::kBreak || captured.instructions > failed.instruction)
     return false;
   // What has an effect and ran must lie before the place where the program goes on.
   if (failed.effect_instruction >= options.break_at) return false;
@@ -578,6 +578,20 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
   return entry;
 }
 
+// The stance eager_then_compile: a place runs eagerly the first time. What it reads is taken down all the same, so that what is other the
+// second time is dynamic at once.
+void takeDown(Site& site, const Cache& cache, StatorFrame* frame) {
+  site.captures++;
+  CaptureTurn turn(true);
+  if (!turn.held()) return;
+  HookDisabledScope disabled;
+  if (!interpret::initCallTables() || !shapes::initShapes()) throw PythonError();
+  interpret::TraceOptions options = traceOptions(cache, frame);
+  options.history = &site.history;
+  limitQuiet(options.limits, CodeEntries());
+  trace(frame, options);
+}
+
 Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
   bytecode::CodeInfo* info = &code_info;
   PyCodeObject* code = stator_frame_code(frame);
@@ -637,11 +651,14 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
   std::erase_if(site.entries, [](const auto& entry) { return entry->guards->dead(); });
   cache.generation++;
   if (config.stance == Stance::kEagerOnRecompile) return outcome(Outcome::kNative);
+  if (config.stance == Stance::kEagerThenCompile && site.captures == 0) {
+    takeDown(site, cache, frame);
+    return outcome(Outcome::kNative);
+  }
   followTorchConfig();
   if (config.stance == Stance::kFailOnRecompile ||
       (config.error_on_recompile && !site.entries.empty())) {
-    reportRecompile(frame, site.entries.empty() ? "" : explain(*site.entries.front(), roots),
-                    config.stance == Stance::kFailOnRecompile);
+    reportRecompile(frame, explainAll(site, roots), config.stance == Stance::kFailOnRecompile);
     throw PythonError();
   }
   int64_t limit = cache.recompile_limit > 0 ? cache.recompile_limit : config.recompile_limit;

@@ -18,6 +18,15 @@ std::string place(StatorFrame* frame, int line) {
   return file + ":" + std::to_string(line) + " in " + PyUnicode_AsUTF8(code->co_qualname);
 }
 
+// Where the frame is: the head of the function, or the line at which it goes on behind a break.
+std::string placeNow(StatorFrame* frame) {
+  PyCodeObject* code = stator_frame_code(frame);
+  const int offset = stator_frame_offset(frame);
+  const bytecode::CodeInfo* info = bytecode::CodeInfo::of(code);
+  const bool at_head = info != nullptr && offset <= info->firstLegal();
+  return place(frame, at_head ? 0 : PyCode_Addr2Line(code, offset));
+}
+
 std::string sentence(const breaks::Plan& plan) {
   std::string text = breaks::reasonSentence(plan.reason);
   if (!plan.detail.empty()) text += " (" + plan.detail + ")";
@@ -56,13 +65,13 @@ void reportBreak(StatorFrame* frame, const breaks::Plan& plan) {
 
 void reportLimit(StatorFrame* frame, const std::string& failed_guard, long long limit,
                  bool fullgraph) {
-  callReport("recompile_limit", "(ssLi)", place(frame, 0).c_str(), failed_guard.c_str(), limit,
-             static_cast<int>(fullgraph));
+  callReport("recompile_limit", "(ssLiO)", placeNow(frame).c_str(), failed_guard.c_str(), limit,
+             static_cast<int>(fullgraph), stator_frame_code(frame));
 }
 
 void reportRecompile(StatorFrame* frame, const std::string& failed_guard, bool by_stance) {
-  callReport("recompile", "(ssi)", place(frame, 0).c_str(), failed_guard.c_str(),
-             static_cast<int>(by_stance));
+  callReport("recompile", "(ssiO)", placeNow(frame).c_str(), failed_guard.c_str(),
+             static_cast<int>(by_stance), stator_frame_code(frame));
 }
 
 int wantedLogs() {
@@ -76,14 +85,15 @@ int wantedLogs() {
 
 void reportRecompiled(StatorFrame* frame, const std::string& failed_guards,
                       const std::string& symbols, double seconds, size_t entries, long long limit) {
-  Ref<> done = callReport("recompiled", "(sssdnL)", place(frame, 0).c_str(), failed_guards.c_str(),
-                          symbols.c_str(), seconds, static_cast<Py_ssize_t>(entries), limit);
+  Ref<> done = callReport("recompiled", "(sssdnLO)", placeNow(frame).c_str(), failed_guards.c_str(),
+                          symbols.c_str(), seconds, static_cast<Py_ssize_t>(entries), limit,
+                          stator_frame_code(frame));
   if (!done) PyErr_Clear();
 }
 
 void reportGuards(StatorFrame* frame, const std::string& guards, const std::string& symbols) {
   Ref<> done =
-      callReport("guards_made", "(sss)", place(frame, 0).c_str(), guards.c_str(), symbols.c_str());
+      callReport("guards_made", "(sss)", placeNow(frame).c_str(), guards.c_str(), symbols.c_str());
   if (!done) PyErr_Clear();
 }
 

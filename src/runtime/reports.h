@@ -26,8 +26,8 @@ void reportRecompiled(StatorFrame* frame, const std::string& failed_guards,
                       const std::string& symbols, double seconds, size_t entries, long long limit);
 void reportGuards(StatorFrame* frame, const std::string& guards, const std::string& symbols);
 
-// A new capture is needed where none is allowed: sets the error.
-void reportRecompile(StatorFrame* frame, const std::string& failed_guard, bool by_stance);
+// A new capture is needed where none is allowed: sets the error. `failed_guards`: of each entry, most recent first.
+void reportRecompile(StatorFrame* frame, const std::string& failed_guards, bool by_stance);
 // Settings changed in torch._dynamo.config, where somebody has loaded it, hold here too.
 void followTorchConfig();
 

@@ -50,7 +50,9 @@ bool setConfig(const char* name, PyObject* value) {
     c.stance = stance == "force_eager"          ? Stance::kForceEager
                : stance == "eager_on_recompile" ? Stance::kEagerOnRecompile
                : stance == "fail_on_recompile"  ? Stance::kFailOnRecompile
-                                                : Stance::kDefault;
+               : stance == "eager_then_compile" || stance == "aot_eager_then_compile"
+                   ? Stance::kEagerThenCompile
+                   : Stance::kDefault;
   }
   if (text == "verbose") c.verbose = PyObject_IsTrue(value) == 1;
   if (text == "trace_limit_instructions") return integer(c.trace_limit_instructions);

@@ -8,7 +8,13 @@
 namespace stator::runtime {
 
 // What compiled code does from now on (stator.set_stance).
-enum class Stance : uint8_t { kDefault, kForceEager, kEagerOnRecompile, kFailOnRecompile };
+enum class Stance : uint8_t {
+  kDefault,
+  kForceEager,
+  kEagerOnRecompile,
+  kFailOnRecompile,
+  kEagerThenCompile
+};
 
 struct ConfigValues {
   Stance stance = Stance::kDefault;

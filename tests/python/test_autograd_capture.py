@@ -224,3 +224,47 @@ def test_optimizer_step_after_torchdynamo_ran():
             model(x).sum().backward()
             step()
     assert all(torch.allclose(a, b) for a, b in zip(expected.parameters(), got.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("grad", [False, True])
+def test_data_is_set(backend, grad):
+    def fresh(x, y):
+        x.data = y * 2
+        return x + 1
+
+    def shared(x, y):
+        z = x.detach().sin()
+        x.data = y
+        return x * 3, z
+
+    def twice(x, y):
+        x.data.add_(1)
+        x.data = x.data * 2
+        x.data = x.data + y
+        return x.sum()
+
+    def run(function, wrap):
+        torch.manual_seed(0)
+        x, y = torch.randn(4, requires_grad=grad), torch.randn(4)
+        before = x * x  # what autograd has saved is not written to
+        results = wrap(function)(x, y)
+        outputs = results if isinstance(results, tuple) else (results,)
+        y.add_(1)
+        found = [one.detach().clone() for one in outputs] + [x.detach().clone()]
+        assert x.is_leaf and x.requires_grad == grad and x._version == 0
+        if grad:
+            (sum(one.sum() for one in outputs) + before.sum()).backward()
+            found.append(x.grad)
+        return found
+
+    def used(x, y):
+        z = x.sin()  # its gradient is that at the new data
+        x.data = y + 0
+        return x * 3, z
+
+    for function in (fresh, shared, twice, used):
+        expected = run(function, lambda f: f)
+        got = run(function, lambda f: stator.compile(f, backend=backend, fullgraph=f is not used))
+        for one, other in zip(got, expected, strict=True):
+            torch.testing.assert_close(one, other)

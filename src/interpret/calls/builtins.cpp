@@ -14,6 +14,9 @@
 
 namespace stator::interpret {
 
+// sym_scalars.cpp: what the function says of a symbolic int, as a float of the graph; null: not for this one
+Ref<> floatOf(Tracer& t, PyObject* sym_int, PyObject* function);
+
 namespace {
 
 Out len(Tracer& t, const Args& args) {
@@ -244,6 +247,9 @@ Out intCall(Tracer& t, const Args& args) {
   return numberCall(t, args, &PyLong_Type, "__int__");
 }
 Out floatCall(Tracer& t, const Args& args) {
+  if (args.values.size() == 1 && args.positional == 1 && symbolic::isSymInt(args.values[0])) {
+    if (Ref<> made = floatOf(t, args.values[0], torchObject("torch.sym_float"))) return made;
+  }
   return numberCall(t, args, &PyFloat_Type, "__float__");
 }
 
@@ -450,7 +456,51 @@ Out throughMethod(Tracer& t, const Args& args, const char* method, const char* f
   return t.callNative(builtinFunction(function), args);
 }
 Out divmodCall(Tracer& t, const Args& args) {
+  if (args.values.size() == 2 && args.positional == 2 &&
+      (symbolic::isSymInt(args.values[0]) || symbolic::isSymInt(args.values[1]))) {
+    STATOR_VALUE(quotient, t.binary(2, args.values[0], args.values[1]));
+    STATOR_VALUE(rest, t.binary(6, args.values[0], args.values[1]));
+    return t.made(stealRef(PyTuple_Pack(2, quotient.get(), rest.get())));
+  }
   return throughMethod(t, args, "__divmod__", "divmod");
+}
+
+Out sqrtCall(Tracer& t, const Args& args) {
+  if (args.values.size() == 1 && args.positional == 1 && symbolic::isSymInt(args.values[0])) {
+    Ref<> zero = stealRef(PyLong_FromLong(0));
+    // Of a negative number it raises.
+    STATOR_VALUE(positive, t.compare(Py_GT, args.values[0], zero.get()));
+    if (positive.get() == Py_True) {
+      if (Ref<> made = floatOf(t, args.values[0], torchObject("torch._sym_sqrt"))) return made;
+    }
+  }
+  Args numbers = args;
+  for (PyObject*& value : numbers.values) {
+    if (!symbolic::isSymbol(value)) continue;
+    t.keep_alive.push_back(t.concrete(value));
+    value = t.keep_alive.back().get();
+  }
+  return t.callNative(torchObject("math.sqrt"), numbers);
+}
+
+// math.prod(x.shape)
+Out prodCall(Tracer& t, const Args& args) {
+  PyObject* items = args.values.empty() ? nullptr : args.values[0];
+  bool symbols = false;
+  if (args.values.size() == 1 && args.positional == 1 &&
+      (PyTuple_Check(items) || PyList_CheckExact(items))) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items); ++i)
+      symbols |= symbolic::isSymInt(PySequence_Fast_GET_ITEM(items, i));
+  }
+  if (!symbols) return t.callNative(torchObject("math.prod"), args);
+  Ref<> product = stealRef(PyLong_FromLong(1));
+  Ref<> keep = newRef(items);
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items); ++i) {
+    STATOR_VALUE(next, t.binary(5, product.get(), PySequence_Fast_GET_ITEM(items, i)));
+    t.keep_alive.push_back(next);
+    product = std::move(next);
+  }
+  return product;
 }
 
 Out callableCall(Tracer& t, const Args& args) {
@@ -479,6 +529,12 @@ Out hashCall(Tracer& t, const Args& args) {
 
 Out absCall(Tracer& t, const Args& args) {
   NEED(1, "abs");
+  if (symbolic::isSymInt(args.values[0])) {
+    Ref<> zero = stealRef(PyLong_FromLong(0));
+    STATOR_VALUE(negative, t.compare(Py_LT, args.values[0], zero.get()));
+    if (negative.get() == Py_False) return newRef(args.values[0]);
+    if (negative.get() == Py_True) return t.unary(1, args.values[0]);
+  }
   if (graph::isStandIn(args.values[0]))
     return t.tensorCall(graph::Op::kCallFunction, operatorFunction("abs"), args);
   if (t.isUserOverride(args.values[0], "__abs__")) {
@@ -611,6 +667,8 @@ void registerBuiltins() {
   while (dict != nullptr && PyDict_Next(dict, &position, &name, &item)) {
     if (PyCFunction_Check(item)) registerRow(item, CallRow{CallKind::kPure, nullptr});
   }
+  registerHandler("math.sqrt", sqrtCall);
+  registerHandler("math.prod", prodCall);
 }
 
 // Handlers that move their arguments, or hand them to the tracer's own operators.
@@ -626,17 +684,19 @@ void allowSymbolsInHandlers() {
                            "min",         "pow",
                            "slice",       "list.append",
                            "list.extend", "dict.setdefault",
-                           "dict.update"}) {
+                           "dict.update", "float",
+                           "abs",         "divmod"}) {
     allowSymbols((std::string("builtins.") + path).c_str());
   }
-  for (const char* path :
-       {"add",  "floordiv", "mul", "mod",    "pow",     "sub",     "truediv", "iadd", "imul",
-        "isub", "lt",       "le",  "eq",     "ne",      "gt",      "ge",      "pos",  "neg",
-        "not_", "truth",    "is_", "is_not", "getitem", "setitem", "contains"}) {
+  for (const char* path : {"lshift", "rshift",  "add",    "floordiv", "mul",     "mod",     "pow",
+                           "sub",    "truediv", "iadd",   "imul",     "isub",    "lt",      "le",
+                           "eq",     "ne",      "gt",     "ge",       "pos",     "neg",     "not_",
+                           "truth",  "is_",     "is_not", "getitem",  "setitem", "contains"}) {
     allowSymbols((std::string("operator.") + path).c_str());
   }
-  for (const char* path : {"torch.Size", "torch.Size.numel", "torch.Tensor.size", "typing.cast",
-                           "collections.deque.append"})
+  for (const char* path :
+       {"math.sqrt", "math.prod", "operator.abs", "torch.Size", "torch.Size.numel",
+        "torch.Tensor.size", "typing.cast", "collections.deque.append"})
     allowSymbols(path);
 }
 

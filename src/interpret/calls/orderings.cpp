@@ -17,6 +17,15 @@ Out sumCall(Tracer& t, const Args& args) {
   if (args.positional < 1) return wrongArguments(t, "sum");
   PyObject* start = args.positional > 1 ? args.values[1] : args.keyword("start");
   Ref<> total = start != nullptr ? newRef(start) : stealRef(PyLong_FromLong(0));
+  if (PyGen_CheckExact(args.values[0]) && args.values.size() == (start != nullptr ? 2u : 1u)) {
+    // Each step of a generator from outside is a break: a function of ours has frames to go on from, and its sums are in graphs.
+    Args summed;
+    summed.values = {args.values[0], total.get()};
+    summed.positional = 2;
+    t.keep_alive.push_back(total);
+    return t.inlineFunction(torchObject("stator.polyfills.functions.sum_over"), summed,
+                            Then::kPush);
+  }
   STATOR_VALUE(iterator, t.iterate(args.values[0]));
   for (;;) {
     STATOR_VALUE(item, t.next(iterator.get()));

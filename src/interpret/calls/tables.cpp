@@ -230,7 +230,13 @@ CodePolicy codePolicy(PyCodeObject* code) {
 }
 
 bool isPolyfill(PyCodeObject* code) {
-  static const std::string room = prefixOf("stator.polyfills");
+  static const std::string room = [] {
+    PyObject *type = nullptr, *error = nullptr, *traceback = nullptr;  // asked also on the way out
+    PyErr_Fetch(&type, &error, &traceback);
+    std::string prefix = prefixOf("stator.polyfills");
+    PyErr_Restore(type, error, traceback);
+    return prefix;
+  }();
   return startsWith(PyUnicode_AsUTF8(code->co_filename), room);
 }
 

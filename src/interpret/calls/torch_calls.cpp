@@ -102,6 +102,16 @@ Ref<> fillSkeleton(PyObject* skeleton, const std::vector<Ref<>>& items) {
   return newRef(skeleton);
 }
 
+// A list or tuple with a float that the graph computes, of which the value now is known.
+bool holdsFloat(PyObject* value) {
+  if (!PyTuple_Check(value) && !PyList_Check(value)) return false;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
+    PyObject* item = PySequence_Fast_GET_ITEM(value, i);
+    if (symbolic::isSymScalar(item) && symbolic::asSymScalar(item)->backed) return true;
+  }
+  return false;
+}
+
 // Sizes of results that depend on data, symbols from `first` on: the graph reads each off a result that has it.
 void readNewSizes(Tracer& t, size_t first, PyObject* result) {
   static PyObject* sym_size = torchObject("torch.ops.aten.sym_size.int");
@@ -249,7 +259,10 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     values_now.push_back(argument.get());
     keep.push_back(std::move(argument));
   }
-  if (args.positional == 2 && (PySlice_Check(values_now[1]) || PyTuple_CheckExact(values_now[1]))) {
+  const bool takes_item = target == operatorFunction("getitem");
+  if (args.positional == 2 &&
+      (PySlice_Check(values_now[1]) ||
+       (takes_item && (PyTuple_CheckExact(values_now[1]) || graph::isStandIn(values_now[1]))))) {
     if (Ref<> index = knownSlices(values_now[1])) {
       values_now[1] = index.get();
       keep.push_back(std::move(index));
@@ -323,9 +336,17 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     // No rule for a float without a value: with the value it has now, then.
     Args numbers = args;
     bool any = false;
-    for (PyObject*& value : numbers.values) {
-      if (!symbolic::isSymScalar(value) || !symbolic::asSymScalar(value)->backed) continue;
-      keep_alive.push_back(concrete(value));
+    for (size_t i = 0; i < numbers.values.size(); ++i) {
+      PyObject*& value = numbers.values[i];
+      if (holdsFloat(value)) {
+        // The graph's copy of a list or tuple.
+        if (!makeConcrete(values_now[i])) continue;
+        keep_alive.push_back(newRef(values_now[i]));
+      } else if (symbolic::isSymScalar(value) && symbolic::asSymScalar(value)->backed) {
+        keep_alive.push_back(concrete(value));
+      } else {
+        continue;
+      }
       value = keep_alive.back().get();
       any = true;
     }
@@ -354,7 +375,16 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     std::string why;
     if (writeMayFail(target, values_now, involved, why))
       return breakWith(Reason::kRaises, targetName(target) + ": " + why);
-    for (PyObject* tensor : involved) {
+    for (size_t i = 0; i < involved.size(); ++i) {
+      PyObject* tensor = involved[i];
+      const std::vector<int>& named = answer.inferred->written_inputs;
+      const bool written =
+          named.empty() || std::count(named.begin(), named.end(), static_cast<int>(i)) != 0;
+      if (written && writesToShared(graph::asStandIn(tensor)->meta->storage_id)) {
+        return breakWith(
+            Reason::kUnsupportedMutation,
+            targetName(target) + ": writes to memory of several inputs, beside a wrapper subclass");
+      }
       if (hooked_storages.count(graph::asStandIn(tensor)->meta->storage_id) != 0)
         return breakWith(Reason::kCallsOutside, "writes to a tensor with a hook");
     }
@@ -371,6 +401,18 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
             Reason::kUnsupportedTensorOp,
             targetName(target) + ": changes the facts of an instance of a tensor subclass");
       }
+    }
+  }
+  if (request.wrapped && !options.runs_as_captured) {
+    // What takes wrappers apart has no way to give one other sizes.
+    std::vector<PyObject*> involved;
+    for (PyObject* value : values_now) collectTensors(value, involved);
+    for (const auto& [index, after] : inferred.changed_inputs) {
+      const graph::StandIn* changed = graph::asStandIn(involved[static_cast<size_t>(index)]);
+      if (!shapes::identical(changed->meta->sizes, after.sizes) ||
+          !shapes::identical(changed->meta->strides, after.strides))
+        return breakWith(Reason::kUnsupportedMutation,
+                         targetName(target) + ": changes the sizes of a wrapper subclass");
     }
   }
   bool any_tensor = inferred.mutates || inferred.random || !remember;
@@ -580,13 +622,7 @@ void Tracer::noteWritten(PyObject* tensor) {
   }
   if (wrappers.ties.empty()) return;
   // What is written to in a part is written to in the whole, and the other way round.
-  std::unordered_set<uint32_t> involved = {storage};
-  for (size_t before = 0; before != involved.size();) {
-    before = involved.size();
-    for (const auto& [one, other] : wrappers.ties) {
-      if (involved.count(one) + involved.count(other) == 1) involved.insert({one, other});
-    }
-  }
+  const std::unordered_set<uint32_t> involved = tiedStorages(storage);
   for (graph::Node* input : rootGraph().inputs()) {
     if (input->meta != nullptr && input->meta->storage_id != 0 &&
         involved.count(input->meta->storage_id) != 0)

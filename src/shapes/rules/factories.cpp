@@ -137,20 +137,23 @@ bool arangeSteps(Call& call) {
 
 // linspace(start, end, steps, ...)
 bool linspace(Call& call) {
-  int64_t steps = 0;
+  Dim steps = 0;
   for (size_t i : {0, 1}) {
     if (!call[i].is(Arg::Kind::kInt) && !call[i].is(Arg::Kind::kFloat)) return false;
   }
   Options options;
-  if (!call.integer(2, steps) || steps < 0) return false;
+  if (!call.size(2, steps) || isNegative(steps)) return false;
   if (!readOptions(call, 3, call.state.default_dtype, defaultPlace(call), options)) return false;
   return addFactory(call, {steps}, options);
 }
 
 bool eye(Call& call) {
-  int64_t rows = 0;
-  int64_t columns = 0;
-  if (!call.integer(0, rows) || !call.integerOr(1, rows, columns)) return false;
+  Dim rows = 0;
+  if (!call.size(0, rows) || isNegative(rows)) return false;
+  Dim columns = rows;
+  if (!call[1].is(Arg::Kind::kAbsent) && !call[1].is(Arg::Kind::kNone) &&
+      (!call.size(1, columns) || isNegative(columns)))
+    return false;
   Options options;
   if (!readOptions(call, 2, call.state.default_dtype, defaultPlace(call), options)) return false;
   return addFactory(call, {rows, columns}, options);

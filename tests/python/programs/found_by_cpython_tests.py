@@ -577,3 +577,81 @@ def a_cache_that_is_full_and_then_goes():
         return f(x) + outside(n) + outside(n + 1) + outside(n + 2)
 
     return Case(g, vec(), 1).then_call(vec(), 5)
+
+
+class _LikeA:
+    """Equal to the string "a", as only its own __eq__ knows."""
+
+    asked = 0
+
+    def __hash__(self):
+        return hash("a")
+
+    def __eq__(self, other):
+        _LikeA.asked += 1
+        return other == "a" if isinstance(other, str) else other is self
+
+
+@program(min_ops=1)
+def key_that_is_found_by_its_own_eq():
+    _LikeA.asked = 0
+    settings = {"b": 2, _LikeA(): 1}
+
+    def f(x):
+        return x + settings.get("a", 5) + settings["b"], settings.get("c"), _LikeA.asked
+
+    return Case(f, vec()).watching(_LikeA)
+
+
+@program(min_ops=1)
+def attribute_deleted_by_the_eq_of_a_key():
+    class Descriptor:
+        def __get__(self, instance, owner=None):
+            return 1
+
+    class Thing:
+        attribute = Descriptor()
+
+    class Evil:
+        def __hash__(self):
+            return hash("attribute")
+
+        def __repr__(self):
+            return "Evil"
+
+        def __eq__(self, other):
+            if "attribute" in Thing.__dict__:
+                del Thing.attribute
+            return False
+
+    thing = Thing()
+    thing.__dict__[Evil()] = 0
+
+    def f(x):
+        first = getattr(thing, "attribute", None)
+        return x + 1, first, hasattr(thing, "attribute")
+
+    return Case(f, vec())
+
+
+@program(min_ops=1)
+def keys_that_change_the_dict_they_are_in():
+    def f(x):
+        class Key(int):
+            def __hash__(self):
+                return 13
+
+            def __eq__(self, other):
+                if len(d) > 1:
+                    d.clear()
+                return False
+
+        d = {}
+        d = {Key(1): 1, Key(2): 2}
+        try:
+            made = dict.fromkeys(d)
+        except RuntimeError:
+            made = None
+        return x + len(d), made is None or len(made) <= 2
+
+    return Case(f, vec())

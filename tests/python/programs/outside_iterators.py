@@ -108,3 +108,52 @@ def default_text_and_the_object():
         return x + 1, hex(id(made)) in str(made), f"{made!r}" == repr(made), made
 
     return Case(f, vec())
+
+
+@program()
+def sum_of_an_outside_generator_that_raises():
+    def numbers(x):
+        yield x + 1
+        yield x + 2
+        raise KeyError("in the generator")
+
+    def f(x, items):
+        try:
+            sum(items)
+        except KeyError as error:
+            lines, at = [], error.__traceback__
+            while at is not None:
+                lines.append(at.tb_frame.f_code.co_name)
+                at = at.tb_next
+        return x * 2, lines
+
+    x = vec()
+    return Case(f, x, numbers(x))
+
+
+@program(min_ops=3)
+def sum_of_outside_generators():
+    def numbers(x):
+        for i in range(3):
+            yield x + i
+
+    def f(x, tensors, ints, started):
+        total = sum(tensors, started)
+        return total * 2, sum(ints), list(tensors)
+
+    x = vec()
+    return Case(f, x, numbers(x), (i for i in range(5)), x).changing(x, numbers(x), (i for i in range(4)), x * 2)
+
+
+@program()
+def sum_of_an_outside_generator_of_strings():
+    def f(x, items, other):
+        words = []
+        for source, start in ((items, "a"), (other, 0)):
+            try:
+                sum(source, start)
+            except TypeError as error:
+                words.append(str(error))
+        return x + 1, words, list(items)
+
+    return Case(f, vec(), (c for c in "bc"), (c for c in "de"))

@@ -1,0 +1,213 @@
+"""What programs do with sizes: each item with eager's results, and with one graph for all sizes after the second, or with a guard where the
+number itself is needed. Then the ways to say which sizes are dynamic."""
+
+import math
+import warnings
+
+import pytest
+import torch
+
+import stator
+
+SIZES = (8, 9, 12, 5, 33)
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    stator.reset()
+    yield
+    stator.reset()
+
+
+def counted(function, calls, backend="eager", **options):
+    """How many graphs each call needed."""
+    compiled = stator.compile(function, backend=backend, **options)
+    counts = []
+    for arguments in calls:
+        before = stator.stats()["graphs"]
+        got = compiled(*arguments)
+        counts.append(stator.stats()["graphs"] - before)
+        expected = function(*arguments)
+        assert type(got) is type(expected)
+        if isinstance(expected, str):
+            assert got == expected
+        else:
+            torch.testing.assert_close(got, expected)
+    return counts
+
+
+def batches(*sizes):
+    return [(torch.randn(size, 6),) for size in sizes]
+
+
+def unpacked(x):
+    rows, columns = x.shape
+    return x.reshape(columns, rows) * rows
+
+
+def counts_down(x):
+    n = x.size(0)
+    while n > 40:
+        n -= 1
+    return x + n
+
+
+SERVED = {
+    "len": lambda x: x * len(x),
+    "arithmetic": lambda x: x.new_zeros(x.shape[0] * 2 + 1, x.shape[1] // 2) + (x.shape[0] - x.shape[1]),
+    "remainder": lambda x: x + x.shape[0] % 4,
+    "power": lambda x: x * x.size(0) ** 2,
+    "shift": lambda x: x * (x.size(0) << 1) + (x.size(0) >> 1),
+    "negative": lambda x: x * -x.size(0) + abs(-x.size(0)),
+    "divmod": lambda x: x * divmod(x.size(0), 4)[0] + divmod(x.size(0), 4)[1],
+    "min and max": lambda x: x[: min(x.size(0), 4)] * max(x.size(0), 2),
+    "sum and prod": lambda x: x + sum(x.shape) + math.prod(x.shape) + x.shape.numel(),
+    "division": lambda x: x / (x.size(0) / 2) + 1.0 / x.size(0),
+    "float": lambda x: x * float(x.size(0)) + x.size(0) * 0.5,
+    "root": lambda x: x / math.sqrt(x.size(0)) + x.size(0) ** 0.5,
+    "a float comes out": lambda x: (x + 1, x.size(0) / 4),
+    "slices": lambda x: (x[: x.size(0) // 2], x[x.size(0) // 3 :], x[1:-1], x[-3:]),
+    "index": lambda x: x[x.size(0) - 1] + x[-1],
+    "view": lambda x: x.view(x.size(0), -1, 2).sum(-1) + x.view(-1, 3).sum(),
+    "reshape": unpacked,
+    "flatten": lambda x: x.t().contiguous().view(-1) + x.flatten() + x.unflatten(1, (2, 3)).sum(),
+    "arange": lambda x: torch.arange(x.size(0)) * 2,
+    "factories": lambda x: (torch.ones(x.size(0), 2), torch.full((x.size(0),), x.size(0)), torch.eye(x.size(0))),
+    "linspace": lambda x: torch.linspace(0, 1, x.size(0)),
+    "triangle": lambda x: torch.ones(x.size(0), x.size(0)).tril(),
+    "tensor of sizes": lambda x: torch.tensor([x.size(0), 2]) + torch.tensor(x.size(0)),
+    "expand": lambda x: torch.ones(1, 6).expand(x.size(0), 6) + x,
+    "repeat": lambda x: x.repeat(x.size(0), 1),
+    "cat and stack": lambda x: (torch.cat([x, x]), torch.stack([x] * 3)),
+    "roll and narrow": lambda x: x.roll(x.size(0) // 2, 0).narrow(0, 1, x.size(0) - 2),
+    "select": lambda x: x.select(0, x.size(0) // 2),
+    "strided": lambda x: x.as_strided((x.size(0), 2), (6, 1)) + x.stride(0),
+    "shape comes out": lambda x: (x + 1, x.shape, tuple(x.size()), [x.numel()]),
+    "unequal": lambda x: x + 1 if x.size(0) != x.size(1) else x - 1,
+    "between": lambda x: x + 1 if 2 < x.size(0) < 100 else x,
+    "truth": lambda x: x + 1 if x.size(0) else x,
+    "any": lambda x: x + 1 if any(n > 100 for n in x.shape) else x - 1,
+    "even": lambda x: x * 2 if x.numel() % 2 == 0 else x,
+    "isinstance": lambda x: x + 1 if isinstance(x.size(0), int) and type(len(x)) is int else x,
+    "while": counts_down,
+    "zip and enumerate": lambda x: (
+        x + sum(a * b for a, b in zip(x.shape, (1, 2), strict=True)) + [i * n for i, n in enumerate(x.shape)][1]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_one_graph_serves(name):
+    assert counted(SERVED[name], batches(*SIZES)) == [1, 1, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "name", ["division", "float", "root", "a float comes out", "factories", "slices", "view", "shape comes out"]
+)
+def test_one_graph_serves_with_a_backend(name):
+    assert counted(SERVED[name], batches(*SIZES), backend="aot_eager") == [1, 1, 0, 0, 0]
+
+
+def test_one_graph_serves_with_inductor():
+    def f(x):
+        return x / math.sqrt(x.size(0)) + float(x.size(0)), x[: x.size(0) // 2] * (x.size(0) / 4)
+
+    assert counted(f, batches(*SIZES), backend="inductor") == [1, 1, 0, 0, 0]
+
+
+def looped(x):
+    total = 0
+    for i in range(x.size(0)):
+        total = total + x[i] * i
+    return total
+
+
+def text(x):
+    return x + len(f"{x.size(0)} rows")
+
+
+def in_a_set(x):
+    seen = set()
+    seen.add(x.size(0))
+    seen.add(9)
+    return x * len(seen)
+
+
+def as_key(x):
+    return x + {8: 1, 9: 2}.get(x.size(0), 3)
+
+
+def of_items(x):
+    return x + 1 if x.size(0) in (8, 9, 100) else x - 1
+
+
+def of_a_quotient(x):
+    return x + 1 if x.size(0) / 2 > 4.3 else x - 1
+
+
+@pytest.mark.parametrize(
+    "function", [looped, text, in_a_set, as_key, of_items, of_a_quotient], ids=lambda f: f.__name__
+)
+def test_the_number_itself_is_guarded(function):
+    """An entry for each size; a size that was there is served by its own."""
+    assert counted(function, batches(8, 9, 12, 9, 8, 12)) == [1, 1, 1, 0, 0, 0]
+
+
+def test_dividing_by_what_may_be_zero():
+    def f(x):
+        return x * (1.0 / (x.size(0) - 7)) + (x.size(0) - 7) ** 0.5
+
+    compiled = stator.compile(f, backend="eager")
+    for size in (9, 10, 12):
+        x = torch.randn(size)
+        torch.testing.assert_close(compiled(x), f(x))
+    for size in (7, 5):
+        x = torch.randn(size)
+        try:
+            expected = f(x)
+        except ZeroDivisionError:
+            with pytest.raises(ZeroDivisionError, match="float division by zero"):
+                compiled(x)
+        else:
+            torch.testing.assert_close(compiled(x), expected)  # a complex number
+
+
+def test_ints_and_floats_that_are_passed():
+    def f(x, n, scale):
+        return x[:n] * scale + n
+
+    x = torch.randn(40)
+    calls = [(x, 8, 0.5), (x, 9, 1.5), (x, 12, 2.5), (x, 33, 3.5)]
+    assert counted(f, calls) == [1, 1, 0, 0]
+    assert counted(f, calls, dynamic=False) == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("dynamic", "expected"), [(None, [1, 1, 0, 0, 1, 1]), (True, [1, 0, 0, 0, 1, 1]), (False, [1, 1, 1, 1, 1, 1])]
+)
+def test_which_sizes_are_dynamic(dynamic, expected):
+    """0 and 1 are constants in each case."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert counted(lambda x: x * 2, batches(8, 9, 12, 5, 1, 0), dynamic=dynamic) == expected
+
+
+def test_marks():
+    def f(x):
+        return x * 2
+
+    def marked(mark, *sizes, **options):
+        made = [torch.randn(size, 6) for size in sizes]
+        for x in made:
+            mark(x, 0, **options)
+        return [(x,) for x in made]
+
+    assert counted(f, marked(stator.mark_dynamic, 8, 9, 12)) == [1, 0, 0]
+    stator.reset()
+    assert counted(f, marked(stator.mark_dynamic, 8, 9, 12, min=4, max=20)) == [1, 0, 0]
+    stator.reset()
+    assert counted(f, marked(stator.maybe_mark_dynamic, 8, 9, 12)) == [1, 0, 0]
+    stator.reset()
+    assert counted(f, marked(stator.mark_unbacked, 8, 1, 0)) == [1, 0, 0]
+    stator.reset()
+    assert counted(f, marked(stator.mark_static, 8, 9, 12)) == [1, 1, 1]
