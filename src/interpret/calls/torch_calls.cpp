@@ -594,6 +594,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   }
   if (new_sizes) readNewSizes(*this, first_new, result.get());
   // 7. What it did to its arguments.
+  grads_matter |= request.wrapped || !inferred.changed_inputs.empty();
   for (const auto& [index, facts] : inferred.changed_inputs) {
     graph::StandIn* changed = graph::asStandIn(tensors[static_cast<size_t>(index)]);
     uint32_t storage = changed->meta->storage_id;
