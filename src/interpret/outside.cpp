@@ -29,7 +29,12 @@ bool guardedByIdentity(PyObject* object) {
 
 // Hashed and compared by identity, without a line of Python.
 bool isIdentityKey(PyObject* key) {
-  if (tensor::isTensor(key)) return isPlainTensorType(Py_TYPE(key));
+  if (tensor::isTensor(key)) {
+    static PyObject* const hash = PyUnicode_InternFromString("__hash__");
+    return isPlainTensorType(Py_TYPE(key)) ||
+           (hasOwnDispatch(Py_TYPE(key)) &&
+            _PyType_Lookup(Py_TYPE(key), hash) == _PyType_Lookup(tensorType(), hash));
+  }
   PyTypeObject* type = Py_TYPE(key);
   return type->tp_hash == PyBaseObject_Type.tp_hash &&
          type->tp_richcompare == PyBaseObject_Type.tp_richcompare;

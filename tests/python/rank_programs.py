@@ -310,7 +310,7 @@ def collectives(rank: int, world: int) -> dict[str, Any]:
 
 @program
 def dtensors(rank: int, world: int) -> dict[str, Any]:
-    """DTensors as input and as parameters: eager's result, and reasons for what is not captured."""
+    """DTensors as input and as parameters: eager's result, and reasons for what is not captured (none)."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Replicate, Shard, distribute_module, distribute_tensor
 

@@ -111,12 +111,11 @@ def test_collectives_of_the_program() -> None:
     assert first == second  # the same names on all ranks
 
 
-def test_dtensors_break_with_a_reason() -> None:
+def test_dtensors_are_captured_whole() -> None:
     for result in found("dtensors"):
         assert result["same"] == [True] * 3 and result["module"] == [True] * 2 and result["internal_errors"] == 0
-        assert any("an input is a DTensor" in reason for reason in result["reasons"])
-        assert all("rank_programs.py" in reason for reason in result["reasons"]), "nothing of DTensor's own is captured"
-        assert result["ops_run"] > 0  # the plain tensors' part of the frame
+        assert result["reasons"] == []
+        assert result["ops_run"] > 0
 
 
 def test_a_rank_that_dies_in_a_capture_is_named() -> None:

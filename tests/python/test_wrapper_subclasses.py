@@ -556,3 +556,81 @@ def test_written_through_two_inputs(backend):
     torch.manual_seed(0)
     # Backends that take wrappers apart cannot do it: a break there.
     same(run(stator.compile(f, backend=backend, fullgraph=backend == "eager")), expected)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_sizes_changed_in_place(backend):
+    def f(x):
+        x.t_()
+        return x + 1
+
+    x, twin = two(2, 3), two(2, 3)
+    twin.copy_(x)
+    same(stator.compile(f, backend=backend, fullgraph=backend == "eager")(x), f(twin))
+    same(x, twin)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    "options", [{"lr": 0.1, "momentum": 0.9}, {"lr": 0.1, "momentum": 0.9, "foreach": True}], ids=str
+)
+def test_optimizer_with_wrapped_parameters(backend, options):
+    def network():
+        torch.manual_seed(0)
+        made = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.LayerNorm(4), torch.nn.Linear(4, 2))
+        for module in made.modules():
+            for name, parameter in list(module.named_parameters(recurse=False)):
+                whole = TwoTensor(parameter.detach().clone(), parameter.detach() * 2)
+                module.register_parameter(name, torch.nn.Parameter(whole))
+        return made
+
+    model, twin = network(), network()
+    optimizer, own = torch.optim.SGD(model.parameters(), **options), torch.optim.SGD(twin.parameters(), **options)
+    run = stator.compile(model, backend=backend, fullgraph=True)
+    step = stator.compile(optimizer.step, backend=backend, fullgraph=True)
+    for _ in range(3):
+        batch = two(3, 4)
+        for net, forward, opt, update in ((model, run, optimizer, step), (twin, twin, own, own.step)):
+            opt.zero_grad()
+            loss = forward(batch).sum()
+            loss.backward(torch.ones_like(loss.detach()))
+            update()
+            assert all(isinstance(parameter, torch.nn.Parameter) for parameter in net.parameters())
+    for left, right in zip(model.parameters(), twin.parameters(), strict=True):
+        same(left.detach(), right.detach())
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_functions_of_graphs_take_them(backend):
+    class Triple(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensors
+            return grad * 3 * x
+
+    def f(x):
+        y = torch.utils.checkpoint.checkpoint(lambda a: (a.sin() * 2).cos(), x, use_reentrant=False)
+        return Triple.apply(x) + y
+
+    x = two(3, grad=True)
+    check(f, x, backend=backend, grads=(x,))
+
+
+def test_as_keys_and_by_many_ways():
+    held = two(3)
+
+    def f(x, many):
+        counts = {x: 1, held: 2}
+        values = [one * counts[x] for one in many["list"]]
+        return held + x, sum(values, torch.zeros(3)), x in [x], many["list"][0] is x
+
+    x = two(3)
+    many = {"list": [x, held, torch.ones(3)]}
+    got, expected = stator.compile(f, backend="eager", fullgraph=True)(x, many), f(x, many)
+    same(got[:2], expected[:2])
+    assert got[2:] == expected[2:] == (True, True)

@@ -259,7 +259,10 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     values_now.push_back(argument.get());
     keep.push_back(std::move(argument));
   }
-  if (args.positional == 2 && (PySlice_Check(values_now[1]) || PyTuple_CheckExact(values_now[1]))) {
+  const bool takes_item = target == operatorFunction("getitem");
+  if (args.positional == 2 &&
+      (PySlice_Check(values_now[1]) ||
+       (takes_item && (PyTuple_CheckExact(values_now[1]) || graph::isStandIn(values_now[1]))))) {
     if (Ref<> index = knownSlices(values_now[1])) {
       values_now[1] = index.get();
       keep.push_back(std::move(index));
@@ -398,6 +401,18 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
             Reason::kUnsupportedTensorOp,
             targetName(target) + ": changes the facts of an instance of a tensor subclass");
       }
+    }
+  }
+  if (request.wrapped && !options.runs_as_captured) {
+    // What takes wrappers apart has no way to give one other sizes.
+    std::vector<PyObject*> involved;
+    for (PyObject* value : values_now) collectTensors(value, involved);
+    for (const auto& [index, after] : inferred.changed_inputs) {
+      const graph::StandIn* changed = graph::asStandIn(involved[static_cast<size_t>(index)]);
+      if (!shapes::identical(changed->meta->sizes, after.sizes) ||
+          !shapes::identical(changed->meta->strides, after.strides))
+        return breakWith(Reason::kUnsupportedMutation,
+                         targetName(target) + ": changes the sizes of a wrapper subclass");
     }
   }
   bool any_tensor = inferred.mutates || inferred.random || !remember;
@@ -579,6 +594,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   }
   if (new_sizes) readNewSizes(*this, first_new, result.get());
   // 7. What it did to its arguments.
+  grads_matter |= request.wrapped || !inferred.changed_inputs.empty();
   for (const auto& [index, facts] : inferred.changed_inputs) {
     graph::StandIn* changed = graph::asStandIn(tensors[static_cast<size_t>(index)]);
     uint32_t storage = changed->meta->storage_id;
