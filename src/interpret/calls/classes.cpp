@@ -32,9 +32,8 @@ struct ToldLater {
 
 Out findTold(Tracer& t, PyObject* bases, PyObject* contents, ToldLater& told) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bases); ++i) {
-    STATOR_VALUE(found,
-                 t.typeLookup(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(bases, i)),
-                              initSubclass()));
+    STATOR_VALUE(found, t.typeLookup(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(bases, i)),
+                                     initSubclass()));
     told.bases |= !found || Py_TYPE(found.get()) != &PyClassMethodDescr_Type;
   }
   PyObject *name = nullptr, *value = nullptr;
@@ -150,8 +149,7 @@ Out Tracer::makeClass(PyTypeObject* meta, const Args& args) {
   if (order.get() != _PyType_Lookup(&PyType_Type, mro))
     return breakWith(Reason::kUnsupportedClass, "a metaclass with mro()");
   Ref<> own = stealRef(PyDict_Copy(entries.get()));
-  for (const auto& [name, value] : told.attributes)
-    PyDict_SetItem(own.get(), name.get(), Py_None);
+  for (const auto& [name, value] : told.attributes) PyDict_SetItem(own.get(), name.get(), Py_None);
   Ref<> silent = told.bases ? stealRef(PyTuple_Pack(1, silentBase())) : bases;
   Ref<> tuple = stealRef(PyTuple_Pack(3, args.values[0], silent.get(), own.get()));
   Ref<> result = stealRef(PyType_Type.tp_new(meta, tuple.get(), nullptr));
