@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("triton", reason="pip install triton")
 
-KERNELS = '''
+KERNELS = """
 import torch, triton, triton.language as tl
 import stator
 from stator import _core
@@ -37,7 +37,7 @@ def into_argument(a, b):
     return a + 1
 
 a, b = torch.randn(40), torch.randn(40)
-'''
+"""
 
 
 def run(script, interpreted):
