@@ -236,7 +236,9 @@ def _wrapper_context(fake: torch.Tensor, example: torch.Tensor, source: Any) -> 
 
     rank = fake.dim()
     parts = {
-        "dynamic_sizes": [DimDynamic.DYNAMIC if isinstance(size, torch.SymInt) else DimDynamic.STATIC for size in fake.shape],
+        "dynamic_sizes": [
+            DimDynamic.DYNAMIC if isinstance(size, torch.SymInt) else DimDynamic.STATIC for size in fake.shape
+        ],
         "constraint_sizes": [None] * rank,
         "tensor_source": source,
     }

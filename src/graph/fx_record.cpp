@@ -295,7 +295,8 @@ PyObject* getSymbols(PyObject* self, void*) {
 PyGetSetDef properties[] = {
     {"shapes", getShapes, nullptr,
      "of each input: None, (sizes, strides) with symbols, or a symbol's name", nullptr},
-    {"wrappers", getWrappers, nullptr, "of each input: the trace's fake instance of a wrapper class, or None", nullptr},
+    {"wrappers", getWrappers, nullptr,
+     "of each input: the trace's fake instance of a wrapper class, or None", nullptr},
     {"has_scalars", hasScalars, nullptr, "whether ints or floats are among the inputs", nullptr},
     {"symbols", getSymbols, nullptr,
      "(hints, conditions, numbers of unbacked ones) of the symbols, or None", nullptr},

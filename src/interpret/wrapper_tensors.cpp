@@ -136,8 +136,8 @@ void needFakes(Tracer& t, const Source* source = nullptr) {
       t.options.dynamic == DynamicMode::kAll ||
       (t.options.dynamic == DynamicMode::kAutomatic && source != nullptr &&
        t.options.history != nullptr && t.options.history->find(sourceKey(*source)) != nullptr);
-  t.wrappers.fakes = stealRef(PyObject_CallOneArg(torchObject("stator._wrappers.Fakes"),
-                                                  symbolic ? Py_True : Py_False));
+  t.wrappers.fakes = stealRef(
+      PyObject_CallOneArg(torchObject("stator._wrappers.Fakes"), symbolic ? Py_True : Py_False));
   if (!t.wrappers.fakes) throw PythonError();
 }
 

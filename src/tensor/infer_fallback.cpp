@@ -404,8 +404,8 @@ FallbackAnswer inferWrapped(const Request& request, Substitution& substitution) 
     Ref<> hints = orThrow(PyList_New(0));
     for (size_t i = 0; i < environment->symbolCount(); ++i) {
       if (environment->hasUnbacked(symbolic::symbol(static_cast<int64_t>(i)))) return refused;
-      if (PyList_Append(hints.get(),
-                        orThrow(PyLong_FromLongLong(environment->hints()[i])).get()) != 0)
+      if (PyList_Append(hints.get(), orThrow(PyLong_FromLongLong(environment->hints()[i])).get()) !=
+          0)
         throw PythonError();
     }
     orThrow(PyObject_CallMethod(request.fakes, "extend", "O", hints.get()));

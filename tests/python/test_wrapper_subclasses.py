@@ -659,7 +659,9 @@ def test_one_graph_for_other_sizes(backend, dynamic):
     assert made == ([1, 1, 0, 0, 0] if dynamic is None else [1, 0, 0, 0, 0])
     assert captures_of(f, compiled, two(1, 4), w) == 1  # 1 is a number
     x = two(6, 4)
-    wanted, found = (torch.autograd.grad(run(x, w)[0], w, TwoTensor(torch.ones(18), torch.ones(18))) for run in (f, compiled))
+    wanted, found = (
+        torch.autograd.grad(run(x, w)[0], w, TwoTensor(torch.ones(18), torch.ones(18))) for run in (f, compiled)
+    )
     same(found, wanted)
 
 
