@@ -143,13 +143,24 @@ def make_mode(record: Any, sources: list[Any]) -> list[tuple[torch.Tensor, State
             else DimDynamic.DYNAMIC
             for size in shape[0]
         ]
+        # A symbol of its own, where it is not that of a size from which it follows.
+        strides = [
+            DimDynamic.DYNAMIC
+            if isinstance(stride, str) and _NAME.fullmatch(stride) and stride not in shape[0]
+            else DimDynamic.INFER_STRIDE
+            for stride in shape[1]
+        ]
         context = StatefulSymbolicContext(
-            dynamic_sizes=dynamic, constraint_sizes=[None] * len(dynamic), tensor_source=source
+            dynamic_sizes=dynamic,
+            dynamic_strides=strides,
+            constraint_sizes=[None] * len(dynamic),
+            constraint_strides=[None] * len(dynamic),
+            tensor_source=source,
         )
         contexts.append((example, context))
         with shape_env.ignore_fresh_unbacked_symbols():
             fake = mode.from_tensor(example, symbolic_context=context, source=source)
-        for size, made in zip(shape[0], fake.shape, strict=True):
+        for size, made in zip((*shape[0], *shape[1]), (*fake.shape, *fake.stride()), strict=True):
             if isinstance(size, str) and _NAME.fullmatch(size) and size not in symbols.names:
                 symbols.bind(size, made)
     for number, hint in enumerate(hints):

@@ -1,6 +1,7 @@
 #include "breaks/plan.h"
 
 #include "base/check.h"
+#include "base/hot.h"
 #include "python/objects.h"
 #include "values/dicts.h"
 
@@ -81,8 +82,8 @@ bool storeAttribute(PyObject* owner, PyObject* name, PyObject* value) {
                                    : PyDict_DelItem(dict.get(), name)) == 0;
 }
 
-bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_outputs,
-             Registers& r) {
+STATOR_HOT bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_outputs,
+                        Registers& r) {
   auto operand = [&](size_t i) { return at(r, step.operands[i]); };
   Ref<> value;
   switch (step.op) {
@@ -266,8 +267,8 @@ GeneratorDoors& generatorDoors() {
   return doors;
 }
 
-bool runSteps(const Plan& plan, const sources::Roots& roots, PyObject* graph_outputs,
-              std::vector<Ref<>>& registers) {
+STATOR_HOT bool runSteps(const Plan& plan, const sources::Roots& roots, PyObject* graph_outputs,
+                         std::vector<Ref<>>& registers) {
   registers.resize(static_cast<size_t>(plan.register_count));
   for (const PlanStep& step : plan.steps) {
     if (!runStep(step, roots, graph_outputs, registers)) return false;

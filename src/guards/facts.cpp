@@ -1,5 +1,6 @@
 #include "guards/facts.h"
 
+#include "base/hot.h"
 #include "base/ref.h"
 #include "python/objects.h"
 #include "tensor/tensor_guard.h"
@@ -37,7 +38,7 @@ bool nextElement(PyObject* set, Py_ssize_t& position, PyObject*& item, Py_hash_t
   return _PySet_NextEntry(set, &position, &item, &hash) != 0;
 }
 
-bool sameLong(PyObject* seen, PyObject* expected) {
+STATOR_HOT bool sameLong(PyObject* seen, PyObject* expected) {
   if (Py_SIZE(seen) != Py_SIZE(expected)) return false;
   const Py_ssize_t digits = Py_ABS(Py_SIZE(seen));
   return std::memcmp(reinterpret_cast<PyLongObject*>(seen)->ob_digit,
@@ -76,7 +77,7 @@ PyObject* instanceDictOf(PyObject* object) {
   return view.dict != nullptr ? reinterpret_cast<PyObject*>(view.dict) : asInstanceDict(object);
 }
 
-PyTypeObject* typeOf(PyObject* value) {
+STATOR_HOT PyTypeObject* typeOf(PyObject* value) {
   return isInstanceDict(value) ? &PyDict_Type : Py_TYPE(value);
 }
 
@@ -113,7 +114,7 @@ bool isConstant(PyObject* value) {
          name == "torch.qscheme";
 }
 
-bool sameConstant(PyObject* seen, PyObject* expected) {
+STATOR_HOT bool sameConstant(PyObject* seen, PyObject* expected) {
   if (seen == expected) return true;
   PyTypeObject* type = Py_TYPE(expected);
   if (Py_TYPE(seen) != type) return false;

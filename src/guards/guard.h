@@ -87,6 +87,8 @@ class GuardSet {
                      BorrowedRef<> name, BorrowedRef<> result);
   // Forgets what was added last, for a capture that goes back (names of types stay: they are true, and only make the guard stricter).
   void truncate(size_t size);
+  // Whether tensors require grad is no part of their guards.
+  void ignoreGrads();
   const std::vector<Guard>& all() const { return guards_; }
   size_t size() const { return guards_.size(); }
   Relations relations;
@@ -111,6 +113,9 @@ class GuardProgram {
   std::string symbolText(BorrowedRef<PyCodeObject> code) const;
   // The same; `values` then holds what the wanted sources led to, in their order.
   bool check(const sources::Roots& roots, std::vector<Ref<>>& values);
+  // The same without a reference for each: `values` live as long as nobody changes what they were found in, and `made`, which owns what came
+  // into being by the asking. Both are empty before.
+  bool check(const sources::Roots& roots, std::vector<PyObject*>& values, std::vector<Ref<>>& made);
   // The first guard that fails, in the user's terms (`L['self'].scale: was 2, is 3`); empty if all hold.
   std::string explain(const sources::Roots& roots);
   // Whether checks may be answered from remembered memory (guards/replay.h); on from the start. For tests and measurements.

@@ -132,6 +132,15 @@ void GuardSet::addTypeLookup(const sources::Source* source, BorrowedRef<PyTypeOb
   }
 }
 
+void GuardSet::ignoreGrads() {
+  for (Guard& guard : guards_) {
+    if (!guard.tensor) continue;
+    auto relaxed = std::make_shared<tensor::TensorGuard>(*guard.tensor);
+    relaxed->any_grad = true;
+    guard.tensor = std::move(relaxed);
+  }
+}
+
 void GuardSet::truncate(size_t size) {
   STATOR_CHECK(size <= guards_.size(), "guards cannot be added by truncating");
   for (size_t i = size; i < guards_.size(); ++i) {

@@ -1,5 +1,6 @@
 // Runs guard programs: one body for the plain check and for the check that takes down the memory it relied on (replay.h).
 #include "base/check.h"
+#include "base/hot.h"
 #include "guards/facts.h"
 #include "guards/program.h"
 #include "guards/replay.h"
@@ -77,7 +78,8 @@ inline const void* versionOf(const StatorView& view) {
   return index == -1 || (shared && index >= 0 && stator_view_value(&view, index) == nullptr);
 }
 
-PyObject* readStep(Machine& machine, const sources::Source& source, PyObject* base, bool* unknown) {
+STATOR_HOT PyObject* readStep(Machine& machine, const sources::Source& source, PyObject* base,
+                              bool* unknown) {
   if (source.base != nullptr && base != nullptr && isInstanceDict(base)) {
     // An instance dict that does not exist yet holds nothing but strings; sources with such keys are compiled to kKey*.
     return source.kind == sources::SourceKind::kDictKey ? keyAt(base, source.index) : nullptr;
@@ -397,7 +399,7 @@ PyObject* tupleItem(PyObject* tuple, size_t index) {
 }
 
 template <bool kRecording>
-const Op* interpret(Machine& machine, Op* begin, Op* end) {
+STATOR_HOT const Op* interpret(Machine& machine, Op* begin, Op* end) {
   PyObject** r = machine.r;
   Recorder* recorder = machine.recorder;
   StatorView view{};
@@ -711,7 +713,7 @@ bool TypeVersion::lookUpAgain() {
   return true;
 }
 
-const Op* run(Machine& machine, Op* begin, Op* end) {
+STATOR_HOT const Op* run(Machine& machine, Op* begin, Op* end) {
   return interpret<false>(machine, begin, end);
 }
 const Op* runRecording(Machine& machine, Op* begin, Op* end) {

@@ -2,6 +2,7 @@
 #include "guards/program.h"
 
 #include "base/check.h"
+#include "base/hot.h"
 #include "guards/explain.h"
 #include "guards/facts.h"
 #include "guards/replay.h"
@@ -43,8 +44,8 @@ bool holds(const Relations::FloatCondition& condition, double value) {
 }
 
 // The first condition that does not hold, by its position; -1: all do. `symbols` gets what each symbol stands for.
-int failedRelation(const GuardProgram::Impl& program, PyObject* const* registers,
-                   std::vector<int64_t>& symbols) {
+STATOR_HOT int failedRelation(const GuardProgram::Impl& program, PyObject* const* registers,
+                              std::vector<int64_t>& symbols) {
   const Relations& relations = program.relations;
   symbols.clear();
   symbols.reserve(relations.symbols.size());
@@ -224,6 +225,17 @@ bool GuardProgram::check(const sources::Roots& roots) {
 }
 
 bool GuardProgram::check(const sources::Roots& roots, std::vector<Ref<>>& values) {
+  std::vector<PyObject*> found;
+  std::vector<Ref<>> made;
+  if (!check(roots, found, made)) return false;
+  values.clear();
+  values.reserve(found.size());
+  for (PyObject* value : found) values.push_back(newRef(value));
+  return true;
+}
+
+STATOR_HOT bool GuardProgram::check(const sources::Roots& roots, std::vector<PyObject*>& values,
+                                    std::vector<Ref<>>& made) {
   Impl& program = *impl_;
   if (program.contradiction) [[unlikely]]
     return false;
@@ -239,14 +251,18 @@ bool GuardProgram::check(const sources::Roots& roots, std::vector<Ref<>>& values
     std::vector<int64_t> symbols;
     if (failedRelation(program, machine.r, symbols) >= 0) return false;
   }
-  values.clear();
-  values.reserve(program.asked);
+  values.resize(program.asked);
+  const uint32_t* registers_of = program.wanted_registers.data();
   for (size_t i = 0; i < program.asked; ++i) {
-    PyObject* value = machine.r[program.wanted_registers[i]];
-    // An instance dict that does not exist yet has to, for whoever wants it.
-    values.push_back(isInstanceDict(value) ? sources::read(*program.wanted[i], roots)
-                                           : newRef(value));
+    PyObject* value = machine.r[registers_of[i]];
+    if (isInstanceDict(value)) [[unlikely]] {
+      // An instance dict that does not exist yet has to, for whoever wants it.
+      made.push_back(sources::read(*program.wanted[i], roots));
+      value = made.back().get();
+    }
+    values[i] = value;
   }
+  for (Ref<>& kept : machine.keep) made.push_back(std::move(kept));
   return true;
 }
 

@@ -1,5 +1,7 @@
 #include "guards/replay.h"
 
+#include "base/hot.h"
+
 #include <algorithm>
 
 namespace stator::guards {
@@ -29,7 +31,7 @@ uint64_t cycles() { return 0; }  // never cold
 
 // If a few words of the record itself take long to come, other work has pushed the tree's memory out of the caches. Then all of it is
 // asked for at once and in the order of addresses, which memory serves best; an address that is gone is asked for in vain.
-void fetchIfCold(const Record& record) {
+STATOR_HOT void fetchIfCold(const Record& record) {
   if (record.lines.empty()) return;
   const uint64_t before = cycles();
   for (size_t i = 0; i < kProbes; ++i)
@@ -93,7 +95,7 @@ void Record::sortLines() {
   if (found.size() >= kColdLines) lines = std::move(found);
 }
 
-std::shared_ptr<Record> Tree::find(PyObject* root, PyObject* builtins) {
+STATOR_HOT std::shared_ptr<Record> Tree::find(PyObject* root, PyObject* builtins) {
   for (size_t i = 0; i < records_.size(); ++i) {
     if (records_[i]->root != root || records_[i]->builtins != builtins) continue;
     if (i != 0)
@@ -104,7 +106,7 @@ std::shared_ptr<Record> Tree::find(PyObject* root, PyObject* builtins) {
   return nullptr;
 }
 
-bool Tree::factsHold(Machine& machine, Record& record) {
+STATOR_HOT bool Tree::factsHold(Machine& machine, Record& record) {
   const Fact* fact = record.facts.data();
   fetchIfCold(record);
   for (uint32_t level_end : record.level_ends) {
@@ -126,7 +128,7 @@ bool Tree::factsHold(Machine& machine, Record& record) {
   return false;
 }
 
-bool Tree::restHolds(Machine& machine, Record& record) {
+STATOR_HOT bool Tree::restHolds(Machine& machine, Record& record) {
   // With lines their memory was fetched already, if it had to be.
   if (!tensor::checkAllFacts(record.tensors.data(), record.tensors.size(), record.lines.empty()))
     return false;
@@ -178,7 +180,7 @@ const Op* Tree::plain(Machine& machine) {
   return failed;
 }
 
-const Op* Tree::check(Machine& machine) {
+STATOR_HOT const Op* Tree::check(Machine& machine) {
   Op* ops = machine.program.ops.data();
   if (!machine.replay) return plain(machine);
   if (std::shared_ptr<Record> known = find(rootOf(machine), builtinsOf(machine))) {

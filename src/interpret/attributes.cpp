@@ -537,8 +537,26 @@ Out Tracer::callGetattr(PyObject* object, PyObject* name) {
   return call(function.get(), args);
 }
 
+void nameAttribute(Tracer& t, PyObject* object, PyObject* name) {
+  PyObject* error = t.raised.get();
+  if (!PyErr_GivenExceptionMatches(error, PyExc_AttributeError)) return;
+  auto* raw = reinterpret_cast<PyAttributeErrorObject*>(error);
+  if (raw->name != nullptr || raw->obj != nullptr || !t.isMade(error)) return;
+  raw->name = Py_NewRef(name);
+  raw->obj = Py_NewRef(object);
+}
+
+void noteAttribute(Tracer& t, const SymbolicFrame& frame) {
+  PyObject* access = frame.instance.get();
+  if (access == nullptr || frame.then == Then::kPushInstance) return;
+  nameAttribute(t, PyTuple_GET_ITEM(access, 0), PyTuple_GET_ITEM(access, 1));
+}
+
 Out Tracer::getAttr(PyObject* object, PyObject* name) {
   Out found = getAttrOrNull(object, name);
+  if (found.flow() == Flow::kRaise) nameAttribute(*this, object, name);
+  if (found.flow() == Flow::kEntered)
+    frames.back()->instance = stealRef(PyTuple_Pack(2, object, name));
   if (!found.ok() || found.get() != nullptr) return found;
   return raiseAttributeError(object, name);
 }

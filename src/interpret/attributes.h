@@ -21,8 +21,15 @@ inline Ref<> superPart(PyObject* super, const char* name) {
 inline PyObject* attributesShadow(Tracer& tracer, values::Info* info) {
   if (info->attributes == nullptr) return nullptr;
   values::Info* dict = tracer.values.find(info->attributes);
-  return dict != nullptr ? dict->shadow.get() : nullptr;
+  if (dict == nullptr) return nullptr;
+  // one that the trace has made, and put in the place of the object's own
+  return dict->origin == values::Origin::kMade ? dict->object.get() : dict->shadow.get();
 }
+
+// What PyObject_GetAttr adds to an AttributeError that has no `name` and `obj` yet.
+void nameAttribute(Tracer& tracer, PyObject* object, PyObject* name);
+// The same where the exception leaves the frame of a property, descriptor or __getattr__, which keeps (object, name) as its `instance`.
+void noteAttribute(Tracer& tracer, const SymbolicFrame& frame);
 
 // An object from outside and its __dict__ may come up by two ways (`d = vars(self)` before a break): they are told to be one. Asked where an
 // object is first looked at (with `writes`: written to), and where a dict is first written to.

@@ -8,6 +8,7 @@
 #include "python/objects.h"
 
 #include <unordered_map>
+#include <unordered_set>
 
 namespace stator::interpret {
 
@@ -175,6 +176,29 @@ void addDropped(Tracer& t, const SymbolicFrame& frame, breaks::Plan& plan) {
   }
 }
 
+// Without grad mode no history comes into being: whether a tensor requires grad shows only where the program asks for it, changes it or turns
+// grad mode on, and in what is given out as a view of an input.
+bool gradsDoNotMatter(const Tracer& t) {
+  if (t.grads_matter || t.initial_state.grad_enabled || t.state.grad_enabled) return false;
+  std::unordered_set<uint32_t> given;
+  for (const graph::Node* input : t.graph->inputs()) {
+    if (input->wrapper) return false;
+    if (input->meta == nullptr) continue;  // a number
+    if (input->meta->storage_id == 0) return false;
+    given.insert(input->meta->storage_id);
+  }
+  for (const graph::Node* output : t.graph->outputs()) {
+    if (output->scalar_type) continue;
+    if (output->meta == nullptr || output->meta->storage_id == 0 ||
+        given.count(output->meta->storage_id) != 0)
+      return false;
+  }
+  for (const graph::Node& node : t.graph->nodes()) {
+    if (node.sets_mode) return false;
+  }
+  return true;
+}
+
 void addFrame(Tracer& t, PlanBuilder& builder, SymbolicFrame& frame, bool root,
               breaks::FrameState& out) {
   out.offset = frame.instr().offset;
@@ -251,6 +275,7 @@ bool buildPlan(Tracer& t, bool returns, breaks::Plan& plan) {
   if (t.handled_touched && !(returns && none))
     plan.handled = t.handled ? builder.value(t.handled.get()) : builder.value(Py_None);
   addEffects(t, builder, returns);
+  if (returns && gradsDoNotMatter(t)) t.guards->ignoreGrads();
   addAliasGuards(t);
   builder.checkDropped();
   builder.finish();

@@ -1,5 +1,6 @@
 #include "interpret/names.h"
 
+#include "base/hot.h"
 #include "interpret/known_types.h"
 
 namespace stator::interpret {
@@ -8,7 +9,7 @@ namespace {
 Names table;
 }
 
-const Names& names() { return table; }
+STATOR_HOT const Names& names() { return table; }
 
 bool initNames() {
   auto intern = [](const char* text) { return PyUnicode_InternFromString(text); };

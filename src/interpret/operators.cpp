@@ -383,7 +383,7 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
   }
   bool sequences =
       (PyList_Check(left) && PyList_Check(right)) || (PyTuple_Check(left) && PyTuple_Check(right));
-  if (equality && sequences) {
+  if (sequences) {
     // Containers that hold themselves: eager finds the end of the stack, and the real interpreter is to do so.
     static int depth = 0;
     struct Level {
@@ -401,7 +401,7 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
       return newRef(PyList_Check(sequence) ? PyList_GET_ITEM(sequence, i)
                                            : PyTuple_GET_ITEM(sequence, i));
     };
-    if (size(a.get()) != size(b.get())) return boolean(!wanted);
+    if (equality && size(a.get()) != size(b.get())) return boolean(!wanted);
     for (Py_ssize_t i = 0; i < size(a.get()) && i < size(b.get()); ++i) {
       Ref<> x = item(a.get(), i), y = item(b.get(), i);
       // Of symbols only the values count, and to ask whether they are the same object would settle these.
@@ -412,7 +412,14 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
       STATOR_VALUE(equal, settle(compare(Py_EQ, x.get(), y.get())));
       STATOR_VALUE(verdict, truth(equal.get()));
       if (verdict.get() == Py_True) continue;
-      if (i < size(a.get()) && i < size(b.get())) return boolean(!wanted);
+      if (i >= size(a.get()) || i >= size(b.get())) continue;
+      // The first items that differ decide; what their comparison gives need not be a bool.
+      return equality ? Out(boolean(!wanted)) : settle(compare(operation, x.get(), y.get()));
+    }
+    if (!equality) {
+      Ref<> longer = stealRef(PyLong_FromSsize_t(size(a.get()))),
+            other = stealRef(PyLong_FromSsize_t(size(b.get())));
+      return fromNative(stealRef(PyObject_RichCompare(longer.get(), other.get(), operation)));
     }
     if (size(a.get()) != size(b.get())) return boolean(!wanted);
     return boolean(wanted);

@@ -321,6 +321,7 @@ Register PlanBuilder::build(PyObject* object) {
       // A leaf (a parameter that the program has made) has to stay the very tensor that the graph gives.
       const shapes::TensorMeta* meta = graph::asStandIn(object)->meta;
       bool leaf = !input && meta->requires_grad && meta->is_leaf;
+      t_.grads_matter = true;
       result = add(PlanOp::kCall, object,
                    newRef(torchObject(leaf ? "stator._core.become" : "stator._core.as_subclass")),
                    {result, constant(graph::asStandIn(object)->apparent_type)});

@@ -112,6 +112,8 @@ Out Tracer::tensorAttr(PyObject* stand_in, PyObject* name) {
   }
   const shapes::TensorMeta& meta = *tensor->meta;
   auto boolean = [](bool b) { return newRef(b ? Py_True : Py_False); };
+  grads_matter |= text == "requires_grad" || text == "is_leaf" || text == "grad_fn" ||
+                  text == "grad" || text == "retains_grad" || text == "output_nr";
   if (text == "requires_grad") return boolean(meta.requires_grad);
   // Whether an input that requires grad is a leaf is no part of its guard, unless somebody asks.
   if ((text == "is_leaf" || text == "grad_fn") && meta.requires_grad &&
@@ -359,6 +361,7 @@ Out registerHook(Tracer& t, const Args& args, const char* path, bool leaf) {
   // One of a tensor that the graph makes, too, where the graph runs as it was captured: it gives that tensor out, with autograd's own node.
   bool outside = (tensor->node->source != nullptr || (t.options.runs_as_captured && !leaf)) &&
                  tensor->node->home == t.graph.get() && !Tracer::isCast(args.values[0]);
+  t.grads_matter = true;
   if (!outside || tensor->meta == nullptr || !tensor->meta->requires_grad ||
       (leaf && !tensor->meta->is_leaf) || tensor->node->written ||
       t.typeOf(args.values[0]) == nullptr || graph::isStandIn(args.values[1])) {

@@ -1,6 +1,7 @@
 #include "interpret/tracer.h"
 
 #include "base/check.h"
+#include "interpret/attributes.h"
 #include "interpret/calls/switches.h"
 #include "interpret/calls/torch_states.h"
 #include "interpret/drops.h"
@@ -273,7 +274,10 @@ Flow Tracer::unwind(size_t base) {
       restart_reason = Reason::kRaises;
       return breakWith(Reason::kRaises, "AttributeError of an attribute that __getattr__ may know");
     }
-    if (!handler) continue;
+    if (!handler) {
+      noteAttribute(*this, frame);
+      continue;
+    }
     // RERAISE n stands for the instruction that raised first, which its operand says.
     Ref<> lasti = instr.opcode == RERAISE && instr.oparg != 0
                       ? newRef(frame.top(static_cast<size_t>(instr.oparg)))

@@ -578,7 +578,9 @@ class Tracer {
   uint64_t effects = 0;       // writes so far to objects that are older than the call being folded
   uint64_t fold_started = 0;  // its instruction
   bool global_hooks_guarded = false;
-  bool has_arrays = false;   // a NumPy array has come up
+  bool has_arrays = false;  // a NumPy array has come up
+  // Something was decided on whether a tensor requires grad. If nothing was, and grad mode is off, guards need not tell.
+  bool grads_matter = false;
   bool drew_random = false;  // some operation so far draws random numbers
   bool start_anew = false;
   uint64_t restart_at = 0;

@@ -1,5 +1,6 @@
 // CPython 3.11's objects, dicts and types; see objects.h.
 #define Py_BUILD_CORE 1
+#include "base/hot.h"
 #include "python/objects.h"
 
 #include "internal/pycore_dict.h"
@@ -30,7 +31,7 @@ _Static_assert(sizeof(PyDictKeyEntry) == 3 * sizeof(void*) &&
 _Static_assert(sizeof(PyDictUnicodeEntry) == 2 * sizeof(void*), "layout of str entries");
 _Static_assert(offsetof(struct _dictvalues, values) == 0, "layout of split values");
 
-int stator_view_object(StatorView* view, PyObject* object) {
+STATOR_HOT int stator_view_object(StatorView* view, PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   if (stator_has_managed_dict(type)) {
     stator_view_managed(view, object);

@@ -6,6 +6,7 @@
 // - Whoever calls the evaluator (_PyEval_Vector, gen_send_ex2) clears and pops the frame; an evaluator only runs it.
 // - An evaluator pushes a _PyCFrame of its own; `use_tracing` is copied inwards on entry and outwards on exit.
 #define Py_BUILD_CORE 1
+#include "base/hot.h"
 #include "python/frame.h"
 
 #include <internal/pycore_ceval.h>
@@ -81,7 +82,7 @@ StatorFrameView stator_frame_view(StatorFrame* frame) {
 
 int stator_frame_in_default_loop(StatorFrame* frame) { return frame->stacktop < 0; }
 
-PyObject* stator_handled_exception(void) { return thread()->exc_info->exc_value; }
+STATOR_HOT PyObject* stator_handled_exception(void) { return thread()->exc_info->exc_value; }
 
 void stator_set_handled_exception(PyObject* value) {
   _PyErr_StackItem* item = thread()->exc_info;
@@ -179,7 +180,7 @@ int stator_thread_traced(void) {
          tstate->c_profilefunc != NULL;
 }
 
-int stator_thread_plain(void) {
+STATOR_HOT int stator_thread_plain(void) {
   enum { kRoom = 64 };
   PyThreadState* tstate = thread();
   return tstate->cframe->use_tracing == 0 && tstate->c_tracefunc == NULL &&
@@ -286,7 +287,7 @@ int stator_hook_install(StatorHook hook) {
   return 0;
 }
 
-int stator_hook_possible(void) {
+STATOR_HOT int stator_hook_possible(void) {
   _PyFrameEvalFunction now = thread()->interp->eval_frame;
   return now == NULL || now == evaluator || now == _PyEval_EvalFrameDefault;
 }

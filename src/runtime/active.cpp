@@ -1,5 +1,6 @@
 #include "runtime/active.h"
 
+#include "base/hot.h"
 #include "python/frame.h"
 #include "runtime/hook.h"
 
@@ -16,7 +17,7 @@ Cache* activeCache() {
   return state.disabled ? nullptr : state.cache;
 }
 
-bool hookIsFree() { return removals == 0 && stator_hook_possible(); }
+STATOR_HOT bool hookIsFree() { return removals == 0 && stator_hook_possible(); }
 
 ActiveScope::ActiveScope(Cache* cache) : outer_(hookState().cache) {
   if (cache && removals == 0 && stator_hook_install(evaluateFrame) == 0) {

@@ -188,6 +188,7 @@ PyObject* statsDoor(PyObject*, PyObject*) {
   put("breaks", s.breaks);
   put("entries", s.entries);
   put("hits", s.hits);
+  put("direct_calls", s.direct_calls);
   put("misses", s.misses);
   put("graph_calls", s.graph_calls);
   put("ops_run", s.ops_run);

@@ -1,5 +1,6 @@
 #include "runtime/compiled_function.h"
 
+#include "base/hot.h"
 #include "runtime/active.h"
 #include "runtime/cache.h"
 #include "runtime/direct_call.h"
@@ -19,7 +20,8 @@ PyObject* forced_caches = nullptr;
 
 CompiledFunction* selfOf(PyObject* object) { return reinterpret_cast<CompiledFunction*>(object); }
 
-PyObject* call(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+STATOR_HOT PyObject* call(PyObject* callable, PyObject* const* args, size_t nargsf,
+                          PyObject* kwnames) {
   CompiledFunction* self = selfOf(callable);
   Ref<> forced;
   Cache* cache = force_eager ? nullptr : self->native_cache;

@@ -1,6 +1,7 @@
 #include "runtime/direct_call.h"
 
 #include "base/check.h"
+#include "base/hot.h"
 #include "bytecode/code_info.h"
 #include "graph/graph_runner.h"
 #include "interpret/calls/switches.h"
@@ -24,12 +25,18 @@ namespace stator::runtime {
 namespace {
 
 // Nobody has to see the frames, and nothing is to happen first.
-bool nobodyLooks(const Cache& cache) {
+STATOR_HOT bool nobodyLooks(const Cache& cache) {
   const HookState& state = hookState();
   const ConfigValues& config = configValues();
   return state.cache == nullptr && state.disabled == 0 && hookIsFree() && stator_thread_plain() &&
          config.break_every == 0 && !config.guard_collectives && cache.divergences.empty() &&
          !watching() && !measuresGuards() && !tensor::isProfiled() && !tensor::callsAreWatched();
+}
+
+// CPython's own way to call a function moves references of its own into the frame before it does anything else.
+bool takesReferences(PyObject* callable) {
+  return PyFunction_Check(callable) &&
+         reinterpret_cast<PyFunctionObject*>(callable)->vectorcall == _PyFunction_Vectorcall;
 }
 
 uint64_t versionOf(PyObject* dict) {
@@ -89,7 +96,7 @@ bool DirectCall::find(PyFunctionObject* function, Cache& cache) {
   return site_ != nullptr;
 }
 
-bool DirectCall::bindNamed(PyObject* name, PyObject* value, Arguments& into) const {
+STATOR_HOT bool DirectCall::bindNamed(PyObject* name, PyObject* value, Arguments& into) const {
   // Names that are interned are the same object if they are equal.
   if (!PyUnicode_CheckExact(name) || !PyUnicode_CHECK_INTERNED(name)) return false;
   for (int slot = positional_only_; slot < positional_ + keyword_only_; ++slot) {
@@ -102,8 +109,8 @@ bool DirectCall::bindNamed(PyObject* name, PyObject* value, Arguments& into) con
 }
 
 // As CPython does when it makes the frame and runs the instructions before RESUME. False: they do not fit, which is for CPython to say.
-bool DirectCall::bind(PyFunctionObject* function, PyObject* self, PyObject* const* args,
-                      Py_ssize_t positional, PyObject* kwnames, Arguments& into) const {
+STATOR_HOT bool DirectCall::bind(PyFunctionObject* function, PyObject* self, PyObject* const* args,
+                                 Py_ssize_t positional, PyObject* kwnames, Arguments& into) const {
   std::memset(into.slots, 0, static_cast<size_t>(slots_) * sizeof(PyObject*));
   const Py_ssize_t bound = self != nullptr ? 1 : 0;
   const Py_ssize_t given = positional + bound;
@@ -154,8 +161,8 @@ bool DirectCall::bind(PyFunctionObject* function, PyObject* self, PyObject* cons
   return true;
 }
 
-PyObject* DirectCall::run(Site& site, PyFunctionObject* function, Arguments& arguments,
-                          bool& served) {
+STATOR_HOT PyObject* DirectCall::run(Site& site, PyFunctionObject* function, Arguments& arguments,
+                                     bool& served) {
   sources::Roots roots;
   roots.slots = arguments.slots;
   roots.stack = arguments.slots + slots_;
@@ -165,14 +172,13 @@ PyObject* DirectCall::run(Site& site, PyFunctionObject* function, Arguments& arg
   roots.handled = stator_handled_exception();
   if (roots.handled == Py_None) roots.handled = nullptr;
   roots.code = code_;
-  References memory;
-  std::vector<Ref<>>& inputs = *memory;
+  Spare<BorrowedInputs> memory;
+  BorrowedInputs& inputs = *memory;
   size_t index = 0;
   for (;; ++index) {
     if (index == site.entries.size()) return nullptr;
     Entry& entry = *site.entries[index];
-    if (entry.needs_no_frame && guardsHold(entry, roots, inputs) && memoryHolds(entry, inputs))
-      break;
+    if (entry.needs_no_frame && inputs.found(entry, roots)) break;
   }
   if (index > 0)
     std::rotate(site.entries.begin(), site.entries.begin() + static_cast<std::ptrdiff_t>(index),
@@ -181,10 +187,11 @@ PyObject* DirectCall::run(Site& site, PyFunctionObject* function, Arguments& arg
   Ref<> outputs;
   if (entry->compiled) {
     HookDisabledScope disabled;
-    static_assert(sizeof(Ref<>) == sizeof(PyObject*));
-    outputs = stealRef(PyObject_Vectorcall(entry->compiled.get(),
-                                           reinterpret_cast<PyObject* const*>(inputs.data()),
-                                           inputs.size(), nullptr));
+    const bool takes_own = takesReferences(entry->compiled.get());
+    if (!takes_own) inputs.hold();
+    outputs = stealRef(PyObject_Vectorcall(entry->compiled.get(), inputs.values.data(),
+                                           inputs.values.size(), nullptr));
+    if (!takes_own) inputs.made.clear();
     if (!outputs) {
       // An interrupt is not to be lost, and has no line of the user's.
       if (!PyErr_ExceptionMatches(PyExc_Exception)) {
@@ -200,16 +207,17 @@ PyObject* DirectCall::run(Site& site, PyFunctionObject* function, Arguments& arg
     statistics().ops_run += static_cast<int64_t>(entry->ops);
   }
   statistics().hits++;
+  statistics().direct_calls++;
   driverCounters().watched_captured += entry->watched;
   served = true;
-  References made;
-  std::vector<Ref<>>& registers = *made;
+  References objects;
+  std::vector<Ref<>>& registers = *objects;
   if (!breaks::runSteps(entry->plan, roots, outputs.get(), registers)) return nullptr;
   return registers[static_cast<size_t>(entry->plan.returned)].release();
 }
 
-bool DirectCall::serve(PyObject* callable, Cache& cache, PyObject* const* args, size_t nargsf,
-                       PyObject* kwnames, PyObject** result) {
+STATOR_HOT bool DirectCall::serve(PyObject* callable, Cache& cache, PyObject* const* args,
+                                  size_t nargsf, PyObject* kwnames, PyObject** result) {
   PyObject* self = nullptr;
   if (PyMethod_Check(callable)) {
     self = PyMethod_GET_SELF(callable);

@@ -49,15 +49,6 @@ int truthOf(const PendingFrame& callee, PyObject* value) {
   return PyObject_IsTrue(length.get());
 }
 
-// The object whose attribute a callee was asked for: the first argument, or the second of a descriptor's __get__.
-Ref<> ownerOf(const PendingFrame& callee) {
-  const size_t at =
-      PyUnicode_CompareWithASCIIString(callee.function->func_name, "__get__") == 0 ? 1 : 0;
-  if (at >= callee.slots.size()) return nullptr;
-  Ref<> owner = callee.slots[at];
-  return owner && PyCell_Check(owner.get()) ? Ref<>::create(PyCell_GET(owner.get())) : owner;
-}
-
 // What CPython's look-up does with an AttributeError on its way out: it says whose attribute was missing, for suggestions.
 void nameMissing(PyObject* owner, PyObject* name) {
   if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return;
@@ -271,12 +262,12 @@ bool FrameRun::raise(Step how, int lookup_offset) {
 bool FrameRun::callPending(std::vector<PendingFrame>& frames, size_t index) {
   instr_ = unitEnd(instr_);
   stator_frame_set_offset(frame_, instr_->opcode_offset);
-  Ref<> owner = instr_->opcode == LOAD_ATTR || instr_->opcode == LOAD_METHOD
-                    ? ownerOf(frames[index])
-                    : Ref<>();
+  // Of a frame that an attribute access has entered: (object, name).
+  Ref<> access =
+      frames[index].continuation != Continuation::kPushInstance ? frames[index].instance : Ref<>();
   Ref<> value = enterPending(cache_, frames, index);
-  if (!value && owner)
-    nameMissing(owner.get(), PyTuple_GET_ITEM(stator_frame_code(frame_)->co_names, instr_->oparg));
+  if (!value && access)
+    nameMissing(PyTuple_GET_ITEM(access.get(), 0), PyTuple_GET_ITEM(access.get(), 1));
   if (value && continueWith(frames[index], std::move(value))) {
     // CPython does not look at signals behind a call that it has inlined: the callee's RESUME did.
     return true;

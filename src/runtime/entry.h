@@ -7,27 +7,29 @@
 
 namespace stator::runtime {
 
-// References for the time of one run, in memory that the next one uses again.
-class References {
+// Something for the time of one run, in memory that the next one uses again.
+template <class T>
+class Spare {
  public:
-  References() {
+  Spare() {
     if (spare.empty()) return;
-    values_ = std::move(spare.back());
+    value_ = std::move(spare.back());
     spare.pop_back();
   }
-  ~References() {
-    values_.clear();  // may run code
-    if (spare.size() < kSpare) spare.push_back(std::move(values_));
+  ~Spare() {
+    value_.clear();  // may run code
+    if (spare.size() < kMost) spare.push_back(std::move(value_));
   }
-  References(const References&) = delete;
-  References& operator=(const References&) = delete;
-  std::vector<Ref<>>& operator*() { return values_; }
+  Spare(const Spare&) = delete;
+  Spare& operator=(const Spare&) = delete;
+  T& operator*() { return value_; }
 
  private:
-  static constexpr size_t kSpare = 16;
-  static inline std::vector<std::vector<Ref<>>> spare;
-  std::vector<Ref<>> values_;
+  static constexpr size_t kMost = 16;
+  static inline std::vector<T> spare;
+  T value_;
 };
+using References = Spare<std::vector<Ref<>>>;
 
 inline std::vector<PyObject*> borrowed(const std::vector<Ref<>>& values) {
   std::vector<PyObject*> out;
@@ -45,5 +47,25 @@ inline bool guardsHold(Entry& entry, const sources::Roots& roots, std::vector<Re
 inline bool memoryHolds(Entry& entry, const std::vector<Ref<>>& values) {
   return entry.memory == nullptr || entry.memory->holds(borrowed(values));
 }
+
+// The graph's inputs without references of their own: for a callable that takes its own at once.
+struct BorrowedInputs {
+  std::vector<PyObject*> values;
+  std::vector<Ref<>> made;
+  bool found(Entry& entry, const sources::Roots& roots) {
+    made.clear();
+    return (entry.guards->check(roots, values, made) ||
+            (entry.same_modules != nullptr && entry.same_modules->check(roots, values, made))) &&
+           (entry.memory == nullptr || entry.memory->holds(values));
+  }
+  // For a callable that does not.
+  void hold() {
+    for (PyObject* value : values) made.push_back(newRef(value));
+  }
+  void clear() {
+    values.clear();
+    made.clear();
+  }
+};
 
 }  // namespace stator::runtime

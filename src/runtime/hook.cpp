@@ -1,6 +1,7 @@
 #include "runtime/hook.h"
 
 #include "base/check.h"
+#include "base/hot.h"
 #include "bytecode/code_info.h"
 
 #include <algorithm>
@@ -73,7 +74,7 @@ void takeFromNativeCaller(StatorFrame* callee) {
 
 }  // namespace
 
-HookState& hookState() { return hook_state; }
+STATOR_HOT HookState& hookState() { return hook_state; }
 
 PyObject* evaluateFrame(StatorFrame* frame, int throwflag) {
   HookState& state = hook_state;

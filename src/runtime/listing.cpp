@@ -1,6 +1,7 @@
 #include "runtime/listing.h"
 
 #include "base/boundary.h"
+#include "base/hot.h"
 #include "runtime/cache.h"
 #include "runtime/compiled_function.h"
 
@@ -61,7 +62,7 @@ PyObject* measureDoor(PyObject*, PyObject* list) {
 
 }  // namespace
 
-bool measuresGuards() { return costs != nullptr; }
+STATOR_HOT bool measuresGuards() { return costs != nullptr; }
 
 void measureGuards(Entry& entry, StatorFrame* frame, const sources::Roots& roots) {
   Ref<> into = newRef(costs);

@@ -2,6 +2,8 @@
 // `__call__`, pack the arguments into a tuple and a dict, and unpack them again.
 #include "runtime/module_base.h"
 
+#include "base/hot.h"
+
 #include <cstddef>
 #include <structmember.h>
 
@@ -17,7 +19,8 @@ struct ModuleBase {
 
 ModuleBase* selfOf(PyObject* object) { return reinterpret_cast<ModuleBase*>(object); }
 
-PyObject* call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+STATOR_HOT PyObject* call(PyObject* object, PyObject* const* args, size_t nargsf,
+                          PyObject* kwnames) {
   Ref<> compiled = newRef(selfOf(object)->compiled);
   if (!compiled) {
     PyErr_SetString(PyExc_TypeError, "the compiled module was not set up");

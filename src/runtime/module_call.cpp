@@ -1,5 +1,6 @@
 #include "runtime/module_call.h"
 
+#include "base/hot.h"
 #include "bytecode/code_info.h"
 #include "bytecode/opcodes.h"
 #include "interpret/known_types.h"
@@ -130,7 +131,7 @@ uint64_t versionOf(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict
 
 }  // namespace
 
-PyObject* PlainModule::forwardOf(PyObject* module, PyObject* globals) {
+STATOR_HOT PyObject* PlainModule::forwardOf(PyObject* module, PyObject* globals) {
   if (tensor::jitTraces()) return nullptr;
   PyTypeObject* type = Py_TYPE(module);
   StatorView view;

@@ -1,5 +1,6 @@
 #include "runtime/settings.h"
 
+#include "base/hot.h"
 #include "base/ref.h"
 
 #include <cstdlib>
@@ -8,12 +9,12 @@
 
 namespace stator::runtime {
 
-ConfigValues& configValues() {
+STATOR_HOT ConfigValues& configValues() {
   static ConfigValues values;
   return values;
 }
 
-Statistics& statistics() {
+STATOR_HOT Statistics& statistics() {
   static Statistics values;
   return values;
 }

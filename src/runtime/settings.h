@@ -55,6 +55,7 @@ struct Statistics {
   int64_t breaks = 0;  // captures that ended in a break
   int64_t entries = 0;
   int64_t hits = 0;
+  int64_t direct_calls = 0;  // of these: without a frame
   int64_t misses = 0;
   int64_t graph_calls = 0;
   int64_t ops_run = 0;  // tensor calls run inside graphs

@@ -1,5 +1,6 @@
 #include "runtime/watch.h"
 
+#include "base/hot.h"
 #include "base/ref.h"
 #include "dist/digest.h"
 #include "runtime/active.h"
@@ -53,7 +54,7 @@ PyObject* stop(PyObject*, PyObject*) {
 
 }  // namespace
 
-bool watching() { return watch != nullptr; }
+STATOR_HOT bool watching() { return watch != nullptr; }
 
 bool wantsTexts() { return watching() || configValues().log_captures || configValues().trace_dir; }
 

@@ -1,5 +1,6 @@
 // Reading a source: one step by the concrete C layout of its base, so that no user code runs.
 #include "base/check.h"
+#include "base/hot.h"
 #include "python/objects.h"
 #include "sources/short_lived.h"
 #include "sources/source.h"
@@ -183,8 +184,8 @@ PyObject* readTensorPart(const Source& source, PyObject* base, Ref<>& keep) {
 
 }  // namespace
 
-PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& keep,
-               bool* unknown) {
+STATOR_HOT PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& keep,
+                          bool* unknown) {
   if (source.base == nullptr) return readRoot(source, roots);
   if (base == nullptr) return nullptr;
   PyObject* key = source.key.get();

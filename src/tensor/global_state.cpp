@@ -1,4 +1,5 @@
 // The global state that captured code depends on.
+#include "base/hot.h"
 #include "python/objects.h"
 #include "tensor/reveal.h"
 #include "tensor/tensor_guard.h"
@@ -212,7 +213,7 @@ bool sameMode(PyObject* left, PyObject* right) {
   return a == b || (isDevice(a) && isDevice(b) && sameDevice(a, b));
 }
 
-bool sameModes(const Ref<>& left, const Ref<>& right) {
+STATOR_HOT bool sameModes(const Ref<>& left, const Ref<>& right) {
   if (!left || !right) return !left && !right;
   if (PyTuple_GET_SIZE(left.get()) != PyTuple_GET_SIZE(right.get())) return false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(left.get()); ++i) {
@@ -264,9 +265,9 @@ std::string modesText(const Ref<>& modes) {
 
 }  // namespace
 
-bool jitTraces() { return torch::jit::tracer::isTracing(); }
+STATOR_HOT bool jitTraces() { return torch::jit::tracer::isTracing(); }
 
-bool callsAreWatched() {
+STATOR_HOT bool callsAreWatched() {
   const c10::DispatchKeySet included = c10::impl::tls_local_dispatch_key_set().included_;
   if (included.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) return true;
   if (!at::SavedTensorDefaultHooks::get_tls_state().stack.empty()) return true;
@@ -275,7 +276,7 @@ bool callsAreWatched() {
   return false;
 }
 
-GlobalState GlobalState::now() {
+STATOR_HOT GlobalState GlobalState::now() {
   GlobalState state;
   uint64_t* words = state.words;
   const c10::AutogradState& autograd = c10::AutogradState::get_tls_state();
@@ -308,7 +309,7 @@ GlobalState GlobalState::now() {
   return state;
 }
 
-bool GlobalState::equals(const GlobalState& other) const {
+STATOR_HOT bool GlobalState::equals(const GlobalState& other) const {
   return std::memcmp(words, other.words, sizeof words) == 0 && sameModes(modes, other.modes);
 }
 

@@ -1,5 +1,7 @@
 #include "tensor/profiler_region.h"
 
+#include "base/hot.h"
+
 #include <ATen/record_function.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
@@ -10,7 +12,7 @@ struct ProfilerRegion::Record {
 };
 
 // What profilers leave with the thread; at::hasCallbacks() would tell more and takes as long as a few guards.
-bool isProfiled() {
+STATOR_HOT bool isProfiled() {
   return c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE) != nullptr;
 }
 

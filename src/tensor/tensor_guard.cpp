@@ -1,6 +1,7 @@
 #include "tensor/tensor_guard.h"
 
 #include "base/check.h"
+#include "base/hot.h"
 #include "python/objects.h"
 #include "tensor/impl_fields.h"
 
@@ -50,7 +51,7 @@ uint64_t marksIn(const StatorView& view) {
 }
 
 // Shared keys only grow, so "no mark is among the first n" stays true; nearly all tensors of a type share one set of keys.
-bool keysHaveNoMarks(const StatorKeys* keys) {
+STATOR_HOT bool keysHaveNoMarks(const StatorKeys* keys) {
   static const StatorKeys* clean_keys = nullptr;
   static Py_ssize_t clean_used = -1;
   if (keys == clean_keys && keys->used == clean_used) return true;
@@ -68,7 +69,7 @@ bool keysHaveNoMarks(const StatorKeys* keys) {
   return true;
 }
 
-uint64_t marksOf(PyObject* tensor) {
+STATOR_HOT uint64_t marksOf(PyObject* tensor) {
   StatorView view;
   if (stator_has_managed_dict(Py_TYPE(tensor))) {
     stator_view_managed(&view, tensor);
@@ -144,6 +145,7 @@ struct TensorFacts {
   uint32_t rank;
   uint32_t strides;  // how many strides count: rank, or 0
   bool requires_grad;
+  bool any_grad;
   bool dynamic;          // a size or stride of -1 matches anything
   const int64_t* shape;  // sizes, then strides
 };
@@ -188,7 +190,8 @@ inline bool matches(const TensorFacts& facts, PyObject* object, Differs&& differ
   const c10::impl::SizesAndStrides& shape = ImplFields::shape(impl);
   if (shape.size() != facts.rank) return differs(Field::kRank, 0);
   if (!sameShape(facts, shape.sizes_data(), shape.strides_data(), differs)) return false;
-  if (requiresGrad(impl) != facts.requires_grad) return differs(Field::kRequiresGrad, 0);
+  if (!facts.any_grad && requiresGrad(impl) != facts.requires_grad)
+    return differs(Field::kRequiresGrad, 0);
   if (ImplFields::keys(impl) != facts.keys) return differs(Field::kKeys, 0);
   // What is marked has to be dynamic here; an entry for marked tensors also serves others.
   if ((marksOf(object) & ~facts.marks) != 0) return differs(Field::kMarks, 0);
@@ -289,7 +292,7 @@ std::string TensorGuard::text() const {
   text += ", " + pythonDtypeName(dtype) + ", " + list(sizes);
   if (has_strides) text += ", stride " + list(strides);
   text += ", " + deviceName(device_type, device_index);
-  if (requires_grad) text += ", requires_grad";
+  if (requires_grad && !any_grad) text += ", requires_grad";
   if (dynamo_attributes != 0) text += ", marked";
   return text;
 }
@@ -321,7 +324,8 @@ const TensorFacts* TensorFactsSet::add(const TensorGuard& guard) {
                     guard.dynamo_attributes,
                     static_cast<uint32_t>(guard.sizes.size()),
                     static_cast<uint32_t>(guard.has_strides ? guard.strides.size() : 0),
-                    guard.requires_grad,
+                    guard.requires_grad && !guard.any_grad,
+                    guard.any_grad,
                     dynamic,
                     nullptr};
   for (size_t i = 0; i < storage_->facts.size(); ++i) {
@@ -329,7 +333,8 @@ const TensorFacts* TensorFactsSet::add(const TensorGuard& guard) {
     if (known.type == facts.type && known.keys == facts.keys &&
         known.dtype_and_device == facts.dtype_and_device && known.marks == facts.marks &&
         known.rank == facts.rank && known.strides == facts.strides &&
-        known.requires_grad == facts.requires_grad && storage_->shapes[i] == shape) {
+        known.requires_grad == facts.requires_grad && known.any_grad == facts.any_grad &&
+        storage_->shapes[i] == shape) {
       return &known;
     }
   }
@@ -339,7 +344,7 @@ const TensorFacts* TensorFactsSet::add(const TensorGuard& guard) {
   return &storage_->facts.back();
 }
 
-bool checkFacts(const TensorFacts& facts, PyObject* object) {
+STATOR_HOT bool checkFacts(const TensorFacts& facts, PyObject* object) {
   return matches(facts, object, [](Field, size_t) { return false; });
 }
 
@@ -363,7 +368,7 @@ constexpr size_t kAhead = 8;
 
 }  // namespace
 
-bool checkAllFacts(const TensorPair* pairs, size_t count, bool fetch) {
+STATOR_HOT bool checkAllFacts(const TensorPair* pairs, size_t count, bool fetch) {
   if (!fetch) {
     for (size_t i = 0; i < count; ++i) {
       if (!checkFacts(*pairs[i].facts, pairs[i].object)) return false;
@@ -394,8 +399,10 @@ PyObject* sizeOf(PyObject* tensor, int64_t dim) {
   if (!isTensor(tensor)) return nullptr;
   if (dim == -1) return PyLong_FromLongLong(THPVariable_Unpack(tensor).storage_offset());
   const c10::impl::SizesAndStrides& shape = ImplFields::shape(implOf(tensor));
-  if (dim < 0 || static_cast<size_t>(dim) >= shape.size()) return nullptr;
-  return PyLong_FromLongLong(shape.sizes_data()[dim]);
+  const bool stride = dim < -1;
+  if (stride) dim = -2 - dim;
+  if (static_cast<size_t>(dim) >= shape.size()) return nullptr;
+  return PyLong_FromLongLong(stride ? shape.strides_data()[dim] : shape.sizes_data()[dim]);
 }
 
 bool isDevice(PyObject* object) { return THPDevice_Check(object); }

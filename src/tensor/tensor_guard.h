@@ -21,6 +21,7 @@ struct TensorGuard {
   int device_type = 0;
   int device_index = -1;
   bool requires_grad = false;
+  bool any_grad = false;         // whether it requires grad does not matter
   uint64_t dispatch_keys = 0;    // raw key set, thread's autograd/ADInplaceOrView bits apart
   std::vector<int64_t> sizes;    // -1: dynamic
   std::vector<int64_t> strides;  // -1: dynamic; -2 - n: size times stride of dim n

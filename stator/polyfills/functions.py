@@ -29,6 +29,30 @@ def sum_over(generator, total):
     return total
 
 
+def matches(pattern, string):  # run as it is
+    return list(pattern.finditer(string))
+
+
+def pattern_sub(pattern, repl, string, count=0):
+    """re.Pattern.sub: a function that makes the replacements is called by the program's own code."""
+    if not callable(repl):
+        return pattern.subn(repl, string, count)[0]
+    pieces = []
+    end = number = 0
+    for match in matches(pattern, string):
+        start, behind = match.span()
+        pieces.append(string[end:start])
+        made = repl(match)
+        if made is not None:
+            pieces.append(made)
+        end = behind
+        number += 1
+        if number == count:
+            break
+    pieces.append(string[end:])
+    return string[:0].join(pieces)
+
+
 class _ComparedKey:
     """What functools.cmp_to_key wraps an object in."""
 

@@ -97,12 +97,40 @@ bool hasStandInBound(PyObject* slice) {
 
 }  // namespace
 
+namespace {
+
+bool isWholeNumber(PyObject* stand_in) {
+  const shapes::TensorMeta* meta = graph::asStandIn(stand_in)->meta;
+  if (meta == nullptr || !meta->sizes.empty()) return false;
+  switch (meta->dtype) {
+    case shapes::DType::Byte:
+    case shapes::DType::Char:
+    case shapes::DType::Short:
+    case shapes::DType::Int:
+    case shapes::DType::Long:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Ref<> knownIndex(Tracer& t, PyObject* stand_in) {
+  Ref<> tensor = t.knownTensor(stand_in);
+  Ref<> number = tensor ? stealRef(PyNumber_Index(tensor.get())) : Ref<>();
+  if (!number) PyErr_Clear();
+  return number;
+}
+
+}  // namespace
+
 Ref<> Tracer::knownTensor(PyObject* stand_in) {
   return graph::isStandIn(stand_in) ? Evaluation(*graph).tensor(stand_in) : Ref<>();
 }
 
 // A slice whose bounds are tensors of known values, with ints in their places; null: there is nothing to replace, or not all are known.
 Ref<> Tracer::knownSlices(PyObject* index) {
+  // x[torch.tensor(1)] is x[1] to torch too, which reads the number.
+  if (graph::isStandIn(index)) return isWholeNumber(index) ? knownIndex(*this, index) : Ref<>();
   if (PySlice_Check(index) && hasStandInBound(index)) {
     auto* slice = reinterpret_cast<PySliceObject*>(index);
     Ref<> bounds[3];
@@ -110,25 +138,23 @@ Ref<> Tracer::knownSlices(PyObject* index) {
     for (int i = 0; i < 3; ++i) {
       bounds[i] = newRef(parts[i]);
       if (!graph::isStandIn(parts[i])) continue;
-      Ref<> tensor = knownTensor(parts[i]);
-      if (tensor) bounds[i] = stealRef(PyNumber_Index(tensor.get()));
-      if (!tensor || !bounds[i]) {
-        PyErr_Clear();
-        return Ref<>();
-      }
+      bounds[i] = knownIndex(*this, parts[i]);
+      if (!bounds[i]) return Ref<>();
     }
     return stealRef(PySlice_New(bounds[0].get(), bounds[1].get(), bounds[2].get()));
   }
   if (!PyTuple_CheckExact(index)) return Ref<>();
   bool any = false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(index); ++i)
-    any |= PySlice_Check(PyTuple_GET_ITEM(index, i)) && hasStandInBound(PyTuple_GET_ITEM(index, i));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(index); ++i) {
+    PyObject* part = PyTuple_GET_ITEM(index, i);
+    any |= graph::isStandIn(part) || (PySlice_Check(part) && hasStandInBound(part));
+  }
   if (!any) return Ref<>();
   any = false;
   Ref<> out = stealRef(PyTuple_New(PyTuple_GET_SIZE(index)));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(index); ++i) {
     PyObject* part = PyTuple_GET_ITEM(index, i);
-    Ref<> known = PySlice_Check(part) ? knownSlices(part) : Ref<>();
+    Ref<> known = PySlice_Check(part) || graph::isStandIn(part) ? knownSlices(part) : Ref<>();
     any |= static_cast<bool>(known);
     PyTuple_SET_ITEM(out.get(), i, known ? known.release() : Py_NewRef(part));
   }

@@ -93,6 +93,7 @@ class RealArguments {
     if (auto known = fakes_.find(stand_in); known != fakes_.end()) return known->second;
     if (!mode_) mode_ = stealRef(PyObject_CallNoArgs(torchObject("stator._lazy.fake_mode")));
     const shapes::TensorMeta& meta = *stand_in->meta;
+    t_.grads_matter = true;
     Ref<> sizes = dims(meta.sizes), strides = dims(meta.strides);
     Ref<> facts =
         stealRef(Py_BuildValue("(OOiiii)", sizes.get(), strides.get(), static_cast<int>(meta.dtype),

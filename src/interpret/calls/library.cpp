@@ -157,15 +157,35 @@ Out fromClosure(Tracer& t, PyObject* function, const char* name) {
 
 namespace {
 
+// A protocol's last word on an object that lacks some of its members: registrations, and what typing's own hook says of the class. It looks at
+// the frames of abc that call it, so that it is asked through them.
+Out protocolCheck(Tracer& t, PyTypeObject* protocol, PyObject* object) {
+  static PyObject* runtime = PyUnicode_InternFromString("_is_runtime_protocol");
+  STATOR_VALUE(checkable, t.typeLookup(protocol, runtime));
+  if (checkable.get() != Py_True || graph::isStandIn(object) || t.typeOf(object) != Py_TYPE(object))
+    return t.breakWith(Reason::kCallsOutside,
+                       "a protocol's check, which looks at the frames that call it");
+  for (PyTypeObject* type : {protocol, Py_TYPE(object)}) {
+    if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0)
+      t.guards->add(Guard{GuardKind::kTypeVersion,
+                          t.sources->pinned(reinterpret_cast<PyObject*>(type)), nullptr,
+                          newRef(reinterpret_cast<PyObject*>(type))});
+  }
+  Ref<> token = stealRef(PyObject_CallNoArgs(torchObject("_abc.get_cache_token")));
+  if (!token) return t.raiseCurrentError();
+  t.guards->add(Guard{GuardKind::kAbcToken, nullptr, nullptr, token});
+  PyObject* check = torchObject("abc.ABCMeta.__instancecheck__");
+  return t.fromNative(stealRef(
+      PyObject_CallFunctionObjArgs(check, reinterpret_cast<PyObject*>(protocol), object, nullptr)));
+}
+
 // What ABCMeta's __instancecheck__ comes down to: the class of the object, by the registrations that are guarded.
 Out abcInstanceCheck(Tracer& t, const Args& args) {
   if (args.values.size() != 2) return t.breakWith(Reason::kRaises, "_abc_instancecheck");
   static PyObject* protocol = PyUnicode_InternFromString("_is_protocol");
-  if (!PyType_Check(args.values[0]) ||
-      _PyType_Lookup(reinterpret_cast<PyTypeObject*>(args.values[0]), protocol) != nullptr) {
-    return t.breakWith(Reason::kCallsOutside,
-                       "a protocol's check, which looks at the frames that call it");
-  }
+  if (!PyType_Check(args.values[0])) return t.breakWith(Reason::kRaises, "_abc_instancecheck");
+  auto* type = reinterpret_cast<PyTypeObject*>(args.values[0]);
+  if (_PyType_Lookup(type, protocol) != nullptr) return protocolCheck(t, type, args.values[1]);
   return t.isSubclass(reinterpret_cast<PyObject*>(t.typeOf(args.values[1])), args.values[0]);
 }
 
@@ -325,6 +345,8 @@ void registerLibrary() {
   registerInner("functools.singledispatch", "dispatch", dispatch);
   registerInner("dataclasses._recursive_repr", "wrapper", recursiveRepr);
   registerPolyfill("functools.reduce", "functions.reduce");
+  registerPolyfill("re.Pattern.sub", "functions.pattern_sub");
+  registerPure("stator.polyfills.functions.matches");
   registerPolyfill("functools.cmp_to_key", "functions.cmp_to_key");
   registerPolyfill("collections._count_elements", "functions.count_elements");
   registerPolyfill("builtins.object.__reduce_ex__", "objects.reduce_ex");

@@ -25,6 +25,7 @@ struct Body {
 
 Ref<> addPlaceholder(Tracer& t, graph::Graph& graph, PyObject* sample, std::string name) {
   graph::StandIn* like = graph::asStandIn(sample);
+  t.grads_matter = true;
   graph::Node* node = nullptr;
   if (like->meta != nullptr) {
     graph.metas.push_back(*like->meta);

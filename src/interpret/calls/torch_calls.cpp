@@ -265,7 +265,10 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     values_now.push_back(argument.get());
     keep.push_back(std::move(argument));
   }
-  if (args.positional == 2 && (PySlice_Check(values_now[1]) || PyTuple_CheckExact(values_now[1]))) {
+  const bool takes_item = target == operatorFunction("getitem");
+  if (args.positional == 2 &&
+      (PySlice_Check(values_now[1]) ||
+       (takes_item && (PyTuple_CheckExact(values_now[1]) || graph::isStandIn(values_now[1]))))) {
     if (Ref<> index = knownSlices(values_now[1])) {
       values_now[1] = index.get();
       keep.push_back(std::move(index));
@@ -598,6 +601,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   }
   if (new_sizes) readNewSizes(*this, first_new, result.get());
   // 7. What it did to its arguments.
+  grads_matter |= request.wrapped || !inferred.changed_inputs.empty();
   for (const auto& [index, facts] : inferred.changed_inputs) {
     graph::StandIn* changed = graph::asStandIn(tensors[static_cast<size_t>(index)]);
     uint32_t storage = changed->meta->storage_id;

@@ -105,7 +105,12 @@ Flow loadAttr(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 
 Flow loadMethod(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   // CPython leaves (function, self) for a method and (NULL, callable) for anything else; so do we, and a bound method is never made.
-  STATOR_VALUE(value, tracer.settle(tracer.getAttr(frame.top(), nameAt(frame, instr.oparg))));
+  PyObject *owner = frame.top(), *name = nameAt(frame, instr.oparg);
+  // An AttributeError of a property is not told what it is about here, unless the class has its own way with attributes.
+  const bool plain = tracer.typeOf(owner)->tp_getattro == PyObject_GenericGetAttr;
+  STATOR_VALUE(value, tracer.settle(plain ? tracer.getAttrOrNull(owner, name)
+                                          : tracer.getAttr(owner, name)));
+  if (!value) return tracer.raiseAttributeError(owner, name);
   PyObject* object = frame.top();
   bool fresh = PyMethod_Check(value.get()) && tracer.isMade(value.get()) &&
                PyMethod_GET_SELF(value.get()) == object && !tracer.isProxied(object) &&

@@ -455,3 +455,32 @@ def threading_local_and_lock():
         return x + store.n, lock.locked()
 
     return Case(f, vec())
+
+
+@program(min_ops=2)
+def replacements_made_by_a_function():
+    import re
+
+    def f(x):
+        seen = []
+
+        def number(match):
+            seen.append(match.group())
+            return "<%d>" % len(match.group())
+
+        pattern = re.compile("b*")
+        texts = [
+            pattern.sub(number, "abbcb"),
+            pattern.sub(number, "abbcb", 2),
+            re.sub(r"(\w)(\d)", lambda m: m[2] + m[1], "a1 b2"),
+            re.sub("b", r"[\g<0>]", "abc"),
+        ]
+        y = x + len(seen)
+        texts.append(re.sub("a", lambda m: print("found", m.span()) or "z", "aba"))
+        try:
+            re.sub("a", lambda m: 5, "a")
+        except TypeError as error:
+            texts.append(str(error))
+        return y * 2, texts, seen
+
+    return Case(f, vec())
