@@ -20,6 +20,35 @@ bool isWritableSlot(PyObject* descriptor) {
          (member->flags & READONLY) == 0;
 }
 
+// `object.__dict__ = {...}` of an object from outside whose own dict nobody has looked at as a dict, or written to.
+bool isReplacedDict(Tracer& t, PyObject* object, PyObject* name, PyObject* value) {
+  values::Info* info = t.values.find(object);
+  if (value == nullptr || info == nullptr || info->origin != values::Origin::kOutside ||
+      info->overlay || info->attributes != nullptr || info->as_object || isModule(object) ||
+      PyUnicode_Compare(name, names().dunder_dict) != 0 || !PyDict_CheckExact(value) ||
+      !t.isMade(value) || t.user_keyed.count(value) != 0 || PyType_Check(object) ||
+      PyModule_Check(object) || PyFunction_Check(object) || PyExceptionInstance_Check(object))
+    return false;
+  PyObject *key = nullptr, *item = nullptr;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(value, &position, &key, &item)) {
+    if (!PyUnicode_CheckExact(key)) return false;
+  }
+  return true;
+}
+
+// Fields of a function from outside that a plan can set: names, and defaults that the trace has made.
+bool isReplayedField(Tracer& t, PyObject* object, PyObject* name, PyObject* value) {
+  values::Info* info =
+      PyFunction_Check(object) && value != nullptr ? t.values.find(object) : nullptr;
+  if (info == nullptr || info->origin != values::Origin::kOutside) return false;
+  if (PyUnicode_CompareWithASCIIString(name, "__defaults__") == 0)
+    return PyTuple_CheckExact(value) && t.sourceOf(value) == nullptr;
+  return PyUnicode_CheckExact(value) &&
+         (PyUnicode_CompareWithASCIIString(name, "__name__") == 0 ||
+          PyUnicode_CompareWithASCIIString(name, "__qualname__") == 0);
+}
+
 }  // namespace
 
 Flow Tracer::storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value) {
@@ -146,6 +175,17 @@ Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
       args.values = {self.get(), object, value};
       args.positional = 3;
       return call(function.get(), args, Then::kDiscard).flow();
+    }
+    if (kind == &PyGetSetDescr_Type && isReplacedDict(*this, object, name, value)) {
+      values::Info* info = values.find(object);
+      writeOverlay(info, name, value);
+      values.addMade(value, instruction_start);
+      info->attributes = value;
+      return Flow::kOk;
+    }
+    if (kind == &PyGetSetDescr_Type && isReplayedField(*this, object, name, value)) {
+      writeOverlay(values::attributePart(values.find(object)), name, value);
+      return Flow::kOk;
     }
     if (isMade(object) && kind == &PyGetSetDescr_Type) {
       if (PyObject_GenericSetAttr(object, name, value) != 0) return raiseCurrentError();

@@ -21,7 +21,9 @@ inline Ref<> superPart(PyObject* super, const char* name) {
 inline PyObject* attributesShadow(Tracer& tracer, values::Info* info) {
   if (info->attributes == nullptr) return nullptr;
   values::Info* dict = tracer.values.find(info->attributes);
-  return dict != nullptr ? dict->shadow.get() : nullptr;
+  if (dict == nullptr) return nullptr;
+  // one that the trace has made, and put in the place of the object's own
+  return dict->origin == values::Origin::kMade ? dict->object.get() : dict->shadow.get();
 }
 
 // What PyObject_GetAttr adds to an AttributeError that has no `name` and `obj` yet.

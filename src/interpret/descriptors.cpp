@@ -124,6 +124,14 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
       return newRef(reinterpret_cast<PyObject*>(typeOf(object)));
     values::Info* info = values.find(object);
     bool outside = info != nullptr && info->origin == values::Origin::kOutside;
+    if (outside && info->attributes != nullptr && isMade(info->attributes) &&
+        PyUnicode_Compare(name.get(), names().dunder_dict) == 0)
+      return newRef(info->attributes);
+    if (outside && PyFunction_Check(object) && values::attributePart(info)->overlay) {
+      PyObject* written =
+          PyDict_GetItemWithError(values::attributePart(info)->overlay.get(), name.get());
+      if (written != nullptr && written != values::deletedMarker()) return newRef(written);
+    }
     Ref<> raw = stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type)));
     if (!raw) return raiseCurrentError();
     if (!outside) {

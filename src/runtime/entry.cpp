@@ -14,6 +14,7 @@
 #include "interpret/known_types.h"
 #include "interpret/torch_names.h"
 #include "interpret/tracer.h"
+#include "python/recursion.h"
 #include "runtime/active.h"
 #include "runtime/cache.h"
 #include "runtime/capture_turn.h"
@@ -623,6 +624,9 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
     if (watching()) ranUntil(site.why);
     return outcome(Outcome::kStep);
   }
+  // Close to the end of the recursion the program goes on by itself: what a plan calls would find it first, in other words than eager's.
+  constexpr int kDepthOfPlan = 6;
+  if (stator_recursion_left() < kDepthOfPlan) return outcome(Outcome::kStep);
   Roots roots = Roots::of(frame);
   References memory;
   std::vector<Ref<>>& inputs = *memory;
@@ -680,6 +684,9 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
     }
     return outcome(info->watched ? Outcome::kStep : Outcome::kNative);
   }
+  // A capture calls Python itself: the program is to find the end of the recursion, in its own words.
+  constexpr int kDepthOfCapture = 120;
+  if (stator_recursion_left() < kDepthOfCapture) return outcome(Outcome::kStep);
   const bool again = !site.entries.empty();
   // Explanations are for those who asked, and for the last place that is left.
   const bool last_place = again && static_cast<int64_t>(site.entries.size()) + 1 == limit;

@@ -59,15 +59,26 @@ bool bind(Tracer& tracer, PyFunctionObject* function, PyCodeObject* code, const 
   }
   const Source* source = tracer.sourceOf(reinterpret_cast<PyObject*>(function));
   bool outside = source != nullptr;
-  if (function->func_defaults != nullptr && given < static_cast<size_t>(positional)) {
-    Py_ssize_t count = PyTuple_GET_SIZE(function->func_defaults);
+  PyObject* defaults = function->func_defaults;
+  bool defaults_outside = outside;
+  if (values::Info* info = tracer.values.find(reinterpret_cast<PyObject*>(function));
+      outside && info != nullptr && info->overlay) {
+    static PyObject* const defaults_name = PyUnicode_InternFromString("__defaults__");
+    if (PyObject* written = PyDict_GetItemWithError(info->overlay.get(), defaults_name)) {
+      defaults = written;
+      defaults_outside = false;
+    }
+  }
+  if (defaults != nullptr && given < static_cast<size_t>(positional)) {
+    Py_ssize_t count = PyTuple_GET_SIZE(defaults);
     for (Py_ssize_t i = std::max<Py_ssize_t>(0, count - positional); i < count; ++i) {
       size_t slot = static_cast<size_t>(positional - count + i);
       if (slots[slot]) continue;
-      PyObject* raw = PyTuple_GET_ITEM(function->func_defaults, i);
-      Out value = outside ? tracer.fromOutside(raw, tracer.sources->child(SourceKind::kDefault,
-                                                                          source, nullptr, i))
-                          : Out(newRef(raw));
+      PyObject* raw = PyTuple_GET_ITEM(defaults, i);
+      Out value = defaults_outside
+                      ? tracer.fromOutside(
+                            raw, tracer.sources->child(SourceKind::kDefault, source, nullptr, i))
+                      : Out(newRef(raw));
       if (!value.ok()) {
         flow = value.flow();
         return true;

@@ -572,6 +572,25 @@ def function_attributes_and_defaults_changed():
     return Case(f, vec()).watching(helper)
 
 
+@program(min_ops=4)
+def names_and_defaults_of_a_function_changed_and_read():
+    def helper(x, n=1, m=2):
+        return x * n + m
+
+    def f(x):
+        before = helper(x)
+        helper.__defaults__ = (helper.__defaults__[0] + 1, 5)
+        helper.__name__ = helper.__name__ + "_"
+        helper.__qualname__ = "q"
+        print(helper.__name__)
+        return before + helper(x) + helper(x, m=0), helper.__defaults__, helper.__name__, helper.__qualname__
+
+    def g(x):
+        return f(x)[0]
+
+    return Case(lambda x: (g(x), helper.__name__), vec()).watching(helper)
+
+
 @program(full=1)
 def instance_class_changed():
     class A:
@@ -611,6 +630,33 @@ def instance_dict_replaced():
         return x + box.value, hasattr(box, "old")
 
     return Case(f, vec(), Box(old=1))
+
+
+@program(min_ops=2)
+def instance_dict_replaced_and_used():
+    def f(x, box):
+        first = box.old
+        box.__dict__ = new = {"value": x + 7}
+        box.more = 2
+        new["third"] = 3
+        print(sorted(vars(box)))
+        del box.value
+        return x + first + box.third, new is box.__dict__, sorted(new), hasattr(box, "old"), hasattr(box, "value")
+
+    return Case(f, vec(), Box(old=1))
+
+
+@program(min_ops=1)
+def instance_dict_replaced_by_one_from_outside():
+    def f(x, box, other, spare):
+        box.__dict__ = other
+        other["late"] = 4
+        box.early = 5
+        spare.__dict__ = vars(box)
+        spare.shared = 6
+        return x + box.late + box.shared, sorted(other), vars(spare) is other
+
+    return Case(f, vec(), Box(old=1), {"a": 1}, Box(old=2))
 
 
 @program(full=1)
