@@ -154,6 +154,13 @@ def recompiled(place, failed_guards, symbols, seconds, entries, limit, code):
         log.info("%s", summary)
 
 
+def constant_sizes(code, name, size):
+    log.warning(
+        "%s:%d in %s: with dynamic=True, sizes of 0 and 1 are constants all the same: %s is %d, and other sizes are captured anew",
+        code.co_filename, code.co_firstlineno, code.co_qualname, name, size,
+    )  # fmt: skip
+
+
 def guards_made(place, guards, symbols):
     _guards().debug("%s: guards\n%s", place, guards)
     for name in symbols.splitlines():

@@ -147,6 +147,8 @@ std::string sourceExpression(const Source& source, BorrowedRef<PyCodeObject> cod
     case SourceKind::kTensorGrad:
       return base + ".grad";
     case SourceKind::kTensorSize:
+      if (source.index < -1)
+        return base + ".stride()" + subscript(std::to_string(-2 - source.index));
       return base + ".size()" + subscript(number);
     case SourceKind::kWeakTarget:
       return base + "()";

@@ -127,6 +127,19 @@ bool isSettingOfLayer(const Source* source, const sources::Roots& roots) {
   return false;
 }
 
+// Said once in a process: who asks for dynamic sizes wonders why one was captured by itself.
+void tellOfConstants(const Source& source, size_t dim, int64_t size, PyCodeObject* code) {
+  static bool told = false;
+  if (told) return;
+  told = true;
+  const std::string name = sources::print(source, code) + ".size(" + std::to_string(dim) + ")";
+  Ref<> module = stealRef(PyImport_ImportModule("stator._report"));
+  Ref<> done = module ? stealRef(PyObject_CallMethod(module.get(), "constant_sizes", "OsL", code,
+                                                     name.c_str(), static_cast<long long>(size)))
+                      : Ref<>();
+  if (!done) PyErr_Clear();
+}
+
 }  // namespace
 
 uint64_t sourceKey(const Source& source) {
@@ -298,6 +311,8 @@ void Tracer::shapeFromOutside(PyObject* raw, const Source* source, tensor::Tenso
       continue;
     }
     // 0 and 1 are specialised, as everywhere.
+    if (dynamic[i] && guard.sizes[i] < 2 && options.dynamic == DynamicMode::kAll)
+      tellOfConstants(*source, i, guard.sizes[i], roots.code);
     if (!dynamic[i] || guard.sizes[i] < 2 || guard.sizes[i] > kLargest) continue;
     const symbolic::Range range =
         marked ? markedRange(raw, i) : symbolic::Range{2, symbolic::kUnbounded};
@@ -309,8 +324,8 @@ void Tracer::shapeFromOutside(PyObject* raw, const Source* source, tensor::Tenso
     guard.sizes[i] = -1;
     any = true;
   }
-  if (!any) return;
-  // Strides that follow from the sizes further in are expressions of them; the guard asks for the same relation.
+  // Strides that follow from the sizes further in are expressions of them; the guard asks for the same relation. One that follows from
+  // none (a column of a larger tensor) is a constant until it changes.
   std::vector<size_t> order(rank);
   for (size_t i = 0; i < rank; ++i) order[i] = rank - 1 - i;
   const std::vector<int64_t> strides = guard.strides;
@@ -319,17 +334,29 @@ void Tracer::shapeFromOutside(PyObject* raw, const Source* source, tensor::Tenso
   for (size_t n = 0; n < rank; ++n) {
     const size_t dim = order[n];
     if (strides[dim] < 2) continue;
-    for (size_t m = n; m-- > 0;) {
+    bool follows = false;
+    for (size_t m = n; m-- > 0 && !follows;) {
       const size_t inner = order[m];
-      const Dim reach = meta.sizes[inner] * meta.strides[inner];
       if (actual[inner] == 1 || actual[inner] * strides[inner] != strides[dim]) continue;
-      if (!reach.isStatic()) {
-        meta.strides[dim] = reach;
-        guard.strides[dim] = -2 - static_cast<int64_t>(inner);
-      }
-      break;
+      follows = true;
+      const Dim reach = meta.sizes[inner] * meta.strides[inner];
+      if (reach.isStatic()) continue;
+      meta.strides[dim] = reach;
+      guard.strides[dim] = -2 - static_cast<int64_t>(inner);
     }
+    if (follows || options.history == nullptr || options.dynamic == DynamicMode::kStatic) continue;
+    const Source* own =
+        sources->child(SourceKind::kTensorSize, source, nullptr, -2 - static_cast<int64_t>(dim));
+    DynamicHistory::Seen& seen = options.history->at(sourceKey(*own));
+    if (seen.has_number && seen.number != strides[dim]) seen.number_changed = true;
+    seen.has_number = true;
+    seen.number = strides[dim];
+    if (!seen.number_changed || strides[dim] > kLargest) continue;
+    meta.strides[dim] = Dim::of(addSymbol(own, strides[dim], {2, symbolic::kUnbounded}));
+    guard.strides[dim] = -1;
+    any = true;
   }
+  if (!any) return;
   const shapes::Dims now(actual.begin(), actual.end()), steps(strides.begin(), strides.end());
   if (shapes::storageBytes(now, steps, shapes::itemSize(meta.dtype)) == meta.storage_bytes)
     meta.storage_bytes =
@@ -516,9 +543,11 @@ void Tracer::addMissingSymbolInputs() {
     if (input->scalar_type && !input->size.isStatic() && input->size.expr()->kind == Kind::kSymbol)
       there.insert(input->size.expr()->number);
     if (input->meta == nullptr) continue;
-    for (const Dim& size : input->meta->sizes) {
-      if (size.isStatic()) continue;
-      for (int64_t number : symbolic::symbolsIn(size.expr())) wanted.push_back(number);
+    for (const shapes::Dims* dims : {&input->meta->sizes, &input->meta->strides}) {
+      for (const Dim& size : *dims) {
+        if (size.isStatic()) continue;
+        for (int64_t number : symbolic::symbolsIn(size.expr())) wanted.push_back(number);
+      }
     }
   }
   for (int64_t number : wanted) {

@@ -138,6 +138,8 @@ class Printer {
       case SourceKind::kKwDefault:
         return base(source) + ".__kwdefaults__" + quoted(source.key.get());
       case SourceKind::kTensorSize:
+        if (source.index < -1)
+          return base(source) + ".stride(" + std::to_string(-2 - source.index) + ")";
         return base(source) + ".size(" + n + ")";
       case SourceKind::kWeakTarget:
         return base(source) + "()";

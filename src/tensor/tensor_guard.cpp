@@ -399,8 +399,10 @@ PyObject* sizeOf(PyObject* tensor, int64_t dim) {
   if (!isTensor(tensor)) return nullptr;
   if (dim == -1) return PyLong_FromLongLong(THPVariable_Unpack(tensor).storage_offset());
   const c10::impl::SizesAndStrides& shape = ImplFields::shape(implOf(tensor));
-  if (dim < 0 || static_cast<size_t>(dim) >= shape.size()) return nullptr;
-  return PyLong_FromLongLong(shape.sizes_data()[dim]);
+  const bool stride = dim < -1;
+  if (stride) dim = -2 - dim;
+  if (static_cast<size_t>(dim) >= shape.size()) return nullptr;
+  return PyLong_FromLongLong(stride ? shape.strides_data()[dim] : shape.sizes_data()[dim]);
 }
 
 bool isDevice(PyObject* object) { return THPDevice_Check(object); }

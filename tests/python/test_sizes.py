@@ -2,6 +2,8 @@
 number itself is needed. Then the ways to say which sizes are dynamic."""
 
 import math
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -172,6 +174,43 @@ def test_dividing_by_what_may_be_zero():
             torch.testing.assert_close(compiled(x), expected)  # a complex number
 
 
+def columns(*shapes):
+    """The first four columns of larger tensors: their first stride follows from no size."""
+    return [(torch.randn(rows, width)[:, :4],) for rows, width in shapes]
+
+
+def pooled(x):
+    y = x[:, 0]
+    print(end="")  # behind a break y is an argument whose stride is that of x
+    return y * 2 + 1
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_strides_that_changed_are_dynamic(backend):
+    def f(x):
+        return x * 2 + 1, x.sum(0), x.reshape(-1).sin()
+
+    assert counted(f, columns((8, 6), (8, 7), (8, 9), (8, 30)), backend=backend) == [1, 1, 0, 0]
+    # with the size beside it; one that is contiguous is another program
+    stator.reset()
+    assert counted(f, columns((8, 6), (9, 7), (3, 9), (5, 4), (7, 4), (6, 20)), backend=backend) == [1, 1, 0, 1, 0, 0]
+    stator.reset()
+    assert counted(f, [(torch.randn(4, n, 3)[:, 1],) for n in (5, 6, 9)], backend=backend) == [1, 1, 0]
+
+
+def test_a_stride_that_is_asked_for():
+    assert counted(lambda x: (x + 1, x.stride(0), x.stride()), columns((8, 6), (8, 7), (8, 9))) == [1, 1, 0]
+    calls = [(torch.randn(4, n, 8),) for n in (5, 6, 9, 11)]
+    assert counted(pooled, calls, backend="aot_eager") == [2, 2, 0, 0]
+    compiled = stator.compile(lambda x: x + 1, backend="eager")
+    compiled(torch.randn(8, 6)[:, :4])
+    with (
+        stator.set_stance("fail_on_recompile"),
+        pytest.raises(RuntimeError, match=r"L\['x'\]\.stride\(0\): was 6, is 7"),
+    ):
+        compiled(torch.randn(8, 7)[:, :4])
+
+
 def test_ints_and_floats_that_are_passed():
     def f(x, n, scale):
         return x[:n] * scale + n
@@ -211,3 +250,19 @@ def test_marks():
     assert counted(f, marked(stator.mark_unbacked, 8, 1, 0)) == [1, 0, 0]
     stator.reset()
     assert counted(f, marked(stator.mark_static, 8, 9, 12)) == [1, 1, 1]
+
+
+def test_dynamic_tells_once_of_zero_and_one():
+    program = """
+import torch, stator
+def f(x):
+    return x * 2
+compiled = stator.compile(f, backend="eager", dynamic=True)
+for size in (8, 1, 0, 1, 5):
+    compiled(torch.randn(size, 4))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == (
+        "<string>:3 in f: with dynamic=True, sizes of 0 and 1 are constants all the same: "
+        "L['x'].size(0) is 1, and other sizes are captured anew\n"
+    )
