@@ -31,7 +31,7 @@ _mode = None
 _ragged = itertools.count(1 << 40)
 
 
-def _ragged_size(*, nt_tensor_id=None):
+def ragged_size(*, nt_tensor_id=None):
     from torch.nested._internal.nested_int import NestedIntNode
 
     return torch.SymInt(NestedIntNode(next(_ragged) if nt_tensor_id is None else nt_tensor_id, 1))
@@ -44,7 +44,7 @@ def mode():
         _mode = FakeTensorMode(static_shapes=True)
         # Ragged sizes of nested tensors are what they are in eager: numbers that equal themselves alone. (Of the instance: rules of
         # higher-order operators ask for the very class.)
-        _mode.create_symbolic_nested_int = _ragged_size
+        _mode.create_symbolic_nested_int = ragged_size
     return _mode
 
 
@@ -258,9 +258,62 @@ def call_symbolic(target, args, kwargs, fakes, state, env):
         _mode = before
 
 
+def make_wrapped(all_facts, env):
+    """As make_symbolic, for a call with wrappers, which are there already."""
+    plain = [facts for facts in all_facts if not isinstance(facts, torch.Tensor)]
+    made = make_symbolic(plain, env, [])
+    if made is None:
+        return None
+    made = iter(made)
+    return [facts if isinstance(facts, torch.Tensor) else next(made) for facts in all_facts]
+
+
+def call_wrapped(target, args, kwargs, fakes, state, env):
+    """As call, with sizes as text; and the conditions that the run has decided."""
+    global _mode
+    before, _mode = _mode, env.mode
+    try:
+        answer = call(target, args, kwargs, fakes, state)
+        if answer[0] != OK:
+            return answer, []
+        status, structure, detail, rows, changed, mutates, random, written = answer
+        if env.set_apart and (mutates or written or any(len(row) > 2 and row[2] >= 0 for row in rows)):
+            return (UNSUPPORTED, "which memory a result lies in is not known", None), []
+        texts = []
+        for row in rows:
+            if len(row) > 1:
+                texts.append((env.facts(row[0]), *row[1:]))
+            elif isinstance(row[0], torch.SymInt) and not _is_ragged(row[0]):
+                texts.append((str(env._text(row[0])), None))
+            else:
+                texts.append(row)
+        changed = [(index, env.facts(facts)) for index, facts in changed]
+        conditions = env.new_conditions()
+        env._known = len(env.shape_env.guards)
+        if env.found():
+            return (DYNAMIC_SHAPE, "a size that depends on data", None), []
+        return (status, structure, detail, texts, changed, mutates, random, written), conditions
+    except env.unknown:
+        return (UNSUPPORTED, "a size that cannot be said in symbols", None), []
+    finally:
+        _mode = before
+
+
+def wrapper_facts(fake):
+    env = getattr(_mode_of(fake), "_stator_env", None)
+    return facts_of(fake) if env is None else env.facts(facts_of(fake))
+
+
+def _mode_of(fake):
+    while not isinstance(fake, FakeTensor):
+        inner = (getattr(fake, name) for name in fake.__tensor_flatten__()[0])
+        fake = next(value for value in inner if isinstance(value, torch.Tensor))
+    return fake.fake_mode
+
+
 def _number(size):
     """A ragged size is none."""
-    return -1 if isinstance(size, torch.SymInt) and size.node.is_nested_int() else int(size)
+    return -1 if _is_ragged(size) else size
 
 
 def _wrapper_facts(tensor):
@@ -337,10 +390,14 @@ def _under(state):
 
 
 def _is_ragged(value):
-    """Sizes of nested tensors that are no numbers: another nested tensor has others."""
-    if isinstance(value, (tuple, list)):
-        return any(map(_is_ragged, value))
+    """A size of a nested tensor that is no number: another nested tensor has another."""
     return isinstance(value, torch.SymInt) and value.node.is_nested_int()
+
+
+def _has_symbols(value):
+    if isinstance(value, (tuple, list)):
+        return any(map(_has_symbols, value))
+    return isinstance(value, torch.SymInt)
 
 
 class _Outputs:
@@ -357,9 +414,9 @@ class _Outputs:
         """Appends one leaf; returns its index."""
         index = len(self.rows)
         if not isinstance(value, torch.Tensor):
-            ragged = _is_ragged(value)
-            if ragged is not isinstance(value, torch.SymInt) or not (ragged or isinstance(value, _CONSTANTS)):
-                self.unknown = "a ragged size" if ragged else type(value).__name__
+            known = isinstance(value, _CONSTANTS) and not _has_symbols(value)
+            if not known and not (isinstance(value, torch.SymInt) and (_is_ragged(value) or mode().shape_env)):
+                self.unknown = type(value).__name__
             self.rows.append((value,))
             return index
         wrapper = None if isinstance(value, FakeTensor) else value
@@ -375,7 +432,7 @@ class _Outputs:
         return index
 
     def structure(self, value):
-        if isinstance(value, (torch.Size, tuple)) and _is_ragged(value):
+        if isinstance(value, (torch.Size, tuple)) and _has_symbols(value):
             for item in value:
                 self.add(item)
             return (NAMED, torch.Size) if isinstance(value, torch.Size) else (TUPLE, None)

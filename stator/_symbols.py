@@ -124,7 +124,15 @@ def make_mode(record: Any, sources: list[Any]) -> list[tuple[torch.Tensor, State
     symbols.unbacked = set(unbacked)
     mode._stator_symbols = symbols
     contexts = []
-    for example, shape, source in zip(record.examples, record.shapes, sources, strict=True):
+    for example, wrapper, shape, source in zip(record.examples, record.wrappers, record.shapes, sources, strict=True):
+        if wrapper is not None and hasattr(wrapper, "__tensor_flatten__"):
+            from stator import _fake
+
+            if (env := getattr(_fake._mode_of(wrapper), "_stator_env", None)) is not None:
+                context = _wrapper_context(wrapper, example, source)
+                contexts.append((example, context))
+                _bind_wrapper(symbols, wrapper, mode.from_tensor(example, symbolic_context=context, source=source), env)
+            continue
         if not isinstance(shape, tuple) or not isinstance(example, torch.Tensor):
             continue
         dynamic = [
@@ -209,15 +217,70 @@ def for_one_run(hints: list[int], unbacked: list[tuple[int, int, int]]) -> Symbo
         symbols.bind(f"s{number}", _unbacked(shape_env, low, high))
     symbols.mode = symbolic_mode(shape_env)
     for number, hint in enumerate(hints):
-        if f"s{number}" in symbols.names:
-            continue
-        source = _SymbolSource(f"s{number}")
-        if hint >= 2:
-            made = shape_env.create_symbol(hint, source, dynamic_dim=DimDynamic.DYNAMIC)
-        else:
-            made = shape_env.create_unspecified_symbol(hint, source, dynamic_dim=DimDynamic.DYNAMIC)
-        symbols.bind(f"s{number}", shape_env.create_symintnode(made, hint=hint, source=source))
+        if f"s{number}" not in symbols.names:
+            _bind_new(symbols, number, hint)
     return symbols
+
+
+def _bind_new(symbols: Symbols, number: int, hint: int) -> None:
+    shape_env, source = symbols.shape_env, _SymbolSource(f"s{number}")
+    if hint >= 2:
+        made = shape_env.create_symbol(hint, source, dynamic_dim=DimDynamic.DYNAMIC)
+    else:
+        made = shape_env.create_unspecified_symbol(hint, source, dynamic_dim=DimDynamic.DYNAMIC)
+    symbols.bind(f"s{number}", shape_env.create_symintnode(made, hint=hint, source=source))
+
+
+def extend(symbols: Symbols, hints: list[int]) -> None:
+    """The symbols that a capture has by now."""
+    for number in range(len(symbols.hints), len(hints)):
+        symbols.hints.append(hints[number])
+        _bind_new(symbols, number, hints[number])
+
+
+def _wrapper_context(fake: torch.Tensor, example: torch.Tensor, source: Any) -> Any:
+    """Of a wrapper whose fake in the trace has symbols among its sizes, or those of what it is made of."""
+    from torch.fx.experimental.symbolic_shapes import SubclassSymbolicContext
+    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+    from stator import _fx
+
+    rank = fake.dim()
+    parts = {
+        "dynamic_sizes": [
+            DimDynamic.DYNAMIC if isinstance(size, torch.SymInt) else DimDynamic.STATIC for size in fake.shape
+        ],
+        "constraint_sizes": [None] * rank,
+        "tensor_source": source,
+    }
+    if not is_traceable_wrapper_subclass(fake):
+        return StatefulSymbolicContext(**parts)
+    if example._is_view():
+        parts["view_base_context"] = _fx._static_context(
+            example._base, _fx.InputSource(f"{source.name}._base", source.position)
+        )
+    inner = {
+        name: _wrapper_context(value, getattr(example, name), _fx.InputSource(f"{source.name}.{name}", source.position))
+        for name in fake.__tensor_flatten__()[0]
+        if isinstance(value := getattr(fake, name), torch.Tensor)
+    }
+    ragged = any(isinstance(size, torch.SymInt) and size.node.is_nested_int() for size in fake.shape)
+    return SubclassSymbolicContext(**parts, inner_contexts=inner, track_outer_size_stride=not ragged)
+
+
+def _bind_wrapper(symbols: Symbols, fake: torch.Tensor, made: torch.Tensor, env: Symbols) -> None:
+    """The symbols that the trace's fake has, as the backend's has them."""
+    for size, other in zip(fake.shape, made.shape, strict=True):
+        if isinstance(size, torch.SymInt) and not size.node.is_nested_int():
+            name = env._back.get(size.node._expr) or env.name(size)
+            if name is not None and name not in symbols.names:
+                symbols.bind(name, other)
+            elif name is not None and isinstance(other, torch.SymInt):
+                symbols._back.setdefault(other.node._expr, name)
+    if hasattr(fake, "__tensor_flatten__"):
+        for name in fake.__tensor_flatten__()[0]:
+            if isinstance(inner := getattr(fake, name), torch.Tensor):
+                _bind_wrapper(symbols, inner, getattr(made, name), env)
 
 
 class _SymbolSource(torch._guards.Source):

@@ -5,6 +5,7 @@ src/interpret/wrapper_tensors.cpp calls what is here.
 """
 
 import copy
+import functools
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorConverter
@@ -17,12 +18,60 @@ from stator import _core, _fake
 class Fakes:
     """Fake instances for the tensors of one trace. They follow what the traced operations do, so no other trace may see them."""
 
-    def __init__(self):
+    def __init__(self, symbolic):
+        self.env = None
+        self.mode = _fake.mode()
+        if symbolic:
+            from stator import _symbols
+
+            self.env = _symbols.for_one_run([], [])
+            self.mode = self.env.mode
+            self.mode._stator_env = self.env
+            self.mode.create_symbolic_nested_int = _fake.ragged_size
         self._converter = FakeTensorConverter()
+        self._made = {}  # id of a real tensor: the tensor, its fake
 
     def of(self, real):
+        if id(real) in self._made:
+            return self._made[id(real)][1]
         with torch.inference_mode(False):
-            return self._converter.from_real_tensor(_fake.mode(), real)
+            return self._converter.from_real_tensor(self.mode, real)
+
+    def extend(self, hints):
+        """The capture's symbols so far."""
+        from stator import _symbols
+
+        _symbols.extend(self.env, hints)
+
+    def symbolic(self, real, parts):
+        """Of sizes with symbols: ((sizes, strides) or None, {name: the same of an inner tensor} or None)."""
+        if id(real) in self._made:
+            return self._made[id(real)][1]
+        shape, inner = parts
+        with torch.inference_mode(False), torch.no_grad():
+            fake = self._plain(real, shape) if inner is None else self._wrapper(real, shape, inner)
+        if real.requires_grad and not fake.requires_grad:
+            fake.requires_grad_()
+        if getattr(real, "_is_param", False):
+            fake._is_param = True
+        self._made[id(real)] = real, fake
+        return fake
+
+    def _values(self, sizes):
+        return tuple(self.env.value(size) if isinstance(size, str) else size for size in sizes)
+
+    def _plain(self, real, shape):
+        sizes, strides = map(self._values, shape)
+        return FakeTensor(self.mode, torch.empty_strided(sizes, strides, dtype=real.dtype, device="meta"), real.device)
+
+    def _wrapper(self, real, shape, inner):
+        metadata = real.__tensor_flatten__()[1]
+        tensors = {name: self.symbolic(getattr(real, name), part) for name, part in inner.items()}
+        others = (name for name in real.__tensor_flatten__()[0] if name not in tensors)
+        tensors.update((name, getattr(real, name)) for name in others)
+        sizes, strides = (real.shape, real.stride()) if shape is None else map(self._values, shape)
+        with self.mode:
+            return type(real).__tensor_unflatten__(tensors, metadata, sizes, strides)
 
 
 def is_wrapper_type(kind):
@@ -41,10 +90,15 @@ class _Any:
 class _Check:
     """Whether a tensor consists of what the captured one consisted of. The inner tensors have guards of their own."""
 
-    def __init__(self, real, names, metadata, outer):
+    def __init__(self, real, names, metadata, outer, open_sizes):
         self.kind = type(real)
         self.names = names
-        self.metadata = copy.deepcopy(tree_map_only(torch.SymInt, lambda _: _Any(), metadata))
+        # A DTensor's sizes are compared as the tensor's own, where they may be symbols.
+        known = self.kind.__module__.startswith("torch.distributed.tensor")
+        open_types = (torch.SymInt, torch.Size) if open_sizes and known else torch.SymInt
+        self.metadata = copy.deepcopy(
+            tree_map_only(open_types, lambda _: _Any(), metadata, is_leaf=lambda part: isinstance(part, torch.Size))
+        )
         self.others = {
             name: value for name in names if not isinstance(value := getattr(real, name), torch.Tensor)
         }  # processes' meshes and their like: compared, never copied
@@ -81,14 +135,14 @@ def _has_plain_sizes(tensor):
     return not any(isinstance(size, torch.SymInt) for size in (*tensor.shape, *tensor.stride()))
 
 
-def describe(real):
+def describe(real, open_sizes):
     """(names of the inner tensors, check of all else, whether outer sizes are numbers, name of the tensor that ragged sizes come from);
     a text: why it cannot be captured."""
     if not is_traceable_wrapper_subclass(real):
         return "has __torch_dispatch__, but no __tensor_flatten__"
     names, metadata = real.__tensor_flatten__()
     plain = _has_plain_sizes(real)
-    check = _Check(real, list(names), metadata, None if plain else _outer_facts(real))
+    check = _Check(real, list(names), metadata, None if plain else _outer_facts(real), open_sizes and plain)
     if check(real) is not True:
         return "has metadata that does not equal a copy of itself"
     tensors = tuple(name for name in names if name not in check.others)
@@ -96,6 +150,7 @@ def describe(real):
     return tensors, _core.CompiledFunction(check, None), plain, next((name for name in tensors if name == ragged), None)
 
 
+@functools.cache  # what captures saw of it is known by this object
 def getter(name):
     """Reads an attribute that is no entry of the instance's dict."""
     return _core.CompiledFunction(lambda tensor: getattr(tensor, name), None)
@@ -123,15 +178,23 @@ def moved(fake, mode, plain):
     """The same facts in another mode; `plain` makes a plain fake of them."""
     if isinstance(fake, torch.SymInt):
         return fake  # a ragged size, which is equal to itself alone
+    env = getattr(_fake._mode_of(fake), "_stator_env", None)
+
+    def sizes(of):
+        if env is None:
+            return of
+        texts = ((size, size) if _fake._is_ragged(size) else (size, env._text(size)) for size in of)
+        return tuple(mode._stator_symbols.value(text) if isinstance(text, str) else size for size, text in texts)
+
     if isinstance(fake, FakeTensor):
-        return plain(mode, fake.shape, fake.stride(), fake.dtype, fake.device, fake.requires_grad)
+        return plain(mode, sizes(fake.shape), sizes(fake.stride()), fake.dtype, fake.device, fake.requires_grad)
     names, metadata = fake.__tensor_flatten__()
     inner = {
         name: moved(value, mode, plain) if isinstance(value := getattr(fake, name), torch.Tensor) else value
         for name in names
     }
     with mode, torch.no_grad():
-        made = type(fake).__tensor_unflatten__(inner, metadata, fake.shape, fake.stride())
+        made = type(fake).__tensor_unflatten__(inner, metadata, sizes(fake.shape), sizes(fake.stride()))
     if fake.requires_grad and not made.requires_grad:
         made.requires_grad_()
     return made

@@ -251,6 +251,17 @@ PyObject* getShapes(PyObject* self, void*) {
   return list.release();
 }
 
+// Of each input: the trace's fake instance of a wrapper class, or None.
+PyObject* getWrappers(PyObject* self, void*) {
+  const auto& inputs = get(self).graph->inputs();
+  Ref<> list = Ref<>::steal(PyList_New(static_cast<Py_ssize_t>(inputs.size())));
+  for (size_t i = 0; list && i < inputs.size(); ++i) {
+    PyObject* wrapper = inputs[i]->wrapper ? inputs[i]->wrapper.get() : Py_None;
+    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), newRef(wrapper).release());
+  }
+  return list.release();
+}
+
 PyObject* hasScalars(PyObject* self, void*) {
   for (const Node* input : get(self).graph->inputs()) {
     if (input->scalar_type) return newRef(Py_True).release();
@@ -284,6 +295,8 @@ PyObject* getSymbols(PyObject* self, void*) {
 PyGetSetDef properties[] = {
     {"shapes", getShapes, nullptr,
      "of each input: None, (sizes, strides) with symbols, or a symbol's name", nullptr},
+    {"wrappers", getWrappers, nullptr,
+     "of each input: the trace's fake instance of a wrapper class, or None", nullptr},
     {"has_scalars", hasScalars, nullptr, "whether ints or floats are among the inputs", nullptr},
     {"symbols", getSymbols, nullptr,
      "(hints, conditions, numbers of unbacked ones) of the symbols, or None", nullptr},

@@ -41,24 +41,57 @@ const Source* innerSource(Tracer& t, PyObject* raw, const Source* source, PyObje
   if (dict && PyDict_GetItemWithError(dict.get(), name) == inner &&
       (on_type == nullptr || Py_TYPE(on_type)->tp_descr_set == nullptr))
     return t.sources->child(SourceKind::kTensorAttr, source, name);
+  if (on_type != nullptr && Py_TYPE(on_type) == &PyMemberDescr_Type)
+    return t.sources->child(SourceKind::kAttr, source, name);
   Ref<> getter = stealRef(PyObject_CallOneArg(torchObject("stator._wrappers.getter"), name));
   if (!getter) throw PythonError();
   return t.sources->child(SourceKind::kAsked, source, getter);
 }
 
+// A number, or the text of an expression.
+Ref<> tupleOf(const shapes::Dims& dims) {
+  Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(dims.size())));
+  for (size_t i = 0; tuple && i < dims.size(); ++i) {
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i),
+                     dims[i].isStatic() ? PyLong_FromLongLong(dims[i].value())
+                                        : PyUnicode_FromString(dims[i].text().c_str()));
+  }
+  if (!tuple || PyErr_Occurred()) throw PythonError();
+  return tuple;
+}
+
+// (sizes, strides), and the guard on a tensor. Sizes that changed are symbols, if the trace's fakes can have them.
+Ref<> guardSizes(Tracer& t, PyObject* raw, const Source* source, bool symbolic) {
+  std::shared_ptr<tensor::TensorGuard> guard = tensor::TensorGuard::of(raw);
+  shapes::TensorMeta meta = tensor::metaOf(raw);
+  if (!symbolic) guard->dynamo_attributes = 0;  // marks ask for symbols
+  t.shapeFromOutside(raw, source, *guard, meta);
+  if (!symbolic) {
+    // It has only noted the sizes, or they keep their values.
+    for (shapes::Dims* dims : {&meta.sizes, &meta.strides}) {
+      for (const shapes::Dim& dim : *dims) static_cast<void>(dim.value());
+    }
+    guard = tensor::TensorGuard::of(raw);
+  }
+  Ref<> sizes = tupleOf(meta.sizes), strides = tupleOf(meta.strides);
+  t.guards->add(Guard{GuardKind::kTensor, source, nullptr, Ref<>(), 0, std::move(guard)});
+  return stealRef(PyTuple_Pack(2, sizes.get(), strides.get()));
+}
+
 // Guards all that the class's operations may depend on: type, metadata, and the inner tensors at any depth. Ties their storages to the
-// wrapper's.
-Flow guardWrapper(Tracer& t, PyObject* raw, const Source* source, uint32_t storage) {
-  Ref<> parts = stealRef(PyObject_CallOneArg(torchObject("stator._wrappers.describe"), raw));
+// wrapper's. Gives (sizes and strides or None, {name: the same of an inner tensor}).
+Out guardWrapper(Tracer& t, PyObject* raw, const Source* source, uint32_t storage, bool symbolic) {
+  Ref<> parts = stealRef(PyObject_CallFunctionObjArgs(torchObject("stator._wrappers.describe"), raw,
+                                                      symbolic ? Py_True : Py_False, nullptr));
   if (!parts) return breakOnError(t, Py_TYPE(raw));
   if (PyUnicode_Check(parts.get())) {
     return t.breakWith(Reason::kSubclass, std::string("a ") + Py_TYPE(raw)->tp_name + " " +
                                               PyUnicode_AsUTF8(parts.get()));
   }
   PyObject* names = PyTuple_GET_ITEM(parts.get(), 0);
+  Ref<> outer = newRef(Py_None), inside = stealRef(PyDict_New());
   if (PyTuple_GET_ITEM(parts.get(), 2) == Py_True) {
-    t.guards->add(
-        Guard{GuardKind::kTensor, source, nullptr, Ref<>(), 0, tensor::TensorGuard::of(raw)});
+    outer = guardSizes(t, raw, source, symbolic);
   } else {
     t.guards->add(Guard{GuardKind::kType, source, nullptr,
                         newRef(reinterpret_cast<PyObject*>(Py_TYPE(raw)))});
@@ -73,11 +106,12 @@ Flow guardWrapper(Tracer& t, PyObject* raw, const Source* source, uint32_t stora
     if (!inner) return breakOnError(t, Py_TYPE(raw));
     const Source* at = innerSource(t, raw, source, name, inner.get());
     if (hasOwnDispatch(Py_TYPE(inner.get()))) {
-      STATOR_FLOW(guardWrapper(t, inner.get(), at, storage));
+      STATOR_VALUE(part, guardWrapper(t, inner.get(), at, storage, symbolic));
+      PyDict_SetItem(inside.get(), name, part.get());
       continue;
     }
-    t.guards->add(
-        Guard{GuardKind::kTensor, at, nullptr, Ref<>(), 0, tensor::TensorGuard::of(inner.get())});
+    Ref<> sizes = guardSizes(t, inner.get(), at, symbolic);
+    PyDict_SetItem(inside.get(), name, stealRef(PyTuple_Pack(2, sizes.get(), Py_None)).get());
     if (PyTuple_GET_ITEM(parts.get(), 3) == name) {
       // Ragged sizes are equal if they come from the same tensor.
       for (const auto& [other, seen] : t.wrappers.ragged) {
@@ -92,13 +126,24 @@ Flow guardWrapper(Tracer& t, PyObject* raw, const Source* source, uint32_t stora
       t.wrappers.ties.emplace_back(id, storage);
     }
   }
-  return Flow::kOk;
+  return stealRef(PyTuple_Pack(2, outer.get(), inside.get()));
 }
 
-void needFakes(Tracer& t) {
+// Symbols need a ShapeEnv, which a first capture, where all sizes are numbers, does without. One for all fakes of a trace.
+void needFakes(Tracer& t, const Source* source = nullptr) {
   if (t.wrappers.fakes) return;
-  t.wrappers.fakes = stealRef(PyObject_CallNoArgs(torchObject("stator._wrappers.Fakes")));
+  const bool symbolic =
+      t.options.dynamic == DynamicMode::kAll ||
+      (t.options.dynamic == DynamicMode::kAutomatic && source != nullptr &&
+       t.options.history != nullptr && t.options.history->find(sourceKey(*source)) != nullptr);
+  t.wrappers.fakes = stealRef(
+      PyObject_CallOneArg(torchObject("stator._wrappers.Fakes"), symbolic ? Py_True : Py_False));
   if (!t.wrappers.fakes) throw PythonError();
+}
+
+bool isSymbolic(Tracer& t) {
+  Ref<> env = stealRef(PyObject_GetAttrString(t.wrappers.fakes.get(), "env"));
+  return env && env.get() != Py_None;
 }
 
 }  // namespace
@@ -107,17 +152,29 @@ Out Tracer::wrapperFromOutside(PyObject* raw, const Source* source) {
   static PyObject* const dispatch = PyUnicode_InternFromString("__torch_dispatch__");
   static PyObject* const function = PyUnicode_InternFromString("__torch_function__");
   PyTypeObject* type = Py_TYPE(raw);
-  needFakes(*this);
+  needFakes(*this, source);
+  const bool symbolic = isSymbolic(*this);
   // A handler of the program's has no part in what is asked here.
   tensor::TorchFunctionPause pause(true);
   uint32_t storage = next_storage++;
-  STATOR_FLOW(guardWrapper(*this, raw, source, storage));
+  // Its sizes are looked up in the next capture.
+  if (options.history != nullptr) options.history->at(sourceKey(*source));
+  STATOR_VALUE(sizes, guardWrapper(*this, raw, source, storage, symbolic));
   for (PyObject* method : {dispatch, function}) {
     STATOR_VALUE(guarded, typeLookup(type, method));
   }
   if (wasWrittenThrough(storage))
     return breakWith(Reason::kSubclass, "memory that was written to by way of another input");
-  Ref<> fake = stealRef(PyObject_CallMethod(wrappers.fakes.get(), "of", "O", raw));
+  if (symbolic) {
+    Ref<> hints = stealRef(PyList_New(0));
+    for (int64_t hint : environment.hints())
+      PyList_Append(hints.get(), stealRef(PyLong_FromLongLong(hint)).get());
+    Ref<> done = stealRef(PyObject_CallMethod(wrappers.fakes.get(), "extend", "O", hints.get()));
+    if (!done) return breakOnError(*this, type);
+  }
+  Ref<> fake = stealRef(
+      symbolic ? PyObject_CallMethod(wrappers.fakes.get(), "symbolic", "OO", raw, sizes.get())
+               : PyObject_CallMethod(wrappers.fakes.get(), "of", "O", raw));
   if (!fake) return breakOnError(*this, type);
   if (Py_TYPE(fake.get()) != type)
     return breakWith(Reason::kSubclass, std::string("an input is a ") + type->tp_name);

@@ -114,6 +114,8 @@ struct Request {
   // Some argument has a class that decides for itself: one run with the fake instances answers, which live as long as the trace and follow
   // what operations do to them. So each such question is asked once.
   bool wrapped = false;
+  // for `wrapped`: what makes the trace's fake instances (stator/_wrappers.py), which knows its symbols
+  PyObject* fakes = nullptr;
 };
 
 // the latter two are for tests: neither reads nor fills the memo

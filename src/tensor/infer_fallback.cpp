@@ -241,6 +241,12 @@ TensorMeta readFacts(PyObject* facts) {
 // Rows: (constant,) or (facts, same_object_as, alias_of, alias_of_output, wrapper or None), numbers counting distinct tensors.
 Output readOutput(PyObject* row, const Substitution& substitution) {
   Output output;
+  if (PyTuple_GET_SIZE(row) == 2) {
+    // the text of a symbolic int
+    output.kind = Output::Kind::kConstant;
+    output.constant = symbolic::makeInt(dimOf(PyTuple_GET_ITEM(row, 0)));
+    return output;
+  }
   if (PyTuple_GET_SIZE(row) == 1) {
     output.kind = Output::Kind::kConstant;
     output.constant = newRef(PyTuple_GET_ITEM(row, 0));
@@ -380,8 +386,59 @@ bool inferWithSymbols(const Request& request, Substitution& substitution, Nonzer
 
 }  // namespace
 
+namespace {
+
+// The run with fake instances. Those with symbolic sizes have one ShapeEnv for the trace, which is told of new symbols, and whose decisions
+// are the capture's.
+FallbackAnswer inferWrapped(const Request& request, Substitution& substitution) {
+  static PyObject* make = glue("make");
+  static PyObject* call = glue("call");
+  static PyObject* make_symbolic = glue("make_wrapped");
+  static PyObject* call_symbolic = glue("call_wrapped");
+  FallbackAnswer refused;
+  refused.why = "wrapper subclasses beside sizes that depend on data";
+  Ref<> env = orThrow(PyObject_GetAttrString(request.fakes, "env"));
+  const bool numbers = env.get() == Py_None;
+  symbolic::Environment* environment = symbolic::Environment::current();
+  if (!numbers) {
+    Ref<> hints = orThrow(PyList_New(0));
+    for (size_t i = 0; i < environment->symbolCount(); ++i) {
+      if (environment->hasUnbacked(symbolic::symbol(static_cast<int64_t>(i)))) return refused;
+      if (PyList_Append(hints.get(), orThrow(PyLong_FromLongLong(environment->hints()[i])).get()) !=
+          0)
+        throw PythonError();
+    }
+    orThrow(PyObject_CallMethod(request.fakes, "extend", "O", hints.get()));
+    substitution.setSymbols(env);
+  }
+  Ref<> facts = substitution.facts();
+  Ref<> fakes = orThrow(
+      numbers ? PyObject_CallOneArg(make, facts.get())
+              : PyObject_CallFunctionObjArgs(make_symbolic, facts.get(), env.get(), nullptr));
+  if (fakes.get() == Py_None) return refused;
+  substitution.setFakes(fakes);
+  Arguments arguments = replaced(request, substitution);
+  Ref<> state = stateTuple(*request.state);
+  Ref<> answer = orThrow(PyObject_CallFunctionObjArgs(
+      numbers ? call : call_symbolic, request.target, arguments.args.get(), arguments.kwargs.get(),
+      substitution.fakes(), state.get(), numbers ? nullptr : env.get(), nullptr));
+  if (numbers) return readAnswer(answer.get(), substitution);
+  PyObject* conditions = PyTuple_GET_ITEM(answer.get(), 1);
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(conditions); ++i) {
+    const symbolic::Expr* condition =
+        symbolic::parse(PyUnicode_AsUTF8(PyList_GET_ITEM(conditions, i)));
+    STATOR_CHECK(condition != nullptr && condition->isTruth() && environment->decide(condition),
+                 "a condition of a symbolic run");
+  }
+  FallbackAnswer read = readAnswer(PyTuple_GET_ITEM(answer.get(), 0), substitution);
+  substitution.setSymbols(Ref<>());
+  return read;
+}
+
+}  // namespace
+
 TensorMeta wrapperFacts(PyObject* fake) {
-  static PyObject* facts = glue("facts_of");
+  static PyObject* facts = glue("wrapper_facts");
   return readFacts(orThrow(PyObject_CallOneArg(facts, fake)).get());
 }
 
@@ -398,7 +455,8 @@ FallbackAnswer inferWithFake(const Request& request, NonzeroCounts& counts) {
     }
   }
   if (!substitution.supported(refused.why)) return refused;
-  if (substitution.isSymbolic() && !request.wrapped) {
+  if (request.wrapped) return inferWrapped(request, substitution);
+  if (substitution.isSymbolic()) {
     FallbackAnswer answer;
     if (inferWithSymbols(request, substitution, counts, answer)) return answer;
   }
@@ -409,7 +467,7 @@ FallbackAnswer inferWithFake(const Request& request, NonzeroCounts& counts) {
                                                       arguments.kwargs.get(), substitution.fakes(),
                                                       state.get(), nullptr));
   FallbackAnswer read = readAnswer(answer.get(), substitution);
-  if (read.status == Status::kDynamicShape && !substitution.isSymbolic() && !request.wrapped) {
+  if (read.status == Status::kDynamicShape && !substitution.isSymbolic()) {
     // With symbols the size can be one that nobody knows yet, where the settings allow it.
     FallbackAnswer with_symbols;
     if (inferWithSymbols(request, substitution, counts, with_symbols)) return with_symbols;

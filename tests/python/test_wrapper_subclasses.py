@@ -634,3 +634,72 @@ def test_as_keys_and_by_many_ways():
     got, expected = stator.compile(f, backend="eager", fullgraph=True)(x, many), f(x, many)
     same(got[:2], expected[:2])
     assert got[2:] == expected[2:] == (True, True)
+
+
+# ---- sizes that change -----------------------------------------------------------------------------------------------------------
+
+
+def captures_of(function, compiled, *args, compare=same):
+    before = stator._core.stats()["captures"]
+    expected, got = function(*args), compiled(*args)
+    compare(got, expected)
+    return stator._core.stats()["captures"] - before
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_one_graph_for_other_sizes(backend, dynamic):
+    def f(x, w):
+        y = torch.relu(x @ w) + x.shape[0]
+        return y.reshape(-1), x.a * 2
+
+    compiled = stator.compile(f, backend=backend, dynamic=dynamic, fullgraph=True)
+    w = two(4, 3, grad=True)
+    made = [captures_of(f, compiled, two(n, 4), w) for n in (3, 5, 7, 9, 2)]
+    assert made == ([1, 1, 0, 0, 0] if dynamic is None else [1, 0, 0, 0, 0])
+    assert captures_of(f, compiled, two(1, 4), w) == 1  # 1 is a number
+    x = two(6, 4)
+    wanted, found = (
+        torch.autograd.grad(run(x, w)[0], w, TwoTensor(torch.ones(18), torch.ones(18))) for run in (f, compiled)
+    )
+    same(found, wanted)
+
+
+def test_sizes_of_inner_tensors_alone():
+    compiled = stator.compile(lambda q: q.scale * 2, backend="eager", fullgraph=True)
+    made = []
+    for groups in (1, 2, 4, 8):
+        q = Quantised(torch.zeros(8, 8, dtype=torch.int8), torch.ones(8, groups))
+        made.append(captures_of(lambda q: q.scale * 2, compiled, q))
+    assert sum(made) <= 3 and made[-1] == 0
+
+
+def test_nested_batches_share_a_graph():
+    linear = torch.nn.Linear(4, 6)
+
+    def f(x):
+        y = linear(x)
+        return y.reshape(y.size(0), y.size(1), 2, 3) * 2, x.shape[0]
+
+    compiled = stator.compile(f, backend="eager", fullgraph=True)
+    batches = [(2, 3), (1, 5), (4, 4), (2, 2, 3), (1, 2, 3, 4), (6, 2), (5, 7, 9), (3,), (8, 1, 1)]
+    made = [captures_of(f, compiled, jagged(*lengths), compare=same_nested) for lengths in batches]
+    assert sum(made[5:]) == 0 and sum(made) <= 5
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_distributed_batches_share_a_graph(backend, mesh):
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    w = distribute_tensor(torch.randn(8, 4), mesh, [Shard(0)]).requires_grad_()
+
+    def f(x, w):
+        return torch.nn.functional.linear(x, w).relu().to_local() * 2
+
+    compiled = stator.compile(f, backend=backend, fullgraph=True)
+    made = []
+    for rows in (4, 6, 10, 12):
+        x = distribute_tensor(torch.randn(rows, 4), mesh, [Replicate()])
+        made.append(captures_of(f, compiled, x, w))
+        same(*(torch.autograd.grad(run(x, w).sum(), w) for run in (compiled, f)))
+    assert made == [1, 1, 0, 0]

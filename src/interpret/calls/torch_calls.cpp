@@ -35,6 +35,12 @@ bool isOpaque(PyObject* object) {
           !graph::asStandIn(object)->node->wrapper);
 }
 
+// A torch.Size of items that are no ints, which it would not take itself.
+Ref<> sizeOf(const Ref<>& items) {
+  Ref<> packed = stealRef(PyTuple_Pack(1, items.get()));
+  return stealRef(packed ? PyTuple_Type.tp_new(sizeType(), packed.get(), nullptr) : nullptr);
+}
+
 bool isRagged(const shapes::Output& output) {
   static auto* const kind = reinterpret_cast<PyTypeObject*>(torchObject("torch.SymInt"));
   return output.constant && Py_TYPE(output.constant.get()) == kind;
@@ -278,11 +284,12 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   request.remember = remember;
   request.reader.tensor_of = metaOfStandIn;
   request.reader.is_opaque = isOpaque;
-  request.reader.wrapper_of = knownFake;
   // Once such a tensor has come up: its class decides, and so does one that makes one.
   std::optional<tensor::TorchFunctionPause> handlers_ran;
   if (wrappers.fakes) {
     request.wrapped = prepareWrappers(values_now) || wrappers.makes;
+    request.fakes = wrappers.fakes.get();
+    if (request.wrapped) request.reader.wrapper_of = knownFake;
     if (request.wrapped && torch_function.relevant) handlers_ran.emplace(true);
     if (request.wrapped && op == graph::Op::kCallMethod) {
       // The method of torch's, not what the class has put over it, which the trace may be inside of.
@@ -456,8 +463,9 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     }
     Ref<> list = stealRef(PyList_New(0));
     for (Ref<>& item : items) PyList_Append(list.get(), item.get());
-    return inferred.structure == shapes::Structure::kList ? list
-                                                          : stealRef(PyList_AsTuple(list.get()));
+    if (inferred.structure == shapes::Structure::kList) return list;
+    Ref<> all = stealRef(PyList_AsTuple(list.get()));
+    return inferred.type.get() == reinterpret_cast<PyObject*>(sizeType()) ? sizeOf(all) : all;
   }
   // 4. The same object comes back and nothing happened: no node either.
   bool single = inferred.structure == shapes::Structure::kSingle;
@@ -583,8 +591,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
                    : stealRef(PyList_AsTuple(list.get()));
       if (inferred.structure == shapes::Structure::kNamed &&
           inferred.type.get() == reinterpret_cast<PyObject*>(sizeType())) {
-        Ref<> packed = stealRef(PyTuple_Pack(1, result.get()));
-        result = stealRef(PyTuple_Type.tp_new(sizeType(), packed.get(), nullptr));
+        result = sizeOf(result);
       } else if (inferred.structure == shapes::Structure::kNamed) {
         result = stealRef(PyObject_CallOneArg(inferred.type.get(), result.get()));
         if (!result) return raiseCurrentError();
