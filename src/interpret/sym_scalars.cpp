@@ -210,9 +210,8 @@ Out roundedQuotient(Tracer& t, PyObject* object, bool up) {
     }
   }
   auto exprOf = [&](const Ref<>& part) {
-    return isSymInt(part.get())
-               ? t.environment.simplify(symbolic::dimOf(part.get()).expr())
-               : symbolic::integer(PyLong_AsLongLong(part.get()));
+    return isSymInt(part.get()) ? t.environment.simplify(symbolic::dimOf(part.get()).expr())
+                                : symbolic::integer(PyLong_AsLongLong(part.get()));
   };
   const symbolic::Expr *dividend = exprOf(parts[0]), *divisor = exprOf(parts[1]);
   const symbolic::Expr* largest = symbolic::integer(int64_t{1} << 53);

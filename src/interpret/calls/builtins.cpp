@@ -726,8 +726,8 @@ void allowSymbolsInHandlers() {
     allowSymbols((std::string("operator.") + path).c_str());
   }
   for (const char* path :
-       {"math.sqrt", "math.prod", "math.floor", "math.ceil", "operator.abs", "torch.Size", "torch.Size.numel",
-        "torch.Tensor.size", "typing.cast", "collections.deque.append"})
+       {"math.sqrt", "math.prod", "math.floor", "math.ceil", "operator.abs", "torch.Size",
+        "torch.Size.numel", "torch.Tensor.size", "typing.cast", "collections.deque.append"})
     allowSymbols(path);
 }
 
