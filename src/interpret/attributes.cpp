@@ -237,6 +237,9 @@ Out typeAttribute(Tracer& tracer, PyTypeObject* type, PyObject* name) {
       // __name__, __mro__, __dict__, __bases__ ...: facts of the type.
       Ref<> value = stealRef(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
       if (!value) return tracer.raiseCurrentError();
+      if (Py_TYPE(value.get()) == mappingProxyType() &&
+          tracer.isMadeClass(reinterpret_cast<PyObject*>(type)))
+        return tracer.made(value);
       if (Py_TYPE(value.get()) == mappingProxyType())
         return tracer.fromOutside(value, tracer.sources->pinned(value));
       if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || values::isScalar(value.get()) ||

@@ -622,8 +622,11 @@ Out Tracer::contains(PyObject* container, PyObject* item) {
     Ref<> list = stealRef(PySequence_List(items.get()));
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
       PyObject* element = PyList_GET_ITEM(list.get(), i);
-      STATOR_VALUE(identical, same(element, item));
-      if (identical.get() == Py_True) return identical;
+      // Whether symbolic numbers are one object would ask for their values; equal is all that counts.
+      if (!symbolic::isSymbol(element) && !symbolic::isSymbol(item)) {
+        STATOR_VALUE(identical, same(element, item));
+        if (identical.get() == Py_True) return identical;
+      }
       STATOR_VALUE(compared, settle(compare(Py_EQ, element, item)));
       if (i + 1 == PyList_GET_SIZE(list.get()) && graph::isStandIn(compared.get()) &&
           (options.runs_as_captured || options.capture_scalar_outputs)) {

@@ -89,6 +89,7 @@ SERVED = {
     "between": lambda x: x + 1 if 2 < x.size(0) < 100 else x,
     "truth": lambda x: x + 1 if x.size(0) else x,
     "any": lambda x: x + 1 if any(n > 100 for n in x.shape) else x - 1,
+    "in": lambda x: x + 1 if x.size(0) in (1, 2, 64) or x.size(1) not in x.shape else x - 1,
     "even": lambda x: x * 2 if x.numel() % 2 == 0 else x,
     "isinstance": lambda x: x + 1 if isinstance(x.size(0), int) and type(len(x)) is int else x,
     "while": counts_down,
@@ -139,17 +140,11 @@ def as_key(x):
     return x + {8: 1, 9: 2}.get(x.size(0), 3)
 
 
-def of_items(x):
-    return x + 1 if x.size(0) in (8, 9, 100) else x - 1
-
-
 def of_a_quotient(x):
     return x + 1 if x.size(0) / 2 > 4.3 else x - 1
 
 
-@pytest.mark.parametrize(
-    "function", [looped, text, in_a_set, as_key, of_items, of_a_quotient], ids=lambda f: f.__name__
-)
+@pytest.mark.parametrize("function", [looped, text, in_a_set, as_key, of_a_quotient], ids=lambda f: f.__name__)
 def test_the_number_itself_is_guarded(function):
     """An entry for each size; a size that was there is served by its own."""
     assert counted(function, batches(8, 9, 12, 9, 8, 12)) == [1, 1, 1, 0, 0, 0]

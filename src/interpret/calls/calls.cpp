@@ -280,6 +280,20 @@ Out Tracer::call(PyObject* callable, const Args& args, Then then) {
       bool of_type = PyType_Check(self);
       PyObject* descriptor = _PyType_Lookup(
           of_type ? reinterpret_cast<PyTypeObject*>(self) : Py_TYPE(self), name.get());
+      if (of_type) {
+        // A class further down may have another one of that name, from which super() led here.
+        PyObject* mro = reinterpret_cast<PyTypeObject*>(self)->tp_mro;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
+          auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
+          PyObject* entry = PyDict_GetItemWithError(base->tp_dict, name.get());
+          if (entry == nullptr || Py_TYPE(entry) != &PyClassMethodDescr_Type ||
+              reinterpret_cast<PyMethodDescrObject*>(entry)->d_method !=
+                  reinterpret_cast<PyCFunctionObject*>(callable)->m_ml)
+            continue;
+          descriptor = entry;
+          break;
+        }
+      }
       if (of_type && descriptor != nullptr && Py_TYPE(descriptor) == &PyClassMethodDescr_Type) {
         const CallRow* row = findCall(descriptor);
         if (row != nullptr && row->kind == CallKind::kHandler)

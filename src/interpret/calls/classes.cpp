@@ -8,26 +8,74 @@
 #include "interpret/tracer.h"
 #include "python/objects.h"
 
+#include <string_view>
+
 namespace stator::interpret {
 
 namespace {
 
-// Python code that type.__new__ would call: it has to be traced, and cannot be from there.
-bool callsBack(Tracer& t, PyObject* bases, PyObject* contents) {
-  static PyObject* init_subclass = PyUnicode_InternFromString("__init_subclass__");
-  static PyObject* set_name = PyUnicode_InternFromString("__set_name__");
+PyObject* initSubclass() {
+  static PyObject* const name = PyUnicode_InternFromString("__init_subclass__");
+  return name;
+}
+PyObject* setName() {
+  static PyObject* const name = PyUnicode_InternFromString("__set_name__");
+  return name;
+}
+
+// type.__new__ calls Python code: attributes are told their names, bases of the new class. The trace does so itself, once the class is there.
+// While it is made, None stands for such attributes, and a class that tells nobody for the bases.
+struct ToldLater {
+  bool bases = false;
+  std::vector<std::pair<Ref<>, Ref<>>> attributes;  // name, value
+};
+
+Out findTold(Tracer& t, PyObject* bases, PyObject* contents, ToldLater& told) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bases); ++i) {
-    Out found =
-        t.typeLookup(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(bases, i)), init_subclass);
-    if (found.get() == nullptr || Py_TYPE(found.get()) != &PyClassMethodDescr_Type) return true;
+    STATOR_VALUE(found, t.typeLookup(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(bases, i)),
+                                     initSubclass()));
+    told.bases |= !found || Py_TYPE(found.get()) != &PyClassMethodDescr_Type;
   }
   PyObject *name = nullptr, *value = nullptr;
   Py_ssize_t position = 0;
   while (PyDict_Next(contents, &position, &name, &value)) {
-    if (!graph::isStandIn(value) && _PyType_Lookup(Py_TYPE(value), set_name) != nullptr)
-      return true;
+    if (graph::isStandIn(value) || _PyType_Lookup(Py_TYPE(value), setName()) == nullptr) continue;
+    // Names that fill the class's slots have to be there from the start.
+    if (!PyUnicode_CheckExact(name) ||
+        std::string_view(PyUnicode_AsUTF8(name)).substr(0, 2) == "__")
+      return t.breakWith(Reason::kUnsupportedClass, "a class whose attributes are told of it");
+    told.attributes.emplace_back(newRef(name), newRef(value));
   }
-  return false;
+  return newRef(Py_None);
+}
+
+// A base with the layout that most classes have.
+PyObject* silentBase() {
+  static PyObject* const base =
+      PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyType_Type), "s(){}", "base");
+  return base;
+}
+
+Out tell(Tracer& t, PyObject* made, const ToldLater& told, const Args& keywords) {
+  auto* type = reinterpret_cast<PyTypeObject*>(made);
+  for (const auto& [name, value] : told.attributes)
+    PyDict_SetItem(type->tp_dict, name.get(), value.get());
+  PyType_Modified(type);
+  for (const auto& [name, value] : told.attributes) {
+    STATOR_VALUE(hook, t.special(value.get(), "__set_name__"));
+    if (!hook) continue;
+    Out out = t.callNested(hook.get(), {made, name.get()});
+    // eager's error is another one, which speaks of the attribute
+    if (out.flow() == Flow::kRaise)
+      return t.breakWith(Reason::kUnsupportedClass, "an attribute that does not want its name");
+    if (!out.ok()) return out;
+  }
+  if (!told.bases) return newRef(Py_None);
+  Ref<> above = stealRef(PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PySuper_Type),
+                                                      made, made, nullptr));
+  if (!above) return t.raiseCurrentError();
+  STATOR_VALUE(hook, t.settle(t.getAttr(t.made(above).get(), initSubclass())));
+  return t.callNested(hook.get(), keywords);
 }
 
 Out buildClass(Tracer& t, const Args& args) {
@@ -82,10 +130,9 @@ bool Tracer::isMadeClass(PyObject* object) {
 }
 
 Out Tracer::makeClass(PyTypeObject* meta, const Args& args) {
-  if (args.values.size() != 3 || args.keywordCount() != 0 ||
-      !PyUnicode_CheckExact(args.values[0]) || !PyTuple_Check(args.values[1]) ||
-      !PyDict_Check(args.values[2])) {
-    return breakWith(Reason::kUnsupportedClass, "a class with keywords");
+  if (args.positional != 3 || !PyUnicode_CheckExact(args.values[0]) ||
+      !PyTuple_Check(args.values[1]) || !PyDict_Check(args.values[2])) {
+    return breakWith(Reason::kUnsupportedClass, "a class by other arguments");
   }
   STATOR_VALUE(bases, contents(args.values[1]));
   STATOR_VALUE(entries, contents(args.values[2]));
@@ -93,16 +140,24 @@ Out Tracer::makeClass(PyTypeObject* meta, const Args& args) {
     if (!PyType_Check(PyTuple_GET_ITEM(bases.get(), i)))
       return breakWith(Reason::kUnsupportedClass, "a base that is no class");
   }
-  if (callsBack(*this, bases.get(), entries.get()))
-    return breakWith(Reason::kUnsupportedClass, "a class whose base or attributes are told of it");
+  ToldLater told;
+  STATOR_VALUE(looked, findTold(*this, bases.get(), entries.get(), told));
+  if (args.keywordCount() != 0 && !told.bases)
+    return breakWith(Reason::kUnsupportedClass, "a class with keywords");
   static PyObject* mro = PyUnicode_InternFromString("mro");
   STATOR_VALUE(order, typeLookup(meta, mro));
   if (order.get() != _PyType_Lookup(&PyType_Type, mro))
     return breakWith(Reason::kUnsupportedClass, "a metaclass with mro()");
   Ref<> own = stealRef(PyDict_Copy(entries.get()));
-  Ref<> tuple = stealRef(PyTuple_Pack(3, args.values[0], bases.get(), own.get()));
+  for (const auto& [name, value] : told.attributes) PyDict_SetItem(own.get(), name.get(), Py_None);
+  Ref<> silent = told.bases ? stealRef(PyTuple_Pack(1, silentBase())) : bases;
+  Ref<> tuple = stealRef(PyTuple_Pack(3, args.values[0], silent.get(), own.get()));
   Ref<> result = stealRef(PyType_Type.tp_new(meta, tuple.get(), nullptr));
   if (!result) return raiseCurrentError();
+  if (told.bases && PyObject_SetAttrString(result.get(), "__bases__", bases.get()) != 0) {
+    PyErr_Clear();  // of another layout
+    return breakWith(Reason::kUnsupportedClass, "a class whose bases are told of it");
+  }
   // Nobody outside is to see it.
   auto* type = reinterpret_cast<PyTypeObject*>(result.get());
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_bases); ++i) {
@@ -110,7 +165,14 @@ Out Tracer::makeClass(PyTypeObject* meta, const Args& args) {
     if (!isMadeClass(base)) stator_type_hide(type, reinterpret_cast<PyTypeObject*>(base));
   }
   classes_written = true;
-  return made(result);
+  result = made(result);
+  if (!told.bases && told.attributes.empty()) return result;
+  nested_ran = true;
+  Args keywords;
+  keywords.values.assign(args.values.begin() + 3, args.values.end());
+  keywords.names = args.names;
+  STATOR_VALUE(done, tell(*this, result.get(), told, keywords));
+  return result;
 }
 
 namespace {
@@ -136,7 +198,20 @@ Out makeMethod(Tracer& t, const Args& args) {
 
 }  // namespace
 
+namespace {
+
+// object.__init_subclass__: it takes nothing and does nothing.
+Out endOfInitSubclass(Tracer& t, const Args& args) {
+  if (args.values.size() != 1)
+    return t.breakWith(Reason::kRaises, "__init_subclass__ with arguments that nobody takes");
+  return newRef(Py_None);
+}
+
+}  // namespace
+
 void registerClasses() {
+  registerRow(PyDict_GetItem(PyBaseObject_Type.tp_dict, initSubclass()),
+              CallRow{CallKind::kHandler, endOfInitSubclass});
   registerHandler("builtins.__build_class__", buildClass);
   registerHandler("builtins.classmethod", wrapMethod<&PyClassMethod_Type>);
   registerHandler("builtins.staticmethod", wrapMethod<&PyStaticMethod_Type>);

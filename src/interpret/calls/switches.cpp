@@ -290,6 +290,16 @@ Out unpatched(Tracer& t, PyObject* function, const Args& args) {
 }
 constexpr char kInit[] = "init", kSetState[] = "setstate", kFunction[] = "func";
 
+// kernel[grid](...) of Triton's comes to this method.
+template <bool interpreted>
+Out launchKernel(Tracer& t, PyObject* function, const Args& args) {
+  PyObject* polyfill = torchObject("stator.polyfills.kernels.run");
+  // What interprets kernels looks at the data: no backend that traces can have it.
+  if (polyfill == nullptr || (interpreted && !t.options.runs_as_captured))
+    return t.breakWith(Reason::kSkippedModule, describe(function));
+  return t.call(polyfill, args);
+}
+
 const std::unordered_map<std::string_view, FunctionHandler>& lateHandlers() {
   static const std::unordered_map<std::string_view, FunctionHandler> table = {
       {"torch._dynamo.mutation_guard.install_generation_tagging_init.<locals>.patched_init",
@@ -299,6 +309,8 @@ const std::unordered_map<std::string_view, FunctionHandler>& lateHandlers() {
       // A region under nested_compile_region: captured along with the rest.
       {"torch._higher_order_ops.invoke_subgraph.mark_compile_region.<locals>.wrap.<locals>.inner",
        unpatched<kFunction>},
+      {"triton.runtime.jit.JITFunction.run", launchKernel<false>},
+      {"triton.runtime.interpreter.InterpretedFunction.run", launchKernel<true>},
       {"torch._dynamo.external_utils.is_compiling", plainly<returnTrue>},
       {"torch.fx._symbolic_trace.is_fx_tracing", plainly<returnFalse>},
       {"torch.fx._symbolic_trace.is_fx_symbolic_tracing", plainly<returnFalse>},

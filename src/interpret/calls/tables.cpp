@@ -218,6 +218,19 @@ CodePolicy codePolicy(PyCodeObject* code) {
     }
     return CodePolicy::kInlineOnly;
   }
+  // Triton: kernels are launched by one call (switches.cpp, findLate), what leads to it and cdiv are inlined.
+  if (file.ends_with("/triton/__init__.py")) return CodePolicy::kInlineOnly;
+  if (file.ends_with("/triton/runtime/jit.py")) {
+    const std::string_view qualified = PyUnicode_AsUTF8(code->co_qualname);
+    const bool leads_there = startsWith(qualified, "KernelInterface.__getitem__") ||
+                             startsWith(qualified, "ConstexprFunction.__call__");
+    return leads_there ? CodePolicy::kInlineOnly : CodePolicy::kSkip;
+  }
+  if (file.ends_with("/triton/language/core.py") && name == "_unwrap_if_constexpr")
+    return CodePolicy::kInlineOnly;
+  for (std::string_view room : {"/triton/runtime/", "/triton/language/", "/triton/compiler/"}) {
+    if (file.find(room) != std::string_view::npos) return CodePolicy::kSkip;
+  }
   // numpy.iinfo and numpy.finfo
   if (file.ends_with("/numpy/_core/getlimits.py")) return CodePolicy::kInlineOnly;
   for (std::string_view part :

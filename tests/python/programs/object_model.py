@@ -103,6 +103,106 @@ def class_statement_with_hooks_inside():
     return Case(f, vec()).watching(log)
 
 
+@program(min_ops=1)
+def hooks_in_order_with_several_bases():
+    log = []
+
+    class Field:
+        def __set_name__(self, owner, name):
+            log.append(("name", owner.__name__, name, sorted(k for k in owner.__dict__ if k[0] != "_")))
+
+    class A:
+        def __init_subclass__(cls, a=1, **kwargs):
+            log.append(("A", cls.__name__, a, sorted(kwargs)))
+            super().__init_subclass__(**kwargs)
+            cls.a = a
+
+        def value(self):
+            return 10
+
+    class B:
+        def __init_subclass__(cls, b=2, **kwargs):
+            log.append(("B", cls.__name__, b))
+            super().__init_subclass__(**kwargs)
+            cls.b = b
+
+    def f(x):
+        class C(A, B, a=5, b=7):
+            one = Field()
+            plain = 3
+            two = Field()
+
+            def value(self):
+                return super().value() + self.a + self.b
+
+        class D(C):
+            pass
+
+        return x + C().value() + D().value(), list(C.__dict__)[1:5], [c.__name__ for c in D.__mro__], list(log)
+
+    return Case(f, vec()).watching(log)
+
+
+@program()
+def hooks_that_refuse():
+    class Base:
+        def __init_subclass__(cls, need):
+            if need < 0:
+                raise ValueError(f"{cls.__name__} needs more")
+
+    class Field:
+        def __set_name__(self, owner, name):
+            raise KeyError(name)
+
+    def f(x):
+        out = []
+        for make in (1, 2, 3, 4):
+            try:
+                if make == 1:
+
+                    class A(Base, need=-1):
+                        pass
+
+                elif make == 2:
+
+                    class B(Base):
+                        pass
+
+                elif make == 3:
+
+                    class C:
+                        field = Field()
+
+                else:
+
+                    class E(metaclass=type, other=3):
+                        pass
+
+            except (ValueError, TypeError, RuntimeError) as error:
+                out.append((type(error).__name__, str(error).split(" at 0x")[0], type(error.__cause__).__name__))
+        return x + len(out), out
+
+    return Case(f, vec())
+
+
+@program(min_ops=1)
+def class_with_hooks_that_gets_out():
+    made = []
+
+    class Base:
+        def __init_subclass__(cls, **kwargs):
+            super().__init_subclass__(**kwargs)
+            made.append(cls)
+
+    def f(x):
+        class Inner(Base):
+            n = 4
+
+        return x + Inner.n, made[-1] is Inner, Inner.__mro__[1] is Base, Base.__subclasses__()[-1] is Inner
+
+    return Case(f, vec())
+
+
 @program(full=1)
 def subscripted_classes():
     T = typing.TypeVar("T")
