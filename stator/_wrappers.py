@@ -153,7 +153,12 @@ def describe(real, open_sizes):
 @functools.cache  # what captures saw of it is known by this object
 def getter(name):
     """Reads an attribute that is no entry of the instance's dict."""
-    return _core.CompiledFunction(lambda tensor: getattr(tensor, name), None)
+
+    def read(tensor):
+        return getattr(tensor, name)
+
+    read.__name__ = name
+    return _core.CompiledFunction(read, None)
 
 
 def equals(value):

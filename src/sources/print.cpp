@@ -143,8 +143,13 @@ class Printer {
         return base(source) + ".size(" + n + ")";
       case SourceKind::kWeakTarget:
         return base(source) + "()";
-      case SourceKind::kAsked:
-        return base(source) + ".__tensor_flatten__()";
+      case SourceKind::kAsked: {
+        // The reading of an attribute has its name; otherwise it is a check of what a tensor is made of.
+        Ref<> name = stealRef(PyObject_GetAttrString(source.key.get(), "__name__"));
+        if (!name) PyErr_Clear();
+        return base(source) +
+               (name ? "." + textOf(name.get()) : std::string(".__tensor_flatten__()"));
+      }
       case SourceKind::kAhead:
         return "list(" + base(source) + ")[" + n + "]";
       case SourceKind::kScalarValue:
