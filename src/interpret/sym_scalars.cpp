@@ -7,6 +7,7 @@
 #include "interpret/tracer.h"
 #include "symbolic/sym_int.h"
 
+#include <array>
 #include <bit>
 #include <cmath>
 
@@ -185,6 +186,45 @@ Ref<> floatOf(Tracer& t, PyObject* sym_int, PyObject* function) {
                                        stealRef(PyTuple_Pack(1, operand.get())), Ref<>());
   Ref<> made = scalarStandIn(t, node, &PyFloat_Type);
   return withHint(symbolic::makeScalar(&PyFloat_Type, std::move(made)), result.get());
+}
+
+// floor or ceil of a quotient of two ints, of which the graph computes one at least: an int again. As long as the dividend fits into a
+// double, a quotient that is no integer is not rounded to one, so the integers' own division says the same. Null: not for this one.
+Out roundedQuotient(Tracer& t, PyObject* object, bool up) {
+  if (!isSymScalar(object) || asSymScalar(object)->stand_in == nullptr) return Ref<>();
+  graph::Node* node = graph::asStandIn(asSymScalar(object)->stand_in)->node;
+  if (node->op != graph::Op::kCallFunction || node->target.get() != operatorFunction("truediv"))
+    return Ref<>();
+  std::array<Ref<>, 2> parts;
+  for (Py_ssize_t i = 0; i < 2; ++i) {
+    PyObject* part = PyTuple_GET_ITEM(node->args.get(), i);
+    int overflow = 0;
+    if (PyLong_CheckExact(part) &&
+        std::abs(static_cast<double>(PyLong_AsLongLongAndOverflow(part, &overflow))) < 1e9 &&
+        overflow == 0) {
+      parts[static_cast<size_t>(i)] = newRef(part);
+    } else if (graph::isStandIn(part) && !graph::asStandIn(part)->node->size.isStatic()) {
+      parts[static_cast<size_t>(i)] = t.symInt(graph::asStandIn(part)->node->size);
+    } else {
+      return Ref<>();
+    }
+  }
+  auto exprOf = [&](const Ref<>& part) {
+    return isSymInt(part.get()) ? t.environment.simplify(symbolic::dimOf(part.get()).expr())
+                                : symbolic::integer(PyLong_AsLongLong(part.get()));
+  };
+  const symbolic::Expr *dividend = exprOf(parts[0]), *divisor = exprOf(parts[1]);
+  const symbolic::Expr* largest = symbolic::integer(int64_t{1} << 53);
+  for (const symbolic::Expr* condition :
+       {symbolic::lessThan(dividend, largest),
+        symbolic::lessThan(symbolic::multiply(symbolic::integer(-1), largest), dividend),
+        symbolic::lessThan(symbolic::integer(0), divisor)}) {
+    if (!t.environment.decide(condition)) return Ref<>();
+  }
+  if (!up) return t.binary(2, parts[0].get(), parts[1].get());
+  STATOR_VALUE(negative, t.unary(1, parts[0].get()));
+  STATOR_VALUE(quotient, t.binary(2, negative.get(), parts[1].get()));
+  return t.unary(1, quotient.get());
 }
 
 Ref<> Tracer::scalarUnary(int operation, PyObject* operand) {

@@ -2,6 +2,7 @@
 number itself is needed. Then the ways to say which sizes are dynamic."""
 
 import math
+import random
 import subprocess
 import sys
 import warnings
@@ -67,6 +68,11 @@ SERVED = {
     "division": lambda x: x / (x.size(0) / 2) + 1.0 / x.size(0),
     "float": lambda x: x * float(x.size(0)) + x.size(0) * 0.5,
     "root": lambda x: x / math.sqrt(x.size(0)) + x.size(0) ** 0.5,
+    "rounded": lambda x: (
+        x[: math.ceil(x.size(0) / 4)] + math.floor(x.size(0) / 3),
+        torch.ones(int(x.size(0) / 2)),
+        math.ceil(7 / x.size(0)) - math.floor((3 - x.size(0)) / 2),
+    ),
     "a float comes out": lambda x: (x + 1, x.size(0) / 4),
     "slices": lambda x: (x[: x.size(0) // 2], x[x.size(0) // 3 :], x[1:-1], x[-3:]),
     "index": lambda x: x[x.size(0) - 1] + x[-1],
@@ -105,7 +111,8 @@ def test_one_graph_serves(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["division", "float", "root", "a float comes out", "factories", "slices", "view", "shape comes out"]
+    "name",
+    ["division", "float", "root", "rounded", "a float comes out", "factories", "slices", "view", "shape comes out"],
 )
 def test_one_graph_serves_with_a_backend(name):
     assert counted(SERVED[name], batches(*SIZES), backend="aot_eager") == [1, 1, 0, 0, 0]
@@ -204,6 +211,21 @@ def test_a_stride_that_is_asked_for():
         pytest.raises(RuntimeError, match=r"L\['x'\]\.stride\(0\): was 6, is 7"),
     ):
         compiled(torch.randn(8, 7)[:, :4])
+
+
+def test_rounding_of_quotients_is_that_of_floats():
+    def f(x, a, b):
+        return x + math.ceil(a / b), math.floor(a / b), int(a / b)
+
+    rng = random.Random(0)
+    calls = [(torch.ones(2), 7, 3), (torch.ones(2), 8, 5)]
+    calls += [(torch.ones(2), rng.randrange(-50, 1 << 31), rng.randrange(2, 40)) for _ in range(30)]
+    calls += [(torch.ones(2), (1 << 31) - 1 - n, 3 + n) for n in range(10)] + [
+        (torch.ones(2), -9, 2),
+        (torch.ones(2), 9, -2),
+    ]
+    counts = counted(f, calls, recompile_limit=64)
+    assert sum(counts[2:]) <= 6  # negative ones are programs of their own
 
 
 def test_ints_and_floats_that_are_passed():

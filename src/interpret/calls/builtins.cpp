@@ -14,6 +14,8 @@
 
 namespace stator::interpret {
 
+// sym_scalars.cpp: a quotient of sizes as an int; null: it is none
+Out roundedQuotient(Tracer& t, PyObject* object, bool up);
 // sym_scalars.cpp: what the function says of a symbolic int, as a float of the graph; null: not for this one
 Ref<> floatOf(Tracer& t, PyObject* sym_int, PyObject* function);
 
@@ -244,6 +246,15 @@ Out numberCall(Tracer& t, const Args& args, PyTypeObject* type, const char* meth
 Out intCall(Tracer& t, const Args& args) {
   if (args.values.size() == 1 && args.positional == 1 && symbolic::isSymInt(args.values[0]))
     return newRef(args.values[0]);
+  if (args.values.size() == 1 && args.positional == 1 && symbolic::isSymScalar(args.values[0])) {
+    // Towards 0, which is down as long as it is not negative.
+    STATOR_VALUE(made, roundedQuotient(t, args.values[0], false));
+    Ref<> zero = stealRef(PyLong_FromLong(0));
+    if (made) {
+      STATOR_VALUE(positive, t.compare(Py_GE, made.get(), zero.get()));
+      if (positive.get() == Py_True) return made;
+    }
+  }
   return numberCall(t, args, &PyLong_Type, "__int__");
 }
 Out floatCall(Tracer& t, const Args& args) {
@@ -483,6 +494,24 @@ Out sqrtCall(Tracer& t, const Args& args) {
   return t.callNative(torchObject("math.sqrt"), numbers);
 }
 
+// math.floor, math.ceil
+Out roundCallTo(Tracer& t, const Args& args, bool up) {
+  if (args.values.size() == 1 && args.positional == 1 && symbolic::isSymbol(args.values[0])) {
+    if (symbolic::isSymInt(args.values[0])) return newRef(args.values[0]);
+    STATOR_VALUE(made, roundedQuotient(t, args.values[0], up));
+    if (made) return made;
+  }
+  Args numbers = args;
+  for (PyObject*& value : numbers.values) {
+    if (!symbolic::isSymbol(value)) continue;
+    t.keep_alive.push_back(t.concrete(value));
+    value = t.keep_alive.back().get();
+  }
+  return t.callNative(torchObject(up ? "math.ceil" : "math.floor"), numbers);
+}
+Out floorCall(Tracer& t, const Args& args) { return roundCallTo(t, args, false); }
+Out ceilCall(Tracer& t, const Args& args) { return roundCallTo(t, args, true); }
+
 // math.prod(x.shape)
 Out prodCall(Tracer& t, const Args& args) {
   PyObject* items = args.values.empty() ? nullptr : args.values[0];
@@ -669,6 +698,8 @@ void registerBuiltins() {
   }
   registerHandler("math.sqrt", sqrtCall);
   registerHandler("math.prod", prodCall);
+  registerHandler("math.floor", floorCall);
+  registerHandler("math.ceil", ceilCall);
 }
 
 // Handlers that move their arguments, or hand them to the tracer's own operators.
@@ -695,8 +726,8 @@ void allowSymbolsInHandlers() {
     allowSymbols((std::string("operator.") + path).c_str());
   }
   for (const char* path :
-       {"math.sqrt", "math.prod", "operator.abs", "torch.Size", "torch.Size.numel",
-        "torch.Tensor.size", "typing.cast", "collections.deque.append"})
+       {"math.sqrt", "math.prod", "math.floor", "math.ceil", "operator.abs", "torch.Size",
+        "torch.Size.numel", "torch.Tensor.size", "typing.cast", "collections.deque.append"})
     allowSymbols(path);
 }
 
