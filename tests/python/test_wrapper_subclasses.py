@@ -709,3 +709,25 @@ def test_distributed_batches_share_a_graph(backend, mesh):
         made.append(captures_of(f, compiled, x, w))
         same(*(torch.autograd.grad(run(x, w).sum(), w) for run in (compiled, f)))
     assert made == [1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_marks_and_parameters(backend):
+    linear = torch.nn.Linear(4, 6)
+    for name, parameter in list(linear.named_parameters()):
+        whole = TwoTensor(parameter.detach().clone(), parameter.detach() * 2)
+        linear.register_parameter(name, torch.nn.Parameter(whole))
+    compiled = stator.compile(linear, backend=backend, dynamic=True, fullgraph=True)
+    assert [captures_of(linear, compiled, two(n, 4)) for n in (3, 5, 8)] == [1, 0, 0]
+    assert "weight.a: Tensor, float32, [6, 4]" in str(stator.guards(compiled))  # parameters keep their sizes
+
+    def f(x, y):
+        return x * 2 + y.sum()
+
+    compiled = stator.compile(f, backend=backend, fullgraph=True)
+    made = []
+    for n in (3, 5, 8):
+        x = two(n, 4)
+        stator.mark_dynamic(x, 0)
+        made.append(captures_of(f, compiled, x, two(2)))
+    assert made == [1, 0, 0]
