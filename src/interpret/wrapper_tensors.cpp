@@ -166,7 +166,8 @@ Out Tracer::wrapperFromOutside(PyObject* raw, const Source* source) {
   uint32_t storage = next_storage++;
   // Its sizes are looked up in the next capture.
   if (options.history != nullptr) options.history->at(sourceKey(*source));
-  const bool of_module = source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer;
+  const bool of_module =
+      source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer;
   STATOR_VALUE(sizes, guardWrapper(*this, raw, source, storage,
                                    !symbolic   ? Sizes::kNumbers
                                    : of_module ? Sizes::kFixed
