@@ -92,6 +92,18 @@ class Symbols:
         self.floats[made] = position
         return self.shape_env.create_symfloatnode(made, hint=value, source=source)
 
+    def _is_of_replay(self, expr: Any) -> bool:
+        """An equality of sizes of tensors that torch makes on its way from a base to a view of it, which no input has."""
+        sources = self.shape_env.var_to_sources
+        return (
+            isinstance(expr, sympy.Eq)
+            and all(side.free_symbols for side in expr.args)
+            and all(
+                symbol not in self._back and all(source.is_ephemeral() for source in sources.get(symbol, ()))
+                for symbol in expr.free_symbols
+            )
+        )
+
     def new_conditions(self) -> list[str]:
         """What was decided in the ShapeEnv since the conditions of the capture were put in.
 
@@ -99,6 +111,8 @@ class Symbols:
         """
         found = []
         for guard in self.shape_env.guards[self._known :]:
+            if self._is_of_replay(guard.expr):
+                continue
             floats = {self.floats[symbol] for symbol in guard.expr.free_symbols if symbol in self.floats}
             found.extend(f"input {position}" for position in sorted(floats))
             try:
@@ -256,8 +270,10 @@ def _wrapper_context(fake: torch.Tensor, example: torch.Tensor, source: Any) -> 
     if not is_traceable_wrapper_subclass(fake):
         return StatefulSymbolicContext(**parts)
     if example._is_view():
-        parts["view_base_context"] = _fx._static_context(
-            example._base, _fx.InputSource(f"{source.name}._base", source.position)
+        base, base_source = example._base, _fx.InputSource(f"{source.name}._base", source.position)
+        like = _inner_like(fake, example, base)
+        parts["view_base_context"] = (
+            _fx._static_context(base, base_source) if like is None else _wrapper_context(like, base, base_source)
         )
     inner = {
         name: _wrapper_context(value, getattr(example, name), _fx.InputSource(f"{source.name}.{name}", source.position))
@@ -266,6 +282,18 @@ def _wrapper_context(fake: torch.Tensor, example: torch.Tensor, source: Any) -> 
     }
     ragged = any(isinstance(size, torch.SymInt) and size.node.is_nested_int() for size in fake.shape)
     return SubclassSymbolicContext(**parts, inner_contexts=inner, track_outer_size_stride=not ragged)
+
+
+def _inner_like(fake: torch.Tensor, example: torch.Tensor, base: torch.Tensor) -> torch.Tensor | None:
+    """The fake of the inner tensor that has the base's memory and sizes: a nested tensor is a view of its values."""
+    if hasattr(base, "__tensor_flatten__"):
+        return None
+    for name in fake.__tensor_flatten__()[0]:
+        real, inner = getattr(example, name), getattr(fake, name)
+        plain = isinstance(real, torch.Tensor) and not hasattr(real, "__tensor_flatten__")
+        if plain and real.shape == base.shape and real.stride() == base.stride() and real.data_ptr() == base.data_ptr():
+            return inner
+    return None
 
 
 def _bind_wrapper(symbols: Symbols, fake: torch.Tensor, made: torch.Tensor, env: Symbols) -> None:

@@ -60,12 +60,16 @@ Ref<> tupleOf(const shapes::Dims& dims) {
   return tuple;
 }
 
+// kNumbers: the trace's fakes have no symbols. kFixed: they have, but not for parameters and buffers of modules.
+enum class Sizes : uint8_t { kNumbers, kSymbols, kFixed };
+
 // (sizes, strides), and the guard on a tensor. Sizes that changed are symbols, if the trace's fakes can have them.
-Ref<> guardSizes(Tracer& t, PyObject* raw, const Source* source, bool symbolic) {
+Ref<> guardSizes(Tracer& t, PyObject* raw, const Source* source, Sizes kind) {
+  const bool symbolic = kind != Sizes::kNumbers;
   std::shared_ptr<tensor::TensorGuard> guard = tensor::TensorGuard::of(raw);
   shapes::TensorMeta meta = tensor::metaOf(raw);
   if (!symbolic) guard->dynamo_attributes = 0;  // marks ask for symbols
-  t.shapeFromOutside(raw, source, *guard, meta);
+  if (kind != Sizes::kFixed) t.shapeFromOutside(raw, source, *guard, meta);
   if (!symbolic) {
     // It has only noted the sizes, or they keep their values.
     for (shapes::Dims* dims : {&meta.sizes, &meta.strides}) {
@@ -80,7 +84,8 @@ Ref<> guardSizes(Tracer& t, PyObject* raw, const Source* source, bool symbolic) 
 
 // Guards all that the class's operations may depend on: type, metadata, and the inner tensors at any depth. Ties their storages to the
 // wrapper's. Gives (sizes and strides or None, {name: the same of an inner tensor}).
-Out guardWrapper(Tracer& t, PyObject* raw, const Source* source, uint32_t storage, bool symbolic) {
+Out guardWrapper(Tracer& t, PyObject* raw, const Source* source, uint32_t storage, Sizes kind) {
+  const bool symbolic = kind != Sizes::kNumbers;
   Ref<> parts = stealRef(PyObject_CallFunctionObjArgs(torchObject("stator._wrappers.describe"), raw,
                                                       symbolic ? Py_True : Py_False, nullptr));
   if (!parts) return breakOnError(t, Py_TYPE(raw));
@@ -91,7 +96,7 @@ Out guardWrapper(Tracer& t, PyObject* raw, const Source* source, uint32_t storag
   PyObject* names = PyTuple_GET_ITEM(parts.get(), 0);
   Ref<> outer = newRef(Py_None), inside = stealRef(PyDict_New());
   if (PyTuple_GET_ITEM(parts.get(), 2) == Py_True) {
-    outer = guardSizes(t, raw, source, symbolic);
+    outer = guardSizes(t, raw, source, kind);
   } else {
     t.guards->add(Guard{GuardKind::kType, source, nullptr,
                         newRef(reinterpret_cast<PyObject*>(Py_TYPE(raw)))});
@@ -106,11 +111,11 @@ Out guardWrapper(Tracer& t, PyObject* raw, const Source* source, uint32_t storag
     if (!inner) return breakOnError(t, Py_TYPE(raw));
     const Source* at = innerSource(t, raw, source, name, inner.get());
     if (hasOwnDispatch(Py_TYPE(inner.get()))) {
-      STATOR_VALUE(part, guardWrapper(t, inner.get(), at, storage, symbolic));
+      STATOR_VALUE(part, guardWrapper(t, inner.get(), at, storage, kind));
       PyDict_SetItem(inside.get(), name, part.get());
       continue;
     }
-    Ref<> sizes = guardSizes(t, inner.get(), at, symbolic);
+    Ref<> sizes = guardSizes(t, inner.get(), at, kind);
     PyDict_SetItem(inside.get(), name, stealRef(PyTuple_Pack(2, sizes.get(), Py_None)).get());
     if (PyTuple_GET_ITEM(parts.get(), 3) == name) {
       // Ragged sizes are equal if they come from the same tensor.
@@ -130,9 +135,11 @@ Out guardWrapper(Tracer& t, PyObject* raw, const Source* source, uint32_t storag
 }
 
 // Symbols need a ShapeEnv, which a first capture, where all sizes are numbers, does without. One for all fakes of a trace.
-void needFakes(Tracer& t, const Source* source = nullptr) {
+void needFakes(Tracer& t, const Source* source = nullptr, PyObject* raw = nullptr) {
   if (t.wrappers.fakes) return;
+  const bool marked = raw != nullptr && PyObject_HasAttrString(raw, "_dynamo_dynamic_indices");
   const bool symbolic =
+      (marked && t.options.dynamic != DynamicMode::kStatic) ||
       t.options.dynamic == DynamicMode::kAll ||
       (t.options.dynamic == DynamicMode::kAutomatic && source != nullptr &&
        t.options.history != nullptr && t.options.history->find(sourceKey(*source)) != nullptr);
@@ -152,14 +159,19 @@ Out Tracer::wrapperFromOutside(PyObject* raw, const Source* source) {
   static PyObject* const dispatch = PyUnicode_InternFromString("__torch_dispatch__");
   static PyObject* const function = PyUnicode_InternFromString("__torch_function__");
   PyTypeObject* type = Py_TYPE(raw);
-  needFakes(*this, source);
+  needFakes(*this, source, raw);
   const bool symbolic = isSymbolic(*this);
   // A handler of the program's has no part in what is asked here.
   tensor::TorchFunctionPause pause(true);
   uint32_t storage = next_storage++;
   // Its sizes are looked up in the next capture.
   if (options.history != nullptr) options.history->at(sourceKey(*source));
-  STATOR_VALUE(sizes, guardWrapper(*this, raw, source, storage, symbolic));
+  const bool of_module =
+      source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer;
+  STATOR_VALUE(sizes, guardWrapper(*this, raw, source, storage,
+                                   !symbolic   ? Sizes::kNumbers
+                                   : of_module ? Sizes::kFixed
+                                               : Sizes::kSymbols));
   for (PyObject* method : {dispatch, function}) {
     STATOR_VALUE(guarded, typeLookup(type, method));
   }
@@ -187,8 +199,8 @@ Out Tracer::wrapperFromOutside(PyObject* raw, const Source* source) {
   node->wrapper = fake;
   node->location = location();
   node->scope = frames.back()->scope;
-  node->of_module = source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer;
-  if (options.own_parameters && node->of_module) {
+  node->of_module = of_module;
+  if (options.own_parameters && of_module) {
     node->specialised = true;
     guards->add(Guard{GuardKind::kIs, source, nullptr, newRef(raw)});
   }

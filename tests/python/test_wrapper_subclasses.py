@@ -674,17 +674,23 @@ def test_sizes_of_inner_tensors_alone():
     assert sum(made) <= 3 and made[-1] == 0
 
 
-def test_nested_batches_share_a_graph():
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_nested_batches_share_a_graph(backend):
     linear = torch.nn.Linear(4, 6)
 
     def f(x):
         y = linear(x)
         return y.reshape(y.size(0), y.size(1), 2, 3) * 2, x.shape[0]
 
-    compiled = stator.compile(f, backend="eager", fullgraph=True)
-    batches = [(2, 3), (1, 5), (4, 4), (2, 2, 3), (1, 2, 3, 4), (6, 2), (5, 7, 9), (3,), (8, 1, 1)]
+    compiled = stator.compile(f, backend=backend, fullgraph=True)
+    batches = [(2, 3), (1, 5), (4, 4), (2, 2, 3), (1, 2, 3, 4), (6, 2), (5, 7, 9), (8, 1, 1), (2, 2)]
     made = [captures_of(f, compiled, jagged(*lengths), compare=same_nested) for lengths in batches]
     assert sum(made[5:]) == 0 and sum(made) <= 5
+    x = jagged(3, 4, 2)
+    values, offsets = torch.randn(9, 4), torch.tensor([0, 5, 6, 9])
+    for batch in (x, torch.nested.nested_tensor_from_jagged(values, offsets)):
+        wanted, found = (torch.autograd.grad(run(batch)[0].values().sum(), linear.weight) for run in (f, compiled))
+        same(found, wanted)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -703,3 +709,25 @@ def test_distributed_batches_share_a_graph(backend, mesh):
         made.append(captures_of(f, compiled, x, w))
         same(*(torch.autograd.grad(run(x, w).sum(), w) for run in (compiled, f)))
     assert made == [1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_marks_and_parameters(backend):
+    linear = torch.nn.Linear(4, 6)
+    for name, parameter in list(linear.named_parameters()):
+        whole = TwoTensor(parameter.detach().clone(), parameter.detach() * 2)
+        linear.register_parameter(name, torch.nn.Parameter(whole))
+    compiled = stator.compile(linear, backend=backend, dynamic=True, fullgraph=True)
+    assert [captures_of(linear, compiled, two(n, 4)) for n in (3, 5, 8)] == [1, 0, 0]
+    assert "weight.a: Tensor, float32, [6, 4]" in str(stator.guards(compiled))  # parameters keep their sizes
+
+    def f(x, y):
+        return x * 2 + y.sum()
+
+    compiled = stator.compile(f, backend=backend, fullgraph=True)
+    made = []
+    for n in (3, 5, 8):
+        x = two(n, 4)
+        stator.mark_dynamic(x, 0)
+        made.append(captures_of(f, compiled, x, two(2)))
+    assert made == [1, 0, 0]
