@@ -7,6 +7,7 @@ them into account: a tensor with other marks is captured anew.
 import sys
 
 import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 
 def _dims(index):
@@ -51,6 +52,16 @@ def mark_dynamic(t, index, *, hint_override=None, min=None, max=None, specialize
                 t._dynamo_hint_overrides = {}
             t._dynamo_hint_overrides[dim] = hint_override
         t._dynamo_dynamic_range.add(_range(dim, min, max))
+    for inner in _inner(t):
+        mark_dynamic(inner, index, hint_override=hint_override, min=min, max=max)
+
+
+def _inner(tensor):
+    """What an instance of a wrapper class is made of, as far as it has as many dimensions: its sizes go with the tensor's."""
+    if not is_traceable_wrapper_subclass(tensor):
+        return []
+    parts = (getattr(tensor, name) for name in tensor.__tensor_flatten__()[0])
+    return [part for part in parts if isinstance(part, torch.Tensor) and part.dim() == tensor.dim()]
 
 
 def _range(dim, low, high):
@@ -73,6 +84,8 @@ def maybe_mark_dynamic(t, index):
     """The same as a wish: a capture that needs the size as a constant may have it."""
     _check("maybe_mark_dynamic", t)
     _add("maybe_mark_dynamic", t, "_dynamo_weak_dynamic_indices", index)
+    for inner in _inner(t):
+        maybe_mark_dynamic(inner, index)
 
 
 def mark_unbacked(t, index, hint_override=None, strict=False, specialize_on=None):
@@ -88,6 +101,8 @@ def mark_static(t, index=None):
         return t
     _check("mark_static", t)
     _add("mark_static", t, "_dynamo_static_indices", tuple(range(t.dim())) if index is None else index)
+    for inner in _inner(t):
+        mark_static(inner, index)
 
 
 def mark_static_address(t, guard=False):
