@@ -98,8 +98,8 @@ test-debug: build ## The minifier on graphs of 300 calls, each fault at each sta
 
 # libasan has to come first in the process, and libstdc++ with it, or exceptions thrown in torch's libraries are not intercepted.
 # CPython and torch keep memory until exit by design: leak detection is left to tests that count.
-# stator is imported before pytest puts the checkout, with another build in it, in front of the path.
-SANITIZED_PYTEST := import sys, stator, pytest; assert stator._build_info.SANITIZED; sys.exit(pytest.main(sys.argv[1:]))
+# stator is imported before the checkout, with another build in it, comes into the path.
+SANITIZED_PYTEST := import os, sys, stator, pytest; assert stator._build_info.SANITIZED; sys.path.append(os.getcwd()); sys.exit(pytest.main(sys.argv[1:]))
 .PHONY: asan
 asan: $(VENV)/.dev ## AddressSanitizer and UBSan build, and the tests under it
 	$(call say,build (asan))
@@ -112,7 +112,9 @@ asan: $(VENV)/.dev ## AddressSanitizer and UBSan build, and the tests under it
 	export ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0:handle_segv=1:allocator_may_return_null=1; \
 	export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1; \
 	GTEST_BRIEF=1 $(PY) tools/cpp_tests.py build/asan; \
-	$(PY) -c '$(SANITIZED_PYTEST)' -q -p no:cacheprovider -m 'not slow' tests/python; \
+	failed=0; for file in tests/python/test_*.py; do \
+	  printf '%s\n' $$file; $(PY) -c '$(SANITIZED_PYTEST)' -q --no-header -p no:cacheprovider -m 'not slow' $$file || failed=1; \
+	done; [ $$failed = 0 ]; \
 	STATOR_BREAK_EVERY=1 $(PY) -c '$(SANITIZED_PYTEST)' -q -p no:cacheprovider -m 'not slow' $(BREAK_TESTS)
 
 .PHONY: fuzz
