@@ -99,7 +99,7 @@ test-debug: build ## The minifier on graphs of 300 calls, each fault at each sta
 # libasan has to come first in the process, and libstdc++ with it, or exceptions thrown in torch's libraries are not intercepted.
 # CPython and torch keep memory until exit by design: leak detection is left to tests that count.
 # stator is imported before the checkout, with another build in it, comes into the path.
-SANITIZED_PYTEST := import os, sys, stator, pytest; assert stator._build_info.SANITIZED; sys.path.append(os.getcwd()); sys.exit(pytest.main(sys.argv[1:]))
+SANITIZED_PYTEST := import sys, stator, pytest; assert stator._build_info.SANITIZED; sys.exit(pytest.main(sys.argv[1:]))
 .PHONY: asan
 asan: $(VENV)/.dev ## AddressSanitizer and UBSan build, and the tests under it
 	$(call say,build (asan))
@@ -107,7 +107,7 @@ asan: $(VENV)/.dev ## AddressSanitizer and UBSan build, and the tests under it
 	@$(BIN)/cmake --preset asan -DPython_EXECUTABLE=$(PY) --log-level=WARNING
 	@$(BIN)/cmake --build build/asan -j $(JOBS) --target all stator_cpp_tests
 	$(call say,tests (asan))
-	@export PYTHONPATH=$(CURDIR)/build/asan/package PYTHONSAFEPATH=1 PYTHONMALLOC=malloc; \
+	@export PYTHONPATH=$(CURDIR)/build/asan/package:$(CURDIR) PYTHONSAFEPATH=1 PYTHONMALLOC=malloc; \
 	export LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)"; \
 	export ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0:handle_segv=1:allocator_may_return_null=1; \
 	export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1; \
