@@ -1,6 +1,7 @@
 """Triton kernels that a program launches are calls in its graph. Needs the triton package, which the pinned CPU build of torch does not bring
 (`pip install triton`). Without a GPU kernels run by Triton's interpreter, and compiled ones are only captured."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("triton", reason="pip install triton")
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="pip install triton")
 
 KERNELS = """
 import torch, triton, triton.language as tl

@@ -35,7 +35,8 @@ def run_differential(folder: Path, names: set[str], frontend: str) -> dict[str, 
     results = folder / f"{frontend}.json"
     command = [sys.executable, "-m", "tests.python.differential", "--frontend", frontend, "--brief"]
     command += ["--names", str(listed), "--json", str(results)]
-    path = os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")])
+    # The environment's build of stator comes first, if it names one.
+    path = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(_ROOT)])
     done = subprocess.run(command, cwd=_ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
     assert done.returncode in (0, 1), done.stderr[-2000:]
     found = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
