@@ -300,7 +300,9 @@ void noteStep(Recorder& recorder, const Op& op, PyObject* base, PyObject* value)
           recorder.word(&reinterpret_cast<PyVarObject*>(base)->ob_size);
           recorder.word(&reinterpret_cast<PyListObject*>(base)->ob_item);
           recorder.list = op.base;
+          recorder.list_level = recorder.level;
         }
+        recorder.level = recorder.list_level;
         recorder.word(&reinterpret_cast<PyListObject*>(base)->ob_item[op.hint]);
         break;
       case Code::kTupleItem:

@@ -59,6 +59,7 @@ struct Recorder {
   const Op* enter = nullptr;
   bool enter_copied = false;
   uint32_t list = kNoRegister;  // the list whose array was noted last
+  uint32_t list_level = 0;      // of the words in that array
 
   explicit Recorder(Record& into, size_t registers)
       : record(into), proof(registers, Proof::kNone), register_level(registers, 0) {}
@@ -80,6 +81,8 @@ struct Recorder {
     if (isEnter(code.code)) view_level = level;
     if (code.dst != kNoRegister && code.code != Code::kSame && code.code != Code::kNotSame)
       register_level[code.dst] = level;
+    // What is read of an object behind a test of its type relies on the test.
+    if (code.code == Code::kType || code.code == Code::kLength) register_level[code.base] = level;
   }
   void type(PyObject* object, Proof of);
   void anew(const Op& code) { record.rest.push_back(code); }
