@@ -24,9 +24,6 @@ def is_interpreted(kernel):
     return not hasattr(kernel, "create_binder")
 
 
-is_interpreted._dynamo_marked_constant = True
-
-
 def launch(number, grid, args, kwargs):
     kernel = _kernels[number]
     if is_interpreted(kernel):

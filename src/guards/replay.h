@@ -89,7 +89,7 @@ struct Recorder {
   void anewKey(const Op& code);
   void tensor(PyObject* object, const tensor::TensorFacts& facts) {
     record.tensors.push_back(tensor::TensorPair{object, &facts});
-    record.places.push_back(tensor::TensorPlace::of(object));
+    record.places.push_back(tensor::TensorPlace::of(object, facts));
   }
 };
 

@@ -123,6 +123,11 @@ Py_ssize_t stator_slot_offset(PyTypeObject* type, PyObject* name);
 // An OrderedDict has its own order; 0 at the end, -1 if this build lays it out otherwise. `cursor` starts as NULL.
 int stator_odict_next(PyObject* odict, void** cursor, PyObject** key);
 
+// Of no other dict, and of no other contents of this one; 0 for NULL.
+static inline uint64_t stator_dict_version(PyObject* dict) {
+  return dict != NULL ? ((PyDictObject*)dict)->ma_version_tag : 0;
+}
+
 // 0 when the type has none at present.
 static inline uint32_t stator_type_version(PyTypeObject* type) {
   return (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) ? type->tp_version_tag : 0;

@@ -3,9 +3,9 @@
 #include "base/check.h"
 #include "base/hot.h"
 #include "bytecode/code_info.h"
-#include "graph/graph_runner.h"
 #include "interpret/calls/switches.h"
 #include "interpret/names.h"
+#include "python/objects.h"
 #include "runtime/active.h"
 #include "runtime/cache.h"
 #include "runtime/driver.h"
@@ -39,10 +39,6 @@ bool takesReferences(PyObject* callable) {
          reinterpret_cast<PyFunctionObject*>(callable)->vectorcall == _PyFunction_Vectorcall;
 }
 
-uint64_t versionOf(PyObject* dict) {
-  return dict != nullptr ? reinterpret_cast<PyDictObject*>(dict)->ma_version_tag : 0;
-}
-
 }  // namespace
 
 // The frame's slots. Arguments are the caller's, what the function would have made for itself is owned.
@@ -73,7 +69,7 @@ void DirectCall::describe(PyCodeObject* code) {
 bool DirectCall::find(PyFunctionObject* function, Cache& cache) {
   auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
   generation_ = cache.generation;
-  marks_version_ = versionOf(function->func_dict);
+  marks_version_ = stator_dict_version(function->func_dict);
   site_ = nullptr;
   describe(code);
   constexpr int kMakesGenerator = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
@@ -172,8 +168,8 @@ STATOR_HOT PyObject* DirectCall::run(Site& site, PyFunctionObject* function, Arg
   roots.handled = stator_handled_exception();
   if (roots.handled == Py_None) roots.handled = nullptr;
   roots.code = code_;
-  Spare<BorrowedInputs> memory;
-  BorrowedInputs& inputs = *memory;
+  Spare<GraphInputs> memory;
+  GraphInputs& inputs = *memory;
   size_t index = 0;
   for (;; ++index) {
     if (index == site.entries.size()) return nullptr;
@@ -187,11 +183,9 @@ STATOR_HOT PyObject* DirectCall::run(Site& site, PyFunctionObject* function, Arg
   Ref<> outputs;
   if (entry->compiled) {
     HookDisabledScope disabled;
-    const bool takes_own = takesReferences(entry->compiled.get());
-    if (!takes_own) inputs.hold();
+    if (!takesReferences(entry->compiled.get())) inputs.hold();
     outputs = stealRef(PyObject_Vectorcall(entry->compiled.get(), inputs.values.data(),
                                            inputs.values.size(), nullptr));
-    if (!takes_own) inputs.made.clear();
     if (!outputs) {
       // An interrupt is not to be lost, and has no line of the user's.
       if (!PyErr_ExceptionMatches(PyExc_Exception)) {
@@ -231,7 +225,7 @@ STATOR_HOT bool DirectCall::serve(PyObject* callable, Cache& cache, PyObject* co
   }
   if (generation_ == cache.generation &&
       reinterpret_cast<PyObject*>(code_) == function->func_code &&
-      marks_version_ == versionOf(function->func_dict)) [[likely]] {
+      marks_version_ == stator_dict_version(function->func_dict)) [[likely]] {
     if (site_ == nullptr) return false;
   } else if (!find(function, cache)) {
     return false;

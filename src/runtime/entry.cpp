@@ -276,7 +276,6 @@ bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& fail
   return true;
 }
 
-// `values`: the graph's inputs, as the guards found them.
 // As a profiler shows it: the function and where it begins.
 std::string regionName(const PyCodeObject& code) {
   const char* name = PyUnicode_AsUTF8(code.co_qualname);
@@ -285,8 +284,9 @@ std::string regionName(const PyCodeObject& code) {
          std::to_string(code.co_firstlineno) + ")";
 }
 
+// `inputs`: the graph's, held.
 Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
-              const std::vector<Ref<>>& values) {
+              std::vector<PyObject*>& inputs) {
   if (watching()) ranUntil(entry.plan.place);
   tensor::ProfilerRegion region;
   if (tensor::isProfiled()) [[unlikely]]
@@ -299,13 +299,8 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
     roots.drawn = draws.values();
   }
   if (entry.compiled) {
-    static_assert(sizeof(Ref<>) == sizeof(PyObject*));
-    PyObject* const* arguments = reinterpret_cast<PyObject* const*>(values.data());
-    std::vector<PyObject*> inputs;
     std::vector<Ref<>> plain;
     if (entry.has_subclasses || roots.drawn != nullptr) {
-      inputs = borrowed(values);
-      arguments = inputs.data();
       for (size_t i = 0; roots.drawn != nullptr && i < inputs.size(); ++i) {
         const sources::Source* source = entry.inputs[i];
         if (source->kind != sources::SourceKind::kDrawn &&
@@ -331,8 +326,8 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
       HookDisabledScope disabled;
       graph::FailureScope failures;
       tensor::TorchFunctionPause pause(entry.has_subclasses);
-      outputs =
-          stealRef(PyObject_Vectorcall(entry.compiled.get(), arguments, values.size(), nullptr));
+      outputs = stealRef(
+          PyObject_Vectorcall(entry.compiled.get(), inputs.data(), inputs.size(), nullptr));
       if (!outputs) failed = failures.take();
     }
     if (!outputs) {
@@ -406,9 +401,9 @@ bool dropsRunCode(const Entry& entry, const Roots& roots) {
 // Why an entry does not serve.
 std::string explain(Entry& entry, const Roots& roots) {
   std::string why = entry.guards->explain(roots);
-  std::vector<Ref<>> values;
-  if (why.empty() && entry.memory != nullptr && entry.guards->check(roots, values))
-    why = entry.memory->explain(borrowed(values));
+  GraphInputs inputs;
+  if (why.empty() && entry.memory != nullptr && inputs.guardsHold(*entry.guards, roots))
+    why = entry.memory->explain(inputs.values);
   return why;
 }
 
@@ -628,13 +623,12 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
   constexpr int kDepthOfPlan = 6;
   if (stator_recursion_left() < kDepthOfPlan) return outcome(Outcome::kStep);
   Roots roots = Roots::of(frame);
-  References memory;
-  std::vector<Ref<>>& inputs = *memory;
+  Spare<GraphInputs> memory;
+  GraphInputs& inputs = *memory;
   bool looked_alone = !config.guard_collectives;
   for (size_t i = 0; i < site.entries.size(); ++i) {
-    if (!guardsHold(*site.entries[i], roots, inputs) || !memoryHolds(*site.entries[i], inputs) ||
-        dropsRunCode(*site.entries[i], roots))
-      continue;
+    if (!inputs.found(*site.entries[i], roots) || dropsRunCode(*site.entries[i], roots)) continue;
+    inputs.hold();
     if (!looked_alone) {
       looked_alone = true;
       if (!hitOnAll(cache, frame, true)) break;
@@ -646,7 +640,7 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
     std::shared_ptr<Entry> entry = site.entries[0];  // the cache may let it go while it runs
     if (measuresGuards()) [[unlikely]]
       measureGuards(*entry, frame, roots);
-    return runEntry(cache, *entry, frame, roots, inputs);
+    return runEntry(cache, *entry, frame, roots, inputs.values);
   }
   if (!looked_alone) hitOnAll(cache, frame, false);
   if (callEndsEagerly()) return outcome(Outcome::kNative);
@@ -697,15 +691,15 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
   const auto capture_start = std::chrono::steady_clock::now();
   std::unique_ptr<Entry> entry = capture(cache, frame);
   // Capture and backends import modules on first use, which may change what was read before: the second time nothing is new.
-  if (entry && !entry->guards->check(roots, inputs)) entry = capture(cache, frame);
+  if (entry && !inputs.guardsHold(*entry->guards, roots)) entry = capture(cache, frame);
   if (!entry) {
     if (callEndsEagerly()) return outcome(Outcome::kNative);
     if (watching()) ranUntil(cache.site(code, offset).why);
     return outcome(Outcome::kStep);
   }
-  if (!entry->guards->check(roots, inputs) || !memoryHolds(*entry, inputs)) {
+  if (!inputs.guardsHold(*entry->guards, roots) || !inputs.memoryHolds(*entry))
     throw InternalError("a guard fails right after the capture: " + explain(*entry, roots));
-  }
+  inputs.hold();
   // The cache may have been reset, or the site moved, while the backend ran.
   Site& home = cache.site(code, offset);
   home.entries.insert(home.entries.begin(), std::move(entry));
@@ -717,7 +711,7 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
   }
   if ((logs & (kLogGuards | kLogDynamic)) != 0)
     reportGuards(frame, running->guards->text(code), running->guards->symbolText(code));
-  return runEntry(cache, *running, frame, roots, inputs);
+  return runEntry(cache, *running, frame, roots, inputs.values);
 }
 
 }  // namespace

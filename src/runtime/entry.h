@@ -31,40 +31,31 @@ class Spare {
 };
 using References = Spare<std::vector<Ref<>>>;
 
-inline std::vector<PyObject*> borrowed(const std::vector<Ref<>>& values) {
-  std::vector<PyObject*> out;
-  out.reserve(values.size());
-  for (const Ref<>& value : values) out.push_back(value.get());
-  return out;
-}
-
-// `inputs` gets the graph's, as the guards found them.
-inline bool guardsHold(Entry& entry, const sources::Roots& roots, std::vector<Ref<>>& inputs) {
-  return entry.guards->check(roots, inputs) ||
-         (entry.same_modules != nullptr && entry.same_modules->check(roots, inputs));
-}
-
-inline bool memoryHolds(Entry& entry, const std::vector<Ref<>>& values) {
-  return entry.memory == nullptr || entry.memory->holds(borrowed(values));
-}
-
-// The graph's inputs without references of their own: for a callable that takes its own at once.
-struct BorrowedInputs {
+// The graph's inputs, as an entry's guards find them.
+struct GraphInputs {
   std::vector<PyObject*> values;
-  std::vector<Ref<>> made;
+  std::vector<Ref<>> owned;  // what came into being by the asking, and with `hold` all of them
+  // Whether the entry serves.
   bool found(Entry& entry, const sources::Roots& roots) {
-    made.clear();
-    return (entry.guards->check(roots, values, made) ||
-            (entry.same_modules != nullptr && entry.same_modules->check(roots, values, made))) &&
-           (entry.memory == nullptr || entry.memory->holds(values));
+    return (guardsHold(*entry.guards, roots) ||
+            (entry.same_modules != nullptr && guardsHold(*entry.same_modules, roots))) &&
+           memoryHolds(entry);
   }
-  // For a callable that does not.
+  bool guardsHold(guards::GuardProgram& guards, const sources::Roots& roots) {
+    owned.clear();
+    return guards.check(roots, values, owned);
+  }
+  bool memoryHolds(const Entry& entry) const {
+    return entry.memory == nullptr || entry.memory->holds(values);
+  }
+  // Before anything runs that could drop them; a function of Python's takes references of its own at once.
   void hold() {
-    for (PyObject* value : values) made.push_back(newRef(value));
+    owned.reserve(owned.size() + values.size());
+    for (PyObject* value : values) owned.push_back(newRef(value));
   }
   void clear() {
     values.clear();
-    made.clear();
+    owned.clear();
   }
 };
 

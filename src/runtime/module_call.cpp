@@ -127,8 +127,6 @@ bool hasNoHooks(const StatorView& view, PyObject* globals, HookDicts& found) {
   return true;
 }
 
-uint64_t versionOf(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag; }
-
 }  // namespace
 
 STATOR_HOT PyObject* PlainModule::forwardOf(PyObject* module, PyObject* globals) {
@@ -138,7 +136,7 @@ STATOR_HOT PyObject* PlainModule::forwardOf(PyObject* module, PyObject* globals)
   if (!stator_view_object(&view, module) || view.keys == nullptr || view.dict == nullptr)
     return nullptr;
   if (type == type_ && type_version_ == stator_type_version(type) &&
-      own_version_ == view.dict->ma_version_tag && global_version_ == versionOf(globals))
+      own_version_ == view.dict->ma_version_tag && global_version_ == stator_dict_version(globals))
       [[likely]] {
     if (forward_ == nullptr) return nullptr;
     const bool empty = std::all_of(hooks_.begin(), hooks_.end(),
@@ -149,7 +147,7 @@ STATOR_HOT PyObject* PlainModule::forwardOf(PyObject* module, PyObject* globals)
   type_ = type;
   type_version_ = stator_type_version(type);
   own_version_ = view.dict->ma_version_tag;
-  global_version_ = versionOf(globals);
+  global_version_ = stator_dict_version(globals);
   if (type_version_ == 0) type_ = nullptr;  // it cannot be told whether it changes
   if (stator_view_find(&view, forwardName().text, forwardName().hash) != -1) forward_ = nullptr;
   if (forward_ != nullptr && !hasNoHooks(view, globals, hooks_)) {

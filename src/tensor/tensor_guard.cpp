@@ -348,8 +348,9 @@ STATOR_HOT bool checkFacts(const TensorFacts& facts, PyObject* object) {
   return matches(facts, object, [](Field, size_t) { return false; });
 }
 
-TensorPlace TensorPlace::of(PyObject* tensor) {
+TensorPlace TensorPlace::of(PyObject* tensor, const TensorFacts& facts) {
   const c10::TensorImpl& impl = implOf(tensor);
+  if (facts.any_grad) return TensorPlace{&impl, &impl};
   const torch::autograd::AutogradMeta* meta = ImplFields::autograd(impl);
   return TensorPlace{&impl,
                      meta != nullptr ? static_cast<const void*>(&meta->requires_grad_) : &impl};

@@ -61,7 +61,8 @@ constexpr size_t kImplBytes = 176;  // of a TensorImpl, from its start: what che
 struct TensorPlace {
   const void* impl;
   const void* autograd;
-  static TensorPlace of(PyObject* tensor);
+  // `facts`: what is going to be read.
+  static TensorPlace of(PyObject* tensor, const TensorFacts& facts);
 };
 
 // Parts of a tensor, past any __torch_function__. New references; null without an error when there is no such part.

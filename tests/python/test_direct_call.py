@@ -176,8 +176,8 @@ class Layer(nn.Module):
         return self.linear(value) * self.scale + bias
 
 
-def warm(module, *args, **kwargs):
-    compiled = stator.compile(module, backend="eager")
+def warm(target, *args, **kwargs):
+    compiled = stator.compile(target, backend="eager")
     for _ in range(3):
         compiled(*args, **kwargs)
     return compiled
@@ -245,9 +245,7 @@ def test_marks_and_resets():
     def add(a):
         return a + 1
 
-    compiled = stator.compile(add, backend="eager")
-    for _ in range(3):
-        compiled(x)
+    compiled = warm(add, x)
     add._torchdynamo_disable = True
     before = direct_calls()
     assert torch.equal(compiled(x), x + 1) and direct_calls() == before
@@ -262,9 +260,7 @@ def test_trace_functions_see_their_frames():
     def add(a):
         return a + 1
 
-    compiled = stator.compile(add, backend="eager")
-    for _ in range(3):
-        compiled(x)
+    compiled = warm(add, x)
     seen = []
     sys.setprofile(lambda frame, event, arg: seen.append(frame.f_code.co_name))
     try:
@@ -356,9 +352,7 @@ def test_exceptions_under_way():
             a = a + 1
         return a
 
-    compiled = stator.compile(add, backend="eager")
-    for _ in range(3):
-        compiled(x)
+    compiled = warm(add, x)
     try:
         raise KeyError("outer")
     except KeyError as outer:

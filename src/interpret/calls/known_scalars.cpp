@@ -95,10 +95,6 @@ bool hasStandInBound(PyObject* slice) {
          graph::isStandIn(bounds->step);
 }
 
-}  // namespace
-
-namespace {
-
 bool isWholeNumber(PyObject* stand_in) {
   const shapes::TensorMeta* meta = graph::asStandIn(stand_in)->meta;
   if (meta == nullptr || !meta->sizes.empty()) return false;

@@ -294,8 +294,12 @@ constexpr char kInit[] = "init", kSetState[] = "setstate", kFunction[] = "func";
 template <bool interpreted>
 Out launchKernel(Tracer& t, PyObject* function, const Args& args) {
   PyObject* polyfill = torchObject("stator.polyfills.kernels.run");
+  bool compiles_only = false;  // run(warmup=True)
+  for (size_t i = 0; i < args.keywordCount(); ++i)
+    compiles_only |= PyUnicode_CompareWithASCIIString(args.name(i), "warmup") == 0 &&
+                     args.values[args.positional + i] != Py_False;
   // What interprets kernels looks at the data: no backend that traces can have it.
-  if (polyfill == nullptr || (interpreted && !t.options.runs_as_captured))
+  if (polyfill == nullptr || compiles_only || (interpreted && !t.options.runs_as_captured))
     return t.breakWith(Reason::kSkippedModule, describe(function));
   return t.call(polyfill, args);
 }
