@@ -34,7 +34,8 @@ bool areStatic(const shapes::Dims& dims) {
 bool isDense(const shapes::TensorMeta& facts) {
   std::vector<std::pair<int64_t, int64_t>> dims;
   for (size_t i = 0; i < facts.sizes.size(); ++i) {
-    if (facts.sizes[i].hint() != 1) dims.emplace_back(facts.strides[i].hint(), facts.sizes[i].hint());
+    if (facts.sizes[i].hint() != 1)
+      dims.emplace_back(facts.strides[i].hint(), facts.sizes[i].hint());
   }
   std::sort(dims.begin(), dims.end());
   int64_t expected = 1;
