@@ -181,9 +181,8 @@ Out Tracer::dictGet(PyObject* dict, PyObject* key) {
     PyObject* target = info != nullptr && info->shadow ? info->shadow.get() : dict;
     if (info != nullptr) knowKeys(info);
     STATOR_FLOW(requireHashable(key));
-    return keyed(nullptr, [&](PyObject*) {
-      return Py_XNewRef(PyDict_GetItemWithError(target, key));
-    });
+    return keyed(nullptr,
+                 [&](PyObject*) { return Py_XNewRef(PyDict_GetItemWithError(target, key)); });
   }
   if (info->attributes_of != nullptr && PyUnicode_CheckExact(key))
     return instanceAttr(info->attributes_of, key);
@@ -372,9 +371,11 @@ Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
         }
       }
       STATOR_VALUE(items, contentsForWrite(container));
-      return keyed(items.get(), [&](PyObject* dict) {
-               return values::dictSet(dict, key, value) ? Py_NewRef(Py_None) : nullptr;
-             }).flow();
+      return keyed(items.get(),
+                   [&](PyObject* dict) {
+                     return values::dictSet(dict, key, value) ? Py_NewRef(Py_None) : nullptr;
+                   })
+          .flow();
     }
     if (PyTuple_Check(container) || PyAnySet_Check(container))
       return breakWith(Reason::kRaises, "assigns to an item of a tuple or set");
@@ -414,9 +415,11 @@ Flow Tracer::delItem(PyObject* container, PyObject* key) {
       if (hasOwnKeys(key) || (!own_key_types.empty() && hasOwnKeys(container))) {
         STATOR_FLOW(requireHashable(key));
         STATOR_VALUE(items, contentsForWrite(container));
-        return keyed(items.get(), [&](PyObject* dict) {
-                 return values::dictDelete(dict, key) ? Py_NewRef(Py_None) : nullptr;
-               }).flow();
+        return keyed(items.get(),
+                     [&](PyObject* dict) {
+                       return values::dictDelete(dict, key) ? Py_NewRef(Py_None) : nullptr;
+                     })
+            .flow();
       }
       STATOR_VALUE(found, dictGet(container, key));
       if (!found) {

@@ -39,8 +39,7 @@ bool ask(PyObject* self, PyObject* other, int operation, Py_hash_t& value) {
   Answers& answers = *current;
   if (answers.next < answers.known.size()) {
     const Answer& answer = answers.known[answers.next];
-    if (answer.self.get() == self && answer.other.get() == other &&
-        answer.operation == operation) {
+    if (answer.self.get() == self && answer.other.get() == other && answer.operation == operation) {
       answers.next++;
       if (answer.raises) {
         PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(answers.raised.get())),
@@ -251,8 +250,8 @@ Out Tracer::answerKeys(PyObject* changed, const KeyedOperation& operation) {
         STATOR_CHECK(!answers.open, "the second run of an operation asks what the first did not");
       }
       if (result || !PyErr_Occurred()) return result;
-      if (answers.raised && PyErr_ExceptionMatches(
-                                reinterpret_cast<PyObject*>(Py_TYPE(answers.raised.get())))) {
+      if (answers.raised &&
+          PyErr_ExceptionMatches(reinterpret_cast<PyObject*>(Py_TYPE(answers.raised.get())))) {
         PyErr_Clear();
         raised = answers.raised;
         return Flow::kRaise;
@@ -320,9 +319,9 @@ Out Tracer::tupleHash(PyObject* tuple) {
   STATOR_VALUE(items, plain(tuple));
   STATOR_FLOW(requireHashable(items.get()));
   STATOR_VALUE(number, keyed(nullptr, [&](PyObject*) -> PyObject* {
-    Py_hash_t hash = PyObject_Hash(items.get());
-    return hash == -1 ? nullptr : PyLong_FromSsize_t(hash);
-  }));
+                 Py_hash_t hash = PyObject_Hash(items.get());
+                 return hash == -1 ? nullptr : PyLong_FromSsize_t(hash);
+               }));
   if (sameHashAtExit(items.get())) return number;
   // A number that nobody knows yet: equal to the hash of what is hashed to the same now, and told at the exit.
   Ref<>& known = tuple_hashes[PyLong_AsSsize_t(number.get())];

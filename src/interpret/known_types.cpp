@@ -195,7 +195,8 @@ bool isStaticKey(PyObject* key) {
                                         PyUnicode_InternFromString("__eq__")};
     for (PyObject* name : methods) {
       PyObject* found = _PyType_Lookup(Py_TYPE(key), name);
-      if (found != nullptr && PyFunction_Check(found) && found != _PyType_Lookup(known.enumeration, name))
+      if (found != nullptr && PyFunction_Check(found) &&
+          found != _PyType_Lookup(known.enumeration, name))
         return false;
     }
     return true;

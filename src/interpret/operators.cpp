@@ -207,10 +207,10 @@ Out Tracer::binary(int operation, PyObject* left, PyObject* right) {
         STATOR_FLOW(requireHashable(PyList_GET_ITEM(elements.get(), i)));
     }
     STATOR_VALUE(result, keyed(nullptr, [&](PyObject*) -> PyObject* {
-      Ref<> first = stealRef(PySet_New(items.get()));
-      Ref<> second = first ? stealRef(PySet_New(others.get())) : Ref<>();
-      return second ? row.native(first.get(), second.get()) : nullptr;
-    }));
+                   Ref<> first = stealRef(PySet_New(items.get()));
+                   Ref<> second = first ? stealRef(PySet_New(others.get())) : Ref<>();
+                   return second ? row.native(first.get(), second.get()) : nullptr;
+                 }));
     return fromNative(result);
   }
   bool dicts = operation % 13 == 7 && PyDict_Check(left) && PyDict_Check(right);
@@ -252,9 +252,8 @@ Out Tracer::binary(int operation, PyObject* left, PyObject* right) {
       return fromNative(stealRef(PyTuple_Type.tp_new(Py_TYPE(type_of.get()), args.get(), nullptr)));
     }
     if (sets || dicts) {
-      STATOR_VALUE(result, keyed(nullptr, [&](PyObject*) {
-        return row.native(target.get(), added.get());
-      }));
+      STATOR_VALUE(
+          result, keyed(nullptr, [&](PyObject*) { return row.native(target.get(), added.get()); }));
       return fromNative(result);
     }
     return fromNative(stealRef(row.native(target.get(), added.get())));
@@ -394,8 +393,8 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
   if ((PyAnySet_Check(left) || PyDictViewSet_Check(left)) &&
       (PyAnySet_Check(right) || PyDictViewSet_Check(right))) {
     STATOR_VALUE(result, keyed(nullptr, [&](PyObject*) {
-      return PyObject_RichCompare(a.get(), b.get(), operation);
-    }));
+                   return PyObject_RichCompare(a.get(), b.get(), operation);
+                 }));
     return fromNative(result);
   }
   if (equality && PyDict_Check(left) && PyDict_Check(right) &&
@@ -409,8 +408,8 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
     while (_PyDict_Next(a.get(), &position, &key, &value, &hash)) {
       Ref<> keep_key = newRef(key), x = newRef(value);
       STATOR_VALUE(y, keyed(nullptr, [&](PyObject*) {
-        return Py_XNewRef(_PyDict_GetItem_KnownHash(b.get(), key, hash));
-      }));
+                     return Py_XNewRef(_PyDict_GetItem_KnownHash(b.get(), key, hash));
+                   }));
       if (!y) return boolean(!wanted);
       if (!symbolic::isSymbol(x.get()) && !symbolic::isSymbol(y.get())) {
         STATOR_VALUE(identical, same(x.get(), y.get()));

@@ -472,8 +472,8 @@ Out Tracer::contents(PyObject* container) {
     PyTypeObject* type = Py_TYPE(container);
     PyTypeObject* base = PySet_Check(container) ? &PySet_Type : &PyFrozenSet_Type;
     const bool own_methods = type->tp_richcompare != base->tp_richcompare ||
-                     type->tp_repr != base->tp_repr || type->tp_hash != base->tp_hash ||
-                     type->tp_iter != base->tp_iter;
+                             type->tp_repr != base->tp_repr || type->tp_hash != base->tp_hash ||
+                             type->tp_iter != base->tp_iter;
     shadow = stealRef(same_items            ? stator_set_like(own_methods ? base : type, container)
                       : base == &PySet_Type ? PySet_New(items.get())
                                             : PyFrozenSet_New(items.get()));
@@ -528,8 +528,7 @@ Out Tracer::keyedByPosition(PyObject* dict) {
     Ref<> number = stealRef(own ? PyLong_FromSsize_t(hash) : Py_NewRef(Py_None));
     PyList_Append(hashes.get(), number.get());
     // They are different keys already, whatever their classes say.
-    if (!addKey(shadow.get(), key.get(), item.get(), own ? hash : -1))
-      return raiseCurrentError();
+    if (!addKey(shadow.get(), key.get(), item.get(), own ? hash : -1)) return raiseCurrentError();
   }
   if (any_own) guardStoredHashes(*this, source, hashes.get());
   values::Info* info = values.find(dict);
@@ -542,7 +541,8 @@ Out Tracer::keyedByPosition(PyObject* dict) {
     while (PyDict_Next(overlay.get(), &position, &name, &item)) {
       const bool gone = item == values::deletedMarker();
       STATOR_FLOW(keyed(shadow.get(), [&](PyObject* into) {
-                    return (gone ? PyDict_DelItem(into, name) : PyDict_SetItem(into, name, item)) == 0
+                    return (gone ? PyDict_DelItem(into, name) : PyDict_SetItem(into, name, item)) ==
+                                   0
                                ? Py_NewRef(Py_None)
                                : nullptr;
                   }).flow());

@@ -210,7 +210,7 @@ class Tracer {
   Out exactScalar(PyObject* value);
   // the same, but null also where the subclass gives an operation another meaning
   Out plainScalar(PyObject* value);
-  Out addressOf(PyObject* object);  // id()
+  Out addressOf(PyObject* object);                          // id()
   Out addressOfNumber(PyObject* object, PyObject* number);  // the same with a number of its own
   PyObject* addressTarget(PyObject* address);
   // the real number, for which the object has to be the very one; breaks if the trace made it
@@ -275,10 +275,10 @@ class Tracer {
   Out contents(PyObject* container);
   Out contentsForWrite(PyObject* container);
   Out keyedByPosition(PyObject* dict);  // contents of a dict with keys that are no constants
-  bool runsModuleCall();              // the innermost frame is nn.Module._call_impl
-  void knowKeys(values::Info* info);  // guards keys that have not mattered so far
-  Out viewedDict(PyObject* view);     // the dict (trace value) that a dict view looks into
-  Out viewContents(PyObject* view);   // the same kind of view, of that dict's contents
+  bool runsModuleCall();                // the innermost frame is nn.Module._call_impl
+  void knowKeys(values::Info* info);    // guards keys that have not mattered so far
+  Out viewedDict(PyObject* view);       // the dict (trace value) that a dict view looks into
+  Out viewContents(PyObject* view);     // the same kind of view, of that dict's contents
   // Single keys and attributes that are written, without a look at the rest.
   void noteWrite(PyObject* object);
   void writeOverlay(values::Info* info, PyObject* key, PyObject* value);
@@ -561,7 +561,7 @@ class Tracer {
   std::vector<LateCall> late_calls;
   // of tensors that get a hook at the exit: what is written to afterwards has another history
   std::unordered_set<uint32_t> hooked_storages;
-  std::vector<breaks::Draw> draws;           // in the order of the program
+  std::vector<breaks::Draw> draws;   // in the order of the program
   std::vector<Ref<>> own_key_types;  // classes of keys that have their own __hash__ or __eq__
   // such keys whose hash comes from an address
   std::unordered_set<PyObject*> hashed_by_address;

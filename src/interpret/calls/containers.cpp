@@ -97,9 +97,8 @@ Out onContents(Tracer& t, const Args& args, const char* method, bool plain_argum
   };
   if (!PyDict_Check(target.get()) && !PyAnySet_Check(target.get()))
     return t.fromNative(stealRef(run(target.get())));
-  STATOR_VALUE(result, t.keyed(writes ? target.get() : nullptr, [&](PyObject* self) {
-    return run(writes ? self : target.get());
-  }));
+  STATOR_VALUE(result, t.keyed(writes ? target.get() : nullptr,
+                               [&](PyObject* self) { return run(writes ? self : target.get()); }));
   return t.fromNative(result);
 }
 
@@ -524,9 +523,11 @@ Flow Tracer::setItemBase(PyObject* dict, PyObject* key, PyObject* value) {
     return setItem(dict, key, value);
   STATOR_FLOW(requireHashable(key));
   STATOR_VALUE(items, contentsForWrite(dict));
-  return keyed(items.get(), [&](PyObject* into) {
-           return values::dictSet(into, key, value) ? Py_NewRef(Py_None) : nullptr;
-         }).flow();
+  return keyed(items.get(),
+               [&](PyObject* into) {
+                 return values::dictSet(into, key, value) ? Py_NewRef(Py_None) : nullptr;
+               })
+      .flow();
 }
 
 void registerContainers() {

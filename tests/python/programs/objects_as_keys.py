@@ -244,7 +244,12 @@ def frozen_dataclasses_as_keys():
         key = Frozen("a", 2)
         cache = {key: x + 1, Frozen("b"): x}
         table[Frozen("c", 3)] = cache[Frozen("a", 2)]
-        return cache[dataclasses.replace(key)] * 2, Frozen("b", 1) in cache, table[Frozen("t")], {key, Frozen("a", 2)} == {key}
+        return (
+            cache[dataclasses.replace(key)] * 2,
+            Frozen("b", 1) in cache,
+            table[Frozen("t")],
+            {key, Frozen("a", 2)} == {key},
+        )
 
     return Case(f, vec(), {Frozen("t"): 1})
 
