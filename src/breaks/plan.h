@@ -49,6 +49,8 @@ enum class PlanOp : uint8_t {
   kDictSet,        // operands: dict, key, value
   kDictSetHashed,  // the same; number: the key's hash, which is not computed again
   kSetAdd,         // operands: set, item
+  // object: a set with the table to have; operands: set, its elements in their order
+  kSetOfTable,
   // object: name; operands: owner, value (the instance dict or slot, past any __setattr__)
   kAttributeSet,
   kAttributeDelete,
