@@ -17,7 +17,8 @@ namespace {
 // Straight to a `raise`, whatever is computed for it.
 bool onlyRaises(const bytecode::CodeInfo& code, int index) {
   const auto& instrs = code.instrs();
-  for (int steps = 0; steps < 200 && index >= 0 && static_cast<size_t>(index) < instrs.size(); ++steps) {
+  for (int steps = 0; steps < 200 && index >= 0 && static_cast<size_t>(index) < instrs.size();
+       ++steps) {
     const bytecode::Instr& instr = instrs[static_cast<size_t>(index)];
     if (instr.opcode == RAISE_VARARGS) return instr.oparg > 0;
     if (instr.opcode == RETURN_VALUE || instr.opcode == YIELD_VALUE || instr.opcode == RERAISE ||
@@ -94,8 +95,8 @@ bool checksCanFail(Tracer& t) {
   bool effects = false;
   for (const graph::Node& node : std::as_const(*t.graph).nodes()) {
     if (node.check && first == nullptr) first = &node;
-    effects |= node.written || (node.mutates && !node.repeatable && !node.sets_mode &&
-                                !canBeDrawnAgain(node));
+    effects |= node.written ||
+               (node.mutates && !node.repeatable && !node.sets_mode && !canBeDrawnAgain(node));
   }
   if (first == nullptr || !effects) return true;
   t.restart_at = first->instruction;

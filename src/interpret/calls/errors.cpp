@@ -87,8 +87,8 @@ Out tensorError(Tracer& t, PyObject* target, const Args& args, const std::vector
       PyDict_SetItem(named.get(), args.name(i - args.positional), value.get());
   }
   static PyObject* const ask = torchObject("stator._errors.raised");
-  Ref<> error = stealRef(
-      PyObject_CallFunctionObjArgs(ask, target, positional.get(), named.get(), nullptr));
+  Ref<> error =
+      stealRef(PyObject_CallFunctionObjArgs(ask, target, positional.get(), named.get(), nullptr));
   if (!error) return t.raiseCurrentError();
   if (error.get() == Py_None) return Ref<>();
   return t.raise(std::move(error));

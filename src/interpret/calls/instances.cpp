@@ -138,7 +138,7 @@ Out Tracer::nativeInit(PyTypeObject* owner, const Args& args) {
     }
     if (functions)
       return owner->tp_init(self, tuple.get(), nullptr) == 0 ? Out(newRef(Py_None))
-                                                            : Out(raiseCurrentError());
+                                                             : Out(raiseCurrentError());
   }
   if (owner == &PyType_Type || owner == &PySuper_Type || owner == &PyTuple_Type ||
       owner == &PyLong_Type || owner == &PyFloat_Type || owner == &PyUnicode_Type)
