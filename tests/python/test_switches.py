@@ -485,4 +485,3 @@ def test_nonstrict_trace_follows_the_object_and_says_what_it_cannot_take():
         assert torch.equal(run(X, setting), scaled(X, setting))
     with pytest.raises(TypeError, match="takes a callable"):
         stator.nonstrict_trace(3)
-

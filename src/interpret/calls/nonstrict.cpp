@@ -96,8 +96,8 @@ Out site(Tracer& t, const Args& args) {
     }
     PyList_Append(owners.get(), owner);
   }
-  Ref<> made = stealRef(PyObject_CallFunctionObjArgs(torchObject("stator._nonstrict.Site"), function,
-                                                     args.values[1], owners.get(), nullptr));
+  Ref<> made = stealRef(PyObject_CallFunctionObjArgs(
+      torchObject("stator._nonstrict.Site"), function, args.values[1], owners.get(), nullptr));
   if (!made) return t.raiseCurrentError();
   return t.fromOutside(made, t.sources->pinned(made));
 }
