@@ -93,9 +93,8 @@ void addDictGuards(Tracer& t) {
       if (isModule(object) && PyDict_Contains(dict->object.get(), of_modules) == 0) {
         // One guard for all of them: every module has such an entry in its dict.
         if (!modules)
-          t.guards->add(
-              Guard{GuardKind::kAbsent,
-                    t.sources->child(SourceKind::kDictItem, dict->source, of_modules)});
+          t.guards->add(Guard{GuardKind::kAbsent,
+                              t.sources->child(SourceKind::kDictItem, dict->source, of_modules)});
         modules = true;
         continue;
       }
@@ -161,9 +160,9 @@ bool addOwnerGuards(Tracer& t) {
     } else if (graph::isStandIn(object) && graph::asStandIn(object)->node->source != nullptr &&
                graph::asStandIn(object)->node->example) {
       PyObject** slot = _PyObject_GetDictPtr(graph::asStandIn(object)->node->example.get());
-      dicts.emplace_back(t.sources->child(SourceKind::kObjectDict,
-                                          graph::asStandIn(object)->node->source),
-                         slot != nullptr ? *slot : nullptr);
+      dicts.emplace_back(
+          t.sources->child(SourceKind::kObjectDict, graph::asStandIn(object)->node->source),
+          slot != nullptr ? *slot : nullptr);
     }
   }
   if (dicts.empty()) return true;

@@ -641,10 +641,22 @@ def class_changed_and_used():
         inside.__class__ = B
         other.__class__ = B
         other.__class__ = A
-        return first, thing.m(x), thing.kind, type(thing), isinstance(thing, B), bool(thing), inside, bool(other), other.kind
+        return (
+            first,
+            thing.m(x),
+            thing.kind,
+            type(thing),
+            isinstance(thing, B),
+            bool(thing),
+            inside,
+            bool(other),
+            other.kind,
+        )
 
     other = B()
-    return Case(f, vec(), A(), A()).then_call(vec(), B(), A()).then_call(vec(), A(), other).then_call(vec(), other, other)
+    return (
+        Case(f, vec(), A(), A()).then_call(vec(), B(), A()).then_call(vec(), A(), other).then_call(vec(), other, other)
+    )
 
 
 @program()
