@@ -13,6 +13,8 @@
 
 namespace stator::interpret {
 
+bool usesDataOfParameters(Tracer& t);  // calls/parameters.cpp; then restart_at says where to break
+
 using breaks::kKeep;
 using breaks::kNull;
 using breaks::PlanOp;
@@ -252,6 +254,7 @@ bool buildPlan(Tracer& t, bool returns, breaks::Plan& plan) {
   const bool told_apart = addAliasGuards(t);
   builder.checkDropped();
   builder.finish();
+  if (!t.draws.empty() && usesDataOfParameters(t)) return false;
   return told_apart && !builder.failed();
 }
 

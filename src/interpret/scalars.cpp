@@ -94,6 +94,7 @@ Out Tracer::pinnedAddress(PyObject* address) {
   }
   // a guard must not keep it alive
   if (target != nullptr && Py_TYPE(target)->tp_weaklistoffset == 0) source = nullptr;
+  if (source != nullptr && source->kind == SourceKind::kDrawn) source = nullptr;
   if (source == nullptr || target == nullptr)
     return breakWith(Reason::kUnsupportedObject, "the address of an object that the capture makes");
   guards->add(Guard{GuardKind::kIsWeak, source, nullptr, newRef(target)});

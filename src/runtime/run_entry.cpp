@@ -175,7 +175,8 @@ bool setGradMode(bool enabled) {
 // before the instruction whose operation failed, with the values that the graph has computed; that instruction then raises by itself.
 // False: this could not be done, and nothing has happened.
 bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& failed,
-            bool grad_at_failure, StatorFrame* frame, Roots roots, Exit& exit) {
+            bool grad_at_failure, StatorFrame* frame, Roots roots, breaks::Draws& draws,
+            Exit& exit) {
   CaptureTurn turn;
   if (!turn.held()) return false;
   HookDisabledScope disabled;
@@ -187,7 +188,6 @@ bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& fail
     return false;
   // What has an effect and ran must lie before the place where the program goes on.
   if (failed.effect_instruction >= options.break_at) return false;
-  breaks::Draws draws;
   if (!draws.run(captured.plan, roots)) throw PythonError();
   roots.drawn = draws.values();
   setGradMode(grad_at_failure);
@@ -272,7 +272,7 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
         setGradMode(entry.grad_enabled);
         Exit exit;
         if (failed && failed->executor == entry.graph_id &&
-            resume(cache, entry, *failed, grad_at_failure, frame, roots, exit)) {
+            resume(cache, entry, *failed, grad_at_failure, frame, roots, draws, exit)) {
           Py_XDECREF(type);
           Py_XDECREF(error);
           Py_XDECREF(traceback);
