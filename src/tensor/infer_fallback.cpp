@@ -2,6 +2,7 @@
 // its answer. Needs no torch headers.
 #include "base/boundary.h"
 #include "shapes/arg.h"
+#include "shapes/dtypes.h"
 #include "shapes/fallback.h"
 #include "symbolic/environment.h"
 #include "symbolic/sym_int.h"
@@ -105,6 +106,7 @@ class Substitution {
       const TensorMeta* meta = metas_[i];
       if (wrappers_[i] != nullptr) continue;
       if (meta->layout != 0) why = "a sparse or opaque layout";
+      if (isQuantized(meta->dtype)) why = "a quantised tensor";
       if (meta->is_wrapped_number) why = "a tensor that is a wrapped number";
       if (dtypeObject(meta->dtype) == nullptr) why = "a dtype without a name";
     }
