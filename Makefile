@@ -107,7 +107,7 @@ asan: $(VENV)/.dev ## AddressSanitizer and UBSan build, and the tests under it
 	@$(BIN)/cmake --preset asan -DPython_EXECUTABLE=$(PY) --log-level=WARNING
 	@$(BIN)/cmake --build build/asan -j $(JOBS) --target all stator_cpp_tests
 	$(call say,tests (asan))
-	@export PYTHONPATH=$(CURDIR)/build/asan/package:$(CURDIR) PYTHONSAFEPATH=1 PYTHONMALLOC=malloc; \
+	@export PYTHONPATH=$(CURDIR)/build/asan/package:$(CURDIR) PYTHONSAFEPATH=1 PYTHONMALLOC=malloc STATOR_STRICT=1; \
 	export LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)"; \
 	export ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0:handle_segv=1:allocator_may_return_null=1; \
 	export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1; \

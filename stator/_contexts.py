@@ -31,6 +31,28 @@ def leave_torch_function_off(guard: Any) -> None:
     guard.__exit__(None, None, None)
 
 
+def empty_parameter(size, stride, dtype, device):
+    """A parameter whose data is still to come (`fill_parameter`)."""
+    import torch
+
+    return torch.nn.Parameter(torch.empty_strided(size, stride, dtype=dtype, device=device))
+
+
+def fill_parameter(parameter, data):
+    """The data comes into a parameter that is made in a graph: no write that autograd counts."""
+    import torch
+
+    if type(parameter) is torch.nn.Parameter:
+        parameter.data.copy_(data.detach())
+        return
+    with torch.no_grad():
+        parameter.copy_(data)
+
+
+def filled(parameter, data):
+    """What fill_parameter gives, without the copy."""
+
+
 def set_data(tensor, value):
     """`tensor.data = value` as a node."""
     tensor.data = value

@@ -28,6 +28,20 @@ PyObject* gaussName() {
 bool Draws::run(const Plan& plan, const sources::Roots& roots) {
   static PyObject* const get_state = baseMethod("getstate");
   for (const Draw& draw : plan.draws) {
+    if (draw.generator == nullptr) {
+      const size_t position = values_.size();
+      Ref<> made = position < kept_.size() && kept_[position]
+                       ? kept_[position]
+                       : stealRef(PyObject_Call(draw.method.get(), draw.args.get(), nullptr));
+      if (!made) {
+        undo();
+        return false;
+      }
+      if (kept_.size() <= position) kept_.resize(position + 1);
+      kept_[position] = made;
+      values_.push_back(std::move(made));
+      continue;
+    }
     Ref<> generator = sources::read(*draw.generator, roots);
     if (!generator || get_state == nullptr) {
       if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "a random generator is gone");

@@ -1,4 +1,5 @@
 // Random numbers that a captured part draws from Python's generators before its graph runs. If the graph then fails, they were not drawn.
+// Beside them, parameters that are made for the graph to fill: after a graph that failed half way they are what it left.
 #pragma once
 
 #include "base/ref.h"
@@ -21,6 +22,7 @@ class Draws {
   };
   std::vector<Before> before_;
   std::vector<Ref<>> values_;
+  std::vector<Ref<>> kept_;  // by position: what was made before undo()
 };
 
 }  // namespace stator::breaks

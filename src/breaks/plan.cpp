@@ -15,6 +15,14 @@ PyObject* at(const Registers& registers, Register index) {
   return index < 0 ? nullptr : registers[static_cast<size_t>(index)].get();
 }
 
+// Elements of a set in the places of those that it has.
+void rekey(const Registers& registers, const PlanStep& step, size_t first, PyObject* set) {
+  std::vector<PyObject*> keys;
+  for (size_t i = first; i < step.operands.size(); ++i)
+    keys.push_back(at(registers, step.operands[i]));
+  stator_set_rekey(set, keys.data());
+}
+
 Ref<> makeTuple(const Registers& registers, const std::vector<Register>& operands) {
   Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(operands.size())));
   for (size_t i = 0; tuple && i < operands.size(); ++i) {
@@ -129,6 +137,7 @@ STATOR_HOT bool runStep(const PlanStep& step, const sources::Roots& roots, PyObj
     case PlanOp::kFrozenSet: {
       if (step.object) {
         value = stealRef(stator_set_like(&PyFrozenSet_Type, step.object.get()));
+        if (value && !step.operands.empty()) rekey(r, step, 0, value.get());
         break;
       }
       Ref<> items = makeTuple(r, step.operands);
@@ -200,6 +209,12 @@ STATOR_HOT bool runStep(const PlanStep& step, const sources::Roots& roots, PyObj
       return _PyDict_SetItem_KnownHash(operand(0), operand(1), operand(2), step.number) == 0;
     case PlanOp::kSetAdd:
       return PySet_Add(operand(0), operand(1)) == 0;
+    case PlanOp::kSetOfTable: {
+      Ref<> set = stealRef(stator_set_like(&PySet_Type, step.object.get()));
+      if (!set) return false;
+      rekey(r, step, 1, set.get());
+      return stator_set_assign(operand(0), set.get()) == 0;
+    }
     case PlanOp::kAttributeSet:
       return storeAttribute(operand(0), step.object.get(), operand(1));
     case PlanOp::kAttributeDelete:

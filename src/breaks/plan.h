@@ -49,6 +49,8 @@ enum class PlanOp : uint8_t {
   kDictSet,        // operands: dict, key, value
   kDictSetHashed,  // the same; number: the key's hash, which is not computed again
   kSetAdd,         // operands: set, item
+  // object: a set with the table to have; operands: set, its elements in their order
+  kSetOfTable,
   // object: name; operands: owner, value (the instance dict or slot, past any __setattr__)
   kAttributeSet,
   kAttributeDelete,
@@ -98,11 +100,12 @@ struct FrameState {
   Register instance = kNull;
 };
 
-// A random number of Python's, which is drawn before the graph runs (breaks/draws.h).
+// What the graph is given that no source leads to: a random number of Python's, which is drawn before the graph runs, or a parameter that
+// the program makes (breaks/draws.h).
 struct Draw {
-  const sources::Source* generator = nullptr;
-  Ref<> method;        // of random.Random
-  Ref<> args, kwargs;  // plain numbers
+  const sources::Source* generator = nullptr;  // null: `method` is a function that makes something
+  Ref<> method;                                // of random.Random
+  Ref<> args, kwargs;                          // constants
 };
 
 struct Plan {

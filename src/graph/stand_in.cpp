@@ -3,6 +3,7 @@
 #include "graph/stand_in.h"
 
 #include "graph/graph.h"
+#include "sources/short_lived.h"
 #include "symbolic/sym_int.h"
 
 namespace stator::graph {
@@ -184,7 +185,8 @@ Ref<> makeStandIn(Node* node, const shapes::TensorMeta* meta, BorrowedRef<> appa
   self->meta = meta;
   self->apparent_type = Ref<>::create(apparent_type.get()).release();
   auto* object = reinterpret_cast<PyObject*>(self);
-  PyObject_GC_Track(object);
+  // A class of a function's body may take part in a cycle. Others are not tracked: who goes through gc.get_objects() asks each for its class.
+  if (sources::isShortLived(apparent_type.get())) PyObject_GC_Track(object);
   return Ref<>::steal(object);
 }
 

@@ -18,6 +18,13 @@ bool ignoresSource(GuardKind kind) {
          kind == GuardKind::kAbcToken;
 }
 
+// What is made anew before each run of the graph is the same in every call, and not there yet when guards are asked.
+bool isNewborn(const sources::Source* source) {
+  return source != nullptr &&
+         (source->kind == sources::SourceKind::kDrawn ||
+          (source->base != nullptr && source->base->kind == sources::SourceKind::kDrawn));
+}
+
 size_t hashOf(const Guard& guard) {
   size_t hash =
       mix(static_cast<size_t>(guard.kind), ignoresSource(guard.kind) ? 0 : address(guard.source));
@@ -98,6 +105,7 @@ GuardSet::~GuardSet() = default;
 
 void GuardSet::add(Guard guard) {
   STATOR_CHECK(guard.source != nullptr || ignoresSource(guard.kind), "a guard without a source");
+  if (isNewborn(guard.source) || isNewborn(guard.other)) return;
   const auto fresh = static_cast<uint32_t>(guards_.size());
   const size_t hash = hashOf(guard);
   const uint32_t position = index_->findOrAdd(hash, fresh, [&](uint32_t at) {

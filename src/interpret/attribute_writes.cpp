@@ -26,8 +26,8 @@ bool isReplacedDict(Tracer& t, PyObject* object, PyObject* name, PyObject* value
   if (value == nullptr || info == nullptr || info->origin != values::Origin::kOutside ||
       info->overlay || info->attributes != nullptr || info->as_object || isModule(object) ||
       PyUnicode_Compare(name, names().dunder_dict) != 0 || !PyDict_CheckExact(value) ||
-      !t.isMade(value) || t.user_keyed.count(value) != 0 || PyType_Check(object) ||
-      PyModule_Check(object) || PyFunction_Check(object) || PyExceptionInstance_Check(object))
+      !t.isMade(value) || t.hasOwnKeys(value) || PyType_Check(object) || PyModule_Check(object) ||
+      PyFunction_Check(object) || PyExceptionInstance_Check(object))
     return false;
   PyObject *key = nullptr, *item = nullptr;
   Py_ssize_t position = 0;

@@ -12,6 +12,8 @@
 
 namespace stator::interpret {
 
+bool usesDataOfParameters(Tracer& t);  // calls/parameters.cpp; then restart_at says where to break
+
 using breaks::kKeep;
 using breaks::kNull;
 using breaks::PlanOp;
@@ -279,6 +281,7 @@ bool buildPlan(Tracer& t, bool returns, breaks::Plan& plan) {
   addAliasGuards(t);
   builder.checkDropped();
   builder.finish();
+  if (!t.draws.empty() && usesDataOfParameters(t)) return false;
   return !builder.failed();
 }
 

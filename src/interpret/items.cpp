@@ -164,7 +164,7 @@ Flow Tracer::requireHashable(PyObject* key) {
   }
   if (Py_TYPE(unhashable)->tp_hash == PyObject_HashNotImplemented)
     return raiseNew(PyExc_TypeError, "unhashable type: '%.200s'", Py_TYPE(unhashable)->tp_name);
-  return breakWith(Reason::kUnsupportedObject, "a key or element with its own __hash__ or __eq__");
+  return noteOwnKeys(key);
 }
 
 Out Tracer::dictGet(PyObject* dict, PyObject* key) {
@@ -180,11 +180,9 @@ Out Tracer::dictGet(PyObject* dict, PyObject* key) {
   if (info == nullptr || info->origin == values::Origin::kMade || info->shadow) {
     PyObject* target = info != nullptr && info->shadow ? info->shadow.get() : dict;
     if (info != nullptr) knowKeys(info);
-    if (target == dict && needsOwnHash(dict, key)) return userKeyGet(dict, key);
     STATOR_FLOW(requireHashable(key));
-    PyObject* found = PyDict_GetItemWithError(target, key);
-    if (found == nullptr && PyErr_Occurred()) return raiseCurrentError();
-    return Ref<>::create(found);
+    return keyed(nullptr,
+                 [&](PyObject*) { return Py_XNewRef(PyDict_GetItemWithError(target, key)); });
   }
   if (info->attributes_of != nullptr && PyUnicode_CheckExact(key))
     return instanceAttr(info->attributes_of, key);
@@ -205,8 +203,11 @@ Out Tracer::dictGet(PyObject* dict, PyObject* key) {
   }
   const Source* source = sources->child(SourceKind::kDictItem, info->source, key);
   PyObject* raw = nullptr;
-  if (stator_dict_get(dict, key, source->hash, &raw) == STATOR_UNKNOWN)
-    return breakWith(Reason::kUnsupportedObject, "a dict with keys that have their own __eq__");
+  if (stator_dict_get(dict, key, source->hash, &raw) == STATOR_UNKNOWN) {
+    // A key that has its own __eq__ stands there.
+    STATOR_VALUE(shadow, contents(dict));
+    return dictGet(dict, key);
+  }
   if (raw == nullptr) {
     // The id of a hook is another one in each module.
     bool any_key = PyLong_CheckExact(key) && PyDict_Size(dict) == 0 && runsModuleCall();
@@ -352,8 +353,6 @@ Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
   }
   if (isNativeContainer(*this, container, method)) {
     if (PyDict_Check(container)) {
-      if (isMade(container) && needsOwnHash(container, key))
-        return userKeySet(container, key, value);
       STATOR_FLOW(requireHashable(key));
       if (isAddress(key) && !isMade(container)) {
         STATOR_VALUE(number, pinnedAddress(key));
@@ -372,8 +371,11 @@ Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
         }
       }
       STATOR_VALUE(items, contentsForWrite(container));
-      if (!values::dictSet(items.get(), key, value)) return raiseCurrentError();
-      return Flow::kOk;
+      return keyed(items.get(),
+                   [&](PyObject* dict) {
+                     return values::dictSet(dict, key, value) ? Py_NewRef(Py_None) : nullptr;
+                   })
+          .flow();
     }
     if (PyTuple_Check(container) || PyAnySet_Check(container))
       return breakWith(Reason::kRaises, "assigns to an item of a tuple or set");
@@ -409,8 +411,16 @@ Flow Tracer::delItem(PyObject* container, PyObject* key) {
   if (graph::isStandIn(container)) return breakWith(Reason::kRaises, "deletes an item of a tensor");
   if (isNativeContainer(*this, container, method)) {
     if (PyDict_Check(container)) {
-      if (isMade(container) && needsOwnHash(container, key)) return userKeyDelete(container, key);
       STATOR_FLOW(linkOwner(*this, container));
+      if (hasOwnKeys(key) || (!own_key_types.empty() && hasOwnKeys(container))) {
+        STATOR_FLOW(requireHashable(key));
+        STATOR_VALUE(items, contentsForWrite(container));
+        return keyed(items.get(),
+                     [&](PyObject* dict) {
+                       return values::dictDelete(dict, key) ? Py_NewRef(Py_None) : nullptr;
+                     })
+            .flow();
+      }
       STATOR_VALUE(found, dictGet(container, key));
       if (!found) {
         PyErr_SetObject(PyExc_KeyError, key);
@@ -610,9 +620,10 @@ Out Tracer::contains(PyObject* container, PyObject* item) {
     STATOR_VALUE(items, contents(container));
     if (PyAnySet_Check(container)) {
       STATOR_FLOW(requireHashable(item));
-      int found = PySequence_Contains(items.get(), item);
-      if (found < 0) return raiseCurrentError();
-      return boolean(found != 0);
+      return keyed(nullptr, [&](PyObject*) -> PyObject* {
+        int found = PySet_Contains(items.get(), item);
+        return found < 0 ? nullptr : PyBool_FromLong(found);
+      });
     }
     if (isNativeSafe(items.get()) && isNativeSafe(item)) {
       int found = PySequence_Contains(items.get(), item);

@@ -34,14 +34,33 @@ Ref<> entriesHandedOut(PyObject* container) {
 }
 
 // Of a dict or set that has as many entries as when the iteration began: CPython goes by the places of its table, the trace does not.
-bool keysChanged(PyObject* container, const std::vector<Ref<>>& parts, int64_t index) {
+bool keysChanged(Tracer& t, PyObject* container, const std::vector<Ref<>>& parts, int64_t index) {
   if (PyAnySet_Check(container)) {
-    return index < PyTuple_GET_SIZE(parts[0].get()) &&
-           PySet_Contains(container, PyTuple_GET_ITEM(parts[0].get(), index)) == 0;
+    if (index >= PyTuple_GET_SIZE(parts[0].get())) return false;
+    PyObject* item = PyTuple_GET_ITEM(parts[0].get(), index);
+    if (t.own_key_types.empty()) return PySet_Contains(container, item) == 0;
+    PyObject* other = nullptr;
+    Py_hash_t hash = 0;
+    Py_ssize_t position = 0;
+    while (_PySet_NextEntry(container, &position, &other, &hash)) {
+      if (other == item) return false;
+    }
+    return true;
   }
   if (parts.size() < 4 || !parts[3]) return false;
   Ref<> now = entriesHandedOut(container);
   return PyObject_RichCompareBool(now.get(), parts[3].get(), Py_EQ) != 1;
+}
+
+// What stands under this very key (borrowed). Without a look at its class, which may have its own __hash__.
+PyObject* valueUnder(Tracer& t, PyObject* dict, PyObject* key) {
+  if (t.own_key_types.empty()) return PyDict_GetItemWithError(dict, key);
+  PyObject *other = nullptr, *value = nullptr;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(dict, &position, &other, &value)) {
+    if (other == key) return value;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -78,8 +97,7 @@ Out Tracer::iterate(PyObject* iterable) {
       STATOR_VALUE(items, contents(iterable));
       return made(makeTraceIterator(IteratorKind::kSequence, {newRef(iterable)}));
     }
-    STATOR_VALUE(items,
-                 user_keyed.count(iterable) != 0 ? Out(newRef(iterable)) : contents(iterable));
+    STATOR_VALUE(items, contents(iterable));
     Ref<> snapshot = stealRef(PySequence_Tuple(items.get()));
     return made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable), Ref<>(),
                                                             entriesHandedOut(items.get())}));
@@ -198,13 +216,13 @@ Out Tracer::next(PyObject* object) {
       Py_ssize_t size = PyTuple_GET_SIZE(parts[0].get());
       PyObject* owner = parts[1].get();
       if (PyDict_Check(owner) || PyAnySet_Check(owner)) {
-        STATOR_VALUE(items, user_keyed.count(owner) != 0 ? Out(newRef(owner)) : contents(owner));
+        STATOR_VALUE(items, contents(owner));
         if (PyObject_Size(items.get()) != size) {
           return raiseNew(PyExc_RuntimeError, PyDict_Check(owner)
                                                   ? "dictionary changed size during iteration"
                                                   : "Set changed size during iteration");
         }
-        if (keysChanged(items.get(), parts, iterator->index)) {
+        if (keysChanged(*this, items.get(), parts, iterator->index)) {
           // The real interpreter is to do the whole loop: a dict that is rebuilt half way would not know.
           restart_at = values.find(object)->born;
           restart_reason = Reason::kUnsupportedIterator;
@@ -217,7 +235,7 @@ Out Tracer::next(PyObject* object) {
           return raiseNew(PyExc_RuntimeError, "dictionary changed size during iteration");
         STATOR_VALUE(dict, viewedDict(owner));
         STATOR_VALUE(items, contents(dict.get()));
-        if (keysChanged(items.get(), parts, iterator->index)) {
+        if (keysChanged(*this, items.get(), parts, iterator->index)) {
           // The real interpreter is to do the whole loop: a dict that is rebuilt half way would not know.
           restart_at = values.find(object)->born;
           restart_reason = Reason::kUnsupportedIterator;
@@ -231,7 +249,7 @@ Out Tracer::next(PyObject* object) {
         STATOR_VALUE(dict, viewedDict(owner));
         STATOR_VALUE(items, contents(dict.get()));
         PyObject* key = PyTuple_GET_ITEM(parts[2].get(), iterator->index);
-        PyObject* value = PyDict_GetItemWithError(items.get(), key);
+        PyObject* value = valueUnder(*this, items.get(), key);
         if (value == nullptr && PyErr_Occurred()) return raiseCurrentError();
         if (value == nullptr)
           return breakWith(Reason::kUnsupportedIterator,

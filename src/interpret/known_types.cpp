@@ -189,7 +189,19 @@ bool isStaticKey(PyObject* key) {
     }
     return true;
   }
-  return isEnumMember(key) || isOpaqueConstant(key);
+  if (isEnumMember(key)) {
+    // An enumeration may have its own __hash__ or __eq__, in Python; Enum's own are as good as C's.
+    static PyObject* const methods[] = {PyUnicode_InternFromString("__hash__"),
+                                        PyUnicode_InternFromString("__eq__")};
+    for (PyObject* name : methods) {
+      PyObject* found = _PyType_Lookup(Py_TYPE(key), name);
+      if (found != nullptr && PyFunction_Check(found) &&
+          found != _PyType_Lookup(known.enumeration, name))
+        return false;
+    }
+    return true;
+  }
+  return isOpaqueConstant(key);
 }
 
 PyTypeObject* itertoolsType(const char* name) {

@@ -206,9 +206,12 @@ Out Tracer::binary(int operation, PyObject* left, PyObject* right) {
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(elements.get()); ++i)
         STATOR_FLOW(requireHashable(PyList_GET_ITEM(elements.get(), i)));
     }
-    Ref<> first = stealRef(PySet_New(items.get())), second = stealRef(PySet_New(others.get()));
-    if (!first || !second) return raiseCurrentError();
-    return fromNative(stealRef(row.native(first.get(), second.get())));
+    STATOR_VALUE(result, keyed(nullptr, [&](PyObject*) -> PyObject* {
+                   Ref<> first = stealRef(PySet_New(items.get()));
+                   Ref<> second = first ? stealRef(PySet_New(others.get())) : Ref<>();
+                   return second ? row.native(first.get(), second.get()) : nullptr;
+                 }));
+    return fromNative(result);
   }
   bool dicts = operation % 13 == 7 && PyDict_Check(left) && PyDict_Check(right);
   if (extends) {
@@ -221,6 +224,12 @@ Out Tracer::binary(int operation, PyObject* left, PyObject* right) {
     STATOR_VALUE(added, contents(right));
     if (mutates) {
       STATOR_VALUE(target, contentsForWrite(left));
+      if (sets || dicts) {
+        STATOR_FLOW(keyed(target.get(), [&](PyObject* into) {
+                      return row.native_in_place(into, added.get());
+                    }).flow());
+        return newRef(left);
+      }
       Ref<> result = stealRef(row.native_in_place(target.get(), added.get()));
       if (!result) return raiseCurrentError();
       return newRef(left);
@@ -241,6 +250,11 @@ Out Tracer::binary(int operation, PyObject* left, PyObject* right) {
         return raiseCurrentError();
       Ref<> args = stealRef(PyTuple_Pack(1, list.get()));
       return fromNative(stealRef(PyTuple_Type.tp_new(Py_TYPE(type_of.get()), args.get(), nullptr)));
+    }
+    if (sets || dicts) {
+      STATOR_VALUE(
+          result, keyed(nullptr, [&](PyObject*) { return row.native(target.get(), added.get()); }));
+      return fromNative(result);
     }
     return fromNative(stealRef(row.native(target.get(), added.get())));
   }
@@ -378,8 +392,34 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
     return fromNative(stealRef(PyObject_RichCompare(a.get(), b.get(), operation)));
   if ((PyAnySet_Check(left) || PyDictViewSet_Check(left)) &&
       (PyAnySet_Check(right) || PyDictViewSet_Check(right))) {
-    // All that is in them can be hashed without Python code, or it would not be there.
-    return fromNative(stealRef(PyObject_RichCompare(a.get(), b.get(), operation)));
+    STATOR_VALUE(result, keyed(nullptr, [&](PyObject*) {
+                   return PyObject_RichCompare(a.get(), b.get(), operation);
+                 }));
+    return fromNative(result);
+  }
+  if (equality && PyDict_Check(left) && PyDict_Check(right) &&
+      !(PyODict_Check(left) && PyODict_Check(right))) {
+    // Keys by the hashes that they stand under, values as the items of lists.
+    bool wanted = operation == Py_EQ;
+    if (PyDict_Size(a.get()) != PyDict_Size(b.get())) return boolean(!wanted);
+    PyObject *key = nullptr, *value = nullptr;
+    Py_ssize_t position = 0;
+    Py_hash_t hash = 0;
+    while (_PyDict_Next(a.get(), &position, &key, &value, &hash)) {
+      Ref<> keep_key = newRef(key), x = newRef(value);
+      STATOR_VALUE(y, keyed(nullptr, [&](PyObject*) {
+                     return Py_XNewRef(_PyDict_GetItem_KnownHash(b.get(), key, hash));
+                   }));
+      if (!y) return boolean(!wanted);
+      if (!symbolic::isSymbol(x.get()) && !symbolic::isSymbol(y.get())) {
+        STATOR_VALUE(identical, same(x.get(), y.get()));
+        if (identical.get() == Py_True) continue;
+      }
+      STATOR_VALUE(equal, settle(compare(Py_EQ, x.get(), y.get())));
+      STATOR_VALUE(verdict, truth(equal.get()));
+      if (verdict.get() != Py_True) return boolean(!wanted);
+    }
+    return boolean(wanted);
   }
   bool sequences =
       (PyList_Check(left) && PyList_Check(right)) || (PyTuple_Check(left) && PyTuple_Check(right));

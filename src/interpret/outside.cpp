@@ -40,6 +40,31 @@ bool isIdentityKey(PyObject* key) {
          type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
 }
 
+// Whether a dict's or set's keys stand under these hashes, in their order; None: under any.
+PyObject* hasStoredHashes(PyObject* expected, PyObject* container) {
+  PyObject *key = nullptr, *value = nullptr;
+  Py_ssize_t position = 0, i = 0;
+  Py_hash_t hash = 0;
+  const bool dict = PyDict_Check(container);
+  if (!dict && !PyAnySet_Check(container)) Py_RETURN_FALSE;
+  while (dict ? _PyDict_Next(container, &position, &key, &value, &hash)
+              : _PySet_NextEntry(container, &position, &key, &hash)) {
+    if (i >= PyTuple_GET_SIZE(expected)) Py_RETURN_FALSE;
+    PyObject* wanted = PyTuple_GET_ITEM(expected, i++);
+    if (wanted != Py_None && PyLong_AsSsize_t(wanted) != hash) Py_RETURN_FALSE;
+  }
+  return PyBool_FromLong(i == PyTuple_GET_SIZE(expected));
+}
+
+void guardStoredHashes(Tracer& t, const Source* source, PyObject* hashes) {
+  static PyMethodDef method = {"has_stored_hashes", hasStoredHashes, METH_O, nullptr};
+  Ref<> expected = stealRef(PyList_AsTuple(hashes));
+  Ref<> check = stealRef(PyCFunction_New(&method, expected.get()));
+  if (!check) throw PythonError();
+  t.guards->add(Guard{GuardKind::kIs, t.sources->child(SourceKind::kAsked, source, check), nullptr,
+                      newRef(Py_True)});
+}
+
 }  // namespace
 
 // Immutable: the value is guarded whole. dtypes and layouts are singletons. The guard keeps a copy of a tuple, not the program's own object.
@@ -309,10 +334,6 @@ void Tracer::knowKeys(values::Info* info) {
 
 Out Tracer::contents(PyObject* container) {
   values::Info* info = values.find(container);
-  if (!user_keyed.empty() && user_keyed.count(container) != 0) {
-    return breakWith(breaks::Reason::kUnsupportedObject,
-                     "a dict whose keys have their own __hash__ or __eq__");
-  }
   if (info == nullptr || info->origin == values::Origin::kMade || info->constant)
     return newRef(container);
   if (info->shadow) {
@@ -352,12 +373,13 @@ Out Tracer::contents(PyObject* container) {
       PyObject* key = PyList_GET_ITEM(keys.get(), i);
       if (isStaticKey(key)) continue;
       all_static = false;
-      if (!isIdentityKey(key) || PyODict_Check(container) || info->attributes_of != nullptr) {
+      if ((!isIdentityKey(key) && (PyTuple_Check(key) || !hasOwnKeys(key))) ||
+          PyODict_Check(container) || info->attributes_of != nullptr) {
         return breakWith(breaks::Reason::kUnsupportedObject,
                          "a dict from outside with keys that are not constants");
       }
     }
-    if (!all_static) return identityKeyed(container, keys);
+    if (!all_static) return keyedByPosition(container);
     info->keys_open = keysDoNotMatter(*this, info);
     if (info->keys_open) {
       guard_length(PyList_GET_SIZE(keys.get()));
@@ -424,9 +446,11 @@ Out Tracer::contents(PyObject* container) {
     Py_hash_t hash = 0;
     Py_ssize_t position = 0;
     int64_t n = 0;
-    bool same_items = true;
+    bool same_items = true, own = false;
+    Ref<> hashes = stealRef(PyList_New(0));
     while (_PySet_NextEntry(container, &position, &item, &hash)) {
-      if (!isStaticKey(item) && !isIdentityKey(item)) {
+      const bool own_key = !isStaticKey(item) && !isIdentityKey(item);
+      if (own_key && (PyTuple_Check(item) || PyAnySet_Check(item) || !hasOwnKeys(item))) {
         return breakWith(breaks::Reason::kUnsupportedObject,
                          "a set from outside with elements that are not constants");
       }
@@ -434,15 +458,23 @@ Out Tracer::contents(PyObject* container) {
                    fromOutside(item, sources->child(SourceKind::kSetItem, source, nullptr, n++)));
       if (symbolic::isSymbol(value.get())) value = concrete(value.get());
       same_items &= value.get() == item || values::isScalar(value.get());
+      own |= own_key;
+      if (own_key) STATOR_FLOW(noteOwnKeys(item));
+      Ref<> number = stealRef(own_key ? PyLong_FromSsize_t(hash) : Py_NewRef(Py_None));
+      PyList_Append(hashes.get(), number.get());
       PyList_Append(items.get(), value.get());
     }
+    if (own && !same_items)
+      return breakWith(breaks::Reason::kUnsupportedObject,
+                       "a set from outside with elements that are not constants");
+    if (own) guardStoredHashes(*this, source, hashes.get());
     // With the same order, and the class, which C's functions look at; unless they would run code of the user's then.
     PyTypeObject* type = Py_TYPE(container);
     PyTypeObject* base = PySet_Check(container) ? &PySet_Type : &PyFrozenSet_Type;
-    const bool own = type->tp_richcompare != base->tp_richcompare ||
-                     type->tp_repr != base->tp_repr || type->tp_hash != base->tp_hash ||
-                     type->tp_iter != base->tp_iter;
-    shadow = stealRef(same_items            ? stator_set_like(own ? base : type, container)
+    const bool own_methods = type->tp_richcompare != base->tp_richcompare ||
+                             type->tp_repr != base->tp_repr || type->tp_hash != base->tp_hash ||
+                             type->tp_iter != base->tp_iter;
+    shadow = stealRef(same_items            ? stator_set_like(own_methods ? base : type, container)
                       : base == &PySet_Type ? PySet_New(items.get())
                                             : PyFrozenSet_New(items.get()));
     if (!shadow) return raiseCurrentError();
@@ -472,26 +504,53 @@ Out Tracer::contents(PyObject* container) {
   return shadow;
 }
 
-// A dict some of whose keys (tensors, modules) are hashed by identity: each key is known by its position, and each value with it.
-Out Tracer::identityKeyed(PyObject* dict, const Ref<>& keys) {
+// A dict some of whose keys (tensors, modules) are hashed by identity, or by methods of their class: each key is known by its position, and
+// each value with it. What a key was hashed to when it was put there is a fact of its own.
+Out Tracer::keyedByPosition(PyObject* dict) {
   const Source* source = values.find(dict)->source;
-  guards->add(Guard{GuardKind::kLength, source, nullptr, Ref<>(), PyList_GET_SIZE(keys.get())});
+  guards->add(Guard{GuardKind::kLength, source, nullptr, Ref<>(), PyDict_Size(dict)});
   values.find(dict)->length_guarded = true;
   Ref<> shadow = stealRef(PyDict_New());
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
-    PyObject* raw_key = PyList_GET_ITEM(keys.get(), i);
-    PyObject* raw = PyDict_GetItemWithError(dict, raw_key);
-    if (raw == nullptr)
-      return breakWith(breaks::Reason::kUnsupportedObject, "a dict that changes under its keys");
+  Ref<> hashes = stealRef(PyList_New(0));
+  bool any_own = false;
+  PyObject *raw_key = nullptr, *raw = nullptr;
+  Py_ssize_t position = 0;
+  Py_hash_t hash = 0;
+  for (int64_t i = 0; _PyDict_Next(dict, &position, &raw_key, &raw, &hash); ++i) {
+    const bool own = !isStaticKey(raw_key) && !isIdentityKey(raw_key);
     STATOR_VALUE(key,
                  fromOutside(raw_key, sources->child(SourceKind::kDictKey, source, nullptr, i)));
     STATOR_VALUE(item,
                  fromOutside(raw, sources->child(SourceKind::kDictValue, source, nullptr, i)));
-    if (!isStaticKey(raw_key)) noteIdentity(key.get());
-    PyDict_SetItem(shadow.get(), key.get(), item.get());
+    if (!isStaticKey(raw_key) && !own) noteIdentity(key.get());
+    any_own |= own;
+    if (own) STATOR_FLOW(noteOwnKeys(raw_key));
+    Ref<> number = stealRef(own ? PyLong_FromSsize_t(hash) : Py_NewRef(Py_None));
+    PyList_Append(hashes.get(), number.get());
+    // They are different keys already, whatever their classes say.
+    if (!addKey(shadow.get(), key.get(), item.get(), own ? hash : -1)) return raiseCurrentError();
   }
+  if (any_own) guardStoredHashes(*this, source, hashes.get());
   values::Info* info = values.find(dict);
-  if (info->overlay) {
+  if (info->overlay && any_own) {
+    Ref<> overlay = std::move(info->overlay);
+    if (info->reborn)
+      return breakWith(Reason::kUnsupportedObject, "keys that were taken out and put back");
+    PyObject *name = nullptr, *item = nullptr;
+    position = 0;
+    while (PyDict_Next(overlay.get(), &position, &name, &item)) {
+      const bool gone = item == values::deletedMarker();
+      STATOR_FLOW(keyed(shadow.get(), [&](PyObject* into) {
+                    return (gone ? PyDict_DelItem(into, name) : PyDict_SetItem(into, name, item)) ==
+                                   0
+                               ? Py_NewRef(Py_None)
+                               : nullptr;
+                  }).flow());
+    }
+    info = values.find(dict);
+    info->overlay.reset();
+    info->dirty = true;
+  } else if (info->overlay) {
     applyOverlay(info, shadow.get());
     info->dirty = true;
   }

@@ -139,7 +139,7 @@ std::vector<Register> PlanBuilder::sequence(PyObject* items) {
 void PlanBuilder::fillDict(Register target, PyObject* dict) {
   PyObject *key = nullptr, *item = nullptr;
   Py_ssize_t position = 0;
-  if (t_.user_keyed.count(dict) != 0) return fillUserKeyed(target, dict);
+  if (!t_.own_key_types.empty() && t_.hasOwnKeys(dict)) return fillUserKeyed(target, dict);
   while (PyDict_Next(dict, &position, &key, &item))
     fill(PlanOp::kDictSet, {target, value(key), value(item)});
   if (values::ordersAgree(dict)) return;
@@ -156,14 +156,13 @@ void PlanBuilder::fillUserKeyed(Register target, PyObject* dict) {
   Py_ssize_t position = 0;
   Py_hash_t stored = 0;
   while (_PyDict_Next(dict, &position, &key, &item, &stored)) {
-    auto own = t_.key_hashes.find(key);
-    Py_hash_t hash = own != t_.key_hashes.end() ? own->second : stored;
-    if (graph::isStandIn(key) || !seen.emplace(hash, key).second) {
-      fail(dict);
+    const bool again = t_.sameHashAtExit(key);
+    if (again && !seen.emplace(stored, key).second) {
+      fail(madeHere(key) ? key : dict);
       return;
     }
-    fill(PlanOp::kDictSetHashed, {target, value(key), value(item)});
-    plan_.steps.back().number = hash;
+    fill(again ? PlanOp::kDictSetHashed : PlanOp::kDictSet, {target, value(key), value(item)});
+    if (again) plan_.steps.back().number = stored;
   }
 }
 
@@ -191,11 +190,37 @@ void PlanBuilder::fillSet(Register target, PyObject* set) {
     fill(PlanOp::kSetReplace, {target, constant(constants.get())});
     return;
   }
+  if (!t_.own_key_types.empty() && t_.hasOwnKeys(set)) {
+    std::vector<Register> operands{target};
+    Ref<> table = tableOfOwnKeys(set, operands);
+    if (table)
+      fill(PlanOp::kSetOfTable, std::move(operands), std::move(table));
+    else
+      fail(set);
+    return;
+  }
   PyObject* item = nullptr;
   Py_hash_t hash = 0;
   Py_ssize_t position = 0;
   while (_PySet_NextEntry(set, &position, &item, &hash))
     fill(PlanOp::kSetAdd, {target, value(item)});
+}
+
+// A set with the same table and None in the place of every element: with those that the plan makes, none is hashed or compared. Null: not
+// all stand under the same hash again.
+Ref<> PlanBuilder::tableOfOwnKeys(PyObject* set, std::vector<Register>& elements) {
+  PyObject* item = nullptr;
+  Py_hash_t hash = 0;
+  Py_ssize_t position = 0;
+  while (_PySet_NextEntry(set, &position, &item, &hash)) {
+    if (!t_.sameHashAtExit(item)) return Ref<>();
+    elements.push_back(value(item));
+  }
+  Ref<> table = stealRef(stator_set_like(&PySet_Type, set));
+  if (!table) throw PythonError();
+  std::vector<PyObject*> nothing(static_cast<size_t>(PySet_GET_SIZE(set)), Py_None);
+  stator_set_rekey(table.get(), nothing.data());
+  return table;
 }
 
 void PlanBuilder::fillAttributes(Register target, PyObject* object) {
@@ -345,9 +370,13 @@ Register PlanBuilder::build(PyObject* object) {
   }
   if (symbolic::isSymInt(object))
     return symbolicInt(t_.environment.simplify(symbolic::dimOf(object).expr()));
-  if (isAddress(object))
-    return add(PlanOp::kCall, object, newRef(builtinFunction("id")),
-               {value(t_.addressTarget(object))});
+  if (isAddress(object)) {
+    PyObject* of = t_.addressTarget(object);
+    auto known = t_.addresses.find(of);
+    const bool is_id = known != t_.addresses.end() && known->second.second.get() == object;
+    const char* function = is_id ? "id" : "hash";  // of a tuple with tensors
+    return add(PlanOp::kCall, object, newRef(builtinFunction(function)), {value(of)});
+  }
   if (values::Info* info = t_.values.find(object);
       info != nullptr && info->origin == values::Origin::kOutside) {
     Register result = add(PlanOp::kSource, object);
@@ -404,6 +433,11 @@ Register PlanBuilder::build(PyObject* object) {
     return constant(object);
   if (type == &PyFrozenSet_Type) {
     Ref<> constants = setOfConstants(object);
+    if (!constants && !t_.own_key_types.empty() && t_.hasOwnKeys(object)) {
+      std::vector<Register> operands;
+      Ref<> table = tableOfOwnKeys(object, operands);
+      return table ? add(PlanOp::kFrozenSet, object, table, std::move(operands)) : fail(object);
+    }
     return constants ? add(PlanOp::kFrozenSet, object, constants)
                      : add(PlanOp::kFrozenSet, object, Ref<>(), sequence(object));
   }

@@ -52,6 +52,7 @@ class PlanBuilder {
   void fillUserKeyed(breaks::Register target, PyObject* dict);
   void fillList(breaks::Register target, PyObject* list);
   void fillSet(breaks::Register target, PyObject* set);
+  Ref<> tableOfOwnKeys(PyObject* set, std::vector<breaks::Register>& elements);
   Ref<> setOfConstants(PyObject* set);
   void fillAttributes(breaks::Register target, PyObject* object);
   breaks::Register function(PyObject* object);

@@ -69,12 +69,17 @@ Out Tracer::addressOf(PyObject* object) {
   if (!values::isScalar(object)) noteIdentity(object);
   if (auto it = addresses.find(object); it != addresses.end()) return it->second.second;
   Ref<> number = stealRef(PyLong_FromVoidPtr(object));
-  Ref<> address =
-      stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(addressType()), number.get()));
+  STATOR_VALUE(address, addressOfNumber(object, number.get()));
+  addresses[object] = {newRef(object), address};
+  return address;
+}
+
+Out Tracer::addressOfNumber(PyObject* object, PyObject* number) {
+  Ref<> address = stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(addressType()), number));
   if (!address) return raiseCurrentError();
   values.addMade(address, count);
   address_targets[address.get()] = object;
-  addresses[object] = {newRef(object), address};
+  keep_alive.push_back(newRef(object));
   return address;
 }
 
@@ -89,6 +94,7 @@ Out Tracer::pinnedAddress(PyObject* address) {
   }
   // a guard must not keep it alive
   if (target != nullptr && Py_TYPE(target)->tp_weaklistoffset == 0) source = nullptr;
+  if (source != nullptr && source->kind == SourceKind::kDrawn) source = nullptr;
   if (source == nullptr || target == nullptr)
     return breakWith(Reason::kUnsupportedObject, "the address of an object that the capture makes");
   guards->add(Guard{GuardKind::kIsWeak, source, nullptr, newRef(target)});

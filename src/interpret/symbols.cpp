@@ -405,9 +405,10 @@ bool Tracer::makeConcrete(PyObject* container, int depth) {
   } else if (PyDict_CheckExact(container)) {
     PyObject *key = nullptr, *item = nullptr;
     Py_ssize_t position = 0;
-    while (PyDict_Next(container, &position, &key, &item)) {
+    Py_hash_t hash = 0;
+    while (_PyDict_Next(container, &position, &key, &item, &hash)) {
       if (symbolic::isSymbol(item)) {
-        PyDict_SetItem(container, key, replaced(item).get());
+        _PyDict_SetItem_KnownHash(container, key, replaced(item).get(), hash);
       } else {
         changed |= makeConcrete(item, depth + 1);
       }
@@ -665,8 +666,9 @@ Ref<> Tracer::lowered(PyObject* argument) {
     Ref<> dict = stealRef(PyDict_New());
     PyObject *key = nullptr, *item = nullptr;
     Py_ssize_t position = 0;
-    while (PyDict_Next(argument, &position, &key, &item))
-      PyDict_SetItem(dict.get(), key, lowered(item).get());
+    Py_hash_t hash = 0;
+    while (_PyDict_Next(argument, &position, &key, &item, &hash))
+      _PyDict_SetItem_KnownHash(dict.get(), key, lowered(item).get(), hash);
     return dict;
   }
   if (PySlice_Check(argument)) {

@@ -13,6 +13,8 @@
 
 namespace stator::interpret {
 
+Out newLeaf(Tracer& t, PyTypeObject* type, PyObject* data);  // calls/parameters.cpp
+
 using tensor::TorchFunction;
 
 namespace {
@@ -433,12 +435,8 @@ Out makeSubclass(Tracer& t, const Args& args) {
   const shapes::TensorMeta* meta = graph::asStandIn(args.values[1])->meta;
   if (grad == nullptr || !PyBool_Check(grad) || meta == nullptr || hasOwnDispatch(type))
     return t.breakWith(Reason::kSubclass, std::string("makes a ") + type->tp_name);
-  // Before anything is put into the graph: backends that differentiate cannot have new leaves.
-  if (grad == Py_True && !t.options.runs_as_captured) {
-    return t.breakWith(
-        Reason::kUnsupportedTensorOp,
-        std::string(type->tp_name) + ": a tensor starts to require grad inside of the graph");
-  }
+  // Backends that differentiate cannot have leaves that are made in the graph.
+  if (grad == Py_True && !t.options.runs_as_captured) return newLeaf(t, type, args.values[1]);
   static PyObject* const detach = PyUnicode_InternFromString("detach");
   static PyObject* const require = PyUnicode_InternFromString("requires_grad_");
   Args one;

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/ref.h"
+#include "python/hidden.h"
 
 #include <string>
 #include <unordered_map>
@@ -14,6 +15,7 @@ PyObject* lookUp(const std::string& path) {
   static std::unordered_map<std::string, PyObject*> seen;
   auto it = seen.find(path);
   if (it != seen.end()) return it->second;
+  CallersHidden hidden;
   size_t dot = path.find('.');
   Ref<> object = stealRef(PyImport_ImportModule(path.substr(0, dot).c_str()));
   while (object && dot != std::string::npos) {

@@ -18,6 +18,7 @@
 #include "values/value_table.h"
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -209,7 +210,8 @@ class Tracer {
   Out exactScalar(PyObject* value);
   // the same, but null also where the subclass gives an operation another meaning
   Out plainScalar(PyObject* value);
-  Out addressOf(PyObject* object);  // id()
+  Out addressOf(PyObject* object);                          // id()
+  Out addressOfNumber(PyObject* object, PyObject* number);  // the same with a number of its own
   PyObject* addressTarget(PyObject* address);
   // the real number, for which the object has to be the very one; breaks if the trace made it
   Out pinnedAddress(PyObject* address);
@@ -272,11 +274,11 @@ class Tracer {
   // The container to operate on: the shadow of an outside one (made on first use, whole contents guarded), or the object itself.
   Out contents(PyObject* container);
   Out contentsForWrite(PyObject* container);
-  Out identityKeyed(PyObject* dict, const Ref<>& keys);  // contents of such a dict
-  bool runsModuleCall();              // the innermost frame is nn.Module._call_impl
-  void knowKeys(values::Info* info);  // guards keys that have not mattered so far
-  Out viewedDict(PyObject* view);     // the dict (trace value) that a dict view looks into
-  Out viewContents(PyObject* view);   // the same kind of view, of that dict's contents
+  Out keyedByPosition(PyObject* dict);  // contents of a dict with keys that are no constants
+  bool runsModuleCall();                // the innermost frame is nn.Module._call_impl
+  void knowKeys(values::Info* info);    // guards keys that have not mattered so far
+  Out viewedDict(PyObject* view);       // the dict (trace value) that a dict view looks into
+  Out viewContents(PyObject* view);     // the same kind of view, of that dict's contents
   // Single keys and attributes that are written, without a look at the rest.
   void noteWrite(PyObject* object);
   void writeOverlay(values::Info* info, PyObject* key, PyObject* value);
@@ -337,13 +339,20 @@ class Tracer {
   Out same(PyObject* left, PyObject* right);   // `is`
   Out dictGet(PyObject* dict, PyObject* key);  // ok with null: missing
   bool hashableNatively(PyObject* key);
-  // keys.cpp: dicts with keys that have their own __hash__ or __eq__
+  // keys.cpp: dicts and sets with keys that have their own __hash__ or __eq__
   Out hashOf(PyObject* value);  // the class's own __hash__
-  bool needsOwnHash(PyObject* dict, PyObject* key);
-  Out findKey(PyObject* dict, PyObject* key, Py_hash_t& hash);  // ok with null: none
-  Out userKeyGet(PyObject* dict, PyObject* key);
-  Flow userKeySet(PyObject* dict, PyObject* key, PyObject* value);
-  Flow userKeyDelete(PyObject* dict, PyObject* key);
+  // A dict or set, a key or a tuple of them that has or is such a key.
+  bool hasOwnKeys(PyObject* value);
+  // The key, or what it is made of, is to be hashed and compared by methods of its class, which keyed() asks for.
+  Flow noteOwnKeys(PyObject* key);
+  // Runs native code that hashes and compares keys. `changed` is what it writes to, or null. Ok with null: it gave nothing, and no error.
+  using KeyedOperation = std::function<PyObject*(PyObject* changed)>;
+  Out keyed(PyObject* changed, const KeyedOperation& operation);
+  Out answerKeys(PyObject* changed, const KeyedOperation& operation);
+  Out tupleHash(PyObject* tuple);  // with tensors in it: hashed by their addresses
+  bool sameHashAtExit(PyObject* key);
+  // A key that is known to be another than all in the dict; hash -1: the native one. False with an error set.
+  bool addKey(PyObject* dict, PyObject* key, PyObject* value, Py_hash_t hash);
   // ok: native code may hash and compare it; otherwise raises or breaks
   Flow requireHashable(PyObject* key);
 
@@ -552,9 +561,11 @@ class Tracer {
   std::vector<LateCall> late_calls;
   // of tensors that get a hook at the exit: what is written to afterwards has another history
   std::unordered_set<uint32_t> hooked_storages;
-  std::vector<breaks::Draw> draws;           // in the order of the program
-  std::unordered_set<PyObject*> user_keyed;  // dicts made in the trace that have such keys
-  std::unordered_map<PyObject*, Py_hash_t> key_hashes;
+  std::vector<breaks::Draw> draws;   // in the order of the program
+  std::vector<Ref<>> own_key_types;  // classes of keys that have their own __hash__ or __eq__
+  // such keys whose hash comes from an address
+  std::unordered_set<PyObject*> hashed_by_address;
+  std::unordered_map<Py_hash_t, Ref<>> tuple_hashes;
   // States of the process that the trace has set (calls/torch_states.cpp), by row.
   struct ProcessState {
     Ref<> before, now;

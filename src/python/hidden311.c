@@ -1,4 +1,4 @@
-// CPython 3.11's list of objects that the garbage collector looks at; see hidden.h.
+// See hidden.h. CPython 3.11's list of objects that the garbage collector looks at, and its chain of frames.
 #define Py_BUILD_CORE 1
 #include "python/hidden.h"
 
@@ -24,3 +24,12 @@ void stator_hide(PyObject* object) {
   _PyGCHead_SET_NEXT(head, &hidden);
   hidden._gc_prev = (uintptr_t)head;
 }
+
+void* stator_callers_hide(void) {
+  _PyCFrame* place = PyThreadState_Get()->cframe;
+  struct _PyInterpreterFrame* callers = place->current_frame;
+  place->current_frame = NULL;
+  return callers;
+}
+
+void stator_callers_show(void* callers) { PyThreadState_Get()->cframe->current_frame = callers; }

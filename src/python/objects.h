@@ -163,6 +163,8 @@ void stator_type_hide(PyTypeObject* type, PyTypeObject* base);
 int stator_set_assign(PyObject* target, PyObject* from);
 // A new set or frozenset, of exactly that type or a subclass of it; NULL with an error set.
 PyObject* stator_set_like(PyTypeObject* type, PyObject* from);
+// Puts other keys in the places of its elements, in their order; the hashes stay.
+void stator_set_rekey(PyObject* set, PyObject* const* keys);
 
 // functools.lru_cache's C wrapper, which publishes none of this. All but the first fail with an error set.
 int stator_lru_known(PyObject* wrapper);  // the layout is the one known here

@@ -399,6 +399,17 @@ PyObject* stator_set_like(PyTypeObject* type, PyObject* from) {
   return made;
 }
 
+void stator_set_rekey(PyObject* set, PyObject* const* keys) {
+  PySetObject* to = (PySetObject*)set;
+  for (Py_ssize_t i = 0; i <= to->mask; i++) {
+    setentry* entry = &to->table[i];
+    if (entry->key == NULL || entry->hash == -1) continue;
+    PyObject* old = entry->key;
+    entry->key = Py_NewRef(*keys++);
+    Py_DECREF(old);
+  }
+}
+
 // CPython 3.11: tp_subclasses is a dict of weak references by address, and absent where there is none; a class that goes takes its own out
 // if it is still there.
 void stator_type_hide(PyTypeObject* type, PyTypeObject* base) {

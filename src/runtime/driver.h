@@ -54,6 +54,11 @@ struct Exit {
   Ref<> value;
   std::unique_ptr<std::vector<PendingFrame>> pending;
 };
+inline Exit outcome(Outcome what) {
+  Exit exit;
+  exit.outcome = what;
+  return exit;
+}
 
 class Cache;
 

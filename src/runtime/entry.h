@@ -1,9 +1,17 @@
-// What the ways to serve a call from an entry share: with the frame there (entry.cpp) and without one (direct_call.cpp).
+// Entries as they are found (entry.cpp; direct_call.cpp without a frame), made (capture.cpp) and run (run_entry.cpp).
 #pragma once
 
 #include "runtime/cache.h"
+#include "runtime/driver.h"
 
+#include <chrono>
+#include <memory>
 #include <vector>
+
+namespace stator::interpret {
+struct TraceOptions;
+struct Captured;
+}  // namespace stator::interpret
 
 namespace stator::runtime {
 
@@ -58,5 +66,25 @@ struct GraphInputs {
     owned.clear();
   }
 };
+
+// By the settings, the cache's and the process's.
+interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame);
+// Traces until no trace has to start over.
+interpret::Captured trace(StatorFrame* frame, interpret::TraceOptions& options);
+// Captures from the frame's offset on. Null: nothing was captured here (the site says why).
+std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame);
+// The stance eager_then_compile: a place runs eagerly the first time. What it reads is taken down all the same, so that what is other the
+// second time is dynamic at once.
+void takeDown(Site& site, const Cache& cache, StatorFrame* frame);
+// Whether one is among the frame's locals and on its stack.
+bool holdsTensor(StatorFrame* frame);
+
+// `inputs`: the graph's, held.
+Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, sources::Roots roots,
+              std::vector<PyObject*>& inputs);
+
+inline double secondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
 
 }  // namespace stator::runtime

@@ -1,6 +1,7 @@
 // The FakeTensor tier of shape inference: hands the call to stator/_fake.py with FakeTensors in place of the caller's tensors, and reads
 // its answer. Needs no torch headers.
 #include "base/boundary.h"
+#include "python/hidden.h"
 #include "shapes/arg.h"
 #include "shapes/dtypes.h"
 #include "shapes/fallback.h"
@@ -445,6 +446,7 @@ TensorMeta wrapperFacts(PyObject* fake) {
 }
 
 FallbackAnswer inferWithFake(const Request& request, NonzeroCounts& counts) {
+  CallersHidden hidden;
   static PyObject* make = glue("make");
   static PyObject* call = glue("call");
   FallbackAnswer refused;

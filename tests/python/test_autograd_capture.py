@@ -268,3 +268,28 @@ def test_data_is_set(backend, grad):
         got = run(function, lambda f: stator.compile(f, backend=backend, fullgraph=f is not used))
         for one, other in zip(got, expected, strict=True):
             torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_parameters_made_inside_get_gradients(backend):
+    def function(x):
+        layer = torch.nn.Linear(4, 4)
+        scale = torch.nn.Parameter(torch.full((4,), 3.0))
+        shift = torch.nn.Parameter(torch.full((4,), 3.0))
+        with torch.no_grad():
+            shift.mul_(2)
+        return layer, scale, shift, layer(x) * scale + shift
+
+    def results(run):
+        torch.manual_seed(0)
+        x = torch.arange(4.0, requires_grad=True)
+        layer, scale, shift, out = run(x)
+        assert type(scale) is torch.nn.Parameter and scale.is_leaf and scale.requires_grad and scale.grad is None
+        out.sum().backward()
+        assert scale.data_ptr() != shift.data_ptr()
+        return [x.grad, out] + [part for p in (layer.weight, layer.bias, scale, shift) for part in (p, p.grad)]
+
+    compiled = stator.compile(function, backend=backend, fullgraph=True)
+    for _ in range(2):
+        for left, right in zip(results(compiled), results(function), strict=True):
+            assert left is not None and torch.equal(left, right)

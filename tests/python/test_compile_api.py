@@ -427,6 +427,34 @@ def test_cycles_through_compiled_functions_are_collected():
     assert gone() is None
 
 
+def test_first_captures_imports_keep_nothing_alive():
+    """Imports leave exceptions behind in cycles, whose frames must not lead to the program's."""
+    code = """
+import gc, sys, weakref, torch, stator
+class Thing: pass
+def f(thing, x):
+    return torch.linalg.lu_factor_ex(x)[0]
+gc.collect()
+gc.disable()
+thing = Thing()
+gone = weakref.ref(thing)
+assert "sympy" not in sys.modules
+stator.compile(f, backend="eager")(thing, torch.eye(3))
+assert "sympy" in sys.modules and stator.stats()["graphs"] == 1
+del thing
+print(gone() is None)
+"""
+    assert python(code) == "True"
+
+
+def test_all_that_the_collector_knows_can_be_asked_for_its_class():
+    compiled = compile(lambda x: (x + 1).sum())
+    before = stator.stats()["graphs"]
+    compiled(X)
+    assert stator.stats()["graphs"] == before + 1
+    assert sum(isinstance(known, torch.Tensor) for known in gc.get_objects()) > 0
+
+
 # ---- what a compiled function is like
 def test_names_doc_and_signature():
     compiled = compile(add)

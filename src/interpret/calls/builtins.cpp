@@ -204,7 +204,10 @@ Out setLike(Tracer& t, const Args& args, bool frozen) {
     STATOR_VALUE(operand, t.setOperand(args.values[0]));
     items = std::move(operand);
   }
-  return t.fromNative(stealRef(frozen ? PyFrozenSet_New(items.get()) : PySet_New(items.get())));
+  STATOR_VALUE(set, t.keyed(nullptr, [&](PyObject*) {
+    return frozen ? PyFrozenSet_New(items.get()) : PySet_New(items.get());
+  }));
+  return t.fromNative(set);
 }
 Out setCall(Tracer& t, const Args& args) { return setLike(t, args, false); }
 Out frozensetCall(Tracer& t, const Args& args) { return setLike(t, args, true); }
@@ -327,6 +330,10 @@ Out textCall(Tracer& t, const Args& args, bool repr) {
     }
   }
   if (PyFunction_Check(value)) return t.breakWith(Reason::kUnsupportedObject, "formats an address");
+  STATOR_VALUE(exact, t.exactScalar(value));
+  if (exact && Py_TYPE(value)->tp_str == Py_TYPE(exact.get())->tp_str &&
+      Py_TYPE(value)->tp_repr == Py_TYPE(exact.get())->tp_repr)
+    return t.fromNative(stealRef(repr ? PyObject_Repr(exact.get()) : PyObject_Str(exact.get())));
   if (t.isMade(value) && (Py_TYPE(value)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
       Py_TYPE(value)->tp_repr == PyBaseObject_Type.tp_repr &&
       Py_TYPE(value)->tp_str == PyBaseObject_Type.tp_str) {
@@ -551,6 +558,9 @@ Out hashCall(Tracer& t, const Args& args) {
   if (t.isUserOverride(value, "__hash__")) {
     return t.hashOf(value);
   }
+  if (PyTuple_Check(value) && Py_TYPE(value)->tp_hash == PyTuple_Type.tp_hash &&
+      !t.isNativeSafe(value))
+    return t.tupleHash(value);
   if (!t.isNativeSafe(args.values[0]) || PyType_Check(args.values[0]))
     return t.breakWith(Reason::kUnsupportedObject, "hash() of an object");
   return t.callNative(builtinFunction("hash"), args);

@@ -12,6 +12,7 @@
 #include "interpret/tracer.h"
 #include "python/objects.h"
 #include "symbolic/sym_int.h"
+#include "values/dicts.h"
 
 namespace stator::interpret {
 
@@ -438,13 +439,13 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
         PyErr_SetObject(PyExc_KeyError, args.values[1]);
         return raiseCurrentError();
       }
-      if (name == "__setitem__" && n == 3 && hashableNatively(args.values[1])) {
+      if (name == "__setitem__" && n == 3) {
+        STATOR_FLOW(requireHashable(args.values[1]));
         STATOR_VALUE(items, contentsForWrite(self));
-        if (PyODict_Check(items.get()))
-          PyODict_SetItem(items.get(), args.values[1], args.values[2]);
-        else
-          PyDict_SetItem(items.get(), args.values[1], args.values[2]);
-        return newRef(Py_None);
+        return keyed(items.get(), [&](PyObject* dict) {
+          return values::dictSet(dict, args.values[1], args.values[2]) ? Py_NewRef(Py_None)
+                                                                       : nullptr;
+        });
       }
       if (name == "__contains__" && n == 2) {
         STATOR_VALUE(found, dictGet(self, args.values[1]));

@@ -91,8 +91,15 @@ Out onContents(Tracer& t, const Args& args, const char* method, bool plain_argum
   if (!function) return t.raiseCurrentError();
   std::vector<PyObject*> values = args.values;
   values[0] = target.get();
-  return t.fromNative(
-      stealRef(PyObject_Vectorcall(function.get(), values.data(), args.positional, args.names)));
+  auto run = [&](PyObject* self) {
+    values[0] = self;
+    return PyObject_Vectorcall(function.get(), values.data(), args.positional, args.names);
+  };
+  if (!PyDict_Check(target.get()) && !PyAnySet_Check(target.get()))
+    return t.fromNative(stealRef(run(target.get())));
+  STATOR_VALUE(result, t.keyed(writes ? target.get() : nullptr,
+                               [&](PyObject* self) { return run(writes ? self : target.get()); }));
+  return t.fromNative(result);
 }
 
 Out listInsert(Tracer& t, const Args& args) {
@@ -178,6 +185,13 @@ Out dequeRemove(Tracer& t, const Args& args) {
 
 // ---- dict ------------------------------------------------------------------------------------------------------------------------------
 
+// A method of a dict that hashes its first argument once, where that runs code of the program.
+bool isOwnKeyed(Tracer& t, const Args& args) {
+  if (PyODict_Check(args.values[0])) return false;
+  return t.hasOwnKeys(args.values[1]) ? t.noteOwnKeys(args.values[1]) == Flow::kOk
+                                      : !t.own_key_types.empty() && t.hasOwnKeys(args.values[0]);
+}
+
 Out dictGetMethod(Tracer& t, const Args& args) {
   if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 3)
     return wrongArguments(t, "get");
@@ -189,6 +203,7 @@ Out dictGetMethod(Tracer& t, const Args& args) {
 Out dictSetDefault(Tracer& t, const Args& args) {
   if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 3)
     return wrongArguments(t, "setdefault");
+  if (isOwnKeyed(t, args)) return onContents<true>(t, args, "setdefault", false);
   STATOR_VALUE(found, t.dictGet(args.values[0], args.values[1]));
   if (found) return found;
   Ref<> value = newRef(args.positional == 3 ? args.values[2] : Py_None);
@@ -200,6 +215,7 @@ Out dictSetDefault(Tracer& t, const Args& args) {
 Out dictPop(Tracer& t, const Args& args) {
   if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 3)
     return wrongArguments(t, "pop");
+  if (isOwnKeyed(t, args)) return onContents<true>(t, args, "pop", false);
   STATOR_VALUE(found, t.dictGet(args.values[0], args.values[1]));
   if (!found) {
     if (args.positional == 3) return newRef(args.values[2]);
@@ -443,7 +459,15 @@ Flow Tracer::dictUpdate(PyObject* dict, const Args& args) {
     if (!graph::isStandIn(other) && !isTraceIterator(other) && PyDict_Check(other) &&
         (PyDict_CheckExact(other) || !isUserOverride(other, "__iter__"))) {
       STATOR_VALUE(items, contents(other));
-      Ref<> pairs = values::dictItems(items.get());
+      if (!own_key_types.empty() && !PyODict_Check(dict) && hasOwnKeys(items.get())) {
+        // Under the hashes that the other one has them.
+        STATOR_VALUE(target, contentsForWrite(dict));
+        STATOR_FLOW(keyed(target.get(), [&](PyObject* into) {
+                      return PyDict_Update(into, items.get()) == 0 ? Py_NewRef(Py_None) : nullptr;
+                    }).flow());
+        items.reset();
+      }
+      Ref<> pairs = items ? values::dictItems(items.get()) : stealRef(PyList_New(0));
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(pairs.get()); ++i) {
         PyObject* pair = PyList_GET_ITEM(pairs.get(), i);
         STATOR_FLOW(setItemBase(dict, PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1)));
@@ -497,11 +521,13 @@ Flow Tracer::dictUpdate(PyObject* dict, const Args& args) {
 Flow Tracer::setItemBase(PyObject* dict, PyObject* key, PyObject* value) {
   if (PyDict_CheckExact(dict) || !isUserOverride(dict, "__setitem__"))
     return setItem(dict, key, value);
-  if (!hashableNatively(key))
-    return breakWith(Reason::kUnsupportedObject, "a dict key with its own __hash__ or __eq__");
+  STATOR_FLOW(requireHashable(key));
   STATOR_VALUE(items, contentsForWrite(dict));
-  if (!values::dictSet(items.get(), key, value)) return raiseCurrentError();
-  return Flow::kOk;
+  return keyed(items.get(),
+               [&](PyObject* into) {
+                 return values::dictSet(into, key, value) ? Py_NewRef(Py_None) : nullptr;
+               })
+      .flow();
 }
 
 void registerContainers() {

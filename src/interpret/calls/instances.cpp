@@ -112,8 +112,11 @@ Out Tracer::nativeInit(PyTypeObject* owner, const Args& args) {
     if (args.positional > 1) {
       STATOR_VALUE(items, listOf(args.values[1]));
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
-        STATOR_FLOW(requireHashable(PyList_GET_ITEM(items.get(), i)));
-        if (PySet_Add(self, PyList_GET_ITEM(items.get(), i)) != 0) return raiseCurrentError();
+        PyObject* item = PyList_GET_ITEM(items.get(), i);
+        STATOR_FLOW(requireHashable(item));
+        STATOR_FLOW(keyed(self, [&](PyObject* set) {
+                      return PySet_Add(set, item) == 0 ? Py_NewRef(Py_None) : nullptr;
+                    }).flow());
       }
     }
     return newRef(Py_None);

@@ -203,9 +203,10 @@ Out Tracer::graphArgument(PyObject* value, int depth) {
     Ref<> dict = stealRef(PyDict_New());
     PyObject *key = nullptr, *raw = nullptr;
     Py_ssize_t position = 0;
-    while (PyDict_Next(items.get(), &position, &key, &raw)) {
+    Py_hash_t hash = 0;
+    while (_PyDict_Next(items.get(), &position, &key, &raw, &hash)) {
       STATOR_VALUE(item, graphArgument(raw, depth + 1));
-      PyDict_SetItem(dict.get(), key, item.get());
+      _PyDict_SetItem_KnownHash(dict.get(), key, item.get(), hash);
     }
     return dict;
   }

@@ -163,7 +163,12 @@ Flow buildSet(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
     Ref<> number = symbolic::isSymbol(item) ? tracer.concrete(item) : Ref<>();
     if (number) item = number.get();
     STATOR_FLOW(tracer.requireHashable(item));
-    if (PySet_Add(set.get(), item) != 0) return tracer.raiseCurrentError();
+    STATOR_FLOW(tracer
+                    .keyed(set.get(),
+                           [&](PyObject* target) {
+                             return PySet_Add(target, item) == 0 ? Py_NewRef(Py_None) : nullptr;
+                           })
+                    .flow());
   }
   return deliver(tracer, frame, set, static_cast<size_t>(instr.oparg));
 }
@@ -261,7 +266,12 @@ Flow setAdd(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   Ref<> item = symbolic::isSymbol(frame.top()) ? tracer.concrete(frame.top()) : newRef(frame.top());
   STATOR_FLOW(tracer.requireHashable(item.get()));
   STATOR_VALUE(target, tracer.contentsForWrite(set));
-  if (PySet_Add(target.get(), item.get()) != 0) return tracer.raiseCurrentError();
+  STATOR_FLOW(tracer
+                  .keyed(target.get(),
+                         [&](PyObject* into) {
+                           return PySet_Add(into, item.get()) == 0 ? Py_NewRef(Py_None) : nullptr;
+                         })
+                  .flow());
   return done(frame, 1);
 }
 
@@ -328,8 +338,14 @@ Flow mergeDict(Tracer& tracer, SymbolicFrame& frame, const Instr& instr, bool un
     position = 0;
   }
   STATOR_VALUE(target, tracer.contentsForWrite(dict));
-  while (PyDict_Next(items.get(), &position, &key, &value))
-    PyDict_SetItem(target.get(), key, value);
+  // Under the hashes that the other one has them.
+  STATOR_FLOW(tracer
+                  .keyed(target.get(),
+                         [&](PyObject* into) {
+                           return PyDict_Update(into, items.get()) == 0 ? Py_NewRef(Py_None)
+                                                                        : nullptr;
+                         })
+                  .flow());
   return done(frame, 1);
 }
 

@@ -59,6 +59,22 @@ def limit_raised_inside():
 
 
 @program()
+def deeper_than_the_c_stack():
+    def down(x, n):
+        return x if n == 0 else down(x, n - 1) + 0
+
+    def f(x):
+        before = sys.getrecursionlimit()
+        sys.setrecursionlimit(41000)
+        try:
+            return down(x, 30000) + 1
+        finally:
+            sys.setrecursionlimit(before)
+
+    return Case(f, vec())
+
+
+@program()
 def deep_with_a_break_at_the_bottom():
     def down(x, n):
         if n == 0:

@@ -69,6 +69,56 @@ def parameter_made_inside():
 
 
 @program(full=4)
+def parameters_initialised_inside():
+    def f(x):
+        weight = torch.nn.Parameter(torch.empty(4, 4))
+        torch.nn.init.uniform_(weight)
+        with torch.no_grad():
+            weight.add_(1)
+        bias = torch.nn.Parameter(torch.zeros(4))
+        bias.tag = "bias"
+        return weight, bias, F.linear(x, weight, bias), bias.grad, bias.is_leaf, bias is weight, bias.tag
+
+    return Case(f, vec())
+
+
+@program(full=3)
+def layer_made_inside():
+    def f(x):
+        layer = torch.nn.Linear(4, 2)
+        return layer, layer(x), [name for name, _ in layer.named_parameters()]
+
+    return Case(f, vec())
+
+
+@program(full=2)
+def parameter_into_module():
+    class Grows(torch.nn.Module):
+        def forward(self, x):
+            if not hasattr(self, "weight"):
+                self.weight = torch.nn.Parameter(torch.full((4,), 2.0))
+            return x * self.weight
+
+    module = Grows()
+    return Case(lambda x: module(x), vec()).watching(module).then_call(vec())
+
+
+@program()
+def parameter_beside_its_data():
+    def f(x):
+        data = torch.ones(4)
+        weight = torch.nn.Parameter(data)
+        product = weight * x
+        data.add_(1)
+        other = torch.nn.Parameter(x)
+        with torch.no_grad():
+            other.mul_(2)
+        return weight, data, product.detach(), weight.data_ptr() == data.data_ptr(), other
+
+    return Case(f, vec())
+
+
+@program(full=4)
 def random_functions():
     def f(x):
         return (

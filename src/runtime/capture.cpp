@@ -1,0 +1,268 @@
+// How an entry comes into being: trace, graph, backend, guards, plan.
+#include "base/check.h"
+#include "base/collector_pause.h"
+#include "graph/fx.h"
+#include "graph/graph_runner.h"
+#include "interpret/calls/tables.h"
+#include "interpret/tracer.h"
+#include "runtime/active.h"
+#include "runtime/capture_turn.h"
+#include "runtime/entry.h"
+#include "runtime/listing.h"
+#include "runtime/ranks.h"
+#include "runtime/reports.h"
+#include "runtime/settings.h"
+#include "runtime/watch.h"
+#include "tensor/tensor_guard.h"
+#include "tensor/torch_function.h"
+
+#include <algorithm>
+
+namespace stator::runtime {
+namespace {
+
+// Inductor folds parameters into its code, for inference: they have to be the graph's own then.
+bool freezes() {
+  static PyObject* const name = PyUnicode_InternFromString("torch._inductor.config");
+  Ref<> loaded = stealRef(PyImport_GetModule(name));
+  if (!loaded || shapes::State::now().grad_enabled) return false;
+  Ref<> set = stealRef(PyObject_GetAttrString(loaded.get(), "freezing"));
+  if (!set) PyErr_Clear();
+  return set.get() == Py_True;
+}
+
+// How long a capture may go on without a tensor. Each place of a long loop without one costs a capture that is thrown away: the more of them
+// a function has, the sooner they are.
+void limitQuiet(interpret::Limits& limits, const CodeEntries& code) {
+  constexpr uint64_t kFirst = 200'000, kLeast = 2'000, kWithNodes = 1'000'000;
+  limits.quiet = std::max(kLeast, kFirst >> std::min(code.quiet_sites, 20));
+  limits.quiet_with_nodes = kWithNodes;
+}
+
+}  // namespace
+
+interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
+  const ConfigValues& config = configValues();
+  interpret::TraceOptions options;
+  options.limits = {static_cast<uint64_t>(config.trace_limit_instructions),
+                    static_cast<uint64_t>(config.trace_limit_nodes), config.trace_limit_seconds};
+  options.limits.quiet = options.limits.quiet_with_nodes = options.limits.instructions;
+  options.fullgraph = cache.fullgraph;
+  Ref<> is_eager = stealRef(PyObject_GetAttrString(cache.backend.get(), "is_eager"));
+  if (!is_eager) PyErr_Clear();
+  options.runs_as_captured = is_eager.get() == Py_True;
+  Ref<> floats = stealRef(PyObject_GetAttrString(cache.backend.get(), "takes_floats"));
+  if (!floats) PyErr_Clear();
+  options.symbolic_floats = !config.specialize_float && floats.get() != Py_False;
+  options.capture_scalar_outputs = config.capture_scalar_outputs;
+  bool all = cache.dynamic == 1 || (cache.dynamic < 0 && !config.assume_static_by_default);
+  bool automatic = cache.dynamic < 0 && config.automatic_dynamic_shapes;
+  options.dynamic = all         ? interpret::DynamicMode::kAll
+                    : automatic ? interpret::DynamicMode::kAutomatic
+                                : interpret::DynamicMode::kStatic;
+  options.specialize_modules = config.specialize_modules;
+  options.own_parameters = config.specialize_modules || freezes();
+  options.skip_fsdp_guards = config.skip_fsdp_guards;
+  options.break_every = config.break_every;
+  options.random = config.break_random;
+  // The same place breaks at the same instructions in every process.
+  options.random_seed = config.break_seed +
+                        static_cast<uint64_t>(stator_frame_code(frame)->co_firstlineno) * 1000003u +
+                        static_cast<uint64_t>(stator_frame_offset(frame)) * 7919u;
+  return options;
+}
+
+interpret::Captured trace(StatorFrame* frame, interpret::TraceOptions& options) {
+  for (int attempt = 0;; ++attempt) {
+    interpret::Tracer tracer(frame, options);
+    interpret::Captured captured = tracer.run();
+    if (captured.restart_at == 0 && !captured.start_anew) return captured;
+    STATOR_CHECK(attempt < 20, "a capture keeps starting over");
+    statistics().restarts++;
+    if (captured.start_anew) continue;
+    options.break_at = captured.restart_at;
+    options.break_at_reason = captured.restart_reason;
+    options.break_at_detail = captured.restart_detail;
+  }
+}
+
+bool holdsTensor(StatorFrame* frame) {
+  PyObject** slots = stator_frame_slots(frame);
+  const int count = stator_frame_slot_count(frame) + stator_frame_depth(frame);
+  for (int i = 0; i < count; ++i) {
+    if (slots[i] != nullptr && tensor::isTensor(slots[i])) return true;
+  }
+  return false;
+}
+
+std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
+  const bool together = ranksAgree();
+  CaptureTurn turn(!together);
+  if (!turn.held()) return nullptr;
+  Site& site = cache.site(stator_frame_code(frame), stator_frame_offset(frame));
+  auto start = std::chrono::steady_clock::now();
+  HookDisabledScope disabled;
+  CollectorPause pause;
+  if (!interpret::initCallTables() || !shapes::initShapes()) throw PythonError();
+  interpret::TraceOptions options = traceOptions(cache, frame);
+  options.history = &site.history;
+  if (site.constant_floats) options.symbolic_floats = false;
+  if (!cache.fullgraph) limitQuiet(options.limits, cache.entriesOf(stator_frame_code(frame)));
+  int entry_offset = stator_frame_offset(frame);
+  interpret::Captured captured;
+  if (together) {
+    std::optional<interpret::Captured> agreed = traceTogether(
+        cache, frame, options, [&](interpret::TraceOptions now) { return trace(frame, now); });
+    if (!agreed) return nullptr;
+    captured = std::move(*agreed);
+  } else {
+    captured = trace(frame, options);
+  }
+  statistics().captures++;
+  site.captures++;
+  bool breaks_here = captured.plan.exit == breaks::ExitKind::kBreak;
+  bool is_error = captured.break_is_error || captured.plan.reason == breaks::Reason::kForbidden;
+  if (breaks_here && (cache.fullgraph || is_error)) {
+    raiseUnsupported(frame, captured.plan, cache.fullgraph);
+    throw PythonError();
+  }
+  bool nothing = breaks_here && captured.plan.frames.size() == 1 &&
+                 captured.plan.frames[0].offset == entry_offset && captured.graph->callCount() == 0;
+  if (breaks_here) {
+    statistics().breaks++;
+    reportBreak(frame, captured.plan);
+  }
+  if (nothing) {
+    site.step_only = captured.plan.reason != breaks::Reason::kForced;
+  } else if (breaks_here && captured.plan.reason == breaks::Reason::kTraceLimit &&
+             captured.plan.detail.empty() && captured.graph->callCount() == 0) {
+    // Its plan would stand for one way through a long program. What runs instead comes to places where something can be captured.
+    nothing = site.quiet = true;
+    site.step_only = holdsTensor(frame);
+    cache.entriesOf(stator_frame_code(frame)).quiet_sites++;
+  }
+  if (nothing) {
+    site.why = captured.plan.place;
+    statistics().capture_seconds += secondsSince(start);
+    if (wantsTexts()) reportCapture({frame, &captured.plan, 0, "", "", secondsSince(start), 0});
+    return nullptr;
+  }
+  auto entry = std::make_unique<Entry>();
+  entry->ops = captured.graph->callCount();
+  entry->watched = static_cast<long long>(captured.watched);
+  entry->graph_id = captured.graph.get();
+  entry->grad_enabled = captured.grad_enabled;
+  entry->has_subclasses = captured.has_subclasses;
+  BorrowedRef<PyCodeObject> code = stator_frame_code(frame);
+  for (graph::Node* input : captured.graph->inputs()) entry->inputs.push_back(input->source);
+  for (const graph::Node& node : captured.graph->nodes())
+    entry->has_effects |= node.written || (node.mutates && !node.repeatable);
+  double backend_seconds = 0;
+  const bool texts = wantsTexts() || lastCapture().kept;
+  if (texts) lastCapture().graph = captured.graph->text(code);
+  if (entry->ops > 0) {
+    statistics().graphs++;
+    statistics().ops += static_cast<int64_t>(entry->ops);
+    Ref<> module = graph::toGraphModule(captured.graph, code);
+    if (!module) throw PythonError();
+    std::vector<PyObject*> examples;
+    std::vector<bool> written;
+    for (graph::Node* input : captured.graph->inputs()) {
+      examples.push_back(input->example.get());
+      written.push_back(input->written);
+    }
+    std::vector<Ref<>> keep_examples;
+    for (PyObject* example : examples) keep_examples.push_back(Ref<>::create(example));
+    pause.end();
+    turn.end();
+    auto backend_start = std::chrono::steady_clock::now();
+    tensor::TorchFunctionPause plain(entry->has_subclasses);
+    graph::Compiled compiled = graph::compile(captured.graph, module, cache.backend);
+    backend_seconds = secondsSince(backend_start);
+    if (together && !backendsDone(cache, frame, !compiled.callable)) {
+      if (compiled.callable) return nullptr;
+    }
+    if (!compiled.callable) {
+      bool has_floats = false;
+      for (const graph::Node* input : captured.graph->inputs())
+        has_floats |= input->scalar_type && input->size.isStatic();
+      if (!has_floats || together) throw PythonError();
+      // Not every backend takes floats as inputs: at this place they are constants from here on.
+      PyErr_Clear();
+      Site& again = cache.site(code, entry_offset);
+      again.constant_floats = true;
+      return capture(cache, frame);
+    }
+    entry->compiled = std::move(compiled.callable);
+    for (const std::string& text : compiled.conditions) {
+      if (text.rfind("input ", 0) == 0) {
+        // A float on which the backend decided something that has no words here: it keeps its value.
+        const auto position = static_cast<size_t>(std::stoul(text.substr(6)));
+        if (entry->inputs[position]->kind == sources::SourceKind::kDrawn) {
+          // It has none before it is drawn.
+          Site& again = cache.site(code, entry_offset);
+          again.constant_floats = true;
+          return capture(cache, frame);
+        }
+        captured.guards->add(guards::Guard{guards::GuardKind::kEquals, entry->inputs[position],
+                                           nullptr, keep_examples[position]});
+        continue;
+      }
+      const symbolic::Expr* condition = symbolic::parse(text);
+      STATOR_CHECK(condition != nullptr && condition->isTruth(),
+                   "a condition of the backend: " + text);
+      if (condition->kind != symbolic::Kind::kBool)
+        captured.guards->relations.conditions.push_back(condition);
+    }
+    for (const graph::BackendGuard& guard : compiled.guards) {
+      if (guard.kind == graph::BackendGuard::Kind::kSameInput) {
+        captured.guards->add(guards::Guard{guards::GuardKind::kSameAs,
+                                           entry->inputs[static_cast<size_t>(guard.inputs[0])],
+                                           entry->inputs[static_cast<size_t>(guard.inputs[1])]});
+      } else {
+        for (int index : guard.inputs) written[static_cast<size_t>(index)] = true;
+        for (int index : guard.others) written[static_cast<size_t>(index)] = true;
+      }
+    }
+    entry->memory = tensor::StoragePattern::of(examples, written);
+  }
+  entry->plan = std::move(captured.plan);
+  entry->needs_no_frame = entry->plan.exit == breaks::ExitKind::kReturn &&
+                          entry->plan.handled < 0 && entry->plan.draws.empty() &&
+                          !entry->has_effects && !entry->has_subclasses;
+  if (!captured.managed.empty()) {
+    entry->same_modules = std::make_unique<guards::GuardProgram>(
+        *captured.sources, *interpret::guardsOfSameModules(*captured.guards, captured.managed),
+        entry->inputs);
+  }
+  entry->guards =
+      std::make_unique<guards::GuardProgram>(*captured.sources, *captured.guards, entry->inputs);
+  entry->sources = std::move(captured.sources);
+  if (texts) {
+    lastCapture().guards = entry->guards->text(code);
+    lastCapture().exit = entry->plan.text();
+  }
+  statistics().entries++;
+  statistics().backend_seconds += backend_seconds;
+  double capture_seconds = secondsSince(start) - backend_seconds;
+  statistics().capture_seconds += capture_seconds;
+  if (wantsTexts()) {
+    reportCapture({frame, &entry->plan, entry->ops, lastCapture().graph, lastCapture().guards,
+                   capture_seconds, backend_seconds});
+  }
+  return entry;
+}
+
+void takeDown(Site& site, const Cache& cache, StatorFrame* frame) {
+  site.captures++;
+  CaptureTurn turn(true);
+  if (!turn.held()) return;
+  HookDisabledScope disabled;
+  if (!interpret::initCallTables() || !shapes::initShapes()) throw PythonError();
+  interpret::TraceOptions options = traceOptions(cache, frame);
+  options.history = &site.history;
+  limitQuiet(options.limits, CodeEntries());
+  trace(frame, options);
+}
+
+}  // namespace stator::runtime
