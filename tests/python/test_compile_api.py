@@ -737,3 +737,12 @@ def test_results_written_into_memory_that_has_to_change(out):
     result, expected = stator.compile(f, backend="aot_eager")(x, given), f(x, other)
     assert torch.equal(result, expected) and result.stride() == expected.stride()
     assert torch.equal(given, other) and given.stride() == other.stride()
+
+
+def test_fullgraph_keeps_numbers_of_tensors_in_the_graph():
+    def f(x):
+        return x * x.sum().item() + int(x[1])
+
+    whole = stator.compile(f, backend="aot_eager", fullgraph=True)
+    for x in (torch.arange(4.0), torch.arange(4.0) * 3 - 1):
+        assert torch.equal(whole(x), f(x))
