@@ -173,8 +173,9 @@ STATOR_HOT const Op* interpret(Machine& machine, Op* begin, Op* end) {
         r[op->dst] = value;
         // Pinned: owned by the entry. The frame's globals and builtins are compared when a record is looked for.
         if constexpr (kRecording)
-          recorder->proof[op->dst] =
-              sourceOf(*op).kind == sources::SourceKind::kPinned ? Proof::kSameObject : Proof::kSameAddress;
+          recorder->proof[op->dst] = sourceOf(*op).kind == sources::SourceKind::kPinned
+                                         ? Proof::kSameObject
+                                         : Proof::kSameAddress;
         break;
       }
       case Code::kStep: {
