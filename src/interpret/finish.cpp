@@ -12,7 +12,9 @@
 
 namespace stator::interpret {
 
-bool usesDataOfParameters(Tracer& t);  // calls/parameters.cpp; then restart_at says where to break
+// Where these fail, restart_at says where to break.
+bool usesDataOfParameters(Tracer& t);  // calls/parameters.cpp
+bool checksCanFail(Tracer& t);         // calls/checks.cpp
 
 using breaks::kKeep;
 using breaks::kNull;
@@ -282,6 +284,7 @@ bool buildPlan(Tracer& t, bool returns, breaks::Plan& plan) {
   builder.checkDropped();
   builder.finish();
   if (!t.draws.empty() && usesDataOfParameters(t)) return false;
+  if (!checksCanFail(t)) return false;
   return !builder.failed();
 }
 

@@ -324,6 +324,15 @@ Out Tracer::readIntoGraph(PyObject* target, PyObject* tensor) {
   const bool is_int = meta.dtype == shapes::DType::Long || meta.dtype == shapes::DType::Int ||
                       meta.dtype == shapes::DType::Short || meta.dtype == shapes::DType::Char ||
                       meta.dtype == shapes::DType::Byte;
+  if (name == "__float__" && (is_int || meta.dtype == shapes::DType::Bool)) {
+    // As float() of Python's int rounds.
+    static PyObject* const to_double = PyUnicode_InternFromString("double");
+    Args args;
+    args.values = {tensor};
+    args.positional = 1;
+    STATOR_VALUE(number, tensorCall(graph::Op::kCallMethod, to_double, args));
+    return readIntoGraph(item, number.get());
+  }
   const bool plain = name == "item" || (name == "__float__" && is_float) ||
                      ((name == "__int__" || name == "__index__") && is_int);
   if (!plain || (!is_float && !is_int && meta.dtype != shapes::DType::Bool)) return Ref<>();

@@ -17,6 +17,25 @@ PyObject* writtenAttribute(Tracer& t, PyObject* stand_in, PyObject* name) {
                                           : nullptr;
 }
 
+// The dict of an input's own attributes; null: the trace made the tensor, or has written attributes already.
+Ref<> ownAttributes(Tracer& t, PyObject* stand_in) {
+  graph::StandIn* tensor = graph::asStandIn(stand_in);
+  values::Info* info = t.values.find(stand_in);
+  if (tensor->node->source == nullptr || tensor->node->source->kind == SourceKind::kDrawn ||
+      Tracer::isCast(stand_in) || Tracer::wrapperOf(stand_in) != nullptr ||
+      (info != nullptr && info->overlay))
+    return Ref<>();
+  Ref<> dict = stealRef(PyObject_GenericGetDict(tensor->node->example.get(), nullptr));
+  if (!dict) PyErr_Clear();
+  return dict;
+}
+
+// The same, once the program has asked for `tensor.__dict__`: attributes are its items then.
+Ref<> shownAttributes(Tracer& t, PyObject* stand_in) {
+  Ref<> dict = ownAttributes(t, stand_in);
+  return dict && t.values.find(dict) != nullptr ? dict : Ref<>();
+}
+
 graph::Node* gradFnNode() {
   static graph::Graph* const nowhere = new graph::Graph();
   static graph::Node* const node = nowhere->addInput(nullptr, Ref<>(), nullptr);
@@ -128,6 +147,11 @@ Out Tracer::tensorAttr(PyObject* stand_in, PyObject* name) {
   if (text == "grad_fn")
     return !meta.requires_grad || meta.is_leaf ? newRef(Py_None) : someGradFn(*this);
   if (text == "_base") return baseOf(*this, stand_in);
+  if (text == "__dict__" && torch_function.state == tensor::TorchFunction::kEnabled) {
+    if (Ref<> dict = ownAttributes(*this, stand_in))
+      return fromOutside(dict, sources->child(SourceKind::kObjectDict, tensor->node->source));
+    return breakWith(Reason::kUnsupportedAttribute, "__dict__ of a tensor");
+  }
   if ((text == "output_nr" || text == "retains_grad" || text == "name") &&
       tensor->node->source != nullptr)
     return partOfInput(*this, tensor, name);
@@ -179,6 +203,7 @@ Out Tracer::instanceTensorAttr(PyObject* stand_in, PyObject* name) {
     STATOR_VALUE(part, wrapperAttr(stand_in, name));
     if (part) return part;
   }
+  if (Ref<> shown = shownAttributes(*this, stand_in)) return dictGet(shown.get(), name);
   if (const Source* source = isCast(stand_in) ? nullptr : tensor->node->source) {
     Ref<> dict = stealRef(PyObject_GenericGetDict(tensor->node->example.get(), nullptr));
     if (!dict) PyErr_Clear();
@@ -318,6 +343,12 @@ Flow Tracer::setTensorAttr(PyObject* stand_in, PyObject* name, PyObject* value) 
                                                found == _PyType_Lookup(tensorType(), name)))) {
     return breakWith(Reason::kUnsupportedMutation,
                      std::string("sets the attribute ") + PyUnicode_AsUTF8(name) + " of a tensor");
+  }
+  if (Ref<> shown = shownAttributes(*this, stand_in)) {
+    if (value != nullptr) return setItem(shown.get(), name, value);
+    STATOR_VALUE(found, dictGet(shown.get(), name));
+    if (!found) return breakWith(Reason::kRaises, "deletes an attribute that is not there");
+    return delItem(shown.get(), name);
   }
   if (value != nullptr) {
     writeOverlay(info, name, value);

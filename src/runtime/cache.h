@@ -32,6 +32,8 @@ struct Entry {
   long long watched = 0;  // instructions of watched code that it stands for
   // the graph writes in place or draws random numbers: it must not run twice
   bool has_effects = false;
+  // it draws random numbers and may fail by a check: torch's generator is set back then
+  bool redraws = false;
   bool has_subclasses = false;  // among the graph's inputs, which it takes for plain tensors
   bool grad_enabled = false;    // at the entry; guarded
   // it ends in a return, and if its graph fails it can be run again: see runtime/direct_call.h

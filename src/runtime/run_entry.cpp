@@ -202,6 +202,16 @@ bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& fail
   return true;
 }
 
+// The error that is set stays.
+void setRandomState(PyObject* state) {
+  PyObject *type = nullptr, *error = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &error, &traceback);
+  Ref<> done = stealRef(
+      PyObject_CallOneArg(interpret::torchObject("torch.default_generator.set_state"), state));
+  if (!done) PyErr_Clear();
+  PyErr_Restore(type, error, traceback);
+}
+
 // As a profiler shows it: the function and where it begins.
 std::string regionName(const PyCodeObject& code) {
   const char* name = PyUnicode_AsUTF8(code.co_qualname);
@@ -249,6 +259,12 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
     statistics().graph_calls++;
     statistics().ops_run += static_cast<int64_t>(entry.ops);
     std::unique_ptr<graph::FailedRun> failed;
+    Ref<> random_state;
+    if (entry.redraws) {
+      random_state = stealRef(
+          PyObject_CallNoArgs(interpret::torchObject("torch.default_generator.get_state")));
+      if (!random_state) throw PythonError();
+    }
     {
       HookDisabledScope disabled;
       graph::FailureScope failures;
@@ -260,6 +276,7 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
     if (!outputs) {
       draws.undo();
       roots.drawn = nullptr;
+      if (random_state) setRandomState(random_state.get());
       if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return outcome(Outcome::kRaise);
       // Nothing has been committed: the real interpreter runs this part again and raises where, and as, eager raises.
       // A graph with effects of its own cannot be run again: where it stopped, the real interpreter goes on. Where even that fails, its

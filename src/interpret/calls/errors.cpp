@@ -1,6 +1,7 @@
 // Errors that CPython raises by itself: made by CPython, so that type and text are its own.
 #include "interpret/calls/tables.h"
 #include "interpret/known_types.h"
+#include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
 #include "interpret/tracer.h"
 #include "python/frame.h"
@@ -24,7 +25,74 @@ bool onlyMovesReferences(PyObject* value) {
          Py_TYPE(value) == dequeType();
 }
 
+// An argument of the graph with tensors of zeros in place of stand-ins; null without an error: not for this one.
+Ref<> withZeros(Tracer& t, PyObject* value) {
+  static PyObject* const zeros = torchObject("stator._errors.zeros");
+  static PyObject* const dtype_name = PyUnicode_InternFromString("dtype");
+  if (graph::isStandIn(value)) {
+    const shapes::TensorMeta* meta = graph::asStandIn(value)->meta;
+    if (meta == nullptr || meta->device != shapes::DeviceType::CPU || meta->layout != 0 ||
+        meta->isSymbolic() || meta->is_conj || meta->is_neg || meta->is_inference ||
+        meta->numel().value() > 65536)
+      return Ref<>();
+    Out dtype = t.tensorAttr(value, dtype_name);
+    if (!dtype.ok()) return Ref<>();
+    auto numbers = [](const shapes::Dims& dims) {
+      Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(dims.size())));
+      for (size_t i = 0; i < dims.size(); ++i)
+        PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i),
+                         PyLong_FromLongLong(dims[i].value()));
+      return tuple;
+    };
+    Ref<> made = stealRef(PyObject_CallFunctionObjArgs(
+        zeros, numbers(meta->sizes).get(), numbers(meta->strides).get(), dtype.get(),
+        meta->requires_grad ? Py_True : Py_False, meta->is_leaf ? Py_True : Py_False, nullptr));
+    if (!made) PyErr_Clear();
+    return made;
+  }
+  if (PyTuple_CheckExact(value) || PyList_CheckExact(value)) {
+    Ref<> list = stealRef(PyList_New(0));
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
+      Ref<> item = withZeros(t, PySequence_Fast_GET_ITEM(value, i));
+      if (!item) return item;
+      PyList_Append(list.get(), item.get());
+    }
+    return PyList_CheckExact(value) ? list : stealRef(PyList_AsTuple(list.get()));
+  }
+  return values::isConstantDeep(value) ? newRef(value) : Ref<>();
+}
+
+// Some frame of the trace handles exceptions of the instruction under way.
+bool hasHandler(Tracer& t) {
+  for (const auto& frame : t.frames) {
+    const bytecode::Instr& instr = frame->code->instrs()[static_cast<size_t>(callIndex(*frame))];
+    if (frame->code->findHandler(instr.opcode_offset)) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+// The error of a tensor operation that cannot be right for any data, where the program handles errors. Ok with null: a break is as good.
+Out tensorError(Tracer& t, PyObject* target, const Args& args, const std::vector<PyObject*>& now) {
+  if (!hasHandler(t) || !t.outer_graphs.empty() || t.torch_function.relevant) return Ref<>();
+  Ref<> positional = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional)));
+  Ref<> named = stealRef(PyDict_New());
+  for (size_t i = 0; i < now.size(); ++i) {
+    Ref<> value = withZeros(t, now[i]);
+    if (!value) return Ref<>();
+    if (i < args.positional)
+      PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), value.release());
+    else
+      PyDict_SetItem(named.get(), args.name(i - args.positional), value.get());
+  }
+  static PyObject* const ask = torchObject("stator._errors.raised");
+  Ref<> error =
+      stealRef(PyObject_CallFunctionObjArgs(ask, target, positional.get(), named.get(), nullptr));
+  if (!error) return t.raiseCurrentError();
+  if (error.get() == Py_None) return Ref<>();
+  return t.raise(std::move(error));
+}
 
 Out Tracer::raiseNatively(PyObject* callable, const Args& args) {
   Broke why = broke;

@@ -32,7 +32,7 @@ Out Tracer::nativeNew(PyTypeObject* base, const Args& args) {
     return breakWith(Reason::kRaises, "object.__new__() takes exactly one argument");
   if (base == &PyBaseObject_Type || base == &PyList_Type || base == &PyDict_Type ||
       base == &PySet_Type || base == dequeType() || base == &PyODict_Type ||
-      base == defaultDictType()) {
+      base == defaultDictType() || base == &PyProperty_Type) {
     return fromNativeMade(stealRef(base->tp_new(type, empty.get(), nullptr)));
   }
   if (base == &PyTuple_Type || base == &PyFrozenSet_Type) {
@@ -127,6 +127,18 @@ Out Tracer::nativeInit(PyTypeObject* owner, const Args& args) {
       PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i - 1), Py_NewRef(args.values[i]));
     if (owner->tp_init(self, tuple.get(), nullptr) != 0) return raiseCurrentError();
     return newRef(Py_None);
+  }
+  if (owner == &PyProperty_Type && Py_TYPE(self)->tp_setattro == PyObject_GenericSetAttr) {
+    // Of a subclass it sets __doc__.
+    Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional - 1)));
+    bool functions = true;
+    for (size_t i = 1; i < args.positional; ++i) {
+      functions &= PyFunction_Check(args.values[i]) || args.values[i] == Py_None;
+      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i - 1), Py_NewRef(args.values[i]));
+    }
+    if (functions)
+      return owner->tp_init(self, tuple.get(), nullptr) == 0 ? Out(newRef(Py_None))
+                                                             : Out(raiseCurrentError());
   }
   if (owner == &PyType_Type || owner == &PySuper_Type || owner == &PyTuple_Type ||
       owner == &PyLong_Type || owner == &PyFloat_Type || owner == &PyUnicode_Type)

@@ -14,6 +14,8 @@
 namespace stator::interpret {
 
 Out fromLong(Tracer& t, PyObject* value);
+// calls/errors.cpp
+Out tensorError(Tracer& t, PyObject* target, const Args& args, const std::vector<PyObject*>& now);
 
 namespace {
 
@@ -376,6 +378,12 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     if (!inside.empty())
       return tensorCall(op, torchObject("torch._refs.tensor"), args, remember, facts);
   }
+  if (answer.status == shapes::Status::kRaises && facts == nullptr && !request.wrapped &&
+      (op == graph::Op::kCallMethod || op == graph::Op::kCallFunction)) {
+    const std::string why = answer.why;
+    STATOR_VALUE(none, tensorError(*this, target, args, values_now));
+    return breakWith(Reason::kRaises, targetName(target) + (why.empty() ? "" : ": " + why));
+  }
   if (answer.status != shapes::Status::kOk) {
     return breakWith(reasonFor(answer.status),
                      targetName(target) + (answer.why.empty() ? "" : ": " + answer.why));
@@ -503,6 +511,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
       !inferred.written_inputs.empty() && !inferred.random && remember && !request.wrapped;
   // reading a part of a tensor cannot fail
   node->called = !request.wrapped || target != builtinFunction("getattr");
+  node->random = inferred.random;
   drew_random |= inferred.random;
   // 6. Its values.
   std::vector<uint32_t> storages;

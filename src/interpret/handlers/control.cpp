@@ -7,6 +7,14 @@
 #include "interpret/trace_iterator.h"
 #include "python/objects.h"
 
+#include <optional>
+
+namespace stator::interpret {
+// calls/checks.cpp
+std::optional<bool> checkedTruth(Tracer& t, SymbolicFrame& frame, const bytecode::Instr& instr,
+                                 bool if_true);
+}  // namespace stator::interpret
+
 namespace stator::interpret::handlers {
 
 Flow jump(Tracer&, SymbolicFrame& frame, const Instr& instr) {
@@ -50,11 +58,19 @@ Flow jumpIfTrueOrPop(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 }
 
 Flow popJumpIfFalse(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  if (graph::isStandIn(frame.top())) {
+    if (std::optional<bool> truth = checkedTruth(tracer, frame, instr, false))
+      return popJump(tracer, frame, instr, !*truth);
+  }
   STATOR_VALUE(value, tracer.truth(frame.top()));
   return popJump(tracer, frame, instr, value.get() == Py_False);
 }
 
 Flow popJumpIfTrue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  if (graph::isStandIn(frame.top())) {
+    if (std::optional<bool> truth = checkedTruth(tracer, frame, instr, true))
+      return popJump(tracer, frame, instr, *truth);
+  }
   STATOR_VALUE(value, tracer.truth(frame.top()));
   return popJump(tracer, frame, instr, value.get() == Py_True);
 }

@@ -181,6 +181,23 @@ def own_attributes():
 
 
 @program(full=1)
+def own_attributes_as_dict():
+    def f(x):
+        own = x.__dict__
+        own["more"] = x.scale + 1
+        x.last = 7
+        del x.scale
+        y = x * own["more"]
+        return y, x.more, vars(x) is own, sorted(own), hasattr(x, "scale")
+
+    x = vec()
+    x.scale = 3
+    other = vec()
+    other.scale = 5
+    return Case(f, x).watching(x).changing(other)
+
+
+@program(full=1)
 def attribute_on_intermediate():
     def f(x):
         y = x + 1

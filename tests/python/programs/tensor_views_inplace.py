@@ -140,7 +140,7 @@ def masked_and_index_inplace():
     return Case(f, mat(), torch.tensor([0, 2]))
 
 
-@program(full=2)
+@program(full=1)
 def inplace_type_stays():
     def f(i):
         i += 2
