@@ -138,8 +138,12 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
     if (PyUnicode_Compare(name.get(), names().dunder_dict) == 0) {
       STATOR_VALUE(dict, fromOutside(raw, sources->child(SourceKind::kObjectDict, info->source)));
       // A module's attributes are the entries of its dict, and not the other way round.
-      if (!PyModule_Check(object)) values.find(raw)->attributes_of = object;
+      values::Info* used = values.find(raw);
+      const bool written = used->attributes_of == nullptr && (used->overlay || used->dirty);
+      if (!PyModule_Check(object)) used->attributes_of = object;
       values.find(object)->attributes = raw.get();
+      // What was written to it before are attributes.
+      if (written && !PyModule_Check(object)) STATOR_FLOW(contentsForWrite(raw.get()).flow());
       return dict;
     }
     return fromOutside(raw, sources->child(SourceKind::kGenericAttr, info->source, name));

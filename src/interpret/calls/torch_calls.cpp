@@ -378,8 +378,8 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     if (!inside.empty())
       return tensorCall(op, torchObject("torch._refs.tensor"), args, remember, facts);
   }
-  if (answer.status == shapes::Status::kRaises && facts == nullptr && !request.wrapped &&
-      (op == graph::Op::kCallMethod || op == graph::Op::kCallFunction)) {
+  if (answer.status == shapes::Status::kRaises && facts == nullptr && remember &&
+      !request.wrapped && (op == graph::Op::kCallMethod || op == graph::Op::kCallFunction)) {
     const std::string why = answer.why;
     STATOR_VALUE(none, tensorError(*this, target, args, values_now));
     return breakWith(Reason::kRaises, targetName(target) + (why.empty() ? "" : ": " + why));
