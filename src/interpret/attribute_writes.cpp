@@ -115,6 +115,44 @@ Flow Tracer::storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value
   return Flow::kOk;
 }
 
+PyObject* classDescriptor() {
+  static PyObject* const descriptor =
+      PyDict_GetItem(PyBaseObject_Type.tp_dict, names().dunder_class);
+  return descriptor;
+}
+
+Flow Tracer::changeClass(PyObject* object, PyObject* type) {
+  if (!PyType_Check(type) || PyModule_Check(object) ||
+      (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0)
+    return breakWith(Reason::kUnsupportedMutation, "changes the class of an object");
+  noteWrite(object);
+  nested_ran = true;
+  Ref<> before = newRef(reinterpret_cast<PyObject*>(Py_TYPE(object)));
+  // CPython says which classes may take each other's place. What it does to the object it would do at this point anyway.
+  if (Py_TYPE(classDescriptor())->tp_descr_set(classDescriptor(), object, type) != 0)
+    return raiseCurrentError();
+  for (ClassChange& change : class_changes) {
+    if (change.object.get() != object) continue;
+    change.now = newRef(type);
+    return Flow::kOk;
+  }
+  class_changes.push_back({newRef(object), std::move(before), newRef(type)});
+  return Flow::kOk;
+}
+
+void Tracer::restoreClasses() {
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  if (class_changes.empty()) return;
+  PyErr_Fetch(&type, &value, &traceback);
+  for (ClassChange& change : class_changes) {
+    if (reinterpret_cast<PyObject*>(Py_TYPE(change.object.get())) == change.before.get()) continue;
+    if (Py_TYPE(classDescriptor())
+            ->tp_descr_set(classDescriptor(), change.object.get(), change.before.get()) != 0)
+      PyErr_Clear();
+  }
+  PyErr_Restore(type, value, traceback);
+}
+
 Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
   if (graph::isStandIn(object)) return setTensorAttr(object, name, value);
   if (PyType_Check(object))
@@ -187,6 +225,9 @@ Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
       writeOverlay(values::attributePart(values.find(object)), name, value);
       return Flow::kOk;
     }
+    if (kind == &PyGetSetDescr_Type && !isMade(object) && value != nullptr &&
+        on_type.get() == classDescriptor())
+      return changeClass(object, value);
     if (isMade(object) && kind == &PyGetSetDescr_Type) {
       if (PyObject_GenericSetAttr(object, name, value) != 0) return raiseCurrentError();
       return Flow::kOk;

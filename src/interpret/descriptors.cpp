@@ -27,14 +27,8 @@ Ref<> propertyName(PyTypeObject* type, PyObject* property) {
 Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject* type,
                            const Source* source) {
   PyTypeObject* kind = Py_TYPE(descriptor);
-  if (kind == &PyFunction_Type) {
-    if (values.find(descriptor) == nullptr && source != nullptr) {
-      STATOR_VALUE(ignored, fromOutside(descriptor, source));
-    }
-    return object != nullptr ? stealRef(PyMethod_New(descriptor, object)) : newRef(descriptor);
-  }
-  if (kind == compiledFunctionType()) {
-    // As functions do; a disabled function is of this type too.
+  // A disabled function is of the second type too.
+  if (kind == &PyFunction_Type || kind == compiledFunctionType() || kind == lruCacheType()) {
     if (values.find(descriptor) == nullptr && source != nullptr) {
       STATOR_VALUE(ignored, fromOutside(descriptor, source));
     }
@@ -144,34 +138,19 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
     if (PyUnicode_Compare(name.get(), names().dunder_dict) == 0) {
       STATOR_VALUE(dict, fromOutside(raw, sources->child(SourceKind::kObjectDict, info->source)));
       // A module's attributes are the entries of its dict, and not the other way round.
-      if (!PyModule_Check(object)) values.find(raw)->attributes_of = object;
+      values::Info* used = values.find(raw);
+      const bool written = used->attributes_of == nullptr && (used->overlay || used->dirty);
+      if (!PyModule_Check(object)) used->attributes_of = object;
       values.find(object)->attributes = raw.get();
+      // What was written to it before are attributes.
+      if (written && !PyModule_Check(object)) STATOR_FLOW(contentsForWrite(raw.get()).flow());
       return dict;
     }
     return fromOutside(raw, sources->child(SourceKind::kGenericAttr, info->source, name));
   }
-  if (object != nullptr && PyTuple_Check(object) &&
-      std::string_view(kind->tp_name) == "_collections._tuplegetter") {
-    // A field of a named tuple, by its position; the descriptor tells it when it is pickled: (type, (index, doc)).
-    Ref<> parts = stealRef(PyObject_CallMethod(descriptor, "__reduce__", nullptr));
-    if (!parts) return raiseCurrentError();
-    PyObject* state = PyTuple_GET_ITEM(parts.get(), 1);
-    Py_ssize_t index = PyLong_AsSsize_t(PyTuple_GET_ITEM(state, 0));
-    STATOR_VALUE(items, contents(object));
-    if (index < 0 || index >= PyTuple_GET_SIZE(items.get()))
-      return breakWith(Reason::kRaises, "a field of a shorter tuple");
-    return newRef(PyTuple_GET_ITEM(items.get(), index));
-  }
   if (kind == &PyClassMethodDescr_Type) {
     return fromNative(
         stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type))));
-  }
-  if (object != nullptr && PyTuple_Check(object) &&
-      std::string_view(kind->tp_name) == "_collections._tuplegetter") {
-    // A field of a named tuple: the item at its position, which the descriptor keeps behind its header.
-    Ref<> position = stealRef(PyLong_FromSsize_t(
-        *reinterpret_cast<Py_ssize_t*>(reinterpret_cast<char*>(descriptor) + sizeof(PyObject))));
-    return getItem(object, position.get());
   }
   if (kind->tp_descr_get != nullptr) {
     PyObject* get = _PyType_Lookup(kind, names().dunder_get);

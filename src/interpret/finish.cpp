@@ -1,5 +1,6 @@
 // The end of a trace: what escapes is rebuilt, what was changed is replayed, and each frame gets the state in which it goes on.
 #include "base/check.h"
+#include "interpret/attributes.h"
 #include "interpret/calls/torch_states.h"
 #include "interpret/known_types.h"
 #include "interpret/plan_builder.h"
@@ -23,41 +24,13 @@ using breaks::Register;
 
 namespace {
 
-void addAliasGuards(Tracer& t) {
-  // What was written must not turn out to be something else that was read.
-  for (values::Info* written : t.values.all()) {
-    if ((!written->dirty && !written->overlay &&
-         !(written->as_object && written->as_object->overlay)) ||
-        written->origin != values::Origin::kOutside || !written->source)
-      continue;
-    if (PyType_Check(written->object.get())) continue;
-    for (values::Info* other : t.values.all()) {
-      if (other == written || other->origin != values::Origin::kOutside || !other->source) continue;
-      if (Py_TYPE(other->object.get()) != Py_TYPE(written->object.get())) continue;
-      t.guards->add(Guard{GuardKind::kNotSameAs, other->source, written->source});
-    }
-  }
-  for (graph::Node* written : t.graph->inputs()) {
-    // Attributes of tensors: what is written must not be the other's.
-    values::Info* object =
-        written->meta != nullptr && written->example ? t.values.find(written->example) : nullptr;
-    values::Info* info =
-        object != nullptr && object->stand_in ? t.values.find(object->stand_in) : nullptr;
-    if (info == nullptr || !info->overlay) continue;
-    for (graph::Node* other : t.graph->inputs()) {
-      if (other != written && other->meta != nullptr && other->source != nullptr)
-        t.guards->add(Guard{GuardKind::kNotSameAs, other->source, written->source});
-    }
-  }
-  for (auto one = t.identities.begin(); one != t.identities.end(); ++one) {
-    for (auto other = std::next(one); other != t.identities.end(); ++other) {
-      if (one->second == other->second)
-        t.guards->add(Guard{GuardKind::kNotSameAs, one->first, other->first});
-    }
-  }
-}
-
 void addEffects(Tracer& t, PlanBuilder& builder, bool returns) {
+  for (const Tracer::ClassChange& change : t.class_changes) {
+    if (change.before.get() == change.now.get()) continue;
+    static PyObject* const set = PyObject_GetAttrString(classDescriptor(), "__set__");
+    builder.effect(PlanOp::kEffectCall, newRef(set),
+                   {builder.value(change.object.get()), builder.value(change.now.get())});
+  }
   for (size_t i = 0; i < t.values.all().size(); ++i) {
     values::Info* info = t.values.all()[i];
     PyObject* object = info->object.get();
@@ -280,12 +253,12 @@ bool buildPlan(Tracer& t, bool returns, breaks::Plan& plan) {
     plan.handled = t.handled ? builder.value(t.handled.get()) : builder.value(Py_None);
   addEffects(t, builder, returns);
   if (returns && gradsDoNotMatter(t)) t.guards->ignoreGrads();
-  addAliasGuards(t);
+  const bool told_apart = addAliasGuards(t);
   builder.checkDropped();
   builder.finish();
   if (!t.draws.empty() && usesDataOfParameters(t)) return false;
   if (!checksCanFail(t)) return false;
-  return !builder.failed();
+  return told_apart && !builder.failed();
 }
 
 }  // namespace stator::interpret

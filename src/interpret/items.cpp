@@ -1,6 +1,7 @@
 // Containers: subscripts, length, truth, membership.
 #include "interpret/items.h"
 
+#include "base/check.h"
 #include "interpret/attributes.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
@@ -10,6 +11,8 @@
 #include "python/objects.h"
 #include "symbolic/sym_int.h"
 #include "values/dicts.h"
+
+#include <cstring>
 
 namespace stator::interpret {
 
@@ -120,6 +123,31 @@ bool isTextLike(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   return type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyRange_Type ||
          type == &PyByteArray_Type;
+}
+
+namespace {
+
+PyObject* hasBytes(PyObject* expected, PyObject* array) {
+  return PyBool_FromLong(PyByteArray_CheckExact(array) &&
+                         PyByteArray_GET_SIZE(array) == PyBytes_GET_SIZE(expected) &&
+                         std::memcmp(PyByteArray_AS_STRING(array), PyBytes_AS_STRING(expected),
+                                     static_cast<size_t>(PyBytes_GET_SIZE(expected))) == 0);
+}
+
+}  // namespace
+
+void guardBytes(Tracer& tracer, PyObject* object) {
+  static PyMethodDef method = {"has_bytes", hasBytes, METH_O, nullptr};
+  if (Py_TYPE(object) != &PyByteArray_Type) return;
+  values::Info* info = tracer.values.find(object);
+  if (info == nullptr || info->origin != values::Origin::kOutside || info->length_guarded) return;
+  info->length_guarded = true;
+  Ref<> expected = stealRef(PyBytes_FromObject(object));
+  Ref<> check = expected ? stealRef(PyCFunction_New(&method, expected.get())) : Ref<>();
+  if (!check) throw PythonError();
+  tracer.guards->add(Guard{GuardKind::kIs,
+                           tracer.sources->child(SourceKind::kAsked, info->source, check), nullptr,
+                           newRef(Py_True)});
 }
 
 bool Tracer::hashableNatively(PyObject* key) {
@@ -241,6 +269,7 @@ Out Tracer::getItem(PyObject* container, PyObject* key) {
   if (PyType_Check(container))
     return subscriptClass(*this, reinterpret_cast<PyTypeObject*>(container), key);
   if (isTextLike(container)) {
+    guardBytes(*this, container);
     if (!isNativeSafe(key))
       return breakWith(Reason::kUnsupportedObject, "an index that is not a plain value");
     return fromNative(stealRef(PyObject_GetItem(container, key)));
@@ -471,6 +500,7 @@ Out Tracer::length(PyObject* container) {
     return symInt(meta->sizes[0]);
   }
   if (isTextLike(container)) {
+    guardBytes(*this, container);
     Py_ssize_t size = PyObject_Size(container);
     if (size < 0) return raiseCurrentError();  // a range longer than any sequence
     return stealRef(PyLong_FromSsize_t(size));
@@ -602,6 +632,7 @@ Out Tracer::contains(PyObject* container, PyObject* item) {
   if (graph::isStandIn(container))
     return breakWith(Reason::kDataDependentBranch, "`in` over the elements of a tensor");
   if (isTextLike(container)) {
+    guardBytes(*this, container);
     if (!isNativeSafe(item))
       return breakWith(Reason::kUnsupportedObject, "`in` with a value that is not plain");
     int found = PySequence_Contains(container, item);

@@ -86,6 +86,7 @@ Out Tracer::iterate(PyObject* iterable) {
   STATOR_VALUE(scalar, plainScalar(iterable));
   if (scalar) return iterate(scalar.get());
   if (isTextLike(iterable)) {
+    guardBytes(*this, iterable);
     if (PyObject_Size(iterable) < 0) {
       PyErr_Clear();
       return breakWith(Reason::kUnsupportedIterator, "a range longer than any sequence");

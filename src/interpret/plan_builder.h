@@ -8,6 +8,10 @@
 
 namespace stator::interpret {
 
+// aliases.cpp: guards for what was written and must not turn out to be something else that was read. False: it is, and the trace has not
+// seen it.
+bool addAliasGuards(Tracer& tracer);
+
 class PlanBuilder {
  public:
   PlanBuilder(Tracer& tracer, breaks::Plan& plan);

@@ -33,7 +33,14 @@ Ref<> ownAttributes(Tracer& t, PyObject* stand_in) {
 // The same, once the program has asked for `tensor.__dict__`: attributes are its items then.
 Ref<> shownAttributes(Tracer& t, PyObject* stand_in) {
   Ref<> dict = ownAttributes(t, stand_in);
-  return dict && t.values.find(dict) != nullptr ? dict : Ref<>();
+  values::Info* info = dict ? t.values.find(dict) : nullptr;
+  if (info == nullptr) return Ref<>();
+  const Source* source =
+      t.sources->child(SourceKind::kObjectDict, graph::asStandIn(stand_in)->node->source);
+  // Somebody passed it as a dict.
+  if (info->source != nullptr && info->source != source)
+    t.guards->add(Guard{GuardKind::kSameAs, info->source, source});
+  return dict;
 }
 
 graph::Node* gradFnNode() {

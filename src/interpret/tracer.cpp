@@ -74,6 +74,7 @@ Tracer::~Tracer() {
   // Suspended generators and what they hold may form cycles with the objects of the trace.
   frames.clear();
   finished.reset();
+  restoreClasses();
   for (values::Info* info : values.all()) {
     if (isTraceIterator(info->object.get())) {
       TraceIterator* iterator = asTraceIterator(info->object.get());
@@ -441,6 +442,7 @@ Captured Tracer::run() {
   root.lazy_stack = stack_at_entry = root.stack.size();
   if (root.instr().offset != root.code->firstLegal()) noteStates(*this);
   Flow flow = runUntil(0);
+  restoreClasses();
   STATOR_CHECK(flow == Flow::kOk || flow == Flow::kBreak, "a trace ended in a raise");
   bool returns = flow == Flow::kOk;
   if (start_anew) {

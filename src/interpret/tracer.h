@@ -561,7 +561,14 @@ class Tracer {
   std::vector<LateCall> late_calls;
   // of tensors that get a hook at the exit: what is written to afterwards has another history
   std::unordered_set<uint32_t> hooked_storages;
-  std::vector<breaks::Draw> draws;   // in the order of the program
+  std::vector<breaks::Draw> draws;  // in the order of the program
+  // `object.__class__ = ...` of objects from outside. They are of the new class for as long as the trace runs: all of it goes by their types.
+  struct ClassChange {
+    Ref<> object, before, now;
+  };
+  std::vector<ClassChange> class_changes;  // in the order of the first change of each
+  Flow changeClass(PyObject* object, PyObject* type);
+  void restoreClasses();
   std::vector<Ref<>> own_key_types;  // classes of keys that have their own __hash__ or __eq__
   // such keys whose hash comes from an address
   std::unordered_set<PyObject*> hashed_by_address;

@@ -1,5 +1,6 @@
 // One resolution for every call: what is being called, with which arguments, and whether it is inlined, computed, put into the graph or
 // left to the real interpreter.
+#include "interpret/attributes.h"
 #include "interpret/calls/arguments.h"
 #include "interpret/calls/arrays.h"
 #include "interpret/calls/switches.h"
@@ -489,6 +490,8 @@ Flow Tracer::setAttrGeneric(PyObject* object, PyObject* name, PyObject* value) {
       Py_TYPE(on_type.get()) != &PyMemberDescr_Type) {
     if (Py_TYPE(on_type.get()) == &PyProperty_Type)
       return breakWith(Reason::kUnsupportedMutation, "object.__setattr__ of a property");
+    if (!isMade(object) && value != nullptr && on_type.get() == classDescriptor())
+      return changeClass(object, value);
     if (!isMade(object))
       return breakWith(Reason::kUnsupportedMutation, "object.__setattr__ through a descriptor");
     if (PyObject_GenericSetAttr(object, name, value) != 0) return raiseCurrentError();

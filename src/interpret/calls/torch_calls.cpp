@@ -338,6 +338,12 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     symbol_ranges.push_back(environment.rangeOf(symbolic::symbol(static_cast<int64_t>(i))));
   }
   const bool new_sizes = symbol_sources.size() > first_new;
+  if (answer.status == shapes::Status::kRaises && PyUnicode_Check(target) &&
+      PyUnicode_CompareWithASCIIString(target, "tolist") == 0) {
+    // Of every tensor but a fake one.
+    answer.status = shapes::Status::kDataDependent;
+    answer.why.clear();
+  }
   if (answer.status == shapes::Status::kDataDependent && args.keywordCount() == 0 &&
       !values_now.empty()) {
     if (Ref<> tensor =
@@ -384,8 +390,8 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     if (!inside.empty())
       return tensorCall(op, torchObject("torch._refs.tensor"), args, remember, facts);
   }
-  if (answer.status == shapes::Status::kRaises && facts == nullptr && !request.wrapped &&
-      (op == graph::Op::kCallMethod || op == graph::Op::kCallFunction)) {
+  if (answer.status == shapes::Status::kRaises && facts == nullptr && remember &&
+      !request.wrapped && (op == graph::Op::kCallMethod || op == graph::Op::kCallFunction)) {
     const std::string why = answer.why;
     STATOR_VALUE(none, tensorError(*this, target, args, values_now));
     return breakWith(Reason::kRaises, targetName(target) + (why.empty() ? "" : ": " + why));

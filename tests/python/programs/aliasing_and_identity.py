@@ -423,3 +423,123 @@ def interned_strings():
         return name is name, "a" + "b" == "ab", x + 1, name == "ab"
 
     return Case(f, vec(), "ab")
+
+
+class Bag:
+    def __init__(self, **attributes):
+        self.__dict__.update(attributes)
+
+
+def _object_and_its_dict():
+    bag = Bag(a=1)
+    return bag, bag.__dict__
+
+
+def _layer_and(table):
+    layer = torch.nn.Linear(2, 2)
+    with torch.no_grad():
+        layer.weight.copy_(mat(2, 2))
+        layer.bias.copy_(vec(2))
+    return layer, getattr(layer, table)
+
+
+# What is written and what is read; arguments that have nothing to do with each other, and such that are one thing.
+_LATER_ALIASES = {
+    "attribute_and_dict": ("p.a = 7", "q['a'], len(q)", lambda: (Bag(a=1), {"a": 1}), _object_and_its_dict),
+    "new_attribute_and_dict": ("p.z = 7", "q.get('z'), list(q)", lambda: (Bag(a=1), {"a": 1}), _object_and_its_dict),
+    "deleted_attribute_and_dict": ("del p.a", "'a' in q", lambda: (Bag(a=1), {"a": 1}), _object_and_its_dict),
+    "dict_and_attribute": ("q['a'] = 7", "p.a", lambda: (Bag(a=1), {"a": 1}), _object_and_its_dict),
+    "cleared_dict_and_attribute": ("q.clear()", "hasattr(p, 'a')", lambda: (Bag(a=1), {"a": 1}), _object_and_its_dict),
+    "dict_and_vars": ("q['a'] = 7", "vars(p)['a']", lambda: (Bag(a=1), {"a": 1}), _object_and_its_dict),
+    "module_and_dict": (
+        "p.tag = 9",
+        "q.get('tag')",
+        lambda: (torch.nn.ReLU(), {}),
+        lambda: (lambda m: (m, m.__dict__))(torch.nn.ReLU()),
+    ),
+    "dict_and_module": (
+        "q['training'] = False",
+        "p.training",
+        lambda: (torch.nn.ReLU(), {}),
+        lambda: (lambda m: (m, m.__dict__))(torch.nn.ReLU()),
+    ),
+    "dict_and_parameters": (
+        "q['weight'] = None",
+        "p.weight is None",
+        lambda: (_layer_and("_parameters")[0], {"weight": 1}),
+        lambda: _layer_and("_parameters"),
+    ),
+    "new_key_and_parameters": (
+        "q['bias'] = None",
+        "p.bias is None",
+        lambda: (_layer_and("_parameters")[0], {}),
+        lambda: _layer_and("_parameters"),
+    ),
+    "list_in_attribute": (
+        "p.items.append(3)",
+        "len(q)",
+        lambda: (Bag(items=[]), []),
+        lambda: (lambda b: (b, b.items))(Bag(items=[])),
+    ),
+    "list_in_dict": (
+        "p['items'][0] = 3",
+        "q[0]",
+        lambda: ({"items": [1]}, [1]),
+        lambda: (lambda v: ({"items": v}, v))([1]),
+    ),
+    "list_and_its_iterator": ("p.append(4)", "list(q)", lambda: ([], iter([])), lambda: (lambda v: (v, iter(v)))([])),
+    "tensor_attribute_and_dict": (
+        "p.tag = 1",
+        "q.get('tag')",
+        lambda: (vec(), {}),
+        lambda: (lambda t: (t, t.__dict__))(vec()),
+    ),
+    "tensor_in_attribute": (
+        "p.t.add_(1)",
+        "q * 2",
+        lambda: (Bag(t=vec()), vec()),
+        lambda: (lambda b: (b, b.t))(Bag(t=vec())),
+    ),
+    "bytearrays": (
+        "p.append(1)",
+        "q[0], len(q), 1 in q",
+        lambda: (bytearray(b"ab"), bytearray(b"ab")),
+        lambda: (lambda b: (b, b))(bytearray(b"ab")),
+    ),
+}
+
+
+def _later_alias(write, read, apart, one):
+    def make():
+        scope = {}
+        exec(f"def f(x, p, q):\n    before = {read}\n    {write}\n    return x + 1, before, {read}\n", {}, scope)
+        return Case(scope["f"], vec(), *apart()).then_call(vec(), *one()).then_call(vec(), *apart())
+
+    return make
+
+
+for _name, _parts in _LATER_ALIASES.items():
+    _make = _later_alias(*_parts)
+    _make.__name__ = f"later_{_name}"
+    program()(_make)
+
+
+@program()
+def contents_of_bytearray():
+    def f(x, b):
+        return x + b[0], len(b), 97 in b, [n for n in b]
+
+    return Case(f, vec(), bytearray(b"abc")).then_call(vec(), bytearray(b"xyz")).then_call(vec(), bytearray(b"ab"))
+
+
+@program(full=1)
+def class_and_a_view_of_its_dict():
+    class A:
+        pass
+
+    def f(x, cls, view):
+        cls.tag = 1
+        return x + 1, view.get("tag")
+
+    other = type("Other", (), {})
+    return Case(f, vec(), A, other.__dict__)

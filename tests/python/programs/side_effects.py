@@ -610,6 +610,129 @@ def instance_class_changed():
 
 
 @program(full=1)
+def class_changed_and_used():
+    class A:
+        kind = "a"
+
+        def __init__(self):
+            self.n = 1
+
+        def m(self, x):
+            return x + self.n
+
+    class B(A):
+        kind = "b"
+
+        @property
+        def twice(self):
+            return self.n * 2
+
+        def m(self, x):
+            return super().m(x) * 10
+
+        def __bool__(self):
+            return False
+
+    def f(x, thing, other):
+        first = thing.m(x)
+        thing.__class__ = B
+        thing.n = thing.twice + 1
+        inside = A()
+        inside.__class__ = B
+        other.__class__ = B
+        other.__class__ = A
+        return (
+            first,
+            thing.m(x),
+            thing.kind,
+            type(thing),
+            isinstance(thing, B),
+            bool(thing),
+            inside,
+            bool(other),
+            other.kind,
+        )
+
+    other = B()
+    return (
+        Case(f, vec(), A(), A()).then_call(vec(), B(), A()).then_call(vec(), A(), other).then_call(vec(), other, other)
+    )
+
+
+@program()
+def class_change_that_does_not_fit():
+    class A:
+        pass
+
+    class Slots:
+        __slots__ = ("a",)
+
+    def f(x, thing):
+        log = []
+        for other in (Slots, int, 3):
+            try:
+                thing.__class__ = other
+            except TypeError as error:
+                log.append(str(error))
+        return x + 1, log, type(thing)
+
+    return Case(f, vec(), A())
+
+
+@program(full=2)
+def class_of_module_changed():
+    class Doubled(torch.nn.Linear):
+        def forward(self, x):
+            return super().forward(x) * 2
+
+    def f(x, layer):
+        y = layer(x)
+        layer.__class__ = Doubled
+        return y, layer(x)
+
+    layer = torch.nn.Linear(3, 2)
+    with torch.no_grad():
+        layer.weight.copy_(mat(2, 3))
+        layer.bias.copy_(vec(2))
+    return Case(f, mat(2, 3), layer)
+
+
+@program(full=1)
+def class_changes_and_the_objects_are_one():
+    class A:
+        pass
+
+    class B:
+        pass
+
+    def f(x, one, other):
+        one.__class__ = B
+        return x + 1, type(other), type(one)
+
+    both = A()
+    return Case(f, vec(), A(), A()).then_call(vec(), both, both)
+
+
+@program(max_breaks=1)
+def class_changed_before_a_break():
+    class A:
+        def m(self):
+            return 1
+
+    class B:
+        def m(self):
+            return 2
+
+    def f(x, thing):
+        y = x + thing.m()
+        thing.__class__ = B
+        n = int((y * 0).sum())
+        return y + thing.m() + n, type(thing)
+
+    return Case(f, vec(), A())
+
+
+@program(full=1)
 def method_put_on_instance():
     class A:
         def m(self):
