@@ -741,7 +741,7 @@ def test_results_written_into_memory_that_has_to_change(out):
 
 def test_fullgraph_keeps_numbers_of_tensors_in_the_graph():
     def f(x):
-        return x * x.sum().item() + int(x[1])
+        return x * x.sum().item() + float(x[1]) + x.long()[2].item()
 
     whole = stator.compile(f, backend="aot_eager", fullgraph=True)
     for x in (torch.arange(4.0), torch.arange(4.0) * 3 - 1):
