@@ -153,7 +153,11 @@ def _kind(result: Any, args: Any) -> Any:
 
 
 def _has_arrays(spec: Any) -> bool:
-    return type(spec) is tuple and bool(spec) and ((isinstance(spec[0], str) and spec[0] == ARRAY) or any(_has_arrays(item) for item in spec))
+    return (
+        type(spec) is tuple
+        and bool(spec)
+        and ((isinstance(spec[0], str) and spec[0] == ARRAY) or any(_has_arrays(item) for item in spec))
+    )
 
 
 def kinds(path: str, spec: Any) -> Any:

@@ -181,8 +181,9 @@ void registerArrays() {
     registerHandler("stator.polyfills.arrays.make", make);
     registerPure("stator._numpy.kinds");
     registerPure("numpy.dtype");
-    for (const char* number : {"numpy.float64", "numpy.float32", "numpy.float16", "numpy.int64", "numpy.int32",
-                               "numpy.int16", "numpy.int8", "numpy.uint8", "numpy.bool_"})
+    for (const char* number :
+         {"numpy.float64", "numpy.float32", "numpy.float16", "numpy.int64", "numpy.int32",
+          "numpy.int16", "numpy.int8", "numpy.uint8", "numpy.bool_"})
       registerPure(number);
     registerWholePolyfill("torch.Tensor.numpy", "arrays.numpy_of");
     arrays.array = array;

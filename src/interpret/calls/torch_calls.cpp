@@ -74,18 +74,21 @@ void collectTensors(PyObject* value, std::vector<PyObject*>& out) {
 Ref<> pythonNumber(PyObject* value) {
   if (!isNumpyNumber(value)) return Ref<>();
   const std::string_view name = Py_TYPE(value)->tp_name;
-  if (name.substr(0, 10) == "numpy.bool") return newRef(PyObject_IsTrue(value) ? Py_True : Py_False);
-  return stealRef(name.substr(0, 11) == "numpy.float" ? PyNumber_Float(value) : PyNumber_Long(value));
+  if (name.substr(0, 10) == "numpy.bool")
+    return newRef(PyObject_IsTrue(value) ? Py_True : Py_False);
+  return stealRef(name.substr(0, 11) == "numpy.float" ? PyNumber_Float(value)
+                                                      : PyNumber_Long(value));
 }
 
 // A tensor that is made of such a number has its dtype.
 bool keepsNumpyDtype(PyObject* target, const Args& args) {
-  static PyObject* const makers[] = {torchObject("torch.tensor"), torchObject("torch.as_tensor"),
-                                     torchObject("torch.asarray"), torchObject("torch.Tensor.new_tensor"),
-                                     torchObject("torch.Tensor")};
-  const bool maker = PyUnicode_Check(target)
-                         ? PyUnicode_CompareWithASCIIString(target, "new_tensor") == 0
-                         : std::find(std::begin(makers), std::end(makers), target) != std::end(makers);
+  static PyObject* const makers[] = {
+      torchObject("torch.tensor"), torchObject("torch.as_tensor"), torchObject("torch.asarray"),
+      torchObject("torch.Tensor.new_tensor"), torchObject("torch.Tensor")};
+  const bool maker =
+      PyUnicode_Check(target)
+          ? PyUnicode_CompareWithASCIIString(target, "new_tensor") == 0
+          : std::find(std::begin(makers), std::end(makers), target) != std::end(makers);
   if (!maker) return false;
   bool any = false;
   for (PyObject* value : args.values) {

@@ -190,7 +190,15 @@ def single_numbers_with_tensors():
         n = int(np.prod(x.shape)) // COUNT
         rows = [x * i for i in range(COUNT)] if FLAG and COUNT > 1 else []
         scaled = x * SCALE + SCALE * x - np.float32(0.5) ** 2
-        return n, scaled, x.reshape(COUNT * 2, -1)[COUNT], rows, x.sum() / np.mean([1, 2, 4]), math.sqrt(SCALE), f"{COUNT}"
+        return (
+            n,
+            scaled,
+            x.reshape(COUNT * 2, -1)[COUNT],
+            rows,
+            x.sum() / np.mean([1, 2, 4]),
+            math.sqrt(SCALE),
+            f"{COUNT}",
+        )
 
     return Case(f, mat())
 
