@@ -1,5 +1,6 @@
 // One resolution for every call: what is being called, with which arguments, and whether it is inlined, computed, put into the graph or
 // left to the real interpreter.
+#include "interpret/descriptors.h"
 #include "interpret/attributes.h"
 #include "interpret/calls/arguments.h"
 #include "interpret/calls/arrays.h"
@@ -488,7 +489,7 @@ Flow Tracer::setAttrGeneric(PyObject* object, PyObject* name, PyObject* value) {
   STATOR_VALUE(on_type, typeLookup(type, name));
   if (on_type && Py_TYPE(on_type.get())->tp_descr_set != nullptr &&
       Py_TYPE(on_type.get()) != &PyMemberDescr_Type) {
-    if (Py_TYPE(on_type.get()) == &PyProperty_Type)
+    if (isProperty(on_type.get()))
       return breakWith(Reason::kUnsupportedMutation, "object.__setattr__ of a property");
     if (!isMade(object) && value != nullptr && on_type.get() == classDescriptor())
       return changeClass(object, value);
