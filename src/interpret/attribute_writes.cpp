@@ -1,6 +1,6 @@
 // Attributes written: to instances, classes, and through descriptors.
-#include "interpret/descriptors.h"
 #include "interpret/attributes.h"
+#include "interpret/descriptors.h"
 #include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"

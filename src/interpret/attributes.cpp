@@ -1,7 +1,7 @@
 // Attribute access as Python defines it, over values that may come from outside: each look-up is guarded where it read.
-#include "interpret/descriptors.h"
 #include "interpret/attributes.h"
 
+#include "interpret/descriptors.h"
 #include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"

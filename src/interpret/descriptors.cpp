@@ -1,5 +1,6 @@
 // Descriptors: what an attribute found in a class gives for an instance.
 #include "interpret/descriptors.h"
+
 #include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"

@@ -1,11 +1,11 @@
 // One resolution for every call: what is being called, with which arguments, and whether it is inlined, computed, put into the graph or
 // left to the real interpreter.
-#include "interpret/descriptors.h"
 #include "interpret/attributes.h"
 #include "interpret/calls/arguments.h"
 #include "interpret/calls/arrays.h"
 #include "interpret/calls/switches.h"
 #include "interpret/calls/tables.h"
+#include "interpret/descriptors.h"
 #include "interpret/drops.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
