@@ -5,6 +5,7 @@
 #include "interpret/trace_iterator.h"
 #include "interpret/tracer.h"
 #include "shapes/arg.h"
+#include "shapes/dims.h"
 #include "symbolic/sym_int.h"
 
 #include <algorithm>
@@ -66,6 +67,17 @@ void collectTensors(PyObject* value, std::vector<PyObject*>& out) {
     Py_ssize_t position = 0;
     while (PyDict_Next(value, &position, &key, &item)) collectTensors(item, out);
   }
+}
+
+// The tensors that a call is to write its results into.
+std::vector<PyObject*> tensorsOfOut(const shapes::Request& request) {
+  std::vector<PyObject*> tensors;
+  const Py_ssize_t keywords = request.kwnames == nullptr ? 0 : PyTuple_GET_SIZE(request.kwnames);
+  for (Py_ssize_t i = 0; i < keywords; ++i) {
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(request.kwnames, i), "out") == 0)
+      collectTensors(request.args[request.positional + static_cast<size_t>(i)], tensors);
+  }
+  return tensors;
 }
 
 Reason reasonFor(shapes::Status status) {
@@ -454,9 +466,20 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
       leaf |= output.meta.requires_grad && output.meta.is_leaf && !view_of_leaf;
     }
     for (const auto& [index, after] : inferred.changed_inputs) {
-      const shapes::TensorMeta& before =
-          *graph::asStandIn(tensors[static_cast<size_t>(index)])->meta;
-      leaf |= after.requires_grad && after.is_leaf && !before.requires_grad;
+      const graph::StandIn* changed = graph::asStandIn(tensors[static_cast<size_t>(index)]);
+      leaf |= after.requires_grad && after.is_leaf && !changed->meta->requires_grad;
+      // It has no way to give the memory of the caller's tensor another size.
+      if (changed->node->source != nullptr &&
+          !shapes::identical({changed->meta->storage_bytes}, {after.storage_bytes}))
+        return breakWith(Reason::kUnsupportedMutation,
+                         targetName(target) + ": resizes the memory of an input");
+    }
+    // Nor does it keep the strides of what a result is written into: it computes a new one and forgets the old.
+    for (PyObject* out : tensorsOfOut(request)) {
+      const shapes::TensorMeta& meta = *graph::asStandIn(out)->meta;
+      if (!shapes::isContiguous(meta.sizes, meta.strides))
+        return breakWith(Reason::kUnsupportedTensorOp,
+                         targetName(target) + ": out= is a tensor that is not contiguous");
     }
     if (leaf)
       return breakWith(
