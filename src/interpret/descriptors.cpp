@@ -1,4 +1,6 @@
 // Descriptors: what an attribute found in a class gives for an instance.
+#include "interpret/descriptors.h"
+
 #include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
@@ -47,7 +49,7 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
     if (kind == &PyStaticMethod_Type) return function;
     return stealRef(PyMethod_New(function.get(), reinterpret_cast<PyObject*>(type)));
   }
-  if (kind == &PyProperty_Type && object != nullptr) {
+  if (isProperty(descriptor) && object != nullptr) {
     Ref<> getter = stealRef(PyObject_GetAttr(descriptor, names().fget));
     if (!getter) return raiseCurrentError();
     if (getter.get() == Py_None) return Ref<>();
