@@ -329,6 +329,15 @@ assert torch._dynamo.mark_dynamic is stator.mark_dynamic and torch._dynamo.exc.U
 torch._dynamo.config.recompile_limit = 2
 assert torch.equal(torch._dynamo.optimize("eager")(lambda x: x + 1)(torch.ones(2)), torch.ones(2) + 1)
 assert stator.config.recompile_limit == 2
+with torch._dynamo.config.patch(disable=True):
+    assert torch.compile(abs) is abs
+graphs = stator.stats()["graphs"]
+torch.compile(lambda x: x * 3, backend="eager")(torch.ones(2))
+assert stator.stats()["graphs"] == graphs + 1
+torch.compiler.set_default_backend("inductor")
+assert torch._dynamo.lookup_backend("inductor").__name__ == "inductor"
+assert torch._dynamo.export(lambda x: x * 2)(torch.ones(2))[0](torch.ones(2)).sum() == 4
+assert stator.stats()["graphs"] == graphs + 2
 marked = torch._dynamo.nonstrict_trace(lambda pair: (pair[0] + pair[1], len(pair)))
 found = stator.explain(lambda x: marked((x, x * 2)))(torch.ones(3))
 assert found.graph_break_count == 0 and torch.equal(found.result[0], torch.full((3,), 3.0)) and found.result[1] == 2
