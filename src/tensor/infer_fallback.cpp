@@ -9,7 +9,6 @@
 #include "symbolic/sym_int.h"
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
-
 #include <unordered_map>
 
 namespace stator::shapes {

@@ -447,7 +447,8 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
       // What is written to comes first.
       std::vector<PyObject*> ordered = involved;
       const auto at = ordered.begin() + index;
-      if (index > 0 && static_cast<size_t>(index) < ordered.size()) std::rotate(ordered.begin(), at, at + 1);
+      if (index > 0 && static_cast<size_t>(index) < ordered.size())
+        std::rotate(ordered.begin(), at, at + 1);
       if (writeMayFail(target, values_now, ordered, why))
         return breakWith(Reason::kRaises, targetName(target) + ": " + why);
     }
