@@ -468,10 +468,9 @@ Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
     PyObject* found = _PyType_Lookup(type, getattribute);
     PyObject* of_object = _PyType_Lookup(&PyBaseObject_Type, getattribute);
     // dict and other built-in classes have entries of their own that do the same.
-    const bool plain =
-        found != nullptr && Py_TYPE(found) == &PyWrapperDescr_Type &&
-        reinterpret_cast<PyWrapperDescrObject*>(found)->d_wrapped ==
-            reinterpret_cast<void*>(PyObject_GenericGetAttr);
+    const bool plain = found != nullptr && Py_TYPE(found) == &PyWrapperDescr_Type &&
+                       reinterpret_cast<PyWrapperDescrObject*>(found)->d_wrapped ==
+                           reinterpret_cast<void*>(PyObject_GenericGetAttr);
     if (found != of_object && !plain) {
       std::string_view kind = type->tp_name;
       // `int | str` and `list[int]` are immutable, and their attributes are facts about them.

@@ -629,11 +629,10 @@ Out Tracer::truth(PyObject* value) {
   }
   // A class asks its metaclass; an enumeration's says yes.
   const bool plain_class =
-      PyType_Check(value) &&
-      (Py_TYPE(value) == &PyType_Type ||
-       PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(value), enumType()));
-  if (plain_class || PyFunction_Check(value) || PyModule_Check(value) ||
-      PyCFunction_Check(value) || isTraceIterator(value) || PyMethod_Check(value)) {
+      PyType_Check(value) && (Py_TYPE(value) == &PyType_Type ||
+                              PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(value), enumType()));
+  if (plain_class || PyFunction_Check(value) || PyModule_Check(value) || PyCFunction_Check(value) ||
+      isTraceIterator(value) || PyMethod_Check(value)) {
     return boolean(true);
   }
   PyTypeObject* type = Py_TYPE(value);
