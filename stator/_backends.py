@@ -82,6 +82,10 @@ def lookup_backend(backend):
     if backend in _own:
         return _own[backend]
     registry = _torch_registry()
+    if backend == "inductor":
+        from torch._dynamo.backends.inductor import inductor  # torch's registry may have been told of another function
+
+        return inductor
     if backend not in registry._COMPILER_FNS and registry._BACKENDS.get(backend) is not None:
         registry._COMPILER_FNS[backend] = registry._BACKENDS[backend].load()  # an installed package's entry point
     try:

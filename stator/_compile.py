@@ -7,7 +7,7 @@ import warnings
 
 import torch
 
-from stator import _caches, _core, _modules, config
+from stator import _caches, _core, _modules, _torch_config, config
 from stator._backends import Backend
 
 
@@ -47,6 +47,9 @@ def compile(
     if model is None:
         return functools.partial(_decorate, dict(given, disable=disable))
     _check_callable(model)
+    theirs = sys.modules.get("torch._dynamo.config")
+    if theirs is not None:  # captures follow it by themselves, but where compiling is switched off there are none
+        _torch_config.follow(theirs)
     if disable or config.disable:
         return model
     if torch.compiler.is_exporting():

@@ -11,6 +11,8 @@ import torch.fx
 import torch.utils._pytree as pytree
 from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 
+from stator import exc
+
 
 class ExportResult(NamedTuple):
     graph_module: torch.fx.GraphModule
@@ -125,14 +127,17 @@ def _with_signature(
             else:
                 copies[node] = graph.node_copy(node, lambda used: copies[used])
         for node, value in zip(outputs, seen.outputs, strict=True):
-            if isinstance(node, torch.fx.Node) and isinstance(value, torch.Tensor):
-                by_object[id(value)] = copies[node]
+            if isinstance(node, torch.fx.Node) and isinstance(value, (torch.Tensor, float)):
+                by_object[id(value)] = copies[node]  # floats are new objects, ints may be shared with constants
+    integral = any(isinstance(value, int) for value in seen.outputs)
     flat = []
     for value in results:
-        if not isinstance(value, torch.Tensor):
-            flat.append(value)
-        elif id(value) in by_object:
+        if id(value) in by_object and isinstance(value, (torch.Tensor, float)):
             flat.append(by_object[id(value)])
+        elif isinstance(value, int) and integral:
+            raise exc.Unsupported("export: whether an int of the result is one that was read from a tensor")
+        elif not isinstance(value, torch.Tensor):
+            flat.append(value)
         else:
             flat.append(_owned(root, graph, "constant", value))
     graph.output(flat)

@@ -84,6 +84,8 @@ class _Watch(TorchDispatchMode):
         if torch.Tag.nondeterministic_seeded in func.tags:
             self.random = True
         schema = func._schema
+        if schema.name.startswith(_QUANTIZES):
+            raise NotImplementedError("the fake result is not quantised")
         if not schema.returns:
             self.mutates = True  # it was called for its effect
         elif schema.is_mutable:
@@ -108,6 +110,9 @@ class _Watch(TorchDispatchMode):
                     self.mutates = True
                     self.written.add(number)
 
+
+# Fakes say that the result has the dtype of the argument.
+_QUANTIZES = ("aten::quantize_per_", "aten::_make_per_", "aten::_empty_affine_", "aten::_empty_per_", "quantized::")
 
 # Write to running_mean and running_var without saying so in their schemas.
 _UPDATES_STATISTICS = {
@@ -422,6 +427,10 @@ class _Outputs:
         wrapper = None if isinstance(value, FakeTensor) else value
         if (value.layout is not torch.strided) if wrapper is None else not _is_fake_wrapper(wrapper):
             self.unknown = f"{type(value).__name__} of layout {value.layout}"
+            self.rows.append((None,))
+            return index
+        if value.is_quantized:
+            self.unknown = "a quantised tensor"
             self.rows.append((None,))
             return index
         same = next((i for i, fake in enumerate(self.fakes) if fake is value), -1)

@@ -89,11 +89,19 @@ def forbid_in_graph(fn):
     _set_rule(fn, "forbid_in_graph")
 
 
-@_for_callables(
-    "nonstrict_trace", "Calls of fn become one graph node; tensors that it reads from outside are not guarded."
-)
-def nonstrict_trace(fn):
-    _set_rule(fn, "nonstrict_trace")
+def nonstrict_trace(traceable_fn):
+    """Calls of the function that is returned become one graph node, whose arguments and results are any pytree of tensors and constants, and
+    modules. Captures do not look into it, backends that trace do; tensors that it reads from outside are not guarded."""
+    if not callable(traceable_fn):
+        raise TypeError(f"nonstrict_trace takes a callable, not {type(traceable_fn).__name__}")
+    from stator.polyfills import nonstrict
+
+    @functools.wraps(traceable_fn)
+    def wrapped(*args, **kwargs):
+        return traceable_fn(*args, **kwargs)
+
+    _set_rule(wrapped, "nonstrict_trace", nonstrict.traced(traceable_fn))
+    return wrapped
 
 
 def assume_constant_result(fn):

@@ -99,6 +99,12 @@ struct Op {
   const void* a = nullptr;
   const void* b = nullptr;
 };
+inline const sources::Source& sourceOf(const Op& op) {
+  return *static_cast<const sources::Source*>(op.a);
+}
+inline const tensor::TensorFacts& factsOf(const Op& op) {
+  return *static_cast<const tensor::TensorFacts*>(op.b);
+}
 
 // One type: its version, and what to look up again when that has changed.
 struct TypeVersion {

@@ -93,6 +93,13 @@ struct Recorder {
   }
 };
 
+// Behind an op that has passed (record.cpp).
+void noteEnter(Recorder& recorder, const Op& op, PyObject* base);
+void noteKey(Recorder& recorder, const Op& op, const StatorView& view, PyObject* value);
+void noteTest(Recorder& recorder, const Op& op, PyObject* value);
+void noteStep(Recorder& recorder, const Op& op, PyObject* base, PyObject* value);
+void noteVersion(Recorder& recorder, const Op& op, PyTypeObject* type);
+
 class Tree {
  public:
   // A root of kNoRegister: a tree over the process, whose roots are the frame's globals and builtins, types and pinned objects.

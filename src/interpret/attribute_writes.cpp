@@ -1,5 +1,6 @@
 // Attributes written: to instances, classes, and through descriptors.
 #include "interpret/attributes.h"
+#include "interpret/descriptors.h"
 #include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
@@ -185,14 +186,14 @@ Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
   STATOR_VALUE(on_type, typeLookup(type, name));
   if (on_type && isDataDescriptor(on_type.get())) {
     PyTypeObject* kind = Py_TYPE(on_type.get());
-    if (kind == &PyProperty_Type) {
+    if (isProperty(on_type.get())) {
       Ref<> setter =
           stealRef(PyObject_GetAttrString(on_type.get(), value != nullptr ? "fset" : "fdel"));
-      if (!setter) return raiseCurrentError();
-      if (setter.get() == Py_None) {
-        // It says so itself, and does nothing else.
-        if (kind->tp_descr_set(on_type.get(), object, value) != 0) return raiseCurrentError();
-        return breakWith(Reason::kRaises, "sets a property without a setter");
+      if (!setter || setter.get() == Py_None) {
+        // Nothing of the program's runs: it says whose property cannot be set.
+        if (kind->tp_descr_set(on_type.get(), object, value) == 0)
+          return breakWith(Reason::kRaises, "sets a property without a setter");
+        return raiseCurrentError();
       }
       if (PyFunction_Check(setter.get()) && values.find(setter) == nullptr) {
         STATOR_VALUE(ignored, fromOutside(setter, sources->pinned(setter)));

@@ -1,6 +1,7 @@
 // Attribute access as Python defines it, over values that may come from outside: each look-up is guarded where it read.
 #include "interpret/attributes.h"
 
+#include "interpret/descriptors.h"
 #include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
@@ -256,7 +257,7 @@ Out typeAttribute(Tracer& tracer, PyTypeObject* type, PyObject* name) {
   }
   STATOR_VALUE(found, tracer.typeLookup(type, name));
   if (found) {
-    if (isDescriptor(found.get()) && Py_TYPE(found.get()) != &PyProperty_Type &&
+    if (isDescriptor(found.get()) && !isProperty(found.get()) &&
         Py_TYPE(found.get()) != &PyMemberDescr_Type &&
         Py_TYPE(found.get()) != &PyGetSetDescr_Type && !PyType_Check(found.get())) {
       return tracer.bindDescriptor(found.get(), nullptr, type, tracer.classEntry(type, name));

@@ -1,4 +1,6 @@
 // Descriptors: what an attribute found in a class gives for an instance.
+#include "interpret/descriptors.h"
+
 #include "interpret/exceptions.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
@@ -27,14 +29,8 @@ Ref<> propertyName(PyTypeObject* type, PyObject* property) {
 Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject* type,
                            const Source* source) {
   PyTypeObject* kind = Py_TYPE(descriptor);
-  if (kind == &PyFunction_Type) {
-    if (values.find(descriptor) == nullptr && source != nullptr) {
-      STATOR_VALUE(ignored, fromOutside(descriptor, source));
-    }
-    return object != nullptr ? stealRef(PyMethod_New(descriptor, object)) : newRef(descriptor);
-  }
-  if (kind == compiledFunctionType()) {
-    // As functions do; a disabled function is of this type too.
+  // A disabled function is of the second type too.
+  if (kind == &PyFunction_Type || kind == compiledFunctionType() || kind == lruCacheType()) {
     if (values.find(descriptor) == nullptr && source != nullptr) {
       STATOR_VALUE(ignored, fromOutside(descriptor, source));
     }
@@ -64,7 +60,7 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
     }
     return stealRef(PyMethod_New(function.get(), reinterpret_cast<PyObject*>(type)));
   }
-  if (kind == &PyProperty_Type && object != nullptr) {
+  if (isProperty(descriptor) && object != nullptr) {
     Ref<> getter = stealRef(PyObject_GetAttr(descriptor, names().fget));
     if (!getter) return raiseCurrentError();
     if (getter.get() == Py_None) return Ref<>();
@@ -165,28 +161,9 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
     }
     return fromOutside(raw, sources->child(SourceKind::kGenericAttr, info->source, name));
   }
-  if (object != nullptr && PyTuple_Check(object) &&
-      std::string_view(kind->tp_name) == "_collections._tuplegetter") {
-    // A field of a named tuple, by its position; the descriptor tells it when it is pickled: (type, (index, doc)).
-    Ref<> parts = stealRef(PyObject_CallMethod(descriptor, "__reduce__", nullptr));
-    if (!parts) return raiseCurrentError();
-    PyObject* state = PyTuple_GET_ITEM(parts.get(), 1);
-    Py_ssize_t index = PyLong_AsSsize_t(PyTuple_GET_ITEM(state, 0));
-    STATOR_VALUE(items, contents(object));
-    if (index < 0 || index >= PyTuple_GET_SIZE(items.get()))
-      return breakWith(Reason::kRaises, "a field of a shorter tuple");
-    return newRef(PyTuple_GET_ITEM(items.get(), index));
-  }
   if (kind == &PyClassMethodDescr_Type) {
     return fromNative(
         stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type))));
-  }
-  if (object != nullptr && PyTuple_Check(object) &&
-      std::string_view(kind->tp_name) == "_collections._tuplegetter") {
-    // A field of a named tuple: the item at its position, which the descriptor keeps behind its header.
-    Ref<> position = stealRef(PyLong_FromSsize_t(
-        *reinterpret_cast<Py_ssize_t*>(reinterpret_cast<char*>(descriptor) + sizeof(PyObject))));
-    return getItem(object, position.get());
   }
   if (kind->tp_descr_get != nullptr) {
     PyObject* get = _PyType_Lookup(kind, names().dunder_get);

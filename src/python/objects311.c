@@ -119,8 +119,8 @@ Py_ssize_t stator_view_find(const StatorView* view, PyObject* key, Py_hash_t has
   size_t slot = (size_t)hash & mask;
   const int strings_only = keys->kind != 0;
   if (strings_only && !PyUnicode_CheckExact(key)) {
-    // A str table holds exact strings alone; a plain key of another type never equals one.
-    return stator_is_plain_key(key) || equal_by_identity(key) ? -1 : -2;
+    // A str table holds exact strings alone (or nothing); a plain key of another type never equals one, nor does a tuple of anything.
+    return stator_is_plain_key(key) || PyTuple_CheckExact(key) || equal_by_identity(key) ? -1 : -2;
   }
   for (;;) {
     Py_ssize_t index = index_at(keys, slot);

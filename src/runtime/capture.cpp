@@ -54,7 +54,8 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   Ref<> floats = stealRef(PyObject_GetAttrString(cache.backend.get(), "takes_floats"));
   if (!floats) PyErr_Clear();
   options.symbolic_floats = !config.specialize_float && floats.get() != Py_False;
-  options.capture_scalar_outputs = config.capture_scalar_outputs;
+  // Where a break is an error there is no other way to go on; TorchDynamo takes it so too.
+  options.capture_scalar_outputs = config.capture_scalar_outputs || cache.fullgraph;
   bool all = cache.dynamic == 1 || (cache.dynamic < 0 && !config.assume_static_by_default);
   bool automatic = cache.dynamic < 0 && config.automatic_dynamic_shapes;
   options.dynamic = all         ? interpret::DynamicMode::kAll

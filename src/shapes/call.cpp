@@ -126,6 +126,7 @@ bool Call::acceptsTensors() {
   for (const Arg* arg : workspace_.tensors()) {
     const TensorMeta& meta = *arg->tensor;
     if (meta.layout != 0 || meta.is_conj || meta.is_neg || meta.is_wrapped_number) return false;
+    if (isQuantized(meta.dtype)) return false;
     any_grad_ = any_grad_ || meta.requires_grad;
     if (detail_ & kMixedDevices) {
       if (!have_place) place_ = placeOf(meta);

@@ -3,6 +3,7 @@
 #include "base/boundary.h"
 #include "python/hidden.h"
 #include "shapes/arg.h"
+#include "shapes/dtypes.h"
 #include "shapes/fallback.h"
 #include "symbolic/environment.h"
 #include "symbolic/sym_int.h"
@@ -106,6 +107,7 @@ class Substitution {
       const TensorMeta* meta = metas_[i];
       if (wrappers_[i] != nullptr) continue;
       if (meta->layout != 0) why = "a sparse or opaque layout";
+      if (isQuantized(meta->dtype)) why = "a quantised tensor";
       if (meta->is_wrapped_number) why = "a tensor that is a wrapped number";
       if (dtypeObject(meta->dtype) == nullptr) why = "a dtype without a name";
     }

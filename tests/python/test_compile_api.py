@@ -725,3 +725,24 @@ def test_profilers_show_compiled_regions():
     assert len(regions) == 1 and "f (" in regions[0].name and os.path.basename(__file__) in regions[0].name
     inside = {child.name for child in regions[0].cpu_children}
     assert {"aten::sin", "aten::add"} <= inside
+
+
+@pytest.mark.parametrize("out", [lambda: torch.empty(0), lambda: torch.zeros(4, 3).t()])
+def test_results_written_into_memory_that_has_to_change(out):
+    def f(x, out):
+        return torch.sin(x, out=out) * 2 + 1
+
+    x = torch.arange(12.0).reshape(3, 4)
+    given, other = out(), out()
+    result, expected = stator.compile(f, backend="aot_eager")(x, given), f(x, other)
+    assert torch.equal(result, expected) and result.stride() == expected.stride()
+    assert torch.equal(given, other) and given.stride() == other.stride()
+
+
+def test_fullgraph_keeps_numbers_of_tensors_in_the_graph():
+    def f(x):
+        return x * x.sum().item() + float(x[1]) + x.long()[2].item()
+
+    whole = stator.compile(f, backend="aot_eager", fullgraph=True)
+    for x in (torch.arange(4.0), torch.arange(4.0) * 3 - 1):
+        assert torch.equal(whole(x), f(x))

@@ -55,4 +55,13 @@ def test_export(name, aten_graph):
 
 def test_a_break_is_an_error():
     with pytest.raises(stator.exc.Unsupported):
-        stator.export(lambda x: x + x.sum().item())(torch.ones(3))
+        stator.export(lambda x: x if x.sum() > 0 else -x)(torch.ones(3))
+
+
+def test_numbers_from_tensors():
+    def f(x):
+        return x + x.sum().item(), float(x[0]) * 2
+
+    module, _ = stator.export(f)(torch.ones(3))
+    for x in (torch.ones(3), torch.arange(3.0) - 5):
+        torch.testing.assert_close(module(x), f(x))

@@ -1,5 +1,7 @@
 """Switches on functions, stances, explain and install: each against eager, and each with a look at what was captured."""
 
+import collections
+import dataclasses
 import operator
 import subprocess
 import sys
@@ -327,6 +329,19 @@ assert torch._dynamo.mark_dynamic is stator.mark_dynamic and torch._dynamo.exc.U
 torch._dynamo.config.recompile_limit = 2
 assert torch.equal(torch._dynamo.optimize("eager")(lambda x: x + 1)(torch.ones(2)), torch.ones(2) + 1)
 assert stator.config.recompile_limit == 2
+with torch._dynamo.config.patch(disable=True):
+    assert torch.compile(abs) is abs
+graphs = stator.stats()["graphs"]
+torch.compile(lambda x: x * 3, backend="eager")(torch.ones(2))
+assert stator.stats()["graphs"] == graphs + 1
+torch.compiler.set_default_backend("inductor")
+assert torch._dynamo.lookup_backend("inductor").__name__ == "inductor"
+assert torch._dynamo.export(lambda x: x * 2)(torch.ones(2))[0](torch.ones(2)).sum() == 4
+assert stator.stats()["graphs"] == graphs + 2
+marked = torch._dynamo.nonstrict_trace(lambda pair: (pair[0] + pair[1], len(pair)))
+found = stator.explain(lambda x: marked((x, x * 2)))(torch.ones(3))
+assert found.graph_break_count == 0 and torch.equal(found.result[0], torch.full((3,), 3.0)) and found.result[1] == 2
+assert "add" not in [getattr(op, "__name__", op) for op in found.ops_per_graph[0]]
 stator.uninstall()
 assert torch.compile is before and torch._dynamo.mark_dynamic is not stator.mark_dynamic
 """
@@ -335,3 +350,147 @@ assert torch.compile is before and torch._dynamo.mark_dynamic is not stator.mark
 def test_install():
     done = subprocess.run([sys.executable, "-c", INSTALL], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+class Point:
+    def __init__(self, x, y):
+        self.x = x
+        self.y = y
+
+
+@dataclasses.dataclass
+class Weighted:
+    tensor: torch.Tensor
+    other: torch.Tensor | None
+    weight: int
+
+
+class Setting:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __eq__(self, other):
+        return isinstance(other, Setting) and self.factor == other.factor
+
+    def __hash__(self):
+        return hash(self.factor)
+
+
+torch.utils._pytree.register_pytree_node(Point, lambda p: ((p.x, p.y), None), lambda parts, _: Point(*parts))
+torch.utils._pytree.register_dataclass(Weighted)
+torch.utils._pytree.register_constant(Setting)
+SETTING = Setting(3)
+Both = collections.namedtuple("Both", "first second")
+
+
+@stator.nonstrict_trace
+def of_points(point, *, scale=1, text="a"):
+    for _ in torch.zeros(int(point.x.shape[0])):  # nothing that a capture would look into
+        pass
+    return {"sum": point.x * scale + point.y, "point": Point(point.y, point.x.sum()), "both": Both(3, text)}
+
+
+@stator.nonstrict_trace
+def of_weights(weighted, setting):
+    return Weighted(weighted.tensor * setting.factor, weighted.other, weighted.weight + 1)
+
+
+@stator.nonstrict_trace
+def of_module(module, x):
+    return module(x) + x
+
+
+def closed_over(k, n):
+    @stator.nonstrict_trace
+    def inner(x, items):
+        return [x + k * n for _ in items]
+
+    return inner
+
+
+NONSTRICT_LAYER = torch.nn.Linear(4, 4)
+NONSTRICT_INNER = closed_over(torch.ones(4) * 5, 3)
+
+
+def calls_of_points(x):
+    result = of_points(Point(x, x + 1), scale=2, text="b")
+    return result["sum"] * 2, result["point"].x, result["point"].y, result["both"]
+
+
+def calls_of_weights(x):
+    first = of_weights(Weighted(x, None, 5), SETTING)
+    second = of_weights(first, Setting(2))
+    return second.tensor, second.other, second.weight, type(second).__name__
+
+
+def calls_of_module(x):
+    return of_module(NONSTRICT_LAYER, x * 2)
+
+
+def calls_of_closures(x):
+    return NONSTRICT_INNER(x, [1, 2])
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    "function, nodes",
+    [
+        (calls_of_points, ["add", "of_points", "mul"]),
+        (calls_of_weights, ["of_weights", "of_weights"]),
+        (calls_of_module, ["mul", "of_module"]),
+        (calls_of_closures, ["inner"]),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_nonstrict_trace(function, nodes, backend):
+    found = stator.explain(function)(torch.ones(4))
+    assert found.graph_break_count == 0
+    names = [getattr(op, "__name__", op) for op in found.ops_per_graph[0]]
+    assert [name for name in names if name != "getitem"] == nodes
+    run = stator.compile(function, backend=backend, fullgraph=True)
+    for start in (0.0, 2.0):
+        results = []
+        for f in (run, function):
+            NONSTRICT_LAYER.zero_grad()
+            x = (torch.arange(4.0) + start).requires_grad_()
+            leaves = torch.utils._pytree.tree_leaves(f(x))
+            sum(leaf.sum() for leaf in leaves if isinstance(leaf, torch.Tensor)).backward()
+            gradient = NONSTRICT_LAYER.weight.grad
+            results.append([*leaves, x.grad, None if gradient is None else gradient.clone()])
+        for left, right in zip(*results, strict=True):
+            assert torch.allclose(left, right) if isinstance(left, torch.Tensor) else left == right
+
+
+def test_nonstrict_trace_follows_the_object_and_says_what_it_cannot_take():
+    class Plain:
+        def __init__(self, tensor):
+            self.tensor = tensor
+
+    @stator.nonstrict_trace
+    def plain(value):
+        return value.tensor + 1
+
+    @stator.nonstrict_trace
+    def gives_plain(x):
+        return Plain(x)
+
+    def takes(x):
+        return plain(Plain(x * 2))
+
+    def gives(x):
+        return gives_plain(x * 2).tensor
+
+    for function, why in ((takes, "an argument of plain.* is a Plain.*register_pytree_node"), (gives, "gives a Plain")):
+        assert torch.equal(stator.compile(function, backend="eager")(X), function(X))
+        with pytest.raises(exc.Unsupported, match=f"(?s){why}"):
+            stator.compile(function, backend="eager", fullgraph=True)(X)
+
+    def scaled(x, setting):
+        return of_weights(Weighted(x, x, 1), setting).tensor
+
+    run = stator.compile(scaled, backend="eager", fullgraph=True)
+    for factor in (2, 5, 2):
+        setting = Setting(factor)
+        assert torch.equal(run(X, setting), scaled(X, setting))
+    with pytest.raises(TypeError, match="takes a callable"):
+        stator.nonstrict_trace(3)

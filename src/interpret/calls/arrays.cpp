@@ -4,6 +4,7 @@
 #include "interpret/calls/arrays.h"
 
 #include "base/check.h"
+#include "base/numpy_number.h"
 #include "interpret/calls/tables.h"
 #include "interpret/torch_names.h"
 #include "interpret/tracer.h"
@@ -99,7 +100,8 @@ Out Tracer::arrayFromOutside(PyObject* raw, const Source* source) {
   if (arrays.ndarray == nullptr || !outer_graphs.empty()) return Ref<>();
   Ref<> scalar = newRef(Py_None);
   if (Py_TYPE(raw) != arrays.ndarray) {
-    // Single numbers, but for those that are floats of Python's too.
+    // Single numbers of kinds that are not constants.
+    if (isNumpyNumber(raw)) return Ref<>();
     std::string_view name = Py_TYPE(raw)->tp_name;
     if (name.substr(0, 6) != "numpy." || !PyType_IsSubtype(Py_TYPE(raw), arrays.number) ||
         PyFloat_Check(raw) || PyComplex_Check(raw))
@@ -179,6 +181,10 @@ void registerArrays() {
     registerHandler("stator.polyfills.arrays.make", make);
     registerPure("stator._numpy.kinds");
     registerPure("numpy.dtype");
+    for (const char* number :
+         {"numpy.float64", "numpy.float32", "numpy.float16", "numpy.int64", "numpy.int32",
+          "numpy.int16", "numpy.int8", "numpy.uint8", "numpy.bool_"})
+      registerPure(number);
     registerWholePolyfill("torch.Tensor.numpy", "arrays.numpy_of");
     arrays.array = array;
     arrays.number = reinterpret_cast<PyTypeObject*>(torchObject("numpy.generic"));

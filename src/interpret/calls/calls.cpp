@@ -5,6 +5,7 @@
 #include "interpret/calls/arrays.h"
 #include "interpret/calls/switches.h"
 #include "interpret/calls/tables.h"
+#include "interpret/descriptors.h"
 #include "interpret/drops.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
@@ -517,7 +518,7 @@ Flow Tracer::setAttrGeneric(PyObject* object, PyObject* name, PyObject* value) {
   STATOR_VALUE(on_type, typeLookup(type, name));
   if (on_type && Py_TYPE(on_type.get())->tp_descr_set != nullptr &&
       Py_TYPE(on_type.get()) != &PyMemberDescr_Type) {
-    if (Py_TYPE(on_type.get()) == &PyProperty_Type) {
+    if (isProperty(on_type.get())) {
       Ref<> setter =
           stealRef(PyObject_GetAttrString(on_type.get(), value != nullptr ? "fset" : "fdel"));
       if (!setter || !PyFunction_Check(setter.get())) {

@@ -178,6 +178,11 @@ Out Tracer::callCached(PyObject* cache, const Args& args) {
   Ref<> key = stealRef(stator_lru_key(cache, args.values.data(),
                                       static_cast<Py_ssize_t>(args.positional), args.names));
   if (!key) return raiseCurrentError();
+  if (args.keywordCount() > 0) {
+    // What stands in all such keys between the positional arguments and the others: one object of functools'.
+    PyObject* mark = PyTuple_GET_ITEM(key.get(), args.positional);
+    if (values.find(mark) == nullptr) values.addOutside(mark, sources->pinned(mark));
+  }
   for (PyObject* value : args.values) {
     if (values::isScalar(value) || stator_is_plain_key(value)) continue;
     // An object that is hashed by its identity (`self`, a logger): the entry is about this very one.

@@ -126,7 +126,7 @@ Out Tracer::callByRule(const CallRow& row, PyObject* callable, const Args& args,
     case CallKind::kGraph:
       return tensorCall(graph::Op::kCallFunction, callable, args, false);
     case CallKind::kPolyfill:
-      return call(row.polyfill, args, then);
+      return row.whole ? callNested(row.polyfill, args) : call(row.polyfill, args, then);
     default:
       return breakWith(Reason::kCallsOutside, describe(callable));
   }
@@ -350,7 +350,10 @@ FunctionHandler findLate(PyObject* function) {
   return it == lateHandlers().end() ? nullptr : it->second;
 }
 
+void registerNonstrict();  // calls/nonstrict.cpp
+
 void registerSwitches() {
+  registerNonstrict();
   for (const char* path : {"torch._check"}) registerHandler(path, checkFirst), allowSymbols(path);
   registerHandler("torch._check_with", checkSecond);
   allowSymbols("torch._check_with");
@@ -375,7 +378,7 @@ PyObject* setCallRule(PyObject*, PyObject* arguments) {
   if (!PyArg_ParseTuple(arguments, "Os|O:set_call_rule", &callable, &rule, &extra)) return nullptr;
   std::string_view text = rule;
   CallRow row;
-  if (text == "allow_in_graph" || text == "nonstrict_trace")
+  if (text == "allow_in_graph")
     row.kind = CallKind::kGraph;
   else if (text == "disallow_in_graph")
     row.kind = CallKind::kRefuse;
@@ -383,21 +386,27 @@ PyObject* setCallRule(PyObject*, PyObject* arguments) {
     row.kind = CallKind::kForbid;
   else if (text == "assume_constant_result")
     row.kind = CallKind::kConstantResult;
-  // for the life of the process
-  else if (text == "substitute_in_graph")
-    row = CallRow{CallKind::kPolyfill, nullptr, Py_NewRef(extra)};
+  // until the rule is dropped
+  else if (text == "substitute_in_graph" || text == "nonstrict_trace")
+    row = CallRow{CallKind::kPolyfill, nullptr, Py_NewRef(extra), text == "nonstrict_trace"};
   else {
     PyErr_Format(PyExc_ValueError, "no such rule: %s", rule);
     return nullptr;
   }
-  userRules()[callable] = row;
+  CallRow& known = userRules()[callable];
+  Ref<> before = stealRef(known.polyfill);
+  known = row;
   Py_RETURN_NONE;
 }
 
 PyObject* dropCallRule(PyObject*, PyObject* address) {
   void* key = PyLong_AsVoidPtr(address);
   if (key == nullptr && PyErr_Occurred()) return nullptr;
-  userRules().erase(static_cast<PyObject*>(key));
+  Ref<> polyfill;
+  if (auto it = userRules().find(static_cast<PyObject*>(key)); it != userRules().end()) {
+    polyfill = stealRef(it->second.polyfill);
+    userRules().erase(it);
+  }
   Py_RETURN_NONE;
 }
 

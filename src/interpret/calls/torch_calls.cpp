@@ -1,10 +1,12 @@
 // Calls that become nodes of the graph, and what is read off a tensor without one.
+#include "base/numpy_number.h"
 #include "interpret/calls/tables.h"
 #include "interpret/known_types.h"
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
 #include "interpret/tracer.h"
 #include "shapes/arg.h"
+#include "shapes/dims.h"
 #include "symbolic/sym_int.h"
 
 #include <algorithm>
@@ -66,6 +68,47 @@ void collectTensors(PyObject* value, std::vector<PyObject*>& out) {
     Py_ssize_t position = 0;
     while (PyDict_Next(value, &position, &key, &item)) collectTensors(item, out);
   }
+}
+
+// What torch takes a number of NumPy's for, but where it makes a tensor of it; null: it is none.
+Ref<> pythonNumber(PyObject* value) {
+  if (!isNumpyNumber(value)) return Ref<>();
+  const std::string_view name = Py_TYPE(value)->tp_name;
+  if (name.substr(0, 10) == "numpy.bool")
+    return newRef(PyObject_IsTrue(value) ? Py_True : Py_False);
+  return stealRef(name.substr(0, 11) == "numpy.float" ? PyNumber_Float(value)
+                                                      : PyNumber_Long(value));
+}
+
+// A tensor that is made of such a number has its dtype.
+bool keepsNumpyDtype(PyObject* target, const Args& args) {
+  static PyObject* const makers[] = {
+      torchObject("torch.tensor"), torchObject("torch.as_tensor"), torchObject("torch.asarray"),
+      torchObject("torch.Tensor.new_tensor"), torchObject("torch.Tensor")};
+  const bool maker =
+      PyUnicode_Check(target)
+          ? PyUnicode_CompareWithASCIIString(target, "new_tensor") == 0
+          : std::find(std::begin(makers), std::end(makers), target) != std::end(makers);
+  if (!maker) return false;
+  bool any = false;
+  for (PyObject* value : args.values) {
+    any |= isNumpyNumber(value);
+    if (!PyList_CheckExact(value) && !PyTuple_CheckExact(value)) continue;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
+      any |= isNumpyNumber(PySequence_Fast_GET_ITEM(value, i));
+  }
+  return any;
+}
+
+// The tensors that a call is to write its results into.
+std::vector<PyObject*> tensorsOfOut(const shapes::Request& request) {
+  std::vector<PyObject*> tensors;
+  const Py_ssize_t keywords = request.kwnames == nullptr ? 0 : PyTuple_GET_SIZE(request.kwnames);
+  for (Py_ssize_t i = 0; i < keywords; ++i) {
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(request.kwnames, i), "out") == 0)
+      collectTensors(request.args[request.positional + static_cast<size_t>(i)], tensors);
+  }
+  return tensors;
 }
 
 Reason reasonFor(shapes::Status status) {
@@ -215,6 +258,7 @@ Out Tracer::graphArgument(PyObject* value, int depth) {
       isGraphModule(value))
     return newRef(value);
   if (PyLong_Check(value)) return fromLong(*this, value);
+  if (Ref<> number = pythonNumber(value)) return number;
   return breakWith(Reason::kUnsupportedTensorOp,
                    std::string("an argument is a ") + Py_TYPE(value)->tp_name);
 }
@@ -258,6 +302,8 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   std::vector<Ref<>> keep;
   std::vector<PyObject*> values_now;
   keep.reserve(args.values.size());
+  if (keepsNumpyDtype(target, args))
+    return breakWith(Reason::kUnsupportedTensorOp, "makes a tensor of a number of NumPy's");
   for (PyObject* value : args.values) {
     Out converted = graphArgument(value);
     if (converted.flow() == Flow::kBreak && !torch_function.relevant && hasOverloaded(args)) {
@@ -326,6 +372,12 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     symbol_ranges.push_back(environment.rangeOf(symbolic::symbol(static_cast<int64_t>(i))));
   }
   const bool new_sizes = symbol_sources.size() > first_new;
+  if (answer.status == shapes::Status::kRaises && PyUnicode_Check(target) &&
+      PyUnicode_CompareWithASCIIString(target, "tolist") == 0) {
+    // Of every tensor but a fake one.
+    answer.status = shapes::Status::kDataDependent;
+    answer.why.clear();
+  }
   if (answer.status == shapes::Status::kDataDependent && args.keywordCount() == 0 &&
       !values_now.empty()) {
     if (Ref<> tensor =
@@ -372,8 +424,8 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     if (!inside.empty())
       return tensorCall(op, torchObject("torch._refs.tensor"), args, remember, facts);
   }
-  if (answer.status == shapes::Status::kRaises && facts == nullptr && !request.wrapped &&
-      (op == graph::Op::kCallMethod || op == graph::Op::kCallFunction)) {
+  if (answer.status == shapes::Status::kRaises && facts == nullptr && remember &&
+      !request.wrapped && (op == graph::Op::kCallMethod || op == graph::Op::kCallFunction)) {
     const std::string why = answer.why;
     STATOR_VALUE(none, tensorError(*this, target, args, values_now));
     return breakWith(Reason::kRaises, targetName(target) + (why.empty() ? "" : ": " + why));
@@ -448,9 +500,20 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
       leaf |= output.meta.requires_grad && output.meta.is_leaf && !view_of_leaf;
     }
     for (const auto& [index, after] : inferred.changed_inputs) {
-      const shapes::TensorMeta& before =
-          *graph::asStandIn(tensors[static_cast<size_t>(index)])->meta;
-      leaf |= after.requires_grad && after.is_leaf && !before.requires_grad;
+      const graph::StandIn* changed = graph::asStandIn(tensors[static_cast<size_t>(index)]);
+      leaf |= after.requires_grad && after.is_leaf && !changed->meta->requires_grad;
+      // It has no way to give the memory of the caller's tensor another size.
+      if (changed->node->source != nullptr &&
+          !shapes::identical({changed->meta->storage_bytes}, {after.storage_bytes}))
+        return breakWith(Reason::kUnsupportedMutation,
+                         targetName(target) + ": resizes the memory of an input");
+    }
+    // Nor does it keep the strides of what a result is written into: it computes a new one and forgets the old.
+    for (PyObject* out : tensorsOfOut(request)) {
+      const shapes::TensorMeta& meta = *graph::asStandIn(out)->meta;
+      if (!shapes::isContiguous(meta.sizes, meta.strides))
+        return breakWith(Reason::kUnsupportedTensorOp,
+                         targetName(target) + ": out= is a tensor that is not contiguous");
     }
     if (leaf)
       return breakWith(

@@ -50,14 +50,6 @@ Out isTensor(Tracer& t, const Args& args) {
   return newRef(graph::isStandIn(args.values[0]) ? Py_True : Py_False);
 }
 
-// A state that is guarded as a whole (GlobalState): what torch says now.
-Out readState(Tracer& t, const Args&, const char* path) {
-  return t.fromNative(stealRef(PyObject_CallNoArgs(torchObject(path))));
-}
-Out defaultDtype(Tracer& t, const Args& args) {
-  return readState(t, args, "torch.get_default_dtype");
-}
-
 Out refuseBackward(Tracer& t, const Args&) { return t.breakWith(Reason::kBackward); }
 
 Out makeSize(Tracer& t, const Args& args) {
@@ -246,7 +238,6 @@ void registerTorch() {
   for (const char* path : {"torch.manual_seed",
                            "torch.seed",
                            "torch.initial_seed",
-                           "torch.set_default_dtype",
                            "torch.set_num_threads",
                            "torch.set_flush_denormal",
                            "torch.use_deterministic_algorithms",
@@ -289,7 +280,6 @@ void registerTorch() {
   registerHandler("torch.is_inference_mode_enabled", isInferenceEnabled);
   registerHandler("torch._C._set_grad_enabled", setGradEnabled);
   registerHandler("torch.is_tensor", isTensor);
-  registerHandler("torch.get_default_dtype", defaultDtype);
   registerHandler("torch.Size", makeSize);
   registerHandler("torch.Size.numel", sizeNumel);
   for (const char* owner : {"_Ops", "_OpNamespace", "OpOverloadPacket"})

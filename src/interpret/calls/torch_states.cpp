@@ -1,5 +1,5 @@
-// States of the process that a program sets for a while: which attention kernels may be used, whether saved-tensor hooks are allowed. A
-// setter becomes a node, so that what follows it in the graph runs under the new state; the trace remembers what it set, and where it ends
+// States of the process that a program sets for a while: which attention kernels may be used, whether saved-tensor hooks are allowed, the
+// default dtype. A setter becomes a node, so that what follows it in the graph runs under the new state; the trace remembers what it set, and where it ends
 // in another state than it began, the plan sets that state (a backend may have traced the node away). A graph that ends at a break, or
 // fails half way, leaves the states as it found them.
 #include "interpret/calls/torch_states.h"
@@ -8,6 +8,8 @@
 #include "interpret/calls/tables.h"
 #include "interpret/torch_names.h"
 #include "interpret/tracer.h"
+#include "shapes/arg.h"
+#include "shapes/dtypes.h"
 
 namespace stator::interpret {
 
@@ -26,12 +28,14 @@ constexpr StateRow kStates[] = {
     {"torch._C._set_sdp_use_cudnn", "torch._C._get_cudnn_sdp_enabled"},
     {"torch._C._set_sdp_use_overrideable", "torch._C._get_overrideable_sdp_enabled"},
     {"torch._C._set_sdp_priority_order", "torch._C._get_sdp_priority_order"},
+    {"torch.set_default_dtype", "torch.get_default_dtype"},
     {"torch._C._autograd._saved_tensors_hooks_disable",
      "torch._C._autograd._saved_tensors_hooks_get_disabled_error_message",
      "torch._C._autograd._saved_tensors_hooks_enable"},
 };
 constexpr size_t kStateCount = std::size(kStates);
 constexpr size_t kHooksState = kStateCount - 1;
+constexpr size_t kDtypeState = kStateCount - 2;
 constexpr const char* kDisabling = "torch.autograd.graph.disable_saved_tensors_hooks";
 
 Out current(Tracer& t, size_t index) {
@@ -88,6 +92,11 @@ graph::Node* findMark(Tracer& t, PyObject* value) {
 
 Out change(Tracer& t, size_t index, Ref<> value) {
   STATOR_VALUE(before, current(t, index));
+  if (index == kDtypeState) {
+    const shapes::DType dtype = shapes::dtypeOf(value.get());
+    if (!shapes::isFloating(dtype)) return t.breakWith(Reason::kCallsOutside, "set_default_dtype");
+    t.state.default_dtype = dtype;
+  }
   graph::Node* node = nullptr;
   if (index == kHooksState && value.get() != Py_None) node = findMark(t, value.get());
   if (node != nullptr)

@@ -954,3 +954,44 @@ def dir_vars_type():
         )
 
     return Case(f, vec(), A())
+
+
+@program(full=2)
+def kinds_of_property():
+    class noted(property):
+        def __init__(self, get=None, set=None, delete=None, doc=None, note=None):
+            super().__init__(get, set, delete, doc)
+            self.note = note
+
+    class Box:
+        def __init__(self, value):
+            self._value = value
+
+        @noted
+        def value(self):
+            return self._value + 1
+
+        twice = noted(lambda self: self._value * 2, note="twice")
+
+        @value.setter
+        def value(self, new):
+            self._value = new
+
+    class strange(property):
+        def __get__(self, object, owner=None):
+            return 7 if object is None else 8
+
+    class Other:
+        three = strange(lambda self: 3)
+
+    box = Box(2)
+
+    def f(x):
+        box.value = 4
+        try:
+            box.twice = 1
+        except AttributeError as error:
+            text = str(error)
+        return x * box.value + box.twice, text, Box.twice.note, type(Box.value).__name__, Other.three
+
+    return Case(f, vec()).watching(box)

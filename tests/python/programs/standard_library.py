@@ -130,6 +130,29 @@ def functools_lru_cache():
 
 
 @program(full=1)
+def cached_methods():
+    class Scale:
+        def __init__(self, by):
+            self.by = by
+
+        @functools.lru_cache(maxsize=None)
+        def squared(self, plus=0):
+            calls.append((self.by, plus))
+            return self.by * self.by + plus
+
+    calls = []
+    scale = Scale(3)
+
+    def f(x):
+        return x * scale.squared() + scale.squared(plus=1) + Scale.squared(scale)
+
+    def change(case):
+        scale.by = 5  # not seen by the cache
+
+    return Case(f, vec()).watching(calls).then(change)
+
+
+@program(full=1)
 def functools_partialmethod_and_cmp():
     class A:
         def m(self, x, n):

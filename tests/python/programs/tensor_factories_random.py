@@ -289,3 +289,34 @@ def constant_tensor_is_fresh_each_call():
         return t
 
     return Case(f, leaf(vec()))
+
+
+@program(full=4)
+def default_dtype_set_for_a_while():
+    def f(x):
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        try:
+            made = torch.ones(2) * 1.5, torch.arange(3) / 2, torch.tensor(0.5), torch.get_default_dtype()
+        finally:
+            torch.set_default_dtype(before)
+        return made, torch.ones(2), x + 1
+
+    return Case(f, vec())
+
+
+@program(min_ops=2)
+def default_dtype_over_a_break_and_of_no_float():
+    def f(x):
+        try:
+            torch.set_default_dtype(torch.int64)
+        except TypeError as error:
+            text = str(error)
+        torch.set_default_dtype(torch.float64)
+        made = torch.ones(2)
+        print("between")
+        more = torch.zeros(2)
+        torch.set_default_dtype(torch.float32)
+        return text, made, more, torch.ones(1), x + 1
+
+    return Case(f, vec())

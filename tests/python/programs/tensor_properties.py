@@ -314,6 +314,18 @@ def sparse_input():
     return Case(f, mat().relu().to_sparse())
 
 
+@program(min_ops=1)
+def quantised_tensors():
+    def f(x, q):
+        made = torch.quantize_per_tensor(x, 0.5, 1, torch.quint8)
+        numbers = made.dequantize() + q.dequantize()
+        return numbers, made.dtype, made.int_repr(), q.is_quantized, q.q_scale(), made[0].dequantize(), x + 1
+
+    return Case(f, mat(), torch.quantize_per_tensor(mat(), 0.25, 0, torch.qint8)).changing(
+        mat() + 1, torch.quantize_per_tensor(mat(), 0.5, 2, torch.qint8)
+    )
+
+
 @program(full=1)
 def parameter_and_buffer_types():
     def f(p):

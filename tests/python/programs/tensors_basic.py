@@ -347,6 +347,18 @@ def out_arguments():
     return Case(f, vec(), torch.zeros(4))
 
 
+@program(min_ops=1)
+def out_arguments_that_backends_cannot_keep():
+    """The memory of an input grows, and what a result is written into has strides of its own."""
+
+    def f(x, empty, transposed):
+        grown = torch.sin(x, out=empty)
+        strided = torch.mul(x, 2, out=transposed)
+        return grown is empty, strided is transposed, empty.shape, strided.stride(), grown + strided
+
+    return Case(f, mat(), torch.empty(0), torch.zeros(4, 3).t())
+
+
 @program(full=2)
 def iteration_and_unpacking_of_tensor():
     def f(x):
