@@ -172,7 +172,7 @@ Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
     STATOR_VALUE(hook, typeLookup(type, which));
     PyObject* of_object = _PyType_Lookup(&PyBaseObject_Type, which);
     if (hook.get() != of_object) {
-      if (!hook || (!PyFunction_Check(hook.get()) && !isMethodInC(hook.get())))
+      if (!hook || (!PyFunction_Check(hook.get()) && !isDictMethod(hook.get())))
         return breakWith(Reason::kUnsupportedMutation,
                          std::string("sets an attribute of a ") + type->tp_name);
       STATOR_VALUE(function, classAttrValue(type, which, hook.get()));

@@ -530,8 +530,9 @@ Out Tracer::getAttrGeneric(PyObject* object, PyObject* name) {
 
 // The class's __getattr__, after everything else has failed.
 // `__getattr__ = dict.get`
-bool isMethodInC(PyObject* hook) {
-  return Py_TYPE(hook) == &PyMethodDescr_Type || Py_TYPE(hook) == &PyWrapperDescr_Type;
+bool isDictMethod(PyObject* hook) {
+  if (Py_TYPE(hook) != &PyMethodDescr_Type && Py_TYPE(hook) != &PyWrapperDescr_Type) return false;
+  return PyType_IsSubtype(reinterpret_cast<PyDescrObject*>(hook)->d_type, &PyDict_Type) != 0;
 }
 
 Out Tracer::callGetattr(PyObject* object, PyObject* name) {
@@ -539,7 +540,7 @@ Out Tracer::callGetattr(PyObject* object, PyObject* name) {
   PyObject* hook = _PyType_Lookup(type, names().dunder_getattr);
   if (hook == nullptr) return Ref<>();
   if (hook == names().nn_module_getattr) return nnModuleAttribute(*this, object, name);
-  if (!PyFunction_Check(hook) && !isMethodInC(hook))
+  if (!PyFunction_Check(hook) && !isDictMethod(hook))
     return breakWith(Reason::kUnsupportedAttribute,
                      std::string(type->tp_name) + ".__getattr__ is not a Python function");
   STATOR_VALUE(checked, typeLookup(type, names().dunder_getattr));

@@ -836,25 +836,6 @@ def lru_cache_cases():
     return Case(f, vec())
 
 
-@program()
-def lru_cache_method_and_clear():
-    class A:
-        def __init__(self):
-            self.n = 0
-
-        @functools.lru_cache(None)
-        def m(self, v):
-            self.n += 1
-            return v + self.n
-
-    def f(x, a):
-        r = a.m(1), a.m(1), a.m(2)
-        A.m.cache_clear()
-        return x + 1, r, a.m(1), a.n
-
-    return Case(f, vec(), A())
-
-
 @program(full=1)
 def abstract_and_virtual_subclass():
     class Shape(abc.ABC):
