@@ -36,6 +36,6 @@ void noteAttribute(Tracer& tracer, const SymbolicFrame& frame);
 Flow linkOwnDict(Tracer& tracer, PyObject* object, bool writes);
 Flow linkOwner(Tracer& tracer, PyObject* dict);
 bool isDictMethod(PyObject* hook);  // a method of dict's, in C
-PyObject* classDescriptor();       // object.__class__, borrowed
+PyObject* classDescriptor();        // object.__class__, borrowed
 
 }  // namespace stator::interpret
