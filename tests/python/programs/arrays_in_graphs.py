@@ -213,6 +213,17 @@ def single_numbers_keep_sign_and_kind():
     return case.then_call(vec(), np.float32(0.5)).then_call(vec(), np.int8(3)).then_call(vec(), 0.0)
 
 
+@program(min_ops=2)
+def single_number_that_changes_with_every_call():
+    def f(x, n):
+        return x * n + 1, n * 2, type(n)
+
+    case = Case(f, vec(), np.float64(0.5))
+    for step in range(12):
+        case.then_call(vec(), np.float64(step))
+    return case
+
+
 @program(min_ops=1)
 def single_numbers_made_tensors():
     """They keep their dtype then, which no number of Python's has."""
