@@ -152,6 +152,14 @@ def _kind(result: Any, args: Any) -> Any:
     raise TypeError
 
 
+def _has_arrays(spec: Any) -> bool:
+    return (
+        type(spec) is tuple
+        and bool(spec)
+        and ((isinstance(spec[0], str) and spec[0] == ARRAY) or any(_has_arrays(item) for item in spec))
+    )
+
+
 def kinds(path: str, spec: Any) -> Any:
     """What the call gives: ("constant", value), ("none",), ("same",), ("array" or "scalar", type, sizes, strides, dtype), or ("tuple" or "list",
     kinds). None: it is left to NumPy."""
@@ -160,7 +168,7 @@ def kinds(path: str, spec: Any) -> Any:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             result = _resolve(path)(*args, **kwargs)
-            if path in _FACTS:
+            if path in _FACTS or (isinstance(result, np.generic) and not _has_arrays(spec)):
                 return "constant", result
             if result is None:
                 return ("none",)

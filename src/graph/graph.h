@@ -155,16 +155,24 @@ class Graph {
 
   uint64_t instruction = 0;  // under way in the trace: what new nodes are marked with
 
-  // Owned here because nodes point at them plainly.
-  // Of a function that another graph calls: that graph (whose locations it shares), its name, and what it gives: a structure of
-  // stand-ins and constants in place of the plain list of outputs.
-  std::shared_ptr<const Graph> parent;
+  // Of a function that another graph calls: its name, and what it gives: a structure of stand-ins and constants in place of the plain
+  // list of outputs.
   std::string name;
   Ref<> result;
   std::unique_ptr<Symbols> symbols;  // null: there are none
-  std::deque<Location> locations;
-  std::deque<ModuleScope> scopes;
-  std::deque<shapes::TensorMeta> metas;
+
+  // What nodes point at plainly; those of a function that another graph calls, at that graph's too. The graph itself is not kept by the
+  // function: its nodes keep the function.
+  struct Places {
+    std::deque<Location> locations;
+    std::deque<ModuleScope> scopes;
+    std::deque<shapes::TensorMeta> metas;
+  };
+  std::shared_ptr<Places> places = std::make_shared<Places>();
+  std::vector<std::shared_ptr<const Places>> outer_places;
+  std::deque<Location>& locations = places->locations;
+  std::deque<ModuleScope>& scopes = places->scopes;
+  std::deque<shapes::TensorMeta>& metas = places->metas;
 
  private:
   std::deque<Node> storage_;

@@ -1,6 +1,7 @@
 #include "guards/facts.h"
 
 #include "base/hot.h"
+#include "base/numpy_number.h"
 #include "base/ref.h"
 #include "python/objects.h"
 #include "tensor/tensor_guard.h"
@@ -109,6 +110,7 @@ bool isConstant(PyObject* value) {
   if (type == &PyRange_Type) return true;
   // Singletons of torch's, also inside of tuples: compared by identity.
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) return false;
+  if (isNumpyNumber(value)) return true;
   const std::string_view name = type->tp_name;
   return name == "torch.dtype" || name == "torch.layout" || name == "torch.memory_format" ||
          name == "torch.qscheme";
@@ -156,6 +158,7 @@ STATOR_HOT bool sameConstant(PyObject* seen, PyObject* expected) {
     return true;
   }
   if (tensor::isDevice(seen)) return tensor::sameDevice(seen, expected);
+  if (isNumpyNumber(expected)) return sameNumpyNumber(seen, expected);
   return false;  // bool, None and the like are singletons; anything else is only itself
 }
 

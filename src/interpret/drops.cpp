@@ -13,14 +13,15 @@ namespace {
 
 constexpr Py_ssize_t kLookedAt = 64;  // so many elements of a container
 
-// torch keeps tables of tensors by weak reference (of fake tensors, of hooks), from which they go when they die: nothing that a program sees.
-bool isTorchCallback(PyObject* callback) {
+// torch keeps tables of tensors by weak reference (of fake tensors, of hooks), and TorchDynamo of modules, from which they go when they die:
+// nothing that a program sees. Those of tensors are WeakKeyDictionaries and C functions too, which of other objects may be the program's.
+bool isTorchCallback(PyObject* callback, bool tensor) {
   if (PyMethod_Check(callback)) callback = PyMethod_GET_FUNCTION(callback);
-  if (PyCFunction_Check(callback)) return true;
+  if (PyCFunction_Check(callback)) return tensor;
   if (!PyFunction_Check(callback)) return false;
   PyObject* home = reinterpret_cast<PyFunctionObject*>(callback)->func_module;
   std::string_view name = home != nullptr && PyUnicode_Check(home) ? PyUnicode_AsUTF8(home) : "";
-  return name == "torch" || name.substr(0, 6) == "torch." || name == "weakref";
+  return name == "torch" || name.substr(0, 6) == "torch." || (tensor && name == "weakref");
 }
 
 bool hasCallback(PyObject* value) {
@@ -28,7 +29,7 @@ bool hasCallback(PyObject* value) {
   const bool tensor = tensor::isTensor(value);
   auto* first = *reinterpret_cast<PyWeakReference**>(PyObject_GET_WEAKREFS_LISTPTR(value));
   for (PyWeakReference* reference = first; reference != nullptr; reference = reference->wr_next) {
-    if (reference->wr_callback != nullptr && !(tensor && isTorchCallback(reference->wr_callback)))
+    if (reference->wr_callback != nullptr && !isTorchCallback(reference->wr_callback, tensor))
       return true;
   }
   return false;

@@ -1,5 +1,6 @@
 #include "interpret/known_types.h"
 
+#include "base/numpy_number.h"
 #include "base/ref.h"
 #include "graph/stand_in.h"
 #include "interpret/torch_names.h"
@@ -172,6 +173,7 @@ bool isOpaqueConstant(PyObject* object) {
   if (isPlacement(object)) return true;
   if (name.find('.') == std::string_view::npos) return false;
   if (name.substr(0, 12) == "numpy.dtypes" || name == "numpy.dtype") return true;
+  if (isNumpyNumber(object)) return true;
   for (std::string_view known : {"re.Pattern", "re.Match", "decimal.Decimal", "datetime.date",
                                  "datetime.datetime", "datetime.time", "datetime.timedelta"}) {
     if (name == known) return true;

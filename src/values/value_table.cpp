@@ -1,6 +1,7 @@
 #include "values/value_table.h"
 
 #include "base/check.h"
+#include "base/numpy_number.h"
 
 #include <string_view>
 
@@ -86,6 +87,7 @@ bool isConstantDeep(PyObject* object) {
     }
     return true;
   }
+  if (isNumpyNumber(object)) return true;
   if (isTorchConstant(object)) {
     if (PyTuple_Check(object)) {
       for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {

@@ -27,6 +27,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 
 Line = tuple[str, str]
@@ -85,7 +86,7 @@ def _type_name(cls: type) -> str:
 
 def is_plain(value: Any) -> bool:
     """Immutable all through: nothing but its value can be told, since Python may share such objects or not."""
-    if type(value) in _SCALARS:
+    if type(value) in _SCALARS or isinstance(value, np.generic):
         return True
     return type(value) in (tuple, frozenset, torch.Size) and all(is_plain(item) for item in value)
 

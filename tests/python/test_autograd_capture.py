@@ -1,6 +1,8 @@
 """Optimizer steps, torch.func.vjp and flex_attention: one graph each, with eager's results."""
 
 import copy
+import gc
+import weakref
 
 import pytest
 import torch
@@ -293,3 +295,18 @@ def test_parameters_made_inside_get_gradients(backend):
     for _ in range(2):
         for left, right in zip(results(compiled), results(function), strict=True):
             assert left is not None and torch.equal(left, right)
+
+
+def test_functions_that_graphs_call_are_freed():
+    held = []
+
+    def backend(gm, example_inputs):
+        held.extend(weakref.ref(child) for child in gm.children())
+        return gm.forward
+
+    for _ in range(5):
+        stator.compile(lambda x: vjp(torch.sin, x)[1](x), backend=backend, isolate_recompiles=True)(torch.randn(4))
+        stator.reset()
+        gc.collect()
+    # torch keeps the last one that it has run.
+    assert len(held) == 5 and sum(ref() is not None for ref in held) <= 2

@@ -4,6 +4,7 @@
 #include "interpret/calls/arrays.h"
 
 #include "base/check.h"
+#include "base/numpy_number.h"
 #include "interpret/calls/tables.h"
 #include "interpret/torch_names.h"
 #include "interpret/tracer.h"
@@ -41,6 +42,17 @@ Ref<> makeArray(Tracer& t, PyObject* tensor, PyObject* scalar) {
   t.values.addMade(made, t.instruction_start);
   t.has_arrays = true;
   return made;
+}
+
+bool numberChanged(Tracer& t, PyObject* number, const Source* source) {
+  if (t.options.history == nullptr || t.options.dynamic == DynamicMode::kStatic) return false;
+  int64_t bits = 0;
+  std::memcpy(&bits, number + 1, numpyNumberSize(number));
+  DynamicHistory::Seen& seen = t.options.history->at(sourceKey(*source));
+  if (seen.has_number && seen.number != bits) seen.number_changed = true;
+  seen.has_number = true;
+  seen.number = bits;
+  return seen.number_changed;
 }
 
 Out make(Tracer& t, const Args& args) {
@@ -99,11 +111,14 @@ Out Tracer::arrayFromOutside(PyObject* raw, const Source* source) {
   if (arrays.ndarray == nullptr || !outer_graphs.empty()) return Ref<>();
   Ref<> scalar = newRef(Py_None);
   if (Py_TYPE(raw) != arrays.ndarray) {
-    // Single numbers, but for those that are floats of Python's too.
+    // Single numbers: constants, until one is seen to change from call to call.
     std::string_view name = Py_TYPE(raw)->tp_name;
-    if (name.substr(0, 6) != "numpy." || !PyType_IsSubtype(Py_TYPE(raw), arrays.number) ||
-        PyFloat_Check(raw) || PyComplex_Check(raw))
+    if (isNumpyNumber(raw)) {
+      if (!numberChanged(*this, raw, source)) return Ref<>();
+    } else if (name.substr(0, 6) != "numpy." || !PyType_IsSubtype(Py_TYPE(raw), arrays.number) ||
+               PyFloat_Check(raw) || PyComplex_Check(raw)) {
       return Ref<>();
+    }
     scalar = stealRef(PyUnicode_FromString(std::string(name.substr(6)).c_str()));
   }
   static PyObject* const as_input = torchObject("stator._numpy.as_input");
@@ -179,6 +194,10 @@ void registerArrays() {
     registerHandler("stator.polyfills.arrays.make", make);
     registerPure("stator._numpy.kinds");
     registerPure("numpy.dtype");
+    for (const char* number :
+         {"numpy.float64", "numpy.float32", "numpy.float16", "numpy.int64", "numpy.int32",
+          "numpy.int16", "numpy.int8", "numpy.uint8", "numpy.bool_"})
+      registerPure(number);
     registerWholePolyfill("torch.Tensor.numpy", "arrays.numpy_of");
     arrays.array = array;
     arrays.number = reinterpret_cast<PyTypeObject*>(torchObject("numpy.generic"));

@@ -100,7 +100,8 @@ Flow traceBody(Tracer& t, PyObject* function, const std::vector<Ref<>>& placehol
 
 std::shared_ptr<graph::Graph> childGraph(Tracer& t) {
   auto made = std::make_shared<graph::Graph>();
-  made->parent = t.graph;
+  made->outer_places = t.graph->outer_places;
+  made->outer_places.push_back(t.graph->places);
   made->instruction = t.graph->instruction;
   return made;
 }

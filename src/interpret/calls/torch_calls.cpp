@@ -1,4 +1,5 @@
 // Calls that become nodes of the graph, and what is read off a tensor without one.
+#include "base/numpy_number.h"
 #include "interpret/calls/tables.h"
 #include "interpret/known_types.h"
 #include "interpret/torch_names.h"
@@ -67,6 +68,36 @@ void collectTensors(PyObject* value, std::vector<PyObject*>& out) {
     Py_ssize_t position = 0;
     while (PyDict_Next(value, &position, &key, &item)) collectTensors(item, out);
   }
+}
+
+// What torch takes a number of NumPy's for, but where it makes a tensor of it; null: it is none.
+Ref<> pythonNumber(PyObject* value) {
+  if (!isNumpyNumber(value)) return Ref<>();
+  const std::string_view name = Py_TYPE(value)->tp_name;
+  if (name.substr(0, 10) == "numpy.bool")
+    return newRef(PyObject_IsTrue(value) ? Py_True : Py_False);
+  return stealRef(name.substr(0, 11) == "numpy.float" ? PyNumber_Float(value)
+                                                      : PyNumber_Long(value));
+}
+
+// A tensor that is made of such a number has its dtype.
+bool keepsNumpyDtype(PyObject* target, const Args& args) {
+  static PyObject* const makers[] = {
+      torchObject("torch.tensor"), torchObject("torch.as_tensor"), torchObject("torch.asarray"),
+      torchObject("torch.Tensor.new_tensor"), torchObject("torch.Tensor")};
+  const bool maker =
+      PyUnicode_Check(target)
+          ? PyUnicode_CompareWithASCIIString(target, "new_tensor") == 0
+          : std::find(std::begin(makers), std::end(makers), target) != std::end(makers);
+  if (!maker) return false;
+  bool any = false;
+  for (PyObject* value : args.values) {
+    any |= isNumpyNumber(value);
+    if (!PyList_CheckExact(value) && !PyTuple_CheckExact(value)) continue;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
+      any |= isNumpyNumber(PySequence_Fast_GET_ITEM(value, i));
+  }
+  return any;
 }
 
 // The tensors that a call is to write its results into.
@@ -227,6 +258,7 @@ Out Tracer::graphArgument(PyObject* value, int depth) {
       isGraphModule(value))
     return newRef(value);
   if (PyLong_Check(value)) return fromLong(*this, value);
+  if (Ref<> number = pythonNumber(value)) return number;
   return breakWith(Reason::kUnsupportedTensorOp,
                    std::string("an argument is a ") + Py_TYPE(value)->tp_name);
 }
@@ -270,6 +302,8 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   std::vector<Ref<>> keep;
   std::vector<PyObject*> values_now;
   keep.reserve(args.values.size());
+  if (keepsNumpyDtype(target, args))
+    return breakWith(Reason::kUnsupportedTensorOp, "makes a tensor of a number of NumPy's");
   for (PyObject* value : args.values) {
     Out converted = graphArgument(value);
     if (converted.flow() == Flow::kBreak && !torch_function.relevant && hasOverloaded(args)) {

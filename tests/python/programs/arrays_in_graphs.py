@@ -1,9 +1,11 @@
 """NumPy arrays in captured code: from outside, from tensors, made inside; results have NumPy's own types and values."""
 
+import math
+
 import numpy as np
 import torch
 
-from tests.python.programs import Case, mat, program
+from tests.python.programs import Case, mat, program, vec
 
 
 def grid():
@@ -171,12 +173,65 @@ def random_number_by_number():
     return Case(f, mat())
 
 
-@program(full=2)
+@program(full=1)
 def single_numbers_from_outside():
     def f(x, n, flag):
         return x + 1, n / 2, n, type(n), flag
 
     return Case(f, mat(), np.int64(3), np.bool_(True)).then_call(mat(), np.int64(7), np.bool_(False))
+
+
+SCALE, COUNT, FLAG = np.sqrt(np.float64(2)), np.int64(2), np.bool_(True)
+
+
+@program(full=8)
+def single_numbers_with_tensors():
+    def f(x):
+        n = int(np.prod(x.shape)) // COUNT
+        rows = [x * i for i in range(COUNT)] if FLAG and COUNT > 1 else []
+        scaled = x * SCALE + SCALE * x - np.float32(0.5) ** 2
+        return (
+            n,
+            scaled,
+            x.reshape(COUNT * 2, -1)[COUNT],
+            rows,
+            x.sum() / np.mean([1, 2, 4]),
+            math.sqrt(SCALE),
+            f"{COUNT}",
+        )
+
+    return Case(f, mat())
+
+
+@program(full=2)
+def single_numbers_keep_sign_and_kind():
+    def f(x, n):
+        return torch.full_like(x, n) if n == 0 else x * n, np.copysign(1, n), type(n), x + np.isnan(n)
+
+    case = Case(f, vec(), np.float64(0.0))
+    case.then_call(vec(), np.float64(-0.0)).then_call(vec(), np.float64("nan")).then_call(vec(), np.float64("nan"))
+    return case.then_call(vec(), np.float32(0.5)).then_call(vec(), np.int8(3)).then_call(vec(), 0.0)
+
+
+@program(min_ops=2)
+def single_number_that_changes_with_every_call():
+    def f(x, n):
+        return x * n + 1, n * 2, type(n)
+
+    case = Case(f, vec(), np.float64(0.5))
+    for step in range(12):
+        case.then_call(vec(), np.float64(step))
+    return case
+
+
+@program(min_ops=1)
+def single_numbers_made_tensors():
+    """They keep their dtype then, which no number of Python's has."""
+
+    def f(x, n):
+        return torch.tensor(n), torch.as_tensor(n), x.new_tensor([n, 1]), torch.full((2,), n), x + n
+
+    return Case(f, vec(), np.float64(1.5)).changing(vec(), np.int16(2))
 
 
 @program(full=1)

@@ -1,5 +1,6 @@
 """torch.func's transforms, and hooks of autograd."""
 
+import torch
 from torch.func import jacrev
 
 from tests.python.programs import Case, leaf, program, vec
@@ -49,3 +50,24 @@ def hook_with_a_handle():
         return y + 1
 
     return Case(f, leaf(vec())).watching(seen)
+
+
+@program(full=2)
+def vjp_and_its_products():
+    def f(x):
+        outputs, product = torch.func.vjp(torch.sin, x)
+        return outputs, product(torch.ones(4)), product(x)
+
+    return Case(f, vec())
+
+
+@program(full=2)
+def vjp_with_aux():
+    def f(x, y):
+        def inner(a, b):
+            return (a * b, a + b), b * 2
+
+        outputs, product, aux = torch.func.vjp(inner, x, y, has_aux=True)
+        return outputs, product((x, y)), aux
+
+    return Case(f, vec(), vec() + 1)
