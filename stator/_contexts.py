@@ -72,8 +72,9 @@ def set_traced_data(tensor, value):
 
 
 def uncount_write(tensor):
-    """Behind set_traced_data: to set `data` is no write that autograd counts."""
-    _change_version(tensor, -1)
+    """Behind set_traced_data: to set `data` is no write that autograd counts. A backend that saw that the data is there already counts none."""
+    if tensor._version > 0:
+        _change_version(tensor, -1)
 
 
 def _change_version(tensor, by):

@@ -535,13 +535,17 @@ def compile_graph(module: CapturedModule, backend: Callable[..., Any]) -> tuple[
         examples = [_lazy_symbols.example(record, position, example, shape)
                     for position, (example, shape) in enumerate(zip(examples, record.shapes, strict=True))]  # fmt: skip
     no_hooks = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message()
+    grad, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
     with tracing(context), compile_context(CompileContext(compile_id)):
         try:
             compiled = backend(module, examples)
         finally:
             context.close()
+            # The backend may have run the graph, which ends in other states.
+            torch._C._set_grad_enabled(grad)
+            if torch.get_default_dtype() is not dtype:
+                torch.set_default_dtype(dtype)
             if no_hooks != torch._C._autograd._saved_tensors_hooks_get_disabled_error_message():
-                # The backend has run the graph, which ends in another state.
                 if no_hooks is None:
                     torch._C._autograd._saved_tensors_hooks_enable()
                 else:

@@ -149,7 +149,8 @@ Out Tracer::binary(int operation, PyObject* left, PyObject* right) {
   if (left_stand_in || right_stand_in) {
     PyObject* other = left_stand_in ? right : left;
     if (!graph::isStandIn(other) && isUserType(Py_TYPE(other)) && !isTraceIterator(other) &&
-        definesInPython(*this, Py_TYPE(other), left_stand_in ? row.reflected : row.method)) {
+        (definesInPython(*this, Py_TYPE(other), left_stand_in ? row.reflected : row.method) ||
+         (in_place && !left_stand_in && definesInPython(*this, Py_TYPE(other), row.in_place)))) {
       return binaryProtocol(*this, row, in_place, left, right);
     }
     if (torch_function.relevant &&

@@ -746,3 +746,27 @@ def test_fullgraph_keeps_numbers_of_tensors_in_the_graph():
     whole = stator.compile(f, backend="aot_eager", fullgraph=True)
     for x in (torch.arange(4.0), torch.arange(4.0) * 3 - 1):
         assert torch.equal(whole(x), f(x))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_modes_that_the_program_leaves_changed(backend):
+    def f(x):
+        y = x * 2
+        torch.set_grad_enabled(False)
+        return y
+
+    def g(x):
+        torch.set_default_dtype(torch.float64)
+        y = torch.ones(4) + x.detach()
+        torch.set_default_dtype(torch.float32)
+        return y
+
+    x = torch.arange(4.0, requires_grad=True)
+    whole = stator.compile(f, backend=backend, fullgraph=True)
+    for _ in range(2):
+        try:
+            assert whole(x).requires_grad and not torch.is_grad_enabled()
+        finally:
+            torch.set_grad_enabled(True)
+    for _ in range(2):
+        assert stator.compile(g, backend=backend, fullgraph=backend == "eager")(x).dtype is torch.float64

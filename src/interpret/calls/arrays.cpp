@@ -44,6 +44,17 @@ Ref<> makeArray(Tracer& t, PyObject* tensor, PyObject* scalar) {
   return made;
 }
 
+bool numberChanged(Tracer& t, PyObject* number, const Source* source) {
+  if (t.options.history == nullptr || t.options.dynamic == DynamicMode::kStatic) return false;
+  int64_t bits = 0;
+  std::memcpy(&bits, number + 1, numpyNumberSize(number));
+  DynamicHistory::Seen& seen = t.options.history->at(sourceKey(*source));
+  if (seen.has_number && seen.number != bits) seen.number_changed = true;
+  seen.has_number = true;
+  seen.number = bits;
+  return seen.number_changed;
+}
+
 Out make(Tracer& t, const Args& args) {
   if (args.values.size() != 2 || !graph::isStandIn(args.values[0]))
     return t.breakWith(Reason::kUnsupportedObject, "an array of what is no tensor");
@@ -100,12 +111,14 @@ Out Tracer::arrayFromOutside(PyObject* raw, const Source* source) {
   if (arrays.ndarray == nullptr || !outer_graphs.empty()) return Ref<>();
   Ref<> scalar = newRef(Py_None);
   if (Py_TYPE(raw) != arrays.ndarray) {
-    // Single numbers of kinds that are not constants.
-    if (isNumpyNumber(raw)) return Ref<>();
+    // Single numbers: constants, until one is seen to change from call to call.
     std::string_view name = Py_TYPE(raw)->tp_name;
-    if (name.substr(0, 6) != "numpy." || !PyType_IsSubtype(Py_TYPE(raw), arrays.number) ||
-        PyFloat_Check(raw) || PyComplex_Check(raw))
+    if (isNumpyNumber(raw)) {
+      if (!numberChanged(*this, raw, source)) return Ref<>();
+    } else if (name.substr(0, 6) != "numpy." || !PyType_IsSubtype(Py_TYPE(raw), arrays.number) ||
+               PyFloat_Check(raw) || PyComplex_Check(raw)) {
       return Ref<>();
+    }
     scalar = stealRef(PyUnicode_FromString(std::string(name.substr(6)).c_str()));
   }
   static PyObject* const as_input = torchObject("stator._numpy.as_input");

@@ -94,7 +94,9 @@ Out change(Tracer& t, size_t index, Ref<> value) {
   STATOR_VALUE(before, current(t, index));
   if (index == kDtypeState) {
     const shapes::DType dtype = shapes::dtypeOf(value.get());
-    if (!shapes::isFloating(dtype)) return t.breakWith(Reason::kCallsOutside, "set_default_dtype");
+    // A backend that traces the graph drops the setter, and notes factories without the dtype that they had then.
+    if (!shapes::isFloating(dtype) || !t.options.runs_as_captured)
+      return t.breakWith(Reason::kCallsOutside, "set_default_dtype");
     t.state.default_dtype = dtype;
   }
   graph::Node* node = nullptr;

@@ -294,7 +294,13 @@ Flow setUpdate(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   PyObject* set = frame.top(static_cast<size_t>(instr.oparg));
   STATOR_VALUE(items, tracer.setOperand(frame.top()));
   STATOR_VALUE(target, tracer.contentsForWrite(set));
-  if (_PySet_Update(target.get(), items.get()) != 0) return tracer.raiseCurrentError();
+  STATOR_FLOW(tracer
+                  .keyed(target.get(),
+                         [&](PyObject* into) {
+                           return _PySet_Update(into, items.get()) == 0 ? Py_NewRef(Py_None)
+                                                                        : nullptr;
+                         })
+                  .flow());
   return done(frame, 1);
 }
 

@@ -291,7 +291,7 @@ def constant_tensor_is_fresh_each_call():
     return Case(f, leaf(vec()))
 
 
-@program(full=4)
+@program(min_ops=4)
 def default_dtype_set_for_a_while():
     def f(x):
         before = torch.get_default_dtype()
