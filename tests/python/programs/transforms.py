@@ -75,7 +75,7 @@ def vjp_with_aux():
     return Case(f, vec(), vec() + 1)
 
 
-@program(full=3)
+@program(full=2)
 def jvp_with_aux():
     def f(x):
         return torch.func.jvp(lambda a: (a.sin() * a, {"more": a + 1}), (x,), (torch.ones_like(x),), has_aux=True)
