@@ -475,7 +475,8 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
     // Characters are all that it looks at, whatever a subclass of str does otherwise.
     Args exact = args;
     for (PyObject*& value : exact.values) {
-      if (graph::isStandIn(value) || !PyUnicode_Check(value) || PyUnicode_CheckExact(value)) continue;
+      if (graph::isStandIn(value) || !PyUnicode_Check(value) || PyUnicode_CheckExact(value))
+        continue;
       STATOR_VALUE(text, exactScalar(value));
       keep_alive.push_back(text);
       value = text.get();

@@ -352,7 +352,8 @@ void registerLibrary() {
   registerPolyfill("operator.iconcat", "functions.iconcat");
   registerPolyfill("operator.call", "functions.call");
   registerPure("posix.fspath");
-  for (const char* path : {"datetime.timedelta", "datetime.date", "datetime.time", "datetime.datetime"})
+  for (const char* path :
+       {"datetime.timedelta", "datetime.date", "datetime.time", "datetime.datetime"})
     registerPure(path);
   registerPolyfill("re.Pattern.sub", "functions.pattern_sub");
   registerPure("stator.polyfills.functions.matches");

@@ -550,7 +550,14 @@ def itertools_product_repeated():
     def f(x):
         pairs = itertools.product([x, 1], repeat=2)
         first = next(pairs)
-        return first, pairs, list(itertools.product("ab", [1], repeat=1)), list(itertools.product([1], repeat=0)), x * 2, x + 1
+        return (
+            first,
+            pairs,
+            list(itertools.product("ab", [1], repeat=1)),
+            list(itertools.product([1], repeat=0)),
+            x * 2,
+            x + 1,
+        )
 
     return Case(f, vec())
 
