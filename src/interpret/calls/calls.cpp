@@ -7,6 +7,7 @@
 #include "interpret/calls/tables.h"
 #include "interpret/descriptors.h"
 #include "interpret/drops.h"
+#include "interpret/calls/decimals.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
 #include "interpret/torch_names.h"
@@ -73,8 +74,10 @@ Out Tracer::callNative(PyObject* callable, const Args& args) {
     keep.push_back(std::move(replaced));
   }
   graph::takeLeakFlag();
+  DecimalFold decimals(*this, callable, args);
   Ref<> result =
       stealRef(PyObject_Vectorcall(callable, values.data(), args.positional, args.names));
+  STATOR_FLOW(decimals.finish());
   if (graph::takeLeakFlag()) {
     PyErr_Clear();
     return breakWith(Reason::kLeaked, nameOf(callable));
