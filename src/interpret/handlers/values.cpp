@@ -1,6 +1,6 @@
 // Operators, attributes, subscripts and builders.
-#include "interpret/calls/decimals.h"
 #include "interpret/calls/arrays.h"
+#include "interpret/calls/decimals.h"
 #include "interpret/handlers/handlers.h"
 #include "interpret/known_types.h"
 #include "interpret/trace_iterator.h"
