@@ -3,6 +3,7 @@
 #include "interpret/attributes.h"
 #include "interpret/calls/arguments.h"
 #include "interpret/calls/arrays.h"
+#include "interpret/calls/decimals.h"
 #include "interpret/calls/switches.h"
 #include "interpret/calls/tables.h"
 #include "interpret/descriptors.h"
@@ -73,8 +74,10 @@ Out Tracer::callNative(PyObject* callable, const Args& args) {
     keep.push_back(std::move(replaced));
   }
   graph::takeLeakFlag();
+  DecimalFold decimals(*this, callable, args);
   Ref<> result =
       stealRef(PyObject_Vectorcall(callable, values.data(), args.positional, args.names));
+  STATOR_FLOW(decimals.finish());
   if (graph::takeLeakFlag()) {
     PyErr_Clear();
     return breakWith(Reason::kLeaked, nameOf(callable));
