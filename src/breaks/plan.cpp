@@ -75,8 +75,8 @@ Ref<> makeIterator(PyObject* iterable, int64_t position) {
 
 bool replaceDict(PyObject* dict, PyObject* contents) {
   // finalizers of what goes away run when the new contents are in place
-  Ref<> old = stealRef(PyDict_Copy(dict));
-  return old && values::dictClear(dict) && values::dictFill(dict, contents);
+  Ref<> keys = stealRef(PyDict_Keys(dict)), old = stealRef(PyDict_Values(dict));
+  return keys && old && values::dictClear(dict) && values::dictFill(dict, contents);
 }
 
 // Into the instance dict or slot, past descriptors of the class that run user code; a null value deletes.

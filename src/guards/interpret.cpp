@@ -408,6 +408,15 @@ STATOR_HOT const Op* interpret(Machine& machine, Op* begin, Op* end) {
 
 bool TypeVersion::lookUpAgain() {
   if (strict) return false;
+  const PyObject* bases = type->tp_mro;
+  const Py_ssize_t count = bases != nullptr ? PyTuple_GET_SIZE(bases) : 0;
+  if (mro.empty()) {
+    for (Py_ssize_t i = 0; i < count; ++i) mro.push_back(PyTuple_GET_ITEM(bases, i));
+  }
+  if (static_cast<Py_ssize_t>(mro.size()) != count) return false;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (mro[static_cast<size_t>(i)] != PyTuple_GET_ITEM(bases, i)) return false;
+  }
   for (const TypeLookup& lookup : names) {
     if (stator_type_lookup(type.get(), lookup.name.get()) != lookup.found.get()) return false;
   }

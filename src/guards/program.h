@@ -112,6 +112,7 @@ struct TypeVersion {
   uint32_t version = 0;
   bool strict = false;  // no names: any change counts
   std::vector<TypeLookup> names;
+  std::vector<const void*> mro;  // classes, borrowed: __bases__ may be set
   // A descriptor that holds the class (`__slots__`) or functions of its body, found under the name: not held, but known by what it holds.
   struct OwnDescriptor {
     Ref<> name;

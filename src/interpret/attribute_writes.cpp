@@ -172,7 +172,7 @@ Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
     STATOR_VALUE(hook, typeLookup(type, which));
     PyObject* of_object = _PyType_Lookup(&PyBaseObject_Type, which);
     if (hook.get() != of_object) {
-      if (!hook || !PyFunction_Check(hook.get()))
+      if (!hook || (!PyFunction_Check(hook.get()) && !isDictMethod(hook.get())))
         return breakWith(Reason::kUnsupportedMutation,
                          std::string("sets an attribute of a ") + type->tp_name);
       STATOR_VALUE(function, classAttrValue(type, which, hook.get()));
@@ -206,15 +206,20 @@ Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
       return call(setter.get(), args, Then::kDiscard).flow();
     }
     if (kind == &PyMemberDescr_Type) return storeInstanceAttr(object, name, value);
-    PyObject* set = _PyType_Lookup(kind, names().dunder_set);
-    if (set != nullptr && PyFunction_Check(set) && value != nullptr) {
+    static PyObject* const dunder_delete = PyUnicode_InternFromString("__delete__");
+    PyObject* which = value != nullptr ? names().dunder_set : dunder_delete;
+    PyObject* set = _PyType_Lookup(kind, which);
+    if (set != nullptr && PyFunction_Check(set)) {
       STATOR_VALUE(self, values.find(on_type) == nullptr
                              ? fromOutside(on_type, classEntry(type, name))
                              : Out(on_type));
-      STATOR_VALUE(function, classAttrValue(kind, names().dunder_set, set));
+      STATOR_VALUE(on_kind, typeLookup(kind, which));
+      STATOR_VALUE(function, classAttrValue(kind, which, on_kind.get()));
+      keep_alive.push_back(self);
       Args args;
-      args.values = {self.get(), object, value};
-      args.positional = 3;
+      args.values = {self.get(), object};
+      if (value != nullptr) args.values.push_back(value);
+      args.positional = args.values.size();
       return call(function.get(), args, Then::kDiscard).flow();
     }
     if (kind == &PyGetSetDescr_Type && isReplacedDict(*this, object, name, value)) {

@@ -468,7 +468,11 @@ Out Tracer::getAttrOrNull(PyObject* object, PyObject* name) {
     static PyObject* getattribute = PyUnicode_InternFromString("__getattribute__");
     PyObject* found = _PyType_Lookup(type, getattribute);
     PyObject* of_object = _PyType_Lookup(&PyBaseObject_Type, getattribute);
-    if (found != of_object) {
+    // dict and other built-in classes have entries of their own that do the same.
+    const bool plain = found != nullptr && Py_TYPE(found) == &PyWrapperDescr_Type &&
+                       reinterpret_cast<PyWrapperDescrObject*>(found)->d_wrapped ==
+                           reinterpret_cast<void*>(PyObject_GenericGetAttr);
+    if (found != of_object && !plain) {
       std::string_view kind = type->tp_name;
       // `int | str` and `list[int]` are immutable, and their attributes are facts about them.
       if (kind == "types.UnionType" || kind == "types.GenericAlias") {
@@ -525,12 +529,18 @@ Out Tracer::getAttrGeneric(PyObject* object, PyObject* name) {
 }
 
 // The class's __getattr__, after everything else has failed.
+// `__getattr__ = dict.get`
+bool isDictMethod(PyObject* hook) {
+  if (Py_TYPE(hook) != &PyMethodDescr_Type && Py_TYPE(hook) != &PyWrapperDescr_Type) return false;
+  return PyType_IsSubtype(reinterpret_cast<PyDescrObject*>(hook)->d_type, &PyDict_Type) != 0;
+}
+
 Out Tracer::callGetattr(PyObject* object, PyObject* name) {
   PyTypeObject* type = Py_TYPE(object);
   PyObject* hook = _PyType_Lookup(type, names().dunder_getattr);
   if (hook == nullptr) return Ref<>();
   if (hook == names().nn_module_getattr) return nnModuleAttribute(*this, object, name);
-  if (!PyFunction_Check(hook))
+  if (!PyFunction_Check(hook) && !isDictMethod(hook))
     return breakWith(Reason::kUnsupportedAttribute,
                      std::string(type->tp_name) + ".__getattr__ is not a Python function");
   STATOR_VALUE(checked, typeLookup(type, names().dunder_getattr));

@@ -47,6 +47,17 @@ Out Tracer::bindDescriptor(PyObject* descriptor, PyObject* object, PyTypeObject*
       STATOR_VALUE(ignored, fromOutside(function, inner));
     }
     if (kind == &PyStaticMethod_Type) return function;
+    // CPython 3.9 to 3.12: what is wrapped may be a descriptor itself, which is asked with the class.
+    if (Py_TYPE(function.get()) == &PyProperty_Type ||
+        (Py_TYPE(function.get())->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+      const Source* inner = source != nullptr
+                                ? sources->child(SourceKind::kGenericAttr, source, names().func)
+                                : nullptr;
+      if (Py_TYPE(function.get())->tp_descr_get != nullptr) {
+        keep_alive.push_back(function);
+        return bindDescriptor(function.get(), reinterpret_cast<PyObject*>(type), type, inner);
+      }
+    }
     return stealRef(PyMethod_New(function.get(), reinterpret_cast<PyObject*>(type)));
   }
   if (isProperty(descriptor) && object != nullptr) {

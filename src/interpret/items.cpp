@@ -150,6 +150,13 @@ void guardBytes(Tracer& tracer, PyObject* object) {
                            newRef(Py_True)});
 }
 
+// The class may get a __hash__ or __eq__ later.
+void Tracer::guardDefaultHash(PyTypeObject* type) {
+  static PyObject* const methods[] = {PyUnicode_InternFromString("__hash__"),
+                                      PyUnicode_InternFromString("__eq__")};
+  for (PyObject* name : methods) (void)typeLookup(type, name);
+}
+
 bool Tracer::hashableNatively(PyObject* key) {
   if (values::isScalar(key) || isStaticKey(key) || isAddress(key)) return true;
   if (graph::isStandIn(key)) {
@@ -174,6 +181,7 @@ bool Tracer::hashableNatively(PyObject* key) {
   if (isTraceIterator(key)) return false;
   if (defaultHash(Py_TYPE(key))) {
     noteIdentity(key);
+    guardDefaultHash(Py_TYPE(key));
     return true;
   }
   Out scalar = plainScalar(key);
@@ -249,13 +257,48 @@ Out Tracer::dictGet(PyObject* dict, PyObject* key) {
   return value;
 }
 
+namespace {
+
+// What an object with an __index__ of its own stands for, in a slice too; ok with null: it has none.
+Out plainIndex(Tracer& tracer, PyObject* key) {
+  if (PySlice_Check(key)) {
+    auto* slice = reinterpret_cast<PySliceObject*>(key);
+    Ref<> parts[3];
+    bool any = false;
+    PyObject* const given[3] = {slice->start, slice->stop, slice->step};
+    for (int i = 0; i < 3; ++i) {
+      STATOR_VALUE(number, plainIndex(tracer, given[i]));
+      any |= static_cast<bool>(number);
+      parts[i] = number ? std::move(number) : newRef(given[i]);
+    }
+    return any ? stealRef(PySlice_New(parts[0].get(), parts[1].get(), parts[2].get())) : Ref<>();
+  }
+  if (graph::isStandIn(key) || values::isScalar(key) || symbolic::isSymbol(key) ||
+      PyLong_Check(key) || !tracer.isUserOverride(key, "__index__"))
+    return Ref<>();
+  STATOR_VALUE(bound, tracer.special(key, "__index__"));
+  STATOR_VALUE(number, tracer.callNested(bound.get(), {}));
+  if (symbolic::isSymInt(number.get()) || PyLong_CheckExact(number.get())) return number;
+  if (graph::isStandIn(number.get()) || PyLong_Check(number.get()))
+    return tracer.breakWith(Reason::kUnsupportedObject, "an index that is not a plain value");
+  return tracer.raiseNew(PyExc_TypeError, "__index__ returned non-int (type %.200s)",
+                         Py_TYPE(number.get())->tp_name);
+}
+
+}  // namespace
+
 Out Tracer::getItem(PyObject* container, PyObject* key) {
   static PyObject* method = PyUnicode_InternFromString("__getitem__");
   STATOR_VALUE(scalar, plainScalar(container));
   if (scalar) return getItem(scalar.get(), key);
   if (graph::isStandIn(container)) {
+    Ref<> plain_key = newRef(key);
+    if (!graph::isStandIn(key) && !PyTuple_Check(key) && !values::isScalar(key)) {
+      STATOR_VALUE(number, plainIndex(*this, key));
+      if (number) plain_key = std::move(number);
+    }
     Args args;
-    args.values = {container, key};
+    args.values = {container, plain_key.get()};
     args.positional = 2;
     return tensorCall(graph::Op::kCallFunction, operatorFunction("getitem"), args);
   }
@@ -270,8 +313,11 @@ Out Tracer::getItem(PyObject* container, PyObject* key) {
     return subscriptClass(*this, reinterpret_cast<PyTypeObject*>(container), key);
   if (isTextLike(container)) {
     guardBytes(*this, container);
-    if (!isNativeSafe(key))
+    if (!isNativeSafe(key)) {
+      STATOR_VALUE(number, plainIndex(*this, key));
+      if (number) return getItem(container, number.get());
       return breakWith(Reason::kUnsupportedObject, "an index that is not a plain value");
+    }
     return fromNative(stealRef(PyObject_GetItem(container, key)));
   }
   if (isNativeContainer(*this, container, method)) {
@@ -338,12 +384,8 @@ Out Tracer::getItem(PyObject* container, PyObject* key) {
         if (!number) return raiseCurrentError();
         return getItem(container, number.get());
       }
-      static PyObject* index_name = PyUnicode_InternFromString("__index__");
-      if (_PyType_Lookup(Py_TYPE(key), index_name) != nullptr && !PySlice_Check(key)) {
-        STATOR_VALUE(bound, special(key, "__index__"));
-        STATOR_VALUE(number, callNested(bound.get(), {}));
-        return getItem(container, number.get());
-      }
+      STATOR_VALUE(number, plainIndex(*this, key));
+      if (number) return getItem(container, number.get());
       return breakWith(Reason::kUnsupportedObject, "an index that is not a plain value");
     }
     STATOR_VALUE(items, contents(container));
@@ -408,8 +450,11 @@ Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
     }
     if (PyTuple_Check(container) || PyAnySet_Check(container))
       return breakWith(Reason::kRaises, "assigns to an item of a tuple or set");
-    if (!isNativeSafe(key))
+    if (!isNativeSafe(key)) {
+      STATOR_VALUE(number, plainIndex(*this, key));
+      if (number) return setItem(container, number.get(), value);
       return breakWith(Reason::kUnsupportedObject, "an index that is not a plain value");
+    }
     Ref<> new_items = newRef(value);
     if (PySlice_Check(key)) {
       STATOR_VALUE(list, listOf(value));
@@ -473,8 +518,11 @@ Flow Tracer::delItem(PyObject* container, PyObject* key) {
       if (!values::dictDelete(items.get(), key)) return raiseCurrentError();
       return Flow::kOk;
     }
-    if (!isNativeSafe(key))
+    if (!isNativeSafe(key)) {
+      STATOR_VALUE(number, plainIndex(*this, key));
+      if (number) return delItem(container, number.get());
       return breakWith(Reason::kUnsupportedObject, "an index that is not a plain value");
+    }
     STATOR_VALUE(items, contentsForWrite(container));
     if (PyObject_DelItem(items.get(), key) != 0) return raiseCurrentError();
     return Flow::kOk;
@@ -488,6 +536,24 @@ Flow Tracer::delItem(PyObject* container, PyObject* key) {
   args.positional = 1;
   return call(bound.get(), args, Then::kDiscard).flow();
 }
+
+namespace {
+
+// What a __len__ written in Python gives has to be a length.
+Flow checkLength(Tracer& tracer, PyObject* given) {
+  if (symbolic::isSymInt(given)) return Flow::kOk;
+  if (graph::isStandIn(given) || !PyLong_Check(given))
+    return tracer.breakWith(Reason::kRaises, "__len__ that gives no int");
+  Py_ssize_t length = PyLong_AsSsize_t(given);
+  if (length == -1 && PyErr_Occurred()) {
+    PyErr_Clear();
+    return tracer.breakWith(Reason::kRaises, "__len__ that gives a very large number");
+  }
+  if (length >= 0) return Flow::kOk;
+  return tracer.raiseNew(PyExc_ValueError, "__len__() should return >= 0");
+}
+
+}  // namespace
 
 Out Tracer::length(PyObject* container) {
   static PyObject* method = PyUnicode_InternFromString("__len__");
@@ -535,8 +601,9 @@ Out Tracer::length(PyObject* container) {
                     typeOf(container)->tp_name);
   STATOR_VALUE(bound, special(container, "__len__"));
   if (!bound) return raiseNew(PyExc_TypeError, "object of type '%s' has no len()", type->tp_name);
-  keep_alive.push_back(bound);
-  return call(bound.get(), Args{});
+  STATOR_VALUE(n, callNested(bound.get(), Args{}));
+  STATOR_FLOW(checkLength(*this, n.get()));
+  return n;
 }
 
 Out Tracer::truth(PyObject* value) {
@@ -560,8 +627,12 @@ Out Tracer::truth(PyObject* value) {
     if (result < 0) return raiseCurrentError();
     return boolean(result != 0);
   }
-  if (PyType_Check(value) || PyFunction_Check(value) || PyModule_Check(value) ||
-      PyCFunction_Check(value) || isTraceIterator(value) || PyMethod_Check(value)) {
+  // A class asks its metaclass; an enumeration's says yes.
+  const bool plain_class =
+      PyType_Check(value) && (Py_TYPE(value) == &PyType_Type ||
+                              PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(value), enumType()));
+  if (plain_class || PyFunction_Check(value) || PyModule_Check(value) || PyCFunction_Check(value) ||
+      isTraceIterator(value) || PyMethod_Check(value)) {
     return boolean(true);
   }
   PyTypeObject* type = Py_TYPE(value);
@@ -586,8 +657,8 @@ Out Tracer::truth(PyObject* value) {
     if (PyFunction_Check(has_len.get())) {
       STATOR_VALUE(bound, special(value, "__len__"));
       STATOR_VALUE(n, callNested(bound.get(), {}));
-      if (!PyLong_Check(n.get())) return breakWith(Reason::kDataDependentBranch);
-      return boolean(PyObject_IsTrue(n.get()) == 1);
+      STATOR_FLOW(checkLength(*this, n.get()));
+      return truth(n.get());
     }
     STATOR_VALUE(n, length(value));
     return boolean(PyObject_IsTrue(n.get()) == 1);
@@ -689,7 +760,16 @@ Out Tracer::contains(PyObject* container, PyObject* item) {
     STATOR_VALUE(result, callNested(bound.get(), {item}));
     return truth(result.get());
   }
-  STATOR_VALUE(iterator, iterate(container));
+  if (_PyType_Lookup(typeOf(container), method) == Py_None)
+    return raiseNew(PyExc_TypeError, "'%.200s' object is not a container",
+                    typeOf(container)->tp_name);
+  Out over = iterate(container);
+  if (over.flow() == Flow::kRaise && PyErr_GivenExceptionMatches(raised.get(), PyExc_TypeError)) {
+    raised.reset();
+    return raiseNew(PyExc_TypeError, "argument of type '%.200s' is not iterable",
+                    typeOf(container)->tp_name);
+  }
+  STATOR_VALUE(iterator, std::move(over));
   for (;;) {
     STATOR_VALUE(element, next(iterator.get()));
     if (!element) return boolean(false);

@@ -233,7 +233,9 @@ Out Tracer::keyed(PyObject* changed, const KeyedOperation& operation) {
 Out Tracer::answerKeys(PyObject* changed, const KeyedOperation& operation) {
   Answers answers;
   // An OrderedDict hashes its keys when it is copied: it gets none of these.
-  const bool ordered = changed != nullptr && PyODict_Check(changed);
+  // Nor does a dict whose class iterates in a way of its own, which CPython's copy would ask.
+  const bool ordered = changed != nullptr && PyDict_Check(changed) &&
+                       (PyODict_Check(changed) || Py_TYPE(changed)->tp_iter != PyDict_Type.tp_iter);
   for (;;) {
     // What the operation lets go of stays alive until Python code may run.
     Ref<> trial = changed != nullptr && !ordered ? copyOf(changed) : Ref<>::create(changed);

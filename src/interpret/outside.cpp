@@ -522,7 +522,10 @@ Out Tracer::keyedByPosition(PyObject* dict) {
                  fromOutside(raw_key, sources->child(SourceKind::kDictKey, source, nullptr, i)));
     STATOR_VALUE(item,
                  fromOutside(raw, sources->child(SourceKind::kDictValue, source, nullptr, i)));
-    if (!isStaticKey(raw_key) && !own) noteIdentity(key.get());
+    if (!isStaticKey(raw_key) && !own) {
+      noteIdentity(key.get());
+      if (!tensor::isTensor(raw_key)) guardDefaultHash(Py_TYPE(raw_key));
+    }
     any_own |= own;
     if (own) STATOR_FLOW(noteOwnKeys(raw_key));
     Ref<> number = stealRef(own ? PyLong_FromSsize_t(hash) : Py_NewRef(Py_None));

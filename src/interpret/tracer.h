@@ -339,6 +339,7 @@ class Tracer {
   Out same(PyObject* left, PyObject* right);   // `is`
   Out dictGet(PyObject* dict, PyObject* key);  // ok with null: missing
   bool hashableNatively(PyObject* key);
+  void guardDefaultHash(PyTypeObject* type);
   // keys.cpp: dicts and sets with keys that have their own __hash__ or __eq__
   Out hashOf(PyObject* value);  // the class's own __hash__
   // A dict or set, a key or a tuple of them that has or is such a key.

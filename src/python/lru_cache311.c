@@ -42,6 +42,13 @@ int stator_lru_known(PyObject* object) {
          wrapper->link_type != NULL && PyType_Check((PyObject*)wrapper->link_type);
 }
 
+Py_ssize_t stator_lru_room(PyObject* object) {
+  Wrapper* wrapper = (Wrapper*)object;
+  if (wrapper->limit < 0) return -1;
+  Py_ssize_t room = wrapper->limit - PyDict_GET_SIZE(wrapper->cache);
+  return room > 0 ? room : 0;
+}
+
 PyObject* stator_lru_key(PyObject* object, PyObject* const* args, Py_ssize_t positional,
                          PyObject* names) {
   Wrapper* wrapper = (Wrapper*)object;

@@ -176,6 +176,8 @@ int stator_lru_get(PyObject* wrapper, PyObject* key, Py_hash_t hash, PyObject** 
 // counts a hit and makes the entry the youngest
 int stator_lru_hit(PyObject* wrapper, PyObject* key);
 int stator_lru_miss(PyObject* wrapper);  // counts a miss
+// how many more entries it takes before it drops the oldest; -1: any number
+Py_ssize_t stator_lru_room(PyObject* wrapper);
 // what a miss stores, dropping the oldest if need be
 int stator_lru_store(PyObject* wrapper, PyObject* key, PyObject* value);
 

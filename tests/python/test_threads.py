@@ -19,7 +19,9 @@ TIMEOUT = 60.0
 @pytest.fixture(autouse=True)
 def fresh() -> Any:
     stator.reset()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started us with it ignored
     yield
+    signal.signal(signal.SIGINT, before)
     stator.reset()
 
 

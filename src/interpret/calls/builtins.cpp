@@ -101,6 +101,13 @@ Out iterCall(Tracer& t, const Args& args) {
 Out nextCall(Tracer& t, const Args& args) {
   if (args.keywordCount() != 0 || args.positional < 1 || args.positional > 2)
     return wrongArguments(t, "next");
+  PyObject* iterator = args.values[0];
+  if (args.positional == 1 && !graph::isStandIn(iterator) && !isTraceIterator(iterator) &&
+      !stator_iterator_known(iterator) && t.isUserOverride(iterator, "__next__")) {
+    // The StopIteration that it raises comes through as it is, with its value.
+    STATOR_VALUE(bound, t.special(iterator, "__next__"));
+    return t.callNested(bound.get(), {});
+  }
   STATOR_VALUE(item, t.next(args.values[0]));
   if (item) return item;
   if (args.positional == 2) return newRef(args.values[1]);
@@ -240,8 +247,29 @@ Out numberCall(Tracer& t, const Args& args, PyTypeObject* type, const char* meth
     }
     if (t.isUserOverride(value, method)) {
       STATOR_VALUE(bound, t.special(value, method));
-      t.keep_alive.push_back(bound);
-      return t.call(bound.get(), Args{});
+      STATOR_VALUE(number, t.callNested(bound.get(), {}));
+      if (!graph::isStandIn(number.get()) && t.typeOf(number.get()) != type)
+        return t.breakWith(Reason::kRaises, std::string(method) + " that gives another type");
+      return number;
+    }
+    static PyObject* const index_name = PyUnicode_InternFromString("__index__");
+    STATOR_VALUE(exact, t.exactScalar(value));
+    if (exact && Py_TYPE(exact.get()) == type) {
+      PyObject* method_name = PyUnicode_InternFromString(method);
+      STATOR_VALUE(own, t.typeLookup(Py_TYPE(value), method_name));
+      Py_DECREF(method_name);
+      if (own.get() == _PyType_Lookup(type, PyDescr_NAME(own.get()))) return exact;
+    }
+    if (!exact && t.isUserOverride(value, "__index__")) {
+      STATOR_VALUE(on_type, t.typeLookup(Py_TYPE(value), index_name));
+      STATOR_VALUE(bound, t.special(value, "__index__"));
+      STATOR_VALUE(number, t.callNested(bound.get(), {}));
+      if (PyLong_CheckExact(number.get())) {
+        Args one = args;
+        one.values[0] = number.get();
+        return t.callNative(reinterpret_cast<PyObject*>(type), one);
+      }
+      return t.breakWith(Reason::kRaises, "__index__ that gives no int");
     }
   }
   return t.callNative(reinterpret_cast<PyObject*>(type), args);
@@ -558,6 +586,8 @@ Out hashCall(Tracer& t, const Args& args) {
   if (t.isUserOverride(value, "__hash__")) {
     return t.hashOf(value);
   }
+  if (Py_TYPE(value)->tp_hash == PyObject_HashNotImplemented && !isTraceIterator(value))
+    return t.raiseNew(PyExc_TypeError, "unhashable type: '%.200s'", Py_TYPE(value)->tp_name);
   if (PyTuple_Check(value) && Py_TYPE(value)->tp_hash == PyTuple_Type.tp_hash &&
       !t.isNativeSafe(value))
     return t.tupleHash(value);

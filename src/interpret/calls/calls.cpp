@@ -3,6 +3,7 @@
 #include "interpret/attributes.h"
 #include "interpret/calls/arguments.h"
 #include "interpret/calls/arrays.h"
+#include "interpret/calls/decimals.h"
 #include "interpret/calls/switches.h"
 #include "interpret/calls/tables.h"
 #include "interpret/descriptors.h"
@@ -73,8 +74,10 @@ Out Tracer::callNative(PyObject* callable, const Args& args) {
     keep.push_back(std::move(replaced));
   }
   graph::takeLeakFlag();
+  DecimalFold decimals(*this, callable, args);
   Ref<> result =
       stealRef(PyObject_Vectorcall(callable, values.data(), args.positional, args.names));
+  STATOR_FLOW(decimals.finish());
   if (graph::takeLeakFlag()) {
     PyErr_Clear();
     return breakWith(Reason::kLeaked, nameOf(callable));
@@ -366,6 +369,9 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
     }
     return breakWith(Reason::kUnsupportedTensorOp, name);
   }
+  if (args.keywordCount() != 0 && name == "__init__" &&
+      (owner == &PyDict_Type || owner == &PyODict_Type))
+    return nativeInit(owner, args);
   if (args.keywordCount() == 0) {
     if (name == "__init__" && owner == &PyBaseObject_Type) {
       PyTypeObject* type = typeOf(self);
@@ -432,6 +438,32 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
       }
       if ((name == "__repr__" || name == "__str__") && n == 1 && isNativeSafe(self)) {
         return fromNative(stealRef(name == "__repr__" ? PyObject_Repr(self) : PyObject_Str(self)));
+      }
+    } else if (owner == &PyList_Type && PyList_Check(self) &&
+               (name == "__len__" || name == "__getitem__" || name == "__setitem__" ||
+                name == "__delitem__" || name == "__iter__")) {
+      // super().__getitem__ and friends of a list subclass that overrides them.
+      const PyMappingMethods* slots = PyList_Type.tp_as_mapping;
+      if (name == "__iter__" && n == 1) {
+        STATOR_VALUE(items, contents(self));
+        return made(makeTraceIterator(IteratorKind::kSequence, {newRef(self)}));
+      }
+      if (name == "__len__" && n == 1) {
+        STATOR_VALUE(items, contents(self));
+        return stealRef(PyLong_FromSsize_t(PyList_GET_SIZE(items.get())));
+      }
+      if (n >= 2 && isNativeSafe(args.values[1])) {
+        if (name == "__getitem__" && n == 2) {
+          STATOR_VALUE(items, contents(self));
+          return fromNative(stealRef(slots->mp_subscript(items.get(), args.values[1])));
+        }
+        PyObject* value = n == 3 ? args.values[2] : nullptr;
+        if ((name == "__setitem__") == (n == 3) && !PySlice_Check(args.values[1])) {
+          STATOR_VALUE(items, contentsForWrite(self));
+          if (slots->mp_ass_subscript(items.get(), args.values[1], value) != 0)
+            return raiseCurrentError();
+          return newRef(Py_None);
+        }
       }
     } else if (PyDict_Check(self) && PyType_IsSubtype(owner, &PyDict_Type)) {
       // super().__getitem__ and friends of a dict subclass that overrides them.
@@ -501,8 +533,22 @@ Flow Tracer::setAttrGeneric(PyObject* object, PyObject* name, PyObject* value) {
   STATOR_VALUE(on_type, typeLookup(type, name));
   if (on_type && Py_TYPE(on_type.get())->tp_descr_set != nullptr &&
       Py_TYPE(on_type.get()) != &PyMemberDescr_Type) {
-    if (isProperty(on_type.get()))
-      return breakWith(Reason::kUnsupportedMutation, "object.__setattr__ of a property");
+    if (isProperty(on_type.get())) {
+      Ref<> setter =
+          stealRef(PyObject_GetAttrString(on_type.get(), value != nullptr ? "fset" : "fdel"));
+      if (!setter || !PyFunction_Check(setter.get())) {
+        PyErr_Clear();
+        return breakWith(Reason::kUnsupportedMutation, "object.__setattr__ of a property");
+      }
+      if (values.find(setter) == nullptr) {
+        STATOR_VALUE(ignored, fromOutside(setter, sources->pinned(setter)));
+      }
+      Args args;
+      args.values = {object};
+      if (value != nullptr) args.values.push_back(value);
+      args.positional = args.values.size();
+      return callNested(setter.get(), args).flow();
+    }
     if (!isMade(object) && value != nullptr && on_type.get() == classDescriptor())
       return changeClass(object, value);
     if (!isMade(object))

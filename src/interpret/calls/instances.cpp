@@ -146,6 +146,31 @@ Out Tracer::nativeInit(PyTypeObject* owner, const Args& args) {
   return breakWith(Reason::kUnsupportedClass, std::string(owner->tp_name) + ".__init__");
 }
 
+namespace {
+
+PyObject* hasRoom(PyObject* wanted, PyObject* cache) {
+  if (Py_TYPE(cache) != lruCacheType() || !stator_lru_known(cache)) Py_RETURN_FALSE;
+  Py_ssize_t room = stator_lru_room(cache);
+  return PyBool_FromLong(room < 0 || room >= PyLong_AsSsize_t(wanted));
+}
+
+// What was there at the start, or was stored since, is still there: the calls so far have dropped nothing.
+Flow needRoom(Tracer& t, PyObject* cache, const Source* source) {
+  static PyMethodDef method = {"has_room", hasRoom, METH_O, nullptr};
+  Py_ssize_t misses = 0;
+  for (const Tracer::LruUse& use : t.lru_uses) misses += use.cache.get() == cache && use.value;
+  Py_ssize_t room = stator_lru_room(cache);
+  if (misses == 0 || room < 0) return Flow::kOk;
+  if (room < misses) return t.breakWith(Reason::kCallsOutside, "a cached function that is full");
+  Ref<> number = stealRef(PyLong_FromSsize_t(misses));
+  Ref<> check = stealRef(PyCFunction_New(&method, number.get()));
+  t.guards->add(Guard{GuardKind::kIs, t.sources->child(SourceKind::kAsked, source, check), nullptr,
+                      newRef(Py_True)});
+  return Flow::kOk;
+}
+
+}  // namespace
+
 Out Tracer::callCached(PyObject* cache, const Args& args) {
   const Source* source = sourceOf(cache);
   if (source == nullptr || !stator_lru_known(cache))
@@ -178,6 +203,7 @@ Out Tracer::callCached(PyObject* cache, const Args& args) {
         PyObject_RichCompareBool(use.key.get(), key.get(), Py_EQ) != 1)
       continue;
     Ref<> value = use.value;
+    STATOR_FLOW(needRoom(*this, cache, source));
     ++effects;
     lru_uses.push_back({newRef(cache), key, Ref<>()});
     return value;
@@ -186,6 +212,7 @@ Out Tracer::callCached(PyObject* cache, const Args& args) {
   PyObject* stored = nullptr;
   int found = stator_lru_get(cache, key.get(), entry->hash, &stored);
   if (found == STATOR_FOUND) {
+    STATOR_FLOW(needRoom(*this, cache, source));
     STATOR_VALUE(value, fromOutside(stored, entry));
     ++effects;
     lru_uses.push_back({newRef(cache), key, Ref<>()});
@@ -208,6 +235,7 @@ Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then, bool me
   PyTypeObject* meta = Py_TYPE(reinterpret_cast<PyObject*>(type));
   PyObject* type_object = reinterpret_cast<PyObject*>(type);
   if (PyType_IsSubtype(type, enumType())) return callNative(type_object, args);
+  if (std::string_view(type->tp_name) == "decimal.Decimal") return callNative(type_object, args);
   if (metaclass_call && meta->tp_call != PyType_Type.tp_call) {
     PyObject* hook = _PyType_Lookup(meta, names().dunder_call);
     if (hook == nullptr || !PyFunction_Check(hook))
@@ -316,6 +344,18 @@ Out Tracer::isSubclass(PyObject* type, PyObject* classinfo) {
     PyTypeObject* meta = Py_TYPE(classinfo);
     static PyObject* check = PyUnicode_InternFromString("__subclasscheck__");
     PyObject* hook = _PyType_Lookup(meta, check);
+    (void)typeLookup(reinterpret_cast<PyTypeObject*>(type), names().dunder_class);
+    static PyObject* const abstract = torchObject("abc.ABCMeta");
+    if (hook != nullptr && PyFunction_Check(hook) &&
+        hook != _PyType_Lookup(reinterpret_cast<PyTypeObject*>(abstract), check) &&
+        std::string_view(
+            PyUnicode_AsUTF8(
+                reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(hook))->co_filename))
+                .find("/torch/") == std::string_view::npos) {
+      STATOR_VALUE(function, classAttrValue(meta, check, hook));
+      STATOR_VALUE(result, callNested(function.get(), {classinfo, type}));
+      return truth(result.get());
+    }
     if (hook == nullptr || !PyFunction_Check(hook)) {
       return newRef(PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), wanted) ? Py_True
                                                                                     : Py_False);
@@ -365,11 +405,16 @@ Out Tracer::isInstance(PyObject* object, PyObject* classinfo) {
   }
   if (PyType_Check(classinfo)) {
     auto* wanted = reinterpret_cast<PyTypeObject*>(classinfo);
-    if (PyType_IsSubtype(type, wanted)) return newRef(Py_True);
     static PyObject* check = PyUnicode_InternFromString("__instancecheck__");
     PyObject* hook = _PyType_Lookup(Py_TYPE(classinfo), check);
-    if (hook == _PyType_Lookup(&PyType_Type, check)) return newRef(Py_False);
     std::string_view meta = Py_TYPE(classinfo)->tp_name;
+    // A metaclass may deny what the bases say, but of instances of the very class it is not asked.
+    const bool denies =
+        PyFunction_Check(hook) && type != wanted && meta != "ABCMeta" && meta != "EnumType";
+    // The bases of a class may be set.
+    if (!graph::isStandIn(object)) (void)typeLookup(type, names().dunder_class);
+    if (!denies && PyType_IsSubtype(type, wanted)) return newRef(Py_True);
+    if (hook == _PyType_Lookup(&PyType_Type, check)) return newRef(Py_False);
     // the last: it stands for an object of that type
     if (meta == "ABCMeta" || meta == "EnumType" || type != Py_TYPE(object)) {
       return isSubclass(reinterpret_cast<PyObject*>(type), classinfo);

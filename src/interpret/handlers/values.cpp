@@ -1,5 +1,6 @@
 // Operators, attributes, subscripts and builders.
 #include "interpret/calls/arrays.h"
+#include "interpret/calls/decimals.h"
 #include "interpret/handlers/handlers.h"
 #include "interpret/known_types.h"
 #include "interpret/trace_iterator.h"
@@ -239,6 +240,15 @@ Flow formatValue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
                               std::string("formats a ") + type->tp_name);
     if (PyFunction_Check(value) || PyModule_Check(value))
       return tracer.breakWith(Reason::kUnsupportedObject, "formats an address");
+    if (isDecimal(plain.get())) {
+      DecimalFold decimals(tracer, {plain.get()});
+      Ref<> shown = newRef(plain.get());
+      if (conversion == 1) shown = stealRef(PyObject_Str(plain.get()));
+      if (conversion >= 2) shown = stealRef(PyObject_Repr(plain.get()));
+      shown = shown ? stealRef(PyObject_Format(shown.get(), spec)) : Ref<>();
+      STATOR_FLOW(decimals.finish());
+      return deliver(tracer, frame, tracer.fromNative(std::move(shown)), operands);
+    }
     text = std::move(plain);
     if (conversion == 1) text = stealRef(PyObject_Str(text.get()));
     if (conversion == 2) text = stealRef(PyObject_Repr(text.get()));
@@ -294,7 +304,13 @@ Flow setUpdate(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   PyObject* set = frame.top(static_cast<size_t>(instr.oparg));
   STATOR_VALUE(items, tracer.setOperand(frame.top()));
   STATOR_VALUE(target, tracer.contentsForWrite(set));
-  if (_PySet_Update(target.get(), items.get()) != 0) return tracer.raiseCurrentError();
+  STATOR_FLOW(tracer
+                  .keyed(target.get(),
+                         [&](PyObject* into) {
+                           return _PySet_Update(into, items.get()) == 0 ? Py_NewRef(Py_None)
+                                                                        : nullptr;
+                         })
+                  .flow());
   return done(frame, 1);
 }
 

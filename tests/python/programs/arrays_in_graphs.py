@@ -253,3 +253,42 @@ def limits_of_types():
         )
 
     return Case(f, mat())
+
+
+@program(full=3)
+def numbers_beside_tensors():
+    def f(x):
+        scale = np.sqrt(x.shape[-1])
+        y = x / scale + np.log(2.0) * x
+        z = y
+        y *= np.float32(3)
+        return z is y, y ** np.float64(2), np.int64(2) - x, x > scale - 1, torch.full((2,), np.cos(0))
+
+    return Case(f, vec())
+
+
+@program(full=2)
+def numbers_known_at_capture():
+    def f(x):
+        size = np.prod(x.shape)
+        picked = x[: np.int64(2)] if np.sqrt(size) > 1 else x
+        return (
+            picked + int(size),
+            x.reshape(size // 2, 2),
+            float(np.mean([1, 2])),
+            size,
+            np.float32(0.5),
+            bool(np.any([0])),
+        )
+
+    return Case(f, vec())
+
+
+@program(full=2)
+def numbers_from_outside():
+    scale, shift, count = np.float64(0.5), np.float32(2.0), np.int64(3)
+
+    def f(x, factor):
+        return x * scale + shift, x**count, factor * x
+
+    return Case(f, vec(), np.float32(1.5)).changing(vec(), np.float32(2.5)).then_call(vec(), np.float64(2.5))

@@ -468,6 +468,37 @@ def fractions_and_decimals():
     return Case(f, vec())
 
 
+@program(full=1)
+def decimals_in_another_context():
+    import decimal
+
+    def f(x):
+        d = decimal.Decimal("1.2345")
+        return x + 1, d + 1, -d, d * 2, f"{d:f}", d < 2, decimal.Decimal("1.5") * 2
+
+    def imprecise(case):
+        decimal.getcontext().prec = 3
+
+    def precise(case):
+        decimal.getcontext().prec = 28
+
+    decimal.setcontext(decimal.Context(prec=28))
+    return Case(f, vec()).then(imprecise, precise)
+
+
+@program()
+def decimals_that_set_flags():
+    import decimal
+
+    def f(x):
+        d = decimal.Decimal("1.25")
+        third = d / 3
+        return x + 1, third, round(d, 1), [k.__name__ for k, v in decimal.getcontext().flags.items() if v]
+
+    decimal.setcontext(decimal.Context(prec=9))
+    return Case(f, vec())
+
+
 @program()
 def threading_local_and_lock():
     import threading
