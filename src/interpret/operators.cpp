@@ -1,4 +1,5 @@
 // Operators: tensors go into the graph, plain values are computed, user classes get Python's protocol of reflected and in-place methods.
+#include "interpret/calls/decimals.h"
 #include "interpret/known_types.h"
 #include "interpret/torch_names.h"
 #include "interpret/trace_iterator.h"
@@ -134,6 +135,13 @@ bool overridesOperator(Tracer& tracer, PyObject* value, const char* name) {
   Out found = tracer.typeLookup(tracer.typeOf(value), text.get());
   return found.get() != nullptr && PyFunction_Check(found.get()) &&
          found.get() != _PyType_Lookup(tensorType(), text.get());
+}
+
+Out nativeBinary(Tracer& tracer, const BinaryRow& row, PyObject* left, PyObject* right) {
+  DecimalFold decimals(tracer, {left, right});
+  Ref<> result = stealRef(row.native(left, right));
+  STATOR_FLOW(decimals.finish());
+  return tracer.fromNative(std::move(result));
 }
 
 bool bothAre(PyObject* left, PyObject* right, PyTypeObject* type) {
@@ -273,9 +281,9 @@ Out Tracer::binary(int operation, PyObject* left, PyObject* right) {
                                                        " on a " + left_type->tp_name + " and a " +
                                                        right_type->tp_name);
     }
-    return fromNative(stealRef(row.native(a.get(), b.get())));
+    return nativeBinary(*this, row, a.get(), b.get());
   }
-  return fromNative(stealRef(row.native(left, right)));
+  return nativeBinary(*this, row, left, right);
 }
 
 Out Tracer::unary(int operation, PyObject* operand) {
@@ -307,7 +315,10 @@ Out Tracer::unary(int operation, PyObject* operand) {
   if (!isNativeSafe(operand))
     return breakWith(Reason::kUnsupportedObject, std::string("operator.") + functions[operation]);
   PyObject* (*native[])(PyObject*) = {PyNumber_Positive, PyNumber_Negative, PyNumber_Invert};
-  return fromNative(stealRef(native[operation](operand)));
+  DecimalFold decimals(*this, {operand});
+  Ref<> result = stealRef(native[operation](operand));
+  STATOR_FLOW(decimals.finish());
+  return fromNative(std::move(result));
 }
 
 Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
@@ -389,8 +400,12 @@ Out Tracer::compare(int operation, PyObject* left, PyObject* right) {
     return breakWith(Reason::kUnsupportedObject, "a container that compares in a way of its own");
   STATOR_VALUE(a, plain(left));
   STATOR_VALUE(b, plain(right));
-  if (isNativeSafe(a.get()) && isNativeSafe(b.get()))
-    return fromNative(stealRef(PyObject_RichCompare(a.get(), b.get(), operation)));
+  if (isNativeSafe(a.get()) && isNativeSafe(b.get())) {
+    DecimalFold decimals(*this, {a.get(), b.get()});
+    Ref<> result = stealRef(PyObject_RichCompare(a.get(), b.get(), operation));
+    STATOR_FLOW(decimals.finish());
+    return fromNative(std::move(result));
+  }
   if ((PyAnySet_Check(left) || PyDictViewSet_Check(left)) &&
       (PyAnySet_Check(right) || PyDictViewSet_Check(right))) {
     STATOR_VALUE(result, keyed(nullptr, [&](PyObject*) {

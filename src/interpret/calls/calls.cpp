@@ -3,6 +3,7 @@
 #include "interpret/attributes.h"
 #include "interpret/calls/arguments.h"
 #include "interpret/calls/arrays.h"
+#include "interpret/calls/decimals.h"
 #include "interpret/calls/switches.h"
 #include "interpret/calls/tables.h"
 #include "interpret/descriptors.h"
@@ -73,8 +74,10 @@ Out Tracer::callNative(PyObject* callable, const Args& args) {
     keep.push_back(std::move(replaced));
   }
   graph::takeLeakFlag();
+  DecimalFold decimals(*this, callable, args);
   Ref<> result =
       stealRef(PyObject_Vectorcall(callable, values.data(), args.positional, args.names));
+  STATOR_FLOW(decimals.finish());
   if (graph::takeLeakFlag()) {
     PyErr_Clear();
     return breakWith(Reason::kLeaked, nameOf(callable));
@@ -500,6 +503,18 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
                    (owner == &PyByteArray_Type && isMade(self)) || isOpaqueConstant(self);
   // torch.device is also a context manager, which changes the thread's modes.
   bool context = name == "__enter__" || name == "__exit__" || name == "__call__";
+  if (owner->tp_name == std::string_view("re.Pattern")) {
+    // Characters are all that it looks at, whatever a subclass of str does otherwise.
+    Args exact = args;
+    for (PyObject*& value : exact.values) {
+      if (graph::isStandIn(value) || !PyUnicode_Check(value) || PyUnicode_CheckExact(value))
+        continue;
+      STATOR_VALUE(text, exactScalar(value));
+      keep_alive.push_back(text);
+      value = text.get();
+    }
+    return callNative(descriptor, exact);
+  }
   if (immutable || (values::isTorchConstant(self) && !context)) return callNative(descriptor, args);
   return breakWith(Reason::kCallsOutside, std::string(owner->tp_name) + "." + name);
 }

@@ -235,6 +235,7 @@ Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then, bool me
   PyTypeObject* meta = Py_TYPE(reinterpret_cast<PyObject*>(type));
   PyObject* type_object = reinterpret_cast<PyObject*>(type);
   if (PyType_IsSubtype(type, enumType())) return callNative(type_object, args);
+  if (std::string_view(type->tp_name) == "decimal.Decimal") return callNative(type_object, args);
   if (metaclass_call && meta->tp_call != PyType_Type.tp_call) {
     PyObject* hook = _PyType_Lookup(meta, names().dunder_call);
     if (hook == nullptr || !PyFunction_Check(hook))

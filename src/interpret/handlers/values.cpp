@@ -1,5 +1,6 @@
 // Operators, attributes, subscripts and builders.
 #include "interpret/calls/arrays.h"
+#include "interpret/calls/decimals.h"
 #include "interpret/handlers/handlers.h"
 #include "interpret/known_types.h"
 #include "interpret/trace_iterator.h"
@@ -239,6 +240,15 @@ Flow formatValue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
                               std::string("formats a ") + type->tp_name);
     if (PyFunction_Check(value) || PyModule_Check(value))
       return tracer.breakWith(Reason::kUnsupportedObject, "formats an address");
+    if (isDecimal(plain.get())) {
+      DecimalFold decimals(tracer, {plain.get()});
+      Ref<> shown = newRef(plain.get());
+      if (conversion == 1) shown = stealRef(PyObject_Str(plain.get()));
+      if (conversion >= 2) shown = stealRef(PyObject_Repr(plain.get()));
+      shown = shown ? stealRef(PyObject_Format(shown.get(), spec)) : Ref<>();
+      STATOR_FLOW(decimals.finish());
+      return deliver(tracer, frame, tracer.fromNative(std::move(shown)), operands);
+    }
     text = std::move(plain);
     if (conversion == 1) text = stealRef(PyObject_Str(text.get()));
     if (conversion == 2) text = stealRef(PyObject_Repr(text.get()));
