@@ -1,5 +1,7 @@
 #include "breaks/draws.h"
 
+#include "base/imports.h"
+
 #include <string_view>
 
 namespace stator::breaks {
@@ -13,7 +15,7 @@ bool isPythons(PyObject* generator) {
 
 // Of the C base: random.Random's own methods are Python.
 PyObject* baseMethod(const char* name) {
-  Ref<> module = stealRef(PyImport_ImportModule("_random"));
+  Ref<> module = stealRef(importModule("_random"));
   Ref<> base = module ? stealRef(PyObject_GetAttrString(module.get(), "Random")) : Ref<>();
   return base ? PyObject_GetAttrString(base.get(), name) : nullptr;  // kept for good
 }

@@ -1,6 +1,7 @@
 #include "debug/specimen.h"
 
 #include "base/check.h"
+#include "base/imports.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -26,7 +27,7 @@ class FxReader {
  public:
   FxReader(PyObject* fx_graph, PyObject* describe, bool is_body)
       : fx_graph_(fx_graph), describe_(describe), is_body_(is_body) {
-    Ref<> module = orThrow(PyImport_ImportModule("torch.fx.node"));
+    Ref<> module = orThrow(importModule("torch.fx.node"));
     node_type_ = attribute(module.get(), "Node");
   }
 

@@ -5,6 +5,7 @@
 
 #include "base/boundary.h"
 #include "base/collector_pause.h"
+#include "base/imports.h"
 #include "graph/fx_names.h"
 #include "graph/fx_record.h"
 #include "graph/graph_runner.h"
@@ -32,10 +33,10 @@ struct Fx {
 
  private:
   Fx() {
-    Ref<> node_module = orThrow(PyImport_ImportModule("torch.fx.node"));
-    Ref<> fx_graph = orThrow(PyImport_ImportModule("torch.fx.graph"));
-    Ref<> collections = orThrow(PyImport_ImportModule("torch.fx.immutable_collections"));
-    helpers = orThrow(PyImport_ImportModule("stator._fx"));
+    Ref<> node_module = orThrow(importModule("torch.fx.node"));
+    Ref<> fx_graph = orThrow(importModule("torch.fx.graph"));
+    Ref<> collections = orThrow(importModule("torch.fx.immutable_collections"));
+    helpers = orThrow(importModule("stator._fx"));
     node_type = attribute(node_module.get(), "Node");
     Ref<> base = attribute(node_module.get(), "_NodeBase");
     node_init = reinterpret_cast<PyTypeObject*>(base.get())->tp_init;
@@ -50,7 +51,7 @@ struct Fx {
     call_module = orThrow(PyUnicode_InternFromString("call_module"));
     get_attr = orThrow(PyUnicode_InternFromString("get_attr"));
     output = orThrow(PyUnicode_InternFromString("output"));
-    Ref<> module_home = orThrow(PyImport_ImportModule("torch.fx.graph_module"));
+    Ref<> module_home = orThrow(importModule("torch.fx.graph_module"));
     module_type = attribute(module_home.get(), "GraphModule");
     meta = orThrow(PyUnicode_InternFromString("meta"));
   }

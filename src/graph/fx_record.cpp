@@ -1,6 +1,7 @@
 #include "graph/fx_record.h"
 
 #include "base/check.h"
+#include "base/imports.h"
 
 #include <algorithm>
 #include <cctype>
@@ -18,7 +19,7 @@ FxRecord& get(PyObject* self) { return *reinterpret_cast<RecordObject*>(self)->r
 
 PyObject* helpers() {
   static PyObject* module = nullptr;
-  if (module == nullptr) module = PyImport_ImportModule("stator._fx");
+  if (module == nullptr) module = importModule("stator._fx");
   return module;
 }
 

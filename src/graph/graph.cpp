@@ -1,6 +1,7 @@
 #include "graph/graph.h"
 
 #include "base/check.h"
+#include "base/imports.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -39,7 +40,7 @@ Node* Graph::addCall(Op op, Ref<> target, Ref<> args, Ref<> kwargs) {
 
 Node* Graph::addItem(Node* of, Py_ssize_t index) {
   static PyObject* getitem = [] {
-    Ref<> module = Ref<>::steal(PyImport_ImportModule("_operator"));
+    Ref<> module = Ref<>::steal(importModule("_operator"));
     return module ? PyObject_GetAttrString(module.get(), "getitem") : nullptr;
   }();
   Ref<> base = makeStandIn(of, nullptr, reinterpret_cast<PyObject*>(&PyTuple_Type));

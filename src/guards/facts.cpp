@@ -1,6 +1,7 @@
 #include "guards/facts.h"
 
 #include "base/hot.h"
+#include "base/imports.h"
 #include "base/numpy_number.h"
 #include "base/ref.h"
 #include "python/objects.h"
@@ -16,7 +17,7 @@ namespace stator::guards {
 namespace {
 
 PyTypeObject* namedType(const char* module, const char* name) {
-  Ref<> imported = stealRef(PyImport_ImportModule(module));
+  Ref<> imported = stealRef(importModule(module));
   PyObject* type = imported ? PyObject_GetAttrString(imported.get(), name) : nullptr;
   if (type == nullptr) PyErr_Clear();
   return reinterpret_cast<PyTypeObject*>(type);  // kept for good

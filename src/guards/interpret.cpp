@@ -1,6 +1,7 @@
 // Runs guard programs: one body for the plain check and for the check that takes down the memory it relied on (replay.h).
 #include "base/check.h"
 #include "base/hot.h"
+#include "base/imports.h"
 #include "guards/facts.h"
 #include "guards/program.h"
 #include "guards/replay.h"
@@ -90,7 +91,7 @@ STATOR_HOT PyObject* readStep(Machine& machine, const sources::Source& source, P
 
 bool sameAbcToken(PyObject* expected) {
   static PyObject* function = [] {
-    Ref<> module = stealRef(PyImport_ImportModule("_abc"));
+    Ref<> module = stealRef(importModule("_abc"));
     return module ? PyObject_GetAttrString(module.get(), "get_cache_token") : nullptr;
   }();
   Ref<> token = stealRef(function != nullptr ? PyObject_CallNoArgs(function) : nullptr);

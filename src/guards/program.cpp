@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/hot.h"
+#include "base/imports.h"
 #include "guards/explain.h"
 #include "guards/facts.h"
 #include "guards/replay.h"
@@ -186,7 +187,7 @@ GuardProgram::GuardProgram(const sources::SourceSet& sources, const GuardSet& gu
   for (Guard& guard : impl_->guards) {
     // What capture and the backend imported on the way has registered classes of its own: the token counts from here on.
     if (guard.kind == GuardKind::kAbcToken) {
-      Ref<> module = stealRef(PyImport_ImportModule("_abc"));
+      Ref<> module = stealRef(importModule("_abc"));
       Ref<> token = module ? stealRef(PyObject_CallMethod(module.get(), "get_cache_token", nullptr))
                            : Ref<>();
       if (!token) throw PythonError();

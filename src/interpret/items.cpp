@@ -441,6 +441,8 @@ Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
           return Flow::kOk;
         }
       }
+      if (info != nullptr && info->attributes_of != nullptr && hasOwnKeys(key))
+        return breakWith(Reason::kUnsupportedMutation, "a key with its own __eq__ among attributes");
       STATOR_VALUE(items, contentsForWrite(container));
       return keyed(items.get(),
                    [&](PyObject* dict) {

@@ -285,12 +285,12 @@ Out Tracer::answerKeys(PyObject* changed, const KeyedOperation& operation) {
     } else if (answer.other) {
       answer.value = told.get() == Py_True ? 1 : 0;
     } else {
-      answer.value = PyLong_Type.tp_hash(told.get());
+      // Not the hash of the number: CPython takes what fits a machine word as it is.
+      answer.value = PyLong_AsSsize_t(told.get());
       if (isAddress(told.get())) {
+        if (answer.value == -1) PyErr_Clear();
         keep_alive.push_back(answer.self);
         hashed_by_address.insert(answer.self.get());
-      } else {
-        answer.value = PyLong_AsSsize_t(told.get());
       }
     }
     answers.known.push_back(std::move(answer));

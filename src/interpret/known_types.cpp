@@ -1,5 +1,6 @@
 #include "interpret/known_types.h"
 
+#include "base/imports.h"
 #include "base/numpy_number.h"
 #include "base/ref.h"
 #include "graph/stand_in.h"
@@ -37,7 +38,7 @@ Known known;
 
 // The references are kept for the life of the process.
 bool take(PyTypeObject*& out, const char* module, const char* name) {
-  Ref<> owner = stealRef(PyImport_ImportModule(module));
+  Ref<> owner = stealRef(importModule(module));
   if (!owner) return false;
   PyObject* found = PyObject_GetAttrString(owner.get(), name);
   if (found == nullptr) return false;
@@ -63,7 +64,7 @@ bool initKnownTypes() {
       take(known.method_caller, "operator", "methodcaller") &&
       take(known.compiled_function, "stator._core", "CompiledFunction");
   if (!ok) return false;
-  Ref<> torch_c = stealRef(PyImport_ImportModule("torch._C"));
+  Ref<> torch_c = stealRef(importModule("torch._C"));
   if (!torch_c) return false;
   known.disabled_torch_function =
       PyObject_GetAttrString(torch_c.get(), "_disabled_torch_function_impl");

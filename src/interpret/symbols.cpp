@@ -1,6 +1,7 @@
 // Symbolic ints in a trace: where they come from, what Python's operators do with them, and how they get into the graph. Whatever has no
 // code for them here gets the number that they have now, with a guard on it (Tracer::concrete).
 #include "base/check.h"
+#include "base/imports.h"
 #include "interpret/known_types.h"
 #include "interpret/torch_names.h"
 #include "interpret/tracer.h"
@@ -133,7 +134,7 @@ void tellOfConstants(const Source& source, size_t dim, int64_t size, PyCodeObjec
   if (told) return;
   told = true;
   const std::string name = sources::print(source, code) + ".size(" + std::to_string(dim) + ")";
-  Ref<> module = stealRef(PyImport_ImportModule("stator._report"));
+  Ref<> module = stealRef(importModule("stator._report"));
   Ref<> done = module ? stealRef(PyObject_CallMethod(module.get(), "constant_sizes", "OsL", code,
                                                      name.c_str(), static_cast<long long>(size)))
                       : Ref<>();

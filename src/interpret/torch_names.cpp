@@ -1,6 +1,7 @@
 #include "interpret/torch_names.h"
 
 #include "base/check.h"
+#include "base/imports.h"
 #include "base/ref.h"
 #include "python/hidden.h"
 
@@ -17,7 +18,7 @@ PyObject* lookUp(const std::string& path) {
   if (it != seen.end()) return it->second;
   CallersHidden hidden;
   size_t dot = path.find('.');
-  Ref<> object = stealRef(PyImport_ImportModule(path.substr(0, dot).c_str()));
+  Ref<> object = stealRef(importModule(path.substr(0, dot).c_str()));
   while (object && dot != std::string::npos) {
     size_t end = path.find('.', dot + 1);
     Ref<> part =
@@ -26,7 +27,7 @@ PyObject* lookUp(const std::string& path) {
       // A submodule that nobody has imported yet; torch's own are left alone, since some take a second to import.
       PyErr_Clear();
       if (path.rfind("stator.", 0) == 0)
-        part = stealRef(PyImport_ImportModule(path.substr(0, end).c_str()));
+        part = stealRef(importModule(path.substr(0, end).c_str()));
     }
     object = std::move(part);
     dot = end;

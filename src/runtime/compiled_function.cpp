@@ -1,6 +1,7 @@
 #include "runtime/compiled_function.h"
 
 #include "base/hot.h"
+#include "base/imports.h"
 #include "runtime/active.h"
 #include "runtime/cache.h"
 #include "runtime/direct_call.h"
@@ -161,7 +162,7 @@ int writeNaming(PyObject* object, PyObject* value, void* closure) {
 PyObject* readWrapperId(PyObject* object, void*) { return PyLong_FromVoidPtr(object); }
 
 Ref<> importedCall(const char* module, const char* function, PyObject* first, PyObject* second) {
-  Ref<> loaded = Ref<>::steal(PyImport_ImportModule(module));
+  Ref<> loaded = Ref<>::steal(importModule(module));
   if (!loaded) return nullptr;
   Ref<> name = Ref<>::steal(PyUnicode_FromString(function));
   if (!name) return nullptr;

@@ -2,6 +2,7 @@
 
 #include "base/boundary.h"
 #include "base/check.h"
+#include "base/imports.h"
 #include "dist/digest.h"
 #include "dist/simulation.h"
 #include "runtime/active.h"
@@ -32,7 +33,7 @@ using sources::SourceKind;
 // Calls stator._ranks.<name>(...); throws PythonError.
 template <class... Values>
 Ref<> callRanks(const char* name, const char* format, Values... values) {
-  Ref<> module = stealRef(PyImport_ImportModule("stator._ranks"));
+  Ref<> module = stealRef(importModule("stator._ranks"));
   Ref<> function = module ? stealRef(PyObject_GetAttrString(module.get(), name)) : Ref<>();
   Ref<> result =
       function ? stealRef(PyObject_CallFunction(function.get(), format, values...)) : Ref<>();

@@ -1,5 +1,6 @@
 #include "runtime/reports.h"
 
+#include "base/imports.h"
 #include "base/ref.h"
 #include "bytecode/code_info.h"
 #include "runtime/active.h"
@@ -36,7 +37,7 @@ std::string sentence(const breaks::Plan& plan) {
 // Calls stator._report.<name>(...), where texts that need the logging machinery are made. Errors there are the caller's to see.
 Ref<> callReport(const char* name, const char* format, ...) {
   HookDisabledScope disabled;
-  Ref<> module = stealRef(PyImport_ImportModule("stator._report"));
+  Ref<> module = stealRef(importModule("stator._report"));
   if (!module) return Ref<>();
   Ref<> function = stealRef(PyObject_GetAttrString(module.get(), name));
   if (!function) return Ref<>();
@@ -102,7 +103,7 @@ void followTorchConfig() {
   Ref<> loaded = stealRef(PyImport_GetModule(name));
   if (!loaded) return;
   HookDisabledScope disabled;
-  Ref<> module = stealRef(PyImport_ImportModule("stator._torch_config"));
+  Ref<> module = stealRef(importModule("stator._torch_config"));
   Ref<> done =
       module ? stealRef(PyObject_CallMethod(module.get(), "follow", "(O)", loaded.get())) : Ref<>();
   if (!done) PyErr_Clear();

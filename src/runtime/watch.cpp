@@ -1,6 +1,7 @@
 #include "runtime/watch.h"
 
 #include "base/hot.h"
+#include "base/imports.h"
 #include "base/ref.h"
 #include "dist/digest.h"
 #include "runtime/active.h"
@@ -75,7 +76,7 @@ void reportCapture(const CaptureReport& report) {
       "graph_digest", dist::hex(dist::digestOf(report.graph)).c_str(), "guards_digest",
       dist::hex(dist::digestOf(report.guards)).c_str()));
   if (event && (configValues().log_captures || configValues().trace_dir)) {
-    Ref<> log = stealRef(PyImport_ImportModule("stator._rank_log"));
+    Ref<> log = stealRef(importModule("stator._rank_log"));
     Ref<> done =
         log ? stealRef(PyObject_CallMethod(log.get(), "captured", "(O)", event.get())) : Ref<>();
     if (!done) PyErr_WriteUnraisable(log.get());  // a full disk is no reason to stop the program

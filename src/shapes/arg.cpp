@@ -1,6 +1,7 @@
 #include "shapes/arg.h"
 
 #include "base/check.h"
+#include "base/imports.h"
 #include "shapes/dtypes.h"
 #include "shapes/fallback.h"
 #include "symbolic/sym_int.h"
@@ -48,7 +49,7 @@ const TorchTypes& torchTypes() { return types; }
 
 bool initTorchTypes() {
   if (types.dtype != nullptr) return true;
-  Ref<> torch = stealRef(PyImport_ImportModule("torch"));
+  Ref<> torch = stealRef(importModule("torch"));
   if (!torch) return false;
   // Most frequent first: the tables are searched from the front.
   static constexpr DType kOrder[] = {DType::Float, DType::BFloat16, DType::Half, DType::Long,

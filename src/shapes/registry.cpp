@@ -1,6 +1,7 @@
 #include "shapes/registry.h"
 
 #include "base/check.h"
+#include "base/imports.h"
 
 #include <deque>
 #include <unordered_map>
@@ -27,7 +28,7 @@ Registry& registry() {
 }
 
 bool addOwner(const char* name, const char* module, const char* attribute = nullptr) {
-  Ref<> owner = stealRef(PyImport_ImportModule(module));
+  Ref<> owner = stealRef(importModule(module));
   if (owner && attribute != nullptr)
     owner = stealRef(PyObject_GetAttrString(owner.get(), attribute));
   if (!owner) return false;

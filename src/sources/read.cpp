@@ -1,6 +1,7 @@
 // Reading a source: one step by the concrete C layout of its base, so that no user code runs.
 #include "base/check.h"
 #include "base/hot.h"
+#include "base/imports.h"
 #include "python/objects.h"
 #include "sources/short_lived.h"
 #include "sources/source.h"
@@ -24,7 +25,7 @@ Py_ssize_t memberOffset(PyTypeObject* type, const char* name) {
 
 PyTypeObject* importedType(const char* module, const char* name) {
   PyObject* type = nullptr;
-  if (Ref<> imported = stealRef(PyImport_ImportModule(module)))
+  if (Ref<> imported = stealRef(importModule(module)))
     type = PyObject_GetAttrString(imported.get(), name);
   if (type == nullptr) PyErr_Clear();
   // kept for good
@@ -293,14 +294,14 @@ STATOR_HOT PyObject* peek(const Source& source, PyObject* base, const Roots& roo
                                                   : nullptr;
     case SourceKind::kArrayTensor: {
       static PyObject* const from_numpy = [] {
-        Ref<> torch = stealRef(PyImport_ImportModule("torch"));
+        Ref<> torch = stealRef(importModule("torch"));
         return torch ? PyObject_GetAttrString(torch.get(), "from_numpy") : nullptr;
       }();
       if (base == Py_None) return base;  // not drawn yet
       if (std::string_view(Py_TYPE(base)->tp_name) != "numpy.ndarray") {
         // a single number of NumPy's
         static PyObject* const as_array = [] {
-          Ref<> numpy = stealRef(PyImport_ImportModule("numpy"));
+          Ref<> numpy = stealRef(importModule("numpy"));
           return numpy ? PyObject_GetAttrString(numpy.get(), "asarray") : nullptr;
         }();
         Ref<> array = Ref<>::steal(PyObject_CallOneArg(as_array, base));

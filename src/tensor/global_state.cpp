@@ -1,5 +1,6 @@
 // The global state that captured code depends on.
 #include "base/hot.h"
+#include "base/imports.h"
 #include "python/objects.h"
 #include "tensor/reveal.h"
 #include "tensor/tensor_guard.h"
@@ -227,7 +228,7 @@ STATOR_HOT bool sameModes(const Ref<>& left, const Ref<>& right) {
 uint64_t functorchLevel(c10::DispatchKeySet included) {
   if (!included.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) [[likely]]
     return 0;
-  Ref<> module = stealRef(PyImport_ImportModule("torch._C._functorch"));
+  Ref<> module = stealRef(importModule("torch._C._functorch"));
   Ref<> level = stealRef(module ? PyObject_CallMethod(module.get(), "maybe_current_level", nullptr)
                                 : nullptr);
   const long value = level && PyLong_Check(level.get()) ? PyLong_AsLong(level.get()) : 0;

@@ -1,6 +1,7 @@
 // The FakeTensor tier of shape inference: hands the call to stator/_fake.py with FakeTensors in place of the caller's tensors, and reads
 // its answer. Needs no torch headers.
 #include "base/boundary.h"
+#include "base/imports.h"
 #include "python/hidden.h"
 #include "shapes/arg.h"
 #include "shapes/dtypes.h"
@@ -16,7 +17,7 @@ namespace stator::shapes {
 namespace {
 
 PyObject* glue(const char* name) {
-  Ref<> module = stealRef(PyImport_ImportModule("stator._fake"));
+  Ref<> module = stealRef(importModule("stator._fake"));
   PyObject* function = module ? PyObject_GetAttrString(module.get(), name) : nullptr;
   if (function == nullptr) throw PythonError();
   return function;  // kept for good

@@ -1,6 +1,7 @@
 #include "tensor/meta_of.h"
 
 #include "base/check.h"
+#include "base/imports.h"
 #include "shapes/fallback.h"
 #include "shapes/infer.h"
 
@@ -38,7 +39,7 @@ shapes::TensorMeta metaOf(PyObject* object) {
   }
   // nn.Parameter is a subclass of Tensor; a parameter that wraps a tensor subclass carries the mark `_is_param` instead.
   static PyObject* parameter = [] {
-    Ref<> module = stealRef(PyImport_ImportModule("torch.nn.parameter"));
+    Ref<> module = stealRef(importModule("torch.nn.parameter"));
     PyObject* type = module ? PyObject_GetAttrString(module.get(), "Parameter") : nullptr;
     if (type == nullptr) throw PythonError();
     return type;

@@ -140,6 +140,9 @@ Out Tracer::makeClass(PyTypeObject* meta, const Args& args) {
     if (!PyType_Check(PyTuple_GET_ITEM(bases.get(), i)))
       return breakWith(Reason::kUnsupportedClass, "a base that is no class");
   }
+  // Whose attributes are looked up by native code.
+  if (hasOwnKeys(entries.get()))
+    return breakWith(Reason::kUnsupportedClass, "a key with its own __eq__ among attributes");
   ToldLater told;
   STATOR_VALUE(looked, findTold(*this, bases.get(), entries.get(), told));
   if (args.keywordCount() != 0 && !told.bases)

@@ -251,9 +251,19 @@ Out dictFromKeys(Tracer& t, const Args& args) {
     return wrongArguments(t, "fromkeys");
   }
   PyObject* value = args.values.size() == 3 ? args.values[2] : Py_None;
-  STATOR_VALUE(keys, t.listOf(args.values[1]));
-  // Of a class: its own constructor, and then item by item.
   bool plain = args.values[0] == reinterpret_cast<PyObject*>(&PyDict_Type);
+  PyObject* of = args.values[1];
+  if (plain && !graph::isStandIn(of) &&
+      (PyDict_CheckExact(of) || PySet_CheckExact(of) || PyFrozenSet_CheckExact(of))) {
+    // With the hashes that are known there.
+    STATOR_VALUE(known, t.setOperand(of));
+    STATOR_VALUE(result, t.keyed(nullptr, [&](PyObject*) {
+      return PyObject_CallMethod(args.values[0], "fromkeys", "OO", known.get(), value);
+    }));
+    return t.fromNative(result);
+  }
+  STATOR_VALUE(keys, t.listOf(of));
+  // Of a class: its own constructor, and then item by item.
   STATOR_VALUE(dict, plain ? Out(stealRef(PyDict_New())) : t.callNested(args.values[0], {}));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
     STATOR_FLOW(t.settle(t.setItem(dict.get(), PyList_GET_ITEM(keys.get(), i), value)).flow());

@@ -41,12 +41,14 @@ Out Tracer::nativeNew(PyTypeObject* base, const Args& args) {
       return breakWith(Reason::kRaises, std::string(base->tp_name) + "() with other arguments");
     Ref<> items = stealRef(PyTuple_New(0));
     if (args.positional > 1) {
-      STATOR_VALUE(list,
-                   base == &PyTuple_Type ? sizedListOf(args.values[1]) : listOf(args.values[1]));
-      items = stealRef(PyList_AsTuple(list.get()));
+      STATOR_VALUE(operand,
+                   base == &PyTuple_Type ? sizedListOf(args.values[1]) : setOperand(args.values[1]));
+      items = std::move(operand);
     }
     Ref<> packed = stealRef(PyTuple_Pack(1, items.get()));
-    return fromNativeMade(stealRef(base->tp_new(type, packed.get(), nullptr)));
+    STATOR_VALUE(result,
+                 keyed(nullptr, [&](PyObject*) { return base->tp_new(type, packed.get(), nullptr); }));
+    return fromNativeMade(result);
   }
   if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
     Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional - 1)));
@@ -110,14 +112,10 @@ Out Tracer::nativeInit(PyTypeObject* owner, const Args& args) {
   }
   if (owner == &PySet_Type) {
     if (args.positional > 1) {
-      STATOR_VALUE(items, listOf(args.values[1]));
-      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
-        PyObject* item = PyList_GET_ITEM(items.get(), i);
-        STATOR_FLOW(requireHashable(item));
-        STATOR_FLOW(keyed(self, [&](PyObject* set) {
-                      return PySet_Add(set, item) == 0 ? Py_NewRef(Py_None) : nullptr;
-                    }).flow());
-      }
+      STATOR_VALUE(items, setOperand(args.values[1]));
+      STATOR_FLOW(keyed(self, [&](PyObject* set) {
+                    return _PySet_Update(set, items.get()) == 0 ? Py_NewRef(Py_None) : nullptr;
+                  }).flow());
     }
     return newRef(Py_None);
   }

@@ -1,6 +1,7 @@
 // torch.distributed's questions about the process: whether there is a process group, and this process's rank and the number of ranks in the
 // default one. The answers are constants, guarded by the group's identity; a call about another group runs outside of the graph. Collectives
 // that write in place are functional ones and a copy: stator/polyfills/collectives.py, which asks here about groups.
+#include "base/imports.h"
 #include "interpret/calls/tables.h"
 #include "interpret/torch_names.h"
 #include "interpret/tracer.h"
@@ -68,7 +69,7 @@ Out refused(Tracer& t, const char* why) {
 Out groupFacts(Tracer& t, const Args& args) {
   // What operators look like in a trace is said by a module that torch does not load by itself.
   static PyObject* const functional =
-      PyImport_ImportModule("torch.distributed._functional_collectives");
+      importModule("torch.distributed._functional_collectives");
   static PyObject* const kind = torchObject("torch._C._distributed_c10d.ProcessGroup");
   if (functional == nullptr || kind == nullptr || args.values.size() != 1) {
     PyErr_Clear();

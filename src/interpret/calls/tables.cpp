@@ -1,5 +1,6 @@
 #include "interpret/calls/tables.h"
 
+#include "base/imports.h"
 #include "base/ref.h"
 #include "interpret/known_types.h"
 #include "interpret/names.h"
@@ -33,7 +34,7 @@ PyObject* resolve(const char* path) {
 }
 
 std::string prefixOf(const char* module) {
-  Ref<> imported = stealRef(PyImport_ImportModule(module));
+  Ref<> imported = stealRef(importModule(module));
   Ref<> file = imported ? stealRef(PyObject_GetAttrString(imported.get(), "__file__")) : Ref<>();
   if (!file) {
     PyErr_Clear();
@@ -116,7 +117,7 @@ bool initCallTables() {
   registerBuiltins();
   registerOrderings();
   registerOperatorFunctions();
-  Ref<> polyfills = stealRef(PyImport_ImportModule("stator.polyfills"));
+  Ref<> polyfills = stealRef(importModule("stator.polyfills"));
   if (!polyfills) return false;
   registerTorchContexts();
   registerOptimizers();
