@@ -134,6 +134,10 @@ Out Tracer::iterate(PyObject* iterable) {
   if (PyMethod_Check(bound.get()) && PyFunction_Check(PyMethod_GET_FUNCTION(bound.get())))
     return callNested(bound.get(), {});
   if (type->tp_iter == PyObject_SelfIter) return newRef(iterable);
+  if (PyUnicode_Check(iterable) && type->tp_iter == PyUnicode_Type.tp_iter) {
+    STATOR_VALUE(text, exactScalar(iterable));
+    return iterate(text.get());
+  }
   return breakWith(Reason::kUnsupportedIterator, std::string("iterates over a ") + type->tp_name);
 }
 

@@ -17,6 +17,51 @@ def reduce(function, iterable, initial=_MISSING, /):
     return value
 
 
+def _iterator(iterable):
+    try:
+        return iter(iterable)
+    except TypeError:
+        raise TypeError(f"argument of type '{type(iterable).__name__}' is not iterable") from None
+
+
+def count_of(iterable, wanted, /):
+    count = 0
+    for item in _iterator(iterable):
+        if item is wanted or item == wanted:
+            count += 1
+    return count
+
+
+def index_of(iterable, wanted, /):
+    index = 0
+    for item in _iterator(iterable):
+        if item is wanted or item == wanted:
+            return index
+        index += 1
+    raise ValueError("sequence.index(x): x not in sequence")
+
+
+def delitem(container, key, /):
+    del container[key]
+
+
+def concat(left, right, /):
+    if not hasattr(left, "__getitem__"):
+        raise TypeError(f"'{type(left).__name__}' object can't be concatenated")
+    return left + right
+
+
+def iconcat(left, right, /):
+    if not hasattr(left, "__getitem__"):
+        raise TypeError(f"'{type(left).__name__}' object can't be concatenated")
+    left += right
+    return left
+
+
+def call(function, /, *args, **kwargs):
+    return function(*args, **kwargs)
+
+
 def sum_over(generator, total):
     if isinstance(total, str):
         raise TypeError("sum() can't sum strings [use ''.join(seq) instead]")

@@ -503,6 +503,18 @@ Out Tracer::callDescriptor(PyObject* descriptor, const Args& args, Then then) {
                    (owner == &PyByteArray_Type && isMade(self)) || isOpaqueConstant(self);
   // torch.device is also a context manager, which changes the thread's modes.
   bool context = name == "__enter__" || name == "__exit__" || name == "__call__";
+  if (owner->tp_name == std::string_view("re.Pattern")) {
+    // Characters are all that it looks at, whatever a subclass of str does otherwise.
+    Args exact = args;
+    for (PyObject*& value : exact.values) {
+      if (graph::isStandIn(value) || !PyUnicode_Check(value) || PyUnicode_CheckExact(value))
+        continue;
+      STATOR_VALUE(text, exactScalar(value));
+      keep_alive.push_back(text);
+      value = text.get();
+    }
+    return callNative(descriptor, exact);
+  }
   if (immutable || (values::isTorchConstant(self) && !context)) return callNative(descriptor, args);
   return breakWith(Reason::kCallsOutside, std::string(owner->tp_name) + "." + name);
 }

@@ -110,6 +110,19 @@ bool bind(Tracer& tracer, PyFunctionObject* function, PyCodeObject* code, const 
 
 }  // namespace
 
+namespace {
+
+// A generator has the names that its function had when it was called.
+bool wasRenamed(Tracer& t, PyObject* function) {
+  values::Info* info = t.values.find(function);
+  if (info == nullptr || info->origin != values::Origin::kOutside) return false;
+  const Ref<>& written = values::attributePart(info)->overlay;
+  return written && (PyDict_GetItemString(written.get(), "__name__") != nullptr ||
+                     PyDict_GetItemString(written.get(), "__qualname__") != nullptr);
+}
+
+}  // namespace
+
 Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
   auto* function = reinterpret_cast<PyFunctionObject*>(callable);
   auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
@@ -145,6 +158,8 @@ Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
   }
   if ((code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0)
     return breakWith(Reason::kUnsupportedGenerator, "a coroutine");
+  if ((code->co_flags & CO_GENERATOR) != 0 && wasRenamed(*this, callable))
+    return breakWith(Reason::kUnsupportedGenerator, "of a function that got another name");
   if (frames.size() > 400) return breakWith(Reason::kTraceLimit, "recursion");
   auto entered = std::make_unique<SymbolicFrame>();
   SymbolicFrame& frame = *entered;

@@ -143,7 +143,11 @@ Out tee(Tracer& t, const Args& args) {
 // product, permutations, combinations: they take all items first and only move references from then on, so CPython's own run over trace
 // values.
 Out moves(Tracer& t, const Args& args, const char* name, size_t iterables) {
-  if (args.keywordCount() != 0)
+  // product() alone has a keyword that says nothing about one of the iterables.
+  PyObject* repeat = args.keyword("repeat");
+  if (args.keywordCount() != 0 &&
+      (repeat == nullptr || args.keywordCount() != 1 || !PyLong_CheckExact(repeat) ||
+       iterables != args.positional || std::string_view(name) != "product"))
     return t.breakWith(Reason::kUnsupportedIterator, std::string(name) + "() with keywords");
   Ref<> own = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional)));
   for (size_t i = 0; i < args.positional; ++i) {
@@ -154,6 +158,14 @@ Out moves(Tracer& t, const Args& args, const char* name, size_t iterables) {
     }
     STATOR_VALUE(list, t.listOf(args.values[i]));
     PyTuple_SET_ITEM(own.get(), static_cast<Py_ssize_t>(i), PyList_AsTuple(list.get()));
+  }
+  if (repeat != nullptr) {
+    const long times = PyLong_AsLong(repeat);
+    if (times < 0 || times > 1000) {
+      PyErr_Clear();
+      return t.breakWith(Reason::kUnsupportedIterator, "product() with this repeat");
+    }
+    own = stealRef(PySequence_Repeat(own.get(), times));
   }
   PyObject* type = reinterpret_cast<PyObject*>(itertoolsType(name));
   Ref<> iterator = stealRef(PyObject_Call(type, own.get(), nullptr));

@@ -345,6 +345,16 @@ void registerLibrary() {
   registerInner("functools.singledispatch", "dispatch", dispatch);
   registerInner("dataclasses._recursive_repr", "wrapper", recursiveRepr);
   registerPolyfill("functools.reduce", "functions.reduce");
+  registerPolyfill("operator.countOf", "functions.count_of");
+  registerPolyfill("operator.indexOf", "functions.index_of");
+  registerPolyfill("operator.delitem", "functions.delitem");
+  registerPolyfill("operator.concat", "functions.concat");
+  registerPolyfill("operator.iconcat", "functions.iconcat");
+  registerPolyfill("operator.call", "functions.call");
+  registerPure("posix.fspath");
+  for (const char* path :
+       {"datetime.timedelta", "datetime.date", "datetime.time", "datetime.datetime"})
+    registerPure(path);
   registerPolyfill("re.Pattern.sub", "functions.pattern_sub");
   registerPure("stator.polyfills.functions.matches");
   registerPolyfill("functools.cmp_to_key", "functions.cmp_to_key");

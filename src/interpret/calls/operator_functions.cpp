@@ -83,6 +83,7 @@ void registerOperatorFunctions() {
       {"operator.pos", unaryFunction<0>},
       {"operator.neg", unaryFunction<1>},
       {"operator.invert", unaryFunction<2>},
+      {"operator.inv", unaryFunction<2>},
       {"operator.not_", notFunction},
       {"operator.is_", isFunction},
       {"operator.is_not", isNotFunction},

@@ -655,3 +655,19 @@ def keys_that_change_the_dict_they_are_in():
         return x + len(d), made is None or len(made) <= 2
 
     return Case(f, vec())
+
+
+@program()
+def generator_of_a_renamed_function():
+    def f(x):
+        def numbers():
+            yield 1
+
+        made = numbers()
+        made.__name__ = "other"
+        numbers.__qualname__ = "qualified"
+        numbers.__name__ = "named"
+        later = numbers()
+        return x + 1, made.__name__, later.__name__, later.__qualname__
+
+    return Case(f, vec())

@@ -1,17 +1,20 @@
 """itertools, functools, operator, math, copy, random, re, json and others, as programs use them."""
 
 import copy
+import datetime
 import functools
 import itertools
 import json
 import math
 import operator
+import os
 import random
 import re
 import string
 
 import torch
 import torch.utils._pytree as pytree
+from packaging import version
 
 from tests.python.programs import Case, mat, program, vec
 
@@ -536,5 +539,69 @@ def replacements_made_by_a_function():
         except TypeError as error:
             texts.append(str(error))
         return y * 2, texts, seen
+
+    return Case(f, vec())
+
+
+@program(full=2)
+def operator_functions_on_containers():
+    def f(x):
+        items, table = [1, x, 2], {"a": 1, "b": 2}
+        operator.delitem(items, 0)
+        operator.delitem(table, "a")
+        grown = operator.iconcat(items, [5])
+        counts = operator.countOf([1, 1.0, True, 2], 1), operator.indexOf("abc", "c"), operator.concat((1,), (2,))
+        return items, table, grown is items, counts, operator.call(torch.sin, x), operator.inv(5), x + 1
+
+    return Case(f, vec())
+
+
+@program(full=1)
+def operator_functions_with_wrong_arguments():
+    def f(x):
+        texts = []
+        for call in (
+            lambda: operator.countOf(3, 1),
+            lambda: operator.indexOf([1, 2], 3),
+            lambda: operator.concat(1, 2),
+            lambda: operator.delitem([1], 4),
+            lambda: operator.iconcat(1, [2]),
+        ):
+            try:
+                call()
+            except (TypeError, ValueError, IndexError) as error:
+                texts.append((type(error), str(error)))
+        return texts, x + 1
+
+    return Case(f, vec())
+
+
+@program(full=2)
+def itertools_product_repeated():
+    def f(x):
+        pairs = itertools.product([x, 1], repeat=2)
+        first = next(pairs)
+        return (
+            first,
+            pairs,
+            list(itertools.product("ab", [1], repeat=1)),
+            list(itertools.product([1], repeat=0)),
+            x * 2,
+            x + 1,
+        )
+
+    return Case(f, vec())
+
+
+@program(full=2)
+def versions_paths_and_dates():
+    def f(x):
+        if torch.__version__ >= "2.0" and version.parse(torch.__version__) >= version.parse("2.0"):
+            x = x + 1
+        letters = [letter for letter in torch.__version__][:1]
+        match = re.compile(r"(\d+)").match(torch.__version__)
+        age = datetime.timedelta(days=2) + datetime.timedelta(hours=12)
+        where = os.path.join("models", "small"), os.path.basename("a/b.c"), os.fspath("a")
+        return x * 2, letters, match.group(1), age.days, where
 
     return Case(f, vec())
