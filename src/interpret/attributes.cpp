@@ -158,9 +158,8 @@ Flow linkOwner(Tracer& t, PyObject* dict) {
 
 // `self.__dict__ = self` in a subclass of dict, from outside: its attributes are its items. Stays so, or stays not so.
 bool isItsOwnDict(Tracer& t, PyObject* object) {
-  const Source* source = PyDict_Check(object) && !PyDict_CheckExact(object)
-                             ? t.sourceOf(object)
-                             : nullptr;
+  const Source* source =
+      PyDict_Check(object) && !PyDict_CheckExact(object) ? t.sourceOf(object) : nullptr;
   if (source == nullptr || !Tracer::hasInstanceDict(object)) return false;
   const bool own = dictOf(object) == object;
   t.guards->add(Guard{own ? GuardKind::kSameAs : GuardKind::kNotSameAs, source,

@@ -38,6 +38,6 @@ Flow linkOwner(Tracer& tracer, PyObject* dict);
 bool isDictMethod(PyObject* hook);                                   // a method of dict's, in C
 bool sharesOutsideDict(Tracer& t, PyObject* name, PyObject* value);  // as an object's __dict__
 bool isItsOwnDict(Tracer& t, PyObject* object);
-PyObject* classDescriptor();                                         // object.__class__, borrowed
+PyObject* classDescriptor();  // object.__class__, borrowed
 
 }  // namespace stator::interpret
