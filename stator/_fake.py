@@ -7,6 +7,7 @@ A tensor's facts travel in both directions as one tuple, whose order src/tensor/
 import contextlib
 import itertools
 import logging
+import traceback
 import warnings
 
 import torch
@@ -493,6 +494,15 @@ _CONSTANTS = (
 )
 
 
+def _without_locals(error):
+    """Frames that an error has left hold guards of torch's over dispatch, which take effect when they go: now, and not some time later."""
+    seen = error
+    while seen is not None:
+        traceback.clear_frames(seen.__traceback__)
+        seen = seen.__context__
+    return error
+
+
 def call(target, args, kwargs, fakes, state):
     """Runs the call; returns (status, ...): see readAnswer in infer_fallback.cpp."""
     before = [facts_of(fake) for fake in fakes]
@@ -505,13 +515,13 @@ def call(target, args, kwargs, fakes, state):
         with _silence(), mode(), watch, _under(state):
             result = target(*args, **kwargs) if callable(target) else target.__get__(*args)
     except DataDependentOutputException as error:
-        return DATA_DEPENDENT, str(error), error
+        return DATA_DEPENDENT, str(error), _without_locals(error)
     except DynamicOutputShapeException as error:
-        return DYNAMIC_SHAPE, str(error), error
+        return DYNAMIC_SHAPE, str(error), _without_locals(error)
     except (UnsupportedOperatorException, UnsupportedFakeTensorException, NotImplementedError) as error:
-        return UNSUPPORTED, f"{type(error).__name__}: {error}", error
+        return UNSUPPORTED, f"{type(error).__name__}: {error}", _without_locals(error)
     except Exception as error:
-        return RAISES, f"{type(error).__name__}: {error}", error
+        return RAISES, f"{type(error).__name__}: {error}", _without_locals(error)
     outputs = _Outputs(fakes, storages)
     structure, detail = outputs.structure(result)
     if outputs.unknown is not None:

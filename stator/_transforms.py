@@ -45,10 +45,16 @@ def grad_and_value(module: Callable[..., Any], positions: tuple[int, ...], *oper
     return (*grads, value, *aux)
 
 
-def jvp(module: Callable[..., Any], count: int, *operands: torch.Tensor) -> Any:
-    primals, tangents, extras = operands[:count], operands[count : 2 * count], operands[2 * count :]
-    outputs, directions = torch.func.jvp(lambda *given: tuple(module(*given, *extras)), primals, tangents)
-    return (*outputs, *directions)
+def jvp(module: Callable[..., Any], count: int, given: int, *operands: torch.Tensor) -> Any:
+    """The first `count` results of the function, their products with the tangents, and the other results."""
+    primals, tangents, extras = operands[:given], operands[given : 2 * given], operands[2 * given :]
+
+    def first(*tensors: torch.Tensor) -> Any:
+        results = tuple(module(*tensors, *extras))
+        return results[:count], results[count:]
+
+    outputs, directions, aux = torch.func.jvp(first, primals, tangents, has_aux=True)
+    return (*outputs, *directions, *aux)
 
 
 def vjp_outputs(module: Callable[..., Any], count: int, given: int, *operands: torch.Tensor) -> Any:

@@ -116,6 +116,11 @@ Flow Tracer::storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value
   return Flow::kOk;
 }
 
+// What the trace writes to the object would land in a dict that the program has.
+bool sharesOutsideDict(Tracer& t, PyObject* name, PyObject* value) {
+  return value != nullptr && PyUnicode_Compare(name, names().dunder_dict) == 0 && !t.isMade(value);
+}
+
 PyObject* classDescriptor() {
   static PyObject* const descriptor =
       PyDict_GetItem(PyBaseObject_Type.tp_dict, names().dunder_class);
@@ -236,6 +241,8 @@ Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
     if (kind == &PyGetSetDescr_Type && !isMade(object) && value != nullptr &&
         on_type.get() == classDescriptor())
       return changeClass(object, value);
+    if (sharesOutsideDict(*this, name, value))
+      return breakWith(Reason::kUnsupportedMutation, "a new object with a __dict__ from outside");
     if (isMade(object) && kind == &PyGetSetDescr_Type) {
       if (PyObject_GenericSetAttr(object, name, value) != 0) return raiseCurrentError();
       return Flow::kOk;

@@ -139,6 +139,8 @@ Flow linkOwnDict(Tracer& t, PyObject* object, bool writes) {
     const Source* source = t.sources->child(SourceKind::kObjectDict, t.values.find(object)->source);
     info = &t.values.addOutside(dict, source);
   }
+  if (info != nullptr && info->attributes_of != nullptr && info->attributes_of != object)
+    return t.breakWith(Reason::kUnsupportedObject, "objects that share a __dict__");
   return isFree(info) ? link(t, object, dict) : Flow::kOk;
 }
 

@@ -8,6 +8,7 @@
 #include "symbolic/environment.h"
 #include "symbolic/sym_int.h"
 
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <unordered_map>
 
 namespace stator::shapes {
@@ -447,6 +448,8 @@ TensorMeta wrapperFacts(PyObject* fake) {
 
 FallbackAnswer inferWithFake(const Request& request, NonzeroCounts& counts) {
   CallersHidden hidden;
+  // What functorch has excluded from dispatch for a part of its work stays excluded where that raises.
+  c10::impl::ForceDispatchKeyGuard dispatch;
   static PyObject* make = glue("make");
   static PyObject* call = glue("call");
   FallbackAnswer refused;

@@ -97,6 +97,12 @@ def apply(cls, *args, **kwargs):
             gradients = (gradients,)
         if len(gradients) < len(args):
             refuse("backward() gives too few gradients")
+        for gradient in gradients[len(args) :]:
+            if gradient is not None:
+                refuse("backward() gives too many gradients")
+        for place in places:
+            if isinstance(gradients[place], torch.Tensor) and gradients[place].shape != args[place].shape:
+                refuse("backward() gives a gradient of another shape than its input")
         return tuple([gradients[place] for place in places])
 
     operands = tuple([args[place] for place in places])

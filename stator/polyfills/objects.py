@@ -1,5 +1,6 @@
 """Methods of `object` that look into an instance."""
 
+import collections
 import copyreg
 import operator
 
@@ -42,6 +43,10 @@ def getstate(self):
 def reduce_ex(self, protocol):
     cls = type(self)
     protocol = operator.index(protocol)
+    if cls is set or cls is frozenset:
+        return cls, (list(self),), None
+    if cls is collections.OrderedDict and not self.__dict__:
+        return cls, (), None, None, iter(self.items())
     if cls.__reduce__ is not object.__reduce__:
         return self.__reduce__()
     if protocol < 2:

@@ -128,18 +128,37 @@ def grad_impl(func, argnums, has_aux, args, kwargs):
 
 
 def jvp(func, primals, tangents, *, strict=False, has_aux=False):
-    if has_aux or strict or not isinstance(primals, tuple):
+    if strict or not isinstance(primals, tuple):
         refuse("jvp with these options")
-    body = Flat(func, primals, {})
+    seen = []
+
+    def outputs_first(*given):
+        output = func(*given)
+        aux = ()
+        if has_aux:
+            if not isinstance(output, tuple) or len(output) != 2:
+                refuse("jvp of a function without aux")
+            output, aux = output
+        leaves, spec = tree_flatten(output)
+        others, others_spec = tree_flatten(aux)
+        for leaf in [*leaves, *others]:
+            if not isinstance(leaf, torch.Tensor):
+                refuse("jvp of a function that gives other values than tensors")
+        seen.append((len(leaves), spec, others_spec))
+        return (*leaves, *others)
+
+    body = Flat(outputs_first, primals, {})
     directions, _ = tree_flatten(tangents)
     if len(body.tensors) != len(body.leaves) or len(directions) != len(body.tensors):
         refuse("jvp with other arguments than tensors")
     module, extras = capture(("jvp_body",), (body,), body.tensors, body.tensors, False)
-    if not body.all_tensors():
-        refuse("jvp of a function that gives other values than tensors")
-    results = call(_transforms.jvp, module, len(directions), *body.tensors, *directions, *extras)
-    count = len(body.outputs)
-    return body.rebuild(results[:count]), body.rebuild(results[count:])
+    count, spec, others_spec = seen[0]
+    results = call(_transforms.jvp, module, count, len(directions), *body.tensors, *directions, *extras)
+    outputs = tree_unflatten(list(results[:count]), spec)
+    products = tree_unflatten(list(results[count : 2 * count]), spec)
+    if has_aux:
+        return outputs, products, tree_unflatten(list(results[2 * count :]), others_spec)
+    return outputs, products
 
 
 def vjp(func, *primals, has_aux=False):

@@ -76,6 +76,8 @@ bool hasHandler(Tracer& t) {
 // The error of a tensor operation that cannot be right for any data, where the program handles errors. Ok with null: a break is as good.
 Out tensorError(Tracer& t, PyObject* target, const Args& args, const std::vector<PyObject*>& now) {
   if (!hasHandler(t) || !t.outer_graphs.empty() || t.torch_function.relevant) return Ref<>();
+  // One of torch's own operations, not a function that does several.
+  if (!PyUnicode_Check(target) && !PyCFunction_Check(target)) return Ref<>();
   Ref<> positional = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional)));
   Ref<> named = stealRef(PyDict_New());
   for (size_t i = 0; i < now.size(); ++i) {

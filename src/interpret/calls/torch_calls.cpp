@@ -441,8 +441,18 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     std::vector<PyObject*> involved;
     for (PyObject* value : values_now) collectTensors(value, involved);
     std::string why;
-    if (writeMayFail(target, values_now, involved, why))
-      return breakWith(Reason::kRaises, targetName(target) + ": " + why);
+    // In-place operations write to the first, layers with a state to some others.
+    std::vector<int> named_first = answer.inferred->written_inputs;
+    if (named_first.empty() || named_first[0] == 0) named_first = {0};
+    for (int index : named_first) {
+      // What is written to comes first.
+      std::vector<PyObject*> ordered = involved;
+      const auto at = ordered.begin() + index;
+      if (index > 0 && static_cast<size_t>(index) < ordered.size())
+        std::rotate(ordered.begin(), at, at + 1);
+      if (writeMayFail(target, values_now, ordered, why))
+        return breakWith(Reason::kRaises, targetName(target) + ": " + why);
+    }
     for (size_t i = 0; i < involved.size(); ++i) {
       PyObject* tensor = involved[i];
       const std::vector<int>& named = answer.inferred->written_inputs;

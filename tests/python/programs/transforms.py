@@ -1,5 +1,7 @@
 """torch.func's transforms, and hooks of autograd."""
 
+import copy
+
 import torch
 from torch.func import jacrev
 
@@ -71,3 +73,74 @@ def vjp_with_aux():
         return outputs, product((x, y)), aux
 
     return Case(f, vec(), vec() + 1)
+
+
+@program(full=2)
+def jvp_with_aux():
+    def f(x):
+        return torch.func.jvp(lambda a: (a.sin() * a, {"more": a + 1}), (x,), (torch.ones_like(x),), has_aux=True)
+
+    return Case(f, vec())
+
+
+@program()
+def hessians_of_a_batch():
+    def f(x):
+        return torch.func.vmap(torch.func.hessian(lambda a: (a**3).sum()))(x.view(2, 2)), x * 2
+
+    return Case(f, vec())
+
+
+@program(full=2)
+def layer_with_other_buffers():
+    norm = torch.nn.BatchNorm1d(4)
+
+    def f(x):
+        state = {name: value.detach().clone() for name, value in [*norm.named_parameters(), *norm.named_buffers()]}
+        return torch.func.functional_call(norm, state, (x[None].repeat(3, 1),)), state["running_mean"]
+
+    return Case(f, leaf(vec())).watching(norm)
+
+
+@program(full=3)
+def layer_copied_inside():
+    layer = torch.nn.Linear(4, 2)
+    with torch.no_grad():
+        layer.weight.fill_(0.5)
+        layer.bias.fill_(0.25)
+
+    def f(x):
+        own = copy.deepcopy(layer)
+        with torch.no_grad():
+            own.weight.add_(1)
+        return own(x), own.weight is layer.weight, own
+
+    return Case(f, vec()).watching(layer)
+
+
+class WrongGradients(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, wrong):
+        ctx.wrong = wrong
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return (gradient, None, gradient) if ctx.wrong == "count" else (gradient[:2], None)
+
+
+@program()
+def wrong_gradients():
+    def f(x, wrong):
+        return WrongGradients.apply(x, wrong)
+
+    def run(x):
+        messages = []
+        for wrong in ("count", "shape"):
+            try:
+                f(x, wrong).sum().backward()
+            except RuntimeError as error:
+                messages.append(str(error))
+        return messages, x.grad
+
+    return Case(run, leaf(vec()))
