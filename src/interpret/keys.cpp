@@ -133,8 +133,7 @@ bool isOwnKey(PyObject* key) {
   PyTypeObject* type = Py_TYPE(key);
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || graph::isStandIn(key) ||
       isTraceIterator(key) || isAddress(key) || tensor::isTensor(key) || PyList_Check(key) ||
-      PyDict_Check(key) || PyAnySet_Check(key) ||
-      type->tp_hash == PyObject_HashNotImplemented)
+      PyDict_Check(key) || PyAnySet_Check(key) || type->tp_hash == PyObject_HashNotImplemented)
     return false;
   if (isPythonMethod(type, hashName())) return true;
   return isPythonMethod(type, equalName()) &&
