@@ -115,6 +115,16 @@ Out copy(Tracer& t, const Args& args) {
   return onContents<false>(t, args, "copy");
 }
 
+// What the trace keeps of a dict from outside is a plain one, which knows neither the class nor the factory.
+Out defaultDictCopy(Tracer& t, const Args& args) {
+  NEED(1, "copy");
+  return t.callNested(torchObject("stator.polyfills.functions.defaultdict_copy"), {args.values[0]});
+}
+Out orderedDictCopy(Tracer& t, const Args& args) {
+  NEED(1, "copy");
+  return t.callNested(torchObject("stator.polyfills.functions.ordered_copy"), {args.values[0]});
+}
+
 // index, count, remove: by identity first, then by ==.
 Out findIndex(Tracer& t, PyObject* items, PyObject* wanted, Py_ssize_t from, Py_ssize_t& found) {
   for (Py_ssize_t i = from; i < PyObject_Size(items); ++i) {
@@ -242,6 +252,13 @@ Out dictUpdateMethod(Tracer& t, const Args& args) {
   if (args.positional == 0) return wrongArguments(t, "update");
   STATOR_FLOW(t.dictUpdate(args.values[0], args.withoutFirst()));
   return none();
+}
+
+// Unlike a dict's, it goes through a subclass's __setitem__.
+Out orderedDictUpdate(Tracer& t, const Args& args) {
+  if (args.positional > 0 && t.isUserOverride(args.values[0], "__setitem__"))
+    return t.callNested(torchObject("stator.polyfills.functions.ordered_update"), args);
+  return dictUpdateMethod(t, args);
 }
 
 Out dictFromKeys(Tracer& t, const Args& args) {
@@ -561,12 +578,13 @@ void registerContainers() {
       {"collections.OrderedDict.items", dictItems},
       {"collections.OrderedDict.pop", dictPop},
       {"collections.OrderedDict.popitem", dictPopItem},
-      {"collections.OrderedDict.update", dictUpdateMethod},
+      {"collections.OrderedDict.update", orderedDictUpdate},
       {"collections.OrderedDict.setdefault", dictSetDefault},
       {"collections.OrderedDict.clear", clear},
-      {"collections.OrderedDict.copy", copy},
+      {"collections.OrderedDict.copy", orderedDictCopy},
       {"collections.OrderedDict.move_to_end", moveToEnd},
-      {"collections.defaultdict.copy", copy},
+      {"collections.defaultdict.copy", defaultDictCopy},
+      {"collections.defaultdict.__copy__", defaultDictCopy},
       {"builtins.set.add", setAdd},
       {"builtins.set.discard", setDiscard},
       {"builtins.set.remove", setRemove},
