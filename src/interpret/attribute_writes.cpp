@@ -59,6 +59,14 @@ Flow Tracer::storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value
     if (PyObject_GenericSetAttr(object, name, value) != 0) return raiseCurrentError();
     return Flow::kOk;
   }
+  if (isItsOwnDict(*this, object)) {
+    if (value != nullptr) return setItemBase(object, name, value);
+    STATOR_VALUE(there, dictGet(object, name));
+    if (!there) return raise(stealRef(PyObject_CallOneArg(PyExc_AttributeError, name)));
+    if (isUserOverride(object, "__delitem__"))
+      return breakWith(Reason::kUnsupportedMutation, "deletes an attribute that is an item");
+    return delItem(object, name);
+  }
   PyObject* on_type = _PyType_Lookup(Py_TYPE(object), name);
   bool slot = on_type != nullptr && Py_TYPE(on_type) == &PyMemberDescr_Type;
   if (slot && !isWritableSlot(on_type)) {

@@ -37,6 +37,7 @@ Flow linkOwnDict(Tracer& tracer, PyObject* object, bool writes);
 Flow linkOwner(Tracer& tracer, PyObject* dict);
 bool isDictMethod(PyObject* hook);                                   // a method of dict's, in C
 bool sharesOutsideDict(Tracer& t, PyObject* name, PyObject* value);  // as an object's __dict__
-PyObject* classDescriptor();                                         // object.__class__, borrowed
+bool isItsOwnDict(Tracer& t, PyObject* object);
+PyObject* classDescriptor();  // object.__class__, borrowed
 
 }  // namespace stator::interpret
