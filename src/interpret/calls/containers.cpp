@@ -210,7 +210,20 @@ Out dictGetMethod(Tracer& t, const Args& args) {
   return newRef(args.positional == 3 ? args.values[2] : Py_None);
 }
 
+// OrderedDict's own methods go through those that a subclass has put over its access to items.
+bool asksSubclass(Tracer& t, const Args& args) {
+  if (args.values.empty() || Py_TYPE(args.values[0]) == &PyODict_Type ||
+      !PyObject_TypeCheck(args.values[0], &PyODict_Type))
+    return false;
+  for (const char* method : {"__setitem__", "__getitem__", "__delitem__", "__contains__"}) {
+    if (t.isUserOverride(args.values[0], method)) return true;
+  }
+  return false;
+}
+
 Out dictSetDefault(Tracer& t, const Args& args) {
+  if (asksSubclass(t, args))
+    return t.breakWith(Reason::kCallsOutside, "setdefault() of a subclass of OrderedDict");
   if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 3)
     return wrongArguments(t, "setdefault");
   if (isOwnKeyed(t, args)) return onContents<true>(t, args, "setdefault", false);
@@ -223,6 +236,8 @@ Out dictSetDefault(Tracer& t, const Args& args) {
 }
 
 Out dictPop(Tracer& t, const Args& args) {
+  if (asksSubclass(t, args))
+    return t.breakWith(Reason::kCallsOutside, "pop() of a subclass of OrderedDict");
   if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 3)
     return wrongArguments(t, "pop");
   if (isOwnKeyed(t, args)) return onContents<true>(t, args, "pop", false);
