@@ -324,6 +324,19 @@ Out Tracer::getItem(PyObject* container, PyObject* key) {
     if (PyDict_Check(container)) {
       STATOR_VALUE(found, dictGet(container, key));
       if (found) return found;
+      // A method of the program's stands before a defaultdict's own, which calls the factory.
+      static PyObject* missing = PyUnicode_InternFromString("__missing__");
+      if (!PyDict_CheckExact(container)) {
+        PyObject* hook = _PyType_Lookup(Py_TYPE(container), missing);
+        if (hook != nullptr && PyFunction_Check(hook)) {
+          STATOR_VALUE(bound, special(container, "__missing__"));
+          Args args;
+          args.values = {key};
+          args.positional = 1;
+          keep_alive.push_back(bound);
+          return call(bound.get(), args);
+        }
+      }
       if (PyObject_TypeCheck(container, defaultDictType())) {
         static PyObject* factory_name = PyUnicode_InternFromString("default_factory");
         Ref<> factory = stealRef(PyObject_GetAttr(container, factory_name));
@@ -335,18 +348,6 @@ Out Tracer::getItem(PyObject* container, PyObject* key) {
           STATOR_VALUE(value, callNested(factory.get(), {}));
           STATOR_FLOW(setItem(container, key, value.get()));
           return value;
-        }
-      }
-      static PyObject* missing = PyUnicode_InternFromString("__missing__");
-      if (!PyDict_CheckExact(container)) {
-        PyObject* hook = _PyType_Lookup(Py_TYPE(container), missing);
-        if (hook != nullptr && PyFunction_Check(hook)) {
-          STATOR_VALUE(bound, special(container, "__missing__"));
-          Args args;
-          args.values = {key};
-          args.positional = 1;
-          keep_alive.push_back(bound);
-          return call(bound.get(), args);
         }
       }
       PyErr_SetObject(PyExc_KeyError, key);

@@ -208,7 +208,9 @@ Out setLike(Tracer& t, const Args& args, bool frozen) {
     return newRef(args.values[0]);
   Ref<> items = stealRef(PyList_New(0));
   if (!args.values.empty()) {
-    STATOR_VALUE(operand, t.setOperand(args.values[0]));
+    // Of a set CPython takes the elements, whatever a subclass has for __iter__.
+    STATOR_VALUE(operand, PyAnySet_Check(args.values[0]) ? t.contents(args.values[0])
+                                                         : t.setOperand(args.values[0]));
     items = std::move(operand);
   }
   STATOR_VALUE(set, t.keyed(nullptr, [&](PyObject*) {

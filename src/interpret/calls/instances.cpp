@@ -104,6 +104,8 @@ Out Tracer::nativeInit(PyTypeObject* owner, const Args& args) {
     }
     return newRef(Py_None);
   }
+  if (owner == &PyODict_Type && isUserOverride(self, "__setitem__"))
+    return callNested(torchObject("stator.polyfills.functions.ordered_update"), args);
   if (owner == &PyDict_Type || owner == &PyODict_Type) {
     STATOR_FLOW(dictUpdate(self, args.withoutFirst()));
     return newRef(Py_None);
