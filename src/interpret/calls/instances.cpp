@@ -40,9 +40,16 @@ Out Tracer::nativeNew(PyTypeObject* base, const Args& args) {
     if (args.positional > 2 || (args.keywordCount() != 0 && type->tp_init == base->tp_init))
       return breakWith(Reason::kRaises, std::string(base->tp_name) + "() with other arguments");
     Ref<> items = stealRef(PyTuple_New(0));
+    if (args.positional > 1 && base == &PyFrozenSet_Type) {
+      STATOR_VALUE(operand, setOperand(args.values[1]));
+      STATOR_VALUE(set, keyed(nullptr, [&](PyObject*) {
+        Ref<> one = stealRef(PyTuple_Pack(1, operand.get()));
+        return one ? base->tp_new(type, one.get(), nullptr) : nullptr;
+      }));
+      return fromNativeMade(set);
+    }
     if (args.positional > 1) {
-      STATOR_VALUE(list,
-                   base == &PyTuple_Type ? sizedListOf(args.values[1]) : listOf(args.values[1]));
+      STATOR_VALUE(list, sizedListOf(args.values[1]));
       items = stealRef(PyList_AsTuple(list.get()));
     }
     Ref<> packed = stealRef(PyTuple_Pack(1, items.get()));
@@ -112,14 +119,10 @@ Out Tracer::nativeInit(PyTypeObject* owner, const Args& args) {
   }
   if (owner == &PySet_Type) {
     if (args.positional > 1) {
-      STATOR_VALUE(items, listOf(args.values[1]));
-      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
-        PyObject* item = PyList_GET_ITEM(items.get(), i);
-        STATOR_FLOW(requireHashable(item));
-        STATOR_FLOW(keyed(self, [&](PyObject* set) {
-                      return PySet_Add(set, item) == 0 ? Py_NewRef(Py_None) : nullptr;
-                    }).flow());
-      }
+      STATOR_VALUE(items, setOperand(args.values[1]));
+      STATOR_FLOW(keyed(self, [&](PyObject* set) {
+                    return _PySet_Update(set, items.get()) == 0 ? Py_NewRef(Py_None) : nullptr;
+                  }).flow());
     }
     return newRef(Py_None);
   }
