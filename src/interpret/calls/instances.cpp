@@ -43,9 +43,9 @@ Out Tracer::nativeNew(PyTypeObject* base, const Args& args) {
     if (args.positional > 1 && base == &PyFrozenSet_Type) {
       STATOR_VALUE(operand, setOperand(args.values[1]));
       STATOR_VALUE(set, keyed(nullptr, [&](PyObject*) {
-        Ref<> one = stealRef(PyTuple_Pack(1, operand.get()));
-        return one ? base->tp_new(type, one.get(), nullptr) : nullptr;
-      }));
+                     Ref<> one = stealRef(PyTuple_Pack(1, operand.get()));
+                     return one ? base->tp_new(type, one.get(), nullptr) : nullptr;
+                   }));
       return fromNativeMade(set);
     }
     if (args.positional > 1) {
