@@ -53,10 +53,10 @@ bool endIsNoticed(PyObject* value) {
     return false;
   PyTypeObject* type = Py_TYPE(value);
   if (PyType_Check(value) || PyModule_Check(value) || PyFunction_Check(value)) return false;
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0)
-  {
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) {
     int depth = 3;
-    return PyCoro_CheckExact(value) || (type->tp_iternext != nullptr && findGenerator(value, &depth) != 0);
+    return PyCoro_CheckExact(value) ||
+           (type->tp_iternext != nullptr && findGenerator(value, &depth) != 0);
   }
   static PyObject* name = PyUnicode_InternFromString("__del__");
   return _PyType_Lookup(type, name) != nullptr || hasCallback(value);
