@@ -432,6 +432,10 @@ Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
       }
       STATOR_FLOW(linkOwner(*this, container));
       values::Info* info = values.find(container);
+      // Attributes are looked up natively, which would ask such a key.
+      if (info != nullptr && info->attributes_of != nullptr && hasOwnKeys(key))
+        return breakWith(Reason::kUnsupportedMutation,
+                         "a key with its own __hash__ or __eq__ in an object's __dict__");
       if (info != nullptr && info->origin == values::Origin::kOutside && !info->shadow &&
           isStaticKey(key)) {
         if (info->attributes_of != nullptr && PyUnicode_CheckExact(key))

@@ -130,6 +130,8 @@ bool Tracer::isMadeClass(PyObject* object) {
 }
 
 Out Tracer::makeClass(PyTypeObject* meta, const Args& args) {
+  if (args.positional == 3 && PyDict_Check(args.values[2]) && hasOwnKeys(args.values[2]))
+    return breakWith(Reason::kUnsupportedClass, "names with their own __hash__ or __eq__");
   if (args.positional != 3 || !PyUnicode_CheckExact(args.values[0]) ||
       !PyTuple_Check(args.values[1]) || !PyDict_Check(args.values[2])) {
     return breakWith(Reason::kUnsupportedClass, "a class by other arguments");

@@ -283,9 +283,19 @@ Out dictFromKeys(Tracer& t, const Args& args) {
     return wrongArguments(t, "fromkeys");
   }
   PyObject* value = args.values.size() == 3 ? args.values[2] : Py_None;
+  bool plain = args.values[0] == reinterpret_cast<PyObject*>(&PyDict_Type);
+  PyObject* from = args.values[1];
+  if (plain && !t.own_key_types.empty() && !graph::isStandIn(from) &&
+      (PyAnySet_CheckExact(from) || PyDict_CheckExact(from))) {
+    // Under the hashes that they stand under there.
+    STATOR_VALUE(items, t.contents(from));
+    STATOR_VALUE(filled, t.keyed(nullptr, [&](PyObject*) {
+      return PyObject_CallMethod(args.values[0], "fromkeys", "OO", items.get(), value);
+    }));
+    return filled;
+  }
   STATOR_VALUE(keys, t.listOf(args.values[1]));
   // Of a class: its own constructor, and then item by item.
-  bool plain = args.values[0] == reinterpret_cast<PyObject*>(&PyDict_Type);
   STATOR_VALUE(dict, plain ? Out(stealRef(PyDict_New())) : t.callNested(args.values[0], {}));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
     STATOR_FLOW(t.settle(t.setItem(dict.get(), PyList_GET_ITEM(keys.get(), i), value)).flow());
