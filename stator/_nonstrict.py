@@ -42,9 +42,12 @@ class Site:
                 tensors = {name: next(rest) for name in names}
                 stack.enter_context(torch.nn.utils.stateless._reparametrize_module(module, tensors, tie_weights=True))
                 leaves.append(module)
-            # Tensors that the function has from elsewhere are constants to what traces it.
+            # Tensors that the function has from elsewhere are constants to what traces it, and to what a backend does with the result.
             if (mode := torch._guards.detect_fake_mode(given)) is not None:
-                stack.callback(setattr, mode, "allow_non_fake_inputs", mode.allow_non_fake_inputs)
+                from stator import _fake
+
+                if mode is _fake.mode():  # of all captures
+                    stack.callback(setattr, mode, "allow_non_fake_inputs", mode.allow_non_fake_inputs)
                 mode.allow_non_fake_inputs = True
             args, kwargs = tree_unflatten(leaves, self.spec)
             results, self.out_spec = tree_flatten(self.function(*args, **kwargs))

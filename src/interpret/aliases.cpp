@@ -4,6 +4,7 @@
 #include "interpret/tracer.h"
 #include "python/frame.h"
 #include "python/objects.h"
+#include "tensor/meta_of.h"
 
 namespace stator::interpret {
 
@@ -15,6 +16,11 @@ bool isWritten(const Tracer& t, const values::Info* info) {
     if (change.object.get() == info->object.get()) return true;
   }
   return false;
+}
+
+bool isOfInput(const Source* source) {
+  while (source->base != nullptr) source = source->base;
+  return source->kind == SourceKind::kLocal || source->kind == SourceKind::kStack;
 }
 
 // The dict of `**kwargs` at the start of a call: a new one, whoever calls.
@@ -33,9 +39,7 @@ bool isFreeDict(const Tracer& t, values::Info* info) {
   if (!PyDict_CheckExact(info->object.get()) || info->attributes_of != nullptr) return false;
   const Source* source = info->source;
   // Those of the program's globals and classes stay what they are.
-  const Source* root = source;
-  while (root->base != nullptr) root = root->base;
-  if (root->kind != SourceKind::kLocal && root->kind != SourceKind::kStack) return false;
+  if (!isOfInput(source)) return false;
   switch (source->kind) {
     case SourceKind::kPinned:
     case SourceKind::kGlobals:
@@ -179,6 +183,50 @@ bool addOwnerGuards(Tracer& t) {
   return true;
 }
 
+// Objects may be given one __dict__. False: two that the trace took apart have one now. Guards against it later only where they are few:
+// it takes a class that sets __dict__.
+bool addSharedDictGuards(Tracer& t) {
+  constexpr size_t kMost = 16;
+  struct Used {
+    const Source* source;
+    PyObject* dict;  // null: none yet
+    bool written;
+  };
+  std::vector<Used> objects;
+  bool any = false;
+  for (values::Info* info : t.values.all()) {
+    PyObject* object = info->object.get();
+    if (info->origin != values::Origin::kOutside || !info->source || PyType_Check(object) ||
+        PyModule_Check(object) || PyFunction_Check(object) || tensor::isTensor(object) ||
+        isModule(object) || !Tracer::hasInstanceDict(object))
+      continue;
+    const values::Info* part = values::attributePart(info);
+    const values::Info* own = info->attributes ? t.values.find(info->attributes) : nullptr;
+    const bool written = (part != nullptr && part->overlay) || (own && isWritten(t, own));
+    if (!written && !(part != nullptr && part->known)) continue;
+    StatorView view;
+    if (!stator_view_object(&view, object)) continue;
+    objects.push_back({info->source, reinterpret_cast<PyObject*>(view.dict), written});
+    any |= written;
+  }
+  if (!any) return true;
+  std::vector<std::pair<const Source*, const Source*>> pairs;
+  for (size_t i = 0; i < objects.size(); ++i) {
+    for (size_t j = i + 1; j < objects.size(); ++j) {
+      if (!objects[i].written && !objects[j].written) continue;
+      if (objects[i].dict != nullptr && objects[i].dict == objects[j].dict) return false;
+      if (isOfInput(objects[i].source) && isOfInput(objects[j].source))
+        pairs.emplace_back(objects[i].source, objects[j].source);
+    }
+  }
+  if (pairs.size() > kMost) return true;
+  for (const auto& [one, other] : pairs) {
+    t.guards->add(Guard{GuardKind::kNotSameAs, t.sources->child(SourceKind::kObjectDict, one),
+                        t.sources->child(SourceKind::kObjectDict, other)});
+  }
+  return true;
+}
+
 }  // namespace
 
 bool addAliasGuards(Tracer& t) {
@@ -213,7 +261,7 @@ bool addAliasGuards(Tracer& t) {
         t.guards->add(Guard{GuardKind::kNotSameAs, one->first, other->first});
     }
   }
-  return addOwnerGuards(t);
+  return addSharedDictGuards(t) && addOwnerGuards(t);
 }
 
 }  // namespace stator::interpret

@@ -59,6 +59,14 @@ Flow Tracer::storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value
     if (PyObject_GenericSetAttr(object, name, value) != 0) return raiseCurrentError();
     return Flow::kOk;
   }
+  if (isItsOwnDict(*this, object)) {
+    if (value != nullptr) return setItemBase(object, name, value);
+    STATOR_VALUE(there, dictGet(object, name));
+    if (!there) return raise(stealRef(PyObject_CallOneArg(PyExc_AttributeError, name)));
+    if (isUserOverride(object, "__delitem__"))
+      return breakWith(Reason::kUnsupportedMutation, "deletes an attribute that is an item");
+    return delItem(object, name);
+  }
   PyObject* on_type = _PyType_Lookup(Py_TYPE(object), name);
   bool slot = on_type != nullptr && Py_TYPE(on_type) == &PyMemberDescr_Type;
   if (slot && !isWritableSlot(on_type)) {
@@ -114,6 +122,11 @@ Flow Tracer::storeInstanceAttr(PyObject* object, PyObject* name, PyObject* value
   }
   eraseOverlay(info, name, there);
   return Flow::kOk;
+}
+
+// What the trace writes to the object would land in a dict that the program has.
+bool sharesOutsideDict(Tracer& t, PyObject* name, PyObject* value) {
+  return value != nullptr && PyUnicode_Compare(name, names().dunder_dict) == 0 && !t.isMade(value);
 }
 
 PyObject* classDescriptor() {
@@ -236,6 +249,8 @@ Flow Tracer::setAttr(PyObject* object, PyObject* name, PyObject* value) {
     if (kind == &PyGetSetDescr_Type && !isMade(object) && value != nullptr &&
         on_type.get() == classDescriptor())
       return changeClass(object, value);
+    if (sharesOutsideDict(*this, name, value))
+      return breakWith(Reason::kUnsupportedMutation, "a new object with a __dict__ from outside");
     if (isMade(object) && kind == &PyGetSetDescr_Type) {
       if (PyObject_GenericSetAttr(object, name, value) != 0) return raiseCurrentError();
       return Flow::kOk;

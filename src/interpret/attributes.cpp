@@ -139,6 +139,8 @@ Flow linkOwnDict(Tracer& t, PyObject* object, bool writes) {
     const Source* source = t.sources->child(SourceKind::kObjectDict, t.values.find(object)->source);
     info = &t.values.addOutside(dict, source);
   }
+  if (info != nullptr && info->attributes_of != nullptr && info->attributes_of != object)
+    return t.breakWith(Reason::kUnsupportedObject, "objects that share a __dict__");
   return isFree(info) ? link(t, object, dict) : Flow::kOk;
 }
 
@@ -154,11 +156,23 @@ Flow linkOwner(Tracer& t, PyObject* dict) {
   return Flow::kOk;
 }
 
+// `self.__dict__ = self` in a subclass of dict, from outside: its attributes are its items. Stays so, or stays not so.
+bool isItsOwnDict(Tracer& t, PyObject* object) {
+  const Source* source =
+      PyDict_Check(object) && !PyDict_CheckExact(object) ? t.sourceOf(object) : nullptr;
+  if (source == nullptr || !Tracer::hasInstanceDict(object)) return false;
+  const bool own = dictOf(object) == object;
+  t.guards->add(Guard{own ? GuardKind::kSameAs : GuardKind::kNotSameAs, source,
+                      t.sources->child(SourceKind::kObjectDict, source)});
+  return own;
+}
+
 Out Tracer::instanceAttr(PyObject* object, PyObject* name) {
   values::Info* info = values.find(object);
   if (info == nullptr || info->origin == values::Origin::kMade) {
     return Ref<>::create(Tracer::rawInstanceAttr(object, name));
   }
+  if (isItsOwnDict(*this, object)) return dictGet(object, name);
   if (PyObject* shadow = attributesShadow(*this, info))
     return Ref<>::create(PyDict_GetItemWithError(shadow, name));
   if (PyModule_Check(object)) {

@@ -35,7 +35,9 @@ void noteAttribute(Tracer& tracer, const SymbolicFrame& frame);
 // object is first looked at (with `writes`: written to), and where a dict is first written to.
 Flow linkOwnDict(Tracer& tracer, PyObject* object, bool writes);
 Flow linkOwner(Tracer& tracer, PyObject* dict);
-bool isDictMethod(PyObject* hook);  // a method of dict's, in C
-PyObject* classDescriptor();        // object.__class__, borrowed
+bool isDictMethod(PyObject* hook);                                   // a method of dict's, in C
+bool sharesOutsideDict(Tracer& t, PyObject* name, PyObject* value);  // as an object's __dict__
+bool isItsOwnDict(Tracer& t, PyObject* object);
+PyObject* classDescriptor();  // object.__class__, borrowed
 
 }  // namespace stator::interpret

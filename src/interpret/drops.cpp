@@ -35,14 +35,29 @@ bool hasCallback(PyObject* value) {
   return false;
 }
 
+// An iterator of Python's own (enumerate, zip, map) that has the generator which it takes from.
+int findGenerator(PyObject* value, void* depth) {
+  if (PyGen_CheckExact(value)) return 1;
+  PyTypeObject* type = Py_TYPE(value);
+  const bool iterator = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 &&
+                        type->tp_iternext != nullptr && type->tp_traverse != nullptr;
+  auto left = *static_cast<int*>(depth);
+  if (left == 0 || !(iterator || (type == &PyTuple_Type && left < 3))) return 0;
+  left--;
+  return type->tp_traverse(value, findGenerator, &left);
+}
+
 bool endIsNoticed(PyObject* value) {
   if (value == nullptr || values::isScalar(value) || graph::isStandIn(value) ||
       isTraceIterator(value))
     return false;
   PyTypeObject* type = Py_TYPE(value);
   if (PyType_Check(value) || PyModule_Check(value) || PyFunction_Check(value)) return false;
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0)
-    return PyGen_CheckExact(value) || PyCoro_CheckExact(value);
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) {
+    int depth = 3;
+    return PyCoro_CheckExact(value) ||
+           (type->tp_iternext != nullptr && findGenerator(value, &depth) != 0);
+  }
   static PyObject* name = PyUnicode_InternFromString("__del__");
   return _PyType_Lookup(type, name) != nullptr || hasCallback(value);
 }
@@ -139,10 +154,27 @@ bool lastReferenceRunsCode(PyObject* value) {
   return PyExceptionInstance_Check(value) && tracebackHolds(value);
 }
 
+namespace {
+
+// enumerate, zip, map and the like hold the generator that they take from.
+bool holdsGenerator(Tracer& tracer, PyObject* value, int depth) {
+  const auto* held = asTraceIterator(value)->sources;
+  if (held == nullptr || depth > 8) return false;
+  for (const Ref<>& source : *held) {
+    PyObject* object = source.get();
+    if (object == nullptr) continue;
+    if (isTraceIterator(object) ? holdsGenerator(tracer, object, depth + 1)
+                                : PyGen_CheckExact(object) && !isHeldElsewhere(tracer, object))
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool dropRunsUserCode(Tracer& tracer, PyObject* value) {
-  if (value == nullptr || values::isScalar(value) || graph::isStandIn(value) ||
-      isTraceIterator(value))
-    return false;
+  if (value == nullptr || values::isScalar(value) || graph::isStandIn(value)) return false;
+  if (isTraceIterator(value)) return holdsGenerator(tracer, value, 0);
   if (endIsNoticed(value)) return !isHeldElsewhere(tracer, value);
   PyTypeObject* type = Py_TYPE(value);
   if (type == &PyList_Type || type == &PyTuple_Type) {

@@ -324,6 +324,19 @@ Out Tracer::getItem(PyObject* container, PyObject* key) {
     if (PyDict_Check(container)) {
       STATOR_VALUE(found, dictGet(container, key));
       if (found) return found;
+      // A method of the program's stands before a defaultdict's own, which calls the factory.
+      static PyObject* missing = PyUnicode_InternFromString("__missing__");
+      if (!PyDict_CheckExact(container)) {
+        PyObject* hook = _PyType_Lookup(Py_TYPE(container), missing);
+        if (hook != nullptr && PyFunction_Check(hook)) {
+          STATOR_VALUE(bound, special(container, "__missing__"));
+          Args args;
+          args.values = {key};
+          args.positional = 1;
+          keep_alive.push_back(bound);
+          return call(bound.get(), args);
+        }
+      }
       if (PyObject_TypeCheck(container, defaultDictType())) {
         static PyObject* factory_name = PyUnicode_InternFromString("default_factory");
         Ref<> factory = stealRef(PyObject_GetAttr(container, factory_name));
@@ -335,18 +348,6 @@ Out Tracer::getItem(PyObject* container, PyObject* key) {
           STATOR_VALUE(value, callNested(factory.get(), {}));
           STATOR_FLOW(setItem(container, key, value.get()));
           return value;
-        }
-      }
-      static PyObject* missing = PyUnicode_InternFromString("__missing__");
-      if (!PyDict_CheckExact(container)) {
-        PyObject* hook = _PyType_Lookup(Py_TYPE(container), missing);
-        if (hook != nullptr && PyFunction_Check(hook)) {
-          STATOR_VALUE(bound, special(container, "__missing__"));
-          Args args;
-          args.values = {key};
-          args.positional = 1;
-          keep_alive.push_back(bound);
-          return call(bound.get(), args);
         }
       }
       PyErr_SetObject(PyExc_KeyError, key);
@@ -431,6 +432,10 @@ Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
       }
       STATOR_FLOW(linkOwner(*this, container));
       values::Info* info = values.find(container);
+      // Attributes are looked up natively, which would ask such a key.
+      if (info != nullptr && info->attributes_of != nullptr && hasOwnKeys(key))
+        return breakWith(Reason::kUnsupportedMutation,
+                         "a key with its own __hash__ or __eq__ in an object's __dict__");
       if (info != nullptr && info->origin == values::Origin::kOutside && !info->shadow &&
           isStaticKey(key)) {
         if (info->attributes_of != nullptr && PyUnicode_CheckExact(key))
@@ -441,8 +446,6 @@ Flow Tracer::setItem(PyObject* container, PyObject* key, PyObject* value) {
           return Flow::kOk;
         }
       }
-      if (info != nullptr && info->attributes_of != nullptr && hasOwnKeys(key))
-        return breakWith(Reason::kUnsupportedMutation, "a key with its own __eq__ among attributes");
       STATOR_VALUE(items, contentsForWrite(container));
       return keyed(items.get(),
                    [&](PyObject* dict) {

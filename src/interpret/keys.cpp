@@ -132,8 +132,8 @@ bool isPlainTuple(PyObject* key) {
 bool isOwnKey(PyObject* key) {
   PyTypeObject* type = Py_TYPE(key);
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || graph::isStandIn(key) ||
-      isTraceIterator(key) || isAddress(key) || tensor::isTensor(key) ||
-      type->tp_hash == PyObject_HashNotImplemented)
+      isTraceIterator(key) || isAddress(key) || tensor::isTensor(key) || PyList_Check(key) ||
+      PyDict_Check(key) || PyAnySet_Check(key) || type->tp_hash == PyObject_HashNotImplemented)
     return false;
   if (isPythonMethod(type, hashName())) return true;
   return isPythonMethod(type, equalName()) &&

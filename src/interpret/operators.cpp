@@ -223,6 +223,15 @@ Out Tracer::binary(int operation, PyObject* left, PyObject* right) {
     return fromNative(result);
   }
   bool dicts = operation % 13 == 7 && PyDict_Check(left) && PyDict_Check(right);
+  if (dicts && !in_place) {
+    // What the trace keeps of these knows neither the class nor the factory.
+    bool asks_class = false;
+    for (PyTypeObject* type : {left_type, right_type})
+      asks_class |= PyType_IsSubtype(type, defaultDictType()) ||
+                    (PyType_IsSubtype(type, &PyODict_Type) && type != &PyODict_Type);
+    if (asks_class)
+      return callNested(torchObject("stator.polyfills.functions.union_of_dicts"), {left, right});
+  }
   if (extends) {
     STATOR_VALUE(done, extendList(left, right));
     return newRef(left);

@@ -165,8 +165,12 @@ Ref<> Tracer::scalarBinary(int operation, PyObject* left, PyObject* right) {
       PyErr_Clear();
       return nullptr;
     }
-  } else if (operation == 8) {
-    return nullptr;  // of a negative number a complex one
+  } else if ((operation == 2 || operation == 6) && !options.runs_as_captured) {
+    return nullptr;  // tensors, which such a backend has for the numbers, have no such operation
+  } else if (operation == 8 && !(options.runs_as_captured && isSymScalar(left) &&
+                                 PyLong_CheckExact(right) && Py_SIZE(right) >= 0)) {
+    // Of a negative number a complex one, unless it is multiplied with itself; and where tensors stand for the numbers it does not raise.
+    return nullptr;
   }
   return withHint(
       symbolic::makeScalar(&PyFloat_Type, addNode(*this, functions[operation],
@@ -176,8 +180,13 @@ Ref<> Tracer::scalarBinary(int operation, PyObject* left, PyObject* right) {
 
 Ref<> floatOf(Tracer& t, PyObject* sym_int, PyObject* function) {
   Ref<> now = valueNow(t, sym_int);
+  // Where the function raises for the number that comes, the graph fails, and the program runs again without it. It does not fail where a
+  // backend has tensors for the numbers.
+  if (!now && !(t.options.runs_as_captured && isSymScalar(sym_int) &&
+                asSymScalar(sym_int)->of == &PyFloat_Type))
+    return nullptr;
   Ref<> result = now ? stealRef(PyObject_CallOneArg(function, now.get())) : Ref<>();
-  if (!result || !PyFloat_CheckExact(result.get())) {
+  if (now && (!result || !PyFloat_CheckExact(result.get()))) {
     PyErr_Clear();
     return nullptr;
   }

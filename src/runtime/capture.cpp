@@ -156,10 +156,11 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
   entry->has_subclasses = captured.has_subclasses;
   BorrowedRef<PyCodeObject> code = stator_frame_code(frame);
   for (graph::Node* input : captured.graph->inputs()) entry->inputs.push_back(input->source);
-  bool has_checks = false;
+  bool has_checks = false, sets_modes = false;
   for (const graph::Node& node : captured.graph->nodes()) has_checks |= node.check;
   for (const graph::Node& node : captured.graph->nodes()) {
     entry->redraws |= has_checks && node.random;
+    sets_modes |= node.sets_mode;
     entry->has_effects |= node.written || (node.mutates && !node.repeatable &&
                                            !(has_checks && (node.random || node.sets_mode)));
   }
@@ -235,7 +236,8 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
   entry->plan = std::move(captured.plan);
   entry->needs_no_frame = entry->plan.exit == breaks::ExitKind::kReturn &&
                           entry->plan.handled < 0 && entry->plan.draws.empty() &&
-                          !entry->has_effects && !entry->redraws && !entry->has_subclasses;
+                          !entry->has_effects && !entry->redraws && !sets_modes &&
+                          !entry->has_subclasses;
   if (!captured.managed.empty()) {
     entry->same_modules = std::make_unique<guards::GuardProgram>(
         *captured.sources, *interpret::guardsOfSameModules(*captured.guards, captured.managed),

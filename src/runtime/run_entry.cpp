@@ -299,6 +299,8 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
         return outcome(Outcome::kRaise);
       }
       PyErr_Clear();
+      // A check that fails may stand between two switches of the mode.
+      if (shapes::State::now().grad_enabled != entry.grad_enabled) setGradMode(entry.grad_enabled);
       return outcome(Outcome::kNative);
     }
   }

@@ -1,5 +1,7 @@
 """functools and helpers of collections that are written in C and call back into Python."""
 
+import collections
+
 _MISSING = object()
 
 
@@ -15,6 +17,41 @@ def reduce(function, iterable, initial=_MISSING, /):
     for item in iterator:
         value = function(value, item)
     return value
+
+
+def defaultdict_copy(table):
+    return type(table)(table.default_factory, table)
+
+
+def union_of_dicts(left, right):
+    """`|` where one of them, at least, is a defaultdict or of a subclass of OrderedDict."""
+    for kind in (collections.defaultdict, collections.OrderedDict):
+        own = left if isinstance(left, kind) else right
+        if isinstance(own, kind):
+            break
+    made = type(own)(own.default_factory, left) if kind is collections.defaultdict else type(own)(left)
+    made.update(right)
+    return made
+
+
+def ordered_update(table, other=(), /, **more):
+    if hasattr(other, "keys"):
+        for key in other.keys():
+            table[key] = other[key]
+    else:
+        for key, value in other:
+            table[key] = value
+    for key, value in more.items():
+        table[key] = value
+
+
+def ordered_copy(table):
+    if type(table) is collections.OrderedDict:
+        return collections.OrderedDict(table)
+    made = type(table)()
+    for key in table:
+        made[key] = table[key]
+    return made
 
 
 def _iterator(iterable):

@@ -4,6 +4,7 @@ import copy
 import functools
 import gc
 import inspect
+import math
 import os
 import pickle
 import subprocess
@@ -770,3 +771,25 @@ def test_modes_that_the_program_leaves_changed(backend):
             torch.set_grad_enabled(True)
     for _ in range(2):
         assert stator.compile(g, backend=backend, fullgraph=backend == "eager")(x).dtype is torch.float64
+
+
+def test_functions_of_numbers_that_the_graph_reads():
+    def f(x):
+        return x * math.sqrt(x.sum().item()) + abs(x[0].item()), x.min().item() ** 3
+
+    whole = stator.compile(f, backend="eager", fullgraph=True)
+    for x in (torch.arange(4.0), torch.arange(4.0) - 1):
+        assert torch.equal(whole(x)[0], f(x)[0]) and whole(x)[1] == f(x)[1]
+    large = torch.tensor([1e300, 1e250], dtype=torch.float64)
+    for x, error in ((torch.arange(4.0) - 9, ValueError), (large, OverflowError)):
+        for call in (f, whole):
+            with pytest.raises(error):
+                call(x)
+
+    def g(x):
+        return x * (2.0 % x[0].item()), 3.0 // x[0].item()
+
+    for backend in ("eager", "aot_eager"):
+        with stator.config.patch(capture_scalar_outputs=True):
+            result, expected = stator.compile(g, backend=backend)(torch.arange(4.0) + 1), g(torch.arange(4.0) + 1)
+        assert torch.equal(result[0], expected[0]) and result[1] == expected[1]

@@ -208,7 +208,9 @@ Out setLike(Tracer& t, const Args& args, bool frozen) {
     return newRef(args.values[0]);
   Ref<> items = stealRef(PyList_New(0));
   if (!args.values.empty()) {
-    STATOR_VALUE(operand, t.setOperand(args.values[0]));
+    // Of a set CPython takes the elements, whatever a subclass has for __iter__.
+    STATOR_VALUE(operand, PyAnySet_Check(args.values[0]) ? t.contents(args.values[0])
+                                                         : t.setOperand(args.values[0]));
     items = std::move(operand);
   }
   STATOR_VALUE(set, t.keyed(nullptr, [&](PyObject*) {
@@ -511,6 +513,12 @@ Out divmodCall(Tracer& t, const Args& args) {
   return throughMethod(t, args, "__divmod__", "divmod");
 }
 
+// A float that only the run of the graph will tell.
+bool isUnknownFloat(PyObject* value) {
+  return symbolic::isSymScalar(value) && symbolic::asSymScalar(value)->of == &PyFloat_Type &&
+         !symbolic::asSymScalar(value)->backed;
+}
+
 Out sqrtCall(Tracer& t, const Args& args) {
   if (args.values.size() == 1 && args.positional == 1 && symbolic::isSymInt(args.values[0])) {
     Ref<> zero = stealRef(PyLong_FromLong(0));
@@ -519,6 +527,9 @@ Out sqrtCall(Tracer& t, const Args& args) {
     if (positive.get() == Py_True) {
       if (Ref<> made = floatOf(t, args.values[0], torchObject("torch._sym_sqrt"))) return made;
     }
+  }
+  if (args.values.size() == 1 && args.positional == 1 && isUnknownFloat(args.values[0])) {
+    if (Ref<> made = floatOf(t, args.values[0], torchObject("torch._sym_sqrt"))) return made;
   }
   Args numbers = args;
   for (PyObject*& value : numbers.values) {
@@ -603,6 +614,9 @@ Out absCall(Tracer& t, const Args& args) {
     STATOR_VALUE(negative, t.compare(Py_LT, args.values[0], zero.get()));
     if (negative.get() == Py_False) return newRef(args.values[0]);
     if (negative.get() == Py_True) return t.unary(1, args.values[0]);
+  }
+  if (isUnknownFloat(args.values[0])) {
+    if (Ref<> made = floatOf(t, args.values[0], operatorFunction("abs"))) return made;
   }
   if (graph::isStandIn(args.values[0]))
     return t.tensorCall(graph::Op::kCallFunction, operatorFunction("abs"), args);

@@ -551,6 +551,8 @@ Flow Tracer::setAttrGeneric(PyObject* object, PyObject* name, PyObject* value) {
     }
     if (!isMade(object) && value != nullptr && on_type.get() == classDescriptor())
       return changeClass(object, value);
+    if (sharesOutsideDict(*this, name, value))
+      return breakWith(Reason::kUnsupportedMutation, "a new object with a __dict__ from outside");
     if (!isMade(object))
       return breakWith(Reason::kUnsupportedMutation, "object.__setattr__ through a descriptor");
     if (PyObject_GenericSetAttr(object, name, value) != 0) return raiseCurrentError();

@@ -130,6 +130,8 @@ bool Tracer::isMadeClass(PyObject* object) {
 }
 
 Out Tracer::makeClass(PyTypeObject* meta, const Args& args) {
+  if (args.positional == 3 && PyDict_Check(args.values[2]) && hasOwnKeys(args.values[2]))
+    return breakWith(Reason::kUnsupportedClass, "names with their own __hash__ or __eq__");
   if (args.positional != 3 || !PyUnicode_CheckExact(args.values[0]) ||
       !PyTuple_Check(args.values[1]) || !PyDict_Check(args.values[2])) {
     return breakWith(Reason::kUnsupportedClass, "a class by other arguments");
@@ -140,9 +142,6 @@ Out Tracer::makeClass(PyTypeObject* meta, const Args& args) {
     if (!PyType_Check(PyTuple_GET_ITEM(bases.get(), i)))
       return breakWith(Reason::kUnsupportedClass, "a base that is no class");
   }
-  // Whose attributes are looked up by native code.
-  if (hasOwnKeys(entries.get()))
-    return breakWith(Reason::kUnsupportedClass, "a key with its own __eq__ among attributes");
   ToldLater told;
   STATOR_VALUE(looked, findTold(*this, bases.get(), entries.get(), told));
   if (args.keywordCount() != 0 && !told.bases)

@@ -115,6 +115,16 @@ Out copy(Tracer& t, const Args& args) {
   return onContents<false>(t, args, "copy");
 }
 
+// What the trace keeps of a dict from outside is a plain one, which knows neither the class nor the factory.
+Out defaultDictCopy(Tracer& t, const Args& args) {
+  NEED(1, "copy");
+  return t.callNested(torchObject("stator.polyfills.functions.defaultdict_copy"), {args.values[0]});
+}
+Out orderedDictCopy(Tracer& t, const Args& args) {
+  NEED(1, "copy");
+  return t.callNested(torchObject("stator.polyfills.functions.ordered_copy"), {args.values[0]});
+}
+
 // index, count, remove: by identity first, then by ==.
 Out findIndex(Tracer& t, PyObject* items, PyObject* wanted, Py_ssize_t from, Py_ssize_t& found) {
   for (Py_ssize_t i = from; i < PyObject_Size(items); ++i) {
@@ -200,7 +210,20 @@ Out dictGetMethod(Tracer& t, const Args& args) {
   return newRef(args.positional == 3 ? args.values[2] : Py_None);
 }
 
+// OrderedDict's own methods go through those that a subclass has put over its access to items.
+bool asksSubclass(Tracer& t, const Args& args) {
+  if (args.values.empty() || Py_TYPE(args.values[0]) == &PyODict_Type ||
+      !PyObject_TypeCheck(args.values[0], &PyODict_Type))
+    return false;
+  for (const char* method : {"__setitem__", "__getitem__", "__delitem__", "__contains__"}) {
+    if (t.isUserOverride(args.values[0], method)) return true;
+  }
+  return false;
+}
+
 Out dictSetDefault(Tracer& t, const Args& args) {
+  if (asksSubclass(t, args))
+    return t.breakWith(Reason::kCallsOutside, "setdefault() of a subclass of OrderedDict");
   if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 3)
     return wrongArguments(t, "setdefault");
   if (isOwnKeyed(t, args)) return onContents<true>(t, args, "setdefault", false);
@@ -213,6 +236,8 @@ Out dictSetDefault(Tracer& t, const Args& args) {
 }
 
 Out dictPop(Tracer& t, const Args& args) {
+  if (asksSubclass(t, args))
+    return t.breakWith(Reason::kCallsOutside, "pop() of a subclass of OrderedDict");
   if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 3)
     return wrongArguments(t, "pop");
   if (isOwnKeyed(t, args)) return onContents<true>(t, args, "pop", false);
@@ -244,6 +269,13 @@ Out dictUpdateMethod(Tracer& t, const Args& args) {
   return none();
 }
 
+// Unlike a dict's, it goes through a subclass's __setitem__.
+Out orderedDictUpdate(Tracer& t, const Args& args) {
+  if (args.positional > 0 && t.isUserOverride(args.values[0], "__setitem__"))
+    return t.callNested(torchObject("stator.polyfills.functions.ordered_update"), args);
+  return dictUpdateMethod(t, args);
+}
+
 Out dictFromKeys(Tracer& t, const Args& args) {
   PyObject* named = args.keyword("value");  // OrderedDict's takes it by name too
   if (args.values.size() < 2 || args.values.size() > 3 ||
@@ -252,17 +284,17 @@ Out dictFromKeys(Tracer& t, const Args& args) {
   }
   PyObject* value = args.values.size() == 3 ? args.values[2] : Py_None;
   bool plain = args.values[0] == reinterpret_cast<PyObject*>(&PyDict_Type);
-  PyObject* of = args.values[1];
-  if (plain && !graph::isStandIn(of) &&
-      (PyDict_CheckExact(of) || PySet_CheckExact(of) || PyFrozenSet_CheckExact(of))) {
-    // With the hashes that are known there.
-    STATOR_VALUE(known, t.setOperand(of));
-    STATOR_VALUE(result, t.keyed(nullptr, [&](PyObject*) {
-      return PyObject_CallMethod(args.values[0], "fromkeys", "OO", known.get(), value);
+  PyObject* from = args.values[1];
+  if (plain && !t.own_key_types.empty() && !graph::isStandIn(from) &&
+      (PyAnySet_CheckExact(from) || PyDict_CheckExact(from))) {
+    // Under the hashes that they stand under there.
+    STATOR_VALUE(items, t.contents(from));
+    STATOR_VALUE(filled, t.keyed(nullptr, [&](PyObject*) {
+      return PyObject_CallMethod(args.values[0], "fromkeys", "OO", items.get(), value);
     }));
-    return t.fromNative(result);
+    return filled;
   }
-  STATOR_VALUE(keys, t.listOf(of));
+  STATOR_VALUE(keys, t.listOf(args.values[1]));
   // Of a class: its own constructor, and then item by item.
   STATOR_VALUE(dict, plain ? Out(stealRef(PyDict_New())) : t.callNested(args.values[0], {}));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
@@ -571,12 +603,13 @@ void registerContainers() {
       {"collections.OrderedDict.items", dictItems},
       {"collections.OrderedDict.pop", dictPop},
       {"collections.OrderedDict.popitem", dictPopItem},
-      {"collections.OrderedDict.update", dictUpdateMethod},
+      {"collections.OrderedDict.update", orderedDictUpdate},
       {"collections.OrderedDict.setdefault", dictSetDefault},
       {"collections.OrderedDict.clear", clear},
-      {"collections.OrderedDict.copy", copy},
+      {"collections.OrderedDict.copy", orderedDictCopy},
       {"collections.OrderedDict.move_to_end", moveToEnd},
-      {"collections.defaultdict.copy", copy},
+      {"collections.defaultdict.copy", defaultDictCopy},
+      {"collections.defaultdict.__copy__", defaultDictCopy},
       {"builtins.set.add", setAdd},
       {"builtins.set.discard", setDiscard},
       {"builtins.set.remove", setRemove},

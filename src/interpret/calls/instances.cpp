@@ -40,15 +40,20 @@ Out Tracer::nativeNew(PyTypeObject* base, const Args& args) {
     if (args.positional > 2 || (args.keywordCount() != 0 && type->tp_init == base->tp_init))
       return breakWith(Reason::kRaises, std::string(base->tp_name) + "() with other arguments");
     Ref<> items = stealRef(PyTuple_New(0));
+    if (args.positional > 1 && base == &PyFrozenSet_Type) {
+      STATOR_VALUE(operand, setOperand(args.values[1]));
+      STATOR_VALUE(set, keyed(nullptr, [&](PyObject*) {
+                     Ref<> one = stealRef(PyTuple_Pack(1, operand.get()));
+                     return one ? base->tp_new(type, one.get(), nullptr) : nullptr;
+                   }));
+      return fromNativeMade(set);
+    }
     if (args.positional > 1) {
-      STATOR_VALUE(operand,
-                   base == &PyTuple_Type ? sizedListOf(args.values[1]) : setOperand(args.values[1]));
-      items = std::move(operand);
+      STATOR_VALUE(list, sizedListOf(args.values[1]));
+      items = stealRef(PyList_AsTuple(list.get()));
     }
     Ref<> packed = stealRef(PyTuple_Pack(1, items.get()));
-    STATOR_VALUE(result,
-                 keyed(nullptr, [&](PyObject*) { return base->tp_new(type, packed.get(), nullptr); }));
-    return fromNativeMade(result);
+    return fromNativeMade(stealRef(base->tp_new(type, packed.get(), nullptr)));
   }
   if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
     Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional - 1)));
@@ -106,6 +111,8 @@ Out Tracer::nativeInit(PyTypeObject* owner, const Args& args) {
     }
     return newRef(Py_None);
   }
+  if (owner == &PyODict_Type && isUserOverride(self, "__setitem__"))
+    return callNested(torchObject("stator.polyfills.functions.ordered_update"), args);
   if (owner == &PyDict_Type || owner == &PyODict_Type) {
     STATOR_FLOW(dictUpdate(self, args.withoutFirst()));
     return newRef(Py_None);

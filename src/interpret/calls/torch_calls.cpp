@@ -441,8 +441,9 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     std::vector<PyObject*> involved;
     for (PyObject* value : values_now) collectTensors(value, involved);
     std::string why;
+    // In-place operations write to the first, layers with a state to some others.
     std::vector<int> named_first = answer.inferred->written_inputs;
-    if (named_first.empty()) named_first.push_back(0);
+    if (named_first.empty() || named_first[0] == 0) named_first = {0};
     for (int index : named_first) {
       // What is written to comes first.
       std::vector<PyObject*> ordered = involved;

@@ -103,6 +103,24 @@ def random_numbers_before_a_check_that_fails():
 
 
 @program()
+def check_between_switches_of_modes():
+    def f(x):
+        states = []
+        for low in (-9, 0):
+            try:
+                with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+                    y = x.view(2, 2) @ x.view(2, 2)
+                    if (x < low).any():
+                        raise ValueError("too low")
+            except ValueError:
+                y = x * 3
+            states.append((y, torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")))
+        return states
+
+    return Case(f, mixed().requires_grad_()).then_call(positive().requires_grad_()).then_call(mixed())
+
+
+@program()
 def writes_before_a_check():
     def f(x):
         x.add_(1)

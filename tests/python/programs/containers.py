@@ -606,3 +606,47 @@ def conversions():
         )
 
     return Case(f, vec())
+
+
+@program(min_ops=1)
+def copies_and_unions_of_special_dicts():
+    class Upper(collections.OrderedDict):
+        def __setitem__(self, key, value):
+            super().__setitem__(key.upper(), value)
+
+    def f(x, lists, upper):
+        lists["n"].append(x)
+        copied, joined, reversed_join = lists.copy(), lists | {"z": 1}, {"y": 1} | lists
+        copied["q"].append(2)
+        upper["b"] = x
+        more = upper.copy(), upper | {"c": 1}, {"d": 1} | upper
+        shared = copied["a"] is lists["a"]
+        return copied, joined, reversed_join, joined.default_factory, more, [type(one) for one in more], shared, x + 1
+
+    return Case(f, vec(), collections.defaultdict(list, {"a": [1]}), Upper(a=1))
+
+
+@program(min_ops=1)
+def subclasses_with_methods_under_the_native_ones():
+    class Upper(collections.OrderedDict):
+        def __setitem__(self, key, value):
+            super().__setitem__(key.upper(), value)
+
+        def __getitem__(self, key):
+            return super().__getitem__(key.upper())
+
+    class Numbered(collections.defaultdict):
+        def __missing__(self, key):
+            self[key] = number = len(self)
+            return number
+
+    class Single(set):
+        def __iter__(self):
+            return iter([1])
+
+    def f(x, upper, numbered, single):
+        kept = upper.setdefault("q", 3)
+        numbers = numbered["a"], numbered["b"], numbered["a"]
+        return kept, upper, numbers, numbered, set(single), list(single), frozenset(single), x + 1
+
+    return Case(f, vec(), Upper(a=1), Numbered(int), Single([1, 2]))

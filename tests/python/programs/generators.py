@@ -553,3 +553,24 @@ def generator_frame_attributes():
         return before, it.gi_frame is None
 
     return Case(f, vec())
+
+
+@program(min_ops=1)
+def generator_inside_of_an_iterator_is_closed_where_the_loop_is_left():
+    def f(x):
+        log = []
+
+        def numbers():
+            try:
+                for i in range(5):
+                    yield x * i
+            finally:
+                log.append("closed")
+
+        for around in (enumerate, lambda g: zip(g, [1, 2]), lambda g: map(lambda v: v, g)):
+            for _ in around(numbers()):
+                break
+            log.append("left")
+        return log, x + 1
+
+    return Case(f, vec())

@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import enum
 import functools
+import itertools
 import math
 import numbers
 import operator
@@ -2354,3 +2355,240 @@ def dict_subclass_protocols():
         )
 
     return Case(f, vec(), Attr(o=1))
+
+
+class AttrDict(dict):
+    def __init__(self, *a, **k):
+        super().__init__(*a, **k)
+        self.__dict__ = self
+
+
+@program()
+def attrdict_made():
+    def f(x):
+        d = AttrDict(a=1)
+        d.b = x + 1
+        d["c"] = 3
+        return d.a, d["b"], d.c, sorted(d), d
+
+    return Case(f, vec())
+
+
+@program()
+def attrdict_given():
+    def f(x, d):
+        d.b = x + 1
+        d["c"] = 3
+        r = d.a, d.get("b"), getattr(d, "c", None), sorted(d)
+        del d.a
+        return r, "a" in d, len(d)
+
+    apart = AttrDict(a=1)
+    apart.__dict__ = {"a": 5}
+    return Case(f, vec(), AttrDict(a=1)).then_call(vec(), apart)
+
+
+@program()
+def made_objects_around_given_containers():
+    class W:
+        def __init__(self, d):
+            self.d = d
+
+    def f(x, l, d):
+        w = W(l)
+        w.d.append(x + 1)
+        u = collections.UserDict()
+        u.data = d
+        u["k"] = 2
+        n = types.SimpleNamespace(**d)
+        n.z = 3
+        p = functools.partial(l.append)
+        p(5)
+        m = types.MappingProxyType(d)
+        vars(w).update(q=l)
+        w.q.append(6)
+        c = collections.ChainMap(d, {})
+        c["cm"] = 1
+        return len(l), m["k"], n, w.q is l, sorted(d), c["cm"]
+
+    return Case(f, vec(), [], {"a": 1})
+
+
+@program()
+def dict_given_to_instances_update():
+    class A:
+        pass
+
+    def f(x, d):
+        a = A()
+        a.__dict__.update(d)
+        a.new = x + 1
+        b = A()
+        vars(b)["t"] = x
+        b.__dict__ |= {"u": 1}
+        return a, sorted(d), b
+
+    return Case(f, vec(), {"p": [1]})
+
+
+@program()
+def copy_protocol_of_given():
+    class A:
+        def __init__(self):
+            self.l = [1]
+            self.d = {"k": 2}
+
+        def __reduce_ex__(self, p):
+            return (A.make, (5,))
+
+        @staticmethod
+        def make(n):
+            a = A()
+            a.n = n
+            return a
+
+    class S:
+        __slots__ = ("a", "b")
+
+        def __init__(self):
+            self.a = [1]
+
+    class G:
+        def __getstate__(self):
+            return {"v": 9}
+
+        def __setstate__(self, s):
+            self.got = s
+
+    def f(x, a, s):
+        c = copy.copy(a)
+        t = copy.copy(s)
+        t.a.append(2)
+        g = copy.copy(G())
+        return x + 1, c.n, t.a is s.a, hasattr(t, "b"), g.got
+
+    return Case(f, vec(), A(), S())
+
+
+@program()
+def exception_objects_state():
+    class E(Exception):
+        def __init__(self, a, b=2):
+            super().__init__(a)
+            self.b = b
+            self.log = []
+
+    def f(x, e):
+        e.log.append(1)
+        e.b = x + 1
+        e.args = (1, 2)
+        n = E("m")
+        n.extra = e
+        try:
+            raise n from e
+        except E as c:
+            return c.b, c.args, c.__cause__ is e, e.args, c.extra is e
+
+    return Case(f, vec(), E(1))
+
+
+@program()
+def class_attribute_containers():
+    class A:
+        table = {}
+        items = []
+
+        def add(self, k, v):
+            self.table[k] = v
+            self.items.append(k)
+            self.__class__.last = k
+
+    class B(A):
+        pass
+
+    A.table, A.items = {}, []
+
+    def f(x, b):
+        b.add("p", x + 1)
+        B.table = {}
+        b.add("q", 1)
+        return len(A.table), len(B.table), A.items, hasattr(A, "last"), b.last
+
+    return Case(f, vec(), B()).watching(A, B)
+
+
+@program()
+def function_attributes_and_defaults():
+    def g(v, acc=None, *, k={}):
+        g.count = getattr(g, "count", 0) + 1
+        k[v] = g.count
+        return len(k)
+
+    def f(x):
+        r = g(1), g(2), g.count
+        g.__kwdefaults__["k"].clear()
+        g.tag = x + 1
+        return r, g(3), g.tag
+
+    g.__dict__.clear()
+    g.__kwdefaults__["k"].clear()
+    return Case(f, vec()).watching(g)
+
+
+@program()
+def iterators_over_given_containers():
+    def f(x, d, s, l):
+        it = iter(d.items())
+        a = next(it)
+        z = zip(l, s)
+        l2 = list(map(lambda v: v + 1, l))
+        e = enumerate(l)
+        next(e)
+        l.append(9)
+        return x + a[1], list(it), len(list(z)), l2, list(e), [*itertools.chain(l, [1])]
+
+    return Case(f, vec(), {"a": 1, "b": 2}, {1, 2}, [1, 2])
+
+
+@program()
+def sorting_with_keys_that_write():
+    class R:
+        def __init__(self, n):
+            self.n = n
+            self.seen = 0
+
+        def __lt__(self, o):
+            self.seen += 1
+            return self.n < o.n
+
+    def f(x, l):
+        l.sort()
+        m = min(l, key=lambda r: -r.n)
+        s = sorted(l, key=lambda r: (r.n % 2, -r.n), reverse=True)
+        return x + m.n, [r.n for r in l], [r.n for r in s], [r.seen > 0 for r in l]
+
+    return Case(f, vec(), [R(3), R(1), R(2)])
+
+
+@program()
+def nested_functions_sharing_cells():
+    def f(x):
+        n = 0
+        fs = []
+
+        def inc(k=1):
+            nonlocal n
+            n += k
+            return n
+
+        for i in range(3):
+            fs.append(lambda j=i: inc(j) + i)
+        r = [g() for g in fs]
+
+        class A:
+            def m(self):
+                return inc(100)
+
+        return x + n, r, A().m(), n
+
+    return Case(f, vec())
