@@ -142,6 +142,7 @@ Out Tracer::fromOutside(BorrowedRef<> object, const Source* source) {
       uint32_t& id = input_storages[storage];
       if (id == 0) id = next_storage++;
       meta.storage_id = id;
+      storage_grads[id] |= meta.requires_grad ? kWithGrad : kWithoutGrad;
       if (wasWrittenThrough(id))
         return breakWith(Reason::kSubclass, "memory that was written to by way of another input");
     }

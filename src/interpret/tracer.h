@@ -538,6 +538,10 @@ class Tracer {
   WrapperPart wrappers;
   uint32_t next_storage = 1;
   std::unordered_map<uintptr_t, uint32_t> input_storages;
+  // How the inputs in one memory stand to autograd: such as differ, and are written to, what takes graphs apart gets wrong or refuses.
+  static constexpr uint8_t kWithGrad = 1, kWithoutGrad = 2, kMixedGrads = 3;
+  std::unordered_map<uint32_t, uint8_t> storage_grads;
+  std::unordered_set<uint32_t> leaf_writes;  // of these such as were written to under no_grad
   std::vector<Ref<>> keep_alive;
   // object -> itself, its address
   std::unordered_map<PyObject*, std::pair<Ref<>, Ref<>>> addresses;

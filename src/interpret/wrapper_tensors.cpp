@@ -282,7 +282,10 @@ std::unordered_set<uint32_t> Tracer::tiedStorages(uint32_t storage) const {
 }
 
 bool Tracer::writesToShared(uint32_t storage) {
-  if (!wrappers.fakes || options.runs_as_captured || storage == 0) return false;
+  if (options.runs_as_captured || storage == 0) return false;
+  if (auto it = storage_grads.find(storage); it != storage_grads.end() && it->second == kMixedGrads)
+    return true;
+  if (!wrappers.fakes) return false;
   const std::unordered_set<uint32_t> tied = tiedStorages(storage);
   int sharing = 0;
   for (const graph::Node* input : rootGraph().inputs())
@@ -291,8 +294,12 @@ bool Tracer::writesToShared(uint32_t storage) {
 }
 
 bool Tracer::wasWrittenThrough(uint32_t storage) {
-  if (!wrappers.fakes || options.runs_as_captured || storage == 0) return false;
-  const std::unordered_set<uint32_t> tied = tiedStorages(storage);
+  if (options.runs_as_captured || storage == 0) return false;
+  auto it = storage_grads.find(storage);
+  const bool mixed = it != storage_grads.end() && it->second == kMixedGrads;
+  if (!wrappers.fakes && !mixed) return false;
+  const std::unordered_set<uint32_t> tied =
+      wrappers.fakes ? tiedStorages(storage) : std::unordered_set<uint32_t>{storage};
   for (const graph::Node* input : rootGraph().inputs()) {
     if (input->written && input->meta != nullptr && tied.count(input->meta->storage_id) != 0)
       return true;

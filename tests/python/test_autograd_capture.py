@@ -310,3 +310,39 @@ def test_functions_that_graphs_call_are_freed():
         gc.collect()
     # torch keeps the last one that it has run.
     assert len(held) == 5 and sum(ref() is not None for ref in held) <= 2
+
+
+def _scaled(w, alias, x):
+    with torch.no_grad():
+        w.mul_(2)
+    return (w * x).sum()
+
+
+def _scaled_in_part(w, alias, x):
+    with torch.no_grad():
+        w.view(-1)[0] = 5.0
+    return (w * x).sum()
+
+
+def _scaled_by_its_alias(w, alias, x):
+    with torch.no_grad():
+        alias.mul_(2)
+    return (w * x).sum() + alias.sum()
+
+
+@pytest.mark.parametrize("function", [_scaled, _scaled_in_part, _scaled_by_its_alias])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_parameters_written_under_no_grad(backend, function):
+    """One graph of both would be differentiated with the written value written to again."""
+
+    def results(run):
+        alias, x = torch.ones(3), torch.ones(3, requires_grad=True)
+        w = torch.nn.Parameter(alias)
+        out = run(w, alias, x)
+        out.backward()
+        return out, w, w.grad, x.grad
+
+    graphs = stator.stats()["graphs"]
+    for left, right in zip(results(stator.compile(function, backend=backend)), results(function), strict=True):
+        assert torch.equal(left, right)
+    assert stator.stats()["graphs"] > graphs

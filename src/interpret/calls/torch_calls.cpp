@@ -357,6 +357,16 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   if (!remember && !process_states.empty()) states.emplace(*this);
   std::optional<OpenContextScope> contexts;
   if (!remember && !open_contexts.empty()) contexts.emplace(*this);
+  if (!leaf_writes.empty() && state.grad_enabled) {
+    std::vector<PyObject*> involved;
+    for (PyObject* value : values_now) collectTensors(value, involved);
+    for (PyObject* tensor : involved) {
+      const shapes::TensorMeta* meta = graph::asStandIn(tensor)->meta;
+      if (meta != nullptr && leaf_writes.count(meta->storage_id) != 0)
+        return breakWith(Reason::kUnsupportedMutation,
+                         targetName(target) + ": uses a leaf that was written to under no_grad");
+    }
+  }
   shapes::Answer answer = shapes::infer(request);
   contexts.reset();
   states.reset();
@@ -461,8 +471,15 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
       if (written && writesToShared(graph::asStandIn(tensor)->meta->storage_id)) {
         return breakWith(
             Reason::kUnsupportedMutation,
-            targetName(target) + ": writes to memory of several inputs, beside a wrapper subclass");
+            targetName(target) +
+                ": writes to memory of several inputs, with and without gradients or of wrappers");
       }
+      // AOTAutograd saves what the write left for the backward pass, and writes once more there.
+      const uint32_t storage = graph::asStandIn(tensor)->meta->storage_id;
+      if (auto it = storage_grads.find(storage); written && !options.runs_as_captured &&
+                                                 !state.grad_enabled && it != storage_grads.end() &&
+                                                 (it->second & kWithGrad) != 0)
+        leaf_writes.insert(storage);
       if (hooked_storages.count(graph::asStandIn(tensor)->meta->storage_id) != 0)
         return breakWith(Reason::kCallsOutside, "writes to a tensor with a hook");
     }

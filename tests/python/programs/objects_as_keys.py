@@ -4,6 +4,7 @@ import dataclasses
 import enum
 from collections import OrderedDict, defaultdict, namedtuple
 
+import stator
 from tests.python.programs import Case, mat, program, vec
 
 
@@ -500,3 +501,27 @@ def eq_that_looks_at_tensors():
 
     same = vec()
     return Case(f, vec(), vec()).then_call(same, same)
+
+
+@program()
+def hashes_of_a_whole_machine_word():
+    class Key(list):
+        def __init__(self, parts):
+            self[:] = parts
+            self.number = hash(parts)
+
+        def __hash__(self):
+            return self.number
+
+    mark = (object(),)  # its hash is an address's, mixed to all 64 bits
+
+    def f(x):
+        seen, log = {}, []
+        for number in (3, 3, 4, 3):
+            key = Key(mark + ("n", number))
+            log.append(key in seen)
+            seen[key] = number
+            stator.graph_break()
+        return x + 1, log, len(seen)
+
+    return Case(f, vec())
