@@ -26,8 +26,7 @@ PyObject* lookUp(const std::string& path) {
     if (!part && PyModule_Check(object.get())) {
       // A submodule that nobody has imported yet; torch's own are left alone, since some take a second to import.
       PyErr_Clear();
-      if (path.rfind("stator.", 0) == 0)
-        part = stealRef(importModule(path.substr(0, end).c_str()));
+      if (path.rfind("stator.", 0) == 0) part = stealRef(importModule(path.substr(0, end).c_str()));
     }
     object = std::move(part);
     dot = end;

@@ -68,8 +68,7 @@ Out refused(Tracer& t, const char* why) {
 // collectives.group_facts(group): (name, number of ranks), both constants, since the group has to be the very one.
 Out groupFacts(Tracer& t, const Args& args) {
   // What operators look like in a trace is said by a module that torch does not load by itself.
-  static PyObject* const functional =
-      importModule("torch.distributed._functional_collectives");
+  static PyObject* const functional = importModule("torch.distributed._functional_collectives");
   static PyObject* const kind = torchObject("torch._C._distributed_c10d.ProcessGroup");
   if (functional == nullptr || kind == nullptr || args.values.size() != 1) {
     PyErr_Clear();
