@@ -100,6 +100,11 @@ bool keepsNumpyDtype(PyObject* target, const Args& args) {
   return any;
 }
 
+bool givesGradients(const shapes::Inferred& inferred) {
+  return std::any_of(inferred.outputs.begin(), inferred.outputs.end(),
+                     [](const shapes::Output& output) { return output.meta.requires_grad; });
+}
+
 // The tensors that a call is to write its results into.
 std::vector<PyObject*> tensorsOfOut(const shapes::Request& request) {
   std::vector<PyObject*> tensors;
@@ -357,16 +362,6 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   if (!remember && !process_states.empty()) states.emplace(*this);
   std::optional<OpenContextScope> contexts;
   if (!remember && !open_contexts.empty()) contexts.emplace(*this);
-  if (!leaf_writes.empty() && state.grad_enabled) {
-    std::vector<PyObject*> involved;
-    for (PyObject* value : values_now) collectTensors(value, involved);
-    for (PyObject* tensor : involved) {
-      const shapes::TensorMeta* meta = graph::asStandIn(tensor)->meta;
-      if (meta != nullptr && leaf_writes.count(meta->storage_id) != 0)
-        return breakWith(Reason::kUnsupportedMutation,
-                         targetName(target) + ": uses a leaf that was written to under no_grad");
-    }
-  }
   shapes::Answer answer = shapes::infer(request);
   contexts.reset();
   states.reset();
@@ -443,6 +438,16 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
   if (answer.status != shapes::Status::kOk) {
     return breakWith(reasonFor(answer.status),
                      targetName(target) + (answer.why.empty() ? "" : ": " + answer.why));
+  }
+  if (!leaf_writes.empty() && givesGradients(*answer.inferred)) {
+    std::vector<PyObject*> involved;
+    for (PyObject* value : values_now) collectTensors(value, involved);
+    for (PyObject* tensor : involved) {
+      const shapes::TensorMeta* meta = graph::asStandIn(tensor)->meta;
+      if (meta != nullptr && leaf_writes.count(meta->storage_id) != 0)
+        return breakWith(Reason::kUnsupportedMutation,
+                         targetName(target) + ": uses a leaf that was written to under no_grad");
+    }
   }
   if (new_sizes && answer.inferred->mutates)
     return breakWith(Reason::kDynamicOutputShape,
