@@ -439,7 +439,7 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
     return breakWith(reasonFor(answer.status),
                      targetName(target) + (answer.why.empty() ? "" : ": " + answer.why));
   }
-  if (!leaf_writes.empty() && givesGradients(*answer.inferred)) {
+  if (!leaf_writes.empty() && state.grad_enabled && givesGradients(*answer.inferred)) {
     std::vector<PyObject*> involved;
     for (PyObject* value : values_now) collectTensors(value, involved);
     for (PyObject* tensor : involved) {
