@@ -2,7 +2,8 @@
 // NumPy.
 #pragma once
 
-#include <Python.h>
+#include "base/python.h"
+
 #include <cstring>
 #include <string_view>
 #include <utility>
