@@ -159,8 +159,8 @@ STATOR_HOT bool sameConstant(PyObject* seen, PyObject* expected) {
     return true;
   }
   if (tensor::isDevice(seen)) return tensor::sameDevice(seen, expected);
-  if (isNumpyNumber(expected)) return sameNumpyNumber(seen, expected);
-  return false;  // bool, None and the like are singletons; anything else is only itself
+  // bool, None and the like are singletons; anything else is only itself
+  return sameNumpyNumber(seen, expected);
 }
 
 Py_ssize_t lengthOf(PyObject* value) {

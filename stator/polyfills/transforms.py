@@ -127,9 +127,8 @@ def grad_impl(func, argnums, has_aux, args, kwargs):
     return (grads, rest[1]) if has_aux else grads
 
 
-def jvp(func, primals, tangents, *, strict=False, has_aux=False):
-    if strict or not isinstance(primals, tuple):
-        refuse("jvp with these options")
+def _outputs_first(func, has_aux, name):
+    """The function with a flat result, outputs and then aux; and a list that gets (outputs, their spec, that of aux) when it is called."""
     seen = []
 
     def outputs_first(*given):
@@ -137,16 +136,23 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
         aux = ()
         if has_aux:
             if not isinstance(output, tuple) or len(output) != 2:
-                refuse("jvp of a function without aux")
+                refuse(name + " of a function without aux")
             output, aux = output
         leaves, spec = tree_flatten(output)
         others, others_spec = tree_flatten(aux)
         for leaf in [*leaves, *others]:
             if not isinstance(leaf, torch.Tensor):
-                refuse("jvp of a function that gives other values than tensors")
+                refuse(name + " of a function that gives other values than tensors")
         seen.append((len(leaves), spec, others_spec))
         return (*leaves, *others)
 
+    return outputs_first, seen
+
+
+def jvp(func, primals, tangents, *, strict=False, has_aux=False):
+    if strict or not isinstance(primals, tuple):
+        refuse("jvp with these options")
+    outputs_first, seen = _outputs_first(func, has_aux, "jvp")
     body = Flat(outputs_first, primals, {})
     directions, _ = tree_flatten(tangents)
     if len(body.tensors) != len(body.leaves) or len(directions) != len(body.tensors):
@@ -164,21 +170,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
 def vjp(func, *primals, has_aux=False):
     """The outputs, and a function that computes the products when it gets its vectors: from the inputs again, since the graph has no place
     for autograd's own state."""
-    seen = []
-
-    def outputs_first(*given):
-        output = func(*given)
-        aux = ()
-        if has_aux:
-            output, aux = output
-        leaves, spec = tree_flatten(output)
-        others, others_spec = tree_flatten(aux)
-        for leaf in [*leaves, *others]:
-            if not isinstance(leaf, torch.Tensor):
-                refuse("vjp of a function that gives other values than tensors")
-        seen.append((len(leaves), spec, others_spec))
-        return (*leaves, *others)
-
+    outputs_first, seen = _outputs_first(func, has_aux, "vjp")
     body = Flat(outputs_first, primals, {})
     if len(body.tensors) != len(body.leaves):
         refuse("vjp with other arguments than tensors")

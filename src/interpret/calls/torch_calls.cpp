@@ -473,19 +473,19 @@ Out Tracer::tensorCall(graph::Op op, PyObject* target, const Args& args, bool re
       const std::vector<int>& named = answer.inferred->written_inputs;
       const bool written =
           named.empty() || std::count(named.begin(), named.end(), static_cast<int>(i)) != 0;
-      if (written && writesToShared(graph::asStandIn(tensor)->meta->storage_id)) {
+      const uint32_t storage = graph::asStandIn(tensor)->meta->storage_id;
+      if (written && writesToShared(storage)) {
         return breakWith(
             Reason::kUnsupportedMutation,
             targetName(target) +
                 ": writes to memory of several inputs, with and without gradients or of wrappers");
       }
       // AOTAutograd saves what the write left for the backward pass, and writes once more there.
-      const uint32_t storage = graph::asStandIn(tensor)->meta->storage_id;
       if (auto it = storage_grads.find(storage); written && !options.runs_as_captured &&
                                                  !state.grad_enabled && it != storage_grads.end() &&
                                                  (it->second & kWithGrad) != 0)
         leaf_writes.insert(storage);
-      if (hooked_storages.count(graph::asStandIn(tensor)->meta->storage_id) != 0)
+      if (hooked_storages.count(storage) != 0)
         return breakWith(Reason::kCallsOutside, "writes to a tensor with a hook");
     }
     // an answer is good until the next question only
