@@ -5,8 +5,9 @@
 #include "graph/graph_module.h"
 #include "guards/guards_module.h"
 #include "interpret/calls/switches.h"
-#include "interpret/exceptions.h"
-#include "interpret/trace_iterator.h"
+#include "interpret/core/trace_iterator.h"
+#include "interpret/core/trace_traceback.h"
+#include "interpret/frames/init.h"
 #include "runtime/cache.h"
 #include "runtime/compiled_function.h"
 #include "runtime/driver_module.h"
@@ -25,9 +26,10 @@ PyModuleDef core_module = {PyModuleDef_HEAD_INIT, "stator._core", nullptr, -1, n
 PyMethodDef* const kTables[] = {
     stator::graph::graph_methods,      stator::tensor::shapes_methods,
     stator::runtime::driver_methods,   stator::runtime::cache_methods,
-    stator::interpret::switch_methods, stator::runtime::watch_methods,
-    stator::runtime::ranks_methods,    stator::runtime::listing_methods,
-    stator::guards::guards_methods,    stator::symbolic::symbolic_methods};
+    stator::interpret::switch_methods, stator::interpret::tracer_methods,
+    stator::runtime::watch_methods,    stator::runtime::ranks_methods,
+    stator::runtime::listing_methods,  stator::guards::guards_methods,
+    stator::symbolic::symbolic_methods};
 
 }  // namespace
 

@@ -7,7 +7,7 @@
 #include "breaks/plan.h"
 #include "graph/executor.h"
 #include "guards/guard.h"
-#include "interpret/dynamic.h"
+#include "known/dynamic.h"
 #include "sources/source.h"
 #include "tensor/storage_pattern.h"
 
@@ -54,7 +54,7 @@ struct Site {
   bool constant_floats = false;  // the backend could not take one as an input
   std::string why;               // step_only: the place and reason, for stator.explain
   int64_t captures = 0;
-  interpret::DynamicHistory history;
+  known::DynamicHistory history;
 };
 
 struct CodeEntries {

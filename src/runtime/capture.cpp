@@ -3,8 +3,9 @@
 #include "base/collector_pause.h"
 #include "graph/fx.h"
 #include "graph/graph_runner.h"
-#include "interpret/calls/tables.h"
-#include "interpret/tracer.h"
+#include "interpret/frames/init.h"
+#include "interpret/frames/trace.h"
+#include "known/code_policy.h"
 #include "runtime/active.h"
 #include "runtime/capture_turn.h"
 #include "runtime/entry.h"
@@ -13,6 +14,7 @@
 #include "runtime/reports.h"
 #include "runtime/settings.h"
 #include "runtime/watch.h"
+#include "shapes/infer.h"
 #include "tensor/tensor_guard.h"
 #include "tensor/torch_function.h"
 
@@ -58,9 +60,9 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   options.capture_scalar_outputs = config.capture_scalar_outputs || cache.fullgraph;
   bool all = cache.dynamic == 1 || (cache.dynamic < 0 && !config.assume_static_by_default);
   bool automatic = cache.dynamic < 0 && config.automatic_dynamic_shapes;
-  options.dynamic = all         ? interpret::DynamicMode::kAll
-                    : automatic ? interpret::DynamicMode::kAutomatic
-                                : interpret::DynamicMode::kStatic;
+  options.dynamic = all         ? known::DynamicMode::kAll
+                    : automatic ? known::DynamicMode::kAutomatic
+                                : known::DynamicMode::kStatic;
   options.specialize_modules = config.specialize_modules;
   options.own_parameters = config.specialize_modules || freezes();
   options.skip_fsdp_guards = config.skip_fsdp_guards;
@@ -73,18 +75,10 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   return options;
 }
 
-interpret::Captured trace(StatorFrame* frame, interpret::TraceOptions& options) {
-  for (int attempt = 0;; ++attempt) {
-    interpret::Tracer tracer(frame, options);
-    interpret::Captured captured = tracer.run();
-    if (captured.restart_at == 0 && !captured.start_anew) return captured;
-    STATOR_CHECK(attempt < 20, "a capture keeps starting over");
-    statistics().restarts++;
-    if (captured.start_anew) continue;
-    options.break_at = captured.restart_at;
-    options.break_at_reason = captured.restart_reason;
-    options.break_at_detail = captured.restart_detail;
-  }
+interpret::Captured traceFrame(StatorFrame* frame, interpret::TraceOptions& options) {
+  interpret::Captured captured = interpret::trace(frame, options);
+  statistics().restarts += captured.restarts;
+  return captured;
 }
 
 bool holdsTensor(StatorFrame* frame) {
@@ -104,7 +98,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
   auto start = std::chrono::steady_clock::now();
   HookDisabledScope disabled;
   CollectorPause pause;
-  if (!interpret::initCallTables() || !shapes::initShapes()) throw PythonError();
+  if (!interpret::initTracer() || !shapes::initShapes()) throw PythonError();
   interpret::TraceOptions options = traceOptions(cache, frame);
   options.history = &site.history;
   if (site.constant_floats) options.symbolic_floats = false;
@@ -113,11 +107,11 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
   interpret::Captured captured;
   if (together) {
     std::optional<interpret::Captured> agreed = traceTogether(
-        cache, frame, options, [&](interpret::TraceOptions now) { return trace(frame, now); });
+        cache, frame, options, [&](interpret::TraceOptions now) { return traceFrame(frame, now); });
     if (!agreed) return nullptr;
     captured = std::move(*agreed);
   } else {
-    captured = trace(frame, options);
+    captured = traceFrame(frame, options);
   }
   statistics().captures++;
   site.captures++;
@@ -266,7 +260,7 @@ void takeDown(Site& site, const Cache& cache, StatorFrame* frame) {
   CaptureTurn turn(true);
   if (!turn.held()) return;
   HookDisabledScope disabled;
-  if (!interpret::initCallTables() || !shapes::initShapes()) throw PythonError();
+  if (!interpret::initTracer() || !shapes::initShapes()) throw PythonError();
   interpret::TraceOptions options = traceOptions(cache, frame);
   options.history = &site.history;
   limitQuiet(options.limits, CodeEntries());

@@ -1,0 +1,12 @@
+// DESCRIBE known_scalars
+#pragma once
+
+#include "interpret/core/tracer.h"
+
+namespace stator::interpret {
+
+// a real tensor of one element, if the trace knows its value; null otherwise
+Ref<> knownTensor(Tracer& tracer, PyObject* stand_in);
+Ref<> knownSlices(Tracer& tracer, PyObject* index);
+
+}  // namespace stator::interpret
