@@ -1,4 +1,4 @@
-// DESCRIBE calls
+// One way for every call: what the callable is decides what is done with it.
 #pragma once
 
 #include "interpret/core/tracer.h"

@@ -1,4 +1,4 @@
-// DESCRIBE classes
+// Classes made in the trace.
 #pragma once
 
 #include "interpret/core/tracer.h"

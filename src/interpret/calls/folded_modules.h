@@ -1,4 +1,4 @@
-// DESCRIBE folded_modules
+// Calls of torch's own layers of a specialised module, as one node each.
 #pragma once
 
 #include "interpret/core/tracer.h"

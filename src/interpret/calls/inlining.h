@@ -1,4 +1,4 @@
-// DESCRIBE inlining
+// Python functions: arguments bound, a frame entered.
 #pragma once
 
 #include "interpret/core/tracer.h"

@@ -1,4 +1,4 @@
-// DESCRIBE instances
+// Instances: __new__, __init__, isinstance(), and functools.lru_cache.
 #pragma once
 
 #include "interpret/core/tracer.h"

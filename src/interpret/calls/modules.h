@@ -1,4 +1,4 @@
-// DESCRIBE modules
+// Calls of modules, their hooks, and where in the module tree an operation belongs.
 #pragma once
 
 #include "interpret/core/captured.h"

@@ -1,4 +1,4 @@
-// How a step of the trace ends. `Out` is a value or the reason why there is none; the reason's details lie in the Tracer.
+// How a step of the trace ends. `Out` is a value or the reason why there is none; the reason's details lie in the Tracer's parts.
 #pragma once
 
 #include "base/ref.h"
@@ -11,8 +11,8 @@ namespace stator::interpret {
 
 enum class Flow : uint8_t {
   kOk,
-  kRaise,    // the program raises: Tracer::raised holds the exception
-  kBreak,    // capture ends before this instruction: Tracer::broke says why
+  kRaise,    // the program raises: ErrorState::raised() is the exception
+  kBreak,    // capture ends before this instruction: Ending::broke() says why
   kEntered,  // a callee's frame was pushed; its continuation takes up the value when it returns
 };
 

@@ -1,4 +1,4 @@
-// DESCRIBE outside
+// Values that existed before the trace: read by way of a source, guarded at that moment.
 #pragma once
 
 #include "interpret/core/tracer.h"

@@ -1,4 +1,4 @@
-// DESCRIBE sym_scalars
+// Numbers of the graph: symbolic floats, and what is read from tensors.
 #pragma once
 
 #include "interpret/core/tracer.h"

@@ -1,5 +1,5 @@
 // Symbolic ints in a trace: where they come from, what Python's operators do with them, and how they get into the graph. Whatever has no
-// code for them here gets the number that they have now, with a guard on it (Tracer::concrete).
+// code for them here gets the number that they have now, with a guard on it (concrete()).
 #include "interpret/core/symbols.h"
 
 #include "base/check.h"

@@ -1,4 +1,4 @@
-// DESCRIBE symbols
+// Symbolic ints as values of the trace, as nodes of the graph and as conditions.
 #pragma once
 
 #include "interpret/core/captured.h"

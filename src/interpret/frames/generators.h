@@ -1,4 +1,4 @@
-// DESCRIBE generators
+// Generators made in the trace: suspended symbolic frames that are resumed, thrown into and closed.
 #pragma once
 
 #include "interpret/core/tracer.h"

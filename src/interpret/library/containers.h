@@ -1,4 +1,4 @@
-// DESCRIBE containers
+// Methods of lists, dicts, sets and generators.
 #pragma once
 
 #include "interpret/core/tracer.h"

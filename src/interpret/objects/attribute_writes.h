@@ -1,4 +1,4 @@
-// DESCRIBE attribute_writes
+// Attributes that are set and deleted: of objects, classes, stand-ins.
 #pragma once
 
 #include "interpret/core/tracer.h"

@@ -1,4 +1,4 @@
-// DESCRIBE errors
+// Errors that CPython itself would raise, with its own words.
 #pragma once
 
 #include "interpret/core/tracer.h"

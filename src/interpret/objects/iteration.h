@@ -1,4 +1,4 @@
-// DESCRIBE iteration
+// Iterators: of containers, of the program's classes, from outside.
 #pragma once
 
 #include "interpret/core/tracer.h"

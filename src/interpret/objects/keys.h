@@ -1,11 +1,11 @@
-// DESCRIBE keys
+// Dicts and sets with keys that have their own __hash__ or __eq__: the methods are traced at the moments at
+// which CPython asks them.
 #pragma once
 
 #include "interpret/core/tracer.h"
 
 namespace stator::interpret {
 
-// dicts and sets with keys that have their own __hash__ or __eq__
 // the class's own __hash__
 Out hashOf(Tracer& tracer, PyObject* value);
 // A dict or set, a key or a tuple of them that has or is such a key.

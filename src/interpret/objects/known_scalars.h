@@ -1,4 +1,4 @@
-// DESCRIBE known_scalars
+// Tensors of one element whose value the trace knows.
 #pragma once
 
 #include "interpret/core/tracer.h"

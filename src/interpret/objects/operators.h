@@ -1,4 +1,4 @@
-// DESCRIBE operators
+// Operators and comparisons, with the special methods in CPython's order.
 #pragma once
 
 #include "interpret/core/tracer.h"

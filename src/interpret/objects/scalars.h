@@ -1,4 +1,4 @@
-// DESCRIBE scalars
+// Instances of subclasses of str, int, float, complex and bytes, and numbers that stand for addresses.
 #pragma once
 
 #include "interpret/core/tracer.h"

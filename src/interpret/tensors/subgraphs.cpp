@@ -1,7 +1,6 @@
 // Functions that a graph calls: the bodies of higher-order operators (branches, loops, checkpoints, autograd functions) and of functorch's
 // transforms. A body is traced into a graph of its own, with inputs in the places of its operands. What it uses of the graphs around it
 // becomes further operands. The operators themselves are spelled out in stator/polyfills/, which call the functions registered here.
-#include "interpret/tensors/subgraphs.h"
 
 #include "base/check.h"
 #include "graph/fx.h"

@@ -1,4 +1,4 @@
-// DESCRIBE tensor_attributes
+// Attributes of tensors, read and written.
 #pragma once
 
 #include "interpret/core/tracer.h"

@@ -13,7 +13,6 @@
 #include "interpret/objects/contents.h"
 #include "interpret/objects/iteration.h"
 #include "interpret/objects/known_scalars.h"
-#include "interpret/tensors/subgraphs.h"
 #include "interpret/tensors/torch_contexts.h"
 #include "interpret/tensors/torch_function.h"
 #include "interpret/tensors/torch_states.h"

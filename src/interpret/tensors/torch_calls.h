@@ -1,4 +1,4 @@
-// DESCRIBE torch_calls
+// Tensor operations as nodes of the graph.
 #pragma once
 
 #include "interpret/core/tracer.h"

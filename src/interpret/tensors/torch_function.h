@@ -1,4 +1,4 @@
-// DESCRIBE torch_function
+// __torch_function__: subclasses, objects and modes.
 #pragma once
 
 #include "interpret/core/tracer.h"

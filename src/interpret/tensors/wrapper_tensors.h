@@ -1,11 +1,10 @@
-// DESCRIBE wrapper_tensors
+// Tensors whose class has its own __torch_dispatch__ and can be taken apart.
 #pragma once
 
 #include "interpret/core/tracer.h"
 
 namespace stator::interpret {
 
-// tensors whose class has its own __torch_dispatch__ and can be taken apart
 Out wrapperFromOutside(Tracer& tracer, PyObject* raw, const sources::Source* source);
 // an attribute of the instance; ok with null: not there
 Out wrapperAttr(Tracer& tracer, PyObject* stand_in, PyObject* name);

@@ -1,4 +1,4 @@
-// DESCRIBE writes
+// In-place operations that would raise when they run.
 #pragma once
 
 #include "interpret/core/tracer.h"
