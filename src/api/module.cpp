@@ -10,6 +10,7 @@
 #include "runtime/cache.h"
 #include "runtime/compiled_function.h"
 #include "runtime/driver_module.h"
+#include "runtime/kept_captures.h"
 #include "runtime/listing.h"
 #include "runtime/module_base.h"
 #include "runtime/ranks.h"
@@ -27,7 +28,8 @@ PyMethodDef* const kTables[] = {
     stator::runtime::driver_methods,   stator::runtime::cache_methods,
     stator::interpret::switch_methods, stator::runtime::watch_methods,
     stator::runtime::ranks_methods,    stator::runtime::listing_methods,
-    stator::guards::guards_methods,    stator::symbolic::symbolic_methods};
+    stator::guards::guards_methods,    stator::symbolic::symbolic_methods,
+    stator::runtime::kept_methods};
 
 }  // namespace
 
