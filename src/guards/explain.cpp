@@ -225,11 +225,6 @@ std::string explainGuard(const Guard& guard, PyObject* seen, const sources::Root
       return at + " is " + sources::print(*guard.other, code) + ": was True, is False";
     case GuardKind::kNotSameAs:
       return at + " is " + sources::print(*guard.other, code) + ": was False, is True";
-    case GuardKind::kTruthy:
-      return truthOf(seen) == guard.number
-                 ? ""
-                 : differs("bool(" + at + ")", guard.number ? "True" : "False",
-                           guard.number ? "False" : "True");
     case GuardKind::kGlobalState:
       return guard.state->difference(tensor::GlobalState::now());
     case GuardKind::kAbcToken:
@@ -273,8 +268,6 @@ std::string describe(const Guard& guard, BorrowedRef<PyCodeObject> code) {
       return at + " is " + sources::print(*guard.other, code);
     case GuardKind::kNotSameAs:
       return at + " is not " + sources::print(*guard.other, code);
-    case GuardKind::kTruthy:
-      return (guard.number ? "bool(" : "not bool(") + at + ")";
     case GuardKind::kGlobalState:
       return "global state (grad mode, autocast, default dtype and device, modes, backend flags)";
     case GuardKind::kAbcToken:

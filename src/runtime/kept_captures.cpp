@@ -10,6 +10,7 @@
 #include "runtime/driver.h"
 
 #include <array>
+#include <string_view>
 
 namespace stator::runtime {
 
@@ -38,6 +39,20 @@ Ref<> frameRow(const breaks::FrameText& frame, bool driven) {
                     code != nullptr ? PyCode_Addr2Line(code, frame.offset) : 0,
                     code != nullptr ? opcodeAt(code, frame.offset) : "",
                     driven ? "" : continuationName(frame.continuation), frame.written.c_str()));
+}
+
+// The functions that the graph calls (torch.cond's branches, ...): GraphModules among the arguments of its nodes.
+Ref<> bodiesOf(const graph::Graph& graph) {
+  Ref<> bodies = orThrow(PyList_New(0));
+  for (const graph::Node& node : graph.nodes()) {
+    for (Py_ssize_t i = 0; node.args && i < PyTuple_GET_SIZE(node.args.get()); ++i) {
+      PyObject* argument = PyTuple_GET_ITEM(node.args.get(), i);
+      if (std::string_view(Py_TYPE(argument)->tp_name) == "GraphModule" &&
+          PyList_Append(bodies.get(), argument) != 0)
+        throw PythonError();
+    }
+  }
+  return bodies;
 }
 
 PyObject* keepDoor(PyObject*, PyObject* on) {
@@ -72,16 +87,17 @@ void keepCapture(StatorFrame* frame, const graph::Graph& captured, const breaks:
     Ref<> row = frameRow(one, &one == &text.frames.front());
     if (PyList_Append(frames.get(), row.get()) != 0) throw PythonError();
   }
+  Ref<> bodies = bodiesOf(captured);
   PyCodeObject* code = stator_frame_code(frame);
   const int offset = stator_frame_offset(frame);
   const bytecode::CodeInfo* info = bytecode::CodeInfo::of(code);
   const bool at_head = info != nullptr && offset <= info->firstLegal();
-  Ref<> row = orThrow(Py_BuildValue("{s:O,s:i,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:O}", "code", code,
-                                    "line", at_head ? 0 : PyCode_Addr2Line(code, offset), "opcode",
-                                    at_head ? "" : opcodeAt(code, offset), "graph", graph.c_str(),
-                                    "guards", guards.c_str(), "makes", text.makes.c_str(),
-                                    "changes", text.changes.c_str(), "exit", plan.text().c_str(),
-                                    "returned", text.returned.c_str(), "frames", frames.get()));
+  Ref<> row = orThrow(Py_BuildValue(
+      "{s:O,s:i,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:O,s:O}", "code", code, "line",
+      at_head ? 0 : PyCode_Addr2Line(code, offset), "opcode", at_head ? "" : opcodeAt(code, offset),
+      "graph", graph.c_str(), "guards", guards.c_str(), "makes", text.makes.c_str(), "changes",
+      text.changes.c_str(), "exit", plan.text().c_str(), "returned", text.returned.c_str(),
+      "frames", frames.get(), "bodies", bodies.get()));
   if (PyList_Append(kept, row.get()) != 0) throw PythonError();
 }
 

@@ -14,6 +14,7 @@ import linecache
 import pathlib
 import re
 import traceback
+import types
 import warnings
 
 import torch
@@ -24,7 +25,7 @@ from tests.python.observe import no_automatic_collection, reset_ambient
 from tests.python.programs import load_all
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "capture"
-PROGRAM = ("python", "program", "inputs", "compile", "config")
+PROGRAM = ("python", "program", "inputs", "compile", "config", "raises")
 CAPTURE = capture_text.SECTIONS
 HEADER = re.compile(r"^(\w+):[ \t]*(.*)$")
 TENSOR = re.compile(r"^(\w+)\[([\d, ]*)\](\s+grad)?$")
@@ -57,6 +58,7 @@ class Case:
     calls: list = dataclasses.field(default_factory=list)  # the text of each `inputs`
     arguments: str = ""  # of stator.compile
     config: str = ""  # settings of stator.config
+    raises: str = ""  # the class of the error by which capture is refused, where eager raises nothing
     expected: list = dataclasses.field(default_factory=list)  # lines, from the first capture section on
     expected_from: int = 0  # first line of `expected`, and the line behind it, from 0
     expected_to: int = 0
@@ -102,6 +104,8 @@ def _read_case(path, lines, begin, end):
                 case.arguments = rest
             elif section == "config":
                 case.config = rest
+            elif section == "raises":
+                case.raises = rest
             elif section == "program":
                 case.corpus = rest
         elif line.strip():
@@ -171,6 +175,7 @@ class Outcome:
 def run(case, compiled):
     """The outcome of each of the case's calls, and what was captured in each."""
     namespace = {"torch": torch, "stator": stator, "__name__": "case"}
+    given = {*namespace, "__builtins__"}
     linecache.cache[case.file] = (len(case.program), None, case.program.splitlines(True), case.file)
     exec(compile(case.program, case.file, "exec"), namespace)
     function = namespace[entry_name(case)]
@@ -188,7 +193,7 @@ def run(case, compiled):
             except Exception as error:
                 outcome.error = (type(error).__qualname__, error.args, program_lines(error))
         outcome.printed = printed.getvalue()
-        outcome.namespace = {k: v for k, v in namespace.items() if k not in ("torch", "stator", "__builtins__")}
+        outcome.namespace = {k: v for k, v in namespace.items() if k not in given}
         outcomes.append(copy_values(outcome))
         captures.append(capture_text.text(stator._core.take_captures(), f"call {number}" if number > 1 else ""))
     return outcomes, "\n".join(filter(None, captures))
@@ -211,6 +216,7 @@ def configured(case):
 
 def captured(case):
     """The text of all that a case captures."""
+    torch.utils.hooks.RemovableHandle.next_id = 0  # keys of hook dicts would count up from run to run
     with keeping(), configured(case):
         return run_corpus(case) if case.corpus else run(case, compiled=True)[1]
 
@@ -245,7 +251,7 @@ def run_corpus(case):
     stator.reset()
     quietly(program.make)  # sets back what an earlier run left in globals
     gc.collect(0)
-    torch.utils.hooks.RemovableHandle.next_id = 0  # keys of hook dicts would count up from run to run
+    torch.utils.hooks.RemovableHandle.next_id = 0
     made = program.make()
     steps = made.steps
     first = compile_for(case, made.fn)
@@ -317,7 +323,7 @@ def difference(eager, compiled, path="", seen=None):
         if len(eager) != len(compiled):
             return f"{path}: length {len(compiled)} instead of {len(eager)}"
         parts = [(f"{path}[{i}]", a, b) for i, (a, b) in enumerate(zip(eager, compiled))]
-    elif callable(eager) and not hasattr(eager, "__dict__"):
+    elif isinstance(eager, types.ModuleType) or (callable(eager) and not hasattr(eager, "__dict__")):
         return None
     elif hasattr(eager, "__dict__") and not isinstance(eager, type):
         parts = [(f"{path}.__dict__", vars(eager), vars(compiled))]
@@ -338,6 +344,11 @@ def same_class(one, other):
 
 
 def check_results(case, eager, compiled):
+    if case.raises:
+        names = [seen.error and seen.error[0] for seen in compiled]
+        assert names == [case.raises] * len(eager), names
+        assert not any(seen.error for seen in eager)
+        return
     for number, (expected, seen) in enumerate(zip(eager, compiled), 1):
         for field in dataclasses.fields(Outcome):
             found = difference(getattr(expected, field.name), getattr(seen, field.name), field.name)

@@ -4,7 +4,7 @@ import linecache
 import re
 
 # In the order of a capture.
-SECTIONS = ("at", "graph", "guards", "makes", "changes", "leaves", "returns")
+SECTIONS = ("at", "graph", "body", "guards", "makes", "changes", "leaves", "returns")
 
 # What is another one elsewhere: an address, a path of one machine.
 ELSEWHERE = re.compile(r"0x[0-9a-f]{6,}|(?<![\w.])/(home|usr|work|tmp|root|opt|var)/")
@@ -21,9 +21,12 @@ def text(captures, when="", program=None):
 def _lines(capture, when):
     place = _place(capture["code"], capture["line"], capture["opcode"])
     yield from _section("at", f"{place} ({when})" if when else place)
-    for name in ("graph", "guards", "makes", "changes"):
-        if capture[name] != "return\n":  # the graph that does nothing
-            yield from _section(name, capture[name])
+    if capture["graph"] != "return\n":  # there is nothing in it
+        yield from _section("graph", capture["graph"])
+    for body in capture["bodies"]:
+        yield from _section("body", body.code.strip())
+    for name in ("guards", "makes", "changes"):
+        yield from _section(name, capture[name])
     kind, _, reason = capture["exit"].partition(": ")
     frames = [line for row in capture["frames"] for line in _frame(*row)]
     yield from _section(kind, reason or capture["returned"], frames)
