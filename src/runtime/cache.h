@@ -100,11 +100,4 @@ class Cache {
 bool addCache(BorrowedRef<> module);
 extern PyMethodDef cache_methods[];
 
-// What the last capture produced, as text; for tests and explain. Writing it takes as long as capturing: only for who asked for it.
-struct LastCapture {
-  bool kept = false;
-  std::string graph, guards, exit;
-};
-LastCapture& lastCapture();
-
 }  // namespace stator::runtime

@@ -9,6 +9,7 @@
 #include "runtime/active.h"
 #include "runtime/capture_turn.h"
 #include "runtime/entry.h"
+#include "runtime/kept_captures.h"
 #include "runtime/listing.h"
 #include "runtime/ranks.h"
 #include "runtime/reports.h"
@@ -118,6 +119,10 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
   bool breaks_here = captured.plan.exit == breaks::ExitKind::kBreak;
   bool is_error = captured.break_is_error || captured.plan.reason == breaks::Reason::kForbidden;
   if (breaks_here && (cache.fullgraph || is_error)) {
+    if (keepsCaptures()) {
+      keepCapture(frame, *captured.graph, captured.plan,
+                  captured.graph->text(stator_frame_code(frame)), "");
+    }
     raiseUnsupported(frame, captured.plan, cache.fullgraph);
     throw PythonError();
   }
@@ -140,6 +145,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
     site.why = captured.plan.place;
     statistics().capture_seconds += secondsSince(start);
     if (wantsTexts()) reportCapture({frame, &captured.plan, 0, "", "", secondsSince(start), 0});
+    if (keepsCaptures()) keepCapture(frame, *captured.graph, captured.plan, "", "");
     return nullptr;
   }
   auto entry = std::make_unique<Entry>();
@@ -159,8 +165,9 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
                                            !(has_checks && (node.random || node.sets_mode)));
   }
   double backend_seconds = 0;
-  const bool texts = wantsTexts() || lastCapture().kept;
-  if (texts) lastCapture().graph = captured.graph->text(code);
+  const bool texts = wantsTexts() || keepsCaptures();
+  std::string graph_text, guards_text;
+  if (texts) graph_text = captured.graph->text(code);
   if (entry->ops > 0) {
     statistics().graphs++;
     statistics().ops += static_cast<int64_t>(entry->ops);
@@ -240,17 +247,15 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
   entry->guards =
       std::make_unique<guards::GuardProgram>(*captured.sources, *captured.guards, entry->inputs);
   entry->sources = std::move(captured.sources);
-  if (texts) {
-    lastCapture().guards = entry->guards->text(code);
-    lastCapture().exit = entry->plan.text();
-  }
+  if (texts) guards_text = entry->guards->text(code);
+  if (keepsCaptures()) keepCapture(frame, *captured.graph, entry->plan, graph_text, guards_text);
   statistics().entries++;
   statistics().backend_seconds += backend_seconds;
   double capture_seconds = secondsSince(start) - backend_seconds;
   statistics().capture_seconds += capture_seconds;
   if (wantsTexts()) {
-    reportCapture({frame, &entry->plan, entry->ops, lastCapture().graph, lastCapture().guards,
-                   capture_seconds, backend_seconds});
+    reportCapture({frame, &entry->plan, entry->ops, graph_text, guards_text, capture_seconds,
+                   backend_seconds});
   }
   return entry;
 }
