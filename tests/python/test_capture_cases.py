@@ -3,11 +3,11 @@
 import gc
 import itertools
 import pathlib
-import re
 
 import pytest
 
 import capture_cases
+import capture_coverage
 import capture_text
 import stator
 
@@ -81,51 +81,17 @@ def test_names_are_unique():
 
 
 # ---- what the cases show, all together
-def shown(section):
-    """Each line of a section, over all cases."""
-    for case in CASES:
-        now = None
-        for line in case.expected:
-            header = capture_cases.HEADER.match(line)
-            now = header[1] if header else now
-            if now == section:
-                yield (header[2] if header else line).strip()
-
-
 def test_every_reason_is_shown():
-    seen = {line.split()[0] for line in shown("leaves") if line.startswith("k")}
-    assert set(stator._core.break_reasons()) - seen == set()
-
-
-# How each guard kind reads (guards/explain.cpp); the first that fits counts.
-GUARD_KINDS = {
-    "kGlobalState": r"^global state ",
-    "kAbcToken": r"^no class was registered ",
-    "kTypeVersion": r" is unchanged( in |$)",
-    "kIsWeak": r" is the object of the capture(, held)?$",
-    "kType": r"^type\(.*\) is ",
-    "kLength": r"^len\(.*\) == \d+$",
-    "kDictKeys": r"^list\(.*\) == \(",
-    "kDictEmpty": r"^not ",
-    "kNotSameAs": r" is not ",
-    "kTensor": r": \w+, \w+, \[",
-    "kPresent": r" is there$",
-    "kAbsent": r" is missing$",
-    "kSameAs": r"^[LG]\[.* is [LG]\[",
-    "kIs": r" is ",
-    "kEquals": r" == ",
-}
-
-
-def kind_of(guard):
-    return next((kind for kind, pattern in GUARD_KINDS.items() if re.search(pattern, guard)), None)
+    assert capture_coverage.reasons_without_case() == []
+    assert set(stator._core.break_reasons()) <= {
+        line.split()[0] for line in capture_coverage.shown("leaves") if line.startswith("k")
+    }
 
 
 def test_every_guard_kind_is_shown():
-    text = (SOURCE / "guards" / "guard.h").read_text()
-    kinds = re.findall(r"^  (k\w+),", text[text.index("enum class GuardKind") :].partition("};")[0], re.MULTILINE)
-    assert "kTensor" in kinds and set(kinds) == set(GUARD_KINDS)
-    assert set(kinds) - {kind_of(line) for line in shown("guards")} == set()
+    assert "kTensor" in capture_coverage.guard_kinds()
+    assert set(capture_coverage.guard_kinds()) == set(capture_coverage.GUARD_KINDS)
+    assert capture_coverage.guard_kinds_without_case() == []
 
 
 def test_every_room_is_shown():
@@ -133,7 +99,7 @@ def test_every_room_is_shown():
     rooms = [path for path in capture_cases.FOLDER.iterdir() if path.is_dir()]
     assert {path.name for path in rooms} == {"core", "objects", "calls", "tensors", "library", "frames"}
     for section in ("graph", "guards", "makes", "changes", "leaves", "returns"):
-        assert any(shown(section)), section
+        assert any(capture_coverage.shown(section)), section
     assert len(EXPECTING) >= 400
 
 
