@@ -1,5 +1,5 @@
 // torch.distributed.tensor: DTensor's own functions are nodes of the graph, with meshes and placements as constants in them; what a tensor or
-// a mesh says of itself is a constant too, since both are guarded. Operations on DTensors need nothing here (interpret/wrapper_tensors.cpp).
+// a mesh says of itself is a constant too, since both are guarded. Operations on DTensors need nothing here (interpret/tensors/wrapper_tensors.cpp).
 #include "interpret/core/apparent_types.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
