@@ -15,32 +15,11 @@ Budget::Budget(const TraceOptions& options)
       random_state_(options.random_seed * 0x9E3779B97F4A7C15ull + 0x1234567ull),
       started_(std::chrono::steady_clock::now()) {}
 
-void Budget::step(const bytecode::CodeInfo& code, const bytecode::Instr& instr) {
-  ++count_;
-  if (code.watched) [[unlikely]]
-    watched_ += bytecode::watchedUnits(instr);
-}
-
-bool Budget::breakAsked(const bytecode::Instr& instr) const {
-  return break_at_ != 0 && count_ >= break_at_ && (count_ == break_at_ || instr.legal_exit);
-}
-
-bool Budget::breakForced(const bytecode::Instr& instr) {
-  if (break_every_ == 0 || !instr.legal_exit) return false;
+bool Budget::nextBreakForced() {
   legal_++;
   if (!random_) return legal_ % break_every_ == 0;
   random_state_ = random_state_ * 6364136223846793005ull + 1442695040888963407ull;
   return (random_state_ >> 33) % break_every_ == 0;
-}
-
-bool Budget::spent(const bytecode::Instr& instr, size_t nodes) {
-  if (count_ <= next_check_ && nodes <= limits_.nodes) return false;
-  return instr.legal_exit && over(nodes);
-}
-
-bool Budget::spentInside(size_t nodes) {
-  constexpr uint64_t kSlack = 100'000;
-  return count_ > next_check_ + kSlack && over(nodes);
 }
 
 bool Budget::over(size_t nodes) {
@@ -52,9 +31,7 @@ bool Budget::over(size_t nodes) {
   return false;
 }
 
-void Budget::look() {
-  constexpr uint64_t kEvery = 0x1000;
-  if (count_ % kEvery != 0) return;
+void Budget::lookNow() {
   if (PyErr_CheckSignals() != 0) throw PythonError();
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - started_;
   if (spent.count() > limits_.seconds) limits_.instructions = next_check_ = count_;

@@ -15,20 +15,40 @@ class Budget {
 
   uint64_t instructions() const { return count_; }  // so far
   uint64_t watched() const { return watched_; }     // those of watched code
-  void step(const bytecode::CodeInfo& code, const bytecode::Instr& instr);
+  void step(const bytecode::CodeInfo& code, const bytecode::Instr& instr) {
+    ++count_;
+    if (code.watched) [[unlikely]]
+      watched_ += bytecode::watchedUnits(instr);
+  }
   // A break was asked for here: at this instruction, or behind it where it lay inside of a function that was run from C++.
-  bool breakAsked(const bytecode::Instr& instr) const;
+  bool breakAsked(const bytecode::Instr& instr) const {
+    return break_at_ != 0 && count_ >= break_at_ && (count_ == break_at_ || instr.legal_exit);
+  }
   // A break is to be forced before this instruction; asked once for each.
-  bool breakForced(const bytecode::Instr& instr);
+  bool breakForced(const bytecode::Instr& instr) {
+    return break_every_ != 0 && instr.legal_exit && nextBreakForced();
+  }
   // No instruction may follow. A program that goes on and on without touching a tensor is not worth following; one that does is, for as
-  // long as it makes nodes. `slack`: inside of a function run from C++, where the trace cannot end.
-  bool spent(const bytecode::Instr& instr, size_t nodes);
-  bool spentInside(size_t nodes);
+  // long as it makes nodes. Inside of a function run from C++, where the trace cannot end, it may go a little further.
+  bool spent(const bytecode::Instr& instr, size_t nodes) {
+    if (count_ <= next_check_ && nodes <= limits_.nodes) return false;
+    return instr.legal_exit && over(nodes);
+  }
+  bool spentInside(size_t nodes) {
+    constexpr uint64_t kSlack = 100'000;
+    return count_ > next_check_ + kSlack && over(nodes);
+  }
   // Every few thousand instructions: signals and the clock. Throws PythonError if a signal's handler raised.
-  void look();
+  void look() {
+    constexpr uint64_t kEvery = 0x1000;
+    if (count_ % kEvery == 0) [[unlikely]]
+      lookNow();
+  }
 
  private:
+  bool nextBreakForced();
   bool over(size_t nodes);
+  void lookNow();
 
   Limits limits_;
   uint64_t break_every_, break_at_;
