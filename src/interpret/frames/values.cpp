@@ -221,6 +221,25 @@ Flow buildSlice(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   return deliver(tracer, frame, slice, n);
 }
 
+namespace {
+
+// The method of the program's own that says how the value reads; null: C's own does. object.__format__ asks __str__, and object.__str__
+// asks __repr__.
+const char* textMethod(Tracer& tracer, PyObject* value, int conversion, bool has_spec) {
+  const char* method = conversion == 1 ? "__str__" : conversion >= 2 ? "__repr__" : "__format__";
+  if (isUserOverride(tracer, value, method)) return method;
+  PyTypeObject* type = typeOf(tracer, value);
+  static PyObject* const format = PyUnicode_InternFromString("__format__");
+  if (conversion == 0 &&
+      (has_spec || _PyType_Lookup(type, format) != _PyType_Lookup(&PyBaseObject_Type, format)))
+    return nullptr;
+  if (conversion == 0 && isUserOverride(tracer, value, "__str__")) return "__str__";
+  const bool asks_repr = conversion < 2 && type->tp_str == PyBaseObject_Type.tp_str;
+  return asks_repr && isUserOverride(tracer, value, "__repr__") ? "__repr__" : nullptr;
+}
+
+}  // namespace
+
 Flow formatValue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   bool has_spec = (instr.oparg & 4) != 0;
   size_t operands = has_spec ? 2 : 1;
@@ -231,10 +250,7 @@ Flow formatValue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
     return tracer.breakWith(Reason::kDataDependentRead, "formats a tensor");
   Ref<> text = newRef(value);
   PyTypeObject* type = Py_TYPE(value);
-  const char* method = conversion == 1 ? "__str__" : conversion >= 2 ? "__repr__" : "__format__";
-  if (isUserOverride(tracer, value, method) ||
-      (conversion == 0 && !has_spec && isUserOverride(tracer, value, "__str__"))) {
-    const char* used = isUserOverride(tracer, value, method) ? method : "__str__";
+  if (const char* used = textMethod(tracer, value, conversion, has_spec)) {
     STATOR_VALUE(bound, special(tracer, value, used));
     Args args;
     Ref<> empty_spec = stealRef(PyUnicode_FromString(""));

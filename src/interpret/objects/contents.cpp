@@ -397,16 +397,46 @@ Out viewContents(Tracer& tracer, PyObject* view) {
       stealRef(PyObject_CallMethod(reinterpret_cast<PyObject*>(home), name, "O", items.get())));
 }
 
+namespace {
+
+bool hasWrites(const values::Info* info) {
+  return info != nullptr && (info->overlay || info->dirty);
+}
+
+// Native code would see the class without what the trace has written to it, and would run what its metaclass says of its text.
+bool isNativeSafeClass(Tracer& tracer, PyObject* object) {
+  auto* type = reinterpret_cast<PyTypeObject*>(object);
+  if (tracer.classes.anyWritten()) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+      if (hasWrites(tracer.values.find(PyTuple_GET_ITEM(type->tp_mro, i)))) return false;
+    }
+  }
+  PyTypeObject* meta = Py_TYPE(object);
+  if (meta->tp_repr == PyType_Type.tp_repr && meta->tp_str == PyType_Type.tp_str) return true;
+  for (const char* name : {"__repr__", "__str__", "__format__"}) {
+    Ref<> text = stealRef(PyUnicode_InternFromString(name));
+    PyObject* found = _PyType_Lookup(meta, text.get());
+    // Those of the libraries (enum, typing) only read.
+    if (found != nullptr && PyFunction_Check(found) &&
+        codePolicy(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(found))) ==
+            CodePolicy::kTrace)
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 bool isNativeSafe(Tracer& tracer, PyObject* object, int depth) {
   if (object == nullptr) return false;
   if (values::isScalar(object)) return true;
   if (graph::isStandIn(object) || isTraceIterator(object) || isAddress(object) || depth > 8)
     return false;
   if (values::isConstantDeep(object)) return true;
-  if (PyType_Check(object) || (PyCFunction_Check(object) && !isBoundBuiltin(object)) ||
-      PyModule_Check(object))
-    return true;
+  if (PyCFunction_Check(object) && !isBoundBuiltin(object)) return true;
   values::Info* info = tracer.values.find(object);
+  if (PyModule_Check(object)) return !hasWrites(info);
+  if (PyType_Check(object)) return isNativeSafeClass(tracer, object);
   if (info != nullptr && info->origin == values::Origin::kOutside) {
     return isEnumMember(object) || guardedByIdentity(object);
   }
