@@ -15,6 +15,8 @@ stator_room(shapes DEPS base)
 stator_room(tensor DEPS base python shapes TORCH)
 stator_room(guards DEPS base
   tensor)
+stator_room(upper/low DEPS base)
+stator_room(upper/high DEPS base upper/low)
 """
 
 
@@ -39,6 +41,7 @@ def test_this_project():
         ("guards/a.cpp", '#include "guards/a.h"\n#include "tensor/b.h"\n#include <vector>\n'),
         ("tensor/a.cpp", "#include <ATen/ATen.h>\n#include <torch/extension.h>\n#include <c10/core/Device.h>\n"),
         ("shapes/a.h", "#include <torch/headeronly/core/ScalarType.h>\n"),
+        ("upper/high/a.cpp", '#include "upper/low/a.h"\n'),
         ("python/a.c", '#include "internal/pycore_frame.h"\n#if PY_VERSION_HEX > 1\n#endif\n#include <Python.h>\n'),
     ],
 )
@@ -58,8 +61,10 @@ def test_allowed(tmp_path, name, text):
         ("guards/a.cpp", "#if PY_VERSION_HEX >= 0x030c0000\n#endif\n", "python/'s business"),
         ("guards/a.cpp", "#include <internal/pycore_frame.h>\n", "python/'s business"),
         ("guards/a.cpp", "#include <Python.h>\n", "base/python.h"),
-        ("guards/a.cpp", '#include "elsewhere/a.h"\n', "elsewhere/ is no room"),
-        ("attic/a.cpp", "", "attic/ has no stator_room()"),
+        ("guards/a.cpp", '#include "elsewhere/a.h"\n', "elsewhere/a.h: belongs to no room"),
+        ("upper/low/a.cpp", '#include "upper/high/a.h"\n', "upper/low/ may include base, upper/low, not upper/high/"),
+        ("upper/a.cpp", "", "upper/a.cpp: no stator_room()"),
+        ("attic/a.cpp", "", "attic/a.cpp: no stator_room()"),
     ],
 )
 def test_refused(tmp_path, name, text, complaint):
