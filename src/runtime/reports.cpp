@@ -1,9 +1,11 @@
 #include "runtime/reports.h"
 
+#include "base/check.h"
 #include "base/imports.h"
 #include "base/ref.h"
 #include "bytecode/code_info.h"
 #include "runtime/active.h"
+#include "runtime/cache.h"
 #include "runtime/settings.h"
 
 #include <cstdarg>
@@ -106,6 +108,31 @@ void followTorchConfig() {
   Ref<> module = stealRef(importModule("stator._torch_config"));
   Ref<> done =
       module ? stealRef(PyObject_CallMethod(module.get(), "follow", "(O)", loaded.get())) : Ref<>();
+  if (!done) PyErr_Clear();
+}
+
+void reportFailedGraph(const Cache& cache, StatorFrame* frame, long number, PyObject* error,
+                       bool raises) {
+  Ref<> done = callReport("graph_failed", "(sOlOi)", placeNow(frame).c_str(), cache.backend.get(),
+                          number, error, static_cast<int>(raises));
+  if (!done && raises) PyErr_Clear();
+}
+
+Ref<> compileReason(StatorFrame* frame, const breaks::Plan& plan) {
+  PyCodeObject* code = stator_frame_code(frame);
+  const bool is_break = plan.exit == breaks::ExitKind::kBreak;
+  const int line =
+      is_break && !plan.frames.empty() ? PyCode_Addr2Line(code, plan.frames[0].offset) : plan.line;
+  Ref<> made =
+      stealRef(Py_BuildValue("(s((OiO)s)i)", is_break ? sentence(plan).c_str() : "return_value",
+                             code->co_filename, line > 0 ? line : code->co_firstlineno,
+                             code->co_name, is_break ? plan.place.c_str() : "", is_break));
+  if (!made) throw PythonError();
+  return made;
+}
+
+void reportGraph(PyObject* reason) {
+  Ref<> done = callReport("compiling_graph", "(O)", reason);
   if (!done) PyErr_Clear();
 }
 
