@@ -127,6 +127,7 @@ _entry("repro_level", 2, "1 on an exception, 2 the same and offer to minify, 3 a
 _entry("repro_ignore_non_fp", False, "level 4 looks at floating outputs alone: rounding turns into whole numbers and truth values", also=("TORCHDYNAMO_REPRO_IGNORE_NON_FP",))
 _entry("repro_accuracy_error", True, "level 4: a wrong result is an AccuracyError; off: a warning, and the program goes on")
 _entry("same_two_models_use_fp64", True, "results are judged by a run in double precision; off: by eager's alone, which takes less memory")
+_entry("replay_record_enabled", False, "a capture that raises leaves a record, which stator.replay(file) runs again", also=("TORCH_COMPILE_REPLAY_RECORD",))
 _entry("enable_compiler_collectives", False, "ranks agree on each capture before it is compiled: one program on all, sizes that differ dynamic")
 _entry("compiler_collectives_timeout", 300.0, "seconds that a rank waits for the others to come to the same capture", check=_at_least(0.1))
 _entry("on_divergence", "error", 'ranks that capture different programs: "error", or "eager": the call runs eagerly on all', check=_one_of("error", "eager"))

@@ -187,12 +187,14 @@ Exit runCaptured(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& info) {
     return lookUp(cache, frame, info);
   } catch (const PythonError&) {
     STATOR_CHECK(PyErr_Occurred(), "an error without an exception");
+    if (configValues().replay_record_enabled) recordFailure(cache, frame);
     return outcome(Outcome::kRaise);
   } catch (const std::exception& error) {
     statistics().internal_errors++;
     PyErr_Clear();
-    if (reportInternal(frame, error.what())) return outcome(Outcome::kRaise);
-    return outcome(Outcome::kNative);
+    if (!reportInternal(frame, error.what())) return outcome(Outcome::kNative);
+    if (configValues().replay_record_enabled) recordFailure(cache, frame);
+    return outcome(Outcome::kRaise);
   }
 }
 

@@ -17,12 +17,6 @@ struct Waiting {
 };
 __attribute__((tls_model("initial-exec"))) thread_local Waiting waiting;
 
-void setError(Ref<> error) {
-  PyObject* traceback = PyException_GetTraceback(error.get());
-  PyObject* type = Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(error.get())));
-  PyErr_Restore(type, error.release(), traceback);
-}
-
 // The part of the program that failed, captured anew and run without the backend.
 struct SecondRun {
   std::shared_ptr<Entry> entry;  // null: it could not be captured
@@ -73,6 +67,12 @@ Ref<> takeError() {
   stealRef(type);
   stealRef(traceback);
   return stealRef(value);
+}
+
+void setError(Ref<> error) {
+  PyObject* traceback = PyException_GetTraceback(error.get());
+  PyObject* type = Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(error.get())));
+  PyErr_Restore(type, error.release(), traceback);
 }
 
 std::optional<Exit> judgeFailure(Cache& cache, const Entry& entry, StatorFrame* frame,

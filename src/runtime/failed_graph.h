@@ -9,8 +9,9 @@
 
 namespace stator::runtime {
 
-// The Python error that is set, as an object with its traceback; none is set any more.
+// The Python error that is set, as an object with its traceback; none is set any more. And back.
 Ref<> takeError();
+void setError(Ref<> error);
 
 // `error` is what the entry's graph raised. Nothing of its run has been committed, and the frame is as it was.
 // Without a value: the program is at fault.

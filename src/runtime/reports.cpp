@@ -6,6 +6,8 @@
 #include "bytecode/code_info.h"
 #include "runtime/active.h"
 #include "runtime/cache.h"
+#include "runtime/driver_module.h"
+#include "runtime/failed_graph.h"
 #include "runtime/settings.h"
 
 #include <cstdarg>
@@ -36,18 +38,21 @@ std::string sentence(const breaks::Plan& plan) {
   return text;
 }
 
+Ref<> callIn(const char* module_name, const char* name, Ref<> arguments) {
+  HookDisabledScope disabled;
+  if (!arguments) return Ref<>();
+  Ref<> module = stealRef(importModule(module_name));
+  Ref<> function = module ? stealRef(PyObject_GetAttrString(module.get(), name)) : Ref<>();
+  return function ? stealRef(PyObject_Call(function.get(), arguments.get(), nullptr)) : Ref<>();
+}
+
 // Calls stator._report.<name>(...), where texts that need the logging machinery are made. Errors there are the caller's to see.
 Ref<> callReport(const char* name, const char* format, ...) {
-  HookDisabledScope disabled;
-  Ref<> module = stealRef(importModule("stator._report"));
-  if (!module) return Ref<>();
-  Ref<> function = stealRef(PyObject_GetAttrString(module.get(), name));
-  if (!function) return Ref<>();
   va_list arguments;
   va_start(arguments, format);
   Ref<> tuple = stealRef(Py_VaBuildValue(format, arguments));
   va_end(arguments);
-  return tuple ? stealRef(PyObject_Call(function.get(), tuple.get(), nullptr)) : Ref<>();
+  return callIn("stator._report", name, std::move(tuple));
 }
 
 }  // namespace
@@ -134,6 +139,28 @@ Ref<> compileReason(StatorFrame* frame, const breaks::Plan& plan) {
 void reportGraph(PyObject* reason) {
   Ref<> done = callReport("compiling_graph", "(O)", reason);
   if (!done) PyErr_Clear();
+}
+
+void recordFailure(const Cache& cache, StatorFrame* frame) {
+  Ref<> error = takeError();
+  PyObject* null = nullMarker();
+  auto list = [&](PyObject** values, int count) {
+    Ref<> made = stealRef(PyList_New(count));
+    for (int i = 0; made && i < count; ++i)
+      PyList_SET_ITEM(made.get(), i, Py_NewRef(values[i] != nullptr ? values[i] : null));
+    return made;
+  };
+  const int count = stator_frame_slot_count(frame);
+  PyObject** slots = stator_frame_slots(frame);
+  Ref<> locals = list(slots, count), stack = list(slots + count, stator_frame_depth(frame));
+  if (locals && stack) {
+    callIn(
+        "stator.debug._record", "capture_failed",
+        stealRef(Py_BuildValue("(OOOiOO)", stator_frame_function(frame), locals.get(), stack.get(),
+                               stator_frame_offset(frame), cache.settings.get(), error.get())));
+  }
+  if (PyErr_Occurred()) PyErr_WriteUnraisable(nullptr);
+  setError(std::move(error));
 }
 
 bool reportInternal(StatorFrame* frame, const std::string& what) {

@@ -24,6 +24,9 @@ void reportFailedGraph(const Cache& cache, StatorFrame* frame, long number, PyOb
 // Stator is wrong: true if an error was set (strict), false if a warning was given and the program goes on eagerly.
 bool reportInternal(StatorFrame* frame, const std::string& what);
 
+// The frame in which the error that is set was found, as it is now, becomes a record (config.replay_record_enabled).
+void recordFailure(const Cache& cache, StatorFrame* frame);
+
 // Which of these somebody listens to: TORCH_LOGS words.
 enum LogWord : int { kLogRecompiles = 1, kLogGuards = 2, kLogDynamic = 4, kLogGraphs = 8 };
 int wantedLogs();
