@@ -251,7 +251,8 @@ def test_aliases_are_aliases_behind_a_break(at):
     "000",
     "blocks with/try restored",
     "better",
-    "a break inside of with and try goes on in the same block: TorchDynamo gives up the work around it",
+    "a break inside of try goes on in the same block, with the calls around it in graphs: TorchDynamo captures none of them",
+    dynamo="differs",
 )
 def test_blocks_are_there_behind_a_break(at):
     def f(x):
@@ -268,9 +269,8 @@ def test_blocks_are_there_behind_a_break(at):
             return z.sin(), str(error), torch.is_grad_enabled()
 
     found = at.compile(f, fullgraph=False)(numbers().requires_grad_())
-    if at.is_stator:
-        assert {"mul", "add", "cos", "sin"} <= set(at.calls()), at.calls()
-    return found
+    captured = at.name in ("eager", "breaks") or {"mul", "add", "cos", "sin"} <= set(at.calls())
+    return found, captured
 
 
 @item("000", "GraphCompileReason on gm", whole=True)
