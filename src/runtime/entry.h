@@ -70,7 +70,7 @@ struct GraphInputs {
 // By the settings, the cache's and the process's.
 interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame);
 // Traces until no trace has to start over.
-interpret::Captured trace(StatorFrame* frame, interpret::TraceOptions& options);
+interpret::Captured traceFrame(StatorFrame* frame, interpret::TraceOptions& options);
 // What a capture is for.
 struct CaptureWish {
   int logs = 0;  // LogWord: who listens

@@ -2,10 +2,10 @@
 #include "base/check.h"
 #include "breaks/draws.h"
 #include "graph/graph_runner.h"
-#include "interpret/drops.h"
-#include "interpret/known_types.h"
-#include "interpret/torch_names.h"
-#include "interpret/tracer.h"
+#include "interpret/core/captured.h"
+#include "interpret/core/trace_options.h"
+#include "known/known_types.h"
+#include "known/torch_names.h"
 #include "runtime/active.h"
 #include "runtime/capture_turn.h"
 #include "runtime/entry.h"
@@ -13,6 +13,7 @@
 #include "runtime/reports.h"
 #include "runtime/settings.h"
 #include "runtime/watch.h"
+#include "shapes/infer.h"
 #include "tensor/profiler_region.h"
 #include "tensor/tensor_guard.h"
 #include "tensor/torch_function.h"
@@ -169,7 +170,7 @@ Ref<> outputsSoFar(const graph::Graph& graph, const graph::FailedRun& failed, co
 }
 
 bool setGradMode(bool enabled) {
-  Ref<> done = stealRef(PyObject_CallOneArg(interpret::torchObject("torch._C._set_grad_enabled"),
+  Ref<> done = stealRef(PyObject_CallOneArg(known::torchObject("torch._C._set_grad_enabled"),
                                             enabled ? Py_True : Py_False));
   if (!done) PyErr_Clear();
   return static_cast<bool>(done);
@@ -187,7 +188,7 @@ bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& fail
   interpret::TraceOptions options = traceOptions(cache, frame);
   options.break_at = failed.instruction;
   options.break_at_reason = breaks::Reason::kRaises;
-  interpret::Captured captured = trace(frame, options);
+  interpret::Captured captured = traceFrame(frame, options);
   if (captured.plan.exit != breaks::ExitKind::kBreak || captured.instructions > failed.instruction)
     return false;
   // What has an effect and ran must lie before the place where the program goes on.
@@ -265,8 +266,8 @@ void prepareInputs(const Entry& entry, const Roots& roots, std::vector<PyObject*
     inputs[i] = owned.back().get();
   }
   for (PyObject*& input : inputs) {
-    if (!tensor::isTensor(input) || interpret::isPlainTensorType(Py_TYPE(input)) ||
-        interpret::hasOwnDispatch(Py_TYPE(input)))
+    if (!tensor::isTensor(input) || known::isPlainTensorType(Py_TYPE(input)) ||
+        known::hasOwnDispatch(Py_TYPE(input)))
       continue;
     owned.push_back(tensor::asPlainInput(input));
     if (!owned.back()) throw PythonError();
@@ -282,7 +283,7 @@ Ref<> callGraph(const Entry& entry, const std::vector<PyObject*>& inputs) {
 
 Ref<> randomState() {
   Ref<> state =
-      stealRef(PyObject_CallNoArgs(interpret::torchObject("torch.default_generator.get_state")));
+      stealRef(PyObject_CallNoArgs(known::torchObject("torch.default_generator.get_state")));
   if (!state) throw PythonError();
   return state;
 }
@@ -290,8 +291,8 @@ Ref<> randomState() {
 void setRandomState(PyObject* state) {
   PyObject *type = nullptr, *error = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &error, &traceback);
-  Ref<> done = stealRef(
-      PyObject_CallOneArg(interpret::torchObject("torch.default_generator.set_state"), state));
+  Ref<> done =
+      stealRef(PyObject_CallOneArg(known::torchObject("torch.default_generator.set_state"), state));
   if (!done) PyErr_Clear();
   PyErr_Restore(type, error, traceback);
 }
