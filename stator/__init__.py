@@ -96,6 +96,7 @@ __all__ = [
     "optimize",
     "optimize_assert",
     "register_backend",
+    "replay",
     "reset",
     "reset_stats",
     "run",
@@ -114,8 +115,10 @@ config._connect(_core.set_config)
 
 def __getattr__(name):
     # The debugging tools are imported when they are asked for.
-    if name == "debug":
-        import importlib
+    import importlib
 
+    if name == "debug":
         return importlib.import_module("stator.debug")
+    if name == "replay":
+        return importlib.import_module("stator.debug._record").replay
     raise AttributeError(f"module 'stator' has no attribute {name!r}")

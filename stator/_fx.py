@@ -34,7 +34,7 @@ from torch.fx.node import _get_qualified_name
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils.weak import TensorWeakRef, WeakTensorKeyDictionary
 
-from stator import _core
+from stator import _core, _report
 
 # By c10's numbers (torch/headeronly/core/ScalarType.h, DeviceType.h).
 _DTYPE_NAMES = """
@@ -120,6 +120,19 @@ class CapturedModule(_LazyGraphModule):
     _stator_runner: Any = None
     _stator_record: Any = None
     _stator_source: PythonCode | None = None
+    _stator_reason: Any = None  # (reason, ((file, line, function), place of the innermost frame), is a break); a GraphCompileReason when asked
+
+    @property
+    def compile_subgraph_reason(self) -> Any:
+        """Why the graph ends where it does; None where nobody could have asked (backend "eager")."""
+        own = type(self)
+        if type(own._stator_reason) is tuple:
+            own._stator_reason = _report.compile_reason(own._stator_reason)
+        return own._stator_reason
+
+    @compile_subgraph_reason.setter
+    def compile_subgraph_reason(self, reason: Any) -> None:
+        type(self)._stator_reason = reason
 
     def forward(self, *args: Any) -> Any:  # type: ignore[override]
         return type(self)._stator_runner(*args)
@@ -485,7 +498,7 @@ def _prepare(module: CapturedModule) -> Context:
         module.named_parameters(remove_duplicate=False), module.named_buffers(remove_duplicate=False)
     )
     sources = {name: InputSource(name, -1) for name, _ in owned}
-    module.__dict__.update(_param_name_to_source=sources, _source_to_user_stacks={}, compile_subgraph_reason=None)
+    module.__dict__.update(_param_name_to_source=sources, _source_to_user_stacks={})
     return Context(module)
 
 
@@ -511,15 +524,15 @@ def _guards(context: TracingContext) -> list[tuple[int, list[int], list[int]]]:
     return found
 
 
-def compile_graph(module: CapturedModule, backend: Callable[..., Any]) -> tuple[Callable[..., Any], list[Any]]:
-    """Calls the backend as TorchDynamo would. Returns its callable and the guards that it asks for."""
+def compile_graph(module: CapturedModule, backend: Callable[..., Any]) -> tuple[Any, ...]:
+    """Calls the backend as TorchDynamo would. Returns its callable, the guards and conditions that it asks for, and the graph's number."""
     if backend is eager or getattr(backend, "is_eager", False):
         announce = getattr(backend, "announce", None)
         if announce is not None:
             if module._stator_record.symbols is not None:
                 _share_mode(module)
             announce(module)
-        return module._stator_runner, [], []
+        return module._stator_runner, [], [], -1
     context = _prepare(module)
     compile_id = CompileId(frame_id=next(_compile_ids), frame_compile_id=0)
     module.meta.update(
@@ -553,4 +566,5 @@ def compile_graph(module: CapturedModule, backend: Callable[..., Any]) -> tuple[
     if not callable(compiled):
         raise TypeError(f"the backend returned {type(compiled).__name__}, which cannot be called")
     symbols = getattr(record.fake_mode, "_stator_symbols", None)
-    return compiled, _guards(context), [] if symbols is None else symbols.new_conditions()
+    conditions = [] if symbols is None else symbols.new_conditions()
+    return compiled, _guards(context), conditions, compile_id.frame_id

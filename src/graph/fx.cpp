@@ -362,7 +362,7 @@ Compiled compile(const std::shared_ptr<Graph>& graph, BorrowedRef<> graph_module
   try {
     Ref<> helper = attribute(Fx::get().helpers.get(), "compile_graph");
     PyObject* arguments[] = {graph_module.get(), backend.get()};
-    // (callable, [(kind, [positions], [positions]), ...], [condition, ...])
+    // (callable, [(kind, [positions], [positions]), ...], [condition, ...], number)
     answer = orThrow(PyObject_Vectorcall(helper.get(), arguments, 2, nullptr));
     PyObject* guards = PyTuple_GET_ITEM(answer.get(), 1);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(guards); ++i) {
@@ -374,6 +374,7 @@ Compiled compile(const std::shared_ptr<Graph>& graph, BorrowedRef<> graph_module
     PyObject* conditions = PyTuple_GET_ITEM(answer.get(), 2);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(conditions); ++i)
       compiled.conditions.push_back(text(PyList_GET_ITEM(conditions, i)));
+    compiled.number = PyLong_AsLong(PyTuple_GET_ITEM(answer.get(), 3));
     compiled.callable = newRef(PyTuple_GET_ITEM(answer.get(), 0));
   } catch (const PythonError&) {
     compiled.callable.reset();  // the error is set: the caller asks for it

@@ -35,6 +35,7 @@ struct Compiled {
   Ref<> callable;
   std::vector<BackendGuard> guards;
   std::vector<std::string> conditions;  // on the graph's symbols, as symbolic/expr.h reads them
+  long number = -1;                     // of __compiled_fn_<number>; -1: it runs as captured
 };
 
 // Hands the module and the graph's example inputs to `backend(gm, example_inputs)` under a TracingContext. Afterwards the examples are

@@ -39,6 +39,7 @@ struct Entry {
   // it ends in a return, and if its graph fails it can be run again: see runtime/direct_call.h
   bool needs_no_frame = false;
   const void* graph_id = nullptr;  // its address, for failures (graph/graph_runner.h)
+  long graph_number = -1;          // of __compiled_fn_<number>; -1: the graph runs as captured
   std::string graph_text;
   int traverse(visitproc visit, void* arg) const;
 };

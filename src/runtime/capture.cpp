@@ -1,6 +1,7 @@
 // How an entry comes into being: trace, graph, backend, guards, plan.
 #include "base/check.h"
 #include "base/collector_pause.h"
+#include "base/imports.h"
 #include "graph/fx.h"
 #include "graph/graph_runner.h"
 #include "interpret/frames/init.h"
@@ -40,6 +41,23 @@ void limitQuiet(interpret::Limits& limits, const CodeEntries& code) {
   constexpr uint64_t kFirst = 200'000, kLeast = 2'000, kWithNodes = 1'000'000;
   limits.quiet = std::max(kLeast, kFirst >> std::min(code.quiet_sites, 20));
   limits.quiet_with_nodes = kWithNodes;
+}
+
+// For backends and users who ask a graph module why it ends where it does (compile_subgraph_reason).
+void giveReason(PyObject* module, Ref<> reason, int logs) {
+  if ((logs & kLogGraphs) != 0) reportGraph(reason.get());
+  // Each graph module has a class of its own.
+  if (PyObject_SetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(module)), "_stator_reason",
+                             reason.get()) < 0)
+    throw PythonError();
+}
+
+// The backend that leaves a graph as it is.
+Ref<> asCaptured() {
+  Ref<> module = stealRef(importModule("stator._fx"));
+  Ref<> eager = module ? stealRef(PyObject_GetAttrString(module.get(), "eager")) : Ref<>();
+  if (!eager) throw PythonError();
+  return eager;
 }
 
 }  // namespace
@@ -91,8 +109,8 @@ bool holdsTensor(StatorFrame* frame) {
   return false;
 }
 
-std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
-  const bool together = ranksAgree();
+std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wish) {
+  const bool together = !wish.runs_as_is && ranksAgree();
   CaptureTurn turn(!together);
   if (!turn.held()) return nullptr;
   Site& site = cache.site(stator_frame_code(frame), stator_frame_offset(frame));
@@ -115,7 +133,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
     captured = traceFrame(frame, options);
   }
   statistics().captures++;
-  site.captures++;
+  if (!wish.runs_as_is) site.captures++;
   bool breaks_here = captured.plan.exit == breaks::ExitKind::kBreak;
   bool is_error = captured.break_is_error || captured.plan.reason == breaks::Reason::kForbidden;
   if (breaks_here && (cache.fullgraph || is_error)) {
@@ -128,7 +146,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
   }
   bool nothing = breaks_here && captured.plan.frames.size() == 1 &&
                  captured.plan.frames[0].offset == entry_offset && captured.graph->callCount() == 0;
-  if (breaks_here) {
+  if (breaks_here && !wish.runs_as_is) {
     statistics().breaks++;
     reportBreak(frame, captured.plan);
   }
@@ -173,6 +191,8 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
     statistics().ops += static_cast<int64_t>(entry->ops);
     Ref<> module = graph::toGraphModule(captured.graph, code);
     if (!module) throw PythonError();
+    if (!options.runs_as_captured || (wish.logs & kLogGraphs) != 0)
+      giveReason(module.get(), compileReason(frame, captured.plan), wish.logs);
     std::vector<PyObject*> examples;
     std::vector<bool> written;
     for (graph::Node* input : captured.graph->inputs()) {
@@ -185,7 +205,8 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
     turn.end();
     auto backend_start = std::chrono::steady_clock::now();
     tensor::TorchFunctionPause plain(entry->has_subclasses);
-    graph::Compiled compiled = graph::compile(captured.graph, module, cache.backend);
+    graph::Compiled compiled =
+        graph::compile(captured.graph, module, wish.runs_as_is ? asCaptured() : cache.backend);
     backend_seconds = secondsSince(backend_start);
     if (together && !backendsDone(cache, frame, !compiled.callable)) {
       if (compiled.callable) return nullptr;
@@ -199,9 +220,10 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
       PyErr_Clear();
       Site& again = cache.site(code, entry_offset);
       again.constant_floats = true;
-      return capture(cache, frame);
+      return capture(cache, frame, wish);
     }
     entry->compiled = std::move(compiled.callable);
+    entry->graph_number = compiled.number;
     for (const std::string& text : compiled.conditions) {
       if (text.rfind("input ", 0) == 0) {
         // A float on which the backend decided something that has no words here: it keeps its value.
@@ -210,7 +232,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
           // It has none before it is drawn.
           Site& again = cache.site(code, entry_offset);
           again.constant_floats = true;
-          return capture(cache, frame);
+          return capture(cache, frame, wish);
         }
         captured.guards->add(guards::Guard{guards::GuardKind::kEquals, entry->inputs[position],
                                            nullptr, keep_examples[position]});

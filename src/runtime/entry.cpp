@@ -155,9 +155,10 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
   if (again && (last_place || (logs & kLogRecompiles) != 0))
     failed_guards = explainAll(site, roots);
   const auto capture_start = std::chrono::steady_clock::now();
-  std::unique_ptr<Entry> entry = capture(cache, frame);
+  std::unique_ptr<Entry> entry = capture(cache, frame, {.logs = logs});
   // Capture and backends import modules on first use, which may change what was read before: the second time nothing is new.
-  if (entry && !inputs.guardsHold(*entry->guards, roots)) entry = capture(cache, frame);
+  if (entry && !inputs.guardsHold(*entry->guards, roots))
+    entry = capture(cache, frame, {.logs = logs});
   if (!entry) {
     if (callEndsEagerly()) return outcome(Outcome::kNative);
     if (watching()) ranUntil(cache.site(code, offset).why);
@@ -187,12 +188,14 @@ Exit runCaptured(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& info) {
     return lookUp(cache, frame, info);
   } catch (const PythonError&) {
     STATOR_CHECK(PyErr_Occurred(), "an error without an exception");
+    if (configValues().replay_record_enabled) recordFailure(cache, frame);
     return outcome(Outcome::kRaise);
   } catch (const std::exception& error) {
     statistics().internal_errors++;
     PyErr_Clear();
-    if (reportInternal(frame, error.what())) return outcome(Outcome::kRaise);
-    return outcome(Outcome::kNative);
+    if (!reportInternal(frame, error.what())) return outcome(Outcome::kNative);
+    if (configValues().replay_record_enabled) recordFailure(cache, frame);
+    return outcome(Outcome::kRaise);
   }
 }
 
