@@ -66,10 +66,17 @@ def wanted_logs():
     )
 
 
+def _graph_code():
+    return _artifact("torch._dynamo.output_graph", "graph_code")
+
+
+def wants_graphs():
+    return _graph_code().isEnabledFor(logging.DEBUG)
+
+
 def graph_made(graph_module):
-    code = _artifact("torch._dynamo.output_graph", "graph_code")
-    if code.isEnabledFor(logging.DEBUG):
-        code.debug("TRACED GRAPH\n%s", graph_module.print_readable(print_output=False))
+    if wants_graphs():
+        _graph_code().debug("TRACED GRAPH\n%s", graph_module.print_readable(print_output=False))
 
 
 _NUMBER = r"-?\d[\d.e+-]*"

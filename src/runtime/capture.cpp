@@ -170,7 +170,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
   if (entry->ops > 0) {
     statistics().graphs++;
     statistics().ops += static_cast<int64_t>(entry->ops);
-    Ref<> module = graph::toGraphModule(captured.graph, code);
+    Ref<> module = graph::moduleFor(captured.graph, code, cache.backend);
     if (!module) throw PythonError();
     std::vector<PyObject*> examples;
     std::vector<bool> written;
