@@ -139,7 +139,9 @@ bench-dist: build ## DDP on 2 ranks beside TorchDynamo, and the agreement of man
 
 # ---- style
 .PHONY: lint format
-lint: build rooms ## clang-format, clang-tidy, ruff, room check
+lint: build rooms ## clang-format, clang-tidy, ruff, room check, figures of the house
+	$(call say,the house)
+	@$(PY) tools/house.py
 	$(call say,clang-format)
 	@$(PY) tools/format.py --check
 	$(call say,ruff)

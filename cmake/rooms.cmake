@@ -20,6 +20,7 @@ endfunction()
 function(stator_room name)
   cmake_parse_arguments(ROOM "TORCH" "" "DEPS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp ${CMAKE_SOURCE_DIR}/src/${name}/*.c)
+  string(REPLACE / _ name ${name})  # interpret/core is the target stator_interpret_core
   set(STATOR_ROOMS ${STATOR_ROOMS} ${name} CACHE INTERNAL "")
   if(NOT sources)
     add_library(stator_${name} INTERFACE)

@@ -329,4 +329,20 @@ bool CodeInfo::slotLive(int offset, int slot) {
   return live_[index * words + slot / 64] >> (slot % 64) & 1;
 }
 
+uint64_t watchedUnits(const Instr& instr) {
+  switch (instr.opcode) {
+    case RESUME:
+    case COPY_FREE_VARS:
+    case MAKE_CELL:
+    case RETURN_GENERATOR:
+      return 0;
+    case KW_NAMES:
+      return 3;
+    case PRECALL:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
 }  // namespace stator::bytecode

@@ -109,4 +109,7 @@ class CodeInfo {
 void watchFiles(const char* prefix);
 bool isWatched(PyCodeObject* code);
 
+// How many instructions a trace function of CPython's sees here: none in the prologue, two or three at a call.
+uint64_t watchedUnits(const Instr& instr);
+
 }  // namespace stator::bytecode

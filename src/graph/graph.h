@@ -53,7 +53,7 @@ struct Node {
   // twice is as good as once
   bool repeatable = false;
   bool random = false;  // draws random numbers
-  bool check = false;   // fails if the program would raise (interpret/calls/checks.cpp)
+  bool check = false;   // fails if the program would raise (interpret/tensors/checks.cpp)
   // by the program: eager runs it even if nobody looks at the result, and may raise there
   bool called = false;
   bool sets_mode = false;  // mutates, but only a mode of the thread: grad mode, autocast ...

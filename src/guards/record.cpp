@@ -178,9 +178,6 @@ void noteTest(Recorder& recorder, const Op& op, PyObject* value) {
         recorder.word(&asDict(value)->ma_version_tag);
       }
       break;
-    case Code::kTruthy:
-      if (proof != Proof::kSameObject || !isConstant(value)) recorder.anew(op);
-      break;
     case Code::kTensor:
       recorder.tensor(value, factsOf(op));
       break;

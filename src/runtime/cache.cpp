@@ -93,11 +93,6 @@ int Cache::traverse(visitproc visit, void* arg) const {
   return 0;
 }
 
-LastCapture& lastCapture() {
-  static LastCapture last;
-  return last;
-}
-
 namespace {
 
 struct CacheObject {
@@ -196,26 +191,12 @@ PyObject* resetStatsDoor(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
-PyObject* lastCaptureDoor(PyObject*, PyObject*) {
-  const LastCapture& last = lastCapture();
-  return Py_BuildValue("{s:s,s:s,s:s}", "graph", last.graph.c_str(), "guards", last.guards.c_str(),
-                       "exit", last.exit.c_str());
-}
-
-PyObject* keepCapturesDoor(PyObject*, PyObject* on) {
-  lastCapture().kept = PyObject_IsTrue(on) > 0;
-  Py_RETURN_NONE;
-}
-
 }  // namespace
 
 PyMethodDef cache_methods[] = {
     {"set_config", setConfigDoor, METH_VARARGS, "Takes a configuration value."},
     {"stats", statsDoor, METH_NOARGS, "Counters since the last reset."},
     {"reset_stats", resetStatsDoor, METH_NOARGS, "Sets all counters to zero."},
-    {"keep_captures", keepCapturesDoor, METH_O, "Whether last_capture() is to be filled."},
-    {"last_capture", lastCaptureDoor, METH_NOARGS,
-     "Graph, guards and exit of the last capture, as text; see keep_captures."},
     {nullptr, nullptr, 0, nullptr}};
 
 Cache* cacheOf(BorrowedRef<> object) {

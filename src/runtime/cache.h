@@ -7,7 +7,7 @@
 #include "breaks/plan.h"
 #include "graph/executor.h"
 #include "guards/guard.h"
-#include "interpret/dynamic.h"
+#include "known/dynamic.h"
 #include "sources/source.h"
 #include "tensor/storage_pattern.h"
 
@@ -54,7 +54,7 @@ struct Site {
   bool constant_floats = false;  // the backend could not take one as an input
   std::string why;               // step_only: the place and reason, for stator.explain
   int64_t captures = 0;
-  interpret::DynamicHistory history;
+  known::DynamicHistory history;
 };
 
 struct CodeEntries {
@@ -98,12 +98,5 @@ class Cache {
 
 bool addCache(BorrowedRef<> module);
 extern PyMethodDef cache_methods[];
-
-// What the last capture produced, as text; for tests and explain. Writing it takes as long as capturing: only for who asked for it.
-struct LastCapture {
-  bool kept = false;
-  std::string graph, guards, exit;
-};
-LastCapture& lastCapture();
 
 }  // namespace stator::runtime

@@ -3,16 +3,19 @@
 #include "base/collector_pause.h"
 #include "graph/fx.h"
 #include "graph/graph_runner.h"
-#include "interpret/calls/tables.h"
-#include "interpret/tracer.h"
+#include "interpret/frames/init.h"
+#include "interpret/frames/trace.h"
+#include "known/code_policy.h"
 #include "runtime/active.h"
 #include "runtime/capture_turn.h"
 #include "runtime/entry.h"
+#include "runtime/kept_captures.h"
 #include "runtime/listing.h"
 #include "runtime/ranks.h"
 #include "runtime/reports.h"
 #include "runtime/settings.h"
 #include "runtime/watch.h"
+#include "shapes/infer.h"
 #include "tensor/tensor_guard.h"
 #include "tensor/torch_function.h"
 
@@ -60,9 +63,9 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   options.capture_scalar_outputs = config.capture_scalar_outputs || cache.fullgraph;
   bool all = cache.dynamic == 1 || (cache.dynamic < 0 && !config.assume_static_by_default);
   bool automatic = cache.dynamic < 0 && config.automatic_dynamic_shapes;
-  options.dynamic = all         ? interpret::DynamicMode::kAll
-                    : automatic ? interpret::DynamicMode::kAutomatic
-                                : interpret::DynamicMode::kStatic;
+  options.dynamic = all         ? known::DynamicMode::kAll
+                    : automatic ? known::DynamicMode::kAutomatic
+                                : known::DynamicMode::kStatic;
   options.specialize_modules = config.specialize_modules;
   options.own_parameters = config.specialize_modules || freezes();
   options.skip_fsdp_guards = config.skip_fsdp_guards;
@@ -75,18 +78,10 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   return options;
 }
 
-interpret::Captured trace(StatorFrame* frame, interpret::TraceOptions& options) {
-  for (int attempt = 0;; ++attempt) {
-    interpret::Tracer tracer(frame, options);
-    interpret::Captured captured = tracer.run();
-    if (captured.restart_at == 0 && !captured.start_anew) return captured;
-    STATOR_CHECK(attempt < 20, "a capture keeps starting over");
-    statistics().restarts++;
-    if (captured.start_anew) continue;
-    options.break_at = captured.restart_at;
-    options.break_at_reason = captured.restart_reason;
-    options.break_at_detail = captured.restart_detail;
-  }
+interpret::Captured traceFrame(StatorFrame* frame, interpret::TraceOptions& options) {
+  interpret::Captured captured = interpret::trace(frame, options);
+  statistics().restarts += captured.restarts;
+  return captured;
 }
 
 bool holdsTensor(StatorFrame* frame) {
@@ -106,7 +101,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
   auto start = std::chrono::steady_clock::now();
   HookDisabledScope disabled;
   CollectorPause pause;
-  if (!interpret::initCallTables() || !shapes::initShapes()) throw PythonError();
+  if (!interpret::initTracer() || !shapes::initShapes()) throw PythonError();
   interpret::TraceOptions options = traceOptions(cache, frame);
   options.history = &site.history;
   if (site.constant_floats) options.symbolic_floats = false;
@@ -116,17 +111,21 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
   interpret::Captured captured;
   if (together) {
     std::optional<interpret::Captured> agreed = traceTogether(
-        cache, frame, options, [&](interpret::TraceOptions now) { return trace(frame, now); });
+        cache, frame, options, [&](interpret::TraceOptions now) { return traceFrame(frame, now); });
     if (!agreed) return nullptr;
     captured = std::move(*agreed);
   } else {
-    captured = trace(frame, options);
+    captured = traceFrame(frame, options);
   }
   statistics().captures++;
   site.captures++;
   bool breaks_here = captured.plan.exit == breaks::ExitKind::kBreak;
   bool is_error = captured.break_is_error || captured.plan.reason == breaks::Reason::kForbidden;
   if (breaks_here && (cache.fullgraph || is_error)) {
+    if (keepsCaptures()) {
+      keepCapture(frame, *captured.graph, captured.plan,
+                  captured.graph->text(stator_frame_code(frame)), "");
+    }
     raiseUnsupported(frame, captured.plan, cache.fullgraph);
     throw PythonError();
   }
@@ -149,6 +148,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
     site.why = captured.plan.place;
     statistics().capture_seconds += secondsSince(start);
     if (wantsTexts()) reportCapture({frame, &captured.plan, 0, "", "", secondsSince(start), 0});
+    if (keepsCaptures()) keepCapture(frame, *captured.graph, captured.plan, "", "");
     return nullptr;
   }
   auto entry = std::make_unique<Entry>();
@@ -168,8 +168,9 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
                                            !(has_checks && (node.random || node.sets_mode)));
   }
   double backend_seconds = 0;
-  const bool texts = wantsTexts() || lastCapture().kept;
-  if (texts) lastCapture().graph = captured.graph->text(code);
+  const bool texts = wantsTexts() || keepsCaptures();
+  std::string graph_text, guards_text;
+  if (texts) graph_text = captured.graph->text(code);
   if (entry->ops > 0) {
     statistics().graphs++;
     statistics().ops += static_cast<int64_t>(entry->ops);
@@ -249,17 +250,15 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
   entry->guards =
       std::make_unique<guards::GuardProgram>(*captured.sources, *captured.guards, entry->inputs);
   entry->sources = std::move(captured.sources);
-  if (texts) {
-    lastCapture().guards = entry->guards->text(code);
-    lastCapture().exit = entry->plan.text();
-  }
+  if (texts) guards_text = entry->guards->text(code);
+  if (keepsCaptures()) keepCapture(frame, *captured.graph, entry->plan, graph_text, guards_text);
   statistics().entries++;
   statistics().backend_seconds += backend_seconds;
   double capture_seconds = secondsSince(start) - backend_seconds;
   statistics().capture_seconds += capture_seconds;
   if (wantsTexts()) {
-    reportCapture({frame, &entry->plan, entry->ops, lastCapture().graph, lastCapture().guards,
-                   capture_seconds, backend_seconds});
+    reportCapture({frame, &entry->plan, entry->ops, graph_text, guards_text, capture_seconds,
+                   backend_seconds});
   }
   return entry;
 }
@@ -269,7 +268,7 @@ void takeDown(Site& site, const Cache& cache, StatorFrame* frame) {
   CaptureTurn turn(true);
   if (!turn.held()) return;
   HookDisabledScope disabled;
-  if (!interpret::initCallTables() || !shapes::initShapes()) throw PythonError();
+  if (!interpret::initTracer() || !shapes::initShapes()) throw PythonError();
   interpret::TraceOptions options = traceOptions(cache, frame);
   options.history = &site.history;
   limitQuiet(options.limits, CodeEntries(), holdsTensor(frame));

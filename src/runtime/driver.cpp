@@ -3,8 +3,8 @@
 #include "base/check.h"
 #include "breaks/plan.h"
 #include "bytecode/code_info.h"
-#include "interpret/calls/switches.h"
-#include "interpret/tracer.h"
+#include "known/code_policy.h"
+#include "known/marks.h"
 #include "runtime/active.h"
 #include "runtime/concrete.h"
 #include "runtime/driver_test.h"
@@ -169,7 +169,7 @@ PyObject* FrameRun::run() {
     if (driverTest().check_depth && stator_frame_depth(frame_) != info_->depth(instr_->offset))
       counters.depth_errors++;
     steps_++;
-    if (info_->watched) watched_steps_ += static_cast<long long>(interpret::watchedUnits(*instr_));
+    if (info_->watched) watched_steps_ += static_cast<long long>(bytecode::watchedUnits(*instr_));
     stator_frame_set_offset(frame_, instr_->opcode_offset);
     machine_.instr = instr_;
     Step step = concrete::step(machine_);
@@ -239,7 +239,7 @@ bool FrameRun::moveOn(const Instr* done, int offset, bool checked) {
 bool FrameRun::raise(Step how, int lookup_offset) {
   if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "error return without exception set");
   // What our functions stand for has no frame in eager.
-  if (how == Step::kRaise && !interpret::isPolyfill(stator_frame_code(frame_)))
+  if (how == Step::kRaise && !known::isPolyfill(stator_frame_code(frame_)))
     stator_frame_add_traceback(frame_);
   std::optional<bytecode::Handler> handler = info_->findHandler(lookup_offset);
   stator_frame_truncate(frame_, handler ? handler->depth : 0);
@@ -360,8 +360,8 @@ PyObject* drive(Cache& cache, StatorFrame* frame, int throwflag) {
     counters.native_frames++;
     return stator_frame_eval_fresh(frame, throwflag);
   }
-  if (!throwflag && interpret::markOf(reinterpret_cast<PyObject*>(stator_frame_function(frame))) ==
-                        interpret::Mark::kDisabled) {
+  if (!throwflag && known::markOf(reinterpret_cast<PyObject*>(stator_frame_function(frame))) ==
+                        known::Mark::kDisabled) {
     // All that it calls runs natively too.
     ActiveScope off(nullptr);
     return stator_frame_eval_fresh(frame, throwflag);

@@ -5,9 +5,10 @@
 
 #include "base/check.h"
 #include "bytecode/code_info.h"
-#include "interpret/calls/switches.h"
-#include "interpret/drops.h"
-#include "interpret/torch_names.h"
+#include "known/code_policy.h"
+#include "known/finalizers.h"
+#include "known/marks.h"
+#include "known/torch_names.h"
 #include "python/recursion.h"
 #include "runtime/active.h"
 #include "runtime/listing.h"
@@ -23,13 +24,13 @@
 namespace stator::runtime {
 namespace {
 
-using interpret::CodePolicy;
+using known::CodePolicy;
 using sources::Roots;
 
 // What the entry overwrites in the frame was looked at when it was captured, but is not guarded: it may be anything that dies quietly.
 bool dropsRunCode(const Entry& entry, const Roots& roots) {
   for (int slot : entry.plan.dropped_slots) {
-    if (interpret::lastReferenceRunsCode(roots.slots[slot])) return true;
+    if (known::lastReferenceRunsCode(roots.slots[slot])) return true;
   }
   return false;
 }
@@ -59,13 +60,13 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
   const ConfigValues& config = configValues();
   if (info->captured == nullptr) {
     info->captured = info;  // the file's policy has been looked up
-    if (interpret::codePolicy(code) != CodePolicy::kTrace) {
+    if (known::codePolicy(code) != CodePolicy::kTrace) {
       info->skip = true;
       return outcome(Outcome::kNative);
     }
   }
   if (offset == info->firstLegal() &&
-      interpret::isDisabled(reinterpret_cast<PyObject*>(stator_frame_function(frame)))) {
+      known::isDisabled(reinterpret_cast<PyObject*>(stator_frame_function(frame)))) {
     return outcome(Outcome::kNative);
   }
   // Class bodies, exec. A function has such a dict too once somebody asked for its locals(), but does not run on it.

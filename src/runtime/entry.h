@@ -70,7 +70,7 @@ struct GraphInputs {
 // By the settings, the cache's and the process's.
 interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame);
 // Traces until no trace has to start over.
-interpret::Captured trace(StatorFrame* frame, interpret::TraceOptions& options);
+interpret::Captured traceFrame(StatorFrame* frame, interpret::TraceOptions& options);
 // Captures from the frame's offset on. Null: nothing was captured here (the site says why).
 std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame);
 // The stance eager_then_compile: a place runs eagerly the first time. What it reads is taken down all the same, so that what is other the

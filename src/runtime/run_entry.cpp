@@ -2,16 +2,17 @@
 #include "base/check.h"
 #include "breaks/draws.h"
 #include "graph/graph_runner.h"
-#include "interpret/drops.h"
-#include "interpret/known_types.h"
-#include "interpret/torch_names.h"
-#include "interpret/tracer.h"
+#include "interpret/core/captured.h"
+#include "interpret/core/trace_options.h"
+#include "known/known_types.h"
+#include "known/torch_names.h"
 #include "runtime/active.h"
 #include "runtime/capture_turn.h"
 #include "runtime/entry.h"
 #include "runtime/reports.h"
 #include "runtime/settings.h"
 #include "runtime/watch.h"
+#include "shapes/infer.h"
 #include "tensor/profiler_region.h"
 #include "tensor/tensor_guard.h"
 #include "tensor/torch_function.h"
@@ -165,7 +166,7 @@ Ref<> outputsSoFar(const graph::Graph& graph, const graph::FailedRun& failed, co
 }
 
 bool setGradMode(bool enabled) {
-  Ref<> done = stealRef(PyObject_CallOneArg(interpret::torchObject("torch._C._set_grad_enabled"),
+  Ref<> done = stealRef(PyObject_CallOneArg(known::torchObject("torch._C._set_grad_enabled"),
                                             enabled ? Py_True : Py_False));
   if (!done) PyErr_Clear();
   return static_cast<bool>(done);
@@ -183,7 +184,7 @@ bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& fail
   interpret::TraceOptions options = traceOptions(cache, frame);
   options.break_at = failed.instruction;
   options.break_at_reason = breaks::Reason::kRaises;
-  interpret::Captured captured = trace(frame, options);
+  interpret::Captured captured = traceFrame(frame, options);
   if (captured.plan.exit != breaks::ExitKind::kBreak || captured.instructions > failed.instruction)
     return false;
   // What has an effect and ran must lie before the place where the program goes on.
@@ -206,8 +207,8 @@ bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& fail
 void setRandomState(PyObject* state) {
   PyObject *type = nullptr, *error = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &error, &traceback);
-  Ref<> done = stealRef(
-      PyObject_CallOneArg(interpret::torchObject("torch.default_generator.set_state"), state));
+  Ref<> done =
+      stealRef(PyObject_CallOneArg(known::torchObject("torch.default_generator.set_state"), state));
   if (!done) PyErr_Clear();
   PyErr_Restore(type, error, traceback);
 }
@@ -248,8 +249,8 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
         inputs[i] = plain.back().get();
       }
       for (PyObject*& input : inputs) {
-        if (!tensor::isTensor(input) || interpret::isPlainTensorType(Py_TYPE(input)) ||
-            interpret::hasOwnDispatch(Py_TYPE(input)))
+        if (!tensor::isTensor(input) || known::isPlainTensorType(Py_TYPE(input)) ||
+            known::hasOwnDispatch(Py_TYPE(input)))
           continue;
         plain.push_back(tensor::asPlainInput(input));
         if (!plain.back()) throw PythonError();
@@ -261,8 +262,8 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
     std::unique_ptr<graph::FailedRun> failed;
     Ref<> random_state;
     if (entry.redraws) {
-      random_state = stealRef(
-          PyObject_CallNoArgs(interpret::torchObject("torch.default_generator.get_state")));
+      random_state =
+          stealRef(PyObject_CallNoArgs(known::torchObject("torch.default_generator.get_state")));
       if (!random_state) throw PythonError();
     }
     {
