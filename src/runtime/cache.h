@@ -28,6 +28,7 @@ struct Entry {
   std::vector<const sources::Source*> inputs;      // of the graph, in order
   std::unique_ptr<tensor::StoragePattern> memory;  // null: the graph writes to no input
   Ref<> compiled;                                  // callable; null: no graph
+  size_t outputs = 0;                              // of the graph: what `compiled` has to return
   size_t ops = 0;
   long long watched = 0;  // instructions of watched code that it stands for
   // the graph writes in place or draws random numbers: it must not run twice

@@ -151,6 +151,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
   auto entry = std::make_unique<Entry>();
   entry->ops = captured.graph->callCount();
   entry->watched = static_cast<long long>(captured.watched);
+  entry->outputs = captured.graph->outputs().size();
   entry->graph_id = captured.graph.get();
   entry->grad_enabled = captured.grad_enabled;
   entry->has_subclasses = captured.has_subclasses;

@@ -222,6 +222,16 @@ std::string regionName(const PyCodeObject& code) {
 
 }  // namespace
 
+bool refuseOutputs(const Entry& entry, PyObject* outputs) {
+  const bool sequence = PyTuple_Check(outputs) || PyList_Check(outputs);
+  const std::string length = sequence ? " of " + std::to_string(Py_SIZE(outputs)) : "";
+  PyErr_Format(PyExc_TypeError,
+               "the backend's callable returned a %.200s%s: it has to return a tuple or list of the "
+               "graph's outputs (%zu)",
+               Py_TYPE(outputs)->tp_name, length.c_str(), entry.outputs);
+  return false;
+}
+
 Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
               std::vector<PyObject*>& inputs) {
   if (watching()) ranUntil(entry.plan.place);
@@ -303,6 +313,7 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
       if (shapes::State::now().grad_enabled != entry.grad_enabled) setGradMode(entry.grad_enabled);
       return outcome(Outcome::kNative);
     }
+    if (!outputsFit(entry, outputs.get())) return outcome(Outcome::kRaise);
   }
   driverCounters().watched_captured += entry.watched;
   return finishEntry(entry.plan, frame, roots, std::move(outputs));
