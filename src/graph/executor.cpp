@@ -4,6 +4,7 @@
 #include "graph/executor.h"
 
 #include "base/check.h"
+#include "base/stack_room.h"
 
 #include <algorithm>
 #include <deque>
@@ -59,6 +60,7 @@ bool holdsStandIn(PyObject* value) {
 }
 
 bool isMutable(PyObject* value) {
+  needStack();
   if (PyList_Check(value) || PyDict_Check(value)) return true;
   if (!PyTuple_Check(value)) return false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
@@ -178,6 +180,7 @@ class Compiler {
   }
 
   Argument argument(PyObject* value) {
+    needStack();
     if (isStandIn(value)) {
       const Node* node = asStandIn(value)->node;
       auto found = place_.find(node);

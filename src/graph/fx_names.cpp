@@ -1,6 +1,7 @@
 #include "graph/fx_names.h"
 
 #include "base/check.h"
+#include "base/stack_room.h"
 #include "sources/short_lived.h"
 
 #include <cctype>
@@ -62,6 +63,7 @@ std::string quoted(const std::string& text) { return std::string("['").append(te
 }  // namespace
 
 std::string sourceExpression(const Source& source, BorrowedRef<PyCodeObject> code) {
+  needStack();
   std::string base = source.base != nullptr ? sourceExpression(*source.base, code) : std::string();
   std::string number = std::to_string(source.index);
   switch (source.kind) {

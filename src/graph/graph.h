@@ -4,6 +4,7 @@
 
 #include "base/python.h"
 #include "base/ref.h"
+#include "base/stack_room.h"
 #include "graph/stand_in.h"
 #include "shapes/tensor_meta.h"
 #include "sources/source.h"
@@ -187,7 +188,13 @@ void forEachStandIn(PyObject* argument, Visit&& visit) {
   if (argument == nullptr) return;
   if (isStandIn(argument)) {
     visit(asStandIn(argument));
-  } else if (PyTuple_Check(argument)) {
+    return;
+  }
+  constexpr unsigned long kContainers =
+      Py_TPFLAGS_TUPLE_SUBCLASS | Py_TPFLAGS_LIST_SUBCLASS | Py_TPFLAGS_DICT_SUBCLASS;
+  if (!PyType_HasFeature(Py_TYPE(argument), kContainers) && !PySlice_Check(argument)) return;
+  needStack();
+  if (PyTuple_Check(argument)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(argument); ++i)
       forEachStandIn(PyTuple_GET_ITEM(argument, i), visit);
   } else if (PyList_Check(argument)) {

@@ -52,6 +52,7 @@ struct Site {
   // A capture went on for long without a tensor: the same, until a local is one.
   bool quiet = false;
   bool over_limit = false;
+  int too_deep = 0;              // captures that had no stack left for what the program has nested
   bool constant_floats = false;  // the backend could not take one as an input
   std::string why;               // step_only: the place and reason, for stator.explain
   int64_t captures = 0;

@@ -1,6 +1,7 @@
 #include "runtime/driver.h"
 
 #include "base/check.h"
+#include "base/stack_room.h"
 #include "breaks/plan.h"
 #include "bytecode/code_info.h"
 #include "interpret/calls/switches.h"
@@ -10,7 +11,6 @@
 #include "runtime/driver_test.h"
 #include "runtime/hook.h"
 #include "runtime/module_call.h"
-#include "runtime/stack_room.h"
 
 namespace stator::runtime {
 namespace {

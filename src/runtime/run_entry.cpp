@@ -1,5 +1,6 @@
 // How an entry serves a call whose frame is there: its graph runs, then its plan.
 #include "base/check.h"
+#include "base/stack_room.h"
 #include "breaks/draws.h"
 #include "graph/graph_runner.h"
 #include "interpret/drops.h"
@@ -83,6 +84,7 @@ Exit finishEntry(const breaks::Plan& plan, StatorFrame* frame, const Roots& root
 
 // A value of the trace with the values of a run in the places of stand-ins; null with an error set, or if one is not known.
 Ref<> withValues(PyObject* value, const std::unordered_map<const graph::Node*, Ref<>>& known) {
+  needStack();
   if (graph::isStandIn(value)) {
     auto found = known.find(graph::asStandIn(value)->node);
     return found == known.end() ? Ref<>() : found->second;
@@ -225,10 +227,11 @@ std::string regionName(const PyCodeObject& code) {
 bool refuseOutputs(const Entry& entry, PyObject* outputs) {
   const bool sequence = PyTuple_Check(outputs) || PyList_Check(outputs);
   const std::string length = sequence ? " of " + std::to_string(Py_SIZE(outputs)) : "";
-  PyErr_Format(PyExc_TypeError,
-               "the backend's callable returned a %.200s%s: it has to return a tuple or list of the "
-               "graph's outputs (%zu)",
-               Py_TYPE(outputs)->tp_name, length.c_str(), entry.outputs);
+  PyErr_Format(
+      PyExc_TypeError,
+      "the backend's callable returned a %.200s%s: it has to return a tuple or list of the "
+      "graph's outputs (%zu)",
+      Py_TYPE(outputs)->tp_name, length.c_str(), entry.outputs);
   return false;
 }
 
