@@ -187,6 +187,11 @@ class Backend:
         """Floats may be inputs of the graph. inductor's kernels take none: there they are constants."""
         return self.asked != "inductor"
 
+    @property
+    def writes_unseen(self):
+        """Its code writes to inputs in place without counting up their versions. inductor's kernels do."""
+        return self.asked == "inductor"
+
     def announce(self, graph_module):
         if "torch._dynamo.utils" in sys.modules and hasattr(graph_module, "graph"):
             _report.count("stats", "unique_graphs")

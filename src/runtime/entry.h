@@ -90,7 +90,7 @@ inline bool outputsFit(const Entry& entry, PyObject* outputs) {
 }
 
 // `inputs`: the graph's, held.
-Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, sources::Roots roots,
+Exit runEntry(Cache& cache, Entry& entry, StatorFrame* frame, sources::Roots roots,
               std::vector<PyObject*>& inputs);
 
 inline double secondsSince(std::chrono::steady_clock::time_point start) {

@@ -13,6 +13,7 @@
 #include "runtime/reports.h"
 #include "runtime/settings.h"
 #include "runtime/watch.h"
+#include "tensor/meta_of.h"
 #include "tensor/profiler_region.h"
 #include "tensor/tensor_guard.h"
 #include "tensor/torch_function.h"
@@ -82,8 +83,10 @@ Exit finishEntry(const breaks::Plan& plan, StatorFrame* frame, const Roots& root
   return exit;
 }
 
+using Known = std::unordered_map<const graph::Node*, Ref<>>;
+
 // A value of the trace with the values of a run in the places of stand-ins; null with an error set, or if one is not known.
-Ref<> withValues(PyObject* value, const std::unordered_map<const graph::Node*, Ref<>>& known) {
+Ref<> withValues(PyObject* value, const Known& known) {
   needStack();
   if (graph::isStandIn(value)) {
     auto found = known.find(graph::asStandIn(value)->node);
@@ -121,7 +124,7 @@ Ref<> withValues(PyObject* value, const std::unordered_map<const graph::Node*, R
   return holds ? Ref<>() : newRef(value);
 }
 
-Ref<> compute(const graph::Node& node, const std::unordered_map<const graph::Node*, Ref<>>& known) {
+Ref<> compute(const graph::Node& node, const Known& known) {
   Ref<> args = withValues(node.args.get(), known);
   Ref<> kwargs = node.kwargs ? withValues(node.kwargs.get(), known) : Ref<>();
   if (!args || (node.kwargs && !kwargs)) return Ref<>();
@@ -132,9 +135,47 @@ Ref<> compute(const graph::Node& node, const std::unordered_map<const graph::Nod
   return method ? stealRef(PyObject_Call(method.get(), rest.get(), kwargs.get())) : Ref<>();
 }
 
-// The outputs of a graph that is the beginning of the one that failed. Null: not all can be had.
+bool setGradMode(bool enabled) {
+  Ref<> done = stealRef(PyObject_CallOneArg(interpret::torchObject("torch._C._set_grad_enabled"),
+                                            enabled ? Py_True : Py_False));
+  if (!done) PyErr_Clear();
+  return static_cast<bool>(done);
+}
+
+// The storages of the tensors among a node's arguments. False: one is not known.
+bool storagesOf(const graph::Node& node, const Known& known, std::vector<uintptr_t>& storages) {
+  bool all = true;
+  auto add = [&](graph::StandIn* used) {
+    auto found = known.find(used->node);
+    if (found == known.end() || !found->second) {
+      all = false;
+    } else if (tensor::isTensor(found->second.get())) {
+      if (uintptr_t storage = tensor::storageOf(found->second.get())) storages.push_back(storage);
+    }
+  };
+  graph::forEachStandIn(node.args.get(), add);
+  graph::forEachStandIn(node.kwargs.get(), add);
+  return all;
+}
+
+// Whether a node computes now what it computed when the graph ran: nothing that it reads was written to since.
+bool computesTheSame(const graph::Node& node, const graph::Graph& graph, const Known& known) {
+  if (node.mutates) return false;
+  std::vector<uintptr_t> read, written;
+  if (!storagesOf(node, known, read)) return false;
+  for (const graph::Node& later : graph.nodes()) {
+    if (!later.mutates || later.sets_mode || later.serial < node.serial) continue;
+    if (!storagesOf(later, known, written)) return false;
+  }
+  return std::none_of(written.begin(), written.end(), [&](uintptr_t storage) {
+    return std::find(read.begin(), read.end(), storage) != read.end();
+  });
+}
+
+// The outputs of a graph that is the beginning of the one that failed. Null: not all can be had. The grad mode is the entry's, and in the end that
+// of the place where the graph failed.
 Ref<> outputsSoFar(const graph::Graph& graph, const graph::FailedRun& failed, const Roots& roots) {
-  std::unordered_map<const graph::Node*, Ref<>> known;
+  Known known;
   for (const graph::Node& node : graph.nodes()) {
     if (node.op == graph::Op::kInput) {
       known[&node] = sources::read(*node.source, roots);
@@ -149,13 +190,17 @@ Ref<> outputsSoFar(const graph::Graph& graph, const graph::FailedRun& failed, co
         PyObject_RichCompareBool(ran->second.get(), node.target.get(), Py_EQ) != 1) {
       return Ref<>();  // another program than the one that failed
     }
-    if (auto value = failed.values.find(node.serial); value != failed.values.end()) {
+    if (auto value = failed.values.find(node.serial); value != failed.values.end())
       known[&node] = value->second;
-    } else if (!node.mutates && node.serial > failed.effect_serial) {
-      // Nobody needed it any more, but the program can still get at it: nothing has changed since it was computed.
-      if (Ref<> value = compute(node, known)) known[&node] = std::move(value);
-      if (PyErr_Occurred()) return Ref<>();
-    }
+  }
+  // Nobody needed these any more, but the program can still get at them.
+  PyObject* const grad_switch = interpret::torchObject("torch._C._set_grad_enabled");
+  for (const graph::Node& node : graph.nodes()) {
+    if (node.sets_mode && node.target.get() == grad_switch)
+      setGradMode(PyTuple_GET_ITEM(node.args.get(), 0) == Py_True);
+    if (known.contains(&node) || !computesTheSame(node, graph, known)) continue;
+    if (Ref<> value = compute(node, known)) known[&node] = std::move(value);
+    if (PyErr_Occurred()) return Ref<>();
   }
   Ref<> outputs = stealRef(PyTuple_New(static_cast<Py_ssize_t>(graph.outputs().size())));
   for (size_t i = 0; i < graph.outputs().size(); ++i) {
@@ -166,33 +211,30 @@ Ref<> outputsSoFar(const graph::Graph& graph, const graph::FailedRun& failed, co
   return outputs;
 }
 
-bool setGradMode(bool enabled) {
-  Ref<> done = stealRef(PyObject_CallOneArg(interpret::torchObject("torch._C._set_grad_enabled"),
-                                            enabled ? Py_True : Py_False));
-  if (!done) PyErr_Clear();
-  return static_cast<bool>(done);
-}
-
 // A graph that writes in place or draws random numbers has failed half way, and cannot be run again. The program goes on in the real frame
 // before the instruction whose operation failed, with the values that the graph has computed; that instruction then raises by itself.
 // False: this could not be done, and nothing has happened.
-bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& failed,
-            bool grad_at_failure, StatorFrame* frame, Roots roots, breaks::Draws& draws,
-            Exit& exit) {
+bool resume(Cache& cache, const Entry& entry, const graph::FailedRun& failed, StatorFrame* frame,
+            Roots roots, breaks::Draws& draws, Exit& exit) {
   CaptureTurn turn;
   if (!turn.held()) return false;
   HookDisabledScope disabled;
   interpret::TraceOptions options = traceOptions(cache, frame);
+  // As the capture was made: what was dynamic there is so here, or the trace ends elsewhere.
+  const Site& site = cache.site(stator_frame_code(frame), stator_frame_offset(frame));
+  interpret::DynamicHistory history = site.history;
+  options.history = &history;
+  if (site.constant_floats) options.symbolic_floats = false;
   options.break_at = failed.instruction;
   options.break_at_reason = breaks::Reason::kRaises;
   interpret::Captured captured = trace(frame, options);
   if (captured.plan.exit != breaks::ExitKind::kBreak || captured.instructions > failed.instruction)
     return false;
   // What has an effect and ran must lie before the place where the program goes on.
-  if (failed.effect_instruction >= options.break_at) return false;
+  if (failed.effect_instruction >= captured.instructions) return false;
   if (!draws.run(captured.plan, roots)) throw PythonError();
   roots.drawn = draws.values();
-  setGradMode(grad_at_failure);
+  setGradMode(entry.grad_enabled);
   Ref<> outputs = outputsSoFar(*captured.graph, failed, roots);
   setGradMode(entry.grad_enabled);
   if (!outputs) {
@@ -213,6 +255,51 @@ void setRandomState(PyObject* state) {
   if (!done) PyErr_Clear();
   PyErr_Restore(type, error, traceback);
 }
+
+// The inputs that a graph writes to, as they are before it runs.
+class Written {
+ public:
+  Written(const Entry& entry, const std::vector<PyObject*>& inputs)
+      : entry_(entry), inputs_(inputs) {
+    if (entry.unseen_effects) return;
+    for (size_t index : entry.written)
+      versions_.push_back(tensor::isTensor(inputs[index]) ? tensor::versionOf(inputs[index]) : -1);
+    if (entry.saves_written) save();
+  }
+  // Whether the graph, which failed, has had no effect that lasts, or has none any more.
+  bool undone() const {
+    if (entry_.unseen_effects) return false;
+    if (!saved_.empty()) {
+      for (size_t i = 0; i < saved_.size(); ++i)
+        tensor::putBack(inputs_[entry_.written[i]], saved_[i].get(), versions_[i]);
+      return true;
+    }
+    if (entry_.writes_unseen) return false;
+    for (size_t i = 0; i < versions_.size(); ++i) {
+      if (versions_[i] < 0 || tensor::versionOf(inputs_[entry_.written[i]]) != versions_[i])
+        return false;
+    }
+    return true;
+  }
+
+ private:
+  void save() {
+    constexpr int64_t kMostBytes = int64_t{1} << 20;  // together
+    for (size_t i = 0; i < versions_.size(); ++i) {
+      Ref<> copy = versions_[i] < 0
+                       ? Ref<>()
+                       : tensor::savedData(inputs_[entry_.written[i]],
+                                           kMostBytes / static_cast<int64_t>(versions_.size()));
+      if (!copy) return saved_.clear();
+      saved_.push_back(std::move(copy));
+    }
+  }
+
+  const Entry& entry_;
+  const std::vector<PyObject*>& inputs_;
+  std::vector<int64_t> versions_;
+  std::vector<Ref<>> saved_;
+};
 
 // As a profiler shows it: the function and where it begins.
 std::string regionName(const PyCodeObject& code) {
@@ -235,7 +322,7 @@ bool refuseOutputs(const Entry& entry, PyObject* outputs) {
   return false;
 }
 
-Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
+Exit runEntry(Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
               std::vector<PyObject*>& inputs) {
   if (watching()) ranUntil(entry.plan.place);
   tensor::ProfilerRegion region;
@@ -278,6 +365,7 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
           PyObject_CallNoArgs(interpret::torchObject("torch.default_generator.get_state")));
       if (!random_state) throw PythonError();
     }
+    const Written written(entry, inputs);
     {
       HookDisabledScope disabled;
       graph::FailureScope failures;
@@ -289,20 +377,18 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
     if (!outputs) {
       draws.undo();
       roots.drawn = nullptr;
-      if (random_state) setRandomState(random_state.get());
       if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return outcome(Outcome::kRaise);
       // Nothing has been committed: the real interpreter runs this part again and raises where, and as, eager raises.
       // A graph with effects of its own cannot be run again: where it stopped, the real interpreter goes on. Where even that fails, its
       // error is the user's, with the user's lines in the traceback.
       if (!PyErr_ExceptionMatches(PyExc_Exception)) return outcome(Outcome::kRaise);
-      if (entry.has_effects) {
+      if (entry.has_effects && !written.undone()) {
         PyObject *type = nullptr, *error = nullptr, *traceback = nullptr;
         PyErr_Fetch(&type, &error, &traceback);
-        bool grad_at_failure = shapes::State::now().grad_enabled;
         setGradMode(entry.grad_enabled);
         Exit exit;
         if (failed && failed->executor == entry.graph_id &&
-            resume(cache, entry, *failed, grad_at_failure, frame, roots, draws, exit)) {
+            resume(cache, entry, *failed, frame, roots, draws, exit)) {
           Py_XDECREF(type);
           Py_XDECREF(error);
           Py_XDECREF(traceback);
@@ -311,6 +397,7 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
         PyErr_Restore(type, error, traceback);
         return outcome(Outcome::kRaise);
       }
+      if (random_state) setRandomState(random_state.get());
       PyErr_Clear();
       // A check that fails may stand between two switches of the mode.
       if (shapes::State::now().grad_enabled != entry.grad_enabled) setGradMode(entry.grad_enabled);

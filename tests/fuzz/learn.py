@@ -42,8 +42,9 @@ ROUND = 400
 class Judge:
     """Runs one program both ways, in a worker: differences, and the blocks that this process had not reached before."""
 
-    def __init__(self, backend: str, known: set[int]) -> None:
+    def __init__(self, backend: str, known: set[int], without: str) -> None:
         self.backend = backend
+        self.without = without
         self.known = known
         self._frontend: Any = None
         self._map: Any = None
@@ -55,7 +56,11 @@ class Judge:
 
             self._map = getattr(_core, "coverage", None)
         genome, source = task
-        text = source if source is not None else wild.program(bytes.fromhex(genome), exact=bool(self.backend))
+        text = (
+            source
+            if source is not None
+            else wild.program(bytes.fromhex(genome), exact=bool(self.backend), without=self.without)
+        )
         linecache.clearcache()
         with (
             contextlib.redirect_stdout(io.StringIO()),
@@ -162,11 +167,11 @@ def outcome(result: Any, failure: str | None) -> tuple[str, list[str]] | None:
 
 
 def smaller(
-    genome: bytes, source: str, what: str, backend: str, timeout: float, attempts: int
+    genome: bytes, source: str, what: str, backend: str, without: str, timeout: float, attempts: int
 ) -> tuple[str, list[str]] | None:
     """The program cut down while it fails in the same way, in a process of its own; None: alone it does not fail."""
     details: list[str] = []
-    with OneWorker(Judge(backend, set()), timeout) as worker:
+    with OneWorker(Judge(backend, set(), without), timeout) as worker:
 
         def fails_alike(text: str) -> bool:
             _, result, failure = worker.run((genome.hex(), text))
@@ -182,7 +187,7 @@ def smaller(
         at = len(genes) - 1
         while at >= 4 and len(genes) > 5:
             fewer = genes[:at] + genes[at + 1 :]
-            text = wild.program(b"".join(fewer), exact=bool(backend))
+            text = wild.program(b"".join(fewer), exact=bool(backend), without=without)
             if fails_alike(text):
                 genes, source = fewer, text
             at -= 1
@@ -213,7 +218,9 @@ def one_round(state: State, options: argparse.Namespace, rng: random.Random, unt
     tasks = [(state.next(rng).hex(), None) for _ in range(min(ROUND, options.count or ROUND))]
     new = 0
     failing = []
-    for (genome, _), result, failure in run_tasks(Judge(backend, state.reached), tasks, options.jobs, options.timeout):
+    for (genome, _), result, failure in run_tasks(
+        Judge(backend, state.reached, options.without), tasks, options.jobs, options.timeout
+    ):
         state.programs += 1
         if result is not None and any(index not in state.reached for index in result[1]):
             state.reached.update(result[1])
@@ -223,8 +230,8 @@ def one_round(state: State, options: argparse.Namespace, rng: random.Random, unt
         if time.monotonic() > until:
             break
     for genome, (what, _) in failing:
-        source = wild.program(genome, exact=bool(backend))
-        cut = smaller(genome, source, what, backend, options.timeout, options.shrink)
+        source = wild.program(genome, exact=bool(backend), without=options.without)
+        cut = smaller(genome, source, what, backend, options.without, options.timeout, options.shrink)
         if cut is None:
             state.found["alone it does not fail"] = state.found.get("alone it does not fail", 0) + 1
             continue
@@ -245,6 +252,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--corpus", type=Path, default=Path("build/fuzz/corpus"))
     parser.add_argument("--backend", default="mix")
+    parser.add_argument(
+        "--without", default="", help="productions that match this expression are left out (known findings)"
+    )
     parser.add_argument("--timeout", type=float, default=30.0, help="seconds for one program")
     parser.add_argument("--shrink", type=int, default=300, help="attempts to make a finding smaller")
     parser.add_argument("--seed", type=int, help="for a run that can be repeated")

@@ -72,11 +72,13 @@ class Scope:
 class Wild:
     """One program."""
 
-    def __init__(self, genome: bytes, exact: bool = False) -> None:
+    def __init__(self, genome: bytes, exact: bool = False, without: str = "") -> None:
         self.genes = [
             int.from_bytes(genome[i : i + GENE].ljust(GENE, b"\0"), "little") for i in range(0, len(genome), GENE)
         ]
         self.exact = exact
+        self.without = re.compile(without) if without else None
+        self.in_helper = False  # which does not call itself
         self.rng = random.Random(0)
         self.fresh = 0
         self.classes: list[str] = []
@@ -84,19 +86,24 @@ class Wild:
     def take(self, gene: int) -> None:
         self.rng = random.Random(gene)
 
+    def allows(self, rule: Rule) -> bool:
+        if self.in_helper and "helper" in rule.text:
+            return False
+        return not (self.exact and not rule.exact) and not (self.without and self.without.search(rule.text))
+
     # Expressions.
 
     def expression(self, kind: str, scope: Scope, depth: int) -> str:
         rules = _EXPRESSIONS[kind]
         for _ in range(30):
             rule = self.rng.choice(rules)
-            if (depth <= 0 and not rule.leaf) or (self.exact and not rule.exact):
+            if (depth <= 0 and not rule.leaf) or not self.allows(rule):
                 continue
             try:
                 return self.expand(rule.text, scope, depth - 1, {}, None)
             except NotHere:
                 continue
-        return {"tensor": "torch.ones(4)", "int": "1", "fn": "helper", "obj": "Record(torch.ones(4), 1)", "cls": "Base", "list": "[1]",
+        return {"tensor": "torch.ones(4)", "int": "1", "fn": "torch.neg", "obj": "Base(torch.ones(4), 1)", "cls": "Base", "list": "[1]",
                 "dict": "{}", "set": "{1}", "tensors": "[torch.ones(4)]", "bool": "True", "str": "'a'", "float": "0.5", "number": "1",
                 "tuple": "(1, 2)", "exc": "Oops", "risky": "1 / 0", "any": "None"}[kind]  # fmt: skip
 
@@ -143,6 +150,8 @@ class Wild:
     def statement(self, scope: Scope) -> list[str]:
         for _ in range(50):
             rule = self.rng.choice(_STATEMENTS)
+            if not self.allows(rule):
+                continue
             nested = "<block>" in rule.text or "<loop>" in rule.text or "<body" in rule.text
             if nested and (scope.depth >= 3 or ("<loop>" in rule.text and scope.loops >= 2)):
                 continue
@@ -249,7 +258,9 @@ class Wild:
         rng = self.rng
 
         def one(usual: list[str], odd: list[str]) -> str:
-            return rng.choice(odd if rng.random() < 0.2 else usual)
+            choices = odd if rng.random() < 0.2 else usual
+            allowed = [text for text in choices if not (self.without and self.without.search(text))]
+            return rng.choice(allowed or usual)
 
         offset = rng.choice(["0.75", "-1.25", "0.25", "2"])
         tensor = f"torch.arange(4.0) * 0.5 - {offset}"
@@ -317,11 +328,13 @@ class Wild:
         lines = self.odd_class(0, genes[1]) + self.odd_class(1, genes[2])
         self.classes = ["Odd0", "Odd1", "Base"]
         self.take(genes[3])
+        self.in_helper = True
         scope = Scope({"t": "tensor", "n": "int"}, {"t", "n"}, 1)
         lines += ["", "", "def helper(t, n=2, **more):"]
         for _ in range(self.rng.randint(0, 2)):
             lines += ["    " + text for text in self.statement(scope)]
         lines += [f"    return {self.expression('tensor', scope, 1)}"]
+        self.in_helper = False
         lines += [
             "",
             "",
@@ -352,9 +365,9 @@ class Wild:
         return PRELUDE + "\n".join(lines) + "\n"
 
 
-def program(genome: bytes, exact: bool = False) -> str:
-    """The source of a program; the same text for the same bytes, on any machine."""
-    return Wild(genome, exact).program()
+def program(genome: bytes, exact: bool = False, without: str = "") -> str:
+    """The source of a program; the same text for the same bytes, on any machine. `without`: productions that match are left out."""
+    return Wild(genome, exact, without).program()
 
 
 def genome(rng: random.Random, statements: int = 0) -> bytes:
