@@ -119,9 +119,20 @@ asan: $(VENV)/.dev ## AddressSanitizer and UBSan build, and the tests under it
 	done; [ $$failed = 0 ]; \
 	STATOR_BREAK_EVERY=1 $(PY) -c '$(SANITIZED_PYTEST)' -q -p no:cacheprovider -m 'not slow' $(BREAK_TESTS)
 
+# The build that counts blocks lies beside the checkout's own; the fuzzer that learns is to find it first.
 .PHONY: fuzz
-fuzz: build ## Differential fuzzer: 20,000 programs with fixed seeds against eager
+fuzz: build ## Differential fuzzers: 20,000 programs with fixed seeds, then HOURS=n of the one that learns, from its kept corpus
 	@$(PY) -m tests.fuzz.run --count $(or $(PROGRAMS),20000) --seed 0 --jobs 2 --break-every
+	@if [ -n "$(HOURS)" ]; then \
+	  $(BIN)/cmake --preset fuzz -DPython_EXECUTABLE=$(PY) -DSTATOR_TESTS=OFF --log-level=WARNING; \
+	  $(BIN)/cmake --build build/fuzz -j $(JOBS); \
+	  PYTHONPATH=$(CURDIR)/build/fuzz/package:$(CURDIR) PYTHONSAFEPATH=1 $(PY) -W ignore -m tests.fuzz.learn --hours $(HOURS) --jobs $(JOBS); \
+	fi
+
+.PHONY: test-cpython
+test-cpython: build ## CPython's own tests under the evaluator: all modules that pass here without it (hours; goes on where it was stopped)
+	$(call say,CPython's tests)
+	@$(PY) tools/cpython_tests.py $(MODULES)
 
 # ---- what it is for
 .PHONY: demo bench

@@ -194,6 +194,11 @@ class Backend:
             "torch._dynamo.utils" in sys.modules or _observe.has_listeners() or _report.wants_graphs()
         )
 
+    @property
+    def writes_unseen(self):
+        """Its code writes to inputs in place without counting up their versions. inductor's kernels do."""
+        return self.asked == "inductor"
+
     def announce(self, graph_module):
         if "torch._dynamo.utils" in sys.modules:
             record = getattr(graph_module, "_stator_record", None)

@@ -11,6 +11,7 @@ import traceback
 import warnings
 
 import torch
+import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -20,6 +21,7 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
+from torch.utils._python_dispatch import _disable_current_modes as disable_current_modes
 
 # Numbers of shapes::Status.
 OK, DATA_DEPENDENT, DYNAMIC_SHAPE, UNSUPPORTED, RAISES = range(5)
@@ -94,7 +96,10 @@ class _Watch(TorchDispatchMode):
         elif func._schema.name in _UPDATES_STATISTICS and _trains(schema, args, kwargs):
             self._note(kwargs.get("running_mean", args[3] if len(args) > 3 else None))
             self._note(kwargs.get("running_var", args[4] if len(args) > 4 else None))
-        return func(*args, **kwargs)
+        result = func(*args, **kwargs)
+        if torch.Tag.pointwise not in func.tags and _mixes_types(func, args, kwargs):
+            _try_with_data(func, args, kwargs)
+        return result
 
     def _note_writes(self, schema, args, kwargs):
         for position, argument in enumerate(schema.arguments):
@@ -110,6 +115,55 @@ class _Watch(TorchDispatchMode):
                 if (number := self.storages.get(storage)) is not None:
                     self.mutates = True
                     self.written.add(number)
+
+
+# Products want one type of all tensors, whole numbers included.
+_PRODUCTS = (
+    "mm",
+    "bmm",
+    "addmm",
+    "baddbmm",
+    "mv",
+    "addmv",
+    "dot",
+    "vdot",
+    "ger",
+    "addr",
+    "convolution",
+    "linear",
+    "matmul",
+)
+
+
+def _mixes_types(func, args, kwargs):
+    """Whether tensors of several types meet in an operator: fakes take what kernels refuse."""
+    tensors = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+    any_type = func.overloadpacket.__name__.rstrip("_") in _PRODUCTS
+    types = {t.dtype for t in tensors if t.dim() > 0 and (any_type or t.is_floating_point() or t.is_complex())}
+    return len(types) > 1 and all(t.device.type == "cpu" and t.layout is torch.strided for t in tensors)
+
+
+def _try_with_data(func, args, kwargs):
+    """Calls the operator on zeros of these sizes, or smaller ones that differ where they do. Raises what it raises about types."""
+    sizes = {}
+
+    def number(value):
+        return value.node.hint if isinstance(value, torch.SymInt) else value
+
+    def small(size):
+        return size if size <= 8 else sizes.setdefault(size, 9 + len(sizes))
+
+    def with_data(value):
+        if isinstance(value, torch.Tensor):
+            return torch.zeros([small(number(size)) for size in value.shape], dtype=value.dtype)
+        return number(value)
+
+    with disable_current_modes():
+        try:
+            func(*pytree.tree_map(with_data, args), **pytree.tree_map(with_data, kwargs))
+        except RuntimeError as error:
+            if "type" in str(error):
+                raise
 
 
 # Fakes say that the result has the dtype of the argument.

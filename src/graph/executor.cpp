@@ -4,6 +4,7 @@
 #include "graph/executor.h"
 
 #include "base/check.h"
+#include "base/stack_room.h"
 
 #include <algorithm>
 #include <deque>
@@ -59,6 +60,7 @@ bool holdsStandIn(PyObject* value) {
 }
 
 bool isMutable(PyObject* value) {
+  needStack();
   if (PyList_Check(value) || PyDict_Check(value)) return true;
   if (!PyTuple_Check(value)) return false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
@@ -99,6 +101,44 @@ struct Executor::Impl {
 
 namespace {
 
+// Calls `visit(storage)` for the storages of the tensors among a node's arguments.
+template <class Visit>
+void forEachStorage(const Node& node, Visit&& visit) {
+  auto use = [&](StandIn* used) {
+    if (used->meta != nullptr && used->meta->storage_id != 0) visit(used->meta->storage_id);
+  };
+  forEachStandIn(node.args.get(), use);
+  forEachStandIn(node.kwargs.get(), use);
+}
+
+// If a graph that has written to something fails, the program goes on in the middle of it, and can get at values that the graph itself has no
+// more use for (runtime/run_entry.cpp). Most of them can be computed again then. Not so random numbers, what was computed of memory that was
+// written to later, and anything where other modes than the grad mode are switched: those are kept until the graph ends.
+std::vector<const Node*> lostForGood(const Graph& graph) {
+  bool has_effects = false, other_modes = false;
+  std::unordered_map<uint32_t, int> last_write;  // by storage
+  for (const Node& node : graph.nodes()) {
+    has_effects |= node.written || (node.mutates && !node.repeatable && !node.sets_mode);
+    other_modes |= node.sets_mode && node.leave;
+    if (node.mutates && !node.sets_mode)
+      forEachStorage(node, [&](uint32_t storage) { last_write[storage] = node.index; });
+  }
+  std::vector<const Node*> lost;
+  if (!has_effects) return lost;
+  for (const Node& node : graph.nodes()) {
+    if (node.op == Op::kInput || node.op == Op::kAttribute) continue;
+    bool keep = other_modes || node.mutates;
+    auto writtenLater = [&](uint32_t storage) {
+      auto write = last_write.find(storage);
+      keep |= write != last_write.end() && write->second > node.index;
+    };
+    forEachStorage(node, writtenLater);
+    if (node.meta != nullptr && node.meta->storage_id != 0) writtenLater(node.meta->storage_id);
+    if (keep) lost.push_back(&node);
+  }
+  return lost;
+}
+
 class Compiler {
  public:
   Compiler(const Graph& graph, Executor::Impl* out) : graph_(graph), out_(out) {}
@@ -125,8 +165,9 @@ class Compiler {
       forEachStandIn(node.args.get(), use);
       forEachStandIn(node.kwargs.get(), use);
     }
-    for (const Node* node : graph_.outputs())
-      last_use_[node] = static_cast<int>(graph_.nodes().size());
+    const int end = static_cast<int>(graph_.nodes().size());
+    for (const Node* node : graph_.outputs()) last_use_[node] = end;
+    for (const Node* node : lostForGood(graph_)) last_use_[node] = end;
   }
 
   void addStep(const Node& node) {
@@ -178,6 +219,7 @@ class Compiler {
   }
 
   Argument argument(PyObject* value) {
+    needStack();
     if (isStandIn(value)) {
       const Node* node = asStandIn(value)->node;
       auto found = place_.find(node);

@@ -6,6 +6,7 @@
 #include "base/boundary.h"
 #include "base/collector_pause.h"
 #include "base/imports.h"
+#include "base/stack_room.h"
 #include "graph/fx_names.h"
 #include "graph/fx_record.h"
 #include "graph/graph_runner.h"
@@ -238,6 +239,7 @@ class Builder {
 
   // The argument with FX nodes in the places of stand-ins; the same object if it holds none.
   Ref<> convert(PyObject* value) {
+    needStack();
     if (isStandIn(value)) {
       int index = asStandIn(value)->node->index;
       STATOR_CHECK(index >= 0 && made_[index], "a value is used before it is made");

@@ -1,6 +1,7 @@
 #include "graph/fx_names.h"
 
 #include "base/check.h"
+#include "base/stack_room.h"
 #include "sources/short_lived.h"
 
 #include <cctype>

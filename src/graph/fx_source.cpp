@@ -1,6 +1,7 @@
 #include "graph/fx_source.h"
 
 #include "base/boundary.h"
+#include "base/stack_room.h"
 #include "graph/fx_names.h"
 
 #include <memory>
@@ -141,6 +142,7 @@ class Writer {
   }
 
   std::string value(PyObject* object) {
+    needStack();
     if (PyObject_TypeCheck(object, node_type_)) {
       auto found = position_.find(object);
       if (found == position_.end()) throw Unusual();
@@ -189,6 +191,7 @@ class Writer {
   }
 
   std::string filled(const std::string& form, PyObject* args) {
+    needStack();
     std::string text;
     Py_ssize_t next = 0;
     for (size_t i = 0; i < form.size(); ++i) {

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/imports.h"
+#include "base/stack_room.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -186,6 +187,7 @@ std::string itemsText(PyObject* sequence) {
 }
 
 std::string argumentText(PyObject* value) {
+  needStack();
   if (isStandIn(value)) return label(asStandIn(value)->node);
   if (PyTuple_Check(value))
     return "(" + itemsText(value) + (PyTuple_GET_SIZE(value) == 1 ? ",)" : ")");
@@ -273,6 +275,7 @@ namespace {
 using Numbers = std::unordered_map<const Node*, size_t>;
 
 void addStructure(PyObject* argument, const Numbers& numbers, std::string& text) {
+  needStack();
   if (argument == nullptr) return;
   if (isStandIn(argument)) {
     auto found = numbers.find(asStandIn(argument)->node);

@@ -4,6 +4,7 @@
 
 #include "base/python.h"
 #include "base/ref.h"
+#include "base/stack_room.h"
 #include "graph/stand_in.h"
 #include "shapes/tensor_meta.h"
 #include "sources/source.h"
@@ -185,6 +186,13 @@ class Graph {
 template <class Visit>
 void forEachLeaf(PyObject* argument, Visit&& visit) {
   if (argument == nullptr) return;
+  constexpr unsigned long kContainers =
+      Py_TPFLAGS_TUPLE_SUBCLASS | Py_TPFLAGS_LIST_SUBCLASS | Py_TPFLAGS_DICT_SUBCLASS;
+  if (!PyType_HasFeature(Py_TYPE(argument), kContainers) && !PySlice_Check(argument)) {
+    visit(argument);
+    return;
+  }
+  needStack();
   if (PyTuple_Check(argument)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(argument); ++i)
       forEachLeaf(PyTuple_GET_ITEM(argument, i), visit);
@@ -195,11 +203,9 @@ void forEachLeaf(PyObject* argument, Visit&& visit) {
     PyObject* key = nullptr;
     PyObject* value = nullptr;
     for (Py_ssize_t at = 0; PyDict_Next(argument, &at, &key, &value);) forEachLeaf(value, visit);
-  } else if (PySlice_Check(argument)) {
+  } else {
     const auto* slice = reinterpret_cast<PySliceObject*>(argument);
     for (PyObject* part : {slice->start, slice->stop, slice->step}) forEachLeaf(part, visit);
-  } else {
-    visit(argument);
   }
 }
 

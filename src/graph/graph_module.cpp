@@ -5,6 +5,7 @@
 #include "graph/graph_module.h"
 
 #include "base/boundary.h"
+#include "base/stack_room.h"
 #include "graph/executor.h"
 #include "graph/fx.h"
 #include "graph/fx_record.h"
@@ -140,6 +141,7 @@ class Description {
   }
 
   Ref<> replace(PyObject* value) {
+    needStack();
     if (Py_TYPE(value) == reinterpret_cast<PyTypeObject*>(marker_)) {
       Ref<> index = orThrow(PyObject_GetAttrString(value, "index"));
       Node& node = graph_.nodes()[static_cast<size_t>(number(index.get()))];

@@ -1,6 +1,7 @@
 // From the set of guards to the flat program: builds the tree of what has to be read, orders it (cheap and likely to fail first), and
 // lays it out so that each object is entered once.
 #include "base/check.h"
+#include "base/stack_room.h"
 #include "guards/facts.h"
 #include "guards/program.h"
 #include "guards/replay.h"
@@ -105,6 +106,7 @@ class Compiler {
   }
 
   Node* node(const Source& source) {
+    needStack();
     if (Node* known = by_source_[source.id]) return known;
     Node* result = nullptr;
     switch (source.kind) {
@@ -150,6 +152,7 @@ class Compiler {
   }
 
   int weigh(Node& node) {
+    needStack();
     node.weight = 1 + static_cast<int>(node.tests.size());
     for (Node* below : node.children) node.weight += weigh(*below);
     return node.weight;
@@ -366,6 +369,7 @@ class Compiler {
   }
 
   void emitBelow(Node& node) {
+    needStack();
     if (node.children.empty() || isAbsent(program_, node)) return;
     const bool starts_tree = !in_tree_ && node.weight >= kTreeOps;
     Tree* tree = nullptr;

@@ -4,6 +4,7 @@
 #include "base/imports.h"
 #include "base/numpy_number.h"
 #include "base/ref.h"
+#include "base/stack_room.h"
 #include "python/objects.h"
 #include "tensor/tensor_guard.h"
 
@@ -89,6 +90,7 @@ bool isConstant(PyObject* value) {
   if (stator_is_plain_key(value)) return true;
   PyTypeObject* type = Py_TYPE(value);
   if (value == Py_NotImplemented || tensor::isDevice(value)) return true;
+  needStack();
   if (isTupleOfConstants(type)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
       if (!isConstant(PyTuple_GET_ITEM(value, i))) return false;
@@ -138,6 +140,7 @@ STATOR_HOT bool sameConstant(PyObject* seen, PyObject* expected) {
     return std::bit_cast<Bits>(reinterpret_cast<PyComplexObject*>(seen)->cval) ==
            std::bit_cast<Bits>(reinterpret_cast<PyComplexObject*>(expected)->cval);
   }
+  needStack();
   if (isTupleOfConstants(type)) {
     if (PyTuple_GET_SIZE(seen) != PyTuple_GET_SIZE(expected)) return false;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(seen); ++i) {

@@ -28,12 +28,20 @@ struct Entry {
   std::vector<const sources::Source*> inputs;      // of the graph, in order
   std::unique_ptr<tensor::StoragePattern> memory;  // null: the graph writes to no input
   Ref<> compiled;                                  // callable; null: no graph
+  size_t outputs = 0;                              // of the graph: what `compiled` has to return
   size_t ops = 0;
   long long watched = 0;  // instructions of watched code that it stands for
   // the graph writes in place or draws random numbers: it must not run twice
   bool has_effects = false;
-  // it draws random numbers and may fail by a check: torch's generator is set back then
+  // torch's generator can be set back if the graph fails: it is remembered before each run
   bool redraws = false;
+  // Inputs that the graph writes to, by position: what tells whether a graph that failed has written yet (`has_effects`).
+  std::vector<size_t> written;
+  bool unseen_effects = false;  // a call does something else than write to inputs
+  // the backend's code writes to them without counting up their versions
+  bool writes_unseen = false;
+  // A call may raise for the data that it gets, in code that cannot be left in its middle: what is written to is copied before, if it is small.
+  bool saves_written = false;
   bool has_subclasses = false;  // among the graph's inputs, which it takes for plain tensors
   bool grad_enabled = false;    // at the entry; guarded
   // it ends in a return, and if its graph fails it can be run again: see runtime/direct_call.h
@@ -52,6 +60,7 @@ struct Site {
   // A capture went on for long without a tensor: the same, until a local is one.
   bool quiet = false;
   bool over_limit = false;
+  int too_deep = 0;              // captures that had no stack left for what the program has nested
   bool constant_floats = false;  // the backend could not take one as an input
   std::string why;               // step_only: the place and reason, for stator.explain
   int64_t captures = 0;

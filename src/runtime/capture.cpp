@@ -21,6 +21,7 @@
 #include "tensor/torch_function.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace stator::runtime {
 namespace {
@@ -33,6 +34,12 @@ bool freezes() {
   Ref<> set = stealRef(PyObject_GetAttrString(loaded.get(), "freezing"));
   if (!set) PyErr_Clear();
   return set.get() == Py_True;
+}
+
+bool asksBackend(const Cache& cache, const char* name) {
+  Ref<> answer = stealRef(PyObject_GetAttrString(cache.backend.get(), name));
+  if (!answer) PyErr_Clear();
+  return answer.get() == Py_True;
 }
 
 // How long a capture may go on without a tensor. Each place of a long loop without one costs a capture that is thrown away: the more of them
@@ -71,9 +78,7 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
                     static_cast<uint64_t>(config.trace_limit_nodes), config.trace_limit_seconds};
   options.limits.quiet = options.limits.quiet_with_nodes = options.limits.instructions;
   options.fullgraph = cache.fullgraph;
-  Ref<> is_eager = stealRef(PyObject_GetAttrString(cache.backend.get(), "is_eager"));
-  if (!is_eager) PyErr_Clear();
-  options.runs_as_captured = is_eager.get() == Py_True;
+  options.runs_as_captured = asksBackend(cache, "is_eager");
   Ref<> floats = stealRef(PyObject_GetAttrString(cache.backend.get(), "takes_floats"));
   if (!floats) PyErr_Clear();
   options.symbolic_floats = !config.specialize_float && floats.get() != Py_False;
@@ -110,6 +115,91 @@ bool holdsTensor(StatorFrame* frame) {
   }
   return false;
 }
+
+namespace {
+
+// Whether a call writes to an input of the graph, as far as its facts say.
+bool writesToInput(const graph::Node& node, const std::unordered_set<uint32_t>& written) {
+  bool found = false;
+  auto look = [&](graph::StandIn* used) {
+    found |= used->meta != nullptr && written.count(used->meta->storage_id) != 0;
+  };
+  graph::forEachStandIn(node.args.get(), look);
+  graph::forEachStandIn(node.kwargs.get(), look);
+  return found;
+}
+
+// Whether a call may raise for the data of its tensors, whatever their facts are.
+bool mayRaiseOnData(const graph::Node& node) {
+  if (node.op == graph::Op::kInput || node.op == graph::Op::kAttribute) return false;
+  static const char* const kParts[] = {
+      "embedding", "index",    "gather",        "scatter",   "take",
+      "one_hot",   "nll_loss", "cross_entropy", "bincount",  "linalg",
+      "cholesky",  "inverse",  "solve",         "lu_",       "svd",
+      "eig",       "multi",    "normal",        "bernoulli", "repeat_interleave",
+      "histc",     "getitem",  "setitem",       "logdet",    "det",
+      "pinverse",  "ctc_loss", "poisson",       "assert"};
+  Ref<> name = node.op == graph::Op::kCallMethod
+                   ? node.target
+                   : stealRef(PyObject_GetAttrString(node.target.get(), "__name__"));
+  if (!name || !PyUnicode_Check(name.get())) {
+    PyErr_Clear();
+    return true;
+  }
+  const std::string text = PyUnicode_AsUTF8(name.get());
+  return std::any_of(std::begin(kParts), std::end(kParts),
+                     [&](const char* part) { return text.find(part) != std::string::npos; });
+}
+
+// Calls that may raise, and that nothing needs, become outputs: a backend drops what leads to none. Whether there are calls that may raise.
+bool keepRaising(graph::Graph& graph) {
+  std::unordered_set<const graph::Node*> needed(graph.outputs().begin(), graph.outputs().end());
+  std::vector<graph::Node*> raising, all;
+  for (graph::Node& node : graph.nodes()) all.push_back(&node);
+  for (size_t i = all.size(); i-- > 0;) {
+    graph::Node& node = *all[i];
+    if (mayRaiseOnData(node)) raising.push_back(&node);
+    if (!node.mutates && needed.count(&node) == 0) continue;
+    auto use = [&](graph::StandIn* used) { needed.insert(used->node); };
+    graph::forEachStandIn(node.args.get(), use);
+    graph::forEachStandIn(node.kwargs.get(), use);
+  }
+  for (graph::Node* node : raising) {
+    if (needed.count(node) == 0 && node->meta != nullptr) graph.addOutput(node);
+  }
+  return !raising.empty();
+}
+
+// What a run of the graph does beside computing its outputs. Whether it switches modes.
+bool describeEffects(graph::Graph& graph, const Cache& cache, bool runs_as_is, Entry& entry) {
+  bool has_checks = false, sets_modes = false, draws = false;
+  std::unordered_set<uint32_t> storages;
+  for (const graph::Node& node : graph.nodes()) has_checks |= node.check;
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    const graph::Node& input = *graph.inputs()[i];
+    if (!input.written || input.meta == nullptr) continue;
+    entry.written.push_back(i);
+    storages.insert(input.meta->storage_id);
+  }
+  for (const graph::Node& node : graph.nodes()) {
+    draws |= node.random;
+    sets_modes |= node.sets_mode;
+    entry.has_effects |= node.written || (node.mutates && !node.repeatable &&
+                                          !(has_checks && (node.random || node.sets_mode)));
+    entry.unseen_effects |= node.mutates && !node.repeatable && !node.random && !node.sets_mode &&
+                            !writesToInput(node, storages);
+  }
+  // A graph that runs as it is can be left in its middle; others are run again, from where they began.
+  const bool as_it_is = runs_as_is || asksBackend(cache, "is_eager");
+  entry.redraws = draws && (has_checks || !as_it_is);
+  entry.unseen_effects |= draws && !entry.redraws;
+  if (!as_it_is && keepRaising(graph))
+    entry.saves_written = !entry.unseen_effects && !entry.written.empty();
+  entry.writes_unseen = asksBackend(cache, "writes_unseen");
+  return sets_modes;
+}
+
+}  // namespace
 
 std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wish) {
   const bool together = !wish.runs_as_is && ranksAgree();
@@ -172,19 +262,13 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
   auto entry = std::make_unique<Entry>();
   entry->ops = captured.graph->callCount();
   entry->watched = static_cast<long long>(captured.watched);
+  entry->outputs = captured.graph->outputs().size();
   entry->graph_id = captured.graph.get();
   entry->grad_enabled = captured.grad_enabled;
   entry->has_subclasses = captured.has_subclasses;
   BorrowedRef<PyCodeObject> code = stator_frame_code(frame);
   for (graph::Node* input : captured.graph->inputs()) entry->inputs.push_back(input->source);
-  bool has_checks = false, sets_modes = false;
-  for (const graph::Node& node : captured.graph->nodes()) has_checks |= node.check;
-  for (const graph::Node& node : captured.graph->nodes()) {
-    entry->redraws |= has_checks && node.random;
-    sets_modes |= node.sets_mode;
-    entry->has_effects |= node.written || (node.mutates && !node.repeatable &&
-                                           !(has_checks && (node.random || node.sets_mode)));
-  }
+  const bool sets_modes = describeEffects(*captured.graph, cache, wish.runs_as_is, *entry);
   double backend_seconds = 0;
   const bool texts = wantsTexts() || keepsCaptures();
   std::string graph_text, guards_text;

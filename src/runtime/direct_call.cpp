@@ -198,6 +198,10 @@ STATOR_HOT PyObject* DirectCall::run(Site& site, PyFunctionObject* function, Arg
       }
       return nullptr;
     }
+    if (!outputsFit(*entry, outputs.get())) {
+      served = true;
+      return nullptr;
+    }
     statistics().graph_calls++;
     statistics().ops_run += static_cast<int64_t>(entry->ops);
   }

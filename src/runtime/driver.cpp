@@ -1,6 +1,7 @@
 #include "runtime/driver.h"
 
 #include "base/check.h"
+#include "base/stack_room.h"
 #include "breaks/plan.h"
 #include "bytecode/code_info.h"
 #include "known/code_policy.h"
@@ -10,7 +11,6 @@
 #include "runtime/driver_test.h"
 #include "runtime/hook.h"
 #include "runtime/module_call.h"
-#include "runtime/stack_room.h"
 
 namespace stator::runtime {
 namespace {
@@ -140,6 +140,8 @@ class FrameRun {
 
 PyObject* FrameRun::run() {
   for (;;) {
+    // A trace function that the program has set in the middle is not to see how we look for entries, and has to see what runs from here on.
+    if (instr_->legal_exit && stator_link_traced(&link_)) return finishNatively();
     if (captures_ && instr_->legal_exit) {
       stator_frame_set_offset(frame_, instr_->offset);
       Exit exit = runCaptured(cache_, frame_, *info_);
@@ -163,8 +165,7 @@ PyObject* FrameRun::run() {
           continue;
       }
     }
-    if (instr_->legal_exit && (stator_link_traced(&link_) || testWantsNative(steps_)))
-      return finishNatively();
+    if (instr_->legal_exit && testWantsNative(steps_)) return finishNatively();
 
     if (driverTest().check_depth && stator_frame_depth(frame_) != info_->depth(instr_->offset))
       counters.depth_errors++;

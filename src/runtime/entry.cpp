@@ -4,6 +4,7 @@
 #include "runtime/entry.h"
 
 #include "base/check.h"
+#include "base/stack_room.h"
 #include "bytecode/code_info.h"
 #include "known/code_policy.h"
 #include "known/finalizers.h"
@@ -15,7 +16,6 @@
 #include "runtime/ranks.h"
 #include "runtime/reports.h"
 #include "runtime/settings.h"
-#include "runtime/stack_room.h"
 #include "runtime/watch.h"
 #include "tensor/tensor_guard.h"
 
@@ -145,6 +145,8 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
     }
     return outcome(info->watched ? Outcome::kStep : Outcome::kNative);
   }
+  constexpr int kTriesOfDeep = 2;
+  if (site.too_deep >= kTriesOfDeep) return outcome(Outcome::kNative);
   // A capture calls Python itself: the program is to find the end of the recursion, in its own words.
   constexpr int kDepthOfCapture = 120;
   if (stator_recursion_left() < kDepthOfCapture) return outcome(Outcome::kStep);
@@ -192,6 +194,11 @@ Exit runCaptured(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& info) {
     STATOR_CHECK(PyErr_Occurred(), "an error without an exception");
     if (configValues().replay_record_enabled) recordFailure(cache, frame);
     return outcome(Outcome::kRaise);
+  } catch (const TooDeep&) {
+    statistics().fallbacks++;
+    PyErr_Clear();
+    cache.site(stator_frame_code(frame), stator_frame_offset(frame)).too_deep++;
+    return outcome(Outcome::kNative);
   } catch (const std::exception& error) {
     statistics().internal_errors++;
     PyErr_Clear();

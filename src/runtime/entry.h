@@ -85,6 +85,16 @@ void takeDown(Site& site, const Cache& cache, StatorFrame* frame);
 // Whether one is among the frame's locals and on its stack.
 bool holdsTensor(StatorFrame* frame);
 
+// The error for outputsFit; false.
+bool refuseOutputs(const Entry& entry, PyObject* outputs);
+// Whether a backend's callable has returned what the graph returns; false with an error set that says what came instead.
+inline bool outputsFit(const Entry& entry, PyObject* outputs) {
+  const bool sequence = PyTuple_Check(outputs) || PyList_Check(outputs);
+  if (sequence && static_cast<size_t>(Py_SIZE(outputs)) >= entry.outputs) [[likely]]
+    return true;
+  return refuseOutputs(entry, outputs);
+}
+
 // `inputs`: the graph's, held.
 Exit runEntry(Cache& cache, Entry& entry, StatorFrame* frame, sources::Roots roots,
               std::vector<PyObject*>& inputs);

@@ -76,7 +76,8 @@ void setError(Ref<> error) {
 }
 
 std::optional<Exit> judgeFailure(Cache& cache, const Entry& entry, StatorFrame* frame,
-                                 sources::Roots roots, Ref<> error) {
+                                 sources::Roots roots, Ref<> error,
+                                 const std::function<void()>& undo_writes) {
   // What is left of the recursion is less here than it is in eager.
   if (PyErr_GivenExceptionMatches(error.get(), PyExc_RecursionError)) return std::nullopt;
   SecondRun again;
@@ -89,6 +90,7 @@ std::optional<Exit> judgeFailure(Cache& cache, const Entry& entry, StatorFrame* 
   }
   if (again.entry && !again.outputs) {
     again.undo();
+    undo_writes();
     return std::nullopt;
   }
   const ConfigValues& config = configValues();
@@ -101,6 +103,7 @@ std::optional<Exit> judgeFailure(Cache& cache, const Entry& entry, StatorFrame* 
     return finishEntry(again.entry->plan, frame, again.roots, std::move(again.outputs));
   }
   again.undo();
+  undo_writes();
   setError(std::move(error));
   return outcome(Outcome::kRaise);
 }

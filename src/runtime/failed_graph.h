@@ -5,6 +5,7 @@
 
 #include "runtime/entry.h"
 
+#include <functional>
 #include <optional>
 
 namespace stator::runtime {
@@ -13,10 +14,11 @@ namespace stator::runtime {
 Ref<> takeError();
 void setError(Ref<> error);
 
-// `error` is what the entry's graph raised. Nothing of its run has been committed, and the frame is as it was.
-// Without a value: the program is at fault.
+// `error` is what the entry's graph raised. Nothing of its run has been committed, and the frame is as it was. `undo_writes` takes back what a
+// second run writes. Without a value: the program is at fault.
 std::optional<Exit> judgeFailure(Cache& cache, const Entry& entry, StatorFrame* frame,
-                                 sources::Roots roots, Ref<> error);
+                                 sources::Roots roots, Ref<> error,
+                                 const std::function<void()>& undo_writes);
 
 // A graph that has failed in a call without a frame (direct_call.h) is not run again in the call with one, which follows at once and finds
 // its error here. Of each thread.

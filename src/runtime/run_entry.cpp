@@ -1,5 +1,6 @@
 // How an entry serves a call whose frame is there: its graph runs, then its plan.
 #include "base/check.h"
+#include "base/stack_room.h"
 #include "breaks/draws.h"
 #include "graph/graph_runner.h"
 #include "interpret/core/captured.h"
@@ -14,6 +15,7 @@
 #include "runtime/settings.h"
 #include "runtime/watch.h"
 #include "shapes/infer.h"
+#include "tensor/meta_of.h"
 #include "tensor/profiler_region.h"
 #include "tensor/tensor_guard.h"
 #include "tensor/torch_function.h"
@@ -86,8 +88,11 @@ Exit finishEntry(const breaks::Plan& plan, StatorFrame* frame, const Roots& root
 
 namespace {
 
+using Known = std::unordered_map<const graph::Node*, Ref<>>;
+
 // A value of the trace with the values of a run in the places of stand-ins; null with an error set, or if one is not known.
-Ref<> withValues(PyObject* value, const std::unordered_map<const graph::Node*, Ref<>>& known) {
+Ref<> withValues(PyObject* value, const Known& known) {
+  needStack();
   if (graph::isStandIn(value)) {
     auto found = known.find(graph::asStandIn(value)->node);
     return found == known.end() ? Ref<>() : found->second;
@@ -124,7 +129,7 @@ Ref<> withValues(PyObject* value, const std::unordered_map<const graph::Node*, R
   return holds ? Ref<>() : newRef(value);
 }
 
-Ref<> compute(const graph::Node& node, const std::unordered_map<const graph::Node*, Ref<>>& known) {
+Ref<> compute(const graph::Node& node, const Known& known) {
   Ref<> args = withValues(node.args.get(), known);
   Ref<> kwargs = node.kwargs ? withValues(node.kwargs.get(), known) : Ref<>();
   if (!args || (node.kwargs && !kwargs)) return Ref<>();
@@ -135,9 +140,47 @@ Ref<> compute(const graph::Node& node, const std::unordered_map<const graph::Nod
   return method ? stealRef(PyObject_Call(method.get(), rest.get(), kwargs.get())) : Ref<>();
 }
 
-// The outputs of a graph that is the beginning of the one that failed. Null: not all can be had.
+bool setGradMode(bool enabled) {
+  Ref<> done = stealRef(PyObject_CallOneArg(known::torchObject("torch._C._set_grad_enabled"),
+                                            enabled ? Py_True : Py_False));
+  if (!done) PyErr_Clear();
+  return static_cast<bool>(done);
+}
+
+// The storages of the tensors among a node's arguments. False: one is not known.
+bool storagesOf(const graph::Node& node, const Known& known, std::vector<uintptr_t>& storages) {
+  bool all = true;
+  auto add = [&](graph::StandIn* used) {
+    auto found = known.find(used->node);
+    if (found == known.end() || !found->second) {
+      all = false;
+    } else if (tensor::isTensor(found->second.get())) {
+      if (uintptr_t storage = tensor::storageOf(found->second.get())) storages.push_back(storage);
+    }
+  };
+  graph::forEachStandIn(node.args.get(), add);
+  graph::forEachStandIn(node.kwargs.get(), add);
+  return all;
+}
+
+// Whether a node computes now what it computed when the graph ran: nothing that it reads was written to since.
+bool computesTheSame(const graph::Node& node, const graph::Graph& graph, const Known& known) {
+  if (node.mutates) return false;
+  std::vector<uintptr_t> read, written;
+  if (!storagesOf(node, known, read)) return false;
+  for (const graph::Node& later : graph.nodes()) {
+    if (!later.mutates || later.sets_mode || later.serial < node.serial) continue;
+    if (!storagesOf(later, known, written)) return false;
+  }
+  return std::none_of(written.begin(), written.end(), [&](uintptr_t storage) {
+    return std::find(read.begin(), read.end(), storage) != read.end();
+  });
+}
+
+// The outputs of a graph that is the beginning of the one that failed. Null: not all can be had. The grad mode is the entry's, and in the end that
+// of the place where the graph failed.
 Ref<> outputsSoFar(const graph::Graph& graph, const graph::FailedRun& failed, const Roots& roots) {
-  std::unordered_map<const graph::Node*, Ref<>> known;
+  Known known;
   for (const graph::Node& node : graph.nodes()) {
     if (node.op == graph::Op::kInput) {
       known[&node] = sources::read(*node.source, roots);
@@ -152,13 +195,17 @@ Ref<> outputsSoFar(const graph::Graph& graph, const graph::FailedRun& failed, co
         PyObject_RichCompareBool(ran->second.get(), node.target.get(), Py_EQ) != 1) {
       return Ref<>();  // another program than the one that failed
     }
-    if (auto value = failed.values.find(node.serial); value != failed.values.end()) {
+    if (auto value = failed.values.find(node.serial); value != failed.values.end())
       known[&node] = value->second;
-    } else if (!node.mutates && node.serial > failed.effect_serial) {
-      // Nobody needed it any more, but the program can still get at it: nothing has changed since it was computed.
-      if (Ref<> value = compute(node, known)) known[&node] = std::move(value);
-      if (PyErr_Occurred()) return Ref<>();
-    }
+  }
+  // Nobody needed these any more, but the program can still get at them.
+  PyObject* const grad_switch = known::torchObject("torch._C._set_grad_enabled");
+  for (const graph::Node& node : graph.nodes()) {
+    if (node.sets_mode && node.target.get() == grad_switch)
+      setGradMode(PyTuple_GET_ITEM(node.args.get(), 0) == Py_True);
+    if (known.contains(&node) || !computesTheSame(node, graph, known)) continue;
+    if (Ref<> value = compute(node, known)) known[&node] = std::move(value);
+    if (PyErr_Occurred()) return Ref<>();
   }
   Ref<> outputs = stealRef(PyTuple_New(static_cast<Py_ssize_t>(graph.outputs().size())));
   for (size_t i = 0; i < graph.outputs().size(); ++i) {
@@ -169,33 +216,30 @@ Ref<> outputsSoFar(const graph::Graph& graph, const graph::FailedRun& failed, co
   return outputs;
 }
 
-bool setGradMode(bool enabled) {
-  Ref<> done = stealRef(PyObject_CallOneArg(known::torchObject("torch._C._set_grad_enabled"),
-                                            enabled ? Py_True : Py_False));
-  if (!done) PyErr_Clear();
-  return static_cast<bool>(done);
-}
-
 // A graph that writes in place or draws random numbers has failed half way, and cannot be run again. The program goes on in the real frame
 // before the instruction whose operation failed, with the values that the graph has computed; that instruction then raises by itself.
 // False: this could not be done, and nothing has happened.
-bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& failed,
-            bool grad_at_failure, StatorFrame* frame, Roots roots, breaks::Draws& draws,
-            Exit& exit) {
+bool resume(Cache& cache, const Entry& entry, const graph::FailedRun& failed, StatorFrame* frame,
+            Roots roots, breaks::Draws& draws, Exit& exit) {
   CaptureTurn turn;
   if (!turn.held()) return false;
   HookDisabledScope disabled;
   interpret::TraceOptions options = traceOptions(cache, frame);
+  // As the capture was made: what was dynamic there is so here, or the trace ends elsewhere.
+  const Site& site = cache.site(stator_frame_code(frame), stator_frame_offset(frame));
+  known::DynamicHistory history = site.history;
+  options.history = &history;
+  if (site.constant_floats) options.symbolic_floats = false;
   options.break_at = failed.instruction;
   options.break_at_reason = breaks::Reason::kRaises;
   interpret::Captured captured = traceFrame(frame, options);
   if (captured.plan.exit != breaks::ExitKind::kBreak || captured.instructions > failed.instruction)
     return false;
   // What has an effect and ran must lie before the place where the program goes on.
-  if (failed.effect_instruction >= options.break_at) return false;
+  if (failed.effect_instruction >= captured.instructions) return false;
   if (!draws.run(captured.plan, roots)) throw PythonError();
   roots.drawn = draws.values();
-  setGradMode(grad_at_failure);
+  setGradMode(entry.grad_enabled);
   Ref<> outputs = outputsSoFar(*captured.graph, failed, roots);
   setGradMode(entry.grad_enabled);
   if (!outputs) {
@@ -207,6 +251,52 @@ bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& fail
   return true;
 }
 
+// The inputs that a graph writes to, as they are before it runs.
+class Written {
+ public:
+  Written(const Entry& entry, const std::vector<PyObject*>& inputs)
+      : entry_(entry), inputs_(inputs) {
+    if (entry.unseen_effects) return;
+    for (size_t index : entry.written)
+      versions_.push_back(tensor::isTensor(inputs[index]) ? tensor::versionOf(inputs[index]) : -1);
+    if (entry.saves_written) save();
+  }
+  bool saved() const { return !saved_.empty(); }
+  // Whether the graph, which failed, has had no effect that lasts, or has none any more.
+  bool undone() const {
+    if (entry_.unseen_effects) return false;
+    if (!saved_.empty()) {
+      for (size_t i = 0; i < saved_.size(); ++i)
+        tensor::putBack(inputs_[entry_.written[i]], saved_[i].get(), versions_[i]);
+      return true;
+    }
+    if (entry_.writes_unseen) return false;
+    for (size_t i = 0; i < versions_.size(); ++i) {
+      if (versions_[i] < 0 || tensor::versionOf(inputs_[entry_.written[i]]) != versions_[i])
+        return false;
+    }
+    return true;
+  }
+
+ private:
+  void save() {
+    constexpr int64_t kMostBytes = int64_t{1} << 20;  // together
+    for (size_t i = 0; i < versions_.size(); ++i) {
+      Ref<> copy = versions_[i] < 0
+                       ? Ref<>()
+                       : tensor::savedData(inputs_[entry_.written[i]],
+                                           kMostBytes / static_cast<int64_t>(versions_.size()));
+      if (!copy) return saved_.clear();
+      saved_.push_back(std::move(copy));
+    }
+  }
+
+  const Entry& entry_;
+  const std::vector<PyObject*>& inputs_;
+  std::vector<int64_t> versions_;
+  std::vector<Ref<>> saved_;
+};
+
 // As a profiler shows it: the function and where it begins.
 std::string regionName(const PyCodeObject& code) {
   const char* name = PyUnicode_AsUTF8(code.co_qualname);
@@ -217,15 +307,14 @@ std::string regionName(const PyCodeObject& code) {
 
 // The graph of an entry has raised, and cannot be run again. Where it stopped, the real interpreter goes on; where even that fails, its error
 // is the user's, with the user's lines in the traceback.
-Exit afterHalfAGraph(const Cache& cache, const Entry& entry, const graph::FailedRun* failed,
+Exit afterHalfAGraph(Cache& cache, const Entry& entry, const graph::FailedRun* failed,
                      StatorFrame* frame, const Roots& roots, breaks::Draws& draws) {
   PyObject *type = nullptr, *error = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &error, &traceback);
-  bool grad_at_failure = shapes::State::now().grad_enabled;
   setGradMode(entry.grad_enabled);
   Exit exit;
   if (failed != nullptr && failed->executor == entry.graph_id &&
-      resume(cache, entry, *failed, grad_at_failure, frame, roots, draws, exit)) {
+      resume(cache, entry, *failed, frame, roots, draws, exit)) {
     Py_XDECREF(type);
     Py_XDECREF(error);
     Py_XDECREF(traceback);
@@ -237,14 +326,16 @@ Exit afterHalfAGraph(const Cache& cache, const Entry& entry, const graph::Failed
 
 // It has raised and nothing has been committed.
 Exit afterNothing(Cache& cache, const Entry& entry, const graph::FailedRun* failed,
-                  StatorFrame* frame, const Roots& roots) {
+                  StatorFrame* frame, const Roots& roots, const Written& written) {
   Ref<> error = takeError();
   // A check that fails may stand between two switches of the mode.
   if (shapes::State::now().grad_enabled != entry.grad_enabled) setGradMode(entry.grad_enabled);
   const bool as_captured =
       entry.graph_number < 0 || (failed != nullptr && failed->executor == entry.graph_id);
-  if (!as_captured) {
-    if (std::optional<Exit> exit = judgeFailure(cache, entry, frame, roots, std::move(error)))
+  // A second run writes too: it is made where that can be undone.
+  if (!as_captured && (!entry.has_effects || written.saved())) {
+    if (std::optional<Exit> exit = judgeFailure(cache, entry, frame, roots, std::move(error),
+                                                [&] { (void)written.undone(); }))
       return std::move(*exit);
   }
   // The real interpreter runs this part again and raises where, and as, eager raises.
@@ -297,6 +388,17 @@ void setRandomState(PyObject* state) {
   PyErr_Restore(type, error, traceback);
 }
 
+bool refuseOutputs(const Entry& entry, PyObject* outputs) {
+  const bool sequence = PyTuple_Check(outputs) || PyList_Check(outputs);
+  const std::string length = sequence ? " of " + std::to_string(Py_SIZE(outputs)) : "";
+  PyErr_Format(
+      PyExc_TypeError,
+      "the backend's callable returned a %.200s%s: it has to return a tuple or list of the "
+      "graph's outputs (%zu)",
+      Py_TYPE(outputs)->tp_name, length.c_str(), entry.outputs);
+  return false;
+}
+
 Exit runEntry(Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
               std::vector<PyObject*>& inputs) {
   if (watching()) ranUntil(entry.plan.place);
@@ -318,6 +420,7 @@ Exit runEntry(Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
     std::unique_ptr<graph::FailedRun> failed;
     Ref<> random_state;
     if (entry.redraws) random_state = randomState();
+    const Written written(entry, inputs);
     if (!takeFailure(entry)) {
       graph::FailureScope failures;
       outputs = callGraph(entry, inputs);
@@ -326,12 +429,14 @@ Exit runEntry(Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
     if (!outputs) {
       draws.undo();
       roots.drawn = nullptr;
-      if (random_state) setRandomState(random_state.get());
       // An interrupt, or the end of the process.
       if (!PyErr_ExceptionMatches(PyExc_Exception)) return outcome(Outcome::kRaise);
-      return entry.has_effects ? afterHalfAGraph(cache, entry, failed.get(), frame, roots, draws)
-                               : afterNothing(cache, entry, failed.get(), frame, roots);
+      if (entry.has_effects && !written.undone())
+        return afterHalfAGraph(cache, entry, failed.get(), frame, roots, draws);
+      if (random_state) setRandomState(random_state.get());
+      return afterNothing(cache, entry, failed.get(), frame, roots, written);
     }
+    if (!outputsFit(entry, outputs.get())) return outcome(Outcome::kRaise);
   }
   driverCounters().watched_captured += entry.watched;
   return finishEntry(entry.plan, frame, roots, std::move(outputs));

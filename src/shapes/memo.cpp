@@ -1,5 +1,7 @@
 #include "shapes/memo.h"
 
+#include "base/stack_room.h"
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -71,6 +73,7 @@ void MemoKey::putTensor(const Arg& arg, const Workspace& workspace) {
 }
 
 void MemoKey::putArg(const Arg& arg, const Workspace& workspace) {
+  needStack();
   using Kind = Arg::Kind;
   const auto kind = static_cast<uint64_t>(arg.kind);
   switch (arg.kind) {

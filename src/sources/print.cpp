@@ -1,4 +1,5 @@
 // Sources as text.
+#include "base/stack_room.h"
 #include "sources/short_lived.h"
 #include "sources/source.h"
 
@@ -98,6 +99,7 @@ class Printer {
       : code_(code), exact_(exact), dotted_(dotted) {}
 
   std::string print(const Source& source) const {
+    needStack();
     if (source.base == nullptr) return printRoot(source);
     const std::string n = std::to_string(source.index);
     switch (source.kind) {

@@ -8,6 +8,7 @@
 
 #include <string_view>
 #include <structmember.h>
+#include <vector>
 
 namespace stator::sources {
 
@@ -340,9 +341,25 @@ Ref<> step(const Source& source, BorrowedRef<> base, const Roots& roots) {
 }
 
 Ref<> read(const Source& source, const Roots& roots) {
-  if (source.base == nullptr) return Ref<>::create(readRoot(source, roots));
-  Ref<> base = read(*source.base, roots);
-  return base ? step(source, base, roots) : Ref<>();
+  // The way from the root, which may be as long as a list that the program has linked.
+  constexpr size_t kUsual = 16;
+  const Source* usual[kUsual];
+  std::vector<const Source*> longer;
+  size_t count = 0;
+  const Source* at = &source;
+  for (; at->base != nullptr; at = at->base, ++count) {
+    if (count < kUsual) {
+      usual[count] = at;
+    } else {
+      longer.push_back(at);
+    }
+  }
+  Ref<> value = Ref<>::create(readRoot(*at, roots));
+  while (value && count > 0) {
+    --count;
+    value = step(count < kUsual ? *usual[count] : *longer[count - kUsual], value, roots);
+  }
+  return value;
 }
 
 }  // namespace stator::sources

@@ -2,6 +2,7 @@
 // its answer. Needs no torch headers.
 #include "base/boundary.h"
 #include "base/imports.h"
+#include "base/stack_room.h"
 #include "python/hidden.h"
 #include "shapes/arg.h"
 #include "shapes/dtypes.h"
@@ -44,6 +45,7 @@ class Substitution {
 
   // False: the arguments hold what must not be handed on.
   bool collect(PyObject* object, int depth = 0) {
+    needStack();
     if (depth > 8) return false;
     if (const TensorMeta* meta =
             reader_.tensor_of == nullptr ? nullptr : reader_.tensor_of(object)) {
@@ -124,6 +126,7 @@ class Substitution {
   const TensorMeta& meta(int number) const { return *metas_[number]; }
 
   Ref<> replace(PyObject* object) const {
+    needStack();
     if (const auto found = numbers_.find(object); found != numbers_.end()) {
       return newRef(PyList_GET_ITEM(fakes_.get(), found->second));
     }

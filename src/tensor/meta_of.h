@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/python.h"
+#include "base/ref.h"
 #include "shapes/tensor_meta.h"
 
 #include <cstdint>
@@ -12,5 +13,10 @@ namespace stator::tensor {
 shapes::TensorMeta metaOf(PyObject* tensor);
 bool hasPlainFacts(PyObject* object);   // it has sizes: no nested tensor of C++
 uintptr_t storageOf(PyObject* tensor);  // equal for tensors that share a storage; 0 if it has none
+int64_t versionOf(PyObject* tensor);    // counts in-place writes; -1 if it does not
+
+// What a tensor holds, to be put back: the data and its version. Null: it is too large for that, or of a kind that cannot be copied.
+Ref<> savedData(PyObject* tensor, int64_t most_bytes);
+void putBack(PyObject* tensor, PyObject* saved, int64_t version);
 
 }  // namespace stator::tensor

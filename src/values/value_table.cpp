@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/numpy_number.h"
+#include "base/stack_room.h"
 
 #include <string_view>
 
@@ -66,6 +67,7 @@ bool isTorchConstant(PyObject* object) {
 bool isConstantDeep(PyObject* object) {
   if (isScalar(object)) return true;
   PyTypeObject* type = Py_TYPE(object);
+  needStack();
   if (type == &PyTuple_Type) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
       if (!isConstantDeep(PyTuple_GET_ITEM(object, i))) return false;

@@ -456,7 +456,7 @@ class _Records(logging.Handler):
         self.lines: list[Line] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        if not record.name.startswith(("torch", "stator")):
+        if not record.name.startswith(("torch", "stator", "filelock")):
             where = f"{os.path.basename(record.pathname)}:{record.lineno} {record.funcName}"
             self.lines.append((record.name, f"{record.levelname} {record.getMessage()} {where}"))
 

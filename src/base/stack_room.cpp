@@ -1,12 +1,13 @@
-#include "runtime/stack_room.h"
+#include "base/stack_room.h"
 
 #include <cstdint>
 #include <pthread.h>
 
-namespace stator::runtime {
+namespace stator {
 namespace {
 
 struct Bounds {
+  uintptr_t quarter = 0;
   uintptr_t half = 0;
   uintptr_t high = 0;
 };
@@ -18,6 +19,7 @@ Bounds findBounds() {
   void* low = nullptr;
   size_t size = 0;
   if (pthread_attr_getstack(&attributes, &low, &size) == 0) {
+    bounds.quarter = reinterpret_cast<uintptr_t>(low) + size / 4;
     bounds.half = reinterpret_cast<uintptr_t>(low) + size / 2;
     bounds.high = reinterpret_cast<uintptr_t>(low) + size;
   }
@@ -25,13 +27,20 @@ Bounds findBounds() {
   return bounds;
 }
 
+// Outside the thread's own stack (a fiber's, or unknown) nothing is known about the room left.
+thread_local const Bounds bounds = findBounds();
+
 }  // namespace
 
 bool stackIsShort() {
-  thread_local const Bounds bounds = findBounds();
   auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
-  // Outside the thread's own stack (a fiber's, or unknown): nothing is known about the room left.
   return here < bounds.half || here >= bounds.high;
 }
 
-}  // namespace stator::runtime
+void needStack() {
+  auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  if (here < bounds.quarter || here >= bounds.high) [[unlikely]]
+    throw TooDeep();
+}
+
+}  // namespace stator

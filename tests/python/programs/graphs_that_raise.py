@@ -1,0 +1,378 @@
+"""Graphs that write to something and then raise an error that nothing foresaw: state, effects and handlers are eager's at that instruction.
+
+Each program is there twice: with an error about types, which fake tensors do not see, and with one about data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tests.python.programs import Case, program
+
+LOG: list[Any] = []
+
+
+def _double() -> torch.Tensor:
+    return torch.ones(3, dtype=torch.float64)
+
+
+class Picks(torch.nn.Module):
+    """Fails for what is float64, by an index out of range."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = torch.nn.Parameter(torch.ones(2, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.embedding(torch.full((3,), x.element_size() // 8 * 7) * (x == x), self.rows)
+
+
+def _parts(kind: type) -> tuple[Any, torch.Tensor]:
+    LOG.clear()
+    torch.manual_seed(0)
+    return torch.nn.Linear(3, 3) if kind is torch.nn.Linear else kind(), torch.zeros(3)
+
+
+def both(make: Callable[[type], Case]) -> Callable[[type], Case]:
+    """The program with each kind of error."""
+    for kind, name in ((torch.nn.Linear, "types"), (Picks, "data")):
+
+        def one(kind: type = kind) -> Case:
+            return make(kind)
+
+        one.__name__ = f"{make.__name__}_{name}"
+        one.__module__ = make.__module__
+        program()(one)
+    return make
+
+
+@both
+def caught_behind_a_write(kind: type) -> Case:
+    lin, buf = _parts(kind)
+
+    def f(x, n):
+        z = x * n
+        buf.add_(1)
+        try:
+            lin(x)
+        except (RuntimeError, IndexError) as error:
+            return "caught", str(error), z
+        return z
+
+    return Case(f, _double(), 3).watching(buf, lin).then_call(_double(), 5).then_call(_double(), 7)
+
+
+@both
+def effects_before_it(kind: type) -> Case:
+    lin, buf = _parts(kind)
+
+    def f(x, log):
+        log.append(1)
+        a, b = torch.stack([x.sum(), x.sum()])
+        buf.add_(1)
+        log.append(a)
+        lin(x)
+        log.append(2)
+
+    return Case(f, _double(), []).watching(buf)
+
+
+@both
+def a_count_that_becomes_dynamic(kind: type) -> Case:
+    lin, buf = _parts(kind)
+    k = 0
+
+    def inc():
+        nonlocal k
+        k += 1
+        return k
+
+    def f(y):
+        for t in math.prod([y, inc()]):
+            pass
+        buf.add_(1)
+        lin(y)
+
+    case = Case(f, _double()).watching(buf)
+    return case.then_call(_double()).then_call(_double()).then_call(_double())
+
+
+@both
+def a_value_read_before_it_was_written(kind: type) -> Case:
+    """`z` of the time before the write cannot be computed again."""
+    lin, buf = _parts(kind)
+
+    def f(x):
+        z = buf * 2
+        buf.add_(1)
+        w = buf * 3
+        try:
+            lin(x)
+        except (RuntimeError, IndexError):
+            return z, w, buf
+        return z
+
+    return Case(f, _double()).watching(buf).then_call(_double())
+
+
+@both
+def a_view_of_what_was_written(kind: type) -> Case:
+    lin, buf = _parts(kind)
+
+    def f(x):
+        head = buf[:2]
+        before = head.clone()
+        buf.add_(1)
+        try:
+            lin(x)
+        except (RuntimeError, IndexError):
+            return head, before
+        return None
+
+    return Case(f, _double()).watching(buf).then_call(_double())
+
+
+@both
+def an_intermediate_that_was_written(kind: type) -> Case:
+    lin, buf = _parts(kind)
+
+    def f(x):
+        y = x + 1
+        y.mul_(2)
+        z = y - 1
+        y.mul_(3)
+        buf.add_(1)
+        try:
+            lin(x)
+        except (RuntimeError, IndexError):
+            return y, z
+        return None
+
+    return Case(f, _double()).watching(buf).then_call(_double())
+
+
+@both
+def a_graph_before_and_a_graph_behind(kind: type) -> Case:
+    lin, buf = _parts(kind)
+
+    def f(x):
+        y = x + 1
+        print("between")
+        buf.add_(1)
+        try:
+            lin(y)
+        except (RuntimeError, IndexError):
+            LOG.append("caught")
+        buf.mul_(2)
+        return y * 2
+
+    return Case(f, _double()).watching(buf, LOG).then_call(_double())
+
+
+@both
+def random_numbers_before_it(kind: type) -> Case:
+    lin, buf = _parts(kind)
+
+    def f(x):
+        r = torch.rand(3)
+        try:
+            lin(x + r)
+        except (RuntimeError, IndexError):
+            return r, torch.rand(3)
+        return None
+
+    return Case(f, _double()).watching(buf).then_call(_double())
+
+
+@both
+def dropout_and_a_dead_value(kind: type) -> Case:
+    lin, buf = _parts(kind)
+
+    def f(x):
+        dead = x * 4
+        d = torch.nn.functional.dropout(x, 0.5, True)
+        buf.add_(1)
+        try:
+            lin(d)
+        except (RuntimeError, IndexError):
+            return dead, d
+        return None
+
+    return Case(f, _double()).watching(buf).then_call(_double())
+
+
+@both
+def under_no_grad(kind: type) -> Case:
+    lin, buf = _parts(kind)
+
+    def f(x):
+        p = x.detach().requires_grad_()
+        a = p * 2
+        with torch.no_grad():
+            b = p * 3
+            buf.add_(1)
+        try:
+            lin(x)
+        except (RuntimeError, IndexError):
+            return a, b, a.requires_grad, b.requires_grad, torch.is_grad_enabled()
+        return None
+
+    return Case(f, _double()).watching(buf).then_call(_double())
+
+
+@both
+def fails_inside_of_no_grad(kind: type) -> Case:
+    lin, buf = _parts(kind)
+
+    def f(x):
+        p = x.detach().requires_grad_()
+        a = p * 2
+        try:
+            with torch.no_grad():
+                b = p * 3
+                buf.add_(1)
+                lin(x)
+        except (RuntimeError, IndexError):
+            return a, b, torch.is_grad_enabled()
+        return None
+
+    return Case(f, _double()).watching(buf).then_call(_double())
+
+
+@both
+def in_an_inlined_function(kind: type) -> Case:
+    lin, buf = _parts(kind)
+
+    def inner(x, log):
+        mine = x + 5
+        log.append("inner")
+        buf.add_(1)
+        lin(x)
+        return mine
+
+    def f(x, log):
+        outer = x * 2
+        try:
+            return inner(x, log)
+        except (RuntimeError, IndexError) as error:
+            log.append(type(error).__name__)
+            return outer
+
+    return Case(f, _double(), []).watching(buf).then_call(_double(), [])
+
+
+@both
+def finally_and_a_second_error(kind: type) -> Case:
+    lin, buf = _parts(kind)
+
+    def f(x):
+        try:
+            try:
+                buf.add_(1)
+                lin(x)
+            finally:
+                buf.add_(10)
+                LOG.append("finally")
+        except (RuntimeError, IndexError) as error:
+            try:
+                buf.add_(100)
+                lin(x)
+            except (RuntimeError, IndexError) as second:
+                return second.__context__ is error, buf.clone()
+        return None
+
+    return Case(f, _double()).watching(buf, LOG).then_call(_double())
+
+
+@both
+def in_a_loop(kind: type) -> Case:
+    lin, buf = _parts(kind)
+
+    def f(xs):
+        out = []
+        for x in xs:
+            buf.add_(1)
+            try:
+                out.append(lin(x))
+            except (RuntimeError, IndexError):
+                out.append(x * 2)
+        return out
+
+    return Case(f, [torch.ones(3), _double(), torch.zeros(3), _double()]).watching(buf)
+
+
+@both
+def a_list_that_changed_before_it(kind: type) -> Case:
+    lin, buf = _parts(kind)
+
+    def f(x, items, table):
+        items.append(x + 1)
+        table["n"] = len(items)
+        buf.add_(1)
+        items.append(lin(x))
+        table["behind"] = 1
+
+    return Case(f, _double(), [], {}).watching(buf)
+
+
+@program()
+def an_index_out_of_range() -> Case:
+    _, buf = _parts(Picks)
+
+    def f(x, i):
+        y = x * 2
+        buf.add_(1)
+        try:
+            return torch.nn.functional.embedding(i, x)
+        except IndexError:
+            return y
+
+    case = Case(f, torch.ones(3, 3), torch.tensor([0, 2])).watching(buf)
+    return case.then_call(torch.ones(3, 3), torch.tensor([0, 7])).then_call(torch.ones(3, 3), torch.tensor([-1]))
+
+
+@program()
+def a_singular_matrix() -> Case:
+    _, buf = _parts(Picks)
+
+    def f(m):
+        y = m + 1
+        buf.add_(1)
+        try:
+            return torch.linalg.inv(m)
+        except torch.linalg.LinAlgError:
+            buf.mul_(5)
+            return y
+
+    return Case(f, torch.eye(2)).watching(buf).then_call(torch.zeros(2, 2)).then_call(torch.eye(2) * 2)
+
+
+@both
+def an_argument_that_is_written(kind: type) -> Case:
+    lin, buf = _parts(kind)
+
+    def f(x, y):
+        old = y * 1
+        y.add_(1)
+        y.t_()
+        new = y * 1
+        lin(x)
+        return old, new
+
+    return Case(f, _double(), torch.ones(3)).watching(buf)
+
+
+@both
+def grad_of_a_leaf_that_is_set(kind: type) -> Case:
+    lin, buf = _parts(kind)
+
+    def f(x, p):
+        (p * 2).sum().backward()
+        buf.add_(p.grad)
+        lin(x)
+
+    return Case(f, _double(), torch.ones(3, requires_grad=True)).watching(buf)

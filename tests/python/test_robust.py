@@ -1,0 +1,111 @@
+"""What must not end the process, or be swallowed: backends that return something odd, structures of any depth, trace functions set midway."""
+
+from __future__ import annotations
+
+import collections
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+
+import stator
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (lambda: collections.OrderedDict(a=torch.ones(2)), "returned a collections.OrderedDict"),
+        (lambda: torch.ones(2), "returned a Tensor"),
+        (lambda: None, "returned a NoneType"),
+        (lambda: (), "returned a tuple of 0"),
+    ],
+)
+def test_what_a_backend_returns_is_checked(made: Any, words: str) -> None:
+    calls: list[int] = []
+
+    def backend(graph_module: Any, example_inputs: Any) -> Any:
+        def run(*args: Any) -> Any:
+            calls.append(1)
+            return made()
+
+        return run
+
+    compiled = stator.compile(lambda x: x + 1, backend=backend)
+    for turn in range(3):  # a capture, an entry found, a call without a frame
+        with pytest.raises(TypeError, match=words):
+            compiled(torch.ones(2))
+        assert len(calls) == turn + 1
+
+
+def test_a_backend_may_return_a_list() -> None:
+    compiled = stator.compile(lambda x: x + 1, backend=lambda gm, inputs: lambda *args: list(gm.forward(*args)))
+    for _ in range(3):
+        assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 2.0))
+
+
+def _inner(a: int) -> int:
+    b = a + 1
+    return b
+
+
+def _traced(setter: Any, wants_local: bool) -> list[tuple[str, str]]:
+    events: list[tuple[str, str]] = []
+
+    def look(frame: Any, event: str, arg: Any) -> Any:
+        if event in ("call", "line", "return", "exception"):
+            events.append((frame.f_code.co_name, event))
+        return look if wants_local else None
+
+    setter(look)
+    _inner(1)
+    try:
+        _inner("a")  # type: ignore[arg-type]
+    except TypeError:
+        pass
+    setter(None)
+    return events
+
+
+@pytest.mark.parametrize("setter", [sys.settrace, sys.setprofile], ids=["settrace", "setprofile"])
+@pytest.mark.parametrize("wants_local", [True, False])
+def test_a_trace_function_set_midway_sees_what_follows(setter: Any, wants_local: bool) -> None:
+    expected = _traced(setter, wants_local)
+    assert expected
+    compiled = stator.compile(_traced, backend="eager")
+    for _ in range(3):
+        assert compiled(setter, wants_local) == expected
+    assert stator.stats()["internal_errors"] == 0
+
+
+_DEEP = """
+import sys, torch, stator
+def nested(n):
+    t = ()
+    for _ in range(n):
+        t = (t,)
+    return t
+T = nested(100_000)
+def argument(x, t=T):
+    return x + len(t)
+def of_globals(x):
+    return x + len(T)
+def compared(x):
+    return x + 1 if T in [T] else x
+def as_key(x):
+    return x + {1: 2, "a": T}.__len__()
+x = torch.ones(2)
+f = globals()[sys.argv[1]]
+compiled = stator.compile(f, backend="eager")
+for _ in range(4):
+    assert torch.equal(compiled(x), f(x))
+assert stator.stats()["internal_errors"] == 0
+print("alive")
+"""
+
+
+@pytest.mark.parametrize("name", ["argument", "of_globals", "compared", "as_key"])
+def test_depth_does_not_end_the_process(name: str) -> None:
+    done = subprocess.run([sys.executable, "-c", _DEEP, name], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "alive", f"{done.returncode} {done.stderr[-500:]}"
