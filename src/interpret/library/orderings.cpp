@@ -55,6 +55,37 @@ Out quantifier(Tracer& t, const Args& args, bool stop_at) {
 Out anyCall(Tracer& t, const Args& args) { return quantifier(t, args, true); }
 Out allCall(Tracer& t, const Args& args) { return quantifier(t, args, false); }
 
+struct Best {
+  Ref<> item, key;
+};
+
+Flow consider(Tracer& t, PyObject* item, PyObject* key, bool largest, Best& best) {
+  Best one{newRef(item), newRef(item)};
+  if (key != nullptr) {
+    STATOR_VALUE(k, callNested(t, key, {item}));
+    one.key = k;
+  }
+  if (best.item) {
+    STATOR_VALUE(compared,
+                 settle(t, compare(t, largest ? Py_GT : Py_LT, one.key.get(), best.key.get())));
+    STATOR_VALUE(verdict, truth(t, compared.get()));
+    if (verdict.get() != Py_True) return Flow::kOk;
+  }
+  best = std::move(one);
+  return Flow::kOk;
+}
+
+// The key is asked for each item before the next is taken. Ok with null: there was none.
+Out extremeByKey(Tracer& t, PyObject* iterable, PyObject* key, bool largest) {
+  STATOR_VALUE(iterator, iterate(t, iterable));
+  Best best;
+  for (;;) {
+    STATOR_VALUE(item, next(t, iterator.get()));
+    if (!item) return best.item;
+    STATOR_FLOW(consider(t, item.get(), key, largest, best));
+  }
+}
+
 Out extreme(Tracer& t, const Args& args, bool largest) {
   const char* name = largest ? "max" : "min";
   PyObject* key = args.keyword("key");
@@ -64,7 +95,11 @@ Out extreme(Tracer& t, const Args& args, bool largest) {
     return wrongArguments(t, name);
   if (key == Py_None) key = nullptr;
   Ref<> items;
-  if (args.positional == 1) {
+  if (args.positional == 1 && key != nullptr) {
+    STATOR_VALUE(best, extremeByKey(t, args.values[0], key, largest));
+    if (best) return best;
+    items = stealRef(PyList_New(0));
+  } else if (args.positional == 1) {
     STATOR_VALUE(list, listOf(t, args.values[0]));
     items = list;
   } else {
@@ -99,23 +134,10 @@ Out extreme(Tracer& t, const Args& args, bool largest) {
     if (fallback != nullptr) return newRef(fallback);
     return t.raiseNew(PyExc_ValueError, "%s() arg is an empty sequence", name);
   }
-  Ref<> best = newRef(PyList_GET_ITEM(items.get(), 0)), best_key = best;
-  if (key != nullptr) {
-    STATOR_VALUE(k, callNested(t, key, {best.get()}));
-    best_key = k;
-  }
-  for (Py_ssize_t i = 1; i < n; ++i) {
-    Ref<> item = newRef(PyList_GET_ITEM(items.get(), i)), item_key = item;
-    if (key != nullptr) {
-      STATOR_VALUE(k, callNested(t, key, {item.get()}));
-      item_key = k;
-    }
-    STATOR_VALUE(compared,
-                 settle(t, compare(t, largest ? Py_GT : Py_LT, item_key.get(), best_key.get())));
-    STATOR_VALUE(verdict, truth(t, compared.get()));
-    if (verdict.get() == Py_True) best = item, best_key = item_key;
-  }
-  return best;
+  Best best;
+  for (Py_ssize_t i = 0; i < n; ++i)
+    STATOR_FLOW(consider(t, PyList_GET_ITEM(items.get(), i), key, largest, best));
+  return best.item;
 }
 Out maxCall(Tracer& t, const Args& args) { return extreme(t, args, true); }
 Out minCall(Tracer& t, const Args& args) { return extreme(t, args, false); }

@@ -65,8 +65,13 @@ Out changeable(Tracer& t, PyObject* owner) {
   return Ref<>();
 }
 
-// C's own iterator over a deque, which counts its changes.
-bool dequeChanged(const std::vector<Ref<>>& parts) {
+// Deques and OrderedDicts count their changes: C's own iterator over what the trace keeps of one, which takes each step with the trace's.
+Ref<> countingIterator(PyObject* items) {
+  if (isDeque(items)) return stealRef(dequeType()->tp_iter(items));
+  return PyODict_Check(items) ? stealRef(PyODict_Type.tp_iter(items)) : Ref<>();
+}
+
+bool countsChange(const std::vector<Ref<>>& parts) {
   if (parts.size() < 4 || !parts[3]) return false;
   Ref<> item = stealRef(PyIter_Next(parts[3].get()));
   if (!PyErr_Occurred()) return false;
@@ -82,8 +87,8 @@ Out changeOf(Tracer& t, TraceIterator* iterator, Change& change) {
   STATOR_VALUE(container, changeable(t, parts[1].get()));
   if (!container || iterator->flag) return Ref<>();
   STATOR_VALUE(items, contents(t, container.get()));
-  if (isDeque(items.get())) {
-    if (dequeChanged(parts)) change = Change::kSize;
+  if (isDeque(items.get()) || PyODict_Check(items.get())) {
+    if (countsChange(parts)) change = Change::kSize;
     return Ref<>();
   }
   const Py_ssize_t size =
@@ -107,9 +112,14 @@ Flow checkUnchanged(Tracer& t, PyObject* object) {
     return t.breakWith(Reason::kUnsupportedIterator, "keys change while they are iterated over");
   }
   if (change == Change::kNone) return Flow::kOk;
-  iterator->flag = !isDeque(owner);
-  return t.raiseNew(PyExc_RuntimeError, isDeque(owner) ? "deque mutated during iteration"
-                                        : PyAnySet_Check(owner)
+  if (isDeque(owner)) return t.raiseNew(PyExc_RuntimeError, "deque mutated during iteration");
+  STATOR_VALUE(container, changeable(t, owner));
+  if (PyODict_Check(container.get())) {
+    iterator->exhausted = true;
+    return t.raiseNew(PyExc_RuntimeError, "OrderedDict mutated during iteration");
+  }
+  iterator->flag = true;
+  return t.raiseNew(PyExc_RuntimeError, PyAnySet_Check(container.get())
                                             ? "Set changed size during iteration"
                                             : "dictionary changed size during iteration");
 }
@@ -168,8 +178,8 @@ Out iterate(Tracer& tracer, PyObject* iterable) {
     }
     STATOR_VALUE(items, contents(tracer, iterable));
     Ref<> snapshot = stealRef(PySequence_Tuple(items.get()));
-    Ref<> changes = isDeque(iterable) ? stealRef(dequeType()->tp_iter(items.get()))
-                                      : entriesHandedOut(items.get());
+    Ref<> changes = countingIterator(items.get());
+    if (!changes) changes = entriesHandedOut(items.get());
     return tracer.made(
         makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable), Ref<>(), changes}));
   }
@@ -179,8 +189,10 @@ Out iterate(Tracer& tracer, PyObject* iterable) {
     STATOR_VALUE(dict, viewedDict(tracer, iterable));
     STATOR_VALUE(items, contents(tracer, dict.get()));
     Ref<> keys = PyDictKeys_Check(iterable) ? Ref<>() : stealRef(PySequence_Tuple(items.get()));
-    return tracer.made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable), keys,
-                                                                   entriesHandedOut(items.get())}));
+    Ref<> changes = countingIterator(items.get());
+    if (!changes) changes = entriesHandedOut(items.get());
+    return tracer.made(
+        makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable), keys, changes}));
   }
   if (PyType_Check(iterable)) {
     // Iterating over an Enum class yields its members.

@@ -99,10 +99,14 @@ Out setLikeness(Tracer& t, PyObject* value, PyObject* items) {
   return t.fromNative(stealRef(stator_set_like(Py_TYPE(value), items)));
 }
 
+// Shows the items, and not the class.
+bool isNameless(reprfunc slot) {
+  return slot == PyList_Type.tp_repr || slot == PyTuple_Type.tp_repr || slot == PyDict_Type.tp_repr;
+}
+
 // What C's repr may be asked about in the value's stead; ok with null: there is nothing.
 Out likeness(Tracer& t, reprfunc slot, PyObject* value, PyObject* items) {
-  if (slot == PyList_Type.tp_repr || slot == PyTuple_Type.tp_repr || slot == PyDict_Type.tp_repr)
-    return newRef(items);
+  if (isNameless(slot)) return newRef(items);
   if (slot == PySet_Type.tp_repr) return setLikeness(t, value, items);
   if (slot == PyODict_Type.tp_repr) return orderedLikeness(t, value, items);
   if (slot == defaultDictType()->tp_repr) return defaultLikeness(t, value, items);
@@ -160,8 +164,7 @@ Out containerText(Tracer& tracer, PyTypeObject* owner, PyObject* value) {
     if (shown) return tracer.fromNative(stealRef(slot(shown.get())));
   } else if (hasStandIn(tracer, items.get())) {
     return tracer.breakWith(Reason::kDataDependentRead, "formats a container of tensors");
-  } else if (slot == PyList_Type.tp_repr || slot == PyTuple_Type.tp_repr ||
-             slot == PyDict_Type.tp_repr) {
+  } else if (isNameless(slot)) {
     return textOfItems(tracer, value, items.get());
   }
   return tracer.breakWith(Reason::kUnsupportedObject,
@@ -186,8 +189,9 @@ Out textOf(Tracer& tracer, PyObject* value, bool repr) {
 
 bool losesClass(Tracer& tracer, PyObject* value, PyObject* instead) {
   if (value == instead || !isTextContainer(value)) return false;
-  return isProxied(tracer, value) || Py_TYPE(value)->tp_repr != Py_TYPE(instead)->tp_repr ||
-         (PyAnySet_Check(value) && Py_TYPE(value) != Py_TYPE(instead));
+  const reprfunc slot = Py_TYPE(value)->tp_repr;
+  return isProxied(tracer, value) || slot != Py_TYPE(instead)->tp_repr ||
+         (!isNameless(slot) && Py_TYPE(value) != Py_TYPE(instead));
 }
 
 }  // namespace stator::interpret

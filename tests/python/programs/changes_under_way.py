@@ -15,7 +15,7 @@ def _error(call):
         return type(error).__name__, str(error)
 
 
-@program
+@program(min_ops=1)
 def next_after_a_deletion():
     def f(x):
         d = dict.fromkeys("abc")
@@ -27,7 +27,7 @@ def next_after_a_deletion():
     return Case(f, vec())
 
 
-@program
+@program(min_ops=1)
 def size_changes_are_remembered():
     def f(x):
         out = []
@@ -44,7 +44,7 @@ def size_changes_are_remembered():
     return Case(f, vec())
 
 
-@program
+@program(min_ops=1)
 def changed_dict_over_a_break():
     def f(x):
         d = {"a": 1, "b": 2, "c": 3}
@@ -58,7 +58,7 @@ def changed_dict_over_a_break():
     return Case(f, vec())
 
 
-@program
+@program(min_ops=1)
 def changed_outside_containers():
     def f(x, d, s, q):
         a, b, c = iter(d), iter(s), iter(q)
@@ -71,7 +71,7 @@ def changed_outside_containers():
     return Case(f, vec(), {"a": 1, "b": 2}, {1, 2}, collections.deque([1, 2]))
 
 
-@program
+@program(min_ops=1)
 def changed_deques():
     def f(x):
         q = collections.deque([1, 2, 3])
@@ -86,7 +86,7 @@ def changed_deques():
     return Case(f, vec())
 
 
-@program
+@program(min_ops=1)
 def changed_deque_over_a_break():
     def f(x):
         q = collections.deque([1, 2, 3])
@@ -100,7 +100,7 @@ def changed_deque_over_a_break():
     return Case(f, vec())
 
 
-@program
+@program(min_ops=1)
 def ordered_dict_changes():
     def f(x):
         d = collections.OrderedDict.fromkeys("abc")
@@ -116,7 +116,7 @@ def ordered_dict_changes():
     return Case(f, vec())
 
 
-@program
+@program(min_ops=1)
 def set_changes_in_a_loop():
     def f(x):
         s = {1, 2, 3}
@@ -130,7 +130,7 @@ def set_changes_in_a_loop():
     return Case(f, vec())
 
 
-@program
+@program(min_ops=1)
 def sort_by_what_changes_the_list():
     def f(x):
         out = []
@@ -157,7 +157,7 @@ def sort_by_what_changes_the_list():
     return Case(f, vec())
 
 
-@program
+@program(min_ops=1)
 def sort_by_keys_that_look_at_the_list():
     def f(x, outside):
         a, seen = [3, 1, 2], []
@@ -177,7 +177,7 @@ def sort_by_keys_that_look_at_the_list():
     return Case(f, vec(), [6, 4, 5])
 
 
-@program
+@program(min_ops=1)
 def sort_that_raises_half_way():
     def f(x, outside):
         class Item:
@@ -199,7 +199,7 @@ def sort_that_raises_half_way():
     return Case(f, vec(), [4, 5, 3, "b"])
 
 
-@program
+@program(min_ops=1)
 def lists_that_change_while_searched():
     def f(x):
         class Item:

@@ -28,7 +28,7 @@ class Denied:
     __hash__ = object.__hash__
 
 
-@program
+@program(min_ops=1)
 def entries_that_are_none():
     def f(x):
         def add():
@@ -45,7 +45,7 @@ def entries_that_are_none():
     return Case(f, vec())
 
 
-@program
+@program(min_ops=1)
 def iterating_what_says_no():
     def f(x):
         return x + 1, _error(lambda: iter(typing.List)), _error(lambda: list(Denied())), _error(lambda: [*Denied()])
@@ -62,7 +62,7 @@ class _Plus:
         return "called"
 
 
-@program
+@program(min_ops=1)
 def callables_as_special_methods():
     def f(x):
         log = []
@@ -82,7 +82,7 @@ def callables_as_special_methods():
     return Case(f, vec())
 
 
-@program
+@program(min_ops=1)
 def unequal_asks_equal():
     def f(x):
         calls = []
@@ -109,7 +109,7 @@ def unequal_asks_equal():
     return Case(f, vec())
 
 
-@program
+@program()
 def order_of_reflected_comparisons():
     def f(x):
         calls = []
@@ -147,7 +147,7 @@ class OwnText(str):
     __hash__ = str.__hash__
 
 
-@program
+@program(min_ops=1)
 def comparisons_of_subclasses():
     def f(x):
         a, b = OwnList([1, x]), OwnList([1, x])
@@ -158,7 +158,7 @@ def comparisons_of_subclasses():
     return Case(f, vec())
 
 
-@program
+@program(min_ops=1)
 def slots_called_by_name():
     def f(x):
         out = [(3).__eq__("a"), (3).__eq__(3.0), (3.0).__eq__(3), "a".__eq__(1), "a".__ne__("b"), (1).__lt__(2)]
@@ -194,7 +194,7 @@ class Watched(dict):
         return super().__contains__(key)
 
 
-@program
+@program(min_ops=1)
 def dict_methods_past_overrides():
     def make():
         Watched.log.clear()
@@ -214,7 +214,7 @@ def dict_methods_past_overrides():
     return make()
 
 
-@program
+@program(min_ops=1)
 def counters():
     def f(x, outside):
         out = []
@@ -233,7 +233,7 @@ class _Filled(collections.defaultdict):
         return super().__getitem__(key)
 
 
-@program
+@program(min_ops=1)
 def missing_that_is_no_function():
     def f(x):
         class D(dict):
@@ -259,7 +259,7 @@ class _Grown(list):
         return "item"
 
 
-@program
+@program()
 def list_methods_past_overrides():
     def f(x):
         a = _Grown([3, 1, 2])
@@ -277,7 +277,7 @@ class _Named(list):
         super().__init__(item for item in items)
 
 
-@program
+@program(min_ops=1)
 def containers_extended_by_themselves():
     def f(x, a, b):
         a.extend(b)
@@ -303,7 +303,7 @@ class _OddSet(set):
         return iter(["odd"])
 
 
-@program
+@program(min_ops=1)
 def set_operations_past_overrides():
     def f(x):
         odd = _OddSet([1, 2])
@@ -326,7 +326,7 @@ class _Mirror(dict):
         return iter("xyz")
 
 
-@program
+@program(min_ops=1)
 def reversed_by_own_methods():
     def f(x):
         class T(tuple):
@@ -341,7 +341,7 @@ def reversed_by_own_methods():
     return Case(f, vec())
 
 
-@program
+@program(min_ops=1)
 def proxies_compared():
     def f(x):
         a = types.MappingProxyType({"a": 1})
@@ -350,7 +350,7 @@ def proxies_compared():
     return Case(f, vec())
 
 
-@program
+@program(min_ops=1)
 def smaller_of_tensors_objects():
     class Box:
         def __init__(self, value):

@@ -93,7 +93,7 @@ def _all():
     ]
 
 
-@program
+@program(min_ops=1)
 def texts_of_outside_containers():
     def f(x, values):
         out = []
@@ -104,7 +104,7 @@ def texts_of_outside_containers():
     return Case(f, vec(), _all())
 
 
-@program
+@program(min_ops=1)
 def texts_by_format_functions():
     def f(x, values):
         out = []
@@ -115,7 +115,7 @@ def texts_by_format_functions():
     return Case(f, vec(), _all())
 
 
-@program
+@program(min_ops=1)
 def texts_of_made_containers():
     def f(x):
         out = []
@@ -128,7 +128,7 @@ def texts_of_made_containers():
     return Case(f, vec())
 
 
-@program
+@program(min_ops=1)
 def texts_by_the_base_class():
     def f(x, values):
         ordered, default, tagged = values
@@ -138,7 +138,7 @@ def texts_by_the_base_class():
     return Case(f, vec(), [Ordered(a=1), Filled(int, a=1), Tagged([1])])
 
 
-@program
+@program(min_ops=1)
 def text_of_changed_containers():
     def f(x, ordered, chosen, default):
         ordered["z"] = 1
