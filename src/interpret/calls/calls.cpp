@@ -30,7 +30,7 @@
 #include "interpret/objects/texts.h"
 #include "interpret/objects/updates.h"
 #include "interpret/tensors/arrays.h"
-#include "interpret/tensors/torch_calls.h"
+#include "interpret/tensors/tensor_call.h"
 #include "interpret/tensors/torch_function.h"
 #include "python/objects.h"
 #include "symbolic/sym_int.h"
