@@ -225,6 +225,10 @@ STATOR_HOT bool runStep(const PlanStep& step, const sources::Roots& roots, PyObj
       return PyObject_SetAttrString(operand(0), "default_factory", operand(1)) == 0;
 
     case PlanOp::kListReplace:
+      // A list that is being sorted (`allocated` is -1) is to know of a write that leaves nothing in it, too.
+      if (reinterpret_cast<PyListObject*>(operand(0))->allocated == -1 &&
+          PyList_Append(operand(0), Py_None) != 0)
+        return false;
       return PyList_SetSlice(operand(0), 0, PyList_GET_SIZE(operand(0)), operand(1)) == 0;
     case PlanOp::kDictReplace:
       return replaceDict(operand(0), operand(1));

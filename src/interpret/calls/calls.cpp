@@ -27,6 +27,8 @@
 #include "interpret/objects/native_calls.h"
 #include "interpret/objects/operators.h"
 #include "interpret/objects/scalars.h"
+#include "interpret/objects/texts.h"
+#include "interpret/objects/updates.h"
 #include "interpret/tensors/arrays.h"
 #include "interpret/tensors/tensor_call.h"
 #include "interpret/tensors/torch_function.h"
@@ -395,9 +397,14 @@ Out callDescriptor(Tracer& tracer, PyObject* descriptor, const Args& args, Then 
     bool container = PyList_Check(self) || PyTuple_Check(self) || PyDict_Check(self) ||
                      PyAnySet_Check(self) || isDeque(self) || isTraceIterator(self) ||
                      PyUnicode_Check(self) || PyBytes_Check(self) || PyRange_Check(self);
+    if (const int operation = comparisonOf(name.c_str());
+        operation >= 0 && n == 2 && PyType_IsSubtype(typeOf(tracer, self), owner))
+      return compareSlot(tracer, owner, operation, self, args.values[1]);
+    if (name == "__repr__" && n == 1 && owner != &PyBaseObject_Type && isTextContainer(self) &&
+        PyType_IsSubtype(Py_TYPE(self), owner))
+      return containerText(tracer, owner, self);
     if (!isUserOverride(tracer, self, name) &&
-        (container || name == "__eq__" || name == "__ne__" || name == "__hash__" ||
-         name == "__repr__" || name == "__str__")) {
+        (container || name == "__hash__" || name == "__repr__" || name == "__str__")) {
       if (name == "__len__" && n == 1) return length(tracer, self);
       if (name == "__getitem__" && n == 2) return getItem(tracer, self, args.values[1]);
       if (name == "__contains__" && n == 2) return contains(tracer, self, args.values[1]);
@@ -415,8 +422,6 @@ Out callDescriptor(Tracer& tracer, PyObject* descriptor, const Args& args, Then 
         STATOR_FLOW(delItem(tracer, self, args.values[1]));
         return newRef(Py_None);
       }
-      if (name == "__eq__" && n == 2) return compare(tracer, Py_EQ, self, args.values[1]);
-      if (name == "__ne__" && n == 2) return compare(tracer, Py_NE, self, args.values[1]);
       if (name == "__hash__" && n == 1 && isNativeSafe(tracer, self))
         return tracer.fromNative(stealRef(PyLong_FromSsize_t(PyObject_Hash(self))));
       if ((name == "__repr__" || name == "__str__") && n == 1 && container &&
@@ -460,9 +465,11 @@ Out callDescriptor(Tracer& tracer, PyObject* descriptor, const Args& args, Then 
       // super().__getitem__ and friends of a dict subclass that overrides them.
       if (name == "__getitem__" && n == 2) {
         STATOR_VALUE(found, dictGet(tracer, self, args.values[1]));
-        if (found) return found;
-        PyErr_SetObject(PyExc_KeyError, args.values[1]);
-        return tracer.raiseCurrentError();
+        return found ? Out(found) : missingItem(tracer, self, args.values[1]);
+      }
+      if (name == "__delitem__" && n == 2) {
+        STATOR_FLOW(delItemBase(tracer, self, args.values[1]));
+        return newRef(Py_None);
       }
       if (name == "__setitem__" && n == 3) {
         STATOR_FLOW(requireHashable(tracer, args.values[1]));
@@ -480,9 +487,6 @@ Out callDescriptor(Tracer& tracer, PyObject* descriptor, const Args& args, Then 
         STATOR_VALUE(items, contents(tracer, self));
         return stealRef(PyLong_FromSsize_t(PyDict_Size(items.get())));
       }
-    } else if (name == "__eq__" && n == 2 && owner == &PyBaseObject_Type) {
-      STATOR_VALUE(identical, same(tracer, self, args.values[1]));
-      return identical.get() == Py_True ? identical : newRef(Py_NotImplemented);
     } else if (name == "__hash__" && owner == &PyBaseObject_Type) {
       return tracer.breakWith(Reason::kUnsupportedObject, "hashes an object by its address");
     }

@@ -6,6 +6,7 @@
 #include "interpret/core/tracer.h"
 #include "interpret/frames/plan_builder.h"
 #include "interpret/objects/exceptions.h"
+#include "interpret/objects/iteration.h"
 #include "python/objects.h"
 
 namespace stator::interpret {
@@ -134,6 +135,8 @@ Register PlanBuilder::iterator(PyObject* object) {
     }
     case IteratorKind::kSnapshot: {
       bool changes = written(parts[1].get());
+      // A new one would not know of what happened before.
+      if (noticesChange(t_, object)) return fail(object);
       Register made =
           add(PlanOp::kIterator, object, Ref<>(), {value(parts[1].get())}, changes ? 0 : it->index);
       if (!changes) return made;

@@ -16,6 +16,7 @@
 #include "interpret/objects/iteration.h"
 #include "interpret/objects/keys.h"
 #include "interpret/objects/operators.h"
+#include "interpret/objects/texts.h"
 #include "interpret/objects/updates.h"
 #include "interpret/tensors/arrays.h"
 #include "symbolic/sym_int.h"
@@ -260,9 +261,12 @@ Flow formatValue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
     STATOR_VALUE(result, callNested(tracer, bound.get(), args));
     text = std::move(result);
     if (conversion == 0) return deliver(tracer, frame, text, operands);
+  } else if (isTextContainer(value) && conversion != 3 && (conversion != 0 || !has_spec)) {
+    STATOR_VALUE(shown, textOf(tracer, value, conversion == 2));
+    text = std::move(shown);
   } else {
     STATOR_VALUE(plain, plain(tracer, value));
-    if (!isNativeSafe(tracer, plain.get()))
+    if (!isNativeSafe(tracer, plain.get()) || losesClass(tracer, value, plain.get()))
       return tracer.breakWith(Reason::kUnsupportedObject,
                               std::string("formats a ") + type->tp_name);
     if (PyFunction_Check(value) || PyModule_Check(value))

@@ -22,7 +22,9 @@
 #include "interpret/objects/native_calls.h"
 #include "interpret/objects/operators.h"
 #include "interpret/objects/scalars.h"
+#include "interpret/objects/special_methods.h"
 #include "interpret/objects/subclass_checks.h"
+#include "interpret/objects/texts.h"
 #include "interpret/objects/updates.h"
 #include "interpret/tensors/arrays.h"
 #include "interpret/tensors/tensor_attributes.h"
@@ -215,16 +217,31 @@ Out filterCall(Tracer& t, const Args& args) {
   return t.made(makeTraceIterator(IteratorKind::kFilter, {newRef(args.values[0]), part}));
 }
 
+// A class with a __reversed__ of its own, or with other methods that reversed() asks of what has none in C (or iter() of a dict, which
+// stands for dict's own here).
+bool reversesOtherwise(Tracer& t, PyObject* sequence) {
+  if (graph::isStandIn(sequence) || isTraceIterator(sequence)) return false;
+  PyTypeObject* type = Py_TYPE(sequence);
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return false;
+  if (isProgrammed(t, type, "__reversed__")) return true;
+  if (PyList_Check(sequence)) return false;
+  if (PyDict_Check(sequence)) return isProgrammed(t, type, "__iter__");
+  return isProgrammed(t, type, "__len__") || isProgrammed(t, type, "__getitem__");
+}
+
 Out reversedCall(Tracer& t, const Args& args) {
   NEED(1, "reversed");
   PyObject* sequence = args.values[0];
-  if (PyList_Check(sequence) || PyTuple_Check(sequence) || PyRange_Check(sequence) ||
-      PyUnicode_Check(sequence)) {
+  if (reversesOtherwise(t, sequence)) {
+    if (isDenied(t, Py_TYPE(sequence), "__reversed__"))
+      return t.raiseNew(PyExc_TypeError, "'%.200s' object is not reversible",
+                        Py_TYPE(sequence)->tp_name);
+  } else if (PyList_Check(sequence) || PyTuple_Check(sequence) || PyRange_Check(sequence) ||
+             PyUnicode_Check(sequence)) {
     STATOR_VALUE(items, contents(t, sequence));
     return t.made(makeTraceIterator(IteratorKind::kReversed, {newRef(sequence)},
                                     PyObject_Size(items.get()) - 1));
-  }
-  if (PyDict_Check(sequence) || isDictView(sequence)) {
+  } else if (PyDict_Check(sequence) || isDictView(sequence)) {
     STATOR_VALUE(items, listOf(t, sequence));
     PyList_Reverse(items.get());
     return t.made(makeTraceIterator(IteratorKind::kSequence, {items}));
@@ -352,52 +369,6 @@ Out floatCall(Tracer& t, const Args& args) {
   return numberCall(t, args, &PyFloat_Type, "__float__");
 }
 
-Out reprCall(Tracer& t, const Args& args);
-
-// The text of a container with objects that have a __repr__ of their own.
-Out textOfContainer(Tracer& t, PyObject* items) {
-  static int depth = 0;
-  struct Level {
-    Level() { ++depth; }
-    ~Level() { --depth; }
-  } level;
-  if (depth > 50)
-    return t.breakWith(Reason::kUnsupportedObject, "formats deeply nested containers");
-  auto text = [&](PyObject* item) -> Out {
-    if (item == items)
-      return t.breakWith(Reason::kUnsupportedObject, "formats a container that holds itself");
-    Args one;
-    one.values = {item};
-    one.positional = 1;
-    return settle(t, reprCall(t, one));
-  };
-  Ref<> parts = stealRef(PyList_New(0));
-  bool dict = PyDict_Check(items), list = PyList_Check(items);
-  Ref<> all = stealRef(dict ? PyDict_Items(items) : PySequence_List(items));
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(all.get()); ++i) {
-    PyObject* item = PyList_GET_ITEM(all.get(), i);
-    Ref<> part;
-    if (dict) {
-      STATOR_VALUE(key, text(PyTuple_GET_ITEM(item, 0)));
-      STATOR_VALUE(value, text(PyTuple_GET_ITEM(item, 1)));
-      part = stealRef(PyUnicode_FromFormat("%U: %U", key.get(), value.get()));
-    } else {
-      STATOR_VALUE(one, text(item));
-      part = one;
-    }
-    if (!part || !PyUnicode_Check(part.get()))
-      return t.breakWith(Reason::kRaises, "a __repr__ that gives no string");
-    PyList_Append(parts.get(), part.get());
-  }
-  Ref<> comma = stealRef(PyUnicode_FromString(", "));
-  Ref<> joined = stealRef(PyUnicode_Join(comma.get(), parts.get()));
-  const char* form = dict                           ? "{%U}"
-                     : list                         ? "[%U]"
-                     : PyTuple_GET_SIZE(items) == 1 ? "(%U,)"
-                                                    : "(%U)";
-  return t.fromNative(stealRef(PyUnicode_FromFormat(form, joined.get())));
-}
-
 Out textCall(Tracer& t, const Args& args, bool repr) {
   if (args.values.empty() && !repr) return stealRef(PyUnicode_FromString(""));
   if (args.values.size() != 1)
@@ -426,11 +397,7 @@ Out textCall(Tracer& t, const Args& args, bool repr) {
     t.values.find(value)->address_shown = true;
     return t.fromNative(stealRef(PyObject_Repr(value)));
   }
-  if (PyList_CheckExact(value) || PyTuple_CheckExact(value) || PyDict_CheckExact(value)) {
-    STATOR_VALUE(items, contents(t, value));
-    if (!isNativeSafe(t, items.get()) && !hasStandIn(t, items.get()))
-      return textOfContainer(t, items.get());
-  }
+  if (isTextContainer(value)) return textOf(t, value, repr);
   return callNative(
       t, repr ? builtinFunction("repr") : reinterpret_cast<PyObject*>(&PyUnicode_Type), args);
 }

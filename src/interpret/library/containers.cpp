@@ -70,8 +70,9 @@ Out putEach(Tracer& t, const Args& args, CallHandler put) {
 
 Out listExtend(Tracer& t, const Args& args) {
   NEED(2, "extend");
-  if (iterationRunsCode(args.values[1])) return putEach(t, args, listAppend);
-  STATOR_VALUE(items, sizedListOf(t, args.values[1]));
+  const bool itself = args.values[0] == args.values[1];
+  if (!itself && iterationRunsCode(args.values[1])) return putEach(t, args, listAppend);
+  STATOR_VALUE(items, itself ? listOf(t, args.values[1]) : sizedListOf(t, args.values[1]));
   STATOR_VALUE(target, contentsForWrite(t, args.values[0]));
   Py_ssize_t size = PyList_GET_SIZE(target.get());
   PyList_SetSlice(target.get(), size, size, items.get());
@@ -139,8 +140,11 @@ Out orderedDictCopy(Tracer& t, const Args& args) {
 
 // index, count, remove: by identity first, then by ==.
 Out findIndex(Tracer& t, PyObject* items, PyObject* wanted, Py_ssize_t from, Py_ssize_t& found) {
-  for (Py_ssize_t i = from; i < PyObject_Size(items); ++i) {
-    Ref<> item = stealRef(PySequence_GetItem(items, i));
+  // By the C layout, whatever a subclass puts over its methods; the comparison of items may change a list.
+  const bool by_layout = PyList_Check(items) || PyTuple_Check(items);
+  for (Py_ssize_t i = from; i < (by_layout ? Py_SIZE(items) : PyObject_Size(items)); ++i) {
+    Ref<> item = by_layout ? newRef(PySequence_Fast_GET_ITEM(items, i))
+                           : stealRef(PySequence_GetItem(items, i));
     STATOR_VALUE(identical, same(t, item.get(), wanted));
     bool equal = identical.get() == Py_True;
     if (!equal) {
@@ -158,8 +162,12 @@ Out findIndex(Tracer& t, PyObject* items, PyObject* wanted, Py_ssize_t from, Py_
 }
 
 Out sequenceIndex(Tracer& t, const Args& args) {
-  if (args.values.size() != 2) return onContents<false>(t, args, "index");
   STATOR_VALUE(items, contents(t, args.values[0]));
+  if (args.values.size() != 2) {
+    if (!isNativeSafe(t, items.get()))
+      return t.breakWith(Reason::kUnsupportedObject, "index() in a part of what is not plain");
+    return onContents<false>(t, args, "index");
+  }
   Py_ssize_t found = -1;
   STATOR_VALUE(ignored, findIndex(t, items.get(), args.values[1], 0, found));
   if (found >= 0) return stealRef(PyLong_FromSsize_t(found));
@@ -183,25 +191,20 @@ Out sequenceCount(Tracer& t, const Args& args) {
   }
 }
 
-Out listRemove(Tracer& t, const Args& args) {
+Out sequenceRemove(Tracer& t, const Args& args) {
   NEED(2, "remove");
   STATOR_VALUE(items, contents(t, args.values[0]));
   Py_ssize_t found = -1;
   STATOR_VALUE(ignored, findIndex(t, items.get(), args.values[1], 0, found));
-  if (found < 0) return t.raiseNew(PyExc_ValueError, "list.remove(x): x not in list");
+  if (found < 0) {
+    return t.raiseNew(PyExc_ValueError, isDeque(args.values[0]) ? "deque.remove(x): x not in deque"
+                                                                : "list.remove(x): x not in list");
+  }
   STATOR_VALUE(target, contentsForWrite(t, args.values[0]));
-  PySequence_DelItem(target.get(), found);
-  return none();
-}
-
-Out dequeRemove(Tracer& t, const Args& args) {
-  NEED(2, "remove");
-  STATOR_VALUE(items, contents(t, args.values[0]));
-  Py_ssize_t found = -1;
-  STATOR_VALUE(ignored, findIndex(t, items.get(), args.values[1], 0, found));
-  if (found < 0) return t.raiseNew(PyExc_ValueError, "deque.remove(x): x not in deque");
-  STATOR_VALUE(target, contentsForWrite(t, args.values[0]));
-  PySequence_DelItem(target.get(), found);
+  if (PyList_Check(target.get()))
+    PyList_SetSlice(target.get(), found, found + 1, nullptr);
+  else
+    PySequence_DelItem(target.get(), found);
   return none();
 }
 
@@ -259,7 +262,7 @@ Out dictPop(Tracer& t, const Args& args) {
     PyErr_SetObject(PyExc_KeyError, args.values[1]);
     return t.raiseCurrentError();
   }
-  STATOR_FLOW(delItem(t, args.values[0], args.values[1]));
+  STATOR_FLOW(delItemBase(t, args.values[0], args.values[1]));
   return found;
 }
 
@@ -340,6 +343,9 @@ Out setRemove(Tracer& t, const Args& args) {
 }
 Out setPop(Tracer& t, const Args& args) { return onContents<true>(t, args, "pop"); }
 
+// Of a set C takes the elements, whatever a subclass has for __iter__.
+bool isSet(PyObject* value) { return !graph::isStandIn(value) && PyAnySet_Check(value); }
+
 // union, intersection, ... with any iterables of hashable things.
 template <bool writes>
 Out setOperation(Tracer& t, const Args& args, const char* method) {
@@ -365,7 +371,8 @@ SET_OPERATION(setIsSubset, false, "issubset")
 SET_OPERATION(setIsSuperset, false, "issuperset")
 SET_OPERATION(setIsDisjoint, false, "isdisjoint")
 Out setUpdate(Tracer& t, const Args& args) {
-  if (args.positional == 2 && args.keywordCount() == 0 && iterationRunsCode(args.values[1]))
+  if (args.positional == 2 && args.keywordCount() == 0 && iterationRunsCode(args.values[1]) &&
+      !isSet(args.values[1]))
     return putEach(t, args, setAdd);
   return setOperation<true>(t, args, "update");
 }
@@ -388,7 +395,8 @@ Out dequePopLeft(Tracer& t, const Args& args) { return onContents<true>(t, args,
 Out dequeRotate(Tracer& t, const Args& args) { return onContents<true>(t, args, "rotate"); }
 Out dequeExtend(Tracer& t, const Args& args) {
   NEED(2, "extend");
-  if (iterationRunsCode(args.values[1])) return putEach(t, args, dequeAppend);
+  if (args.values[0] != args.values[1] && iterationRunsCode(args.values[1]))
+    return putEach(t, args, dequeAppend);
   STATOR_VALUE(items, listOf(t, args.values[1]));
   Args fixed = args;
   fixed.values[1] = items.get();
@@ -396,7 +404,8 @@ Out dequeExtend(Tracer& t, const Args& args) {
 }
 Out dequeExtendLeft(Tracer& t, const Args& args) {
   NEED(2, "extendleft");
-  if (iterationRunsCode(args.values[1])) return putEach(t, args, dequeAppendLeft);
+  if (args.values[0] != args.values[1] && iterationRunsCode(args.values[1]))
+    return putEach(t, args, dequeAppendLeft);
   STATOR_VALUE(items, listOf(t, args.values[1]));
   Args fixed = args;
   fixed.values[1] = items.get();
@@ -515,7 +524,7 @@ void registerContainers() {
       {"builtins.list.copy", copy},
       {"builtins.list.index", sequenceIndex},
       {"builtins.list.count", sequenceCount},
-      {"builtins.list.remove", listRemove},
+      {"builtins.list.remove", sequenceRemove},
       {"builtins.tuple.index", sequenceIndex},
       {"builtins.tuple.count", sequenceCount},
       {"builtins.dict.get", dictGetMethod},
@@ -567,7 +576,7 @@ void registerContainers() {
       {"collections.deque.insert", dequeInsert},
       {"collections.deque.reverse", reverse},
       {"collections.deque.index", sequenceIndex},
-      {"collections.deque.remove", dequeRemove},
+      {"collections.deque.remove", sequenceRemove},
       {"builtins.frozenset.union", setUnion},
       {"builtins.frozenset.intersection", setIntersection},
       {"builtins.frozenset.difference", setDifference},

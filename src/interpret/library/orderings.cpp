@@ -55,6 +55,37 @@ Out quantifier(Tracer& t, const Args& args, bool stop_at) {
 Out anyCall(Tracer& t, const Args& args) { return quantifier(t, args, true); }
 Out allCall(Tracer& t, const Args& args) { return quantifier(t, args, false); }
 
+struct Best {
+  Ref<> item, key;
+};
+
+Flow consider(Tracer& t, PyObject* item, PyObject* key, bool largest, Best& best) {
+  Best one{newRef(item), newRef(item)};
+  if (key != nullptr) {
+    STATOR_VALUE(k, callNested(t, key, {item}));
+    one.key = k;
+  }
+  if (best.item) {
+    STATOR_VALUE(compared,
+                 settle(t, compare(t, largest ? Py_GT : Py_LT, one.key.get(), best.key.get())));
+    STATOR_VALUE(verdict, truth(t, compared.get()));
+    if (verdict.get() != Py_True) return Flow::kOk;
+  }
+  best = std::move(one);
+  return Flow::kOk;
+}
+
+// The key is asked for each item before the next is taken. Ok with null: there was none.
+Out extremeByKey(Tracer& t, PyObject* iterable, PyObject* key, bool largest) {
+  STATOR_VALUE(iterator, iterate(t, iterable));
+  Best best;
+  for (;;) {
+    STATOR_VALUE(item, next(t, iterator.get()));
+    if (!item) return best.item;
+    STATOR_FLOW(consider(t, item.get(), key, largest, best));
+  }
+}
+
 Out extreme(Tracer& t, const Args& args, bool largest) {
   const char* name = largest ? "max" : "min";
   PyObject* key = args.keyword("key");
@@ -64,7 +95,11 @@ Out extreme(Tracer& t, const Args& args, bool largest) {
     return wrongArguments(t, name);
   if (key == Py_None) key = nullptr;
   Ref<> items;
-  if (args.positional == 1) {
+  if (args.positional == 1 && key != nullptr) {
+    STATOR_VALUE(best, extremeByKey(t, args.values[0], key, largest));
+    if (best) return best;
+    items = stealRef(PyList_New(0));
+  } else if (args.positional == 1) {
     STATOR_VALUE(list, listOf(t, args.values[0]));
     items = list;
   } else {
@@ -99,46 +134,17 @@ Out extreme(Tracer& t, const Args& args, bool largest) {
     if (fallback != nullptr) return newRef(fallback);
     return t.raiseNew(PyExc_ValueError, "%s() arg is an empty sequence", name);
   }
-  Ref<> best = newRef(PyList_GET_ITEM(items.get(), 0)), best_key = best;
-  if (key != nullptr) {
-    STATOR_VALUE(k, callNested(t, key, {best.get()}));
-    best_key = k;
-  }
-  for (Py_ssize_t i = 1; i < n; ++i) {
-    Ref<> item = newRef(PyList_GET_ITEM(items.get(), i)), item_key = item;
-    if (key != nullptr) {
-      STATOR_VALUE(k, callNested(t, key, {item.get()}));
-      item_key = k;
-    }
-    STATOR_VALUE(compared,
-                 settle(t, compare(t, largest ? Py_GT : Py_LT, item_key.get(), best_key.get())));
-    STATOR_VALUE(verdict, truth(t, compared.get()));
-    if (verdict.get() == Py_True) best = item, best_key = item_key;
-  }
-  return best;
+  Best best;
+  for (Py_ssize_t i = 0; i < n; ++i)
+    STATOR_FLOW(consider(t, PyList_GET_ITEM(items.get(), i), key, largest, best));
+  return best.item;
 }
 Out maxCall(Tracer& t, const Args& args) { return extreme(t, args, true); }
 Out minCall(Tracer& t, const Args& args) { return extreme(t, args, false); }
 
-// Sorts by keys that only Python code can compare: the order of the comparisons is that of list.sort, which takes a run that is there
-// already and puts the rest in by binary insertion; from 64 items on it does more than that.
-Flow sortByComparing(Tracer& t, Ref<>& items, const Ref<>& keys, bool reverse) {
-  Py_ssize_t n = PyList_GET_SIZE(items.get());
-  if (n >= 64)
-    return t.breakWith(Reason::kUnsupportedObject, "sorts many objects by their own comparison");
-  std::vector<std::pair<Ref<>, Ref<>>> order;
-  for (Py_ssize_t i = 0; i < n; ++i)
-    order.emplace_back(newRef(PyList_GET_ITEM(keys.get(), i)),
-                       newRef(PyList_GET_ITEM(items.get(), i)));
-  // A stable sort the other way round is a sort of the reversed list, reversed.
-  if (reverse) std::reverse(order.begin(), order.end());
-  auto less = [&](size_t left, size_t right, bool& verdict) -> Flow {
-    STATOR_VALUE(compared,
-                 settle(t, compare(t, Py_LT, order[left].first.get(), order[right].first.get())));
-    STATOR_VALUE(truth, truth(t, compared.get()));
-    verdict = truth.get() == Py_True;
-    return Flow::kOk;
-  };
+// Where a comparison raises, what is sorted so far stays.
+template <class Order, class Less>
+Flow mergeRuns(Order& order, const Less& less) {
   size_t size = order.size(), run = std::min<size_t>(size, 1);
   if (size > 1) {
     bool descending = false, verdict = false;
@@ -163,11 +169,34 @@ Flow sortByComparing(Tracer& t, Ref<>& items, const Ref<>& keys, bool reverse) {
     auto from = order.begin() + static_cast<std::ptrdiff_t>(run);
     std::rotate(order.begin() + static_cast<std::ptrdiff_t>(left), from, from + 1);
   }
+  return Flow::kOk;
+}
+
+// Sorts by keys that only Python code can compare: the order of the comparisons is that of list.sort, which takes a run that is there
+// already and puts the rest in by binary insertion; from 64 items on it does more than that.
+Flow sortByComparing(Tracer& t, Ref<>& items, const Ref<>& keys, bool reverse) {
+  Py_ssize_t n = PyList_GET_SIZE(items.get());
+  if (n >= 64)
+    return t.breakWith(Reason::kUnsupportedObject, "sorts many objects by their own comparison");
+  std::vector<std::pair<Ref<>, Ref<>>> order;
+  for (Py_ssize_t i = 0; i < n; ++i)
+    order.emplace_back(newRef(PyList_GET_ITEM(keys.get(), i)),
+                       newRef(PyList_GET_ITEM(items.get(), i)));
+  // A stable sort the other way round is a sort of the reversed list, reversed.
+  if (reverse) std::reverse(order.begin(), order.end());
+  auto less = [&](size_t left, size_t right, bool& verdict) -> Flow {
+    STATOR_VALUE(compared,
+                 settle(t, compare(t, Py_LT, order[left].first.get(), order[right].first.get())));
+    STATOR_VALUE(truth, truth(t, compared.get()));
+    verdict = truth.get() == Py_True;
+    return Flow::kOk;
+  };
+  const Flow flow = mergeRuns(order, less);
   if (reverse) std::reverse(order.begin(), order.end());
   Ref<> sorted = stealRef(PyList_New(0));
   for (const auto& [key, item] : order) PyList_Append(sorted.get(), item.get());
   items = std::move(sorted);
-  return Flow::kOk;
+  return flow;
 }
 
 // Sorts `items` in place by plain keys; stable, as list.sort is.
@@ -198,14 +227,14 @@ Flow sortItems(Tracer& t, Ref<>& items, PyObject* key, bool reverse) {
   PyDict_SetItemString(kwargs.get(), "reverse", reverse ? Py_True : Py_False);
   Ref<> empty = stealRef(PyTuple_New(0));
   Ref<> done = stealRef(PyObject_Call(sort.get(), empty.get(), kwargs.get()));
-  if (!done) return t.raiseCurrentError();
+  const Flow flow = done ? Flow::kOk : t.raiseCurrentError();
   Ref<> sorted = stealRef(PyList_New(0));
   for (Py_ssize_t i = 0; i < n; ++i)
     PyList_Append(
         sorted.get(),
         PyList_GET_ITEM(items.get(), PyLong_AsSsize_t(PyList_GET_ITEM(positions.get(), i))));
   items = std::move(sorted);
-  return Flow::kOk;
+  return flow;
 }
 
 Flow sortArguments(Tracer& t, const Args& args, PyObject*& key, bool& reverse) {
@@ -236,11 +265,21 @@ Out listSort(Tracer& t, const Args& args) {
   PyObject* key = nullptr;
   bool reverse = false;
   STATOR_FLOW(sortArguments(t, args, key, reverse));
-  STATOR_VALUE(items, contents(t, args.values[0]));
-  Ref<> sorted = stealRef(PySequence_List(items.get()));
-  STATOR_FLOW(sortItems(t, sorted, key, reverse));
   STATOR_VALUE(target, contentsForWrite(t, args.values[0]));
-  PyList_SetSlice(target.get(), 0, PyList_GET_SIZE(target.get()), sorted.get());
+  auto* list = reinterpret_cast<PyListObject*>(target.get());
+  // As CPython does it: keys and comparisons see an empty list, whose `allocated` tells whether they have changed it.
+  Ref<> sorted = stealRef(PyList_GetSlice(target.get(), 0, Py_SIZE(list)));
+  PyList_SetSlice(target.get(), 0, Py_SIZE(list), nullptr);
+  list->allocated = -1;
+  const Flow flow = sortItems(t, sorted, key, reverse);
+  const bool changed = list->allocated != -1;
+  if (changed)
+    PyList_SetSlice(target.get(), 0, Py_SIZE(list), nullptr);
+  else
+    list->allocated = 0;
+  PyList_SetSlice(target.get(), 0, 0, sorted.get());
+  STATOR_FLOW(flow);
+  if (changed) return t.raiseNew(PyExc_ValueError, "list modified during sort");
   return newRef(Py_None);
 }
 }  // namespace

@@ -17,6 +17,8 @@
 #include "interpret/objects/known_scalars.h"
 #include "interpret/objects/operators.h"
 #include "interpret/objects/scalars.h"
+#include "interpret/objects/special_methods.h"
+#include "interpret/objects/updates.h"
 #include "python/objects.h"
 #include "symbolic/sym_int.h"
 #include "values/dicts.h"
@@ -334,35 +336,7 @@ Out getItem(Tracer& tracer, PyObject* container, PyObject* key) {
     if (PyDict_Check(container)) {
       STATOR_VALUE(found, dictGet(tracer, container, key));
       if (found) return found;
-      // A method of the program's stands before a defaultdict's own, which calls the factory.
-      static PyObject* missing = PyUnicode_InternFromString("__missing__");
-      if (!PyDict_CheckExact(container)) {
-        PyObject* hook = _PyType_Lookup(Py_TYPE(container), missing);
-        if (hook != nullptr && PyFunction_Check(hook)) {
-          STATOR_VALUE(bound, special(tracer, container, "__missing__"));
-          Args args;
-          args.values = {key};
-          args.positional = 1;
-          tracer.world.keep(bound);
-          return tracer.above.call(bound.get(), args);
-        }
-      }
-      if (PyObject_TypeCheck(container, defaultDictType())) {
-        static PyObject* factory_name = PyUnicode_InternFromString("default_factory");
-        Ref<> factory = stealRef(PyObject_GetAttr(container, factory_name));
-        if (factory && factory.get() != Py_None) {
-          if (const Source* source = tracer.sourceOf(container)) {
-            STATOR_VALUE(read, fromOutside(tracer, factory,
-                                           tracer.world.child(SourceKind::kGenericAttr, source,
-                                                              factory_name)));
-          }
-          STATOR_VALUE(value, tracer.above.callNested(factory.get(), {}));
-          STATOR_FLOW(setItem(tracer, container, key, value.get()));
-          return value;
-        }
-      }
-      PyErr_SetObject(PyExc_KeyError, key);
-      return tracer.raiseCurrentError();
+      return missingItem(tracer, container, key);
     }
     if (PySet_Check(container)) return tracer.breakWith(Reason::kRaises, "subscripts a set");
     values::Info* info = tracer.values.find(container);
@@ -623,7 +597,7 @@ Out length(Tracer& tracer, PyObject* container) {
   if (isTraceIterator(container))
     return tracer.raiseNew(PyExc_TypeError, "object of type '%s' has no len()",
                            typeOf(tracer, container)->tp_name);
-  STATOR_VALUE(bound, special(tracer, container, "__len__"));
+  STATOR_VALUE(bound, slotMethod(tracer, container, "__len__"));
   if (!bound)
     return tracer.raiseNew(PyExc_TypeError, "object of type '%s' has no len()", type->tp_name);
   STATOR_VALUE(n, tracer.above.callNested(bound.get(), Args{}));
@@ -758,16 +732,19 @@ Out contains(Tracer& tracer, PyObject* container, PyObject* item) {
       if (found < 0) return tracer.raiseCurrentError();
       return boolean(found != 0);
     }
-    Ref<> list = stealRef(PySequence_List(items.get()));
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
-      PyObject* element = PyList_GET_ITEM(list.get(), i);
+    // By the C layout, whatever a subclass puts over __iter__; a list may change while its items are compared.
+    const bool by_layout = PyList_Check(items.get()) || PyTuple_Check(items.get());
+    Ref<> list = by_layout ? items : stealRef(PySequence_List(items.get()));
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list.get()); ++i) {
+      Ref<> keep = newRef(PySequence_Fast_GET_ITEM(list.get(), i));
+      PyObject* element = keep.get();
       // Whether symbolic numbers are one object would ask for their values; equal is all that counts.
       if (!symbolic::isSymbol(element) && !symbolic::isSymbol(item)) {
         STATOR_VALUE(identical, same(tracer, element, item));
         if (identical.get() == Py_True) return identical;
       }
       STATOR_VALUE(compared, tracer.above.settle(compare(tracer, Py_EQ, element, item)));
-      if (i + 1 == PyList_GET_SIZE(list.get()) && graph::isStandIn(compared.get()) &&
+      if (i + 1 == PySequence_Fast_GET_SIZE(list.get()) && graph::isStandIn(compared.get()) &&
           (tracer.options.runs_as_captured || tracer.options.capture_scalar_outputs)) {
         // Nothing depends on it yet: the graph computes the answer.
         static PyObject* const read = PyUnicode_InternFromString("item");

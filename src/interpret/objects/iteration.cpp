@@ -10,6 +10,7 @@
 #include "interpret/objects/contents.h"
 #include "interpret/objects/items.h"
 #include "interpret/objects/scalars.h"
+#include "interpret/objects/special_methods.h"
 #include "python/objects.h"
 #include "symbolic/sym_int.h"
 #include "values/dicts.h"
@@ -57,6 +58,72 @@ bool keysChanged(Tracer& t, PyObject* container, const std::vector<Ref<>>& parts
   return PyObject_RichCompareBool(now.get(), parts[3].get(), Py_EQ) != 1;
 }
 
+// The dict, set or deque (trace value) that a kSnapshot goes over; null: nothing that changes.
+Out changeable(Tracer& t, PyObject* owner) {
+  if (isDictView(owner)) return viewedDict(t, owner);
+  if (PyDict_Check(owner) || PyAnySet_Check(owner) || isDeque(owner)) return newRef(owner);
+  return Ref<>();
+}
+
+// Deques and OrderedDicts count their changes: C's own iterator over what the trace keeps of one, which takes each step with the trace's.
+Ref<> countingIterator(PyObject* items) {
+  if (isDeque(items)) return stealRef(dequeType()->tp_iter(items));
+  return PyODict_Check(items) ? stealRef(PyODict_Type.tp_iter(items)) : Ref<>();
+}
+
+bool countsChange(const std::vector<Ref<>>& parts) {
+  if (parts.size() < 4 || !parts[3]) return false;
+  Ref<> item = stealRef(PyIter_Next(parts[3].get()));
+  if (!PyErr_Occurred()) return false;
+  PyErr_Clear();
+  return true;
+}
+
+enum class Change : uint8_t { kNone, kSize, kKeys };
+
+Out changeOf(Tracer& t, TraceIterator* iterator, Change& change) {
+  const std::vector<Ref<>>& parts = *iterator->sources;
+  change = iterator->flag ? Change::kSize : Change::kNone;
+  STATOR_VALUE(container, changeable(t, parts[1].get()));
+  if (!container || iterator->flag) return Ref<>();
+  STATOR_VALUE(items, contents(t, container.get()));
+  if (isDeque(items.get()) || PyODict_Check(items.get())) {
+    if (countsChange(parts)) change = Change::kSize;
+    return Ref<>();
+  }
+  const Py_ssize_t size =
+      PyDict_Check(items.get()) ? PyDict_Size(items.get()) : PySet_GET_SIZE(items.get());
+  if (size != PyTuple_GET_SIZE(parts[0].get()))
+    change = Change::kSize;
+  else if (keysChanged(t, items.get(), parts, iterator->index))
+    change = Change::kKeys;
+  return Ref<>();
+}
+
+// What CPython's iterators over dicts, sets and deques find out about changes. Once told, they say it each time.
+Flow checkUnchanged(Tracer& t, PyObject* object) {
+  TraceIterator* iterator = asTraceIterator(object);
+  PyObject* owner = (*iterator->sources)[1].get();
+  Change change = Change::kNone;
+  STATOR_FLOW(changeOf(t, iterator, change).flow());
+  if (change == Change::kKeys) {
+    // The real interpreter is to do the whole loop: a dict that is rebuilt half way would not know.
+    t.ending.restartAt(t.values.find(object)->born, Reason::kUnsupportedIterator);
+    return t.breakWith(Reason::kUnsupportedIterator, "keys change while they are iterated over");
+  }
+  if (change == Change::kNone) return Flow::kOk;
+  if (isDeque(owner)) return t.raiseNew(PyExc_RuntimeError, "deque mutated during iteration");
+  STATOR_VALUE(container, changeable(t, owner));
+  if (PyODict_Check(container.get())) {
+    iterator->exhausted = true;
+    return t.raiseNew(PyExc_RuntimeError, "OrderedDict mutated during iteration");
+  }
+  iterator->flag = true;
+  return t.raiseNew(PyExc_RuntimeError, PyAnySet_Check(container.get())
+                                            ? "Set changed size during iteration"
+                                            : "dictionary changed size during iteration");
+}
+
 // What stands under this very key (borrowed). Without a look at its class, which may have its own __hash__.
 PyObject* valueUnder(Tracer& t, PyObject* dict, PyObject* key) {
   if (!t.own_keys.any()) return PyDict_GetItemWithError(dict, key);
@@ -69,6 +136,12 @@ PyObject* valueUnder(Tracer& t, PyObject* dict, PyObject* key) {
 }
 
 }  // namespace
+
+bool noticesChange(Tracer& tracer, PyObject* iterator) {
+  Change change = Change::kNone;
+  Out asked = changeOf(tracer, asTraceIterator(iterator), change);
+  return !asked.ok() || change != Change::kNone;
+}
 
 Out iterate(Tracer& tracer, PyObject* iterable) {
   static PyObject* method = PyUnicode_InternFromString("__iter__");
@@ -105,9 +178,10 @@ Out iterate(Tracer& tracer, PyObject* iterable) {
     }
     STATOR_VALUE(items, contents(tracer, iterable));
     Ref<> snapshot = stealRef(PySequence_Tuple(items.get()));
+    Ref<> changes = countingIterator(items.get());
+    if (!changes) changes = entriesHandedOut(items.get());
     return tracer.made(
-        makeTraceIterator(IteratorKind::kSnapshot,
-                          {snapshot, newRef(iterable), Ref<>(), entriesHandedOut(items.get())}));
+        makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable), Ref<>(), changes}));
   }
   if (isDictView(iterable)) {
     STATOR_VALUE(view, viewContents(tracer, iterable));
@@ -115,8 +189,10 @@ Out iterate(Tracer& tracer, PyObject* iterable) {
     STATOR_VALUE(dict, viewedDict(tracer, iterable));
     STATOR_VALUE(items, contents(tracer, dict.get()));
     Ref<> keys = PyDictKeys_Check(iterable) ? Ref<>() : stealRef(PySequence_Tuple(items.get()));
-    return tracer.made(makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable), keys,
-                                                                   entriesHandedOut(items.get())}));
+    Ref<> changes = countingIterator(items.get());
+    if (!changes) changes = entriesHandedOut(items.get());
+    return tracer.made(
+        makeTraceIterator(IteratorKind::kSnapshot, {snapshot, newRef(iterable), keys, changes}));
   }
   if (PyType_Check(iterable)) {
     // Iterating over an Enum class yields its members.
@@ -128,6 +204,8 @@ Out iterate(Tracer& tracer, PyObject* iterable) {
   }
   STATOR_VALUE(bound, special(tracer, iterable, "__iter__"));
   if (!bound) {
+    if (isDenied(tracer, type, "__iter__"))
+      return tracer.raiseNew(PyExc_TypeError, "'%.200s' object is not iterable", type->tp_name);
     static PyObject* getitem = PyUnicode_InternFromString("__getitem__");
     STATOR_VALUE(by_index, typeLookup(tracer, type, getitem));
     if (by_index) {
@@ -229,32 +307,7 @@ Out next(Tracer& tracer, PyObject* object) {
     case IteratorKind::kSnapshot: {
       Py_ssize_t size = PyTuple_GET_SIZE(parts[0].get());
       PyObject* owner = parts[1].get();
-      if (PyDict_Check(owner) || PyAnySet_Check(owner)) {
-        STATOR_VALUE(items, contents(tracer, owner));
-        if (PyObject_Size(items.get()) != size) {
-          return tracer.raiseNew(PyExc_RuntimeError,
-                                 PyDict_Check(owner) ? "dictionary changed size during iteration"
-                                                     : "Set changed size during iteration");
-        }
-        if (keysChanged(tracer, items.get(), parts, iterator->index)) {
-          // The real interpreter is to do the whole loop: a dict that is rebuilt half way would not know.
-          tracer.ending.restartAt(tracer.values.find(object)->born, Reason::kUnsupportedIterator);
-          return tracer.breakWith(Reason::kUnsupportedIterator,
-                                  "keys change while they are iterated over");
-        }
-      } else if (isDictView(owner)) {
-        STATOR_VALUE(n, length(tracer, owner));
-        if (PyLong_AsSsize_t(n.get()) != size)
-          return tracer.raiseNew(PyExc_RuntimeError, "dictionary changed size during iteration");
-        STATOR_VALUE(dict, viewedDict(tracer, owner));
-        STATOR_VALUE(items, contents(tracer, dict.get()));
-        if (keysChanged(tracer, items.get(), parts, iterator->index)) {
-          // The real interpreter is to do the whole loop: a dict that is rebuilt half way would not know.
-          tracer.ending.restartAt(tracer.values.find(object)->born, Reason::kUnsupportedIterator);
-          return tracer.breakWith(Reason::kUnsupportedIterator,
-                                  "keys change while they are iterated over");
-        }
-      }
+      STATOR_FLOW(checkUnchanged(tracer, object));
       if (iterator->index >= size) return finish();
       if (parts.size() > 2 && parts[2]) {
         // The value that the key has now.
@@ -345,13 +398,27 @@ Out next(Tracer& tracer, PyObject* object) {
   }
 }
 
+namespace {
+
+// Whatever a subclass of set has for __iter__.
+Out elementsOf(Tracer& tracer, PyObject* set) {
+  STATOR_VALUE(items, contents(tracer, set));
+  Ref<> list = stealRef(PyList_New(0));
+  PyObject* item = nullptr;
+  Py_hash_t hash = 0;
+  Py_ssize_t position = 0;
+  while (_PySet_NextEntry(items.get(), &position, &item, &hash)) PyList_Append(list.get(), item);
+  return list;
+}
+
+}  // namespace
+
 // What a set's methods in C take for an iterable: how they go about it, and the order of what comes out, depends on whether it is a set or a
 // dict.
 Out setOperand(Tracer& tracer, PyObject* iterable) {
-  const bool keyed = !graph::isStandIn(iterable) &&
-                     (PySet_CheckExact(iterable) || PyFrozenSet_CheckExact(iterable) ||
-                      PyDict_CheckExact(iterable));
-  STATOR_VALUE(list, listOf(tracer, iterable));
+  const bool set = !graph::isStandIn(iterable) && PyAnySet_Check(iterable);
+  const bool keyed = set || (!graph::isStandIn(iterable) && PyDict_CheckExact(iterable));
+  STATOR_VALUE(list, set ? elementsOf(tracer, iterable) : listOf(tracer, iterable));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
     PyObject* item = PyList_GET_ITEM(list.get(), i);
     // A set is about the numbers that they are.

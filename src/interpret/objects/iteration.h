@@ -9,6 +9,8 @@ namespace stator::interpret {
 Out iterate(Tracer& tracer, PyObject* iterable);
 // ok with a null Ref: exhausted
 Out next(Tracer& tracer, PyObject* iterator);
+// What a kSnapshot goes over has changed since in a way that CPython's iterator would notice.
+bool noticesChange(Tracer& tracer, PyObject* iterator);
 // of a list, tuple or range
 Out nextFromOutside(Tracer& tracer, PyObject* iterator);
 Out listOf(Tracer& tracer, PyObject* iterable, Py_ssize_t most = -1);

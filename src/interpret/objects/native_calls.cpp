@@ -6,8 +6,24 @@
 #include "interpret/core/symbols.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/decimals.h"
+#include "interpret/objects/texts.h"
 
 namespace stator::interpret {
+
+namespace {
+
+// Methods of str, and functions that give a text.
+bool showsArguments(PyObject* callable) {
+  if (PyObject_TypeCheck(callable, &PyMethodDescr_Type) ||
+      PyObject_TypeCheck(callable, &PyWrapperDescr_Type))
+    return PyDescr_TYPE(callable) == &PyUnicode_Type;
+  for (const char* name : {"repr", "ascii", "format"}) {
+    if (callable == builtinFunction(name)) return true;
+  }
+  return callable == reinterpret_cast<PyObject*>(&PyUnicode_Type);
+}
+
+}  // namespace
 
 Out callNative(Tracer& tracer, PyObject* callable, const Args& args) {
   std::vector<Ref<>> keep;
@@ -22,6 +38,9 @@ Out callNative(Tracer& tracer, PyObject* callable, const Args& args) {
       return tracer.breakWith(Reason::kUnsupportedObject,
                               nameOf(callable) + "() of a " + Py_TYPE(value)->tp_name);
     }
+    if (losesClass(tracer, value, replaced.get()) && showsArguments(callable))
+      return tracer.breakWith(Reason::kUnsupportedObject,
+                              nameOf(callable) + "() of a " + Py_TYPE(value)->tp_name);
     values.push_back(replaced.get());
     keep.push_back(std::move(replaced));
   }

@@ -14,6 +14,8 @@
 #include "interpret/objects/iteration.h"
 #include "interpret/objects/keys.h"
 #include "interpret/objects/scalars.h"
+#include "interpret/objects/special_methods.h"
+#include "interpret/objects/texts.h"
 #include "symbolic/sym_int.h"
 
 #include <array>
@@ -62,25 +64,6 @@ const std::array<BinaryRow, 13> kBinary = {{
 
 bool isUserType(PyTypeObject* type) { return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0; }
 
-bool definesInPython(Tracer& tracer, PyTypeObject* type, const char* name) {
-  Ref<> text = stealRef(PyUnicode_InternFromString(name));
-  Out found = typeLookup(tracer, type, text.get());
-  return found.get() != nullptr && (PyFunction_Check(found.get()) || PyMethod_Check(found.get()));
-}
-
-// `__eq__ = object.__eq__` in a subclass of list.
-bool comparesOtherwise(PyTypeObject* type) {
-  if (!isUserType(type)) return false;
-  for (PyTypeObject* base :
-       {&PyList_Type, &PyTuple_Type, &PyDict_Type, &PySet_Type, &PyFrozenSet_Type}) {
-    if (!PyType_IsSubtype(type, base)) continue;
-    PyTypeObject* native = type;
-    while (isUserType(native)) native = native->tp_base;
-    return type->tp_richcompare != native->tp_richcompare;
-  }
-  return false;
-}
-
 bool isNumber(PyObject* object) {
   static PyObject* torch_function = PyUnicode_InternFromString("__torch_function__");
   static PyObject* array = PyUnicode_InternFromString("__array__");
@@ -110,7 +93,7 @@ Out binaryProtocol(Tracer& tracer, const BinaryRow& row, bool in_place, PyObject
   Ref<> reflected = stealRef(PyUnicode_InternFromString(row.reflected));
   bool right_first =
       left_type != right_type && PyType_IsSubtype(right_type, left_type) &&
-      definesInPython(tracer, right_type, row.reflected) &&
+      isProgrammed(tracer, right_type, row.reflected) &&
       _PyType_Lookup(left_type, reflected.get()) != _PyType_Lookup(right_type, reflected.get());
   if (right_first) attempts.push_back({right, left, row.reflected});
   attempts.push_back({left, right, row.method});
@@ -125,7 +108,7 @@ Out binaryProtocol(Tracer& tracer, const BinaryRow& row, bool in_place, PyObject
       // Numbers know nothing of the other class.
       if (!PyUnicode_Check(attempt.self) && !PyBytes_Check(attempt.self)) continue;
     }
-    STATOR_VALUE(bound, special(tracer, attempt.self, attempt.method));
+    STATOR_VALUE(bound, slotMethod(tracer, attempt.self, attempt.method));
     if (!bound) continue;
     STATOR_VALUE(result, tracer.above.callNested(bound.get(), {attempt.other}));
     if (result.get() != Py_NotImplemented) return result;
@@ -167,8 +150,8 @@ Out binary(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
   if (left_stand_in || right_stand_in) {
     PyObject* other = left_stand_in ? right : left;
     if (!graph::isStandIn(other) && isUserType(Py_TYPE(other)) && !isTraceIterator(other) &&
-        (definesInPython(tracer, Py_TYPE(other), left_stand_in ? row.reflected : row.method) ||
-         (in_place && !left_stand_in && definesInPython(tracer, Py_TYPE(other), row.in_place)))) {
+        (isProgrammed(tracer, Py_TYPE(other), left_stand_in ? row.reflected : row.method) ||
+         (in_place && !left_stand_in && isProgrammed(tracer, Py_TYPE(other), row.in_place)))) {
       return binaryProtocol(tracer, row, in_place, left, right);
     }
     if (tracer.torch_function.relevant() &&
@@ -201,9 +184,9 @@ Out binary(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
     return binary(tracer, operation, a.get(), b.get());
   }
   PyTypeObject *left_type = Py_TYPE(left), *right_type = Py_TYPE(right);
-  if ((isUserType(left_type) && (definesInPython(tracer, left_type, row.method) ||
-                                 (in_place && definesInPython(tracer, left_type, row.in_place)))) ||
-      (isUserType(right_type) && definesInPython(tracer, right_type, row.reflected))) {
+  if ((isUserType(left_type) && (isProgrammed(tracer, left_type, row.method) ||
+                                 (in_place && isProgrammed(tracer, left_type, row.in_place)))) ||
+      (isUserType(right_type) && isProgrammed(tracer, right_type, row.reflected))) {
     return binaryProtocol(tracer, row, in_place, left, right);
   }
   // Concatenation, repetition and set operations only move references: their elements may be anything.
@@ -296,7 +279,8 @@ Out binary(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
   if (!isNativeSafe(tracer, left) || !isNativeSafe(tracer, right)) {
     STATOR_VALUE(a, plain(tracer, left));
     STATOR_VALUE(b, plain(tracer, right));
-    if (!isNativeSafe(tracer, a.get()) || !isNativeSafe(tracer, b.get())) {
+    const bool shows = PyUnicode_Check(left) && losesClass(tracer, right, b.get());
+    if (!isNativeSafe(tracer, a.get()) || !isNativeSafe(tracer, b.get()) || shows) {
       if (hasStandIn(tracer, left) || hasStandIn(tracer, right))
         return tracer.breakWith(Reason::kDataDependentRead,
                                 "an operator on a container of tensors");
@@ -330,9 +314,8 @@ Out unary(Tracer& tracer, int operation, PyObject* operand) {
     Ref<> number = concrete(tracer, operand);
     return unary(tracer, operation, number.get());
   }
-  if (isUserType(Py_TYPE(operand)) &&
-      definesInPython(tracer, Py_TYPE(operand), methods[operation])) {
-    STATOR_VALUE(bound, special(tracer, operand, methods[operation]));
+  if (isUserType(Py_TYPE(operand)) && isProgrammed(tracer, Py_TYPE(operand), methods[operation])) {
+    STATOR_VALUE(bound, slotMethod(tracer, operand, methods[operation]));
     tracer.world.keep(bound);
     return tracer.above.call(bound.get(), Args{});
   }
@@ -344,217 +327,6 @@ Out unary(Tracer& tracer, int operation, PyObject* operand) {
   Ref<> result = stealRef(native[operation](operand));
   STATOR_FLOW(decimals.finish());
   return tracer.fromNative(std::move(result));
-}
-
-Out compare(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
-  static const char* const functions[] = {"lt", "le", "eq", "ne", "gt", "ge"};
-  static const char* const methods[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
-  static const int swapped[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
-  auto boolean = [](bool b) { return newRef(b ? Py_True : Py_False); };
-  bool equality = operation == Py_EQ || operation == Py_NE;
-  if (graph::isStandIn(left) || graph::isStandIn(right)) {
-    PyObject* other = graph::isStandIn(left) ? right : left;
-    if (equality && !graph::isStandIn(other) && !PyLong_Check(other) && !PyFloat_Check(other) &&
-        !PyComplex_Check(other)) {
-      if (other == Py_None || PyUnicode_Check(other) || PyTuple_Check(other) ||
-          PyList_Check(other) || PyType_Check(other)) {
-        return boolean(operation == Py_NE);
-      }
-    }
-    Args args;
-    args.values = {left, right};
-    args.positional = 2;
-    return tracer.above.tensorCall(graph::Op::kCallFunction, operatorFunction(functions[operation]),
-                                   args);
-  }
-  if (symbolic::isSymbol(left) || symbolic::isSymbol(right)) {
-    const bool scalars = symbolic::isSymScalar(left) || symbolic::isSymScalar(right);
-    if (Ref<> result = scalars ? scalarCompare(tracer, operation, left, right)
-                               : symCompare(tracer, operation, left, right))
-      return result;
-    Ref<> a = symbolic::isSymbol(left) ? concrete(tracer, left) : newRef(left),
-          b = symbolic::isSymbol(right) ? concrete(tracer, right) : newRef(right);
-    return compare(tracer, operation, a.get(), b.get());
-  }
-  PyTypeObject *left_type = Py_TYPE(left), *right_type = Py_TYPE(right);
-  bool left_user = isUserType(left_type) && definesInPython(tracer, left_type, methods[operation]);
-  bool right_user =
-      isUserType(right_type) && definesInPython(tracer, right_type, methods[swapped[operation]]);
-  // `!=` falls back on `==` in object.__ne__.
-  bool through_eq = operation == Py_NE &&
-                    ((isUserType(left_type) && definesInPython(tracer, left_type, "__eq__")) ||
-                     (isUserType(right_type) && definesInPython(tracer, right_type, "__eq__")));
-  if (left_user || right_user) {
-    struct Attempt {
-      PyObject *self, *other;
-      const char* method;
-      bool defined;
-    };
-    std::vector<Attempt> attempts = {{left, right, methods[operation], left_user},
-                                     {right, left, methods[swapped[operation]], right_user}};
-    if (left_type != right_type && PyType_IsSubtype(right_type, left_type) && right_user)
-      std::swap(attempts[0], attempts[1]);
-    for (const Attempt& attempt : attempts) {
-      if (!attempt.defined) continue;
-      STATOR_VALUE(bound, special(tracer, attempt.self, attempt.method));
-      STATOR_VALUE(result, tracer.above.callNested(bound.get(), {attempt.other}));
-      if (result.get() != Py_NotImplemented) return result;
-    }
-    static const char* const symbols[] = {"<", "<=", "==", "!=", ">", ">="};
-    if (!equality) {
-      return tracer.raiseNew(PyExc_TypeError,
-                             "'%s' not supported between instances of '%.100s' and '%.100s'",
-                             symbols[operation], left_type->tp_name, right_type->tp_name);
-    }
-    STATOR_VALUE(identical, same(tracer, left, right));
-    return boolean((identical.get() == Py_True) == (operation == Py_EQ));
-  }
-  if (through_eq) {
-    STATOR_VALUE(equal, tracer.above.settle(compare(tracer, Py_EQ, left, right)));
-    STATOR_VALUE(verdict, truth(tracer, equal.get()));
-    return boolean(verdict.get() != Py_True);
-  }
-  if (isAddress(left) || isAddress(right)) {
-    if (!equality || !isAddress(left) || !isAddress(right)) {
-      STATOR_VALUE(first, plain(tracer, left));
-      STATOR_VALUE(second, plain(tracer, right));
-      return compare(tracer, operation, first.get(), second.get());
-    }
-    return boolean((addressTarget(tracer, left) == addressTarget(tracer, right)) ==
-                   (operation == Py_EQ));
-  }
-  if (comparesOtherwise(left_type) || comparesOtherwise(right_type))
-    return tracer.breakWith(Reason::kUnsupportedObject,
-                            "a container that compares in a way of its own");
-  STATOR_VALUE(a, plain(tracer, left));
-  STATOR_VALUE(b, plain(tracer, right));
-  if (isNativeSafe(tracer, a.get()) && isNativeSafe(tracer, b.get())) {
-    DecimalFold decimals(tracer, {a.get(), b.get()});
-    Ref<> result = stealRef(PyObject_RichCompare(a.get(), b.get(), operation));
-    STATOR_FLOW(decimals.finish());
-    return tracer.fromNative(std::move(result));
-  }
-  if ((PyAnySet_Check(left) || PyDictViewSet_Check(left)) &&
-      (PyAnySet_Check(right) || PyDictViewSet_Check(right))) {
-    STATOR_VALUE(result, keyed(tracer, nullptr, [&](PyObject*) {
-                   return PyObject_RichCompare(a.get(), b.get(), operation);
-                 }));
-    return tracer.fromNative(result);
-  }
-  if (equality && PyDict_Check(left) && PyDict_Check(right) &&
-      !(PyODict_Check(left) && PyODict_Check(right))) {
-    // Keys by the hashes that they stand under, values as the items of lists.
-    bool wanted = operation == Py_EQ;
-    if (PyDict_Size(a.get()) != PyDict_Size(b.get())) return boolean(!wanted);
-    PyObject *key = nullptr, *value = nullptr;
-    Py_ssize_t position = 0;
-    Py_hash_t hash = 0;
-    while (_PyDict_Next(a.get(), &position, &key, &value, &hash)) {
-      Ref<> keep_key = newRef(key), x = newRef(value);
-      STATOR_VALUE(y, keyed(tracer, nullptr, [&](PyObject*) {
-                     return Py_XNewRef(_PyDict_GetItem_KnownHash(b.get(), key, hash));
-                   }));
-      if (!y) return boolean(!wanted);
-      if (!symbolic::isSymbol(x.get()) && !symbolic::isSymbol(y.get())) {
-        STATOR_VALUE(identical, same(tracer, x.get(), y.get()));
-        if (identical.get() == Py_True) continue;
-      }
-      STATOR_VALUE(equal, tracer.above.settle(compare(tracer, Py_EQ, x.get(), y.get())));
-      STATOR_VALUE(verdict, truth(tracer, equal.get()));
-      if (verdict.get() != Py_True) return boolean(!wanted);
-    }
-    return boolean(wanted);
-  }
-  bool sequences =
-      (PyList_Check(left) && PyList_Check(right)) || (PyTuple_Check(left) && PyTuple_Check(right));
-  if (sequences) {
-    // Containers that hold themselves: eager finds the end of the stack, and the real interpreter is to do so.
-    static int depth = 0;
-    struct Level {
-      Level() { ++depth; }
-      ~Level() { --depth; }
-    } level;
-    if (depth > 200)
-      return tracer.breakWith(Reason::kUnsupportedObject, "compares deeply nested containers");
-    bool wanted = operation == Py_EQ;
-    // By the C layout, whatever a subclass puts over its methods; the comparison of items may change the containers.
-    auto size = [](PyObject* sequence) {
-      return PyList_Check(sequence) ? PyList_GET_SIZE(sequence) : PyTuple_GET_SIZE(sequence);
-    };
-    auto item = [](PyObject* sequence, Py_ssize_t i) {
-      return newRef(PyList_Check(sequence) ? PyList_GET_ITEM(sequence, i)
-                                           : PyTuple_GET_ITEM(sequence, i));
-    };
-    if (equality && size(a.get()) != size(b.get())) return boolean(!wanted);
-    for (Py_ssize_t i = 0; i < size(a.get()) && i < size(b.get()); ++i) {
-      Ref<> x = item(a.get(), i), y = item(b.get(), i);
-      // Of symbols only the values count, and to ask whether they are the same object would settle these.
-      if (!symbolic::isSymbol(x.get()) && !symbolic::isSymbol(y.get())) {
-        STATOR_VALUE(identical, same(tracer, x.get(), y.get()));
-        if (identical.get() == Py_True) continue;
-      }
-      STATOR_VALUE(equal, tracer.above.settle(compare(tracer, Py_EQ, x.get(), y.get())));
-      STATOR_VALUE(verdict, truth(tracer, equal.get()));
-      if (verdict.get() == Py_True) continue;
-      if (i >= size(a.get()) || i >= size(b.get())) continue;
-      // The first items that differ decide; what their comparison gives need not be a bool.
-      return equality ? Out(boolean(!wanted))
-                      : tracer.above.settle(compare(tracer, operation, x.get(), y.get()));
-    }
-    if (!equality) {
-      Ref<> longer = stealRef(PyLong_FromSsize_t(size(a.get()))),
-            other = stealRef(PyLong_FromSsize_t(size(b.get())));
-      return tracer.fromNative(
-          stealRef(PyObject_RichCompare(longer.get(), other.get(), operation)));
-    }
-    if (size(a.get()) != size(b.get())) return boolean(!wanted);
-    return boolean(wanted);
-  }
-  bool plain_objects = left_type->tp_richcompare == PyBaseObject_Type.tp_richcompare &&
-                       right_type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
-  bool one_constant = values::isScalar(left) || values::isScalar(right) || PyType_Check(left) ||
-                      PyType_Check(right);
-  bool mismatched =
-      left_type != right_type && (left_type->tp_richcompare == PyBaseObject_Type.tp_richcompare ||
-                                  right_type->tp_richcompare == PyBaseObject_Type.tp_richcompare);
-  if (equality && (plain_objects || (one_constant && mismatched))) {
-    STATOR_VALUE(identical, same(tracer, left, right));
-    return boolean((identical.get() == Py_True) == (operation == Py_EQ));
-  }
-  if (equality && PyMethod_Check(left) && PyMethod_Check(right)) {
-    // Of the same function and the very same object.
-    STATOR_VALUE(same_self, same(tracer, PyMethod_GET_SELF(left), PyMethod_GET_SELF(right)));
-    if (same_self.get() != Py_True) return boolean(operation == Py_NE);
-    STATOR_VALUE(same_function,
-                 tracer.above.settle(compare(tracer, Py_EQ, PyMethod_GET_FUNCTION(left),
-                                             PyMethod_GET_FUNCTION(right))));
-    return boolean((same_function.get() == Py_True) == (operation == Py_EQ));
-  }
-  // Functions in C and `descriptor.__get__`: compared by what they are bound to, without a line of Python.
-  auto in_c = [](PyObject* value) {
-    return PyCFunction_Check(value) ||
-           std::string_view(Py_TYPE(value)->tp_name) == "method-wrapper";
-  };
-  if (equality && in_c(left) && in_c(right) && left_type == right_type) {
-    Ref<> equal = stealRef(PyObject_RichCompare(left, right, operation));
-    if (!equal) return tracer.raiseCurrentError();
-    return equal;
-  }
-  if (equality && (in_c(left) || in_c(right)) && left_type != right_type &&
-      ((in_c(left) && in_c(right)) || PyFunction_Check(left) || PyFunction_Check(right) ||
-       Py_TYPE(left) == &PyMethodDescr_Type || Py_TYPE(right) == &PyMethodDescr_Type ||
-       Py_TYPE(left) == &PyWrapperDescr_Type || Py_TYPE(right) == &PyWrapperDescr_Type)) {
-    return boolean(operation == Py_NE);
-  }
-  if (equality && (PyFunction_Check(left) || PyMethod_Check(left))) {
-    STATOR_VALUE(identical, same(tracer, left, right));
-    return boolean((identical.get() == Py_True) == (operation == Py_EQ));
-  }
-  if (hasStandIn(tracer, left) || hasStandIn(tracer, right))
-    return tracer.breakWith(Reason::kDataDependentBranch, "compares containers of tensors");
-  return tracer.breakWith(
-      Reason::kUnsupportedObject,
-      std::string("compares a ") + left_type->tp_name + " with a " + right_type->tp_name);
 }
 
 }  // namespace stator::interpret

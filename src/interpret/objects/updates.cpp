@@ -1,11 +1,14 @@
 #include "interpret/objects/updates.h"
 
+#include "interpret/core/known.h"
+#include "interpret/core/outside.h"
 #include "interpret/core/trace_iterator.h"
 #include "interpret/objects/attributes.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/items.h"
 #include "interpret/objects/iteration.h"
 #include "interpret/objects/keys.h"
+#include "interpret/objects/special_methods.h"
 #include "values/dicts.h"
 
 namespace stator::interpret {
@@ -42,11 +45,12 @@ Flow dictUpdate(Tracer& tracer, PyObject* dict, const Args& args) {
       }
       if (keys) {
         STATOR_VALUE(names, tracer.above.callNested(keys.get(), {}));
-        STATOR_VALUE(list, listOf(tracer, names.get()));
-        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
-          STATOR_VALUE(item,
-                       tracer.above.settle(getItem(tracer, other, PyList_GET_ITEM(list.get(), i))));
-          STATOR_FLOW(setItemBase(tracer, dict, PyList_GET_ITEM(list.get(), i), item.get()));
+        STATOR_VALUE(iterator, iterate(tracer, names.get()));
+        for (;;) {
+          STATOR_VALUE(key, next(tracer, iterator.get()));
+          if (!key) break;
+          STATOR_VALUE(item, tracer.above.settle(getItem(tracer, other, key.get())));
+          STATOR_FLOW(setItemBase(tracer, dict, key.get(), item.get()));
         }
       } else {
         Ref<> keep = newRef(other);
@@ -81,7 +85,7 @@ Flow dictUpdate(Tracer& tracer, PyObject* dict, const Args& args) {
 
 // dict.__setitem__ itself, whatever a subclass put over it.
 Flow setItemBase(Tracer& tracer, PyObject* dict, PyObject* key, PyObject* value) {
-  if (PyDict_CheckExact(dict) || !isUserOverride(tracer, dict, "__setitem__"))
+  if (PyDict_CheckExact(dict) || !isProgrammed(tracer, Py_TYPE(dict), "__setitem__"))
     return setItem(tracer, dict, key, value);
   STATOR_FLOW(requireHashable(tracer, key));
   STATOR_VALUE(items, contentsForWrite(tracer, dict));
@@ -90,6 +94,46 @@ Flow setItemBase(Tracer& tracer, PyObject* dict, PyObject* key, PyObject* value)
                  return values::dictSet(into, key, value) ? Py_NewRef(Py_None) : nullptr;
                })
       .flow();
+}
+
+Flow delItemBase(Tracer& tracer, PyObject* dict, PyObject* key) {
+  if (PyDict_CheckExact(dict) || !isProgrammed(tracer, Py_TYPE(dict), "__delitem__"))
+    return delItem(tracer, dict, key);
+  STATOR_FLOW(requireHashable(tracer, key));
+  STATOR_VALUE(items, contentsForWrite(tracer, dict));
+  return keyed(tracer, items.get(),
+               [&](PyObject* from) {
+                 return values::dictDelete(from, key) ? Py_NewRef(Py_None) : nullptr;
+               })
+      .flow();
+}
+
+Out missingItem(Tracer& tracer, PyObject* dict, PyObject* key) {
+  // A method of the program's stands before a defaultdict's own, which calls the factory.
+  if (!PyDict_CheckExact(dict) && isProgrammed(tracer, Py_TYPE(dict), "__missing__")) {
+    STATOR_VALUE(bound, slotMethod(tracer, dict, "__missing__"));
+    Args args;
+    args.values = {key};
+    args.positional = 1;
+    tracer.world.keep(bound);
+    return tracer.above.call(bound.get(), args);
+  }
+  if (PyObject_TypeCheck(dict, defaultDictType())) {
+    static PyObject* const factory_name = PyUnicode_InternFromString("default_factory");
+    Ref<> factory = stealRef(PyObject_GetAttr(dict, factory_name));
+    if (factory && factory.get() != Py_None) {
+      if (const Source* source = tracer.sourceOf(dict)) {
+        STATOR_VALUE(
+            read, fromOutside(tracer, factory,
+                              tracer.world.child(SourceKind::kGenericAttr, source, factory_name)));
+      }
+      STATOR_VALUE(value, tracer.above.callNested(factory.get(), {}));
+      STATOR_FLOW(tracer.above.settle(setItem(tracer, dict, key, value.get())).flow());
+      return value;
+    }
+  }
+  PyErr_SetObject(PyExc_KeyError, key);
+  return tracer.raiseCurrentError();
 }
 
 }  // namespace stator::interpret

@@ -1,4 +1,4 @@
-// dict.update and dict.__setitem__ themselves, whatever a subclass put over them.
+// What dict's own methods do, whatever a subclass put over them.
 #pragma once
 
 #include "interpret/core/tracer.h"
@@ -9,5 +9,9 @@ namespace stator::interpret {
 Flow dictUpdate(Tracer& tracer, PyObject* dict, const Args& args);
 // dict.__setitem__ past any override
 Flow setItemBase(Tracer& tracer, PyObject* dict, PyObject* key, PyObject* value);
+// dict.__delitem__ past any override
+Flow delItemBase(Tracer& tracer, PyObject* dict, PyObject* key);
+// What dict.__getitem__ does about a key that is not there: __missing__, a defaultdict's factory, KeyError.
+Out missingItem(Tracer& tracer, PyObject* dict, PyObject* key);
 
 }  // namespace stator::interpret

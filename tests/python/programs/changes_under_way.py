@@ -1,0 +1,222 @@
+"""Containers that change while they are iterated over, sorted or searched."""
+
+import collections
+from functools import cmp_to_key
+
+import torch
+
+from tests.python.programs import Case, program, vec
+
+
+def _error(call):
+    try:
+        return call()
+    except Exception as error:
+        return type(error).__name__, str(error)
+
+
+@program(min_ops=1)
+def next_after_a_deletion():
+    def f(x):
+        d = dict.fromkeys("abc")
+        it = iter(d)
+        key = next(it)
+        del d[key]
+        return x + 1, next(it)
+
+    return Case(f, vec())
+
+
+@program(min_ops=1)
+def size_changes_are_remembered():
+    def f(x):
+        out = []
+        for make in (lambda d: iter(d), lambda d: iter(d.keys()), lambda d: iter(d.values()), lambda d: iter(d.items())):
+            d = {"a": 1, "b": 2}
+            it = make(d)
+            out.append(next(it))
+            d["c"] = 3
+            out.append(_error(lambda: next(it)))
+            del d["c"]
+            out.append(_error(lambda: next(it)))
+        return x + 1, out
+
+    return Case(f, vec())
+
+
+@program(min_ops=1)
+def changed_dict_over_a_break():
+    def f(x):
+        d = {"a": 1, "b": 2, "c": 3}
+        it = iter(d)
+        first = next(it)
+        del d["a"]
+        x = x + 1
+        torch._dynamo.graph_break()
+        return x, first, _error(lambda: next(it)), d
+
+    return Case(f, vec())
+
+
+@program(min_ops=1)
+def changed_outside_containers():
+    def f(x, d, s, q):
+        a, b, c = iter(d), iter(s), iter(q)
+        out = [next(a), next(b), next(c)]
+        d["new"] = 1
+        s.add(99)
+        q.append(1)
+        return x + 1, out, _error(lambda: next(a)), _error(lambda: next(b)), _error(lambda: next(c))
+
+    return Case(f, vec(), {"a": 1, "b": 2}, {1, 2}, collections.deque([1, 2]))
+
+
+@program(min_ops=1)
+def changed_deques():
+    def f(x):
+        q = collections.deque([1, 2, 3])
+        out = []
+        for change in (lambda: q.append(4), lambda: q.rotate(1), lambda: q.pop(), lambda: q.extend([]), lambda: q.clear()):
+            it = iter(q)
+            out.append(_error(lambda: next(it)))
+            change()
+            out += [_error(lambda: next(it)), _error(lambda: next(it))]
+        return x + 1, out, list(q)
+
+    return Case(f, vec())
+
+
+@program(min_ops=1)
+def changed_deque_over_a_break():
+    def f(x):
+        q = collections.deque([1, 2, 3])
+        it = iter(q)
+        next(it)
+        q.append(q.pop())
+        x = x + 1
+        torch._dynamo.graph_break()
+        return x, _error(lambda: next(it)), list(q)
+
+    return Case(f, vec())
+
+
+@program(min_ops=1)
+def ordered_dict_changes():
+    def f(x):
+        d = collections.OrderedDict.fromkeys("abc")
+        out = []
+
+        def loop():
+            for k in d:
+                out.append(k)
+                d.pop("c", None)
+
+        return x + 1, _error(loop), out
+
+    return Case(f, vec())
+
+
+@program(min_ops=1)
+def set_changes_in_a_loop():
+    def f(x):
+        s = {1, 2, 3}
+
+        def loop():
+            for k in s:
+                s.discard(3)
+
+        return x + 1, _error(loop), sorted(s)
+
+    return Case(f, vec())
+
+
+@program(min_ops=1)
+def sort_by_what_changes_the_list():
+    def f(x):
+        out = []
+        for change in ("append", "nothing", "clear", "both", "extend"):
+            a = [5, 1, 2]
+            sizes = []
+
+            def compare(left, right):
+                sizes.append(len(a))
+                if change == "append":
+                    a.append(3)
+                elif change == "both":
+                    a.append(3)
+                    a.pop()
+                elif change == "clear":
+                    a.clear()
+                elif change == "extend":
+                    a.extend([])
+                return (left > right) - (left < right)
+
+            out += [_error(lambda: a.sort(key=cmp_to_key(compare))), a, sizes]
+        return x + 1, out
+
+    return Case(f, vec())
+
+
+@program(min_ops=1)
+def sort_by_keys_that_look_at_the_list():
+    def f(x, outside):
+        a, seen = [3, 1, 2], []
+
+        def key(item):
+            seen.append((len(a), len(outside)))
+            return item
+
+        def changing(item):
+            outside.append(item)
+            return -item
+
+        a.sort(key=key, reverse=True)
+        out = _error(lambda: outside.sort(key=changing))
+        return x + 1, a, seen, out, outside
+
+    return Case(f, vec(), [6, 4, 5])
+
+
+@program(min_ops=1)
+def sort_that_raises_half_way():
+    def f(x, outside):
+        class Item:
+            def __init__(self, value):
+                self.value = value
+
+            def __lt__(self, other):
+                if self.value == 9:
+                    raise ValueError("nine")
+                return self.value < other.value
+
+        plain = [2, 3, 1, "a", 0]
+        objects = [Item(i) for i in (2, 3, 1, 9, 0)]
+        keyed = [3, 1, 2]
+        out = [_error(plain.sort), _error(objects.sort), _error(lambda: keyed.sort(key=lambda i: 1 // (i - 2)))]
+        out += [_error(lambda: plain.sort(reverse=True)), _error(outside.sort)]
+        return x + 1, out, plain, [i.value for i in objects], keyed, outside
+
+    return Case(f, vec(), [4, 5, 3, "b"])
+
+
+@program(min_ops=1)
+def lists_that_change_while_searched():
+    def f(x):
+        class Item:
+            def __init__(self, of, act):
+                self.of = of
+                self.act = act
+
+            def __eq__(self, other):
+                getattr(self.of, self.act)()
+                return False
+
+        out = []
+        for act in ("clear", "pop"):
+            for search in (lambda a: 7 in a, lambda a: a.count(7), lambda a: a.index(7), lambda a: a.remove(7)):
+                a = []
+                a += [Item(a, act), 1, 2, 7, 8]
+                out += [_error(lambda: search(a)), len(a)]
+        return x + 1, out
+
+    return Case(f, vec())
