@@ -420,3 +420,17 @@ void stator_type_hide(PyTypeObject* type, PyTypeObject* base) {
   Py_XDECREF(key);
   if (PyDict_GET_SIZE(all) == 0) Py_CLEAR(base->tp_subclasses);
 }
+
+PyObject* stator_type_mro(PyTypeObject* type) {
+  static PyObject* empty = NULL;
+  if (type->tp_mro != NULL) return type->tp_mro;
+  if (empty == NULL) empty = PyTuple_New(0);
+  return empty;
+}
+
+PyObject* stator_type_dict(PyTypeObject* type) {
+  static PyObject* empty = NULL;
+  if (type->tp_dict != NULL) return type->tp_dict;
+  if (empty == NULL) empty = PyDict_New();
+  return empty;
+}

@@ -82,6 +82,18 @@ StatorFrameView stator_frame_view(StatorFrame* frame) {
 
 int stator_frame_in_default_loop(StatorFrame* frame) { return frame->stacktop < 0; }
 
+void stator_errors_aside(StatorErrorsAside* aside) {
+  aside->none.exc_value = NULL;
+  aside->none.previous_item = NULL;
+  aside->before = thread()->exc_info;
+  thread()->exc_info = &aside->none;
+}
+
+void stator_errors_back(StatorErrorsAside* aside) {
+  thread()->exc_info = aside->before;
+  Py_CLEAR(aside->none.exc_value);
+}
+
 STATOR_HOT PyObject* stator_handled_exception(void) { return thread()->exc_info->exc_value; }
 
 void stator_set_handled_exception(PyObject* value) {

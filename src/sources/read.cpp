@@ -214,9 +214,9 @@ STATOR_HOT PyObject* peek(const Source& source, PyObject* base, const Roots& roo
     case SourceKind::kType:
       return reinterpret_cast<PyObject*>(Py_TYPE(base));
     case SourceKind::kClassDict:
-      return PyType_Check(base)
-                 ? dictEntry(reinterpret_cast<PyTypeObject*>(base)->tp_dict, source, unknown)
-                 : nullptr;
+      return PyType_Check(base) ? dictEntry(stator_type_dict(reinterpret_cast<PyTypeObject*>(base)),
+                                            source, unknown)
+                                : nullptr;
     case SourceKind::kDictItem:
       return dictEntry(base, source, unknown);
     case SourceKind::kDictKey:

@@ -407,8 +407,9 @@ bool hasWrites(const values::Info* info) {
 bool isNativeSafeClass(Tracer& tracer, PyObject* object) {
   auto* type = reinterpret_cast<PyTypeObject*>(object);
   if (tracer.classes.anyWritten()) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
-      if (hasWrites(tracer.values.find(PyTuple_GET_ITEM(type->tp_mro, i)))) return false;
+    PyObject* mro = stator_type_mro(type);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
+      if (hasWrites(tracer.values.find(PyTuple_GET_ITEM(mro, i)))) return false;
     }
   }
   PyTypeObject* meta = Py_TYPE(object);
