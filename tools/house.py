@@ -25,8 +25,8 @@ TABLES = re.compile(r"^(?:register\w+|code[Pp]olicy)$")
 
 # figure: (aim, limit)
 LIMITS = {
-    "functions over 120 lines": (0, 18),
-    "functions over 80 lines": (15, 33),
+    "functions over 120 lines": (0, 17),
+    "functions over 80 lines": (15, 32),
     "files over 600 lines": (0, 7),
     "public data of the tracer and its parts": (0, 0),
     "lines of interpret/core/tracer.h": (200, 200),

@@ -39,6 +39,7 @@ struct Entry {
   // it ends in a return, and if its graph fails it can be run again: see runtime/direct_call.h
   bool needs_no_frame = false;
   const void* graph_id = nullptr;  // its address, for failures (graph/graph_runner.h)
+  long graph_number = -1;          // of __compiled_fn_<number>; -1: the graph runs as captured
   std::string graph_text;
   int traverse(visitproc visit, void* arg) const;
 };
@@ -62,7 +63,7 @@ struct CodeEntries {
   // the compiled code under which they were captured first (see Cache::addRoot)
   const void* root = nullptr;
   std::unordered_map<int, Site> sites;  // by offset
-  int64_t captures = 0;
+  int64_t live = 0;                     // entries of all sites
   int quiet_sites = 0;
 };
 
@@ -71,7 +72,6 @@ class Cache {
   explicit Cache(PyObject* settings);
   Site& site(PyCodeObject* code, int offset);
   CodeEntries& entriesOf(PyCodeObject* code);
-  int64_t capturesOf(PyCodeObject* code) const;  // at all of its places
   void reset();
   // The same for what was captured for one compiled code alone.
   void reset(const void* root);

@@ -1,6 +1,7 @@
 // How an entry comes into being: trace, graph, backend, guards, plan.
 #include "base/check.h"
 #include "base/collector_pause.h"
+#include "base/imports.h"
 #include "graph/fx.h"
 #include "graph/graph_runner.h"
 #include "interpret/frames/init.h"
@@ -35,11 +36,30 @@ bool freezes() {
 }
 
 // How long a capture may go on without a tensor. Each place of a long loop without one costs a capture that is thrown away: the more of them
-// a function has, the sooner they are.
-void limitQuiet(interpret::Limits& limits, const CodeEntries& code) {
+// a function has, the sooner they are. Where a tensor is at hand it will be used, and the way to it is long if a list on the way is: what is
+// captured behind the list costs a compare for each item at later calls, what is not an instruction of the driver's.
+void limitQuiet(interpret::Limits& limits, const CodeEntries& code, bool has_tensor) {
   constexpr uint64_t kFirst = 200'000, kLeast = 2'000, kWithNodes = 1'000'000;
-  limits.quiet = std::max(kLeast, kFirst >> std::min(code.quiet_sites, 20));
-  limits.quiet_with_nodes = kWithNodes;
+  const uint64_t first = has_tensor ? std::max<uint64_t>(kFirst, limits.instructions / 2) : kFirst;
+  limits.quiet = std::max(kLeast, first >> std::min(code.quiet_sites, 20));
+  limits.quiet_with_nodes = std::max(kWithNodes, limits.quiet);
+}
+
+// For backends and users who ask a graph module why it ends where it does (compile_subgraph_reason).
+void giveReason(PyObject* module, Ref<> reason, int logs) {
+  if ((logs & kLogGraphs) != 0) reportGraph(reason.get());
+  // Each graph module has a class of its own.
+  if (PyObject_SetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(module)), "_stator_reason",
+                             reason.get()) < 0)
+    throw PythonError();
+}
+
+// The backend that leaves a graph as it is.
+Ref<> asCaptured() {
+  Ref<> module = stealRef(importModule("stator._fx"));
+  Ref<> eager = module ? stealRef(PyObject_GetAttrString(module.get(), "eager")) : Ref<>();
+  if (!eager) throw PythonError();
+  return eager;
 }
 
 }  // namespace
@@ -91,8 +111,8 @@ bool holdsTensor(StatorFrame* frame) {
   return false;
 }
 
-std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
-  const bool together = ranksAgree();
+std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wish) {
+  const bool together = !wish.runs_as_is && ranksAgree();
   CaptureTurn turn(!together);
   if (!turn.held()) return nullptr;
   Site& site = cache.site(stator_frame_code(frame), stator_frame_offset(frame));
@@ -103,7 +123,8 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
   interpret::TraceOptions options = traceOptions(cache, frame);
   options.history = &site.history;
   if (site.constant_floats) options.symbolic_floats = false;
-  if (!cache.fullgraph) limitQuiet(options.limits, cache.entriesOf(stator_frame_code(frame)));
+  if (!cache.fullgraph)
+    limitQuiet(options.limits, cache.entriesOf(stator_frame_code(frame)), holdsTensor(frame));
   int entry_offset = stator_frame_offset(frame);
   interpret::Captured captured;
   if (together) {
@@ -115,7 +136,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
     captured = traceFrame(frame, options);
   }
   statistics().captures++;
-  site.captures++;
+  if (!wish.runs_as_is) site.captures++;
   bool breaks_here = captured.plan.exit == breaks::ExitKind::kBreak;
   bool is_error = captured.break_is_error || captured.plan.reason == breaks::Reason::kForbidden;
   if (breaks_here && (cache.fullgraph || is_error)) {
@@ -128,7 +149,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
   }
   bool nothing = breaks_here && captured.plan.frames.size() == 1 &&
                  captured.plan.frames[0].offset == entry_offset && captured.graph->callCount() == 0;
-  if (breaks_here) {
+  if (breaks_here && !wish.runs_as_is) {
     statistics().breaks++;
     reportBreak(frame, captured.plan);
   }
@@ -171,8 +192,10 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
   if (entry->ops > 0) {
     statistics().graphs++;
     statistics().ops += static_cast<int64_t>(entry->ops);
-    Ref<> module = graph::toGraphModule(captured.graph, code);
+    Ref<> module = graph::moduleFor(captured.graph, code, cache.backend);
     if (!module) throw PythonError();
+    if (!options.runs_as_captured || (wish.logs & kLogGraphs) != 0)
+      giveReason(module.get(), compileReason(frame, captured.plan), wish.logs);
     std::vector<PyObject*> examples;
     std::vector<bool> written;
     for (graph::Node* input : captured.graph->inputs()) {
@@ -185,7 +208,8 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
     turn.end();
     auto backend_start = std::chrono::steady_clock::now();
     tensor::TorchFunctionPause plain(entry->has_subclasses);
-    graph::Compiled compiled = graph::compile(captured.graph, module, cache.backend);
+    graph::Compiled compiled =
+        graph::compile(captured.graph, module, wish.runs_as_is ? asCaptured() : cache.backend);
     backend_seconds = secondsSince(backend_start);
     if (together && !backendsDone(cache, frame, !compiled.callable)) {
       if (compiled.callable) return nullptr;
@@ -199,9 +223,10 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
       PyErr_Clear();
       Site& again = cache.site(code, entry_offset);
       again.constant_floats = true;
-      return capture(cache, frame);
+      return capture(cache, frame, wish);
     }
     entry->compiled = std::move(compiled.callable);
+    entry->graph_number = compiled.number;
     for (const std::string& text : compiled.conditions) {
       if (text.rfind("input ", 0) == 0) {
         // A float on which the backend decided something that has no words here: it keeps its value.
@@ -210,7 +235,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
           // It has none before it is drawn.
           Site& again = cache.site(code, entry_offset);
           again.constant_floats = true;
-          return capture(cache, frame);
+          return capture(cache, frame, wish);
         }
         captured.guards->add(guards::Guard{guards::GuardKind::kEquals, entry->inputs[position],
                                            nullptr, keep_examples[position]});
@@ -268,7 +293,7 @@ void takeDown(Site& site, const Cache& cache, StatorFrame* frame) {
   if (!interpret::initTracer() || !shapes::initShapes()) throw PythonError();
   interpret::TraceOptions options = traceOptions(cache, frame);
   options.history = &site.history;
-  limitQuiet(options.limits, CodeEntries());
+  limitQuiet(options.limits, CodeEntries(), holdsTensor(frame));
   trace(frame, options);
 }
 

@@ -10,6 +10,7 @@
 #include "runtime/cache.h"
 #include "runtime/driver.h"
 #include "runtime/entry.h"
+#include "runtime/failed_graph.h"
 #include "runtime/hook.h"
 #include "runtime/listing.h"
 #include "runtime/settings.h"
@@ -193,7 +194,7 @@ STATOR_HOT PyObject* DirectCall::run(Site& site, PyFunctionObject* function, Arg
         _PyTraceback_Add(PyUnicode_AsUTF8(code_->co_name), PyUnicode_AsUTF8(code_->co_filename),
                          code_->co_firstlineno);
       } else {
-        PyErr_Clear();
+        keepFailure(*entry);
       }
       return nullptr;
     }

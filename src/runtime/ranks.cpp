@@ -50,6 +50,25 @@ std::string bytesOf(PyObject* object) {
 
 int64_t ownRank() { return PyLong_AsLongLong(callRanks("rank", "()").get()); }
 
+// What this rank tells the others about a capture, for the log and the trace.
+void tellLog(const Record& record) {
+  HookDisabledScope disabled;
+  Ref<> items = stealRef(PyDict_New());
+  for (const dist::Item& item : record.items) {
+    Ref<> values = stealRef(PyList_New(0));
+    for (int64_t value : item.values) {
+      Ref<> number =
+          value == dist::kDynamic ? newRef(Py_None) : stealRef(PyLong_FromLongLong(value));
+      if (!values || !number || PyList_Append(values.get(), number.get()) != 0) throw PythonError();
+    }
+    if (!items || PyDict_SetItemString(items.get(), item.source.c_str(), values.get()) != 0)
+      throw PythonError();
+  }
+  callRanks("agreeing", "(ssLKO)", record.site.c_str(), record.exit.c_str(),
+            static_cast<long long>(record.calls), static_cast<unsigned long long>(record.structure),
+            items.get());
+}
+
 // Carries an agreement's messages until there is a decision.
 Decision agree(Record record, bool may_be_dynamic) {
   HookDisabledScope disabled;
@@ -292,6 +311,7 @@ std::optional<Captured> traceTogether(Cache& cache, StatorFrame* frame, const Tr
     Reads reads;
     if (may_be_dynamic) reads = readsOf(*captured, *options.history, stator_frame_code(frame));
     record.items = reads.items;
+    tellLog(record);
     Decision decision = agree(std::move(record), may_be_dynamic && round < kMostRounds);
     if (decision.verdict == Verdict::kDiverged) {
       goOnEagerly(cache, frame, Topic::kCapture, decision);

@@ -28,7 +28,7 @@
 #include "interpret/objects/operators.h"
 #include "interpret/objects/scalars.h"
 #include "interpret/tensors/arrays.h"
-#include "interpret/tensors/torch_calls.h"
+#include "interpret/tensors/tensor_call.h"
 #include "interpret/tensors/torch_function.h"
 #include "python/objects.h"
 #include "symbolic/sym_int.h"

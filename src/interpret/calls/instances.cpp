@@ -19,7 +19,7 @@
 #include "interpret/objects/updates.h"
 #include "interpret/tensors/arrays.h"
 #include "interpret/tensors/tensor_attributes.h"
-#include "interpret/tensors/torch_calls.h"
+#include "interpret/tensors/tensor_call.h"
 #include "interpret/tensors/torch_function.h"
 #include "interpret/tensors/wrapper_tensors.h"
 #include "python/objects.h"

@@ -9,7 +9,7 @@
 #include "interpret/core/tracer.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/operators.h"
-#include "interpret/tensors/torch_calls.h"
+#include "interpret/tensors/tensor_call.h"
 #include "symbolic/sym_int.h"
 
 #include <string>

@@ -9,7 +9,7 @@
 #include "interpret/library/itertools.h"
 #include "interpret/tensors/arrays.h"
 #include "interpret/tensors/tensor_attributes.h"
-#include "interpret/tensors/torch_calls.h"
+#include "interpret/tensors/tensor_call.h"
 #include "interpret/tensors/torch_function.h"
 #include "interpret/tensors/wrapper_tensors.h"
 

@@ -26,6 +26,7 @@
 #include "interpret/objects/updates.h"
 #include "interpret/tensors/arrays.h"
 #include "interpret/tensors/tensor_attributes.h"
+#include "interpret/tensors/tensor_call.h"
 #include "interpret/tensors/torch_calls.h"
 #include "python/objects.h"
 #include "symbolic/sym_int.h"

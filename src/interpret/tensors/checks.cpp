@@ -7,7 +7,7 @@
 #include "interpret/core/tables.h"
 #include "interpret/core/tracer.h"
 #include "interpret/objects/known_scalars.h"
-#include "interpret/tensors/torch_calls.h"
+#include "interpret/tensors/tensor_call.h"
 
 #include <optional>
 

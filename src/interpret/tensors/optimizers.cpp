@@ -3,7 +3,7 @@
 #include "interpret/core/tables.h"
 #include "interpret/core/tracer.h"
 #include "interpret/tensors/rows.h"
-#include "interpret/tensors/torch_calls.h"
+#include "interpret/tensors/tensor_call.h"
 
 namespace stator::interpret {
 

@@ -7,6 +7,7 @@
 #include "interpret/core/tables.h"
 #include "interpret/core/tracer.h"
 #include "interpret/tensors/tensor_attributes.h"
+#include "interpret/tensors/tensor_call.h"
 #include "interpret/tensors/torch_calls.h"
 #include "tensor/meta_of.h"
 

@@ -8,6 +8,7 @@
 #include "interpret/core/tables.h"
 #include "interpret/core/tracer.h"
 #include "interpret/tensors/rows.h"
+#include "interpret/tensors/tensor_call.h"
 #include "interpret/tensors/torch_calls.h"
 #include "symbolic/sym_int.h"
 #include "values/dicts.h"

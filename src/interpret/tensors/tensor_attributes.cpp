@@ -11,6 +11,7 @@
 #include "interpret/objects/descriptors.h"
 #include "interpret/objects/items.h"
 #include "interpret/tensors/rows.h"
+#include "interpret/tensors/tensor_call.h"
 #include "interpret/tensors/torch_calls.h"
 #include "interpret/tensors/torch_function.h"
 #include "interpret/tensors/wrapper_tensors.h"

@@ -17,7 +17,7 @@
 #include "interpret/objects/native_calls.h"
 #include "interpret/objects/subclass_checks.h"
 #include "interpret/tensors/rows.h"
-#include "interpret/tensors/torch_calls.h"
+#include "interpret/tensors/tensor_call.h"
 #include "interpret/tensors/wrapper_tensors.h"
 #include "shapes/arg.h"
 

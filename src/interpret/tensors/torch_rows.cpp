@@ -10,7 +10,7 @@
 #include "interpret/objects/operators.h"
 #include "interpret/tensors/rows.h"
 #include "interpret/tensors/tensor_attributes.h"
-#include "interpret/tensors/torch_calls.h"
+#include "interpret/tensors/tensor_call.h"
 #include "shapes/arg.h"
 #include "symbolic/sym_int.h"
 

@@ -10,7 +10,7 @@
 #include "interpret/core/symbols.h"
 #include "interpret/core/tracer.h"
 #include "interpret/objects/attributes.h"
-#include "interpret/tensors/torch_calls.h"
+#include "interpret/tensors/tensor_call.h"
 #include "shapes/fallback.h"
 #include "tensor/meta_of.h"
 
