@@ -45,14 +45,6 @@ StatorFrameView stator_frame_view(StatorFrame* frame);
 // CPython's own loop runs it now and alone knows its stack pointer
 int stator_frame_in_default_loop(StatorFrame* frame);
 
-// While code runs that is not the program's, the thread is busy with no exception: none becomes the context of another.
-typedef struct StatorErrorsAside {
-  _PyErr_StackItem none;
-  _PyErr_StackItem* before;
-} StatorErrorsAside;
-void stator_errors_aside(StatorErrorsAside* aside);
-void stator_errors_back(StatorErrorsAside* aside);
-
 // The exception that the frame's handlers are busy with (the thread's exc_info); borrowed, NULL or None when there is none.
 PyObject* stator_handled_exception(void);
 void stator_set_handled_exception(PyObject* value);  // takes its own reference

@@ -98,11 +98,6 @@ static inline PyObject* stator_view_value(const StatorView* view, Py_ssize_t ind
   return view->values[index * view->value_stride];
 }
 
-// A class whose mro() is still being asked for has none yet: an empty tuple then. Borrowed.
-PyObject* stator_type_mro(PyTypeObject* type);
-// The entries of a class; an empty dict for a type in C that nobody has made ready. Borrowed.
-PyObject* stator_type_dict(PyTypeObject* type);
-
 // The instance dict of any object; 0 when its type has none.
 int stator_view_object(StatorView* view, PyObject* object);
 // Where an object of a type without managed dicts keeps its dict; NULL: nowhere, or behind a variable part.

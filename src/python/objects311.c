@@ -2,6 +2,7 @@
 #define Py_BUILD_CORE 1
 #include "base/hot.h"
 #include "python/objects.h"
+#include "python/types.h"
 
 #include "internal/pycore_dict.h"
 

@@ -7,6 +7,7 @@
 // - An evaluator pushes a _PyCFrame of its own; `use_tracing` is copied inwards on entry and outwards on exit.
 #define Py_BUILD_CORE 1
 #include "base/hot.h"
+#include "python/errors_aside.h"
 #include "python/frame.h"
 
 #include <internal/pycore_ceval.h>

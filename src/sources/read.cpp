@@ -3,6 +3,7 @@
 #include "base/hot.h"
 #include "base/imports.h"
 #include "python/objects.h"
+#include "python/types.h"
 #include "sources/short_lived.h"
 #include "sources/source.h"
 

@@ -31,6 +31,7 @@
 #include "interpret/tensors/tensor_call.h"
 #include "interpret/tensors/torch_function.h"
 #include "python/objects.h"
+#include "python/types.h"
 #include "symbolic/sym_int.h"
 #include "values/dicts.h"
 

@@ -7,7 +7,7 @@
 #include "interpret/core/known.h"
 #include "interpret/core/sym_scalars.h"
 #include "interpret/core/tracer.h"
-#include "python/objects.h"
+#include "python/types.h"
 #include "shapes/dims.h"
 #include "shapes/dtypes.h"
 #include "symbolic/sym_int.h"

@@ -5,6 +5,7 @@
 #include "interpret/objects/attributes.h"
 #include "python/frame.h"
 #include "python/objects.h"
+#include "python/types.h"
 #include "tensor/meta_of.h"
 
 namespace stator::interpret {

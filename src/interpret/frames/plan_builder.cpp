@@ -18,6 +18,7 @@
 #include "interpret/tensors/random_draws.h"
 #include "interpret/tensors/torch_function.h"
 #include "python/objects.h"
+#include "python/types.h"
 #include "sources/short_lived.h"
 #include "symbolic/sym_int.h"
 #include "values/dicts.h"

@@ -11,7 +11,7 @@
 #include "interpret/frames/loop.h"
 #include "interpret/tensors/torch_function.h"
 #include "interpret/tensors/torch_states.h"
-#include "python/frame.h"
+#include "python/errors_aside.h"
 #include "tensor/tensor_guard.h"
 
 #include <string>

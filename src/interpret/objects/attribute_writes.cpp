@@ -13,6 +13,7 @@
 #include "interpret/objects/keys.h"
 #include "interpret/objects/updates.h"
 #include "python/objects.h"
+#include "python/types.h"
 
 #include <structmember.h>
 

@@ -12,6 +12,7 @@
 #include "interpret/objects/exceptions.h"
 #include "interpret/objects/items.h"
 #include "python/objects.h"
+#include "python/types.h"
 #include "symbolic/sym_int.h"
 
 namespace stator::interpret {

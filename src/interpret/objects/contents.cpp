@@ -13,6 +13,7 @@
 #include "interpret/objects/keys.h"
 #include "interpret/objects/scalars.h"
 #include "python/objects.h"
+#include "python/types.h"
 #include "symbolic/sym_int.h"
 #include "tensor/meta_of.h"
 #include "values/dicts.h"

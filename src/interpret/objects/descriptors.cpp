@@ -9,6 +9,7 @@
 #include "interpret/objects/contents.h"
 #include "interpret/objects/exceptions.h"
 #include "python/objects.h"
+#include "python/types.h"
 
 namespace stator::interpret {
 

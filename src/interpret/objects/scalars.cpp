@@ -6,6 +6,7 @@
 #include "interpret/core/tracer.h"
 #include "interpret/objects/attributes.h"
 #include "python/objects.h"
+#include "python/types.h"
 
 #include <string_view>
 
