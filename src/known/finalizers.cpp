@@ -101,7 +101,10 @@ bool endOfContentsIsNoticed(PyObject* container) {
     return false;
   }
   if (type == &PyDict_Type) return dictHolds(container);
-  return PyExceptionInstance_Check(container) && tracebackHolds(container);
+  if (!PyExceptionInstance_Check(container)) return false;
+  auto* exception = reinterpret_cast<PyBaseExceptionObject*>(container);
+  return (exception->args != nullptr && endOfContentsIsNoticed(exception->args)) ||
+         (exception->dict != nullptr && dictHolds(exception->dict)) || tracebackHolds(container);
 }
 
 bool lastReferenceRunsCode(PyObject* value) {

@@ -2,6 +2,7 @@
 #define Py_BUILD_CORE 1
 #include "base/hot.h"
 #include "python/objects.h"
+#include "python/types.h"
 
 #include "internal/pycore_dict.h"
 
@@ -419,4 +420,18 @@ void stator_type_hide(PyTypeObject* type, PyTypeObject* base) {
   if (key == NULL || PyDict_DelItem(all, key) < 0) PyErr_Clear();
   Py_XDECREF(key);
   if (PyDict_GET_SIZE(all) == 0) Py_CLEAR(base->tp_subclasses);
+}
+
+PyObject* stator_type_mro(PyTypeObject* type) {
+  static PyObject* empty = NULL;
+  if (type->tp_mro != NULL) return type->tp_mro;
+  if (empty == NULL) empty = PyTuple_New(0);
+  return empty;
+}
+
+PyObject* stator_type_dict(PyTypeObject* type) {
+  static PyObject* empty = NULL;
+  if (type->tp_dict != NULL) return type->tp_dict;
+  if (empty == NULL) empty = PyDict_New();
+  return empty;
 }

@@ -3,6 +3,7 @@
 #include "base/hot.h"
 #include "base/imports.h"
 #include "python/objects.h"
+#include "python/types.h"
 #include "sources/short_lived.h"
 #include "sources/source.h"
 
@@ -215,9 +216,9 @@ STATOR_HOT PyObject* peek(const Source& source, PyObject* base, const Roots& roo
     case SourceKind::kType:
       return reinterpret_cast<PyObject*>(Py_TYPE(base));
     case SourceKind::kClassDict:
-      return PyType_Check(base)
-                 ? dictEntry(reinterpret_cast<PyTypeObject*>(base)->tp_dict, source, unknown)
-                 : nullptr;
+      return PyType_Check(base) ? dictEntry(stator_type_dict(reinterpret_cast<PyTypeObject*>(base)),
+                                            source, unknown)
+                                : nullptr;
     case SourceKind::kDictItem:
       return dictEntry(base, source, unknown);
     case SourceKind::kDictKey:

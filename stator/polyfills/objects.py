@@ -3,6 +3,9 @@
 import collections
 import copyreg
 import operator
+import struct
+
+_WORD = struct.calcsize("P")
 
 
 def _slot_names(cls):
@@ -40,6 +43,23 @@ def getstate(self):
     return state
 
 
+def _has_hidden_state(cls):
+    """Instances have fields in C that neither their dict nor their slots show."""
+    seen = object.__basicsize__ + _WORD * len(_slot_names(cls))
+    if cls.__dictoffset__ != 0:
+        seen += _WORD
+    if cls.__weakrefoffset__ != 0:
+        seen += _WORD
+    return cls.__itemsize__ != 0 or cls.__basicsize__ > seen
+
+
+def _name_in_c(cls):
+    heap = cls.__flags__ & (1 << 9)
+    name = cls.__name__ if heap or cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"
+    made_in_c_alone = not heap and cls is not object and cls.__new__ is object.__new__
+    return f"{name} objects" if cls.__itemsize__ != 0 and not made_in_c_alone else f"'{name}' object"
+
+
 def reduce_ex(self, protocol):
     cls = type(self)
     protocol = operator.index(protocol)
@@ -70,6 +90,8 @@ def reduce_ex(self, protocol):
             raise TypeError(f"__getnewargs__ should return a tuple, not '{type(args).__name__}'")
     else:
         args, kwargs = (), None
+        if not isinstance(self, (list, dict)) and cls.__getstate__ is object.__getstate__ and _has_hidden_state(cls):
+            raise TypeError(f"cannot pickle {_name_in_c(cls)}")
     state = self.__getstate__()
     items = iter(self) if isinstance(self, list) else None
     pairs = iter(self.items()) if isinstance(self, dict) else None

@@ -45,9 +45,9 @@ def _one_of(tensor, dim):
 
 def vmap_impl(func, in_dims, out_dims, randomness, chunk_size, *args, **kwargs):
     _, dims, leaves, _ = _process_batched_inputs(in_dims, args, func)
-    # Keyword arguments are batched along their first dim.
+    # Keyword arguments are given whole, whatever torch's documentation says of them.
     named, _ = tree_flatten(kwargs)
-    dims = list(dims) + [0 if isinstance(leaf, torch.Tensor) else None for leaf in named]
+    dims = list(dims) + [None for _ in named]
     body = Flat(func, args, kwargs)
     dims = [dims[place] for place in body.places]
     samples = [tensor if dim is None else _one_of(tensor, dim) for tensor, dim in zip(body.tensors, dims)]

@@ -33,6 +33,7 @@
 #include "interpret/tensors/tensor_call.h"
 #include "interpret/tensors/torch_function.h"
 #include "python/objects.h"
+#include "python/types.h"
 #include "symbolic/sym_int.h"
 #include "values/dicts.h"
 
@@ -273,10 +274,10 @@ Out call(Tracer& tracer, PyObject* callable, const Args& args, Then then) {
           of_type ? reinterpret_cast<PyTypeObject*>(self) : Py_TYPE(self), name.get());
       if (of_type) {
         // A class further down may have another one of that name, from which super() led here.
-        PyObject* mro = reinterpret_cast<PyTypeObject*>(self)->tp_mro;
+        PyObject* mro = stator_type_mro(reinterpret_cast<PyTypeObject*>(self));
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
           auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
-          PyObject* entry = PyDict_GetItemWithError(base->tp_dict, name.get());
+          PyObject* entry = PyDict_GetItemWithError(stator_type_dict(base), name.get());
           if (entry == nullptr || Py_TYPE(entry) != &PyClassMethodDescr_Type ||
               reinterpret_cast<PyMethodDescrObject*>(entry)->d_method !=
                   reinterpret_cast<PyCFunctionObject*>(callable)->m_ml)

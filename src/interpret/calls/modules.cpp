@@ -10,6 +10,7 @@
 #include "interpret/core/tracer.h"
 #include "interpret/objects/attributes.h"
 #include "python/objects.h"
+#include "python/types.h"
 
 #include <unordered_set>
 
@@ -130,9 +131,10 @@ namespace {
 
 // Whether the code is that of a forward of the class or of its bases.
 bool isForwardOf(PyTypeObject* type, PyCodeObject* code) {
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
-    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
-    PyObject* found = PyDict_GetItemWithError(base->tp_dict, names().forward);
+  PyObject* mro = stator_type_mro(type);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
+    PyObject* found = PyDict_GetItemWithError(stator_type_dict(base), names().forward);
     if (found != nullptr && PyFunction_Check(found) &&
         PyFunction_GET_CODE(found) == reinterpret_cast<PyObject*>(code))
       return true;

@@ -73,9 +73,10 @@ Out fromOutside(Tracer& tracer, BorrowedRef<> object, const Source* source) {
   }
   if (graph::isStandIn(raw) || isTraceIterator(raw) || symbolic::isSymbol(raw)) return newRef(raw);
   if (Py_TYPE(raw) == mappingProxyType()) {
-    // A read-only view: what is behind it serves, since the program cannot write through the view.
+    // A read-only view: what is behind it serves, since the program cannot write through the view. Other classes of dicts answer by
+    // methods of their own, which the view asks.
     PyObject* mapping = reinterpret_cast<PyObject**>(raw)[2];
-    if (PyDict_Check(mapping)) {
+    if (mapping != nullptr && (PyDict_CheckExact(mapping) || PyODict_CheckExact(mapping))) {
       if (source->kind != SourceKind::kObjectDict) {
         tracer.world.guard(Guard{GuardKind::kType, source, nullptr,
                                  newRef(reinterpret_cast<PyObject*>(Py_TYPE(raw)))});

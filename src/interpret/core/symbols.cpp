@@ -7,6 +7,7 @@
 #include "interpret/core/known.h"
 #include "interpret/core/sym_scalars.h"
 #include "interpret/core/tracer.h"
+#include "python/types.h"
 #include "shapes/dims.h"
 #include "shapes/dtypes.h"
 #include "symbolic/sym_int.h"
@@ -123,7 +124,7 @@ bool isSettingOfLayer(const Source* source, const sources::Roots& roots) {
   Ref<> owner = sources::read(*source->base, roots);
   if (!owner) PyErr_Clear();
   if (!owner || !PyObject_TypeCheck(owner.get(), moduleType())) return false;
-  PyObject* mro = Py_TYPE(owner.get())->tp_mro;
+  PyObject* mro = stator_type_mro(Py_TYPE(owner.get()));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
     if (isLayerClass(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i)))) return true;
   }

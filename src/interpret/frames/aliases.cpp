@@ -5,6 +5,7 @@
 #include "interpret/objects/attributes.h"
 #include "python/frame.h"
 #include "python/objects.h"
+#include "python/types.h"
 #include "tensor/meta_of.h"
 
 namespace stator::interpret {
@@ -160,7 +161,7 @@ bool addOwnerGuards(Tracer& t) {
     if (!info->overlay) continue;
     PyObject* object = info->object.get();
     if (PyType_Check(object)) {
-      PyObject* dict = reinterpret_cast<PyTypeObject*>(object)->tp_dict;
+      PyObject* dict = stator_type_dict(reinterpret_cast<PyTypeObject*>(object));
       dicts.emplace_back(t.world.sources().pinned(dict), dict);
     } else if (graph::isStandIn(object) && graph::asStandIn(object)->node->source != nullptr &&
                graph::asStandIn(object)->node->example) {

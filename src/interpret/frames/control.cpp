@@ -12,6 +12,7 @@
 #include "interpret/library/containers.h"
 #include "interpret/objects/attributes.h"
 #include "interpret/objects/contents.h"
+#include "interpret/objects/drops.h"
 #include "interpret/objects/exceptions.h"
 #include "interpret/objects/items.h"
 #include "interpret/objects/iteration.h"
@@ -350,6 +351,10 @@ Flow pushExcInfo(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
 }
 
 Flow popExcept(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
+  PyObject* ends =
+      tracer.errors.handledTouched() ? tracer.errors.handledNow() : tracer.world.roots().handled;
+  if (dropRunsUserCode(tracer, ends))
+    return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
   Ref<> previous = frame.pop();
   tracer.errors.setHandled(previous.get() == Py_None ? Ref<>() : previous);
   advance(frame);

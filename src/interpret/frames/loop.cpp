@@ -142,6 +142,24 @@ Flow leaveFrame(Tracer& tracer) {
   return Flow::kOk;
 }
 
+namespace {
+
+// What lies on the stacks that an exception leaves ends before its handler begins: a generator under way is closed.
+bool leavingRunsUserCode(Tracer& tracer, size_t catching, size_t depth) {
+  PyObject* const* outside = tracer.world.roots().stack;
+  for (size_t i = catching; i < tracer.frames.size(); ++i) {
+    const SymbolicFrame& frame = tracer.frames.at(i);
+    for (size_t k = i == catching ? depth : 0; k < frame.stack.size(); ++k) {
+      PyObject* value = frame.stack[k].get();
+      if (value == unreadMarker()) value = outside[k];
+      if (dropRunsUserCode(tracer, value)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 Flow unwind(Tracer& tracer, size_t base) {
   for (size_t i = tracer.frames.size(); i-- > base;) {
     SymbolicFrame& frame = tracer.frames.at(i);
@@ -155,6 +173,10 @@ Flow unwind(Tracer& tracer, size_t base) {
     if (!handler) {
       noteAttribute(tracer, frame);
       continue;
+    }
+    if (leavingRunsUserCode(tracer, i, static_cast<size_t>(handler->depth))) {
+      tracer.errors.dropRaised();
+      return tracer.breakWith(Reason::kRaises, "an exception that ends an object with a finalizer");
     }
     // RERAISE n stands for the instruction that raised first, which its operand says.
     Ref<> lasti = instr.opcode == RERAISE && instr.oparg != 0

@@ -18,6 +18,7 @@
 #include "interpret/tensors/random_draws.h"
 #include "interpret/tensors/torch_function.h"
 #include "python/objects.h"
+#include "python/types.h"
 #include "sources/short_lived.h"
 #include "symbolic/sym_int.h"
 #include "values/dicts.h"
@@ -229,12 +230,13 @@ Ref<> PlanBuilder::tableOfOwnKeys(PyObject* set, std::vector<Register>& elements
 
 void PlanBuilder::fillAttributes(Register target, PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
-    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+  PyObject* mro = stator_type_mro(type);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
     if ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) continue;
     PyObject *name = nullptr, *entry = nullptr;
     Py_ssize_t position = 0;
-    while (PyDict_Next(base->tp_dict, &position, &name, &entry)) {
+    while (PyDict_Next(stator_type_dict(base), &position, &name, &entry)) {
       if (Py_TYPE(entry) != &PyMemberDescr_Type) continue;
       Ref<> held =
           stealRef(Py_TYPE(entry)->tp_descr_get(entry, object, reinterpret_cast<PyObject*>(type)));

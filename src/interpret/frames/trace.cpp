@@ -11,6 +11,7 @@
 #include "interpret/frames/loop.h"
 #include "interpret/tensors/torch_function.h"
 #include "interpret/tensors/torch_states.h"
+#include "python/errors_aside.h"
 #include "tensor/tensor_guard.h"
 
 #include <string>
@@ -118,8 +119,17 @@ void handOver(Tracer& tracer, bool returns, Captured& captured) {
   captured.guards = tracer.world.takeGuards();
 }
 
+struct ErrorsAside {
+  ErrorsAside() { stator_errors_aside(&aside); }
+  ~ErrorsAside() { stator_errors_back(&aside); }
+  ErrorsAside(const ErrorsAside&) = delete;
+  ErrorsAside& operator=(const ErrorsAside&) = delete;
+  StatorErrorsAside aside;
+};
+
 Captured run(Tracer& tracer) {
   Captured captured;
+  ErrorsAside aside;  // its handlers are the trace's to follow
   symbolic::Environment::Scope scope(&tracer.sizes.environment());
   tracer.sizes.environment().setWhere(
       [](void* of) -> const void* { return static_cast<Tracer*>(of)->location(); }, &tracer);

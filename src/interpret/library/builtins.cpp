@@ -492,7 +492,11 @@ Out dirCall(Tracer& t, const Args& args) {
     return t.breakWith(Reason::kUnsupportedObject, "dir()");
   }
   PyTypeObject* type =
-      PyType_Check(object) ? reinterpret_cast<PyTypeObject*>(object) : Py_TYPE(object);
+      PyType_Check(object) ? reinterpret_cast<PyTypeObject*>(object) : typeOf(t, object);
+  // object.__dir__ asks for `__dict__` and `__class__`, which methods answer in their own way, and classes may.
+  STATOR_VALUE(said, typeLookup(t, type, names().dunder_class));
+  if (PyMethod_Check(object) || (!PyType_Check(object) && said.get() != classDescriptor()))
+    return t.breakWith(Reason::kUnsupportedObject, "dir()");
   if (t.classes.anyWritten())
     return t.breakWith(Reason::kUnsupportedObject, "dir() after a class was written to");
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {

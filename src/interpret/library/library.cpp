@@ -33,7 +33,28 @@ Out askOnce(Tracer& t, const Args& args, const char* path) {
   if (values::isScalar(result.get())) return result;
   return fromOutside(t, result, t.world.sources().pinned(result));
 }
-Out signature(Tracer& t, const Args& args) { return askOnce(t, args, "inspect.signature"); }
+
+// What the trace has made of a callable, or written to it, the real thing does not show, or shows half made.
+bool isAsOutside(Tracer& t, PyObject* callable) {
+  if (PyMethod_Check(callable)) callable = PyMethod_GET_FUNCTION(callable);
+  values::Info* info = t.values.find(callable);
+  if (info == nullptr || PyType_Check(callable)) return !isMadeClass(t, callable);
+  if (info->origin == values::Origin::kOutside)
+    return !info->dirty && !values::attributePart(info)->overlay;
+  if (!PyFunction_Check(callable)) return false;
+  auto* function = reinterpret_cast<PyFunctionObject*>(callable);
+  for (PyObject* part : {function->func_defaults, function->func_kwdefaults}) {
+    if (part != nullptr && !isNativeSafe(t, part)) return false;
+  }
+  return function->func_dict == nullptr || PyDict_GET_SIZE(function->func_dict) == 0;
+}
+
+Out signature(Tracer& t, const Args& args) {
+  if (args.positional > 0 && !graph::isStandIn(args.values[0]) &&
+      !isTraceIterator(args.values[0]) && !isAsOutside(t, args.values[0]))
+    return t.breakWith(Reason::kUnsupportedObject, "inspect.signature");
+  return askOnce(t, args, "inspect.signature");
+}
 Out installedVersion(Tracer& t, const Args& args) {
   return askOnce(t, args, "importlib.metadata.version");
 }

@@ -13,6 +13,7 @@
 #include "interpret/objects/keys.h"
 #include "interpret/objects/updates.h"
 #include "python/objects.h"
+#include "python/types.h"
 
 #include <structmember.h>
 
@@ -87,6 +88,8 @@ Flow storeInstanceAttr(Tracer& tracer, PyObject* object, PyObject* name, PyObjec
   }
   if (PyModule_Check(object)) {
     PyObject* dict = PyModule_GetDict(object);
+    if (dict == nullptr)
+      return tracer.breakWith(Reason::kUnsupportedMutation, "a module that is not initialised");
     if (tracer.values.find(dict) == nullptr)
       tracer.values.addOutside(dict, tracer.world.sources().pinned(dict));
     if (value != nullptr) return setItem(tracer, dict, name, value);
@@ -298,7 +301,7 @@ Flow setTypeAttr(Tracer& tracer, PyTypeObject* type, PyObject* name, PyObject* v
     return Flow::kOk;
   }
   PyObject* written = info->overlay ? PyDict_GetItemWithError(info->overlay.get(), name) : nullptr;
-  bool there = PyDict_Contains(type->tp_dict, name) == 1;
+  bool there = PyDict_Contains(stator_type_dict(type), name) == 1;
   tracer.world.guard(Guard{
       there ? GuardKind::kPresent : GuardKind::kAbsent,
       tracer.world.child(SourceKind::kClassDict, tracer.world.sources().pinned(object), name)});

@@ -12,6 +12,7 @@
 #include "interpret/objects/exceptions.h"
 #include "interpret/objects/items.h"
 #include "python/objects.h"
+#include "python/types.h"
 #include "symbolic/sym_int.h"
 
 namespace stator::interpret {
@@ -27,7 +28,7 @@ PyObject* writtenInClass(Tracer& tracer, PyTypeObject* type, PyObject* name) {
 
 // The class whose dict has the name, as far as the trace has not written it itself.
 PyTypeObject* ownerInMro(Tracer& tracer, PyTypeObject* type, PyObject* name) {
-  PyObject* mro = type->tp_mro;
+  PyObject* mro = stator_type_mro(type);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
     if (tracer.classes.anyWritten()) {
@@ -35,7 +36,7 @@ PyTypeObject* ownerInMro(Tracer& tracer, PyTypeObject* type, PyObject* name) {
       if (written == values::deletedMarker()) continue;
       if (written != nullptr) return nullptr;
     }
-    if (PyDict_GetItemWithError(base->tp_dict, name) != nullptr)
+    if (PyDict_GetItemWithError(stator_type_dict(base), name) != nullptr)
       return isMadeClass(tracer, reinterpret_cast<PyObject*>(base)) ? nullptr : base;
   }
   return nullptr;
@@ -43,12 +44,13 @@ PyTypeObject* ownerInMro(Tracer& tracer, PyTypeObject* type, PyObject* name) {
 
 // A name that the trace wrote in some class of the MRO: each class before it is guarded by itself.
 Out lookUpWritten(Tracer& tracer, PyTypeObject* type, PyObject* name) {
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
-    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+  PyObject* mro = stator_type_mro(type);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
     PyObject* written = writtenInClass(tracer, base, name);
     if (written == values::deletedMarker()) continue;
     if (written != nullptr) return newRef(written);
-    PyObject* raw = PyDict_GetItemWithError(base->tp_dict, name);
+    PyObject* raw = PyDict_GetItemWithError(stator_type_dict(base), name);
     if ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
         !isMadeClass(tracer, reinterpret_cast<PyObject*>(base))) {
       const Source* source = tracer.world.child(
@@ -66,8 +68,9 @@ Out lookUpWritten(Tracer& tracer, PyTypeObject* type, PyObject* name) {
 }
 
 bool writtenInMro(Tracer& tracer, PyTypeObject* type, PyObject* name) {
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
-    PyObject* base = PyTuple_GET_ITEM(type->tp_mro, i);
+  PyObject* mro = stator_type_mro(type);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
+    PyObject* base = PyTuple_GET_ITEM(mro, i);
     if (isMadeClass(tracer, base) ||
         writtenInClass(tracer, reinterpret_cast<PyTypeObject*>(base), name) != nullptr)
       return true;
@@ -186,7 +189,7 @@ Out instanceAttr(Tracer& tracer, PyObject* object, PyObject* name) {
   if (PyModule_Check(object)) {
     // The globals of its functions, which may have been written as such.
     PyObject* dict = PyModule_GetDict(object);
-    values::Info* written = tracer.values.find(dict);
+    values::Info* written = dict != nullptr ? tracer.values.find(dict) : nullptr;
     if (written != nullptr && (written->overlay || written->shadow))
       return dictGet(tracer, dict, name);
   }
@@ -247,6 +250,12 @@ Out moduleAttribute(Tracer& tracer, PyObject* module, PyObject* name) {
   return tracer.above.callNested(hook.get(), {name});
 }
 
+Out askMetaclass(Tracer& tracer, PyTypeObject* type, PyObject* name, PyObject* hook) {
+  STATOR_VALUE(function, classAttrValue(tracer, Py_TYPE(reinterpret_cast<PyObject*>(type)),
+                                        names().dunder_getattr, hook));
+  return tracer.above.callNested(function.get(), {reinterpret_cast<PyObject*>(type), name});
+}
+
 Out typeAttribute(Tracer& tracer, PyTypeObject* type, PyObject* name) {
   PyTypeObject* meta = Py_TYPE(reinterpret_cast<PyObject*>(type));
   PyObject* on_meta = _PyType_Lookup(meta, name);
@@ -256,6 +265,16 @@ Out typeAttribute(Tracer& tracer, PyTypeObject* type, PyObject* name) {
     if (found == nullptr || PyFunction_Check(found))
       return tracer.breakWith(Reason::kCustomGetattribute, meta->tp_name);
   }
+  PyObject* hook = _PyType_Lookup(meta, names().dunder_getattr);
+  const bool asks = hook != nullptr && PyFunction_Check(hook);
+  // An AttributeError of a descriptor makes CPython ask the metaclass's __getattr__.
+  auto bound = [&](Out out) -> Out {
+    if (!asks) return out;
+    out = tracer.above.settle(std::move(out));
+    if (out.flow() != Flow::kRaise || !tracer.errors.raisedIs(PyExc_AttributeError)) return out;
+    tracer.errors.dropRaised();
+    return askMetaclass(tracer, type, name, hook);
+  };
   if (on_meta != nullptr && isDataDescriptor(on_meta)) {
     if (Py_TYPE(on_meta) == &PyGetSetDescr_Type || Py_TYPE(on_meta) == &PyMemberDescr_Type) {
       // __name__, __mro__, __dict__, __bases__ ...: facts of the type.
@@ -276,31 +295,27 @@ Out typeAttribute(Tracer& tracer, PyTypeObject* type, PyObject* name) {
                              tracer.world.sources().pinned(reinterpret_cast<PyObject*>(type)),
                              name));
     }
-    return bindDescriptor(tracer, on_meta, reinterpret_cast<PyObject*>(type), meta,
-                          classEntry(tracer, meta, name));
+    return bound(bindDescriptor(tracer, on_meta, reinterpret_cast<PyObject*>(type), meta,
+                                classEntry(tracer, meta, name)));
   }
   STATOR_VALUE(found, typeLookup(tracer, type, name));
   if (found) {
     if (isDescriptor(found.get()) && !isProperty(found.get()) &&
         Py_TYPE(found.get()) != &PyMemberDescr_Type &&
         Py_TYPE(found.get()) != &PyGetSetDescr_Type && !PyType_Check(found.get())) {
-      return bindDescriptor(tracer, found.get(), nullptr, type, classEntry(tracer, type, name));
+      return bound(
+          bindDescriptor(tracer, found.get(), nullptr, type, classEntry(tracer, type, name)));
     }
     return classAttrValue(tracer, type, name, found.get());
   }
   if (on_meta != nullptr) {
     if (isDescriptor(on_meta)) {
-      return bindDescriptor(tracer, on_meta, reinterpret_cast<PyObject*>(type), meta,
-                            classEntry(tracer, meta, name));
+      return bound(bindDescriptor(tracer, on_meta, reinterpret_cast<PyObject*>(type), meta,
+                                  classEntry(tracer, meta, name)));
     }
     return classAttrValue(tracer, meta, name, on_meta);
   }
-  PyObject* hook = _PyType_Lookup(meta, names().dunder_getattr);
-  if (hook != nullptr && PyFunction_Check(hook)) {
-    STATOR_VALUE(function, classAttrValue(tracer, meta, names().dunder_getattr, hook));
-    return tracer.above.callNested(function.get(), {reinterpret_cast<PyObject*>(type), name});
-  }
-  return Ref<>();
+  return asks ? askMetaclass(tracer, type, name, hook) : Out(Ref<>());
 }
 
 Out superAttribute(Tracer& tracer, PyObject* super, PyObject* name) {
@@ -324,7 +339,7 @@ Out superAttribute(Tracer& tracer, PyObject* super, PyObject* name) {
     }
   }
   auto* start = reinterpret_cast<PyTypeObject*>(self_class.get());
-  PyObject* mro = start->tp_mro;
+  PyObject* mro = stator_type_mro(start);
   Py_ssize_t i = 0;
   while (i < PyTuple_GET_SIZE(mro) && PyTuple_GET_ITEM(mro, i) != this_class.get()) ++i;
   for (++i; i < PyTuple_GET_SIZE(mro); ++i) {
@@ -336,7 +351,7 @@ Out superAttribute(Tracer& tracer, PyObject* super, PyObject* name) {
                                   tracer.world.sources().pinned(reinterpret_cast<PyObject*>(base)),
                                   name)
              : nullptr;
-    PyObject* raw = PyDict_GetItemWithError(base->tp_dict, name);
+    PyObject* raw = PyDict_GetItemWithError(stator_type_dict(base), name);
     if (PyObject* written =
             tracer.classes.anyWritten() ? writtenInClass(tracer, base, name) : nullptr) {
       if (written == values::deletedMarker()) continue;
@@ -412,6 +427,12 @@ void guardLookupProtocol(Tracer& tracer, PyTypeObject* type) {
   (void)typeLookup(tracer, type, names().dunder_getattr);
 }
 
+// Methods in C, bound in the trace, are kept as methods of Python's: this is the type that CPython has for them.
+PyTypeObject* boundType(PyObject* function) {
+  if (Py_TYPE(function) == &PyWrapperDescr_Type) return &_PyMethodWrapper_Type;
+  return Py_TYPE(function) == &PyMethodDescr_Type ? &PyCFunction_Type : &PyMethod_Type;
+}
+
 // What stands in a class may be an object of a user's class that becomes a descriptor, or another kind of descriptor, later.
 void guardDescriptorKind(Tracer& tracer, PyObject* entry) {
   PyTypeObject* kind = Py_TYPE(entry);
@@ -481,6 +502,13 @@ Out getAttrOrNull(Tracer& tracer, PyObject* object, PyObject* name) {
       function = std::move(read);
     }
     if (PyUnicode_Compare(name, names().func) == 0) return function;
+    // What methods can do themselves comes first: `m.__call__` is not its function's.
+    PyObject* own = _PyType_Lookup(boundType(function.get()), name);
+    if (own != nullptr &&
+        (Py_TYPE(own) == &PyWrapperDescr_Type || Py_TYPE(own) == &PyMethodDescr_Type))
+      return stealRef(PyMethod_New(own, object));
+    if (PyUnicode_Compare(name, names().dunder_class) == 0)
+      return newRef(reinterpret_cast<PyObject*>(boundType(function.get())));
     return getAttrOrNull(tracer, function.get(), name);
   }
   bool generic = type->tp_getattro == PyObject_GenericGetAttr;

@@ -13,6 +13,7 @@
 #include "interpret/objects/keys.h"
 #include "interpret/objects/scalars.h"
 #include "python/objects.h"
+#include "python/types.h"
 #include "symbolic/sym_int.h"
 #include "tensor/meta_of.h"
 #include "values/dicts.h"
@@ -407,8 +408,9 @@ bool hasWrites(const values::Info* info) {
 bool isNativeSafeClass(Tracer& tracer, PyObject* object) {
   auto* type = reinterpret_cast<PyTypeObject*>(object);
   if (tracer.classes.anyWritten()) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
-      if (hasWrites(tracer.values.find(PyTuple_GET_ITEM(type->tp_mro, i)))) return false;
+    PyObject* mro = stator_type_mro(type);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
+      if (hasWrites(tracer.values.find(PyTuple_GET_ITEM(mro, i)))) return false;
     }
   }
   PyTypeObject* meta = Py_TYPE(object);

@@ -9,6 +9,7 @@
 #include "interpret/objects/contents.h"
 #include "interpret/objects/exceptions.h"
 #include "python/objects.h"
+#include "python/types.h"
 
 namespace stator::interpret {
 
@@ -16,8 +17,9 @@ namespace {
 
 // The name under which a class has a property.
 Ref<> propertyName(PyTypeObject* type, PyObject* property) {
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
-    PyObject* dict = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i))->tp_dict;
+  PyObject* mro = stator_type_mro(type);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
+    PyObject* dict = stator_type_dict(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i)));
     PyObject *name = nullptr, *value = nullptr;
     Py_ssize_t position = 0;
     while (PyDict_Next(dict, &position, &name, &value)) {

@@ -160,14 +160,36 @@ Flow raiseBinding(Tracer& tracer, PyObject* callable, const Args& args) {
   return tracer.breakWith(Reason::kRaises, "arguments that do not fit");
 }
 
+namespace {
+
+// A module has other words where it has no name, or is being imported: CPython finds them, as far as it sees what the trace sees.
+Flow setModuleError(Tracer& tracer, PyObject* module, PyObject* name) {
+  PyObject* dict = PyModule_GetDict(module);
+  values::Info* info = dict != nullptr ? tracer.values.find(dict) : nullptr;
+  const bool written = (info != nullptr && (info->overlay || info->shadow));
+  if (written || (dict != nullptr && PyDict_Contains(dict, names().dunder_getattr) != 0)) {
+    PyErr_Clear();
+    PyObject* own = dict != nullptr ? PyDict_GetItemWithError(dict, names().name) : nullptr;
+    if (written || own == nullptr || !PyUnicode_Check(own))
+      return tracer.breakWith(Reason::kUnsupportedAttribute, "of a module that was written to");
+    PyErr_Format(PyExc_AttributeError, "module '%U' has no attribute '%U'", own, name);
+    return Flow::kOk;
+  }
+  Ref<> found = stealRef(PyModule_Type.tp_getattro(module, name));
+  if (found)
+    return tracer.breakWith(Reason::kUnsupportedAttribute, "of a module that was written to");
+  return Flow::kOk;
+}
+
+}  // namespace
+
 Flow raiseAttributeError(Tracer& tracer, PyObject* object, PyObject* name) {
   PyTypeObject* type = typeOf(tracer, object);
   if (PyType_Check(object)) {
     PyErr_Format(PyExc_AttributeError, "type object '%.50s' has no attribute '%U'",
                  reinterpret_cast<PyTypeObject*>(object)->tp_name, name);
   } else if (PyModule_Check(object)) {
-    PyErr_Format(PyExc_AttributeError, "module '%s' has no attribute '%U'",
-                 PyModule_GetName(object), name);
+    STATOR_FLOW(setModuleError(tracer, object, name));
   } else {
     PyErr_Format(PyExc_AttributeError, "'%.50s' object has no attribute '%U'", type->tp_name, name);
   }
