@@ -45,7 +45,9 @@ bool comesStraight(PyObject* module, PyObject* called) {
   PyTypeObject* type = Py_TYPE(module);
   const known::Names& names = known::names();
   PyObject* own = nullptr;
-  return known::isModuleCall(called) &&
+  // The module's own, which its compile() makes, is passed by: compiling twice means the second arguments.
+  PyObject* compiled = _PyType_Lookup(type, names.compiled_call_impl);
+  return (compiled == nullptr || compiled == Py_None) && known::isModuleCall(called) &&
          known::isModuleCallImpl(_PyType_Lookup(type, names.call_impl)) &&
          _PyType_Lookup(type, names.dunder_getattribute) ==
              _PyType_Lookup(&PyBaseObject_Type, names.dunder_getattribute) &&
