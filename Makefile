@@ -50,7 +50,9 @@ build: $(VENV)/.dev ## The extension module, optimised, into stator/; the checko
 
 .PHONY: wheel
 wheel: $(VENV)/.dev ## A wheel in dist/, built by scikit-build-core without isolation
+	@rm -f dist/stator-*.whl
 	@$(PY) -m pip wheel -q --no-build-isolation --no-deps -w dist .
+	@$(PY) tools/wheel_bytecode.py dist/stator-*.whl
 	@ls -l dist
 
 # ---- tests

@@ -99,12 +99,19 @@ def wanted_logs():
     )
 
 
+def _graph_code():
+    return _artifact("torch._dynamo.output_graph", "graph_code")
+
+
+def wants_graphs():
+    return _graph_code().isEnabledFor(logging.DEBUG)
+
+
 def graph_made(graph_module):
-    code = _artifact("torch._dynamo.output_graph", "graph_code")
-    if code.isEnabledFor(logging.DEBUG):
+    if wants_graphs():
         name = graph_module.meta.get("backend_id", "__compiled_fn")
         text = graph_module.print_readable(print_output=False)
-        code.debug("TRACED GRAPH\n ===== %s =====\n %s", name, text)
+        _graph_code().debug("TRACED GRAPH\n ===== %s =====\n %s", name, text)
 
 
 _NUMBER = r"-?\d[\d.e+-]*"

@@ -6,27 +6,23 @@ whole process and all of its threads.
 """
 
 import contextlib
-import dataclasses
 import functools
 import os
 import pickle
 import sys
 import types
-from typing import Any
 
 from stator.exc import nearest
 
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
 
 
-@dataclasses.dataclass(frozen=True)
 class Entry:
-    name: str
-    default: Any
-    doc: str
-    types: tuple  # the classes that a value may have; a bool is no int, an int is a float
-    also: tuple = ()  # further environment variables
-    check: Any = None  # value -> the value to keep; raises ValueError
+    def __init__(self, name, default, doc, types, also=(), check=None):
+        self.name, self.default, self.doc = name, default, doc
+        self.types = types  # the classes that a value may have; a bool is no int, an int is a float
+        self.also = also  # further environment variables
+        self.check = check  # value -> the value to keep; raises ValueError
 
     def accept(self, value):
         kind = type(value)

@@ -4,6 +4,7 @@
 #include "base/ref.h"
 #include "bytecode/code_info.h"
 
+#include <array>
 #include <string>
 #include <string_view>
 
@@ -26,16 +27,14 @@ bool startsWith(std::string_view text, std::string_view prefix) {
   return !prefix.empty() && text.substr(0, prefix.size()) == prefix;
 }
 
-}  // namespace
-
-CodePolicy codePolicy(PyCodeObject* code) {
+// By file and names alone.
+CodePolicy decide(PyCodeObject* code) {
   static const std::string stdlib = prefixOf("os");
   static const std::string torch = prefixOf("torch");
   static const std::string stator = prefixOf("stator");
   std::string_view file =
       PyUnicode_AsUTF8(code->co_filename) ? PyUnicode_AsUTF8(code->co_filename) : "";
   std::string_view name = PyUnicode_AsUTF8(code->co_name) ? PyUnicode_AsUTF8(code->co_name) : "";
-  if (bytecode::isWatched(code)) return CodePolicy::kTrace;
   // What dataclasses writes has no file of its own: libraries' (DTensor's dispatch) would be captured, call by call.
   if (file == "<string>" &&
       startsWith(PyUnicode_AsUTF8(code->co_qualname), "__create_fn__.<locals>."))
@@ -128,6 +127,30 @@ CodePolicy codePolicy(PyCodeObject* code) {
     if (file.find(part) != std::string_view::npos) return CodePolicy::kSkip;
   }
   return CodePolicy::kTrace;
+}
+
+// What was decided last for a file and names. The strings are held, so that their addresses stay theirs.
+struct Decision {
+  Ref<> file, name, qualified;
+  CodePolicy policy = CodePolicy::kTrace;
+};
+
+}  // namespace
+
+CodePolicy codePolicy(PyCodeObject* code) {
+  if (bytecode::isWatched(code)) return CodePolicy::kTrace;
+  constexpr size_t kDecisions = 1024;
+  static auto& decisions = *new std::array<Decision, kDecisions>();
+  const size_t mixed = reinterpret_cast<size_t>(code->co_filename) / 16 * 31 +
+                       reinterpret_cast<size_t>(code->co_qualname) / 16;
+  Decision& known = decisions[mixed % kDecisions];
+  if (known.file.get() != code->co_filename || known.name.get() != code->co_name ||
+      known.qualified.get() != code->co_qualname) {
+    const CodePolicy policy = decide(code);
+    known = Decision{newRef(code->co_filename), newRef(code->co_name), newRef(code->co_qualname),
+                     policy};
+  }
+  return known.policy;
 }
 
 bool isPolyfill(PyCodeObject* code) {

@@ -73,16 +73,6 @@ void Cache::drop(Wanted&& wanted) {
   }
 }
 
-int64_t Cache::capturesOf(PyCodeObject* code) const {
-  auto found = codes.find(code);
-  int64_t total = 0;
-  if (found != codes.end()) {
-    for (const auto& [offset, site] : found->second->sites)
-      total += static_cast<int64_t>(site.entries.size());
-  }
-  return total;
-}
-
 void Cache::reset() {
   generation++;
   auto old = std::move(codes);

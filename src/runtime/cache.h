@@ -63,7 +63,7 @@ struct CodeEntries {
   // the compiled code under which they were captured first (see Cache::addRoot)
   const void* root = nullptr;
   std::unordered_map<int, Site> sites;  // by offset
-  int64_t captures = 0;
+  int64_t live = 0;                     // entries of all sites
   int quiet_sites = 0;
 };
 
@@ -72,7 +72,6 @@ class Cache {
   explicit Cache(PyObject* settings);
   Site& site(PyCodeObject* code, int offset);
   CodeEntries& entriesOf(PyCodeObject* code);
-  int64_t capturesOf(PyCodeObject* code) const;  // at all of its places
   void reset();
   // The same for what was captured for one compiled code alone.
   void reset(const void* root);

@@ -36,11 +36,13 @@ bool freezes() {
 }
 
 // How long a capture may go on without a tensor. Each place of a long loop without one costs a capture that is thrown away: the more of them
-// a function has, the sooner they are.
-void limitQuiet(interpret::Limits& limits, const CodeEntries& code) {
+// a function has, the sooner they are. Where a tensor is at hand it will be used, and the way to it is long if a list on the way is: what is
+// captured behind the list costs a compare for each item at later calls, what is not an instruction of the driver's.
+void limitQuiet(interpret::Limits& limits, const CodeEntries& code, bool has_tensor) {
   constexpr uint64_t kFirst = 200'000, kLeast = 2'000, kWithNodes = 1'000'000;
-  limits.quiet = std::max(kLeast, kFirst >> std::min(code.quiet_sites, 20));
-  limits.quiet_with_nodes = kWithNodes;
+  const uint64_t first = has_tensor ? std::max<uint64_t>(kFirst, limits.instructions / 2) : kFirst;
+  limits.quiet = std::max(kLeast, first >> std::min(code.quiet_sites, 20));
+  limits.quiet_with_nodes = std::max(kWithNodes, limits.quiet);
 }
 
 // For backends and users who ask a graph module why it ends where it does (compile_subgraph_reason).
@@ -121,7 +123,8 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
   interpret::TraceOptions options = traceOptions(cache, frame);
   options.history = &site.history;
   if (site.constant_floats) options.symbolic_floats = false;
-  if (!cache.fullgraph) limitQuiet(options.limits, cache.entriesOf(stator_frame_code(frame)));
+  if (!cache.fullgraph)
+    limitQuiet(options.limits, cache.entriesOf(stator_frame_code(frame)), holdsTensor(frame));
   int entry_offset = stator_frame_offset(frame);
   interpret::Captured captured;
   if (together) {
@@ -189,7 +192,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
   if (entry->ops > 0) {
     statistics().graphs++;
     statistics().ops += static_cast<int64_t>(entry->ops);
-    Ref<> module = graph::toGraphModule(captured.graph, code);
+    Ref<> module = graph::moduleFor(captured.graph, code, cache.backend);
     if (!module) throw PythonError();
     if (!options.runs_as_captured || (wish.logs & kLogGraphs) != 0)
       giveReason(module.get(), compileReason(frame, captured.plan), wish.logs);
@@ -290,7 +293,7 @@ void takeDown(Site& site, const Cache& cache, StatorFrame* frame) {
   if (!interpret::initTracer() || !shapes::initShapes()) throw PythonError();
   interpret::TraceOptions options = traceOptions(cache, frame);
   options.history = &site.history;
-  limitQuiet(options.limits, CodeEntries());
+  limitQuiet(options.limits, CodeEntries(), holdsTensor(frame));
   trace(frame, options);
 }
 

@@ -112,7 +112,9 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
   if (callEndsEagerly()) return outcome(Outcome::kNative);
   statistics().misses++;
   // Entries about modules that are gone: nothing can match them any more.
-  std::erase_if(site.entries, [](const auto& entry) { return entry->guards->dead(); });
+  CodeEntries& of_code = cache.entriesOf(code);
+  of_code.live -= static_cast<int64_t>(
+      std::erase_if(site.entries, [](const auto& entry) { return entry->guards->dead(); }));
   cache.generation++;
   if (config.stance == Stance::kEagerOnRecompile) return outcome(Outcome::kNative);
   if (config.stance == Stance::kEagerThenCompile && site.captures == 0) {
@@ -129,8 +131,7 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
   // Forced breaks leave many places with few instructions each: the search goes on for longer.
   if (config.break_every != 0) limit = std::max<int64_t>(limit, 64);
   // A function whose places together were captured too often is as bad as one place that was.
-  const bool too_many =
-      cache.capturesOf(code) >= config.accumulated_recompile_limit && !site.entries.empty();
+  const bool too_many = of_code.live >= config.accumulated_recompile_limit && !site.entries.empty();
   if (static_cast<int64_t>(site.entries.size()) >= limit || too_many) {
     if (too_many) limit = config.accumulated_recompile_limit;
     statistics().fallbacks++;
@@ -170,6 +171,7 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
   // The cache may have been reset, or the site moved, while the backend ran.
   Site& home = cache.site(code, offset);
   home.entries.insert(home.entries.begin(), std::move(entry));
+  cache.entriesOf(code).live++;
   cache.generation++;
   std::shared_ptr<Entry> running = home.entries.front();
   if (!failed_guards.empty()) {
