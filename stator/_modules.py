@@ -18,16 +18,17 @@ _classes = weakref.WeakKeyDictionary()  # module class -> weak reference to its 
 _lock = threading.RLock()
 # object's own accessors, past the properties of the same names below.
 _set_class = object.__dict__["__class__"].__set__
-_MODULE_CALLS = (nn.Module.__call__, nn.Module._wrapped_call_impl)
 
 
 class CompiledModule(nn.Module, _core.CompiledModuleBase):
     """What stator.compile(module) returns; also known as stator.OptimizedModule."""
 
-    # Slots are not part of __dict__, so they are the compiled module's own. `__call__` is one of the base's: the compiled call lies where
-    # CPython calls it straight from the object.
-    __slots__ = ("_orig_mod", "_stator_compile")
+    # The base's slots are not part of __dict__, so they are the compiled module's own. `__call__` is what a call of the module runs,
+    # compiled; it lies where CPython calls it straight from the object.
+    __slots__ = ()
     __call__ = _core.CompiledModuleBase.__call__
+    _orig_mod = _core.CompiledModuleBase._orig_mod
+    _stator_compile = _core.CompiledModuleBase._stator_compile
 
     def __init_subclass__(cls, **kwargs):
         pass  # a compiled class is no event for a registry that the user keeps in __init_subclass__
@@ -130,14 +131,8 @@ def wrap(module, compile_callable):
     object.__setattr__(compiled, "__dict__", module.__dict__)
     CompiledModule._orig_mod.__set__(compiled, module)
     CompiledModule._stator_compile.__set__(compiled, compile_callable)
-    CompiledModule.__call__.__set__(compiled, compile_callable(_entry(module)))
+    CompiledModule.__call__.__get__(compiled)  # compiles the call
     return compiled
-
-
-def _entry(module):
-    """What a call of the module runs: `_call_impl`, which sees to hooks, or a __call__ of the class's own."""
-    call = type(module).__call__
-    return module._call_impl if call in _MODULE_CALLS else call.__get__(module)
 
 
 def compile_in_place(module, compile_callable):

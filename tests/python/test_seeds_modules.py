@@ -167,7 +167,7 @@ def on_all_places(at, change, undo=lambda model: None, make=Child, later=True):
     return found
 
 
-@item("004", "class _call_impl override honoured", pending="the short cut for modules without hooks skips it")
+@item("004", "class _call_impl override honoured")
 @both
 def test_call_impl_of_a_class(at):
     kept = nn.Module._call_impl
@@ -193,7 +193,7 @@ def test_call_impl_of_a_class(at):
     return found + on_all_places(at, change, undo, fresh)
 
 
-@item("004", "instance _call_impl override honoured", pending="the short cut for modules without hooks skips it")
+@item("004", "instance _call_impl override honoured")
 @both
 def test_call_impl_of_an_instance(at):
     def change(child):
@@ -215,9 +215,7 @@ def patched(owner, name, value):
         setattr(owner, name, kept)
 
 
-@item(
-    "004", "nn.Module.__call__/_call_impl patched globally", pending="the short cut for modules without hooks skips it"
-)
+@item("004", "nn.Module.__call__/_call_impl patched globally")
 @both
 def test_the_call_of_all_modules(at):
     found = []
@@ -509,7 +507,6 @@ def test_the_stack_of_modules(at):
     "keys are names, so that equal programs give equal graphs in every process and cache, and the root is there: TorchDynamo's are addresses",
     graphs=1,
     breaks=False,
-    pending="a class with its own __call__ is not in the stack",
 )
 def test_the_stack_has_names_and_the_root(at):
     class OwnCall(Layer):

@@ -59,7 +59,61 @@ bool noGlobalHooks(Tracer& tracer) {
   return true;
 }
 
-// `module(...)`: straight to forward when no hook is registered anywhere, which is guarded; otherwise nn.Module's own code is traced.
+namespace {
+
+// Whether torch's own `__call__` comes straight to torch's own `_call_impl`. A yes is guarded: with the class's other facts, and by an absence in
+// the instance's dict.
+Out reachesCallImpl(Tracer& t, PyObject* module) {
+  PyTypeObject* type = Py_TYPE(module);
+  STATOR_VALUE(call_impl, typeLookup(t, type, names().call_impl));
+  STATOR_VALUE(read, typeLookup(t, type, names().dunder_getattribute));
+  STATOR_VALUE(compiled, typeLookup(t, type, names().compiled_call_impl));
+  static PyObject* plain_read = _PyType_Lookup(&PyBaseObject_Type, names().dunder_getattribute);
+  if (!known::isModuleCallImpl(call_impl.get()) || read.get() != plain_read ||
+      (compiled && compiled.get() != Py_None))
+    return Ref<>();
+  STATOR_VALUE(own, instanceAttr(t, module, names().call_impl));
+  if (own) return Ref<>();
+  STATOR_VALUE(own_compiled, instanceAttr(t, module, names().compiled_call_impl));
+  return own_compiled && own_compiled.get() != Py_None ? Ref<>() : newRef(Py_True);
+}
+
+bool noOwnHooks(Tracer& t, PyObject* module) {
+  static PyObject* const hook_names[] = {PyUnicode_InternFromString("_backward_hooks"),
+                                         PyUnicode_InternFromString("_backward_pre_hooks"),
+                                         PyUnicode_InternFromString("_forward_hooks"),
+                                         PyUnicode_InternFromString("_forward_pre_hooks")};
+  values::Info* info = t.values.find(module);
+  const bool outside = info != nullptr && info->origin == values::Origin::kOutside;
+  for (PyObject* name : hook_names) {
+    PyObject* dict = rawInstanceAttr(module, name);
+    if (dict == nullptr || !PyDict_Check(dict) ||
+        (outside && info->overlay && PyDict_Contains(info->overlay.get(), name) == 1))
+      return false;
+    if (PyDict_Size(dict) != 0 || t.values.find(dict) != nullptr) return false;
+    if (outside)
+      t.world.guard(
+          Guard{GuardKind::kDictEmpty, t.world.child(SourceKind::kAttr, info->source, name)});
+  }
+  return true;
+}
+
+// A class whose `__call__` is not torch's: its frame is the module's in the graph, with all that it calls.
+Out callOwn(Tracer& t, PyObject* module, const Args& args, Then then) {
+  STATOR_VALUE(bound, special(t, module, "__call__"));
+  if (!bound || !PyMethod_Check(bound.get()))
+    return t.breakWith(Reason::kCallsOutside, Py_TYPE(module)->tp_name);
+  t.world.keep(bound);
+  const graph::ModuleScope* scope = moduleScope(t, module);
+  Out result = call(t, bound.get(), args, then);
+  if (result.flow() == Flow::kEntered) t.frames.innermost().scope = scope;
+  return result;
+}
+
+}  // namespace
+
+// `module(...)`: straight to forward when all in between is torch's own and no hook is registered anywhere, which is guarded; otherwise the
+// code in between is traced.
 Out callModule(Tracer& tracer, PyObject* module, const Args& args, Then then) {
   PyTypeObject* type = Py_TYPE(module);
   STATOR_VALUE(call_raw, typeLookup(tracer, type, names().dunder_call));
@@ -68,46 +122,16 @@ Out callModule(Tracer& tracer, PyObject* module, const Args& args, Then then) {
       PyObject_TypeCheck(module, reinterpret_cast<PyTypeObject*>(script_module))) {
     return tracer.breakWith(Reason::kCallsOutside, "a torch.jit.ScriptModule");
   }
-  if (call_raw.get() != names().nn_module_call && isGraphModuleCall(tracer, type, call_raw.get())) {
+  if (!known::isModuleCall(call_raw.get()) && isGraphModuleCall(tracer, type, call_raw.get())) {
     STATOR_VALUE(own_call, typeLookup(tracer, moduleType(), names().dunder_call));
-    call_raw = own_call;
+    if (known::isModuleCall(own_call.get())) call_raw = own_call;
   }
-  if (call_raw.get() != names().nn_module_call) {
-    STATOR_VALUE(bound, special(tracer, module, "__call__"));
-    if (!bound || !PyMethod_Check(bound.get()))
-      return tracer.breakWith(Reason::kCallsOutside, type->tp_name);
-    tracer.world.keep(bound);
-    return call(tracer, bound.get(), args, then);
-  }
-  bool plain_call = true;
-  static PyObject* const hook_names[] = {PyUnicode_InternFromString("_backward_hooks"),
-                                         PyUnicode_InternFromString("_backward_pre_hooks"),
-                                         PyUnicode_InternFromString("_forward_hooks"),
-                                         PyUnicode_InternFromString("_forward_pre_hooks")};
-  static PyObject* compiled_name = PyUnicode_InternFromString("_compiled_call_impl");
-  values::Info* info = tracer.values.find(module);
-  bool outside = info != nullptr && info->origin == values::Origin::kOutside;
-  for (PyObject* name : hook_names) {
-    PyObject* dict = rawInstanceAttr(module, name);
-    if (dict == nullptr || !PyDict_Check(dict) ||
-        (outside && info->overlay && PyDict_Contains(info->overlay.get(), name) == 1)) {
-      plain_call = false;
-      break;
-    }
-    if (PyDict_Size(dict) != 0 || tracer.values.find(dict) != nullptr) {
-      plain_call = false;
-      break;
-    }
-    if (outside)
-      tracer.world.guard(
-          Guard{GuardKind::kDictEmpty, tracer.world.child(SourceKind::kAttr, info->source, name)});
-  }
+  if (!known::isModuleCall(call_raw.get())) return callOwn(tracer, module, args, then);
+  bool plain_call = noOwnHooks(tracer, module);
   if (plain_call) {
-    STATOR_VALUE(own, instanceAttr(tracer, module, compiled_name));
-    PyObject* on_class = _PyType_Lookup(type, compiled_name);
-    plain_call = (!own || own.get() == Py_None) && (on_class == nullptr || on_class == Py_None);
+    STATOR_VALUE(reaches, reachesCallImpl(tracer, module));
+    plain_call = reaches && noGlobalHooks(tracer);
   }
-  if (plain_call) plain_call = noGlobalHooks(tracer);
   const graph::ModuleScope* scope = moduleScope(tracer, module);
   if (tracer.options.specialize_modules) specialise(tracer, module);
   Out result = Flow::kOk;
@@ -129,15 +153,17 @@ Out callModule(Tracer& tracer, PyObject* module, const Args& args, Then then) {
 
 namespace {
 
-// Whether the code is that of a forward of the class or of its bases.
-bool isForwardOf(PyTypeObject* type, PyCodeObject* code) {
+// Whether the code is that of a forward of the class or of its bases, or of what a call of the module runs before it.
+bool isCallOf(PyTypeObject* type, PyCodeObject* code) {
   PyObject* mro = stator_type_mro(type);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
-    PyObject* found = PyDict_GetItemWithError(stator_type_dict(base), names().forward);
-    if (found != nullptr && PyFunction_Check(found) &&
-        PyFunction_GET_CODE(found) == reinterpret_cast<PyObject*>(code))
-      return true;
+    for (PyObject* name : {names().forward, names().dunder_call, names().call_impl}) {
+      PyObject* found = PyDict_GetItemWithError(stator_type_dict(base), name);
+      if (found != nullptr && PyFunction_Check(found) &&
+          PyFunction_GET_CODE(found) == reinterpret_cast<PyObject*>(code))
+        return true;
+    }
   }
   return false;
 }
@@ -225,7 +251,7 @@ void setRootScope(Tracer& tracer) {
   if (slot >= PyTuple_GET_SIZE(slot_names)) return;
   PyObject* module = tracer.world.roots().slots[slot];
   if (module != nullptr && PyCell_Check(module)) module = PyCell_GET(module);
-  if (module == nullptr || !isModule(module) || (!hooks && !isForwardOf(Py_TYPE(module), code)))
+  if (module == nullptr || !isModule(module) || (!hooks && !isCallOf(Py_TYPE(module), code)))
     return;
   graph::ModuleScope scope;
   scope.path = std::string("L['") + PyUnicode_AsUTF8(PyTuple_GET_ITEM(slot_names, slot)) + "']";

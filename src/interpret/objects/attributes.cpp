@@ -591,9 +591,10 @@ bool isDictMethod(PyObject* hook) {
 
 Out callGetattr(Tracer& tracer, PyObject* object, PyObject* name) {
   PyTypeObject* type = Py_TYPE(object);
-  PyObject* hook = _PyType_Lookup(type, names().dunder_getattr);
+  STATOR_VALUE(hook_found, typeLookup(tracer, type, names().dunder_getattr));
+  PyObject* hook = hook_found.get();
   if (hook == nullptr) return Ref<>();
-  if (hook == names().nn_module_getattr) return nnModuleAttribute(tracer, object, name);
+  if (known::isModuleGetattr(hook)) return nnModuleAttribute(tracer, object, name);
   if (!PyFunction_Check(hook) && !isDictMethod(hook))
     return tracer.breakWith(Reason::kUnsupportedAttribute,
                             std::string(type->tp_name) + ".__getattr__ is not a Python function");
