@@ -260,6 +260,10 @@ int comparisonOf(const char* method) {
 
 Out compareSlot(Tracer& tracer, PyTypeObject* owner, int operation, PyObject* self,
                 PyObject* other) {
+  if (PyTypeObject* type = typeOf(tracer, self); !PyType_IsSubtype(type, owner))
+    return tracer.raiseNew(PyExc_TypeError,
+                           "descriptor '%s' requires a '%.100s' object but received a '%.100s'",
+                           kMethods[operation], owner->tp_name, type->tp_name);
   if (owner == &PyBaseObject_Type) {
     if (operation == Py_EQ) {
       STATOR_VALUE(identical, same(tracer, self, other));

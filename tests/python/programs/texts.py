@@ -96,10 +96,10 @@ def _all():
 @program(min_ops=1)
 def texts_of_outside_containers():
     def f(x, values):
-        out = []
+        y, out = x + 1, []
         for value in values:
             out += [repr(value), str(value), f"{value}", f"{value!r}", f"{value!s}", f"{value!a}"]
-        return x + 1, out
+        return y, out
 
     return Case(f, vec(), _all())
 
@@ -107,10 +107,10 @@ def texts_of_outside_containers():
 @program(min_ops=1)
 def texts_by_format_functions():
     def f(x, values):
-        out = []
+        y, out = x + 1, []
         for value in values:
             out += ["%r" % (value,), "{}".format(value), "{!r}".format(value), format(value), ascii(value)]
-        return x + 1, out
+        return y, out
 
     return Case(f, vec(), _all())
 
