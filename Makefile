@@ -82,7 +82,9 @@ build: $(ENVIRONMENT) ## The extension module, optimised, into stator/; the chec
 
 .PHONY: wheel
 wheel: $(ENVIRONMENT) ## A wheel in dist/, built by scikit-build-core without isolation
+	@rm -f dist/stator-*-cp$(subst .,,$(MINOR))-*.whl
 	@$(PY) -m pip wheel -q --no-build-isolation --no-deps --config-settings=build-dir=$(BUILDS)/wheel -w dist .
+	@$(PY) tools/wheel_bytecode.py dist/stator-*-cp$(subst .,,$(MINOR))-*.whl
 	@ls -l dist
 
 # ---- tests
@@ -178,7 +180,9 @@ bench-dist: build ## DDP on 2 ranks beside TorchDynamo, and the agreement of man
 
 # ---- style
 .PHONY: lint format
-lint: build rooms ## clang-format, clang-tidy, ruff, room check
+lint: build rooms ## clang-format, clang-tidy, ruff, room check, figures of the house
+	$(call say,the house)
+	@$(PY) tools/house.py
 	$(call say,clang-format)
 	@$(PY) tools/format.py --check
 	$(call say,ruff)

@@ -24,6 +24,7 @@ function(stator_room name)
   list(FILTER sources EXCLUDE REGEX "3[0-9][0-9]\\.c(pp)?$")
   file(GLOB versioned CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*3${Python_VERSION_MINOR}.c ${CMAKE_SOURCE_DIR}/src/${name}/*3${Python_VERSION_MINOR}.cpp)
   list(APPEND sources ${versioned})
+  string(REPLACE / _ name ${name})  # interpret/core is the target stator_interpret_core
   set(STATOR_ROOMS ${STATOR_ROOMS} ${name} CACHE INTERNAL "")
   if(NOT sources)
     add_library(stator_${name} INTERFACE)

@@ -35,89 +35,44 @@ def _check_build():
 
 _check_build()
 
-from stator import _core, config, exc  # noqa: E402
-from stator._backends import list_backends, lookup_backend, register_backend  # noqa: E402
-from stator._compile import compile, compile_module_inplace, reset  # noqa: E402
-from stator._explain import explain  # noqa: E402
-from stator._export import export  # noqa: E402
-from stator._guards import guards  # noqa: E402
-from stator._install import install, installed, optimize, optimize_assert, uninstall  # noqa: E402
-from stator._marks import mark_dynamic, mark_static, mark_static_address, mark_unbacked, maybe_mark_dynamic  # noqa: E402
-from stator._modules import CompiledModule, OptimizedModule  # noqa: E402
-from stator._observe import on_graph, reset_stats, stats  # noqa: E402
-from stator._ranks import set_compile_group, set_enable_guard_collectives  # noqa: E402
-from stator._switches import (  # noqa: E402
-    allow_in_graph,
-    assume_constant_result,
-    disable,
-    disallow_in_graph,
-    dont_skip_tracing,
-    error_on_graph_break,
-    forbid_in_graph,
-    graph_break,
-    is_compiling,
-    nonstrict_trace,
-    run,
-    set_stance,
-    skip,
-    skip_frame,
-    substitute_in_graph,
-)
+from stator import _core, config, exc  # noqa: E402, F401
+from stator._compile import compile, compile_module_inplace, reset  # noqa: E402, F401
+from stator._modules import CompiledModule, OptimizedModule  # noqa: E402, F401
+
+# The other public names, by the module that has them: it is imported when one of them is asked for. A start needs none of them.
+_LATER = {
+    "_backends": "list_backends lookup_backend register_backend",
+    "_explain": "explain",
+    "_export": "export",
+    "_guards": "guards",
+    "_install": "install installed optimize optimize_assert uninstall",
+    "_marks": "mark_dynamic mark_static mark_static_address mark_unbacked maybe_mark_dynamic",
+    "_observe": "on_graph reset_stats stats",
+    "_ranks": "set_compile_group set_enable_guard_collectives",
+    "debug._record": "replay",
+    "_switches": "allow_in_graph assume_constant_result disable disallow_in_graph dont_skip_tracing error_on_graph_break forbid_in_graph "
+    "graph_break is_compiling nonstrict_trace run set_stance skip skip_frame substitute_in_graph",
+}
+_HOMES = {name: home for home, names in _LATER.items() for name in names.split()}
 
 __version__ = "0.1.0"
-__all__ = [
-    "CompiledModule",
-    "OptimizedModule",
-    "allow_in_graph",
-    "assume_constant_result",
-    "compile",
-    "compile_module_inplace",
-    "config",
-    "disable",
-    "disallow_in_graph",
-    "dont_skip_tracing",
-    "error_on_graph_break",
-    "exc",
-    "explain",
-    "export",
-    "forbid_in_graph",
-    "graph_break",
-    "guards",
-    "install",
-    "installed",
-    "is_compiling",
-    "list_backends",
-    "lookup_backend",
-    "mark_dynamic",
-    "mark_static",
-    "mark_static_address",
-    "mark_unbacked",
-    "maybe_mark_dynamic",
-    "nonstrict_trace",
-    "on_graph",
-    "optimize",
-    "optimize_assert",
-    "register_backend",
-    "reset",
-    "reset_stats",
-    "run",
-    "set_compile_group",
-    "set_enable_guard_collectives",
-    "set_stance",
-    "skip",
-    "skip_frame",
-    "stats",
-    "substitute_in_graph",
-    "uninstall",
-]
+__all__ = sorted(
+    ["CompiledModule", "OptimizedModule", "compile", "compile_module_inplace", "config", "exc", "reset", *_HOMES]
+)
 
 config._connect(_core.set_config)
 
 
 def __getattr__(name):
-    # The debugging tools are imported when they are asked for.
-    if name == "debug":
-        import importlib
+    home = "debug" if name == "debug" else _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'stator' has no attribute {name!r}")
+    import importlib
 
-        return importlib.import_module("stator.debug")
-    raise AttributeError(f"module 'stator' has no attribute {name!r}")
+    module = importlib.import_module(f"stator.{home}")
+    value = globals()[name] = module if name == "debug" else getattr(module, name)
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *__all__, "debug"})

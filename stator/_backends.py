@@ -187,11 +187,19 @@ class Backend:
         """Floats may be inputs of the graph. inductor's kernels take none: there they are constants."""
         return self.asked != "inductor"
 
+    @property
+    def runs_unseen(self):
+        """The captured graph runs as it is, and nobody looks at it: no module has to be made of it."""
+        return self.is_eager and not (
+            "torch._dynamo.utils" in sys.modules or _observe.has_listeners() or _report.wants_graphs()
+        )
+
     def announce(self, graph_module):
-        if "torch._dynamo.utils" in sys.modules and hasattr(graph_module, "graph"):
-            _report.count("stats", "unique_graphs")
-            calls = sum(n.op.startswith("call_") for n in graph_module.graph.nodes)
-            _report.count("stats", "calls_captured", calls)
+        if "torch._dynamo.utils" in sys.modules:
+            record = getattr(graph_module, "_stator_record", None)
+            if record is not None:
+                _report.count("stats", "unique_graphs")
+                _report.count("stats", "calls_captured", record.calls)
         _report.graph_made(graph_module)
         if _observe.has_listeners():
             _observe.graph_made(graph_module)

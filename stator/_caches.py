@@ -4,11 +4,9 @@ A cache is owned by the compiled objects that use it. The registry holds it weak
 its entries.
 """
 
-import dataclasses
 import itertools
 import threading
 import weakref
-from typing import Any
 
 from stator import _core
 
@@ -17,16 +15,13 @@ _lock = threading.Lock()
 _fresh = itertools.count()
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class Settings:
     """The arguments of one compile call, but for the model. `arguments` are what the user gave: enough to make the call again."""
 
-    backend: Any
-    fullgraph: bool
-    dynamic: bool | None
-    recompile_limit: int | None
-    isolate_recompiles: bool
-    arguments: dict
+    def __init__(self, backend, fullgraph, dynamic, recompile_limit, isolate_recompiles, arguments):
+        self.backend, self.fullgraph, self.dynamic = backend, fullgraph, dynamic
+        self.recompile_limit, self.isolate_recompiles = recompile_limit, isolate_recompiles
+        self.arguments = arguments
 
     def key(self):
         # `isolate_recompiles` asks for a cache of its own.

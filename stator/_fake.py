@@ -185,8 +185,16 @@ def _make_one(facts, storages):
     return fake
 
 
+def _forget_constants():
+    """The mode notes each constant that it meets, for as long as it lives itself; those of earlier calls are gone."""
+    constants = mode().fake_tensor_converter.constant_storage_mapping
+    for storage in [storage for storage, fakes in constants.items() if all(fake() is None for fake in fakes)]:
+        del constants[storage]
+
+
 def make(all_facts):
     """FakeTensors for the tensor arguments of one call; those with one storage number share a storage. Wrappers are there already."""
+    _forget_constants()
     storages = {}
     with torch.inference_mode(False):
         return [facts if isinstance(facts, torch.Tensor) else _make_one(facts, storages) for facts in all_facts]

@@ -34,7 +34,7 @@ from torch.fx.node import _get_qualified_name
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils.weak import TensorWeakRef, WeakTensorKeyDictionary
 
-from stator import _core
+from stator import _core, _report
 
 # By c10's numbers (torch/headeronly/core/ScalarType.h, DeviceType.h).
 _DTYPE_NAMES = """
@@ -120,9 +120,36 @@ class CapturedModule(_LazyGraphModule):
     _stator_runner: Any = None
     _stator_record: Any = None
     _stator_source: PythonCode | None = None
+    _stator_reason: Any = None  # (reason, ((file, line, function), place of the innermost frame), is a break); a GraphCompileReason when asked
+
+    @property
+    def compile_subgraph_reason(self) -> Any:
+        """Why the graph ends where it does; None where nobody could have asked (backend "eager")."""
+        own = type(self)
+        if type(own._stator_reason) is tuple:
+            own._stator_reason = _report.compile_reason(own._stator_reason)
+        return own._stator_reason
+
+    @compile_subgraph_reason.setter
+    def compile_subgraph_reason(self, reason: Any) -> None:
+        type(self)._stator_reason = reason
 
     def forward(self, *args: Any) -> Any:  # type: ignore[override]
         return type(self)._stator_runner(*args)
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "_graph":
+            return super().__getattr__(name)
+        # Nodes are made when somebody reads them; from then on they lie where torch has them.
+        graph = self.__dict__["_graph"] = _core.fx_graph(self._stator_record)
+        graph.owning_module = self
+        if self._stator_record.sources is not None:
+            _set_sources(graph, self._stator_record.sources)
+        return graph
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:
+        self._graph  # noqa: B018 - it is copied with the instance's dict
+        return super().__deepcopy__(memo)
 
     @classmethod
     def _needs_recompile(cls) -> bool:
@@ -168,8 +195,9 @@ def make_function(graph: Graph, attributes: dict[str, Any] | None, record: Any, 
 
 
 def make_module(
-    graph: Graph, runner: Callable[..., Any], record: Any, attributes: dict[str, Any] | None = None
+    graph: Graph | None, attributes: dict[str, Any] | None, record: Any, runner: Callable[..., Any]
 ) -> CapturedModule:
+    """graph None: to be made when it is read."""
     module = CapturedModule.__new__(CapturedModule)
     # With an empty graph, so that torch sets all that a GraphModule has; the real one needs no walk over its nodes.
     GraphModule.__init__(module, {}, Graph())
@@ -177,8 +205,11 @@ def make_module(
     own._stator_runner = runner
     own._stator_record = record
     own.forward = CapturedModule.forward
-    module.__dict__["_graph"] = graph
-    graph.owning_module = module
+    if graph is None:
+        del module.__dict__["_graph"]
+    else:
+        module.__dict__["_graph"] = graph
+        graph.owning_module = module
     for name, value in (attributes or {}).items():
         if isinstance(value, torch.nn.Module):
             module._modules[name] = value
@@ -314,22 +345,29 @@ def _is_plain(tensor: torch.Tensor) -> bool:
     )
 
 
-def _fake_plain_inputs(mode: FakeTensorMode, examples: list[Any]) -> None:
-    """Puts fakes of plain inputs where the mode looks for them; the others are left to it."""
-    tensors = [example for example in examples if isinstance(example, torch.Tensor)]
-    plain = [tensor for tensor in tensors if _is_plain(tensor)]
+def _fake_plain_inputs(record: Any) -> None:
+    """Puts fakes of plain inputs where the mode looks for them; the others, and those with symbols among their sizes, are left to it. The
+    mode's own memory of them is weak, so they are kept beside it: while a backend is at work, and otherwise as long as the mode."""
+    mode = record.fake_mode
+    held = mode.__dict__.setdefault("_stator_inputs", [])
+    memo = mode.fake_tensor_converter
+    examples = record.examples
+    shapes = [None] * len(examples) if record.symbols is None else record.shapes
     # Aliases have to alias as fakes too.
     owners = collections.Counter(
-        tensor.untyped_storage()._cdata for tensor in tensors if tensor.layout is torch.strided
+        tensor.untyped_storage()._cdata
+        for tensor in examples
+        if isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided
     )
-    for tensor in plain:
-        if mode.fake_tensor_converter._get_memo(tensor) is not None:
-            continue  # it has symbols
-        if owners[tensor.untyped_storage()._cdata] == 1:
+    for tensor, symbolic in zip(examples, shapes, strict=True):
+        if symbolic is not None or not isinstance(tensor, torch.Tensor) or not _is_plain(tensor):
+            continue
+        if owners[tensor.untyped_storage()._cdata] == 1 and memo._get_memo(tensor) is None:
             fake = _bare_fake(mode, tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.requires_grad)
             if type(tensor) is torch.nn.Parameter:
                 fake.__dict__["_is_param"] = True
-            mode.fake_tensor_converter.set_tensor_memo(tensor, fake)
+            memo.set_tensor_memo(tensor, fake)
+            held.append(fake)
 
 
 def fake_input(record: Any, position: int, example: Any) -> Any:
@@ -341,8 +379,8 @@ def fake_input(record: Any, position: int, example: Any) -> Any:
     if symbolic is not None:
         with torch._C.DisableTorchFunctionSubclass():
             return mode.from_tensor(example, symbolic_context=symbolic, source=symbolic.tensor_source)
-    if mode.fake_tensor_converter._get_memo(example) is None:
-        _fake_plain_inputs(mode, record.examples)
+    if "_stator_inputs" not in mode.__dict__:
+        _fake_plain_inputs(record)
     with torch._C.DisableTorchFunctionSubclass():
         return mode.from_tensor(example, static_shapes=True)
 
@@ -403,6 +441,8 @@ class Context(TracingContext):
 
     def close(self) -> None:
         self._open = False
+        if self._mode is not None:
+            self._mode.__dict__.pop("_stator_inputs", None)
 
     @property
     def fake_mode(self) -> Any:
@@ -440,7 +480,7 @@ class Context(TracingContext):
         self._mode = record.fake_mode
         for function in self.functions:
             function.fake_mode = record.fake_mode
-        _fake_plain_inputs(record.fake_mode, record.examples)
+        _fake_plain_inputs(record)
         for example, source in zip(record.examples, record.sources, strict=True):
             if isinstance(example, torch.Tensor) and example not in self._contexts:
                 self._contexts[example] = _static_context(example, source)
@@ -473,19 +513,23 @@ def _static_context(tensor: torch.Tensor, source: InputSource) -> Any:
     return SubclassSymbolicContext(**parts, inner_contexts=inner, track_outer_size_stride=not any(ragged))
 
 
+def _set_sources(graph: Graph, sources: list[InputSource]) -> None:
+    for node, source in zip(graph.find_nodes(op="placeholder", sort=True), sources, strict=True):
+        node.__dict__["_dynamo_source"] = source
+
+
 def _prepare(module: CapturedModule) -> Context:
     """What AOTAutograd and inductor read of a module beyond its nodes."""
     record = module._stator_record
     record.sources = _sources(record)
-    placeholders = module._graph.find_nodes(op="placeholder", sort=True)
-    for node, source in zip(placeholders, record.sources, strict=True):
-        node.__dict__["_dynamo_source"] = source
+    if "_graph" in module.__dict__:
+        _set_sources(module._graph, record.sources)
     # Parameters and buffers of specialised modules are inputs of what AOTAutograd makes, but none of the graph's: they have no position.
     owned = itertools.chain(
         module.named_parameters(remove_duplicate=False), module.named_buffers(remove_duplicate=False)
     )
     sources = {name: InputSource(name, -1) for name, _ in owned}
-    module.__dict__.update(_param_name_to_source=sources, _source_to_user_stacks={}, compile_subgraph_reason=None)
+    module.__dict__.update(_param_name_to_source=sources, _source_to_user_stacks={})
     return Context(module)
 
 
@@ -511,15 +555,15 @@ def _guards(context: TracingContext) -> list[tuple[int, list[int], list[int]]]:
     return found
 
 
-def compile_graph(module: CapturedModule, backend: Callable[..., Any]) -> tuple[Callable[..., Any], list[Any]]:
-    """Calls the backend as TorchDynamo would. Returns its callable and the guards that it asks for."""
+def compile_graph(module: CapturedModule, backend: Callable[..., Any]) -> tuple[Any, ...]:
+    """Calls the backend as TorchDynamo would. Returns its callable, the guards and conditions that it asks for, and the graph's number."""
     if backend is eager or getattr(backend, "is_eager", False):
         announce = getattr(backend, "announce", None)
         if announce is not None:
             if module._stator_record.symbols is not None:
                 _share_mode(module)
             announce(module)
-        return module._stator_runner, [], []
+        return module._stator_runner, [], [], -1
     context = _prepare(module)
     compile_id = CompileId(frame_id=next(_compile_ids), frame_compile_id=0)
     module.meta.update(
@@ -553,4 +597,5 @@ def compile_graph(module: CapturedModule, backend: Callable[..., Any]) -> tuple[
     if not callable(compiled):
         raise TypeError(f"the backend returned {type(compiled).__name__}, which cannot be called")
     symbols = getattr(record.fake_mode, "_stator_symbols", None)
-    return compiled, _guards(context), [] if symbols is None else symbols.new_conditions()
+    conditions = [] if symbols is None else symbols.new_conditions()
+    return compiled, _guards(context), conditions, compile_id.frame_id

@@ -7,6 +7,7 @@ died in it. So nothing is written to the store as long as all is well.
 """
 
 import datetime
+import json
 import logging
 import sys
 import threading
@@ -14,10 +15,12 @@ import time
 import warnings
 
 import torch
+from torch._logging import trace_structured
 
 from stator import _core, config, exc
 
 log = logging.getLogger("stator.ranks")
+_torch_log = logging.getLogger("torch._dynamo.output_graph")
 _lock = threading.RLock()
 _link = None
 _GRACE = 3.0  # seconds for ranks that are on their way when another one is found to be gone
@@ -195,6 +198,28 @@ class Exchange:
             return unpack(whole)
 
         return self._carry(send)
+
+
+def agreeing(site, exit, calls, structure, reads):
+    """What this rank saw, before it asks the others: in the log and the trace, under TorchDynamo's names.
+
+    reads: sizes and ints by source; None in place of one that is dynamic.
+    """
+    state = {
+        "rank": rank(),
+        "site": site,
+        "exit": exit,
+        "calls": calls,
+        "structure": f"{structure:016x}",
+        "reads": reads,
+    }
+    _torch_log.info("compiler_collective %s", state)
+    trace_structured(
+        "artifact",
+        metadata_fn=lambda: {"name": "compiler_collective", "encoding": "json"},
+        payload_fn=lambda: json.dumps(state),
+        expect_trace_id=False,
+    )
 
 
 def diverged(site, message, in_backend, eagerly):

@@ -1,6 +1,7 @@
 """Texts for the user: breaks, limits and errors, with their place in the program first."""
 
 import collections
+import dataclasses
 import dis
 import functools
 import linecache
@@ -8,6 +9,7 @@ import logging
 import os
 import re
 import sys
+import traceback
 import warnings
 
 from stator import exc
@@ -57,19 +59,59 @@ def _guards():
 _dynamic = logging.getLogger("torch.fx.experimental.symbolic_shapes")  # the word `dynamic`
 
 
+@dataclasses.dataclass
+class GraphCompileReason:
+    """Why a graph ends where it does: compile_subgraph_reason of a graph module. As TorchDynamo has it."""
+
+    reason: str  # the break's sentence, or "return_value"
+    user_stack: list  # of traceback.FrameSummary, the outermost first
+    graph_break: bool = True  # it is a break; otherwise the program returns there
+
+
+def compile_reason(made):
+    reason, stack, is_break = made
+    outer, innermost = stack
+    frames = [traceback.FrameSummary(*outer, lookup_line=False)]
+    inner = re.fullmatch(r"(?P<file>.*):(?P<line>\d+) in (?P<function>.*)", innermost)
+    if inner is not None:
+        frame = traceback.FrameSummary(
+            inner["file"], int(inner["line"]), inner["function"].rpartition(".")[2], lookup_line=False
+        )
+        if frame != frames[0]:
+            frames.append(frame)
+    return GraphCompileReason(reason, frames, bool(is_break))
+
+
+_output_graph = logging.getLogger("torch._dynamo.output_graph")
+
+
+def compiling_graph(made):
+    _output_graph.debug("COMPILING GRAPH due to %s", compile_reason(made))
+
+
 def wanted_logs():
     """A mask: see LogWord in src/runtime/reports.h."""
     return (
         (1 if _recompiles().isEnabledFor(logging.DEBUG) else 0)
         | (2 if _guards().isEnabledFor(logging.DEBUG) else 0)
         | (4 if _dynamic.isEnabledFor(logging.INFO) else 0)
+        | (8 if _output_graph.isEnabledFor(logging.DEBUG) else 0)
     )
 
 
+def _graph_code():
+    return _artifact("torch._dynamo.output_graph", "graph_code")
+
+
+def wants_graphs():
+    return _graph_code().isEnabledFor(logging.DEBUG)
+
+
 def graph_made(graph_module):
-    code = _artifact("torch._dynamo.output_graph", "graph_code")
-    if code.isEnabledFor(logging.DEBUG):
-        code.debug("TRACED GRAPH\n%s", graph_module.print_readable(print_output=False))
+    if wants_graphs():
+        name = graph_module.meta.get("backend_id", "__compiled_fn")
+        text = graph_module.print_readable(print_output=False)
+        _graph_code().debug("TRACED GRAPH\n ===== %s =====\n %s", name, text)
 
 
 _NUMBER = r"-?\d[\d.e+-]*"
@@ -191,6 +233,25 @@ def recompile(place, failed_guards, by_stance, code):
     seen = reasons(failed_guards, code) if failed_guards else "    - nothing is captured yet"
     text = f"{place}: a new capture is needed, and {why}:\n{seen}"
     raise RuntimeError(text) if by_stance else exc.RecompileError(text)
+
+
+def graph_failed(place, backend, number, error, raises):
+    """A compiled graph raised what the same graph, run as it was captured, does not raise."""
+    name = getattr(backend, "compiler_name", type(backend).__name__)
+    graph = f"__compiled_fn_{number} of backend {name!r} ({place})"
+    repro = (
+        ""
+        if hasattr(error, "_stator_repro")
+        else "; stator.config.repro_after (STATOR_REPRO_AFTER=auto) writes a script that shows it"
+    )
+    if raises:
+        error.add_note(f"raised by the compiled graph {graph}; the program itself runs{repro}")
+        return
+    first = (str(error).splitlines() or [""])[0]
+    warnings.warn(
+        f"the compiled graph {graph} failed when it ran ({type(error).__name__}: {first}). From now on it runs as it was captured{repro}",
+        stacklevel=2,
+    )
 
 
 _warned = set()

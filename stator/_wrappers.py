@@ -1,7 +1,7 @@
 """Tensors whose class has its own `__torch_dispatch__` and can be taken apart with `__tensor_flatten__` (wrapper subclasses).
 
 The tracer knows such a tensor by a fake instance of its class, made of FakeTensors; operations are asked by running them on it once.
-src/interpret/wrapper_tensors.cpp calls what is here.
+src/interpret/tensors/wrapper_tensors.cpp calls what is here.
 """
 
 import copy

@@ -6,27 +6,23 @@ whole process and all of its threads.
 """
 
 import contextlib
-import dataclasses
 import functools
 import os
 import pickle
 import sys
 import types
-from typing import Any
 
 from stator.exc import nearest
 
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
 
 
-@dataclasses.dataclass(frozen=True)
 class Entry:
-    name: str
-    default: Any
-    doc: str
-    types: tuple  # the classes that a value may have; a bool is no int, an int is a float
-    also: tuple = ()  # further environment variables
-    check: Any = None  # value -> the value to keep; raises ValueError
+    def __init__(self, name, default, doc, types, also=(), check=None):
+        self.name, self.default, self.doc = name, default, doc
+        self.types = types  # the classes that a value may have; a bool is no int, an int is a float
+        self.also = also  # further environment variables
+        self.check = check  # value -> the value to keep; raises ValueError
 
     def accept(self, value):
         kind = type(value)
@@ -124,6 +120,10 @@ _entry("trace_limit_nodes", 100_000, "graph nodes of one capture", check=_at_lea
 _entry("trace_limit_seconds", 60.0, "seconds of one capture", check=_at_least(0))
 _entry("repro_after", None, "write a repro when this stage fails: dynamo (captured graphs), aot (behind AOTAutograd), auto (the innermost that fails)", str, _NONE, also=("TORCHDYNAMO_REPRO_AFTER",), check=_one_of(None, "dynamo", "aot", "auto"))
 _entry("repro_level", 2, "1 on an exception, 2 the same and offer to minify, 3 always before running, 4 when results differ from eager", also=("TORCHDYNAMO_REPRO_LEVEL",), check=_one_of(1, 2, 3, 4))
+_entry("repro_ignore_non_fp", False, "level 4 looks at floating outputs alone: rounding turns into whole numbers and truth values", also=("TORCHDYNAMO_REPRO_IGNORE_NON_FP",))
+_entry("repro_accuracy_error", True, "level 4: a wrong result is an AccuracyError; off: a warning, and the program goes on")
+_entry("same_two_models_use_fp64", True, "results are judged by a run in double precision; off: by eager's alone, which takes less memory")
+_entry("replay_record_enabled", False, "a capture that raises leaves a record, which stator.replay(file) runs again", also=("TORCH_COMPILE_REPLAY_RECORD",))
 _entry("enable_compiler_collectives", False, "ranks agree on each capture before it is compiled: one program on all, sizes that differ dynamic")
 _entry("compiler_collectives_timeout", 300.0, "seconds that a rank waits for the others to come to the same capture", check=_at_least(0.1))
 _entry("on_divergence", "error", 'ranks that capture different programs: "error", or "eager": the call runs eagerly on all', check=_one_of("error", "eager"))

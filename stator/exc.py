@@ -9,6 +9,7 @@ import enum
 import functools
 
 __all__ = [
+    "AccuracyError",
     "ArgsMismatchError",
     "AttributeMutationError",
     "BackendCompilerFailed",
@@ -210,6 +211,14 @@ class BackendCompilerFailed(ShortenTraceback):
             f"backend={self.backend_name!r} raised:\n{type(inner_exception).__name__}: {inner_exception}",
             first_useful_frame=first_useful_frame,
         )
+
+
+class AccuracyError(StatorError):
+    """A compiled graph's results differ from eager's (config.repro_level = 4); `minifier_path` is the script that shows it, or None."""
+
+    def __init__(self, msg="", minifier_path=None):
+        super().__init__(msg)
+        self.minifier_path = minifier_path
 
 
 class InvalidBackend(StatorError):

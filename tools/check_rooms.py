@@ -10,7 +10,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-ROOM = re.compile(r"^\s*stator_room\(\s*(\w+)([^)]*)\)", re.M)
+ROOM = re.compile(r"^\s*stator_room\(\s*([\w/]+)([^)]*)\)", re.M)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^">]+)[">]', re.M)
 TORCH = re.compile(r"^(torch|ATen|c10|caffe2)/")
 VERSION = re.compile(r"\bPY_VERSION_HEX\b|\bPY_MINOR_VERSION\b|\bpycore_\w+\.h\b")
@@ -26,6 +26,12 @@ def read_rooms(text):
     return rooms
 
 
+def room_of(path, rooms):
+    """The room that a path inside of src/ belongs to: the longest that is its beginning."""
+    parts = path.split("/")
+    return next((room for n in (2, 1) if (room := "/".join(parts[:n])) in rooms and len(parts) > n), None)
+
+
 def line_of(text, position):
     return text.count("\n", 0, position) + 1
 
@@ -35,7 +41,6 @@ def check_file(path, room, rooms, text):
     allowed = rooms[room]["deps"] | {room}
     for match in INCLUDE.finditer(text):
         line, quote, target = line_of(text, match.start()), match[1], match[2]
-        first = target.split("/")[0]
         if TORCH.match(target):
             if not rooms[room]["torch"] and not (room == "shapes" and target.startswith("torch/headeronly/")):
                 yield line, f"{target}: torch's headers belong to tensor/ alone"
@@ -43,12 +48,13 @@ def check_file(path, room, rooms, text):
             if path.as_posix() != "src/base/python.h" and room != "python":
                 yield line, "Python.h: include base/python.h instead"
         elif quote == '"' and "/" in target and not VERSION.search(target):
-            if first not in rooms:
-                yield line, f"{target}: {first}/ is no room"
-            elif first not in allowed:
+            other = room_of(target, rooms)
+            if other is None:
+                yield line, f"{target}: belongs to no room"
+            elif other not in allowed:
                 yield (
                     line,
-                    f"{target}: {room}/ may include {', '.join(sorted(allowed))}, not {first}/",
+                    f"{target}: {room}/ may include {', '.join(sorted(allowed))}, not {other}/",
                 )
     if room != "python":
         for match in VERSION.finditer(text):
@@ -76,9 +82,9 @@ def main(root=ROOT):
             continue
         checked += 1
         relative = path.relative_to(root)
-        room = relative.parts[1]
-        if room not in rooms:
-            complaints.append(f"{relative}: {room}/ has no stator_room() in CMakeLists.txt")
+        room = room_of("/".join(relative.parts[1:]), rooms)
+        if room is None:
+            complaints.append(f"{relative}: no stator_room() in CMakeLists.txt")
             continue
         for line, text in check_file(relative, room, rooms, path.read_text()):
             complaints.append(f"{relative}:{line}: {text}")

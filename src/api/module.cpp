@@ -5,11 +5,13 @@
 #include "graph/graph_module.h"
 #include "guards/guards_module.h"
 #include "interpret/calls/switches.h"
-#include "interpret/exceptions.h"
-#include "interpret/trace_iterator.h"
+#include "interpret/core/trace_iterator.h"
+#include "interpret/core/trace_traceback.h"
+#include "interpret/frames/init.h"
 #include "runtime/cache.h"
 #include "runtime/compiled_function.h"
 #include "runtime/driver_module.h"
+#include "runtime/kept_captures.h"
 #include "runtime/listing.h"
 #include "runtime/module_base.h"
 #include "runtime/ranks.h"
@@ -23,11 +25,12 @@ PyModuleDef core_module = {PyModuleDef_HEAD_INIT, "stator._core", nullptr, -1, n
 
 // One table from each room that has doors.
 PyMethodDef* const kTables[] = {
-    stator::graph::graph_methods,      stator::tensor::shapes_methods,
-    stator::runtime::driver_methods,   stator::runtime::cache_methods,
-    stator::interpret::switch_methods, stator::runtime::watch_methods,
-    stator::runtime::ranks_methods,    stator::runtime::listing_methods,
-    stator::guards::guards_methods,    stator::symbolic::symbolic_methods};
+    stator::graph::graph_methods,       stator::tensor::shapes_methods,
+    stator::runtime::driver_methods,    stator::runtime::cache_methods,
+    stator::interpret::switch_methods,  stator::interpret::tracer_methods,
+    stator::runtime::watch_methods,     stator::runtime::ranks_methods,
+    stator::runtime::listing_methods,   stator::guards::guards_methods,
+    stator::symbolic::symbolic_methods, stator::runtime::kept_methods};
 
 }  // namespace
 

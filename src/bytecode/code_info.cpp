@@ -6,6 +6,7 @@
 #include "python/instructions.h"
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
 #include <deque>
 #include <new>
@@ -197,7 +198,24 @@ bool CodeInfo::isJumpTarget(int offset) const {
   return index >= 0 && instrs_[index].offset == offset && instrs_[index].jump_target;
 }
 
-int CodeInfo::line(int opcode_offset) const { return PyCode_Addr2Line(code_, opcode_offset); }
+// CPython reads its table of lines from the start each time: of a long code it is read once.
+void CodeInfo::readLines() {
+  Ref<> rows = stealRef(PyObject_CallMethod(reinterpret_cast<PyObject*>(code_), "co_lines", ""));
+  while (Ref<> row = rows ? stealRef(PyIter_Next(rows.get())) : Ref<>()) {
+    PyObject* line = PyTuple_GET_ITEM(row.get(), 2);
+    lines_.emplace_back(static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(row.get(), 0))),
+                        line == Py_None ? -1 : static_cast<int>(PyLong_AsLong(line)));
+  }
+  PyErr_Clear();
+}
+
+int CodeInfo::line(int opcode_offset) {
+  constexpr Py_ssize_t kLongTable = 1024;
+  if (lines_.empty() && PyBytes_GET_SIZE(code_->co_linetable) > kLongTable) readLines();
+  if (lines_.empty()) return PyCode_Addr2Line(code_, opcode_offset);
+  auto behind = std::upper_bound(lines_.begin(), lines_.end(), std::pair(opcode_offset, INT_MAX));
+  return behind == lines_.begin() ? -1 : std::prev(behind)->second;
+}
 
 // Backward data flow to a fixed point. A slot that a handler needs is needed by every instruction of the range that leads there,
 // whatever that instruction stores: it may raise before it does.
@@ -331,6 +349,22 @@ bool CodeInfo::slotLive(int offset, int slot) {
   if (index < 0 || slot < 0 || slot >= slot_count_) return false;
   const size_t words = (slot_count_ + 63) / 64;
   return live_[index * words + slot / 64] >> (slot % 64) & 1;
+}
+
+uint64_t watchedUnits(const Instr& instr) {
+  switch (instr.opcode) {
+    case RESUME:
+    case COPY_FREE_VARS:
+    case MAKE_CELL:
+    case RETURN_GENERATOR:
+      return 0;
+    case KW_NAMES:
+      return inThisVersion(kPy3_11, kPy3_11) ? 3 : 2;  // PRECALL is gone
+    case PRECALL:
+      return 2;
+    default:
+      return 1;
+  }
 }
 
 }  // namespace stator::bytecode

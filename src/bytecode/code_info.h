@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace stator::bytecode {
@@ -63,7 +64,7 @@ class CodeInfo {
   // Depth of the value stack when the instruction at `offset` is the next to run; -1 if nothing leads there.
   int depth(int offset);
 
-  int line(int opcode_offset) const;  // -1: none
+  int line(int opcode_offset);  // -1: none
   PyCodeObject* code() const { return code_; }
   int slotCount() const { return slot_count_; }
 
@@ -87,6 +88,7 @@ class CodeInfo {
   void markLegal();
   void computeLiveness();
   void computeDepths();
+  void readLines();
 
   PyCodeObject* code_;  // borrowed: the code owns this object
   int slot_count_;
@@ -96,7 +98,9 @@ class CodeInfo {
   std::vector<Instr> instrs_;
   std::vector<int> index_;  // by code unit
   std::vector<Range> ranges_;
-  std::vector<int> depths_;     // by instruction; empty until asked for
+  std::vector<int> depths_;  // by instruction; empty until asked for
+  // where each line's code begins, and the line; of long codes, empty until asked for
+  std::vector<std::pair<int, int>> lines_;
   std::vector<uint64_t> live_;  // bit rows, one for each instruction; empty until asked for
 };
 
@@ -104,5 +108,8 @@ class CodeInfo {
 // Code that was decoded before is not affected.
 void watchFiles(const char* prefix);
 bool isWatched(PyCodeObject* code);
+
+// How many instructions a trace function of CPython's sees here: none in the prologue, two or three at a call.
+uint64_t watchedUnits(const Instr& instr);
 
 }  // namespace stator::bytecode

@@ -19,9 +19,16 @@ Ref<> attribute(PyObject* object, const char* name) {
   return orThrow(PyObject_GetAttrString(object, name));
 }
 
+std::string text(PyObject* object) {
+  const char* data = PyUnicode_AsUTF8(object);
+  if (data == nullptr) throw PythonError();
+  return data;
+}
+
 // What is needed of torch.fx, looked up once for the process.
 struct Fx {
-  Ref<> node_type, graph_type, update, prepend, reserved, no_kwargs, helpers;
+  Ref<> node_type, graph_type, update, prepend, no_kwargs, helpers;
+  Names::Reserved reserved;
   initproc node_init = nullptr;
   Ref<> placeholder, call_function, call_method, call_module, get_attr, output, meta, getitem,
       module_type;
@@ -43,7 +50,7 @@ struct Fx {
     update = attribute(base.get(), "_update_args_kwargs");
     prepend = attribute(base.get(), "_prepend");
     graph_type = attribute(helpers.get(), "CapturedGraph");
-    reserved = attribute(fx_graph.get(), "_illegal_names");
+    reserved = Names::keysOf(attribute(fx_graph.get(), "_illegal_names"));
     no_kwargs = orThrow(PyObject_CallNoArgs(attribute(collections.get(), "immutable_dict").get()));
     placeholder = orThrow(PyUnicode_InternFromString("placeholder"));
     call_function = orThrow(PyUnicode_InternFromString("call_function"));
@@ -57,20 +64,15 @@ struct Fx {
   }
 };
 
-std::string text(PyObject* object) {
-  const char* data = PyUnicode_AsUTF8(object);
-  if (data == nullptr) throw PythonError();
-  return data;
-}
-
 class Builder {
  public:
-  Builder(const std::shared_ptr<Graph>& graph, BorrowedRef<PyCodeObject> code)
+  // `code`: names the locals in the names of attributes, for graphs that have some.
+  explicit Builder(BorrowedRef<> record, BorrowedRef<PyCodeObject> code = nullptr)
       : fx_(Fx::get()),
-        ir_(*graph),
+        ir_(*recordOf(record.get())->graph),
         code_(code),
         names_(fx_.reserved),
-        record_(orThrow(makeRecord(graph).release())) {
+        record_(newRef(record.get())) {
     graph_ = orThrow(PyObject_CallNoArgs(fx_.graph_type.get()));
     root_ = attribute(graph_.get(), "_root");
     Ref<> space = attribute(graph_.get(), "_graph_namespace");
@@ -81,6 +83,7 @@ class Builder {
     made_.resize(ir_.nodes().size());
   }
 
+  // The torch.fx.Graph.
   Ref<> build() {
     CollectorPause pause;
     // Inputs first, wherever the trace found them: a function's parameters come before its body.
@@ -94,39 +97,26 @@ class Builder {
     }
     addOutput();
     finish();
-    if (!ir_.name.empty()) {
-      Ref<> make = attribute(fx_.helpers.get(), "make_function");
-      Ref<> name = orThrow(PyUnicode_FromString(ir_.name.c_str()));
-      PyObject* arguments[] = {graph_.get(), attributes_ ? attributes_.get() : Py_None,
-                               record_.get(), name.get()};
-      return orThrow(PyObject_Vectorcall(make.get(), arguments, 4, nullptr));
-    }
-    Ref<> runner = orThrow(makeRunner(recordOf(record_.get())->graph).release());
-    Ref<> make = attribute(fx_.helpers.get(), "make_module");
-    PyObject* arguments[] = {graph_.get(), runner.get(), record_.get(),
-                             attributes_ ? attributes_.get() : Py_None};
-    return orThrow(PyObject_Vectorcall(make.get(), arguments, 4, nullptr));
+    return graph_;
   }
+  // Of the GraphModule, by name: parameters, buffers, modules and functions that the graph calls; None if there are none.
+  PyObject* attributes() const { return attributes_ ? attributes_.get() : Py_None; }
 
  private:
   void addInput(const Node& node) {
-    FxRecord& record = *recordOf(record_.get());
-    std::string expression =
-        node.source != nullptr ? sourceExpression(*node.source, code_) : node.name_hint;
-    bool registered =
-        node.source != nullptr && (node.source->kind == sources::SourceKind::kParameter ||
-                                   node.source->kind == sources::SourceKind::kBuffer);
-    record.is_static.push_back(node.of_module || registered ||
-                               (node.meta != nullptr && node.meta->is_parameter));
+    const FxRecord& record = *recordOf(record_.get());
+    const size_t position = inputs_++;
+    const std::string& expression = record.expressions[position];
     std::string target = node.name_hint.empty() ? placeholderTarget(expression) : node.name_hint;
     std::string base = target;
     for (int i = 0; !targets_.insert(target).second; ++i)
       target = std::string(base).append("_").append(std::to_string(i));
-    record.expressions.push_back(std::move(expression));
     Ref<> target_name = orThrow(PyUnicode_FromString(target.c_str()));
     Ref<> none = orThrow(PyTuple_New(0));
+    // Placeholders are annotated with the type of what was passed.
+    PyObject* type = record.types[position].get();
     add(&node, fx_.placeholder.get(), target_name.get(), snakeCase(target), none.get(),
-        fx_.no_kwargs.get());
+        fx_.no_kwargs.get(), type != nullptr ? type : Py_None);
   }
 
   // The name under which the module has what was reached that way; one object has one name.
@@ -186,7 +176,7 @@ class Builder {
 
   // One FX node, linked in at the end, with its entries in the graph's tables.
   Ref<> add(const Node* node, PyObject* op, PyObject* target, const std::string& wanted,
-            PyObject* args, PyObject* kwargs) {
+            PyObject* args, PyObject* kwargs, PyObject* annotation = Py_None) {
     std::string chosen = names_.unique(wanted);
     if (node != nullptr && node->op != Op::kInput && !node->name_hint.empty()) {
       // Named after the user's variable. As with TorchDynamo, which renames the node then, the first name stays taken.
@@ -197,10 +187,6 @@ class Builder {
     Ref<> name = orThrow(PyUnicode_FromString(chosen.c_str()));
     auto* type = reinterpret_cast<PyTypeObject*>(fx_.node_type.get());
     Ref<> made = orThrow(type->tp_alloc(type, 0));
-    // Placeholders are annotated with the type of what was passed.
-    bool typed = node != nullptr && node->op == Op::kInput && node->example && !node->scalar_type;
-    PyObject* annotation =
-        typed ? reinterpret_cast<PyObject*>(Py_TYPE(node->example.get())) : Py_None;
     Ref<> init = orThrow(PyTuple_Pack(5, graph_.get(), name.get(), op, target, annotation));
     if (fx_.node_init(made.get(), init.get(), nullptr) < 0) throw PythonError();
     PyObject* update[] = {made.get(), args, kwargs};
@@ -327,6 +313,7 @@ class Builder {
   Ref<> record_;
   Ref<> graph_, root_, name_of_, used_names_, counts_, table_;
   std::vector<Ref<>> made_;  // FX node of each IR node
+  size_t inputs_ = 0;        // added so far
   std::unordered_map<PyObject*, Ref<>> groups_;
   std::unordered_map<PyObject*, std::string> candidates_;
   std::unordered_set<std::string> targets_;
@@ -336,6 +323,24 @@ class Builder {
   std::unordered_map<PyObject*, Ref<>> functions_;
   long long length_ = 0;
 };
+
+// Whether the module has to have attributes: parameters and modules of its own, functions that the graph calls.
+bool hasAttributes(const Graph& graph) {
+  auto* module_type = reinterpret_cast<PyTypeObject*>(Fx::get().module_type.get());
+  bool found = false;
+  for (const Node& node : graph.nodes()) {
+    if (node.op == Op::kAttribute || node.op == Op::kCallModule) return true;
+    if (node.op == Op::kInput) continue;
+    for (PyObject* argument : {node.args.get(), node.kwargs.get()}) {
+      forEachLeaf(argument, [&](PyObject* leaf) {
+        found |= (Py_TYPE(leaf)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
+                 PyObject_TypeCheck(leaf, module_type);
+      });
+    }
+    if (found) return true;
+  }
+  return false;
+}
 
 std::vector<int> positions(PyObject* list) {
   std::vector<int> made;
@@ -349,20 +354,49 @@ std::vector<int> positions(PyObject* list) {
 
 Ref<> toGraphModule(const std::shared_ptr<Graph>& graph, BorrowedRef<PyCodeObject> code) {
   try {
-    return Builder(graph, code).build();
+    const Fx& fx = Fx::get();
+    Ref<> record = orThrow(makeRecord(graph, code).release());
+    const bool is_function = !graph->name.empty();
+    Ref<> made, attributes = newRef(Py_None);
+    if (is_function || hasAttributes(*graph)) {
+      Builder builder(record, code);
+      made = builder.build();
+      attributes = newRef(builder.attributes());
+    }
+    Ref<> last = is_function ? orThrow(PyUnicode_FromString(graph->name.c_str()))
+                             : orThrow(makeRunner(graph).release());
+    Ref<> make = attribute(fx.helpers.get(), is_function ? "make_function" : "make_module");
+    PyObject* arguments[] = {made ? made.get() : Py_None, attributes.get(), record.get(),
+                             last.get()};
+    return orThrow(PyObject_Vectorcall(make.get(), arguments, 4, nullptr));
   } catch (const PythonError&) {
     return nullptr;
   }
 }
 
+Ref<> moduleFor(const std::shared_ptr<Graph>& graph, BorrowedRef<PyCodeObject> code,
+                BorrowedRef<> backend) {
+  Ref<> unseen = Ref<>::steal(PyObject_GetAttrString(backend.get(), "runs_unseen"));
+  if (unseen.get() == Py_True) return newRef(Py_None);
+  PyErr_Clear();  // a callable as it is
+  return toGraphModule(graph, code);
+}
+
+Ref<> makeFxGraph(BorrowedRef<> record) { return Builder(record).build(); }
+
 Compiled compile(const std::shared_ptr<Graph>& graph, BorrowedRef<> graph_module,
                  BorrowedRef<> backend) {
   Compiled compiled;
   Ref<> answer;
+  if (graph_module.get() == Py_None) {
+    compiled.callable = makeRunner(graph);
+    graph->dropExamples();
+    return compiled;
+  }
   try {
     Ref<> helper = attribute(Fx::get().helpers.get(), "compile_graph");
     PyObject* arguments[] = {graph_module.get(), backend.get()};
-    // (callable, [(kind, [positions], [positions]), ...], [condition, ...])
+    // (callable, [(kind, [positions], [positions]), ...], [condition, ...], number)
     answer = orThrow(PyObject_Vectorcall(helper.get(), arguments, 2, nullptr));
     PyObject* guards = PyTuple_GET_ITEM(answer.get(), 1);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(guards); ++i) {
@@ -374,6 +408,7 @@ Compiled compile(const std::shared_ptr<Graph>& graph, BorrowedRef<> graph_module
     PyObject* conditions = PyTuple_GET_ITEM(answer.get(), 2);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(conditions); ++i)
       compiled.conditions.push_back(text(PyList_GET_ITEM(conditions, i)));
+    compiled.number = PyLong_AsLong(PyTuple_GET_ITEM(answer.get(), 3));
     compiled.callable = newRef(PyTuple_GET_ITEM(answer.get(), 0));
   } catch (const PythonError&) {
     compiled.callable.reset();  // the error is set: the caller asks for it

@@ -16,8 +16,13 @@ namespace stator::graph {
 
 // The module shares the graph: lazy meta entries and the executor read it. The graph has to be final (dropDead has run). Its sources have
 // to live until this returns, its locations, scopes and metas are its own. `code` names the locals in the placeholders' names.
-// Null with a Python error set.
+// The module's FX graph is made when it is first read, if the module needs no attributes for it. Null with a Python error set.
 Ref<> toGraphModule(const std::shared_ptr<Graph>& graph, BorrowedRef<PyCodeObject> code);
+// The same for a backend; None if it runs the graph as captured and nobody looks at it.
+Ref<> moduleFor(const std::shared_ptr<Graph>& graph, BorrowedRef<PyCodeObject> code,
+                BorrowedRef<> backend);
+// The torch.fx.Graph of a record (graph/fx_record.h) whose module needs no attributes. Throws PythonError.
+Ref<> makeFxGraph(BorrowedRef<> record);
 
 // A relation between inputs that a backend relied on and that the caller has to guard.
 struct BackendGuard {
@@ -35,9 +40,10 @@ struct Compiled {
   Ref<> callable;
   std::vector<BackendGuard> guards;
   std::vector<std::string> conditions;  // on the graph's symbols, as symbolic/expr.h reads them
+  long number = -1;                     // of __compiled_fn_<number>; -1: it runs as captured
 };
 
-// Hands the module and the graph's example inputs to `backend(gm, example_inputs)` under a TracingContext. Afterwards the examples are
+// Hands the module (None: the callable is the graph's runner) and the graph's example inputs to `backend(gm, example_inputs)` under a TracingContext. Afterwards the examples are
 // dropped from the graph. `backend` is a callable. An error of the backend is left as it is.
 Compiled compile(const std::shared_ptr<Graph>& graph, BorrowedRef<> graph_module,
                  BorrowedRef<> backend);

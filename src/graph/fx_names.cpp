@@ -59,10 +59,9 @@ std::string pinnedName(PyObject* object) {
 std::string subscript(const std::string& text) { return std::string("[").append(text).append("]"); }
 std::string quoted(const std::string& text) { return std::string("['").append(text).append("']"); }
 
-}  // namespace
-
-std::string sourceExpression(const Source& source, BorrowedRef<PyCodeObject> code) {
-  std::string base = source.base != nullptr ? sourceExpression(*source.base, code) : std::string();
+// One step: `base` is the expression of source.base.
+std::string expressionFrom(const std::string& base, const Source& source,
+                           BorrowedRef<PyCodeObject> code) {
   std::string number = std::to_string(source.index);
   switch (source.kind) {
     case SourceKind::kLocal:
@@ -157,6 +156,23 @@ std::string sourceExpression(const Source& source, BorrowedRef<PyCodeObject> cod
   }
 }
 
+}  // namespace
+
+std::string sourceExpression(const Source& source, BorrowedRef<PyCodeObject> code) {
+  return expressionFrom(source.base != nullptr ? sourceExpression(*source.base, code) : "", source,
+                        code);
+}
+
+const std::string& SourceExpressions::of(const Source& source) {
+  auto [found, is_new] = known_.try_emplace(&source);
+  if (!is_new) return found->second;
+  // References to entries stay good while others are added.
+  std::string& text = found->second;
+  static const std::string nothing;
+  text = expressionFrom(source.base != nullptr ? of(*source.base) : nothing, source, code_);
+  return text;
+}
+
 std::string placeholderTarget(const std::string& expression) {
   std::string text;
   for (unsigned char c : expression) {
@@ -181,8 +197,16 @@ std::string snakeCase(const std::string& text) {
   return out;
 }
 
+Names::Reserved Names::keysOf(BorrowedRef<> dict) {
+  Reserved names;
+  PyObject *name = nullptr, *value = nullptr;
+  for (Py_ssize_t at = 0; PyDict_Next(dict.get(), &at, &name, &value);) names.insert(utf8(name));
+  return names;
+}
+
 std::string Names::unique(const std::string& wanted) {
   std::string candidate;
+  candidate.reserve(wanted.size() + 4);
   bool replaced = false;  // a run of illegal characters becomes one underscore
   for (char c : wanted) {
     bool legal =
@@ -209,16 +233,15 @@ std::string Names::unique(const std::string& wanted) {
   if (number < 0 || used_.contains(candidate)) {
     auto count = counts_.find(base);
     number = count == counts_.end() ? 0 : count->second;
-    if (PyDict_GetItemString(reserved_.get(), candidate.c_str()) != nullptr) {
+    if (reserved_.contains(candidate)) {
       ++number;
       candidate = numbered();
     }
   }
-  while (used_.contains(candidate)) {
+  while (!used_.insert(candidate).second) {
     ++number;
     candidate = numbered();
   }
-  used_.insert(candidate);
   counts_[base] = number;
   return candidate;
 }

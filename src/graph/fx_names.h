@@ -14,6 +14,16 @@ namespace stator::graph {
 
 // The input's place as an expression over L (locals) and G (globals), with every step spelled out.
 std::string sourceExpression(const sources::Source& source, BorrowedRef<PyCodeObject> code);
+// The same for many sources of one capture: what they have in common is spelled once.
+class SourceExpressions {
+ public:
+  explicit SourceExpressions(BorrowedRef<PyCodeObject> code) : code_(code) {}
+  const std::string& of(const sources::Source& source);
+
+ private:
+  BorrowedRef<PyCodeObject> code_;
+  std::unordered_map<const sources::Source*, std::string> known_;
+};
 // Runs of anything but letters and digits become one underscore.
 std::string placeholderTarget(const std::string& expression);
 // camelCase to snake_case, as torch.fx derives names from targets.
@@ -22,8 +32,10 @@ std::string snakeCase(const std::string& text);
 // Hands out names under torch.fx's rules: `add`, `add_1`; never a keyword, a builtin or one of FX's own globals.
 class Names {
  public:
-  // `reserved`: torch.fx's dict of names that a value may not have.
-  explicit Names(BorrowedRef<> reserved) : reserved_(Ref<>::create(reserved.get())) {}
+  using Reserved = std::unordered_set<std::string>;
+  static Reserved keysOf(BorrowedRef<> dict);  // torch.fx's _illegal_names
+  // `reserved`: names that a value may not have; outlives this.
+  explicit Names(const Reserved& reserved) : reserved_(reserved) {}
   std::string unique(const std::string& candidate);
   // Takes a name as it is.
   void take(const std::string& name) {
@@ -35,7 +47,7 @@ class Names {
   const std::unordered_map<std::string, int64_t>& counts() const { return counts_; }
 
  private:
-  Ref<> reserved_;
+  const Reserved& reserved_;
   std::unordered_set<std::string> used_;
   std::unordered_map<std::string, int64_t> counts_;
 };

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/imports.h"
+#include "graph/fx_names.h"
 
 #include <algorithm>
 #include <cctype>
@@ -169,6 +170,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   if (record == nullptr) return 0;
   Py_VISIT(record->fake_mode.get());
   Py_VISIT(record->sources.get());
+  for (const Ref<>& type : record->types) Py_VISIT(type.get());
   for (const Ref<>& fake : record->fakes) Py_VISIT(fake.get());
   return 0;
 }
@@ -263,6 +265,10 @@ PyObject* getWrappers(PyObject* self, void*) {
   return list.release();
 }
 
+PyObject* countCalls(PyObject* self, void*) {
+  return PyLong_FromSize_t(get(self).graph->callCount());
+}
+
 PyObject* hasScalars(PyObject* self, void*) {
   for (const Node* input : get(self).graph->inputs()) {
     if (input->scalar_type) return newRef(Py_True).release();
@@ -298,6 +304,7 @@ PyGetSetDef properties[] = {
      "of each input: None, (sizes, strides) with symbols, or a symbol's name", nullptr},
     {"wrappers", getWrappers, nullptr,
      "of each input: the trace's fake instance of a wrapper class, or None", nullptr},
+    {"calls", countCalls, nullptr, "how many nodes are calls", nullptr},
     {"has_scalars", hasScalars, nullptr, "whether ints or floats are among the inputs", nullptr},
     {"symbols", getSymbols, nullptr,
      "(hints, conditions, numbers of unbacked ones) of the symbols, or None", nullptr},
@@ -333,6 +340,26 @@ PyTypeObject record_type = makeType();
 
 PyObject* key_names[kMetaKeys];
 
+void describeInputs(FxRecord& record, const Graph& graph, BorrowedRef<PyCodeObject> code) {
+  const size_t count = graph.inputs().size();
+  record.expressions.reserve(count);
+  record.is_static.reserve(count);
+  record.types.reserve(count);
+  SourceExpressions expressions(code);
+  for (const Node* node : graph.inputs()) {
+    record.expressions.push_back(node->source != nullptr ? expressions.of(*node->source)
+                                                         : node->name_hint);
+    const bool registered =
+        node->source != nullptr && (node->source->kind == sources::SourceKind::kParameter ||
+                                    node->source->kind == sources::SourceKind::kBuffer);
+    record.is_static.push_back(node->of_module || registered ||
+                               (node->meta != nullptr && node->meta->is_parameter));
+    const bool typed = node->example && !node->scalar_type;
+    record.types.push_back(typed ? newRef(reinterpret_cast<PyObject*>(Py_TYPE(node->example.get())))
+                                 : Ref<>());
+  }
+}
+
 }  // namespace
 
 bool initRecordType() {
@@ -347,12 +374,13 @@ bool initRecordType() {
 
 PyObject* metaKeyName(MetaKey key) { return key_names[static_cast<int>(key)]; }
 
-Ref<> makeRecord(std::shared_ptr<Graph> graph) {
+Ref<> makeRecord(std::shared_ptr<Graph> graph, BorrowedRef<PyCodeObject> code) {
   auto* self = PyObject_GC_New(RecordObject, &record_type);
   if (self == nullptr) return nullptr;
   self->record = new FxRecord();
   self->record->names.resize(graph->nodes().size());
   self->record->fakes.resize(graph->nodes().size());
+  describeInputs(*self->record, *graph, code);
   self->record->graph = std::move(graph);
   auto* object = reinterpret_cast<PyObject*>(self);
   PyObject_GC_Track(object);

@@ -31,7 +31,8 @@ struct FxRecord {
   std::vector<std::string> expressions;  // of each input: where it is read
   // of each input: its memory stays where it is (parameters and buffers of modules)
   std::vector<bool> is_static;
-  Ref<> fake_mode;  // null until the first fake or until compile
+  std::vector<Ref<>> types;  // of each input: the class of what was passed; null for numbers
+  Ref<> fake_mode;           // null until the first fake or until compile
   // list of the inputs' source objects, made by stator/_fx.py
   Ref<> sources;
   std::vector<Ref<>> fakes;  // by index
@@ -40,7 +41,8 @@ struct FxRecord {
 };
 
 bool initRecordType();
-Ref<> makeRecord(std::shared_ptr<Graph> graph);
+// With all that is needed of the inputs' sources, which may be gone when the FX graph is made. `code` names the locals.
+Ref<> makeRecord(std::shared_ptr<Graph> graph, BorrowedRef<PyCodeObject> code);
 FxRecord* recordOf(PyObject* object);  // borrowed; the object has to be a record
 
 // Which keys node `index` has; one bit each.

@@ -60,7 +60,8 @@ class Writer {
     if (start.get() == Py_None) throw Unusual();
     // (Node, names that a value may not have, globals that every graph has)
     node_type_ = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(start.get(), 0));
-    names_ = std::make_unique<Names>(PyTuple_GET_ITEM(start.get(), 1));
+    reserved_ = Names::keysOf(PyTuple_GET_ITEM(start.get(), 1));
+    names_ = std::make_unique<Names>(reserved_);
     globals_ = newRef(PyTuple_GET_ITEM(start.get(), 2));
     PyObject* key = nullptr;
     PyObject* value = nullptr;
@@ -284,6 +285,7 @@ class Writer {
   const Members& members_;
   PyObject* helpers_;
   PyTypeObject* node_type_ = nullptr;
+  Names::Reserved reserved_;
   std::unique_ptr<Names> names_;
   Ref<> globals_;
   std::vector<FxNode> nodes_;

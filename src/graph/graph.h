@@ -53,7 +53,7 @@ struct Node {
   // twice is as good as once
   bool repeatable = false;
   bool random = false;  // draws random numbers
-  bool check = false;   // fails if the program would raise (interpret/calls/checks.cpp)
+  bool check = false;   // fails if the program would raise (interpret/tensors/checks.cpp)
   // by the program: eager runs it even if nobody looks at the result, and may raise there
   bool called = false;
   bool sets_mode = false;  // mutates, but only a mode of the thread: grad mode, autocast ...
@@ -181,26 +181,34 @@ class Graph {
   std::vector<Node*> outputs_;
 };
 
-// Calls `visit(StandIn*)` for each stand-in in an argument, at any depth of tuples, lists, dicts and slices.
+// Calls `visit(PyObject*)` for each leaf of an argument: what is in it at any depth of tuples, lists, dicts and slices.
 template <class Visit>
-void forEachStandIn(PyObject* argument, Visit&& visit) {
+void forEachLeaf(PyObject* argument, Visit&& visit) {
   if (argument == nullptr) return;
-  if (isStandIn(argument)) {
-    visit(asStandIn(argument));
-  } else if (PyTuple_Check(argument)) {
+  if (PyTuple_Check(argument)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(argument); ++i)
-      forEachStandIn(PyTuple_GET_ITEM(argument, i), visit);
+      forEachLeaf(PyTuple_GET_ITEM(argument, i), visit);
   } else if (PyList_Check(argument)) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(argument); ++i)
-      forEachStandIn(PyList_GET_ITEM(argument, i), visit);
+      forEachLeaf(PyList_GET_ITEM(argument, i), visit);
   } else if (PyDict_Check(argument)) {
     PyObject* key = nullptr;
     PyObject* value = nullptr;
-    for (Py_ssize_t at = 0; PyDict_Next(argument, &at, &key, &value);) forEachStandIn(value, visit);
+    for (Py_ssize_t at = 0; PyDict_Next(argument, &at, &key, &value);) forEachLeaf(value, visit);
   } else if (PySlice_Check(argument)) {
     const auto* slice = reinterpret_cast<PySliceObject*>(argument);
-    for (PyObject* part : {slice->start, slice->stop, slice->step}) forEachStandIn(part, visit);
+    for (PyObject* part : {slice->start, slice->stop, slice->step}) forEachLeaf(part, visit);
+  } else {
+    visit(argument);
   }
+}
+
+// Calls `visit(StandIn*)` for each stand-in in an argument.
+template <class Visit>
+void forEachStandIn(PyObject* argument, Visit&& visit) {
+  forEachLeaf(argument, [&](PyObject* leaf) {
+    if (isStandIn(leaf)) visit(asStandIn(leaf));
+  });
 }
 
 }  // namespace stator::graph

@@ -278,6 +278,10 @@ PyObject* toFx(PyObject*, PyObject* args) {
   });
 }
 
+PyObject* fxGraph(PyObject*, PyObject* record) {
+  return guarded([&] { return makeFxGraph(record); });
+}
+
 // graph_compile(handle, module, backend) -> (callable, [(kind, inputs, others)])
 PyObject* compileDoor(PyObject*, PyObject* args) {
   return guarded([&] {
@@ -339,6 +343,7 @@ PyMethodDef graph_methods[] = {
      "graph_truncate(graph, length): forgets the nodes behind the first `length`"},
     {"graph_runner", runner, METH_O, "A callable that runs the graph."},
     {"graph_to_fx", toFx, METH_VARARGS, "graph_to_fx(graph, code=None): the torch.fx.GraphModule"},
+    {"fx_graph", fxGraph, METH_O, "fx_graph(record): the torch.fx.Graph of a captured graph"},
     {"graph_compile", compileDoor, METH_VARARGS,
      "graph_compile(graph, module, backend): (callable, guards)"},
     {"fx_source", source, METH_VARARGS,

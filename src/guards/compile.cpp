@@ -319,9 +319,6 @@ class Compiler {
       case GuardKind::kDictEmpty:
         test(Code::kDictEmpty);
         break;
-      case GuardKind::kTruthy:
-        test(Code::kTruthy);
-        break;
       case GuardKind::kTensor:
         test(Code::kTensor).b = program_.facts.add(*fact.tensor);
         break;

@@ -48,24 +48,29 @@ std::string repr(PyObject* object) {
   return shown;
 }
 
-// The order of a set's elements is another one in every process.
+// The elements of a set of constants, sorted: their order is another one in every process. Empty: it has others, or none.
 std::string sorted(PyObject* set) {
   std::vector<std::string> items;
   PyObject* item = nullptr;
   Py_hash_t hash = 0;
-  for (Py_ssize_t position = 0; _PySet_NextEntry(set, &position, &item, &hash);)
-    items.push_back(repr(item));
+  for (Py_ssize_t position = 0; _PySet_NextEntry(set, &position, &item, &hash);) {
+    if (!isConstant(item)) return "";
+    items.push_back(show(item));
+  }
   std::sort(items.begin(), items.end());
-  std::string text = "frozenset({";
-  for (const std::string& one : items) text += (&one == &items.front() ? "" : ", ") + one;
-  return text + "})";
+  std::string text;
+  for (const std::string& one : items) text += (text.empty() ? "{" : ", ") + one;
+  return items.empty() ? text : text + "}";
 }
 
-// Values by their repr only where that runs no user code.
+}  // namespace
+
 std::string show(PyObject* value) {
   if (value == nullptr) return "missing";
-  if (PyFrozenSet_CheckExact(value) && isConstant(value) && PySet_GET_SIZE(value) > 0)
-    return sorted(value);
+  if (PyAnySet_CheckExact(value)) {
+    const std::string items = sorted(value);
+    if (!items.empty()) return PySet_CheckExact(value) ? items : "frozenset(" + items + ")";
+  }
   if (isConstant(value)) return repr(value);
   if (PyType_Check(value)) return qualifiedTypeName(reinterpret_cast<PyTypeObject*>(value));
   if (PyFunction_Check(value))
@@ -84,6 +89,8 @@ std::string show(PyObject* value) {
     return repr(value);
   return withArticle(typeName(Py_TYPE(value)));
 }
+
+namespace {
 
 std::string differs(const std::string& what, const std::string& was, const std::string& is) {
   return what + ": was " + was + ", is " + is;
@@ -218,11 +225,6 @@ std::string explainGuard(const Guard& guard, PyObject* seen, const sources::Root
       return at + " is " + sources::print(*guard.other, code) + ": was True, is False";
     case GuardKind::kNotSameAs:
       return at + " is " + sources::print(*guard.other, code) + ": was False, is True";
-    case GuardKind::kTruthy:
-      return truthOf(seen) == guard.number
-                 ? ""
-                 : differs("bool(" + at + ")", guard.number ? "True" : "False",
-                           guard.number ? "False" : "True");
     case GuardKind::kGlobalState:
       return guard.state->difference(tensor::GlobalState::now());
     case GuardKind::kAbcToken:
@@ -266,8 +268,6 @@ std::string describe(const Guard& guard, BorrowedRef<PyCodeObject> code) {
       return at + " is " + sources::print(*guard.other, code);
     case GuardKind::kNotSameAs:
       return at + " is not " + sources::print(*guard.other, code);
-    case GuardKind::kTruthy:
-      return (guard.number ? "bool(" : "not bool(") + at + ")";
     case GuardKind::kGlobalState:
       return "global state (grad mode, autocast, default dtype and device, modes, backend flags)";
     case GuardKind::kAbcToken:

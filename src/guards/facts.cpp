@@ -179,23 +179,6 @@ Py_ssize_t lengthOf(PyObject* value) {
   return -1;
 }
 
-int truthOf(PyObject* value) {
-  if (isInstanceDict(value)) return lengthOf(value) != 0;
-  if (value == Py_True || value == Py_False || value == Py_None) return value == Py_True;
-  PyTypeObject* type = Py_TYPE(value);
-  if (type == &PyLong_Type) return Py_SIZE(value) != 0;
-  if (type == &PyFloat_Type) return PyFloat_AS_DOUBLE(value) != 0.0;
-  if (type == &PyComplex_Type) {
-    const Py_complex number = reinterpret_cast<PyComplexObject*>(value)->cval;
-    return number.real != 0.0 || number.imag != 0.0;
-  }
-  const bool exact = type == &PyList_Type || type == &PyTuple_Type || type == &PyDict_Type ||
-                     type == &PySet_Type || type == &PyFrozenSet_Type || type == &PyUnicode_Type ||
-                     type == &PyBytes_Type || type == &PyRange_Type || type == &PyByteArray_Type ||
-                     type == &PyODict_Type || type == dequeType() || type == sizeType();
-  return exact ? lengthOf(value) != 0 : -1;
-}
-
 PyObject* keyAt(PyObject* dict, int64_t index) {
   PyObject* key = nullptr;
   if (!isInstanceDict(dict) && PyODict_Check(dict)) {

@@ -27,8 +27,6 @@ bool isConstant(PyObject* value);
 bool sameConstant(PyObject* seen, PyObject* expected);
 // By the C layout of the built-in containers and their subclasses; -1: not one of them.
 Py_ssize_t lengthOf(PyObject* value);
-// 0, 1; -1: only user code could tell.
-int truthOf(PyObject* value);
 // A dict with exactly these keys, in this order.
 bool hasKeys(PyObject* dict, PyObject* keys);
 bool isDict(PyObject* value);

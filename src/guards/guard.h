@@ -32,8 +32,6 @@ enum class GuardKind : uint8_t {
   kTensor,     // tensor facts; see tensor/tensor_guard.h
   kSameAs,     // the very object at `other`
   kNotSameAs,  // not the object at `other`
-  // number 0/1: truth of an exact bool/int/None/str/container without running user code
-  kTruthy,
   // grad mode, inference mode, autocast, default dtype/device, deterministic, torch function/dispatch modes ... (no source)
   kGlobalState,
   // no class was registered with an ABC since (no source; the token at the guard program's making counts): for isinstance against ABCs

@@ -53,10 +53,10 @@ constexpr const char* kSourceNames[] = {"local",         "stack",
                                         "ahead",         "asked"};
 static_assert(std::size(kSourceNames) == static_cast<size_t>(SourceKind::kAsked) + 1);
 
-constexpr const char* kGuardNames[] = {"present",   "absent",     "is",           "is_weak",
-                                       "equals",    "type",       "type_version", "length",
-                                       "dict_keys", "dict_empty", "tensor",       "same",
-                                       "not_same",  "truthy",     "global_state", "abc_token"};
+constexpr const char* kGuardNames[] = {"present",   "absent",       "is",           "is_weak",
+                                       "equals",    "type",         "type_version", "length",
+                                       "dict_keys", "dict_empty",   "tensor",       "same",
+                                       "not_same",  "global_state", "abc_token"};
 static_assert(std::size(kGuardNames) == static_cast<size_t>(GuardKind::kAbcToken) + 1);
 
 template <size_t n>
@@ -129,7 +129,6 @@ void addGuard(Program& program, PyObject* text) {
       guard.other = makeSource(program.sources, part(text, 2));
       break;
     case GuardKind::kLength:
-    case GuardKind::kTruthy:
       guard.number = number(part(text, 2));
       break;
     case GuardKind::kTypeVersion:

@@ -374,10 +374,6 @@ STATOR_HOT const Op* interpret(Machine& machine, Op* begin, Op* end) {
         STATOR_TEST(isDict(value) && lengthOf(value) == 0);
         break;
       }
-      case Code::kTruthy: {
-        STATOR_TEST(truthOf(value) == static_cast<int>(reinterpret_cast<intptr_t>(op->a)));
-        break;
-      }
       case Code::kTensor: {
         STATOR_TEST(!isInstanceDict(value) && tensor::checkFacts(factsOf(*op), value));
         break;

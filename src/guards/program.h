@@ -63,7 +63,6 @@ enum class Code : uint8_t {
   kLength,    // a: the number
   kDictKeys,  // b: tuple
   kDictEmpty,
-  kTruthy,  // a: the number
   kTensor,  // b: TensorFacts
   kSame,    // dst: the other register
   kNotSame,

@@ -182,9 +182,6 @@ void noteTest(Recorder& recorder, const Op& op, PyObject* value) {
         recorder.word(&asDict(value)->version);
       }
       break;
-    case Code::kTruthy:
-      if (proof != Proof::kSameObject || !isConstant(value)) recorder.anew(op);
-      break;
     case Code::kTensor:
       recorder.tensor(value, factsOf(op));
       break;

@@ -73,16 +73,6 @@ void Cache::drop(Wanted&& wanted) {
   }
 }
 
-int64_t Cache::capturesOf(PyCodeObject* code) const {
-  auto found = codes.find(code);
-  int64_t total = 0;
-  if (found != codes.end()) {
-    for (const auto& [offset, site] : found->second->sites)
-      total += static_cast<int64_t>(site.entries.size());
-  }
-  return total;
-}
-
 void Cache::reset() {
   generation++;
   auto old = std::move(codes);
@@ -101,11 +91,6 @@ int Cache::traverse(visitproc visit, void* arg) const {
     }
   }
   return 0;
-}
-
-LastCapture& lastCapture() {
-  static LastCapture last;
-  return last;
 }
 
 namespace {
@@ -206,26 +191,12 @@ PyObject* resetStatsDoor(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
-PyObject* lastCaptureDoor(PyObject*, PyObject*) {
-  const LastCapture& last = lastCapture();
-  return Py_BuildValue("{s:s,s:s,s:s}", "graph", last.graph.c_str(), "guards", last.guards.c_str(),
-                       "exit", last.exit.c_str());
-}
-
-PyObject* keepCapturesDoor(PyObject*, PyObject* on) {
-  lastCapture().kept = PyObject_IsTrue(on) > 0;
-  Py_RETURN_NONE;
-}
-
 }  // namespace
 
 PyMethodDef cache_methods[] = {
     {"set_config", setConfigDoor, METH_VARARGS, "Takes a configuration value."},
     {"stats", statsDoor, METH_NOARGS, "Counters since the last reset."},
     {"reset_stats", resetStatsDoor, METH_NOARGS, "Sets all counters to zero."},
-    {"keep_captures", keepCapturesDoor, METH_O, "Whether last_capture() is to be filled."},
-    {"last_capture", lastCaptureDoor, METH_NOARGS,
-     "Graph, guards and exit of the last capture, as text; see keep_captures."},
     {nullptr, nullptr, 0, nullptr}};
 
 Cache* cacheOf(BorrowedRef<> object) {

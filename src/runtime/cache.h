@@ -7,7 +7,7 @@
 #include "breaks/plan.h"
 #include "graph/executor.h"
 #include "guards/guard.h"
-#include "interpret/dynamic.h"
+#include "known/dynamic.h"
 #include "sources/source.h"
 #include "tensor/storage_pattern.h"
 
@@ -39,6 +39,7 @@ struct Entry {
   // it ends in a return, and if its graph fails it can be run again: see runtime/direct_call.h
   bool needs_no_frame = false;
   const void* graph_id = nullptr;  // its address, for failures (graph/graph_runner.h)
+  long graph_number = -1;          // of __compiled_fn_<number>; -1: the graph runs as captured
   std::string graph_text;
   int traverse(visitproc visit, void* arg) const;
 };
@@ -54,7 +55,7 @@ struct Site {
   bool constant_floats = false;  // the backend could not take one as an input
   std::string why;               // step_only: the place and reason, for stator.explain
   int64_t captures = 0;
-  interpret::DynamicHistory history;
+  known::DynamicHistory history;
 };
 
 struct CodeEntries {
@@ -62,7 +63,7 @@ struct CodeEntries {
   // the compiled code under which they were captured first (see Cache::addRoot)
   const void* root = nullptr;
   std::unordered_map<int, Site> sites;  // by offset
-  int64_t captures = 0;
+  int64_t live = 0;                     // entries of all sites
   int quiet_sites = 0;
 };
 
@@ -71,7 +72,6 @@ class Cache {
   explicit Cache(PyObject* settings);
   Site& site(PyCodeObject* code, int offset);
   CodeEntries& entriesOf(PyCodeObject* code);
-  int64_t capturesOf(PyCodeObject* code) const;  // at all of its places
   void reset();
   // The same for what was captured for one compiled code alone.
   void reset(const void* root);
@@ -99,12 +99,5 @@ class Cache {
 
 bool addCache(BorrowedRef<> module);
 extern PyMethodDef cache_methods[];
-
-// What the last capture produced, as text; for tests and explain. Writing it takes as long as capturing: only for who asked for it.
-struct LastCapture {
-  bool kept = false;
-  std::string graph, guards, exit;
-};
-LastCapture& lastCapture();
 
 }  // namespace stator::runtime

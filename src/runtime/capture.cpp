@@ -1,18 +1,22 @@
 // How an entry comes into being: trace, graph, backend, guards, plan.
 #include "base/check.h"
 #include "base/collector_pause.h"
+#include "base/imports.h"
 #include "graph/fx.h"
 #include "graph/graph_runner.h"
-#include "interpret/calls/tables.h"
-#include "interpret/tracer.h"
+#include "interpret/frames/init.h"
+#include "interpret/frames/trace.h"
+#include "known/code_policy.h"
 #include "runtime/active.h"
 #include "runtime/capture_turn.h"
 #include "runtime/entry.h"
+#include "runtime/kept_captures.h"
 #include "runtime/listing.h"
 #include "runtime/ranks.h"
 #include "runtime/reports.h"
 #include "runtime/settings.h"
 #include "runtime/watch.h"
+#include "shapes/infer.h"
 #include "tensor/tensor_guard.h"
 #include "tensor/torch_function.h"
 
@@ -32,11 +36,30 @@ bool freezes() {
 }
 
 // How long a capture may go on without a tensor. Each place of a long loop without one costs a capture that is thrown away: the more of them
-// a function has, the sooner they are.
-void limitQuiet(interpret::Limits& limits, const CodeEntries& code) {
+// a function has, the sooner they are. Where a tensor is at hand it will be used, and the way to it is long if a list on the way is: what is
+// captured behind the list costs a compare for each item at later calls, what is not an instruction of the driver's.
+void limitQuiet(interpret::Limits& limits, const CodeEntries& code, bool has_tensor) {
   constexpr uint64_t kFirst = 200'000, kLeast = 2'000, kWithNodes = 1'000'000;
-  limits.quiet = std::max(kLeast, kFirst >> std::min(code.quiet_sites, 20));
-  limits.quiet_with_nodes = kWithNodes;
+  const uint64_t first = has_tensor ? std::max<uint64_t>(kFirst, limits.instructions / 2) : kFirst;
+  limits.quiet = std::max(kLeast, first >> std::min(code.quiet_sites, 20));
+  limits.quiet_with_nodes = std::max(kWithNodes, limits.quiet);
+}
+
+// For backends and users who ask a graph module why it ends where it does (compile_subgraph_reason).
+void giveReason(PyObject* module, Ref<> reason, int logs) {
+  if ((logs & kLogGraphs) != 0) reportGraph(reason.get());
+  // Each graph module has a class of its own.
+  if (PyObject_SetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(module)), "_stator_reason",
+                             reason.get()) < 0)
+    throw PythonError();
+}
+
+// The backend that leaves a graph as it is.
+Ref<> asCaptured() {
+  Ref<> module = stealRef(importModule("stator._fx"));
+  Ref<> eager = module ? stealRef(PyObject_GetAttrString(module.get(), "eager")) : Ref<>();
+  if (!eager) throw PythonError();
+  return eager;
 }
 
 }  // namespace
@@ -58,9 +81,9 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   options.capture_scalar_outputs = config.capture_scalar_outputs || cache.fullgraph;
   bool all = cache.dynamic == 1 || (cache.dynamic < 0 && !config.assume_static_by_default);
   bool automatic = cache.dynamic < 0 && config.automatic_dynamic_shapes;
-  options.dynamic = all         ? interpret::DynamicMode::kAll
-                    : automatic ? interpret::DynamicMode::kAutomatic
-                                : interpret::DynamicMode::kStatic;
+  options.dynamic = all         ? known::DynamicMode::kAll
+                    : automatic ? known::DynamicMode::kAutomatic
+                                : known::DynamicMode::kStatic;
   options.specialize_modules = config.specialize_modules;
   options.own_parameters = config.specialize_modules || freezes();
   options.skip_fsdp_guards = config.skip_fsdp_guards;
@@ -73,18 +96,10 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   return options;
 }
 
-interpret::Captured trace(StatorFrame* frame, interpret::TraceOptions& options) {
-  for (int attempt = 0;; ++attempt) {
-    interpret::Tracer tracer(frame, options);
-    interpret::Captured captured = tracer.run();
-    if (captured.restart_at == 0 && !captured.start_anew) return captured;
-    STATOR_CHECK(attempt < 20, "a capture keeps starting over");
-    statistics().restarts++;
-    if (captured.start_anew) continue;
-    options.break_at = captured.restart_at;
-    options.break_at_reason = captured.restart_reason;
-    options.break_at_detail = captured.restart_detail;
-  }
+interpret::Captured traceFrame(StatorFrame* frame, interpret::TraceOptions& options) {
+  interpret::Captured captured = interpret::trace(frame, options);
+  statistics().restarts += captured.restarts;
+  return captured;
 }
 
 bool holdsTensor(StatorFrame* frame) {
@@ -96,40 +111,45 @@ bool holdsTensor(StatorFrame* frame) {
   return false;
 }
 
-std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
-  const bool together = ranksAgree();
+std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wish) {
+  const bool together = !wish.runs_as_is && ranksAgree();
   CaptureTurn turn(!together);
   if (!turn.held()) return nullptr;
   Site& site = cache.site(stator_frame_code(frame), stator_frame_offset(frame));
   auto start = std::chrono::steady_clock::now();
   HookDisabledScope disabled;
   CollectorPause pause;
-  if (!interpret::initCallTables() || !shapes::initShapes()) throw PythonError();
+  if (!interpret::initTracer() || !shapes::initShapes()) throw PythonError();
   interpret::TraceOptions options = traceOptions(cache, frame);
   options.history = &site.history;
   if (site.constant_floats) options.symbolic_floats = false;
-  if (!cache.fullgraph) limitQuiet(options.limits, cache.entriesOf(stator_frame_code(frame)));
+  if (!cache.fullgraph)
+    limitQuiet(options.limits, cache.entriesOf(stator_frame_code(frame)), holdsTensor(frame));
   int entry_offset = stator_frame_offset(frame);
   interpret::Captured captured;
   if (together) {
     std::optional<interpret::Captured> agreed = traceTogether(
-        cache, frame, options, [&](interpret::TraceOptions now) { return trace(frame, now); });
+        cache, frame, options, [&](interpret::TraceOptions now) { return traceFrame(frame, now); });
     if (!agreed) return nullptr;
     captured = std::move(*agreed);
   } else {
-    captured = trace(frame, options);
+    captured = traceFrame(frame, options);
   }
   statistics().captures++;
-  site.captures++;
+  if (!wish.runs_as_is) site.captures++;
   bool breaks_here = captured.plan.exit == breaks::ExitKind::kBreak;
   bool is_error = captured.break_is_error || captured.plan.reason == breaks::Reason::kForbidden;
   if (breaks_here && (cache.fullgraph || is_error)) {
+    if (keepsCaptures()) {
+      keepCapture(frame, *captured.graph, captured.plan,
+                  captured.graph->text(stator_frame_code(frame)), "");
+    }
     raiseUnsupported(frame, captured.plan, cache.fullgraph);
     throw PythonError();
   }
   bool nothing = breaks_here && captured.plan.frames.size() == 1 &&
                  captured.plan.frames[0].offset == entry_offset && captured.graph->callCount() == 0;
-  if (breaks_here) {
+  if (breaks_here && !wish.runs_as_is) {
     statistics().breaks++;
     reportBreak(frame, captured.plan);
   }
@@ -146,6 +166,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
     site.why = captured.plan.place;
     statistics().capture_seconds += secondsSince(start);
     if (wantsTexts()) reportCapture({frame, &captured.plan, 0, "", "", secondsSince(start), 0});
+    if (keepsCaptures()) keepCapture(frame, *captured.graph, captured.plan, "", "");
     return nullptr;
   }
   auto entry = std::make_unique<Entry>();
@@ -165,13 +186,16 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
                                            !(has_checks && (node.random || node.sets_mode)));
   }
   double backend_seconds = 0;
-  const bool texts = wantsTexts() || lastCapture().kept;
-  if (texts) lastCapture().graph = captured.graph->text(code);
+  const bool texts = wantsTexts() || keepsCaptures();
+  std::string graph_text, guards_text;
+  if (texts) graph_text = captured.graph->text(code);
   if (entry->ops > 0) {
     statistics().graphs++;
     statistics().ops += static_cast<int64_t>(entry->ops);
-    Ref<> module = graph::toGraphModule(captured.graph, code);
+    Ref<> module = graph::moduleFor(captured.graph, code, cache.backend);
     if (!module) throw PythonError();
+    if (!options.runs_as_captured || (wish.logs & kLogGraphs) != 0)
+      giveReason(module.get(), compileReason(frame, captured.plan), wish.logs);
     std::vector<PyObject*> examples;
     std::vector<bool> written;
     for (graph::Node* input : captured.graph->inputs()) {
@@ -184,7 +208,8 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
     turn.end();
     auto backend_start = std::chrono::steady_clock::now();
     tensor::TorchFunctionPause plain(entry->has_subclasses);
-    graph::Compiled compiled = graph::compile(captured.graph, module, cache.backend);
+    graph::Compiled compiled =
+        graph::compile(captured.graph, module, wish.runs_as_is ? asCaptured() : cache.backend);
     backend_seconds = secondsSince(backend_start);
     if (together && !backendsDone(cache, frame, !compiled.callable)) {
       if (compiled.callable) return nullptr;
@@ -198,9 +223,10 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
       PyErr_Clear();
       Site& again = cache.site(code, entry_offset);
       again.constant_floats = true;
-      return capture(cache, frame);
+      return capture(cache, frame, wish);
     }
     entry->compiled = std::move(compiled.callable);
+    entry->graph_number = compiled.number;
     for (const std::string& text : compiled.conditions) {
       if (text.rfind("input ", 0) == 0) {
         // A float on which the backend decided something that has no words here: it keeps its value.
@@ -209,7 +235,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
           // It has none before it is drawn.
           Site& again = cache.site(code, entry_offset);
           again.constant_floats = true;
-          return capture(cache, frame);
+          return capture(cache, frame, wish);
         }
         captured.guards->add(guards::Guard{guards::GuardKind::kEquals, entry->inputs[position],
                                            nullptr, keep_examples[position]});
@@ -246,17 +272,15 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame) {
   entry->guards =
       std::make_unique<guards::GuardProgram>(*captured.sources, *captured.guards, entry->inputs);
   entry->sources = std::move(captured.sources);
-  if (texts) {
-    lastCapture().guards = entry->guards->text(code);
-    lastCapture().exit = entry->plan.text();
-  }
+  if (texts) guards_text = entry->guards->text(code);
+  if (keepsCaptures()) keepCapture(frame, *captured.graph, entry->plan, graph_text, guards_text);
   statistics().entries++;
   statistics().backend_seconds += backend_seconds;
   double capture_seconds = secondsSince(start) - backend_seconds;
   statistics().capture_seconds += capture_seconds;
   if (wantsTexts()) {
-    reportCapture({frame, &entry->plan, entry->ops, lastCapture().graph, lastCapture().guards,
-                   capture_seconds, backend_seconds});
+    reportCapture({frame, &entry->plan, entry->ops, graph_text, guards_text, capture_seconds,
+                   backend_seconds});
   }
   return entry;
 }
@@ -266,10 +290,10 @@ void takeDown(Site& site, const Cache& cache, StatorFrame* frame) {
   CaptureTurn turn(true);
   if (!turn.held()) return;
   HookDisabledScope disabled;
-  if (!interpret::initCallTables() || !shapes::initShapes()) throw PythonError();
+  if (!interpret::initTracer() || !shapes::initShapes()) throw PythonError();
   interpret::TraceOptions options = traceOptions(cache, frame);
   options.history = &site.history;
-  limitQuiet(options.limits, CodeEntries());
+  limitQuiet(options.limits, CodeEntries(), holdsTensor(frame));
   trace(frame, options);
 }
 

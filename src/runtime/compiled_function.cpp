@@ -5,6 +5,7 @@
 #include "runtime/active.h"
 #include "runtime/cache.h"
 #include "runtime/direct_call.h"
+#include "runtime/failed_graph.h"
 #include "runtime/hook.h"
 
 #include <cstddef>
@@ -41,6 +42,8 @@ STATOR_HOT PyObject* call(PyObject* callable, PyObject* const* args, size_t narg
   PyObject* result = PyObject_Vectorcall(self->function, args, nargsf, kwnames);
   state.entering = nullptr;
   state.root = outer;
+  if (failureWaits()) [[unlikely]]
+    dropFailure();
   return result;
 }
 

@@ -3,13 +3,14 @@
 #include "base/check.h"
 #include "base/hot.h"
 #include "bytecode/code_info.h"
-#include "interpret/calls/switches.h"
-#include "interpret/names.h"
+#include "known/marks.h"
+#include "known/names.h"
 #include "python/objects.h"
 #include "runtime/active.h"
 #include "runtime/cache.h"
 #include "runtime/driver.h"
 #include "runtime/entry.h"
+#include "runtime/failed_graph.h"
 #include "runtime/hook.h"
 #include "runtime/listing.h"
 #include "runtime/settings.h"
@@ -75,7 +76,7 @@ bool DirectCall::find(PyFunctionObject* function, Cache& cache) {
   constexpr int kMakesGenerator = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
   constexpr int kFunction = CO_OPTIMIZED | CO_NEWLOCALS;
   if ((code->co_flags & (kFunction | kMakesGenerator)) != kFunction || slots_ > kMostSlots ||
-      interpret::isDisabled(reinterpret_cast<PyObject*>(function)))
+      known::isDisabled(reinterpret_cast<PyObject*>(function)))
     return false;
   auto entries = cache.codes.find(code);
   if (entries == cache.codes.end()) return false;
@@ -193,7 +194,7 @@ STATOR_HOT PyObject* DirectCall::run(Site& site, PyFunctionObject* function, Arg
         _PyTraceback_Add(PyUnicode_AsUTF8(code_->co_name), PyUnicode_AsUTF8(code_->co_filename),
                          code_->co_firstlineno);
       } else {
-        PyErr_Clear();
+        keepFailure(*entry);
       }
       return nullptr;
     }
@@ -219,7 +220,7 @@ STATOR_HOT bool DirectCall::serve(PyObject* callable, Cache& cache, PyObject* co
   }
   if (!PyFunction_Check(callable) || !nobodyLooks(cache)) return false;
   auto* function = reinterpret_cast<PyFunctionObject*>(callable);
-  if (function->func_code == interpret::names().nn_module_call_impl && self != nullptr) {
+  if (function->func_code == known::names().nn_module_call_impl && self != nullptr) {
     function = reinterpret_cast<PyFunctionObject*>(module_.forwardOf(self, function->func_globals));
     if (function == nullptr) return false;
   }

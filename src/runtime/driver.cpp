@@ -168,7 +168,7 @@ PyObject* FrameRun::run() {
     if (driverTest().check_depth && stator_frame_depth(frame_) != info_->depth(instr_->offset))
       counters.depth_errors++;
     steps_++;
-    if (info_->watched) watched_steps_ += static_cast<long long>(watchedUnits(*instr_));
+    if (info_->watched) watched_steps_ += static_cast<long long>(bytecode::watchedUnits(*instr_));
     stator_frame_set_offset(frame_, instr_->opcode_offset);
     machine_.instr = instr_;
     Step step = concrete::step(machine_);

@@ -5,6 +5,7 @@
 #include "bytecode/opcodes.h"
 #include "python/instructions.h"
 #include "runtime/active.h"
+#include "runtime/compiled_function.h"
 #include "runtime/driver.h"
 #include "runtime/driver_test.h"
 #include "runtime/hook.h"
@@ -145,7 +146,11 @@ bool readPending(PyObject* tuple, PendingFrame& out) {
   return false;
 }
 
-PyObject* runPendingFrames(PyObject*, PyObject* list) {
+PyObject* runPendingFrames(PyObject*, PyObject* arguments) {
+  PyObject *list = nullptr, *settings = Py_None;
+  if (!PyArg_ParseTuple(arguments, "O|O", &list, &settings)) return nullptr;
+  Cache* cache = settings != Py_None ? cacheOf(settings) : &concreteCache();
+  if (cache == nullptr) return nullptr;
   Ref<> fast = stealRef(PySequence_Fast(list, "a sequence of pending frames, outermost first"));
   if (!fast) return nullptr;
   std::vector<PendingFrame> frames(PySequence_Fast_GET_SIZE(fast.get()));
@@ -157,8 +162,12 @@ PyObject* runPendingFrames(PyObject*, PyObject* list) {
     if (!readPending(PySequence_Fast_GET_ITEM(fast.get(), i), frames[i])) return nullptr;
   }
   fast.reset();
-  ActiveScope scope(&concreteCache());
-  return runPending(concreteCache(), frames).release();
+  ActiveScope scope(cache);
+  if (!scope.active()) {
+    PyErr_SetString(PyExc_RuntimeError, "another evaluator is in place");
+    return nullptr;
+  }
+  return runPending(*cache, frames).release();
 }
 
 PyObject* suspendedGenerator(PyObject*, PyObject* tuple) {
@@ -265,9 +274,10 @@ PyMethodDef driver_methods[] = {
     {"count_instructions", countInstructions, METH_O,
      "Calls the function natively; driver_counters()['counted'] has the instructions of watched "
      "code."},
-    {"run_pending", runPendingFrames, METH_O,
-     "Runs inlined frames, outermost first: (function, offset, slots, stack[, handled[, "
-     "continuation[, instance]]])."},
+    {"run_pending", runPendingFrames, METH_VARARGS,
+     "run_pending(frames[, cache]): runs inlined frames, outermost first: (function, offset, "
+     "slots, "
+     "stack[, handled[, continuation[, instance]]]); under a cache they are captured."},
     {"make_suspended_generator", suspendedGenerator, METH_O,
      "A generator suspended at an offset; takes one tuple as run_pending does."},
     {"opcode_table", opcodeTable, METH_NOARGS,
@@ -282,6 +292,8 @@ PyMethodDef driver_methods[] = {
      "Whether stator's evaluator is in place at this moment."},
     {nullptr, nullptr, 0, nullptr},
 };
+
+PyObject* nullMarker() { return null_marker; }
 
 int addDriverObjects(PyObject* module) {
   null_marker = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));

@@ -6,6 +6,8 @@
 namespace stator::runtime {
 
 extern PyMethodDef driver_methods[];
-int addDriverObjects(PyObject* module);  // 0, or -1 with an error set
+int addDriverObjects(PyObject* module);
+// _core.NULL: stands for CPython's NULL in lists of slots and stack values. Borrowed.
+PyObject* nullMarker();  // 0, or -1 with an error set
 
 }  // namespace stator::runtime

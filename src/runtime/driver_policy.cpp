@@ -1,17 +1,14 @@
 #include "runtime/driver_policy.h"
 
-#include "interpret/calls/switches.h"
-#include "interpret/calls/tables.h"
-#include "interpret/tracer.h"
+#include "known/code_policy.h"
+#include "known/marks.h"
 
 namespace stator::runtime {
 
 bool isMarkedNative(PyFunctionObject* function) {
-  return interpret::markOf(reinterpret_cast<PyObject*>(function)) == interpret::Mark::kDisabled;
+  return known::markOf(reinterpret_cast<PyObject*>(function)) == known::Mark::kDisabled;
 }
 
-bool standsForNative(PyCodeObject* code) { return interpret::isPolyfill(code); }
-
-uint64_t watchedUnits(const bytecode::Instr& instr) { return interpret::watchedUnits(instr); }
+bool standsForNative(PyCodeObject* code) { return known::isPolyfill(code); }
 
 }  // namespace stator::runtime

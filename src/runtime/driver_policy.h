@@ -2,7 +2,6 @@
 // built and tested without torch (tests/frames).
 #pragma once
 
-#include "bytecode/code_info.h"
 #include "runtime/module_call.h"
 
 namespace stator::runtime {
@@ -11,7 +10,5 @@ namespace stator::runtime {
 bool isMarkedNative(PyFunctionObject* function);
 // A function of ours that stands for one in C: it has no frame in eager, and so no line in tracebacks.
 bool standsForNative(PyCodeObject* code);
-// How many instructions a trace function of CPython's sees at this one.
-uint64_t watchedUnits(const bytecode::Instr& instr);
 
 }  // namespace stator::runtime

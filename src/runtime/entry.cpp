@@ -5,9 +5,10 @@
 
 #include "base/check.h"
 #include "bytecode/code_info.h"
-#include "interpret/calls/switches.h"
-#include "interpret/drops.h"
-#include "interpret/torch_names.h"
+#include "known/code_policy.h"
+#include "known/finalizers.h"
+#include "known/marks.h"
+#include "known/torch_names.h"
 #include "python/recursion.h"
 #include "runtime/active.h"
 #include "runtime/listing.h"
@@ -23,13 +24,13 @@
 namespace stator::runtime {
 namespace {
 
-using interpret::CodePolicy;
+using known::CodePolicy;
 using sources::Roots;
 
 // What the entry overwrites in the frame was looked at when it was captured, but is not guarded: it may be anything that dies quietly.
 bool dropsRunCode(const Entry& entry, const Roots& roots) {
   for (int slot : entry.plan.dropped_slots) {
-    if (interpret::lastReferenceRunsCode(roots.slots[slot])) return true;
+    if (known::lastReferenceRunsCode(roots.slots[slot])) return true;
   }
   return false;
 }
@@ -59,13 +60,13 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
   const ConfigValues& config = configValues();
   if (info->captured == nullptr) {
     info->captured = info;  // the file's policy has been looked up
-    if (interpret::codePolicy(code) != CodePolicy::kTrace) {
+    if (known::codePolicy(code) != CodePolicy::kTrace) {
       info->skip = true;
       return outcome(Outcome::kNative);
     }
   }
   if (offset == info->firstLegal() &&
-      interpret::isDisabled(reinterpret_cast<PyObject*>(stator_frame_function(frame)))) {
+      known::isDisabled(reinterpret_cast<PyObject*>(stator_frame_function(frame)))) {
     return outcome(Outcome::kNative);
   }
   // Class bodies, exec. A function has such a dict too once somebody asked for its locals(), but does not run on it.
@@ -111,7 +112,9 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
   if (callEndsEagerly()) return outcome(Outcome::kNative);
   statistics().misses++;
   // Entries about modules that are gone: nothing can match them any more.
-  std::erase_if(site.entries, [](const auto& entry) { return entry->guards->dead(); });
+  CodeEntries& of_code = cache.entriesOf(code);
+  of_code.live -= static_cast<int64_t>(
+      std::erase_if(site.entries, [](const auto& entry) { return entry->guards->dead(); }));
   cache.generation++;
   if (config.stance == Stance::kEagerOnRecompile) return outcome(Outcome::kNative);
   if (config.stance == Stance::kEagerThenCompile && site.captures == 0) {
@@ -128,8 +131,7 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
   // Forced breaks leave many places with few instructions each: the search goes on for longer.
   if (config.break_every != 0) limit = std::max<int64_t>(limit, 64);
   // A function whose places together were captured too often is as bad as one place that was.
-  const bool too_many =
-      cache.capturesOf(code) >= config.accumulated_recompile_limit && !site.entries.empty();
+  const bool too_many = of_code.live >= config.accumulated_recompile_limit && !site.entries.empty();
   if (static_cast<int64_t>(site.entries.size()) >= limit || too_many) {
     if (too_many) limit = config.accumulated_recompile_limit;
     statistics().fallbacks++;
@@ -154,9 +156,10 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
   if (again && (last_place || (logs & kLogRecompiles) != 0))
     failed_guards = explainAll(site, roots);
   const auto capture_start = std::chrono::steady_clock::now();
-  std::unique_ptr<Entry> entry = capture(cache, frame);
+  std::unique_ptr<Entry> entry = capture(cache, frame, {.logs = logs});
   // Capture and backends import modules on first use, which may change what was read before: the second time nothing is new.
-  if (entry && !inputs.guardsHold(*entry->guards, roots)) entry = capture(cache, frame);
+  if (entry && !inputs.guardsHold(*entry->guards, roots))
+    entry = capture(cache, frame, {.logs = logs});
   if (!entry) {
     if (callEndsEagerly()) return outcome(Outcome::kNative);
     if (watching()) ranUntil(cache.site(code, offset).why);
@@ -168,6 +171,7 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
   // The cache may have been reset, or the site moved, while the backend ran.
   Site& home = cache.site(code, offset);
   home.entries.insert(home.entries.begin(), std::move(entry));
+  cache.entriesOf(code).live++;
   cache.generation++;
   std::shared_ptr<Entry> running = home.entries.front();
   if (!failed_guards.empty()) {
@@ -186,12 +190,14 @@ Exit runCaptured(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& info) {
     return lookUp(cache, frame, info);
   } catch (const PythonError&) {
     STATOR_CHECK(PyErr_Occurred(), "an error without an exception");
+    if (configValues().replay_record_enabled) recordFailure(cache, frame);
     return outcome(Outcome::kRaise);
   } catch (const std::exception& error) {
     statistics().internal_errors++;
     PyErr_Clear();
-    if (reportInternal(frame, error.what())) return outcome(Outcome::kRaise);
-    return outcome(Outcome::kNative);
+    if (!reportInternal(frame, error.what())) return outcome(Outcome::kNative);
+    if (configValues().replay_record_enabled) recordFailure(cache, frame);
+    return outcome(Outcome::kRaise);
   }
 }
 

@@ -70,9 +70,15 @@ struct GraphInputs {
 // By the settings, the cache's and the process's.
 interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame);
 // Traces until no trace has to start over.
-interpret::Captured trace(StatorFrame* frame, interpret::TraceOptions& options);
+interpret::Captured traceFrame(StatorFrame* frame, interpret::TraceOptions& options);
+// What a capture is for.
+struct CaptureWish {
+  int logs = 0;  // LogWord: who listens
+  // in the place of a graph that failed (failed_graph.h): without the backend, and alone
+  bool runs_as_is = false;
+};
 // Captures from the frame's offset on. Null: nothing was captured here (the site says why).
-std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame);
+std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wish = {});
 // The stance eager_then_compile: a place runs eagerly the first time. What it reads is taken down all the same, so that what is other the
 // second time is dynamic at once.
 void takeDown(Site& site, const Cache& cache, StatorFrame* frame);
@@ -80,8 +86,19 @@ void takeDown(Site& site, const Cache& cache, StatorFrame* frame);
 bool holdsTensor(StatorFrame* frame);
 
 // `inputs`: the graph's, held.
-Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, sources::Roots roots,
+Exit runEntry(Cache& cache, Entry& entry, StatorFrame* frame, sources::Roots roots,
               std::vector<PyObject*>& inputs);
+// Its parts. Inputs that are drawn are read, and instances of tensor subclasses become plain; `owned` holds what was made for that.
+void prepareInputs(const Entry& entry, const sources::Roots& roots, std::vector<PyObject*>& inputs,
+                   std::vector<Ref<>>& owned);
+// Null with a Python error set.
+Ref<> callGraph(const Entry& entry, const std::vector<PyObject*>& inputs);
+// What follows a graph: objects, effects, and the state in which the frame goes on.
+Exit finishEntry(const breaks::Plan& plan, StatorFrame* frame, const sources::Roots& roots,
+                 Ref<> outputs);
+// torch's generator. Both leave an error that is set as it is.
+Ref<> randomState();
+void setRandomState(PyObject* state);
 
 inline double secondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

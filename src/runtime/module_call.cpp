@@ -3,8 +3,8 @@
 #include "base/hot.h"
 #include "bytecode/code_info.h"
 #include "bytecode/opcodes.h"
-#include "interpret/known_types.h"
-#include "interpret/names.h"
+#include "known/known_types.h"
+#include "known/names.h"
 #include "python/objects.h"
 #include "tensor/tensor_guard.h"
 
@@ -96,7 +96,7 @@ PyObject* plainForward(PyTypeObject* type) {
     return place.forward;
   static const Name getattribute("__getattribute__");
   PyObject* forward = _PyType_Lookup(type, forwardName().text);
-  const bool plain = PyType_IsSubtype(type, interpret::moduleType()) &&
+  const bool plain = PyType_IsSubtype(type, known::moduleType()) &&
                      _PyType_Lookup(type, getattribute.text) ==
                          _PyType_Lookup(&PyBaseObject_Type, getattribute.text) &&
                      forward != nullptr && PyFunction_Check(forward) &&
@@ -162,7 +162,7 @@ STATOR_HOT PyObject* PlainModule::forwardOf(PyObject* module, PyObject* globals)
 ModuleCall plainModuleCall(StatorFrame* frame) {
   ModuleCall call;
   PyCodeObject* code = stator_frame_code(frame);
-  if (reinterpret_cast<PyObject*>(code) != interpret::names().nn_module_call_impl) return call;
+  if (reinterpret_cast<PyObject*>(code) != known::names().nn_module_call_impl) return call;
   static const Shape shape(code);
   if (shape.code != code || tensor::jitTraces()) return call;
   PyObject* module = stator_frame_slots(frame)[0];

@@ -25,8 +25,8 @@ using dist::Topic;
 using dist::Verdict;
 using dist::Wants;
 using interpret::Captured;
-using interpret::DynamicHistory;
 using interpret::TraceOptions;
+using known::DynamicHistory;
 using sources::Source;
 using sources::SourceKind;
 
@@ -49,6 +49,25 @@ std::string bytesOf(PyObject* object) {
 }
 
 int64_t ownRank() { return PyLong_AsLongLong(callRanks("rank", "()").get()); }
+
+// What this rank tells the others about a capture, for the log and the trace.
+void tellLog(const Record& record) {
+  HookDisabledScope disabled;
+  Ref<> items = stealRef(PyDict_New());
+  for (const dist::Item& item : record.items) {
+    Ref<> values = stealRef(PyList_New(0));
+    for (int64_t value : item.values) {
+      Ref<> number =
+          value == dist::kDynamic ? newRef(Py_None) : stealRef(PyLong_FromLongLong(value));
+      if (!values || !number || PyList_Append(values.get(), number.get()) != 0) throw PythonError();
+    }
+    if (!items || PyDict_SetItemString(items.get(), item.source.c_str(), values.get()) != 0)
+      throw PythonError();
+  }
+  callRanks("agreeing", "(ssLKO)", record.site.c_str(), record.exit.c_str(),
+            static_cast<long long>(record.calls), static_cast<unsigned long long>(record.structure),
+            items.get());
+}
 
 // Carries an agreement's messages until there is a decision.
 Decision agree(Record record, bool may_be_dynamic) {
@@ -155,7 +174,7 @@ Reads readsOf(const Captured& captured, DynamicHistory& history, PyCodeObject* c
                           PyTuple_CheckExact(guard.expected.get());
     if (guard.source == nullptr || !(guard.kind == GuardKind::kTensor || is_int || is_tuple))
       continue;
-    DynamicHistory::Seen* seen = history.find(interpret::sourceKey(*guard.source));
+    DynamicHistory::Seen* seen = history.find(known::sourceKey(*guard.source));
     if (seen == nullptr || !known.insert(guard.source).second) continue;
     Item item;
     item.source = sources::print(*guard.source, code);
@@ -186,7 +205,7 @@ void makeDynamic(const Reads& reads, const std::vector<dist::Change>& changes, C
       if (reads.reads[i].tuple) {
         const int64_t value = seen.sizes[change.position];
         seen.number_changed = true;
-        DynamicHistory::Seen& item = history.at(interpret::sourceKey(
+        DynamicHistory::Seen& item = history.at(known::sourceKey(
             *captured.sources->child(SourceKind::kTupleItem, reads.reads[i].source, nullptr,
                                      static_cast<int64_t>(change.position))));
         item.has_number = item.number_changed = true;
@@ -244,7 +263,7 @@ bool goOnEagerly(Cache& cache, StatorFrame* frame, Topic topic, const Decision& 
 template <class Failure>
 void tellFailure(StatorFrame* frame, const TraceOptions& options, const Failure& why) {
   agree(failedRecord(frame, Topic::kCapture, why()),
-        options.dynamic != interpret::DynamicMode::kStatic);
+        options.dynamic != known::DynamicMode::kStatic);
 }
 
 }  // namespace
@@ -268,7 +287,7 @@ std::optional<Captured> traceTogether(Cache& cache, StatorFrame* frame, const Tr
                                       const Trace& trace) {
   constexpr int kMostRounds = 8;
   const bool may_be_dynamic =
-      options.dynamic != interpret::DynamicMode::kStatic && options.history != nullptr;
+      options.dynamic != known::DynamicMode::kStatic && options.history != nullptr;
   for (int round = 0;; ++round) {
     std::optional<Captured> captured;
     try {
@@ -292,6 +311,7 @@ std::optional<Captured> traceTogether(Cache& cache, StatorFrame* frame, const Tr
     Reads reads;
     if (may_be_dynamic) reads = readsOf(*captured, *options.history, stator_frame_code(frame));
     record.items = reads.items;
+    tellLog(record);
     Decision decision = agree(std::move(record), may_be_dynamic && round < kMostRounds);
     if (decision.verdict == Verdict::kDiverged) {
       goOnEagerly(cache, frame, Topic::kCapture, decision);

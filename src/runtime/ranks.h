@@ -4,7 +4,8 @@
 
 #include "base/ref.h"
 #include "dist/agreement.h"
-#include "interpret/tracer.h"
+#include "interpret/core/captured.h"
+#include "interpret/core/trace_options.h"
 #include "python/frame.h"
 
 #include <functional>

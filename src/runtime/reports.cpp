@@ -1,9 +1,13 @@
 #include "runtime/reports.h"
 
+#include "base/check.h"
 #include "base/imports.h"
 #include "base/ref.h"
 #include "bytecode/code_info.h"
 #include "runtime/active.h"
+#include "runtime/cache.h"
+#include "runtime/driver_module.h"
+#include "runtime/failed_graph.h"
 #include "runtime/settings.h"
 
 #include <cstdarg>
@@ -34,18 +38,21 @@ std::string sentence(const breaks::Plan& plan) {
   return text;
 }
 
+Ref<> callIn(const char* module_name, const char* name, Ref<> arguments) {
+  HookDisabledScope disabled;
+  if (!arguments) return Ref<>();
+  Ref<> module = stealRef(importModule(module_name));
+  Ref<> function = module ? stealRef(PyObject_GetAttrString(module.get(), name)) : Ref<>();
+  return function ? stealRef(PyObject_Call(function.get(), arguments.get(), nullptr)) : Ref<>();
+}
+
 // Calls stator._report.<name>(...), where texts that need the logging machinery are made. Errors there are the caller's to see.
 Ref<> callReport(const char* name, const char* format, ...) {
-  HookDisabledScope disabled;
-  Ref<> module = stealRef(importModule("stator._report"));
-  if (!module) return Ref<>();
-  Ref<> function = stealRef(PyObject_GetAttrString(module.get(), name));
-  if (!function) return Ref<>();
   va_list arguments;
   va_start(arguments, format);
   Ref<> tuple = stealRef(Py_VaBuildValue(format, arguments));
   va_end(arguments);
-  return tuple ? stealRef(PyObject_Call(function.get(), tuple.get(), nullptr)) : Ref<>();
+  return callIn("stator._report", name, std::move(tuple));
 }
 
 }  // namespace
@@ -107,6 +114,53 @@ void followTorchConfig() {
   Ref<> done =
       module ? stealRef(PyObject_CallMethod(module.get(), "follow", "(O)", loaded.get())) : Ref<>();
   if (!done) PyErr_Clear();
+}
+
+void reportFailedGraph(const Cache& cache, StatorFrame* frame, long number, PyObject* error,
+                       bool raises) {
+  Ref<> done = callReport("graph_failed", "(sOlOi)", placeNow(frame).c_str(), cache.backend.get(),
+                          number, error, static_cast<int>(raises));
+  if (!done && raises) PyErr_Clear();
+}
+
+Ref<> compileReason(StatorFrame* frame, const breaks::Plan& plan) {
+  PyCodeObject* code = stator_frame_code(frame);
+  const bool is_break = plan.exit == breaks::ExitKind::kBreak;
+  const int line =
+      is_break && !plan.frames.empty() ? PyCode_Addr2Line(code, plan.frames[0].offset) : plan.line;
+  Ref<> made =
+      stealRef(Py_BuildValue("(s((OiO)s)i)", is_break ? sentence(plan).c_str() : "return_value",
+                             code->co_filename, line > 0 ? line : code->co_firstlineno,
+                             code->co_name, is_break ? plan.place.c_str() : "", is_break));
+  if (!made) throw PythonError();
+  return made;
+}
+
+void reportGraph(PyObject* reason) {
+  Ref<> done = callReport("compiling_graph", "(O)", reason);
+  if (!done) PyErr_Clear();
+}
+
+void recordFailure(const Cache& cache, StatorFrame* frame) {
+  Ref<> error = takeError();
+  PyObject* null = nullMarker();
+  auto list = [&](PyObject** values, int count) {
+    Ref<> made = stealRef(PyList_New(count));
+    for (int i = 0; made && i < count; ++i)
+      PyList_SET_ITEM(made.get(), i, Py_NewRef(values[i] != nullptr ? values[i] : null));
+    return made;
+  };
+  const int count = stator_frame_slot_count(frame);
+  PyObject** slots = stator_frame_slots(frame);
+  Ref<> locals = list(slots, count), stack = list(slots + count, stator_frame_depth(frame));
+  if (locals && stack) {
+    callIn(
+        "stator.debug._record", "capture_failed",
+        stealRef(Py_BuildValue("(OOOiOO)", stator_frame_function(frame), locals.get(), stack.get(),
+                               stator_frame_offset(frame), cache.settings.get(), error.get())));
+  }
+  if (PyErr_Occurred()) PyErr_WriteUnraisable(nullptr);
+  setError(std::move(error));
 }
 
 bool reportInternal(StatorFrame* frame, const std::string& what) {

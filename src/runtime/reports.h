@@ -8,6 +8,8 @@
 
 namespace stator::runtime {
 
+class Cache;
+
 // Sets stator.exc.Unsupported for a break under fullgraph=True, or where error_on_graph_break is set.
 void raiseUnsupported(StatorFrame* frame, const breaks::Plan& plan, bool fullgraph);
 // Records a break for stats and, when asked, logs it.
@@ -15,12 +17,23 @@ void reportBreak(StatorFrame* frame, const breaks::Plan& plan);
 // Warns once that a place has reached the recompile limit; under fullgraph an error is set instead.
 void reportLimit(StatorFrame* frame, const std::string& failed_guard, long long limit,
                  bool fullgraph);
+// A compiled graph has failed which runs as it was captured: the error gets a note, or, where it is not raised, there is a warning (an error is
+// set if the user made warnings errors).
+void reportFailedGraph(const Cache& cache, StatorFrame* frame, long number, PyObject* error,
+                       bool raises);
 // Stator is wrong: true if an error was set (strict), false if a warning was given and the program goes on eagerly.
 bool reportInternal(StatorFrame* frame, const std::string& what);
 
+// The frame in which the error that is set was found, as it is now, becomes a record (config.replay_record_enabled).
+void recordFailure(const Cache& cache, StatorFrame* frame);
+
 // Which of these somebody listens to: TORCH_LOGS words.
-enum LogWord : int { kLogRecompiles = 1, kLogGuards = 2, kLogDynamic = 4 };
+enum LogWord : int { kLogRecompiles = 1, kLogGuards = 2, kLogDynamic = 4, kLogGraphs = 8 };
 int wantedLogs();
+// Why a graph ends where it does, as TorchDynamo's GraphCompileReason has it: (reason, ((file, line, function), ...), whether it is a break).
+Ref<> compileReason(StatorFrame* frame, const breaks::Plan& plan);
+// "COMPILING GRAPH due to ..."
+void reportGraph(PyObject* reason);
 // A place was captured once more. `symbols`: what the new entry leaves open, as text.
 void reportRecompiled(StatorFrame* frame, const std::string& failed_guards,
                       const std::string& symbols, double seconds, size_t entries, long long limit);

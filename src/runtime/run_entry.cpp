@@ -2,16 +2,18 @@
 #include "base/check.h"
 #include "breaks/draws.h"
 #include "graph/graph_runner.h"
-#include "interpret/drops.h"
-#include "interpret/known_types.h"
-#include "interpret/torch_names.h"
-#include "interpret/tracer.h"
+#include "interpret/core/captured.h"
+#include "interpret/core/trace_options.h"
+#include "known/known_types.h"
+#include "known/torch_names.h"
 #include "runtime/active.h"
 #include "runtime/capture_turn.h"
 #include "runtime/entry.h"
+#include "runtime/failed_graph.h"
 #include "runtime/reports.h"
 #include "runtime/settings.h"
 #include "runtime/watch.h"
+#include "shapes/infer.h"
 #include "tensor/profiler_region.h"
 #include "tensor/tensor_guard.h"
 #include "tensor/torch_function.h"
@@ -53,7 +55,8 @@ PendingFrame pendingFrame(const breaks::FrameState& state, const std::vector<Ref
   return pending;
 }
 
-// What follows a graph: objects, effects, and the state in which the frame goes on.
+}  // namespace
+
 Exit finishEntry(const breaks::Plan& plan, StatorFrame* frame, const Roots& roots, Ref<> outputs) {
   References memory;
   std::vector<Ref<>>& registers = *memory;
@@ -80,6 +83,8 @@ Exit finishEntry(const breaks::Plan& plan, StatorFrame* frame, const Roots& root
   writeFrame(frame, plan.frames[0], registers);
   return exit;
 }
+
+namespace {
 
 // A value of the trace with the values of a run in the places of stand-ins; null with an error set, or if one is not known.
 Ref<> withValues(PyObject* value, const std::unordered_map<const graph::Node*, Ref<>>& known) {
@@ -165,7 +170,7 @@ Ref<> outputsSoFar(const graph::Graph& graph, const graph::FailedRun& failed, co
 }
 
 bool setGradMode(bool enabled) {
-  Ref<> done = stealRef(PyObject_CallOneArg(interpret::torchObject("torch._C._set_grad_enabled"),
+  Ref<> done = stealRef(PyObject_CallOneArg(known::torchObject("torch._C._set_grad_enabled"),
                                             enabled ? Py_True : Py_False));
   if (!done) PyErr_Clear();
   return static_cast<bool>(done);
@@ -183,7 +188,7 @@ bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& fail
   interpret::TraceOptions options = traceOptions(cache, frame);
   options.break_at = failed.instruction;
   options.break_at_reason = breaks::Reason::kRaises;
-  interpret::Captured captured = trace(frame, options);
+  interpret::Captured captured = traceFrame(frame, options);
   if (captured.plan.exit != breaks::ExitKind::kBreak || captured.instructions > failed.instruction)
     return false;
   // What has an effect and ran must lie before the place where the program goes on.
@@ -202,16 +207,6 @@ bool resume(const Cache& cache, const Entry& entry, const graph::FailedRun& fail
   return true;
 }
 
-// The error that is set stays.
-void setRandomState(PyObject* state) {
-  PyObject *type = nullptr, *error = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &error, &traceback);
-  Ref<> done = stealRef(
-      PyObject_CallOneArg(interpret::torchObject("torch.default_generator.set_state"), state));
-  if (!done) PyErr_Clear();
-  PyErr_Restore(type, error, traceback);
-}
-
 // As a profiler shows it: the function and where it begins.
 std::string regionName(const PyCodeObject& code) {
   const char* name = PyUnicode_AsUTF8(code.co_qualname);
@@ -220,9 +215,89 @@ std::string regionName(const PyCodeObject& code) {
          std::to_string(code.co_firstlineno) + ")";
 }
 
+// The graph of an entry has raised, and cannot be run again. Where it stopped, the real interpreter goes on; where even that fails, its error
+// is the user's, with the user's lines in the traceback.
+Exit afterHalfAGraph(const Cache& cache, const Entry& entry, const graph::FailedRun* failed,
+                     StatorFrame* frame, const Roots& roots, breaks::Draws& draws) {
+  PyObject *type = nullptr, *error = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &error, &traceback);
+  bool grad_at_failure = shapes::State::now().grad_enabled;
+  setGradMode(entry.grad_enabled);
+  Exit exit;
+  if (failed != nullptr && failed->executor == entry.graph_id &&
+      resume(cache, entry, *failed, grad_at_failure, frame, roots, draws, exit)) {
+    Py_XDECREF(type);
+    Py_XDECREF(error);
+    Py_XDECREF(traceback);
+    return exit;
+  }
+  PyErr_Restore(type, error, traceback);
+  return outcome(Outcome::kRaise);
+}
+
+// It has raised and nothing has been committed.
+Exit afterNothing(Cache& cache, const Entry& entry, const graph::FailedRun* failed,
+                  StatorFrame* frame, const Roots& roots) {
+  Ref<> error = takeError();
+  // A check that fails may stand between two switches of the mode.
+  if (shapes::State::now().grad_enabled != entry.grad_enabled) setGradMode(entry.grad_enabled);
+  const bool as_captured =
+      entry.graph_number < 0 || (failed != nullptr && failed->executor == entry.graph_id);
+  if (!as_captured) {
+    if (std::optional<Exit> exit = judgeFailure(cache, entry, frame, roots, std::move(error)))
+      return std::move(*exit);
+  }
+  // The real interpreter runs this part again and raises where, and as, eager raises.
+  return outcome(Outcome::kNative);
+}
+
 }  // namespace
 
-Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
+void prepareInputs(const Entry& entry, const Roots& roots, std::vector<PyObject*>& inputs,
+                   std::vector<Ref<>>& owned) {
+  if (!entry.has_subclasses && roots.drawn == nullptr) return;
+  for (size_t i = 0; roots.drawn != nullptr && i < inputs.size(); ++i) {
+    const sources::Source* source = entry.inputs[i];
+    if (source->kind != sources::SourceKind::kDrawn &&
+        (source->base == nullptr || source->base->kind != sources::SourceKind::kDrawn))
+      continue;
+    owned.push_back(sources::read(*source, roots));
+    if (!owned.back()) throw PythonError();
+    inputs[i] = owned.back().get();
+  }
+  for (PyObject*& input : inputs) {
+    if (!tensor::isTensor(input) || known::isPlainTensorType(Py_TYPE(input)) ||
+        known::hasOwnDispatch(Py_TYPE(input)))
+      continue;
+    owned.push_back(tensor::asPlainInput(input));
+    if (!owned.back()) throw PythonError();
+    input = owned.back().get();
+  }
+}
+
+Ref<> callGraph(const Entry& entry, const std::vector<PyObject*>& inputs) {
+  HookDisabledScope disabled;
+  tensor::TorchFunctionPause pause(entry.has_subclasses);
+  return stealRef(PyObject_Vectorcall(entry.compiled.get(), inputs.data(), inputs.size(), nullptr));
+}
+
+Ref<> randomState() {
+  Ref<> state =
+      stealRef(PyObject_CallNoArgs(known::torchObject("torch.default_generator.get_state")));
+  if (!state) throw PythonError();
+  return state;
+}
+
+void setRandomState(PyObject* state) {
+  PyObject *type = nullptr, *error = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &error, &traceback);
+  Ref<> done =
+      stealRef(PyObject_CallOneArg(known::torchObject("torch.default_generator.set_state"), state));
+  if (!done) PyErr_Clear();
+  PyErr_Restore(type, error, traceback);
+}
+
+Exit runEntry(Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
               std::vector<PyObject*>& inputs) {
   if (watching()) ranUntil(entry.plan.place);
   tensor::ProfilerRegion region;
@@ -236,72 +311,26 @@ Exit runEntry(const Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
     roots.drawn = draws.values();
   }
   if (entry.compiled) {
-    std::vector<Ref<>> plain;
-    if (entry.has_subclasses || roots.drawn != nullptr) {
-      for (size_t i = 0; roots.drawn != nullptr && i < inputs.size(); ++i) {
-        const sources::Source* source = entry.inputs[i];
-        if (source->kind != sources::SourceKind::kDrawn &&
-            (source->base == nullptr || source->base->kind != sources::SourceKind::kDrawn))
-          continue;
-        plain.push_back(sources::read(*source, roots));
-        if (!plain.back()) throw PythonError();
-        inputs[i] = plain.back().get();
-      }
-      for (PyObject*& input : inputs) {
-        if (!tensor::isTensor(input) || interpret::isPlainTensorType(Py_TYPE(input)) ||
-            interpret::hasOwnDispatch(Py_TYPE(input)))
-          continue;
-        plain.push_back(tensor::asPlainInput(input));
-        if (!plain.back()) throw PythonError();
-        input = plain.back().get();
-      }
-    }
+    std::vector<Ref<>> owned;
+    prepareInputs(entry, roots, inputs, owned);
     statistics().graph_calls++;
     statistics().ops_run += static_cast<int64_t>(entry.ops);
     std::unique_ptr<graph::FailedRun> failed;
     Ref<> random_state;
-    if (entry.redraws) {
-      random_state = stealRef(
-          PyObject_CallNoArgs(interpret::torchObject("torch.default_generator.get_state")));
-      if (!random_state) throw PythonError();
-    }
-    {
-      HookDisabledScope disabled;
+    if (entry.redraws) random_state = randomState();
+    if (!takeFailure(entry)) {
       graph::FailureScope failures;
-      tensor::TorchFunctionPause pause(entry.has_subclasses);
-      outputs = stealRef(
-          PyObject_Vectorcall(entry.compiled.get(), inputs.data(), inputs.size(), nullptr));
+      outputs = callGraph(entry, inputs);
       if (!outputs) failed = failures.take();
     }
     if (!outputs) {
       draws.undo();
       roots.drawn = nullptr;
       if (random_state) setRandomState(random_state.get());
-      if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return outcome(Outcome::kRaise);
-      // Nothing has been committed: the real interpreter runs this part again and raises where, and as, eager raises.
-      // A graph with effects of its own cannot be run again: where it stopped, the real interpreter goes on. Where even that fails, its
-      // error is the user's, with the user's lines in the traceback.
+      // An interrupt, or the end of the process.
       if (!PyErr_ExceptionMatches(PyExc_Exception)) return outcome(Outcome::kRaise);
-      if (entry.has_effects) {
-        PyObject *type = nullptr, *error = nullptr, *traceback = nullptr;
-        PyErr_Fetch(&type, &error, &traceback);
-        bool grad_at_failure = shapes::State::now().grad_enabled;
-        setGradMode(entry.grad_enabled);
-        Exit exit;
-        if (failed && failed->executor == entry.graph_id &&
-            resume(cache, entry, *failed, grad_at_failure, frame, roots, draws, exit)) {
-          Py_XDECREF(type);
-          Py_XDECREF(error);
-          Py_XDECREF(traceback);
-          return exit;
-        }
-        PyErr_Restore(type, error, traceback);
-        return outcome(Outcome::kRaise);
-      }
-      PyErr_Clear();
-      // A check that fails may stand between two switches of the mode.
-      if (shapes::State::now().grad_enabled != entry.grad_enabled) setGradMode(entry.grad_enabled);
-      return outcome(Outcome::kNative);
+      return entry.has_effects ? afterHalfAGraph(cache, entry, failed.get(), frame, roots, draws)
+                               : afterNothing(cache, entry, failed.get(), frame, roots);
     }
   }
   driverCounters().watched_captured += entry.watched;

@@ -31,6 +31,8 @@ bool setConfig(const char* name, PyObject* value) {
   if (text == "automatic_dynamic_shapes") c.automatic_dynamic_shapes = PyObject_IsTrue(value) == 1;
   if (text == "assume_static_by_default") c.assume_static_by_default = PyObject_IsTrue(value) == 1;
   if (text == "strict") c.strict = PyObject_IsTrue(value) == 1;
+  if (text == "replay_record_enabled") c.replay_record_enabled = PyObject_IsTrue(value) == 1;
+  if (text == "suppress_errors") c.suppress_errors = PyObject_IsTrue(value) == 1;
   if (text == "specialize_modules") c.specialize_modules = PyObject_IsTrue(value) == 1;
   if (text == "skip_fsdp_guards") c.skip_fsdp_guards = PyObject_IsTrue(value) == 1;
   if (text == "fail_on_recompile_limit_hit")

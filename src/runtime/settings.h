@@ -21,6 +21,8 @@ struct ConfigValues {
   int64_t recompile_limit = 8;
   int64_t accumulated_recompile_limit = 256;
   bool strict = false;
+  bool suppress_errors = false;
+  bool replay_record_enabled = false;
   bool automatic_dynamic_shapes = true;
   bool assume_static_by_default = true;
   bool verbose = false;

@@ -5,31 +5,51 @@ check(model, *inputs) to find the first wrong value of a program.
 """
 
 from stator.debug._check import CheckReport, check
+from stator.debug._dumps import dump_compiler_graph_state, dump_to_minify, minifier_dir, save_graph_repro
 from stator.debug._inputs import InputsError
-from stator.debug._models import same_two_models
+from stator.debug._models import cast_to_fp64, same_two_models
+from stator.debug._program import NotWritable, ScriptError, definitions
+from stator.debug._runs import (
+    clone_inputs_retaining_gradness,
+    collect_results,
+    reduce_to_scalar_loss,
+    requires_bwd_pass,
+    run_fwd_maybe_bwd,
+)
 from stator.debug._same import compare, same
-from stator.debug._text import NotWritable, ScriptError, definitions
+from stator.exc import AccuracyError
 
 __all__ = [
+    "AccuracyError",
     "CheckReport",
     "InputsError",
     "NotWritable",
     "ScriptError",
+    "cast_to_fp64",
     "check",
+    "clone_inputs_retaining_gradness",
+    "collect_results",
     "compare",
     "definitions",
+    "dump_compiler_graph_state",
+    "dump_to_minify",
     "main",
+    "minifier_dir",
     "minify",
+    "reduce_to_scalar_loss",
+    "requires_bwd_pass",
+    "run_fwd_maybe_bwd",
     "same",
     "same_two_models",
+    "save_graph_repro",
 ]
 
 
-def main(scope):
-    """What a script of stator.debug does when it is run."""
+def main(scope, command="run"):
+    """What a script of stator.debug does when it is run; `command` if it is not told."""
     from stator.debug._command import script_main
 
-    script_main(scope)
+    script_main(scope, command)
 
 
 def minify(script, *, timeout=120.0, memory=0, total=0.0, output=None, fresh=False):

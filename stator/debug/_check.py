@@ -12,7 +12,6 @@ import torch
 
 from stator import _backends, config
 from stator.debug import _models, _stage, _text, _verdict
-from stator.debug._same import compare
 
 log = logging.getLogger("stator.debug")
 
@@ -23,7 +22,7 @@ class CheckReport:
 
     ok: bool
     graphs: int = 0
-    graph: int | None = None  # number of the first wrong graph
+    graph: int | None = None  # number of the first wrong graph; None although it is not ok: wrong as captured
     node: str | None = None  # name of the first wrong value in it
     target: str | None = None  # what was called
     line: str | None = None  # the user's line
@@ -38,14 +37,14 @@ class CheckReport:
         if self.ok:
             return f"all {self.graphs} graphs agree with eager"
         if self.graph is None:
-            return f"the program differs from eager, but each of its {self.graphs} graphs agrees: {self.difference}"
+            return f"the program differs from eager as it was captured, without a backend: {self.difference}"
         where = f", at {self.line}" if self.line else ""
         node = f", value {self.node} = {self.target}(...){where}" if self.node else ""
         return f"graph {self.graph} of {self.graphs}{node}: {self.difference}"
 
 
 class _Watch:
-    """A backend that compares each graph with eager at its first call."""
+    """A backend that compares its graphs with eager's until one differs."""
 
     def __init__(self, backend, mode, options):
         self.backend = _backends.Backend(backend, mode, options, None, None)
@@ -59,11 +58,9 @@ class _Watch:
         shapes = _text.symbolic_shapes(gm)
         picked = _text.picked_outputs(gm, specimen)
         compiled = self.backend(gm, example_inputs)
-        state = {"done": False}
 
         def run(*inputs):
-            if self.found is None and not state["done"]:
-                state["done"] = True
+            if self.found is None:
                 self.look(number, specimen, [*[v for _, v in extra], *inputs], len(extra), compiled, picked, shapes)
             return compiled(*inputs)
 
@@ -80,10 +77,22 @@ class _Watch:
                 opt,
                 inputs,
                 only_fwd=not torch.is_grad_enabled(),
-                ignore_non_fp=True,
+                ignore_non_fp=config.repro_ignore_non_fp,
             )
         if found is not None:
             self.found = (number, specimen, _models.clone_inputs(inputs), found, shapes)
+
+
+class _First:
+    """A backend that compiles the first graphs of a program; the others run as captured."""
+
+    def __init__(self, backend, mode, options, count):
+        self.backend = _backends.Backend(backend, mode, options, None, None)
+        self.count, self.graphs = count, 0
+
+    def __call__(self, gm, example_inputs):
+        self.graphs += 1
+        return self.backend(gm, example_inputs) if self.graphs <= self.count else gm.forward
 
 
 def check(model, *inputs, backend=None, mode=None, options=None, stage="dynamo", **kwargs):
@@ -93,25 +102,42 @@ def check(model, *inputs, backend=None, mode=None, options=None, stage="dynamo",
     """
     import stator
 
+    def run(backend):
+        called = _models.clone_model(model)
+        with config.patch(repro_after=None), _models.kept_random_state():
+            called = called if backend is None else stator.compile(called, backend=backend)
+            return called(*_models.clone_inputs(list(inputs)), **_models.clone_inputs(kwargs))
+
+    ref = run(None)
+    exact = _models.fp64_twin(model, list(inputs), True) if config.same_two_models_use_fp64 and not kwargs else None
+
+    def differs(res):
+        return _models.first_difference({"out": ref}, {"out": res}, exact, config.repro_ignore_non_fp)
+
     watch = _Watch(backend, mode, options)
-    with config.patch(repro_after=None):
-        with _models.kept_random_state():
-            ref = _models.clone_model(model)(*_models.clone_inputs(list(inputs)), **_models.clone_inputs(kwargs))
-        with _models.kept_random_state():
-            compiled = stator.compile(_models.clone_model(model), backend=watch)
-            res = compiled(*_models.clone_inputs(list(inputs)), **_models.clone_inputs(kwargs))
-    if watch.found is None:
-        whole = compare(ref, res, equal_nan=True)
-        report = CheckReport(whole is None, watch.graphs, difference=whole)
-        if whole is not None:
-            exact = _models.fp64_twin(model, list(inputs), True)
-            whole = compare(ref, res, exact["out"] if exact else None, equal_nan=True)
-            report = CheckReport(whole is None, watch.graphs, difference=whole)
-        return report
+    whole = differs(run(watch))
+    if watch.found is not None:
+        return _wrong_graph(watch, stage)
+    if whole is None:
+        return CheckReport(True, watch.graphs)
+    # Each graph is right by itself: small errors have added up, or a graph is wrong at a later call. Which one has to be compiled for that?
+    good, bad, found = -1, watch.graphs, whole
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        difference = differs(run(_First(backend, mode, options, middle)))
+        if difference is None:
+            good = middle
+        else:
+            bad, found = middle, difference
+    return CheckReport(False, watch.graphs, bad - 1 if bad > 0 else None, difference=str(found))
+
+
+def _wrong_graph(watch, stage):
     number, specimen, values, difference, shapes = watch.found
     with _models.kept_random_state():
-        name, found, tries = first_difference(specimen, values, watch.backend, stage, shapes)
-    report = CheckReport(False, watch.graphs, number, difference=found or difference, tries=tries, specimen=specimen)
+        name, found, tries = first_difference(specimen, values, watch.backend, stage, shapes, difference.floating)
+    difference = str(found or difference)
+    report = CheckReport(False, watch.graphs, number, difference=difference, tries=tries, specimen=specimen)
     for call in specimen.calls():
         if call[0] == name:
             report.node, report.target, report.line = name, _text.short_name(call[1]), call[4] or None
@@ -122,7 +148,7 @@ def _grad(stage):
     return torch.enable_grad() if stage == "dynamo" and torch.is_grad_enabled() else torch.no_grad()
 
 
-def first_difference(specimen, inputs, backend, stage, shapes):
+def first_difference(specimen, inputs, backend, stage, shapes, ignore_non_fp=True):
     """(name of the first value that is wrong when the graph up to it is compiled, the difference, compilations), by bisection."""
     calls = specimen.calls()
     by_name = dict(zip(specimen.inputs(), inputs, strict=True))
@@ -147,7 +173,7 @@ def first_difference(specimen, inputs, backend, stage, shapes):
                 compiled,
                 values,
                 only_fwd=stage != "dynamo" or not torch.is_grad_enabled(),
-                ignore_non_fp=True,
+                ignore_non_fp=ignore_non_fp,
             )
 
     good, bad, found = 0, len(calls), wrong(len(calls))
@@ -189,7 +215,7 @@ def analyze(case):
         try:
             case.seed()
             name, found, tries = first_difference(
-                case.specimen, inputs, case.backend.resolve(), case.stage, case.shapes
+                case.specimen, inputs, case.backend.resolve(), case.stage, case.shapes, case.ignore_non_fp
             )
         except Exception as error:
             print(f"cannot be compiled or run: {type(error).__name__}: {str(error).partition(chr(10))[0]}")

@@ -108,8 +108,8 @@ def _clear_messages():
         sys.exit("stator: stopped; the same command goes on from here")
 
 
-def script_main(scope):
-    """The command line of a script."""
+def script_main(scope, command="run"):
+    """The command line of a script, which does `command` if it is not told what to do."""
     path = scope["__file__"]
     parser = argparse.ArgumentParser(
         prog=f"python {os.path.basename(path)}", description="A failing graph, written by stator.debug."
@@ -117,7 +117,7 @@ def script_main(scope):
     _add_commands(parser.add_subparsers(dest="command"), takes_script=False)
     given = sys.argv[1:]
     arguments = parser.parse_args(
-        given if given and given[0] in ("run", "minify", "analyze", "-h", "--help") else ["run", *given]
+        given if given and given[0] in ("run", "minify", "analyze", "-h", "--help") else [command, *given]
     )
 
     def case():

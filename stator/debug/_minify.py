@@ -21,7 +21,7 @@ import time
 
 import torch
 
-from stator.debug import _inputs, _models, _scripts, _stage, _text, _verdict, _worker
+from stator.debug import _inputs, _models, _program, _scripts, _stage, _text, _verdict, _worker
 from stator.debug._verdict import Verdict
 
 log = logging.getLogger("stator.debug")
@@ -121,9 +121,9 @@ class Minifier:
         if not verdict.fails:
             raise DoesNotFail("the script runs, and its results agree with eager's")
         recorded = case.failure
-        if recorded.fails and not recorded.matches(verdict):
+        if recorded.fails and not verdict.matches(recorded):
             log.warning("the script was written for: %s. It shows: %s. Going on with the latter", recorded, verdict)
-        self.failure = self.last = verdict
+        self.failure = self.last = verdict.wanting(recorded.contains)
         facts = message.get("facts") or self.facts()
         case.specimen.learn({name: tuple(f) for name, f in facts.items()})
         return verdict
@@ -158,7 +158,8 @@ class Minifier:
             if verdict.matches(self.failure):
                 phase("write")
                 case.specimen.learn(examination.facts)
-                said["script"] = _save(case.changed(failure=verdict), values, self.run)
+                failure = verdict.wanting(self.failure.contains)
+                said["script"] = _save(case.changed(failure=failure), values, self.run)
             return verdict, said
 
         crashes = self.failure.kind in ("signal", "hang")
@@ -173,7 +174,7 @@ class Minifier:
         good = verdict.matches(self.failure) and script is not None
         self.remember(key, good)
         if good:
-            self.last = verdict
+            self.last = verdict.wanting(self.failure.contains)
             self.adopt(script, message.get("facts") or {})
         return good
 
@@ -331,7 +332,7 @@ def _reread(case):
         scope[module.partition(".")[0]] = sys.modules[module.partition(".")[0]]
     program = _text.program_in(case.specimen)
     if program is not None:
-        scope["program"] = _text.definitions(program)
+        scope["program"] = _program.definitions(program)
     made = _text.from_fx(_text.read_forward(text.source(), scope, "candidate"))
     made.learn({c[0]: (c[2], c[3]) for c in case.specimen.calls()})
     return made

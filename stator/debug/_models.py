@@ -11,6 +11,7 @@ import logging
 import torch
 from torch.utils import _pytree as pytree
 
+from stator import config
 from stator.debug._same import compare
 
 log = logging.getLogger("stator.debug")
@@ -167,18 +168,18 @@ def run_forward_backward(model, inputs, only_fwd=False):
     return found
 
 
-def _wide_model(model):
-    model = clone_model(model)
+def cast_to_fp64(model, inputs):
+    """(the model in double precision, the inputs in double precision): a module is changed in place, inputs are copied."""
     if isinstance(model, torch.nn.Module):
         model = model.to(torch.float64)
-    return model
+    return _widened(model), clone_inputs(inputs, torch.float64)
 
 
 def fp64_twin(model, inputs, only_fwd):
     """The reference in double precision, or None where it cannot be computed."""
     try:
         with kept_random_state(), _no_autocast():
-            return run_forward_backward(_widened(_wide_model(model)), clone_inputs(inputs, torch.float64), only_fwd)
+            return run_forward_backward(*cast_to_fp64(clone_model(model), inputs), only_fwd)
     except Exception as error:
         log.warning("no fp64 reference: %s: %s", type(error).__name__, str(error).partition("\n")[0])
         return None
@@ -214,12 +215,19 @@ def _no_autocast():
 # ---- two runs ----------------------------------------------------------------------------------------------------------------------
 
 
+class Difference(str):
+    """A difference as text. floating: it is one between floating values, which a search may look at alone."""
+
+    floating = True
+
+
 def compare_two_models(gm, opt_gm, inputs, only_fwd=False, *, require_fp64=False, ignore_non_fp=False, tol=1e-4):
-    """The first difference between two programs on these inputs, as text, or None."""
+    """The first difference between two programs on these inputs, as a Difference, or None."""
     with kept_random_state():
         ref = run_forward_backward(clone_model(gm), clone_inputs(inputs), only_fwd)
-    exact = fp64_twin(gm, inputs, only_fwd)
-    if exact is None and require_fp64:
+    wanted = config.same_two_models_use_fp64
+    exact = fp64_twin(gm, inputs, only_fwd) if wanted else None
+    if exact is None and require_fp64 and wanted:
         raise Fp64Failed("the fp64 reference could not be computed")
     try:
         with kept_random_state():
@@ -232,15 +240,19 @@ def compare_two_models(gm, opt_gm, inputs, only_fwd=False, *, require_fp64=False
 
 
 def first_difference(ref, res, exact, ignore_non_fp, tol=1e-4):
-    """The first difference between two results of run_forward_backward. Without an fp64 reference eager's own values are the judge.
+    """The first difference between two results of run_forward_backward, floating values first: what went wrong there may have made whole
+    numbers and truth values wrong. Without an fp64 reference eager's own values are the judge.
 
     A compiled graph is a function: it has no parameters of its own to compare.
     """
-    for part in [part for part in ref if part in res]:
-        judge = exact[part] if exact is not None else widened_values(ref[part])
-        found = compare(ref[part], res[part], judge, part, tol=tol, equal_nan=True, ignore_non_fp=ignore_non_fp)
-        if found is not None:
-            return found
+    for floating in (True,) if ignore_non_fp else (True, False):
+        for part in [part for part in ref if part in res]:
+            judge = exact[part] if exact is not None else widened_values(ref[part])
+            found = compare(ref[part], res[part], judge, part, tol=tol, equal_nan=True, ignore_non_fp=floating)
+            if found is not None:
+                found = Difference(found)
+                found.floating = floating
+                return found
     return None
 
 
@@ -257,9 +269,11 @@ def widened_values(value):
     return pytree.tree_map(widen, value)
 
 
-def same_two_models(gm, opt_gm, inputs, only_fwd=False, *, require_fp64=False, ignore_non_fp=False):
+def same_two_models(gm, opt_gm, example_inputs, only_fwd=False, *, require_fp64=False, ignore_non_fp=False):
     """Whether two programs give the same outputs and gradients. Inputs, parameters, gradients and random state stay as they are."""
-    found = compare_two_models(gm, opt_gm, inputs, only_fwd, require_fp64=require_fp64, ignore_non_fp=ignore_non_fp)
+    found = compare_two_models(
+        gm, opt_gm, example_inputs, only_fwd, require_fp64=require_fp64, ignore_non_fp=ignore_non_fp
+    )
     if found is not None:
         log.error("%s", found)
     return found is None

@@ -43,16 +43,16 @@ def same(
     ref,
     res,
     fp64_ref=None,
-    *,
     cos_similarity=False,
     tol=1e-4,
     equal_nan=False,
     exact_dtype=True,
     relax_numpy_equality=False,
     ignore_non_fp=False,
+    log_error=log.error,
     use_larger_multiplier_for_smaller_tensor=False,
 ):
-    """Whether two results agree; the first difference is logged with its path."""
+    """Whether two results agree; log_error gets the first difference, as one text with its path."""
     found = compare(
         ref,
         res,
@@ -66,7 +66,7 @@ def same(
         use_larger_multiplier_for_smaller_tensor=use_larger_multiplier_for_smaller_tensor,
     )
     if found is not None:
-        log.error("%s", found)
+        log_error(found)
     return found is None
 
 

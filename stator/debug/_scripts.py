@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from stator.debug import _inputs, _text
+from stator.debug import _inputs, _program, _text
 from stator.debug._inputs import InputsError
 from stator.debug._stage import STAGES, BackendName
 from stator.debug._text import NotWritable, ScriptError
@@ -142,8 +142,8 @@ class Case:
 
     @property
     def ignore_non_fp(self):
-        # A rounding difference becomes a whole number's difference in comparisons and casts: not what is looked for.
-        return True
+        # A rounding difference becomes a whole number's difference in comparisons and casts: not what is looked for, unless it is.
+        return (self.header.get("state") or {}).get("ignore_non_fp", True)
 
     def load_inputs(self, loader=None):
         loader = loader or _inputs.Loader(self.folder)
@@ -201,8 +201,31 @@ def _template():
     return environment.get_template("repro.py.jinja")
 
 
-def render(case, path):
-    """The text of a script that will lie at `path`."""
+_LONGEST_VALUE = 2000  # characters
+
+
+def _can_be_written(value):
+    try:
+        return len(_inputs._literal(value)) <= _LONGEST_VALUE
+    except InputsError:
+        return False
+
+
+def _program_call(case):
+    """The statement's right side that gives a script the definitions of the program's own file; None: it needs none."""
+    path = _text.program_in(case.specimen)
+    backend = case.backend.text.rpartition(":")[0]
+    if path is None and backend.endswith(".py"):
+        path = backend
+    if path is None:
+        return None
+    values, defaults = _program.computed_values(path, _can_be_written)
+    given = [_inputs._literal(part) for part in ([values, defaults] if defaults else [values] if values else [])]
+    return f"stator.debug.definitions({', '.join([repr(path), *given])})"
+
+
+def render(case, path, command="run"):
+    """The text of a script that will lie at `path`, and does `command` if it is not told what to do."""
     text = _text.text_of(case.specimen)
     parameters = text.parameters
     header = case.header
@@ -218,7 +241,8 @@ def render(case, path):
         environment=header.get("environment") or {},
         modules=text.modules,
         functions=text.functions,
-        program=_text.program_in(case.specimen),
+        program=_program_call(case),
+        command=command,
         format=FORMAT,
         versions=known,
         stage=case.stage,
@@ -236,11 +260,16 @@ def render(case, path):
     )
 
 
-def write(case, path, sync=False):
-    text = render(case, path)
+def write(case, path, sync=False, command="run"):
+    text = render(case, path, command)
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     _inputs.write_file(path, text.encode(), sync=sync)
     return path
+
+
+def write_launcher(case, run):
+    """minifier/minifier_launcher.py: the script that cuts itself down when it is run."""
+    return write(case, os.path.join(run.folder, "minifier", "minifier_launcher.py"), run.store.sync, "minify")
 
 
 def is_ours(path):
@@ -317,12 +346,12 @@ def this_run():
     return _run_of(os.getpid(), os.environ.get("STATOR_DEBUG_DIR"), os.getcwd())
 
 
-def make_case(specimen, values, stage, backend, failure, store, random=None, shapes=None):
-    """A case from values as they are now. Saves what they hold."""
+def make_case(specimen, values, stage, backend, failure, store, random=None, shapes=None, ignore_non_fp=True):
+    """A case from values as they are now. Saves what they hold. ignore_non_fp: what is wrong shows in floating outputs."""
     describer = _inputs.Describer(store)
     specs = dict(zip(specimen.inputs(), [describer.spec(v) for v in values], strict=True))
     header = {
-        "state": present_state(),
+        "state": {**present_state(), "ignore_non_fp": ignore_non_fp},
         "configuration": configuration_lines(),
         "environment": {k: v for k, v in os.environ.items() if k.startswith(_ENVIRONMENT) and not k.endswith("_DIR")},
         "random": _inputs.random_state(store) if random is None else random,

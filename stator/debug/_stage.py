@@ -21,7 +21,8 @@ from torch._guards import CompileContext, CompileId, TracingContext, compile_con
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from stator import _backends, _fx, config, exc
-from stator.debug._text import ScriptError, definitions, facts_of
+from stator.debug._program import ScriptError, definitions
+from stator.debug._text import facts_of
 
 STAGES = ("dynamo", "forward", "backward", "inference")
 

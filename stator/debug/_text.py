@@ -8,13 +8,11 @@ import ast
 import dataclasses
 import enum
 import functools
-import hashlib
 import importlib
 import operator
 import os
 import re
 import sys
-import types
 import weakref
 
 import torch
@@ -23,65 +21,12 @@ from torch.fx.graph import magic_methods
 from torch.fx.node import _get_qualified_name
 
 from stator import _core
+from stator.debug._program import PROGRAM, NotWritable, ScriptError, program_of
 
 Specimen = _core.Specimen
 
 # Names that every script has in its globals.
 _PREFIXES = ("torch", "operator", "math", "builtins", "program")
-
-
-class NotWritable(Exception):
-    """A graph holds something that no script can hold."""
-
-
-class ScriptError(Exception):
-    """A script that cannot be read; the message says where and why."""
-
-
-# ---- what a program has in its own file ----------------------------------------------------------------------------------------------
-
-_PROGRAM = "_stator_program_"
-
-
-def definitions(path):
-    """The module that stands for a program's own file, in scripts that use its functions and operators."""
-    path = os.path.abspath(path)
-    if not os.path.exists(path):
-        raise ScriptError(f"functions of {path} are needed, and there is no such file")
-    known = _PROGRAM + hashlib.sha256(path.encode()).hexdigest()[:16]
-    if known not in sys.modules:
-        sys.modules[known] = _definitions_of(path, known)
-    return sys.modules[known]
-
-
-def _definitions_of(path, name):
-    """A program's imports, functions, classes and plain constants, as a module: without running the program."""
-    with open(path, encoding="utf-8") as file:
-        tree = ast.parse(file.read(), path)
-
-    def is_definition(statement):
-        if isinstance(statement, (ast.Assign, ast.AnnAssign)):
-            return not any(isinstance(node, ast.Call) for node in ast.walk(statement))
-        return isinstance(statement, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef))
-
-    tree.body = [statement for statement in tree.body if is_definition(statement)]
-    module = types.ModuleType(name)
-    module.__file__ = path
-    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
-    try:
-        exec(compile(tree, path, "exec"), module.__dict__)
-    finally:
-        sys.path.pop(0)
-    return module
-
-
-def program_of(value):
-    """The program's own file, if that is where a value is defined."""
-    name = getattr(value, "__module__", None) or ""
-    if name != "__main__" and not name.startswith(_PROGRAM):
-        return None
-    file = getattr(sys.modules.get(name), "__file__", None)
-    return os.path.abspath(file) if file is not None else None
 
 
 @functools.cache
@@ -103,7 +48,7 @@ def _registrar(op):
         return made._init_fn.__module__, None
     for name, module in list(sys.modules.items()):
         if getattr(module, "__file__", None) == at[1]:
-            return (None, os.path.abspath(at[1])) if name == "__main__" or name.startswith(_PROGRAM) else (name, None)
+            return (None, os.path.abspath(at[1])) if name == "__main__" or name.startswith(PROGRAM) else (name, None)
     return None, None
 
 

@@ -26,10 +26,15 @@ class Verdict:
     type: str = ""  # of an exception; name of a signal
     place: str = ""  # where it was raised; for signals and hangs the phase
     message: str = ""  # for people; not compared
+    contains: str = ""  # of a failure that is looked for: what the message has to contain
 
     def matches(self, other):
         """The same failure: the same kind, the same exception type raised at the same place, the same signal in the same phase."""
-        return (self.kind, self.type, self.place) == (other.kind, other.type, other.place)
+        alike = (self.kind, self.type, self.place) == (other.kind, other.type, other.place)
+        return alike and other.contains in self.message
+
+    def wanting(self, text):
+        return dataclasses.replace(self, contains=text)
 
     @property
     def fails(self):

@@ -1,11 +1,12 @@
 """Watching a backend: config.repro_after says at which stage, config.repro_level what for. Called by stator._backends for each graph.
 
     1  on an exception, write the state and a repro
-    2  the same, and say how to cut it down (STATOR_MINIFY=1: do it at once, in a process of its own)
+    2  the same, with a launcher of the minifier (STATOR_MINIFY=1: run it at once, in a process of its own)
     3  always write before compiling and before running: the file is on the disk when the process dies
-    4  compare each compiled graph with eager, and write what differs
+    4  compare each compiled graph with eager, and write what differs; that is an AccuracyError, if config.repro_accuracy_error is left on
 
-What watching itself cannot do (a full disk, an input that no script can hold) is a warning; the program goes on.
+Whatever was found is raised behind that. What watching itself cannot do (a full disk, an input that no script can hold) is a warning; the
+program goes on. While a watched graph is compiled or run, config.repro_after is None: what is compiled inside of it is not watched.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ import threading
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from stator import config
+from stator import config, exc
 from stator.debug import _bisect, _models, _scripts, _stage, _text, _verdict
 from stator.debug._inputs import InputsError
 from stator.debug._text import NotWritable
@@ -68,7 +69,7 @@ class Watched:
 
     def __init__(self, stage, backend, level, looks_inside=False):
         self.stage, self.backend, self.level, self.looks_inside = stage, backend, level, looks_inside
-        self.written = False
+        self.wrong = None  # what check found
         self.specimen = None
 
     def compile(self, compiler, gm, example_inputs):
@@ -84,7 +85,8 @@ class Watched:
         if self.level == 3:
             self.write(examples, _UNKNOWN)
         try:
-            compiled = compiler(gm, example_inputs)
+            with config.patch(repro_after=None):
+                compiled = compiler(gm, example_inputs)
         except Exception as error:
             self.on_error(error, "compile error", examples)
             raise
@@ -108,8 +110,12 @@ class Watched:
         return watched
 
     def call(self, compiled, inputs):
-        if getattr(_local, "checking", False):
-            return compiled(*inputs)  # a run of our own
+        if config.repro_after is None:
+            return compiled(*inputs)  # inside of another watched graph, or the user wants no more
+        with config.patch(repro_after=None) if not self.looks_inside else contextlib.nullcontext():
+            return self.watched_call(compiled, inputs)
+
+    def watched_call(self, compiled, inputs):
         before = _models.clone_inputs(list(inputs)) if self.mutates and self.level != 3 else list(inputs)
         random = torch.get_rng_state()
         if self.level == 3:
@@ -133,35 +139,36 @@ class Watched:
             return  # a stage further in has written it
         verdict = _verdict.verdict_of(_stage._inner(error), kind)
         path = self.write(inputs, verdict)
-        if path is None:
-            return
-        with contextlib.suppress(AttributeError):
-            error._stator_repro = path
-            error.add_note(f"a script that shows this: {path}")
-        if self.level == 2:
+        self.noted(error, path)
+        if path is not None and self.level == 2:
             offer(path)
 
     def check(self, compiled, inputs):
-        if self.written:
+        if self.wrong is None and not self.compared(compiled, inputs):
             return
+        if config.repro_accuracy_error:
+            message, path = self.wrong
+            error = exc.AccuracyError(message, path)
+            self.noted(error, path)
+            raise error
+
+    def compared(self, compiled, inputs):
+        """Whether the compiled graph was found to be wrong."""
         # With `auto`, the graphs behind AOTAutograd are checked in this very run: if one is wrong, that says more.
-        _local.checking = not self.looks_inside
         _local.found_inside = False
         try:
             with _models.kept_random_state():
                 found = self.difference(compiled, inputs)
         except Exception as error:
             log.warning("the accuracy of a graph could not be checked: %s: %s", type(error).__name__, error)
-            return
-        finally:
-            _local.checking = False
+            return False
         if found is None or (self.looks_inside and _local.found_inside):
-            return
+            return False
         _local.found_inside = True
-        path = self.write(inputs, Verdict("accuracy", message=found))
+        path = self.write(inputs, Verdict("accuracy", message=found), ignore_non_fp=found.floating)
         log.warning("a compiled graph (%s) differs from eager: %s", self.stage, found)
-        if path is not None:
-            self.written = True
+        self.wrong = f"a compiled graph ({self.stage}) differs from eager: {found}", path
+        return True
 
     def difference(self, compiled, inputs):
         module = self.specimen.to_fx()
@@ -172,15 +179,24 @@ class Watched:
             out = compiled(*args[extra:])
             return tuple(out[i] for i in self.picked)
 
-        if self.stage == "dynamo":
-            with torch.enable_grad() if torch.is_grad_enabled() else torch.no_grad():
-                return _models.compare_two_models(
-                    module, opt, values, only_fwd=not torch.is_grad_enabled(), ignore_non_fp=True
-                )
-        with torch.no_grad():
-            return _models.compare_two_models(module, opt, values, only_fwd=True, ignore_non_fp=True)
+        captured = self.stage == "dynamo"
+        with torch.enable_grad() if captured and torch.is_grad_enabled() else torch.no_grad():
+            return _models.compare_two_models(
+                module,
+                opt,
+                values,
+                only_fwd=not captured or not torch.is_grad_enabled(),
+                ignore_non_fp=config.repro_ignore_non_fp,
+            )
 
-    def write(self, inputs, failure):
+    @staticmethod
+    def noted(error, path):
+        if path is not None:
+            with contextlib.suppress(AttributeError):
+                error._stator_repro = path
+                error.add_note(f"a script that shows this: {path}")
+
+    def write(self, inputs, failure, ignore_non_fp=True):
         """Writes the script; gives its path, or None with a warning."""
         run = _scripts.this_run()
         run.store.sync = self.level == 3
@@ -188,9 +204,12 @@ class Watched:
         try:
             with _disable_current_modes():  # AOTAutograd compiles under a mode of fakes; values are real
                 case = _scripts.make_case(
-                    self.specimen, values, self.stage, self.backend, failure, run.store, shapes=self.shapes
-                )
+                    self.specimen, values, self.stage, self.backend, failure, run.store, shapes=self.shapes,
+                    ignore_non_fp=ignore_non_fp,
+                )  # fmt: skip
                 path = _scripts.write_case(case, run)
+                if self.level >= 2:
+                    _scripts.write_launcher(case, run)
         except (OSError, NotWritable, InputsError) as error:
             log.warning("no repro was written: %s", error)
             return None

@@ -11,7 +11,6 @@ Exit runCaptured(Cache&, StatorFrame*, bytecode::CodeInfo&) { return outcome(Out
 ModuleCall plainModuleCall(StatorFrame*) { return {}; }
 bool isMarkedNative(PyFunctionObject*) { return false; }
 bool standsForNative(PyCodeObject*) { return false; }
-uint64_t watchedUnits(const bytecode::Instr&) { return 1; }
 
 }  // namespace stator::runtime
 

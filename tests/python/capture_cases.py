@@ -1,25 +1,32 @@
-"""Text cases of tests/capture/*.txt: reading, running and rewriting them. docs/ADDING.md describes the form.
+"""Text cases of tests/capture/: reading, running and rewriting them. docs/ADDING.md describes the form.
 
-What is expected of a capture is everything from the first of the sections graph, guards and leaves to the end of the case. It is
-compared, line by line, with what each call that captured anything captured last.
+What is expected is everything from the first section of a capture to the end of the case. It is compared, line by line, with all that the
+case's calls captured, in order. capture_text.py writes it.
 """
 
 import ast
 import contextlib
 import copy
 import dataclasses
+import gc
 import io
+import linecache
 import pathlib
 import re
 import traceback
+import types
+import warnings
 
 import torch
 
+import capture_text
 import stator
+from tests.python.observe import no_automatic_collection, reset_ambient
+from tests.python.programs import load_all
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "capture"
-PROGRAM = ("python", "inputs", "compile")
-CAPTURE = ("graph", "guards", "leaves")
+PROGRAM = ("python", "program", "inputs", "compile", "config", "raises")
+CAPTURE = capture_text.SECTIONS
 HEADER = re.compile(r"^(\w+):[ \t]*(.*)$")
 TENSOR = re.compile(r"^(\w+)\[([\d, ]*)\](\s+grad)?$")
 DTYPES = {
@@ -47,14 +54,22 @@ class Case:
     line: int  # of "case:", from 1
     name: str
     program: str = ""
+    corpus: str = ""  # the name of a program of tests/python/programs, in place of a text
     calls: list = dataclasses.field(default_factory=list)  # the text of each `inputs`
     arguments: str = ""  # of stator.compile
+    config: str = ""  # settings of stator.config
+    raises: str = ""  # the class of the error by which capture is refused, where eager raises nothing
     expected: list = dataclasses.field(default_factory=list)  # lines, from the first capture section on
     expected_from: int = 0  # first line of `expected`, and the line behind it, from 0
     expected_to: int = 0
 
     def fail(self, message):
         raise BadCase(f"{self.path.name}:{self.line}: case {self.name!r}: {message}")
+
+    @property
+    def file(self):
+        """The name of the program's text, for code objects."""
+        return f"<{self.path.name}:{self.line}>"
 
 
 def read(path, text=None):
@@ -87,6 +102,12 @@ def _read_case(path, lines, begin, end):
                 case.calls.append(rest)
             elif section == "compile":
                 case.arguments = rest
+            elif section == "config":
+                case.config = rest
+            elif section == "raises":
+                case.raises = rest
+            elif section == "program":
+                case.corpus = rest
         elif line.strip():
             if section != "python" or not line.startswith("  "):
                 case.fail(f"line {i + 1}: {line!r} belongs to no section")
@@ -96,8 +117,10 @@ def _read_case(path, lines, begin, end):
         i += 1
     if not case.name:
         case.fail("has no name")
-    if not case.program.strip():
+    if not case.program.strip() and not case.corpus:
         case.fail("has no program")
+    if case.corpus and (case.program.strip() or case.calls):
+        case.fail("has a program of the corpus, and one of its own")
     for kept in case.expected:
         found = HEADER.match(kept)
         if found and found[1] not in CAPTURE:
@@ -151,15 +174,16 @@ class Outcome:
 
 def run(case, compiled):
     """The outcome of each of the case's calls, and what was captured in each."""
-    namespace = {"torch": torch, "__name__": "case"}
-    exec(compile(case.program, f"<{case.path.name}:{case.line}>", "exec"), namespace)
+    namespace = {"torch": torch, "stator": stator, "__name__": "case"}
+    given = {*namespace, "__builtins__"}
+    linecache.cache[case.file] = (len(case.program), None, case.program.splitlines(True), case.file)
+    exec(compile(case.program, case.file, "exec"), namespace)
     function = namespace[entry_name(case)]
     if compiled:
-        arguments = eval(f"dict({case.arguments})")
-        function = stator.compile(function, **{"backend": "eager", **arguments})
-        captured_text()
+        function = compile_for(case, function)
+        stator._core.take_captures()
     outcomes, captures = [], []
-    for call in case.calls or [""]:
+    for number, call in enumerate(case.calls or [""], 1):
         torch.manual_seed(0)
         arguments = make_inputs(call, namespace)
         outcome, printed = Outcome(arguments=arguments), io.StringIO()
@@ -169,10 +193,91 @@ def run(case, compiled):
             except Exception as error:
                 outcome.error = (type(error).__qualname__, error.args, program_lines(error))
         outcome.printed = printed.getvalue()
-        outcome.namespace = {k: v for k, v in namespace.items() if k not in ("torch", "__builtins__")}
+        outcome.namespace = {k: v for k, v in namespace.items() if k not in given}
         outcomes.append(copy_values(outcome))
-        captures.append(captured_text() if compiled else "")
+        captures.append(capture_text.text(stator._core.take_captures(), f"call {number}" if number > 1 else ""))
     return outcomes, "\n".join(filter(None, captures))
+
+
+def compile_for(case, function):
+    return stator.compile(function, **{"backend": "eager", **eval(f"dict({case.arguments})")})
+
+
+@contextlib.contextmanager
+def configured(case):
+    settings = stator.config.get_config_copy()
+    for name, value in eval(f"dict({case.config})").items():
+        setattr(stator.config, name, value)
+    try:
+        yield
+    finally:
+        stator.config.load_config(settings)
+
+
+def captured(case):
+    """The text of all that a case captures."""
+    torch.utils.hooks.RemovableHandle.next_id = 0  # keys of hook dicts would count up from run to run
+    with keeping(), configured(case):
+        return run_corpus(case) if case.corpus else run(case, compiled=True)[1]
+
+
+@contextlib.contextmanager
+def keeping():
+    stator._core.keep_captures(True)
+    try:
+        yield
+    finally:
+        stator._core.keep_captures(False)
+
+
+_corpus = {}
+
+
+def corpus_program(name):
+    if not _corpus:
+        _corpus.update((program.name, program) for program in load_all())
+    return _corpus[name]
+
+
+def run_corpus(case):
+    """What a program of the corpus captures: at a first call, on changed inputs, and after each of its own steps."""
+    program = corpus_program(case.corpus)
+    texts = []
+
+    def call(made, function, when):
+        quietly(lambda: function(*made.args, **made.kwargs))
+        texts.append(capture_text.text(stator._core.take_captures(), when, program))
+
+    stator.reset()
+    quietly(program.make)  # sets back what an earlier run left in globals
+    gc.collect(0)
+    torch.utils.hooks.RemovableHandle.next_id = 0
+    made = program.make()
+    steps = made.steps
+    first = compile_for(case, made.fn)
+    stator._core.take_captures()
+    call(made, first, "")
+    for number, step in enumerate(steps, 1):
+        quietly(lambda step=step: step(made))
+        call(made, first, f"after step {number}")
+    changed = program.make()
+    quietly(lambda: changed.change(changed))
+    call(changed, compile_for(case, changed.fn), "changed inputs")
+    return "\n".join(filter(None, texts))
+
+
+def quietly(function):
+    """Calls it, whatever comes of it: that is compared elsewhere (test_programs.py)."""
+    reset_ambient()
+    with (
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+        no_automatic_collection(),
+    ):
+        with warnings.catch_warnings(), contextlib.suppress(Exception, SystemExit):
+            warnings.simplefilter("ignore")
+            function()
+    reset_ambient()
 
 
 def program_lines(error):
@@ -187,27 +292,6 @@ def copy_values(outcome):
         return copy.deepcopy(outcome)
     except Exception:
         return outcome  # generators and their like
-
-
-_seen = 0
-stator._core.keep_captures(True)
-
-
-def captured_text():
-    """What the last capture gave, in the form of a case's sections, if there was one since this was last asked; otherwise empty."""
-    global _seen
-    before, _seen = _seen, stator.stats()["captures"]
-    if _seen == before:
-        return ""
-    last = stator._core.last_capture()
-    sections = zip(CAPTURE, (last["graph"], last["guards"], last["exit"]))
-    return "\n".join(_section(name, text.strip()) for name, text in sections if text.strip())
-
-
-def _section(name, text):
-    if "\n" not in text:
-        return f"{name}: {text}"
-    return "\n".join([f"{name}:", *(f"  {line}" for line in text.splitlines())])
 
 
 def can_compare_captures():
@@ -239,7 +323,7 @@ def difference(eager, compiled, path="", seen=None):
         if len(eager) != len(compiled):
             return f"{path}: length {len(compiled)} instead of {len(eager)}"
         parts = [(f"{path}[{i}]", a, b) for i, (a, b) in enumerate(zip(eager, compiled))]
-    elif callable(eager) and not hasattr(eager, "__dict__"):
+    elif isinstance(eager, types.ModuleType) or (callable(eager) and not hasattr(eager, "__dict__")):
         return None
     elif hasattr(eager, "__dict__") and not isinstance(eager, type):
         parts = [(f"{path}.__dict__", vars(eager), vars(compiled))]
@@ -260,6 +344,11 @@ def same_class(one, other):
 
 
 def check_results(case, eager, compiled):
+    if case.raises:
+        names = [seen.error and seen.error[0] for seen in compiled]
+        assert names == [case.raises] * len(eager), names
+        assert not any(seen.error for seen in eager)
+        return
     for number, (expected, seen) in enumerate(zip(eager, compiled), 1):
         for field in dataclasses.fields(Outcome):
             found = difference(getattr(expected, field.name), getattr(seen, field.name), field.name)

@@ -11,7 +11,7 @@ import stator  # noqa: E402
 
 
 def pytest_addoption(parser):
-    parser.addoption("--update", action="store_true", help="rewrite the expectations of tests/capture/*.txt")
+    parser.addoption("--update", action="store_true", help="rewrite the expectations of tests/capture/")
 
 
 @pytest.fixture(autouse=True)

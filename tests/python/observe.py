@@ -437,7 +437,8 @@ def _ambient() -> str:
     )  # fmt: skip
 
 
-def _reset_ambient() -> None:
+def reset_ambient() -> None:
+    """Sets that back, and random numbers to a fixed start."""
     torch.set_grad_enabled(True)
     torch.set_default_dtype(torch.float32)
     torch._C._set_deterministic_algorithms(False, warn_only=False)  # the public function imports inductor
@@ -489,7 +490,7 @@ def _recording(observation: Observation) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _no_automatic_collection() -> Iterator[None]:
+def no_automatic_collection() -> Iterator[None]:
     """Cycles go only where `observe` collects them, or the program itself, so that finalisers run at the same moment in every run."""
     enabled = gc.isenabled()
     gc.disable()
@@ -522,12 +523,12 @@ def observe(call: Callable[..., Any], case: Any) -> Observation:
     _counted_objects("args", case.args, 3, counted)
     _counted_objects("kwargs", case.kwargs, 3, counted)
     _counted_objects("state", case.state, 2, counted)
-    _reset_ambient()
+    reset_ambient()
     before = [sys.getrefcount(value) for _, value in counted]
     result, raised = _call(call, case, observation)
     observation["ambient"] = [("", _ambient())]
     observation["random"] = [("", _random_state())]
-    _reset_ambient()
+    reset_ambient()
 
     describer = Describer()
     if raised is not None:
@@ -550,7 +551,7 @@ def observe(call: Callable[..., Any], case: Any) -> Observation:
 
 
 def _call(call: Callable[..., Any], case: Any, observation: Observation) -> tuple[Any, BaseException | None]:
-    with _recording(observation), _no_automatic_collection():
+    with _recording(observation), no_automatic_collection():
         try:
             return call(*case.args, **case.kwargs), None
         except BaseException as error:

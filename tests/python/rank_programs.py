@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import sys
 import time
@@ -63,6 +64,50 @@ def outcome(call: Any) -> dict[str, Any]:
 
 
 # ---- agreement
+
+
+@program
+def told(rank: int, world: int) -> dict[str, Any]:
+    """What a rank tells the others is in the log and in the trace."""
+    logger, lines = logging.getLogger("torch._dynamo.output_graph"), []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    trace = logging.getLogger("torch.__trace")
+    artifacts: list[Any] = []
+    keeper = logging.Handler()
+    keeper.emit = lambda record: artifacts.append((record.metadata, record.payload))  # type: ignore[method-assign,attr-defined]
+    trace.addHandler(keeper)
+    trace.setLevel(logging.DEBUG)
+    try:
+        with agreeing():
+            value = stator.compile(lambda x: (x + 1) * 1.5, backend=Graphs())(torch.ones(3))
+    finally:
+        logger.removeHandler(handler)
+        trace.removeHandler(keeper)
+    kept = [json.loads(p) for m, p in artifacts if m.get("artifact", {}).get("name") == "compiler_collective"]
+    return {
+        "backend": dist.get_backend(),
+        "value": value.tolist(),
+        "logged": [line for line in lines if line.startswith("compiler_collective")],
+        "artifacts": kept,
+    }
+
+
+@program
+def gathers(rank: int, world: int) -> dict[str, Any]:
+    """Objects gathered in the middle of a program: a break, with capture around it."""
+    graphs = Graphs()
+
+    def f(x: torch.Tensor) -> Any:
+        y = x + 1
+        gathered = [None] * world
+        dist.all_gather_object(gathered, {"rank": rank})
+        return y + rank, gathered
+
+    value, gathered = stator.compile(f, backend=graphs)(torch.ones(2))
+    return {"value": value.tolist(), "gathered": gathered, "graphs": len(graphs.modules)}
 
 
 @program

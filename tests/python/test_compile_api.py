@@ -654,6 +654,25 @@ print([m for m in ("torch._dynamo", "sympy", "functorch", "torch._inductor", "to
 
 
 @pytest.mark.slow
+def test_a_start_imports_only_what_it_needs():
+    code = """
+import torch, sys, stator
+def f(x):
+    return x + 1
+assert stator.compile(f, backend="eager")(torch.ones(2)).sum() == 4
+assert stator._core.stats()["graphs"] == 1
+early = [m for m in ("_explain", "_export", "_fx", "_guards", "_install", "_ranks", "debug") if "stator." + m in sys.modules]
+missing = [name for name in [*stator.__all__, "debug"] if name not in dir(stator) or getattr(stator, name) is None]
+exec("from stator import *")
+try:
+    stator.explane
+except AttributeError as error:
+    print(early, missing, error)
+"""
+    assert python(code, STATOR_BREAK_EVERY="0") == "[] [] module 'stator' has no attribute 'explane'"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("field, sentence", [("PYTHON", "for CPython 3.5"), ("TORCH", "for torch 3.5")])
 def test_import_of_a_build_for_another_version(field, sentence):
     code = f"""

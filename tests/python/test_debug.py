@@ -294,12 +294,15 @@ def test_level_2_and_minify(tmp_path):
 
 def test_level_4_finds_and_changes_nothing(tmp_path):
     plain = watch(tmp_path / "..", "wrong", "tanh", "dynamo", 1)
-    done = watch(tmp_path, "wrong", "tanh", "dynamo", 4)
+    done = watch(tmp_path, "wrong", "tanh", "dynamo", 4, STATOR_REPRO_ACCURACY_ERROR="0")
     assert done.returncode == 0 and done.stdout == plain.stdout, "results and gradients are those of an unwatched run"
     assert "differs from eager" in done.stderr and len(checkpoints(tmp_path)) == 1
     assert _scripts.load(checkpoints(tmp_path)[0]).failure.kind == "accuracy"
     right = watch(tmp_path, "wrong", "cos", "dynamo", 4)
     assert right.returncode == 0 and "differs" not in right.stderr and len(checkpoints(tmp_path)) == 1
+    raised = watch(tmp_path, "wrong", "tanh", "dynamo", 4)
+    assert raised.returncode == 1 and "stator.exc.AccuracyError: a compiled graph (dynamo) differs" in raised.stderr
+    assert "a script that shows this" in raised.stderr
 
 
 def test_watching_in_this_process(tmp_path, monkeypatch):
@@ -541,16 +544,21 @@ def test_folder_that_cannot_be_written_to(script, monkeypatch, caplog, tmp_path)
     assert os.path.exists(_scripts.write_case(_scripts.load(script), run, convenient=False))
 
 
-def test_a_watched_error_at_run_time_leaves_eagers_result(tmp_path):
-    """A graph that fails is run again by the real interpreter; that a script is written in between does not get in its way."""
+def test_a_watched_error_at_run_time_comes_out(tmp_path):
+    """Behind the script; where errors are suppressed the graph runs as captured, and that a script was written does not get in its way."""
     (tmp_path / "program.py").write_text(
         "import torch, stator\n"
         "f = stator.compile(lambda x: torch.tanh(x) + 1, backend='planted_fault', options={'fault': 'runtime', 'op': 'tanh'})\n"
         "print(torch.equal(f(torch.ones(2)), torch.tanh(torch.ones(2)) + 1))\n"
     )
-    done = python(tmp_path / "program.py", cwd=tmp_path, STATOR_REPRO_AFTER="dynamo", STATOR_REPRO_LEVEL="1")
+    watched = {"STATOR_REPRO_AFTER": "dynamo", "STATOR_REPRO_LEVEL": "1"}
+    done = python(tmp_path / "program.py", cwd=tmp_path, **watched)
+    assert done.returncode == 1 and done.stdout == "" and len(checkpoints(tmp_path)) == 1
+    assert "PlantedRuntimeError: planted" in done.stderr and "a script that shows this" in done.stderr
+    assert "raised by the compiled graph __compiled_fn_0 of backend 'planted_fault'" in done.stderr
+    done = python(tmp_path / "program.py", cwd=tmp_path, STATOR_SUPPRESS_ERRORS="1", STATOR_STRICT="0", **watched)
     assert done.returncode == 0 and done.stdout == "True\n", done.stdout + done.stderr
-    assert len(checkpoints(tmp_path)) == 1
+    assert done.stderr.count("failed when it ran") == 1, done.stderr
 
 
 def test_no_failure_is_said(script, tmp_path):

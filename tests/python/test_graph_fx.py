@@ -15,6 +15,7 @@ import subprocess
 import sys
 import textwrap
 import traceback
+import types
 import weakref
 from typing import Any
 
@@ -520,7 +521,10 @@ def test_fakes_of_inputs_are_those_of_the_mode() -> None:
         torch.empty(0, 3, dtype=torch.int8),
     ]
     modes = [torch._subclasses.FakeTensorMode(shape_env=ShapeEnv()) for _ in range(2)]
-    fx._fake_plain_inputs(modes[0], tensors)
+    record = types.SimpleNamespace(fake_mode=modes[0], examples=tensors, symbols=None)
+    fx._fake_plain_inputs(record)
+    held = record.fake_mode._stator_inputs
+    assert [fake.shape for fake in held] == [(2, 3), (3,), (2, 3), (0, 3)]
     ours, theirs = ([mode.from_tensor(tensor, static_shapes=True) for tensor in tensors] for mode in modes)
     for tensor, left, right in zip(tensors, ours, theirs, strict=True):
         for attribute in ("shape", "dtype", "device", "layout", "requires_grad", "is_leaf"):
@@ -532,6 +536,51 @@ def test_fakes_of_inputs_are_those_of_the_mode() -> None:
             assert left.stride() == tensor.stride() and left.is_conj() == tensor.is_conj()
     storages = [ours[i].untyped_storage()._cdata for i in (5, 6, 7)]
     assert len({*storages}) == 1
+    # Those that were made are those that the mode gives; it has no other way to them.
+    assert [fake for fake in ours if any(fake is one for one in held)] == held
+
+
+def test_nodes_are_made_when_they_are_read() -> None:
+    """Also when all that the capture was about is gone."""
+    kept: list[Any] = []
+
+    def backend(gm: Any, _: Any) -> Any:
+        assert "_graph" not in gm.__dict__
+        kept.append(gm)
+        return gm.forward
+
+    def program(module: Any, x: torch.Tensor, *, numbers: tuple[float, ...]) -> Any:
+        for number in numbers:
+            x = module(x) * number
+        return x, x.shape[0]
+
+    def run(reads: bool) -> tuple[Any, torch.Tensor]:
+        stator.reset()
+        module = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3).eval())
+        torch.nn.init.ones_(module[0].weight)
+        torch.nn.init.ones_(module[0].bias)
+        compiled = stator.compile(program, backend=backend, fullgraph=True)
+        out = compiled(module, torch.ones(2, 3), numbers=(2.0, 3.0))
+        assert torch.equal(out[0], program(module, torch.ones(2, 3), numbers=(2.0, 3.0))[0])
+        gm = kept.pop()
+        if reads:
+            assert len(gm.graph.nodes) > 10
+        return gm, out[0]
+
+    early, out = run(True)
+    late, _ = run(False)
+    stator.reset()
+    gc.collect()
+    assert "_graph" not in late.__dict__
+    inputs = [torch.ones(node.meta["example_value"].shape) for node in late.graph.find_nodes(op="placeholder")]
+    assert [repr(node) for node in late.graph.nodes] == [repr(node) for node in early.graph.nodes]
+    assert [node.type for node in late.graph.nodes] == [node.type for node in early.graph.nodes]
+    assert late.code == early.code and late.graph.owning_module is late
+    assert torch.equal(late(*inputs)[0], early(*inputs)[0])
+    late.graph.lint()
+    for change in (copy.deepcopy, copy.copy, lambda gm: pickle.loads(pickle.dumps(gm))):
+        again, _ = run(False)
+        assert torch.equal(change(again)(*inputs)[0], early(*inputs)[0])
 
 
 def test_lazy_meta_is_a_dict() -> None:

@@ -388,15 +388,6 @@ def test_presence_of_keys():
     assert why(program, 0, 0, {}) == "L['d']['bar']: was present, is missing"
 
 
-def test_truth():
-    for truth, values in [(1, [True, 3, "a", [0], {1: 1}, 0.5]), (0, [False, 0, "", [], {}, None, 0.0, ()])]:
-        for value in values:
-            assert holds(build(("truthy", X, truth)), value)
-            assert not holds(build(("truthy", X, 1 - truth)), value)
-    assert not holds(build(("truthy", X, 1)), Hostile())
-    assert not holds(build(("truthy", X, 0)), Hostile())
-
-
 def test_aliasing():
     same, different = build(("same", X, ("list_item", XS, 0))), build(("not_same", X, ("list_item", XS, 0)))
     a, b = [1], [1]
@@ -839,7 +830,6 @@ def test_constants_are_not_taken_for_others_at_their_address():
     guards = [("type", X, Own), ("length", ("attr", X, "items"), 0), ("type", ("attr", X, "items"), list)]
     guards += [("equals", ("attr", X, name), number(5)) for name in "abcdefgh"]
     guards += [("type", ("attr", X, name), int) for name in "abcdefgh"]
-    guards += [("truthy", ("attr", X, name), 1) for name in "abcdefgh"]
     program = build(*guards)
     for root in roots:
         assert _core.guards_check(program, [root]) and _core.guards_check(program, [root])
@@ -877,7 +867,6 @@ def test_no_instance_dict_comes_into_being():
         ("equals", ("dict_item", dict_of, "b"), 1),
         ("equals", ("dict_key", dict_of, 0), "a"),
         ("absent", ("dict_item", dict_of, 5)),
-        ("truthy", dict_of, 1),
     )
     assert _core.guards_check(program, [obj]) and _core.guards_check(program, [obj])
     assert not has_dict(obj)

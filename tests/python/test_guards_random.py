@@ -332,16 +332,6 @@ def facts_of(tensor):
     return type(tensor), tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.requires_grad
 
 
-def truth(value):
-    if type(value) in (int, bool, float, type(None), str, bytes):
-        return bool(value)
-    return (
-        length(value) != 0
-        if type(value) in (list, dict, tuple, set, frozenset, range, collections.deque, collections.OrderedDict)
-        else None
-    )
-
-
 def fact_holds(guard, frame, tensor_facts):
     kind, source = guard[0], guard[1]
     seen = read(source, frame)
@@ -371,8 +361,6 @@ def fact_holds(guard, frame, tensor_facts):
         return isinstance(seen, dict) and len(keys(seen)) == len(guard[2]) and all(map(same, keys(seen), guard[2]))
     if kind == "dict_empty":
         return isinstance(seen, dict) and dict.__len__(seen) == 0
-    if kind == "truthy":
-        return truth(seen) is not None and truth(seen) == bool(guard[2])
     if kind == "tensor":
         return isinstance(seen, torch.Tensor) and facts_of(seen) == tensor_facts[id(guard)]
     other = read(guard[2], frame)
@@ -419,8 +407,6 @@ def guards_for(rng, source, value, others):
         possible += [("equals", source, value)] * 3
     if length(value) >= 0:
         possible.append(("length", source, length(value)))
-    if truth(value) is not None:
-        possible.append(("truthy", source, int(truth(value))))
     if isinstance(value, dict):
         possible.append(("dict_keys", source, tuple(keys(value))))
         if not value:

@@ -3,6 +3,7 @@
 import pathlib
 import subprocess
 import sys
+import zipfile
 
 import pytest
 
@@ -15,6 +16,8 @@ stator_room(shapes DEPS base)
 stator_room(tensor DEPS base python shapes TORCH)
 stator_room(guards DEPS base
   tensor)
+stator_room(upper/low DEPS base)
+stator_room(upper/high DEPS base upper/low)
 """
 
 
@@ -39,6 +42,7 @@ def test_this_project():
         ("guards/a.cpp", '#include "guards/a.h"\n#include "tensor/b.h"\n#include <vector>\n'),
         ("tensor/a.cpp", "#include <ATen/ATen.h>\n#include <torch/extension.h>\n#include <c10/core/Device.h>\n"),
         ("shapes/a.h", "#include <torch/headeronly/core/ScalarType.h>\n"),
+        ("upper/high/a.cpp", '#include "upper/low/a.h"\n'),
         ("python/a.c", '#include "internal/pycore_frame.h"\n#if PY_VERSION_HEX > 1\n#endif\n#include <Python.h>\n'),
     ],
 )
@@ -58,8 +62,10 @@ def test_allowed(tmp_path, name, text):
         ("guards/a.cpp", "#if PY_VERSION_HEX >= 0x030c0000\n#endif\n", "python/'s business"),
         ("guards/a.cpp", "#include <internal/pycore_frame.h>\n", "python/'s business"),
         ("guards/a.cpp", "#include <Python.h>\n", "base/python.h"),
-        ("guards/a.cpp", '#include "elsewhere/a.h"\n', "elsewhere/ is no room"),
-        ("attic/a.cpp", "", "attic/ has no stator_room()"),
+        ("guards/a.cpp", '#include "elsewhere/a.h"\n', "elsewhere/a.h: belongs to no room"),
+        ("upper/low/a.cpp", '#include "upper/high/a.h"\n', "upper/low/ may include base, upper/low, not upper/high/"),
+        ("upper/a.cpp", "", "upper/a.cpp: no stator_room()"),
+        ("attic/a.cpp", "", "attic/a.cpp: no stator_room()"),
     ],
 )
 def test_refused(tmp_path, name, text, complaint):
@@ -82,3 +88,29 @@ def test_long_comments_go_above_the_code():
     assert formatter.lift_comments(f"  int x = 0;  {comment}\n") == f"  {comment}\n  int x = 0;\n"
     for kept in ("  int x = 0;  // short\n", f"  {comment}\n", f'  auto u = "http://{"x" * 100}";\n'):
         assert formatter.lift_comments(kept) == kept
+
+
+def test_bytecode_in_wheels(tmp_path):
+    """A module is read from the wheel's bytecode, from its source once that has changed; the wheel's record has every file."""
+    wheel = tmp_path / "pack-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("pack/__init__.py", "import pack.inner\n")
+        archive.writestr("pack/inner.py", "answer = 42\n")
+        archive.writestr("pack-1.dist-info/RECORD", "pack/__init__.py,,\npack/inner.py,,\npack-1.dist-info/RECORD,,\n")
+    subprocess.run([sys.executable, ROOT / "tools" / "wheel_bytecode.py", wheel], check=True, capture_output=True)
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+        assert archive.testzip() is None
+        record = archive.read("pack-1.dist-info/RECORD").decode()
+        assert sorted(line.split(",")[0] for line in record.splitlines()) == sorted(archive.namelist())
+        (compiled,) = [name for name in archive.namelist() if "inner" in name and name.endswith(".pyc")]
+
+    def answer():
+        code = "import pack.inner as i; print(i.answer, i.__cached__, i.__spec__.loader.get_code('pack.inner').co_filename)"
+        run = [sys.executable, "-B", "-v", "-c", code]
+        done = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path, check=True)
+        return done.stdout.split(), f"matches {tmp_path / 'pack' / 'inner.py'}" in done.stderr
+
+    assert answer() == (["42", str(tmp_path / compiled), str(tmp_path / "pack/inner.py")], True)
+    (tmp_path / "pack/inner.py").write_text("answer = 43\n")
+    assert answer() == (["43", str(tmp_path / compiled), str(tmp_path / "pack/inner.py")], False)

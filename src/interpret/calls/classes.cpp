@@ -1,11 +1,20 @@
 // Classes made in a trace: real ones, whose functions are the trace's own. None is ever rebuilt: if one gets out, the trace breaks before it
 // was made.
-#include "interpret/calls/tables.h"
-#include "interpret/known_types.h"
-#include "interpret/names.h"
-#include "interpret/torch_names.h"
-#include "interpret/trace_iterator.h"
-#include "interpret/tracer.h"
+#include "interpret/calls/classes.h"
+
+#include "interpret/calls/calls.h"
+#include "interpret/calls/inlining.h"
+#include "interpret/calls/instances.h"
+#include "interpret/calls/rows.h"
+#include "interpret/core/known.h"
+#include "interpret/core/outside.h"
+#include "interpret/core/tables.h"
+#include "interpret/core/trace_iterator.h"
+#include "interpret/core/tracer.h"
+#include "interpret/objects/attributes.h"
+#include "interpret/objects/contents.h"
+#include "interpret/objects/keys.h"
+#include "interpret/objects/native_calls.h"
 #include "python/objects.h"
 
 #include <string_view>
@@ -32,8 +41,8 @@ struct ToldLater {
 
 Out findTold(Tracer& t, PyObject* bases, PyObject* contents, ToldLater& told) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bases); ++i) {
-    STATOR_VALUE(found, t.typeLookup(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(bases, i)),
-                                     initSubclass()));
+    STATOR_VALUE(found, typeLookup(t, reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(bases, i)),
+                                   initSubclass()));
     told.bases |= !found || Py_TYPE(found.get()) != &PyClassMethodDescr_Type;
   }
   PyObject *name = nullptr, *value = nullptr;
@@ -62,9 +71,9 @@ Out tell(Tracer& t, PyObject* made, const ToldLater& told, const Args& keywords)
     PyDict_SetItem(type->tp_dict, name.get(), value.get());
   PyType_Modified(type);
   for (const auto& [name, value] : told.attributes) {
-    STATOR_VALUE(hook, t.special(value.get(), "__set_name__"));
+    STATOR_VALUE(hook, special(t, value.get(), "__set_name__"));
     if (!hook) continue;
-    Out out = t.callNested(hook.get(), {made, name.get()});
+    Out out = callNested(t, hook.get(), {made, name.get()});
     // eager's error is another one, which speaks of the attribute
     if (out.flow() == Flow::kRaise)
       return t.breakWith(Reason::kUnsupportedClass, "an attribute that does not want its name");
@@ -74,8 +83,8 @@ Out tell(Tracer& t, PyObject* made, const ToldLater& told, const Args& keywords)
   Ref<> above = stealRef(PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PySuper_Type),
                                                       made, made, nullptr));
   if (!above) return t.raiseCurrentError();
-  STATOR_VALUE(hook, t.settle(t.getAttr(t.made(above).get(), initSubclass())));
-  return t.callNested(hook.get(), keywords);
+  STATOR_VALUE(hook, settle(t, getAttr(t, t.made(above).get(), initSubclass())));
+  return callNested(t, hook.get(), keywords);
 }
 
 Out buildClass(Tracer& t, const Args& args) {
@@ -99,14 +108,14 @@ Out buildClass(Tracer& t, const Args& args) {
   static PyObject* prepare = PyUnicode_InternFromString("__prepare__");
   if (!PyType_Check(meta))
     return t.breakWith(Reason::kUnsupportedClass, "a metaclass that is no class");
-  STATOR_VALUE(preparing, t.typeLookup(reinterpret_cast<PyTypeObject*>(meta), prepare));
+  STATOR_VALUE(preparing, typeLookup(t, reinterpret_cast<PyTypeObject*>(meta), prepare));
   if (preparing.get() != _PyType_Lookup(&PyType_Type, prepare))
     return t.breakWith(Reason::kUnsupportedClass, "a metaclass with __prepare__");
   Ref<> contents = t.made(stealRef(PyDict_New()));
-  Out entered = t.inlineFunction(args.values[0], Args{}, Then::kPush);
+  Out entered = inlineFunction(t, args.values[0], Args{}, Then::kPush);
   if (entered.flow() != Flow::kEntered) return entered;
-  t.frames.back()->contents = contents;
-  STATOR_VALUE(cell, t.settle(std::move(entered)));
+  t.frames.innermost().contents = contents;
+  STATOR_VALUE(cell, settle(t, std::move(entered)));
   Args making;
   making.values = {args.values[1], bases.get(), contents.get()};
   making.positional = 3;
@@ -118,62 +127,56 @@ Out buildClass(Tracer& t, const Args& args) {
   }
   Ref<> name_tuple = stealRef(PyList_AsTuple(names.get()));
   if (making.keywordCount() > 0) making.names = name_tuple.get();
-  return t.callNested(meta, making);
+  return callNested(t, meta, making);
 }
 
 }  // namespace
 
-bool Tracer::isMadeClass(PyObject* object) {
-  if (!classes_written || !PyType_Check(object)) return false;
-  values::Info* info = values.find(object);
-  return info != nullptr && info->origin == values::Origin::kMade;
-}
-
-Out Tracer::makeClass(PyTypeObject* meta, const Args& args) {
-  if (args.positional == 3 && PyDict_Check(args.values[2]) && hasOwnKeys(args.values[2]))
-    return breakWith(Reason::kUnsupportedClass, "names with their own __hash__ or __eq__");
+Out makeClass(Tracer& tracer, PyTypeObject* meta, const Args& args) {
+  if (args.positional == 3 && PyDict_Check(args.values[2]) && hasOwnKeys(tracer, args.values[2]))
+    return tracer.breakWith(Reason::kUnsupportedClass, "names with their own __hash__ or __eq__");
   if (args.positional != 3 || !PyUnicode_CheckExact(args.values[0]) ||
       !PyTuple_Check(args.values[1]) || !PyDict_Check(args.values[2])) {
-    return breakWith(Reason::kUnsupportedClass, "a class by other arguments");
+    return tracer.breakWith(Reason::kUnsupportedClass, "a class by other arguments");
   }
-  STATOR_VALUE(bases, contents(args.values[1]));
-  STATOR_VALUE(entries, contents(args.values[2]));
+  STATOR_VALUE(bases, contents(tracer, args.values[1]));
+  STATOR_VALUE(entries, contents(tracer, args.values[2]));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bases.get()); ++i) {
     if (!PyType_Check(PyTuple_GET_ITEM(bases.get(), i)))
-      return breakWith(Reason::kUnsupportedClass, "a base that is no class");
+      return tracer.breakWith(Reason::kUnsupportedClass, "a base that is no class");
   }
   ToldLater told;
-  STATOR_VALUE(looked, findTold(*this, bases.get(), entries.get(), told));
+  STATOR_VALUE(looked, findTold(tracer, bases.get(), entries.get(), told));
   if (args.keywordCount() != 0 && !told.bases)
-    return breakWith(Reason::kUnsupportedClass, "a class with keywords");
+    return tracer.breakWith(Reason::kUnsupportedClass, "a class with keywords");
   static PyObject* mro = PyUnicode_InternFromString("mro");
-  STATOR_VALUE(order, typeLookup(meta, mro));
+  STATOR_VALUE(order, typeLookup(tracer, meta, mro));
   if (order.get() != _PyType_Lookup(&PyType_Type, mro))
-    return breakWith(Reason::kUnsupportedClass, "a metaclass with mro()");
+    return tracer.breakWith(Reason::kUnsupportedClass, "a metaclass with mro()");
   Ref<> own = stealRef(PyDict_Copy(entries.get()));
   for (const auto& [name, value] : told.attributes) PyDict_SetItem(own.get(), name.get(), Py_None);
   Ref<> silent = told.bases ? stealRef(PyTuple_Pack(1, silentBase())) : bases;
   Ref<> tuple = stealRef(PyTuple_Pack(3, args.values[0], silent.get(), own.get()));
   Ref<> result = stealRef(PyType_Type.tp_new(meta, tuple.get(), nullptr));
-  if (!result) return raiseCurrentError();
+  if (!result) return tracer.raiseCurrentError();
   if (told.bases && PyObject_SetAttrString(result.get(), "__bases__", bases.get()) != 0) {
     PyErr_Clear();  // of another layout
-    return breakWith(Reason::kUnsupportedClass, "a class whose bases are told of it");
+    return tracer.breakWith(Reason::kUnsupportedClass, "a class whose bases are told of it");
   }
   // Nobody outside is to see it.
   auto* type = reinterpret_cast<PyTypeObject*>(result.get());
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_bases); ++i) {
     PyObject* base = PyTuple_GET_ITEM(type->tp_bases, i);
-    if (!isMadeClass(base)) stator_type_hide(type, reinterpret_cast<PyTypeObject*>(base));
+    if (!isMadeClass(tracer, base)) stator_type_hide(type, reinterpret_cast<PyTypeObject*>(base));
   }
-  classes_written = true;
-  result = made(result);
+  tracer.classes.noteWritten();
+  result = tracer.made(result);
   if (!told.bases && told.attributes.empty()) return result;
-  nested_ran = true;
+  tracer.frames.commit();
   Args keywords;
   keywords.values.assign(args.values.begin() + 3, args.values.end());
   keywords.names = args.names;
-  STATOR_VALUE(done, tell(*this, result.get(), told, keywords));
+  STATOR_VALUE(done, tell(tracer, result.get(), told, keywords));
   return result;
 }
 
@@ -186,8 +189,8 @@ Out wrapMethod(Tracer& t, const Args& args) {
       isTraceIterator(args.values[0])) {
     return t.breakWith(Reason::kCallsOutside, type->tp_name);
   }
-  return t.fromNativeMade(
-      stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(type), args.values[0])));
+  return fromNativeMade(
+      t, stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(type), args.values[0])));
 }
 
 // types.MethodType(function, object)

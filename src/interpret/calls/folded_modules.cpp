@@ -1,34 +1,18 @@
 // Specialised modules: a call of one of torch's own layers is one node, a call of the very module.
 // The layer is traced all the same: that gives the facts of its results, and guards on all that its forward reads. What the trace put into
 // the graph is then dropped in favour of the node, unless the call did more than compute: then it stays as it is.
-#include "interpret/known_types.h"
-#include "interpret/names.h"
-#include "interpret/tracer.h"
+#include "interpret/calls/folded_modules.h"
+
+#include "interpret/calls/modules.h"
+#include "interpret/core/known.h"
+#include "interpret/core/tracer.h"
+#include "interpret/objects/attributes.h"
+#include "interpret/tensors/torch_calls.h"
 
 #include <string_view>
 #include <unordered_set>
 
 namespace stator::interpret {
-
-// Layers of torch's own; containers are no layers. Recurrent layers keep their weights a second time, in a list that AOTAutograd, which puts
-// fakes in the places of parameters while it traces, would leave changed.
-bool isLayerClass(PyTypeObject* type) {
-  static auto* known = new std::unordered_map<PyTypeObject*, bool>();
-  auto found = known->find(type);
-  if (found != known->end()) return found->second;
-  static PyObject* module_name = PyUnicode_InternFromString("__module__");
-  PyObject* home = type != moduleType() ? _PyType_Lookup(type, module_name) : nullptr;
-  bool layer = false;
-  if (home != nullptr && PyUnicode_Check(home) && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
-    std::string_view text = PyUnicode_AsUTF8(home);
-    layer = (text.rfind("torch.nn.modules.", 0) == 0 && text != "torch.nn.modules.container" &&
-             text != "torch.nn.modules.lazy" && text != "torch.nn.modules.rnn") ||
-            text.rfind("torch.ao.nn.", 0) == 0;
-  }
-  if (layer) Py_INCREF(type);  // the key must not be reused
-  if (layer) (*known)[type] = true;
-  return layer;
-}
 
 namespace {
 
@@ -57,15 +41,15 @@ class Results {
     if (graph::isStandIn(value)) {
       node->meta = graph::asStandIn(value)->meta;
       Ref<> made = graph::makeStandIn(node, node->meta, graph::asStandIn(value)->apparent_type);
-      t_.values.addMade(made, t_.instruction_start);
+      t_.values.addMade(made, t_.frames.instruction());
       return made;
     }
     if (values::isScalar(value)) return newRef(value);
     Ref<> list = stealRef(PyList_New(0));
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
       PyObject* item = PySequence_Fast_GET_ITEM(value, i);
-      Ref<> rebuilt =
-          values::isScalar(item) ? newRef(item) : rebuild(item, t_.graph->addItem(node, i));
+      Ref<> rebuilt = values::isScalar(item) ? newRef(item)
+                                             : rebuild(item, t_.graphs.current().addItem(node, i));
       PyList_Append(list.get(), rebuilt.get());
     }
     Ref<> whole = PyList_CheckExact(value) ? list : stealRef(PyList_AsTuple(list.get()));
@@ -81,8 +65,8 @@ class Results {
 
 }  // namespace
 
-void Tracer::startFold(PyObject* module, const Args& args, SymbolicFrame& entered) {
-  values::Info* info = values.find(module);
+void startFold(Tracer& tracer, PyObject* module, const Args& args, SymbolicFrame& entered) {
+  values::Info* info = tracer.values.find(module);
   if (entered.folding || info == nullptr || info->origin != values::Origin::kOutside ||
       info->overlay || info->attributes != nullptr)
     return;
@@ -94,25 +78,26 @@ void Tracer::startFold(PyObject* module, const Args& args, SymbolicFrame& entere
   for (PyObject* value : args.values) fold->values.push_back(newRef(value));
   fold->positional = args.positional;
   if (args.names != nullptr) fold->keywords = newRef(args.names);
-  fold->first_node = graph->nodes().size();
-  fold->effects = effects;
-  fold->state = state;
-  fold_started = fold->instruction = instruction_start;
+  fold->first_node = tracer.graphs.current().nodes().size();
+  fold->effects = tracer.effects.count();
+  fold->state = tracer.torch.now();
+  fold->instruction = tracer.frames.instruction();
+  tracer.modules.startFold(fold->instruction);
   entered.fold = std::move(fold);
   entered.folding = true;
 }
 
-void Tracer::finishFold(SymbolicFrame& frame) {
+void finishFold(Tracer& tracer, SymbolicFrame& frame) {
   FoldedCall& fold = *frame.fold;
-  if (effects != fold.effects || !(state == fold.state)) return;
-  Results results(*this, fold.first_node);
-  if (!results.fits(returned.get()) || !results.any()) return;
+  if (tracer.effects.count() != fold.effects || !(tracer.torch.now() == fold.state)) return;
+  Results results(tracer, fold.first_node);
+  if (!results.fits(tracer.frames.returned()) || !results.any()) return;
   Ref<> args = stealRef(PyTuple_New(static_cast<Py_ssize_t>(fold.positional)));
   Ref<> kwargs;
   for (size_t i = 0; i < fold.values.size(); ++i) {
-    Out argument = graphArgument(fold.values[i].get());
+    Out argument = graphArgument(tracer, fold.values[i].get());
     if (!argument.ok()) {
-      broke = Broke();
+      tracer.ending.forgetBreak();
       return;
     }
     if (i < fold.positional) {
@@ -126,19 +111,20 @@ void Tracer::finishFold(SymbolicFrame& frame) {
     }
   }
   bool mutates = false;
-  size_t end = graph->nodes().size();
+  size_t end = tracer.graphs.current().nodes().size();
   for (size_t i = fold.first_node; i < end; ++i) {
-    graph::Node& node = graph->nodes()[i];
+    graph::Node& node = tracer.graphs.current().nodes()[i];
     mutates |= node.mutates;
     node.mutates = node.called = false;  // nobody uses it: it goes with the dead nodes
   }
-  graph::Node* node = graph->addCall(graph::Op::kCallModule, fold.module, args, kwargs);
-  node->source = sourceOf(fold.module.get());
+  graph::Node* node =
+      tracer.graphs.current().addCall(graph::Op::kCallModule, fold.module, args, kwargs);
+  node->source = tracer.sourceOf(fold.module.get());
   node->mutates = mutates;
   node->instruction = fold.instruction;
   node->location = frame.call_site;
   node->scope = frame.scope;
-  returned = results.rebuild(returned.get(), node);
+  tracer.frames.setReturned(results.rebuild(tracer.frames.returned(), node));
 }
 
 }  // namespace stator::interpret

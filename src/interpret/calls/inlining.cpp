@@ -1,13 +1,17 @@
 // Functions written in Python: arguments bound as CPython binds them, and a frame of the trace's own.
+#include "interpret/calls/inlining.h"
+
 #include "base/check.h"
-#include "interpret/calls/arguments.h"
-#include "interpret/calls/arrays.h"
+#include "interpret/calls/calls.h"
 #include "interpret/calls/switches.h"
-#include "interpret/calls/tables.h"
-#include "interpret/known_types.h"
-#include "interpret/torch_names.h"
-#include "interpret/trace_iterator.h"
-#include "interpret/tracer.h"
+#include "interpret/core/arguments.h"
+#include "interpret/core/known.h"
+#include "interpret/core/outside.h"
+#include "interpret/core/tables.h"
+#include "interpret/core/trace_iterator.h"
+#include "interpret/core/tracer.h"
+#include "interpret/objects/errors.h"
+#include "interpret/tensors/arrays.h"
 #include "python/objects.h"
 
 namespace stator::interpret {
@@ -76,8 +80,8 @@ bool bind(Tracer& tracer, PyFunctionObject* function, PyCodeObject* code, const 
       if (slots[slot]) continue;
       PyObject* raw = PyTuple_GET_ITEM(defaults, i);
       Out value = defaults_outside
-                      ? tracer.fromOutside(
-                            raw, tracer.sources->child(SourceKind::kDefault, source, nullptr, i))
+                      ? fromOutside(tracer, raw,
+                                    tracer.world.child(SourceKind::kDefault, source, nullptr, i))
                       : Out(newRef(raw));
       if (!value.ok()) {
         flow = value.flow();
@@ -96,9 +100,9 @@ bool bind(Tracer& tracer, PyFunctionObject* function, PyCodeObject* code, const 
                         ? PyDict_GetItemWithError(function->func_kwdefaults, name)
                         : nullptr;
     if (raw == nullptr) return false;
-    Out value = outside ? tracer.fromOutside(
-                              raw, tracer.sources->child(SourceKind::kKwDefault, source, name))
-                        : Out(newRef(raw));
+    Out value =
+        outside ? fromOutside(tracer, raw, tracer.world.child(SourceKind::kKwDefault, source, name))
+                : Out(newRef(raw));
     if (!value.ok()) {
       flow = value.flow();
       return true;
@@ -123,44 +127,44 @@ bool wasRenamed(Tracer& t, PyObject* function) {
 
 }  // namespace
 
-Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
+Out inlineFunction(Tracer& tracer, PyObject* callable, const Args& args, Then then) {
   auto* function = reinterpret_cast<PyFunctionObject*>(callable);
   auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
   switch (markOf(callable)) {
     case Mark::kDisabled:
     case Mark::kDisabledAlone:
       if (PyObject* own = behindTorchDynamosMark(callable)) {
-        STATOR_VALUE(original, fromOutside(own, sources->pinned(own)));
-        return call(original.get(), args, then);
+        STATOR_VALUE(original, fromOutside(tracer, own, tracer.world.sources().pinned(own)));
+        return call(tracer, original.get(), args, then);
       }
-      return breakWith(Reason::kDisabled, nameOf(callable) + reasonOfDisabling(callable));
+      return tracer.breakWith(Reason::kDisabled, nameOf(callable) + reasonOfDisabling(callable));
     case Mark::kForbidden:
-      return breakWith(Reason::kForbidden, nameOf(callable));
+      return tracer.breakWith(Reason::kForbidden, nameOf(callable));
     case Mark::kConstantResult:
-      return constantResult(callable, args);
+      return constantResult(tracer, callable, args);
     case Mark::kNone:
       break;
   }
-  if (FunctionHandler handler = findCode(code)) return handler(*this, callable, args);
+  if (FunctionHandler handler = findCode(code)) return handler(tracer, callable, args);
   // A wrapper that took over the name of what it wraps (functools.wraps).
   if (auto* function = reinterpret_cast<PyFunctionObject*>(callable);
       function->func_qualname != code->co_qualname && function->func_module != nullptr &&
       PyUnicode_CheckExact(function->func_module) &&
       PyUnicode_CompareWithASCIIString(function->func_module,
                                        "torch.fx.experimental.symbolic_shapes") == 0) {
-    if (FunctionHandler late = findLate(callable)) return late(*this, callable, args);
+    if (FunctionHandler late = findLate(callable)) return late(tracer, callable, args);
   }
   bytecode::CodeInfo* info = bytecode::CodeInfo::of(code);
   if (info == nullptr) throw PythonError();
   if (codePolicy(code) == CodePolicy::kSkip) {
-    if (FunctionHandler late = findLate(callable)) return late(*this, callable, args);
-    return breakWith(Reason::kSkippedModule, nameOf(callable));
+    if (FunctionHandler late = findLate(callable)) return late(tracer, callable, args);
+    return tracer.breakWith(Reason::kSkippedModule, nameOf(callable));
   }
   if ((code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0)
-    return breakWith(Reason::kUnsupportedGenerator, "a coroutine");
-  if ((code->co_flags & CO_GENERATOR) != 0 && wasRenamed(*this, callable))
-    return breakWith(Reason::kUnsupportedGenerator, "of a function that got another name");
-  if (frames.size() > 400) return breakWith(Reason::kTraceLimit, "recursion");
+    return tracer.breakWith(Reason::kUnsupportedGenerator, "a coroutine");
+  if ((code->co_flags & CO_GENERATOR) != 0 && wasRenamed(tracer, callable))
+    return tracer.breakWith(Reason::kUnsupportedGenerator, "of a function that got another name");
+  if (tracer.frames.size() > 400) return tracer.breakWith(Reason::kTraceLimit, "recursion");
   auto entered = std::make_unique<SymbolicFrame>();
   SymbolicFrame& frame = *entered;
   frame.code = info;
@@ -170,13 +174,13 @@ Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
   frame.builtins = function->func_builtins;
   frame.slots.resize(static_cast<size_t>(info->slotCount()));
   Flow flow = Flow::kOk;
-  if (!bind(*this, function, code, args, frame, flow)) return raiseBinding(callable, args);
+  if (!bind(tracer, function, code, args, frame, flow)) return raiseBinding(tracer, callable, args);
   if (flow != Flow::kOk) return flow;
   frame.then = then;
-  frame.call_site = location();
-  frame.entered_at = instruction_start;
-  frame.scope = frames.empty() ? nullptr : frames.back()->scope;
-  frame.folding = !frames.empty() && frames.back()->folding;
+  frame.call_site = tracer.location();
+  frame.entered_at = tracer.frames.instruction();
+  frame.scope = tracer.frames.empty() ? nullptr : tracer.frames.innermost().scope;
+  frame.folding = !tracer.frames.empty() && tracer.frames.innermost().folding;
   if ((code->co_flags & CO_GENERATOR) != 0) {
     // The prologue of a generator makes its cells and stops at RETURN_GENERATOR; the first send goes on behind it.
     frame.generator = true;
@@ -184,10 +188,10 @@ Out Tracer::inlineFunction(PyObject* callable, const Args& args, Then then) {
     asTraceIterator(generator.get())->index = 0;
     // stands for an object of another type: never rebuilt
     asTraceIterator(generator.get())->flag = isPolyfill(code);
-    return made(generator);
+    return tracer.made(generator);
   }
-  frames.push_back(std::move(entered));
-  if (isArrayCode(code)) return settle(Flow::kEntered);
+  tracer.frames.enter(std::move(entered));
+  if (isArrayCode(code)) return settle(tracer, Flow::kEntered);
   return Flow::kEntered;
 }
 

@@ -1,11 +1,27 @@
 // Instances: what calling a class does, native bases included, and what isinstance() and issubclass() say.
-#include "interpret/calls/arguments.h"
-#include "interpret/calls/arrays.h"
-#include "interpret/calls/tables.h"
-#include "interpret/known_types.h"
-#include "interpret/names.h"
-#include "interpret/torch_names.h"
-#include "interpret/tracer.h"
+#include "interpret/calls/instances.h"
+
+#include "interpret/calls/calls.h"
+#include "interpret/calls/classes.h"
+#include "interpret/core/apparent_types.h"
+#include "interpret/core/arguments.h"
+#include "interpret/core/known.h"
+#include "interpret/core/outside.h"
+#include "interpret/core/tables.h"
+#include "interpret/core/tracer.h"
+#include "interpret/objects/attributes.h"
+#include "interpret/objects/contents.h"
+#include "interpret/objects/items.h"
+#include "interpret/objects/iteration.h"
+#include "interpret/objects/keys.h"
+#include "interpret/objects/native_calls.h"
+#include "interpret/objects/subclass_checks.h"
+#include "interpret/objects/updates.h"
+#include "interpret/tensors/arrays.h"
+#include "interpret/tensors/tensor_attributes.h"
+#include "interpret/tensors/tensor_call.h"
+#include "interpret/tensors/torch_function.h"
+#include "interpret/tensors/wrapper_tensors.h"
 #include "python/objects.h"
 
 namespace stator::interpret {
@@ -19,55 +35,57 @@ bool hasFinalizer(PyTypeObject* type) {
 
 }  // namespace
 
-Out Tracer::nativeNew(PyTypeObject* base, const Args& args) {
+Out nativeNew(Tracer& tracer, PyTypeObject* base, const Args& args) {
   if (args.positional == 0 || !PyType_Check(args.values[0]))
-    return breakWith(Reason::kRaises, "__new__ without a class");
+    return tracer.breakWith(Reason::kRaises, "__new__ without a class");
   auto* type = reinterpret_cast<PyTypeObject*>(args.values[0]);
-  if (base == &PyType_Type) return makeClass(type, args.withoutFirst());
+  if (base == &PyType_Type) return makeClass(tracer, type, args.withoutFirst());
   if (hasFinalizer(type))
-    return breakWith(Reason::kUnsupportedClass, std::string(type->tp_name) + " has __del__");
+    return tracer.breakWith(Reason::kUnsupportedClass, std::string(type->tp_name) + " has __del__");
   Ref<> empty = stealRef(PyTuple_New(0));
   if (base == &PyBaseObject_Type && args.values.size() > 1 &&
       (type->tp_new != PyBaseObject_Type.tp_new || type->tp_init == PyBaseObject_Type.tp_init))
-    return breakWith(Reason::kRaises, "object.__new__() takes exactly one argument");
+    return tracer.breakWith(Reason::kRaises, "object.__new__() takes exactly one argument");
   if (base == &PyBaseObject_Type || base == &PyList_Type || base == &PyDict_Type ||
       base == &PySet_Type || base == dequeType() || base == &PyODict_Type ||
       base == defaultDictType() || base == &PyProperty_Type) {
-    return fromNativeMade(stealRef(base->tp_new(type, empty.get(), nullptr)));
+    return fromNativeMade(tracer, stealRef(base->tp_new(type, empty.get(), nullptr)));
   }
   if (base == &PyTuple_Type || base == &PyFrozenSet_Type) {
     // Keywords are for an __init__ of the class's own.
     if (args.positional > 2 || (args.keywordCount() != 0 && type->tp_init == base->tp_init))
-      return breakWith(Reason::kRaises, std::string(base->tp_name) + "() with other arguments");
+      return tracer.breakWith(Reason::kRaises,
+                              std::string(base->tp_name) + "() with other arguments");
     Ref<> items = stealRef(PyTuple_New(0));
     if (args.positional > 1 && base == &PyFrozenSet_Type) {
-      STATOR_VALUE(operand, setOperand(args.values[1]));
-      STATOR_VALUE(set, keyed(nullptr, [&](PyObject*) {
+      STATOR_VALUE(operand, setOperand(tracer, args.values[1]));
+      STATOR_VALUE(set, keyed(tracer, nullptr, [&](PyObject*) {
                      Ref<> one = stealRef(PyTuple_Pack(1, operand.get()));
                      return one ? base->tp_new(type, one.get(), nullptr) : nullptr;
                    }));
-      return fromNativeMade(set);
+      return fromNativeMade(tracer, set);
     }
     if (args.positional > 1) {
-      STATOR_VALUE(list, sizedListOf(args.values[1]));
+      STATOR_VALUE(list, sizedListOf(tracer, args.values[1]));
       items = stealRef(PyList_AsTuple(list.get()));
     }
     Ref<> packed = stealRef(PyTuple_Pack(1, items.get()));
-    return fromNativeMade(stealRef(base->tp_new(type, packed.get(), nullptr)));
+    return fromNativeMade(tracer, stealRef(base->tp_new(type, packed.get(), nullptr)));
   }
   if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
     Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional - 1)));
     for (size_t i = 1; i < args.positional; ++i)
       PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i - 1), Py_NewRef(args.values[i]));
-    return fromNativeMade(stealRef(base->tp_new(type, tuple.get(), nullptr)));
+    return fromNativeMade(tracer, stealRef(base->tp_new(type, tuple.get(), nullptr)));
   }
   bool scalar = base == &PyLong_Type || base == &PyFloat_Type || base == &PyUnicode_Type ||
                 base == &PyBytes_Type || base == &PyComplex_Type;
   if (scalar) {
     Args rest = args.withoutFirst();
     for (PyObject* value : rest.values) {
-      if (!isNativeSafe(value))
-        return breakWith(Reason::kUnsupportedObject, std::string(base->tp_name) + ".__new__");
+      if (!isNativeSafe(tracer, value))
+        return tracer.breakWith(Reason::kUnsupportedObject,
+                                std::string(base->tp_name) + ".__new__");
     }
     Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(rest.positional)));
     for (size_t i = 0; i < rest.positional; ++i)
@@ -80,47 +98,44 @@ Out Tracer::nativeNew(PyTypeObject* base, const Args& args) {
                        rest.values[rest.positional + i]);
       }
     }
-    return fromNativeMade(stealRef(base->tp_new(type, tuple.get(), keywords.get())));
+    return fromNativeMade(tracer, stealRef(base->tp_new(type, tuple.get(), keywords.get())));
   }
-  return breakWith(Reason::kUnsupportedClass, std::string(base->tp_name) + ".__new__");
-}
-
-Out Tracer::fromNativeMade(Ref<> object) {
-  if (!object) return raiseCurrentError();
-  return made(std::move(object));
+  return tracer.breakWith(Reason::kUnsupportedClass, std::string(base->tp_name) + ".__new__");
 }
 
 // The C __init__ of a built-in base, on an object made in the trace.
-Out Tracer::nativeInit(PyTypeObject* owner, const Args& args) {
+Out nativeInit(Tracer& tracer, PyTypeObject* owner, const Args& args) {
   PyObject* self = args.values[0];
-  if (!isMade(self))
-    return breakWith(Reason::kUnsupportedMutation,
-                     std::string(owner->tp_name) + ".__init__ of an object from outside");
+  if (!tracer.isMade(self))
+    return tracer.breakWith(Reason::kUnsupportedMutation,
+                            std::string(owner->tp_name) + ".__init__ of an object from outside");
   if (args.keywordCount() != 0 && owner != &PyDict_Type && owner != &PyODict_Type) {
-    return breakWith(Reason::kRaises, std::string(owner->tp_name) + ".__init__ with keywords");
+    return tracer.breakWith(Reason::kRaises,
+                            std::string(owner->tp_name) + ".__init__ with keywords");
   }
   if (owner == &PyList_Type && args.positional == 1) {
-    if (PyList_SetSlice(self, 0, PyList_GET_SIZE(self), nullptr) != 0) return raiseCurrentError();
+    if (PyList_SetSlice(self, 0, PyList_GET_SIZE(self), nullptr) != 0)
+      return tracer.raiseCurrentError();
     return newRef(Py_None);
   }
   if (owner == &PyList_Type) {
     if (args.positional > 1) {
-      STATOR_VALUE(items, sizedListOf(args.values[1]));
+      STATOR_VALUE(items, sizedListOf(tracer, args.values[1]));
       if (PyList_SetSlice(self, 0, PyList_GET_SIZE(self), items.get()) != 0)
-        return raiseCurrentError();
+        return tracer.raiseCurrentError();
     }
     return newRef(Py_None);
   }
-  if (owner == &PyODict_Type && isUserOverride(self, "__setitem__"))
-    return callNested(torchObject("stator.polyfills.functions.ordered_update"), args);
+  if (owner == &PyODict_Type && isUserOverride(tracer, self, "__setitem__"))
+    return callNested(tracer, torchObject("stator.polyfills.functions.ordered_update"), args);
   if (owner == &PyDict_Type || owner == &PyODict_Type) {
-    STATOR_FLOW(dictUpdate(self, args.withoutFirst()));
+    STATOR_FLOW(dictUpdate(tracer, self, args.withoutFirst()));
     return newRef(Py_None);
   }
   if (owner == &PySet_Type) {
     if (args.positional > 1) {
-      STATOR_VALUE(items, setOperand(args.values[1]));
-      STATOR_FLOW(keyed(self, [&](PyObject* set) {
+      STATOR_VALUE(items, setOperand(tracer, args.values[1]));
+      STATOR_FLOW(keyed(tracer, self, [&](PyObject* set) {
                     return _PySet_Update(set, items.get()) == 0 ? Py_NewRef(Py_None) : nullptr;
                   }).flow());
     }
@@ -130,7 +145,7 @@ Out Tracer::nativeInit(PyTypeObject* owner, const Args& args) {
     Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional - 1)));
     for (size_t i = 1; i < args.positional; ++i)
       PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i - 1), Py_NewRef(args.values[i]));
-    if (owner->tp_init(self, tuple.get(), nullptr) != 0) return raiseCurrentError();
+    if (owner->tp_init(self, tuple.get(), nullptr) != 0) return tracer.raiseCurrentError();
     return newRef(Py_None);
   }
   if (owner == &PyProperty_Type && Py_TYPE(self)->tp_setattro == PyObject_GenericSetAttr) {
@@ -143,12 +158,12 @@ Out Tracer::nativeInit(PyTypeObject* owner, const Args& args) {
     }
     if (functions)
       return owner->tp_init(self, tuple.get(), nullptr) == 0 ? Out(newRef(Py_None))
-                                                             : Out(raiseCurrentError());
+                                                             : Out(tracer.raiseCurrentError());
   }
   if (owner == &PyType_Type || owner == &PySuper_Type || owner == &PyTuple_Type ||
       owner == &PyLong_Type || owner == &PyFloat_Type || owner == &PyUnicode_Type)
     return newRef(Py_None);
-  return breakWith(Reason::kUnsupportedClass, std::string(owner->tp_name) + ".__init__");
+  return tracer.breakWith(Reason::kUnsupportedClass, std::string(owner->tp_name) + ".__init__");
 }
 
 namespace {
@@ -163,101 +178,106 @@ PyObject* hasRoom(PyObject* wanted, PyObject* cache) {
 Flow needRoom(Tracer& t, PyObject* cache, const Source* source) {
   static PyMethodDef method = {"has_room", hasRoom, METH_O, nullptr};
   Py_ssize_t misses = 0;
-  for (const Tracer::LruUse& use : t.lru_uses) misses += use.cache.get() == cache && use.value;
+  for (const Effects::LruUse& use : t.effects.lruUses())
+    misses += use.cache.get() == cache && use.value;
   Py_ssize_t room = stator_lru_room(cache);
   if (misses == 0 || room < 0) return Flow::kOk;
   if (room < misses) return t.breakWith(Reason::kCallsOutside, "a cached function that is full");
   Ref<> number = stealRef(PyLong_FromSsize_t(misses));
   Ref<> check = stealRef(PyCFunction_New(&method, number.get()));
-  t.guards->add(Guard{GuardKind::kIs, t.sources->child(SourceKind::kAsked, source, check), nullptr,
+  t.world.guard(Guard{GuardKind::kIs, t.world.child(SourceKind::kAsked, source, check), nullptr,
                       newRef(Py_True)});
   return Flow::kOk;
 }
 
 }  // namespace
 
-Out Tracer::callCached(PyObject* cache, const Args& args) {
-  const Source* source = sourceOf(cache);
+Out callCached(Tracer& tracer, PyObject* cache, const Args& args) {
+  const Source* source = tracer.sourceOf(cache);
   if (source == nullptr || !stator_lru_known(cache))
-    return breakWith(Reason::kCallsOutside, "a cached function");
+    return tracer.breakWith(Reason::kCallsOutside, "a cached function");
   Ref<> key = stealRef(stator_lru_key(cache, args.values.data(),
                                       static_cast<Py_ssize_t>(args.positional), args.names));
-  if (!key) return raiseCurrentError();
+  if (!key) return tracer.raiseCurrentError();
   if (args.keywordCount() > 0) {
     // What stands in all such keys between the positional arguments and the others: one object of functools'.
     PyObject* mark = PyTuple_GET_ITEM(key.get(), args.positional);
-    if (values.find(mark) == nullptr) values.addOutside(mark, sources->pinned(mark));
+    if (tracer.values.find(mark) == nullptr)
+      tracer.values.addOutside(mark, tracer.world.sources().pinned(mark));
   }
   for (PyObject* value : args.values) {
     if (values::isScalar(value) || stator_is_plain_key(value)) continue;
     // An object that is hashed by its identity (`self`, a logger): the entry is about this very one.
-    values::Info* info = values.find(value);
+    values::Info* info = tracer.values.find(value);
     bool by_identity = info != nullptr && info->origin == values::Origin::kOutside &&
                        !graph::isStandIn(value) && !info->stand_in &&
                        Py_TYPE(value)->tp_hash == PyBaseObject_Type.tp_hash &&
                        Py_TYPE(value)->tp_richcompare == PyBaseObject_Type.tp_richcompare &&
                        Py_TYPE(value)->tp_weaklistoffset != 0;
     if (!by_identity)
-      return breakWith(Reason::kCallsOutside,
-                       "a cached function, with arguments that are not plain");
-    guards->add(Guard{GuardKind::kIsWeak, info->source, nullptr, newRef(value)});
+      return tracer.breakWith(Reason::kCallsOutside,
+                              "a cached function, with arguments that are not plain");
+    tracer.world.guard(Guard{GuardKind::kIsWeak, info->source, nullptr, newRef(value)});
   }
-  for (const LruUse& use : lru_uses) {
+  for (const Effects::LruUse& use : tracer.effects.lruUses()) {
     // Stored earlier in the trace, or found there.
     if (use.cache.get() != cache || !use.value ||
         PyObject_RichCompareBool(use.key.get(), key.get(), Py_EQ) != 1)
       continue;
     Ref<> value = use.value;
-    STATOR_FLOW(needRoom(*this, cache, source));
-    ++effects;
-    lru_uses.push_back({newRef(cache), key, Ref<>()});
+    STATOR_FLOW(needRoom(tracer, cache, source));
+    tracer.effects.note();
+    tracer.effects.useLru({newRef(cache), key, Ref<>()});
     return value;
   }
-  const Source* entry = sources->child(SourceKind::kLruEntry, source, key);
+  const Source* entry = tracer.world.child(SourceKind::kLruEntry, source, key);
   PyObject* stored = nullptr;
   int found = stator_lru_get(cache, key.get(), entry->hash, &stored);
   if (found == STATOR_FOUND) {
-    STATOR_FLOW(needRoom(*this, cache, source));
-    STATOR_VALUE(value, fromOutside(stored, entry));
-    ++effects;
-    lru_uses.push_back({newRef(cache), key, Ref<>()});
+    STATOR_FLOW(needRoom(tracer, cache, source));
+    STATOR_VALUE(value, fromOutside(tracer, stored, entry));
+    tracer.effects.note();
+    tracer.effects.useLru({newRef(cache), key, Ref<>()});
     return value;
   }
-  if (found != STATOR_MISSING) return breakWith(Reason::kCallsOutside, "a cached function");
-  guards->add(Guard{GuardKind::kAbsent, entry});
+  if (found != STATOR_MISSING) return tracer.breakWith(Reason::kCallsOutside, "a cached function");
+  tracer.world.guard(Guard{GuardKind::kAbsent, entry});
   static PyObject* wrapped_name = PyUnicode_InternFromString("__wrapped__");
   Ref<> wrapped = stealRef(PyObject_GetAttr(cache, wrapped_name));
-  if (!wrapped) return raiseCurrentError();
-  STATOR_VALUE(function, fromOutside(wrapped, sources->child(SourceKind::kGenericAttr, source,
-                                                             wrapped_name)));
-  STATOR_VALUE(value, callNested(function.get(), args));
-  ++effects;
-  lru_uses.push_back({newRef(cache), key, value});
+  if (!wrapped) return tracer.raiseCurrentError();
+  STATOR_VALUE(function,
+               fromOutside(tracer, wrapped,
+                           tracer.world.child(SourceKind::kGenericAttr, source, wrapped_name)));
+  STATOR_VALUE(value, callNested(tracer, function.get(), args));
+  tracer.effects.note();
+  tracer.effects.useLru({newRef(cache), key, value});
   return value;
 }
 
-Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then, bool metaclass_call) {
+Out instantiate(Tracer& tracer, PyTypeObject* type, const Args& args, Then then,
+                bool metaclass_call) {
   PyTypeObject* meta = Py_TYPE(reinterpret_cast<PyObject*>(type));
   PyObject* type_object = reinterpret_cast<PyObject*>(type);
-  if (PyType_IsSubtype(type, enumType())) return callNative(type_object, args);
-  if (std::string_view(type->tp_name) == "decimal.Decimal") return callNative(type_object, args);
+  if (PyType_IsSubtype(type, enumType())) return callNative(tracer, type_object, args);
+  if (std::string_view(type->tp_name) == "decimal.Decimal")
+    return callNative(tracer, type_object, args);
   if (metaclass_call && meta->tp_call != PyType_Type.tp_call) {
     PyObject* hook = _PyType_Lookup(meta, names().dunder_call);
     if (hook == nullptr || !PyFunction_Check(hook))
-      return breakWith(Reason::kUnsupportedClass, nameOf(type_object));
-    STATOR_VALUE(function, classAttrValue(meta, names().dunder_call, hook));
-    return call(function.get(), args.withFirst(type_object), then);
+      return tracer.breakWith(Reason::kUnsupportedClass, nameOf(type_object));
+    STATOR_VALUE(function, classAttrValue(tracer, meta, names().dunder_call, hook));
+    return call(tracer, function.get(), args.withFirst(type_object), then);
   }
   if (hasFinalizer(type))
-    return breakWith(Reason::kUnsupportedClass, nameOf(type_object) + " has __del__");
+    return tracer.breakWith(Reason::kUnsupportedClass, nameOf(type_object) + " has __del__");
   // One that is there but not initialised yet has no form in which it could be rebuilt.
   if (type != &PySuper_Type && PyType_IsSubtype(type, &PySuper_Type))
-    return breakWith(Reason::kUnsupportedClass, nameOf(type_object) + " is a kind of super");
+    return tracer.breakWith(Reason::kUnsupportedClass, nameOf(type_object) + " is a kind of super");
   const bool is_tensor = PyType_IsSubtype(type, tensorType());
-  if (is_tensor && hasOwnDispatch(type)) return makeWrapper(type, args);
-  if (isPlacementType(type)) return callNative(type_object, args);
-  STATOR_VALUE(new_raw, typeLookup(type, names().dunder_new));
-  STATOR_VALUE(init_raw, typeLookup(type, names().dunder_init));
+  if (is_tensor && hasOwnDispatch(type)) return makeWrapper(tracer, type, args);
+  if (isPlacementType(type)) return callNative(tracer, type_object, args);
+  STATOR_VALUE(new_raw, typeLookup(tracer, type, names().dunder_new));
+  STATOR_VALUE(init_raw, typeLookup(tracer, type, names().dunder_init));
   Ref<> instance;
   PyObject* new_function = new_raw.get();
   Ref<> unwrapped;
@@ -266,49 +286,50 @@ Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then, bool me
     new_function = unwrapped.get();
   }
   if (PyFunction_Check(new_function)) {
-    if (values.find(new_function) == nullptr) {
-      STATOR_VALUE(ignored, fromOutside(new_function, sources->pinned(new_function)));
+    if (tracer.values.find(new_function) == nullptr) {
+      STATOR_VALUE(ignored,
+                   fromOutside(tracer, new_function, tracer.world.sources().pinned(new_function)));
     }
-    STATOR_VALUE(object, callNested(new_function, args.withFirst(type_object)));
+    STATOR_VALUE(object, callNested(tracer, new_function, args.withFirst(type_object)));
     instance = std::move(object);
-    if (!PyType_IsSubtype(typeOf(instance.get()), type)) return instance;
+    if (!PyType_IsSubtype(typeOf(tracer, instance.get()), type)) return instance;
   } else if (is_tensor) {
-    STATOR_VALUE(object, newTensorOf(type, args));
+    STATOR_VALUE(object, newTensorOf(tracer, type, args));
     instance = std::move(object);
   } else if (PyCFunction_Check(new_function)) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyCFunction_GET_SELF(new_function));
     if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 &&
         !PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)) &&
         type != &PyBaseObject_Type) {
-      return breakWith(Reason::kCallsOutside, nameOf(type_object) + "()");
+      return tracer.breakWith(Reason::kCallsOutside, nameOf(type_object) + "()");
     }
-    STATOR_VALUE(object, nativeNew(base, args.withFirst(type_object)));
+    STATOR_VALUE(object, nativeNew(tracer, base, args.withFirst(type_object)));
     instance = std::move(object);
   } else {
-    return breakWith(Reason::kUnsupportedClass, nameOf(type_object));
+    return tracer.breakWith(Reason::kUnsupportedClass, nameOf(type_object));
   }
   if (is_tensor && !PyFunction_Check(init_raw.get())) return instance;
   PyTypeObject* init_type = type;
   if (Py_TYPE(instance.get()) != type && PyFunction_Check(new_function)) {
     // __new__ gave an instance of a subclass: it is that class's __init__ that CPython calls.
     init_type = Py_TYPE(instance.get());
-    STATOR_VALUE(own, typeLookup(init_type, names().dunder_init));
+    STATOR_VALUE(own, typeLookup(tracer, init_type, names().dunder_init));
     init_raw = std::move(own);
   }
   if (PyFunction_Check(init_raw.get())) {
-    STATOR_VALUE(init, classAttrValue(init_type, names().dunder_init, init_raw.get()));
-    keep_alive.push_back(instance);
+    STATOR_VALUE(init, classAttrValue(tracer, init_type, names().dunder_init, init_raw.get()));
+    tracer.world.keep(instance);
     Args with_self = args.withFirst(instance.get());
     if (then == Then::kPush) {
-      Out entered = call(init.get(), with_self, Then::kPushInstance);
+      Out entered = call(tracer, init.get(), with_self, Then::kPushInstance);
       if (entered.flow() == Flow::kEntered) {
-        frames.back()->instance = std::move(instance);
+        tracer.frames.innermost().instance = std::move(instance);
         return entered;
       }
       if (!entered.ok()) return entered;
       return instance;
     }
-    STATOR_VALUE(ignored, callNested(init.get(), with_self));
+    STATOR_VALUE(ignored, callNested(tracer, init.get(), with_self));
     return instance;
   }
   if (Py_TYPE(init_raw.get()) == &PyWrapperDescr_Type) {
@@ -316,74 +337,28 @@ Out Tracer::instantiate(PyTypeObject* type, const Args& args, Then then, bool me
     if (owner == &PyBaseObject_Type) {
       if (!args.values.empty() && PyCFunction_Check(new_function) &&
           PyCFunction_GET_SELF(new_function) == reinterpret_cast<PyObject*>(&PyBaseObject_Type)) {
-        return breakWith(Reason::kRaises, nameOf(type_object) + "() takes no arguments");
+        return tracer.breakWith(Reason::kRaises, nameOf(type_object) + "() takes no arguments");
       }
       return instance;
     }
-    STATOR_VALUE(done, nativeInit(owner, args.withFirst(instance.get())));
+    STATOR_VALUE(done, nativeInit(tracer, owner, args.withFirst(instance.get())));
     return instance;
   }
-  return breakWith(Reason::kUnsupportedClass, nameOf(type_object));
+  return tracer.breakWith(Reason::kUnsupportedClass, nameOf(type_object));
 }
 
-namespace {
-
-// Whether a class counts as one of an ABC's may change with each registration.
-void guardRegistrations(Tracer& tracer) { tracer.guards->add(Guard{GuardKind::kAbcToken}); }
-
-}  // namespace
-
-Out Tracer::isSubclass(PyObject* type, PyObject* classinfo) {
+Out isInstance(Tracer& tracer, PyObject* object, PyObject* classinfo) {
   if (PyTuple_Check(classinfo)) {
-    STATOR_VALUE(items, contents(classinfo));
+    STATOR_VALUE(items, contents(tracer, classinfo));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
-      STATOR_VALUE(one, isSubclass(type, PyTuple_GET_ITEM(items.get(), i)));
-      if (one.get() == Py_True) return one;
-    }
-    return newRef(Py_False);
-  }
-  if (!PyType_Check(type))
-    return breakWith(Reason::kRaises, "issubclass() of something that is no class");
-  if (PyType_Check(classinfo)) {
-    auto* wanted = reinterpret_cast<PyTypeObject*>(classinfo);
-    PyTypeObject* meta = Py_TYPE(classinfo);
-    static PyObject* check = PyUnicode_InternFromString("__subclasscheck__");
-    PyObject* hook = _PyType_Lookup(meta, check);
-    (void)typeLookup(reinterpret_cast<PyTypeObject*>(type), names().dunder_class);
-    static PyObject* const abstract = torchObject("abc.ABCMeta");
-    if (hook != nullptr && PyFunction_Check(hook) &&
-        hook != _PyType_Lookup(reinterpret_cast<PyTypeObject*>(abstract), check) &&
-        std::string_view(
-            PyUnicode_AsUTF8(
-                reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(hook))->co_filename))
-                .find("/torch/") == std::string_view::npos) {
-      STATOR_VALUE(function, classAttrValue(meta, check, hook));
-      STATOR_VALUE(result, callNested(function.get(), {classinfo, type}));
-      return truth(result.get());
-    }
-    if (hook == nullptr || !PyFunction_Check(hook)) {
-      return newRef(PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), wanted) ? Py_True
-                                                                                    : Py_False);
-    }
-  }
-  guardRegistrations(*this);
-  int result = PyObject_IsSubclass(type, classinfo);
-  if (result < 0) return raiseCurrentError();
-  return newRef(result != 0 ? Py_True : Py_False);
-}
-
-Out Tracer::isInstance(PyObject* object, PyObject* classinfo) {
-  if (PyTuple_Check(classinfo)) {
-    STATOR_VALUE(items, contents(classinfo));
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
-      STATOR_VALUE(one, isInstance(object, PyTuple_GET_ITEM(items.get(), i)));
+      STATOR_VALUE(one, isInstance(tracer, object, PyTuple_GET_ITEM(items.get(), i)));
       if (one.get() == Py_True) return one;
     }
     return newRef(Py_False);
   }
   if (isSomeGradFn(object))
-    return breakWith(Reason::kUnsupportedAttribute, "the type of a grad_fn");
-  PyTypeObject* type = isTraceArray(object) ? arrayTypeSeen(object) : typeOf(object);
+    return tracer.breakWith(Reason::kUnsupportedAttribute, "the type of a grad_fn");
+  PyTypeObject* type = isTraceArray(object) ? arrayTypeSeen(object) : typeOf(tracer, object);
   if (classinfo == reinterpret_cast<PyObject*>(parameterType())) {
     // Parameter's metaclass also accepts tensors marked _is_param; of stand-ins, those of wrappers.
     const bool marked = graph::isStandIn(object) && wrapperOf(object) != nullptr &&
@@ -397,12 +372,12 @@ Out Tracer::isInstance(PyObject* object, PyObject* classinfo) {
     Ref<> dtype = stealRef(PyObject_GetAttrString(classinfo, "dtype"));
     Ref<> cuda = stealRef(PyObject_GetAttrString(classinfo, "is_cuda"));
     Ref<> kind = stealRef(PyObject_Str(classinfo));
-    if (meta == nullptr || !dtype || !cuda || !kind) return raiseCurrentError();
+    if (meta == nullptr || !dtype || !cuda || !kind) return tracer.raiseCurrentError();
     Args asked;
     static PyObject* const name = PyUnicode_InternFromString("type");
     asked.values = {object};
     asked.positional = 1;
-    STATOR_VALUE(own, tensorCall(graph::Op::kCallMethod, name, asked));
+    STATOR_VALUE(own, tensorCall(tracer, graph::Op::kCallMethod, name, asked));
     // "<class 'torch.FloatTensor'>"
     std::string text = PyUnicode_AsUTF8(kind.get());
     std::string mine = PyUnicode_Check(own.get()) ? PyUnicode_AsUTF8(own.get()) : "";
@@ -417,27 +392,28 @@ Out Tracer::isInstance(PyObject* object, PyObject* classinfo) {
     const bool denies =
         PyFunction_Check(hook) && type != wanted && meta != "ABCMeta" && meta != "EnumType";
     // The bases of a class may be set.
-    if (!graph::isStandIn(object)) (void)typeLookup(type, names().dunder_class);
+    if (!graph::isStandIn(object)) (void)typeLookup(tracer, type, names().dunder_class);
     if (!denies && PyType_IsSubtype(type, wanted)) return newRef(Py_True);
     if (hook == _PyType_Lookup(&PyType_Type, check)) return newRef(Py_False);
     // the last: it stands for an object of that type
     if (meta == "ABCMeta" || meta == "EnumType" || type != Py_TYPE(object)) {
-      return isSubclass(reinterpret_cast<PyObject*>(type), classinfo);
+      return isSubclass(tracer, reinterpret_cast<PyObject*>(type), classinfo);
     }
     if (PyFunction_Check(hook) &&
         std::string_view(
             PyUnicode_AsUTF8(
                 reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(hook))->co_filename))
                 .find("/torch/") == std::string_view::npos) {
-      STATOR_VALUE(function, classAttrValue(Py_TYPE(classinfo), check, hook));
-      STATOR_VALUE(result, callNested(function.get(), {classinfo, object}));
-      return truth(result.get());
+      STATOR_VALUE(function, classAttrValue(tracer, Py_TYPE(classinfo), check, hook));
+      STATOR_VALUE(result, callNested(tracer, function.get(), {classinfo, object}));
+      return truth(tracer, result.get());
     }
   }
-  if (type != Py_TYPE(object)) return isSubclass(reinterpret_cast<PyObject*>(type), classinfo);
-  guardRegistrations(*this);
+  if (type != Py_TYPE(object))
+    return isSubclass(tracer, reinterpret_cast<PyObject*>(type), classinfo);
+  guardRegistrations(tracer);
   int result = PyObject_IsInstance(object, classinfo);
-  if (result < 0) return raiseCurrentError();
+  if (result < 0) return tracer.raiseCurrentError();
   return newRef(result != 0 ? Py_True : Py_False);
 }
 

@@ -1,10 +1,13 @@
 // Lazy modules: `_infer_parameters`, the hook that gives a lazy module its parameters in its first call, runs for real during the trace.
 // The one thing a capture does that the program can see. The trace goes on, to find further lazy modules, and is then started anew:
 // what it knows of the module is out of date.
-#include "interpret/calls/tables.h"
-#include "interpret/known_types.h"
-#include "interpret/torch_names.h"
-#include "interpret/tracer.h"
+#include "interpret/calls/inlining.h"
+#include "interpret/calls/rows.h"
+#include "interpret/core/known.h"
+#include "interpret/core/outside.h"
+#include "interpret/core/tables.h"
+#include "interpret/core/tracer.h"
+#include "interpret/objects/contents.h"
 
 namespace stator::interpret {
 
@@ -23,13 +26,13 @@ class RealArguments {
     }
     if (depth > 8) return true;
     if (PyTuple_Check(value) || PyList_Check(value)) {
-      Out items = t_.contents(value);
+      Out items = contents(t_, value);
       if (!items.ok()) return true;
       for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
         if (computed(PySequence_Fast_GET_ITEM(items.get(), i), depth + 1)) return true;
       }
     } else if (PyDict_Check(value)) {
-      Out items = t_.contents(value);
+      Out items = contents(t_, value);
       if (!items.ok()) return true;
       PyObject *key = nullptr, *item = nullptr;
       for (Py_ssize_t at = 0; PyDict_Next(items.get(), &at, &key, &item);) {
@@ -46,7 +49,7 @@ class RealArguments {
       return fakes ? fake(graph::asStandIn(value)) : graph::asStandIn(value)->node->example;
     if (depth > 8) return Ref<>();
     if (PyTuple_Check(value) || PyList_Check(value)) {
-      Out items = t_.contents(value);
+      Out items = contents(t_, value);
       if (!items.ok()) return Ref<>();
       Ref<> list = stealRef(PyList_New(0));
       for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
@@ -62,7 +65,7 @@ class RealArguments {
                  : Ref<>();
     }
     if (PyDict_CheckExact(value) || PyODict_CheckExact(value)) {
-      Out items = t_.contents(value);
+      Out items = contents(t_, value);
       if (!items.ok()) return Ref<>();
       Ref<> dict = stealRef(PyDict_CheckExact(value) ? PyDict_New() : PyODict_New());
       PyObject *key = nullptr, *item = nullptr;
@@ -72,7 +75,7 @@ class RealArguments {
       }
       return dict;
     }
-    if (values::isConstantDeep(value) || t_.isNativeSafe(value)) return newRef(value);
+    if (values::isConstantDeep(value) || isNativeSafe(t_, value)) return newRef(value);
     values::Info* info = t_.values.find(value);
     bool untouched = info != nullptr && info->origin == values::Origin::kOutside &&
                      !info->overlay && !info->dirty;
@@ -93,7 +96,7 @@ class RealArguments {
     if (auto known = fakes_.find(stand_in); known != fakes_.end()) return known->second;
     if (!mode_) mode_ = stealRef(PyObject_CallNoArgs(torchObject("stator._lazy.fake_mode")));
     const shapes::TensorMeta& meta = *stand_in->meta;
-    t_.grads_matter = true;
+    t_.torch.noteGradsMatter();
     Ref<> sizes = dims(meta.sizes), strides = dims(meta.strides);
     Ref<> facts =
         stealRef(Py_BuildValue("(OOiiii)", sizes.get(), strides.get(), static_cast<int>(meta.dtype),
@@ -125,14 +128,14 @@ Out inferParameters(Tracer& t, const Args& args) {
     return t.breakWith(Reason::kRaises, "_infer_parameters");
   PyObject* module = args.values[0];
   if (t.isMade(module) || args.values[1] != module)
-    return t.inlineFunction(infer, args, Then::kPush);
+    return inlineFunction(t, infer, args, Then::kPush);
   // The new trace has to find the hook gone; one that lies on the stack of the driven frame would be called again.
-  if (t.frames.size() == 1 && t.stack_at_entry > 0)
+  if (t.frames.size() == 1 && t.frames.stackAtEntry() > 0)
     return t.breakWith(Reason::kLazyModule, "the trace begins at its initialisation");
   if (writtenTo(t, module))
     return t.breakWith(Reason::kLazyModule, "its attributes were written before");
   // Eager draws the parameters after what the program has drawn before.
-  if (t.drew_random && !t.options.fullgraph)
+  if (t.effects.drewRandom() && !t.options.fullgraph)
     return t.breakWith(Reason::kLazyModule, "random numbers were drawn before");
   PyObject* helper = torchObject("stator._lazy.initialise");
   if (helper == nullptr) return t.breakWith(Reason::kLazyModule);
@@ -148,12 +151,12 @@ Out inferParameters(Tracer& t, const Args& args) {
   }
   Ref<> done = stealRef(
       PyObject_CallFunctionObjArgs(helper, infer, module, real_args.get(), real_keywords.get(),
-                                   t.state.grad_enabled ? Py_True : Py_False, nullptr));
+                                   t.torch.now().grad_enabled ? Py_True : Py_False, nullptr));
   if (!done) return t.raiseCurrentError();
   if (done.get() != Py_True)
     return t.breakWith(Reason::kLazyModule,
                        "its initialisation needs the data of a tensor, or raises");
-  t.start_anew = true;
+  t.ending.startAnew();
   return newRef(Py_None);
 }
 

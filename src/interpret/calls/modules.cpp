@@ -1,10 +1,14 @@
 // Calls of nn.Module objects: straight to forward where nothing is hooked, module scopes for the graph, lazy modules.
+#include "interpret/calls/modules.h"
+
 #include "base/check.h"
-#include "interpret/calls/tables.h"
-#include "interpret/known_types.h"
-#include "interpret/names.h"
-#include "interpret/torch_names.h"
-#include "interpret/tracer.h"
+#include "interpret/calls/calls.h"
+#include "interpret/calls/folded_modules.h"
+#include "interpret/core/known.h"
+#include "interpret/core/outside.h"
+#include "interpret/core/tables.h"
+#include "interpret/core/tracer.h"
+#include "interpret/objects/attributes.h"
 #include "python/objects.h"
 
 #include <unordered_set>
@@ -23,8 +27,8 @@ bool isGraphModuleCall(Tracer& t, PyTypeObject* type, PyObject* call) {
   static PyObject* wrapped_name = PyUnicode_InternFromString("_wrapped_call");
   PyObject* wrapped = _PyType_Lookup(type, wrapped_name);
   if (wrapped == nullptr) return false;
-  t.guards->addTypeLookup(t.sources->pinned(reinterpret_cast<PyObject*>(type)), type, wrapped_name,
-                          wrapped);
+  t.world.guards().addTypeLookup(t.world.sources().pinned(reinterpret_cast<PyObject*>(type)), type,
+                                 wrapped_name, wrapped);
   Ref<> of_class = stealRef(PyObject_GetAttrString(wrapped, "cls_call"));
   if (!of_class) PyErr_Clear();
   return of_class.get() == Py_None;
@@ -32,7 +36,7 @@ bool isGraphModuleCall(Tracer& t, PyTypeObject* type, PyObject* call) {
 
 }  // namespace
 
-bool Tracer::noGlobalHooks() {
+bool noGlobalHooks(Tracer& tracer) {
   static const std::vector<PyObject*> dicts = [] {
     std::vector<PyObject*> found;
     for (const char* name : {"_global_backward_pre_hooks", "_global_backward_hooks",
@@ -44,35 +48,35 @@ bool Tracer::noGlobalHooks() {
   }();
   for (PyObject* dict : dicts) {
     if (PyDict_Size(dict) != 0) return false;
-    values::Info* info = values.find(dict);
+    values::Info* info = tracer.values.find(dict);
     if (info != nullptr && (info->overlay || info->dirty)) return false;
   }
-  if (!global_hooks_guarded) {
-    for (PyObject* dict : dicts) guards->add(Guard{GuardKind::kDictEmpty, sources->pinned(dict)});
-    global_hooks_guarded = true;
+  if (tracer.modules.firstGlobalHooks()) {
+    for (PyObject* dict : dicts)
+      tracer.world.guard(Guard{GuardKind::kDictEmpty, tracer.world.sources().pinned(dict)});
   }
   return true;
 }
 
 // `module(...)`: straight to forward when no hook is registered anywhere, which is guarded; otherwise nn.Module's own code is traced.
-Out Tracer::callModule(PyObject* module, const Args& args, Then then) {
+Out callModule(Tracer& tracer, PyObject* module, const Args& args, Then then) {
   PyTypeObject* type = Py_TYPE(module);
-  STATOR_VALUE(call_raw, typeLookup(type, names().dunder_call));
+  STATOR_VALUE(call_raw, typeLookup(tracer, type, names().dunder_call));
   static PyObject* script_module = torchObject("torch.jit.ScriptModule");
   if (script_module != nullptr && PyType_Check(script_module) &&
       PyObject_TypeCheck(module, reinterpret_cast<PyTypeObject*>(script_module))) {
-    return breakWith(Reason::kCallsOutside, "a torch.jit.ScriptModule");
+    return tracer.breakWith(Reason::kCallsOutside, "a torch.jit.ScriptModule");
   }
-  if (call_raw.get() != names().nn_module_call && isGraphModuleCall(*this, type, call_raw.get())) {
-    STATOR_VALUE(own_call, typeLookup(moduleType(), names().dunder_call));
+  if (call_raw.get() != names().nn_module_call && isGraphModuleCall(tracer, type, call_raw.get())) {
+    STATOR_VALUE(own_call, typeLookup(tracer, moduleType(), names().dunder_call));
     call_raw = own_call;
   }
   if (call_raw.get() != names().nn_module_call) {
-    STATOR_VALUE(bound, special(module, "__call__"));
+    STATOR_VALUE(bound, special(tracer, module, "__call__"));
     if (!bound || !PyMethod_Check(bound.get()))
-      return breakWith(Reason::kCallsOutside, type->tp_name);
-    keep_alive.push_back(bound);
-    return call(bound.get(), args, then);
+      return tracer.breakWith(Reason::kCallsOutside, type->tp_name);
+    tracer.world.keep(bound);
+    return call(tracer, bound.get(), args, then);
   }
   bool plain_call = true;
   static PyObject* const hook_names[] = {PyUnicode_InternFromString("_backward_hooks"),
@@ -80,43 +84,44 @@ Out Tracer::callModule(PyObject* module, const Args& args, Then then) {
                                          PyUnicode_InternFromString("_forward_hooks"),
                                          PyUnicode_InternFromString("_forward_pre_hooks")};
   static PyObject* compiled_name = PyUnicode_InternFromString("_compiled_call_impl");
-  values::Info* info = values.find(module);
+  values::Info* info = tracer.values.find(module);
   bool outside = info != nullptr && info->origin == values::Origin::kOutside;
   for (PyObject* name : hook_names) {
-    PyObject* dict = Tracer::rawInstanceAttr(module, name);
+    PyObject* dict = rawInstanceAttr(module, name);
     if (dict == nullptr || !PyDict_Check(dict) ||
         (outside && info->overlay && PyDict_Contains(info->overlay.get(), name) == 1)) {
       plain_call = false;
       break;
     }
-    if (PyDict_Size(dict) != 0 || values.find(dict) != nullptr) {
+    if (PyDict_Size(dict) != 0 || tracer.values.find(dict) != nullptr) {
       plain_call = false;
       break;
     }
     if (outside)
-      guards->add(
-          Guard{GuardKind::kDictEmpty, sources->child(SourceKind::kAttr, info->source, name)});
+      tracer.world.guard(
+          Guard{GuardKind::kDictEmpty, tracer.world.child(SourceKind::kAttr, info->source, name)});
   }
   if (plain_call) {
-    STATOR_VALUE(own, instanceAttr(module, compiled_name));
+    STATOR_VALUE(own, instanceAttr(tracer, module, compiled_name));
     PyObject* on_class = _PyType_Lookup(type, compiled_name);
     plain_call = (!own || own.get() == Py_None) && (on_class == nullptr || on_class == Py_None);
   }
-  if (plain_call) plain_call = noGlobalHooks();
-  const graph::ModuleScope* scope = moduleScope(module);
-  if (options.specialize_modules) specialise(module);
+  if (plain_call) plain_call = noGlobalHooks(tracer);
+  const graph::ModuleScope* scope = moduleScope(tracer, module);
+  if (tracer.options.specialize_modules) specialise(tracer, module);
   Out result = Flow::kOk;
   if (plain_call) {
-    STATOR_VALUE(forward, getAttr(module, names().forward));
-    keep_alive.push_back(forward);
-    result = call(forward.get(), args, then);
+    STATOR_VALUE(forward, getAttr(tracer, module, names().forward));
+    tracer.world.keep(forward);
+    result = call(tracer, forward.get(), args, then);
   } else {
-    STATOR_VALUE(function, classAttrValue(type, names().dunder_call, call_raw.get()));
-    result = call(function.get(), args.withFirst(module), then);
+    STATOR_VALUE(function, classAttrValue(tracer, type, names().dunder_call, call_raw.get()));
+    result = call(tracer, function.get(), args.withFirst(module), then);
   }
   if (result.flow() == Flow::kEntered) {
-    frames.back()->scope = scope;
-    if (plain_call && options.specialize_modules) startFold(module, args, *frames.back());
+    tracer.frames.innermost().scope = scope;
+    if (plain_call && tracer.options.specialize_modules)
+      startFold(tracer, module, args, tracer.frames.innermost());
   }
   return result;
 }
@@ -137,20 +142,14 @@ bool isForwardOf(PyTypeObject* type, PyCodeObject* code) {
 
 }  // namespace
 
-void Tracer::specialise(PyObject* module) {
-  values::Info* info = values.find(module);
-  if (info == nullptr || info->origin != values::Origin::kOutside) return;
-  guards->add(Guard{GuardKind::kIsWeak, info->source, nullptr, newRef(module)});
-}
-
-bool Tracer::isFsdpManaged(PyObject* module) {
+bool isFsdpManaged(PyObject* module) {
   static PyObject* mark = PyUnicode_InternFromString("_is_fsdp_managed_module");
   return rawInstanceAttr(module, mark) == Py_True;
 }
 
 // FSDP changes what is inside of the modules it manages with each call, and sees to it that this does not matter.
-void Tracer::noteFsdpModules(Captured& captured) {
-  for (values::Info* info : values.all()) {
+void noteFsdpModules(Tracer& tracer, Captured& captured) {
+  for (values::Info* info : tracer.values.all()) {
     if (info->origin == values::Origin::kOutside && info->source != nullptr &&
         isModule(info->object.get()) && isFsdpManaged(info->object.get())) {
       captured.managed.emplace_back(info->source, info->object);
@@ -158,10 +157,10 @@ void Tracer::noteFsdpModules(Captured& captured) {
   }
   if (captured.managed.empty()) return;
   const FsdpInside inside(captured.managed);
-  for (graph::Node* input : graph->inputs()) {
+  for (graph::Node* input : tracer.graphs.current().inputs()) {
     if (inside(input->source)) input->specialised = false;
   }
-  if (!options.skip_fsdp_guards) captured.managed.clear();
+  if (!tracer.options.skip_fsdp_guards) captured.managed.clear();
 }
 
 FsdpInside::FsdpInside(const ManagedModules& managed) {
@@ -207,8 +206,8 @@ std::unique_ptr<guards::GuardSet> guardsOfSameModules(const guards::GuardSet& gu
   return kept;
 }
 
-void Tracer::setRootScope() {
-  PyCodeObject* code = frames.front()->code->code();
+void setRootScope(Tracer& tracer) {
+  PyCodeObject* code = tracer.frames.driven().code->code();
   PyObject* slot_names = stator_code_slot_names(code);
   // The part of nn.Module._call_impl that sees to hooks has the module in a cell.
   bool hooks =
@@ -222,31 +221,31 @@ void Tracer::setRootScope() {
     return;
   }
   if (slot >= PyTuple_GET_SIZE(slot_names)) return;
-  PyObject* module = roots.slots[slot];
+  PyObject* module = tracer.world.roots().slots[slot];
   if (module != nullptr && PyCell_Check(module)) module = PyCell_GET(module);
   if (module == nullptr || !isModule(module) || (!hooks && !isForwardOf(Py_TYPE(module), code)))
     return;
   graph::ModuleScope scope;
   scope.path = std::string("L['") + PyUnicode_AsUTF8(PyTuple_GET_ITEM(slot_names, slot)) + "']";
   scope.type = newRef(reinterpret_cast<PyObject*>(Py_TYPE(module)));
-  scope.call = module_calls[module]++;
-  graph->scopes.push_back(std::move(scope));
-  frames.front()->scope = &graph->scopes.back();
-  if (options.specialize_modules && !hooks && roots.slots[slot] == module) {
-    guards->add(Guard{GuardKind::kIsWeak, sources->root(SourceKind::kLocal, slot), nullptr,
-                      newRef(module)});
+  scope.call = tracer.modules.next(module);
+  tracer.graphs.current().scopes.push_back(std::move(scope));
+  tracer.frames.driven().scope = &tracer.graphs.current().scopes.back();
+  if (tracer.options.specialize_modules && !hooks && tracer.world.roots().slots[slot] == module) {
+    tracer.world.guard(Guard{GuardKind::kIsWeak, tracer.world.root(SourceKind::kLocal, slot),
+                             nullptr, newRef(module)});
   }
 }
 
-const graph::ModuleScope* Tracer::moduleScope(PyObject* module) {
+const graph::ModuleScope* moduleScope(Tracer& tracer, PyObject* module) {
   graph::ModuleScope scope;
-  scope.outer = frames.back()->scope;
-  if (const Source* source = sourceOf(module))
-    scope.path = sources::printModulePath(*source, frames.front()->code->code());
+  scope.outer = tracer.frames.innermost().scope;
+  if (const Source* source = tracer.sourceOf(module))
+    scope.path = sources::printModulePath(*source, tracer.frames.driven().code->code());
   scope.type = newRef(reinterpret_cast<PyObject*>(Py_TYPE(module)));
-  scope.call = module_calls[module]++;
-  graph->scopes.push_back(std::move(scope));
-  return &graph->scopes.back();
+  scope.call = tracer.modules.next(module);
+  tracer.graphs.current().scopes.push_back(std::move(scope));
+  return &tracer.graphs.current().scopes.back();
 }
 
 }  // namespace stator::interpret

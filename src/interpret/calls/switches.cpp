@@ -1,9 +1,15 @@
 #include "interpret/calls/switches.h"
 
-#include "interpret/known_types.h"
-#include "interpret/names.h"
-#include "interpret/torch_names.h"
-#include "interpret/tracer.h"
+#include "interpret/calls/calls.h"
+#include "interpret/calls/inlining.h"
+#include "interpret/calls/rows.h"
+#include "interpret/core/arguments.h"
+#include "interpret/core/known.h"
+#include "interpret/core/outside.h"
+#include "interpret/core/tracer.h"
+#include "interpret/objects/contents.h"
+#include "interpret/objects/operators.h"
+#include "interpret/tensors/tensor_call.h"
 #include "symbolic/sym_int.h"
 
 #include <string>
@@ -31,57 +37,21 @@ const CallRow* findUserRule(PyObject* callable) {
   return it == rules.end() ? nullptr : &it->second;
 }
 
-Mark markOf(PyObject* function) {
-  static PyObject* const disabled = PyUnicode_InternFromString("_torchdynamo_disable");
-  static PyObject* const recursive = PyUnicode_InternFromString("_torchdynamo_disable_recursive");
-  static PyObject* const forbidden = PyUnicode_InternFromString("_dynamo_forbidden");
-  static PyObject* const constant = PyUnicode_InternFromString("_dynamo_marked_constant");
-  PyObject* dict = PyFunction_Check(function)
-                       ? reinterpret_cast<PyFunctionObject*>(function)->func_dict
-                       : nullptr;
-  if (dict == nullptr || PyDict_GET_SIZE(dict) == 0) return Mark::kNone;
-  auto set = [&](PyObject* name) { return PyDict_GetItemWithError(dict, name) == Py_True; };
-  if (set(disabled)) return set(recursive) ? Mark::kDisabled : Mark::kDisabledAlone;
-  if (set(forbidden)) return Mark::kForbidden;
-  return set(constant) ? Mark::kConstantResult : Mark::kNone;
-}
-
-std::string reasonOfDisabling(PyObject* callable) {
-  Ref<> why = stealRef(PyObject_GetAttrString(callable, "_torchdynamo_disable_msg"));
-  if (!why) PyErr_Clear();
-  const bool told = why && PyUnicode_Check(why.get()) && PyUnicode_GetLength(why.get()) > 0;
-  return told ? std::string(": ") + PyUnicode_AsUTF8(why.get()) : "";
-}
-
-PyObject* behindTorchDynamosMark(PyObject* function) {
-  static PyObject* const original = PyUnicode_InternFromString("_torchdynamo_orig_callable");
-  PyObject* module = reinterpret_cast<PyFunctionObject*>(function)->func_module;
-  PyObject* name = reinterpret_cast<PyFunctionObject*>(function)->func_name;
-  PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
-  if (module == nullptr || !PyUnicode_Check(module) || dict == nullptr) return nullptr;
-  const char* where = PyUnicode_AsUTF8(module);
-  if (where == nullptr || std::string_view(where).substr(0, 12) != "torch.optim." ||
-      PyUnicode_CompareWithASCIIString(name, "_init_group") != 0)
-    return nullptr;
-  PyObject* found = PyDict_GetItemWithError(dict, original);
-  return found != nullptr && PyFunction_Check(found) ? found : nullptr;
-}
-
 bool errorOnBreak() { return error_on_break; }
 
 // ---- what the rules do -----------------------------------------------------------------------------------------------------------------
 
 // The function runs now, once, and what it returns is part of the program from here on.
-Out Tracer::constantResult(PyObject* callable, const Args& args) {
+Out constantResult(Tracer& tracer, PyObject* callable, const Args& args) {
   std::vector<Ref<>> keep;
   std::vector<PyObject*> values_now;
   for (PyObject* value : args.values) {
-    STATOR_VALUE(replaced, plain(value));
-    values::Info* info = values.find(value);
+    STATOR_VALUE(replaced, plain(tracer, value));
+    values::Info* info = tracer.values.find(value);
     bool untouched = info != nullptr && info->origin == values::Origin::kOutside && !info->dirty &&
                      !info->overlay && !info->stand_in;
-    if (!untouched && !isNativeSafe(replaced.get())) {
-      return breakWith(
+    if (!untouched && !isNativeSafe(tracer, replaced.get())) {
+      return tracer.breakWith(
           Reason::kUnsupportedObject,
           "a function marked with assume_constant_result gets what the captured part has computed");
     }
@@ -90,55 +60,49 @@ Out Tracer::constantResult(PyObject* callable, const Args& args) {
   }
   Ref<> result =
       stealRef(PyObject_Vectorcall(callable, values_now.data(), args.positional, args.names));
-  if (!result) return raiseCurrentError();
-  if (values::isScalar(result.get()) || values.find(result) != nullptr) return result;
-  return fromOutside(result, sources->pinned(result));
+  if (!result) return tracer.raiseCurrentError();
+  if (values::isScalar(result.get()) || tracer.values.find(result) != nullptr) return result;
+  return fromOutside(tracer, result, tracer.world.sources().pinned(result));
 }
 
 // A compiled function inside of a compiled one is inlined, and the outer settings hold; a disabled one is called for real.
-Out Tracer::callCompiled(PyObject* compiled, const Args& args, Then then) {
+Out callCompiled(Tracer& tracer, PyObject* compiled, const Args& args, Then then) {
   static PyObject* const wrapped = PyUnicode_InternFromString("__wrapped__");
   static PyObject* const cache = PyUnicode_InternFromString("_stator_cache");
   Ref<> function = stealRef(PyObject_GetAttr(compiled, wrapped));
   Ref<> owner = stealRef(PyObject_GetAttr(compiled, cache));
-  if (!function || !owner) return raiseCurrentError();
-  const Source* source = sourceOf(compiled);
-  if (source == nullptr) source = sources->pinned(compiled);
-  const Source* owner_source = sources->child(SourceKind::kGenericAttr, source, cache);
+  if (!function || !owner) return tracer.raiseCurrentError();
+  const Source* source = tracer.sourceOf(compiled);
+  if (source == nullptr) source = tracer.world.sources().pinned(compiled);
+  const Source* owner_source = tracer.world.child(SourceKind::kGenericAttr, source, cache);
   if (owner.get() == Py_None) {
-    guards->add(Guard{GuardKind::kIs, owner_source, nullptr, owner});
-    return breakWith(Reason::kDisabled, describe(function.get()) + reasonOfDisabling(compiled));
+    tracer.world.guard(Guard{GuardKind::kIs, owner_source, nullptr, owner});
+    return tracer.breakWith(Reason::kDisabled,
+                            describe(function.get()) + reasonOfDisabling(compiled));
   }
-  guards->add(Guard{GuardKind::kType, owner_source, nullptr,
-                    newRef(reinterpret_cast<PyObject*>(Py_TYPE(owner.get())))});
-  STATOR_VALUE(inner,
-               fromOutside(function, sources->child(SourceKind::kGenericAttr, source, wrapped)));
-  keep_alive.push_back(inner);
-  return call(inner.get(), args, then);
+  tracer.world.guard(Guard{GuardKind::kType, owner_source, nullptr,
+                           newRef(reinterpret_cast<PyObject*>(Py_TYPE(owner.get())))});
+  STATOR_VALUE(inner, fromOutside(tracer, function,
+                                  tracer.world.child(SourceKind::kGenericAttr, source, wrapped)));
+  tracer.world.keep(inner);
+  return call(tracer, inner.get(), args, then);
 }
 
-Out Tracer::callByRule(const CallRow& row, PyObject* callable, const Args& args, Then then) {
+Out callByRule(Tracer& tracer, const CallRow& row, PyObject* callable, const Args& args,
+               Then then) {
   switch (row.kind) {
     case CallKind::kForbid:
-      return breakWith(Reason::kForbidden, describe(callable));
+      return tracer.breakWith(Reason::kForbidden, describe(callable));
     case CallKind::kConstantResult:
-      return constantResult(callable, args);
+      return constantResult(tracer, callable, args);
     case CallKind::kGraph:
-      return tensorCall(graph::Op::kCallFunction, callable, args, false);
+      return tensorCall(tracer, graph::Op::kCallFunction, callable, args, false);
     case CallKind::kPolyfill:
-      return row.whole ? callNested(row.polyfill, args) : call(row.polyfill, args, then);
+      return row.whole ? callNested(tracer, row.polyfill, args)
+                       : call(tracer, row.polyfill, args, then);
     default:
-      return breakWith(Reason::kCallsOutside, describe(callable));
+      return tracer.breakWith(Reason::kCallsOutside, describe(callable));
   }
-}
-
-std::string describe(PyObject* callable) {
-  Ref<> name = stealRef(PyObject_GetAttrString(callable, "__qualname__"));
-  if (!name || !PyUnicode_Check(name.get())) {
-    PyErr_Clear();
-    return Py_TYPE(callable)->tp_name;
-  }
-  return PyUnicode_AsUTF8(name.get());
 }
 
 // ---- functions of torch's and stator's that switch or tell -----------------------------------------------------------------------------
@@ -151,7 +115,7 @@ Out returnFalse(Tracer&, const Args&) { return newRef(Py_False); }
 // graph_break("why")
 Out explicitBreak(Tracer& t, const Args& args) {
   // torch's optimizers break around their step so that a graph is under one grad mode; the graphs made here switch it themselves.
-  PyCodeObject* caller = t.frames.back()->code->code();
+  PyCodeObject* caller = t.frames.innermost().code->code();
   if (PyUnicode_CompareWithASCIIString(caller->co_name, "_use_grad") == 0 &&
       std::string_view(PyUnicode_AsUTF8(caller->co_filename))
           .ends_with("torch/optim/optimizer.py")) {
@@ -197,17 +161,17 @@ Out checkCondition(Tracer& t, PyObject* function, const Args& args, size_t posit
     if (symbolic::isSymScalar(condition) && symbolic::asSymScalar(condition)->of == &PyBool_Type) {
       Ref<> stand_in = newRef(symbolic::asSymScalar(condition)->stand_in);
       graph::Node* node =
-          t.graph->addCall(graph::Op::kCallFunction, newRef(torchObject("torch._check")),
-                           stealRef(PyTuple_Pack(1, stand_in.get())), Ref<>());
+          t.graphs.current().addCall(graph::Op::kCallFunction, newRef(torchObject("torch._check")),
+                                     stealRef(PyTuple_Pack(1, stand_in.get())), Ref<>());
       node->location = t.location();
-      node->scope = t.frames.back()->scope;
+      node->scope = t.frames.innermost().scope;
       node->mutates = true;
       if (const symbolic::Expr* known = symbolic::asSymScalar(condition)->condition)
-        t.environment.assume(known);
+        t.sizes.environment().assume(known);
       return newRef(Py_None);
     }
   }
-  return t.inlineFunction(function, args, Then::kPush);
+  return inlineFunction(t, function, args, Then::kPush);
 }
 Out checkFirst(Tracer& t, const Args& args) {
   return checkCondition(t, torchObject("torch._check"), args, 0);
@@ -220,14 +184,14 @@ Out checkSecond(Tracer& t, const Args& args) {
 Out checkIsSize(Tracer& t, const Args& args) {
   if (args.values.size() == 1 && symbolic::isSymInt(args.values[0])) {
     Ref<> zero = stealRef(PyLong_FromLong(0));
-    STATOR_VALUE(condition, t.compare(Py_GE, args.values[0], zero.get()));
+    STATOR_VALUE(condition, compare(t, Py_GE, args.values[0], zero.get()));
     Args check;
     check.values = {condition.get()};
     check.positional = 1;
-    t.keep_alive.push_back(condition);
+    t.world.keep(condition);
     return checkFirst(t, check);
   }
-  return t.inlineFunction(torchObject("torch._check_is_size"), args, Then::kPush);
+  return inlineFunction(t, torchObject("torch._check_is_size"), args, Then::kPush);
 }
 
 // What a rule on sizes asks of a condition: one that holds for all sizes but 0 and 1, holds.
@@ -237,8 +201,9 @@ Out sizeOblivious(Tracer& t, const Args& args) {
   if (PyBool_Check(condition)) return newRef(condition);
   if (!symbolic::isSymScalar(condition) || symbolic::asSymScalar(condition)->condition == nullptr)
     return t.breakWith(Reason::kCallsOutside, "guard_size_oblivious()");
-  return newRef(t.environment.decideSize(symbolic::asSymScalar(condition)->condition) ? Py_True
-                                                                                      : Py_False);
+  return newRef(t.sizes.environment().decideSize(symbolic::asSymScalar(condition)->condition)
+                    ? Py_True
+                    : Py_False);
 }
 template <bool fallback>
 Out guardOr(Tracer& t, const Args& args) {
@@ -249,7 +214,8 @@ Out guardOr(Tracer& t, const Args& args) {
     return t.breakWith(Reason::kCallsOutside, "guard_or_false()");
   const symbolic::Expr* known = symbolic::asSymScalar(condition)->condition;
   const std::optional<bool> settled =
-      known != nullptr ? t.environment.known(t.environment.simplify(known)) : std::nullopt;
+      known != nullptr ? t.sizes.environment().known(t.sizes.environment().simplify(known))
+                       : std::nullopt;
   return newRef(settled.value_or(fallback) ? Py_True : Py_False);
 }
 // comptime.assert_static(value)
@@ -257,7 +223,7 @@ Out assertStatic(Tracer& t, const Args& args) {
   for (PyObject* value : args.values) {
     const bool open = symbolic::isSymScalar(value) ||
                       (symbolic::isSymInt(value) &&
-                       !t.environment.simplify(symbolic::dimOf(value).expr())->isInt());
+                       !t.sizes.environment().simplify(symbolic::dimOf(value).expr())->isInt());
     if (open) return t.breakWith(Reason::kCallsOutside, "comptime.assert_static() of a symbol");
   }
   return newRef(Py_None);
@@ -268,11 +234,13 @@ Out expectTrue(Tracer& t, const Args& args) {
   return newRef(Py_True);
 }
 
-Out isErrorOnBreak(Tracer& t, const Args&) { return newRef(t.error_on_break ? Py_True : Py_False); }
+Out isErrorOnBreak(Tracer& t, const Args&) {
+  return newRef(t.torch.breakIsError() ? Py_True : Py_False);
+}
 Out setErrorOnBreak(Tracer& t, const Args& args) {
   if (args.values.size() != 1 || !PyBool_Check(args.values[0]))
     return t.breakWith(Reason::kCallsOutside, "set_error_on_break");
-  t.error_on_break = args.values[0] == Py_True;
+  t.torch.setBreakIsError(args.values[0] == Py_True);
   return newRef(Py_None);
 }
 
@@ -285,8 +253,8 @@ Out plainly(Tracer& t, PyObject*, const Args& args) {
 template <const char* name>
 Out unpatched(Tracer& t, PyObject* function, const Args& args) {
   STATOR_VALUE(original, fromClosure(t, function, name));
-  t.keep_alive.push_back(original);
-  return t.call(original.get(), args);
+  t.world.keep(original);
+  return call(t, original.get(), args);
 }
 constexpr char kInit[] = "init", kSetState[] = "setstate", kFunction[] = "func";
 
@@ -301,7 +269,7 @@ Out launchKernel(Tracer& t, PyObject* function, const Args& args) {
   // What interprets kernels looks at the data: no backend that traces can have it.
   if (polyfill == nullptr || compiles_only || (interpreted && !t.options.runs_as_captured))
     return t.breakWith(Reason::kSkippedModule, describe(function));
-  return t.call(polyfill, args);
+  return call(t, polyfill, args);
 }
 
 const std::unordered_map<std::string_view, FunctionHandler>& lateHandlers() {
@@ -410,16 +378,6 @@ PyObject* dropCallRule(PyObject*, PyObject* address) {
   Py_RETURN_NONE;
 }
 
-// Whether calls of it become graph nodes, were it not for a rule of the user's.
-PyObject* goesIntoGraph(PyObject*, PyObject* callable) {
-  if (!initCallTables()) return nullptr;
-  const CallRow* row = findCall(callable);
-  const char* kind = Py_TYPE(callable)->tp_name;
-  bool operation =
-      std::string_view(kind) == "OpOverload" || std::string_view(kind) == "OpOverloadPacket";
-  return PyBool_FromLong(operation || (row != nullptr && row->kind == CallKind::kGraph));
-}
-
 PyObject* errorOnBreakDoor(PyObject*, PyObject*) { return PyBool_FromLong(error_on_break); }
 PyObject* setErrorOnBreakDoor(PyObject*, PyObject* value) {
   int truth = PyObject_IsTrue(value);
@@ -435,8 +393,6 @@ PyMethodDef switch_methods[] = {
      "set_call_rule(callable, rule, extra=None): how traces treat calls of it."},
     {"drop_call_rule", dropCallRule, METH_O,
      "drop_call_rule(id): forgets the rule of the callable with this id."},
-    {"goes_into_graph", goesIntoGraph, METH_O,
-     "goes_into_graph(callable): whether its calls become graph nodes by themselves."},
     {"error_on_break", errorOnBreakDoor, METH_NOARGS,
      "Whether a break is an error on this thread."},
     {"set_error_on_break", setErrorOnBreakDoor, METH_O, "set_error_on_break(bool)"},

@@ -3,7 +3,8 @@
 #pragma once
 
 #include "base/python.h"
-#include "interpret/calls/tables.h"
+#include "interpret/core/tables.h"
+#include "interpret/core/tracer.h"
 
 #include <string>
 
@@ -11,18 +12,6 @@ namespace stator::interpret {
 
 // Rules of the user's, by identity; they come before the tables' rows. Null: none.
 const CallRow* findUserRule(PyObject* callable);
-
-// Marks in a function's own dict, whoever put them there.
-enum class Mark : uint8_t { kNone, kDisabled, kDisabledAlone, kForbidden, kConstantResult };
-Mark markOf(PyObject* function);
-std::string reasonOfDisabling(PyObject* callable);  // what the program said, for messages
-// Once TorchDynamo has run in the process it wraps optimizers' _init_group, for which it has a treatment of its own. Not for us: the function
-// itself (borrowed), or null.
-PyObject* behindTorchDynamosMark(PyObject* function);
-inline bool isDisabled(PyObject* function) {
-  Mark mark = markOf(function);
-  return mark == Mark::kDisabled || mark == Mark::kDisabledAlone;
-}
 
 // Handlers of functions of modules that are loaded late, by "module.qualname"; asked before such a function is refused.
 FunctionHandler findLate(PyObject* function);
@@ -32,5 +21,10 @@ extern PyMethodDef switch_methods[];
 
 // Whether a break is an error at this moment on this thread; stator.error_on_graph_break sets it.
 bool errorOnBreak();
+
+// functions that the program has said something about
+Out callByRule(Tracer& tracer, const CallRow& row, PyObject* callable, const Args& args, Then then);
+Out callCompiled(Tracer& tracer, PyObject* compiled, const Args& args, Then then);
+Out constantResult(Tracer& tracer, PyObject* callable, const Args& args);
 
 }  // namespace stator::interpret

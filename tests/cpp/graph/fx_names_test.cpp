@@ -18,7 +18,7 @@ TEST(FxNames, PlaceholderTarget) {
 }
 
 TEST(FxNames, UniqueAsInTorchFx) {
-  Ref<> reserved = Ref<>::steal(Py_BuildValue("{s:i}", "sum", 1));
+  const Names::Reserved reserved = {"sum"};
   Names names(reserved);
   const char* wanted[][2] = {{"add", "add"},   {"add", "add_1"},   {"sum", "sum_1"},
                              {"sum", "sum_2"}, {"add_5", "add_5"}, {"add", "add_6"},

@@ -1,5 +1,7 @@
 """Strings: methods, f-strings, %-formatting, str.format; of plain values, of shapes and of tensors."""
 
+import types
+
 import torch
 
 from tests.python.programs import Case, mat, program, vec
@@ -211,3 +213,32 @@ def int_subclass():
         return x + n, n.double(), type(n + 1) is int, Units(7)
 
     return Case(f, vec(), Units(3))
+
+
+class Written:
+    value = 0
+
+
+class Told(type):
+    def __repr__(cls):
+        return f"Told {cls.value}"
+
+
+class OfTold(metaclass=Told):
+    value = 0
+
+
+NAMESPACE = types.ModuleType("namespace")
+
+
+@program(min_ops=1)
+def text_of_a_class_that_was_written_to():
+    def f(x):
+        Written.value = 5
+        OfTold.value = 6
+        NAMESPACE.value = 7
+        texts = "{0.value}".format(Written), f"{OfTold}", "%s" % OfTold, "%r" % [OfTold], "{0.value}".format(NAMESPACE)
+        return texts, x * 2
+
+    Written.value = OfTold.value = NAMESPACE.value = 0
+    return Case(f, vec())

@@ -1,0 +1,10 @@
+// What is special about callables of this room: each of its files brings its rows of the call table.
+#pragma once
+
+namespace stator::interpret {
+
+void registerClasses();
+void registerLazyModules();
+void registerSwitches();
+
+}  // namespace stator::interpret

@@ -1,0 +1,48 @@
+// Effects that the plan carries out beside the writes that the value table knows: caches, calls that are left to a library, random draws.
+#pragma once
+
+#include "base/ref.h"
+#include "breaks/plan.h"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace stator::interpret {
+
+class Effects {
+ public:
+  struct LruUse {
+    Ref<> cache, key, value;  // value null: a hit
+  };
+  struct LateCall {
+    PyObject* function;  // borrowed: lives as long as the process
+    std::vector<Ref<>> arguments;
+  };
+
+  // Writes so far to objects that are older than the call being folded.
+  uint64_t count() const { return count_; }
+  void note() { ++count_; }
+
+  const std::vector<LruUse>& lruUses() const { return lru_uses_; }  // in the order of the calls
+  void useLru(LruUse use) { lru_uses_.push_back(std::move(use)); }
+  // Left to a function of a library, which runs none of the program's code.
+  const std::vector<LateCall>& lateCalls() const { return late_calls_; }
+  void callLate(LateCall call) { late_calls_.push_back(std::move(call)); }
+
+  const std::vector<breaks::Draw>& draws() const { return draws_; }  // in the order of the program
+  void draw(breaks::Draw draw) { draws_.push_back(std::move(draw)); }
+  std::vector<breaks::Draw> takeDraws() { return std::move(draws_); }
+  // Some operation so far draws random numbers.
+  bool drewRandom() const { return drew_random_; }
+  void noteRandom() { drew_random_ = true; }
+
+ private:
+  uint64_t count_ = 0;
+  std::vector<LruUse> lru_uses_;
+  std::vector<LateCall> late_calls_;
+  std::vector<breaks::Draw> draws_;
+  bool drew_random_ = false;
+};
+
+}  // namespace stator::interpret

@@ -1,0 +1,61 @@
+// What the trace relies on about which object is which: addresses that were taken, objects whose identity was looked at.
+#pragma once
+
+#include "base/ref.h"
+#include "sources/source.h"
+
+#include <map>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+namespace stator::interpret {
+
+class Identities {
+ public:
+  // By position and not by address: the order is that of the guards, which is the same in every process.
+  struct Earlier {
+    bool operator()(const sources::Source* a, const sources::Source* b) const {
+      return a->id < b->id;
+    }
+  };
+  using Compared = std::map<const sources::Source*, PyTypeObject*, Earlier>;
+
+  // The trace relies on what the object there is not identical with.
+  void note(const sources::Source* source, PyTypeObject* type) { compared_.emplace(source, type); }
+  const Compared& compared() const { return compared_; }
+
+  // Tuples and frozensets of code objects. Any other one that has no source is a new object in each call.
+  bool isCodeConstant(PyObject* object) const { return code_constants_.count(object) != 0; }
+  bool addCodeConstant(PyObject* object) { return code_constants_.insert(object).second; }
+
+  // The number that stands for an object's id(); borrowed, null: none yet.
+  PyObject* addressOf(PyObject* object) const {
+    auto it = addresses_.find(object);
+    return it == addresses_.end() ? nullptr : it->second.second.get();
+  }
+  void setAddress(PyObject* object, Ref<> address) {
+    addresses_[object] = {newRef(object), std::move(address)};
+  }
+  // The other way round, for every number that stands for an address.
+  PyObject* targetOf(PyObject* address) const {
+    auto it = targets_.find(address);
+    return it == targets_.end() ? nullptr : it->second;
+  }
+  void setTarget(PyObject* address, PyObject* object) { targets_[address] = object; }
+
+ private:
+  Compared compared_;
+  std::unordered_set<PyObject*> code_constants_;
+  // object -> itself, its address
+  std::unordered_map<PyObject*, std::pair<Ref<>, Ref<>>> addresses_;
+  std::unordered_map<PyObject*, PyObject*> targets_;
+};
+
+// An int that stands for an address: a trace may compare such numbers, but never knows them.
+PyTypeObject* addressType();
+inline bool isAddress(PyObject* object) {
+  return object != nullptr && Py_TYPE(object) == addressType();
+}
+
+}  // namespace stator::interpret

@@ -1,0 +1,333 @@
+// Floats and bools that the graph computes: a float from outside that changed, and what item() reads from a tensor where
+// config.capture_scalar_outputs asks for it. Arithmetic on them becomes nodes of the graph. A float from outside has a value now: a
+// comparison with a constant is decided by it and guarded, and whoever needs the number gets it, guarded (concreteScalar). What is read from
+// a tensor has none: a program that needs it to go on breaks there.
+#include "interpret/core/sym_scalars.h"
+
+#include "base/check.h"
+#include "interpret/core/known.h"
+#include "interpret/core/symbols.h"
+#include "interpret/core/tracer.h"
+#include "symbolic/sym_int.h"
+
+#include <array>
+#include <bit>
+#include <cmath>
+
+namespace stator::interpret {
+
+using symbolic::asSymScalar;
+using symbolic::Dim;
+using symbolic::isSymInt;
+using symbolic::isSymScalar;
+using symbolic::SymScalar;
+
+namespace {
+
+bool isPlainNumber(PyObject* value) {
+  return PyFloat_CheckExact(value) || PyLong_CheckExact(value) || PyBool_Check(value);
+}
+
+// Operands that arithmetic in the graph takes: floats of its own, symbolic ints, plain numbers.
+bool isOperand(PyObject* value) {
+  return isPlainNumber(value) || isSymInt(value) ||
+         (isSymScalar(value) && asSymScalar(value)->of == &PyFloat_Type);
+}
+
+// The value now; null: there is none.
+Ref<> valueNow(Tracer& t, PyObject* value) {
+  if (isPlainNumber(value)) return newRef(value);
+  if (isSymScalar(value))
+    return asSymScalar(value)->backed ? stealRef(PyFloat_FromDouble(asSymScalar(value)->hint))
+                                      : Ref<>();
+  const std::optional<int64_t> hint =
+      t.sizes.environment().hintOf(t.sizes.environment().simplify(symbolic::dimOf(value).expr()));
+  return hint ? stealRef(PyLong_FromLongLong(*hint)) : Ref<>();
+}
+
+Ref<> scalarStandIn(Tracer& t, graph::Node* node, PyTypeObject* type) {
+  t.sizes.noteScalar();
+  node->scalar_type = newRef(reinterpret_cast<PyObject*>(type));
+  node->location = t.location();
+  node->scope = t.frames.innermost().scope;
+  Ref<> made = graph::makeStandIn(node, nullptr, reinterpret_cast<PyObject*>(type));
+  t.values.addMade(made, t.frames.instruction());
+  return made;
+}
+
+Ref<> addNode(Tracer& t, const char* function, std::vector<Ref<>> operands, PyTypeObject* type) {
+  Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(operands.size())));
+  for (size_t i = 0; i < operands.size(); ++i)
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), operands[i].release());
+  return scalarStandIn(
+      t,
+      t.graphs.current().addCall(graph::Op::kCallFunction, newRef(operatorFunction(function)),
+                                 tuple, Ref<>()),
+      type);
+}
+
+Ref<> withHint(Ref<> scalar, PyObject* value) {
+  if (value != nullptr) {
+    asSymScalar(scalar.get())->hint = PyFloat_AsDouble(value);
+    asSymScalar(scalar.get())->backed = true;
+  }
+  return scalar;
+}
+
+// Everything that a node was computed from keeps the value it has now.
+void pin(Tracer& t, graph::Node* node, std::vector<graph::Node*>& seen) {
+  for (graph::Node* known : seen) {
+    if (known == node) return;
+  }
+  seen.push_back(node);
+  if (node->op == graph::Op::kInput) {
+    if (!node->size.isStatic()) {
+      node->size.value();
+    } else if (node->scalar_type) {
+      t.world.guard(Guard{GuardKind::kEquals, node->source, nullptr, node->example});
+    }
+    return;
+  }
+  graph::forEachStandIn(node->args.get(), [&](graph::StandIn* used) { pin(t, used->node, seen); });
+}
+
+}  // namespace
+
+Out floatFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
+  if (tracer.options.history == nullptr || tracer.options.dynamic == DynamicMode::kStatic)
+    return Ref<>();
+  const double value = PyFloat_AS_DOUBLE(raw);
+  if (Ref<> known = tracer.sizes.fromOutside(source)) return known;
+  DynamicHistory::Seen& seen = tracer.options.history->at(sourceKey(*source));
+  const auto bits = std::bit_cast<int64_t>(value);
+  if (seen.has_number && seen.number != bits) seen.number_changed = true;
+  seen.has_number = true;
+  seen.number = bits;
+  if (!seen.number_changed || std::isnan(value)) return Ref<>();
+  tracer.world.guard(
+      Guard{GuardKind::kType, source, nullptr, newRef(reinterpret_cast<PyObject*>(&PyFloat_Type))});
+  // Not a number is another program.
+  tracer.world.guards().relations.floats.push_back(
+      {source, Py_NE, std::numeric_limits<double>::quiet_NaN(), true});
+  Ref<> made = withHint(symbolic::makeScalar(&PyFloat_Type, Ref<>()), raw);
+  asSymScalar(made.get())->source = source;
+  tracer.sizes.noteScalar();
+  tracer.sizes.setFromOutside(source, made);
+  return made;
+}
+
+Ref<> scalarNode(Tracer& tracer, PyObject* object) {
+  SymScalar* scalar = asSymScalar(object);
+  if (scalar->stand_in == nullptr) {
+    const auto* source = static_cast<const Source*>(scalar->source);
+    graph::Node* node =
+        tracer.graphs.root().addInput(source, stealRef(PyFloat_FromDouble(scalar->hint)), nullptr);
+    node->scalar_type = newRef(reinterpret_cast<PyObject*>(&PyFloat_Type));
+    Ref<> made = graph::makeStandIn(node, nullptr, reinterpret_cast<PyObject*>(&PyFloat_Type));
+    tracer.values.addMade(made, 0);
+    scalar->stand_in = made.release();
+  }
+  return newRef(scalar->stand_in);
+}
+
+Ref<> scalarBinary(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
+  static const char* const functions[13] = {"add", nullptr,   "floordiv", nullptr, nullptr,
+                                            "mul", "mod",     nullptr,    "pow",   nullptr,
+                                            "sub", "truediv", nullptr};
+  static PyObject* (*const native[13])(PyObject*, PyObject*) = {
+      PyNumber_Add,
+      nullptr,
+      PyNumber_FloorDivide,
+      nullptr,
+      nullptr,
+      PyNumber_Multiply,
+      PyNumber_Remainder,
+      nullptr,
+      [](PyObject* a, PyObject* b) { return PyNumber_Power(a, b, Py_None); },
+      nullptr,
+      PyNumber_Subtract,
+      PyNumber_TrueDivide,
+      nullptr};
+  operation %= 13;
+  if (functions[operation] == nullptr || !isOperand(left) || !isOperand(right)) return nullptr;
+  // Where another size would raise, or give a complex number, that it does not is a condition.
+  auto isZero = [&](PyObject* value) {
+    return isSymInt(value) && tracer.sizes.environment().decide(symbolic::equal(
+                                  symbolic::dimOf(value).expr(), symbolic::integer(0)));
+  };
+  auto isPositive = [&](PyObject* value) {
+    return !isSymInt(value) || tracer.sizes.environment().decide(symbolic::lessThan(
+                                   symbolic::integer(0), symbolic::dimOf(value).expr()));
+  };
+  const bool divides = operation == 2 || operation == 6 || operation == 11;
+  if ((divides && isZero(right)) || (operation == 8 && !isPositive(left))) return nullptr;
+  Ref<> a = valueNow(tracer, left), b = valueNow(tracer, right);
+  Ref<> result;
+  if (a && b) {
+    result = stealRef(native[operation](a.get(), b.get()));
+    // It raises, or is complex: with plain numbers the program goes its way.
+    if (!result || !PyFloat_CheckExact(result.get())) {
+      PyErr_Clear();
+      return nullptr;
+    }
+  } else if ((operation == 2 || operation == 6) && !tracer.options.runs_as_captured) {
+    return nullptr;  // tensors, which such a backend has for the numbers, have no such operation
+  } else if (operation == 8 && !(tracer.options.runs_as_captured && isSymScalar(left) &&
+                                 PyLong_CheckExact(right) && Py_SIZE(right) >= 0)) {
+    // Of a negative number a complex one, unless it is multiplied with itself; and where tensors stand for the numbers it does not raise.
+    return nullptr;
+  }
+  return withHint(
+      symbolic::makeScalar(&PyFloat_Type,
+                           addNode(tracer, functions[operation],
+                                   {lowered(tracer, left), lowered(tracer, right)}, &PyFloat_Type)),
+      result.get());
+}
+
+Ref<> floatOf(Tracer& t, PyObject* sym_int, PyObject* function) {
+  Ref<> now = valueNow(t, sym_int);
+  // Where the function raises for the number that comes, the graph fails, and the program runs again without it. It does not fail where a
+  // backend has tensors for the numbers.
+  if (!now && !(t.options.runs_as_captured && isSymScalar(sym_int) &&
+                asSymScalar(sym_int)->of == &PyFloat_Type))
+    return nullptr;
+  Ref<> result = now ? stealRef(PyObject_CallOneArg(function, now.get())) : Ref<>();
+  if (now && (!result || !PyFloat_CheckExact(result.get()))) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  Ref<> operand = lowered(t, sym_int);
+  graph::Node* node = t.graphs.current().addCall(graph::Op::kCallFunction, newRef(function),
+                                                 stealRef(PyTuple_Pack(1, operand.get())), Ref<>());
+  Ref<> made = scalarStandIn(t, node, &PyFloat_Type);
+  return withHint(symbolic::makeScalar(&PyFloat_Type, std::move(made)), result.get());
+}
+
+Ref<> scalarUnary(Tracer& tracer, int operation, PyObject* operand) {
+  if (asSymScalar(operand)->of != &PyFloat_Type || operation > 1) return nullptr;
+  if (operation == 0) return newRef(operand);
+  Ref<> now = valueNow(tracer, operand);
+  Ref<> result = now ? stealRef(PyNumber_Negative(now.get())) : Ref<>();
+  return withHint(
+      symbolic::makeScalar(&PyFloat_Type,
+                           addNode(tracer, "neg", {lowered(tracer, operand)}, &PyFloat_Type)),
+      result.get());
+}
+
+Ref<> scalarCompare(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
+  static const char* const functions[] = {"lt", "le", "eq", "ne", "gt", "ge"};
+  static const int swapped[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
+  if (!isOperand(left) || !isOperand(right)) return nullptr;
+  Ref<> a = valueNow(tracer, left), b = valueNow(tracer, right);
+  if (!a || !b) {
+    tracer.sizes.noteScalar();
+    return symbolic::makeScalar(
+        &PyBool_Type, addNode(tracer, functions[operation],
+                              {lowered(tracer, left), lowered(tracer, right)}, &PyBool_Type));
+  }
+  PyObject *scalar = left, *constant = right;
+  int seen_from_scalar = operation;
+  if (!isSymScalar(left)) {
+    std::swap(scalar, constant);
+    seen_from_scalar = swapped[operation];
+  }
+  Ref<> result = stealRef(PyObject_RichCompare(a.get(), b.get(), operation));
+  if (!result) throw PythonError();
+  const bool simple = asSymScalar(scalar)->source != nullptr && isPlainNumber(constant);
+  double number = simple ? PyFloat_AsDouble(constant) : 0;
+  if (PyErr_Occurred()) PyErr_Clear(), number = std::numeric_limits<double>::quiet_NaN();
+  const bool exact =
+      simple && (PyFloat_CheckExact(constant) || std::abs(number) < 9007199254740992.0);
+  if (exact && number == number) {
+    tracer.world.guards().relations.floats.push_back(
+        {static_cast<const Source*>(asSymScalar(scalar)->source), seen_from_scalar, number,
+         result.get() == Py_True});
+  } else {
+    for (PyObject* operand : {left, right}) {
+      if (symbolic::isSymbol(operand)) concrete(tracer, operand);
+    }
+  }
+  return result;
+}
+
+Ref<> concreteScalar(Tracer& tracer, PyObject* object) {
+  SymScalar* scalar = asSymScalar(object);
+  if (!scalar->backed) throw symbolic::Undecided(scalar->condition);
+  Ref<> now = stealRef(PyFloat_FromDouble(scalar->hint));
+  if (scalar->source != nullptr) {
+    tracer.world.guard(
+        Guard{GuardKind::kEquals, static_cast<const Source*>(scalar->source), nullptr, now});
+  } else {
+    std::vector<graph::Node*> seen;
+    pin(tracer, graph::asStandIn(scalar->stand_in)->node, seen);
+  }
+  return now;
+}
+
+const symbolic::Expr* addUnbacked(Tracer& tracer, Ref<> stand_in, symbolic::Range range) {
+  const symbolic::Expr* made = tracer.sizes.environment().addUnbacked(range);
+  tracer.sizes.addSymbol(nullptr, range);
+  tracer.sizes.setNode(made, std::move(stand_in));
+  return made;
+}
+
+// One element of a tensor as a number of the graph's own.
+Out readIntoGraph(Tracer& tracer, PyObject* target, PyObject* tensor) {
+  if (!graph::isStandIn(tensor) || graph::asStandIn(tensor)->meta == nullptr) return Ref<>();
+  const shapes::TensorMeta& meta = *graph::asStandIn(tensor)->meta;
+  std::string_view name = PyUnicode_AsUTF8(target);
+  static PyObject* item = PyUnicode_InternFromString("item");
+  if (name == "tolist" && meta.sizes.size() == 1) {
+    Ref<> list = stealRef(PyList_New(0));
+    static PyObject* getitem = operatorFunction("getitem");
+    const int64_t length = meta.sizes[0].value();
+    for (int64_t i = 0; i < length; ++i) {
+      Ref<> index = stealRef(PyLong_FromLongLong(i));
+      Args args;
+      args.values = {tensor, index.get()};
+      args.positional = 2;
+      STATOR_VALUE(element, tracer.above.tensorCall(graph::Op::kCallFunction, getitem, args));
+      STATOR_VALUE(number, readIntoGraph(tracer, item, element.get()));
+      if (!number) return number;
+      PyList_Append(list.get(), number.get());
+    }
+    return tracer.made(list);
+  }
+  for (shapes::Dim size : meta.sizes) {
+    if (!size.isStatic() || size.value() != 1) return Ref<>();
+  }
+  const bool is_float = meta.dtype == shapes::DType::Float || meta.dtype == shapes::DType::Double ||
+                        meta.dtype == shapes::DType::Half || meta.dtype == shapes::DType::BFloat16;
+  const bool is_int = meta.dtype == shapes::DType::Long || meta.dtype == shapes::DType::Int ||
+                      meta.dtype == shapes::DType::Short || meta.dtype == shapes::DType::Char ||
+                      meta.dtype == shapes::DType::Byte;
+  if (name == "__float__" && (is_int || meta.dtype == shapes::DType::Bool)) {
+    // As float() of Python's int rounds.
+    static PyObject* const to_double = PyUnicode_InternFromString("double");
+    Args args;
+    args.values = {tensor};
+    args.positional = 1;
+    STATOR_VALUE(number, tracer.above.tensorCall(graph::Op::kCallMethod, to_double, args));
+    return readIntoGraph(tracer, item, number.get());
+  }
+  const bool plain = name == "item" || (name == "__float__" && is_float) ||
+                     ((name == "__int__" || name == "__index__") && is_int);
+  if (!plain || (!is_float && !is_int && meta.dtype != shapes::DType::Bool)) return Ref<>();
+  PyTypeObject* type = is_float ? &PyFloat_Type : is_int ? &PyLong_Type : &PyBool_Type;
+  graph::Node* node = tracer.graphs.current().addCall(graph::Op::kCallMethod, newRef(item),
+                                                      stealRef(PyTuple_Pack(1, tensor)), Ref<>());
+  node->scalar_type = newRef(reinterpret_cast<PyObject*>(type));
+  node->location = tracer.location();
+  node->scope = tracer.frames.innermost().scope;
+  Ref<> stand_in = graph::makeStandIn(node, nullptr, reinterpret_cast<PyObject*>(type));
+  tracer.values.addMade(stand_in, tracer.frames.instruction());
+  tracer.sizes.noteScalar();
+  if (!is_int) return symbolic::makeScalar(type, std::move(stand_in));
+  symbolic::Range range;
+  if (meta.dtype == shapes::DType::Byte) range = {0, 255};
+  const symbolic::Expr* symbol = addUnbacked(tracer, std::move(stand_in), range);
+  node->size = Dim::of(symbol);
+  return symbolic::makeInt(Dim::of(symbol));
+}
+
+}  // namespace stator::interpret

@@ -1,0 +1,24 @@
+// Numbers of the graph: symbolic floats, and what is read from tensors.
+#pragma once
+
+#include "interpret/core/tracer.h"
+
+namespace stator::interpret {
+
+// ok with null: it stays a constant
+Out floatFromOutside(Tracer& tracer, PyObject* raw, const sources::Source* source);
+// its stand-in
+Ref<> scalarNode(Tracer& tracer, PyObject* scalar);
+// null: not for these
+Ref<> scalarBinary(Tracer& tracer, int operation, PyObject* left, PyObject* right);
+Ref<> scalarUnary(Tracer& tracer, int operation, PyObject* operand);
+Ref<> scalarCompare(Tracer& tracer, int operation, PyObject* left, PyObject* right);
+Ref<> concreteScalar(Tracer& tracer, PyObject* scalar);
+// item() and its like with config.capture_scalar_outputs; ok with null: not for this tensor
+Out readIntoGraph(Tracer& tracer, PyObject* target, PyObject* tensor);
+const symbolic::Expr* addUnbacked(Tracer& tracer, Ref<> stand_in, symbolic::Range range);
+
+// What the function says of a symbolic int, as a float of the graph; null: not for this one.
+Ref<> floatOf(Tracer& t, PyObject* sym_int, PyObject* function);
+
+}  // namespace stator::interpret

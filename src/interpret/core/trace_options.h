@@ -1,0 +1,48 @@
+// What a capture is asked for, and what limits it.
+#pragma once
+
+#include "breaks/reasons.h"
+#include "known/dynamic.h"
+
+#include <cstdint>
+#include <string>
+
+namespace stator::interpret {
+
+using known::DynamicHistory;
+using known::DynamicMode;
+
+struct Limits {
+  uint64_t instructions = 2'000'000;
+  uint64_t nodes = 200'000;
+  double seconds = 120;
+  // Instructions without a new node: before the first node, and behind it.
+  uint64_t quiet = 2'000'000;
+  uint64_t quiet_with_nodes = 2'000'000;
+};
+
+struct TraceOptions {
+  Limits limits;
+  bool fullgraph = false;
+  DynamicMode dynamic = DynamicMode::kStatic;
+  DynamicHistory* history = nullptr;  // of the place; null: none is kept
+  bool specialize_modules = false;
+  bool own_parameters = false;  // parameters and buffers become attributes of the graph
+  // the backend runs the graph operation by operation, so that leaves of autograd may be made in it
+  bool runs_as_captured = false;
+  bool symbolic_floats = false;         // a float that changed is an input of the graph
+  bool capture_scalar_outputs = false;  // item() is a node of the graph
+  // a symbol with more conditions than this becomes a number; 0: no limit
+  int64_t symbol_guard_limit = 0;
+  bool skip_fsdp_guards = true;
+  // Forced breaks: before every n-th legal instruction (0: none), or with probability 1/n by a seeded generator.
+  uint64_t break_every = 0;
+  uint64_t random_seed = 0;
+  bool random = false;
+  // Break before the instruction with this count (0: none): how a capture that met something it cannot undo starts over.
+  uint64_t break_at = 0;
+  breaks::Reason break_at_reason = breaks::Reason::kNone;
+  std::string break_at_detail;
+};
+
+}  // namespace stator::interpret

@@ -1,0 +1,61 @@
+// What was there before the trace: the driven frame, the sources by which values are reached from it, and the guards on what was read.
+#pragma once
+
+#include "base/ref.h"
+#include "guards/guard.h"
+#include "python/frame.h"
+#include "sources/source.h"
+
+#include <initializer_list>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace stator::interpret {
+
+class World {
+ public:
+  explicit World(StatorFrame* frame)
+      : frame_(frame),
+        roots_(sources::Roots::of(frame)),
+        sources_(std::make_unique<sources::SourceSet>()),
+        guards_(std::make_unique<guards::GuardSet>()) {}
+
+  StatorFrame* frame() const { return frame_; }
+  const sources::Roots& roots() const { return roots_; }
+
+  template <class... Where>
+  const sources::Source* root(Where&&... where) {
+    return sources_->root(std::forward<Where>(where)...);
+  }
+  template <class... Where>
+  const sources::Source* child(Where&&... where) {
+    return sources_->child(std::forward<Where>(where)...);
+  }
+  // The trace relies on it.
+  void guard(guards::Guard fact) { guards_->add(std::move(fact)); }
+  guards::GuardSet& guards() { return *guards_; }
+  sources::SourceSet& sources() { return *sources_; }
+
+  // Lives as long as the trace; borrowed.
+  PyObject* keep(Ref<> object) {
+    kept_.push_back(std::move(object));
+    return kept_.back().get();
+  }
+  void keepAll(std::initializer_list<Ref<>> objects) {
+    kept_.insert(kept_.end(), objects.begin(), objects.end());
+  }
+
+  // At the end, for the entry.
+  std::unique_ptr<sources::SourceSet> takeSources() { return std::move(sources_); }
+  std::unique_ptr<guards::GuardSet> takeGuards() { return std::move(guards_); }
+
+ private:
+  StatorFrame* frame_;
+  sources::Roots roots_;
+  std::unique_ptr<sources::SourceSet> sources_;
+  std::unique_ptr<guards::GuardSet> guards_;
+  std::vector<Ref<>> kept_;
+};
+
+}  // namespace stator::interpret

@@ -1,0 +1,207 @@
+#include "interpret/frames/loop.h"
+
+#include "base/check.h"
+#include "interpret/calls/folded_modules.h"
+#include "interpret/core/outside.h"
+#include "interpret/frames/handlers.h"
+#include "interpret/objects/attributes.h"
+#include "interpret/objects/drops.h"
+
+#include <algorithm>
+#include <array>
+
+namespace stator::interpret {
+
+namespace {
+
+std::array<handlers::Handler, 256> makeTable() {
+  std::array<handlers::Handler, 256> table{};
+#define OPCODE(name, since, until, pops, pushes, effects, handler)         \
+  if (bytecode::inThisVersion(bytecode::kPy##since, bytecode::kPy##until)) \
+    table[name] = handlers::handler;
+#include "bytecode/opcodes.def"
+#undef OPCODE
+  return table;
+}
+
+// The values on the stack at the entry get their sources and guards when an instruction takes them, not before.
+Flow readStack(Tracer& tracer, SymbolicFrame& frame, const bytecode::Instr& instr) {
+  size_t depth = frame.stack.size();
+  size_t wanted = depth;
+  switch (instr.opcode) {
+    case KW_NAMES:
+    case PRECALL:
+    case CALL: {
+      const bytecode::Instr& call = frame.code->instrs()[static_cast<size_t>(callIndex(frame))];
+      wanted = static_cast<size_t>(call.oparg) + 2;
+      break;
+    }
+    case NOP:
+    case RESUME:
+    case LOAD_CONST:
+    case LOAD_FAST:
+    case LOAD_GLOBAL:
+    case LOAD_DEREF:
+    case PUSH_NULL:
+    case JUMP_FORWARD:
+    case JUMP_BACKWARD:
+      wanted = 0;
+      break;
+    case STORE_FAST:
+    case POP_TOP:
+    case LOAD_ATTR:
+    case LOAD_METHOD:
+    case STORE_GLOBAL:
+    case GET_ITER:
+    case FOR_ITER:
+    case RETURN_VALUE:
+      wanted = 1;
+      break;
+    case BINARY_OP:
+    case BINARY_SUBSCR:
+    case COMPARE_OP:
+    case IS_OP:
+    case CONTAINS_OP:
+    case STORE_ATTR:
+      wanted = 2;
+      break;
+    case STORE_SUBSCR:
+      wanted = 3;
+      break;
+    default:
+      break;
+  }
+  for (size_t i = depth; i-- > depth - std::min(wanted, depth);) {
+    if (frame.stack[i].get() != unreadMarker()) continue;
+    if (instr.opcode != STORE_FAST && dropRunsUserCode(tracer, tracer.world.roots().stack[i])) {
+      return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
+    }
+    STATOR_VALUE(value,
+                 fromOutside(tracer, tracer.world.roots().stack[i],
+                             tracer.world.root(SourceKind::kStack, static_cast<int64_t>(i))));
+    frame.stack[i] = std::move(value);
+  }
+  frame.lazy_stack = std::min(frame.lazy_stack, depth - std::min(wanted, depth));
+  return Flow::kOk;
+}
+
+// Whether the trace ends before this instruction.
+Flow beginInstruction(Tracer& tracer, const SymbolicFrame& frame) {
+  Budget& budget = tracer.budget;
+  const bytecode::Instr& instr = frame.instr();
+  budget.step(*frame.code, instr);
+  const size_t nodes = tracer.graphs.current().nodes().size();
+  if (!tracer.frames.nested()) {
+    tracer.frames.begin(budget.instructions());
+    tracer.graphs.current().instruction = budget.instructions();
+    if (budget.breakAsked(instr))
+      return tracer.breakWith(tracer.options.break_at_reason, tracer.options.break_at_detail);
+    if (budget.breakForced(instr)) return tracer.breakWith(Reason::kForced);
+    if (budget.spent(instr, nodes)) return tracer.breakWith(Reason::kTraceLimit);
+  } else if (budget.spentInside(nodes)) {
+    return tracer.breakWith(Reason::kTraceLimit);
+  }
+  budget.look();
+  return Flow::kOk;
+}
+
+}  // namespace
+
+Flow leaveFrame(Tracer& tracer) {
+  FrameStack& frames = tracer.frames;
+  if (frames.innermost().fold) finishFold(tracer, frames.innermost());
+  std::unique_ptr<SymbolicFrame> callee = frames.leave();
+  if (callee->nested || frames.empty()) {
+    if (callee->then == Then::kPushInstance && !callee->generator)
+      frames.setReturned(callee->instance);
+    if (frames.empty()) frames.finish(std::move(callee));
+    return Flow::kOk;
+  }
+  SymbolicFrame& caller = frames.innermost();
+  switch (callee->then) {
+    case Then::kPush:
+      caller.push(frames.takeReturned());
+      break;
+    case Then::kDiscard:
+      break;
+    case Then::kPushInstance:
+      if (frames.returned() != Py_None) {
+        // CPython raises here; the call has to be made for real, from its beginning.
+        tracer.ending.restartAt(callee->entered_at, Reason::kRaises);
+        frames.enter(std::move(callee));
+        return tracer.breakWith(Reason::kRaises, "__init__ returned something");
+      }
+      caller.push(callee->instance);
+      break;
+    case Then::kPushTruth:
+    case Then::kPushNotTruth:
+      STATOR_CHECK(false, "truth continuations are settled in place");
+  }
+  frames.setReturned(Ref<>(), frames.yielded());
+  caller.index = callIndex(caller) + 1;
+  return Flow::kOk;
+}
+
+Flow unwind(Tracer& tracer, size_t base) {
+  for (size_t i = tracer.frames.size(); i-- > base;) {
+    SymbolicFrame& frame = tracer.frames.at(i);
+    const bytecode::Instr& instr = frame.code->instrs()[static_cast<size_t>(callIndex(frame))];
+    auto handler = frame.code->findHandler(instr.opcode_offset);
+    if (!handler && frame.getattr_follows && tracer.errors.raisedIs(PyExc_AttributeError)) {
+      tracer.ending.restartAt(frame.entered_at, Reason::kRaises);
+      return tracer.breakWith(Reason::kRaises,
+                              "AttributeError of an attribute that __getattr__ may know");
+    }
+    if (!handler) {
+      noteAttribute(tracer, frame);
+      continue;
+    }
+    // RERAISE n stands for the instruction that raised first, which its operand says.
+    Ref<> lasti = instr.opcode == RERAISE && instr.oparg != 0
+                      ? newRef(frame.top(static_cast<size_t>(instr.oparg)))
+                      : stealRef(PyLong_FromLong(instr.opcode_offset / 2));
+    tracer.frames.leaveTo(i + 1);
+    frame.stack.resize(static_cast<size_t>(handler->depth));
+    frame.lazy_stack = std::min(frame.lazy_stack, frame.stack.size());
+    if (handler->lasti) frame.push(std::move(lasti));
+    frame.push(tracer.errors.takeRaised());
+    frame.index = frame.code->indexAt(handler->target);
+    return Flow::kOk;
+  }
+  if (base > 0) {
+    tracer.frames.leaveTo(base);
+    return Flow::kRaise;
+  }
+  std::string detail = Py_TYPE(tracer.errors.raised())->tp_name;
+  tracer.errors.dropRaised();
+  return tracer.breakWith(Reason::kRaises, detail);
+}
+
+Flow runUntil(Tracer& tracer, size_t depth) {
+  static const std::array<handlers::Handler, 256> table = makeTable();
+  while (tracer.frames.size() > depth) {
+    SymbolicFrame& frame = tracer.frames.innermost();
+    if (Flow flow = beginInstruction(tracer, frame); flow != Flow::kOk) return flow;
+    const bytecode::Instr& instr = frame.instr();
+    handlers::Handler handler = table[instr.opcode];
+    STATOR_CHECK(handler != nullptr, "no handler for opcode " + std::to_string(instr.opcode));
+    Flow flow = Flow::kOk;
+    try {
+      if (frame.lazy_stack > 0) flow = readStack(tracer, frame, instr);
+      if (flow == Flow::kOk) flow = handler(tracer, frame, instr);
+    } catch (const symbolic::Undecided& undecided) {
+      // The handler may have been half way: the trace starts over, and ends before this instruction.
+      tracer.ending.restartAt(tracer.frames.instruction(), Reason::kDataDependentBranch);
+      return tracer.breakWith(Reason::kDataDependentBranch,
+                              undecided.condition == nullptr
+                                  ? "depends on a number that is known only when the graph runs"
+                                  : "depends on a number that is known only when the graph runs: " +
+                                        symbolic::text(undecided.condition));
+    }
+    if (flow == Flow::kRaise) flow = unwind(tracer, depth);
+    if (flow == Flow::kBreak || flow == Flow::kRaise) return flow;
+  }
+  return Flow::kOk;
+}
+
+}  // namespace stator::interpret

@@ -1,0 +1,261 @@
+// Functions, generators and iterators as steps of a plan: each stands where the trace left it.
+#include "base/check.h"
+#include "bytecode/opcodes.h"
+#include "interpret/core/known.h"
+#include "interpret/core/trace_iterator.h"
+#include "interpret/core/tracer.h"
+#include "interpret/frames/plan_builder.h"
+#include "interpret/objects/exceptions.h"
+#include "python/objects.h"
+
+namespace stator::interpret {
+
+using breaks::kNull;
+using breaks::PlanOp;
+using breaks::PlanStep;
+using breaks::Register;
+
+bool PlanBuilder::ignoresClosing(const bytecode::CodeInfo& code, int target) {
+  size_t at = static_cast<size_t>(code.indexAt(target));
+  const auto& instrs = code.instrs();
+  if (at + 2 >= instrs.size() || instrs[at].opcode != PUSH_EXC_INFO ||
+      instrs[at + 1].opcode != LOAD_GLOBAL || instrs[at + 2].opcode != CHECK_EXC_MATCH) {
+    return false;
+  }
+  PyObject* name = PyTuple_GET_ITEM(code.code()->co_names, instrs[at + 1].oparg >> 1);
+  return PyUnicode_CompareWithASCIIString(name, "BaseException") != 0 &&
+         PyUnicode_CompareWithASCIIString(name, "GeneratorExit") != 0;
+}
+
+void PlanBuilder::checkDropped() {
+  for (values::Info* info : t_.values.all()) {
+    if (!isTraceIterator(info->object.get()) || memo_.count(info->object.get()) != 0) continue;
+    TraceIterator* it = asTraceIterator(info->object.get());
+    if (it->kind != IteratorKind::kGenerator || it->exhausted || it->index == 0 ||
+        it->frame == nullptr)
+      continue;
+    const auto& stands_at = it->frame->code->instrs()[static_cast<size_t>(it->frame->index - 1)];
+    auto handler = it->frame->code->findHandler(stands_at.opcode_offset);
+    if (handler && !ignoresClosing(*it->frame->code, handler->target)) fail(info->object.get());
+  }
+}
+
+void PlanBuilder::seek(Register iterator, int64_t position) {
+  PlanStep step{PlanOp::kSeek};
+  step.operands = {iterator};
+  step.number = position;
+  seeks_.push_back(std::move(step));
+}
+
+Register PlanBuilder::function(PyObject* object) {
+  auto* raw = reinterpret_cast<PyFunctionObject*>(object);
+  std::vector<Register> operands = {constant(raw->func_code),     constant(raw->func_globals),
+                                    constant(raw->func_qualname), value(raw->func_closure),
+                                    value(raw->func_defaults),    value(raw->func_kwdefaults)};
+  Register result = add(PlanOp::kFunction, object, Ref<>(), std::move(operands));
+  auto* code = reinterpret_cast<PyCodeObject*>(raw->func_code);
+  auto attribute = [&](const char* name, PyObject* held) {
+    fill(PlanOp::kAttributeSet, {result, value(held)}, stealRef(PyUnicode_InternFromString(name)));
+  };
+  if (PyUnicode_Compare(raw->func_name, code->co_name) != 0) attribute("__name__", raw->func_name);
+  if (PyUnicode_Compare(raw->func_qualname, code->co_qualname) != 0)
+    attribute("__qualname__", raw->func_qualname);
+  // What a new function of this code has: the first constant if that is a string, and the module of its globals.
+  PyObject* first =
+      PyTuple_GET_SIZE(code->co_consts) > 0 ? PyTuple_GET_ITEM(code->co_consts, 0) : Py_None;
+  PyObject* doc = raw->func_doc != nullptr ? raw->func_doc : Py_None;
+  if (doc != (PyUnicode_Check(first) ? first : Py_None)) attribute("__doc__", doc);
+  PyObject* module = PyDict_GetItem(raw->func_globals, names().name);
+  if (raw->func_module != nullptr && raw->func_module != module)
+    attribute("__module__", raw->func_module);
+  if (raw->func_annotations != nullptr && PyTuple_Check(raw->func_annotations)) {
+    // Unevaluated form (name, value, ...): CPython turns it into a dict on first use.
+    Ref<> dict = stealRef(PyFunction_GetAnnotations(object)
+                              ? newRef(PyFunction_GetAnnotations(object)).release()
+                              : nullptr);
+    if (dict) attribute("__annotations__", dict.get());
+  } else if (raw->func_annotations != nullptr) {
+    attribute("__annotations__", raw->func_annotations);
+  }
+  if (raw->func_dict != nullptr) {
+    PyObject *name = nullptr, *item = nullptr;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(raw->func_dict, &position, &name, &item))
+      fill(PlanOp::kAttributeSet, {result, value(item)}, newRef(name));
+  }
+  return result;
+}
+
+Register PlanBuilder::generator(PyObject* object) {
+  TraceIterator* it = asTraceIterator(object);
+  // One of ours stands for an object of another type.
+  if (it->flag || (it->frame == nullptr && !it->exhausted) || it->function == nullptr)
+    return fail(object);
+  Register function = value(it->function);
+  Register made = add(PlanOp::kGenerator, object, Ref<>(), {function});
+  PlanStep step{PlanOp::kGeneratorFill};
+  step.operands = {made, kNull};
+  if (it->exhausted) {
+    step.number = breaks::GeneratorState::kEnded;
+  } else {
+    const SymbolicFrame& frame = *it->frame;
+    for (const Ref<>& slot : frame.slots) step.operands.push_back(value(slot.get()));
+    step.number = breaks::GeneratorState::kFresh;
+    if (it->index != 0) {
+      for (const Ref<>& entry : frame.stack) step.operands.push_back(value(entry.get()));
+      if (it->handled != nullptr) step.operands[1] = value(it->handled);
+      step.number = breaks::GeneratorState::pack(
+          frame.code->instrs()[static_cast<size_t>(frame.index - 1)].offset, frame.slots.size());
+    }
+  }
+  seeks_.push_back(std::move(step));
+  return made;
+}
+
+Register PlanBuilder::iterator(PyObject* object) {
+  TraceIterator* it = asTraceIterator(object);
+  auto& parts = *it->sources;
+  if (it->kind == IteratorKind::kCallable || it->running) return fail(object);
+  if (it->kind == IteratorKind::kGenerator) return generator(object);
+  if (it->exhausted) {
+    Ref<> empty = stealRef(PyTuple_New(0));
+    return add(PlanOp::kIterator, object, Ref<>(), {constant(empty.get())});
+  }
+  std::vector<Register> operands;
+  switch (it->kind) {
+    case IteratorKind::kSequence: {
+      Register sequence = value(parts[0].get());
+      // A list may get its items, or others, after the iterator is made; its iterator takes no position behind the list's end.
+      if (!PyList_Check(parts[0].get()))
+        return add(PlanOp::kIterator, object, Ref<>(), {sequence}, it->index);
+      Register made = add(PlanOp::kIterator, object, Ref<>(), {sequence});
+      if (it->index != 0) seek(made, it->index);
+      return made;
+    }
+    case IteratorKind::kSnapshot: {
+      bool changes = written(parts[1].get());
+      Register made =
+          add(PlanOp::kIterator, object, Ref<>(), {value(parts[1].get())}, changes ? 0 : it->index);
+      if (!changes) return made;
+      // What it iterates over is written to after the iterator is made, which would notice.
+      if (PyODict_Check(viewed(parts[1].get()))) return fail(object);
+      PlanStep step{PlanOp::kSeekEntry};
+      step.operands = {made, value(parts[1].get())};
+      step.number = it->index;
+      seeks_.push_back(std::move(step));
+      return made;
+    }
+    case IteratorKind::kReversed: {
+      if (!PyList_CheckExact(parts[0].get())) return fail(object);
+      Register list = value(parts[0].get());
+      Register made =
+          add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PyReversed_Type)), {list});
+      seek(made, it->index);
+      return made;
+    }
+    case IteratorKind::kEnumerate: {
+      Ref<> start = stealRef(PyLong_FromLongLong(it->index));
+      operands = {value(parts[0].get()), constant(start.get())};
+      return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PyEnum_Type)),
+                 operands);
+    }
+    case IteratorKind::kZip:
+      if (it->flag) return fail(object);
+      for (auto& part : parts) operands.push_back(value(part.get()));
+      return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PyZip_Type)), operands);
+    case IteratorKind::kMap:
+      for (auto& part : parts) operands.push_back(value(part.get()));
+      return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PyMap_Type)), operands);
+    case IteratorKind::kFilter:
+      for (auto& part : parts) operands.push_back(value(part.get()));
+      return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PyFilter_Type)),
+                 operands);
+    default:
+      return itertools(object);
+  }
+}
+
+Register PlanBuilder::withState(PyTypeObject* type, Register iterator, Register state) {
+  std::string path = std::string(type->tp_name) + ".__setstate__";
+  PyObject* method = torchObject(path.c_str());
+  STATOR_CHECK(method != nullptr, path);
+  add(PlanOp::kCall, nullptr, newRef(method), {iterator, state});
+  return iterator;
+}
+
+Register PlanBuilder::itertools(PyObject* object) {
+  TraceIterator* it = asTraceIterator(object);
+  auto& parts = *it->sources;
+  PyTypeObject* type = iteratorType(it);
+  auto number = [&](int64_t n) {
+    Ref<> boxed = stealRef(PyLong_FromLongLong(n));
+    return constant(boxed.get());
+  };
+  auto part = [&](size_t i) { return value(parts[i].get()); };
+  auto call = [&](std::vector<Register> operands) {
+    return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)),
+               std::move(operands));
+  };
+  switch (it->kind) {
+    case IteratorKind::kChain: {
+      std::vector<Register> state = {part(0)};
+      if (parts[1]) state.push_back(part(1));
+      Register made = call({});
+      return withState(type, made, add(PlanOp::kTuple, nullptr, Ref<>(), state));
+    }
+    case IteratorKind::kIslice: {
+      int64_t next = PyLong_AsLongLong(parts[1].get());
+      Register stop = parts[2].get() == Py_None
+                          ? constant(Py_None)
+                          : number(PyLong_AsLongLong(parts[2].get()) - it->index);
+      return call({part(0), number(next - it->index), stop, part(3)});
+    }
+    case IteratorKind::kCount:
+      return call({part(0), part(1)});
+    case IteratorKind::kCycle: {
+      Register rest =
+          it->flag ? add(PlanOp::kIterator, nullptr, Ref<>(), {part(1)}, it->index) : part(0);
+      std::vector<Register> state = {part(1), constant(it->flag ? Py_True : Py_False)};
+      Register made = call({rest});
+      return withState(type, made, add(PlanOp::kTuple, nullptr, Ref<>(), state));
+    }
+    case IteratorKind::kRepeat:
+      return it->index < 0 ? call({part(0)}) : call({part(0), number(it->index)});
+    case IteratorKind::kAccumulate: {
+      if (parts[3]) return fail(object);
+      Register total = parts[2] ? part(2) : kNull;
+      Register made = call({part(0), part(1)});
+      return total == kNull ? made : withState(type, made, total);
+    }
+    case IteratorKind::kStarMap:
+    case IteratorKind::kTakeWhile:
+    case IteratorKind::kFilterFalse:
+    case IteratorKind::kCompress:
+      return call({part(0), part(1)});
+    case IteratorKind::kDropWhile: {
+      Register made = call({part(0), part(1)});
+      return it->flag ? withState(type, made, constant(Py_True)) : made;
+    }
+    case IteratorKind::kZipLongest: {
+      std::vector<Register> operands;
+      for (size_t i = 1; i < parts.size(); ++i) {
+        if (!parts[i]) return fail(object);
+        operands.push_back(part(i));
+      }
+      Register fill = part(0);
+      Register made = call(operands);
+      return withState(type, made, fill);
+    }
+    case IteratorKind::kPairwise:
+      return parts[1] ? fail(object) : call({part(0)});
+    case IteratorKind::kMoves: {
+      Register made = add(PlanOp::kCall, nullptr, newRef(reinterpret_cast<PyObject*>(type)),
+                          sequence(parts[2].get()));
+      return add(PlanOp::kAdvance, object, Ref<>(), {made}, it->index);
+    }
+    default:
+      return fail(object);
+  }
+}
+
+}  // namespace stator::interpret

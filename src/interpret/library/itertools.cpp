@@ -1,0 +1,403 @@
+// itertools: iterators of our own, rebuilt as CPython's at an exit.
+#include "interpret/library/itertools.h"
+
+#include "interpret/calls/calls.h"
+#include "interpret/core/arguments.h"
+#include "interpret/core/known.h"
+#include "interpret/core/outside.h"
+#include "interpret/core/tables.h"
+#include "interpret/core/trace_iterator.h"
+#include "interpret/core/tracer.h"
+#include "interpret/library/rows.h"
+#include "interpret/objects/contents.h"
+#include "interpret/objects/items.h"
+#include "interpret/objects/iteration.h"
+#include "interpret/objects/operators.h"
+
+namespace stator::interpret {
+
+namespace {
+
+Ref<> number(int64_t value) { return stealRef(PyLong_FromLongLong(value)); }
+
+// Positional or keyword argument; null: not given.
+PyObject* argument(const Args& args, size_t index, const char* name) {
+  return args.positional > index ? args.values[index] : args.keyword(name);
+}
+
+Out chain(Tracer& t, const Args& args) {
+  if (args.keywordCount() != 0) return wrongArguments(t, "chain");
+  Ref<> iterables = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional)));
+  for (size_t i = 0; i < args.positional; ++i)
+    PyTuple_SET_ITEM(iterables.get(), static_cast<Py_ssize_t>(i), Py_NewRef(args.values[i]));
+  STATOR_VALUE(outer, iterate(t, iterables.get()));
+  return t.made(makeTraceIterator(IteratorKind::kChain, {outer, Ref<>()}));
+}
+
+Out chainFromIterable(Tracer& t, const Args& args) {
+  if (args.values.size() != 2 || args.keywordCount() != 0)
+    return wrongArguments(t, "from_iterable");
+  STATOR_VALUE(outer, iterate(t, args.values[1]));
+  return t.made(makeTraceIterator(IteratorKind::kChain, {outer, Ref<>()}));
+}
+
+// None, or an int that is not negative.
+bool isCount(PyObject* value) {
+  return value == Py_None ||
+         (PyLong_CheckExact(value) && PyLong_AsLongLong(value) >= 0 && !PyErr_Occurred());
+}
+
+Out islice(Tracer& t, const Args& args) {
+  if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 4)
+    return wrongArguments(t, "islice");
+  PyObject* start = args.positional > 2 ? args.values[1] : Py_None;
+  PyObject* stop = args.positional > 2 ? args.values[2] : args.values[1];
+  PyObject* step = args.positional > 3 ? args.values[3] : Py_None;
+  if (!isCount(start) || !isCount(stop) || !isCount(step)) {
+    PyErr_Clear();
+    return wrongArguments(t, "islice");
+  }
+  int64_t steps = step == Py_None ? 1 : PyLong_AsLongLong(step);
+  if (steps == 0) return wrongArguments(t, "islice");
+  STATOR_VALUE(iterator, iterate(t, args.values[0]));
+  return t.made(makeTraceIterator(
+      IteratorKind::kIslice,
+      {iterator, start == Py_None ? number(0) : newRef(start), newRef(stop), number(steps)}));
+}
+
+Out countCall(Tracer& t, const Args& args) {
+  PyObject *start = argument(args, 0, "start"), *step = argument(args, 1, "step");
+  return t.made(makeTraceIterator(
+      IteratorKind::kCount,
+      {start != nullptr ? newRef(start) : number(0), step != nullptr ? newRef(step) : number(1)}));
+}
+
+Out cycle(Tracer& t, const Args& args) {
+  if (args.values.size() != 1 || args.keywordCount() != 0) return wrongArguments(t, "cycle");
+  STATOR_VALUE(iterator, iterate(t, args.values[0]));
+  return t.made(makeTraceIterator(IteratorKind::kCycle, {iterator, stealRef(PyList_New(0))}));
+}
+
+Out repeat(Tracer& t, const Args& args) {
+  PyObject *object = argument(args, 0, "object"), *times = argument(args, 1, "times");
+  if (object == nullptr || (times != nullptr && !PyLong_CheckExact(times)))
+    return wrongArguments(t, "repeat");
+  int64_t count = times == nullptr ? -1 : std::max<int64_t>(0, PyLong_AsLongLong(times));
+  return t.made(makeTraceIterator(IteratorKind::kRepeat, {newRef(object)}, count));
+}
+
+Out accumulate(Tracer& t, const Args& args) {
+  PyObject *iterable = argument(args, 0, "iterable"), *function = argument(args, 1, "func"),
+           *initial = args.keyword("initial");
+  if (iterable == nullptr || args.positional > 2) return wrongArguments(t, "accumulate");
+  STATOR_VALUE(iterator, iterate(t, iterable));
+  return t.made(
+      makeTraceIterator(IteratorKind::kAccumulate,
+                        {iterator, newRef(function != nullptr ? function : Py_None), Ref<>(),
+                         initial != nullptr && initial != Py_None ? newRef(initial) : Ref<>()}));
+}
+
+template <IteratorKind kind>
+Out functionAndIterable(Tracer& t, const Args& args) {
+  if (args.values.size() != 2 || args.keywordCount() != 0) return wrongArguments(t, "itertools");
+  STATOR_VALUE(iterator, iterate(t, args.values[1]));
+  return t.made(makeTraceIterator(kind, {newRef(args.values[0]), iterator}));
+}
+
+Out compress(Tracer& t, const Args& args) {
+  PyObject *data = argument(args, 0, "data"), *selectors = argument(args, 1, "selectors");
+  if (data == nullptr || selectors == nullptr) return wrongArguments(t, "compress");
+  STATOR_VALUE(first, iterate(t, data));
+  STATOR_VALUE(second, iterate(t, selectors));
+  return t.made(makeTraceIterator(IteratorKind::kCompress, {first, second}));
+}
+
+Out zipLongest(Tracer& t, const Args& args) {
+  PyObject* fill = args.keyword("fillvalue");
+  if (args.keywordCount() != static_cast<size_t>(fill != nullptr))
+    return wrongArguments(t, "zip_longest");
+  std::vector<Ref<>> parts = {newRef(fill != nullptr ? fill : Py_None)};
+  for (size_t i = 0; i < args.positional; ++i) {
+    STATOR_VALUE(part, iterate(t, args.values[i]));
+    parts.push_back(std::move(part));
+  }
+  return t.made(makeTraceIterator(IteratorKind::kZipLongest, std::move(parts)));
+}
+
+Out pairwise(Tracer& t, const Args& args) {
+  if (args.values.size() != 1 || args.keywordCount() != 0) return wrongArguments(t, "pairwise");
+  STATOR_VALUE(iterator, iterate(t, args.values[0]));
+  return t.made(makeTraceIterator(IteratorKind::kPairwise, {iterator, Ref<>()}));
+}
+
+Out tee(Tracer& t, const Args& args) {
+  if (args.keywordCount() != 0 || args.positional < 1 || args.positional > 2)
+    return wrongArguments(t, "tee");
+  int64_t copies = 2;
+  if (args.positional == 2) {
+    if (!isCount(args.values[1]) || args.values[1] == Py_None) return wrongArguments(t, "tee");
+    copies = PyLong_AsLongLong(args.values[1]);
+  }
+  STATOR_VALUE(iterator, iterate(t, args.values[0]));
+  Ref<> shared = stealRef(PyList_New(0));
+  PyList_Append(shared.get(), iterator.get());
+  Ref<> out = stealRef(PyTuple_New(copies));
+  for (int64_t i = 0; i < copies; ++i)
+    PyTuple_SET_ITEM(out.get(), i,
+                     t.made(makeTraceIterator(IteratorKind::kTee, {shared}, 1)).release());
+  return out;
+}
+
+// product, permutations, combinations: they take all items first and only move references from then on, so CPython's own run over trace
+// values.
+Out moves(Tracer& t, const Args& args, const char* name, size_t iterables) {
+  // product() alone has a keyword that says nothing about one of the iterables.
+  PyObject* repeat = args.keyword("repeat");
+  if (args.keywordCount() != 0 &&
+      (repeat == nullptr || args.keywordCount() != 1 || !PyLong_CheckExact(repeat) ||
+       iterables != args.positional || std::string_view(name) != "product"))
+    return t.breakWith(Reason::kUnsupportedIterator, std::string(name) + "() with keywords");
+  Ref<> own = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional)));
+  for (size_t i = 0; i < args.positional; ++i) {
+    if (i >= iterables) {
+      if (!isNativeSafe(t, args.values[i])) return wrongArguments(t, name);
+      PyTuple_SET_ITEM(own.get(), static_cast<Py_ssize_t>(i), Py_NewRef(args.values[i]));
+      continue;
+    }
+    STATOR_VALUE(list, listOf(t, args.values[i]));
+    PyTuple_SET_ITEM(own.get(), static_cast<Py_ssize_t>(i), PyList_AsTuple(list.get()));
+  }
+  if (repeat != nullptr) {
+    const long times = PyLong_AsLong(repeat);
+    if (times < 0 || times > 1000) {
+      PyErr_Clear();
+      return t.breakWith(Reason::kUnsupportedIterator, "product() with this repeat");
+    }
+    own = stealRef(PySequence_Repeat(own.get(), times));
+  }
+  PyObject* type = reinterpret_cast<PyObject*>(itertoolsType(name));
+  Ref<> iterator = stealRef(PyObject_Call(type, own.get(), nullptr));
+  if (!iterator) return t.raiseCurrentError();
+  return t.made(makeTraceIterator(IteratorKind::kMoves, {iterator, newRef(type), own}));
+}
+Out product(Tracer& t, const Args& args) { return moves(t, args, "product", args.positional); }
+Out permutations(Tracer& t, const Args& args) { return moves(t, args, "permutations", 1); }
+Out combinations(Tracer& t, const Args& args) { return moves(t, args, "combinations", 1); }
+Out combinationsWithReplacement(Tracer& t, const Args& args) {
+  return moves(t, args, "combinations_with_replacement", 1);
+}
+
+}  // namespace
+
+Out nextOfItertools(Tracer& tracer, PyObject* object) {
+  TraceIterator* iterator = asTraceIterator(object);
+  auto& parts = *iterator->sources;
+  auto finish = [&]() -> Out {
+    iterator->exhausted = true;
+    return Ref<>();
+  };
+  auto verdict = [&](PyObject* item) -> Out {
+    if (parts[0].get() == Py_None || parts[0].get() == reinterpret_cast<PyObject*>(&PyBool_Type))
+      return truth(tracer, item);
+    STATOR_VALUE(result, callNested(tracer, parts[0].get(), {item}));
+    return truth(tracer, result.get());
+  };
+  switch (iterator->kind) {
+    case IteratorKind::kChain:
+      for (;;) {
+        if (!parts[1]) {
+          STATOR_VALUE(iterable, next(tracer, parts[0].get()));
+          if (!iterable) return finish();
+          STATOR_VALUE(inner, iterate(tracer, iterable.get()));
+          parts[1] = inner;
+        }
+        STATOR_VALUE(item, next(tracer, parts[1].get()));
+        if (item) return item;
+        parts[1].reset();
+      }
+    case IteratorKind::kIslice: {
+      int64_t wanted = PyLong_AsLongLong(parts[1].get());
+      int64_t stop = parts[2].get() == Py_None ? INT64_MAX : PyLong_AsLongLong(parts[2].get());
+      // CPython stops before it takes anything beyond `stop`.
+      for (; iterator->index < wanted && iterator->index < stop; iterator->index++) {
+        STATOR_VALUE(skipped, next(tracer, parts[0].get()));
+        if (!skipped) return finish();
+      }
+      if (iterator->index >= stop) return finish();
+      STATOR_VALUE(item, next(tracer, parts[0].get()));
+      if (!item) return finish();
+      iterator->index++;
+      int64_t step = PyLong_AsLongLong(parts[3].get());
+      parts[1] = number(wanted > stop - step ? stop : wanted + step);
+      return item;
+    }
+    case IteratorKind::kCount: {
+      Ref<> item = parts[0];
+      STATOR_VALUE(following, settle(tracer, binary(tracer, 0, item.get(), parts[1].get())));
+      parts[0] = following;
+      return item;
+    }
+    case IteratorKind::kCycle: {
+      if (!iterator->flag) {
+        STATOR_VALUE(item, next(tracer, parts[0].get()));
+        if (item) {
+          PyList_Append(parts[1].get(), item.get());
+          return item;
+        }
+        iterator->flag = true;
+        iterator->index = 0;
+      }
+      Py_ssize_t size = PyList_GET_SIZE(parts[1].get());
+      if (size == 0) return finish();
+      Ref<> item = newRef(PyList_GET_ITEM(parts[1].get(), iterator->index));
+      iterator->index = (iterator->index + 1) % size;
+      return item;
+    }
+    case IteratorKind::kRepeat:
+      if (iterator->index == 0) return finish();
+      if (iterator->index > 0) iterator->index--;
+      return parts[0];
+    case IteratorKind::kAccumulate: {
+      if (parts[3]) {
+        parts[2] = std::move(parts[3]);
+        parts[3].reset();
+        return parts[2];
+      }
+      STATOR_VALUE(item, next(tracer, parts[0].get()));
+      if (!item) return finish();
+      if (!parts[2]) {
+        parts[2] = item;
+        return item;
+      }
+      Out total = parts[1].get() == Py_None
+                      ? settle(tracer, binary(tracer, 0, parts[2].get(), item.get()))
+                      : callNested(tracer, parts[1].get(), {parts[2].get(), item.get()});
+      if (!total.ok()) return total;
+      parts[2] = total.take();
+      return parts[2];
+    }
+    case IteratorKind::kStarMap: {
+      STATOR_VALUE(item, next(tracer, parts[1].get()));
+      if (!item) return finish();
+      STATOR_VALUE(list, listOf(tracer, item.get()));
+      Args args;
+      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i)
+        args.values.push_back(PyList_GET_ITEM(list.get(), i));
+      args.positional = args.values.size();
+      return callNested(tracer, parts[0].get(), args);
+    }
+    case IteratorKind::kTakeWhile: {
+      STATOR_VALUE(item, next(tracer, parts[1].get()));
+      if (!item) return finish();
+      STATOR_VALUE(good, verdict(item.get()));
+      return good.get() == Py_True ? Out(item) : finish();
+    }
+    case IteratorKind::kDropWhile:
+      for (;;) {
+        STATOR_VALUE(item, next(tracer, parts[1].get()));
+        if (!item) return finish();
+        if (iterator->flag) return item;
+        STATOR_VALUE(drop, verdict(item.get()));
+        if (drop.get() == Py_True) continue;
+        iterator->flag = true;
+        return item;
+      }
+    case IteratorKind::kFilterFalse:
+      for (;;) {
+        STATOR_VALUE(item, next(tracer, parts[1].get()));
+        if (!item) return finish();
+        STATOR_VALUE(good, verdict(item.get()));
+        if (good.get() != Py_True) return item;
+      }
+    case IteratorKind::kCompress:
+      for (;;) {
+        STATOR_VALUE(item, next(tracer, parts[0].get()));
+        if (!item) return finish();
+        STATOR_VALUE(selector, next(tracer, parts[1].get()));
+        if (!selector) return finish();
+        STATOR_VALUE(good, truth(tracer, selector.get()));
+        if (good.get() == Py_True) return item;
+      }
+    case IteratorKind::kZipLongest: {
+      Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(parts.size()) - 1));
+      bool any = false;
+      for (size_t i = 1; i < parts.size(); ++i) {
+        Ref<> item;
+        if (parts[i]) {
+          STATOR_VALUE(got, next(tracer, parts[i].get()));
+          item = got;
+        }
+        if (item) {
+          any = true;
+        } else {
+          parts[i].reset();
+          item = parts[0];
+          bool left = false;
+          for (size_t j = 1; j < parts.size(); ++j) left |= static_cast<bool>(parts[j]);
+          if (!left) return finish();
+        }
+        PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i) - 1, item.release());
+      }
+      if (!any) return finish();
+      return tuple;
+    }
+    case IteratorKind::kPairwise: {
+      if (!parts[1]) {
+        STATOR_VALUE(first, next(tracer, parts[0].get()));
+        if (!first) return finish();
+        parts[1] = first;
+      }
+      STATOR_VALUE(item, next(tracer, parts[0].get()));
+      if (!item) return finish();
+      Ref<> pair = stealRef(PyTuple_Pack(2, parts[1].get(), item.get()));
+      parts[1] = item;
+      return pair;
+    }
+    case IteratorKind::kTee: {
+      PyObject* shared = parts[0].get();
+      if (iterator->index < PyList_GET_SIZE(shared))
+        return newRef(PyList_GET_ITEM(shared, iterator->index++));
+      STATOR_VALUE(item, next(tracer, PyList_GET_ITEM(shared, 0)));
+      if (!item) return finish();
+      PyList_Append(shared, item.get());
+      iterator->index++;
+      return item;
+    }
+    case IteratorKind::kMoves: {
+      Ref<> item = stealRef(PyIter_Next(parts[0].get()));
+      if (!item) return PyErr_Occurred() ? Out(tracer.raiseCurrentError()) : finish();
+      iterator->index++;
+      return item;
+    }
+    default:
+      return tracer.breakWith(Reason::kUnsupportedIterator);
+  }
+}
+
+void registerItertools() {
+  const std::pair<const char*, CallHandler> rows[] = {
+      {"itertools.chain", chain},
+      {"itertools.chain.from_iterable", chainFromIterable},
+      {"itertools.islice", islice},
+      {"itertools.count", countCall},
+      {"itertools.cycle", cycle},
+      {"itertools.repeat", repeat},
+      {"itertools.accumulate", accumulate},
+      {"itertools.starmap", functionAndIterable<IteratorKind::kStarMap>},
+      {"itertools.takewhile", functionAndIterable<IteratorKind::kTakeWhile>},
+      {"itertools.dropwhile", functionAndIterable<IteratorKind::kDropWhile>},
+      {"itertools.filterfalse", functionAndIterable<IteratorKind::kFilterFalse>},
+      {"itertools.compress", compress},
+      {"itertools.zip_longest", zipLongest},
+      {"itertools.pairwise", pairwise},
+      {"itertools.tee", tee},
+      {"itertools.product", product},
+      {"itertools.permutations", permutations},
+      {"itertools.combinations", combinations},
+      {"itertools.combinations_with_replacement", combinationsWithReplacement},
+  };
+  for (const auto& [path, handler] : rows) registerHandler(path, handler);
+  registerPolyfill("itertools.groupby", "iteration.groupby");
+}
+
+}  // namespace stator::interpret

@@ -1,0 +1,283 @@
+// Functions of the standard library that are written in C.
+#include "interpret/calls/calls.h"
+#include "interpret/calls/instances.h"
+#include "interpret/core/known.h"
+#include "interpret/core/outside.h"
+#include "interpret/core/tables.h"
+#include "interpret/core/trace_iterator.h"
+#include "interpret/core/tracer.h"
+#include "interpret/library/rows.h"
+#include "interpret/objects/attribute_writes.h"
+#include "interpret/objects/attributes.h"
+#include "interpret/objects/contents.h"
+#include "interpret/objects/items.h"
+#include "interpret/objects/native_calls.h"
+#include "interpret/objects/subclass_checks.h"
+
+namespace stator::interpret {
+
+namespace {
+
+// Facts about code and installation that a program asks for again and again: asked once, at capture, of the real thing. The result is an
+// object that existed, in effect, before the trace.
+Out askOnce(Tracer& t, const Args& args, const char* path) {
+  for (PyObject* value : args.values) {
+    if (graph::isStandIn(value) || isTraceIterator(value))
+      return t.breakWith(Reason::kUnsupportedObject, path);
+    if (!PyCallable_Check(value) && !isNativeSafe(t, value))
+      return t.breakWith(Reason::kUnsupportedObject, path);
+  }
+  Ref<> result = stealRef(
+      PyObject_Vectorcall(torchObject(path), args.values.data(), args.positional, args.names));
+  if (!result) return t.raiseCurrentError();
+  if (values::isScalar(result.get())) return result;
+  return fromOutside(t, result, t.world.sources().pinned(result));
+}
+Out signature(Tracer& t, const Args& args) { return askOnce(t, args, "inspect.signature"); }
+Out installedVersion(Tracer& t, const Args& args) {
+  return askOnce(t, args, "importlib.metadata.version");
+}
+Out findSpec(Tracer& t, const Args& args) { return askOnce(t, args, "importlib.util.find_spec"); }
+
+// operator.itemgetter, attrgetter, methodcaller only keep references.
+Out makeGetter(Tracer& t, const Args& args, PyTypeObject* type) {
+  for (PyObject* value : args.values) {
+    if (type != itemGetterType() && type != methodCallerType() && !PyUnicode_CheckExact(value))
+      return t.breakWith(Reason::kRaises, type->tp_name);
+  }
+  if (type == methodCallerType() && (args.positional == 0 || !PyUnicode_CheckExact(args.values[0])))
+    return t.breakWith(Reason::kRaises, type->tp_name);
+  return fromNativeMade(
+      t, stealRef(PyObject_Vectorcall(reinterpret_cast<PyObject*>(type), args.values.data(),
+                                      args.positional, args.names)));
+}
+Out itemGetter(Tracer& t, const Args& args) { return makeGetter(t, args, itemGetterType()); }
+Out attrGetter(Tracer& t, const Args& args) { return makeGetter(t, args, attrGetterType()); }
+Out methodCaller(Tracer& t, const Args& args) { return makeGetter(t, args, methodCallerType()); }
+
+// A function of C that changes the list it is given by comparing its (plain) elements.
+Out onPlainList(Tracer& t, const Args& args, const char* path) {
+  if (args.positional == 0 || !PyList_CheckExact(args.values[0]))
+    return t.breakWith(Reason::kCallsOutside, path);
+  STATOR_VALUE(items, contents(t, args.values[0]));
+  if (!isNativeSafe(t, items.get()))
+    return t.breakWith(Reason::kUnsupportedObject,
+                       std::string(path) + "() of a list that is not plain");
+  for (size_t i = 1; i < args.values.size(); ++i) {
+    if (!isNativeSafe(t, args.values[i]))
+      return t.breakWith(Reason::kUnsupportedObject,
+                         std::string(path) + "() of a value that is not plain");
+  }
+  STATOR_VALUE(target, contentsForWrite(t, args.values[0]));
+  Args replaced = args;
+  replaced.values[0] = target.get();
+  return callNative(t, torchObject(path), replaced);
+}
+#define ON_PLAIN_LIST(name, path) \
+  Out name(Tracer& t, const Args& args) { return onPlainList(t, args, path); }
+ON_PLAIN_LIST(heapify, "heapq.heapify")
+ON_PLAIN_LIST(heappush, "heapq.heappush")
+ON_PLAIN_LIST(heappop, "heapq.heappop")
+ON_PLAIN_LIST(heapreplace, "heapq.heapreplace")
+ON_PLAIN_LIST(heappushpop, "heapq.heappushpop")
+ON_PLAIN_LIST(insortLeft, "bisect.insort_left")
+ON_PLAIN_LIST(insortRight, "bisect.insort_right")
+
+// json: pure unless somebody's own encoder or hooks are asked.
+Out json(Tracer& t, const Args& args, const char* path) {
+  for (const char* hook : {"cls", "default", "object_hook", "object_pairs_hook", "parse_float",
+                           "parse_int", "parse_constant"}) {
+    if (args.keyword(hook) != nullptr && args.keyword(hook) != Py_None)
+      return t.breakWith(Reason::kCallsOutside, path);
+  }
+  return callNative(t, torchObject(path), args);
+}
+Out jsonDumps(Tracer& t, const Args& args) { return json(t, args, "json.dumps"); }
+Out jsonLoads(Tracer& t, const Args& args) { return json(t, args, "json.loads"); }
+
+// types.SimpleNamespace(**attributes)
+// collections.namedtuple(...): a new class, which does not outlive the captured part.
+Out namedTuple(Tracer& t, const Args& args) {
+  STATOR_VALUE(type, callNative(t, torchObject("collections.namedtuple"), args));
+  return t.made(type);
+}
+
+// operator.length_hint(object, default)
+Out lengthHint(Tracer& t, const Args& args) {
+  if (args.values.empty() || args.values.size() > 2 || args.keywordCount() != 0)
+    return t.breakWith(Reason::kRaises, "length_hint");
+  static PyObject* const name = PyUnicode_InternFromString("__len__");
+  STATOR_VALUE(has_length, typeLookup(t, typeOf(t, args.values[0]), name));
+  if (!has_length) return t.breakWith(Reason::kCallsOutside, "length_hint of what has no length");
+  return length(t, args.values[0]);
+}
+
+Out simpleNamespace(Tracer& t, const Args& args) {
+  if (args.positional != 0) return t.breakWith(Reason::kRaises, "SimpleNamespace");
+  auto* type = reinterpret_cast<PyTypeObject*>(torchObject("types.SimpleNamespace"));
+  Ref<> empty = stealRef(PyTuple_New(0));
+  STATOR_VALUE(made, fromNativeMade(t, stealRef(type->tp_new(type, empty.get(), nullptr))));
+  for (size_t i = 0; i < args.keywordCount(); ++i)
+    STATOR_FLOW(storeInstanceAttr(t, made.get(), args.name(i), args.values[i]));
+  return made;
+}
+
+}  // namespace
+
+namespace {
+
+// A protocol's last word on an object that lacks some of its members: registrations, and what typing's own hook says of the class. It looks at
+// the frames of abc that call it, so that it is asked through them.
+Out protocolCheck(Tracer& t, PyTypeObject* protocol, PyObject* object) {
+  static PyObject* runtime = PyUnicode_InternFromString("_is_runtime_protocol");
+  STATOR_VALUE(checkable, typeLookup(t, protocol, runtime));
+  if (checkable.get() != Py_True || graph::isStandIn(object) ||
+      typeOf(t, object) != Py_TYPE(object))
+    return t.breakWith(Reason::kCallsOutside,
+                       "a protocol's check, which looks at the frames that call it");
+  for (PyTypeObject* type : {protocol, Py_TYPE(object)}) {
+    if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0)
+      t.world.guard(Guard{GuardKind::kTypeVersion,
+                          t.world.sources().pinned(reinterpret_cast<PyObject*>(type)), nullptr,
+                          newRef(reinterpret_cast<PyObject*>(type))});
+  }
+  Ref<> token = stealRef(PyObject_CallNoArgs(torchObject("_abc.get_cache_token")));
+  if (!token) return t.raiseCurrentError();
+  t.world.guard(Guard{GuardKind::kAbcToken, nullptr, nullptr, token});
+  PyObject* check = torchObject("abc.ABCMeta.__instancecheck__");
+  return t.fromNative(stealRef(
+      PyObject_CallFunctionObjArgs(check, reinterpret_cast<PyObject*>(protocol), object, nullptr)));
+}
+
+// What ABCMeta's __instancecheck__ comes down to: the class of the object, by the registrations that are guarded.
+Out abcInstanceCheck(Tracer& t, const Args& args) {
+  if (args.values.size() != 2) return t.breakWith(Reason::kRaises, "_abc_instancecheck");
+  static PyObject* protocol = PyUnicode_InternFromString("_is_protocol");
+  if (!PyType_Check(args.values[0])) return t.breakWith(Reason::kRaises, "_abc_instancecheck");
+  auto* type = reinterpret_cast<PyTypeObject*>(args.values[0]);
+  if (_PyType_Lookup(type, protocol) != nullptr) return protocolCheck(t, type, args.values[1]);
+  return isSubclass(t, reinterpret_cast<PyObject*>(typeOf(t, args.values[1])), args.values[0]);
+}
+
+// functools.singledispatch's `dispatch`: the implementation that its registry has for a class, which it then keeps in a cache of its own.
+Out dispatch(Tracer& t, PyObject* function, const Args& args) {
+  if (args.values.size() != 1 || !PyType_Check(args.values[0]))
+    return t.breakWith(Reason::kRaises, "dispatch");
+  STATOR_VALUE(registry, fromClosure(t, function, "registry"));
+  STATOR_VALUE(entries, contents(t, registry.get()));
+  Ref<> token = stealRef(PyObject_CallNoArgs(torchObject("_abc.get_cache_token")));
+  if (token) t.world.guard(Guard{GuardKind::kAbcToken, nullptr, nullptr, token});
+  PyErr_Clear();
+  STATOR_VALUE(cache, fromClosure(t, function, "dispatch_cache"));
+  if (reinterpret_cast<PyObject*>(Py_TYPE(cache.get())) != torchObject("weakref.WeakKeyDictionary"))
+    return t.breakWith(Reason::kCallsOutside, "dispatch, with a cache of its own kind");
+  STATOR_VALUE(cached_for, fromClosure(t, function, "cache_token"));
+  if (cached_for.get() != Py_None &&
+      (!token || PyObject_RichCompareBool(cached_for.get(), token.get(), Py_EQ) != 1)) {
+    return t.breakWith(Reason::kCallsOutside, "dispatch, whose cache is out of date");
+  }
+  Ref<> found = Ref<>::create(PyDict_GetItemWithError(entries.get(), args.values[0]));
+  if (!found)
+    found = stealRef(PyObject_CallFunctionObjArgs(torchObject("functools._find_impl"),
+                                                  args.values[0], entries.get(), nullptr));
+  if (!found) return t.raiseCurrentError();
+  t.effects.callLate({torchObject("weakref.WeakKeyDictionary.__setitem__"),
+                      {cache, newRef(args.values[0]), found}});
+  return found;
+}
+
+// The guard against endless recursion that dataclasses put around __repr__.
+Out recursiveRepr(Tracer& t, PyObject* function, const Args& args) {
+  static std::vector<PyObject*> under_way;
+  STATOR_VALUE(wrapped, fromClosure(t, function, "user_function"));
+  if (args.values.size() != 1) return t.breakWith(Reason::kRaises, "__repr__() takes no arguments");
+  for (PyObject* object : under_way) {
+    if (object == args.values[0]) return t.fromNative(stealRef(PyUnicode_FromString("...")));
+  }
+  under_way.push_back(args.values[0]);
+  Out text = callNested(t, wrapped.get(), args);
+  under_way.pop_back();
+  return text;
+}
+
+// torch.jit.script_if_tracing(fn): nothing is being traced by torch.jit, so it is fn.
+Out scriptIfTracing(Tracer& t, PyObject* function, const Args& args) {
+  STATOR_VALUE(original, fromClosure(t, function, "fn"));
+  t.world.keep(original);
+  return call(t, original.get(), args);
+}
+
+// The code of a function that another one makes when it runs.
+PyCodeObject* innerCode(const char* path, const char* name) {
+  PyObject* outer = torchObject(path);
+  if (outer == nullptr || !PyFunction_Check(outer)) return nullptr;
+  PyObject* constants = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(outer))->co_consts;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants); ++i) {
+    PyObject* constant = PyTuple_GET_ITEM(constants, i);
+    if (PyCode_Check(constant) &&
+        PyUnicode_CompareWithASCIIString(reinterpret_cast<PyCodeObject*>(constant)->co_name,
+                                         name) == 0) {
+      return reinterpret_cast<PyCodeObject*>(constant);
+    }
+  }
+  return nullptr;
+}
+
+void registerInner(const char* path, const char* name, FunctionHandler handler) {
+  if (PyCodeObject* code = innerCode(path, name)) registerCode(code, handler);
+}
+
+}  // namespace
+
+void registerLibrary() {
+  const std::pair<const char*, CallHandler> rows[] = {
+      {"operator.itemgetter", itemGetter},
+      {"operator.attrgetter", attrGetter},
+      {"operator.methodcaller", methodCaller},
+      {"heapq.heapify", heapify},
+      {"heapq.heappush", heappush},
+      {"heapq.heappop", heappop},
+      {"heapq.heapreplace", heapreplace},
+      {"heapq.heappushpop", heappushpop},
+      {"types.SimpleNamespace", simpleNamespace},
+      {"collections.namedtuple", namedTuple},
+      {"operator.length_hint", lengthHint},
+      {"bisect.insort_left", insortLeft},
+      {"bisect.insort_right", insortRight},
+      {"json.dumps", jsonDumps},
+      {"json.loads", jsonLoads},
+      {"inspect.signature", signature},
+      {"importlib.util.find_spec", findSpec},
+      {"importlib.metadata.version", installedVersion},
+  };
+  for (const auto& [path, handler] : rows) registerHandler(path, handler);
+  for (const char* path : {"bisect.bisect_left", "bisect.bisect_right", "re.compile", "re.match",
+                           "re.fullmatch", "re.search", "re.sub", "re.subn", "re.split",
+                           "re.findall", "re.escape", "keyword.iskeyword"}) {
+    registerPure(path);
+  }
+  registerHandler("_abc._abc_instancecheck", abcInstanceCheck);
+  registerInner("torch.jit._trace._script_if_tracing", "wrapper", scriptIfTracing);
+  registerInner("functools.singledispatch", "dispatch", dispatch);
+  registerInner("dataclasses._recursive_repr", "wrapper", recursiveRepr);
+  registerPolyfill("functools.reduce", "functions.reduce");
+  registerPolyfill("operator.countOf", "functions.count_of");
+  registerPolyfill("operator.indexOf", "functions.index_of");
+  registerPolyfill("operator.delitem", "functions.delitem");
+  registerPolyfill("operator.concat", "functions.concat");
+  registerPolyfill("operator.iconcat", "functions.iconcat");
+  registerPolyfill("operator.call", "functions.call");
+  registerPure("posix.fspath");
+  for (const char* path :
+       {"datetime.timedelta", "datetime.date", "datetime.time", "datetime.datetime"})
+    registerPure(path);
+  registerPolyfill("re.Pattern.sub", "functions.pattern_sub");
+  registerPure("stator.polyfills.functions.matches");
+  registerPolyfill("functools.cmp_to_key", "functions.cmp_to_key");
+  registerPolyfill("collections._count_elements", "functions.count_elements");
+  registerPolyfill("builtins.object.__reduce_ex__", "objects.reduce_ex");
+  registerPolyfill("builtins.object.__getstate__", "objects.getstate");
+  registerPolyfill("copyreg.__newobj__", "objects.newobj");
+}
+
+}  // namespace stator::interpret

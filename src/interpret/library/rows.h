@@ -1,0 +1,15 @@
+// What is special about callables of this room: each of its files brings its rows of the call table.
+#pragma once
+
+namespace stator::interpret {
+
+void allowSymbolsInHandlers();
+void registerBuiltins();
+void registerContainers();
+void registerItertools();
+void registerLibrary();
+void registerLogging();
+void registerOperatorFunctions();
+void registerOrderings();
+
+}  // namespace stator::interpret

@@ -1,0 +1,15 @@
+// Attributes that are set and deleted: of objects, classes, stand-ins.
+#pragma once
+
+#include "interpret/core/tracer.h"
+
+namespace stator::interpret {
+
+// null: delete
+Flow setAttr(Tracer& tracer, PyObject* object, PyObject* name, PyObject* value);
+// hooks: the metaclass's __setattr__ is asked first
+Flow setTypeAttr(Tracer& tracer, PyTypeObject* type, PyObject* name, PyObject* value, bool hooks);
+Flow storeInstanceAttr(Tracer& tracer, PyObject* object, PyObject* name, PyObject* value);
+Flow changeClass(Tracer& tracer, PyObject* object, PyObject* type);
+
+}  // namespace stator::interpret

@@ -1,0 +1,118 @@
+#include "interpret/objects/drops.h"
+
+#include "base/ref.h"
+#include "interpret/core/trace_iterator.h"
+#include "interpret/core/tracer.h"
+#include "known/finalizers.h"
+
+namespace stator::interpret {
+
+namespace {
+
+bool wasWritten(const values::Info* info) {
+  return info->origin == values::Origin::kOutside &&
+         (info->dirty || info->overlay || (info->as_object && info->as_object->overlay));
+}
+
+bool isOnTheWay(const sources::Source* owner, const sources::Source* to) {
+  while (to != nullptr && to != owner) to = to->base;
+  return to != nullptr;
+}
+
+// The owner from which it was read holds it still: a list of layers, an attribute, a global.
+bool isHeldElsewhere(Tracer& tracer, PyObject* value) {
+  values::Info* info = tracer.values.find(value);
+  if (info == nullptr || info->origin != values::Origin::kOutside || info->source == nullptr ||
+      info->source->base == nullptr)
+    return false;
+  const sources::Source* source = info->source;
+  for (; source->base != nullptr; source = source->base) {
+    switch (source->kind) {
+      case SourceKind::kAttr:
+      case SourceKind::kSubmodule:
+      case SourceKind::kClassDict:
+      case SourceKind::kDictItem:
+      case SourceKind::kListItem:
+      case SourceKind::kTupleItem:
+      case SourceKind::kCell:
+      case SourceKind::kClosure:
+      case SourceKind::kDefault:
+      case SourceKind::kObjectDict:
+        continue;
+      default:
+        return false;
+    }
+  }
+  if (source->kind == SourceKind::kLocal) {
+    // A local that was assigned to since may have been the last to hold the owner.
+    SymbolicFrame& root = tracer.frames.driven();
+    size_t slot = static_cast<size_t>(source->index);
+    if (!root.untouched[slot] && root.slots[slot].get() != tracer.world.roots().slots[slot])
+      return false;
+  } else if (source->kind == SourceKind::kStack) {
+    return false;
+  }
+  for (values::Info* other : tracer.values.all()) {
+    // Also what hangs from an owner without being named: the dicts of a module.
+    if (wasWritten(other) &&
+        (other->source == nullptr || isOnTheWay(other->source, info->source) ||
+         (other->source->base != nullptr && isOnTheWay(other->source->base, info->source))))
+      return false;
+  }
+  return true;
+}
+
+// enumerate, zip, map and the like hold the generator that they take from.
+bool holdsGenerator(Tracer& tracer, PyObject* value, int depth) {
+  const auto* held = asTraceIterator(value)->sources;
+  if (held == nullptr || depth > 8) return false;
+  for (const Ref<>& source : *held) {
+    PyObject* object = source.get();
+    if (object == nullptr) continue;
+    if (isTraceIterator(object) ? holdsGenerator(tracer, object, depth + 1)
+                                : PyGen_CheckExact(object) && !isHeldElsewhere(tracer, object))
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool dropRunsUserCode(Tracer& tracer, PyObject* value) {
+  if (value == nullptr || values::isScalar(value) || graph::isStandIn(value)) return false;
+  if (isTraceIterator(value)) return holdsGenerator(tracer, value, 0);
+  if (known::endIsNoticed(value)) return !isHeldElsewhere(tracer, value);
+  return known::endOfContentsIsNoticed(value);
+}
+
+bool mayBeGone(Tracer& tracer, PyObject* object) {
+  values::Info* info = tracer.values.find(object);
+  PyObject* seen = info != nullptr && info->stand_in ? info->stand_in.get() : object;
+  for (const auto& frame : tracer.frames.all()) {
+    for (Ref<>& slot : frame->slots) {
+      if (slot.get() == seen) return false;
+    }
+    for (Ref<>& value : frame->stack) {
+      if (value.get() == seen) return false;
+    }
+  }
+  SymbolicFrame& root = tracer.frames.driven();
+  for (size_t i = 0; i < root.slots.size(); ++i) {
+    PyObject* before = tracer.world.roots().slots[i];
+    if (root.untouched[i]) {
+      if (before == object) return false;
+      continue;
+    }
+    if (before == nullptr || values::isScalar(before)) continue;
+    values::Info* known = tracer.values.find(before);
+    PyObject* now = known != nullptr && known->stand_in ? known->stand_in.get() : before;
+    if (root.slots[i].get() != now) return true;
+  }
+  if (root.stack.size() < tracer.frames.stackAtEntry()) return true;
+  for (values::Info* other : tracer.values.all()) {
+    if (wasWritten(other)) return true;
+  }
+  return false;
+}
+
+}  // namespace stator::interpret

@@ -1,0 +1,190 @@
+// Errors that CPython raises by itself: made by CPython, so that type and text are its own.
+#include "interpret/objects/errors.h"
+
+#include "interpret/core/known.h"
+#include "interpret/core/outside.h"
+#include "interpret/core/tables.h"
+#include "interpret/core/trace_iterator.h"
+#include "interpret/core/tracer.h"
+#include "interpret/objects/contents.h"
+#include "python/frame.h"
+
+namespace stator::interpret {
+
+namespace {
+
+// A copy that the call may change.
+Ref<> ownCopy(PyObject* value) {
+  if (PyList_CheckExact(value)) return stealRef(PySequence_List(value));
+  if (PyDict_CheckExact(value)) return stealRef(PyDict_Copy(value));
+  if (PySet_CheckExact(value)) return stealRef(PySet_New(value));
+  if (Py_TYPE(value) == dequeType()) return stealRef(PyObject_CallMethod(value, "copy", nullptr));
+  if (PyByteArray_CheckExact(value)) return stealRef(PyByteArray_FromObject(value));
+  return newRef(value);
+}
+
+bool onlyMovesReferences(PyObject* value) {
+  return PyList_CheckExact(value) || PyDict_CheckExact(value) || PySet_CheckExact(value) ||
+         Py_TYPE(value) == dequeType();
+}
+
+// An argument of the graph with tensors of zeros in place of stand-ins; null without an error: not for this one.
+Ref<> withZeros(Tracer& t, PyObject* value) {
+  static PyObject* const zeros = torchObject("stator._errors.zeros");
+  static PyObject* const dtype_name = PyUnicode_InternFromString("dtype");
+  if (graph::isStandIn(value)) {
+    const shapes::TensorMeta* meta = graph::asStandIn(value)->meta;
+    if (meta == nullptr || meta->device != shapes::DeviceType::CPU || meta->layout != 0 ||
+        meta->isSymbolic() || meta->is_conj || meta->is_neg || meta->is_inference ||
+        meta->numel().value() > 65536)
+      return Ref<>();
+    Out dtype = t.above.tensorAttr(value, dtype_name);
+    if (!dtype.ok()) return Ref<>();
+    auto numbers = [](const shapes::Dims& dims) {
+      Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(dims.size())));
+      for (size_t i = 0; i < dims.size(); ++i)
+        PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i),
+                         PyLong_FromLongLong(dims[i].value()));
+      return tuple;
+    };
+    Ref<> made = stealRef(PyObject_CallFunctionObjArgs(
+        zeros, numbers(meta->sizes).get(), numbers(meta->strides).get(), dtype.get(),
+        meta->requires_grad ? Py_True : Py_False, meta->is_leaf ? Py_True : Py_False, nullptr));
+    if (!made) PyErr_Clear();
+    return made;
+  }
+  if (PyTuple_CheckExact(value) || PyList_CheckExact(value)) {
+    Ref<> list = stealRef(PyList_New(0));
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
+      Ref<> item = withZeros(t, PySequence_Fast_GET_ITEM(value, i));
+      if (!item) return item;
+      PyList_Append(list.get(), item.get());
+    }
+    return PyList_CheckExact(value) ? list : stealRef(PyList_AsTuple(list.get()));
+  }
+  return values::isConstantDeep(value) ? newRef(value) : Ref<>();
+}
+
+// Some frame of the trace handles exceptions of the instruction under way.
+bool hasHandler(Tracer& t) {
+  for (const auto& frame : t.frames.all()) {
+    const bytecode::Instr& instr = frame->code->instrs()[static_cast<size_t>(callIndex(*frame))];
+    if (frame->code->findHandler(instr.opcode_offset)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+// The error of a tensor operation that cannot be right for any data, where the program handles errors. Ok with null: a break is as good.
+Out tensorError(Tracer& t, PyObject* target, const Args& args, const std::vector<PyObject*>& now) {
+  if (!hasHandler(t) || t.graphs.nested() || t.torch_function.relevant()) return Ref<>();
+  // One of torch's own operations, not a function that does several.
+  if (!PyUnicode_Check(target) && !PyCFunction_Check(target)) return Ref<>();
+  Ref<> positional = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional)));
+  Ref<> named = stealRef(PyDict_New());
+  for (size_t i = 0; i < now.size(); ++i) {
+    Ref<> value = withZeros(t, now[i]);
+    if (!value) return Ref<>();
+    if (i < args.positional)
+      PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), value.release());
+    else
+      PyDict_SetItem(named.get(), args.name(i - args.positional), value.get());
+  }
+  static PyObject* const ask = torchObject("stator._errors.raised");
+  Ref<> error =
+      stealRef(PyObject_CallFunctionObjArgs(ask, target, positional.get(), named.get(), nullptr));
+  if (!error) return t.raiseCurrentError();
+  if (error.get() == Py_None) return Ref<>();
+  return t.raise(std::move(error));
+}
+
+Out raiseNatively(Tracer& tracer, PyObject* callable, const Args& args) {
+  Broke why = tracer.ending.broke();
+  std::vector<Ref<>> keep;
+  std::vector<PyObject*> copies;
+  for (size_t i = 0; i < args.values.size(); ++i) {
+    PyObject* value = args.values[i];
+    if (graph::isStandIn(value) || isTraceIterator(value))
+      return tracer.breakWith(why.reason, why.detail);
+    STATOR_VALUE(replaced, plain(tracer, value));
+    // The container that a method belongs to may hold anything: wrong arguments are noticed before it is looked at.
+    if (!isNativeSafe(tracer, replaced.get()) && !(i == 0 && onlyMovesReferences(replaced.get())))
+      return tracer.breakWith(why.reason, why.detail);
+    Ref<> copy = ownCopy(replaced.get());
+    copies.push_back(copy.get());
+    keep.push_back(std::move(copy));
+  }
+  graph::takeLeakFlag();
+  Ref<> result =
+      stealRef(PyObject_Vectorcall(callable, copies.data(), args.positional, args.names));
+  bool leaked = graph::takeLeakFlag();
+  if (!result && !leaked) return tracer.raiseCurrentError();
+  PyErr_Clear();
+  return tracer.breakWith(why.reason, why.detail);
+}
+
+Flow raiseBinding(Tracer& tracer, PyObject* callable, const Args& args) {
+  // A function with the same parameters and an empty body, called with as many arguments: CPython finds what does not fit.
+  auto* function = reinterpret_cast<PyFunctionObject*>(callable);
+  auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
+  Ref<> replace = stealRef(PyObject_GetAttrString(function->func_code, "replace"));
+  Ref<> source = stealRef(Py_CompileString("None", "<binding>", Py_eval_input));
+  if (!replace || !source) return tracer.raiseCurrentError();
+  auto* empty = reinterpret_cast<PyCodeObject*>(source.get());
+  Ref<> body = stealRef(PyCode_GetCode(empty));
+  Ref<> nothing = stealRef(PyTuple_New(0)),
+        no_bytes = stealRef(PyBytes_FromStringAndSize(nullptr, 0));
+  Ref<> kwargs = stealRef(
+      Py_BuildValue("{s:O,s:O,s:O,s:O,s:O,s:i}", "co_code", body.get(), "co_consts",
+                    empty->co_consts, "co_freevars", nothing.get(), "co_cellvars", nothing.get(),
+                    "co_exceptiontable", no_bytes.get(), "co_flags",
+                    code->co_flags & (CO_VARARGS | CO_VARKEYWORDS | CO_OPTIMIZED | CO_NEWLOCALS)));
+  Ref<> stub_code =
+      kwargs ? stealRef(PyObject_Call(replace.get(), nothing.get(), kwargs.get())) : Ref<>();
+  Ref<> stub = stub_code ? stealRef(PyFunction_NewWithQualName(
+                               stub_code.get(), function->func_globals, function->func_qualname))
+                         : Ref<>();
+  if (!stub) {
+    PyErr_Clear();
+    return tracer.breakWith(Reason::kRaises, "arguments that do not fit");
+  }
+  if (function->func_defaults != nullptr)
+    PyFunction_SetDefaults(stub.get(), function->func_defaults);
+  if (function->func_kwdefaults != nullptr)
+    PyFunction_SetKwDefaults(stub.get(), function->func_kwdefaults);
+  std::vector<PyObject*> values(args.values.size(), Py_None);
+  Ref<> result =
+      stealRef(PyObject_Vectorcall(stub.get(), values.data(), args.positional, args.names));
+  if (!result) return tracer.raiseCurrentError();
+  return tracer.breakWith(Reason::kRaises, "arguments that do not fit");
+}
+
+Flow raiseAttributeError(Tracer& tracer, PyObject* object, PyObject* name) {
+  PyTypeObject* type = typeOf(tracer, object);
+  if (PyType_Check(object)) {
+    PyErr_Format(PyExc_AttributeError, "type object '%.50s' has no attribute '%U'",
+                 reinterpret_cast<PyTypeObject*>(object)->tp_name, name);
+  } else if (PyModule_Check(object)) {
+    PyErr_Format(PyExc_AttributeError, "module '%s' has no attribute '%U'",
+                 PyModule_GetName(object), name);
+  } else {
+    PyErr_Format(PyExc_AttributeError, "'%.50s' object has no attribute '%U'", type->tp_name, name);
+  }
+  Flow flow = tracer.raiseCurrentError();
+  // As PyObject_GetAttr leaves it.
+  PyObject_SetAttrString(tracer.errors.raised(), "name", name);
+  PyObject_SetAttrString(tracer.errors.raised(), "obj", object);
+  PyErr_Clear();
+  return flow;
+}
+
+Flow raiseNameError(Tracer& tracer, PyObject* type, const char* format, PyObject* name) {
+  PyErr_Format(type, format, name);
+  Flow flow = tracer.raiseCurrentError();
+  if (type == PyExc_NameError) PyObject_SetAttrString(tracer.errors.raised(), "name", name);
+  PyErr_Clear();
+  return flow;
+}
+
+}  // namespace stator::interpret

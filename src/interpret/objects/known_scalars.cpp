@@ -1,0 +1,164 @@
+// Tensors of one element whose value the trace knows, since the program made them of constants: `torch.tensor(16) * 2`. Reading them into
+// Python needs no break. Asked for only where a capture would have to end otherwise: the few operations are run for real then, on tensors
+// of our own.
+#include "interpret/objects/known_scalars.h"
+
+#include "interpret/core/tracer.h"
+
+#include <unordered_map>
+#include <unordered_set>
+
+namespace stator::interpret {
+
+namespace {
+
+class Evaluation {
+ public:
+  explicit Evaluation(graph::Graph& graph) : graph_(graph) {}
+
+  // The real tensor; null (without an error) where its value is not known.
+  Ref<> tensor(PyObject* stand_in) {
+    Ref<> value = replaced(stand_in);
+    if (!value) PyErr_Clear();
+    return value && !written() ? value : Ref<>();
+  }
+
+ private:
+  // An argument with the stand-ins' tensors in their places; null: one is not known.
+  Ref<> replaced(PyObject* argument) {
+    if (graph::isStandIn(argument)) return run(graph::asStandIn(argument));
+    if (PyTuple_CheckExact(argument) || PyList_CheckExact(argument)) {
+      Py_ssize_t size = PySequence_Fast_GET_SIZE(argument);
+      Ref<> list = stealRef(PyList_New(0));
+      for (Py_ssize_t i = 0; i < size; ++i) {
+        Ref<> item = replaced(PySequence_Fast_GET_ITEM(argument, i));
+        if (!item) return item;
+        PyList_Append(list.get(), item.get());
+      }
+      return PyList_CheckExact(argument) ? list : stealRef(PyList_AsTuple(list.get()));
+    }
+    return values::isConstantDeep(argument) ? newRef(argument) : Ref<>();
+  }
+
+  Ref<> run(graph::StandIn* stand_in) {
+    graph::Node* node = stand_in->node;
+    if (auto found = done_.find(node); found != done_.end()) return found->second;
+    const shapes::TensorMeta* meta = stand_in->meta;
+    if (node->op == graph::Op::kInput || node->mutates || meta == nullptr || meta != node->meta ||
+        meta->numel() != 1 || ++steps_ > 64)
+      return Ref<>();
+    if (meta->device != shapes::DeviceType::CPU || meta->requires_grad) return Ref<>();
+    Ref<> args = replaced(node->args.get());
+    if (!args) return args;
+    if (node->kwargs) {
+      PyObject *key = nullptr, *item = nullptr;
+      for (Py_ssize_t at = 0; PyDict_Next(node->kwargs.get(), &at, &key, &item);) {
+        if (!values::isConstantDeep(item)) return Ref<>();
+      }
+    }
+    Ref<> result;
+    if (node->op == graph::Op::kCallFunction) {
+      result = stealRef(PyObject_Call(node->target.get(), args.get(), node->kwargs.get()));
+    } else {
+      Ref<> method =
+          stealRef(PyObject_GetAttr(PyTuple_GET_ITEM(args.get(), 0), node->target.get()));
+      Ref<> rest = stealRef(PyTuple_GetSlice(args.get(), 1, PyTuple_GET_SIZE(args.get())));
+      if (method) result = stealRef(PyObject_Call(method.get(), rest.get(), node->kwargs.get()));
+    }
+    storages_.insert(meta->storage_id);
+    done_.emplace(node, result);
+    return result;
+  }
+
+  // Somebody wrote to one of them later on.
+  bool written() const {
+    for (const graph::Node& node : graph_.nodes()) {
+      if (!node.mutates || !node.args) continue;
+      bool touches = false;
+      auto look = [&](graph::StandIn* used) {
+        touches |= used->meta != nullptr && storages_.count(used->meta->storage_id) != 0;
+      };
+      graph::forEachStandIn(node.args.get(), look);
+      graph::forEachStandIn(node.kwargs.get(), look);
+      if (touches) return true;
+    }
+    return false;
+  }
+
+  graph::Graph& graph_;
+  std::unordered_map<graph::Node*, Ref<>> done_;
+  std::unordered_set<uint32_t> storages_;
+  int steps_ = 0;
+};
+
+bool hasStandInBound(PyObject* slice) {
+  auto* bounds = reinterpret_cast<PySliceObject*>(slice);
+  return graph::isStandIn(bounds->start) || graph::isStandIn(bounds->stop) ||
+         graph::isStandIn(bounds->step);
+}
+
+bool isWholeNumber(PyObject* stand_in) {
+  const shapes::TensorMeta* meta = graph::asStandIn(stand_in)->meta;
+  if (meta == nullptr || !meta->sizes.empty()) return false;
+  switch (meta->dtype) {
+    case shapes::DType::Byte:
+    case shapes::DType::Char:
+    case shapes::DType::Short:
+    case shapes::DType::Int:
+    case shapes::DType::Long:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Ref<> knownIndex(Tracer& t, PyObject* stand_in) {
+  Ref<> tensor = knownTensor(t, stand_in);
+  Ref<> number = tensor ? stealRef(PyNumber_Index(tensor.get())) : Ref<>();
+  if (!number) PyErr_Clear();
+  return number;
+}
+
+}  // namespace
+
+Ref<> knownTensor(Tracer& tracer, PyObject* stand_in) {
+  return graph::isStandIn(stand_in) ? Evaluation(tracer.graphs.current()).tensor(stand_in)
+                                    : Ref<>();
+}
+
+// A slice whose bounds are tensors of known values, with ints in their places; null: there is nothing to replace, or not all are known.
+Ref<> knownSlices(Tracer& tracer, PyObject* index) {
+  // x[torch.tensor(1)] is x[1] to torch too, which reads the number.
+  if (graph::isStandIn(index)) return isWholeNumber(index) ? knownIndex(tracer, index) : Ref<>();
+  if (PySlice_Check(index) && hasStandInBound(index)) {
+    auto* slice = reinterpret_cast<PySliceObject*>(index);
+    Ref<> bounds[3];
+    PyObject* parts[3] = {slice->start, slice->stop, slice->step};
+    for (int i = 0; i < 3; ++i) {
+      bounds[i] = newRef(parts[i]);
+      if (!graph::isStandIn(parts[i])) continue;
+      bounds[i] = knownIndex(tracer, parts[i]);
+      if (!bounds[i]) return Ref<>();
+    }
+    return stealRef(PySlice_New(bounds[0].get(), bounds[1].get(), bounds[2].get()));
+  }
+  if (!PyTuple_CheckExact(index)) return Ref<>();
+  bool any = false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(index); ++i) {
+    PyObject* part = PyTuple_GET_ITEM(index, i);
+    any |= graph::isStandIn(part) || (PySlice_Check(part) && hasStandInBound(part));
+  }
+  if (!any) return Ref<>();
+  any = false;
+  Ref<> out = stealRef(PyTuple_New(PyTuple_GET_SIZE(index)));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(index); ++i) {
+    PyObject* part = PyTuple_GET_ITEM(index, i);
+    Ref<> known =
+        PySlice_Check(part) || graph::isStandIn(part) ? knownSlices(tracer, part) : Ref<>();
+    any |= static_cast<bool>(known);
+    PyTuple_SET_ITEM(out.get(), i, known ? known.release() : Py_NewRef(part));
+  }
+  return any ? out : Ref<>();
+}
+
+}  // namespace stator::interpret

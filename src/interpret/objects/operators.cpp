@@ -1,0 +1,560 @@
+// Operators: tensors go into the graph, plain values are computed, user classes get Python's protocol of reflected and in-place methods.
+#include "interpret/objects/operators.h"
+
+#include "interpret/core/known.h"
+#include "interpret/core/outside.h"
+#include "interpret/core/sym_scalars.h"
+#include "interpret/core/symbols.h"
+#include "interpret/core/trace_iterator.h"
+#include "interpret/core/tracer.h"
+#include "interpret/objects/attributes.h"
+#include "interpret/objects/contents.h"
+#include "interpret/objects/decimals.h"
+#include "interpret/objects/items.h"
+#include "interpret/objects/iteration.h"
+#include "interpret/objects/keys.h"
+#include "interpret/objects/scalars.h"
+#include "symbolic/sym_int.h"
+
+#include <array>
+#include <string_view>
+
+namespace stator::interpret {
+
+namespace {
+
+struct BinaryRow {
+  const char* function;  // in `operator`
+  const char* symbol;    // in error messages
+  const char* method;
+  const char* reflected;
+  const char* in_place;
+  PyObject* (*native)(PyObject*, PyObject*);
+  PyObject* (*native_in_place)(PyObject*, PyObject*);
+};
+
+PyObject* power(PyObject* left, PyObject* right) { return PyNumber_Power(left, right, Py_None); }
+PyObject* powerInPlace(PyObject* left, PyObject* right) {
+  return PyNumber_InPlacePower(left, right, Py_None);
+}
+
+// In the order of CPython's NB_* numbers; the in-place forms follow with the same order.
+const std::array<BinaryRow, 13> kBinary = {{
+    {"add", "+", "__add__", "__radd__", "__iadd__", PyNumber_Add, PyNumber_InPlaceAdd},
+    {"and_", "&", "__and__", "__rand__", "__iand__", PyNumber_And, PyNumber_InPlaceAnd},
+    {"floordiv", "//", "__floordiv__", "__rfloordiv__", "__ifloordiv__", PyNumber_FloorDivide,
+     PyNumber_InPlaceFloorDivide},
+    {"lshift", "<<", "__lshift__", "__rlshift__", "__ilshift__", PyNumber_Lshift,
+     PyNumber_InPlaceLshift},
+    {"matmul", "@", "__matmul__", "__rmatmul__", "__imatmul__", PyNumber_MatrixMultiply,
+     PyNumber_InPlaceMatrixMultiply},
+    {"mul", "*", "__mul__", "__rmul__", "__imul__", PyNumber_Multiply, PyNumber_InPlaceMultiply},
+    {"mod", "%", "__mod__", "__rmod__", "__imod__", PyNumber_Remainder, PyNumber_InPlaceRemainder},
+    {"or_", "|", "__or__", "__ror__", "__ior__", PyNumber_Or, PyNumber_InPlaceOr},
+    {"pow", "** or pow()", "__pow__", "__rpow__", "__ipow__", power, powerInPlace},
+    {"rshift", ">>", "__rshift__", "__rrshift__", "__irshift__", PyNumber_Rshift,
+     PyNumber_InPlaceRshift},
+    {"sub", "-", "__sub__", "__rsub__", "__isub__", PyNumber_Subtract, PyNumber_InPlaceSubtract},
+    {"truediv", "/", "__truediv__", "__rtruediv__", "__itruediv__", PyNumber_TrueDivide,
+     PyNumber_InPlaceTrueDivide},
+    {"xor", "^", "__xor__", "__rxor__", "__ixor__", PyNumber_Xor, PyNumber_InPlaceXor},
+}};
+
+bool isUserType(PyTypeObject* type) { return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0; }
+
+bool definesInPython(Tracer& tracer, PyTypeObject* type, const char* name) {
+  Ref<> text = stealRef(PyUnicode_InternFromString(name));
+  Out found = typeLookup(tracer, type, text.get());
+  return found.get() != nullptr && (PyFunction_Check(found.get()) || PyMethod_Check(found.get()));
+}
+
+// `__eq__ = object.__eq__` in a subclass of list.
+bool comparesOtherwise(PyTypeObject* type) {
+  if (!isUserType(type)) return false;
+  for (PyTypeObject* base :
+       {&PyList_Type, &PyTuple_Type, &PyDict_Type, &PySet_Type, &PyFrozenSet_Type}) {
+    if (!PyType_IsSubtype(type, base)) continue;
+    PyTypeObject* native = type;
+    while (isUserType(native)) native = native->tp_base;
+    return type->tp_richcompare != native->tp_richcompare;
+  }
+  return false;
+}
+
+bool isNumber(PyObject* object) {
+  static PyObject* torch_function = PyUnicode_InternFromString("__torch_function__");
+  static PyObject* array = PyUnicode_InternFromString("__array__");
+  return PyLong_Check(object) || PyFloat_Check(object) || PyComplex_Check(object) ||
+         _PyType_Lookup(Py_TYPE(object), torch_function) != nullptr ||
+         _PyType_Lookup(Py_TYPE(object), array) != nullptr;
+}
+
+bool isScalarSubclass(PyObject* object) {
+  return PyLong_Check(object) || PyFloat_Check(object) || PyComplex_Check(object) ||
+         PyUnicode_Check(object) || PyBytes_Check(object);
+}
+
+// `a OP b` where an operand's class defines the operator in Python.
+Out binaryProtocol(Tracer& tracer, const BinaryRow& row, bool in_place, PyObject* left,
+                   PyObject* right) {
+  PyTypeObject* left_type = typeOf(tracer, left);
+  PyTypeObject* right_type = typeOf(tracer, right);
+  struct Attempt {
+    PyObject* self;
+    PyObject* other;
+    const char* method;
+  };
+  std::vector<Attempt> attempts;
+  if (in_place) attempts.push_back({left, right, row.in_place});
+  // Only a reflected method that the subclass gives another meaning goes first.
+  Ref<> reflected = stealRef(PyUnicode_InternFromString(row.reflected));
+  bool right_first =
+      left_type != right_type && PyType_IsSubtype(right_type, left_type) &&
+      definesInPython(tracer, right_type, row.reflected) &&
+      _PyType_Lookup(left_type, reflected.get()) != _PyType_Lookup(right_type, reflected.get());
+  if (right_first) attempts.push_back({right, left, row.reflected});
+  attempts.push_back({left, right, row.method});
+  if (!right_first && left_type != right_type) attempts.push_back({right, left, row.reflected});
+  for (const Attempt& attempt : attempts) {
+    // A tensor's operator answers NotImplemented to what it cannot take for a number.
+    if (graph::isStandIn(attempt.self) && !graph::isStandIn(attempt.other) &&
+        !isNumber(attempt.other))
+      continue;
+    if (!graph::isStandIn(attempt.self) && values::isScalar(attempt.self) &&
+        isUserType(typeOf(tracer, attempt.other)) && !isScalarSubclass(attempt.other)) {
+      // Numbers know nothing of the other class.
+      if (!PyUnicode_Check(attempt.self) && !PyBytes_Check(attempt.self)) continue;
+    }
+    STATOR_VALUE(bound, special(tracer, attempt.self, attempt.method));
+    if (!bound) continue;
+    STATOR_VALUE(result, tracer.above.callNested(bound.get(), {attempt.other}));
+    if (result.get() != Py_NotImplemented) return result;
+  }
+  std::string symbol =
+      in_place ? (std::string(row.symbol) == "** or pow()" ? "**=" : std::string(row.symbol) + "=")
+               : row.symbol;
+  return tracer.raiseNew(PyExc_TypeError,
+                         "unsupported operand type(s) for %.100s: '%.100s' and '%.100s'",
+                         symbol.c_str(), left_type->tp_name, right_type->tp_name);
+}
+
+// A tensor subclass with an operator of its own, in Python.
+bool overridesOperator(Tracer& tracer, PyObject* value, const char* name) {
+  if (!graph::isStandIn(value) || typeOf(tracer, value) == tensorType()) return false;
+  Ref<> text = stealRef(PyUnicode_InternFromString(name));
+  Out found = typeLookup(tracer, typeOf(tracer, value), text.get());
+  return found.get() != nullptr && PyFunction_Check(found.get()) &&
+         found.get() != _PyType_Lookup(tensorType(), text.get());
+}
+
+Out nativeBinary(Tracer& tracer, const BinaryRow& row, PyObject* left, PyObject* right) {
+  DecimalFold decimals(tracer, {left, right});
+  Ref<> result = stealRef(row.native(left, right));
+  STATOR_FLOW(decimals.finish());
+  return tracer.fromNative(std::move(result));
+}
+
+bool bothAre(PyObject* left, PyObject* right, PyTypeObject* type) {
+  return PyType_IsSubtype(Py_TYPE(left), type) && PyType_IsSubtype(Py_TYPE(right), type);
+}
+
+}  // namespace
+
+Out binary(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
+  bool in_place = operation >= 13;
+  const BinaryRow& row = kBinary[static_cast<size_t>(operation % 13)];
+  bool left_stand_in = graph::isStandIn(left), right_stand_in = graph::isStandIn(right);
+  if (left_stand_in || right_stand_in) {
+    PyObject* other = left_stand_in ? right : left;
+    if (!graph::isStandIn(other) && isUserType(Py_TYPE(other)) && !isTraceIterator(other) &&
+        (definesInPython(tracer, Py_TYPE(other), left_stand_in ? row.reflected : row.method) ||
+         (in_place && !left_stand_in && definesInPython(tracer, Py_TYPE(other), row.in_place)))) {
+      return binaryProtocol(tracer, row, in_place, left, right);
+    }
+    if (tracer.torch_function.relevant() &&
+        (overridesOperator(tracer, left, in_place ? row.in_place : row.method) ||
+         overridesOperator(tracer, left, row.method) ||
+         overridesOperator(tracer, right, row.reflected))) {
+      return binaryProtocol(tracer, row, in_place, left, right);
+    }
+    if (PyUnicode_Check(left))
+      return tracer.breakWith(Reason::kDataDependentRead, "formats a tensor");
+    std::string name = std::string(in_place ? "i" : "") + row.function;
+    if (in_place && name.back() == '_') name.pop_back();
+    Args args;
+    args.values = {left, right};
+    args.positional = 2;
+    return tracer.above.tensorCall(graph::Op::kCallFunction, operatorFunction(name.c_str()), args);
+  }
+  if (symbolic::isSymbol(left) || symbolic::isSymbol(right)) {
+    const bool scalars = symbolic::isSymScalar(left) || symbolic::isSymScalar(right);
+    if (Ref<> result = scalars ? scalarBinary(tracer, operation, left, right)
+                               : symBinary(tracer, operation, left, right))
+      return result;
+    // What comes out of sizes as a float: the graph computes it from them.
+    if (!scalars &&
+        (operation % 13 == 11 || PyFloat_CheckExact(left) || PyFloat_CheckExact(right))) {
+      if (Ref<> result = scalarBinary(tracer, operation, left, right)) return result;
+    }
+    Ref<> a = symbolic::isSymbol(left) ? concrete(tracer, left) : newRef(left),
+          b = symbolic::isSymbol(right) ? concrete(tracer, right) : newRef(right);
+    return binary(tracer, operation, a.get(), b.get());
+  }
+  PyTypeObject *left_type = Py_TYPE(left), *right_type = Py_TYPE(right);
+  if ((isUserType(left_type) && (definesInPython(tracer, left_type, row.method) ||
+                                 (in_place && definesInPython(tracer, left_type, row.in_place)))) ||
+      (isUserType(right_type) && definesInPython(tracer, right_type, row.reflected))) {
+    return binaryProtocol(tracer, row, in_place, left, right);
+  }
+  // Concatenation, repetition and set operations only move references: their elements may be anything.
+  bool list_sum = operation % 13 == 0 &&
+                  (bothAre(left, right, &PyList_Type) || bothAre(left, right, &PyTuple_Type) ||
+                   bothAre(left, right, dequeType()));
+  bool extends = in_place && operation % 13 == 0 && PyList_CheckExact(left);
+  bool repeats = operation % 13 == 5 &&
+                 ((PyLong_CheckExact(right) && (PyList_CheckExact(left) || PyTuple_Check(left))) ||
+                  (PyLong_CheckExact(left) && (PyList_CheckExact(right) || PyTuple_Check(right))));
+  bool sets = PyAnySet_Check(left) && PyAnySet_Check(right);
+  bool set_operator =
+      operation % 13 == 1 || operation % 13 == 7 || operation % 13 == 10 || operation % 13 == 12;
+  if (set_operator && (PyDictViewSet_Check(left) || PyDictViewSet_Check(right))) {
+    // Keys and items as sets; the result is a set of its own.
+    STATOR_VALUE(items, PyDictViewSet_Check(left) ? listOf(tracer, left) : contents(tracer, left));
+    STATOR_VALUE(others, listOf(tracer, right));
+    for (PyObject* list : {items.get(), others.get()}) {
+      STATOR_VALUE(elements, listOf(tracer, list));
+      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(elements.get()); ++i)
+        STATOR_FLOW(requireHashable(tracer, PyList_GET_ITEM(elements.get(), i)));
+    }
+    STATOR_VALUE(result, keyed(tracer, nullptr, [&](PyObject*) -> PyObject* {
+                   Ref<> first = stealRef(PySet_New(items.get()));
+                   Ref<> second = first ? stealRef(PySet_New(others.get())) : Ref<>();
+                   return second ? row.native(first.get(), second.get()) : nullptr;
+                 }));
+    return tracer.fromNative(result);
+  }
+  bool dicts = operation % 13 == 7 && PyDict_Check(left) && PyDict_Check(right);
+  if (dicts && !in_place) {
+    // What the trace keeps of these knows neither the class nor the factory.
+    bool asks_class = false;
+    for (PyTypeObject* type : {left_type, right_type})
+      asks_class |= PyType_IsSubtype(type, defaultDictType()) ||
+                    (PyType_IsSubtype(type, &PyODict_Type) && type != &PyODict_Type);
+    if (asks_class)
+      return tracer.above.callNested(torchObject("stator.polyfills.functions.union_of_dicts"),
+                                     {left, right});
+  }
+  if (extends) {
+    STATOR_VALUE(done, tracer.above.extendList(left, right));
+    return newRef(left);
+  }
+  if (list_sum || repeats || sets || dicts) {
+    bool mutates =
+        in_place && !PyTuple_Check(left) && !PyFrozenSet_Check(left) && !PyLong_Check(left);
+    STATOR_VALUE(added, contents(tracer, right));
+    if (mutates) {
+      STATOR_VALUE(target, contentsForWrite(tracer, left));
+      if (sets || dicts) {
+        STATOR_FLOW(keyed(tracer, target.get(), [&](PyObject* into) {
+                      return row.native_in_place(into, added.get());
+                    }).flow());
+        return newRef(left);
+      }
+      Ref<> result = stealRef(row.native_in_place(target.get(), added.get()));
+      if (!result) return tracer.raiseCurrentError();
+      return newRef(left);
+    }
+    STATOR_VALUE(target, contents(tracer, left));
+    const bool sizes = Py_TYPE(target.get()) == sizeType() || Py_TYPE(added.get()) == sizeType();
+    if (list_sum && sizes && tracer.sizes.environment().symbolCount() > 0) {
+      // torch.Size takes nothing but ints; which type comes out, the same sum of nothing but ints tells.
+      auto empty = [](PyObject* like) {
+        return stealRef(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(Py_TYPE(like))));
+      };
+      Ref<> first = empty(target.get()), second = empty(added.get());
+      Ref<> type_of = first && second ? stealRef(row.native(first.get(), second.get())) : Ref<>();
+      Ref<> list = stealRef(PySequence_List(target.get()));
+      if (!type_of || !list ||
+          PyList_SetSlice(list.get(), PyList_GET_SIZE(list.get()), PyList_GET_SIZE(list.get()),
+                          added.get()) != 0)
+        return tracer.raiseCurrentError();
+      Ref<> args = stealRef(PyTuple_Pack(1, list.get()));
+      return tracer.fromNative(
+          stealRef(PyTuple_Type.tp_new(Py_TYPE(type_of.get()), args.get(), nullptr)));
+    }
+    if (sets || dicts) {
+      STATOR_VALUE(result, keyed(tracer, nullptr,
+                                 [&](PyObject*) { return row.native(target.get(), added.get()); }));
+      return tracer.fromNative(result);
+    }
+    return tracer.fromNative(stealRef(row.native(target.get(), added.get())));
+  }
+  if (in_place &&
+      (PyList_Check(left) || PyDict_Check(left) || PySet_Check(left) || isDeque(left))) {
+    return tracer.breakWith(Reason::kUnsupportedMutation, "an in-place operator on a container");
+  }
+  if (!isNativeSafe(tracer, left) || !isNativeSafe(tracer, right)) {
+    STATOR_VALUE(a, plain(tracer, left));
+    STATOR_VALUE(b, plain(tracer, right));
+    if (!isNativeSafe(tracer, a.get()) || !isNativeSafe(tracer, b.get())) {
+      if (hasStandIn(tracer, left) || hasStandIn(tracer, right))
+        return tracer.breakWith(Reason::kDataDependentRead,
+                                "an operator on a container of tensors");
+      return tracer.breakWith(Reason::kUnsupportedObject, std::string("operator.") + row.function +
+                                                              " on a " + left_type->tp_name +
+                                                              " and a " + right_type->tp_name);
+    }
+    return nativeBinary(tracer, row, a.get(), b.get());
+  }
+  return nativeBinary(tracer, row, left, right);
+}
+
+Out unary(Tracer& tracer, int operation, PyObject* operand) {
+  static const char* const functions[] = {"pos", "neg", "invert"};
+  static const char* const methods[] = {"__pos__", "__neg__", "__invert__"};
+  if (graph::isStandIn(operand)) {
+    Args args;
+    args.values = {operand};
+    args.positional = 1;
+    return tracer.above.tensorCall(graph::Op::kCallFunction, operatorFunction(functions[operation]),
+                                   args);
+  }
+  if (symbolic::isSymScalar(operand)) {
+    if (Ref<> result = scalarUnary(tracer, operation, operand)) return result;
+    Ref<> number = concrete(tracer, operand);
+    return unary(tracer, operation, number.get());
+  }
+  if (symbolic::isSymInt(operand)) {
+    if (operation == 0) return newRef(operand);
+    if (operation == 1) return symInt(tracer, -symbolic::dimOf(operand));
+    Ref<> number = concrete(tracer, operand);
+    return unary(tracer, operation, number.get());
+  }
+  if (isUserType(Py_TYPE(operand)) &&
+      definesInPython(tracer, Py_TYPE(operand), methods[operation])) {
+    STATOR_VALUE(bound, special(tracer, operand, methods[operation]));
+    tracer.world.keep(bound);
+    return tracer.above.call(bound.get(), Args{});
+  }
+  if (!isNativeSafe(tracer, operand))
+    return tracer.breakWith(Reason::kUnsupportedObject,
+                            std::string("operator.") + functions[operation]);
+  PyObject* (*native[])(PyObject*) = {PyNumber_Positive, PyNumber_Negative, PyNumber_Invert};
+  DecimalFold decimals(tracer, {operand});
+  Ref<> result = stealRef(native[operation](operand));
+  STATOR_FLOW(decimals.finish());
+  return tracer.fromNative(std::move(result));
+}
+
+Out compare(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
+  static const char* const functions[] = {"lt", "le", "eq", "ne", "gt", "ge"};
+  static const char* const methods[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
+  static const int swapped[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
+  auto boolean = [](bool b) { return newRef(b ? Py_True : Py_False); };
+  bool equality = operation == Py_EQ || operation == Py_NE;
+  if (graph::isStandIn(left) || graph::isStandIn(right)) {
+    PyObject* other = graph::isStandIn(left) ? right : left;
+    if (equality && !graph::isStandIn(other) && !PyLong_Check(other) && !PyFloat_Check(other) &&
+        !PyComplex_Check(other)) {
+      if (other == Py_None || PyUnicode_Check(other) || PyTuple_Check(other) ||
+          PyList_Check(other) || PyType_Check(other)) {
+        return boolean(operation == Py_NE);
+      }
+    }
+    Args args;
+    args.values = {left, right};
+    args.positional = 2;
+    return tracer.above.tensorCall(graph::Op::kCallFunction, operatorFunction(functions[operation]),
+                                   args);
+  }
+  if (symbolic::isSymbol(left) || symbolic::isSymbol(right)) {
+    const bool scalars = symbolic::isSymScalar(left) || symbolic::isSymScalar(right);
+    if (Ref<> result = scalars ? scalarCompare(tracer, operation, left, right)
+                               : symCompare(tracer, operation, left, right))
+      return result;
+    Ref<> a = symbolic::isSymbol(left) ? concrete(tracer, left) : newRef(left),
+          b = symbolic::isSymbol(right) ? concrete(tracer, right) : newRef(right);
+    return compare(tracer, operation, a.get(), b.get());
+  }
+  PyTypeObject *left_type = Py_TYPE(left), *right_type = Py_TYPE(right);
+  bool left_user = isUserType(left_type) && definesInPython(tracer, left_type, methods[operation]);
+  bool right_user =
+      isUserType(right_type) && definesInPython(tracer, right_type, methods[swapped[operation]]);
+  // `!=` falls back on `==` in object.__ne__.
+  bool through_eq = operation == Py_NE &&
+                    ((isUserType(left_type) && definesInPython(tracer, left_type, "__eq__")) ||
+                     (isUserType(right_type) && definesInPython(tracer, right_type, "__eq__")));
+  if (left_user || right_user) {
+    struct Attempt {
+      PyObject *self, *other;
+      const char* method;
+      bool defined;
+    };
+    std::vector<Attempt> attempts = {{left, right, methods[operation], left_user},
+                                     {right, left, methods[swapped[operation]], right_user}};
+    if (left_type != right_type && PyType_IsSubtype(right_type, left_type) && right_user)
+      std::swap(attempts[0], attempts[1]);
+    for (const Attempt& attempt : attempts) {
+      if (!attempt.defined) continue;
+      STATOR_VALUE(bound, special(tracer, attempt.self, attempt.method));
+      STATOR_VALUE(result, tracer.above.callNested(bound.get(), {attempt.other}));
+      if (result.get() != Py_NotImplemented) return result;
+    }
+    static const char* const symbols[] = {"<", "<=", "==", "!=", ">", ">="};
+    if (!equality) {
+      return tracer.raiseNew(PyExc_TypeError,
+                             "'%s' not supported between instances of '%.100s' and '%.100s'",
+                             symbols[operation], left_type->tp_name, right_type->tp_name);
+    }
+    STATOR_VALUE(identical, same(tracer, left, right));
+    return boolean((identical.get() == Py_True) == (operation == Py_EQ));
+  }
+  if (through_eq) {
+    STATOR_VALUE(equal, tracer.above.settle(compare(tracer, Py_EQ, left, right)));
+    STATOR_VALUE(verdict, truth(tracer, equal.get()));
+    return boolean(verdict.get() != Py_True);
+  }
+  if (isAddress(left) || isAddress(right)) {
+    if (!equality || !isAddress(left) || !isAddress(right)) {
+      STATOR_VALUE(first, plain(tracer, left));
+      STATOR_VALUE(second, plain(tracer, right));
+      return compare(tracer, operation, first.get(), second.get());
+    }
+    return boolean((addressTarget(tracer, left) == addressTarget(tracer, right)) ==
+                   (operation == Py_EQ));
+  }
+  if (comparesOtherwise(left_type) || comparesOtherwise(right_type))
+    return tracer.breakWith(Reason::kUnsupportedObject,
+                            "a container that compares in a way of its own");
+  STATOR_VALUE(a, plain(tracer, left));
+  STATOR_VALUE(b, plain(tracer, right));
+  if (isNativeSafe(tracer, a.get()) && isNativeSafe(tracer, b.get())) {
+    DecimalFold decimals(tracer, {a.get(), b.get()});
+    Ref<> result = stealRef(PyObject_RichCompare(a.get(), b.get(), operation));
+    STATOR_FLOW(decimals.finish());
+    return tracer.fromNative(std::move(result));
+  }
+  if ((PyAnySet_Check(left) || PyDictViewSet_Check(left)) &&
+      (PyAnySet_Check(right) || PyDictViewSet_Check(right))) {
+    STATOR_VALUE(result, keyed(tracer, nullptr, [&](PyObject*) {
+                   return PyObject_RichCompare(a.get(), b.get(), operation);
+                 }));
+    return tracer.fromNative(result);
+  }
+  if (equality && PyDict_Check(left) && PyDict_Check(right) &&
+      !(PyODict_Check(left) && PyODict_Check(right))) {
+    // Keys by the hashes that they stand under, values as the items of lists.
+    bool wanted = operation == Py_EQ;
+    if (PyDict_Size(a.get()) != PyDict_Size(b.get())) return boolean(!wanted);
+    PyObject *key = nullptr, *value = nullptr;
+    Py_ssize_t position = 0;
+    Py_hash_t hash = 0;
+    while (_PyDict_Next(a.get(), &position, &key, &value, &hash)) {
+      Ref<> keep_key = newRef(key), x = newRef(value);
+      STATOR_VALUE(y, keyed(tracer, nullptr, [&](PyObject*) {
+                     return Py_XNewRef(_PyDict_GetItem_KnownHash(b.get(), key, hash));
+                   }));
+      if (!y) return boolean(!wanted);
+      if (!symbolic::isSymbol(x.get()) && !symbolic::isSymbol(y.get())) {
+        STATOR_VALUE(identical, same(tracer, x.get(), y.get()));
+        if (identical.get() == Py_True) continue;
+      }
+      STATOR_VALUE(equal, tracer.above.settle(compare(tracer, Py_EQ, x.get(), y.get())));
+      STATOR_VALUE(verdict, truth(tracer, equal.get()));
+      if (verdict.get() != Py_True) return boolean(!wanted);
+    }
+    return boolean(wanted);
+  }
+  bool sequences =
+      (PyList_Check(left) && PyList_Check(right)) || (PyTuple_Check(left) && PyTuple_Check(right));
+  if (sequences) {
+    // Containers that hold themselves: eager finds the end of the stack, and the real interpreter is to do so.
+    static int depth = 0;
+    struct Level {
+      Level() { ++depth; }
+      ~Level() { --depth; }
+    } level;
+    if (depth > 200)
+      return tracer.breakWith(Reason::kUnsupportedObject, "compares deeply nested containers");
+    bool wanted = operation == Py_EQ;
+    // By the C layout, whatever a subclass puts over its methods; the comparison of items may change the containers.
+    auto size = [](PyObject* sequence) {
+      return PyList_Check(sequence) ? PyList_GET_SIZE(sequence) : PyTuple_GET_SIZE(sequence);
+    };
+    auto item = [](PyObject* sequence, Py_ssize_t i) {
+      return newRef(PyList_Check(sequence) ? PyList_GET_ITEM(sequence, i)
+                                           : PyTuple_GET_ITEM(sequence, i));
+    };
+    if (equality && size(a.get()) != size(b.get())) return boolean(!wanted);
+    for (Py_ssize_t i = 0; i < size(a.get()) && i < size(b.get()); ++i) {
+      Ref<> x = item(a.get(), i), y = item(b.get(), i);
+      // Of symbols only the values count, and to ask whether they are the same object would settle these.
+      if (!symbolic::isSymbol(x.get()) && !symbolic::isSymbol(y.get())) {
+        STATOR_VALUE(identical, same(tracer, x.get(), y.get()));
+        if (identical.get() == Py_True) continue;
+      }
+      STATOR_VALUE(equal, tracer.above.settle(compare(tracer, Py_EQ, x.get(), y.get())));
+      STATOR_VALUE(verdict, truth(tracer, equal.get()));
+      if (verdict.get() == Py_True) continue;
+      if (i >= size(a.get()) || i >= size(b.get())) continue;
+      // The first items that differ decide; what their comparison gives need not be a bool.
+      return equality ? Out(boolean(!wanted))
+                      : tracer.above.settle(compare(tracer, operation, x.get(), y.get()));
+    }
+    if (!equality) {
+      Ref<> longer = stealRef(PyLong_FromSsize_t(size(a.get()))),
+            other = stealRef(PyLong_FromSsize_t(size(b.get())));
+      return tracer.fromNative(
+          stealRef(PyObject_RichCompare(longer.get(), other.get(), operation)));
+    }
+    if (size(a.get()) != size(b.get())) return boolean(!wanted);
+    return boolean(wanted);
+  }
+  bool plain_objects = left_type->tp_richcompare == PyBaseObject_Type.tp_richcompare &&
+                       right_type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+  bool one_constant = values::isScalar(left) || values::isScalar(right) || PyType_Check(left) ||
+                      PyType_Check(right);
+  bool mismatched =
+      left_type != right_type && (left_type->tp_richcompare == PyBaseObject_Type.tp_richcompare ||
+                                  right_type->tp_richcompare == PyBaseObject_Type.tp_richcompare);
+  if (equality && (plain_objects || (one_constant && mismatched))) {
+    STATOR_VALUE(identical, same(tracer, left, right));
+    return boolean((identical.get() == Py_True) == (operation == Py_EQ));
+  }
+  if (equality && PyMethod_Check(left) && PyMethod_Check(right)) {
+    // Of the same function and the very same object.
+    STATOR_VALUE(same_self, same(tracer, PyMethod_GET_SELF(left), PyMethod_GET_SELF(right)));
+    if (same_self.get() != Py_True) return boolean(operation == Py_NE);
+    STATOR_VALUE(same_function,
+                 tracer.above.settle(compare(tracer, Py_EQ, PyMethod_GET_FUNCTION(left),
+                                             PyMethod_GET_FUNCTION(right))));
+    return boolean((same_function.get() == Py_True) == (operation == Py_EQ));
+  }
+  // Functions in C and `descriptor.__get__`: compared by what they are bound to, without a line of Python.
+  auto in_c = [](PyObject* value) {
+    return PyCFunction_Check(value) ||
+           std::string_view(Py_TYPE(value)->tp_name) == "method-wrapper";
+  };
+  if (equality && in_c(left) && in_c(right) && left_type == right_type) {
+    Ref<> equal = stealRef(PyObject_RichCompare(left, right, operation));
+    if (!equal) return tracer.raiseCurrentError();
+    return equal;
+  }
+  if (equality && (in_c(left) || in_c(right)) && left_type != right_type &&
+      ((in_c(left) && in_c(right)) || PyFunction_Check(left) || PyFunction_Check(right) ||
+       Py_TYPE(left) == &PyMethodDescr_Type || Py_TYPE(right) == &PyMethodDescr_Type ||
+       Py_TYPE(left) == &PyWrapperDescr_Type || Py_TYPE(right) == &PyWrapperDescr_Type)) {
+    return boolean(operation == Py_NE);
+  }
+  if (equality && (PyFunction_Check(left) || PyMethod_Check(left))) {
+    STATOR_VALUE(identical, same(tracer, left, right));
+    return boolean((identical.get() == Py_True) == (operation == Py_EQ));
+  }
+  if (hasStandIn(tracer, left) || hasStandIn(tracer, right))
+    return tracer.breakWith(Reason::kDataDependentBranch, "compares containers of tensors");
+  return tracer.breakWith(
+      Reason::kUnsupportedObject,
+      std::string("compares a ") + left_type->tp_name + " with a " + right_type->tp_name);
+}
+
+}  // namespace stator::interpret

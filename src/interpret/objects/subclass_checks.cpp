@@ -1,0 +1,51 @@
+#include "interpret/objects/subclass_checks.h"
+
+#include "interpret/core/known.h"
+#include "interpret/objects/attributes.h"
+#include "interpret/objects/contents.h"
+#include "interpret/objects/items.h"
+
+namespace stator::interpret {
+
+void guardRegistrations(Tracer& tracer) { tracer.world.guard(Guard{GuardKind::kAbcToken}); }
+
+Out isSubclass(Tracer& tracer, PyObject* type, PyObject* classinfo) {
+  if (PyTuple_Check(classinfo)) {
+    STATOR_VALUE(items, contents(tracer, classinfo));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
+      STATOR_VALUE(one, isSubclass(tracer, type, PyTuple_GET_ITEM(items.get(), i)));
+      if (one.get() == Py_True) return one;
+    }
+    return newRef(Py_False);
+  }
+  if (!PyType_Check(type))
+    return tracer.breakWith(Reason::kRaises, "issubclass() of something that is no class");
+  if (PyType_Check(classinfo)) {
+    auto* wanted = reinterpret_cast<PyTypeObject*>(classinfo);
+    PyTypeObject* meta = Py_TYPE(classinfo);
+    static PyObject* check = PyUnicode_InternFromString("__subclasscheck__");
+    PyObject* hook = _PyType_Lookup(meta, check);
+    (void)typeLookup(tracer, reinterpret_cast<PyTypeObject*>(type), names().dunder_class);
+    static PyObject* const abstract = torchObject("abc.ABCMeta");
+    if (hook != nullptr && PyFunction_Check(hook) &&
+        hook != _PyType_Lookup(reinterpret_cast<PyTypeObject*>(abstract), check) &&
+        std::string_view(
+            PyUnicode_AsUTF8(
+                reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(hook))->co_filename))
+                .find("/torch/") == std::string_view::npos) {
+      STATOR_VALUE(function, classAttrValue(tracer, meta, check, hook));
+      STATOR_VALUE(result, tracer.above.callNested(function.get(), {classinfo, type}));
+      return truth(tracer, result.get());
+    }
+    if (hook == nullptr || !PyFunction_Check(hook)) {
+      return newRef(PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), wanted) ? Py_True
+                                                                                    : Py_False);
+    }
+  }
+  guardRegistrations(tracer);
+  int result = PyObject_IsSubclass(type, classinfo);
+  if (result < 0) return tracer.raiseCurrentError();
+  return newRef(result != 0 ? Py_True : Py_False);
+}
+
+}  // namespace stator::interpret

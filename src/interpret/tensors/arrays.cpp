@@ -1,0 +1,219 @@
+// NumPy arrays in traces. An array from outside is an input of the graph by way of the tensor that has its memory; what the program sees is an
+// instance of stator/polyfills/arrays.py's Array, whose methods put calls of NumPy into the graph. At an exit such an instance becomes the array
+// itself again.
+#include "interpret/tensors/arrays.h"
+
+#include "base/check.h"
+#include "base/numpy_number.h"
+#include "interpret/core/known.h"
+#include "interpret/core/outside.h"
+#include "interpret/core/tables.h"
+#include "interpret/core/tracer.h"
+#include "interpret/objects/attributes.h"
+#include "interpret/tensors/rows.h"
+#include "tensor/meta_of.h"
+
+#include <string_view>
+
+namespace stator::interpret {
+
+namespace {
+
+struct Arrays {
+  bool ready = false;
+  PyTypeObject* ndarray = nullptr;
+  PyTypeObject* number = nullptr;  // numpy.generic
+  PyTypeObject* array = nullptr;   // Array
+  PyObject* file = nullptr;        // of the polyfills
+};
+Arrays arrays;
+
+PyObject* tensorName() {
+  static PyObject* const name = PyUnicode_InternFromString("_tensor");
+  return name;
+}
+PyObject* scalarName() {
+  static PyObject* const name = PyUnicode_InternFromString("_scalar");
+  return name;
+}
+
+Ref<> makeArray(Tracer& t, PyObject* tensor, PyObject* scalar) {
+  Ref<> made = stealRef(PyType_GenericAlloc(arrays.array, 0));
+  if (!made || PyObject_GenericSetAttr(made.get(), tensorName(), tensor) != 0 ||
+      PyObject_GenericSetAttr(made.get(), scalarName(), scalar) != 0)
+    throw PythonError();
+  t.values.addMade(made, t.frames.instruction());
+  t.torch.noteArray();
+  return made;
+}
+
+bool numberChanged(Tracer& t, PyObject* number, const Source* source) {
+  if (t.options.history == nullptr || t.options.dynamic == DynamicMode::kStatic) return false;
+  int64_t bits = 0;
+  std::memcpy(&bits, number + 1, numpyNumberSize(number));
+  DynamicHistory::Seen& seen = t.options.history->at(sourceKey(*source));
+  if (seen.has_number && seen.number != bits) seen.number_changed = true;
+  seen.has_number = true;
+  seen.number = bits;
+  return seen.number_changed;
+}
+
+Out make(Tracer& t, const Args& args) {
+  if (args.values.size() != 2 || !graph::isStandIn(args.values[0]))
+    return t.breakWith(Reason::kUnsupportedObject, "an array of what is no tensor");
+  return makeArray(t, args.values[0], args.values[1]);
+}
+
+}  // namespace
+
+bool isTraceArray(PyObject* object) {
+  return arrays.array != nullptr && Py_TYPE(object) == arrays.array;
+}
+
+bool isArrayCode(PyCodeObject* code) {
+  return arrays.file != nullptr && (code->co_filename == arrays.file ||
+                                    PyUnicode_Compare(code->co_filename, arrays.file) == 0);
+}
+
+PyTypeObject* arrayTypeSeen(PyObject* array) {
+  PyObject* scalar = rawInstanceAttr(array, scalarName());
+  if (scalar == nullptr || scalar == Py_None) return arrays.ndarray;
+  return reinterpret_cast<PyTypeObject*>(
+      torchObject((std::string("numpy.") + PyUnicode_AsUTF8(scalar)).c_str()));
+}
+
+PyObject* arrayTensor(PyObject* array) { return rawInstanceAttr(array, tensorName()); }
+
+bool isArrayScalar(PyObject* array) { return rawInstanceAttr(array, scalarName()) != Py_None; }
+
+bool holdsArray(const Args& args) {
+  for (PyObject* value : args.values) {
+    if (isTraceArray(value)) return true;
+    if (!PyList_CheckExact(value) && !PyTuple_CheckExact(value)) continue;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
+      if (isTraceArray(PySequence_Fast_GET_ITEM(value, i))) return true;
+    }
+  }
+  return false;
+}
+
+PyObject* fromArrays(PyObject* callable) {
+  static const std::pair<PyObject*, PyObject*> known[] = {
+      {torchObject("torch.from_numpy"), torchObject("stator.polyfills.arrays.from_numpy")},
+      {torchObject("torch.as_tensor"), torchObject("stator.polyfills.arrays.as_tensor")},
+      {torchObject("torch.tensor"), torchObject("stator.polyfills.arrays.tensor")}};
+  for (const auto& [function, polyfill] : known) {
+    if (callable == function) return polyfill;
+  }
+  return nullptr;
+}
+
+Out arrayFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
+  if (arrays.ndarray == nullptr || tracer.graphs.nested()) return Ref<>();
+  Ref<> scalar = newRef(Py_None);
+  if (Py_TYPE(raw) != arrays.ndarray) {
+    // Single numbers: constants, until one is seen to change from call to call.
+    std::string_view name = Py_TYPE(raw)->tp_name;
+    if (isNumpyNumber(raw)) {
+      if (!numberChanged(tracer, raw, source)) return Ref<>();
+    } else if (name.substr(0, 6) != "numpy." || !PyType_IsSubtype(Py_TYPE(raw), arrays.number) ||
+               PyFloat_Check(raw) || PyComplex_Check(raw)) {
+      return Ref<>();
+    }
+    scalar = stealRef(PyUnicode_FromString(std::string(name.substr(6)).c_str()));
+  }
+  static PyObject* const as_input = torchObject("stator._numpy.as_input");
+  Ref<> tensor = stealRef(PyObject_CallOneArg(as_input, raw));
+  if (!tensor) return tracer.raiseCurrentError();
+  if (tensor.get() == Py_None) return Ref<>();
+  tracer.world.guard(
+      Guard{GuardKind::kType, source, nullptr, newRef(reinterpret_cast<PyObject*>(Py_TYPE(raw)))});
+  STATOR_VALUE(stand_in,
+               fromOutside(tracer, tensor, tracer.world.child(SourceKind::kArrayTensor, source)));
+  Ref<> array = makeArray(tracer, stand_in.get(), scalar.get());
+  values::Info& info = tracer.values.addOutside(raw, source);
+  info.shadow = array;
+  info.unpacked = true;
+  return array;
+}
+
+Out arrayDrawn(Tracer& tracer, PyObject* seen, const Source* source) {
+  if (arrays.ndarray == nullptr || Py_TYPE(seen) != arrays.ndarray) return Ref<>();
+  Ref<> tensor = stealRef(PyObject_CallOneArg(torchObject("stator._numpy.as_input"), seen));
+  if (!tensor) return tracer.raiseCurrentError();
+  if (tensor.get() == Py_None) return Ref<>();
+  tracer.graphs.current().metas.push_back(tensor::metaOf(tensor.get()));
+  shapes::TensorMeta& meta = tracer.graphs.current().metas.back();
+  meta.storage_id = tracer.storages.fresh();
+  graph::Node* node = tracer.graphs.current().addInput(
+      tracer.world.child(SourceKind::kArrayTensor, source), tensor, &meta);
+  node->location = tracer.location();
+  node->scope = tracer.frames.innermost().scope;
+  Ref<> stand_in =
+      graph::makeStandIn(node, &meta, reinterpret_cast<PyObject*>(Py_TYPE(tensor.get())));
+  tracer.values.addMade(stand_in, 0);
+  return makeArray(tracer, stand_in.get(), Py_None);
+}
+
+namespace {
+
+bool isLoaded(const char* module) {
+  Ref<> name = stealRef(PyUnicode_FromString(module));
+  Ref<> loaded = name ? stealRef(PyImport_GetModule(name.get())) : Ref<>();
+  PyErr_Clear();
+  return static_cast<bool>(loaded);
+}
+
+// The functions of one module of NumPy's, as soon as the program has loaded it; true when that is done.
+bool registerFunctions(const char* module) {
+  if (!isLoaded(module)) return false;
+  PyObject* function = torchObject("stator.polyfills.arrays.function");
+  PyObject* rows = torchObject("stator._numpy.rows");
+  Ref<> list = rows != nullptr && function != nullptr
+                   ? stealRef(PyObject_CallFunction(rows, "Os", function, module))
+                   : Ref<>();
+  PyErr_Clear();
+  for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(list.get()); ++i) {
+    PyObject* row = PyList_GET_ITEM(list.get(), i);
+    registerRow(PyTuple_GET_ITEM(row, 0),
+                CallRow{CallKind::kPolyfill, nullptr, Py_NewRef(PyTuple_GET_ITEM(row, 1)), true});
+  }
+  return true;
+}
+
+}  // namespace
+
+// Asked for at each capture: NumPy loads its packages when they are first used.
+void registerArrays() {
+  if (!arrays.ready) {
+    if (!registerFunctions("numpy")) return;
+    arrays.ready = true;
+    auto* array = reinterpret_cast<PyTypeObject*>(torchObject("stator.polyfills.arrays.Array"));
+    auto* ndarray = reinterpret_cast<PyTypeObject*>(torchObject("numpy.ndarray"));
+    PyObject* function = torchObject("stator.polyfills.arrays.function");
+    PyErr_Clear();
+    if (array == nullptr || ndarray == nullptr || function == nullptr) return;
+    registerHandler("stator.polyfills.arrays.make", make);
+    registerPure("stator._numpy.kinds");
+    registerPure("numpy.dtype");
+    for (const char* number :
+         {"numpy.float64", "numpy.float32", "numpy.float16", "numpy.int64", "numpy.int32",
+          "numpy.int16", "numpy.int8", "numpy.uint8", "numpy.bool_"})
+      registerPure(number);
+    registerWholePolyfill("torch.Tensor.numpy", "arrays.numpy_of");
+    arrays.array = array;
+    arrays.number = reinterpret_cast<PyTypeObject*>(torchObject("numpy.generic"));
+    arrays.ndarray = ndarray;
+    arrays.file =
+        Py_NewRef(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function))->co_filename);
+  }
+  static bool linalg = false, fft = false, random = false;
+  if (!linalg) linalg = registerFunctions("numpy.linalg");
+  if (!fft) fft = registerFunctions("numpy.fft");
+  if (!random && isLoaded("numpy.random")) {
+    registerNumpyRandom();
+    random = true;
+  }
+}
+
+}  // namespace stator::interpret

@@ -1,0 +1,470 @@
+// Functions that a graph calls: the bodies of higher-order operators (branches, loops, checkpoints, autograd functions) and of functorch's
+// transforms. A body is traced into a graph of its own, with inputs in the places of its operands. What it uses of the graphs around it
+// becomes further operands. The operators themselves are spelled out in stator/polyfills/, which call the functions registered here.
+
+#include "base/check.h"
+#include "graph/fx.h"
+#include "interpret/core/known.h"
+#include "interpret/core/tables.h"
+#include "interpret/core/tracer.h"
+#include "interpret/tensors/rows.h"
+#include "interpret/tensors/tensor_call.h"
+#include "interpret/tensors/torch_calls.h"
+#include "symbolic/sym_int.h"
+#include "values/dicts.h"
+
+#include <string>
+#include <unordered_map>
+
+namespace stator::interpret {
+
+namespace {
+
+struct Body {
+  std::string name;
+  std::shared_ptr<graph::Graph> graph;
+  Ref<> result;  // tuple of stand-ins and constants, nested
+};
+
+Ref<> addPlaceholder(Tracer& t, graph::Graph& graph, PyObject* sample, std::string name) {
+  graph::StandIn* like = graph::asStandIn(sample);
+  t.torch.noteGradsMatter();
+  graph::Node* node = nullptr;
+  if (like->meta != nullptr) {
+    graph.metas.push_back(*like->meta);
+    node = graph.addInput(nullptr, Ref<>(), &graph.metas.back());
+    node->wrapper = like->node->wrapper;
+  } else {
+    node = graph.addInput(nullptr, Ref<>(), nullptr);
+    node->scalar_type = like->node->scalar_type;
+    node->size = like->node->size;
+  }
+  node->name_hint = std::move(name);
+  node->mutates = true;  // stays an input even if nothing uses it
+  Ref<> stand_in = graph::makeStandIn(node, node->meta, like->apparent_type);
+  t.values.addMade(stand_in, t.frames.instruction());
+  return stand_in;
+}
+
+// The same with its own storage, as the program sees what autograd or functorch hands to it.
+void ownStorage(Tracer& t, PyObject* stand_in) {
+  const_cast<shapes::TensorMeta*>(graph::asStandIn(stand_in)->meta)->storage_id =
+      t.storages.fresh();
+}
+
+// Changes to what existed before the trace; equal numbers: none in between.
+uint64_t effectsSoFar(Tracer& t) {
+  uint64_t hash = t.effects.lruUses().size();
+  auto mix = [&](uint64_t word) { hash = (hash ^ word) * 0x9E3779B97F4A7C15ull + (hash >> 29); };
+  auto mix_contents = [&](PyObject* container) {
+    if (PyDict_Check(container)) {
+      mix(reinterpret_cast<PyDictObject*>(container)->ma_version_tag);
+    } else if (PyList_Check(container)) {
+      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(container); ++i)
+        mix(reinterpret_cast<uint64_t>(PyList_GET_ITEM(container, i)));
+    } else {
+      mix(reinterpret_cast<uint64_t>(container));
+    }
+  };
+  for (values::Info* info : t.values.all()) {
+    if (info->origin != values::Origin::kOutside) continue;
+    if (info->overlay) mix_contents(info->overlay.get());
+    if (info->appended) mix_contents(info->appended.get());
+    if (info->dirty && info->shadow) mix_contents(info->shadow.get());
+  }
+  return hash;
+}
+
+Flow traceBody(Tracer& t, PyObject* function, const std::vector<Ref<>>& placeholders, Body& body) {
+  size_t contexts = t.torch.contexts().size();
+  shapes::State state = t.torch.now();
+  Args args;
+  for (const Ref<>& placeholder : placeholders) args.values.push_back(placeholder.get());
+  args.positional = args.values.size();
+  Out out = Flow::kOk;
+  {
+    Graphs::Inside inside(t.graphs, body.graph);
+    out = t.above.callNested(function, args);
+    if (out.ok()) out = graphArgument(t, out.get());
+  }
+  const Flow flow = out.flow();
+  if (flow == Flow::kRaise) return t.breakWith(Reason::kRaises, "an exception leaves " + body.name);
+  if (flow != Flow::kOk) return flow;
+  if (t.torch.contexts().size() != contexts || !(t.torch.now() == state))
+    return t.breakWith(Reason::kUnsupportedContext, body.name + " leaves a state of torch changed");
+  body.result = out.take();
+  return Flow::kOk;
+}
+
+std::shared_ptr<graph::Graph> childGraph(Tracer& t) {
+  auto made = std::make_shared<graph::Graph>();
+  made->outer_places = t.graphs.current().outer_places;
+  made->outer_places.push_back(t.graphs.current().places);
+  made->instruction = t.graphs.current().instruction;
+  return made;
+}
+
+// Values of other graphs that a body uses, in the order of their first use.
+template <class Visit>
+void forEachForeign(const Body& body, Visit&& visit) {
+  auto look = [&](graph::StandIn* used) {
+    if (used->node->home != body.graph.get()) visit(used);
+  };
+  for (const graph::Node& node : std::as_const(*body.graph).nodes()) {
+    graph::forEachStandIn(node.args.get(), look);
+    graph::forEachStandIn(node.kwargs.get(), look);
+  }
+  graph::forEachStandIn(body.result.get(), look);
+}
+
+using Replacements = std::unordered_map<graph::Node*, Ref<>>;
+
+Ref<> substitute(PyObject* value, const Replacements& replacements) {
+  if (value == nullptr) return Ref<>();
+  if (graph::isStandIn(value)) {
+    auto found = replacements.find(graph::asStandIn(value)->node);
+    return found != replacements.end() ? found->second : newRef(value);
+  }
+  if (PyTuple_CheckExact(value) || PyList_CheckExact(value)) {
+    Ref<> list = stealRef(PyList_New(0));
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
+      PyList_Append(list.get(), substitute(PySequence_Fast_GET_ITEM(value, i), replacements).get());
+    return PyList_CheckExact(value) ? list : stealRef(PyList_AsTuple(list.get()));
+  }
+  if (PyDict_CheckExact(value)) {
+    Ref<> dict = stealRef(PyDict_New());
+    PyObject *key = nullptr, *item = nullptr;
+    for (Py_ssize_t at = 0; PyDict_Next(value, &at, &key, &item);)
+      PyDict_SetItem(dict.get(), key, substitute(item, replacements).get());
+    return dict;
+  }
+  if (PySlice_Check(value)) {
+    auto* slice = reinterpret_cast<PySliceObject*>(value);
+    return stealRef(PySlice_New(substitute(slice->start, replacements).get(),
+                                substitute(slice->stop, replacements).get(),
+                                substitute(slice->step, replacements).get()));
+  }
+  return newRef(value);
+}
+
+void substituteAll(Body& body, const Replacements& replacements) {
+  if (replacements.empty()) return;
+  for (graph::Node& node : body.graph->nodes()) {
+    if (node.args) node.args = substitute(node.args.get(), replacements);
+    if (node.kwargs) node.kwargs = substitute(node.kwargs.get(), replacements);
+  }
+  body.result = substitute(body.result.get(), replacements);
+}
+
+Out finishBody(Tracer& t, Body& body) {
+  graph::forEachStandIn(body.result.get(),
+                        [&](graph::StandIn* used) { body.graph->addOutput(used->node); });
+  body.graph->result = body.result;
+  body.graph->name = body.name;
+  body.graph->dropDead();
+  Ref<> module = graph::toGraphModule(body.graph, t.frames.driven().code->code());
+  if (!module) return t.raiseCurrentError();
+  return t.made(module);
+}
+
+std::vector<PyObject*> itemsOf(PyObject* tuple) {
+  std::vector<PyObject*> items;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i)
+    items.push_back(PyTuple_GET_ITEM(tuple, i));
+  return items;
+}
+
+bool allTensors(PyObject* tuple) {
+  if (!PyTuple_Check(tuple)) return false;
+  for (PyObject* item : itemsOf(tuple)) {
+    if (!graph::isStandIn(item) || graph::asStandIn(item)->meta == nullptr) return false;
+  }
+  return true;
+}
+
+Ref<> tupleOf(const std::vector<Ref<>>& items) {
+  Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(items.size())));
+  for (size_t i = 0; i < items.size(); ++i)
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Ref<>(items[i]).release());
+  return tuple;
+}
+
+// What can be an operand of a function: a tensor, or a symbolic int.
+bool isOperand(const graph::StandIn* used) {
+  return used->meta != nullptr || (used->node->scalar_type && !used->node->size.isStatic());
+}
+
+// The operands as the program has them: ints are values of the trace.
+Ref<> operandValues(const std::vector<Ref<>>& operands) {
+  std::vector<Ref<>> values;
+  for (const Ref<>& operand : operands) {
+    const graph::StandIn* one = graph::asStandIn(operand.get());
+    values.push_back(one->meta != nullptr ? operand : symbolic::makeInt(one->node->size));
+  }
+  return tupleOf(values);
+}
+
+// What the bodies use of the graphs around them, once each. A break: something that cannot be an operand.
+Flow collectExtras(Tracer& t, const std::vector<Body>& bodies, std::vector<Ref<>>& extras) {
+  std::unordered_map<graph::Node*, bool> seen;
+  bool usable = true;
+  for (const Body& body : bodies) {
+    forEachForeign(body, [&](graph::StandIn* used) {
+      if (!seen.emplace(used->node, true).second) return;
+      usable &= isOperand(used) && t.graphs.reachable(used->node);
+      extras.push_back(newRef(reinterpret_cast<PyObject*>(used)));
+    });
+  }
+  return usable ? Flow::kOk
+                : t.breakWith(Reason::kUnsupportedTensorOp,
+                              "a value that was made inside of another function of the graph");
+}
+
+// capture(names, functions, operands, samples, pure): the functions as graph modules that all take the operands and then the extras;
+// `samples` are tensors with the facts that the functions see. Gives (modules..., extras).
+Out capture(Tracer& t, const Args& args) {
+  STATOR_CHECK(args.values.size() == 5, "capture() of subgraphs");
+  std::vector<PyObject*> names = itemsOf(args.values[0]), functions = itemsOf(args.values[1]);
+  if (!allTensors(args.values[2]) || !allTensors(args.values[3]))
+    return t.breakWith(Reason::kUnsupportedTensorOp, "an operand is no tensor");
+  std::vector<PyObject*> samples = itemsOf(args.values[3]);
+  bool pure = args.values[4] == Py_True;
+  uint64_t effects = effectsSoFar(t);
+  std::vector<Body> bodies(functions.size());
+  for (size_t i = 0; i < functions.size(); ++i) {
+    bodies[i].name = PyUnicode_AsUTF8(names[i]);
+    bodies[i].graph = childGraph(t);
+    std::vector<Ref<>> placeholders;
+    for (size_t k = 0; k < samples.size(); ++k)
+      placeholders.push_back(
+          addPlaceholder(t, *bodies[i].graph, samples[k], "arg" + std::to_string(k)));
+    STATOR_FLOW(traceBody(t, functions[i], placeholders, bodies[i]));
+    if (pure && effectsSoFar(t) != effects)
+      return t.breakWith(Reason::kUnsupportedMutation,
+                         bodies[i].name + " changes objects, and may run never or often");
+  }
+  std::vector<Ref<>> extras;
+  STATOR_FLOW(collectExtras(t, bodies, extras));
+  std::vector<Ref<>> out;
+  for (Body& body : bodies) {
+    Replacements replacements;
+    for (size_t k = 0; k < extras.size(); ++k) {
+      replacements[graph::asStandIn(extras[k].get())->node] =
+          addPlaceholder(t, *body.graph, extras[k].get(), "free" + std::to_string(k));
+    }
+    substituteAll(body, replacements);
+    STATOR_VALUE(module, finishBody(t, body));
+    out.push_back(module);
+  }
+  out.push_back(t.made(operandValues(extras)));
+  return t.made(tupleOf(out));
+}
+
+// capture_pair(forward, backward, operands): `forward(*operands)` gives (outputs, saved), `backward(*grads)` as many gradients as there
+// are operands. What the backward body uses of the forward one, or of the graphs around, the forward body hands over.
+// Gives (forward module, backward module, extras, which of the values handed over are among `saved`).
+Out capturePair(Tracer& t, const Args& args) {
+  STATOR_CHECK(args.values.size() == 3, "capture_pair() of subgraphs");
+  if (!allTensors(args.values[2]))
+    return t.breakWith(Reason::kUnsupportedTensorOp, "an operand is no tensor");
+  std::vector<PyObject*> operands = itemsOf(args.values[2]);
+  std::vector<Body> bodies(2);
+  Body &forward = bodies[0], &backward = bodies[1];
+  forward.name = "fwd_body";
+  forward.graph = childGraph(t);
+  std::vector<Ref<>> placeholders;
+  for (size_t k = 0; k < operands.size(); ++k)
+    placeholders.push_back(
+        addPlaceholder(t, *forward.graph, operands[k], "arg" + std::to_string(k)));
+  STATOR_FLOW(traceBody(t, args.values[0], placeholders, forward));
+  Ref<> outputs = newRef(PyTuple_GET_ITEM(forward.result.get(), 0));
+  std::vector<PyObject*> saved = itemsOf(PyTuple_GET_ITEM(forward.result.get(), 1));
+  if (!allTensors(outputs.get()))
+    return t.breakWith(Reason::kUnsupportedTensorOp, "an output is no tensor");
+  backward.name = "bwd_body";
+  backward.graph = childGraph(t);
+  std::vector<Ref<>> grads;
+  for (PyObject* output : itemsOf(outputs.get())) {
+    grads.push_back(
+        addPlaceholder(t, *backward.graph, output, "grad" + std::to_string(grads.size())));
+    auto* meta = const_cast<shapes::TensorMeta*>(graph::asStandIn(grads.back().get())->meta);
+    meta->requires_grad = false;
+    meta->is_leaf = true;
+    ownStorage(t, grads.back().get());
+  }
+  uint64_t effects = effectsSoFar(t);
+  shapes::State state = t.torch.now();
+  t.torch.now().grad_enabled = false;
+  Flow flow = Flow::kOk;
+  {
+    Graphs::Inside inside(t.graphs, forward.graph);  // its values may be used, and are handed over
+    flow = traceBody(t, args.values[1], grads, backward);
+  }
+  t.torch.now() = state;
+  if (flow != Flow::kOk) return flow;
+  if (effectsSoFar(t) != effects)
+    return t.breakWith(Reason::kUnsupportedMutation, "backward() changes objects, and runs later");
+
+  // 1. Handed over to the backward body.
+  std::vector<Ref<>> handed, flags;
+  std::unordered_map<graph::Node*, bool> seen;
+  bool usable = true;
+  Replacements inside;
+  forEachForeign(backward, [&](graph::StandIn* used) {
+    if (!seen.emplace(used->node, true).second) return;
+    usable &= isOperand(used) &&
+              (used->node->home == forward.graph.get() || t.graphs.reachable(used->node));
+    handed.push_back(newRef(reinterpret_cast<PyObject*>(used)));
+  });
+  if (!usable)
+    return t.breakWith(Reason::kUnsupportedTensorOp,
+                       "a value that was made inside of another function of the graph");
+  for (size_t k = 0; k < handed.size(); ++k) {
+    graph::Node* node = graph::asStandIn(handed[k].get())->node;
+    inside[node] = addPlaceholder(t, *backward.graph, handed[k].get(), "saved" + std::to_string(k));
+    for (PyObject* one : saved) {
+      if (graph::isStandIn(one) && graph::asStandIn(one)->node == node) {
+        flags.push_back(stealRef(PyLong_FromSize_t(k)));
+        break;
+      }
+    }
+  }
+  substituteAll(backward, inside);
+  forward.result = stealRef(PyTuple_Pack(2, outputs.get(), tupleOf(handed).get()));
+
+  // 2. What the forward body needs from around.
+  std::vector<Ref<>> extras;
+  std::vector<Body> first;
+  first.push_back(std::move(forward));
+  STATOR_FLOW(collectExtras(t, first, extras));
+  Replacements around;
+  for (size_t k = 0; k < extras.size(); ++k) {
+    around[graph::asStandIn(extras[k].get())->node] =
+        addPlaceholder(t, *first[0].graph, extras[k].get(), "free" + std::to_string(k));
+  }
+  substituteAll(first[0], around);
+  if (!PyTuple_Check(backward.result.get()))
+    return t.breakWith(Reason::kUnsupportedTensorOp, "backward() gives no tuple");
+  std::vector<Ref<>> gradients;
+  for (PyObject* gradient : itemsOf(backward.result.get())) gradients.push_back(newRef(gradient));
+  for (size_t k = 0; k < extras.size(); ++k) gradients.push_back(newRef(Py_None));
+  backward.result = tupleOf(gradients);
+  STATOR_VALUE(forward_module, finishBody(t, first[0]));
+  STATOR_VALUE(backward_module, finishBody(t, backward));
+  std::vector<Ref<>> out = {forward_module, backward_module, t.made(operandValues(extras)),
+                            t.made(tupleOf(flags))};
+  return t.made(tupleOf(out));
+}
+
+Out refuse(Tracer& t, const Args& args) {
+  return t.breakWith(Reason::kUnsupportedTensorOp,
+                     args.values.size() == 1 && PyUnicode_Check(args.values[0])
+                         ? PyUnicode_AsUTF8(args.values[0])
+                         : "");
+}
+
+// Such a node is no call of torch's that a __torch_function__ would see.
+class NodeOfOurOwn {
+ public:
+  explicit NodeOfOurOwn(Tracer& tracer) : tracer_(tracer), before_(tracer.torch_function.state()) {
+    tracer.torch_function.setState(tensor::TorchFunction::kOff);
+  }
+  ~NodeOfOurOwn() { tracer_.torch_function.setState(before_); }
+  NodeOfOurOwn(const NodeOfOurOwn&) = delete;
+  NodeOfOurOwn& operator=(const NodeOfOurOwn&) = delete;
+
+ private:
+  Tracer& tracer_;
+  tensor::TorchFunction before_;
+};
+
+// An object of the program's that is the same one at every call: found by its source, or a partial of such objects.
+bool isFixed(Tracer& t, PyObject* value) {
+  if (values::isConstantDeep(value) || PyCFunction_Check(value) || PyType_Check(value)) return true;
+  if (const sources::Source* source = t.sourceOf(value)) {
+    t.world.guard(guards::Guard{guards::GuardKind::kIs, source, nullptr, newRef(value)});
+    return true;
+  }
+  if (Py_TYPE(value) != partialType()) return false;
+  Ref<> function = stealRef(PyObject_GetAttrString(value, "func"));
+  Ref<> args = stealRef(PyObject_GetAttrString(value, "args"));
+  Ref<> keywords = stealRef(PyObject_GetAttrString(value, "keywords"));
+  if (!function || !args || !keywords || PyDict_Size(keywords.get()) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  for (PyObject* item : itemsOf(args.get())) {
+    if (!isFixed(t, item)) return false;
+  }
+  return isFixed(t, function.get());
+}
+
+// set_meta(module, key, value): an entry of a captured function's `meta`.
+Out setMeta(Tracer& t, const Args& args) {
+  STATOR_CHECK(args.values.size() == 3, "set_meta() of subgraphs");
+  if (!isFixed(t, args.values[2]))
+    return t.breakWith(Reason::kUnsupportedObject, "a context_fn that the trace has made");
+  Ref<> meta = stealRef(PyObject_GetAttrString(args.values[0], "meta"));
+  if (!meta || PyDict_SetItem(meta.get(), args.values[1], args.values[2]) != 0)
+    return t.raiseCurrentError();
+  return newRef(Py_None);
+}
+
+// call(function, *args, **kwargs): a node of the graph, whatever the function is.
+Out call(Tracer& t, const Args& args) {
+  NodeOfOurOwn scope(t);
+  return tensorCall(t, graph::Op::kCallFunction, args.values[0], args.withoutFirst(), false);
+}
+
+// call_like(function, facts, *args): a node whose results have the facts of `facts(*args)`.
+Out callLike(Tracer& t, const Args& args) {
+  NodeOfOurOwn scope(t);
+  return tensorCall(t, graph::Op::kCallFunction, args.values[0], args.withoutFirst().withoutFirst(),
+                    false, args.values[1]);
+}
+
+}  // namespace
+
+void registerSubgraphs() {
+  registerHandler("stator.polyfills.subgraphs.capture", capture);
+  registerHandler("stator.polyfills.subgraphs.capture_pair", capturePair);
+  registerHandler("stator.polyfills.subgraphs.refuse", refuse);
+  registerHandler("stator.polyfills.subgraphs.call", call);
+  registerHandler("stator.polyfills.subgraphs.set_meta", setMeta);
+  registerHandler("stator.polyfills.subgraphs.call_like", callLike);
+  allowSymbols("stator.polyfills.subgraphs.call");
+  allowSymbols("stator.polyfills.subgraphs.call_like");
+  // Bound to the class by each access: the function underneath is what is called.
+  PyObject* apply = torchObject("torch.autograd.function.Function.apply.__func__");
+  PyObject* polyfill = torchObject("stator.polyfills.autograd.apply");
+  if (apply != nullptr && polyfill != nullptr)
+    registerRow(apply, CallRow{CallKind::kPolyfill, nullptr, polyfill, true, false});
+  registerWholePolyfill("torch.utils.checkpoint.checkpoint", "higher_order.checkpoint");
+  registerWholePolyfill("torch.cond", "higher_order.cond");
+  registerWholePolyfill("torch._higher_order_ops.while_loop", "higher_order.while_loop");
+  registerWholePolyfill("torch._higher_order_ops.scan", "higher_order.scan");
+  registerWholePolyfill("torch._higher_order_ops.associative_scan",
+                        "higher_order.associative_scan");
+  registerWholePolyfill("torch._higher_order_ops.map", "higher_order.map_over");
+  registerPolyfill("torch.utils._pytree._broadcast_to_and_flatten",
+                   "transforms.broadcast_to_and_flatten");
+  registerWholePolyfill("torch._functorch.vmap.vmap_impl", "transforms.vmap_impl");
+  registerWholePolyfill("torch._functorch.eager_transforms.grad_impl", "transforms.grad_impl");
+  registerWholePolyfill("torch._functorch.eager_transforms.grad_and_value_impl",
+                        "transforms.grad_and_value_impl");
+  registerWholePolyfill("torch._higher_order_ops.flex_attention.__class__.__call__",
+                        "higher_order.flex_attention");
+  registerWholePolyfill("torch._higher_order_ops.wrap.Wrap.__call__", "higher_order.wrap");
+  Ref<> flex = stealRef(PyUnicode_FromString("torch.nn.attention.flex_attention"));
+  if (Ref<> loaded = stealRef(PyImport_GetModule(flex.get())))
+    registerWholePolyfill("torch.nn.attention.flex_attention.flex_attention",
+                          "flex.flex_attention");
+  registerWholePolyfill("stator._transforms.jacobian", "transforms._jacobian");
+  registerWholePolyfill("stator._transforms.product", "transforms._product");
+  for (const char* name : {"jvp", "vjp", "jacrev", "jacfwd", "hessian"}) {
+    registerWholePolyfill((std::string("torch._functorch.eager_transforms.") + name).c_str(),
+                          (std::string("transforms.") + name).c_str());
+  }
+}
+
+}  // namespace stator::interpret

@@ -1,0 +1,17 @@
+// Attributes of tensors, read and written.
+#pragma once
+
+#include "interpret/core/tracer.h"
+
+namespace stator::interpret {
+
+Out tensorAttr(Tracer& tracer, PyObject* stand_in, PyObject* name);
+// ok with null: not there
+Out instanceTensorAttr(Tracer& tracer, PyObject* stand_in, PyObject* name);
+// null: delete
+Flow setTensorAttr(Tracer& tracer, PyObject* stand_in, PyObject* name, PyObject* value);
+
+// A grad_fn of which nothing is known but that it is there.
+bool isSomeGradFn(PyObject* object);
+
+}  // namespace stator::interpret

@@ -1,0 +1,19 @@
+// __torch_function__: subclasses, objects and modes.
+#pragma once
+
+#include "interpret/core/tracer.h"
+
+namespace stator::interpret {
+
+Out dispatchTorchFunction(Tracer& tracer, graph::Op op, PyObject* target, const Args& args,
+                          bool& handled);
+// those that are active when the trace begins
+void readFunctionModes(Tracer& tracer);
+// an argument has a __torch_function__ that torch would ask
+bool hasOverloaded(Tracer& tracer, const Args& args);
+// as_subclass: another object, the same node
+Out castTo(Tracer& tracer, PyObject* stand_in, PyTypeObject* type);
+Out newTensorOf(Tracer& tracer, PyTypeObject* type, const Args& args);
+Out callMethodWrapper(Tracer& tracer, PyObject* wrapper, const Args& args);
+
+}  // namespace stator::interpret

@@ -1,0 +1,167 @@
+#include "known/code_policy.h"
+
+#include "base/imports.h"
+#include "base/ref.h"
+#include "bytecode/code_info.h"
+
+#include <array>
+#include <string>
+#include <string_view>
+
+namespace stator::known {
+
+namespace {
+
+std::string prefixOf(const char* module) {
+  Ref<> imported = stealRef(importModule(module));
+  Ref<> file = imported ? stealRef(PyObject_GetAttrString(imported.get(), "__file__")) : Ref<>();
+  if (!file) {
+    PyErr_Clear();
+    return "";
+  }
+  std::string path = PyUnicode_AsUTF8(file.get());
+  return path.substr(0, path.rfind('/') + 1);
+}
+
+bool startsWith(std::string_view text, std::string_view prefix) {
+  return !prefix.empty() && text.substr(0, prefix.size()) == prefix;
+}
+
+// By file and names alone.
+CodePolicy decide(PyCodeObject* code) {
+  static const std::string stdlib = prefixOf("os");
+  static const std::string torch = prefixOf("torch");
+  static const std::string stator = prefixOf("stator");
+  std::string_view file =
+      PyUnicode_AsUTF8(code->co_filename) ? PyUnicode_AsUTF8(code->co_filename) : "";
+  std::string_view name = PyUnicode_AsUTF8(code->co_name) ? PyUnicode_AsUTF8(code->co_name) : "";
+  // What dataclasses writes has no file of its own: libraries' (DTensor's dispatch) would be captured, call by call.
+  if (file == "<string>" &&
+      startsWith(PyUnicode_AsUTF8(code->co_qualname), "__create_fn__.<locals>."))
+    return CodePolicy::kInlineOnly;
+  if (startsWith(file, "<frozen ")) {
+    return startsWith(file, "<frozen importlib") || startsWith(file, "<frozen zipimport")
+               ? CodePolicy::kSkip
+               : CodePolicy::kInlineOnly;
+  }
+  if (startsWith(file, torch)) {
+    std::string_view inside = file.substr(torch.size());
+    // Of a module's own methods nothing is captured when library code calls them (DDP and FSDP do, all the time); in a trace they are
+    // inlined. The part of __call__ that sees to hooks is the exception.
+    if (inside == "nn/modules/module.py" || inside == "nn/parameter.py")
+      return name == "inner" ? CodePolicy::kTrace : CodePolicy::kInlineOnly;
+    if ((inside == "jit/_script.py" && name == "_unwrap_optional") ||
+        (inside == "jit/__init__.py" && name == "annotate") ||
+        (inside == "overrides.py" && name == "is_tensor_like")) {
+      return CodePolicy::kInlineOnly;
+    }
+    // dist.group.WORLD: two properties that read an attribute.
+    if (inside == "distributed/distributed_c10d.py" && (name == "WORLD" || name == "default_pg"))
+      return CodePolicy::kInlineOnly;
+    // DistributedDataParallel's own bookkeeping talks to its reducer at every step; the module inside is captured.
+    if (startsWith(inside, "nn/parallel/")) return CodePolicy::kSkip;
+    for (std::string_view room : {"nn/", "optim/", "distributions/"}) {
+      if (startsWith(inside, room)) return CodePolicy::kTrace;
+    }
+    for (std::string_view file_of_functions :
+         {"_functorch/apis.py", "_functorch/vmap.py", "_functorch/functional_call.py",
+          "_dynamo/_trace_wrapped_higher_order_op.py", "_higher_order_ops/associative_scan.py",
+          "distributed/_functional_collectives.py"}) {
+      if (inside == file_of_functions) return CodePolicy::kInlineOnly;
+    }
+    for (std::string_view room : {"_dynamo/",     "_inductor/",
+                                  "_subclasses/", "fx/",
+                                  "_functorch/",  "_guards.py",
+                                  "testing/",     "_logging/",
+                                  "distributed/", "multiprocessing/",
+                                  "jit/",         "onnx/",
+                                  "package/",     "export/",
+                                  "_export/",     "compiler/",
+                                  "_prims",       "_refs/",
+                                  "_decomp/",     "_dispatch/",
+                                  "profiler/",    "serialization.py",
+                                  "hub.py",       "utils/data/",
+                                  "_compile.py",  "_higher_order_ops/",
+                                  "_library/",    "library.py",
+                                  "_ops.py",      "overrides.py"}) {
+      if (startsWith(inside, room)) return CodePolicy::kSkip;
+    }
+    return CodePolicy::kInlineOnly;
+  }
+  if (startsWith(file, stator))
+    return startsWith(file.substr(stator.size()), "polyfills/") ? CodePolicy::kTrace
+                                                                : CodePolicy::kSkip;
+  if (startsWith(file, stdlib) && file.find("site-packages") == std::string_view::npos) {
+    std::string_view inside = file.substr(stdlib.size());
+    for (std::string_view room :
+         {"importlib/",   "threading.py", "logging/",         "warnings.py",   "traceback.py",
+          "linecache.py", "unittest/",    "multiprocessing/", "subprocess.py", "asyncio/",
+          "concurrent/",  "tokenize.py",  "ast.py",           "pdb.py",        "bdb.py",
+          "cmd.py",       "doctest.py",   "pickle.py",        "socket.py",     "selectors.py",
+          "tempfile.py",  "shutil.py",    "pathlib.py",       "json/",         "re/",
+          "random.py",    "queue.py",     "signal.py",        "weakref.py",    "_weakrefset.py",
+          "abc.py",       "site.py",      "runpy.py",         "test/"}) {
+      if (startsWith(inside, room)) return CodePolicy::kSkip;
+    }
+    return CodePolicy::kInlineOnly;
+  }
+  // Triton: kernels are launched by one call (switches.cpp, findLate), what leads to it and cdiv are inlined.
+  if (file.ends_with("/triton/__init__.py")) return CodePolicy::kInlineOnly;
+  if (file.ends_with("/triton/runtime/jit.py")) {
+    const std::string_view qualified = PyUnicode_AsUTF8(code->co_qualname);
+    const bool leads_there = startsWith(qualified, "KernelInterface.__getitem__") ||
+                             startsWith(qualified, "ConstexprFunction.__call__");
+    return leads_there ? CodePolicy::kInlineOnly : CodePolicy::kSkip;
+  }
+  if (file.ends_with("/triton/language/core.py") && name == "_unwrap_if_constexpr")
+    return CodePolicy::kInlineOnly;
+  for (std::string_view room : {"/triton/runtime/", "/triton/language/", "/triton/compiler/"}) {
+    if (file.find(room) != std::string_view::npos) return CodePolicy::kSkip;
+  }
+  // numpy.iinfo and numpy.finfo
+  if (file.ends_with("/numpy/_core/getlimits.py")) return CodePolicy::kInlineOnly;
+  for (std::string_view part :
+       {"/site-packages/_pytest/", "/site-packages/pluggy/", "/site-packages/numpy/",
+        "/site-packages/hypothesis/", "/site-packages/expecttest", "/site-packages/sympy/",
+        "/site-packages/rich/", "/site-packages/tqdm/"}) {
+    if (file.find(part) != std::string_view::npos) return CodePolicy::kSkip;
+  }
+  return CodePolicy::kTrace;
+}
+
+// What was decided last for a file and names. The strings are held, so that their addresses stay theirs.
+struct Decision {
+  Ref<> file, name, qualified;
+  CodePolicy policy = CodePolicy::kTrace;
+};
+
+}  // namespace
+
+CodePolicy codePolicy(PyCodeObject* code) {
+  if (bytecode::isWatched(code)) return CodePolicy::kTrace;
+  constexpr size_t kDecisions = 1024;
+  static auto& decisions = *new std::array<Decision, kDecisions>();
+  const size_t mixed = reinterpret_cast<size_t>(code->co_filename) / 16 * 31 +
+                       reinterpret_cast<size_t>(code->co_qualname) / 16;
+  Decision& known = decisions[mixed % kDecisions];
+  if (known.file.get() != code->co_filename || known.name.get() != code->co_name ||
+      known.qualified.get() != code->co_qualname) {
+    const CodePolicy policy = decide(code);
+    known = Decision{newRef(code->co_filename), newRef(code->co_name), newRef(code->co_qualname),
+                     policy};
+  }
+  return known.policy;
+}
+
+bool isPolyfill(PyCodeObject* code) {
+  static const std::string room = [] {
+    PyObject *type = nullptr, *error = nullptr, *traceback = nullptr;  // asked also on the way out
+    PyErr_Fetch(&type, &error, &traceback);
+    std::string prefix = prefixOf("stator.polyfills");
+    PyErr_Restore(type, error, traceback);
+    return prefix;
+  }();
+  return startsWith(PyUnicode_AsUTF8(code->co_filename), room);
+}
+
+}  // namespace stator::known

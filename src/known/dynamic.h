@@ -1,0 +1,50 @@
+// Which sizes and ints of one place of a program are symbols: what earlier captures there saw, and what the user asks for.
+#pragma once
+
+#include "base/python.h"
+#include "sources/source.h"
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace stator::known {
+
+enum class DynamicMode : uint8_t {
+  kStatic,     // dynamic=False: only what is marked
+  kAutomatic,  // what changed since the last capture of the same place
+  kAll,        // dynamic=True
+};
+
+// What the captures of one place saw, by source. A source keeps its number from capture to capture (sourceKey), whatever set it is in.
+class DynamicHistory {
+ public:
+  struct Seen {
+    std::vector<int64_t> sizes;
+    std::vector<bool> dynamic;  // by dim
+    int64_t number = 0;         // of an int, or the hash of a tuple
+    bool has_number = false;
+    bool number_changed = false;
+  };
+  Seen& at(uint64_t key) { return seen_[key]; }
+  Seen* find(uint64_t key) {
+    auto found = seen_.find(key);
+    return found == seen_.end() ? nullptr : &found->second;
+  }
+  void clear() { seen_.clear(); }
+
+ private:
+  std::unordered_map<uint64_t, Seen> seen_;
+};
+
+uint64_t sourceKey(const sources::Source& source);
+
+// A dim that the user wants dynamic: an error if the program makes it static.
+struct DynamicDemand {
+  int64_t symbol;
+  const sources::Source* source;
+  int64_t dim;
+};
+
+}  // namespace stator::known

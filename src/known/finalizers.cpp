@@ -1,0 +1,112 @@
+#include "known/finalizers.h"
+
+#include "base/ref.h"
+#include "graph/stand_in.h"
+#include "tensor/tensor_guard.h"
+#include "values/value_table.h"
+
+#include <algorithm>
+#include <frameobject.h>
+#include <string_view>
+
+namespace stator::known {
+
+namespace {
+
+constexpr Py_ssize_t kLookedAt = 64;  // so many elements of a container
+
+// torch keeps tables of tensors by weak reference (of fake tensors, of hooks), and TorchDynamo of modules, from which they go when they die:
+// nothing that a program sees. Those of tensors are WeakKeyDictionaries and C functions too, which of other objects may be the program's.
+bool isTorchCallback(PyObject* callback, bool tensor) {
+  if (PyMethod_Check(callback)) callback = PyMethod_GET_FUNCTION(callback);
+  if (PyCFunction_Check(callback)) return tensor;
+  if (!PyFunction_Check(callback)) return false;
+  PyObject* home = reinterpret_cast<PyFunctionObject*>(callback)->func_module;
+  std::string_view name = home != nullptr && PyUnicode_Check(home) ? PyUnicode_AsUTF8(home) : "";
+  return name == "torch" || name.substr(0, 6) == "torch." || (tensor && name == "weakref");
+}
+
+bool hasCallback(PyObject* value) {
+  if (!PyType_SUPPORTS_WEAKREFS(Py_TYPE(value))) return false;
+  const bool tensor = tensor::isTensor(value);
+  auto* first = *reinterpret_cast<PyWeakReference**>(PyObject_GET_WEAKREFS_LISTPTR(value));
+  for (PyWeakReference* reference = first; reference != nullptr; reference = reference->wr_next) {
+    if (reference->wr_callback != nullptr && !isTorchCallback(reference->wr_callback, tensor))
+      return true;
+  }
+  return false;
+}
+
+// An iterator of Python's own (enumerate, zip, map) that has the generator which it takes from.
+int findGenerator(PyObject* value, void* depth) {
+  if (PyGen_CheckExact(value)) return 1;
+  PyTypeObject* type = Py_TYPE(value);
+  const bool iterator = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 &&
+                        type->tp_iternext != nullptr && type->tp_traverse != nullptr;
+  auto left = *static_cast<int*>(depth);
+  if (left == 0 || !(iterator || (type == &PyTuple_Type && left < 3))) return 0;
+  left--;
+  return type->tp_traverse(value, findGenerator, &left);
+}
+
+}  // namespace
+
+bool endIsNoticed(PyObject* value) {
+  if (value == nullptr || values::isScalar(value) || graph::isStandIn(value)) return false;
+  PyTypeObject* type = Py_TYPE(value);
+  if (PyType_Check(value) || PyModule_Check(value) || PyFunction_Check(value)) return false;
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) {
+    int depth = 3;
+    return PyCoro_CheckExact(value) ||
+           (type->tp_iternext != nullptr && findGenerator(value, &depth) != 0);
+  }
+  static PyObject* name = PyUnicode_InternFromString("__del__");
+  return _PyType_Lookup(type, name) != nullptr || hasCallback(value);
+}
+
+namespace {
+
+bool dictHolds(PyObject* dict) {
+  PyObject *key = nullptr, *item = nullptr;
+  Py_ssize_t position = 0, seen = 0;
+  while (PyDict_Next(dict, &position, &key, &item) && seen++ < kLookedAt) {
+    if (endIsNoticed(item)) return true;
+  }
+  return false;
+}
+
+// An exception keeps the frames that it left, and their locals, alive.
+bool tracebackHolds(PyObject* exception) {
+  Ref<> traceback = stealRef(PyException_GetTraceback(exception));
+  auto* entry = reinterpret_cast<PyTracebackObject*>(traceback.get());
+  // The first entry is the frame that caught it, which lives.
+  for (entry = entry != nullptr ? entry->tb_next : nullptr; entry != nullptr;
+       entry = entry->tb_next) {
+    Ref<> locals = stealRef(PyFrame_GetLocals(entry->tb_frame));
+    if (!locals) PyErr_Clear();
+    if (locals && PyDict_Check(locals.get()) && dictHolds(locals.get())) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool endOfContentsIsNoticed(PyObject* container) {
+  PyTypeObject* type = Py_TYPE(container);
+  if (type == &PyList_Type || type == &PyTuple_Type) {
+    PyObject** items = PySequence_Fast_ITEMS(container);
+    for (Py_ssize_t i = 0; i < std::min(PySequence_Fast_GET_SIZE(container), kLookedAt); ++i) {
+      if (endIsNoticed(items[i])) return true;
+    }
+    return false;
+  }
+  if (type == &PyDict_Type) return dictHolds(container);
+  return PyExceptionInstance_Check(container) && tracebackHolds(container);
+}
+
+bool lastReferenceRunsCode(PyObject* value) {
+  if (value == nullptr || Py_REFCNT(value) > 1 || values::isScalar(value)) return false;
+  return endIsNoticed(value) || endOfContentsIsNoticed(value);
+}
+
+}  // namespace stator::known

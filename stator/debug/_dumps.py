@@ -1,0 +1,83 @@
+"""Scripts of graphs that the caller has in hand, under the names that TorchDynamo's documents give to these functions."""
+
+import os
+
+import torch
+
+from stator.debug import _scripts, _text
+from stator.debug._inputs import InputsError, Store
+from stator.debug._stage import BackendName
+from stator.debug._verdict import Verdict
+
+
+def minifier_dir():
+    """The folder of this process's launcher of the minifier."""
+    return os.path.join(_scripts.this_run().folder, "minifier")
+
+
+def _stage_of(gm):
+    """Graphs behind AOTAutograd call nothing but operators."""
+    calls = [node for node in gm.graph.nodes if node.op.startswith("call")]
+    operators = all(isinstance(node.target, torch._ops.OpOverload) for node in calls if not _picks(node))
+    return "inference" if calls and operators else "dynamo"
+
+
+def _picks(node):
+    return getattr(node.target, "__name__", "") == "getitem"
+
+
+def _case(gm, args, compiler_name, store, accuracy=None, tracing_mode=None, check_str=None):
+    specimen, extra = _text.from_module(gm)
+    values = [*[value for _, value in extra], *args]
+    wrong = accuracy or compiler_name.endswith("_accuracy")
+    failure = Verdict("accuracy" if wrong else "passes", message="written on request", contains=check_str or "")
+    backend = BackendName(compiler_name.removesuffix("_accuracy"))
+    shapes = _text.symbolic_shapes(gm) if tracing_mode != "real" else None
+    return _scripts.make_case(specimen, values, _stage_of(gm), backend, failure, store, shapes=shapes)
+
+
+def save_graph_repro(
+    fd,
+    gm,
+    args,
+    compiler_name,
+    *,
+    stable_output=False,
+    save_dir=None,
+    command="run",
+    accuracy=None,
+    tracing_mode=None,
+    check_str=None,
+):
+    """Writes a script that compiles `gm` with the named backend and runs it on `args`.
+
+    stable_output: nothing of this machine and these versions is in it. save_dir: where the values go, which the script looks for there.
+    command: what the script does if it is not told ("run", "minify"). accuracy: the results are wrong. tracing_mode: "real" makes symbolic
+    sizes constants. check_str: what the message of a failure has to contain, for the minifier.
+    """
+    if any(type(arg).__name__ == "BackwardState" for arg in args):
+        fd.write("Repro is not generated due to existence of BackwardState in graph input")
+        return
+    store = Store(save_dir or _scripts.this_run().store.folder)
+    try:
+        case = _case(gm, args, compiler_name, store, accuracy, tracing_mode, check_str)
+    except (InputsError, _text.NotWritable) as error:
+        fd.write(f"Repro is not generated: {error}")
+        return
+    if stable_output:
+        case.header.update(environment={}, versions={"format": _scripts.FORMAT})
+    name = getattr(fd, "name", None)
+    path = name if isinstance(name, str) else os.path.join(os.getcwd(), "repro.py")
+    fd.write(_scripts.render(case, path, command))
+
+
+def dump_compiler_graph_state(gm, args, compiler_name, *, accuracy=None):
+    """Writes a checkpoint, checkpoints/<calls>.py in this process's folder, and its copy repro.py in the working folder; gives its path."""
+    run = _scripts.this_run()
+    return _scripts.write_case(_case(gm, args, compiler_name, run.store, accuracy), run)
+
+
+def dump_to_minify(gm, args, compiler_name):
+    """Writes minifier_launcher.py, which cuts the program down when it is run; gives its path."""
+    run = _scripts.this_run()
+    return _scripts.write_launcher(_case(gm, args, compiler_name, run.store), run)
