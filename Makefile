@@ -1,17 +1,47 @@
 # Each target does all of its own set-up in .venv. Needed: Python 3.11, a C++ compiler, make, pip (or what they find offline).
-VENV ?= .venv
-TORCH := torch==2.13.0
-JOBS ?= $(shell nproc 2>/dev/null || echo 2)
-PRESET ?= release
-PY := $(abspath $(VENV))/bin/python
-BIN := $(abspath $(VENV))/bin
+#
+# Another CPython or torch: `make test PYTHON=python3.12 TORCH=2.12.0`. Each pair has an environment, a build folder and a package of its own:
+# .venv-3.12-2.12.0, build/3.12-2.12.0/<preset>, build/3.12-2.12.0/package. With VENV=none the interpreter is taken as it is, with its own
+# torch and tools, and nothing is installed.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+PRESET ?= release
+MINOR := $(if $(PYTHON),$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'),3.11)
+ifeq ($(VENV),none)
+TORCH := $(shell $(PYTHON) -c 'import importlib.metadata as m; print(m.version("torch").split("+")[0])')
+endif
+TORCH ?= 2.13.0
+PINNED := torch==$(TORCH)
+PAIR := $(MINOR)-$(TORCH)
+ifeq ($(PAIR),3.11-2.13.0)
+VENV ?= .venv
+BUILDS := build
 # Commands here use the checkout, whatever else is installed.
 export PYTHONPATH := $(CURDIR)
+else
+VENV ?= .venv-$(PAIR)
+BUILDS := build/$(PAIR)
+PACKAGE := $(CURDIR)/$(BUILDS)/package
+PLACED := -DSTATOR_PACKAGE_DIR=$(PACKAGE)/stator
+export PYTHONPATH := $(PACKAGE):$(CURDIR)
+export PYTHONSAFEPATH := 1
+endif
+ifeq ($(VENV),none)
+PY := $(shell $(PYTHON) -c 'import sys; print(sys.executable)')
+BIN := $(dir $(PY))
+ENVIRONMENT :=
+else
+PY := $(abspath $(VENV))/bin/python
+BIN := $(abspath $(VENV))/bin
+ENVIRONMENT := $(VENV)/.dev
+endif
 export PATH := $(BIN):$(PATH)
 unexport STATOR_BREAK_EVERY STATOR_STRICT
+PYTEST := $(PY) -m pytest
+CMAKE := $(if $(wildcard $(BIN)/cmake),$(BIN)/cmake,cmake)
+CONFIGURE = $(CMAKE) --preset $(1) -B $(BUILDS)/$(1) -DPython_EXECUTABLE=$(PY) $(PLACED) --log-level=WARNING
 
 # Tests that also run with an exit forced at every n-th legal offset.
 BREAK_TESTS := tests/python/test_programs.py tests/python/test_module_wrapper.py tests/python/test_capture_cases.py
@@ -24,35 +54,37 @@ help: ## This list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # ---- environment: the pinned torch first and alone, so that the CPU build is taken where one is offered and nothing replaces it
+ifneq ($(VENV),none)
 $(VENV)/bin/python:
 	$(call say,environment in $(VENV))
-	@for p in $(PYTHON) python3.11 python3 python; do \
-	  if $$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then exec $$p -m venv $(VENV); fi; \
-	done; echo "Python 3.11 not found; name it with PYTHON=..."; exit 1
+	@for p in $(PYTHON) python$(MINOR) python3 python; do \
+	  if [ "$$($$p -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)" = $(MINOR) ]; then exec $$p -m venv $(VENV); fi; \
+	done; echo "Python $(MINOR) not found; name it with PYTHON=..."; exit 1
 
-$(VENV)/.$(TORCH): | $(VENV)/bin/python
-	$(call say,$(TORCH))
-	@$(PY) -m pip install -qq --disable-pip-version-check $(TORCH)
+$(VENV)/.$(PINNED): | $(VENV)/bin/python
+	$(call say,torch $(TORCH))
+	@$(PY) -m pip install -qq --disable-pip-version-check $(PINNED)
 	@touch $@
 
-$(VENV)/.dev: requirements-dev.txt $(VENV)/.$(TORCH)
+$(VENV)/.dev: requirements-dev.txt $(VENV)/.$(PINNED)
 	$(call say,development tools)
 	@$(PY) -m pip install -qq --disable-pip-version-check -r requirements-dev.txt
 	@touch $@
+endif
 
 # ---- build
 .PHONY: build
-build: $(VENV)/.dev ## The extension module, optimised, into stator/; the checkout becomes importable in .venv
+build: $(ENVIRONMENT) ## The extension module, optimised, into stator/; the checkout becomes importable in .venv
 	$(call say,build ($(PRESET)))
-	@$(BIN)/cmake --preset $(PRESET) -DPython_EXECUTABLE=$(PY) --log-level=WARNING
-	@$(BIN)/cmake --build build/$(PRESET) -j $(JOBS)
+	@$(call CONFIGURE,$(PRESET))
+	@$(CMAKE) --build $(BUILDS)/$(PRESET) -j $(JOBS)
 	@if [ "$(VENV)" = .venv ]; then echo "$(CURDIR)" > "$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/stator-checkout.pth"; fi
 
 .PHONY: wheel
-wheel: $(VENV)/.dev ## A wheel in dist/, built by scikit-build-core without isolation
-	@rm -f dist/stator-*.whl
-	@$(PY) -m pip wheel -q --no-build-isolation --no-deps -w dist .
-	@$(PY) tools/wheel_bytecode.py dist/stator-*.whl
+wheel: $(ENVIRONMENT) ## A wheel in dist/, built by scikit-build-core without isolation
+	@rm -f dist/stator-*-cp$(subst .,,$(MINOR))-*.whl
+	@$(PY) -m pip wheel -q --no-build-isolation --no-deps --config-settings=build-dir=$(BUILDS)/wheel -w dist .
+	@$(PY) tools/wheel_bytecode.py dist/stator-*-cp$(subst .,,$(MINOR))-*.whl
 	@ls -l dist
 
 # ---- tests
@@ -61,27 +93,35 @@ test: build rooms cpp-test py-test break-test ## Build, C++ unit tests, pytest, 
 	$(call say,all tests passed)
 
 .PHONY: rooms cpp-test py-test break-test
-rooms: $(VENV)/.dev
+rooms: $(ENVIRONMENT)
 	@$(PY) tools/check_rooms.py
 
 cpp-test: build ## C++ unit tests alone
 	$(call say,C++ unit tests)
 	@$(PY) tools/get_googletest.py
-	@$(BIN)/cmake --preset $(PRESET) -DPython_EXECUTABLE=$(PY) --log-level=WARNING
-	@$(BIN)/cmake --build build/$(PRESET) -j $(JOBS) --target stator_cpp_tests
-	@GTEST_BRIEF=1 $(PY) tools/cpp_tests.py build/$(PRESET)
+	@$(call CONFIGURE,$(PRESET))
+	@$(CMAKE) --build $(BUILDS)/$(PRESET) -j $(JOBS) --target stator_cpp_tests
+	@GTEST_BRIEF=1 $(PY) tools/cpp_tests.py $(BUILDS)/$(PRESET)
 
 py-test: build ## pytest alone
 	$(call say,pytest)
 	@failed=0; for file in tests/python/test_*.py; do \
-	  printf '%s\n' $$file; $(BIN)/pytest -q --no-header $$file || failed=1; \
+	  printf '%s\n' $$file; $(PYTEST) -q --no-header $$file || failed=1; \
 	done; exit $$failed
 
 break-test: build ## The same programs, with an exit forced at every n-th legal offset
 	@for mode in $(BREAK_MODES); do \
 	  printf '\033[1m== pytest, STATOR_BREAK_EVERY=%s\033[0m\n' $$mode; \
-	  STATOR_BREAK_EVERY=$$mode $(BIN)/pytest -q --no-header -m 'not slow' $(BREAK_TESTS) || exit 1; \
+	  STATOR_BREAK_EVERY=$$mode $(PYTEST) -q --no-header -m 'not slow' $(BREAK_TESTS) || exit 1; \
 	done
+
+.PHONY: frames smoke
+frames: $(ENVIRONMENT) ## The frame driver alone, without torch, for every CPython that is installed here, and its tests on each
+	$(call say,frames)
+	@$(PY) tools/frames.py --jobs $(JOBS)
+
+smoke: build ## A quick look at this pair of CPython and torch: part of the corpus, one model with inductor, ratios (3 minutes)
+	@$(PY) tools/smoke.py
 
 .PHONY: test-symbolic
 test-symbolic: build ## 100,000 random expressions over symbolic sizes against Python and sympy
@@ -91,29 +131,30 @@ test-symbolic: build ## 100,000 random expressions over symbolic sizes against P
 .PHONY: test-dist
 test-dist: build ## Several ranks: two and four processes over gloo, 200 iterations of DDP and FSDP (some minutes)
 	$(call say,several ranks)
-	@$(BIN)/pytest -q --no-header tests/python/test_ranks.py tests/dist
+	@$(PYTEST) -q --no-header tests/python/test_ranks.py tests/dist
 
 .PHONY: test-debug
 test-debug: build ## The minifier on graphs of 300 calls, each fault at each stage, and with real inductor (half an hour)
 	$(call say,debugging tools)
-	@$(BIN)/pytest -q --no-header -rA --show-capture=no tests/debug
+	@$(PYTEST) -q --no-header -rA --show-capture=no tests/debug
 
 # libasan has to come first in the process, and libstdc++ with it, or exceptions thrown in torch's libraries are not intercepted.
 # CPython and torch keep memory until exit by design: leak detection is left to tests that count.
 # stator is imported before the checkout, with another build in it, comes into the path.
 SANITIZED_PYTEST := import sys, stator, pytest; assert stator._build_info.SANITIZED; sys.exit(pytest.main(sys.argv[1:]))
 .PHONY: asan
-asan: $(VENV)/.dev ## AddressSanitizer and UBSan build, and the tests under it
+asan: PLACED = -DSTATOR_PACKAGE_DIR=$(CURDIR)/$(BUILDS)/asan/package/stator
+asan: $(ENVIRONMENT) ## AddressSanitizer and UBSan build, and the tests under it
 	$(call say,build (asan))
 	@$(PY) tools/get_googletest.py
-	@$(BIN)/cmake --preset asan -DPython_EXECUTABLE=$(PY) --log-level=WARNING
-	@$(BIN)/cmake --build build/asan -j $(JOBS) --target all stator_cpp_tests
+	@$(call CONFIGURE,asan)
+	@$(CMAKE) --build $(BUILDS)/asan -j $(JOBS) --target all stator_cpp_tests
 	$(call say,tests (asan))
-	@export PYTHONPATH=$(CURDIR)/build/asan/package:$(CURDIR) PYTHONSAFEPATH=1 PYTHONMALLOC=malloc STATOR_STRICT=1; \
+	@export PYTHONPATH=$(CURDIR)/$(BUILDS)/asan/package:$(CURDIR) PYTHONSAFEPATH=1 PYTHONMALLOC=malloc STATOR_STRICT=1; \
 	export LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)"; \
 	export ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0:handle_segv=1:allocator_may_return_null=1; \
 	export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1; \
-	GTEST_BRIEF=1 $(PY) tools/cpp_tests.py build/asan; \
+	GTEST_BRIEF=1 $(PY) tools/cpp_tests.py $(BUILDS)/asan; \
 	failed=0; for file in tests/python/test_*.py; do \
 	  printf '%s\n' $$file; $(PY) -c '$(SANITIZED_PYTEST)' -q --no-header -p no:cacheprovider -m 'not slow' $$file || failed=1; \
 	done; [ $$failed = 0 ]; \
@@ -160,11 +201,11 @@ lint: build rooms ## clang-format, clang-tidy, ruff, room check, figures of the 
 	$(call say,clang-tidy)
 	@$(PY) tools/tidy.py
 
-format: $(VENV)/.dev ## Formats C++ and Python files in place
+format: $(ENVIRONMENT) ## Formats C++ and Python files in place
 	@$(PY) tools/format.py
 	@$(BIN)/ruff check --fix-only -q . && $(BIN)/ruff format .
 
 .PHONY: clean
-clean: ## Removes what was built (not .venv)
+clean: ## Removes what was built (not the environments)
 	rm -rf build dist bench-out stator/_core*.so stator/_build_info.py .pytest_cache .ruff_cache .hypothesis
-	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +

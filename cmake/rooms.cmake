@@ -24,6 +24,10 @@ endfunction()
 function(stator_room name)
   cmake_parse_arguments(ROOM "TORCH" "" "DEPS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp ${CMAKE_SOURCE_DIR}/src/${name}/*.c)
+  # py311.c and its like are for one version of CPython.
+  list(FILTER sources EXCLUDE REGEX "3[0-9][0-9]\\.c(pp)?$")
+  file(GLOB versioned CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*3${Python_VERSION_MINOR}.c ${CMAKE_SOURCE_DIR}/src/${name}/*3${Python_VERSION_MINOR}.cpp)
+  list(APPEND sources ${versioned})
   string(REPLACE / _ name ${name})  # interpret/core is the target stator_interpret_core
   set(STATOR_ROOMS ${STATOR_ROOMS} ${name} CACHE INTERNAL "")
   if(NOT sources)

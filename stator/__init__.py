@@ -12,6 +12,8 @@ import torch as _torch
 
 def _check_build():
     """The binary knows CPython's frames and calls libtorch: it fits the versions that it was built with, and no others."""
+    if "t" in getattr(_sys, "abiflags", ""):
+        raise ImportError("stator does not know free-threaded builds of CPython: use one with the interpreter lock")
     try:
         from stator import _build_info as built
     except ImportError:

@@ -2,7 +2,7 @@
 
 The rooms and what each may include are read from the stator_room(...) calls in CMakeLists.txt. Also checked: torch's headers occur in
 tensor/ alone (torch/headeronly in shapes/ too), <Python.h> is reached through base/python.h, and what depends on a CPython version
-(PY_VERSION_HEX, pycore_*.h, internal/) occurs in python/ alone.
+(PY_VERSION_HEX, PY_MINOR_VERSION, pycore_*.h, internal/) occurs in python/ alone.
 """
 
 import pathlib
@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROOM = re.compile(r"^\s*stator_room\(\s*([\w/]+)([^)]*)\)", re.M)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^">]+)[">]', re.M)
 TORCH = re.compile(r"^(torch|ATen|c10|caffe2)/")
-VERSION = re.compile(r"\bPY_VERSION_HEX\b|\bpycore_\w+\.h\b")
+VERSION = re.compile(r"\bPY_VERSION_HEX\b|\bPY_MINOR_VERSION\b|\bpycore_\w+\.h\b")
 SUFFIXES = {".h", ".c", ".cpp", ".def", ".inc"}
 
 

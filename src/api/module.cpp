@@ -42,6 +42,11 @@ PyMethodDef* const kTables[] = {stator::graph::graph_methods,
 }  // namespace
 
 PyMODINIT_FUNC PyInit__core() {
+  // Caches, the evaluator's hook and what is known of types are the process's, and so the main interpreter's.
+  if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+    PyErr_SetString(PyExc_ImportError, "stator runs in the main interpreter only");
+    return nullptr;
+  }
   stator::Ref<> module = stator::stealRef(PyModule_Create(&core_module));
   if (!module) return nullptr;
   for (PyMethodDef* methods : kTables) {

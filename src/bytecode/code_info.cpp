@@ -3,6 +3,7 @@
 #include "base/ref.h"
 #include "bytecode/opcodes.h"
 #include "python/frame.h"
+#include "python/instructions.h"
 
 #include <algorithm>
 #include <climits>
@@ -18,7 +19,7 @@ void freeCodeInfo(void* info) { delete static_cast<CodeInfo*>(info); }
 
 // One slot in the extra array of every code object; CPython frees what is in it together with the code.
 Py_ssize_t extraIndex() {
-  static const Py_ssize_t index = _PyEval_RequestCodeExtraIndex(freeCodeInfo);
+  static const Py_ssize_t index = stator_code_extra_index(freeCodeInfo);
   return index;
 }
 
@@ -60,10 +61,10 @@ CodeInfo* CodeInfo::of(PyCodeObject* code) {
                     "stator: CPython has no free slot for data on code objects");
     return nullptr;
   }
-  if (_PyCode_GetExtra(reinterpret_cast<PyObject*>(code), index, &found) < 0) return nullptr;
+  if (stator_code_get_extra(code, index, &found) < 0) return nullptr;
   if (found) return static_cast<CodeInfo*>(found);
   auto* info = new CodeInfo(code);
-  if (PyErr_Occurred() || _PyCode_SetExtra(reinterpret_cast<PyObject*>(code), index, info) < 0) {
+  if (PyErr_Occurred() || stator_code_set_extra(code, index, info) < 0) {
     delete info;
     return nullptr;
   }
@@ -120,13 +121,17 @@ void CodeInfo::decode() {
       at += 2;
       oparg = oparg << 8 | raw[at + 1];
     }
-    instr.opcode = raw[at];
-    instr.oparg = static_cast<int>(oparg);
+    const Meaning meaning = meaningOf(raw[at], static_cast<int>(oparg));
+    instr.opcode = meaning.opcode;
+    instr.oparg = meaning.oparg;
     instr.opcode_offset = at;
     at += 2;
-    if (hasEffect(instr.opcode, kJumps))
-      instr.target = at + (jumpsBack(instr.opcode) ? -2 : 2) * instr.oparg;
     while (at < size && raw[at] == CACHE) at += 2;
+    if (hasEffect(instr.opcode, kJumps)) {
+      int target = at + (jumpsBack(instr.opcode) ? -2 : 2) * instr.oparg;
+      if (target >= 0 && target < size) target += 2 * skippedAtTarget(instr.opcode, raw[target]);
+      instr.target = target;
+    }
     instr.next_offset = at;
     for (int unit = instr.offset; unit <= instr.opcode_offset; unit += 2)
       index_[unit / 2] = static_cast<int>(instrs_.size());
@@ -178,7 +183,7 @@ void CodeInfo::markLegal() {
   bool in_unit = false;
   for (Instr& instr : instrs_) {
     if (instr.opcode_offset == resume) first_legal_ = instr.next_offset;
-    instr.legal_exit = instr.opcode_offset > resume && !in_unit && instr.opcode != CALL;
+    instr.legal_exit = instr.opcode_offset > resume && !in_unit;
     in_unit = instr.opcode == KW_NAMES || instr.opcode == PRECALL;
   }
 }
@@ -254,17 +259,34 @@ void CodeInfo::computeLiveness() {
     }
     if (instr.target >= 0 && indexAt(instr.target) >= 0) join(indexAt(instr.target));
     auto set = [&](int slot) { now[slot / 64] |= uint64_t{1} << (slot % 64); };
+    auto overwritten = [&](int slot) { now[slot / 64] &= ~(uint64_t{1} << (slot % 64)); };
     switch (instr.opcode) {
       case STORE_FAST:
-        now[instr.oparg / 64] &= ~(uint64_t{1} << (instr.oparg % 64));
+        overwritten(instr.oparg);
+        break;
+      // Of two slots, the first to be dealt with is in the upper bits.
+      case LOAD_FAST_LOAD_FAST:
+        set(instr.oparg >> 4);
+        set(instr.oparg & 15);
+        break;
+      case STORE_FAST_LOAD_FAST:
+        set(instr.oparg & 15);
+        overwritten(instr.oparg >> 4);
+        break;
+      case STORE_FAST_STORE_FAST:
+        overwritten(instr.oparg >> 4);
+        overwritten(instr.oparg & 15);
         break;
       case LOAD_FAST:
+      case LOAD_FAST_CHECK:
+      case LOAD_FAST_AND_CLEAR:
       case DELETE_FAST:  // raises if it is unbound
       case LOAD_CLOSURE:
       case LOAD_DEREF:
       case STORE_DEREF:  // the slot holds the cell
       case DELETE_DEREF:
       case LOAD_CLASSDEREF:
+      case LOAD_FROM_DICT_OR_DEREF:
       case MAKE_CELL:
         set(instr.oparg);
         break;
@@ -337,7 +359,7 @@ uint64_t watchedUnits(const Instr& instr) {
     case RETURN_GENERATOR:
       return 0;
     case KW_NAMES:
-      return 3;
+      return inThisVersion(kPy3_11, kPy3_11) ? 3 : 2;  // PRECALL is gone
     case PRECALL:
       return 2;
     default:

@@ -17,8 +17,8 @@ struct Instr {
   uint8_t opcode = 0;
   bool legal_exit = false;
   bool jump_target = false;
-  int oparg = 0;
-  int offset = 0;         // where it begins, EXTENDED_ARG included: the place to enter at
+  int oparg = 0;   // as opcodes.def understands it, whatever the version: see python/instructions.h
+  int offset = 0;  // where it begins, EXTENDED_ARG included: the place to enter at
   int opcode_offset = 0;  // of the opcode proper: what tracebacks and the exception table go by
   int next_offset = 0;    // of the instruction behind it and its inline caches
   int target = -1;        // jump target, or -1
@@ -47,8 +47,8 @@ class CodeInfo {
   // The handler for an exception raised by the instruction whose opcode stands at `opcode_offset`.
   std::optional<Handler> findHandler(int opcode_offset) const;
 
-  // Whether a frame may be entered at this offset. Not inside EXTENDED_ARG; KW_NAMES, PRECALL and CALL are one unit, entered at its first
-  // instruction; not in the prologue, where cells and generators are made.
+  // Whether a frame may be entered at this offset. Not inside EXTENDED_ARG; KW_NAMES, PRECALL and CALL (as far as the version has them) are
+  // one unit, entered at its first instruction; not in the prologue, where cells and generators are made.
   bool legalExit(int offset) const;
   bool isJumpTarget(int offset) const;
   // Offset of the first instruction behind the prologue's RESUME: the first legal one.

@@ -9,8 +9,16 @@ namespace {
 
 std::array<OpcodeRow, 256> makeRows() {
   std::array<OpcodeRow, 256> rows;
-#define OPCODE(name, since, until, pops, pushes, effects, handler) \
-  if (inThisVersion(kPy##since, kPy##until)) rows[name] = OpcodeRow{#name, name, effects, #handler};
+#define OPCODE(name, since, until, pops, pushes, effects, handler)                             \
+  if (inThisVersion(kPy##since, kPy##until)) {                                                 \
+    rows[name] = OpcodeRow{                                                                    \
+        #name,                                                                                 \
+        name,                                                                                  \
+        effects,                                                                               \
+        #handler,                                                                              \
+        []([[maybe_unused]] int oparg, [[maybe_unused]] bool jump) -> int { return pops; },    \
+        []([[maybe_unused]] int oparg, [[maybe_unused]] bool jump) -> int { return pushes; }}; \
+  }
 #include "bytecode/opcodes.def"
 #undef OPCODE
   return rows;
@@ -23,26 +31,16 @@ const OpcodeRow& opcodeRow(int opcode) {
   return rows[opcode & 0xff];
 }
 
-int stackPops(int opcode, [[maybe_unused]] int oparg, [[maybe_unused]] bool jump) {
-  switch (opcode) {
-#define OPCODE(name, since, until, pops, pushes, effects, handler) \
-  case name:                                                       \
-    return pops;
-#include "bytecode/opcodes.def"
-#undef OPCODE
-  }
-  STATOR_CHECK(false, "opcode " + std::to_string(opcode));
+int stackPops(int opcode, int oparg, bool jump) {
+  const OpcodeRow& row = opcodeRow(opcode);
+  STATOR_CHECK(row.pops, "opcode " + std::to_string(opcode));
+  return row.pops(oparg, jump);
 }
 
-int stackPushes(int opcode, [[maybe_unused]] int oparg, [[maybe_unused]] bool jump) {
-  switch (opcode) {
-#define OPCODE(name, since, until, pops, pushes, effects, handler) \
-  case name:                                                       \
-    return pushes;
-#include "bytecode/opcodes.def"
-#undef OPCODE
-  }
-  STATOR_CHECK(false, "opcode " + std::to_string(opcode));
+int stackPushes(int opcode, int oparg, bool jump) {
+  const OpcodeRow& row = opcodeRow(opcode);
+  STATOR_CHECK(row.pushes, "opcode " + std::to_string(opcode));
+  return row.pushes(oparg, jump);
 }
 
 }  // namespace stator::bytecode

@@ -1,12 +1,12 @@
-// What the one table, opcodes.def, says about the opcodes of the CPython that this build is for. The numbers are the macros of
-// CPython's opcode.h (LOAD_FAST, CALL, ...), which this header brings along.
+// What the one table, opcodes.def, says about the opcodes of the CPython that this build is for. The numbers are macros (LOAD_FAST, CALL,
+// ...), which this header brings along.
 #pragma once
 
 #include "base/python.h"
+#include "python/opcode_numbers.h"
 #include "python/version.h"
 
 #include <cstdint>
-#include <opcode.h>
 
 namespace stator::bytecode {
 
@@ -27,6 +27,8 @@ struct OpcodeRow {
   int opcode = -1;
   uint16_t effects = 0;
   const char* handler = nullptr;
+  int (*pops)(int oparg, bool jump) = nullptr;
+  int (*pushes)(int oparg, bool jump) = nullptr;
 };
 
 const OpcodeRow& opcodeRow(int opcode);
@@ -40,6 +42,7 @@ inline bool hasEffect(int opcode, Effect effect) { return opcodeRow(opcode).effe
 // Minor versions, as the columns `since` and `until` write them.
 constexpr int kPy3_11 = 11;
 constexpr int kPy3_12 = 12;
+constexpr int kPy3_13 = 13;
 constexpr int kPyLast = 1000;
 constexpr bool inThisVersion(int since, int until) {
   return since <= kPythonMinor && kPythonMinor <= until;

@@ -34,7 +34,7 @@ std::string keyText(PyObject* key) {
 
 std::string localName(const Source& source, PyCodeObject* code) {
   if (code != nullptr) {
-    Ref<> names = Ref<>::create(code->co_localsplusnames);
+    Ref<> names = Ref<>::create(stator_code_slot_names(code));
     if (names && PyTuple_Check(names.get()) && source.index < PyTuple_GET_SIZE(names.get())) {
       return utf8(PyTuple_GET_ITEM(names.get(), source.index));
     }

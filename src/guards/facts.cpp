@@ -42,11 +42,7 @@ bool nextElement(PyObject* set, Py_ssize_t& position, PyObject*& item, Py_hash_t
 }
 
 STATOR_HOT bool sameLong(PyObject* seen, PyObject* expected) {
-  if (Py_SIZE(seen) != Py_SIZE(expected)) return false;
-  const Py_ssize_t digits = Py_ABS(Py_SIZE(seen));
-  return std::memcmp(reinterpret_cast<PyLongObject*>(seen)->ob_digit,
-                     reinterpret_cast<PyLongObject*>(expected)->ob_digit,
-                     static_cast<size_t>(digits) * sizeof(digit)) == 0;
+  return stator_same_int(seen, expected) != 0;
 }
 
 bool sameFrozenSet(PyObject* seen, PyObject* expected) {

@@ -47,7 +47,8 @@ inline PyObject* keyed(Machine& machine, Op& op, const StatorView& view, Py_ssiz
 
 // Of no other dict, and of no other contents of this one.
 inline const void* versionOf(const StatorView& view) {
-  return reinterpret_cast<const void*>(static_cast<uintptr_t>(view.dict->ma_version_tag));
+  return reinterpret_cast<const void*>(
+      static_cast<uintptr_t>(reinterpret_cast<const StatorDict*>(view.dict)->version));
 }
 
 // Whether no such key is there, for certain; remembers shared keys that do not know it.
@@ -65,7 +66,7 @@ inline const void* versionOf(const StatorView& view) {
     op.b = view.keys;
     op.hint = static_cast<uint32_t>(view.keys->used);
     op.flags &= static_cast<uint8_t>(~kByVersion);
-  } else if (index == -1 && view.dict != nullptr) {
+  } else if (index == -1 && view.dict != nullptr && stator_dict_versioned(view.dict)) {
     op.b = versionOf(view);
     op.flags |= kByVersion;
   }
@@ -280,7 +281,7 @@ STATOR_HOT const Op* interpret(Machine& machine, Op* begin, Op* end) {
         PyObject* type = r[op->base];
         if (isInstanceDict(type) || !PyType_Check(type)) [[unlikely]]
           return op;
-        stator_view_dict(&view, reinterpret_cast<PyTypeObject*>(type)->tp_dict);
+        stator_view_dict(&view, stator_type_dict(reinterpret_cast<PyTypeObject*>(type)));
         STATOR_ENTERED();
         break;
       }

@@ -9,7 +9,7 @@ namespace {
 
 using sources::SourceKind;
 
-PyDictObject* asDict(PyObject* object) { return reinterpret_cast<PyDictObject*>(object); }
+StatorDict* asDict(PyObject* object) { return reinterpret_cast<StatorDict*>(object); }
 
 PyObject** dictSlot(PyObject* object) {
   return stator_has_managed_dict(Py_TYPE(object)) ? stator_managed_dict_slot(object)
@@ -18,16 +18,17 @@ PyObject** dictSlot(PyObject* object) {
 
 // What the entered dict proves of the values in it.
 void noteDict(Recorder& recorder, const Op& op, PyObject* dict) {
-  recorder.versioned = (op.flags & kVolatile) == 0;
+  recorder.versioned = (op.flags & kVolatile) == 0 &&
+                       stator_dict_versioned(reinterpret_cast<const PyDictObject*>(dict));
   if (recorder.versioned) {
-    recorder.word(&asDict(dict)->ma_version_tag);
+    recorder.word(&asDict(dict)->version);
     recorder.view = Proof::kSameObject;
     return;
   }
   // Keyed: the same table (its size and kind are one word), and then each key and value where it stood.
-  recorder.word(&asDict(dict)->ma_keys);
-  recorder.word(&asDict(dict)->ma_values);
-  recorder.word(reinterpret_cast<const uint64_t*>(asDict(dict)->ma_keys) + 1);
+  recorder.word(&asDict(dict)->keys);
+  recorder.word(&asDict(dict)->values);
+  recorder.word(reinterpret_cast<const uint64_t*>(asDict(dict)->keys) + 1);
   recorder.view = Proof::kSameAddress;
 }
 
@@ -37,7 +38,7 @@ void noteLength(Recorder& recorder, const Op& op, PyObject* value, Proof proof) 
     recorder.word(&reinterpret_cast<PyVarObject*>(value)->ob_size);
   } else if (PyDict_Check(value)) {
     recorder.type(value, proof);
-    recorder.word(&asDict(value)->ma_used);
+    recorder.word(&asDict(value)->used);
   } else if (PyTuple_Check(value)) {
     if (proof == Proof::kSameObject) return;
     recorder.type(value, proof);
@@ -73,7 +74,7 @@ void noteEnter(Recorder& recorder, const Op& op, PyObject* base) {
   if (op.code == Code::kEnterType) {
     // A type keeps its dict for life.
     if (proof != Proof::kSameObject) recorder.type(base, proof);
-    noteDict(recorder, op, reinterpret_cast<PyTypeObject*>(base)->tp_dict);
+    noteDict(recorder, op, stator_type_dict(reinterpret_cast<PyTypeObject*>(base)));
     return;
   }
   if (op.code == Code::kEnterDict) {
@@ -88,11 +89,13 @@ void noteEnter(Recorder& recorder, const Op& op, PyObject* base) {
     return;
   }
   recorder.word(slot);
-  if (*slot != nullptr) {
-    noteDict(recorder, op, *slot);
+  const bool managed = stator_has_managed_dict(Py_TYPE(base));
+  if (PyObject* dict = managed ? stator_managed_dict(base) : *slot; dict != nullptr) {
+    noteDict(recorder, op, dict);
     return;
   }
-  if (stator_has_managed_dict(Py_TYPE(base))) recorder.word(stator_inline_values_slot(base));
+  const uint64_t* values = managed ? stator_inline_values_word(base) : nullptr;
+  if (values != nullptr) recorder.word(values);
   recorder.view = Proof::kSameAddress;
 }
 
@@ -131,7 +134,7 @@ void noteKey(Recorder& recorder, const Op& op, const StatorView& view, PyObject*
       break;
     case Code::kKeyEmpty:
       recorder.type(value, proof);
-      recorder.word(&asDict(value)->ma_used);
+      recorder.word(&asDict(value)->used);
       break;
     case Code::kKeyTensor:
       recorder.tensor(value, factsOf(op));
@@ -171,11 +174,12 @@ void noteTest(Recorder& recorder, const Op& op, PyObject* value) {
       break;
     case Code::kDictKeys:
       // An OrderedDict changes its order without a new version.
-      if (PyODict_Check(value)) {
+      if (PyODict_Check(value) ||
+          !stator_dict_versioned(reinterpret_cast<const PyDictObject*>(value))) {
         recorder.anew(op);
       } else {
         recorder.type(value, proof);
-        recorder.word(&asDict(value)->ma_version_tag);
+        recorder.word(&asDict(value)->version);
       }
       break;
     case Code::kTensor:
@@ -236,7 +240,7 @@ void noteStep(Recorder& recorder, const Op& op, PyObject* base, PyObject* value)
       case Code::kKwDefault:
         recorder.type(base, proof);
         recorder.word(&function->func_kwdefaults);
-        recorder.word(&asDict(function->func_kwdefaults)->ma_version_tag);
+        recorder.word(&asDict(function->func_kwdefaults)->version);
         result = Proof::kSameObject;
         break;
       case Code::kClosure:

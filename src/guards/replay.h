@@ -1,6 +1,6 @@
 // The second level of the guard program: a subtree that was found good is remembered as the memory that said so, a list of (address,
 // word). As long as every word stands, all facts of the subtree hold: a dict by its version tag, an object by its type, its dict and its
-// values, a list by its array. 3.11 gives every change of any dict a number of its own, so a version is proof without the dict's address.
+// values, a list by its array. CPython gives every change of a dict a number of its own, so a version is proof without the dict's address.
 //
 // No object is kept alive for that. Each address was reached through words of a lower level, and words are compared level by level: where all
 // words below stand unchanged, what the next ones lie in is alive. Within a level the order is free, so that words are compared in the order

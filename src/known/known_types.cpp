@@ -6,6 +6,7 @@
 #include "graph/stand_in.h"
 #include "known/names.h"
 #include "known/torch_names.h"
+#include "python/objects.h"
 #include "values/value_table.h"
 
 #include <string>
@@ -156,10 +157,10 @@ bool isBoundBuiltin(PyObject* object) {
 bool isTypingObject(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   static PyObject* const module = PyUnicode_InternFromString("__module__");
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || type->tp_dict == nullptr)
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || stator_type_dict(type) == nullptr)
     return type->tp_name == std::string_view("types.GenericAlias") ||
            type->tp_name == std::string_view("types.UnionType");
-  PyObject* home = PyDict_GetItemWithError(type->tp_dict, module);
+  PyObject* home = PyDict_GetItemWithError(stator_type_dict(type), module);
   return home != nullptr && PyUnicode_Check(home) &&
          PyUnicode_CompareWithASCIIString(home, "typing") == 0;
 }

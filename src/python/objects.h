@@ -1,15 +1,17 @@
 // Instance attributes and dict entries by their memory layout: no user code runs, no instance dict comes into being, nothing is
 // referenced. For whoever has to look at an object without touching it (guards above all), so the hot parts are inline.
 //
-// CPython 3.11 keeps the attributes of most instances as a bare array of values in front of the object ("inline values"), laid out by
-// keys that all instances of the type share; a real dict replaces it when someone asks for `__dict__`. Both, and every kind of dict, are
-// seen here through one StatorView. The structs mirror CPython's internal ones, whose header does not compile as C++; objects311.c
-// asserts that they agree.
+// CPython keeps the attributes of most instances as a bare array of values ("inline values"), laid out by keys that all instances of the type
+// share; a real dict replaces it, or uses it, when someone asks for `__dict__`. Both, and every kind of dict, are seen here through one
+// StatorView. Where array and dict lie is layout311.h's and its siblings' part. The structs mirror CPython's internal ones, whose header
+// does not compile as C++; objects.c asserts that they agree.
 #pragma once
 
 #include "base/python.h"
 
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -41,12 +43,37 @@ static inline PyObject** stator_keys_entries(const StatorKeys* keys) {
   return (PyObject**)(keys->indices + ((size_t)1 << keys->log2_index_bytes));
 }
 
-static inline PyObject** stator_managed_dict_slot(PyObject* object) {
-  return (PyObject**)object - 3;
-}
-static inline PyObject*** stator_inline_values_slot(PyObject* object) {
-  return (PyObject***)object - 4;
-}
+// A dict, whose version CPython's headers call deprecated.
+typedef struct StatorDict {
+  PyObject_HEAD
+  Py_ssize_t used;
+  uint64_t version;
+  StatorKeys* keys;
+  void* values;
+} StatorDict;
+
+// In layout3xx.h.
+// The word that tells which dict an object of a type with managed dicts has, and the dict that it tells of, or NULL.
+static inline PyObject** stator_managed_dict_slot(PyObject* object);
+static inline PyObject* stator_managed_dict(PyObject* object);
+// The word that tells which inline values an object without a dict has (NULL: the one above does), and the values, or NULL.
+static inline const uint64_t* stator_inline_values_word(PyObject* object);
+static inline PyObject** stator_inline_values(PyObject* object);
+// The values of a dict with shared keys.
+static inline PyObject** stator_split_values(void* values);
+// Of inline values: how many are set, and the index of each in the order in which they were.
+static inline Py_ssize_t stator_values_count(const StatorView* view);
+static inline Py_ssize_t stator_values_order(const StatorView* view, Py_ssize_t position);
+// A type's own dict (borrowed).
+static inline PyObject* stator_type_dict(PyTypeObject* type);
+PyObject* stator_builtin_type_dict(PyTypeObject* type);
+// Whether every change of the dict gives it a new version.
+static inline int stator_dict_versioned(const PyDictObject* dict);
+// Of no other type, and of no other contents of this one; 0 when the type has none at present.
+static inline uint32_t stator_type_version(PyTypeObject* type);
+// Of two exact ints.
+static inline int stator_same_int(PyObject* left, PyObject* right);
+
 static inline const StatorKeys* stator_type_keys(PyTypeObject* type) {
   return (const StatorKeys*)((PyHeapTypeObject*)type)->ht_cached_keys;
 }
@@ -55,13 +82,13 @@ static inline int stator_has_managed_dict(PyTypeObject* type) {
 }
 
 static inline void stator_view_dict(StatorView* view, PyObject* object) {
-  PyDictObject* dict = (PyDictObject*)object;
-  const StatorKeys* keys = (const StatorKeys*)dict->ma_keys;
-  view->dict = dict;
+  StatorDict* dict = (StatorDict*)object;
+  const StatorKeys* keys = dict->keys;
+  view->dict = (PyDictObject*)object;
   view->keys = keys;
   view->entries = stator_keys_entries(keys);
-  if (dict->ma_values != NULL) {
-    view->values = (PyObject**)dict->ma_values;
+  if (dict->values != NULL) {
+    view->values = stator_split_values(dict->values);
     view->key_stride = 2;
     view->value_stride = 1;
   } else {
@@ -83,11 +110,11 @@ static inline void stator_view_inline(StatorView* view, PyObject** values, PyTyp
 
 // The instance dict of a type with managed dicts.
 static inline void stator_view_managed(StatorView* view, PyObject* object) {
-  PyObject* dict = *stator_managed_dict_slot(object);
+  PyObject* dict = stator_managed_dict(object);
   if (dict != NULL) {
     stator_view_dict(view, dict);
   } else {
-    stator_view_inline(view, *stator_inline_values_slot(object), Py_TYPE(object));
+    stator_view_inline(view, stator_inline_values(object), Py_TYPE(object));
   }
 }
 
@@ -125,13 +152,13 @@ int stator_odict_next(PyObject* odict, void** cursor, PyObject** key);
 
 // Of no other dict, and of no other contents of this one; 0 for NULL.
 static inline uint64_t stator_dict_version(PyObject* dict) {
-  return dict != NULL ? ((PyDictObject*)dict)->ma_version_tag : 0;
+  return dict != NULL ? ((StatorDict*)dict)->version : 0;
 }
 
-// 0 when the type has none at present.
-static inline uint32_t stator_type_version(PyTypeObject* type) {
-  return (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) ? type->tp_version_tag : 0;
-}
+// Of a dict in which every entry has its hash: borrowed references, in iteration order; 0 at the end. `position` starts as 0.
+int stator_dict_next(PyObject* dict, Py_ssize_t* position, PyObject** key, PyObject** value,
+                     Py_hash_t* hash);
+
 // What the MRO has under that name (borrowed, NULL: nothing). Gives the type a version if it can have one.
 PyObject* stator_type_lookup(PyTypeObject* type, PyObject* name);
 // Whether an object of this type can have its type changed by an assignment to __class__.
@@ -151,6 +178,8 @@ void stator_copy_iterator_position(PyObject* from, PyObject* to);
 int stator_iterator_known(PyObject* iterator);
 PyObject* stator_iterator_ahead(PyObject* iterator, Py_ssize_t n);
 void stator_iterator_skip(PyObject* iterator, Py_ssize_t n);
+PyObject* stator_range_ahead(PyObject* iterator, Py_ssize_t n);  // of a range's iterator
+void stator_range_skip(PyObject* iterator, Py_ssize_t n);
 // what a list's iterator goes over (borrowed); NULL: another kind, or it has ended
 PyObject* stator_iterator_list(PyObject* iterator);
 
@@ -183,6 +212,14 @@ int stator_lru_store(PyObject* wrapper, PyObject* key, PyObject* value);
 
 // super(type, object) for a stand-in of an object whose class is object_type. New reference.
 PyObject* stator_make_super(PyTypeObject* type, PyObject* object, PyTypeObject* object_type);
+
+#if PY_MINOR_VERSION == 11
+#include "python/layout311.h"
+#elif PY_MINOR_VERSION == 12
+#include "python/layout312.h"
+#elif PY_MINOR_VERSION == 13
+#include "python/layout313.h"
+#endif
 
 #ifdef __cplusplus
 }

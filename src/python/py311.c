@@ -18,6 +18,7 @@
 #include <internal/pycore_pyerrors.h>
 #include <internal/pycore_pystate.h>
 #include <internal/pycore_runtime.h>
+#include <opcode.h>
 #undef Py_BUILD_CORE
 
 #if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030C0000
@@ -38,6 +39,8 @@ int stator_frame_is_generator(StatorFrame* frame) {
 }
 
 int stator_frame_offset(StatorFrame* frame) { return _PyInterpreterFrame_LASTI(frame) * UNIT; }
+
+int stator_frame_throw_offset(StatorFrame* frame) { return stator_frame_offset(frame); }
 
 void stator_frame_set_offset(StatorFrame* frame, int offset) {
   frame->prev_instr = _PyCode_CODE(frame->f_code) + offset / UNIT;
@@ -132,6 +135,15 @@ void stator_frame_unlink(StatorFrame* frame, StatorLink* link) {
   tstate->cframe->use_tracing = cframe->use_tracing;
 }
 
+// Whoever called the evaluator clears the frame.
+void stator_frame_end(StatorFrame* frame, StatorLink* link) { stator_frame_unlink(frame, link); }
+void stator_frame_abandon(StatorFrame* frame) {}
+
+void stator_frame_suspend(StatorFrame* frame, StatorLink* link) {
+  _PyFrame_GetGenerator(frame)->gi_frame_state = FRAME_SUSPENDED;
+  stator_frame_unlink(frame, link);
+}
+
 // sys.settrace and sys.setprofile set the flag in the innermost _PyCFrame; a frame that ends hands it to the one below.
 int stator_link_traced(const StatorLink* link) {
   return ((const _PyCFrame*)link->storage)->use_tracing != 0;
@@ -187,7 +199,9 @@ void stator_frame_add_traceback(StatorFrame* frame) {
 
 // --- The thread ------------------------------------------------------------------------------------------------------------------------
 
-int stator_thread_traced(void) {
+int stator_code_traced(PyCodeObject* code) { return 0; }
+
+int stator_frame_traced(StatorFrame* frame) {
   PyThreadState* tstate = thread();
   return tstate->cframe->use_tracing != 0 || tstate->c_tracefunc != NULL ||
          tstate->c_profilefunc != NULL;
@@ -228,10 +242,6 @@ StatorFrame* stator_thread_frame(void) { return thread()->cframe->current_frame;
 
 // --- Generators ------------------------------------------------------------------------------------------------------------------------
 
-void stator_frame_suspend(StatorFrame* frame) {
-  _PyFrame_GetGenerator(frame)->gi_frame_state = FRAME_SUSPENDED;
-}
-
 PyObject* stator_frame_generator(StatorFrame* frame) {
   return frame->owner == FRAME_OWNED_BY_GENERATOR ? (PyObject*)_PyFrame_GetGenerator(frame) : NULL;
 }
@@ -271,6 +281,67 @@ PyObject* stator_lookup_special(PyObject* self, PyObject* name) {
   return _PyObject_LookupSpecial(self, name);
 }
 
+// CPython's merging of what except* clauses raised is not exported, so a function that consists of the one instruction does it:
+// lambda orig, excs: PREP_RERAISE_STAR(orig, excs).
+static PyObject* make_merger(void) {
+  static const char code[] = {(char)RESUME,       0, (char)LOAD_FAST,         0,
+                              (char)LOAD_FAST,    1, (char)PREP_RERAISE_STAR, 0,
+                              (char)RETURN_VALUE, 0};
+  PyObject* globals = PyDict_New();
+  PyObject* function = globals != NULL ? PyRun_String("lambda orig, excs: orig + excs",
+                                                      Py_eval_input, globals, globals)
+                                       : NULL;
+  Py_XDECREF(globals);
+  PyObject* old = function != NULL ? PyObject_GetAttrString(function, "__code__") : NULL;
+  PyObject* replace = old != NULL ? PyObject_GetAttrString(old, "replace") : NULL;
+  PyObject* change = Py_BuildValue("{s:y#}", "co_code", code, (Py_ssize_t)sizeof code);
+  PyObject* nothing = PyTuple_New(0);
+  PyObject* made = replace != NULL && change != NULL && nothing != NULL
+                       ? PyObject_Call(replace, nothing, change)
+                       : NULL;
+  if (made == NULL || PyObject_SetAttrString(function, "__code__", made) < 0) Py_CLEAR(function);
+  Py_XDECREF(old);
+  Py_XDECREF(replace);
+  Py_XDECREF(change);
+  Py_XDECREF(nothing);
+  Py_XDECREF(made);
+  return function;
+}
+
+PyObject* stator_prep_reraise_star(PyObject* original, PyObject* raised) {
+  static PyObject* merger = NULL;
+  if (merger == NULL) merger = make_merger();
+  if (merger == NULL) return NULL;
+  PyObject* arguments[] = {original, raised};
+  return PyObject_Vectorcall(merger, arguments, 2, NULL);
+}
+
+static PyObject* no_intrinsics(void) {
+  PyErr_SetString(PyExc_SystemError, "stator: CPython 3.11 has no intrinsics");
+  return NULL;
+}
+PyObject* stator_intrinsic_1(int which, PyObject* value) { return no_intrinsics(); }
+PyObject* stator_intrinsic_2(int which, PyObject* first, PyObject* second) {
+  return no_intrinsics();
+}
+
+PyObject* stator_topmost_exception(void) { return _PyErr_GetTopmostException(thread())->exc_value; }
+
+// It comes as the bare argument tuple of a KeyError that was not made yet.
+PyObject* stator_take_repeated_key(void) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  if (value == NULL || !PyTuple_Check(value) || PyTuple_GET_SIZE(value) != 1) {
+    PyErr_Restore(type, value, traceback);
+    return NULL;
+  }
+  PyObject* key = Py_NewRef(PyTuple_GET_ITEM(value, 0));
+  Py_XDECREF(type);
+  Py_DECREF(value);
+  Py_XDECREF(traceback);
+  return key;
+}
+
 // --- Code objects ----------------------------------------------------------------------------------------------------------------------
 
 PyObject* stator_code_bytes(PyCodeObject* code) { return PyCode_GetCode(code); }
@@ -280,6 +351,14 @@ int stator_code_first_traceable(PyCodeObject* code) { return code->_co_firsttrac
 
 int stator_code_slot_is_cell(PyCodeObject* code, int slot) {
   return (_PyLocals_GetKind(code->co_localspluskinds, slot) & (CO_FAST_CELL | CO_FAST_FREE)) != 0;
+}
+
+Py_ssize_t stator_code_extra_index(freefunc free) { return _PyEval_RequestCodeExtraIndex(free); }
+int stator_code_get_extra(PyCodeObject* code, Py_ssize_t index, void** extra) {
+  return _PyCode_GetExtra((PyObject*)code, index, extra);
+}
+int stator_code_set_extra(PyCodeObject* code, Py_ssize_t index, void* extra) {
+  return _PyCode_SetExtra((PyObject*)code, index, extra);
 }
 
 // --- The evaluator ---------------------------------------------------------------------------------------------------------------------

@@ -1,10 +1,32 @@
-// The CPython version that this build is for; the only place outside the implementation files that asks.
+// The CPython version that this build is for, and what differs from version to version in the order of things on the value stack; the only
+// place outside the implementation files that asks.
 #pragma once
 
 #include "base/python.h"
 
+#if PY_MAJOR_VERSION != 3 || PY_MINOR_VERSION < 11 || PY_MINOR_VERSION > 13
+#error "Stator is for CPython 3.11, 3.12 and 3.13."
+#endif
+#ifdef Py_GIL_DISABLED
+#error "Stator does not know free-threaded builds of CPython."
+#endif
+
 namespace stator {
 
 constexpr int kPythonMinor = PY_MINOR_VERSION;
+
+// A call's operands begin with (NULL, callable) or (function, self) up to 3.12, with (callable, NULL) or (function, self) since.
+constexpr bool kNullBehindCallable = PY_MINOR_VERSION >= 13;
+// A backward jump looks at signals when it has jumped up to 3.12, before it does since.
+constexpr bool kChecksBeforeJump = PY_MINOR_VERSION >= 13;
+
+// What LOAD_NAME says where there is no namespace; %R is the name.
+constexpr const char* kNoLocalsToLoad =
+    PY_MINOR_VERSION < 12 ? "no locals when loading %R" : "no locals found";
+
+// What a class pattern says about something that is no class.
+constexpr const char* kPatternIsNoClass = PY_MINOR_VERSION < 12
+                                              ? "called match pattern must be a type"
+                                              : "called match pattern must be a class";
 
 }  // namespace stator

@@ -38,6 +38,13 @@ struct Machine {
   PyObject*& peek(int depth) { return slots[*top - depth]; }
   PyObject* name(int index) const { return PyTuple_GET_ITEM(code->co_names, index); }
   PyObject* constant(int index) const { return PyTuple_GET_ITEM(code->co_consts, index); }
+  // A callable below the arguments of a call, with self or without (null).
+  void pushCallable(Ref<> callable, Ref<> self) {
+    const bool null_first = !self && !kNullBehindCallable;
+    if (null_first) push(nullptr);
+    push(std::move(callable));
+    if (!null_first) push(std::move(self));
+  }
   // Pushes the result of an operation that may have failed.
   Step finish(Ref<> result) {
     if (!result) return Step::kRaise;

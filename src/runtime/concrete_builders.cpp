@@ -142,21 +142,30 @@ Step buildSlice(Machine& m, int oparg) {
   return m.finish(stealRef(PySlice_New(start.get(), stop.get(), step.get())));
 }
 
+namespace {
+
+// str(), repr() and ascii() of f-strings: !s, !r, !a.
+Ref<> converted(Ref<> value, int conversion) {
+  switch (conversion) {
+    case 1:
+      return stealRef(PyObject_Str(value.get()));
+    case 2:
+      return stealRef(PyObject_Repr(value.get()));
+    case 3:
+      return stealRef(PyObject_ASCII(value.get()));
+    default:
+      return value;
+  }
+}
+
+}  // namespace
+
+Step convertValue(Machine& m, int oparg) { return m.finish(converted(m.pop(), oparg)); }
+
 // The argument's low bits choose the conversion (!s, !r, !a), bit 2 says that a format specification is on the stack.
 Step formatValue(Machine& m, int oparg) {
   Ref<> spec = oparg & 4 ? m.pop() : nullptr;
-  Ref<> value = m.pop();
-  switch (oparg & 3) {
-    case 1:
-      value = stealRef(PyObject_Str(value.get()));
-      break;
-    case 2:
-      value = stealRef(PyObject_Repr(value.get()));
-      break;
-    case 3:
-      value = stealRef(PyObject_ASCII(value.get()));
-      break;
-  }
+  Ref<> value = converted(m.pop(), oparg & 3);
   if (!value || (PyUnicode_CheckExact(value.get()) && !spec)) return m.finish(std::move(value));
   return m.finish(stealRef(PyObject_Format(value.get(), spec.get())));
 }
@@ -214,7 +223,7 @@ Step dictUpdate(Machine& m, int oparg) {
 Step dictMerge(Machine& m, int oparg) {
   Ref<> update = m.pop();
   if (_PyDict_MergeEx(m.peek(oparg), update.get(), 2) == 0) return Step::kNext;
-  rewordKeywordError(m.peek(2 + oparg), update.get());
+  rewordKeywordError(m.peek((kNullBehindCallable ? 3 : 2) + oparg), update.get());
   return Step::kRaise;
 }
 

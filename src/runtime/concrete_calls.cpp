@@ -10,19 +10,49 @@ Ref<> describe(PyObject* function) {
   return stealRef(_PyObject_FunctionStr(function));
 }
 
-// PRECALL's part: a bound method in the callable's place is taken apart, so that the call needs no tuple of its own for `self`.
-void takeMethodApart(Machine& m, int oparg) {
-  if (m.peek(oparg + 2)) return;
-  PyObject* callable = m.peek(oparg + 1);
-  if (Py_TYPE(callable) != &PyMethod_Type) return;
-  Ref<> method = stealRef(callable);
-  m.peek(oparg + 1) = newRef(PyMethod_GET_SELF(callable)).release();
-  m.peek(oparg + 2) = newRef(PyMethod_GET_FUNCTION(callable)).release();
+// Where a call's operands lie: the callable and then self, or the callable and NULL in the version's order, or (function, self) once a
+// bound method is taken apart; the arguments follow.
+struct Operands {
+  PyObject** first;
+  bool with_self;
+
+  Operands(Machine& m, int count) : first(&m.peek(count + 2)) {
+    takeMethodApart();
+    with_self = kNullBehindCallable ? first[1] != nullptr : first[0] != nullptr;
+  }
+  PyObject* callable() const { return first[kNullBehindCallable || with_self ? 0 : 1]; }
+  PyObject** arguments() const { return first + (with_self ? 1 : 2); }
+
+ private:
+  // So that the call needs no tuple of its own for `self`.
+  void takeMethodApart() {
+    if (first[kNullBehindCallable ? 1 : 0]) return;
+    PyObject* callable = first[kNullBehindCallable ? 0 : 1];
+    if (Py_TYPE(callable) != &PyMethod_Type) return;
+    Ref<> method = stealRef(callable);
+    first[0] = newRef(PyMethod_GET_FUNCTION(callable)).release();
+    first[1] = newRef(PyMethod_GET_SELF(callable)).release();
+  }
+};
+
+Step callOperands(Machine& m, int oparg, PyObject* keywords) {
+  const Operands operands(m, oparg);
+  const Py_ssize_t positional =
+      oparg + operands.with_self - (keywords ? PyTuple_GET_SIZE(keywords) : 0);
+  // CPython moves the operands of a call of a Python function into the new frame, so that the callee can be the last to hold them.
+  Handover handover(m, operands.callable(), oparg + 2);
+  Ref<> result =
+      stealRef(PyObject_Vectorcall(operands.callable(), operands.arguments(),
+                                   positional | PY_VECTORCALL_ARGUMENTS_OFFSET, keywords));
+  handover.finish();
+  if (!result) return Step::kRaise;
+  m.push(std::move(result));
+  return Step::kNextChecked;
 }
 
 }  // namespace
 
-// The stack holds NULL, callable, arguments; or function, self, arguments. KW_NAMES, if there, names the last of the arguments.
+// KW_NAMES, if there, names the last of the arguments.
 Step callUnit(Machine& m, int oparg) {
   PyObject* keywords = nullptr;
   if (m.instr->opcode == KW_NAMES) {
@@ -30,24 +60,14 @@ Step callUnit(Machine& m, int oparg) {
     m.instr++;
   }
   if (m.instr->opcode == PRECALL) m.instr++;
-  oparg = m.instr->oparg;
   stator_frame_set_offset(m.frame, m.instr->opcode_offset);
-  takeMethodApart(m, oparg);
+  return callOperands(m, m.instr->oparg, keywords);
+}
 
-  const bool with_self = m.peek(oparg + 2) != nullptr;
-  const int total = oparg + with_self;
-  PyObject* callable = m.peek(total + 1);
-  PyObject** arguments = m.slots + *m.top - total;
-  const Py_ssize_t positional = total - (keywords ? PyTuple_GET_SIZE(keywords) : 0);
-
-  // CPython moves the operands of a call of a Python function into the new frame, so that the callee can be the last to hold them.
-  Handover handover(m, callable, oparg + 2);
-  Ref<> result = stealRef(PyObject_Vectorcall(
-      callable, arguments, positional | PY_VECTORCALL_ARGUMENTS_OFFSET, keywords));
-  handover.finish();
-  if (!result) return Step::kRaise;
-  m.push(std::move(result));
-  return Step::kNextChecked;
+// The names are on top of the arguments.
+Step callKw(Machine& m, int oparg) {
+  Ref<> keywords = m.pop();
+  return callOperands(m, oparg, keywords.get());
 }
 
 void rewordKeywordError(PyObject* function, PyObject* keywords) {
@@ -58,20 +78,18 @@ void rewordKeywordError(PyObject* function, PyObject* keywords) {
                    text.get(), Py_TYPE(keywords)->tp_name);
     }
   } else if (PyErr_ExceptionMatches(PyExc_KeyError)) {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    // A key that occurs twice comes as the bare argument tuple of a KeyError that was not made yet.
-    if (!value || !PyTuple_Check(value) || PyTuple_GET_SIZE(value) != 1)
-      return PyErr_Restore(type, value, traceback);
-    Ref<> owned[] = {stealRef(type), stealRef(value), stealRef(traceback)};
+    Ref<> key = stealRef(stator_take_repeated_key());
+    if (!key) return;
     if (Ref<> text = describe(function)) {
       PyErr_Format(PyExc_TypeError, "%U got multiple values for keyword argument '%S'", text.get(),
-                   PyTuple_GET_ITEM(value, 0));
+                   key.get());
     }
   }
 }
 
 Step callFunctionEx(Machine& m, int oparg) {
+  // Below the argument tuple.
+  constexpr int kCallable = kNullBehindCallable ? 2 : 1;
   Ref<> keywords;
   if (oparg & 1) {
     keywords = m.pop();
@@ -79,7 +97,7 @@ Step callFunctionEx(Machine& m, int oparg) {
       Ref<> merged = stealRef(PyDict_New());
       if (!merged) return Step::kRaise;
       if (_PyDict_MergeEx(merged.get(), keywords.get(), 2) < 0) {
-        rewordKeywordError(m.peek(2), keywords.get());
+        rewordKeywordError(m.peek(kCallable + 1), keywords.get());
         return Step::kRaise;
       }
       keywords = std::move(merged);
@@ -88,7 +106,7 @@ Step callFunctionEx(Machine& m, int oparg) {
   Ref<> arguments = m.pop();
   if (!PyTuple_CheckExact(arguments.get())) {
     if (!Py_TYPE(arguments.get())->tp_iter && !PySequence_Check(arguments.get())) {
-      if (Ref<> text = describe(m.peek(1))) {
+      if (Ref<> text = describe(m.peek(kCallable))) {
         PyErr_Format(PyExc_TypeError, "%U argument after * must be an iterable, not %.200s",
                      text.get(), Py_TYPE(arguments.get())->tp_name);
       }
@@ -97,11 +115,13 @@ Step callFunctionEx(Machine& m, int oparg) {
     arguments = stealRef(PySequence_Tuple(arguments.get()));
     if (!arguments) return Step::kRaise;
   }
-  Ref<> result = stealRef(PyObject_Call(m.peek(1), arguments.get(), keywords.get()));
+  Ref<> result = stealRef(PyObject_Call(m.peek(kCallable), arguments.get(), keywords.get()));
+  // CPython drops the callable first; the other of both is NULL.
+  if (kNullBehindCallable) m.pop();
   m.pop();
   arguments.reset();
   keywords.reset();
-  m.pop();  // the NULL below the callable
+  if (!kNullBehindCallable) m.pop();
   if (!result) return Step::kRaise;
   m.push(std::move(result));
   return Step::kNextChecked;
@@ -117,6 +137,19 @@ Step makeFunction(Machine& m, int oparg) {
   if (oparg & 4) function->func_annotations = m.pop().release();
   if (oparg & 2) function->func_kwdefaults = m.pop().release();
   if (oparg & 1) function->func_defaults = m.pop().release();
+  m.push(std::move(made));
+  return Step::kNext;
+}
+
+// [attribute, function] -> [function]; the argument says which attribute.
+Step setFunctionAttribute(Machine& m, int oparg) {
+  Ref<> made = m.pop();
+  auto* function = reinterpret_cast<PyFunctionObject*>(made.get());
+  PyObject*& place = oparg == 8   ? function->func_closure
+                     : oparg == 4 ? function->func_annotations
+                     : oparg == 2 ? function->func_kwdefaults
+                                  : function->func_defaults;
+  place = m.pop().release();
   m.push(std::move(made));
   return Step::kNext;
 }

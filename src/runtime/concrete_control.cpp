@@ -81,7 +81,7 @@ bool matchPositional(PyObject* subject, PyObject* type, int count, PyObject* see
 // Tuple of the attributes, or null: no match, or an error is set.
 Ref<> matchedAttributes(PyObject* subject, PyObject* type, int positional, PyObject* keywords) {
   if (!PyType_Check(type)) {
-    PyErr_SetString(PyExc_TypeError, "called match pattern must be a type");
+    PyErr_SetString(PyExc_TypeError, kPatternIsNoClass);
     return nullptr;
   }
   if (PyObject_IsInstance(subject, type) <= 0) return nullptr;
@@ -161,19 +161,21 @@ Step forIter(Machine& m, int) {
   return Step::kJump;
 }
 
-Step returnValue(Machine& m, int) {
-  m.value = m.pop();
+// FOR_ITER jumps behind it.
+Step endFor(Machine& m, int) {
+  m.pop();
+  m.pop();
+  return Step::kNext;
+}
+
+Step returnConst(Machine& m, int oparg) {
+  m.value = newRef(m.constant(oparg));
   return Step::kReturn;
 }
 
-Step printExpr(Machine& m, int) {
-  Ref<> value = m.pop();
-  Ref<> hook = newRef(PySys_GetObject("displayhook"));
-  if (!hook) {
-    PyErr_SetString(PyExc_RuntimeError, "lost sys.displayhook");
-    return Step::kRaise;
-  }
-  return stealRef(PyObject_CallOneArg(hook.get(), value.get())) ? Step::kNext : Step::kRaise;
+Step returnValue(Machine& m, int) {
+  m.value = m.pop();
+  return Step::kReturn;
 }
 
 Step matchMapping(Machine& m, int) { return pushTypeFlag(m, Py_TPFLAGS_MAPPING); }

@@ -102,33 +102,11 @@ Split splitGroup(PyObject* exception, PyObject* wanted) {
   return {newRef(PyTuple_GET_ITEM(pair.get(), 0)), newRef(PyTuple_GET_ITEM(pair.get(), 1))};
 }
 
-// CPython's merging of what except* clauses raised is not exported, so a function that consists of the one instruction does it:
-// lambda orig, excs: PREP_RERAISE_STAR(orig, excs).
-Ref<> makeMerger() {
-  Ref<> globals = stealRef(PyDict_New());
-  if (!globals) return nullptr;
-  Ref<> function = stealRef(
-      PyRun_String("lambda orig, excs: orig + excs", Py_eval_input, globals.get(), globals.get()));
-  if (!function) return nullptr;
-  const char code[] = {static_cast<char>(RESUME),       0, static_cast<char>(LOAD_FAST),         0,
-                       static_cast<char>(LOAD_FAST),    1, static_cast<char>(PREP_RERAISE_STAR), 0,
-                       static_cast<char>(RETURN_VALUE), 0};
-  Ref<> old = stealRef(PyObject_GetAttrString(function.get(), "__code__"));
-  Ref<> replace = old ? stealRef(PyObject_GetAttrString(old.get(), "replace")) : nullptr;
-  Ref<> none = stealRef(PyTuple_New(0));
-  Ref<> change =
-      stealRef(Py_BuildValue("{s:y#}", "co_code", code, static_cast<Py_ssize_t>(sizeof code)));
-  if (!replace || !none || !change) return nullptr;
-  Ref<> made = stealRef(PyObject_Call(replace.get(), none.get(), change.get()));
-  if (!made || PyObject_SetAttrString(function.get(), "__code__", made.get()) < 0) return nullptr;
-  return function;
-}
-
 }  // namespace
 
 Step raiseVarargs(Machine& m, int oparg) {
   if (oparg == 0) {
-    PyObject* handled = _PyErr_GetTopmostException(PyThreadState_Get())->exc_value;
+    PyObject* handled = stator_topmost_exception();
     if (!handled || handled == Py_None) {
       PyErr_SetString(PyExc_RuntimeError, "No active exception to reraise");
       return Step::kRaise;
@@ -160,6 +138,20 @@ Step reraise(Machine& m, int oparg) {
     stator_frame_set_offset(m.frame, static_cast<int>(PyLong_AsLong(lasti)) * 2);
   }
   return restore(m.pop());
+}
+
+// [delegated to, last value, exception] -> [None, returned], where the delegated one has ended while an exception was thrown into it.
+Step cleanupThrow(Machine& m, int) {
+  if (!PyErr_GivenExceptionMatches(m.peek(1), PyExc_StopIteration))
+    return restore(newRef(m.peek(1)));
+  Ref<> returned = stealRef(PyObject_GetAttrString(m.peek(1), "value"));
+  if (!returned) return Step::kRaise;
+  Ref<> exception = m.pop();
+  Ref<> sent = m.pop();
+  Ref<> delegate = m.pop();
+  m.push(newRef(Py_None));
+  m.push(std::move(returned));
+  return Step::kNext;
 }
 
 Step pushExcInfo(Machine& m, int) {
@@ -203,16 +195,10 @@ Step checkEgMatch(Machine& m, int) {
 }
 
 Step prepReraiseStar(Machine& m, int) {
-  static PyObject* merger = makeMerger().release();
-  if (!merger) {
-    if (!PyErr_Occurred()) PyErr_NoMemory();
-    return Step::kRaise;
-  }
   Ref<> raised = m.pop();
   Ref<> original = m.pop();
-  PyObject* arguments[] = {original.get(), raised.get()};
   HookDisabledScope native;
-  return m.finish(stealRef(PyObject_Vectorcall(merger, arguments, 2, nullptr)));
+  return m.finish(stealRef(stator_prep_reraise_star(original.get(), raised.get())));
 }
 
 namespace {

@@ -57,7 +57,6 @@ Step returnGenerator(Machine&, int) {
 
 Step yieldValue(Machine& m, int) {
   m.value = m.pop();
-  stator_frame_suspend(m.frame);
   return Step::kYield;
 }
 
@@ -75,6 +74,14 @@ Step send(Machine& m, int) {
     return Step::kJump;
   }
   m.push(stealRef(answer));
+  return Step::kNext;
+}
+
+// [receiver, value] -> [value]
+Step endSend(Machine& m, int) {
+  Ref<> value = m.pop();
+  Ref<> receiver = m.pop();
+  m.push(std::move(value));
   return Step::kNext;
 }
 

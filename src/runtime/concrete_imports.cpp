@@ -4,6 +4,25 @@
 namespace stator::runtime::concrete {
 namespace {
 
+// The attribute that importlib sets on a spec while its module's body runs.
+bool isInitializing(PyObject* spec) {
+  Ref<> flag = spec != nullptr ? stealRef(PyObject_GetAttrString(spec, "_initializing")) : Ref<>();
+  const int truth = flag ? PyObject_IsTrue(flag.get()) : 0;
+  if (!flag || truth < 0) PyErr_Clear();
+  return truth > 0;
+}
+
+// The attribute, or null: without an error set if there is none.
+Ref<> attributeIfThere(PyObject* object, PyObject* name) {
+  Ref<> found = stealRef(PyObject_GetAttr(object, name));
+  if (!found && PyErr_ExceptionMatches(PyExc_AttributeError)) PyErr_Clear();
+  return found;
+}
+Ref<> attributeIfThere(PyObject* object, const char* name) {
+  Ref<> key = stealRef(PyUnicode_InternFromString(name));
+  return key ? attributeIfThere(object, key.get()) : Ref<>();
+}
+
 Step raiseCannotImport(PyObject* module, PyObject* name, const Ref<>& module_name) {
   Ref<> shown = module_name ? module_name : stealRef(PyUnicode_FromString("<unknown module name>"));
   if (!shown) return Step::kRaise;
@@ -17,7 +36,7 @@ Step raiseCannotImport(PyObject* module, PyObject* name, const Ref<>& module_nam
   } else {
     Ref<> spec = stealRef(PyObject_GetAttrString(module, "__spec__"));
     text = stealRef(PyUnicode_FromFormat(
-        _PyModuleSpec_IsInitializing(spec.get())
+        isInitializing(spec.get())
             ? "cannot import name %R from partially initialized module %R (most likely due to a "
               "circular import) (%S)"
             : "cannot import name %R from %R (%S)",
@@ -43,17 +62,12 @@ bool checkPublicName(PyObject* module, PyObject* name, bool from_dict) {
 }
 
 int importAll(PyObject* locals, PyObject* module) {
-  PyObject* found = nullptr;
-  if (_PyObject_LookupAttr(module, stealRef(PyUnicode_InternFromString("__all__")).get(), &found) <
-      0)
-    return -1;
-  Ref<> names = stealRef(found);
+  Ref<> names = attributeIfThere(module, "__all__");
+  if (!names && PyErr_Occurred()) return -1;
   const bool from_dict = !names;
   if (from_dict) {
-    if (_PyObject_LookupAttr(module, stealRef(PyUnicode_InternFromString("__dict__")).get(),
-                             &found) < 0)
-      return -1;
-    Ref<> dict = stealRef(found);
+    Ref<> dict = attributeIfThere(module, "__dict__");
+    if (!dict && PyErr_Occurred()) return -1;
     if (!dict) {
       PyErr_SetString(PyExc_ImportError, "from-import-* object has no __dict__ and no __all__");
       return -1;
@@ -101,8 +115,8 @@ Step importName(Machine& m, int oparg) {
 Step importFrom(Machine& m, int oparg) {
   PyObject* module = m.peek(1);
   PyObject* name = m.name(oparg);
-  PyObject* found = nullptr;
-  if (_PyObject_LookupAttr(module, name, &found) != 0) return m.finish(stealRef(found));
+  Ref<> found = attributeIfThere(module, name);
+  if (found || PyErr_Occurred()) return m.finish(std::move(found));
   // In a circular import the submodule may be in sys.modules before its package has the attribute.
   Ref<> module_name = stealRef(PyObject_GetAttrString(module, "__name__"));
   if (!module_name || !PyUnicode_Check(module_name.get()))

@@ -39,8 +39,10 @@ Step raiseUndefinedName(PyObject* name) {
   return Step::kRaise;
 }
 
-Step loadGlobal(Machine& m, int oparg) {
-  PyObject* name = m.name(oparg >> 1);
+namespace {
+
+// Null, with an error set: also if there is no such name.
+Ref<> globalNamed(Machine& m, PyObject* name) {
   PyObject* globals = stator_frame_globals(m.frame);
   PyObject* builtins = stator_frame_builtins(m.frame);
   Ref<> value;
@@ -52,9 +54,20 @@ Step loadGlobal(Machine& m, int oparg) {
     if (!value && PyErr_ExceptionMatches(PyExc_KeyError)) PyErr_Clear();
   }
   if (!value && !PyErr_Occurred()) value = lookUp(builtins, name);
-  if (!value) return PyErr_Occurred() ? Step::kRaise : raiseUndefinedName(name);
-  if (oparg & 1) m.push(nullptr);
-  m.push(std::move(value));
+  if (!value && !PyErr_Occurred()) raiseUndefinedName(name);
+  return value;
+}
+
+}  // namespace
+
+Step loadGlobal(Machine& m, int oparg) {
+  Ref<> value = globalNamed(m, m.name(oparg >> 1));
+  if (!value) return Step::kRaise;
+  if (oparg & 1) {
+    m.pushCallable(std::move(value), nullptr);
+  } else {
+    m.push(std::move(value));
+  }
   return Step::kNext;
 }
 
@@ -71,7 +84,7 @@ Step deleteGlobal(Machine& m, int oparg) {
 Step loadName(Machine& m, int oparg) {
   PyObject* name = m.name(oparg);
   PyObject* locals = stator_frame_namespace(m.frame);
-  if (!locals) return m.finish(missingNamespace("no locals when loading %R", name));
+  if (!locals) return m.finish(missingNamespace(kNoLocalsToLoad, name));
   Ref<> value = lookUp(locals, name);
   if (!value && !PyErr_Occurred())
     value = newRef(PyDict_GetItemWithError(stator_frame_globals(m.frame), name));
@@ -103,6 +116,34 @@ Step loadClassDeref(Machine& m, int oparg) {
     return Step::kNext;
   }
   return PyErr_Occurred() ? Step::kRaise : loadDeref(m, oparg);
+}
+
+Step loadLocals(Machine& m, int) {
+  PyObject* locals = stator_frame_namespace(m.frame);
+  if (!locals) PyErr_SetString(PyExc_SystemError, "no locals found");
+  return m.finish(newRef(locals));
+}
+
+// [namespace] -> [value]: of the namespace of a class body that the code around it hands on, then of the cell.
+Step loadFromDictOrDeref(Machine& m, int oparg) {
+  PyObject* name = PyTuple_GET_ITEM(stator_code_slot_names(m.code), oparg);
+  Ref<> value = lookUp(m.peek(1), name);
+  if (!value && PyErr_Occurred()) return Step::kRaise;
+  if (!value) value = newRef(PyCell_GET(m.slots[oparg]));
+  if (!value) return raiseUnboundSlot(m, oparg);
+  Ref<> space = m.pop();
+  m.push(std::move(value));
+  return Step::kNext;
+}
+
+Step loadFromDictOrGlobals(Machine& m, int oparg) {
+  PyObject* name = m.name(oparg);
+  Ref<> value = lookUp(m.peek(1), name);
+  if (!value && !PyErr_Occurred()) value = globalNamed(m, name);
+  if (!value) return Step::kRaise;
+  Ref<> space = m.pop();
+  m.push(std::move(value));
+  return Step::kNext;
 }
 
 Step setupAnnotations(Machine& m, int) {

@@ -59,6 +59,14 @@ Step unaryNot(Machine& m, int) {
   return truth < 0 ? Step::kRaise : m.finish(newRef(truth ? Py_False : Py_True));
 }
 
+Step toBool(Machine& m, int) {
+  int truth = PyObject_IsTrue(m.peek(1));
+  if (truth < 0) return Step::kRaise;
+  Ref<> value = m.pop();
+  m.push(newRef(truth ? Py_True : Py_False));
+  return Step::kNext;
+}
+
 Step binaryOp(Machine& m, int oparg) {
   Ref<> right = m.pop();
   Ref<> left = m.pop();
@@ -69,6 +77,36 @@ Step binarySubscr(Machine& m, int) {
   Ref<> key = m.pop();
   Ref<> container = m.pop();
   return m.finish(stealRef(PyObject_GetItem(container.get(), key.get())));
+}
+
+namespace {
+
+// [start, stop] -> a slice that takes them over.
+Ref<> popSlice(Machine& m) {
+  Ref<> stop = m.pop();
+  Ref<> start = m.pop();
+  return stealRef(PySlice_New(start.get(), stop.get(), Py_None));
+}
+
+}  // namespace
+
+Step binarySlice(Machine& m, int) {
+  Ref<> slice = popSlice(m);
+  Ref<> container = m.pop();
+  if (!slice) return Step::kRaise;
+  Ref<> result = stealRef(PyObject_GetItem(container.get(), slice.get()));
+  slice.reset();
+  return m.finish(std::move(result));
+}
+
+Step storeSlice(Machine& m, int) {
+  Ref<> slice = popSlice(m);
+  Ref<> container = m.pop();
+  Ref<> value = m.pop();
+  if (!slice) return Step::kRaise;
+  int status = PyObject_SetItem(container.get(), slice.get(), value.get());
+  slice.reset();
+  return Machine::check(status);
 }
 
 // CPython drops the value first, then container and key.
@@ -89,6 +127,14 @@ Step compareOp(Machine& m, int oparg) {
   Ref<> right = m.pop();
   Ref<> left = m.pop();
   return m.finish(stealRef(PyObject_RichCompare(left.get(), right.get(), oparg)));
+}
+
+Step compareOpToBool(Machine& m, int oparg) {
+  Ref<> right = m.pop();
+  Ref<> left = m.pop();
+  Ref<> result = stealRef(PyObject_RichCompare(left.get(), right.get(), oparg));
+  int truth = result ? PyObject_IsTrue(result.get()) : -1;
+  return truth < 0 ? Step::kRaise : m.finish(newRef(truth ? Py_True : Py_False));
 }
 
 Step isOp(Machine& m, int oparg) {
@@ -118,20 +164,35 @@ Step loadAttr(Machine& m, int oparg) {
   return Step::kNext;
 }
 
-// [owner] -> [function, owner] if the attribute is a plain method, so that no bound method has to be made; else [NULL, attribute].
+// [owner] -> function and owner if the attribute is a plain method, so that no bound method has to be made; else the attribute and NULL.
 Step loadMethod(Machine& m, int oparg) {
   PyObject* found = nullptr;
   int unbound = _PyObject_GetMethod(m.peek(1), m.name(oparg), &found);
   Ref<> method = stealRef(found);
   if (!method) return Step::kRaise;
   Ref<> owner = m.pop();
-  if (unbound) {
-    m.push(std::move(method));
-    m.push(std::move(owner));
+  if (!unbound) owner.reset();
+  m.pushCallable(std::move(method), std::move(owner));
+  return Step::kNext;
+}
+
+// [super, class, self] -> super(class, self).name, as LOAD_ATTR or LOAD_METHOD leaves it; super() without bit 1.
+Step loadSuperAttr(Machine& m, int oparg) {
+  PyObject* arguments[] = {m.peek(2), m.peek(1)};
+  Ref<> made = stealRef(PyObject_Vectorcall(m.peek(3), arguments, oparg & 2, nullptr));
+  {
+    Ref<> self = m.pop();
+    Ref<> type = m.pop();
+    Ref<> super = m.pop();
+  }
+  if (!made) return Step::kRaise;
+  Ref<> attribute = stealRef(PyObject_GetAttr(made.get(), m.name(oparg >> 2)));
+  made.reset();
+  if (!attribute) return Step::kRaise;
+  if (oparg & 1) {
+    m.pushCallable(std::move(attribute), nullptr);
   } else {
-    m.push(nullptr);
-    owner.reset();
-    m.push(std::move(method));
+    m.push(std::move(attribute));
   }
   return Step::kNext;
 }

@@ -53,6 +53,26 @@ Step storeFast(Machine& m, int oparg) {
   return Step::kNext;
 }
 
+// For a name of an inlined comprehension: the function's own value waits on the stack, NULL if it has none.
+Step loadFastAndClear(Machine& m, int oparg) {
+  m.push(stealRef(std::exchange(m.slots[oparg], nullptr)));
+  return Step::kNext;
+}
+
+// Two slots in one argument, the first to be dealt with in the upper bits.
+Step loadFastLoadFast(Machine& m, int oparg) {
+  const Step first = loadFast(m, oparg >> 4);
+  return first == Step::kNext ? loadFast(m, oparg & 15) : first;
+}
+Step storeFastLoadFast(Machine& m, int oparg) {
+  storeFast(m, oparg >> 4);
+  return loadFast(m, oparg & 15);
+}
+Step storeFastStoreFast(Machine& m, int oparg) {
+  storeFast(m, oparg >> 4);
+  return storeFast(m, oparg & 15);
+}
+
 Step deleteFast(Machine& m, int oparg) {
   if (!m.slots[oparg]) return loadFast(m, oparg);  // raises
   Ref<> old = stealRef(std::exchange(m.slots[oparg], nullptr));

@@ -37,7 +37,7 @@ STATOR_HOT bool nobodyLooks(const Cache& cache) {
 // CPython's own way to call a function moves references of its own into the frame before it does anything else.
 bool takesReferences(PyObject* callable) {
   return PyFunction_Check(callable) &&
-         reinterpret_cast<PyFunctionObject*>(callable)->vectorcall == _PyFunction_Vectorcall;
+         reinterpret_cast<PyFunctionObject*>(callable)->vectorcall == stator_function_vectorcall();
 }
 
 }  // namespace

@@ -2,15 +2,12 @@
 
 #include "base/check.h"
 #include "base/stack_room.h"
-#include "breaks/plan.h"
 #include "bytecode/code_info.h"
-#include "known/code_policy.h"
-#include "known/marks.h"
 #include "runtime/active.h"
 #include "runtime/concrete.h"
+#include "runtime/driver_policy.h"
 #include "runtime/driver_test.h"
 #include "runtime/hook.h"
-#include "runtime/module_call.h"
 
 namespace stator::runtime {
 namespace {
@@ -76,7 +73,7 @@ class FrameRun {
         info_(info),
         machine_(frame, info),
         captures_(&cache != &concreteCache()) {}
-  ~FrameRun() { leave(); }
+  ~FrameRun() { end(); }
 
   // False with RecursionError set.
   bool enter(int throwflag) {
@@ -94,7 +91,7 @@ class FrameRun {
   PyObject* callForward(ModuleCall call);
   // The frame begins with the current Python error, raised where it stands.
   PyObject* runRaising() {
-    return raise(Step::kRaise, stator_frame_offset(frame_)) ? run() : nullptr;
+    return raise(Step::kRaise, stator_frame_throw_offset(frame_)) ? run() : nullptr;
   }
   // The frame begins with a call of frames[index], made at the instruction where it stands.
   PyObject* runInlined(std::vector<PendingFrame>& frames, size_t index) {
@@ -102,14 +99,16 @@ class FrameRun {
   }
 
  private:
-  void leave() {
+  // The three ways to leave a linked frame (frame.h).
+  void leave(void (*how)(StatorFrame*, StatorLink*)) {
     countSteps();
-    if (linked_) stator_frame_unlink(frame_, &link_);
+    if (linked_) how(frame_, &link_);
     linked_ = false;
   }
+  void end() { leave(stator_frame_end); }
   PyObject* finish(Ref<> value) {
     stator_frame_truncate(frame_, 0);
-    leave();
+    end();
     return value.release();
   }
   PyObject* finishNatively();
@@ -195,7 +194,7 @@ PyObject* FrameRun::run() {
       case Step::kReturn:
       case Step::kYield:
         if (step == Step::kReturn) return finish(std::move(machine_.value));
-        leave();
+        leave(stator_frame_suspend);
         return machine_.value.release();
     }
   }
@@ -215,23 +214,24 @@ PyObject* FrameRun::callForward(ModuleCall call) {
   call.forward.reset();
   if (result) return finish(std::move(result));
   stator_frame_add_traceback(frame_);
-  leave();
+  end();
   return nullptr;
 }
 
 PyObject* FrameRun::finishNatively() {
   counters.native_frames++;
   stator_frame_set_offset(frame_, instr_->offset);
-  leave();
+  leave(stator_frame_unlink);
   return stator_frame_eval_default(frame_, 0);
 }
 
 // CPython checks after it has moved its instruction pointer but before it has moved the frame's, so that an interrupt's traceback names
-// the instruction behind it, while its handler is that of the place before the one it goes on with.
+// the instruction behind it, while its handler is that of the place before the one it goes on with. (A jump that looks first has not moved
+// yet.)
 bool FrameRun::moveOn(const Instr* done, int offset, bool checked) {
   if (checked && stator_thread_interrupted() && stator_thread_interrupts() < 0) {
     stator_frame_set_offset(frame_, done->opcode_offset);
-    return raise(Step::kRaise, offset - 2);
+    return raise(Step::kRaise, (kChecksBeforeJump ? done->next_offset : offset) - 2);
   }
   instr_ = &info_->at(offset);
   return true;
@@ -240,12 +240,12 @@ bool FrameRun::moveOn(const Instr* done, int offset, bool checked) {
 bool FrameRun::raise(Step how, int lookup_offset) {
   if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "error return without exception set");
   // What our functions stand for has no frame in eager.
-  if (how == Step::kRaise && !known::isPolyfill(stator_frame_code(frame_)))
+  if (how == Step::kRaise && !standsForNative(stator_frame_code(frame_)))
     stator_frame_add_traceback(frame_);
   std::optional<bytecode::Handler> handler = info_->findHandler(lookup_offset);
   stator_frame_truncate(frame_, handler ? handler->depth : 0);
   if (!handler) {
-    leave();
+    end();
     return false;
   }
   if (handler->lasti) machine_.push(stealRef(PyLong_FromLong(stator_frame_offset(frame_) / 2)));
@@ -348,7 +348,7 @@ PyObject* drive(Cache& cache, StatorFrame* frame, int throwflag) {
   CodeInfo* info = CodeInfo::of(stator_frame_code(frame));
   if (!info) PyErr_Clear();
   if (throwflag) PyErr_Restore(type, value, traceback);
-  if (info && info->skip && !throwflag && !stator_thread_traced() && !stackIsShort()) {
+  if (info && info->skip && !throwflag && !stator_frame_traced(frame) && !stackIsShort()) {
     if (ModuleCall call = plainModuleCall(frame); call.forward) {
       counters.frames++;
       FrameRun run(cache, frame, info);
@@ -357,12 +357,11 @@ PyObject* drive(Cache& cache, StatorFrame* frame, int throwflag) {
       return run.callForward(std::move(call));
     }
   }
-  if (!info || info->skip || stator_thread_traced()) {
+  if (!info || info->skip || stator_frame_traced(frame)) {
     counters.native_frames++;
     return stator_frame_eval_fresh(frame, throwflag);
   }
-  if (!throwflag && known::markOf(reinterpret_cast<PyObject*>(stator_frame_function(frame))) ==
-                        known::Mark::kDisabled) {
+  if (!throwflag && isMarkedNative(stator_frame_function(frame))) {
     // All that it calls runs natively too.
     ActiveScope off(nullptr);
     return stator_frame_eval_fresh(frame, throwflag);
@@ -399,8 +398,8 @@ Ref<> callWithNothing(PyFunctionObject* function) {
     if (!names) return nullptr;
   }
   std::vector<PyObject*> arguments(code->co_argcount + keyword_only, Py_None);
-  return stealRef(_PyFunction_Vectorcall(reinterpret_cast<PyObject*>(function), arguments.data(),
-                                         code->co_argcount, names.get()));
+  return stealRef(stator_function_vectorcall()(reinterpret_cast<PyObject*>(function),
+                                               arguments.data(), code->co_argcount, names.get()));
 }
 
 void fillFrame(const PendingFrame& state, StatorFrame* frame) {
@@ -434,7 +433,10 @@ PyObject* takeOver(const Primed& primed, StatorFrame* frame) {
   const size_t index = primed.index;
   PendingFrame& state = primed.frames[index];
   CodeInfo* info = CodeInfo::of(stator_frame_code(frame));
-  if (!info) return nullptr;
+  if (!info) {
+    stator_frame_abandon(frame);
+    return nullptr;
+  }
   fillFrame(state, frame);
   if (state.handled) stator_set_handled_exception(state.handled.get());
   // The frame owns what it needs; holding on to it here would keep objects alive that the callee drops.
@@ -453,8 +455,6 @@ Ref<> runPending(Cache& cache, std::vector<PendingFrame>& pending) {
   return enterPending(cache, pending, 0);
 }
 
-namespace {
-
 Ref<> makeGenerator(PyFunctionObject* function) {
   HookDisabledScope native;
   return callWithNothing(function);
@@ -471,49 +471,6 @@ void suspendGenerator(PyObject* generator, const PendingFrame& state) {
                                    state.handled.get());
   }
 }
-
-Ref<> makeForPlan(PyObject* function) {
-  return makeGenerator(reinterpret_cast<PyFunctionObject*>(function));
-}
-
-bool fillForPlan(PyObject* generator, int64_t state, PyObject* handled,
-                 const std::vector<PyObject*>& values) {
-  using breaks::GeneratorState;
-  if (state == GeneratorState::kEnded) {
-    // It has not begun: closing it runs nothing.
-    return static_cast<bool>(stealRef(PyObject_CallMethod(generator, "close", nullptr)));
-  }
-  if (state == GeneratorState::kFresh) {
-    // The prologue has run already and has put arguments that inner functions share into cells.
-    StatorFrame* frame = stator_generator_frame(generator);
-    for (size_t i = 0; i < values.size(); i++) {
-      PyObject* before = stator_frame_slots(frame)[i];
-      if (values[i] == nullptr) continue;
-      if (before && PyCell_Check(before)) {
-        PyCell_Set(before, values[i]);
-      } else {
-        stator_frame_set_slot(frame, static_cast<int>(i), values[i]);
-      }
-    }
-    return true;
-  }
-  PendingFrame pending;
-  pending.offset = static_cast<int>(state & 0xffffffff);
-  const size_t slots = static_cast<size_t>(state >> 32);
-  for (size_t i = 0; i < values.size(); i++) {
-    (i < slots ? pending.slots : pending.stack).push_back(Ref<>::create(values[i]));
-  }
-  if (handled) pending.handled = newRef(handled);
-  suspendGenerator(generator, pending);
-  return true;
-}
-
-const bool doors_set = [] {
-  breaks::generatorDoors() = {makeForPlan, fillForPlan};
-  return true;
-}();
-
-}  // namespace
 
 Ref<> makeSuspendedGenerator(const PendingFrame& state) {
   Ref<> generator = makeGenerator(state.function.get());

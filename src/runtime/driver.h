@@ -81,6 +81,9 @@ Ref<> enterPending(Cache& cache, std::vector<PendingFrame>& frames, size_t index
 // A generator (coroutine, async generator) that capture had made and advanced becomes a real, suspended one: `offset` is that of the
 // YIELD_VALUE where it stands, the yielded value popped. Null with a Python error set.
 Ref<> makeSuspendedGenerator(const PendingFrame& state);
+// In two steps: one that has not begun, and its state.
+Ref<> makeGenerator(PyFunctionObject* function);
+void suspendGenerator(PyObject* generator, const PendingFrame& state);
 
 struct DriverCounters {
   long long frames = 0;  // frames (and generator resumptions) that were driven

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "bytecode/code_info.h"
 #include "bytecode/opcodes.h"
+#include "python/instructions.h"
 #include "runtime/active.h"
 #include "runtime/compiled_function.h"
 #include "runtime/driver.h"
@@ -234,6 +235,14 @@ PyObject* codeInfo(PyObject*, PyObject* code) {
   return list.release();
 }
 
+PyObject* opcodeMeaning(PyObject*, PyObject* arguments) {
+  int opcode = 0;
+  int oparg = 0;
+  if (!PyArg_ParseTuple(arguments, "ii", &opcode, &oparg)) return nullptr;
+  const Meaning meaning = meaningOf(opcode, oparg);
+  return Py_BuildValue("(ii)", static_cast<int>(meaning.opcode), meaning.oparg);
+}
+
 PyObject* skipCode(PyObject*, PyObject* code) {
   bytecode::CodeInfo* info =
       PyCode_Check(code) ? bytecode::CodeInfo::of(reinterpret_cast<PyCodeObject*>(code)) : nullptr;
@@ -274,6 +283,8 @@ PyMethodDef driver_methods[] = {
     {"opcode_table", opcodeTable, METH_NOARGS,
      "The opcode table: name -> opcode, effects, handler."},
     {"opcode_effect", opcodeEffect, METH_VARARGS, "(pops, pushes) of (opcode, oparg, jump)."},
+    {"opcode_meaning", opcodeMeaning, METH_VARARGS,
+     "(opcode, oparg) of the table's row for (opcode, oparg) as they stand in code."},
     {"code_info", codeInfo, METH_O,
      "The decoded instructions of a code object, as a list of dicts."},
     {"skip_code", skipCode, METH_O, "Frames of this code run natively from now on."},

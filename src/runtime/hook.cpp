@@ -44,6 +44,14 @@ bool argumentsArrived(StatorFrame* callee, PyObject* const* arguments, int count
   return found > 0;
 }
 
+// The keyword names of the call unit that ends at `index`; null if it has none.
+PyObject* namesOfUnit(const bytecode::CodeInfo& info, int index) {
+  const auto& instrs = info.instrs();
+  if (index > 0 && instrs[index - 1].opcode == PRECALL) index--;
+  if (index == 0 || instrs[index - 1].opcode != KW_NAMES) return nullptr;
+  return PyTuple_GET_ITEM(info.code()->co_consts, instrs[index - 1].oparg);
+}
+
 // A frame that CPython's own loop runs has called a Python function. With an evaluator in place that loop keeps the arguments on the
 // caller's stack until the call returns, instead of moving them into the callee's frame as it does without one. So we take them out of
 // there: None stands in for what CPython drops later. Where they lie follows from the code alone, and that it is this call is checked
@@ -54,20 +62,20 @@ void takeFromNativeCaller(StatorFrame* callee) {
   bytecode::CodeInfo* info = bytecode::CodeInfo::of(stator_frame_code(caller));
   if (!info) return PyErr_Clear();
   int index = info->indexAt(stator_frame_offset(caller));
-  if (index < 0 || info->instrs()[index].opcode != CALL) return;
+  if (index < 0) return;
   const bytecode::Instr* call = &info->instrs()[index];
-  const int depth = info->depth(call->offset);
+  if (call->opcode != CALL && call->opcode != CALL_KW) return;
+  const int names_on_top = call->opcode == CALL_KW;
+  const int depth = info->depth(call->offset) - names_on_top;
   if (depth < call->oparg + 2) return;
   PyObject** operands = stator_frame_slots(caller) + info->slotCount() + depth - call->oparg - 2;
   PyObject* function = reinterpret_cast<PyObject*>(stator_frame_function(callee));
-  const bool with_self = operands[0] == function;
-  if (!with_self && (operands[0] || operands[1] != function)) return;
+  const bool with_self = operands[0] == function && operands[1];
+  if (!with_self && operands[kNullBehindCallable ? 0 : 1] != function) return;
+  if (!with_self && operands[kNullBehindCallable ? 1 : 0]) return;
   PyObject** arguments = operands + (with_self ? 1 : 2);
   const int count = call->oparg + with_self;
-  PyObject* names = nullptr;
-  if (index >= 2 && call[-2].opcode == KW_NAMES) {
-    names = PyTuple_GET_ITEM(info->code()->co_consts, call[-2].oparg);
-  }
+  PyObject* names = names_on_top ? operands[2 + call->oparg] : namesOfUnit(*info, index);
   if (!argumentsArrived(callee, arguments, count, names)) return;
   for (int i = 0; i < count; i++) stealRef(std::exchange(arguments[i], newRef(Py_None).release()));
 }
@@ -101,7 +109,8 @@ PyObject* evaluateFrame(StatorFrame* frame, int throwflag) {
 Handover::Handover(concrete::Machine& caller, PyObject* callable, int operands)
     : caller_(caller), operands_(operands) {
   if (Py_TYPE(callable) != &PyFunction_Type) return;
-  if (reinterpret_cast<PyFunctionObject*>(callable)->vectorcall != _PyFunction_Vectorcall) return;
+  if (reinterpret_cast<PyFunctionObject*>(callable)->vectorcall != stator_function_vectorcall())
+    return;
   function_ = callable;
   hook_state.handover = this;
 }

@@ -136,8 +136,8 @@ STATOR_HOT PyObject* PlainModule::forwardOf(PyObject* module, PyObject* globals)
   if (!stator_view_object(&view, module) || view.keys == nullptr || view.dict == nullptr)
     return nullptr;
   if (type == type_ && type_version_ == stator_type_version(type) &&
-      own_version_ == view.dict->ma_version_tag && global_version_ == stator_dict_version(globals))
-      [[likely]] {
+      own_version_ == stator_dict_version(reinterpret_cast<PyObject*>(view.dict)) &&
+      global_version_ == stator_dict_version(globals)) [[likely]] {
     if (forward_ == nullptr) return nullptr;
     const bool empty = std::all_of(hooks_.begin(), hooks_.end(),
                                    [](const PyDictObject* dict) { return dict->ma_used == 0; });
@@ -146,9 +146,10 @@ STATOR_HOT PyObject* PlainModule::forwardOf(PyObject* module, PyObject* globals)
   forward_ = plainForward(type);
   type_ = type;
   type_version_ = stator_type_version(type);
-  own_version_ = view.dict->ma_version_tag;
+  own_version_ = stator_dict_version(reinterpret_cast<PyObject*>(view.dict));
   global_version_ = stator_dict_version(globals);
-  if (type_version_ == 0) type_ = nullptr;  // it cannot be told whether it changes
+  // it cannot be told whether they change
+  if (type_version_ == 0 || !stator_dict_versioned(view.dict)) type_ = nullptr;
   if (stator_view_find(&view, forwardName().text, forwardName().hash) != -1) forward_ = nullptr;
   if (forward_ != nullptr && !hasNoHooks(view, globals, hooks_)) {
     // There are some now; when there are none any more no dict's version tells.

@@ -1,5 +1,6 @@
 // Sources as text.
 #include "base/stack_room.h"
+#include "python/frame.h"
 #include "sources/short_lived.h"
 #include "sources/source.h"
 
@@ -53,20 +54,16 @@ bool isName(const Ref<>& key, const char* name) {
 }
 
 PyObject* localName(BorrowedRef<PyCodeObject> code, int64_t slot) {
-  if (!code || code->co_localsplusnames == nullptr ||
-      slot >= PyTuple_GET_SIZE(code->co_localsplusnames))
-    return nullptr;
-  return PyTuple_GET_ITEM(code->co_localsplusnames, slot);
+  if (!code || slot >= PyTuple_GET_SIZE(stator_code_slot_names(code.get()))) return nullptr;
+  return PyTuple_GET_ITEM(stator_code_slot_names(code.get()), slot);
 }
 
 // The cell of a variable of the frame itself: its contents are what the user calls the variable.
 bool isFrameCell(const Source& source, BorrowedRef<PyCodeObject> code) {
-  if (source.kind != SourceKind::kLocal || !code || code->co_localspluskinds == nullptr)
+  if (source.kind != SourceKind::kLocal || !code ||
+      source.index >= PyTuple_GET_SIZE(stator_code_slot_names(code.get())))
     return false;
-  if (source.index >= PyBytes_GET_SIZE(code->co_localspluskinds)) return false;
-  constexpr unsigned char kCellOrFree = 0x40 | 0x80;  // CO_FAST_CELL, CO_FAST_FREE of 3.11
-  return (static_cast<unsigned char>(PyBytes_AS_STRING(code->co_localspluskinds)[source.index]) &
-          kCellOrFree) != 0;
+  return stator_code_slot_is_cell(code.get(), static_cast<int>(source.index)) != 0;
 }
 
 // Something that belongs to no frame: by its qualified name, as one would import it.

@@ -19,7 +19,8 @@ TensorParts tensor_parts;
 
 // Offset of a C member of a type that CPython does not publish the layout of, read from the type's own member descriptor; -1: none.
 Py_ssize_t memberOffset(PyTypeObject* type, const char* name) {
-  PyObject* found = type->tp_dict != nullptr ? PyDict_GetItemString(type->tp_dict, name) : nullptr;
+  PyObject* own = stator_type_dict(type);
+  PyObject* found = own != nullptr ? PyDict_GetItemString(own, name) : nullptr;
   if (found == nullptr || Py_TYPE(found) != &PyMemberDescr_Type) return -1;
   PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(found)->d_member;
   return member->type == T_OBJECT || member->type == T_OBJECT_EX ? member->offset : -1;

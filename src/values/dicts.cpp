@@ -1,5 +1,7 @@
 #include "values/dicts.h"
 
+#include "python/objects.h"
+
 namespace stator::values {
 
 Ref<> dictKeys(PyObject* dict) {
@@ -59,7 +61,7 @@ bool dictFill(PyObject* target, PyObject* from) {
   PyObject *key = nullptr, *value = nullptr;
   Py_ssize_t position = 0;
   Py_hash_t hash = 0;
-  while (_PyDict_Next(from, &position, &key, &value, &hash)) {
+  while (stator_dict_next(from, &position, &key, &value, &hash)) {
     // The hash is known: a key's own __hash__ does not run again.
     if (PyODict_Check(target) ? PyODict_SetItem(target, key, value) != 0
                               : _PyDict_SetItem_KnownHash(target, key, value, hash) != 0)
@@ -69,7 +71,7 @@ bool dictFill(PyObject* target, PyObject* from) {
   Ref<> keys = dictKeys(from);
   for (Py_ssize_t i = 0; keys && i < PyList_GET_SIZE(keys.get()); ++i) {
     static PyObject* name = PyUnicode_InternFromString("move_to_end");
-    PyObject* method = PyDict_GetItemWithError(PyODict_Type.tp_dict, name);
+    PyObject* method = PyDict_GetItemWithError(stator_type_dict(&PyODict_Type), name);
     Ref<> done = stealRef(
         PyObject_CallFunctionObjArgs(method, target, PyList_GET_ITEM(keys.get(), i), nullptr));
     if (!done) return false;

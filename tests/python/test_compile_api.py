@@ -678,10 +678,11 @@ def test_import_of_a_build_for_another_version(field, sentence):
     code = f"""
 import sys, types, importlib.util, stator
 path = stator.__path__
+real = stator._build_info
 for name in [n for n in sys.modules if n.split(".")[0] == "stator"]:
     del sys.modules[name]
 built = types.ModuleType("stator._build_info")
-built.PYTHON, built.TORCH, built.TORCH_FULL = "3.11", "2.13", "2.13.0"
+built.PYTHON, built.TORCH, built.TORCH_FULL = real.PYTHON, real.TORCH, real.TORCH_FULL
 built.{field} = "3.5"
 sys.modules["stator._build_info"] = built
 try:

@@ -2,52 +2,91 @@
 
 import dis
 import opcode
+import sys
 import types
 
 import pytest
 
 from stator import _core
 
+UNIT = {"PRECALL", "CALL"} & set(opcode.opmap)
+UNSEEN = {"RESERVED", "INTERPRETER_EXIT", "ENTER_EXECUTOR", "EXIT_INIT_CHECK"}
 TABLE = _core.opcode_table()
-# CPython's compiler books the pops of a call at PRECALL; in fact, and in our table, they happen at CALL. As a unit both agree.
-UNIT = {"PRECALL", "CALL"}
+NAMES = {row["opcode"]: name for name, row in TABLE.items()}
 K_JUMPS, K_CALL_UNIT, K_PROLOGUE = 8, 128, 64
+# What code objects hold: neither the compiler's own opcodes nor those of tools that watch, nor what only CPython's loop makes.
+OPCODES = {
+    name: op
+    for name, op in opcode.opmap.items()
+    if op < 256 and not name.startswith("INSTRUMENTED_") and name not in UNSEEN
+}
+HAS_ARGUMENT = set(dis.hasarg) if hasattr(dis, "hasarg") else {o for o in OPCODES.values() if o >= opcode.HAVE_ARGUMENT}
+MINOR = sys.version_info[1]
+
+
+def meaning(op, arg):
+    """(name of the table's row, its argument)."""
+    op, arg = _core.opcode_meaning(op, arg)
+    return NAMES[op], arg
+
+
+def arguments(name):
+    if OPCODES[name] not in HAS_ARGUMENT:
+        return [None]
+    if name == "UNPACK_EX":
+        return [a | b << 8 for a in range(5) for b in range(5)]
+    if name == "BUILD_SLICE":
+        return [2, 3]
+    if name == "MAKE_FUNCTION":
+        return range(16)
+    if name.startswith("CALL_INTRINSIC"):
+        return range(1, 12 if name.endswith("1") else 5)
+    return [*range(40), 255, 256, 300, 1000]
+
+
+# CPython's compiler books some effects elsewhere than where they happen, and than in our table: those of a call at PRECALL (3.11; as a unit
+# both agree), what a loop or delegation that ends leaves to END_FOR and END_SEND, and what a new generator is resumed with.
+def booked(name, arg, jump):
+    if name == "FOR_ITER" and jump and MINOR >= 12:
+        return {12: -2, 13: -1 if dis.stack_effect(OPCODES["FOR_ITER"], 1, jump=True) == 0 else -2}[MINOR]
+    if name == "SEND" and jump and MINOR >= 12:
+        return -1
+    if name == "RETURN_GENERATOR" and MINOR >= 13:
+        return -1
+    return 0
 
 
 def test_names_and_numbers():
-    assert {name: row["opcode"] for name, row in TABLE.items()} == opcode.opmap
+    met = {meaning(op, arg or 0)[0] for name, op in OPCODES.items() for arg in arguments(name)}
+    assert met == set(TABLE)
+    same = set(TABLE) & set(OPCODES)
+    assert {n: TABLE[n]["opcode"] for n in same} == {n: OPCODES[n] for n in same}
+    # names that are not this version's have numbers that its code never holds
+    others = set(TABLE) - same
+    assert not {TABLE[n]["opcode"] for n in others} & set(opcode.opmap[n] for n in OPCODES)
 
 
-@pytest.mark.parametrize("name", sorted(set(opcode.opmap) - UNIT))
+@pytest.mark.parametrize("name", sorted(set(OPCODES) - UNIT))
 def test_stack_effect(name):
-    op = opcode.opmap[name]
-    if op < opcode.HAVE_ARGUMENT:
-        args = [None]
-    elif name == "UNPACK_EX":
-        args = [a | b << 8 for a in range(5) for b in range(5)]
-    elif name == "BUILD_SLICE":
-        args = [2, 3]
-    elif name == "MAKE_FUNCTION":
-        args = range(16)
-    else:
-        args = [*range(40), 255, 256, 300, 1000]
-    for arg in args:
+    op = OPCODES[name]
+    for arg in arguments(name):
         for jump in (False, True):
-            pops, pushes = _core.opcode_effect(op, arg or 0, jump)
+            meant, its_arg = _core.opcode_meaning(op, arg or 0)
+            pops, pushes = _core.opcode_effect(meant, its_arg, jump)
             assert pops >= 0 and pushes >= 0
-            assert pushes - pops == dis.stack_effect(op, arg, jump=jump), (name, arg, jump)
+            theirs = dis.stack_effect(op, arg, jump=jump)
+            assert pushes - pops == theirs + booked(name, arg, jump), (name, arg, jump)
 
 
 def test_stack_effect_of_calls():
     for arg in range(300):
-        ours = sum(e[1] - e[0] for e in (_core.opcode_effect(opcode.opmap[n], arg, False) for n in UNIT))
-        assert ours == sum(dis.stack_effect(opcode.opmap[n], arg) for n in UNIT)
+        ours = sum(e[1] - e[0] for e in (_core.opcode_effect(OPCODES[n], arg, False) for n in UNIT))
+        assert ours == sum(dis.stack_effect(OPCODES[n], arg) for n in UNIT)
 
 
 def test_jumps_are_marked():
-    assert {n for n, row in TABLE.items() if row["effects"] & K_JUMPS} == {
-        dis.opname[o] for o in (*dis.hasjrel, *dis.hasjabs)
-    }
+    jumps = {meaning(o, 0)[0] for o in (*dis.hasjrel, *dis.hasjabs) if o in OPCODES.values()}
+    assert {n for n, row in TABLE.items() if row["effects"] & K_JUMPS} == jumps
 
 
 def test_unknown_opcode_is_refused():
@@ -83,21 +122,31 @@ def codes():
     return seen
 
 
+# What the jump of a loop or delegation that ends does by itself, and so skips.
+TAILS = {"FOR_ITER": {12: ["END_FOR"], 13: ["END_FOR", "POP_TOP"]}, "SEND": {12: ["END_SEND"], 13: ["END_SEND"]}}
+
+
 def test_decoding_agrees_with_dis():
     for code in codes():
         theirs = [i for i in dis.get_instructions(code) if i.opname != "EXTENDED_ARG"]
         ours = _core.code_info(code)
-        assert [(i.opcode, i.arg or 0, i.offset) for i in theirs] == [
-            (i["opcode"], i["oparg"] if i["opcode"] >= opcode.HAVE_ARGUMENT else 0, i["opcode_offset"]) for i in ours
+        # the byte behind an opcode without an argument means nothing
+        assert [(*meaning(i.opcode, i.arg or 0), i.offset) for i in theirs] == [
+            (NAMES[our["opcode"]], our["oparg"] if i.arg is not None else meaning(i.opcode, 0)[1], our["opcode_offset"])
+            for i, our in zip(theirs, ours, strict=True)
         ]
+        by_offset = {i.offset: i.opname for i in theirs}
         for their, our in zip(theirs, ours, strict=True):
             if their.opcode in dis.hasjrel:
-                assert our["target"] == their.argval
+                skipped = our["target"] - their.argval
+                tail = [by_offset[their.argval + at] for at in range(0, skipped, 2)]
+                assert tail == TAILS.get(their.opname, {}).get(MINOR, []), their
             else:
                 assert our["target"] == -1
             if their.positions.lineno:
                 assert our["line"] == their.positions.lineno
-        targets = {i.offset for i in dis.get_instructions(code) if i.is_jump_target}
+        tails = {t for of_versions in TAILS.values() for t in of_versions.get(MINOR, [])}
+        targets = {i.offset for i in dis.get_instructions(code) if i.is_jump_target and i.opname not in tails}
         starts = {i["offset"] for i in ours}
         assert {i["offset"] for i in ours if i["jump_target"]} >= targets & starts
 
@@ -124,10 +173,8 @@ def test_quickened_code_decodes_the_same():
     before = _core.code_info(f.__code__.replace())
     for _ in range(20):
         f(100)
-    assert any(
-        i.opname != dis.opname[i.opcode] or "__" in i.opname or "ADAPTIVE" in i.opname or i.opname.endswith("_INT")
-        for i in dis.get_instructions(f, adaptive=True)
-    )
+    plain = [i.opname for i in dis.get_instructions(f)]
+    assert [i.opname for i in dis.get_instructions(f, adaptive=True)] != plain
     assert _core.code_info(f.__code__) == before
 
 
@@ -137,9 +184,10 @@ def test_legal_offsets():
         unit = False
         resumed = False
         for i in instrs:
-            name = dis.opname[i["opcode"]]
-            assert i["legal"] == (resumed and not unit and name != "CALL"), (code.co_name, i)
-            assert not (i["legal"] and TABLE[name]["effects"] & K_PROLOGUE)
+            name = NAMES[i["opcode"]]
+            assert i["legal"] == (resumed and not unit), (code.co_name, i)
+            # a comprehension that is part of the function makes its cells in the middle
+            assert name == "MAKE_CELL" or not (i["legal"] and TABLE[name]["effects"] & K_PROLOGUE)
             unit = bool(TABLE[name]["effects"] & K_CALL_UNIT)
             resumed = resumed or name == "RESUME"
 
@@ -184,8 +232,8 @@ def test_liveness_through_handlers():
         return 0
 
     # If the call raises, the handler reads the old b.
-    assert "b" in live_at(f, "PRECALL")
-    assert "a" not in live_at(f, "PRECALL")
+    assert "b" in live_at(f, "PRECALL" if MINOR < 12 else "CALL")
+    assert "a" not in live_at(f, "PRECALL" if MINOR < 12 else "CALL")
 
 
 def test_liveness_of_cells_and_deletion():

@@ -5,7 +5,7 @@ import importlib
 
 from tests.python.driver_programs.common import PROGRAMS, Thing
 
-for _name in ("flow", "scopes", "calls", "values", "exceptions", "generators", "classes", "frames", "library"):
+for _name in ("flow", "scopes", "calls", "values", "exceptions", "generators", "classes", "frames", "library", "newer"):
     importlib.import_module(f"tests.python.driver_programs.{_name}")
 
 __all__ = ["PROGRAMS", "Thing"]

@@ -1,12 +1,8 @@
-// See hidden.h. CPython 3.11's list of objects that the garbage collector looks at, and its chain of frames.
+// See hidden.h. CPython's list of objects that the garbage collector looks at, and its chain of frames.
 #define Py_BUILD_CORE 1
 #include "python/hidden.h"
 
 #include "internal/pycore_gc.h"
-
-#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030C0000
-#error "hidden311.c is for CPython 3.11"
-#endif
 
 void stator_hide(PyObject* object) {
   // A list of our own, in no generation: the collector unlinks what it moves, and dealloc what it frees, wherever it is linked.
@@ -25,11 +21,18 @@ void stator_hide(PyObject* object) {
   hidden._gc_prev = (uintptr_t)head;
 }
 
+#if PY_MINOR_VERSION < 13
+static struct _PyInterpreterFrame** innermost(void) {
+  return &PyThreadState_Get()->cframe->current_frame;
+}
+#else
+static struct _PyInterpreterFrame** innermost(void) { return &PyThreadState_Get()->current_frame; }
+#endif
+
 void* stator_callers_hide(void) {
-  _PyCFrame* place = PyThreadState_Get()->cframe;
-  struct _PyInterpreterFrame* callers = place->current_frame;
-  place->current_frame = NULL;
+  struct _PyInterpreterFrame* callers = *innermost();
+  *innermost() = NULL;
   return callers;
 }
 
-void stator_callers_show(void* callers) { PyThreadState_Get()->cframe->current_frame = callers; }
+void stator_callers_show(void* callers) { *innermost() = callers; }

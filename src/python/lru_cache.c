@@ -1,11 +1,5 @@
-// functools.lru_cache by its layout in CPython 3.11 (Modules/_functoolsmodule.c); see objects.h.
+// functools.lru_cache by its layout in CPython 3.11 to 3.13 (Modules/_functoolsmodule.c); see objects.h.
 #include "python/objects.h"
-
-#include <stddef.h>
-
-#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030C0000
-#error "lru_cache311.c is for CPython 3.11"
-#endif
 
 // An entry of a bounded cache, in a ring whose root is the wrapper itself: oldest behind the root, youngest before it. An unbounded cache
 // keeps the results themselves in its dict.

@@ -1,0 +1,14 @@
+// What the driver asks about frames that it is to run. Answered by the captured side; the driver itself knows nothing of it, and so can be
+// built and tested without torch (tests/frames).
+#pragma once
+
+#include "runtime/module_call.h"
+
+namespace stator::runtime {
+
+// The function is marked to run natively, with all that it calls.
+bool isMarkedNative(PyFunctionObject* function);
+// A function of ours that stands for one in C: it has no frame in eager, and so no line in tracebacks.
+bool standsForNative(PyCodeObject* code);
+
+}  // namespace stator::runtime
