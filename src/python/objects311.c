@@ -1,6 +1,5 @@
 // Objects as only CPython 3.11 lays them out; see objects.h.
 #include "python/objects.h"
-#include "python/types.h"
 
 #if PY_MINOR_VERSION != 11
 #error "objects311.c is for CPython 3.11"
@@ -39,16 +38,3 @@ void stator_type_hide(PyTypeObject* type, PyTypeObject* base) {
   if (PyDict_GET_SIZE(all) == 0) Py_CLEAR(base->tp_subclasses);
 }
 
-PyObject* stator_type_mro(PyTypeObject* type) {
-  static PyObject* empty = NULL;
-  if (type->tp_mro != NULL) return type->tp_mro;
-  if (empty == NULL) empty = PyTuple_New(0);
-  return empty;
-}
-
-PyObject* stator_type_dict(PyTypeObject* type) {
-  static PyObject* empty = NULL;
-  if (type->tp_dict != NULL) return type->tp_dict;
-  if (empty == NULL) empty = PyDict_New();
-  return empty;
-}

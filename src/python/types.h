@@ -10,7 +10,7 @@ extern "C" {
 // A class whose mro() is still being asked for has none yet: an empty tuple then. Borrowed.
 PyObject* stator_type_mro(PyTypeObject* type);
 // The entries of a class; an empty dict for a type in C that nobody has made ready. Borrowed.
-PyObject* stator_type_dict(PyTypeObject* type);
+PyObject* stator_type_entries(PyTypeObject* type);
 
 #ifdef __cplusplus
 }

@@ -19,7 +19,7 @@ TensorParts tensor_parts;
 
 // Offset of a C member of a type that CPython does not publish the layout of, read from the type's own member descriptor; -1: none.
 Py_ssize_t memberOffset(PyTypeObject* type, const char* name) {
-  PyObject* own = stator_type_dict(type);
+  PyObject* own = stator_type_entries(type);
   PyObject* found = own != nullptr ? PyDict_GetItemString(own, name) : nullptr;
   if (found == nullptr || Py_TYPE(found) != &PyMemberDescr_Type) return -1;
   PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(found)->d_member;
@@ -217,7 +217,7 @@ STATOR_HOT PyObject* peek(const Source& source, PyObject* base, const Roots& roo
     case SourceKind::kType:
       return reinterpret_cast<PyObject*>(Py_TYPE(base));
     case SourceKind::kClassDict:
-      return PyType_Check(base) ? dictEntry(stator_type_dict(reinterpret_cast<PyTypeObject*>(base)),
+      return PyType_Check(base) ? dictEntry(stator_type_entries(reinterpret_cast<PyTypeObject*>(base)),
                                             source, unknown)
                                 : nullptr;
     case SourceKind::kDictItem:

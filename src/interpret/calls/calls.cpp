@@ -277,7 +277,7 @@ Out call(Tracer& tracer, PyObject* callable, const Args& args, Then then) {
         PyObject* mro = stator_type_mro(reinterpret_cast<PyTypeObject*>(self));
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
           auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
-          PyObject* entry = PyDict_GetItemWithError(stator_type_dict(base), name.get());
+          PyObject* entry = PyDict_GetItemWithError(stator_type_entries(base), name.get());
           if (entry == nullptr || Py_TYPE(entry) != &PyClassMethodDescr_Type ||
               reinterpret_cast<PyMethodDescrObject*>(entry)->d_method !=
                   reinterpret_cast<PyCFunctionObject*>(callable)->m_ml)

@@ -159,7 +159,7 @@ bool isCallOf(PyTypeObject* type, PyCodeObject* code) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
     for (PyObject* name : {names().forward, names().dunder_call, names().call_impl}) {
-      PyObject* found = PyDict_GetItemWithError(stator_type_dict(base), name);
+      PyObject* found = PyDict_GetItemWithError(stator_type_entries(base), name);
       if (found != nullptr && PyFunction_Check(found) &&
           PyFunction_GET_CODE(found) == reinterpret_cast<PyObject*>(code))
         return true;

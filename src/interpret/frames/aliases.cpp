@@ -161,7 +161,7 @@ bool addOwnerGuards(Tracer& t) {
     if (!info->overlay) continue;
     PyObject* object = info->object.get();
     if (PyType_Check(object)) {
-      PyObject* dict = stator_type_dict(reinterpret_cast<PyTypeObject*>(object));
+      PyObject* dict = stator_type_entries(reinterpret_cast<PyTypeObject*>(object));
       dicts.emplace_back(t.world.sources().pinned(dict), dict);
     } else if (graph::isStandIn(object) && graph::asStandIn(object)->node->source != nullptr &&
                graph::asStandIn(object)->node->example) {

@@ -236,7 +236,7 @@ void PlanBuilder::fillAttributes(Register target, PyObject* object) {
     if ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) continue;
     PyObject *name = nullptr, *entry = nullptr;
     Py_ssize_t position = 0;
-    while (PyDict_Next(stator_type_dict(base), &position, &name, &entry)) {
+    while (PyDict_Next(stator_type_entries(base), &position, &name, &entry)) {
       if (Py_TYPE(entry) != &PyMemberDescr_Type) continue;
       Ref<> held =
           stealRef(Py_TYPE(entry)->tp_descr_get(entry, object, reinterpret_cast<PyObject*>(type)));

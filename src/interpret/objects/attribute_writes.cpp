@@ -301,7 +301,7 @@ Flow setTypeAttr(Tracer& tracer, PyTypeObject* type, PyObject* name, PyObject* v
     return Flow::kOk;
   }
   PyObject* written = info->overlay ? PyDict_GetItemWithError(info->overlay.get(), name) : nullptr;
-  bool there = PyDict_Contains(stator_type_dict(type), name) == 1;
+  bool there = PyDict_Contains(stator_type_entries(type), name) == 1;
   tracer.world.guard(Guard{
       there ? GuardKind::kPresent : GuardKind::kAbsent,
       tracer.world.child(SourceKind::kClassDict, tracer.world.sources().pinned(object), name)});

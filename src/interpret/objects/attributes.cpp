@@ -36,7 +36,7 @@ PyTypeObject* ownerInMro(Tracer& tracer, PyTypeObject* type, PyObject* name) {
       if (written == values::deletedMarker()) continue;
       if (written != nullptr) return nullptr;
     }
-    if (PyDict_GetItemWithError(stator_type_dict(base), name) != nullptr)
+    if (PyDict_GetItemWithError(stator_type_entries(base), name) != nullptr)
       return isMadeClass(tracer, reinterpret_cast<PyObject*>(base)) ? nullptr : base;
   }
   return nullptr;
@@ -50,7 +50,7 @@ Out lookUpWritten(Tracer& tracer, PyTypeObject* type, PyObject* name) {
     PyObject* written = writtenInClass(tracer, base, name);
     if (written == values::deletedMarker()) continue;
     if (written != nullptr) return newRef(written);
-    PyObject* raw = PyDict_GetItemWithError(stator_type_dict(base), name);
+    PyObject* raw = PyDict_GetItemWithError(stator_type_entries(base), name);
     if ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
         !isMadeClass(tracer, reinterpret_cast<PyObject*>(base))) {
       const Source* source = tracer.world.child(
@@ -351,7 +351,7 @@ Out superAttribute(Tracer& tracer, PyObject* super, PyObject* name) {
                                   tracer.world.sources().pinned(reinterpret_cast<PyObject*>(base)),
                                   name)
              : nullptr;
-    PyObject* raw = PyDict_GetItemWithError(stator_type_dict(base), name);
+    PyObject* raw = PyDict_GetItemWithError(stator_type_entries(base), name);
     if (PyObject* written =
             tracer.classes.anyWritten() ? writtenInClass(tracer, base, name) : nullptr) {
       if (written == values::deletedMarker()) continue;

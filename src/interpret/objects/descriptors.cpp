@@ -19,7 +19,7 @@ namespace {
 Ref<> propertyName(PyTypeObject* type, PyObject* property) {
   PyObject* mro = stator_type_mro(type);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
-    PyObject* dict = stator_type_dict(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i)));
+    PyObject* dict = stator_type_entries(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i)));
     PyObject *name = nullptr, *value = nullptr;
     Py_ssize_t position = 0;
     while (PyDict_Next(dict, &position, &name, &value)) {

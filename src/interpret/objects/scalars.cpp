@@ -29,7 +29,7 @@ bool keepsBuiltinMeaning(PyTypeObject* type) {
   for (; (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0; type = type->tp_base) {
     PyObject *name = nullptr, *entry = nullptr;
     Py_ssize_t position = 0;
-    while (PyDict_Next(stator_type_dict(type), &position, &name, &entry)) {
+    while (PyDict_Next(stator_type_entries(type), &position, &name, &entry)) {
       // Special methods in C: `__str__ = int.__repr__` keeps to the value, `__eq__ = object.__eq__` and `__eq__ = str.__eq__` do not.
       PyTypeObject* owner = Py_TYPE(entry) == &PyWrapperDescr_Type
                                 ? reinterpret_cast<PyDescrObject*>(entry)->d_type

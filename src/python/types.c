@@ -1,0 +1,18 @@
+#include "python/types.h"
+
+#include "python/objects.h"
+
+PyObject* stator_type_mro(PyTypeObject* type) {
+  static PyObject* empty = NULL;
+  if (type->tp_mro != NULL) return type->tp_mro;
+  if (empty == NULL) empty = PyTuple_New(0);
+  return empty;
+}
+
+PyObject* stator_type_entries(PyTypeObject* type) {
+  static PyObject* empty = NULL;
+  PyObject* dict = stator_type_dict(type);
+  if (dict != NULL) return dict;
+  if (empty == NULL) empty = PyDict_New();
+  return empty;
+}
