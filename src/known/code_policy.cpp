@@ -157,7 +157,8 @@ bool isPolyfill(PyCodeObject* code) {
   static const std::string room = [] {
     PyObject *type = nullptr, *error = nullptr, *traceback = nullptr;  // asked also on the way out
     PyErr_Fetch(&type, &error, &traceback);
-    std::string prefix = prefixOf("stator.polyfills");
+    // an import here would run frames that ask this
+    std::string prefix = prefixOf("stator") + "polyfills/";
     PyErr_Restore(type, error, traceback);
     return prefix;
   }();
