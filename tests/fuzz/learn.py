@@ -42,9 +42,10 @@ ROUND = 400
 class Judge:
     """Runs one program both ways, in a worker: differences, and the blocks that this process had not reached before."""
 
-    def __init__(self, backend: str, known: set[int], without: str) -> None:
+    def __init__(self, backend: str, known: set[int], without: str, eager_only: bool = False) -> None:
         self.backend = backend
         self.without = without
+        self.eager_only = eager_only
         self.known = known
         self._frontend: Any = None
         self._map: Any = None
@@ -71,9 +72,10 @@ class Judge:
             # Those that cannot be made, or do not agree with themselves (addresses, times), say nothing.
             try:
                 program = load(text, genome[:12])
-                if compare(program, frontend("eager"), fresh_calls=2, repeated_calls=1).differences:
-                    return [], []
+                moody = compare(program, frontend("eager"), fresh_calls=2, repeated_calls=1).differences
             except Exception:
+                return [], []
+            if moody or self.eager_only:
                 return [], []
             found = compare(program, self._frontend, fresh_calls=2, repeated_calls=1).differences
         return found, self._reached()
@@ -183,6 +185,9 @@ def smaller(
 
         if not fails_alike(source):
             return None
+        with OneWorker(Judge(backend, set(), without, eager_only=True), timeout) as eager:
+            if eager.run((genome.hex(), source))[2] is not None:
+                return None  # it dies without us
         genes = [genome[i : i + wild.GENE] for i in range(0, len(genome), wild.GENE)]
         at = len(genes) - 1
         while at >= 4 and len(genes) > 5:
