@@ -25,13 +25,13 @@ TABLES = re.compile(r"^(?:register\w+|code[Pp]olicy)$")
 
 # figure: (aim, limit)
 LIMITS = {
-    "functions over 120 lines": (0, 17),
-    "functions over 80 lines": (15, 32),
-    "files over 600 lines": (0, 7),
+    "functions over 120 lines": (0, 15),
+    "functions over 80 lines": (15, 33),
+    "files over 600 lines": (0, 8),
     "public data of the tracer and its parts": (0, 0),
     "lines of interpret/core/tracer.h": (200, 200),
     "includes against the arrow": (0, 0),
-    "files with raw reference counting outside of base/ref.h and python/": (0, 19),
+    "files with raw reference counting outside of base/ref.h and python/": (0, 20),
     "rooms without README": (0, 0),
     "READMEs of rooms over 15 lines": (0, 0),
     "text cases missing to 400": (0, 0),

@@ -37,4 +37,3 @@ void stator_type_hide(PyTypeObject* type, PyTypeObject* base) {
   Py_XDECREF(key);
   if (PyDict_GET_SIZE(all) == 0) Py_CLEAR(base->tp_subclasses);
 }
-

@@ -217,9 +217,10 @@ STATOR_HOT PyObject* peek(const Source& source, PyObject* base, const Roots& roo
     case SourceKind::kType:
       return reinterpret_cast<PyObject*>(Py_TYPE(base));
     case SourceKind::kClassDict:
-      return PyType_Check(base) ? dictEntry(stator_type_entries(reinterpret_cast<PyTypeObject*>(base)),
-                                            source, unknown)
-                                : nullptr;
+      return PyType_Check(base)
+                 ? dictEntry(stator_type_entries(reinterpret_cast<PyTypeObject*>(base)), source,
+                             unknown)
+                 : nullptr;
     case SourceKind::kDictItem:
       return dictEntry(base, source, unknown);
     case SourceKind::kDictKey:

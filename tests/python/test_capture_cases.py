@@ -54,7 +54,12 @@ def few_objects():
 # What others keep of each run: typing its aliases (eagerly too), pytest log records, torch.fx the source of modules that ran, FakeTensor its
 # dispatch cache, torch.cond what it compiles where a break is forced before it.
 GROWING = {"class_getitem_user", "a gradient", "a checkpoint", "a function with its own gradient"}
-GROWING |= {"logging_calls", "a function that is mapped", "branches of torch.cond", "an output whose size depends on data"}
+GROWING |= {
+    "logging_calls",
+    "a function that is mapped",
+    "branches of torch.cond",
+    "an output whose size depends on data",
+}
 # Of the corpus every third, for the time that it takes: each is run fifteen times.
 COUNTED = [case for case in TEXTS + [case for case in CASES if case.corpus][::3] if case.name not in GROWING]
 

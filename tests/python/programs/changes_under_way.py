@@ -31,7 +31,12 @@ def next_after_a_deletion():
 def size_changes_are_remembered():
     def f(x):
         out = []
-        for make in (lambda d: iter(d), lambda d: iter(d.keys()), lambda d: iter(d.values()), lambda d: iter(d.items())):
+        for make in (
+            lambda d: iter(d),
+            lambda d: iter(d.keys()),
+            lambda d: iter(d.values()),
+            lambda d: iter(d.items()),
+        ):
             d = {"a": 1, "b": 2}
             it = make(d)
             out.append(next(it))
@@ -76,7 +81,13 @@ def changed_deques():
     def f(x):
         q = collections.deque([1, 2, 3])
         out = []
-        for change in (lambda: q.append(4), lambda: q.rotate(1), lambda: q.pop(), lambda: q.extend([]), lambda: q.clear()):
+        for change in (
+            lambda: q.append(4),
+            lambda: q.rotate(1),
+            lambda: q.pop(),
+            lambda: q.extend([]),
+            lambda: q.clear(),
+        ):
             it = iter(q)
             out.append(_error(lambda: next(it)))
             change()

@@ -206,7 +206,15 @@ def dict_methods_past_overrides():
                 d.update(k=7)
                 d["s"] = 8
                 del d["b"]
-                out += ["s" in d, dict(d), d.popitem(), d.copy(), list(d.items()), len(d), _error(lambda: d.pop("gone"))]
+                out += [
+                    "s" in d,
+                    dict(d),
+                    d.popitem(),
+                    d.copy(),
+                    list(d.items()),
+                    len(d),
+                    _error(lambda: d.pop("gone")),
+                ]
             return x + len(out), out, list(Watched.log)
 
         return Case(f, vec(), Watched(a=1, b=2, c=3))

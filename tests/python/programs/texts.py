@@ -133,7 +133,13 @@ def texts_by_the_base_class():
     def f(x, values):
         ordered, default, tagged = values
         out = [dict.__repr__(ordered), dict.__repr__(default), list.__repr__(tagged), object.__str__(tagged)]
-        return x + 1, out, frozenset.__repr__(Frozen([1])), set.__repr__(PlainSet([1])), tuple.__repr__(PlainTuple((1,)))
+        return (
+            x + 1,
+            out,
+            frozenset.__repr__(Frozen([1])),
+            set.__repr__(PlainSet([1])),
+            tuple.__repr__(PlainTuple((1,))),
+        )
 
     return Case(f, vec(), [Ordered(a=1), Filled(int, a=1), Tagged([1])])
 
