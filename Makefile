@@ -189,13 +189,15 @@ bench-dist: build ## DDP on 2 ranks beside TorchDynamo, and the agreement of man
 
 # ---- style
 .PHONY: lint format
-lint: build rooms ## clang-format, clang-tidy, ruff, room check, figures of the house
+lint: build rooms ## clang-format, clang-tidy, ruff, mypy, room check, figures of the house
 	$(call say,the house)
 	@$(PY) tools/house.py
 	$(call say,clang-format)
 	@$(PY) tools/format.py --check
 	$(call say,ruff)
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	$(call say,mypy and stubtest)
+	@$(BIN)/mypy && $(BIN)/stubtest stator._core
 	$(call say,clang-tidy)
 	@$(PY) tools/tidy.py
 

@@ -158,7 +158,7 @@ class _ComparedKey:
     """What functools.cmp_to_key wraps an object in."""
 
     __slots__ = ("compare", "obj")
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, compare, obj):
         self.compare = compare

@@ -48,7 +48,8 @@ bool iterationRunsCode(PyObject* iterable) {
   PyTypeObject* type = Py_TYPE(iterable);
   return type != &PyList_Type && type != &PyTuple_Type && type != &PyDict_Type &&
          type != &PySet_Type && type != &PyFrozenSet_Type && type != &PyRange_Type &&
-         type != dequeType() && type != &PyODict_Type && !isDictView(iterable);
+         type != &PyUnicode_Type && type != &PyBytes_Type && type != dequeType() &&
+         type != &PyODict_Type && !isDictView(iterable);
 }
 
 // The items one by one, each put into args[0] by `put` before the next is taken.
