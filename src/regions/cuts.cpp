@@ -31,8 +31,7 @@ std::string nameOf(const Node& node) {
   Ref<> name = node.op == Op::kCallMethod
                    ? node.target
                    : Ref<>::steal(PyObject_GetAttrString(node.target.get(), "__name__"));
-  const char* text =
-      name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
+  const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
   if (text == nullptr) PyErr_Clear();
   return text != nullptr ? text : "";
 }
@@ -43,14 +42,15 @@ enum class Writes : uint8_t { kNothing, kFirst, kStatistics, kAny };
 Writes writesOf(const Node& node) {
   if (!node.mutates || node.sets_mode || node.check) return Writes::kNothing;
   static const std::unordered_set<std::string_view> kOperators = {
-      "setitem", "iadd", "isub", "imul",    "itruediv", "ifloordiv", "imod",
-      "ipow",    "iand", "ior",  "ixor",    "ilshift",  "irshift",   "imatmul"};
+      "setitem", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod",
+      "ipow",    "iand", "ior",  "ixor", "ilshift",  "irshift",   "imatmul"};
   const std::string name = nameOf(node);
   if (name == "set_" || name == "swap_tensors" || name.starts_with("resize")) return Writes::kAny;
   if (kOperators.count(name) != 0 || (name.ends_with("_") && !name.ends_with("__")))
     return Writes::kFirst;
   // Running statistics, which are inputs of the graph as a rule: those know that they are written.
-  if (name.find("batch_norm") != std::string::npos || name.find("instance_norm") != std::string::npos)
+  if (name.find("batch_norm") != std::string::npos ||
+      name.find("instance_norm") != std::string::npos)
     return Writes::kStatistics;
   // What draws random numbers and writes gives what it wrote: see forEachWritten.
   return node.random ? Writes::kNothing : Writes::kAny;
@@ -86,17 +86,14 @@ void forEachWritten(const Node& node, const std::unordered_set<uint32_t>& writte
 PyObject* gradSwitch() {
   static PyObject* const found = [] {
     Ref<> home = Ref<>::steal(importModule("torch._C"));
-    PyObject* function =
-        home ? PyObject_GetAttrString(home.get(), "_set_grad_enabled") : nullptr;
+    PyObject* function = home ? PyObject_GetAttrString(home.get(), "_set_grad_enabled") : nullptr;
     if (function == nullptr) throw PythonError();
     return function;
   }();
   return found;
 }
 
-bool isCall(const Node& node) {
-  return node.op != Op::kInput && node.op != Op::kAttribute;
-}
+bool isCall(const Node& node) { return node.op != Op::kInput && node.op != Op::kAttribute; }
 
 }  // namespace
 

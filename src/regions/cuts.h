@@ -21,11 +21,17 @@ class Calls {
   size_t crossing(size_t at) const { return crossing_[at]; }
   // How many modules are left or entered there: less of the modules' stack is common to both sides.
   size_t commonScopes(size_t at) const;
-  size_t positionOf(const graph::Node& node) const { return position_[static_cast<size_t>(node.index)]; }
+  size_t positionOf(const graph::Node& node) const {
+    return position_[static_cast<size_t>(node.index)];
+  }
   // The last call that uses the value; its own position if none does.
-  size_t lastUse(const graph::Node& node) const { return last_use_[static_cast<size_t>(node.index)]; }
+  size_t lastUse(const graph::Node& node) const {
+    return last_use_[static_cast<size_t>(node.index)];
+  }
   // A number that follows from numbers among the graph's inputs: cheap, and computed again where it is needed.
-  bool isComputedAgain(const graph::Node& node) const { return again_[static_cast<size_t>(node.index)]; }
+  bool isComputedAgain(const graph::Node& node) const {
+    return again_[static_cast<size_t>(node.index)];
+  }
 
  private:
   void findUses();

@@ -155,8 +155,7 @@ Cut findRegions(Graph& graph, bool grad_enabled, const Wish& wish) {
   if (!canBeCut(graph)) return {};
   const Calls calls(graph, grad_enabled);
   Finder finder(graph, calls, wish);
-  const std::vector<Stretch> found =
-      wish.classes.empty() ? finder.repeated() : finder.ofClasses();
+  const std::vector<Stretch> found = wish.classes.empty() ? finder.repeated() : finder.ofClasses();
   if (found.size() < 2) return {};
   Cut cut;
   const std::vector<Stretch> all = filled(found, calls.size());

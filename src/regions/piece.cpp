@@ -181,8 +181,8 @@ void writeInput(Writer& writer, const Node& input) {
   using sources::SourceKind;
   PyObject* example = input.op == Op::kInput ? input.example.get() : nullptr;
   const bool registered =
-      input.source != nullptr && (input.source->kind == SourceKind::kParameter ||
-                                  input.source->kind == SourceKind::kBuffer);
+      input.source != nullptr &&
+      (input.source->kind == SourceKind::kParameter || input.source->kind == SourceKind::kBuffer);
   for (bool flag : {input.of_module, registered, input.written}) writer.tag(flag ? '+' : '-');
   // A tensor from outside without marks is as good as one that another region has made.
   if (example == nullptr || input.scalar_type) return;
@@ -259,10 +259,12 @@ bool bindsSymbols(const Piece& piece) {
   };
   for (const Node* node : piece.calls) look(*node);
   for (const Node* input : piece.inputs) {
-    look(*input);
+    // What comes from outside is there whatever its strides are made of.
+    if (input->op != Op::kInput) look(*input);
     if (input->scalar_type) bind(input->size);
     if (input->meta == nullptr) continue;
     for (symbolic::Dim size : input->meta->sizes) bind(size);
+    for (symbolic::Dim stride : input->meta->strides) bind(stride);
   }
   return std::all_of(needed.begin(), needed.end(),
                      [&](int64_t symbol) { return bound.count(symbol) != 0; });

@@ -3,9 +3,8 @@
 #include "base/boundary.h"
 #include "tensor/profiler_region.h"
 
-#include <structmember.h>
-
 #include <memory>
+#include <structmember.h>
 
 namespace stator::regions {
 
@@ -28,8 +27,8 @@ Ref<> callStep(const Step& step, PyObject* const* inputs, std::vector<Ref<>>& sl
   if (!step.takes_list) {
     window.clear();
     for (const Place& place : step.arguments) window.push_back(at(place));
-    Ref<> given = stealRef(
-        PyObject_Vectorcall(step.callable.get(), window.data(), window.size(), nullptr));
+    Ref<> given =
+        stealRef(PyObject_Vectorcall(step.callable.get(), window.data(), window.size(), nullptr));
     for (const Place& place : step.arguments) {
       if (place.dies) slots[place.index].reset();
     }
@@ -40,8 +39,7 @@ Ref<> callStep(const Step& step, PyObject* const* inputs, std::vector<Ref<>>& sl
   for (size_t i = 0; i < step.arguments.size(); ++i) {
     const Place& place = step.arguments[i];
     // Nobody else holds what is needed no more: the callee frees it as soon as it can.
-    PyObject* value =
-        place.dies ? slots[place.index].release() : newRef(at(place)).release();
+    PyObject* value = place.dies ? slots[place.index].release() : newRef(at(place)).release();
     PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), value);
   }
   return stealRef(PyObject_CallOneArg(step.callable.get(), list.get()));

@@ -15,8 +15,8 @@ using PrepareModule = std::function<void(PyObject*)>;
 class BackendCall {
  public:
   // Finds the regions, if the backend wants some. `backend` compiles; what it wants is asked of `settings`.
-  BackendCall(std::shared_ptr<graph::Graph> graph, BorrowedRef<PyCodeObject> code, bool grad_enabled,
-              BorrowedRef<> settings, PrepareModule prepare);
+  BackendCall(std::shared_ptr<graph::Graph> graph, BorrowedRef<PyCodeObject> code,
+              bool grad_enabled, BorrowedRef<> settings, PrepareModule prepare);
   // The callable is null and an error is set if the backend fails.
   graph::Compiled compile(BorrowedRef<> backend);
   // One line for each region; empty: the graph is whole.
