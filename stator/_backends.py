@@ -13,6 +13,7 @@ import warnings
 from stator import _buckets, _observe, _report, config, exc
 
 _own = {}
+_AUTO, _ALWAYS = (4, 8), (2, 1)  # regions: least repeats, least calls of each (docs/REGIONS.md)
 _bisecting = "STATOR_BISECT" in os.environ  # see stator/debug/_bisect.py
 
 
@@ -152,6 +153,9 @@ class Backend:
         options = dict(options or {})
         self.guard_filter_fn = options.pop("guard_filter_fn", None)
         self.use_aoti = options.pop("use_aoti", False)
+        self._regions = options.pop("regions", None)
+        if self._regions is not None:
+            self._regions = config.accept("regions", self._regions)
         self.asked, self.mode, self.options = backend, mode, options
         self.dynamic, self.region = dynamic, name
         self.function = None
@@ -168,7 +172,7 @@ class Backend:
     def key(self):
         mode = None if self.mode == "default" else self.mode
         return (_by_value(self.asked), mode, _by_value(self.options), self.region,
-                _by_value(self.guard_filter_fn), self.use_aoti)  # fmt: skip
+                _by_value(self.guard_filter_fn), self.use_aoti, _by_value(self._regions))  # fmt: skip
 
     def _resolve(self):
         """inductor with its configuration: torch's own object, which knows what each mode and option sets."""
@@ -193,6 +197,17 @@ class Backend:
         return self.is_eager and not (
             "torch._dynamo.utils" in sys.modules or _observe.has_listeners() or _report.wants_graphs()
         )
+
+    @property
+    def regions(self):
+        """Which parts of a graph are compiled once for all their uses: None, the least (repeats, calls) of a part, or classes of modules."""
+        asked = self._regions if self._regions is not None else config.regions
+        if asked == "off" or self.is_eager:
+            return None
+        if asked == "auto":
+            plain = self.asked == "inductor" and self.mode in (None, "default") and not self.use_aoti
+            return _AUTO if plain else None
+        return _ALWAYS if asked == "always" else asked
 
     @property
     def writes_unseen(self):

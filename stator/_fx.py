@@ -583,6 +583,8 @@ def compile_graph(module: CapturedModule, backend: Callable[..., Any]) -> tuple[
     grad, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
     with tracing(context), compile_context(CompileContext(compile_id)):
         try:
+            for position in record.unseen:
+                examples[position] = record.input_fake(position)
             compiled = backend(module, examples)
         finally:
             context.close()

@@ -138,6 +138,7 @@ def make_mode(record: Any, sources: list[Any]) -> list[tuple[torch.Tensor, State
     symbols.unbacked = set(unbacked)
     mode._stator_symbols = symbols
     contexts = []
+    unseen: set[int] = set()  # symbols that are sizes of tensors of which only facts are known
     for example, wrapper, shape, source in zip(record.examples, record.wrappers, record.shapes, sources, strict=True):
         if wrapper is not None and hasattr(wrapper, "__tensor_flatten__"):
             from stator import _fake
@@ -147,7 +148,10 @@ def make_mode(record: Any, sources: list[Any]) -> list[tuple[torch.Tensor, State
                 contexts.append((example, context))
                 _bind_wrapper(symbols, wrapper, mode.from_tensor(example, symbolic_context=context, source=source), env)
             continue
-        if not isinstance(shape, tuple) or not isinstance(example, torch.Tensor):
+        if not isinstance(shape, tuple):
+            continue
+        if not isinstance(example, torch.Tensor):  # a value of another region
+            unseen.update(int(size[1:]) for size in shape[0] if isinstance(size, str) and _NAME.fullmatch(size))
             continue
         dynamic = [
             DimDynamic.STATIC
@@ -182,6 +186,8 @@ def make_mode(record: Any, sources: list[Any]) -> list[tuple[torch.Tensor, State
         if name not in symbols.names and number in symbols.unbacked:
             with shape_env.ignore_fresh_unbacked_symbols():
                 symbols.bind(name, shape_env.create_unbacked_symint())
+        elif name not in symbols.names and number in unseen:
+            _bind_new(symbols, number, hint)
         elif name not in symbols.names:
             # An int, or a size of a tensor that is no input.
             source = _SymbolSource(name)

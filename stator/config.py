@@ -88,6 +88,18 @@ def _break_every(value):
     raise ValueError(f'{value!r} is neither "0" nor "n" nor "random:seed"')
 
 
+def _regions(value):
+    if isinstance(value, str):
+        return _one_of("auto", "always", "off")(value)
+    classes = (value,) if isinstance(value, type) else tuple(value)
+    for each in classes:
+        if not isinstance(each, type):
+            raise ValueError(f"{each!r} is no class")
+    if not classes:
+        raise ValueError("no class is named")
+    return classes
+
+
 if TYPE_CHECKING:  # the table's entries are attributes of this module
 
     def __getattr__(name: str) -> Any: ...
@@ -137,6 +149,7 @@ _entry("log_captures", False, "log a digest of each capture by rank (logger stat
 _entry("trace_dir", None, "a folder where each rank writes its captures, rank<n>.jsonl; python -m stator ranks <folder> compares them", str, _NONE)
 _entry("optimize_ddp", True, "inside of DistributedDataParallel graphs are split at the bounds of its buckets")
 _entry("guard_collectives", False, "ranks agree on each look-up: a hit on all, or a capture on all (set_enable_guard_collectives)")
+_entry("regions", "auto", 'parts of a graph that repeat are compiled once: "auto" where it pays, "always", "off", or module classes (docs/REGIONS.md)', str, type, list, tuple, check=_regions)
 # fmt: on
 del _entry
 
@@ -284,6 +297,10 @@ class _Config(types.ModuleType):
         """The class of an entry's values; a tuple where there are several."""
         kinds = self._known(name).types
         return kinds[0] if len(kinds) == 1 else kinds
+
+    def accept(self, name, value):
+        """The value as the entry would keep it; raises where an assignment would."""
+        return self._known(name).accept(value)
 
     def describe(self, name=None):
         """What an entry means, its value, default and variable, as text; of all entries without a name."""

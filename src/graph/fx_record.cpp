@@ -265,6 +265,28 @@ PyObject* getWrappers(PyObject* self, void*) {
   return list.release();
 }
 
+// The positions of tensors of which only facts are known: values of another region.
+PyObject* getUnseen(PyObject* self, void*) {
+  const auto& inputs = get(self).graph->inputs();
+  Ref<> list = Ref<>::steal(PyList_New(0));
+  for (size_t i = 0; list && i < inputs.size(); ++i) {
+    if (inputs[i]->example || inputs[i]->scalar_type || inputs[i]->meta == nullptr) continue;
+    Ref<> position = Ref<>::steal(PyLong_FromSize_t(i));
+    if (!position || PyList_Append(list.get(), position.get()) < 0) return nullptr;
+  }
+  return list.release();
+}
+
+PyObject* inputFake(PyObject* self, PyObject* position) {
+  const size_t at = PyLong_AsSize_t(position);
+  const auto& inputs = get(self).graph->inputs();
+  if (at >= inputs.size()) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_IndexError, "the graph has no such input");
+    return nullptr;
+  }
+  return fakeOf(self, *inputs[at]).release();
+}
+
 PyObject* countCalls(PyObject* self, void*) {
   return PyLong_FromSize_t(get(self).graph->callCount());
 }
@@ -304,6 +326,8 @@ PyGetSetDef properties[] = {
      "of each input: None, (sizes, strides) with symbols, or a symbol's name", nullptr},
     {"wrappers", getWrappers, nullptr,
      "of each input: the trace's fake instance of a wrapper class, or None", nullptr},
+    {"unseen", getUnseen, nullptr,
+     "positions of inputs of which only facts are known, while the examples are there", nullptr},
     {"calls", countCalls, nullptr, "how many nodes are calls", nullptr},
     {"has_scalars", hasScalars, nullptr, "whether ints or floats are among the inputs", nullptr},
     {"symbols", getSymbols, nullptr,
@@ -320,7 +344,10 @@ PyGetSetDef properties[] = {
 PyObject* same(PyObject* self, PyObject*) { return newRef(self).release(); }
 
 PyMethodDef methods[] = {
-    {"__copy__", same, METH_NOARGS, nullptr}, {"__deepcopy__", same, METH_O, nullptr}, {nullptr}};
+    {"__copy__", same, METH_NOARGS, nullptr},
+    {"__deepcopy__", same, METH_O, nullptr},
+    {"input_fake", inputFake, METH_O, "input_fake(position): a FakeTensor by the input's facts."},
+    {nullptr}};
 
 PyTypeObject makeType() {
   PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};

@@ -176,6 +176,9 @@ PyObject* statsDoor(PyObject*, PyObject*) {
   put("direct_calls", s.direct_calls);
   put("misses", s.misses);
   put("graph_calls", s.graph_calls);
+  put("backend_compilations", s.backend_compilations);
+  put("regions", s.regions);
+  put("region_calls", s.region_calls);
   put("ops_run", s.ops_run);
   put("internal_errors", s.internal_errors);
   put("fallbacks", s.fallbacks);

@@ -8,6 +8,7 @@
 #include "interpret/frames/trace.h"
 #include "known/code_policy.h"
 #include "runtime/active.h"
+#include "runtime/backend_call.h"
 #include "runtime/capture_turn.h"
 #include "runtime/entry.h"
 #include "runtime/kept_captures.h"
@@ -271,15 +272,16 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
   const bool sets_modes = describeEffects(*captured.graph, cache, wish.runs_as_is, *entry);
   double backend_seconds = 0;
   const bool texts = wantsTexts() || keepsCaptures();
-  std::string graph_text, guards_text;
+  std::string graph_text, guards_text, regions_text;
   if (texts) graph_text = captured.graph->text(code);
   if (entry->ops > 0) {
     statistics().graphs++;
     statistics().ops += static_cast<int64_t>(entry->ops);
-    Ref<> module = graph::moduleFor(captured.graph, code, cache.backend);
-    if (!module) throw PythonError();
-    if (!options.runs_as_captured || (wish.logs & kLogGraphs) != 0)
-      giveReason(module.get(), compileReason(frame, captured.plan), wish.logs);
+    BackendCall call(captured.graph, code, captured.grad_enabled, cache.backend,
+                     [&](PyObject* module) {
+                       if (!options.runs_as_captured || (wish.logs & kLogGraphs) != 0)
+                         giveReason(module, compileReason(frame, captured.plan), wish.logs);
+                     });
     std::vector<PyObject*> examples;
     std::vector<bool> written;
     for (graph::Node* input : captured.graph->inputs()) {
@@ -292,8 +294,8 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
     turn.end();
     auto backend_start = std::chrono::steady_clock::now();
     tensor::TorchFunctionPause plain(entry->has_subclasses);
-    graph::Compiled compiled =
-        graph::compile(captured.graph, module, wish.runs_as_is ? asCaptured() : cache.backend);
+    graph::Compiled compiled = call.compile(wish.runs_as_is ? asCaptured() : cache.backend);
+    if (texts) regions_text = call.regionsText();
     backend_seconds = secondsSince(backend_start);
     if (together && !backendsDone(cache, frame, !compiled.callable)) {
       if (compiled.callable) return nullptr;
@@ -364,7 +366,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
   statistics().capture_seconds += capture_seconds;
   if (wantsTexts()) {
     reportCapture({frame, &entry->plan, entry->ops, graph_text, guards_text, capture_seconds,
-                   backend_seconds});
+                   backend_seconds, regions_text});
   }
   return entry;
 }

@@ -60,7 +60,10 @@ struct Statistics {
   int64_t direct_calls = 0;  // of these: without a frame
   int64_t misses = 0;
   int64_t graph_calls = 0;
-  int64_t ops_run = 0;  // tensor calls run inside graphs
+  int64_t backend_compilations = 0;  // graphs that went to a backend: whole ones and regions
+  int64_t regions = 0;               // distinct ones
+  int64_t region_calls = 0;          // of the plans that call them: each use of a region once
+  int64_t ops_run = 0;               // tensor calls run inside graphs
   int64_t internal_errors = 0;
   int64_t fallbacks = 0;  // calls over the recompile limit
   double capture_seconds = 0;

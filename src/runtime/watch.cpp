@@ -65,7 +65,7 @@ void reportCapture(const CaptureReport& report) {
   const breaks::Plan& plan = *report.plan;
   bool broke = plan.exit == breaks::ExitKind::kBreak;
   Ref<> event = stealRef(Py_BuildValue(
-      "{s:s,s:i,s:s,s:n,s:s,s:s,s:d,s:d,s:O,s:i,s:s,s:s,s:s,s:s,s:s,s:s,s:s}", "file",
+      "{s:s,s:i,s:s,s:n,s:s,s:s,s:d,s:d,s:O,s:i,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s}", "file",
       PyUnicode_AsUTF8(code->co_filename), "line", code->co_firstlineno, "function",
       PyUnicode_AsUTF8(code->co_qualname), "ops", static_cast<Py_ssize_t>(report.ops), "graph",
       report.graph.c_str(), "guards", report.guards.c_str(), "capture_seconds",
@@ -74,7 +74,7 @@ void reportCapture(const CaptureReport& report) {
       breaks::reasonName(plan.reason), "sentence", breaks::reasonSentence(plan.reason), "detail",
       plan.detail.c_str(), "place", plan.place.c_str(), "site", siteName(report.frame).c_str(),
       "graph_digest", dist::hex(dist::digestOf(report.graph)).c_str(), "guards_digest",
-      dist::hex(dist::digestOf(report.guards)).c_str()));
+      dist::hex(dist::digestOf(report.guards)).c_str(), "regions", report.regions.c_str()));
   if (event && (configValues().log_captures || configValues().trace_dir)) {
     Ref<> log = stealRef(importModule("stator._rank_log"));
     Ref<> done =

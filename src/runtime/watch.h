@@ -15,6 +15,7 @@ struct CaptureReport {
   size_t ops;
   std::string graph, guards;
   double capture_seconds, backend_seconds;
+  std::string regions = "";  // of the graph, one line each
 };
 
 bool watching();

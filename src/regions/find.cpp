@@ -1,0 +1,214 @@
+#include "regions/find.h"
+
+#include "base/boundary.h"
+#include "regions/repeats.h"
+
+#include <algorithm>
+#include <functional>
+#include <tuple>
+#include <unordered_map>
+
+namespace stator::regions {
+
+using graph::Graph;
+using graph::Node;
+using graph::Op;
+
+namespace {
+
+using Stretch = std::pair<size_t, size_t>;  // begin, end
+
+// Whether the nodes are plain enough to be put into another graph: parameters are inputs, and no value is known by an instance.
+bool canBeCut(const Graph& graph) {
+  for (const Node& node : graph.nodes()) {
+    if (node.op == Op::kAttribute || node.op == Op::kCallModule || node.wrapper) return false;
+  }
+  return !graph.result;
+}
+
+class Finder {
+ public:
+  Finder(Graph& graph, const Calls& calls, const Wish& wish)
+      : graph_(graph), calls_(calls), wish_(wish) {}
+
+  // In order, without overlap.
+  std::vector<Stretch> repeated() {
+    std::hash<std::string> hash;
+    for (const Node* node : calls_.nodes()) tokens_.push_back(hash(outlineOf(*node)));
+    search(0, calls_.size());
+    std::sort(found_.begin(), found_.end());
+    return found_;
+  }
+
+  std::vector<Stretch> ofClasses() {
+    size_t from = 0;
+    const graph::ModuleScope* scope = nullptr;
+    auto end = [&](size_t at) {
+      if (scope != nullptr && calls_.isLegal(from) && calls_.isLegal(at))
+        found_.emplace_back(from, at);
+    };
+    for (size_t at = 0; at < calls_.size(); ++at) {
+      const graph::ModuleScope* now = wanted(calls_.nodes()[at]->scope);
+      if (now == scope) continue;
+      end(at);
+      scope = now;
+      from = at;
+    }
+    end(calls_.size());
+    return found_;
+  }
+
+ private:
+  // The outermost module of the classes asked for.
+  const graph::ModuleScope* wanted(const graph::ModuleScope* scope) const {
+    const graph::ModuleScope* found = nullptr;
+    for (; scope != nullptr; scope = scope->outer) {
+      if (!scope->type || !PyType_Check(scope->type.get())) continue;
+      auto* type = reinterpret_cast<PyTypeObject*>(scope->type.get());
+      for (const Ref<>& wish : wish_.classes) {
+        if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(wish.get())) != 0) found = scope;
+      }
+    }
+    return found;
+  }
+
+  void search(size_t begin, size_t end) {
+    if (end - begin < wish_.least_calls * wish_.least_repeats) return;
+    for (const Run& run : findRuns(tokens_, begin, end, wish_.least_calls, wish_.least_repeats)) {
+      const std::vector<size_t> bounds = place(run);
+      if (bounds.size() < wish_.least_repeats + 1) continue;
+      for (size_t i = 0; i + 1 < bounds.size(); ++i) found_.emplace_back(bounds[i], bounds[i + 1]);
+      search(begin, bounds.front());
+      search(bounds.back(), end);
+      return;
+    }
+  }
+
+  // Where a run is cut: of all the places that a period apart are legal, those where least passes.
+  std::vector<size_t> place(const Run& run) const {
+    std::vector<size_t> best;
+    auto cost = [&](const std::vector<size_t>& bounds) {
+      size_t values = 0, scopes = 0;
+      for (size_t at : bounds) {
+        values = std::max(values, calls_.crossing(at));
+        scopes = std::max(scopes, calls_.commonScopes(at));
+      }
+      return std::tuple(values, run.repeats() - std::min(run.repeats(), bounds.size() - 1), scopes,
+                        bounds.front());
+    };
+    for (size_t first = run.begin; first < std::min(run.begin + run.period, run.end); ++first) {
+      std::vector<size_t> bounds, longest;
+      for (size_t at = first; at <= run.end; at += run.period) {
+        if (!calls_.isLegal(at)) bounds.clear();
+        if (calls_.isLegal(at)) bounds.push_back(at);
+        if (bounds.size() > longest.size()) longest = bounds;
+      }
+      if (longest.size() < wish_.least_repeats + 1) continue;
+      if (best.empty() || cost(longest) < cost(best)) best = longest;
+    }
+    return best;
+  }
+
+  Graph& graph_;
+  const Calls& calls_;
+  const Wish& wish_;
+  std::vector<uint64_t> tokens_;
+  std::vector<Stretch> found_;
+};
+
+// All stretches in order: those found, and what is between them.
+std::vector<Stretch> filled(const std::vector<Stretch>& found, size_t end) {
+  std::vector<Stretch> all;
+  size_t at = 0;
+  for (const Stretch& stretch : found) {
+    if (stretch.first > at) all.emplace_back(at, stretch.first);
+    all.push_back(stretch);
+    at = stretch.second;
+  }
+  if (at < end) all.emplace_back(at, end);
+  return all;
+}
+
+// Numbers the pieces by their signatures.
+void number(Cut& cut) {
+  std::unordered_map<std::string, size_t> known;
+  cut.regions.clear();
+  for (const Piece& piece : cut.pieces)
+    cut.regions.push_back(known.try_emplace(signatureOf(piece), known.size()).first->second);
+  cut.distinct = known.size();
+}
+
+std::vector<Piece> piecesOf(const Graph& graph, const Calls& calls,
+                            const std::vector<Stretch>& stretches) {
+  std::vector<Piece> pieces;
+  for (auto [begin, end] : stretches) pieces.push_back(pieceOf(graph, calls, begin, end));
+  return pieces;
+}
+
+}  // namespace
+
+size_t Cut::usesOf(size_t region) const {
+  return static_cast<size_t>(std::count(regions.begin(), regions.end(), region));
+}
+
+Cut findRegions(Graph& graph, bool grad_enabled, const Wish& wish) {
+  if (!canBeCut(graph)) return {};
+  const Calls calls(graph, grad_enabled);
+  Finder finder(graph, calls, wish);
+  const std::vector<Stretch> found = wish.classes.empty() ? finder.repeated() : finder.ofClasses();
+  if (found.size() < 2) return {};
+  Cut cut;
+  const std::vector<Stretch> all = filled(found, calls.size());
+  cut.pieces = piecesOf(graph, calls, all);
+  number(cut);
+  // What is used once is better off with its neighbours.
+  std::vector<Stretch> merged;
+  bool joins = false;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const bool once = cut.usesOf(cut.regions[i]) < wish.least_repeats;
+    if (once && joins) {
+      merged.back().second = all[i].second;
+    } else {
+      merged.push_back(all[i]);
+    }
+    joins = once;
+  }
+  if (merged.size() < 2) return {};
+  if (merged.size() < all.size()) {
+    cut.pieces = piecesOf(graph, calls, merged);
+    number(cut);
+  }
+  for (const Piece& piece : cut.pieces) {
+    if (!bindsSymbols(piece)) return {};
+  }
+  return cut;
+}
+
+std::string Cut::text() const {
+  std::string text;
+  std::vector<bool> shown(distinct, false);
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (shown[regions[i]]) continue;
+    shown[regions[i]] = true;
+    const Piece& piece = pieces[i];
+    text += "region " + std::to_string(regions[i]) + ": " + std::to_string(usesOf(regions[i])) +
+            " x " + std::to_string(piece.end - piece.begin) + " calls, " +
+            std::to_string(piece.inputs.size()) + " inputs, " +
+            std::to_string(piece.outputs.size()) + " outputs";
+    const graph::ModuleScope* scope = piece.calls.empty() ? nullptr : piece.calls.back()->scope;
+    // The innermost module that all of its calls are in.
+    auto holds = [&](const Node* node) {
+      for (const auto* s = node->scope; s != nullptr; s = s->outer) {
+        if (s == scope) return true;
+      }
+      return false;
+    };
+    while (scope != nullptr && !std::all_of(piece.calls.begin(), piece.calls.end(), holds))
+      scope = scope->outer;
+    if (scope != nullptr) text += ", first in " + scope->path;
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace stator::regions
