@@ -98,6 +98,9 @@ def main():
     if not shutil.which("cmake"):
         parser.error("cmake is not in PATH")
     chosen = {v: p for v, p in interpreters().items() if not options.only or v in options.only}
+    for version in options.only or VERSIONS:
+        if version not in chosen:
+            print(f"== CPython {version} is not installed here with its headers: skipped", flush=True)
     if not chosen:
         parser.error(f"no CPython {', '.join(options.only or VERSIONS)} with its headers found")
     failed = []

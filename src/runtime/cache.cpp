@@ -2,6 +2,7 @@
 
 #include "runtime/capture_turn.h"
 #include "runtime/compiled_function.h"
+#include "runtime/driver_policy.h"
 #include "runtime/hook.h"
 #include "runtime/settings.h"
 

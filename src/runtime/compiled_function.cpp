@@ -5,6 +5,7 @@
 #include "runtime/active.h"
 #include "runtime/cache.h"
 #include "runtime/direct_call.h"
+#include "runtime/driver_policy.h"
 #include "runtime/failed_graph.h"
 #include "runtime/hook.h"
 

@@ -32,9 +32,6 @@ inline bool isCompiledFunction(PyObject* object) {
 // Whether calls of compiled functions run natively for now: stator.set_stance("force_eager").
 bool forceEager();
 
-// The cache inside a _core.Cache object; null for None. Anything else: null with a TypeError set.
-Cache* cacheOf(BorrowedRef<> object);
-
 // Readies the type and adds it, and what belongs to it, to stator._core.
 bool addCompiledFunction(BorrowedRef<> module);
 

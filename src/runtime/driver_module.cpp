@@ -5,8 +5,8 @@
 #include "bytecode/opcodes.h"
 #include "python/instructions.h"
 #include "runtime/active.h"
-#include "runtime/compiled_function.h"
 #include "runtime/driver.h"
+#include "runtime/driver_policy.h"
 #include "runtime/driver_test.h"
 #include "runtime/hook.h"
 
