@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import dis
 import functools
+import itertools
 import linecache
 import logging
 import os
@@ -15,6 +16,7 @@ import warnings
 from stator import exc
 
 log = logging.getLogger("stator")
+compile_ids = itertools.count()  # of graphs that went to a backend: __compiled_fn_<n>
 FORBIDDEN = 26  # in src/breaks/reasons.def
 breaks = (
     collections.Counter()

@@ -9,6 +9,7 @@
 #include "known/code_policy.h"
 #include "runtime/active.h"
 #include "runtime/capture_turn.h"
+#include "runtime/disk_cache.h"
 #include "runtime/entry.h"
 #include "runtime/kept_captures.h"
 #include "runtime/listing.h"
@@ -59,6 +60,15 @@ void giveReason(PyObject* module, Ref<> reason, int logs) {
   if (PyObject_SetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(module)), "_stator_reason",
                              reason.get()) < 0)
     throw PythonError();
+}
+
+// Whether somebody gets to see a graph that no backend has to be called for: listeners, logs, TorchDynamo's counters.
+bool looksAtGraphs(const Cache& cache) { return asksBackend(cache, "is_watched"); }
+
+void announce(const Cache& cache, BorrowedRef<> module) {
+  Ref<> announced = stealRef(
+      PyObject_CallMethod(cache.backend.get(), "announce", "O", module.get()));
+  if (!announced) throw PythonError();
 }
 
 // The backend that leaves a graph as it is.
@@ -276,10 +286,19 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
   if (entry->ops > 0) {
     statistics().graphs++;
     statistics().ops += static_cast<int64_t>(entry->ops);
-    Ref<> module = graph::moduleFor(captured.graph, code, cache.backend);
+    // What an earlier process made of an equal graph needs no module, unless somebody looks at it.
+    const std::string disk_key =
+        wish.runs_as_is ? std::string() : diskKey(*captured.graph, cache.backend);
+    graph::Compiled compiled = findOnDisk(disk_key);
+    const bool found = static_cast<bool>(compiled.callable);
+    const bool unseen = found && (wish.logs & kLogGraphs) == 0 && !looksAtGraphs(cache);
+    Ref<> module = unseen ? newRef(Py_None)
+                          : graph::moduleFor(captured.graph, code, cache.backend);
     if (!module) throw PythonError();
-    if (!options.runs_as_captured || (wish.logs & kLogGraphs) != 0)
+    if (module.get() != Py_None &&
+        (!options.runs_as_captured || (wish.logs & kLogGraphs) != 0))
       giveReason(module.get(), compileReason(frame, captured.plan), wish.logs);
+    if (found && !unseen) announce(cache, module);
     std::vector<PyObject*> examples;
     std::vector<bool> written;
     for (graph::Node* input : captured.graph->inputs()) {
@@ -292,8 +311,12 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
     turn.end();
     auto backend_start = std::chrono::steady_clock::now();
     tensor::TorchFunctionPause plain(entry->has_subclasses);
-    graph::Compiled compiled =
-        graph::compile(captured.graph, module, wish.runs_as_is ? asCaptured() : cache.backend);
+    if (found) {
+      captured.graph->dropExamples();
+    } else {
+      compiled = graph::compile(captured.graph, module,
+                                wish.runs_as_is ? asCaptured() : cache.backend, disk_key);
+    }
     backend_seconds = secondsSince(backend_start);
     if (together && !backendsDone(cache, frame, !compiled.callable)) {
       if (compiled.callable) return nullptr;
