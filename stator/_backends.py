@@ -192,11 +192,24 @@ class Backend:
         return self.asked != "inductor"
 
     @property
+    def is_watched(self):
+        """Somebody gets to see every graph."""
+        return "torch._dynamo.utils" in sys.modules or _observe.has_listeners() or _report.wants_graphs()
+
+    @property
     def runs_unseen(self):
         """The captured graph runs as it is, and nobody looks at it: no module has to be made of it."""
-        return self.is_eager and not (
-            "torch._dynamo.utils" in sys.modules or _observe.has_listeners() or _report.wants_graphs()
-        )
+        return self.is_eager and not self.is_watched
+
+    def disk_settings(self):
+        """All that what it makes depends on beside the graph, as bytes; None: what it makes is not kept on the disk."""
+        if self.asked != "inductor" or self.use_aoti or config.repro_after is not None or _bisecting:
+            return None
+        if _buckets.at_bucket_bounds(None) is not None:
+            return None
+        from stator import _disk
+
+        return _disk.settings(self.mode, self.options, self.dynamic)
 
     @property
     def regions(self):

@@ -49,7 +49,6 @@ _DTYPES = [getattr(torch, name, None) for name in _DTYPE_NAMES.split()]
 _DEVICES = _DEVICE_NAMES.split()
 
 _NN_MODULES = os.path.join(os.path.dirname(torch.nn.__file__), "modules") + os.sep
-_compile_ids = itertools.count()
 
 
 class InputSource(Source):
@@ -556,8 +555,9 @@ def _guards(context: TracingContext) -> list[tuple[int, list[int], list[int]]]:
     return found
 
 
-def compile_graph(module: CapturedModule, backend: Callable[..., Any]) -> tuple[Any, ...]:
-    """Calls the backend as TorchDynamo would. Returns its callable, the guards and conditions that it asks for, and the graph's number."""
+def compile_graph(module: CapturedModule, backend: Callable[..., Any], disk_key: str = "") -> tuple[Any, ...]:
+    """Calls the backend as TorchDynamo would. Returns its callable, the guards and conditions that it asks for, and the graph's number.
+    disk_key: where what it makes is kept on the disk, if it can be."""
     if backend is eager or getattr(backend, "is_eager", False):
         announce = getattr(backend, "announce", None)
         if announce is not None:
@@ -566,7 +566,7 @@ def compile_graph(module: CapturedModule, backend: Callable[..., Any]) -> tuple[
             announce(module)
         return module._stator_runner, [], [], -1
     context = _prepare(module)
-    compile_id = CompileId(frame_id=next(_compile_ids), frame_compile_id=0)
+    compile_id = CompileId(frame_id=next(_report.compile_ids), frame_compile_id=0)
     module.meta.update(
         dynamo_flat_name_to_original_fqn={},
         dynamo_compile_id=compile_id,
@@ -601,4 +601,9 @@ def compile_graph(module: CapturedModule, backend: Callable[..., Any]) -> tuple[
         raise TypeError(f"the backend returned {type(compiled).__name__}, which cannot be called")
     symbols = getattr(record.fake_mode, "_stator_symbols", None)
     conditions = [] if symbols is None else symbols.new_conditions()
-    return compiled, _guards(context), conditions, compile_id.frame_id
+    guards = _guards(context)
+    if disk_key:
+        from stator import _disk_write
+
+        _disk_write.keep(disk_key, compiled, guards, conditions, context)
+    return compiled, guards, conditions, compile_id.frame_id

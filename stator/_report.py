@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import dis
 import functools
+import itertools
 import linecache
 import logging
 import os
@@ -16,6 +17,7 @@ from typing import Any
 from stator import exc
 
 log = logging.getLogger("stator")
+compile_ids = itertools.count()  # of graphs that went to a backend: __compiled_fn_<n>
 FORBIDDEN = 26  # in src/breaks/reasons.def
 # "reason name, place" -> how often; texts, which the collector does not count among its objects
 breaks: collections.Counter[str] = collections.Counter()

@@ -148,6 +148,9 @@ _entry("on_divergence", "error", 'ranks that capture different programs: "error"
 _entry("log_captures", False, "log a digest of each capture by rank (logger stator.captures)")
 _entry("trace_dir", None, "a folder where each rank writes its captures, rank<n>.jsonl; python -m stator ranks <folder> compares them", str, _NONE)
 _entry("optimize_ddp", True, "inside of DistributedDataParallel graphs are split at the bounds of its buckets")
+_entry("cache", True, "what backends make of graphs is kept on the disk, and found again by later processes (docs/CACHE.md)")
+_entry("cache_dir", None, "the folder for it; None: stator in the user's cache folder", str, _NONE)
+_entry("cache_limit", 4096, "MiB that the folder may take; what was used least lately is dropped first", check=_at_least(1))
 _entry("guard_collectives", False, "ranks agree on each look-up: a hit on all, or a capture on all (set_enable_guard_collectives)")
 _entry("regions", "auto", 'parts of a graph that repeat are compiled once: "auto" where it pays, "always", "off", or module classes (docs/REGIONS.md)', str, type, list, tuple, check=_regions)
 # fmt: on

@@ -3,6 +3,7 @@
 #include "base/blocks.h"
 #include "base/ref.h"
 #include "debug/debug_module.h"
+#include "disk/disk_module.h"
 #include "graph/graph_module.h"
 #include "guards/guards_module.h"
 #include "interpret/calls/switches.h"
@@ -37,6 +38,7 @@ PyMethodDef* const kTables[] = {stator::graph::graph_methods,
                                 stator::guards::guards_methods,
                                 stator::symbolic::symbolic_methods,
                                 stator::runtime::kept_methods,
+                                stator::disk::disk_methods,
                                 stator::block_methods};
 
 }  // namespace

@@ -386,10 +386,26 @@ Ref<> moduleFor(const std::shared_ptr<Graph>& graph, BorrowedRef<PyCodeObject> c
 
 Ref<> makeFxGraph(BorrowedRef<> record) { return Builder(record).build(); }
 
-Compiled compile(const std::shared_ptr<Graph>& graph, BorrowedRef<> graph_module,
-                 BorrowedRef<> backend) {
+Compiled readCompiled(BorrowedRef<> answer) {
   Compiled compiled;
-  Ref<> answer;
+  PyObject* guards = PyTuple_GET_ITEM(answer.get(), 1);
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(guards); ++i) {
+    PyObject* guard = PyList_GET_ITEM(guards, i);
+    auto kind = static_cast<BackendGuard::Kind>(PyLong_AsLong(PyTuple_GET_ITEM(guard, 0)));
+    compiled.guards.push_back(
+        {kind, positions(PyTuple_GET_ITEM(guard, 1)), positions(PyTuple_GET_ITEM(guard, 2))});
+  }
+  PyObject* conditions = PyTuple_GET_ITEM(answer.get(), 2);
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(conditions); ++i)
+    compiled.conditions.push_back(text(PyList_GET_ITEM(conditions, i)));
+  compiled.number = PyLong_AsLong(PyTuple_GET_ITEM(answer.get(), 3));
+  compiled.callable = newRef(PyTuple_GET_ITEM(answer.get(), 0));
+  return compiled;
+}
+
+Compiled compile(const std::shared_ptr<Graph>& graph, BorrowedRef<> graph_module,
+                 BorrowedRef<> backend, const std::string& disk_key) {
+  Compiled compiled;
   if (graph_module.get() == Py_None) {
     compiled.callable = makeRunner(graph);
     graph->dropExamples();
@@ -397,21 +413,9 @@ Compiled compile(const std::shared_ptr<Graph>& graph, BorrowedRef<> graph_module
   }
   try {
     Ref<> helper = attribute(Fx::get().helpers.get(), "compile_graph");
-    PyObject* arguments[] = {graph_module.get(), backend.get()};
-    // (callable, [(kind, [positions], [positions]), ...], [condition, ...], number)
-    answer = orThrow(PyObject_Vectorcall(helper.get(), arguments, 2, nullptr));
-    PyObject* guards = PyTuple_GET_ITEM(answer.get(), 1);
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(guards); ++i) {
-      PyObject* guard = PyList_GET_ITEM(guards, i);
-      auto kind = static_cast<BackendGuard::Kind>(PyLong_AsLong(PyTuple_GET_ITEM(guard, 0)));
-      compiled.guards.push_back(
-          {kind, positions(PyTuple_GET_ITEM(guard, 1)), positions(PyTuple_GET_ITEM(guard, 2))});
-    }
-    PyObject* conditions = PyTuple_GET_ITEM(answer.get(), 2);
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(conditions); ++i)
-      compiled.conditions.push_back(text(PyList_GET_ITEM(conditions, i)));
-    compiled.number = PyLong_AsLong(PyTuple_GET_ITEM(answer.get(), 3));
-    compiled.callable = newRef(PyTuple_GET_ITEM(answer.get(), 0));
+    Ref<> key = orThrow(PyUnicode_FromString(disk_key.c_str()));
+    PyObject* arguments[] = {graph_module.get(), backend.get(), key.get()};
+    compiled = readCompiled(orThrow(PyObject_Vectorcall(helper.get(), arguments, 3, nullptr)));
   } catch (const PythonError&) {
     compiled.callable.reset();  // the error is set: the caller asks for it
   }

@@ -44,8 +44,12 @@ struct Compiled {
 };
 
 // Hands the module (None: the callable is the graph's runner) and the graph's example inputs to `backend(gm, example_inputs)` under a TracingContext. Afterwards the examples are
-// dropped from the graph. `backend` is a callable. An error of the backend is left as it is.
+// dropped from the graph. `backend` is a callable. An error of the backend is left as it is. `disk_key`: where what it makes is kept
+// (runtime/disk_cache.h), if it can be; empty: nowhere.
 Compiled compile(const std::shared_ptr<Graph>& graph, BorrowedRef<> graph_module,
-                 BorrowedRef<> backend);
+                 BorrowedRef<> backend, const std::string& disk_key = "");
+// From what stator/_fx.py's compile_graph and stator/_disk.py's load give: (callable, [(kind, [positions], [positions]), ...],
+// [condition, ...], number).
+Compiled readCompiled(BorrowedRef<> answer);
 
 }  // namespace stator::graph

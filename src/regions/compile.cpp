@@ -72,20 +72,18 @@ struct Region {
 
 class Compiler {
  public:
-  Compiler(const std::shared_ptr<Graph>& graph, const Cut& cut, BorrowedRef<PyCodeObject> code,
-           BorrowedRef<> backend)
-      : graph_(graph), cut_(cut), code_(code), backend_(backend) {
+  Compiler(const std::shared_ptr<Graph>& graph, const Cut& cut, const CompileGraph& compile)
+      : graph_(graph), cut_(cut), compile_(compile) {
     for (size_t i = 0; i < graph->inputs().size(); ++i) input_at_[graph->inputs()[i]] = i;
   }
 
-  CompiledRegions run(bool grad_enabled, const std::function<void(PyObject*)>& prepare) {
+  CompiledRegions run(bool grad_enabled) {
     CompiledRegions result;
     std::vector<Region> regions(cut_.distinct);
     std::vector<bool> done(cut_.distinct, false);
     for (size_t i = 0; i < cut_.pieces.size(); ++i) {
       const size_t which = cut_.regions[i];
-      result.tried += done[which] ? 0 : 1;
-      if (!done[which] && !compileOne(cut_.pieces[i], grad_enabled, prepare, regions[which]))
+      if (!done[which] && !compileOne(cut_.pieces[i], grad_enabled, regions[which]))
         return result;  // the error is set
       done[which] = true;
       if (!takeGuards(regions[which].compiled, cut_.pieces[i], result.compiled)) {
@@ -100,13 +98,8 @@ class Compiler {
   }
 
  private:
-  bool compileOne(const Piece& piece, bool grad_enabled,
-                  const std::function<void(PyObject*)>& prepare, Region& region) {
-    std::shared_ptr<Graph> graph = graphOf(graph_, piece);
-    Ref<> module = graph::toGraphModule(graph, code_);
-    if (!module) return false;
-    prepare(module.get());
-    region.compiled = graph::compile(graph, module, backend_);
+  bool compileOne(const Piece& piece, bool grad_enabled, Region& region) {
+    region.compiled = compile_(graphOf(graph_, piece));
     if (!region.compiled.callable) return false;
     if (isPlain(piece, grad_enabled))
       region.direct = innermost(region.compiled.callable, piece.outputs.size());
@@ -192,18 +185,15 @@ class Compiler {
 
   const std::shared_ptr<Graph>& graph_;
   const Cut& cut_;
-  BorrowedRef<PyCodeObject> code_;
-  BorrowedRef<> backend_;
+  const CompileGraph& compile_;
   std::unordered_map<const Node*, size_t> input_at_;
 };
 
 }  // namespace
 
 CompiledRegions compileRegions(const std::shared_ptr<Graph>& graph, const Cut& cut,
-                               bool grad_enabled, BorrowedRef<PyCodeObject> code,
-                               BorrowedRef<> backend,
-                               const std::function<void(PyObject*)>& prepare) {
-  return Compiler(graph, cut, code, backend).run(grad_enabled, prepare);
+                               bool grad_enabled, const CompileGraph& compile) {
+  return Compiler(graph, cut, compile).run(grad_enabled);
 }
 
 }  // namespace stator::regions

@@ -16,14 +16,13 @@ struct CompiledRegions {
   graph::Compiled compiled;  // as graph::compile gives it for a whole graph
   // A backend relied on what is no fact about the graph's inputs: the graph has to be compiled whole.
   bool to_be_whole = false;
-  size_t tried = 0;  // calls of the backend
 };
 
-// Each distinct region once through graph::compile. `prepare` is called with the module of each. The whole graph keeps its examples where
-// it has to be compiled whole, or the backend failed.
+// Compiles one graph, as graph::compile does.
+using CompileGraph = std::function<graph::Compiled(const std::shared_ptr<graph::Graph>&)>;
+
+// Each distinct region is compiled once. The whole graph keeps its examples where it has to be compiled whole, or the backend failed.
 CompiledRegions compileRegions(const std::shared_ptr<graph::Graph>& graph, const Cut& cut,
-                               bool grad_enabled, BorrowedRef<PyCodeObject> code,
-                               BorrowedRef<> backend,
-                               const std::function<void(PyObject*)>& prepare);
+                               bool grad_enabled, const CompileGraph& compile);
 
 }  // namespace stator::regions

@@ -1,7 +1,9 @@
 #include "runtime/backend_call.h"
 
+#include "base/boundary.h"
 #include "base/check.h"
 #include "regions/compile.h"
+#include "runtime/disk_cache.h"
 #include "runtime/settings.h"
 
 namespace stator::runtime {
@@ -17,44 +19,59 @@ bool says(BorrowedRef<> settings, const char* name) {
 }  // namespace
 
 BackendCall::BackendCall(std::shared_ptr<graph::Graph> graph, BorrowedRef<PyCodeObject> code,
-                         bool grad_enabled, BorrowedRef<> settings, PrepareModule prepare)
+                         BorrowedRef<> settings, Options options, PrepareModule prepare)
     : graph_(std::move(graph)),
       code_(code),
-      grad_enabled_(grad_enabled),
       settings_(settings),
+      options_(options),
       prepare_(std::move(prepare)) {
-  if (std::optional<regions::Wish> wish = regions::wishOf(settings)) {
-    cut_ = regions::findRegions(*graph_, grad_enabled_, *wish);
+  std::optional<regions::Wish> wish;
+  if (!options_.as_captured) wish = regions::wishOf(settings);
+  if (wish) {
+    cut_ = regions::findRegions(*graph_, options_.grad_enabled, *wish);
     shown_only_ = says(settings, "shows_regions");
   }
-  if (!cut_.pieces.empty() && !shown_only_) return;
-  module_ = graph::moduleFor(graph_, code_, settings_);
-  if (!module_) throw PythonError();
-  prepare_(module_.get());
+  if (cut_.pieces.empty() || shown_only_) whole_ = ready(graph_);
 }
 
 graph::Compiled BackendCall::compile(BorrowedRef<> backend) {
-  if (cut_.pieces.empty() || shown_only_) return compileWhole(backend);
-  regions::CompiledRegions made =
-      regions::compileRegions(graph_, cut_, grad_enabled_, code_, backend, prepare_);
-  statistics().backend_compilations += static_cast<int64_t>(made.tried);
+  if (whole_.module) return finish(graph_, std::move(whole_), backend);
+  regions::CompiledRegions made = regions::compileRegions(
+      graph_, cut_, options_.grad_enabled, [&](const std::shared_ptr<graph::Graph>& piece) {
+        return finish(piece, ready(piece), backend);
+      });
   if (made.compiled.callable) {
     statistics().regions += static_cast<int64_t>(cut_.distinct);
     statistics().region_calls += static_cast<int64_t>(cut_.pieces.size());
   }
   if (!made.to_be_whole) return std::move(made.compiled);
   cut_ = {};
-  return compileWhole(backend);
+  return finish(graph_, ready(graph_), backend);
 }
 
-graph::Compiled BackendCall::compileWhole(BorrowedRef<> backend) {
-  if (!module_) {
-    module_ = graph::moduleFor(graph_, code_, settings_);
-    if (!module_) throw PythonError();
-    prepare_(module_.get());
+BackendCall::Ready BackendCall::ready(const std::shared_ptr<graph::Graph>& graph) {
+  Ready made;
+  if (!options_.as_captured) made.disk_key = diskKey(*graph, settings_);
+  made.found = findOnDisk(made.disk_key);
+  // What an earlier process made of an equal graph needs no module, unless somebody looks at it.
+  const bool found = static_cast<bool>(made.found.callable);
+  const bool unseen = found && !options_.seen && !says(settings_, "is_watched");
+  made.module = unseen ? newRef(Py_None) : graph::moduleFor(graph, code_, settings_);
+  if (!made.module) throw PythonError();
+  if (made.module.get() != Py_None) prepare_(made.module.get());
+  if (found && !unseen)
+    orThrow(PyObject_CallMethod(settings_.get(), "announce", "O", made.module.get()));
+  return made;
+}
+
+graph::Compiled BackendCall::finish(const std::shared_ptr<graph::Graph>& graph, Ready ready,
+                                    BorrowedRef<> backend) {
+  if (ready.found.callable) {
+    graph->dropExamples();
+    return std::move(ready.found);
   }
-  statistics().backend_compilations += module_.get() != Py_None ? 1 : 0;
-  return graph::compile(graph_, module_, backend);
+  statistics().backend_compilations += ready.module.get() != Py_None ? 1 : 0;
+  return graph::compile(graph, ready.module, backend, ready.disk_key);
 }
 
 }  // namespace stator::runtime

@@ -1,4 +1,4 @@
-// A captured graph on its way through the backend: whole, or its regions one by one.
+// A captured graph on its way through the backend: whole, or its regions one by one; each found on the disk, or compiled.
 #pragma once
 
 #include "graph/fx.h"
@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 namespace stator::runtime {
 
@@ -14,25 +15,38 @@ using PrepareModule = std::function<void(PyObject*)>;
 
 class BackendCall {
  public:
-  // Finds the regions, if the backend wants some. `backend` compiles; what it wants is asked of `settings`.
+  struct Options {
+    bool grad_enabled = false;
+    bool as_captured = false;  // the graph runs as it is: no regions, nothing on the disk
+    bool seen = false;         // somebody reads the module of each graph
+  };
+  // Finds the regions, if the backend wants some: `settings` is asked for what it wants.
   BackendCall(std::shared_ptr<graph::Graph> graph, BorrowedRef<PyCodeObject> code,
-              bool grad_enabled, BorrowedRef<> settings, PrepareModule prepare);
+              BorrowedRef<> settings, Options options, PrepareModule prepare);
   // The callable is null and an error is set if the backend fails.
   graph::Compiled compile(BorrowedRef<> backend);
   // One line for each region; empty: the graph is whole.
   std::string regionsText() const { return cut_.text(); }
 
  private:
-  graph::Compiled compileWhole(BorrowedRef<> backend);
+  // A graph before its backend is called.
+  struct Ready {
+    std::string disk_key;
+    graph::Compiled found;  // on the disk; the callable is null if it is not there
+    Ref<> module;           // None: nobody needs one
+  };
+  Ready ready(const std::shared_ptr<graph::Graph>& graph);
+  graph::Compiled finish(const std::shared_ptr<graph::Graph>& graph, Ready ready,
+                         BorrowedRef<> backend);
 
   std::shared_ptr<graph::Graph> graph_;
   BorrowedRef<PyCodeObject> code_;
-  bool grad_enabled_;
   BorrowedRef<> settings_;
+  Options options_;
   PrepareModule prepare_;
   regions::Cut cut_;
   bool shown_only_ = false;
-  Ref<> module_;  // of the whole graph
+  Ready whole_;
 };
 
 }  // namespace stator::runtime

@@ -170,6 +170,8 @@ PyObject* statsDoor(PyObject*, PyObject*) {
   put("captures", s.captures);
   put("restarts", s.restarts);
   put("graphs", s.graphs);
+  put("disk_hits", s.disk_hits);
+  put("disk_misses", s.disk_misses);
   put("ops", s.ops);
   put("breaks", s.breaks);
   put("entries", s.entries);

@@ -62,6 +62,7 @@ void giveReason(PyObject* module, Ref<> reason, int logs) {
     throw PythonError();
 }
 
+// Whether somebody gets to see a graph that no backend has to be called for: listeners, logs, TorchDynamo's counters.
 // The backend that leaves a graph as it is.
 Ref<> asCaptured() {
   Ref<> module = stealRef(importModule("stator._fx"));
@@ -277,7 +278,10 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
   if (entry->ops > 0) {
     statistics().graphs++;
     statistics().ops += static_cast<int64_t>(entry->ops);
-    BackendCall call(captured.graph, code, captured.grad_enabled, cache.backend,
+    BackendCall call(captured.graph, code, cache.backend,
+                     {.grad_enabled = captured.grad_enabled,
+                      .as_captured = wish.runs_as_is,
+                      .seen = (wish.logs & kLogGraphs) != 0},
                      [&](PyObject* module) {
                        if (!options.runs_as_captured || (wish.logs & kLogGraphs) != 0)
                          giveReason(module, compileReason(frame, captured.plan), wish.logs);

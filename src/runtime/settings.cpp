@@ -47,6 +47,7 @@ bool setConfig(const char* name, PyObject* value) {
   if (text == "guard_collectives") c.guard_collectives = PyObject_IsTrue(value) == 1;
   if (text == "log_captures") c.log_captures = PyObject_IsTrue(value) == 1;
   if (text == "trace_dir") c.trace_dir = value != Py_None;
+  if (text == "cache") c.cache = PyObject_IsTrue(value) == 1;
   if (text == "stance") {
     std::string_view stance = PyUnicode_AsUTF8(value);
     c.stance = stance == "force_eager"          ? Stance::kForceEager

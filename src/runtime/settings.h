@@ -43,6 +43,7 @@ struct ConfigValues {
   bool guard_collectives = false;    // set_enable_guard_collectives
   bool log_captures = false;
   bool trace_dir = false;  // one is set
+  bool cache = true;       // what backends make is kept on the disk
 };
 
 ConfigValues& configValues();
@@ -66,6 +67,8 @@ struct Statistics {
   int64_t ops_run = 0;               // tensor calls run inside graphs
   int64_t internal_errors = 0;
   int64_t fallbacks = 0;  // calls over the recompile limit
+  int64_t disk_hits = 0;    // graphs that an earlier process's backend had compiled
+  int64_t disk_misses = 0;  // graphs that could have been there
   double capture_seconds = 0;
   double backend_seconds = 0;
 };

@@ -20,7 +20,7 @@ import torch
 from torch._guards import CompileContext, CompileId, TracingContext, compile_context, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from stator import _backends, _fx, config, exc
+from stator import _backends, _fx, _report, config, exc
 from stator.debug._program import ScriptError, definitions
 from stator.debug._text import facts_of
 
@@ -319,7 +319,7 @@ def _compile_captured(specimen, inputs, backend, facts, shapes):
                 _fx.fake_input(record, position, record.examples[position]) if fakes is None else fakes[position]
             )
     facts |= _propagate(specimen, module.graph, "example_value", context.fake_mode)
-    compile_id = CompileId(frame_id=next(_fx._compile_ids), frame_compile_id=0)
+    compile_id = CompileId(frame_id=next(_report.compile_ids), frame_compile_id=0)
     module.meta.update(
         dynamo_flat_name_to_original_fqn={},
         dynamo_compile_id=compile_id,

@@ -3,6 +3,7 @@
 import os
 
 os.environ.setdefault("STATOR_STRICT", "1")
+os.environ.setdefault("STATOR_CACHE", "0")  # what one run kept is nothing that another should depend on
 
 import pytest  # noqa: E402
 import torch  # noqa: E402

@@ -1,0 +1,128 @@
+#include "runtime/disk_cache.h"
+
+#include "base/boundary.h"
+#include "base/imports.h"
+#include "disk/artifact_file.h"
+#include "disk/digest.h"
+#include "disk/machine.h"
+#include "graph/content.h"
+#include "runtime/settings.h"
+#include "tensor/meta_of.h"
+#include "tensor/tensor_guard.h"
+
+#include <map>
+#include <utility>
+
+namespace stator::runtime {
+
+namespace {
+
+Ref<> callDisk(const char* function, PyObject* argument) {
+  Ref<> module = orThrow(importModule("stator._disk"));
+  Ref<> called = orThrow(PyObject_GetAttrString(module.get(), function));
+  return orThrow(PyObject_CallOneArg(called.get(), argument));
+}
+
+void notKept(const std::string& why) {
+  Ref<> text = orThrow(PyUnicode_FromString(why.c_str()));
+  callDisk("not_kept", text.get());
+}
+
+void word(std::string& out, uint64_t value) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+void addMeta(const shapes::TensorMeta& meta, std::string& out) {
+  word(out, static_cast<uint64_t>(meta.dtype));
+  word(out,
+       static_cast<uint64_t>(meta.device) << 16 | static_cast<uint16_t>(meta.device_index));
+  word(out, (meta.requires_grad ? 1 : 0) | (meta.is_leaf ? 2 : 0) | (meta.is_conj ? 4 : 0) |
+                (meta.is_neg ? 8 : 0) | (meta.is_inference ? 16 : 0) |
+                (meta.is_parameter ? 32 : 0) | (meta.is_wrapped_number ? 64 : 0));
+}
+
+// What the backend reads of the inputs beyond their sizes, and which of them share memory. False: one of them is no plain tensor.
+bool addInputs(const graph::Graph& graph, std::string& out) {
+  // By address, and by number for what another region of the graph makes.
+  std::map<std::pair<bool, uintptr_t>, uint64_t> storages;
+  auto share = [&](bool made, uintptr_t storage) {
+    word(out, storages.try_emplace({made, storage}, storages.size()).first->second);
+  };
+  for (const graph::Node* input : graph.inputs()) {
+    if (input->scalar_type) continue;
+    PyObject* example = input->example.get();
+    if (example == nullptr && input->meta != nullptr && input->meta->storage_id != 0 &&
+        input->meta->layout == 0) {
+      addMeta(*input->meta, out);
+      share(true, input->meta->storage_id);
+      continue;
+    }
+    if (example == nullptr || !tensor::isExactTensor(example)) return false;
+    const shapes::TensorMeta meta = tensor::metaOf(example);
+    const std::shared_ptr<tensor::TensorGuard> guard = tensor::TensorGuard::of(example);
+    if (meta.layout != 0) return false;  // strided
+    addMeta(meta, out);
+    word(out, guard->dispatch_keys);
+    word(out, guard->dynamo_attributes);
+    share(false, tensor::storageOf(example));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string diskKey(const graph::Graph& graph, BorrowedRef<> backend) {
+  if (!configValues().cache) return "";
+  Ref<> ask = Ref<>::steal(PyObject_GetAttrString(backend.get(), "disk_settings"));
+  if (!ask) {
+    PyErr_Clear();  // a callable as it is
+    return "";
+  }
+  Ref<> settings = orThrow(PyObject_CallNoArgs(ask.get()));
+  if (!PyBytes_Check(settings.get())) return "";
+  const tensor::GlobalState state = tensor::GlobalState::now();
+  if (state.modes) {
+    notKept("a mode of torch is active");
+    return "";
+  }
+  Result<std::string> content = graph::contentOf(graph);
+  if (!content) {
+    notKept(content.failure().why);
+    return "";
+  }
+  std::string inputs;
+  if (!addInputs(graph, inputs)) {
+    notKept("an input is no plain tensor");
+    return "";
+  }
+  disk::Digest digest;
+  auto part = [&](std::string_view bytes) {
+    std::string size;
+    word(size, bytes.size());
+    digest.add(size);
+    digest.add(bytes);
+  };
+  std::string words;
+  word(words, disk::kFormat);
+  for (uint64_t one : state.words) word(words, one);
+  part({PyBytes_AS_STRING(settings.get()), static_cast<size_t>(PyBytes_GET_SIZE(settings.get()))});
+  part(disk::processor());
+  part(words);
+  part(inputs);
+  part(*content);
+  return disk::hex(digest.finish());
+}
+
+graph::Compiled findOnDisk(const std::string& key) {
+  if (key.empty()) return {};
+  Ref<> name = orThrow(PyUnicode_FromString(key.c_str()));
+  Ref<> found = callDisk("load", name.get());
+  if (found.get() == Py_None) {
+    statistics().disk_misses++;
+    return {};
+  }
+  statistics().disk_hits++;
+  return graph::readCompiled(found);
+}
+
+}  // namespace stator::runtime

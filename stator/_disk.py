@@ -1,0 +1,343 @@
+"""What backends made of graphs, from the disk: the settings that a key is made of, and callables from files.
+
+A start that finds everything here imports nothing of torch._dynamo, torch._inductor or sympy. Files are written by stator/_disk_write.py,
+keys are made in C++ (runtime/disk_cache.cpp). docs/CACHE.md says what is kept, and whom a file has to come from.
+"""
+
+import functools
+import logging
+import marshal
+import os
+import sys
+import tempfile
+import warnings
+
+import torch
+
+from stator import _build_info, _core, _report, config
+
+log = logging.getLogger("stator.cache")
+
+# Variables that say where things are kept or what is logged, not what is made.
+_IRRELEVANT = ("TORCHINDUCTOR_CACHE_DIR", "TORCH_LOGS", "TORCH_LOGS_OUT", "TORCH_LOGS_FORMAT", "TORCH_TRACE", "TORCH_HOME",
+               "TORCH_COMPILE_DEBUG_DIR", "TORCH_SHOW_CPP_STACKTRACES")  # fmt: skip
+_ELSEWHERE = (
+    "TORCHELASTIC_",
+    "TORCH_NCCL_",
+    "TORCH_FR_",
+    "TORCH_DISTRIBUTED_",
+    "TORCH_CPP_LOG_",
+    "PYTORCH_CUDA_ALLOC",
+    "PYTORCH_TEST",
+)
+_PREFIXES = ("TORCH", "PYTORCH", "ATEN_", "OMP_", "KMP_", "GOMP_", "MKL_", "DNNL_", "ONEDNN_", "INDUCTOR_", "AOT_")
+_NAMES = ("CXX", "CC", "CFLAGS", "CXXFLAGS", "LDFLAGS", "CPATH", "LD_PRELOAD")
+# Settings that inductor and AOTAutograd read, if they are there at all: without the module nobody has changed one.
+_CONFIGS = (
+    "torch._inductor.config",
+    "torch._functorch.config",
+    "torch._dynamo.config",
+    "torch.fx.experimental._config",
+)
+
+
+def folder():
+    """Where artifacts lie."""
+    if config.cache_dir is not None:
+        return os.path.abspath(os.path.expanduser(config.cache_dir))
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if not os.path.isabs(base):  # no home
+        return os.path.join(tempfile.gettempdir(), f"stator_{os.getuid()}")
+    return os.path.join(base, "stator")
+
+
+def not_kept(why):
+    log.debug("not kept: %s", why)
+
+
+_told = False
+
+
+def warn(text):
+    """Once in a process: what is wrong with one file is often wrong with many."""
+    global _told
+    log.debug("%s", text)
+    if not _told:
+        _told = True
+        warnings.warn(f"stator's cache: {text}; it is ignored, and the graph compiled anew", stacklevel=3)
+
+
+# ---- what a key is made of ------------------------------------------------------------------------------------------------------
+
+
+class _NoText(Exception):
+    pass
+
+
+def _text(value):
+    """The same for equal values in every process, and for no others."""
+    kind = type(value)
+    if kind in (type(None), bool, int, str, bytes, float, complex):
+        return repr(value)
+    if kind in (list, tuple):
+        return f"{kind.__name__}({', '.join(map(_text, value))})"
+    if kind in (set, frozenset):
+        return f"set({', '.join(sorted(map(_text, value)))})"
+    if kind is dict:
+        return f"dict({', '.join(sorted(f'{_text(key)}: {_text(held)}' for key, held in value.items()))})"
+    if kind in (torch.dtype, torch.device):
+        return str(value)
+    raise _NoText(kind.__name__)
+
+
+@functools.cache
+def _versions():
+    import stator
+
+    build = [sys.version, str(torch.__version__), getattr(torch.version, "git_version", None), stator.__version__]
+    try:
+        facts = os.stat(_core.__file__)
+        build += [facts.st_size, facts.st_mtime_ns]  # a build of the same version may make other graphs
+    except OSError:
+        pass
+    return _text([*build, sorted((k, str(v)) for k, v in vars(_build_info).items() if not k.startswith("_"))])
+
+
+def _changed(module):
+    """The settings of a module of torch's that differ from its defaults."""
+    changed = {}
+    for name, entry in module._config.items():
+        value = entry.user_override.get()
+        if value is not _unset() and not (type(value) is type(entry.default) and value == entry.default):
+            changed[name] = value
+    return changed
+
+
+@functools.cache
+def _unset():
+    from torch.utils import _config_module
+
+    return _config_module._UNSET_SENTINEL
+
+
+def settings(mode, options, dynamic):
+    """All that inductor's code depends on beside the graph, its inputs and the state of torch that guards know. None: it cannot be said."""
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if (name.startswith(_PREFIXES) and not name.startswith(_ELSEWHERE) and name not in _IRRELEVANT)
+        or name in _NAMES
+    }
+    try:
+        made = [mode if mode != "default" else None, options, dynamic, environment, torch.get_num_threads(),
+                {name: _changed(sys.modules[name]) for name in _CONFIGS if name in sys.modules}]  # fmt: skip
+        made[-1] = {name: changed for name, changed in made[-1].items() if changed}
+        return (_versions() + _text(made)).encode()
+    except _NoText as what:
+        not_kept(f"a setting is an object of class {what}")
+        return None
+
+
+# ---- callables from files -------------------------------------------------------------------------------------------------------
+
+
+def load(key):
+    """(callable, guards, conditions, number), as _fx.compile_graph gives it; None if there is nothing under the key, or nothing usable."""
+    place = folder()
+    try:
+        found = _core.disk_read(place, key)
+        if found is None:
+            return None
+        if isinstance(found, str):
+            return warn(f"{os.path.join(place, key)}.stator: {found}")
+        facts = marshal.loads(found[0])
+        calls = [_call(found, part, place) for part in facts["graphs"]]
+        compiled = _inference(calls[0], facts) if len(calls) == 1 else _training(calls, facts)
+    except Exception as error:
+        warn(f"{os.path.join(place, key)}.stator cannot be used ({type(error).__name__}: {error})")
+        return None
+    log.debug("found: %s", key)
+    return compiled, facts["guards"], facts["conditions"], next(_report.compile_ids)
+
+
+def _call(parts, graph, place):
+    """The generated code of one graph: `call(inputs)`, which empties the list that it is given."""
+    space = {"__name__": "stator.kept", "torch": torch, "extern_kernels": _Kernels(graph["extern"])}
+    if graph["kernels"]:
+        # inductor's way of telling its kernels where a tensor's data is
+        data_pointer = torch._C._dynamo.guards._torchinductor_pyobject_tensor_data_ptr
+        os.environ["_TORCHINDUCTOR_PYOBJECT_TENSOR_DATA_PTR"] = str(data_pointer)
+    loaded = {}
+    for name, part in graph["kernels"]:
+        if part not in loaded:
+            loaded[part] = _core.disk_kernel(parts[part], place)
+            if isinstance(loaded[part], str):
+                raise OSError(loaded[part])
+        space[name] = loaded[part]
+    exec(marshal.loads(parts[graph["code"]]), space)
+    return space["call"]
+
+
+class _Kernels:
+    """In the place of inductor's table of kernels from outside: of torch's own functions, those that the code calls."""
+
+    def __init__(self, names):
+        for name, path in names:
+            found = torch
+            for part in path:
+                found = getattr(found, part)
+            setattr(self, name, found)
+
+
+def _inference(call, facts):
+    """Without gradients, as AOTAutograd calls it."""
+    enabled, enable = torch.is_grad_enabled, torch._C._set_grad_enabled
+
+    def run(*inputs):
+        if not enabled():
+            return call([*inputs])
+        enable(False)
+        try:
+            return call([*inputs])
+        finally:
+            enable(True)
+
+    return _around(run, facts)
+
+
+def _around(run, facts):
+    """What AOTAutograd does around a call, where there is anything to do."""
+    if facts["autocast"]:
+        run = _without_autocast(run)
+    written, marks = facts["written"], facts["dynamic_outputs"]
+    if not written and not marks:
+        return run
+
+    def run_around(*inputs):
+        if written:
+            torch.autograd.graph.increment_version([inputs[i] for i in written])
+        outputs = run(*inputs)
+        for position, dims in marks:
+            known = getattr(outputs[position], "_dynamo_propagated_dynamic_indices", ())
+            outputs[position]._dynamo_propagated_dynamic_indices = {*known, *dims}
+        return outputs
+
+    return run_around
+
+
+def _without_autocast(run):
+    def plainly(*inputs):
+        with torch._C._DisableAutocast():
+            return run(*inputs)
+
+    return plainly
+
+
+def _training(calls, facts):
+    """With gradients: one node of autograd's around the forward and the backward graph."""
+    apply = _node(*calls, facts).apply
+    detached = facts["detached"]
+
+    def run(*inputs):
+        inputs = [*inputs]
+        for i in detached:
+            if isinstance(inputs[i], torch.Tensor):
+                inputs[i] = inputs[i].detach()
+        replays = torch._C._is_view_replay_enabled()
+        torch._C._set_view_replay_enabled(True)
+        try:
+            with torch.enable_grad():
+                return apply(*inputs)
+        finally:
+            torch._C._set_view_replay_enabled(replays)
+
+    return _around(run, facts)
+
+
+def _node(forward_call, backward_call, facts):
+    returned, symbols, tangents = facts["returned"], facts["symbols"], facts["tangents"]
+    views, constant, donated = facts["unsafe_views"], facts["not_differentiable"], facts["donated"]
+    formats = [_format(one) for one in facts["formats"]]
+    if facts["autocast"]:
+        backward_call = _without_autocast(backward_call)
+
+    class KeptGraph(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, *inputs):
+            made = forward_call([*inputs])
+            saved = made[returned : len(made) - symbols]
+            ctx.save_for_backward(*(x.detach() if x._is_view() else x for x in saved))
+            ctx.sizes = made[len(made) - symbols :]
+            outputs = [*made[:returned]]
+            for i in views:
+                outputs[i] = torch.ops.aten._unsafe_view(outputs[i], outputs[i].shape)
+            ctx.mark_non_differentiable(*(outputs[i] for i in constant if isinstance(outputs[i], torch.Tensor)))
+            ctx._materialize_non_diff_grads = False
+            return tuple(outputs)
+
+        @staticmethod
+        def backward(ctx, *gradients):
+            _check_backward(facts)
+            saved = ctx.saved_tensors
+            if donated and torch._C._autograd._get_current_graph_task_keep_graph():
+                # The code writes into them, and another backward is going to read them.
+                saved = [x.clone() if i in donated else x for i, x in enumerate(saved)]
+            inputs = [*ctx.sizes, *saved]
+            inputs += [form(gradients[i]) for i, form in zip(tangents, formats, strict=True)]
+            del saved
+            if not torch.is_grad_enabled():
+                ctx.maybe_clear_saved_tensors()
+                return tuple(backward_call(inputs))
+            return _OnceDifferentiable.apply(backward_call, torch.empty(0, requires_grad=True), *inputs)
+
+    return KeptGraph
+
+
+class _OnceDifferentiable(torch.autograd.Function):
+    """A backward under create_graph: its results require grad, and say so when somebody asks for theirs."""
+
+    @staticmethod
+    def forward(ctx, call, _, *inputs):
+        return tuple(call([*inputs]))
+
+    @staticmethod
+    def backward(ctx, *_):
+        raise RuntimeError("torch.compile with aot_autograd does not currently support double backward")
+
+
+def _check_backward(facts):
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        raise RuntimeError("a compiled backward cannot be called inside of vmap, grad or vjp")
+    if facts["deterministic"] is False and torch.are_deterministic_algorithms_enabled():
+        raise RuntimeError(
+            "This compiled backward function is being run with torch.use_deterministic_algorithms(True), but it was previously "
+            "generated during the forward function while torch.use_deterministic_algorithms(False) was set."
+        )
+
+
+def _format(expected):
+    """Brings a gradient into the form that the backward was compiled for."""
+    if isinstance(expected, str):
+        memory_format = getattr(torch, expected)
+
+        def by_format(x):
+            if not isinstance(x, torch.Tensor) or x.is_contiguous(memory_format=memory_format):
+                return _plain(x)
+            return _plain(x).contiguous(memory_format=memory_format)
+
+        return by_format
+    size, stride = expected
+
+    def by_stride(x):
+        if not isinstance(_plain(x), torch.Tensor) or (x.shape == size and x.stride() == stride):
+            return x
+        made = torch.empty_strided(size, stride, dtype=x.dtype, device=x.device, layout=x.layout)
+        return made.copy_(x)
+
+    return by_stride
+
+
+def _plain(x):
+    if isinstance(x, torch.Tensor) and type(x) not in (torch.Tensor, torch.nn.Parameter):
+        raise RuntimeError(f"a gradient is a {type(x).__name__}, and the graph was compiled for plain tensors")
+    return x
