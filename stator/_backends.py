@@ -10,7 +10,7 @@ import os
 import sys
 import warnings
 
-from stator import _buckets, _observe, _report, config, exc
+from stator import _buckets, _cuda_graphs, _observe, _report, config, exc
 
 _own = {}
 _bisecting = "STATOR_BISECT" in os.environ  # see stator/debug/_bisect.py
@@ -244,7 +244,7 @@ class Backend:
                 stacklevel=2,
             )
             return graph_module.forward
-        return compiled
+        return _cuda_graphs.by_steps(compiled) if _cuda_graphs.are_used(self) else compiled
 
     def reset(self):
         reset = getattr(self.function, "reset", None)
