@@ -44,7 +44,7 @@ def configurations(kernel):
     return tuple(tuple(config.all_kwargs().items()) for config in getattr(kernel, "configs", ()))
 
 
-configurations._dynamo_marked_constant = True
+configurations._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _chosen(kernel, grids):

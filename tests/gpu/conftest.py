@@ -32,6 +32,7 @@ def fresh_state():
     import stator
 
     settings = stator.config.get_config_copy()
+    stator._core.reset_stats()
     torch.manual_seed(0)
     yield
     stator.set_stance("default")
