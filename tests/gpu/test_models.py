@@ -98,12 +98,22 @@ def test_same_graph_as_torchdynamo_for_cuda_graphs():
     assert found[0] == found[1]
 
 
-def test_accuracy_and_repro(tmp_path):
-    """A planted fault is found on the device, and its repro names the operator."""
-    stator.config.debug_dir_root = str(tmp_path)
-    stator.config.repro_after = "dynamo"
-    stator.config.repro_level = 4
-    function = stator.compile(lambda x: (x + 1).relu().sum(), backend="planted_fault", options={"operator": "relu"})
-    with pytest.raises(Exception) as error:
-        function(torch.randn(4, device=DEVICE))
-    assert error.type.__name__ != "AssertionError"
+@pytest.mark.parametrize(("fault", "level"), [("compile", 1), ("wrong", 4)])
+def test_repro_and_minifier(fault, level, tmp_path, monkeypatch):
+    """A planted fault on the device is written down, and cut down to one call."""
+    monkeypatch.chdir(tmp_path)
+
+    def function(x):
+        y = (x + 1).sin() * 2
+        for _ in range(6):
+            y = y.cos() + x
+        return torch.tanh(y).relu() + y
+
+    options = {"fault": fault, "op": "tanh"}
+    with stator.config.patch(repro_after="dynamo", repro_level=level):
+        with pytest.raises((stator.exc.BackendCompilerFailed, stator.exc.AccuracyError)):
+            stator.compile(function, backend="planted_fault", options=options)(torch.randn(4, 4, device=DEVICE))
+    (script,) = tmp_path.rglob("checkpoints/*.py")
+    assert f"{DEVICE.type}" in script.read_text() or DEVICE.type == "cpu"
+    report = stator.debug.minify(str(script))
+    assert report.calls_after == 1, report
