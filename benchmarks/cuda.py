@@ -183,7 +183,7 @@ def main() -> int:
                 places = {
                     "TORCHINDUCTOR_CACHE_DIR": f"{kept.name}/{side}",
                     "TRITON_CACHE_DIR": f"{kept.name}/{side}/triton",
-                    "TORCHINDUCTOR_COMPILE_THREADS": "8",
+                    "TORCHINDUCTOR_COMPILE_THREADS": "1" if name == "warm" else "8",
                 }
                 spec = {**base, "measure": f"cuda:{measure}", "side": side, **extra}
                 begun = time.monotonic()
