@@ -174,8 +174,10 @@ class Backend:
         """inductor with its configuration: torch's own object, which knows what each mode and option sets."""
         import torch
 
+        from stator import _torch_versions
+
         kind = torch._TorchCompileAOTInductorWrapper if self.use_aoti else torch._TorchCompileInductorWrapper
-        self.function = kind(self.mode, self.options, self.dynamic, self.region)
+        self.function = _torch_versions.inductor_with(kind, self.mode, self.options, self.dynamic, self.region)
 
     @property
     def is_eager(self):
