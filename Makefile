@@ -8,6 +8,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PRESET ?= release
+ifeq ($(VENV),none)
+PYTHON ?= python3
+endif
 MINOR := $(if $(PYTHON),$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'),3.11)
 ifeq ($(VENV),none)
 TORCH := $(shell $(PYTHON) -c 'import importlib.metadata as m; print(m.version("torch").split("+")[0])')
@@ -120,6 +123,10 @@ frames: $(ENVIRONMENT) ## The frame driver alone, without torch, for every CPyth
 
 smoke: build ## A quick look at this pair of CPython and torch: part of the corpus, one model with inductor, ratios (3 minutes)
 	@$(PY) tools/smoke.py
+
+.PHONY: gpu
+gpu: build ## The tests on a GPU (tests/gpu), skipped where there is none; goes on after failures and prints a summary (8 minutes)
+	@$(PY) tools/gpu.py $(if $(OUT),--out $(OUT)/gpu.log)
 
 .PHONY: test-symbolic
 test-symbolic: build ## 100,000 random expressions over symbolic sizes against Python and sympy

@@ -27,7 +27,8 @@ class WorkerFailed(Exception):
 
 def _environment(extra: dict[str, str]) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(_DROPPED)}
-    path = [str(ROOT)] + [p for p in [kept.get("PYTHONPATH")] if p]
+    # What the environment names comes first: the build for its CPython and torch.
+    path = [p for p in [kept.get("PYTHONPATH")] if p] + [str(ROOT)]
     return (
         kept
         | {

@@ -10,7 +10,7 @@ import os
 import sys
 import warnings
 
-from stator import _buckets, _observe, _report, config, exc
+from stator import _buckets, _cuda_graphs, _observe, _report, config, exc
 
 _own = {}
 _AUTO, _ALWAYS = (4, 8), (2, 1)  # regions: least repeats, least calls of each (docs/REGIONS.md)
@@ -178,8 +178,10 @@ class Backend:
         """inductor with its configuration: torch's own object, which knows what each mode and option sets."""
         import torch
 
+        from stator import _torch_versions
+
         kind = torch._TorchCompileAOTInductorWrapper if self.use_aoti else torch._TorchCompileInductorWrapper
-        self.function = kind(self.mode, self.options, self.dynamic, self.region)
+        self.function = _torch_versions.inductor_with(kind, self.mode, self.options, self.dynamic, self.region)
 
     @property
     def is_eager(self):
@@ -272,7 +274,7 @@ class Backend:
                 stacklevel=2,
             )
             return graph_module.forward
-        return compiled
+        return _cuda_graphs.by_steps(compiled) if _cuda_graphs.are_used(self) else compiled
 
     def reset(self):
         reset = getattr(self.function, "reset", None)

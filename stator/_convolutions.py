@@ -15,9 +15,10 @@ from typing import Any, cast
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
-from torch.fx.experimental.symbolic_shapes import ShapeEnv, has_guarding_hint
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from stator import _fx
+from stator._torch_versions import has_guarding_hint
 
 _FORWARD = (
     torch.ops.aten.convolution.default,

@@ -88,6 +88,7 @@ def break_reasons(
 def call_directly(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # call_directly(cls): objects of the class are called through CompiledModuleBase.
+def calls_begun(*args: Any, **kwargs: Any) -> Any: ...  # How often compiled functions were called so far.
 def code_info(*args: Any, **kwargs: Any) -> Any: ...  # The decoded instructions of a code object, as a list of dicts.
 def count_instructions(
     *args: Any, **kwargs: Any

@@ -18,6 +18,8 @@ namespace stator::runtime {
 namespace {
 
 bool force_eager = false;
+// Calls of compiled functions so far: whoever keeps memory from one call to the next (CUDA graphs do) asks whether another has begun.
+uint64_t calls_begun = 0;
 // set_stance(force_backend=): a callable from a cache to the one that serves in its place
 PyObject* forced_caches = nullptr;
 
@@ -26,6 +28,7 @@ CompiledFunction* selfOf(PyObject* object) { return reinterpret_cast<CompiledFun
 STATOR_HOT PyObject* call(PyObject* callable, PyObject* const* args, size_t nargsf,
                           PyObject* kwnames) {
   CompiledFunction* self = selfOf(callable);
+  ++calls_begun;
   Ref<> forced;
   Cache* cache = force_eager ? nullptr : self->native_cache;
   if (cache != nullptr && forced_caches != nullptr) {
@@ -222,6 +225,8 @@ PyObject* inCompiledRegion(PyObject*, PyObject*) {
   return PyBool_FromLong(activeCache() != nullptr);
 }
 
+PyObject* callsBegun(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(calls_begun); }
+
 PyMemberDef members[] = {
     {"__wrapped__", T_OBJECT, offsetof(CompiledFunction, function), READONLY, nullptr},
     // Under this name TorchDynamo finds the function inside its own wrappers, and unwraps it before it compiles.
@@ -254,6 +259,7 @@ PyMethodDef module_functions[] = {
      "force_cache(callable or None): which cache serves in place of a compiled function's own"},
     {"in_compiled_region", inCompiledRegion, METH_NOARGS,
      "Whether a compiled function is under way on this thread."},
+    {"calls_begun", callsBegun, METH_NOARGS, "How often compiled functions were called so far."},
     {}};
 
 }  // namespace

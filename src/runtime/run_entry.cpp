@@ -20,6 +20,8 @@
 #include "tensor/tensor_guard.h"
 #include "tensor/torch_function.h"
 
+#include <algorithm>
+
 namespace stator::runtime {
 namespace {
 

@@ -16,7 +16,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from tests.python.workers import Outcome, run_tasks
 
 FRESH_CALLS = 3
 REPEATED_CALLS = 2
+DEVICE_LOST = 77  # status of a worker whose program made the device fail, in eager already
 
 
 @dataclass
@@ -178,6 +179,8 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "-k", dest="words", default="", help="only programs whose name contains one of these words (a,b,c)"
     )
+    parser.add_argument("--device", default="cpu", help="where the programs' arguments and modules are made")
+    parser.add_argument("--step", type=int, default=1, help="only every n-th program")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds for one program")
     parser.add_argument("--break-every", help=f"value of {FORCED_BREAKS}: a number or random:seed")
@@ -194,6 +197,35 @@ def selected(words: str) -> list[Program]:
     return [program for program in load_all() if not wanted or any(word in program.name for word in wanted)]
 
 
+class NotThere(Exception):
+    """The program cannot be made on the device (its own generator draws on the CPU, say)."""
+
+
+def on_device(program: Program, device: torch.device) -> Program:
+    """The same program, whose tensors are made on a device. What it makes when it runs is made where it says."""
+
+    def make() -> Case:
+        try:
+            with device:
+                case = program.make()
+        except (RuntimeError, TypeError, NotImplementedError) as error:
+            raise NotThere(str(error)) from error
+        steps, change = list(case.steps), case.change
+
+        def there(step: Any) -> Any:
+            def run_there(case: Case) -> None:
+                with device:
+                    step(case)
+
+            return run_there
+
+        case.steps = [there(step) for step in steps]
+        case.change = there(change)
+        return case
+
+    return replace(program, make=make, min_ops=None, max_breaks=None, graphs=None)
+
+
 def main(argv: list[str] | None = None) -> int:
     options = arguments(argv)
     if options.break_every:
@@ -202,6 +234,9 @@ def main(argv: list[str] | None = None) -> int:
     if options.names:
         names = set(options.names.read_text().split())
         programs = [program for program in programs if program.name in names]
+    programs = programs[:: options.step]
+    if options.device != "cpu":
+        programs = [on_device(program, torch.device(options.device)) for program in programs]
     if options.list:
         for program in programs:
             print(program.name)
@@ -213,7 +248,16 @@ def main(argv: list[str] | None = None) -> int:
     def judge(name: str) -> Verdict:
         if not made:  # in the worker, so that each has its own
             made.append(frontend(options.frontend, options.backend))
-        return compare(by_name[name], made[0])
+        try:
+            verdict = compare(by_name[name], made[0])
+        except NotThere:
+            verdict = Verdict(name)
+        if torch.cuda.is_initialized():
+            try:
+                torch.cuda.synchronize()
+            except RuntimeError:  # an assert on the device: this process cannot use it any more
+                os._exit(DEVICE_LOST)
+        return verdict
 
     try:
         if options.in_process:
@@ -234,6 +278,7 @@ def written(results: Iterable[Outcome], path: Path) -> Iterator[Outcome]:
         for name, verdict, failure in results:
             found = [failure] if failure is not None else verdict.differences
             line = {"name": name, "differences": found, "unmet": [] if failure is not None else verdict.unmet}
+            line["ops"] = 0 if failure is not None or verdict.captured is None else verdict.captured.ops
             out.write(json.dumps(line) + "\n")
             out.flush()
             yield name, verdict, failure

@@ -411,7 +411,7 @@ def _tensor_values(value: torch.Tensor) -> str:
 
 
 def _digest(value: torch.Tensor) -> str:
-    return hashlib.sha1(value.contiguous().numpy().tobytes()).hexdigest()
+    return hashlib.sha1(value.contiguous().cpu().numpy().tobytes()).hexdigest()
 
 
 def _sort_key(value: Any) -> tuple[str, str]:
@@ -443,11 +443,14 @@ def reset_ambient() -> None:
     torch.set_default_dtype(torch.float32)
     torch._C._set_deterministic_algorithms(False, warn_only=False)  # the public function imports inductor
     torch.default_generator.manual_seed(1234)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed(1234)
     random.seed(1234)
 
 
 def _random_state() -> str:
-    return f"{_digest(torch.get_rng_state())} {hashlib.sha1(repr(random.getstate()).encode()).hexdigest()}"
+    cuda = _digest(torch.cuda.get_rng_state()) if torch.cuda.is_initialized() else ""
+    return f"{_digest(torch.get_rng_state())} {cuda} {hashlib.sha1(repr(random.getstate()).encode()).hexdigest()}"
 
 
 class _Records(logging.Handler):

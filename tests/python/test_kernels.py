@@ -23,6 +23,30 @@ def add_kernel(a, b, out, n, BLOCK: tl.constexpr):
     m = i < n
     tl.store(out + i, tl.load(a + i, mask=m) + tl.load(b + i, mask=m), mask=m)
 
+@triton.autotune(configs=[triton.Config({"BLOCK": 16})], key=["n"])
+@triton.jit
+def one_configuration(a, b, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    m = i < n
+    tl.store(out + i, tl.load(a + i, mask=m) * tl.load(b + i, mask=m), mask=m)
+
+@triton.autotune(configs=[triton.Config({"BLOCK": 16}), triton.Config({"BLOCK": 32}, num_warps=2)], key=["n"])
+@triton.jit
+def two_configurations(a, b, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    m = i < n
+    tl.store(out + i, tl.load(a + i, mask=m) * tl.load(b + i, mask=m), mask=m)
+
+def tuned(a, b):
+    out = torch.empty_like(a)
+    one_configuration[lambda meta: (triton.cdiv(a.numel(), meta["BLOCK"]),)](a, b, out, a.numel())
+    return out - 1
+
+def chosen(a, b):
+    out = torch.empty_like(a)
+    two_configurations[lambda meta: (triton.cdiv(a.numel(), meta["BLOCK"]),)](a, b, out, a.numel())
+    return out - 1
+
 def with_tuple(a, b):
     out = torch.empty_like(a)
     add_kernel[(triton.cdiv(a.numel(), 16),)](a, b, out, a.numel(), BLOCK=16)
@@ -56,7 +80,7 @@ def run(script, interpreted):
 def test_interpreted_kernels_run_in_graphs():
     run(
         """
-for function in (with_tuple, with_function, into_argument):
+for function in (with_tuple, with_function, into_argument, tuned):
     _core.reset_stats()
     compiled = stator.compile(function, backend="eager", fullgraph=True)
     for _ in range(3):
@@ -89,11 +113,11 @@ def inner(module, examples):
 def backend(module, examples):
     return aot_module_simplified(module, examples, fw_compiler=inner)
 
-for function in (with_tuple, with_function):
+for function in (with_tuple, with_function, chosen):
     result = stator.compile(function, backend=backend, fullgraph=True)(a, b)
     assert result.shape == (40,)
 print(seen)
 """,
         interpreted=False,
     )
-    assert out.count("triton_kernel_wrapper") == 2
+    assert out.count("triton_kernel_wrapper") == 3

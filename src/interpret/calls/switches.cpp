@@ -258,17 +258,23 @@ Out unpatched(Tracer& t, PyObject* function, const Args& args) {
 }
 constexpr char kInit[] = "init", kSetState[] = "setstate", kFunction[] = "func";
 
-// kernel[grid](...) of Triton's comes to this method.
-template <bool interpreted>
+// kernel[grid](...) of Triton's comes to this method, of a kernel or of what chooses its configuration.
 Out launchKernel(Tracer& t, PyObject* function, const Args& args) {
   PyObject* polyfill = torchObject("stator.polyfills.kernels.run");
+  PyObject* judge = torchObject("stator._kernels.kind_of");
   bool compiles_only = false;  // run(warmup=True)
   for (size_t i = 0; i < args.keywordCount(); ++i)
     compiles_only |= PyUnicode_CompareWithASCIIString(args.name(i), "warmup") == 0 &&
                      args.values[args.positional + i] != Py_False;
-  // What interprets kernels looks at the data: no backend that traces can have it.
-  if (polyfill == nullptr || compiles_only || (interpreted && !t.options.runs_as_captured))
+  if (polyfill == nullptr || judge == nullptr || compiles_only || args.positional == 0)
     return t.breakWith(Reason::kSkippedModule, describe(function));
+  Ref<> kind = stealRef(PyObject_CallOneArg(judge, args.values[0]));
+  if (!kind) return t.raiseCurrentError();
+  // What interprets kernels looks at the data: no backend that traces can have it.
+  const bool captured = PyUnicode_CompareWithASCIIString(kind.get(), "compiled") == 0 ||
+                        (PyUnicode_CompareWithASCIIString(kind.get(), "interpreted") == 0 &&
+                         t.options.runs_as_captured);
+  if (!captured) return t.breakWith(Reason::kSkippedModule, describe(function));
   return call(t, polyfill, args);
 }
 
@@ -281,8 +287,9 @@ const std::unordered_map<std::string_view, FunctionHandler>& lateHandlers() {
       // A region under nested_compile_region: captured along with the rest.
       {"torch._higher_order_ops.invoke_subgraph.mark_compile_region.<locals>.wrap.<locals>.inner",
        unpatched<kFunction>},
-      {"triton.runtime.jit.JITFunction.run", launchKernel<false>},
-      {"triton.runtime.interpreter.InterpretedFunction.run", launchKernel<true>},
+      {"triton.runtime.jit.JITFunction.run", launchKernel},
+      {"triton.runtime.interpreter.InterpretedFunction.run", launchKernel},
+      {"triton.runtime.autotuner.Autotuner.run", launchKernel},
       {"torch._dynamo.external_utils.is_compiling", plainly<returnTrue>},
       {"torch.fx._symbolic_trace.is_fx_tracing", plainly<returnFalse>},
       {"torch.fx._symbolic_trace.is_fx_symbolic_tracing", plainly<returnFalse>},

@@ -13,6 +13,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 namespace stator::interpret {
 

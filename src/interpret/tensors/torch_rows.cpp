@@ -243,28 +243,18 @@ void registerTorch() {
       }
     }
   }
-  for (const char* path : {"torch.manual_seed",
-                           "torch.seed",
-                           "torch.initial_seed",
-                           "torch.set_num_threads",
-                           "torch.set_flush_denormal",
-                           "torch.use_deterministic_algorithms",
-                           "torch.Tensor.register_hook",
-                           "torch.Tensor.storage",
-                           "torch.Tensor.untyped_storage",
-                           "torch.Tensor.data_ptr",
-                           "torch.Tensor.share_memory_",
-                           "torch.Tensor.retain_grad",
-                           "torch.Tensor.register_post_accumulate_grad_hook",
-                           "torch.Tensor.numpy",
-                           "torch.Tensor.__repr__",
-                           "torch.Tensor.__array__",
-                           "torch.Tensor.__reduce_ex__",
-                           "torch.Tensor.__deepcopy__",
-                           "torch.Tensor.set_",
-                           "torch.Tensor.__hash__",
-                           "torch.from_numpy",
-                           "torch.frombuffer"}) {
+  for (const char* path :
+       {"torch.manual_seed", "torch.seed", "torch.initial_seed", "torch.set_num_threads",
+        "torch.set_flush_denormal", "torch.use_deterministic_algorithms",
+        "torch.Tensor.register_hook", "torch.Tensor.storage", "torch.Tensor.untyped_storage",
+        "torch.Tensor.data_ptr", "torch.Tensor.share_memory_",
+        // of the memory itself, which no fake has
+        "torch.Tensor.is_shared", "torch.Tensor.is_pinned", "torch.Tensor.pin_memory",
+        "torch.Tensor.record_stream", "torch.Tensor.retain_grad",
+        "torch.Tensor.register_post_accumulate_grad_hook", "torch.Tensor.numpy",
+        "torch.Tensor.__repr__", "torch.Tensor.__array__", "torch.Tensor.__reduce_ex__",
+        "torch.Tensor.__deepcopy__", "torch.Tensor.set_", "torch.Tensor.__hash__",
+        "torch.from_numpy", "torch.frombuffer"}) {
     std::string text(path);
     size_t last = text.rfind('.');
     PyObject* owner = torchObject(text.substr(0, last).c_str());
@@ -326,6 +316,7 @@ void registerTorch() {
                            "torch._C._is_autocast_available",
                            "torch._C._are_functorch_transforms_active",
                            "torch._C._nn._parse_to",
+                           "torch.cuda.device_count",
                            "torch.cuda.is_available"}) {
     registerPure(path);
   }

@@ -1,0 +1,45 @@
+"""Programs of the corpus (tests/python/programs) with their arguments on the device: equal to eager there too. Which part runs is chosen by
+STATOR_GPU_CORPUS: every n-th program (default 4; 1 is all of them)."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from checking import DEVICE
+
+ROOT = Path(__file__).resolve().parents[2]
+STEP = int(os.environ.get("STATOR_GPU_CORPUS", "4"))
+
+
+@pytest.mark.parametrize("mode", ["", "1", "7", "random:1"])
+def test_as_eager(mode, tmp_path):
+    results = tmp_path / "results.json"
+    command = [sys.executable, "-W", "ignore", "-m", "tests.python.differential", "--brief", "--json", str(results)]
+    command += ["--device", str(DEVICE), "--step", str(STEP if mode in ("", "1") else 4 * STEP)]
+    command += ["--jobs", str(min(8, os.cpu_count() or 1)), "--timeout", "120"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(ROOT)])}
+    environment.pop("STATOR_BREAK_EVERY", None)
+    if mode:
+        environment["STATOR_BREAK_EVERY"] = mode
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1), done.stderr[-3000:]
+    found = [json.loads(line) for line in results.read_text().splitlines()]
+    known = {
+        tuple(line.split()[:2])
+        for line in (ROOT / "tests/python/shortfalls.txt").read_text().splitlines()
+        if line.strip() and line[0] != "#"
+    }
+    wrong = {
+        v["name"]: v["differences"][:2]
+        for v in found
+        if v["differences"]
+        and "ended with status 77" not in v["differences"][0]
+        and (f"differs:{mode or 'plain'}", v["name"]) not in known
+    }
+    assert len(found) > 20
+    assert not wrong, f"{len(wrong)} of {len(found)}: {json.dumps(wrong, indent=1)[:6000]}"
+    if not mode:
+        assert sum(v["ops"] for v in found) > len(found), "hardly anything was captured"
