@@ -65,7 +65,10 @@ def check_file(path, room, rooms, text):
             yield line_of(text, match.start()), f"{match[0]}: CPython versions are python/'s business"
         if room != "base":
             for match in LAYOUT.finditer(text):
-                yield line_of(text, match.start()), f"{match[0]}: differs between CPython versions: python/ has a name for it"
+                yield (
+                    line_of(text, match.start()),
+                    f"{match[0]}: differs between CPython versions: python/ has a name for it",
+                )
 
 
 def check_cycles(rooms):
