@@ -2,7 +2,7 @@
 
 The rooms and what each may include are read from the stator_room(...) calls in CMakeLists.txt. Also checked: torch's headers occur in
 tensor/ alone (torch/headeronly in shapes/ too), <Python.h> is reached through base/python.h, and what depends on a CPython version
-(PY_VERSION_HEX, PY_MINOR_VERSION, pycore_*.h, internal/) occurs in python/ alone.
+(PY_VERSION_HEX, PY_MINOR_VERSION, pycore_*.h, fields that move or mean something else from version to version) occurs in python/ alone.
 """
 
 import pathlib
@@ -14,6 +14,10 @@ ROOM = re.compile(r"^\s*stator_room\(\s*([\w/]+)([^)]*)\)", re.M)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^">]+)[">]', re.M)
 TORCH = re.compile(r"^(torch|ATen|c10|caffe2)/")
 VERSION = re.compile(r"\bPY_VERSION_HEX\b|\bPY_MINOR_VERSION\b|\bpycore_\w+\.h\b")
+# Each has a name in python/ that holds for all versions.
+LAYOUT = re.compile(
+    r"\btp_dict\b|\bma_version_tag\b|\b_PyDict_Next\b|\b_PyErr_GetTopmostException\b|\bPy_TPFLAGS_HEAPTYPE\b|\bcframe\b"
+)
 SUFFIXES = {".h", ".c", ".cpp", ".def", ".inc"}
 
 
@@ -58,10 +62,13 @@ def check_file(path, room, rooms, text):
                 )
     if room != "python":
         for match in VERSION.finditer(text):
-            yield (
-                line_of(text, match.start()),
-                f"{match[0]}: CPython versions are python/'s business",
-            )
+            yield line_of(text, match.start()), f"{match[0]}: CPython versions are python/'s business"
+        if room != "base":
+            for match in LAYOUT.finditer(text):
+                yield (
+                    line_of(text, match.start()),
+                    f"{match[0]}: differs between CPython versions: python/ has a name for it",
+                )
 
 
 def check_cycles(rooms):

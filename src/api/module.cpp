@@ -10,6 +10,7 @@
 #include "interpret/core/trace_iterator.h"
 #include "interpret/core/trace_traceback.h"
 #include "interpret/frames/init.h"
+#include "python/itertools.h"
 #include "runtime/cache.h"
 #include "runtime/compiled_function.h"
 #include "runtime/driver_module.h"
@@ -39,7 +40,8 @@ PyMethodDef* const kTables[] = {stator::graph::graph_methods,
                                 stator::symbolic::symbolic_methods,
                                 stator::runtime::kept_methods,
                                 stator::disk::disk_methods,
-                                stator::block_methods};
+                                stator::block_methods,
+                                stator_itertools_methods};
 
 }  // namespace
 

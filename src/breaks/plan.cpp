@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/hot.h"
 #include "python/objects.h"
+#include "python/types.h"
 #include "values/dicts.h"
 
 namespace stator::breaks {
@@ -34,8 +35,7 @@ Ref<> makeTuple(const Registers& registers, const std::vector<Register>& operand
 
 // The nearest base whose tp_new is C code: object, dict, list, tuple, ...; user __new__ methods are skipped, since the trace already ran them.
 PyTypeObject* nativeBase(PyTypeObject* type) {
-  while (type->tp_base != nullptr && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0)
-    type = type->tp_base;
+  while (type->tp_base != nullptr && stator_is_user_class(type)) type = type->tp_base;
   return type;
 }
 

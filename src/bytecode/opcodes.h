@@ -20,6 +20,7 @@ enum Effect : uint16_t {
   kHandled = 1 << 5,   // changes the exception being handled
   kPrologue = 1 << 6,  // occurs only before the first RESUME
   kCallUnit = 1 << 7,  // goes together with the CALL that follows
+  kPopsOnly = 1 << 8,  // looks at nothing on the stack but what it pops
 };
 
 struct OpcodeRow {

@@ -11,6 +11,7 @@
 #include "graph/fx_record.h"
 #include "graph/graph_runner.h"
 #include "graph/lazy_meta.h"
+#include "python/types.h"
 
 namespace stator::graph {
 
@@ -260,7 +261,7 @@ class Builder {
       return orThrow(PySlice_New(convert(slice->start).get(), convert(slice->stop).get(),
                                  convert(slice->step).get()));
     }
-    if ((Py_TYPE(value)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
+    if (stator_is_user_class(Py_TYPE(value)) &&
         PyObject_TypeCheck(value, reinterpret_cast<PyTypeObject*>(fx_.module_type.get())))
       return functionNode(value);
     return newRef(value);
@@ -335,8 +336,7 @@ bool hasAttributes(const Graph& graph) {
     if (node.op == Op::kInput) continue;
     for (PyObject* argument : {node.args.get(), node.kwargs.get()}) {
       forEachLeaf(argument, [&](PyObject* leaf) {
-        found |= (Py_TYPE(leaf)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
-                 PyObject_TypeCheck(leaf, module_type);
+        found |= stator_is_user_class(Py_TYPE(leaf)) && PyObject_TypeCheck(leaf, module_type);
       });
     }
     if (found) return true;

@@ -6,6 +6,7 @@
 #include "base/ref.h"
 #include "base/stack_room.h"
 #include "python/objects.h"
+#include "python/types.h"
 #include "tensor/tensor_guard.h"
 
 #include <array>
@@ -108,7 +109,7 @@ bool isConstant(PyObject* value) {
   }
   if (type == &PyRange_Type) return true;
   // Singletons of torch's, also inside of tuples: compared by identity.
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) return false;
+  if (stator_is_user_class(type)) return false;
   if (isNumpyNumber(value)) return true;
   const std::string_view name = type->tp_name;
   return name == "torch.dtype" || name == "torch.layout" || name == "torch.memory_format" ||

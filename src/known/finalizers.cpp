@@ -2,6 +2,7 @@
 
 #include "base/ref.h"
 #include "graph/stand_in.h"
+#include "python/types.h"
 #include "tensor/tensor_guard.h"
 #include "values/value_table.h"
 
@@ -41,8 +42,8 @@ bool hasCallback(PyObject* value) {
 int findGenerator(PyObject* value, void* depth) {
   if (PyGen_CheckExact(value)) return 1;
   PyTypeObject* type = Py_TYPE(value);
-  const bool iterator = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 &&
-                        type->tp_iternext != nullptr && type->tp_traverse != nullptr;
+  const bool iterator =
+      !stator_is_user_class(type) && type->tp_iternext != nullptr && type->tp_traverse != nullptr;
   auto left = *static_cast<int*>(depth);
   if (left == 0 || !(iterator || (type == &PyTuple_Type && left < 3))) return 0;
   left--;
@@ -55,7 +56,7 @@ bool endIsNoticed(PyObject* value) {
   if (value == nullptr || values::isScalar(value) || graph::isStandIn(value)) return false;
   PyTypeObject* type = Py_TYPE(value);
   if (PyType_Check(value) || PyModule_Check(value) || PyFunction_Check(value)) return false;
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) {
+  if (!stator_is_user_class(type)) {
     int depth = 3;
     return PyCoro_CheckExact(value) ||
            (type->tp_iternext != nullptr && findGenerator(value, &depth) != 0);

@@ -7,6 +7,7 @@
 #include "known/names.h"
 #include "known/torch_names.h"
 #include "python/objects.h"
+#include "python/types.h"
 #include "values/value_table.h"
 
 #include <string>
@@ -157,9 +158,10 @@ bool isBoundBuiltin(PyObject* object) {
 bool isTypingObject(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   static PyObject* const module = PyUnicode_InternFromString("__module__");
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || stator_type_dict(type) == nullptr)
+  if (!stator_is_user_class(type) || stator_type_dict(type) == nullptr)
     return type->tp_name == std::string_view("types.GenericAlias") ||
-           type->tp_name == std::string_view("types.UnionType");
+           type->tp_name == std::string_view("types.UnionType") ||
+           std::string_view(type->tp_name).substr(0, 7) == "typing.";
   PyObject* home = PyDict_GetItemWithError(stator_type_dict(type), module);
   return home != nullptr && PyUnicode_Check(home) &&
          PyUnicode_CompareWithASCIIString(home, "typing") == 0;
@@ -234,7 +236,7 @@ bool isLayerClass(PyTypeObject* type) {
   static PyObject* module_name = PyUnicode_InternFromString("__module__");
   PyObject* home = type != moduleType() ? _PyType_Lookup(type, module_name) : nullptr;
   bool layer = false;
-  if (home != nullptr && PyUnicode_Check(home) && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+  if (home != nullptr && PyUnicode_Check(home) && stator_is_user_class(type)) {
     std::string_view text = PyUnicode_AsUTF8(home);
     layer = (text.rfind("torch.nn.modules.", 0) == 0 && text != "torch.nn.modules.container" &&
              text != "torch.nn.modules.lazy" && text != "torch.nn.modules.rnn") ||
@@ -267,9 +269,7 @@ bool isTorchs(PyObject* handler) {
 
 // As torch looks: everything but exact tensors and parameters, and what has switched it off.
 bool isOverloadedType(PyTypeObject* type) {
-  if (type == tensorType() || type == parameterType() ||
-      (type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0)
-    return false;
+  if (type == tensorType() || type == parameterType() || !stator_is_user_class(type)) return false;
   PyObject* found = _PyType_Lookup(type, handlerName());
   return found != nullptr && found != torchObject("torch._C._disabled_torch_function_impl") &&
          !(hasOwnDispatch(type) && isTorchs(found));

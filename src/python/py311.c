@@ -7,7 +7,6 @@
 // - An evaluator pushes a _PyCFrame of its own; `use_tracing` is copied inwards on entry and outwards on exit.
 #define Py_BUILD_CORE 1
 #include "base/hot.h"
-#include "python/errors_aside.h"
 #include "python/frame.h"
 
 #include <internal/pycore_ceval.h>
@@ -85,18 +84,6 @@ StatorFrameView stator_frame_view(StatorFrame* frame) {
 }
 
 int stator_frame_in_default_loop(StatorFrame* frame) { return frame->stacktop < 0; }
-
-void stator_errors_aside(StatorErrorsAside* aside) {
-  aside->none.exc_value = NULL;
-  aside->none.previous_item = NULL;
-  aside->before = thread()->exc_info;
-  thread()->exc_info = &aside->none;
-}
-
-void stator_errors_back(StatorErrorsAside* aside) {
-  thread()->exc_info = aside->before;
-  Py_CLEAR(aside->none.exc_value);
-}
 
 STATOR_HOT PyObject* stator_handled_exception(void) { return thread()->exc_info->exc_value; }
 

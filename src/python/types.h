@@ -11,6 +11,11 @@ extern "C" {
 PyObject* stator_type_mro(PyTypeObject* type);
 // The entries of a class; an empty dict for a type in C that nobody has made ready. Borrowed.
 PyObject* stator_type_entries(PyTypeObject* type);
+// A class that Python code has made. Types written in C live on the heap too, more of them with each version, but nobody can change those.
+static inline int stator_is_user_class(PyTypeObject* type) {
+  const unsigned long both = Py_TPFLAGS_HEAPTYPE | Py_TPFLAGS_IMMUTABLETYPE;
+  return (type->tp_flags & both) == Py_TPFLAGS_HEAPTYPE;
+}
 
 #ifdef __cplusplus
 }

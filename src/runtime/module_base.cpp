@@ -90,9 +90,10 @@ STATOR_HOT Ref<> compiledOf(ModuleBase* self) {
   PyTypeObject* type = Py_TYPE(self->module);
   StatorView view;
   const bool seen = stator_view_object(&view, self->module) && view.dict != nullptr;
-  const uint64_t own_version = seen ? view.dict->ma_version_tag : 0;
+  const uint64_t own_version =
+      seen ? stator_dict_version(reinterpret_cast<PyObject*>(view.dict)) : 0;
   if (type != self->type || stator_type_version(type) != self->type_version ||
-      own_version != self->own_version || !seen) [[unlikely]] {
+      own_version != self->own_version || !seen || !stator_dict_versioned(view.dict)) [[unlikely]] {
     if (!resolve(self, own_version)) return {};
   }
   return newRef(self->compiled);

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "python/hidden.h"
+#include "python/types.h"
 #include "sources/source.h"
 
 #include <string_view>
@@ -37,8 +38,7 @@ bool isShortLived(PyObject* object) {
   if (PyFunction_Check(object))
     return isOfFunctionBody(reinterpret_cast<PyFunctionObject*>(object)->func_qualname);
   if (PyType_Check(object)) {
-    if ((reinterpret_cast<PyTypeObject*>(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0)
-      return false;
+    if (!stator_is_user_class(reinterpret_cast<PyTypeObject*>(object))) return false;
     return isOfFunctionBody(reinterpret_cast<PyHeapTypeObject*>(object)->ht_qualname);
   }
   return isLruCache(Py_TYPE(object));

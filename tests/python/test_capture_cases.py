@@ -3,6 +3,7 @@
 import gc
 import itertools
 import pathlib
+import sys
 
 import pytest
 
@@ -35,6 +36,8 @@ def test_results(case):
 def test_capture(case, request):
     if not capture_cases.can_compare_captures():
         pytest.skip("forced breaks change what is captured")
+    if sys.version_info[:2] != (3, 11):
+        pytest.skip("the texts are those of CPython 3.11: instructions, and where its statements can be left")
     captured = capture_cases.captured(case)
     if request.config.getoption("--update"):
         case.path.write_text(capture_cases.rewritten(case.path, {case.name: captured}))

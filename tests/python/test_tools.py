@@ -61,6 +61,7 @@ def test_allowed(tmp_path, name, text):
         ("shapes/a.cpp", "#include <c10/core/ScalarType.h>\n", "belong to tensor/ alone"),
         ("guards/a.cpp", "#if PY_VERSION_HEX >= 0x030c0000\n#endif\n", "python/'s business"),
         ("guards/a.cpp", "#include <internal/pycore_frame.h>\n", "python/'s business"),
+        ("guards/a.cpp", "auto* dict = type->tp_dict;\n", "python/ has a name for it"),
         ("guards/a.cpp", "#include <Python.h>\n", "base/python.h"),
         ("guards/a.cpp", '#include "elsewhere/a.h"\n', "elsewhere/a.h: belongs to no room"),
         ("upper/low/a.cpp", '#include "upper/high/a.h"\n', "upper/low/ may include base, upper/low, not upper/high/"),

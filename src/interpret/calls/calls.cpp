@@ -290,7 +290,7 @@ Out call(Tracer& tracer, PyObject* callable, const Args& args, Then then) {
         const CallRow* row = findCall(descriptor);
         if (row != nullptr && row->kind == CallKind::kHandler)
           return deliver(row->handler(tracer, args.withFirst(self)));
-        if ((reinterpret_cast<PyTypeObject*>(self)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0)
+        if (!stator_is_user_class(reinterpret_cast<PyTypeObject*>(self)))
           return callNative(tracer, callable, args);
       }
       if (!of_type && descriptor != nullptr && Py_TYPE(descriptor) == &PyMethodDescr_Type) {

@@ -68,7 +68,7 @@ PyObject* silentBase() {
 Out tell(Tracer& t, PyObject* made, const ToldLater& told, const Args& keywords) {
   auto* type = reinterpret_cast<PyTypeObject*>(made);
   for (const auto& [name, value] : told.attributes)
-    PyDict_SetItem(type->tp_dict, name.get(), value.get());
+    PyDict_SetItem(stator_type_dict(type), name.get(), value.get());
   PyType_Modified(type);
   for (const auto& [name, value] : told.attributes) {
     STATOR_VALUE(hook, special(t, value.get(), "__set_name__"));
@@ -215,7 +215,7 @@ Out endOfInitSubclass(Tracer& t, const Args& args) {
 }  // namespace
 
 void registerClasses() {
-  registerRow(PyDict_GetItem(PyBaseObject_Type.tp_dict, initSubclass()),
+  registerRow(PyDict_GetItem(stator_type_dict(&PyBaseObject_Type), initSubclass()),
               CallRow{CallKind::kHandler, endOfInitSubclass});
   registerHandler("builtins.__build_class__", buildClass);
   registerHandler("builtins.classmethod", wrapMethod<&PyClassMethod_Type>);

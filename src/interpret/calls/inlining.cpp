@@ -160,6 +160,8 @@ Out inlineFunction(Tracer& tracer, PyObject* callable, const Args& args, Then th
     if (FunctionHandler late = findLate(callable)) return late(tracer, callable, args);
     return tracer.breakWith(Reason::kSkippedModule, nameOf(callable));
   }
+  if (stator_code_traced(code))
+    return tracer.breakWith(Reason::kCallsOutside, nameOf(callable) + ", which a tool watches");
   if ((code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0)
     return tracer.breakWith(Reason::kUnsupportedGenerator, "a coroutine");
   if ((code->co_flags & CO_GENERATOR) != 0 && wasRenamed(tracer, callable))

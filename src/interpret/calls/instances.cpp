@@ -23,6 +23,7 @@
 #include "interpret/tensors/torch_function.h"
 #include "interpret/tensors/wrapper_tensors.h"
 #include "python/objects.h"
+#include "python/types.h"
 
 namespace stator::interpret {
 
@@ -298,7 +299,7 @@ Out instantiate(Tracer& tracer, PyTypeObject* type, const Args& args, Then then,
     instance = std::move(object);
   } else if (PyCFunction_Check(new_function)) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyCFunction_GET_SELF(new_function));
-    if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 &&
+    if (!stator_is_user_class(type) &&
         !PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)) &&
         type != &PyBaseObject_Type) {
       return tracer.breakWith(Reason::kCallsOutside, nameOf(type_object) + "()");

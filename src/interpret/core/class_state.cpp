@@ -1,9 +1,12 @@
 #include "interpret/core/class_state.h"
 
+#include "python/objects.h"
+
 namespace stator::interpret {
 
 PyObject* classDescriptor() {
-  static PyObject* const descriptor = PyDict_GetItemString(PyBaseObject_Type.tp_dict, "__class__");
+  static PyObject* const descriptor =
+      PyDict_GetItemString(stator_type_dict(&PyBaseObject_Type), "__class__");
   return descriptor;
 }
 

@@ -7,6 +7,7 @@
 #include "interpret/core/known.h"
 #include "interpret/core/sym_scalars.h"
 #include "interpret/core/tracer.h"
+#include "python/objects.h"
 #include "python/types.h"
 #include "shapes/dims.h"
 #include "shapes/dtypes.h"
@@ -398,7 +399,7 @@ bool makeConcrete(Tracer& tracer, PyObject* container, int depth) {
     PyObject *key = nullptr, *item = nullptr;
     Py_ssize_t position = 0;
     Py_hash_t hash = 0;
-    while (_PyDict_Next(container, &position, &key, &item, &hash)) {
+    while (stator_dict_next(container, &position, &key, &item, &hash)) {
       if (symbolic::isSymbol(item)) {
         _PyDict_SetItem_KnownHash(container, key, replaced(item).get(), hash);
       } else {
@@ -664,7 +665,7 @@ Ref<> lowered(Tracer& tracer, PyObject* argument) {
     PyObject *key = nullptr, *item = nullptr;
     Py_ssize_t position = 0;
     Py_hash_t hash = 0;
-    while (_PyDict_Next(argument, &position, &key, &item, &hash))
+    while (stator_dict_next(argument, &position, &key, &item, &hash))
       _PyDict_SetItem_KnownHash(dict.get(), key, lowered(tracer, item).get(), hash);
     return dict;
   }

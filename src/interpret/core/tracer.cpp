@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "interpret/core/trace_iterator.h"
+#include "python/frame.h"
 
 #include <cstdarg>
 
@@ -88,7 +89,7 @@ Flow Tracer::raiseCurrentError() {
   // What this thread is really busy with is not what the trace is busy with, and the frames it really has are not the program's.
   PyException_SetTraceback(instance.get(), Py_None);
   Ref<> context = stealRef(PyException_GetContext(instance.get()));
-  if (context && context.get() == _PyErr_GetTopmostException(PyThreadState_Get())->exc_value)
+  if (context && context.get() == stator_topmost_exception())
     PyException_SetContext(instance.get(), nullptr);
   return raise(instance);
 }

@@ -126,9 +126,9 @@ Flow callUnit(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   while (at->opcode != CALL) at = &frame.code->instrs()[static_cast<size_t>(++index)];
   size_t given = static_cast<size_t>(at->oparg);
   size_t depth = frame.stack.size();
-  // Below the arguments: (function, self) or (NULL, callable).
-  bool method = static_cast<bool>(frame.stack[depth - given - 2]);
-  PyObject* callable = frame.stack[depth - given - (method ? 2 : 1)].get();
+  // Below the arguments: (function, self), or (NULL, callable) in the version's order.
+  bool method = static_cast<bool>(frame.stack[depth - given - (kNullBehindCallable ? 1 : 2)]);
+  PyObject* callable = frame.stack[depth - given - (method || kNullBehindCallable ? 2 : 1)].get();
   Args args;
   args.values.reserve(given + 1);
   for (size_t i = depth - given - (method ? 1 : 0); i < depth; ++i)
@@ -155,7 +155,7 @@ Flow callFunctionEx(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   size_t operands = has_keywords ? 4 : 3;
   PyObject* keywords = has_keywords ? frame.top() : nullptr;
   PyObject* positional = frame.top(has_keywords ? 1 : 0);
-  PyObject* callable = frame.top(has_keywords ? 2 : 1);
+  PyObject* callable = frame.top((has_keywords ? 2 : 1) + (kNullBehindCallable ? 1 : 0));
   STATOR_VALUE(items, sizedListOf(tracer, positional));
   Args args;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i)

@@ -18,6 +18,12 @@ using Handler = Flow (*)(Tracer& tracer, SymbolicFrame& frame, const Instr& inst
 #undef OPCODE
 
 inline void advance(SymbolicFrame& frame) { frame.index++; }
+// A callable below the arguments of a call, without self.
+inline void pushCallable(SymbolicFrame& frame, Ref<> callable) {
+  if (!kNullBehindCallable) frame.push(Ref<>());
+  frame.push(std::move(callable));
+  if (kNullBehindCallable) frame.push(Ref<>());
+}
 inline void jumpTo(SymbolicFrame& frame, int offset) { frame.index = frame.code->indexAt(offset); }
 
 // Pops `operands` values, pushes the result and goes on. An entered callee leaves the operands popped and the caller behind the

@@ -36,44 +36,19 @@ Flow readStack(Tracer& tracer, SymbolicFrame& frame, const bytecode::Instr& inst
       wanted = static_cast<size_t>(call.oparg) + 2;
       break;
     }
-    case NOP:
-    case RESUME:
-    case LOAD_CONST:
-    case LOAD_FAST:
-    case LOAD_GLOBAL:
-    case LOAD_DEREF:
-    case PUSH_NULL:
-    case JUMP_FORWARD:
-    case JUMP_BACKWARD:
-      wanted = 0;
-      break;
-    case STORE_FAST:
-    case POP_TOP:
-    case LOAD_ATTR:
-    case LOAD_METHOD:
-    case STORE_GLOBAL:
-    case GET_ITER:
     case FOR_ITER:
-    case RETURN_VALUE:
       wanted = 1;
       break;
-    case BINARY_OP:
-    case BINARY_SUBSCR:
-    case COMPARE_OP:
-    case IS_OP:
-    case CONTAINS_OP:
-    case STORE_ATTR:
-      wanted = 2;
-      break;
-    case STORE_SUBSCR:
-      wanted = 3;
-      break;
     default:
+      if (bytecode::hasEffect(instr.opcode, bytecode::kPopsOnly))
+        wanted = static_cast<size_t>(bytecode::stackPops(instr.opcode, instr.oparg, false));
       break;
   }
+  const bool stores = instr.opcode == STORE_FAST || instr.opcode == STORE_FAST_LOAD_FAST ||
+                      instr.opcode == STORE_FAST_STORE_FAST;
   for (size_t i = depth; i-- > depth - std::min(wanted, depth);) {
     if (frame.stack[i].get() != unreadMarker()) continue;
-    if (instr.opcode != STORE_FAST && dropRunsUserCode(tracer, tracer.world.roots().stack[i])) {
+    if (!stores && dropRunsUserCode(tracer, tracer.world.roots().stack[i])) {
       return tracer.breakWith(Reason::kUnsupportedObject, "drops an object with a finalizer");
     }
     STATOR_VALUE(value,

@@ -17,7 +17,7 @@
 #include <optional>
 
 namespace stator::interpret {
-// calls/checks.cpp
+// tensors/checks.cpp
 std::optional<bool> checkedTruth(Tracer& t, SymbolicFrame& frame, const bytecode::Instr& instr,
                                  bool if_true);
 }  // namespace stator::interpret
@@ -41,13 +41,6 @@ Instr with(const Instr& instr, int oparg) {
 PyObject* slotNow(Tracer& tracer, SymbolicFrame& frame, size_t slot) {
   return !frame.untouched.empty() && frame.untouched[slot] ? tracer.world.roots().slots[slot]
                                                            : frame.slots[slot].get();
-}
-
-// The operands of a call lie below: a callable that is no method of what it was read from.
-void pushCallable(SymbolicFrame& frame, Ref<> callable) {
-  if (!kNullBehindCallable) frame.push(Ref<>());
-  frame.push(std::move(callable));
-  if (kNullBehindCallable) frame.push(Ref<>());
 }
 
 }  // namespace
@@ -135,7 +128,7 @@ Flow loadFromDictOrGlobals(Tracer& tracer, SymbolicFrame& frame, const Instr& in
 
 namespace {
 
-// Whether a value that has just been computed decides the jump that follows, for tensors: see calls/checks.cpp. The truth goes on the stack.
+// Whether a value that has just been computed decides the jump that follows, for tensors: see tensors/checks.cpp. The truth goes on the stack.
 std::optional<bool> checkedAhead(Tracer& tracer, SymbolicFrame& frame) {
   const auto& instrs = frame.code->instrs();
   const auto next = static_cast<size_t>(frame.index) + 1;
@@ -176,10 +169,18 @@ Flow compareOpToBool(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   if (!out.ok()) return out.flow();
   Ref<> result = out.take();
   if (result.get() != Py_True && result.get() != Py_False) {
-    if (graph::isStandIn(result.get()))
-      return tracer.breakWith(Reason::kDataDependentBranch, "compares tensors");
-    STATOR_VALUE(answer, truth(tracer, result.get()));
-    result = std::move(answer);
+    std::optional<bool> checked;
+    if (graph::isStandIn(result.get())) {
+      frame.push(result);
+      checked = checkedAhead(tracer, frame);
+      frame.drop();
+    }
+    if (checked) {
+      result = newRef(*checked ? Py_True : Py_False);
+    } else {
+      STATOR_VALUE(answer, truth(tracer, result.get()));
+      result = std::move(answer);
+    }
   }
   return deliver(tracer, frame, std::move(result), 2);
 }

@@ -160,7 +160,7 @@ void PlanBuilder::fillUserKeyed(Register target, PyObject* dict) {
   PyObject *key = nullptr, *item = nullptr;
   Py_ssize_t position = 0;
   Py_hash_t stored = 0;
-  while (_PyDict_Next(dict, &position, &key, &item, &stored)) {
+  while (stator_dict_next(dict, &position, &key, &item, &stored)) {
     const bool again = sameHashAtExit(t_, key);
     if (again && !seen.emplace(stored, key).second) {
       fail(madeHere(key) ? key : dict);
@@ -233,7 +233,7 @@ void PlanBuilder::fillAttributes(Register target, PyObject* object) {
   PyObject* mro = stator_type_mro(type);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
-    if ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) continue;
+    if (!stator_is_user_class(base)) continue;
     PyObject *name = nullptr, *entry = nullptr;
     Py_ssize_t position = 0;
     while (PyDict_Next(stator_type_entries(base), &position, &name, &entry)) {
@@ -613,8 +613,7 @@ Register PlanBuilder::instance(PyObject* object) {
     return result;
   }
   PyTypeObject* base = type;
-  while (base->tp_base != nullptr && (base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0)
-    base = base->tp_base;
+  while (base->tp_base != nullptr && stator_is_user_class(base)) base = base->tp_base;
   if (isStructSequence(object)) {
     Register items = add(PlanOp::kTuple, nullptr, Ref<>(), sequence(object));
     return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)), {items});
@@ -697,7 +696,7 @@ Register PlanBuilder::dictLike(PyObject* object, PyTypeObject* type) {
     fill(PlanOp::kDefaultFactory, {result, value(factory.get())});
   }
   fillDict(result, object);
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) fillAttributes(result, object);
+  if (stator_is_user_class(type)) fillAttributes(result, object);
   return result;
 }
 

@@ -64,7 +64,7 @@ class PlanBuilder {
   breaks::Register generator(PyObject* object);
   breaks::Register iterator(PyObject* object);
   // `__setstate__` of a C iterator, after it was made.
-  breaks::Register withState(PyTypeObject* type, breaks::Register iterator, breaks::Register state);
+  breaks::Register withState(breaks::Register iterator, breaks::Register state);
   breaks::Register itertools(PyObject* object);
   // Computed from what the symbols stand for, by Python's own operators: no size limits.
   breaks::Register symbolicInt(const symbolic::Expr* expr);

@@ -7,6 +7,7 @@
 #include "interpret/frames/plan_builder.h"
 #include "interpret/objects/exceptions.h"
 #include "interpret/objects/iteration.h"
+#include "python/instructions.h"
 #include "python/objects.h"
 
 namespace stator::interpret {
@@ -19,6 +20,9 @@ using breaks::Register;
 bool PlanBuilder::ignoresClosing(const bytecode::CodeInfo& code, int target) {
   size_t at = static_cast<size_t>(code.indexAt(target));
   const auto& instrs = code.instrs();
+  // 3.12 on: around the whole body of a generator, makes a RuntimeError of a StopIteration.
+  if (instrs[at].opcode == CALL_INTRINSIC_1 && instrs[at].oparg == kIntrinsicStopIterationError)
+    return true;
   if (at + 2 >= instrs.size() || instrs[at].opcode != PUSH_EXC_INFO ||
       instrs[at + 1].opcode != LOAD_GLOBAL || instrs[at + 2].opcode != CHECK_EXC_MATCH) {
     return false;
@@ -178,11 +182,9 @@ Register PlanBuilder::iterator(PyObject* object) {
   }
 }
 
-Register PlanBuilder::withState(PyTypeObject* type, Register iterator, Register state) {
-  std::string path = std::string(type->tp_name) + ".__setstate__";
-  PyObject* method = torchObject(path.c_str());
-  STATOR_CHECK(method != nullptr, path);
-  add(PlanOp::kCall, nullptr, newRef(method), {iterator, state});
+Register PlanBuilder::withState(Register iterator, Register state) {
+  static PyObject* const set_state = torchObject("stator._core.set_iterator_state");
+  add(PlanOp::kCall, nullptr, newRef(set_state), {iterator, state});
   return iterator;
 }
 
@@ -204,7 +206,7 @@ Register PlanBuilder::itertools(PyObject* object) {
       std::vector<Register> state = {part(0)};
       if (parts[1]) state.push_back(part(1));
       Register made = call({});
-      return withState(type, made, add(PlanOp::kTuple, nullptr, Ref<>(), state));
+      return withState(made, add(PlanOp::kTuple, nullptr, Ref<>(), state));
     }
     case IteratorKind::kIslice: {
       int64_t next = PyLong_AsLongLong(parts[1].get());
@@ -220,7 +222,7 @@ Register PlanBuilder::itertools(PyObject* object) {
           it->flag ? add(PlanOp::kIterator, nullptr, Ref<>(), {part(1)}, it->index) : part(0);
       std::vector<Register> state = {part(1), constant(it->flag ? Py_True : Py_False)};
       Register made = call({rest});
-      return withState(type, made, add(PlanOp::kTuple, nullptr, Ref<>(), state));
+      return withState(made, add(PlanOp::kTuple, nullptr, Ref<>(), state));
     }
     case IteratorKind::kRepeat:
       return it->index < 0 ? call({part(0)}) : call({part(0), number(it->index)});
@@ -228,7 +230,7 @@ Register PlanBuilder::itertools(PyObject* object) {
       if (parts[3]) return fail(object);
       Register total = parts[2] ? part(2) : kNull;
       Register made = call({part(0), part(1)});
-      return total == kNull ? made : withState(type, made, total);
+      return total == kNull ? made : withState(made, total);
     }
     case IteratorKind::kStarMap:
     case IteratorKind::kTakeWhile:
@@ -237,7 +239,7 @@ Register PlanBuilder::itertools(PyObject* object) {
       return call({part(0), part(1)});
     case IteratorKind::kDropWhile: {
       Register made = call({part(0), part(1)});
-      return it->flag ? withState(type, made, constant(Py_True)) : made;
+      return it->flag ? withState(made, constant(Py_True)) : made;
     }
     case IteratorKind::kZipLongest: {
       std::vector<Register> operands;
@@ -247,7 +249,7 @@ Register PlanBuilder::itertools(PyObject* object) {
       }
       Register fill = part(0);
       Register made = call(operands);
-      return withState(type, made, fill);
+      return withState(made, fill);
     }
     case IteratorKind::kPairwise:
       return parts[1] ? fail(object) : call({part(0)});

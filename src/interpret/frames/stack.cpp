@@ -169,6 +169,7 @@ Flow makeCell(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   size_t slot = static_cast<size_t>(instr.oparg);
   Ref<> cell = stealRef(PyCell_New(frame.slots[slot].get()));
   frame.slots[slot] = tracer.made(cell);
+  if (!frame.untouched.empty()) frame.untouched[slot] = false;
   advance(frame);
   return Flow::kOk;
 }
@@ -233,8 +234,10 @@ Flow deleteDeref(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 
 Flow loadGlobal(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   STATOR_VALUE(value, loadGlobal(tracer, frame, nameAt(frame, instr.oparg >> 1)));
-  if ((instr.oparg & 1) != 0) frame.push(Ref<>());
-  frame.push(std::move(value));
+  if ((instr.oparg & 1) != 0)
+    pushCallable(frame, std::move(value));
+  else
+    frame.push(std::move(value));
   advance(frame);
   return Flow::kOk;
 }

@@ -139,8 +139,7 @@ Flow loadMethod(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
     frame.push(newRef(PyMethod_GET_FUNCTION(value.get())));
     frame.push(std::move(self));
   } else {
-    frame.push(Ref<>());
-    frame.push(std::move(value));
+    pushCallable(frame, std::move(value));
   }
   advance(frame);
   return Flow::kOk;

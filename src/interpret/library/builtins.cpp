@@ -31,6 +31,7 @@
 #include "interpret/tensors/tensor_call.h"
 #include "interpret/tensors/torch_calls.h"
 #include "python/objects.h"
+#include "python/types.h"
 #include "symbolic/sym_int.h"
 
 #include <string_view>
@@ -222,7 +223,7 @@ Out filterCall(Tracer& t, const Args& args) {
 bool reversesOtherwise(Tracer& t, PyObject* sequence) {
   if (graph::isStandIn(sequence) || isTraceIterator(sequence)) return false;
   PyTypeObject* type = Py_TYPE(sequence);
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return false;
+  if (!stator_is_user_class(type)) return false;
   if (isProgrammed(t, type, "__reversed__")) return true;
   if (PyList_Check(sequence)) return false;
   if (PyDict_Check(sequence)) return isProgrammed(t, type, "__iter__");
@@ -390,7 +391,7 @@ Out textCall(Tracer& t, const Args& args, bool repr) {
   if (exact && Py_TYPE(value)->tp_str == Py_TYPE(exact.get())->tp_str &&
       Py_TYPE(value)->tp_repr == Py_TYPE(exact.get())->tp_repr)
     return t.fromNative(stealRef(repr ? PyObject_Repr(exact.get()) : PyObject_Str(exact.get())));
-  if (t.isMade(value) && (Py_TYPE(value)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
+  if (t.isMade(value) && stator_is_user_class(Py_TYPE(value)) &&
       Py_TYPE(value)->tp_repr == PyBaseObject_Type.tp_repr &&
       Py_TYPE(value)->tp_str == PyBaseObject_Type.tp_str) {
     // <module.Class object at 0x...>: any address serves, as long as nobody gets to see the object beside it.
@@ -499,7 +500,7 @@ Out dirCall(Tracer& t, const Args& args) {
     return t.breakWith(Reason::kUnsupportedObject, "dir()");
   if (t.classes.anyWritten())
     return t.breakWith(Reason::kUnsupportedObject, "dir() after a class was written to");
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+  if (stator_is_user_class(type)) {
     t.world.guard(guards::Guard{guards::GuardKind::kTypeVersion,
                                 t.world.sources().pinned(reinterpret_cast<PyObject*>(type)),
                                 nullptr, newRef(reinterpret_cast<PyObject*>(type))});

@@ -16,6 +16,7 @@
 #include "interpret/objects/keys.h"
 #include "interpret/objects/operators.h"
 #include "interpret/objects/updates.h"
+#include "python/types.h"
 #include "values/dicts.h"
 
 namespace stator::interpret {
@@ -99,7 +100,7 @@ Out onContents(Tracer& t, const Args& args, const char* method, bool plain_argum
   }
   // The C type's own method: what a Python subclass put over it must not run here.
   PyTypeObject* base = Py_TYPE(target.get());
-  while ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) base = base->tp_base;
+  while (stator_is_user_class(base)) base = base->tp_base;
   Ref<> function = stealRef(PyObject_GetAttrString(reinterpret_cast<PyObject*>(base), method));
   if (!function) return t.raiseCurrentError();
   std::vector<PyObject*> values = args.values;

@@ -13,6 +13,7 @@
 #include "interpret/objects/items.h"
 #include "interpret/objects/native_calls.h"
 #include "interpret/objects/subclass_checks.h"
+#include "python/types.h"
 
 namespace stator::interpret {
 
@@ -157,7 +158,7 @@ Out protocolCheck(Tracer& t, PyTypeObject* protocol, PyObject* object) {
     return t.breakWith(Reason::kCallsOutside,
                        "a protocol's check, which looks at the frames that call it");
   for (PyTypeObject* type : {protocol, Py_TYPE(object)}) {
-    if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0)
+    if (stator_is_user_class(type))
       t.world.guard(Guard{GuardKind::kTypeVersion,
                           t.world.sources().pinned(reinterpret_cast<PyObject*>(type)), nullptr,
                           newRef(reinterpret_cast<PyObject*>(type))});

@@ -140,8 +140,7 @@ bool sharesOutsideDict(Tracer& t, PyObject* name, PyObject* value) {
 }
 
 Flow changeClass(Tracer& tracer, PyObject* object, PyObject* type) {
-  if (!PyType_Check(type) || PyModule_Check(object) ||
-      (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0)
+  if (!PyType_Check(type) || PyModule_Check(object) || !stator_is_user_class(Py_TYPE(object)))
     return tracer.breakWith(Reason::kUnsupportedMutation, "changes the class of an object");
   noteWrite(tracer, object);
   tracer.frames.commit();
@@ -279,8 +278,7 @@ Flow setTypeAttr(Tracer& tracer, PyTypeObject* type, PyObject* name, PyObject* v
     if (PyType_Type.tp_setattro(object, name, value) != 0) return tracer.raiseCurrentError();
     return Flow::kOk;
   }
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 ||
-      (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0) {
+  if (!stator_is_user_class(type) || (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0) {
     return tracer.breakWith(Reason::kRaises, "sets an attribute of an immutable class");
   }
   // Special methods also fill the type's slots, which native code and this tracer read without a look-up.

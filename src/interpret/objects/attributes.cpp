@@ -51,8 +51,7 @@ Out lookUpWritten(Tracer& tracer, PyTypeObject* type, PyObject* name) {
     if (written == values::deletedMarker()) continue;
     if (written != nullptr) return newRef(written);
     PyObject* raw = PyDict_GetItemWithError(stator_type_entries(base), name);
-    if ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
-        !isMadeClass(tracer, reinterpret_cast<PyObject*>(base))) {
+    if (stator_is_user_class(base) && !isMadeClass(tracer, reinterpret_cast<PyObject*>(base))) {
       const Source* source = tracer.world.child(
           SourceKind::kClassDict, tracer.world.sources().pinned(reinterpret_cast<PyObject*>(base)),
           name);
@@ -97,7 +96,7 @@ Out typeLookup(Tracer& tracer, PyTypeObject* type, PyObject* name) {
     return lookUpWritten(tracer, type, name);
   PyObject* found = _PyType_Lookup(type, name);
   // Static types cannot change.
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0)
+  if (stator_is_user_class(type))
     tracer.world.guards().addTypeLookup(
         tracer.world.sources().pinned(reinterpret_cast<PyObject*>(type)), type, name, found);
   return Ref<>::create(found);
@@ -107,7 +106,7 @@ Out typeLookup(Tracer& tracer, PyTypeObject* type, PyObject* name) {
 Out classAttrValue(Tracer& tracer, PyTypeObject* type, PyObject* name, PyObject* raw) {
   PyTypeObject* owner = ownerInMro(tracer, type, name);
   if (owner == nullptr) return newRef(raw);
-  if ((owner->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return newRef(raw);
+  if (!stator_is_user_class(owner)) return newRef(raw);
   const Source* source =
       tracer.world.child(SourceKind::kClassDict,
                          tracer.world.sources().pinned(reinterpret_cast<PyObject*>(owner)), name);
@@ -285,7 +284,7 @@ Out typeAttribute(Tracer& tracer, PyTypeObject* type, PyObject* name) {
         return tracer.made(value);
       if (Py_TYPE(value.get()) == mappingProxyType())
         return fromOutside(tracer, value, tracer.world.sources().pinned(value));
-      if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || values::isScalar(value.get()) ||
+      if (!stator_is_user_class(type) || values::isScalar(value.get()) ||
           PyType_Check(value.get()) || isMadeClass(tracer, reinterpret_cast<PyObject*>(type))) {
         return value;
       }
@@ -344,8 +343,8 @@ Out superAttribute(Tracer& tracer, PyObject* super, PyObject* name) {
   while (i < PyTuple_GET_SIZE(mro) && PyTuple_GET_ITEM(mro, i) != this_class.get()) ++i;
   for (++i; i < PyTuple_GET_SIZE(mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
-    bool heap = (base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
-                !isMadeClass(tracer, reinterpret_cast<PyObject*>(base));
+    bool heap =
+        stator_is_user_class(base) && !isMadeClass(tracer, reinterpret_cast<PyObject*>(base));
     const Source* source =
         heap ? tracer.world.child(SourceKind::kClassDict,
                                   tracer.world.sources().pinned(reinterpret_cast<PyObject*>(base)),
@@ -421,7 +420,7 @@ namespace {
 
 // A class may get a __getattribute__ or __getattr__ later.
 void guardLookupProtocol(Tracer& tracer, PyTypeObject* type) {
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || !tracer.classes.firstAsOwner(type)) return;
+  if (!stator_is_user_class(type) || !tracer.classes.firstAsOwner(type)) return;
   static PyObject* getattribute = PyUnicode_InternFromString("__getattribute__");
   (void)typeLookup(tracer, type, getattribute);
   (void)typeLookup(tracer, type, names().dunder_getattr);
@@ -436,8 +435,7 @@ PyTypeObject* boundType(PyObject* function) {
 // What stands in a class may be an object of a user's class that becomes a descriptor, or another kind of descriptor, later.
 void guardDescriptorKind(Tracer& tracer, PyObject* entry) {
   PyTypeObject* kind = Py_TYPE(entry);
-  if ((kind->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || !tracer.classes.firstAsDescriptor(kind))
-    return;
+  if (!stator_is_user_class(kind) || !tracer.classes.firstAsDescriptor(kind)) return;
   static PyObject* remove = PyUnicode_InternFromString("__delete__");
   for (PyObject* method : {names().dunder_get, names().dunder_set, remove})
     (void)typeLookup(tracer, kind, method);

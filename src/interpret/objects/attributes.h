@@ -2,6 +2,7 @@
 #pragma once
 
 #include "interpret/core/tracer.h"
+#include "python/objects.h"
 
 namespace stator::interpret {
 
@@ -12,7 +13,7 @@ inline bool isDataDescriptor(PyObject* descriptor) {
 // __thisclass__, __self__ or __self_class__ of a super object itself: asked for as an attribute it is looked up behind a class, where there
 // may be another super.
 inline Ref<> superPart(PyObject* super, const char* name) {
-  PyObject* member = PyDict_GetItemString(PySuper_Type.tp_dict, name);
+  PyObject* member = PyDict_GetItemString(stator_type_dict(&PySuper_Type), name);
   return stealRef(
       Py_TYPE(member)->tp_descr_get(member, super, reinterpret_cast<PyObject*>(&PySuper_Type)));
 }

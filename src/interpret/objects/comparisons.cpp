@@ -12,6 +12,8 @@
 #include "interpret/objects/keys.h"
 #include "interpret/objects/scalars.h"
 #include "interpret/objects/special_methods.h"
+#include "python/objects.h"
+#include "python/types.h"
 #include "symbolic/sym_int.h"
 
 #include <cstring>
@@ -28,7 +30,6 @@ const int kSwapped[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
 
 Ref<> boolean(bool b) { return newRef(b ? Py_True : Py_False); }
 bool isEquality(int operation) { return operation == Py_EQ || operation == Py_NE; }
-bool isUserType(PyTypeObject* type) { return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0; }
 
 bool isScalarKind(PyObject* value) {
   return PyLong_Check(value) || PyFloat_Check(value) || PyComplex_Check(value) ||
@@ -46,13 +47,13 @@ bool isContainer(PyObject* value) { return isSameContainer(value, value); }
 
 // A class made from a built-in one that compares in a way of its own, in Python or by another slot (`__eq__ = object.__eq__`).
 bool comparesOtherwise(PyTypeObject* type) {
-  if (!isUserType(type)) return false;
+  if (!stator_is_user_class(type)) return false;
   for (PyTypeObject* base :
        {&PyList_Type, &PyTuple_Type, &PyDict_Type, &PySet_Type, &PyFrozenSet_Type, &PyLong_Type,
         &PyFloat_Type, &PyComplex_Type, &PyUnicode_Type, &PyBytes_Type}) {
     if (!PyType_IsSubtype(type, base)) continue;
     PyTypeObject* native = type;
-    while (isUserType(native)) native = native->tp_base;
+    while (stator_is_user_class(native)) native = native->tp_base;
     return type->tp_richcompare != native->tp_richcompare;
   }
   return false;
@@ -60,7 +61,7 @@ bool comparesOtherwise(PyTypeObject* type) {
 
 // Code of the program has a say. object.__ne__ asks __eq__.
 bool asksProgram(Tracer& tracer, PyTypeObject* type, int operation) {
-  if (!isUserType(type)) return false;
+  if (!stator_is_user_class(type)) return false;
   if (isProgrammed(tracer, type, kMethods[operation])) return true;
   return (operation == Py_NE && isProgrammed(tracer, type, "__eq__")) || comparesOtherwise(type);
 }
@@ -110,7 +111,7 @@ Out compareDicts(Tracer& tracer, int operation, const Ref<>& a, const Ref<>& b) 
   PyObject *key = nullptr, *value = nullptr;
   Py_ssize_t position = 0;
   Py_hash_t hash = 0;
-  while (_PyDict_Next(a.get(), &position, &key, &value, &hash)) {
+  while (stator_dict_next(a.get(), &position, &key, &value, &hash)) {
     Ref<> keep_key = newRef(key), x = newRef(value);
     STATOR_VALUE(y, keyed(tracer, nullptr, [&](PyObject*) {
                    return Py_XNewRef(_PyDict_GetItem_KnownHash(b.get(), key, hash));
@@ -299,7 +300,8 @@ Out compareSlot(Tracer& tracer, PyTypeObject* owner, int operation, PyObject* se
   STATOR_VALUE(b, plain(tracer, other));
   if (isNativeSafe(tracer, a.get()) && isNativeSafe(tracer, b.get()))
     return tracer.fromNative(stealRef(owner->tp_richcompare(a.get(), b.get(), operation)));
-  if (isUserType(Py_TYPE(other)) || isUserType(Py_TYPE(self))) return newRef(Py_NotImplemented);
+  if (stator_is_user_class(Py_TYPE(other)) || stator_is_user_class(Py_TYPE(self)))
+    return newRef(Py_NotImplemented);
   return tracer.breakWith(Reason::kUnsupportedObject,
                           std::string(owner->tp_name) + "." + kMethods[operation]);
 }

@@ -44,7 +44,7 @@ PyObject* hasStoredHashes(PyObject* expected, PyObject* container) {
   Py_hash_t hash = 0;
   const bool dict = PyDict_Check(container);
   if (!dict && !PyAnySet_Check(container)) Py_RETURN_FALSE;
-  while (dict ? _PyDict_Next(container, &position, &key, &value, &hash)
+  while (dict ? stator_dict_next(container, &position, &key, &value, &hash)
               : _PySet_NextEntry(container, &position, &key, &hash)) {
     if (i >= PyTuple_GET_SIZE(expected)) Py_RETURN_FALSE;
     PyObject* wanted = PyTuple_GET_ITEM(expected, i++);
@@ -323,7 +323,7 @@ Out keyedByPosition(Tracer& tracer, PyObject* dict) {
   PyObject *raw_key = nullptr, *raw = nullptr;
   Py_ssize_t position = 0;
   Py_hash_t hash = 0;
-  for (int64_t i = 0; _PyDict_Next(dict, &position, &raw_key, &raw, &hash); ++i) {
+  for (int64_t i = 0; stator_dict_next(dict, &position, &raw_key, &raw, &hash); ++i) {
     const bool own = !isStaticKey(raw_key) && !isIdentityKey(raw_key);
     STATOR_VALUE(key, fromOutside(tracer, raw_key,
                                   tracer.world.child(SourceKind::kDictKey, source, nullptr, i)));

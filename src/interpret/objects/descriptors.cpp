@@ -55,7 +55,7 @@ Out bindDescriptor(Tracer& tracer, PyObject* descriptor, PyObject* object, PyTyp
     if (kind == &PyStaticMethod_Type) return function;
     // CPython 3.9 to 3.12: what is wrapped may be a descriptor itself, which is asked with the class.
     if (Py_TYPE(function.get()) == &PyProperty_Type ||
-        (Py_TYPE(function.get())->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+        stator_is_user_class(Py_TYPE(function.get()))) {
       const Source* inner = source != nullptr
                                 ? tracer.world.child(SourceKind::kGenericAttr, source, names().func)
                                 : nullptr;
@@ -121,8 +121,7 @@ Out bindDescriptor(Tracer& tracer, PyObject* descriptor, PyObject* object, PyTyp
       Ref<> raw =
           stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type)));
       // A slot of a user's class, or a field of a built-in type.
-      bool slot = (reinterpret_cast<PyDescrObject*>(descriptor)->d_type->tp_flags &
-                   Py_TPFLAGS_HEAPTYPE) != 0;
+      bool slot = stator_is_user_class(reinterpret_cast<PyDescrObject*>(descriptor)->d_type);
       const Source* child = tracer.world.child(slot ? SourceKind::kAttr : SourceKind::kGenericAttr,
                                                info->source, name);
       if (!raw) {

@@ -5,6 +5,7 @@
 #include "interpret/core/tables.h"
 #include "interpret/core/tracer.h"
 #include "interpret/objects/rows.h"
+#include "python/types.h"
 
 namespace stator::interpret {
 
@@ -39,7 +40,7 @@ Flow setTraceback(Tracer& tracer, PyObject* exception, PyObject* value) {
 
 bool isPlainException(PyObject* exception) {
   PyTypeObject* base = Py_TYPE(exception);
-  while ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) base = base->tp_base;
+  while (stator_is_user_class(base)) base = base->tp_base;
   return base->tp_basicsize == reinterpret_cast<PyTypeObject*>(PyExc_BaseException)->tp_basicsize ||
          reinterpret_cast<PyObject*>(base) == PyExc_StopIteration;
 }

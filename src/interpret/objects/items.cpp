@@ -20,6 +20,7 @@
 #include "interpret/objects/special_methods.h"
 #include "interpret/objects/updates.h"
 #include "python/objects.h"
+#include "python/types.h"
 #include "symbolic/sym_int.h"
 #include "values/dicts.h"
 
@@ -120,8 +121,7 @@ bool isNativeContainer(Tracer& tracer, PyObject* object, PyObject* method) {
   for (PyTypeObject* base :
        {&PyList_Type, &PyTuple_Type, &PyDict_Type, &PySet_Type, &PyFrozenSet_Type, dequeType()}) {
     if (PyType_IsSubtype(type, base)) {
-      if (type != base && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0)
-        (void)typeLookup(tracer, type, method);
+      if (type != base && stator_is_user_class(type)) (void)typeLookup(tracer, type, method);
       // C subclasses (OrderedDict, defaultdict) have slots of their own that keep the same meaning.
       PyObject* found = _PyType_Lookup(type, method);
       return usesNativeSlot(type, base, method) || isMethodOf(base, found, method);

@@ -12,6 +12,7 @@
 #include "interpret/objects/scalars.h"
 #include "interpret/objects/special_methods.h"
 #include "python/objects.h"
+#include "python/types.h"
 #include "symbolic/sym_int.h"
 #include "values/dicts.h"
 
@@ -444,7 +445,7 @@ Out listOf(Tracer& tracer, PyObject* iterable, Py_ssize_t most) {
 }
 
 Out sizedListOf(Tracer& tracer, PyObject* iterable) {
-  if (graph::isStandIn(iterable) || (Py_TYPE(iterable)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0)
+  if (graph::isStandIn(iterable) || !stator_is_user_class(Py_TYPE(iterable)))
     return listOf(tracer, iterable);
   Ref<> list = stealRef(PyList_New(0));
   STATOR_VALUE(iterator, iterate(tracer, iterable));
@@ -468,8 +469,7 @@ Flow fillList(Tracer& tracer, PyObject* list, PyObject* iterator, Py_ssize_t mos
 Flow askForLength(Tracer& tracer, PyObject* iterable) {
   static PyObject* const length_name = PyUnicode_InternFromString("__len__");
   static PyObject* const hint_name = PyUnicode_InternFromString("__length_hint__");
-  if (graph::isStandIn(iterable) || (Py_TYPE(iterable)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0)
-    return Flow::kOk;
+  if (graph::isStandIn(iterable) || !stator_is_user_class(Py_TYPE(iterable))) return Flow::kOk;
   for (PyObject* name : {length_name, hint_name}) {
     STATOR_VALUE(method, typeLookup(tracer, Py_TYPE(iterable), name));
     if (!method) continue;

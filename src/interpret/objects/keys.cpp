@@ -16,6 +16,7 @@
 #include "interpret/objects/operators.h"
 #include "interpret/objects/scalars.h"
 #include "python/objects.h"
+#include "python/types.h"
 #include "symbolic/sym_int.h"
 #include "tensor/meta_of.h"
 
@@ -140,9 +141,9 @@ bool isPlainTuple(PyObject* key) {
 
 bool isOwnKey(PyObject* key) {
   PyTypeObject* type = Py_TYPE(key);
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || graph::isStandIn(key) ||
-      isTraceIterator(key) || isAddress(key) || tensor::isTensor(key) || PyList_Check(key) ||
-      PyDict_Check(key) || PyAnySet_Check(key) || type->tp_hash == PyObject_HashNotImplemented)
+  if (!stator_is_user_class(type) || graph::isStandIn(key) || isTraceIterator(key) ||
+      isAddress(key) || tensor::isTensor(key) || PyList_Check(key) || PyDict_Check(key) ||
+      PyAnySet_Check(key) || type->tp_hash == PyObject_HashNotImplemented)
     return false;
   if (isPythonMethod(type, hashName())) return true;
   return isPythonMethod(type, equalName()) &&

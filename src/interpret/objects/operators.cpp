@@ -16,6 +16,7 @@
 #include "interpret/objects/scalars.h"
 #include "interpret/objects/special_methods.h"
 #include "interpret/objects/texts.h"
+#include "python/types.h"
 #include "symbolic/sym_int.h"
 
 #include <array>
@@ -62,8 +63,6 @@ const std::array<BinaryRow, 13> kBinary = {{
     {"xor", "^", "__xor__", "__rxor__", "__ixor__", PyNumber_Xor, PyNumber_InPlaceXor},
 }};
 
-bool isUserType(PyTypeObject* type) { return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0; }
-
 bool isNumber(PyObject* object) {
   static PyObject* torch_function = PyUnicode_InternFromString("__torch_function__");
   static PyObject* array = PyUnicode_InternFromString("__array__");
@@ -104,7 +103,7 @@ Out binaryProtocol(Tracer& tracer, const BinaryRow& row, bool in_place, PyObject
         !isNumber(attempt.other))
       continue;
     if (!graph::isStandIn(attempt.self) && values::isScalar(attempt.self) &&
-        isUserType(typeOf(tracer, attempt.other)) && !isScalarSubclass(attempt.other)) {
+        stator_is_user_class(typeOf(tracer, attempt.other)) && !isScalarSubclass(attempt.other)) {
       // Numbers know nothing of the other class.
       if (!PyUnicode_Check(attempt.self) && !PyBytes_Check(attempt.self)) continue;
     }
@@ -149,7 +148,8 @@ Out binary(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
   bool left_stand_in = graph::isStandIn(left), right_stand_in = graph::isStandIn(right);
   if (left_stand_in || right_stand_in) {
     PyObject* other = left_stand_in ? right : left;
-    if (!graph::isStandIn(other) && isUserType(Py_TYPE(other)) && !isTraceIterator(other) &&
+    if (!graph::isStandIn(other) && stator_is_user_class(Py_TYPE(other)) &&
+        !isTraceIterator(other) &&
         (isProgrammed(tracer, Py_TYPE(other), left_stand_in ? row.reflected : row.method) ||
          (in_place && !left_stand_in && isProgrammed(tracer, Py_TYPE(other), row.in_place)))) {
       return binaryProtocol(tracer, row, in_place, left, right);
@@ -184,9 +184,10 @@ Out binary(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
     return binary(tracer, operation, a.get(), b.get());
   }
   PyTypeObject *left_type = Py_TYPE(left), *right_type = Py_TYPE(right);
-  if ((isUserType(left_type) && (isProgrammed(tracer, left_type, row.method) ||
-                                 (in_place && isProgrammed(tracer, left_type, row.in_place)))) ||
-      (isUserType(right_type) && isProgrammed(tracer, right_type, row.reflected))) {
+  if ((stator_is_user_class(left_type) &&
+       (isProgrammed(tracer, left_type, row.method) ||
+        (in_place && isProgrammed(tracer, left_type, row.in_place)))) ||
+      (stator_is_user_class(right_type) && isProgrammed(tracer, right_type, row.reflected))) {
     return binaryProtocol(tracer, row, in_place, left, right);
   }
   // Concatenation, repetition and set operations only move references: their elements may be anything.
@@ -314,7 +315,8 @@ Out unary(Tracer& tracer, int operation, PyObject* operand) {
     Ref<> number = concrete(tracer, operand);
     return unary(tracer, operation, number.get());
   }
-  if (isUserType(Py_TYPE(operand)) && isProgrammed(tracer, Py_TYPE(operand), methods[operation])) {
+  if (stator_is_user_class(Py_TYPE(operand)) &&
+      isProgrammed(tracer, Py_TYPE(operand), methods[operation])) {
     STATOR_VALUE(bound, slotMethod(tracer, operand, methods[operation]));
     tracer.world.keep(bound);
     return tracer.above.call(bound.get(), Args{});

@@ -26,7 +26,7 @@ bool harmless(std::string_view name) {
 }
 
 bool keepsBuiltinMeaning(PyTypeObject* type) {
-  for (; (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0; type = type->tp_base) {
+  for (; stator_is_user_class(type); type = type->tp_base) {
     PyObject *name = nullptr, *entry = nullptr;
     Py_ssize_t position = 0;
     while (PyDict_Next(stator_type_entries(type), &position, &name, &entry)) {

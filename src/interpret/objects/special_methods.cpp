@@ -2,6 +2,7 @@
 
 #include "interpret/core/outside.h"
 #include "interpret/objects/attributes.h"
+#include "python/types.h"
 
 namespace stator::interpret {
 
@@ -20,7 +21,7 @@ bool isProgrammed(Tracer& tracer, PyTypeObject* type, const char* name) {
   PyTypeObject* kind = Py_TYPE(entry.get());
   return PyFunction_Check(entry.get()) || PyMethod_Check(entry.get()) || entry.get() == Py_None ||
          PyType_Check(entry.get()) || kind == &PyStaticMethod_Type || kind == &PyClassMethod_Type ||
-         (kind->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+         stator_is_user_class(kind);
 }
 
 bool isDenied(Tracer& tracer, PyTypeObject* type, const char* name) {

@@ -23,7 +23,7 @@ bool onlyRaises(const bytecode::CodeInfo& code, int index) {
     const bytecode::Instr& instr = instrs[static_cast<size_t>(index)];
     if (instr.opcode == RAISE_VARARGS) return instr.oparg > 0;
     if (instr.opcode == RETURN_VALUE || instr.opcode == YIELD_VALUE || instr.opcode == RERAISE ||
-        instr.opcode == SEND)
+        instr.opcode == SEND || instr.opcode == RETURN_CONST)
       return false;
     if (instr.opcode == JUMP_FORWARD) {
       index = code.indexAt(instr.target);

@@ -6,6 +6,7 @@
 #include "interpret/objects/attributes.h"
 #include "interpret/objects/contents.h"
 #include "interpret/tensors/rows.h"
+#include "python/types.h"
 
 namespace stator::interpret {
 
@@ -35,7 +36,7 @@ bool isPlainPart(Tracer& t, PyObject* object, int depth = 0) {
   }
   values::Info* info = t.values.find(object);
   if (info == nullptr || info->origin != values::Origin::kMade ||
-      (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0)
+      !stator_is_user_class(Py_TYPE(object)))
     return false;
   // An instance of a class of Python's.
   static PyObject* const constant = torchObject("torch.utils._pytree.ConstantNode");

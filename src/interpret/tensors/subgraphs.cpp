@@ -10,6 +10,7 @@
 #include "interpret/tensors/rows.h"
 #include "interpret/tensors/tensor_call.h"
 #include "interpret/tensors/torch_calls.h"
+#include "python/objects.h"
 #include "symbolic/sym_int.h"
 #include "values/dicts.h"
 
@@ -57,8 +58,15 @@ uint64_t effectsSoFar(Tracer& t) {
   uint64_t hash = t.effects.lruUses().size();
   auto mix = [&](uint64_t word) { hash = (hash ^ word) * 0x9E3779B97F4A7C15ull + (hash >> 29); };
   auto mix_contents = [&](PyObject* container) {
-    if (PyDict_Check(container)) {
-      mix(reinterpret_cast<PyDictObject*>(container)->ma_version_tag);
+    if (PyDict_Check(container) &&
+        stator_dict_versioned(reinterpret_cast<PyDictObject*>(container))) {
+      mix(stator_dict_version(container));
+    } else if (PyDict_Check(container)) {
+      PyObject *key = nullptr, *value = nullptr;
+      for (Py_ssize_t at = 0; PyDict_Next(container, &at, &key, &value);) {
+        mix(reinterpret_cast<uint64_t>(key));
+        mix(reinterpret_cast<uint64_t>(value));
+      }
     } else if (PyList_Check(container)) {
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(container); ++i)
         mix(reinterpret_cast<uint64_t>(PyList_GET_ITEM(container, i)));

@@ -18,6 +18,7 @@
 #include "interpret/tensors/torch_states.h"
 #include "interpret/tensors/wrapper_tensors.h"
 #include "interpret/tensors/writes.h"
+#include "python/objects.h"
 #include "shapes/arg.h"
 #include "shapes/dims.h"
 #include "symbolic/sym_int.h"
@@ -95,7 +96,7 @@ Out graphArgument(Tracer& tracer, PyObject* value, int depth) {
     PyObject *key = nullptr, *raw = nullptr;
     Py_ssize_t position = 0;
     Py_hash_t hash = 0;
-    while (_PyDict_Next(items.get(), &position, &key, &raw, &hash)) {
+    while (stator_dict_next(items.get(), &position, &key, &raw, &hash)) {
       STATOR_VALUE(item, graphArgument(tracer, raw, depth + 1));
       _PyDict_SetItem_KnownHash(dict.get(), key, item.get(), hash);
     }

@@ -11,6 +11,7 @@
 #include "interpret/tensors/rows.h"
 #include "interpret/tensors/tensor_attributes.h"
 #include "interpret/tensors/tensor_call.h"
+#include "python/objects.h"
 #include "shapes/arg.h"
 #include "symbolic/sym_int.h"
 
@@ -236,7 +237,7 @@ void registerTorch() {
   for (PyTypeObject* type : {tensorType(), tensorType()->tp_base}) {
     PyObject *name = nullptr, *item = nullptr;
     Py_ssize_t position = 0;
-    while (PyDict_Next(type->tp_dict, &position, &name, &item)) {
+    while (PyDict_Next(stator_type_dict(type), &position, &name, &item)) {
       if (Py_TYPE(item) == &PyMethodDescr_Type || Py_TYPE(item) == &PyWrapperDescr_Type ||
           PyFunction_Check(item)) {
         registerRow(item, CallRow{CallKind::kGraph, nullptr});

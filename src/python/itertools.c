@@ -1,0 +1,87 @@
+// Iterators of itertools that stand in their middle. Their own __setstate__ warns since 3.12 and is gone in 3.14, so that the fields are set
+// here; they are laid out alike in 3.11 to 3.13.
+#include "python/itertools.h"
+
+#include <string.h>
+
+typedef struct {
+  PyObject_HEAD
+  PyObject* source;
+  PyObject* active;
+} Chain;
+
+typedef struct {
+  PyObject_HEAD
+  PyObject* it;
+  PyObject* saved;
+  Py_ssize_t index;
+  int firstpass;
+} Cycle;
+
+typedef struct {
+  PyObject_HEAD
+  PyObject* total;
+} Accumulate;
+
+typedef struct {
+  PyObject_HEAD
+  PyObject* func;
+  PyObject* it;
+  long start;
+} DropWhile;
+
+typedef struct {
+  PyObject_HEAD
+  Py_ssize_t tuplesize;
+  Py_ssize_t numactive;
+  PyObject* ittuple;
+  PyObject* result;
+  PyObject* fillvalue;
+} ZipLongest;
+
+static int is(PyObject* iterator, const char* name, size_t size) {
+  PyTypeObject* type = Py_TYPE(iterator);
+  return strcmp(type->tp_name, name) == 0 && (size_t)type->tp_basicsize >= size;
+}
+
+static void put(PyObject** field, PyObject* value) {
+  PyObject* old = *field;
+  *field = Py_XNewRef(value);
+  Py_XDECREF(old);
+}
+
+static PyObject* set_state(PyObject* module, PyObject* const* args, Py_ssize_t count) {
+  if (count != 2) {
+    PyErr_SetString(PyExc_TypeError, "an iterator and its state");
+    return NULL;
+  }
+  PyObject* iterator = args[0];
+  PyObject* state = args[1];
+  if (is(iterator, "itertools.chain", sizeof(Chain)) && PyTuple_Check(state)) {
+    Chain* chain = (Chain*)iterator;
+    put(&chain->source, PyTuple_GET_ITEM(state, 0));
+    put(&chain->active, PyTuple_GET_SIZE(state) > 1 ? PyTuple_GET_ITEM(state, 1) : NULL);
+  } else if (is(iterator, "itertools.cycle", sizeof(Cycle)) && PyTuple_Check(state)) {
+    Cycle* cycle = (Cycle*)iterator;
+    put(&cycle->saved, PyTuple_GET_ITEM(state, 0));
+    cycle->firstpass = PyTuple_GET_ITEM(state, 1) == Py_True;
+    cycle->index = 0;
+  } else if (is(iterator, "itertools.accumulate", sizeof(Accumulate))) {
+    put(&((Accumulate*)iterator)->total, state);
+  } else if (is(iterator, "itertools.dropwhile", sizeof(DropWhile))) {
+    ((DropWhile*)iterator)->start = state == Py_True;
+  } else if (is(iterator, "itertools.zip_longest", sizeof(ZipLongest))) {
+    put(&((ZipLongest*)iterator)->fillvalue, state);
+  } else {
+    PyErr_Format(PyExc_TypeError, "'%.200s' has no state that is known here",
+                 Py_TYPE(iterator)->tp_name);
+    return NULL;
+  }
+  Py_RETURN_NONE;
+}
+
+PyMethodDef stator_itertools_methods[] = {
+    {"set_iterator_state", (PyCFunction)(void (*)(void))set_state, METH_FASTCALL,
+     "set_iterator_state(iterator, state): __setstate__ of itertools' iterators."},
+    {NULL, NULL, 0, NULL},
+};
