@@ -100,7 +100,11 @@ _default = None  # set here; otherwise torch's
 
 def _default_backend():
     registry = sys.modules.get("torch._dynamo.backends.registry")
-    return _default or (registry._default_backend if registry is not None else "inductor")
+    if _default or registry is None:
+        return _default or "inductor"
+    from stator import _torch_versions
+
+    return _torch_versions.default_backend(registry)
 
 
 def set_default_backend(backend):

@@ -488,7 +488,9 @@ class Context(TracingContext):
 
 def _static_context(tensor: torch.Tensor, source: InputSource) -> Any:
     """Numbers for all sizes (but those of nested tensors that are none), of a tensor and of what it is made of."""
-    from torch.fx.experimental.symbolic_shapes import DimDynamic, StatefulSymbolicContext, SubclassSymbolicContext
+    from torch.fx.experimental.symbolic_shapes import DimDynamic, StatefulSymbolicContext
+
+    from stator import _torch_versions
 
     def of_part(part: torch.Tensor, name: str) -> Any:
         return _static_context(part, InputSource(f"{source.name}.{name}", source.position))
@@ -509,7 +511,7 @@ def _static_context(tensor: torch.Tensor, source: InputSource) -> Any:
         for name in tensor.__tensor_flatten__()[0]
         if isinstance(value := getattr(tensor, name), torch.Tensor)
     }
-    return SubclassSymbolicContext(**parts, inner_contexts=inner, track_outer_size_stride=not any(ragged))
+    return _torch_versions.subclass_context(parts, inner, tracks_outer=not any(ragged))
 
 
 def _set_sources(graph: Graph, sources: list[InputSource]) -> None:

@@ -22,7 +22,7 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 from torch.utils._sympy import functions
 
-from stator import config
+from stator import _torch_versions, config
 from stator._convolutions import symbolic_mode
 
 _NAME = re.compile(r"s\d+")
@@ -260,7 +260,6 @@ def extend(symbols: Symbols, hints: list[int]) -> None:
 
 def _wrapper_context(fake: torch.Tensor, example: torch.Tensor, source: Any) -> Any:
     """Of a wrapper whose fake in the trace has symbols among its sizes, or those of what it is made of."""
-    from torch.fx.experimental.symbolic_shapes import SubclassSymbolicContext
     from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
     from stator import _fx
@@ -287,7 +286,7 @@ def _wrapper_context(fake: torch.Tensor, example: torch.Tensor, source: Any) -> 
         if isinstance(value := getattr(fake, name), torch.Tensor)
     }
     ragged = any(isinstance(size, torch.SymInt) and size.node.is_nested_int() for size in fake.shape)
-    return SubclassSymbolicContext(**parts, inner_contexts=inner, track_outer_size_stride=not ragged)
+    return _torch_versions.subclass_context(parts, inner, tracks_outer=not ragged)
 
 
 def _inner_like(fake: Any, example: torch.Tensor, base: torch.Tensor) -> torch.Tensor | None:

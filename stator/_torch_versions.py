@@ -12,3 +12,16 @@ def inductor_with(kind: Any, mode: Any, options: Any, dynamic: Any, region: Any)
     """torch's object for inductor with its configuration. Regions have no names before torch 2.13."""
     arguments = (mode, options, dynamic, region)
     return kind(*arguments[: kind.__init__.__code__.co_argcount - 1])
+
+
+def default_backend(registry: Any) -> Any:
+    """The backend that torch.compiler.set_default_backend named, from torch's registry; inductor before there was that function (2.13)."""
+    return getattr(registry, "_default_backend", "inductor")
+
+
+def subclass_context(parts: dict[str, Any], inner: dict[str, Any], tracks_outer: bool) -> Any:
+    """What is known of the sizes of a tensor and of those that it is made of. Before torch 2.13 the outer sizes are always symbols."""
+    kind = symbolic_shapes.SubclassSymbolicContext
+    if "track_outer_size_stride" in kind.__dataclass_fields__:
+        return kind(**parts, inner_contexts=inner, track_outer_size_stride=tracks_outer)
+    return kind(**parts, inner_contexts=inner)
