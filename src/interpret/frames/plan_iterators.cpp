@@ -23,6 +23,11 @@ bool PlanBuilder::ignoresClosing(const bytecode::CodeInfo& code, int target) {
   // 3.12 on: around the whole body of a generator, makes a RuntimeError of a StopIteration.
   if (instrs[at].opcode == CALL_INTRINSIC_1 && instrs[at].oparg == kIntrinsicStopIterationError)
     return true;
+  // 3.12 on: around what `yield from` does; closes what it delegates to and raises again.
+  if (instrs[at].opcode == CLEANUP_THROW) {
+    auto around = code.findHandler(instrs[at].opcode_offset);
+    return !around || ignoresClosing(code, around->target);
+  }
   if (at + 2 >= instrs.size() || instrs[at].opcode != PUSH_EXC_INFO ||
       instrs[at + 1].opcode != LOAD_GLOBAL || instrs[at + 2].opcode != CHECK_EXC_MATCH) {
     return false;

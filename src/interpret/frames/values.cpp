@@ -553,7 +553,7 @@ Flow matchClass(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   PyObject* type = frame.top(1);
   PyObject* subject = frame.top(2);
   if (graph::isStandIn(type) || !PyType_Check(type))
-    return tracer.raiseNew(PyExc_TypeError, "called match pattern must be a type");
+    return tracer.raiseNew(PyExc_TypeError, kPatternIsNoClass);
   STATOR_VALUE(fits, isInstance(tracer, subject, type));
   if (fits.get() != Py_True) return deliver(tracer, frame, newRef(Py_None), 3);
   ClassPattern pattern(tracer, type, subject);

@@ -181,6 +181,31 @@ Out abcInstanceCheck(Tracer& t, const Args& args) {
   return isSubclass(t, reinterpret_cast<PyObject*>(typeOf(t, args.values[1])), args.values[0]);
 }
 
+// The module of a function that is under way, so many calls up from the one that asks (3.12 on).
+Out frameModuleName(Tracer& t, const Args& args) {
+  Py_ssize_t depth = 0;
+  if (args.values.size() == 1 && args.positional == 1 && PyLong_CheckExact(args.values[0]))
+    depth = PyLong_AsSsize_t(args.values[0]);
+  else if (!args.values.empty())
+    depth = -1;
+  PyErr_Clear();
+  if (depth < 0 || depth >= static_cast<Py_ssize_t>(t.frames.size()))
+    return t.breakWith(Reason::kCallsOutside, "sys._getframemodulename");
+  const size_t last = t.frames.size() - 1;
+  for (size_t i = 0; i <= static_cast<size_t>(depth); ++i) {
+    if (known::isPolyfill(t.frames.at(last - i).code->code()))
+      return t.breakWith(Reason::kCallsOutside, "sys._getframemodulename");
+  }
+  Ref<> function = t.frames.at(last - static_cast<size_t>(depth)).function;
+  if (!function) {
+    STATOR_VALUE(driven, fromOutside(t, t.world.roots().function,
+                                     t.world.root(sources::SourceKind::kFunction)));
+    function = std::move(driven);
+  }
+  static PyObject* const module = PyUnicode_InternFromString("__module__");
+  return settle(t, getAttr(t, function.get(), module));
+}
+
 // functools.singledispatch's `dispatch`: the implementation that its registry has for a class, which it then keeps in a cache of its own.
 Out dispatch(Tracer& t, PyObject* function, const Args& args) {
   if (args.values.size() != 1 || !PyType_Check(args.values[0]))
@@ -279,6 +304,8 @@ void registerLibrary() {
     registerPure(path);
   }
   registerHandler("_abc._abc_instancecheck", abcInstanceCheck);
+  if (PySys_GetObject("_getframemodulename") != nullptr)
+    registerHandler("sys._getframemodulename", frameModuleName);
   registerInner("torch.jit._trace._script_if_tracing", "wrapper", scriptIfTracing);
   registerInner("functools.singledispatch", "dispatch", dispatch);
   registerInner("dataclasses._recursive_repr", "wrapper", recursiveRepr);

@@ -94,7 +94,8 @@ Out bindDescriptor(Tracer& tracer, PyObject* descriptor, PyObject* object, PyTyp
     args.positional = 1;
     return tracer.above.call(getter.get(), args);
   }
-  if (std::string_view(kind->tp_name) == "_collections._tuplegetter" && object != nullptr &&
+  // of the module _collections in 3.11, of collections since
+  if (std::string_view(kind->tp_name).ends_with("collections._tuplegetter") && object != nullptr &&
       PyTuple_Check(object)) {
     // A field of a named tuple: tuple's own item, whatever the class makes of __getitem__.
     Ref<> reduced = stealRef(PyObject_CallMethod(descriptor, "__reduce__", nullptr));

@@ -573,7 +573,21 @@ Out callMethodWrapper(Tracer& tracer, PyObject* wrapper, const Args& args) {
   Ref<> descriptor = stealRef(PyObject_GetAttr(wrapper, names().dunder_self));
   Ref<> name = stealRef(PyObject_GetAttr(wrapper, names().name));
   if (!descriptor || !name) return tracer.raiseCurrentError();
-  bool getset =
+  bool getset = Py_TYPE(descriptor.get()) == &PyGetSetDescr_Type ||
+                Py_TYPE(descriptor.get()) == &PyMemberDescr_Type;
+  // `type.__dict__['__mro__'].__get__` and its like, where the object's own class would find that descriptor too.
+  if (getset && args.values.size() == 1 && args.positional == 1 &&
+      !graph::isStandIn(args.values[0]) &&
+      PyUnicode_CompareWithASCIIString(name.get(), "__get__") == 0) {
+    PyTypeObject* type = Py_TYPE(args.values[0]);
+    PyObject* attribute = reinterpret_cast<PyDescrObject*>(descriptor.get())->d_name;
+    if (typeOf(tracer, args.values[0]) == type &&
+        _PyType_Lookup(type, attribute) == descriptor.get() &&
+        (type->tp_getattro == PyObject_GenericGetAttr ||
+         type->tp_getattro == PyType_Type.tp_getattro))
+      return getAttr(tracer, args.values[0], attribute);
+  }
+  getset =
       Py_TYPE(descriptor.get()) == &PyGetSetDescr_Type &&
       PyType_IsSubtype(tensorType(), reinterpret_cast<PyDescrObject*>(descriptor.get())->d_type);
   if (!getset || args.keywordCount() != 0 || args.positional == 0 ||
