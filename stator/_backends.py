@@ -219,14 +219,25 @@ class Backend:
 
     @property
     def regions(self):
-        """Which parts of a graph are compiled once for all their uses: None, the least (repeats, calls) of a part, or classes of modules."""
+        """Which parts of a graph are compiled once for all their uses: None, the least (repeats, calls) of a part, classes of modules, or
+        no more than what is marked (an empty tuple)."""
         asked = self._regions if self._regions is not None else config.regions
         if asked == "off" or self.is_eager:
             return None
         if asked == "auto":
             plain = self.asked == "inductor" and self.mode in (None, "default") and not self.use_aoti
-            return _AUTO if plain else None
+            return _AUTO if plain or self.shows_regions else ()
         return _ALWAYS if asked == "always" else asked
+
+    @property
+    def shows_regions(self):
+        """Regions are looked for and reported, but the graph goes to the backend whole."""
+        return getattr(self.asked, "shows_regions", False)
+
+    @property
+    def draws_seeds(self):
+        """Draws the seeds of all random numbers of a graph when the graph begins."""
+        return self.asked == "inductor"
 
     @property
     def writes_unseen(self):

@@ -48,6 +48,7 @@ class Capture:
     guards: list
     capture_seconds: float
     backend_seconds: float
+    regions: list = dataclasses.field(default_factory=list)  # of the graph, compiled once each: lines of text
 
 
 @dataclasses.dataclass
@@ -103,6 +104,9 @@ class Explanation:
         for i, graph in enumerate(self.ops_per_graph):
             lines.append(f"Ops of graph {i + 1}: " + ", ".join(map(_target_name, graph)))
         for i, part in enumerate(self.captures):
+            if part.regions:
+                lines.append(f"Regions of part {i + 1} (docs/REGIONS.md):")
+                lines += [f"  {region}" for region in part.regions]
             lines.append(f"Guards of part {i + 1} ({part.function}, {part.place}):")
             lines += [f"  {guard}" for guard in part.guards]
         return "\n".join(lines)
@@ -124,7 +128,7 @@ class _Collector:
         guards = [line for line in event["guards"].splitlines() if line.strip()]
         if event["ops"] or guards:
             part = Capture(event["function"], place, event["ops"], event["graph"], guards, event["capture_seconds"],
-                           event["backend_seconds"])  # fmt: skip
+                           event["backend_seconds"], event["regions"].splitlines())  # fmt: skip
             self.found.captures.append(part)
             self.found.out_guards += guards
         if event["broke"]:
@@ -146,6 +150,8 @@ class _Collector:
             ]
         )
         return graph_module.forward
+
+    compile.shows_regions = True
 
     def finish(self, outside):
         for found in self.breaks.values():

@@ -6,7 +6,11 @@ import torch
 
 # What torch puts around inductor's code for inference. Without mutated or aliased inputs and outputs none of them has anything to do but to
 # switch off grad mode and autocast.
-_IDLE = ("aot_module_simplified.<locals>.forward", "_create_runtime_wrapper.<locals>.runtime_wrapper")
+_IDLE = (
+    "aot_module_simplified.<locals>.forward",
+    "SerializableCompiledFunction",
+    "_create_runtime_wrapper.<locals>.runtime_wrapper",
+)
 
 
 def innermost(compiled, outputs):
@@ -18,7 +22,7 @@ def innermost(compiled, outputs):
     if output_code is None or torch._C._is_any_autocast_enabled():
         return None
     while hasattr(compiled, "__wrapped__"):
-        if getattr(compiled, "__qualname__", None) not in _IDLE:
+        if getattr(compiled, "__qualname__", type(compiled).__qualname__) not in _IDLE:
             return None
         compiled = compiled.__wrapped__
     if type(compiled) is not output_code.CompiledFxGraph or len(compiled.output_strides or ()) != outputs:

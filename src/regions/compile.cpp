@@ -31,6 +31,10 @@ std::optional<Wish> wishOf(BorrowedRef<> backend) {
     wish.least_repeats = std::max<size_t>(2, numbers[0]);
     wish.least_calls = std::max<size_t>(1, numbers[1]);
   }
+  wish.marked_only = wish.classes.empty() && numbers.empty();
+  Ref<> seeds = stealRef(PyObject_GetAttrString(backend.get(), "draws_seeds"));
+  if (!seeds) PyErr_Clear();
+  wish.draws_seeds = seeds.get() == Py_True;
   return wish;
 }
 

@@ -1,12 +1,14 @@
 #include "regions/find.h"
 
 #include "base/boundary.h"
+#include "regions/marks.h"
 #include "regions/repeats.h"
 
 #include <algorithm>
 #include <functional>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace stator::regions {
 
@@ -26,16 +28,49 @@ bool canBeCut(const Graph& graph) {
   return !graph.result;
 }
 
+// Whether all random numbers are such as one generator gives one after the other, however many are asked for at once.
+bool drawsInOrder(const Graph& graph) {
+  static const std::unordered_set<std::string_view> kBySeed = {"dropout", "rand", "randn",
+                                                               "rand_like", "randn_like"};
+  bool draws = false, on_cpu = true;
+  for (const Node& node : graph.nodes()) {
+    if (node.meta != nullptr) on_cpu &= node.meta->device == shapes::DeviceType::CPU;
+    if (!node.random) continue;
+    draws = true;
+    Ref<> name = node.op == Op::kCallMethod
+                     ? node.target
+                     : stealRef(PyObject_GetAttrString(node.target.get(), "__name__"));
+    if (!name) PyErr_Clear();
+    const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : "";
+    if (kBySeed.count(text) == 0) return false;
+  }
+  return on_cpu || !draws;
+}
+
 class Finder {
  public:
   Finder(Graph& graph, const Calls& calls, const Wish& wish)
       : graph_(graph), calls_(calls), wish_(wish) {}
 
-  // In order, without overlap.
+  // In order, without overlap. What the user has marked is a region wherever it repeats, the rest where it is as large as wished.
   std::vector<Stretch> repeated() {
     std::hash<std::string> hash;
-    for (const Node* node : calls_.nodes()) tokens_.push_back(hash(outlineOf(*node)));
-    search(0, calls_.size());
+    std::vector<uint64_t> all, marked;
+    for (const Node* node : calls_.nodes()) {
+      all.push_back(hash(outlineOf(*node)));
+      // a number that nothing else has
+      marked.push_back(hasMarked() && isMarked(*node) ? all.back() : marked.size());
+    }
+    if (hasMarked()) search(marked, 0, calls_.size(), 2, 1);
+    if (!wish_.marked_only) {
+      const std::vector<Stretch> done = found_;
+      size_t from = 0;
+      for (const Stretch& stretch : done) {
+        search(all, from, stretch.first, wish_.least_repeats, wish_.least_calls);
+        from = stretch.second;
+      }
+      search(all, from, calls_.size(), wish_.least_repeats, wish_.least_calls);
+    }
     std::sort(found_.begin(), found_.end());
     return found_;
   }
@@ -72,20 +107,21 @@ class Finder {
     return found;
   }
 
-  void search(size_t begin, size_t end) {
-    if (end - begin < wish_.least_calls * wish_.least_repeats) return;
-    for (const Run& run : findRuns(tokens_, begin, end, wish_.least_calls, wish_.least_repeats)) {
-      const std::vector<size_t> bounds = place(run);
-      if (bounds.size() < wish_.least_repeats + 1) continue;
+  void search(const std::vector<uint64_t>& items, size_t begin, size_t end, size_t repeats,
+              size_t calls) {
+    if (end < begin + calls * repeats) return;
+    for (const Run& run : findRuns(items, begin, end, calls, repeats)) {
+      const std::vector<size_t> bounds = place(run, repeats);
+      if (bounds.empty()) continue;
       for (size_t i = 0; i + 1 < bounds.size(); ++i) found_.emplace_back(bounds[i], bounds[i + 1]);
-      search(begin, bounds.front());
-      search(bounds.back(), end);
+      search(items, begin, bounds.front(), repeats, calls);
+      search(items, bounds.back(), end, repeats, calls);
       return;
     }
   }
 
   // Where a run is cut: of all the places that a period apart are legal, those where least passes.
-  std::vector<size_t> place(const Run& run) const {
+  std::vector<size_t> place(const Run& run, size_t repeats) const {
     std::vector<size_t> best;
     auto cost = [&](const std::vector<size_t>& bounds) {
       size_t values = 0, scopes = 0;
@@ -103,7 +139,7 @@ class Finder {
         if (calls_.isLegal(at)) bounds.push_back(at);
         if (bounds.size() > longest.size()) longest = bounds;
       }
-      if (longest.size() < wish_.least_repeats + 1) continue;
+      if (longest.size() < repeats + 1) continue;
       if (best.empty() || cost(longest) < cost(best)) best = longest;
     }
     return best;
@@ -112,7 +148,6 @@ class Finder {
   Graph& graph_;
   const Calls& calls_;
   const Wish& wish_;
-  std::vector<uint64_t> tokens_;
   std::vector<Stretch> found_;
 };
 
@@ -152,7 +187,8 @@ size_t Cut::usesOf(size_t region) const {
 }
 
 Cut findRegions(Graph& graph, bool grad_enabled, const Wish& wish) {
-  if (!canBeCut(graph)) return {};
+  if (!canBeCut(graph) || (wish.marked_only && !hasMarked())) return {};
+  if (wish.draws_seeds && !drawsInOrder(graph)) return {};
   const Calls calls(graph, grad_enabled);
   Finder finder(graph, calls, wish);
   const std::vector<Stretch> found = wish.classes.empty() ? finder.repeated() : finder.ofClasses();
@@ -165,7 +201,7 @@ Cut findRegions(Graph& graph, bool grad_enabled, const Wish& wish) {
   std::vector<Stretch> merged;
   bool joins = false;
   for (size_t i = 0; i < all.size(); ++i) {
-    const bool once = cut.usesOf(cut.regions[i]) < wish.least_repeats;
+    const bool once = cut.usesOf(cut.regions[i]) < 2;
     if (once && joins) {
       merged.back().second = all[i].second;
     } else {

@@ -581,6 +581,148 @@ def test_memory_is_freed_on_the_way():
     assert not alive
 
 
+def test_marked_functions():
+    @torch.compiler.nested_compile_region
+    def part(x, w):
+        return torch.tanh(x @ w) * 2
+
+    def f(x, weights):
+        y = x + 1
+        for w in weights:
+            x = part(x, w)
+        for w in weights:  # repeats as well, but nobody asked
+            y = torch.sin(y @ w).relu()
+        return x + y
+
+    args = [input(4, 4), [torch.randn(4, 4) for _ in range(5)]]
+    check(f, args, 3, 7, regions="auto")  # with any backend
+    check(f, args, 3, 7, regions="auto", backend=eager)
+    check(f, args, 1, 0, regions="off")
+    seen = check(f, args, 4, 12, regions="always")
+    assert sum("sin" in m.code for m in seen) == 1
+
+
+def test_marked_forward():
+    class Marked(Layer):
+        forward = torch.compiler.nested_compile_region(Layer.forward)
+
+    check(Net([Marked() for _ in range(4)]), [input()], 3, 6, regions="auto", train=True)
+
+
+def test_explain_shows_regions():
+    model = Net([Layer() for _ in range(6)])
+    with config.patch(regions="always"):
+        found = stator.explain(model)(input())
+    assert found.graph_count == 1
+    lines = found.captures[0].regions
+    assert len(lines) == 3 and "6 x " in lines[1] and "layers.0" in lines[1]
+    assert lines[1] in str(found)
+    with config.patch(regions="off"):
+        assert not stator.explain(model)(input()).captures[0].regions
+
+
+def test_profiler_names_regions():
+    model = Net([Layer() for _ in range(4)])
+    compiled = stator.compile(model, backend=eager)
+    with config.patch(regions="always"), torch.profiler.profile() as profile:
+        compiled(input())
+    names = [event.name for event in profile.events()]
+    assert [n for n in names if n.startswith("region ")] == [
+        "region 0, call 0", *(f"region 1, call {i}" for i in range(1, 5)), "region 2, call 5"
+    ]  # fmt: skip
+
+
+def test_a_value_of_another_region_is_a_fake():
+    """The backend gets facts in the place of values that are not there yet."""
+    facts = []
+
+    def look(module, examples):
+        facts.append([(type(e).__name__, tuple(e.shape)) for e in examples[:1]])
+        assert [n.meta["example_value"].shape for n in module.graph.nodes if n.op == "placeholder"] == [
+            e.shape for e in examples
+        ]
+        return module.forward
+
+    with config.patch(regions="always"), torch.no_grad():
+        stator.compile(Net([Layer() for _ in range(4)]), backend=look)(input())
+    assert facts == [[("Tensor", (2, 5, 8))], [("FakeTensor", (2, 5, 8))], [("FakeTensor", (2, 5, 8))]]
+
+
+# ---- inductor ----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("p", [0.0, 0.3])
+def test_inductor(p):
+    model = Net([Layer(p=p) for _ in range(5)]).train(p > 0)
+    x = input()
+    values = []
+    for regions in ("off", "always"):
+        stator.reset()
+        before = stator.stats()["backend_compilations"]
+        compiled = stator.compile(model, backend="inductor", options={"regions": regions})
+        for train in (False, True):
+            for _ in range(2):
+                torch.manual_seed(11)
+                model.zero_grad()
+                with contextlib.nullcontext() if train else torch.no_grad():
+                    out = compiled(x)
+                if train:
+                    out.square().sum().backward()
+                grads = [q.grad.clone() for q in model.parameters()] if train else []
+                values.append((out.detach(), grads, torch.rand(4)))
+        made = stator.stats()["backend_compilations"] - before
+        assert made == (2 if regions == "off" else 6)
+    whole, cut = values[:4], values[4:]
+    # The same random numbers, in the layers and behind them.
+    torch.testing.assert_close(cut, whole, rtol=1e-5, atol=1e-6)
+    if p == 0:
+        torch.testing.assert_close(cut[0][0], model(x).detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_inductor_is_called_without_wrappers():
+    import stator._regions as ours
+
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        original = ours.innermost
+        patch.setattr(ours, "innermost", lambda *a: found.append(original(*a)) or found[-1])
+        compiled = stator.compile(
+            model := Net([Layer() for _ in range(5)]), backend="inductor", options={"regions": "always"}
+        )
+        with torch.no_grad():
+            for _ in range(3):
+                x = input()
+                torch.testing.assert_close(compiled(x), model(x), rtol=1e-5, atol=1e-6)
+        assert len(found) == 3 and all(callable(f) and f.__name__ == "call" for f in found)
+        # Where a result shares memory with an input, they have something to do.
+        found.clear()
+
+        def views(x, weights):
+            out = []
+            for w in weights:
+                out.append(x.view(-1))
+                x = torch.tanh(x @ w)
+            return x, out
+
+        args = input(4, 4), [torch.randn(4, 4) for _ in range(4)]
+        with torch.no_grad():
+            got = stator.compile(views, backend="inductor", options={"regions": "always"})(*args)
+        torch.testing.assert_close(got, views(*args), rtol=1e-5, atol=1e-6)
+        assert got[1][0].data_ptr() == args[0].data_ptr()
+
+
+def test_auto_with_inductor():
+    few, many = Net([Layer() for _ in range(2)]), Net([Layer() for _ in range(8)])
+    for model, expected in ((few, 1), (many, 3)):
+        stator.reset()
+        before = stator.stats()["backend_compilations"]
+        compiled = stator.compile(model)
+        with torch.no_grad(), config.patch(regions="auto"):
+            x = input()
+            torch.testing.assert_close(compiled(x), model(x), rtol=1e-5, atol=1e-6)
+        assert stator.stats()["backend_compilations"] - before == expected
+
+
 # ---- models ------------------------------------------------------------------------------------------------------------------------
 
 

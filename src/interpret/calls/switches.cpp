@@ -10,6 +10,7 @@
 #include "interpret/objects/contents.h"
 #include "interpret/objects/operators.h"
 #include "interpret/tensors/tensor_call.h"
+#include "regions/marks.h"
 #include "symbolic/sym_int.h"
 
 #include <string>
@@ -258,6 +259,13 @@ Out unpatched(Tracer& t, PyObject* function, const Args& args) {
 }
 constexpr char kInit[] = "init", kSetState[] = "setstate", kFunction[] = "func";
 
+// A function under nested_compile_region: captured along with the rest, and a region of the graph.
+Out markedRegion(Tracer& t, PyObject* function, const Args& args) {
+  STATOR_VALUE(original, fromClosure(t, function, kFunction));
+  regions::noteMarked(original.get());
+  return unpatched<kFunction>(t, function, args);
+}
+
 // kernel[grid](...) of Triton's comes to this method, of a kernel or of what chooses its configuration.
 Out launchKernel(Tracer& t, PyObject* function, const Args& args) {
   PyObject* polyfill = torchObject("stator.polyfills.kernels.run");
@@ -284,9 +292,8 @@ const std::unordered_map<std::string_view, FunctionHandler>& lateHandlers() {
        unpatched<kInit>},
       {"torch._dynamo.mutation_guard.install_generation_tagging_init.<locals>.patched_setstate",
        unpatched<kSetState>},
-      // A region under nested_compile_region: captured along with the rest.
       {"torch._higher_order_ops.invoke_subgraph.mark_compile_region.<locals>.wrap.<locals>.inner",
-       unpatched<kFunction>},
+       markedRegion},
       {"triton.runtime.jit.JITFunction.run", launchKernel},
       {"triton.runtime.interpreter.InterpretedFunction.run", launchKernel},
       {"triton.runtime.autotuner.Autotuner.run", launchKernel},
