@@ -26,20 +26,14 @@ namespace {
 PyModuleDef core_module = {PyModuleDef_HEAD_INIT, "stator._core", nullptr, -1, nullptr};
 
 // One table from each room that has doors.
-PyMethodDef* const kTables[] = {stator::graph::graph_methods,
-                                stator::tensor::shapes_methods,
-                                stator::runtime::driver_methods,
-                                stator::runtime::cache_methods,
-                                stator::interpret::switch_methods,
-                                stator::interpret::tracer_methods,
-                                stator::runtime::watch_methods,
-                                stator::runtime::ranks_methods,
-                                stator::runtime::listing_methods,
-                                stator::guards::guards_methods,
-                                stator::symbolic::symbolic_methods,
-                                stator::runtime::kept_methods,
-                                stator::disk::disk_methods,
-                                stator::block_methods};
+PyMethodDef* const kTables[] = {
+    stator::graph::graph_methods,       stator::tensor::shapes_methods,
+    stator::runtime::driver_methods,    stator::runtime::cache_methods,
+    stator::interpret::switch_methods,  stator::interpret::tracer_methods,
+    stator::runtime::watch_methods,     stator::runtime::ranks_methods,
+    stator::runtime::listing_methods,   stator::guards::guards_methods,
+    stator::symbolic::symbolic_methods, stator::runtime::kept_methods,
+    stator::disk::disk_methods,         stator::block_methods};
 
 }  // namespace
 

@@ -18,7 +18,8 @@ struct NoContent {
 };
 
 std::string textOf(PyObject* object) {
-  const char* text = object != nullptr && PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : nullptr;
+  const char* text =
+      object != nullptr && PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : nullptr;
   PyErr_Clear();
   return text != nullptr ? text : "";
 }
@@ -112,7 +113,8 @@ class Writer {
 
   const std::string& nameOf(const Node& node) {
     std::string& name = names_[node.target.get()];
-    if (name.empty()) name = node.op == Op::kCallMethod ? textOf(node.target.get()) : targetName(node.target.get());
+    if (name.empty())
+      name = node.op == Op::kCallMethod ? textOf(node.target.get()) : targetName(node.target.get());
     if (name.empty()) refuse("it calls something without a name");
     return name;
   }
@@ -125,7 +127,8 @@ class Writer {
       return operatorName(target);
     if (PyType_Check(target)) {
       auto* named = reinterpret_cast<PyTypeObject*>(target);
-      if ((named->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return std::string("type ") + named->tp_name;
+      if ((named->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0)
+        return std::string("type ") + named->tp_name;
     }
     refuse(std::string("it calls an object of class ") + type->tp_name);
   }
@@ -156,7 +159,8 @@ class Writer {
     const std::string name = attributeText(target, "__qualname__");
     auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(target));
     const std::string file = textOf(code->co_filename);
-    const bool own = isTorchName(module) && !torchFolder().empty() && file.starts_with(torchFolder());
+    const bool own =
+        isTorchName(module) && !torchFolder().empty() && file.starts_with(torchFolder());
     if (!own || PyFunction_GET_CLOSURE(target) != nullptr)
       refuse("it calls " + (name.empty() ? "a function" : name) + ", which is not torch's");
     return "function " + module + "." + name + ":" + std::to_string(code->co_firstlineno);
@@ -165,7 +169,8 @@ class Writer {
   // torch.ops.aten.add.Tensor; those of libraries, and higher-order ones, may mean another thing tomorrow.
   static std::string operatorName(PyObject* target) {
     const std::string kind = Py_TYPE(target)->tp_name;
-    if (kind != "OpOverload" && kind != "OpOverloadPacket") refuse("it calls an operator of kind " + kind);
+    if (kind != "OpOverload" && kind != "OpOverloadPacket")
+      refuse("it calls an operator of kind " + kind);
     Ref<> shown = Ref<>::steal(PyObject_Str(target));
     PyErr_Clear();
     const std::string name = textOf(shown.get());

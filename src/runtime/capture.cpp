@@ -66,8 +66,8 @@ void giveReason(PyObject* module, Ref<> reason, int logs) {
 bool looksAtGraphs(const Cache& cache) { return asksBackend(cache, "is_watched"); }
 
 void announce(const Cache& cache, BorrowedRef<> module) {
-  Ref<> announced = stealRef(
-      PyObject_CallMethod(cache.backend.get(), "announce", "O", module.get()));
+  Ref<> announced =
+      stealRef(PyObject_CallMethod(cache.backend.get(), "announce", "O", module.get()));
   if (!announced) throw PythonError();
 }
 
@@ -292,11 +292,9 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
     graph::Compiled compiled = findOnDisk(disk_key);
     const bool found = static_cast<bool>(compiled.callable);
     const bool unseen = found && (wish.logs & kLogGraphs) == 0 && !looksAtGraphs(cache);
-    Ref<> module = unseen ? newRef(Py_None)
-                          : graph::moduleFor(captured.graph, code, cache.backend);
+    Ref<> module = unseen ? newRef(Py_None) : graph::moduleFor(captured.graph, code, cache.backend);
     if (!module) throw PythonError();
-    if (module.get() != Py_None &&
-        (!options.runs_as_captured || (wish.logs & kLogGraphs) != 0))
+    if (module.get() != Py_None && (!options.runs_as_captured || (wish.logs & kLogGraphs) != 0))
       giveReason(module.get(), compileReason(frame, captured.plan), wish.logs);
     if (found && !unseen) announce(cache, module);
     std::vector<PyObject*> examples;

@@ -42,8 +42,7 @@ bool addInputs(const graph::Graph& graph, std::string& out) {
     const std::shared_ptr<tensor::TensorGuard> guard = tensor::TensorGuard::of(example);
     if (meta.layout != 0) return false;  // strided
     word(out, static_cast<uint64_t>(meta.dtype));
-    word(out, static_cast<uint64_t>(meta.device) << 16 |
-                  static_cast<uint16_t>(meta.device_index));
+    word(out, static_cast<uint64_t>(meta.device) << 16 | static_cast<uint16_t>(meta.device_index));
     word(out, (meta.requires_grad ? 1 : 0) | (meta.is_leaf ? 2 : 0) | (meta.is_conj ? 4 : 0) |
                   (meta.is_neg ? 8 : 0) | (meta.is_inference ? 16 : 0) |
                   (meta.is_parameter ? 32 : 0) | (meta.is_wrapped_number ? 64 : 0));
