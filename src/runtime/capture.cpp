@@ -62,13 +62,13 @@ void giveReason(PyObject* module, Ref<> reason, int logs) {
     throw PythonError();
 }
 
-// Whether somebody gets to see a graph that no backend has to be called for: listeners, logs, TorchDynamo's counters.
-bool looksAtGraphs(const Cache& cache) { return asksBackend(cache, "is_watched"); }
-
-void announce(const Cache& cache, BorrowedRef<> module) {
-  Ref<> announced =
-      stealRef(PyObject_CallMethod(cache.backend.get(), "announce", "O", module.get()));
-  if (!announced) throw PythonError();
+// Tells who listens of a graph that no backend has to be called for; without a module nobody looks at it, and it is only counted.
+void announce(const Cache& cache, BorrowedRef<> module, size_t calls) {
+  Ref<> told = stealRef(
+      module.get() == Py_None
+          ? PyObject_CallMethod(cache.backend.get(), "count", "n", static_cast<Py_ssize_t>(calls))
+          : PyObject_CallMethod(cache.backend.get(), "announce", "O", module.get()));
+  if (!told) throw PythonError();
 }
 
 // The backend that leaves a graph as it is.
@@ -289,14 +289,16 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
     // What an earlier process made of an equal graph needs no module, unless somebody looks at it.
     const std::string disk_key =
         wish.runs_as_is ? std::string() : diskKey(*captured.graph, cache.backend);
+    const auto search_start = std::chrono::steady_clock::now();
     graph::Compiled compiled = findOnDisk(disk_key);
+    backend_seconds = secondsSince(search_start);
     const bool found = static_cast<bool>(compiled.callable);
-    const bool unseen = found && (wish.logs & kLogGraphs) == 0 && !looksAtGraphs(cache);
+    const bool unseen = found && (wish.logs & kLogGraphs) == 0 && !asksBackend(cache, "is_watched");
     Ref<> module = unseen ? newRef(Py_None) : graph::moduleFor(captured.graph, code, cache.backend);
     if (!module) throw PythonError();
-    if (module.get() != Py_None && (!options.runs_as_captured || (wish.logs & kLogGraphs) != 0))
+    if (!unseen && (!options.runs_as_captured || (wish.logs & kLogGraphs) != 0))
       giveReason(module.get(), compileReason(frame, captured.plan), wish.logs);
-    if (found && !unseen) announce(cache, module);
+    if (found) announce(cache, module, entry->ops);
     std::vector<PyObject*> examples;
     std::vector<bool> written;
     for (graph::Node* input : captured.graph->inputs()) {
@@ -315,7 +317,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
       compiled = graph::compile(captured.graph, module,
                                 wish.runs_as_is ? asCaptured() : cache.backend, disk_key);
     }
-    backend_seconds = secondsSince(backend_start);
+    backend_seconds += secondsSince(backend_start);
     if (together && !backendsDone(cache, frame, !compiled.callable)) {
       if (compiled.callable) return nullptr;
     }
