@@ -138,6 +138,11 @@ test-dist: build ## Several ranks: two and four processes over gloo, 200 iterati
 	$(call say,several ranks)
 	@$(PYTEST) -q --no-header tests/python/test_ranks.py tests/dist
 
+.PHONY: test-cache
+test-cache: build ## What is kept on the disk: 1,000 kills and flips, every change with real inductor (some minutes)
+	$(call say,kept on the disk)
+	@$(PYTEST) -q --no-header tests/python/test_disk_cache.py
+
 .PHONY: test-debug
 test-debug: build ## The minifier on graphs of 300 calls, each fault at each stage, and with real inductor (half an hour)
 	$(call say,debugging tools)

@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import chart, report, runner
+from benchmarks import chart, report, runner, start
 from benchmarks.programs import PROGRAMS, QUICK
 from benchmarks.results import Results, to_json
 
@@ -129,6 +129,8 @@ def main() -> int:
         "sides": sides,
         "self_test": options.self_test,
     }
+    if not options.skip_inductor and len(sides) > 1 and not options.self_test:  # what a user waits for comes first
+        start.main(["--rounds", str(options.rounds), "--out", str(options.out / "start.json")])
     results = measure_all(console, options, sides)
     report.print_results(console, results)
     options.out.mkdir(parents=True, exist_ok=True)

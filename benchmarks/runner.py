@@ -25,7 +25,7 @@ class WorkerFailed(Exception):
     """A measurement that gave no result; the text is the end of the worker's error output."""
 
 
-def _environment(extra: dict[str, str]) -> dict[str, str]:
+def environment(extra: dict[str, str]) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(_DROPPED)}
     # What the environment names comes first: the build for its CPython and torch.
     path = [p for p in [kept.get("PYTHONPATH")] if p] + [str(ROOT)]
@@ -45,16 +45,17 @@ def _environment(extra: dict[str, str]) -> dict[str, str]:
     )
 
 
-def run_worker(spec: dict[str, Any], timeout: float = 900, environment: dict[str, str] | None = None) -> dict[str, Any]:
+def run_worker(spec: dict[str, Any], timeout: float = 900, variables: dict[str, str] | None = None) -> dict[str, Any]:
     """The result of one measurement in a new process."""
     with tempfile.TemporaryDirectory(prefix="stator-bench-") as folder:
         output = Path(folder) / "result.json"
-        extra = {"TORCHINDUCTOR_CACHE_DIR": str(Path(folder) / "inductor")} | (environment or {})
+        # What is measured is the work, not what an earlier run kept of it; benchmarks/start.py measures that.
+        extra = {"TORCHINDUCTOR_CACHE_DIR": str(Path(folder) / "inductor"), "STATOR_CACHE": "0"} | (variables or {})
         try:
             done = subprocess.run(
                 [sys.executable, "-m", "benchmarks.worker", json.dumps(spec), str(output)],
                 cwd=ROOT,
-                env=_environment(extra),
+                env=environment(extra),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,

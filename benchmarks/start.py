@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -16,6 +15,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from benchmarks import runner
 
 HEAVY = ("torch._dynamo", "torch._inductor", "sympy")
 SIDES = {"dynamo": "TorchDynamo", "stator": "Stator"}
@@ -83,11 +84,15 @@ def _tensor(value: Any) -> Any:
 
 
 def run(side: str, name: str, imported: bool, caches: Path) -> dict[str, Any]:
-    environment = dict(
-        os.environ, TORCHINDUCTOR_CACHE_DIR=str(caches / "inductor"), STATOR_CACHE_DIR=str(caches / "stator")
-    )
+    folders = {
+        "TORCHINDUCTOR_CACHE_DIR": str(caches / side),
+        "STATOR_CACHE_DIR": str(caches / "kept"),
+        "STATOR_CACHE": "1",
+    }
     command = [sys.executable, "-m", "benchmarks.start", "--worker", side, name, "imported" if imported else "all"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
+    done = subprocess.run(
+        command, cwd=runner.ROOT, env=runner.environment(folders), capture_output=True, text=True, timeout=900
+    )
     if done.returncode != 0:
         raise RuntimeError(done.stderr[-3000:])
     return json.loads(done.stdout.splitlines()[-1])

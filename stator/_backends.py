@@ -200,12 +200,12 @@ class Backend:
     @property
     def is_watched(self):
         """Somebody gets to see every graph."""
-        return "torch._dynamo.utils" in sys.modules or _observe.has_listeners() or _report.wants_graphs()
+        return _observe.has_listeners() or _report.wants_graphs()
 
     @property
     def runs_unseen(self):
         """The captured graph runs as it is, and nobody looks at it: no module has to be made of it."""
-        return self.is_eager and not self.is_watched
+        return self.is_eager and not (self.is_watched or "torch._dynamo.utils" in sys.modules)
 
     def disk_settings(self):
         """All that what it makes depends on beside the graph, as bytes; None: what it makes is not kept on the disk."""
@@ -244,12 +244,15 @@ class Backend:
         """Its code writes to inputs in place without counting up their versions. inductor's kernels do."""
         return self.asked == "inductor"
 
+    def count(self, calls):
+        """One more graph, in TorchDynamo's counters."""
+        _report.count("stats", "unique_graphs")
+        _report.count("stats", "calls_captured", calls)
+
     def announce(self, graph_module):
-        if "torch._dynamo.utils" in sys.modules:
-            record = getattr(graph_module, "_stator_record", None)
-            if record is not None:
-                _report.count("stats", "unique_graphs")
-                _report.count("stats", "calls_captured", record.calls)
+        record = getattr(graph_module, "_stator_record", None)
+        if record is not None:
+            self.count(record.calls)
         _report.graph_made(graph_module)
         if _observe.has_listeners():
             _observe.graph_made(graph_module)

@@ -84,8 +84,7 @@ PyObject* digest(PyObject*, PyObject* bytes) {
     char* data = nullptr;
     Py_ssize_t size = 0;
     if (PyBytes_AsStringAndSize(bytes, &data, &size) < 0) throw PythonError();
-    return orThrow(
-        PyUnicode_FromString(hex(sumOf({data, static_cast<size_t>(size)})).c_str()));
+    return orThrow(PyUnicode_FromString(hex(sumOf({data, static_cast<size_t>(size)})).c_str()));
   });
 }
 

@@ -60,8 +60,7 @@ Ref<> loadFrom(std::string_view bytes, const std::string& folder, std::string& p
     return nullptr;
   }
   Ref<> module = Ref<>::steal(reinterpret_cast<PyObject* (*)()>(made)());
-  Ref<> kernel =
-      module ? Ref<>::steal(PyObject_GetAttrString(module.get(), "kernel")) : Ref<>();
+  Ref<> kernel = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), "kernel")) : Ref<>();
   if (!kernel) {
     PyErr_Clear();
     problem = "its module cannot be made";

@@ -6,6 +6,8 @@
 #include "runtime/disk_cache.h"
 #include "runtime/settings.h"
 
+#include <chrono>
+
 namespace stator::runtime {
 
 namespace {
@@ -14,6 +16,10 @@ bool says(BorrowedRef<> settings, const char* name) {
   Ref<> answer = stealRef(PyObject_GetAttrString(settings.get(), name));
   if (!answer) PyErr_Clear();
   return answer.get() == Py_True;
+}
+
+double secondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 }  // namespace
@@ -52,16 +58,27 @@ graph::Compiled BackendCall::compile(BorrowedRef<> backend) {
 BackendCall::Ready BackendCall::ready(const std::shared_ptr<graph::Graph>& graph) {
   Ready made;
   if (!options_.as_captured) made.disk_key = diskKey(*graph, settings_);
+  const auto start = std::chrono::steady_clock::now();
   made.found = findOnDisk(made.disk_key);
+  if (graph == graph_) search_seconds_ = secondsSince(start);
   // What an earlier process made of an equal graph needs no module, unless somebody looks at it.
   const bool found = static_cast<bool>(made.found.callable);
   const bool unseen = found && !options_.seen && !says(settings_, "is_watched");
   made.module = unseen ? newRef(Py_None) : graph::moduleFor(graph, code_, settings_);
   if (!made.module) throw PythonError();
   if (made.module.get() != Py_None) prepare_(made.module.get());
-  if (found && !unseen)
-    orThrow(PyObject_CallMethod(settings_.get(), "announce", "O", made.module.get()));
+  if (found) announce(*graph, made.module);
   return made;
+}
+
+// Tells who listens of a graph that no backend has to be called for; without a module nobody looks at it, and it is only counted.
+void BackendCall::announce(const graph::Graph& graph, BorrowedRef<> module) {
+  if (module.get() == Py_None) {
+    orThrow(PyObject_CallMethod(settings_.get(), "count", "n",
+                                static_cast<Py_ssize_t>(graph.callCount())));
+  } else {
+    orThrow(PyObject_CallMethod(settings_.get(), "announce", "O", module.get()));
+  }
 }
 
 graph::Compiled BackendCall::finish(const std::shared_ptr<graph::Graph>& graph, Ready ready,

@@ -27,6 +27,8 @@ class BackendCall {
   graph::Compiled compile(BorrowedRef<> backend);
   // One line for each region; empty: the graph is whole.
   std::string regionsText() const { return cut_.text(); }
+  // What looking for the whole graph on the disk took, before compile().
+  double searchSeconds() const { return search_seconds_; }
 
  private:
   // A graph before its backend is called.
@@ -36,6 +38,7 @@ class BackendCall {
     Ref<> module;           // None: nobody needs one
   };
   Ready ready(const std::shared_ptr<graph::Graph>& graph);
+  void announce(const graph::Graph& graph, BorrowedRef<> module);
   graph::Compiled finish(const std::shared_ptr<graph::Graph>& graph, Ready ready,
                          BorrowedRef<> backend);
 
@@ -47,6 +50,7 @@ class BackendCall {
   regions::Cut cut_;
   bool shown_only_ = false;
   Ready whole_;
+  double search_seconds_ = 0;
 };
 
 }  // namespace stator::runtime

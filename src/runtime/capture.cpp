@@ -62,7 +62,6 @@ void giveReason(PyObject* module, Ref<> reason, int logs) {
     throw PythonError();
 }
 
-// Whether somebody gets to see a graph that no backend has to be called for: listeners, logs, TorchDynamo's counters.
 // The backend that leaves a graph as it is.
 Ref<> asCaptured() {
   Ref<> module = stealRef(importModule("stator._fx"));
@@ -300,7 +299,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
     tensor::TorchFunctionPause plain(entry->has_subclasses);
     graph::Compiled compiled = call.compile(wish.runs_as_is ? asCaptured() : cache.backend);
     if (texts) regions_text = call.regionsText();
-    backend_seconds = secondsSince(backend_start);
+    backend_seconds = call.searchSeconds() + secondsSince(backend_start);
     if (together && !backendsDone(cache, frame, !compiled.callable)) {
       if (compiled.callable) return nullptr;
     }

@@ -66,7 +66,7 @@ struct Statistics {
   int64_t region_calls = 0;          // of the plans that call them: each use of a region once
   int64_t ops_run = 0;               // tensor calls run inside graphs
   int64_t internal_errors = 0;
-  int64_t fallbacks = 0;  // calls over the recompile limit
+  int64_t fallbacks = 0;    // calls over the recompile limit
   int64_t disk_hits = 0;    // graphs that an earlier process's backend had compiled
   int64_t disk_misses = 0;  // graphs that could have been there
   double capture_seconds = 0;

@@ -341,11 +341,11 @@ void registerSwitches() {
   allowSymbols("torch._check_with");
   registerHandler("torch._check_is_size", checkIsSize);
   allowSymbols("torch._check_is_size");
-  registerHandler("stator.graph_break", explicitBreak);
-  registerHandler("stator.skip_frame", explicitBreak);
-  registerHandler("stator.compile", compileInside);
-  registerHandler("stator.is_compiling", returnTrue);
-  registerHandler("stator.mark_static", markStatic);
+  registerHandler("stator._switches.graph_break", explicitBreak);
+  registerHandler("stator._switches.skip_frame", explicitBreak);
+  registerHandler("stator._compile.compile", compileInside);
+  registerHandler("stator._switches.is_compiling", returnTrue);
+  registerHandler("stator._marks.mark_static", markStatic);
   registerHandler("stator._core.error_on_break", isErrorOnBreak);
   registerHandler("stator._core.set_error_on_break", setErrorOnBreak);
 }

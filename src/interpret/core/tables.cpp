@@ -1,12 +1,16 @@
 #include "interpret/core/tables.h"
 
+#include "base/check.h"
 #include "base/imports.h"
 #include "base/ref.h"
 #include "interpret/core/known.h"
 #include "interpret/core/tracer.h"
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <vector>
 
 namespace stator::interpret {
 
@@ -30,11 +34,76 @@ PyObject* resolve(const char* path) {
   return torchObject(path);
 }
 
+// Rows about what is in our own Python files. Those are loaded when a program first needs one of them: a start needs none.
+struct LaterRow {
+  std::string path;
+  CallRow row;
+};
+std::vector<LaterRow>& later() {
+  static auto* rows = new std::vector<LaterRow>();
+  return *rows;
+}
+
+bool isLoaded(const std::string& module) {
+  Ref<> name = stealRef(PyUnicode_FromString(module.c_str()));
+  Ref<> loaded = name ? stealRef(PyImport_GetModule(name.get())) : Ref<>();
+  PyErr_Clear();
+  return static_cast<bool>(loaded);
+}
+
+std::string moduleOf(const std::string& path) { return path.substr(0, path.rfind('.')); }
+
+void registerNowOrLater(const char* path, CallRow row) {
+  if (std::string_view(path).starts_with("stator.") && !isLoaded(moduleOf(path))) {
+    later().push_back({path, row});
+  } else {
+    registerRow(resolve(path), row);
+  }
+}
+
+// Whether it comes from a Python file of ours.
+bool isOurs(PyObject* callable) {
+  PyObject* module = nullptr;
+  if (PyFunction_Check(callable)) {
+    module = PyFunction_GET_MODULE(callable);
+  } else if (PyType_Check(callable) &&
+             PyType_HasFeature(reinterpret_cast<PyTypeObject*>(callable), Py_TPFLAGS_HEAPTYPE)) {
+    static PyObject* const name = PyUnicode_InternFromString("__module__");
+    module = PyDict_GetItem(reinterpret_cast<PyTypeObject*>(callable)->tp_dict, name);
+  }
+  if (module == nullptr || !PyUnicode_Check(module)) return false;
+  const char* text = PyUnicode_AsUTF8(module);
+  if (text == nullptr) PyErr_Clear();
+  return text != nullptr && std::string_view(text).starts_with("stator.");
+}
+
+// Registers what has been loaded since. Whether there was anything.
+bool catchUp() {
+  auto waits = [](const LaterRow& row) { return !isLoaded(moduleOf(row.path)); };
+  auto ready = std::stable_partition(later().begin(), later().end(), waits);
+  std::vector<LaterRow> now(ready, later().end());
+  later().erase(ready, later().end());
+  for (const LaterRow& row : now) registerRow(resolve(row.path.c_str()), row.row);
+  return !now.empty();
+}
+
 }  // namespace
 
 const CallRow* findCall(PyObject* callable) {
   auto it = rows().find(callable);
-  return it == rows().end() ? nullptr : &it->second;
+  if (it == rows().end()) {
+    if (later().empty() || !isOurs(callable) || !catchUp()) return nullptr;
+    it = rows().find(callable);
+    if (it == rows().end()) return nullptr;
+  }
+  CallRow& row = it->second;
+  if (row.kind == CallKind::kPolyfill && PyUnicode_Check(row.polyfill)) {
+    // By its name until it is needed.
+    PyObject* found = torchObject(PyUnicode_AsUTF8(row.polyfill));
+    STATOR_CHECK(found != nullptr, PyUnicode_AsUTF8(row.polyfill));
+    row.polyfill = found;
+  }
+  return &row;
 }
 
 void registerRow(PyObject* callable, CallRow row) {
@@ -61,26 +130,30 @@ void registerCode(PyCodeObject* code, FunctionHandler handler) {
 }
 
 void registerHandler(const char* path, CallHandler handler) {
-  registerRow(resolve(path), CallRow{CallKind::kHandler, handler});
+  registerNowOrLater(path, CallRow{CallKind::kHandler, handler});
 }
 void allowSymbols(const char* path) {
+  for (LaterRow& row : later()) row.row.takes_symbols |= row.path == path;
+  if (std::string_view(path).starts_with("stator.") && !isLoaded(moduleOf(path))) return;
   auto found = rows().find(resolve(path));
   if (found != rows().end()) found->second.takes_symbols = true;
 }
-void registerPure(const char* path) {
-  registerRow(resolve(path), CallRow{CallKind::kPure, nullptr});
+void registerPure(const char* path) { registerNowOrLater(path, CallRow{CallKind::kPure, nullptr}); }
+
+namespace {
+CallRow polyfillRow(const char* function, bool whole) {
+  PyObject* name = PyUnicode_FromFormat("stator.polyfills.%s", function);
+  if (name == nullptr) throw PythonError();
+  return CallRow{CallKind::kPolyfill, nullptr, name, whole, false};
 }
+}  // namespace
 
 void registerPolyfill(const char* path, const char* function) {
-  PyObject* polyfill = torchObject((std::string("stator.polyfills.") + function).c_str());
-  if (polyfill != nullptr)
-    registerRow(resolve(path), CallRow{CallKind::kPolyfill, nullptr, polyfill});
+  registerNowOrLater(path, polyfillRow(function, false));
 }
 
 void registerWholePolyfill(const char* path, const char* function) {
-  PyObject* polyfill = torchObject((std::string("stator.polyfills.") + function).c_str());
-  if (polyfill != nullptr)
-    registerRow(resolve(path), CallRow{CallKind::kPolyfill, nullptr, polyfill, true, false});
+  registerNowOrLater(path, polyfillRow(function, true));
 }
 
 }  // namespace stator::interpret

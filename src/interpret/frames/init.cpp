@@ -1,6 +1,5 @@
 #include "interpret/frames/init.h"
 
-#include "base/imports.h"
 #include "base/ref.h"
 #include "interpret/calls/rows.h"
 #include "interpret/core/known.h"
@@ -29,8 +28,6 @@ bool initTracer() {
   registerBuiltins();
   registerOrderings();
   registerOperatorFunctions();
-  Ref<> polyfills = stealRef(importModule("stator.polyfills"));
-  if (!polyfills) return false;
   registerTorchContexts();
   registerOptimizers();
   registerTensorAttributes();

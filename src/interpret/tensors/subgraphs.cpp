@@ -443,10 +443,7 @@ void registerSubgraphs() {
   allowSymbols("stator.polyfills.subgraphs.call");
   allowSymbols("stator.polyfills.subgraphs.call_like");
   // Bound to the class by each access: the function underneath is what is called.
-  PyObject* apply = torchObject("torch.autograd.function.Function.apply.__func__");
-  PyObject* polyfill = torchObject("stator.polyfills.autograd.apply");
-  if (apply != nullptr && polyfill != nullptr)
-    registerRow(apply, CallRow{CallKind::kPolyfill, nullptr, polyfill, true, false});
+  registerWholePolyfill("torch.autograd.function.Function.apply.__func__", "autograd.apply");
   registerWholePolyfill("torch.utils.checkpoint.checkpoint", "higher_order.checkpoint");
   registerWholePolyfill("torch.cond", "higher_order.cond");
   registerWholePolyfill("torch._higher_order_ops.while_loop", "higher_order.while_loop");
