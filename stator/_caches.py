@@ -23,11 +23,18 @@ class Settings:
         self.backend, self.fullgraph, self.dynamic = backend, fullgraph, dynamic
         self.recompile_limit, self.isolate_recompiles = recompile_limit, isolate_recompiles
         self.arguments = arguments
+        # What the user says about guards (_guard_filter.py).
+        self.guard_filter_fn = backend.guard_filter_fn
+        self.guard_export_fn, self.guard_fail_fn = (arguments.get(k) for k in ("guard_export_fn", "guard_fail_fn"))
 
     def key(self):
         # `isolate_recompiles` asks for a cache of its own.
         alone = next(_fresh) if self.isolate_recompiles else None
-        return (self.backend.key(), self.fullgraph, self.dynamic, self.recompile_limit, alone)
+        hooks = (
+            id(self.guard_export_fn),
+            id(self.guard_fail_fn),
+        )  # alive as long as the cache, which has these settings
+        return (self.backend.key(), self.fullgraph, self.dynamic, self.recompile_limit, alone, hooks)
 
 
 def cache_for(settings):

@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import os
 import sys
 import warnings
 
@@ -46,16 +47,34 @@ def compile(
                  recompile_limit=recompile_limit, isolate_recompiles=isolate_recompiles)  # fmt: skip
     if model is None:
         return functools.partial(_decorate, dict(given, disable=disable))
+    if disable:
+        _check_callable(model)
+        return model
+    return _compiled(model, given)
+
+
+_debugging = os.environ.get("TORCH_COMPILE_DEBUG", "0") == "1"
+
+
+def _compiled(model, given):
     _check_callable(model)
-    theirs = sys.modules.get("torch._dynamo.config")
-    if theirs is not None:  # captures follow it by themselves, but where compiling is switched off there are none
-        _torch_config.follow(theirs)
-    if disable or config.disable:
+    if _debugging:
+        importlib.import_module("stator._debug_dir").start()
+    _torch_config.follow_all()  # captures follow it by themselves, but where compiling is switched off there are none
+    if config.disable:
         return model
     if torch.compiler.is_exporting():
-        warnings.warn("stator.compile does nothing inside torch.export", stacklevel=2)
+        warnings.warn("stator.compile does nothing inside torch.export", stacklevel=3)
         return model
     return Compiler({k: v for k, v in given.items() if v is not None and (k == "dynamic" or v is not False)})(model)
+
+
+def compile_with(model, arguments, hooks):
+    """compile(model, **arguments) with functions that are told of guards (optimize's guard_export_fn and guard_fail_fn)."""
+    if not hooks:
+        return compile(model, **arguments)
+    compile(lambda: None, **dict(arguments, backend="eager"))  # checks the arguments
+    return _compiled(model, {**arguments, **hooks})
 
 
 def _decorate(arguments, model):

@@ -119,7 +119,7 @@ class CapturedModule(_LazyGraphModule):
     _stator_runner: Any = None
     _stator_record: Any = None
     _stator_source: PythonCode | None = None
-    _stator_reason: Any = None  # (reason, ((file, line, function), place of the innermost frame), is a break); a GraphCompileReason when asked
+    _stator_reason: Any = None  # (reason, [(file, line, function), ...], is a break); a GraphCompileReason when asked
 
     @property
     def compile_subgraph_reason(self) -> Any:

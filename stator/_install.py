@@ -13,7 +13,8 @@ import threading
 import torch
 
 import stator
-from stator import _backends, exc
+from stator import _answers, _backends, _compile, _dynamo_settings, _torch_names, exc
+from stator import config as _config
 
 # Under these names torch.compiler and torch._dynamo have what Stator has.
 _COMPILER = (
@@ -25,18 +26,45 @@ _DYNAMO = (
     "export",
     "forbid_in_graph", "graph_break", "is_compiling", "list_backends", "lookup_backend", "mark_dynamic", "mark_static",
     "mark_static_address", "maybe_mark_dynamic", "nonstrict_trace", "optimize", "optimize_assert", "OptimizedModule", "register_backend",
-    "reset", "run", "set_stance", "skip_frame", "substitute_in_graph",
+    "replay", "reset", "run", "set_stance", "skip_frame", "step_unsupported", "substitute_in_graph", "patch_dynamo_config",
 )  # fmt: skip
 
 _lock = threading.RLock()
 _undo = None  # while installed: what puts everything back
 
 
-def optimize(backend="inductor", *, nopython=False, disable=False, dynamic=None, guard_fail_fn=None, **_):
+def optimize(
+    backend="inductor",
+    *,
+    nopython=False,
+    error_on_graph_break=None,
+    guard_export_fn=None,
+    guard_fail_fn=None,
+    guard_filter_fn=None,
+    disable=False,
+    dynamic=None,
+    package=None,
+    recompile_limit=None,
+    isolate_recompiles=False,
+    shapes_spec=None,
+):
     """torch._dynamo.optimize's form of stator.compile: returns a decorator."""
+    if package is not None:
+        _answers.once("optimize(package=...)", "captures are not kept in TorchDynamo's packages", "leave it out")
     if disable:
         return lambda fn: fn
-    return lambda fn: stator.compile(fn, backend=backend, fullgraph=nopython, dynamic=dynamic)
+    given = dict(backend=backend, fullgraph=nopython, dynamic=dynamic, recompile_limit=recompile_limit,
+                 isolate_recompiles=isolate_recompiles, shapes_spec=shapes_spec)  # fmt: skip
+    if guard_filter_fn is not None:
+        given["options"] = {"guard_filter_fn": guard_filter_fn}
+    hooks = {"guard_export_fn": guard_export_fn, "guard_fail_fn": guard_fail_fn}
+    hooks = {name: function for name, function in hooks.items() if function is not None}
+
+    def decorate(fn):
+        compiled = _compile.compile_with(fn, given, hooks)
+        return compiled if error_on_graph_break is None else stator.error_on_graph_break(error_on_graph_break)(compiled)
+
+    return decorate
 
 
 def optimize_assert(backend="inductor", **arguments):
@@ -47,8 +75,10 @@ def optimize_assert(backend="inductor", **arguments):
 def _replacement(name):
     if name == "is_dynamo_compiling":
         return stator.is_compiling
-    if name in ("optimize", "optimize_assert"):
+    if name in ("optimize", "optimize_assert", "patch_dynamo_config"):
         return globals()[name]
+    if name == "step_unsupported":
+        return stator.graph_break
     return getattr(stator, name)
 
 
@@ -65,9 +95,56 @@ def _replace(undo, owner, name, new):
     undo.callback(setattr, owner, name, old)
 
 
+class _answering(contextlib.ContextDecorator, contextlib.nullcontext):
+    """In the place of a decorator or context manager that has no effect."""
+
+
+def _answer_for(name, returns, why, instead):
+    def answer(*args, **kwargs):
+        _answers.once(f"torch._dynamo.{name}", why, instead)
+        if returns == "nothing":
+            return None
+        if args and (returns == "first" or callable(args[0])):
+            return args[0]
+        return _answering()
+
+    answer.__name__ = answer.__qualname__ = name
+    return answer
+
+
+class _AnsweringModule:
+    """In the place of a module that is of no use here: every look at it is answered, and goes to torch's."""
+
+    def __init__(self, module, why, instead):
+        self.__dict__.update(module=module, why=why, instead=instead)
+
+    def __getattr__(self, name):
+        value = getattr(self.module, name)
+        _answers.once(self.module.__name__, self.why, self.instead)
+        return value
+
+
+def patch_dynamo_config(arg1=None, arg2=None, **changes):
+    """Settings of torch._dynamo.config for a while, as far as Stator has them: a context manager and decorator."""
+    given = {arg1: arg2} if isinstance(arg1, str) else {**(arg1 or {}), **changes}
+    known = {name: value for name, value in given.items() if name in _config.get_config_copy()}
+    for name, value in given.items():
+        if name not in known:
+            answered = _dynamo_settings.answer(name, value)
+            if answered is not None:
+                _answers.once(f"patch_dynamo_config({name}={value!r})", *answered)
+    return _config.patch(known) if known else _answering()
+
+
 def _replace_dynamo(undo, dynamo):
     for name in _DYNAMO:
         _replace(undo, dynamo, name, _replacement(name))
+    for name, (returns, why, instead) in _torch_names.ANSWERED.items():
+        _replace(undo, dynamo, name, _answer_for(name, returns, why, instead))
+    debugger = getattr(dynamo, "bytecode_debugger", None)
+    if debugger is not None:
+        why, instead = "there is no generated bytecode", "TORCH_LOGS=bytecode shows what runs instead"
+        _replace(undo, dynamo, "bytecode_debugger", _AnsweringModule(debugger, why, instead))
     # Errors are caught by their names in torch._dynamo.exc.
     theirs = sys.modules.get("torch._dynamo.exc")
     for name in exc.__all__ if theirs is not None else ():

@@ -1,6 +1,7 @@
 """Texts for the user: breaks, limits and errors, with their place in the program first."""
 
 import collections
+import contextlib
 import dataclasses
 import dis
 import functools
@@ -14,11 +15,11 @@ import traceback
 import warnings
 from typing import Any
 
-from stator import exc
+from stator import config, exc
 
 log = logging.getLogger("stator")
 compile_ids = itertools.count()  # of graphs that went to a backend: __compiled_fn_<n>
-FORBIDDEN = 26  # in src/breaks/reasons.def
+FORBIDDEN, MISMATCH = 26, 32  # in src/breaks/reasons.def
 # "reason name, place" -> how often; texts, which the collector does not count among its objects
 breaks: collections.Counter[str] = collections.Counter()
 
@@ -30,14 +31,22 @@ def count(kind, key, by=1):
         theirs.counters[kind][key] += by
 
 
-def raise_unsupported(place, sentence, number, hint, fullgraph):
+def _chain(stack):
+    """The program's calls that led to a place, as a traceback shows them."""
+    frames = [traceback.FrameSummary(*frame) for frame in stack]
+    return "".join(traceback.StackSummary.from_list(frames).format()).rstrip()
+
+
+def raise_unsupported(place, sentence, number, hint, fullgraph, stack):
     if number == FORBIDDEN:
         raise AssertionError(f"{place}: Attempt to trace forbidden callable: {sentence} [break reason {number}]")
     forbids = "fullgraph=True allows no graph break" if fullgraph else "error_on_graph_break makes that an error"
     text = f"{place}: {sentence}, and {forbids} [break reason {number}]"
     if hint:
         text += f"\n  What to do: {hint}."
-    raise exc.Unsupported(text)
+    if config.verbose:
+        text += f"\nThe program's calls:\n{_chain(stack)}"
+    raise (exc.ArgsMismatchError if number == MISMATCH else exc.Unsupported)(text)
 
 
 # ---- TORCH_LOGS: the words of TorchDynamo's, under the names of its loggers, which users and tools know
@@ -50,8 +59,19 @@ def _artifact(module, word):
     return torch._logging.getArtifactLogger(module, word)
 
 
-def _recompiles():
-    return _artifact("torch._dynamo.guards", "recompiles")
+def _recompiles(word="recompiles"):
+    return _artifact("torch._dynamo.guards", word)
+
+
+def _bytecode():
+    return _artifact("torch._dynamo.convert_frame", "bytecode")
+
+
+def _symbol_logs():
+    return (
+        _artifact("torch.fx.experimental.sym_node", "sym_node"),
+        _artifact("torch.fx.experimental.recording", "trace_shape_events"),
+    )
 
 
 def _guards():
@@ -72,18 +92,11 @@ class GraphCompileReason:
 
 def compile_reason(made):
     reason, stack, is_break = made
-    outer, innermost = stack
-    frames = [traceback.FrameSummary(*outer, lookup_line=False)]
-    inner = re.fullmatch(r"(?P<file>.*):(?P<line>\d+) in (?P<function>.*)", innermost)
-    if inner is not None:
-        frame = traceback.FrameSummary(
-            inner["file"], int(inner["line"]), inner["function"].rpartition(".")[2], lookup_line=False
-        )
-        if frame != frames[0]:
-            frames.append(frame)
+    frames = [traceback.FrameSummary(*frame, lookup_line=False) for frame in stack]
     return GraphCompileReason(reason, frames, bool(is_break))
 
 
+_TRACE, _TRACE_WORDS = "torch._dynamo.symbolic_convert", ("trace_source", "trace_call", "trace_bytecode")
 _output_graph = logging.getLogger("torch._dynamo.output_graph")
 
 
@@ -98,22 +111,84 @@ def wanted_logs():
         | (2 if _guards().isEnabledFor(logging.DEBUG) else 0)
         | (4 if _dynamic.isEnabledFor(logging.INFO) else 0)
         | (8 if _output_graph.isEnabledFor(logging.DEBUG) else 0)
+        | (128 if _bytecode().isEnabledFor(logging.DEBUG) else 0)
+        | (256 if _recompiles("recompiles_verbose").isEnabledFor(logging.DEBUG) else 0)
+        | (512 if any(logger.isEnabledFor(logging.DEBUG) for logger in _symbol_logs()) else 0)
+        | sum(16 << bit for bit, word in enumerate(_TRACE_WORDS) if _artifact(_TRACE, word).isEnabledFor(logging.DEBUG))
     )
 
 
-def _graph_code():
-    return _artifact("torch._dynamo.output_graph", "graph_code")
+def _output(word):
+    return _artifact("torch._dynamo.output_graph", word)
+
+
+_GRAPH_WORDS = ("graph_code", "graph_code_verbose", "graph", "graph_sizes")
 
 
 def wants_graphs():
-    return _graph_code().isEnabledFor(logging.DEBUG)
+    return any(_output(word).isEnabledFor(logging.DEBUG) for word in _GRAPH_WORDS)
+
+
+def _table(graph_module):
+    rows = [(n.op, n.name, str(n.target), str(n.args), str(n.kwargs)) for n in graph_module.graph.nodes]
+    head = ("opcode", "name", "target", "args", "kwargs")
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    lines = [
+        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)
+    ]
+    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+
+
+def _sizes(graph_module):
+    lines = []
+    for node in graph_module.graph.nodes:
+        value = node.meta.get("example_value")
+        if hasattr(value, "shape"):
+            lines.append(f"{node.name}: {tuple(value.shape)}")
+    return "\n".join(lines)
 
 
 def graph_made(graph_module):
-    if wants_graphs():
-        name = graph_module.meta.get("backend_id", "__compiled_fn")
-        text = graph_module.print_readable(print_output=False)
-        _graph_code().debug("TRACED GRAPH\n ===== %s =====\n %s", name, text)
+    if not wants_graphs():
+        return
+    name = graph_module.meta.get("backend_id", "__compiled_fn")
+    texts = {
+        "graph_code": lambda: graph_module.print_readable(print_output=False),
+        "graph_code_verbose": lambda: graph_module.print_readable(
+            print_output=False, include_stride=True, include_device=True
+        ),
+        "graph": lambda: _table(graph_module),
+        "graph_sizes": lambda: _sizes(graph_module),
+    }
+    for word, text in texts.items():
+        if _output(word).isEnabledFor(logging.DEBUG):
+            _output(word).debug(
+                "TRACED GRAPH%s\n ===== %s =====\n %s", " TENSOR SIZES" if word == "graph_sizes" else "", name, text()
+            )
+
+
+def plan_made(place, code, offset, plan):
+    """The word `bytecode`: what is captured, and what an entry does in its place (there is no generated bytecode)."""
+    text = dis.Bytecode(code, current_offset=offset if offset > 0 else None).dis()
+    _bytecode().debug("ORIGINAL BYTECODE %s\n%s", place, text)
+    _bytecode().debug("PLAN %s\n%s", place, plan)
+
+
+def each_failure(place, failed_guards):
+    _recompiles("recompiles_verbose").debug("%s: captured once more; guards that fail:\n%s", place, failed_guards)
+
+
+def symbols_made(place, symbols, conditions):
+    nodes, events = _symbol_logs()
+    for number, source, hint in symbols:
+        where = source or "known when the graph runs"
+        _dynamic.info("create_symbol s%d = %d: %s is a symbol (%s)", number, hint, where, place)
+        events.debug("create_symbol s%d = %d for %s (%s)", number, hint, where, place)
+        nodes.debug("s%d: SymInt of %s, hint %d (%s)", number, where, hint, place)
+    for condition in conditions:
+        _dynamic.info("eval %s (%s)", condition, place)
+        events.debug("evaluate_expr %s (%s)", condition, place)
+        nodes.debug("condition %s (%s)", condition, place)
 
 
 _NUMBER = r"-?\d[\d.e+-]*"
@@ -205,18 +280,24 @@ def constant_sizes(code, name, size):
     )  # fmt: skip
 
 
-def guards_made(place, guards, symbols):
+def guards_made(place, guards):
     _guards().debug("%s: guards\n%s", place, guards)
-    for name in symbols.splitlines():
-        _dynamic.info("%s: %s is a symbol", place, name)
 
 
-def graph_break(place, sentence, number, name, hint):
+def graph_break(place, sentence, number, name, hint, stack):
     breaks[f"{name}, {place}"] += 1
     count("graph_break", sentence)
-    _artifact("torch._dynamo.symbolic_convert", "graph_breaks").debug(
-        "%s: graph break: %s [break reason %d]", place, sentence, number
-    )
+    listener = _artifact(_TRACE, "graph_breaks")
+    if listener.isEnabledFor(logging.DEBUG):
+        advice = f"\n  What to do: {hint}." if hint else ""
+        listener.debug(
+            "%s: graph break: %s [break reason %d]%s\nUser code traceback:\n%s",
+            place,
+            sentence,
+            number,
+            advice,
+            _chain(stack),
+        )
     log.debug("%s: graph break: %s [break reason %d]", place, sentence, number)
 
 
@@ -239,21 +320,65 @@ def recompile(place, failed_guards, by_stance, code):
 
 def graph_failed(place, backend, number, error, raises):
     """A compiled graph raised what the same graph, run as it was captured, does not raise."""
-    name = getattr(backend, "compiler_name", type(backend).__name__)
-    graph = f"__compiled_fn_{number} of backend {name!r} ({place})"
-    repro = (
-        ""
-        if hasattr(error, "_stator_repro")
-        else "; stator.config.repro_after (STATOR_REPRO_AFTER=auto) writes a script that shows it"
-    )
+    graph = _graph_name(place, backend, number)
     if raises:
-        error.add_note(f"raised by the compiled graph {graph}; the program itself runs{repro}")
+        error.add_note(f"raised by the compiled graph {graph}; the program itself runs{_repro_advice(error)}")
         return
     first = (str(error).splitlines() or [""])[0]
     warnings.warn(
-        f"the compiled graph {graph} failed when it ran ({type(error).__name__}: {first}). From now on it runs as it was captured{repro}",
+        f"the compiled graph {graph} failed when it ran ({type(error).__name__}: {first}). From now on it runs as it was captured"
+        f"{_repro_advice(error)}",
         stacklevel=2,
     )
+
+
+def _graph_name(place, backend, number):
+    name = getattr(backend, "compiler_name", type(backend).__name__)
+    return f"__compiled_fn_{number} of backend {name!r} ({place})"
+
+
+def watch_backward(place, backend, number, outputs):
+    """AOTAutograd makes a class for each graph that it differentiates: an error that leaves its backward says which graph that is."""
+    for output in outputs:
+        made = getattr(getattr(output, "grad_fn", None), "_forward_cls", None)
+        if made is None or not hasattr(made, "compiled_bw") or hasattr(made, "_stator_watched"):
+            continue
+        made._stator_watched = True
+        made.backward = staticmethod(_noting(made.backward, _graph_name(place, backend, number)))
+
+
+def _noting(backward, graph):
+    @functools.wraps(backward)
+    def watched(*args):
+        try:
+            return backward(*args)
+        except Exception as error:
+            if not getattr(error, "_stator_noted", False):
+                with contextlib.suppress(AttributeError):
+                    error._stator_noted = True
+                error.add_note(f"raised by the backward of the compiled graph {graph}{_repro_advice(error)}")
+            raise
+
+    return watched
+
+
+def _repro_advice(error):
+    if hasattr(error, "_stator_repro"):
+        return ""
+    return "; stator.config.repro_after (STATOR_REPRO_AFTER=auto) writes a script that shows it"
+
+
+def suppressed(place, error):
+    """The backend failed, and config.suppress_errors is set."""
+    inner = getattr(error, "inner_exception", error)
+    first = (str(inner).splitlines() or [""])[0]
+    name = getattr(error, "backend_name", "")
+    warnings.warn(
+        f"{place}: the backend {name!r} failed ({type(inner).__name__}: {first}); the graph runs as it was captured, since "
+        "config.suppress_errors is set",
+        stacklevel=2,
+    )
+    log.debug("%s: the backend failed", place, exc_info=error)
 
 
 _warned: set[Any] = set()

@@ -5,7 +5,7 @@ import inspect
 import weakref
 from typing import Any
 
-from stator import _compile, _core, config, exc
+from stator import _answers, _compile, _core, config, exc
 from stator.polyfills.switches import error_on_graph_break as error_on_graph_break  # public from here
 
 _rules: dict[int, Any] = {}  # id(callable) -> (callable or weak reference, rule)
@@ -264,7 +264,9 @@ class set_stance:
             raise RuntimeError(f"unknown stance {stance!r}, there are {', '.join(_STANCES)}{_near(stance)}")
         if force_backend is not None and stance != "default":
             raise RuntimeError("non-default stance cannot have force_backend set")
-        # skip_guard_eval_unsafe: guards are cheap here and always run, which is what "unsafe" gives up.
+        if skip_guard_eval_unsafe:
+            _answers.once("set_stance(skip_guard_eval_unsafe=True)", "guards are always checked, which costs microseconds here",
+                          "leave it out; to check fewer, options={'guard_filter_fn': ...} of compile")  # fmt: skip
         self.stance = (stance, force_backend)
         self.before = _change_stance(self.stance)  # called as a function, it holds from here on
 

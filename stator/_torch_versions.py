@@ -2,10 +2,19 @@
 
 from typing import Any
 
-from torch.fx.experimental import symbolic_shapes
 
-# has_hint before torch 2.12
-has_guarding_hint = getattr(symbolic_shapes, "has_guarding_hint", None) or symbolic_shapes.has_hint
+def __getattr__(name: str) -> Any:
+    if name == "has_guarding_hint":  # has_hint before torch 2.12
+        from torch.fx.experimental import symbolic_shapes
+
+        return getattr(symbolic_shapes, name, None) or symbolic_shapes.has_hint
+    raise AttributeError(name)
+
+
+def user_setting(entry: Any) -> Any:
+    """What the user gave an entry of one of torch's configurations, or the mark for nothing. A context variable from torch 2.12 on."""
+    given = entry.user_override
+    return given.get() if hasattr(given, "get") and hasattr(given, "reset") else given
 
 
 def inductor_with(kind: Any, mode: Any, options: Any, dynamic: Any, region: Any) -> Any:
@@ -21,6 +30,8 @@ def default_backend(registry: Any) -> Any:
 
 def subclass_context(parts: dict[str, Any], inner: dict[str, Any], tracks_outer: bool) -> Any:
     """What is known of the sizes of a tensor and of those that it is made of. Before torch 2.13 the outer sizes are always symbols."""
+    from torch.fx.experimental import symbolic_shapes
+
     kind = symbolic_shapes.SubclassSymbolicContext
     if "track_outer_size_stride" in kind.__dataclass_fields__:
         return kind(**parts, inner_contexts=inner, track_outer_size_stride=tracks_outer)

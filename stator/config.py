@@ -7,6 +7,7 @@ whole process and all of its threads.
 
 import contextlib
 import functools
+import importlib
 import os
 import pickle
 import sys
@@ -88,6 +89,13 @@ def _break_every(value):
     raise ValueError(f'{value!r} is neither "0" nor "n" nor "random:seed"')
 
 
+def _ddp(value):
+    named = {"ddp_optimizer": True, "no_optimization": False}.get(value, value)
+    if not isinstance(named, bool):
+        raise ValueError(f"{value!r} needs TorchDynamo's compiled autograd, which is not here: True or False")
+    return named
+
+
 def _regions(value):
     if isinstance(value, str):
         return _one_of("auto", "always", "off")(value)
@@ -133,6 +141,8 @@ _entry("capture_dynamic_output_shape_ops", False, "nonzero() and its like stay i
 _entry("specialize_modules", False, "modules by identity, parameters as attributes of the graph: one graph for each instance")
 _entry("guard_nn_modules", True, "guard what is read of modules")
 _entry("skip_fsdp_guards", True, "no guards on the insides of modules that FSDP manages")
+_entry("skip_nnmodule_hook_guards", False, "no guards on the absence of hooks: modules without hooks are taken to stay so (TorchDynamo's default)")
+_entry("trace_numpy", True, "NumPy's functions and arrays are parts of graphs; off: they run in Python, and graphs end before them")
 _entry("trace_limit_instructions", 5_000_000, "bytecode instructions of one capture", check=_at_least(1))
 _entry("trace_limit_nodes", 100_000, "graph nodes of one capture", check=_at_least(1))
 _entry("trace_limit_seconds", 60.0, "seconds of one capture", check=_at_least(0))
@@ -142,12 +152,18 @@ _entry("repro_ignore_non_fp", False, "level 4 looks at floating outputs alone: r
 _entry("repro_accuracy_error", True, "level 4: a wrong result is an AccuracyError; off: a warning, and the program goes on")
 _entry("same_two_models_use_fp64", True, "results are judged by a run in double precision; off: by eager's alone, which takes less memory")
 _entry("replay_record_enabled", False, "a capture that raises leaves a record, which stator.replay(file) runs again", also=("TORCH_COMPILE_REPLAY_RECORD",))
+_entry("dynamic_sources", "", "inputs whose sizes are dynamic from the start, by name or regular expression: L['x'], L\\['x.*'\\]:0 (dim 0 alone), ...", also=("TORCH_COMPILE_DYNAMIC_SOURCES",))
+_entry("unbacked_sources", "", "the same for sizes on which nothing may be decided", also=("TORCH_COMPILE_UNBACKED_SOURCES",))
+_entry("reorderable_logging_functions", frozenset(), "functions such as print that run behind the captured part, with the values of their own moment; no break", set, frozenset, check=frozenset)
+_entry("ignore_logging_functions", frozenset(), "functions and methods of loggers that are left out of compiled code; no break", set, frozenset, check=frozenset)
+_entry("verify_correctness", False, "the first run of each compiled graph is compared with the graph as it was captured; a difference is an error")
+_entry("debug_backend_override", "", 'another backend for some graphs, by number: ">10:eager;0,3-5:aot_eager"', also=("TORCH_COMPILE_OVERRIDE_BACKENDS",))
 _entry("enable_compiler_collectives", False, "ranks agree on each capture before it is compiled: one program on all, sizes that differ dynamic")
 _entry("compiler_collectives_timeout", 300.0, "seconds that a rank waits for the others to come to the same capture", check=_at_least(0.1))
 _entry("on_divergence", "error", 'ranks that capture different programs: "error", or "eager": the call runs eagerly on all', check=_one_of("error", "eager"))
 _entry("log_captures", False, "log a digest of each capture by rank (logger stator.captures)")
 _entry("trace_dir", None, "a folder where each rank writes its captures, rank<n>.jsonl; python -m stator ranks <folder> compares them", str, _NONE)
-_entry("optimize_ddp", True, "inside of DistributedDataParallel graphs are split at the bounds of its buckets")
+_entry("optimize_ddp", True, "inside of DistributedDataParallel graphs are split at the bounds of its buckets", bool, str, check=_ddp)
 _entry("cache", True, "what backends make of graphs is kept on the disk, and found again by later processes (docs/CACHE.md)")
 _entry("cache_dir", None, "the folder for it; None: stator in the user's cache folder", str, _NONE)
 _entry("cache_limit", 4096, "MiB that the folder may take; what was used least lately is dropped first", check=_at_least(1))
@@ -157,6 +173,7 @@ _entry("regions", "auto", 'parts of a graph that repeat are compiled once: "auto
 del _entry
 
 _ALIASES = {
+    "ignore_logger_methods": "ignore_logging_functions",
     "cache_size_limit": "recompile_limit",
     "accumulated_cache_size_limit": "accumulated_recompile_limit",
     "fail_on_cache_limit_hit": "fail_on_recompile_limit_hit",
@@ -170,10 +187,16 @@ def _from_environment(entry):
     return entry.default
 
 
+_ASKED = ("dynamic_sources", "unbacked_sources", "reorderable_logging_functions", "ignore_logging_functions")
+
+
 def _push(name, value):
     """C++ keeps its own copy of what it reads. It takes every entry and keeps those it knows."""
-    if _native is not None:
-        _native(name, value)
+    if _native is None:
+        return
+    _native(name, value)
+    if name in _ASKED and (value or "stator._asked" in sys.modules):
+        importlib.import_module("stator._asked").changed(name)
 
 
 _native = None

@@ -10,6 +10,8 @@ namespace stator::guards {
 
 namespace {
 
+constexpr double kFails = -1;
+
 // Nanoseconds of one check: the best of a few rounds, since everything else only adds to it.
 double nanosecondsOf(GuardProgram& program, const sources::Roots& roots) {
   constexpr int kRounds = 5;
@@ -28,6 +30,7 @@ double nanosecondsOf(GuardProgram& program, const sources::Roots& roots) {
 
 }  // namespace
 
+// Where a call's guards do not hold, those that fail have their explanation for a text, and no time.
 GuardProgram::Costs GuardProgram::measure(const sources::SourceSet& sources,
                                           const sources::Roots& roots) {
   Costs costs;
@@ -38,6 +41,10 @@ GuardProgram::Costs GuardProgram::measure(const sources::SourceSet& sources,
     GuardSet alone;
     alone.add(guard);
     GuardProgram program(sources, alone);
+    if (!program.check(roots)) {
+      costs.each.push_back({program.explain(roots), kFails});
+      continue;
+    }
     costs.each.push_back(
         {describe(guard, roots.code), std::max(0.0, nanosecondsOf(program, roots) - frame)});
   }

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "regions/compile.h"
 #include "runtime/disk_cache.h"
+#include "runtime/entry.h"
 #include "runtime/settings.h"
 
 #include <chrono>
@@ -16,10 +17,6 @@ bool says(BorrowedRef<> settings, const char* name) {
   Ref<> answer = stealRef(PyObject_GetAttrString(settings.get(), name));
   if (!answer) PyErr_Clear();
   return answer.get() == Py_True;
-}
-
-double secondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 }  // namespace

@@ -27,6 +27,13 @@ Cache::Cache(PyObject* given) : settings(newRef(given)) {
   Ref<> sizes = stealRef(PyObject_GetAttrString(given, "dynamic"));
   if (!sizes) PyErr_Clear();
   if (sizes && PyBool_Check(sizes.get())) dynamic = sizes.get() == Py_True;
+  auto asks = [&](const char* name) {
+    Ref<> function = stealRef(PyObject_GetAttrString(given, name));
+    if (!function) PyErr_Clear();
+    return function && function.get() != Py_None;
+  };
+  asks_about_guards = asks("guard_filter_fn") || asks("guard_export_fn");
+  tells_of_failures = asks("guard_fail_fn");
   if (limit && limit.get() != Py_None) recompile_limit = PyLong_AsLongLong(limit.get());
 }
 

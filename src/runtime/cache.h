@@ -47,6 +47,7 @@ struct Entry {
   // it ends in a return, and if its graph fails it can be run again: see runtime/direct_call.h
   bool needs_no_frame = false;
   const void* graph_id = nullptr;  // its address, for failures (graph/graph_runner.h)
+  bool watches_backward = false;   // until its first run: an error of its backward says whose it is
   long graph_number = -1;          // of __compiled_fn_<number>; -1: the graph runs as captured
   std::string graph_text;
   int traverse(visitproc visit, void* arg) const;
@@ -93,8 +94,10 @@ class Cache {
   Ref<> settings;
   Ref<> backend;  // settings.backend
   bool fullgraph = false;
-  int dynamic = -1;              // settings.dynamic: True, False; -1: None
-  int64_t recompile_limit = -1;  // -1: config.recompile_limit
+  bool asks_about_guards = false;  // settings.guard_filter_fn, guard_export_fn
+  bool tells_of_failures = false;  // settings.guard_fail_fn
+  int dynamic = -1;                // settings.dynamic: True, False; -1: None
+  int64_t recompile_limit = -1;    // -1: config.recompile_limit
   std::unordered_map<PyCodeObject*, std::unique_ptr<CodeEntries>> codes;
   std::unordered_map<const void*, int64_t> roots;
   // Counts whenever entries come or go: for those who remember a Site.

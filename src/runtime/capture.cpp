@@ -11,6 +11,7 @@
 #include "runtime/backend_call.h"
 #include "runtime/capture_turn.h"
 #include "runtime/entry.h"
+#include "runtime/guard_filter.h"
 #include "runtime/kept_captures.h"
 #include "runtime/listing.h"
 #include "runtime/ranks.h"
@@ -93,6 +94,9 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   options.specialize_modules = config.specialize_modules;
   options.own_parameters = config.specialize_modules || freezes();
   options.skip_fsdp_guards = config.skip_fsdp_guards;
+  options.skip_hook_guards = config.skip_nnmodule_hook_guards;
+  options.specialize_int = config.specialize_int;
+  options.trace_numpy = config.trace_numpy;
   options.break_every = config.break_every;
   options.random = config.break_random;
   // The same place breaks at the same instructions in every process.
@@ -148,6 +152,7 @@ bool mayRaiseOnData(const graph::Node& node) {
     return true;
   }
   const std::string text = PyUnicode_AsUTF8(name.get());
+  if (text == "forward") return true;  // of a layer
   return std::any_of(std::begin(kParts), std::end(kParts),
                      [&](const char* part) { return text.find(part) != std::string::npos; });
 }
@@ -213,6 +218,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
   if (!interpret::initTracer() || !shapes::initShapes()) throw PythonError();
   interpret::TraceOptions options = traceOptions(cache, frame);
   options.history = &site.history;
+  options.logs = wish.logs / kLogTrace % (kLogPlans / kLogTrace);
   if (site.constant_floats) options.symbolic_floats = false;
   if (!cache.fullgraph)
     limitQuiet(options.limits, cache.entriesOf(stator_frame_code(frame)), holdsTensor(frame));
@@ -235,14 +241,14 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
       keepCapture(frame, *captured.graph, captured.plan,
                   captured.graph->text(stator_frame_code(frame)), "");
     }
-    raiseUnsupported(frame, captured.plan, cache.fullgraph);
+    raiseUnsupported(captured, cache.fullgraph);
     throw PythonError();
   }
   bool nothing = breaks_here && captured.plan.frames.size() == 1 &&
                  captured.plan.frames[0].offset == entry_offset && captured.graph->callCount() == 0;
   if (breaks_here && !wish.runs_as_is) {
     statistics().breaks++;
-    reportBreak(frame, captured.plan);
+    reportBreak(captured);
   }
   if (nothing) {
     site.step_only = captured.plan.reason != breaks::Reason::kForced;
@@ -283,7 +289,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
                       .seen = (wish.logs & kLogGraphs) != 0},
                      [&](PyObject* module) {
                        if (!options.runs_as_captured || (wish.logs & kLogGraphs) != 0)
-                         giveReason(module, compileReason(frame, captured.plan), wish.logs);
+                         giveReason(module, compileReason(frame, captured), wish.logs);
                      });
     std::vector<PyObject*> examples;
     std::vector<bool> written;
@@ -304,9 +310,15 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
       if (compiled.callable) return nullptr;
     }
     if (!compiled.callable) {
+      const ConfigValues& config = configValues();
       bool has_floats = false;
       for (const graph::Node* input : captured.graph->inputs())
         has_floats |= input->scalar_type && input->size.isStatic();
+      if (config.suppress_errors && !cache.fullgraph && !together && !has_floats &&
+          PyErr_ExceptionMatches(PyExc_Exception)) {
+        reportSuppressed(frame);
+        return capture(cache, frame, {.logs = wish.logs, .runs_as_is = true});
+      }
       if (!has_floats || together) throw PythonError();
       // Not every backend takes floats as inputs: at this place they are constants from here on.
       PyErr_Clear();
@@ -348,11 +360,17 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
     }
     entry->memory = tensor::StoragePattern::of(examples, written);
   }
+  if ((wish.logs & kLogPlans) != 0) reportPlan(frame, captured.plan);
+  if ((wish.logs & (kLogSymbols | kLogDynamic)) != 0)
+    reportSymbols(frame, captured, captured.guards->relations.symbols);
+  entry->watches_backward =
+      entry->graph_number >= 0 && entry->grad_enabled && !options.runs_as_captured;
   entry->plan = std::move(captured.plan);
   entry->needs_no_frame = entry->plan.exit == breaks::ExitKind::kReturn &&
                           entry->plan.handled < 0 && entry->plan.draws.empty() &&
                           !entry->has_effects && !entry->redraws && !sets_modes &&
                           !entry->has_subclasses;
+  filterGuards(cache, frame, captured);
   if (!captured.managed.empty()) {
     entry->same_modules = std::make_unique<guards::GuardProgram>(
         *captured.sources, *interpret::guardsOfSameModules(*captured.guards, captured.managed),

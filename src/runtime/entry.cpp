@@ -52,6 +52,19 @@ std::string explainAll(Site& site, const Roots& roots) {
   return text;
 }
 
+// Every guard that fails, not only the first: for TORCH_LOGS=recompiles_verbose.
+std::string explainEach(Site& site, const Roots& roots) {
+  std::string text;
+  for (size_t i = 0; i < site.entries.size(); ++i) {
+    Entry& entry = *site.entries[i];
+    text += "entry " + std::to_string(i) + ":\n";
+    for (const auto& cost : entry.guards->measure(*entry.sources, roots).each) {
+      if (cost.nanoseconds < 0) text += "  " + cost.guard + "\n";
+    }
+  }
+  return text;
+}
+
 Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
   bytecode::CodeInfo* info = &code_info;
   PyCodeObject* code = stator_frame_code(frame);
@@ -155,8 +168,10 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
   const bool last_place = again && static_cast<int64_t>(site.entries.size()) + 1 == limit;
   const int logs = wantedLogs();
   std::string failed_guards;
-  if (again && (last_place || (logs & kLogRecompiles) != 0))
+  if (again && (last_place || (logs & kLogRecompiles) != 0 || cache.tells_of_failures))
     failed_guards = explainAll(site, roots);
+  if (again && cache.tells_of_failures) reportGuardFailure(cache, frame, failed_guards);
+  if (again && (logs & kLogEachFailure) != 0) reportEachFailure(frame, explainEach(site, roots));
   const auto capture_start = std::chrono::steady_clock::now();
   std::unique_ptr<Entry> entry = capture(cache, frame, {.logs = logs});
   // Capture and backends import modules on first use, which may change what was read before: the second time nothing is new.
@@ -180,8 +195,7 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
     reportRecompiled(frame, failed_guards, running->guards->symbolText(code),
                      secondsSince(capture_start), home.entries.size(), limit);
   }
-  if ((logs & (kLogGuards | kLogDynamic)) != 0)
-    reportGuards(frame, running->guards->text(code), running->guards->symbolText(code));
+  if ((logs & kLogGuards) != 0) reportGuards(frame, running->guards->text(code));
   return runEntry(cache, *running, frame, roots, inputs.values);
 }
 

@@ -57,17 +57,35 @@ Ref<> callReport(const char* name, const char* format, ...) {
 
 }  // namespace
 
-void raiseUnsupported(StatorFrame* frame, const breaks::Plan& plan, bool fullgraph) {
-  callReport("raise_unsupported", "(ssisi)", plan.place.c_str(), sentence(plan).c_str(),
-             static_cast<int>(plan.reason), breaks::reasonHint(plan.reason),
-             static_cast<int>(fullgraph));
+namespace {
+
+// (file, line, function) of each frame of the program, outermost first.
+Ref<> stackOf(const interpret::Captured& captured) {
+  Ref<> stack = stealRef(PyList_New(0));
+  for (const auto& [object, line] : captured.stack) {
+    auto* code = reinterpret_cast<PyCodeObject*>(object.get());
+    Ref<> frame = stealRef(Py_BuildValue("(OiO)", code->co_filename,
+                                         line > 0 ? line : code->co_firstlineno, code->co_name));
+    if (!frame || PyList_Append(stack.get(), frame.get()) < 0) throw PythonError();
+  }
+  return stack;
 }
 
-void reportBreak(StatorFrame* frame, const breaks::Plan& plan) {
+}  // namespace
+
+void raiseUnsupported(const interpret::Captured& captured, bool fullgraph) {
+  const breaks::Plan& plan = captured.plan;
+  callReport("raise_unsupported", "(ssisiO)", plan.place.c_str(), sentence(plan).c_str(),
+             static_cast<int>(plan.reason), breaks::reasonHint(plan.reason),
+             static_cast<int>(fullgraph), stackOf(captured).get());
+}
+
+void reportBreak(const interpret::Captured& captured) {
+  const breaks::Plan& plan = captured.plan;
   if (plan.reason == breaks::Reason::kForced) return;
-  Ref<> done = callReport("graph_break", "(ssiss)", plan.place.c_str(), sentence(plan).c_str(),
+  Ref<> done = callReport("graph_break", "(ssissO)", plan.place.c_str(), sentence(plan).c_str(),
                           static_cast<int>(plan.reason), breaks::reasonName(plan.reason),
-                          breaks::reasonHint(plan.reason));
+                          breaks::reasonHint(plan.reason), stackOf(captured).get());
   if (!done) PyErr_Clear();
 }
 
@@ -99,9 +117,8 @@ void reportRecompiled(StatorFrame* frame, const std::string& failed_guards,
   if (!done) PyErr_Clear();
 }
 
-void reportGuards(StatorFrame* frame, const std::string& guards, const std::string& symbols) {
-  Ref<> done =
-      callReport("guards_made", "(sss)", placeNow(frame).c_str(), guards.c_str(), symbols.c_str());
+void reportGuards(StatorFrame* frame, const std::string& guards) {
+  Ref<> done = callReport("guards_made", "(ss)", placeNow(frame).c_str(), guards.c_str());
   if (!done) PyErr_Clear();
 }
 
@@ -123,17 +140,73 @@ void reportFailedGraph(const Cache& cache, StatorFrame* frame, long number, PyOb
   if (!done && raises) PyErr_Clear();
 }
 
-Ref<> compileReason(StatorFrame* frame, const breaks::Plan& plan) {
-  PyCodeObject* code = stator_frame_code(frame);
+void watchBackward(const Cache& cache, StatorFrame* frame, long number, PyObject* outputs) {
+  Ref<> done = callReport("watch_backward", "(sOlO)", placeNow(frame).c_str(), cache.backend.get(),
+                          number, outputs);
+  if (!done) PyErr_Clear();
+}
+
+void reportSuppressed(StatorFrame* frame) {
+  Ref<> error = takeError();
+  Ref<> done = callReport("suppressed", "(sO)", placeNow(frame).c_str(), error.get());
+  if (!done) throw PythonError();
+}
+
+void reportGuardFailure(const Cache& cache, StatorFrame* frame, const std::string& failed_guards) {
+  Ref<> done = callIn("stator._guard_filter", "failed",
+                      stealRef(Py_BuildValue("(OsO)", cache.settings.get(), failed_guards.c_str(),
+                                             stator_frame_code(frame))));
+  if (!done) throw PythonError();
+}
+
+Ref<> compileReason(StatorFrame* frame, const interpret::Captured& captured) {
+  const breaks::Plan& plan = captured.plan;
   const bool is_break = plan.exit == breaks::ExitKind::kBreak;
-  const int line =
-      is_break && !plan.frames.empty() ? PyCode_Addr2Line(code, plan.frames[0].offset) : plan.line;
-  Ref<> made =
-      stealRef(Py_BuildValue("(s((OiO)s)i)", is_break ? sentence(plan).c_str() : "return_value",
-                             code->co_filename, line > 0 ? line : code->co_firstlineno,
-                             code->co_name, is_break ? plan.place.c_str() : "", is_break));
+  Ref<> stack = stackOf(captured);
+  if (captured.stack.empty()) {
+    PyCodeObject* code = stator_frame_code(frame);
+    Ref<> whole =
+        stealRef(Py_BuildValue("(OiO)", code->co_filename,
+                               plan.line > 0 ? plan.line : code->co_firstlineno, code->co_name));
+    if (!whole || PyList_Append(stack.get(), whole.get()) < 0) throw PythonError();
+  }
+  Ref<> made = stealRef(Py_BuildValue("(sOi)", is_break ? sentence(plan).c_str() : "return_value",
+                                      stack.get(), is_break));
   if (!made) throw PythonError();
   return made;
+}
+
+void reportEachFailure(StatorFrame* frame, const std::string& failed_guards) {
+  Ref<> done = callReport("each_failure", "(ss)", placeNow(frame).c_str(), failed_guards.c_str());
+  if (!done) PyErr_Clear();
+}
+
+void reportPlan(StatorFrame* frame, const breaks::Plan& plan) {
+  Ref<> done = callReport("plan_made", "(sOis)", placeNow(frame).c_str(), stator_frame_code(frame),
+                          stator_frame_offset(frame), plan.text().c_str());
+  if (!done) PyErr_Clear();
+}
+
+void reportSymbols(StatorFrame* frame, const interpret::Captured& captured,
+                   const std::vector<const sources::Source*>& symbols) {
+  if (captured.graph->symbols == nullptr) return;
+  const graph::Symbols& known = *captured.graph->symbols;
+  Ref<> listed = stealRef(PyList_New(0)), conditions = stealRef(PyList_New(0));
+  for (size_t i = 0; i < known.hints.size(); ++i) {
+    const sources::Source* source = i < symbols.size() ? symbols[i] : nullptr;
+    const std::string name =
+        source != nullptr ? sources::print(*source, stator_frame_code(frame)) : std::string();
+    Ref<> symbol = stealRef(Py_BuildValue("(nsL)", static_cast<Py_ssize_t>(i), name.c_str(),
+                                          static_cast<long long>(known.hints[i])));
+    if (symbol) PyList_Append(listed.get(), symbol.get());
+  }
+  for (const std::string& condition : known.conditions) {
+    Ref<> text = stealRef(PyUnicode_FromString(condition.c_str()));
+    if (text) PyList_Append(conditions.get(), text.get());
+  }
+  Ref<> done =
+      callReport("symbols_made", "(sOO)", placeNow(frame).c_str(), listed.get(), conditions.get());
+  if (!done) PyErr_Clear();
 }
 
 void reportGraph(PyObject* reason) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "breaks/plan.h"
+#include "interpret/core/captured.h"
 #include "python/frame.h"
 
 #include <string>
@@ -11,9 +12,9 @@ namespace stator::runtime {
 class Cache;
 
 // Sets stator.exc.Unsupported for a break under fullgraph=True, or where error_on_graph_break is set.
-void raiseUnsupported(StatorFrame* frame, const breaks::Plan& plan, bool fullgraph);
+void raiseUnsupported(const interpret::Captured& captured, bool fullgraph);
 // Records a break for stats and, when asked, logs it.
-void reportBreak(StatorFrame* frame, const breaks::Plan& plan);
+void reportBreak(const interpret::Captured& captured);
 // Warns once that a place has reached the recompile limit; under fullgraph an error is set instead.
 void reportLimit(StatorFrame* frame, const std::string& failed_guard, long long limit,
                  bool fullgraph);
@@ -21,6 +22,12 @@ void reportLimit(StatorFrame* frame, const std::string& failed_guard, long long 
 // set if the user made warnings errors).
 void reportFailedGraph(const Cache& cache, StatorFrame* frame, long number, PyObject* error,
                        bool raises);
+// The same for the backward of a graph whose outputs these are: an error that leaves it gets a note.
+void watchBackward(const Cache& cache, StatorFrame* frame, long number, PyObject* outputs);
+// The backend failed and config.suppress_errors is set: takes the error that is set and warns. Throws PythonError if warnings are errors.
+void reportSuppressed(StatorFrame* frame);
+// Calls the user's guard_fail_fn.
+void reportGuardFailure(const Cache& cache, StatorFrame* frame, const std::string& failed_guards);
 // Stator is wrong: true if an error was set (strict), false if a warning was given and the program goes on eagerly.
 bool reportInternal(StatorFrame* frame, const std::string& what);
 
@@ -28,16 +35,32 @@ bool reportInternal(StatorFrame* frame, const std::string& what);
 void recordFailure(const Cache& cache, StatorFrame* frame);
 
 // Which of these somebody listens to: TORCH_LOGS words.
-enum LogWord : int { kLogRecompiles = 1, kLogGuards = 2, kLogDynamic = 4, kLogGraphs = 8 };
+enum LogWord : int {
+  kLogRecompiles = 1,
+  kLogGuards = 2,
+  kLogDynamic = 4,
+  kLogGraphs = 8,
+  kLogTrace = 16,  // and 32, 64: interpret::TraceLog
+  kLogPlans = 128,
+  kLogEachFailure = 256,
+  kLogSymbols = 512
+};
 int wantedLogs();
 // Why a graph ends where it does, as TorchDynamo's GraphCompileReason has it: (reason, ((file, line, function), ...), whether it is a break).
-Ref<> compileReason(StatorFrame* frame, const breaks::Plan& plan);
+Ref<> compileReason(StatorFrame* frame, const interpret::Captured& captured);
 // "COMPILING GRAPH due to ..."
 void reportGraph(PyObject* reason);
 // A place was captured once more. `symbols`: what the new entry leaves open, as text.
 void reportRecompiled(StatorFrame* frame, const std::string& failed_guards,
                       const std::string& symbols, double seconds, size_t entries, long long limit);
-void reportGuards(StatorFrame* frame, const std::string& guards, const std::string& symbols);
+// All guards of older entries that fail, by entry.
+void reportEachFailure(StatorFrame* frame, const std::string& failed_guards);
+// What was captured stands for these instructions, and does this in their place.
+void reportPlan(StatorFrame* frame, const breaks::Plan& plan);
+// Sizes and numbers that a capture leaves open, and what has to hold between them.
+void reportSymbols(StatorFrame* frame, const interpret::Captured& captured,
+                   const std::vector<const sources::Source*>& symbols);
+void reportGuards(StatorFrame* frame, const std::string& guards);
 
 // A new capture is needed where none is allowed: sets the error. `failed_guards`: of each entry, most recent first.
 void reportRecompile(StatorFrame* frame, const std::string& failed_guards, bool by_stance);

@@ -35,6 +35,11 @@ bool setConfig(const char* name, PyObject* value) {
   if (text == "suppress_errors") c.suppress_errors = PyObject_IsTrue(value) == 1;
   if (text == "specialize_modules") c.specialize_modules = PyObject_IsTrue(value) == 1;
   if (text == "skip_fsdp_guards") c.skip_fsdp_guards = PyObject_IsTrue(value) == 1;
+  if (text == "skip_nnmodule_hook_guards")
+    c.skip_nnmodule_hook_guards = PyObject_IsTrue(value) == 1;
+  if (text == "specialize_int") c.specialize_int = PyObject_IsTrue(value) == 1;
+  if (text == "guard_nn_modules") c.guard_nn_modules = PyObject_IsTrue(value) == 1;
+  if (text == "trace_numpy") c.trace_numpy = PyObject_IsTrue(value) == 1;
   if (text == "fail_on_recompile_limit_hit")
     c.fail_on_recompile_limit_hit = PyObject_IsTrue(value) == 1;
   if (text == "error_on_recompile") c.error_on_recompile = PyObject_IsTrue(value) == 1;

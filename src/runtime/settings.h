@@ -31,6 +31,10 @@ struct ConfigValues {
   double trace_limit_seconds = 60;
   bool specialize_modules = false;
   bool skip_fsdp_guards = true;
+  bool skip_nnmodule_hook_guards = false;
+  bool specialize_int = false;
+  bool trace_numpy = true;
+  bool guard_nn_modules = true;
   uint64_t break_every = 0;
   bool break_random = false;
   uint64_t break_seed = 0;

@@ -28,3 +28,31 @@ class error_on_graph_break:
                 return function(*args, **kwargs)
 
         return switched
+
+
+def run_later(function, args, kwargs):
+    """A call that a capture leaves for its end; what runs then is _late.run."""
+    function(*args, **kwargs)
+
+
+def later(function):
+    """What is traced in the place of a function that may run behind the captured part (config.reorderable_logging_functions)."""
+
+    def reordered(*args, **kwargs):
+        run_later(function, args, kwargs)
+
+    return reordered
+
+
+def ignored(*args, **kwargs):
+    """What is traced in the place of a function that is left out (config.ignore_logging_functions)."""
+
+
+def ignored_of(loggers, level):
+    """The same for a method of these loggers; others log as before."""
+
+    def method(self, *args, **kwargs):
+        if not any(self is logger for logger in loggers):
+            self.log(level, *args, **kwargs)
+
+    return method

@@ -321,6 +321,19 @@ def _neighbour() -> concurrent.futures.ProcessPoolExecutor:
     return pool
 
 
+def _call_in_dynamo(module: str, name: str) -> Any:
+    """In the other process: any function of a test file that takes a front end."""
+    import torch._dynamo
+
+    torch._dynamo.reset()
+    return getattr(importlib.import_module(module), name)(Front("dynamo"))
+
+
+def beside_call(module: str, name: str) -> Any:
+    """What a function of a test file returns under TorchDynamo."""
+    return _neighbour().submit(_call_in_dynamo, module, name).result(timeout=120)
+
+
 def beside(module: str, name: str) -> Any:
     """What the program sees under TorchDynamo; an exception that leaves it there is its outcome."""
     try:

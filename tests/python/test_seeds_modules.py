@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.utils import parametrizations, parametrize
 
 import stator
-from seeds import Front, item, numbers, raised
+from seeds import Front, beside_call, item, numbers, raised
 
 
 def module(forward, setup=None, bases=(nn.Module,), **names):
@@ -101,7 +101,7 @@ def test_layers_with_hooks_are_traced(at):
     return found
 
 
-@item("004", "explicit forward(): call_method node", breaks=False, graphs=1, pending="the layer is traced instead")
+@item("004", "explicit forward(): call_method node", breaks=False, graphs=1)
 def test_forward_called_by_name(at):
     """Of a specialised layer: one call_method of the module's own forward, as the document describes it."""
 
@@ -365,7 +365,7 @@ def test_a_hook_registered_in_forward(at):
     return at.compile(model, fullgraph=False)(numbers()), len(model.layer._forward_hooks)
 
 
-@item("004", "skip_nnmodule_hook_guards", whole=True, pending="there is no such setting")
+@item("004", "skip_nnmodule_hook_guards", whole=True)
 def test_guards_on_hooks_can_be_left_out():
     """TorchDynamo's default leaves them out, Stator's has them: both can be asked for."""
     for skips in (False, True):
@@ -764,7 +764,6 @@ def test_things_are_set(at):
     "better",
     "what a forward deletes is gone in the graph and behind it, and what is not there cannot be deleted: TorchDynamo raises nothing",
     dynamo="differs",
-    pending="the error of an attribute that is not there has another text",
 )
 @both
 def test_things_are_deleted(at):
@@ -813,7 +812,7 @@ def test_modules_made_inside(at):
     return out, list(made.parameters()), [type(m).__name__ for m in made]
 
 
-@item("004", "constant=True method: stored attribute", breaks=False, graphs=1, pending="it is an input of the graph")
+@item("004", "constant=True method: stored attribute", breaks=False, graphs=1)
 def test_results_that_are_constant(at):
     """What a method under assume_constant_result returned is an attribute of the graph's module."""
 
@@ -861,6 +860,75 @@ def test_modules_that_fsdp_manages(at):
     model.inner.scale = nn.Parameter(torch.full((4,), 2.0))
     found.append(call(numbers()))
     return found
+
+
+class OwnForward(Layer):
+    def forward(self, x):
+        return x * 3
+
+
+def swapped(model, inner):
+    for part in inner.modules():
+        part._is_fsdp_managed_module = part._fsdp_use_orig_params = True
+    model.inner = inner
+
+
+CHANGES = {
+    "an attribute": lambda m: setattr(m, "note", 3),
+    "an attribute inside": lambda m: setattr(m.inner, "factor", 5),
+    "a list inside": lambda m: m.inner.parts.append(4.0),
+    "the mode": lambda m: m.train(),
+    "a new attribute": lambda m: setattr(m.inner, "extra", 1),
+    "another parameter": lambda m: setattr(m.inner, "scale", nn.Parameter(torch.full((4,), 2.0))),
+    "a buffer": lambda m: setattr(m.inner, "shift", torch.full((4,), 2.0)),
+    "a buffer of another dtype": lambda m: setattr(m.inner, "shift", torch.full((4,), 2.0, dtype=torch.float64)),
+    "a module of the same class": lambda m: swapped(m, Fresh()),
+    "a module of another class": lambda m: swapped(m, OwnForward()),
+    "a forward hook": lambda m: m.inner.register_forward_hook(lambda m, a, out: out * 2) and None,
+    "a forward pre-hook": lambda m: m.inner.linear.register_forward_pre_hook(lambda m, a: (a[0] * 2,)) and None,
+    "the forward of an instance": lambda m: setattr(m.inner, "forward", lambda x: x * 7),
+}
+
+
+class Fresh(Layer):
+    """A layer whose forward looks at all kinds of things."""
+
+    def __init__(self):
+        super().__init__()
+        self.factor, self.parts = 2, [1.0, 2.0]
+
+    def forward(self, x):
+        x = super().forward(x)
+        for part in self.parts:
+            x = x * part
+        x = x + 1 if self.training else x
+        return (x + 100 if hasattr(self, "extra") else x) * self.factor
+
+
+def changes_seen(at):
+    """Which changes inside of modules that FSDP manages take effect in the next call."""
+    fresh = {}
+    for name, change in CHANGES.items():
+        torch.manual_seed(0)
+        model = managed()
+        swapped(model, Fresh())
+        model.eval()
+        if at.name == "dynamo":
+            torch._dynamo.reset()
+        else:
+            stator.reset()
+        call = at.compile(model)
+        call(numbers())
+        change(model)
+        fresh[name] = torch.allclose(call(numbers()), model(numbers()))
+    return fresh
+
+
+def test_modules_that_fsdp_manages_are_no_staler_than_with_torchdynamo():
+    ours, theirs = changes_seen(Front("stator")), beside_call("test_seeds_modules", "changes_seen")
+    assert not all(theirs.values()), "its hooks"
+    assert all(ours[name] or not theirs[name] for name in CHANGES), (ours, theirs)
+    assert all(ours.values()), ours
 
 
 @item("004", "FSDP skip off", breaks=False)

@@ -133,6 +133,9 @@ Out call(Tracer& tracer, PyObject* callable, const Args& args, Then then) {
         return deliver(std::move(out));
       }
       case CallKind::kPolyfill:
+        if (!tracer.options.trace_numpy && PyFunction_Check(row->polyfill) &&
+            isArrayCode(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(row->polyfill))))
+          return tracer.breakWith(Reason::kCallsOutside, nameOf(callable));
         return row->whole ? callNested(tracer, row->polyfill, args)
                           : call(tracer, row->polyfill, args, then);
       case CallKind::kPure:

@@ -5,6 +5,7 @@
 
 #include "interpret/calls/modules.h"
 #include "interpret/core/known.h"
+#include "interpret/core/outside.h"
 #include "interpret/core/tracer.h"
 #include "interpret/objects/attributes.h"
 #include "interpret/tensors/torch_calls.h"
@@ -65,7 +66,8 @@ class Results {
 
 }  // namespace
 
-void startFold(Tracer& tracer, PyObject* module, const Args& args, SymbolicFrame& entered) {
+void startFold(Tracer& tracer, PyObject* module, const Args& args, SymbolicFrame& entered,
+               bool by_name) {
   values::Info* info = tracer.values.find(module);
   if (entered.folding || info == nullptr || info->origin != values::Origin::kOutside ||
       info->overlay || info->attributes != nullptr)
@@ -83,9 +85,49 @@ void startFold(Tracer& tracer, PyObject* module, const Args& args, SymbolicFrame
   fold->state = tracer.torch.now();
   fold->instruction = tracer.frames.instruction();
   tracer.modules.startFold(fold->instruction);
+  fold->by_name = by_name;
   entered.fold = std::move(fold);
   entered.folding = true;
 }
+
+void startNamedFold(Tracer& tracer, PyObject* callable, const Args& args, SymbolicFrame& entered) {
+  if (args.positional == 0) return;
+  PyObject* module = args.values[0];
+  // What calls a module with hooks gets to its forward this way too.
+  if (!isModule(module) || _PyType_Lookup(Py_TYPE(module), names().forward) != callable ||
+      runsModuleCall(tracer))
+    return;
+  specialise(tracer, module);
+  startFold(tracer, module, args.withoutFirst(), entered, true);
+}
+
+namespace {
+
+// The node that stands for the call: of the module, or of its method as an attribute of the graph has it.
+graph::Node* addFolded(Tracer& tracer, const FoldedCall& fold, Ref<> args, Ref<> kwargs) {
+  graph::Graph& graph = tracer.graphs.current();
+  const sources::Source* source = tracer.sourceOf(fold.module.get());
+  if (!fold.by_name) {
+    graph::Node* node = graph.addCall(graph::Op::kCallModule, fold.module, args, kwargs);
+    node->source = source;
+    return node;
+  }
+  graph::Node* owner = graph.addCall(graph::Op::kAttribute, newRef(names().forward),
+                                     stealRef(PyTuple_New(0)), Ref<>());
+  owner->target.reset();
+  owner->example = fold.module;
+  owner->source = source;
+  Ref<> self =
+      graph::makeStandIn(owner, nullptr, reinterpret_cast<PyObject*>(Py_TYPE(fold.module.get())));
+  tracer.values.addMade(self, tracer.frames.instruction());
+  Ref<> all = stealRef(PyTuple_New(PyTuple_GET_SIZE(args.get()) + 1));
+  PyTuple_SET_ITEM(all.get(), 0, self.release());
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args.get()); ++i)
+    PyTuple_SET_ITEM(all.get(), i + 1, Py_NewRef(PyTuple_GET_ITEM(args.get(), i)));
+  return graph.addCall(graph::Op::kCallMethod, newRef(names().forward), all, kwargs);
+}
+
+}  // namespace
 
 void finishFold(Tracer& tracer, SymbolicFrame& frame) {
   FoldedCall& fold = *frame.fold;
@@ -117,9 +159,7 @@ void finishFold(Tracer& tracer, SymbolicFrame& frame) {
     mutates |= node.mutates;
     node.mutates = node.called = false;  // nobody uses it: it goes with the dead nodes
   }
-  graph::Node* node =
-      tracer.graphs.current().addCall(graph::Op::kCallModule, fold.module, args, kwargs);
-  node->source = tracer.sourceOf(fold.module.get());
+  graph::Node* node = addFolded(tracer, fold, args, kwargs);
   node->mutates = mutates;
   node->instruction = fold.instruction;
   node->location = frame.call_site;

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "interpret/calls/calls.h"
+#include "interpret/calls/folded_modules.h"
 #include "interpret/calls/switches.h"
 #include "interpret/core/arguments.h"
 #include "interpret/core/known.h"
@@ -192,6 +193,7 @@ Out inlineFunction(Tracer& tracer, PyObject* callable, const Args& args, Then th
     asTraceIterator(generator.get())->flag = isPolyfill(code);
     return tracer.made(generator);
   }
+  if (tracer.options.specialize_modules) startNamedFold(tracer, callable, args, frame);
   tracer.frames.enter(std::move(entered));
   if (isArrayCode(code)) return settle(tracer, Flow::kEntered);
   return Flow::kEntered;

@@ -52,7 +52,7 @@ bool noGlobalHooks(Tracer& tracer) {
     values::Info* info = tracer.values.find(dict);
     if (info != nullptr && (info->overlay || info->dirty)) return false;
   }
-  if (tracer.modules.firstGlobalHooks()) {
+  if (tracer.modules.firstGlobalHooks() && !tracer.options.skip_hook_guards) {
     for (PyObject* dict : dicts)
       tracer.world.guard(Guard{GuardKind::kDictEmpty, tracer.world.sources().pinned(dict)});
   }
@@ -91,7 +91,7 @@ bool noOwnHooks(Tracer& t, PyObject* module) {
         (outside && info->overlay && PyDict_Contains(info->overlay.get(), name) == 1))
       return false;
     if (PyDict_Size(dict) != 0 || t.values.find(dict) != nullptr) return false;
-    if (outside)
+    if (outside && !t.options.skip_hook_guards)
       t.world.guard(
           Guard{GuardKind::kDictEmpty, t.world.child(SourceKind::kAttr, info->source, name)});
   }
@@ -145,8 +145,13 @@ Out callModule(Tracer& tracer, PyObject* module, const Args& args, Then then) {
   }
   if (result.flow() == Flow::kEntered) {
     tracer.frames.innermost().scope = scope;
-    if (plain_call && tracer.options.specialize_modules)
-      startFold(tracer, module, args, tracer.frames.innermost());
+    if (plain_call && tracer.options.specialize_modules) {
+      SymbolicFrame& entered = tracer.frames.innermost();
+      if (entered.fold && entered.fold->module.get() == module)
+        entered.fold->by_name = false;
+      else
+        startFold(tracer, module, args, entered);
+    }
   }
   return result;
 }
@@ -219,12 +224,37 @@ bool isHook(const Source* source) {
 
 }  // namespace
 
+namespace {
+
+// Whether a module has an attribute, or not, which is none of its parameters.
+bool isOwnName(const Guard& guard, const ManagedModules& managed) {
+  const Source* source = guard.source;
+  if ((guard.kind != GuardKind::kAbsent && guard.kind != GuardKind::kPresent) ||
+      source->kind != SourceKind::kAttr || !source->key)
+    return false;
+  static PyObject* const parameters = PyUnicode_InternFromString("_parameters");
+  for (const auto& [owner, module] : managed) {
+    if (owner != source->base) continue;
+    PyObject* dict = rawInstanceAttr(module.get(), parameters);
+    return dict == nullptr || !PyDict_Check(dict) || PyDict_Contains(dict, source->key.get()) == 0;
+  }
+  return false;
+}
+
+// Of the program's own values, which FSDP leaves alone: it moves parameters about.
+bool isOwnValue(const Guard& guard, const ManagedModules& managed) {
+  return guard.kind == GuardKind::kEquals || guard.kind == GuardKind::kLength ||
+         guard.kind == GuardKind::kType || isOwnName(guard, managed);
+}
+
+}  // namespace
+
 std::unique_ptr<guards::GuardSet> guardsOfSameModules(const guards::GuardSet& guards,
                                                       const ManagedModules& managed) {
   const FsdpInside inside(managed);
   auto kept = std::make_unique<guards::GuardSet>();
   for (const Guard& guard : guards.all()) {
-    const bool stays = guard.kind == GuardKind::kTensor ||
+    const bool stays = guard.kind == GuardKind::kTensor || isOwnValue(guard, managed) ||
                        (!inside(guard.source) && !inside(guard.other)) || isHook(guard.source);
     if (stays) kept->add(guard);
   }

@@ -6,6 +6,7 @@
 #include "interpret/core/arguments.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
+#include "interpret/core/symbols.h"
 #include "interpret/core/tracer.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/operators.h"
@@ -63,7 +64,10 @@ Out constantResult(Tracer& tracer, PyObject* callable, const Args& args) {
       stealRef(PyObject_Vectorcall(callable, values_now.data(), args.positional, args.names));
   if (!result) return tracer.raiseCurrentError();
   if (values::isScalar(result.get()) || tracer.values.find(result) != nullptr) return result;
-  return fromOutside(tracer, result, tracer.world.sources().pinned(result));
+  STATOR_VALUE(value, fromOutside(tracer, result, tracer.world.sources().pinned(result)));
+  // A tensor belongs to the graph from here on.
+  if (graph::isStandIn(value.get())) graph::asStandIn(value.get())->node->specialised = true;
+  return value;
 }
 
 // A compiled function inside of a compiled one is inlined, and the outer settings hold; a disabled one is called for real.
@@ -132,6 +136,17 @@ Out explicitBreak(Tracer& t, const Args& args) {
 Out compileInside(Tracer& t, const Args& args) {
   if (args.positional == 1 && args.values[0] != Py_None) return newRef(args.values[0]);
   return t.breakWith(Reason::kCallsOutside, "stator.compile() without a function");
+}
+
+// run_later(function, args, kwargs): behind the captured part, with the values that the program gave.
+Out runLater(Tracer& t, const Args& args) {
+  if (args.positional != 3) return t.breakWith(Reason::kCallsOutside, "run_later()");
+  static PyObject* const function = torchObject("stator._late.run");
+  Effects::LateCall late{function, {}};
+  for (PyObject* value : args.values) late.arguments.push_back(newRef(value));
+  t.effects.note();
+  t.effects.callLate(std::move(late));
+  return newRef(Py_None);
 }
 
 // Of a tensor in the trace: nothing has to be remembered beyond the call.
@@ -346,6 +361,7 @@ void registerSwitches() {
   registerHandler("stator._compile.compile", compileInside);
   registerHandler("stator._switches.is_compiling", returnTrue);
   registerHandler("stator._marks.mark_static", markStatic);
+  registerHandler("stator.polyfills.switches.run_later", runLater);
   registerHandler("stator._core.error_on_break", isErrorOnBreak);
   registerHandler("stator._core.set_error_on_break", setErrorOnBreak);
 }
@@ -392,6 +408,11 @@ PyObject* dropCallRule(PyObject*, PyObject* address) {
   Py_RETURN_NONE;
 }
 
+PyObject* setDynamicSourcesDoor(PyObject*, PyObject* asks) {
+  setDynamicSources(asks == Py_None ? Ref<>() : newRef(asks));
+  Py_RETURN_NONE;
+}
+
 PyObject* errorOnBreakDoor(PyObject*, PyObject*) { return PyBool_FromLong(error_on_break); }
 PyObject* setErrorOnBreakDoor(PyObject*, PyObject* value) {
   int truth = PyObject_IsTrue(value);
@@ -407,6 +428,8 @@ PyMethodDef switch_methods[] = {
      "set_call_rule(callable, rule, extra=None): how traces treat calls of it."},
     {"drop_call_rule", dropCallRule, METH_O,
      "drop_call_rule(id): forgets the rule of the callable with this id."},
+    {"set_dynamic_sources", setDynamicSourcesDoor, METH_O,
+     "set_dynamic_sources(function or None): (source, rank) -> (dynamic dims, unbacked dims)."},
     {"error_on_break", errorOnBreakDoor, METH_NOARGS,
      "Whether a break is an error on this thread."},
     {"set_error_on_break", setErrorOnBreakDoor, METH_O, "set_error_on_break(bool)"},

@@ -4,6 +4,7 @@
 #include "base/ref.h"
 #include "interpret/core/flow.h"
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,13 @@ class ErrorState {
   void setRaised(Ref<> exception) { raised_ = std::move(exception); }
   Ref<> takeRaised() { return std::move(raised_); }
   void dropRaised() { raised_.reset(); }
+  // What is on its way says that a call's arguments do not fit: which function's and which arguments, for people.
+  void noteMismatch(std::string text) {
+    mismatch_ = raised_;
+    mismatch_text_ = std::move(text);
+  }
+  bool raisedMismatch() const { return mismatch_ && mismatch_.get() == raised_.get(); }
+  const std::string& mismatchText() const { return mismatch_text_; }
 
   // What this frame's handlers are busy with; ok with null: none.
   Out handled(Tracer& tracer);
@@ -44,6 +52,8 @@ class ErrorState {
   static Out readOutside(Tracer& tracer);
 
   Ref<> raised_;
+  Ref<> mismatch_;
+  std::string mismatch_text_;
   Handled handled_;
   std::vector<Handled> waiting_;  // the driven frame's at the bottom
 };

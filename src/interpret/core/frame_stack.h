@@ -33,6 +33,7 @@ struct FoldedCall {
   uint64_t instruction = 0;
   uint64_t effects = 0;  // Effects::count() then
   shapes::State state;
+  bool by_name = false;  // module.forward(...), not module(...)
 };
 
 struct SymbolicFrame {

@@ -38,6 +38,18 @@ void guardConstant(Tracer& tracer, PyObject* raw, const Source* source) {
       Guard{singleton ? GuardKind::kIs : GuardKind::kEquals, source, nullptr, expected});
 }
 
+namespace {
+
+// mark_static_address(tensor, guard=True): the graph is for this very tensor.
+bool isGuardedByAddress(PyObject* tensor) {
+  static PyObject* const mark = PyUnicode_InternFromString("_dynamo_static_input_type");
+  PyObject* found = nullptr;
+  return stator_object_lookup(tensor, mark, &found) == STATOR_FOUND && PyUnicode_Check(found) &&
+         PyUnicode_CompareWithASCIIString(found, "guarded") == 0;
+}
+
+}  // namespace
+
 Out fromOutside(Tracer& tracer, BorrowedRef<> object, const Source* source) {
   PyObject* raw = object.get();
   if (values::isScalar(raw)) {
@@ -114,6 +126,10 @@ Out fromOutside(Tracer& tracer, BorrowedRef<> object, const Source* source) {
         (source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer)) {
       node->specialised = true;
       tracer.world.guard(Guard{GuardKind::kIs, source, nullptr, newRef(raw)});
+    }
+    if (isGuardedByAddress(raw)) {
+      node->specialised = true;
+      tracer.world.guard(Guard{GuardKind::kIsWeak, source, nullptr, newRef(raw)});
     }
     node->of_module = source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer;
     info.stand_in = graph::makeStandIn(node, &meta, reinterpret_cast<PyObject*>(Py_TYPE(raw)));

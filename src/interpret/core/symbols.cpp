@@ -153,6 +153,40 @@ const Expr* addSymbol(Tracer& tracer, const Source* source, int64_t hint, symbol
   return made;
 }
 
+namespace {
+
+PyObject* dynamic_sources = nullptr;  // see setDynamicSources
+
+struct AskedDims {
+  std::vector<int64_t> dynamic, unbacked;
+  bool empty() const { return dynamic.empty() && unbacked.empty(); }
+};
+
+// What config.dynamic_sources and unbacked_sources say of a source.
+AskedDims askedByName(Tracer& tracer, const Source& source, size_t rank, bool is_int = false) {
+  AskedDims asked;
+  if (dynamic_sources == nullptr) [[likely]]
+    return asked;
+  const std::string name = sources::print(source, tracer.world.roots().code);
+  Ref<> found = stealRef(PyObject_CallFunction(dynamic_sources, "sn", name.c_str(),
+                                               is_int ? -1 : static_cast<Py_ssize_t>(rank)));
+  if (!found) throw PythonError();
+  for (Py_ssize_t part = 0; part < 2; ++part) {
+    PyObject* dims = PyTuple_GET_ITEM(found.get(), part);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(dims); ++i)
+      (part == 0 ? asked.dynamic : asked.unbacked)
+          .push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(dims, i)));
+  }
+  return asked;
+}
+
+}  // namespace
+
+void setDynamicSources(Ref<> asks) {
+  Ref<> before = stealRef(dynamic_sources);
+  dynamic_sources = asks.release();
+}
+
 Out intFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
   int64_t value = 0;
   if (!isPlainInt(raw, value)) return Ref<>();
@@ -167,7 +201,8 @@ Out intFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
               !isSettingOfLayer(source, tracer.world.roots());
   }
   dynamic |= tracer.options.dynamic == DynamicMode::kAll && isArgument(source);
-  if (!dynamic || value == 0 || value == 1) return Ref<>();
+  dynamic |= !askedByName(tracer, *source, 0, true).empty();
+  if (!dynamic || value == 0 || value == 1 || tracer.options.specialize_int) return Ref<>();
   tracer.world.guard(guards::Guard{guards::GuardKind::kType, source, nullptr,
                                    newRef(reinterpret_cast<PyObject*>(&PyLong_Type))});
   // 0 and 1 apart, as for sizes; negative numbers are another program.
@@ -222,9 +257,10 @@ void shapeFromOutside(Tracer& tracer, PyObject* raw, const Source* source,
   const bool marked = guard.dynamo_attributes != 0;
   const bool fixed = meta.is_parameter || source->kind == SourceKind::kParameter ||
                      source->kind == SourceKind::kBuffer;
-  if ((fixed || tracer.options.dynamic == DynamicMode::kStatic) && !marked) return;
-  if (meta.layout != 0 || !guard.has_strides) return;
   const size_t rank = meta.sizes.size();
+  const AskedDims asked = askedByName(tracer, *source, rank);
+  if ((fixed || tracer.options.dynamic == DynamicMode::kStatic) && !marked && asked.empty()) return;
+  if (meta.layout != 0 || !guard.has_strides) return;
   std::vector<bool> dynamic(rank, tracer.options.dynamic == DynamicMode::kAll && !fixed);
   if (tracer.options.history != nullptr && !fixed) {
     DynamicHistory::Seen& seen = tracer.options.history->at(sourceKey(*source));
@@ -238,10 +274,11 @@ void shapeFromOutside(Tracer& tracer, PyObject* raw, const Source* source,
     }
     seen.sizes = guard.sizes;
   }
-  std::vector<int64_t> demanded, unbacked;
+  std::vector<int64_t> demanded, unbacked = asked.unbacked;
+  for (int64_t dim : asked.dynamic) dynamic[static_cast<size_t>(dim)] = true;
   if (marked) {
     demanded = marksOf(raw, "_dynamo_dynamic_indices");
-    unbacked = marksOf(raw, "_dynamo_unbacked_indices");
+    for (int64_t dim : marksOf(raw, "_dynamo_unbacked_indices")) unbacked.push_back(dim);
     for (int64_t dim : marksOf(raw, "_dynamo_strict_unbacked_indices")) unbacked.push_back(dim);
     const std::vector<int64_t> wished = marksOf(raw, "_dynamo_weak_dynamic_indices"),
                                fixed_dims = marksOf(raw, "_dynamo_static_indices");

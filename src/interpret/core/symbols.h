@@ -36,6 +36,8 @@ std::string placeOf(const graph::Location* location);
 void finishSymbols(Tracer& tracer, Captured& captured);
 graph::Node* addSymbolInput(Tracer& tracer, size_t symbol);
 void addMissingSymbolInputs(Tracer& tracer);
+// A function (name of a source, number of dims or -1 for an int) -> (dynamic dims, unbacked dims), for sources that are asked for by name; null: none are.
+void setDynamicSources(Ref<> asks);
 void shapeFromOutside(Tracer& tracer, PyObject* raw, const sources::Source* source,
                       tensor::TensorGuard& guard, shapes::TensorMeta& meta);
 

@@ -4,6 +4,7 @@
 #include "interpret/calls/folded_modules.h"
 #include "interpret/core/outside.h"
 #include "interpret/frames/handlers.h"
+#include "interpret/frames/trace_log.h"
 #include "interpret/objects/attributes.h"
 #include "interpret/objects/drops.h"
 
@@ -77,6 +78,8 @@ Flow beginInstruction(Tracer& tracer, const SymbolicFrame& frame) {
     return tracer.breakWith(Reason::kTraceLimit);
   }
   budget.look();
+  if (tracer.options.logs != 0) [[unlikely]]
+    logInstruction(tracer, frame);
   return Flow::kOk;
 }
 
@@ -168,6 +171,10 @@ Flow unwind(Tracer& tracer, size_t base) {
   if (base > 0) {
     tracer.frames.leaveTo(base);
     return Flow::kRaise;
+  }
+  if (tracer.errors.raisedMismatch()) {
+    tracer.errors.dropRaised();
+    return tracer.breakWith(Reason::kArgumentsDoNotFit, tracer.errors.mismatchText());
   }
   std::string detail = Py_TYPE(tracer.errors.raised())->tp_name;
   tracer.errors.dropRaised();

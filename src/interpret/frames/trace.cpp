@@ -78,6 +78,11 @@ void describeBreak(Tracer& tracer, Captured& captured) {
   captured.plan.reason = tracer.ending.broke().reason;
   captured.plan.detail = tracer.ending.broke().detail;
   captured.break_is_error = tracer.torch.breakIsError();
+  for (const auto& frame : tracer.frames.all()) {
+    const bytecode::Instr& at = frame->code->instrs()[static_cast<size_t>(callIndex(*frame))];
+    captured.stack.emplace_back(newRef(reinterpret_cast<PyObject*>(frame->code->code())),
+                                frame->code->line(at.opcode_offset));
+  }
   const SymbolicFrame& last = tracer.frames.innermost();
   captured.plan.line =
       last.code->line(last.code->instrs()[static_cast<size_t>(callIndex(last))].opcode_offset);
@@ -104,7 +109,7 @@ void handOver(Tracer& tracer, bool returns, Captured& captured) {
   graph.dropDead();
   graph.dropSwitches();
   noteFsdpModules(tracer, captured);
-  if (tracer.options.own_parameters) graph.specialiseInputs();
+  graph.specialiseInputs();
   if (tracer.sizes.environment().symbolCount() > 0) finishSymbols(tracer, captured);
   captured.graph = tracer.graphs.shared();
   captured.plan.draws = tracer.effects.takeDraws();

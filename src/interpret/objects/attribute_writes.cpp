@@ -8,6 +8,7 @@
 #include "interpret/objects/attributes.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/descriptors.h"
+#include "interpret/objects/errors.h"
 #include "interpret/objects/exceptions.h"
 #include "interpret/objects/items.h"
 #include "interpret/objects/keys.h"
@@ -69,7 +70,7 @@ Flow storeInstanceAttr(Tracer& tracer, PyObject* object, PyObject* name, PyObjec
   if (isItsOwnDict(tracer, object)) {
     if (value != nullptr) return setItemBase(tracer, object, name, value);
     STATOR_VALUE(there, dictGet(tracer, object, name));
-    if (!there) return tracer.raise(stealRef(PyObject_CallOneArg(PyExc_AttributeError, name)));
+    if (!there) return raiseNotThere(tracer, object, name);
     if (isUserOverride(tracer, object, "__delitem__"))
       return tracer.breakWith(Reason::kUnsupportedMutation, "deletes an attribute that is an item");
     return delItem(tracer, object, name);
@@ -105,7 +106,7 @@ Flow storeInstanceAttr(Tracer& tracer, PyObject* object, PyObject* name, PyObjec
   }
   if (PyObject* shadow = slot ? nullptr : attributesShadow(tracer, info)) {
     if (value == nullptr && PyDict_Contains(shadow, name) != 1)
-      return tracer.raise(stealRef(PyObject_CallOneArg(PyExc_AttributeError, name)));
+      return raiseNotThere(tracer, object, name);
     tracer.values.find(info->attributes)->dirty = true;
     if ((value != nullptr ? PyDict_SetItem(shadow, name, value) : PyDict_DelItem(shadow, name)) !=
         0)
@@ -128,6 +129,7 @@ Flow storeInstanceAttr(Tracer& tracer, PyObject* object, PyObject* name, PyObjec
     if (!slot && stator_view_object(&view, object) && view.dict == nullptr)
       return tracer.raiseNew(PyExc_AttributeError, "'%.100s' object has no attribute '%U'",
                              Py_TYPE(object)->tp_name, name);
+    if (!slot) return raiseNotThere(tracer, object, name);
     return tracer.raise(stealRef(PyObject_CallOneArg(PyExc_AttributeError, name)));
   }
   eraseOverlay(tracer, info, name, there);
@@ -304,7 +306,7 @@ Flow setTypeAttr(Tracer& tracer, PyTypeObject* type, PyObject* name, PyObject* v
       there ? GuardKind::kPresent : GuardKind::kAbsent,
       tracer.world.child(SourceKind::kClassDict, tracer.world.sources().pinned(object), name)});
   if (written == values::deletedMarker() || (written == nullptr && !there)) {
-    return tracer.raise(stealRef(PyObject_CallOneArg(PyExc_AttributeError, name)));
+    return raiseNotThere(tracer, object, name);
   }
   eraseOverlay(tracer, info, name, there);
   return Flow::kOk;

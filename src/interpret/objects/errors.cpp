@@ -124,6 +124,36 @@ Out raiseNatively(Tracer& tracer, PyObject* callable, const Args& args) {
   return tracer.breakWith(why.reason, why.detail);
 }
 
+namespace {
+
+std::string asText(Ref<> text) {
+  if (!text) PyErr_Clear();
+  return text ? PyUnicode_AsUTF8(text.get()) : "";
+}
+
+// The error on its way, with the function that was called and the types of what it was given.
+std::string mismatchText(Tracer& tracer, PyFunctionObject* function, const Args& args) {
+  auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
+  auto kind = [&](size_t i) {
+    auto* type = reinterpret_cast<PyObject*>(typeOf(tracer, args.values[i]));
+    return asText(stealRef(PyObject_Repr(type)));
+  };
+  const std::string file = PyUnicode_AsUTF8(code->co_filename);
+  std::string text = asText(stealRef(PyObject_Str(tracer.errors.raised())));
+  text += "; func = " + asText(stealRef(PyObject_Repr(function->func_qualname))) + " " +
+          file.substr(file.rfind('/') + 1) + ":" + std::to_string(code->co_firstlineno) +
+          ", args = [";
+  for (size_t i = 0; i < args.positional; ++i) text += (i > 0 ? ", " : "") + kind(i);
+  text += "], kwargs = {";
+  for (size_t i = 0; i < args.keywordCount(); ++i) {
+    text += (i > 0 ? ", " : "") + asText(stealRef(PyObject_Repr(args.name(i)))) + ": " +
+            kind(args.positional + i);
+  }
+  return text + "}";
+}
+
+}  // namespace
+
 Flow raiseBinding(Tracer& tracer, PyObject* callable, const Args& args) {
   // A function with the same parameters and an empty body, called with as many arguments: CPython finds what does not fit.
   auto* function = reinterpret_cast<PyFunctionObject*>(callable);
@@ -156,8 +186,10 @@ Flow raiseBinding(Tracer& tracer, PyObject* callable, const Args& args) {
   std::vector<PyObject*> values(args.values.size(), Py_None);
   Ref<> result =
       stealRef(PyObject_Vectorcall(stub.get(), values.data(), args.positional, args.names));
-  if (!result) return tracer.raiseCurrentError();
-  return tracer.breakWith(Reason::kRaises, "arguments that do not fit");
+  if (result) return tracer.breakWith(Reason::kRaises, "arguments that do not fit");
+  const Flow flow = tracer.raiseCurrentError();
+  if (flow == Flow::kRaise) tracer.errors.noteMismatch(mismatchText(tracer, function, args));
+  return flow;
 }
 
 namespace {
@@ -199,6 +231,14 @@ Flow raiseAttributeError(Tracer& tracer, PyObject* object, PyObject* name) {
   PyObject_SetAttrString(tracer.errors.raised(), "obj", object);
   PyErr_Clear();
   return flow;
+}
+
+Flow raiseNotThere(Tracer& tracer, PyObject* object, PyObject* name) {
+  // CPython's own words, which have changed within 3.11: it is asked to delete the name from a dict that is empty.
+  Ref<> empty = stealRef(PyDict_New());
+  if (empty && _PyObject_GenericSetAttrWithDict(object, name, nullptr, empty.get()) == 0)
+    return tracer.breakWith(Reason::kRaises, "deletes an attribute that is not there");
+  return tracer.raiseCurrentError();
 }
 
 Flow raiseNameError(Tracer& tracer, PyObject* type, const char* format, PyObject* name) {

@@ -11,6 +11,8 @@ namespace stator::interpret {
 Out raiseNatively(Tracer& tracer, PyObject* callable, const Args& args);
 // arguments do not fit a Python function
 Flow raiseBinding(Tracer& tracer, PyObject* function, const Args& args);
+// `del object.name` where the object has a dict, and no such name in it
+Flow raiseNotThere(Tracer& tracer, PyObject* object, PyObject* name);
 Flow raiseAttributeError(Tracer& tracer, PyObject* object, PyObject* name);
 // one %U
 Flow raiseNameError(Tracer& tracer, PyObject* type, const char* format, PyObject* name);

@@ -109,7 +109,8 @@ PyObject* fromArrays(PyObject* callable) {
 }
 
 Out arrayFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
-  if (arrays.ndarray == nullptr || tracer.graphs.nested()) return Ref<>();
+  if (arrays.ndarray == nullptr || tracer.graphs.nested() || !tracer.options.trace_numpy)
+    return Ref<>();
   Ref<> scalar = newRef(Py_None);
   if (Py_TYPE(raw) != arrays.ndarray) {
     // Single numbers: constants, until one is seen to change from call to call.

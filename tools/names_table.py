@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""Writes docs/NAMES.md: what becomes of torch's names and settings under Stator; --check only says whether the page is up to date."""
+
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/NAMES.md"
+
+HEAD = """# torch's names under Stator
+
+What becomes of the arguments of `torch.compile`, of the public names of `torch.compiler` and `torch._dynamo`, and of the settings in
+`torch._dynamo.config`, after `stator.install()`. *works*: as there. *differs*: it does its work in another way, which is said. *not here*:
+a use is answered by one warning, which names it and says what to do instead. Nothing is ignored in silence. The page is made by
+`tools/names_table.py`, and `tests/python/test_names.py` tries every row.
+"""
+
+
+def table(title, rows):
+    lines = [f"## {title}\n", "| name | verdict | |", "|---|---|---|"]
+    lines += [
+        f"| `{name}` | {verdict} | {text.replace('|', chr(92) + '|')} |"
+        for name, (verdict, text) in sorted(rows.items())
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def page():
+    sys.path.insert(0, str(ROOT))
+    import torch._dynamo
+
+    from stator import _dynamo_settings, _torch_names, config
+
+    known = {*config.get_config_copy(), *config._ALIASES}
+    settings = {name: _dynamo_settings.verdict(name, name in known) for name in torch._dynamo.config._config}
+    parts = [
+        HEAD,
+        table("Arguments of torch.compile", _torch_names.COMPILE),
+        table("torch.compiler", _torch_names.COMPILER),
+        table("torch._dynamo", _torch_names.DYNAMO),
+        table("torch._dynamo.config", settings),
+    ]
+    return "\n".join(parts)
+
+
+def main():
+    text = page()
+    if "--check" in sys.argv:
+        if not PAGE.exists() or PAGE.read_text() != text:
+            sys.exit("docs/NAMES.md is not up to date: run tools/names_table.py")
+        return
+    PAGE.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
