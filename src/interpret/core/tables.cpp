@@ -6,6 +6,8 @@
 #include "interpret/core/known.h"
 #include "interpret/core/tracer.h"
 
+#include "python/types.h"
+
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -67,9 +69,9 @@ bool isOurs(PyObject* callable) {
   if (PyFunction_Check(callable)) {
     module = PyFunction_GET_MODULE(callable);
   } else if (PyType_Check(callable) &&
-             PyType_HasFeature(reinterpret_cast<PyTypeObject*>(callable), Py_TPFLAGS_HEAPTYPE)) {
+             stator_is_user_class(reinterpret_cast<PyTypeObject*>(callable))) {
     static PyObject* const name = PyUnicode_InternFromString("__module__");
-    module = PyDict_GetItem(reinterpret_cast<PyTypeObject*>(callable)->tp_dict, name);
+    module = PyDict_GetItem(stator_type_entries(reinterpret_cast<PyTypeObject*>(callable)), name);
   }
   if (module == nullptr || !PyUnicode_Check(module)) return false;
   const char* text = PyUnicode_AsUTF8(module);
