@@ -17,13 +17,16 @@ bool says(BorrowedRef<> settings, const char* name) {
 }  // namespace
 
 BackendCall::BackendCall(std::shared_ptr<graph::Graph> graph, BorrowedRef<PyCodeObject> code,
-                         bool grad_enabled, BorrowedRef<> settings, PrepareModule prepare)
+                         bool grad_enabled, BorrowedRef<> settings, bool whole,
+                         PrepareModule prepare)
     : graph_(std::move(graph)),
       code_(code),
       grad_enabled_(grad_enabled),
       settings_(settings),
       prepare_(std::move(prepare)) {
-  if (std::optional<regions::Wish> wish = regions::wishOf(settings)) {
+  std::optional<regions::Wish> wish;
+  if (!whole) wish = regions::wishOf(settings);
+  if (wish) {
     cut_ = regions::findRegions(*graph_, grad_enabled_, *wish);
     shown_only_ = says(settings, "shows_regions");
   }

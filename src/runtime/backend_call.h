@@ -14,9 +14,9 @@ using PrepareModule = std::function<void(PyObject*)>;
 
 class BackendCall {
  public:
-  // Finds the regions, if the backend wants some. `backend` compiles; what it wants is asked of `settings`.
+  // Finds the regions, unless the graph stays `whole`; what is wanted is asked of `settings`, the cache's backend.
   BackendCall(std::shared_ptr<graph::Graph> graph, BorrowedRef<PyCodeObject> code,
-              bool grad_enabled, BorrowedRef<> settings, PrepareModule prepare);
+              bool grad_enabled, BorrowedRef<> settings, bool whole, PrepareModule prepare);
   // The callable is null and an error is set if the backend fails.
   graph::Compiled compile(BorrowedRef<> backend);
   // One line for each region; empty: the graph is whole.

@@ -277,7 +277,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
   if (entry->ops > 0) {
     statistics().graphs++;
     statistics().ops += static_cast<int64_t>(entry->ops);
-    BackendCall call(captured.graph, code, captured.grad_enabled, cache.backend,
+    BackendCall call(captured.graph, code, captured.grad_enabled, cache.backend, wish.runs_as_is,
                      [&](PyObject* module) {
                        if (!options.runs_as_captured || (wish.logs & kLogGraphs) != 0)
                          giveReason(module, compileReason(frame, captured.plan), wish.logs);
