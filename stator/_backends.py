@@ -287,6 +287,8 @@ class Backend:
         asked = self._regions if self._regions is not None else config.regions
         if asked == "off" or self.is_eager:
             return None
+        if config.repro_after is not None or _bisecting or _buckets.are_cut():
+            return None  # whoever looks for a fault wants the graph as it is, and the bounds of buckets are cuts already
         if asked == "auto":
             plain = self.asked == "inductor" and self.mode in (None, "default") and not self.use_aoti
             return _AUTO if plain or self.shows_regions else ()

@@ -8,11 +8,22 @@ import torch
 from stator import config
 
 
+def _active():
+    parallel = sys.modules.get("torch.nn.parallel.distributed")
+    if parallel is None or not config.optimize_ddp:
+        return None
+    return parallel.DistributedDataParallel._get_active_ddp_module()
+
+
+def are_cut():
+    """Whether graphs are compiled in parts now."""
+    return _active() is not None
+
+
 def at_bucket_bounds(function):
     """The backend `function`, or, while a DistributedDataParallel module runs, one that compiles in parts."""
-    parallel = sys.modules.get("torch.nn.parallel.distributed")
-    active = parallel.DistributedDataParallel._get_active_ddp_module() if parallel is not None else None
-    if active is None or not config.optimize_ddp:
+    active = _active()
+    if active is None:
         return function
     from torch._dynamo.backends.distributed import DDPOptimizer
 
