@@ -64,7 +64,10 @@ def test_arguments_that_do_not_fit():
     with pytest.raises(stator.exc.ArgsMismatchError) as caught:
         stator.compile(outer, backend="eager", fullgraph=True)(numbers())
     text = str(caught.value)
-    assert str(eager) in text and f"func = 'test_arguments_that_do_not_fit.<locals>.inner' {os.path.basename(__file__)}:" in text, text
+    assert (
+        str(eager) in text
+        and f"func = 'test_arguments_that_do_not_fit.<locals>.inner' {os.path.basename(__file__)}:" in text
+    ), text
     assert "args = [<class 'torch.Tensor'>, <class 'int'>, <class 'int'>], kwargs = {'z': <class 'int'>}" in text, text
 
 
