@@ -34,8 +34,7 @@ void word(std::string& out, uint64_t value) {
 
 void addMeta(const shapes::TensorMeta& meta, std::string& out) {
   word(out, static_cast<uint64_t>(meta.dtype));
-  word(out,
-       static_cast<uint64_t>(meta.device) << 16 | static_cast<uint16_t>(meta.device_index));
+  word(out, static_cast<uint64_t>(meta.device) << 16 | static_cast<uint16_t>(meta.device_index));
   word(out, (meta.requires_grad ? 1 : 0) | (meta.is_leaf ? 2 : 0) | (meta.is_conj ? 4 : 0) |
                 (meta.is_neg ? 8 : 0) | (meta.is_inference ? 16 : 0) |
                 (meta.is_parameter ? 32 : 0) | (meta.is_wrapped_number ? 64 : 0));

@@ -5,7 +5,6 @@
 #include "base/ref.h"
 #include "interpret/core/known.h"
 #include "interpret/core/tracer.h"
-
 #include "python/types.h"
 
 #include <algorithm>
