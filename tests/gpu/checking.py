@@ -16,7 +16,7 @@ def device_is_there():
 
 
 def tensor(*sizes, seed=0, dtype=torch.float32, grad=False):
-    made = torch.randn(*sizes, generator=torch.Generator().manual_seed(seed)).to(DEVICE, dtype)
+    made = torch.randn(*sizes, generator=torch.Generator("cpu").manual_seed(seed), device="cpu").to(DEVICE, dtype)
     return made.requires_grad_(grad)
 
 

@@ -318,6 +318,7 @@ void registerTorch() {
                            "torch._C._are_functorch_transforms_active",
                            "torch._C._nn._parse_to",
                            "torch.cuda.device_count",
+                           "torch.cuda.is_bf16_supported",
                            "torch.cuda.is_available"}) {
     registerPure(path);
   }
