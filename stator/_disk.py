@@ -107,7 +107,7 @@ def _changed(module):
     """The settings of a module of torch's that differ from its defaults."""
     changed = {}
     for name, entry in module._config.items():
-        value = _torch_versions.user_setting(entry)
+        value = _torch_versions.user_setting(entry)()
         if value is not _unset() and not (type(value) is type(entry.default) and value == entry.default):
             changed[name] = value
     return changed

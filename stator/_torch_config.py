@@ -8,7 +8,7 @@ import sys
 
 from torch.utils._config_module import _UNSET_SENTINEL
 
-from stator import _answers, _dynamo_settings, config
+from stator import _answers, _dynamo_settings, _torch_versions, config
 
 _followed = {}  # name of a config module -> _Followed
 
@@ -20,7 +20,7 @@ class _Followed:
         self.title = theirs.__name__
         entries = {name: entry for name, entry in theirs._config.items() if entry.alias is None}
         self.names = list(entries)
-        self.asks = [entry.user_override.get for entry in entries.values()]
+        self.asks = [_torch_versions.user_setting(entry) for entry in entries.values()]
         self.before = [_UNSET_SENTINEL] * len(self.names)
         self.values = [_without(entry) for entry in entries.values()]
         self.defaults = list(self.values)

@@ -1,5 +1,6 @@
 """What torch has under other names in some of its versions. Nothing else in this package depends on torch's version; in C++, `src/tensor/` alone does."""
 
+import contextvars
 from typing import Any
 
 
@@ -12,9 +13,10 @@ def __getattr__(name: str) -> Any:
 
 
 def user_setting(entry: Any) -> Any:
-    """What the user gave an entry of one of torch's configurations, or the mark for nothing. A context variable from torch 2.12 on."""
+    """A function that gives what the user has set an entry of torch's configurations to, or torch's mark for nothing.
+    A context variable from torch 2.12 on, an attribute before."""
     given = entry.user_override
-    return given.get() if hasattr(given, "get") and hasattr(given, "reset") else given
+    return given.get if isinstance(given, contextvars.ContextVar) else lambda: entry.user_override
 
 
 def inductor_with(kind: Any, mode: Any, options: Any, dynamic: Any, region: Any) -> Any:
