@@ -180,6 +180,9 @@ def set_error_on_break(*args: Any, **kwargs: Any) -> Any: ...  # set_error_on_br
 def set_force_eager(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # set_force_eager(bool): whether compiled functions run natively; returns what held before
+def set_iterator_state(
+    *args: Any, **kwargs: Any
+) -> Any: ...  # set_iterator_state(iterator, state): __setstate__ of itertools' iterators.
 def shapes_clear(*args: Any, **kwargs: Any) -> Any: ...  # Empties the memo and the counts.
 def shapes_counts(*args: Any, **kwargs: Any) -> Any: ...  # Answers by tier.
 def shapes_has_rule(*args: Any, **kwargs: Any) -> Any: ...  # Whether the rules know a callable.

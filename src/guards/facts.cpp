@@ -116,12 +116,24 @@ bool isConstant(PyObject* value) {
          name == "torch.qscheme";
 }
 
+namespace {
+
+bool sameText(PyObject* seen, PyObject* expected) {
+  const Py_ssize_t length = PyUnicode_GET_LENGTH(seen);
+  return length == PyUnicode_GET_LENGTH(expected) &&
+         PyUnicode_KIND(seen) == PyUnicode_KIND(expected) &&
+         std::memcmp(PyUnicode_DATA(seen), PyUnicode_DATA(expected),
+                     static_cast<size_t>(length) * PyUnicode_KIND(seen)) == 0;
+}
+
+}  // namespace
+
 STATOR_HOT bool sameConstant(PyObject* seen, PyObject* expected) {
   if (seen == expected) return true;
   PyTypeObject* type = Py_TYPE(expected);
   if (Py_TYPE(seen) != type) return false;
   if (type == &PyLong_Type) return sameLong(seen, expected);
-  if (type == &PyUnicode_Type) return _PyUnicode_EQ(seen, expected) != 0;
+  if (type == &PyUnicode_Type) return sameText(seen, expected);
   if (type == &PyFloat_Type) {
     // by their bits: -0.0 is not 0.0, and a NaN is itself
     return std::bit_cast<uint64_t>(PyFloat_AS_DOUBLE(seen)) ==

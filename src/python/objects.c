@@ -359,7 +359,11 @@ void stator_iterator_skip(PyObject* iterator, Py_ssize_t n) {
   by_index->index += n;
   Py_ssize_t length = type == &PyListIter_Type ? PyList_GET_SIZE(by_index->sequence)
                                                : PyTuple_GET_SIZE(by_index->sequence);
-  if (by_index->index > length) Py_CLEAR(by_index->sequence);
+  if (by_index->index > length) {
+    // 3.13 asks the index of a list's iterator, not the list, whether it has ended.
+    if (type == &PyListIter_Type) by_index->index = -1;
+    Py_CLEAR(by_index->sequence);
+  }
 }
 
 PyObject* stator_iterator_list(PyObject* iterator) {

@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "base/hot.h"
 #include "base/imports.h"
+#include "python/dict_views.h"
 #include "python/objects.h"
 #include "python/types.h"
 #include "sources/short_lived.h"
@@ -320,9 +321,8 @@ STATOR_HOT PyObject* peek(const Source& source, PyObject* base, const Roots& roo
     case SourceKind::kScalarValue:
       return owned(stator_exact_scalar(base), keep);
     case SourceKind::kViewDict:
-      return PyDictViewSet_Check(base) || PyDictValues_Check(base)
-                 ? reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(base)->dv_dict)
-                 : nullptr;
+      return PyDictViewSet_Check(base) || PyDictValues_Check(base) ? stator_dict_of_view(base)
+                                                                   : nullptr;
     case SourceKind::kLruEntry: {
       PyObject* value = nullptr;
       if (stator_lru_get(base, key, source.hash, &value) == STATOR_UNKNOWN && unknown != nullptr)

@@ -17,6 +17,7 @@
 #include "interpret/tensors/arrays.h"
 #include "interpret/tensors/random_draws.h"
 #include "interpret/tensors/torch_function.h"
+#include "python/dict_views.h"
 #include "python/objects.h"
 #include "python/types.h"
 #include "sources/short_lived.h"
@@ -92,9 +93,7 @@ void PlanBuilder::fill(PlanOp op, std::vector<Register> operands, Ref<> object) 
 }
 
 PyObject* PlanBuilder::viewed(PyObject* container) {
-  return isDictView(container)
-             ? reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(container)->dv_dict)
-             : container;
+  return isDictView(container) ? stator_dict_of_view(container) : container;
 }
 
 bool PlanBuilder::written(PyObject* container) {
@@ -481,7 +480,7 @@ Register PlanBuilder::build(PyObject* object) {
     bool keys = type == &PyDictKeys_Type || type == &PyODictKeys_Type,
          values = type == &PyDictValues_Type || type == &PyODictValues_Type;
     const char* name = keys ? "keys" : values ? "values" : "items";
-    auto* dict = reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(object)->dv_dict);
+    auto* dict = stator_dict_of_view(object);
     std::string path =
         std::string(PyODict_Check(dict) ? "collections.OrderedDict." : "builtins.dict.") + name;
     return add(PlanOp::kCall, object, newRef(torchObject(path.c_str())), {dictBehind(dict)});

@@ -428,7 +428,8 @@ void guardLookupProtocol(Tracer& tracer, PyTypeObject* type) {
 
 // Methods in C, bound in the trace, are kept as methods of Python's: this is the type that CPython has for them.
 PyTypeObject* boundType(PyObject* function) {
-  if (Py_TYPE(function) == &PyWrapperDescr_Type) return &_PyMethodWrapper_Type;
+  static PyTypeObject* const wrapper = Py_TYPE(PyObject_GetAttrString(Py_None, "__str__"));
+  if (Py_TYPE(function) == &PyWrapperDescr_Type) return wrapper;
   return Py_TYPE(function) == &PyMethodDescr_Type ? &PyCFunction_Type : &PyMethod_Type;
 }
 

@@ -12,6 +12,7 @@
 #include "interpret/objects/items.h"
 #include "interpret/objects/keys.h"
 #include "interpret/objects/scalars.h"
+#include "python/dict_views.h"
 #include "python/objects.h"
 #include "python/types.h"
 #include "symbolic/sym_int.h"
@@ -381,7 +382,7 @@ Out contentsForWrite(Tracer& tracer, PyObject* container) {
 }
 
 Out viewedDict(Tracer& tracer, PyObject* view) {
-  auto* dict = reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(view)->dv_dict);
+  auto* dict = stator_dict_of_view(view);
   if (const Source* source = tracer.sourceOf(view))
     return fromOutside(tracer, dict, tracer.world.child(SourceKind::kViewDict, source));
   return newRef(dict);
@@ -480,10 +481,7 @@ bool isNativeSafe(Tracer& tracer, PyObject* object, int depth) {
            isNativeSafe(tracer, slice->step, depth + 1);
   }
   if (type == &PyByteArray_Type) return true;
-  if (isDictView(object))
-    return isNativeSafe(
-        tracer, reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(object)->dv_dict),
-        depth + 1);
+  if (isDictView(object)) return isNativeSafe(tracer, stator_dict_of_view(object), depth + 1);
   if (type == &PyODict_Type) {
     PyObject *key = nullptr, *value = nullptr;
     Py_ssize_t position = 0;
