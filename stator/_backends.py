@@ -13,7 +13,7 @@ import warnings
 from stator import _buckets, _observe, _report, config, exc
 
 _own = {}
-_AUTO, _ALWAYS = (4, 8), (2, 1)  # regions: least repeats, least calls of each (docs/REGIONS.md)
+_AUTO, _ALWAYS = (4, 8, 1), (2, 1)  # regions: least repeats, least calls of each; 1: whole if it fails (docs/REGIONS.md)
 _bisecting = "STATOR_BISECT" in os.environ  # see stator/debug/_bisect.py
 
 
@@ -231,8 +231,9 @@ class Backend:
         if "torch._dynamo.utils" in sys.modules:
             record = getattr(graph_module, "_stator_record", None)
             if record is not None:
-                _report.count("stats", "unique_graphs")
-                _report.count("stats", "calls_captured", record.calls)
+                calls = graph_module._stator_calls
+                _report.count("stats", "unique_graphs", 0 if calls == 0 else 1)
+                _report.count("stats", "calls_captured", record.calls if calls is None else calls)
         _report.graph_made(graph_module)
         if _observe.has_listeners():
             _observe.graph_made(graph_module)

@@ -29,6 +29,7 @@ BackendCall::BackendCall(std::shared_ptr<graph::Graph> graph, BorrowedRef<PyCode
   if (wish) {
     cut_ = regions::findRegions(*graph_, grad_enabled_, *wish);
     shown_only_ = says(settings, "shows_regions");
+    may_fail_ = wish->may_fail;
   }
   if (!cut_.pieces.empty() && !shown_only_) return;
   module_ = graph::moduleFor(graph_, code_, settings_);
@@ -44,6 +45,11 @@ graph::Compiled BackendCall::compile(BorrowedRef<> backend) {
   if (made.compiled.callable) {
     statistics().regions += static_cast<int64_t>(cut_.distinct);
     statistics().region_calls += static_cast<int64_t>(cut_.pieces.size());
+  }
+  if (!made.compiled.callable && !made.to_be_whole && may_fail_ &&
+      PyErr_ExceptionMatches(PyExc_Exception)) {
+    PyErr_Clear();  // if the graph is to blame, the backend says so again
+    made.to_be_whole = true;
   }
   if (!made.to_be_whole) return std::move(made.compiled);
   cut_ = {};

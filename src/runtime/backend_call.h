@@ -31,7 +31,7 @@ class BackendCall {
   BorrowedRef<> settings_;
   PrepareModule prepare_;
   regions::Cut cut_;
-  bool shown_only_ = false;
+  bool shown_only_ = false, may_fail_ = false;
   Ref<> module_;  // of the whole graph
 };
 
