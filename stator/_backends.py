@@ -13,7 +13,7 @@ import warnings
 from stator import _buckets, _cuda_graphs, _observe, _report, config, exc
 
 _own = {}
-_AUTO, _ALWAYS = (4, 8), (2, 1)  # regions: least repeats, least calls of each (docs/REGIONS.md)
+_AUTO, _ALWAYS = (4, 8, 1), (2, 1)  # regions: least repeats, least calls of each; 1: whole if it fails (docs/REGIONS.md)
 _bisecting = "STATOR_BISECT" in os.environ  # see stator/debug/_bisect.py
 
 
@@ -310,14 +310,17 @@ class Backend:
         return self.asked == "inductor"
 
     def count(self, calls):
-        """One more graph, in TorchDynamo's counters."""
+        """One more graph, in TorchDynamo's counters. No calls: a region that is no graph's first, which is counted with that."""
+        if calls == 0:
+            return
         _report.count("stats", "unique_graphs")
         _report.count("stats", "calls_captured", calls)
 
     def announce(self, graph_module):
         record = getattr(graph_module, "_stator_record", None)
         if record is not None:
-            self.count(record.calls)
+            calls = graph_module._stator_calls
+            self.count(record.calls if calls is None else calls)
         _report.graph_made(graph_module)
         if _observe.has_listeners():
             _observe.graph_made(graph_module)

@@ -27,11 +27,13 @@ std::optional<Wish> wishOf(BorrowedRef<> backend) {
     if (PyType_Check(item)) wish.classes.push_back(newRef(item));
     if (PyLong_Check(item)) numbers.push_back(PyLong_AsSize_t(item));
   }
-  if (wish.classes.empty() && numbers.size() == 2) {
+  if (wish.classes.empty() && numbers.size() >= 2) {
     wish.least_repeats = std::max<size_t>(2, numbers[0]);
     wish.least_calls = std::max<size_t>(1, numbers[1]);
+    wish.may_fail = numbers.size() > 2;
   }
   wish.marked_only = wish.classes.empty() && numbers.empty();
+  wish.may_fail |= wish.marked_only;
   Ref<> seeds = stealRef(PyObject_GetAttrString(backend.get(), "draws_seeds"));
   if (!seeds) PyErr_Clear();
   wish.draws_seeds = seeds.get() == Py_True;
@@ -103,7 +105,9 @@ class Compiler {
 
  private:
   bool compileOne(const Piece& piece, bool grad_enabled, Region& region) {
-    region.compiled = compile_(graphOf(graph_, piece));
+    // Those who count graphs and calls get all with the first part.
+    region.compiled =
+        compile_(graphOf(graph_, piece), piece.begin == 0 ? graph_->callCount() : 0);
     if (!region.compiled.callable) return false;
     if (isPlain(piece, grad_enabled))
       region.direct = innermost(region.compiled.callable, piece.outputs.size());

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/imports.h"
+#include "regions/bodies.h"
 
 #include <algorithm>
 #include <cstring>
@@ -52,6 +53,8 @@ Writes writesOf(const Node& node) {
   if (name.find("batch_norm") != std::string::npos ||
       name.find("instance_norm") != std::string::npos)
     return Writes::kStatistics;
+  if (const Deeds deeds = deedsOf(node); deeds.has_body)
+    return deeds.writes ? Writes::kAny : Writes::kNothing;
   // What draws random numbers and writes gives what it wrote: see forEachWritten.
   return node.random ? Writes::kNothing : Writes::kAny;
 }

@@ -1,6 +1,7 @@
 #include "regions/find.h"
 
 #include "base/boundary.h"
+#include "regions/bodies.h"
 #include "regions/marks.h"
 #include "regions/repeats.h"
 
@@ -35,6 +36,8 @@ bool drawsInOrder(const Graph& graph) {
   bool draws = false, on_cpu = true;
   for (const Node& node : graph.nodes()) {
     if (node.meta != nullptr) on_cpu &= node.meta->device == shapes::DeviceType::CPU;
+    if (node.op == Op::kInput) continue;
+    if (deedsOf(node).draws) return false;
     if (!node.random) continue;
     draws = true;
     Ref<> name = node.op == Op::kCallMethod

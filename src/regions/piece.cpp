@@ -2,6 +2,7 @@
 
 #include "base/boundary.h"
 #include "base/stack_room.h"
+#include "regions/bodies.h"
 #include "symbolic/expr.h"
 
 #include <algorithm>
@@ -132,6 +133,8 @@ class Writer {
 
   // What has a value by its value and its class, everything else by what it is.
   void constant(PyObject* value) {
+    // The module of each body has a class of its own.
+    if (std::shared_ptr<Graph> graph = bodyOf(value)) return body(*graph);
     PyTypeObject* type = Py_TYPE(value);
     pointer(type);
     if (PyFloat_CheckExact(value)) {
@@ -157,10 +160,40 @@ class Writer {
     pointer(value);
   }
 
+  // Two bodies that do the same.
+  void body(const Graph& graph) {
+    needStack();
+    std::unordered_map<const Node*, int64_t> numbers;
+    auto use = [&](StandIn* used) {
+      auto found = numbers.find(used->node);
+      tag('%');
+      // of another graph: by itself
+      if (found == numbers.end()) return pointer(used->node);
+      number(found->second);
+      pointer(used->apparent_type);
+    };
+    for (const Node& node : graph.nodes()) {
+      if (node.op == Op::kInput) {
+        tag('i');
+        facts(node.meta);
+        pointer(node.scalar_type.get());
+        number(node.size.bits());
+        pointer(node.wrapper.get());
+      } else {
+        call(node, use);
+        if (node.op == Op::kAttribute) pointer(node.example.get());
+      }
+      numbers.emplace(&node, static_cast<int64_t>(numbers.size()));
+    }
+    tag('>');
+    argument(graph.result.get(), use);
+    for (const Node* output : graph.outputs()) number(numbers.at(output));
+  }
+
   template <class Use>
   void call(const Node& node, Use& use) {
     number(static_cast<int64_t>(node.op));
-    constant(node.target.get());
+    if (node.target) constant(node.target.get());
     argument(node.args.get(), use);
     const bool keywords = node.kwargs && PyDict_GET_SIZE(node.kwargs.get()) > 0;
     argument(keywords ? node.kwargs.get() : nullptr, use);

@@ -19,6 +19,13 @@ bool says(BorrowedRef<> settings, const char* name) {
   return answer.get() == Py_True;
 }
 
+// Of a region: how many calls of its graph it is counted for.
+void countFor(BorrowedRef<> module, size_t calls) {
+  Ref<> number = orThrow(PyLong_FromSize_t(calls));
+  auto* own = reinterpret_cast<PyObject*>(Py_TYPE(module.get()));
+  if (PyObject_SetAttrString(own, "_stator_calls", number.get()) < 0) throw PythonError();
+}
+
 }  // namespace
 
 BackendCall::BackendCall(std::shared_ptr<graph::Graph> graph, BorrowedRef<PyCodeObject> code,
@@ -33,6 +40,7 @@ BackendCall::BackendCall(std::shared_ptr<graph::Graph> graph, BorrowedRef<PyCode
   if (wish) {
     cut_ = regions::findRegions(*graph_, options_.grad_enabled, *wish);
     shown_only_ = says(settings, "shows_regions");
+    may_fail_ = wish->may_fail;
   }
   if (cut_.pieces.empty() || shown_only_) whole_ = ready(graph_);
 }
@@ -40,19 +48,25 @@ BackendCall::BackendCall(std::shared_ptr<graph::Graph> graph, BorrowedRef<PyCode
 graph::Compiled BackendCall::compile(BorrowedRef<> backend) {
   if (whole_.module) return finish(graph_, std::move(whole_), backend);
   regions::CompiledRegions made = regions::compileRegions(
-      graph_, cut_, options_.grad_enabled, [&](const std::shared_ptr<graph::Graph>& piece) {
-        return finish(piece, ready(piece), backend);
+      graph_, cut_, options_.grad_enabled, [&](const std::shared_ptr<graph::Graph>& piece, size_t calls) {
+        return finish(piece, ready(piece, calls), backend);
       });
   if (made.compiled.callable) {
     statistics().regions += static_cast<int64_t>(cut_.distinct);
     statistics().region_calls += static_cast<int64_t>(cut_.pieces.size());
+  }
+  if (!made.compiled.callable && !made.to_be_whole && may_fail_ &&
+      PyErr_ExceptionMatches(PyExc_Exception)) {
+    PyErr_Clear();  // if the graph is to blame, the backend says so again
+    made.to_be_whole = true;
   }
   if (!made.to_be_whole) return std::move(made.compiled);
   cut_ = {};
   return finish(graph_, ready(graph_), backend);
 }
 
-BackendCall::Ready BackendCall::ready(const std::shared_ptr<graph::Graph>& graph) {
+BackendCall::Ready BackendCall::ready(const std::shared_ptr<graph::Graph>& graph,
+                                      std::optional<size_t> calls) {
   Ready made;
   if (!options_.as_captured) made.disk_key = diskKey(*graph, settings_);
   const auto start = std::chrono::steady_clock::now();
@@ -63,16 +77,18 @@ BackendCall::Ready BackendCall::ready(const std::shared_ptr<graph::Graph>& graph
   const bool unseen = found && !options_.seen && !says(settings_, "is_watched");
   made.module = unseen ? newRef(Py_None) : graph::moduleFor(graph, code_, settings_);
   if (!made.module) throw PythonError();
-  if (made.module.get() != Py_None) prepare_(made.module.get());
-  if (found) announce(*graph, made.module);
+  if (made.module.get() != Py_None) {
+    prepare_(made.module.get());
+    if (calls) countFor(made.module, *calls);
+  }
+  if (found) announce(calls.value_or(graph->callCount()), made.module);
   return made;
 }
 
 // Tells who listens of a graph that no backend has to be called for; without a module nobody looks at it, and it is only counted.
-void BackendCall::announce(const graph::Graph& graph, BorrowedRef<> module) {
+void BackendCall::announce(size_t calls, BorrowedRef<> module) {
   if (module.get() == Py_None) {
-    orThrow(PyObject_CallMethod(settings_.get(), "count", "n",
-                                static_cast<Py_ssize_t>(graph.callCount())));
+    orThrow(PyObject_CallMethod(settings_.get(), "count", "n", static_cast<Py_ssize_t>(calls)));
   } else {
     orThrow(PyObject_CallMethod(settings_.get(), "announce", "O", module.get()));
   }

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace stator::runtime {
@@ -37,8 +38,9 @@ class BackendCall {
     graph::Compiled found;  // on the disk; the callable is null if it is not there
     Ref<> module;           // None: nobody needs one
   };
-  Ready ready(const std::shared_ptr<graph::Graph>& graph);
-  void announce(const graph::Graph& graph, BorrowedRef<> module);
+  // `calls`: for how many it is counted; all of its own if left out.
+  Ready ready(const std::shared_ptr<graph::Graph>& graph, std::optional<size_t> calls = {});
+  void announce(size_t calls, BorrowedRef<> module);
   graph::Compiled finish(const std::shared_ptr<graph::Graph>& graph, Ready ready,
                          BorrowedRef<> backend);
 
@@ -48,7 +50,7 @@ class BackendCall {
   Options options_;
   PrepareModule prepare_;
   regions::Cut cut_;
-  bool shown_only_ = false;
+  bool shown_only_ = false, may_fail_ = false;
   Ready whole_;
   double search_seconds_ = 0;
 };

@@ -581,6 +581,81 @@ def test_memory_is_freed_on_the_way():
     assert not alive
 
 
+def test_views_among_results_in_training():
+    def f(x, weights):
+        out = []
+        for w in weights:
+            x = torch.tanh(x @ w)
+            out.append(x.view(-1))
+        return x, out
+
+    args = [input(4, 4, grad=True), [torch.randn(4, 4) for _ in range(6)]]
+    check(f, args, 1, 6, train=True, regions="always")
+
+
+def test_checkpointed_layers():
+    from torch.utils.checkpoint import checkpoint
+
+    class Kept(Net):
+        def forward(self, x):
+            x = self.first(x)
+            for layer in self.layers:
+                x = checkpoint(layer, x, use_reentrant=False)
+            return self.last(x)
+
+    check(Kept([Layer() for _ in range(5)]), [input()], 3, 7, train=True)
+    check(Kept([Layer(scale=float(i // 2)) for i in range(6)]), [input()], 5, 8, train=True)
+
+
+def test_branches_on_data():
+    def f(x, weights):
+        for w in weights:
+            x = torch.tanh(x @ w)
+            x = torch.cond(x.sum() > 0, lambda x: x.sin() * 2, lambda x: x.cos(), (x,))
+        return x
+
+    args = [input(4, 4), [torch.randn(4, 4) for _ in range(6)]]
+    check(f, args, 1, 6)
+
+
+def test_a_region_that_the_backend_cannot_compile():
+    """"auto" never loses a graph: it is compiled whole then."""
+
+    @torch.compiler.nested_compile_region
+    def part(x, w):
+        return torch.tanh(x @ w)
+
+    def f(x, weights):
+        for w in weights:
+            x = part(x, w)
+        return x
+
+    sizes = []
+
+    def picky(module, examples):
+        sizes.append(len(examples))
+        if any(type(e) is not torch.Tensor for e in examples) or len(examples) < 5:
+            raise RuntimeError("too small")
+        return module.forward
+
+    x, weights = input(4, 4), [torch.randn(4, 4) for _ in range(5)]
+    torch.testing.assert_close(stator.compile(f, backend=picky)(x, weights), f(x, weights))
+    assert sizes == [2, 6]
+    with config.patch(regions="always"), pytest.raises(Exception, match="too small"):
+        stator.compile(f, backend=lambda m, e: picky(m, e))(x, weights)
+
+
+def test_torchs_counters_count_a_capture_once():
+    from torch._dynamo.utils import counters
+
+    model = Net([Layer() for _ in range(4)])
+    counters.clear()
+    with config.patch(regions="always"):
+        stator.compile(model, backend="aot_eager")(input())
+    assert counters["stats"]["unique_graphs"] == 1
+    assert counters["stats"]["calls_captured"] >= 2 + 4 * 6 + 2
+
+
 def test_marked_functions():
     @torch.compiler.nested_compile_region
     def part(x, w):

@@ -1,0 +1,21 @@
+// Functions that a graph calls: the bodies of higher-order operators.
+#pragma once
+
+#include "graph/graph.h"
+
+#include <memory>
+
+namespace stator::regions {
+
+// The graph of such a function; null: `value` is none.
+std::shared_ptr<graph::Graph> bodyOf(PyObject* value);
+
+// What the bodies among a call's arguments do, at any depth.
+struct Deeds {
+  bool has_body = false;
+  bool writes = false;  // in place, or something that is not known
+  bool draws = false;   // random numbers
+};
+Deeds deedsOf(const graph::Node& node);
+
+}  // namespace stator::regions
