@@ -12,15 +12,15 @@ import re
 import sys
 import traceback
 import warnings
+from typing import Any
 
 from stator import exc
 
 log = logging.getLogger("stator")
 compile_ids = itertools.count()  # of graphs that went to a backend: __compiled_fn_<n>
 FORBIDDEN = 26  # in src/breaks/reasons.def
-breaks = (
-    collections.Counter()
-)  # "reason name, place" -> how often; texts, which the collector does not count among its objects
+# "reason name, place" -> how often; texts, which the collector does not count among its objects
+breaks: collections.Counter[str] = collections.Counter()
 
 
 def count(kind, key, by=1):
@@ -256,7 +256,7 @@ def graph_failed(place, backend, number, error, raises):
     )
 
 
-_warned = set()
+_warned: set[Any] = set()
 
 
 def internal_error(place, what, strict):
