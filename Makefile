@@ -141,7 +141,7 @@ test-dist: build ## Several ranks: two and four processes over gloo, 200 iterati
 .PHONY: test-cache
 test-cache: build ## What is kept on the disk: 1,000 kills and flips, every change with real inductor (some minutes)
 	$(call say,kept on the disk)
-	@$(PYTEST) -q --no-header tests/python/test_disk_cache.py
+	@$(PYTEST) -q --no-header tests/python/test_disk_cache.py tests/disk
 
 .PHONY: test-debug
 test-debug: build ## The minifier on graphs of 300 calls, each fault at each stage, and with real inductor (half an hour)

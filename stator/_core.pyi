@@ -93,6 +93,17 @@ def code_info(*args: Any, **kwargs: Any) -> Any: ...  # The decoded instructions
 def count_instructions(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # Calls the function natively; driver_counters()['counted'] has the instructions of watched code.
+def disk_digest(*args: Any, **kwargs: Any) -> Any: ...  # disk_digest(bytes): SHA-256, as hexadecimal digits
+def disk_kernel(
+    *args: Any, **kwargs: Any
+) -> Any: ...  # disk_kernel(bytes, folder): the function of a compiled kernel, or a text that says why not
+def disk_machine(*args: Any, **kwargs: Any) -> Any: ...  # The processor's kind and what it can do.
+def disk_read(
+    *args: Any, **kwargs: Any
+) -> Any: ...  # disk_read(folder, key): parts of an artifact; None: there is none; a text: what is wrong
+def disk_write(
+    *args: Any, **kwargs: Any
+) -> Any: ...  # disk_write(folder, key, parts, limit): None, or a text that says why not
 def driver_counters(*args: Any, **kwargs: Any) -> Any: ...  # What the driver has done in this process, as a dict.
 def drop_call_rule(
     *args: Any, **kwargs: Any

@@ -77,13 +77,6 @@ def test_changes_between_processes(place):
     assert not wrong, wrong
 
 
-@pytest.mark.slow
-def test_changes_between_processes_with_inductor(place):
-    answers = run_process("changes", place, "inductor")
-    wrong = {name: answer for name, answer in answers.items() if answer[0] != answer[1] or not answer[2]}
-    assert not wrong, wrong
-
-
 # ---- damage ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -131,11 +124,6 @@ def flip(folder, count):
 
 def test_random_flips(folder):
     flip(folder, 200)
-
-
-@pytest.mark.slow
-def test_a_thousand_random_flips(folder):
-    flip(folder, 1000)
 
 
 def test_files_that_are_cut_off(folder):
@@ -200,16 +188,6 @@ def test_what_does_not_load_is_ignored(folder):
     assert answer is None and len(told) == 1 and "cannot be used" in told[0]
 
 
-@pytest.mark.slow
-def test_a_damaged_file_is_compiled_anew(place, tmp_path):
-    shutil.copytree(place, tmp_path / "place")
-    for file in files(tmp_path / "place" / "stator"):
-        file.write_bytes(file.read_bytes()[:-9])
-    answer = run_process("keep", tmp_path / "place")
-    assert answer["programs"] == {name: [True, 0, 1] for name in disk_programs.programs()}
-    assert run_process("start", tmp_path / "place")["programs"] == {name: [True, 1, 0] for name in answer["programs"]}
-
-
 # ---- writers ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -255,11 +233,6 @@ def kill_writers(folder, count):
 def test_writers_that_are_killed(tmp_path):
     kill_writers(tmp_path / "new", 50)
     assert files(tmp_path / "new")
-
-
-@pytest.mark.slow
-def test_a_thousand_writers_that_are_killed(tmp_path):
-    kill_writers(tmp_path / "new", 1000)
 
 
 def test_what_killed_writers_leave_is_removed(tmp_path):
