@@ -12,14 +12,14 @@ import re
 import sys
 import traceback
 import warnings
+from typing import Any
 
 from stator import config, exc
 
 log = logging.getLogger("stator")
 FORBIDDEN, MISMATCH = 26, 32  # in src/breaks/reasons.def
-breaks = (
-    collections.Counter()
-)  # "reason name, place" -> how often; texts, which the collector does not count among its objects
+# "reason name, place" -> how often; texts, which the collector does not count among its objects
+breaks: collections.Counter[str] = collections.Counter()
 
 
 def count(kind, key, by=1):
@@ -379,7 +379,7 @@ def suppressed(place, error):
     log.debug("%s: the backend failed", place, exc_info=error)
 
 
-_warned = set()
+_warned: set[Any] = set()
 
 
 def internal_error(place, what, strict):
