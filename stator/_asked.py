@@ -59,7 +59,7 @@ def _follow_functions() -> None:
 
 def _patterns(text: str) -> list[tuple[str, int | None]]:
     """name or regular expression, with `:dim` behind it for one dim alone."""
-    found = []
+    found: list[tuple[str, int | None]] = []
     for part in text.replace(" ", "").split(","):
         if not part:
             continue

@@ -187,6 +187,9 @@ def set_call_rule(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # set_call_rule(callable, rule, extra=None): how traces treat calls of it.
 def set_config(*args: Any, **kwargs: Any) -> Any: ...  # Takes a configuration value.
+def set_dynamic_sources(
+    *args: Any, **kwargs: Any
+) -> Any: ...  # set_dynamic_sources(function or None): (source, rank) -> (dynamic dims, unbacked dims).
 def set_error_on_break(*args: Any, **kwargs: Any) -> Any: ...  # set_error_on_break(bool)
 def set_force_eager(
     *args: Any, **kwargs: Any

@@ -10,7 +10,7 @@ from torch.utils._config_module import _UNSET_SENTINEL
 
 from stator import _answers, _dynamo_settings, _torch_versions, config
 
-_followed = {}  # name of a config module -> _Followed
+_followed: dict[str, "_Followed"] = {}  # by the name of a config module
 
 
 class _Followed:

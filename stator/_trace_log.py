@@ -44,9 +44,9 @@ def inlined(caller: CodeType, offset: int, callee: CodeType) -> None:
     positions = found.positions if found is not None else None
     number = positions.lineno if positions is not None and positions.lineno else caller.co_firstlineno
     lines = [linecache.getline(caller.co_filename, number).rstrip("\n")]
-    if positions is not None and positions.end_lineno == number and positions.col_offset is not None:
-        marks = " " * positions.col_offset + "~" * (positions.end_col_offset - positions.col_offset)
-        if positions.end_col_offset <= len(lines[0].encode()):
-            lines.append(marks)
+    begin, end = (positions.col_offset, positions.end_col_offset) if positions is not None else (None, None)
+    on_one_line = positions is not None and positions.end_lineno == number
+    if begin is not None and end is not None and on_one_line and end <= len(lines[0].encode()):
+        lines.append(" " * begin + "~" * (end - begin))
     text = "\n".join(lines)
     _listener("trace_call").debug("TRACE inlined call %s from %s\n%s", callee.co_name, _header(caller, number), text)

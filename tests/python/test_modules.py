@@ -265,9 +265,9 @@ def test_modules_that_fsdp_manages(treatment):
     assert torch.equal(compiled(x), model(x))
     assert [node for node in backend.nodes("placeholder") if "linear" in node.name], "parameters are inputs"
     assert not backend.nodes("call_module"), "submodules are traced into"
-    model.note = 2  # unguarded
-    compiled(x)
-    assert len(backend.seen) == 1
+    model.note = 2  # the program's own value, which FSDP leaves alone
+    assert torch.equal(compiled(x), model(x))
+    assert len(backend.seen) == 2
     stator.reset()
     with stator.config.patch(skip_fsdp_guards=False):
         assert torch.equal(compiled(x), model(x))
