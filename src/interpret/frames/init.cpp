@@ -42,6 +42,7 @@ bool initTracer() {
   registerArrays();
   registerClasses();
   registerLogging();
+  registerTypes();
   registerExceptions();
   allowSymbolsInHandlers();
   registerLazyModules();
