@@ -254,11 +254,12 @@ def make(all_facts):
         return [facts if isinstance(facts, torch.Tensor) else _make_one(facts, storages) for facts in all_facts]
 
 
-def symbols(hints, unbacked):
-    """s0, s1 ... of a capture in a ShapeEnv of their own, for one symbolic run; rows (number, low, high) of those without a value."""
+def symbols(hints, unbacked, data_sizes):
+    """s0, s1 ... of a capture in a ShapeEnv of their own, for one symbolic run; rows (number, low, high) of those without a value.
+    `data_sizes`: what depends on data may be a symbol, whatever the settings say."""
     from stator import _symbols
 
-    return _symbols.for_one_run(hints, unbacked)
+    return _symbols.for_one_run(hints, unbacked, data_sizes)
 
 
 def make_symbolic(all_facts, env, nonzeros):
@@ -308,6 +309,8 @@ def call_symbolic(target, args, kwargs, fakes, state, env):
         status, structure, detail, rows, changed, mutates, random, written = answer
         if changed:
             return None
+        if any(len(row) == 1 and env.is_new(row[0]) for row in rows):
+            return (DATA_DEPENDENT, "gives a number", None), [], [], []
         if env.set_apart and (mutates or written or any(len(row) > 1 and row[2] >= 0 for row in rows)):
             return None  # which memory a result lies in, and where, is known only of tensors as they are
         rows = [row if len(row) == 1 else (env.facts(row[0]), *row[1:]) for row in rows]

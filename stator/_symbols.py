@@ -77,6 +77,10 @@ class Symbols:
         """Of a symbol; None: it is none, or is not known."""
         return self._back.get(value.node.expr) if isinstance(value, torch.SymInt) else None
 
+    def is_new(self, value: Any) -> bool:
+        """A number that the run has read from data."""
+        return isinstance(value, torch.types.py_sym_types) and not value.node.expr.free_symbols <= self._back.keys()
+
     def found(self) -> list[tuple[str, tuple[int, int]]]:
         """Sizes that came up in facts() and have no value: name and range."""
         ranges = self.shape_env.var_to_range
@@ -227,10 +231,10 @@ def _unbacked(shape_env: ShapeEnv, low: int, high: int) -> torch.SymInt:
     return made
 
 
-def for_one_run(hints: list[int], unbacked: list[tuple[int, int, int]]) -> Symbols:
+def for_one_run(hints: list[int], unbacked: list[tuple[int, int, int]], data_sizes: bool = False) -> Symbols:
     shape_env = ShapeEnv(
-        allow_scalar_outputs=config.capture_scalar_outputs,
-        allow_dynamic_output_shape_ops=config.capture_dynamic_output_shape_ops,
+        allow_scalar_outputs=config.capture_scalar_outputs or data_sizes,
+        allow_dynamic_output_shape_ops=config.capture_dynamic_output_shape_ops or data_sizes,
     )
     symbols = Symbols(shape_env, hints)
     for number, low, high in unbacked:

@@ -52,7 +52,7 @@ CodePolicy decide(PyCodeObject* code) {
       return name == "inner" ? CodePolicy::kTrace : CodePolicy::kInlineOnly;
     if ((inside == "jit/_script.py" && name == "_unwrap_optional") ||
         (inside == "jit/__init__.py" && name == "annotate") ||
-        (inside == "overrides.py" && name == "is_tensor_like")) {
+        (inside == "overrides.py" && (name == "is_tensor_like" || name == "__torch_function__"))) {
       return CodePolicy::kInlineOnly;
     }
     // dist.group.WORLD: two properties that read an attribute.
@@ -66,7 +66,7 @@ CodePolicy decide(PyCodeObject* code) {
     for (std::string_view file_of_functions :
          {"_functorch/apis.py", "_functorch/vmap.py", "_functorch/functional_call.py",
           "_dynamo/_trace_wrapped_higher_order_op.py", "_higher_order_ops/associative_scan.py",
-          "distributed/_functional_collectives.py"}) {
+          "distributed/_functional_collectives.py", "fx/_pytree.py", "_dynamo/external_utils.py"}) {
       if (inside == file_of_functions) return CodePolicy::kInlineOnly;
     }
     for (std::string_view room : {"_dynamo/",     "_inductor/",

@@ -106,8 +106,7 @@ class Compiler {
  private:
   bool compileOne(const Piece& piece, bool grad_enabled, Region& region) {
     // Those who count graphs and calls get all with the first part.
-    region.compiled =
-        compile_(graphOf(graph_, piece), piece.begin == 0 ? graph_->callCount() : 0);
+    region.compiled = compile_(graphOf(graph_, piece), piece.begin == 0 ? graph_->callCount() : 0);
     if (!region.compiled.callable) return false;
     if (isPlain(piece, grad_enabled))
       region.direct = innermost(region.compiled.callable, piece.outputs.size());

@@ -47,10 +47,11 @@ BackendCall::BackendCall(std::shared_ptr<graph::Graph> graph, BorrowedRef<PyCode
 
 graph::Compiled BackendCall::compile(BorrowedRef<> backend) {
   if (whole_.module) return finish(graph_, std::move(whole_), backend);
-  regions::CompiledRegions made = regions::compileRegions(
-      graph_, cut_, options_.grad_enabled, [&](const std::shared_ptr<graph::Graph>& piece, size_t calls) {
-        return finish(piece, ready(piece, calls), backend);
-      });
+  regions::CompiledRegions made =
+      regions::compileRegions(graph_, cut_, options_.grad_enabled,
+                              [&](const std::shared_ptr<graph::Graph>& piece, size_t calls) {
+                                return finish(piece, ready(piece, calls), backend);
+                              });
   if (made.compiled.callable) {
     statistics().regions += static_cast<int64_t>(cut_.distinct);
     statistics().region_calls += static_cast<int64_t>(cut_.pieces.size());

@@ -5,6 +5,7 @@
 #include "base/stack_room.h"
 #include "python/hidden.h"
 #include "shapes/arg.h"
+#include "shapes/data_sizes.h"
 #include "shapes/dtypes.h"
 #include "shapes/fallback.h"
 #include "symbolic/environment.h"
@@ -348,7 +349,9 @@ bool inferWithSymbols(const Request& request, Substitution& substitution, Nonzer
                                       static_cast<long long>(range.high)));
     if (PyList_Append(unbacked.get(), row.get()) != 0) throw PythonError();
   }
-  Ref<> made = orThrow(PyObject_CallFunctionObjArgs(symbols, hints.get(), unbacked.get(), nullptr));
+  PyObject* data_sizes = DataSizesAllowed::now() ? Py_True : Py_False;
+  Ref<> made = orThrow(
+      PyObject_CallFunctionObjArgs(symbols, hints.get(), unbacked.get(), data_sizes, nullptr));
   substitution.setSymbols(made);
   Ref<> known = substitution.known(counts);
   Ref<> fakes = orThrow(PyObject_CallFunctionObjArgs(make, substitution.facts().get(), made.get(),
@@ -478,8 +481,10 @@ FallbackAnswer inferWithFake(const Request& request, NonzeroCounts& counts) {
                                                       arguments.kwargs.get(), substitution.fakes(),
                                                       state.get(), nullptr));
   FallbackAnswer read = readAnswer(answer.get(), substitution);
-  if (read.status == Status::kDynamicShape && !substitution.isSymbolic()) {
-    // With symbols the size can be one that nobody knows yet, where the settings allow it.
+  const bool on_data = read.status == Status::kDynamicShape ||
+                       (read.status == Status::kDataDependent && DataSizesAllowed::now());
+  if (on_data && !substitution.isSymbolic()) {
+    // With symbols the size can be one that nobody knows yet, where it is allowed.
     FallbackAnswer with_symbols;
     if (inferWithSymbols(request, substitution, counts, with_symbols)) return with_symbols;
   }

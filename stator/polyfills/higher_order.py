@@ -51,6 +51,16 @@ class Flat:
         return tree_unflatten(filled, self.output_spec)
 
 
+def _whole(name, function, args, kwargs):
+    """The call as a function without arguments of its own: it takes what it uses, in the order of the first use."""
+    body = Flat(function, args, kwargs)
+
+    def run():
+        return body(*body.tensors)
+
+    return body, *capture((name,), (run,), (), (), False)
+
+
 def checkpoint(function, *args, **kwargs):
     options = {}
     own = ("use_reentrant", "preserve_rng_state", "determinism_check", "debug", "early_stop")
@@ -60,11 +70,10 @@ def checkpoint(function, *args, **kwargs):
     context_fn = kwargs.pop("context_fn", None)
     if not torch.is_grad_enabled():
         return function(*args, **kwargs)
-    body = Flat(function, args, kwargs)
-    module, extras = capture(("wrap_body",), (body,), body.tensors, body.tensors, False)
+    body, module, used = _whole("wrap_body", function, args, kwargs)
     if context_fn is not None:
         set_meta(module, "_checkpoint_context_fn", context_fn)
-    results = call(_checkpoint_op, module, *body.tensors, *extras, **options)
+    results = call(_checkpoint_op, module, *used, **options)
     return body.rebuild(results)
 
 
@@ -100,9 +109,8 @@ def flex_attention(
 
 def wrap(hop, function, *args, **kwargs):
     """torch._higher_order_ops.wrap: a call of a function as one node."""
-    body = Flat(function, args, kwargs)
-    module, extras = capture(("wrap_body",), (body,), body.tensors, body.tensors, False)
-    return body.rebuild(call(hop, module, *body.tensors, *extras))
+    body, module, used = _whole("wrap_body", function, args, kwargs)
+    return body.rebuild(call(hop, module, *used))
 
 
 def cond(pred, true_fn, false_fn, operands=()):

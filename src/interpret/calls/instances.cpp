@@ -34,6 +34,20 @@ bool hasFinalizer(PyTypeObject* type) {
   return _PyType_Lookup(type, name) != nullptr;
 }
 
+bool isStructSequenceType(PyTypeObject* type) {
+  static PyObject* const fields = PyUnicode_InternFromString("n_sequence_fields");
+  return PyType_IsSubtype(type, &PyTuple_Type) && _PyType_Lookup(type, fields) != nullptr;
+}
+
+// torch.return_types.max((values, indices)), time.struct_time(...): from the items of one sequence.
+Out makeStructSequence(Tracer& t, PyTypeObject* type, const Args& args) {
+  if (args.positional != 1 || args.keywordCount() != 0)
+    return t.breakWith(Reason::kCallsOutside, std::string(type->tp_name) + "()");
+  STATOR_VALUE(items, sizedListOf(t, args.values[0]));
+  return fromNativeMade(
+      t, stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(type), items.get())));
+}
+
 }  // namespace
 
 Out nativeNew(Tracer& tracer, PyTypeObject* base, const Args& args) {
@@ -299,7 +313,12 @@ Out instantiate(Tracer& tracer, PyTypeObject* type, const Args& args, Then then,
     instance = std::move(object);
   } else if (PyCFunction_Check(new_function)) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyCFunction_GET_SELF(new_function));
+<<<<<<< HEAD
     if (!stator_is_user_class(type) &&
+=======
+    if (isStructSequenceType(type)) return makeStructSequence(tracer, type, args);
+    if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 &&
+>>>>>>> breadth
         !PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)) &&
         type != &PyBaseObject_Type) {
       return tracer.breakWith(Reason::kCallsOutside, nameOf(type_object) + "()");

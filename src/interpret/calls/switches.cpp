@@ -9,7 +9,9 @@
 #include "interpret/core/symbols.h"
 #include "interpret/core/tracer.h"
 #include "interpret/objects/contents.h"
+#include "interpret/objects/known_scalars.h"
 #include "interpret/objects/operators.h"
+#include "interpret/tensors/data_numbers.h"
 #include "interpret/tensors/tensor_call.h"
 #include "regions/marks.h"
 #include "symbolic/sym_int.h"
@@ -49,6 +51,14 @@ Out constantResult(Tracer& tracer, PyObject* callable, const Args& args) {
   std::vector<PyObject*> values_now;
   for (PyObject* value : args.values) {
     STATOR_VALUE(replaced, plain(tracer, value));
+    if (graph::isStandIn(replaced.get())) {
+      // Constant by the program's word, whatever it is computed from.
+      if (Ref<> computed = computedNow(tracer, replaced.get())) {
+        values_now.push_back(computed.get());
+        keep.push_back(std::move(computed));
+        continue;
+      }
+    }
     values::Info* info = tracer.values.find(value);
     bool untouched = info != nullptr && info->origin == values::Origin::kOutside && !info->dirty &&
                      !info->overlay && !info->stand_in;
@@ -175,15 +185,7 @@ Out checkCondition(Tracer& t, PyObject* function, const Args& args, size_t posit
     PyObject* condition = args.values[position];
     if (condition == Py_True) return newRef(Py_None);
     if (symbolic::isSymScalar(condition) && symbolic::asSymScalar(condition)->of == &PyBool_Type) {
-      Ref<> stand_in = newRef(symbolic::asSymScalar(condition)->stand_in);
-      graph::Node* node =
-          t.graphs.current().addCall(graph::Op::kCallFunction, newRef(torchObject("torch._check")),
-                                     stealRef(PyTuple_Pack(1, stand_in.get())), Ref<>());
-      node->location = t.location();
-      node->scope = t.frames.innermost().scope;
-      node->mutates = true;
-      if (const symbolic::Expr* known = symbolic::asSymScalar(condition)->condition)
-        t.sizes.environment().assume(known);
+      checkInGraph(t, condition);
       return newRef(Py_None);
     }
   }

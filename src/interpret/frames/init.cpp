@@ -39,6 +39,7 @@ bool initTracer() {
   registerArrays();
   registerClasses();
   registerLogging();
+  registerTypes();
   registerExceptions();
   allowSymbolsInHandlers();
   registerLazyModules();

@@ -11,5 +11,6 @@ void registerLibrary();
 void registerLogging();
 void registerOperatorFunctions();
 void registerOrderings();
+void registerTypes();
 
 }  // namespace stator::interpret

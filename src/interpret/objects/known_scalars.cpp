@@ -3,10 +3,12 @@
 // of our own.
 #include "interpret/objects/known_scalars.h"
 
+#include "interpret/core/sym_scalars.h"
 #include "interpret/core/tracer.h"
 
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 namespace stator::interpret {
 
@@ -14,7 +16,9 @@ namespace {
 
 class Evaluation {
  public:
-  explicit Evaluation(graph::Graph& graph) : graph_(graph) {}
+  // `with_inputs`: any value, with the inputs as they are now.
+  explicit Evaluation(graph::Graph& graph, bool with_inputs = false)
+      : graph_(graph), with_inputs_(with_inputs) {}
 
   // The real tensor; null (without an error) where its value is not known.
   Ref<> tensor(PyObject* stand_in) {
@@ -43,31 +47,40 @@ class Evaluation {
   Ref<> run(graph::StandIn* stand_in) {
     graph::Node* node = stand_in->node;
     if (auto found = done_.find(node); found != done_.end()) return found->second;
-    const shapes::TensorMeta* meta = stand_in->meta;
-    if (node->op == graph::Op::kInput || node->mutates || meta == nullptr || meta != node->meta ||
-        meta->numel() != 1 || ++steps_ > 64)
-      return Ref<>();
-    if (meta->device != shapes::DeviceType::CPU || meta->requires_grad) return Ref<>();
-    Ref<> args = replaced(node->args.get());
-    if (!args) return args;
-    if (node->kwargs) {
-      PyObject *key = nullptr, *item = nullptr;
-      for (Py_ssize_t at = 0; PyDict_Next(node->kwargs.get(), &at, &key, &item);) {
-        if (!values::isConstantDeep(item)) return Ref<>();
-      }
-    }
-    Ref<> result;
-    if (node->op == graph::Op::kCallFunction) {
-      result = stealRef(PyObject_Call(node->target.get(), args.get(), node->kwargs.get()));
-    } else {
-      Ref<> method =
-          stealRef(PyObject_GetAttr(PyTuple_GET_ITEM(args.get(), 0), node->target.get()));
-      Ref<> rest = stealRef(PyTuple_GetSlice(args.get(), 1, PyTuple_GET_SIZE(args.get())));
-      if (method) result = stealRef(PyObject_Call(method.get(), rest.get(), node->kwargs.get()));
-    }
-    storages_.insert(meta->storage_id);
+    if (!mayRun(*node, stand_in->meta)) return Ref<>();
+    if (stand_in->meta != nullptr) storages_.insert(stand_in->meta->storage_id);
+    Ref<> result = node->op == graph::Op::kInput ? node->example : call(*node);
     done_.emplace(node, result);
     return result;
+  }
+
+  bool mayRun(const graph::Node& node, const shapes::TensorMeta* meta) {
+    if (with_inputs_) {
+      const bool call = node.op == graph::Op::kCallFunction || node.op == graph::Op::kCallMethod;
+      return !node.mutates && !node.written && (call || node.op == graph::Op::kInput);
+    }
+    return node.op != graph::Op::kInput && !node.mutates && meta != nullptr && meta == node.meta &&
+           meta->numel() == 1 && ++steps_ <= 64 && meta->device == shapes::DeviceType::CPU &&
+           !meta->requires_grad;
+  }
+
+  Ref<> call(const graph::Node& node) {
+    Ref<> args = replaced(node.args.get());
+    if (!args) return args;
+    Ref<> kwargs;
+    if (node.kwargs) {
+      kwargs = stealRef(PyDict_New());
+      PyObject *key = nullptr, *item = nullptr;
+      for (Py_ssize_t at = 0; PyDict_Next(node.kwargs.get(), &at, &key, &item);) {
+        Ref<> value = replaced(item);
+        if (!value || PyDict_SetItem(kwargs.get(), key, value.get()) != 0) return Ref<>();
+      }
+    }
+    if (node.op == graph::Op::kCallFunction)
+      return stealRef(PyObject_Call(node.target.get(), args.get(), kwargs.get()));
+    Ref<> method = stealRef(PyObject_GetAttr(PyTuple_GET_ITEM(args.get(), 0), node.target.get()));
+    Ref<> rest = stealRef(PyTuple_GetSlice(args.get(), 1, PyTuple_GET_SIZE(args.get())));
+    return method ? stealRef(PyObject_Call(method.get(), rest.get(), kwargs.get())) : Ref<>();
   }
 
   // Somebody wrote to one of them later on.
@@ -86,6 +99,7 @@ class Evaluation {
   }
 
   graph::Graph& graph_;
+  const bool with_inputs_;
   std::unordered_map<graph::Node*, Ref<>> done_;
   std::unordered_set<uint32_t> storages_;
   int steps_ = 0;
@@ -126,6 +140,11 @@ Ref<> knownTensor(Tracer& tracer, PyObject* stand_in) {
                                     : Ref<>();
 }
 
+Ref<> computedNow(Tracer& tracer, PyObject* stand_in) {
+  if (tracer.graphs.nested()) return Ref<>();
+  return Evaluation(tracer.graphs.current(), true).tensor(stand_in);
+}
+
 // A slice whose bounds are tensors of known values, with ints in their places; null: there is nothing to replace, or not all are known.
 Ref<> knownSlices(Tracer& tracer, PyObject* index) {
   // x[torch.tensor(1)] is x[1] to torch too, which reads the number.
@@ -159,6 +178,40 @@ Ref<> knownSlices(Tracer& tracer, PyObject* index) {
     PyTuple_SET_ITEM(out.get(), i, known ? known.release() : Py_NewRef(part));
   }
   return any ? out : Ref<>();
+}
+
+Out readIndex(Tracer& tracer, PyObject* index) {
+  static PyObject* const read = PyUnicode_InternFromString("__index__");
+  if (graph::isStandIn(index))
+    return isWholeNumber(index) ? readIntoGraph(tracer, read, index) : Out(Ref<>());
+  if (PySlice_Check(index) && hasStandInBound(index)) {
+    auto* slice = reinterpret_cast<PySliceObject*>(index);
+    Ref<> bounds[3];
+    PyObject* parts[3] = {slice->start, slice->stop, slice->step};
+    for (int i = 0; i < 3; ++i) {
+      bounds[i] = newRef(parts[i]);
+      if (!graph::isStandIn(parts[i])) continue;
+      STATOR_VALUE(number, readIntoGraph(tracer, read, parts[i]));
+      if (!number) return Ref<>();
+      bounds[i] = number;
+    }
+    return stealRef(PySlice_New(bounds[0].get(), bounds[1].get(), bounds[2].get()));
+  }
+  if (!PyTuple_CheckExact(index)) return Ref<>();
+  bool any = false;
+  std::vector<Ref<>> parts;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(index); ++i) {
+    PyObject* part = PyTuple_GET_ITEM(index, i);
+    const bool may = PySlice_Check(part) || graph::isStandIn(part);
+    STATOR_VALUE(number, may ? readIndex(tracer, part) : Out(Ref<>()));
+    any |= static_cast<bool>(number);
+    parts.push_back(number ? number : newRef(part));
+  }
+  if (!any) return Ref<>();
+  Ref<> out = stealRef(PyTuple_New(static_cast<Py_ssize_t>(parts.size())));
+  for (size_t i = 0; i < parts.size(); ++i)
+    PyTuple_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i), parts[i].release());
+  return out;
 }
 
 }  // namespace stator::interpret

@@ -7,6 +7,10 @@ namespace stator::interpret {
 
 // a real tensor of one element, if the trace knows its value; null otherwise
 Ref<> knownTensor(Tracer& tracer, PyObject* stand_in);
+// What a value of the graph is for the inputs of this call, computed for real; null: that would have effects
+Ref<> computedNow(Tracer& tracer, PyObject* stand_in);
 Ref<> knownSlices(Tracer& tracer, PyObject* index);
+// An index whose tensors of one whole number are numbers that the graph reads; ok with null: it has none.
+Out readIndex(Tracer& tracer, PyObject* index);
 
 }  // namespace stator::interpret

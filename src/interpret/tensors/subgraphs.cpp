@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "graph/fx.h"
+#include "graph/fx_names.h"
 #include "interpret/core/known.h"
 #include "interpret/core/tables.h"
 #include "interpret/core/tracer.h"
@@ -45,6 +46,22 @@ Ref<> addPlaceholder(Tracer& t, graph::Graph& graph, PyObject* sample, std::stri
   Ref<> stand_in = graph::makeStandIn(node, node->meta, like->apparent_type);
   t.values.addMade(stand_in, t.frames.instruction());
   return stand_in;
+}
+
+// What the value is called in the graph around, or might be.
+std::string nameOutside(Tracer& t, PyObject* value) {
+  const graph::Node* node = graph::asStandIn(value)->node;
+  if (!node->name_hint.empty()) return node->name_hint;
+  if (node->op == graph::Op::kInput) {
+    return node->source == nullptr
+               ? "arg"
+               : graph::snakeCase(graph::placeholderTarget(
+                     graph::sourceExpression(*node->source, t.frames.driven().code->code())));
+  }
+  if (PyUnicode_Check(node->target.get())) return PyUnicode_AsUTF8(node->target.get());
+  Ref<> name = stealRef(PyObject_GetAttrString(node->target.get(), "__name__"));
+  PyErr_Clear();
+  return name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : "arg";
 }
 
 // The same with its own storage, as the program sees what autograd or functorch hands to it.
@@ -197,17 +214,24 @@ Ref<> tupleOf(const std::vector<Ref<>>& items) {
   return tuple;
 }
 
-// What can be an operand of a function: a tensor, or a symbolic int.
+// What can be an operand of a function: a tensor, or a symbolic number.
 bool isOperand(const graph::StandIn* used) {
-  return used->meta != nullptr || (used->node->scalar_type && !used->node->size.isStatic());
+  return used->meta != nullptr || used->node->scalar_type;
 }
 
-// The operands as the program has them: ints are values of the trace.
+// The operands as the program has them: numbers are values of the trace.
 Ref<> operandValues(const std::vector<Ref<>>& operands) {
   std::vector<Ref<>> values;
   for (const Ref<>& operand : operands) {
     const graph::StandIn* one = graph::asStandIn(operand.get());
-    values.push_back(one->meta != nullptr ? operand : symbolic::makeInt(one->node->size));
+    if (one->meta != nullptr) {
+      values.push_back(operand);
+    } else if (!one->node->size.isStatic()) {
+      values.push_back(symbolic::makeInt(one->node->size));
+    } else {
+      auto* type = reinterpret_cast<PyTypeObject*>(one->node->scalar_type.get());
+      values.push_back(symbolic::makeScalar(type, operand));
+    }
   }
   return tupleOf(values);
 }
@@ -245,7 +269,7 @@ Out capture(Tracer& t, const Args& args) {
     std::vector<Ref<>> placeholders;
     for (size_t k = 0; k < samples.size(); ++k)
       placeholders.push_back(
-          addPlaceholder(t, *bodies[i].graph, samples[k], "arg" + std::to_string(k)));
+          addPlaceholder(t, *bodies[i].graph, samples[k], nameOutside(t, samples[k])));
     STATOR_FLOW(traceBody(t, functions[i], placeholders, bodies[i]));
     if (pure && effectsSoFar(t) != effects)
       return t.breakWith(Reason::kUnsupportedMutation,
@@ -258,7 +282,7 @@ Out capture(Tracer& t, const Args& args) {
     Replacements replacements;
     for (size_t k = 0; k < extras.size(); ++k) {
       replacements[graph::asStandIn(extras[k].get())->node] =
-          addPlaceholder(t, *body.graph, extras[k].get(), "free" + std::to_string(k));
+          addPlaceholder(t, *body.graph, extras[k].get(), nameOutside(t, extras[k].get()));
     }
     substituteAll(body, replacements);
     STATOR_VALUE(module, finishBody(t, body));

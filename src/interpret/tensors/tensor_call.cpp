@@ -11,6 +11,7 @@
 #include "interpret/core/trace_iterator.h"
 #include "interpret/objects/errors.h"
 #include "interpret/objects/known_scalars.h"
+#include "interpret/tensors/data_numbers.h"
 #include "interpret/tensors/torch_calls.h"
 #include "interpret/tensors/torch_contexts.h"
 #include "interpret/tensors/torch_function.h"
@@ -18,6 +19,7 @@
 #include "interpret/tensors/wrapper_tensors.h"
 #include "interpret/tensors/writes.h"
 #include "shapes/arg.h"
+#include "shapes/data_sizes.h"
 #include "shapes/dims.h"
 #include "symbolic/sym_int.h"
 
@@ -142,35 +144,6 @@ bool holdsFloat(PyObject* value) {
   return false;
 }
 
-// Sizes of results that depend on data, symbols from `first` on: the graph reads each off a result that has it.
-void readNewSizes(Tracer& t, size_t first, PyObject* result) {
-  static PyObject* sym_size = torchObject("torch.ops.aten.sym_size.int");
-  PyObject* int_type = reinterpret_cast<PyObject*>(&PyLong_Type);
-  std::vector<PyObject*> results;
-  collectTensors(result, results);
-  for (size_t number = first; number < t.sizes.sources().size(); ++number) {
-    const symbolic::Dim size = symbolic::Dim::of(symbolic::symbol(static_cast<int64_t>(number)));
-    for (PyObject* tensor : results) {
-      const shapes::Dims& sizes = metaOfStandIn(tensor)->sizes;
-      const auto at = std::find_if(sizes.begin(), sizes.end(),
-                                   [&](symbolic::Dim dim) { return dim.identical(size); });
-      if (at == sizes.end()) continue;
-      Ref<> dim = stealRef(PyLong_FromLong(static_cast<long>(at - sizes.begin())));
-      graph::Node* node =
-          t.graphs.current().addCall(graph::Op::kCallFunction, newRef(sym_size),
-                                     stealRef(PyTuple_Pack(2, tensor, dim.get())), Ref<>());
-      node->scalar_type = newRef(int_type);
-      node->size = size;
-      node->location = t.location();
-      node->scope = t.frames.innermost().scope;
-      Ref<> stand_in = graph::makeStandIn(node, nullptr, int_type);
-      t.values.addMade(stand_in, t.frames.instruction());
-      t.sizes.setNode(size.expr(), std::move(stand_in));
-      break;
-    }
-  }
-}
-
 // A fact that is a tuple is a new object each time it is asked for.
 Ref<> freshConstant(const Ref<>& constant) {
   if (!PyTuple_Check(constant.get()) || PyTuple_GET_SIZE(constant.get()) == 0) return constant;
@@ -247,8 +220,9 @@ class TensorCall {
   const bool remember_;
   PyObject* facts_;
   std::vector<Ref<>> keep_;
-  std::vector<PyObject*> now_;  // the arguments, as the graph will keep them
-  bool overloaded_ = false;     // an argument has a __torch_function__ after all
+  std::vector<PyObject*> now_;    // the arguments, as the graph will keep them
+  std::vector<PyObject*> asked_;  // the same for inference, where that is given something else
+  bool overloaded_ = false;       // an argument has a __torch_function__ after all
   shapes::Request request_;
   shapes::Answer answer_;
   std::optional<shapes::Inferred> kept_;
@@ -306,6 +280,11 @@ void TensorCall::askWrappers(std::optional<tensor::TorchFunctionPause>& handlers
 void TensorCall::infer() {
   request_.target = facts_ != nullptr ? facts_ : target_;
   request_.args = now_.data();
+  if (!remember_ && tracer_.sizes.hasScalars()) {
+    asked_ = now_;
+    for (PyObject*& value : asked_) value = keep_.emplace_back(withSomeFloats(value)).get();
+    request_.args = asked_.data();
+  }
   request_.positional = args_.positional;
   request_.kwnames = args_.names;
   request_.state = &tracer_.torch.now();
@@ -324,6 +303,7 @@ void TensorCall::infer() {
     if (!remember_ && !tracer_.torch.settings().empty()) states.emplace(tracer_);
     std::optional<OpenContextScope> contexts;
     if (!remember_ && !tracer_.torch.contexts().empty()) contexts.emplace(tracer_);
+    shapes::DataSizesAllowed data_sizes(tracer_.options.fullgraph);
     answer_ = shapes::infer(request_);
   }
   handlers_ran.reset();
@@ -381,6 +361,16 @@ Out TensorCall::withoutAnswer() {
       isRead(target_)) {
     STATOR_VALUE(read, readIntoGraph(tracer_, target_, now_[0]));
     if (read) return read;
+  }
+  if (reads && tracer_.options.capture_scalar_outputs && args_.positional >= 2 &&
+      (target_ == operatorFunction("getitem") || target_ == operatorFunction("setitem"))) {
+    // torch reads the numbers that bounds and indices are: the graph does it before.
+    STATOR_VALUE(index, readIndex(tracer_, args_.values[1]));
+    if (index) {
+      Args with_numbers = args_;
+      with_numbers.values[1] = tracer_.world.keep(std::move(index));
+      return again(target_, with_numbers);
+    }
   }
   if (answer_.status == Status::kUnsupported && tracer_.sizes.hasScalars()) {
     STATOR_VALUE(value, withNumbers());
@@ -676,7 +666,16 @@ void TensorCall::noteEffects() {
 Out TensorCall::run() {
   STATOR_FLOW(takeArguments());
   if (overloaded_) return again(target_, args_);
-  infer();
+  std::vector<AssumedEqual> assumed;
+  for (bool inferred = false; !inferred;) {
+    try {
+      infer();
+      inferred = true;
+    } catch (const symbolic::Undecided& open) {
+      if (!mayAssume(tracer_, open.condition)) throw;
+      assume(tracer_, open.condition, assumed);
+    }
+  }
   if (answer_.status != shapes::Status::kOk) return withoutAnswer();
   STATOR_FLOW(mayBeInGraph());
   if (onlyConstants()) return constants();
@@ -695,6 +694,7 @@ Out TensorCall::run() {
     result = std::move(values);
   }
   if (new_sizes_) readNewSizes(tracer_, first_new_, result.get());
+  for (const AssumedEqual& equal : assumed) check(tracer_, equal);
   noteEffects();
   return result;
 }

@@ -1,0 +1,67 @@
+// Methods of the types that classes and descriptors are made of.
+#include "interpret/calls/calls.h"
+#include "interpret/core/known.h"
+#include "interpret/core/outside.h"
+#include "interpret/core/tables.h"
+#include "interpret/core/tracer.h"
+#include "interpret/library/rows.h"
+#include "interpret/objects/attributes.h"
+
+namespace stator::interpret {
+
+namespace {
+
+// Those that the trace makes are no subclasses of anything yet.
+bool hasMadeClasses(Tracer& t) {
+  for (values::Info* info : t.values.all()) {
+    if (info->origin == values::Origin::kMade && PyType_Check(info->object.get())) return true;
+  }
+  return false;
+}
+
+// cls.__subclasses__(). A class keeps its subclasses in a dict of its own, by their addresses: as long as its keys are these, so are the
+// classes, which the capture holds.
+Out subclasses(Tracer& t, const Args& args) {
+  if (args.values.size() != 1 || !PyType_Check(args.values[0]))
+    return t.breakWith(Reason::kCallsOutside, "type.__subclasses__");
+  auto* type = reinterpret_cast<PyTypeObject*>(args.values[0]);
+  Ref<> known = newRef(static_cast<PyObject*>(type->tp_subclasses));
+  const bool own_table = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+  if (hasMadeClasses(t) || !own_table || !known || !PyDict_CheckExact(known.get()))
+    return t.breakWith(Reason::kCallsOutside, "type.__subclasses__");
+  Ref<> keys = stealRef(PyDict_Keys(known.get()));
+  Ref<> expected = keys ? stealRef(PyList_AsTuple(keys.get())) : Ref<>();
+  Ref<> list = stealRef(PyObject_CallMethod(args.values[0], "__subclasses__", nullptr));
+  if (!list || !expected) return t.raiseCurrentError();
+  t.world.guard(Guard{GuardKind::kDictKeys, t.world.sources().pinned(known), nullptr, expected});
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
+    PyObject* one = PyList_GET_ITEM(list.get(), i);
+    STATOR_VALUE(held, fromOutside(t, one, t.world.sources().pinned(one)));
+  }
+  return t.made(list);
+}
+
+// descriptor.__get__(object) of an attribute that is written in C: what object.name gives, if that is where it is found.
+Out getOfDescriptor(Tracer& t, const Args& args) {
+  if (args.positional < 2 || args.keywordCount() != 0 || args.values[1] == Py_None)
+    return t.breakWith(Reason::kCallsOutside, "__get__ of an attribute in C");
+  PyObject* descriptor = args.values[0];
+  PyObject* object = args.values[1];
+  PyObject* name = reinterpret_cast<PyDescrObject*>(descriptor)->d_name;
+  STATOR_VALUE(found, typeLookup(t, typeOf(t, object), name));
+  if (found.get() != descriptor)
+    return t.breakWith(Reason::kCallsOutside, "__get__ of an attribute that the class hides");
+  if (const Source* source = t.sourceOf(descriptor))
+    t.world.guard(Guard{GuardKind::kIs, source, nullptr, newRef(descriptor)});
+  return settle(t, getAttr(t, object, name));
+}
+
+}  // namespace
+
+void registerTypes() {
+  registerHandler("builtins.type.__subclasses__", subclasses);
+  registerHandler("types.GetSetDescriptorType.__get__", getOfDescriptor);
+  registerHandler("types.MemberDescriptorType.__get__", getOfDescriptor);
+}
+
+}  // namespace stator::interpret

@@ -1,0 +1,103 @@
+// Sizes and conditions that only the run of a graph tells.
+#include "interpret/tensors/data_numbers.h"
+
+#include "interpret/core/known.h"
+#include "interpret/core/symbols.h"
+#include "interpret/tensors/tensor_call.h"
+#include "interpret/tensors/torch_calls.h"
+#include "symbolic/sym_int.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace stator::interpret {
+
+namespace {
+
+// The two sides of `sum == 0`, as arguments of the graph.
+AssumedEqual sidesOf(Tracer& t, const symbolic::Expr* sum) {
+  const bool two = sum->kind == symbolic::Kind::kSum && sum->number == 0 &&
+                   sum->parts.size() == 2 && sum->parts[0].number == 1 &&
+                   sum->parts[1].number == -1;
+  if (!two) return {symNode(t, symbolic::Dim::of(sum)), stealRef(PyLong_FromLong(0))};
+  return {symNode(t, symbolic::Dim::of(sum->parts[0].expr)),
+          symNode(t, symbolic::Dim::of(sum->parts[1].expr))};
+}
+
+}  // namespace
+
+void readNewSizes(Tracer& t, size_t first, PyObject* result) {
+  static PyObject* sym_size = torchObject("torch.ops.aten.sym_size.int");
+  PyObject* int_type = reinterpret_cast<PyObject*>(&PyLong_Type);
+  std::vector<PyObject*> results;
+  collectTensors(result, results);
+  for (size_t number = first; number < t.sizes.sources().size(); ++number) {
+    const symbolic::Dim size = symbolic::Dim::of(symbolic::symbol(static_cast<int64_t>(number)));
+    for (PyObject* tensor : results) {
+      const shapes::Dims& sizes = metaOfStandIn(tensor)->sizes;
+      const auto at = std::find_if(sizes.begin(), sizes.end(),
+                                   [&](symbolic::Dim dim) { return dim.identical(size); });
+      if (at == sizes.end()) continue;
+      Ref<> dim = stealRef(PyLong_FromLong(static_cast<long>(at - sizes.begin())));
+      graph::Node* node =
+          t.graphs.current().addCall(graph::Op::kCallFunction, newRef(sym_size),
+                                     stealRef(PyTuple_Pack(2, tensor, dim.get())), Ref<>());
+      node->scalar_type = newRef(int_type);
+      node->size = size;
+      node->location = t.location();
+      node->scope = t.frames.innermost().scope;
+      Ref<> stand_in = graph::makeStandIn(node, nullptr, int_type);
+      t.values.addMade(stand_in, t.frames.instruction());
+      t.sizes.setNode(size.expr(), std::move(stand_in));
+      break;
+    }
+  }
+}
+
+Ref<> withSomeFloats(PyObject* argument) {
+  if (symbolic::isSymScalar(argument) && symbolic::asSymScalar(argument)->of == &PyFloat_Type)
+    return stealRef(PyFloat_FromDouble(0.5));
+  if (!PyTuple_CheckExact(argument)) return newRef(argument);
+  Ref<> made = stealRef(PyTuple_New(PyTuple_GET_SIZE(argument)));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(argument); ++i)
+    PyTuple_SET_ITEM(made.get(), i, withSomeFloats(PyTuple_GET_ITEM(argument, i)).release());
+  return made;
+}
+
+void checkInGraph(Tracer& t, PyObject* condition) {
+  Ref<> stand_in = newRef(symbolic::asSymScalar(condition)->stand_in);
+  graph::Node* node =
+      t.graphs.current().addCall(graph::Op::kCallFunction, newRef(torchObject("torch._check")),
+                                 stealRef(PyTuple_Pack(1, stand_in.get())), Ref<>());
+  node->location = t.location();
+  node->scope = t.frames.innermost().scope;
+  node->mutates = true;
+  if (const symbolic::Expr* known = symbolic::asSymScalar(condition)->condition)
+    t.sizes.environment().assume(known);
+}
+
+bool mayAssume(Tracer& t, const symbolic::Expr* condition) {
+  return t.options.fullgraph && condition != nullptr && condition->kind == symbolic::Kind::kEq;
+}
+
+void assume(Tracer& t, const symbolic::Expr* condition, std::vector<AssumedEqual>& assumed) {
+  // Before it is known: then one is expressed by the other.
+  assumed.push_back(sidesOf(t, condition->parts[0].expr));
+  t.sizes.environment().assume(condition);
+}
+
+void check(Tracer& t, const AssumedEqual& assumed) {
+  graph::Node* compared = t.graphs.current().addCall(
+      graph::Op::kCallFunction, newRef(operatorFunction("eq")),
+      stealRef(PyTuple_Pack(2, assumed.left.get(), assumed.right.get())), Ref<>());
+  PyObject* bool_type = reinterpret_cast<PyObject*>(&PyBool_Type);
+  compared->scalar_type = newRef(bool_type);
+  compared->location = t.location();
+  compared->scope = t.frames.innermost().scope;
+  Ref<> stand_in = graph::makeStandIn(compared, nullptr, bool_type);
+  t.values.addMade(stand_in, t.frames.instruction());
+  t.sizes.noteScalar();
+  checkInGraph(t, symbolic::makeScalar(&PyBool_Type, std::move(stand_in)).get());
+}
+
+}  // namespace stator::interpret

@@ -1,0 +1,26 @@
+// Sizes and conditions that only the run of a graph tells.
+#pragma once
+
+#include "interpret/core/tracer.h"
+
+#include <vector>
+
+namespace stator::interpret {
+
+// Sizes of results that depend on data, symbols from `first` on: the graph reads each off a result that has it.
+void readNewSizes(Tracer& tracer, size_t first, PyObject* result);
+// The argument with some float in the place of each that only the graph knows: facts of what a function gives do not depend on it.
+Ref<> withSomeFloats(PyObject* argument);
+// A check in the graph of a condition that is one of its values (a SymScalar of bool); it holds from here on.
+void checkInGraph(Tracer& tracer, PyObject* condition);
+
+// Two sizes that an operation needs to be equal, of which the graph alone knows one: taken for granted, and checked behind the operation,
+// which raises by itself in nearly every case where they are not.
+struct AssumedEqual {
+  Ref<> left, right;  // arguments of the graph
+};
+bool mayAssume(Tracer& tracer, const symbolic::Expr* condition);
+void assume(Tracer& tracer, const symbolic::Expr* condition, std::vector<AssumedEqual>& assumed);
+void check(Tracer& tracer, const AssumedEqual& assumed);
+
+}  // namespace stator::interpret
