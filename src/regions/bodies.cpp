@@ -4,6 +4,7 @@
 #include "base/imports.h"
 #include "base/stack_room.h"
 #include "graph/fx_record.h"
+#include "python/types.h"
 
 namespace stator::regions {
 
@@ -12,7 +13,7 @@ using graph::Node;
 using graph::Op;
 
 std::shared_ptr<Graph> bodyOf(PyObject* value) {
-  if ((Py_TYPE(value)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return nullptr;
+  if (!stator_is_user_class(Py_TYPE(value))) return nullptr;
   Ref<> name = stealRef(PyObject_GetAttrString(value, "_stator_name"));
   if (!name) {
     PyErr_Clear();

@@ -313,12 +313,8 @@ Out instantiate(Tracer& tracer, PyTypeObject* type, const Args& args, Then then,
     instance = std::move(object);
   } else if (PyCFunction_Check(new_function)) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyCFunction_GET_SELF(new_function));
-<<<<<<< HEAD
-    if (!stator_is_user_class(type) &&
-=======
     if (isStructSequenceType(type)) return makeStructSequence(tracer, type, args);
-    if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 &&
->>>>>>> breadth
+    if (!stator_is_user_class(type) &&
         !PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)) &&
         type != &PyBaseObject_Type) {
       return tracer.breakWith(Reason::kCallsOutside, nameOf(type_object) + "()");

@@ -6,6 +6,7 @@
 #include "interpret/core/tracer.h"
 #include "interpret/library/rows.h"
 #include "interpret/objects/attributes.h"
+#include "python/types.h"
 
 namespace stator::interpret {
 
@@ -26,7 +27,7 @@ Out subclasses(Tracer& t, const Args& args) {
     return t.breakWith(Reason::kCallsOutside, "type.__subclasses__");
   auto* type = reinterpret_cast<PyTypeObject*>(args.values[0]);
   Ref<> known = newRef(static_cast<PyObject*>(type->tp_subclasses));
-  const bool own_table = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+  const bool own_table = stator_is_user_class(type) != 0;
   if (hasMadeClasses(t) || !own_table || !known || !PyDict_CheckExact(known.get()))
     return t.breakWith(Reason::kCallsOutside, "type.__subclasses__");
   Ref<> keys = stealRef(PyDict_Keys(known.get()));
