@@ -13,7 +13,10 @@ import warnings
 from stator import _buckets, _observe, _report, config, exc
 
 _own = {}
-_AUTO, _ALWAYS = (4, 8, 1), (2, 1)  # regions: least repeats, least calls of each; 1: whole if it fails (docs/REGIONS.md)
+_AUTO, _ALWAYS = (
+    (4, 8, 1),
+    (2, 1),
+)  # regions: least repeats, least calls of each; 1: whole if it fails (docs/REGIONS.md)
 _bisecting = "STATOR_BISECT" in os.environ  # see stator/debug/_bisect.py
 
 
@@ -206,7 +209,9 @@ class Backend:
         if asked == "off" or self.is_eager:
             return None
         if config.repro_after is not None or _bisecting or _buckets.are_cut():
-            return None  # whoever looks for a fault wants the graph as it is, and the bounds of buckets are cuts already
+            return (
+                None  # whoever looks for a fault wants the graph as it is, and the bounds of buckets are cuts already
+            )
         if asked == "auto":
             plain = self.asked == "inductor" and self.mode in (None, "default") and not self.use_aoti
             return _AUTO if plain or self.shows_regions else ()

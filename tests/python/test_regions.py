@@ -45,7 +45,9 @@ def tensors(value):
     return [t for item in value for t in tensors(item)] if isinstance(value, (list, tuple)) else []
 
 
-def check(model, inputs, compilations, uses=None, backend="aot_eager", regions="always", train=False, calls=2, **arguments):
+def check(
+    model, inputs, compilations, uses=None, backend="aot_eager", regions="always", train=False, calls=2, **arguments
+):
     """Runs compiled with regions beside eager. `compilations`: of the backend; `uses`: calls in the plan, of regions and what is between.
     Returns the modules that the backend got."""
     other = copy.deepcopy(model) if isinstance(model, nn.Module) else model
@@ -603,8 +605,9 @@ def test_checkpointed_layers():
                 x = checkpoint(layer, x, use_reentrant=False)
             return self.last(x)
 
-    check(Kept([Layer() for _ in range(5)]), [input()], 3, 7, train=True)
-    check(Kept([Layer(scale=float(i // 2)) for i in range(6)]), [input()], 5, 8, train=True)
+    # What is checkpointed stays in one graph; the rest is as good as ever.
+    check(Kept([Layer() for _ in range(5)]), [input()], 1, 0, train=True)
+    check(Kept([Layer(scale=float(i // 2)) for i in range(6)]), [input()], 1, 0, train=True)
 
 
 def test_branches_on_data():
@@ -619,7 +622,7 @@ def test_branches_on_data():
 
 
 def test_a_region_that_the_backend_cannot_compile():
-    """"auto" never loses a graph: it is compiled whole then."""
+    """ "auto" never loses a graph: it is compiled whole then."""
 
     @torch.compiler.nested_compile_region
     def part(x, w):
