@@ -151,7 +151,7 @@ class _Collector:
         )
         return graph_module.forward
 
-    compile.shows_regions = True
+    compile.shows_regions = True  # type: ignore[attr-defined]
 
     def finish(self, outside):
         for found in self.breaks.values():

@@ -605,8 +605,9 @@ def test_checkpointed_layers():
                 x = checkpoint(layer, x, use_reentrant=False)
             return self.last(x)
 
-    check(Kept([Layer() for _ in range(5)]), [input()], 3, 7, train=True)
-    check(Kept([Layer(scale=float(i // 2)) for i in range(6)]), [input()], 5, 8, train=True)
+    # What is checkpointed stays in one graph; the rest is as good as ever.
+    check(Kept([Layer() for _ in range(5)]), [input()], 1, 0, train=True)
+    check(Kept([Layer(scale=float(i // 2)) for i in range(6)]), [input()], 1, 0, train=True)
 
 
 def test_branches_on_data():
