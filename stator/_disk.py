@@ -4,6 +4,7 @@ A start that finds everything here imports nothing of torch._dynamo, torch._indu
 keys are made in C++ (runtime/disk_cache.cpp). docs/CACHE.md says what is kept, and whom a file has to come from.
 """
 
+import contextvars
 import functools
 import logging
 import marshal
@@ -107,7 +108,9 @@ def _changed(module):
     """The settings of a module of torch's that differ from its defaults."""
     changed = {}
     for name, entry in module._config.items():
-        value = entry.user_override.get()
+        value = entry.user_override
+        if isinstance(value, contextvars.ContextVar):
+            value = value.get()
         if value is not _unset() and not (type(value) is type(entry.default) and value == entry.default):
             changed[name] = value
     return changed
@@ -135,7 +138,9 @@ def settings(mode, options, dynamic):
         return (_versions() + _text(made)).encode()
     except _NoText as what:
         not_kept(f"a setting is an object of class {what}")
-        return None
+    except Exception as error:  # another torch may keep its settings in another way
+        not_kept(f"settings cannot be read ({type(error).__name__}: {error})")
+    return None
 
 
 # ---- callables from files -------------------------------------------------------------------------------------------------------
