@@ -135,7 +135,9 @@ def settings(mode, options, dynamic):
         return (_versions() + _text(made)).encode()
     except _NoText as what:
         not_kept(f"a setting is an object of class {what}")
-        return None
+    except Exception as error:  # another torch may keep its settings in another way
+        not_kept(f"settings cannot be read ({type(error).__name__}: {error})")
+    return None
 
 
 # ---- callables from files -------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
 
@@ -48,7 +49,19 @@ class Unpacked {
   std::string path_, problem_;
 };
 
+// Whether nobody else could put another file in the place of ours.
+bool isSafe(const std::string& folder) {
+  struct stat facts = {};
+  if (::stat(folder.c_str(), &facts) != 0) return false;
+  const bool ours = facts.st_uid == ::geteuid() || facts.st_uid == 0;
+  return ours && ((facts.st_mode & 022) == 0 || (facts.st_mode & S_ISVTX) != 0);
+}
+
 Ref<> loadFrom(std::string_view bytes, const std::string& folder, std::string& problem) {
+  if (!isSafe(folder)) {
+    problem = folder + " can be written by others";
+    return nullptr;
+  }
   const Unpacked file(bytes, folder);
   problem = file.problem();
   if (!problem.empty()) return nullptr;

@@ -99,9 +99,12 @@ const CallRow* findCall(PyObject* callable) {
   }
   CallRow& row = it->second;
   if (row.kind == CallKind::kPolyfill && PyUnicode_Check(row.polyfill)) {
-    // By its name until it is needed.
+    // By its name until it is needed. One that cannot be loaded here (without torch.distributed, say) stands for nothing.
     PyObject* found = torchObject(PyUnicode_AsUTF8(row.polyfill));
-    STATOR_CHECK(found != nullptr, PyUnicode_AsUTF8(row.polyfill));
+    if (found == nullptr) {
+      rows().erase(it);
+      return nullptr;
+    }
     row.polyfill = found;
   }
   return &row;
