@@ -5,7 +5,7 @@ stator_room(python DEPS base)
 stator_room(bytecode DEPS base python)
 
 file(GLOB driver_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/runtime/concrete*.cpp)
-foreach(name active driver driver_module hook stack_room)
+foreach(name active driver driver_module hook)
   list(APPEND driver_sources ${CMAKE_SOURCE_DIR}/src/runtime/${name}.cpp)
 endforeach()
 Python_add_library(_core MODULE WITH_SOABI ${driver_sources} ${CMAKE_SOURCE_DIR}/tests/frames/alone.cpp
