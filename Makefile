@@ -43,10 +43,6 @@ PYTEST := $(PY) -m pytest
 CMAKE := $(if $(wildcard $(BIN)/cmake),$(BIN)/cmake,cmake)
 CONFIGURE = $(CMAKE) --preset $(1) -B $(BUILDS)/$(1) -DPython_EXECUTABLE=$(PY) $(PLACED) --log-level=WARNING
 
-# Tests that also run with an exit forced at every n-th legal offset.
-BREAK_TESTS := tests/python/test_programs.py tests/python/test_module_wrapper.py tests/python/test_capture_cases.py
-BREAK_MODES := 1 7 random:1
-
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
 .PHONY: help
@@ -89,8 +85,14 @@ wheel: $(ENVIRONMENT) ## A wheel in dist/, built by scikit-build-core without is
 
 # ---- tests
 .PHONY: test
-test: build rooms cpp-test py-test break-test ## Build, C++ unit tests, pytest, and pytest with forced breaks
+test: build rooms cpp-test ## Build, C++ unit tests, pytest, and pytest with forced breaks
+	$(call say,pytest: plain and with forced breaks)
+	@$(PY) tools/run_tests.py --jobs $(JOBS)
 	$(call say,all tests passed)
+
+.PHONY: test-fast
+test-fast: build rooms ## For the edit cycle: text cases of captures, and the corpus plain and with a break at every instruction (2 minutes)
+	@$(PY) tools/run_tests.py --jobs $(JOBS) --breaks 1 -- tests/python/test_capture_cases.py tests/python/test_programs.py
 
 .PHONY: rooms cpp-test py-test break-test
 rooms: $(ENVIRONMENT)
@@ -103,17 +105,13 @@ cpp-test: build ## C++ unit tests alone
 	@$(CMAKE) --build $(BUILDS)/$(PRESET) -j $(JOBS) --target stator_cpp_tests
 	@GTEST_BRIEF=1 $(PY) tools/cpp_tests.py $(BUILDS)/$(PRESET)
 
-py-test: build ## pytest alone
+py-test: build ## pytest alone: each file in a process of its own, as many at once as there are cores
 	$(call say,pytest)
-	@failed=0; for file in tests/python/test_*.py; do \
-	  printf '%s\n' $$file; $(PYTEST) -q --no-header $$file || failed=1; \
-	done; exit $$failed
+	@$(PY) tools/run_tests.py --jobs $(JOBS) --only plain
 
 break-test: build ## The same programs, with an exit forced at every n-th legal offset
-	@for mode in $(BREAK_MODES); do \
-	  printf '\033[1m== pytest, STATOR_BREAK_EVERY=%s\033[0m\n' $$mode; \
-	  STATOR_BREAK_EVERY=$$mode $(PYTEST) -q --no-header -m 'not slow' $(BREAK_TESTS) || exit 1; \
-	done
+	$(call say,pytest with forced breaks)
+	@$(PY) tools/run_tests.py --jobs $(JOBS) --only breaks
 
 .PHONY: frames smoke
 frames: $(ENVIRONMENT) ## The frame driver alone, without torch, for every CPython that is installed here, and its tests on each
@@ -158,7 +156,7 @@ asan: $(ENVIRONMENT) ## AddressSanitizer and UBSan build, and the tests under it
 	failed=0; for file in tests/python/test_*.py; do \
 	  printf '%s\n' $$file; $(PY) -c '$(SANITIZED_PYTEST)' -q --no-header -p no:cacheprovider -m 'not slow' $$file || failed=1; \
 	done; [ $$failed = 0 ]; \
-	STATOR_BREAK_EVERY=1 $(PY) -c '$(SANITIZED_PYTEST)' -q -p no:cacheprovider -m 'not slow' $(BREAK_TESTS)
+	STATOR_BREAK_EVERY=1 $(PY) -c '$(SANITIZED_PYTEST)' -q -p no:cacheprovider -m 'not slow' tests/python/test_programs.py tests/python/test_module_wrapper.py tests/python/test_capture_cases.py
 
 # The build that counts blocks lies beside the checkout's own; the fuzzer that learns is to find it first.
 .PHONY: fuzz
@@ -191,13 +189,15 @@ bench-dist: build ## DDP on 2 ranks beside TorchDynamo, and the agreement of man
 
 # ---- style
 .PHONY: lint format
-lint: build rooms ## clang-format, clang-tidy, ruff, room check, figures of the house
+lint: build rooms ## clang-format, clang-tidy, ruff, mypy, room check, figures of the house
 	$(call say,the house)
 	@$(PY) tools/house.py
 	$(call say,clang-format)
 	@$(PY) tools/format.py --check
 	$(call say,ruff)
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	$(call say,mypy and stubtest)
+	@$(BIN)/mypy && $(BIN)/stubtest stator._core
 	$(call say,clang-tidy)
 	@$(PY) tools/tidy.py
 

@@ -24,7 +24,7 @@ def _eager(graph_module, example_inputs, **options):
 
 
 _eager.__name__ = _eager.__qualname__ = "eager"
-_eager._tags = ("debug",)  # as in torch's registry
+_eager._tags = ("debug",)  # type: ignore[attr-defined]  # as in torch's registry
 _own["eager"] = _eager
 
 
@@ -36,7 +36,7 @@ def _planted_fault(graph_module, example_inputs, **options):
 
 
 _planted_fault.__name__ = _planted_fault.__qualname__ = "planted_fault"
-_planted_fault._tags = ("debug",)
+_planted_fault._tags = ("debug",)  # type: ignore[attr-defined]
 _own["planted_fault"] = _planted_fault
 
 

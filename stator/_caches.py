@@ -7,10 +7,11 @@ its entries.
 import itertools
 import threading
 import weakref
+from typing import Any
 
 from stator import _core
 
-_caches = weakref.WeakValueDictionary()
+_caches: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
 _fresh = itertools.count()
 

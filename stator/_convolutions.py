@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import types
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
@@ -80,7 +80,7 @@ def _answered_by(answers: _Answers) -> Iterator[None]:
 
 def _all_ways(shape_env: ShapeEnv, ask: Any) -> Iterator[Any]:
     """What `ask` returns for each way in which its questions can be answered, impossible ones included."""
-    given: list[bool] | None = []
+    given: list[bool] = []
     for _ in range(_MOST_RUNS):
         answers = _Answers(shape_env, given)
         with _answered_by(answers):
@@ -145,7 +145,7 @@ def _infer(mode: FakeTensorMode, func: Any, args: Any, kwargs: Any) -> Any:
         return None
     try:
         with mode:
-            formats = set(_all_ways(mode.shape_env, lambda: _ask_format(mode, values)))
+            formats = set(_all_ways(cast(ShapeEnv, mode.shape_env), lambda: _ask_format(mode, values)))
     except (_Open, RuntimeError):
         return None
     if len(formats) != 1:

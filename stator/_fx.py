@@ -184,12 +184,12 @@ class CapturedModule(_LazyGraphModule):
 
 
 # The records of functions that a graph calls, which are modules of their own.
-_function_records: weakref.WeakKeyDictionary[GraphModule, Any] = weakref.WeakKeyDictionary()
+_function_records: weakref.WeakKeyDictionary[torch.nn.Module, Any] = weakref.WeakKeyDictionary()
 
 
 def make_function(graph: Graph, attributes: dict[str, Any] | None, record: Any, name: str) -> GraphModule:
     """A function that a graph calls: a higher-order operator's body."""
-    module = _LazyGraphModule(attributes or {}, graph)
+    module: Any = _LazyGraphModule(attributes or {}, graph)
     module._stator_name = name
     _function_records[module] = record
     return module
@@ -205,7 +205,7 @@ def make_module(
     own = type(module)
     own._stator_runner = runner
     own._stator_record = record
-    own.forward = CapturedModule.forward
+    own.forward = CapturedModule.forward  # type: ignore[method-assign]
     if graph is None:
         del module.__dict__["_graph"]
     else:
@@ -285,7 +285,7 @@ def keyword_call(target: Any, names: tuple[str, ...]) -> _KeywordCall:
 # ---- values of node.meta, called from graph/fx_record.cpp ------------------------------------------------------------------------
 
 
-def _mode(record: Any) -> FakeTensorMode:
+def _mode(record: Any) -> Any:  # a FakeTensorMode with _stator_symbols
     if record.fake_mode is None:
         context = TracingContext.try_get()
         if isinstance(context, Context) and (record is context.record or record in context.functions):
@@ -313,7 +313,7 @@ def symbolic_float(record: Any, position: int, value: float) -> Any:
     return mode._stator_symbols.float_input(position, value)
 
 
-def _sizes(mode: FakeTensorMode, sizes: tuple[Any, ...]) -> tuple[Any, ...]:
+def _sizes(mode: Any, sizes: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(mode._stator_symbols.value(size) if isinstance(size, str) else size for size in sizes)
 
 
@@ -570,7 +570,8 @@ def _share_mode(module: CapturedModule) -> None:
 
 def _guards(context: TracingContext) -> list[tuple[int, list[int], list[int]]]:
     """The relations between inputs that AOTAutograd relied on, as graph/fx.h's BackendGuard."""
-    found = []
+    found: list[tuple[int, list[int], list[int]]] = []
+    guard: Any
     for guard in context.guards_context.aotautograd_guards:
         if hasattr(guard, "input_source_a"):
             if min(guard.input_source_a.position, guard.input_source_b.position) < 0:

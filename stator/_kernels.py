@@ -1,9 +1,11 @@
 """Triton kernels that a program launches itself: in a graph a launch is a call of `launch`, which torch's own tracing turns into its operator for
 kernels (so that inductor sees it), and which otherwise launches the kernel."""
 
+from typing import Any
+
 import torch
 
-_kernels = []
+_kernels: list[Any] = []
 
 
 def number_of(kernel):
@@ -16,7 +18,7 @@ def number_of(kernel):
 
 
 # Asked for at capture; the kernel is guarded as whatever else the program reads.
-number_of._dynamo_marked_constant = True
+number_of._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def is_interpreted(kernel):

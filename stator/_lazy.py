@@ -6,7 +6,7 @@ An initialisation that looks at data, or keeps a fake, is undone, and the call i
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.nn.parameter import UninitializedTensorMixin
+from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 
 from stator import _fx
 

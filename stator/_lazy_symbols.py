@@ -17,7 +17,7 @@ class _LazyNode(SymNode):
             raise AttributeError(name)
         real = self.__dict__.pop("_stator_make")().node
         self.__dict__.update(real.__dict__)
-        self.__class__ = SymNode
+        self.__class__ = SymNode  # type: ignore[assignment]
         return getattr(self, name)
 
 

@@ -9,12 +9,14 @@ import copy
 import inspect
 import threading
 import weakref
+from typing import Any
 
 from torch import nn
 
 from stator import _core
 
-_classes = weakref.WeakKeyDictionary()  # module class -> weak reference to its compiled class
+# module class -> weak reference to its compiled class
+_classes: weakref.WeakKeyDictionary[type, Any] = weakref.WeakKeyDictionary()
 _lock = threading.RLock()
 # object's own accessors, past the properties of the same names below.
 _set_class = object.__dict__["__class__"].__set__

@@ -228,7 +228,7 @@ def _through_torch(path: str, args: Any, kwargs: Any) -> Any:
     import torch._numpy as tnp
 
     kind, _, name = path.partition(":")
-    target = functools.reduce(getattr, name.split("."), tnp) if kind == "np" else _resolve(path)
+    target: Any = functools.reduce(getattr, name.split("."), tnp) if kind == "np" else _resolve(path)
     if name in ("truediv", "true_divide", "divide"):
         args = _map(_floating, args)  # NumPy divides ints as doubles
     result = target(*_map(_torch_array, args), **_map(_torch_array, kwargs))

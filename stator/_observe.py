@@ -1,10 +1,11 @@
 """Listeners on graphs, and counters."""
 
 import itertools
+from typing import Any
 
 from stator import _core
 
-_listeners = {}
+_listeners: dict[int, Any] = {}
 _ids = itertools.count()
 
 

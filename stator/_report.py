@@ -11,14 +11,14 @@ import re
 import sys
 import traceback
 import warnings
+from typing import Any
 
 from stator import exc
 
 log = logging.getLogger("stator")
 FORBIDDEN = 26  # in src/breaks/reasons.def
-breaks = (
-    collections.Counter()
-)  # "reason name, place" -> how often; texts, which the collector does not count among its objects
+# "reason name, place" -> how often; texts, which the collector does not count among its objects
+breaks: collections.Counter[str] = collections.Counter()
 
 
 def count(kind, key, by=1):
@@ -254,7 +254,7 @@ def graph_failed(place, backend, number, error, raises):
     )
 
 
-_warned = set()
+_warned: set[Any] = set()
 
 
 def internal_error(place, what, strict):

@@ -3,11 +3,12 @@
 import functools
 import inspect
 import weakref
+from typing import Any
 
 from stator import _compile, _core, config, exc
 from stator.polyfills.switches import error_on_graph_break as error_on_graph_break  # public from here
 
-_rules = {}  # id(callable) -> (callable or weak reference, rule)
+_rules: dict[int, Any] = {}  # id(callable) -> (callable or weak reference, rule)
 
 
 def _set_rule(function, rule, *extra):

@@ -109,7 +109,7 @@ class Symbols:
 
         A decision on a float has no words: "input 3" asks for the value that the input has now.
         """
-        found = []
+        found: list[str] = []
         for guard in self.shape_env.guards[self._known :]:
             if self._is_of_replay(guard.expr):
                 continue
@@ -133,7 +133,7 @@ def make_mode(record: Any, sources: list[Any]) -> list[tuple[torch.Tensor, State
     """
     hints, conditions, unbacked = record.symbols
     shape_env = ShapeEnv()
-    mode = symbolic_mode(shape_env)
+    mode: Any = symbolic_mode(shape_env)
     symbols = Symbols(shape_env, hints)
     symbols.unbacked = set(unbacked)
     mode._stator_symbols = symbols
@@ -284,7 +284,7 @@ def _wrapper_context(fake: torch.Tensor, example: torch.Tensor, source: Any) -> 
     return SubclassSymbolicContext(**parts, inner_contexts=inner, track_outer_size_stride=not ragged)
 
 
-def _inner_like(fake: torch.Tensor, example: torch.Tensor, base: torch.Tensor) -> torch.Tensor | None:
+def _inner_like(fake: Any, example: torch.Tensor, base: torch.Tensor) -> torch.Tensor | None:
     """The fake of the inner tensor that has the base's memory and sizes: a nested tensor is a view of its values."""
     if hasattr(base, "__tensor_flatten__"):
         return None

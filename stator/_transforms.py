@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -16,7 +16,7 @@ def vmap(
     chunk_size: int | None,
     *operands: torch.Tensor,
 ) -> Any:
-    batched = torch.func.vmap(module, in_dims, out_dims, randomness, chunk_size=chunk_size)
+    batched = torch.func.vmap(module, in_dims, cast(Any, out_dims), randomness, chunk_size=chunk_size)
     return tuple(batched(*operands))
 
 
@@ -53,7 +53,7 @@ def jvp(module: Callable[..., Any], count: int, given: int, *operands: torch.Ten
         results = tuple(module(*tensors, *extras))
         return results[:count], results[count:]
 
-    outputs, directions, aux = torch.func.jvp(first, primals, tangents, has_aux=True)
+    outputs, directions, aux = cast(Any, torch.func.jvp)(first, primals, tangents, has_aux=True)
     return (*outputs, *directions, *aux)
 
 
@@ -65,7 +65,7 @@ def vjp_outputs(module: Callable[..., Any], count: int, given: int, *operands: t
         results = tuple(module(*tensors, *extras))
         return results[:count], results[count:]
 
-    outputs, _, aux = torch.func.vjp(first, *primals, has_aux=True)
+    outputs, _, aux = cast(Any, torch.func.vjp)(first, *primals, has_aux=True)
     return (*outputs, *aux)
 
 
@@ -76,7 +76,7 @@ def vjp(module: Callable[..., Any], count: int, given: int, *operands: torch.Ten
         operands[given : len(operands) - count],
         operands[len(operands) - count :],
     )
-    _, product = torch.func.vjp(lambda *tensors: tuple(module(*tensors, *extras))[:count], *primals)
+    _, product = cast(Any, torch.func.vjp)(lambda *tensors: tuple(module(*tensors, *extras))[:count], *primals)
     return tuple(product(tuple(vectors)))
 
 

@@ -81,7 +81,7 @@ def is_wrapper_type(kind):
 class _Any:
     """Equal to everything: a symbolic int in metadata is not compared."""
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     def __eq__(self, other):
         return True

@@ -11,6 +11,7 @@ import os
 import pickle
 import sys
 import types
+from typing import TYPE_CHECKING, Any
 
 from stator.exc import nearest
 
@@ -87,7 +88,12 @@ def _break_every(value):
     raise ValueError(f'{value!r} is neither "0" nor "n" nor "random:seed"')
 
 
-_ENTRIES = {}
+if TYPE_CHECKING:  # the table's entries are attributes of this module
+
+    def __getattr__(name: str) -> Any: ...
+
+
+_ENTRIES: dict[str, Any] = {}
 
 
 def _entry(name, default, doc, *kinds, also=(), check=None):
@@ -96,7 +102,7 @@ def _entry(name, default, doc, *kinds, also=(), check=None):
 
 # One line each, so that the table can be read.
 # fmt: off
-_NONE = types.NoneType
+_NONE: type = types.NoneType
 _entry("recompile_limit", 8, "variants of one function and backend, then new cases run eagerly", check=_at_least(0))
 _entry("accumulated_recompile_limit", 256, "variants of one function over all of its compiled objects", check=_at_least(0))
 _entry("fail_on_recompile_limit_hit", False, "raise FailOnRecompileLimitHit at the limit")

@@ -14,6 +14,7 @@ import os
 import re
 import sys
 import weakref
+from typing import Any
 
 import torch
 from torch._library.custom_ops import OPDEFS
@@ -190,7 +191,9 @@ def from_fx(graph):
 
 # ---- functions that graphs call: bodies of higher-order operators ------------------------------------------------------------------
 
-_bodies = weakref.WeakKeyDictionary()  # graph module -> (name in scripts, specimen)
+_bodies: weakref.WeakKeyDictionary[Any, Any] = (
+    weakref.WeakKeyDictionary()
+)  # graph module -> (name in scripts, specimen)
 
 
 def as_body(module, name):

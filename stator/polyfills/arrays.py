@@ -155,7 +155,7 @@ def _in_place(name):
 
 
 class Array:
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     shape, ndim, size, dtype = _fact("shape"), _fact("ndim"), _fact("size"), _fact("dtype")
     itemsize, nbytes, strides = _fact("itemsize"), _fact("nbytes"), _fact("strides")

@@ -34,6 +34,25 @@ def union_of_dicts(left, right):
     return made
 
 
+def _set_has(table, item):
+    hash(item)  # a set inside of a set is no key here
+    return (set if isinstance(table, set) else frozenset).__contains__(table, item)
+
+
+def set_isdisjoint(table, other, /):
+    for item in other:
+        if _set_has(table, item):
+            return False
+    return True
+
+
+def set_issuperset(table, other, /):
+    for item in other:
+        if not _set_has(table, item):
+            return False
+    return True
+
+
 def ordered_update(table, other=(), /, **more):
     if hasattr(other, "keys"):
         for key in other.keys():
@@ -139,7 +158,7 @@ class _ComparedKey:
     """What functools.cmp_to_key wraps an object in."""
 
     __slots__ = ("compare", "obj")
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, compare, obj):
         self.compare = compare

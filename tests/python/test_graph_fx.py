@@ -20,10 +20,10 @@ import weakref
 from typing import Any
 
 import pytest
-import stator._core as core
 import torch
 
 import stator
+import stator._core as core
 import stator._fx as fx
 from tests.python.graph_describe import Describe, Value, facts
 

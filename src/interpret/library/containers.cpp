@@ -49,7 +49,8 @@ bool iterationRunsCode(PyObject* iterable) {
   PyTypeObject* type = Py_TYPE(iterable);
   return type != &PyList_Type && type != &PyTuple_Type && type != &PyDict_Type &&
          type != &PySet_Type && type != &PyFrozenSet_Type && type != &PyRange_Type &&
-         type != dequeType() && type != &PyODict_Type && !isDictView(iterable);
+         type != &PyUnicode_Type && type != &PyBytes_Type && type != dequeType() &&
+         type != &PyODict_Type && !isDictView(iterable);
 }
 
 // The items one by one, each put into args[0] by `put` before the next is taken.
@@ -372,8 +373,20 @@ SET_OPERATION(setIntersection, false, "intersection")
 SET_OPERATION(setDifference, false, "difference")
 SET_OPERATION(setSymmetric, false, "symmetric_difference")
 SET_OPERATION(setIsSubset, false, "issubset")
-SET_OPERATION(setIsSuperset, false, "issuperset")
-SET_OPERATION(setIsDisjoint, false, "isdisjoint")
+// These two take an item, look, and stop at the first that decides. isdisjoint asks a set's subclass for its own iterator.
+template <bool of_subclass>
+Out setOneByOne(Tracer& t, const Args& args, const char* method, const char* traced) {
+  if (args.positional == 2 && args.keywordCount() == 0 && iterationRunsCode(args.values[1]) &&
+      (of_subclass || !isSet(args.values[1])))
+    return callNested(t, torchObject(traced), args);
+  return setOperation<false>(t, args, method);
+}
+Out setIsSuperset(Tracer& t, const Args& args) {
+  return setOneByOne<false>(t, args, "issuperset", "stator.polyfills.functions.set_issuperset");
+}
+Out setIsDisjoint(Tracer& t, const Args& args) {
+  return setOneByOne<true>(t, args, "isdisjoint", "stator.polyfills.functions.set_isdisjoint");
+}
 Out setUpdate(Tracer& t, const Args& args) {
   if (args.positional == 2 && args.keywordCount() == 0 && iterationRunsCode(args.values[1]) &&
       !isSet(args.values[1]))

@@ -324,6 +324,29 @@ def set_operations_past_overrides():
     return Case(f, vec())
 
 
+@program(min_ops=1)
+def set_questions_end_early():
+    def f(x):
+        seen = []
+
+        def items(*values):
+            for value in values:
+                seen.append(value)
+                yield value
+
+        left = iter([1, 2, 3, 4])
+        out = [{2}.isdisjoint(items(1, 2, 3)), {1, 2}.issuperset(items(1, 5, 2)), frozenset([2]).isdisjoint(left)]
+        out += [list(left), {1, 2}.issuperset(_OddSet([1])), {"odd"}.isdisjoint(_OddSet([1]))]
+        for ask in ({1}.isdisjoint, {1}.issuperset):
+            try:
+                ask(items({1}, 2))
+            except TypeError as error:
+                out.append(str(error))
+        return x + 1, out, seen
+
+    return Case(f, vec())
+
+
 class _Back(list):
     def __reversed__(self):
         return iter(["back"])
