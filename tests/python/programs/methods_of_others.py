@@ -77,7 +77,6 @@ def more_methods_of_dict():
     return _calls(
         (
             dict.__contains__,
-            dict.__iter__,
             dict.keys,
             dict.__len__,
             dict.copy,
