@@ -6,6 +6,7 @@ Importing this module imports nothing of torch._dynamo, sympy or AOTAutograd: th
 from __future__ import annotations
 
 import collections
+import functools
 import itertools
 import linecache
 import os
@@ -17,7 +18,7 @@ from typing import Any
 import torch
 from torch._guards import CompileContext, CompileId, GuardSource, Source, TracingContext, compile_context, tracing
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.fx._lazy_graph_module import _LazyGraphModule
+from torch.fx._lazy_graph_module import _LazyGraphModule, _use_lazy_graph_module
 from torch.fx.experimental import _config as fx_config
 from torch.fx.graph import (
     CodeGen,
@@ -252,6 +253,33 @@ def source_target(target: Any) -> tuple[int, str, bool] | None:
     from_torch = _is_from_torch(target)
     # Builtins keep their names, which no value may have.
     return (2, qualified, not from_torch) if from_torch or "." in qualified else None
+
+
+class _KeywordCall:
+    """A function that calls `target` (a function, a method's name, or None: its first argument); its last arguments are those of `names`."""
+
+    def __init__(self, target: Any, names: tuple[str, ...]):
+        self.target, self.names = target, names
+        self.__name__ = self.__qualname__ = target if isinstance(target, str) else getattr(target, "__name__", "call")
+        self.__module__ = __name__
+
+    def __call__(self, *args: Any) -> Any:
+        args, values = args[: -len(self.names)], args[-len(self.names) :]
+        function = self.target
+        if function is None:
+            function, *args = args
+        elif isinstance(function, str):
+            function, *args = getattr(args[0], function), *args[1:]
+        return function(*args, **dict(zip(self.names, values, strict=True)))
+
+    def __reduce__(self) -> Any:
+        return keyword_call, (self.target, self.names)
+
+
+@functools.lru_cache
+def keyword_call(target: Any, names: tuple[str, ...]) -> _KeywordCall:
+    """For calls whose keyword arguments Python's text cannot name, such as `from`."""
+    return _KeywordCall(target, names)
 
 
 # ---- values of node.meta, called from graph/fx_record.cpp ------------------------------------------------------------------------
@@ -584,7 +612,7 @@ def compile_graph(module: CapturedModule, backend: Callable[..., Any], disk_key:
                     for position, (example, shape) in enumerate(zip(examples, record.shapes, strict=True))]  # fmt: skip
     no_hooks = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message()
     grad, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
-    with tracing(context), compile_context(CompileContext(compile_id)):
+    with tracing(context), compile_context(CompileContext(compile_id)), _use_lazy_graph_module(True):
         try:
             for position in record.unseen:
                 examples[position] = record.input_fake(position)

@@ -1,5 +1,7 @@
 #include "debug/python_text.h"
 
+#include "graph/fx_names.h"
+
 #include <cmath>
 #include <unordered_map>
 
@@ -93,7 +95,8 @@ class Writer {
     PyObject* item = nullptr;
     for (Py_ssize_t at = 0; kwargs != nullptr && PyDict_Next(kwargs, &at, &key, &item);) {
       if (!made.empty()) made += ", ";
-      made += text(key) + "=" + value(item);
+      made += graph::isKeywordName(key) ? text(key) + "=" + value(item)
+                                        : "**{" + value(key) + ": " + value(item) + "}";
     }
     return made;
   }

@@ -2,12 +2,14 @@
 #pragma once
 
 #include "base/boundary.h"
+#include "base/stack_room.h"
 #include "debug/specimen.h"
 
 namespace stator::debug {
 
 template <class Swap, class Constant>
 Ref<> rewritten(PyObject* value, Swap& swap, Constant& constant) {
+  needStack();
   if (graph::isStandIn(value)) return swap(graph::asStandIn(value)->node);
   if (PyTuple_Check(value) || PyList_Check(value)) {
     Py_ssize_t size = PySequence_Fast_GET_SIZE(value);

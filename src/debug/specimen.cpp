@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/imports.h"
+#include "base/stack_room.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -126,6 +127,7 @@ class Hash {
 };
 
 void hashArgument(Hash& hash, PyObject* value) {
+  needStack();
   if (value == nullptr) return hash.add(0);
   if (graph::isStandIn(value)) {
     hash.add('%');

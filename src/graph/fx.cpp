@@ -153,6 +153,7 @@ class Builder {
     Ref<> kwargs = node.kwargs && PyDict_GET_SIZE(node.kwargs.get()) > 0
                        ? convert(node.kwargs.get())
                        : fx_.no_kwargs;
+    if (hasOddKeyword(kwargs.get())) return addKeywordCall(node, args.get(), kwargs.get());
     if (node.op == Op::kCallModule) {
       Ref<> name = attributeName(node, node.target.get());
       add(&node, fx_.call_module.get(), name.get(), snakeCase(text(name.get())), args.get(),
@@ -160,6 +161,37 @@ class Builder {
       return;
     }
     add(&node, op, node.target.get(), candidate(node), args.get(), kwargs.get());
+  }
+
+  // Names that a call has by ** alone: no text of a call could say them.
+  bool hasOddKeyword(PyObject* kwargs) {
+    PyObject *name = nullptr, *value = nullptr;
+    for (Py_ssize_t at = 0; PyDict_Next(kwargs, &at, &name, &value);) {
+      if (!isKeywordName(name)) return true;
+    }
+    return false;
+  }
+
+  // The keyword arguments come last, and the function that is called knows their names.
+  void addKeywordCall(const Node& node, PyObject* args, PyObject* kwargs) {
+    Ref<> names = orThrow(PySequence_Tuple(kwargs));
+    Ref<> values = orThrow(PyDict_Values(kwargs));
+    values = orThrow(PySequence_Tuple(values.get()));
+    Ref<> all = orThrow(PySequence_Concat(args, values.get()));
+    PyObject* target = node.target.get();
+    if (node.op == Op::kCallModule) {
+      Ref<> name = attributeName(node, target), none = orThrow(PyTuple_New(0));
+      Ref<> module = add(nullptr, fx_.get_attr.get(), name.get(), snakeCase(text(name.get())),
+                         none.get(), fx_.no_kwargs.get());
+      Ref<> first = orThrow(PyTuple_Pack(1, module.get()));
+      all = orThrow(PySequence_Concat(first.get(), all.get()));
+      target = Py_None;
+    }
+    Ref<> make = attribute(fx_.helpers.get(), "keyword_call");
+    PyObject* arguments[] = {target, names.get()};
+    Ref<> function = orThrow(PyObject_Vectorcall(make.get(), arguments, 2, nullptr));
+    add(&node, fx_.call_function.get(), function.get(), candidate(node), all.get(),
+        fx_.no_kwargs.get());
   }
 
   void addOutput() {

@@ -1,6 +1,7 @@
 #include "graph/fx_names.h"
 
 #include "base/check.h"
+#include "base/imports.h"
 #include "base/stack_room.h"
 #include "sources/short_lived.h"
 
@@ -160,11 +161,13 @@ std::string expressionFrom(const std::string& base, const Source& source,
 }  // namespace
 
 std::string sourceExpression(const Source& source, BorrowedRef<PyCodeObject> code) {
+  needStack();
   return expressionFrom(source.base != nullptr ? sourceExpression(*source.base, code) : "", source,
                         code);
 }
 
 const std::string& SourceExpressions::of(const Source& source) {
+  needStack();
   auto [found, is_new] = known_.try_emplace(&source);
   if (!is_new) return found->second;
   // References to entries stay good while others are added.
@@ -172,6 +175,18 @@ const std::string& SourceExpressions::of(const Source& source) {
   static const std::string nothing;
   text = expressionFrom(source.base != nullptr ? of(*source.base) : nothing, source, code_);
   return text;
+}
+
+bool isKeywordName(PyObject* name) {
+  static PyObject* const is_keyword = [] {
+    PyObject* module = importModule("keyword");
+    return module != nullptr ? PyObject_GetAttrString(module, "iskeyword") : nullptr;
+  }();
+  if (is_keyword == nullptr) throw PythonError();
+  if (PyUnicode_IsIdentifier(name) != 1) return false;
+  Ref<> answer = Ref<>::steal(PyObject_CallOneArg(is_keyword, name));
+  if (!answer) throw PythonError();
+  return answer.get() != Py_True;
 }
 
 std::string placeholderTarget(const std::string& expression) {

@@ -24,6 +24,9 @@ class SourceExpressions {
   BorrowedRef<PyCodeObject> code_;
   std::unordered_map<const sources::Source*, std::string> known_;
 };
+// Whether the text of a call can say `name=value`.
+bool isKeywordName(PyObject* name);
+
 // Runs of anything but letters and digits become one underscore.
 std::string placeholderTarget(const std::string& expression);
 // camelCase to snake_case, as torch.fx derives names from targets.

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/imports.h"
+#include "base/stack_room.h"
 #include "graph/fx_names.h"
 
 #include <algorithm>
@@ -59,6 +60,7 @@ Ref<> fakeOf(PyObject* self, Node& node);
 
 // The structure that the tracer handed out, with the fakes in the stand-ins' places.
 Ref<> fakesIn(PyObject* self, PyObject* structure) {
+  needStack();
   if (isStandIn(structure)) return fakeOf(self, *asStandIn(structure)->node);
   if (!PyTuple_Check(structure) && !PyList_Check(structure)) return newRef(structure);
   Py_ssize_t size = PySequence_Fast_GET_SIZE(structure);

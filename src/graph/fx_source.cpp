@@ -185,7 +185,8 @@ class Writer {
     PyObject* item = nullptr;
     for (Py_ssize_t at = 0; PyDict_Next(kwargs, &at, &key, &item);) {
       if (!text.empty()) text += ", ";
-      text += utf8(key) + " = " + value(item);
+      text += isKeywordName(key) ? utf8(key) + " = " + value(item)
+                                 : "**{" + value(key) + ": " + value(item) + "}";
     }
     return text;
   }

@@ -1,6 +1,7 @@
 #include "known/finalizers.h"
 
 #include "base/ref.h"
+#include "base/stack_room.h"
 #include "graph/stand_in.h"
 #include "python/types.h"
 #include "tensor/tensor_guard.h"
@@ -93,6 +94,7 @@ bool tracebackHolds(PyObject* exception) {
 }  // namespace
 
 bool endOfContentsIsNoticed(PyObject* container) {
+  needStack();
   PyTypeObject* type = Py_TYPE(container);
   if (type == &PyList_Type || type == &PyTuple_Type) {
     PyObject** items = PySequence_Fast_ITEMS(container);

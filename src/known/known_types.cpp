@@ -3,6 +3,7 @@
 #include "base/imports.h"
 #include "base/numpy_number.h"
 #include "base/ref.h"
+#include "base/stack_room.h"
 #include "graph/stand_in.h"
 #include "known/names.h"
 #include "known/torch_names.h"
@@ -190,6 +191,7 @@ bool isOpaqueConstant(PyObject* object) {
 
 bool isStaticKey(PyObject* key) {
   if (values::isConstantDeep(key)) return true;
+  needStack();
   if (PyType_Check(key) || PyFunction_Check(key) || PyCFunction_Check(key) || PyModule_Check(key))
     return true;
   if (PyTuple_CheckExact(key)) {

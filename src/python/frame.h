@@ -133,17 +133,6 @@ Py_ssize_t stator_code_extra_index(freefunc free);
 int stator_code_get_extra(PyCodeObject* code, Py_ssize_t index, void** extra);
 int stator_code_set_extra(PyCodeObject* code, Py_ssize_t index, void* extra);
 
-// The evaluator. `hook` gets every frame that starts or resumes on any thread while it is installed.
-typedef PyObject* (*StatorHook)(StatorFrame* frame, int throwflag);
-// 0: installed or already ours; -1: another evaluator is in place
-int stator_hook_install(StatorHook hook);
-int stator_hook_possible(void);   // whether it would succeed
-int stator_hook_installed(void);  // ours, at this moment
-void stator_hook_remove(void);
-// Puts our hook in whatever is there, for the length of one call that must reach it; `restore` takes what `force` returned.
-void* stator_hook_force(StatorHook hook);
-void stator_hook_restore(void* previous);
-
 #ifdef __cplusplus
 }
 #endif

@@ -66,17 +66,21 @@ static inline int same_str(PyObject* left, PyObject* right) {
                 (size_t)length * (size_t)PyUnicode_KIND(left)) == 0;
 }
 
-int stator_is_plain_key(PyObject* object) {
+// Keys that are nested more deeply are not plain: walks over them, CPython's too, recurse.
+#define DEEPEST_KEY 200
+
+static int is_plain_key(PyObject* object, int depth) {
   PyTypeObject* type = Py_TYPE(object);
   if (type == &PyUnicode_Type || type == &PyLong_Type || type == &PyBool_Type ||
       type == &PyFloat_Type || type == &PyBytes_Type || type == &PyComplex_Type ||
       object == Py_None || object == Py_Ellipsis) {
     return 1;
   }
+  if (depth > DEEPEST_KEY) return 0;
   // Subclasses in C too (torch.Size): they compare as tuples do.
   if (PyTuple_Check(object) && (type == &PyTuple_Type || !(type->tp_flags & Py_TPFLAGS_HEAPTYPE))) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
-      if (!stator_is_plain_key(PyTuple_GET_ITEM(object, i))) return 0;
+      if (!is_plain_key(PyTuple_GET_ITEM(object, i), depth + 1)) return 0;
     }
     return 1;
   }
@@ -85,12 +89,14 @@ int stator_is_plain_key(PyObject* object) {
     PyObject* item = NULL;
     Py_hash_t hash = 0;
     while (_PySet_NextEntry(object, &position, &item, &hash)) {
-      if (!stator_is_plain_key(item)) return 0;
+      if (!is_plain_key(item, depth + 1)) return 0;
     }
     return 1;
   }
   return 0;
 }
+
+int stator_is_plain_key(PyObject* object) { return is_plain_key(object, 0); }
 
 // Types whose instances are equal only to themselves.
 static int equal_by_identity(PyObject* object) {
@@ -98,17 +104,18 @@ static int equal_by_identity(PyObject* object) {
 }
 
 // 1 equal, 0 not, -2: only user code knows.
-static int same_key(PyObject* mine, PyObject* theirs) {
+static int same_key(PyObject* mine, PyObject* theirs, int depth) {
   if (mine == theirs) return 1;
   if (stator_is_plain_key(mine) && stator_is_plain_key(theirs)) {
     int equal = PyObject_RichCompareBool(mine, theirs, Py_EQ);
     if (equal < 0) PyErr_Clear();
     return equal > 0;
   }
+  if (depth > DEEPEST_KEY) return -2;
   if (Py_TYPE(mine) == &PyTuple_Type && Py_TYPE(theirs) == &PyTuple_Type) {
     if (PyTuple_GET_SIZE(mine) != PyTuple_GET_SIZE(theirs)) return 0;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mine); ++i) {
-      int equal = same_key(PyTuple_GET_ITEM(mine, i), PyTuple_GET_ITEM(theirs, i));
+      int equal = same_key(PyTuple_GET_ITEM(mine, i), PyTuple_GET_ITEM(theirs, i), depth + 1);
       if (equal != 1) return equal;
     }
     return 1;
@@ -142,7 +149,7 @@ Py_ssize_t stator_view_find(const StatorView* view, PyObject* key, Py_hash_t has
         if (strings_only) {
           equal = hash_of_str(candidate) == hash && same_str(candidate, key);
         } else if ((Py_hash_t)(intptr_t)view->entries[index * view->key_stride - 1] == hash) {
-          equal = same_key(key, candidate);
+          equal = same_key(key, candidate, 0);
           if (equal < 0) return -2;
         }
       }

@@ -344,20 +344,17 @@ int stator_thread_interrupted(void) {
   return _Py_atomic_load_relaxed(&thread()->interp->ceval.eval_breaker);
 }
 
-// Frames of this thread go to CPython's own loop while it is set.
-static _Thread_local int hook_is_off;
-
 // The collector is run by CPython's loop alone: by the first instruction of a function that does nothing.
 static int run_collector(void) {
   static PyObject* nothing = NULL;
-  hook_is_off++;
+  stator_evaluator_is_off++;
   if (nothing == NULL) {
     PyObject* globals = PyDict_New();
     if (globals != NULL) nothing = PyRun_String("lambda: None", Py_eval_input, globals, globals);
     Py_XDECREF(globals);
   }
   PyObject* done = nothing != NULL ? PyObject_CallNoArgs(nothing) : NULL;
-  hook_is_off--;
+  stator_evaluator_is_off--;
   Py_XDECREF(done);
   return done != NULL ? 0 : -1;
 }
@@ -520,50 +517,4 @@ int stator_code_get_extra(PyCodeObject* code, Py_ssize_t index, void** extra) {
 }
 int stator_code_set_extra(PyCodeObject* code, Py_ssize_t index, void* extra) {
   return PyUnstable_Code_SetExtra((PyObject*)code, index, extra);
-}
-
-// --- The evaluator ---------------------------------------------------------------------------------------------------------------------
-
-static StatorHook current_hook = NULL;
-
-static PyObject* evaluator(PyThreadState* tstate, struct _PyInterpreterFrame* frame,
-                           int throwflag) {
-  return hook_is_off ? evaluate(frame, throwflag) : current_hook(frame, throwflag);
-}
-
-int stator_hook_install(StatorHook hook) {
-  PyInterpreterState* interp = PyInterpreterState_Get();
-  _PyFrameEvalFunction now = _PyInterpreterState_GetEvalFrameFunc(interp);
-  if (now != evaluator && now != _PyEval_EvalFrameDefault) return -1;
-  current_hook = hook;
-  if (now != evaluator) _PyInterpreterState_SetEvalFrameFunc(interp, evaluator);
-  return 0;
-}
-
-STATOR_HOT int stator_hook_possible(void) {
-  _PyFrameEvalFunction now = thread()->interp->eval_frame;
-  return now == NULL || now == evaluator || now == _PyEval_EvalFrameDefault;
-}
-
-int stator_hook_installed(void) {
-  return _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get()) == evaluator;
-}
-
-void stator_hook_remove(void) {
-  PyInterpreterState* interp = PyInterpreterState_Get();
-  if (_PyInterpreterState_GetEvalFrameFunc(interp) == evaluator) {
-    _PyInterpreterState_SetEvalFrameFunc(interp, _PyEval_EvalFrameDefault);
-  }
-}
-
-void* stator_hook_force(StatorHook hook) {
-  PyInterpreterState* interp = PyInterpreterState_Get();
-  void* previous = (void*)_PyInterpreterState_GetEvalFrameFunc(interp);
-  current_hook = hook;
-  _PyInterpreterState_SetEvalFrameFunc(interp, evaluator);
-  return previous;
-}
-
-void stator_hook_restore(void* previous) {
-  _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), (_PyFrameEvalFunction)previous);
 }

@@ -1,7 +1,7 @@
 #include "runtime/active.h"
 
 #include "base/hot.h"
-#include "python/frame.h"
+#include "python/evaluator.h"
 #include "runtime/hook.h"
 
 namespace stator::runtime {
@@ -17,10 +17,11 @@ Cache* activeCache() {
   return state.disabled ? nullptr : state.cache;
 }
 
-STATOR_HOT bool hookIsFree() { return removals == 0 && stator_hook_possible(); }
+STATOR_HOT bool hookIsFree() { return removals == 0; }
 
 ActiveScope::ActiveScope(Cache* cache) : outer_(hookState().cache) {
-  if (cache && removals == 0 && stator_hook_install(evaluateFrame) == 0) {
+  if (cache && removals == 0) {
+    replaced_ = stator_evaluator_install(evaluateFrame);
     scopes_with_hook++;
     holds_hook_ = true;
   }
@@ -34,19 +35,30 @@ ActiveScope::~ActiveScope() {
     state.disabled--;
   }
   hookState().cache = outer_;
-  if (holds_hook_ && --scopes_with_hook == 0) stator_hook_remove();
+  if (!holds_hook_) return;
+  if (--scopes_with_hook == 0)
+    stator_evaluator_remove();
+  else if (replaced_ != nullptr && stator_evaluator_on_top())
+    stator_evaluator_restore(replaced_);  // it was put in inside of another scope
 }
+
+STATOR_HOT void keepHookOnTop() {
+  if (!stator_evaluator_on_top() && removals == 0) [[unlikely]]
+    stator_evaluator_install(evaluateFrame);
+}
+
+bool hookIsLeftOver() { return scopes_with_hook == 0; }
 
 HookDisabledScope::HookDisabledScope() { hookState().disabled++; }
 HookDisabledScope::~HookDisabledScope() { hookState().disabled--; }
 bool hookDisabled() { return hookState().disabled > 0; }
 
 HookRemovedScope::HookRemovedScope() {
-  if (removals++ == 0) stator_hook_remove();
+  if (removals++ == 0) stator_evaluator_remove();
 }
 
 HookRemovedScope::~HookRemovedScope() {
-  if (--removals == 0 && scopes_with_hook > 0) stator_hook_install(evaluateFrame);
+  if (--removals == 0 && scopes_with_hook > 0) stator_evaluator_install(evaluateFrame);
 }
 
 }  // namespace stator::runtime

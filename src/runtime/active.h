@@ -1,6 +1,6 @@
 // Which cache serves this thread, and whether the evaluator hook is on. The hook is per interpreter and costs every Python call something,
 // so it is installed when the first scope of any thread opens and removed when the last one closes; frames of threads without an active
-// cache go straight to CPython's own evaluator.
+// cache go to the evaluator that was there before: CPython's own, or TorchDynamo's.
 // Relies on the GIL: the counts are shared by all threads and change only with it held.
 #pragma once
 
@@ -11,11 +11,16 @@ class Cache;
 // The cache that serves this thread's frames; null: they run natively.
 Cache* activeCache();
 
-// Whether a scope could put the hook in: no other evaluator is in place, and none of ours was taken out for a time.
+// Whether a scope could put the hook in: it was not taken out for a time.
 bool hookIsFree();
+// To be asked where a frame of ours goes on: another evaluator, put on top by what the frame has called, may have stayed there.
+void keepHookOnTop();
+// No scope is open: another evaluator has put ours back when it went.
+bool hookIsLeftOver();
 
-// While it lives, this thread's frames are served by `cache` (null: natively). If another evaluator (TorchDynamo, a debugger) is in place
-// the scope stays inactive, and the frames run under that one.
+// While it lives, this thread's frames are served by `cache` (null: natively). Another evaluator (TorchDynamo's, a debugger's) that is in
+// place gets the frames of other threads meanwhile, and is on top again afterwards. One that is put on top inside of the scope has the frames
+// that are started below it.
 class ActiveScope {
  public:
   explicit ActiveScope(Cache* cache);
@@ -27,6 +32,7 @@ class ActiveScope {
  private:
   Cache* outer_;
   bool holds_hook_ = false;
+  void* replaced_ = nullptr;
 };
 
 // While it lives, frames of this thread run natively whatever cache is active: for the work of capture and of backends, which runs Python

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/stack_room.h"
 #include "bytecode/code_info.h"
+#include "python/evaluator.h"
 #include "runtime/active.h"
 #include "runtime/concrete.h"
 #include "runtime/driver_policy.h"
@@ -414,21 +415,21 @@ void fillFrame(const PendingFrame& state, StatorFrame* frame) {
 
 Ref<> enterPending(Cache& cache, std::vector<PendingFrame>& frames, size_t index) {
   counters.materialised++;
-  Primed primed{cache, frames, index, stator_hook_force(evaluateFrame), PyGC_Disable()};
+  Primed primed{cache, frames, index, stator_evaluator_force(evaluateFrame), PyGC_Disable()};
   // No collection until the frame arrives: a finaliser could call the same function.
   hookState().primed = &primed;
   Ref<> value = callWithNothing(frames[index].function.get());
   if (hookState().primed == &primed) {
     // The frame never came: no memory for it.
     hookState().primed = nullptr;
-    stator_hook_restore(primed.outer_evaluator);
+    stator_evaluator_restore(primed.outer_evaluator);
     if (primed.gc_was_enabled) PyGC_Enable();
   }
   return value;
 }
 
 PyObject* takeOver(const Primed& primed, StatorFrame* frame) {
-  stator_hook_restore(primed.outer_evaluator);
+  stator_evaluator_restore(primed.outer_evaluator);
   if (primed.gc_was_enabled) PyGC_Enable();
   const size_t index = primed.index;
   PendingFrame& state = primed.frames[index];

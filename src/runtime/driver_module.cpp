@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "bytecode/code_info.h"
 #include "bytecode/opcodes.h"
+#include "python/evaluator.h"
 #include "python/instructions.h"
 #include "runtime/active.h"
 #include "runtime/driver.h"
@@ -49,7 +50,7 @@ PyObject* runConcrete(PyObject*, PyObject* arguments, PyObject* keywords) {
   KnobScope knobs(every, native_after);
   ActiveScope scope(&concreteCache());
   if (!scope.active()) {
-    PyErr_SetString(PyExc_RuntimeError, "another evaluator is in place");
+    PyErr_SetString(PyExc_RuntimeError, "the evaluator is taken out for a time");
     return nullptr;
   }
   return PyObject_Call(function, positional, named);
@@ -164,7 +165,7 @@ PyObject* runPendingFrames(PyObject*, PyObject* arguments) {
   fast.reset();
   ActiveScope scope(cache);
   if (!scope.active()) {
-    PyErr_SetString(PyExc_RuntimeError, "another evaluator is in place");
+    PyErr_SetString(PyExc_RuntimeError, "the evaluator is taken out for a time");
     return nullptr;
   }
   return runPending(*cache, frames).release();
@@ -254,7 +255,9 @@ PyObject* skipCode(PyObject*, PyObject* code) {
   Py_RETURN_NONE;
 }
 
-PyObject* hookIsInstalled(PyObject*, PyObject*) { return PyBool_FromLong(stator_hook_installed()); }
+PyObject* hookIsInstalled(PyObject*, PyObject*) {
+  return PyBool_FromLong(stator_evaluator_on_top());
+}
 
 }  // namespace
 

@@ -202,6 +202,7 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
 }  // namespace
 
 Exit runCaptured(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& info) {
+  keepHookOnTop();
   try {
     return lookUp(cache, frame, info);
   } catch (const PythonError&) {

@@ -3,6 +3,8 @@
 #include "base/check.h"
 #include "base/hot.h"
 #include "bytecode/code_info.h"
+#include "python/evaluator.h"
+#include "runtime/active.h"
 
 #include <algorithm>
 
@@ -97,7 +99,13 @@ PyObject* evaluateFrame(StatorFrame* frame, int throwflag) {
       return takeOver(*std::exchange(state.primed, nullptr), frame);
     }
   }
-  if (!state.cache || state.disabled || stator_signal_waits())
+  if (!state.cache) {
+    if (hookIsLeftOver()) [[unlikely]]
+      stator_evaluator_remove();
+    return stator_evaluator_pass(frame, throwflag);
+  }
+  // Not on top: the frame belongs to who is, and was handed down.
+  if (state.disabled || stator_signal_waits() || !stator_evaluator_on_top())
     return stator_frame_eval_fresh(frame, throwflag);
   if (state.entering != nullptr &&
       std::exchange(state.entering, nullptr) == stator_frame_code(frame))

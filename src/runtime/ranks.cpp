@@ -3,6 +3,7 @@
 #include "base/boundary.h"
 #include "base/check.h"
 #include "base/imports.h"
+#include "base/stack_room.h"
 #include "dist/digest.h"
 #include "dist/simulation.h"
 #include "runtime/active.h"
@@ -119,6 +120,7 @@ std::string errorText() {
 class SourceDigests {
  public:
   uint64_t of(const Source* source) {
+    needStack();
     if (source == nullptr) return 0;
     auto [found, added] = known_.try_emplace(source, 0);
     if (!added) return found->second;

@@ -1,5 +1,6 @@
 #include "symbolic/intern.h"
 
+#include <algorithm>
 #include <deque>
 #include <unordered_map>
 
@@ -7,8 +8,17 @@ namespace stator::symbolic {
 
 namespace {
 
+// Walks over expressions recurse, and see a shared part each time it occurs: what is heavier or deeper is not built.
+constexpr uint32_t kMostWeight = 50000, kMostDepth = 500;
+
+struct Extent {
+  uint32_t weight;  // expressions in it, each as often as it occurs
+  uint32_t depth;
+};
+
 struct Table {
   std::deque<Expr> exprs;
+  std::deque<Extent> extents;  // by id
   std::unordered_multimap<uint64_t, const Expr*> by_hash;
 };
 
@@ -53,9 +63,17 @@ const Expr* intern(Kind kind, int64_t number, std::vector<Part> parts) {
   }
   uint64_t symbols = 0;
   if (kind == Kind::kSymbol) symbols = 1ull << (number < 63 ? number : 63);
-  for (const Part& part : parts) symbols |= part.expr->symbols;
+  Extent extent = {1, 0};
+  for (const Part& part : parts) {
+    symbols |= part.expr->symbols;
+    const Extent& inner = all.extents[part.expr->id];
+    extent.weight += inner.weight;
+    extent.depth = std::max(extent.depth, inner.depth + 1);
+    if (extent.weight > kMostWeight || extent.depth > kMostDepth) throw Overflow();
+  }
   const auto id = static_cast<uint32_t>(all.exprs.size());
   const Expr& made = all.exprs.emplace_back(Expr{kind, id, symbols, number, std::move(parts)});
+  all.extents.push_back(extent);
   all.by_hash.emplace(hash, &made);
   return &made;
 }

@@ -557,31 +557,6 @@ def test_tracing_runs_natively():
     assert events == ["call", "line", "line", "return"]
 
 
-def test_other_evaluator_is_respected():
-    """Beside TorchDynamo's evaluator nothing is driven, and that one stays in place."""
-    pytest.importorskip("torch", exc_type=ImportError)
-    code = """
-        import torch._dynamo.eval_frame as e, torch
-        from stator import _core
-        def backend(gm, inputs): return gm.forward
-        @torch.compile(backend=backend)
-        def f(x):
-            torch._dynamo.graph_break()
-            return g(x) + 1
-        @torch._dynamo.disable
-        def g(x): return x
-        prior = torch._C._dynamo.eval_frame.set_eval_frame(None)
-        try:
-            torch._C._dynamo.eval_frame.set_eval_frame(False)
-            try: _core.run_concrete(lambda: 1, ()); print("driven")
-            except RuntimeError as err: print(err)
-        finally: torch._C._dynamo.eval_frame.set_eval_frame(None)
-        print(_core.run_concrete(lambda: 2, ()))
-    """
-    run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=300)
-    assert run.stdout.split("\n")[:2] == ["another evaluator is in place", "2"], run.stdout + run.stderr
-
-
 def test_ctrl_c_ends_a_driven_loop():
     code = """
         import os, signal, threading

@@ -65,3 +65,39 @@ def test_numbers_from_tensors():
     module, _ = stator.export(f)(torch.ones(3))
     for x in (torch.ones(3), torch.arange(3.0) - 5):
         torch.testing.assert_close(module(x), f(x))
+
+
+def _sizes(x, d):
+    return x * x.shape[0] + d["y"].sum(), [d["y"].reshape(-1, 2) * d["y"].numel()]
+
+
+@pytest.mark.parametrize("aten_graph", [False, True])
+def test_dynamic_shapes(aten_graph):
+    from torch.export import Dim
+
+    size = Dim("size", min=2, max=64)
+    shapes = {"x": {0: size}, "d": {"y": (Dim.DYNAMIC, None)}}
+    x, d = torch.ones(3), {"y": torch.ones(5, 4)}
+    module, _ = stator.export(_sizes, dynamic_shapes=shapes, aten_graph=aten_graph)(x, d)
+    assert not hasattr(x, "_dynamo_dynamic_indices") and not hasattr(d["y"], "_has_dynamo_dim_marking")
+    for n, m in ((3, 5), (7, 2), (64, 9)):
+        arguments = torch.arange(float(n)), {"y": torch.arange(4.0 * m).reshape(m, 4)}
+        torch.testing.assert_close(module(*arguments), _sizes(*arguments))
+
+
+def test_dynamic_shapes_by_position():
+    from torch.export import Dim
+
+    module, _ = stator.export(lambda x, y: x.repeat(y.shape[0]), dynamic_shapes=({0: Dim.AUTO}, (Dim("n"),)))(
+        torch.ones(3), torch.ones(4)
+    )
+    assert module(torch.ones(5), torch.ones(2)).shape == (10,)
+
+
+def test_dynamic_shapes_that_do_not_fit():
+    from torch.export import Dim
+
+    with pytest.raises(stator.exc.UserError, match="no arguments"):
+        stator.export(lambda x: x + 1, dynamic_shapes={"z": {0: Dim("n")}})(torch.ones(3))
+    with pytest.raises(stator.exc.UserError, match="do not fit"):
+        stator.export(lambda x: x[0] + 1, dynamic_shapes={"x": {0: {0: Dim("n")}}})([torch.ones(3)])

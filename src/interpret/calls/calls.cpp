@@ -2,6 +2,7 @@
 // left to the real interpreter.
 #include "interpret/calls/calls.h"
 
+#include "base/stack_room.h"
 #include "interpret/calls/getters.h"
 #include "interpret/calls/inlining.h"
 #include "interpret/calls/instances.h"
@@ -37,6 +38,8 @@
 #include "symbolic/sym_int.h"
 #include "values/dicts.h"
 
+#include <algorithm>
+
 namespace stator::interpret {
 
 Out settle(Tracer& tracer, Out out) {
@@ -59,6 +62,7 @@ Out settle(Tracer& tracer, Out out) {
 }
 
 Out callNested(Tracer& tracer, PyObject* callable, const Args& args) {
+  needStack();
   Ref<> keep = newRef(callable);
   return settle(tracer, call(tracer, callable, args));
 }
@@ -69,6 +73,28 @@ Out callNested(Tracer& tracer, PyObject* callable, std::initializer_list<PyObjec
   args.positional = args.values.size();
   return callNested(tracer, callable, args);
 }
+
+namespace {
+
+// Methods of built-in types rely on the layout of what they are called with; CPython asks before each call.
+bool fitsItsOwner(Tracer& tracer, PyObject* callable, const Args& args) {
+  if (Py_TYPE(callable) != &PyMethodDescr_Type && Py_TYPE(callable) != &PyWrapperDescr_Type)
+    return true;
+  PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(callable)->d_type;
+  static PyTypeObject* const owners[] = {&PyDict_Type,    &PyList_Type,      &PyTuple_Type,
+                                         &PySet_Type,     &PyFrozenSet_Type, &PyODict_Type,
+                                         &PyUnicode_Type, &PyBytes_Type,     &PyLong_Type,
+                                         &PyFloat_Type,   dequeType(),       defaultDictType()};
+  if (std::find(std::begin(owners), std::end(owners), owner) == std::end(owners)) return true;
+  if (args.positional == 0) return false;
+  // What a read-only view has is done by the dict behind it.
+  if (isProxied(tracer, args.values[0]))
+    return _PyType_Lookup(mappingProxyType(), PyDescr_NAME(callable)) != nullptr;
+  PyTypeObject* type = typeOf(tracer, args.values[0]);
+  return type == owner || PyType_IsSubtype(type, owner) != 0;
+}
+
+}  // namespace
 
 Out call(Tracer& tracer, PyObject* callable, const Args& args, Then then) {
   if (graph::isStandIn(callable)) return tracer.breakWith(Reason::kRaises, "calls a tensor");
@@ -90,6 +116,8 @@ Out call(Tracer& tracer, PyObject* callable, const Args& args, Then then) {
     Ref<> keep_function = newRef(function), keep_self = newRef(self);
     return call(tracer, function, args.withFirst(self), then);
   }
+  if (!fitsItsOwner(tracer, callable, args))
+    return tracer.breakWith(Reason::kRaises, "a method of a type that its object is not of");
   if (const CallRow* rule = findUserRule(callable)) {
     if (const Source* source = tracer.sourceOf(callable))
       tracer.world.guard(Guard{GuardKind::kIs, source, nullptr, newRef(callable)});

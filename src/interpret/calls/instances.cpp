@@ -1,6 +1,7 @@
 // Instances: what calling a class does, native bases included, and what isinstance() and issubclass() say.
 #include "interpret/calls/instances.h"
 
+#include "base/stack_room.h"
 #include "interpret/calls/calls.h"
 #include "interpret/calls/classes.h"
 #include "interpret/core/apparent_types.h"
@@ -364,6 +365,7 @@ Out instantiate(Tracer& tracer, PyTypeObject* type, const Args& args, Then then,
 }
 
 Out isInstance(Tracer& tracer, PyObject* object, PyObject* classinfo) {
+  needStack();
   if (PyTuple_Check(classinfo)) {
     STATOR_VALUE(items, contents(tracer, classinfo));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {

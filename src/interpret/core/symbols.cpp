@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/imports.h"
+#include "base/stack_room.h"
 #include "interpret/core/known.h"
 #include "interpret/core/sym_scalars.h"
 #include "interpret/core/tracer.h"
@@ -688,6 +689,7 @@ Ref<> symNode(Tracer& tracer, Dim dim) {
 Ref<> lowered(Tracer& tracer, PyObject* argument) {
   if (isSymInt(argument)) return symNode(tracer, symbolic::dimOf(argument));
   if (symbolic::isSymScalar(argument)) return scalarNode(tracer, argument);
+  needStack();
   if (PyTuple_Check(argument) || PyList_Check(argument)) {
     const Py_ssize_t n = PySequence_Fast_GET_SIZE(argument);
     Ref<> list = stealRef(PyList_New(n));

@@ -8,13 +8,38 @@ namespace stator::interpret {
 
 namespace {
 
+// What an iterator owned.
+struct Parts {
+  explicit Parts(TraceIterator* of)
+      : sources(of->sources),
+        frame(of->frame),
+        handled(Ref<>::steal(of->handled)),
+        function(Ref<>::steal(of->function)) {}
+  std::unique_ptr<std::vector<Ref<>>> sources;
+  std::unique_ptr<SymbolicFrame> frame;
+  Ref<> handled;
+  Ref<> function;
+};
+
+// Iterators over iterators end one after the other, not one inside of the other: a program may nest them as deeply as it likes.
 void dealloc(PyObject* self) {
-  TraceIterator* iterator = asTraceIterator(self);
-  delete iterator->sources;
-  delete iterator->frame;
-  Py_XDECREF(iterator->handled);
-  Py_XDECREF(iterator->function);
+  static thread_local std::vector<Parts>* ending = nullptr;
+  Parts parts(asTraceIterator(self));
   Py_TYPE(self)->tp_free(self);
+  if (ending != nullptr) {
+    ending->push_back(std::move(parts));
+    return;
+  }
+  std::vector<Parts> inner;
+  ending = &inner;
+  {
+    Parts own = std::move(parts);
+  }
+  while (!inner.empty()) {
+    Parts next = std::move(inner.back());
+    inner.pop_back();
+  }
+  ending = nullptr;
 }
 
 }  // namespace
@@ -101,7 +126,11 @@ PyTypeObject* iteratorType(const TraceIterator* iterator) {
           (*iterator->sources)[iterator->kind == IteratorKind::kSequence ? 0 : 1].get();
       if (PyType_Check(over) || graph::isStandIn(over))
         return graph::isStandIn(over) ? &PyTupleIter_Type : list_iterator;
-      Ref<> sample = stealRef(PyObject_GetIter(over));  // of a built-in container: no user code
+      // Of a built-in container: no user code.
+      Ref<> sample =
+          stealRef(iterator->sources->size() > 4
+                       ? PyObject_CallOneArg(reinterpret_cast<PyObject*>(&PyReversed_Type), over)
+                       : PyObject_GetIter(over));
       if (!sample) PyErr_Clear();
       return sample ? Py_TYPE(sample.get()) : list_iterator;
     }

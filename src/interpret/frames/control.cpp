@@ -156,6 +156,9 @@ Flow callFunctionEx(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   PyObject* keywords = has_keywords ? frame.top() : nullptr;
   PyObject* positional = frame.top(has_keywords ? 1 : 0);
   PyObject* callable = frame.top((has_keywords ? 2 : 1) + (kNullBehindCallable ? 1 : 0));
+  if (!graph::isStandIn(positional) && !isTraceIterator(positional) &&
+      Py_TYPE(positional)->tp_iter == nullptr && PySequence_Check(positional) == 0)
+    return tracer.breakWith(Reason::kRaises, "* of something that is not iterable");
   STATOR_VALUE(items, sizedListOf(tracer, positional));
   Args args;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i)
@@ -164,14 +167,14 @@ Flow callFunctionEx(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   Ref<> names, named;
   if (keywords != nullptr) {
     Ref<> as_dict;
-    if (!PyDict_Check(keywords)) {
+    if (!iteratesAsDict(tracer, keywords)) {
       if (graph::isStandIn(keywords) || isTraceIterator(keywords))
         return tracer.breakWith(Reason::kRaises, "** of something that is no mapping");
       as_dict = stealRef(PyDict_New());
       Args mapping;
       mapping.values = {keywords};
       mapping.positional = 1;
-      STATOR_FLOW(dictUpdate(tracer, as_dict.get(), mapping));
+      STATOR_FLOW(dictUpdate(tracer, as_dict.get(), mapping, true));
       keywords = as_dict.get();
       tracer.world.keep(as_dict);
     }

@@ -2,6 +2,7 @@
 #include "interpret/frames/plan_builder.h"
 
 #include "base/check.h"
+#include "base/stack_room.h"
 #include "bytecode/opcodes.h"
 #include "interpret/calls/classes.h"
 #include "interpret/core/apparent_types.h"
@@ -134,9 +135,12 @@ Register PlanBuilder::fail(PyObject* object) {
 
 std::vector<Register> PlanBuilder::sequence(PyObject* items) {
   std::vector<Register> out;
-  Ref<> list = stealRef(PySequence_List(items));
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i)
-    out.push_back(value(PyList_GET_ITEM(list.get(), i)));
+  // By the C layout, whatever a subclass has for __iter__.
+  const bool by_layout = PyTuple_Check(items) || PyList_Check(items);
+  Ref<> held = by_layout ? newRef(items) : stealRef(PySequence_List(items));
+  STATOR_CHECK(held, "the items of a container");
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(held.get()); ++i)
+    out.push_back(value(PySequence_Fast_GET_ITEM(held.get(), i)));
   return out;
 }
 
@@ -263,6 +267,7 @@ void PlanBuilder::fillAttributes(Register target, PyObject* object) {
 }
 
 Register PlanBuilder::symbolicInt(const symbolic::Expr* expr) {
+  needStack();
   using symbolic::Kind;
   auto known = symbolic_.find(expr);
   if (known != symbolic_.end()) return known->second;
@@ -329,6 +334,7 @@ Register PlanBuilder::symbolicInt(const symbolic::Expr* expr) {
 }
 
 Register PlanBuilder::build(PyObject* object) {
+  needStack();
   if (graph::isStandIn(object)) {
     graph::Node* node = graph::asStandIn(object)->node;
     // of a function that the graph calls

@@ -146,6 +146,11 @@ Register PlanBuilder::iterator(PyObject* object) {
       bool changes = written(parts[1].get());
       // A new one would not know of what happened before.
       if (noticesChange(t_, object)) return fail(object);
+      if (parts.size() > 4) {
+        if (changes || it->index != 0) return fail(object);
+        return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(&PyReversed_Type)),
+                   {value(parts[1].get())});
+      }
       Register made =
           add(PlanOp::kIterator, object, Ref<>(), {value(parts[1].get())}, changes ? 0 : it->index);
       if (!changes) return made;

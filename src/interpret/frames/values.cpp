@@ -252,13 +252,13 @@ Flow formatValue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   Ref<> text = newRef(value);
   PyTypeObject* type = Py_TYPE(value);
   if (const char* used = textMethod(tracer, value, conversion, has_spec)) {
-    STATOR_VALUE(bound, special(tracer, value, used));
     Args args;
     Ref<> empty_spec = stealRef(PyUnicode_FromString(""));
-    if (std::string_view(used) == "__format__")
-      args.values = {spec != nullptr ? spec : empty_spec.get()};
+    const bool format = std::string_view(used) == "__format__";
+    if (format) args.values = {spec != nullptr ? spec : empty_spec.get()};
     args.positional = args.values.size();
-    STATOR_VALUE(result, callNested(tracer, bound.get(), args));
+    const char* asked = format ? used : conversion >= 2 ? "__repr__" : "__str__";
+    STATOR_VALUE(result, programmedText(tracer, value, used, asked, args));
     text = std::move(result);
     if (conversion == 0) return deliver(tracer, frame, text, operands);
   } else if (isTextContainer(value) && conversion != 3 && (conversion != 0 || !has_spec)) {
@@ -322,7 +322,11 @@ Flow mapAdd(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 
 Flow listExtend(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   PyObject* list = frame.top(static_cast<size_t>(instr.oparg));
-  STATOR_VALUE(items, sizedListOf(tracer, frame.top()));
+  PyObject* value = frame.top();
+  if (!graph::isStandIn(value) && !isTraceIterator(value) && Py_TYPE(value)->tp_iter == nullptr &&
+      PySequence_Check(value) == 0)
+    return tracer.breakWith(Reason::kRaises, "* of something that is not iterable");
+  STATOR_VALUE(items, sizedListOf(tracer, value));
   STATOR_VALUE(target, contentsForWrite(tracer, list));
   Py_ssize_t size = PyList_GET_SIZE(target.get());
   PyList_SetSlice(target.get(), size, size, items.get());
@@ -344,7 +348,7 @@ namespace {
 Flow mergeDict(Tracer& tracer, SymbolicFrame& frame, const Instr& instr, bool unique) {
   PyObject* dict = frame.top(static_cast<size_t>(instr.oparg));
   PyObject* other = frame.top();
-  if (!PyDict_Check(other)) {
+  if (!iteratesAsDict(tracer, other)) {
     if (graph::isStandIn(other) || isTraceIterator(other))
       return tracer.breakWith(Reason::kRaises, "** of something that is no mapping");
     Args args;
@@ -353,7 +357,7 @@ Flow mergeDict(Tracer& tracer, SymbolicFrame& frame, const Instr& instr, bool un
     if (unique) {
       // Keyword arguments so far have to be others.
       Ref<> copy = stealRef(PyDict_New());
-      STATOR_FLOW(dictUpdate(tracer, copy.get(), args));
+      STATOR_FLOW(dictUpdate(tracer, copy.get(), args, true));
       PyObject *key = nullptr, *value = nullptr;
       Py_ssize_t position = 0;
       STATOR_VALUE(so_far, contents(tracer, dict));
@@ -364,7 +368,7 @@ Flow mergeDict(Tracer& tracer, SymbolicFrame& frame, const Instr& instr, bool un
       args.values = {copy.get()};
       tracer.world.keep(copy);
     }
-    STATOR_FLOW(dictUpdate(tracer, dict, args));
+    STATOR_FLOW(dictUpdate(tracer, dict, args, true));
     return done(frame, 1);
   }
   STATOR_VALUE(items, contents(tracer, other));

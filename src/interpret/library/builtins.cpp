@@ -243,14 +243,15 @@ Out reversedCall(Tracer& t, const Args& args) {
     return t.made(makeTraceIterator(IteratorKind::kReversed, {newRef(sequence)},
                                     PyObject_Size(items.get()) - 1));
   } else if (PyDict_Check(sequence) || isDictView(sequence)) {
-    STATOR_VALUE(items, listOf(t, sequence));
-    PyList_Reverse(items.get());
-    return t.made(makeTraceIterator(IteratorKind::kSequence, {items}));
+    return reversedKeys(t, sequence);
   }
   if (graph::isStandIn(sequence) || isTraceIterator(sequence))
     return t.breakWith(Reason::kUnsupportedIterator, "reversed()");
   STATOR_VALUE(bound, special(t, sequence, "__reversed__"));
   if (bound) return callNested(t, bound.get(), {});
+  if (PySequence_Check(sequence) == 0)
+    return t.raiseNew(PyExc_TypeError, "'%.200s' object is not reversible",
+                      typeOf(t, sequence)->tp_name);
   STATOR_VALUE(count_out, settle(t, length(t, sequence)));
   Ref<> items = stealRef(PyList_New(0));
   for (Py_ssize_t i = PyLong_AsSsize_t(count_out.get()) - 1; i >= 0; --i) {
@@ -381,9 +382,7 @@ Out textCall(Tracer& t, const Args& args, bool repr) {
         !repr && !graph::isStandIn(value) && Py_TYPE(value)->tp_str != PyBaseObject_Type.tp_str;
     if (other_str && std::string_view(method) == "__repr__") break;
     if (!graph::isStandIn(value) && isUserOverride(t, value, method)) {
-      STATOR_VALUE(bound, special(t, value, method));
-      t.world.keep(bound);
-      return call(t, bound.get(), Args{});
+      return programmedText(t, value, method, repr ? "__repr__" : "__str__", Args{});
     }
   }
   if (PyFunction_Check(value)) return t.breakWith(Reason::kUnsupportedObject, "formats an address");
@@ -481,7 +480,9 @@ Out globalsCall(Tracer& t, const Args& args) {
 Out varsCall(Tracer& t, const Args& args) {
   if (args.values.empty()) return localsCall(t, args);
   NEED(1, "vars");
-  return getAttr(t, args.values[0], names().dunder_dict);
+  STATOR_VALUE(dict, settle(t, getAttrOrNull(t, args.values[0], names().dunder_dict)));
+  if (dict) return dict;
+  return t.raiseNew(PyExc_TypeError, "vars() argument must have __dict__ attribute");
 }
 
 // Names of an instance and of its class, which has to stay as it is.

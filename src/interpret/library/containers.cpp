@@ -30,7 +30,8 @@ Ref<> none() { return newRef(Py_None); }
 Out listAppend(Tracer& t, const Args& args) {
   NEED(2, "append");
   values::Info* info = t.values.find(args.values[0]);
-  if (info != nullptr && info->origin == values::Origin::kOutside && !info->shadow) {
+  if (info != nullptr && info->origin == values::Origin::kOutside && !info->shadow &&
+      !isBeingSorted(t, args.values[0])) {
     if (!info->appended) info->appended = stealRef(PyList_New(0));
     PyList_Append(info->appended.get(), args.values[1]);
     noteWrite(t, args.values[0]);
@@ -144,6 +145,7 @@ Out orderedDictCopy(Tracer& t, const Args& args) {
 Out findIndex(Tracer& t, PyObject* items, PyObject* wanted, Py_ssize_t from, Py_ssize_t& found) {
   // By the C layout, whatever a subclass puts over its methods; the comparison of items may change a list.
   const bool by_layout = PyList_Check(items) || PyTuple_Check(items);
+  const Ref<> watch = watchDeque(items);
   for (Py_ssize_t i = from; i < (by_layout ? Py_SIZE(items) : PyObject_Size(items)); ++i) {
     Ref<> item = by_layout ? newRef(PySequence_Fast_GET_ITEM(items, i))
                            : stealRef(PySequence_GetItem(items, i));
@@ -154,6 +156,8 @@ Out findIndex(Tracer& t, PyObject* items, PyObject* wanted, Py_ssize_t from, Py_
       STATOR_VALUE(verdict, truth(t, compared.get()));
       equal = verdict.get() == Py_True;
     }
+    if (sawChange(watch))
+      return t.breakWith(Reason::kUnsupportedIterator, "a deque changes while it is searched");
     if (equal) {
       found = i;
       return none();
@@ -412,6 +416,7 @@ Out dequeExtend(Tracer& t, const Args& args) {
   if (args.values[0] != args.values[1] && iterationRunsCode(args.values[1]))
     return putEach(t, args, dequeAppend);
   STATOR_VALUE(items, listOf(t, args.values[1]));
+  if (PyList_GET_SIZE(items.get()) == 0) return none();  // no change to its iterators
   Args fixed = args;
   fixed.values[1] = items.get();
   return onContents<true>(t, fixed, "extend", false);
@@ -421,6 +426,7 @@ Out dequeExtendLeft(Tracer& t, const Args& args) {
   if (args.values[0] != args.values[1] && iterationRunsCode(args.values[1]))
     return putEach(t, args, dequeAppendLeft);
   STATOR_VALUE(items, listOf(t, args.values[1]));
+  if (PyList_GET_SIZE(items.get()) == 0) return none();  // no change to its iterators
   Args fixed = args;
   fixed.values[1] = items.get();
   return onContents<true>(t, fixed, "extendleft", false);

@@ -11,6 +11,7 @@
 #include "interpret/objects/errors.h"
 #include "interpret/objects/exceptions.h"
 #include "interpret/objects/items.h"
+#include "interpret/objects/special_methods.h"
 #include "python/objects.h"
 #include "python/types.h"
 #include "symbolic/sym_int.h"
@@ -318,6 +319,9 @@ Out typeAttribute(Tracer& tracer, PyTypeObject* type, PyObject* name) {
 }
 
 Out superAttribute(Tracer& tracer, PyObject* super, PyObject* name) {
+  // This one is the super object's own.
+  if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0)
+    return newRef(reinterpret_cast<PyObject*>(Py_TYPE(super)));
   Ref<> this_class = superPart(super, "__thisclass__");
   Ref<> self = superPart(super, "__self__");
   Ref<> self_class = superPart(super, "__self_class__");
@@ -459,6 +463,9 @@ Out getAttrOrNull(Tracer& tracer, PyObject* object, PyObject* name) {
     // Methods of a float (is_integer, hex ...) are about the number that it is.
     return getAttrOrNull(tracer, tracer.world.keep(concrete(tracer, object)), name);
   }
+  // A read-only view has a part of what the dict behind it has.
+  if (isProxied(tracer, object) && _PyType_Lookup(mappingProxyType(), name) == nullptr)
+    return Ref<>();
   if (isTraceIterator(object)) {
     PyObject* found = _PyType_Lookup(typeOf(tracer, object), name);
     if (found == nullptr) return Ref<>();
@@ -659,13 +666,14 @@ Out special(Tracer& tracer, PyObject* object, const char* name) {
   if (!found || found.get() == Py_None) return Ref<>();
   if (Py_TYPE(found.get())->tp_descr_get == nullptr)
     return classAttrValue(tracer, type, text.get(), found.get());
-  return bindDescriptor(tracer, found.get(), object, type, classEntry(tracer, type, text.get()));
+  // A property's getter runs to its end: what it gives is the method.
+  return tracer.above.settle(
+      bindDescriptor(tracer, found.get(), object, type, classEntry(tracer, type, text.get())));
 }
 
 bool isUserOverride(Tracer& tracer, PyObject* object, const std::string& name) {
-  Ref<> text = stealRef(PyUnicode_InternFromString(name.c_str()));
-  Out found = typeLookup(tracer, typeOf(tracer, object), text.get());
-  return found.get() != nullptr && PyFunction_Check(found.get());
+  PyTypeObject* type = typeOf(tracer, object);
+  return isProgrammed(tracer, type, name.c_str()) && !isDenied(tracer, type, name.c_str());
 }
 
 bool isMadeClass(Tracer& tracer, PyObject* object) {

@@ -1,5 +1,6 @@
 #include "interpret/objects/comparisons.h"
 
+#include "base/stack_room.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/core/sym_scalars.h"
@@ -231,6 +232,10 @@ Out compareNatively(Tracer& tracer, int operation, PyObject* left, PyObject* rig
     DecimalFold decimals(tracer, {a.get(), b.get()});
     Ref<> result = stealRef(PyObject_RichCompare(a.get(), b.get(), operation));
     STATOR_FLOW(decimals.finish());
+    if (!result && (Py_TYPE(a.get()) != Py_TYPE(left) || Py_TYPE(b.get()) != Py_TYPE(right))) {
+      PyErr_Clear();
+      return tracer.breakWith(Reason::kRaises, "a comparison whose error names the classes");
+    }
     return tracer.fromNative(std::move(result));
   }
   if ((PyAnySet_Check(left) || PyDictViewSet_Check(left)) &&
@@ -307,6 +312,7 @@ Out compareSlot(Tracer& tracer, PyTypeObject* owner, int operation, PyObject* se
 }
 
 Out compare(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
+  needStack();
   const bool equality = isEquality(operation);
   if (graph::isStandIn(left) || graph::isStandIn(right)) {
     PyObject* other = graph::isStandIn(left) ? right : left;

@@ -370,7 +370,15 @@ Out keyedByPosition(Tracer& tracer, PyObject* dict) {
   return shadow;
 }
 
+// While a list is sorted it is empty, and CPython finds out about writes to it: that there were any, not what came of them.
+bool isBeingSorted(Tracer& tracer, PyObject* container) {
+  return PyList_Check(container) && reinterpret_cast<PyListObject*>(container)->allocated == -1 &&
+         !tracer.isMade(container);
+}
+
 Out contentsForWrite(Tracer& tracer, PyObject* container) {
+  if (isBeingSorted(tracer, container))
+    return tracer.breakWith(Reason::kUnsupportedMutation, "a list that is being sorted");
   noteWrite(tracer, container);
   if (PyDict_CheckExact(container)) STATOR_FLOW(linkOwner(tracer, container));
   STATOR_VALUE(shadow, contents(tracer, container));

@@ -8,6 +8,8 @@ namespace stator::interpret {
 // The container to operate on: the shadow of an outside one (made on first use, whole contents guarded), or the object itself.
 Out contents(Tracer& tracer, PyObject* container);
 Out contentsForWrite(Tracer& tracer, PyObject* container);
+// A list from outside, under way in list.sort().
+bool isBeingSorted(Tracer& tracer, PyObject* container);
 // contents of a dict with keys that are no constants
 Out keyedByPosition(Tracer& tracer, PyObject* dict);
 // guards keys that have not mattered so far

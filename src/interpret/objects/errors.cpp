@@ -1,6 +1,7 @@
 // Errors that CPython raises by itself: made by CPython, so that type and text are its own.
 #include "interpret/objects/errors.h"
 
+#include "base/stack_room.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/core/tables.h"
@@ -30,6 +31,7 @@ bool onlyMovesReferences(PyObject* value) {
 
 // An argument of the graph with tensors of zeros in place of stand-ins; null without an error: not for this one.
 Ref<> withZeros(Tracer& t, PyObject* value) {
+  needStack();
   static PyObject* const zeros = torchObject("stator._errors.zeros");
   static PyObject* const dtype_name = PyUnicode_InternFromString("dtype");
   if (graph::isStandIn(value)) {

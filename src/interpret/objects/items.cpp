@@ -2,6 +2,7 @@
 #include "interpret/objects/items.h"
 
 #include "base/check.h"
+#include "base/stack_room.h"
 #include "interpret/core/apparent_types.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
@@ -170,6 +171,7 @@ void guardDefaultHash(Tracer& tracer, PyTypeObject* type) {
 
 bool hashableNatively(Tracer& tracer, PyObject* key) {
   if (values::isScalar(key) || isStaticKey(key) || isAddress(key)) return true;
+  needStack();
   if (graph::isStandIn(key)) {
     noteIdentity(tracer, key);
     return true;
@@ -302,7 +304,7 @@ Out plainIndex(Tracer& tracer, PyObject* key) {
 Out getItem(Tracer& tracer, PyObject* container, PyObject* key) {
   static PyObject* method = PyUnicode_InternFromString("__getitem__");
   STATOR_VALUE(scalar, plainScalar(tracer, container));
-  if (scalar) return getItem(tracer, scalar.get(), key);
+  if (scalar && isTextLike(scalar.get())) return getItem(tracer, scalar.get(), key);
   if (graph::isStandIn(container)) {
     Ref<> plain_key = newRef(key);
     if (!graph::isStandIn(key) && !PyTuple_Check(key) && !values::isScalar(key)) {
@@ -556,7 +558,7 @@ Flow checkLength(Tracer& tracer, PyObject* given) {
 Out length(Tracer& tracer, PyObject* container) {
   static PyObject* method = PyUnicode_InternFromString("__len__");
   STATOR_VALUE(scalar, plainScalar(tracer, container));
-  if (scalar) return length(tracer, scalar.get());
+  if (scalar && isTextLike(scalar.get())) return length(tracer, scalar.get());
   if (graph::isStandIn(container)) {
     const shapes::TensorMeta* meta = graph::asStandIn(container)->meta;
     if (meta == nullptr) return tracer.breakWith(Reason::kRaises, "len() of a number");
@@ -667,6 +669,7 @@ Out truth(Tracer& tracer, PyObject* value) {
 }
 
 Out same(Tracer& tracer, PyObject* left, PyObject* right) {
+  needStack();
   if (left == right) return newRef(Py_True);
   if (symbolic::isSymbol(left) || symbolic::isSymbol(right)) {
     // Which ints are one object depends on their values.
@@ -692,6 +695,7 @@ Out same(Tracer& tracer, PyObject* left, PyObject* right) {
 }
 
 Out contains(Tracer& tracer, PyObject* container, PyObject* item) {
+  needStack();
   if (symbolic::isSymbol(item) && !PyList_Check(container) && !PyTuple_Check(container)) {
     Ref<> number = concrete(tracer, item);
     return contains(tracer, container, number.get());
@@ -699,7 +703,7 @@ Out contains(Tracer& tracer, PyObject* container, PyObject* item) {
   static PyObject* method = PyUnicode_InternFromString("__contains__");
   auto boolean = [](bool b) { return newRef(b ? Py_True : Py_False); };
   STATOR_VALUE(scalar, plainScalar(tracer, container));
-  if (scalar) return contains(tracer, scalar.get(), item);
+  if (scalar && isTextLike(scalar.get())) return contains(tracer, scalar.get(), item);
   if (graph::isStandIn(container))
     return tracer.breakWith(Reason::kDataDependentBranch, "`in` over the elements of a tensor");
   if (isTextLike(container)) {
@@ -735,6 +739,7 @@ Out contains(Tracer& tracer, PyObject* container, PyObject* item) {
     // By the C layout, whatever a subclass puts over __iter__; a list may change while its items are compared.
     const bool by_layout = PyList_Check(items.get()) || PyTuple_Check(items.get());
     Ref<> list = by_layout ? items : stealRef(PySequence_List(items.get()));
+    const Ref<> watch = watchDeque(items.get());
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list.get()); ++i) {
       Ref<> keep = newRef(PySequence_Fast_GET_ITEM(list.get(), i));
       PyObject* element = keep.get();
@@ -744,6 +749,9 @@ Out contains(Tracer& tracer, PyObject* container, PyObject* item) {
         if (identical.get() == Py_True) return identical;
       }
       STATOR_VALUE(compared, tracer.above.settle(compare(tracer, Py_EQ, element, item)));
+      if (sawChange(watch))
+        return tracer.breakWith(Reason::kUnsupportedIterator,
+                                "a deque changes while it is searched");
       if (i + 1 == PySequence_Fast_GET_SIZE(list.get()) && graph::isStandIn(compared.get()) &&
           (tracer.options.runs_as_captured || tracer.options.capture_scalar_outputs)) {
         // Nothing depends on it yet: the graph computes the answer.

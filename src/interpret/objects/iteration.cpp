@@ -1,6 +1,7 @@
 // Iteration: what iter() and next() do, over containers, user iterators and the trace's own.
 #include "interpret/objects/iteration.h"
 
+#include "base/stack_room.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/core/symbols.h"
@@ -30,6 +31,13 @@ Ref<> itemAt(PyObject* sequence, Py_ssize_t index) {
   if (PyList_Check(sequence)) return newRef(PyList_GET_ITEM(sequence, index));
   if (PyTuple_Check(sequence)) return newRef(PyTuple_GET_ITEM(sequence, index));
   return stealRef(PySequence_GetItem(sequence, index));
+}
+
+// Of a type in C, bound: what the type itself does.
+bool isNativeMethod(PyObject* bound) {
+  PyObject* function = PyMethod_Check(bound) ? PyMethod_GET_FUNCTION(bound) : bound;
+  return Py_TYPE(function) == &PyWrapperDescr_Type || Py_TYPE(function) == &PyMethodDescr_Type ||
+         Py_TYPE(function)->tp_name == std::string_view("method-wrapper");
 }
 
 // How many entries a dict has handed out so far, deleted ones included: a key that comes back after it was deleted gets a new one.
@@ -67,21 +75,26 @@ Out changeable(Tracer& t, PyObject* owner) {
 }
 
 // Deques and OrderedDicts count their changes: C's own iterator over what the trace keeps of one, which takes each step with the trace's.
-Ref<> countingIterator(PyObject* items) {
+Ref<> countingIterator(PyObject* items, bool backwards = false) {
   if (isDeque(items)) return stealRef(dequeType()->tp_iter(items));
-  return PyODict_Check(items) ? stealRef(PyODict_Type.tp_iter(items)) : Ref<>();
+  if (!PyODict_Check(items)) return Ref<>();
+  static PyObject* const reversed = torchObject("collections.OrderedDict.__reversed__");
+  return stealRef(backwards ? PyObject_CallOneArg(reversed, items) : PyODict_Type.tp_iter(items));
 }
 
-bool countsChange(const std::vector<Ref<>>& parts) {
-  if (parts.size() < 4 || !parts[3]) return false;
+// What it says about a change; null: it saw none.
+Ref<> changeSeen(const std::vector<Ref<>>& parts) {
+  if (parts.size() < 4 || !parts[3]) return Ref<>();
   Ref<> item = stealRef(PyIter_Next(parts[3].get()));
-  if (!PyErr_Occurred()) return false;
-  PyErr_Clear();
-  return true;
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  Ref<> kind = stealRef(type), error = stealRef(value), trace = stealRef(traceback);
+  return error ? stealRef(PyObject_Str(error.get())) : Ref<>();
 }
 
 enum class Change : uint8_t { kNone, kSize, kKeys };
 
+// With what C says about it, where C was asked.
 Out changeOf(Tracer& t, TraceIterator* iterator, Change& change) {
   const std::vector<Ref<>>& parts = *iterator->sources;
   change = iterator->flag ? Change::kSize : Change::kNone;
@@ -89,8 +102,9 @@ Out changeOf(Tracer& t, TraceIterator* iterator, Change& change) {
   if (!container || iterator->flag) return Ref<>();
   STATOR_VALUE(items, contents(t, container.get()));
   if (isDeque(items.get()) || PyODict_Check(items.get())) {
-    if (countsChange(parts)) change = Change::kSize;
-    return Ref<>();
+    Ref<> seen = changeSeen(parts);
+    if (seen) change = Change::kSize;
+    return seen;
   }
   const Py_ssize_t size =
       PyDict_Check(items.get()) ? PyDict_Size(items.get()) : PySet_GET_SIZE(items.get());
@@ -106,7 +120,7 @@ Flow checkUnchanged(Tracer& t, PyObject* object) {
   TraceIterator* iterator = asTraceIterator(object);
   PyObject* owner = (*iterator->sources)[1].get();
   Change change = Change::kNone;
-  STATOR_FLOW(changeOf(t, iterator, change).flow());
+  STATOR_VALUE(words, changeOf(t, iterator, change));
   if (change == Change::kKeys) {
     // The real interpreter is to do the whole loop: a dict that is rebuilt half way would not know.
     t.ending.restartAt(t.values.find(object)->born, Reason::kUnsupportedIterator);
@@ -117,7 +131,7 @@ Flow checkUnchanged(Tracer& t, PyObject* object) {
   STATOR_VALUE(container, changeable(t, owner));
   if (PyODict_Check(container.get())) {
     iterator->exhausted = true;
-    return t.raiseNew(PyExc_RuntimeError, "OrderedDict mutated during iteration");
+    return t.raiseNew(PyExc_RuntimeError, "%U", words.get());
   }
   iterator->flag = true;
   return t.raiseNew(PyExc_RuntimeError, PyAnySet_Check(container.get())
@@ -137,6 +151,16 @@ PyObject* valueUnder(Tracer& t, PyObject* dict, PyObject* key) {
 }
 
 }  // namespace
+
+Ref<> watchDeque(PyObject* items) { return isDeque(items) ? countingIterator(items) : Ref<>(); }
+
+bool sawChange(const Ref<>& watch) {
+  if (!watch) return false;
+  Ref<> item = stealRef(PyIter_Next(watch.get()));
+  if (!PyErr_Occurred()) return false;
+  PyErr_Clear();
+  return true;
+}
 
 bool noticesChange(Tracer& tracer, PyObject* iterator) {
   Change change = Change::kNone;
@@ -163,7 +187,7 @@ Out iterate(Tracer& tracer, PyObject* iterable) {
   }
   PyTypeObject* type = Py_TYPE(iterable);
   STATOR_VALUE(scalar, plainScalar(tracer, iterable));
-  if (scalar) return iterate(tracer, scalar.get());
+  if (scalar && isTextLike(scalar.get())) return iterate(tracer, scalar.get());
   if (isTextLike(iterable)) {
     guardBytes(tracer, iterable);
     if (PyObject_Size(iterable) < 0) {
@@ -217,8 +241,12 @@ Out iterate(Tracer& tracer, PyObject* iterable) {
     }
     return tracer.raiseNew(PyExc_TypeError, "'%.200s' object is not iterable", type->tp_name);
   }
-  if (PyMethod_Check(bound.get()) && PyFunction_Check(PyMethod_GET_FUNCTION(bound.get())))
-    return tracer.above.callNested(bound.get(), {});
+  if (!isNativeMethod(bound.get())) {
+    STATOR_VALUE(iterator, tracer.above.callNested(bound.get(), {}));
+    if (isTraceIterator(iterator.get()) || PyIter_Check(iterator.get())) return iterator;
+    return tracer.raiseNew(PyExc_TypeError, "iter() returned non-iterator of type '%.100s'",
+                           typeOf(tracer, iterator.get())->tp_name);
+  }
   if (type->tp_iter == PyObject_SelfIter) return newRef(iterable);
   if (PyUnicode_Check(iterable) && type->tp_iter == PyUnicode_Type.tp_iter) {
     STATOR_VALUE(text, exactScalar(tracer, iterable));
@@ -226,6 +254,25 @@ Out iterate(Tracer& tracer, PyObject* iterable) {
   }
   return tracer.breakWith(Reason::kUnsupportedIterator,
                           std::string("iterates over a ") + type->tp_name);
+}
+
+Out reversedKeys(Tracer& tracer, PyObject* iterable) {
+  STATOR_VALUE(forward, iterate(tracer, iterable));
+  if (!isTraceIterator(forward.get()) ||
+      asTraceIterator(forward.get())->kind != IteratorKind::kSnapshot)
+    return tracer.breakWith(Reason::kUnsupportedIterator, "reversed()");
+  std::vector<Ref<>> parts = *asTraceIterator(forward.get())->sources;
+  for (size_t i : {0, 2}) {
+    if (!parts[i]) continue;
+    Ref<> list = stealRef(PySequence_List(parts[i].get()));
+    PyList_Reverse(list.get());
+    parts[i] = stealRef(PyList_AsTuple(list.get()));
+  }
+  STATOR_VALUE(dict, changeable(tracer, iterable));
+  STATOR_VALUE(items, contents(tracer, dict.get()));
+  if (Ref<> counting = countingIterator(items.get(), true)) parts[3] = std::move(counting);
+  parts.push_back(newRef(Py_True));
+  return tracer.made(makeTraceIterator(IteratorKind::kSnapshot, std::move(parts)));
 }
 
 // Items that an iterator from outside has not given yet: they are known by how far ahead they lie, wherever it stands.
@@ -258,6 +305,7 @@ Out nextFromOutside(Tracer& tracer, PyObject* iterator) {
 }
 
 Out next(Tracer& tracer, PyObject* object) {
+  needStack();
   if (!isTraceIterator(object)) {
     PyTypeObject* type = Py_TYPE(object);
     PyObject* method = _PyType_Lookup(type, names().dunder_next);

@@ -5,6 +5,7 @@
 #include "interpret/objects/keys.h"
 
 #include "base/check.h"
+#include "base/stack_room.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/core/symbols.h"
@@ -198,6 +199,7 @@ Out hashOf(Tracer& tracer, PyObject* value) {
 }
 
 bool hasOwnKeys(Tracer& tracer, PyObject* value) {
+  needStack();
   if (graph::isStandIn(value) || values::isScalar(value)) return false;
   if (PyDict_Check(value) || PyAnySet_Check(value))
     return anyKey(value, [&](PyObject* key) { return hasOwnKeys(tracer, key); });
@@ -207,6 +209,7 @@ bool hasOwnKeys(Tracer& tracer, PyObject* value) {
 }
 
 Flow noteOwnKeys(Tracer& tracer, PyObject* key) {
+  needStack();
   if (hashableNatively(tracer, key)) return Flow::kOk;
   if (graph::isStandIn(key)) return Flow::kOk;
   if (isPlainTuple(key) || PyFrozenSet_CheckExact(key)) {
@@ -318,6 +321,7 @@ bool addKey(Tracer& tracer, PyObject* dict, PyObject* key, PyObject* value, Py_h
 
 // Whether the hash that the trace knows is the one that the key has when it is made again.
 bool sameHashAtExit(Tracer& tracer, PyObject* key) {
+  needStack();
   if (graph::isStandIn(key) || isTraceIterator(key) || isAddress(key) ||
       tracer.own_keys.hashedByAddress(key))
     return false;

@@ -3,6 +3,7 @@
 // of our own.
 #include "interpret/objects/known_scalars.h"
 
+#include "base/stack_room.h"
 #include "interpret/core/sym_scalars.h"
 #include "interpret/core/tracer.h"
 
@@ -30,6 +31,7 @@ class Evaluation {
  private:
   // An argument with the stand-ins' tensors in their places; null: one is not known.
   Ref<> replaced(PyObject* argument) {
+    needStack();
     if (graph::isStandIn(argument)) return run(graph::asStandIn(argument));
     if (PyTuple_CheckExact(argument) || PyList_CheckExact(argument)) {
       Py_ssize_t size = PySequence_Fast_GET_SIZE(argument);
@@ -147,6 +149,7 @@ Ref<> computedNow(Tracer& tracer, PyObject* stand_in) {
 
 // A slice whose bounds are tensors of known values, with ints in their places; null: there is nothing to replace, or not all are known.
 Ref<> knownSlices(Tracer& tracer, PyObject* index) {
+  needStack();
   // x[torch.tensor(1)] is x[1] to torch too, which reads the number.
   if (graph::isStandIn(index)) return isWholeNumber(index) ? knownIndex(tracer, index) : Ref<>();
   if (PySlice_Check(index) && hasStandInBound(index)) {

@@ -183,6 +183,8 @@ Out binary(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
           b = symbolic::isSymbol(right) ? concrete(tracer, right) : newRef(right);
     return binary(tracer, operation, a.get(), b.get());
   }
+  if (in_place && isProxied(tracer, left))
+    return tracer.breakWith(Reason::kRaises, "an in-place operator on a read-only view");
   PyTypeObject *left_type = Py_TYPE(left), *right_type = Py_TYPE(right);
   if ((stator_is_user_class(left_type) &&
        (isProgrammed(tracer, left_type, row.method) ||
@@ -289,7 +291,14 @@ Out binary(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
                                                               " on a " + left_type->tp_name +
                                                               " and a " + right_type->tp_name);
     }
-    return nativeBinary(tracer, row, a.get(), b.get());
+    Out result = nativeBinary(tracer, row, a.get(), b.get());
+    // The error would name other classes.
+    if (result.flow() == Flow::kRaise &&
+        (Py_TYPE(a.get()) != left_type || Py_TYPE(b.get()) != right_type)) {
+      tracer.errors.dropRaised();
+      return tracer.breakWith(Reason::kRaises, row.symbol);
+    }
+    return result;
   }
   return nativeBinary(tracer, row, left, right);
 }

@@ -25,6 +25,18 @@ bool harmless(std::string_view name) {
   return name.substr(0, 2) != "__";
 }
 
+// What Python's own classes have under such names without meaning an operation by it.
+bool isOperation(std::string_view name) {
+  for (std::string_view known :
+       {"__module__", "__doc__", "__qualname__", "__slots__", "__dict__", "__weakref__",
+        "__annotations__", "__match_args__", "__orig_bases__", "__parameters__",
+        "__abstractmethods__", "__class__", "__classcell__", "__static_attributes__",
+        "__firstlineno__", "__type_params__"}) {
+    if (name == known) return false;
+  }
+  return name.ends_with("__");
+}
+
 bool keepsBuiltinMeaning(PyTypeObject* type) {
   for (; stator_is_user_class(type); type = type->tp_base) {
     PyObject *name = nullptr, *entry = nullptr;
@@ -40,7 +52,10 @@ bool keepsBuiltinMeaning(PyTypeObject* type) {
           (owner == &PyBaseObject_Type || !PyType_IsSubtype(type, owner) ||
            (PyUnicode_CompareWithASCIIString(name, "__str__") != 0 &&
             PyUnicode_Compare(reinterpret_cast<PyDescrObject*>(entry)->d_name, name) != 0));
-      if (PyFunction_Check(entry) || other) return false;
+      const bool native = owner != nullptr || Py_TYPE(entry) == &PyMethodDescr_Type ||
+                          Py_TYPE(entry) == &PyGetSetDescr_Type ||
+                          Py_TYPE(entry) == &PyMemberDescr_Type;
+      if (other || (!native && isOperation(PyUnicode_AsUTF8(name)))) return false;
     }
   }
   // What is written in C beyond the built-in types (numpy.float64) has operators of its own.

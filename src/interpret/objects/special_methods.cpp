@@ -15,13 +15,19 @@ Ref<> entryOf(Tracer& tracer, PyTypeObject* type, const char* name) {
 
 }  // namespace
 
+// By what types in C have under their special names; all else in a class was put there: functions, but numbers and properties too.
 bool isProgrammed(Tracer& tracer, PyTypeObject* type, const char* name) {
   Ref<> entry = entryOf(tracer, type, name);
   if (!entry) return false;
   PyTypeObject* kind = Py_TYPE(entry.get());
-  return PyFunction_Check(entry.get()) || PyMethod_Check(entry.get()) || entry.get() == Py_None ||
-         PyType_Check(entry.get()) || kind == &PyStaticMethod_Type || kind == &PyClassMethod_Type ||
-         stator_is_user_class(kind);
+  if (kind == &PyWrapperDescr_Type || kind == &PyMethodDescr_Type) {
+    auto* descriptor = reinterpret_cast<PyDescrObject*>(entry.get());
+    return PyUnicode_CompareWithASCIIString(descriptor->d_name, name) != 0 ||
+           !PyType_IsSubtype(type, descriptor->d_type);
+  }
+  if (kind == &PyCFunction_Type) return !PyType_Check(PyCFunction_GET_SELF(entry.get()));
+  return kind != &PyClassMethodDescr_Type && kind != &PyGetSetDescr_Type &&
+         kind != &PyMemberDescr_Type;
 }
 
 bool isDenied(Tracer& tracer, PyTypeObject* type, const char* name) {

@@ -1,5 +1,6 @@
 #include "interpret/objects/subclass_checks.h"
 
+#include "base/stack_room.h"
 #include "interpret/core/known.h"
 #include "interpret/objects/attributes.h"
 #include "interpret/objects/contents.h"
@@ -10,6 +11,7 @@ namespace stator::interpret {
 void guardRegistrations(Tracer& tracer) { tracer.world.guard(Guard{GuardKind::kAbcToken}); }
 
 Out isSubclass(Tracer& tracer, PyObject* type, PyObject* classinfo) {
+  needStack();
   if (PyTuple_Check(classinfo)) {
     STATOR_VALUE(items, contents(tracer, classinfo));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {

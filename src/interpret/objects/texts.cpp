@@ -187,6 +187,20 @@ Out textOf(Tracer& tracer, PyObject* value, bool repr) {
   return containerText(tracer, Py_TYPE(value), value);
 }
 
+Out programmedText(Tracer& tracer, PyObject* value, const char* method, const char* asked,
+                   const Args& args) {
+  STATOR_VALUE(bound, slotMethod(tracer, value, method));
+  tracer.world.keep(bound);
+  STATOR_VALUE(text, tracer.above.callNested(bound.get(), args));
+  PyTypeObject* type = typeOf(tracer, text.get());
+  if (PyType_IsSubtype(type, &PyUnicode_Type)) return text;
+  const bool format = std::string_view(asked) == "__format__";
+  return tracer.raiseNew(
+      PyExc_TypeError,
+      format ? "%s must return a str, not %.200s" : "%s returned non-string (type %.200s)", asked,
+      type->tp_name);
+}
+
 bool losesClass(Tracer& tracer, PyObject* value, PyObject* instead) {
   if (value == instead || !isTextContainer(value)) return false;
   const reprfunc slot = Py_TYPE(value)->tp_repr;

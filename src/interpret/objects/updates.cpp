@@ -13,14 +13,17 @@
 
 namespace stator::interpret {
 
-Flow dictUpdate(Tracer& tracer, PyObject* dict, const Args& args) {
+bool iteratesAsDict(Tracer& tracer, PyObject* value) {
+  return !graph::isStandIn(value) && !isTraceIterator(value) && PyDict_Check(value) &&
+         (PyDict_CheckExact(value) || !isUserOverride(tracer, value, "__iter__"));
+}
+
+Flow dictUpdate(Tracer& tracer, PyObject* dict, const Args& args, bool mapping) {
   if (args.positional > 1)
     return tracer.breakWith(Reason::kRaises, "update() gets arguments that do not fit");
   if (args.positional == 1) {
     PyObject* other = args.values[0];
-    // CPython goes past keys() only where the class iterates as a dict does.
-    if (!graph::isStandIn(other) && !isTraceIterator(other) && PyDict_Check(other) &&
-        (PyDict_CheckExact(other) || !isUserOverride(tracer, other, "__iter__"))) {
+    if (iteratesAsDict(tracer, other)) {
       STATOR_VALUE(items, contents(tracer, other));
       if (tracer.own_keys.any() && !PyODict_Check(dict) && hasOwnKeys(tracer, items.get())) {
         // Under the hashes that the other one has them.
@@ -52,6 +55,8 @@ Flow dictUpdate(Tracer& tracer, PyObject* dict, const Args& args) {
           STATOR_VALUE(item, tracer.above.settle(getItem(tracer, other, key.get())));
           STATOR_FLOW(setItemBase(tracer, dict, key.get(), item.get()));
         }
+      } else if (mapping) {
+        return tracer.breakWith(Reason::kRaises, "** of something that is no mapping");
       } else {
         Ref<> keep = newRef(other);
         STATOR_VALUE(iterator, iterate(tracer, other));

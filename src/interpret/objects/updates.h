@@ -5,8 +5,10 @@
 
 namespace stator::interpret {
 
-// dict.update's arguments
-Flow dictUpdate(Tracer& tracer, PyObject* dict, const Args& args);
+// Whether C takes its entries as they are: CPython goes past keys() only where the class iterates as a dict does.
+bool iteratesAsDict(Tracer& tracer, PyObject* value);
+// dict.update's arguments. `mapping`: pairs are no argument (of `**`).
+Flow dictUpdate(Tracer& tracer, PyObject* dict, const Args& args, bool mapping = false);
 // dict.__setitem__ past any override
 Flow setItemBase(Tracer& tracer, PyObject* dict, PyObject* key, PyObject* value);
 // dict.__delitem__ past any override

@@ -1,4 +1,5 @@
 // What functions under nonstrict_trace need of the tracer (stator/polyfills/nonstrict.py): objects of the program's own, as they are, in a node.
+#include "base/stack_room.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/core/tables.h"
@@ -58,6 +59,7 @@ bool isPlainPart(Tracer& t, PyObject* object, int depth = 0) {
 
 // The structure of arguments: made in the trace, of constants and classes, and of objects that are registered as constants.
 bool isPlainSpec(Tracer& t, PyObject* spec) {
+  needStack();
   static PyObject* const context_name = PyUnicode_InternFromString("_context");
   static PyObject* const children_name = PyUnicode_InternFromString("_children");
   static PyObject* const types[] = {torchObject("torch.utils._pytree.TreeSpec"),

@@ -3,6 +3,7 @@
 // becomes further operands. The operators themselves are spelled out in stator/polyfills/, which call the functions registered here.
 
 #include "base/check.h"
+#include "base/stack_room.h"
 #include "graph/fx.h"
 #include "graph/fx_names.h"
 #include "interpret/core/known.h"
@@ -145,6 +146,7 @@ void forEachForeign(const Body& body, Visit&& visit) {
 using Replacements = std::unordered_map<graph::Node*, Ref<>>;
 
 Ref<> substitute(PyObject* value, const Replacements& replacements) {
+  needStack();
   if (value == nullptr) return Ref<>();
   if (graph::isStandIn(value)) {
     auto found = replacements.find(graph::asStandIn(value)->node);
@@ -412,6 +414,7 @@ class NodeOfOurOwn {
 
 // An object of the program's that is the same one at every call: found by its source, or a partial of such objects.
 bool isFixed(Tracer& t, PyObject* value) {
+  needStack();
   if (values::isConstantDeep(value) || PyCFunction_Check(value) || PyType_Check(value)) return true;
   if (const sources::Source* source = t.sourceOf(value)) {
     t.world.guard(guards::Guard{guards::GuardKind::kIs, source, nullptr, newRef(value)});

@@ -3,6 +3,7 @@
 #include "interpret/tensors/tensor_call.h"
 
 #include "base/numpy_number.h"
+#include "base/stack_room.h"
 #include "interpret/core/apparent_types.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
@@ -122,6 +123,7 @@ bool isRead(PyObject* target) {
 
 // Puts the stand-ins into the places that the skeleton numbers.
 Ref<> fillSkeleton(PyObject* skeleton, const std::vector<Ref<>>& items) {
+  needStack();
   if (PyLong_Check(skeleton)) return items[static_cast<size_t>(PyLong_AsLong(skeleton))];
   if (PyTuple_Check(skeleton) || PyList_Check(skeleton)) {
     Ref<> list = stealRef(PyList_New(0));

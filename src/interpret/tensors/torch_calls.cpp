@@ -2,6 +2,7 @@
 #include "interpret/tensors/torch_calls.h"
 
 #include "base/numpy_number.h"
+#include "base/stack_room.h"
 #include "interpret/core/apparent_types.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
@@ -50,6 +51,7 @@ const shapes::TensorMeta* metaOfStandIn(PyObject* object) {
 }
 
 void collectTensors(PyObject* value, std::vector<PyObject*>& out) {
+  needStack();
   if (metaOfStandIn(value) != nullptr) {
     out.push_back(value);
   } else if (PyTuple_Check(value)) {

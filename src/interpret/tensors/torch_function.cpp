@@ -4,6 +4,7 @@
 #include "interpret/tensors/torch_function.h"
 
 #include "base/check.h"
+#include "base/stack_room.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/core/tables.h"
@@ -327,6 +328,7 @@ namespace {
 
 // torch.Tensor.__torch_function__: the function itself, on plain tensors, and the results made instances of the class.
 Out converted(Tracer& t, PyObject* value, PyTypeObject* type) {
+  needStack();
   if (graph::isStandIn(value) && graph::asStandIn(value)->meta != nullptr) {
     if (PyType_IsSubtype(typeOf(t, value), type)) return newRef(value);
     return castTo(t, value, type);

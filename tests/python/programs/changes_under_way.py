@@ -231,3 +231,60 @@ def lists_that_change_while_searched():
         return x + 1, out
 
     return Case(f, vec())
+
+
+class _Search:
+    def __init__(self, found, change):
+        self.found, self.change = found, change
+
+    def __eq__(self, other):
+        self.change()
+        return other == self.found
+
+
+@program(min_ops=1)
+def deques_that_change_while_searched():
+    def f(x):
+        y = x + 1
+        out = []
+        for use in (lambda q, s: q.index(s), lambda q, s: q.count(s), lambda q, s: s in q, lambda q, s: q.remove(s)):
+            for change in ("append", "popleft", "rotate", "clear", "extend"):
+                q = collections.deque([1, 2, 3, 4])
+                changes = {"append": lambda: q.append(9), "popleft": lambda: q.popleft(), "rotate": lambda: q.rotate(1)}
+                changes |= {"clear": lambda: q.clear(), "extend": lambda: q.extend([])}
+                out += [_error(lambda: use(q, _Search(3, changes[change]))), list(q)]
+        return y, out
+
+    return Case(f, vec())
+
+
+@program(min_ops=1)
+def dicts_that_change_while_gone_through_backwards():
+    def f(x):
+        y = x + 1
+        out = []
+        for kind in (dict, collections.OrderedDict):
+            for view in (lambda d: d, lambda d: d.items(), lambda d: d.values()):
+                for change in ("add", "delete", "clear", "set", "again", "nothing"):
+                    d = kind({1: 2, 3: 4, 5: 6})
+
+                    def loop():
+                        seen = []
+                        for item in reversed(view(d)):
+                            seen.append(item)
+                            if change == "add":
+                                d[len(d) + 10] = 1
+                            elif change == "delete":
+                                d.pop(1, None)
+                            elif change == "clear":
+                                d.clear()
+                            elif change == "set":
+                                d[3] = 7
+                            elif change == "again":
+                                d[1] = d.pop(1)
+                        return seen
+
+                    out += [_error(loop), list(d.items())]
+        return y, out
+
+    return Case(f, vec())
