@@ -71,9 +71,9 @@ def export(
         seen = _Seen()
         function = f.forward if isinstance(f, torch.nn.Module) and not _has_hooks(f) else f
         with _marked(f, args, kwargs, dynamic_shapes) as dynamic:
-            result = stator.compile(function, backend=seen, fullgraph=True, dynamic=dynamic, options={"regions": "off"})(
-                *args, **kwargs
-            )
+            result = stator.compile(
+                function, backend=seen, fullgraph=True, dynamic=dynamic, options={"regions": "off"}
+            )(*args, **kwargs)
         module = seen.module
         if module is not None and aten_graph:
             from torch.fx.experimental.proxy_tensor import make_fx

@@ -1,4 +1,6 @@
 // Methods of the types that classes and descriptors are made of.
+#include "python/types.h"
+
 #include "interpret/calls/calls.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
@@ -6,7 +8,6 @@
 #include "interpret/core/tracer.h"
 #include "interpret/library/rows.h"
 #include "interpret/objects/attributes.h"
-#include "python/types.h"
 
 namespace stator::interpret {
 
