@@ -12,6 +12,7 @@
 // - The garbage collector runs between instructions.
 #define Py_BUILD_CORE 1
 #include "base/hot.h"
+#include "python/evaluator.h"
 #include "python/frame.h"
 
 #include <internal/pycore_ceval.h>
