@@ -338,7 +338,7 @@ def test_results_that_are_views_stay_views():
     compiled = stator.compile(f, backend=count)
     with config.patch(regions="always"), torch.no_grad():
         last, views = compiled(x, weights)
-    assert 1 < len(seen) < 6
+    assert len(seen) == 1 and stator.stats()["region_calls"] >= 6
     assert views[-1].data_ptr() == last.data_ptr()
     last.zero_()
     assert views[-1].abs().sum() == 0 and views[0].abs().sum() > 0
@@ -682,7 +682,9 @@ def test_marked_functions():
 
 def test_marked_forward():
     class Marked(Layer):
-        forward = torch.compiler.nested_compile_region(Layer.forward)
+        @torch.compiler.nested_compile_region
+        def forward(self, x):
+            return torch.sin(x + self.b(F.gelu(self.a(self.n(x)))))
 
     check(Net([Marked() for _ in range(4)]), [input()], 3, 6, regions="auto", train=True)
 
