@@ -257,7 +257,7 @@ def nested_compile_region():
     def region(x):
         return x.sin()
 
-    captured(lambda x: region(x) + region(x))
+    captured(lambda x: region(x) + region(x), graphs=2)  # the region, compiled once, and what is around it
 
 
 def stance():
