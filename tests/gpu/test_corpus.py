@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from checking import DEVICE
 
+# An index out of range ends all work on the device, in eager too (test_errors_and_memory.py has it, in a process of its own).
+ENDS_THE_DEVICE = {"graphs_that_raise.an_index_out_of_range"}
 ROOT = Path(__file__).resolve().parents[2]
 STEP = int(os.environ.get("STATOR_GPU_CORPUS", "4"))
 
@@ -36,6 +38,7 @@ def test_as_eager(mode, tmp_path):
         v["name"]: v["differences"][:2]
         for v in found
         if v["differences"]
+        and v["name"] not in ENDS_THE_DEVICE
         and "ended with status 77" not in v["differences"][0]
         and (f"differs:{mode or 'plain'}", v["name"]) not in known
     }
