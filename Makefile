@@ -180,6 +180,10 @@ fuzz: build ## Differential fuzzers: 20,000 programs with fixed seeds, then HOUR
 	  PYTHONPATH=$(CURDIR)/build/fuzz/package:$(CURDIR) PYTHONSAFEPATH=1 $(PY) -W ignore -m tests.fuzz.learn --hours $(HOURS) --jobs $(JOBS); \
 	fi
 
+.PHONY: test-deep
+test-deep: build ## Structures 100,000 deep of every kind, built, dropped, returned and walked in traces (some ten minutes)
+	@STATOR_TEST_DEEP=1 $(PYTEST) -q --no-header tests/python/test_deep_structures.py
+
 .PHONY: test-cpython
 test-cpython: build ## CPython's own tests under the evaluator: all modules that pass here without it (hours; goes on where it was stopped)
 	$(call say,CPython's tests)

@@ -1,5 +1,9 @@
-"""Structures of any depth: what eager can build and drop, a trace can; no walk of ours and no destructor ends the process."""
+"""Structures of any depth: what eager can build and drop, a trace can; no walk of ours and no destructor ends the process.
 
+All of them take some ten minutes (`make test-deep`); without STATOR_TEST_DEEP a few run.
+"""
+
+import os
 import subprocess
 import sys
 
@@ -71,6 +75,14 @@ ENDS = {
 }
 
 
+QUICK = {("list", "returned"), ("instances", "over a break"), ("filter", "dropped"), ("generator", "dropped"), ("[l]", "copy")}
+
+
+def _only_if_asked(*case):
+    if "STATOR_TEST_DEEP" not in os.environ and case not in QUICK:
+        pytest.skip("make test-deep runs it")
+
+
 def _run(code):
     run = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-c", HEAD + code], capture_output=True, text=True, timeout=900
@@ -97,6 +109,7 @@ assert wanted == got, (wanted, got)
 def test_deep(structure, end, request):
     if structure in ITERATORS and end == "over a break" and structure != "filter":
         pytest.skip("as filter")
+    _only_if_asked(structure, end)
     _run(_program(structure, end))
 
 
@@ -117,6 +130,7 @@ WALKS = {
 @pytest.mark.parametrize("structure", ["[l]", "(l,)"])
 def test_walks(walk, structure):
     """Where eager gives up with a RecursionError, so does the trace; where it does not, neither does the trace."""
+    _only_if_asked(structure, walk)
     _run(f"""
 def f(x, l, other): return {WALKS[walk]}
 def build(n):

@@ -183,13 +183,15 @@ bool hashableNatively(Tracer& tracer, PyObject* key) {
     return true;
   }
   if (Py_TYPE(key) == &PyFrozenSet_Type) {
+    // The trace looked at its items when it made it.
+    if (!tracer.isMade(key) || !tracer.own_keys.any()) return tracer.isMade(key);
     PyObject* item = nullptr;
     Py_hash_t hash = 0;
     Py_ssize_t position = 0;
     while (_PySet_NextEntry(key, &position, &item, &hash)) {
       if (!hashableNatively(tracer, item)) return false;
     }
-    return tracer.isMade(key);
+    return true;
   }
   if (isTraceIterator(key)) return false;
   if (defaultHash(Py_TYPE(key))) {
