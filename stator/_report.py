@@ -15,6 +15,8 @@ import traceback
 import warnings
 from typing import Any
 
+import torch
+
 from stator import config, exc
 
 log = logging.getLogger("stator")
@@ -339,8 +341,10 @@ def _graph_name(place, backend, number):
 
 def watch_backward(place, backend, number, outputs):
     """AOTAutograd makes a class for each graph that it differentiates: an error that leaves its backward says which graph that is."""
-    for output in outputs:
-        made = getattr(getattr(output, "grad_fn", None), "_forward_cls", None)
+    with torch._C.DisableTorchFunction():  # no mode or class of the program's is asked
+        functions = [getattr(output, "grad_fn", None) for output in outputs]
+    for function in functions:
+        made = getattr(function, "_forward_cls", None)
         if made is None or not hasattr(made, "compiled_bw") or hasattr(made, "_stator_watched"):
             continue
         made._stator_watched = True

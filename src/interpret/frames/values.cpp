@@ -224,16 +224,19 @@ Flow buildSlice(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 
 namespace {
 
+// format() of it is object's, which asks __str__.
+bool formatsAsText(PyTypeObject* type) {
+  static PyObject* const format = PyUnicode_InternFromString("__format__");
+  return _PyType_Lookup(type, format) == _PyType_Lookup(&PyBaseObject_Type, format);
+}
+
 // The method of the program's own that says how the value reads; null: C's own does. object.__format__ asks __str__, and object.__str__
 // asks __repr__.
 const char* textMethod(Tracer& tracer, PyObject* value, int conversion, bool has_spec) {
   const char* method = conversion == 1 ? "__str__" : conversion >= 2 ? "__repr__" : "__format__";
   if (isUserOverride(tracer, value, method)) return method;
   PyTypeObject* type = typeOf(tracer, value);
-  static PyObject* const format = PyUnicode_InternFromString("__format__");
-  if (conversion == 0 &&
-      (has_spec || _PyType_Lookup(type, format) != _PyType_Lookup(&PyBaseObject_Type, format)))
-    return nullptr;
+  if (conversion == 0 && (has_spec || !formatsAsText(type))) return nullptr;
   if (conversion == 0 && isUserOverride(tracer, value, "__str__")) return "__str__";
   const bool asks_repr = conversion < 2 && type->tp_str == PyBaseObject_Type.tp_str;
   return asks_repr && isUserOverride(tracer, value, "__repr__") ? "__repr__" : nullptr;
@@ -261,7 +264,8 @@ Flow formatValue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
     STATOR_VALUE(result, programmedText(tracer, value, used, asked, args));
     text = std::move(result);
     if (conversion == 0) return deliver(tracer, frame, text, operands);
-  } else if (isTextContainer(value) && conversion != 3 && (conversion != 0 || !has_spec)) {
+  } else if (isTextContainer(value) && conversion != 3 &&
+             (conversion != 0 || (!has_spec && formatsAsText(type)))) {
     STATOR_VALUE(shown, textOf(tracer, value, conversion == 2));
     text = std::move(shown);
   } else {

@@ -613,6 +613,8 @@ Out truth(Tracer& tracer, PyObject* value) {
   auto boolean = [](bool b) { return newRef(b ? Py_True : Py_False); };
   if (value == Py_True || value == Py_False) return newRef(value);
   if (value == Py_None) return boolean(false);
+  if (value == Py_NotImplemented)
+    return tracer.breakWith(Reason::kUnsupportedObject, "the truth of NotImplemented, which warns");
   if (symbolic::isSymScalar(value)) {
     symbolic::SymScalar* scalar = symbolic::asSymScalar(value);
     if (!scalar->backed) return tracer.breakWith(Reason::kDataDependentBranch);
