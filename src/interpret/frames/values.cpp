@@ -17,6 +17,7 @@
 #include "interpret/objects/iteration.h"
 #include "interpret/objects/keys.h"
 #include "interpret/objects/operators.h"
+#include "interpret/objects/special_methods.h"
 #include "interpret/objects/texts.h"
 #include "interpret/objects/updates.h"
 #include "interpret/tensors/arrays.h"
@@ -252,6 +253,11 @@ Flow formatValue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   int conversion = instr.oparg & 3;
   if (graph::isStandIn(value))
     return tracer.breakWith(Reason::kDataDependentRead, "formats a tensor");
+  const char* asked_first = conversion == 1   ? "__str__"
+                            : conversion >= 2 ? "__repr__"
+                                              : "__format__";
+  if (isDenied(tracer, typeOf(tracer, value), asked_first))
+    return tracer.breakWith(Reason::kRaises, "formats what its class says cannot be formatted");
   Ref<> text = newRef(value);
   PyTypeObject* type = Py_TYPE(value);
   if (const char* used = textMethod(tracer, value, conversion, has_spec)) {
@@ -265,7 +271,7 @@ Flow formatValue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
     text = std::move(result);
     if (conversion == 0) return deliver(tracer, frame, text, operands);
   } else if (isTextContainer(value) && conversion != 3 &&
-             (conversion != 0 || (!has_spec && formatsAsText(type)))) {
+             (conversion != 0 || (!has_spec && formatsAsText(typeOf(tracer, value))))) {
     STATOR_VALUE(shown, textOf(tracer, value, conversion == 2));
     text = std::move(shown);
   } else {
