@@ -313,7 +313,7 @@ bool Environment::decide(const Expr* condition) {
     std::optional<int64_t> value = hintOf(condition);
     if (!value) {
       // Too large, or undefined: with plain numbers the question can be put.
-      for (int64_t number : symbolsIn(condition)) specialise(symbol(number));
+      fix(condition);
       condition = simplify(condition);
       STATOR_CHECK(condition->kind == Kind::kBool,
                    "a condition on sizes has no truth value: " + text(condition));
@@ -326,6 +326,7 @@ bool Environment::decide(const Expr* condition) {
   } catch (const Overflow&) {
     const std::optional<int64_t> value = hintOf(condition);
     STATOR_CHECK(value.has_value(), "a condition on sizes overflows");
+    fix(condition);
     return *value != 0;
   }
 }
@@ -335,8 +336,17 @@ std::optional<int64_t> Environment::specialise(const Expr* expr) {
   if (hasUnbacked(expr)) throw Undecided(expr);
   const std::optional<int64_t> value = hintOf(expr);
   if (!value || expr->isInt()) return value;
-  decide(equal(expr, integer(*value)));
+  try {
+    decide(equal(expr, integer(*value)));
+  } catch (const Overflow&) {
+    fix(expr);
+  }
   return value;
+}
+
+// What is too heavy to be compared holds for good once all that it is made of is fixed.
+void Environment::fix(const Expr* expr) {
+  for (int64_t number : symbolsIn(expr)) specialise(symbol(number));
 }
 
 void Environment::assume(const Expr* condition) {

@@ -81,6 +81,7 @@ class Environment {
   };
 
  private:
+  void fix(const Expr* expr);
   void learn(const Expr* condition);
   bool solve(const Expr* sum);  // sum == 0: one symbol is expressed by the others
   void bound(const Expr* form, Range range);
