@@ -1,5 +1,4 @@
-// One resolution for every call: what is being called, with which arguments, and whether it is inlined, computed, put into the graph or
-// left to the real interpreter.
+// One resolution for every call: what is called, with what, and whether it is inlined, computed, put into the graph or left to CPython.
 #include "interpret/calls/calls.h"
 
 #include "base/stack_room.h"
@@ -18,7 +17,6 @@
 #include "interpret/objects/attribute_writes.h"
 #include "interpret/objects/attributes.h"
 #include "interpret/objects/contents.h"
-#include "interpret/objects/decimals.h"
 #include "interpret/objects/descriptors.h"
 #include "interpret/objects/drops.h"
 #include "interpret/objects/errors.h"
