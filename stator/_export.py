@@ -78,7 +78,7 @@ def export(
         if module is not None and aten_graph:
             from torch.fx.experimental.proxy_tensor import make_fx
 
-            mode = "real" if dynamic is False else "symbolic"
+            mode: Any = "real" if dynamic is False else "symbolic"
             make = make_fx(
                 module.forward, tracing_mode=mode, decomposition_table=decomposition_table, pre_dispatch=pre_dispatch
             )

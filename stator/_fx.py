@@ -264,13 +264,13 @@ class _KeywordCall:
         self.__module__ = __name__
 
     def __call__(self, *args: Any) -> Any:
-        args, values = args[: -len(self.names)], args[-len(self.names) :]
+        rest, values = list(args[: -len(self.names)]), args[-len(self.names) :]
         function = self.target
         if function is None:
-            function, *args = args
+            function = rest.pop(0)
         elif isinstance(function, str):
-            function, *args = getattr(args[0], function), *args[1:]
-        return function(*args, **dict(zip(self.names, values, strict=True)))
+            function = getattr(rest.pop(0), function)
+        return function(*rest, **dict(zip(self.names, values, strict=True)))
 
     def __reduce__(self) -> Any:
         return keyword_call, (self.target, self.names)

@@ -8,7 +8,7 @@ def __getattr__(name: str) -> Any:
     if name == "has_guarding_hint":  # has_hint before torch 2.12
         from torch.fx.experimental import symbolic_shapes
 
-        return getattr(symbolic_shapes, name, None) or symbolic_shapes.has_hint
+        return getattr(symbolic_shapes, name, None) or symbolic_shapes.has_hint  # type: ignore[attr-defined]
     raise AttributeError(name)
 
 

@@ -75,7 +75,13 @@ ENDS = {
 }
 
 
-QUICK = {("list", "returned"), ("instances", "over a break"), ("filter", "dropped"), ("generator", "dropped"), ("[l]", "copy")}
+QUICK = {
+    ("list", "returned"),
+    ("instances", "over a break"),
+    ("filter", "dropped"),
+    ("generator", "dropped"),
+    ("[l]", "copy"),
+}
 
 
 def _only_if_asked(*case):
