@@ -36,17 +36,6 @@
 static PyThreadState* thread(void) { return _PyThreadState_UncheckedGet(); }
 
 PyCodeObject* stator_frame_code(StatorFrame* frame) { return frame->f_code; }
-PyFunctionObject* stator_frame_function(StatorFrame* frame) {
-  return (PyFunctionObject*)frame->f_funcobj;
-}
-PyObject* stator_frame_globals(StatorFrame* frame) { return frame->f_globals; }
-PyObject* stator_frame_builtins(StatorFrame* frame) { return frame->f_builtins; }
-PyObject* stator_frame_namespace(StatorFrame* frame) { return frame->f_locals; }
-int stator_frame_is_generator(StatorFrame* frame) {
-  return frame->owner == FRAME_OWNED_BY_GENERATOR;
-}
-
-int stator_frame_offset(StatorFrame* frame) { return _PyInterpreterFrame_LASTI(frame) * UNIT; }
 
 int stator_frame_throw_offset(StatorFrame* frame) { return stator_frame_offset(frame); }
 
@@ -55,7 +44,6 @@ void stator_frame_set_offset(StatorFrame* frame, int offset) {
 }
 
 int stator_frame_slot_count(StatorFrame* frame) { return frame->f_code->co_nlocalsplus; }
-PyObject** stator_frame_slots(StatorFrame* frame) { return frame->localsplus; }
 int stator_frame_depth(StatorFrame* frame) {
   return frame->stacktop - frame->f_code->co_nlocalsplus;
 }
@@ -63,46 +51,12 @@ PyObject** stator_frame_stack(StatorFrame* frame) {
   return frame->localsplus + frame->f_code->co_nlocalsplus;
 }
 
-void stator_frame_set_slot(StatorFrame* frame, int index, PyObject* value) {
-  PyObject* old = frame->localsplus[index];
-  frame->localsplus[index] = Py_XNewRef(value);
-  Py_XDECREF(old);
-}
-
-void stator_frame_push(StatorFrame* frame, PyObject* value) {
-  frame->localsplus[frame->stacktop++] = Py_XNewRef(value);
-}
-
-void stator_frame_push_steal(StatorFrame* frame, PyObject* value) {
-  frame->localsplus[frame->stacktop++] = value;
-}
-
-PyObject* stator_frame_pop(StatorFrame* frame) { return frame->localsplus[--frame->stacktop]; }
-
 void stator_frame_truncate(StatorFrame* frame, int depth) {
   int bottom = frame->f_code->co_nlocalsplus + depth;
   while (frame->stacktop > bottom) {
     PyObject* value = frame->localsplus[--frame->stacktop];
     Py_XDECREF(value);
   }
-}
-
-StatorFrameView stator_frame_view(StatorFrame* frame) {
-  StatorFrameView view = {frame->localsplus, &frame->stacktop};
-  return view;
-}
-
-int stator_frame_in_default_loop(StatorFrame* frame) {
-  return frame->owner != FRAME_OWNED_BY_CSTACK && frame->stacktop < 0;
-}
-
-STATOR_HOT PyObject* stator_handled_exception(void) { return thread()->exc_info->exc_value; }
-
-void stator_set_handled_exception(PyObject* value) {
-  _PyErr_StackItem* item = thread()->exc_info;
-  PyObject* old = item->exc_value;
-  item->exc_value = Py_XNewRef(value);
-  Py_XDECREF(old);
 }
 
 PyObject* stator_topmost_exception(void) { return _PyErr_GetTopmostException(thread())->exc_value; }
@@ -260,10 +214,6 @@ PyObject* stator_frame_eval_default(StatorFrame* frame, int raising) {
   return evaluate(frame, raising);
 }
 
-PyObject* stator_frame_eval_fresh(StatorFrame* frame, int throwflag) {
-  return evaluate(frame, throwflag);
-}
-
 int stator_signal_waits(void) {
   return _Py_atomic_load_relaxed(&_PyRuntime.ceval.signals_pending) != 0 &&
          PyThread_get_thread_ident() == _PyRuntime.main_thread;
@@ -316,11 +266,6 @@ static int tools_in(const uint8_t* events, size_t count) {
 static int thread_watched(PyThreadState* tstate) {
   return tstate->c_tracefunc != NULL || tstate->c_profilefunc != NULL ||
          tools_in(tstate->interp->monitors.tools, sizeof tstate->interp->monitors.tools);
-}
-
-int stator_code_traced(PyCodeObject* code) {
-  const _PyCoMonitoringData* data = code->_co_monitoring;
-  return data != NULL && tools_in(data->local_monitors.tools, sizeof data->local_monitors.tools);
 }
 
 int stator_frame_traced(StatorFrame* frame) {
@@ -384,18 +329,6 @@ StatorFrame* stator_thread_frame(void) { return thread()->cframe->current_frame;
 
 // --- Generators ------------------------------------------------------------------------------------------------------------------------
 
-PyObject* stator_frame_generator(StatorFrame* frame) {
-  return frame->owner == FRAME_OWNED_BY_GENERATOR ? (PyObject*)_PyFrame_GetGenerator(frame) : NULL;
-}
-
-StatorFrame* stator_generator_frame(PyObject* generator) {
-  if (!PyGen_CheckExact(generator) && !PyCoro_CheckExact(generator) &&
-      !PyAsyncGen_CheckExact(generator))
-    return NULL;
-  PyGenObject* gen = (PyGenObject*)generator;
-  return gen->gi_frame_state < FRAME_COMPLETED ? (StatorFrame*)gen->gi_iframe : NULL;
-}
-
 void stator_generator_set_suspended(PyObject* generator, int offset, PyObject* handled) {
   PyGenObject* gen = (PyGenObject*)generator;
   stator_frame_set_offset((StatorFrame*)gen->gi_iframe, offset);
@@ -417,10 +350,6 @@ PyObject* stator_async_gen_wrap(PyObject* value) {
   wrapped->value = Py_NewRef(value);
   PyObject_GC_Track(wrapped);
   return (PyObject*)wrapped;
-}
-
-PyObject* stator_lookup_special(PyObject* self, PyObject* name) {
-  return _PyObject_LookupSpecial(self, name);
 }
 
 // --- Instructions without a function ---------------------------------------------------------------------------------------------------
@@ -486,36 +415,5 @@ PyObject* stator_intrinsic_2(int which, PyObject* first, PyObject* second) {
   return call_intrinsic(2, which, arguments);
 }
 
-// CPython takes every KeyError with one argument for it.
-PyObject* stator_take_repeated_key(void) {
-  PyObject* error = PyErr_GetRaisedException();
-  PyObject* arguments = error != NULL ? ((PyBaseExceptionObject*)error)->args : NULL;
-  if (arguments == NULL || !PyTuple_Check(arguments) || PyTuple_GET_SIZE(arguments) != 1) {
-    PyErr_SetRaisedException(error);
-    return NULL;
-  }
-  PyObject* key = Py_NewRef(PyTuple_GET_ITEM(arguments, 0));
-  Py_DECREF(error);
-  return key;
-}
-
-// --- Code objects ----------------------------------------------------------------------------------------------------------------------
-
-PyObject* stator_code_bytes(PyCodeObject* code) { return PyCode_GetCode(code); }
-PyObject* stator_code_exception_table(PyCodeObject* code) { return code->co_exceptiontable; }
-PyObject* stator_code_slot_names(PyCodeObject* code) { return code->co_localsplusnames; }
-int stator_code_first_traceable(PyCodeObject* code) { return code->_co_firsttraceable * UNIT; }
-
-int stator_code_slot_is_cell(PyCodeObject* code, int slot) {
-  return (_PyLocals_GetKind(code->co_localspluskinds, slot) & (CO_FAST_CELL | CO_FAST_FREE)) != 0;
-}
-
-Py_ssize_t stator_code_extra_index(freefunc free) {
-  return PyUnstable_Eval_RequestCodeExtraIndex(free);
-}
-int stator_code_get_extra(PyCodeObject* code, Py_ssize_t index, void** extra) {
-  return PyUnstable_Code_GetExtra((PyObject*)code, index, extra);
-}
-int stator_code_set_extra(PyCodeObject* code, Py_ssize_t index, void* extra) {
-  return PyUnstable_Code_SetExtra((PyObject*)code, index, extra);
-}
+#include "python/frame_alike.h"
+#include "python/frame_alike312.h"
