@@ -100,306 +100,323 @@ bool sameAbcToken(PyObject* expected) {
   return token && sameConstant(token.get(), expected);
 }
 
-PyObject* tupleItem(PyObject* tuple, size_t index) {
+PyObject* itemOf(PyObject* tuple, size_t index) {
   return tuple != nullptr && index < static_cast<size_t>(PyTuple_GET_SIZE(tuple))
              ? PyTuple_GET_ITEM(tuple, index)
              : nullptr;
 }
 
+#define STATOR_OP_METHOD [[gnu::always_inline]] inline
+
+// One run over ops: a method for each (ops.def), which says whether what it asks for holds, and takes down what it relied on if asked to.
+template <bool kRecording>
+class Check {
+ public:
+  // The view lies outside: what is here is to stay in registers.
+  Check(Machine& machine, StatorView& view)
+      : machine_(machine), r_(machine.r), recorder_(machine.recorder), view_(view) {}
+
+  STATOR_OP_METHOD const Op* run(Op* begin, Op* end) {
+    for (Op* op = begin; op != end; ++op) {
+      if constexpr (kRecording) {
+        if (op != begin) recorder_->end(op[-1]);
+        recorder_->begin(*op, static_cast<uint32_t>(op - machine_.program.ops.data()));
+      }
+      switch (op->code) {
+#define STATOR_OP(code, method)   \
+  case Code::code:                \
+    if (!method(op)) [[unlikely]] \
+      return op;                  \
+    break;
+#include "guards/ops.def"
+#undef STATOR_OP
+      }
+    }
+    return nullptr;
+  }
+
+ private:
+  // --- facts of the process
+  STATOR_OP_METHOD bool globalState(Op* op) {
+    return tensor::GlobalState::now().equals(*static_cast<const tensor::GlobalState*>(op->a));
+  }
+  STATOR_OP_METHOD bool typeVersion(Op* op) {
+    TypeVersion& version = machine_.program.versions[op->hint];
+    const uint32_t seen = version.type->tp_version_tag;
+    if (seen != version.version || seen == 0) [[unlikely]] {
+      if (!version.lookUpAgain()) return false;
+    }
+    if constexpr (kRecording) noteVersion(*recorder_, *op, version.type.get());
+    return true;
+  }
+  STATOR_OP_METHOD bool abcToken(Op* op) { return sameAbcToken(objectOf(op->a)); }
+
+  // --- reading into a register
+  STATOR_OP_METHOD bool local(Op* op) {
+    PyObject* value = machine_.roots.slots[op->hint];
+    if (value == nullptr) [[unlikely]]
+      return false;
+    r_[op->dst] = value;
+    return true;
+  }
+  STATOR_OP_METHOD bool root(Op* op) {
+    PyObject* value = readStep(machine_, sourceOf(*op), nullptr, nullptr);
+    if (value == nullptr) return false;
+    r_[op->dst] = value;
+    // Pinned: owned by the entry. The frame's globals and builtins are compared when a record is looked for.
+    if constexpr (kRecording)
+      recorder_->proof[op->dst] = sourceOf(*op).kind == sources::SourceKind::kPinned
+                                      ? Proof::kSameObject
+                                      : Proof::kSameAddress;
+    return true;
+  }
+  // What `read` finds in the base; null where it is not there.
+  template <class Read>
+  STATOR_OP_METHOD bool stepBy(Op* op, Read&& read) {
+    PyObject* base = r_[op->base];
+    PyObject* value = read(base);
+    if (value == nullptr) [[unlikely]]
+      return false;
+    r_[op->dst] = value;
+    if constexpr (kRecording) noteStep(*recorder_, *op, base, value);
+    return true;
+  }
+  STATOR_OP_METHOD bool step(Op* op) {
+    return stepBy(op,
+                  [&](PyObject* base) { return readStep(machine_, sourceOf(*op), base, nullptr); });
+  }
+  STATOR_OP_METHOD bool stepAbsent(Op* op) {
+    PyObject* base = op->base != kNoRegister ? r_[op->base] : nullptr;
+    bool unknown = false;
+    if (readStep(machine_, sourceOf(*op), base, &unknown) != nullptr || unknown) return false;
+    if constexpr (kRecording) noteStep(*recorder_, *op, base, nullptr);
+    return true;
+  }
+  STATOR_OP_METHOD bool attribute(Op* op) {
+    PyObject* base = r_[op->base];
+    PyObject* value = nullptr;
+    const int found = stator_object_lookup(base, objectOf(op->a), &value);
+    if (found != (op->code == Code::kAttr ? STATOR_FOUND : STATOR_MISSING)) return false;
+    if (op->dst != kNoRegister) r_[op->dst] = value;
+    if constexpr (kRecording) noteStep(*recorder_, *op, base, value);
+    return true;
+  }
+  static PyObject*& slotIn(PyObject* base, const Op& op) {
+    return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(base) + op.hint);
+  }
+  STATOR_OP_METHOD bool slot(Op* op) {
+    return stepBy(op, [&](PyObject* base) { return slotIn(base, *op); });
+  }
+  STATOR_OP_METHOD bool slotAbsent(Op* op) {
+    PyObject* base = r_[op->base];
+    if (slotIn(base, *op) != nullptr) return false;
+    if constexpr (kRecording) noteStep(*recorder_, *op, base, nullptr);
+    return true;
+  }
+  STATOR_OP_METHOD bool listItem(Op* op) {
+    return stepBy(op, [&](PyObject* base) -> PyObject* {
+      const bool there =
+          PyList_Check(base) && op->hint < static_cast<size_t>(PyList_GET_SIZE(base));
+      return there ? PyList_GET_ITEM(base, op->hint) : nullptr;
+    });
+  }
+  STATOR_OP_METHOD bool tupleItem(Op* op) {
+    return stepBy(
+        op, [&](PyObject* base) { return PyTuple_Check(base) ? itemOf(base, op->hint) : nullptr; });
+  }
+  STATOR_OP_METHOD bool cell(Op* op) {
+    return stepBy(op, [](PyObject* base) -> PyObject* {
+      return PyCell_Check(base) ? PyCell_GET(base) : nullptr;
+    });
+  }
+  template <class Read>
+  STATOR_OP_METHOD bool ofFunction(Op* op, Read&& read) {
+    return stepBy(op, [&](PyObject* base) -> PyObject* {
+      return PyFunction_Check(base) ? read(base) : nullptr;
+    });
+  }
+  STATOR_OP_METHOD bool functionCode(Op* op) {
+    return ofFunction(op, [](PyObject* function) { return PyFunction_GET_CODE(function); });
+  }
+  STATOR_OP_METHOD bool functionDefault(Op* op) {
+    return ofFunction(op, [&](PyObject* function) {
+      return itemOf(PyFunction_GET_DEFAULTS(function), op->hint);
+    });
+  }
+  STATOR_OP_METHOD bool keywordDefault(Op* op) {
+    return ofFunction(op, [&](PyObject* function) {
+      return readStep(machine_, sourceOf(*op), function, nullptr);
+    });
+  }
+  STATOR_OP_METHOD bool closure(Op* op) {
+    return ofFunction(
+        op, [&](PyObject* function) { return itemOf(PyFunction_GET_CLOSURE(function), op->hint); });
+  }
+  STATOR_OP_METHOD bool functionGlobals(Op* op) {
+    return ofFunction(op, [](PyObject* function) { return PyFunction_GET_GLOBALS(function); });
+  }
+  STATOR_OP_METHOD bool instanceDict(Op* op) {
+    return stepBy(op, [](PyObject* base) { return instanceDictOf(base); });
+  }
+  STATOR_OP_METHOD bool nthKey(Op* op) {
+    return stepBy(op, [&](PyObject* base) { return keyAt(base, op->hint); });
+  }
+
+  // --- entering a dict
+  STATOR_OP_METHOD bool entered(Op* op) {
+    used_ = view_.keys != nullptr ? view_.keys->used : 0;
+    if constexpr (kRecording) noteEnter(*recorder_, *op, r_[op->base]);
+    return true;
+  }
+  STATOR_OP_METHOD bool enterManaged(Op* op) {
+    stator_view_managed(&view_, r_[op->base]);
+    return entered(op);
+  }
+  STATOR_OP_METHOD bool enterObject(Op* op) {
+    if (!stator_view_object(&view_, r_[op->base])) view_.keys = nullptr;
+    return entered(op);
+  }
+  STATOR_OP_METHOD bool enterDict(Op* op) {
+    PyObject* dict = r_[op->base];
+    if (isInstanceDict(dict)) [[unlikely]] {
+      stator_view_object(&view_, ownerOfDict(dict));
+    } else {
+      if (!(op->flags & kKnownDict) && !PyDict_Check(dict)) return false;
+      stator_view_dict(&view_, dict);
+    }
+    return entered(op);
+  }
+  STATOR_OP_METHOD bool enterType(Op* op) {
+    PyObject* type = r_[op->base];
+    if (isInstanceDict(type) || !PyType_Check(type)) [[unlikely]]
+      return false;
+    stator_view_dict(&view_, stator_type_dict(reinterpret_cast<PyTypeObject*>(type)));
+    return entered(op);
+  }
+
+  // --- one key of it
+  template <class Holds>
+  STATOR_OP_METHOD bool keyThat(Op* op, Holds&& holds) {
+    PyObject* value = keyed(machine_, *op, view_, used_);
+    if (value == nullptr) [[unlikely]]
+      return false;
+    if (op->dst != kNoRegister) r_[op->dst] = value;
+    if (!holds(value)) [[unlikely]]
+      return false;
+    if constexpr (kRecording) noteKey(*recorder_, *op, view_, value);
+    return true;
+  }
+  STATOR_OP_METHOD bool keyLoad(Op* op) {
+    return keyThat(op, [](PyObject*) { return true; });
+  }
+  STATOR_OP_METHOD bool keyIs(Op* op) {
+    return keyThat(op, [&](PyObject* value) { return value == op->b; });
+  }
+  STATOR_OP_METHOD bool keyEquals(Op* op) {
+    return keyThat(op, [&](PyObject* value) {
+      return value == op->b || sameConstant(value, objectOf(op->b));
+    });
+  }
+  STATOR_OP_METHOD bool keyType(Op* op) {
+    return keyThat(op, [&](PyObject* value) { return Py_TYPE(value) == op->b; });
+  }
+  STATOR_OP_METHOD bool keyEmpty(Op* op) {
+    return keyThat(op, [&](PyObject* value) {
+      const bool dict = op->b != nullptr ? Py_TYPE(value) == op->b : PyDict_Check(value);
+      return dict && reinterpret_cast<PyDictObject*>(value)->ma_used == 0;
+    });
+  }
+  STATOR_OP_METHOD bool keyTensor(Op* op) {
+    return keyThat(op, [&](PyObject* value) {
+      if (!kRecording && machine_.tensors != nullptr) {
+        __builtin_prefetch(value);
+        machine_.tensors->push_back(tensor::TensorPair{value, &factsOf(*op)});
+        return true;
+      }
+      return tensor::checkFacts(factsOf(*op), value);
+    });
+  }
+  STATOR_OP_METHOD bool keyAbsent(Op* op) {
+    // Keys that a type's instances share only grow: not among the first n stays true.
+    const bool known = op->flags & kByVersion
+                           ? view_.dict != nullptr && op->b == versionOf(view_)
+                           : view_.keys == op->b && static_cast<size_t>(used_) == op->hint;
+    if (!known && !isAbsent(machine_, *op, view_)) return false;
+    if constexpr (kRecording) noteKey(*recorder_, *op, view_, nullptr);
+    return true;
+  }
+
+  // --- tests of a register
+  template <class Holds>
+  STATOR_OP_METHOD bool that(Op* op, Holds&& holds) {
+    PyObject* value = r_[op->base];
+    if (!holds(value)) [[unlikely]]
+      return false;
+    if constexpr (kRecording) noteTest(*recorder_, *op, value);
+    return true;
+  }
+  STATOR_OP_METHOD bool is(Op* op) {
+    return that(op, [&](PyObject* value) { return value == op->b; });
+  }
+  STATOR_OP_METHOD bool isWeak(Op* op) {
+    // A dead reference refers to None.
+    return that(op, [&](PyObject* value) {
+      return value == PyWeakref_GET_OBJECT(objectOf(op->b)) && value != Py_None;
+    });
+  }
+  STATOR_OP_METHOD bool equals(Op* op) {
+    return that(op, [&](PyObject* value) {
+      return value == op->b || (!isInstanceDict(value) && sameConstant(value, objectOf(op->b)));
+    });
+  }
+  STATOR_OP_METHOD bool type(Op* op) {
+    return that(op, [&](PyObject* value) { return typeOf(value) == typeOfPointer(op->b); });
+  }
+  STATOR_OP_METHOD bool length(Op* op) {
+    return that(op, [&](PyObject* value) {
+      return lengthOf(value) == static_cast<Py_ssize_t>(reinterpret_cast<intptr_t>(op->a));
+    });
+  }
+  STATOR_OP_METHOD bool keys(Op* op) {
+    return that(op, [&](PyObject* value) { return hasKeys(value, objectOf(op->b)); });
+  }
+  STATOR_OP_METHOD bool empty(Op* op) {
+    return that(op, [](PyObject* value) { return isDict(value) && lengthOf(value) == 0; });
+  }
+  STATOR_OP_METHOD bool tensor(Op* op) {
+    return that(op, [&](PyObject* value) {
+      return !isInstanceDict(value) && tensor::checkFacts(factsOf(*op), value);
+    });
+  }
+  STATOR_OP_METHOD bool same(Op* op) {
+    return that(op, [&](PyObject* value) { return value == r_[op->dst]; });
+  }
+  STATOR_OP_METHOD bool notSame(Op* op) {
+    return that(op, [&](PyObject* value) { return value != r_[op->dst]; });
+  }
+
+  // Goes on behind the tree, or stays at the op in it that fails.
+  STATOR_OP_METHOD bool tree(Op*& op) {
+    Tree& tree = *machine_.program.trees[op->hint];
+    if (const Op* failed = tree.check(machine_)) {
+      op = machine_.program.ops.data() + (failed - machine_.program.ops.data());
+      return false;
+    }
+    op = machine_.program.ops.data() + tree.end - 1;
+    return true;
+  }
+
+  Machine& machine_;
+  PyObject** const r_;
+  Recorder* const recorder_;
+  StatorView& view_;
+  Py_ssize_t used_ = 0;
+};
+
 template <bool kRecording>
 STATOR_HOT const Op* interpret(Machine& machine, Op* begin, Op* end) {
-  PyObject** r = machine.r;
-  Recorder* recorder = machine.recorder;
   StatorView view{};
-  Py_ssize_t used = 0;
-
-#define STATOR_ENTERED()                             \
-  used = view.keys != nullptr ? view.keys->used : 0; \
-  if constexpr (kRecording) noteEnter(*recorder, *op, r[op->base])
-#define STATOR_KEY()                                 \
-  PyObject* value = keyed(machine, *op, view, used); \
-  if (value == nullptr) [[unlikely]]                 \
-    return op;                                       \
-  if (op->dst != kNoRegister) r[op->dst] = value
-#define STATOR_KEY_PASSED() \
-  if constexpr (kRecording) noteKey(*recorder, *op, view, value)
-#define STATOR_STEP(condition, expression)                   \
-  PyObject* base = r[op->base];                              \
-  if (!(condition)) [[unlikely]]                             \
-    return op;                                               \
-  PyObject* value = reinterpret_cast<PyObject*>(expression); \
-  if (value == nullptr) [[unlikely]]                         \
-    return op;                                               \
-  r[op->dst] = value;                                        \
-  if constexpr (kRecording) noteStep(*recorder, *op, base, value)
-#define STATOR_TEST(condition)   \
-  PyObject* value = r[op->base]; \
-  if (!(condition)) [[unlikely]] \
-    return op;                   \
-  if constexpr (kRecording) noteTest(*recorder, *op, value)
-
-  for (Op* op = begin; op != end; ++op) {
-    if constexpr (kRecording) {
-      if (op != begin) recorder->end(op[-1]);
-      recorder->begin(*op, static_cast<uint32_t>(op - machine.program.ops.data()));
-    }
-    switch (op->code) {
-      case Code::kGlobalState:
-        if (!tensor::GlobalState::now().equals(*static_cast<const tensor::GlobalState*>(op->a)))
-          return op;
-        break;
-      case Code::kTypeVersion: {
-        TypeVersion& version = machine.program.versions[op->hint];
-        const uint32_t seen = version.type->tp_version_tag;
-        if (seen == version.version && seen != 0) [[likely]] {
-          if constexpr (kRecording) noteVersion(*recorder, *op, version.type.get());
-          break;
-        }
-        if (!version.lookUpAgain()) return op;
-        if constexpr (kRecording) noteVersion(*recorder, *op, version.type.get());
-        break;
-      }
-      case Code::kAbcToken:
-        if (!sameAbcToken(objectOf(op->a))) return op;
-        break;
-      case Code::kLocal: {
-        PyObject* value = machine.roots.slots[op->hint];
-        if (value == nullptr) [[unlikely]]
-          return op;
-        r[op->dst] = value;
-        break;
-      }
-      case Code::kRoot: {
-        PyObject* value = readStep(machine, sourceOf(*op), nullptr, nullptr);
-        if (value == nullptr) return op;
-        r[op->dst] = value;
-        // Pinned: owned by the entry. The frame's globals and builtins are compared when a record is looked for.
-        if constexpr (kRecording)
-          recorder->proof[op->dst] = sourceOf(*op).kind == sources::SourceKind::kPinned
-                                         ? Proof::kSameObject
-                                         : Proof::kSameAddress;
-        break;
-      }
-      case Code::kStep: {
-        PyObject* base = r[op->base];
-        PyObject* value = readStep(machine, sourceOf(*op), base, nullptr);
-        if (value == nullptr) return op;
-        r[op->dst] = value;
-        if constexpr (kRecording) noteStep(*recorder, *op, base, value);
-        break;
-      }
-      case Code::kStepAbsent: {
-        PyObject* base = op->base != kNoRegister ? r[op->base] : nullptr;
-        bool unknown = false;
-        if (readStep(machine, sourceOf(*op), base, &unknown) != nullptr || unknown) return op;
-        if constexpr (kRecording) noteStep(*recorder, *op, base, nullptr);
-        break;
-      }
-      case Code::kAttr:
-      case Code::kAttrAbsent: {
-        PyObject* base = r[op->base];
-        PyObject* value = nullptr;
-        const int found = stator_object_lookup(base, objectOf(op->a), &value);
-        if (found != (op->code == Code::kAttr ? STATOR_FOUND : STATOR_MISSING)) return op;
-        if (op->dst != kNoRegister) r[op->dst] = value;
-        if constexpr (kRecording) noteStep(*recorder, *op, base, value);
-        break;
-      }
-      case Code::kSlot: {
-        STATOR_STEP(true, *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(base) + op->hint));
-        break;
-      }
-      case Code::kSlotAbsent: {
-        PyObject* base = r[op->base];
-        if (*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(base) + op->hint) != nullptr)
-          return op;
-        if constexpr (kRecording) noteStep(*recorder, *op, base, nullptr);
-        break;
-      }
-      case Code::kListItem: {
-        STATOR_STEP(PyList_Check(base) && op->hint < static_cast<size_t>(PyList_GET_SIZE(base)),
-                    PyList_GET_ITEM(base, op->hint));
-        break;
-      }
-      case Code::kTupleItem: {
-        STATOR_STEP(PyTuple_Check(base) && op->hint < static_cast<size_t>(PyTuple_GET_SIZE(base)),
-                    PyTuple_GET_ITEM(base, op->hint));
-        break;
-      }
-      case Code::kCell: {
-        STATOR_STEP(PyCell_Check(base), PyCell_GET(base));
-        break;
-      }
-      case Code::kFunctionCode: {
-        STATOR_STEP(PyFunction_Check(base), PyFunction_GET_CODE(base));
-        break;
-      }
-      case Code::kDefault: {
-        STATOR_STEP(PyFunction_Check(base), tupleItem(PyFunction_GET_DEFAULTS(base), op->hint));
-        break;
-      }
-      case Code::kKwDefault: {
-        STATOR_STEP(PyFunction_Check(base), readStep(machine, sourceOf(*op), base, nullptr));
-        break;
-      }
-      case Code::kClosure: {
-        STATOR_STEP(PyFunction_Check(base), tupleItem(PyFunction_GET_CLOSURE(base), op->hint));
-        break;
-      }
-      case Code::kFuncGlobals: {
-        STATOR_STEP(PyFunction_Check(base), PyFunction_GET_GLOBALS(base));
-        break;
-      }
-      case Code::kInstanceDict: {
-        STATOR_STEP(true, instanceDictOf(base));
-        break;
-      }
-      case Code::kKeyAt: {
-        STATOR_STEP(true, keyAt(base, op->hint));
-        break;
-      }
-      case Code::kEnterManaged:
-        stator_view_managed(&view, r[op->base]);
-        STATOR_ENTERED();
-        break;
-      case Code::kEnterObject:
-        if (!stator_view_object(&view, r[op->base])) view.keys = nullptr;
-        STATOR_ENTERED();
-        break;
-      case Code::kEnterDict: {
-        PyObject* dict = r[op->base];
-        if (isInstanceDict(dict)) [[unlikely]] {
-          stator_view_object(&view, ownerOfDict(dict));
-        } else {
-          if (!(op->flags & kKnownDict) && !PyDict_Check(dict)) return op;
-          stator_view_dict(&view, dict);
-        }
-        STATOR_ENTERED();
-        break;
-      }
-      case Code::kEnterType: {
-        PyObject* type = r[op->base];
-        if (isInstanceDict(type) || !PyType_Check(type)) [[unlikely]]
-          return op;
-        stator_view_dict(&view, stator_type_dict(reinterpret_cast<PyTypeObject*>(type)));
-        STATOR_ENTERED();
-        break;
-      }
-      case Code::kKeyLoad: {
-        STATOR_KEY();
-        STATOR_KEY_PASSED();
-        break;
-      }
-      case Code::kKeyIs: {
-        STATOR_KEY();
-        if (value != op->b) [[unlikely]]
-          return op;
-        STATOR_KEY_PASSED();
-        break;
-      }
-      case Code::kKeyEquals: {
-        STATOR_KEY();
-        if (value != op->b && !sameConstant(value, objectOf(op->b))) [[unlikely]]
-          return op;
-        STATOR_KEY_PASSED();
-        break;
-      }
-      case Code::kKeyType: {
-        STATOR_KEY();
-        if (Py_TYPE(value) != op->b) [[unlikely]]
-          return op;
-        STATOR_KEY_PASSED();
-        break;
-      }
-      case Code::kKeyEmpty: {
-        STATOR_KEY();
-        if (op->b != nullptr ? Py_TYPE(value) != op->b : !PyDict_Check(value)) [[unlikely]]
-          return op;
-        if (reinterpret_cast<PyDictObject*>(value)->ma_used != 0) [[unlikely]]
-          return op;
-        STATOR_KEY_PASSED();
-        break;
-      }
-      case Code::kKeyTensor: {
-        STATOR_KEY();
-        if (!kRecording && machine.tensors != nullptr) {
-          __builtin_prefetch(value);
-          machine.tensors->push_back(tensor::TensorPair{value, &factsOf(*op)});
-          break;
-        }
-        if (!tensor::checkFacts(factsOf(*op), value)) [[unlikely]]
-          return op;
-        STATOR_KEY_PASSED();
-        break;
-      }
-      case Code::kKeyAbsent: {
-        // Keys that a type's instances share only grow: not among the first n stays true.
-        PyObject* value = nullptr;
-        const bool known = op->flags & kByVersion
-                               ? view.dict != nullptr && op->b == versionOf(view)
-                               : view.keys == op->b && static_cast<size_t>(used) == op->hint;
-        if (!known) {
-          if (!isAbsent(machine, *op, view)) return op;
-        }
-        STATOR_KEY_PASSED();
-        break;
-      }
-      case Code::kIs: {
-        STATOR_TEST(value == op->b);
-        break;
-      }
-      case Code::kIsWeak: {
-        // A dead reference refers to None.
-        STATOR_TEST(value == PyWeakref_GET_OBJECT(objectOf(op->b)) && value != Py_None);
-        break;
-      }
-      case Code::kEquals: {
-        STATOR_TEST(value == op->b ||
-                    (!isInstanceDict(value) && sameConstant(value, objectOf(op->b))));
-        break;
-      }
-      case Code::kType: {
-        STATOR_TEST(typeOf(value) == typeOfPointer(op->b));
-        break;
-      }
-      case Code::kLength: {
-        STATOR_TEST(lengthOf(value) == static_cast<Py_ssize_t>(reinterpret_cast<intptr_t>(op->a)));
-        break;
-      }
-      case Code::kDictKeys: {
-        STATOR_TEST(hasKeys(value, objectOf(op->b)));
-        break;
-      }
-      case Code::kDictEmpty: {
-        STATOR_TEST(isDict(value) && lengthOf(value) == 0);
-        break;
-      }
-      case Code::kTensor: {
-        STATOR_TEST(!isInstanceDict(value) && tensor::checkFacts(factsOf(*op), value));
-        break;
-      }
-      case Code::kSame: {
-        STATOR_TEST(value == r[op->dst]);
-        break;
-      }
-      case Code::kNotSame: {
-        STATOR_TEST(value != r[op->dst]);
-        break;
-      }
-      case Code::kTree: {
-        Tree& tree = *machine.program.trees[op->hint];
-        if (const Op* failed = tree.check(machine)) return failed;
-        op = machine.program.ops.data() + tree.end - 1;
-        break;
-      }
-    }
-  }
-  return nullptr;
-#undef STATOR_ENTERED
-#undef STATOR_KEY
-#undef STATOR_KEY_PASSED
-#undef STATOR_STEP
-#undef STATOR_TEST
+  return Check<kRecording>(machine, view).run(begin, end);
 }
 
 }  // namespace

@@ -19,55 +19,9 @@
 namespace stator::guards {
 
 enum class Code : uint8_t {
-  // Facts of the process.
-  kGlobalState,  // a: GlobalState
-  kTypeVersion,  // hint: index into `versions`
-  kAbcToken,     // a: the token
-  // Reading into a register. `a` is the Source. Fails when it is not there.
-  kLocal,  // hint: slot
-  kRoot,
-  kStep,
-  kStepAbsent,  // fails when it is there
-  kAttr,        // a: the name; an object of which no guard tells the type
-  kAttrAbsent,
-  kSlot,  // hint: offset in the object (`__slots__`)
-  kSlotAbsent,
-  kListItem,   // hint: index
-  kTupleItem,  // hint: index
-  kCell,
-  kFunctionCode,
-  kDefault,  // hint: index
-  kKwDefault,
-  kClosure,  // hint: index
-  kFuncGlobals,
-  kInstanceDict,
-  kKeyAt,  // hint: index; n-th key of a dict
-  // Entering what the keys behind it are looked up in.
-  kEnterManaged,  // base: object whose type has managed dicts
-  kEnterObject,   // base: any object
-  kEnterDict,     // base: must be a dict
-  kEnterType,     // base: must be a type; its own dict
-  // One key of it. `a` is the key, hint where it stood, `extra` index of its hash; base as in the kEnter before.
-  kKeyLoad,
-  kKeyIs,      // b: the object
-  kKeyEquals,  // b: the constant
-  kKeyType,    // b: the type
-  kKeyEmpty,   // b: the type or null; a dict, and empty
-  kKeyTensor,  // b: TensorFacts
-  kKeyAbsent,
-  // Tests of a register.
-  kIs,        // b
-  kIsWeak,    // b: weakref
-  kEquals,    // b
-  kType,      // b
-  kLength,    // a: the number
-  kDictKeys,  // b: tuple
-  kDictEmpty,
-  kTensor,  // b: TensorFacts
-  kSame,    // dst: the other register
-  kNotSame,
-  // A subtree that is verified by memory versions when it can be (replay.h); hint: index into `trees`.
-  kTree,
+#define STATOR_OP(code, method) code,
+#include "guards/ops.def"
+#undef STATOR_OP
 };
 
 constexpr bool isEnter(Code code) {
