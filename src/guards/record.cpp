@@ -21,7 +21,7 @@ void noteDict(Recorder& recorder, const Op& op, PyObject* dict) {
   recorder.versioned = (op.flags & kVolatile) == 0 &&
                        stator_dict_versioned(reinterpret_cast<const PyDictObject*>(dict));
   if (recorder.versioned) {
-    recorder.word(&asDict(dict)->version);
+    recorder.dictWord(dict, &asDict(dict)->version);
     recorder.view = Proof::kSameObject;
     return;
   }
@@ -38,7 +38,7 @@ void noteLength(Recorder& recorder, const Op& op, PyObject* value, Proof proof) 
     recorder.word(&reinterpret_cast<PyVarObject*>(value)->ob_size);
   } else if (PyDict_Check(value)) {
     recorder.type(value, proof);
-    recorder.word(&asDict(value)->used);
+    recorder.dictWord(value, &asDict(value)->used);
   } else if (PyTuple_Check(value)) {
     if (proof == Proof::kSameObject) return;
     recorder.type(value, proof);
@@ -88,7 +88,7 @@ void noteEnter(Recorder& recorder, const Op& op, PyObject* base) {
     recorder.view = Proof::kNone;
     return;
   }
-  recorder.word(slot);
+  recorder.dictSlot(base, slot, proof);
   const bool managed = stator_has_managed_dict(Py_TYPE(base));
   if (PyObject* dict = managed ? stator_managed_dict(base) : *slot; dict != nullptr) {
     noteDict(recorder, op, dict);
@@ -134,7 +134,7 @@ void noteKey(Recorder& recorder, const Op& op, const StatorView& view, PyObject*
       break;
     case Code::kKeyEmpty:
       recorder.type(value, proof);
-      recorder.word(&asDict(value)->used);
+      recorder.dictWord(value, &asDict(value)->used);
       break;
     case Code::kKeyTensor:
       recorder.tensor(value, factsOf(op));
@@ -179,7 +179,7 @@ void noteTest(Recorder& recorder, const Op& op, PyObject* value) {
         recorder.anew(op);
       } else {
         recorder.type(value, proof);
-        recorder.word(&asDict(value)->version);
+        recorder.dictWord(value, &asDict(value)->version);
       }
       break;
     case Code::kTensor:
@@ -240,7 +240,7 @@ void noteStep(Recorder& recorder, const Op& op, PyObject* base, PyObject* value)
       case Code::kKwDefault:
         recorder.type(base, proof);
         recorder.word(&function->func_kwdefaults);
-        recorder.word(&asDict(function->func_kwdefaults)->version);
+        recorder.dictWord(function->func_kwdefaults, &asDict(function->func_kwdefaults)->version);
         result = Proof::kSameObject;
         break;
       case Code::kClosure:
@@ -264,7 +264,7 @@ void noteStep(Recorder& recorder, const Op& op, PyObject* base, PyObject* value)
       case Code::kInstanceDict:
         if (PyObject** slot = dictSlot(base); slot != nullptr && *slot == value) {
           recorder.type(base, proof);
-          recorder.word(slot);
+          recorder.dictSlot(base, slot, proof);
           break;
         }
         recorder.anew(op);

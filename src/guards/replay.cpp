@@ -45,7 +45,13 @@ STATOR_HOT void fetchIfCold(const Record& record) {
 void Recorder::type(PyObject* object, Proof of) {
   // An object proven to be the same one has its type still, unless __class__ can be assigned.
   if (of == Proof::kSameObject && !stator_class_is_assignable(Py_TYPE(object))) return;
-  word(&object->ob_type);
+  word(&object->ob_type, tellsOf(object, of));
+}
+
+// Which dict an object has. Values without a dict become one without a word.
+void Recorder::dictSlot(PyObject* object, PyObject** slot, Proof of) {
+  const bool managed = stator_has_managed_dict(Py_TYPE(object));
+  word(slot, managed && stator_managed_dict(object) != nullptr && tellsOf(object, of));
 }
 
 void Recorder::anewKey(const Op& code) {
@@ -56,33 +62,54 @@ void Recorder::anewKey(const Op& code) {
   anew(code);
 }
 
-void Record::sortFacts(const std::vector<uint32_t>& levels) {
-  std::vector<uint32_t> order(facts.size());
+void Recorder::finish() {
+  std::sort(facts.begin(), facts.end(), [](const Noted& left, const Noted& right) {
+    return left.level != right.level ? left.level < right.level : left.fact.at < right.fact.at;
+  });
+  auto sorted = [&](bool all) {
+    Facts into;
+    uint32_t level = 0;
+    for (const Noted& noted : facts) {
+      if (noted.told && !all) continue;
+      if (!into.facts.empty() && noted.level != level)
+        into.level_ends.push_back(static_cast<uint32_t>(into.facts.size()));
+      level = noted.level;
+      into.facts.push_back(noted.fact);
+      into.ops.push_back(noted.op);
+    }
+    into.level_ends.push_back(static_cast<uint32_t>(into.facts.size()));
+    return into;
+  };
+  record.all = sorted(true);
+  if (record.watch) record.untold = sorted(false);
+  record.sortTensors();
+  record.sortLines();
+}
+
+// Those of one kind together, which are checked together; among them by address.
+void Record::sortTensors() {
+  std::vector<uint32_t> order(tensors.size());
   for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(), [&](uint32_t left, uint32_t right) {
-    return levels[left] != levels[right] ? levels[left] < levels[right]
-                                         : facts[left].at < facts[right].at;
+    return tensors[left].facts != tensors[right].facts ? tensors[left].facts < tensors[right].facts
+                                                       : places[left].impl < places[right].impl;
   });
-  std::vector<Fact> sorted;
-  std::vector<uint32_t> sorted_ops;
-  sorted.reserve(order.size());
-  sorted_ops.reserve(order.size());
-  for (size_t i = 0; i < order.size(); ++i) {
-    if (i != 0 && levels[order[i]] != levels[order[i - 1]])
-      level_ends.push_back(static_cast<uint32_t>(i));
-    sorted.push_back(facts[order[i]]);
-    sorted_ops.push_back(ops[order[i]]);
+  std::vector<tensor::TensorPair> sorted;
+  std::vector<tensor::TensorPlace> sorted_places;
+  for (uint32_t index : order) {
+    sorted.push_back(tensors[index]);
+    sorted_places.push_back(places[index]);
   }
-  level_ends.push_back(static_cast<uint32_t>(order.size()));
-  facts = std::move(sorted);
-  ops = std::move(sorted_ops);
+  tensors = std::move(sorted);
+  places = std::move(sorted_places);
 }
 
 void Record::sortLines() {
   constexpr size_t kLine = 64;
   std::vector<uintptr_t> found;
-  found.reserve(facts.size() + 6 * tensors.size());
-  for (const Fact& fact : facts)
+  const std::vector<Fact>& looked_at = (watch ? untold : all).facts;
+  found.reserve(looked_at.size() + 6 * tensors.size());
+  for (const Fact& fact : looked_at)
     found.push_back(reinterpret_cast<uintptr_t>(fact.at) & ~(kLine - 1));
   for (size_t i = 0; i < tensors.size(); ++i) {
     found.push_back(reinterpret_cast<uintptr_t>(tensors[i].object) & ~(kLine - 1));
@@ -106,11 +133,10 @@ STATOR_HOT std::shared_ptr<Record> Tree::find(PyObject* root, PyObject* builtins
   return nullptr;
 }
 
-STATOR_HOT bool Tree::factsHold(Machine& machine, Record& record) {
-  const Fact* fact = record.facts.data();
-  fetchIfCold(record);
-  for (uint32_t level_end : record.level_ends) {
-    const Fact* end = record.facts.data() + level_end;
+STATOR_HOT size_t Facts::firstChanged() const {
+  const Fact* fact = facts.data();
+  for (uint32_t level_end : level_ends) {
+    const Fact* end = facts.data() + level_end;
     // One branch for several, whose loads overlap.
     constexpr std::ptrdiff_t kStride = 8;
     for (; end - fact >= kStride; fact += kStride) {
@@ -122,8 +148,19 @@ STATOR_HOT bool Tree::factsHold(Machine& machine, Record& record) {
     while (fact != end && *fact->at == fact->word) ++fact;
     if (fact != end) break;
   }
-  if (fact == record.facts.data() + record.facts.size()) return true;
-  Op& op = machine.program.ops[record.ops[static_cast<size_t>(fact - record.facts.data())]];
+  return static_cast<size_t>(fact - facts.data());
+}
+
+STATOR_HOT bool Tree::factsHold(Machine& machine, Record& record) {
+  fetchIfCold(record);
+  const bool quiet = record.watch && record.watch->quiet();
+  const Facts& looked_at = quiet ? record.untold : record.all;
+  const size_t changed = looked_at.firstChanged();
+  if (changed == looked_at.facts.size()) [[likely]] {
+    if (record.watch && !quiet) record.watch->resume();
+    return true;
+  }
+  Op& op = machine.program.ops[looked_at.ops[changed]];
   if (++op.misses >= kMissesBeforeVolatile) op.flags |= kVolatile;
   return false;
 }
@@ -141,6 +178,7 @@ const Op* Tree::record(Machine& machine) {
   auto record = std::make_shared<Record>();
   record->root = rootOf(machine);
   record->builtins = builtinsOf(machine);
+  record->watch = Watch::begin();
   Recorder recorder(*record, machine.program.registers);
   if (root_ != kNoRegister) recorder.proof[root_] = Proof::kSameAddress;
   Recorder* outer = std::exchange(machine.recorder, &recorder);
@@ -159,8 +197,7 @@ const Op* Tree::record(Machine& machine) {
     if (recorder.proof[index] != Proof::kNone)
       record->registers.emplace_back(index, machine.r[index]);
   }
-  record->sortFacts(recorder.levels);
-  record->sortLines();
+  recorder.finish();
   if (records_.size() >= kRecords) records_.pop_back();
   records_.insert(records_.begin(), std::move(record));
   ++machine.program.counts.recorded;

@@ -5,9 +5,12 @@
 // No object is kept alive for that. Each address was reached through words of a lower level, and words are compared level by level: where all
 // words below stand unchanged, what the next ones lie in is alive. Within a level the order is free, so that words are compared in the order
 // of their addresses and several at a time. Tensors' facts and what has no version are checked anew each time.
+//
+// Where somebody tells of changes (watch.h), words that cannot change untold are looked at only when something was told.
 #pragma once
 
 #include "guards/program.h"
+#include "guards/watch.h"
 
 #include <cstdint>
 #include <memory>
@@ -20,17 +23,25 @@ struct Fact {
   uint64_t word;
 };
 
-struct Record {
-  PyObject* root = nullptr;      // an address, never followed before its words are compared
-  PyObject* builtins = nullptr;  // likewise, for a tree over the process
+// Words in the order of their levels, within a level in that of their addresses.
+struct Facts {
   std::vector<Fact> facts;
   std::vector<uint32_t> ops;         // for each fact, the op that relied on it
   std::vector<uint32_t> level_ends;  // where each level of the facts ends
+  size_t firstChanged() const;       // its index; the number of them: none
+};
+
+struct Record {
+  PyObject* root = nullptr;      // an address, never followed before its words are compared
+  PyObject* builtins = nullptr;  // likewise, for a tree over the process
+  Facts all;
+  std::unique_ptr<Watch> watch;  // null: nobody tells of changes
+  Facts untold;                  // those of them that have to be looked at all the same
   std::vector<tensor::TensorPair> tensors;
   std::vector<tensor::TensorPlace> places;  // of the tensors
   std::vector<Op> rest;                     // ops to run anew
   std::vector<uintptr_t> lines;  // cache lines behind all that, by address; empty if there are few
-  void sortFacts(const std::vector<uint32_t>& levels);
+  void sortTensors();
   void sortLines();
   // that `rest` and the program behind the tree read
   std::vector<std::pair<uint32_t, PyObject*>> registers;
@@ -49,7 +60,13 @@ struct Recorder {
   Record& record;
   std::vector<Proof> proof;  // by register
   uint32_t op = 0;
-  std::vector<uint32_t> levels;          // of the facts
+  struct Noted {
+    Fact fact;
+    uint32_t op;
+    uint32_t level;
+    bool told;
+  };
+  std::vector<Noted> facts;
   std::vector<uint32_t> register_level;  // of the words that are read through the register
   uint32_t level = 0;                    // of the next word
   uint32_t view_level = 0;
@@ -63,14 +80,26 @@ struct Recorder {
 
   explicit Recorder(Record& into, size_t registers)
       : record(into), proof(registers, Proof::kNone), register_level(registers, 0) {}
+  // `told`: the record's watch tells before it changes.
   template <class T>
-  void word(const T* at) {
+  void word(const T* at, bool told = false) {
     static_assert(sizeof(T) == 8);
-    record.facts.push_back(
-        Fact{reinterpret_cast<const uint64_t*>(at), *reinterpret_cast<const uint64_t*>(at)});
-    record.ops.push_back(op);
-    levels.push_back(level++);  // the next word of the same op may be reached through this one
+    facts.push_back(
+        Noted{Fact{reinterpret_cast<const uint64_t*>(at), *reinterpret_cast<const uint64_t*>(at)},
+              op, level++, told});  // the next word of the same op may be reached through this one
   }
+  // A word that tells of the contents of a dict.
+  template <class T>
+  void dictWord(PyObject* dict, const T* at) {
+    if (record.watch) record.watch->add(dict);
+    word(at, record.watch != nullptr);
+  }
+  // Whether an object's class and dict are told of: one that may be another object at the same address was made so without a word.
+  bool tellsOf(PyObject* object, Proof of) {
+    return record.watch && of == Proof::kSameObject && record.watch->tellsOf(Py_TYPE(object));
+  }
+  void dictSlot(PyObject* object, PyObject** slot, Proof of);
+  void finish();  // all words are noted: sorts them into the record
   void begin(const Op& code, uint32_t index) {
     op = index;
     level = isKey(code.code)           ? view_level

@@ -367,24 +367,78 @@ inline void fetchImpl(const void* impl) {
 
 constexpr size_t kAhead = 8;
 
+// Tensors of one kind, which share what is asked of them: `kRank` dims, or any number of them (-1). Says at once that all is as it has to be for
+// nearly all tensors; where something looks otherwise the exact check decides.
+template <int kRank>
+STATOR_HOT bool allOfOneKind(const TensorFacts& facts, const TensorPair* pairs, size_t count) {
+  const uint32_t rank = kRank >= 0 ? static_cast<uint32_t>(kRank) : facts.rank;
+  const bool managed = stator_has_managed_dict(facts.type);
+  const StatorKeys* keys = managed ? stator_type_keys(facts.type) : nullptr;
+  const bool exact = facts.dynamic || facts.strides != facts.rank || !managed ||
+                     (keys != nullptr && !keysHaveNoMarks(keys));
+  for (size_t i = 0; i < count; ++i) {
+    PyObject* object = pairs[i].object;
+    if (exact || Py_TYPE(object) != facts.type) [[unlikely]] {
+      if (!checkFacts(facts, object)) return false;
+      continue;
+    }
+    const c10::TensorImpl& impl = implOf(object);
+    const c10::impl::SizesAndStrides& shape = ImplFields::shape(impl);
+    uint64_t differs = (ImplFields::dtypeAndDevice(impl) ^ facts.dtype_and_device) |
+                       (ImplFields::keys(impl) ^ facts.keys) | (shape.size() ^ rank) |
+                       reinterpret_cast<uintptr_t>(stator_managed_dict(object));
+    if (differs == 0) [[likely]] {
+      const int64_t* sizes = shape.sizes_data();
+      const int64_t* strides = shape.strides_data();
+      for (uint32_t dim = 0; dim < rank; ++dim)
+        differs |= static_cast<uint64_t>((sizes[dim] ^ facts.shape[dim]) |
+                                         (strides[dim] ^ facts.shape[rank + dim]));
+    }
+    if (!facts.any_grad) {
+      const torch::autograd::AutogradMeta* meta = ImplFields::autograd(impl);
+      const bool leaf_that_requires = meta != nullptr && meta->requires_grad_;
+      differs |= facts.requires_grad
+                     ? !leaf_that_requires
+                     : meta != nullptr && (leaf_that_requires || meta->grad_fn_ || meta->is_view_);
+    }
+    if (differs != 0 && !checkFacts(facts, object)) [[unlikely]]
+      return false;
+  }
+  return true;
+}
+
+STATOR_HOT bool oneKind(const TensorFacts& facts, const TensorPair* pairs, size_t count) {
+  switch (facts.rank) {
+    case 1:
+      return allOfOneKind<1>(facts, pairs, count);
+    case 2:
+      return allOfOneKind<2>(facts, pairs, count);
+    default:
+      return allOfOneKind<-1>(facts, pairs, count);
+  }
+}
+
 }  // namespace
 
 STATOR_HOT bool checkAllFacts(const TensorPair* pairs, size_t count, bool fetch) {
-  if (!fetch) {
+  if (fetch) {
     for (size_t i = 0; i < count; ++i) {
+      // Object, TensorImpl and autograd meta, each found through the one before.
+      if (i + 3 * kAhead < count) __builtin_prefetch(pairs[i + 3 * kAhead].object);
+      if (i + 2 * kAhead < count) fetchImpl(&implOf(pairs[i + 2 * kAhead].object));
+      if (i + kAhead < count) {
+        if (auto* meta = ImplFields::autograd(implOf(pairs[i + kAhead].object)))
+          __builtin_prefetch(&meta->requires_grad_);
+      }
       if (!checkFacts(*pairs[i].facts, pairs[i].object)) return false;
     }
     return true;
   }
-  for (size_t i = 0; i < count; ++i) {
-    // Object, TensorImpl and autograd meta, each found through the one before.
-    if (i + 3 * kAhead < count) __builtin_prefetch(pairs[i + 3 * kAhead].object);
-    if (i + 2 * kAhead < count) fetchImpl(&implOf(pairs[i + 2 * kAhead].object));
-    if (i + kAhead < count) {
-      if (auto* meta = ImplFields::autograd(implOf(pairs[i + kAhead].object)))
-        __builtin_prefetch(&meta->requires_grad_);
-    }
-    if (!checkFacts(*pairs[i].facts, pairs[i].object)) return false;
+  for (size_t i = 0; i < count;) {
+    size_t end = i + 1;
+    while (end < count && pairs[end].facts == pairs[i].facts) ++end;
+    if (!oneKind(*pairs[i].facts, pairs + i, end - i)) return false;
+    i = end;
   }
   return true;
 }
