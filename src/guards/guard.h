@@ -121,6 +121,8 @@ class GuardProgram {
   struct Counts {
     uint64_t replayed = 0;  // subtrees answered from memory
     uint64_t recorded = 0;  // subtrees whose memory was taken down
+    // of those replayed: nobody had told of a change, so that only the rest was looked at
+    uint64_t untold = 0;
   };
   Counts counts() const;
   // A weakly held object is gone: no call will ever pass again.

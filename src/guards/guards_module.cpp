@@ -246,8 +246,9 @@ PyObject* dead(PyObject*, PyObject* capsule) {
 PyObject* counts(PyObject*, PyObject* capsule) {
   return guarded([&] {
     const GuardProgram::Counts counts = programOf(capsule).program->counts();
-    return Py_BuildValue("KK", static_cast<unsigned long long>(counts.replayed),
-                         static_cast<unsigned long long>(counts.recorded));
+    return Py_BuildValue("KKK", static_cast<unsigned long long>(counts.replayed),
+                         static_cast<unsigned long long>(counts.recorded),
+                         static_cast<unsigned long long>(counts.untold));
   });
 }
 
@@ -328,7 +329,9 @@ PyMethodDef guards_methods[] = {
     {"guards_dead", dead, METH_O, "Whether a weakly held object is gone."},
     {"guards_time", timed, METH_VARARGS,
      "guards_time(program, locals, globals, rounds, sweep_bytes): nanoseconds of each check."},
-    {"guards_counts", counts, METH_O, "(subtrees answered from memory, subtrees recorded)."},
+    {"guards_counts", counts, METH_O,
+     "(subtrees answered from memory, subtrees recorded, answered without a look at what is told "
+     "of)."},
     {"guards_allow_replay", allowReplay, METH_VARARGS, "guards_allow_replay(program, allowed)."},
     {"source_print", print, METH_VARARGS, "source_print(source, code, exact=False)."},
     {"source_read", read, METH_VARARGS,

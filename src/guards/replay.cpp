@@ -157,7 +157,11 @@ STATOR_HOT bool Tree::factsHold(Machine& machine, Record& record) {
   const Facts& looked_at = quiet ? record.untold : record.all;
   const size_t changed = looked_at.firstChanged();
   if (changed == looked_at.facts.size()) [[likely]] {
-    if (record.watch && !quiet) record.watch->resume();
+    if (quiet) {
+      ++machine.program.counts.untold;
+    } else if (record.watch) {
+      record.watch->resume();
+    }
     return true;
   }
   Op& op = machine.program.ops[looked_at.ops[changed]];
