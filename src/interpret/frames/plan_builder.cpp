@@ -633,8 +633,8 @@ Register PlanBuilder::instance(PyObject* object) {
   }
   if (type == &PyODict_Type || type == defaultDictType()) return dictLike(object, type);
   if (isGraphModule(object)) return fail(object);  // a function that the graph calls
-  static PyObject* const sdpa_params = torchObject("stator.polyfills.contexts.SdpaParams");
-  if (reinterpret_cast<PyObject*>(type) == sdpa_params) {
+  if (type->tp_name == std::string_view("SdpaParams") &&
+      reinterpret_cast<PyObject*>(type) == torchObject("stator.polyfills.contexts.SdpaParams")) {
     std::vector<Register> operands;
     for (const char* name :
          {"query", "key", "value", "attn_mask", "dropout", "is_causal", "enable_gqa"}) {
