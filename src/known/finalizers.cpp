@@ -3,7 +3,9 @@
 #include "base/ref.h"
 #include "base/stack_room.h"
 #include "graph/stand_in.h"
+#include "python/frame.h"
 #include "python/types.h"
+#include "sources/short_lived.h"
 #include "tensor/tensor_guard.h"
 #include "values/value_table.h"
 
@@ -33,7 +35,9 @@ bool hasCallback(PyObject* value) {
   const bool tensor = tensor::isTensor(value);
   auto* first = *reinterpret_cast<PyWeakReference**>(PyObject_GET_WEAKREFS_LISTPTR(value));
   for (PyWeakReference* reference = first; reference != nullptr; reference = reference->wr_next) {
-    if (reference->wr_callback != nullptr && !isTorchCallback(reference->wr_callback, tensor))
+    PyObject* callback = reference->wr_callback;
+    if (callback != nullptr && !sources::isOwnCallback(callback) &&
+        !isTorchCallback(callback, tensor))
       return true;
   }
   return false;
@@ -56,7 +60,9 @@ int findGenerator(PyObject* value, void* depth) {
 bool endIsNoticed(PyObject* value) {
   if (value == nullptr || values::isScalar(value) || graph::isStandIn(value)) return false;
   PyTypeObject* type = Py_TYPE(value);
-  if (PyType_Check(value) || PyModule_Check(value) || PyFunction_Check(value)) return false;
+  if (PyType_Check(value)) return false;
+  if (PyFunction_Check(value)) return hasCallback(value) || hasCallback(PyFunction_GET_CODE(value));
+  if (PyModule_Check(value)) return hasCallback(value);
   if (!stator_is_user_class(type)) {
     int depth = 3;
     return PyCoro_CheckExact(value) ||
@@ -77,6 +83,19 @@ bool dictHolds(PyObject* dict) {
   return false;
 }
 
+// The slots themselves: f_locals would make a dict that stays with the frame and keeps what it holds alive.
+bool frameHolds(StatorFrame* frame) {
+  PyObject* names = stator_frame_namespace(frame);
+  if (names != nullptr && PyDict_Check(names) && dictHolds(names)) return true;
+  PyObject** slots = stator_frame_slots(frame);
+  for (int i = 0; i < stator_frame_slot_count(frame); ++i) {
+    PyObject* value = slots[i];
+    if (value != nullptr && PyCell_Check(value)) value = PyCell_GET(value);
+    if (value != nullptr && endIsNoticed(value)) return true;
+  }
+  return false;
+}
+
 // An exception keeps the frames that it left, and their locals, alive.
 bool tracebackHolds(PyObject* exception) {
   Ref<> traceback = stealRef(PyException_GetTraceback(exception));
@@ -84,9 +103,7 @@ bool tracebackHolds(PyObject* exception) {
   // The first entry is the frame that caught it, which lives.
   for (entry = entry != nullptr ? entry->tb_next : nullptr; entry != nullptr;
        entry = entry->tb_next) {
-    Ref<> locals = stealRef(PyFrame_GetLocals(entry->tb_frame));
-    if (!locals) PyErr_Clear();
-    if (locals && PyDict_Check(locals.get()) && dictHolds(locals.get())) return true;
+    if (frameHolds(stator_frame_of(entry->tb_frame))) return true;
   }
   return false;
 }

@@ -18,6 +18,8 @@ PyObject* stator_frame_globals(StatorFrame* frame);
 PyObject* stator_frame_builtins(StatorFrame* frame);
 // f_locals of class bodies and exec; NULL in functions
 PyObject* stator_frame_namespace(StatorFrame* frame);
+// behind a frame object that a program can hold
+StatorFrame* stator_frame_of(PyFrameObject* object);
 int stator_frame_is_generator(StatorFrame* frame);  // generator, coroutine or async generator
 
 // Where it is: byte offset of the instruction that runs next (of an instruction under way: its own offset). Holds while the frame is

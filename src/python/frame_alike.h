@@ -5,6 +5,8 @@ PyObject* stator_frame_globals(StatorFrame* frame) { return frame->f_globals; }
 PyObject* stator_frame_builtins(StatorFrame* frame) { return frame->f_builtins; }
 PyObject* stator_frame_namespace(StatorFrame* frame) { return frame->f_locals; }
 
+StatorFrame* stator_frame_of(PyFrameObject* object) { return object->f_frame; }
+
 int stator_frame_is_generator(StatorFrame* frame) {
   return frame->owner == FRAME_OWNED_BY_GENERATOR;
 }

@@ -5,7 +5,9 @@
 #include "python/types.h"
 #include "sources/source.h"
 
+#include <algorithm>
 #include <string_view>
+#include <vector>
 
 namespace stator::sources {
 
@@ -23,6 +25,57 @@ bool isOfFunctionBody(PyObject* qualified_name) {
          std::string_view::npos;
 }
 
+// The module in sys.modules; null if there is none. Borrowed.
+PyObject* registered(PyObject* name) {
+  PyObject* found = name != nullptr && PyUnicode_Check(name)
+                        ? PyDict_GetItemWithError(PyImport_GetModuleDict(), name)
+                        : nullptr;
+  if (found == nullptr) PyErr_Clear();
+  return found != nullptr && PyModule_Check(found) ? found : nullptr;
+}
+
+PyObject* entry(PyObject* dict, PyObject* name) {
+  PyObject* found = PyDict_GetItemWithError(dict, name);
+  if (found == nullptr) PyErr_Clear();
+  return found;
+}
+
+// A function that exec() made somewhere, or one that its module calls by its name no more.
+bool isUnnamed(PyFunctionObject* function) {
+  static PyObject* const name = PyUnicode_InternFromString("__name__");
+  PyObject* globals = function->func_globals;
+  PyObject* module = registered(entry(globals, name));
+  if (module == nullptr || PyModule_GetDict(module) != globals) return true;
+  if (entry(globals, function->func_name) == reinterpret_cast<PyObject*>(function)) return false;
+  const Py_ssize_t end = PyUnicode_GET_LENGTH(function->func_qualname);
+  return PyUnicode_FindChar(function->func_qualname, '.', 0, end, 1) < 0;
+}
+
+// The same of a class; one inside of another is taken for as long-lived as that.
+bool isUnnamed(PyTypeObject* type) {
+  static PyObject* const name = PyUnicode_InternFromString("__module__");
+  PyObject* module = registered(entry(stator_type_entries(type), name));
+  if (module == nullptr) return true;
+  PyObject* qualified = reinterpret_cast<PyHeapTypeObject*>(type)->ht_qualname;
+  const Py_ssize_t end = PyUnicode_GET_LENGTH(qualified);
+  const Py_ssize_t dot = PyUnicode_FindChar(qualified, '.', 0, end, 1);
+  if (dot < 0)
+    return entry(PyModule_GetDict(module), qualified) != reinterpret_cast<PyObject*>(type);
+  PyObject* outer = PyUnicode_Substring(qualified, 0, dot);
+  PyObject* found = outer != nullptr ? entry(PyModule_GetDict(module), outer) : nullptr;
+  stealRef(outer);
+  PyErr_Clear();
+  return found == nullptr || !PyType_Check(found);
+}
+
+bool isUnregistered(PyObject* module) {
+  PyObject* name = PyModule_GetNameObject(module);
+  PyErr_Clear();
+  PyObject* known = registered(name);
+  stealRef(name);
+  return known != module;
+}
+
 bool isLruCache(PyTypeObject* type) {
   return std::string_view(type->tp_name) == "functools._lru_cache_wrapper";
 }
@@ -36,12 +89,30 @@ PyObject* pinnedObject(const Source& source) {
 bool isShortLived(PyObject* object) {
   if (object == nullptr) return false;
   if (PyFunction_Check(object))
-    return isOfFunctionBody(reinterpret_cast<PyFunctionObject*>(object)->func_qualname);
+    return isOfFunctionBody(reinterpret_cast<PyFunctionObject*>(object)->func_qualname) ||
+           isUnnamed(reinterpret_cast<PyFunctionObject*>(object));
+  if (PyModule_Check(object)) return isUnregistered(object);
+  if (PyCode_Check(object)) return true;  // that a program has looked at
   if (PyType_Check(object)) {
     if (!stator_is_user_class(reinterpret_cast<PyTypeObject*>(object))) return false;
-    return isOfFunctionBody(reinterpret_cast<PyHeapTypeObject*>(object)->ht_qualname);
+    return isOfFunctionBody(reinterpret_cast<PyHeapTypeObject*>(object)->ht_qualname) ||
+           isUnnamed(reinterpret_cast<PyTypeObject*>(object));
   }
   return isLruCache(Py_TYPE(object));
+}
+
+namespace {
+
+std::vector<PyObject*>& ownCallbacks() {
+  static std::vector<PyObject*> callbacks;
+  return callbacks;
+}
+
+}  // namespace
+
+bool isOwnCallback(PyObject* callback) {
+  const auto& own = ownCallbacks();
+  return std::find(own.begin(), own.end(), callback) != own.end();
 }
 
 Ref<> weakReference(PyObject* object, PyObject* callback) {
@@ -49,8 +120,9 @@ Ref<> weakReference(PyObject* object, PyObject* callback) {
   static PyMethodDef nothing = {"nothing", [](PyObject*, PyObject*) { Py_RETURN_NONE; }, METH_O,
                                 nullptr};
   static PyObject* const no_callback = PyCFunction_New(&nothing, nullptr);
-  Ref<> reference =
-      stealRef(PyWeakref_NewRef(object, callback != nullptr ? callback : no_callback));
+  if (callback == nullptr) callback = no_callback;
+  if (!isOwnCallback(callback)) ownCallbacks().push_back(callback);
+  Ref<> reference = stealRef(PyWeakref_NewRef(object, callback));
   if (!reference) throw PythonError();
   stator_hide(reference.get());
   return reference;

@@ -17,5 +17,6 @@ PyObject* pinnedObject(const Source& source);  // of a kPinned; borrowed, None w
 bool isShortLived(PyObject* object);
 // A weak reference that the garbage collector does not list. `callback` (borrowed, may be null) is called with it when the object is gone.
 Ref<> weakReference(PyObject* object, PyObject* callback);
+bool isOwnCallback(PyObject* callback);  // of a reference from there
 
 }  // namespace stator::sources

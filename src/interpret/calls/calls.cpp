@@ -75,7 +75,7 @@ Out callNested(Tracer& tracer, PyObject* callable, std::initializer_list<PyObjec
 namespace {
 
 // Methods of built-in types rely on the layout of what they are called with; CPython asks before each call.
-bool fitsItsOwner(Tracer& tracer, PyObject* callable, const Args& args) {
+bool fitsItsOwner(Tracer& tracer, PyObject* callable, const Args& args, bool bound) {
   if (Py_TYPE(callable) != &PyMethodDescr_Type && Py_TYPE(callable) != &PyWrapperDescr_Type)
     return true;
   PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(callable)->d_type;
@@ -85,16 +85,15 @@ bool fitsItsOwner(Tracer& tracer, PyObject* callable, const Args& args) {
                                          &PyFloat_Type,   dequeType(),       defaultDictType()};
   if (std::find(std::begin(owners), std::end(owners), owner) == std::end(owners)) return true;
   if (args.positional == 0) return false;
-  // What a read-only view has is done by the dict behind it.
+  // What a read-only view has of its own is done by the dict behind it.
   if (isProxied(tracer, args.values[0]))
-    return _PyType_Lookup(mappingProxyType(), PyDescr_NAME(callable)) != nullptr;
+    return bound && _PyType_Lookup(mappingProxyType(), PyDescr_NAME(callable)) != nullptr;
   PyTypeObject* type = typeOf(tracer, args.values[0]);
   return type == owner || PyType_IsSubtype(type, owner) != 0;
 }
 
-}  // namespace
-
-Out call(Tracer& tracer, PyObject* callable, const Args& args, Then then) {
+// bound: the first argument is the self of a method, by which the callable was found.
+Out callAs(Tracer& tracer, PyObject* callable, const Args& args, Then then, bool bound) {
   if (graph::isStandIn(callable)) return tracer.breakWith(Reason::kRaises, "calls a tensor");
   auto deliver = [&](Out out) -> Out {
     if (out.flow() == Flow::kEntered) tracer.frames.innermost().then = then;
@@ -109,12 +108,12 @@ Out call(Tracer& tracer, PyObject* callable, const Args& args, Then then) {
       STATOR_VALUE(read_self,
                    fromOutside(tracer, self, tracer.world.child(SourceKind::kMethodSelf, source)));
       tracer.world.keep(read_self);
-      return call(tracer, read_function.get(), args.withFirst(read_self.get()), then);
+      return callAs(tracer, read_function.get(), args.withFirst(read_self.get()), then, true);
     }
     Ref<> keep_function = newRef(function), keep_self = newRef(self);
-    return call(tracer, function, args.withFirst(self), then);
+    return callAs(tracer, function, args.withFirst(self), then, true);
   }
-  if (!fitsItsOwner(tracer, callable, args))
+  if (!fitsItsOwner(tracer, callable, args, bound))
     return tracer.breakWith(Reason::kRaises, "a method of a type that its object is not of");
   if (const CallRow* rule = findUserRule(callable)) {
     if (const Source* source = tracer.sourceOf(callable))
@@ -357,6 +356,12 @@ Out call(Tracer& tracer, PyObject* callable, const Args& args, Then then) {
   }
   tracer.world.keep(bound);
   return call(tracer, bound.get(), args, then);
+}
+
+}  // namespace
+
+Out call(Tracer& tracer, PyObject* callable, const Args& args, Then then) {
+  return callAs(tracer, callable, args, then, false);
 }
 
 // Slot wrappers and method descriptors without a row of their own, by the name of what they do.

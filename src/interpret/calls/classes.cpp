@@ -136,7 +136,8 @@ Out makeClass(Tracer& tracer, PyTypeObject* meta, const Args& args) {
   if (args.positional == 3 && PyDict_Check(args.values[2]) && hasOwnKeys(tracer, args.values[2]))
     return tracer.breakWith(Reason::kUnsupportedClass, "names with their own __hash__ or __eq__");
   if (args.positional != 3 || !PyUnicode_CheckExact(args.values[0]) ||
-      !PyTuple_Check(args.values[1]) || !PyDict_Check(args.values[2])) {
+      !PyTuple_Check(args.values[1]) || !PyDict_Check(args.values[2]) ||
+      isProxied(tracer, args.values[2])) {
     return tracer.breakWith(Reason::kUnsupportedClass, "a class by other arguments");
   }
   STATOR_VALUE(bases, contents(tracer, args.values[1]));

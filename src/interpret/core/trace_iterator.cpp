@@ -1,5 +1,6 @@
 #include "interpret/core/trace_iterator.h"
 
+#include "base/check.h"
 #include "interpret/core/frame_stack.h"
 #include "interpret/core/known.h"
 #include "interpret/core/tracer.h"
@@ -70,6 +71,20 @@ Ref<> makeTraceGenerator(std::unique_ptr<SymbolicFrame> frame) {
   return object;
 }
 
+namespace {
+
+// Lists and ranges have their own.
+PyTypeObject* reversedType(PyObject* sequence) {
+  if (!PyList_Check(sequence) && !PyRange_Check(sequence)) return &PyReversed_Type;
+  Ref<> sample = PyList_Check(sequence) ? stealRef(PyList_New(0)) : newRef(sequence);
+  Ref<> made =
+      stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(&PyReversed_Type), sample.get()));
+  if (!made) throw PythonError();
+  return Py_TYPE(made.get());
+}
+
+}  // namespace
+
 PyTypeObject* iteratorType(const TraceIterator* iterator) {
   static PyTypeObject* list_iterator = nullptr;
   if (list_iterator == nullptr) {
@@ -87,7 +102,7 @@ PyTypeObject* iteratorType(const TraceIterator* iterator) {
     case IteratorKind::kFilter:
       return &PyFilter_Type;
     case IteratorKind::kReversed:
-      return &PyReversed_Type;
+      return iterator->flag ? &PyReversed_Type : reversedType((*iterator->sources)[0].get());
     case IteratorKind::kGenerator:
       return generatorType();
     case IteratorKind::kChain:

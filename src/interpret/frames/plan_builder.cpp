@@ -181,13 +181,13 @@ void PlanBuilder::fillList(Register target, PyObject* list) {
   fill(PlanOp::kListExtend, std::move(operands));
 }
 
-// A copy of a set of constants, from which the plan makes sets with the same order; null where elements are not constants.
+// A copy of a set of constants, from which the plan makes sets with the same order; null where elements are not constants, or are made anew.
 Ref<> PlanBuilder::setOfConstants(PyObject* set) {
   PyObject* item = nullptr;
   Py_hash_t hash = 0;
   Py_ssize_t position = 0;
   while (_PySet_NextEntry(set, &position, &item, &hash)) {
-    if (!isStaticKey(item) || symbolic::isSymbol(item)) return Ref<>();
+    if (!isStaticKey(item) || symbolic::isSymbol(item) || !sameHashAtExit(t_, item)) return Ref<>();
   }
   return stealRef(stator_set_like(&PySet_Type, set));
 }

@@ -9,6 +9,7 @@
 #include "interpret/core/symbols.h"
 #include "interpret/core/tables.h"
 #include "interpret/core/trace_iterator.h"
+#include "interpret/core/trace_traceback.h"
 #include "interpret/core/tracer.h"
 #include "interpret/library/containers.h"
 #include "interpret/library/rows.h"
@@ -196,7 +197,10 @@ Out enumerateCall(Tracer& t, const Args& args) {
   if (start != nullptr) {
     if (!PyLong_CheckExact(start))
       return t.breakWith(Reason::kUnsupportedObject, "enumerate() from something else than an int");
-    first = PyLong_AsLongLong(start);
+    int overflow = 0;
+    first = PyLong_AsLongLongAndOverflow(start, &overflow);
+    if (overflow != 0 || first > INT64_MAX / 2)
+      return t.breakWith(Reason::kUnsupportedObject, "enumerate() from a very large number");
   }
   STATOR_VALUE(part, iterate(t, args.values[0]));
   return t.made(makeTraceIterator(IteratorKind::kEnumerate, {part}, first));
@@ -253,13 +257,12 @@ Out reversedCall(Tracer& t, const Args& args) {
     return t.raiseNew(PyExc_TypeError, "'%.200s' object is not reversible",
                       typeOf(t, sequence)->tp_name);
   STATOR_VALUE(count_out, settle(t, length(t, sequence)));
-  Ref<> items = stealRef(PyList_New(0));
-  for (Py_ssize_t i = PyLong_AsSsize_t(count_out.get()) - 1; i >= 0; --i) {
-    Ref<> index = stealRef(PyLong_FromSsize_t(i));
-    STATOR_VALUE(item, settle(t, getItem(t, sequence, index.get())));
-    PyList_Append(items.get(), item.get());
-  }
-  return t.made(makeTraceIterator(IteratorKind::kSequence, {items}));
+  if (!PyLong_CheckExact(count_out.get()))
+    return t.breakWith(Reason::kUnsupportedIterator, "reversed()");
+  Ref<> made = makeTraceIterator(IteratorKind::kReversed, {newRef(sequence)},
+                                 PyLong_AsSsize_t(count_out.get()) - 1);
+  asTraceIterator(made.get())->flag = true;
+  return t.made(made);
 }
 
 Out listCall(Tracer& t, const Args& args) {
@@ -386,6 +389,8 @@ Out textCall(Tracer& t, const Args& args, bool repr) {
     }
   }
   if (PyFunction_Check(value)) return t.breakWith(Reason::kUnsupportedObject, "formats an address");
+  // importlib looks at the module's attributes.
+  if (PyModule_Check(value)) return t.breakWith(Reason::kUnsupportedObject, "the text of a module");
   STATOR_VALUE(exact, exactScalar(t, value));
   if (exact && Py_TYPE(value)->tp_str == Py_TYPE(exact.get())->tp_str &&
       Py_TYPE(value)->tp_repr == Py_TYPE(exact.get())->tp_repr)
@@ -412,7 +417,7 @@ Out superCall(Tracer& t, const Args& args) {
     PyCodeObject* code = frame.code->code();
     if (code->co_argcount == 0) return t.breakWith(Reason::kRaises, "super() without arguments");
     STATOR_VALUE(first, readSlot(t, frame, 0));
-    if (first && PyCell_Check(first.get())) {
+    if (first && PyCell_Check(first.get()) && stator_code_slot_is_cell(code, 0) != 0) {
       STATOR_VALUE(inside, cellContents(t, first.get()));
       first = inside;
     }
@@ -490,11 +495,15 @@ Out dirCall(Tracer& t, const Args& args) {
   NEED(1, "dir");
   PyObject* object = args.values[0];
   if (graph::isStandIn(object) || isTraceIterator(object) || PyModule_Check(object) ||
-      isUserOverride(t, object, "__dir__")) {
+      isTraceTraceback(object) || isUserOverride(t, object, "__dir__")) {
     return t.breakWith(Reason::kUnsupportedObject, "dir()");
   }
   PyTypeObject* type =
       PyType_Check(object) ? reinterpret_cast<PyTypeObject*>(object) : typeOf(t, object);
+  static PyObject* const dunder_dir = PyUnicode_InternFromString("__dir__");
+  if (!PyType_Check(object) &&
+      _PyType_Lookup(type, dunder_dir) != _PyType_Lookup(&PyBaseObject_Type, dunder_dir))
+    return t.breakWith(Reason::kUnsupportedObject, "dir()");
   // object.__dir__ asks for `__dict__` and `__class__`, which methods answer in their own way, and classes may.
   STATOR_VALUE(said, typeLookup(t, type, names().dunder_class));
   if (PyMethod_Check(object) || (!PyType_Check(object) && said.get() != classDescriptor()))

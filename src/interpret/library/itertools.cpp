@@ -43,8 +43,9 @@ Out chainFromIterable(Tracer& t, const Args& args) {
 
 // None, or an int that is not negative.
 bool isCount(PyObject* value) {
+  int overflow = 0;
   return value == Py_None ||
-         (PyLong_CheckExact(value) && PyLong_AsLongLong(value) >= 0 && !PyErr_Occurred());
+         (PyLong_CheckExact(value) && PyLong_AsLongLongAndOverflow(value, &overflow) >= 0);
 }
 
 Out islice(Tracer& t, const Args& args) {
@@ -53,10 +54,7 @@ Out islice(Tracer& t, const Args& args) {
   PyObject* start = args.positional > 2 ? args.values[1] : Py_None;
   PyObject* stop = args.positional > 2 ? args.values[2] : args.values[1];
   PyObject* step = args.positional > 3 ? args.values[3] : Py_None;
-  if (!isCount(start) || !isCount(stop) || !isCount(step)) {
-    PyErr_Clear();
-    return wrongArguments(t, "islice");
-  }
+  if (!isCount(start) || !isCount(stop) || !isCount(step)) return wrongArguments(t, "islice");
   int64_t steps = step == Py_None ? 1 : PyLong_AsLongLong(step);
   if (steps == 0) return wrongArguments(t, "islice");
   STATOR_VALUE(iterator, iterate(t, args.values[0]));
@@ -67,6 +65,11 @@ Out islice(Tracer& t, const Args& args) {
 
 Out countCall(Tracer& t, const Args& args) {
   PyObject *start = argument(args, 0, "start"), *step = argument(args, 1, "step");
+  Ref<> number_of_bool;  // which it gives in the place of True
+  if (start != nullptr && PyBool_Check(start)) {
+    number_of_bool = number(start == Py_True ? 1 : 0);
+    start = number_of_bool.get();
+  }
   return t.made(makeTraceIterator(
       IteratorKind::kCount,
       {start != nullptr ? newRef(start) : number(0), step != nullptr ? newRef(step) : number(1)}));
@@ -82,7 +85,11 @@ Out repeat(Tracer& t, const Args& args) {
   PyObject *object = argument(args, 0, "object"), *times = argument(args, 1, "times");
   if (object == nullptr || (times != nullptr && !PyLong_CheckExact(times)))
     return wrongArguments(t, "repeat");
-  int64_t count = times == nullptr ? -1 : std::max<int64_t>(0, PyLong_AsLongLong(times));
+  int overflow = 0;
+  int64_t count = -1;
+  if (times != nullptr)
+    count = std::max<int64_t>(0, PyLong_AsLongLongAndOverflow(times, &overflow));
+  if (overflow != 0) return wrongArguments(t, "repeat");
   return t.made(makeTraceIterator(IteratorKind::kRepeat, {newRef(object)}, count));
 }
 
@@ -137,6 +144,7 @@ Out tee(Tracer& t, const Args& args) {
   if (args.positional == 2) {
     if (!isCount(args.values[1]) || args.values[1] == Py_None) return wrongArguments(t, "tee");
     copies = PyLong_AsLongLong(args.values[1]);
+    if (copies > 1000) return wrongArguments(t, "tee");
   }
   STATOR_VALUE(iterator, iterate(t, args.values[0]));
   Ref<> shared = stealRef(PyList_New(0));

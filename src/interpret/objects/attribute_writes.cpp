@@ -15,6 +15,7 @@
 #include "interpret/objects/updates.h"
 #include "python/objects.h"
 #include "python/types.h"
+#include "sources/short_lived.h"
 
 #include <structmember.h>
 
@@ -87,7 +88,9 @@ Flow storeInstanceAttr(Tracer& tracer, PyObject* object, PyObject* name, PyObjec
     if (_PyType_Lookup(Py_TYPE(object), name) != on_type)
       return tracer.breakWith(Reason::kUnsupportedMutation, "a slot under another name");
   }
-  if (PyModule_Check(object)) {
+  if (PyModule_Check(object) && !slot) {
+    if (sources::isShortLived(object))
+      return tracer.breakWith(Reason::kUnsupportedMutation, "a module that is not in sys.modules");
     PyObject* dict = PyModule_GetDict(object);
     if (dict == nullptr)
       return tracer.breakWith(Reason::kUnsupportedMutation, "a module that is not initialised");

@@ -464,8 +464,15 @@ Out getAttrOrNull(Tracer& tracer, PyObject* object, PyObject* name) {
     return getAttrOrNull(tracer, tracer.world.keep(concrete(tracer, object)), name);
   }
   // A read-only view has a part of what the dict behind it has.
-  if (isProxied(tracer, object) && _PyType_Lookup(mappingProxyType(), name) == nullptr)
-    return Ref<>();
+  if (isProxied(tracer, object)) {
+    if (_PyType_Lookup(mappingProxyType(), name) == nullptr) return Ref<>();
+    // `|=` raises, and comparisons are those of the operators.
+    static PyObject* const own =
+        Py_BuildValue("{sisisisisisisi}", "__ior__", 1, "__eq__", 1, "__ne__", 1, "__lt__", 1,
+                      "__le__", 1, "__gt__", 1, "__ge__", 1);
+    if (PyDict_Contains(own, name) == 1)
+      return tracer.breakWith(Reason::kUnsupportedAttribute, "a read-only view's own method");
+  }
   if (isTraceIterator(object)) {
     PyObject* found = _PyType_Lookup(typeOf(tracer, object), name);
     if (found == nullptr) return Ref<>();

@@ -352,10 +352,11 @@ Out getItem(Tracer& tracer, PyObject* container, PyObject* key) {
         info->length_guarded = true;
         tracer.world.guard(Guard{GuardKind::kLength, info->source, nullptr, Ref<>(), length});
       }
-      Py_ssize_t index = PyLong_AsSsize_t(key);
+      int overflow = 0;
+      Py_ssize_t index = PyLong_AsLongLongAndOverflow(key, &overflow);
+      if (overflow != 0) return tracer.breakWith(Reason::kRaises, "a very large index");
       if (index < 0) index += length;
       if (index < 0 || index >= length) {
-        PyErr_Clear();
         return tracer.raiseNew(PyExc_IndexError, PyList_Check(container)
                                                      ? "list index out of range"
                                                      : "tuple index out of range");

@@ -256,6 +256,28 @@ Out iterate(Tracer& tracer, PyObject* iterable) {
                           std::string("iterates over a ") + type->tp_name);
 }
 
+namespace {
+
+// The next item of reversed() over an object with __len__ and __getitem__.
+Out itemBefore(Tracer& tracer, TraceIterator* iterator) {
+  if (iterator->index < 0) {
+    iterator->exhausted = true;
+    return Ref<>();
+  }
+  Ref<> sequence = (*iterator->sources)[0];
+  Ref<> index = stealRef(PyLong_FromLongLong(iterator->index));
+  Out item = tracer.above.settle(getItem(tracer, sequence.get(), index.get()));
+  if (item.flow() == Flow::kOk) iterator->index--;
+  if (item.flow() != Flow::kRaise ||
+      !(tracer.errors.raisedIs(PyExc_IndexError) || tracer.errors.raisedIs(PyExc_StopIteration)))
+    return item;
+  tracer.errors.dropRaised();
+  iterator->exhausted = true;
+  return Ref<>();
+}
+
+}  // namespace
+
 Out reversedKeys(Tracer& tracer, PyObject* iterable) {
   STATOR_VALUE(forward, iterate(tracer, iterable));
   if (!isTraceIterator(forward.get()) ||
@@ -349,6 +371,7 @@ Out next(Tracer& tracer, PyObject* object) {
       return tracer.fromNative(itemAt(items.get(), iterator->index++));
     }
     case IteratorKind::kReversed: {
+      if (iterator->flag) return itemBefore(tracer, iterator);
       STATOR_VALUE(items, contents(tracer, parts[0].get()));
       if (iterator->index < 0 || iterator->index >= lengthOf(items.get())) return finish();
       return tracer.fromNative(itemAt(items.get(), iterator->index--));
@@ -493,7 +516,8 @@ Out listOf(Tracer& tracer, PyObject* iterable, Py_ssize_t most) {
 }
 
 Out sizedListOf(Tracer& tracer, PyObject* iterable) {
-  if (graph::isStandIn(iterable) || !stator_is_user_class(Py_TYPE(iterable)))
+  if (graph::isStandIn(iterable) ||
+      (!isTraceIterator(iterable) && !stator_is_user_class(Py_TYPE(iterable))))
     return listOf(tracer, iterable);
   Ref<> list = stealRef(PyList_New(0));
   STATOR_VALUE(iterator, iterate(tracer, iterable));
@@ -517,6 +541,15 @@ Flow fillList(Tracer& tracer, PyObject* list, PyObject* iterator, Py_ssize_t mos
 Flow askForLength(Tracer& tracer, PyObject* iterable) {
   static PyObject* const length_name = PyUnicode_InternFromString("__len__");
   static PyObject* const hint_name = PyUnicode_InternFromString("__length_hint__");
+  if (isTraceIterator(iterable)) {
+    // reversed() passes the question on.
+    TraceIterator* iterator = asTraceIterator(iterable);
+    if (iterator->kind != IteratorKind::kReversed || !iterator->flag || iterator->exhausted)
+      return Flow::kOk;
+    Out answer = tracer.above.settle(length(tracer, (*iterator->sources)[0].get()));
+    if (answer.flow() != Flow::kRaise) return answer.flow();
+    return tracer.breakWith(Reason::kRaises, "the length of an iterable");
+  }
   if (graph::isStandIn(iterable) || !stator_is_user_class(Py_TYPE(iterable))) return Flow::kOk;
   for (PyObject* name : {length_name, hint_name}) {
     STATOR_VALUE(method, typeLookup(tracer, Py_TYPE(iterable), name));

@@ -325,9 +325,15 @@ bool sameHashAtExit(Tracer& tracer, PyObject* key) {
   if (graph::isStandIn(key) || isTraceIterator(key) || isAddress(key) ||
       tracer.own_keys.hashedByAddress(key))
     return false;
-  if (values::isScalar(key) || isStaticKey(key)) return true;
+  if (values::isScalar(key)) return true;
   if (isPlainTuple(key) || PyFrozenSet_CheckExact(key))
     return !anyKey(key, [&](PyObject* item) { return !sameHashAtExit(tracer, item); });
+  // A function that the trace made or knows by its code, or a member that it made, may be another object in each call.
+  values::Info* info = tracer.values.find(key);
+  if (info != nullptr && (PyFunction_Check(key) ||
+                          (info->origin == values::Origin::kMade && isEnumMember(key))))
+    return false;
+  if (isStaticKey(key)) return true;
   return Py_TYPE(key)->tp_hash != PyBaseObject_Type.tp_hash;
 }
 

@@ -1,0 +1,168 @@
+"""Arguments that built-in functions take, or refuse, and that nobody thinks of: very large numbers, read-only views, cells."""
+
+import itertools
+import operator
+import types
+
+from tests.python.programs import Case, program, vec
+
+
+def _result(call):
+    try:
+        result = call()
+    except Exception as error:
+        return type(error).__name__, str(error)
+    return result if type(result) in (int, bool, str, list, tuple, dict) else type(result).__name__
+
+
+_LARGE = (2**63 - 2, 2**63, -(2**63) - 1, 2**70, True)
+
+
+@program(min_ops=1)
+def very_large_numbers():
+    def f(x):
+        y = x + 1
+        out = []
+        items = [1, 2, 3]
+        for n in _LARGE:
+            out += [
+                _result(lambda: list(enumerate("abc", n))),
+                _result(lambda: list(enumerate("abc", start=n))),
+                _result(lambda: items[n]),
+                _result(lambda: (1, 2)[n]),
+                _result(lambda: items[n:]),
+                _result(lambda: items.pop(n)),
+                _result(lambda: items.insert(n, 0)),
+                _result(lambda: items.index(2, n)),
+                _result(lambda: list(itertools.islice(items, n))),
+                _result(lambda: list(itertools.islice(items, n, None))),
+                _result(lambda: list(itertools.islice(itertools.count(n), 3))),
+                _result(lambda: next(itertools.repeat("a", n))),
+                _result(lambda: "abc"[n]),
+                _result(lambda: range(n)[1]),
+                _result(lambda: len(range(n))),
+                _result(lambda: round(1.5, n)),
+            ]
+        for n in (2**63, -1):
+            out += [_result(lambda: len(itertools.tee(items, n)))]
+        return y, out
+
+    return Case(f, vec())
+
+
+@program(min_ops=1)
+def large_index_into_what_was_there_before():
+    def f(x, items, pair, n):
+        return x + 1, _result(lambda: items[n]), _result(lambda: pair[n]), _result(lambda: items[-n])
+
+    return Case(f, vec(), [1, 2], (1, 2), 2**70)
+
+
+class _Asked:
+    def __init__(self):
+        self.asked = []
+
+    def __len__(self):
+        self.asked.append("len")
+        return 4
+
+    def __getitem__(self, index):
+        self.asked.append(index)
+        if index == 1:
+            raise IndexError
+        return index * 10
+
+
+class _Shrinks:
+    called = False
+
+    def __len__(self):
+        if self.called:
+            raise ZeroDivisionError
+        self.called = True
+        return 10
+
+    def __getitem__(self, index):
+        return index
+
+
+@program(min_ops=1)
+def reversed_asks_when_it_is_asked():
+    def f(x):
+        asked = _Asked()
+        backwards = reversed(asked)
+        first = next(backwards)
+        seen = list(asked.asked)
+        rest = list(backwards)
+        hint = _result(lambda: operator.length_hint(reversed(_Shrinks())))
+        types_ = [type(reversed(kind)).__name__ for kind in ([1], (1,), "a", range(1), _Asked())]
+        return x + 1, first, seen, rest, asked.asked, hint, types_, next(backwards, "end")
+
+    return Case(f, vec())
+
+
+_OF_DICT = (
+    "get",
+    "__getitem__",
+    "__contains__",
+    "__len__",
+    "__iter__",
+    "keys",
+    "copy",
+    "__repr__",
+    "__eq__",
+    "pop",
+    "update",
+)
+
+
+@program()
+def methods_of_dict_on_a_read_only_view():
+    def f(x, given):
+        out = []
+        for view in (types.MappingProxyType({"a": 1}), given):
+            for name in _OF_DICT:
+                method = getattr(dict, name)
+                out += [_result(lambda: method(view)), _result(lambda: method(view, "a"))]
+                out += [_result(lambda: getattr(view, name)("a") if name not in ("keys", "copy") else 0)]
+            out += [
+                _result(lambda: view.__ior__({})),
+                _result(lambda: type("A", (), view)),
+                _result(lambda: view | {"b": 1}),
+            ]
+        return x + 1, out
+
+    return Case(f, vec(), types.MappingProxyType({"a": 1}))
+
+
+class _Zero:
+    def plain(self):
+        return super().__repr__ is not None
+
+    def with_a_cell(self):
+        def inner():
+            return self
+
+        return super().__repr__ is not None, inner() is self
+
+
+@program(min_ops=1)
+def super_with_a_cell_for_self():
+    cell = (lambda y: lambda: y)(_Zero()).__closure__[0]
+
+    def f(x):
+        return x + 1, _result(lambda: _Zero.plain(cell)), _Zero().plain(), _Zero().with_a_cell()
+
+    return Case(f, vec())
+
+
+@program(min_ops=1)
+def dir_of_what_has_its_own():
+    def f(x):
+        try:
+            raise IndexError
+        except IndexError as error:
+            names = dir(error.__traceback__)
+        return x + 1, names, "get" in dir({}), "exit" in dir(types)
+
+    return Case(f, vec())
