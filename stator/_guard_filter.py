@@ -27,6 +27,11 @@ class Guard:
     def create_fn_name(self) -> str:
         return self.guard_type
 
+    @property
+    def code_list(self) -> list[str]:
+        """What is checked, in words: guards here are no Python code."""
+        return [f"{self.guard_type} of {self.name}"]
+
     def is_fsdp_module(self) -> bool:
         return self.source.is_fsdp_module()
 

@@ -274,6 +274,9 @@ Flow formatValue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
              (conversion != 0 || (!has_spec && formatsAsText(typeOf(tracer, value))))) {
     STATOR_VALUE(shown, textOf(tracer, value, conversion == 2));
     text = std::move(shown);
+  } else if (PyFunction_Check(value) && conversion != 3 && (conversion != 0 || !has_spec)) {
+    STATOR_VALUE(shown, textOfFunction(tracer, value));
+    text = std::move(shown);
   } else {
     STATOR_VALUE(plain, plain(tracer, value));
     if (!isNativeSafe(tracer, plain.get()) || losesClass(tracer, value, plain.get()))

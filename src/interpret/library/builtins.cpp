@@ -385,7 +385,7 @@ Out textCall(Tracer& t, const Args& args, bool repr) {
       return programmedText(t, value, method, repr ? "__repr__" : "__str__", Args{});
     }
   }
-  if (PyFunction_Check(value)) return t.breakWith(Reason::kUnsupportedObject, "formats an address");
+  if (PyFunction_Check(value)) return textOfFunction(t, value);
   STATOR_VALUE(exact, exactScalar(t, value));
   if (exact && Py_TYPE(value)->tp_str == Py_TYPE(exact.get())->tp_str &&
       Py_TYPE(value)->tp_repr == Py_TYPE(exact.get())->tp_repr)
