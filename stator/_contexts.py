@@ -31,6 +31,18 @@ def leave_torch_function_off(guard: Any) -> None:
     guard.__exit__(None, None, None)
 
 
+def get_deterministic() -> tuple[bool, bool]:
+    import torch
+
+    return torch._C._get_deterministic_algorithms(), torch._C._get_deterministic_algorithms_warn_only()
+
+
+def set_deterministic(state: tuple[bool, bool]) -> None:
+    import torch
+
+    torch._C._set_deterministic_algorithms(state[0], warn_only=state[1])
+
+
 def empty_parameter(size, stride, dtype, device):
     """A parameter whose data is still to come (`fill_parameter`)."""
     import torch

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Sequence
 from types import CodeType
 from typing import Any, NamedTuple
@@ -26,6 +27,11 @@ class Guard:
 
     def create_fn_name(self) -> str:
         return self.guard_type
+
+    @property
+    def code_list(self) -> list[str]:
+        """What is checked, in words: guards here are no Python code."""
+        return [f"{self.guard_type} of {self.name}"]
 
     def is_fsdp_module(self) -> bool:
         return self.source.is_fsdp_module()
@@ -72,4 +78,7 @@ def keep(settings: Any, found: Sequence[tuple[Any, ...]]) -> list[bool]:
 
 
 def failed(settings: Any, reason: str, code: CodeType) -> None:
-    settings.guard_fail_fn(GuardFail(reason, code))
+    try:
+        settings.guard_fail_fn(GuardFail(reason, code))
+    except Exception:  # it is told of a capture, and has no say in the call
+        logging.getLogger(__name__).exception("guard_fail_fn raised")

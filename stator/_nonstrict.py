@@ -30,6 +30,9 @@ class Site:
         self.__name__ = self.__qualname__ = getattr(function, "__name__", "nonstrict")
         self.__module__ = getattr(function, "__module__", __name__)
 
+    def arguments(self, leaves):
+        return tree_unflatten(leaves, self.spec)
+
     def __call__(self, *given):
         rest = iter(given)
         leaves = []
@@ -49,7 +52,7 @@ class Site:
                 if mode is _fake.mode():  # of all captures
                     stack.callback(setattr, mode, "allow_non_fake_inputs", mode.allow_non_fake_inputs)
                 mode.allow_non_fake_inputs = True
-            args, kwargs = tree_unflatten(leaves, self.spec)
+            args, kwargs = self.arguments(leaves)
             results, self.out_spec = tree_flatten(self.function(*args, **kwargs))
         for leaf in results:
             if not isinstance(leaf, ATOMS):
@@ -58,3 +61,30 @@ class Site:
                     f"{self.__name__}, which is under nonstrict_trace, gives a {type(leaf).__name__}",
                 )
         return tuple(results)
+
+
+def rebuilt(shape, leaves):
+    """What `polyfills.nonstrict.take_apart` took apart, of other leaves."""
+    if shape is None:
+        return next(leaves)
+    kind, names, parts = shape
+    made = [rebuilt(part, leaves) for part in parts]
+    if kind is dict:
+        return dict(zip(names, made, strict=True))
+    if kind in (list, tuple):
+        return kind(made)
+    instance = object.__new__(kind)
+    for name, value in zip(names, made, strict=True):
+        object.__setattr__(instance, name, value)
+    return instance
+
+
+class AllowedSite(Site):
+    """A call of a function under allow_in_graph with objects that the captured part made. `spec`: the shapes of args and kwargs."""
+
+    def __init__(self, function, spec, count):
+        super().__init__(function, spec, [None] * count)
+
+    def arguments(self, leaves):
+        rest = iter(leaves)
+        return [rebuilt(shape, rest) for shape in self.spec]

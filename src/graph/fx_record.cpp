@@ -167,9 +167,27 @@ Ref<> sourceFnOf(FxRecord& record, const Node& node) {
   return Ref<>::steal(Py_BuildValue("[(OO)]", name.get(), target));
 }
 
+// What a graph holds that is the record's alone: a class in it may lead back to the compiled function.
+int traverseGraph(const Graph& graph, visitproc visit, void* arg) {
+  for (const Node& node : graph.nodes()) {
+    for (const Ref<>* held : {&node.target, &node.args, &node.kwargs, &node.leave, &node.structure,
+                              &node.wrapper, &node.scalar_type, &node.example})
+      Py_VISIT(held->get());
+  }
+  Py_VISIT(graph.result.get());
+  if (graph.places.use_count() == 1) {
+    for (const ModuleScope& scope : graph.scopes) Py_VISIT(scope.type.get());
+  }
+  return 0;
+}
+
 int traverse(PyObject* self, visitproc visit, void* arg) {
   FxRecord* record = reinterpret_cast<RecordObject*>(self)->record;
   if (record == nullptr) return 0;
+  if (record->graph.use_count() == 1) {
+    if (int stop = traverseGraph(*record->graph, visit, arg)) return stop;
+  }
+  for (const auto& [scope, stack] : record->stacks) Py_VISIT(stack.get());
   Py_VISIT(record->fake_mode.get());
   Py_VISIT(record->sources.get());
   for (const Ref<>& type : record->types) Py_VISIT(type.get());

@@ -52,7 +52,10 @@ CodePolicy decide(PyCodeObject* code) {
       return name == "inner" ? CodePolicy::kTrace : CodePolicy::kInlineOnly;
     if ((inside == "jit/_script.py" && name == "_unwrap_optional") ||
         (inside == "jit/__init__.py" && name == "annotate") ||
-        (inside == "overrides.py" && (name == "is_tensor_like" || name == "__torch_function__"))) {
+        (inside == "overrides.py" &&
+         (name == "is_tensor_like" || name == "__torch_function__" || name == "_push_mode" ||
+          name == "_pop_mode" ||
+          startsWith(PyUnicode_AsUTF8(code->co_qualname), "_get_current_function_mode")))) {
       return CodePolicy::kInlineOnly;
     }
     // dist.group.WORLD: two properties that read an attribute.
@@ -93,6 +96,11 @@ CodePolicy decide(PyCodeObject* code) {
                                                                 : CodePolicy::kSkip;
   if (startsWith(file, stdlib) && file.find("site-packages") == std::string_view::npos) {
     std::string_view inside = file.substr(stdlib.size());
+    // They only put things into the module's lists; what warns leaves the graph.
+    if (inside == "warnings.py" &&
+        (startsWith(PyUnicode_AsUTF8(code->co_qualname), "catch_warnings.") ||
+         name == "simplefilter" || name == "filterwarnings" || name == "_add_filter"))
+      return CodePolicy::kInlineOnly;
     for (std::string_view room :
          {"importlib/",   "threading.py", "logging/",         "warnings.py",   "traceback.py",
           "linecache.py", "unittest/",    "multiprocessing/", "subprocess.py", "asyncio/",

@@ -21,6 +21,9 @@ typedef struct {
 typedef struct {
   PyObject_HEAD
   PyObject* total;
+  PyObject* it;
+  PyObject* function;
+  PyObject* initial;
 } Accumulate;
 
 typedef struct {
@@ -51,12 +54,20 @@ static void put(PyObject** field, PyObject* value) {
 }
 
 static PyObject* set_state(PyObject* module, PyObject* const* args, Py_ssize_t count) {
-  if (count != 2) {
+  if (count != 2 && count != 3) {
     PyErr_SetString(PyExc_TypeError, "an iterator and its state");
     return NULL;
   }
   PyObject* iterator = args[0];
   PyObject* state = args[1];
+  if (count == 3) {  // of accumulate alone: what it starts with, not given out yet
+    if (!is(iterator, "itertools.accumulate", sizeof(Accumulate))) {
+      PyErr_SetString(PyExc_TypeError, "only accumulate starts with something");
+      return NULL;
+    }
+    put(&((Accumulate*)iterator)->initial, args[2]);
+    Py_RETURN_NONE;
+  }
   if (is(iterator, "itertools.chain", sizeof(Chain)) && PyTuple_Check(state)) {
     Chain* chain = (Chain*)iterator;
     put(&chain->source, PyTuple_GET_ITEM(state, 0));
@@ -82,6 +93,8 @@ static PyObject* set_state(PyObject* module, PyObject* const* args, Py_ssize_t c
 
 PyMethodDef stator_itertools_methods[] = {
     {"set_iterator_state", (PyCFunction)(void (*)(void))set_state, METH_FASTCALL,
-     "set_iterator_state(iterator, state): __setstate__ of itertools' iterators."},
+     "set_iterator_state(iterator, state): __setstate__ of itertools' iterators; a third argument "
+     "is what "
+     "accumulate starts with."},
     {NULL, NULL, 0, NULL},
 };

@@ -231,6 +231,13 @@ PyObject* inCompiledRegion(PyObject*, PyObject*) {
 
 PyObject* callsBegun(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(calls_begun); }
 
+// What was compiled is a function to whoever asks (inspect, torch.fx), if it was one.
+PyObject* readClass(PyObject* self, void*) {
+  PyObject* function = reinterpret_cast<CompiledFunction*>(self)->function;
+  return Py_NewRef(function != nullptr && PyFunction_Check(function) ? &PyFunction_Type
+                                                                     : Py_TYPE(self));
+}
+
 PyMemberDef members[] = {
     {"__wrapped__", T_OBJECT, offsetof(CompiledFunction, function), READONLY, nullptr},
     // Under this name TorchDynamo finds the function inside its own wrappers, and unwraps it before it compiles.
@@ -247,6 +254,7 @@ PyGetSetDef accessors[] = {
     {module_key, readNaming, writeNaming, nullptr, module_key},
     {doc_key, readNaming, writeNaming, nullptr, doc_key},
     {"_torchdynamo_wrapper_id", readWrapperId, nullptr, nullptr, nullptr},
+    {"__class__", readClass, nullptr, nullptr, nullptr},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {}};
 

@@ -11,6 +11,7 @@
 #include "symbolic/environment.h"
 #include "symbolic/sym_int.h"
 
+#include <algorithm>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <unordered_map>
 
@@ -108,12 +109,16 @@ class Substitution {
   }
 
   bool supported(std::string& why) const {
+    // A number counts like any tensor without dimensions where it meets one that has some.
+    const bool shaped = std::any_of(metas_.begin(), metas_.end(), [](const TensorMeta* meta) {
+      return !meta->sizes.empty();
+    });
     for (size_t i = 0; i < metas_.size(); ++i) {
       const TensorMeta* meta = metas_[i];
       if (wrappers_[i] != nullptr) continue;
       if (meta->layout != 0) why = "a sparse or opaque layout";
       if (isQuantized(meta->dtype)) why = "a quantised tensor";
-      if (meta->is_wrapped_number) why = "a tensor that is a wrapped number";
+      if (meta->is_wrapped_number && !shaped) why = "a tensor that is a wrapped number";
       if (dtypeObject(meta->dtype) == nullptr) why = "a dtype without a name";
     }
     return why.empty();

@@ -30,6 +30,18 @@ class Range:
         return inside
 
 
+def use_deterministic_algorithms(mode, *, warn_only=False):
+    _contexts.set_deterministic((bool(mode), bool(warn_only)))
+
+
+def deterministic_algorithms_enabled():
+    return _contexts.get_deterministic()[0]
+
+
+def deterministic_warn_only_enabled():
+    return _contexts.get_deterministic()[1]
+
+
 def enter_sdpa(context, backends, set_priority):
     chosen = list(dict.fromkeys(backends if isinstance(backends, list) else [backends]))
     context.token = _contexts.enter_sdpa(tuple([int(backend) for backend in chosen]), set_priority)

@@ -1,6 +1,7 @@
 """functools and helpers of collections that are written in C and call back into Python."""
 
 import collections
+import re
 
 _MISSING = object()
 
@@ -152,6 +153,15 @@ def pattern_sub(pattern, repl, string, count=0):
             break
     pieces.append(string[end:])
     return string[:0].join(pieces)
+
+
+def pattern_finditer(pattern, string):
+    """re.Pattern.finditer, found at once: a match says nothing about when it was looked for."""
+    return iter(matches(pattern, string))
+
+
+def finditer(pattern, string, flags=0):
+    return iter(matches(re.compile(pattern, flags), string))
 
 
 class _ComparedKey:

@@ -1,5 +1,7 @@
 """A call of a function under nonstrict_trace: one node of the graph over the tensors in its arguments and results."""
 
+from dataclasses import fields, is_dataclass
+
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
@@ -38,6 +40,38 @@ def run(function, args, kwargs):
             )
     node = site(function, spec, owners)
     results = call(node, *given)
+    return tree_unflatten(list(results), out_spec(node))
+
+
+def take_apart(value, leaves):
+    """The shape of an argument: None for a leaf, otherwise (class, names, shapes of the parts)."""
+    if isinstance(value, ATOMS):
+        leaves.append(value)
+        return None
+    kind = type(value)
+    if kind is list or kind is tuple:
+        return (kind, None, [take_apart(part, leaves) for part in value])
+    if kind is dict:
+        return (kind, list(value), [take_apart(part, leaves) for part in value.values()])
+    if issubclass(kind, (list, tuple, dict, set, frozenset)) or kind.__new__ is not object.__new__:
+        refuse(f"an argument of a function under allow_in_graph is a {kind.__name__}")
+    if is_dataclass(value):
+        names = [field.name for field in fields(value)]
+    else:
+        names = list(vars(value))
+    return (kind, names, [take_apart(getattr(value, name), leaves) for name in names])
+
+
+def allowed_site(function, spec, count):
+    """As `site`, for a function under allow_in_graph."""
+    raise RuntimeError("only for captured code")
+
+
+def run_allowed(function, args, kwargs):
+    leaves = []
+    spec = take_apart(args, leaves), take_apart(kwargs, leaves)
+    node = allowed_site(function, spec, len(leaves))
+    results = call(node, *leaves)
     return tree_unflatten(list(results), out_spec(node))
 
 

@@ -223,6 +223,10 @@ Out callCached(Tracer& tracer, PyObject* cache, const Args& args) {
   }
   for (PyObject* value : args.values) {
     if (values::isScalar(value) || stator_is_plain_key(value)) continue;
+    // Guarded by identity where they were read, or the same in every call.
+    if (!PyFunction_Check(value) && !PyTuple_Check(value) && isStaticKey(value) &&
+        !isMadeClass(tracer, value))
+      continue;
     // An object that is hashed by its identity (`self`, a logger): the entry is about this very one.
     values::Info* info = tracer.values.find(value);
     bool by_identity = info != nullptr && info->origin == values::Origin::kOutside &&
@@ -279,6 +283,11 @@ Out instantiate(Tracer& tracer, PyTypeObject* type, const Args& args, Then then,
     return callNative(tracer, type_object, args);
   if (metaclass_call && meta->tp_call != PyType_Type.tp_call) {
     PyObject* hook = _PyType_Lookup(meta, names().dunder_call);
+    // TypedDict's `__call__ = dict`: no descriptor, so that it is called without the class.
+    if (hook != nullptr && PyType_Check(hook)) {
+      STATOR_VALUE(other, classAttrValue(tracer, meta, names().dunder_call, hook));
+      return call(tracer, other.get(), args, then);
+    }
     if (hook == nullptr || !PyFunction_Check(hook))
       return tracer.breakWith(Reason::kUnsupportedClass, nameOf(type_object));
     STATOR_VALUE(function, classAttrValue(tracer, meta, names().dunder_call, hook));

@@ -7,12 +7,14 @@
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/core/symbols.h"
+#include "interpret/core/trace_iterator.h"
 #include "interpret/core/tracer.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/known_scalars.h"
 #include "interpret/objects/operators.h"
 #include "interpret/tensors/data_numbers.h"
 #include "interpret/tensors/tensor_call.h"
+#include "python/types.h"
 #include "regions/marks.h"
 #include "symbolic/sym_int.h"
 
@@ -103,6 +105,40 @@ Out callCompiled(Tracer& tracer, PyObject* compiled, const Args& args, Then then
   return call(tracer, inner.get(), args, then);
 }
 
+namespace {
+
+// An instance of a class of the program's that the trace has made, or a list or tuple with one.
+bool holdsMadeObject(Tracer& t, PyObject* value, int depth = 0) {
+  if (graph::isStandIn(value) || symbolic::isSymbol(value) || isTraceIterator(value) || depth > 6 ||
+      values::isConstantDeep(value))
+    return false;
+  if (PyTuple_CheckExact(value) || PyList_CheckExact(value)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
+      if (holdsMadeObject(t, PySequence_Fast_GET_ITEM(value, i), depth + 1)) return true;
+    }
+    return false;
+  }
+  values::Info* info = t.values.find(value);
+  return info != nullptr && info->origin == values::Origin::kMade && !PyType_Check(value) &&
+         stator_is_user_class(Py_TYPE(value)) && !isEnumMember(value);
+}
+
+// One node that makes the objects and calls the function, over the tensors and constants in them.
+Out callWithObjects(Tracer& t, PyObject* callable, const Args& args) {
+  Ref<> positional = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional)));
+  Ref<> named = stealRef(PyDict_New());
+  for (size_t i = 0; i < args.positional; ++i)
+    PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), Py_NewRef(args.values[i]));
+  for (size_t i = 0; i < args.keywordCount(); ++i)
+    PyDict_SetItem(named.get(), args.name(i), args.values[args.positional + i]);
+  t.made(positional);
+  t.made(named);
+  return callNested(t, torchObject("stator.polyfills.nonstrict.run_allowed"),
+                    {callable, positional.get(), named.get()});
+}
+
+}  // namespace
+
 Out callByRule(Tracer& tracer, const CallRow& row, PyObject* callable, const Args& args,
                Then then) {
   switch (row.kind) {
@@ -111,6 +147,9 @@ Out callByRule(Tracer& tracer, const CallRow& row, PyObject* callable, const Arg
     case CallKind::kConstantResult:
       return constantResult(tracer, callable, args);
     case CallKind::kGraph:
+      for (PyObject* value : args.values) {
+        if (holdsMadeObject(tracer, value)) return callWithObjects(tracer, callable, args);
+      }
       return tensorCall(tracer, graph::Op::kCallFunction, callable, args, false);
     case CallKind::kPolyfill:
       return row.whole ? callNested(tracer, row.polyfill, args)

@@ -278,7 +278,8 @@ Out readIntoGraph(Tracer& tracer, PyObject* target, PyObject* tensor) {
   const shapes::TensorMeta& meta = *graph::asStandIn(tensor)->meta;
   std::string_view name = PyUnicode_AsUTF8(target);
   static PyObject* item = PyUnicode_InternFromString("item");
-  if (name == "tolist" && meta.sizes.size() == 1) {
+  if (name == "tolist" && meta.sizes.empty()) return readIntoGraph(tracer, item, tensor);
+  if (name == "tolist") {
     Ref<> list = stealRef(PyList_New(0));
     static PyObject* getitem = operatorFunction("getitem");
     const int64_t length = meta.sizes[0].value();
@@ -288,7 +289,8 @@ Out readIntoGraph(Tracer& tracer, PyObject* target, PyObject* tensor) {
       args.values = {tensor, index.get()};
       args.positional = 2;
       STATOR_VALUE(element, tracer.above.tensorCall(graph::Op::kCallFunction, getitem, args));
-      STATOR_VALUE(number, readIntoGraph(tracer, item, element.get()));
+      STATOR_VALUE(number,
+                   readIntoGraph(tracer, meta.sizes.size() == 1 ? item : target, element.get()));
       if (!number) return number;
       PyList_Append(list.get(), number.get());
     }

@@ -30,7 +30,34 @@ using breaks::Register;
 
 namespace {
 
+// A cell that the driven frame made when it was entered: nobody outside has it, and the frame ends with the plan.
+bool diesWithFrame(Tracer& t, const values::Info& info) {
+  bytecode::CodeInfo* code = bytecode::CodeInfo::of(stator_frame_code(t.world.frame()));
+  return code != nullptr && PyCell_Check(info.object.get()) && info.source != nullptr &&
+         info.source->kind == sources::SourceKind::kLocal &&
+         info.source->index < code->slotCount() - PyCode_GetNumFree(code->code()) &&
+         stator_frame_offset(t.world.frame()) == code->firstLegal();
+}
+
+void setCell(PlanBuilder& builder, const values::Info& info) {
+  builder.effect(PlanOp::kCellSet, Ref<>(),
+                 {builder.value(info.object.get()), builder.value(info.shadow.get())});
+}
+
+// What these cells hold matters only if something that escapes holds the cell; what it holds may hold another one.
+void setCellsThatEscape(PlanBuilder& builder, std::vector<values::Info*> cells) {
+  for (bool found = true; found;) {
+    found = false;
+    for (values::Info*& cell : cells) {
+      if (cell == nullptr || !builder.makes(cell->object.get())) continue;
+      setCell(builder, *std::exchange(cell, nullptr));
+      found = true;
+    }
+  }
+}
+
 void addEffects(Tracer& t, PlanBuilder& builder, bool returns) {
+  std::vector<values::Info*> dying_cells;
   for (const ClassState::Change& change : t.classes.changes()) {
     if (change.before.get() == change.now.get()) continue;
     static PyObject* const set = PyObject_GetAttrString(classDescriptor(), "__set__");
@@ -76,8 +103,10 @@ void addEffects(Tracer& t, PlanBuilder& builder, bool returns) {
     if (info->taken > 0) {
       builder.effect(PlanOp::kSkip, Ref<>(), {builder.value(object)}, info->taken);
     } else if (PyCell_Check(object)) {
-      builder.effect(PlanOp::kCellSet, Ref<>(),
-                     {builder.value(object), builder.value(info->shadow.get())});
+      if (returns && diesWithFrame(t, *info))
+        dying_cells.push_back(info);
+      else
+        setCell(builder, *info);
     } else if (info->appended) {
       std::vector<Register> operands{builder.value(object)};
       for (Py_ssize_t k = 0; k < PyList_GET_SIZE(info->appended.get()); ++k)
@@ -137,6 +166,7 @@ void addEffects(Tracer& t, PlanBuilder& builder, bool returns) {
     builder.effect(PlanOp::kEffectCall, newRef(torchObject("torch._C._set_grad_enabled")),
                    {builder.value(t.torch.now().grad_enabled ? Py_True : Py_False)});
   }
+  setCellsThatEscape(builder, std::move(dying_cells));
 }
 
 // Whether a slot of the driven frame is known to hold what it held when the frame was entered, in every call.

@@ -32,6 +32,7 @@ bool initTracer() {
   registerOptimizers();
   registerTensorAttributes();
   registerTorchFunction();
+  registerFunctionModes();
   registerItertools();
   registerSubgraphs();
   registerLibrary();

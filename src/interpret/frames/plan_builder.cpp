@@ -462,6 +462,9 @@ Register PlanBuilder::build(PyObject* object) {
     values::Info* info = t_.values.find(object);
     return info != nullptr ? function(object) : constant(object);
   }
+  if (PyWeakref_CheckRefExact(object))
+    return add(PlanOp::kCall, object, newRef(reinterpret_cast<PyObject*>(type)),
+               {value(PyWeakref_GET_OBJECT(object))});
   if (PyCell_Check(object)) {
     Register result = add(PlanOp::kCell, object);
     if (PyObject* held = PyCell_GET(object)) fill(PlanOp::kCellSet, {result, value(held)});

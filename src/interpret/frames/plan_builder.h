@@ -17,6 +17,8 @@ class PlanBuilder {
   PlanBuilder(Tracer& tracer, breaks::Plan& plan);
   bool failed() const { return failed_; }
   breaks::Register value(PyObject* object);
+  // Some step so far gives it.
+  bool makes(PyObject* object) const { return memo_.count(object) != 0; }
   void effect(breaks::PlanOp op, Ref<> object, std::vector<breaks::Register> operands,
               int64_t number = 0);
   // `except SomeError:` lets GeneratorExit pass: its handler starts with the look-up of a class that is no base of it.

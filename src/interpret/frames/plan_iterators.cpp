@@ -237,9 +237,12 @@ Register PlanBuilder::itertools(PyObject* object) {
     case IteratorKind::kRepeat:
       return it->index < 0 ? call({part(0)}) : call({part(0), number(it->index)});
     case IteratorKind::kAccumulate: {
-      if (parts[3]) return fail(object);
       Register total = parts[2] ? part(2) : kNull;
       Register made = call({part(0), part(1)});
+      if (parts[3]) {
+        static PyObject* const set_state = torchObject("stator._core.set_iterator_state");
+        add(PlanOp::kCall, nullptr, newRef(set_state), {made, constant(Py_None), part(3)});
+      }
       return total == kNull ? made : withState(made, total);
     }
     case IteratorKind::kStarMap:

@@ -326,13 +326,40 @@ Flow loadAssertionError(Tracer&, SymbolicFrame& frame, const Instr&) {
   return Flow::kOk;
 }
 
+namespace {
+
+// `from ..x import y`: the whole name of ..x, by what the module says of its package.
+Out resolveRelative(Tracer& t, SymbolicFrame& frame, PyObject* name, long level) {
+  static PyObject* const package_name = PyUnicode_InternFromString("__package__");
+  STATOR_VALUE(package, loadGlobal(t, frame, package_name));
+  if (!PyUnicode_CheckExact(package.get()))
+    return t.breakWith(Reason::kCallsOutside, "a relative import");
+  std::string text = PyUnicode_AsUTF8(package.get());
+  for (; level > 1; --level) {
+    const size_t dot = text.rfind('.');
+    if (dot == std::string::npos) return t.breakWith(Reason::kCallsOutside, "a relative import");
+    text.resize(dot);
+  }
+  if (text.empty()) return t.breakWith(Reason::kCallsOutside, "a relative import");
+  if (PyUnicode_GET_LENGTH(name) > 0) text += std::string(".") + PyUnicode_AsUTF8(name);
+  return t.fromNative(stealRef(PyUnicode_FromString(text.c_str())));
+}
+
+}  // namespace
+
 Flow importName(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   // An import of what is imported already only looks it up; anything else may run a module's code.
   PyObject* name = nameAt(frame, instr.oparg);
   PyObject* level = frame.top(1);
   PyObject* from_list = frame.top();
-  if (!PyLong_CheckExact(level) || PyLong_AsLong(level) != 0)
-    return tracer.breakWith(Reason::kCallsOutside, "a relative import");
+  Ref<> absolute = newRef(name);
+  if (!PyLong_CheckExact(level) || PyLong_AsLong(level) != 0) {
+    if (!PyLong_CheckExact(level) || from_list == Py_None)
+      return tracer.breakWith(Reason::kCallsOutside, "a relative import");
+    STATOR_VALUE(resolved, resolveRelative(tracer, frame, name, PyLong_AsLong(level)));
+    absolute = std::move(resolved);
+    name = absolute.get();
+  }
   PyObject* modules = PyImport_GetModuleDict();
   const sources::Source* modules_source = tracer.world.sources().pinned(modules);
   if (tracer.values.find(modules) == nullptr) tracer.values.addOutside(modules, modules_source);

@@ -9,6 +9,7 @@
 #include "interpret/frames/above.h"
 #include "interpret/frames/finish.h"
 #include "interpret/frames/loop.h"
+#include "interpret/tensors/function_modes.h"
 #include "interpret/tensors/torch_function.h"
 #include "interpret/tensors/torch_states.h"
 #include "python/errors_aside.h"

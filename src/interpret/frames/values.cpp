@@ -253,6 +253,11 @@ Flow formatValue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   int conversion = instr.oparg & 3;
   if (graph::isStandIn(value))
     return tracer.breakWith(Reason::kDataDependentRead, "formats a tensor");
+  // A text that nobody looks at need not know the number.
+  const auto& instrs = frame.code->instrs();
+  if (symbolic::isSymInt(value) && !has_spec &&
+      instrs[static_cast<size_t>(frame.index) + 1].opcode == POP_TOP)
+    return deliver(tracer, frame, stealRef(PyUnicode_FromString("")), operands);
   const char* asked_first = conversion == 1   ? "__str__"
                             : conversion >= 2 ? "__repr__"
                                               : "__format__";
@@ -273,6 +278,9 @@ Flow formatValue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   } else if (isTextContainer(value) && conversion != 3 &&
              (conversion != 0 || (!has_spec && formatsAsText(typeOf(tracer, value))))) {
     STATOR_VALUE(shown, textOf(tracer, value, conversion == 2));
+    text = std::move(shown);
+  } else if (PyFunction_Check(value) && conversion != 3 && (conversion != 0 || !has_spec)) {
+    STATOR_VALUE(shown, textOfFunction(tracer, value));
     text = std::move(shown);
   } else {
     STATOR_VALUE(plain, plain(tracer, value));

@@ -388,7 +388,7 @@ Out textCall(Tracer& t, const Args& args, bool repr) {
       return programmedText(t, value, method, repr ? "__repr__" : "__str__", Args{});
     }
   }
-  if (PyFunction_Check(value)) return t.breakWith(Reason::kUnsupportedObject, "formats an address");
+  if (PyFunction_Check(value)) return textOfFunction(t, value);
   // importlib looks at the module's attributes.
   if (PyModule_Check(value)) return t.breakWith(Reason::kUnsupportedObject, "the text of a module");
   STATOR_VALUE(exact, exactScalar(t, value));

@@ -1,6 +1,8 @@
 // Functions of the standard library that are written in C.
+#include "base/stack_room.h"
 #include "interpret/calls/calls.h"
 #include "interpret/calls/instances.h"
+#include "interpret/core/arguments.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/core/tables.h"
@@ -10,6 +12,7 @@
 #include "interpret/objects/attribute_writes.h"
 #include "interpret/objects/attributes.h"
 #include "interpret/objects/contents.h"
+#include "interpret/objects/drops.h"
 #include "interpret/objects/items.h"
 #include "interpret/objects/native_calls.h"
 #include "interpret/objects/subclass_checks.h"
@@ -117,6 +120,52 @@ Out json(Tracer& t, const Args& args, const char* path) {
 Out jsonDumps(Tracer& t, const Args& args) { return json(t, args, "json.dumps"); }
 Out jsonLoads(Tracer& t, const Args& args) { return json(t, args, "json.loads"); }
 
+// A module that is imported already; ok with null: it is not.
+Out loadedModule(Tracer& t, PyObject* name) {
+  PyObject* modules = PyImport_GetModuleDict();
+  if (t.values.find(modules) == nullptr)
+    t.values.addOutside(modules, t.world.sources().pinned(modules));
+  return dictGet(t, modules, name);
+}
+
+// importlib.import_module(name) and __import__(name), of a whole name; the latter gives the package that the name begins with.
+template <bool outermost>
+Out importByName(Tracer& t, const Args& args) {
+  if (args.values.size() != 1 || args.positional != 1 || !PyUnicode_CheckExact(args.values[0]) ||
+      PyUnicode_GET_LENGTH(args.values[0]) == 0)
+    return t.breakWith(Reason::kCallsOutside, "an import");
+  std::string text = PyUnicode_AsUTF8(args.values[0]);
+  if (text[0] == '.') return t.breakWith(Reason::kCallsOutside, "a relative import");
+  STATOR_VALUE(module, loadedModule(t, args.values[0]));
+  if (module && outermost) {
+    Ref<> first = stealRef(PyUnicode_FromString(text.substr(0, text.find('.')).c_str()));
+    STATOR_VALUE(package, loadedModule(t, first.get()));
+    module = std::move(package);
+  }
+  if (!module) return t.breakWith(Reason::kCallsOutside, "an import");
+  return module;
+}
+
+// weakref.ref(object) of an object that is there already: the trace neither makes nor drops it. One with a callback is never shared, so
+// that this one is not the program's own.
+Out weakReference(Tracer& t, const Args& args) {
+  if (args.values.size() != 1 || args.positional != 1)
+    return t.breakWith(Reason::kCallsOutside, "weakref.ref() with a callback");
+  values::Info* info = t.values.find(args.values[0]);
+  if (info == nullptr || info->origin != values::Origin::kOutside || info->stand_in ||
+      info->unpacked || Py_TYPE(args.values[0])->tp_weaklistoffset == 0 ||
+      mayBeGone(t, args.values[0]))
+    return t.breakWith(Reason::kCallsOutside, "weakref.ref() of what the trace may drop");
+  return fromNativeMade(t, stealRef(PyWeakref_NewRef(args.values[0], builtinFunction("id"))));
+}
+
+// warnings._filters_mutated(): a counter goes up, which the plan sees to.
+Out filtersMutated(Tracer& t, const Args& args) {
+  NEED(0, "_filters_mutated");
+  t.effects.callLate({torchObject("warnings._filters_mutated"), {}});
+  return newRef(Py_None);
+}
+
 // types.SimpleNamespace(**attributes)
 // collections.namedtuple(...): a new class, which does not outlive the captured part.
 Out namedTuple(Tracer& t, const Args& args) {
@@ -181,9 +230,8 @@ Out abcInstanceCheck(Tracer& t, const Args& args) {
   return isSubclass(t, reinterpret_cast<PyObject*>(typeOf(t, args.values[1])), args.values[0]);
 }
 
-// The module of a function that is under way, so many calls up from the one that asks (3.12 on).
-Out frameModuleName(Tracer& t, const Args& args) {
-  Py_ssize_t depth = 0;
+// The module of a function that is under way, so many calls up from the one that asks.
+Out moduleUp(Tracer& t, const Args& args, Py_ssize_t depth) {
   if (args.values.size() == 1 && args.positional == 1 && PyLong_CheckExact(args.values[0]))
     depth = PyLong_AsSsize_t(args.values[0]);
   else if (!args.values.empty())
@@ -204,6 +252,43 @@ Out frameModuleName(Tracer& t, const Args& args) {
   }
   static PyObject* const module = PyUnicode_InternFromString("__module__");
   return settle(t, getAttr(t, function.get(), module));
+}
+
+Out frameModuleName(Tracer& t, const Args& args) { return moduleUp(t, args, 0); }  // 3.12 on
+Out callersModule(Tracer& t, const Args& args) { return moduleUp(t, args, 1); }
+
+// What a description of types is made of: types, other such descriptions, plain values; tuples and lists of them, copied, so that typing
+// does not keep the trace's. Null: something else.
+Ref<> typePart(Tracer& t, PyObject* value) {
+  needStack();
+  if (graph::isStandIn(value) || isTraceIterator(value)) return Ref<>();
+  if (PyTuple_CheckExact(value) || PyList_CheckExact(value)) {
+    Ref<> parts = stealRef(PyList_New(0));
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
+      Ref<> part = typePart(t, PySequence_Fast_GET_ITEM(value, i));
+      if (!part) return part;
+      PyList_Append(parts.get(), part.get());
+    }
+    return PyList_Check(value) ? parts : stealRef(PyList_AsTuple(parts.get()));
+  }
+  const bool fits = values::isScalar(value) || (isStaticKey(value) && !isMadeClass(t, value));
+  return fits ? newRef(value) : Ref<>();
+}
+
+// `Dict[str, int]`: what typing keeps for it, or makes of it. Nobody changes these objects.
+Out typingSubscript(Tracer& t, PyObject* function, const Args& args) {
+  std::vector<Ref<>> keep;
+  std::vector<PyObject*> given;
+  for (PyObject* value : args.values) {
+    STATOR_VALUE(inside, plain(t, value));
+    Ref<> part = typePart(t, inside.get());
+    if (!part) return t.breakWith(Reason::kCallsOutside, "a subscript of typing's");
+    given.push_back(part.get());
+    keep.push_back(std::move(part));
+  }
+  Ref<> result = stealRef(PyObject_Vectorcall(function, given.data(), args.positional, args.names));
+  if (!result) return t.raiseCurrentError();
+  return fromOutside(t, result, t.world.sources().pinned(result));
 }
 
 // functools.singledispatch's `dispatch`: the implementation that its registry has for a class, which it then keeps in a cache of its own.
@@ -254,11 +339,8 @@ Out scriptIfTracing(Tracer& t, PyObject* function, const Args& args) {
   return call(t, original.get(), args);
 }
 
-// The code of a function that another one makes when it runs.
-PyCodeObject* innerCode(const char* path, const char* name) {
-  PyObject* outer = torchObject(path);
-  if (outer == nullptr || !PyFunction_Check(outer)) return nullptr;
-  PyObject* constants = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(outer))->co_consts;
+PyCodeObject* codeInside(PyCodeObject* outer, const char* name) {
+  PyObject* constants = outer->co_consts;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants); ++i) {
     PyObject* constant = PyTuple_GET_ITEM(constants, i);
     if (PyCode_Check(constant) &&
@@ -268,6 +350,19 @@ PyCodeObject* innerCode(const char* path, const char* name) {
     }
   }
   return nullptr;
+}
+
+// The code of a function that another one makes when it runs.
+PyCodeObject* innerCode(const char* path, const char* name) {
+  PyObject* outer = torchObject(path);
+  if (outer == nullptr || !PyFunction_Check(outer)) return nullptr;
+  return codeInside(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(outer)), name);
+}
+
+void registerTypingSubscripts() {
+  PyCodeObject* decorator = innerCode("typing._tp_cache", "decorator");
+  PyCodeObject* inner = decorator != nullptr ? codeInside(decorator, "inner") : nullptr;
+  if (inner != nullptr) registerCode(inner, typingSubscript);
 }
 
 void registerInner(const char* path, const char* name, FunctionHandler handler) {
@@ -304,6 +399,12 @@ void registerLibrary() {
     registerPure(path);
   }
   registerHandler("_abc._abc_instancecheck", abcInstanceCheck);
+  registerHandler("importlib.import_module", importByName<false>);
+  registerHandler("builtins.__import__", importByName<true>);
+  registerHandler("weakref.ref", weakReference);
+  registerHandler("warnings._filters_mutated", filtersMutated);
+  registerHandler("typing._caller", callersModule);
+  registerTypingSubscripts();
   if (PySys_GetObject("_getframemodulename") != nullptr)
     registerHandler("sys._getframemodulename", frameModuleName);
   registerInner("torch.jit._trace._script_if_tracing", "wrapper", scriptIfTracing);
@@ -321,6 +422,8 @@ void registerLibrary() {
        {"datetime.timedelta", "datetime.date", "datetime.time", "datetime.datetime"})
     registerPure(path);
   registerPolyfill("re.Pattern.sub", "functions.pattern_sub");
+  registerPolyfill("re.Pattern.finditer", "functions.pattern_finditer");
+  registerPolyfill("re.finditer", "functions.finditer");
   registerPure("stator.polyfills.functions.matches");
   registerPolyfill("functools.cmp_to_key", "functions.cmp_to_key");
   registerPolyfill("collections._count_elements", "functions.count_elements");

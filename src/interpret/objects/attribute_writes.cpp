@@ -12,6 +12,7 @@
 #include "interpret/objects/exceptions.h"
 #include "interpret/objects/items.h"
 #include "interpret/objects/keys.h"
+#include "interpret/objects/thread_locals.h"
 #include "interpret/objects/updates.h"
 #include "python/objects.h"
 #include "python/types.h"
@@ -168,6 +169,7 @@ Flow setAttr(Tracer& tracer, PyObject* object, PyObject* name, PyObject* value) 
     return setTraceback(tracer, object, value);
   }
   PyTypeObject* type = Py_TYPE(object);
+  if (isThreadLocal(object)) return setThreadLocalAttr(tracer, object, name, value);
   if (type->tp_setattro != PyObject_GenericSetAttr) {
     static PyObject* dunder_setattr = PyUnicode_InternFromString("__setattr__");
     static PyObject* dunder_delattr = PyUnicode_InternFromString("__delattr__");

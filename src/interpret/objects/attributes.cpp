@@ -12,6 +12,7 @@
 #include "interpret/objects/exceptions.h"
 #include "interpret/objects/items.h"
 #include "interpret/objects/special_methods.h"
+#include "interpret/objects/thread_locals.h"
 #include "python/objects.h"
 #include "python/types.h"
 #include "symbolic/sym_int.h"
@@ -524,6 +525,7 @@ Out getAttrOrNull(Tracer& tracer, PyObject* object, PyObject* name) {
       return newRef(reinterpret_cast<PyObject*>(boundType(function.get())));
     return getAttrOrNull(tracer, function.get(), name);
   }
+  if (isThreadLocal(object)) return threadLocalAttr(tracer, object, name);
   bool generic = type->tp_getattro == PyObject_GenericGetAttr;
   // A module of a class of its own (torch._VF): an ordinary object, apart from what C's module type adds.
   static PyObject* dunder_getattribute = PyUnicode_InternFromString("__getattribute__");

@@ -174,6 +174,33 @@ Out compareSequences(Tracer& tracer, int operation, const Ref<>& a, const Ref<>&
   return boolean(wanted);
 }
 
+bool isMethodWrapper(PyObject* value) {
+  return std::string_view(Py_TYPE(value)->tp_name) == "method-wrapper";
+}
+
+// `descriptor.__get__` as an object of C, and as the trace binds it: the same slot of the very same object. Ok with null: they are not these.
+Out compareWrappers(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
+  if (isMethodWrapper(right)) std::swap(left, right);
+  if (!isMethodWrapper(left) || !PyMethod_Check(right) ||
+      Py_TYPE(PyMethod_GET_FUNCTION(right)) != &PyWrapperDescr_Type)
+    return Ref<>();
+  Ref<> self = stealRef(PyObject_GetAttr(left, names().dunder_self));
+  Ref<> name = stealRef(PyObject_GetAttr(left, names().name));
+  Ref<> owner = stealRef(PyObject_GetAttrString(left, "__objclass__"));
+  if (!self || !name || !owner) return tracer.raiseCurrentError();
+  auto* descriptor = reinterpret_cast<PyDescrObject*>(PyMethod_GET_FUNCTION(right));
+  const bool same_slot = reinterpret_cast<PyObject*>(descriptor->d_type) == owner.get() &&
+                         PyUnicode_Compare(descriptor->d_name, name.get()) == 0;
+  if (!same_slot) return boolean(operation == Py_NE);
+  STATOR_VALUE(same_self, same(tracer, self.get(), PyMethod_GET_SELF(right)));
+  return boolean((same_self.get() == Py_True) == (operation == Py_EQ));
+}
+
+bool isNamespace(PyTypeObject* type) {
+  static auto* const plain = reinterpret_cast<PyTypeObject*>(torchObject("types.SimpleNamespace"));
+  return PyType_IsSubtype(type, plain) && type->tp_richcompare == plain->tp_richcompare;
+}
+
 Out compareObjects(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
   PyTypeObject *left_type = Py_TYPE(left), *right_type = Py_TYPE(right);
   const bool equality = isEquality(operation);
@@ -197,11 +224,19 @@ Out compareObjects(Tracer& tracer, int operation, PyObject* left, PyObject* righ
                                              PyMethod_GET_FUNCTION(right))));
     return boolean((same_function.get() == Py_True) == (operation == Py_EQ));
   }
+  if (equality && isNamespace(left_type) && isNamespace(right_type)) {
+    STATOR_VALUE(mine, getAttr(tracer, left, names().dunder_dict));
+    STATOR_VALUE(other, getAttr(tracer, right, names().dunder_dict));
+    return tracer.above.settle(compare(tracer, operation, mine.get(), other.get()));
+  }
+  if (equality && isNamespace(left_type) != isNamespace(right_type) && one_constant)
+    return boolean(operation == Py_NE);
+  if (equality) {
+    STATOR_VALUE(wrappers, compareWrappers(tracer, operation, left, right));
+    if (wrappers) return wrappers;
+  }
   // Functions in C and `descriptor.__get__`: compared by what they are bound to, without a line of Python.
-  auto in_c = [](PyObject* value) {
-    return PyCFunction_Check(value) ||
-           std::string_view(Py_TYPE(value)->tp_name) == "method-wrapper";
-  };
+  auto in_c = [](PyObject* value) { return PyCFunction_Check(value) || isMethodWrapper(value); };
   if (equality && in_c(left) && in_c(right) && left_type == right_type) {
     Ref<> equal = stealRef(PyObject_RichCompare(left, right, operation));
     if (!equal) return tracer.raiseCurrentError();

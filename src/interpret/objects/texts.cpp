@@ -208,4 +208,16 @@ bool losesClass(Tracer& tracer, PyObject* value, PyObject* instead) {
          (!isNameless(slot) && Py_TYPE(value) != Py_TYPE(instead));
 }
 
+Out textOfFunction(Tracer& t, PyObject* function) {
+  values::Info* info = t.values.find(function);
+  const bool outside = info != nullptr && info->origin == values::Origin::kOutside;
+  if (info == nullptr || (outside && (!t.options.fullgraph || info->source == nullptr)))
+    return t.breakWith(Reason::kUnsupportedObject, "formats an address");
+  if (outside)
+    t.world.guard(Guard{GuardKind::kIsWeak, info->source, nullptr, newRef(function)});
+  else
+    info->address_shown = true;
+  return t.fromNative(stealRef(PyObject_Repr(function)));
+}
+
 }  // namespace stator::interpret

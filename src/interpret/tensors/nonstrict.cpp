@@ -108,6 +108,19 @@ Out site(Tracer& t, const Args& args) {
   return fromOutside(t, made, t.world.sources().pinned(made));
 }
 
+// (function, shapes of args and kwargs, number of leaves)
+Out allowedSite(Tracer& t, const Args& args) {
+  if (args.values.size() != 3) return t.breakWith(Reason::kRaises, "allowed_site");
+  if (!isPlainPart(t, args.values[1]))
+    return t.breakWith(Reason::kUnsupportedObject,
+                       "allow_in_graph: an argument holds an object that capture cannot look into");
+  Ref<> made = stealRef(PyObject_CallFunctionObjArgs(torchObject("stator._nonstrict.AllowedSite"),
+                                                     args.values[0], args.values[1],
+                                                     args.values[2], nullptr));
+  if (!made) return t.raiseCurrentError();
+  return fromOutside(t, made, t.world.sources().pinned(made));
+}
+
 Out outSpec(Tracer& t, const Args& args) {
   static PyObject* const name = PyUnicode_InternFromString("out_spec");
   Ref<> spec = stealRef(PyObject_GetAttr(args.values[0], name));
@@ -119,6 +132,7 @@ Out outSpec(Tracer& t, const Args& args) {
 
 void registerNonstrict() {
   registerHandler("stator.polyfills.nonstrict.site", site);
+  registerHandler("stator.polyfills.nonstrict.allowed_site", allowedSite);
   registerHandler("stator.polyfills.nonstrict.out_spec", outSpec);
 }
 

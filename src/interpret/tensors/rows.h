@@ -6,6 +6,7 @@ namespace stator::interpret {
 void registerArrays();              // once NumPy has been loaded
 void registerCollectives();         // once their module has been loaded, by whoever needs it
 void registerDistributedTensors();  // once their module has been loaded
+void registerFunctionModes();
 void registerNonstrict();
 void registerNumpyRandom();
 void registerOptimizers();

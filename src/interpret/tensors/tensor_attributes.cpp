@@ -407,6 +407,41 @@ Out isView(Tracer& t, const Args& args) {
 
 namespace {
 
+// The handle of a hook: a program that uses it gets a break at the registration.
+Ref<> unusableHandle(Tracer& t) {
+  Ref<> handle =
+      graph::makeStandIn(gradFnNode(), nullptr, torchObject("torch.utils.hooks.RemovableHandle"));
+  t.values.addMade(handle, t.frames.instruction());
+  return handle;
+}
+
+// No operation so far has it as an argument.
+bool isUnused(Tracer& t, PyObject* stand_in) {
+  for (const graph::Node& node : t.graphs.current().nodes()) {
+    std::vector<PyObject*> used;
+    if (node.args) collectTensors(node.args.get(), used);
+    if (node.kwargs) collectTensors(node.kwargs.get(), used);
+    for (PyObject* one : used) {
+      if (graph::asStandIn(one)->node == graph::asStandIn(stand_in)->node) return false;
+    }
+  }
+  return true;
+}
+
+// A hook on a tensor that the graph makes and a backend differentiates: from here on the tensor is one with the hook behind it in the
+// backward graph. Operations that had it before would not ask the hook.
+Out hookInGraph(Tracer& t, PyObject* tensor, PyObject* hook) {
+  graph::StandIn* original = graph::asStandIn(tensor);
+  Ref<> before = graph::makeStandIn(original->node, original->meta, original->apparent_type);
+  t.values.addMade(before, t.frames.instruction());
+  STATOR_VALUE(after, t.above.callNested(torchObject("stator.polyfills.autograd.hooked"),
+                                         {before.get(), hook}));
+  if (!graph::isStandIn(after.get())) return t.breakWith(Reason::kCallsOutside, "register_hook");
+  original->node = graph::asStandIn(after.get())->node;
+  original->meta = graph::asStandIn(after.get())->meta;
+  return unusableHandle(t);
+}
+
 // A hook on a tensor that comes from outside is an effect: it is registered when the graph has run, before anybody can ask for gradients.
 Out registerHook(Tracer& t, const Args& args, const char* path, bool leaf) {
   if (args.values.size() != 2 || args.keywordCount() != 0 || !graph::isStandIn(args.values[0]))
@@ -416,6 +451,16 @@ Out registerHook(Tracer& t, const Args& args, const char* path, bool leaf) {
   bool outside = (tensor->node->source != nullptr || (t.options.runs_as_captured && !leaf)) &&
                  tensor->node->home == &t.graphs.current() && !isCast(args.values[0]);
   t.torch.noteGradsMatter();
+  if (!outside && !leaf && !t.options.runs_as_captured && tensor->node->source == nullptr &&
+      tensor->node->home == &t.graphs.current() && !isCast(args.values[0]) &&
+      tensor->meta != nullptr && tensor->meta->requires_grad && !tensor->node->wrapper &&
+      !graph::isStandIn(args.values[1])) {
+    if (isUnused(t, args.values[0])) return hookInGraph(t, args.values[0], args.values[1]);
+    // A graph that gives the tensor out beside what it made of it would keep that part of the gradient to itself.
+    constexpr const char* kWhy = "register_hook of a tensor that operations of the graph have had";
+    t.ending.restartAt(tensor->node->instruction + 1, Reason::kCallsOutside, kWhy);
+    return t.breakWith(Reason::kCallsOutside, kWhy);
+  }
   if (!outside || tensor->meta == nullptr || !tensor->meta->requires_grad ||
       (leaf && !tensor->meta->is_leaf) || tensor->node->written ||
       typeOf(t, args.values[0]) == nullptr || graph::isStandIn(args.values[1])) {
@@ -425,11 +470,7 @@ Out registerHook(Tracer& t, const Args& args, const char* path, bool leaf) {
   t.effects.note();
   if (tensor->node->source == nullptr) t.storages.hook(tensor->meta->storage_id);
   t.effects.callLate({torchObject(path), {newRef(args.values[0]), newRef(args.values[1])}});
-  // The handle: a program that uses it gets a break at the registration.
-  Ref<> handle =
-      graph::makeStandIn(gradFnNode(), nullptr, torchObject("torch.utils.hooks.RemovableHandle"));
-  t.values.addMade(handle, t.frames.instruction());
-  return handle;
+  return unusableHandle(t);
 }
 
 Out tensorHook(Tracer& t, const Args& args) {

@@ -17,6 +17,7 @@
 #include "interpret/objects/iteration.h"
 #include "interpret/objects/native_calls.h"
 #include "interpret/objects/subclass_checks.h"
+#include "interpret/tensors/function_modes.h"
 #include "interpret/tensors/rows.h"
 #include "interpret/tensors/tensor_call.h"
 #include "interpret/tensors/wrapper_tensors.h"
@@ -173,25 +174,6 @@ bool isFactory(PyObject* target) {
 
 }  // namespace
 
-void readFunctionModes(Tracer& tracer) {
-  static PyTypeObject* const device_context =
-      reinterpret_cast<PyTypeObject*>(torchObject("torch.utils._device.DeviceContext"));
-  tracer.torch_function.noteRelevant();
-  for (int64_t i = 0; i < tensor::functionModes(); ++i) {
-    PyObject* mode = tensor::functionMode(i);
-    if (Py_TYPE(mode) == device_context) {
-      // Its device is part of the guard of the thread's state.
-      tracer.torch_function.modes().push_back(stealRef(PyObject_GetAttrString(mode, "device")));
-      if (!tracer.torch_function.modes().back()) throw PythonError();
-      continue;
-    }
-    tracer.torch_function.noteOuterModes();
-    Out read = fromOutside(tracer, mode, tracer.world.root(sources::SourceKind::kFunctionMode, i));
-    STATOR_CHECK(read.ok(), "a mode that cannot be read");
-    tracer.torch_function.modes().push_back(read.take());
-  }
-}
-
 bool hasOverloaded(Tracer& tracer, const Args& args) {
   std::vector<PyObject*> overloaded;
   if (collectOverloaded(tracer, args, overloaded) != Flow::kOk) return false;
@@ -232,8 +214,9 @@ Out dispatchTorchFunction(Tracer& tracer, graph::Op op, PyObject* target, const 
     STATOR_FLOW(collectOverloaded(tracer, args, overloaded));
   bool by_mode = !tracer.torch_function.modes().empty();
   if (overloaded.empty() && !by_mode) return Ref<>();
-  if (by_mode && Py_TYPE(tracer.torch_function.modes().back().get()) == deviceType()) {
-    Ref<> device = tracer.torch_function.modes().back();
+  Ref<> device = by_mode ? deviceOfMode(tracer.torch_function.modes().back().get()) : Ref<>();
+  if (device) {
+    Ref<> mode = tracer.torch_function.modes().back();
     tracer.torch_function.modes().pop_back();
     handled = true;
     Out out = Ref<>();
@@ -259,7 +242,7 @@ Out dispatchTorchFunction(Tracer& tracer, graph::Op op, PyObject* target, const 
     } else {
       out = tensorCall(tracer, op, target, args);
     }
-    tracer.torch_function.modes().push_back(std::move(device));
+    tracer.torch_function.modes().push_back(std::move(mode));
     return out;
   }
   Ref<> function = newRef(target);
@@ -441,8 +424,7 @@ Out makeSubclass(Tracer& t, const Args& args) {
 
 Out hasTorchFunction(Tracer& t, const Args& args) {
   if (t.torch_function.state() == TorchFunction::kOff) return newRef(Py_False);
-  if (!t.torch_function.modes().empty() &&
-      Py_TYPE(t.torch_function.modes().back().get()) != deviceType())
+  if (!t.torch_function.modes().empty() && !deviceOfMode(t.torch_function.modes().back().get()))
     return newRef(Py_True);
   if (t.torch_function.state() != TorchFunction::kEnabled) return newRef(Py_False);
   return newRef(hasOverloaded(t, args) ? Py_True : Py_False);
@@ -478,83 +460,6 @@ Out handleTorchFunction(Tracer& t, const Args& args) {
     if (result.get() != Py_NotImplemented) return result;
   }
   return t.breakWith(Reason::kRaises, "no __torch_function__ takes the call");
-}
-
-// ---- modes and switches ----------------------------------------------------------------------------------------------------------------
-
-void openContext(Tracer& t, PyObject* object) {
-  OpenContext context;
-  context.object = object;
-  context.entered_at = t.frames.instruction();
-  context.outer = t.torch.now();
-  t.world.keep(newRef(object));
-  t.torch.contexts().push_back(std::move(context));
-  t.frames.commit();
-}
-
-bool closeContext(Tracer& t, PyObject* object) {
-  if (t.torch.contexts().empty() || t.torch.contexts().back().object != object) return false;
-  t.torch.contexts().pop_back();
-  t.frames.commit();
-  return true;
-}
-
-Out enterMode(Tracer& t, const Args& args) {
-  if (args.values.size() != 1) return t.breakWith(Reason::kRaises, "__enter__");
-  openContext(t, args.values[0]);
-  t.torch_function.modes().push_back(newRef(args.values[0]));
-  t.torch_function.noteRelevant();
-  return newRef(args.values[0]);
-}
-
-Out leaveMode(Tracer& t, const Args& args) {
-  if (args.values.empty() || t.torch_function.modes().empty() ||
-      t.torch_function.modes().back().get() != args.values[0] || !closeContext(t, args.values[0])) {
-    return t.breakWith(Reason::kUnsupportedContext, "leaves a mode that was entered before");
-  }
-  t.torch_function.modes().pop_back();
-  return newRef(Py_None);
-}
-
-Out returnNone(Tracer&, const Args&) { return newRef(Py_None); }
-
-Out defaultDevice(Tracer& t, const Args& args) {
-  if (!args.values.empty())
-    return t.breakWith(Reason::kRaises, "get_default_device() takes no arguments");
-  for (size_t i = t.torch_function.modes().size(); i-- > 0;) {
-    PyObject* mode = t.torch_function.modes()[i].get();
-    if (Py_TYPE(mode) != deviceType()) continue;
-    Ref<> index = stealRef(PyObject_GetAttrString(mode, "index"));
-    Ref<> kind = stealRef(PyObject_GetAttrString(mode, "type"));
-    if (index.get() == Py_None && PyUnicode_CompareWithASCIIString(kind.get(), "cpu") != 0 &&
-        PyUnicode_CompareWithASCIIString(kind.get(), "meta") != 0) {
-      return t.breakWith(Reason::kCallsOutside,
-                         "get_default_device() of a device without an index");
-    }
-    return newRef(mode);
-  }
-  return t.fromNative(stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(deviceType()),
-                                                   stealRef(PyUnicode_FromString("cpu")).get())));
-}
-
-// switch_torch_function(context, state) and restore_torch_function(context, before) of our polyfills.
-Out switchOff(Tracer& t, const Args& args) {
-  if (args.values.size() != 2 || !PyLong_Check(args.values[1]))
-    return t.breakWith(Reason::kUnsupportedContext, "DisableTorchFunction");
-  openContext(t, args.values[0]);
-  auto wanted = static_cast<TorchFunction>(PyLong_AsLong(args.values[1]));
-  Ref<> before = stealRef(PyLong_FromLong(static_cast<long>(t.torch_function.state())));
-  if (wanted > t.torch_function.state()) t.torch_function.setState(wanted);
-  return before;
-}
-
-Out restore(Tracer& t, const Args& args) {
-  if (args.values.size() != 2 || !PyLong_Check(args.values[1]) ||
-      !closeContext(t, args.values[0])) {
-    return t.breakWith(Reason::kUnsupportedContext, "leaves a context that was entered before");
-  }
-  t.torch_function.setState(static_cast<TorchFunction>(PyLong_AsLong(args.values[1])));
-  return newRef(Py_None);
 }
 
 }  // namespace
@@ -623,14 +528,6 @@ void registerTorchFunction() {
     registerHandler(path, hasTorchFunction);
   }
   registerHandler("torch.overrides.handle_torch_function", handleTorchFunction);
-  registerHandler("torch.overrides.TorchFunctionMode.__init__", returnNone);
-  registerHandler("torch.overrides.TorchFunctionMode.__enter__", enterMode);
-  registerHandler("torch.overrides.TorchFunctionMode.__exit__", leaveMode);
-  registerHandler("torch.device.__enter__", enterMode);
-  registerHandler("torch.device.__exit__", leaveMode);
-  registerHandler("torch.get_default_device", defaultDevice);
-  registerHandler("stator.polyfills.contexts.switch_torch_function", switchOff);
-  registerHandler("stator.polyfills.contexts.restore_torch_function", restore);
   registerPolyfill("torch._C.DisableTorchFunctionSubclass",
                    "contexts.DisableTorchFunctionSubclass");
   registerPolyfill("torch._C.DisableTorchFunction", "contexts.DisableTorchFunction");

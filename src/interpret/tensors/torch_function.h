@@ -8,7 +8,6 @@ namespace stator::interpret {
 Out dispatchTorchFunction(Tracer& tracer, graph::Op op, PyObject* target, const Args& args,
                           bool& handled);
 // those that are active when the trace begins
-void readFunctionModes(Tracer& tracer);
 // an argument has a __torch_function__ that torch would ask
 bool hasOverloaded(Tracer& tracer, const Args& args);
 // as_subclass: another object, the same node

@@ -31,6 +31,7 @@ constexpr StateRow kStates[] = {
     {"torch._C._set_sdp_use_cudnn", "torch._C._get_cudnn_sdp_enabled"},
     {"torch._C._set_sdp_use_overrideable", "torch._C._get_overrideable_sdp_enabled"},
     {"torch._C._set_sdp_priority_order", "torch._C._get_sdp_priority_order"},
+    {"stator._contexts.set_deterministic", "stator._contexts.get_deterministic"},
     {"torch.set_default_dtype", "torch.get_default_dtype"},
     {"torch._C._autograd._saved_tensors_hooks_disable",
      "torch._C._autograd._saved_tensors_hooks_get_disabled_error_message",
@@ -210,6 +211,17 @@ void noteStates(Tracer& t) {
 void registerTorchStates() {
   registerState<0>();
   registerHandler("stator._contexts.mark_hooks", markHooks);
+  registerPolyfill("torch.use_deterministic_algorithms", "contexts.use_deterministic_algorithms");
+  registerPolyfill("torch._C._set_deterministic_algorithms",
+                   "contexts.use_deterministic_algorithms");
+  registerPolyfill("torch.are_deterministic_algorithms_enabled",
+                   "contexts.deterministic_algorithms_enabled");
+  registerPolyfill("torch._C._get_deterministic_algorithms",
+                   "contexts.deterministic_algorithms_enabled");
+  registerPolyfill("torch.is_deterministic_algorithms_warn_only_enabled",
+                   "contexts.deterministic_warn_only_enabled");
+  registerPolyfill("torch._C._get_deterministic_algorithms_warn_only",
+                   "contexts.deterministic_warn_only_enabled");
 }
 
 }  // namespace stator::interpret
