@@ -143,6 +143,11 @@ test-cache: build ## What is kept on the disk: 1,000 kills and flips, every chan
 	$(call say,kept on the disk)
 	@$(PYTEST) -q --no-header tests/python/test_disk_cache.py tests/disk
 
+.PHONY: test-report
+test-report: build ## The report in a real browser (Chromium, headless); screenshots stay in build/report
+	$(call say,the report in a browser)
+	@$(PYTEST) -q --no-header -rs tests/python/test_report.py tests/report
+
 .PHONY: test-debug
 test-debug: build ## The minifier on graphs of 300 calls, each fault at each stage, and with real inductor (half an hour)
 	$(call say,debugging tools)
