@@ -9,7 +9,7 @@ import types
 
 import torch
 
-from stator import _compile, _core
+from stator import _advice, _compile, _core
 
 
 @dataclasses.dataclass
@@ -154,7 +154,7 @@ class _Collector:
                 self.breaks[key].times += 1
                 return
             reason = event["sentence"] + (f" ({event['detail']})" if event["detail"] else "")
-            hint = _core.break_reasons().get(event["name"], (0, "", ""))[2]
+            hint = _advice.of(event["reason"], reason, _core.break_reasons().get(event["name"], (0, "", ""))[2])
             self.breaks[key] = Break(event["reason"], event["name"], reason, event["place"], hint, stack=event["stack"])
 
     def compile(self, graph_module, example_inputs):

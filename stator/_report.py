@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from stator import config, exc
+from stator import _advice, exc
 
 log = logging.getLogger("stator")
 compile_ids = itertools.count()  # of graphs that went to a backend: __compiled_fn_<n>
@@ -45,9 +45,10 @@ def raise_unsupported(place, sentence, number, hint, fullgraph, stack):
         raise AssertionError(f"{place}: Attempt to trace forbidden callable: {sentence} [break reason {number}]")
     forbids = "fullgraph=True allows no graph break" if fullgraph else "error_on_graph_break makes that an error"
     text = f"{place}: {sentence}, and {forbids} [break reason {number}]"
+    hint = _advice.of(number, sentence, hint)
     if hint:
         text += f"\n  What to do: {hint}."
-    if config.verbose:
+    if stack:
         text += f"\nThe program's calls:\n{_chain(stack)}"
     raise (exc.ArgsMismatchError if number == MISMATCH else exc.Unsupported)(text)
 
@@ -304,6 +305,7 @@ def graph_break(place, sentence, number, name, hint, stack):
     count("graph_break", sentence)
     listener = _artifact(_TRACE, "graph_breaks")
     if listener.isEnabledFor(logging.DEBUG):
+        hint = _advice.of(number, sentence, hint)
         advice = f"\n  What to do: {hint}." if hint else ""
         listener.debug(
             "%s: graph break: %s [break reason %d]%s\nUser code traceback:\n%s",

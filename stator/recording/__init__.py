@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from stator import _core, _ranks, _report, config
+from stator import _advice, _core, _ranks, _report, config
 from stator.recording import _source
 
 SCHEMA = "stator-report/1"
@@ -105,12 +105,13 @@ class Recorder:
         key = event["reason"], event["place"], event["detail"]
         found = self.breaks.get(key)
         if found is None:
+            reason = event["sentence"] + (f" ({event['detail']})" if event["detail"] else "")
             hint = _core.break_reasons().get(event["name"], (0, "", ""))[2]
             found = self.breaks[key] = {
                 "number": event["reason"],
                 "name": event["name"].removeprefix("k"),
-                "reason": event["sentence"] + (f" ({event['detail']})" if event["detail"] else ""),
-                "advice": hint,
+                "reason": reason,
+                "advice": _advice.of(event["reason"], reason, hint),
                 "place": event["place"],
                 "stack": [list(frame) for frame in event["stack"] or []],
                 "times": 0,
