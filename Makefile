@@ -208,6 +208,17 @@ bench-dist: build ## DDP on 2 ranks beside TorchDynamo, and the agreement of man
 	@$(PY) -m benchmarks.dist --out bench-out/dist.json
 	@$(PY) -m benchmarks.ranks --out bench-out/ranks.json
 
+# ---- docs
+.venv-docs/.ready: | $(ENVIRONMENT)
+	$(call say,environment of the docs in .venv-docs)
+	@$(PY) -m venv .venv-docs && .venv-docs/bin/pip install -qq --disable-pip-version-check mkdocs-material && touch $@
+
+.PHONY: docs
+docs: .venv-docs/.ready ## The docs site, in build/docs/site; fails on a link that leads nowhere
+	$(call say,docs)
+	@$(PY) tools/docs_site.py
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build -q && echo build/docs/site/index.html
+
 # ---- style
 .PHONY: lint format
 lint: build rooms ## clang-format, clang-tidy, ruff, mypy, room check, figures of the house
