@@ -143,6 +143,11 @@ test-cache: build ## What is kept on the disk: 1,000 kills and flips, every chan
 	$(call say,kept on the disk)
 	@$(PYTEST) -q --no-header tests/python/test_disk_cache.py tests/disk
 
+.PHONY: test-report
+test-report: build ## The report in a real browser (Chromium, headless); screenshots stay in build/report
+	$(call say,the report in a browser)
+	@$(PYTEST) -q --no-header -rs tests/python/test_report.py tests/report
+
 .PHONY: test-debug
 test-debug: build ## The minifier on graphs of 300 calls, each fault at each stage, and with real inductor (half an hour)
 	$(call say,debugging tools)
@@ -203,6 +208,17 @@ bench-dist: build ## DDP on 2 ranks beside TorchDynamo, and the agreement of man
 	@mkdir -p bench-out
 	@$(PY) -m benchmarks.dist --out bench-out/dist.json
 	@$(PY) -m benchmarks.ranks --out bench-out/ranks.json
+
+# ---- docs
+.venv-docs/.ready: | $(ENVIRONMENT)
+	$(call say,environment of the docs in .venv-docs)
+	@$(PY) -m venv .venv-docs && .venv-docs/bin/pip install -qq --disable-pip-version-check mkdocs-material && touch $@
+
+.PHONY: docs
+docs: .venv-docs/.ready ## The docs site, in build/docs/site; fails on a link that leads nowhere
+	$(call say,docs)
+	@$(PY) tools/docs_site.py
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build -q && echo build/docs/site/index.html
 
 # ---- style
 .PHONY: lint format

@@ -10,9 +10,9 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-import stator._core as core
 import torch
 
+import stator._core as core
 from tests.python.graph_describe import Value, facts
 
 X = torch.randn(2, 3)

@@ -42,12 +42,13 @@ from stator._modules import CompiledModule, OptimizedModule  # noqa: E402, F401
 # The other public names, by the module that has them: it is imported when one of them is asked for. A start needs none of them.
 _LATER = {
     "_backends": "list_backends lookup_backend register_backend",
-    "_explain": "explain",
+    "_explain": "dry_run explain",
     "_export": "export",
     "_guards": "guards",
     "_install": "install installed optimize optimize_assert uninstall",
     "_marks": "mark_dynamic mark_static mark_static_address mark_unbacked maybe_mark_dynamic",
     "_observe": "on_graph reset_stats stats",
+    "recording": "report",
     "_ranks": "set_compile_group set_enable_guard_collectives",
     "debug._record": "replay",
     "_switches": "allow_in_graph assume_constant_result disable disallow_in_graph dont_skip_tracing error_on_graph_break forbid_in_graph "

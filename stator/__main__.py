@@ -1,7 +1,7 @@
-"""python -m stator run|minify|analyze|bisect|ranks ..."""
+"""python -m stator: see stator/commands."""
 
 import sys
 
-from stator.debug._command import main
+from stator.commands import main
 
 sys.exit(main())

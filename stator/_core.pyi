@@ -172,6 +172,9 @@ def opcode_meaning(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # (opcode, oparg) of the table's row for (opcode, oparg) as they stand in code.
 def opcode_table(*args: Any, **kwargs: Any) -> Any: ...  # The opcode table: name -> opcode, effects, handler.
+def record_captures(
+    *args: Any, **kwargs: Any
+) -> Any: ...  # record_captures(callback or None): callback(dict) for each capture of all threads, and for what the guards of each new entry cost.
 def rehearse_ranks(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # rehearse_ranks(case, ranks, inputs): the agreement of so many simulated ranks, with its traffic.
@@ -209,7 +212,7 @@ def source_read(
 def stats(*args: Any, **kwargs: Any) -> Any: ...  # Counters since the last reset.
 def stop_watching(
     *args: Any, **kwargs: Any
-) -> Any: ...  # Ends watch_captures; returns {place of a break: tensor calls that ran outside of graphs because of it}.
+) -> Any: ...  # Ends the last watch_captures; returns {place of a break: tensor calls that ran outside of graphs because of it}; those outside of compiled functions are under 'beside'.
 def symbolic_decide(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # symbolic_decide(hints, lows, highs, conditions): (what was known of the last one before it was decided, its truth, decisions).

@@ -1,12 +1,15 @@
-"""stator.explain: what a call captures, where and why it breaks, what is guarded, and how long it took."""
+"""stator.explain and stator.dry_run: what a call captures, where and why it breaks, what is guarded, and how long it took."""
 
 import collections
 import dataclasses
 import functools
 import inspect
 import traceback
+import types
 
-from stator import _compile, _core
+import torch
+
+from stator import _advice, _compile, _core
 
 
 @dataclasses.dataclass
@@ -20,18 +23,24 @@ class Break:
     hint: str = ""
     times: int = 1  # how often capture ended here
     tensor_calls_outside: int = 0  # ran outside of graphs because of it
+    stack: list = dataclasses.field(
+        default_factory=list
+    )  # (file, line, function) of the program's calls, outermost first
 
     @property
     def user_stack(self):
-        """As TorchDynamo has it: traceback.FrameSummary of the user's line."""
-        where, _, function = self.place.partition(" in ")
-        file, _, line = where.rpartition(":")
-        return [traceback.FrameSummary(file, int(line) if line.isdecimal() else 0, function)]
+        """As TorchDynamo has it: traceback.FrameSummary of the user's lines, outermost first."""
+        return [traceback.FrameSummary(*frame) for frame in self.stack]
+
+    def lines(self):
+        """The calls that led here, outermost first, each with its line of source."""
+        return [f"{frame.filename}:{frame.lineno} in {frame.name}: {frame.line}" for frame in self.user_stack]
 
     def __str__(self):
         text = f"{self.place}: {self.reason} [break reason {self.number}]"
+        text += "".join(f"\n      {line}" for line in self.lines())
         if self.tensor_calls_outside:
-            text += f"; {self.tensor_calls_outside} tensor calls ran outside of graphs because of it"
+            text += f"\n      {self.tensor_calls_outside} tensor calls ran outside of graphs because of it"
         if self.hint:
             text += f"\n      What to do: {self.hint}."
         return text
@@ -62,6 +71,7 @@ class Explanation:
     out_guards: list = dataclasses.field(default_factory=list)  # lines of text
     tensor_calls_outside: int = 0
     result: object = None  # what the call returned
+    stopped: str = ""  # of a dry run: what needed data, where the call ended before its return
 
     @property
     def graph_count(self):
@@ -101,6 +111,8 @@ class Explanation:
             "Break Reasons:",
         ]
         lines += [f"  {i + 1}. {found}" for i, found in enumerate(self.breaks)] or ["  none"]
+        if self.stopped:
+            lines.append(f"The dry run ended early: {self.stopped}")
         for i, graph in enumerate(self.ops_per_graph):
             lines.append(f"Ops of graph {i + 1}: " + ", ".join(map(_target_name, graph)))
         for i, part in enumerate(self.captures):
@@ -112,6 +124,11 @@ class Explanation:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def _repr_html_(self):
+        from stator import _html
+
+        return _html.explanation(self)
 
 
 def _target_name(target):
@@ -137,8 +154,8 @@ class _Collector:
                 self.breaks[key].times += 1
                 return
             reason = event["sentence"] + (f" ({event['detail']})" if event["detail"] else "")
-            hint = _core.break_reasons().get(event["name"], (0, "", ""))[2]
-            self.breaks[key] = Break(event["reason"], event["name"], reason, event["place"], hint)
+            hint = _advice.of(event["reason"], reason, _core.break_reasons().get(event["name"], (0, "", ""))[2])
+            self.breaks[key] = Break(event["reason"], event["name"], reason, event["place"], hint, stack=event["stack"])
 
     def compile(self, graph_module, example_inputs):
         self.found.graphs.append(graph_module)
@@ -157,8 +174,26 @@ class _Collector:
         for found in self.breaks.values():
             found.tensor_calls_outside = outside.get(found.place, 0)
         self.found.breaks = list(self.breaks.values())
-        self.found.tensor_calls_outside = sum(outside.values())
+        self.found.tensor_calls_outside = sum(calls for place, calls in outside.items() if place != "beside")
         return self.found
+
+
+def _explained(f, args, kwargs, stops=lambda error: False):
+    collector = _Collector()
+    compiled = _compile.compile(f, backend=collector.compile, isolate_recompiles=True)
+    result, stopped = None, ""
+    _core.watch_captures(collector.captured)
+    try:
+        result = compiled(*args, **kwargs)
+    except Exception as error:
+        if not stops(error):
+            raise
+        stopped = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+    finally:
+        outside = _core.stop_watching()
+    found = collector.finish(outside)
+    found.result, found.stopped = result, stopped
+    return found
 
 
 def explain(f, *extra_args, **extra_kwargs):
@@ -166,17 +201,52 @@ def explain(f, *extra_args, **extra_kwargs):
 
     @functools.wraps(f if inspect.isroutine(f) else type(f))
     def explained(*args, **kwargs):
-        collector = _Collector()
-        compiled = _compile.compile(f, backend=collector.compile, isolate_recompiles=True)
-        _core.watch_captures(collector.captured)
-        try:
-            result = compiled(*args, **kwargs)
-        finally:
-            outside = _core.stop_watching()
-        found = collector.finish(outside)
-        found.result = result
-        return found
+        return _explained(f, args, kwargs)
 
     if extra_args or extra_kwargs:
         return explained(*extra_args, **extra_kwargs)
     return explained
+
+
+def needs_data(error):
+    """Whether an error says that a tensor of the device meta was asked for what it has not."""
+    return isinstance(error, (RuntimeError, NotImplementedError)) and "meta" in str(error).lower()
+
+
+def _without_data(value, memo):
+    """A copy in which all tensors, parameters and buffers are of the device meta; what they share is shared."""
+    import copy
+
+    if isinstance(value, torch.nn.Module):
+        for tensor in (*value.parameters(), *value.buffers()):
+            if id(tensor) not in memo:
+                made = tensor.detach().to("meta")
+                is_parameter = isinstance(tensor, torch.nn.Parameter)
+                memo[id(tensor)] = torch.nn.Parameter(made, tensor.requires_grad) if is_parameter else made
+        return copy.deepcopy(value, memo)
+    if isinstance(value, torch.Tensor):
+        if id(value) not in memo:
+            memo[id(value)] = value.detach().to("meta").requires_grad_(value.requires_grad)
+        return memo[id(value)]
+    return value
+
+
+def dry_run(f):
+    """dry_run(f)(*args, **kwargs) is explain without computing anything: tensors among the arguments, and f's parameters and buffers if it is
+    a module (or a method of one), are copied to the device meta, where they have shapes and no data; no backend is called.
+
+    Where f needs a tensor's data the run ends; `stopped` of the Explanation says so, and what was found until then is there.
+    """
+    from torch.utils import _pytree
+
+    def run(*args, **kwargs):
+        memo = {}
+        owner = getattr(f, "__self__", None)
+        program = _without_data(f, memo)
+        if isinstance(owner, torch.nn.Module):
+            program = types.MethodType(f.__func__, _without_data(owner, memo))
+        args, kwargs = _pytree.tree_map(lambda value: _without_data(value, memo), (args, kwargs))
+        with torch.device("meta"):
+            return _explained(program, args, kwargs, needs_data)
+
+    return run

@@ -73,6 +73,11 @@ class Guards:
 
     __repr__ = __str__
 
+    def _repr_html_(self):
+        from stator import _html
+
+        return _html.guards(self)
+
 
 def guards(compiled):
     """What was captured for a compiled function or module, and the guards of each part, as text with their sources.

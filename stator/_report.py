@@ -17,11 +17,12 @@ from typing import Any
 
 import torch
 
-from stator import config, exc
+from stator import _advice, exc
 
 log = logging.getLogger("stator")
 compile_ids = itertools.count()  # of graphs that went to a backend: __compiled_fn_<n>
 FORBIDDEN, MISMATCH = 26, 32  # in src/breaks/reasons.def
+recorder: Any = None  # of a report under way (stator/recording)
 # "reason name, place" -> how often; texts, which the collector does not count among its objects
 breaks: collections.Counter[str] = collections.Counter()
 
@@ -44,9 +45,10 @@ def raise_unsupported(place, sentence, number, hint, fullgraph, stack):
         raise AssertionError(f"{place}: Attempt to trace forbidden callable: {sentence} [break reason {number}]")
     forbids = "fullgraph=True allows no graph break" if fullgraph else "error_on_graph_break makes that an error"
     text = f"{place}: {sentence}, and {forbids} [break reason {number}]"
+    hint = _advice.of(number, sentence, hint)
     if hint:
         text += f"\n  What to do: {hint}."
-    if config.verbose:
+    if stack:
         text += f"\nThe program's calls:\n{_chain(stack)}"
     raise (exc.ArgsMismatchError if number == MISMATCH else exc.Unsupported)(text)
 
@@ -109,7 +111,7 @@ def compiling_graph(made):
 def wanted_logs():
     """A mask: see LogWord in src/runtime/reports.h."""
     return (
-        (1 if _recompiles().isEnabledFor(logging.DEBUG) else 0)
+        (1 if recorder is not None or _recompiles().isEnabledFor(logging.DEBUG) else 0)
         | (2 if _guards().isEnabledFor(logging.DEBUG) else 0)
         | (4 if _dynamic.isEnabledFor(logging.INFO) else 0)
         | (8 if _output_graph.isEnabledFor(logging.DEBUG) else 0)
@@ -223,20 +225,30 @@ def _used_at(code, reason):
     return f"{os.path.basename(code.co_filename)}:{line}" + (f": {text}" if text else "")
 
 
-def reasons(failed_guards, code, symbols=""):
-    """Lines for people, each with the line that uses the value: the nearest entry first. Far are those for tensors of another kind.
+def changes(failed_guards, code, symbols=""):
+    """What differed from older entries, each with the line that uses the value: the nearest entry first. Far are those for tensors of
+    another kind.
 
     symbols: what the new entry leaves open, one to a line.
     """
     counted = collections.Counter(failed_guards.splitlines())
-    lines = []
+    found = []
     for reason in sorted(counted, key=lambda reason: _FAR.search(reason) is not None):
         name = reason.partition(": was ")[0]
-        text = f"{reason} -> now dynamic" if _NUMBERS.search(reason) and name in symbols.splitlines() else reason
+        dynamic = _NUMBERS.search(reason) is not None and name in symbols.splitlines()
         used = _used_at(code, reason)
-        if counted[reason] > 1:
-            text += f" ({counted[reason]} entries)"
-        lines.append(f"    - {text}" + (f"    [{used}]" if used else ""))
+        found.append({"text": reason, "now_dynamic": dynamic, "entries": counted[reason], "used_at": used})
+    return found
+
+
+def reasons(failed_guards, code, symbols=""):
+    """The same as lines for people."""
+    lines = []
+    for change in changes(failed_guards, code, symbols):
+        text = change["text"] + (" -> now dynamic" if change["now_dynamic"] else "")
+        if change["entries"] > 1:
+            text += f" ({change['entries']} entries)"
+        lines.append(f"    - {text}" + (f"    [{change['used_at']}]" if change["used_at"] else ""))
     return "\n".join(lines)
 
 
@@ -263,6 +275,8 @@ def advice(failed_guards):
 def recompiled(place, failed_guards, symbols, seconds, entries, limit, code):
     """One place has one entry more. failed_guards: of each older entry, most recent first."""
     text = reasons(failed_guards, code, symbols)
+    if recorder is not None:
+        recorder.recompiled(place, changes(failed_guards, code, symbols), seconds, entries, limit)
     _recompiles().debug(
         "%s: captured once more (entry %d of at most %d, %.1f ms):\n%s", place, entries, limit, seconds * 1e3, text
     )
@@ -291,6 +305,7 @@ def graph_break(place, sentence, number, name, hint, stack):
     count("graph_break", sentence)
     listener = _artifact(_TRACE, "graph_breaks")
     if listener.isEnabledFor(logging.DEBUG):
+        hint = _advice.of(number, sentence, hint)
         advice = f"\n  What to do: {hint}." if hint else ""
         listener.debug(
             "%s: graph break: %s [break reason %d]%s\nUser code traceback:\n%s",
@@ -308,6 +323,8 @@ def recompile_limit(place, failed_guards, limit, fullgraph, code):
         f"{place}: captured {limit} times, and no entry fits this call. It runs eagerly from now on where no entry fits.\n"
         f"{reasons(failed_guards, code)}\n  What to do:\n{advice(failed_guards)}"
     )
+    if recorder is not None:
+        recorder.limit_reached(place, changes(failed_guards, code), limit, advice(failed_guards))
     if fullgraph:
         raise exc.FailOnRecompileLimitHit(text)
     warnings.warn(text, stacklevel=2)

@@ -169,6 +169,7 @@ _entry("cache_dir", None, "the folder for it; None: stator in the user's cache f
 _entry("cache_limit", 4096, "MiB that the folder may take; what was used least lately is dropped first", check=_at_least(1))
 _entry("guard_collectives", False, "ranks agree on each look-up: a hit on all, or a capture on all (set_enable_guard_collectives)")
 _entry("regions", "auto", 'parts of a graph that repeat are compiled once: "auto" where it pays, "always", "off", or module classes (docs/REGIONS.md)', str, type, list, tuple, check=_regions)
+_entry("report", None, "a file that gets a report of what was captured when the process ends: a page, or JSON if the name ends so (docs/REPORT.md)", str, _NONE)
 # fmt: on
 del _entry
 
@@ -195,6 +196,8 @@ def _push(name, value):
     if _native is None:
         return
     _native(name, value)
+    if name == "report" and value:
+        importlib.import_module("stator.recording").begin_at_start(value)
     if name in _ASKED and (value or "stator._asked" in sys.modules):
         importlib.import_module("stator._asked").changed(name)
 
@@ -323,6 +326,10 @@ class _Config(types.ModuleType):
         """The class of an entry's values; a tuple where there are several."""
         kinds = self._known(name).types
         return kinds[0] if len(kinds) == 1 else kinds
+
+    def default(self, name):
+        """What an entry is as long as nobody sets it."""
+        return self._known(name).default
 
     def accept(self, name, value):
         """The value as the entry would keep it; raises where an assignment would."""

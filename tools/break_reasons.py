@@ -14,7 +14,8 @@ HEAD = """# Why a graph ends
 
 A graph break ends the graph; the instruction that could not be captured runs as in plain Python, and capture goes on behind it. Each
 break has one of the reasons below; its number stands in messages and in `stator.explain(f)(*args)`. With `fullgraph=True`, and inside of
-`stator.error_on_graph_break(True)`, a break is an error. This page is made from `src/breaks/reasons.def` by `tools/break_reasons.py`.
+`stator.error_on_graph_break(True)`, a break is an error. This page is made from `src/breaks/reasons.def` and
+`stator/_advice.py` by `tools/break_reasons.py`; a test follows every piece of advice.
 """
 
 
@@ -35,7 +36,18 @@ def page():
             else f"## {number}. {name[1:]}\n{_capital(sentence)}."
         )
         parts.append(text + (f"\n\n*What to do:* {hint}.\n" if hint else "\n"))
+        cases = "\n".join(f"- {case}: {advice}." for case, advice in more(int(number)))
+        parts += [cases + "\n"] if cases else []
     return "\n".join(parts)
+
+
+def more(number):
+    """Advice for some of a reason's cases (stator/_advice.py): (the case in words, advice)."""
+    scope = {}
+    exec((ROOT / "stator/_advice.py").read_text(), scope)  # without stator, which may not be built
+    for reason, _, case, advice in scope["ROWS"]:
+        if reason == number:
+            yield _capital(case), advice.format("namespace" if "::" in advice else "print", "name")
 
 
 def _own_subject(sentence):
@@ -44,7 +56,9 @@ def _own_subject(sentence):
 
 
 def _capital(sentence):
-    return sentence if sentence.startswith("stator.") else sentence[0].upper() + sentence[1:]
+    return (
+        sentence if sentence.startswith(("stator.", "print", "int(", "range(")) else sentence[0].upper() + sentence[1:]
+    )
 
 
 def main():

@@ -262,7 +262,10 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
   if (nothing) {
     site.why = captured.plan.place;
     statistics().capture_seconds += secondsSince(start);
-    if (wantsTexts()) reportCapture({frame, &captured.plan, 0, "", "", secondsSince(start), 0});
+    if (wantsTexts()) {
+      reportCapture(
+          {frame, &captured.plan, 0, "", "", secondsSince(start), 0, "", stackOf(captured)});
+    }
     if (keepsCaptures()) keepCapture(frame, *captured.graph, captured.plan, "", "");
     return nullptr;
   }
@@ -279,7 +282,9 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
   double backend_seconds = 0;
   const bool texts = wantsTexts() || keepsCaptures();
   std::string graph_text, guards_text, regions_text;
+  Ref<> lines;
   if (texts) graph_text = captured.graph->text(code);
+  if (recording()) lines = linesOf(*captured.graph);
   if (entry->ops > 0) {
     statistics().graphs++;
     statistics().ops += static_cast<int64_t>(entry->ops);
@@ -387,7 +392,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
   statistics().capture_seconds += capture_seconds;
   if (wantsTexts()) {
     reportCapture({frame, &entry->plan, entry->ops, graph_text, guards_text, capture_seconds,
-                   backend_seconds, regions_text});
+                   backend_seconds, regions_text, stackOf(captured), lines});
   }
   return entry;
 }

@@ -8,8 +8,10 @@
 #include "runtime/driver_policy.h"
 #include "runtime/failed_graph.h"
 #include "runtime/hook.h"
+#include "runtime/watch.h"
 
 #include <cstddef>
+#include <optional>
 #include <structmember.h>
 #include <utility>
 
@@ -40,6 +42,9 @@ STATOR_HOT PyObject* call(PyObject* callable, PyObject* const* args, size_t narg
     if (self->direct->serve(self->function, *cache, args, nargsf, kwnames, &result)) return result;
   }
   ActiveScope scope(cache);
+  std::optional<WatchedCall> watched;
+  if (watching()) [[unlikely]]
+    watched.emplace();
   HookState& state = hookState();
   const void* outer = std::exchange(state.root, self->root);
   state.entering = self->root;

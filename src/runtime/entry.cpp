@@ -196,6 +196,7 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
                      secondsSince(capture_start), home.entries.size(), limit);
   }
   if ((logs & kLogGuards) != 0) reportGuards(frame, running->guards->text(code));
+  if (recording()) recordGuards(frame, running->guards->measure(*running->sources, roots));
   return runEntry(cache, *running, frame, roots, inputs.values);
 }
 

@@ -57,9 +57,6 @@ Ref<> callReport(const char* name, const char* format, ...) {
 
 }  // namespace
 
-namespace {
-
-// (file, line, function) of each frame of the program, outermost first.
 Ref<> stackOf(const interpret::Captured& captured) {
   Ref<> stack = stealRef(PyList_New(0));
   for (const auto& [object, line] : captured.stack) {
@@ -70,8 +67,6 @@ Ref<> stackOf(const interpret::Captured& captured) {
   }
   return stack;
 }
-
-}  // namespace
 
 void raiseUnsupported(const interpret::Captured& captured, bool fullgraph) {
   const breaks::Plan& plan = captured.plan;

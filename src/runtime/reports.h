@@ -13,6 +13,8 @@ class Cache;
 
 // Sets stator.exc.Unsupported for a break under fullgraph=True, or where error_on_graph_break is set.
 void raiseUnsupported(const interpret::Captured& captured, bool fullgraph);
+// Of a break: [(file, line, function)] of the program's frames, outermost first.
+Ref<> stackOf(const interpret::Captured& captured);
 // Records a break for stats and, when asked, logs it.
 void reportBreak(const interpret::Captured& captured);
 // Warns once that a place has reached the recompile limit; under fullgraph an error is set instead.

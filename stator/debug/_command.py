@@ -1,4 +1,4 @@
-"""Command lines: of a script (`python repro.py run|minify|analyze`) and of the package (`python -m stator minify|bisect|run|analyze`)."""
+"""Command lines of a script (`python repro.py run|minify|analyze`) and of the package for such a script (`stator run|minify|analyze`)."""
 
 import argparse
 import contextlib
@@ -97,7 +97,7 @@ def _dispatch(arguments, script, case):
 
 
 @contextlib.contextmanager
-def _clear_messages():
+def clear_messages():
     """What a user can do something about is said in one sentence."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     try:
@@ -124,42 +124,18 @@ def script_main(scope, command="run"):
         with open(path, encoding="utf-8") as file:
             return _scripts.from_scope(scope, path, file.read())
 
-    with _clear_messages():
+    with clear_messages():
         sys.exit(_dispatch(arguments, path, case))
 
 
-def _ranks(folder):
-    from stator._rank_log import report
-
-    if not os.path.isdir(folder):
-        raise ScriptError(f"there is no folder {folder}")
-    text, status = report(folder)
-    print(text)
-    return status
-
-
-def main(argv=None):
-    """The command line of the package."""
-    from stator.debug import _bisect
-
-    parser = argparse.ArgumentParser(
-        prog="python -m stator", description="Tools for programs that fail or differ when they are compiled."
-    )
-    commands = parser.add_subparsers(dest="command", required=True)
+def add_arguments(commands):
+    """The commands of the package that take such a script."""
     _add_commands(commands, takes_script=True)
-    bisect = commands.add_parser(
-        "bisect", help="which graph of a program is the wrong one", description=_bisect.__doc__
-    )
-    _bisect.add_arguments(bisect)
-    ranks = commands.add_parser("ranks", help="where the captures of several ranks differ first (config.trace_dir)")
-    ranks.add_argument("folder", help="the folder that config.trace_dir named")
-    arguments = parser.parse_args(argv)
-    with _clear_messages():
-        if arguments.command == "ranks":
-            return _ranks(arguments.folder)
-        if arguments.command == "bisect":
-            return _bisect.main(arguments)
+
+
+def main(arguments):
+    with clear_messages():
         return _dispatch(arguments, arguments.script, lambda: _scripts.load(arguments.script))
 
 
-__all__ = ["STAGES", "main", "script_main"]
+__all__ = ["STAGES", "add_arguments", "clear_messages", "main", "script_main"]

@@ -6,10 +6,10 @@ import operator
 from dataclasses import dataclass
 from typing import Any
 
-import stator._core as core
 import torch
 from torch.utils import _pytree as pytree
 
+import stator._core as core
 from stator._fx import _DEVICES, _DTYPES
 
 

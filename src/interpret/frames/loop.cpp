@@ -136,6 +136,17 @@ bool leavingRunsUserCode(Tracer& tracer, size_t catching, size_t depth) {
   return false;
 }
 
+// The class and the text of an exception, where that text is a plain string: no code of the program's runs for it.
+std::string describeError(PyObject* error) {
+  std::string text = Py_TYPE(error)->tp_name;
+  PyObject* arguments = reinterpret_cast<PyBaseExceptionObject*>(error)->args;
+  if (arguments == nullptr || PyTuple_GET_SIZE(arguments) != 1) return text;
+  PyObject* message = PyTuple_GET_ITEM(arguments, 0);
+  const char* words = PyUnicode_CheckExact(message) ? PyUnicode_AsUTF8(message) : nullptr;
+  if (words == nullptr) PyErr_Clear();
+  return words != nullptr && *words != '\0' ? text + ": " + words : text;
+}
+
 }  // namespace
 
 Flow unwind(Tracer& tracer, size_t base) {
@@ -176,7 +187,7 @@ Flow unwind(Tracer& tracer, size_t base) {
     tracer.errors.dropRaised();
     return tracer.breakWith(Reason::kArgumentsDoNotFit, tracer.errors.mismatchText());
   }
-  std::string detail = Py_TYPE(tracer.errors.raised())->tp_name;
+  std::string detail = describeError(tracer.errors.raised());
   tracer.errors.dropRaised();
   return tracer.breakWith(Reason::kRaises, detail);
 }

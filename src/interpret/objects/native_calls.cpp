@@ -33,7 +33,7 @@ Out callNative(Tracer& tracer, PyObject* callable, const Args& args) {
     if (!isNativeSafe(tracer, replaced.get()) &&
         !(tracer.sizes.any() && makeConcrete(tracer, replaced.get()) &&
           isNativeSafe(tracer, replaced.get()))) {
-      if (hasStandIn(tracer, value))
+      if (hasStandIn(tracer, value) || graph::isStandIn(value))
         return tracer.breakWith(Reason::kDataDependentRead, nameOf(callable) + "() of a tensor");
       return tracer.breakWith(Reason::kUnsupportedObject,
                               nameOf(callable) + "() of a " + Py_TYPE(value)->tp_name);

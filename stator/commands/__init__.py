@@ -1,0 +1,52 @@
+"""The command line: `stator` or `python -m stator`. Each command is a module here with HELP, add_arguments(parser) and main(arguments).
+
+A command is added by its module and its line in COMMANDS. Those for scripts that stator.debug wrote are in stator/debug/_command.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+COMMANDS = ("doctor", "explain", "check", "report", "ranks", "bisect")
+
+
+class Failed(Exception):
+    """What the user can do something about, in a sentence."""
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="stator", description="What Stator does with a program, and tools for programs that fail when compiled."
+    )
+    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name in COMMANDS:
+        module = importlib.import_module(f"stator.commands.{name}")
+        command = commands.add_parser(
+            name,
+            help=module.HELP,
+            description=module.__doc__ or module.HELP,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(command)
+        command.set_defaults(main=module.main)
+    from stator.debug import _command
+
+    _command.add_arguments(commands)
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    from stator.debug import _command
+
+    arguments = parser().parse_args(argv)
+    try:
+        return getattr(arguments, "main", _command.main)(arguments)
+    except Failed as error:
+        print(f"stator: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("stator: stopped", file=sys.stderr)
+        return 130

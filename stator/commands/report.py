@@ -1,0 +1,46 @@
+"""Runs a program and writes a page of what was captured, when and why (docs/REPORT.md); or makes one page of several ranks' data.
+
+stator report train.py -o page.html
+stator report run.rank0.json run.rank1.json -o page.html
+"""
+
+import json
+
+from stator.commands import Failed, _script
+
+HELP = "run a program and write a page of what was captured"
+
+
+def add_arguments(parser):
+    parser.add_argument(
+        "-o", "--output", default="stator-report.html", help="the page; data if it ends in .json (%(default)s)"
+    )
+    _script.add_arguments(parser)
+
+
+def _merged(paths):
+    from stator import recording
+
+    parts = []
+    for path in paths:
+        try:
+            with open(path, encoding="utf-8") as file:
+                parts.append(json.load(file))
+        except (OSError, ValueError) as error:
+            raise Failed(f"{path}: {error}") from None
+    try:
+        return recording.merge(parts)
+    except ValueError as error:
+        raise Failed(str(error)) from None
+
+
+def main(arguments):
+    from stator import recording
+
+    if arguments.script.endswith(".json"):
+        data, status = _merged([arguments.script, *arguments.arguments]), 0
+    else:
+        run = _script.run(arguments)
+        data, status = run.data, run.status
+    print(f"stator: wrote {recording.write(data, arguments.output)}")
+    return status
