@@ -18,15 +18,15 @@ import sys
 import tempfile
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-TESTS = os.path.join(ROOT, "tests", "python")
+from tests.python import children
+
 FAULTS = ("compile", "runtime", "wrong", "nan", "crash", "hang")
 STAGES = {"dynamo": ("tanh", 11, "dynamo"), "forward": ("tanh", 5, "aot"), "backward": ("tanh_backward", 3, "aot")}
 
 
 def run(command, folder, limit, **variables):
     """(status or "no end", output, seconds)"""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([ROOT, TESTS]), "OMP_NUM_THREADS": "1", **variables}
+    environment = children.environment(children.TESTS, **{"OMP_NUM_THREADS": "1", **variables})
     start = time.monotonic()
     process = subprocess.Popen(
         [sys.executable, *map(str, command)], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -45,7 +45,7 @@ def run(command, folder, limit, **variables):
 def make_script(folder, fault, stage, layers):
     op, usual, after = STAGES[stage]
     level = {"crash": 3, "hang": 3, "wrong": 4, "nan": 4}.get(fault, 2)
-    program = os.path.join(TESTS, "debug_programs.py")
+    program = os.path.join(children.TESTS, "debug_programs.py")
     limit = 60 if fault == "hang" else 300
     run(
         [program, fault, op, stage, layers or usual],

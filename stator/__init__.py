@@ -12,6 +12,9 @@ import torch as _torch
 
 def _check_build():
     """The binary knows CPython's frames and calls libtorch: it fits the versions that it was built with, and no others."""
+    python = f"{_sys.version_info[0]}.{_sys.version_info[1]}"
+    if _sys.implementation.name != "cpython" or not (3, 11) <= _sys.version_info[:2] <= (3, 13):
+        raise ImportError(f"stator knows CPython 3.11 to 3.13, and this is {_sys.implementation.name} {python}")
     if "t" in getattr(_sys, "abiflags", ""):
         raise ImportError("stator does not know free-threaded builds of CPython: use one with the interpreter lock")
     try:
@@ -20,10 +23,9 @@ def _check_build():
         raise ImportError(
             "stator._core has not been built: run `make build` in the checkout, or install a wheel"
         ) from None
-    python = f"{_sys.version_info[0]}.{_sys.version_info[1]}"
-    if python != built.PYTHON or _sys.implementation.name != "cpython":
+    if python != built.PYTHON:
         raise ImportError(
-            f"this build of stator is for CPython {built.PYTHON}, and this is {_sys.implementation.name} {python}: build it again here"
+            f"this build of stator is for CPython {built.PYTHON}, and this is {python}: build it again here"
         )
     torch_minor = ".".join(str(_torch.__version__).split("+")[0].split(".")[:2])
     if torch_minor != built.TORCH:

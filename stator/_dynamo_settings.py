@@ -17,6 +17,7 @@ READ_BY_TORCH = {
     "fake_tensor_cache_enabled": "read by FakeTensor",
     "fake_tensor_disable_inference_mode": "read by FakeTensor",
     "log_file_name": "read by torch's logging",
+    "skip_fsdp_hooks": "read by FSDP, before torch 2.13",
     "prefer_deferred_runtime_asserts_over_guards": "read by torch.export",
     "use_lazy_graph_module": "read by torch.fx",
 }

@@ -4,6 +4,8 @@ import sys
 
 import torch
 
+from stator import _torch_versions
+
 # What torch puts around inductor's code for inference. Without mutated or aliased inputs and outputs none of them has anything to do but to
 # switch off grad mode and autocast.
 _IDLE = (
@@ -22,10 +24,11 @@ def innermost(compiled, outputs):
     if output_code is None or torch._C._is_any_autocast_enabled():
         return None
     while hasattr(compiled, "__wrapped__"):
-        if getattr(compiled, "__qualname__", type(compiled).__qualname__) not in _IDLE:
+        name = getattr(compiled, "__qualname__", type(compiled).__qualname__)
+        if name not in _IDLE and not _torch_versions.is_idle_wrapper(compiled):
             return None
         compiled = compiled.__wrapped__
     if type(compiled) is not output_code.CompiledFxGraph or len(compiled.output_strides or ()) != outputs:
         return None
     # A bundle of tuning results that is open yet is closed by the first call.
-    return compiled.current_callable if compiled._compile_context is None else compiled
+    return compiled if _torch_versions.tuning_is_open(compiled) else compiled.current_callable

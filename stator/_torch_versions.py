@@ -1,7 +1,17 @@
 """What torch has under other names in some of its versions. Nothing else in this package depends on torch's version; in C++, `src/tensor/` alone does."""
 
 import contextvars
+import types
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import torch
+
+VERSION = tuple(int(part) for part in str(torch.__version__).split("+")[0].split(".")[:2])
+# docs/NAMES.md and docs/SEEDS.md are about this torch. Others have fewer names, and TorchDynamo does some things differently there.
+DESCRIBED = (2, 13)
+# torch's UserError is one of its Unsupported before torch 2.12.
+USER_ERRORS_ARE_UNSUPPORTED = VERSION < (2, 12)
 
 
 def __getattr__(name: str) -> Any:
@@ -38,3 +48,73 @@ def subclass_context(parts: dict[str, Any], inner: dict[str, Any], tracks_outer:
     if "track_outer_size_stride" in kind.__dataclass_fields__:
         return kind(**parts, inner_contexts=inner, track_outer_size_stride=tracks_outer)
     return kind(**parts, inner_contexts=inner)
+
+
+def _mentions(code: types.CodeType, word: str) -> bool:
+    """Whether a function of torch's has this name or constant in it, or in a function of its own."""
+    return word in code.co_names or word in code.co_consts or any(_mentions(each, word) for each in _inside(code))
+
+
+def _inside(code: types.CodeType) -> list[types.CodeType]:
+    return [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+
+
+def scan_restores_dim() -> bool:
+    """Whether scan() gives results with the scanned dim in its place. Before torch 2.13 it is the first one."""
+    from torch._higher_order_ops import scan
+
+    return any(_mentions(each, "movedim") for each in _inside(scan.__code__))
+
+
+def functions_may_write() -> bool:
+    """Whether torch's operator for autograd functions knows of inputs that forward() writes to. Before torch 2.13 it takes no notice."""
+    from torch._functorch.autograd_function import AutogradFunctionApply
+
+    return _mentions(AutogradFunctionApply.__call__.__code__, "dirty_idx")
+
+
+def jacobian_rows(transform: Any, function: Callable[..., Any], operands: Sequence[Any]) -> Sequence[Sequence[Any]]:
+    """For each result of the function its derivatives by each operand. Before torch 2.13 the transforms read data where there are several
+    of what they make a basis for (results for jacrev, operands for jacfwd), which a capture cannot: they are given one at a time."""
+    from torch._functorch import eager_transforms
+
+    every = tuple(range(len(operands)))
+    if not _mentions(eager_transforms._chunked_standard_basis_for_.__code__, "cumsum"):
+        return transform(function, argnums=every)(*operands)
+    if transform is torch.func.jacfwd:
+        return list(zip(*[transform(function, argnums=number)(*operands) for number in every], strict=True))
+    results: list[Any] = []
+
+    def result(number: int) -> Callable[..., Any]:
+        def one(*chosen: Any) -> Any:
+            results[:] = function(*chosen)
+            return results[number]
+
+        return one
+
+    rows = [transform(result(0), argnums=every)(*operands)]
+    rows += [transform(result(number), argnums=every)(*operands) for number in range(1, len(results))]
+    return rows
+
+
+def is_idle_wrapper(function: Any) -> bool:
+    """Whether a function that AOTAutograd puts around inductor's has nothing to do. From torch 2.13 on such functions are left out."""
+    code = getattr(function, "__code__", None)
+    if code is None or not function.__closure__:
+        return False
+    cells = {name: cell.cell_contents for name, cell in zip(code.co_freevars, function.__closure__, strict=True)}
+    if code.co_qualname.startswith("EffectTokensWrapper.post_compile.<locals>."):
+        return cells.get("num_tokens") == 0
+    if code.co_qualname.startswith("FunctionalizedRngRuntimeWrapper.post_compile.<locals>."):
+        return "runtime_metadata" in cells and not cells["runtime_metadata"].is_rng_op_functionalized
+    return False
+
+
+def tuning_is_open(graph: Any) -> bool:
+    """Whether what was found out in tuning is still gathered for a graph of inductor's; its first call ends that. One for all graphs before
+    torch 2.13."""
+    if hasattr(graph, "_compile_context"):
+        return graph._compile_context is not None
+    from torch._inductor.runtime.autotune_cache import AutotuneCacheBundler
+
+    return AutotuneCacheBundler._bundler is not None

@@ -7,6 +7,8 @@ from typing import Any, cast
 
 import torch
 
+from stator import _torch_versions
+
 
 def vmap(
     module: Callable[..., Any],
@@ -81,8 +83,8 @@ def vjp(module: Callable[..., Any], count: int, given: int, *operands: torch.Ten
 
 
 def _jacobian(transform: Any, module: Callable[..., Any], positions: tuple[int, ...], operands: Any) -> Any:
-    numbers = tuple(range(len(positions)))
-    rows = transform(_of(module, positions, operands), argnums=numbers)(*[operands[position] for position in positions])
+    chosen = [operands[position] for position in positions]
+    rows = _torch_versions.jacobian_rows(transform, _of(module, positions, operands), chosen)
     return tuple(entry for row in rows for entry in row)
 
 

@@ -8,6 +8,8 @@ import difflib
 import enum
 import functools
 
+from stator import _torch_versions
+
 __all__ = [
     "AccuracyError",
     "ArgsMismatchError",
@@ -150,7 +152,7 @@ class UserErrorType(enum.Enum):
 _EXAMPLES = "https://pytorch.org/docs/main/generated/exportdb/index.html#"
 
 
-class UserError(StatorError):
+class UserError(Unsupported if _torch_versions.USER_ERRORS_ARE_UNSUPPORTED else StatorError):
     """Fine in eager, but asks of capture what it does not do; the message says what to do instead."""
 
     def __init__(self, error_type, msg, case_name=None):

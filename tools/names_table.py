@@ -26,7 +26,7 @@ def table(title, rows):
 
 
 def page():
-    sys.path.insert(0, str(ROOT))
+    sys.path.append(str(ROOT))  # after the build for this CPython and torch, if it is another
     import torch._dynamo
 
     from stator import _dynamo_settings, _torch_names, config

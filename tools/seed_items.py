@@ -16,7 +16,7 @@ with forced breaks, and with TorchDynamo where the behaviour is its own. The pag
 
 
 def page():
-    sys.path[:0] = [str(ROOT), str(ROOT / "tests/python")]
+    sys.path += [str(ROOT), str(ROOT / "tests/python")]  # after the build for this CPython and torch, if it is another
     import seeds
 
     found = seeds.load()

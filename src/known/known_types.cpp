@@ -222,11 +222,11 @@ PyTypeObject* itertoolsType(const char* name) {
 bool isPlacement(PyObject* object) { return isPlacementType(Py_TYPE(object)); }
 
 bool isPlacementType(PyTypeObject* type) {
-  static PyObject* const meta = torchObject("torch._opaque_base.OpaqueBaseMeta");
+  // pybind11 makes them, so that their class is never `type` itself.
+  if (Py_TYPE(reinterpret_cast<PyObject*>(type)) == &PyType_Type) return false;
   static auto* const placement =
       reinterpret_cast<PyTypeObject*>(torchObject("torch._C._distributed.Placement"));
-  return reinterpret_cast<PyObject*>(Py_TYPE(reinterpret_cast<PyObject*>(type))) == meta &&
-         placement != nullptr && PyType_IsSubtype(type, placement);
+  return placement != nullptr && PyType_IsSubtype(type, placement);
 }
 
 // Layers of torch's own; containers are no layers. Recurrent layers keep their weights a second time, in a list that AOTAutograd, which puts

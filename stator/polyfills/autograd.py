@@ -4,9 +4,12 @@ import torch
 from torch.autograd.function import _SingleLevelFunction
 from torch.nn.modules._functions import BackwardHookFunction
 
+from stator import _torch_versions
+
 from .subgraphs import call, capture_pair, refuse
 
 _apply = torch.ops.higher_order.autograd_function_apply
+_FUNCTIONS_MAY_WRITE = _torch_versions.functions_may_write()
 
 
 class Context:
@@ -129,6 +132,8 @@ def apply(cls, *args, **kwargs):
     dirty = [i for i, output in enumerate(tensors) if _is_among(output, ctx._dirty)]
     if len(dirty) != len(ctx._dirty):
         refuse("an autograd function that does not return what it changed")
+    if dirty and not _FUNCTIONS_MAY_WRITE:
+        refuse("an autograd function that writes to its input, which this torch's operator takes no notice of")
     options = {"non_differentiable_idx": fixed, "saved_for_backward_idx": list(saved)}
     if dirty:
         options["dirty_idx"] = dirty

@@ -5,7 +5,7 @@ from torch._higher_order_ops.associative_scan import generic_associative_scan
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from stator import _transforms
+from stator import _torch_versions, _transforms
 
 from .subgraphs import call, call_like, capture, refuse, set_meta
 
@@ -13,6 +13,7 @@ _cond_op = torch.ops.higher_order.cond
 _while_loop_op = torch.ops.higher_order.while_loop
 _scan_op = torch.ops.higher_order.scan
 _associative_scan_op = torch.ops.higher_order.associative_scan
+_SCAN_RESTORES_DIM = _torch_versions.scan_restores_dim()
 _map_op = torch.ops.higher_order.map_impl
 _flex_attention_op = torch.ops.higher_order.flex_attention
 _checkpoint_op = torch.ops.higher_order.tag_activation_checkpoint
@@ -187,7 +188,7 @@ def scan(combine_fn, init, xs, *, dim=0, reverse=False):
     module, extras = capture(("scan_combine_fn",), (body,), (*first, *leaves), samples, True)
     results = call(_scan_op, module, list(first), leaves, list(extras))
     carried_spec, made_spec = seen[0]
-    stacked = [_moved_back(leaf, dim, reverse) for leaf in results[count:]]
+    stacked = [_moved_back(leaf, dim if _SCAN_RESTORES_DIM else 0, reverse) for leaf in results[count:]]
     return tree_unflatten(list(results[:count]), carried_spec), tree_unflatten(stacked, made_spec)
 
 

@@ -10,9 +10,10 @@ import pytest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests", "python"))
 
+import children  # noqa: E402
 from stator.debug import _scripts, _text  # noqa: E402
 from stator.debug.faults import FAULTS  # noqa: E402
-from test_debug import HERE, checkpoints, python, watch  # noqa: E402
+from test_debug import checkpoints, python, watch  # noqa: E402
 
 SECONDS = 600
 # stage: (operator, layers for some 300 calls, config.repro_after)
@@ -69,7 +70,7 @@ out.sum().backward()
 def test_inductor(tmp_path, planted, op):
     """A wrong kernel in real inductor is found by level 4 and cut down; so is one that fails."""
     (tmp_path / "program.py").write_text(INDUCTOR)
-    path = os.pathsep.join([ROOT, HERE, os.path.dirname(os.path.abspath(__file__))])
+    more = [os.path.dirname(os.path.abspath(__file__))]
     level = "2" if planted == "runtime_error" else "4"
     done = python(
         tmp_path / "program.py",
@@ -78,13 +79,13 @@ def test_inductor(tmp_path, planted, op):
         timeout=300,
         STATOR_REPRO_AFTER="auto",
         STATOR_REPRO_LEVEL=level,
-        PYTHONPATH=path,
+        more=more,
     )
     scripts = [_scripts.load(p) for p in checkpoints(tmp_path)]
     assert scripts and scripts[0].stage == "forward", done.stderr
     assert ("differs from eager" in done.stderr) == (level == "4"), done.stderr
     first = checkpoints(tmp_path)[0]
-    done = python("-m", "stator", "minify", first, cwd=tmp_path, timeout=SECONDS + 200, PYTHONPATH=path)
+    done = python("-m", "stator", "minify", first, cwd=tmp_path, timeout=SECONDS + 200, more=more)
     assert done.returncode == 0, done.stdout + done.stderr
     found = re.search(r"(\d+) calls? of (\d+) left", done.stdout)
     print(f"inductor, {planted}: {found[0]}")
@@ -138,7 +139,7 @@ def test_goes_on_after_being_killed(tmp_path):
     watch(tmp_path, "wrong", "tanh", "dynamo", 4, layers=6)
     script = tmp_path / "repro.py"
     before = len(checkpoints(tmp_path))
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([ROOT, HERE]), "OMP_NUM_THREADS": "1"}
+    environment = children.environment(children.TESTS, OMP_NUM_THREADS="1")
     process = subprocess.Popen(
         [sys.executable, "-m", "stator", "minify", script], cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL
     )
@@ -195,7 +196,7 @@ def test_random_numbers_writes_in_place_and_aliases(tmp_path):
 
 def test_full_disk(tmp_path):
     """A file that cannot grow, as on a full disk: the program goes on, and nothing half-written is left."""
-    program = os.path.join(HERE, "debug_programs.py")
+    program = children.TESTS / "debug_programs.py"
     code = f"import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600)); sys.argv = ['p', 'wrong', 'cos', 'dynamo', '1']; runpy.run_path({program!r}, run_name='__main__')"
     done = python(
         "-c", code, cwd=tmp_path, STATOR_REPRO_AFTER="dynamo", STATOR_REPRO_LEVEL="3", PYTHONDONTWRITEBYTECODE="1"

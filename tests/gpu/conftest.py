@@ -6,6 +6,7 @@ from pathlib import Path
 
 os.environ.setdefault("STATOR_STRICT", "1")
 sys.path[:0] = [str(Path(__file__).parent)]
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 import checking  # noqa: E402
 import pytest  # noqa: E402

@@ -5,14 +5,14 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from checking import DEVICE
 
+from tests.python import children
+
 # An index out of range ends all work on the device, in eager too (test_errors_and_memory.py has it, in a process of its own).
 ENDS_THE_DEVICE = {"graphs_that_raise.an_index_out_of_range"}
-ROOT = Path(__file__).resolve().parents[2]
 STEP = int(os.environ.get("STATOR_GPU_CORPUS", "4"))
 
 
@@ -22,16 +22,16 @@ def test_as_eager(mode, tmp_path):
     command = [sys.executable, "-W", "ignore", "-m", "tests.python.differential", "--brief", "--json", str(results)]
     command += ["--device", str(DEVICE), "--step", str(STEP if mode in ("", "1") else 4 * STEP)]
     command += ["--jobs", str(min(8, os.cpu_count() or 1)), "--timeout", "120"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(ROOT)])}
+    environment = children.environment()
     environment.pop("STATOR_BREAK_EVERY", None)
     if mode:
         environment["STATOR_BREAK_EVERY"] = mode
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=children.ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stderr[-3000:]
     found = [json.loads(line) for line in results.read_text().splitlines()]
     known = {
         tuple(line.split()[:2])
-        for line in (ROOT / "tests/python/shortfalls.txt").read_text().splitlines()
+        for line in (children.ROOT / "tests/python/shortfalls.txt").read_text().splitlines()
         if line.strip() and line[0] != "#"
     }
     wrong = {

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-_ROOT = Path(__file__).resolve().parents[2]
+from tests.python.children import ROOT, environment
 
 
 @dataclass
@@ -40,9 +39,7 @@ def run(
     with tempfile.TemporaryDirectory() as folder:
         children = []
         for rank in range(world):
-            path = os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")])
             settings = {
-                "PYTHONPATH": path,
                 "STATOR_STRICT": "1",
                 "OMP_NUM_THREADS": "1",
                 **(env or {}),
@@ -54,7 +51,7 @@ def run(
             children.append(
                 (
                     subprocess.Popen(
-                        command, cwd=_ROOT, env={**os.environ, **settings}, stdout=log, stderr=subprocess.STDOUT
+                        command, cwd=ROOT, env=environment(**settings), stdout=log, stderr=subprocess.STDOUT
                     ),
                     log,
                 )

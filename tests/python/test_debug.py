@@ -9,17 +9,15 @@ import sys
 import pytest
 import torch
 
+import children
 import debug_programs
 import stator
 from stator.debug import InputsError, ScriptError, _inputs, _minify, _scripts, _stage, _text, _verdict, faults
 from stator.debug._verdict import Verdict
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
 
-
-def python(*arguments, cwd, timeout=120, **environment):
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{HERE}", "OMP_NUM_THREADS": "1", **environment}
+def python(*arguments, cwd, timeout=120, more=(), **environment):
+    environment = children.environment(children.TESTS, *more, **{"OMP_NUM_THREADS": "1", **environment})
     environment.pop("STATOR_BREAK_EVERY", None)
     return subprocess.run(
         [sys.executable, *map(str, arguments)],
@@ -249,7 +247,7 @@ def test_stages_of_any_backend(tmp_path):
 
 
 def watch(tmp_path, fault, op, stage, level, after="dynamo", layers=1, **environment):
-    program = os.path.join(HERE, "debug_programs.py")
+    program = children.TESTS / "debug_programs.py"
     return python(
         program,
         fault,

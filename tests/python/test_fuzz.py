@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,14 +12,12 @@ import pytest
 
 from tests.fuzz.generate import generate
 from tests.fuzz.shrink import shrink
-
-_ROOT = Path(__file__).resolve().parents[2]
+from tests.python import children
 
 
 def _fuzz(out: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tests.fuzz.run", "--out", str(out), *options]
-    path = os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")])
-    return subprocess.run(command, cwd=_ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    return subprocess.run(command, cwd=children.ROOT, env=children.environment(), capture_output=True, text=True)
 
 
 def test_a_seed_gives_one_program() -> None:
@@ -29,7 +26,8 @@ def test_a_seed_gives_one_program() -> None:
         compile(text, "<fuzz>", "exec")
         assert text == generate(seed)
     code = "import hashlib\nfrom tests.fuzz.generate import generate\nprint(hashlib.sha1(generate(5).encode()).hexdigest())"
-    other = subprocess.run([sys.executable, "-c", code], cwd=_ROOT, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", code]
+    other = subprocess.run(command, env=children.environment(), capture_output=True, text=True, check=True)
     assert other.stdout.strip() == hashlib.sha1(generate(5).encode()).hexdigest()
 
 

@@ -8,7 +8,6 @@ import dis
 import gc
 import inspect
 import operator
-import os
 import pickle
 import re
 import subprocess
@@ -25,10 +24,8 @@ import torch
 import stator
 import stator._core as core
 import stator._fx as fx
+from tests.python import children
 from tests.python.graph_describe import Describe, Value, facts
-
-HERE = os.path.abspath(__file__)
-PATHS = [os.path.dirname(os.path.dirname(core.__file__)), os.path.dirname(os.path.dirname(os.path.dirname(HERE)))]
 
 
 def code_of(x: Any, self: Any) -> Any:
@@ -914,10 +911,9 @@ def test_compiled_code_keeps_no_tensor_alive(backend: str) -> None:
 
 
 def python(script: str, **environment: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(PATHS), **environment}
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script)],
-        env=environment,
+        env=children.environment(**environment),
         capture_output=True,
         text=True,
         timeout=300,

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
+from tests.python import children
 from tests.python.programs import load_all
 
-_ROOT = Path(__file__).resolve().parents[2]
 _PROGRAMS = {program.name: program for program in load_all()}
 
 
@@ -43,9 +43,7 @@ def run_differential(folder: Path, names: set[str], frontend: str) -> dict[str, 
     results = folder / f"{frontend}.json"
     command = [sys.executable, "-m", "tests.python.differential", "--frontend", frontend, "--brief"]
     command += ["--names", str(listed), "--json", str(results)]
-    # The environment's build of stator comes first, if it names one.
-    path = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(_ROOT)])
-    done = subprocess.run(command, cwd=_ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=children.ROOT, env=children.environment(), capture_output=True, text=True)
     assert done.returncode in (0, 1), done.stderr[-2000:]
     found = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
     return {verdict["name"]: verdict for verdict in found}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +12,8 @@ from typing import Any
 import pytest
 
 from stator import _core
-from tests.python import ranks
+from tests.python import children, ranks
 
-_ROOT = Path(__file__).resolve().parents[2]
 AGREEING = "sizes,alone,equal,one_row,breaks_elsewhere,breaks_elsewhere_eagerly,other_functions,no_graph,fullgraph,backend_fails,guards_together,guards_alone,traced,constants,collectives,dtensors"
 
 
@@ -166,14 +164,16 @@ def _captures(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 def test_texts_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
     programs = r"keys_and_fields\.tensors_as|nn_modules\.(apply|tied|hook|state)|closures_cells|stand_ins_as_keys\.dict|containers\.set"
-    children = []
+    processes = []
     for seed in ("1", "2"):
-        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(_ROOT), "OMP_NUM_THREADS": "1"}
+        env = children.environment(PYTHONHASHSEED=seed, OMP_NUM_THREADS="1")
         command = [sys.executable, "-m", "tests.python.capture_texts", str(tmp_path / seed), programs]
-        children.append(
-            subprocess.Popen(command, cwd=_ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        processes.append(
+            subprocess.Popen(
+                command, cwd=children.ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            )
         )
-    for child in children:
+    for child in processes:
         output, _ = child.communicate(timeout=300)
         assert child.returncode == 0, output[-3000:]
     first, second = _captures(tmp_path / "1"), _captures(tmp_path / "2")

@@ -1,12 +1,10 @@
 """Every item of the documents has a test, and docs/SEEDS.md says so. The tests are in test_seeds_*.py."""
 
-import pathlib
 import subprocess
 import sys
 
+import children
 import seeds
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def test_every_item_has_a_test():
@@ -21,5 +19,6 @@ def test_every_item_has_a_test():
 
 
 def test_the_page_is_up_to_date():
-    done = subprocess.run([sys.executable, "tools/seed_items.py", "--check"], cwd=ROOT, capture_output=True, text=True)
+    command = [sys.executable, "tools/seed_items.py", "--check"]
+    done = subprocess.run(command, cwd=children.ROOT, env=children.environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

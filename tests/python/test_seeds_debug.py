@@ -12,13 +12,11 @@ import pytest
 import torch
 from torch import nn
 
+import children
 import stator
 from seeds import item, numbers, raised
 from stator import debug
 from stator.debug import _scripts, _verdict
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +30,7 @@ def files(folder=".", name=".py"):
 
 
 def python(*arguments, code=0, **environment):
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{HERE}", "OMP_NUM_THREADS": "1", **environment}
+    environment = children.environment(children.TESTS, **{"OMP_NUM_THREADS": "1", **environment})
     done = subprocess.run(
         [sys.executable, *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=120
     )

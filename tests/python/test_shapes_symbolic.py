@@ -10,10 +10,13 @@ import warnings
 
 import pytest
 import torch
-from torch.testing._internal.common_methods_invocations import op_db
 
-from stator import _core
-from tests.python.shape_cases import FAKE, describe, differences, infer, op_calls, relaid_calls, variants
+pytest.importorskip("expecttest", reason="torch's table of its operators needs it")
+
+from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
+
+from stator import _core  # noqa: E402
+from tests.python.shape_cases import FAKE, describe, differences, infer, op_calls, relaid_calls, variants  # noqa: E402
 
 logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)
 RULED = [op for op in op_db if any(_core.shapes_has_rule(form) for form in variants(op))]

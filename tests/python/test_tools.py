@@ -1,5 +1,6 @@
 """The project's own tools: the room check has to see what it is there for."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -109,7 +110,8 @@ def test_bytecode_in_wheels(tmp_path):
     def answer():
         code = "import pack.inner as i; print(i.answer, i.__cached__, i.__spec__.loader.get_code('pack.inner').co_filename)"
         run = [sys.executable, "-B", "-v", "-c", code]
-        done = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path, check=True)
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+        done = subprocess.run(run, capture_output=True, text=True, env=environment, check=True)
         return done.stdout.split(), f"matches {tmp_path / 'pack' / 'inner.py'}" in done.stderr
 
     assert answer() == (["42", str(tmp_path / compiled), str(tmp_path / "pack/inner.py")], True)

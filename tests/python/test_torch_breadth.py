@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import stator
+from stator import _torch_versions
 
 
 @pytest.fixture(autouse=True)
@@ -186,6 +187,10 @@ def loops() -> dict[str, Callable[..., Any]]:
     }
 
 
+IN_PLACE = pytest.mark.skipif(
+    not _torch_versions.functions_may_write(),
+    reason="torch's operator for autograd functions knows no writes before 2.13",
+)
 TRAINED: dict[str, Callable[..., Any]] = {
     "function": lambda x: Scaled.apply(x, SCALE, 2.0)[0] * x,
     "function_constant_operand": lambda x: Scaled.apply(x, WEIGHT, 2.0),
@@ -229,13 +234,24 @@ def run_with_grads(function: Callable[..., Any], x: torch.Tensor) -> list[torch.
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=IN_PLACE if name == "function_in_place" else ()) for name in TRAINED]
+)
 def test_functions_in_graphs_with_gradients(name: str, backend: str) -> None:
     inner, graphs = counting(None if backend == "eager" else backend)
     compiled = stator.compile(TRAINED[name], backend=inner, fullgraph=True)
     for x in (torch.linspace(-1, 2, 12).view(3, 4), torch.linspace(-3, 2, 12).view(3, 4)):
         torch.testing.assert_close(run_with_grads(compiled, x), run_with_grads(TRAINED[name], x))
     assert len(graphs) == 1
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_function_that_writes_is_never_wrong(backend: str) -> None:
+    """In the graph, or left to Python where torch's operator would lose the write."""
+    compiled = stator.compile(in_place_function, backend=backend)
+    x = torch.linspace(-1, 2, 12).view(3, 4)
+    torch.testing.assert_close(run_with_grads(compiled, x), run_with_grads(in_place_function, x))
+    assert stator.stats()["graphs"] > 0
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])

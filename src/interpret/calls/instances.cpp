@@ -279,7 +279,7 @@ Out instantiate(Tracer& tracer, PyTypeObject* type, const Args& args, Then then,
   PyTypeObject* meta = Py_TYPE(reinterpret_cast<PyObject*>(type));
   PyObject* type_object = reinterpret_cast<PyObject*>(type);
   if (PyType_IsSubtype(type, enumType())) return callNative(tracer, type_object, args);
-  if (std::string_view(type->tp_name) == "decimal.Decimal")
+  if (std::string_view(type->tp_name) == "decimal.Decimal" || isPlacementType(type))
     return callNative(tracer, type_object, args);
   if (metaclass_call && meta->tp_call != PyType_Type.tp_call) {
     PyObject* hook = _PyType_Lookup(meta, names().dunder_call);
@@ -300,7 +300,6 @@ Out instantiate(Tracer& tracer, PyTypeObject* type, const Args& args, Then then,
     return tracer.breakWith(Reason::kUnsupportedClass, nameOf(type_object) + " is a kind of super");
   const bool is_tensor = PyType_IsSubtype(type, tensorType());
   if (is_tensor && hasOwnDispatch(type)) return makeWrapper(tracer, type, args);
-  if (isPlacementType(type)) return callNative(tracer, type_object, args);
   STATOR_VALUE(new_raw, typeLookup(tracer, type, names().dunder_new));
   STATOR_VALUE(init_raw, typeLookup(tracer, type, names().dunder_init));
   Ref<> instance;

@@ -12,6 +12,7 @@
 #include "interpret/objects/iteration.h"
 #include "interpret/objects/operators.h"
 #include "python/objects.h"
+#include "python/sorting.h"
 #include "symbolic/sym_int.h"
 
 #include <algorithm>
@@ -142,19 +143,75 @@ Out extreme(Tracer& t, const Args& args, bool largest) {
 Out maxCall(Tracer& t, const Args& args) { return extreme(t, args, true); }
 Out minCall(Tracer& t, const Args& args) { return extreme(t, args, false); }
 
+template <class Order>
+void reversePart(Order& order, size_t from, size_t to) {
+  std::reverse(order.begin() + static_cast<std::ptrdiff_t>(from),
+               order.begin() + static_cast<std::ptrdiff_t>(to));
+}
+
+// Moves `run` on to the first item that is less than the one before it.
+template <class Less>
+Flow skipRising(const Less& less, size_t size, size_t& run) {
+  for (bool falls = false; run < size; ++run) {
+    STATOR_FLOW(less(run, run - 1, falls));
+    if (falls) break;
+  }
+  return Flow::kOk;
+}
+
+// The length of the run that at least two items begin with, put into rising order.
+template <class Order, class Less>
+Flow firstRun(Order& order, const Less& less, size_t& run) {
+  const size_t size = order.size();
+  bool descending = false, verdict = false;
+  STATOR_FLOW(less(1, 0, descending));
+  for (run = 2; run < size; ++run) {
+    STATOR_FLOW(less(run, run - 1, verdict));
+    if (verdict != descending) break;
+  }
+  if (descending) reversePart(order, 0, run);
+  return Flow::kOk;
+}
+
+// The same where falling runs hold equal items: each group of them is turned round at once, and all of them again with the whole.
+template <class Order, class Less>
+Flow firstRunWithEquals(Order& order, const Less& less, size_t& run) {
+  const size_t size = order.size();
+  bool verdict = false;
+  run = 1;
+  STATOR_FLOW(skipRising(less, size, run));
+  if (run == size) return Flow::kOk;
+  if (run > 1) {
+    STATOR_FLOW(less(0, run - 1, verdict));
+    if (verdict) return Flow::kOk;
+    reversePart(order, 0, run);
+  }
+  size_t equal = 0;
+  auto turnEqual = [&] {
+    if (equal != 0) reversePart(order, run - equal - 1, run);
+    equal = 0;
+  };
+  for (++run; run < size; ++run) {
+    STATOR_FLOW(less(run, run - 1, verdict));
+    if (verdict) {
+      turnEqual();
+      continue;
+    }
+    STATOR_FLOW(less(run - 1, run, verdict));
+    if (verdict) break;
+    ++equal;
+  }
+  turnEqual();
+  reversePart(order, 0, run);
+  return skipRising(less, size, run);
+}
+
 // Where a comparison raises, what is sorted so far stays.
 template <class Order, class Less>
 Flow mergeRuns(Order& order, const Less& less) {
   size_t size = order.size(), run = std::min<size_t>(size, 1);
-  if (size > 1) {
-    bool descending = false, verdict = false;
-    STATOR_FLOW(less(1, 0, descending));
-    for (run = 2; run < size; ++run) {
-      STATOR_FLOW(less(run, run - 1, verdict));
-      if (verdict != descending) break;
-    }
-    if (descending) std::reverse(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(run));
-  }
+  if (size > 1 && kFallingRunsHoldEqualItems) STATOR_FLOW(firstRunWithEquals(order, less, run));
+  if (size > 1 && !kFallingRunsHoldEqualItems) STATOR_FLOW(firstRun(order, less, run));
   for (; run < size; ++run) {
     size_t left = 0, right = run;
     while (left < right) {

@@ -211,6 +211,46 @@ def sort_that_raises_half_way():
 
 
 @program(min_ops=1)
+def the_order_of_comparisons():
+    """Runs that rise, fall, stand still and turn; a comparison that raises in the middle of one."""
+
+    def f(x, numbers):
+        told = []
+
+        class Item:
+            def __init__(self, value):
+                self.value = value
+
+            def __lt__(self, other):
+                told.append((self.value, other.value))
+                if len(told) % 61 == 0:
+                    raise ValueError(self.value)
+                return int(self.value) < int(other.value)
+
+        out = []
+        for row in numbers:
+            items = [Item(value + place / 100) for place, value in enumerate(row)]
+            out += [_error(items.sort), [item.value for item in items]]
+            out += [_error(lambda: items.sort(reverse=True)), [item.value for item in items]]
+        return x + 1, out, told
+
+    rows = [
+        [],
+        [1],
+        [1, 1],
+        [2, 1],
+        [1, 1, 0],
+        [2, 2, 1],
+        [3, 2, 2, 1],
+        [3, 2, 2, 1, 1, 4, 0],
+        [3, 2, 3, 4, 1],
+        [1, 2, 2, 0, 0, 5],
+        [2, 1, 1, 1, 0, 0, 3, 3, 1],
+    ]
+    return Case(f, vec(), rows)
+
+
+@program(min_ops=1)
 def lists_that_change_while_searched():
     def f(x):
         class Item:
