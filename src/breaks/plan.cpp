@@ -90,29 +90,17 @@ bool storeAttribute(PyObject* owner, PyObject* name, PyObject* value) {
                                    : PyDict_DelItem(dict.get(), name)) == 0;
 }
 
-STATOR_HOT bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_outputs,
-                        Registers& r) {
+// An object made for the program, empty where something in it may lead back to it.
+Ref<> made(const PlanStep& step, const Registers& r) {
   auto operand = [&](size_t i) { return at(r, step.operands[i]); };
   Ref<> value;
   switch (step.op) {
-    case PlanOp::kConstant:
-      value = step.object;
-      break;
-    case PlanOp::kSource:
-      value = sources::read(*step.source, roots);
-      STATOR_CHECK(value || PyErr_Occurred(), "a guarded source could not be read: " +
-                                                  sources::print(*step.source, roots.code));
-      break;
-    case PlanOp::kGraphOutput:
-      value = newRef(PyList_Check(graph_outputs) ? PyList_GET_ITEM(graph_outputs, step.number)
-                                                 : PyTuple_GET_ITEM(graph_outputs, step.number));
-      break;
     case PlanOp::kTuple:
       value = makeTuple(r, step.operands);
       break;
     case PlanOp::kTupleOf: {
       Ref<> items = makeTuple(r, step.operands);
-      if (!items) return false;
+      if (!items) return Ref<>();
       Ref<> args = stealRef(PyTuple_Pack(1, items.get()));
       auto* type = reinterpret_cast<PyTypeObject*>(step.object.get());
       value = stealRef(nativeBase(type)->tp_new(type, args.get(), nullptr));
@@ -120,7 +108,7 @@ STATOR_HOT bool runStep(const PlanStep& step, const sources::Roots& roots, PyObj
     }
     case PlanOp::kScalarOf: {
       Ref<> args = makeTuple(r, step.operands);
-      if (!args) return false;
+      if (!args) return Ref<>();
       auto* type = reinterpret_cast<PyTypeObject*>(step.object.get());
       value = stealRef(nativeBase(type)->tp_new(type, args.get(), nullptr));
       break;
@@ -155,11 +143,11 @@ STATOR_HOT bool runStep(const PlanStep& step, const sources::Roots& roots, PyObj
     }
     case PlanOp::kException: {
       Ref<> args = makeTuple(r, step.operands);
-      if (!args) return false;
+      if (!args) return Ref<>();
       auto* type = reinterpret_cast<PyTypeObject*>(step.object.get());
       PyTypeObject* base = nativeBase(type);
       value = stealRef(base->tp_new(type, args.get(), nullptr));
-      if (value && base->tp_init(value.get(), args.get(), nullptr) != 0) return false;
+      if (value && base->tp_init(value.get(), args.get(), nullptr) != 0) return Ref<>();
       break;
     }
     case PlanOp::kNew:
@@ -167,6 +155,29 @@ STATOR_HOT bool runStep(const PlanStep& step, const sources::Roots& roots, PyObj
       break;
     case PlanOp::kCell:
       value = stealRef(PyCell_New(nullptr));
+      break;
+    default:
+      STATOR_CHECK(false, "a step that makes nothing");
+  }
+  return value;
+}
+
+STATOR_HOT Ref<> valueOf(const PlanStep& step, const sources::Roots& roots, PyObject* graph_outputs,
+                         const Registers& r) {
+  auto operand = [&](size_t i) { return at(r, step.operands[i]); };
+  Ref<> value;
+  switch (step.op) {
+    case PlanOp::kConstant:
+      value = step.object;
+      break;
+    case PlanOp::kSource:
+      value = sources::read(*step.source, roots);
+      STATOR_CHECK(value || PyErr_Occurred(), "a guarded source could not be read: " +
+                                                  sources::print(*step.source, roots.code));
+      break;
+    case PlanOp::kGraphOutput:
+      value = newRef(PyList_Check(graph_outputs) ? PyList_GET_ITEM(graph_outputs, step.number)
+                                                 : PyTuple_GET_ITEM(graph_outputs, step.number));
       break;
     case PlanOp::kFunction:
       value = makeFunction(r, step);
@@ -192,12 +203,24 @@ STATOR_HOT bool runStep(const PlanStep& step, const sources::Roots& roots, PyObj
         Ref<> item = stealRef(PyIter_Next(value.get()));
         if (!item) break;
       }
-      if (PyErr_Occurred()) return false;
+      if (PyErr_Occurred()) return Ref<>();
       break;
     case PlanOp::kIterator:
       value = makeIterator(operand(0), step.number);
       break;
+    case PlanOp::kGenerator:
+      value = generatorDoors().make(operand(0));
+      break;
+    default:
+      return made(step, r);
+  }
+  return value;
+}
 
+// Puts into an object what was left out when it was made.
+bool fill(const PlanStep& step, const Registers& r) {
+  auto operand = [&](size_t i) { return at(r, step.operands[i]); };
+  switch (step.op) {
     case PlanOp::kListExtend:
       for (size_t i = 1; i < step.operands.size(); ++i) {
         if (PyList_Append(operand(0), operand(i)) != 0) return false;
@@ -223,7 +246,14 @@ STATOR_HOT bool runStep(const PlanStep& step, const sources::Roots& roots, PyObj
       return PyCell_Set(operand(0), operand(1)) == 0;
     case PlanOp::kDefaultFactory:
       return PyObject_SetAttrString(operand(0), "default_factory", operand(1)) == 0;
+    default:
+      STATOR_CHECK(false, "a step that fills nothing");
+  }
+}
 
+bool effect(const PlanStep& step, const Registers& r) {
+  auto operand = [&](size_t i) { return at(r, step.operands[i]); };
+  switch (step.op) {
     case PlanOp::kListReplace:
       // A list that is being sorted (`allocated` is -1) is to know of a write that leaves nothing in it, too.
       if (reinterpret_cast<PyListObject*>(operand(0))->allocated == -1 &&
@@ -247,9 +277,6 @@ STATOR_HOT bool runStep(const PlanStep& step, const sources::Roots& roots, PyObj
     case PlanOp::kLruStore:
       return stator_lru_miss(operand(0)) == 0 &&
              stator_lru_store(operand(0), operand(1), operand(2)) == 0;
-    case PlanOp::kGenerator:
-      value = generatorDoors().make(operand(0));
-      break;
     case PlanOp::kGeneratorFill: {
       std::vector<PyObject*> parts;
       for (size_t i = 2; i < step.operands.size(); ++i) parts.push_back(operand(i));
@@ -273,7 +300,17 @@ STATOR_HOT bool runStep(const PlanStep& step, const sources::Roots& roots, PyObj
       Ref<> done = args ? stealRef(PyObject_Call(step.object.get(), args.get(), nullptr)) : Ref<>();
       return static_cast<bool>(done);
     }
+    default:
+      return fill(step, r);
   }
+}
+
+bool gives(PlanOp op) { return op < PlanOp::kListExtend || op == PlanOp::kGenerator; }
+
+STATOR_HOT bool runStep(const PlanStep& step, const sources::Roots& roots, PyObject* graph_outputs,
+                        Registers& r) {
+  if (!gives(step.op)) return effect(step, r);
+  Ref<> value = valueOf(step, roots, graph_outputs, r);
   if (!value) return false;
   r[static_cast<size_t>(step.result)] = std::move(value);
   return true;

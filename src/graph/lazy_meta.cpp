@@ -2,6 +2,7 @@
 // `**` look at tp_iter first and take the long way when it is not dict's own (CPython 3.11, dict_merge).
 #include "graph/lazy_meta.h"
 
+#include "base/fields.h"
 #include "graph/fx_record.h"
 
 namespace stator::graph {
@@ -32,7 +33,7 @@ uint8_t pendingBit(LazyMeta* meta, PyObject* key) {
 
 void settle(LazyMeta* meta, uint8_t bit) {
   meta->pending &= static_cast<uint8_t>(~bit);
-  if (meta->pending == 0) Py_CLEAR(meta->record);
+  if (meta->pending == 0) clearField(meta->record);
 }
 
 bool make(LazyMeta* meta, uint8_t bit) {
@@ -111,7 +112,7 @@ PyObject* filled(PyObject* self, PyObject* args, PyObject* kwargs) {
 
 PyObject* clearAll(PyObject* self, PyObject*) {
   as(self)->pending = 0;
-  Py_CLEAR(as(self)->record);
+  clearField(as(self)->record);
   PyDict_Clear(self);
   return newRef(Py_None).release();
 }
@@ -160,13 +161,13 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
 
 int clear(PyObject* self) {
   as(self)->pending = 0;
-  Py_CLEAR(as(self)->record);
+  clearField(as(self)->record);
   return PyDict_Type.tp_clear(self);
 }
 
 void deallocate(PyObject* self) {
   PyObject_GC_UnTrack(self);
-  Py_CLEAR(as(self)->record);
+  clearField(as(self)->record);
   PyDict_Type.tp_dealloc(self);
 }
 

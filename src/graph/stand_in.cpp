@@ -2,6 +2,7 @@
 // collection. repr answers, for debuggers, but sets the flag too: a program that printed it would print something else than eager.
 #include "graph/stand_in.h"
 
+#include "base/fields.h"
 #include "graph/graph.h"
 #include "sources/short_lived.h"
 #include "symbolic/sym_int.h"
@@ -138,7 +139,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
 }
 
 int clear(PyObject* self) {
-  Py_CLEAR(asStandIn(self)->apparent_type);
+  clearField(asStandIn(self)->apparent_type);
   return 0;
 }
 

@@ -140,8 +140,8 @@ void LooseReferences::loosen(const sources::SourceSet& sources) {
       break;
     }
   }
-  for (Ref<>* reference : objects_) Py_DECREF(reference->get());
-  for (Ref<PyTypeObject>* reference : types_) Py_DECREF(reference->object());
+  for (Ref<>* reference : objects_) stealRef(reference->get());
+  for (Ref<PyTypeObject>* reference : types_) stealRef(reference->object());
 }
 
 }  // namespace stator::guards

@@ -1,5 +1,6 @@
 #include "known/known_types.h"
 
+#include "base/fields.h"
 #include "base/imports.h"
 #include "base/numpy_number.h"
 #include "base/ref.h"
@@ -244,8 +245,10 @@ bool isLayerClass(PyTypeObject* type) {
              text != "torch.nn.modules.lazy" && text != "torch.nn.modules.rnn") ||
             text.rfind("torch.ao.nn.", 0) == 0;
   }
-  if (layer) Py_INCREF(type);  // the key must not be reused
-  if (layer) (*known)[type] = true;
+  if (layer) {
+    keepForever(reinterpret_cast<PyObject*>(type));
+    (*known)[type] = true;
+  }
   return layer;
 }
 

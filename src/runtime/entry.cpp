@@ -4,6 +4,7 @@
 #include "runtime/entry.h"
 
 #include "base/check.h"
+#include "base/hot.h"
 #include "base/stack_room.h"
 #include "bytecode/code_info.h"
 #include "known/code_policy.h"
@@ -20,6 +21,7 @@
 #include "tensor/tensor_guard.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace stator::runtime {
 namespace {
@@ -65,20 +67,57 @@ std::string explainEach(Site& site, const Roots& roots) {
   return text;
 }
 
-Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
-  bytecode::CodeInfo* info = &code_info;
-  PyCodeObject* code = stator_frame_code(frame);
-  int offset = stator_frame_offset(frame);
-  if (info->skip) return outcome(Outcome::kNative);
+// One frame that came to a place where it could be captured: leaves it alone, serves it from an entry, or captures it.
+class LookUp {
+ public:
+  LookUp(Cache& of, StatorFrame* at, bytecode::CodeInfo& code_info)
+      : cache(of),
+        frame(at),
+        info(code_info),
+        code(stator_frame_code(at)),
+        offset(stator_frame_offset(at)) {}
+
+  STATOR_HOT Exit run() {
+    if (auto exit = leaveAlone()) return std::move(*exit);
+    Site& site = cache.site(code, offset);
+    if (auto exit = leaveAlone(site)) return std::move(*exit);
+    Roots roots = Roots::of(frame);
+    Spare<GraphInputs> memory;
+    if (auto exit = serve(site, roots, *memory)) return std::move(*exit);
+    if (auto exit = refuse(site, roots)) return std::move(*exit);
+    return captureAndRun(site, roots, *memory);
+  }
+
+ private:
+  using MaybeExit = std::optional<Exit>;
+  MaybeExit leaveAlone();
+  MaybeExit leaveAlone(Site& site);
+  MaybeExit serve(Site& site, const Roots& roots, GraphInputs& inputs);
+  MaybeExit refuse(Site& site, const Roots& roots);
+  MaybeExit refuseByLimit(Site& site, const Roots& roots);
+  Exit captureAndRun(Site& site, const Roots& roots, GraphInputs& inputs);
+  int64_t limit() const;
+
+  Cache& cache;
+  StatorFrame* frame;
+  bytecode::CodeInfo& info;
+  PyCodeObject* code;
+  int offset;
   const ConfigValues& config = configValues();
-  if (info->captured == nullptr) {
-    info->captured = info;  // the file's policy has been looked up
+};
+
+// What nobody captures, and what goes on by itself for now.
+STATOR_HOT LookUp::MaybeExit LookUp::leaveAlone() {
+  if (info.skip) return outcome(Outcome::kNative);
+  const ConfigValues& config = configValues();
+  if (info.captured == nullptr) {
+    info.captured = &info;  // the file's policy has been looked up
     if (known::codePolicy(code) != CodePolicy::kTrace) {
-      info->skip = true;
+      info.skip = true;
       return outcome(Outcome::kNative);
     }
   }
-  if (offset == info->firstLegal() &&
+  if (offset == info.firstLegal() &&
       known::isDisabled(reinterpret_cast<PyObject*>(stator_frame_function(frame)))) {
     return outcome(Outcome::kNative);
   }
@@ -91,7 +130,10 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
     endCallEagerly(cache);
     return outcome(Outcome::kNative);
   }
-  Site& site = cache.site(code, offset);
+  return std::nullopt;
+}
+
+STATOR_HOT LookUp::MaybeExit LookUp::leaveAlone(Site& site) {
   if (site.step_only || (site.quiet && !holdsTensor(frame)) || tensor::callsAreWatched()) {
     if (watching()) ranUntil(site.why);
     return outcome(Outcome::kStep);
@@ -101,9 +143,10 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
   if (stator_recursion_left() < kDepthOfPlan) return outcome(Outcome::kStep);
   // Frames that a plan makes real lie on the C stack, those of the calls that CPython makes then do not.
   if (stackIsShort()) return outcome(Outcome::kStep);
-  Roots roots = Roots::of(frame);
-  Spare<GraphInputs> memory;
-  GraphInputs& inputs = *memory;
+  return std::nullopt;
+}
+
+STATOR_HOT LookUp::MaybeExit LookUp::serve(Site& site, const Roots& roots, GraphInputs& inputs) {
   bool looked_alone = !config.guard_collectives;
   for (size_t i = 0; i < site.entries.size(); ++i) {
     if (!inputs.found(*site.entries[i], roots) || dropsRunCode(*site.entries[i], roots)) continue;
@@ -123,6 +166,11 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
   }
   if (!looked_alone) hitOnAll(cache, frame, false);
   if (callEndsEagerly()) return outcome(Outcome::kNative);
+  return std::nullopt;
+}
+
+// No entry serves: whether there may be another one.
+LookUp::MaybeExit LookUp::refuse(Site& site, const Roots& roots) {
   statistics().misses++;
   // Entries about modules that are gone: nothing can match them any more.
   CodeEntries& of_code = cache.entriesOf(code);
@@ -140,32 +188,43 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
     reportRecompile(frame, explainAll(site, roots), config.stance == Stance::kFailOnRecompile);
     throw PythonError();
   }
-  int64_t limit = cache.recompile_limit > 0 ? cache.recompile_limit : config.recompile_limit;
-  // Forced breaks leave many places with few instructions each: the search goes on for longer.
-  if (config.break_every != 0) limit = std::max<int64_t>(limit, 64);
-  // A function whose places together were captured too often is as bad as one place that was.
-  const bool too_many = of_code.live >= config.accumulated_recompile_limit && !site.entries.empty();
-  if (static_cast<int64_t>(site.entries.size()) >= limit || too_many) {
-    if (too_many) limit = config.accumulated_recompile_limit;
-    statistics().fallbacks++;
-    bool worthless = std::all_of(site.entries.begin(), site.entries.end(),
-                                 [](const auto& entry) { return entry->ops == 0; });
-    if (!site.over_limit && !worthless) {
-      site.over_limit = true;
-      reportLimit(frame, explainAll(site, roots), limit,
-                  cache.fullgraph || config.fail_on_recompile_limit_hit);
-      if (PyErr_Occurred()) throw PythonError();
-    }
-    return outcome(info->watched ? Outcome::kStep : Outcome::kNative);
-  }
+  if (auto exit = refuseByLimit(site, roots)) return exit;
   constexpr int kTriesOfDeep = 2;
   if (site.too_deep >= kTriesOfDeep) return outcome(Outcome::kNative);
   // A capture calls Python itself: the program is to find the end of the recursion, in its own words.
   constexpr int kDepthOfCapture = 120;
   if (stator_recursion_left() < kDepthOfCapture) return outcome(Outcome::kStep);
+  return std::nullopt;
+}
+
+int64_t LookUp::limit() const {
+  const int64_t set = cache.recompile_limit > 0 ? cache.recompile_limit : config.recompile_limit;
+  // Forced breaks leave many places with few instructions each: the search goes on for longer.
+  return config.break_every != 0 ? std::max<int64_t>(set, 64) : set;
+}
+
+LookUp::MaybeExit LookUp::refuseByLimit(Site& site, const Roots& roots) {
+  const CodeEntries& of_code = cache.entriesOf(code);
+  // A function whose places together were captured too often is as bad as one place that was.
+  const bool too_many = of_code.live >= config.accumulated_recompile_limit && !site.entries.empty();
+  if (static_cast<int64_t>(site.entries.size()) < limit() && !too_many) return std::nullopt;
+  statistics().fallbacks++;
+  bool worthless = std::all_of(site.entries.begin(), site.entries.end(),
+                               [](const auto& entry) { return entry->ops == 0; });
+  if (!site.over_limit && !worthless) {
+    site.over_limit = true;
+    reportLimit(frame, explainAll(site, roots),
+                too_many ? config.accumulated_recompile_limit : limit(),
+                cache.fullgraph || config.fail_on_recompile_limit_hit);
+    if (PyErr_Occurred()) throw PythonError();
+  }
+  return outcome(info.watched ? Outcome::kStep : Outcome::kNative);
+}
+
+Exit LookUp::captureAndRun(Site& site, const Roots& roots, GraphInputs& inputs) {
   const bool again = !site.entries.empty();
   // Explanations are for those who asked, and for the last place that is left.
-  const bool last_place = again && static_cast<int64_t>(site.entries.size()) + 1 == limit;
+  const bool last_place = again && static_cast<int64_t>(site.entries.size()) + 1 == limit();
   const int logs = wantedLogs();
   std::string failed_guards;
   if (again && (last_place || (logs & kLogRecompiles) != 0 || cache.tells_of_failures))
@@ -193,11 +252,15 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
   std::shared_ptr<Entry> running = home.entries.front();
   if (!failed_guards.empty()) {
     reportRecompiled(frame, failed_guards, running->guards->symbolText(code),
-                     secondsSince(capture_start), home.entries.size(), limit);
+                     secondsSince(capture_start), home.entries.size(), limit());
   }
   if ((logs & kLogGuards) != 0) reportGuards(frame, running->guards->text(code));
   if (recording()) recordGuards(frame, running->guards->measure(*running->sources, roots));
   return runEntry(cache, *running, frame, roots, inputs.values);
+}
+
+Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& info) {
+  return LookUp(cache, frame, info).run();
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "runtime/kept_captures.h"
 
 #include "base/boundary.h"
+#include "base/fields.h"
 #include "base/ref.h"
 #include "breaks/plan_text.h"
 #include "bytecode/code_info.h"
@@ -58,9 +59,9 @@ Ref<> bodiesOf(const graph::Graph& graph) {
 PyObject* keepDoor(PyObject*, PyObject* on) {
   const int wanted = PyObject_IsTrue(on);
   if (wanted < 0) return nullptr;
-  PyObject* list = wanted != 0 ? PyList_New(0) : nullptr;
-  if (wanted != 0 && list == nullptr) return nullptr;
-  Py_XSETREF(kept, list);
+  Ref<> list = stealRef(wanted != 0 ? PyList_New(0) : nullptr);
+  if (wanted != 0 && !list) return nullptr;
+  setField(kept, std::move(list));
   Py_RETURN_NONE;
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/listing.h"
 
 #include "base/boundary.h"
+#include "base/fields.h"
 #include "base/hot.h"
 #include "runtime/cache.h"
 #include "runtime/compiled_function.h"
@@ -56,7 +57,7 @@ PyObject* measureDoor(PyObject*, PyObject* list) {
     PyErr_SetString(PyExc_TypeError, "a list or None is expected");
     return nullptr;
   }
-  Py_XSETREF(costs, list == Py_None ? nullptr : Py_NewRef(list));
+  setField(costs, list == Py_None ? Ref<>() : newRef(list));
   Py_RETURN_NONE;
 }
 

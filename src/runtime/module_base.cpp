@@ -4,6 +4,7 @@
 // class's `__call__` otherwise. Both can be replaced later, so the choice holds as long as the class and the module's dict stay as they are.
 #include "runtime/module_base.h"
 
+#include "base/fields.h"
 #include "base/hot.h"
 #include "known/known_types.h"
 #include "known/names.h"
@@ -70,8 +71,8 @@ bool resolve(ModuleBase* self, uint64_t own_version) {
         PyErr_Format(PyExc_TypeError, "'%.200s' object is not callable", type->tp_name);
       return false;
     }
-    Py_XSETREF(self->compiled, compiled.release());
-    Py_XSETREF(self->called, called.release());
+    setField(self->compiled, std::move(compiled));
+    setField(self->called, std::move(called));
     self->straight = straight;
   }
   self->type_version = stator_type_version(type);
@@ -121,10 +122,10 @@ int traverse(PyObject* object, visitproc visit, void* arg) {
 }
 
 int clear(PyObject* object) {
-  Py_CLEAR(selfOf(object)->module);
-  Py_CLEAR(selfOf(object)->compile);
-  Py_CLEAR(selfOf(object)->compiled);
-  Py_CLEAR(selfOf(object)->called);
+  clearField(selfOf(object)->module);
+  clearField(selfOf(object)->compile);
+  clearField(selfOf(object)->compiled);
+  clearField(selfOf(object)->called);
   return 0;
 }
 

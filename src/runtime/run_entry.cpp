@@ -1,5 +1,6 @@
 // How an entry serves a call whose frame is there: its graph runs, then its plan.
 #include "base/check.h"
+#include "base/fields.h"
 #include "base/stack_room.h"
 #include "breaks/draws.h"
 #include "graph/graph_runner.h"
@@ -311,18 +312,13 @@ std::string regionName(const PyCodeObject& code) {
 // is the user's, with the user's lines in the traceback.
 Exit afterHalfAGraph(Cache& cache, const Entry& entry, const graph::FailedRun* failed,
                      StatorFrame* frame, const Roots& roots, breaks::Draws& draws) {
-  PyObject *type = nullptr, *error = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &error, &traceback);
+  ErrorAside error;
   setGradMode(entry.grad_enabled);
   Exit exit;
   if (failed != nullptr && failed->executor == entry.graph_id &&
-      resume(cache, entry, *failed, frame, roots, draws, exit)) {
-    Py_XDECREF(type);
-    Py_XDECREF(error);
-    Py_XDECREF(traceback);
+      resume(cache, entry, *failed, frame, roots, draws, exit))
     return exit;
-  }
-  PyErr_Restore(type, error, traceback);
+  error.restore();
   return outcome(Outcome::kRaise);
 }
 

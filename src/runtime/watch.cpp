@@ -1,6 +1,7 @@
 #include "runtime/watch.h"
 
 #include "base/check.h"
+#include "base/fields.h"
 #include "base/hot.h"
 #include "base/imports.h"
 #include "base/ref.h"
@@ -63,7 +64,7 @@ PyObject* stop(PyObject*, PyObject*) {
 }
 
 PyObject* record(PyObject*, PyObject* callback) {
-  Py_XSETREF(recorder, callback == Py_None ? nullptr : Py_NewRef(callback));
+  setField(recorder, callback == Py_None ? Ref<>() : newRef(callback));
   Py_RETURN_NONE;
 }
 

@@ -1,6 +1,7 @@
 #include "shapes/registry.h"
 
 #include "base/check.h"
+#include "base/fields.h"
 #include "base/imports.h"
 
 #include <deque>
@@ -58,14 +59,14 @@ void addTarget(const std::string& owner, const std::string& name, ResolvedRule r
   Registry& all = registry();
   const auto found = all.owners.find(owner);
   STATOR_CHECK(found != all.owners.end(), owner);
-  PyObject* target = PyObject_GetAttrString(found->second, name.c_str());
-  if (target == nullptr) {
+  Ref<> target = stealRef(PyObject_GetAttrString(found->second, name.c_str()));
+  if (!target) {
     PyErr_Clear();
     all.unresolved.push_back(owner + "." + name);
     return;
   }
-  auto [position, is_new] = all.rules.try_emplace(target);
-  if (!is_new) Py_DECREF(target);
+  auto [position, is_new] = all.rules.try_emplace(target.get());
+  if (is_new) keepForever(target.get());
   for (const ResolvedRule& known : position->second) {
     if (known.row == rule.row && known.mode == rule.mode) return;  // one object under two names
   }

@@ -187,75 +187,31 @@ PyObject* readTensorPart(const Source& source, PyObject* base, Ref<>& keep) {
                                       : nullptr;
 }
 
-}  // namespace
+// A tensor of the memory of an array.
+PyObject* tensorOfArray(PyObject* base, Ref<>& keep) {
+  static PyObject* const from_numpy = [] {
+    Ref<> torch = stealRef(importModule("torch"));
+    return torch ? PyObject_GetAttrString(torch.get(), "from_numpy") : nullptr;
+  }();
+  if (base == Py_None) return base;  // not drawn yet
+  if (std::string_view(Py_TYPE(base)->tp_name) != "numpy.ndarray") {
+    // a single number of NumPy's
+    static PyObject* const as_array = [] {
+      Ref<> numpy = stealRef(importModule("numpy"));
+      return numpy ? PyObject_GetAttrString(numpy.get(), "asarray") : nullptr;
+    }();
+    Ref<> array = Ref<>::steal(PyObject_CallOneArg(as_array, base));
+    if (!array) return owned(nullptr, keep);
+    return owned(PyObject_CallOneArg(from_numpy, array.get()), keep);
+  }
+  return owned(PyObject_CallOneArg(from_numpy, base), keep);
+}
 
-STATOR_HOT PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& keep,
-                          bool* unknown) {
-  if (source.base == nullptr) return readRoot(source, roots);
-  if (base == nullptr) return nullptr;
-  PyObject* key = source.key.get();
-  const int64_t index = source.index;
+// Built-in objects' own fields.
+PyObject* fieldOf(const Source& source, PyObject* base) {
   switch (source.kind) {
-    case SourceKind::kAttr:
-    case SourceKind::kTensorAttr:
-      return attribute(base, key, unknown);
-    case SourceKind::kGenericAttr:
-      return owned(PyObject_GetAttr(base, key), keep);
-    case SourceKind::kAsked:
-      return owned(PyObject_CallOneArg(key, base), keep);
-    case SourceKind::kParameter:
-      return moduleEntry(base, "_parameters", source, unknown);
-    case SourceKind::kBuffer:
-      return moduleEntry(base, "_buffers", source, unknown);
-    case SourceKind::kSubmodule:
-      return moduleEntry(base, "_modules", source, unknown);
-    case SourceKind::kObjectDict: {
-      StatorView view;
-      if (!stator_view_object(&view, base)) return nullptr;
-      if (view.dict != nullptr) return reinterpret_cast<PyObject*>(view.dict);
-      return owned(PyObject_GenericGetDict(base, nullptr), keep);  // brings the dict into being
-    }
-    case SourceKind::kType:
-      return reinterpret_cast<PyObject*>(Py_TYPE(base));
-    case SourceKind::kClassDict:
-      return PyType_Check(base)
-                 ? dictEntry(stator_type_entries(reinterpret_cast<PyTypeObject*>(base)), source,
-                             unknown)
-                 : nullptr;
-    case SourceKind::kDictItem:
-      return dictEntry(base, source, unknown);
-    case SourceKind::kDictKey:
-      return nthKey(base, index);
-    case SourceKind::kDictValue: {
-      if (!PyODict_Check(base)) return nthValue(base, index);
-      PyObject* nth = nthKey(base, index);
-      return nth != nullptr && (PyLong_CheckExact(nth) || PyUnicode_CheckExact(nth))
-                 ? PyDict_GetItemWithError(base, nth)
-                 : nullptr;
-    }
-    case SourceKind::kListItem:
-      return PyList_Check(base) && index >= 0 && index < PyList_GET_SIZE(base)
-                 ? PyList_GET_ITEM(base, index)
-                 : nullptr;
-    case SourceKind::kTupleItem:
-      return tupleItem(base, index);
-    case SourceKind::kSetItem:
-      return nthElement(base, index);
-    case SourceKind::kDequeItem: {
-      PyTypeObject* deque = layouts().deque;
-      if (deque == nullptr || !PyType_IsSubtype(Py_TYPE(base), deque) || index < 0 ||
-          index >= Py_SIZE(base))
-        return nullptr;
-      return owned(deque->tp_as_sequence->sq_item(base, index), keep);
-    }
     case SourceKind::kCell:
       return PyCell_Check(base) ? PyCell_GET(base) : nullptr;
-    case SourceKind::kClosure:
-    case SourceKind::kDefault:
-    case SourceKind::kKwDefault:
-    case SourceKind::kFuncGlobals:
-    case SourceKind::kCode:
-      return readFunctionPart(source, base, unknown);
     case SourceKind::kMethodSelf:
       return PyMethod_Check(base)      ? PyMethod_GET_SELF(base)
              : PyCFunction_Check(base) ? PyCFunction_GET_SELF(base)
@@ -284,9 +240,6 @@ STATOR_HOT PyObject* peek(const Source& source, PyObject* base, const Roots& roo
       return PyRange_Check(base) ? fieldAt(base, layouts().range_stop) : nullptr;
     case SourceKind::kRangeStep:
       return PyRange_Check(base) ? fieldAt(base, layouts().range_step) : nullptr;
-    case SourceKind::kTensorGrad:
-    case SourceKind::kTensorSize:
-      return readTensorPart(source, base, keep);
     case SourceKind::kWeakTarget: {
       if (!PyWeakref_Check(base)) return nullptr;
       PyObject* target = PyWeakref_GET_OBJECT(base);
@@ -297,29 +250,46 @@ STATOR_HOT PyObject* peek(const Source& source, PyObject* base, const Roots& roo
       return PyDict_Check(base)                   ? base
              : Py_TYPE(base) == &PyDictProxy_Type ? reinterpret_cast<PyObject**>(base)[2]
                                                   : nullptr;
-    case SourceKind::kArrayTensor: {
-      static PyObject* const from_numpy = [] {
-        Ref<> torch = stealRef(importModule("torch"));
-        return torch ? PyObject_GetAttrString(torch.get(), "from_numpy") : nullptr;
-      }();
-      if (base == Py_None) return base;  // not drawn yet
-      if (std::string_view(Py_TYPE(base)->tp_name) != "numpy.ndarray") {
-        // a single number of NumPy's
-        static PyObject* const as_array = [] {
-          Ref<> numpy = stealRef(importModule("numpy"));
-          return numpy ? PyObject_GetAttrString(numpy.get(), "asarray") : nullptr;
-        }();
-        Ref<> array = Ref<>::steal(PyObject_CallOneArg(as_array, base));
-        if (!array) return owned(nullptr, keep);
-        return owned(PyObject_CallOneArg(from_numpy, array.get()), keep);
-      }
-      return owned(PyObject_CallOneArg(from_numpy, base), keep);
+    default:
+      STATOR_CHECK(false, "unknown kind of source");
+  }
+  return nullptr;
+}
+
+// What containers and iterators hold.
+STATOR_HOT PyObject* itemOf(const Source& source, PyObject* base, Ref<>& keep, bool* unknown) {
+  PyObject* key = source.key.get();
+  const int64_t index = source.index;
+  switch (source.kind) {
+    case SourceKind::kDictItem:
+      return dictEntry(base, source, unknown);
+    case SourceKind::kDictKey:
+      return nthKey(base, index);
+    case SourceKind::kDictValue: {
+      if (!PyODict_Check(base)) return nthValue(base, index);
+      PyObject* nth = nthKey(base, index);
+      return nth != nullptr && (PyLong_CheckExact(nth) || PyUnicode_CheckExact(nth))
+                 ? PyDict_GetItemWithError(base, nth)
+                 : nullptr;
+    }
+    case SourceKind::kListItem:
+      return PyList_Check(base) && index >= 0 && index < PyList_GET_SIZE(base)
+                 ? PyList_GET_ITEM(base, index)
+                 : nullptr;
+    case SourceKind::kTupleItem:
+      return tupleItem(base, index);
+    case SourceKind::kSetItem:
+      return nthElement(base, index);
+    case SourceKind::kDequeItem: {
+      PyTypeObject* deque = layouts().deque;
+      if (deque == nullptr || !PyType_IsSubtype(Py_TYPE(base), deque) || index < 0 ||
+          index >= Py_SIZE(base))
+        return nullptr;
+      return owned(deque->tp_as_sequence->sq_item(base, index), keep);
     }
     case SourceKind::kAhead:
       return stator_iterator_known(base) ? owned(stator_iterator_ahead(base, index), keep)
                                          : nullptr;
-    case SourceKind::kScalarValue:
-      return owned(stator_exact_scalar(base), keep);
     case SourceKind::kViewDict:
       return PyDictViewSet_Check(base) || PyDictValues_Check(base) ? stator_dict_of_view(base)
                                                                    : nullptr;
@@ -330,9 +300,60 @@ STATOR_HOT PyObject* peek(const Source& source, PyObject* base, const Roots& roo
       return value;
     }
     default:
-      STATOR_CHECK(false, "unknown kind of source");
+      return fieldOf(source, base);
   }
-  return nullptr;
+}
+
+}  // namespace
+
+STATOR_HOT PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& keep,
+                          bool* unknown) {
+  if (source.base == nullptr) return readRoot(source, roots);
+  if (base == nullptr) return nullptr;
+  PyObject* key = source.key.get();
+  switch (source.kind) {
+    case SourceKind::kAttr:
+    case SourceKind::kTensorAttr:
+      return attribute(base, key, unknown);
+    case SourceKind::kGenericAttr:
+      return owned(PyObject_GetAttr(base, key), keep);
+    case SourceKind::kAsked:
+      return owned(PyObject_CallOneArg(key, base), keep);
+    case SourceKind::kParameter:
+      return moduleEntry(base, "_parameters", source, unknown);
+    case SourceKind::kBuffer:
+      return moduleEntry(base, "_buffers", source, unknown);
+    case SourceKind::kSubmodule:
+      return moduleEntry(base, "_modules", source, unknown);
+    case SourceKind::kObjectDict: {
+      StatorView view;
+      if (!stator_view_object(&view, base)) return nullptr;
+      if (view.dict != nullptr) return reinterpret_cast<PyObject*>(view.dict);
+      return owned(PyObject_GenericGetDict(base, nullptr), keep);  // brings the dict into being
+    }
+    case SourceKind::kType:
+      return reinterpret_cast<PyObject*>(Py_TYPE(base));
+    case SourceKind::kClassDict:
+      return PyType_Check(base)
+                 ? dictEntry(stator_type_entries(reinterpret_cast<PyTypeObject*>(base)), source,
+                             unknown)
+                 : nullptr;
+    case SourceKind::kClosure:
+    case SourceKind::kDefault:
+    case SourceKind::kKwDefault:
+    case SourceKind::kFuncGlobals:
+    case SourceKind::kCode:
+      return readFunctionPart(source, base, unknown);
+    case SourceKind::kTensorGrad:
+    case SourceKind::kTensorSize:
+      return readTensorPart(source, base, keep);
+    case SourceKind::kArrayTensor:
+      return tensorOfArray(base, keep);
+    case SourceKind::kScalarValue:
+      return owned(stator_exact_scalar(base), keep);
+    default:
+      return itemOf(source, base, keep, unknown);
+  }
 }
 
 void setTensorParts(TensorParts parts) { tensor_parts = parts; }

@@ -1,6 +1,7 @@
 #include "symbolic/sym_int.h"
 
 #include "base/check.h"
+#include "base/fields.h"
 
 namespace stator::symbolic {
 
@@ -49,7 +50,7 @@ bool initSymIntType() {
   scalar.tp_doc = "A float or bool that the graph computes, inside a capture.";
   scalar.tp_as_number = &number_methods;
   scalar.tp_dealloc = [](PyObject* self) {
-    Py_CLEAR(asSymScalar(self)->stand_in);
+    clearField(asSymScalar(self)->stand_in);
     Py_TYPE(self)->tp_free(self);
   };
   scalar.tp_repr = scalar.tp_str = one;

@@ -3,6 +3,7 @@
 #include "interpret/core/symbols.h"
 
 #include "base/check.h"
+#include "base/fields.h"
 #include "base/imports.h"
 #include "base/stack_room.h"
 #include "interpret/core/known.h"
@@ -418,8 +419,7 @@ bool makeConcrete(Tracer& tracer, PyObject* container, int depth) {
       PyObject* item = PyTuple_GET_ITEM(container, i);
       if (symbolic::isSymbol(item)) {
         // The same value in another form: nobody can tell the difference.
-        PyTuple_SET_ITEM(container, i, replaced(item).release());
-        Py_DECREF(item);
+        setField(reinterpret_cast<PyTupleObject*>(container)->ob_item[i], replaced(item));
       } else {
         changed |= makeConcrete(tracer, item, depth + 1);
       }

@@ -1,6 +1,7 @@
 #include "interpret/core/tables.h"
 
 #include "base/check.h"
+#include "base/fields.h"
 #include "base/imports.h"
 #include "base/ref.h"
 #include "interpret/core/known.h"
@@ -112,7 +113,7 @@ const CallRow* findCall(PyObject* callable) {
 
 void registerRow(PyObject* callable, CallRow row) {
   if (callable == nullptr) return;
-  Py_INCREF(callable);  // for the life of the process: the key must not be reused
+  keepForever(callable);
   rows()[callable] = row;
 }
 
@@ -129,7 +130,7 @@ FunctionHandler findCode(PyCodeObject* code) {
 }
 
 void registerCode(PyCodeObject* code, FunctionHandler handler) {
-  Py_INCREF(code);
+  keepForever(reinterpret_cast<PyObject*>(code));
   codeRows()[code] = handler;
 }
 

@@ -1,6 +1,7 @@
 #include "interpret/core/tracer.h"
 
 #include "base/check.h"
+#include "base/fields.h"
 #include "interpret/core/trace_iterator.h"
 #include "python/frame.h"
 
@@ -44,7 +45,7 @@ Tracer::~Tracer() {
       delete iterator->frame;
       iterator->frame = nullptr;
       iterator->sources->clear();
-      Py_CLEAR(iterator->function);
+      clearField(iterator->function);
     }
   }
 }
@@ -74,18 +75,14 @@ Flow Tracer::raise(Ref<> exception) {
 }
 
 Flow Tracer::raiseCurrentError() {
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  STATOR_CHECK(type != nullptr, "no error is set");
-  if (PyErr_GivenExceptionMatches(type, PyExc_KeyboardInterrupt) ||
-      PyErr_GivenExceptionMatches(type, PyExc_MemoryError)) {
-    PyErr_Restore(type, value, traceback);
+  ErrorAside error;
+  STATOR_CHECK(error.type, "no error is set");
+  if (PyErr_GivenExceptionMatches(error.type.get(), PyExc_KeyboardInterrupt) ||
+      PyErr_GivenExceptionMatches(error.type.get(), PyExc_MemoryError)) {
+    error.restore();
     throw PythonError();
   }
-  PyErr_NormalizeException(&type, &value, &traceback);
-  Ref<> instance = stealRef(value);
-  Py_XDECREF(type);
-  Py_XDECREF(traceback);
+  Ref<> instance = error.instance();
   // What this thread is really busy with is not what the trace is busy with, and the frames it really has are not the program's.
   PyException_SetTraceback(instance.get(), Py_None);
   Ref<> context = stealRef(PyException_GetContext(instance.get()));

@@ -1,4 +1,5 @@
 // Jumps, loops, calls, returns, exceptions, with, generators.
+#include "base/fields.h"
 #include "interpret/calls/calls.h"
 #include "interpret/calls/instances.h"
 #include "interpret/core/known.h"
@@ -209,7 +210,7 @@ Flow makeFunction(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   for (const auto& [flag, place] : parts) {
     if ((instr.oparg & flag) == 0) continue;
     STATOR_VALUE(part, contents(tracer, frame.top(n++)));
-    Py_XSETREF(*place, part.release());
+    setField(*place, std::move(part));
   }
   return deliver(tracer, frame, tracer.made(function), n);
 }

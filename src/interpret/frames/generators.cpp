@@ -2,6 +2,7 @@
 #include "interpret/frames/generators.h"
 
 #include "base/check.h"
+#include "base/fields.h"
 #include "bytecode/opcodes.h"
 #include "interpret/core/trace_iterator.h"
 #include "interpret/core/tracer.h"
@@ -74,7 +75,7 @@ Out resumeGenerator(Tracer& tracer, PyObject* object, Ref<> sent, Ref<> exceptio
   }
   generator->running = false;
   Ref<> busy_with = tracer.errors.leaveGenerator();
-  Py_XSETREF(generator->handled, tracer.frames.yielded() ? busy_with.release() : nullptr);
+  setField(generator->handled, tracer.frames.yielded() ? std::move(busy_with) : Ref<>());
   if (flow == Flow::kBreak) {
     tracer.frames.leaveTo(base);
     return Flow::kBreak;

@@ -1,4 +1,5 @@
 // Instructions that CPython 3.12 and 3.13 have brought.
+#include "base/fields.h"
 #include "interpret/calls/calls.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
@@ -263,7 +264,7 @@ Flow setFunctionAttribute(Tracer& tracer, SymbolicFrame& frame, const Instr& ins
                                         : &function->func_defaults;
   if (!tracer.isMade(frame.top()))
     return tracer.breakWith(Reason::kUnsupportedOpcode, "a function that is half made");
-  Py_XSETREF(*place, part.release());
+  setField(*place, std::move(part));
   Ref<> made = frame.pop();
   frame.drop();
   frame.push(std::move(made));

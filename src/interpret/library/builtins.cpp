@@ -334,9 +334,8 @@ Out numberCall(Tracer& t, const Args& args, PyTypeObject* type, const char* meth
     static PyObject* const index_name = PyUnicode_InternFromString("__index__");
     STATOR_VALUE(exact, exactScalar(t, value));
     if (exact && Py_TYPE(exact.get()) == type) {
-      PyObject* method_name = PyUnicode_InternFromString(method);
-      STATOR_VALUE(own, typeLookup(t, Py_TYPE(value), method_name));
-      Py_DECREF(method_name);
+      Ref<> method_name = stealRef(PyUnicode_InternFromString(method));
+      STATOR_VALUE(own, typeLookup(t, Py_TYPE(value), method_name.get()));
       if (own.get() == _PyType_Lookup(type, PyDescr_NAME(own.get()))) return exact;
     }
     if (!exact && isUserOverride(t, value, "__index__")) {

@@ -197,189 +197,260 @@ Out combinationsWithReplacement(Tracer& t, const Args& args) {
 
 }  // namespace
 
-Out nextOfItertools(Tracer& tracer, PyObject* object) {
-  TraceIterator* iterator = asTraceIterator(object);
-  auto& parts = *iterator->sources;
-  auto finish = [&]() -> Out {
+namespace {
+
+// The item that an iterator of itertools gives next, a method for each kind; none (no value): it has ended.
+class Following {
+ public:
+  Following(Tracer& of, TraceIterator& traced)
+      : tracer(of), iterator(&traced), parts(*traced.sources) {}
+
+  Out next() {
+    switch (iterator->kind) {
+      case IteratorKind::kChain:
+        return chain();
+      case IteratorKind::kIslice:
+        return islice();
+      case IteratorKind::kCount:
+        return count();
+      case IteratorKind::kCycle:
+        return cycle();
+      case IteratorKind::kRepeat:
+        return repeat();
+      case IteratorKind::kAccumulate:
+        return accumulate();
+      case IteratorKind::kStarMap:
+        return starMap();
+      case IteratorKind::kTakeWhile:
+        return takeWhile();
+      case IteratorKind::kDropWhile:
+        return dropWhile();
+      case IteratorKind::kFilterFalse:
+        return filterFalse();
+      case IteratorKind::kCompress:
+        return compress();
+      case IteratorKind::kZipLongest:
+        return zipLongest();
+      case IteratorKind::kPairwise:
+        return pairwise();
+      case IteratorKind::kTee:
+        return tee();
+      case IteratorKind::kMoves:
+        return moves();
+      default:
+        return tracer.breakWith(Reason::kUnsupportedIterator);
+    }
+  }
+
+ private:
+  Out finish() {
     iterator->exhausted = true;
     return Ref<>();
-  };
-  auto verdict = [&](PyObject* item) -> Out {
+  }
+  // What the function at the front says of an item.
+  Out verdict(PyObject* item) {
     if (parts[0].get() == Py_None || parts[0].get() == reinterpret_cast<PyObject*>(&PyBool_Type))
       return truth(tracer, item);
     STATOR_VALUE(result, callNested(tracer, parts[0].get(), {item}));
     return truth(tracer, result.get());
-  };
-  switch (iterator->kind) {
-    case IteratorKind::kChain:
-      for (;;) {
-        if (!parts[1]) {
-          STATOR_VALUE(iterable, next(tracer, parts[0].get()));
-          if (!iterable) return finish();
-          STATOR_VALUE(inner, iterate(tracer, iterable.get()));
-          parts[1] = inner;
-        }
-        STATOR_VALUE(item, next(tracer, parts[1].get()));
-        if (item) return item;
-        parts[1].reset();
+  }
+  Out nextOf(const Ref<>& inner) { return interpret::next(tracer, inner.get()); }
+
+  Out chain() {
+    for (;;) {
+      if (!parts[1]) {
+        STATOR_VALUE(iterable, nextOf(parts[0]));
+        if (!iterable) return finish();
+        STATOR_VALUE(inner, iterate(tracer, iterable.get()));
+        parts[1] = inner;
       }
-    case IteratorKind::kIslice: {
-      int64_t wanted = PyLong_AsLongLong(parts[1].get());
-      int64_t stop = parts[2].get() == Py_None ? INT64_MAX : PyLong_AsLongLong(parts[2].get());
-      // CPython stops before it takes anything beyond `stop`.
-      for (; iterator->index < wanted && iterator->index < stop; iterator->index++) {
-        STATOR_VALUE(skipped, next(tracer, parts[0].get()));
-        if (!skipped) return finish();
-      }
-      if (iterator->index >= stop) return finish();
-      STATOR_VALUE(item, next(tracer, parts[0].get()));
-      if (!item) return finish();
-      iterator->index++;
-      int64_t step = PyLong_AsLongLong(parts[3].get());
-      parts[1] = number(wanted > stop - step ? stop : wanted + step);
-      return item;
+      STATOR_VALUE(item, nextOf(parts[1]));
+      if (item) return item;
+      parts[1].reset();
     }
-    case IteratorKind::kCount: {
-      Ref<> item = parts[0];
-      STATOR_VALUE(following, settle(tracer, binary(tracer, 0, item.get(), parts[1].get())));
-      parts[0] = following;
-      return item;
+  }
+
+  Out islice() {
+    int64_t wanted = PyLong_AsLongLong(parts[1].get());
+    int64_t stop = parts[2].get() == Py_None ? INT64_MAX : PyLong_AsLongLong(parts[2].get());
+    // CPython stops before it takes anything beyond `stop`.
+    for (; iterator->index < wanted && iterator->index < stop; iterator->index++) {
+      STATOR_VALUE(skipped, nextOf(parts[0]));
+      if (!skipped) return finish();
     }
-    case IteratorKind::kCycle: {
-      if (!iterator->flag) {
-        STATOR_VALUE(item, next(tracer, parts[0].get()));
-        if (item) {
-          PyList_Append(parts[1].get(), item.get());
-          return item;
-        }
-        iterator->flag = true;
-        iterator->index = 0;
-      }
-      Py_ssize_t size = PyList_GET_SIZE(parts[1].get());
-      if (size == 0) return finish();
-      Ref<> item = newRef(PyList_GET_ITEM(parts[1].get(), iterator->index));
-      iterator->index = (iterator->index + 1) % size;
-      return item;
-    }
-    case IteratorKind::kRepeat:
-      if (iterator->index == 0) return finish();
-      if (iterator->index > 0) iterator->index--;
-      return parts[0];
-    case IteratorKind::kAccumulate: {
-      if (parts[3]) {
-        parts[2] = std::move(parts[3]);
-        parts[3].reset();
-        return parts[2];
-      }
-      STATOR_VALUE(item, next(tracer, parts[0].get()));
-      if (!item) return finish();
-      if (!parts[2]) {
-        parts[2] = item;
+    if (iterator->index >= stop) return finish();
+    STATOR_VALUE(item, nextOf(parts[0]));
+    if (!item) return finish();
+    iterator->index++;
+    int64_t step = PyLong_AsLongLong(parts[3].get());
+    parts[1] = number(wanted > stop - step ? stop : wanted + step);
+    return item;
+  }
+
+  Out count() {
+    Ref<> item = parts[0];
+    STATOR_VALUE(following, settle(tracer, binary(tracer, 0, item.get(), parts[1].get())));
+    parts[0] = following;
+    return item;
+  }
+
+  Out cycle() {
+    if (!iterator->flag) {
+      STATOR_VALUE(item, nextOf(parts[0]));
+      if (item) {
+        PyList_Append(parts[1].get(), item.get());
         return item;
       }
-      Out total = parts[1].get() == Py_None
-                      ? settle(tracer, binary(tracer, 0, parts[2].get(), item.get()))
-                      : callNested(tracer, parts[1].get(), {parts[2].get(), item.get()});
-      if (!total.ok()) return total;
-      parts[2] = total.take();
+      iterator->flag = true;
+      iterator->index = 0;
+    }
+    Py_ssize_t size = PyList_GET_SIZE(parts[1].get());
+    if (size == 0) return finish();
+    Ref<> item = newRef(PyList_GET_ITEM(parts[1].get(), iterator->index));
+    iterator->index = (iterator->index + 1) % size;
+    return item;
+  }
+
+  Out repeat() {
+    if (iterator->index == 0) return finish();
+    if (iterator->index > 0) iterator->index--;
+    return parts[0];
+  }
+
+  Out accumulate() {
+    if (parts[3]) {
+      parts[2] = std::move(parts[3]);
+      parts[3].reset();
       return parts[2];
     }
-    case IteratorKind::kStarMap: {
-      STATOR_VALUE(item, next(tracer, parts[1].get()));
-      if (!item) return finish();
-      STATOR_VALUE(list, listOf(tracer, item.get()));
-      Args args;
-      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i)
-        args.values.push_back(PyList_GET_ITEM(list.get(), i));
-      args.positional = args.values.size();
-      return callNested(tracer, parts[0].get(), args);
+    STATOR_VALUE(item, nextOf(parts[0]));
+    if (!item) return finish();
+    if (!parts[2]) {
+      parts[2] = item;
+      return item;
     }
-    case IteratorKind::kTakeWhile: {
-      STATOR_VALUE(item, next(tracer, parts[1].get()));
+    Out total = parts[1].get() == Py_None
+                    ? settle(tracer, binary(tracer, 0, parts[2].get(), item.get()))
+                    : callNested(tracer, parts[1].get(), {parts[2].get(), item.get()});
+    if (!total.ok()) return total;
+    parts[2] = total.take();
+    return parts[2];
+  }
+
+  Out starMap() {
+    STATOR_VALUE(item, nextOf(parts[1]));
+    if (!item) return finish();
+    STATOR_VALUE(list, listOf(tracer, item.get()));
+    Args args;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i)
+      args.values.push_back(PyList_GET_ITEM(list.get(), i));
+    args.positional = args.values.size();
+    return callNested(tracer, parts[0].get(), args);
+  }
+
+  Out takeWhile() {
+    STATOR_VALUE(item, nextOf(parts[1]));
+    if (!item) return finish();
+    STATOR_VALUE(good, verdict(item.get()));
+    return good.get() == Py_True ? Out(item) : finish();
+  }
+
+  Out dropWhile() {
+    for (;;) {
+      STATOR_VALUE(item, nextOf(parts[1]));
+      if (!item) return finish();
+      if (iterator->flag) return item;
+      STATOR_VALUE(drop, verdict(item.get()));
+      if (drop.get() == Py_True) continue;
+      iterator->flag = true;
+      return item;
+    }
+  }
+
+  Out filterFalse() {
+    for (;;) {
+      STATOR_VALUE(item, nextOf(parts[1]));
       if (!item) return finish();
       STATOR_VALUE(good, verdict(item.get()));
-      return good.get() == Py_True ? Out(item) : finish();
+      if (good.get() != Py_True) return item;
     }
-    case IteratorKind::kDropWhile:
-      for (;;) {
-        STATOR_VALUE(item, next(tracer, parts[1].get()));
-        if (!item) return finish();
-        if (iterator->flag) return item;
-        STATOR_VALUE(drop, verdict(item.get()));
-        if (drop.get() == Py_True) continue;
-        iterator->flag = true;
-        return item;
-      }
-    case IteratorKind::kFilterFalse:
-      for (;;) {
-        STATOR_VALUE(item, next(tracer, parts[1].get()));
-        if (!item) return finish();
-        STATOR_VALUE(good, verdict(item.get()));
-        if (good.get() != Py_True) return item;
-      }
-    case IteratorKind::kCompress:
-      for (;;) {
-        STATOR_VALUE(item, next(tracer, parts[0].get()));
-        if (!item) return finish();
-        STATOR_VALUE(selector, next(tracer, parts[1].get()));
-        if (!selector) return finish();
-        STATOR_VALUE(good, truth(tracer, selector.get()));
-        if (good.get() == Py_True) return item;
-      }
-    case IteratorKind::kZipLongest: {
-      Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(parts.size()) - 1));
-      bool any = false;
-      for (size_t i = 1; i < parts.size(); ++i) {
-        Ref<> item;
-        if (parts[i]) {
-          STATOR_VALUE(got, next(tracer, parts[i].get()));
-          item = got;
-        }
-        if (item) {
-          any = true;
-        } else {
-          parts[i].reset();
-          item = parts[0];
-          bool left = false;
-          for (size_t j = 1; j < parts.size(); ++j) left |= static_cast<bool>(parts[j]);
-          if (!left) return finish();
-        }
-        PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i) - 1, item.release());
-      }
-      if (!any) return finish();
-      return tuple;
-    }
-    case IteratorKind::kPairwise: {
-      if (!parts[1]) {
-        STATOR_VALUE(first, next(tracer, parts[0].get()));
-        if (!first) return finish();
-        parts[1] = first;
-      }
-      STATOR_VALUE(item, next(tracer, parts[0].get()));
-      if (!item) return finish();
-      Ref<> pair = stealRef(PyTuple_Pack(2, parts[1].get(), item.get()));
-      parts[1] = item;
-      return pair;
-    }
-    case IteratorKind::kTee: {
-      PyObject* shared = parts[0].get();
-      if (iterator->index < PyList_GET_SIZE(shared))
-        return newRef(PyList_GET_ITEM(shared, iterator->index++));
-      STATOR_VALUE(item, next(tracer, PyList_GET_ITEM(shared, 0)));
-      if (!item) return finish();
-      PyList_Append(shared, item.get());
-      iterator->index++;
-      return item;
-    }
-    case IteratorKind::kMoves: {
-      Ref<> item = stealRef(PyIter_Next(parts[0].get()));
-      if (!item) return PyErr_Occurred() ? Out(tracer.raiseCurrentError()) : finish();
-      iterator->index++;
-      return item;
-    }
-    default:
-      return tracer.breakWith(Reason::kUnsupportedIterator);
   }
+
+  Out compress() {
+    for (;;) {
+      STATOR_VALUE(item, nextOf(parts[0]));
+      if (!item) return finish();
+      STATOR_VALUE(selector, nextOf(parts[1]));
+      if (!selector) return finish();
+      STATOR_VALUE(good, truth(tracer, selector.get()));
+      if (good.get() == Py_True) return item;
+    }
+  }
+
+  Out zipLongest() {
+    Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(parts.size()) - 1));
+    bool any = false;
+    for (size_t i = 1; i < parts.size(); ++i) {
+      Ref<> item;
+      if (parts[i]) {
+        STATOR_VALUE(got, nextOf(parts[i]));
+        item = got;
+      }
+      if (item) {
+        any = true;
+      } else {
+        parts[i].reset();
+        item = parts[0];
+        bool left = false;
+        for (size_t j = 1; j < parts.size(); ++j) left |= static_cast<bool>(parts[j]);
+        if (!left) return finish();
+      }
+      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i) - 1, item.release());
+    }
+    if (!any) return finish();
+    return tuple;
+  }
+
+  Out pairwise() {
+    if (!parts[1]) {
+      STATOR_VALUE(first, nextOf(parts[0]));
+      if (!first) return finish();
+      parts[1] = first;
+    }
+    STATOR_VALUE(item, nextOf(parts[0]));
+    if (!item) return finish();
+    Ref<> pair = stealRef(PyTuple_Pack(2, parts[1].get(), item.get()));
+    parts[1] = item;
+    return pair;
+  }
+
+  Out tee() {
+    PyObject* shared = parts[0].get();
+    if (iterator->index < PyList_GET_SIZE(shared))
+      return newRef(PyList_GET_ITEM(shared, iterator->index++));
+    STATOR_VALUE(item, interpret::next(tracer, PyList_GET_ITEM(shared, 0)));
+    if (!item) return finish();
+    PyList_Append(shared, item.get());
+    iterator->index++;
+    return item;
+  }
+
+  Out moves() {
+    Ref<> item = stealRef(PyIter_Next(parts[0].get()));
+    if (!item) return PyErr_Occurred() ? Out(tracer.raiseCurrentError()) : finish();
+    iterator->index++;
+    return item;
+  }
+
+  Tracer& tracer;
+  TraceIterator* iterator;
+  std::vector<Ref<>>& parts;
+};
+
+}  // namespace
+
+Out nextOfItertools(Tracer& tracer, PyObject* object) {
+  return Following(tracer, *asTraceIterator(object)).next();
 }
 
 void registerItertools() {

@@ -1,6 +1,7 @@
 #include "interpret/objects/decimals.h"
 
 #include "base/check.h"
+#include "base/fields.h"
 #include "interpret/core/known.h"
 
 #include <cstring>
@@ -65,8 +66,7 @@ void DecimalFold::start() {
 
 Flow DecimalFold::finish() {
   if (!context_) return Flow::kOk;
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
+  ErrorAside error;
   Ref<> after = flagsOf(context_.get());
   if (!after) throw PythonError();
   const bool same = PyObject_RichCompareBool(before_.get(), after.get(), Py_EQ) == 1;
@@ -76,9 +76,6 @@ Flow DecimalFold::finish() {
       PyObject* item = PyList_GET_ITEM(before_.get(), i);
       PyObject_SetItem(flags.get(), PyTuple_GET_ITEM(item, 0), PyTuple_GET_ITEM(item, 1));
     }
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(traceback);
     PyErr_Clear();
     return tracer_.breakWith(Reason::kCallsOutside, "decimals: flags of the context are set");
   }
@@ -96,7 +93,7 @@ Flow DecimalFold::finish() {
   const Source* home = tracer_.world.sources().pinned(torchObject("decimal.Decimal"));
   tracer_.world.guard(Guard{GuardKind::kIs, tracer_.world.child(SourceKind::kAsked, home, *check),
                             nullptr, newRef(Py_True)});
-  PyErr_Restore(type, value, traceback);
+  error.restore();
   return Flow::kOk;
 }
 
