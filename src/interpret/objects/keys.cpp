@@ -330,8 +330,8 @@ bool sameHashAtExit(Tracer& tracer, PyObject* key) {
     return !anyKey(key, [&](PyObject* item) { return !sameHashAtExit(tracer, item); });
   // A function that the trace made or knows by its code, or a member that it made, may be another object in each call.
   values::Info* info = tracer.values.find(key);
-  if (info != nullptr && (PyFunction_Check(key) ||
-                          (info->origin == values::Origin::kMade && isEnumMember(key))))
+  if (info != nullptr &&
+      (PyFunction_Check(key) || (info->origin == values::Origin::kMade && isEnumMember(key))))
     return false;
   if (isStaticKey(key)) return true;
   return Py_TYPE(key)->tp_hash != PyBaseObject_Type.tp_hash;
