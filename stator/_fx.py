@@ -282,6 +282,26 @@ def keyword_call(target: Any, names: tuple[str, ...]) -> _KeywordCall:
     return _KeywordCall(target, names)
 
 
+def random_between(
+    tensor: torch.Tensor, start: int, end: int | None = None, *, generator: torch.Generator | None = None
+) -> torch.Tensor:
+    """Tensor.random_(start, end). AOTAutograd would put the overload `aten.random.from` into the text of its graph, which is no Python: it gets the
+    same draws of the same numbers by other operations."""
+    if type(tensor) is torch.Tensor and torch._C._len_torch_dispatch_stack() == 0:
+        return tensor.random_(start, end, generator=generator)
+    exact = 2 ** _DIGITS.get(tensor.dtype, 62)
+    if end is None:
+        last = exact if tensor.dtype in _DIGITS else 1 if tensor.dtype is torch.bool else torch.iinfo(tensor.dtype).max
+        end = last + 1
+    if not -exact <= start < end <= exact + 1 or end - start >= 2**63:
+        return tensor.random_(start, end, generator=generator)  # raises, or rounds in its own way
+    numbers = torch.empty_like(tensor, dtype=torch.int64, requires_grad=False)
+    return tensor.copy_(numbers.random_(end - start, generator=generator) + start)
+
+
+_DIGITS = {torch.float64: 53, torch.float32: 24, torch.float16: 11, torch.bfloat16: 8}
+
+
 # ---- values of node.meta, called from graph/fx_record.cpp ------------------------------------------------------------------------
 
 

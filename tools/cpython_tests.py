@@ -1,12 +1,14 @@
 """CPython's own tests, with every frame of theirs under Stator's evaluator: the results have to be those without it.
 
-    python tools/cpython_tests.py [test_generators ...] [--third [DATE]] [--break-every 1|7|random:1] [--again] [--budget SECONDS] [--count]
+    python tools/cpython_tests.py [test_generators ...] [--third [DATE]] [--break-every 1|7|random:1] [--again] [--budget SECONDS] [--steps] [--count]
 
 Each module runs in processes of its own, forked from one that has torch imported: as it is, and with every test, setUp and tearDown compiled
 (backend eager). Without names all modules of Lib/test are taken that come out without a failure within ten minutes as they are; which those are is
 found out once. What came of a module is kept in build/cpython/results.json with a mark of the binary, so that a run that was stopped goes on
 where it was (--again: does not). --third takes a third of the modules, another one each day, and of those the quick ones: for CI.
---count adds a third run, in which CPython counts instructions, and prints the share of them that ran in captured entries or in the driver, one by
+--steps: what does not pay to be captured is run by the driver, instruction by instruction, where a program's frames go back to CPython's loop; it
+takes many times as long, and tests the driver more.
+--count does that too, and adds a third run, in which CPython counts instructions, and prints the share of them that ran in captured entries or in the driver, one by
 one. Tests that end the counting (CPython drops a trace function when it runs into the recursion limit, and tests may take it away), or that execute
 more with the hook than were counted (the depth at which they reach that limit is another one), are left out of both numbers, and how many there
 are is printed. Exits with 1 if a result differs, a process dies, or an internal error was counted.
@@ -98,13 +100,14 @@ class _Record(unittest.TestResult):
             self._note(subtest, f"error {err[0].__name__}", err)
 
 
-def run_tests(module: str, mode: str) -> dict[str, Any]:
-    """Runs one module's tests in this process."""
+def run_tests(module: str, mode: str, steps: bool) -> dict[str, Any]:
+    """Runs one module's tests in this process. With `steps` the driver gives no frame of theirs back to CPython."""
     import stator
     from stator import _core
 
     folder = os.path.dirname(test.__file__) + os.sep
-    _core.watch_files(folder)
+    if steps:
+        _core.watch_files(folder)
     instructions: dict[str, int] = {}  # by test; of those of which it is known
     uncounted: set[str] = set()
     probe = compile("1 + 1", folder + "probe", "eval")
@@ -152,7 +155,7 @@ def run_tests(module: str, mode: str) -> dict[str, Any]:
     return answer
 
 
-def _child(module: str, mode: str, breaks: str, folder: str, timeout: float) -> None:
+def _child(module: str, mode: str, breaks: str, folder: str, timeout: float, steps: bool) -> None:
     """In a forked process: runs the tests, writes what came of them to a file, and ends."""
     os.setpgid(0, 0)
     resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(timeout), resource.RLIM_INFINITY))
@@ -174,20 +177,20 @@ def _child(module: str, mode: str, breaks: str, folder: str, timeout: float) -> 
     os.mkdir("work")
     os.chdir("work")
     try:
-        answer = run_tests(module, mode)
+        answer = run_tests(module, mode, steps)
     except BaseException as error:
         answer = {"failure": f"{type(error).__name__}: {error}"[:300]}
     Path(folder, "answer.json").write_text(json.dumps(answer))
     os._exit(0)
 
 
-def run_module(module: str, mode: str, breaks: str, timeout: float) -> dict[str, Any]:
+def run_module(module: str, mode: str, breaks: str, timeout: float, steps: bool = False) -> dict[str, Any]:
     """One run in a process of its own."""
     with tempfile.TemporaryDirectory(prefix="cpython_tests_", ignore_cleanup_errors=True) as folder:
         sys.stdout.flush()
         process = os.fork()
         if process == 0:
-            _child(module, mode, breaks, folder, timeout)
+            _child(module, mode, breaks, folder, timeout, steps)
         deadline = time.monotonic() + WAITING * timeout  # of a busy machine, and of tests that sleep
         status = None
         while status is None and time.monotonic() < deadline:
@@ -316,7 +319,9 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="forget what is kept of these modules with the hook")
     parser.add_argument("--budget", type=float, default=0, help="stop after so many seconds; the next run goes on")
     parser.add_argument("--count", action="store_true", help="also the share of instructions")
+    parser.add_argument("--steps", action="store_true", help="the driver runs what is not captured, one by one")
     options = parser.parse_args()
+    options.steps |= options.count
     sys.path[:] = [path for path in sys.path if path != str(ROOT / "tools")]
     if importlib.util.find_spec("stator") is None:
         sys.path.insert(0, str(ROOT))
@@ -324,7 +329,7 @@ def main() -> int:
 
     torch.set_num_threads(1)
     gc.freeze()
-    kept = Kept(options.breaks)
+    kept = Kept(f"{options.breaks} steps" if options.steps else options.breaks)
     names = chosen(options, kept)
     start, differing, equal, tests, not_here = time.monotonic(), [], 0, 0, []
     for number, module in enumerate(names, 1):
@@ -339,7 +344,7 @@ def main() -> int:
             continue
         entry = kept.of(module)
         if entry.get("mark") != kept.mark or options.again:
-            entry["hook"] = run_module(module, "hook", options.breaks, options.timeout)
+            entry["hook"] = run_module(module, "hook", options.breaks, options.timeout, options.steps)
             for name in entry.get("moody", ()):
                 entry["hook"].get("outcomes", {}).pop(name, None)
             entry["mark"] = kept.mark
@@ -347,7 +352,7 @@ def main() -> int:
         lines = judge(module, plain, entry["hook"])
         note = ""
         if options.count and "failure" not in entry["hook"]:
-            note = ", " + share(run_module(module, "count", "", options.timeout), entry["hook"])
+            note = ", " + share(run_module(module, "count", "", options.timeout, True), entry["hook"])
         report(module, entry, lines, note)
         tests += len(plain["outcomes"])
         if lines:

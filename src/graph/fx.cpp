@@ -153,6 +153,8 @@ class Builder {
     Ref<> kwargs = node.kwargs && PyDict_GET_SIZE(node.kwargs.get()) > 0
                        ? convert(node.kwargs.get())
                        : fx_.no_kwargs;
+    if (isDrawBetween(node, args.get(), kwargs.get()))
+      return addDrawBetween(node, args.get(), kwargs.get());
     if (hasOddKeyword(kwargs.get())) return addKeywordCall(node, args.get(), kwargs.get());
     if (node.op == Op::kCallModule) {
       Ref<> name = attributeName(node, node.target.get());
@@ -161,6 +163,25 @@ class Builder {
       return;
     }
     add(&node, op, node.target.get(), candidate(node), args.get(), kwargs.get());
+  }
+
+  // Tensor.random_(from, to), whose overload has a name that no text of a graph could say: AOTAutograd would write it down.
+  static bool isDrawBetween(const Node& node, PyObject* args, PyObject* kwargs) {
+    return node.op == Op::kCallMethod && text(node.target.get()) == "random_" &&
+           (PyTuple_GET_SIZE(args) > 2 || PyDict_GetItemString(kwargs, "from") != nullptr);
+  }
+
+  void addDrawBetween(const Node& node, PyObject* args, PyObject* kwargs) {
+    Ref<> all = orThrow(PySequence_List(args)), named = orThrow(PyDict_Copy(kwargs));
+    for (const char* name : {"from", "to"}) {
+      PyObject* given = PyDict_GetItemString(named.get(), name);
+      if (given == nullptr) continue;
+      if (PyList_Append(all.get(), given) != 0 || PyDict_DelItemString(named.get(), name) != 0)
+        throw PythonError();
+    }
+    Ref<> function = attribute(fx_.helpers.get(), "random_between");
+    all = orThrow(PyList_AsTuple(all.get()));
+    add(&node, fx_.call_function.get(), function.get(), candidate(node), all.get(), named.get());
   }
 
   // Names that a call has by ** alone: no text of a call could say them.

@@ -7,7 +7,12 @@ _MISSING = object()
 
 
 def reduce(function, iterable, initial=_MISSING, /):
-    iterator = iter(iterable)
+    try:
+        iterator = iter(iterable)
+    except TypeError:
+        iterator = None
+    if iterator is None:
+        raise TypeError("reduce() arg 2 must support iteration")
     if initial is _MISSING:
         for value in iterator:
             break

@@ -984,3 +984,24 @@ def test_every_symbol_of_a_tensor_is_an_input_too():
         assert all(torch.equal(a, b) for a, b in zip(compiled(x, y), f(x, y)))
     ((ints, sizes),) = seen
     assert len(sizes) == 4 and sizes <= ints
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64])
+def test_draws_between_two_numbers_reach_aotautograd(dtype):
+    """The overload is called `from`, which is no name in the text of AOTAutograd's graph."""
+    graphs = []
+
+    def backend(gm, examples):
+        graphs.append(gm)
+        return torch._dynamo.lookup_backend("aot_eager")(gm, examples)
+
+    def f(x, limits):
+        return x.random_(**limits) * 2, x.random_(-3, 4)
+
+    results = []
+    for function in (f, stator.compile(f, backend=backend)):
+        torch.manual_seed(5)
+        x = torch.zeros(6, 4, dtype=dtype).t()[::2]
+        results.append((*function(x, {"from": -100, "to": 100}), x, torch.get_rng_state()))
+    assert len(graphs) == 1
+    assert all(torch.equal(mine, eager) for eager, mine in zip(*results, strict=True))

@@ -79,16 +79,22 @@ bool fitsItsOwner(Tracer& tracer, PyObject* callable, const Args& args, bool bou
   if (Py_TYPE(callable) != &PyMethodDescr_Type && Py_TYPE(callable) != &PyWrapperDescr_Type)
     return true;
   PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(callable)->d_type;
-  static PyTypeObject* const owners[] = {&PyDict_Type,    &PyList_Type,      &PyTuple_Type,
-                                         &PySet_Type,     &PyFrozenSet_Type, &PyODict_Type,
-                                         &PyUnicode_Type, &PyBytes_Type,     &PyLong_Type,
-                                         &PyFloat_Type,   dequeType(),       defaultDictType()};
+  static PyTypeObject* const owners[] = {
+      &PyDict_Type,      &PyList_Type,    &PyTuple_Type, &PySet_Type,   &PyFrozenSet_Type,
+      &PyODict_Type,     &PyUnicode_Type, &PyBytes_Type, &PyLong_Type,  &PyFloat_Type,
+      dequeType(),       &PyBool_Type,    &PyRange_Type, &PySlice_Type, &PyComplex_Type,
+      &PyByteArray_Type, &PyEnum_Type,    &PyZip_Type,   &PyMap_Type,   &PyFilter_Type,
+      defaultDictType()};
   if (std::find(std::begin(owners), std::end(owners), owner) == std::end(owners)) return true;
   if (args.positional == 0) return false;
   // What a read-only view has of its own is done by the dict behind it.
   if (isProxied(tracer, args.values[0]))
     return bound && _PyType_Lookup(mappingProxyType(), PyDescr_NAME(callable)) != nullptr;
   PyTypeObject* type = typeOf(tracer, args.values[0]);
+  // dict's own methods do not know an OrderedDict's order.
+  if (owner == &PyDict_Type && PyType_IsSubtype(type, &PyODict_Type) &&
+      _PyType_Lookup(&PyODict_Type, PyDescr_NAME(callable)) != callable)
+    return false;
   return type == owner || PyType_IsSubtype(type, owner) != 0;
 }
 
@@ -462,14 +468,14 @@ Out callDescriptor(Tracer& tracer, PyObject* descriptor, const Args& args, Then 
       if ((name == "__repr__" || name == "__str__") && n == 1 && container &&
           !isNativeSafe(tracer, self)) {
         return call(tracer,
-                    name == "__repr__" ? builtinFunction("repr")
-                                       : reinterpret_cast<PyObject*>(&PyUnicode_Type),
+                    name == "__repr__" || owner == &PyBaseObject_Type
+                        ? builtinFunction("repr")
+                        : reinterpret_cast<PyObject*>(&PyUnicode_Type),
                     args, then);
       }
-      if ((name == "__repr__" || name == "__str__") && n == 1 && isNativeSafe(tracer, self)) {
-        return tracer.fromNative(
-            stealRef(name == "__repr__" ? PyObject_Repr(self) : PyObject_Str(self)));
-      }
+      // The slot of the type that is named: int's of True is "1", and object.__str__ asks for the repr.
+      if ((name == "__repr__" || name == "__str__") && n == 1 && isNativeSafe(tracer, self))
+        return tracer.fromNative(stealRef(PyObject_CallOneArg(descriptor, self)));
     } else if (owner == &PyList_Type && PyList_Check(self) &&
                (name == "__len__" || name == "__getitem__" || name == "__setitem__" ||
                 name == "__delitem__" || name == "__iter__")) {

@@ -34,8 +34,11 @@ using breaks::Register;
 
 PlanBuilder::PlanBuilder(Tracer& tracer, breaks::Plan& plan) : t_(tracer), plan_(plan) {
   for (values::Info* info : t_.values.all()) {
+    // The items of a kind of tuple are a plain tuple, which `t[:]` and `t * 1` give and which is not t.
     if (info->shadow && info->origin == values::Origin::kOutside &&
-        !PyCell_Check(info->object.get()))
+        !PyCell_Check(info->object.get()) &&
+        (!PyTuple_Check(info->object.get()) ||
+         Py_TYPE(info->object.get()) == Py_TYPE(info->shadow.get())))
       owner_of_[info->shadow.get()] = info->object.get();
   }
 }
@@ -554,8 +557,12 @@ Register PlanBuilder::ownDict(PyObject* owner, PyObject* dict) {
 
 Register PlanBuilder::exception(PyObject* object) {
   values::Info* info = t_.values.find(object);
-  if (info == nullptr || info->was_raised || !isPlainException(object)) return fail(object);
   auto* raw = reinterpret_cast<PyBaseExceptionObject*>(object);
+  if (info == nullptr || info->was_raised || !isPlainException(object)) {
+    // What it holds may fail too, and was there before: the trace starts over once and not for each.
+    if (raw->args != nullptr) sequence(raw->args);
+    return fail(object);
+  }
   Register result = add(PlanOp::kException, object,
                         newRef(reinterpret_cast<PyObject*>(Py_TYPE(object))), sequence(raw->args));
   fillAttributes(result, object);

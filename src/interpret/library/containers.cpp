@@ -280,6 +280,12 @@ Out dictPopItem(Tracer& t, const Args& args) {
   }
   return onContents<true>(t, args, "popitem");
 }
+
+// dict's own, which has no `last`, whatever kind of dict it is given.
+Out plainPopItem(Tracer& t, const Args& args) {
+  if (args.values.size() != 1) return wrongArguments(t, "popitem");
+  return dictPopItem(t, args);
+}
 Out dictKeys(Tracer& t, const Args& args) { return onContents<false>(t, args, "keys"); }
 Out dictValues(Tracer& t, const Args& args) { return onContents<false>(t, args, "values"); }
 Out dictItems(Tracer& t, const Args& args) { return onContents<false>(t, args, "items"); }
@@ -550,7 +556,7 @@ void registerContainers() {
       {"builtins.dict.get", dictGetMethod},
       {"builtins.dict.setdefault", dictSetDefault},
       {"builtins.dict.pop", dictPop},
-      {"builtins.dict.popitem", dictPopItem},
+      {"builtins.dict.popitem", plainPopItem},
       {"builtins.dict.keys", dictKeys},
       {"builtins.dict.values", dictValues},
       {"builtins.dict.items", dictItems},

@@ -65,6 +65,9 @@ Out islice(Tracer& t, const Args& args) {
 
 Out countCall(Tracer& t, const Args& args) {
   PyObject *start = argument(args, 0, "start"), *step = argument(args, 1, "step");
+  if (args.values.size() !=
+      static_cast<size_t>(start != nullptr) + static_cast<size_t>(step != nullptr))
+    return wrongArguments(t, "count");
   Ref<> number_of_bool;  // which it gives in the place of True
   if (start != nullptr && PyBool_Check(start)) {
     number_of_bool = number(start == Py_True ? 1 : 0);
@@ -83,7 +86,8 @@ Out cycle(Tracer& t, const Args& args) {
 
 Out repeat(Tracer& t, const Args& args) {
   PyObject *object = argument(args, 0, "object"), *times = argument(args, 1, "times");
-  if (object == nullptr || (times != nullptr && !PyLong_CheckExact(times)))
+  if (object == nullptr || (times != nullptr && !PyLong_CheckExact(times)) ||
+      args.values.size() != (times != nullptr ? 2u : 1u))
     return wrongArguments(t, "repeat");
   int overflow = 0;
   int64_t count = -1;
@@ -113,7 +117,8 @@ Out functionAndIterable(Tracer& t, const Args& args) {
 
 Out compress(Tracer& t, const Args& args) {
   PyObject *data = argument(args, 0, "data"), *selectors = argument(args, 1, "selectors");
-  if (data == nullptr || selectors == nullptr) return wrongArguments(t, "compress");
+  if (data == nullptr || selectors == nullptr || args.values.size() != 2)
+    return wrongArguments(t, "compress");
   STATOR_VALUE(first, iterate(t, data));
   STATOR_VALUE(second, iterate(t, selectors));
   return t.made(makeTraceIterator(IteratorKind::kCompress, {first, second}));
@@ -172,7 +177,7 @@ Out moves(Tracer& t, const Args& args, const char* name, size_t iterables) {
       PyTuple_SET_ITEM(own.get(), static_cast<Py_ssize_t>(i), Py_NewRef(args.values[i]));
       continue;
     }
-    STATOR_VALUE(list, listOf(t, args.values[i]));
+    STATOR_VALUE(list, sizedListOf(t, args.values[i]));
     PyTuple_SET_ITEM(own.get(), static_cast<Py_ssize_t>(i), PyList_AsTuple(list.get()));
   }
   if (repeat != nullptr) {

@@ -177,6 +177,8 @@ Out namedTuple(Tracer& t, const Args& args) {
 Out lengthHint(Tracer& t, const Args& args) {
   if (args.values.empty() || args.values.size() > 2 || args.keywordCount() != 0)
     return t.breakWith(Reason::kRaises, "length_hint");
+  if (args.values.size() == 2 && !PyLong_Check(args.values[1]))
+    return t.breakWith(Reason::kRaises, "length_hint");
   static PyObject* const name = PyUnicode_InternFromString("__len__");
   STATOR_VALUE(has_length, typeLookup(t, typeOf(t, args.values[0]), name));
   if (!has_length) return t.breakWith(Reason::kCallsOutside, "length_hint of what has no length");

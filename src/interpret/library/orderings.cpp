@@ -22,7 +22,7 @@ namespace stator::interpret {
 namespace {
 
 Out sumCall(Tracer& t, const Args& args) {
-  if (args.positional < 1) return wrongArguments(t, "sum");
+  if (args.positional < 1 || args.positional > 2) return wrongArguments(t, "sum");
   PyObject* start = args.positional > 1 ? args.values[1] : args.keyword("start");
   Ref<> total = start != nullptr ? newRef(start) : stealRef(PyLong_FromLong(0));
   if (PyGen_CheckExact(args.values[0]) && args.values.size() == (start != nullptr ? 2u : 1u)) {
@@ -35,6 +35,12 @@ Out sumCall(Tracer& t, const Args& args) {
                           Then::kPush);
   }
   STATOR_VALUE(iterator, iterate(t, args.values[0]));
+  if (PyUnicode_Check(total.get()) || PyBytes_Check(total.get()) || PyByteArray_Check(total.get()))
+    return t.raiseNew(
+        PyExc_TypeError,
+        PyUnicode_Check(total.get()) ? "sum() can't sum strings [use ''.join(seq) instead]"
+        : PyBytes_Check(total.get()) ? "sum() can't sum bytes [use b''.join(seq) instead]"
+                                     : "sum() can't sum bytearray [use b''.join(seq) instead]");
   for (;;) {
     STATOR_VALUE(item, next(t, iterator.get()));
     if (!item) return total;

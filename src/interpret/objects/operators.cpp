@@ -63,6 +63,8 @@ const std::array<BinaryRow, 13> kBinary = {{
     {"xor", "^", "__xor__", "__rxor__", "__ixor__", PyNumber_Xor, PyNumber_InPlaceXor},
 }};
 
+bool isPlainInt(PyObject* object) { return PyLong_CheckExact(object) || PyBool_Check(object); }
+
 bool isNumber(PyObject* object) {
   static PyObject* torch_function = PyUnicode_InternFromString("__torch_function__");
   static PyObject* array = PyUnicode_InternFromString("__array__");
@@ -162,6 +164,17 @@ Out binary(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
     }
     if (PyUnicode_Check(left))
       return tracer.breakWith(Reason::kDataDependentRead, "formats a tensor");
+    if (in_place && !left_stand_in) {
+      // A tensor refuses, and the container takes its elements.
+      if (operation % 13 == 0 && PyList_CheckExact(left)) {
+        STATOR_VALUE(done, tracer.above.extendList(left, right));
+        return newRef(left);
+      }
+      if (PyList_Check(left) || PyDict_Check(left) || PySet_Check(left) || isDeque(left) ||
+          PyByteArray_Check(left))
+        return tracer.breakWith(Reason::kUnsupportedMutation,
+                                "an in-place operator on a container");
+    }
     std::string name = std::string(in_place ? "i" : "") + row.function;
     if (in_place && name.back() == '_') name.pop_back();
     Args args;
@@ -198,8 +211,8 @@ Out binary(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
                    bothAre(left, right, dequeType()));
   bool extends = in_place && operation % 13 == 0 && PyList_CheckExact(left);
   bool repeats = operation % 13 == 5 &&
-                 ((PyLong_CheckExact(right) && (PyList_CheckExact(left) || PyTuple_Check(left))) ||
-                  (PyLong_CheckExact(left) && (PyList_CheckExact(right) || PyTuple_Check(right))));
+                 ((isPlainInt(right) && (PyList_CheckExact(left) || PyTuple_Check(left))) ||
+                  (isPlainInt(left) && (PyList_CheckExact(right) || PyTuple_Check(right))));
   bool sets = PyAnySet_Check(left) && PyAnySet_Check(right);
   bool set_operator =
       operation % 13 == 1 || operation % 13 == 7 || operation % 13 == 10 || operation % 13 == 12;

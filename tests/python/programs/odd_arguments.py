@@ -1,8 +1,12 @@
 """Arguments that built-in functions take, or refuse, and that nobody thinks of: very large numbers, read-only views, cells."""
 
+import collections
+import functools
 import itertools
 import operator
 import types
+
+import torch
 
 from tests.python.programs import Case, program, vec
 
@@ -166,3 +170,93 @@ def dir_of_what_has_its_own():
         return x + 1, names, "get" in dir({}), "exit" in dir(types)
 
     return Case(f, vec())
+
+
+class _Pair(tuple):
+    pass
+
+
+_Named = collections.namedtuple("_Named", "a b")
+
+
+@program(min_ops=1)
+def plain_results_of_kinds_of_tuples():
+    def f(x, pair, named):
+        out = []
+        for items in (pair, named, _Pair((3, 4)), _Named(3, 4)):
+            for result in (items[:], items[0:2], items * 1, 1 * items, items * True, items + (), () + items):
+                out += [type(result).__name__, result, result is items]
+        return x + 1, out
+
+    return Case(f, vec(), _Pair((1, 2)), _Named(1, 2))
+
+
+class _Text(str):
+    pass
+
+
+@program(min_ops=1)
+def wrong_numbers_and_kinds_of_arguments():
+    def f(x, items):
+        calls = (
+            lambda: sum(["a"], ""),
+            lambda: sum(["a"], _Text()),
+            lambda: sum([b"a"], b""),
+            lambda: sum(items, 1, 2),
+            lambda: list(itertools.compress(items, items, items)),
+            lambda: next(itertools.count(1, 2, 3)),
+            lambda: next(itertools.repeat(1, 2, 3)),
+            lambda: operator.length_hint(items, "a"),
+            lambda: dict.popitem(collections.OrderedDict(a=1), True),
+            lambda: functools.reduce(max, 3),
+            lambda: list(itertools.product(_NoLength())),
+            lambda: int.__repr__(True),
+            lambda: object.__str__("a"),
+            lambda: list.__str__("a"),
+            lambda: range.__len__([]),
+            lambda: range.__contains__([1], 1),
+            lambda: map.__next__([]),
+            lambda: zip.__next__(iter([])),
+            lambda: filter.__iter__([]),
+            lambda: enumerate.__next__(zip([1], [2])),
+        )
+        return x + 1, [_result(call) for call in calls]
+
+    return Case(f, vec(), [1, 2])
+
+
+class _NoLength:
+    def __len__(self):
+        return -1
+
+    def __getitem__(self, index):
+        raise IndexError
+
+
+@program()
+def deep_groups_of_exceptions():
+    def f(x):
+        error = TypeError(1)
+        for _ in range(60):
+            error = ExceptionGroup("group", [error])
+        depth = 0
+        while isinstance(error, ExceptionGroup):
+            error = error.exceptions[0]
+            depth += 1
+        return x + 1, depth
+
+    return Case(f, vec())
+
+
+@program(min_ops=1)
+def containers_that_take_a_tensor_in_place():
+    def f(x, items, queue, several):
+        same = items
+        items += x
+        also = several
+        several *= torch.tensor(2)
+        first = queue
+        queue += x
+        return x + 1, items is same, items, several is also, several, queue is first, list(queue)
+
+    return Case(f, vec(2), [1], collections.deque([1]), [1, 2])
