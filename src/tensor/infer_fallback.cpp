@@ -110,9 +110,8 @@ class Substitution {
 
   bool supported(std::string& why) const {
     // A number counts like any tensor without dimensions where it meets one that has some.
-    const bool shaped = std::any_of(metas_.begin(), metas_.end(), [](const TensorMeta* meta) {
-      return !meta->sizes.empty();
-    });
+    const bool shaped = std::any_of(metas_.begin(), metas_.end(),
+                                    [](const TensorMeta* meta) { return !meta->sizes.empty(); });
     for (size_t i = 0; i < metas_.size(); ++i) {
       const TensorMeta* meta = metas_[i];
       if (wrappers_[i] != nullptr) continue;

@@ -115,8 +115,8 @@ Out allowedSite(Tracer& t, const Args& args) {
     return t.breakWith(Reason::kUnsupportedObject,
                        "allow_in_graph: an argument holds an object that capture cannot look into");
   Ref<> made = stealRef(PyObject_CallFunctionObjArgs(torchObject("stator._nonstrict.AllowedSite"),
-                                                     args.values[0], args.values[1],
-                                                     args.values[2], nullptr));
+                                                     args.values[0], args.values[1], args.values[2],
+                                                     nullptr));
   if (!made) return t.raiseCurrentError();
   return fromOutside(t, made, t.world.sources().pinned(made));
 }
