@@ -65,6 +65,11 @@ class CompiledModule(nn.Module, _core.CompiledModuleBase):
         del self._orig_mod.forward
 
     @property
+    def dynamo_ctx(self):
+        """compile() with this module's arguments."""
+        return self._stator_compile
+
+    @property
     def __signature__(self):
         return inspect.signature(self._orig_mod)
 

@@ -161,7 +161,7 @@ def _has_arrays(spec: Any) -> bool:
 
 
 def kinds(path: str, spec: Any) -> Any:
-    """What the call gives: ("constant", value), ("none",), ("same",), ("array" or "scalar", type, sizes, strides, dtype), or ("tuple" or "list",
+    """What the call gives: ("constant", value), ("none",), ("same",), ("out",), ("array" or "scalar", type, sizes, strides, dtype), or ("tuple" or "list",
     kinds). None: it is left to NumPy."""
     args, kwargs = _build(spec)
     try:
@@ -172,6 +172,11 @@ def kinds(path: str, spec: Any) -> Any:
                 return "constant", result
             if result is None:
                 return ("none",)
+            if type(result) in (bool, int, float, str) and not _has_arrays(spec):
+                return "constant", result
+            out = kwargs.get("out")
+            if out is not None and result is (out[0] if type(out) is tuple and len(out) == 1 else out):
+                return ("out",)
             return _kind(result, args)
     except Exception:
         return None

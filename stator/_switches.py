@@ -328,4 +328,5 @@ def run(fn=None):
         finally:
             config._push("stance", before[0])
 
+    _set_rule(run_only, "substitute_in_graph", fn)  # in compiled code it is a part of what is captured
     return run_only

@@ -72,6 +72,8 @@ def _run(path, args, kwargs):
         return None
     if kind[0] == "same":
         return args[0]
+    if kind[0] == "out":
+        return kwargs["out"][0] if type(kwargs["out"]) is tuple else kwargs["out"]
     return _raised(result, kind)
 
 
@@ -178,6 +180,14 @@ class Array:
 
     def __setitem__(self, index, value):
         _run("op:setitem", (self, index, value), {})
+
+    def tolist(self):
+        return self._tensor.item() if self._scalar is not None else self._tensor.tolist()
+
+    def item(self, *index):
+        if index:
+            refuse("item() of an array, with a place")
+        return self._tensor.item()
 
     def __neg__(self):
         return _run("op:neg", (self,), {})

@@ -1,12 +1,16 @@
 """torch.autograd.Function: forward and backward as functions of the graph, under torch's operator for them."""
 
+import warnings
+
 import torch
 from torch.autograd.function import _SingleLevelFunction
 from torch.nn.modules._functions import BackwardHookFunction
 
 from stator import _torch_versions
 
+from .nonstrict import run_allowed
 from .subgraphs import call, capture_pair, refuse
+from .switches import run_later
 
 _apply = torch.ops.higher_order.autograd_function_apply
 _FUNCTIONS_MAY_WRITE = _torch_versions.functions_may_write()
@@ -84,7 +88,23 @@ def hooked(tensor, hook):
     return call(_apply, forward_body, backward_body, tensor, *extras, **options)[0]
 
 
+def is_allowed(cls):
+    """Whether the class is under allow_in_graph. Done by the tracer."""
+    raise RuntimeError("only for captured code")
+
+
+def init_instance(self, *args, **kwargs):
+    """Function.__init__, which only warns."""
+    text = (
+        f"{self.__class__} should not be instantiated. Methods on autograd functions are all static, so you should invoke them on the class "
+        "itself. Instantiating an autograd function will raise an error in a future version of PyTorch."
+    )
+    run_later(warnings.warn, (text, DeprecationWarning), {"stacklevel": 2})
+
+
 def apply(cls, *args, **kwargs):
+    if is_allowed(cls):
+        return run_allowed(cls.apply, args, kwargs)
     if kwargs:
         refuse("keyword arguments of an autograd function")
     if cls is BackwardHookFunction:
@@ -94,7 +114,7 @@ def apply(cls, *args, **kwargs):
     if not torch.is_grad_enabled() or True not in needs:
         return _run_forward(cls, ctx, args)
     places = [i for i, arg in enumerate(args) if isinstance(arg, torch.Tensor)]
-    seen = []
+    seen, wrong = [], []
 
     def forward(*tensors):
         given = list(args)
@@ -115,7 +135,8 @@ def apply(cls, *args, **kwargs):
         if not isinstance(gradients, tuple):
             gradients = (gradients,)
         if len(gradients) < len(args):
-            refuse("backward() gives too few gradients")
+            wrong.append(True)  # autograd says so when it gets them
+            gradients = gradients + (None,) * (len(args) - len(gradients))
         for gradient in gradients[len(args) :]:
             if gradient is not None:
                 refuse("backward() gives too many gradients")
@@ -126,6 +147,8 @@ def apply(cls, *args, **kwargs):
 
     operands = tuple([args[place] for place in places])
     forward_body, backward_body, extras, saved = capture_pair(forward, backward, operands)
+    if wrong:
+        return run_allowed(cls.apply, args, kwargs)
     outputs = seen[0] if isinstance(seen[0], tuple) else (seen[0],)
     tensors = [output for output in outputs if isinstance(output, torch.Tensor)]
     fixed = [i for i, output in enumerate(tensors) if _is_among(output, ctx._non_differentiable)]

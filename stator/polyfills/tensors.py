@@ -3,10 +3,24 @@
 import torch
 
 
+def shape_as_tensor(tensor):
+    return torch.tensor(list(tensor.shape))
+
+
 def foreach_lerp_(self, end, weight):
     for tensor, to in zip(self, end):
         tensor.lerp_(to, weight.to(tensor.dtype))
     return self
+
+
+def foreach_addcdiv_(self, tensor1, tensor2, scalars):
+    for tensor, first, second, number in zip(self, tensor1, tensor2, scalars):
+        tensor.add_(first / second * number.to(tensor.dtype))
+
+
+def foreach_addcmul_(self, tensor1, tensor2, scalars):
+    for tensor, first, second, number in zip(self, tensor1, tensor2, scalars):
+        tensor.add_(first * second * number.to(tensor.dtype))
 
 
 def foreach_pow(base, exponents):

@@ -64,7 +64,8 @@ Out nativeNew(Tracer& tracer, PyTypeObject* base, const Args& args) {
     return tracer.breakWith(Reason::kRaises, "object.__new__() takes exactly one argument");
   if (base == &PyBaseObject_Type || base == &PyList_Type || base == &PyDict_Type ||
       base == &PySet_Type || base == dequeType() || base == &PyODict_Type ||
-      base == defaultDictType() || base == &PyProperty_Type) {
+      base == defaultDictType() || base == &PyProperty_Type ||
+      std::string_view(base->tp_name) == "torch._C._FunctionBase") {
     return fromNativeMade(tracer, stealRef(base->tp_new(type, empty.get(), nullptr)));
   }
   if (base == &PyTuple_Type || base == &PyFrozenSet_Type) {

@@ -291,6 +291,13 @@ Out expectTrue(Tracer& t, const Args& args) {
   return newRef(Py_True);
 }
 
+// Whether the program has said of it that calls are nodes.
+Out isAllowed(Tracer& t, const Args& args) {
+  NEED(1, "is_allowed");
+  const CallRow* rule = findUserRule(args.values[0]);
+  return newRef(rule != nullptr && rule->kind == CallKind::kGraph ? Py_True : Py_False);
+}
+
 Out isErrorOnBreak(Tracer& t, const Args&) {
   return newRef(t.torch.breakIsError() ? Py_True : Py_False);
 }
@@ -342,6 +349,10 @@ Out launchKernel(Tracer& t, PyObject* function, const Args& args) {
   return call(t, polyfill, args);
 }
 
+Out shapeAsTensor(Tracer& t, PyObject*, const Args& args) {
+  return call(t, torchObject("stator.polyfills.tensors.shape_as_tensor"), args);
+}
+
 const std::unordered_map<std::string_view, FunctionHandler>& lateHandlers() {
   static const std::unordered_map<std::string_view, FunctionHandler> table = {
       {"torch._dynamo.mutation_guard.install_generation_tagging_init.<locals>.patched_init",
@@ -357,6 +368,7 @@ const std::unordered_map<std::string_view, FunctionHandler>& lateHandlers() {
       {"torch.fx._symbolic_trace.is_fx_tracing", plainly<returnFalse>},
       {"torch.fx._symbolic_trace.is_fx_symbolic_tracing", plainly<returnFalse>},
       {"torch.onnx.is_in_onnx_export", plainly<returnFalse>},
+      {"torch.onnx.operators.shape_as_tensor", shapeAsTensor},
       {"torch.onnx._globals.is_in_onnx_export", plainly<returnFalse>},
       {"torch.onnx.utils.is_in_onnx_export", plainly<returnFalse>},
       {"torch.onnx._internal.torchscript_exporter.utils.is_in_onnx_export", plainly<returnFalse>},
@@ -403,6 +415,7 @@ void registerSwitches() {
   registerHandler("stator._switches.is_compiling", returnTrue);
   registerHandler("stator._marks.mark_static", markStatic);
   registerHandler("stator.polyfills.switches.run_later", runLater);
+  registerHandler("stator.polyfills.autograd.is_allowed", isAllowed);
   registerHandler("stator._core.error_on_break", isErrorOnBreak);
   registerHandler("stator._core.set_error_on_break", setErrorOnBreak);
 }

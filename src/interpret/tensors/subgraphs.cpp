@@ -471,6 +471,8 @@ void registerSubgraphs() {
   allowSymbols("stator.polyfills.subgraphs.call_like");
   // Bound to the class by each access: the function underneath is what is called.
   registerWholePolyfill("torch.autograd.function.Function.apply.__func__", "autograd.apply");
+  registerPolyfill("torch.autograd.function.Function.__init__", "autograd.init_instance");
+  registerPolyfill("torch._shape_as_tensor", "tensors.shape_as_tensor");
   registerWholePolyfill("torch.utils.checkpoint.checkpoint", "higher_order.checkpoint");
   registerWholePolyfill("torch.cond", "higher_order.cond");
   registerWholePolyfill("torch._higher_order_ops.while_loop", "higher_order.while_loop");

@@ -1,7 +1,9 @@
 """Small things of the library that programs use between tensors: typing, threading.local, weak references, warnings' filters, imports, modes."""
 
+import dataclasses
 import functools
 import importlib
+import inspect
 import itertools
 import operator
 import re
@@ -11,8 +13,11 @@ import typing
 import warnings
 import weakref
 
+import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
+
+import stator
 
 from tests.python.programs import Case, program, vec
 
@@ -275,5 +280,50 @@ def deterministic_for_a_while():
         y = x + 1
         torch.use_deterministic_algorithms(before)
         return y * 2, before, inside
+
+    return Case(f, vec())
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    left: torch.Tensor
+    right: torch.Tensor
+    factors: list = dataclasses.field(default_factory=lambda: [5])
+    bias: int = 3
+
+
+@stator.allow_in_graph
+def _of_pair(pair, *, times=1):
+    return (pair.left + pair.right * pair.factors[0] + pair.bias) * times
+
+
+@program(full=2)
+def objects_made_here_for_an_allowed_function():
+    def f(x):
+        return _of_pair(Pair(x, x + 1)), x * 2
+
+    return Case(f, vec())
+
+
+@program(full=1)
+def compiled_functions_are_functions():
+    def inner(x):
+        return x + 1
+
+    compiled = stator.compile(inner, backend="eager")
+
+    def f(x):
+        return compiled(x), inspect.isfunction(compiled), isinstance(compiled, types.FunctionType)
+
+    return Case(f, vec())
+
+
+@program(full=2)
+def array_with_an_output():
+    def f(x):
+        array = np.arange(4.0)
+        out = np.empty(4)
+        same = np.sin(array, out=out)
+        return same is out, torch.from_numpy(out) + x, np.issubdtype(type(3), np.integer)
 
     return Case(f, vec())
