@@ -17,6 +17,7 @@
 #include "runtime/reports.h"
 #include "runtime/settings.h"
 #include "runtime/watch.h"
+#include "tensor/profiler_region.h"
 #include "tensor/tensor_guard.h"
 
 #include <algorithm>
@@ -102,6 +103,9 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
   // Frames that a plan makes real lie on the C stack, those of the calls that CPython makes then do not.
   if (stackIsShort()) return outcome(Outcome::kStep);
   Roots roots = Roots::of(frame);
+  std::optional<tensor::ProfilerRegion> looking;
+  if (tensor::isProfiled()) [[unlikely]]
+    looking.emplace().begin("TorchDynamo Cache Lookup");
   Spare<GraphInputs> memory;
   GraphInputs& inputs = *memory;
   bool looked_alone = !config.guard_collectives;
@@ -119,8 +123,10 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
     std::shared_ptr<Entry> entry = site.entries[0];  // the cache may let it go while it runs
     if (measuresGuards()) [[unlikely]]
       measureGuards(*entry, frame, roots);
+    looking.reset();
     return runEntry(cache, *entry, frame, roots, inputs.values);
   }
+  looking.reset();
   if (!looked_alone) hitOnAll(cache, frame, false);
   if (callEndsEagerly()) return outcome(Outcome::kNative);
   statistics().misses++;
@@ -166,7 +172,7 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
   const bool again = !site.entries.empty();
   // Explanations are for those who asked, and for the last place that is left.
   const bool last_place = again && static_cast<int64_t>(site.entries.size()) + 1 == limit;
-  const int logs = wantedLogs();
+  const int logs = wantedLogs(frame);
   std::string failed_guards;
   if (again && (last_place || (logs & kLogRecompiles) != 0 || cache.tells_of_failures))
     failed_guards = explainAll(site, roots);
