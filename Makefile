@@ -148,6 +148,22 @@ test-report: build ## The report in a real browser (Chromium, headless); screens
 	$(call say,the report in a browser)
 	@$(PYTEST) -q --no-header -rs tests/python/test_report.py tests/report
 
+# An environment of its own over the main one's packages: nothing that is installed here may replace torch.
+LIBRARIES := accelerate diffusers lightning lightning-utilities torchmetrics peft psutil importlib_metadata zipp Pillow requests \
+  charset_normalizer urllib3 certifi
+.venv-libraries/.ready: | $(ENVIRONMENT)
+	$(call say,environment of the libraries in .venv-libraries)
+	@$(PY) -m venv .venv-libraries
+	@main=$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+	  echo "$$main" > "$$(.venv-libraries/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/main.pth"
+	@.venv-libraries/bin/pip install -qq --disable-pip-version-check --no-deps $(LIBRARIES)
+	@touch $@
+
+.PHONY: test-libraries
+test-libraries: build .venv-libraries/.ready ## transformers, accelerate, diffusers, lightning and peft under install(), the real ones (some minutes)
+	$(call say,libraries that call torch.compile)
+	@PYTHONPATH=$(CURDIR) .venv-libraries/bin/python -m pytest -q --no-header -rs tests/libraries
+
 .PHONY: test-debug
 test-debug: build ## The minifier on graphs of 300 calls, each fault at each stage, and with real inductor (half an hour)
 	$(call say,debugging tools)

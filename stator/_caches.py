@@ -9,7 +9,7 @@ import threading
 import weakref
 from typing import Any
 
-from stator import _core
+from stator import _core, _report
 
 _caches: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
@@ -54,6 +54,7 @@ def live_caches():
 
 def reset_all():
     """Drops the entries of all caches, and what their backends keep for themselves."""
+    _report.told_breaks.clear()
     for cache in live_caches():
         cache.reset()
         cache.settings.backend.reset()

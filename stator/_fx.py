@@ -6,6 +6,7 @@ Importing this module imports nothing of torch._dynamo, sympy or AOTAutograd: th
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import itertools
 import linecache
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._guards import CompileContext, CompileId, GuardSource, Source, TracingContext, compile_context, tracing
+from torch._guards import CompileContext, GuardSource, Source, TracingContext, compile_context, tracing
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx._lazy_graph_module import _LazyGraphModule, _use_lazy_graph_module
 from torch.fx.experimental import _config as fx_config
@@ -35,7 +36,7 @@ from torch.fx.node import _get_qualified_name
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils.weak import TensorWeakRef, WeakTensorKeyDictionary
 
-from stator import _core, _report
+from stator import _compile_ids, _core, _report
 
 # By c10's numbers (torch/headeronly/core/ScalarType.h, DeviceType.h).
 _DTYPE_NAMES = """
@@ -590,6 +591,13 @@ def _share_mode(module: CapturedModule) -> None:
             _function_records[function].fake_mode = _mode(module._stator_record)
 
 
+def _profiled() -> Any:
+    """Profilers show the call of the backend under TorchDynamo's name for it."""
+    if not torch.autograd._profiler_enabled():
+        return contextlib.nullcontext()
+    return torch.autograd.profiler.record_function("OutputGraph.call_user_compiler (dynamo_timed)")
+
+
 def _guards(context: TracingContext) -> list[tuple[int, list[int], list[int]]]:
     """The relations between inputs that AOTAutograd relied on, as graph/fx.h's BackendGuard."""
     found: list[tuple[int, list[int], list[int]]] = []
@@ -617,11 +625,9 @@ def compile_graph(module: CapturedModule, backend: Callable[..., Any], disk_key:
             announce(module)
         return module._stator_runner, [], [], -1
     context = _prepare(module)
-    compile_id = CompileId(frame_id=next(_report.compile_ids), frame_compile_id=0)
+    number, compile_id = next(_report.compile_ids), _compile_ids.current()
     module.meta.update(
-        dynamo_flat_name_to_original_fqn={},
-        dynamo_compile_id=compile_id,
-        backend_id=f"__compiled_fn_{compile_id.frame_id}",
+        dynamo_flat_name_to_original_fqn={}, dynamo_compile_id=compile_id, backend_id=f"__compiled_fn_{number}"
     )
     record = module._stator_record
     examples = record.examples
@@ -636,7 +642,10 @@ def compile_graph(module: CapturedModule, backend: Callable[..., Any], disk_key:
         try:
             for position in record.unseen:
                 examples[position] = record.input_fake(position)
-            compiled = backend(module, examples)
+            if _compile_ids.tracing():
+                _compile_ids.graph(module)
+            with _profiled():
+                compiled = backend(module, examples)
         finally:
             context.close()
             # The backend may have run the graph, which ends in other states.
@@ -657,4 +666,4 @@ def compile_graph(module: CapturedModule, backend: Callable[..., Any], disk_key:
         from stator import _disk_write
 
         _disk_write.keep(disk_key, compiled, guards, conditions, context)
-    return compiled, guards, conditions, compile_id.frame_id
+    return compiled, guards, conditions, number

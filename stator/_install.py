@@ -13,7 +13,7 @@ import threading
 import torch
 
 import stator
-from stator import _answers, _backends, _compile, _dynamo_settings, _torch_names, exc
+from stator import _answers, _backends, _compile, _dynamo_settings, _held_classes, _torch_names, exc
 from stator import config as _config
 
 # Under these names torch.compiler and torch._dynamo have what Stator has.
@@ -147,6 +147,11 @@ def _replace_dynamo(undo, dynamo):
         _replace(undo, dynamo, "bytecode_debugger", _AnsweringModule(debugger, why, instead))
     # Errors are caught by their names in torch._dynamo.exc.
     theirs = sys.modules.get("torch._dynamo.exc")
+    if theirs is not None:
+        _held_classes.join_errors(undo, theirs)
+    frames = sys.modules.get("torch._dynamo.eval_frame")
+    if frames is not None:
+        _replace(undo, frames, "OptimizedModule", _held_classes.standing_for(frames.OptimizedModule))
     for name in exc.__all__ if theirs is not None else ():
         if isinstance(getattr(theirs, name, None), type):
             _replace(undo, theirs, name, getattr(exc, name))

@@ -66,8 +66,28 @@ class CompiledModule(nn.Module, _core.CompiledModuleBase):
 
     @property
     def dynamo_ctx(self):
-        """compile() with this module's arguments."""
+        """As TorchDynamo has it: compiles other functions as this module is compiled."""
         return self._stator_compile
+
+    @property
+    def _compile_kwargs(self):
+        """The arguments of the compile call. Lightning takes them down itself where it finds torch.compile, and looks for them here."""
+        settings = getattr(self._stator_compile, "settings", None)  # a disabled module has none
+        given = settings.arguments if settings is not None else {"disable": True}
+        return self.__dict__.get("_compile_kwargs") or {
+            name: value for name, value in given.items() if value is not None
+        }
+
+    @_compile_kwargs.setter
+    def _compile_kwargs(self, given):
+        self.__dict__["_compile_kwargs"] = given
+
+    def __setattr__(self, name, value):
+        # nn.Module would make it a submodule of the module itself. Libraries put the module back that they found here, or what is inside.
+        if name == "_orig_mod":
+            _share(self, value)
+        else:
+            super().__setattr__(name, value)
 
     @property
     def __signature__(self):
@@ -135,11 +155,17 @@ def _follow_class(compiled):
 def wrap(module, compile_callable):
     """The compiled module of `module`; compile_callable(fn) compiles with the settings that it is to have."""
     compiled = _core.CompiledModuleBase.__new__(_compiled_class(type(module)))
+    CompiledModule._stator_compile.__set__(compiled, compile_callable)
+    _share(compiled, module)
+    return compiled
+
+
+def _share(compiled, module):
+    """Makes it the compiled module of this module."""
     object.__setattr__(compiled, "__dict__", module.__dict__)
     CompiledModule._orig_mod.__set__(compiled, module)
-    CompiledModule._stator_compile.__set__(compiled, compile_callable)
+    _follow_class(compiled)
     CompiledModule.__call__.__get__(compiled)  # compiles the call
-    return compiled
 
 
 def compile_in_place(module, compile_callable):

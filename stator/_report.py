@@ -17,12 +17,13 @@ from typing import Any
 
 import torch
 
-from stator import _advice, exc
+from stator import _advice, _compile_ids, exc
 
 log = logging.getLogger("stator")
 compile_ids = itertools.count()  # of graphs that went to a backend: __compiled_fn_<n>
 FORBIDDEN, MISMATCH = 26, 32  # in src/breaks/reasons.def
 recorder: Any = None  # of a report under way (stator/recording)
+told_breaks: set[tuple[int, str]] = set()  # under TORCH_LOGS=graph_breaks, since the last reset(): each is said once
 # "reason name, place" -> how often; texts, which the collector does not count among its objects
 breaks: collections.Counter[str] = collections.Counter()
 
@@ -61,6 +62,12 @@ def _artifact(module, word):
     import torch._logging
 
     return torch._logging.getArtifactLogger(module, word)
+
+
+def _say(logger, *message):
+    """A line at the level DEBUG, with the id of the capture that it is about."""
+    if logger.isEnabledFor(logging.DEBUG):
+        _compile_ids.say(logger.debug, *message)
 
 
 def _recompiles(word="recompiles"):
@@ -108,11 +115,13 @@ def compiling_graph(made):
     _output_graph.debug("COMPILING GRAPH due to %s", compile_reason(made))
 
 
-def wanted_logs():
-    """A mask: see LogWord in src/runtime/reports.h."""
+def wanted_logs(code):
+    """A mask: see LogWord in src/runtime/reports.h. A capture of this code is about to begin."""
+    _compile_ids.begin(code)
+    traced = _compile_ids.tracing()
     return (
-        (1 if recorder is not None or _recompiles().isEnabledFor(logging.DEBUG) else 0)
-        | (2 if _guards().isEnabledFor(logging.DEBUG) else 0)
+        (1 if traced or recorder is not None or _recompiles().isEnabledFor(logging.DEBUG) else 0)
+        | (2 if traced or _guards().isEnabledFor(logging.DEBUG) else 0)
         | (4 if _dynamic.isEnabledFor(logging.INFO) else 0)
         | (8 if _output_graph.isEnabledFor(logging.DEBUG) else 0)
         | (128 if _bytecode().isEnabledFor(logging.DEBUG) else 0)
@@ -166,8 +175,12 @@ def graph_made(graph_module):
     }
     for word, text in texts.items():
         if _output(word).isEnabledFor(logging.DEBUG):
-            _output(word).debug(
-                "TRACED GRAPH%s\n ===== %s =====\n %s", " TENSOR SIZES" if word == "graph_sizes" else "", name, text()
+            _say(
+                _output(word),
+                "TRACED GRAPH%s\n ===== %s =====\n %s",
+                " TENSOR SIZES" if word == "graph_sizes" else "",
+                name,
+                text(),
             )
 
 
@@ -277,9 +290,17 @@ def recompiled(place, failed_guards, symbols, seconds, entries, limit, code):
     text = reasons(failed_guards, code, symbols)
     if recorder is not None:
         recorder.recompiled(place, changes(failed_guards, code, symbols), seconds, entries, limit)
-    _recompiles().debug(
-        "%s: captured once more (entry %d of at most %d, %.1f ms):\n%s", place, entries, limit, seconds * 1e3, text
+    _say(
+        _recompiles(),
+        "%s: captured once more (entry %d of at most %d, %.1f ms):\n%s",
+        place,
+        entries,
+        limit,
+        seconds * 1e3,
+        text,
     )
+    if _compile_ids.tracing():
+        _compile_ids.recompiled([change["text"] for change in changes(failed_guards, code, symbols)])
     if entries == limit:
         summary = (
             f"{place}: the last of {limit} entries is taken; further cases run eagerly. What differed from the others:\n{text}\n"
@@ -297,24 +318,23 @@ def constant_sizes(code, name, size):
 
 
 def guards_made(place, guards):
-    _guards().debug("%s: guards\n%s", place, guards)
+    _say(_guards(), "%s: guards\n%s", place, guards)
+    if _compile_ids.tracing():
+        _compile_ids.ended(guards)
 
 
 def graph_break(place, sentence, number, name, hint, stack):
     breaks[f"{name}, {place}"] += 1
     count("graph_break", sentence)
     listener = _artifact(_TRACE, "graph_breaks")
-    if listener.isEnabledFor(logging.DEBUG):
+    if (listener.isEnabledFor(logging.DEBUG) or _compile_ids.tracing()) and (number, place) not in told_breaks:
+        told_breaks.add((number, place))
         hint = _advice.of(number, sentence, hint)
         advice = f"\n  What to do: {hint}." if hint else ""
-        listener.debug(
-            "%s: graph break: %s [break reason %d]%s\nUser code traceback:\n%s",
-            place,
-            sentence,
-            number,
-            advice,
-            _chain(stack),
-        )
+        text = f"Graph break in user code at {place}: {sentence} [break reason {number}]{advice}\nUser code traceback:\n{_chain(stack)}"
+        _say(listener, "%s", text)
+        if _compile_ids.tracing():
+            _compile_ids.graph_break(text)
     log.debug("%s: graph break: %s [break reason %d]", place, sentence, number)
 
 

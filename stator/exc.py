@@ -58,11 +58,21 @@ def _restore(cls, args):
     return error
 
 
-class StatorError(RuntimeError):
+# CPython lets a class change its bases (_held_classes.py) where the first one is a class made in Python, and stays.
+class _RuntimeError(RuntimeError):
+    pass
+
+
+class _Exception(Exception):
+    pass
+
+
+class StatorError(_RuntimeError):
     """Base of all errors that Stator itself raises."""
 
     def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
+        # Not the next class's: after stator.install() that is TorchDynamo's, with arguments of its own.
+        RuntimeError.__init__(self, *args, **kwargs)
         self.frame_exec_strategy = None
 
     def __reduce__(self):
@@ -245,11 +255,11 @@ class RecompileError(StatorError):
     """A recompilation under config.error_on_recompile or the stance fail_on_recompile."""
 
 
-class FailOnRecompileLimitHit(Exception):
+class FailOnRecompileLimitHit(_Exception):
     """config.recompile_limit was hit under fullgraph=True or config.fail_on_recompile_limit_hit."""
 
 
-class IncorrectUsage(Exception):
+class IncorrectUsage(_Exception):
     """An API of Stator was used in a way that cannot work."""
 
 

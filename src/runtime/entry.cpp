@@ -18,6 +18,7 @@
 #include "runtime/reports.h"
 #include "runtime/settings.h"
 #include "runtime/watch.h"
+#include "tensor/profiler_region.h"
 #include "tensor/tensor_guard.h"
 
 #include <algorithm>
@@ -147,6 +148,9 @@ STATOR_HOT LookUp::MaybeExit LookUp::leaveAlone(Site& site) {
 }
 
 STATOR_HOT LookUp::MaybeExit LookUp::serve(Site& site, const Roots& roots, GraphInputs& inputs) {
+  std::optional<tensor::ProfilerRegion> looking;
+  if (tensor::isProfiled()) [[unlikely]]
+    looking.emplace().begin("TorchDynamo Cache Lookup");
   bool looked_alone = !config.guard_collectives;
   for (size_t i = 0; i < site.entries.size(); ++i) {
     if (!inputs.found(*site.entries[i], roots) || dropsRunCode(*site.entries[i], roots)) continue;
@@ -162,8 +166,10 @@ STATOR_HOT LookUp::MaybeExit LookUp::serve(Site& site, const Roots& roots, Graph
     std::shared_ptr<Entry> entry = site.entries[0];  // the cache may let it go while it runs
     if (measuresGuards()) [[unlikely]]
       measureGuards(*entry, frame, roots);
+    looking.reset();
     return runEntry(cache, *entry, frame, roots, inputs.values);
   }
+  looking.reset();
   if (!looked_alone) hitOnAll(cache, frame, false);
   if (callEndsEagerly()) return outcome(Outcome::kNative);
   return std::nullopt;
@@ -225,7 +231,7 @@ Exit LookUp::captureAndRun(Site& site, const Roots& roots, GraphInputs& inputs) 
   const bool again = !site.entries.empty();
   // Explanations are for those who asked, and for the last place that is left.
   const bool last_place = again && static_cast<int64_t>(site.entries.size()) + 1 == limit();
-  const int logs = wantedLogs();
+  const int logs = wantedLogs(frame);
   std::string failed_guards;
   if (again && (last_place || (logs & kLogRecompiles) != 0 || cache.tells_of_failures))
     failed_guards = explainAll(site, roots);

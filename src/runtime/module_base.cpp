@@ -25,6 +25,7 @@ struct ModuleBase {
   PyObject* compiled;  // null until it is asked for
   // What was compiled: `called` is the class's `__call__`, and whether it was passed by.
   PyObject* called;
+  PyObject* of;  // the module; `compiled` keeps it alive
   bool straight;
   // Where this was found.
   PyTypeObject* type;
@@ -62,7 +63,8 @@ bool resolve(ModuleBase* self, uint64_t own_version) {
   PyTypeObject* type = Py_TYPE(module.get());
   Ref<> called = newRef(_PyType_Lookup(type, known::names().dunder_call));
   const bool straight = comesStraight(module.get(), called.get());
-  if (self->compiled == nullptr || self->called != called.get() || self->straight != straight) {
+  if (self->compiled == nullptr || self->of != module.get() || self->called != called.get() ||
+      self->straight != straight) {
     Ref<> entry = bound(straight ? _PyType_Lookup(type, known::names().call_impl) : called.get(),
                         module.get());
     Ref<> compiled = entry ? stealRef(PyObject_CallOneArg(self->compile, entry.get())) : Ref<>();
@@ -73,6 +75,7 @@ bool resolve(ModuleBase* self, uint64_t own_version) {
     }
     setField(self->compiled, std::move(compiled));
     setField(self->called, std::move(called));
+    self->of = module.get();
     self->straight = straight;
   }
   self->type_version = stator_type_version(type);

@@ -95,8 +95,8 @@ void reportRecompile(StatorFrame* frame, const std::string& failed_guard, bool b
              static_cast<int>(by_stance), stator_frame_code(frame));
 }
 
-int wantedLogs() {
-  Ref<> mask = callReport("wanted_logs", "()");
+int wantedLogs(StatorFrame* frame) {
+  Ref<> mask = callReport("wanted_logs", "(O)", stator_frame_code(frame));
   if (!mask) {
     PyErr_Clear();
     return 0;

@@ -47,7 +47,8 @@ enum LogWord : int {
   kLogEachFailure = 256,
   kLogSymbols = 512
 };
-int wantedLogs();
+// A capture of this frame is about to begin: it gets its compile id.
+int wantedLogs(StatorFrame* frame);
 // Why a graph ends where it does, as TorchDynamo's GraphCompileReason has it: (reason, ((file, line, function), ...), whether it is a break).
 Ref<> compileReason(StatorFrame* frame, const interpret::Captured& captured);
 // "COMPILING GRAPH due to ..."

@@ -368,7 +368,7 @@ WORDS = {
     "sym_node": ["SymInt of L['x'].size(0), hint 6"],
     "trace_shape_events": ["create_symbol s0 = 6 for L['x'].size(0)"],
     "dynamic": ["create_symbol s0 = 6: L['x'].size(0) is a symbol", "in f"],
-    "graph_breaks": ["graph break: calls a function", "What to do:", "User code traceback", 'print("", end="")'],
+    "graph_breaks": ["calls a function", "What to do:", "User code traceback", 'print("", end="")'],
 }
 
 

@@ -490,3 +490,28 @@ def test_a_hook_that_comes_between_calls_is_called(where):
     assert torch.equal(compiled(x), x * 7)
     del module.forward
     assert torch.equal(compiled(x), plain)
+
+
+def test_libraries_put_the_module_back():
+    """accelerate's unwrap_model assigns `_orig_mod`: it becomes no submodule, and another module is the compiled one from then on."""
+    inner = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    compiled = stator.compile(inner, backend="eager")
+    x = torch.randn(3, 4)
+    expected = inner(x)
+    compiled._orig_mod = inner
+    assert list(inner._modules) == ["0", "1"] and torch.equal(compiled(x), expected)
+    other = nn.Linear(4, 2)
+    compiled._orig_mod = other
+    assert compiled._orig_mod is other and isinstance(compiled, nn.Linear) and not isinstance(compiled, nn.Sequential)
+    assert torch.equal(compiled(x), other(x)) and "_orig_mod" not in dict(other.named_modules())
+    assert list(compiled.state_dict()) == list(other.state_dict())
+
+
+def test_dynamo_ctx_and_compile_kwargs():
+    model = stator.compile(nn.Linear(2, 2), backend="eager", dynamic=True)
+    before = stator.stats()["graph_calls"]
+    assert torch.equal(model.dynamo_ctx(lambda x: x + 1)(torch.ones(2)), torch.full((2,), 2.0))
+    assert stator.stats()["graph_calls"] > before
+    assert model._compile_kwargs["backend"] == "eager" and model._compile_kwargs["dynamic"] is True
+    model._compile_kwargs = {"backend": "aot_eager"}
+    assert model._compile_kwargs == {"backend": "aot_eager"}

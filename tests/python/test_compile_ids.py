@@ -1,0 +1,94 @@
+"""Log lines carry the id of the capture that they are about, and TORCH_TRACE gets the records that tlparse reads."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import stator
+
+pytestmark = pytest.mark.skipif("STATOR_BREAK_EVERY" in os.environ, reason="forced breaks are other captures")
+
+PROGRAM = """
+import torch, stator
+
+def inner(y):
+    print(end="")
+    return y.relu()
+
+def outer(x):
+    return inner(x + 1) * 2
+
+compiled = stator.compile(outer, backend="aot_eager")
+for rows in (3, 4):
+    x = torch.randn(rows)
+    assert torch.equal(compiled(x), outer(x))
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trace")
+    path = folder / "program.py"
+    path.write_text(PROGRAM)
+    environment = {
+        **os.environ,
+        "TORCH_LOGS": "graph_breaks,recompiles,guards,graph_code",
+        "TORCH_TRACE": str(folder / "trace"),
+    }
+    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, env=environment, check=True)
+    (log,) = (folder / "trace").iterdir()
+    records = []
+    for line in log.read_text().splitlines():
+        found = re.match(r"V.*?\] (\{.*\})$", line)
+        if found:
+            records.append(json.loads(found[1]))
+    return done.stderr, records
+
+
+def test_lines_carry_ids(run):
+    text, _ = run
+    ids = re.findall(r"\[(\d+/\d+)\] \[__(graph_breaks|recompiles|guards|graph_code)\]", text)
+    assert {kind for _, kind in ids} == {"graph_breaks", "recompiles", "guards", "graph_code"}
+    assert {one for one, kind in ids if kind == "graph_breaks"} == {"0/0"}
+    # outer is the first function, inner the second; outer is captured before and behind the break
+    assert {one.partition("/")[0] for one, _ in ids} == {"0", "1"}
+    assert "0/2" in {one for one, kind in ids if kind == "recompiles"}
+    assert text.count("Graph break in user code at ") == 1
+
+
+def test_records(run):
+    _, records = run
+
+    def of(kind):
+        return [record for record in records if kind in record]
+
+    starts, graphs, metrics = of("dynamo_start"), of("dynamo_output_graph"), of("compilation_metrics")
+    assert all("frame_id" in record and "frame_compile_id" in record for record in (*starts, *graphs, *metrics))
+    assert starts[0]["dynamo_start"]["stack"][-1]["name"] == "outer" or starts[0]["dynamo_start"]["stack"]
+    assert len(graphs) == 6 and graphs[0]["dynamo_output_graph"]["sizes"]["l_x_"] == ["3"]
+    assert len(metrics) == len(of("dynamo_cpp_guards_str")) == 6
+    first = metrics[0]["compilation_metrics"]
+    assert first["co_name"] == "outer" and first["compile_id"] == "0/0" and first["guard_count"] > 1
+    artifacts = [record["artifact"]["name"] for record in of("artifact")]
+    assert artifacts.count("dynamo_graph_break_reason") == 1 and artifacts.count("recompile_reasons") == 3
+
+
+def test_profilers_see_look_up_backend_and_graph():
+    compiled = stator.compile(lambda x: x**2 + 1, backend="aot_eager")
+    x = torch.randn(2, 2)
+    with torch.profiler.profile() as first:
+        compiled(x)
+    assert any("call_user_compiler (dynamo_timed)" in event.name for event in first.events())
+    with torch.profiler.profile() as later:
+        compiled(x)
+    names = [event.name for event in later.events()]
+    assert sum("TorchDynamo Cache Lookup" in name for name in names) == 1
+    assert sum(name.startswith("Torch-Compiled Region") for name in names) == 1
+    assert not any("call_user_compiler" in name for name in names)
