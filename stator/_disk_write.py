@@ -11,7 +11,7 @@ import marshal
 import torch
 from torch._guards import TracingContext
 
-from stator import _core, _disk, config
+from stator import _core, _disk, _torch_versions, config
 
 
 class NotKept(Exception):
@@ -96,7 +96,7 @@ def _backward_facts(entry, meta):
     tangents = [
         i
         for i, info in enumerate(meta.output_info)
-        if issubclass(info.raw_type, torch.Tensor) and info.requires_grad_for_backward
+        if issubclass(info.raw_type, torch.Tensor) and _torch_versions.has_tangent(info)
     ]
     formats = []
     for tangent in meta.subclass_tangent_meta:

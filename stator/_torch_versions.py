@@ -118,3 +118,8 @@ def tuning_is_open(graph: Any) -> bool:
     from torch._inductor.runtime.autotune_cache import AutotuneCacheBundler
 
     return AutotuneCacheBundler._bundler is not None
+
+
+def has_tangent(output: Any) -> bool:
+    """Whether AOTAutograd's backward is given a gradient of this output. Before torch 2.13 of every one that requires grad."""
+    return getattr(output, "requires_grad_for_backward", output.requires_grad)

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch._higher_order_ops import map as map_over
 from torch._higher_order_ops import scan
+from torch._higher_order_ops.scan import ScanAutogradImpl
 from torch.utils.checkpoint import checkpoint
 
 import stator
@@ -41,6 +42,10 @@ def autograd_function(x):
     return Flattened.apply(x).sin()
 
 
+# A backward of scan() may give back one of its inputs since torch 2.13.
+SCANS_HAVE_GRADIENTS = hasattr(ScanAutogradImpl, "_break_bw_input_output_aliasing")
+
+
 def scanned(x):
     return scan(lambda carry, row: (carry + row * x.shape[0], carry.clone()), torch.zeros(4), x)[1]
 
@@ -55,6 +60,10 @@ def mapped(x):
     "function", [vmapped, branches, checkpointed, autograd_function, scanned, mapped], ids=lambda f: f.__name__
 )
 def test_one_graph_for_all_sizes(function, backend):
+    if function is scanned and backend == "aot_eager" and not SCANS_HAVE_GRADIENTS:
+        pytest.skip(
+            "AOTAutograd before torch 2.13 says of this scan's backward that it might alias its input, whoever captured it"
+        )
     graphs = []
     compiled = stator.compile(function, backend=backend, fullgraph=True, dynamic=True)
     handle = stator.on_graph(lambda *args: graphs.append(args))
