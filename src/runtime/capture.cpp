@@ -11,6 +11,7 @@
 #include "runtime/backend_call.h"
 #include "runtime/capture_turn.h"
 #include "runtime/entry.h"
+#include "runtime/failed_graph.h"
 #include "runtime/guard_filter.h"
 #include "runtime/kept_captures.h"
 #include "runtime/listing.h"
@@ -106,10 +107,50 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   return options;
 }
 
+namespace {
+
+// Whether the error that is set is one of a trace's own: built into Python, and raised in a file of ours or torch's, or for want of memory. Others
+// are for the user: demands that are not met, interrupts, what a handler of a signal raises.
+bool isOurs(PyObject* error) {
+  if (PyErr_GivenExceptionMatches(error, PyExc_MemoryError)) return true;
+  if (!PyErr_GivenExceptionMatches(error, PyExc_Exception)) return false;
+  Ref<> module =
+      stealRef(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(error)), "__module__"));
+  if (!module || !PyUnicode_Check(module.get()) ||
+      PyUnicode_CompareWithASCIIString(module.get(), "builtins") != 0)
+    return false;
+  Ref<> at = stealRef(PyException_GetTraceback(error));
+  if (!at) return false;
+  auto* last = reinterpret_cast<PyTracebackObject*>(at.get());
+  while (last->tb_next != nullptr) last = last->tb_next;
+  Ref<> globals = stealRef(PyFrame_GetGlobals(last->tb_frame));
+  PyObject* name = globals ? PyDict_GetItemString(globals.get(), "__name__") : nullptr;
+  const char* text = name != nullptr && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
+  if (text == nullptr) return false;
+  const std::string_view room = std::string_view(text).substr(0, std::string_view(text).find('.'));
+  return room == "stator" || room == "torch";
+}
+
+}  // namespace
+
 interpret::Captured traceFrame(StatorFrame* frame, interpret::TraceOptions& options) {
-  interpret::Captured captured = interpret::trace(frame, options);
-  statistics().restarts += captured.restarts;
-  return captured;
+  try {
+    interpret::Captured captured = interpret::trace(frame, options);
+    statistics().restarts += captured.restarts;
+    return captured;
+  } catch (const PythonError&) {
+    Ref<> error = takeError();
+    const bool ours = isOurs(error.get());
+    PyErr_Clear();
+    if (!ours) {
+      setError(std::move(error));
+      throw;
+    }
+    Ref<> text = stealRef(PyObject_Str(error.get()));
+    const char* words = text ? PyUnicode_AsUTF8(text.get()) : "";
+    throw InternalError(std::string("a trace raised ") + Py_TYPE(error.get())->tp_name + ": " +
+                        (words != nullptr ? words : ""));
+  }
 }
 
 bool holdsTensor(StatorFrame* frame) {

@@ -13,6 +13,7 @@
 #include "interpret/objects/errors.h"
 #include "interpret/objects/known_scalars.h"
 #include "interpret/tensors/data_numbers.h"
+#include "interpret/tensors/tensor_attributes.h"
 #include "interpret/tensors/torch_calls.h"
 #include "interpret/tensors/torch_contexts.h"
 #include "interpret/tensors/torch_function.h"
@@ -430,6 +431,10 @@ Flow TensorCall::checkWrites() {
       return breakWith(
           Reason::kUnsupportedMutation,
           "writes to memory of several inputs, with and without gradients or of wrappers");
+    if (written && !tracer_.options.runs_as_captured) {
+      STATOR_FLOW(writeToData(tracer_, tensors[i]));
+      STATOR_FLOW(writeToOneOfViews(tracer_, tensors[i], tensors));
+    }
     // AOTAutograd saves what the write left for the backward pass, and writes once more there.
     if (written && !tracer_.options.runs_as_captured && !tracer_.torch.now().grad_enabled &&
         tracer_.storages.hasGrads(storage))
