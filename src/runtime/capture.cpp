@@ -1,6 +1,7 @@
 // How an entry comes into being: trace, graph, backend, guards, plan.
 #include "base/check.h"
 #include "base/collector_pause.h"
+#include "base/faults.h"
 #include "base/imports.h"
 #include "graph/fx.h"
 #include "graph/graph_runner.h"
@@ -198,21 +199,25 @@ bool mayRaiseOnData(const graph::Node& node) {
                      [&](const char* part) { return text.find(part) != std::string::npos; });
 }
 
-// Calls that may raise, and that nothing needs, become outputs: a backend drops what leads to none. Whether there are calls that may raise.
+// Calls that may raise or draw random numbers, and that nothing needs, become outputs: a backend drops what leads to none. Whether there are calls
+// that may raise.
 bool keepRaising(graph::Graph& graph) {
   std::unordered_set<const graph::Node*> needed(graph.outputs().begin(), graph.outputs().end());
-  std::vector<graph::Node*> raising, all;
+  std::vector<graph::Node*> raising, drawing, all;
   for (graph::Node& node : graph.nodes()) all.push_back(&node);
   for (size_t i = all.size(); i-- > 0;) {
     graph::Node& node = *all[i];
     if (mayRaiseOnData(node)) raising.push_back(&node);
+    if (node.random) drawing.push_back(&node);
     if (!node.mutates && needed.count(&node) == 0) continue;
     auto use = [&](graph::StandIn* used) { needed.insert(used->node); };
     graph::forEachStandIn(node.args.get(), use);
     graph::forEachStandIn(node.kwargs.get(), use);
   }
-  for (graph::Node* node : raising) {
-    if (needed.count(node) == 0 && node->meta != nullptr) graph.addOutput(node);
+  for (const std::vector<graph::Node*>& nodes : {raising, drawing}) {
+    for (graph::Node* node : nodes) {
+      if (node->meta != nullptr && needed.insert(node).second) graph.addOutput(node);
+    }
   }
   return !raising.empty();
 }
@@ -307,6 +312,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
     if (keepsCaptures()) keepCapture(frame, *captured.graph, captured.plan, "", "");
     return nullptr;
   }
+  faultPoint();
   auto entry = std::make_unique<Entry>();
   entry->ops = captured.graph->callCount();
   entry->watched = static_cast<long long>(captured.watched);
@@ -412,6 +418,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
                           !entry->has_effects && !entry->redraws && !sets_modes &&
                           !entry->has_subclasses;
   filterGuards(cache, frame, captured);
+  faultPoint();
   if (!captured.managed.empty()) {
     entry->same_modules = std::make_unique<guards::GuardProgram>(
         *captured.sources, *interpret::guardsOfSameModules(*captured.guards, captured.managed),

@@ -2,6 +2,7 @@
 // its values, and what it did to its arguments.
 #include "interpret/tensors/tensor_call.h"
 
+#include "base/faults.h"
 #include "base/numpy_number.h"
 #include "base/stack_room.h"
 #include "interpret/core/apparent_types.h"
@@ -281,6 +282,7 @@ void TensorCall::askWrappers(std::optional<tensor::TorchFunctionPause>& handlers
 }
 
 void TensorCall::infer() {
+  pythonFaultPoint();
   request_.target = facts_ != nullptr ? facts_ : target_;
   request_.args = now_.data();
   if (!remember_ && tracer_.sizes.hasScalars()) {
