@@ -206,6 +206,10 @@ fuzz: build ## Differential fuzzers: 20,000 programs with fixed seeds, then HOUR
 test-deep: build ## Structures 100,000 deep of every kind, built, dropped, returned and walked in traces (some ten minutes)
 	@STATOR_TEST_DEEP=1 $(PYTEST) -q --no-header tests/python/test_deep_structures.py
 
+.PHONY: test-faults
+test-faults: build ## Each counted point of captures fails once, over a sample of the corpus (STATOR_FAIL_AT; half an hour)
+	@STATOR_TEST_FAULTS=1 $(PYTEST) -q --no-header tests/python/test_faults.py
+
 .PHONY: test-cpython
 test-cpython: build ## CPython's own tests under the evaluator: all modules that pass here without it (hours; goes on where it was stopped)
 	$(call say,CPython's tests)

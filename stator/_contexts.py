@@ -70,14 +70,33 @@ def set_data(tensor, value):
     tensor.data = value
 
 
+def data_of(tensor):
+    """`tensor.data` in a graph that a backend may trace: writes to it are none that autograd counts."""
+    import weakref
+
+    import torch
+
+    if type(tensor) in (torch.Tensor, torch.nn.Parameter):
+        _not_counted[id(tensor)] = weakref.ref(tensor)
+        return tensor.data
+    return tensor.detach()
+
+
+_not_counted: dict[
+    int, Any
+] = {}  # weak references to tensors whose data a graph that ran as it is has set or asked for
+
+
 def set_traced_data(tensor, value):
     """The same for an input of a graph that a backend traces, with `set_`, which it knows how to do to the real tensor behind the graph.
-    That counts as a write there, and does so here."""
+    That counts as a write there. Where the backend runs the graph as it is, none is counted, and none is to be taken back."""
+    import weakref
+
     import torch
 
     if type(tensor) in (torch.Tensor, torch.nn.Parameter):
         tensor.data = value
-        _change_version(tensor, 1)
+        _not_counted[id(tensor)] = weakref.ref(tensor)
         return
     with torch.no_grad():
         tensor.set_(value.detach())
@@ -85,14 +104,11 @@ def set_traced_data(tensor, value):
 
 def uncount_write(tensor):
     """Behind set_traced_data: to set `data` is no write that autograd counts. A backend that saw that the data is there already counts none."""
-    if tensor._version > 0:
-        _change_version(tensor, -1)
-
-
-def _change_version(tensor, by):
     import torch
 
-    torch._C._autograd._unsafe_set_version_counter((tensor,), (tensor._version + by,))
+    held = _not_counted.pop(id(tensor), None)
+    if (held is None or held() is not tensor) and tensor._version > 0:
+        torch._C._autograd._unsafe_set_version_counter((tensor,), (tensor._version - 1,))
 
 
 def mark_hooks(message: str) -> None:

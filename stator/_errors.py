@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 
 
-def zeros(size, stride, dtype, requires_grad, is_leaf):
+def zeros(size, stride, dtype, requires_grad, is_leaf, is_parameter):
     """A tensor of these facts, on the CPU."""
     with torch.inference_mode(False), torch.no_grad():
         tensor = torch.empty_strided(size, stride, dtype=dtype).zero_()
+    if is_parameter:
+        return torch.nn.Parameter(tensor, requires_grad)
     if requires_grad:
         tensor.requires_grad_()
         if not is_leaf:
@@ -18,13 +22,19 @@ def zeros(size, stride, dtype, requires_grad, is_leaf):
 
 
 def raised(target, args, kwargs):
-    """The exception; None: it does not raise, or not for reasons of its arguments alone."""
+    """The exception; None: it does not raise, or not for reasons of its arguments alone, or a warning comes before it, which is due at each call."""
+    always = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)  # what warns once has not done so by being asked here
     try:
-        if isinstance(target, str):
-            getattr(args[0], target)(*args[1:], **kwargs)
-        else:
-            target(*args, **kwargs)
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            if isinstance(target, str):
+                getattr(args[0], target)(*args[1:], **kwargs)
+            else:
+                target(*args, **kwargs)
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
-        if type(error).__module__ == "builtins":
+        if type(error).__module__ == "builtins" and not warned:
             return error.with_traceback(None)
+    finally:
+        torch.set_warn_always(always)
     return None

@@ -229,7 +229,8 @@ def _make_one(facts, storages):
             fake = torch._neg_view(fake)
     if requires_grad:
         if is_leaf:
-            fake.requires_grad_()
+            with torch.inference_mode(is_inference):  # what inference mode made takes the flag there alone
+                fake.requires_grad_()
         else:
             with torch.enable_grad(), mode():
                 weight = torch.empty((), dtype=dtype, device=device, requires_grad=True)

@@ -1,6 +1,7 @@
 #include "graph/graph.h"
 
 #include "base/check.h"
+#include "base/faults.h"
 #include "base/imports.h"
 #include "base/stack_room.h"
 
@@ -24,6 +25,7 @@ Node* Graph::addInput(const sources::Source* source, Ref<> example,
 }
 
 Node* Graph::addCall(Op op, Ref<> target, Ref<> args, Ref<> kwargs) {
+  faultPoint();
   STATOR_CHECK(op != Op::kInput && target && args && PyTuple_CheckExact(args.get()));
   STATOR_CHECK(op != Op::kCallMethod || PyUnicode_Check(target.get()));
   Node& node = storage_.emplace_back();

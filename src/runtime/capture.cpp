@@ -1,6 +1,7 @@
 // How an entry comes into being: trace, graph, backend, guards, plan.
 #include "base/check.h"
 #include "base/collector_pause.h"
+#include "base/faults.h"
 #include "base/imports.h"
 #include "graph/fx.h"
 #include "graph/graph_runner.h"
@@ -11,6 +12,7 @@
 #include "runtime/backend_call.h"
 #include "runtime/capture_turn.h"
 #include "runtime/entry.h"
+#include "runtime/failed_graph.h"
 #include "runtime/guard_filter.h"
 #include "runtime/kept_captures.h"
 #include "runtime/listing.h"
@@ -106,10 +108,50 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   return options;
 }
 
+namespace {
+
+// Whether the error that is set is one of a trace's own: built into Python, and raised in a file of ours or torch's, or for want of memory. Others
+// are for the user: demands that are not met, interrupts, what a handler of a signal raises.
+bool isOurs(PyObject* error) {
+  if (PyErr_GivenExceptionMatches(error, PyExc_MemoryError)) return true;
+  if (!PyErr_GivenExceptionMatches(error, PyExc_Exception)) return false;
+  Ref<> module =
+      stealRef(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(error)), "__module__"));
+  if (!module || !PyUnicode_Check(module.get()) ||
+      PyUnicode_CompareWithASCIIString(module.get(), "builtins") != 0)
+    return false;
+  Ref<> at = stealRef(PyException_GetTraceback(error));
+  if (!at) return false;
+  auto* last = reinterpret_cast<PyTracebackObject*>(at.get());
+  while (last->tb_next != nullptr) last = last->tb_next;
+  Ref<> globals = stealRef(PyFrame_GetGlobals(last->tb_frame));
+  PyObject* name = globals ? PyDict_GetItemString(globals.get(), "__name__") : nullptr;
+  const char* text = name != nullptr && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
+  if (text == nullptr) return false;
+  const std::string_view room = std::string_view(text).substr(0, std::string_view(text).find('.'));
+  return room == "stator" || room == "torch";
+}
+
+}  // namespace
+
 interpret::Captured traceFrame(StatorFrame* frame, interpret::TraceOptions& options) {
-  interpret::Captured captured = interpret::trace(frame, options);
-  statistics().restarts += captured.restarts;
-  return captured;
+  try {
+    interpret::Captured captured = interpret::trace(frame, options);
+    statistics().restarts += captured.restarts;
+    return captured;
+  } catch (const PythonError&) {
+    Ref<> error = takeError();
+    const bool ours = isOurs(error.get());
+    PyErr_Clear();
+    if (!ours) {
+      setError(std::move(error));
+      throw;
+    }
+    Ref<> text = stealRef(PyObject_Str(error.get()));
+    const char* words = text ? PyUnicode_AsUTF8(text.get()) : "";
+    throw InternalError(std::string("a trace raised ") + Py_TYPE(error.get())->tp_name + ": " +
+                        (words != nullptr ? words : ""));
+  }
 }
 
 bool holdsTensor(StatorFrame* frame) {
@@ -157,21 +199,25 @@ bool mayRaiseOnData(const graph::Node& node) {
                      [&](const char* part) { return text.find(part) != std::string::npos; });
 }
 
-// Calls that may raise, and that nothing needs, become outputs: a backend drops what leads to none. Whether there are calls that may raise.
+// Calls that may raise or draw random numbers, and that nothing needs, become outputs: a backend drops what leads to none. Whether there are calls
+// that may raise.
 bool keepRaising(graph::Graph& graph) {
   std::unordered_set<const graph::Node*> needed(graph.outputs().begin(), graph.outputs().end());
-  std::vector<graph::Node*> raising, all;
+  std::vector<graph::Node*> raising, drawing, all;
   for (graph::Node& node : graph.nodes()) all.push_back(&node);
   for (size_t i = all.size(); i-- > 0;) {
     graph::Node& node = *all[i];
     if (mayRaiseOnData(node)) raising.push_back(&node);
+    if (node.random) drawing.push_back(&node);
     if (!node.mutates && needed.count(&node) == 0) continue;
     auto use = [&](graph::StandIn* used) { needed.insert(used->node); };
     graph::forEachStandIn(node.args.get(), use);
     graph::forEachStandIn(node.kwargs.get(), use);
   }
-  for (graph::Node* node : raising) {
-    if (needed.count(node) == 0 && node->meta != nullptr) graph.addOutput(node);
+  for (const std::vector<graph::Node*>& nodes : {raising, drawing}) {
+    for (graph::Node* node : nodes) {
+      if (node->meta != nullptr && needed.insert(node).second) graph.addOutput(node);
+    }
   }
   return !raising.empty();
 }
@@ -269,6 +315,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
     if (keepsCaptures()) keepCapture(frame, *captured.graph, captured.plan, "", "");
     return nullptr;
   }
+  faultPoint();
   auto entry = std::make_unique<Entry>();
   entry->ops = captured.graph->callCount();
   entry->watched = static_cast<long long>(captured.watched);
@@ -376,6 +423,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
                           !entry->has_effects && !entry->redraws && !sets_modes &&
                           !entry->has_subclasses;
   filterGuards(cache, frame, captured);
+  faultPoint();
   if (!captured.managed.empty()) {
     entry->same_modules = std::make_unique<guards::GuardProgram>(
         *captured.sources, *interpret::guardsOfSameModules(*captured.guards, captured.managed),

@@ -1,6 +1,7 @@
 #include "runtime/driver_module.h"
 
 #include "base/check.h"
+#include "base/faults.h"
 #include "bytecode/code_info.h"
 #include "bytecode/opcodes.h"
 #include "python/evaluator.h"
@@ -97,6 +98,14 @@ PyObject* counterDict(PyObject*, PyObject*) {
                        "frames", now.frames, "steps", now.steps, "native_frames", now.native_frames,
                        "inlined_materialised", now.materialised, "deep_frames", now.deep_frames,
                        "depth_errors", now.depth_errors);
+}
+
+PyObject* failAtPoint(PyObject*, PyObject* number) {
+  const long long n = PyLong_AsLongLong(number);
+  if (n == -1 && PyErr_Occurred()) return nullptr;
+  const int64_t passed = faultPoints();
+  failAt(n);
+  return PyLong_FromLongLong(passed);
 }
 
 PyObject* resetCounters(PyObject*, PyObject*) {
@@ -269,6 +278,9 @@ PyMethodDef driver_methods[] = {
      "frame to CPython after k instructions."},
     {"driver_counters", counterDict, METH_NOARGS,
      "What the driver has done in this process, as a dict."},
+    {"fail_at", failAtPoint, METH_O,
+     "Lets the n-th of the counted points of captures fail once; 0: none. How many were passed "
+     "since the last call."},
     {"reset_driver_counters", resetCounters, METH_NOARGS,
      "Sets the counters of driver_counters to zero."},
     {"watch_files", watch, METH_O,

@@ -445,9 +445,11 @@ STATOR_HOT bool checkAllFacts(const TensorPair* pairs, size_t count, bool fetch)
 
 PyObject* gradOf(PyObject* tensor) {
   if (!isTensor(tensor)) return nullptr;
-  const at::Tensor& grad = reinterpret_cast<THPVariable*>(tensor)->cdata.grad();
-  if (!grad.defined()) return Py_NewRef(Py_None);
-  return THPVariable_Wrap(grad);
+  const at::Tensor& own = THPVariable_Unpack(tensor);
+  const at::Tensor& grad = own.unsafeGetTensorImpl()->grad();
+  if (grad.defined()) return THPVariable_Wrap(grad);
+  // torch warns of the question: of no leaf, and not retained.
+  return own.is_leaf() || own.retains_grad() ? Py_NewRef(Py_None) : nullptr;
 }
 
 PyObject* sizeOf(PyObject* tensor, int64_t dim) {

@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import math
 import os
+import re
 import tempfile
 from typing import Any
 
@@ -400,6 +401,9 @@ class Recorder:
         return PartsSpec(kind, [p if hasattr(p, "text") else LiteralSpec(p) for p in parts], facts)
 
 
+_FRAME = 1 << 16  # what a file of torch.save holds beside the values, at most
+
+
 class Loader:
     """Makes the tensors that a script describes."""
 
@@ -407,11 +411,15 @@ class Loader:
         self.folder = folder
 
     def read(self, digest, nbytes):
+        if not re.fullmatch("[0-9a-f]{40}", str(digest)):
+            raise InputsError(f"{digest!r} is no name of values: a script names them by 40 hexadecimal digits")
         path = os.path.join(self.folder, digest + ".pt")
         if not os.path.exists(path):
             raise InputsError(
                 f"the file {path} is missing: a script needs the folder of values that was written with it"
             )
+        if not os.path.isfile(path) or (nbytes is not None and os.path.getsize(path) > nbytes + _FRAME):
+            raise InputsError(f"{path} is no file, or larger than the {nbytes} bytes that the script says")
         try:
             data = torch.load(path, map_location="cpu", weights_only=True)
         except Exception as error:
@@ -427,6 +435,12 @@ class Loader:
         return self.read(digest, nbytes).to(device).untyped_storage()
 
     def random(self, seed, dtype, count, low, high, device="cpu"):
+        try:
+            return self._drawn(seed, dtype, count, low, high, device)
+        except (RuntimeError, MemoryError, OverflowError) as error:
+            raise InputsError(f"{count} random numbers cannot be made: {str(error).splitlines()[0]}") from None
+
+    def _drawn(self, seed, dtype, count, low, high, device):
         source = torch.Generator().manual_seed(seed)
         if dtype.is_floating_point or dtype.is_complex:
             wide = torch.complex128 if dtype.is_complex else torch.float64
@@ -451,6 +465,9 @@ class Loader:
         sizes=None,
     ):
         made = torch.empty(0, dtype=dtype, device=storage.device)
+        last = offset + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
+        if min((offset, *shape, *stride)) < 0 or (0 not in shape and last >= storage.nbytes() // made.itemsize):
+            raise InputsError(f"a tensor of {tuple(shape)}, strides {tuple(stride)}, reaches beyond its {storage.nbytes()} bytes")
         made.set_(storage, offset, shape, stride)
         made = made.conj() if conj else made
         made = made._neg_view() if neg else made

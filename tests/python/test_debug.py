@@ -499,6 +499,46 @@ def test_values_missing_truncated_or_foreign(script, tmp_path):
     assert done.returncode == 1 and done.stderr.count("\n") <= 2 and "does not hold" in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize(
+    "pattern, new, message",
+    [
+        (r"'[0-9a-f]{40}'", "'../../../secret'", "no name of values"),
+        (r"'[0-9a-f]{40}'", "'/dev/zero'", "no name of values"),
+        (r"(storage\('[0-9a-f]{40}', )\d+", r"\g<1>10**30", "does not hold|larger than"),
+        (r"\(4,\)", "(4000000,)", "reaches beyond"),
+        (r"\(4,\), \(1,\)", "(4,), (-1,)", "reaches beyond"),
+    ],
+)
+def test_scripts_that_lead_out(script, tmp_path, pattern, new, message):
+    """Other files, other sizes: an error, and nothing outside of the folder is read."""
+    with open(script) as file:
+        text = file.read()
+    changed = re.sub(pattern, new, text)
+    assert changed != text, text
+    with open(script, "w") as file:
+        file.write(changed)
+    with pytest.raises((InputsError, ScriptError), match=message):
+        _scripts.load(script).load_inputs()
+
+
+def test_values_that_are_no_file(script):
+    """A pipe nobody writes to, a folder, a file of another size."""
+    case = _scripts.load(script)
+    (path,) = [os.path.join(case.folder, n) for n in os.listdir(case.folder) if case.specs["l_x_"].storage.digest in n]
+    os.unlink(path)
+    for make in (lambda: os.mkfifo(path), lambda: os.mkdir(path), lambda: open(path, "wb").truncate(1 << 40)):
+        make()
+        with pytest.raises(InputsError, match="no file, or larger"):
+            case.load_inputs()
+        os.rmdir(path) if os.path.isdir(path) else os.unlink(path)
+
+
+def test_random_values_without_end(script):
+    loader = _inputs.Loader(".")
+    with pytest.raises(InputsError, match="cannot be made"):
+        loader.random(0, torch.float32, 1 << 60, 0.0, 1.0)
+
+
 def test_nothing_foreign_is_overwritten(script, tmp_path, caplog):
     case = _scripts.load(script)
     (tmp_path / "mine").mkdir()

@@ -1,6 +1,7 @@
 #include "interpret/frames/loop.h"
 
 #include "base/check.h"
+#include "base/faults.h"
 #include "interpret/calls/folded_modules.h"
 #include "interpret/core/outside.h"
 #include "interpret/frames/handlers.h"
@@ -78,6 +79,7 @@ Flow beginInstruction(Tracer& tracer, const SymbolicFrame& frame) {
     return tracer.breakWith(Reason::kTraceLimit);
   }
   budget.look();
+  faultPoint();
   if (tracer.options.logs != 0) [[unlikely]]
     logInstruction(tracer, frame);
   return Flow::kOk;

@@ -2,6 +2,7 @@
 #include "interpret/frames/plan_builder.h"
 
 #include "base/check.h"
+#include "base/faults.h"
 #include "base/stack_room.h"
 #include "bytecode/opcodes.h"
 #include "interpret/calls/classes.h"
@@ -74,6 +75,7 @@ Register PlanBuilder::stackEntry(size_t index) {
 
 Register PlanBuilder::add(PlanOp op, PyObject* key, Ref<> object, std::vector<Register> operands,
                           int64_t number) {
+  faultPoint();
   PlanStep step{op};
   step.result = next_++;
   step.object = std::move(object);

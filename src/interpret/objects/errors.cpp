@@ -40,6 +40,8 @@ Ref<> withZeros(Tracer& t, PyObject* value) {
         meta->isSymbolic() || meta->is_conj || meta->is_neg || meta->is_inference ||
         meta->numel().value() > 65536)
       return Ref<>();
+    const PyTypeObject* type = typeOf(t, value);
+    if (type != tensorType() && type != parameterType()) return Ref<>();
     Out dtype = t.above.tensorAttr(value, dtype_name);
     if (!dtype.ok()) return Ref<>();
     auto numbers = [](const shapes::Dims& dims) {
@@ -51,7 +53,8 @@ Ref<> withZeros(Tracer& t, PyObject* value) {
     };
     Ref<> made = stealRef(PyObject_CallFunctionObjArgs(
         zeros, numbers(meta->sizes).get(), numbers(meta->strides).get(), dtype.get(),
-        meta->requires_grad ? Py_True : Py_False, meta->is_leaf ? Py_True : Py_False, nullptr));
+        meta->requires_grad ? Py_True : Py_False, meta->is_leaf ? Py_True : Py_False,
+        type == parameterType() ? Py_True : Py_False, nullptr));
     if (!made) PyErr_Clear();
     return made;
   }

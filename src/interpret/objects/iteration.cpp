@@ -168,6 +168,24 @@ bool noticesChange(Tracer& tracer, PyObject* iterator) {
   return !asked.ok() || change != Change::kNone;
 }
 
+namespace {
+
+// As Tensor.__iter__: the views of unbind, which autograd lets nobody write to, and of which all are there before the first is asked for.
+Out overTensor(Tracer& tracer, PyObject* tensor) {
+  constexpr int64_t kMost = 4096;
+  static PyObject* const unbind = PyUnicode_InternFromString("unbind");
+  static PyObject* const first = PyLong_FromLong(0);
+  if (graph::asStandIn(tensor)->meta->sizes[0].value() > kMost)
+    return tracer.breakWith(Reason::kUnsupportedIterator, "a tensor of thousands of rows");
+  Args args;
+  args.values = {tensor, first};
+  args.positional = 2;
+  STATOR_VALUE(rows, tracer.above.tensorCall(graph::Op::kCallMethod, unbind, args));
+  return iterate(tracer, rows.get());
+}
+
+}  // namespace
+
 Out iterate(Tracer& tracer, PyObject* iterable) {
   static PyObject* method = PyUnicode_InternFromString("__iter__");
   if (isTraceIterator(iterable)) return newRef(iterable);
@@ -183,6 +201,8 @@ Out iterate(Tracer& tracer, PyObject* iterable) {
     const shapes::TensorMeta* meta = graph::asStandIn(iterable)->meta;
     if (meta == nullptr || meta->sizes.empty())
       return tracer.breakWith(Reason::kRaises, "iterates over a 0-d tensor");
+    if (PyType_IsSubtype(typeOf(tracer, iterable), tensorType()))
+      return overTensor(tracer, iterable);
     return tracer.made(makeTraceIterator(IteratorKind::kSequence, {newRef(iterable)}));
   }
   PyTypeObject* type = Py_TYPE(iterable);

@@ -15,6 +15,7 @@
 #include "interpret/tensors/torch_calls.h"
 #include "interpret/tensors/torch_function.h"
 #include "interpret/tensors/wrapper_tensors.h"
+#include "tensor/tensor_guard.h"
 
 #include <string_view>
 
@@ -88,8 +89,9 @@ Out baseOf(Tracer& t, PyObject* stand_in) {
       if (base.get() != Py_None || at.get() == stand_in) return base;
       return at;
     }
-    bool detached = PyUnicode_Check(tensor->node->target.get()) &&
-                    PyUnicode_CompareWithASCIIString(tensor->node->target.get(), "detach") == 0;
+    bool detached = tensor->node->target.get() == torchObject("stator._contexts.data_of") ||
+                    (PyUnicode_Check(tensor->node->target.get()) &&
+                     PyUnicode_CompareWithASCIIString(tensor->node->target.get(), "detach") == 0);
     if (tensor->node->op == graph::Op::kInput || tensor->meta->storage_id == 0 ||
         tensor->meta->is_inference || detached) {
       return t.breakWith(Reason::kUnsupportedAttribute, "_base");
@@ -187,8 +189,9 @@ Out tensorAttr(Tracer& tracer, PyObject* stand_in, PyObject* name) {
     if (source == nullptr)
       return meta.requires_grad ? Out(tracer.breakWith(Reason::kUnsupportedAttribute, "grad"))
                                 : Out(newRef(Py_None));
-    Ref<> real = stealRef(PyObject_GetAttr(tensor->node->example.get(), name));
-    if (!real) return tracer.raiseCurrentError();
+    Ref<> real = stealRef(tensor::gradOf(tensor->node->example.get()));
+    if (!real)
+      return tracer.breakWith(Reason::kUnsupportedAttribute, "grad of no leaf, which warns");
     return fromOutside(tracer, real, tracer.world.child(SourceKind::kTensorGrad, source));
   }
   if (found != nullptr) {
@@ -201,10 +204,10 @@ Out tensorAttr(Tracer& tracer, PyObject* stand_in, PyObject* name) {
       args.positional = 2;
       // Writes to it are none that autograd counts: where the graph runs as it is, it has to be `data` itself.
       if (text == "data" && !tracer.options.runs_as_captured) {
-        Ref<> detach = stealRef(PyUnicode_InternFromString("detach"));
         args.values.pop_back();
         args.positional = 1;
-        return tensorCall(tracer, graph::Op::kCallMethod, detach.get(), args);
+        return tensorCall(tracer, graph::Op::kCallFunction, torchObject("stator._contexts.data_of"),
+                          args, true, torchObject("torch.detach"));
       }
       return tensorCall(tracer, graph::Op::kCallFunction, builtinFunction("getattr"), args);
     }
@@ -271,9 +274,11 @@ namespace {
 bool isUsed(Tracer& t, const graph::Node* tensor) {
   static PyObject* const detach = PyUnicode_InternFromString("detach");
   PyObject* set = torchObject("stator._contexts.set_traced_data");
+  PyObject* data = torchObject("stator._contexts.data_of");
   bool used = false;
   for (const graph::Node& node : std::as_const(t.graphs.current()).nodes()) {
-    if (node.op == graph::Op::kInput || node.target.get() == detach || node.target.get() == set)
+    if (node.op == graph::Op::kInput || node.target.get() == detach || node.target.get() == set ||
+        node.target.get() == data)
       continue;
     auto look = [&](const graph::StandIn* one) { used |= one->node == tensor; };
     graph::forEachStandIn(node.args.get(), look);
@@ -304,7 +309,42 @@ void uncountWrite(Tracer& t, PyObject* stand_in) {
   t.effects.callLate({uncount, {newRef(stand_in)}});
 }
 
+// The `data` that this one is, or is a view of; null: it is none.
+PyObject* dataBehind(PyObject* stand_in) {
+  PyObject* const data = torchObject("stator._contexts.data_of");
+  while (stand_in != nullptr && graph::asStandIn(stand_in)->meta != nullptr) {
+    const graph::StandIn* at = graph::asStandIn(stand_in);
+    if (at->node->op == graph::Op::kInput || at->meta->storage_id == 0) return nullptr;
+    PyObject* viewed = nullptr;
+    graph::forEachStandIn(at->node->args.get(), [&](graph::StandIn* used) {
+      if (viewed == nullptr && used->meta != nullptr &&
+          used->meta->storage_id == at->meta->storage_id)
+        viewed = reinterpret_cast<PyObject*>(used);
+    });
+    if (at->node->target.get() == data) return stand_in;
+    stand_in = viewed != stand_in ? viewed : nullptr;
+  }
+  return nullptr;
+}
+
 }  // namespace
+
+Flow writeToData(Tracer& tracer, PyObject* stand_in) {
+  PyObject* data = dataBehind(stand_in);
+  if (data == nullptr) return Flow::kOk;
+  PyObject* owner = PyTuple_GET_ITEM(graph::asStandIn(data)->node->args.get(), 0);
+  const graph::StandIn* tensor = graph::asStandIn(owner);
+  const bool input = tensor->node->source != nullptr;
+  // What a backend that differentiates has kept of it for gradients would be found written to, and so would what its graph gives as `data`.
+  if (tensor->meta->requires_grad && (!input || isUsed(tracer, tensor->node))) {
+    const char* why = "writes to the data of what has gradients";
+    if (const values::Info* info = tracer.values.find(data))
+      tracer.ending.restartAt(info->born, Reason::kUnsupportedMutation, why);
+    return tracer.breakWith(Reason::kUnsupportedMutation, why);
+  }
+  if (input) uncountWrite(tracer, owner);
+  return Flow::kOk;
+}
 
 Flow setTensorAttr(Tracer& tracer, PyObject* stand_in, PyObject* name, PyObject* value) {
   graph::StandIn* tensor = graph::asStandIn(stand_in);

@@ -2,6 +2,7 @@
 // its values, and what it did to its arguments.
 #include "interpret/tensors/tensor_call.h"
 
+#include "base/faults.h"
 #include "base/numpy_number.h"
 #include "base/stack_room.h"
 #include "interpret/core/apparent_types.h"
@@ -13,6 +14,7 @@
 #include "interpret/objects/errors.h"
 #include "interpret/objects/known_scalars.h"
 #include "interpret/tensors/data_numbers.h"
+#include "interpret/tensors/tensor_attributes.h"
 #include "interpret/tensors/torch_calls.h"
 #include "interpret/tensors/torch_contexts.h"
 #include "interpret/tensors/torch_function.h"
@@ -280,6 +282,7 @@ void TensorCall::askWrappers(std::optional<tensor::TorchFunctionPause>& handlers
 }
 
 void TensorCall::infer() {
+  pythonFaultPoint();
   request_.target = facts_ != nullptr ? facts_ : target_;
   request_.args = now_.data();
   if (!remember_ && tracer_.sizes.hasScalars()) {
@@ -430,6 +433,10 @@ Flow TensorCall::checkWrites() {
       return breakWith(
           Reason::kUnsupportedMutation,
           "writes to memory of several inputs, with and without gradients or of wrappers");
+    if (written && !tracer_.options.runs_as_captured) {
+      STATOR_FLOW(writeToData(tracer_, tensors[i]));
+      STATOR_FLOW(writeToOneOfViews(tracer_, tensors[i], tensors));
+    }
     // AOTAutograd saves what the write left for the backward pass, and writes once more there.
     if (written && !tracer_.options.runs_as_captured && !tracer_.torch.now().grad_enabled &&
         tracer_.storages.hasGrads(storage))

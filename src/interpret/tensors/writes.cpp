@@ -49,7 +49,52 @@ bool overlapsPartly(const TensorMeta& written, const TensorMeta& read) {
   return begin < other_end && other_begin < end;
 }
 
+// The one of several views of one call (unbind, split) that this is, or is a view of; null: it is none.
+PyObject* oneOfViews(PyObject* stand_in) {
+  while (stand_in != nullptr && graph::asStandIn(stand_in)->meta != nullptr) {
+    const graph::StandIn* at = graph::asStandIn(stand_in);
+    if (at->node->op == graph::Op::kInput || at->meta->storage_id == 0) return nullptr;
+    PyObject* viewed = nullptr;
+    bool several = false;
+    graph::forEachStandIn(at->node->args.get(), [&](graph::StandIn* used) {
+      several |= used->meta == nullptr && at->node->target.get() == operatorFunction("getitem");
+      if (viewed == nullptr && used->meta != nullptr &&
+          used->meta->storage_id == at->meta->storage_id)
+        viewed = reinterpret_cast<PyObject*>(used);
+    });
+    if (several) return stand_in;
+    stand_in = viewed != stand_in ? viewed : nullptr;
+  }
+  return nullptr;
+}
+
+// Whether the call that gave several results, one of which this is, gave views.
+bool isViewOfArgument(PyObject* stand_in) {
+  const graph::StandIn* part = graph::asStandIn(stand_in);
+  const graph::StandIn* all = graph::asStandIn(PyTuple_GET_ITEM(part->node->args.get(), 0));
+  bool found = false;
+  graph::forEachStandIn(all->node->args.get(), [&](graph::StandIn* used) {
+    found |= used->meta != nullptr && used->meta->storage_id == part->meta->storage_id;
+  });
+  return found;
+}
+
 }  // namespace
+
+Flow writeToOneOfViews(Tracer& tracer, PyObject* stand_in, const std::vector<PyObject*>& tensors) {
+  if (!tracer.torch.now().grad_enabled ||
+      std::none_of(tensors.begin(), tensors.end(), [](PyObject* tensor) {
+        const TensorMeta* meta = graph::asStandIn(tensor)->meta;
+        return meta != nullptr && meta->requires_grad;
+      }))
+    return Flow::kOk;
+  PyObject* one = oneOfViews(stand_in);
+  if (one == nullptr || !isViewOfArgument(one)) return Flow::kOk;
+  const char* why = "writes to one of several views";
+  if (const values::Info* info = tracer.values.find(one))
+    tracer.ending.restartAt(info->born, Reason::kRaises, why);
+  return tracer.breakWith(Reason::kRaises, why);
+}
 
 bool writeMayFail(Tracer& tracer, PyObject* target, const std::vector<PyObject*>& arguments,
                   const std::vector<PyObject*>& tensors, std::string& why) {
