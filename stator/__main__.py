@@ -1,4 +1,4 @@
-"""python -m stator run|minify|analyze|bisect|ranks ..."""
+"""python -m stator run|minify|analyze|bisect|ranks|cache ..."""
 
 import sys
 

@@ -140,6 +140,7 @@ def _ranks(folder):
 
 def main(argv=None):
     """The command line of the package."""
+    from stator.commands import cache
     from stator.debug import _bisect
 
     parser = argparse.ArgumentParser(
@@ -153,8 +154,11 @@ def main(argv=None):
     _bisect.add_arguments(bisect)
     ranks = commands.add_parser("ranks", help="where the captures of several ranks differ first (config.trace_dir)")
     ranks.add_argument("folder", help="the folder that config.trace_dir named")
+    cache.add_arguments(commands.add_parser("cache", help=cache.HELP))
     arguments = parser.parse_args(argv)
     with _clear_messages():
+        if arguments.command == "cache":
+            return cache.main(arguments)
         if arguments.command == "ranks":
             return _ranks(arguments.folder)
         if arguments.command == "bisect":
