@@ -131,6 +131,22 @@ def t5_encoder(layers: int = 6) -> Program:
     )
 
 
+def vit(layers: int = 12) -> Program:
+    import torch
+    from transformers import ViTConfig, ViTForImageClassification
+
+    config = ViTConfig(
+        hidden_size=HIDDEN,
+        intermediate_size=2 * HIDDEN,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        image_size=64,
+        patch_size=8,
+    )
+    images = torch.randn(BATCH, 3, 64, 64, generator=torch.Generator().manual_seed(1))
+    return Program(ViTForImageClassification(config).eval(), (), {"pixel_values": images})
+
+
 PROGRAMS: dict[str, Callable[[], Program]] = {
     "add_1000": lambda: add_loop(1000),
     "add_10000": lambda: add_loop(10000),

@@ -1,7 +1,9 @@
-"""What a user waits for at a warm start: `python -m benchmarks.start`.
+"""What a user waits for: `python -m benchmarks.start`.
 
-From process start to the first result, less `import torch` and building the model, in a new process with all caches hot; TorchDynamo and
-Stator alternate. "With imports" is what a user sees; "without" has the front end's and inductor's modules imported before the clock starts.
+From process start to the first result, less `import torch` and building the model. Cold: empty caches. Warm: a new process with all caches
+hot; from a file: `stator.load` of what `stator.save` wrote, without any cache. "With imports" is what a user sees; "without" has the front
+end's and inductor's modules imported before the clock starts. The step is a later call. Each in a process of its own; TorchDynamo and Stator
+alternate. `--cpu`: CPU time of the process and the compilers that it starts in place of seconds, for a busy machine.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from typing import Any
 from benchmarks import runner
 
 HEAVY = ("torch._dynamo", "torch._inductor", "sympy")
-SIDES = {"dynamo": "TorchDynamo", "stator": "Stator"}
+SIDES = {"dynamo": "TorchDynamo", "whole": "Stator, whole", "stator": "Stator", "file": "from a file"}
+STEPS = 20
 
 
 def small() -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
@@ -30,25 +33,47 @@ def small() -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     return torch.nn.Sequential(*layers), (torch.randn(8, 64),), {}
 
 
-def qwen3_12() -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    import torch
+def model(name: str, layers: int) -> Callable[[], tuple[Any, tuple[Any, ...], dict[str, Any]]]:
+    """A model of benchmarks/programs.py, which is imported when it is built."""
 
-    from benchmarks.programs import qwen3
+    def made() -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+        import torch
 
-    torch.manual_seed(0)
-    program = qwen3(12)
-    return program.target, program.args, program.kwargs
+        from benchmarks import programs
+
+        torch.manual_seed(0)
+        program = getattr(programs, name)(layers)
+        return program.target, program.args, program.kwargs
+
+    return made
 
 
-PROGRAMS: dict[str, Callable[[], tuple[Any, tuple[Any, ...], dict[str, Any]]]] = {"small": small, "qwen3_12": qwen3_12}
-TITLES = {"small": "12 layers of Linear and GELU", "qwen3_12": "Qwen3, 12 layers"}
+PROGRAMS: dict[str, Callable[[], tuple[Any, tuple[Any, ...], dict[str, Any]]]] = {
+    "small": small,
+    "qwen3_12": model("qwen3", 12),
+    "bert_12": model("bert", 12),
+    "gpt2_12": model("gpt2", 12),
+    "vit_12": model("vit", 12),
+    "t5_encoder_6": model("t5_encoder", 6),
+    "llama_32": model("llama", 32),
+    "qwen3_36": model("qwen3", 36),
+}
+USUAL = ("small", "qwen3_12", "bert_12", "gpt2_12", "vit_12")
+TITLES = {
+    "small": "12 layers of Linear and GELU",
+    "qwen3_12": "Qwen3, 12 layers",
+    "bert_12": "BERT, 12 layers",
+    "gpt2_12": "GPT-2, 12 layers",
+    "vit_12": "ViT, 12 layers",
+    "t5_encoder_6": "T5 encoder, 6 layers",
+    "llama_32": "Llama, 32 layers",
+    "qwen3_36": "Qwen3, 36 layers",
+}
 
 
-def work(side: str, name: str, imported: bool) -> dict[str, Any]:
+def work(side: str, name: str, imported: bool, file: str, saves: bool) -> dict[str, Any]:
     """In a process of its own: seconds to the first result, and which of the large modules that took."""
-    import time
-
-    started = time.perf_counter()
+    started = now()
     import torch
 
     target, args, kwargs = PROGRAMS[name]()
@@ -60,101 +85,155 @@ def work(side: str, name: str, imported: bool) -> dict[str, Any]:
             import stator
             from stator import _disk  # noqa: F401
     with torch.no_grad():
-        start = time.perf_counter()
+        start = now()
         if side == "dynamo":
             compiled = torch.compile(target)
         else:
             import stator
 
-            compiled = stator.compile(target)
+            if side == "whole":
+                stator.config.regions = "off"
+            compiled = stator.load(target, file, on_miss="error") if side == "file" else stator.compile(target)
         result = compiled(*args, **kwargs)
-        end = time.perf_counter()
+        end = now()
+        modules = [module for module in HEAVY if module in sys.modules and module not in before]
+        steps = []
+        for _ in range(STEPS):
+            begin = now()
+            compiled(*args, **kwargs)
+            steps.append([later - earlier for later, earlier in zip(now(), begin, strict=True)])
         first, second = (_tensor(value) for value in (result, target(*args, **kwargs)))
+    if saves:
+        stator.save(compiled, file)
+    stats = stator.stats() if side != "dynamo" else {}
     return {
-        "seconds": end - start,
-        "before": start - started,
+        "seconds": [later - earlier for later, earlier in zip(end, start, strict=True)],
+        "before": [later - earlier for later, earlier in zip(start, started, strict=True)],
+        "step": [statistics.median(column) for column in zip(*steps, strict=True)],
         "equal": torch.allclose(first, second, atol=1e-4, rtol=1e-4),
-        "modules": [module for module in HEAVY if module in sys.modules and module not in before],
-        "hits": stator.stats()["disk_hits"] if side == "stator" else None,
+        "modules": modules,
+        "hits": stats.get("disk_hits"),
+        "compilations": stats.get("backend_compilations"),
     }
+
+
+def now() -> tuple[float, float]:
+    """Seconds by the clock, and of CPU time with all finished children."""
+    import resource
+    import time
+
+    used = 0.0
+    for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
+        usage = resource.getrusage(who)
+        used += usage.ru_utime + usage.ru_stime
+    return time.perf_counter(), used
 
 
 def _tensor(value: Any) -> Any:
-    return value.logits if hasattr(value, "logits") else value
+    return value if not hasattr(value, "keys") else next(iter(value.values()))
 
 
-def run(side: str, name: str, imported: bool, caches: Path) -> dict[str, Any]:
+def run(side: str, name: str, imported: bool, caches: Path, saves: bool = False) -> dict[str, Any]:
     folders = {
         "TORCHINDUCTOR_CACHE_DIR": str(caches / side),
-        "STATOR_CACHE_DIR": str(caches / "kept"),
-        "STATOR_CACHE": "1",
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",  # no pool of processes whose work would be counted for nobody
+        "STATOR_CACHE_DIR": str(caches / "kept" / side),
+        "STATOR_CACHE": "0" if side == "file" else "1",
     }
-    command = [sys.executable, "-m", "benchmarks.start", "--worker", side, name, "imported" if imported else "all"]
+    kind = "imported" if imported else "all"
+    worker = [side, name, kind, str(caches / f"{name}.stator"), "save" if saves else ""]
+    command = [sys.executable, "-m", "benchmarks.start", "--worker", *worker]
     done = subprocess.run(
         command, cwd=runner.ROOT, env=runner.environment(folders), capture_output=True, text=True, timeout=900
     )
     if done.returncode != 0:
         raise RuntimeError(done.stderr[-3000:])
-    return json.loads(done.stdout.splitlines()[-1])
+    seen = json.loads(done.stdout.splitlines()[-1])
+    if not seen["equal"]:
+        raise RuntimeError(f"{SIDES[side]} differs from eager on {name}")
+    return seen
 
 
-def measure(names: list[str], rounds: int, caches: Path) -> dict[str, Any]:
+def measure(names: list[str], rounds: int, caches: Path, sides: list[str], clock: int) -> dict[str, Any]:
+    """By program: `<side>_<cold|all|imported|step>`, and what Stator imported; `clock`: 0 the clock, 1 CPU time."""
     figures: dict[str, Any] = {}
     for name in names:
-        rows: dict[str, Any] = {f"{side}_{kind}": [] for side in SIDES for kind in ("all", "imported")}
-        for side in SIDES:  # twice: what a first process keeps, a second may keep in another form
-            run(side, name, False, caches)
-            run(side, name, False, caches)
-        for _ in range(rounds):
+        row: dict[str, Any] = {}
+        samples: dict[str, list[float]] = {}
+        compiling = [side for side in sides if side != "file"]
+        for side in compiling:  # twice: what a first process keeps, a second may keep in another form
+            cold = run(side, name, False, caches)
+            row[f"{side}_cold"], row[f"{side}_compilations"] = cold["seconds"][clock], cold["compilations"]
+            run(side, name, False, caches, saves=side == "stator")
+        for turn in range(rounds):
             for kind in ("all", "imported"):
-                for side in SIDES:
+                for side in runner.alternating(sides, turn):
                     seen = run(side, name, kind == "imported", caches)
-                    if not seen["equal"]:
-                        raise RuntimeError(f"{SIDES[side]} differs from eager on {name}")
-                    rows[f"{side}_{kind}"].append(seen["seconds"])
-                    if side == "stator":
-                        rows["modules"], rows["hits"] = seen["modules"], seen["hits"]
-        figures[name] = {
-            key: statistics.median(value) if key.partition("_")[0] in SIDES else value for key, value in rows.items()
-        }
+                    samples.setdefault(f"{side}_{kind}", []).append(seen["seconds"][clock])
+                    samples.setdefault(f"{side}_step", []).append(seen["step"][clock])
+                    if side == "stator" and kind == "all":
+                        row["modules"], row["hits"] = seen["modules"], seen["hits"]
+        figures[name] = row | {key: statistics.median(values) for key, values in samples.items()}
     return figures
 
 
-def table(figures: dict[str, Any]) -> str:
-    lines = ["Warm start, seconds to the first result (caches hot, less import torch and building the model)",
-             f"{'':32}{'':16}{'TorchDynamo':>12}{'Stator':>10}{'ratio':>8}"]  # fmt: skip
+MEASURES = {
+    "all": "warm, with imports",
+    "imported": "warm, without",
+    "cold": "cold, with imports",
+    "step": "a later call",
+}
+
+
+def table(figures: dict[str, Any], sides: list[str], clock: int) -> str:
+    what = "CPU seconds" if clock else "Seconds"
+    lines = [f"{what} to the first result (less import torch and building the model), and of a later call",
+             f"{'':30}{'':20}" + "".join(f"{SIDES[side]:>15}" for side in sides) + f"{'ratio':>8}"]  # fmt: skip
     for name, row in figures.items():
-        for kind, title in (("all", "with imports"), ("imported", "without")):
-            theirs, ours = row[f"dynamo_{kind}"], row[f"stator_{kind}"]
-            label = TITLES[name] if kind == "all" else ""
-            lines.append(f"{label:32}{title:16}{theirs:12.3f}{ours:10.3f}{theirs / ours:8.1f}")
+        for kind, title in MEASURES.items():
+            cells = [row.get(f"{side}_{kind}") for side in sides]
+            ratio = f"{row[f'dynamo_{kind}'] / row[f'stator_{kind}']:8.1f}" if {"dynamo", "stator"} <= {*sides} else ""
+            shown = "".join(
+                f"{'' if cell is None else format(cell, '.4f' if kind == 'step' else '.3f'):>15}" for cell in cells
+            )
+            lines.append(f"{TITLES[name] if kind == 'all' else '':30}{title:20}{shown}{ratio}")
         loaded = ", ".join(row["modules"]) or "none of " + ", ".join(HEAVY)
-        lines.append(f"{'':32}imported by Stator: {loaded}")
+        counts = ", ".join(
+            f"{SIDES[s]} {row[f'{s}_compilations']}" for s in sides if row.get(f"{s}_compilations") is not None
+        )
+        lines.append(f"{'':30}imported by Stator at a warm start: {loaded}; compilations when cold: {counts}")
     return "\n".join(lines)
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default=",".join(PROGRAMS), help="comma-separated: " + ", ".join(PROGRAMS))
+    parser.add_argument("--only", default=",".join(USUAL), help="comma-separated: " + ", ".join(PROGRAMS))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--caches", type=Path, help="keep the caches in this folder for the next run")
     parser.add_argument("--out", type=Path, help="write the figures as JSON")
     parser.add_argument(
         "--check", action="store_true", help="exit with 1 unless Stator is 10 times as fast with imports"
     )
-    parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--sides", default=",".join(SIDES), help="comma-separated: " + ", ".join(SIDES))
+    parser.add_argument("--cpu", action="store_true", help="CPU time in place of seconds")
+    parser.add_argument("--worker", nargs=5, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.worker:
-        side, name, kind = options.worker
-        print(json.dumps(work(side, name, kind == "imported")))
+        side, name, kind, file, saves = options.worker
+        print(json.dumps(work(side, name, kind == "imported", file, bool(saves))))
         return 0
+    sides, clock = options.sides.split(","), int(options.cpu)
     with tempfile.TemporaryDirectory() as temporary:
-        figures = measure(options.only.split(","), options.rounds, options.caches or Path(temporary))
-    print(table(figures))
+        folder = (options.caches or Path(temporary)).resolve()
+        figures = measure(options.only.split(","), options.rounds, folder, sides, clock)
+    print(table(figures, sides, clock))
     if options.out is not None:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps(figures, indent=1))
-    holds = all(row["dynamo_all"] >= 10 * row["stator_all"] and not row["modules"] for row in figures.values())
+    holds = all(
+        row.get("dynamo_all", 10 * row["stator_all"]) >= 10 * row["stator_all"] and not row["modules"]
+        for row in figures.values()
+    )
     return 0 if holds or not options.check else 1
 
 

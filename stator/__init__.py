@@ -52,6 +52,7 @@ _LATER = {
     "_observe": "on_graph reset_stats stats",
     "recording": "report",
     "_ranks": "set_compile_group set_enable_guard_collectives",
+    "_saved": "load save",
     "debug._record": "replay",
     "_switches": "allow_in_graph assume_constant_result disable disallow_in_graph dont_skip_tracing error_on_graph_break forbid_in_graph "
     "graph_break is_compiling nonstrict_trace run set_stance skip skip_frame substitute_in_graph",

@@ -211,7 +211,7 @@ def _verifying(backend, graph_module, compiled):
 class Backend:
     """A backend with its mode and options, as one compile call named them. Equal calls give equal keys."""
 
-    def __init__(self, backend, mode, options, dynamic, name):
+    def __init__(self, backend, mode, options, dynamic, name, file=None):
         if backend is None:
             backend = _default_backend()
         if not isinstance(backend, str) and not callable(backend):
@@ -228,6 +228,7 @@ class Backend:
             self._regions = config.accept("regions", self._regions)
         self.asked, self.mode, self.options = backend, mode, options
         self.dynamic, self.region = dynamic, name
+        self.file = file  # of stator.load
         self.function = None
         if backend != "inductor":
             self.function = lookup_backend(backend)
@@ -242,7 +243,7 @@ class Backend:
     def key(self):
         mode = None if self.mode == "default" else self.mode
         return (_by_value(self.asked), mode, _by_value(self.options), self.region,
-                _by_value(self.guard_filter_fn), self.use_aoti, _by_value(self._regions))  # fmt: skip
+                _by_value(self.guard_filter_fn), self.use_aoti, _by_value(self._regions), id(self.file))  # fmt: skip
 
     def _resolve(self):
         """inductor with its configuration: torch's own object, which knows what each mode and option sets."""
@@ -279,9 +280,35 @@ class Backend:
             return None
         if _buckets.at_bucket_bounds(None) is not None:
             return None
+        if not config.cache and self.file is None:
+            return None
         from stator import _disk
 
         return _disk.settings(self.mode, self.options, self.dynamic)
+
+    def find_kept(self, key):
+        """What an earlier process made, by its key: of the file that was loaded, or in the cache folder. None: nothing."""
+        from stator import _disk
+
+        found = self.file.find(key) if self.file is not None else None
+        return _disk.load(key) if found is None and config.cache else found
+
+    def learned_place(self):
+        """Where which sizes turned dynamic is kept: (folder or None, job, what a loaded file has of it); None: nowhere.
+
+        It is kept beside what inductor makes; with other backends a capture costs little, unless somebody says which runs are one job.
+        """
+        given = self.file.learned if self.file is not None else None
+        theirs = sys.modules.get(
+            "torch.compiler.config"
+        )  # which is followed at compile calls, and may change between them
+        job = getattr(theirs, "job_id", None) or config.job_id
+        kept = config.cache and config.automatic_dynamic_local_pgo and (self.asked == "inductor" or job)
+        if not kept:
+            return None if given is None else (None, "", given)
+        from stator import _disk
+
+        return _disk.folder(), job or "", given
 
     @property
     def regions(self):
@@ -333,6 +360,9 @@ class Backend:
     def __call__(self, graph_module, example_inputs):
         """The graph, compiled. Whatever the backend raises comes out as BackendCompilerFailed, but for SkipFrame."""
         self.announce(graph_module)
+        missed = self.file.missed(graph_module) if self.file is not None else None
+        if missed is not None:
+            return missed
         if self.function is None:
             self._resolve()
         arguments = {}

@@ -56,7 +56,12 @@ def compile(
 _debugging = os.environ.get("TORCH_COMPILE_DEBUG", "0") == "1"
 
 
-def _compiled(model, given):
+def compiled_from(model, given, file):
+    """compile(model, **given), with what a file has (stator.load)."""
+    return _compiled(model, given, file)
+
+
+def _compiled(model, given, file=None):
     _check_callable(model)
     if _debugging:
         importlib.import_module("stator._debug_dir").start()
@@ -66,7 +71,8 @@ def _compiled(model, given):
     if torch.compiler.is_exporting():
         warnings.warn("stator.compile does nothing inside torch.export", stacklevel=3)
         return model
-    return Compiler({k: v for k, v in given.items() if v is not None and (k == "dynamic" or v is not False)})(model)
+    kept = {k: v for k, v in given.items() if v is not None and (k == "dynamic" or v is not False)}
+    return Compiler(kept, file)(model)
 
 
 def compile_with(model, arguments, hooks):
@@ -91,9 +97,9 @@ def _check_callable(model):
 class Compiler:
     """Compiles callables with the same settings and one cache, which it owns. Pickles as the arguments of the compile call."""
 
-    def __init__(self, arguments):
+    def __init__(self, arguments, file=None):
         self.settings = _caches.Settings(
-            backend=Backend(*(arguments.get(k) for k in ("backend", "mode", "options", "dynamic", "name"))),
+            backend=Backend(*(arguments.get(k) for k in ("backend", "mode", "options", "dynamic", "name")), file=file),
             fullgraph=bool(arguments.get("fullgraph")),
             dynamic=arguments.get("dynamic"),
             recompile_limit=arguments.get("recompile_limit"),

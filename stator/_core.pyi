@@ -101,9 +101,18 @@ def disk_machine(*args: Any, **kwargs: Any) -> Any: ...  # The processor's kind 
 def disk_read(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # disk_read(folder, key): parts of an artifact; None: there is none; a text: what is wrong
+def disk_read_file(
+    *args: Any, **kwargs: Any
+) -> Any: ...  # disk_read_file(path, key): the same for a file anywhere, whoever it belongs to
+def disk_trim(
+    *args: Any, **kwargs: Any
+) -> Any: ...  # disk_trim(folder, limit): drops what was used least lately until the rest takes at most `limit` bytes
 def disk_write(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # disk_write(folder, key, parts, limit): None, or a text that says why not
+def disk_write_file(
+    *args: Any, **kwargs: Any
+) -> Any: ...  # disk_write_file(path, key, parts): the same for a file anywhere
 def driver_counters(*args: Any, **kwargs: Any) -> Any: ...  # What the driver has done in this process, as a dict.
 def drop_call_rule(
     *args: Any, **kwargs: Any
@@ -158,6 +167,9 @@ def infer_symbolic(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # The same with sizes as symbols: (decisions, answer, other sizes, answer there) or None.
 def keep_captures(*args: Any, **kwargs: Any) -> Any: ...  # Whether captures are kept as text from now on.
+def kept(
+    *args: Any, **kwargs: Any
+) -> Any: ...  # kept(compiled): ([(place, [key, ...]), ...], {function: text}): where what backends made for it is kept, and what was learned.
 def make_suspended_generator(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # A generator suspended at an offset; takes one tuple as run_pending does.

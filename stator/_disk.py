@@ -42,17 +42,25 @@ _CONFIGS = (
 
 
 def folder():
-    """Where artifacts lie."""
+    """Where artifacts lie: as asked for, beside inductor's where the user has put those, or in the user's cache folder."""
     if config.cache_dir is not None:
         return os.path.abspath(os.path.expanduser(config.cache_dir))
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    base = os.environ.get("TORCHINDUCTOR_CACHE_DIR", "")
+    if not base or base.startswith(os.path.join(tempfile.gettempdir(), "torchinductor_")):  # set by inductor itself
+        base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     if not os.path.isabs(base):  # no home
         return os.path.join(tempfile.gettempdir(), f"stator_{os.getuid()}")
     return os.path.join(base, "stator")
 
 
-def not_kept(why):
+reasons: dict[str, str] = {}  # why what was made of a graph is not kept, by its key
+used: dict[str, str] = {}  # the folders of artifacts that this process has read or written, by key
+
+
+def not_kept(why, key=None):
     log.debug("not kept: %s", why)
+    if key is not None:
+        reasons[key] = str(why)
 
 
 _told = False
@@ -91,7 +99,8 @@ def _text(value):
 
 
 @functools.cache
-def _versions():
+def versions():
+    """Of all that an artifact depends on, as text."""
     import stator
 
     build = [sys.version, str(torch.__version__), getattr(torch.version, "git_version", None), stator.__version__]
@@ -132,7 +141,7 @@ def settings(mode, options, dynamic):
         made = [mode if mode != "default" else None, options, dynamic, environment, torch.get_num_threads(),
                 {name: _changed(sys.modules[name]) for name in _CONFIGS if name in sys.modules}]  # fmt: skip
         made[-1] = {name: changed for name, changed in made[-1].items() if changed}
-        return (_versions() + _text(made)).encode()
+        return (versions() + _text(made)).encode()
     except _NoText as what:
         not_kept(f"a setting is an object of class {what}")
     except Exception as error:  # another torch may keep its settings in another way
@@ -150,14 +159,22 @@ def load(key):
         found = _core.disk_read(place, key)
         if found is None:
             return None
-        if isinstance(found, str):
-            return warn(f"{os.path.join(place, key)}.stator: {found}")
-        facts = marshal.loads(found[0])
-        calls = [_call(found, part, place) for part in facts["graphs"]]
+    except Exception as error:  # a folder that is no text
+        return warn(f"{place!r} cannot be read ({type(error).__name__}: {error})")
+    if isinstance(found, str):
+        return warn(f"{os.path.join(place, key)}.stator: {found}")
+    used[key] = place
+    return made_of(found, place, f"{os.path.join(place, key)}.stator", key)
+
+
+def made_of(parts, place, title, key):
+    """From an artifact's parts; None if they cannot be used."""
+    try:
+        facts = marshal.loads(parts[0])
+        calls = [_call(parts, part, place) for part in facts["graphs"]]
         compiled = _inference(calls[0], facts) if len(calls) == 1 else _training(calls, facts)
     except Exception as error:
-        warn(f"{os.path.join(place, key)}.stator cannot be used ({type(error).__name__}: {error})")
-        return None
+        return warn(f"{title} cannot be used ({type(error).__name__}: {error})")
     log.debug("found: %s", key)
     return compiled, facts["guards"], facts["conditions"], next(_report.compile_ids)
 
@@ -211,20 +228,38 @@ def _around(run, facts):
     """What AOTAutograd does around a call, where there is anything to do."""
     if facts["autocast"]:
         run = _without_autocast(run)
-    written, marks = facts["written"], facts["dynamic_outputs"]
-    if not written and not marks:
+    written, marks, views = facts["written"], facts["dynamic_outputs"], facts["views"]
+    if not written and not marks and not views:
         return run
 
     def run_around(*inputs):
         if written:
             torch.autograd.graph.increment_version([inputs[i] for i in written])
         outputs = run(*inputs)
+        if views:
+            outputs = [*outputs]
+        for position, base, requires_grad in views:
+            base = inputs[base]
+            outputs[position] = base if requires_grad is None else _view(base, outputs[position], requires_grad)
         for position, dims in marks:
             known = getattr(outputs[position], "_dynamo_propagated_dynamic_indices", ())
             outputs[position]._dynamo_propagated_dynamic_indices = {*known, *dims}
         return outputs
 
     return run_around
+
+
+def _view(base, like, requires_grad):
+    """A view of an input, where the graph returns one: a tensor that shares its memory without being known as one."""
+    if base.element_size() != like.element_size():
+        return like
+    made = base if base.dtype == like.dtype else base.view(like.dtype)
+    made = made.as_strided(like.size(), like.stride(), like.storage_offset())
+    if made.requires_grad and not requires_grad:
+        made = made.detach()
+    elif requires_grad and not made.requires_grad:
+        made.requires_grad_()
+    return made
 
 
 def _without_autocast(run):
@@ -238,7 +273,7 @@ def _without_autocast(run):
 def _training(calls, facts):
     """With gradients: one node of autograd's around the forward and the backward graph."""
     apply = _node(*calls, facts).apply
-    detached = facts["detached"]
+    detached, views = facts["detached"], [position for position, _, _ in facts["views"]]
 
     def run(*inputs):
         inputs = [*inputs]
@@ -248,30 +283,41 @@ def _training(calls, facts):
         replays = torch._C._is_view_replay_enabled()
         torch._C._set_view_replay_enabled(True)
         try:
+            unseen = []  # by autograd: what is no result of the graph's own
             with torch.enable_grad():
-                return apply(*inputs)
+                outputs = apply(unseen, *inputs)
         finally:
             torch._C._set_view_replay_enabled(replays)
+        if not views:
+            return outputs
+        outputs = [*outputs]
+        for position, view in zip(views, unseen, strict=True):
+            outputs[position] = view
+        return outputs
 
     return _around(run, facts)
 
 
 def _node(forward_call, backward_call, facts):
     returned, symbols, tangents = facts["returned"], facts["symbols"], facts["tangents"]
-    views, constant, donated = facts["unsafe_views"], facts["not_differentiable"], facts["donated"]
+    safe, constant, donated = facts["unsafe_views"], facts["not_differentiable"], facts["donated"]
+    views = [position for position, _, _ in facts["views"]]
     formats = [_format(one) for one in facts["formats"]]
     if facts["autocast"]:
         backward_call = _without_autocast(backward_call)
 
     class KeptGraph(torch.autograd.Function):
         @staticmethod
-        def forward(ctx, *inputs):
+        def forward(ctx, unseen, *inputs):
             made = forward_call([*inputs])
             saved = made[returned : len(made) - symbols]
             ctx.save_for_backward(*(x.detach() if x._is_view() else x for x in saved))
             ctx.sizes = made[len(made) - symbols :]
             outputs = [*made[:returned]]
             for i in views:
+                unseen.append(outputs[i])
+                outputs[i] = None
+            for i in safe:
                 outputs[i] = torch.ops.aten._unsafe_view(outputs[i], outputs[i].shape)
             ctx.mark_non_differentiable(*(outputs[i] for i in constant if isinstance(outputs[i], torch.Tensor)))
             ctx._materialize_non_diff_grads = False
@@ -289,8 +335,8 @@ def _node(forward_call, backward_call, facts):
             del saved
             if not torch.is_grad_enabled():
                 ctx.maybe_clear_saved_tensors()
-                return tuple(backward_call(inputs))
-            return _OnceDifferentiable.apply(backward_call, torch.empty(0, requires_grad=True), *inputs)
+                return None, *backward_call(inputs)
+            return None, *_OnceDifferentiable.apply(backward_call, torch.empty(0, requires_grad=True), *inputs)
 
     return KeptGraph
 

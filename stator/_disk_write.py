@@ -18,9 +18,14 @@ class NotKept(Exception):
     pass
 
 
-def keep(key, compiled, guards, conditions, context):
+def keep(key, compiled, guards, conditions, context, title=""):
     """Keeps what a backend returned, if it can be: now, or, where the backward is compiled at its first use, then."""
-    facts = {"guards": guards, "conditions": conditions, "autocast": torch._C._is_any_autocast_enabled()}
+    facts = {
+        "guards": guards,
+        "conditions": conditions,
+        "autocast": torch._C._is_any_autocast_enabled(),
+        "title": title,
+    }
     serialize = getattr(compiled, "serialize", None)
     if serialize is not None:
         _keep(key, serialize, facts)
@@ -28,7 +33,7 @@ def keep(key, compiled, guards, conditions, context):
         context.disk = (key, facts)
         _watch_backwards()
     else:
-        _disk.not_kept("AOTAutograd keeps nothing of it")
+        _disk.not_kept("AOTAutograd keeps nothing of it", key)
 
 
 def _keep(key, entry, facts):
@@ -36,15 +41,16 @@ def _keep(key, entry, facts):
     try:
         parts = _parts(entry(), facts)
     except NotKept as why:
-        return _disk.not_kept(why)
+        return _disk.not_kept(why, key)
     except Exception as error:  # torch's inside is not what we know: nothing is kept
-        return _disk.not_kept(f"{type(error).__name__}: {error}")
+        return _disk.not_kept(f"{type(error).__name__}: {error}", key)
     place = _disk.folder()
     problem = _core.disk_write(place, key, parts, config.cache_limit << 20)
     if problem is None:
         _disk.log.debug("kept: %s", key)
+        _disk.used[key] = place
     else:
-        _disk.not_kept(f"{place}: {problem}")
+        _disk.not_kept(f"{place}: {problem}", key)
 
 
 @functools.cache
@@ -74,6 +80,11 @@ def _parts(entry, facts):
     facts["dynamic_outputs"] = [
         (i, sorted(info.dynamic_dims)) for i, info in enumerate(meta.output_info) if info.dynamic_dims is not None
     ]
+    facts["views"] = [
+        (i, info.base_idx, info.requires_grad if info.output_type.name == "alias_of_input" else None)
+        for i, info in enumerate(meta.output_info)
+        if info.output_type.name in _OF_INPUTS
+    ]
     if entry.compiled_bw is not None:
         made.graph(_inductor_graph(entry.compiled_bw))
         facts.update(_backward_facts(entry, meta))
@@ -96,7 +107,9 @@ def _backward_facts(entry, meta):
     tangents = [
         i
         for i, info in enumerate(meta.output_info)
-        if issubclass(info.raw_type, torch.Tensor) and _torch_versions.has_tangent(info)
+        if issubclass(info.raw_type, torch.Tensor)
+        and _torch_versions.has_tangent(info)
+        and info.output_type.name not in _OF_INPUTS
     ]
     formats = []
     for tangent in meta.subclass_tangent_meta:
@@ -126,6 +139,9 @@ def _int(value):
     return value
 
 
+_OF_INPUTS = ("alias_of_input", "is_input")
+
+
 def _check_wrappers(entry):
     """AOTAutograd's wrappers have nothing to do at a call beyond what stator/_disk.py does."""
     meta = entry.runtime_metadata
@@ -133,7 +149,7 @@ def _check_wrappers(entry):
         "tensors of classes of their own": entry.maybe_subclass_meta is not None,
         "inputs that share memory": any(getattr(w, "needs_post_compile", True) for w in entry.dispatch_wrappers),
         "inputs that are written behind the graph": meta.num_mutated_inp_runtime_indices > 0,
-        "outputs that share memory with others": meta.num_outputs_aliased > 0 or meta.num_intermediate_bases > 0,
+        "outputs that share memory with others": meta.num_intermediate_bases > 0,
         "effects in order": bool(meta.tokens) or meta.num_backward_tokens > 0,
         "states of random generators": meta.is_rng_op_functionalized or meta.num_graphsafe_rng_states > 0,
         "a grad mode that changes": meta.grad_enabled_mutation is not None,
@@ -142,9 +158,9 @@ def _check_wrappers(entry):
     for what, there in refused.items():
         if there:
             raise NotKept(what)
-    plain = {"non_alias", "unsafe_view_alias", "custom_function_view"}
-    if any(info.output_type.name not in plain for info in meta.output_info):
-        raise NotKept("an output is an input or a view of one")
+    known = {"non_alias", "unsafe_view_alias", "custom_function_view", *_OF_INPUTS}
+    if any(info.output_type.name not in known for info in meta.output_info):
+        raise NotKept("outputs that share memory with others")
 
 
 def _inductor_graph(compiled):

@@ -67,7 +67,6 @@ ALWAYS = {
     "record_runtime_overhead": (True, "look-up and graphs are regions of the profiler"),
     "log_compilation_metrics": (True, "stator.stats() and torch's counters have them"),
     "enable_dynamo_decompositions": (True, ""),
-    "automatic_dynamic_local_pgo": (True, ""),
     "run_gc_after_compile": (False, "captures leave no garbage behind that a collection would have to find"),
 }  # fmt: skip
 

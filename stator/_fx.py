@@ -36,7 +36,7 @@ from torch.fx.node import _get_qualified_name
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils.weak import TensorWeakRef, WeakTensorKeyDictionary
 
-from stator import _compile_ids, _core, _report
+from stator import _compile_ids, _core, _report, config
 
 # By c10's numbers (torch/headeronly/core/ScalarType.h, DeviceType.h).
 _DTYPE_NAMES = """
@@ -614,6 +614,12 @@ def _guards(context: TracingContext) -> list[tuple[int, list[int], list[int]]]:
     return found
 
 
+def _title(module: CapturedModule) -> str:
+    """Whose graph it is, for people."""
+    stack = module.compile_subgraph_reason.user_stack if module._stator_reason is not None else []
+    return f"{stack[0].name} ({os.path.basename(stack[0].filename)}:{stack[0].lineno})" if stack else ""
+
+
 def compile_graph(module: CapturedModule, backend: Callable[..., Any], disk_key: str = "") -> tuple[Any, ...]:
     """Calls the backend as TorchDynamo would. Returns its callable, the guards and conditions that it asks for, and the graph's number.
     disk_key: where what it makes is kept on the disk, if it can be."""
@@ -662,8 +668,8 @@ def compile_graph(module: CapturedModule, backend: Callable[..., Any], disk_key:
     symbols = getattr(record.fake_mode, "_stator_symbols", None)
     conditions = [] if symbols is None else symbols.new_conditions()
     guards = _guards(context)
-    if disk_key:
+    if disk_key and config.cache:
         from stator import _disk_write
 
-        _disk_write.keep(disk_key, compiled, guards, conditions, context)
+        _disk_write.keep(disk_key, compiled, guards, conditions, context, _title(module))
     return compiled, guards, conditions, number

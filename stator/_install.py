@@ -5,6 +5,7 @@ settings (torch._dynamo.config) stay where they are; changes there hold for Stat
 """
 
 import contextlib
+import functools
 import importlib.abc
 import importlib.machinery
 import sys
@@ -180,6 +181,19 @@ class _WhenLoaded(importlib.abc.MetaPathFinder):
         return spec
 
 
+def _late_artifacts(name):
+    """stator/_artifacts.py's function, which is imported when it is called."""
+    theirs = getattr(torch.compiler, name)
+
+    @functools.wraps(theirs)
+    def call(*args, **kwargs):
+        from stator import _artifacts
+
+        return getattr(_artifacts, name)(*args, **kwargs)
+
+    return call
+
+
 def install():
     """Routes torch.compile and its relatives to Stator until uninstall(). Calling it twice is calling it once."""
     global _undo
@@ -193,6 +207,8 @@ def install():
             _replace(undo, torch.compiler, name, _replacement(name))
         _replace(undo, torch.compiler, "set_default_backend", _backends.set_default_backend)
         _replace(undo, torch.compiler, "get_default_backend", _backends.get_default_backend)
+        for name in ("save_cache_artifacts", "load_cache_artifacts"):
+            _replace(undo, torch.compiler, name, _late_artifacts(name))
         if "torch._dynamo" in sys.modules:
             _replace_dynamo(undo, sys.modules["torch._dynamo"])
         else:

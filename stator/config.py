@@ -167,6 +167,8 @@ _entry("optimize_ddp", True, "inside of DistributedDataParallel graphs are split
 _entry("cache", True, "what backends make of graphs is kept on the disk, and found again by later processes (docs/CACHE.md)")
 _entry("cache_dir", None, "the folder for it; None: stator in the user's cache folder", str, _NONE)
 _entry("cache_limit", 4096, "MiB that the folder may take; what was used least lately is dropped first", check=_at_least(1))
+_entry("automatic_dynamic_local_pgo", True, "which sizes and ints turned dynamic is kept there too, with inductor, or with any backend if job_id is set", also=("TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO",))
+_entry("job_id", None, "runs of one job learn from each other, and from no others", str, _NONE, also=("TORCH_COMPILE_JOB_ID", "TORCH_COMPILE_STICKY_PGO_KEY"))
 _entry("guard_collectives", False, "ranks agree on each look-up: a hit on all, or a capture on all (set_enable_guard_collectives)")
 _entry("regions", "auto", 'parts of a graph that repeat are compiled once: "auto" where it pays, "always", "off", or module classes (docs/REGIONS.md)', str, type, list, tuple, check=_regions)
 _entry("report", None, "a file that gets a report of what was captured when the process ends: a page, or JSON if the name ends so (docs/REPORT.md)", str, _NONE)

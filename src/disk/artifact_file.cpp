@@ -73,13 +73,14 @@ std::string pathOf(const std::string& folder, const std::string& key) {
 std::string lastError() { return std::strerror(errno); }
 
 // All of the file, or a problem.
-ReadResult readAll(const std::string& path, std::string& bytes) {
+ReadResult readAll(const std::string& path, bool of_anybody, std::string& bytes) {
   File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) return {{}, errno == ENOENT || errno == ENOTDIR ? "" : lastError()};
   struct stat facts = {};
   if (::fstat(file.get(), &facts) != 0) return {{}, lastError()};
   if (!S_ISREG(facts.st_mode)) return {{}, "it is no regular file"};
-  if (facts.st_uid != ::geteuid() && facts.st_uid != 0) return {{}, "it belongs to another user"};
+  if (!of_anybody && facts.st_uid != ::geteuid() && facts.st_uid != 0)
+    return {{}, "it belongs to another user"};
   if (static_cast<uint64_t>(facts.st_size) > kMost) return {{}, "it is too large"};
   bytes.resize(static_cast<size_t>(facts.st_size));
   size_t done = 0;
@@ -120,8 +121,8 @@ ReadResult parse(std::string_view bytes, const std::string& key) {
   return {std::move(parts), ""};
 }
 
-std::string writeAll(const std::string& path, std::string_view bytes) {
-  File file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+std::string writeAll(const std::string& path, mode_t mode, std::string_view bytes) {
+  File file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
   if (file.get() < 0) return lastError();
   while (!bytes.empty()) {
     const ssize_t put = ::write(file.get(), bytes.data(), bytes.size());
@@ -141,20 +142,9 @@ bool makeFolder(const std::string& folder) {
          (::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST);
 }
 
-}  // namespace
-
-ReadResult readArtifact(const std::string& folder, const std::string& key) {
-  const std::string path = pathOf(folder, key);
-  std::string bytes;
-  ReadResult found = readAll(path, bytes);
-  if (!found.parts) return found;
-  found = parse(bytes, key);
-  // What is used stays; a folder that cannot be written to has nobody who would drop it.
-  if (found.parts) ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
-  return found;
-}
-
-std::string writeArtifact(const std::string& folder, const std::string& key, const Parts& parts) {
+// Under another name first: readers see all of it or nothing.
+std::string writeParts(const std::string& path, const std::string& key, const Parts& parts,
+                       mode_t mode) {
   std::string payload;
   for (const std::string& part : parts) {
     put(payload, part.size(), 8);
@@ -168,15 +158,41 @@ std::string writeArtifact(const std::string& folder, const std::string& key, con
   bytes += view(sumOf(payload));
   bytes += view(sumOf(bytes));
   bytes += payload;
-  if (!makeFolder(folder)) return lastError();
   static std::atomic<unsigned> count = 0;
-  const std::string path = pathOf(folder, key);
   const std::string unfinished =
       path + "." + std::to_string(::getpid()) + "." + std::to_string(count++) + ".tmp";
-  std::string problem = writeAll(unfinished, bytes);
+  std::string problem = writeAll(unfinished, mode, bytes);
   if (problem.empty() && ::rename(unfinished.c_str(), path.c_str()) != 0) problem = lastError();
   if (!problem.empty()) ::unlink(unfinished.c_str());
   return problem;
+}
+
+}  // namespace
+
+ReadResult readFile(const std::string& path, const std::string& key) {
+  std::string bytes;
+  ReadResult found = readAll(path, true, bytes);
+  return found.parts ? parse(bytes, key) : found;
+}
+
+std::string writeFile(const std::string& path, const std::string& key, const Parts& parts) {
+  return writeParts(path, key, parts, 0666);
+}
+
+ReadResult readArtifact(const std::string& folder, const std::string& key) {
+  const std::string path = pathOf(folder, key);
+  std::string bytes;
+  ReadResult found = readAll(path, false, bytes);
+  if (!found.parts) return found;
+  found = parse(bytes, key);
+  // What is used stays; a folder that cannot be written to has nobody who would drop it.
+  if (found.parts) ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
+  return found;
+}
+
+std::string writeArtifact(const std::string& folder, const std::string& key, const Parts& parts) {
+  if (!makeFolder(folder)) return lastError();
+  return writeParts(pathOf(folder, key), key, parts, 0600);
 }
 
 void trimFolder(const std::string& folder, uint64_t limit) {

@@ -23,6 +23,9 @@ struct ReadResult {
 ReadResult readArtifact(const std::string& folder, const std::string& key);
 // Makes the folder if need be. Empty: done; otherwise why not, and nothing is left behind.
 std::string writeArtifact(const std::string& folder, const std::string& key, const Parts& parts);
+// The same for a file of the user's, at any path, whoever it belongs to.
+ReadResult readFile(const std::string& path, const std::string& key);
+std::string writeFile(const std::string& path, const std::string& key, const Parts& parts);
 // Drops what was used least lately until the folder's artifacts take at most `limit` bytes, and what writers that were killed left behind.
 void trimFolder(const std::string& folder, uint64_t limit);
 

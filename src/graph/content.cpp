@@ -107,7 +107,8 @@ class Writer {
   }
 
   void addSymbols(const Symbols& symbols) {
-    for (int64_t hint : symbols.hints) number('h', hint);
+    // Not the values that they have now: what is made of the graph says which ones it fits (its conditions).
+    number('h', static_cast<int64_t>(symbols.hints.size()));
     for (int64_t unbacked : symbols.unbacked) number('u', unbacked);
     for (const std::string& condition : symbols.conditions) text('k', condition);
   }
@@ -161,9 +162,22 @@ class Writer {
     const std::string file = textOf(code->co_filename);
     const bool own =
         isTorchName(module) && !torchFolder().empty() && file.starts_with(torchFolder());
-    if (!own || PyFunction_GET_CLOSURE(target) != nullptr)
+    // What a closure holds may be anything, but in a function that is a name of the module's: F.max_pool2d.
+    if (!own || (PyFunction_GET_CLOSURE(target) != nullptr && !isNameOf(module, target)))
       refuse("it calls " + (name.empty() ? "a function" : name) + ", which is not torch's");
-    return "function " + module + "." + name + ":" + std::to_string(code->co_firstlineno);
+    return "function " + module + "." + name + ":" + std::to_string(code->co_firstlineno) + " " +
+           (PyFunction_GET_CLOSURE(target) != nullptr ? attributeText(target, "__name__") : "");
+  }
+
+  static bool isNameOf(const std::string& module, PyObject* target) {
+    Ref<> home =
+        Ref<>::steal(PyImport_GetModule(Ref<>::steal(PyUnicode_FromString(module.c_str())).get()));
+    const std::string name = attributeText(target, "__name__");
+    Ref<> found = home && !name.empty()
+                      ? Ref<>::steal(PyObject_GetAttrString(home.get(), name.c_str()))
+                      : Ref<>();
+    PyErr_Clear();
+    return found.get() == target;
   }
 
   // torch.ops.aten.add.Tensor; those of libraries, and higher-order ones, may mean another thing tomorrow.

@@ -2,7 +2,35 @@
 
 #include "base/stack_room.h"
 
+#include <algorithm>
+#include <cstring>
+
 namespace stator::known {
+
+namespace {
+
+// The same for equal keys in every process: what was learned by one is known to the next (runtime/learned.h). Objects without such a
+// number have their address, which nothing in another process fits.
+uint64_t numberOf(PyObject* key) {
+  if (PyLong_CheckExact(key)) {
+    int overflow = 0;
+    return static_cast<uint64_t>(PyLong_AsLongLongAndOverflow(key, &overflow));
+  }
+  if (!PyUnicode_CheckExact(key)) return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(key));
+  const auto* bytes = static_cast<const char*>(PyUnicode_DATA(key));
+  size_t left = static_cast<size_t>(PyUnicode_GET_LENGTH(key)) * PyUnicode_KIND(key);
+  uint64_t number = left;
+  for (; left > 0; left -= std::min<size_t>(left, 8)) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes, std::min<size_t>(left, 8));
+    bytes += std::min<size_t>(left, 8);
+    number = (number ^ word) * 0x9fb21c651e98df25u;
+    number ^= number >> 29;
+  }
+  return number;
+}
+
+}  // namespace
 
 uint64_t sourceKey(const sources::Source& source) {
   needStack();
@@ -10,13 +38,7 @@ uint64_t sourceKey(const sources::Source& source) {
   auto mix = [&](uint64_t word) { key = (key ^ word) * 0xd6e8feb86659fd93u, key ^= key >> 32; };
   mix(static_cast<uint64_t>(source.kind));
   mix(static_cast<uint64_t>(source.index));
-  if (source.key) {
-    const Py_hash_t hash =
-        PyUnicode_CheckExact(source.key.get())
-            ? PyObject_Hash(source.key.get())
-            : static_cast<Py_hash_t>(reinterpret_cast<intptr_t>(source.key.get()));
-    mix(static_cast<uint64_t>(hash));
-  }
+  if (source.key) mix(numberOf(source.key.get()));
   return key;
 }
 

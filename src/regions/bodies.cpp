@@ -35,6 +35,7 @@ Deeds deedsOf(const Node& node) {
     for (const Node& inner : std::as_const(*body).nodes()) {
       if (inner.op == Op::kInput || inner.op == Op::kAttribute) continue;
       const Deeds deeper = deedsOf(inner);
+      deeds.calls += 1 + deeper.calls;
       deeds.draws |= inner.random || deeper.draws;
       const bool plain = inner.random || inner.check || inner.sets_mode;
       deeds.writes |= deeper.has_body ? deeper.writes : inner.mutates && !plain;

@@ -13,6 +13,7 @@ std::shared_ptr<graph::Graph> bodyOf(PyObject* value);
 // What the bodies among a call's arguments do, at any depth.
 struct Deeds {
   bool has_body = false;
+  size_t calls = 0;     // in them
   bool writes = false;  // in place, or something that is not known
   bool draws = false;   // random numbers
 };

@@ -61,6 +61,7 @@ class Finder {
     std::vector<uint64_t> all, marked;
     for (const Node* node : calls_.nodes()) {
       all.push_back(hash(outlineOf(*node)));
+      weights_.push_back(1 + deedsOf(*node).calls);
       // a number that nothing else has
       marked.push_back(hasMarked() && isMarked(*node) ? all.back() : marked.size());
     }
@@ -112,8 +113,17 @@ class Finder {
 
   void search(const std::vector<uint64_t>& items, size_t begin, size_t end, size_t repeats,
               size_t calls) {
-    if (end < begin + calls * repeats) return;
-    for (const Run& run : findRuns(items, begin, end, calls, repeats)) {
+    auto weight = [&](size_t from, size_t to) {
+      size_t sum = 0;
+      for (size_t at = from; at < to; ++at) sum += weights_[at];
+      return sum;
+    };
+    if (end <= begin || weight(begin, end) < calls * repeats) return;
+    // A call with a body counts for all that is in it.
+    const size_t heaviest = *std::max_element(weights_.begin(), weights_.end());
+    const size_t period = std::max<size_t>(1, calls / heaviest);
+    for (const Run& run : findRuns(items, begin, end, period, repeats)) {
+      if (weight(run.begin, run.begin + run.period) < calls) continue;
       const std::vector<size_t> bounds = place(run, repeats);
       if (bounds.empty()) continue;
       for (size_t i = 0; i + 1 < bounds.size(); ++i) found_.emplace_back(bounds[i], bounds[i + 1]);
@@ -152,6 +162,7 @@ class Finder {
   const Calls& calls_;
   const Wish& wish_;
   std::vector<Stretch> found_;
+  std::vector<size_t> weights_;  // of the calls
 };
 
 // All stretches in order: those found, and what is between them.

@@ -134,7 +134,10 @@ class Writer {
   // What has a value by its value and its class, everything else by what it is.
   void constant(PyObject* value) {
     // The module of each body has a class of its own.
-    if (std::shared_ptr<Graph> graph = bodyOf(value)) return body(*graph);
+    if (std::shared_ptr<Graph> graph = bodyOf(value)) {
+      meta(value);
+      return body(*graph);
+    }
     PyTypeObject* type = Py_TYPE(value);
     pointer(type);
     if (PyFloat_CheckExact(value)) {
@@ -160,6 +163,17 @@ class Writer {
     pointer(value);
   }
 
+  // What is noted on a body's module: a checkpoint's context_fn.
+  void meta(PyObject* module) {
+    Ref<> notes = orThrow(PyObject_GetAttrString(module, "meta"));
+    if (!PyDict_Check(notes.get())) return;
+    PyObject *key = nullptr, *note = nullptr;
+    for (Py_ssize_t at = 0; PyDict_Next(notes.get(), &at, &key, &note);) {
+      constant(key);
+      constant(note);
+    }
+  }
+
   // Two bodies that do the same.
   void body(const Graph& graph) {
     needStack();
@@ -172,17 +186,19 @@ class Writer {
       number(found->second);
       pointer(used->apparent_type);
     };
+    // Inputs may have been added behind the calls that use them.
+    for (const Node* input : graph.inputs()) {
+      tag('i');
+      facts(input->meta);
+      pointer(input->scalar_type.get());
+      number(input->size.bits());
+      pointer(input->wrapper.get());
+      numbers.emplace(input, static_cast<int64_t>(numbers.size()));
+    }
     for (const Node& node : graph.nodes()) {
-      if (node.op == Op::kInput) {
-        tag('i');
-        facts(node.meta);
-        pointer(node.scalar_type.get());
-        number(node.size.bits());
-        pointer(node.wrapper.get());
-      } else {
-        call(node, use);
-        if (node.op == Op::kAttribute) pointer(node.example.get());
-      }
+      if (node.op == Op::kInput) continue;
+      call(node, use);
+      if (node.op == Op::kAttribute) pointer(node.example.get());
       numbers.emplace(&node, static_cast<int64_t>(numbers.size()));
     }
     tag('>');

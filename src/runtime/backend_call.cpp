@@ -63,15 +63,20 @@ graph::Compiled BackendCall::compile(BorrowedRef<> backend) {
   }
   if (!made.to_be_whole) return std::move(made.compiled);
   cut_ = {};
+  disk_keys_.clear();
   return finish(graph_, ready(graph_), backend);
 }
 
 BackendCall::Ready BackendCall::ready(const std::shared_ptr<graph::Graph>& graph,
                                       std::optional<size_t> calls) {
   Ready made;
-  if (!options_.as_captured) made.disk_key = diskKey(*graph, settings_);
   const auto start = std::chrono::steady_clock::now();
-  made.found = findOnDisk(made.disk_key);
+  if (!options_.as_captured) {
+    Kept kept = findKept(*graph, settings_);
+    made.disk_key = std::move(kept.key);
+    made.found = std::move(kept.compiled);
+  }
+  disk_keys_.push_back(made.disk_key);
   if (graph == graph_) search_seconds_ = secondsSince(start);
   // What an earlier process made of an equal graph needs no module, unless somebody looks at it.
   const bool found = static_cast<bool>(made.found.callable);

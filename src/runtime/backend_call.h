@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace stator::runtime {
 
@@ -28,13 +29,15 @@ class BackendCall {
   graph::Compiled compile(BorrowedRef<> backend);
   // One line for each region; empty: the graph is whole.
   std::string regionsText() const { return cut_.text(); }
+  // Where what is made of each distinct graph is kept; empty for one that is kept nowhere.
+  const std::vector<std::string>& diskKeys() const { return disk_keys_; }
   // What looking for the whole graph on the disk took, before compile().
   double searchSeconds() const { return search_seconds_; }
 
  private:
   // A graph before its backend is called.
   struct Ready {
-    std::string disk_key;
+    std::string disk_key;   // where it is found, or is to be kept
     graph::Compiled found;  // on the disk; the callable is null if it is not there
     Ref<> module;           // None: nobody needs one
   };
@@ -53,6 +56,7 @@ class BackendCall {
   bool shown_only_ = false, may_fail_ = false;
   Ready whole_;
   double search_seconds_ = 0;
+  std::vector<std::string> disk_keys_;
 };
 
 }  // namespace stator::runtime

@@ -18,6 +18,8 @@
 
 namespace stator::runtime {
 
+struct Learned;
+
 // One captured part: valid while its guards hold.
 struct Entry {
   std::unique_ptr<sources::SourceSet> sources;
@@ -50,6 +52,8 @@ struct Entry {
   bool watches_backward = false;   // until its first run: an error of its backward says whose it is
   long graph_number = -1;          // of __compiled_fn_<number>; -1: the graph runs as captured
   std::string graph_text;
+  // Where the work of the backend on each of its graphs is kept (runtime/disk_cache.h); empty for one that is kept nowhere.
+  std::vector<std::string> disk_keys;
   int traverse(visitproc visit, void* arg) const;
 };
 
@@ -75,6 +79,7 @@ struct CodeEntries {
   std::unordered_map<int, Site> sites;  // by offset
   int64_t live = 0;                     // entries of all sites
   int quiet_sites = 0;
+  std::shared_ptr<Learned> learned;  // null: nobody has asked yet (runtime/learned.h)
 };
 
 class Cache {

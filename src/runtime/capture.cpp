@@ -15,6 +15,7 @@
 #include "runtime/failed_graph.h"
 #include "runtime/guard_filter.h"
 #include "runtime/kept_captures.h"
+#include "runtime/learned.h"
 #include "runtime/listing.h"
 #include "runtime/ranks.h"
 #include "runtime/reports.h"
@@ -263,6 +264,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
   CollectorPause pause;
   if (!interpret::initTracer() || !shapes::initShapes()) throw PythonError();
   interpret::TraceOptions options = traceOptions(cache, frame);
+  if (site.captures == 0) recall(cache, stator_frame_code(frame), stator_frame_offset(frame));
   options.history = &site.history;
   options.logs = wish.logs / kLogTrace % (kLogPlans / kLogTrace);
   if (site.constant_floats) options.symbolic_floats = false;
@@ -280,6 +282,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
   }
   statistics().captures++;
   if (!wish.runs_as_is) site.captures++;
+  remember(cache, stator_frame_code(frame), entry_offset, captured.guards->relations);
   bool breaks_here = captured.plan.exit == breaks::ExitKind::kBreak;
   bool is_error = captured.break_is_error || captured.plan.reason == breaks::Reason::kForbidden;
   if (breaks_here && (cache.fullgraph || is_error)) {
@@ -357,6 +360,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
     tensor::TorchFunctionPause plain(entry->has_subclasses);
     graph::Compiled compiled = call.compile(wish.runs_as_is ? asCaptured() : cache.backend);
     if (texts) regions_text = call.regionsText();
+    entry->disk_keys = call.diskKeys();
     backend_seconds = call.searchSeconds() + secondsSince(backend_start);
     if (together && !backendsDone(cache, frame, !compiled.callable)) {
       if (compiled.callable) return nullptr;

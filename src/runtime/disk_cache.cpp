@@ -7,6 +7,7 @@
 #include "disk/machine.h"
 #include "graph/content.h"
 #include "runtime/settings.h"
+#include "symbolic/expr.h"
 #include "tensor/meta_of.h"
 #include "tensor/tensor_guard.h"
 
@@ -68,10 +69,7 @@ bool addInputs(const graph::Graph& graph, std::string& out) {
   return true;
 }
 
-}  // namespace
-
 std::string diskKey(const graph::Graph& graph, BorrowedRef<> backend) {
-  if (!configValues().cache) return "";
   Ref<> ask = Ref<>::steal(PyObject_GetAttrString(backend.get(), "disk_settings"));
   if (!ask) {
     PyErr_Clear();  // a callable as it is
@@ -112,16 +110,42 @@ std::string diskKey(const graph::Graph& graph, BorrowedRef<> backend) {
   return disk::hex(digest.finish());
 }
 
-graph::Compiled findOnDisk(const std::string& key) {
-  if (key.empty()) return {};
-  Ref<> name = orThrow(PyUnicode_FromString(key.c_str()));
-  Ref<> found = callDisk("load", name.get());
-  if (found.get() == Py_None) {
-    statistics().disk_misses++;
-    return {};
+graph::Compiled load(const std::string& key, BorrowedRef<> backend) {
+  Ref<> found = orThrow(PyObject_CallMethod(backend.get(), "find_kept", "s", key.c_str()));
+  return found.get() == Py_None ? graph::Compiled() : graph::readCompiled(found);
+}
+
+// Whether what the backend relied on is true for the sizes of this capture.
+bool fits(const graph::Compiled& found, const graph::Symbols& symbols) {
+  for (const std::string& text : found.conditions) {
+    const symbolic::Expr* condition = symbolic::parse(text);
+    if (condition == nullptr || !condition->isTruth()) return false;
+    if (symbolic::evaluate(condition, symbols.hints.data(), symbols.hints.size()) != 1)
+      return false;
   }
-  statistics().disk_hits++;
-  return graph::readCompiled(found);
+  return true;
+}
+
+// For a graph whose symbols have other values than those that the one under `key` was made for, and does not fit.
+std::string keyOfHints(const std::string& key, const graph::Symbols& symbols) {
+  std::string words = key;
+  for (int64_t hint : symbols.hints) word(words, static_cast<uint64_t>(hint));
+  return disk::hex(disk::sumOf(words));
+}
+
+}  // namespace
+
+Kept findKept(const graph::Graph& graph, BorrowedRef<> backend) {
+  Kept kept;
+  kept.key = diskKey(graph, backend);
+  if (kept.key.empty()) return kept;
+  kept.compiled = load(kept.key, backend);
+  if (kept.compiled.callable && graph.symbols && !fits(kept.compiled, *graph.symbols)) {
+    kept.key = keyOfHints(kept.key, *graph.symbols);
+    kept.compiled = load(kept.key, backend);
+  }
+  (kept.compiled.callable ? statistics().disk_hits : statistics().disk_misses)++;
+  return kept;
 }
 
 }  // namespace stator::runtime

@@ -11,9 +11,13 @@
 
 namespace stator::runtime {
 
-// Where the work of `backend` on the graph is kept; empty: nowhere. Reads the inputs' examples.
-std::string diskKey(const graph::Graph& graph, BorrowedRef<> backend);
-// What is kept there; its callable is null, without an error, if there is nothing.
-graph::Compiled findOnDisk(const std::string& key);
+struct Kept {
+  // where the work of the backend on the graph is kept, or is to be; empty: nowhere
+  std::string key;
+  graph::Compiled compiled;  // its callable is null, without an error, if there is nothing yet
+};
+
+// Reads the inputs' examples.
+Kept findKept(const graph::Graph& graph, BorrowedRef<> backend);
 
 }  // namespace stator::runtime

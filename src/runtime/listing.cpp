@@ -5,6 +5,7 @@
 #include "base/hot.h"
 #include "runtime/cache.h"
 #include "runtime/compiled_function.h"
+#include "runtime/learned.h"
 
 #include <sstream>
 
@@ -23,30 +24,67 @@ Ref<> place(PyCodeObject* code, int offset) {
                                PyCode_Addr2Line(code, offset), offset));
 }
 
+CompiledFunction* compiledFunction(PyObject* object) {
+  if (!isCompiledFunction(object)) {
+    PyErr_Format(PyExc_TypeError, "a compiled function is expected, not %.200s",
+                 Py_TYPE(object)->tp_name);
+    throw PythonError();
+  }
+  return reinterpret_cast<CompiledFunction*>(object);
+}
+
+// What was captured for it: visit(code, its entries).
+template <class Visit>
+void eachCode(const CompiledFunction* compiled, Visit&& visit) {
+  if (compiled->native_cache == nullptr) return;
+  for (const auto& [code, entries] : compiled->native_cache->codes) {
+    if (entries->root == compiled->root || code == compiled->root) visit(code, *entries);
+  }
+}
+
+void append(const Ref<>& list, const Ref<>& row) {
+  if (PyList_Append(list.get(), row.get()) != 0) throw PythonError();
+}
+
+// ([(place, [key of a graph's artifact, ...])] of each entry that has graphs, {content of a function: what was learned of it})
+PyObject* keptDoor(PyObject*, PyObject* object) {
+  return guarded([&]() -> Ref<> {
+    Ref<> graphs = orThrow(PyList_New(0)), learned = orThrow(PyDict_New());
+    eachCode(compiledFunction(object), [&](PyCodeObject* code, const CodeEntries& entries) {
+      for (const auto& [offset, site] : entries.sites) {
+        for (const std::shared_ptr<Entry>& entry : site.entries) {
+          if (entry->disk_keys.empty()) continue;
+          Ref<> keys = orThrow(PyList_New(0));
+          for (const std::string& key : entry->disk_keys) append(keys, text(key));
+          Ref<> at = place(code, offset);
+          append(graphs, orThrow(PyTuple_Pack(2, at.get(), keys.get())));
+        }
+      }
+      if (!entries.learned || entries.learned->items.empty()) return;
+      Ref<> items = text(Learned::text(entries.learned->items));
+      if (PyDict_SetItemString(learned.get(), contentOf(code).c_str(), items.get()) != 0)
+        throw PythonError();
+    });
+    return orThrow(PyTuple_Pack(2, graphs.get(), learned.get()));
+  });
+}
+
 // [(place, ops, guards, symbols)] of each entry, most recently used first at each place.
 PyObject* entriesDoor(PyObject*, PyObject* object) {
   return guarded([&]() -> Ref<> {
-    if (!isCompiledFunction(object)) {
-      PyErr_Format(PyExc_TypeError, "a compiled function is expected, not %.200s",
-                   Py_TYPE(object)->tp_name);
-      throw PythonError();
-    }
-    auto* compiled = reinterpret_cast<CompiledFunction*>(object);
     Ref<> found = orThrow(PyList_New(0));
-    if (compiled->native_cache == nullptr) return found;
-    for (const auto& [code, entries] : compiled->native_cache->codes) {
-      if (entries->root != compiled->root && code != compiled->root) continue;
-      for (const auto& [offset, site] : entries->sites) {
+    eachCode(compiledFunction(object), [&](PyCodeObject* code, const CodeEntries& entries) {
+      for (const auto& [offset, site] : entries.sites) {
         for (const std::shared_ptr<Entry>& entry : site.entries) {
           Ref<> at = place(code, offset);
           Ref<> guards = text(entry->guards->text(code));
           Ref<> symbols = text(entry->guards->symbolText(code));
           Ref<> row = orThrow(Py_BuildValue("(OnOO)", at.get(), static_cast<Py_ssize_t>(entry->ops),
                                             guards.get(), symbols.get()));
-          if (PyList_Append(found.get(), row.get()) != 0) throw PythonError();
+          append(found, row);
         }
       }
-    }
+    });
     return found;
   });
 }
@@ -80,6 +118,9 @@ void measureGuards(Entry& entry, StatorFrame* frame, const sources::Roots& roots
 
 PyMethodDef listing_methods[] = {
     {"entries", entriesDoor, METH_O, "entries(compiled): what has been captured for it."},
+    {"kept", keptDoor, METH_O,
+     "kept(compiled): ([(place, [key, ...]), ...], {function: text}): where what backends made for "
+     "it is kept, and what was learned."},
     {"measure_guards", measureDoor, METH_O,
      "measure_guards(list): takes down what the guards of entries that serve cost."},
     {nullptr, nullptr, 0, nullptr}};

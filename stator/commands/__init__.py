@@ -10,7 +10,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-COMMANDS = ("doctor", "explain", "check", "report", "ranks", "bisect")
+COMMANDS = ("doctor", "explain", "check", "report", "ranks", "bisect", "cache")
 
 
 class Failed(Exception):

@@ -1,8 +1,9 @@
-"""What the processes of test_disk_cache.py do: `python disk_programs.py keep|start|changes [inductor]`. Prints one JSON object.
+"""What the processes of test_disk_cache.py do: `python disk_programs.py keep|start|save|load|save_grown|load_grown|changes [inductor]`. Prints one JSON object.
 
 `keep` compiles all programs with inductor, which keeps them. `start` runs them in a process that should import nothing large. `changes`
 runs programs that are a little different: each says whether the file of the first process may serve it. There a graph that is not found
-runs as captured, unless "inductor" is asked for: what is tested is the key, and a wrong hit would give a wrong result.
+runs as captured, unless "inductor" is asked for: what is tested is the key, and a wrong hit would give a wrong result. `save` writes each
+program to a file of its own in a folder, `load` runs them from there.
 """
 
 import contextlib
@@ -64,6 +65,23 @@ def dynamic(x, y):
     return (x @ y).relu() * x.shape[0]
 
 
+def grows(x, n):
+    return x.cos() * n
+
+
+def views(x, y):
+    """Outputs that are views of inputs, and an input."""
+    return x.t(), x * 2 + y, y
+
+
+def trained_views(x, y):
+    return (x * y).sin().sum(), x.t()[1:], y
+
+
+def pooled(x):
+    return F.max_pool2d(x, 2).relu()
+
+
 def tensors(*sizes, dtype=torch.float32):
     torch.manual_seed(1)
     return [torch.randn(*size).to(dtype) for size in sizes]
@@ -90,23 +108,26 @@ def _same(left, right, tolerance=2e-2):
     if isinstance(left, (tuple, list)):
         return len(left) == len(right) and all(_same(a, b, tolerance) for a, b in zip(left, right))
     facts = (left.shape == right.shape and left.stride() == right.stride() and left.dtype == right.dtype
+             and left.storage_offset() == right.storage_offset() and left._is_view() == right._is_view()
              and left.requires_grad == right.requires_grad and type(left) is type(right))  # fmt: skip
     return facts and torch.allclose(left, right, atol=tolerance, rtol=tolerance, equal_nan=True)
 
 
-def run(target, inputs, train=False, tolerance=1e-4, share=None, **compile_arguments):
+def run(target, inputs, train=False, tolerance=1e-4, share=None, loads=None, **compile_arguments):
     """Eagerly and compiled, on copies: (equal, files found, graphs that were not there). With gradients if asked."""
     results = []
     before = stator.stats()
     for compiled in (False, True):
         module = _copy(target) if isinstance(target, torch.nn.Module) else target
         given = share() if share is not None else [_copy(x) for x in inputs]
-        called = stator.compile(module, **compile_arguments) if compiled else module
+        called = module
+        if compiled:
+            called = stator.compile(module, **compile_arguments) if loads is None else stator.load(module, *loads)
         out = called(*given)
         kept = [out, *given]
         if train:
-            loss = out if isinstance(out, torch.Tensor) else out[0]
-            loss.square().sum().backward()
+            wanted = [x for x in ([out] if isinstance(out, torch.Tensor) else out) if x.requires_grad and not x.is_leaf]
+            sum(x.square().sum() for x in wanted).backward()
             kept += [p.grad for p in module.parameters()] if isinstance(module, torch.nn.Module) else []
             kept += [x.grad for x in given if x.requires_grad]
         if isinstance(module, torch.nn.Module):
@@ -126,6 +147,9 @@ def programs():
         "written": (written, [a, b], {}),
         "dynamic": (dynamic, [m, n], {"dynamic": True}),
         "trained": (net(Trained), [x], {"train": True}),
+        "views": (views, [a, b], {}),
+        "trained_views": (trained_views, [a.clone().requires_grad_(), b.clone().requires_grad_()], {"train": True}),
+        "pooled": (pooled, tensors((2, 3, 8, 8)), {}),
     }
 
 
@@ -517,12 +541,65 @@ def run_as_captured():
     )
 
 
+def run_saved(task, folder):
+    """Saves each program to a file, or runs it from there: [files and results are there, what a call without a graph in the file raises]."""
+    answers = {}
+    for name, (target, inputs, arguments) in programs().items():
+        path = os.path.join(folder, name)
+        with torch.set_grad_enabled(bool(arguments.get("train"))):
+            if task == "load":
+                arguments = {k: v for k, v in arguments.items() if k == "train"}
+                answers[name] = run(target, inputs, loads=(path, "error"), **arguments)
+                continue
+            compiled = stator.compile(target, **{k: v for k, v in arguments.items() if k != "train"})
+            out = compiled(*(_copy(x) for x in inputs))
+            if arguments.get("train"):
+                (out if isinstance(out, torch.Tensor) else out[0]).sum().backward()
+            answers[name] = stator.save(compiled, path)
+    return answers
+
+
+def run_grown(task, folder):
+    """A function whose sizes and ints change: what is learned is in the file."""
+    path = os.path.join(folder, "grows")
+    calls = [(torch.ones(n, 3), n) for n in ((4, 5, 6) if task == "save" else (9, 7))]
+    with torch.no_grad():
+        compiled = stator.compile(grows) if task == "save" else stator.load(grows, path, "error")
+        before = stator.stats()["captures"]
+        equal = all(torch.allclose(compiled(*call), grows(*call)) for call in calls)
+        captures = stator.stats()["captures"] - before
+        if task == "save":
+            return [equal, captures, stator.save(compiled, path)]
+        modules = [name for name in HEAVY if name in sys.modules]
+        try:
+            compiled(torch.ones(4, 4, dtype=torch.float64), 5)
+            raised = None
+        except stator.exc.PackageError as error:
+            raised = str(error)
+        captured = stator.load(grows, path, "eager")(torch.ones(4, 4, dtype=torch.float64), 5)
+        return [
+            equal and torch.allclose(captured, grows(torch.ones(4, 4, dtype=torch.float64), 5)),
+            captures,
+            modules,
+            raised,
+        ]
+
+
 def main(task, *options):
     if task == "changes":
         if "inductor" not in options:
             run_as_captured()
         answer = run_changes()
+    elif task in ("save", "load"):
+        answer = {"programs": run_saved(task, *options), "modules": [name for name in HEAVY if name in sys.modules]}
+    elif task in ("save_grown", "load_grown"):
+        answer = run_grown(task.removesuffix("_grown"), *options)
     else:
+        if task == "keep":
+            with torch.no_grad(), stator.config.patch(cache_dir=stator.config.cache_dir + "-grown"):
+                compiled = stator.compile(grows)
+                for n in (4, 5, 6):
+                    compiled(torch.ones(n, 3), n)
         answer = {"programs": run_all(), "modules": [name for name in HEAVY if name in sys.modules]}
     print(json.dumps(answer))
 

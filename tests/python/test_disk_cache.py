@@ -77,6 +77,135 @@ def test_changes_between_processes(place):
     assert not wrong, wrong
 
 
+# ---- files for deployment --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def saved(place):
+    """A folder of files that stator.save wrote, by a process that found everything in the cache."""
+    (place / "saved").mkdir()
+    answer = run_process("save", place, str(place / "saved"))
+    assert answer["programs"] == {name: 1 for name in disk_programs.programs()} and answer["modules"] == []
+    grown = run_process("save_grown", place, str(place / "saved"), STATOR_CACHE_DIR=str(place / "stator-grown"))
+    assert grown == [True, 1, 1]  # learned: one capture, one graph
+    return place / "saved"
+
+
+def test_a_process_from_files_alone(place, saved):
+    answer = run_process("load", place, str(saved), STATOR_CACHE="0")
+    assert answer["programs"] == {name: [True, 1, 0] for name in disk_programs.programs()}
+    assert answer["modules"] == []
+
+
+def test_a_file_knows_what_is_dynamic_and_what_it_has_not(place, saved):
+    equal, captures, modules, raised = run_process("load_grown", place, str(saved), STATOR_CACHE="0")
+    assert (equal, captures, modules) == (True, 1, [])
+    assert "has no graph for this call of grows (" in raised and "disk_programs.py:" in raised
+    assert "It has graphs of\n  grows (disk_programs.py:" in raised
+
+
+def test_files_that_are_damaged_are_an_error(saved, tmp_path):
+    good = (saved / "function").read_bytes()
+    path = tmp_path / "file"
+    chance = random.Random(1)
+    for position in [*range(HEADER), *(chance.randrange(len(good)) for _ in range(100))]:
+        bad = bytearray(good)
+        bad[position] ^= 1 << chance.randrange(8)
+        path.write_bytes(bad)
+        with pytest.raises(stator.exc.PackageError):
+            stator.load(disk_programs.function, path)
+    for length in (0, 50, HEADER, len(good) - 1):
+        path.write_bytes(good[:length])
+        with pytest.raises(stator.exc.PackageError):
+            stator.load(disk_programs.function, path)
+    path.write_bytes(files(saved.parent / "stator")[0].read_bytes())
+    with pytest.raises(stator.exc.PackageError, match="of something else"):
+        stator.load(disk_programs.function, path)
+    with pytest.raises(FileNotFoundError):
+        stator.load(disk_programs.function, tmp_path / "none")
+
+
+def test_files_of_other_versions(saved, monkeypatch):
+    monkeypatch.setattr(_disk, "versions", lambda: "another")
+    with pytest.raises(stator.exc.PackageError, match="other versions"):
+        stator.load(disk_programs.function, saved / "function", "error")
+    _disk._told = False
+    loaded, told = caught(lambda: stator.load(disk_programs.function, saved / "function"))
+    assert callable(loaded) and len(told) == 1 and "other versions" in told[0]
+
+
+def test_wrong_uses_of_save_and_load(saved, tmp_path):
+    compiled = stator.compile(disk_programs.function, backend="inductor")
+    with pytest.raises(RuntimeError, match="nothing to save"):
+        stator.save(compiled, tmp_path / "file")
+    with pytest.raises(TypeError, match="save takes what stator.compile returned"):
+        stator.save(disk_programs.function, tmp_path / "file")
+    eager = stator.compile(disk_programs.function, backend="eager")
+    eager(*disk_programs.tensors((4, 6), (4, 6)))
+    with stator.config.patch(cache=True), pytest.raises(RuntimeError, match="not kept"):
+        stator.save(eager, tmp_path / "file")
+    assert not (tmp_path / "file").exists()
+    with pytest.raises(ValueError, match="on_miss is one of 'capture', 'error', 'eager'"):
+        stator.load(disk_programs.function, saved / "function", "explode")
+    with pytest.raises(OSError, match="nowhere"), stator.config.patch(cache=True):
+        stator.save(eager, tmp_path / "nowhere" / "file", partial=True)
+
+
+# ---- the command line ------------------------------------------------------------------------------------------------------------
+
+
+def command(folder, *arguments):
+    done = subprocess.run(
+        [sys.executable, "-m", "stator", "cache", "--folder", str(folder), *arguments], capture_output=True, text=True
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_command_line(place, tmp_path):
+    shutil.copytree(place / "stator-grown", tmp_path / "copy")
+    names = [file.stem for file in files(tmp_path / "copy")]
+    status, text = command(tmp_path / "copy", "ls")
+    assert status == 0 and len(text.splitlines()) == len(names) and all(name[:12] in text for name in names)
+    assert "grows (disk_programs.py:" in text and "dynamic: L['n']: the number, L['x']: dim 0" in text
+    status, text = command(tmp_path / "copy", "info")
+    assert status == 0 and f"files     {len(names)}" in text
+    status, text = command(tmp_path / "copy", "rm", names[0][:20], names[1])
+    assert status == 0 and "removed 2 files" in text
+    assert [file.stem for file in files(tmp_path / "copy")] == names[2:]
+
+
+def test_wrong_uses_of_the_command_line(tmp_path):
+    from stator.debug import _command
+
+    def refused(*arguments):
+        with pytest.raises(SystemExit) as caught, stator.config.patch(cache_dir=None):
+            _command.main(["cache", "--folder", str(tmp_path), *arguments])
+        return str(caught.value)
+
+    assert refused("rm") == "stator: rm needs keys, --unused DAYS, --limit MIB or --all"
+    assert refused("rm", "77") == "stator: 77: no file begins so"
+    for number in (1, 2):
+        _core.disk_write(str(tmp_path), key_of(number), [b"x"], 1 << 30)
+    assert refused("info", "00") == "stator: 00: 2 files begin so"
+
+
+def test_removing_by_age_and_size(tmp_path, capsys):
+    from stator.debug import _command
+
+    def remove(*arguments):
+        with stator.config.patch(cache_dir=None):
+            assert _command.main(["cache", "--folder", str(tmp_path), "rm", *arguments]) == 0
+        return capsys.readouterr().out.strip()
+
+    for number in range(6):
+        _core.disk_write(str(tmp_path), key_of(number), [bytes(100_000)], 1 << 30)
+        os.utime(tmp_path / f"{key_of(number)}.stator", (time.time() - 86400 * number,) * 2)
+    assert remove("--unused", "3.5") == "removed 2 files, 196 KiB"
+    assert remove("--limit", "0.2") == "removed 2 files, 196 KiB"
+    assert [int(file.stem, 16) for file in files(tmp_path)] == [0, 1]
+    assert remove("--all") == "removed 2 files, 196 KiB" and not files(tmp_path)
+
+
 # ---- damage ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -318,7 +447,14 @@ def test_the_least_used_goes_first(tmp_path):
 
 def test_the_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
     with stator.config.patch(cache_dir=None):
+        assert _disk.folder() == str(tmp_path / "stator")
+        monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
+        assert _disk.folder() == str(tmp_path / "inductor" / "stator")
+        import torch._inductor.runtime.cache_dir_utils as own  # its default, which it puts there by itself
+
+        monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", own.default_cache_dir())
         assert _disk.folder() == str(tmp_path / "stator")
     with stator.config.patch(cache_dir="~/there"):
         assert _disk.folder() == os.path.expanduser("~/there")

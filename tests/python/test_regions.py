@@ -605,9 +605,28 @@ def test_checkpointed_layers():
                 x = checkpoint(layer, x, use_reentrant=False)
             return self.last(x)
 
-    # What is checkpointed stays in one graph; the rest is as good as ever.
-    check(Kept([Layer() for _ in range(5)]), [input()], 1, 0, train=True)
-    check(Kept([Layer(scale=float(i // 2)) for i in range(6)]), [input()], 1, 0, train=True)
+    check(Kept([Layer() for _ in range(5)]), [input()], 3, 7, train=True)
+    check(Kept([Layer(scale=float(i // 2)) for i in range(6)]), [input()], 5, 8, train=True)
+    # A call with a body counts for all that is in it.
+    assert "5 x 2 calls" in str(stator.explain(Kept([Layer() for _ in range(5)]))(input()))
+
+
+def test_checkpoints_with_policies_of_their_own():
+    from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+
+    def keeping(policy):
+        return lambda: create_selective_checkpoint_contexts(lambda ctx, op, *args, **kwargs: policy)
+
+    save, again = keeping(CheckpointPolicy.MUST_SAVE), keeping(CheckpointPolicy.MUST_RECOMPUTE)
+
+    class Kept(Net):
+        def forward(self, x):
+            x = self.first(x)
+            for i, layer in enumerate(self.layers):
+                x = checkpoint(layer, x, use_reentrant=False, context_fn=save if i < 3 else again)
+            return self.last(x)
+
+    check(Kept([Layer() for _ in range(6)]), [input()], 4, 8, train=True)
 
 
 def test_branches_on_data():

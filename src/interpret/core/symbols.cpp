@@ -270,7 +270,7 @@ void shapeFromOutside(Tracer& tracer, PyObject* raw, const Source* source,
       seen.dynamic.assign(rank, false);
     } else {
       for (size_t i = 0; i < rank; ++i) {
-        if (seen.sizes[i] != guard.sizes[i]) seen.dynamic[i] = true;
+        if (seen.sizes[i] >= 0 && seen.sizes[i] != guard.sizes[i]) seen.dynamic[i] = true;
         if (tracer.options.dynamic == DynamicMode::kAutomatic && seen.dynamic[i]) dynamic[i] = true;
       }
     }
