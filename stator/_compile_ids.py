@@ -17,7 +17,9 @@ from torch._guards import CompileContext, CompileId, compile_context
 from torch._logging import trace_structured
 from torch._logging._internal import trace_log
 
-_functions: dict[tuple[str, int, str], list[int]] = {}  # -> [number, captures]
+# By function. Nothing here is an object that the garbage collector lists: a program may count those.
+_numbers: dict[str, int] = {}
+_captures: dict[str, int] = {}
 _lock = threading.Lock()
 _thread = threading.local()
 
@@ -29,12 +31,13 @@ def tracing() -> bool:
 
 def begin(code: CodeType) -> None:
     """A capture of this code begins on this thread."""
-    key = code.co_filename, code.co_firstlineno, code.co_qualname
+    key = f"{code.co_filename}:{code.co_firstlineno}:{code.co_qualname}"
     with _lock:
-        row = _functions.setdefault(key, [len(_functions), 0])
-        compile_id = CompileId(frame_id=row[0], frame_compile_id=row[1])
-        row[1] += 1
-    _thread.capture = compile_id, code, time.time()
+        number = _numbers.setdefault(key, len(_numbers))
+        before = _captures.get(key, 0)
+        _captures[key] = before + 1
+    _thread.number, _thread.before, _thread.start = number, before, time.time()
+    _thread.name, _thread.file, _thread.line = code.co_name, code.co_filename, code.co_firstlineno
     if tracing():
         frames = [frame for frame in traceback.extract_stack() if "/stator/" not in frame.filename]
         with under():
@@ -43,8 +46,7 @@ def begin(code: CodeType) -> None:
 
 def current() -> CompileId:
     """Of the capture that is under way on this thread, or was last."""
-    found = getattr(_thread, "capture", None)
-    return found[0] if found is not None else CompileId(frame_id=0, frame_compile_id=0)
+    return CompileId(frame_id=getattr(_thread, "number", 0), frame_compile_id=getattr(_thread, "before", 0))
 
 
 def under() -> Any:
@@ -86,7 +88,7 @@ def recompiled(reasons: list[str]) -> None:
 
 def ended(guards: str) -> None:
     """The capture is an entry, with these guards."""
-    compile_id, code, start = _thread.capture
+    compile_id = current()
     with under():
         trace_structured("dynamo_cpp_guards_str", payload_fn=lambda: guards)
         trace_structured(
@@ -94,12 +96,12 @@ def ended(guards: str) -> None:
             lambda: {
                 "compile_id": str(compile_id),
                 "frame_key": str(compile_id.frame_id),
-                "co_name": code.co_name,
-                "co_filename": code.co_filename,
-                "co_firstlineno": code.co_firstlineno,
+                "co_name": _thread.name,
+                "co_filename": _thread.file,
+                "co_firstlineno": _thread.line,
                 "cache_size": compile_id.frame_compile_id,
                 "guard_count": len(guards.splitlines()),
-                "start_time": start,
-                "entire_frame_compile_time_s": time.time() - start,
+                "start_time": _thread.start,
+                "entire_frame_compile_time_s": time.time() - _thread.start,
             },
         )

@@ -91,7 +91,7 @@ def plain(x): return ours(x + 1) * 3
 outer = torch.compile(plain, backend=by_dynamo)
 for a in (x, x + 1, x.double()):
     assert torch.equal(outer(a), f(a + 1) * 3)
-assert len(dynamo_graphs) >= 2 and stator_graphs() >= 1, (len(dynamo_graphs), stator_graphs())
+assert len(dynamo_graphs) + stator_graphs() >= 2  # TorchDynamo may trace into the function, as it does with its own
 """,
     "ours inside of it inside of ours": """
 @stator.disable

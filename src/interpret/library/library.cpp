@@ -146,8 +146,8 @@ Out importByName(Tracer& t, const Args& args) {
   return module;
 }
 
-// weakref.ref(object) of an object that is there already: the trace neither makes nor drops it. One with a callback is never shared, so
-// that this one is not the program's own.
+// weakref.ref(object) of an object that is there already: the trace neither makes nor drops it. CPython gives out the one that there is; the
+// trace's has a callback, so that it is nobody else's, and stands for the program's as long as that has none.
 Out weakReference(Tracer& t, const Args& args) {
   if (args.values.size() != 1 || args.positional != 1)
     return t.breakWith(Reason::kCallsOutside, "weakref.ref() with a callback");
@@ -156,6 +156,15 @@ Out weakReference(Tracer& t, const Args& args) {
       info->unpacked || Py_TYPE(args.values[0])->tp_weaklistoffset == 0 ||
       mayBeGone(t, args.values[0]))
     return t.breakWith(Reason::kCallsOutside, "weakref.ref() of what the trace may drop");
+  Ref<> all = stealRef(PyObject_CallOneArg(torchObject("_weakref.getweakrefs"), args.values[0]));
+  if (!all) return t.raiseCurrentError();
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(all.get()); ++i) {
+    PyObject* there = PyList_GET_ITEM(all.get(), i);
+    if (t.isMade(there)) return newRef(there);
+    const auto* reference = reinterpret_cast<PyWeakReference*>(there);
+    if (PyWeakref_CheckRefExact(there) && reference->wr_callback == nullptr)
+      return t.breakWith(Reason::kCallsOutside, "weakref.ref() of what has one already");
+  }
   return fromNativeMade(t, stealRef(PyWeakref_NewRef(args.values[0], builtinFunction("id"))));
 }
 

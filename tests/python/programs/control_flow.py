@@ -284,7 +284,7 @@ def truth_of_containers_and_objects():
     return Case(f, vec())
 
 
-@program(full=5)
+@program(full=4)
 def loop_over_tensor_rows():
     def f(x):
         total = 0
