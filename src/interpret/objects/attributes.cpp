@@ -458,6 +458,19 @@ const Source* classEntry(Tracer& tracer, PyTypeObject* type, PyObject* name) {
                             name);
 }
 
+namespace {
+
+// Of a read-only view `|=` raises, and comparisons are those of the operators.
+Flow refuseViewsOwn(Tracer& tracer, PyObject* name) {
+  for (const char* own : {"__ior__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"}) {
+    if (PyUnicode_CompareWithASCIIString(name, own) == 0)
+      return tracer.breakWith(Reason::kUnsupportedAttribute, "a read-only view's own method");
+  }
+  return Flow::kOk;
+}
+
+}  // namespace
+
 Out getAttrOrNull(Tracer& tracer, PyObject* object, PyObject* name) {
   if (graph::isStandIn(object)) return tracer.above.tensorAttr(object, name);
   if (symbolic::isSymScalar(object) && symbolic::asSymScalar(object)->backed) {
@@ -467,12 +480,7 @@ Out getAttrOrNull(Tracer& tracer, PyObject* object, PyObject* name) {
   // A read-only view has a part of what the dict behind it has.
   if (isProxied(tracer, object)) {
     if (_PyType_Lookup(mappingProxyType(), name) == nullptr) return Ref<>();
-    // `|=` raises, and comparisons are those of the operators.
-    static PyObject* const own =
-        Py_BuildValue("{sisisisisisisi}", "__ior__", 1, "__eq__", 1, "__ne__", 1, "__lt__", 1,
-                      "__le__", 1, "__gt__", 1, "__ge__", 1);
-    if (PyDict_Contains(own, name) == 1)
-      return tracer.breakWith(Reason::kUnsupportedAttribute, "a read-only view's own method");
+    STATOR_FLOW(refuseViewsOwn(tracer, name));
   }
   if (isTraceIterator(object)) {
     PyObject* found = _PyType_Lookup(typeOf(tracer, object), name);

@@ -142,46 +142,49 @@ bool bothAre(PyObject* left, PyObject* right, PyTypeObject* type) {
   return PyType_IsSubtype(Py_TYPE(left), type) && PyType_IsSubtype(Py_TYPE(right), type);
 }
 
+// One of them, at least, is a tensor.
+Out tensorBinary(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
+  const bool in_place = operation >= 13, left_stand_in = graph::isStandIn(left);
+  const BinaryRow& row = kBinary[static_cast<size_t>(operation % 13)];
+  PyObject* other = left_stand_in ? right : left;
+  if (!graph::isStandIn(other) && stator_is_user_class(Py_TYPE(other)) && !isTraceIterator(other) &&
+      (isProgrammed(tracer, Py_TYPE(other), left_stand_in ? row.reflected : row.method) ||
+       (in_place && !left_stand_in && isProgrammed(tracer, Py_TYPE(other), row.in_place)))) {
+    return binaryProtocol(tracer, row, in_place, left, right);
+  }
+  if (tracer.torch_function.relevant() &&
+      (overridesOperator(tracer, left, in_place ? row.in_place : row.method) ||
+       overridesOperator(tracer, left, row.method) ||
+       overridesOperator(tracer, right, row.reflected))) {
+    return binaryProtocol(tracer, row, in_place, left, right);
+  }
+  if (PyUnicode_Check(left))
+    return tracer.breakWith(Reason::kDataDependentRead, "formats a tensor");
+  if (in_place && !left_stand_in) {
+    // A tensor refuses, and the container takes its elements.
+    if (operation % 13 == 0 && PyList_CheckExact(left)) {
+      STATOR_VALUE(done, tracer.above.extendList(left, right));
+      return newRef(left);
+    }
+    if (PyList_Check(left) || PyDict_Check(left) || PySet_Check(left) || isDeque(left) ||
+        PyByteArray_Check(left))
+      return tracer.breakWith(Reason::kUnsupportedMutation, "an in-place operator on a container");
+  }
+  std::string name = std::string(in_place ? "i" : "") + row.function;
+  if (in_place && name.back() == '_') name.pop_back();
+  Args args;
+  args.values = {left, right};
+  args.positional = 2;
+  return tracer.above.tensorCall(graph::Op::kCallFunction, operatorFunction(name.c_str()), args);
+}
+
 }  // namespace
 
 Out binary(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
   bool in_place = operation >= 13;
   const BinaryRow& row = kBinary[static_cast<size_t>(operation % 13)];
-  bool left_stand_in = graph::isStandIn(left), right_stand_in = graph::isStandIn(right);
-  if (left_stand_in || right_stand_in) {
-    PyObject* other = left_stand_in ? right : left;
-    if (!graph::isStandIn(other) && stator_is_user_class(Py_TYPE(other)) &&
-        !isTraceIterator(other) &&
-        (isProgrammed(tracer, Py_TYPE(other), left_stand_in ? row.reflected : row.method) ||
-         (in_place && !left_stand_in && isProgrammed(tracer, Py_TYPE(other), row.in_place)))) {
-      return binaryProtocol(tracer, row, in_place, left, right);
-    }
-    if (tracer.torch_function.relevant() &&
-        (overridesOperator(tracer, left, in_place ? row.in_place : row.method) ||
-         overridesOperator(tracer, left, row.method) ||
-         overridesOperator(tracer, right, row.reflected))) {
-      return binaryProtocol(tracer, row, in_place, left, right);
-    }
-    if (PyUnicode_Check(left))
-      return tracer.breakWith(Reason::kDataDependentRead, "formats a tensor");
-    if (in_place && !left_stand_in) {
-      // A tensor refuses, and the container takes its elements.
-      if (operation % 13 == 0 && PyList_CheckExact(left)) {
-        STATOR_VALUE(done, tracer.above.extendList(left, right));
-        return newRef(left);
-      }
-      if (PyList_Check(left) || PyDict_Check(left) || PySet_Check(left) || isDeque(left) ||
-          PyByteArray_Check(left))
-        return tracer.breakWith(Reason::kUnsupportedMutation,
-                                "an in-place operator on a container");
-    }
-    std::string name = std::string(in_place ? "i" : "") + row.function;
-    if (in_place && name.back() == '_') name.pop_back();
-    Args args;
-    args.values = {left, right};
-    args.positional = 2;
-    return tracer.above.tensorCall(graph::Op::kCallFunction, operatorFunction(name.c_str()), args);
-  }
+  if (graph::isStandIn(left) || graph::isStandIn(right))
+    return tensorBinary(tracer, operation, left, right);
   if (symbolic::isSymbol(left) || symbolic::isSymbol(right)) {
     const bool scalars = symbolic::isSymScalar(left) || symbolic::isSymScalar(right);
     if (Ref<> result = scalars ? scalarBinary(tracer, operation, left, right)
