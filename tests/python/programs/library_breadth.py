@@ -18,7 +18,6 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 import stator
-
 from tests.python.programs import Case, program, vec
 
 
