@@ -72,16 +72,19 @@ def _own(output, ctx, args):
     return output
 
 
-def hooked(tensor, hook):
-    """The tensor with a hook on its gradient, for graphs that a backend differentiates itself: the hook is a part of the backward graph."""
+def hooked(tensor, hooks):
+    """The tensor with hooks on its gradient, for graphs that a backend differentiates itself: the hooks are a part of the backward graph."""
 
     def forward(same):
         with torch.no_grad():
             return (same.view_as(same),), ()
 
     def backward(gradient):
-        changed = hook(gradient)
-        return (gradient if changed is None else changed,)
+        for hook in hooks:
+            changed = hook(gradient)
+            if changed is not None:
+                gradient = changed
+        return (gradient,)
 
     forward_body, backward_body, extras, saved = capture_pair(forward, backward, (tensor,))
     options = {"non_differentiable_idx": [], "saved_for_backward_idx": list(saved)}

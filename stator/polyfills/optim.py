@@ -28,12 +28,16 @@ def sub_(self, other, *, alpha):
     return self.sub_(other * alpha)
 
 
+def _one_by_one(scalars):
+    return list(scalars.unbind()) if isinstance(scalars, torch.Tensor) else list(scalars)
+
+
 def foreach_addcdiv_(tensors, first, second, scalars):
-    torch._foreach_add_(tensors, torch._foreach_mul(torch._foreach_div(first, second), list(scalars.unbind())))
+    torch._foreach_add_(tensors, torch._foreach_mul(torch._foreach_div(first, second), _one_by_one(scalars)))
 
 
 def foreach_addcmul_(tensors, first, second, scalars):
-    torch._foreach_add_(tensors, torch._foreach_mul(torch._foreach_mul(first, second), list(scalars.unbind())))
+    torch._foreach_add_(tensors, torch._foreach_mul(torch._foreach_mul(first, second), _one_by_one(scalars)))
 
 
 def group_tensors(tensorlists, with_indices=False):

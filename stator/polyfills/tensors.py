@@ -13,16 +13,6 @@ def foreach_lerp_(self, end, weight):
     return self
 
 
-def foreach_addcdiv_(self, tensor1, tensor2, scalars):
-    for tensor, first, second, number in zip(self, tensor1, tensor2, scalars):
-        tensor.add_(first / second * number.to(tensor.dtype))
-
-
-def foreach_addcmul_(self, tensor1, tensor2, scalars):
-    for tensor, first, second, number in zip(self, tensor1, tensor2, scalars):
-        tensor.add_(first * second * number.to(tensor.dtype))
-
-
 def foreach_pow(base, exponents):
     return tuple([torch.pow(base.to(exponent.dtype), exponent) for exponent in exponents])
 

@@ -33,6 +33,7 @@ OPTIMIZERS = [
     (torch.optim.RMSprop, {"lr": 0.01}),
     (torch.optim.Adagrad, {"lr": 0.01}),
     (torch.optim.Adamax, {"lr": 0.01}),
+    (torch.optim.Adamax, {"lr": 0.01, "foreach": True}),
     (torch.optim.NAdam, {"lr": 0.01}),
 ]
 

@@ -415,3 +415,60 @@ def test_methods_written_in_python_are_methods_in_the_graph() -> None:
     torch.testing.assert_close(stator.compile(parts, backend=backend, fullgraph=True)(x), parts(x))
     methods = [node.target for node in graphs[0].graph.nodes if node.op == "call_method"]
     assert methods == ["split", "norm", "unflatten", "sum"]
+
+
+def _gradients(run: Callable[[torch.Tensor], torch.Tensor]) -> list[torch.Tensor]:
+    found = []
+    for start in (1.0, 2.0):
+        x = torch.full((4,), start, requires_grad=True)
+        run(x).sum().backward()
+        assert x.grad is not None
+        found.append(x.grad)
+    return found
+
+
+def _hook_at_once(x: torch.Tensor) -> torch.Tensor:
+    y = x.mul(2)
+    factor = x.detach().sum()
+    z = y * 1
+    z.register_hook(lambda gradient: gradient * factor)
+    z.register_hook(lambda gradient: None)
+    z.register_hook(lambda gradient: gradient + 3)
+    return z.mul(3) + z.sin()
+
+
+def _hook_behind_a_use(x: torch.Tensor) -> torch.Tensor:
+    y = x.mul(2)
+    z = y.sin()
+    y.register_hook(lambda gradient: gradient * 2)
+    return y.mul(3) + z
+
+
+@pytest.mark.parametrize("inner", [None, "aot_eager"])
+@pytest.mark.parametrize("function, whole", [(_hook_at_once, True), (_hook_behind_a_use, False)])
+def test_hooks_on_values_of_graphs(function: Any, whole: bool, inner: str | None) -> None:
+    backend, graphs = counting(inner)
+    compiled = stator.compile(function, backend=backend, fullgraph=whole)
+    for expected, found in zip(_gradients(function), _gradients(compiled), strict=True):
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
+    assert graphs
+
+
+def test_one_collection_frees_a_compiled_models_class() -> None:
+    import gc
+    import weakref
+
+    import torch._dynamo  # noqa: F401  its eager backend keeps the module that FX made
+
+    def make() -> weakref.ref[Any]:
+        class Model(torch.nn.Module):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return x + 1
+
+        stator.compile(Model(), backend="eager")(torch.ones(2))
+        return weakref.ref(Model)
+
+    gc.collect()
+    left = make()
+    gc.collect()
+    assert left() is None

@@ -373,6 +373,18 @@ Out instantiate(Tracer& tracer, PyTypeObject* type, const Args& args, Then then,
   return tracer.breakWith(Reason::kUnsupportedClass, nameOf(type_object));
 }
 
+// A compiled function gives out the class of what was compiled as its own.
+Out saysItIsFunction(Tracer& tracer, PyObject* compiled) {
+  const Source* source = tracer.sourceOf(compiled);
+  if (source == nullptr) source = tracer.world.sources().pinned(compiled);
+  Ref<> said = stealRef(PyObject_GetAttr(compiled, names().dunder_class));
+  if (!said) return tracer.raiseCurrentError();
+  STATOR_VALUE(seen, fromOutside(tracer, said,
+                                 tracer.world.child(SourceKind::kGenericAttr, source,
+                                                    names().dunder_class)));
+  return newRef(seen.get() == reinterpret_cast<PyObject*>(&PyFunction_Type) ? Py_True : Py_False);
+}
+
 Out isInstance(Tracer& tracer, PyObject* object, PyObject* classinfo) {
   needStack();
   if (PyTuple_Check(classinfo)) {
@@ -421,6 +433,8 @@ Out isInstance(Tracer& tracer, PyObject* object, PyObject* classinfo) {
     // The bases of a class may be set.
     if (!graph::isStandIn(object)) (void)typeLookup(tracer, type, names().dunder_class);
     if (!denies && PyType_IsSubtype(type, wanted)) return newRef(Py_True);
+    if (type == compiledFunctionType() && wanted == &PyFunction_Type)
+      return saysItIsFunction(tracer, object);
     if (hook == _PyType_Lookup(&PyType_Type, check)) return newRef(Py_False);
     // the last: it stands for an object of that type
     if (meta == "ABCMeta" || meta == "EnumType" || type != Py_TYPE(object)) {

@@ -25,13 +25,20 @@ constexpr ScaledCall kCalls[] = {
     {"torch._foreach_addcmul_", nullptr, nullptr, "stator.polyfills.optim.foreach_addcmul_"},
 };
 
+// One tensor for each of the others, where eager has floats.
+bool beginsWithTensor(PyObject* scalars) {
+  return (PyList_CheckExact(scalars) || PyTuple_CheckExact(scalars)) &&
+         PySequence_Fast_GET_SIZE(scalars) > 0 &&
+         graph::isStandIn(PySequence_Fast_GET_ITEM(scalars, 0));
+}
+
 template <size_t index>
 Out scaled(Tracer& t, const Args& args) {
   const ScaledCall& which = kCalls[index];
   PyObject* scalar = which.keyword != nullptr  ? args.keyword(which.keyword)
                      : args.values.size() == 4 ? args.values[3]
                                                : nullptr;
-  if (scalar != nullptr && graph::isStandIn(scalar))
+  if (scalar != nullptr && (graph::isStandIn(scalar) || beginsWithTensor(scalar)))
     return t.above.callNested(torchObject(which.polyfill), args);
   if (which.name == nullptr || args.positional == 0 || !graph::isStandIn(args.values[0])) {
     return tensorCall(t, graph::Op::kCallFunction, torchObject(which.path), args);

@@ -17,7 +17,10 @@
 #include "interpret/tensors/wrapper_tensors.h"
 #include "tensor/tensor_guard.h"
 
+#include <memory>
 #include <string_view>
+#include <unordered_map>
+#include <vector>
 
 namespace stator::interpret {
 
@@ -468,17 +471,48 @@ bool isUnused(Tracer& t, PyObject* stand_in) {
   return true;
 }
 
-// A hook on a tensor that the graph makes and a backend differentiates: from here on the tensor is one with the hook behind it in the
+// Values of the graph under way that have hooks in it: what they were before, and the hooks in the order in which autograd asks them.
+struct HookedValues {
+  struct Hooked {  // kept by the trace
+    PyObject* before = nullptr;
+    std::vector<PyObject*> hooks;
+  };
+  std::weak_ptr<const graph::Graph> graph;
+  std::unordered_map<const graph::Node*, Hooked> by_node;
+};
+
+HookedValues& hookedValues(Tracer& t) {
+  thread_local HookedValues values;
+  if (values.graph.lock() != t.graphs.shared()) {
+    values.by_node.clear();
+    values.graph = t.graphs.shared();
+  }
+  return values;
+}
+
+// A hook on a tensor that the graph makes and a backend differentiates: from here on the tensor is one with the hooks behind it in the
 // backward graph. Operations that had it before would not ask the hook.
 Out hookInGraph(Tracer& t, PyObject* tensor, PyObject* hook) {
   graph::StandIn* original = graph::asStandIn(tensor);
-  Ref<> before = graph::makeStandIn(original->node, original->meta, original->apparent_type);
-  t.values.addMade(before, t.frames.instruction());
+  HookedValues::Hooked hooked;
+  if (auto it = hookedValues(t).by_node.find(original->node); it != hookedValues(t).by_node.end()) {
+    hooked = it->second;
+  } else {
+    Ref<> before = graph::makeStandIn(original->node, original->meta, original->apparent_type);
+    t.values.addMade(before, t.frames.instruction());
+    hooked.before = t.world.keep(std::move(before));
+  }
+  hooked.hooks.push_back(t.world.keep(newRef(hook)));
+  Ref<> hooks = stealRef(PyTuple_New(static_cast<Py_ssize_t>(hooked.hooks.size())));
+  for (size_t i = 0; i < hooked.hooks.size(); ++i)
+    PyTuple_SET_ITEM(hooks.get(), static_cast<Py_ssize_t>(i), Py_NewRef(hooked.hooks[i]));
+  t.made(hooks);
   STATOR_VALUE(after, t.above.callNested(torchObject("stator.polyfills.autograd.hooked"),
-                                         {before.get(), hook}));
+                                         {hooked.before, hooks.get()}));
   if (!graph::isStandIn(after.get())) return t.breakWith(Reason::kCallsOutside, "register_hook");
   original->node = graph::asStandIn(after.get())->node;
   original->meta = graph::asStandIn(after.get())->meta;
+  hookedValues(t).by_node[original->node] = std::move(hooked);
   return unusableHandle(t);
 }
 

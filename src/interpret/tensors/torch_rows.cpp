@@ -162,22 +162,6 @@ Out withScalarTensor(Tracer& t, const Args& args, PyObject* number, graph::Op op
   if (meta != nullptr && meta->sizes.empty()) return t.above.call(torchObject(polyfill), args);
   return tensorCall(t, op, target, args);
 }
-// torch._foreach_addcdiv_(self, first, second, scalars) and its like, where the numbers are tensors that eager has as floats.
-template <const char* name>
-Out foreachScaled(Tracer& t, const Args& args) {
-  static const std::string path = std::string("torch._foreach_") + name;
-  static const std::string polyfill = std::string("stator.polyfills.tensors.foreach_") + name;
-  PyObject* scalars = args.positional > 3 ? args.values[3] : args.keyword("scalars");
-  const bool listed = scalars != nullptr &&
-                      (PyList_CheckExact(scalars) || PyTuple_CheckExact(scalars)) &&
-                      PySequence_Fast_GET_SIZE(scalars) > 0;
-  PyObject* first = listed ? PySequence_Fast_GET_ITEM(scalars, 0) : nullptr;
-  if (first != nullptr && graph::isStandIn(first))
-    return t.above.call(torchObject(polyfill.c_str()), args);
-  return tensorCall(t, graph::Op::kCallFunction, torchObject(path.c_str()), args);
-}
-constexpr char kAddcdiv[] = "addcdiv_", kAddcmul[] = "addcmul_";
-
 Out foreachLerp(Tracer& t, const Args& args) {
   PyObject* weight = args.positional > 2 ? args.values[2] : args.keyword("weight");
   return withScalarTensor(t, args, weight, graph::Op::kCallFunction,
@@ -287,8 +271,6 @@ void registerTorch() {
   registerHandler("torch.Tensor.size", tensorSize);
   registerHandler("torch.Tensor.storage_offset", tensorStorageOffset);
   registerHandler("torch._C._ImperativeEngine.is_checkpoint_valid", isCheckpointValid);
-  registerHandler("torch._foreach_addcdiv_", foreachScaled<kAddcdiv>);
-  registerHandler("torch._foreach_addcmul_", foreachScaled<kAddcmul>);
   registerHandler("torch._foreach_lerp_", foreachLerp);
   registerHandler("torch._foreach_pow", foreachPow);
   registerHandler("torch.Tensor.addcmul_", addcmul);
