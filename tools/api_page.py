@@ -14,7 +14,7 @@ Made from the docstrings by `tools/api_page.py`. Arguments and meaning of `stato
 """
 PARTS = {
     "Compile": "compile compile_module_inplace reset CompiledModule OptimizedModule",
-    "Look": "explain dry_run guards report stats reset_stats on_graph replay",
+    "Look": "explain dry_run guards report stats reset_stats on_graph replay comptime",
     "Say how functions are treated": "allow_in_graph assume_constant_result disable disallow_in_graph dont_skip_tracing error_on_graph_break "
     "forbid_in_graph graph_break nonstrict_trace run skip skip_frame substitute_in_graph set_stance is_compiling",
     "Sizes": "mark_dynamic maybe_mark_dynamic mark_static mark_static_address mark_unbacked",

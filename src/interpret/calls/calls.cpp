@@ -334,9 +334,9 @@ Out callAs(Tracer& tracer, PyObject* callable, const Args& args, Then then, bool
   if (!bound)
     return tracer.breakWith(Reason::kRaises,
                             std::string("a ") + type->tp_name + " is not callable");
-  if (!PyMethod_Check(bound.get()) || !PyFunction_Check(PyMethod_GET_FUNCTION(bound.get()))) {
+  if (!PyFunction_Check(PyMethod_Check(bound.get()) ? PyMethod_GET_FUNCTION(bound.get())
+                                                    : bound.get()))
     return tracer.breakWith(Reason::kCallsOutside, std::string("a ") + type->tp_name);
-  }
   tracer.world.keep(bound);
   return call(tracer, bound.get(), args, then);
 }

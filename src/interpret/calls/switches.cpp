@@ -1,6 +1,7 @@
 #include "interpret/calls/switches.h"
 
 #include "interpret/calls/calls.h"
+#include "interpret/calls/comptime.h"
 #include "interpret/calls/inlining.h"
 #include "interpret/calls/rows.h"
 #include "interpret/core/arguments.h"
@@ -379,6 +380,22 @@ const std::unordered_map<std::string_view, FunctionHandler>& lateHandlers() {
       {"torch.fx.experimental.symbolic_shapes.statically_known_true", plainly<guardOr<false>>},
       {"torch._dynamo.comptime._Comptime.assert_static", plainly<assertStatic>},
       {"torch._dynamo.comptime._Comptime.graph_break", plainly<explicitBreak>},
+      {"torch._dynamo.comptime._Comptime.__call__", atCapture},
+      {"torch._dynamo.comptime._Comptime.print", showAtCapture},
+      {"torch._dynamo.comptime._Comptime.print_graph", showAtCapture},
+      {"torch._dynamo.comptime._Comptime.print_disas", showAtCapture},
+      {"torch._dynamo.comptime._Comptime.print_locals", showAtCapture},
+      {"torch._dynamo.comptime._Comptime.print_value_stack", showAtCapture},
+      {"torch._dynamo.comptime._Comptime.print_bt", showAtCapture},
+      {"torch._dynamo.comptime._Comptime.sleep", showAtCapture},
+      {"stator._comptime.Comptime.__call__", atCapture},
+      {"stator._comptime.Comptime.print", showAtCapture},
+      {"stator._comptime.Comptime.print_graph", showAtCapture},
+      {"stator._comptime.Comptime.print_disas", showAtCapture},
+      {"stator._comptime.Comptime.print_locals", showAtCapture},
+      {"stator._comptime.Comptime.print_value_stack", showAtCapture},
+      {"stator._comptime.Comptime.print_bt", showAtCapture},
+      {"stator._comptime.Comptime.sleep", showAtCapture},
       {"torch._dynamo.decorators.graph_break", plainly<explicitBreak>},
       {"torch._dynamo.decorators.skip_frame", plainly<explicitBreak>},
       {"torch._dynamo.decorators.mark_static", plainly<markStatic>},

@@ -483,3 +483,23 @@ def many_arguments():
         return x + g(*range(300), **{f"k{i}": i for i in range(40)})
 
     return Case(f, vec())
+
+
+@program(full=2)
+def static_and_class_method_as_call():
+    class Static:
+        @staticmethod
+        def __call__(x, k=2):
+            return x * k
+
+    class OfClass:
+        k = 3
+
+        @classmethod
+        def __call__(cls, x):
+            return x * cls.k
+
+    def f(x, one, other):
+        return one(x), one(x, k=4), other(x) + 1
+
+    return Case(f, vec(), Static(), OfClass())
