@@ -162,7 +162,7 @@ class UserErrorType(enum.Enum):
 _EXAMPLES = "https://pytorch.org/docs/main/generated/exportdb/index.html#"
 
 
-class UserError(Unsupported if _torch_versions.USER_ERRORS_ARE_UNSUPPORTED else StatorError):
+class UserError(Unsupported if _torch_versions.USER_ERRORS_ARE_UNSUPPORTED else StatorError):  # type: ignore[misc]
     """Fine in eager, but asks of capture what it does not do; the message says what to do instead."""
 
     def __init__(self, error_type, msg, case_name=None):
