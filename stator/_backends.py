@@ -265,6 +265,11 @@ class Backend:
         return self.asked != "inductor"
 
     @property
+    def exports(self):
+        """Its graphs are to serve all sizes: comparisons of sizes, and sizes that are given out, are values of the graph."""
+        return getattr(self.asked, "exports", False)
+
+    @property
     def is_watched(self):
         """Somebody gets to see every graph."""
         return _observe.has_listeners() or _report.wants_graphs()

@@ -196,6 +196,13 @@ def make_function(graph: Graph, attributes: dict[str, Any] | None, record: Any, 
     return module
 
 
+def note_call(module: GraphModule, name: str, target: Any) -> None:
+    """A graph calls the function so: part of the source_fn_stack of all that is in it."""
+    for function in module.modules():
+        if function in _function_records:
+            _function_records[function].outer_calls.insert(0, (name, target))
+
+
 def make_module(
     graph: Graph | None, attributes: dict[str, Any] | None, record: Any, runner: Callable[..., Any]
 ) -> CapturedModule:

@@ -24,6 +24,7 @@ class Guard:
     name: str
     guard_type: str
     source: GuardSource
+    code_list: list[str] | None = dataclasses.field(default=None, compare=False)
 
     def create_fn_name(self) -> str:
         return self.guard_type

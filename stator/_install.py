@@ -159,13 +159,13 @@ def _replace_dynamo(undo, dynamo):
 
 
 class _WhenLoaded(importlib.abc.MetaPathFinder):
-    """Calls back once torch._dynamo has been executed."""
+    """Calls back once a module has been executed."""
 
-    def __init__(self, call):
-        self.call = call
+    def __init__(self, module, call):
+        self.module, self.call = module, call
 
     def find_spec(self, name, path=None, target=None):
-        if name != "torch._dynamo":
+        if name != self.module:
             return None
         sys.meta_path.remove(self)
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
@@ -209,19 +209,29 @@ def install():
         _replace(undo, torch.compiler, "get_default_backend", _backends.get_default_backend)
         for name in ("save_cache_artifacts", "load_cache_artifacts"):
             _replace(undo, torch.compiler, name, _late_artifacts(name))
-        if "torch._dynamo" in sys.modules:
-            _replace_dynamo(undo, sys.modules["torch._dynamo"])
-        else:
-            finder = _WhenLoaded(lambda module: _loaded(undo, module))
-            sys.meta_path.insert(0, finder)
-            undo.callback(lambda: finder in sys.meta_path and sys.meta_path.remove(finder))
         _undo = undo
+        _now_or_when_loaded(undo, "torch._dynamo", _replace_dynamo)
+        # torch.export(strict=True) then asks torch._dynamo.export, which is Stator's.
+        _now_or_when_loaded(
+            undo,
+            "torch._export.config",
+            lambda undo, module: _replace(undo, module, "use_new_tracer_experimental", False),
+        )
 
 
-def _loaded(undo, module):
-    with _lock:
-        if _undo is undo:
-            _replace_dynamo(undo, module)
+def _now_or_when_loaded(undo, name, replace):
+    if name in sys.modules:
+        replace(undo, sys.modules[name])
+        return
+
+    def loaded(module):
+        with _lock:
+            if _undo is undo:
+                replace(undo, module)
+
+    finder = _WhenLoaded(name, loaded)
+    sys.meta_path.insert(0, finder)
+    undo.callback(lambda: finder in sys.meta_path and sys.meta_path.remove(finder))
 
 
 def uninstall():

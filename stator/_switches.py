@@ -105,6 +105,19 @@ def nonstrict_trace(traceable_fn):
     return wrapped
 
 
+def apart(result, known):
+    """A constant's tensors with those that the program has elsewhere (their addresses are `known`) as tensors of their own."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    if isinstance(result, torch.Tensor):
+        return result.detach() if id(result) in known else result
+    leaves, spec = pytree.tree_flatten(result)
+    if not any(isinstance(leaf, torch.Tensor) and id(leaf) in known for leaf in leaves):
+        return result
+    return pytree.tree_unflatten([apart(leaf, known) for leaf in leaves], spec)
+
+
 def assume_constant_result(fn):
     """fn's result is taken once, at capture, and stays a constant of the graph."""
     fn._dynamo_marked_constant = True

@@ -148,6 +148,7 @@ class Builder {
   }
 
   void addCall(const Node& node) {
+    calling_ = &node;
     PyObject* op = node.op == Op::kCallFunction ? fx_.call_function.get() : fx_.call_method.get();
     Ref<> args = convert(node.args.get());
     Ref<> kwargs = node.kwargs && PyDict_GET_SIZE(node.kwargs.get()) > 0
@@ -233,7 +234,8 @@ class Builder {
   Ref<> add(const Node* node, PyObject* op, PyObject* target, const std::string& wanted,
             PyObject* args, PyObject* kwargs, PyObject* annotation = Py_None) {
     std::string chosen = names_.unique(wanted);
-    if (node != nullptr && node->op != Op::kInput && !node->name_hint.empty()) {
+    if (node != nullptr && node->op != Op::kInput && !node->name_hint.empty() &&
+        node->name_hint != chosen) {
       // Named after the user's variable. As with TorchDynamo, which renames the node then, the first name stays taken.
       if (PySet_Add(used_names_.get(), orThrow(PyUnicode_FromString(chosen.c_str())).get()) < 0)
         throw PythonError();
@@ -317,6 +319,7 @@ class Builder {
     if (stator_is_user_class(Py_TYPE(value)) &&
         PyObject_TypeCheck(value, reinterpret_cast<PyTypeObject*>(fx_.module_type.get())))
       return functionNode(value);
+    if (isNumpyNumber(value)) return orThrow(PyObject_CallMethod(value, "item", nullptr));
     return newRef(value);
   }
 
@@ -325,14 +328,33 @@ class Builder {
     Ref<>& made = functions_[module];
     if (made) return made;
     if (!attributes_) attributes_ = orThrow(PyDict_New());
-    std::string base = text(attribute(module, "_stator_name").get()), name;
-    for (int i = 0; name.empty() || !attribute_targets_.insert(name).second; ++i)
+    const std::string base = text(attribute(module, "_stator_name").get());
+    std::string name = base;
+    for (int i = 0; !attribute_targets_.insert(name).second; ++i)
       name = base + "_" + std::to_string(i);
     Ref<> target = orThrow(PyUnicode_FromString(name.c_str()));
     if (PyDict_SetItem(attributes_.get(), target.get(), module) < 0) throw PythonError();
     Ref<> none = orThrow(PyTuple_New(0));
     made = add(nullptr, fx_.get_attr.get(), target.get(), name, none.get(), fx_.no_kwargs.get());
+    if (calling_ != nullptr && calling_->location != nullptr) {
+      Ref<> meta = attribute(made.get(), "meta");
+      Ref<> trace = makeMeta(record_.get(), calling_->index, MetaKey::kStackTrace);
+      if (!trace || PyDict_SetItemString(meta.get(), "stack_trace", trace.get()) < 0)
+        throw PythonError();
+    }
+    if (calling_ != nullptr && calling_->op == Op::kCallFunction) {
+      Ref<> called = orThrow(PyUnicode_FromString(candidate(*calling_).c_str()));
+      orThrow(PyObject_CallMethod(fx_.helpers.get(), "note_call", "OOO", module, called.get(),
+                                  calling_->target.get()));
+    }
     return made;
+  }
+
+  // A number of NumPy's, for which the module's source has no name.
+  static bool isNumpyNumber(PyObject* value) {
+    return std::string_view(Py_TYPE(value)->tp_name).starts_with("numpy.") &&
+           PyIndex_Check(value) + PyNumber_Check(value) > 0 &&
+           PyObject_HasAttrString(value, "item") && !PyObject_HasAttrString(value, "__len__");
   }
 
   Ref<> convertItems(PyObject* value) {
@@ -362,6 +384,7 @@ class Builder {
     if (PyObject_SetAttrString(graph_.get(), "_len", length.get()) < 0) throw PythonError();
   }
 
+  const Node* calling_ = nullptr;  // the call whose arguments are converted
   const Fx& fx_;
   const Graph& ir_;
   BorrowedRef<PyCodeObject> code_;

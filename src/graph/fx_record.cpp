@@ -164,7 +164,11 @@ Ref<> sourceFnOf(FxRecord& record, const Node& node) {
                    : newRef(Py_None);
   if (!type) return nullptr;
   if (type.get() != Py_None) target = type.get();
-  return Ref<>::steal(Py_BuildValue("[(OO)]", name.get(), target));
+  Ref<> stack = record.outer_calls ? Ref<>::steal(PySequence_List(record.outer_calls.get()))
+                                   : Ref<>::steal(PyList_New(0));
+  Ref<> own = Ref<>::steal(Py_BuildValue("(OO)", name.get(), target));
+  if (!stack || !own || PyList_Append(stack.get(), own.get()) < 0) return nullptr;
+  return stack;
 }
 
 // What a graph holds that is the record's alone: a class in it may lead back to the compiled function.
@@ -190,6 +194,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   for (const auto& [scope, stack] : record->stacks) Py_VISIT(stack.get());
   Py_VISIT(record->fake_mode.get());
   Py_VISIT(record->sources.get());
+  Py_VISIT(record->outer_calls.get());
   for (const Ref<>& type : record->types) Py_VISIT(type.get());
   for (const Ref<>& fake : record->fakes) Py_VISIT(fake.get());
   return 0;
@@ -200,6 +205,7 @@ int clear(PyObject* self) {
   if (record == nullptr) return 0;
   record->fake_mode.reset();
   record->sources.reset();
+  record->outer_calls.reset();
   auto fakes = std::move(record->fakes);
   record->fakes.clear();
   return 0;
@@ -231,6 +237,12 @@ PyObject* getSources(PyObject* self, void*) {
 int setSources(PyObject* self, PyObject* value, void*) {
   get(self).sources = value == nullptr ? Ref<>() : newRef(value);
   return 0;
+}
+
+PyObject* getOuterCalls(PyObject* self, void*) {
+  FxRecord& record = get(self);
+  if (!record.outer_calls) record.outer_calls = Ref<>::steal(PyList_New(0));
+  return record.outer_calls ? newRef(record.outer_calls.get()).release() : nullptr;
 }
 
 PyObject* getInputs(PyObject* self, void*) {
@@ -350,6 +362,8 @@ PyGetSetDef properties[] = {
      "positions of inputs of which only facts are known, while the examples are there", nullptr},
     {"calls", countCalls, nullptr, "how many nodes are calls", nullptr},
     {"has_scalars", hasScalars, nullptr, "whether ints or floats are among the inputs", nullptr},
+    {"outer_calls", getOuterCalls, nullptr,
+     "of a function that graphs call: the calls around it, outermost first", nullptr},
     {"symbols", getSymbols, nullptr,
      "(hints, conditions, numbers of unbacked ones) of the symbols, or None", nullptr},
     {"fake_mode", getFakeMode, setFakeMode,

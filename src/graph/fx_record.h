@@ -35,6 +35,8 @@ struct FxRecord {
   Ref<> fake_mode;           // null until the first fake or until compile
   // list of the inputs' source objects, made by stator/_fx.py
   Ref<> sources;
+  // of a function that graphs call: [(name, target), ...] of the calls around it, outermost first; null: none
+  Ref<> outer_calls;
   std::vector<Ref<>> fakes;  // by index
   std::unordered_map<const Location*, Ref<>> traces;
   std::unordered_map<const ModuleScope*, Ref<>> stacks;

@@ -58,6 +58,16 @@ CodePolicy decide(PyCodeObject* code) {
           startsWith(PyUnicode_AsUTF8(code->co_qualname), "_get_current_function_mode")))) {
       return CodePolicy::kInlineOnly;
     }
+    // What torch compiles when eager code calls torch.cond and its relatives.
+    if (startsWith(inside, "_higher_order_ops/") &&
+        (name.ends_with("_op_wrapper") || startsWith(name, "run_flattened_")))
+      return CodePolicy::kTrace;
+    for (std::string_view file_of_operators : {"cond.py", "while_loop.py", "map.py", "scan.py"}) {
+      const std::string_view qualified = PyUnicode_AsUTF8(code->co_qualname);
+      if (inside == std::string("_higher_order_ops/").append(file_of_operators) &&
+          (qualified.find("<locals>") != std::string_view::npos || name == "wrap_combine_fn_flat"))
+        return CodePolicy::kInlineOnly;
+    }
     // dist.group.WORLD: two properties that read an attribute.
     if (inside == "distributed/distributed_c10d.py" && (name == "WORLD" || name == "default_pg"))
       return CodePolicy::kInlineOnly;
@@ -68,6 +78,7 @@ CodePolicy decide(PyCodeObject* code) {
     }
     for (std::string_view file_of_functions :
          {"_functorch/apis.py", "_functorch/vmap.py", "_functorch/functional_call.py",
+          "_functorch/_aot_autograd/subclass_parametrization.py",
           "_dynamo/_trace_wrapped_higher_order_op.py", "_higher_order_ops/associative_scan.py",
           "distributed/_functional_collectives.py", "fx/_pytree.py", "_dynamo/external_utils.py"}) {
       if (inside == file_of_functions) return CodePolicy::kInlineOnly;

@@ -5,6 +5,7 @@
 #include "base/imports.h"
 #include "graph/fx.h"
 #include "graph/graph_runner.h"
+#include "interpret/core/symbols.h"
 #include "interpret/frames/init.h"
 #include "interpret/frames/trace.h"
 #include "known/code_policy.h"
@@ -84,6 +85,7 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   options.limits.quiet = options.limits.quiet_with_nodes = options.limits.instructions;
   options.fullgraph = cache.fullgraph;
   options.runs_as_captured = asksBackend(cache, "is_eager");
+  interpret::setForExport(asksBackend(cache, "exports"));
   Ref<> floats = stealRef(PyObject_GetAttrString(cache.backend.get(), "takes_floats"));
   if (!floats) PyErr_Clear();
   options.symbolic_floats = !config.specialize_float && floats.get() != Py_False;

@@ -206,3 +206,12 @@ def count_elements(mapping, iterable):
     get = mapping.get
     for element in iterable:
         mapping[element] = get(element, 0) + 1
+
+
+def forwarding(function):
+    """A function that calls another one, and is captured with it."""
+
+    def call(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return call

@@ -7,7 +7,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from stator import _torch_versions, _transforms
 
-from .subgraphs import call, call_like, capture, refuse, set_meta
+from .subgraphs import call, call_like, capture, is_open, refuse, set_meta
 
 _cond_op = torch.ops.higher_order.cond
 _while_loop_op = torch.ops.higher_order.while_loop
@@ -52,14 +52,14 @@ class Flat:
         return tree_unflatten(filled, self.output_spec)
 
 
-def _whole(name, function, args, kwargs):
+def _whole(name, function, args, kwargs, pure):
     """The call as a function without arguments of its own: it takes what it uses, in the order of the first use."""
     body = Flat(function, args, kwargs)
 
     def run():
         return body(*body.tensors)
 
-    return body, *capture((name,), (run,), (), (), False)
+    return body, *capture((name,), (run,), (), (), pure)
 
 
 def checkpoint(function, *args, **kwargs):
@@ -71,7 +71,7 @@ def checkpoint(function, *args, **kwargs):
     context_fn = kwargs.pop("context_fn", None)
     if not torch.is_grad_enabled():
         return function(*args, **kwargs)
-    body, module, used = _whole("wrap_body", function, args, kwargs)
+    body, module, used = _whole("wrap_body", function, args, kwargs, False)
     if context_fn is not None:
         set_meta(module, "_checkpoint_context_fn", context_fn)
     results = call(_checkpoint_op, module, *used, **options)
@@ -109,17 +109,17 @@ def flex_attention(
 
 
 def wrap(hop, function, *args, **kwargs):
-    """torch._higher_order_ops.wrap: a call of a function as one node."""
-    body, module, used = _whole("wrap_body", function, args, kwargs)
+    """torch._higher_order_ops.wrap: a call of a function as one node, which does nothing but compute."""
+    body, module, used = _whole("wrap_body", function, args, kwargs, True)
     return body.rebuild(call(hop, module, *used))
 
 
 def cond(pred, true_fn, false_fn, operands=()):
     if not isinstance(operands, (tuple, list)):
         refuse("operands of torch.cond that are no tuple")
-    if isinstance(pred, (bool, int, float)):
+    if isinstance(pred, (bool, int, float)) and not is_open(pred):
         return true_fn(*operands) if pred else false_fn(*operands)
-    if not isinstance(pred, torch.Tensor) or pred.numel() != 1:
+    if not is_open(pred) and (not isinstance(pred, torch.Tensor) or pred.numel() != 1):
         refuse("a condition of torch.cond that is no tensor of one element")
     yes, no = Flat(true_fn, operands, {}), Flat(false_fn, operands, {})
     true_module, false_module, extras = capture(("cond_true", "cond_false"), (yes, no), yes.tensors, yes.tensors, True)
@@ -164,6 +164,12 @@ def _scanned_dim(leaves, dim):
     return dim % leaves[0].ndim
 
 
+class _Specs:
+    """The structures that a body gave."""
+
+    carried = made = None
+
+
 def scan(combine_fn, init, xs, *, dim=0, reverse=False):
     first, first_spec = tree_flatten(init)
     leaves, spec = tree_flatten(xs)
@@ -173,7 +179,7 @@ def scan(combine_fn, init, xs, *, dim=0, reverse=False):
             refuse("a scan that starts from other values than tensors")
     leaves = _moved(leaves, dim, reverse)
     count = len(first)
-    seen = []
+    seen = _Specs()
 
     def body(*tensors):
         carry, out = combine_fn(
@@ -181,15 +187,14 @@ def scan(combine_fn, init, xs, *, dim=0, reverse=False):
         )
         carried, carried_spec = tree_flatten(carry)
         made, made_spec = tree_flatten(out)
-        seen.append((carried_spec, made_spec))
+        seen.carried, seen.made = carried_spec, made_spec
         return [*carried, *made]
 
     samples = (*first, *[leaf.select(0, 0) for leaf in leaves])
     module, extras = capture(("scan_combine_fn",), (body,), (*first, *leaves), samples, True)
     results = call(_scan_op, module, list(first), leaves, list(extras))
-    carried_spec, made_spec = seen[0]
     stacked = [_moved_back(leaf, dim if _SCAN_RESTORES_DIM else 0, reverse) for leaf in results[count:]]
-    return tree_unflatten(list(results[:count]), carried_spec), tree_unflatten(stacked, made_spec)
+    return tree_unflatten(list(results[:count]), seen.carried), tree_unflatten(stacked, seen.made)
 
 
 def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise"):
@@ -229,3 +234,60 @@ def map_over(f, xs, *args):
     if not body.all_tensors():
         refuse("map with other results than tensors")
     return body.rebuild(call(_map_op, module, leaves, list(extras)))
+
+
+# ---- the operators behind the functions --------------------------------------------------------------------------------------------------
+
+
+def call_now(fn, args, kwargs=None):
+    return fn(*args, **(kwargs or {}))
+
+
+def call_with(fn, *args):
+    return fn(*args)
+
+
+def cond_op(hop, pred, true_fn, false_fn, operands=()):
+    return cond(pred, true_fn, false_fn, operands)
+
+
+def while_loop_op(hop, cond_fn, body_fn, carried_inputs, additional_inputs=()):
+    if not additional_inputs:
+        return while_loop(cond_fn, body_fn, carried_inputs)
+
+    def test(*carried):
+        return cond_fn(*carried, *additional_inputs)
+
+    def body(*carried):
+        return body_fn(*carried, *additional_inputs)
+
+    return while_loop(test, body, carried_inputs)
+
+
+def scan_op(hop, combine_fn, init, xs, additional_inputs=()):
+    count = len(init)
+
+    def combine(carry, x):
+        results = combine_fn(*carry, *x, *additional_inputs)
+        return list(results[:count]), list(results[count:])
+
+    carried, made = scan(combine, list(init), list(xs))
+    return [*carried, *made]
+
+
+def associative_scan_op(hop, combine_fn, xs, additional_inputs=()):
+    def combine(left, right):
+        return combine_fn(*left, *right, *additional_inputs)
+
+    return associative_scan(combine, list(xs), 0)
+
+
+def map_impl_op(hop, f, xs, pos_args=()):
+    def one(x, *rest):
+        return f(*x, *rest)
+
+    return map_over(one, list(xs), *pos_args)
+
+
+def out_dtype_op(hop, op, output_dtype, *args):
+    return call(hop, op, output_dtype, *args)

@@ -16,6 +16,11 @@ def refuse(why):
     raise RuntimeError("only for captured code")
 
 
+def is_open(value):
+    """Whether it is a bool that the graph computes."""
+    raise RuntimeError("only for captured code")
+
+
 def set_meta(module, key, value):
     """An entry of a captured function's `meta`; the value has to be the program's own object."""
     raise RuntimeError("only for captured code")

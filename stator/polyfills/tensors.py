@@ -2,6 +2,35 @@
 
 import torch
 
+from .subgraphs import refuse
+
+
+def old_tensor(*args):
+    """torch.Tensor(...), torch's old constructor: of data, or of sizes."""
+    first = args[0]
+    if len(args) == 1 and isinstance(first, (list, tuple)) and not isinstance(first, torch.Size):
+        return torch.tensor(first, dtype=torch.get_default_dtype(), device="cpu")
+    for size in first if len(args) == 1 and isinstance(first, torch.Size) else args:
+        if not isinstance(size, int):
+            refuse("torch.Tensor() of other values than numbers")
+    return torch.empty(*args, dtype=torch.get_default_dtype(), device="cpu")
+
+
+def sym_size(self, dim):
+    return self.size(dim)
+
+
+def sym_stride(self, dim):
+    return self.stride(dim)
+
+
+def sym_numel(self):
+    return self.numel()
+
+
+def sym_storage_offset(self):
+    return self.storage_offset()
+
 
 def shape_as_tensor(tensor):
     return torch.tensor(list(tensor.shape))

@@ -42,8 +42,6 @@ def _tensors(structure, scale):
 @pytest.mark.parametrize("name", CASES)
 def test_export(name, aten_graph):
     function, args, kwargs = CASES[name]
-    if aten_graph and name == "branches":
-        pytest.skip("make_fx asks TorchDynamo about branches")
     module, guards = stator.export(function, aten_graph=aten_graph)(*_tensors(args, 1), **kwargs)
     assert isinstance(module, torch.fx.GraphModule) and isinstance(guards, set)
     for scale in (1, -2):
@@ -97,7 +95,191 @@ def test_dynamic_shapes_by_position():
 def test_dynamic_shapes_that_do_not_fit():
     from torch.export import Dim
 
-    with pytest.raises(stator.exc.UserError, match="no arguments"):
+    with pytest.raises(stator.exc.UserError, match="has keys"):
         stator.export(lambda x: x + 1, dynamic_shapes={"z": {0: Dim("n")}})(torch.ones(3))
-    with pytest.raises(stator.exc.UserError, match="do not fit"):
+    with pytest.raises(stator.exc.UserError, match="mismatch"):
         stator.export(lambda x: x[0] + 1, dynamic_shapes={"x": {0: {0: Dim("n")}}})([torch.ones(3)])
+
+
+def test_sizes_are_open_by_default():
+    def f(x, y):
+        return x.repeat(y.shape[0]), y.shape[1] * 2, x.numel()
+
+    module, _ = stator.export(f)(torch.ones(3), torch.ones(4, 5))
+    for x, y in ((torch.ones(3), torch.ones(4, 5)), (torch.ones(7), torch.ones(2, 9))):
+        torch.testing.assert_close(module(x, y), f(x, y))
+    fixed, _ = stator.export(f, assume_static_by_default=True)(torch.ones(3), torch.ones(4, 5))
+    assert fixed(torch.ones(3), torch.ones(4, 5))[1] == 10
+    assert not any(node.target is torch.ops.aten.sym_size.int for node in fixed.graph.nodes)
+
+
+def _by_size(x):
+    return x.sin() if x.shape[0] == 3 else x.cos()
+
+
+def _above(x):
+    return x.sin() if x.shape[0] > 4 else x.cos()
+
+
+def _equal(x, y):
+    return x + y
+
+
+@pytest.mark.parametrize(
+    "function, args, shapes, fix",
+    [
+        (_by_size, (3,), lambda dim: ({0: dim("n")},), "n = 3"),
+        (_above, (6,), lambda dim: ({0: dim("n")},), r"n = Dim\('n', min=5"),
+        (_above, (6,), lambda dim: ({0: dim("n", min=4, max=9)},), r"n = Dim\('n', min=5, max=9"),
+        (_equal, (6, 6), lambda dim: ({0: dim("n")}, {0: dim("m")}), "m = n"),
+        (_by_size, (1,), lambda dim: ({0: dim("n")},), "n = 1"),
+    ],
+)
+def test_a_program_that_needs_more_than_dynamic_shapes_say(function, args, shapes, fix):
+    from torch.export import Dim
+    from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
+
+    with pytest.raises(stator.exc.ConstraintViolation, match=fix) as error:
+        stator.export(function, dynamic_shapes=shapes(Dim))(*[torch.ones(n) for n in args])
+    assert isinstance(error.value, ConstraintViolationError)
+
+
+def test_dims_in_all_forms():
+    from torch.export import Dim, ShapesCollection
+
+    n = Dim("n", min=3, max=20)
+    x, y, z = torch.ones(4), torch.ones(8), torch.ones(4, 5)
+    shapes = ShapesCollection()
+    shapes[x], shapes[z] = {0: n}, {0: n, 1: Dim.AUTO}
+
+    def f(x, y, z):
+        return (x + y[::2]) * z.sum(1), z.shape[1]
+
+    forms = [
+        ({0: n}, {0: 2 * n}, {0: n}),
+        {"x": (n,), "y": (2 * n,), "z": (n, Dim.DYNAMIC)},
+        {"x": {0: Dim.AUTO}, "y": {0: Dim.AUTO}, "z": {0: Dim.AUTO, 1: Dim.STATIC}},
+    ]
+    for form in forms:
+        module, _ = stator.export(f, dynamic_shapes=form)(x, y, z)
+        for size in (4, 7):
+            arguments = torch.arange(float(size)), torch.arange(2.0 * size), torch.ones(size, 5)
+            torch.testing.assert_close(module(*arguments), f(*arguments))
+
+    def g(x, z):
+        return x * z.sum(1)
+
+    module, _ = stator.export(g, dynamic_shapes=shapes.dynamic_shapes(g, (x, z)))(x, z)
+    torch.testing.assert_close(module(torch.ones(6), torch.ones(6, 2)), g(torch.ones(6), torch.ones(6, 2)))
+
+
+class Counter(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(3, 3)
+        self.register_buffer("total", torch.zeros(3))
+        self.extra = {"k": torch.full((3,), 2.0)}
+
+    def forward(self, x):
+        self.total.add_(1)
+        return self.inner(x) + self.total * self.extra["k"]
+
+
+def test_nothing_of_the_program_is_changed():
+    model = Counter()
+    module, _ = stator.export(model)(torch.ones(2, 3))
+    assert not isinstance(model.total, torch._subclasses.FakeTensor) and bool((model.total == 0).all())
+    assert {name for name, _ in module.named_parameters()} == {"L__self___inner_weight", "L__self___inner_bias"}
+    assert {name for name, _ in module.named_buffers()} == {"L__self___total", "self___extra__k"}
+    expected = Counter()
+    expected.load_state_dict(model.state_dict())
+    for _ in range(2):
+        torch.testing.assert_close(module(torch.ones(4, 3)), expected(torch.ones(4, 3)))
+
+
+@pytest.mark.parametrize("aten_graph", [False, True])
+def test_branches_over_sizes(aten_graph):
+    def f(x):
+        return torch.cond(x.shape[0] > 4, lambda x: x + 5, lambda x: x - 3, [x]), torch.scalar_tensor(x.shape[0] > 5)
+
+    module, _ = stator.export(f, aten_graph=aten_graph)(torch.ones(4, 2))
+    for n in (4, 9):
+        x = torch.ones(n, 2)
+        torch.testing.assert_close(module(x), (x + 5 if n > 4 else x - 3, torch.tensor(float(n > 5))))
+
+
+def test_checks_keep_their_words():
+    def f(x):
+        if x.sum() <= 4:
+            raise ValueError("the sum is too small")
+        return x.cos()
+
+    module, _ = stator.export(f, aten_graph=True)(torch.ones(5))
+    torch.testing.assert_close(module(torch.ones(6)), f(torch.ones(6)))
+    with pytest.raises(RuntimeError, match="the sum is too small"):
+        module(torch.zeros(3))
+
+
+def test_constants_of_the_program():
+    @stator.assume_constant_result
+    def parts(x):
+        return {"x": x, "square": x * x}
+
+    def f(x, y):
+        found = parts(y)
+        return x * found["x"] + found["square"]
+
+    module, _ = stator.export(f)(torch.ones(2), torch.tensor([2.0, 3.0]))
+    torch.testing.assert_close(module(torch.ones(2), torch.zeros(2)), f(torch.ones(2), torch.tensor([2.0, 3.0])))
+
+
+def test_guards_and_names():
+    def f(x, pair, *rest, k=None):
+        return (x.sin() if x.shape[0] <= 10 else x.cos()) + pair[0] + rest[0] + k
+
+    tensors = [torch.ones(6) for _ in range(4)]
+    module, guards = stator.export(f)(tensors[0], (tensors[1],), tensors[2], k=tensors[3])
+    sizes = next(guard for guard in guards if guard.source.name == "SHAPE_ENV")
+    assert any("L['x'].size()[0] <= 10" in code for code in sizes.code_list)
+    assert module.graph._codegen.pytree_info.orig_args == ["x", "pair", "rest_0", "k"]
+    bare, _ = stator.export(f, same_signature=False)(tensors[0], (tensors[1],), tensors[2], k=tensors[3])
+    torch.testing.assert_close(bare(*tensors)[0], f(tensors[0], (tensors[1],), tensors[2], k=tensors[3]))
+
+
+def test_inputs_and_outputs_that_are_no_values():
+    class Pair:
+        def __init__(self, x):
+            self.x = x
+
+    with pytest.raises(stator.exc.UserError, match="one of the inputs with type .*Pair.* is not supported"):
+        stator.export(lambda p: p.x + 1)(Pair(torch.ones(2)))
+    with pytest.raises(stator.exc.UserError, match="one of the outputs with type .*Pair.* is not supported"):
+        stator.export(lambda x: Pair(x + 1))(torch.ones(2))
+
+
+def test_a_decorator_of_torchs_is_part_of_the_graph():
+    @torch.inference_mode()
+    def f(x):
+        return x + 1
+
+    module, _ = stator.export(f)(torch.ones(3))
+    assert module(torch.ones(3, requires_grad=True)).is_inference()
+
+
+def test_torch_export_strict():
+    from torch.export import Dim
+
+    model = Counter()
+    stator.install()
+    try:
+        n = Dim("n", min=2, max=30)
+        exported = torch.export.export(model, (torch.ones(4, 3),), dynamic_shapes=({0: n},), strict=True)
+        with pytest.raises(Exception, match="n = 4"):
+            torch.export.export(torch.nn.Linear(4, 4), (torch.ones(4),), dynamic_shapes=({0: n},), strict=True)
+    finally:
+        stator.uninstall()
+    assert {spec.target for spec in exported.graph_signature.input_specs} >= {"inner.weight", "total"}
+    expected = Counter()
+    expected.load_state_dict(model.state_dict())
+    for size in (4, 9):
+        torch.testing.assert_close(exported.module()(torch.ones(size, 3)), expected(torch.ones(size, 3)))

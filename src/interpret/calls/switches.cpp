@@ -18,6 +18,7 @@
 #include "python/types.h"
 #include "regions/marks.h"
 #include "symbolic/sym_int.h"
+#include "tensor/tensor_guard.h"
 
 #include <string>
 #include <string_view>
@@ -76,7 +77,18 @@ Out constantResult(Tracer& tracer, PyObject* callable, const Args& args) {
   Ref<> result =
       stealRef(PyObject_Vectorcall(callable, values_now.data(), args.positional, args.names));
   if (!result) return tracer.raiseCurrentError();
-  if (values::isScalar(result.get()) || tracer.values.find(result) != nullptr) return result;
+  if (values::isScalar(result.get())) return result;
+  // A tensor that the program has elsewhere too is another value here: what it is now, in every call.
+  static PyObject* const apart = torchObject("stator._switches.apart");
+  Ref<> known = stealRef(PySet_New(nullptr));
+  for (const values::Info* info : tracer.values.all()) {
+    if (!tensor::isTensor(info->object.get())) continue;
+    Ref<> address = stealRef(PyLong_FromVoidPtr(info->object.get()));
+    if (!address || PySet_Add(known.get(), address.get()) < 0) return tracer.raiseCurrentError();
+  }
+  result = stealRef(PyObject_CallFunctionObjArgs(apart, result.get(), known.get(), nullptr));
+  if (!result) return tracer.raiseCurrentError();
+  if (tracer.values.find(result) != nullptr) return result;
   STATOR_VALUE(value, fromOutside(tracer, result, tracer.world.sources().pinned(result)));
   // A tensor belongs to the graph from here on.
   if (graph::isStandIn(value.get())) graph::asStandIn(value.get())->node->specialised = true;

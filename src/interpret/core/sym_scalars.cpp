@@ -251,8 +251,21 @@ Ref<> scalarCompare(Tracer& tracer, int operation, PyObject* left, PyObject* rig
   return result;
 }
 
+namespace {
+// A comparison of sizes that was left open (forExport).
+bool isOpen(Tracer& t, const SymScalar* scalar) {
+  return scalar->condition != nullptr && !t.sizes.environment().hasUnbacked(scalar->condition);
+}
+}  // namespace
+
+bool hasValue(Tracer& tracer, PyObject* scalar) {
+  return asSymScalar(scalar)->backed || isOpen(tracer, asSymScalar(scalar));
+}
+
 Ref<> concreteScalar(Tracer& tracer, PyObject* object) {
   SymScalar* scalar = asSymScalar(object);
+  if (isOpen(tracer, scalar))
+    return newRef(tracer.sizes.environment().decide(scalar->condition) ? Py_True : Py_False);
   if (!scalar->backed) throw symbolic::Undecided(scalar->condition);
   Ref<> now = stealRef(PyFloat_FromDouble(scalar->hint));
   if (scalar->source != nullptr) {

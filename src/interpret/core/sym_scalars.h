@@ -14,6 +14,8 @@ Ref<> scalarBinary(Tracer& tracer, int operation, PyObject* left, PyObject* righ
 Ref<> scalarUnary(Tracer& tracer, int operation, PyObject* operand);
 Ref<> scalarCompare(Tracer& tracer, int operation, PyObject* left, PyObject* right);
 Ref<> concreteScalar(Tracer& tracer, PyObject* scalar);
+// whether it can be told what it is now: concreteScalar() gives an answer
+bool hasValue(Tracer& tracer, PyObject* scalar);
 // item() and its like with config.capture_scalar_outputs; ok with null: not for this tensor
 Out readIntoGraph(Tracer& tracer, PyObject* target, PyObject* tensor);
 const symbolic::Expr* addUnbacked(Tracer& tracer, Ref<> stand_in, symbolic::Range range);

@@ -134,6 +134,15 @@ bool isSettingOfLayer(const Source* source, const sources::Roots& roots) {
   return false;
 }
 
+// What was passed, whatever is around it, but no part of a module.
+bool isOfArguments(const Source* source, const sources::Roots& roots) {
+  while (source->base != nullptr) source = source->base;
+  if (source->kind != SourceKind::kLocal) return false;
+  Ref<> root = sources::read(*source, roots);
+  if (!root) PyErr_Clear();
+  return root && !PyObject_TypeCheck(root.get(), moduleType());
+}
+
 // Said once in a process: who asks for dynamic sizes wonders why one was captured by itself.
 void tellOfConstants(const Source& source, size_t dim, int64_t size, PyCodeObject* code) {
   static bool told = false;
@@ -183,6 +192,13 @@ AskedDims askedByName(Tracer& tracer, const Source& source, size_t rank, bool is
 }
 
 }  // namespace
+
+namespace {
+thread_local bool for_export = false;
+}  // namespace
+
+void setForExport(bool is) { for_export = is; }
+bool forExport() { return for_export; }
 
 void setDynamicSources(Ref<> asks) {
   Ref<> before = stealRef(dynamic_sources);
@@ -258,7 +274,8 @@ void shapeFromOutside(Tracer& tracer, PyObject* raw, const Source* source,
                       tensor::TensorGuard& guard, shapes::TensorMeta& meta) {
   const bool marked = guard.dynamo_attributes != 0;
   const bool fixed = meta.is_parameter || source->kind == SourceKind::kParameter ||
-                     source->kind == SourceKind::kBuffer;
+                     source->kind == SourceKind::kBuffer ||
+                     (forExport() && !isOfArguments(source, tracer.world.roots()));
   const size_t rank = meta.sizes.size();
   const AskedDims asked = askedByName(tracer, *source, rank);
   if ((fixed || tracer.options.dynamic == DynamicMode::kStatic) && !marked && asked.empty()) return;
@@ -484,7 +501,8 @@ Ref<> symBinary(Tracer& tracer, int operation, PyObject* left, PyObject* right) 
   }
 }
 
-// One of the two has no value yet: what their ranges settle is settled, anything else is a bool that the graph computes.
+// One of the two has no value yet, or nobody asked for it: what their ranges settle is settled, anything else is a bool that the graph
+// computes.
 Ref<> openCompare(Tracer& tracer, int operation, const Expr* a, const Expr* b) {
   const Expr* condition = nullptr;
   switch (operation) {
@@ -524,6 +542,12 @@ Ref<> openCompare(Tracer& tracer, int operation, const Expr* a, const Expr* b) {
   symbolic::asSymScalar(made.get())->condition = condition;
   tracer.sizes.noteScalar();
   return made;
+}
+
+Ref<> openCompare(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
+  if (!isSymInt(left) && !isSymInt(right)) return nullptr;
+  const Expr *a = exprOf(tracer, left), *b = exprOf(tracer, right);
+  return a != nullptr && b != nullptr ? openCompare(tracer, operation, a, b) : nullptr;
 }
 
 Ref<> symCompare(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
@@ -584,10 +608,14 @@ void addMissingSymbolInputs(Tracer& tracer) {
       }
     }
   }
+  if (forExport()) {
+    for (size_t i = 0; i < tracer.sizes.sources().size(); ++i)
+      wanted.push_back(static_cast<int64_t>(i));
+  }
   for (int64_t number : wanted) {
     const Expr* symbol = symbolic::symbol(number);
     bool own = tracer.sizes.sources()[static_cast<size_t>(number)] != nullptr &&
-               tracer.sizes.environment().simplify(symbol) == symbol &&
+               (forExport() || tracer.sizes.environment().simplify(symbol) == symbol) &&
                !tracer.sizes.environment().hasUnbacked(symbol);
     if (own && there.insert(number).second) addSymbolInput(tracer, static_cast<size_t>(number));
   }
@@ -614,8 +642,10 @@ Ref<> symNode(Tracer& tracer, Dim dim) {
         stealRef(PyTuple_Pack(2, left.get(), right.get())), Ref<>());
     node->scalar_type = newRef(int_type);
     node->size = Dim::of(value);
-    node->location = tracer.location();
-    node->scope = tracer.frames.innermost().scope;
+    if (!tracer.frames.empty()) {  // a plan may ask for it when all is done
+      node->location = tracer.location();
+      node->scope = tracer.frames.innermost().scope;
+    }
     Ref<> made = graph::makeStandIn(node, nullptr, int_type);
     tracer.values.addMade(made, tracer.frames.instruction());
     return made;

@@ -18,11 +18,17 @@ Ref<> concrete(Tracer& tracer, PyObject* symbol);
 // the same for all SymInts in it, in place; false: there were none
 bool makeConcrete(Tracer& tracer, PyObject* container, int depth = 0);
 void limitConditions(Tracer& tracer);
+// A graph that is exported serves all sizes and has no plan around it: a size that the program gives out is an output of the graph, a
+// comparison of sizes a bool of the graph until the program asks for its truth, and every symbol an input. Of this thread's captures.
+void setForExport(bool is);
+bool forExport();
 // null: not for symbols
 Ref<> symBinary(Tracer& tracer, int operation, PyObject* left, PyObject* right);
 // True or False; null: not for symbols
 Ref<> openCompare(Tracer& tracer, int operation, const symbolic::Expr* left,
                   const symbolic::Expr* right);
+// The same of two values of the trace; null: they are no symbolic ints.
+Ref<> openCompare(Tracer& tracer, int operation, PyObject* left, PyObject* right);
 Ref<> symCompare(Tracer& tracer, int operation, PyObject* left, PyObject* right);
 const symbolic::Expr* addSymbol(Tracer& tracer, const sources::Source* source, int64_t hint,
                                 symbolic::Range range);

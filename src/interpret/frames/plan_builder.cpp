@@ -271,6 +271,24 @@ void PlanBuilder::fillAttributes(Register target, PyObject* object) {
   }
 }
 
+namespace {
+// A size as a value that an exported graph gives out. An input is no output, since a plan reads it where the graph's caller has it.
+Ref<> givenOut(Tracer& t, const symbolic::Expr* expr) {
+  Ref<> node = symNode(t, symbolic::Dim::of(expr));
+  if (!graph::isStandIn(node.get()) || graph::asStandIn(node.get())->node->op != graph::Op::kInput)
+    return node;
+  graph::Node* given =
+      t.graphs.current().addCall(graph::Op::kCallFunction, newRef(torchObject("torch.sym_int")),
+                                 stealRef(PyTuple_Pack(1, node.get())), Ref<>());
+  PyObject* int_type = reinterpret_cast<PyObject*>(&PyLong_Type);
+  given->scalar_type = newRef(int_type);
+  given->size = symbolic::Dim::of(expr);
+  Ref<> made = graph::makeStandIn(given, nullptr, int_type);
+  t.values.addMade(made, 0);
+  return made;
+}
+}  // namespace
+
 Register PlanBuilder::symbolicInt(const symbolic::Expr* expr) {
   needStack();
   using symbolic::Kind;
@@ -284,6 +302,7 @@ Register PlanBuilder::symbolicInt(const symbolic::Expr* expr) {
     return add(PlanOp::kCall, nullptr, newRef(function), {left, right});
   };
   Register result = kNull;
+  if (forExport() && !expr->isInt()) return symbolic_[expr] = value(givenOut(t_, expr).get());
   switch (expr->kind) {
     case Kind::kInt:
       result = number(expr->number);

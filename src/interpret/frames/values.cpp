@@ -85,6 +85,10 @@ Flow deleteSubscr(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
 }
 
 Flow compareOp(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  if (forExport()) {
+    if (Ref<> open = openCompare(tracer, instr.oparg, frame.top(1), frame.top()))
+      return deliver(tracer, frame, open, 2);
+  }
   return deliver(tracer, frame, compare(tracer, instr.oparg, frame.top(1), frame.top()), 2);
 }
 

@@ -3,6 +3,7 @@
 
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
+#include "interpret/core/sym_scalars.h"
 #include "interpret/core/symbols.h"
 #include "interpret/core/trace_iterator.h"
 #include "interpret/core/tracer.h"
@@ -473,7 +474,7 @@ Flow refuseViewsOwn(Tracer& tracer, PyObject* name) {
 
 Out getAttrOrNull(Tracer& tracer, PyObject* object, PyObject* name) {
   if (graph::isStandIn(object)) return tracer.above.tensorAttr(object, name);
-  if (symbolic::isSymScalar(object) && symbolic::asSymScalar(object)->backed) {
+  if (symbolic::isSymScalar(object) && hasValue(tracer, object)) {
     // Methods of a float (is_integer, hex ...) are about the number that it is.
     return getAttrOrNull(tracer, tracer.world.keep(concrete(tracer, object)), name);
   }

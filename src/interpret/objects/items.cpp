@@ -618,7 +618,8 @@ Out truth(Tracer& tracer, PyObject* value) {
     return tracer.breakWith(Reason::kUnsupportedObject, "the truth of NotImplemented, which warns");
   if (symbolic::isSymScalar(value)) {
     symbolic::SymScalar* scalar = symbolic::asSymScalar(value);
-    if (!scalar->backed) return tracer.breakWith(Reason::kDataDependentBranch);
+    if (!hasValue(tracer, value)) return tracer.breakWith(Reason::kDataDependentBranch);
+    if (!scalar->backed) return truth(tracer, concrete(tracer, value).get());
     Ref<> zero = stealRef(PyFloat_FromDouble(0));
     if (Ref<> result = scalarCompare(tracer, Py_NE, value, zero.get())) return result;
     return truth(tracer, concrete(tracer, value).get());
@@ -699,8 +700,32 @@ Out same(Tracer& tracer, PyObject* left, PyObject* right) {
   return newRef(Py_False);
 }
 
+namespace {
+// `item in tensor`: whether any element equals it, which the graph knows.
+Out tensorContains(Tracer& tracer, PyObject* tensor, PyObject* item) {
+  static PyObject* const any = PyUnicode_InternFromString("any");
+  static PyObject* const read = PyUnicode_InternFromString("item");
+  const bool number = symbolic::isSymbol(item) || PyLong_Check(item) || PyFloat_CheckExact(item);
+  if (tracer.options.capture_scalar_outputs && (number || graph::isStandIn(item))) {
+    STATOR_VALUE(equal, tracer.above.settle(compare(tracer, Py_EQ, tensor, item)));
+    if (graph::isStandIn(equal.get())) {
+      Args args;
+      args.values = {equal.get()};
+      args.positional = 1;
+      STATOR_VALUE(found, tracer.above.tensorCall(graph::Op::kCallMethod, any, args));
+      STATOR_VALUE(answer, readIntoGraph(tracer, read, found.get()));
+      if (symbolic::isSymScalar(answer.get())) return answer;
+    }
+  }
+  return tracer.breakWith(Reason::kDataDependentBranch, "`in` over the elements of a tensor");
+}
+}  // namespace
+
 Out contains(Tracer& tracer, PyObject* container, PyObject* item) {
   needStack();
+  if (graph::isStandIn(container) && graph::asStandIn(container)->meta != nullptr &&
+      symbolic::isSymbol(item))
+    return tensorContains(tracer, container, item);
   if (symbolic::isSymbol(item) && !PyList_Check(container) && !PyTuple_Check(container)) {
     Ref<> number = concrete(tracer, item);
     return contains(tracer, container, number.get());
@@ -709,8 +734,7 @@ Out contains(Tracer& tracer, PyObject* container, PyObject* item) {
   auto boolean = [](bool b) { return newRef(b ? Py_True : Py_False); };
   STATOR_VALUE(scalar, plainScalar(tracer, container));
   if (scalar && isTextLike(scalar.get())) return contains(tracer, scalar.get(), item);
-  if (graph::isStandIn(container))
-    return tracer.breakWith(Reason::kDataDependentBranch, "`in` over the elements of a tensor");
+  if (graph::isStandIn(container)) return tensorContains(tracer, container, item);
   if (isTextLike(container)) {
     guardBytes(tracer, container);
     if (!isNativeSafe(tracer, item))

@@ -4,6 +4,7 @@
 // own generator, which is set back, there is a break at the check.
 #include "bytecode/opcodes.h"
 #include "interpret/core/known.h"
+#include "interpret/core/symbols.h"
 #include "interpret/core/tables.h"
 #include "interpret/core/tracer.h"
 #include "interpret/objects/known_scalars.h"
@@ -15,13 +16,25 @@ namespace stator::interpret {
 
 namespace {
 
-// Straight to a `raise`, whatever is computed for it.
-bool onlyRaises(const bytecode::CodeInfo& code, int index) {
+// Straight to a `raise`, whatever is computed for it. `text`: the one string constant on the way, if there is no other.
+bool onlyRaises(const bytecode::CodeInfo& code, int index, PyObject*& text) {
   const auto& instrs = code.instrs();
+  int texts = 0;
   for (int steps = 0; steps < 200 && index >= 0 && static_cast<size_t>(index) < instrs.size();
        ++steps) {
     const bytecode::Instr& instr = instrs[static_cast<size_t>(index)];
-    if (instr.opcode == RAISE_VARARGS) return instr.oparg > 0;
+    if (instr.opcode == RAISE_VARARGS) {
+      if (texts != 1) text = nullptr;
+      return instr.oparg > 0;
+    }
+    if (instr.opcode == BUILD_STRING) texts = 2;  // made of parts
+    if (instr.opcode == LOAD_CONST) {
+      PyObject* constant = PyTuple_GET_ITEM(code.code()->co_consts, instr.oparg);
+      if (PyUnicode_CheckExact(constant)) {
+        text = constant;
+        ++texts;
+      }
+    }
     if (instr.opcode == RETURN_VALUE || instr.opcode == YIELD_VALUE || instr.opcode == RERAISE ||
         instr.opcode == SEND || instr.opcode == RETURN_CONST)
       return false;
@@ -64,14 +77,17 @@ std::optional<bool> checkedTruth(Tracer& t, SymbolicFrame& frame, const bytecode
   for (shapes::Dim size : meta->sizes) {
     if (!size.isStatic() || size.value() != 1) return std::nullopt;
   }
-  const bool jump_raises = onlyRaises(*frame.code, frame.code->indexAt(instr.target));
-  const bool next_raises = onlyRaises(*frame.code, frame.index + 1);
+  PyObject *jump_text = nullptr, *next_text = nullptr;
+  const bool jump_raises = onlyRaises(*frame.code, frame.code->indexAt(instr.target), jump_text);
+  const bool next_raises = onlyRaises(*frame.code, frame.index + 1, next_text);
   if (jump_raises == next_raises) return std::nullopt;
   if (knownTensor(t, value)) return std::nullopt;
   const bool wanted = jump_raises ? !if_true : if_true;
   static PyObject* const check = torchObject("torch._assert_async");
-  static PyObject* const message =
+  static PyObject* const unnamed =
       PyUnicode_InternFromString("a check of the program on the data of a tensor");
+  PyObject* message = jump_raises ? jump_text : next_text;
+  if (message == nullptr) message = unnamed;
   Ref<> condition = newRef(value);
   if (!wanted) {
     Args one;
@@ -99,7 +115,7 @@ bool checksCanFail(Tracer& t) {
     effects |= node.written ||
                (node.mutates && !node.repeatable && !node.sets_mode && !canBeDrawnAgain(node));
   }
-  if (first == nullptr || !effects) return true;
+  if (first == nullptr || !effects || forExport()) return true;
   t.ending.restartAt(first->instruction, Reason::kDataDependentBranch,
                      "a check, in a graph that has effects");
   return false;

@@ -54,13 +54,14 @@ void readNewSizes(Tracer& t, size_t first, PyObject* result) {
   }
 }
 
-Ref<> withSomeFloats(PyObject* argument) {
+Ref<> withSomeNumbers(PyObject* argument) {
   if (symbolic::isSymScalar(argument) && symbolic::asSymScalar(argument)->of == &PyFloat_Type)
     return stealRef(PyFloat_FromDouble(0.5));
+  if (symbolic::isSymScalar(argument)) return newRef(Py_True);
   if (!PyTuple_CheckExact(argument)) return newRef(argument);
   Ref<> made = stealRef(PyTuple_New(PyTuple_GET_SIZE(argument)));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(argument); ++i)
-    PyTuple_SET_ITEM(made.get(), i, withSomeFloats(PyTuple_GET_ITEM(argument, i)).release());
+    PyTuple_SET_ITEM(made.get(), i, withSomeNumbers(PyTuple_GET_ITEM(argument, i)).release());
   return made;
 }
 

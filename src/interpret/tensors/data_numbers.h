@@ -10,7 +10,7 @@ namespace stator::interpret {
 // Sizes of results that depend on data, symbols from `first` on: the graph reads each off a result that has it.
 void readNewSizes(Tracer& tracer, size_t first, PyObject* result);
 // The argument with some float in the place of each that only the graph knows: facts of what a function gives do not depend on it.
-Ref<> withSomeFloats(PyObject* argument);
+Ref<> withSomeNumbers(PyObject* argument);
 // A check in the graph of a condition that is one of its values (a SymScalar of bool); it holds from here on.
 void checkInGraph(Tracer& tracer, PyObject* condition);
 

@@ -8,11 +8,13 @@
 #include "graph/fx_names.h"
 #include "interpret/core/known.h"
 #include "interpret/core/tables.h"
+#include "interpret/core/trace_iterator.h"
 #include "interpret/core/tracer.h"
 #include "interpret/tensors/rows.h"
 #include "interpret/tensors/tensor_call.h"
 #include "interpret/tensors/torch_calls.h"
 #include "python/objects.h"
+#include "python/types.h"
 #include "symbolic/sym_int.h"
 #include "values/dicts.h"
 
@@ -71,10 +73,20 @@ void ownStorage(Tracer& t, PyObject* stand_in) {
       t.storages.fresh();
 }
 
-// Changes to what existed before the trace; equal numbers: none in between.
-uint64_t effectsSoFar(Tracer& t) {
+// What the polyfills themselves keep while functions are captured.
+bool isOfPolyfills(PyObject* object) {
+  Ref<> home =
+      stealRef(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(object)), "__module__"));
+  if (!home) PyErr_Clear();
+  return home && PyUnicode_Check(home.get()) &&
+         std::string_view(PyUnicode_AsUTF8(home.get())).starts_with("stator.");
+}
+
+// Changes to what existed before the trace, and to the first `made` objects that the trace knows; equal numbers: none in between.
+uint64_t effectsSoFar(Tracer& t, size_t made) {
   uint64_t hash = t.effects.lruUses().size();
   auto mix = [&](uint64_t word) { hash = (hash ^ word) * 0x9E3779B97F4A7C15ull + (hash >> 29); };
+  auto mix_object = [&](PyObject* object) { mix(reinterpret_cast<uint64_t>(object)); };
   auto mix_contents = [&](PyObject* container) {
     if (PyDict_Check(container) &&
         stator_dict_versioned(reinterpret_cast<PyDictObject*>(container))) {
@@ -92,6 +104,29 @@ uint64_t effectsSoFar(Tracer& t) {
       mix(reinterpret_cast<uint64_t>(container));
     }
   };
+  auto mix_made = [&](PyObject* object) {
+    if (graph::isStandIn(object) || isTraceIterator(object)) return;
+    if (PyCell_Check(object)) return mix_object(PyCell_GET(object));
+    if (PyList_Check(object) || PyDict_Check(object)) mix_contents(object);
+    if (PyAnySet_Check(object)) {
+      PyObject* key = nullptr;
+      Py_hash_t of_key = 0;
+      for (Py_ssize_t at = 0; _PySet_NextEntry(object, &at, &key, &of_key);) mix_object(key);
+    }
+    StatorView view;
+    if (!stator_is_user_class(Py_TYPE(object)) || !stator_view_object(&view, object) ||
+        isOfPolyfills(object))
+      return;
+    PyObject *key = nullptr, *value = nullptr;
+    for (Py_ssize_t at = 0; stator_view_next(&view, &at, &key, &value);) {
+      mix_object(key);
+      mix_object(value);
+    }
+  };
+  for (size_t i = 0; i < made; ++i) {
+    if (t.values.all()[i]->origin == values::Origin::kMade)
+      mix_made(t.values.all()[i]->object.get());
+  }
   for (values::Info* info : t.values.all()) {
     if (info->origin != values::Origin::kOutside) continue;
     if (info->overlay) mix_contents(info->overlay.get());
@@ -183,6 +218,15 @@ void substituteAll(Body& body, const Replacements& replacements) {
   body.result = substitute(body.result.get(), replacements);
 }
 
+// A name of its own in all of the capture: wrap_body_0, wrap_body_1 and so on, inner functions first.
+Ref<> numberedName(Tracer& t, const std::string& name) {
+  thread_local uint64_t trace = 0;
+  thread_local std::unordered_map<std::string, int> counts;
+  if (trace != t.sizes.environment().number()) counts.clear();
+  trace = t.sizes.environment().number();
+  return stealRef(PyUnicode_FromFormat("%s_%d", name.c_str(), counts[name]++));
+}
+
 Out finishBody(Tracer& t, Body& body) {
   graph::forEachStandIn(body.result.get(),
                         [&](graph::StandIn* used) { body.graph->addOutput(used->node); });
@@ -190,7 +234,9 @@ Out finishBody(Tracer& t, Body& body) {
   body.graph->name = body.name;
   body.graph->dropDead();
   Ref<> module = graph::toGraphModule(body.graph, t.frames.driven().code->code());
-  if (!module) return t.raiseCurrentError();
+  if (!module ||
+      PyObject_SetAttrString(module.get(), "_stator_name", numberedName(t, body.name).get()) < 0)
+    return t.raiseCurrentError();
   return t.made(module);
 }
 
@@ -263,7 +309,8 @@ Out capture(Tracer& t, const Args& args) {
     return t.breakWith(Reason::kUnsupportedTensorOp, "an operand is no tensor");
   std::vector<PyObject*> samples = itemsOf(args.values[3]);
   bool pure = args.values[4] == Py_True;
-  uint64_t effects = effectsSoFar(t);
+  const size_t made = t.values.size();
+  const uint64_t effects = pure ? effectsSoFar(t, made) : 0;
   std::vector<Body> bodies(functions.size());
   for (size_t i = 0; i < functions.size(); ++i) {
     bodies[i].name = PyUnicode_AsUTF8(names[i]);
@@ -273,7 +320,7 @@ Out capture(Tracer& t, const Args& args) {
       placeholders.push_back(
           addPlaceholder(t, *bodies[i].graph, samples[k], nameOutside(t, samples[k])));
     STATOR_FLOW(traceBody(t, functions[i], placeholders, bodies[i]));
-    if (pure && effectsSoFar(t) != effects)
+    if (pure && effectsSoFar(t, made) != effects)
       return t.breakWith(Reason::kUnsupportedMutation,
                          bodies[i].name + " changes objects, and may run never or often");
   }
@@ -326,7 +373,8 @@ Out capturePair(Tracer& t, const Args& args) {
     meta->is_leaf = true;
     ownStorage(t, grads.back().get());
   }
-  uint64_t effects = effectsSoFar(t);
+  const size_t made = t.values.size();
+  const uint64_t effects = effectsSoFar(t, made);
   shapes::State state = t.torch.now();
   t.torch.now().grad_enabled = false;
   Flow flow = Flow::kOk;
@@ -336,7 +384,7 @@ Out capturePair(Tracer& t, const Args& args) {
   }
   t.torch.now() = state;
   if (flow != Flow::kOk) return flow;
-  if (effectsSoFar(t) != effects)
+  if (effectsSoFar(t, made) != effects)
     return t.breakWith(Reason::kUnsupportedMutation, "backward() changes objects, and runs later");
 
   // 1. Handed over to the backward body.
@@ -395,6 +443,14 @@ Out refuse(Tracer& t, const Args& args) {
                      args.values.size() == 1 && PyUnicode_Check(args.values[0])
                          ? PyUnicode_AsUTF8(args.values[0])
                          : "");
+}
+
+// is_open(value): a bool that the graph computes, or that nobody has asked for yet.
+Out isOpenBool(Tracer&, const Args& args) {
+  STATOR_CHECK(args.values.size() == 1, "is_open() of subgraphs");
+  const bool open = symbolic::isSymScalar(args.values[0]) &&
+                    symbolic::asSymScalar(args.values[0])->of == &PyBool_Type;
+  return newRef(open ? Py_True : Py_False);
 }
 
 // Such a node is no call of torch's that a __torch_function__ would see.
@@ -464,6 +520,8 @@ void registerSubgraphs() {
   registerHandler("stator.polyfills.subgraphs.capture", capture);
   registerHandler("stator.polyfills.subgraphs.capture_pair", capturePair);
   registerHandler("stator.polyfills.subgraphs.refuse", refuse);
+  registerHandler("stator.polyfills.subgraphs.is_open", isOpenBool);
+  allowSymbols("stator.polyfills.subgraphs.is_open");
   registerHandler("stator.polyfills.subgraphs.call", call);
   registerHandler("stator.polyfills.subgraphs.set_meta", setMeta);
   registerHandler("stator.polyfills.subgraphs.call_like", callLike);
@@ -489,6 +547,21 @@ void registerSubgraphs() {
   registerWholePolyfill("torch._higher_order_ops.flex_attention.__class__.__call__",
                         "higher_order.flex_attention");
   registerWholePolyfill("torch._higher_order_ops.wrap.Wrap.__call__", "higher_order.wrap");
+  for (const char* op :
+       {"sym_size.int", "sym_stride.int", "sym_numel.default", "sym_storage_offset.default"}) {
+    const std::string name = op;
+    registerPolyfill(("torch.ops.aten." + name).c_str(),
+                     ("tensors." + name.substr(0, name.find('.'))).c_str());
+  }
+  // The operators themselves, as torch's functions call them behind their checks, and graphs that are captured again.
+  registerWholePolyfill("torch._higher_order_ops.utils._hop_compile_and_call",
+                        "higher_order.call_now");
+  registerWholePolyfill("torch._higher_order_ops.utils._maybe_compile_and_run_fn",
+                        "higher_order.call_with");
+  for (const char* op : {"cond", "while_loop", "scan", "associative_scan", "map_impl", "out_dtype"})
+    registerWholePolyfill(
+        (std::string("torch.ops.higher_order.") + op + ".__class__.__call__").c_str(),
+        (std::string("higher_order.") + op + "_op").c_str());
   Ref<> flex = stealRef(PyUnicode_FromString("torch.nn.attention.flex_attention"));
   if (Ref<> loaded = stealRef(PyImport_GetModule(flex.get())))
     registerWholePolyfill("torch.nn.attention.flex_attention.flex_attention",

@@ -285,9 +285,19 @@ void TensorCall::infer() {
   pythonFaultPoint();
   request_.target = facts_ != nullptr ? facts_ : target_;
   request_.args = now_.data();
-  if (!remember_ && tracer_.sizes.hasScalars()) {
+  // Which of the two a bool is that becomes data, nothing that is inferred depends on.
+  static PyObject* const of_bools[] = {torchObject("torch.scalar_tensor"),
+                                       torchObject("torch.tensor"), torchObject("torch.full")};
+  const bool takes_bools = facts_ == nullptr && std::find(std::begin(of_bools), std::end(of_bools),
+                                                          target_) != std::end(of_bools);
+  if ((!remember_ || takes_bools) && tracer_.sizes.hasScalars()) {
     asked_ = now_;
-    for (PyObject*& value : asked_) value = keep_.emplace_back(withSomeFloats(value)).get();
+    for (PyObject*& value : asked_) {
+      const bool is_float =
+          symbolic::isSymScalar(value) && symbolic::asSymScalar(value)->of == &PyFloat_Type;
+      if (remember_ && is_float) continue;
+      value = keep_.emplace_back(withSomeNumbers(value)).get();
+    }
     request_.args = asked_.data();
   }
   request_.positional = args_.positional;
@@ -334,7 +344,7 @@ Out TensorCall::withNumbers() {
       // The graph's copy of a list or tuple.
       if (!makeConcrete(tracer_, now_[i])) continue;
       value = tracer_.world.keep(newRef(now_[i]));
-    } else if (symbolic::isSymScalar(value) && symbolic::asSymScalar(value)->backed) {
+    } else if (symbolic::isSymScalar(value) && hasValue(tracer_, value)) {
       value = tracer_.world.keep(concrete(tracer_, value));
     } else {
       continue;

@@ -115,8 +115,10 @@ Out graphArgument(Tracer& tracer, PyObject* value, int depth) {
     STATOR_VALUE(list, listOf(tracer, value));
     return graphArgument(tracer, list.get(), depth + 1);
   }
+  static auto* const operator_type =
+      reinterpret_cast<PyTypeObject*>(torchObject("torch._ops.OpOverload"));
   if (PyType_Check(value) || PyCFunction_Check(value) || isEnumMember(value) ||
-      isGraphModule(value))
+      isGraphModule(value) || Py_TYPE(value) == operator_type)
     return newRef(value);
   if (PyLong_Check(value)) return fromLong(tracer, value);
   if (Ref<> number = pythonNumber(value)) return number;

@@ -472,6 +472,9 @@ Out newTensorOf(Tracer& tracer, PyTypeObject* type, const Args& args) {
       graph::asStandIn(args.values[0])->meta->dtype == tracer.torch.now().default_dtype) {
     return castTo(tracer, args.values[0], type);
   }
+  if (type == tensorType() && args.keywordCount() == 0 && args.positional > 0 &&
+      !graph::isStandIn(args.values[0]))
+    return tracer.above.callNested(torchObject("stator.polyfills.tensors.old_tensor"), args);
   return tracer.breakWith(Reason::kUnsupportedTensorOp, std::string(type->tp_name) + "()");
 }
 
