@@ -24,15 +24,15 @@ class Guard:
     name: str
     guard_type: str
     source: GuardSource
-    code_list: list[str] | None = dataclasses.field(default=None, compare=False)
+    # What is checked, in words: guards here are no Python code.
+    code_list: list[str] = dataclasses.field(default_factory=list, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.code_list:
+            self.code_list.append(f"{self.guard_type} of {self.name}")
 
     def create_fn_name(self) -> str:
         return self.guard_type
-
-    @property
-    def code_list(self) -> list[str]:
-        """What is checked, in words: guards here are no Python code."""
-        return [f"{self.guard_type} of {self.name}"]
 
     def is_fsdp_module(self) -> bool:
         return self.source.is_fsdp_module()
