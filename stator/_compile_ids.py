@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch._guards import CompileContext, CompileId, compile_context
 from torch._logging import trace_structured
-from torch._logging._internal import trace_log
+from torch._logging._internal import TorchLogsFormatter, trace_log
 
 # By function. Nothing here is an object that the garbage collector lists: a program may count those.
 _numbers: dict[str, int] = {}
@@ -26,7 +26,11 @@ _thread = threading.local()
 
 def tracing() -> bool:
     """Whether TORCH_TRACE is on."""
-    return bool(trace_log.handlers)
+    # Those that write the records have torch's formatter. torch adds one in any case, which may have nowhere to write.
+    return any(
+        isinstance(handler.formatter, TorchLogsFormatter) and getattr(handler, "root_dir", "") is not None
+        for handler in trace_log.handlers
+    )
 
 
 def begin(code: CodeType) -> None:
