@@ -12,6 +12,7 @@
 #include "known/torch_names.h"
 #include "python/recursion.h"
 #include "runtime/active.h"
+#include "runtime/driver_module.h"
 #include "runtime/listing.h"
 #include "runtime/ranks.h"
 #include "runtime/reports.h"
@@ -156,7 +157,7 @@ Exit lookUp(Cache& cache, StatorFrame* frame, bytecode::CodeInfo& code_info) {
                   cache.fullgraph || config.fail_on_recompile_limit_hit);
       if (PyErr_Occurred()) throw PythonError();
     }
-    return outcome(info->watched ? Outcome::kStep : Outcome::kNative);
+    return outcome(info->watched && stepsWatched() ? Outcome::kStep : Outcome::kNative);
   }
   constexpr int kTriesOfDeep = 2;
   if (site.too_deep >= kTriesOfDeep) return outcome(Outcome::kNative);
