@@ -246,4 +246,4 @@ def watch_captures(
 ) -> Any: ...  # watch_captures(callback): callback(dict) for each capture of this thread, and tensor calls outside of graphs are counted.
 def watch_files(
     *args: Any, **kwargs: Any
-) -> Any: ...  # Code from files whose path begins so is traced wherever it lies, and its instructions are counted.
+) -> Any: ...  # Code from files whose path begins so is traced wherever it lies, and its instructions are counted; unless the second argument is false, none of it goes back to CPython's loop.

@@ -106,8 +106,7 @@ def run_tests(module: str, mode: str, steps: bool) -> dict[str, Any]:
     from stator import _core
 
     folder = os.path.dirname(test.__file__) + os.sep
-    if steps:
-        _core.watch_files(folder)
+    _core.watch_files(folder, steps)
     instructions: dict[str, int] = {}  # by test; of those of which it is known
     uncounted: set[str] = set()
     probe = compile("1 + 1", folder + "probe", "eval")

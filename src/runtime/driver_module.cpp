@@ -57,10 +57,14 @@ PyObject* runConcrete(PyObject*, PyObject* arguments, PyObject* keywords) {
   return PyObject_Call(function, positional, named);
 }
 
-PyObject* watch(PyObject*, PyObject* prefix) {
-  const char* text = PyUnicode_AsUTF8(prefix);
-  if (text == nullptr) return nullptr;
+bool steps_watched = true;
+
+PyObject* watch(PyObject*, PyObject* args) {
+  const char* text = nullptr;
+  int steps = 1;
+  if (!PyArg_ParseTuple(args, "s|p", &text, &steps)) return nullptr;
   bytecode::watchFiles(text);
+  steps_watched = steps != 0;
   Py_RETURN_NONE;
 }
 
@@ -270,6 +274,8 @@ PyObject* hookIsInstalled(PyObject*, PyObject*) {
 
 }  // namespace
 
+bool stepsWatched() { return steps_watched; }
+
 PyMethodDef driver_methods[] = {
     {"run_concrete", reinterpret_cast<PyCFunction>(runConcrete), METH_VARARGS | METH_KEYWORDS,
      "run_concrete(fn, args, kwargs=None, *, every=1, native_after=-1)\n--\n\nCalls fn with every "
@@ -283,9 +289,9 @@ PyMethodDef driver_methods[] = {
      "since the last call."},
     {"reset_driver_counters", resetCounters, METH_NOARGS,
      "Sets the counters of driver_counters to zero."},
-    {"watch_files", watch, METH_O,
+    {"watch_files", watch, METH_VARARGS,
      "Code from files whose path begins so is traced wherever it lies, and its instructions are "
-     "counted."},
+     "counted; unless the second argument is false, none of it goes back to CPython's loop."},
     {"count_instructions", countInstructions, METH_O,
      "Calls the function natively; driver_counters()['counted'] has the instructions of watched "
      "code."},

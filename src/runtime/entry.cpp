@@ -13,6 +13,7 @@
 #include "known/torch_names.h"
 #include "python/recursion.h"
 #include "runtime/active.h"
+#include "runtime/driver_module.h"
 #include "runtime/listing.h"
 #include "runtime/ranks.h"
 #include "runtime/reports.h"
@@ -224,7 +225,7 @@ LookUp::MaybeExit LookUp::refuseByLimit(Site& site, const Roots& roots) {
                 cache.fullgraph || config.fail_on_recompile_limit_hit);
     if (PyErr_Occurred()) throw PythonError();
   }
-  return outcome(info.watched ? Outcome::kStep : Outcome::kNative);
+  return outcome(info.watched && stepsWatched() ? Outcome::kStep : Outcome::kNative);
 }
 
 Exit LookUp::captureAndRun(Site& site, const Roots& roots, GraphInputs& inputs) {
