@@ -4,7 +4,7 @@
 import shutil
 
 import disk_programs
-from test_disk_cache import files, flip, folder, kill_writers, place, run_process  # noqa: F401
+from test_disk_cache import files, flip, flip_saved, folder, kill_writers, place, run_process, saved  # noqa: F401
 
 
 def test_changes_between_processes_with_inductor(place):
@@ -15,6 +15,10 @@ def test_changes_between_processes_with_inductor(place):
 
 def test_a_thousand_random_flips(folder):
     flip(folder, 1000)
+
+
+def test_a_thousand_flips_in_a_file_for_deployment(saved, tmp_path):
+    flip_saved((saved / "function").read_bytes(), tmp_path / "file", 1000)
 
 
 def test_a_damaged_file_is_compiled_anew(place, tmp_path):

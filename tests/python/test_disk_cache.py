@@ -104,16 +104,20 @@ def test_a_file_knows_what_is_dynamic_and_what_it_has_not(place, saved):
     assert "It has graphs of\n  grows (disk_programs.py:" in raised
 
 
-def test_files_that_are_damaged_are_an_error(saved, tmp_path):
-    good = (saved / "function").read_bytes()
-    path = tmp_path / "file"
+def flip_saved(good, path, count):
     chance = random.Random(1)
-    for position in [*range(HEADER), *(chance.randrange(len(good)) for _ in range(100))]:
+    for position in [*range(HEADER), *(chance.randrange(len(good)) for _ in range(count))]:
         bad = bytearray(good)
         bad[position] ^= 1 << chance.randrange(8)
         path.write_bytes(bad)
         with pytest.raises(stator.exc.PackageError):
             stator.load(disk_programs.function, path)
+
+
+def test_files_that_are_damaged_are_an_error(saved, tmp_path):
+    good = (saved / "function").read_bytes()
+    path = tmp_path / "file"
+    flip_saved(good, path, 100)
     for length in (0, 50, HEADER, len(good) - 1):
         path.write_bytes(good[:length])
         with pytest.raises(stator.exc.PackageError):
@@ -357,6 +361,24 @@ def kill_writers(folder, count):
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         check_whole(folder)
+
+
+def test_a_file_for_deployment_is_the_old_one_or_the_new_one(tmp_path):
+    """Its writer is killed: what was there before is there still, or all of what was to come."""
+    path, chance = str(tmp_path / "file"), random.Random(0)
+    assert _core.disk_write_file(path, key_of(7), parts_of(0)) is None
+
+    def write():
+        for number in range(10_000):
+            _core.disk_write_file(path, key_of(7), parts_of(number % 5))
+
+    for _ in range(20):
+        child = fork(write)
+        time.sleep(chance.random() * 0.01)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        assert _core.disk_read_file(path, key_of(7)) in [parts_of(number) for number in range(5)]
+    assert _core.disk_write_file(str(tmp_path / "none" / "file"), key_of(7), parts_of(0)) == "No such file or directory"
 
 
 def test_writers_that_are_killed(tmp_path):
