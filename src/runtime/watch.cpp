@@ -63,7 +63,7 @@ PyObject* stop(PyObject*, PyObject*) {
 }
 
 PyObject* record(PyObject*, PyObject* callback) {
-  Py_XSETREF(recorder, callback == Py_None ? nullptr : Py_NewRef(callback));
+  stealRef(std::exchange(recorder, callback == Py_None ? nullptr : newRef(callback).release()));
   Py_RETURN_NONE;
 }
 
