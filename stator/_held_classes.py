@@ -18,7 +18,7 @@ from stator._modules import CompiledModule
 
 def join_errors(undo: contextlib.ExitStack, theirs: ModuleType) -> None:
     """Stator's exceptions are TorchDynamo's of the same names too."""
-    pairs = {}
+    pairs: dict[type, type] = {}
     for name in ("TorchDynamoException", *exc.__all__):
         own, other = getattr(exc, name), getattr(theirs, name, None)
         if isinstance(own, type) and issubclass(own, BaseException) and isinstance(other, type) and own is not other:

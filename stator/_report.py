@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from stator import _advice, _compile_ids, exc
+from stator import _advice, _compile_ids, config, exc
 
 log = logging.getLogger("stator")
 compile_ids = itertools.count()  # of graphs that went to a backend: __compiled_fn_<n>
@@ -51,6 +51,10 @@ def raise_unsupported(place, sentence, number, hint, fullgraph, stack):
         text += f"\n  What to do: {hint}."
     if stack:
         text += f"\nThe program's calls:\n{_chain(stack)}"
+    if config.verbose:
+        own = os.path.dirname(__file__) + os.sep
+        callers = [frame for frame in traceback.extract_stack() if not frame.filename.startswith(own)]
+        text += f"\nThe compiled function was called by:\n{''.join(traceback.format_list(callers)).rstrip()}"
     raise (exc.ArgsMismatchError if number == MISMATCH else exc.Unsupported)(text)
 
 

@@ -3,6 +3,7 @@
 
 import inspect
 import pathlib
+import re
 import sys
 
 import stator
@@ -27,7 +28,7 @@ PARTS = {
 
 def _signature(value):
     try:
-        return str(inspect.signature(value))
+        return re.sub(r"<.*? at 0x\w+>", "...", str(inspect.signature(value)))
     except (TypeError, ValueError):
         return "(...)"
 

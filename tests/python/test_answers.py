@@ -168,7 +168,13 @@ def test_verbose():
         with config.patch(verbose=verbose), pytest.raises(stator.exc.Unsupported) as caught:
             stator.compile(f, backend="eager", fullgraph=True)(X)
         texts.append(str(caught.value))
-    assert texts[1].startswith(texts[0]) and "return inner(x + 1) * 2" in texts[1] and "return inner" not in texts[0]
+    assert texts[1].startswith(texts[0]) and all("return inner(x + 1) * 2" in text for text in texts)
+    callers = texts[1].removeprefix(texts[0])
+    assert (
+        "The compiled function was called by:" in callers
+        and "in test_verbose" in callers
+        and "_report.py" not in callers
+    )
 
 
 def test_ignored_functions(capsys):
