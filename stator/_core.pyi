@@ -177,7 +177,9 @@ def rehearse_ranks(
 ) -> Any: ...  # rehearse_ranks(case, ranks, inputs): the agreement of so many simulated ranks, with its traffic.
 def fail_at(
     *args: Any, **kwargs: Any
-) -> Any: ...  # Lets the n-th of the counted points of captures fail once; 0: none. How many were passed since the last call.
+) -> (
+    Any
+): ...  # Lets the n-th of the counted points of captures fail once; 0: none. How many were passed since the last call.
 def reset_driver_counters(*args: Any, **kwargs: Any) -> Any: ...  # Sets the counters of driver_counters to zero.
 def reset_stats(*args: Any, **kwargs: Any) -> Any: ...  # Sets all counters to zero.
 def run_concrete(

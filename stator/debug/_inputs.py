@@ -467,7 +467,9 @@ class Loader:
         made = torch.empty(0, dtype=dtype, device=storage.device)
         last = offset + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
         if min((offset, *shape, *stride)) < 0 or (0 not in shape and last >= storage.nbytes() // made.itemsize):
-            raise InputsError(f"a tensor of {tuple(shape)}, strides {tuple(stride)}, reaches beyond its {storage.nbytes()} bytes")
+            raise InputsError(
+                f"a tensor of {tuple(shape)}, strides {tuple(stride)}, reaches beyond its {storage.nbytes()} bytes"
+            )
         made.set_(storage, offset, shape, stride)
         made = made.conj() if conj else made
         made = made._neg_view() if neg else made
