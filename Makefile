@@ -196,6 +196,7 @@ asan: $(ENVIRONMENT) ## AddressSanitizer and UBSan build, and the tests under it
 fuzz: build ## Differential fuzzers: 20,000 programs with fixed seeds, then HOURS=n of the one that learns, from its kept corpus
 	@$(PY) -m tests.fuzz.run --count $(or $(PROGRAMS),20000) --seed 0 --jobs 2 --break-every
 	@$(PY) -m tests.fuzz.changes --count $(or $(CHANGES),100000) --seed 0
+	@$(PY) -W ignore -m tests.fuzz.run --generator tensors --count $(or $(PROGRAMS),5000) --seed 0 --jobs 2 --break-every
 	@if [ -n "$(HOURS)" ]; then \
 	  $(BIN)/cmake --preset fuzz -DPython_EXECUTABLE=$(PY) -DSTATOR_TESTS=OFF --log-level=WARNING; \
 	  $(BIN)/cmake --build build/fuzz -j $(JOBS); \

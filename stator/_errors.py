@@ -21,12 +21,12 @@ def zeros(size, stride, dtype, requires_grad, is_leaf, is_parameter):
     return tensor
 
 
-def raised(target, args, kwargs):
+def raised(target, args, kwargs, grad_enabled):
     """The exception; None: it does not raise, or not for reasons of its arguments alone, or a warning comes before it, which is due at each call."""
     always = torch.is_warn_always_enabled()
     torch.set_warn_always(True)  # what warns once has not done so by being asked here
     try:
-        with warnings.catch_warnings(record=True) as warned:
+        with warnings.catch_warnings(record=True) as warned, torch.set_grad_enabled(grad_enabled):
             warnings.simplefilter("always")
             if isinstance(target, str):
                 getattr(args[0], target)(*args[1:], **kwargs)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fuzz import tensors
 from tests.fuzz.generate import generate
 from tests.fuzz.shrink import shrink
 from tests.python import children
@@ -29,6 +30,36 @@ def test_a_seed_gives_one_program() -> None:
     command = [sys.executable, "-c", code]
     other = subprocess.run(command, env=children.environment(), capture_output=True, text=True, check=True)
     assert other.stdout.strip() == hashlib.sha1(generate(5).encode()).hexdigest()
+
+
+def test_a_seed_gives_one_tensor_program() -> None:
+    for seed in range(20):
+        text = tensors.generate(seed)
+        assert text == tensors.generate(seed) and "try:" in text
+    whole = "".join(map(tensors.generate, range(60)))
+    for part in (
+        "backward()",
+        "no_grad",
+        "inference_mode",
+        "nonlocal",
+        "raise",
+        "finally",
+        "yield",
+        ".data",
+        ".add_(",
+        "match ",
+    ):
+        assert part in whole
+    code = (
+        "import hashlib\nfrom tests.fuzz.tensors import generate\nprint(hashlib.sha1(generate(5).encode()).hexdigest())"
+    )
+    other = subprocess.run([sys.executable, "-c", code], cwd=_ROOT, capture_output=True, text=True, check=True)
+    assert other.stdout.strip() == hashlib.sha1(tensors.generate(5).encode()).hexdigest()
+
+
+def test_small_run_of_tensor_programs(tmp_path: Path) -> None:
+    done = _fuzz(tmp_path, "--generator", "tensors", "--count", "20", "--shrink", "0", "--timeout", "60")
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
 
 
 def test_programs_use_all_of_the_language() -> None:

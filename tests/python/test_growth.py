@@ -1,6 +1,7 @@
 """Programs that are long: what is captured of them, and that it does not get worse with their length."""
 
 import gc
+import math
 
 import pytest
 import torch
@@ -85,3 +86,62 @@ def test_lines_of_a_long_function():
     assert len(places) == 300
     for i, place in enumerate(places):
         assert f"a_long_file.py:{3 + 4 * i}" in place, place
+
+
+def _adan(params, grads, state, group):
+    """As optimizers count their steps and correct for them."""
+    group["step"] += 1
+    beta1, beta2 = group["betas"]
+    first = 1.0 - beta1 ** group["step"]
+    second = 1.0 - beta2 ** group["step"]
+    for i, (p, g) in enumerate(zip(params, grads, strict=True)):
+        own = state[i]
+        own["m"].mul_(beta1).add_(g, alpha=1 - beta1)
+        own["v"].mul_(beta2).addcmul_(g, g, value=1 - beta2)
+        below = (own["v"].sqrt() / math.sqrt(second)).add_(1e-8)
+        p.addcdiv_(own["m"], below, value=-group["lr"] / first)
+
+
+def _warm(x, state):
+    state["t"] += 0.1
+    return x.add(x, alpha=math.cos(state["t"])) * math.sqrt(state["t"]) + math.tanh(state["t"])
+
+
+def _root_of_what_turns_negative(x, state):
+    state["t"] -= 0.5
+    try:
+        return x * math.sqrt(state["t"])
+    except ValueError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize(
+    "fn, make, graphs",
+    [
+        (
+            _adan,
+            lambda: (
+                [torch.ones(3), torch.ones(2)],
+                [torch.full((3,), 0.5), torch.ones(2)],
+                [{"m": torch.zeros(n), "v": torch.zeros(n)} for n in (3, 2)],
+                {"step": 0, "betas": (0.98, 0.92), "lr": 0.1},
+            ),
+            4,
+        ),
+        (_warm, lambda: (torch.ones(3), {"t": 0.0}), 3),
+        (_root_of_what_turns_negative, lambda: (torch.ones(3), {"t": 4.0}), 4),
+    ],
+    ids=["adan", "warm", "negative"],
+)
+def test_step_counters_become_values(fn, make, graphs):
+    """A number that changes with each step is an input: no graph for each step."""
+    stator.reset()
+    expected, actual = make(), make()
+    before = stator.stats()["graphs"]
+    compiled = stator.compile(fn, backend="eager")
+    for _ in range(20):
+        got, wanted = compiled(*actual), fn(*expected)
+        assert torch.equal(got, wanted) if isinstance(wanted, torch.Tensor) else got == wanted
+        torch.testing.assert_close(actual[:1], expected[:1], rtol=0, atol=0)
+        assert actual[-1] == expected[-1]
+    assert stator.stats()["graphs"] - before <= graphs

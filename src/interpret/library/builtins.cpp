@@ -556,6 +556,38 @@ bool isUnknownFloat(PyObject* value) {
          !symbolic::asSymScalar(value)->backed;
 }
 
+// One that the program has a value of, which the graph gets.
+bool isKnownFloat(PyObject* value) {
+  return symbolic::isSymScalar(value) && symbolic::asSymScalar(value)->of == &PyFloat_Type &&
+         symbolic::asSymScalar(value)->backed;
+}
+
+Out withConcrete(Tracer& t, const char* function, const Args& args) {
+  Args numbers = args;
+  for (PyObject*& value : numbers.values) {
+    if (!symbolic::isSymbol(value)) continue;
+    value = t.world.keep(concrete(t, value));
+  }
+  return callNative(t, torchObject(function), numbers);
+}
+
+// math.cos and others that take every float.
+Out mathOfFloat(Tracer& t, const Args& args, const char* function, const char* in_graph) {
+  if (args.values.size() == 1 && args.positional == 1 && isKnownFloat(args.values[0])) {
+    if (Ref<> made = floatOf(t, args.values[0], torchObject(in_graph))) return made;
+  }
+  return withConcrete(t, function, args);
+}
+Out cosCall(Tracer& t, const Args& args) {
+  return mathOfFloat(t, args, "math.cos", "torch._sym_cos");
+}
+Out sinCall(Tracer& t, const Args& args) {
+  return mathOfFloat(t, args, "math.sin", "torch._sym_sin");
+}
+Out tanhCall(Tracer& t, const Args& args) {
+  return mathOfFloat(t, args, "math.tanh", "torch._sym_tanh");
+}
+
 Out sqrtCall(Tracer& t, const Args& args) {
   if (args.values.size() == 1 && args.positional == 1 && symbolic::isSymInt(args.values[0])) {
     Ref<> zero = stealRef(PyLong_FromLong(0));
@@ -565,15 +597,11 @@ Out sqrtCall(Tracer& t, const Args& args) {
       if (Ref<> made = floatOf(t, args.values[0], torchObject("torch._sym_sqrt"))) return made;
     }
   }
-  if (args.values.size() == 1 && args.positional == 1 && isUnknownFloat(args.values[0])) {
+  if (args.values.size() == 1 && args.positional == 1 &&
+      (isUnknownFloat(args.values[0]) || isKnownFloat(args.values[0]))) {
     if (Ref<> made = floatOf(t, args.values[0], torchObject("torch._sym_sqrt"))) return made;
   }
-  Args numbers = args;
-  for (PyObject*& value : numbers.values) {
-    if (!symbolic::isSymbol(value)) continue;
-    value = t.world.keep(concrete(t, value));
-  }
-  return callNative(t, torchObject("math.sqrt"), numbers);
+  return withConcrete(t, "math.sqrt", args);
 }
 
 // math.floor, math.ceil
@@ -583,12 +611,7 @@ Out roundCallTo(Tracer& t, const Args& args, bool up) {
     STATOR_VALUE(made, roundedQuotient(t, args.values[0], up));
     if (made) return made;
   }
-  Args numbers = args;
-  for (PyObject*& value : numbers.values) {
-    if (!symbolic::isSymbol(value)) continue;
-    value = t.world.keep(concrete(t, value));
-  }
-  return callNative(t, torchObject(up ? "math.ceil" : "math.floor"), numbers);
+  return withConcrete(t, up ? "math.ceil" : "math.floor", args);
 }
 Out floorCall(Tracer& t, const Args& args) { return roundCallTo(t, args, false); }
 Out ceilCall(Tracer& t, const Args& args) { return roundCallTo(t, args, true); }
@@ -786,6 +809,9 @@ void registerBuiltins() {
     if (PyCFunction_Check(item)) registerRow(item, CallRow{CallKind::kPure, nullptr});
   }
   registerHandler("math.sqrt", sqrtCall);
+  registerHandler("math.cos", cosCall);
+  registerHandler("math.sin", sinCall);
+  registerHandler("math.tanh", tanhCall);
   registerHandler("math.prod", prodCall);
   registerHandler("math.floor", floorCall);
   registerHandler("math.ceil", ceilCall);
@@ -815,8 +841,9 @@ void allowSymbolsInHandlers() {
     allowSymbols((std::string("operator.") + path).c_str());
   }
   for (const char* path :
-       {"math.sqrt", "math.prod", "math.floor", "math.ceil", "operator.abs", "torch.Size",
-        "torch.Size.numel", "torch.Tensor.size", "typing.cast", "collections.deque.append"})
+       {"math.cos", "math.sin", "math.tanh", "math.sqrt", "math.prod", "math.floor", "math.ceil",
+        "operator.abs", "torch.Size", "torch.Size.numel", "torch.Tensor.size", "typing.cast",
+        "collections.deque.append"})
     allowSymbols(path);
 }
 

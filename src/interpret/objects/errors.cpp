@@ -84,6 +84,10 @@ bool hasHandler(Tracer& t) {
 // The error of a tensor operation that cannot be right for any data, where the program handles errors. Ok with null: a break is as good.
 Out tensorError(Tracer& t, PyObject* target, const Args& args, const std::vector<PyObject*>& now) {
   if (!hasHandler(t) || t.graphs.nested() || t.torch_function.relevant()) return Ref<>();
+  // The question is asked here and now: of what the trace has switched, only gradients can be so for its time.
+  shapes::State state = shapes::State::now();
+  state.grad_enabled = t.torch.now().grad_enabled;
+  if (!(state == t.torch.now())) return Ref<>();
   // One of torch's own operations, not a function that does several.
   if (!PyUnicode_Check(target) && !PyCFunction_Check(target)) return Ref<>();
   Ref<> positional = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional)));
@@ -98,7 +102,8 @@ Out tensorError(Tracer& t, PyObject* target, const Args& args, const std::vector
   }
   static PyObject* const ask = torchObject("stator._errors.raised");
   Ref<> error =
-      stealRef(PyObject_CallFunctionObjArgs(ask, target, positional.get(), named.get(), nullptr));
+      stealRef(PyObject_CallFunctionObjArgs(ask, target, positional.get(), named.get(),
+                                            state.grad_enabled ? Py_True : Py_False, nullptr));
   if (!error) return t.raiseCurrentError();
   if (error.get() == Py_None) return Ref<>();
   return t.raise(std::move(error));

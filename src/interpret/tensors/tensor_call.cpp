@@ -202,6 +202,7 @@ class TensorCall {
   // No answer: what the program gets instead, if there is a way; ok with null: none.
   Out withoutAnswer();
   Out withNumbers();
+  bool onlyScales() const;
   Flow mayBeInGraph();
   Flow checkLeafUse();
   Flow checkWrites();
@@ -222,6 +223,7 @@ class TensorCall {
   PyObject* target_;
   const Args& args_;
   const bool remember_;
+  bool any_float_ = false;
   PyObject* facts_;
   std::vector<Ref<>> keep_;
   std::vector<PyObject*> now_;    // the arguments, as the graph will keep them
@@ -290,12 +292,12 @@ void TensorCall::infer() {
                                        torchObject("torch.tensor"), torchObject("torch.full")};
   const bool takes_bools = facts_ == nullptr && std::find(std::begin(of_bools), std::end(of_bools),
                                                           target_) != std::end(of_bools);
-  if ((!remember_ || takes_bools) && tracer_.sizes.hasScalars()) {
+  if ((!remember_ || takes_bools || any_float_) && tracer_.sizes.hasScalars()) {
     asked_ = now_;
     for (PyObject*& value : asked_) {
       const bool is_float =
           symbolic::isSymScalar(value) && symbolic::asSymScalar(value)->of == &PyFloat_Type;
-      if (remember_ && is_float) continue;
+      if (remember_ && is_float && !any_float_) continue;
       value = keep_.emplace_back(withSomeNumbers(value)).get();
     }
     request_.args = asked_.data();
@@ -332,6 +334,24 @@ void TensorCall::infer() {
     tracer_.sizes.addSymbol(nullptr, tracer_.sizes.environment().rangeOf(added));
   }
   new_sizes_ = tracer_.sizes.sources().size() > first_new_;
+  if (answer_.status == shapes::Status::kUnsupported && !any_float_ && onlyScales()) {
+    any_float_ = true;  // gives the same facts
+    infer();
+  }
+}
+
+// The symbolic floats among the arguments are factors: no fact of a result depends on their values.
+bool TensorCall::onlyScales() const {
+  bool any = false;
+  for (size_t i = 0; i < args_.values.size(); ++i) {
+    if (!symbolic::isSymScalar(args_.values[i])) continue;
+    if (i < args_.positional || symbolic::asSymScalar(args_.values[i])->of != &PyFloat_Type)
+      return false;
+    const std::string_view name = PyUnicode_AsUTF8(args_.name(i - args_.positional));
+    if (name != "alpha" && name != "value" && name != "beta") return false;
+    any = true;
+  }
+  return any;
 }
 
 // No rule for a float without a value: with the value it has now, then. Ok with null: there is none.

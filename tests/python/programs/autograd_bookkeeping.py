@@ -205,3 +205,28 @@ def an_error_that_names_a_parameter():
         return None
 
     return Case(f, torch.nn.Parameter(vec()))
+
+
+@program(min_ops=1)
+def an_error_without_gradients():
+    """What is wrong under no_grad is something else than what is wrong with gradients."""
+
+    def f(p, x):
+        y = x + 1
+        try:
+            with torch.no_grad():
+                p.copy_(y)
+        except RuntimeError as error:
+            return str(error), y
+        return None
+
+    return Case(f, torch.nn.Parameter(vec()), mat(2, 4))
+
+
+@program(min_ops=1)
+def a_draw_that_nothing_needs():
+    def f(x):
+        torch.nn.functional.dropout(x, 0.5)
+        return x + 1
+
+    return Case(f, vec())
