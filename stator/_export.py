@@ -55,6 +55,7 @@ class _Seen:
             raise AssertionError("export: the call is captured in more than one graph")
         self.module = module
         context: Any = TracingContext.get()
+        context._open = False  # torch asks for its mode while this one is being made
         mode = self.sizes.start()
         self.sizes.bind(module._stator_record)
         context._mode, context._contexts = mode, self.sizes.contexts(module)
@@ -65,7 +66,8 @@ class _Seen:
         assert self.module is not None
         if isinstance(value, torch.Tensor):
             return self.sizes.fake_of(value)
-        shape = self.module._stator_record.shapes[position]
+        record: Any = self.module._stator_record
+        shape = record.shapes[position]
         return self.sizes.mode._stator_symbols.value(shape) if isinstance(shape, str) else value
 
     def run(self, *inputs: Any) -> Any:

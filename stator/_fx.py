@@ -197,7 +197,9 @@ def make_function(graph: Graph, attributes: dict[str, Any] | None, record: Any, 
 
 
 def note_call(module: GraphModule, name: str, target: Any) -> None:
-    """A graph calls the function so: part of the source_fn_stack of all that is in it."""
+    """A graph calls the function so: part of the source_fn_stack of all that is in it. Transforms of torch.func leave no such trace."""
+    if not isinstance(target, torch._ops.HigherOrderOperator):
+        return
     for function in module.modules():
         if function in _function_records:
             _function_records[function].outer_calls.insert(0, (name, target))

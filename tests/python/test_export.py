@@ -56,6 +56,14 @@ def test_a_break_is_an_error():
         stator.export(lambda x: x if x.sum() > 0 else -x)(torch.ones(3))
 
 
+def test_views_as_arguments():
+    def f(x):
+        return x * x.shape[0]
+
+    module, _ = stator.export(f)(torch.arange(12.0).view(3, 4))
+    torch.testing.assert_close(module(torch.ones(5, 6)), f(torch.ones(5, 6)))
+
+
 def test_numbers_from_tensors():
     def f(x):
         return x + x.sum().item(), float(x[0]) * 2

@@ -129,6 +129,12 @@ Flow loadFast(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   return Flow::kOk;
 }
 
+// The polyfills around functions that a graph calls store their results, too.
+static bool isPolyfill(PyCodeObject* code) {
+  const std::string_view file = PyUnicode_AsUTF8(code->co_filename);
+  return file.find("/stator/polyfills/") != std::string_view::npos;
+}
+
 Flow storeFast(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   size_t slot = static_cast<size_t>(instr.oparg);
   if (dropRunsUserCode(tracer, slotNow(tracer, frame, slot)))
@@ -138,7 +144,8 @@ Flow storeFast(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   if (PyObject* value = frame.slots[slot].get(); graph::isStandIn(value)) {
     // Nodes are called after the variable that first held their value, as TorchDynamo calls them.
     graph::Node* node = graph::asStandIn(value)->node;
-    if (node->op != graph::Op::kInput && node->name_hint.empty()) {
+    if (node->op != graph::Op::kInput && node->name_hint.empty() &&
+        !(tracer.graphs.nested() && isPolyfill(frame.code->code()))) {
       node->name_hint = PyUnicode_AsUTF8(
           PyTuple_GET_ITEM(stator_code_slot_names(frame.code->code()), instr.oparg));
     }
