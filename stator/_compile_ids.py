@@ -5,6 +5,7 @@ captured before. Log lines and TORCH_TRACE records of a capture carry its id; tl
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 import traceback
@@ -15,7 +16,7 @@ from typing import Any
 import torch
 from torch._guards import CompileContext, CompileId, compile_context
 from torch._logging import trace_structured
-from torch._logging._internal import trace_log
+from torch._logging._internal import LazyTraceHandler, trace_log
 
 _functions: dict[tuple[str, int, str], list[int]] = {}  # -> [number, captures]
 _lock = threading.Lock()
@@ -23,8 +24,14 @@ _thread = threading.local()
 
 
 def tracing() -> bool:
-    """Whether TORCH_TRACE is on."""
-    return bool(trace_log.handlers)
+    """Whether somebody takes the records: TORCH_TRACE, or a handler of a tool's."""
+    return any(_takes(handler) for handler in trace_log.handlers)
+
+
+def _takes(handler: logging.Handler) -> bool:
+    if isinstance(handler, LazyTraceHandler):
+        return handler.root_dir is not None  # without a folder it goes away at the first record
+    return not type(handler).__module__.startswith("_pytest")  # which listens to every logger
 
 
 def begin(code: CodeType) -> None:
