@@ -65,7 +65,6 @@ CodePolicy decide(PyCodeObject* code) {
     for (std::string_view file_of_operators : {"cond.py", "while_loop.py", "map.py", "scan.py"}) {
       const std::string_view qualified = PyUnicode_AsUTF8(code->co_qualname);
       if (inside != std::string("_higher_order_ops/").append(file_of_operators)) continue;
-      if (file_of_operators == std::string(name).append(".py")) return CodePolicy::kTrace;
       if (qualified.find("<locals>") != std::string_view::npos || name == "wrap_combine_fn_flat")
         return CodePolicy::kInlineOnly;
     }

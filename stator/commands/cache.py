@@ -7,8 +7,9 @@ stator cache rm 3f2a 77c0, or: stator cache rm --unused 30, or: stator cache rm 
 
 import marshal
 import os
-import sys
 import time
+
+from stator.commands import Failed
 
 HELP = "list, describe and remove what is kept on the disk"
 
@@ -84,7 +85,7 @@ def _chosen(files, keys):
     for key in keys:
         fit = [kept for kept in files if kept.key.startswith(key.removesuffix(".stator"))]
         if len(fit) != 1:
-            sys.exit(f"stator: {key}: {'no file begins so' if not fit else f'{len(fit)} files begin so'}")
+            raise Failed(f"{key}: {'no file begins so' if not fit else f'{len(fit)} files begin so'}")
         chosen += fit
     return chosen
 
@@ -132,14 +133,14 @@ def _rm(files, folder, arguments):
         before = time.time() - 86400 * arguments.unused
         chosen = chosen + [kept for kept in files if kept.used < before and kept not in chosen]
     if not arguments.all and not arguments.keys and arguments.unused is None and arguments.limit is None:
-        sys.exit("stator: rm needs keys, --unused DAYS, --limit MIB or --all")
+        raise Failed("rm needs keys, --unused DAYS, --limit MIB or --all")
     for kept in chosen:
         try:
             os.unlink(kept.path)
         except FileNotFoundError:
             pass
         except OSError as error:
-            sys.exit(f"stator: {error}")
+            raise Failed(str(error)) from None
     if arguments.limit is not None:
         _core.disk_trim(folder, int(arguments.limit * 2**20))
     left = {kept.path for kept in _files(folder)}

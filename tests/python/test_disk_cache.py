@@ -178,13 +178,13 @@ def test_the_command_line(place, tmp_path):
     assert [file.stem for file in files(tmp_path / "copy")] == names[2:]
 
 
-def test_wrong_uses_of_the_command_line(tmp_path):
-    from stator.debug import _command
+def test_wrong_uses_of_the_command_line(tmp_path, capsys):
+    from stator import commands
 
     def refused(*arguments):
-        with pytest.raises(SystemExit) as caught, stator.config.patch(cache_dir=None):
-            _command.main(["cache", "--folder", str(tmp_path), *arguments])
-        return str(caught.value)
+        with stator.config.patch(cache_dir=None):
+            assert commands.main(["cache", "--folder", str(tmp_path), *arguments]) == 2
+        return capsys.readouterr().err.strip()
 
     assert refused("rm") == "stator: rm needs keys, --unused DAYS, --limit MIB or --all"
     assert refused("rm", "77") == "stator: 77: no file begins so"
@@ -194,11 +194,11 @@ def test_wrong_uses_of_the_command_line(tmp_path):
 
 
 def test_removing_by_age_and_size(tmp_path, capsys):
-    from stator.debug import _command
+    from stator import commands
 
     def remove(*arguments):
         with stator.config.patch(cache_dir=None):
-            assert _command.main(["cache", "--folder", str(tmp_path), "rm", *arguments]) == 0
+            assert commands.main(["cache", "--folder", str(tmp_path), "rm", *arguments]) == 0
         return capsys.readouterr().out.strip()
 
     for number in range(6):

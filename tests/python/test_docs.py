@@ -35,6 +35,7 @@ class DecoderLayer(torch.nn.Module):
 
 # What a page speaks of without making it.
 GIVEN = {
+    "CACHE.md": lambda: {"stator": stator, "model": torch.nn.Linear(4, 4), "example": torch.randn(2, 4)},
     "DEBUG.md": lambda: {"stator": stator, "model": torch.nn.Linear(4, 4), "x": torch.randn(2, 4)},
     "RANKS.md": lambda: {"stator": stator, "group": None},
     "REGIONS.md": lambda: {"stator": stator, "torch": torch, "model": DecoderLayer(), "DecoderLayer": DecoderLayer},
@@ -66,7 +67,8 @@ def test_blocks_run(page, tmp_path):
         path.write_text(block)
         # inductor compiles kernels, which takes seconds: its own tests are elsewhere
         quick = page.name in ("README.md", "DEBUG.md")
-        with stator.set_stance("default", force_backend="aot_eager") if quick else contextlib.nullcontext():
+        forced = stator.set_stance("default", force_backend="aot_eager") if quick else contextlib.nullcontext()
+        with forced, stator.config.patch(cache=page.name == "CACHE.md", cache_dir=str(tmp_path / "kept")):
             exec(compile(block, str(path), "exec"), scope)
 
 

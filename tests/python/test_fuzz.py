@@ -53,7 +53,10 @@ def test_a_seed_gives_one_tensor_program() -> None:
     code = (
         "import hashlib\nfrom tests.fuzz.tensors import generate\nprint(hashlib.sha1(generate(5).encode()).hexdigest())"
     )
-    other = subprocess.run([sys.executable, "-c", code], cwd=_ROOT, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", code]
+    other = subprocess.run(
+        command, cwd=children.ROOT, env=children.environment(), capture_output=True, text=True, check=True
+    )
     assert other.stdout.strip() == hashlib.sha1(tensors.generate(5).encode()).hexdigest()
 
 
