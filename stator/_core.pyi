@@ -119,6 +119,11 @@ def drop_call_rule(
 ) -> Any: ...  # drop_call_rule(id): forgets the rule of the callable with this id.
 def entries(*args: Any, **kwargs: Any) -> Any: ...  # entries(compiled): what has been captured for it.
 def error_on_break(*args: Any, **kwargs: Any) -> Any: ...  # Whether a break is an error on this thread.
+def fail_at(
+    *args: Any, **kwargs: Any
+) -> (
+    Any
+): ...  # Lets the n-th of the counted points of captures fail once; 0: none. How many were passed since the last call.
 def force_cache(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # force_cache(callable or None): which cache serves in place of a compiled function's own
@@ -147,7 +152,9 @@ def guards_build(*args: Any, **kwargs: Any) -> Any: ...  # Builds a guard progra
 def guards_check(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # guards_check(program, locals, globals=None): whether all guards hold.
-def guards_counts(*args: Any, **kwargs: Any) -> Any: ...  # (subtrees answered from memory, subtrees recorded).
+def guards_counts(
+    *args: Any, **kwargs: Any
+) -> Any: ...  # (subtrees answered from memory, subtrees recorded, answered without a look at what is told of).
 def guards_dead(*args: Any, **kwargs: Any) -> Any: ...  # Whether a weakly held object is gone.
 def guards_explain(
     *args: Any, **kwargs: Any
@@ -190,11 +197,6 @@ def record_captures(
 def rehearse_ranks(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # rehearse_ranks(case, ranks, inputs): the agreement of so many simulated ranks, with its traffic.
-def fail_at(
-    *args: Any, **kwargs: Any
-) -> (
-    Any
-): ...  # Lets the n-th of the counted points of captures fail once; 0: none. How many were passed since the last call.
 def reset_driver_counters(*args: Any, **kwargs: Any) -> Any: ...  # Sets the counters of driver_counters to zero.
 def reset_stats(*args: Any, **kwargs: Any) -> Any: ...  # Sets all counters to zero.
 def run_concrete(
@@ -216,7 +218,7 @@ def set_force_eager(
 ) -> Any: ...  # set_force_eager(bool): whether compiled functions run natively; returns what held before
 def set_iterator_state(
     *args: Any, **kwargs: Any
-) -> Any: ...  # set_iterator_state(iterator, state): __setstate__ of itertools' iterators.
+) -> Any: ...  # set_iterator_state(iterator, state): __setstate__ of itertools' iterators; a third argument is what accumulate starts with.
 def shapes_clear(*args: Any, **kwargs: Any) -> Any: ...  # Empties the memo and the counts.
 def shapes_counts(*args: Any, **kwargs: Any) -> Any: ...  # Answers by tier.
 def shapes_has_rule(*args: Any, **kwargs: Any) -> Any: ...  # Whether the rules know a callable.

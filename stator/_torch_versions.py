@@ -117,7 +117,7 @@ def tuning_is_open(graph: Any) -> bool:
         return graph._compile_context is not None
     from torch._inductor.runtime.autotune_cache import AutotuneCacheBundler
 
-    return AutotuneCacheBundler._bundler is not None
+    return getattr(AutotuneCacheBundler, "_bundler", None) is not None
 
 
 def has_tangent(output: Any) -> bool:

@@ -39,6 +39,7 @@ def signature(value, first=""):
 ORDINARY = {
     "__doc__",
     "__module__",
+    "__class__",
     "__dict__",
     "__weakref__",
     "__getattribute__",
