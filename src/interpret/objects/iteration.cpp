@@ -1,6 +1,7 @@
 // Iteration: what iter() and next() do, over containers, user iterators and the trace's own.
 #include "interpret/objects/iteration.h"
 
+#include "base/error_aside.h"
 #include "base/stack_room.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
@@ -86,10 +87,8 @@ Ref<> countingIterator(PyObject* items, bool backwards = false) {
 Ref<> changeSeen(const std::vector<Ref<>>& parts) {
   if (parts.size() < 4 || !parts[3]) return Ref<>();
   Ref<> item = stealRef(PyIter_Next(parts[3].get()));
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  Ref<> kind = stealRef(type), error = stealRef(value), trace = stealRef(traceback);
-  return error ? stealRef(PyObject_Str(error.get())) : Ref<>();
+  ErrorAside error;
+  return error.value ? stealRef(PyObject_Str(error.value.get())) : Ref<>();
 }
 
 enum class Change : uint8_t { kNone, kSize, kKeys };
