@@ -334,6 +334,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
   BorrowedRef<PyCodeObject> code = stator_frame_code(frame);
   for (graph::Node* input : captured.graph->inputs()) entry->inputs.push_back(input->source);
   const bool sets_modes = describeEffects(*captured.graph, cache, wish.runs_as_is, *entry);
+  if (entry->has_effects) entry->history = std::make_unique<known::DynamicHistory>(site.history);
   double backend_seconds = 0;
   const bool texts = wantsTexts() || keepsCaptures();
   std::string graph_text, guards_text, regions_text;
