@@ -17,6 +17,7 @@
 #include "interpret/objects/iteration.h"
 #include "interpret/objects/keys.h"
 #include "interpret/objects/native_calls.h"
+#include "interpret/objects/next.h"
 #include "interpret/objects/operators.h"
 #include "interpret/objects/scalars.h"
 #include "interpret/objects/texts.h"
