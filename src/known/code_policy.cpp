@@ -1,5 +1,6 @@
 #include "known/code_policy.h"
 
+#include "base/error_aside.h"
 #include "base/imports.h"
 #include "base/ref.h"
 #include "bytecode/code_info.h"
@@ -174,12 +175,9 @@ CodePolicy codePolicy(PyCodeObject* code) {
 
 bool isPolyfill(PyCodeObject* code) {
   static const std::string room = [] {
-    PyObject *type = nullptr, *error = nullptr, *traceback = nullptr;  // asked also on the way out
-    PyErr_Fetch(&type, &error, &traceback);
+    ErrorKept kept;  // asked also on the way out
     // an import here would run frames that ask this
-    std::string prefix = prefixOf("stator") + "polyfills/";
-    PyErr_Restore(type, error, traceback);
-    return prefix;
+    return prefixOf("stator") + "polyfills/";
   }();
   return startsWith(PyUnicode_AsUTF8(code->co_filename), room);
 }

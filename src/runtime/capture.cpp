@@ -1,6 +1,7 @@
 // How an entry comes into being: trace, graph, backend, guards, plan.
 #include "base/check.h"
 #include "base/collector_pause.h"
+#include "base/error_aside.h"
 #include "base/faults.h"
 #include "base/imports.h"
 #include "graph/fx.h"
@@ -217,11 +218,13 @@ bool keepRaising(graph::Graph& graph) {
     graph::forEachStandIn(node.args.get(), use);
     graph::forEachStandIn(node.kwargs.get(), use);
   }
-  for (const std::vector<graph::Node*>& nodes : {raising, drawing}) {
+  auto keep = [&](const std::vector<graph::Node*>& nodes) {
     for (graph::Node* node : nodes) {
       if (node->meta != nullptr && needed.insert(node).second) graph.addOutput(node);
     }
-  }
+  };
+  keep(raising);
+  keep(drawing);
   return !raising.empty();
 }
 

@@ -1,6 +1,7 @@
 // What CPython's iterators over dicts, sets and deques find out about changes while they are under way.
 #include "interpret/objects/iteration_changes.h"
 
+#include "base/error_aside.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/core/trace_iterator.h"
@@ -57,10 +58,8 @@ bool keysChanged(Tracer& t, PyObject* container, const std::vector<Ref<>>& parts
 Ref<> changeSeen(const std::vector<Ref<>>& parts) {
   if (parts.size() < 4 || !parts[3]) return Ref<>();
   Ref<> item = stealRef(PyIter_Next(parts[3].get()));
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  Ref<> kind = stealRef(type), error = stealRef(value), trace = stealRef(traceback);
-  return error ? stealRef(PyObject_Str(error.get())) : Ref<>();
+  ErrorAside error;
+  return error.value ? stealRef(PyObject_Str(error.value.get())) : Ref<>();
 }
 
 enum class Change : uint8_t { kNone, kSize, kKeys };

@@ -4,6 +4,7 @@
 #include "interpret/tensors/wrapper_tensors.h"
 
 #include "base/check.h"
+#include "base/error_aside.h"
 #include "interpret/core/apparent_types.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
@@ -20,21 +21,18 @@ namespace {
 
 // What fails in a class's own methods is the class's matter: the program meets it when it runs, if it does.
 Flow breakOnError(Tracer& t, PyTypeObject* type) {
-  PyObject *kind = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&kind, &value, &traceback);
-  PyErr_NormalizeException(&kind, &value, &traceback);
-  Ref<> owned_kind = stealRef(kind), owned_value = stealRef(value),
-        owned_traceback = stealRef(traceback);
-  if (PyErr_GivenExceptionMatches(kind, PyExc_KeyboardInterrupt)) {
-    PyErr_SetObject(kind, value);
+  ErrorAside error;
+  PyObject* instance = error.instance();
+  if (PyErr_GivenExceptionMatches(instance, PyExc_KeyboardInterrupt)) {
+    error.restore();
     throw PythonError();
   }
-  Ref<> text = stealRef(value != nullptr ? PyObject_Str(value) : nullptr);
+  Ref<> text = stealRef(PyObject_Str(instance));
   if (!text) PyErr_Clear();
   const char* said = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
   if (said == nullptr) PyErr_Clear();
   return t.breakWith(Reason::kSubclass, std::string("a ") + type->tp_name + ": " +
-                                            reinterpret_cast<PyTypeObject*>(kind)->tp_name + ": " +
+                                            Py_TYPE(instance)->tp_name + ": " +
                                             (said != nullptr ? said : ""));
 }
 
