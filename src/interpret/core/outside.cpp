@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "interpret/core/known.h"
+#include "interpret/core/outside_symbols.h"
 #include "interpret/core/sym_scalars.h"
 #include "interpret/core/symbols.h"
 #include "interpret/core/trace_iterator.h"

@@ -17,6 +17,7 @@
 #include "interpret/objects/exceptions.h"
 #include "interpret/objects/items.h"
 #include "interpret/objects/iteration.h"
+#include "interpret/objects/next.h"
 #include "interpret/objects/subclass_checks.h"
 #include "interpret/objects/updates.h"
 #include "python/objects.h"

@@ -9,6 +9,7 @@
 #include "interpret/core/apparent_types.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
+#include "interpret/core/symbol_nodes.h"
 #include "interpret/core/symbols.h"
 #include "interpret/core/trace_iterator.h"
 #include "interpret/core/tracer.h"

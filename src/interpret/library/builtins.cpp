@@ -21,6 +21,7 @@
 #include "interpret/objects/keys.h"
 #include "interpret/objects/known_scalars.h"
 #include "interpret/objects/native_calls.h"
+#include "interpret/objects/next.h"
 #include "interpret/objects/operators.h"
 #include "interpret/objects/scalars.h"
 #include "interpret/objects/special_methods.h"

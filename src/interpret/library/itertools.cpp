@@ -12,6 +12,7 @@
 #include "interpret/objects/contents.h"
 #include "interpret/objects/items.h"
 #include "interpret/objects/iteration.h"
+#include "interpret/objects/next.h"
 #include "interpret/objects/operators.h"
 
 namespace stator::interpret {

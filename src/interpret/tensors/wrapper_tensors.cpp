@@ -8,6 +8,7 @@
 #include "interpret/core/apparent_types.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
+#include "interpret/core/outside_symbols.h"
 #include "interpret/core/symbols.h"
 #include "interpret/core/tracer.h"
 #include "interpret/objects/attributes.h"
