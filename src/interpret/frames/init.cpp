@@ -40,6 +40,7 @@ bool initTracer() {
   registerArrays();
   registerClasses();
   registerLogging();
+  registerWarnings();
   registerTypes();
   registerExceptions();
   allowSymbolsInHandlers();

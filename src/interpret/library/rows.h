@@ -12,5 +12,6 @@ void registerLogging();
 void registerOperatorFunctions();
 void registerOrderings();
 void registerTypes();
+void registerWarnings();
 
 }  // namespace stator::interpret
