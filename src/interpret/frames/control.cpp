@@ -15,10 +15,10 @@
 #include "interpret/objects/contents.h"
 #include "interpret/objects/drops.h"
 #include "interpret/objects/exceptions.h"
-#include "interpret/objects/items.h"
 #include "interpret/objects/iteration.h"
 #include "interpret/objects/next.h"
 #include "interpret/objects/subclass_checks.h"
+#include "interpret/objects/truth.h"
 #include "interpret/objects/updates.h"
 #include "python/objects.h"
 

@@ -13,9 +13,10 @@
 #include "interpret/objects/attributes.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/drops.h"
-#include "interpret/objects/items.h"
+#include "interpret/objects/lookups.h"
 #include "interpret/objects/native_calls.h"
 #include "interpret/objects/subclass_checks.h"
+#include "interpret/objects/truth.h"
 #include "python/types.h"
 
 namespace stator::interpret {

@@ -12,6 +12,7 @@
 #include "interpret/objects/exceptions.h"
 #include "interpret/objects/items.h"
 #include "interpret/objects/keys.h"
+#include "interpret/objects/lookups.h"
 #include "interpret/objects/thread_locals.h"
 #include "interpret/objects/updates.h"
 #include "python/objects.h"

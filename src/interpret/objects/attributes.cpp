@@ -11,7 +11,7 @@
 #include "interpret/objects/descriptors.h"
 #include "interpret/objects/errors.h"
 #include "interpret/objects/exceptions.h"
-#include "interpret/objects/items.h"
+#include "interpret/objects/lookups.h"
 #include "interpret/objects/special_methods.h"
 #include "interpret/objects/thread_locals.h"
 #include "python/objects.h"

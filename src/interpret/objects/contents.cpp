@@ -9,7 +9,6 @@
 #include "interpret/core/tracer.h"
 #include "interpret/objects/attributes.h"
 #include "interpret/objects/exceptions.h"
-#include "interpret/objects/items.h"
 #include "interpret/objects/keys.h"
 #include "interpret/objects/outside_contents.h"
 #include "interpret/objects/scalars.h"

@@ -10,6 +10,7 @@
 #include "interpret/objects/contents.h"
 #include "interpret/objects/items.h"
 #include "interpret/objects/iteration_changes.h"
+#include "interpret/objects/truth.h"
 #include "python/objects.h"
 
 #include <vector>

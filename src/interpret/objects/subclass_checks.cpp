@@ -4,7 +4,7 @@
 #include "interpret/core/known.h"
 #include "interpret/objects/attributes.h"
 #include "interpret/objects/contents.h"
-#include "interpret/objects/items.h"
+#include "interpret/objects/truth.h"
 
 namespace stator::interpret {
 

@@ -4,7 +4,7 @@
 #include "interpret/core/outside.h"
 #include "interpret/objects/attributes.h"
 #include "interpret/objects/descriptors.h"
-#include "interpret/objects/items.h"
+#include "interpret/objects/lookups.h"
 #include "interpret/objects/special_methods.h"
 #include "interpret/objects/updates.h"
 

@@ -10,6 +10,7 @@
 #include "interpret/objects/contents.h"
 #include "interpret/objects/descriptors.h"
 #include "interpret/objects/items.h"
+#include "interpret/objects/lookups.h"
 #include "interpret/tensors/rows.h"
 #include "interpret/tensors/tensor_call.h"
 #include "interpret/tensors/torch_calls.h"
