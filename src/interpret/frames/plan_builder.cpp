@@ -19,6 +19,7 @@
 #include "interpret/tensors/arrays.h"
 #include "interpret/tensors/random_draws.h"
 #include "interpret/tensors/torch_function.h"
+#include "interpret/tensors/wrapper_tensors.h"
 #include "python/dict_views.h"
 #include "python/objects.h"
 #include "python/types.h"
@@ -363,9 +364,15 @@ Register PlanBuilder::build(PyObject* object) {
     graph::Node* node = graph::asStandIn(object)->node;
     // of a function that the graph calls
     if (node->home != &t_.graphs.current()) return fail(object);
-    // A ragged size: backends that take nested tensors apart cannot give it out.
-    if (node->wrapper && graph::asStandIn(object)->meta == nullptr && !t_.options.runs_as_captured)
-      return fail(object);
+    // A ragged size: backends that take nested tensors apart cannot give it out. An input may have the same.
+    if (node->wrapper && graph::asStandIn(object)->meta == nullptr &&
+        !t_.options.runs_as_captured) {
+      const Source* source = raggedSource(t_, object);
+      if (source == nullptr) return fail(object);
+      const Register read = add(PlanOp::kSource, object);
+      plan_.steps.back().source = source;
+      return read;
+    }
     bool cast = t_.torch_function.anyCasts() && isCast(object);
     bool input = node->op == graph::Op::kInput;
     Register result = kNull;
