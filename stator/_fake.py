@@ -5,6 +5,7 @@ A tensor's facts travel in both directions as one tuple, whose order src/tensor/
 """
 
 import contextlib
+import functools
 import itertools
 import logging
 import traceback
@@ -35,10 +36,31 @@ _mode = None
 _ragged = itertools.count(1 << 40)
 
 
-def ragged_size(*, nt_tensor_id=None):
+@functools.cache
+def _ragged_node():
     from torch.nested._internal.nested_int import NestedIntNode
 
-    return torch.SymInt(NestedIntNode(next(_ragged) if nt_tensor_id is None else nt_tensor_id, 1))
+    class RaggedNode(NestedIntNode):
+        """Torch's takes ints alone as factors; here they may be symbols. Two are equal if their factors are, which is a condition on the symbols."""
+
+        def mul(self, other):
+            factor = other.constant_int() if other.is_constant() else torch.SymInt(other)
+            return RaggedNode(self.t_id, self.coeff * factor)
+
+        def eq(self, other):
+            return torch._C._get_constant_bool_symnode(self._equals(other))
+
+        def ne(self, other):
+            return torch._C._get_constant_bool_symnode(not self._equals(other))
+
+        def _equals(self, other):
+            return isinstance(other, NestedIntNode) and self.t_id == other.t_id and bool(self.coeff == other.coeff)
+
+    return RaggedNode
+
+
+def ragged_size(*, nt_tensor_id=None):
+    return torch.SymInt(_ragged_node()(next(_ragged) if nt_tensor_id is None else nt_tensor_id, 1))
 
 
 def mode():

@@ -53,6 +53,8 @@ CodePolicy decide(PyCodeObject* code) {
       return name == "inner" ? CodePolicy::kTrace : CodePolicy::kInlineOnly;
     if ((inside == "jit/_script.py" && name == "_unwrap_optional") ||
         (inside == "jit/__init__.py" && name == "annotate") ||
+        (inside == "fx/_symbolic_trace.py" &&
+         startsWith(PyUnicode_AsUTF8(code->co_qualname), "ProxyableClassMeta.")) ||
         (inside == "overrides.py" &&
          (name == "is_tensor_like" || name == "__torch_function__" || name == "_push_mode" ||
           name == "_pop_mode" ||
