@@ -120,7 +120,7 @@ class _Watch(TorchDispatchMode):
             self._note(kwargs.get("running_mean", args[3] if len(args) > 3 else None))
             self._note(kwargs.get("running_var", args[4] if len(args) > 4 else None))
         result = func(*args, **kwargs)
-        if torch.Tag.pointwise not in func.tags and _mixes_types(func, args, kwargs):
+        if _in_doubt(func, args, kwargs):
             _try_with_data(func, args, kwargs)
         return result
 
@@ -140,30 +140,31 @@ class _Watch(TorchDispatchMode):
                     self.written.add(number)
 
 
-# Products want one type of all tensors, whole numbers included.
-_PRODUCTS = (
-    "mm",
-    "bmm",
-    "addmm",
-    "baddbmm",
-    "mv",
-    "addmv",
-    "dot",
-    "vdot",
-    "ger",
-    "addr",
-    "convolution",
-    "linear",
-    "matmul",
+def _in_doubt(func, args, kwargs):
+    """Whether a kernel may refuse the types, which fakes take: several that meet, or others than those of floating point."""
+    if func.namespace != "aten" or torch.Tag.nondeterministic_seeded in func.tags:
+        return False
+    leaves = pytree.tree_leaves((args, kwargs))
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    if not tensors or not all(t.device.type == "cpu" and t.layout is torch.strided for t in tensors):
+        return False
+    if any(isinstance(leaf, complex) for leaf in leaves) or not all(t.is_floating_point() for t in tensors):
+        return True
+    if torch.Tag.pointwise in func.tags:
+        return False
+    return len({t.dtype for t in tensors if t.dim() > 0}) > 1
+
+
+# What kernels say about types; of anything else zeros say nothing.
+_ABOUT_TYPES = (
+    "type",
+    "complex",
+    "Complex",
+    "not implemented for",
+    "not supported",
+    "cannot be converted",
+    "bool tensor",
 )
-
-
-def _mixes_types(func, args, kwargs):
-    """Whether tensors of several types meet in an operator: fakes take what kernels refuse."""
-    tensors = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
-    any_type = func.overloadpacket.__name__.rstrip("_") in _PRODUCTS
-    types = {t.dtype for t in tensors if t.dim() > 0 and (any_type or t.is_floating_point() or t.is_complex())}
-    return len(types) > 1 and all(t.device.type == "cpu" and t.layout is torch.strided for t in tensors)
 
 
 def _try_with_data(func, args, kwargs):
@@ -185,7 +186,7 @@ def _try_with_data(func, args, kwargs):
         try:
             func(*pytree.tree_map(with_data, args), **pytree.tree_map(with_data, kwargs))
         except RuntimeError as error:
-            if "type" in str(error):
+            if any(words in str(error) for words in _ABOUT_TYPES):
                 raise
 
 
