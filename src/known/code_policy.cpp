@@ -63,6 +63,8 @@ CodePolicy ofTorch(std::string_view inside, const Names& names) {
     return CodePolicy::kInlineOnly;
   // DistributedDataParallel's own bookkeeping talks to its reducer at every step; the module inside is captured.
   if (startsWith(inside, "nn/parallel/")) return CodePolicy::kSkip;
+  // A step is decided by data from line to line: pieces of it cost more than they save. What it calls back is captured.
+  if (inside == "optim/lbfgs.py" || inside == "optim/sparse_adam.py") return CodePolicy::kSkip;
   for (std::string_view room : {"nn/", "optim/", "distributions/"}) {
     if (startsWith(inside, room)) return CodePolicy::kTrace;
   }

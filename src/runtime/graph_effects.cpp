@@ -27,7 +27,7 @@ bool mayRaiseOnData(const graph::Node& node) {
       "cholesky",  "inverse",  "solve",         "lu_",       "svd",
       "eig",       "multi",    "normal",        "bernoulli", "repeat_interleave",
       "histc",     "getitem",  "setitem",       "logdet",    "det",
-      "pinverse",  "ctc_loss", "poisson",       "assert"};
+      "pinverse",  "ctc_loss", "poisson",       "assert",    "hardtanh"};
   Ref<> name = node.op == graph::Op::kCallMethod
                    ? node.target
                    : stealRef(PyObject_GetAttrString(node.target.get(), "__name__"));

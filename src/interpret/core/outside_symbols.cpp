@@ -12,6 +12,7 @@
 #include "tensor/tensor_guard.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace stator::interpret {
 
@@ -173,25 +174,46 @@ Out intFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
   }
   dynamic |= tracer.options.dynamic == DynamicMode::kAll && isArgument(source);
   dynamic |= !askedByName(tracer, *source, 0, true).empty();
-  if (!dynamic || value == 0 || value == 1 || tracer.options.specialize_int) return Ref<>();
+  // Of one that counts, 0 and 1 are numbers like others; where nothing was counted yet they are mostly switches.
+  const bool counts = dynamic && tracer.options.history != nullptr &&
+                      tracer.options.history->at(sourceKey(*source)).number_changed;
+  if (!dynamic || tracer.options.specialize_int || ((value == 0 || value == 1) && !counts))
+    return Ref<>();
   tracer.world.guard(guards::Guard{guards::GuardKind::kType, source, nullptr,
                                    newRef(reinterpret_cast<PyObject*>(&PyLong_Type))});
-  // 0 and 1 apart, as for sizes; negative numbers are another program.
-  const symbolic::Range range =
-      value > 0 ? symbolic::Range{2, kLargestSymbol} : symbolic::Range{-kLargestSymbol, -1};
+  // 0 and 1 apart, as for sizes, unless it is one of them; negative numbers are another program.
+  const symbolic::Range range = value < 0   ? symbolic::Range{-kLargestSymbol, -1}
+                                : value > 1 ? symbolic::Range{2, kLargestSymbol}
+                                            : symbolic::Range{0, kLargestSymbol};
   Ref<> made = symbolic::makeInt(Dim::of(addSymbol(tracer, source, value, range)));
   tracer.sizes.setFromOutside(source, made);
   return made;
 }
 
+namespace {
+
+// Of an item of a tuple that may become a symbol, as its history keeps it.
+bool trackedNumber(Tracer& tracer, PyObject* item, int64_t& number) {
+  if (tracer.options.symbolic_floats && PyFloat_CheckExact(item)) {
+    number = std::bit_cast<int64_t>(PyFloat_AS_DOUBLE(item));
+    return true;
+  }
+  return isSymbolicSize(item, number);
+}
+
+}  // namespace
+
 bool tupleChanged(Tracer& tracer, PyObject* raw, const Source* source) {
   if (tracer.options.history == nullptr || tracer.options.dynamic == DynamicMode::kStatic ||
       !PyTuple_CheckExact(raw))
     return false;
-  bool ints = false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(raw); ++i)
-    ints |= PyLong_CheckExact(PyTuple_GET_ITEM(raw, i));
-  if (!ints) return false;
+  bool numbers = false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(raw); ++i) {
+    PyObject* item = PyTuple_GET_ITEM(raw, i);
+    numbers |=
+        PyLong_CheckExact(item) || (PyFloat_CheckExact(item) && tracer.options.symbolic_floats);
+  }
+  if (!numbers) return false;
   const Py_hash_t hash = PyObject_Hash(raw);
   if (hash == -1) {
     PyErr_Clear();
@@ -204,7 +226,7 @@ bool tupleChanged(Tracer& tracer, PyObject* raw, const Source* source) {
       // Which item it was shows at the next capture; this one takes them all as they come.
       int64_t value = 0;
       if (static_cast<size_t>(i) < seen.sizes.size() &&
-          isSymbolicSize(PyTuple_GET_ITEM(raw, i), value) &&
+          trackedNumber(tracer, PyTuple_GET_ITEM(raw, i), value) &&
           seen.sizes[static_cast<size_t>(i)] != value) {
         DynamicHistory::Seen& item = tracer.options.history->at(
             sourceKey(*tracer.world.child(SourceKind::kTupleItem, source, nullptr, i)));
@@ -218,7 +240,7 @@ bool tupleChanged(Tracer& tracer, PyObject* raw, const Source* source) {
   seen.sizes.clear();
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(raw); ++i) {
     int64_t value = 0;
-    seen.sizes.push_back(isSymbolicSize(PyTuple_GET_ITEM(raw, i), value) ? value : 0);
+    seen.sizes.push_back(trackedNumber(tracer, PyTuple_GET_ITEM(raw, i), value) ? value : 0);
   }
   return seen.number_changed && !isSettingOfLayer(source, tracer.world.roots());
 }

@@ -30,6 +30,7 @@ bool initTracer() {
   registerOperatorFunctions();
   registerTorchContexts();
   registerOptimizers();
+  registerOptimizerStates();
   registerTensorAttributes();
   registerTorchFunction();
   registerFunctionModes();

@@ -12,6 +12,7 @@
 #include "interpret/core/trace_traceback.h"
 #include "interpret/core/tracer.h"
 #include "interpret/library/containers.h"
+#include "interpret/library/math_calls.h"
 #include "interpret/library/rows.h"
 #include "interpret/objects/attribute_writes.h"
 #include "interpret/objects/attributes.h"
@@ -41,47 +42,6 @@
 namespace stator::interpret {
 
 namespace {
-
-// floor or ceil of a quotient of two ints, of which the graph computes one at least: an int again. As long as the dividend fits into a
-// double, a quotient that is no integer is not rounded to one, so the integers' own division says the same. Null: not for this one.
-Out roundedQuotient(Tracer& t, PyObject* object, bool up) {
-  if (!symbolic::isSymScalar(object) || symbolic::asSymScalar(object)->stand_in == nullptr)
-    return Ref<>();
-  graph::Node* node = graph::asStandIn(symbolic::asSymScalar(object)->stand_in)->node;
-  if (node->op != graph::Op::kCallFunction || node->target.get() != operatorFunction("truediv"))
-    return Ref<>();
-  std::array<Ref<>, 2> parts;
-  for (Py_ssize_t i = 0; i < 2; ++i) {
-    PyObject* part = PyTuple_GET_ITEM(node->args.get(), i);
-    int overflow = 0;
-    if (PyLong_CheckExact(part) &&
-        std::abs(static_cast<double>(PyLong_AsLongLongAndOverflow(part, &overflow))) < 1e9 &&
-        overflow == 0) {
-      parts[static_cast<size_t>(i)] = newRef(part);
-    } else if (graph::isStandIn(part) && !graph::asStandIn(part)->node->size.isStatic()) {
-      parts[static_cast<size_t>(i)] = symInt(t, graph::asStandIn(part)->node->size);
-    } else {
-      return Ref<>();
-    }
-  }
-  auto exprOf = [&](const Ref<>& part) {
-    return symbolic::isSymInt(part.get())
-               ? t.sizes.environment().simplify(symbolic::dimOf(part.get()).expr())
-               : symbolic::integer(PyLong_AsLongLong(part.get()));
-  };
-  const symbolic::Expr *dividend = exprOf(parts[0]), *divisor = exprOf(parts[1]);
-  const symbolic::Expr* largest = symbolic::integer(int64_t{1} << 53);
-  for (const symbolic::Expr* condition :
-       {symbolic::lessThan(dividend, largest),
-        symbolic::lessThan(symbolic::multiply(symbolic::integer(-1), largest), dividend),
-        symbolic::lessThan(symbolic::integer(0), divisor)}) {
-    if (!t.sizes.environment().decide(condition)) return Ref<>();
-  }
-  if (!up) return binary(t, 2, parts[0].get(), parts[1].get());
-  STATOR_VALUE(negative, unary(t, 1, parts[0].get()));
-  STATOR_VALUE(quotient, binary(t, 2, negative.get(), parts[1].get()));
-  return unary(t, 1, quotient.get());
-}
 
 Out len(Tracer& t, const Args& args) {
   NEED(1, "len");
@@ -125,6 +85,9 @@ Out getAttribute(Tracer& t, const Args& args) {
 Out hasAttribute(Tracer& t, const Args& args) {
   NEED(2, "hasattr");
   if (!PyUnicode_Check(args.values[1])) return wrongArguments(t, "hasattr");
+  // A number has what its type has.
+  if (symbolic::isSymbol(args.values[0]))
+    return boolean(_PyType_Lookup(typeOf(t, args.values[0]), args.values[1]) != nullptr);
   Out found = settle(t, getAttrOrNull(t, args.values[0], args.values[1]));
   if (found.flow() == Flow::kRaise && t.errors.raisedIs(PyExc_AttributeError)) {
     t.errors.dropRaised();
@@ -371,6 +334,9 @@ Out floatCall(Tracer& t, const Args& args) {
   if (args.values.size() == 1 && args.positional == 1 && symbolic::isSymInt(args.values[0])) {
     if (Ref<> made = floatOf(t, args.values[0], torchObject("torch.sym_float"))) return made;
   }
+  if (args.values.size() == 1 && args.positional == 1 &&
+      (isKnownFloat(args.values[0]) || isUnknownFloat(args.values[0])))
+    return newRef(args.values[0]);
   return numberCall(t, args, &PyFloat_Type, "__float__");
 }
 
@@ -551,96 +517,11 @@ Out divmodCall(Tracer& t, const Args& args) {
   return throughMethod(t, args, "__divmod__", "divmod");
 }
 
-// A float that only the run of the graph will tell.
-bool isUnknownFloat(PyObject* value) {
-  return symbolic::isSymScalar(value) && symbolic::asSymScalar(value)->of == &PyFloat_Type &&
-         !symbolic::asSymScalar(value)->backed;
-}
-
-// One that the program has a value of, which the graph gets.
-bool isKnownFloat(PyObject* value) {
-  return symbolic::isSymScalar(value) && symbolic::asSymScalar(value)->of == &PyFloat_Type &&
-         symbolic::asSymScalar(value)->backed;
-}
-
-Out withConcrete(Tracer& t, const char* function, const Args& args) {
-  Args numbers = args;
-  for (PyObject*& value : numbers.values) {
-    if (!symbolic::isSymbol(value)) continue;
-    value = t.world.keep(concrete(t, value));
-  }
-  return callNative(t, torchObject(function), numbers);
-}
-
-// math.cos and others that take every float.
-Out mathOfFloat(Tracer& t, const Args& args, const char* function, const char* in_graph) {
-  if (args.values.size() == 1 && args.positional == 1 && isKnownFloat(args.values[0])) {
-    if (Ref<> made = floatOf(t, args.values[0], torchObject(in_graph))) return made;
-  }
-  return withConcrete(t, function, args);
-}
-Out cosCall(Tracer& t, const Args& args) {
-  return mathOfFloat(t, args, "math.cos", "torch._sym_cos");
-}
-Out sinCall(Tracer& t, const Args& args) {
-  return mathOfFloat(t, args, "math.sin", "torch._sym_sin");
-}
-Out tanhCall(Tracer& t, const Args& args) {
-  return mathOfFloat(t, args, "math.tanh", "torch._sym_tanh");
-}
-
-Out sqrtCall(Tracer& t, const Args& args) {
-  if (args.values.size() == 1 && args.positional == 1 && symbolic::isSymInt(args.values[0])) {
-    Ref<> zero = stealRef(PyLong_FromLong(0));
-    // Of a negative number it raises.
-    STATOR_VALUE(positive, compare(t, Py_GT, args.values[0], zero.get()));
-    if (positive.get() == Py_True) {
-      if (Ref<> made = floatOf(t, args.values[0], torchObject("torch._sym_sqrt"))) return made;
-    }
-  }
-  if (args.values.size() == 1 && args.positional == 1 &&
-      (isUnknownFloat(args.values[0]) || isKnownFloat(args.values[0]))) {
-    if (Ref<> made = floatOf(t, args.values[0], torchObject("torch._sym_sqrt"))) return made;
-  }
-  return withConcrete(t, "math.sqrt", args);
-}
-
-// math.floor, math.ceil
-Out roundCallTo(Tracer& t, const Args& args, bool up) {
-  if (args.values.size() == 1 && args.positional == 1 && symbolic::isSymbol(args.values[0])) {
-    if (symbolic::isSymInt(args.values[0])) return newRef(args.values[0]);
-    STATOR_VALUE(made, roundedQuotient(t, args.values[0], up));
-    if (made) return made;
-  }
-  return withConcrete(t, up ? "math.ceil" : "math.floor", args);
-}
-Out floorCall(Tracer& t, const Args& args) { return roundCallTo(t, args, false); }
-Out ceilCall(Tracer& t, const Args& args) { return roundCallTo(t, args, true); }
-
-// math.prod(x.shape)
-Out prodCall(Tracer& t, const Args& args) {
-  PyObject* items = args.values.empty() ? nullptr : args.values[0];
-  bool symbols = false;
-  if (args.values.size() == 1 && args.positional == 1 &&
-      (PyTuple_Check(items) || PyList_CheckExact(items))) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items); ++i)
-      symbols |= symbolic::isSymInt(PySequence_Fast_GET_ITEM(items, i));
-  }
-  if (!symbols) return callNative(t, torchObject("math.prod"), args);
-  Ref<> product = stealRef(PyLong_FromLong(1));
-  Ref<> keep = newRef(items);
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items); ++i) {
-    STATOR_VALUE(next, binary(t, 5, product.get(), PySequence_Fast_GET_ITEM(items, i)));
-    t.world.keep(next);
-    product = std::move(next);
-  }
-  return product;
-}
-
 Out callableCall(Tracer& t, const Args& args) {
   NEED(1, "callable");
   PyObject* value = args.values[0];
-  if (graph::isStandIn(value) || isTraceIterator(value)) return boolean(false);
+  if (graph::isStandIn(value) || isTraceIterator(value) || symbolic::isSymbol(value))
+    return boolean(false);
   return boolean(PyCallable_Check(value) != 0);
 }
 
@@ -674,7 +555,7 @@ Out absCall(Tracer& t, const Args& args) {
     if (negative.get() == Py_False) return newRef(args.values[0]);
     if (negative.get() == Py_True) return unary(t, 1, args.values[0]);
   }
-  if (isUnknownFloat(args.values[0])) {
+  if (isUnknownFloat(args.values[0]) || isKnownFloat(args.values[0])) {
     if (Ref<> made = floatOf(t, args.values[0], operatorFunction("abs"))) return made;
   }
   if (graph::isStandIn(args.values[0]))
@@ -802,20 +683,7 @@ void registerBuiltins() {
         "sys.getrecursionlimit", "sys.intern"}) {
     registerPure(path);
   }
-  PyObject* math = torchObject("math");
-  PyObject* dict = math != nullptr ? PyModule_GetDict(math) : nullptr;
-  PyObject *name = nullptr, *item = nullptr;
-  Py_ssize_t position = 0;
-  while (dict != nullptr && PyDict_Next(dict, &position, &name, &item)) {
-    if (PyCFunction_Check(item)) registerRow(item, CallRow{CallKind::kPure, nullptr});
-  }
-  registerHandler("math.sqrt", sqrtCall);
-  registerHandler("math.cos", cosCall);
-  registerHandler("math.sin", sinCall);
-  registerHandler("math.tanh", tanhCall);
-  registerHandler("math.prod", prodCall);
-  registerHandler("math.floor", floorCall);
-  registerHandler("math.ceil", ceilCall);
+  registerMath();
 }
 
 // Handlers that move their arguments, or hand them to the tracer's own operators.
@@ -832,7 +700,8 @@ void allowSymbolsInHandlers() {
                            "slice",       "list.append",
                            "list.extend", "dict.setdefault",
                            "dict.update", "float",
-                           "abs",         "divmod"}) {
+                           "abs",         "divmod",
+                           "callable",    "hasattr"}) {
     allowSymbols((std::string("builtins.") + path).c_str());
   }
   for (const char* path : {"lshift", "rshift",  "add",    "floordiv", "mul",     "mod",     "pow",
@@ -841,10 +710,8 @@ void allowSymbolsInHandlers() {
                            "truth",  "is_",     "is_not", "getitem",  "setitem", "contains"}) {
     allowSymbols((std::string("operator.") + path).c_str());
   }
-  for (const char* path :
-       {"math.cos", "math.sin", "math.tanh", "math.sqrt", "math.prod", "math.floor", "math.ceil",
-        "operator.abs", "torch.Size", "torch.Size.numel", "torch.Tensor.size", "typing.cast",
-        "collections.deque.append"})
+  for (const char* path : {"operator.abs", "torch.is_tensor", "torch.Size", "torch.Size.numel",
+                           "torch.Tensor.size", "typing.cast", "collections.deque.append"})
     allowSymbols(path);
 }
 

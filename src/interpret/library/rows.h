@@ -9,6 +9,7 @@ void registerContainers();
 void registerItertools();
 void registerLibrary();
 void registerLogging();
+void registerMath();  // called by registerBuiltins
 void registerOperatorFunctions();
 void registerOrderings();
 void registerTypes();

@@ -162,7 +162,11 @@ Out same(Tracer& tracer, PyObject* left, PyObject* right) {
   needStack();
   if (left == right) return newRef(Py_True);
   if (symbolic::isSymbol(left) || symbolic::isSymbol(right)) {
-    // Which ints are one object depends on their values.
+    auto isNumber = [](PyObject* value) {
+      return symbolic::isSymbol(value) || PyLong_Check(value) || PyFloat_Check(value);
+    };
+    if (!isNumber(left) || !isNumber(right)) return newRef(Py_False);
+    // Which numbers are one object depends on their values.
     Ref<> a = symbolic::isSymbol(left) ? concrete(tracer, left) : newRef(left),
           b = symbolic::isSymbol(right) ? concrete(tracer, right) : newRef(right);
     return same(tracer, a.get(), b.get());

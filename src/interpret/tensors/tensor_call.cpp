@@ -203,7 +203,6 @@ class TensorCall {
   // No answer: what the program gets instead, if there is a way; ok with null: none.
   Out withoutAnswer();
   Out withNumbers();
-  bool onlyScales() const;
   Flow mayBeInGraph();
   Flow checkLeafUse();
   Flow checkWrites();
@@ -335,24 +334,11 @@ void TensorCall::infer() {
     tracer_.sizes.addSymbol(nullptr, tracer_.sizes.environment().rangeOf(added));
   }
   new_sizes_ = tracer_.sizes.sources().size() > first_new_;
-  if (answer_.status == shapes::Status::kUnsupported && !any_float_ && onlyScales()) {
-    any_float_ = true;  // gives the same facts
+  if (answer_.status == shapes::Status::kUnsupported && !any_float_ && tracer_.sizes.hasScalars() &&
+      floatsAreData(target_, args_)) {
+    any_float_ = true;  // any gives the same facts
     infer();
   }
-}
-
-// The symbolic floats among the arguments are factors: no fact of a result depends on their values.
-bool TensorCall::onlyScales() const {
-  bool any = false;
-  for (size_t i = 0; i < args_.values.size(); ++i) {
-    if (!symbolic::isSymScalar(args_.values[i])) continue;
-    if (i < args_.positional || symbolic::asSymScalar(args_.values[i])->of != &PyFloat_Type)
-      return false;
-    const std::string_view name = PyUnicode_AsUTF8(args_.name(i - args_.positional));
-    if (name != "alpha" && name != "value" && name != "beta") return false;
-    any = true;
-  }
-  return any;
 }
 
 // No rule for a float without a value: with the value it has now, then. Ok with null: there is none.
