@@ -11,7 +11,7 @@
 #include "interpret/core/outside_symbols.h"
 #include "interpret/core/symbols.h"
 #include "interpret/core/tracer.h"
-#include "interpret/objects/attributes.h"
+#include "interpret/objects/class_lookups.h"
 #include "interpret/tensors/tensor_call.h"
 #include "shapes/fallback.h"
 #include "tensor/meta_of.h"
