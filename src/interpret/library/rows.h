@@ -6,9 +6,12 @@ namespace stator::interpret {
 void allowSymbolsInHandlers();
 void registerBuiltins();
 void registerContainers();
+void registerIterators();
 void registerItertools();
 void registerLibrary();
 void registerLogging();
+void registerNamespaces();
+void registerNumbers();
 void registerOperatorFunctions();
 void registerOrderings();
 void registerTypes();
