@@ -6,7 +6,6 @@
 #include "interpret/core/known.h"
 #include "interpret/core/tracer.h"
 #include "interpret/frames/plan_builder.h"
-#include "interpret/objects/attributes.h"
 #include "interpret/objects/contents.h"
 #include "interpret/tensors/random_draws.h"
 #include "interpret/tensors/torch_calls.h"

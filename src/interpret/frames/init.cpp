@@ -26,6 +26,9 @@ bool initTracer() {
   registerTorchStates();
   registerContainers();
   registerBuiltins();
+  registerIterators();
+  registerNamespaces();
+  registerNumbers();
   registerOrderings();
   registerOperatorFunctions();
   registerTorchContexts();

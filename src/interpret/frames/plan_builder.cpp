@@ -9,7 +9,7 @@
 #include "interpret/core/outside.h"
 #include "interpret/core/trace_iterator.h"
 #include "interpret/core/trace_traceback.h"
-#include "interpret/objects/attributes.h"
+#include "interpret/objects/class_lookups.h"
 #include "interpret/objects/scalars.h"
 #include "symbolic/sym_int.h"
 

@@ -3,7 +3,6 @@
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/frames/plan_builder.h"
-#include "interpret/objects/attributes.h"
 #include "interpret/objects/keys.h"
 #include "python/dict_views.h"
 #include "python/objects.h"

@@ -9,7 +9,6 @@
 #include "interpret/core/trace_iterator.h"
 #include "interpret/core/tracer.h"
 #include "interpret/library/rows.h"
-#include "interpret/objects/attributes.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/items.h"
 #include "interpret/objects/iteration.h"
@@ -18,6 +17,7 @@
 #include "interpret/objects/lookups.h"
 #include "interpret/objects/next.h"
 #include "interpret/objects/operators.h"
+#include "interpret/objects/special_methods.h"
 #include "interpret/objects/truth.h"
 #include "interpret/objects/updates.h"
 #include "python/types.h"
@@ -484,56 +484,6 @@ Out strJoin(Tracer& t, const Args& args) {
   return t.fromNative(stealRef(PyUnicode_Join(args.values[0], items.get())));
 }
 
-// ---- generator -------------------------------------------------------------------------------------------------------------------------
-
-Out generatorSend(Tracer& t, const Args& args) {
-  NEED(2, "send");
-  if (!isTraceIterator(args.values[0]))
-    return t.breakWith(Reason::kUnsupportedIterator, "send() to a generator from outside");
-  TraceIterator* generator = asTraceIterator(args.values[0]);
-  if (generator->index == 0 && args.values[1] != Py_None) {
-    return t.raiseNew(PyExc_TypeError, "can't send non-None value to a just-started generator");
-  }
-  STATOR_VALUE(item, t.above.runGenerator(args.values[0], newRef(args.values[1])));
-  if (item) return item;
-  return raiseStop(t, args.values[0]);
-}
-
-Out generatorClose(Tracer& t, const Args& args) {
-  NEED(1, "close");
-  if (!isTraceIterator(args.values[0]))
-    return t.breakWith(Reason::kUnsupportedIterator, "close() of a generator from outside");
-  return t.above.closeGenerator(args.values[0]);
-}
-
-// throw(exception), or the old form throw(type, value, traceback).
-Out generatorThrow(Tracer& t, const Args& args) {
-  if (args.positional < 2 || args.positional > 4 || args.keywordCount() != 0)
-    return wrongArguments(t, "throw");
-  if (!isTraceIterator(args.values[0]))
-    return t.breakWith(Reason::kUnsupportedIterator, "throw() into a generator from outside");
-  PyObject* what = args.values[1];
-  PyObject* value = args.positional > 2 ? args.values[2] : Py_None;
-  if (graph::isStandIn(what) || graph::isStandIn(value)) return wrongArguments(t, "throw");
-  Ref<> exception = newRef(what);
-  if (PyExceptionClass_Check(what)) {
-    if (PyExceptionInstance_Check(value)) {
-      exception = newRef(value);
-    } else {
-      Args given;
-      if (value != Py_None) given.values = {value};
-      given.positional = given.values.size();
-      STATOR_VALUE(made, callNested(t, what, given));
-      exception = std::move(made);
-    }
-  }
-  if (!PyExceptionInstance_Check(exception.get()) || !t.isMade(exception.get()))
-    return t.breakWith(Reason::kRaises, "throws an exception from outside");
-  STATOR_VALUE(item, t.above.throwIntoGenerator(args.values[0], exception));
-  if (item) return item;
-  return raiseStop(t, args.values[0]);
-}
-
 }  // namespace
 
 Out extendList(Tracer& tracer, PyObject* list, PyObject* iterable) {
@@ -624,9 +574,6 @@ void registerContainers() {
       {"collections.deque.copy", copy},
       {"collections.OrderedDict", orderedDictCall},
       {"collections.defaultdict", defaultDictCall},
-      {"types.GeneratorType.send", generatorSend},
-      {"types.GeneratorType.close", generatorClose},
-      {"types.GeneratorType.throw", generatorThrow},
   };
   for (const auto& [path, handler] : rows) registerHandler(path, handler);
 }

@@ -11,6 +11,7 @@
 #include "interpret/library/rows.h"
 #include "interpret/objects/attribute_writes.h"
 #include "interpret/objects/attributes.h"
+#include "interpret/objects/class_lookups.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/drops.h"
 #include "interpret/objects/lookups.h"

@@ -7,6 +7,7 @@
 #include "interpret/core/symbols.h"
 #include "interpret/core/tracer.h"
 #include "interpret/objects/attributes.h"
+#include "interpret/objects/class_lookups.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/decimals.h"
 #include "interpret/objects/keys.h"

@@ -5,7 +5,7 @@
 #include "interpret/core/outside.h"
 #include "interpret/core/tracer.h"
 #include "interpret/objects/attribute_writes.h"
-#include "interpret/objects/attributes.h"
+#include "interpret/objects/class_lookups.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/exceptions.h"
 #include "python/objects.h"

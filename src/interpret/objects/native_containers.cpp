@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 #include "interpret/core/known.h"
-#include "interpret/objects/attributes.h"
+#include "interpret/objects/class_lookups.h"
 #include "python/types.h"
 
 #include <cstring>

@@ -6,10 +6,10 @@
 #include "interpret/core/outside.h"
 #include "interpret/core/trace_iterator.h"
 #include "interpret/core/tracer.h"
-#include "interpret/objects/attributes.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/items.h"
 #include "interpret/objects/iteration_changes.h"
+#include "interpret/objects/special_methods.h"
 #include "interpret/objects/truth.h"
 #include "python/objects.h"
 

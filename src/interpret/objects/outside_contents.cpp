@@ -6,7 +6,6 @@
 #include "interpret/core/outside.h"
 #include "interpret/core/symbols.h"
 #include "interpret/core/tracer.h"
-#include "interpret/objects/attributes.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/keys.h"
 #include "interpret/objects/lookups.h"

@@ -7,7 +7,7 @@
 #include "interpret/core/sym_scalars.h"
 #include "interpret/core/symbols.h"
 #include "interpret/core/trace_iterator.h"
-#include "interpret/objects/attributes.h"
+#include "interpret/objects/class_lookups.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/known_scalars.h"
 #include "interpret/objects/native_containers.h"

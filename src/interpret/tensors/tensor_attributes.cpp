@@ -6,7 +6,7 @@
 #include "interpret/core/outside.h"
 #include "interpret/core/tables.h"
 #include "interpret/core/tracer.h"
-#include "interpret/objects/attributes.h"
+#include "interpret/objects/class_lookups.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/descriptors.h"
 #include "interpret/objects/items.h"

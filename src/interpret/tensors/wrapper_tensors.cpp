@@ -12,6 +12,7 @@
 #include "interpret/core/symbols.h"
 #include "interpret/core/tracer.h"
 #include "interpret/objects/attributes.h"
+#include "interpret/objects/class_lookups.h"
 #include "interpret/tensors/nonstrict.h"
 #include "interpret/tensors/tensor_call.h"
 #include "shapes/arg.h"
