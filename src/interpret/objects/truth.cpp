@@ -8,6 +8,7 @@
 #include "interpret/core/symbols.h"
 #include "interpret/core/trace_iterator.h"
 #include "interpret/objects/class_lookups.h"
+#include "interpret/objects/comparisons.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/known_scalars.h"
 #include "interpret/objects/native_containers.h"
@@ -24,7 +25,12 @@ namespace {
 
 // What a __len__ written in Python gives has to be a length.
 Flow checkLength(Tracer& tracer, PyObject* given) {
-  if (symbolic::isSymInt(given)) return Flow::kOk;
+  if (symbolic::isSymInt(given)) {
+    static PyObject* const zero = PyLong_FromLong(0);
+    STATOR_VALUE(negative, compare(tracer, Py_LT, given, zero));
+    if (negative.get() == Py_False) return Flow::kOk;
+    return tracer.raiseNew(PyExc_ValueError, "__len__() should return >= 0");
+  }
   if (graph::isStandIn(given) || !PyLong_Check(given))
     return tracer.breakWith(Reason::kRaises, "__len__ that gives no int");
   Py_ssize_t length = PyLong_AsSsize_t(given);

@@ -405,3 +405,24 @@ def smaller_of_tensors_objects():
         return x + 1, max(items(), key=key), min(items(), key=key), min([Box(2), Box(1)]).value, log, torch.sum(x)
 
     return Case(f, vec())
+
+
+@program(min_ops=1)
+def a_length_that_changes_and_turns_negative():
+    class Sized:
+        def __init__(self, n):
+            self.n = n
+
+        def __len__(self):
+            return self.n
+
+    def f(x, sized):
+        try:
+            return x * len(sized), bool(sized)
+        except ValueError as e:
+            return x + 1, str(e)
+
+    case = Case(f, torch.ones(3), Sized(2))
+    for n in (3, -1, 0, 5, -2, 1):
+        case.then_call(torch.ones(3), Sized(n))
+    return case
