@@ -5,9 +5,11 @@ A tensor's facts travel in both directions as one tuple, whose order src/tensor/
 """
 
 import contextlib
+import functools
 import itertools
 import logging
 import traceback
+import types
 import warnings
 
 import torch
@@ -24,7 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper
 from torch.utils._python_dispatch import _disable_current_modes as disable_current_modes
 
 # Numbers of shapes::Status.
-OK, DATA_DEPENDENT, DYNAMIC_SHAPE, UNSUPPORTED, RAISES = range(5)
+OK, DATA_DEPENDENT, DYNAMIC_SHAPE, UNSUPPORTED, RAISES, WARNS = range(6)
 # Numbers of shapes::Structure.
 SINGLE, TUPLE, LIST, NAMED, NESTED = range(5)
 
@@ -34,10 +36,31 @@ _mode = None
 _ragged = itertools.count(1 << 40)
 
 
-def ragged_size(*, nt_tensor_id=None):
+@functools.cache
+def _ragged_node():
     from torch.nested._internal.nested_int import NestedIntNode
 
-    return torch.SymInt(NestedIntNode(next(_ragged) if nt_tensor_id is None else nt_tensor_id, 1))
+    class RaggedNode(NestedIntNode):
+        """Torch's takes ints alone as factors; here they may be symbols. Two are equal if their factors are, which is a condition on the symbols."""
+
+        def mul(self, other):
+            factor = other.constant_int() if other.is_constant() else torch.SymInt(other)
+            return RaggedNode(self.t_id, self.coeff * factor)
+
+        def eq(self, other):
+            return torch._C._get_constant_bool_symnode(self._equals(other))
+
+        def ne(self, other):
+            return torch._C._get_constant_bool_symnode(not self._equals(other))
+
+        def _equals(self, other):
+            return isinstance(other, NestedIntNode) and self.t_id == other.t_id and bool(self.coeff == other.coeff)
+
+    return RaggedNode
+
+
+def ragged_size(*, nt_tensor_id=None):
+    return torch.SymInt(_ragged_node()(next(_ragged) if nt_tensor_id is None else nt_tensor_id, 1))
 
 
 def mode():
@@ -430,14 +453,15 @@ def facts_of(tensor, storage=0):
 
 
 @contextlib.contextmanager
-def _silence():
-    """What the op would say is said when the program runs it, not while it is only asked for its shape."""
+def _silence(heard):
+    """What the op would say is said when the program runs it, not while it is only asked for its shape. `heard` gets its warnings."""
     log = logging.getLogger("torch._subclasses.fake_tensor")
     before, log.disabled = log.disabled, True
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
             yield
+        heard += warned
     finally:
         log.disabled = before
 
@@ -560,6 +584,10 @@ _CONSTANTS = (
 )
 
 
+# Their functions are Python's, and warn of arguments: then their code is followed, so that the warning comes from the program's line.
+_WARN_THEMSELVES = ("torch.nn.functional", "torch.functional")
+
+
 def _without_locals(error):
     """Frames that an error has left hold guards of torch's over dispatch, which take effect when they go: now, and not some time later."""
     seen = error
@@ -577,8 +605,9 @@ def call(target, args, kwargs, fakes, state):
         for storage in _storages_of(fake):
             storages.setdefault(storage, index)
     watch = _Watch(storages)
+    heard = []
     try:
-        with _silence(), mode(), watch, _under(state):
+        with _silence(heard), mode(), watch, _under(state):
             result = target(*args, **kwargs) if callable(target) else target.__get__(*args)
     except DataDependentOutputException as error:
         return DATA_DEPENDENT, str(error), _without_locals(error)
@@ -588,6 +617,8 @@ def call(target, args, kwargs, fakes, state):
         return UNSUPPORTED, f"{type(error).__name__}: {error}", _without_locals(error)
     except Exception as error:
         return RAISES, f"{type(error).__name__}: {error}", _without_locals(error)
+    if heard and isinstance(target, types.FunctionType) and target.__module__ in _WARN_THEMSELVES:
+        return WARNS, str(heard[0].message), None
     outputs = _Outputs(fakes, storages)
     structure, detail = outputs.structure(result)
     if outputs.unknown is not None:

@@ -44,12 +44,6 @@ bool freezes() {
   return set.get() == Py_True;
 }
 
-bool asksBackend(const Cache& cache, const char* name) {
-  Ref<> answer = stealRef(PyObject_GetAttrString(cache.backend.get(), name));
-  if (!answer) PyErr_Clear();
-  return answer.get() == Py_True;
-}
-
 // How long a capture may go on without a tensor. Each place of a long loop without one costs a capture that is thrown away: the more of them
 // a function has, the sooner they are. Where a tensor is at hand it will be used, and the way to it is long if a list on the way is: what is
 // captured behind the list costs a compare for each item at later calls, what is not an instruction of the driver's.
@@ -78,6 +72,12 @@ Ref<> asCaptured() {
 }
 
 }  // namespace
+
+bool asksBackend(const Cache& cache, const char* name) {
+  Ref<> answer = stealRef(PyObject_GetAttrString(cache.backend.get(), name));
+  if (!answer) PyErr_Clear();
+  return answer.get() == Py_True;
+}
 
 interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   const ConfigValues& config = configValues();
@@ -427,6 +427,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
   std::unique_ptr<Entry> entry = entryOf(now);
   const bool sets_modes =
       describeEffects(*captured.graph, wish.runs_as_is || asksBackend(cache, "is_eager"), *entry);
+  if (entry->has_effects) entry->history = std::make_unique<known::DynamicHistory>(site.history);
   entry->writes_unseen = asksBackend(cache, "writes_unseen");
   now.texts = wantsTexts() || keepsCaptures();
   if (now.texts) now.graph_text = captured.graph->text(now.code());

@@ -135,7 +135,8 @@ STATOR_HOT LookUp::MaybeExit LookUp::leaveAlone() {
 }
 
 STATOR_HOT LookUp::MaybeExit LookUp::leaveAlone(Site& site) {
-  if (site.step_only || (site.quiet && !holdsTensor(frame)) || tensor::callsAreWatched()) {
+  if (site.step_only || (site.quiet && !holdsTensor(frame)) || tensor::callsAreWatched() ||
+      (tensor::transformsActive() && !cache.fullgraph && !asksBackend(cache, "is_eager"))) {
     if (watching()) ranUntil(site.why);
     return outcome(Outcome::kStep);
   }

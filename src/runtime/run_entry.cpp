@@ -230,7 +230,7 @@ bool resume(Cache& cache, const Entry& entry, const graph::FailedRun& failed, St
   interpret::TraceOptions options = traceOptions(cache, frame);
   // As the capture was made: what was dynamic there is so here, or the trace ends elsewhere.
   const Site& site = cache.site(stator_frame_code(frame), stator_frame_offset(frame));
-  known::DynamicHistory history = site.history;
+  known::DynamicHistory history = entry.history ? *entry.history : site.history;
   options.history = &history;
   if (site.constant_floats) options.symbolic_floats = false;
   options.break_at = failed.instruction;

@@ -55,7 +55,16 @@ void setCellsThatEscape(PlanBuilder& builder, std::vector<values::Info*> cells) 
   }
 }
 
+void addCalls(PlanBuilder& builder, const std::vector<Effects::LateCall>& calls) {
+  for (const Effects::LateCall& call : calls) {
+    std::vector<Register> operands;
+    for (const Ref<>& argument : call.arguments) operands.push_back(builder.value(argument.get()));
+    builder.effect(PlanOp::kEffectCall, newRef(call.function), std::move(operands));
+  }
+}
+
 void addEffects(Tracer& t, PlanBuilder& builder, bool returns) {
+  addCalls(builder, t.effects.firstCalls());
   std::vector<values::Info*> dying_cells;
   for (const ClassState::Change& change : t.classes.changes()) {
     if (change.before.get() == change.now.get()) continue;
@@ -156,11 +165,7 @@ void addEffects(Tracer& t, PlanBuilder& builder, bool returns) {
     builder.effect(PlanOp::kEffectCall, newRef(torchObject("stator._core.set_error_on_break")),
                    {builder.value(t.torch.breakIsError() ? Py_True : Py_False)});
   }
-  for (const Effects::LateCall& call : t.effects.lateCalls()) {
-    std::vector<Register> operands;
-    for (const Ref<>& argument : call.arguments) operands.push_back(builder.value(argument.get()));
-    builder.effect(PlanOp::kEffectCall, newRef(call.function), std::move(operands));
-  }
+  addCalls(builder, t.effects.lateCalls());
   if (t.torch.now().grad_enabled != t.torch.initial().grad_enabled) {
     builder.effect(PlanOp::kEffectCall, newRef(torchObject("torch._C._set_grad_enabled")),
                    {builder.value(t.torch.now().grad_enabled ? Py_True : Py_False)});

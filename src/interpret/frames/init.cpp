@@ -43,6 +43,7 @@ bool initTracer() {
   registerArrays();
   registerClasses();
   registerLogging();
+  registerWarnings();
   registerTypes();
   registerExceptions();
   allowSymbolsInHandlers();

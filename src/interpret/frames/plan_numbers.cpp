@@ -8,6 +8,7 @@
 #include "interpret/frames/plan_builder.h"
 #include "interpret/objects/scalars.h"
 #include "interpret/tensors/torch_function.h"
+#include "interpret/tensors/wrapper_tensors.h"
 #include "symbolic/sym_int.h"
 
 namespace stator::interpret {
@@ -106,9 +107,14 @@ Register PlanBuilder::standIn(PyObject* object) {
   graph::Node* node = graph::asStandIn(object)->node;
   // of a function that the graph calls
   if (node->home != &t_.graphs.current()) return fail(object);
-  // A ragged size: backends that take nested tensors apart cannot give it out.
-  if (node->wrapper && graph::asStandIn(object)->meta == nullptr && !t_.options.runs_as_captured)
-    return fail(object);
+  // A ragged size: backends that take nested tensors apart cannot give it out. An input may have the same.
+  if (node->wrapper && graph::asStandIn(object)->meta == nullptr && !t_.options.runs_as_captured) {
+    const sources::Source* source = raggedSource(t_, object);
+    if (source == nullptr) return fail(object);
+    const Register read = add(PlanOp::kSource, object);
+    plan_.steps.back().source = source;
+    return read;
+  }
   bool cast = t_.torch_function.anyCasts() && isCast(object);
   bool input = node->op == graph::Op::kInput;
   Register result = kNull;

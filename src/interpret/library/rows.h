@@ -15,5 +15,6 @@ void registerNumbers();
 void registerOperatorFunctions();
 void registerOrderings();
 void registerTypes();
+void registerWarnings();
 
 }  // namespace stator::interpret
