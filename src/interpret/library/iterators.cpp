@@ -114,8 +114,10 @@ Out reversedCall(Tracer& t, const Args& args) {
   } else if (PyList_Check(sequence) || PyTuple_Check(sequence) || PyRange_Check(sequence) ||
              PyUnicode_Check(sequence)) {
     STATOR_VALUE(items, contents(t, sequence));
-    return t.made(makeTraceIterator(IteratorKind::kReversed, {newRef(sequence)},
-                                    PyObject_Size(items.get()) - 1));
+    // A list's own __reversed__ does not ask a subclass for its length.
+    const Py_ssize_t size =
+        PyList_Check(items.get()) ? PyList_GET_SIZE(items.get()) : PyObject_Size(items.get());
+    return t.made(makeTraceIterator(IteratorKind::kReversed, {newRef(sequence)}, size - 1));
   } else if (PyDict_Check(sequence) || isDictView(sequence)) {
     return reversedKeys(t, sequence);
   }

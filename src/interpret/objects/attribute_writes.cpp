@@ -256,9 +256,7 @@ Flow setAttr(Tracer& tracer, PyObject* object, PyObject* name, PyObject* value) 
                             std::string("through a ") + kind->tp_name);
   }
   if (!hasInstanceDict(object)) {
-    if (!on_type)
-      return tracer.raiseNew(PyExc_AttributeError, "'%.100s' object has no attribute '%U'",
-                             type->tp_name, name);
+    if (!on_type) return raiseNoDict(tracer, object, name);
     return tracer.raiseNew(PyExc_AttributeError, "'%.100s' object attribute '%U' is read-only",
                            type->tp_name, name);
   }

@@ -10,6 +10,7 @@
 #include "interpret/objects/exceptions.h"
 #include "python/objects.h"
 #include "python/types.h"
+#include "python/version.h"
 
 namespace stator::interpret {
 
@@ -45,9 +46,8 @@ Out bindToClass(Tracer& tracer, PyObject* descriptor, PyTypeObject* type, const 
     STATOR_VALUE(ignored, fromOutside(tracer, function, inner));
   }
   if (Py_TYPE(descriptor) == &PyStaticMethod_Type) return function;
-  // CPython 3.9 to 3.12: what is wrapped may be a descriptor itself, which is asked with the class.
-  if (Py_TYPE(function.get()) == &PyProperty_Type ||
-      stator_is_user_class(Py_TYPE(function.get()))) {
+  if (kClassMethodsBindDescriptors && (Py_TYPE(function.get()) == &PyProperty_Type ||
+                                       stator_is_user_class(Py_TYPE(function.get())))) {
     const Source* inner = source != nullptr
                               ? tracer.world.child(SourceKind::kGenericAttr, source, names().func)
                               : nullptr;

@@ -271,8 +271,9 @@ class _Grown(list):
 def list_methods_past_overrides():
     def f(x):
         a = _Grown([3, 1, 2])
+        before = list(reversed(a))
         a.extend(a)
-        out = [3 in a, "own" in a, a.index(2), a.count(1), list(reversed(a)), list.__len__(a)]
+        out = [before, 3 in a, "own" in a, a.index(2), a.count(1), list(reversed(a)), list.__len__(a)]
         a.remove(3)
         a.sort()
         return x + 1, out, [list.__getitem__(a, i) for i in range(list.__len__(a))]
