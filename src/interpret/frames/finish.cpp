@@ -66,6 +66,11 @@ void addCalls(PlanBuilder& builder, const std::vector<Effects::LateCall>& calls)
 void addEffects(Tracer& t, PlanBuilder& builder, bool returns) {
   addCalls(builder, t.effects.firstCalls());
   std::vector<values::Info*> dying_cells;
+  // Before what they go over is written to: a container that was changed is not gone over any further in the trace.
+  for (const values::Info* info : t.values.all()) {
+    if (info->dirty && info->taken > 0)
+      builder.effect(PlanOp::kSkip, Ref<>(), {builder.value(info->object.get())}, info->taken);
+  }
   for (const ClassState::Change& change : t.classes.changes()) {
     if (change.before.get() == change.now.get()) continue;
     static PyObject* const set = PyObject_GetAttrString(classDescriptor(), "__set__");
@@ -107,10 +112,8 @@ void addEffects(Tracer& t, PlanBuilder& builder, bool returns) {
                          {builder.value(object), builder.value(item)});
       }
     }
-    if (!info->dirty) continue;
-    if (info->taken > 0) {
-      builder.effect(PlanOp::kSkip, Ref<>(), {builder.value(object)}, info->taken);
-    } else if (PyCell_Check(object)) {
+    if (!info->dirty || info->taken > 0) continue;
+    if (PyCell_Check(object)) {
       if (returns && diesWithFrame(t, *info))
         dying_cells.push_back(info);
       else

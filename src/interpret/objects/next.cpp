@@ -66,19 +66,43 @@ Out itemBefore(Tracer& tracer, TraceIterator* iterator) {
   return Ref<>();
 }
 
+PyObject* isKnownIterator(PyObject*, PyObject* iterator) {
+  return newRef(stator_iterator_known(iterator) != 0 ? Py_True : Py_False).release();
+}
+
+// The trace's own changes to what an iterator goes over are not in it yet.
+bool wasChanged(Tracer& t, PyObject* iterator) {
+  for (int i = 0; i < STATOR_MOST_CONTAINERS; ++i) {
+    PyObject* container = stator_iterator_container(iterator, i);
+    if (container == nullptr) continue;
+    values::Info* info = t.values.find(container);
+    if (info != nullptr && (info->dirty || info->appended)) return true;
+    if (!PyDict_CheckExact(container)) continue;
+    for (const values::Info* owner : t.values.all()) {
+      if (!owner->overlay || owner->origin != values::Origin::kOutside) continue;
+      PyObject** slot = _PyObject_GetDictPtr(owner->object.get());
+      if (slot != nullptr && *slot == container) return true;
+    }
+  }
+  return false;
+}
+
 // Items that an iterator from outside has not given yet: they are known by how far ahead they lie, wherever it stands.
 Out nextFromOutside(Tracer& tracer, PyObject* iterator) {
   values::Info* info = tracer.values.find(iterator);
   if (info == nullptr || info->source == nullptr)
     return tracer.breakWith(Reason::kUnsupportedIterator, Py_TYPE(iterator)->tp_name);
-  if (PyObject* list = stator_iterator_list(iterator)) {
-    // The trace's own changes to the list are not in it yet.
-    values::Info* changed = tracer.values.find(list);
-    if (changed != nullptr && changed->dirty)
-      return tracer.breakWith(Reason::kUnsupportedIterator,
-                              "an iterator over a list that was changed");
-  }
+  if (wasChanged(tracer, iterator))
+    return tracer.breakWith(Reason::kUnsupportedIterator,
+                            "an iterator over a container that was changed");
   tracer.frames.commit();
+  if (info->taken == 0 && !stator_iterator_is_simple(iterator)) {
+    static PyMethodDef method = {"is_known", isKnownIterator, METH_O, nullptr};
+    static PyObject* const ask = PyCFunction_New(&method, nullptr);
+    tracer.world.guard(Guard{GuardKind::kEquals,
+                             tracer.world.child(SourceKind::kAsked, info->source, newRef(ask)),
+                             nullptr, newRef(Py_True)});
+  }
   noteWrite(tracer, iterator);
   const Source* ahead = tracer.world.child(SourceKind::kAhead, info->source, nullptr, info->taken);
   Ref<> raw = stealRef(stator_iterator_ahead(iterator, info->taken));
