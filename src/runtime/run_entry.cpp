@@ -326,8 +326,6 @@ Exit afterHalfAGraph(Cache& cache, const Entry& entry, const graph::FailedRun* f
 Exit afterNothing(Cache& cache, const Entry& entry, const graph::FailedRun* failed,
                   StatorFrame* frame, const Roots& roots, const Written& written) {
   Ref<> error = takeError();
-  // A check that fails may stand between two switches of the mode.
-  if (shapes::State::now().grad_enabled != entry.grad_enabled) setGradMode(entry.grad_enabled);
   const bool as_captured =
       entry.graph_number < 0 || (failed != nullptr && failed->executor == entry.graph_id);
   // A second run writes too: it is made where that can be undone.
@@ -367,7 +365,14 @@ void prepareInputs(const Entry& entry, const Roots& roots, std::vector<PyObject*
 Ref<> callGraph(const Entry& entry, const std::vector<PyObject*>& inputs) {
   HookDisabledScope disabled;
   tensor::TorchFunctionPause pause(entry.has_subclasses);
-  return stealRef(PyObject_Vectorcall(entry.compiled.get(), inputs.data(), inputs.size(), nullptr));
+  Ref<> outputs = stealRef(
+      PyObject_Vectorcall(entry.compiled.get(), inputs.data(), inputs.size(), nullptr));
+  // What fails may stand between two switches of the mode.
+  if (!outputs && shapes::State::now().grad_enabled != entry.grad_enabled) {
+    ErrorKept kept;
+    setGradMode(entry.grad_enabled);
+  }
+  return outputs;
 }
 
 Ref<> randomState() {

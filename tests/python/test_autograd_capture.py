@@ -347,3 +347,29 @@ def test_parameters_written_under_no_grad(backend, function):
     for left, right in zip(results(stator.compile(function, backend=backend)), results(function), strict=True):
         assert torch.equal(left, right)
     assert stator.stats()["graphs"] > graphs
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("written", [False, True])
+def test_the_mode_is_as_it_was_when_a_graph_fails_inside_of_no_grad(backend, written):
+    def function(x, target):
+        y = x * 2
+        try:
+            with torch.no_grad():
+                if written:
+                    x.add_(1)
+                target.index_add_(0, torch.tensor([7]), torch.ones(1))
+        except IndexError:
+            return y, torch.is_grad_enabled()
+        except RuntimeError:
+            return y + 1, torch.is_grad_enabled()
+
+    stator.reset()
+    compiled = stator.compile(function, backend=backend)
+    before = int(stator.stats()["graph_calls"])
+    for _ in range(3):
+        expected = function(torch.ones(4), torch.zeros(4))
+        result = compiled(torch.ones(4), torch.zeros(4))
+        assert torch.is_grad_enabled()
+        assert result[1] == expected[1] and torch.equal(result[0], expected[0])
+    assert int(stator.stats()["graph_calls"]) > before
