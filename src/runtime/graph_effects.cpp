@@ -1,6 +1,8 @@
 // What a run of a graph does beside computing its outputs, and whether a run that failed may be repeated.
 #include "runtime/graph_effects.h"
 
+#include "graph/raising.h"
+
 #include <algorithm>
 #include <unordered_set>
 
@@ -18,29 +20,6 @@ bool writesToInput(const graph::Node& node, const std::unordered_set<uint32_t>& 
   return found;
 }
 
-// Whether a call may raise for the data of its tensors, whatever their facts are.
-bool mayRaiseOnData(const graph::Node& node) {
-  if (node.op == graph::Op::kInput || node.op == graph::Op::kAttribute) return false;
-  static const char* const kParts[] = {
-      "embedding", "index",    "gather",        "scatter",   "take",
-      "one_hot",   "nll_loss", "cross_entropy", "bincount",  "linalg",
-      "cholesky",  "inverse",  "solve",         "lu_",       "svd",
-      "eig",       "multi",    "normal",        "bernoulli", "repeat_interleave",
-      "histc",     "getitem",  "setitem",       "logdet",    "det",
-      "pinverse",  "ctc_loss", "poisson",       "assert",    "hardtanh"};
-  Ref<> name = node.op == graph::Op::kCallMethod
-                   ? node.target
-                   : stealRef(PyObject_GetAttrString(node.target.get(), "__name__"));
-  if (!name || !PyUnicode_Check(name.get())) {
-    PyErr_Clear();
-    return true;
-  }
-  const std::string text = PyUnicode_AsUTF8(name.get());
-  if (text == "forward") return true;  // of a layer
-  return std::any_of(std::begin(kParts), std::end(kParts),
-                     [&](const char* part) { return text.find(part) != std::string::npos; });
-}
-
 // Calls that may raise or draw random numbers, and that nothing needs, become outputs: a backend drops what leads to none. Whether there are calls
 // that may raise.
 bool keepRaising(graph::Graph& graph) {
@@ -49,7 +28,7 @@ bool keepRaising(graph::Graph& graph) {
   for (graph::Node& node : graph.nodes()) all.push_back(&node);
   for (size_t i = all.size(); i-- > 0;) {
     graph::Node& node = *all[i];
-    if (mayRaiseOnData(node)) raising.push_back(&node);
+    if (graph::mayRaiseOnData(node.op, node.target.get())) raising.push_back(&node);
     if (node.random) drawing.push_back(&node);
     if (!node.mutates && needed.count(&node) == 0) continue;
     auto use = [&](graph::StandIn* used) { needed.insert(used->node); };

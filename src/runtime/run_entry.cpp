@@ -365,8 +365,8 @@ void prepareInputs(const Entry& entry, const Roots& roots, std::vector<PyObject*
 Ref<> callGraph(const Entry& entry, const std::vector<PyObject*>& inputs) {
   HookDisabledScope disabled;
   tensor::TorchFunctionPause pause(entry.has_subclasses);
-  Ref<> outputs = stealRef(
-      PyObject_Vectorcall(entry.compiled.get(), inputs.data(), inputs.size(), nullptr));
+  Ref<> outputs =
+      stealRef(PyObject_Vectorcall(entry.compiled.get(), inputs.data(), inputs.size(), nullptr));
   // What fails may stand between two switches of the mode.
   if (!outputs && shapes::State::now().grad_enabled != entry.grad_enabled) {
     ErrorKept kept;

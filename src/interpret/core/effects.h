@@ -33,6 +33,11 @@ class Effects {
   const std::vector<LateCall>& firstCalls() const { return first_calls_; }
   void callFirst(LateCall call) { first_calls_.push_back(std::move(call)); }
 
+  // The trace has changed facts of a tensor that was there before: sizes, memory, whether it needs gradients. A graph that fails behind that
+  // cannot be followed by a second trace, which would see others.
+  bool changedFacts() const { return changed_facts_; }
+  void noteChangedFacts() { changed_facts_ = true; }
+
   const std::vector<breaks::Draw>& draws() const { return draws_; }  // in the order of the program
   void draw(breaks::Draw draw) { draws_.push_back(std::move(draw)); }
   std::vector<breaks::Draw> takeDraws() { return std::move(draws_); }
@@ -45,7 +50,7 @@ class Effects {
   std::vector<LruUse> lru_uses_;
   std::vector<LateCall> late_calls_, first_calls_;
   std::vector<breaks::Draw> draws_;
-  bool drew_random_ = false;
+  bool drew_random_ = false, changed_facts_ = false;
 };
 
 }  // namespace stator::interpret

@@ -391,6 +391,7 @@ Flow setTensorAttr(Tracer& tracer, PyObject* stand_in, PyObject* name, PyObject*
                    : tensorCall(tracer, graph::Op::kCallFunction,
                                 torchObject("stator._contexts.set_traced_data"), args, false, set);
     if (done.ok()) {
+      tracer.effects.noteChangedFacts();
       noteWritten(tracer, stand_in);
       noteWritten(tracer, value);
       tracer.effects.note();

@@ -1,4 +1,5 @@
 // Whether a tensor operation may be in the graph.
+#include "graph/raising.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/tensors/tensor_attributes.h"
@@ -140,6 +141,9 @@ Flow TensorCall::checkForAutograd() {
 
 Flow TensorCall::mayBeInGraph() {
   STATOR_FLOW(checkLeafUse());
+  if (tracer_.effects.changedFacts() && graph::mayRaiseOnData(op_, target_))
+    return breakWith(Reason::kUnsupportedMutation,
+                     "may raise where a tensor has other facts than before");
   if (inferred().mutates) STATOR_FLOW(checkWrites());
   tensors_ = involved();
   STATOR_FLOW(checkChangedFacts());

@@ -392,3 +392,48 @@ def an_entry_that_was_captured_before_another_number_was_seen():
 
     first = (torch.arange(4.0), -1)
     return Case(fn, *first).then_call(torch.arange(4.0), 1.5).then_call(torch.arange(4.0), 2.5).then_call(*first)
+
+
+@program()
+def behind_a_tensor_that_has_other_memory_or_sizes():
+    log = []
+
+    def fn(a, b, c):
+        a.data = b
+        try:
+            torch.linalg.cholesky(-torch.eye(2))
+        except RuntimeError:
+            log.append("first")
+        b.unsqueeze_(0)
+        try:
+            c.index_add_(0, torch.tensor([7]), torch.ones(1))
+        except (IndexError, RuntimeError):
+            log.append("second")
+        a.add_(1)
+        return a * 2
+
+    return Case(fn, torch.arange(4.0), torch.ones(2, 2), torch.zeros(4)).watching(log)
+
+
+@program()
+def behind_data_that_was_set_and_a_loop_that_ended():
+    log = []
+
+    def fn(a, b, p, items):
+        t = a.flip(0)
+        a.data = b
+        try:
+            for _, row in zip(items, t, strict=False):
+                torch.stack([t, b]).sum(0)
+                log.append(row)
+        except RuntimeError:
+            log.append("no stack")
+            try:
+                log.append(p[a > 0])
+            except IndexError as e:
+                log.append(str(e))
+                torch.linalg.cholesky(-torch.eye(2))
+        return a + 1
+
+    args = torch.arange(4.0).requires_grad_(), torch.arange(4.0).view(2, 2), torch.ones(4), [1, 2, 3]
+    return Case(fn, *args).watching(log)
