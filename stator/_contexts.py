@@ -126,3 +126,28 @@ class Restore:
 
     def __call__(self, _value: Any) -> None:
         self.function(*self.args)
+
+
+# Hooks on tensors are registered when the graph has run; the handle that the program has got by then is filled.
+
+
+def empty_handle() -> Any:
+    from torch.utils.hooks import RemovableHandle
+
+    return RemovableHandle.__new__(RemovableHandle)
+
+
+def register_hook(tensor: Any, hook: Any, handle: Any) -> None:
+    import torch
+
+    handle.__dict__.update(torch.Tensor.register_hook(tensor, hook).__dict__)
+
+
+def register_accumulated_hook(tensor: Any, hook: Any, handle: Any) -> None:
+    import torch
+
+    handle.__dict__.update(torch.Tensor.register_post_accumulate_grad_hook(tensor, hook).__dict__)
+
+
+def remove_hook(handle: Any) -> None:
+    handle.remove()

@@ -52,6 +52,8 @@ CodePolicy decide(PyCodeObject* code) {
       return name == "inner" ? CodePolicy::kTrace : CodePolicy::kInlineOnly;
     if ((inside == "jit/_script.py" && name == "_unwrap_optional") ||
         (inside == "jit/__init__.py" && name == "annotate") ||
+        (inside == "_functorch/autograd_function.py" &&
+         startsWith(PyUnicode_AsUTF8(code->co_qualname), "AutogradFunctionApply.")) ||
         (inside == "fx/_symbolic_trace.py" &&
          startsWith(PyUnicode_AsUTF8(code->co_qualname), "ProxyableClassMeta.")) ||
         (inside == "overrides.py" &&

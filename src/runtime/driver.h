@@ -46,6 +46,7 @@ enum class Outcome : uint8_t {
   // the frame stands at its calling instruction with the operands popped; `pending` are the callees, outermost first
   kInlined,
   kNative,    // leave the rest of the frame to CPython
+  kOverLimit,  // the same, and what it calls has the entries that there are, and no new ones
   kContinue,  // the frame was moved; look again at its new offset
 };
 

@@ -212,7 +212,8 @@ Out intFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
   bool dynamic = false;
   if (tracer.options.history != nullptr) {
     DynamicHistory::Seen& seen = tracer.options.history->at(sourceKey(*source));
-    if (seen.has_number && seen.number != value) seen.number_changed = true;
+    // Where a tensor was, a number is any.
+    if (seen.has_number ? seen.number != value : !seen.dynamic.empty()) seen.number_changed = true;
     seen.has_number = true;
     seen.number = value;
     dynamic = tracer.options.dynamic != DynamicMode::kStatic && seen.number_changed &&
@@ -273,7 +274,7 @@ bool tupleChanged(Tracer& tracer, PyObject* raw, const Source* source) {
 void shapeFromOutside(Tracer& tracer, PyObject* raw, const Source* source,
                       tensor::TensorGuard& guard, shapes::TensorMeta& meta) {
   const bool marked = guard.dynamo_attributes != 0;
-  const bool fixed = meta.is_parameter || source->kind == SourceKind::kParameter ||
+  const bool fixed = (meta.is_parameter && tracer.options.fixed_parameters) || source->kind == SourceKind::kParameter ||
                      source->kind == SourceKind::kBuffer ||
                      (forExport() && !isOfArguments(source, tracer.world.roots()));
   const size_t rank = meta.sizes.size();
@@ -281,19 +282,24 @@ void shapeFromOutside(Tracer& tracer, PyObject* raw, const Source* source,
   if ((fixed || tracer.options.dynamic == DynamicMode::kStatic) && !marked && asked.empty()) return;
   if (meta.layout != 0 || !guard.has_strides) return;
   std::vector<bool> dynamic(rank, tracer.options.dynamic == DynamicMode::kAll && !fixed);
+  std::vector<int64_t> demanded, unbacked = asked.unbacked;
   if (tracer.options.history != nullptr && !fixed) {
     DynamicHistory::Seen& seen = tracer.options.history->at(sourceKey(*source));
     if (seen.sizes.size() != rank || seen.dynamic.size() != rank) {
-      seen.dynamic.assign(rank, false);
+      // Where a number was, a tensor is of any sizes.
+      seen.dynamic.assign(rank, seen.has_number);
     } else {
       for (size_t i = 0; i < rank; ++i) {
         if (seen.sizes[i] >= 0 && seen.sizes[i] != guard.sizes[i]) seen.dynamic[i] = true;
-        if (tracer.options.dynamic == DynamicMode::kAutomatic && seen.dynamic[i]) dynamic[i] = true;
       }
+    }
+    for (size_t i = 0; i < rank; ++i) {
+      if (tracer.options.dynamic != DynamicMode::kAutomatic || !seen.dynamic[i]) continue;
+      dynamic[i] = true;
+      if (tracer.options.changed_is_unbacked) unbacked.push_back(static_cast<int64_t>(i));
     }
     seen.sizes = guard.sizes;
   }
-  std::vector<int64_t> demanded, unbacked = asked.unbacked;
   for (int64_t dim : asked.dynamic) dynamic[static_cast<size_t>(dim)] = true;
   if (marked) {
     demanded = marksOf(raw, "_dynamo_dynamic_indices");

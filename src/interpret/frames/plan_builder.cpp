@@ -18,6 +18,7 @@
 #include "interpret/objects/scalars.h"
 #include "interpret/tensors/arrays.h"
 #include "interpret/tensors/random_draws.h"
+#include "interpret/tensors/tensor_attributes.h"
 #include "interpret/tensors/torch_function.h"
 #include "interpret/tensors/wrapper_tensors.h"
 #include "python/dict_views.h"
@@ -362,6 +363,8 @@ Register PlanBuilder::build(PyObject* object) {
   needStack();
   if (graph::isStandIn(object)) {
     graph::Node* node = graph::asStandIn(object)->node;
+    if (isHookHandle(object))
+      return add(PlanOp::kCall, object, newRef(torchObject("stator._contexts.empty_handle")));
     // of a function that the graph calls
     if (node->home != &t_.graphs.current()) return fail(object);
     // A ragged size: backends that take nested tensors apart cannot give it out. An input may have the same.

@@ -119,6 +119,20 @@ Out baseOf(Tracer& t, PyObject* stand_in) {
 
 }  // namespace
 
+namespace {
+
+graph::Node* handleNode() {
+  static graph::Graph* const nowhere = new graph::Graph();
+  static graph::Node* const node = nowhere->addInput(nullptr, Ref<>(), nullptr);
+  return node;
+}
+
+}  // namespace
+
+bool isHookHandle(PyObject* object) {
+  return graph::isStandIn(object) && graph::asStandIn(object)->node == handleNode();
+}
+
 bool isSomeGradFn(PyObject* object) {
   return graph::isStandIn(object) && graph::asStandIn(object)->node == gradFnNode();
 }
@@ -127,6 +141,8 @@ Out tensorAttr(Tracer& tracer, PyObject* stand_in, PyObject* name) {
   graph::StandIn* tensor = graph::asStandIn(stand_in);
   auto* type = reinterpret_cast<PyTypeObject*>(tensor->apparent_type);
   std::string_view text = PyUnicode_AsUTF8(name);
+  if (isHookHandle(stand_in) && text == "remove")
+    return stealRef(PyMethod_New(torchObject("stator._contexts.remove_hook"), stand_in));
   if (tensor->meta == nullptr)
     return tracer.breakWith(Reason::kUnsupportedAttribute, std::string(text));
   PyObject* found = _PyType_Lookup(type, name);
@@ -450,7 +466,24 @@ Out isView(Tracer& t, const Args& args) {
 
 namespace {
 
-// The handle of a hook: a program that uses it gets a break at the registration.
+// The handle of a hook that is registered when the graph has run: made empty by the plan, and filled then.
+Ref<> handleOfLateHook(Tracer& t) {
+  Ref<> handle =
+      graph::makeStandIn(handleNode(), nullptr, torchObject("torch.utils.hooks.RemovableHandle"));
+  t.values.addMade(handle, t.frames.instruction());
+  return handle;
+}
+
+Out removeHook(Tracer& t, const Args& args) {
+  if (args.values.size() != 1 || !isHookHandle(args.values[0]))
+    return t.breakWith(Reason::kRaises, "RemovableHandle.remove");
+  t.effects.note();
+  t.effects.callLate(
+      {torchObject("torch.utils.hooks.RemovableHandle.remove"), {newRef(args.values[0])}});
+  return newRef(Py_None);
+}
+
+// The handle of a hook in the graph: a program that uses it gets a break at the registration.
 Ref<> unusableHandle(Tracer& t) {
   Ref<> handle =
       graph::makeStandIn(gradFnNode(), nullptr, torchObject("torch.utils.hooks.RemovableHandle"));
@@ -543,15 +576,17 @@ Out registerHook(Tracer& t, const Args& args, const char* path, bool leaf) {
   }
   t.effects.note();
   if (tensor->node->source == nullptr) t.storages.hook(tensor->meta->storage_id);
-  t.effects.callLate({torchObject(path), {newRef(args.values[0]), newRef(args.values[1])}});
-  return unusableHandle(t);
+  Ref<> handle = handleOfLateHook(t);
+  t.effects.callLate(
+      {torchObject(path), {newRef(args.values[0]), newRef(args.values[1]), handle}});
+  return handle;
 }
 
 Out tensorHook(Tracer& t, const Args& args) {
-  return registerHook(t, args, "torch.Tensor.register_hook", false);
+  return registerHook(t, args, "stator._contexts.register_hook", false);
 }
 Out accumulatedHook(Tracer& t, const Args& args) {
-  return registerHook(t, args, "torch.Tensor.register_post_accumulate_grad_hook", true);
+  return registerHook(t, args, "stator._contexts.register_accumulated_hook", true);
 }
 
 }  // namespace
@@ -559,6 +594,7 @@ Out accumulatedHook(Tracer& t, const Args& args) {
 void registerTensorAttributes() {
   registerHandler("torch.Tensor._is_view", isView);
   registerHandler("torch.Tensor.register_hook", tensorHook);
+  registerHandler("stator._contexts.remove_hook", removeHook);
   registerHandler("torch.Tensor.register_post_accumulate_grad_hook", accumulatedHook);
 }
 
