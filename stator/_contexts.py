@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from stator import _core
+
 
 def enter_sdpa(backends: tuple[int, ...], set_priority: bool) -> Any:
     from torch.nn.attention import SDPBackend, _cur_sdpa_kernel_backends, _sdpa_kernel
@@ -151,3 +153,7 @@ def register_accumulated_hook(tensor: Any, hook: Any, handle: Any) -> None:
 
 def remove_hook(handle: Any) -> None:
     handle.remove()
+
+
+# What graphs and plans ask a tensor for its memory.
+read_storage = _core.CompiledFunction(lambda tensor: tensor.untyped_storage(), None)

@@ -274,7 +274,8 @@ bool tupleChanged(Tracer& tracer, PyObject* raw, const Source* source) {
 void shapeFromOutside(Tracer& tracer, PyObject* raw, const Source* source,
                       tensor::TensorGuard& guard, shapes::TensorMeta& meta) {
   const bool marked = guard.dynamo_attributes != 0;
-  const bool fixed = (meta.is_parameter && tracer.options.fixed_parameters) || source->kind == SourceKind::kParameter ||
+  const bool fixed = (meta.is_parameter && tracer.options.fixed_parameters) ||
+                     source->kind == SourceKind::kParameter ||
                      source->kind == SourceKind::kBuffer ||
                      (forExport() && !isOfArguments(source, tracer.world.roots()));
   const size_t rank = meta.sizes.size();

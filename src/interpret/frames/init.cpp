@@ -31,6 +31,8 @@ bool initTracer() {
   registerTorchContexts();
   registerOptimizers();
   registerTensorAttributes();
+  registerTensorHooks();
+  registerUntypedStorages();
   registerTorchFunction();
   registerFunctionModes();
   registerItertools();
