@@ -83,9 +83,10 @@ def function(path, *args, **kwargs):
 
 def numpy_of(tensor, *, force=False):
     """Tensor.numpy()"""
+    if force:
+        tensor = tensor.detach()
     if (
-        force
-        or tensor.requires_grad
+        tensor.requires_grad
         or tensor.device.type != "cpu"
         or tensor.dtype == torch.bfloat16
         or tensor.is_sparse
