@@ -127,6 +127,9 @@ bool isSettingOfLayer(const Source* source, const sources::Roots& roots) {
   Ref<> owner = sources::read(*source->base, roots);
   if (!owner) PyErr_Clear();
   if (!owner || !PyObject_TypeCheck(owner.get(), moduleType())) return false;
+  // stator.mark_static(class)
+  static PyObject* const marked = PyUnicode_InternFromString("_dynamo_marked_static");
+  if (_PyType_Lookup(Py_TYPE(owner.get()), marked) == Py_True) return true;
   PyObject* mro = stator_type_mro(Py_TYPE(owner.get()));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
     if (isLayerClass(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i)))) return true;
