@@ -26,10 +26,14 @@ bool initTracer() {
   registerTorchStates();
   registerContainers();
   registerBuiltins();
+  registerIterators();
+  registerNamespaces();
+  registerNumbers();
   registerOrderings();
   registerOperatorFunctions();
   registerTorchContexts();
   registerOptimizers();
+  registerOptimizerStates();
   registerTensorAttributes();
   registerTensorHooks();
   registerUntypedStorages();
@@ -42,6 +46,7 @@ bool initTracer() {
   registerArrays();
   registerClasses();
   registerLogging();
+  registerWarnings();
   registerTypes();
   registerExceptions();
   allowSymbolsInHandlers();

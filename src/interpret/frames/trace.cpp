@@ -4,6 +4,7 @@
 #include "interpret/calls/modules.h"
 #include "interpret/calls/switches.h"
 #include "interpret/core/known.h"
+#include "interpret/core/symbol_conditions.h"
 #include "interpret/core/symbols.h"
 #include "interpret/core/tracer.h"
 #include "interpret/frames/above.h"
@@ -111,7 +112,7 @@ void handOver(Tracer& tracer, bool returns, Captured& captured) {
   graph.dropSwitches();
   noteFsdpModules(tracer, captured);
   graph.specialiseInputs();
-  if (tracer.sizes.environment().symbolCount() > 0) finishSymbols(tracer, captured);
+  if (tracer.sizes.environment().symbolCount() > 0) finishSymbols(tracer);
   captured.graph = tracer.graphs.shared();
   captured.plan.draws = tracer.effects.takeDraws();
   captured.instructions = tracer.budget.instructions();

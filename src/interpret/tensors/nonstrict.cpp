@@ -6,8 +6,8 @@
 #include "interpret/core/outside.h"
 #include "interpret/core/tables.h"
 #include "interpret/core/tracer.h"
-#include "interpret/objects/attributes.h"
 #include "interpret/objects/contents.h"
+#include "interpret/objects/instance_attributes.h"
 #include "interpret/tensors/rows.h"
 #include "python/types.h"
 

@@ -4,12 +4,15 @@
 #include "interpret/tensors/wrapper_tensors.h"
 
 #include "base/check.h"
+#include "base/error_aside.h"
 #include "interpret/core/apparent_types.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
+#include "interpret/core/outside_symbols.h"
 #include "interpret/core/symbols.h"
 #include "interpret/core/tracer.h"
 #include "interpret/objects/attributes.h"
+#include "interpret/objects/class_lookups.h"
 #include "interpret/tensors/nonstrict.h"
 #include "interpret/tensors/tensor_call.h"
 #include "shapes/arg.h"
@@ -23,23 +26,20 @@ namespace {
 
 // What fails in a class's own methods is the class's matter: the program meets it when it runs, if it does.
 Flow breakOnError(Tracer& t, PyTypeObject* type) {
-  PyObject *kind = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&kind, &value, &traceback);
-  PyErr_NormalizeException(&kind, &value, &traceback);
-  Ref<> owned_kind = stealRef(kind), owned_value = stealRef(value),
-        owned_traceback = stealRef(traceback);
+  ErrorAside error;
+  PyObject* instance = error.instance();
   static PyObject* const of_stator = torchObject("stator.exc.InternalError");
-  if (PyErr_GivenExceptionMatches(kind, PyExc_KeyboardInterrupt) ||
-      PyErr_GivenExceptionMatches(kind, of_stator)) {
-    PyErr_SetObject(kind, value);
+  if (PyErr_GivenExceptionMatches(instance, PyExc_KeyboardInterrupt) ||
+      PyErr_GivenExceptionMatches(instance, of_stator)) {
+    error.restore();
     throw PythonError();
   }
-  Ref<> text = stealRef(value != nullptr ? PyObject_Str(value) : nullptr);
+  Ref<> text = stealRef(PyObject_Str(instance));
   if (!text) PyErr_Clear();
   const char* said = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
   if (said == nullptr) PyErr_Clear();
   return t.breakWith(Reason::kSubclass, std::string("a ") + type->tp_name + ": " +
-                                            reinterpret_cast<PyTypeObject*>(kind)->tp_name + ": " +
+                                            Py_TYPE(instance)->tp_name + ": " +
                                             (said != nullptr ? said : ""));
 }
 
