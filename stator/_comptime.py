@@ -70,14 +70,16 @@ class Value:
 class Context:
     """What a comptime function gets. Frames are counted from the innermost, which calls comptime: stacklevel=1 is its caller."""
 
-    def __init__(self, frames: list[tuple[CodeType, int, dict[str, Any], list[Any]]], graph: str) -> None:
-        self._frames, self._graph = frames, graph
+    def __init__(
+        self, frames: list[tuple[CodeType, int, dict[str, Any], list[Any], int]], graph: str, guards: str = ""
+    ) -> None:
+        self._frames, self._graph, self._guards = frames, graph, guards
 
     def get_local(self, name: str, *, stacklevel: int = 0) -> Value:
         return Value(self._frames[stacklevel][2][name])
 
     def parent(self) -> Context:
-        return Context(self._frames[1:], self._graph)
+        return Context(self._frames[1:], self._graph, self._guards)
 
     def graph_break(self, msg: str = "comptime") -> None:
         raise _Break(msg)
@@ -88,10 +90,13 @@ class Context:
     def print_graph(self, *, verbose: bool = True, file: TextIO | None = None) -> None:
         print(self._graph, file=file)
 
+    def print_guards(self, *, file: TextIO | None = None) -> None:
+        print(self._guards, end="", file=file)
+
     def print_disas(self, *, file: TextIO | None = None, stacklevel: int = 0) -> None:
-        code, line, _, _ = self._frames[stacklevel]
+        code, line, _, _, offset = self._frames[stacklevel]
         print(f"{code.co_filename}:{line} in {code.co_name}", file=file)
-        print(dis.Bytecode(code).dis(), file=file)
+        print(dis.Bytecode(code, current_offset=offset).dis(), file=file)
 
     def print_locals(self, *, file: TextIO | None = None, stacklevel: int = 0) -> None:
         for name, value in self._frames[stacklevel][2].items():
@@ -105,8 +110,7 @@ class Context:
         import traceback
 
         frames = [
-            traceback.FrameSummary(code.co_filename, line, code.co_name)
-            for code, line, _, _ in self._frames[stacklevel:]
+            traceback.FrameSummary(code.co_filename, line, code.co_name) for code, line, *_ in self._frames[stacklevel:]
         ]
         print("".join(traceback.StackSummary.from_list(frames[::-1]).format()), end="", file=file)
 
@@ -114,9 +118,9 @@ class Context:
         time.sleep(sec)
 
 
-def run(what: Any, arguments: tuple[Any, ...], frames: list[Any], graph: str) -> str | None:
+def run(what: Any, arguments: tuple[Any, ...], frames: list[Any], graph: str, guards: str) -> str | None:
     """Called while a program is captured. what: the user's function, or the name of a method of Context."""
-    context = Context(frames, graph)
+    context = Context(frames, graph, guards)
     try:
         if isinstance(what, FunctionType):
             what(context)
@@ -160,6 +164,18 @@ class Comptime:
     @staticmethod
     def print_bt() -> None:
         """Shows the calls that led here."""
+
+    @staticmethod
+    def print_guards() -> None:
+        """Shows what the capture relies on so far."""
+
+    @staticmethod
+    def graph_break() -> None:
+        """Ends the graph here."""
+
+    @staticmethod
+    def assert_static(e: Any) -> None:
+        """A break if the value is a symbol."""
 
     @staticmethod
     def sleep(sec: float) -> None:

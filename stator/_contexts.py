@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from stator import _core
+
 
 def enter_sdpa(backends: tuple[int, ...], set_priority: bool) -> Any:
     from torch.nn.attention import SDPBackend, _cur_sdpa_kernel_backends, _sdpa_kernel
@@ -126,3 +128,32 @@ class Restore:
 
     def __call__(self, _value: Any) -> None:
         self.function(*self.args)
+
+
+# Hooks on tensors are registered when the graph has run; the handle that the program has got by then is filled.
+
+
+def empty_handle() -> Any:
+    from torch.utils.hooks import RemovableHandle
+
+    return RemovableHandle.__new__(RemovableHandle)
+
+
+def register_hook(tensor: Any, hook: Any, handle: Any) -> None:
+    import torch
+
+    handle.__dict__.update(torch.Tensor.register_hook(tensor, hook).__dict__)
+
+
+def register_accumulated_hook(tensor: Any, hook: Any, handle: Any) -> None:
+    import torch
+
+    handle.__dict__.update(torch.Tensor.register_post_accumulate_grad_hook(tensor, hook).__dict__)
+
+
+def remove_hook(handle: Any) -> None:
+    handle.remove()
+
+
+# What graphs and plans ask a tensor for its memory.
+read_storage = _core.CompiledFunction(lambda tensor: tensor.untyped_storage(), None)

@@ -45,7 +45,6 @@ ALWAYS = {
     "enable_trace_contextlib": (True, "context managers made from generators are captured"),
     "enable_trace_load_build_class": (True, "classes made inside are captured"),
     "enable_trace_unittest": (False, "unittest runs in Python"),
-    "force_parameter_static_shapes": (True, "sizes of parameters are constants unless they are marked"),
     "force_nn_module_property_static_shapes": (True, "sizes of buffers are constants unless they are marked"),
     "graph_break_on_nn_param_ctor": (False, "parameters made inside are parts of graphs"),
     "guard_nn_modules_using_dict_tags": (True, "what is remembered of dicts is their versions"),
@@ -85,10 +84,6 @@ NOT_HERE = {
     ),
     "automatic_dynamic_exclusion_guard": ("entries are tried newest first", ""),
     "automatic_dynamic_remote_pgo": ("there is no profile in a remote cache", ""),
-    "automatic_dynamic_shapes_mark_as": (
-        "sizes that changed are dynamic, with 0 and 1 apart",
-        "use stator.mark_unbacked",
-    ),
     "caching_precompile": ("captures are kept by other means", ""),
     "capture_profiler_record_function": ("regions of the profiler are contexts of the program and not nodes", ""),
     "compiled_autograd": ("backward graphs are the backend's", "call torch._dynamo.compiled_autograd's own context"),

@@ -134,6 +134,8 @@ _entry("disable", False, "stator.compile returns its argument", also=("TORCH_COM
 _entry("break_every", "0", 'force an exit at every n-th legal offset: "0", "n" or "random:seed"', str, int, check=_break_every)
 _entry("automatic_dynamic_shapes", True, "a size that changed at a recompile becomes dynamic", also=("TORCH_DYNAMO_AUTOMATIC_DYNAMIC_SHAPES",))
 _entry("assume_static_by_default", True, "sizes are static until they change or are marked")
+_entry("automatic_dynamic_shapes_mark_as", "dynamic", 'what a size that changed becomes: "dynamic" (0 and 1 apart), or "unbacked" (nothing is decided on it)', check=_one_of("dynamic", "unbacked"))
+_entry("force_parameter_static_shapes", True, "sizes of parameters are constants; off: those of parameters that are no module's become dynamic like others")
 _entry("specialize_int", False, "ints from outside are always constants")
 _entry("specialize_float", False, "floats from outside are always constants")
 _entry("capture_scalar_outputs", False, "item() gives a symbolic scalar, not a break", also=("TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS",))

@@ -4,6 +4,8 @@
 #include "python/evaluator.h"
 #include "runtime/hook.h"
 
+#include <utility>
+
 namespace stator::runtime {
 namespace {
 
@@ -19,7 +21,8 @@ Cache* activeCache() {
 
 STATOR_HOT bool hookIsFree() { return removals == 0; }
 
-ActiveScope::ActiveScope(Cache* cache) : outer_(hookState().cache) {
+ActiveScope::ActiveScope(Cache* cache)
+    : outer_(hookState().cache), entries_only_(std::exchange(hookState().entries_only, 0)) {
   if (cache && removals == 0) {
     replaced_ = stator_evaluator_install(evaluateFrame);
     scopes_with_hook++;
@@ -34,7 +37,8 @@ ActiveScope::~ActiveScope() {
     state.eager_call = false;
     state.disabled--;
   }
-  hookState().cache = outer_;
+  state.cache = outer_;
+  state.entries_only = entries_only_;
   if (!holds_hook_) return;
   if (--scopes_with_hook == 0)
     stator_evaluator_remove();
@@ -48,6 +52,9 @@ STATOR_HOT void keepHookOnTop() {
 }
 
 bool hookIsLeftOver() { return scopes_with_hook == 0; }
+
+EntriesOnlyScope::EntriesOnlyScope() { hookState().entries_only++; }
+EntriesOnlyScope::~EntriesOnlyScope() { hookState().entries_only--; }
 
 HookDisabledScope::HookDisabledScope() { hookState().disabled++; }
 HookDisabledScope::~HookDisabledScope() { hookState().disabled--; }

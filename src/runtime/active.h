@@ -31,8 +31,18 @@ class ActiveScope {
 
  private:
   Cache* outer_;
+  int entries_only_;
   bool holds_hook_ = false;
   void* replaced_ = nullptr;
+};
+
+// While it lives, frames of the compiled call under way are served from entries that there are, and not captured.
+class EntriesOnlyScope {
+ public:
+  EntriesOnlyScope();
+  ~EntriesOnlyScope();
+  EntriesOnlyScope(const EntriesOnlyScope&) = delete;
+  EntriesOnlyScope& operator=(const EntriesOnlyScope&) = delete;
 };
 
 // While it lives, frames of this thread run natively whatever cache is active: for the work of capture and of backends, which runs Python

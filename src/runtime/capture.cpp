@@ -103,6 +103,8 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   options.skip_fsdp_guards = config.skip_fsdp_guards;
   options.skip_hook_guards = config.skip_nnmodule_hook_guards;
   options.specialize_int = config.specialize_int;
+  options.fixed_parameters = config.force_parameter_static_shapes;
+  options.changed_is_unbacked = config.changed_is_unbacked;
   options.trace_numpy = config.trace_numpy;
   options.break_every = config.break_every;
   options.random = config.break_random;

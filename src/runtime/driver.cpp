@@ -158,6 +158,10 @@ PyObject* FrameRun::run() {
           continue;
         case Outcome::kNative:
           return finishNatively();
+        case Outcome::kOverLimit: {
+          EntriesOnlyScope scope;
+          return finishNatively();
+        }
         case Outcome::kContinue:
           continue;
       }

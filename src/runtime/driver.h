@@ -45,8 +45,9 @@ enum class Outcome : uint8_t {
   kRaise,   // a Python error is set, raised by the instruction at the frame's offset
   // the frame stands at its calling instruction with the operands popped; `pending` are the callees, outermost first
   kInlined,
-  kNative,    // leave the rest of the frame to CPython
-  kContinue,  // the frame was moved; look again at its new offset
+  kNative,     // leave the rest of the frame to CPython
+  kOverLimit,  // the same, and what it calls has the entries that there are, and no new ones
+  kContinue,   // the frame was moved; look again at its new offset
 };
 
 struct Exit {

@@ -14,6 +14,7 @@
 #include "python/recursion.h"
 #include "runtime/active.h"
 #include "runtime/driver_module.h"
+#include "runtime/hook.h"
 #include "runtime/listing.h"
 #include "runtime/ranks.h"
 #include "runtime/reports.h"
@@ -184,7 +185,8 @@ LookUp::MaybeExit LookUp::refuse(Site& site, const Roots& roots) {
   of_code.live -= static_cast<int64_t>(
       std::erase_if(site.entries, [](const auto& entry) { return entry->guards->dead(); }));
   cache.generation++;
-  if (config.stance == Stance::kEagerOnRecompile) return outcome(Outcome::kNative);
+  if (config.stance == Stance::kEagerOnRecompile || hookState().entries_only > 0)
+    return outcome(Outcome::kNative);
   if (config.stance == Stance::kEagerThenCompile && site.captures == 0) {
     takeDown(site, cache, frame);
     return outcome(Outcome::kNative);
@@ -225,7 +227,7 @@ LookUp::MaybeExit LookUp::refuseByLimit(Site& site, const Roots& roots) {
                 cache.fullgraph || config.fail_on_recompile_limit_hit);
     if (PyErr_Occurred()) throw PythonError();
   }
-  return outcome(info.watched && stepsWatched() ? Outcome::kStep : Outcome::kNative);
+  return outcome(info.watched && stepsWatched() ? Outcome::kStep : Outcome::kOverLimit);
 }
 
 Exit LookUp::captureAndRun(Site& site, const Roots& roots, GraphInputs& inputs) {

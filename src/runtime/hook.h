@@ -51,6 +51,8 @@ struct HookState {
   int disabled = 0;
   // the compiled call under way is to end natively (ranks diverged); counted in `disabled` too
   bool eager_call = false;
+  // a frame under way is over its limit of captures: nothing that it calls is captured anew
+  int entries_only = 0;
   Handover* handover = nullptr;
   const Primed* primed = nullptr;
 };

@@ -37,6 +37,10 @@ bool setConfig(const char* name, PyObject* value) {
   if (text == "skip_fsdp_guards") c.skip_fsdp_guards = PyObject_IsTrue(value) == 1;
   if (text == "skip_nnmodule_hook_guards")
     c.skip_nnmodule_hook_guards = PyObject_IsTrue(value) == 1;
+  if (text == "force_parameter_static_shapes")
+    c.force_parameter_static_shapes = PyObject_IsTrue(value) == 1;
+  if (text == "automatic_dynamic_shapes_mark_as")
+    c.changed_is_unbacked = PyUnicode_CompareWithASCIIString(value, "unbacked") == 0;
   if (text == "specialize_int") c.specialize_int = PyObject_IsTrue(value) == 1;
   if (text == "guard_nn_modules") c.guard_nn_modules = PyObject_IsTrue(value) == 1;
   if (text == "trace_numpy") c.trace_numpy = PyObject_IsTrue(value) == 1;

@@ -33,6 +33,8 @@ struct ConfigValues {
   bool skip_fsdp_guards = true;
   bool skip_nnmodule_hook_guards = false;
   bool specialize_int = false;
+  bool force_parameter_static_shapes = true;
+  bool changed_is_unbacked = false;  // automatic_dynamic_shapes_mark_as
   bool trace_numpy = true;
   bool guard_nn_modules = true;
   uint64_t break_every = 0;

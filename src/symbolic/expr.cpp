@@ -135,6 +135,39 @@ void splitBy(const Expr* dividend, const Expr* divisor, Sum& quotient, Sum& rest
   }
 }
 
+int64_t degree(const Expr* term) {
+  if (term->kind != Kind::kProduct) return 1;
+  int64_t total = 0;
+  for (const Part& factor : term->parts) total += factor.number;
+  return total;
+}
+
+// The quotient if a sum of several terms divides without a rest, by long division from its term of the highest degree; null: it does not.
+const Expr* divideEvenly(const Expr* dividend, const Expr* divisor) {
+  constexpr int kMostSteps = 32;
+  if (divisor->kind != Kind::kSum || dividend->symbols == 0) return nullptr;
+  const Part* lead = &divisor->parts[0];
+  for (const Part& part : divisor->parts) {
+    if (degree(part.expr) > degree(lead->expr)) lead = &part;
+  }
+  const Expr *quotient = integer(0), *rest = dividend;
+  for (int step = 0; step < kMostSteps; ++step) {
+    if (rest->isInt()) return rest->number == 0 ? quotient : nullptr;
+    const Expr* next = nullptr;
+    for (const Part& part : Sum(rest).terms) {
+      const Expr* divided =
+          part.number % lead->number == 0 ? divideTerm(part.expr, lead->expr) : nullptr;
+      if (divided == nullptr) continue;
+      next = multiply(integer(part.number / lead->number), divided);
+      break;
+    }
+    if (next == nullptr) return nullptr;
+    quotient = add(quotient, next);
+    rest = subtract(rest, multiply(next, divisor));
+  }
+  return nullptr;
+}
+
 bool hasOneTerm(const Expr* expr) {
   return expr->kind != Kind::kSum || (expr->parts.size() == 1 && expr->number == 0);
 }
@@ -223,6 +256,7 @@ const Expr* floorDiv(const Expr* left, const Expr* right) {
   if (hasOneTerm(right) && !(right->isInt() && right->number == 0)) {
     splitBy(left, right, quotient, rest);
   } else {
+    if (const Expr* evenly = divideEvenly(left, right)) return evenly;
     rest = Sum(left);
   }
   const Expr* whole = quotient.make();
@@ -282,6 +316,7 @@ const Expr* mod(const Expr* left, const Expr* right) {
     if (remaining->isInt() && remaining->number == 0) return remaining;
     return intern(Kind::kMod, 0, {{0, remaining}, {0, right}});
   }
+  if (divideEvenly(left, right) != nullptr) return integer(0);
   return intern(Kind::kMod, 0, {{0, left}, {0, right}});
 }
 

@@ -83,9 +83,10 @@ def function(path, *args, **kwargs):
 
 def numpy_of(tensor, *, force=False):
     """Tensor.numpy()"""
+    if force:
+        tensor = tensor.detach()
     if (
-        force
-        or tensor.requires_grad
+        tensor.requires_grad
         or tensor.device.type != "cpu"
         or tensor.dtype == torch.bfloat16
         or tensor.is_sparse
@@ -102,6 +103,11 @@ def from_numpy(array):
     return array._tensor.detach()
 
 
+def _part(item):
+    """An array, or a single number of NumPy's, as a tensor."""
+    return item._tensor.detach() if type(item) is Array and item._scalar is not None else from_numpy(item)
+
+
 def as_tensor(data, dtype=None, device=None):
     tensor = from_numpy(data)
     return tensor if dtype is None and device is None else tensor.to(device, dtype)
@@ -111,7 +117,16 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     if requires_grad or pin_memory:
         refuse("torch.tensor of arrays, with these options")
     if type(data) is list or type(data) is tuple:
-        made = torch.stack([from_numpy(item) for item in data])
+        parts = [_part(item) for item in data]
+        for part in parts:
+            if dtype is None and part.dtype is not parts[0].dtype:
+                refuse("torch.tensor of numbers of several types")
+            whole = dtype is None or dtype.is_floating_point or dtype is part.dtype
+            if not whole and (part.is_floating_point() or part.dtype is torch.bool):
+                refuse("torch.tensor of numbers that are no whole ones")
+        made = torch.stack(parts)
+    elif type(data) is Array and data._scalar is not None:
+        made = data._tensor.detach().clone()
     else:
         made = from_numpy(data).clone()
     return made if dtype is None and device is None else made.to(device, dtype)

@@ -7,13 +7,58 @@ from .subgraphs import refuse
 
 def old_tensor(*args):
     """torch.Tensor(...), torch's old constructor: of data, or of sizes."""
-    first = args[0]
+    return old_tensor_of(torch.get_default_dtype(), args)
+
+
+def old_tensor_of(dtype, args):
+    """The same of torch.LongTensor and its relatives."""
+    first = args[0] if args else 0
     if len(args) == 1 and isinstance(first, (list, tuple)) and not isinstance(first, torch.Size):
-        return torch.tensor(first, dtype=torch.get_default_dtype(), device="cpu")
+        return torch.tensor(first, dtype=dtype, device="cpu")
     for size in first if len(args) == 1 and isinstance(first, torch.Size) else args:
         if not isinstance(size, int):
             refuse("torch.Tensor() of other values than numbers")
-    return torch.empty(*args, dtype=torch.get_default_dtype(), device="cpu")
+    return torch.empty(*(args or (0,)), dtype=dtype, device="cpu")
+
+
+def float_tensor(*args):
+    return old_tensor_of(torch.float32, args)
+
+
+def double_tensor(*args):
+    return old_tensor_of(torch.float64, args)
+
+
+def half_tensor(*args):
+    return old_tensor_of(torch.float16, args)
+
+
+def bfloat16_tensor(*args):
+    return old_tensor_of(torch.bfloat16, args)
+
+
+def byte_tensor(*args):
+    return old_tensor_of(torch.uint8, args)
+
+
+def char_tensor(*args):
+    return old_tensor_of(torch.int8, args)
+
+
+def short_tensor(*args):
+    return old_tensor_of(torch.int16, args)
+
+
+def int_tensor(*args):
+    return old_tensor_of(torch.int32, args)
+
+
+def long_tensor(*args):
+    return old_tensor_of(torch.int64, args)
+
+
+def bool_tensor(*args):
+    return old_tensor_of(torch.bool, args)
 
 
 def sym_size(self, dim):

@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import os
 import weakref
 
 import pytest
@@ -373,3 +374,33 @@ def test_the_mode_is_as_it_was_when_a_graph_fails_inside_of_no_grad(backend, wri
         assert torch.is_grad_enabled()
         assert result[1] == expected[1] and torch.equal(result[0], expected[0])
     assert int(stator.stats()["graph_calls"]) > before
+
+
+@pytest.mark.skipif("STATOR_BREAK_EVERY" in os.environ, reason="forced breaks are breaks")
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_handles_of_hooks(backend):
+    """A handle may be kept, given out and used; hooks that are removed again leave nothing."""
+
+    class Owner:
+        handle = None
+
+    def f(x, y, owner):
+        removed = x.register_hook(lambda g: g * 2)
+        z = y * y
+        removed.remove()
+        owner.handle = x.register_hook(lambda g: g * 3)
+        return z, removed, owner.handle
+
+    compiled = stator.compile(f, backend=backend, fullgraph=True)
+    for _ in range(2):
+        seen = []
+        for run in (f, compiled):
+            x, owner = torch.ones(3, requires_grad=True), Owner()
+            z, removed, kept = run(x, torch.arange(3.0), owner)
+            (x * 1).sum().backward()
+            first, x.grad = x.grad.clone(), None
+            removed.remove()
+            kept.remove()
+            (x * 1).sum().backward()
+            seen.append((z.tolist(), first.tolist(), x.grad.tolist(), kept is owner.handle, type(kept)))
+        assert seen[0] == seen[1]

@@ -1,5 +1,6 @@
 """Marks that cannot be met: each is an error that says what is wrong, of which tensor and dimension, and where the program is to blame its line."""
 
+import os
 import re
 
 import pytest
@@ -154,3 +155,29 @@ def test_the_error_comes_each_time_and_other_tensors_are_served():
             compiled(x)
         y = torch.randn(6, 4)
         assert torch.equal(compiled(y), branch(y))
+
+
+@pytest.mark.skipif("STATOR_BREAK_EVERY" in os.environ, reason="forced breaks are other captures")
+def test_classes_of_modules_that_are_marked_static():
+    class Plain(torch.nn.Module):
+        def __init__(self, c):
+            super().__init__()
+            self.c = c
+
+        def forward(self, x):
+            return x * self.c
+
+    @stator.mark_static
+    class Marked(Plain):
+        pass
+
+    counts = []
+    for kind in (Plain, Marked):
+        before = stator._core.stats()["captures"]
+        for c in (10, 20, 30):
+            module = kind(c)
+            x = torch.randn(4)
+            compiled = stator.compile(module, backend="eager", fullgraph=True)
+            torch.testing.assert_close(compiled(x), x * c)
+        counts.append(stator._core.stats()["captures"] - before)
+    assert counts == [2, 3]

@@ -580,7 +580,13 @@ def test_names_of_dynamo(name):
 # ---- settings ------------------------------------------------------------------------------------------------------------------------
 
 ENTRIES = {name: entry for name, entry in torch._dynamo.config._config.items() if entry.alias is None}
-OTHER = {"repro_after": "dynamo", "repro_level": 3, "debug_backend_override": "0:eager", "optimize_ddp": False}
+OTHER = {
+    "automatic_dynamic_shapes_mark_as": "unbacked",
+    "repro_after": "dynamo",
+    "repro_level": 3,
+    "debug_backend_override": "0:eager",
+    "optimize_ddp": False,
+}
 
 
 def another(name):

@@ -321,3 +321,50 @@ def test_words_of_torch_logs(word, expected):
 def test_torch_compile_disable():
     out, err = script(TORCH_COMPILE_DISABLE="1", TORCH_LOGS="graph_code")
     assert "captures 0" in out and "TRACED" not in err
+
+
+def captured(function, *calls, **options):
+    """How many captures each of these calls makes; results are eager's."""
+    compiled = stator.compile(function, backend="eager", **options)
+    counts = []
+    for args in calls:
+        before = stator._core.stats()["captures"]
+        torch.testing.assert_close(compiled(*args), function(*args))
+        counts.append(stator._core.stats()["captures"] - before)
+    return counts
+
+
+@pytest.mark.skipif("STATOR_BREAK_EVERY" in os.environ, reason="forced breaks are other captures")
+def test_settings_of_what_becomes_dynamic():
+    def square(x):
+        return x * x
+
+    sizes = [(torch.randn(n),) for n in (3, 2, 1, 0, 7)]
+    assert captured(square, *sizes) == [1, 1, 1, 1, 0]
+    with stator.config.patch(automatic_dynamic_shapes_mark_as="unbacked"):
+        assert captured(square, *sizes) == [1, 1, 0, 0, 0]
+    parameters = [(torch.nn.Parameter(torch.randn(n, 3)),) for n in (4, 5, 6)]
+    assert captured(square, *parameters) == [1, 1, 1]
+    with stator.config.patch(force_parameter_static_shapes=False):
+        assert captured(square, *parameters) == [1, 1, 0]
+
+
+@pytest.mark.skipif("STATOR_BREAK_EVERY" in os.environ, reason="forced breaks are other captures")
+def test_numbers_and_tensors_in_turn_are_dynamic_at_once():
+    def product(x, y):
+        return x * y
+
+    calls = [(torch.randn(n), torch.randn(n) if n % 2 == 0 else n) for n in (2, 3, 4, 5, 6, 7)]
+    assert captured(product, *calls) == [1, 1, 1, 0, 0, 0]
+
+
+@pytest.mark.skipif("STATOR_BREAK_EVERY" in os.environ, reason="forced breaks are other captures")
+def test_what_a_function_over_its_limit_calls_is_not_captured_anew():
+    def inner(x, n):
+        return x + n
+
+    def outer(x, n):
+        return inner(x * n, n)
+
+    calls = [(torch.ones(3), n) for n in (5, 6, 7, 8, 5, 6)]
+    assert captured(outer, *calls, dynamic=False, recompile_limit=2) == [1, 1, 0, 0, 0, 0]

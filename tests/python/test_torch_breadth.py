@@ -3,6 +3,7 @@ eager and asserts that the capture happened."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -472,3 +473,21 @@ def test_one_collection_frees_a_compiled_models_class() -> None:
     left = make()
     gc.collect()
     assert left() is None
+
+
+def test_memory_of_an_input():
+    """untyped_storage() of an input: resized where the program does it, and the same object as eager's."""
+
+    def f(x):
+        y = torch.sin(x + 1)
+        storage = x.untyped_storage()
+        storage.resize_(0)
+        return torch.cos(y), storage
+
+    compiled = stator.compile(f, backend="eager", fullgraph="STATOR_BREAK_EVERY" not in os.environ)
+    for _ in range(2):
+        x = torch.randn(10)
+        expected = torch.cos(torch.sin(x + 1))
+        y, storage = compiled(x)
+        torch.testing.assert_close(y, expected)
+        assert storage is x.untyped_storage() and storage.size() == 0

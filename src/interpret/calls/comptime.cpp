@@ -1,6 +1,7 @@
 // comptime(f): f runs while the program is captured, and gets a look at the trace: its frames with their values, and the graph so far.
 #include "interpret/calls/comptime.h"
 
+#include "guards/explain.h"
 #include "interpret/core/known.h"
 #include "interpret/core/tracer.h"
 #include "python/frame.h"
@@ -49,7 +50,7 @@ Ref<> shown(PyObject* value, int depth = 0) {
   return newRef(value);
 }
 
-// (code, line, {local: value}, [value on the stack, the last on top]); null with an error set.
+// (code, line, {local: value}, [value on the stack, the last on top], offset of the instruction); null with an error set.
 Ref<> frameOf(Tracer& t, size_t index) {
   const SymbolicFrame& frame = t.frames.at(index);
   PyCodeObject* code = frame.code->code();
@@ -70,11 +71,11 @@ Ref<> frameOf(Tracer& t, size_t index) {
     if (!made || PyList_Append(stack.get(), made.get()) != 0) return {};
   }
   const bytecode::Instr& instr = frame.code->instrs()[static_cast<size_t>(callIndex(frame))];
-  return stealRef(Py_BuildValue("(OiOO)", code, PyCode_Addr2Line(code, instr.opcode_offset),
-                                locals.get(), stack.get()));
+  return stealRef(Py_BuildValue("(OiOOi)", code, PyCode_Addr2Line(code, instr.opcode_offset),
+                                locals.get(), stack.get(), instr.opcode_offset));
 }
 
-// stator._comptime.run(what, arguments, frames from the innermost on, graph): None, or why the graph is to end here.
+// stator._comptime.run(what, arguments, frames from the innermost on, graph, guards): None, or why the graph is to end here.
 Out runNow(Tracer& t, PyObject* what, PyObject* arguments) {
   Ref<> frames = stealRef(PyList_New(0));
   for (size_t i = t.frames.size(); i-- > 0;) {
@@ -83,9 +84,11 @@ Out runNow(Tracer& t, PyObject* what, PyObject* arguments) {
   }
   PyCodeObject* code = t.frames.driven().code->code();
   const std::string graph = t.graphs.current().text(code);
+  std::string guards;
+  for (const Guard& guard : t.world.guards().all()) guards += guards::describe(guard, code) + "\n";
   PyObject* run = torchObject("stator._comptime.run");
-  Ref<> end =
-      stealRef(PyObject_CallFunction(run, "OOOs", what, arguments, frames.get(), graph.c_str()));
+  Ref<> end = stealRef(PyObject_CallFunction(run, "OOOss", what, arguments, frames.get(),
+                                             graph.c_str(), guards.c_str()));
   if (!end) return t.raiseCurrentError();
   if (PyUnicode_Check(end.get()))
     return t.breakWith(Reason::kExplicit, PyUnicode_AsUTF8(end.get()));

@@ -88,6 +88,9 @@ bool isSettingOfLayer(const Source* source, const sources::Roots& roots) {
   Ref<> owner = sources::read(*source->base, roots);
   if (!owner) PyErr_Clear();
   if (!owner || !PyObject_TypeCheck(owner.get(), moduleType())) return false;
+  // stator.mark_static(class)
+  static PyObject* const marked = PyUnicode_InternFromString("_dynamo_marked_static");
+  if (_PyType_Lookup(Py_TYPE(owner.get()), marked) == Py_True) return true;
   PyObject* mro = stator_type_mro(Py_TYPE(owner.get()));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
     if (isLayerClass(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i)))) return true;
@@ -166,7 +169,8 @@ Out intFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
   bool dynamic = false;
   if (tracer.options.history != nullptr) {
     DynamicHistory::Seen& seen = tracer.options.history->at(sourceKey(*source));
-    if (seen.has_number && seen.number != value) seen.number_changed = true;
+    // Where a tensor was, a number is any.
+    if (seen.has_number ? seen.number != value : !seen.dynamic.empty()) seen.number_changed = true;
     seen.has_number = true;
     seen.number = value;
     dynamic = tracer.options.dynamic != DynamicMode::kStatic && seen.number_changed &&
@@ -261,13 +265,17 @@ void noteHistory(Tracer& tracer, const Source& source, const std::vector<int64_t
   const size_t rank = sizes.size();
   DynamicHistory::Seen& seen = tracer.options.history->at(sourceKey(source));
   if (seen.sizes.size() != rank || seen.dynamic.size() != rank) {
-    seen.dynamic.assign(rank, false);
+    // Where a number was, a tensor is of any sizes.
+    seen.dynamic.assign(rank, seen.has_number);
   } else {
     for (size_t i = 0; i < rank; ++i) {
       if (seen.sizes[i] >= 0 && seen.sizes[i] != sizes[i]) seen.dynamic[i] = true;
-      if (tracer.options.dynamic == DynamicMode::kAutomatic && seen.dynamic[i])
-        marks.dynamic[i] = true;
     }
+  }
+  for (size_t i = 0; i < rank; ++i) {
+    if (tracer.options.dynamic != DynamicMode::kAutomatic || !seen.dynamic[i]) continue;
+    marks.dynamic[i] = true;
+    if (tracer.options.changed_is_unbacked) marks.unbacked.push_back(static_cast<int64_t>(i));
   }
   seen.sizes = sizes;
 }
@@ -407,7 +415,8 @@ void shapeFromOutside(Tracer& tracer, PyObject* raw, const Source* source,
                       tensor::TensorGuard& guard, shapes::TensorMeta& meta) {
   SizeMarks marks;
   marks.marked = guard.dynamo_attributes != 0;
-  const bool fixed = meta.is_parameter || source->kind == SourceKind::kParameter ||
+  const bool fixed = (meta.is_parameter && tracer.options.fixed_parameters) ||
+                     source->kind == SourceKind::kParameter ||
                      source->kind == SourceKind::kBuffer ||
                      (forExport() && !isOfArguments(source, tracer.world.roots()));
   const size_t rank = meta.sizes.size();
@@ -416,8 +425,8 @@ void shapeFromOutside(Tracer& tracer, PyObject* raw, const Source* source,
     return;
   if (meta.layout != 0 || !guard.has_strides) return;
   marks.dynamic.assign(rank, tracer.options.dynamic == DynamicMode::kAll && !fixed);
-  if (tracer.options.history != nullptr && !fixed) noteHistory(tracer, *source, guard.sizes, marks);
   marks.unbacked = std::move(asked.unbacked);
+  if (tracer.options.history != nullptr && !fixed) noteHistory(tracer, *source, guard.sizes, marks);
   for (int64_t dim : asked.dynamic) marks.dynamic[static_cast<size_t>(dim)] = true;
   if (marks.marked) {
     noteMarks(raw, marks);

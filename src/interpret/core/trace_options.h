@@ -35,10 +35,12 @@ struct TraceOptions {
   // a symbol with more conditions than this becomes a number; 0: no limit
   int64_t symbol_guard_limit = 0;
   bool skip_fsdp_guards = true;
-  bool skip_hook_guards = false;  // modules without hooks are taken to stay so
-  bool specialize_int = false;    // ints from outside are constants, also those that change
-  bool trace_numpy = true;        // NumPy's functions and arrays in graphs
-  int logs = 0;                   // what the trace tells on its way (core/trace_log.h)
+  bool skip_hook_guards = false;     // modules without hooks are taken to stay so
+  bool specialize_int = false;       // ints from outside are constants, also those that change
+  bool trace_numpy = true;           // NumPy's functions and arrays in graphs
+  bool fixed_parameters = true;      // sizes of parameters are constants
+  bool changed_is_unbacked = false;  // of a size that changed nothing is decided, 0 and 1 included
+  int logs = 0;                      // what the trace tells on its way (core/trace_log.h)
   // Forced breaks: before every n-th legal instruction (0: none), or with probability 1/n by a seeded generator.
   uint64_t break_every = 0;
   uint64_t random_seed = 0;

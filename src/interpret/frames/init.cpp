@@ -35,6 +35,8 @@ bool initTracer() {
   registerOptimizers();
   registerOptimizerStates();
   registerTensorAttributes();
+  registerTensorHooks();
+  registerUntypedStorages();
   registerTorchFunction();
   registerFunctionModes();
   registerItertools();

@@ -7,6 +7,7 @@
 #include "interpret/core/symbols.h"
 #include "interpret/frames/plan_builder.h"
 #include "interpret/objects/scalars.h"
+#include "interpret/tensors/tensor_attributes.h"
 #include "interpret/tensors/torch_function.h"
 #include "interpret/tensors/wrapper_tensors.h"
 #include "symbolic/sym_int.h"
@@ -105,6 +106,8 @@ Register PlanBuilder::symbolicInt(const symbolic::Expr* expr) {
 
 Register PlanBuilder::standIn(PyObject* object) {
   graph::Node* node = graph::asStandIn(object)->node;
+  if (isHookHandle(object))
+    return add(PlanOp::kCall, object, newRef(torchObject("stator._contexts.empty_handle")));
   // of a function that the graph calls
   if (node->home != &t_.graphs.current()) return fail(object);
   // A ragged size: backends that take nested tensors apart cannot give it out. An input may have the same.

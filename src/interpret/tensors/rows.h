@@ -14,9 +14,11 @@ void registerProcessGroups();
 void registerRandom();
 void registerSubgraphs();
 void registerTensorAttributes();
+void registerTensorHooks();
 void registerTorch();
 void registerTorchContexts();
 void registerTorchFunction();
 void registerTorchStates();
+void registerUntypedStorages();
 
 }  // namespace stator::interpret

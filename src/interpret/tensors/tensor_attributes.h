@@ -15,5 +15,7 @@ Flow writeToData(Tracer& tracer, PyObject* stand_in);
 
 // A grad_fn of which nothing is known but that it is there.
 bool isSomeGradFn(PyObject* object);
+// of a hook that is registered when the graph has run
+bool isHookHandle(PyObject* object);
 
 }  // namespace stator::interpret

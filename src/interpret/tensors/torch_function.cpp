@@ -24,6 +24,7 @@
 #include "interpret/tensors/wrapper_tensors.h"
 #include "shapes/arg.h"
 
+#include <cctype>
 #include <string_view>
 
 namespace stator::interpret {
@@ -532,6 +533,13 @@ void registerTorchFunction() {
     registerHandler(path, hasTorchFunction);
   }
   registerHandler("torch.overrides.handle_torch_function", handleTorchFunction);
+  for (const char* kind :
+       {"Float", "Double", "Half", "BFloat16", "Byte", "Char", "Short", "Int", "Long", "Bool"}) {
+    std::string name = kind;
+    for (char& letter : name) letter = static_cast<char>(std::tolower(letter));
+    registerPolyfill((std::string("torch.") + kind + "Tensor").c_str(),
+                     ("tensors." + name + "_tensor").c_str());
+  }
   registerPolyfill("torch._C.DisableTorchFunctionSubclass",
                    "contexts.DisableTorchFunctionSubclass");
   registerPolyfill("torch._C.DisableTorchFunction", "contexts.DisableTorchFunction");

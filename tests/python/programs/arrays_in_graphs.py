@@ -292,3 +292,25 @@ def numbers_from_outside():
         return x * scale + shift, x**count, factor * x
 
     return Case(f, vec(), np.float32(1.5)).changing(vec(), np.float32(2.5)).then_call(vec(), np.float64(2.5))
+
+
+@program(full=1)
+def tensors_of_numbers_of_arrays():
+    def f(a, x):
+        old = torch.LongTensor([a[0], a[2], a[1]])
+        new = torch.tensor([a[0], a[1]], dtype=torch.float32)
+        return old, new, torch.tensor(a[1]), torch.tensor((a.max(), a.min())), x + 1
+
+    return Case(f, np.arange(1, 5), vec())
+
+
+@program(min_ops=1)
+def tensors_of_numbers_that_do_not_fit():
+    def f(a, x):
+        y = x + 1
+        try:
+            return torch.LongTensor([a[0], a[1]]), y
+        except TypeError:
+            return "TypeError", y
+
+    return Case(f, np.arange(4, dtype=np.float32), vec())

@@ -230,3 +230,67 @@ def a_draw_that_nothing_needs():
         return x + 1
 
     return Case(f, vec())
+
+
+@program(min_ops=1)
+def handle_of_a_hook_removed_inside():
+    def f(x, y):
+        first = x.register_hook(lambda g: g * 2)
+        z = y * y
+        first.remove()
+        first.remove()
+        x.register_hook(lambda g: g * 3)
+        return z
+
+    def grads(x, y):
+        x.grad = None
+        x._backward_hooks = None
+        out = f(x, y)
+        (x * 1).sum().backward()
+        return out, x.grad, len(x._backward_hooks)
+
+    return Case(grads, leaf(vec()), vec())
+
+
+@program(min_ops=1)
+def handle_of_a_hook_goes_out():
+    class Owner:
+        handle = None
+
+    owner = Owner()
+
+    def f(x, y):
+        owner.handle = x.register_hook(lambda g: g * 2)
+        return y * y, owner.handle
+
+    def run(x, y):
+        out, handle = f(x, y)
+        x.grad = None
+        (x * 1).sum().backward()
+        doubled = x.grad.clone()
+        handle.remove()
+        handle.remove()
+        x.grad = None
+        (x * 1).sum().backward()
+        return out, doubled, x.grad, handle is owner.handle, len(x._backward_hooks)
+
+    return Case(run, leaf(vec()), vec())
+
+
+@program(min_ops=1)
+def handle_in_a_list_and_a_module():
+    module = torch.nn.Identity()
+    handles = []
+
+    def f(x, y):
+        handles.append(x.register_hook(lambda g: g + 1))
+        module.handle = handles[-1]
+        return y.sin()
+
+    def run(x, y):
+        out = f(x, y)
+        same = module.handle is handles[-1]
+        handles.pop().remove()
+        return out, same, len(x._backward_hooks)
+
+    return Case(run, leaf(vec()), vec())
