@@ -202,6 +202,7 @@ class TensorCall {
   // No answer: what the program gets instead, if there is a way; ok with null: none.
   Out withoutAnswer();
   Out withNumbers();
+  Out withKnownSizes();
   Flow mayBeInGraph();
   Flow checkLeafUse();
   Flow checkWrites();
@@ -361,6 +362,20 @@ Out TensorCall::withNumbers() {
   return Ref<>();
 }
 
+// torch reads the tensors among the sizes that it is given; the trace knows them. Ok with null: it does not.
+Out TensorCall::withKnownSizes() {
+  Args numbers = args_;
+  bool any = false;
+  for (size_t i = op_ == graph::Op::kCallMethod ? 1 : 0; i < numbers.values.size(); ++i) {
+    Ref<> known = knownSizes(tracer_, now_[i]);
+    if (!known) continue;
+    any = true;
+    numbers.values[i] = tracer_.world.keep(std::move(known));
+  }
+  if (any) return again(target_, numbers);
+  return Ref<>();
+}
+
 Out TensorCall::withoutAnswer() {
   using shapes::Status;
   if (answer_.status == Status::kRaises && PyUnicode_Check(target_) &&
@@ -392,6 +407,10 @@ Out TensorCall::withoutAnswer() {
       with_numbers.values[1] = tracer_.world.keep(std::move(index));
       return again(target_, with_numbers);
     }
+  }
+  if (reads && !isRead(target_)) {
+    STATOR_VALUE(value, withKnownSizes());
+    if (value) return value;
   }
   if (answer_.status == Status::kUnsupported && tracer_.sizes.hasScalars()) {
     STATOR_VALUE(value, withNumbers());
