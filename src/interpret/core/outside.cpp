@@ -145,7 +145,7 @@ Out fromOutside(Tracer& tracer, BorrowedRef<> object, const Source* source) {
     if (tupleChanged(tracer, raw, source)) {
       // Item by item: some are symbols. The tuple that the trace works with stands for the one outside.
       tracer.world.guard(Guard{GuardKind::kType, source, nullptr,
-                               newRef(reinterpret_cast<PyObject*>(&PyTuple_Type))});
+                               newRef(reinterpret_cast<PyObject*>(Py_TYPE(raw)))});
       tracer.values.addOutside(raw, source);
       tracer.world.guard(
           Guard{GuardKind::kLength, source, nullptr, Ref<>(), PyTuple_GET_SIZE(raw)});
@@ -155,6 +155,13 @@ Out fromOutside(Tracer& tracer, BorrowedRef<> object, const Source* source) {
                      fromOutside(tracer, PyTuple_GET_ITEM(raw, i),
                                  tracer.world.child(SourceKind::kTupleItem, source, nullptr, i)));
         PyTuple_SET_ITEM(items.get(), i, item.release());
+      }
+      if (!PyTuple_CheckExact(raw)) {
+        // torch.Size itself takes nothing but ints.
+        Ref<> packed = stealRef(PyTuple_Pack(1, items.get()));
+        items = stealRef(packed ? PyTuple_Type.tp_new(Py_TYPE(raw), packed.get(), nullptr)
+                                : nullptr);
+        if (!items) throw PythonError();
       }
       values::Info* info = tracer.values.find(raw);
       info->shadow = items;
