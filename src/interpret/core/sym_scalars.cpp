@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "interpret/core/known.h"
+#include "interpret/core/symbol_nodes.h"
 #include "interpret/core/symbols.h"
 #include "interpret/core/tracer.h"
 #include "symbolic/sym_int.h"

@@ -1,6 +1,7 @@
 #include "interpret/core/tracer.h"
 
 #include "base/check.h"
+#include "base/error_aside.h"
 #include "base/fields.h"
 #include "interpret/core/trace_iterator.h"
 #include "python/frame.h"
@@ -82,7 +83,7 @@ Flow Tracer::raiseCurrentError() {
     error.restore();
     throw PythonError();
   }
-  Ref<> instance = error.instance();
+  Ref<> instance = newRef(error.instance());
   // What this thread is really busy with is not what the trace is busy with, and the frames it really has are not the program's.
   PyException_SetTraceback(instance.get(), Py_None);
   Ref<> context = stealRef(PyException_GetContext(instance.get()));

@@ -2,7 +2,7 @@
 #include "interpret/core/known.h"
 #include "interpret/core/tracer.h"
 #include "interpret/frames/plan_builder.h"
-#include "interpret/objects/attributes.h"
+#include "interpret/objects/instance_attributes.h"
 #include "python/frame.h"
 #include "python/objects.h"
 #include "python/types.h"

@@ -26,6 +26,9 @@ bool initTracer() {
   registerTorchStates();
   registerContainers();
   registerBuiltins();
+  registerIterators();
+  registerNamespaces();
+  registerNumbers();
   registerOrderings();
   registerOperatorFunctions();
   registerTorchContexts();
@@ -41,6 +44,7 @@ bool initTracer() {
   registerArrays();
   registerClasses();
   registerLogging();
+  registerWarnings();
   registerTypes();
   registerExceptions();
   allowSymbolsInHandlers();

@@ -11,11 +11,13 @@
 #include "interpret/library/rows.h"
 #include "interpret/objects/attribute_writes.h"
 #include "interpret/objects/attributes.h"
+#include "interpret/objects/class_lookups.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/drops.h"
-#include "interpret/objects/items.h"
+#include "interpret/objects/lookups.h"
 #include "interpret/objects/native_calls.h"
 #include "interpret/objects/subclass_checks.h"
+#include "interpret/objects/truth.h"
 #include "python/types.h"
 
 namespace stator::interpret {

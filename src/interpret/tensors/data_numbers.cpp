@@ -2,6 +2,7 @@
 #include "interpret/tensors/data_numbers.h"
 
 #include "interpret/core/known.h"
+#include "interpret/core/symbol_nodes.h"
 #include "interpret/core/symbols.h"
 #include "interpret/tensors/tensor_call.h"
 #include "interpret/tensors/torch_calls.h"
