@@ -283,3 +283,25 @@ for size in (8, 1, 0, 1, 5):
         "<string>:3 in f: with dynamic=True, sizes of 0 and 1 are constants all the same: "
         "L['x'].size(0) is 1, and other sizes are captured anew\n"
     )
+
+
+@pytest.mark.skipif(stator.config.break_every != "0", reason="forced breaks change what is captured")
+def test_sizes_kept_in_an_object():
+    """A torch.Size in an attribute is made of symbols once it changed, and stays a torch.Size."""
+
+    class Batch:
+        pass
+
+    def f(x, batch):
+        size = batch.size
+        return x.expand(*size, 3) * size.numel(), size, type(size) is torch.Size, size[0] + 1
+
+    graphs = []
+    compiled = stator.compile(f, backend=lambda module, inputs: graphs.append(module) or module.forward)
+    for n in range(2, 8):
+        batch = Batch()
+        batch.size = torch.Size([n, n + 1])
+        got, wanted = compiled(torch.ones(3), batch), f(torch.ones(3), batch)
+        torch.testing.assert_close(got[0], wanted[0])
+        assert got[1:] == wanted[1:] and type(got[1]) is torch.Size
+    assert len(graphs) == 2

@@ -123,7 +123,7 @@ Out tensorFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
 // Item by item: some are symbols. The tuple that the trace works with stands for the one outside.
 Out unpackedTuple(Tracer& tracer, PyObject* raw, const Source* source) {
   tracer.world.guard(
-      Guard{GuardKind::kType, source, nullptr, newRef(reinterpret_cast<PyObject*>(&PyTuple_Type))});
+      Guard{GuardKind::kType, source, nullptr, newRef(reinterpret_cast<PyObject*>(Py_TYPE(raw)))});
   tracer.values.addOutside(raw, source);
   tracer.world.guard(Guard{GuardKind::kLength, source, nullptr, Ref<>(), PyTuple_GET_SIZE(raw)});
   Ref<> items = stealRef(PyTuple_New(PyTuple_GET_SIZE(raw)));
@@ -131,6 +131,12 @@ Out unpackedTuple(Tracer& tracer, PyObject* raw, const Source* source) {
     STATOR_VALUE(item, fromOutside(tracer, PyTuple_GET_ITEM(raw, i),
                                    tracer.world.child(SourceKind::kTupleItem, source, nullptr, i)));
     PyTuple_SET_ITEM(items.get(), i, item.release());
+  }
+  if (!PyTuple_CheckExact(raw)) {
+    // torch.Size itself takes nothing but ints.
+    Ref<> packed = stealRef(PyTuple_Pack(1, items.get()));
+    items = stealRef(packed ? PyTuple_Type.tp_new(Py_TYPE(raw), packed.get(), nullptr) : nullptr);
+    if (!items) throw PythonError();
   }
   values::Info* info = tracer.values.find(raw);
   info->shadow = items;

@@ -209,7 +209,7 @@ bool trackedNumber(Tracer& tracer, PyObject* item, int64_t& number) {
 
 bool tupleChanged(Tracer& tracer, PyObject* raw, const Source* source) {
   if (tracer.options.history == nullptr || tracer.options.dynamic == DynamicMode::kStatic ||
-      !PyTuple_CheckExact(raw))
+      (!PyTuple_CheckExact(raw) && Py_TYPE(raw) != sizeType()))
     return false;
   bool numbers = false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(raw); ++i) {

@@ -183,6 +183,23 @@ Ref<> knownSlices(Tracer& tracer, PyObject* index) {
   return any ? out : Ref<>();
 }
 
+Ref<> knownSizes(Tracer& tracer, PyObject* argument) {
+  if (graph::isStandIn(argument))
+    return isWholeNumber(argument) ? knownIndex(tracer, argument) : Ref<>();
+  if (!PyTuple_Check(argument) && !PyList_CheckExact(argument)) return Ref<>();
+  Ref<> list = stealRef(PySequence_List(argument));
+  bool any = false;
+  for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(list.get()); ++i) {
+    PyObject* item = PyList_GET_ITEM(list.get(), i);
+    Ref<> number = graph::isStandIn(item) ? knownSizes(tracer, item) : Ref<>();
+    if (!number) continue;
+    any = true;
+    PyList_SetItem(list.get(), i, number.release());
+  }
+  if (!any) return Ref<>();
+  return PyTuple_Check(argument) ? stealRef(PyList_AsTuple(list.get())) : list;
+}
+
 Out readIndex(Tracer& tracer, PyObject* index) {
   static PyObject* const read = PyUnicode_InternFromString("__index__");
   if (graph::isStandIn(index))

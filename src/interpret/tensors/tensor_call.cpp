@@ -244,6 +244,20 @@ Out TensorCall::withNumbers() {
   return Ref<>();
 }
 
+// torch reads the tensors among the sizes that it is given; the trace knows them. Ok with null: it does not.
+Out TensorCall::withKnownSizes() {
+  Args numbers = args_;
+  bool any = false;
+  for (size_t i = op_ == graph::Op::kCallMethod ? 1 : 0; i < numbers.values.size(); ++i) {
+    Ref<> known = knownSizes(tracer_, now_[i]);
+    if (!known) continue;
+    any = true;
+    numbers.values[i] = tracer_.world.keep(std::move(known));
+  }
+  if (any) return again(target_, numbers);
+  return Ref<>();
+}
+
 Out TensorCall::withoutAnswer() {
   using shapes::Status;
   if (answer_.status == Status::kWarns)
@@ -288,6 +302,10 @@ Out TensorCall::withoutAnswer() {
     std::vector<PyObject*> inside;
     collectTensors(now_[0], inside);
     if (!inside.empty()) return again(torchObject("torch._refs.tensor"), args_);
+  }
+  if (reads && !isRead(target_)) {
+    STATOR_VALUE(value, withKnownSizes());
+    if (value) return value;
   }
   const std::string why = answer_.why;
   if (raises && facts_ == nullptr && remember_ && !request_.wrapped &&

@@ -41,6 +41,7 @@ class TensorCall {
   // No answer: what the program gets instead, if there is a way; ok with null: none.
   Out withoutAnswer();
   Out withNumbers();
+  Out withKnownSizes();
   // ---- whether it may be in this graph (tensor_call_checks.cpp) -------------------------------------------------------------------------
   Flow mayBeInGraph();
   Flow checkLeafUse();

@@ -468,3 +468,16 @@ def returns_nothing():
         x + 1
 
     return Case(f, vec())
+
+
+@program(full=3)
+def sizes_that_are_tensors_of_known_numbers():
+    """torch.div of two ints is a tensor, which view() and its relatives read as a size."""
+
+    def f(x):
+        count = torch.div(x.size(0), 2, rounding_mode="trunc")
+        rows = x.view(count, 2, -1)
+        more = x.new_zeros((count - 1, 2)) + rows.sum()
+        return rows * 2, more, x.reshape(-1, count), x.expand(count, x.size(0)).as_strided((count, 1), (1, 1))
+
+    return Case(f, torch.arange(4.0)).changing(torch.arange(6.0))
