@@ -32,9 +32,14 @@ CodePolicy decide(PyCodeObject* code) {
   static const std::string stdlib = prefixOf("os");
   static const std::string torch = prefixOf("torch");
   static const std::string stator = prefixOf("stator");
-  std::string_view file =
-      PyUnicode_AsUTF8(code->co_filename) ? PyUnicode_AsUTF8(code->co_filename) : "";
-  std::string_view name = PyUnicode_AsUTF8(code->co_name) ? PyUnicode_AsUTF8(code->co_name) : "";
+  // A path that is no text (bytes that no encoding knows) has no place in reports: such code runs as it is.
+  for (PyObject* text : {code->co_filename, code->co_name, code->co_qualname}) {
+    if (PyUnicode_AsUTF8(text) != nullptr) continue;
+    PyErr_Clear();
+    return CodePolicy::kSkip;
+  }
+  std::string_view file = PyUnicode_AsUTF8(code->co_filename);
+  std::string_view name = PyUnicode_AsUTF8(code->co_name);
   // What dataclasses writes has no file of its own: libraries' (DTensor's dispatch) would be captured, call by call.
   if (file == "<string>" &&
       startsWith(PyUnicode_AsUTF8(code->co_qualname), "__create_fn__.<locals>."))
@@ -181,7 +186,9 @@ bool isPolyfill(PyCodeObject* code) {
     PyErr_Restore(type, error, traceback);
     return prefix;
   }();
-  return startsWith(PyUnicode_AsUTF8(code->co_filename), room);
+  const char* file = PyUnicode_AsUTF8(code->co_filename);
+  if (file == nullptr) PyErr_Clear();
+  return file != nullptr && startsWith(file, room);
 }
 
 }  // namespace stator::known

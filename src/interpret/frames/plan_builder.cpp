@@ -646,6 +646,7 @@ Register PlanBuilder::instance(PyObject* object) {
     Register result = add(PlanOp::kCall, object, newRef(torchObject("_random.Random.__new__")),
                           {constant(reinterpret_cast<PyObject*>(type))});
     setRandomState(result, object, false);
+    fillAttributes(result, object);
     return result;
   }
   PyTypeObject* base = type;
@@ -732,7 +733,7 @@ Register PlanBuilder::dictLike(PyObject* object, PyTypeObject* type) {
     fill(PlanOp::kDefaultFactory, {result, value(factory.get())});
   }
   fillDict(result, object);
-  if (stator_is_user_class(type)) fillAttributes(result, object);
+  if (stator_is_user_class(type) || type == &PyODict_Type) fillAttributes(result, object);
   return result;
 }
 

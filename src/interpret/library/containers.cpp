@@ -437,6 +437,13 @@ Out dequeExtendLeft(Tracer& t, const Args& args) {
   fixed.values[1] = items.get();
   return onContents<true>(t, fixed, "extendleft", false);
 }
+// C's copy calls the class.
+Out dequeCopy(Tracer& t, const Args& args) {
+  NEED(1, "copy");
+  if (Py_TYPE(args.values[0]) != dequeType())
+    return t.breakWith(Reason::kCallsOutside, "copy of a subclass of deque");
+  return onContents<false>(t, args, "copy");
+}
 Out dequeInsert(Tracer& t, const Args& args) {
   NEED(3, "insert");
   if (!isNativeSafe(t, args.values[1])) return wrongArguments(t, "insert");
@@ -617,7 +624,7 @@ void registerContainers() {
       {"collections.deque.rotate", dequeRotate},
       {"collections.deque.extend", dequeExtend},
       {"collections.deque.clear", clear},
-      {"collections.deque.copy", copy},
+      {"collections.deque.copy", dequeCopy},
       {"collections.OrderedDict", orderedDictCall},
       {"collections.defaultdict", defaultDictCall},
       {"types.GeneratorType.send", generatorSend},

@@ -62,7 +62,20 @@ Out signature(Tracer& t, const Args& args) {
 Out installedVersion(Tracer& t, const Args& args) {
   return askOnce(t, args, "importlib.metadata.version");
 }
-Out findSpec(Tracer& t, const Args& args) { return askOnce(t, args, "importlib.util.find_spec"); }
+// Where modules are looked for has to be as it was, and as it is.
+Out findSpec(Tracer& t, const Args& args) {
+  for (const char* name : {"path", "meta_path", "path_hooks", "modules", "path_importer_cache"}) {
+    PyObject* place = PySys_GetObject(name);
+    values::Info* info = place != nullptr ? t.values.find(place) : nullptr;
+    if (info != nullptr && (info->dirty || info->overlay || info->appended))
+      return t.breakWith(Reason::kCallsOutside, "find_spec, of places that have changed");
+  }
+  if (PyObject* path = PySys_GetObject("path"); path != nullptr && PyList_CheckExact(path)) {
+    STATOR_VALUE(places, fromOutside(t, path, t.world.sources().pinned(path)));
+    STATOR_VALUE(listed, contents(t, places.get()));
+  }
+  return askOnce(t, args, "importlib.util.find_spec");
+}
 
 // operator.itemgetter, attrgetter, methodcaller only keep references.
 Out makeGetter(Tracer& t, const Args& args, PyTypeObject* type) {
@@ -291,8 +304,13 @@ Out typingSubscript(Tracer& t, PyObject* function, const Args& args) {
   std::vector<Ref<>> keep;
   std::vector<PyObject*> given;
   for (PyObject* value : args.values) {
-    STATOR_VALUE(inside, plain(t, value));
-    Ref<> part = typePart(t, inside.get());
+    Ref<> part = typePart(t, value);
+    if (!part) {
+      STATOR_VALUE(inside, plain(t, value));
+      // Not what a subclass of int or str is worth: typing asks for types.
+      const bool of_a_kind = PyLong_Check(value) || PyUnicode_Check(value) || PyBytes_Check(value);
+      if (!of_a_kind) part = typePart(t, inside.get());
+    }
     if (!part) return t.breakWith(Reason::kCallsOutside, "a subscript of typing's");
     given.push_back(part.get());
     keep.push_back(std::move(part));
@@ -300,6 +318,35 @@ Out typingSubscript(Tracer& t, PyObject* function, const Args& args) {
   Ref<> result = stealRef(PyObject_Vectorcall(function, given.data(), args.positional, args.names));
   if (!result) return t.raiseCurrentError();
   return fromOutside(t, result, t.world.sources().pinned(result));
+}
+
+// Functions of `re` over constants. With re.DEBUG they print what they compile.
+constexpr const char* kRegex[] = {"re.compile", "re.match", "re.fullmatch", "re.search",
+                                  "re.sub",     "re.subn",  "re.split",     "re.findall"};
+
+template <size_t index>
+Out regexCall(Tracer& t, const Args& args) {
+  static PyObject* const debug = torchObject("re.DEBUG");
+  for (PyObject* value : args.values) {
+    if (!PyLong_Check(value)) continue;
+    Ref<> shows = stealRef(PyNumber_And(value, debug));
+    if (!shows) return t.raiseCurrentError();
+    if (PyObject_IsTrue(shows.get()) == 1) return t.breakWith(Reason::kCallsOutside, kRegex[index]);
+  }
+  return callNative(t, torchObject(kRegex[index]), args);
+}
+
+template <size_t... index>
+void registerRegex(std::index_sequence<index...>) {
+  (registerHandler(kRegex[index], regexCall<index>), ...);
+}
+
+// Looked for at once. An iterator over what may change sees the changes, and keeps it from being resized.
+Out matchesIn(Tracer& t, const Args& args) {
+  if (args.values.size() != 2 ||
+      !(PyUnicode_Check(args.values[1]) || PyBytes_Check(args.values[1])))
+    return t.breakWith(Reason::kCallsOutside, "finditer");
+  return callNative(t, torchObject("stator.polyfills.functions.matches"), args);
 }
 
 // functools.singledispatch's `dispatch`: the implementation that its registry has for a class, which it then keeps in a cache of its own.
@@ -404,11 +451,10 @@ void registerLibrary() {
       {"importlib.metadata.version", installedVersion},
   };
   for (const auto& [path, handler] : rows) registerHandler(path, handler);
-  for (const char* path : {"bisect.bisect_left", "bisect.bisect_right", "re.compile", "re.match",
-                           "re.fullmatch", "re.search", "re.sub", "re.subn", "re.split",
-                           "re.findall", "re.escape", "keyword.iskeyword"}) {
+  for (const char* path :
+       {"bisect.bisect_left", "bisect.bisect_right", "re.escape", "keyword.iskeyword"})
     registerPure(path);
-  }
+  registerRegex(std::make_index_sequence<std::size(kRegex)>());
   registerHandler("_abc._abc_instancecheck", abcInstanceCheck);
   registerHandler("importlib.import_module", importByName<false>);
   registerHandler("builtins.__import__", importByName<true>);
@@ -433,9 +479,9 @@ void registerLibrary() {
        {"datetime.timedelta", "datetime.date", "datetime.time", "datetime.datetime"})
     registerPure(path);
   registerPolyfill("re.Pattern.sub", "functions.pattern_sub");
-  registerPolyfill("re.Pattern.finditer", "functions.pattern_finditer");
-  registerPolyfill("re.finditer", "functions.finditer");
-  registerPure("stator.polyfills.functions.matches");
+  registerWholePolyfill("re.Pattern.finditer", "functions.pattern_finditer");
+  registerWholePolyfill("re.finditer", "functions.finditer");
+  registerHandler("stator.polyfills.functions.matches", matchesIn);
   registerPolyfill("functools.cmp_to_key", "functions.cmp_to_key");
   registerPolyfill("collections._count_elements", "functions.count_elements");
   registerPolyfill("builtins.object.__reduce_ex__", "objects.reduce_ex");

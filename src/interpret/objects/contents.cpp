@@ -172,6 +172,10 @@ Out contents(Tracer& tracer, PyObject* container) {
   } else if (PyDict_Check(container)) {
     Ref<> keys = values::dictKeys(container);
     if (!keys) return tracer.raiseCurrentError();
+    // dict's own methods write to an OrderedDict past its order.
+    if (PyList_GET_SIZE(keys.get()) != PyDict_GET_SIZE(container))
+      return tracer.breakWith(breaks::Reason::kUnsupportedObject,
+                              "an OrderedDict whose order is not that of its keys");
     bool all_static = true;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
       PyObject* key = PyList_GET_ITEM(keys.get(), i);
@@ -286,7 +290,10 @@ Out contents(Tracer& tracer, PyObject* container) {
                                             : PyFrozenSet_New(items.get()));
     if (!shadow) return tracer.raiseCurrentError();
   } else if (isDeque(container)) {
-    Ref<> items = stealRef(PySequence_List(container));
+    // By C's own means, whatever a subclass has put over them.
+    Ref<> iterator = stealRef(dequeType()->tp_iter(container));
+    Ref<> items = iterator ? stealRef(PySequence_List(iterator.get())) : Ref<>();
+    if (!items) return tracer.raiseCurrentError();
     guard_length(PyList_GET_SIZE(items.get()));
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
       STATOR_VALUE(value,
@@ -294,8 +301,9 @@ Out contents(Tracer& tracer, PyObject* container) {
                                tracer.world.child(SourceKind::kDequeItem, source, nullptr, i)));
       PyList_SetItem(items.get(), i, value.release());
     }
-    Ref<> maxlen = stealRef(PyObject_GetAttrString(container, "maxlen"));
-    shadow = stealRef(PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(Py_TYPE(container)),
+    PyObject* limit = torchObject("collections.deque.maxlen");
+    Ref<> maxlen = stealRef(Py_TYPE(limit)->tp_descr_get(limit, container, nullptr));
+    shadow = stealRef(PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(dequeType()),
                                                    items.get(), maxlen.get(), nullptr));
   } else {
     return tracer.breakWith(breaks::Reason::kUnsupportedObject,

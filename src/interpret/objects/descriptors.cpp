@@ -122,7 +122,8 @@ Out bindDescriptor(Tracer& tracer, PyObject* descriptor, PyObject* object, PyTyp
       Ref<> raw =
           stealRef(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type)));
       // A slot of a user's class, or a field of a built-in type.
-      bool slot = stator_is_user_class(reinterpret_cast<PyDescrObject*>(descriptor)->d_type);
+      bool slot = stator_is_user_class(reinterpret_cast<PyDescrObject*>(descriptor)->d_type) &&
+                  stator_slot_offset(Py_TYPE(object), name.get()) > 0;
       const Source* child = tracer.world.child(slot ? SourceKind::kAttr : SourceKind::kGenericAttr,
                                                info->source, name);
       if (!raw) {
@@ -172,6 +173,10 @@ Out bindDescriptor(Tracer& tracer, PyObject* descriptor, PyObject* object, PyTyp
         STATOR_FLOW(contentsForWrite(tracer, raw.get()).flow());
       return dict;
     }
+    // `number.imag` of a Decimal, which is this very one: another object at each read.
+    if (isOpaqueConstant(object) && isOpaqueConstant(raw.get())) return raw;
+    if (_PyType_Lookup(Py_TYPE(object), name.get()) != descriptor)
+      return tracer.breakWith(Reason::kUnsupportedAttribute, "a field under another name");
     return fromOutside(tracer, raw,
                        tracer.world.child(SourceKind::kGenericAttr, info->source, name));
   }

@@ -208,6 +208,11 @@ Out binary(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
       (stator_is_user_class(right_type) && isProgrammed(tracer, right_type, row.reflected))) {
     return binaryProtocol(tracer, row, in_place, left, right);
   }
+  // Those of deques call the class.
+  for (PyObject* operand : {left, right}) {
+    if (!in_place && isDeque(operand) && Py_TYPE(operand) != dequeType())
+      return tracer.breakWith(Reason::kCallsOutside, "an operator on a subclass of deque");
+  }
   // Concatenation, repetition and set operations only move references: their elements may be anything.
   bool list_sum = operation % 13 == 0 &&
                   (bothAre(left, right, &PyList_Type) || bothAre(left, right, &PyTuple_Type) ||
@@ -298,7 +303,10 @@ Out binary(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
   if (!isNativeSafe(tracer, left) || !isNativeSafe(tracer, right)) {
     STATOR_VALUE(a, plain(tracer, left));
     STATOR_VALUE(b, plain(tracer, right));
-    const bool shows = PyUnicode_Check(left) && losesClass(tracer, right, b.get());
+    // C's other classes (timedelta, Decimal) ask a number by its methods.
+    const bool asks = (isOpaqueConstant(a.get()) && Py_TYPE(b.get()) != right_type) ||
+                      (isOpaqueConstant(b.get()) && Py_TYPE(a.get()) != left_type);
+    const bool shows = asks || (PyUnicode_Check(left) && losesClass(tracer, right, b.get()));
     if (!isNativeSafe(tracer, a.get()) || !isNativeSafe(tracer, b.get()) || shows) {
       if (hasStandIn(tracer, left) || hasStandIn(tracer, right))
         return tracer.breakWith(Reason::kDataDependentRead,
@@ -317,6 +325,18 @@ Out binary(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
     return result;
   }
   return nativeBinary(tracer, row, left, right);
+}
+
+Out programmedDivmod(Tracer& tracer, PyObject* left, PyObject* right) {
+  static const BinaryRow row = {"divmod",      "divmod()",      "__divmod__",   "__rdivmod__",
+                                "__idivmod__", PyNumber_Divmod, PyNumber_Divmod};
+  for (PyObject* operand : {left, right}) {
+    if (graph::isStandIn(operand) || symbolic::isSymbol(operand)) return Ref<>();
+  }
+  if ((stator_is_user_class(Py_TYPE(left)) && isProgrammed(tracer, Py_TYPE(left), row.method)) ||
+      (stator_is_user_class(Py_TYPE(right)) && isProgrammed(tracer, Py_TYPE(right), row.reflected)))
+    return binaryProtocol(tracer, row, false, left, right);
+  return Ref<>();
 }
 
 Out unary(Tracer& tracer, int operation, PyObject* operand) {
