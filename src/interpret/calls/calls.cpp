@@ -2,6 +2,7 @@
 #include "interpret/calls/calls.h"
 
 #include "base/stack_room.h"
+#include "base/text.h"
 #include "interpret/calls/getters.h"
 #include "interpret/calls/inlining.h"
 #include "interpret/calls/instances.h"
@@ -223,10 +224,10 @@ Out callAs(Tracer& tracer, PyObject* callable, const Args& args, Then then, bool
   if (PyWeakref_CheckRefExact(callable)) {
     PyObject* target = PyWeakref_GET_OBJECT(callable);
     const Source* source = tracer.sourceOf(callable);
-    if (source == nullptr) return newRef(target);
     if (mayBeGone(tracer, target))
       return tracer.breakWith(Reason::kCallsOutside,
                               "a weak reference to what may have been dropped");
+    if (source == nullptr) return newRef(target);
     const Source* child = tracer.world.child(SourceKind::kWeakTarget, source);
     if (target == Py_None) {
       tracer.world.guard(Guard{GuardKind::kAbsent, child});
@@ -349,7 +350,7 @@ Out call(Tracer& tracer, PyObject* callable, const Args& args, Then then) {
 
 // Slot wrappers and method descriptors without a row of their own, by the name of what they do.
 Out callDescriptor(Tracer& tracer, PyObject* descriptor, const Args& args, Then then) {
-  std::string name = PyUnicode_AsUTF8(reinterpret_cast<PyDescrObject*>(descriptor)->d_name);
+  std::string name = utf8(reinterpret_cast<PyDescrObject*>(descriptor)->d_name);
   PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(descriptor)->d_type;
   if (args.positional == 0) return tracer.breakWith(Reason::kRaises, "a method without its object");
   PyObject* self = args.values[0];

@@ -393,7 +393,8 @@ Flow importName(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
       wanted = stealRef(PyUnicode_FromStringAndSize(text, dot - text));
   }
   PyObject* whole = PyDict_GetItemWithError(modules, name);
-  if (whole == nullptr) return tracer.breakWith(Reason::kCallsOutside, "an import");
+  if (whole == nullptr || whole == Py_None)
+    return tracer.breakWith(Reason::kCallsOutside, "an import");
   if (from_list != Py_None && PyTuple_Check(from_list)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(from_list); ++i) {
       Ref<> attribute = stealRef(PyObject_GetAttr(whole, PyTuple_GET_ITEM(from_list, i)));
@@ -404,7 +405,8 @@ Flow importName(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
     }
   }
   STATOR_VALUE(module, dictGet(tracer, modules, wanted.get()));
-  if (!module) return tracer.breakWith(Reason::kCallsOutside, "an import");
+  if (!module || module.get() == Py_None)
+    return tracer.breakWith(Reason::kCallsOutside, "an import");
   frame.drop(2);
   frame.push(std::move(module));
   advance(frame);

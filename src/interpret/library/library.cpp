@@ -64,6 +64,9 @@ Out installedVersion(Tracer& t, const Args& args) {
 }
 // Where modules are looked for has to be as it was, and as it is.
 Out findSpec(Tracer& t, const Args& args) {
+  values::Info* system = t.values.find(torchObject("sys"));
+  if (system != nullptr && (system->dirty || system->overlay))
+    return t.breakWith(Reason::kCallsOutside, "find_spec, of places that have changed");
   for (const char* name : {"path", "meta_path", "path_hooks", "modules", "path_importer_cache"}) {
     PyObject* place = PySys_GetObject(name);
     values::Info* info = place != nullptr ? t.values.find(place) : nullptr;
@@ -147,7 +150,12 @@ Out importByName(Tracer& t, const Args& args) {
   if (args.values.size() != 1 || args.positional != 1 || !PyUnicode_CheckExact(args.values[0]) ||
       PyUnicode_GET_LENGTH(args.values[0]) == 0)
     return t.breakWith(Reason::kCallsOutside, "an import");
-  std::string text = PyUnicode_AsUTF8(args.values[0]);
+  const char* utf8 = PyUnicode_AsUTF8(args.values[0]);
+  if (utf8 == nullptr) {
+    PyErr_Clear();
+    return t.breakWith(Reason::kCallsOutside, "an import");
+  }
+  const std::string text = utf8;
   if (text[0] == '.') return t.breakWith(Reason::kCallsOutside, "a relative import");
   STATOR_VALUE(module, loadedModule(t, args.values[0]));
   if (module && outermost) {
@@ -155,7 +163,8 @@ Out importByName(Tracer& t, const Args& args) {
     STATOR_VALUE(package, loadedModule(t, first.get()));
     module = std::move(package);
   }
-  if (!module) return t.breakWith(Reason::kCallsOutside, "an import");
+  // None stands where an import is to fail.
+  if (!module || module.get() == Py_None) return t.breakWith(Reason::kCallsOutside, "an import");
   return module;
 }
 

@@ -31,6 +31,13 @@ Ref<> propertyName(PyTypeObject* type, PyObject* property) {
 
 }  // namespace
 
+namespace {
+PyObject* callbackName() {
+  static PyObject* const name = PyUnicode_InternFromString("__callback__");
+  return name;
+}
+}  // namespace
+
 Out bindDescriptor(Tracer& tracer, PyObject* descriptor, PyObject* object, PyTypeObject* type,
                    const Source* source) {
   PyTypeObject* kind = Py_TYPE(descriptor);
@@ -107,6 +114,10 @@ Out bindDescriptor(Tracer& tracer, PyObject* descriptor, PyObject* object, PyTyp
       return tracer.raiseNew(PyExc_IndexError, "tuple index out of range");
     return newRef(PyTuple_GET_ITEM(items.get(), index));
   }
+  // A weak reference that the trace has made is the program's without a callback.
+  if (object != nullptr && PyWeakref_CheckRefExact(object) && tracer.isMade(object) &&
+      descriptor == _PyType_Lookup(&_PyWeakref_RefType, callbackName()))
+    return newRef(Py_None);
   if (kind == &PyMemberDescr_Type && object != nullptr) {
     if (values::Info* info = tracer.values.find(object);
         info != nullptr && info->origin == values::Origin::kOutside) {

@@ -9,6 +9,7 @@ import datetime
 import decimal
 import enum
 import fractions
+import importlib
 import importlib.util
 import io
 import os
@@ -17,7 +18,10 @@ import re
 import sys
 import tempfile
 import typing
+import weakref
 import zlib
+
+import torch
 
 from tests.python.programs import Case, program, vec
 
@@ -481,5 +485,75 @@ def code_whose_file_has_no_name_in_text():
         space = {}
         exec(compile("def inner(x):\n    return x + 1", "/nowhere/\udcff.py", "exec"), space)
         return space["inner"](x) * 2, space["inner"].__code__.co_filename
+
+    return Case(f, vec())
+
+
+@program()
+def names_that_no_encoding_knows():
+    def f(x):
+        name = "a\udcffb"
+        seen = []
+        for act in (
+            lambda: getattr(x, name),
+            lambda: torch.zeros(2, **{name: 1}),
+            lambda: (lambda a: a)(**{name: 1}),
+            lambda: int(name),
+            lambda: __import__(name),
+            lambda: importlib.import_module(name),
+            lambda: getattr(torch, name),
+        ):
+            try:
+                seen.append(act())
+            except Exception as error:
+                seen.append((type(error), str(error)))
+        return x + 1, seen
+
+    return Case(f, vec())
+
+
+@program()
+def imports_that_are_to_fail():
+    def f(x):
+        seen = []
+        sys.modules["a_module_that_is_none"] = None
+        for act in (
+            lambda: __import__("a_module_that_is_none"),
+            lambda: importlib.import_module("a_module_that_is_none"),
+        ):
+            try:
+                seen.append(act())
+            except ImportError as error:
+                seen.append(str(error))
+        try:
+            import a_module_that_is_none  # noqa: F401
+        except ImportError as error:
+            seen.append(str(error))
+        del sys.modules["a_module_that_is_none"]
+        return x + 1, seen
+
+    return Case(f, vec())
+
+
+class _Held:
+    def method(self):
+        return 4
+
+
+@program()
+def weak_references_of_the_trace():
+    def f(x):
+        held = _Held()
+        print(end="")
+        first = weakref.ref(held)
+        before = first() is held, first.__callback__
+        method = weakref.WeakMethod(held.method, lambda _: None)
+        second = weakref.ref(method)
+        del method
+        gone = second()
+        print(end="")
+        third = weakref.ref(held)
+        del held
+        return x + 1, before, gone, third()
 
     return Case(f, vec())
