@@ -17,6 +17,7 @@
 #include "interpret/objects/native_calls.h"
 #include "interpret/objects/subclass_checks.h"
 #include "python/types.h"
+#include "sources/short_lived.h"
 
 namespace stator::interpret {
 
@@ -53,9 +54,29 @@ bool isAsOutside(Tracer& t, PyObject* callable) {
   return function->func_dict == nullptr || PyDict_GET_SIZE(function->func_dict) == 0;
 }
 
+// What is asked about has to be the same at the next call. Functions that stay can be guarded; partials and other objects from outside may
+// hold anything then.
+bool staysTheSame(Tracer& t, PyObject* callable) {
+  if (PyMethod_Check(callable) && t.isMade(callable)) callable = PyMethod_GET_FUNCTION(callable);
+  values::Info* info = t.values.find(callable);
+  if (info == nullptr || info->origin != values::Origin::kOutside || guardedByIdentity(callable))
+    return true;
+  if (!PyFunction_Check(callable)) return false;
+  if (sources::isShortLived(callable)) {
+    // Another one comes with the next call, of the same code, which is guarded: what else it shows has to be nothing.
+    auto* function = reinterpret_cast<PyFunctionObject*>(callable);
+    return function->func_defaults == nullptr && function->func_kwdefaults == nullptr &&
+           function->func_annotations == nullptr &&
+           (function->func_dict == nullptr || PyDict_GET_SIZE(function->func_dict) == 0);
+  }
+  t.world.guard(Guard{GuardKind::kIs, info->source, nullptr, newRef(callable)});
+  return true;
+}
+
 Out signature(Tracer& t, const Args& args) {
   if (args.positional > 0 && !graph::isStandIn(args.values[0]) &&
-      !isTraceIterator(args.values[0]) && !isAsOutside(t, args.values[0]))
+      !isTraceIterator(args.values[0]) &&
+      (!isAsOutside(t, args.values[0]) || !staysTheSame(t, args.values[0])))
     return t.breakWith(Reason::kUnsupportedObject, "inspect.signature");
   return askOnce(t, args, "inspect.signature");
 }

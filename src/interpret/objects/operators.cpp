@@ -306,7 +306,10 @@ Out binary(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
     // C's other classes (timedelta, Decimal) ask a number by its methods.
     const bool asks = (isOpaqueConstant(a.get()) && Py_TYPE(b.get()) != right_type) ||
                       (isOpaqueConstant(b.get()) && Py_TYPE(a.get()) != left_type);
-    const bool shows = asks || (PyUnicode_Check(left) && losesClass(tracer, right, b.get()));
+    // A text without fields comes out as it is, class and all.
+    const bool shows = asks || (operation % 13 == 6 && PyUnicode_Check(left) &&
+                                Py_TYPE(a.get()) != left_type) ||
+                       (PyUnicode_Check(left) && losesClass(tracer, right, b.get()));
     if (!isNativeSafe(tracer, a.get()) || !isNativeSafe(tracer, b.get()) || shows) {
       if (hasStandIn(tracer, left) || hasStandIn(tracer, right))
         return tracer.breakWith(Reason::kDataDependentRead,

@@ -9,9 +9,12 @@ import datetime
 import decimal
 import enum
 import fractions
+import functools
 import importlib
 import importlib.util
+import inspect
 import io
+import operator
 import os
 import random
 import re
@@ -557,3 +560,56 @@ def weak_references_of_the_trace():
         return x + 1, before, gone, third()
 
     return Case(f, vec())
+
+
+class _Text(str):
+    pass
+
+
+def _told(acts):
+    told = []
+    for act in acts:
+        try:
+            told.append((type(act()), act()))
+        except Exception as error:
+            told.append((type(error), str(error)))
+    return told
+
+
+@program()
+def texts_of_errors_of_builtins():
+    def f(x, text):
+        key = functools.cmp_to_key(lambda a, b: a - b)
+        acts = (
+            lambda: operator.concat({}, {}),
+            lambda: operator.concat([1], (2,)),
+            lambda: operator.iconcat(1, [2]),
+            lambda: operator.concat([1], [2]),
+            lambda: type(key).__name__,
+            lambda: type(key(1)).__name__,
+            lambda: key(1) < 2,
+            lambda: hash(key(1)),
+            lambda: (key(1) < key(2), key(1) != key(1), key(3).obj),
+            lambda: sorted([3, 1, 2], key=key),
+            lambda: "".join(3),
+            lambda: ",".join(None),
+            lambda: text % (),
+            lambda: text + "x",
+        )
+        return x + 1, _told(acts)
+
+    return Case(f, vec(), _Text("abc"))
+
+
+@program()
+def signatures_of_what_changes():
+    def f(x, given):
+        return x + 1, str(inspect.signature(given))
+
+    def one(a):
+        pass
+
+    def two(a, b=1, *rest, **named):
+        pass
+
+    return Case(f, vec(), functools.partial(one)).then_call(vec(), functools.partial(two, 1)).then_call(vec(), two)
