@@ -5,9 +5,11 @@ A tensor's facts travel in both directions as one tuple, whose order src/tensor/
 """
 
 import contextlib
+import functools
 import itertools
 import logging
 import traceback
+import types
 import warnings
 
 import torch
@@ -24,7 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper
 from torch.utils._python_dispatch import _disable_current_modes as disable_current_modes
 
 # Numbers of shapes::Status.
-OK, DATA_DEPENDENT, DYNAMIC_SHAPE, UNSUPPORTED, RAISES = range(5)
+OK, DATA_DEPENDENT, DYNAMIC_SHAPE, UNSUPPORTED, RAISES, WARNS = range(6)
 # Numbers of shapes::Structure.
 SINGLE, TUPLE, LIST, NAMED, NESTED = range(5)
 
@@ -34,10 +36,31 @@ _mode = None
 _ragged = itertools.count(1 << 40)
 
 
-def ragged_size(*, nt_tensor_id=None):
+@functools.cache
+def _ragged_node():
     from torch.nested._internal.nested_int import NestedIntNode
 
-    return torch.SymInt(NestedIntNode(next(_ragged) if nt_tensor_id is None else nt_tensor_id, 1))
+    class RaggedNode(NestedIntNode):
+        """Torch's takes ints alone as factors; here they may be symbols. Two are equal if their factors are, which is a condition on the symbols."""
+
+        def mul(self, other):
+            factor = other.constant_int() if other.is_constant() else torch.SymInt(other)
+            return RaggedNode(self.t_id, self.coeff * factor)
+
+        def eq(self, other):
+            return torch._C._get_constant_bool_symnode(self._equals(other))
+
+        def ne(self, other):
+            return torch._C._get_constant_bool_symnode(not self._equals(other))
+
+        def _equals(self, other):
+            return isinstance(other, NestedIntNode) and self.t_id == other.t_id and bool(self.coeff == other.coeff)
+
+    return RaggedNode
+
+
+def ragged_size(*, nt_tensor_id=None):
+    return torch.SymInt(_ragged_node()(next(_ragged) if nt_tensor_id is None else nt_tensor_id, 1))
 
 
 def mode():
@@ -97,7 +120,7 @@ class _Watch(TorchDispatchMode):
             self._note(kwargs.get("running_mean", args[3] if len(args) > 3 else None))
             self._note(kwargs.get("running_var", args[4] if len(args) > 4 else None))
         result = func(*args, **kwargs)
-        if torch.Tag.pointwise not in func.tags and _mixes_types(func, args, kwargs):
+        if _in_doubt(func, args, kwargs):
             _try_with_data(func, args, kwargs)
         return result
 
@@ -117,30 +140,31 @@ class _Watch(TorchDispatchMode):
                     self.written.add(number)
 
 
-# Products want one type of all tensors, whole numbers included.
-_PRODUCTS = (
-    "mm",
-    "bmm",
-    "addmm",
-    "baddbmm",
-    "mv",
-    "addmv",
-    "dot",
-    "vdot",
-    "ger",
-    "addr",
-    "convolution",
-    "linear",
-    "matmul",
+def _in_doubt(func, args, kwargs):
+    """Whether a kernel may refuse the types, which fakes take: several that meet, or others than those of floating point."""
+    if func.namespace != "aten" or torch.Tag.nondeterministic_seeded in func.tags:
+        return False
+    leaves = pytree.tree_leaves((args, kwargs))
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    if not tensors or not all(t.device.type == "cpu" and t.layout is torch.strided for t in tensors):
+        return False
+    if any(isinstance(leaf, complex) for leaf in leaves) or not all(t.is_floating_point() for t in tensors):
+        return True
+    if torch.Tag.pointwise in func.tags:
+        return False
+    return len({t.dtype for t in tensors if t.dim() > 0}) > 1
+
+
+# What kernels say about types; of anything else zeros say nothing.
+_ABOUT_TYPES = (
+    "type",
+    "complex",
+    "Complex",
+    "not implemented for",
+    "not supported",
+    "cannot be converted",
+    "bool tensor",
 )
-
-
-def _mixes_types(func, args, kwargs):
-    """Whether tensors of several types meet in an operator: fakes take what kernels refuse."""
-    tensors = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
-    any_type = func.overloadpacket.__name__.rstrip("_") in _PRODUCTS
-    types = {t.dtype for t in tensors if t.dim() > 0 and (any_type or t.is_floating_point() or t.is_complex())}
-    return len(types) > 1 and all(t.device.type == "cpu" and t.layout is torch.strided for t in tensors)
 
 
 def _try_with_data(func, args, kwargs):
@@ -162,7 +186,7 @@ def _try_with_data(func, args, kwargs):
         try:
             func(*pytree.tree_map(with_data, args), **pytree.tree_map(with_data, kwargs))
         except RuntimeError as error:
-            if "type" in str(error):
+            if any(words in str(error) for words in _ABOUT_TYPES):
                 raise
 
 
@@ -430,14 +454,15 @@ def facts_of(tensor, storage=0):
 
 
 @contextlib.contextmanager
-def _silence():
-    """What the op would say is said when the program runs it, not while it is only asked for its shape."""
+def _silence(heard):
+    """What the op would say is said when the program runs it, not while it is only asked for its shape. `heard` gets its warnings."""
     log = logging.getLogger("torch._subclasses.fake_tensor")
     before, log.disabled = log.disabled, True
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
             yield
+        heard += warned
     finally:
         log.disabled = before
 
@@ -560,6 +585,10 @@ _CONSTANTS = (
 )
 
 
+# Their functions are Python's, and warn of arguments: then their code is followed, so that the warning comes from the program's line.
+_WARN_THEMSELVES = ("torch.nn.functional", "torch.functional")
+
+
 def _without_locals(error):
     """Frames that an error has left hold guards of torch's over dispatch, which take effect when they go: now, and not some time later."""
     seen = error
@@ -577,8 +606,9 @@ def call(target, args, kwargs, fakes, state):
         for storage in _storages_of(fake):
             storages.setdefault(storage, index)
     watch = _Watch(storages)
+    heard = []
     try:
-        with _silence(), mode(), watch, _under(state):
+        with _silence(heard), mode(), watch, _under(state):
             result = target(*args, **kwargs) if callable(target) else target.__get__(*args)
     except DataDependentOutputException as error:
         return DATA_DEPENDENT, str(error), _without_locals(error)
@@ -588,6 +618,8 @@ def call(target, args, kwargs, fakes, state):
         return UNSUPPORTED, f"{type(error).__name__}: {error}", _without_locals(error)
     except Exception as error:
         return RAISES, f"{type(error).__name__}: {error}", _without_locals(error)
+    if heard and isinstance(target, types.FunctionType) and target.__module__ in _WARN_THEMSELVES:
+        return WARNS, str(heard[0].message), None
     outputs = _Outputs(fakes, storages)
     structure, detail = outputs.structure(result)
     if outputs.unknown is not None:

@@ -547,22 +547,29 @@ class Context(TracingContext):
 
 def _static_context(tensor: torch.Tensor, source: InputSource) -> Any:
     """Numbers for all sizes (but those of nested tensors that are none), of a tensor and of what it is made of."""
+    from torch.fx.experimental.symbolic_shapes import DimDynamic
+
+    return uniform_context(tensor, source, DimDynamic.STATIC)
+
+
+def uniform_context(tensor: torch.Tensor, source: InputSource, size: Any) -> Any:
+    """The same for all sizes that are numbers, of a tensor and of what it is made of."""
     from torch.fx.experimental.symbolic_shapes import DimDynamic, StatefulSymbolicContext
 
     from stator import _torch_versions
 
     def of_part(part: torch.Tensor, name: str) -> Any:
-        return _static_context(part, InputSource(f"{source.name}.{name}", source.position))
+        return uniform_context(part, InputSource(f"{source.name}.{name}", source.position), size)
 
     parts: dict[str, Any] = {
-        "dynamic_sizes": [DimDynamic.STATIC] * tensor.dim(),
+        "dynamic_sizes": [size] * tensor.dim(),
         "constraint_sizes": [None] * tensor.dim(),
         "tensor_source": source,
     }
     if not is_traceable_wrapper_subclass(tensor):
         return StatefulSymbolicContext(**parts)
-    ragged = [isinstance(size, torch.SymInt) for size in tensor.shape]
-    parts["dynamic_sizes"] = [DimDynamic.DYNAMIC if one else DimDynamic.STATIC for one in ragged]
+    ragged = [isinstance(number, torch.SymInt) for number in tensor.shape]
+    parts["dynamic_sizes"] = [DimDynamic.DYNAMIC if one else size for one in ragged]
     if tensor._is_view():
         parts["view_base_context"] = of_part(tensor._base, "_base")
     inner = {

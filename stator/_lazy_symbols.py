@@ -15,7 +15,8 @@ class _LazyNode(SymNode):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        real = self.__dict__.pop("_stator_make")().node
+        real = self.__dict__["_stator_make"]().node
+        self.__dict__.clear()
         self.__dict__.update(real.__dict__)
         self.__class__ = SymNode  # type: ignore[assignment]
         return getattr(self, name)

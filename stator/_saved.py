@@ -63,7 +63,9 @@ def _parts_of(key, folder, given):
         found = _core.disk_read(folder, key)
     if found is None:
         return _disk.reasons.get(
-            key, "its file is gone from the cache folder; of a model in training, after one backward"
+            key,
+            "it can be trained, and no backward has run: call it under torch.no_grad() if it is to be served only, or "
+            "run one backward, and save again (or its file is gone from the cache folder)",
         )
     return found
 

@@ -40,10 +40,11 @@ class Symbols:
         self.hints = hints
         self.names: dict[str, Any] = {"min": torch.sym_min, "max": torch.sym_max, "__builtins__": {}}
         self._values: dict[str, Any] = {}
-        self._back: dict[sympy.Symbol, str] = {}
+        self._back: dict[sympy.Symbol, str] = {}  # names, or expressions of names
         self._found: dict[sympy.Symbol, str] = {}
         self._known = 0
         self.unbacked: set[int] = set()
+        self.ragged: set[sympy.Symbol] = set()
         self.floats: dict[sympy.Symbol, int] = {}  # positions of inputs
         self.mode: FakeTensorMode | None = None
         self.unknown = _Unknown
@@ -75,7 +76,8 @@ class Symbols:
 
     def name(self, value: Any) -> str | None:
         """Of a symbol; None: it is none, or is not known."""
-        return self._back.get(value.node.expr) if isinstance(value, torch.SymInt) else None
+        text = self._back.get(value.node.expr) if isinstance(value, torch.SymInt) else None
+        return text if text is not None and _NAME.fullmatch(text) else None
 
     def is_new(self, value: Any) -> bool:
         """A number that the run has read from data."""
@@ -115,7 +117,8 @@ class Symbols:
         """
         found: list[str] = []
         for guard in self.shape_env.guards[self._known :]:
-            if self._is_of_replay(guard.expr):
+            # Which ragged sizes are equal is guarded with the tensors that they come from.
+            if self._is_of_replay(guard.expr) or guard.expr.free_symbols <= self.ragged:
                 continue
             floats = {self.floats[symbol] for symbol in guard.expr.free_symbols if symbol in self.floats}
             found.extend(f"input {position}" for position in sorted(floats))
@@ -123,9 +126,10 @@ class Symbols:
                 found.append(_condition(guard.expr, self._back))
             except _Unknown:
                 # Nothing is lost but generality: what the expression depends on keeps the values it has now.
-                names = {self._back[symbol] for symbol in guard.expr.free_symbols if symbol in self._back}
-                if len(names) + len(floats) < len(guard.expr.free_symbols):
-                    names = set(self._back.values())
+                texts = [self._back[symbol] for symbol in guard.expr.free_symbols if symbol in self._back]
+                if len(texts) + len(floats) < len(guard.expr.free_symbols):
+                    texts = list(self._back.values())
+                names = {name for text in texts for name in _NAME.findall(text)}
                 found.extend(f"{name} == {self.hints[int(name[1:])]}" for name in sorted(names))
         return found
 
@@ -150,7 +154,8 @@ def make_mode(record: Any, sources: list[Any]) -> list[tuple[torch.Tensor, State
             if (env := getattr(_fake._mode_of(wrapper), "_stator_env", None)) is not None:
                 context = _wrapper_context(wrapper, example, source)
                 contexts.append((example, context))
-                _bind_wrapper(symbols, wrapper, mode.from_tensor(example, symbolic_context=context, source=source), env)
+                made = mode.from_tensor(example, symbolic_context=context, source=source)
+                _bind_wrapper(symbols, wrapper, made, env, source)
             continue
         if not isinstance(shape, tuple):
             continue
@@ -281,8 +286,11 @@ def _wrapper_context(fake: torch.Tensor, example: torch.Tensor, source: Any) -> 
     if example._is_view():
         base, base_source = example._base, _fx.InputSource(f"{source.name}._base", source.position)
         like = _inner_like(fake, example, base)
+        # A view whose sizes are symbols is made of a base whose sizes are.
         parts["view_base_context"] = (
-            _fx._static_context(base, base_source) if like is None else _wrapper_context(like, base, base_source)
+            _fx.uniform_context(base, base_source, DimDynamic.DYNAMIC)
+            if like is None
+            else _wrapper_context(like, base, base_source)
         )
     inner = {
         name: _wrapper_context(value, getattr(example, name), _fx.InputSource(f"{source.name}.{name}", source.position))
@@ -305,19 +313,36 @@ def _inner_like(fake: Any, example: torch.Tensor, base: torch.Tensor) -> torch.T
     return None
 
 
-def _bind_wrapper(symbols: Symbols, fake: torch.Tensor, made: torch.Tensor, env: Symbols) -> None:
+def _bind_wrapper(symbols: Symbols, fake: torch.Tensor, made: torch.Tensor, env: Symbols, source: Any = None) -> None:
     """The symbols that the trace's fake has, as the backend's has them."""
     for size, other in zip(fake.shape, made.shape, strict=True):
         if isinstance(size, torch.SymInt) and not size.node.is_nested_int():
-            name = env._back.get(size.node._expr) or env.name(size)
-            if name is not None and name not in symbols.names:
+            name = env._back.get(size.node._expr) or env._text(size)
+            if _NAME.fullmatch(name) and name not in symbols.names:
                 symbols.bind(name, other)
-            elif name is not None and isinstance(other, torch.SymInt):
+            elif isinstance(other, torch.SymInt) and isinstance(other.node._expr, sympy.Symbol):
                 symbols._back.setdefault(other.node._expr, name)
+    if source is not None:
+        _bind_outer(symbols, fake, source, env)
     if hasattr(fake, "__tensor_flatten__"):
         for name in fake.__tensor_flatten__()[0]:
             if isinstance(inner := getattr(fake, name), torch.Tensor):
                 _bind_wrapper(symbols, inner, getattr(made, name), env)
+
+
+def _bind_outer(symbols: Symbols, fake: torch.Tensor, source: Any, env: Symbols) -> None:
+    """The symbols that torch has made for sizes of the whole, which it takes from the parts where it computes with them."""
+    for symbol, sources in symbols.shape_env.var_to_sources.items():
+        if symbol in symbols._back:
+            continue
+        of = next((one for one in sources if getattr(one, "base", None) == source), None)
+        if of is None or getattr(of.prop, "name", "") != "SIZE":
+            continue
+        size = fake.shape[of.idx]
+        if isinstance(size, torch.SymInt) and size.node.is_nested_int():
+            symbols.ragged.add(symbol)
+        elif isinstance(size, torch.SymInt):
+            symbols._back[symbol] = env._text(size)
 
 
 class _SymbolSource(torch._guards.Source):

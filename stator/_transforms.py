@@ -10,6 +10,37 @@ import torch
 from stator import _torch_versions
 
 
+def stack_text() -> str:
+    """The transforms under way, outermost first, as compare_functorch_state takes them."""
+    from torch._functorch import pyfunctorch
+
+    return repr([interpreter.get_state() for interpreter in pyfunctorch.retrieve_all_functorch_interpreters()])
+
+
+def put_aside() -> list[Any]:
+    """Takes the transforms under way from their stack, for bring_back."""
+    from torch._C import _functorch
+
+    layers = []
+    while _functorch.peek_interpreter_stack() is not None:
+        layers.append(_functorch.pop_dynamic_layer_stack())
+    return layers
+
+
+def bring_back(layers: list[Any]) -> None:
+    from torch._C import _functorch
+
+    while layers:
+        _functorch.push_dynamic_layer_stack(layers.pop())
+
+
+def innermost() -> str:
+    """The name of the transform under way."""
+    from torch._C import _functorch
+
+    return f"torch.func.{_functorch.peek_interpreter_stack().key().name.lower()}"
+
+
 def vmap(
     module: Callable[..., Any],
     in_dims: tuple[int | None, ...],

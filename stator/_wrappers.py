@@ -6,13 +6,14 @@ src/interpret/tensors/wrapper_tensors.cpp calls what is here.
 
 import copy
 import functools
+import inspect
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorConverter
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass, is_traceable_wrapper_subclass_type
 from torch.utils._pytree import tree_map_only
 
-from stator import _core, _fake
+from stator import _core, _fake, exc
 
 
 class Fakes:
@@ -35,7 +36,13 @@ class Fakes:
         if id(real) in self._made:
             return self._made[id(real)][1]
         with torch.inference_mode(False):
-            return self._converter.from_real_tensor(self.mode, real)
+            return _of_class(self._converter.from_real_tensor(self.mode, real), type(real))
+
+    def made(self, sizes, strides, dtype, device):
+        """Of a plain tensor that the graph makes; sizes and strides are numbers or texts."""
+        with torch.inference_mode(False), torch.no_grad():
+            elem = torch.empty_strided(self._values(sizes), self._values(strides), dtype=dtype, device="meta")
+            return FakeTensor(self.mode, elem, device)
 
     def extend(self, hints):
         """The capture's symbols so far."""
@@ -49,7 +56,8 @@ class Fakes:
             return self._made[id(real)][1]
         shape, inner = parts
         with torch.inference_mode(False), torch.no_grad():
-            fake = self._plain(real, shape) if inner is None else self._wrapper(real, shape, inner)
+            made = self._plain(real, shape) if inner is None else self._wrapper(real, shape, inner)
+            fake = _of_class(made, type(real))
         if real.requires_grad and not fake.requires_grad:
             fake.requires_grad_()
         if getattr(real, "_is_param", False):
@@ -60,6 +68,11 @@ class Fakes:
     def _values(self, sizes):
         return tuple(self.env.value(size) if isinstance(size, str) else size for size in sizes)
 
+    def _ragged(self, sizes):
+        return tuple(
+            _fake.ragged_size(nt_tensor_id=size.node.nested_int()) if _fake._is_ragged(size) else size for size in sizes
+        )
+
     def _plain(self, real, shape):
         sizes, strides = map(self._values, shape)
         return FakeTensor(self.mode, torch.empty_strided(sizes, strides, dtype=real.dtype, device="meta"), real.device)
@@ -69,9 +82,17 @@ class Fakes:
         tensors = {name: self.symbolic(getattr(real, name), part) for name, part in inner.items()}
         others = (name for name in real.__tensor_flatten__()[0] if name not in tensors)
         tensors.update((name, getattr(real, name)) for name in others)
-        sizes, strides = (real.shape, real.stride()) if shape is None else map(self._values, shape)
+        sizes, strides = map(self._ragged, (real.shape, real.stride())) if shape is None else map(self._values, shape)
         with self.mode:
             return type(real).__tensor_unflatten__(tensors, metadata, sizes, strides)
+
+
+def _of_class(fake, kind):
+    """A class may inherit a __tensor_unflatten__ that makes instances of the class it stands in; operations are for its own methods to decide."""
+    made = type(fake)
+    if made is not kind and hasattr(made, "__tensor_flatten__") and issubclass(kind, made):
+        fake.__class__ = kind
+    return fake
 
 
 def is_wrapper_type(kind):
@@ -142,12 +163,25 @@ def describe(real, open_sizes):
         return "has __torch_dispatch__, but no __tensor_flatten__"
     names, metadata = real.__tensor_flatten__()
     plain = _has_plain_sizes(real)
+    _check_guard_method(type(real))
     check = _Check(real, list(names), metadata, None if plain else _outer_facts(real), open_sizes and plain)
     if check(real) is not True:
         return "has metadata that does not equal a copy of itself"
     tensors = tuple(name for name in names if name not in check.others)
     ragged = None if plain else next((name for name in tensors if name == "_lengths"), "_offsets")
     return tensors, _core.CompiledFunction(check, None), plain, next((name for name in tensors if name == ragged), None)
+
+
+def _check_guard_method(kind):
+    """__metadata_guard__(cls, captured, seen) has no other form."""
+    method = inspect.getattr_static(kind, "__metadata_guard__", None)
+    if method is None:
+        return
+    said = "Tensor subclass method __metadata_guard__ must"
+    if not isinstance(method, classmethod):
+        raise exc.InternalError(f"{said} be a classmethod")
+    if len(inspect.signature(kind.__metadata_guard__).parameters) != 2:
+        raise exc.InternalError(f"{said} take exactly two subclass metadata arguments")
 
 
 @functools.cache  # what captures saw of it is known by this object
@@ -174,6 +208,41 @@ def bound(function, rest, named):
 
     call.__name__ = call.__qualname__ = f"prim_{function.__name__}"
     return call
+
+
+def filled(function, constants):
+    """function with these arguments, by position or name, in their places, for nodes of graphs."""
+    positions = sorted(key for key in constants if isinstance(key, int))
+    named = {key: value for key, value in constants.items() if isinstance(key, str)}
+
+    def call(*args, **kwargs):
+        values = list(args)
+        for position in positions:
+            values.insert(position, constants[position])
+        return function(*values, **kwargs, **named)
+
+    call.__name__ = call.__qualname__ = function.__name__
+    return call
+
+
+def ragged_reader(fake, size):
+    """What reads this ragged size from the real tensor that `fake` stands for; None: it has another."""
+    from torch.nested._internal.nested_tensor import get_tensor_symint
+
+    if isinstance(fake, torch.SymInt) or size.node.nested_int_coeff() != 1:
+        return None
+    if not isinstance(fake, FakeTensor):
+        place = next((i for i, own in enumerate(fake.shape) if _same_ragged(own, size)), None)
+        return None if place is None else _core.CompiledFunction(lambda tensor: tensor.shape[place], None)
+    if _same_ragged(fake.nested_int_memo, size):
+        return _core.CompiledFunction(lambda tensor: get_tensor_symint(tensor, coeff=1), None)
+    return None
+
+
+def _same_ragged(own, size):
+    return (
+        _fake._is_ragged(own) and own.node.nested_int() == size.node.nested_int() and own.node.nested_int_coeff() == 1
+    )
 
 
 # ---- fakes for node.meta ---------------------------------------------------------------------------------------------------------

@@ -25,9 +25,9 @@ TABLES = re.compile(r"^(?:register\w+|code[Pp]olicy)$")
 
 # figure: (aim, limit)
 LIMITS = {
-    "functions over 120 lines": (0, 15),
-    "functions over 80 lines": (15, 33),
-    "files over 600 lines": (0, 8),
+    "functions over 120 lines": (0, 0),
+    "functions over 80 lines": (11, 11),
+    "files over 600 lines": (0, 0),
     "public data of the tracer and its parts": (0, 0),
     "lines of interpret/core/tracer.h": (200, 200),
     "includes against the arrow": (0, 0),

@@ -18,27 +18,4 @@ void clearField(T*& field) {
 // For the life of the process: its address is a key that must not be used again.
 inline void keepForever(PyObject* object) { (void)newRef(object).release(); }
 
-// The error that is set, set aside.
-struct ErrorAside {
-  Ref<> type, value, traceback;
-  ErrorAside() {
-    PyObject *raw_type = nullptr, *raw_value = nullptr, *raw_traceback = nullptr;
-    PyErr_Fetch(&raw_type, &raw_value, &raw_traceback);
-    type = stealRef(raw_type);
-    value = stealRef(raw_value);
-    traceback = stealRef(raw_traceback);
-  }
-  // The exception itself; it may not have been made yet.
-  Ref<> instance() {
-    PyObject *raw_type = type.release(), *raw_value = value.release(),
-             *raw_traceback = traceback.release();
-    PyErr_NormalizeException(&raw_type, &raw_value, &raw_traceback);
-    type = stealRef(raw_type);
-    value = stealRef(raw_value);
-    traceback = stealRef(raw_traceback);
-    return value;
-  }
-  void restore() { PyErr_Restore(type.release(), value.release(), traceback.release()); }
-};
-
 }  // namespace stator

@@ -1,5 +1,6 @@
 #include "breaks/draws.h"
 
+#include "base/error_aside.h"
 #include "base/imports.h"
 
 #include <string_view>
@@ -79,8 +80,7 @@ bool Draws::run(const Plan& plan, const sources::Roots& roots) {
 }
 
 void Draws::undo() {
-  PyObject *type = nullptr, *error = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &error, &traceback);  // before anything else: an import would lose it
+  ErrorKept kept;  // before anything else: an import would lose it
   static PyObject* const set_state = baseMethod("setstate");
   for (const Before& before : before_) {
     if (!isPythons(before.generator.get())) {
@@ -97,7 +97,6 @@ void Draws::undo() {
   }
   before_.clear();
   values_.clear();
-  PyErr_Restore(type, error, traceback);
 }
 
 }  // namespace stator::breaks

@@ -4,6 +4,7 @@
 #include "graph/executor.h"
 
 #include "base/check.h"
+#include "base/error_aside.h"
 #include "base/stack_room.h"
 
 #include <algorithm>
@@ -414,15 +415,13 @@ void leaveContexts(const std::vector<Step>& steps, const Step& raising, PyObject
     if (left != open.rend()) open.erase(std::next(left).base());
   }
   if (open.empty()) return;
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
+  ErrorKept kept;
   for (size_t i = open.size(); i-- > 0;) {
     PyObject* token = slot[open[i]->result];
     Ref<> left =
         stealRef(PyObject_CallOneArg(open[i]->leave.get(), token != nullptr ? token : Py_None));
     if (!left) PyErr_Clear();
   }
-  PyErr_Restore(type, value, traceback);
 }
 
 }  // namespace

@@ -269,7 +269,9 @@ std::string describe(const Guard& guard, BorrowedRef<PyCodeObject> code) {
     case GuardKind::kNotSameAs:
       return at + " is not " + sources::print(*guard.other, code);
     case GuardKind::kGlobalState:
-      return "global state (grad mode, autocast, default dtype and device, modes, backend flags)";
+      return "global state (grad mode, autocast, default dtype and device, modes, backend flags)" +
+             (guard.state && !guard.state->transforms().empty() ? ", " + guard.state->transforms()
+                                                                : "");
     case GuardKind::kAbcToken:
       return "no class was registered with an abstract base class";
   }

@@ -1,5 +1,6 @@
 // Runs guard programs: one body for the plain check and for the check that takes down the memory it relied on (replay.h).
 #include "base/check.h"
+#include "base/error_aside.h"
 #include "base/hot.h"
 #include "base/imports.h"
 #include "guards/facts.h"
@@ -80,12 +81,12 @@ STATOR_HOT PyObject* readStep(Machine& machine, const sources::Source& source, P
     return source.kind == sources::SourceKind::kDictKey ? keyAt(base, source.index) : nullptr;
   }
   Ref<> keep;
-  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+  std::optional<ErrorKept> kept;
   const bool may_raise = source.kind == sources::SourceKind::kGenericAttr ||
                          source.kind == sources::SourceKind::kAsked;
-  if (may_raise) PyErr_Fetch(&type, &value, &trace);
+  if (may_raise) kept.emplace();
   PyObject* found = sources::peek(source, base, machine.roots, keep, unknown);
-  if (may_raise) PyErr_Restore(type, value, trace);
+  kept.reset();
   if (keep) machine.keep.push_back(std::move(keep));
   return found;
 }

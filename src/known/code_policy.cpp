@@ -1,5 +1,6 @@
 #include "known/code_policy.h"
 
+#include "base/error_aside.h"
 #include "base/imports.h"
 #include "base/ref.h"
 #include "bytecode/code_info.h"
@@ -27,117 +28,101 @@ bool startsWith(std::string_view text, std::string_view prefix) {
   return !prefix.empty() && text.substr(0, prefix.size()) == prefix;
 }
 
-// By file and names alone.
-CodePolicy decide(PyCodeObject* code) {
-  static const std::string stdlib = prefixOf("os");
-  static const std::string torch = prefixOf("torch");
-  static const std::string stator = prefixOf("stator");
-  // A path that is no text (bytes that no encoding knows) has no place in reports: such code runs as it is.
-  for (PyObject* text : {code->co_filename, code->co_name, code->co_qualname}) {
-    if (PyUnicode_AsUTF8(text) != nullptr) continue;
-    PyErr_Clear();
-    return CodePolicy::kSkip;
-  }
-  std::string_view file = PyUnicode_AsUTF8(code->co_filename);
-  std::string_view name = PyUnicode_AsUTF8(code->co_name);
-  // What dataclasses writes has no file of its own: libraries' (DTensor's dispatch) would be captured, call by call.
-  if (file == "<string>" &&
-      startsWith(PyUnicode_AsUTF8(code->co_qualname), "__create_fn__.<locals>."))
-    return CodePolicy::kInlineOnly;
-  if (startsWith(file, "<frozen ")) {
-    return startsWith(file, "<frozen importlib") || startsWith(file, "<frozen zipimport")
-               ? CodePolicy::kSkip
-               : CodePolicy::kInlineOnly;
-  }
-  if (startsWith(file, torch)) {
-    std::string_view inside = file.substr(torch.size());
-    // Of a module's own methods nothing is captured when library code calls them (DDP and FSDP do, all the time); in a trace they are
-    // inlined. The part of __call__ that sees to hooks is the exception.
-    if (inside == "nn/modules/module.py" || inside == "nn/parameter.py")
-      return name == "inner" ? CodePolicy::kTrace : CodePolicy::kInlineOnly;
-    if ((inside == "jit/_script.py" && name == "_unwrap_optional") ||
-        (inside == "jit/__init__.py" && name == "annotate") ||
-        (inside == "overrides.py" &&
-         (name == "is_tensor_like" || name == "__torch_function__" || name == "_push_mode" ||
-          name == "_pop_mode" ||
-          startsWith(PyUnicode_AsUTF8(code->co_qualname), "_get_current_function_mode")))) {
-      return CodePolicy::kInlineOnly;
-    }
-    // What torch compiles when eager code calls torch.cond and its relatives.
-    if (startsWith(inside, "_higher_order_ops/") &&
-        (name.ends_with("_op_wrapper") || startsWith(name, "run_flattened_")))
-      return CodePolicy::kTrace;
-    for (std::string_view file_of_operators : {"cond.py", "while_loop.py", "map.py", "scan.py"}) {
-      const std::string_view qualified = PyUnicode_AsUTF8(code->co_qualname);
-      if (inside != std::string("_higher_order_ops/").append(file_of_operators)) continue;
-      if (qualified.find("<locals>") != std::string_view::npos || name == "wrap_combine_fn_flat")
-        return CodePolicy::kInlineOnly;
-    }
-    // dist.group.WORLD: two properties that read an attribute.
-    if (inside == "distributed/distributed_c10d.py" && (name == "WORLD" || name == "default_pg"))
-      return CodePolicy::kInlineOnly;
-    // DistributedDataParallel's own bookkeeping talks to its reducer at every step; the module inside is captured.
-    if (startsWith(inside, "nn/parallel/")) return CodePolicy::kSkip;
-    for (std::string_view room : {"nn/", "optim/", "distributions/"}) {
-      if (startsWith(inside, room)) return CodePolicy::kTrace;
-    }
-    for (std::string_view file_of_functions :
-         {"_functorch/apis.py", "_functorch/vmap.py", "_functorch/functional_call.py",
-          "_functorch/_aot_autograd/subclass_parametrization.py",
-          "_dynamo/_trace_wrapped_higher_order_op.py", "_higher_order_ops/associative_scan.py",
-          "distributed/_functional_collectives.py", "fx/_pytree.py", "_dynamo/external_utils.py"}) {
-      if (inside == file_of_functions) return CodePolicy::kInlineOnly;
-    }
-    for (std::string_view room : {"_dynamo/",     "_inductor/",
-                                  "_subclasses/", "fx/",
-                                  "_functorch/",  "_guards.py",
-                                  "testing/",     "_logging/",
-                                  "distributed/", "multiprocessing/",
-                                  "jit/",         "onnx/",
-                                  "package/",     "export/",
-                                  "_export/",     "compiler/",
-                                  "_prims",       "_refs/",
-                                  "_decomp/",     "_dispatch/",
-                                  "profiler/",    "serialization.py",
-                                  "hub.py",       "utils/data/",
-                                  "_compile.py",  "_higher_order_ops/",
-                                  "_library/",    "library.py",
-                                  "_ops.py",      "overrides.py"}) {
-      if (startsWith(inside, room)) return CodePolicy::kSkip;
-    }
+struct Names {
+  std::string_view name, qualified;
+};
+
+// By file and names alone: `inside` is the file's path in its library.
+CodePolicy ofTorch(std::string_view inside, const Names& names) {
+  // Of a module's own methods nothing is captured when library code calls them (DDP and FSDP do, all the time); in a trace they are
+  // inlined. The part of __call__ that sees to hooks is the exception.
+  if (inside == "nn/modules/module.py" || inside == "nn/parameter.py")
+    return names.name == "inner" ? CodePolicy::kTrace : CodePolicy::kInlineOnly;
+  if ((inside == "jit/_script.py" && names.name == "_unwrap_optional") ||
+      (inside == "jit/__init__.py" && names.name == "annotate") ||
+      (inside == "fx/_symbolic_trace.py" && startsWith(names.qualified, "ProxyableClassMeta.")) ||
+      (inside == "overrides.py" &&
+       (names.name == "is_tensor_like" || names.name == "__torch_function__" ||
+        names.name == "_push_mode" || names.name == "_pop_mode" ||
+        startsWith(names.qualified, "_get_current_function_mode")))) {
     return CodePolicy::kInlineOnly;
   }
-  if (startsWith(file, stator))
-    return startsWith(file.substr(stator.size()), "polyfills/") ? CodePolicy::kTrace
-                                                                : CodePolicy::kSkip;
-  if (startsWith(file, stdlib) && file.find("site-packages") == std::string_view::npos) {
-    std::string_view inside = file.substr(stdlib.size());
-    // They only put things into the module's lists; what warns leaves the graph.
-    if (inside == "warnings.py" &&
-        (startsWith(PyUnicode_AsUTF8(code->co_qualname), "catch_warnings.") ||
-         name == "simplefilter" || name == "filterwarnings" || name == "_add_filter"))
+  // What torch compiles when eager code calls torch.cond and its relatives.
+  if (startsWith(inside, "_higher_order_ops/") &&
+      (names.name.ends_with("_op_wrapper") || startsWith(names.name, "run_flattened_")))
+    return CodePolicy::kTrace;
+  for (std::string_view file_of_operators : {"cond.py", "while_loop.py", "map.py", "scan.py"}) {
+    if (inside != std::string("_higher_order_ops/").append(file_of_operators)) continue;
+    if (names.qualified.find("<locals>") != std::string_view::npos ||
+        names.name == "wrap_combine_fn_flat")
       return CodePolicy::kInlineOnly;
-    for (std::string_view room :
-         {"importlib/",   "threading.py", "logging/",         "warnings.py",   "traceback.py",
-          "linecache.py", "unittest/",    "multiprocessing/", "subprocess.py", "asyncio/",
-          "concurrent/",  "tokenize.py",  "ast.py",           "pdb.py",        "bdb.py",
-          "cmd.py",       "doctest.py",   "pickle.py",        "socket.py",     "selectors.py",
-          "tempfile.py",  "shutil.py",    "pathlib.py",       "json/",         "re/",
-          "random.py",    "queue.py",     "signal.py",        "weakref.py",    "_weakrefset.py",
-          "abc.py",       "site.py",      "runpy.py",         "test/"}) {
-      if (startsWith(inside, room)) return CodePolicy::kSkip;
-    }
-    return CodePolicy::kInlineOnly;
   }
+  // dist.group.WORLD: two properties that read an attribute.
+  if (inside == "distributed/distributed_c10d.py" &&
+      (names.name == "WORLD" || names.name == "default_pg"))
+    return CodePolicy::kInlineOnly;
+  // DistributedDataParallel's own bookkeeping talks to its reducer at every step; the module inside is captured.
+  if (startsWith(inside, "nn/parallel/")) return CodePolicy::kSkip;
+  // A step is decided by data from line to line: pieces of it cost more than they save. What it calls back is captured.
+  if (inside == "optim/lbfgs.py" || inside == "optim/sparse_adam.py") return CodePolicy::kSkip;
+  for (std::string_view room : {"nn/", "optim/", "distributions/"}) {
+    if (startsWith(inside, room)) return CodePolicy::kTrace;
+  }
+  for (std::string_view file_of_functions :
+       {"_functorch/apis.py", "_functorch/vmap.py", "_functorch/functional_call.py",
+        "_functorch/_aot_autograd/subclass_parametrization.py",
+        "_dynamo/_trace_wrapped_higher_order_op.py", "_higher_order_ops/associative_scan.py",
+        "distributed/_functional_collectives.py", "fx/_pytree.py", "_dynamo/external_utils.py"}) {
+    if (inside == file_of_functions) return CodePolicy::kInlineOnly;
+  }
+  for (std::string_view room : {"_dynamo/",     "_inductor/",
+                                "_subclasses/", "fx/",
+                                "_functorch/",  "_guards.py",
+                                "testing/",     "_logging/",
+                                "distributed/", "multiprocessing/",
+                                "jit/",         "onnx/",
+                                "package/",     "export/",
+                                "_export/",     "compiler/",
+                                "_prims",       "_refs/",
+                                "_decomp/",     "_dispatch/",
+                                "profiler/",    "serialization.py",
+                                "hub.py",       "utils/data/",
+                                "_compile.py",  "_higher_order_ops/",
+                                "_library/",    "library.py",
+                                "_ops.py",      "overrides.py"}) {
+    if (startsWith(inside, room)) return CodePolicy::kSkip;
+  }
+  return CodePolicy::kInlineOnly;
+}
+
+CodePolicy ofStandardLibrary(std::string_view inside, const Names& names) {
+  // They only put things into the module's lists.
+  if (inside == "warnings.py" &&
+      (startsWith(names.qualified, "catch_warnings.") || names.name == "simplefilter" ||
+       names.name == "filterwarnings" || names.name == "_add_filter"))
+    return CodePolicy::kInlineOnly;
+  for (std::string_view room :
+       {"importlib/",   "threading.py", "logging/",         "warnings.py",   "traceback.py",
+        "linecache.py", "unittest/",    "multiprocessing/", "subprocess.py", "asyncio/",
+        "concurrent/",  "tokenize.py",  "ast.py",           "pdb.py",        "bdb.py",
+        "cmd.py",       "doctest.py",   "pickle.py",        "socket.py",     "selectors.py",
+        "tempfile.py",  "shutil.py",    "pathlib.py",       "json/",         "re/",
+        "random.py",    "queue.py",     "signal.py",        "weakref.py",    "_weakrefset.py",
+        "abc.py",       "site.py",      "runpy.py",         "test/"}) {
+    if (startsWith(inside, room)) return CodePolicy::kSkip;
+  }
+  return CodePolicy::kInlineOnly;
+}
+
+CodePolicy ofOthers(std::string_view file, const Names& names) {
   // Triton: kernels are launched by one call (switches.cpp, findLate), what leads to it and cdiv are inlined.
   if (file.ends_with("/triton/__init__.py")) return CodePolicy::kInlineOnly;
   if (file.ends_with("/triton/runtime/jit.py")) {
-    const std::string_view qualified = PyUnicode_AsUTF8(code->co_qualname);
-    const bool leads_there = startsWith(qualified, "KernelInterface.__getitem__") ||
-                             startsWith(qualified, "ConstexprFunction.__call__");
+    const bool leads_there = startsWith(names.qualified, "KernelInterface.__getitem__") ||
+                             startsWith(names.qualified, "ConstexprFunction.__call__");
     return leads_there ? CodePolicy::kInlineOnly : CodePolicy::kSkip;
   }
-  if (file.ends_with("/triton/language/core.py") && name == "_unwrap_if_constexpr")
+  if (file.ends_with("/triton/language/core.py") && names.name == "_unwrap_if_constexpr")
     return CodePolicy::kInlineOnly;
   for (std::string_view room : {"/triton/runtime/", "/triton/language/", "/triton/compiler/"}) {
     if (file.find(room) != std::string_view::npos) return CodePolicy::kSkip;
@@ -151,6 +136,41 @@ CodePolicy decide(PyCodeObject* code) {
     if (file.find(part) != std::string_view::npos) return CodePolicy::kSkip;
   }
   return CodePolicy::kTrace;
+}
+
+std::string_view textOf(PyObject* text) {
+  const char* found = PyUnicode_AsUTF8(text);
+  if (found == nullptr) PyErr_Clear();
+  return found != nullptr ? found : "";
+}
+
+CodePolicy decide(PyCodeObject* code) {
+  static const std::string stdlib = prefixOf("os");
+  static const std::string torch = prefixOf("torch");
+  static const std::string stator = prefixOf("stator");
+  // A path that is no text (bytes that no encoding knows) has no place in reports: such code runs as it is.
+  for (PyObject* text : {code->co_filename, code->co_name, code->co_qualname}) {
+    if (PyUnicode_AsUTF8(text) != nullptr) continue;
+    PyErr_Clear();
+    return CodePolicy::kSkip;
+  }
+  const std::string_view file = textOf(code->co_filename);
+  const Names names{textOf(code->co_name), textOf(code->co_qualname)};
+  // What dataclasses writes has no file of its own: libraries' (DTensor's dispatch) would be captured, call by call.
+  if (file == "<string>" && startsWith(names.qualified, "__create_fn__.<locals>."))
+    return CodePolicy::kInlineOnly;
+  if (startsWith(file, "<frozen ")) {
+    return startsWith(file, "<frozen importlib") || startsWith(file, "<frozen zipimport")
+               ? CodePolicy::kSkip
+               : CodePolicy::kInlineOnly;
+  }
+  if (startsWith(file, torch)) return ofTorch(file.substr(torch.size()), names);
+  if (startsWith(file, stator))
+    return startsWith(file.substr(stator.size()), "polyfills/") ? CodePolicy::kTrace
+                                                                : CodePolicy::kSkip;
+  if (startsWith(file, stdlib) && file.find("site-packages") == std::string_view::npos)
+    return ofStandardLibrary(file.substr(stdlib.size()), names);
+  return ofOthers(file, names);
 }
 
 // What was decided last for a file and names. The strings are held, so that their addresses stay theirs.
@@ -179,12 +199,9 @@ CodePolicy codePolicy(PyCodeObject* code) {
 
 bool isPolyfill(PyCodeObject* code) {
   static const std::string room = [] {
-    PyObject *type = nullptr, *error = nullptr, *traceback = nullptr;  // asked also on the way out
-    PyErr_Fetch(&type, &error, &traceback);
+    ErrorKept kept;  // asked also on the way out
     // an import here would run frames that ask this
-    std::string prefix = prefixOf("stator") + "polyfills/";
-    PyErr_Restore(type, error, traceback);
-    return prefix;
+    return prefixOf("stator") + "polyfills/";
   }();
   const char* file = PyUnicode_AsUTF8(code->co_filename);
   if (file == nullptr) PyErr_Clear();

@@ -16,7 +16,10 @@ uint64_t numberOf(PyObject* key) {
     int overflow = 0;
     return static_cast<uint64_t>(PyLong_AsLongLongAndOverflow(key, &overflow));
   }
-  if (!PyUnicode_CheckExact(key)) return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(key));
+  // A class of a function's body is held by a reference of each capture's own.
+  PyObject* object = PyWeakref_Check(key) ? PyWeakref_GET_OBJECT(key) : key;
+  if (!PyUnicode_CheckExact(object))
+    return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(object));
   const auto* bytes = static_cast<const char*>(PyUnicode_DATA(key));
   size_t left = static_cast<size_t>(PyUnicode_GET_LENGTH(key)) * PyUnicode_KIND(key);
   uint64_t number = left;

@@ -331,9 +331,118 @@ typedef struct {
   PyObject* sequence;
 } IndexIterator;
 
-int stator_iterator_known(PyObject* iterator) {
-  PyTypeObject* type = Py_TYPE(iterator);
+typedef struct {
+  PyObject_HEAD
+  Py_ssize_t index;
+  PyObject* inner;
+  PyObject* result;
+  PyObject* long_index;
+} Enumerate;
+
+typedef struct {
+  PyObject_HEAD
+  Py_ssize_t size;
+  PyObject* inner;  // a tuple of iterators
+  PyObject* result;
+  int strict;
+} Zip;
+
+typedef struct {
+  PyObject_HEAD
+  PyDictObject* dict;
+  Py_ssize_t used;
+  Py_ssize_t position;
+  PyObject* result;
+  Py_ssize_t left;
+} DictIterator;
+
+static int isSimple(PyTypeObject* type) {
   return type == &PyListIter_Type || type == &PyTupleIter_Type || type == &PyRangeIter_Type;
+}
+
+static int isOfDict(PyTypeObject* type) {
+  return type == &PyDictIterKey_Type || type == &PyDictIterValue_Type ||
+         type == &PyDictIterItem_Type;
+}
+
+// How many containers are behind an iterator; 0: it is not one of these, or somebody else may move what it goes over.
+static int containersBehind(PyObject* iterator, PyObject** found, int room) {
+  PyTypeObject* type = Py_TYPE(iterator);
+  if (room == 0) return 0;
+  if (isSimple(type) || type == &PyListRevIter_Type) {
+    found[0] = type == &PyRangeIter_Type ? NULL : ((IndexIterator*)iterator)->sequence;
+    return 1;
+  }
+  if (isOfDict(type)) {
+    DictIterator* of_dict = (DictIterator*)iterator;
+    found[0] = (PyObject*)of_dict->dict;
+    return of_dict->dict == NULL ||
+           (PyDict_CheckExact(of_dict->dict) && of_dict->used == of_dict->dict->ma_used);
+  }
+  if (type == &PyEnum_Type) {
+    Enumerate* counted = (Enumerate*)iterator;
+    if (counted->long_index != NULL || Py_REFCNT(counted->inner) != 1) return 0;
+    return containersBehind(counted->inner, found, room);
+  }
+  if (type == &PyZip_Type) {
+    Zip* zipped = (Zip*)iterator;
+    int count = 0;
+    if (zipped->strict || zipped->size == 0) return 0;
+    for (Py_ssize_t i = 0; i < zipped->size; i++) {
+      PyObject* inner = PyTuple_GET_ITEM(zipped->inner, i);
+      int more = Py_REFCNT(inner) == 1 ? containersBehind(inner, found + count, room - count) : 0;
+      if (more == 0) return 0;
+      count += more;
+    }
+    return count;
+  }
+  return 0;
+}
+
+int stator_iterator_known(PyObject* iterator) {
+  PyObject* found[STATOR_MOST_CONTAINERS];
+  return isSimple(Py_TYPE(iterator)) ||
+         containersBehind(iterator, found, STATOR_MOST_CONTAINERS) > 0;
+}
+
+int stator_iterator_is_simple(PyObject* iterator) { return isSimple(Py_TYPE(iterator)); }
+
+PyObject* stator_iterator_container(PyObject* iterator, int n) {
+  PyObject* found[STATOR_MOST_CONTAINERS];
+  return n < containersBehind(iterator, found, STATOR_MOST_CONTAINERS) ? found[n] : NULL;
+}
+
+static PyObject* aheadInDict(DictIterator* iterator, Py_ssize_t n) {
+  PyObject *key = NULL, *value = NULL;
+  Py_ssize_t position = iterator->position;
+  if (iterator->dict == NULL) return NULL;
+  do {
+    if (!PyDict_Next((PyObject*)iterator->dict, &position, &key, &value)) return NULL;
+  } while (n-- > 0);
+  if (Py_TYPE(iterator) == &PyDictIterKey_Type) return Py_NewRef(key);
+  if (Py_TYPE(iterator) == &PyDictIterValue_Type) return Py_NewRef(value);
+  return PyTuple_Pack(2, key, value);
+}
+
+static PyObject* aheadInZip(Zip* zipped, Py_ssize_t n) {
+  PyObject* items = PyTuple_New(zipped->size);
+  for (Py_ssize_t i = 0; items != NULL && i < zipped->size; i++) {
+    PyObject* item = stator_iterator_ahead(PyTuple_GET_ITEM(zipped->inner, i), n);
+    if (item == NULL)
+      Py_CLEAR(items);
+    else
+      PyTuple_SET_ITEM(items, i, item);
+  }
+  return items;
+}
+
+static PyObject* aheadInEnumerate(Enumerate* counted, Py_ssize_t n) {
+  PyObject* item = stator_iterator_ahead(counted->inner, n);
+  PyObject* index = item != NULL ? PyLong_FromSsize_t(counted->index + n) : NULL;
+  PyObject* pair = index != NULL ? PyTuple_Pack(2, index, item) : NULL;
+  Py_XDECREF(index);
+  Py_XDECREF(item);
+  return pair;
 }
 
 PyObject* stator_iterator_ahead(PyObject* iterator, Py_ssize_t n) {
@@ -341,9 +450,18 @@ PyObject* stator_iterator_ahead(PyObject* iterator, Py_ssize_t n) {
   if (type == &PyRangeIter_Type) {
     return stator_range_ahead(iterator, n);
   }
+  if (isOfDict(type)) return aheadInDict((DictIterator*)iterator, n);
+  if (type == &PyZip_Type) return aheadInZip((Zip*)iterator, n);
+  if (type == &PyEnum_Type) return aheadInEnumerate((Enumerate*)iterator, n);
   IndexIterator* by_index = (IndexIterator*)iterator;
   if (by_index->sequence == NULL) return NULL;
   Py_ssize_t at = by_index->index + n;
+  if (type == &PyListRevIter_Type) {
+    at = by_index->index - n;
+    return at >= 0 && at < PyList_GET_SIZE(by_index->sequence)
+               ? Py_NewRef(PyList_GET_ITEM(by_index->sequence, at))
+               : NULL;
+  }
   if (type == &PyListIter_Type)
     return at < PyList_GET_SIZE(by_index->sequence)
                ? Py_NewRef(PyList_GET_ITEM(by_index->sequence, at))
@@ -361,6 +479,12 @@ void stator_iterator_skip(PyObject* iterator, Py_ssize_t n) {
     stator_range_skip(iterator, n);
     return;
   }
+  if (!isSimple(type)) {
+    // None of these runs code of the program.
+    while (n-- > 0) Py_XDECREF(type->tp_iternext(iterator));
+    PyErr_Clear();
+    return;
+  }
   IndexIterator* by_index = (IndexIterator*)iterator;
   if (by_index->sequence == NULL) return;
   by_index->index += n;
@@ -371,10 +495,6 @@ void stator_iterator_skip(PyObject* iterator, Py_ssize_t n) {
     if (type == &PyListIter_Type) by_index->index = -1;
     Py_CLEAR(by_index->sequence);
   }
-}
-
-PyObject* stator_iterator_list(PyObject* iterator) {
-  return Py_TYPE(iterator) == &PyListIter_Type ? ((IndexIterator*)iterator)->sequence : NULL;
 }
 
 // A removed element leaves an entry with a key of setobject.c's own (not counted) and the hash -1, which no element has.

@@ -173,15 +173,18 @@ PyObject* stator_exact_scalar(PyObject* object);
 // Both iterators of one dict, view or set: the second one goes on where the first one does, whatever happened to the container since.
 void stator_copy_iterator_position(PyObject* from, PyObject* to);
 
-// Iterators of lists, tuples and ranges: the item `n` places ahead (new reference; NULL without an error: there is none), and moving on by
-// so many places; one that has gone past the end has ended for good.
+// Iterators of lists (from either end), tuples, ranges and dicts, enumerate and zip over these that nobody else has: the item `n` places
+// ahead (new reference; NULL without an error: there is none), and moving on by so many places; one that has gone past the end has ended for
+// good.
+enum { STATOR_MOST_CONTAINERS = 4 };
 int stator_iterator_known(PyObject* iterator);
+int stator_iterator_is_simple(PyObject* iterator);  // known by its type alone
 PyObject* stator_iterator_ahead(PyObject* iterator, Py_ssize_t n);
 void stator_iterator_skip(PyObject* iterator, Py_ssize_t n);
 PyObject* stator_range_ahead(PyObject* iterator, Py_ssize_t n);  // of a range's iterator
 void stator_range_skip(PyObject* iterator, Py_ssize_t n);
-// what a list's iterator goes over (borrowed); NULL: another kind, or it has ended
-PyObject* stator_iterator_list(PyObject* iterator);
+// what such an iterator goes over, by number (borrowed); NULL: there are no so many, or it has ended
+PyObject* stator_iterator_container(PyObject* iterator, int n);
 
 // A class no longer is among its base's __subclasses__(), nor told of what changes there.
 void stator_type_hide(PyTypeObject* type, PyTypeObject* base);

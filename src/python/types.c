@@ -16,3 +16,11 @@ PyObject* stator_type_entries(PyTypeObject* type) {
   if (empty == NULL) empty = PyDict_New();
   return empty;
 }
+
+PyObject* stator_name_of_slots_owner(PyTypeObject* type) {
+#if PY_MINOR_VERSION >= 13
+  return PyType_GetFullyQualifiedName(type);
+#else
+  return PyUnicode_FromString(type->tp_name);
+#endif
+}

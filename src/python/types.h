@@ -11,6 +11,8 @@ extern "C" {
 PyObject* stator_type_mro(PyTypeObject* type);
 // The entries of a class; an empty dict for a type in C that nobody has made ready. Borrowed.
 PyObject* stator_type_entries(PyTypeObject* type);
+// What an error about a slot that is not set calls the class. New reference.
+PyObject* stator_name_of_slots_owner(PyTypeObject* type);
 // A class that Python code has made. Types written in C live on the heap too, more of them with each version, but nobody can change those.
 static inline int stator_is_user_class(PyTypeObject* type) {
   const unsigned long both = Py_TPFLAGS_HEAPTYPE | Py_TPFLAGS_IMMUTABLETYPE;

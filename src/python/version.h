@@ -24,6 +24,15 @@ constexpr bool kChecksBeforeJump = PY_MINOR_VERSION >= 13;
 constexpr const char* kNoLocalsToLoad =
     PY_MINOR_VERSION < 12 ? "no locals when loading %R" : "no locals found";
 
+// What classmethod wraps may be a descriptor itself, which is asked with the class.
+constexpr bool kClassMethodsBindDescriptors = PY_MINOR_VERSION < 13;
+// list.extend(itself) asks a subclass's own __iter__ up to 3.12, and doubles what it holds since.
+constexpr bool kListsDoubleThemselves = PY_MINOR_VERSION >= 13;
+
+// What setting an attribute says of an object that has no dict, behind the rest; the exception has name and obj then.
+constexpr const char* kNoDictToSetIn =
+    PY_MINOR_VERSION < 13 ? "" : " and no __dict__ for setting new attributes";
+
 // What a class pattern says about something that is no class.
 constexpr const char* kPatternIsNoClass = PY_MINOR_VERSION < 12
                                               ? "called match pattern must be a type"

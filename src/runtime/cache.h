@@ -35,6 +35,8 @@ struct Entry {
   long long watched = 0;  // instructions of watched code that it stands for
   // the graph writes in place or draws random numbers: it must not run twice
   bool has_effects = false;
+  // With it: what was dynamic at the capture, so that a trace up to a failed call is the same trace (run_entry.cpp). Otherwise null.
+  std::unique_ptr<known::DynamicHistory> history;
   // torch's generator can be set back if the graph fails: it is remembered before each run
   bool redraws = false;
   // Inputs that the graph writes to, by position: what tells whether a graph that failed has written yet (`has_effects`).

@@ -1,6 +1,7 @@
 // How an entry comes into being: trace, graph, backend, guards, plan.
 #include "base/check.h"
 #include "base/collector_pause.h"
+#include "base/error_aside.h"
 #include "base/faults.h"
 #include "base/imports.h"
 #include "graph/fx.h"
@@ -14,6 +15,7 @@
 #include "runtime/capture_turn.h"
 #include "runtime/entry.h"
 #include "runtime/failed_graph.h"
+#include "runtime/graph_effects.h"
 #include "runtime/guard_filter.h"
 #include "runtime/kept_captures.h"
 #include "runtime/learned.h"
@@ -40,12 +42,6 @@ bool freezes() {
   Ref<> set = stealRef(PyObject_GetAttrString(loaded.get(), "freezing"));
   if (!set) PyErr_Clear();
   return set.get() == Py_True;
-}
-
-bool asksBackend(const Cache& cache, const char* name) {
-  Ref<> answer = stealRef(PyObject_GetAttrString(cache.backend.get(), name));
-  if (!answer) PyErr_Clear();
-  return answer.get() == Py_True;
 }
 
 // How long a capture may go on without a tensor. Each place of a long loop without one costs a capture that is thrown away: the more of them
@@ -76,6 +72,12 @@ Ref<> asCaptured() {
 }
 
 }  // namespace
+
+bool asksBackend(const Cache& cache, const char* name) {
+  Ref<> answer = stealRef(PyObject_GetAttrString(cache.backend.get(), name));
+  if (!answer) PyErr_Clear();
+  return answer.get() == Py_True;
+}
 
 interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   const ConfigValues& config = configValues();
@@ -168,90 +170,230 @@ bool holdsTensor(StatorFrame* frame) {
 
 namespace {
 
-// Whether a call writes to an input of the graph, as far as its facts say.
-bool writesToInput(const graph::Node& node, const std::unordered_set<uint32_t>& written) {
-  bool found = false;
-  auto look = [&](graph::StandIn* used) {
-    found |= used->meta != nullptr && written.count(used->meta->storage_id) != 0;
-  };
-  graph::forEachStandIn(node.args.get(), look);
-  graph::forEachStandIn(node.kwargs.get(), look);
-  return found;
+// A capture under way.
+struct Attempt {
+  Cache& cache;
+  StatorFrame* frame;
+  const CaptureWish wish;
+  const bool together;  // with the other ranks
+  CaptureTurn& turn;
+  CollectorPause& pause;
+  const int offset;  // where it starts
+  const std::chrono::steady_clock::time_point start;
+  interpret::TraceOptions options = {};
+  interpret::Captured captured = {};
+  double backend_seconds = 0;
+  bool texts = false;  // somebody wants to read them
+  std::string graph_text = "", regions_text = "";
+  Ref<> lines = {};
+
+  BorrowedRef<PyCodeObject> code() const { return stator_frame_code(frame); }
+  Site& site() const { return cache.site(stator_frame_code(frame), offset); }
+  bool breaks() const { return captured.plan.exit == breaks::ExitKind::kBreak; }
+};
+
+interpret::TraceOptions optionsOf(const Attempt& now, Site& site) {
+  interpret::TraceOptions options = traceOptions(now.cache, now.frame);
+  if (site.captures == 0) recall(now.cache, stator_frame_code(now.frame), now.offset);
+  options.history = &site.history;
+  options.logs = now.wish.logs / kLogTrace % (kLogPlans / kLogTrace);
+  if (site.constant_floats) options.symbolic_floats = false;
+  if (!now.cache.fullgraph)
+    limitQuiet(options.limits, now.cache.entriesOf(stator_frame_code(now.frame)),
+               holdsTensor(now.frame));
+  return options;
 }
 
-// Whether a call may raise for the data of its tensors, whatever their facts are.
-bool mayRaiseOnData(const graph::Node& node) {
-  if (node.op == graph::Op::kInput || node.op == graph::Op::kAttribute) return false;
-  static const char* const kParts[] = {
-      "embedding", "index",    "gather",        "scatter",   "take",
-      "one_hot",   "nll_loss", "cross_entropy", "bincount",  "linalg",
-      "cholesky",  "inverse",  "solve",         "lu_",       "svd",
-      "eig",       "multi",    "normal",        "bernoulli", "repeat_interleave",
-      "histc",     "getitem",  "setitem",       "logdet",    "det",
-      "pinverse",  "ctc_loss", "poisson",       "assert"};
-  Ref<> name = node.op == graph::Op::kCallMethod
-                   ? node.target
-                   : stealRef(PyObject_GetAttrString(node.target.get(), "__name__"));
-  if (!name || !PyUnicode_Check(name.get())) {
-    PyErr_Clear();
+// False: the ranks do not agree on a capture here.
+bool runTrace(Attempt& now) {
+  if (!now.together) {
+    now.captured = traceFrame(now.frame, now.options);
     return true;
   }
-  const std::string text = PyUnicode_AsUTF8(name.get());
-  if (text == "forward") return true;  // of a layer
-  return std::any_of(std::begin(kParts), std::end(kParts),
-                     [&](const char* part) { return text.find(part) != std::string::npos; });
+  std::optional<interpret::Captured> agreed = traceTogether(
+      now.cache, now.frame, now.options,
+      [&](interpret::TraceOptions options) { return traceFrame(now.frame, options); });
+  if (agreed) now.captured = std::move(*agreed);
+  return agreed.has_value();
 }
 
-// Calls that may raise or draw random numbers, and that nothing needs, become outputs: a backend drops what leads to none. Whether there are calls
-// that may raise.
-bool keepRaising(graph::Graph& graph) {
-  std::unordered_set<const graph::Node*> needed(graph.outputs().begin(), graph.outputs().end());
-  std::vector<graph::Node*> raising, drawing, all;
-  for (graph::Node& node : graph.nodes()) all.push_back(&node);
-  for (size_t i = all.size(); i-- > 0;) {
-    graph::Node& node = *all[i];
-    if (mayRaiseOnData(node)) raising.push_back(&node);
-    if (node.random) drawing.push_back(&node);
-    if (!node.mutates && needed.count(&node) == 0) continue;
-    auto use = [&](graph::StandIn* used) { needed.insert(used->node); };
-    graph::forEachStandIn(node.args.get(), use);
-    graph::forEachStandIn(node.kwargs.get(), use);
+// Where a break is an error.
+void refuseBreak(const Attempt& now) {
+  const interpret::Captured& captured = now.captured;
+  const bool is_error =
+      captured.break_is_error || captured.plan.reason == breaks::Reason::kForbidden;
+  if (!now.breaks() || (!now.cache.fullgraph && !is_error)) return;
+  if (keepsCaptures())
+    keepCapture(now.frame, *captured.graph, captured.plan, captured.graph->text(now.code()), "");
+  raiseUnsupported(captured, now.cache.fullgraph);
+  throw PythonError();
+}
+
+// Whether there is nothing here that an entry would be good for; the site says then what to do instead.
+bool capturedNothing(const Attempt& now, Site& site) {
+  const breaks::Plan& plan = now.captured.plan;
+  if (!now.breaks() || now.captured.graph->callCount() != 0) return false;
+  if (plan.frames.size() == 1 && plan.frames[0].offset == now.offset) {
+    site.step_only = plan.reason != breaks::Reason::kForced;
+    return true;
   }
-  for (const std::vector<graph::Node*>& nodes : {raising, drawing}) {
-    for (graph::Node* node : nodes) {
-      if (node->meta != nullptr && needed.insert(node).second) graph.addOutput(node);
+  if (plan.reason != breaks::Reason::kTraceLimit || !plan.detail.empty()) return false;
+  // Its plan would stand for one way through a long program. What runs instead comes to places where something can be captured.
+  site.quiet = true;
+  site.step_only = holdsTensor(now.frame);
+  now.cache.entriesOf(stator_frame_code(now.frame)).quiet_sites++;
+  return true;
+}
+
+void reportNothing(const Attempt& now, Site& site) {
+  const interpret::Captured& captured = now.captured;
+  site.why = captured.plan.place;
+  statistics().capture_seconds += secondsSince(now.start);
+  if (wantsTexts()) {
+    reportCapture(
+        {now.frame, &captured.plan, 0, "", "", secondsSince(now.start), 0, "", stackOf(captured)});
+  }
+  if (keepsCaptures()) keepCapture(now.frame, *captured.graph, captured.plan, "", "");
+}
+
+// Captures once more, with what is a float here as a constant.
+std::unique_ptr<Entry> captureWithoutFloats(const Attempt& now) {
+  now.site().constant_floats = true;
+  return capture(now.cache, now.frame, now.wish);
+}
+
+// The backend has failed, with an error set: what serves in the graph's place.
+std::unique_ptr<Entry> withoutBackend(const Attempt& now) {
+  bool has_floats = false;
+  for (const graph::Node* input : now.captured.graph->inputs())
+    has_floats |= input->scalar_type && input->size.isStatic();
+  if (configValues().suppress_errors && !now.cache.fullgraph && !now.together && !has_floats &&
+      PyErr_ExceptionMatches(PyExc_Exception)) {
+    reportSuppressed(now.frame);
+    return capture(now.cache, now.frame, {.logs = now.wish.logs, .runs_as_is = true});
+  }
+  if (!has_floats || now.together) throw PythonError();
+  // Not every backend takes floats as inputs: at this place they are constants from here on.
+  PyErr_Clear();
+  return captureWithoutFloats(now);
+}
+
+// What the backend relies on becomes guards. False: a number that has no value before the call.
+bool addConditions(const std::vector<std::string>& conditions, const Entry& entry,
+                   const std::vector<Ref<>>& examples, guards::GuardSet& guards) {
+  for (const std::string& text : conditions) {
+    if (text.rfind("input ", 0) == 0) {
+      // A float on which the backend decided something that has no words here: it keeps its value.
+      const auto position = static_cast<size_t>(std::stoul(text.substr(6)));
+      if (entry.inputs[position]->kind == sources::SourceKind::kDrawn) return false;
+      guards.add(guards::Guard{guards::GuardKind::kEquals, entry.inputs[position], nullptr,
+                               examples[position]});
+      continue;
+    }
+    const symbolic::Expr* condition = symbolic::parse(text);
+    STATOR_CHECK(condition != nullptr && condition->isTruth(),
+                 "a condition of the backend: " + text);
+    if (condition->kind != symbolic::Kind::kBool) guards.relations.conditions.push_back(condition);
+  }
+  return true;
+}
+
+// Inputs that have to be one tensor become guards; those that must not overlap count as written to.
+void addBackendGuards(const std::vector<graph::BackendGuard>& asked, const Entry& entry,
+                      guards::GuardSet& guards, std::vector<bool>& written) {
+  for (const graph::BackendGuard& guard : asked) {
+    if (guard.kind == graph::BackendGuard::Kind::kSameInput) {
+      guards.add(guards::Guard{guards::GuardKind::kSameAs,
+                               entry.inputs[static_cast<size_t>(guard.inputs[0])],
+                               entry.inputs[static_cast<size_t>(guard.inputs[1])]});
+    } else {
+      for (int index : guard.inputs) written[static_cast<size_t>(index)] = true;
+      for (int index : guard.others) written[static_cast<size_t>(index)] = true;
     }
   }
-  return !raising.empty();
 }
 
-// What a run of the graph does beside computing its outputs. Whether it switches modes.
-bool describeEffects(graph::Graph& graph, const Cache& cache, bool runs_as_is, Entry& entry) {
-  bool has_checks = false, sets_modes = false, draws = false;
-  std::unordered_set<uint32_t> storages;
-  for (const graph::Node& node : graph.nodes()) has_checks |= node.check;
-  for (size_t i = 0; i < graph.inputs().size(); ++i) {
-    const graph::Node& input = *graph.inputs()[i];
-    if (!input.written || input.meta == nullptr) continue;
-    entry.written.push_back(i);
-    storages.insert(input.meta->storage_id);
+// Has the backend compile the graph. With a value: what the capture gives in the entry's place, or null.
+std::optional<std::unique_ptr<Entry>> compileGraph(Attempt& now, Entry& entry) {
+  interpret::Captured& captured = now.captured;
+  const bool seen = (now.wish.logs & kLogGraphs) != 0;
+  statistics().graphs++;
+  statistics().ops += static_cast<int64_t>(entry.ops);
+  BackendCall call(
+      captured.graph, now.code(), now.cache.backend,
+      {.grad_enabled = captured.grad_enabled, .as_captured = now.wish.runs_as_is, .seen = seen},
+      [&](PyObject* module) {
+        if (!now.options.runs_as_captured || seen)
+          giveReason(module, compileReason(now.frame, captured), now.wish.logs);
+      });
+  std::vector<PyObject*> examples;
+  std::vector<bool> written;
+  std::vector<Ref<>> keep_examples;
+  for (graph::Node* input : captured.graph->inputs()) {
+    examples.push_back(input->example.get());
+    written.push_back(input->written);
+    keep_examples.push_back(input->example);
   }
-  for (const graph::Node& node : graph.nodes()) {
-    draws |= node.random;
-    sets_modes |= node.sets_mode;
-    entry.has_effects |= node.written || (node.mutates && !node.repeatable &&
-                                          !(has_checks && (node.random || node.sets_mode)));
-    entry.unseen_effects |= node.mutates && !node.repeatable && !node.random && !node.sets_mode &&
-                            !writesToInput(node, storages);
+  now.pause.end();
+  now.turn.end();
+  auto backend_start = std::chrono::steady_clock::now();
+  tensor::TorchFunctionPause plain(entry.has_subclasses);
+  graph::Compiled compiled = call.compile(now.wish.runs_as_is ? asCaptured() : now.cache.backend);
+  if (now.texts) now.regions_text = call.regionsText();
+  entry.disk_keys = call.diskKeys();
+  now.backend_seconds = call.searchSeconds() + secondsSince(backend_start);
+  if (now.together && !backendsDone(now.cache, now.frame, !compiled.callable) && compiled.callable)
+    return nullptr;
+  if (!compiled.callable) return withoutBackend(now);
+  entry.compiled = std::move(compiled.callable);
+  entry.graph_number = compiled.number;
+  if (!addConditions(compiled.conditions, entry, keep_examples, *captured.guards))
+    return captureWithoutFloats(now);
+  addBackendGuards(compiled.guards, entry, *captured.guards, written);
+  entry.memory = tensor::StoragePattern::of(examples, written);
+  return std::nullopt;
+}
+
+std::unique_ptr<Entry> entryOf(const Attempt& now) {
+  const interpret::Captured& captured = now.captured;
+  auto entry = std::make_unique<Entry>();
+  entry->ops = captured.graph->callCount();
+  entry->watched = static_cast<long long>(captured.watched);
+  entry->outputs = captured.graph->outputs().size();
+  entry->graph_id = captured.graph.get();
+  entry->grad_enabled = captured.grad_enabled;
+  entry->has_subclasses = captured.has_subclasses;
+  for (graph::Node* input : captured.graph->inputs()) entry->inputs.push_back(input->source);
+  return entry;
+}
+
+void addGuards(Attempt& now, Entry& entry) {
+  interpret::Captured& captured = now.captured;
+  filterGuards(now.cache, now.frame, captured);
+  faultPoint();
+  if (!captured.managed.empty()) {
+    entry.same_modules = std::make_unique<guards::GuardProgram>(
+        *captured.sources, *interpret::guardsOfSameModules(*captured.guards, captured.managed),
+        entry.inputs);
   }
-  // A graph that runs as it is can be left in its middle; others are run again, from where they began.
-  const bool as_it_is = runs_as_is || asksBackend(cache, "is_eager");
-  entry.redraws = draws && (has_checks || !as_it_is);
-  entry.unseen_effects |= draws && !entry.redraws;
-  if (!as_it_is && keepRaising(graph))
-    entry.saves_written = !entry.unseen_effects && !entry.written.empty();
-  entry.writes_unseen = asksBackend(cache, "writes_unseen");
-  return sets_modes;
+  entry.guards =
+      std::make_unique<guards::GuardProgram>(*captured.sources, *captured.guards, entry.inputs);
+  entry.sources = std::move(captured.sources);
+}
+
+void reportEntry(const Attempt& now, const Entry& entry) {
+  std::string guards_text;
+  if (now.texts) guards_text = entry.guards->text(now.code());
+  if (keepsCaptures())
+    keepCapture(now.frame, *now.captured.graph, entry.plan, now.graph_text, guards_text);
+  statistics().entries++;
+  statistics().backend_seconds += now.backend_seconds;
+  double capture_seconds = secondsSince(now.start) - now.backend_seconds;
+  statistics().capture_seconds += capture_seconds;
+  if (wantsTexts()) {
+    reportCapture({now.frame, &entry.plan, entry.ops, now.graph_text, guards_text, capture_seconds,
+                   now.backend_seconds, now.regions_text, stackOf(now.captured), now.lines});
+  }
 }
 
 }  // namespace
@@ -265,189 +407,47 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
   HookDisabledScope disabled;
   CollectorPause pause;
   if (!interpret::initTracer() || !shapes::initShapes()) throw PythonError();
-  interpret::TraceOptions options = traceOptions(cache, frame);
-  if (site.captures == 0) recall(cache, stator_frame_code(frame), stator_frame_offset(frame));
-  options.history = &site.history;
-  options.logs = wish.logs / kLogTrace % (kLogPlans / kLogTrace);
-  if (site.constant_floats) options.symbolic_floats = false;
-  if (!cache.fullgraph)
-    limitQuiet(options.limits, cache.entriesOf(stator_frame_code(frame)), holdsTensor(frame));
-  int entry_offset = stator_frame_offset(frame);
-  interpret::Captured captured;
-  if (together) {
-    std::optional<interpret::Captured> agreed = traceTogether(
-        cache, frame, options, [&](interpret::TraceOptions now) { return traceFrame(frame, now); });
-    if (!agreed) return nullptr;
-    captured = std::move(*agreed);
-  } else {
-    captured = traceFrame(frame, options);
-  }
+  Attempt now{cache, frame, wish, together, turn, pause, stator_frame_offset(frame), start};
+  now.options = optionsOf(now, site);
+  if (!runTrace(now)) return nullptr;
+  interpret::Captured& captured = now.captured;
   statistics().captures++;
   if (!wish.runs_as_is) site.captures++;
-  remember(cache, stator_frame_code(frame), entry_offset, captured.guards->relations);
-  bool breaks_here = captured.plan.exit == breaks::ExitKind::kBreak;
-  bool is_error = captured.break_is_error || captured.plan.reason == breaks::Reason::kForbidden;
-  if (breaks_here && (cache.fullgraph || is_error)) {
-    if (keepsCaptures()) {
-      keepCapture(frame, *captured.graph, captured.plan,
-                  captured.graph->text(stator_frame_code(frame)), "");
-    }
-    raiseUnsupported(captured, cache.fullgraph);
-    throw PythonError();
-  }
-  bool nothing = breaks_here && captured.plan.frames.size() == 1 &&
-                 captured.plan.frames[0].offset == entry_offset && captured.graph->callCount() == 0;
-  if (breaks_here && !wish.runs_as_is) {
+  remember(cache, stator_frame_code(frame), now.offset, captured.guards->relations);
+  refuseBreak(now);
+  if (now.breaks() && !wish.runs_as_is) {
     statistics().breaks++;
     reportBreak(captured);
   }
-  if (nothing) {
-    site.step_only = captured.plan.reason != breaks::Reason::kForced;
-  } else if (breaks_here && captured.plan.reason == breaks::Reason::kTraceLimit &&
-             captured.plan.detail.empty() && captured.graph->callCount() == 0) {
-    // Its plan would stand for one way through a long program. What runs instead comes to places where something can be captured.
-    nothing = site.quiet = true;
-    site.step_only = holdsTensor(frame);
-    cache.entriesOf(stator_frame_code(frame)).quiet_sites++;
-  }
-  if (nothing) {
-    site.why = captured.plan.place;
-    statistics().capture_seconds += secondsSince(start);
-    if (wantsTexts()) {
-      reportCapture(
-          {frame, &captured.plan, 0, "", "", secondsSince(start), 0, "", stackOf(captured)});
-    }
-    if (keepsCaptures()) keepCapture(frame, *captured.graph, captured.plan, "", "");
+  if (capturedNothing(now, site)) {
+    reportNothing(now, site);
     return nullptr;
   }
   faultPoint();
-  auto entry = std::make_unique<Entry>();
-  entry->ops = captured.graph->callCount();
-  entry->watched = static_cast<long long>(captured.watched);
-  entry->outputs = captured.graph->outputs().size();
-  entry->graph_id = captured.graph.get();
-  entry->grad_enabled = captured.grad_enabled;
-  entry->has_subclasses = captured.has_subclasses;
-  BorrowedRef<PyCodeObject> code = stator_frame_code(frame);
-  for (graph::Node* input : captured.graph->inputs()) entry->inputs.push_back(input->source);
-  const bool sets_modes = describeEffects(*captured.graph, cache, wish.runs_as_is, *entry);
-  double backend_seconds = 0;
-  const bool texts = wantsTexts() || keepsCaptures();
-  std::string graph_text, guards_text, regions_text;
-  Ref<> lines;
-  if (texts) graph_text = captured.graph->text(code);
-  if (recording()) lines = linesOf(*captured.graph);
+  std::unique_ptr<Entry> entry = entryOf(now);
+  const bool sets_modes =
+      describeEffects(*captured.graph, wish.runs_as_is || asksBackend(cache, "is_eager"), *entry);
+  if (entry->has_effects) entry->history = std::make_unique<known::DynamicHistory>(site.history);
+  entry->writes_unseen = asksBackend(cache, "writes_unseen");
+  now.texts = wantsTexts() || keepsCaptures();
+  if (now.texts) now.graph_text = captured.graph->text(now.code());
+  if (recording()) now.lines = linesOf(*captured.graph);
   if (entry->ops > 0) {
-    statistics().graphs++;
-    statistics().ops += static_cast<int64_t>(entry->ops);
-    BackendCall call(captured.graph, code, cache.backend,
-                     {.grad_enabled = captured.grad_enabled,
-                      .as_captured = wish.runs_as_is,
-                      .seen = (wish.logs & kLogGraphs) != 0},
-                     [&](PyObject* module) {
-                       if (!options.runs_as_captured || (wish.logs & kLogGraphs) != 0)
-                         giveReason(module, compileReason(frame, captured), wish.logs);
-                     });
-    std::vector<PyObject*> examples;
-    std::vector<bool> written;
-    for (graph::Node* input : captured.graph->inputs()) {
-      examples.push_back(input->example.get());
-      written.push_back(input->written);
-    }
-    std::vector<Ref<>> keep_examples;
-    for (PyObject* example : examples) keep_examples.push_back(Ref<>::create(example));
-    pause.end();
-    turn.end();
-    auto backend_start = std::chrono::steady_clock::now();
-    tensor::TorchFunctionPause plain(entry->has_subclasses);
-    graph::Compiled compiled = call.compile(wish.runs_as_is ? asCaptured() : cache.backend);
-    if (texts) regions_text = call.regionsText();
-    entry->disk_keys = call.diskKeys();
-    backend_seconds = call.searchSeconds() + secondsSince(backend_start);
-    if (together && !backendsDone(cache, frame, !compiled.callable)) {
-      if (compiled.callable) return nullptr;
-    }
-    if (!compiled.callable) {
-      const ConfigValues& config = configValues();
-      bool has_floats = false;
-      for (const graph::Node* input : captured.graph->inputs())
-        has_floats |= input->scalar_type && input->size.isStatic();
-      if (config.suppress_errors && !cache.fullgraph && !together && !has_floats &&
-          PyErr_ExceptionMatches(PyExc_Exception)) {
-        reportSuppressed(frame);
-        return capture(cache, frame, {.logs = wish.logs, .runs_as_is = true});
-      }
-      if (!has_floats || together) throw PythonError();
-      // Not every backend takes floats as inputs: at this place they are constants from here on.
-      PyErr_Clear();
-      Site& again = cache.site(code, entry_offset);
-      again.constant_floats = true;
-      return capture(cache, frame, wish);
-    }
-    entry->compiled = std::move(compiled.callable);
-    entry->graph_number = compiled.number;
-    for (const std::string& text : compiled.conditions) {
-      if (text.rfind("input ", 0) == 0) {
-        // A float on which the backend decided something that has no words here: it keeps its value.
-        const auto position = static_cast<size_t>(std::stoul(text.substr(6)));
-        if (entry->inputs[position]->kind == sources::SourceKind::kDrawn) {
-          // It has none before it is drawn.
-          Site& again = cache.site(code, entry_offset);
-          again.constant_floats = true;
-          return capture(cache, frame, wish);
-        }
-        captured.guards->add(guards::Guard{guards::GuardKind::kEquals, entry->inputs[position],
-                                           nullptr, keep_examples[position]});
-        continue;
-      }
-      const symbolic::Expr* condition = symbolic::parse(text);
-      STATOR_CHECK(condition != nullptr && condition->isTruth(),
-                   "a condition of the backend: " + text);
-      if (condition->kind != symbolic::Kind::kBool)
-        captured.guards->relations.conditions.push_back(condition);
-    }
-    for (const graph::BackendGuard& guard : compiled.guards) {
-      if (guard.kind == graph::BackendGuard::Kind::kSameInput) {
-        captured.guards->add(guards::Guard{guards::GuardKind::kSameAs,
-                                           entry->inputs[static_cast<size_t>(guard.inputs[0])],
-                                           entry->inputs[static_cast<size_t>(guard.inputs[1])]});
-      } else {
-        for (int index : guard.inputs) written[static_cast<size_t>(index)] = true;
-        for (int index : guard.others) written[static_cast<size_t>(index)] = true;
-      }
-    }
-    entry->memory = tensor::StoragePattern::of(examples, written);
+    if (std::optional<std::unique_ptr<Entry>> other = compileGraph(now, *entry))
+      return std::move(*other);
   }
   if ((wish.logs & kLogPlans) != 0) reportPlan(frame, captured.plan);
   if ((wish.logs & (kLogSymbols | kLogDynamic)) != 0)
     reportSymbols(frame, captured, captured.guards->relations.symbols);
   entry->watches_backward =
-      entry->graph_number >= 0 && entry->grad_enabled && !options.runs_as_captured;
+      entry->graph_number >= 0 && entry->grad_enabled && !now.options.runs_as_captured;
   entry->plan = std::move(captured.plan);
   entry->needs_no_frame = entry->plan.exit == breaks::ExitKind::kReturn &&
                           entry->plan.handled < 0 && entry->plan.draws.empty() &&
                           !entry->has_effects && !entry->redraws && !sets_modes &&
                           !entry->has_subclasses;
-  filterGuards(cache, frame, captured);
-  faultPoint();
-  if (!captured.managed.empty()) {
-    entry->same_modules = std::make_unique<guards::GuardProgram>(
-        *captured.sources, *interpret::guardsOfSameModules(*captured.guards, captured.managed),
-        entry->inputs);
-  }
-  entry->guards =
-      std::make_unique<guards::GuardProgram>(*captured.sources, *captured.guards, entry->inputs);
-  entry->sources = std::move(captured.sources);
-  if (texts) guards_text = entry->guards->text(code);
-  if (keepsCaptures()) keepCapture(frame, *captured.graph, entry->plan, graph_text, guards_text);
-  statistics().entries++;
-  statistics().backend_seconds += backend_seconds;
-  double capture_seconds = secondsSince(start) - backend_seconds;
-  statistics().capture_seconds += capture_seconds;
-  if (wantsTexts()) {
-    reportCapture({frame, &entry->plan, entry->ops, graph_text, guards_text, capture_seconds,
-                   backend_seconds, regions_text, stackOf(captured), lines});
-  }
+  addGuards(now, *entry);
+  reportEntry(now, *entry);
   return entry;
 }
 

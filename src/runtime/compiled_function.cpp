@@ -1,5 +1,6 @@
 #include "runtime/compiled_function.h"
 
+#include "base/error_aside.h"
 #include "base/hot.h"
 #include "base/imports.h"
 #include "runtime/active.h"
@@ -125,15 +126,15 @@ void dealloc(PyObject* object) {
   CompiledFunction* self = selfOf(object);
   PyObject_GC_UnTrack(object);
   // Code objects that entries hold may have others' data, which is freed by whatever they say.
-  PyObject *error_type = nullptr, *error = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&error_type, &error, &traceback);
-  if (self->weakrefs != nullptr) PyObject_ClearWeakRefs(object);
-  leaveCache(self);
-  delete self->direct;
-  Ref<>::steal(self->function);
-  Ref<>::steal(self->cache);
-  Ref<>::steal(self->dict);
-  PyErr_Restore(error_type, error, traceback);
+  {
+    ErrorKept kept;
+    if (self->weakrefs != nullptr) PyObject_ClearWeakRefs(object);
+    leaveCache(self);
+    delete self->direct;
+    Ref<>::steal(self->function);
+    Ref<>::steal(self->cache);
+    Ref<>::steal(self->dict);
+  }
   Py_TYPE(object)->tp_free(object);
 }
 

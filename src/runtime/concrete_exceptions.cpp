@@ -1,5 +1,6 @@
 // raise, except, except*, with. The exception that handlers are busy with lives in the thread's exc_info; PUSH_EXC_INFO saves the outer
 // one on the stack and POP_EXCEPT puts it back.
+#include "base/error_aside.h"
 #include "runtime/active.h"
 #include "runtime/concrete.h"
 
@@ -8,9 +9,7 @@ namespace {
 
 // Sets the exception as the current error, with the traceback that it already has.
 Step restore(Ref<> exception) {
-  PyObject* type = newRef(PyExceptionInstance_Class(exception.get())).release();
-  PyObject* traceback = PyException_GetTraceback(exception.get());
-  PyErr_Restore(type, exception.release(), traceback);
+  setError(std::move(exception));
   return Step::kReraise;
 }
 

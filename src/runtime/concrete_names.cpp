@@ -1,4 +1,5 @@
 // Globals, and the names of class bodies and modules.
+#include "base/error_aside.h"
 #include "runtime/concrete.h"
 
 namespace stator::runtime::concrete {
@@ -29,13 +30,10 @@ Step raiseUndefinedName(PyObject* name) {
   if (!text) return Step::kRaise;
   PyErr_Format(PyExc_NameError, "name '%.200s' is not defined", text);
   // The name goes into the exception: CPython offers suggestions from it.
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  if (PyErr_GivenExceptionMatches(value, PyExc_NameError) &&
-      PyObject_SetAttrString(value, "name", name) < 0)
+  ErrorKept error;
+  if (PyErr_GivenExceptionMatches(error.instance(), PyExc_NameError) &&
+      PyObject_SetAttrString(error.instance(), "name", name) < 0)
     PyErr_Clear();
-  PyErr_Restore(type, value, traceback);
   return Step::kRaise;
 }
 

@@ -1,4 +1,5 @@
 // Stack, fast locals, cells.
+#include "base/error_aside.h"
 #include "runtime/concrete.h"
 
 namespace stator::runtime::concrete {
@@ -89,11 +90,8 @@ Step raiseUnboundSlot(const Machine& m, int slot) {
                  "cannot access free variable '%U' where it is not associated with a value in "
                  "enclosing scope",
                  name);
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    if (PyObject_SetAttrString(value, "name", name) < 0) PyErr_Clear();
-    PyErr_Restore(type, value, traceback);
+    ErrorKept error;
+    if (PyObject_SetAttrString(error.instance(), "name", name) < 0) PyErr_Clear();
   }
   return Step::kRaise;
 }

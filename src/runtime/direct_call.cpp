@@ -31,7 +31,8 @@ STATOR_HOT bool nobodyLooks(const Cache& cache) {
   const ConfigValues& config = configValues();
   return state.cache == nullptr && state.disabled == 0 && hookIsFree() && stator_thread_plain() &&
          config.break_every == 0 && !config.guard_collectives && cache.divergences.empty() &&
-         !watching() && !measuresGuards() && !tensor::isProfiled() && !tensor::callsAreWatched();
+         !watching() && !measuresGuards() && !tensor::isProfiled() && !tensor::callsAreWatched() &&
+         !tensor::transformsActive();
 }
 
 // CPython's own way to call a function moves references of its own into the frame before it does anything else.

@@ -1,6 +1,7 @@
 #include "runtime/driver.h"
 
 #include "base/check.h"
+#include "base/error_aside.h"
 #include "base/stack_room.h"
 #include "bytecode/code_info.h"
 #include "python/evaluator.h"
@@ -50,17 +51,13 @@ int truthOf(const PendingFrame& callee, PyObject* value) {
 // What CPython's look-up does with an AttributeError on its way out: it says whose attribute was missing, for suggestions.
 void nameMissing(PyObject* owner, PyObject* name) {
   if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return;
-  PyObject *type = nullptr, *error = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &error, &traceback);
-  PyErr_NormalizeException(&type, &error, &traceback);
-  if (PyErr_GivenExceptionMatches(error, PyExc_AttributeError)) {
-    auto* missing = reinterpret_cast<PyAttributeErrorObject*>(error);
-    if (missing->name == nullptr && missing->obj == nullptr) {
-      missing->name = Py_NewRef(name);
-      missing->obj = Py_NewRef(owner);
-    }
+  ErrorKept error;
+  if (!PyErr_GivenExceptionMatches(error.instance(), PyExc_AttributeError)) return;
+  auto* missing = reinterpret_cast<PyAttributeErrorObject*>(error.instance());
+  if (missing->name == nullptr && missing->obj == nullptr) {
+    missing->name = newRef(name).release();
+    missing->obj = newRef(owner).release();
   }
-  PyErr_Restore(type, error, traceback);
 }
 
 DriverCounters counters;
@@ -250,13 +247,9 @@ bool FrameRun::raise(Step how, int lookup_offset) {
     return false;
   }
   if (handler->lasti) machine_.push(stealRef(PyLong_FromLong(stator_frame_offset(frame_) / 2)));
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  PyException_SetTraceback(value, traceback ? traceback : Py_None);
-  stealRef(traceback);
-  stealRef(type);
-  machine_.push(stealRef(value));
+  ErrorAside error;
+  PyException_SetTraceback(error.instance(), error.traceback ? error.traceback.get() : Py_None);
+  machine_.push(std::move(error.value));
   instr_ = &info_->at(handler->target);
   return true;
 }
@@ -344,11 +337,11 @@ PyObject* drive(Cache& cache, StatorFrame* frame, int throwflag) {
   if (makesGenerator(frame)) return stator_frame_eval_fresh(frame, throwflag);
   // With an exception under way nothing may fail that has not before: the code of a resumed generator has been decoded already or is
   // decoded with the exception put aside.
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  if (throwflag) PyErr_Fetch(&type, &value, &traceback);
+  std::optional<ErrorKept> kept;
+  if (throwflag) kept.emplace();
   CodeInfo* info = CodeInfo::of(stator_frame_code(frame));
   if (!info) PyErr_Clear();
-  if (throwflag) PyErr_Restore(type, value, traceback);
+  kept.reset();
   if (info && info->skip && !throwflag && !stator_frame_traced(frame) && !stackIsShort()) {
     if (ModuleCall call = plainModuleCall(frame); call.forward) {
       counters.frames++;

@@ -1,6 +1,7 @@
 #include "runtime/driver_module.h"
 
 #include "base/check.h"
+#include "base/error_aside.h"
 #include "base/faults.h"
 #include "bytecode/code_info.h"
 #include "bytecode/opcodes.h"
@@ -88,10 +89,8 @@ int countInstruction(PyObject*, PyFrameObject* frame, int what, PyObject*) {
 PyObject* countInstructions(PyObject*, PyObject* function) {
   PyEval_SetTrace(countInstruction, nullptr);
   Ref<> result = stealRef(PyObject_CallNoArgs(function));
-  PyObject *type = nullptr, *error = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &error, &traceback);
+  ErrorKept kept;
   if (PyThreadState_Get()->c_tracefunc == countInstruction) PyEval_SetTrace(nullptr, nullptr);
-  PyErr_Restore(type, error, traceback);
   return result.release();
 }
 

@@ -112,7 +112,6 @@ class LookUp {
 // What nobody captures, and what goes on by itself for now.
 STATOR_HOT LookUp::MaybeExit LookUp::leaveAlone() {
   if (info.skip) return outcome(Outcome::kNative);
-  const ConfigValues& config = configValues();
   if (info.captured == nullptr) {
     info.captured = &info;  // the file's policy has been looked up
     if (known::codePolicy(code) != CodePolicy::kTrace) {
@@ -137,7 +136,8 @@ STATOR_HOT LookUp::MaybeExit LookUp::leaveAlone() {
 }
 
 STATOR_HOT LookUp::MaybeExit LookUp::leaveAlone(Site& site) {
-  if (site.step_only || (site.quiet && !holdsTensor(frame)) || tensor::callsAreWatched()) {
+  if (site.step_only || (site.quiet && !holdsTensor(frame)) || tensor::callsAreWatched() ||
+      (tensor::transformsActive() && !cache.fullgraph && !asksBackend(cache, "is_eager"))) {
     if (watching()) ranUntil(site.why);
     return outcome(Outcome::kStep);
   }
@@ -243,6 +243,7 @@ Exit LookUp::captureAndRun(Site& site, const Roots& roots, GraphInputs& inputs) 
   if (again && cache.tells_of_failures) reportGuardFailure(cache, frame, failed_guards);
   if (again && (logs & kLogEachFailure) != 0) reportEachFailure(frame, explainEach(site, roots));
   const auto capture_start = std::chrono::steady_clock::now();
+  const auto generation = cache.generation;
   std::unique_ptr<Entry> entry = capture(cache, frame, {.logs = logs});
   // Capture and backends import modules on first use, which may change what was read before: the second time nothing is new.
   if (entry && !inputs.guardsHold(*entry->guards, roots))
@@ -252,11 +253,15 @@ Exit LookUp::captureAndRun(Site& site, const Roots& roots, GraphInputs& inputs) 
     if (watching()) ranUntil(cache.site(code, offset).why);
     return outcome(Outcome::kStep);
   }
+  // The cache may have been reset, or the site moved, while the backend ran.
+  Site& home = cache.site(code, offset);
+  // Another thread may have captured the same meanwhile: one entry is enough, and takes one place of the limit.
+  if (cache.generation != generation && !config.guard_collectives) {
+    if (auto exit = serve(home, roots, inputs)) return std::move(*exit);
+  }
   if (!inputs.guardsHold(*entry->guards, roots) || !inputs.memoryHolds(*entry))
     throw InternalError("a guard fails right after the capture: " + explain(*entry, roots));
   inputs.hold();
-  // The cache may have been reset, or the site moved, while the backend ran.
-  Site& home = cache.site(code, offset);
   home.entries.insert(home.entries.begin(), std::move(entry));
   cache.entriesOf(code).live++;
   cache.generation++;

@@ -78,6 +78,7 @@ struct CaptureWish {
   bool runs_as_is = false;
 };
 // Captures from the frame's offset on. Null: nothing was captured here (the site says why).
+bool asksBackend(const Cache& cache, const char* name);  // an attribute of its that is True
 std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wish = {});
 // The stance eager_then_compile: a place runs eagerly the first time. What it reads is taken down all the same, so that what is other the
 // second time is dynamic at once.

@@ -1,6 +1,7 @@
 #include "runtime/failed_graph.h"
 
 #include "base/check.h"
+#include "base/error_aside.h"
 #include "breaks/draws.h"
 #include "python/recursion.h"
 #include "runtime/reports.h"
@@ -58,22 +59,6 @@ void takePlaceOf(Cache& cache, StatorFrame* frame, const Entry& failed,
 }
 
 }  // namespace
-
-Ref<> takeError() {
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  if (traceback != nullptr) PyException_SetTraceback(value, traceback);
-  stealRef(type);
-  stealRef(traceback);
-  return stealRef(value);
-}
-
-void setError(Ref<> error) {
-  PyObject* traceback = PyException_GetTraceback(error.get());
-  PyObject* type = Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(error.get())));
-  PyErr_Restore(type, error.release(), traceback);
-}
 
 std::optional<Exit> judgeFailure(Cache& cache, const Entry& entry, StatorFrame* frame,
                                  sources::Roots roots, Ref<> error,

@@ -10,10 +10,6 @@
 
 namespace stator::runtime {
 
-// The Python error that is set, as an object with its traceback; none is set any more. And back.
-Ref<> takeError();
-void setError(Ref<> error);
-
 // `error` is what the entry's graph raised. Nothing of its run has been committed, and the frame is as it was. `undo_writes` takes back what a
 // second run writes. Without a value: the program is at fault.
 std::optional<Exit> judgeFailure(Cache& cache, const Entry& entry, StatorFrame* frame,

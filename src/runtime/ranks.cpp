@@ -2,6 +2,7 @@
 
 #include "base/boundary.h"
 #include "base/check.h"
+#include "base/error_aside.h"
 #include "base/imports.h"
 #include "base/stack_room.h"
 #include "dist/digest.h"
@@ -102,17 +103,14 @@ Decision agree(Record record, bool may_be_dynamic) {
 
 // The text of the Python error that is set, which stays set.
 std::string errorText() {
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  std::string text = type != nullptr ? reinterpret_cast<PyTypeObject*>(type)->tp_name : "an error";
-  Ref<> shown = value != nullptr ? stealRef(PyObject_Str(value)) : Ref<>();
+  ErrorKept error;
+  PyObject* instance = error.instance();
+  std::string text = instance != nullptr ? Py_TYPE(instance)->tp_name : "an error";
+  Ref<> shown = instance != nullptr ? stealRef(PyObject_Str(instance)) : Ref<>();
   if (const char* words = shown ? PyUnicode_AsUTF8(shown.get()) : nullptr) {
     text += ": ";
     for (const char* at = words; *at != 0; ++at) text += *at == '\n' ? ' ' : *at;
   }
-  PyErr_Clear();
-  PyErr_Restore(type, value, traceback);
   return text;
 }
 
@@ -295,15 +293,14 @@ std::optional<Captured> traceTogether(Cache& cache, StatorFrame* frame, const Tr
     try {
       captured = trace(options);
     } catch (const PythonError&) {
-      PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
       const std::string why = errorText();
-      PyErr_Fetch(&type, &value, &traceback);
+      ErrorAside first;
       try {
         tellFailure(frame, options, [&] { return std::string(why); });
       } catch (const PythonError&) {
         PyErr_Clear();  // the first error is the one to see
       }
-      PyErr_Restore(type, value, traceback);
+      first.restore();
       throw;
     } catch (const std::exception& error) {
       tellFailure(frame, options, [&] { return std::string(error.what()); });
@@ -329,14 +326,14 @@ std::optional<Captured> traceTogether(Cache& cache, StatorFrame* frame, const Tr
 }
 
 bool backendsDone(Cache& cache, StatorFrame* frame, bool failed) {
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  std::optional<ErrorAside> first;
   Record record;
   record.topic = Topic::kBackend;
   record.outcome = dist::Outcome::kGraph;
   record.site = siteName(frame);
   if (failed) {
     record = failedRecord(frame, Topic::kBackend, errorText());
-    PyErr_Fetch(&type, &value, &traceback);
+    first.emplace();
   }
   Decision decision;
   try {
@@ -346,7 +343,7 @@ bool backendsDone(Cache& cache, StatorFrame* frame, bool failed) {
     PyErr_Clear();
   }
   if (failed) {
-    PyErr_Restore(type, value, traceback);
+    first->restore();
     return false;
   }
   return decision.verdict == Verdict::kAgreed ||

@@ -1,6 +1,7 @@
 #include "runtime/reports.h"
 
 #include "base/check.h"
+#include "base/error_aside.h"
 #include "base/imports.h"
 #include "base/ref.h"
 #include "bytecode/code_info.h"

@@ -1,6 +1,6 @@
 // How an entry serves a call whose frame is there: its graph runs, then its plan.
 #include "base/check.h"
-#include "base/fields.h"
+#include "base/error_aside.h"
 #include "base/stack_room.h"
 #include "breaks/draws.h"
 #include "graph/graph_runner.h"
@@ -230,7 +230,7 @@ bool resume(Cache& cache, const Entry& entry, const graph::FailedRun& failed, St
   interpret::TraceOptions options = traceOptions(cache, frame);
   // As the capture was made: what was dynamic there is so here, or the trace ends elsewhere.
   const Site& site = cache.site(stator_frame_code(frame), stator_frame_offset(frame));
-  known::DynamicHistory history = site.history;
+  known::DynamicHistory history = entry.history ? *entry.history : site.history;
   options.history = &history;
   if (site.constant_floats) options.symbolic_floats = false;
   options.break_at = failed.instruction;
@@ -378,12 +378,10 @@ Ref<> randomState() {
 }
 
 void setRandomState(PyObject* state) {
-  PyObject *type = nullptr, *error = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &error, &traceback);
+  ErrorKept kept;
   Ref<> done =
       stealRef(PyObject_CallOneArg(known::torchObject("torch.default_generator.set_state"), state));
   if (!done) PyErr_Clear();
-  PyErr_Restore(type, error, traceback);
 }
 
 bool refuseOutputs(const Entry& entry, PyObject* outputs) {

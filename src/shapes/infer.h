@@ -79,6 +79,7 @@ enum class Status : uint8_t {
   // no tier can say: sparse arguments, objects that may not be handed to native code, ops without a meta kernel
   kUnsupported,
   kRaises,  // the op raises for these arguments; `error` is the exception
+  kWarns,   // the op is a Python function and warns of these arguments
 };
 
 enum class Tier : uint8_t { kMemo, kRule, kFake };

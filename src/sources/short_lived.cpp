@@ -61,19 +61,17 @@ bool isUnnamed(PyTypeObject* type) {
   const Py_ssize_t dot = PyUnicode_FindChar(qualified, '.', 0, end, 1);
   if (dot < 0)
     return entry(PyModule_GetDict(module), qualified) != reinterpret_cast<PyObject*>(type);
-  PyObject* outer = PyUnicode_Substring(qualified, 0, dot);
-  PyObject* found = outer != nullptr ? entry(PyModule_GetDict(module), outer) : nullptr;
-  stealRef(outer);
+  if (isOfFunctionBody(qualified)) return true;
+  Ref<> outer = stealRef(PyUnicode_Substring(qualified, 0, dot));
+  PyObject* found = outer ? entry(PyModule_GetDict(module), outer.get()) : nullptr;
   PyErr_Clear();
   return found == nullptr || !PyType_Check(found);
 }
 
 bool isUnregistered(PyObject* module) {
-  PyObject* name = PyModule_GetNameObject(module);
+  Ref<> name = stealRef(PyModule_GetNameObject(module));
   PyErr_Clear();
-  PyObject* known = registered(name);
-  stealRef(name);
-  return known != module;
+  return registered(name.get()) != module;
 }
 
 bool isLruCache(PyTypeObject* type) {
@@ -94,9 +92,8 @@ bool isShortLived(PyObject* object) {
   if (PyModule_Check(object)) return isUnregistered(object);
   if (PyCode_Check(object)) return true;  // that a program has looked at
   if (PyType_Check(object)) {
-    if (!stator_is_user_class(reinterpret_cast<PyTypeObject*>(object))) return false;
-    return isOfFunctionBody(reinterpret_cast<PyHeapTypeObject*>(object)->ht_qualname) ||
-           isUnnamed(reinterpret_cast<PyTypeObject*>(object));
+    auto* type = reinterpret_cast<PyTypeObject*>(object);
+    return stator_is_user_class(type) && isUnnamed(type);
   }
   return isLruCache(Py_TYPE(object));
 }

@@ -111,6 +111,11 @@ class SourceSet {
   int traverse(visitproc visit, void* arg) const;
 
  private:
+  struct Place {
+    size_t at = 0, hash = 0;        // in the table
+    const Source* known = nullptr;  // null: it is free
+  };
+  Place find(SourceKind kind, const Source* base, PyObject* key, int64_t index) const;
   const Source* intern(SourceKind kind, const Source* base, BorrowedRef<> key, int64_t index);
   void grow();
 

@@ -44,12 +44,11 @@ void SourceSet::grow() {
   }
 }
 
-const Source* SourceSet::intern(SourceKind kind, const Source* base, BorrowedRef<> key,
-                                int64_t index) {
-  if (sources_.size() * 2 >= table_.size()) grow();
+SourceSet::Place SourceSet::find(SourceKind kind, const Source* base, PyObject* key,
+                                 int64_t index) const {
   // Pinned objects are themselves, whatever they equal.
   const bool by_identity = kind == SourceKind::kPinned;
-  size_t hash = by_identity ? reinterpret_cast<size_t>(key.get()) >> 4 : hashOfKey(key);
+  size_t hash = by_identity ? reinterpret_cast<size_t>(key) >> 4 : hashOfKey(key);
   hash = mix(hash, static_cast<size_t>(kind));
   hash = mix(hash, base != nullptr ? base->id + 1 : 0);
   hash = mix(hash, static_cast<size_t>(index));
@@ -59,11 +58,20 @@ const Source* SourceSet::intern(SourceKind kind, const Source* base, BorrowedRef
     const Source& known = *table_[at].source;
     if (table_[at].hash == hash && known.kind == kind && known.base == base &&
         known.index == index &&
-        (by_identity ? pinnedObject(known) == key.get() : sameKey(known.key.get(), key.get()))) {
-      return &known;
+        (by_identity ? pinnedObject(known) == key : sameKey(known.key.get(), key))) {
+      return {at, hash, &known};
     }
   }
+  return {at, hash, nullptr};
+}
+
+const Source* SourceSet::intern(SourceKind kind, const Source* base, BorrowedRef<> key,
+                                int64_t index) {
+  if (sources_.size() * 2 >= table_.size()) grow();
   PyObject* name = key.get();
+  const Place place = find(kind, base, name, index);
+  if (place.known != nullptr) return place.known;
+  const bool by_identity = kind == SourceKind::kPinned;
   Ref<> owned =
       by_identity && index == kWeakPin ? weakReference(name, nullptr) : Ref<>::create(name);
   if (name != nullptr && PyUnicode_CheckExact(name) && !by_identity) {
@@ -79,7 +87,7 @@ const Source* SourceSet::intern(SourceKind kind, const Source* base, BorrowedRef
   }
   sources_.push_back(Source{kind, static_cast<uint32_t>(sources_.size()), base, index,
                             std::move(owned), key_hash});
-  table_[at] = Slot{hash, &sources_.back()};
+  table_[place.at] = Slot{place.hash, &sources_.back()};
   return &sources_.back();
 }
 
@@ -90,6 +98,11 @@ const Source* SourceSet::root(SourceKind kind, int64_t index) {
 
 const Source* SourceSet::pinned(BorrowedRef<> object) {
   STATOR_CHECK(object, "nothing to pin");
+  // Asked again and again for the same few classes: what is held already lives as long as this set.
+  if (!table_.empty()) {
+    const Place place = find(SourceKind::kPinned, nullptr, object.get(), 0);
+    if (place.known != nullptr) return place.known;
+  }
   const bool weak = PyType_Check(object.get()) && isShortLived(object.get());
   return intern(SourceKind::kPinned, nullptr, object, weak ? kWeakPin : 0);
 }

@@ -186,7 +186,25 @@ void addMode(PyObject* list, PyObject* object) {
   PyList_Append(list, item.get());
 }
 
-Ref<> activeModes(int64_t function_modes, int64_t dispatch_modes,
+// Which transforms of torch.func are under way, outermost first, as torch's own comparison of them has it. Its header of the stack needs a
+// library that torch does not ship; the dispatch keys tell whether there is one at all.
+Ref<> transformStack() {
+  Ref<> module = stealRef(importModule("stator._transforms"));
+  Ref<> text =
+      stealRef(module ? PyObject_CallMethod(module.get(), "stack_text", nullptr) : nullptr);
+  if (!text) {
+    PyErr_Clear();
+    return newRef(Py_None);  // equal to no stack
+  }
+  return text;
+}
+
+bool isTransformStack(PyObject* mode) {
+  return PyUnicode_CheckExact(mode) && PyUnicode_GET_LENGTH(mode) > 0 &&
+         PyUnicode_READ_CHAR(mode, 0) == '[';
+}
+
+Ref<> activeModes(int64_t function_modes, int64_t dispatch_modes, bool transforms,
                   const std::optional<std::string>& no_saved_hooks) {
   Ref<> list = stealRef(PyList_New(0));
   for (int64_t i = 0; i < function_modes; ++i) {
@@ -195,6 +213,7 @@ Ref<> activeModes(int64_t function_modes, int64_t dispatch_modes,
   for (int64_t i = 0; i < dispatch_modes; ++i) {
     addMode(list.get(), c10::impl::TorchDispatchModeTLS::get_stack_at(i)->ptr(getPyInterpreter()));
   }
+  if (transforms) PyList_Append(list.get(), transformStack().get());
   if (no_saved_hooks) {
     Ref<> message = stealRef(PyUnicode_DecodeUTF8(
         no_saved_hooks->data(), static_cast<Py_ssize_t>(no_saved_hooks->size()), "replace"));
@@ -204,7 +223,7 @@ Ref<> activeModes(int64_t function_modes, int64_t dispatch_modes,
 }
 
 bool sameMode(PyObject* left, PyObject* right) {
-  if (left == right) return true;
+  if (left == right) return left != Py_None;
   if (PyUnicode_CheckExact(left) && PyUnicode_CheckExact(right))
     return PyUnicode_Compare(left, right) == 0;
   if (!PyTuple_CheckExact(left) || !PyTuple_CheckExact(right)) return false;
@@ -223,24 +242,19 @@ STATOR_HOT bool sameModes(const Ref<>& left, const Ref<>& right) {
   return true;
 }
 
-// torch's own header of the functorch stack needs a library that torch does not ship; Python knows the level. The dispatch keys tell
-// whether there is one at all.
-uint64_t functorchLevel(c10::DispatchKeySet included) {
-  if (!included.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) [[likely]]
-    return 0;
-  Ref<> module = stealRef(importModule("torch._C._functorch"));
-  Ref<> level = stealRef(module ? PyObject_CallMethod(module.get(), "maybe_current_level", nullptr)
-                                : nullptr);
-  const long value = level && PyLong_Check(level.get()) ? PyLong_AsLong(level.get()) : 0;
-  PyErr_Clear();
-  return static_cast<uint64_t>(value);
-}
-
 std::string truth(uint64_t value) { return value ? "True" : "False"; }
 std::string differs(const std::string& what, const std::string& was, const std::string& is) {
   return what + ": was " + was + ", is " + is;
 }
 std::string dtypeText(uint64_t dtype) { return c10::toString(static_cast<c10::ScalarType>(dtype)); }
+
+std::string transformsText(const Ref<>& modes) {
+  for (Py_ssize_t i = 0; modes && i < PyTuple_GET_SIZE(modes.get()); ++i) {
+    PyObject* mode = PyTuple_GET_ITEM(modes.get(), i);
+    if (isTransformStack(mode)) return PyUnicode_AsUTF8(mode);
+  }
+  return "[]";
+}
 
 std::string modesText(const Ref<>& modes) {
   if (!modes) return "none";
@@ -250,6 +264,10 @@ std::string modesText(const Ref<>& modes) {
     if (i != 0) text += ", ";
     if (PyType_Check(mode)) {
       text += reinterpret_cast<PyTypeObject*>(mode)->tp_name;
+      continue;
+    }
+    if (isTransformStack(mode)) {
+      text += std::string("transforms of torch.func ") + PyUnicode_AsUTF8(mode);
       continue;
     }
     if (PyUnicode_CheckExact(mode)) {
@@ -268,9 +286,13 @@ std::string modesText(const Ref<>& modes) {
 
 STATOR_HOT bool jitTraces() { return torch::jit::tracer::isTracing(); }
 
+STATOR_HOT bool transformsActive() {
+  return c10::impl::tls_local_dispatch_key_set().included_.has(
+      c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
+}
+
 STATOR_HOT bool callsAreWatched() {
   const c10::DispatchKeySet included = c10::impl::tls_local_dispatch_key_set().included_;
-  if (included.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) return true;
   if (!at::SavedTensorDefaultHooks::get_tls_state().stack.empty()) return true;
   if (included.has(c10::DispatchKey::Python) && c10::impl::TorchDispatchModeTLS::stack_len() != 0)
     return true;
@@ -302,11 +324,11 @@ STATOR_HOT GlobalState GlobalState::now() {
   const int64_t dispatch_modes = keys.included_.has(c10::DispatchKey::Python)
                                      ? c10::impl::TorchDispatchModeTLS::stack_len()
                                      : 0;
-  words[kStacks] = static_cast<uint64_t>(function_modes) |
-                   static_cast<uint64_t>(dispatch_modes) << 16 |
-                   functorchLevel(keys.included_) << 32;
-  if (function_modes + dispatch_modes != 0 || no_saved_hooks) [[unlikely]]
-    state.modes = activeModes(function_modes, dispatch_modes, no_saved_hooks);
+  words[kStacks] = static_cast<uint64_t>(function_modes) | static_cast<uint64_t>(dispatch_modes)
+                                                               << 16;
+  const bool transforms = keys.included_.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
+  if (function_modes + dispatch_modes != 0 || no_saved_hooks || transforms) [[unlikely]]
+    state.modes = activeModes(function_modes, dispatch_modes, transforms, no_saved_hooks);
   return state;
 }
 
@@ -314,8 +336,18 @@ STATOR_HOT bool GlobalState::equals(const GlobalState& other) const {
   return std::memcmp(words, other.words, sizeof words) == 0 && sameModes(modes, other.modes);
 }
 
+std::string GlobalState::transforms() const {
+  const std::string stack = transformsText(modes);
+  return stack == "[]" ? "" : "torch._functorch.pyfunctorch.compare_functorch_state(" + stack + ")";
+}
+
 std::string GlobalState::difference(const GlobalState& now) const {
   auto changed = [&](Word word) { return words[word] ^ now.words[word]; };
+  // They change more than themselves: grad mode, dispatch keys, hooks.
+  const std::string transforms = transformsText(modes), transforms_now = transformsText(now.modes);
+  if (transforms != transforms_now)
+    return differs("torch._functorch.pyfunctorch.compare_functorch_state(" + transforms + ")",
+                   "True", "False (" + transforms_now + ")");
   if (uint64_t bits = changed(kModes)) {
     const uint64_t was = words[kModes], is = now.words[kModes];
     if (bits & 2)
@@ -330,13 +362,9 @@ std::string GlobalState::difference(const GlobalState& now) const {
                      std::to_string(is >> 4 & 15));
     return differs("torch.get_default_dtype()", dtypeText(was >> 8), dtypeText(is >> 8));
   }
-  if (changed(kStacks) || !sameModes(modes, now.modes)) {
-    if (!sameModes(modes, now.modes))
-      return differs("active torch function and dispatch modes", modesText(modes),
-                     modesText(now.modes));
-    return differs("functorch level", std::to_string(words[kStacks] >> 32),
-                   std::to_string(now.words[kStacks] >> 32));
-  }
+  if (changed(kStacks) || !sameModes(modes, now.modes))
+    return differs("active torch function and dispatch modes", modesText(modes),
+                   modesText(now.modes));
   if (uint64_t bits = changed(kAutocast)) {
     if (bits == 1ull << 63) {
       return differs("torch.is_autocast_cache_enabled()", truth(words[kAutocast] >> 63),

@@ -452,6 +452,35 @@ FallbackAnswer inferWrapped(const Request& request, Substitution& substitution) 
 
 }  // namespace
 
+namespace {
+
+// The fakes belong to none of the transforms of torch.func that are under way.
+class TransformsAside {
+ public:
+  TransformsAside() {
+    if (!c10::impl::tls_local_dispatch_key_set().included_.has(
+            c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) [[likely]]
+      return;
+    module_ = orThrow(importModule("stator._transforms"));
+    layers_ = orThrow(PyObject_CallMethod(module_.get(), "put_aside", nullptr));
+  }
+  ~TransformsAside() {
+    if (!layers_) return;
+    PyObject *type = nullptr, *error = nullptr, *traceback = nullptr;
+    PyErr_Fetch(&type, &error, &traceback);
+    Ref<> done = stealRef(PyObject_CallMethod(module_.get(), "bring_back", "O", layers_.get()));
+    if (!done) PyErr_WriteUnraisable(layers_.get());
+    PyErr_Restore(type, error, traceback);
+  }
+  TransformsAside(const TransformsAside&) = delete;
+  TransformsAside& operator=(const TransformsAside&) = delete;
+
+ private:
+  Ref<> module_, layers_;
+};
+
+}  // namespace
+
 TensorMeta wrapperFacts(PyObject* fake) {
   static PyObject* facts = glue("wrapper_facts");
   return readFacts(orThrow(PyObject_CallOneArg(facts, fake)).get());
@@ -461,6 +490,7 @@ FallbackAnswer inferWithFake(const Request& request, NonzeroCounts& counts) {
   CallersHidden hidden;
   // What functorch has excluded from dispatch for a part of its work stays excluded where that raises.
   c10::impl::ForceDispatchKeyGuard dispatch;
+  TransformsAside no_transforms;
   static PyObject* make = glue("make");
   static PyObject* call = glue("call");
   FallbackAnswer refused;

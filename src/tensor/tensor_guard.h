@@ -71,9 +71,10 @@ PyObject* sizeOf(PyObject* tensor, int64_t dim);  // an int; dim -1: the storage
 bool isDevice(PyObject* object);
 bool sameDevice(PyObject* left, PyObject* right);  // both torch.device
 
-// Something stands between the program and torch that has to see each call: a dispatch mode, a functorch transform, or hooks on what autograd saves.
+// Something stands between the program and torch that has to see each call: a dispatch mode, or hooks on what autograd saves.
 bool jitTraces();  // torch.jit.trace is under way
 bool callsAreWatched();
+bool transformsActive();  // of torch.func: a caller's vmap, grad, jvp ...
 
 // Global state that captured code depends on: one snapshot, one compare.
 struct GlobalState {
@@ -83,6 +84,8 @@ struct GlobalState {
   Ref<> modes;
   static GlobalState now();
   bool equals(const GlobalState& other) const;
+  // The condition that the transforms under way are these; empty if there are none.
+  std::string transforms() const;
   // The first difference in the user's terms: `torch.is_grad_enabled(): was True, is False`; empty if there is none.
   std::string difference(const GlobalState& now) const;
 };

@@ -44,7 +44,3 @@ def foreach_lerp_(self, end, weight):
 
 def foreach_pow(base, exponents):
     return tuple([torch.pow(base.to(exponent.dtype), exponent) for exponent in exponents])
-
-
-def addcmul_(self, first, second, *, value):
-    return self.add_(first * value.to(self.dtype) * second)

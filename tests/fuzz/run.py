@@ -109,6 +109,15 @@ def search(options: argparse.Namespace, seeds: list[int], breaks: str, advance: 
         yield Finding(seed, breaks, found[0], found[1], source_of(seed, options.generator, options.backend))
 
 
+# What may differ, the worst first; a finding is made smaller as long as it stays as bad.
+_WORST = ("internal errors", "objects result", "objects raised", "objects", "warnings", "output")
+
+
+def worst_of(details: list[str]) -> int:
+    kinds = [detail.partition(": ")[2] if "call" in detail.partition(": ")[0] else detail for detail in details]
+    return min((i for i, word in enumerate(_WORST) for kind in kinds if kind.startswith(word)), default=len(_WORST))
+
+
 def confirm_and_shrink(options: argparse.Namespace, finding: Finding) -> Finding:
     """Runs the program again, alone in a new process, and makes it smaller while it fails in the same way."""
     with OneWorker(Judge(options.frontend, options.generator, options.backend), options.timeout) as worker:
@@ -119,7 +128,7 @@ def confirm_and_shrink(options: argparse.Namespace, finding: Finding) -> Finding
 
         def fails_alike(source: str) -> bool:
             found = found_in(source)
-            return found is not None and found[0] == finding.what
+            return found is not None and found[0] == finding.what and worst_of(found[1]) == worst_of(finding.details)
 
         if found_in(finding.source) is None:
             finding.what = f"only after other programs in one process: {finding.what}"

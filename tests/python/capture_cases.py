@@ -275,6 +275,7 @@ def quietly(function):
         no_automatic_collection(),
     ):
         with warnings.catch_warnings(), contextlib.suppress(Exception, SystemExit):
+            warnings.resetwarnings()  # others set by libraries would be guarded
             warnings.simplefilter("ignore")
             function()
     reset_ambient()

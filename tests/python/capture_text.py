@@ -15,6 +15,7 @@ def text(captures, when="", program=None):
     joined = "\n".join(line for capture in captures for line in _lines(capture, when))
     if program is not None:
         joined = joined.replace(f"{program.make.__module__}.", "").replace(f"{program.make.__name__}.<locals>.", "")
+    joined = re.sub(r"'[^'\n]*/(\w+\.py)', \d+", r"'\1', ...", joined)  # files and their lines
     return re.sub(r"\b0x[0-9a-f]{6,}", "0x...", joined)
 
 

@@ -82,7 +82,7 @@ def _prints(x):
 
 def _warns(x):
     y = x + 1
-    warnings.warn("said by the program", stacklevel=1)
+    warnings.warn(UserWarning("said by the program"), stacklevel=1)
     return y * 2
 
 

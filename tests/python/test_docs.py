@@ -11,6 +11,7 @@ import sys
 
 import pytest
 import torch
+from torch._inductor.utils import fresh_cache
 
 import stator
 
@@ -35,7 +36,12 @@ class DecoderLayer(torch.nn.Module):
 
 # What a page speaks of without making it.
 GIVEN = {
-    "CACHE.md": lambda: {"stator": stator, "model": torch.nn.Linear(4, 4), "example": torch.randn(2, 4)},
+    "CACHE.md": lambda: {
+        "stator": stator,
+        "torch": torch,
+        "model": torch.nn.Linear(4, 4),
+        "example": torch.randn(2, 4),
+    },
     "DEBUG.md": lambda: {"stator": stator, "model": torch.nn.Linear(4, 4), "x": torch.randn(2, 4)},
     "RANKS.md": lambda: {"stator": stator, "group": None},
     "REGIONS.md": lambda: {"stator": stator, "torch": torch, "model": DecoderLayer(), "DecoderLayer": DecoderLayer},
@@ -68,7 +74,8 @@ def test_blocks_run(page, tmp_path):
         # inductor compiles kernels, which takes seconds: its own tests are elsewhere
         quick = page.name in ("README.md", "DEBUG.md")
         forced = stator.set_stance("default", force_backend="aot_eager") if quick else contextlib.nullcontext()
-        with forced, stator.config.patch(cache=page.name == "CACHE.md", cache_dir=str(tmp_path / "kept")):
+        kept = stator.config.patch(cache=page.name == "CACHE.md", cache_dir=str(tmp_path / "kept"))
+        with forced, fresh_cache(), kept:  # as on a new machine: nothing of inductor's is there yet
             exec(compile(block, str(path), "exec"), scope)
 
 

@@ -72,6 +72,24 @@ def test_one_function_in_many_threads() -> None:
     assert graph_calls() - before >= 6 * 20
 
 
+def test_threads_that_capture_the_same_at_once_take_one_place() -> None:
+    together_there = threading.Barrier(4, timeout=60)
+
+    def waits(graph: torch.fx.GraphModule, inputs: list[object]) -> object:
+        together_there.wait()  # all of them are in the backend: none has found another's entry
+        return graph.forward
+
+    def double(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    compiled = stator.compile(double, backend=waits)
+    before = graph_calls()
+    for i, result in enumerate(together(*(lambda i=i: compiled(torch.full((3,), float(i))) for i in range(4)))):
+        assert torch.equal(result, torch.full((3,), 2.0 * i))
+    assert graph_calls() - before == 4
+    assert len(stator.guards(compiled)) == 1
+
+
 def test_a_module_and_functions_with_breaks() -> None:
     model = Small()
     x = torch.randn(3, 4)

@@ -1,5 +1,7 @@
 """Tensors whose class has its own __torch_dispatch__ and __tensor_flatten__: in graphs as they are, guarded with all that they are made of."""
 
+import dataclasses
+
 import pytest
 import torch
 from torch.testing._internal.two_tensor import TwoTensor
@@ -731,3 +733,181 @@ def test_marks_and_parameters(backend):
         stator.mark_dynamic(x, 0)
         made.append(captures_of(f, compiled, x, two(2)))
     assert made == [1, 0, 0]
+
+
+def ragged(lengths, width, offsets=None):
+    if offsets is None:
+        offsets = torch.tensor([0, *torch.tensor(lengths).cumsum(0).tolist()])
+    values = torch.randn(sum(lengths), width, dtype=torch.float64)
+    return torch.nested.nested_tensor_from_jagged(values, offsets).detach().requires_grad_(), offsets
+
+
+def same_jagged(got, expected):
+    assert got.shape[0] == expected.shape[0] and got.shape[2] == expected.shape[2]
+    torch.testing.assert_close(got.values(), expected.values())
+    torch.testing.assert_close(got.offsets(), expected.offsets())
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_nested_tensors_with_sizes_that_change(backend):
+    def f(x, y):
+        return (x * 2 + y).sin() if x.shape == y.shape else x.cos()
+
+    compiled = stator.compile(f, backend=backend, dynamic=True, fullgraph=True)
+    made = []
+    for lengths, width in (((2, 3, 4), 5), ((3, 4, 5, 2), 7), ((1, 6), 4)):
+        x, offsets = ragged(lengths, width)
+        y, _ = ragged(lengths, width, offsets)
+        made.append(captures_of(f, compiled, x, y, compare=same_jagged))
+        same(*(torch.autograd.grad(run(x, y).values().sum(), x)[0].values() for run in (compiled, f)))
+    assert made == [1, 0, 0]
+    x, y = ragged((2, 3, 4), 5)[0], ragged((2, 3, 4), 5)[0]  # of equal lengths, but not of the same tensor
+    assert captures_of(f, compiled, x, y, compare=same_jagged) == 1
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_offsets_made_in_the_graph(backend, dynamic):
+    def f(values, lengths):
+        offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+        one = torch.nested.nested_tensor_from_jagged(values, offsets)
+        two = torch.nested.nested_tensor_from_jagged(values * 2, offsets)
+        return (one * two).sin()
+
+    compiled = stator.compile(f, backend=backend, dynamic=dynamic, fullgraph=True)
+    values = torch.randn(9, 5, requires_grad=True)
+    assert captures_of(f, compiled, values, torch.tensor([2, 4, 3]), compare=same_jagged) == 1
+    assert captures_of(f, compiled, values, torch.tensor([4, 4, 1]), compare=same_jagged) == 0
+
+    def apart(values, lengths):
+        offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+        one = torch.nested.nested_tensor_from_jagged(values, offsets)
+        two = torch.nested.nested_tensor_from_jagged(values * 2, offsets.clone())
+        return one * two
+
+    for run in (apart, stator.compile(apart, backend=backend, dynamic=dynamic)):
+        with pytest.raises(RuntimeError, match="cannot call binary pointwise function mul"):
+            run(values, torch.tensor([2, 4, 3]))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_ragged_sizes_that_are_returned(backend):
+    def f(x):
+        return (x * 2).shape, x.sin()
+
+    x, _ = ragged((2, 3, 4), 5)
+    shape, y = stator.compile(f, backend=backend, fullgraph=True)(x)
+    assert shape == x.shape and shape[1] == f(x)[0][1]
+    same_jagged(y, f(x)[1])
+
+    def g(values, offsets):
+        return torch.nested.nested_tensor_from_jagged(values, offsets).shape
+
+    values, offsets = torch.randn(9, 5), torch.tensor([0, 2, 9])
+    assert stator.compile(g, backend=backend, fullgraph=True)(values, offsets) == g(values, offsets)
+
+
+def views_of(t):
+    yield "narrow", t.narrow(-1, 3, 8)
+    yield "split", t.split(5, -1)[2]
+    yield "split_with_sizes", t.split_with_sizes([9, t.shape[1] - 9], -1)[1]
+    yield "expand", t.unsqueeze(-1).expand(*t.shape, 10)
+    yield "select", t.select(-1, 6)
+    yield "slice", t[2:3, 5:9]
+    yield "view", t.view(-1, t.shape[1])
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("which", [name for name, _ in views_of(two(4, 15))])
+def test_views_with_sizes_that_change(which, backend):
+    def f(x):
+        return x * 2 + x.shape[0]
+
+    compiled = stator.compile(f, backend=backend, fullgraph=True, dynamic=True)
+    for rows, columns in ((4, 15), (6, 15), (5, 18)):
+        captures_of(f, compiled, dict(views_of(two(rows, columns)))[which])
+
+
+class OfItsParent(TwoTensor):
+    """Inherits a __tensor_unflatten__ that makes instances of the parent."""
+
+
+def test_class_with_its_parents_unflatten():
+    x = OfItsParent(torch.randn(3), torch.randn(3))
+    assert captures_of(lambda x: x * 2, stator.compile(lambda x: x * 2, backend="eager", fullgraph=True), x) == 1
+
+
+@pytest.mark.parametrize("dynamic", [None, False])
+def test_marks_hold_for_inner_tensors_of_the_same_sizes(dynamic):
+    def f(x):
+        return x * 2
+
+    compiled = stator.compile(f, backend="aot_eager", fullgraph=True, dynamic=dynamic)
+    made = []
+    for rows in (3, 5):
+        x = two(rows, 4)
+        stator.mark_dynamic(x, 0)
+        made.append(captures_of(f, compiled, x))
+    assert made == [1, 0]
+
+
+def test_guard_methods_of_another_form():
+    class NoClassMethod(TwoTensor):
+        def __metadata_guard__(self, captured, seen):
+            return True
+
+    class OneArgument(TwoTensor):
+        @classmethod
+        def __metadata_guard__(cls, captured):
+            return True
+
+    for kind, said in ((NoClassMethod, "must be a classmethod"), (OneArgument, "must take exactly two")):
+        compiled = stator.compile(lambda x: x * 2, backend="eager", fullgraph=True)
+        with pytest.raises(stator.exc.InternalError, match=f"__metadata_guard__ {said}"):
+            compiled(kind(torch.ones(2), torch.ones(2)))
+
+
+def test_frozen_objects_in_constructors():
+    @dataclasses.dataclass(frozen=True)
+    class Meta:
+        shape: torch.Size
+        inner: object
+
+    class Wrapped(torch.Tensor):
+        @staticmethod
+        def __new__(cls, a, meta, *, more=None):
+            return torch.Tensor._make_wrapper_subclass(cls, a.shape, strides=a.stride(), dtype=a.dtype, device=a.device)
+
+        def __init__(self, a, meta, *, more=None):
+            self.a, self.meta, self.more = a, meta, more
+
+        def __repr__(self):
+            return f"Wrapped({self.a!r})"
+
+        __torch_function__ = torch._C._disabled_torch_function_impl
+
+        def __tensor_flatten__(self):
+            return ["a"], (self.meta, self.more)
+
+        @staticmethod
+        def __tensor_unflatten__(inner, meta, outer_size, outer_stride):
+            return Wrapped(inner["a"], meta[0], more=meta[1])
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            first = next(one for one in args if isinstance(one, cls))
+            inner, named = tree_map_only(cls, lambda one: one.a, (args, kwargs or {}))
+            made = tree_map_only(torch.Tensor, lambda one: cls(one, first.meta, more=first.more), func(*inner, **named))
+            return return_and_correct_aliasing(func, args, kwargs or {}, made)
+
+    def f(x):
+        made = Wrapped(x * 2, Meta(x.shape, Meta(x.shape, None)), more=Meta(torch.Size([1]), "more"))
+        return made + 1
+
+    for backend in ("eager", "aot_eager"):
+        compiled = stator.compile(f, backend=backend, fullgraph=True)
+        for rows in (3, 3):
+            x = torch.randn(rows, 2)
+            got, expected = compiled(x), f(x)
+            torch.testing.assert_close(got.a, expected.a)
+            assert (got.meta, got.more) == (expected.meta, expected.more)

@@ -9,12 +9,11 @@ Out call(Tracer& tracer, PyObject* callable, const Args& args, Then then = Then:
 // runs to its end before it returns; a break inside breaks here
 Out callNested(Tracer& tracer, PyObject* callable, const Args& args);
 Out callNested(Tracer& tracer, PyObject* callable, std::initializer_list<PyObject*> args);
-Out callDescriptor(Tracer& tracer, PyObject* descriptor, const Args& args, Then then);
-// object.__setattr__
-Flow setAttrGeneric(Tracer& tracer, PyObject* object, PyObject* name, PyObject* value);
 // StopIteration, with a generator's return value
 Out raiseStop(Tracer& tracer, PyObject* iterator);
 // Runs what was entered to its end and gives its value. A break inside takes the whole trace back to the instruction under way.
 Out settle(Tracer& tracer, Out out);
+// Says what becomes of the value, if a frame was entered that will give it.
+Out deliverTo(Tracer& tracer, Out out, Then then);
 
 }  // namespace stator::interpret

@@ -12,9 +12,11 @@
 #include "interpret/core/trace_iterator.h"
 #include "interpret/core/tracer.h"
 #include "interpret/objects/attributes.h"
+#include "interpret/objects/class_lookups.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/keys.h"
 #include "interpret/objects/native_calls.h"
+#include "interpret/objects/special_methods.h"
 #include "python/objects.h"
 
 #include <string_view>

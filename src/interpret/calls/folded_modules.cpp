@@ -7,7 +7,7 @@
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/core/tracer.h"
-#include "interpret/objects/attributes.h"
+#include "interpret/objects/instance_attributes.h"
 #include "interpret/tensors/torch_calls.h"
 
 #include <string_view>

@@ -129,8 +129,7 @@ bool wasRenamed(Tracer& t, PyObject* function) {
 }  // namespace
 
 Out inlineFunction(Tracer& tracer, PyObject* callable, const Args& args, Then then) {
-  auto* function = reinterpret_cast<PyFunctionObject*>(callable);
-  auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callable));
   switch (markOf(callable)) {
     case Mark::kDisabled:
     case Mark::kDisabledAlone:
@@ -155,6 +154,12 @@ Out inlineFunction(Tracer& tracer, PyObject* callable, const Args& args, Then th
                                        "torch.fx.experimental.symbolic_shapes") == 0) {
     if (FunctionHandler late = findLate(callable)) return late(tracer, callable, args);
   }
+  return enterFunction(tracer, callable, args, then);
+}
+
+Out enterFunction(Tracer& tracer, PyObject* callable, const Args& args, Then then) {
+  auto* function = reinterpret_cast<PyFunctionObject*>(callable);
+  auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
   bytecode::CodeInfo* info = bytecode::CodeInfo::of(code);
   if (info == nullptr) throw PythonError();
   if (codePolicy(code) == CodePolicy::kSkip) {

@@ -6,5 +6,7 @@
 namespace stator::interpret {
 
 Out inlineFunction(Tracer& tracer, PyObject* function, const Args& args, Then then);
+// Past what is special about the function.
+Out enterFunction(Tracer& tracer, PyObject* function, const Args& args, Then then);
 
 }  // namespace stator::interpret

@@ -9,6 +9,9 @@
 #include "interpret/core/tables.h"
 #include "interpret/core/tracer.h"
 #include "interpret/objects/attributes.h"
+#include "interpret/objects/class_lookups.h"
+#include "interpret/objects/instance_attributes.h"
+#include "interpret/objects/special_methods.h"
 #include "python/objects.h"
 #include "python/types.h"
 

@@ -5,6 +5,7 @@ namespace stator::interpret {
 
 void registerClasses();
 void registerLazyModules();
+void registerOptimizerStates();
 void registerSwitches();
 
 }  // namespace stator::interpret

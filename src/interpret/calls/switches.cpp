@@ -7,6 +7,7 @@
 #include "interpret/core/arguments.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
+#include "interpret/core/outside_symbols.h"
 #include "interpret/core/symbols.h"
 #include "interpret/core/trace_iterator.h"
 #include "interpret/core/tracer.h"

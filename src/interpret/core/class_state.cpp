@@ -1,5 +1,6 @@
 #include "interpret/core/class_state.h"
 
+#include "base/error_aside.h"
 #include "python/objects.h"
 
 namespace stator::interpret {
@@ -21,15 +22,13 @@ void ClassState::change(PyObject* object, Ref<> before, PyObject* now) {
 
 void ClassState::restore() {
   if (changes_.empty()) return;
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
+  ErrorKept kept;
   for (Change& change : changes_) {
     if (reinterpret_cast<PyObject*>(Py_TYPE(change.object.get())) == change.before.get()) continue;
     if (Py_TYPE(classDescriptor())
             ->tp_descr_set(classDescriptor(), change.object.get(), change.before.get()) != 0)
       PyErr_Clear();
   }
-  PyErr_Restore(type, value, traceback);
 }
 
 }  // namespace stator::interpret

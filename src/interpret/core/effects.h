@@ -29,6 +29,9 @@ class Effects {
   // Left to a function of a library, which runs none of the program's code.
   const std::vector<LateCall>& lateCalls() const { return late_calls_; }
   void callLate(LateCall call) { late_calls_.push_back(std::move(call)); }
+  // The same before all other effects: what was written before is asked for where one is noted, what is written behind comes behind.
+  const std::vector<LateCall>& firstCalls() const { return first_calls_; }
+  void callFirst(LateCall call) { first_calls_.push_back(std::move(call)); }
 
   const std::vector<breaks::Draw>& draws() const { return draws_; }  // in the order of the program
   void draw(breaks::Draw draw) { draws_.push_back(std::move(draw)); }
@@ -40,7 +43,7 @@ class Effects {
  private:
   uint64_t count_ = 0;
   std::vector<LruUse> lru_uses_;
-  std::vector<LateCall> late_calls_;
+  std::vector<LateCall> late_calls_, first_calls_;
   std::vector<breaks::Draw> draws_;
   bool drew_random_ = false;
 };

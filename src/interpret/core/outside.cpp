@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "interpret/core/known.h"
+#include "interpret/core/outside_symbols.h"
 #include "interpret/core/sym_scalars.h"
 #include "interpret/core/symbols.h"
 #include "interpret/core/trace_iterator.h"
@@ -48,53 +49,148 @@ bool isGuardedByAddress(PyObject* tensor) {
          PyUnicode_CompareWithASCIIString(found, "guarded") == 0;
 }
 
+Out scalarFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
+  if (PyLong_CheckExact(raw) && tracer.options.dynamic != DynamicMode::kStatic) {
+    STATOR_VALUE(symbol, intFromOutside(tracer, raw, source));
+    if (symbol) return symbol;
+  }
+  if (PyFloat_CheckExact(raw) && tracer.options.symbolic_floats) {
+    STATOR_VALUE(symbol, floatFromOutside(tracer, raw, source));
+    if (symbol) return symbol;
+  }
+  tracer.world.guard(Guard{GuardKind::kEquals, source, nullptr, newRef(raw)});
+  return newRef(raw);
+}
+
+// It has come up before, maybe by another way.
+Out seenBefore(Tracer& tracer, PyObject* raw, const values::Info* info, const Source* source) {
+  if (info->source != nullptr &&
+      (info->source->kind == SourceKind::kProxied) != (source->kind == SourceKind::kProxied))
+    return tracer.breakWith(breaks::Reason::kUnsupportedObject,
+                            "a dict beside a read-only view of it");
+  if (info->constant) {
+    guardConstant(tracer, raw, source);
+  } else if (info->source != source && info->source != nullptr) {
+    tracer.world.guard(Guard{GuardKind::kSameAs, source, info->source});
+  }
+  if (info->unpacked) return info->shadow;
+  if (!info->stand_in) return newRef(raw);
+  if (source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer)
+    graph::asStandIn(info->stand_in.get())->node->of_module = true;
+  return info->stand_in;
+}
+
+// The graph is for this very tensor where the program, or the way in which parameters are treated, says so.
+void guardSpecialised(Tracer& tracer, PyObject* raw, const Source* source, graph::Node* node) {
+  if (tracer.options.own_parameters &&
+      (source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer)) {
+    node->specialised = true;
+    tracer.world.guard(Guard{GuardKind::kIs, source, nullptr, newRef(raw)});
+  }
+  if (isGuardedByAddress(raw)) {
+    node->specialised = true;
+    tracer.world.guard(Guard{GuardKind::kIsWeak, source, nullptr, newRef(raw)});
+  }
+}
+
+// An input of the graph, and the stand-in for it.
+Out tensorFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
+  values::Info& info = tracer.values.addOutside(raw, source);
+  graph::Graph& root = tracer.graphs.root();
+  root.metas.push_back(tensor::metaOf(raw));
+  shapes::TensorMeta& meta = root.metas.back();
+  std::shared_ptr<tensor::TensorGuard> guard = tensor::TensorGuard::of(raw);
+  shapeFromOutside(tracer, raw, source, *guard, meta);
+  tracer.world.guard(Guard{GuardKind::kTensor, source, nullptr, Ref<>(), 0, std::move(guard)});
+  if (uintptr_t storage = tensor::storageOf(raw)) {
+    const uint32_t id = meta.storage_id = tracer.storages.at(storage);
+    tracer.storages.noteInput(id, meta.requires_grad);
+    if (wasWrittenThrough(tracer, id))
+      return tracer.breakWith(Reason::kSubclass,
+                              "memory that was written to by way of another input");
+  }
+  graph::Node* node = root.addInput(source, newRef(raw), &meta);
+  node->location = tracer.location();  // where the program first came to it
+  node->scope = tracer.frames.innermost().scope;
+  guardSpecialised(tracer, raw, source, node);
+  node->of_module = source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer;
+  info.stand_in = graph::makeStandIn(node, &meta, reinterpret_cast<PyObject*>(Py_TYPE(raw)));
+  // owned until the trace ends, as the graph's arguments refer to it
+  tracer.values.addMade(info.stand_in, 0);
+  return info.stand_in;
+}
+
+// Item by item: some are symbols. The tuple that the trace works with stands for the one outside.
+Out unpackedTuple(Tracer& tracer, PyObject* raw, const Source* source) {
+  tracer.world.guard(
+      Guard{GuardKind::kType, source, nullptr, newRef(reinterpret_cast<PyObject*>(&PyTuple_Type))});
+  tracer.values.addOutside(raw, source);
+  tracer.world.guard(Guard{GuardKind::kLength, source, nullptr, Ref<>(), PyTuple_GET_SIZE(raw)});
+  Ref<> items = stealRef(PyTuple_New(PyTuple_GET_SIZE(raw)));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(raw); ++i) {
+    STATOR_VALUE(item, fromOutside(tracer, PyTuple_GET_ITEM(raw, i),
+                                   tracer.world.child(SourceKind::kTupleItem, source, nullptr, i)));
+    PyTuple_SET_ITEM(items.get(), i, item.release());
+  }
+  values::Info* info = tracer.values.find(raw);
+  info->shadow = items;
+  info->unpacked = true;
+  return items;
+}
+
+// A value that cannot change: it is guarded whole.
+Out constantFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
+  if (tupleChanged(tracer, raw, source)) return unpackedTuple(tracer, raw, source);
+  guardConstant(tracer, raw, source);
+  // The value is known; but what the program puts somewhere is its own object, not an equal one of an earlier call.
+  if (PyTuple_Check(raw) || PyFrozenSet_CheckExact(raw) || PyRange_Check(raw) || PySlice_Check(raw))
+    tracer.values.addOutside(raw, source).constant = true;
+  return newRef(raw);
+}
+
+Out identityFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
+  if (isPlacement(raw)) {
+    Ref<> check = stealRef(PyObject_CallOneArg(torchObject("stator._wrappers.equals"), raw));
+    if (!check) return tracer.raiseCurrentError();
+    tracer.world.guard(Guard{GuardKind::kIs, tracer.world.child(SourceKind::kAsked, source, check),
+                             nullptr, newRef(Py_True)});
+  } else {
+    tracer.world.guard(Guard{GuardKind::kIs, source, nullptr, newRef(raw)});
+  }
+  tracer.values.addOutside(raw, source);
+  return newRef(raw);
+}
+
+// The dict behind a read-only view; null: the view is an object as any other.
+PyObject* viewedMapping(PyObject* raw) {
+  if (Py_TYPE(raw) != mappingProxyType()) return nullptr;
+  // What is behind it serves, since the program cannot write through the view. Other classes of dicts answer by
+  // methods of their own, which the view asks.
+  PyObject* mapping = reinterpret_cast<PyObject**>(raw)[2];
+  return mapping != nullptr && (PyDict_CheckExact(mapping) || PyODict_CheckExact(mapping))
+             ? mapping
+             : nullptr;
+}
+
+void guardType(Tracer& tracer, PyObject* raw, const Source* source) {
+  tracer.world.guard(
+      Guard{GuardKind::kType, source, nullptr, newRef(reinterpret_cast<PyObject*>(Py_TYPE(raw)))});
+}
+
 }  // namespace
 
 Out fromOutside(Tracer& tracer, BorrowedRef<> object, const Source* source) {
   PyObject* raw = object.get();
-  if (values::isScalar(raw)) {
-    if (PyLong_CheckExact(raw) && tracer.options.dynamic != DynamicMode::kStatic) {
-      STATOR_VALUE(symbol, intFromOutside(tracer, raw, source));
-      if (symbol) return symbol;
-    }
-    if (PyFloat_CheckExact(raw) && tracer.options.symbolic_floats) {
-      STATOR_VALUE(symbol, floatFromOutside(tracer, raw, source));
-      if (symbol) return symbol;
-    }
-    tracer.world.guard(Guard{GuardKind::kEquals, source, nullptr, newRef(raw)});
-    return newRef(raw);
-  }
+  if (values::isScalar(raw)) return scalarFromOutside(tracer, raw, source);
   if (PyType_Check(raw) && reinterpret_cast<PyTypeObject*>(raw)->tp_mro == nullptr)
     return tracer.breakWith(breaks::Reason::kUnsupportedClass,
                             "a class whose mro() is being asked for");
-  if (values::Info* info = tracer.values.find(raw)) {
-    if (info->source != nullptr &&
-        (info->source->kind == SourceKind::kProxied) != (source->kind == SourceKind::kProxied))
-      return tracer.breakWith(breaks::Reason::kUnsupportedObject,
-                              "a dict beside a read-only view of it");
-    if (info->constant) {
-      guardConstant(tracer, raw, source);
-    } else if (info->source != source && info->source != nullptr) {
-      tracer.world.guard(Guard{GuardKind::kSameAs, source, info->source});
-    }
-    if (info->unpacked) return info->shadow;
-    if (!info->stand_in) return newRef(raw);
-    if (source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer)
-      graph::asStandIn(info->stand_in.get())->node->of_module = true;
-    return info->stand_in;
-  }
+  if (const values::Info* info = tracer.values.find(raw))
+    return seenBefore(tracer, raw, info, source);
   if (graph::isStandIn(raw) || isTraceIterator(raw) || symbolic::isSymbol(raw)) return newRef(raw);
-  if (Py_TYPE(raw) == mappingProxyType()) {
-    // A read-only view: what is behind it serves, since the program cannot write through the view. Other classes of dicts answer by
-    // methods of their own, which the view asks.
-    PyObject* mapping = reinterpret_cast<PyObject**>(raw)[2];
-    if (mapping != nullptr && (PyDict_CheckExact(mapping) || PyODict_CheckExact(mapping))) {
-      if (source->kind != SourceKind::kObjectDict) {
-        tracer.world.guard(Guard{GuardKind::kType, source, nullptr,
-                                 newRef(reinterpret_cast<PyObject*>(Py_TYPE(raw)))});
-      }
-      return fromOutside(tracer, mapping, tracer.world.child(SourceKind::kProxied, source));
-    }
+  if (PyObject* mapping = viewedMapping(raw)) {
+    if (source->kind != SourceKind::kObjectDict) guardType(tracer, raw, source);
+    return fromOutside(tracer, mapping, tracer.world.child(SourceKind::kProxied, source));
   }
   if (tensor::isTensor(raw)) {
     if (!isPlainTensorType(Py_TYPE(raw))) {
@@ -105,90 +201,20 @@ Out fromOutside(Tracer& tracer, BorrowedRef<> object, const Source* source) {
       return tracer.breakWith(breaks::Reason::kSubclass,
                               std::string("an input is a ") + Py_TYPE(raw)->tp_name);
     }
-    values::Info& info = tracer.values.addOutside(raw, source);
-    graph::Graph& root = tracer.graphs.root();
-    root.metas.push_back(tensor::metaOf(raw));
-    shapes::TensorMeta& meta = root.metas.back();
-    std::shared_ptr<tensor::TensorGuard> guard = tensor::TensorGuard::of(raw);
-    shapeFromOutside(tracer, raw, source, *guard, meta);
-    tracer.world.guard(Guard{GuardKind::kTensor, source, nullptr, Ref<>(), 0, std::move(guard)});
-    if (uintptr_t storage = tensor::storageOf(raw)) {
-      const uint32_t id = meta.storage_id = tracer.storages.at(storage);
-      tracer.storages.noteInput(id, meta.requires_grad);
-      if (wasWrittenThrough(tracer, id))
-        return tracer.breakWith(Reason::kSubclass,
-                                "memory that was written to by way of another input");
-    }
-    graph::Node* node = root.addInput(source, newRef(raw), &meta);
-    node->location = tracer.location();  // where the program first came to it
-    node->scope = tracer.frames.innermost().scope;
-    if (tracer.options.own_parameters &&
-        (source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer)) {
-      node->specialised = true;
-      tracer.world.guard(Guard{GuardKind::kIs, source, nullptr, newRef(raw)});
-    }
-    if (isGuardedByAddress(raw)) {
-      node->specialised = true;
-      tracer.world.guard(Guard{GuardKind::kIsWeak, source, nullptr, newRef(raw)});
-    }
-    node->of_module = source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer;
-    info.stand_in = graph::makeStandIn(node, &meta, reinterpret_cast<PyObject*>(Py_TYPE(raw)));
-    // owned until the trace ends, as the graph's arguments refer to it
-    tracer.values.addMade(info.stand_in, 0);
-    return info.stand_in;
+    return tensorFromOutside(tracer, raw, source);
   }
   {
     STATOR_VALUE(array, tracer.above.arrayFromOutside(raw, source));
     if (array) return array;
   }
-  if (values::isConstantDeep(raw)) {
-    if (tupleChanged(tracer, raw, source)) {
-      // Item by item: some are symbols. The tuple that the trace works with stands for the one outside.
-      tracer.world.guard(Guard{GuardKind::kType, source, nullptr,
-                               newRef(reinterpret_cast<PyObject*>(&PyTuple_Type))});
-      tracer.values.addOutside(raw, source);
-      tracer.world.guard(
-          Guard{GuardKind::kLength, source, nullptr, Ref<>(), PyTuple_GET_SIZE(raw)});
-      Ref<> items = stealRef(PyTuple_New(PyTuple_GET_SIZE(raw)));
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(raw); ++i) {
-        STATOR_VALUE(item,
-                     fromOutside(tracer, PyTuple_GET_ITEM(raw, i),
-                                 tracer.world.child(SourceKind::kTupleItem, source, nullptr, i)));
-        PyTuple_SET_ITEM(items.get(), i, item.release());
-      }
-      values::Info* info = tracer.values.find(raw);
-      info->shadow = items;
-      info->unpacked = true;
-      return items;
-    }
-    guardConstant(tracer, raw, source);
-    // The value is known; but what the program puts somewhere is its own object, not an equal one of an earlier call.
-    if (PyTuple_Check(raw) || PyFrozenSet_CheckExact(raw) || PyRange_Check(raw) ||
-        PySlice_Check(raw))
-      tracer.values.addOutside(raw, source).constant = true;
-    return newRef(raw);
-  }
-  if (guardedByIdentity(raw)) {
-    if (isPlacement(raw)) {
-      Ref<> check = stealRef(PyObject_CallOneArg(torchObject("stator._wrappers.equals"), raw));
-      if (!check) return tracer.raiseCurrentError();
-      tracer.world.guard(Guard{GuardKind::kIs,
-                               tracer.world.child(SourceKind::kAsked, source, check), nullptr,
-                               newRef(Py_True)});
-    } else {
-      tracer.world.guard(Guard{GuardKind::kIs, source, nullptr, newRef(raw)});
-    }
-    tracer.values.addOutside(raw, source);
-    return newRef(raw);
-  }
+  if (values::isConstantDeep(raw)) return constantFromOutside(tracer, raw, source);
+  if (guardedByIdentity(raw)) return identityFromOutside(tracer, raw, source);
   if (PyFunction_Check(raw)) {
     tracer.world.guard(Guard{GuardKind::kIs, tracer.world.child(SourceKind::kCode, source), nullptr,
                              newRef(PyFunction_GET_CODE(raw))});
-    tracer.values.addOutside(raw, source);
-    return newRef(raw);
+  } else {
+    guardType(tracer, raw, source);
   }
-  tracer.world.guard(
-      Guard{GuardKind::kType, source, nullptr, newRef(reinterpret_cast<PyObject*>(Py_TYPE(raw)))});
   tracer.values.addOutside(raw, source);
   return newRef(raw);
 }

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "interpret/core/known.h"
+#include "interpret/core/symbol_nodes.h"
 #include "interpret/core/symbols.h"
 #include "interpret/core/tracer.h"
 #include "symbolic/sym_int.h"
@@ -186,21 +187,34 @@ Ref<> scalarBinary(Tracer& tracer, int operation, PyObject* left, PyObject* righ
       result.get());
 }
 
-Ref<> floatOf(Tracer& t, PyObject* sym_int, PyObject* function) {
-  Ref<> now = valueNow(t, sym_int);
-  // Where the function raises for the number that comes, the graph fails, and the program runs again without it. It does not fail where a
-  // backend has tensors for the numbers.
-  if (!now && !(t.options.runs_as_captured && isSymScalar(sym_int) &&
-                asSymScalar(sym_int)->of == &PyFloat_Type))
-    return nullptr;
-  Ref<> result = now ? stealRef(PyObject_CallOneArg(function, now.get())) : Ref<>();
-  if (now && (!result || !PyFloat_CheckExact(result.get()))) {
-    PyErr_Clear();
-    return nullptr;
+Ref<> floatOf(Tracer& t, const std::vector<PyObject*>& numbers, PyObject* function) {
+  std::vector<Ref<>> now;
+  for (PyObject* number : numbers) {
+    // Where the function raises for the number that comes, the graph fails, and the program runs again without it. It does not fail where a
+    // backend has tensors for the numbers.
+    const bool may_come = t.options.runs_as_captured && isSymScalar(number) &&
+                          asSymScalar(number)->of == &PyFloat_Type;
+    if (Ref<> value = valueNow(t, number)) {
+      now.push_back(std::move(value));
+    } else if (!may_come) {
+      return nullptr;
+    }
   }
-  Ref<> operand = lowered(t, sym_int);
+  Ref<> result;
+  if (now.size() == numbers.size()) {
+    std::vector<PyObject*> values;
+    for (const Ref<>& value : now) values.push_back(value.get());
+    result = stealRef(PyObject_Vectorcall(function, values.data(), values.size(), nullptr));
+    if (!result || !PyFloat_CheckExact(result.get())) {
+      PyErr_Clear();
+      return nullptr;
+    }
+  }
+  Ref<> operands = stealRef(PyTuple_New(static_cast<Py_ssize_t>(numbers.size())));
+  for (size_t i = 0; i < numbers.size(); ++i)
+    PyTuple_SET_ITEM(operands.get(), static_cast<Py_ssize_t>(i), lowered(t, numbers[i]).release());
   graph::Node* node = t.graphs.current().addCall(graph::Op::kCallFunction, newRef(function),
-                                                 stealRef(PyTuple_Pack(1, operand.get())), Ref<>());
+                                                 std::move(operands), Ref<>());
   Ref<> made = scalarStandIn(t, node, &PyFloat_Type);
   return withHint(symbolic::makeScalar(&PyFloat_Type, std::move(made)), result.get());
 }

@@ -20,7 +20,10 @@ bool hasValue(Tracer& tracer, PyObject* scalar);
 Out readIntoGraph(Tracer& tracer, PyObject* target, PyObject* tensor);
 const symbolic::Expr* addUnbacked(Tracer& tracer, Ref<> stand_in, symbolic::Range range);
 
-// What the function says of a symbolic int, as a float of the graph; null: not for this one.
-Ref<> floatOf(Tracer& t, PyObject* sym_int, PyObject* function);
+// What the function says of symbolic numbers (and plain ones beside them), as a float of the graph; null: not for these.
+Ref<> floatOf(Tracer& t, const std::vector<PyObject*>& numbers, PyObject* function);
+inline Ref<> floatOf(Tracer& t, PyObject* number, PyObject* function) {
+  return floatOf(t, std::vector<PyObject*>{number}, function);
+}
 
 }  // namespace stator::interpret

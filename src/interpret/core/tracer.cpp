@@ -1,6 +1,7 @@
 #include "interpret/core/tracer.h"
 
 #include "base/check.h"
+#include "base/error_aside.h"
 #include "base/fields.h"
 #include "interpret/core/trace_iterator.h"
 #include "python/frame.h"
@@ -84,7 +85,7 @@ Flow Tracer::raiseCurrentError() {
   // Whether there is memory for it then, the program finds out itself.
   if (PyErr_GivenExceptionMatches(error.type.get(), PyExc_MemoryError))
     return breakWith(Reason::kUnsupportedObject, "what there is no memory for");
-  Ref<> instance = error.instance();
+  Ref<> instance = newRef(error.instance());
   // What this thread is really busy with is not what the trace is busy with, and the frames it really has are not the program's.
   PyException_SetTraceback(instance.get(), Py_None);
   Ref<> context = stealRef(PyException_GetContext(instance.get()));

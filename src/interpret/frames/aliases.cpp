@@ -2,7 +2,7 @@
 #include "interpret/core/known.h"
 #include "interpret/core/tracer.h"
 #include "interpret/frames/plan_builder.h"
-#include "interpret/objects/attributes.h"
+#include "interpret/objects/instance_attributes.h"
 #include "python/frame.h"
 #include "python/objects.h"
 #include "python/types.h"
@@ -134,21 +134,42 @@ void addModuleGuards(Tracer& t, values::Info* dict) {
   }
 }
 
-PyObject* listBehind(PyObject*, PyObject* iterator) {
-  PyObject* list = stator_iterator_list(iterator);
-  return Py_NewRef(list != nullptr ? list : Py_None);
+template <int n>
+PyObject* containerBehind(PyObject*, PyObject* iterator) {
+  PyObject* container = stator_iterator_container(iterator, n);
+  return Py_NewRef(container != nullptr ? container : Py_None);
 }
 
-// An iterator from outside whose list is written to.
+// What an iterator from outside goes over, as a source.
+const Source* behind(Tracer& t, const Source* iterator, int n) {
+  static PyMethodDef methods[] = {{"container_0", containerBehind<0>, METH_O, nullptr},
+                                  {"container_1", containerBehind<1>, METH_O, nullptr},
+                                  {"container_2", containerBehind<2>, METH_O, nullptr},
+                                  {"container_3", containerBehind<3>, METH_O, nullptr}};
+  static_assert(std::size(methods) == STATOR_MOST_CONTAINERS);
+  static PyObject* asks[STATOR_MOST_CONTAINERS] = {};
+  if (asks[n] == nullptr) asks[n] = PyCFunction_New(&methods[n], nullptr);
+  return t.world.child(SourceKind::kAsked, iterator, newRef(asks[n]));
+}
+
+// An iterator from outside whose container is written to.
 void addIteratorGuards(Tracer& t) {
-  static PyMethodDef method = {"list_behind", listBehind, METH_O, nullptr};
-  static PyObject* const ask = PyCFunction_New(&method, nullptr);
-  for (values::Info* info : t.values.all()) {
-    if (info->taken == 0 || stator_iterator_list(info->object.get()) == nullptr) continue;
-    for (values::Info* list : t.values.all()) {
-      if (list->origin == values::Origin::kOutside && list->source && isWritten(t, list) &&
-          PyList_Check(list->object.get()))
-        guardApart(t, list, t.world.child(SourceKind::kAsked, info->source, newRef(ask)));
+  const std::vector<values::Info*> all = t.values.all();
+  for (const values::Info* info : all) {
+    if (info->taken == 0) continue;
+    for (int n = 0; n < STATOR_MOST_CONTAINERS; ++n) {
+      PyObject* container = stator_iterator_container(info->object.get(), n);
+      if (container == nullptr || PyTuple_Check(container)) continue;
+      for (values::Info* other : all) {
+        if (other->origin != values::Origin::kOutside || !other->source) continue;
+        PyObject* object = other->object.get();
+        if (isWritten(t, other) && Py_TYPE(object) == Py_TYPE(container))
+          guardApart(t, other, behind(t, info->source, n));
+        if (other->overlay && PyDict_Check(container) && _PyObject_GetDictPtr(object) != nullptr)
+          t.world.guard(Guard{GuardKind::kNotSameAs,
+                              t.world.child(SourceKind::kObjectDict, other->source),
+                              behind(t, info->source, n)});
+      }
     }
   }
 }

@@ -11,13 +11,14 @@
 #include "interpret/frames/handlers.h"
 #include "interpret/frames/loop.h"
 #include "interpret/library/containers.h"
-#include "interpret/objects/attributes.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/drops.h"
 #include "interpret/objects/exceptions.h"
-#include "interpret/objects/items.h"
 #include "interpret/objects/iteration.h"
+#include "interpret/objects/next.h"
+#include "interpret/objects/special_methods.h"
 #include "interpret/objects/subclass_checks.h"
+#include "interpret/objects/truth.h"
 #include "interpret/objects/updates.h"
 #include "python/objects.h"
 
@@ -100,9 +101,25 @@ Flow getIter(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
   return deliver(tracer, frame, settle(tracer, iterate(tracer, frame.top())), 1);
 }
 
+namespace {
+
+// Whether the rest of a loop that has begun outside is unrolled. It is at first, unless it is long; where that did not serve for long
+// (numbers of rounds to come, places at which the loop is left), its body is one entry, whatever is to come.
+bool unrolls(Tracer& tracer, PyObject* iterator) {
+  constexpr int64_t kMost = 4;
+  constexpr Py_ssize_t kLong = 128;
+  values::Info* info = tracer.values.find(iterator);
+  if (tracer.options.history == nullptr || info == nullptr || info->source == nullptr) return false;
+  if (info->taken > 0) return true;
+  if (stealRef(stator_iterator_ahead(iterator, kLong))) return false;
+  const Source* first = tracer.world.child(SourceKind::kAhead, info->source, nullptr, -1);
+  return tracer.options.history->at(known::sourceKey(*first)).number++ < kMost;
+}
+
+}  // namespace
+
 Flow forIter(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
-  // The rest of a loop that has begun outside is not unrolled: its body is one entry, whatever the number of rounds to come.
-  if (stator_iterator_known(frame.top()))
+  if (stator_iterator_known(frame.top()) && !unrolls(tracer, frame.top()))
     return tracer.breakWith(breaks::Reason::kUnsupportedIterator, Py_TYPE(frame.top())->tp_name);
   STATOR_VALUE(item, next(tracer, frame.top()));
   if (item) {

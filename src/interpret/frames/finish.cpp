@@ -6,7 +6,6 @@
 #include "interpret/core/known.h"
 #include "interpret/core/tracer.h"
 #include "interpret/frames/plan_builder.h"
-#include "interpret/objects/attributes.h"
 #include "interpret/objects/contents.h"
 #include "interpret/tensors/random_draws.h"
 #include "interpret/tensors/torch_calls.h"
@@ -56,8 +55,22 @@ void setCellsThatEscape(PlanBuilder& builder, std::vector<values::Info*> cells) 
   }
 }
 
+void addCalls(PlanBuilder& builder, const std::vector<Effects::LateCall>& calls) {
+  for (const Effects::LateCall& call : calls) {
+    std::vector<Register> operands;
+    for (const Ref<>& argument : call.arguments) operands.push_back(builder.value(argument.get()));
+    builder.effect(PlanOp::kEffectCall, newRef(call.function), std::move(operands));
+  }
+}
+
 void addEffects(Tracer& t, PlanBuilder& builder, bool returns) {
+  addCalls(builder, t.effects.firstCalls());
   std::vector<values::Info*> dying_cells;
+  // Before what they go over is written to: a container that was changed is not gone over any further in the trace.
+  for (const values::Info* info : t.values.all()) {
+    if (info->dirty && info->taken > 0)
+      builder.effect(PlanOp::kSkip, Ref<>(), {builder.value(info->object.get())}, info->taken);
+  }
   for (const ClassState::Change& change : t.classes.changes()) {
     if (change.before.get() == change.now.get()) continue;
     static PyObject* const set = PyObject_GetAttrString(classDescriptor(), "__set__");
@@ -99,10 +112,8 @@ void addEffects(Tracer& t, PlanBuilder& builder, bool returns) {
                          {builder.value(object), builder.value(item)});
       }
     }
-    if (!info->dirty) continue;
-    if (info->taken > 0) {
-      builder.effect(PlanOp::kSkip, Ref<>(), {builder.value(object)}, info->taken);
-    } else if (PyCell_Check(object)) {
+    if (!info->dirty || info->taken > 0) continue;
+    if (PyCell_Check(object)) {
       if (returns && diesWithFrame(t, *info))
         dying_cells.push_back(info);
       else
@@ -157,11 +168,7 @@ void addEffects(Tracer& t, PlanBuilder& builder, bool returns) {
     builder.effect(PlanOp::kEffectCall, newRef(torchObject("stator._core.set_error_on_break")),
                    {builder.value(t.torch.breakIsError() ? Py_True : Py_False)});
   }
-  for (const Effects::LateCall& call : t.effects.lateCalls()) {
-    std::vector<Register> operands;
-    for (const Ref<>& argument : call.arguments) operands.push_back(builder.value(argument.get()));
-    builder.effect(PlanOp::kEffectCall, newRef(call.function), std::move(operands));
-  }
+  addCalls(builder, t.effects.lateCalls());
   if (t.torch.now().grad_enabled != t.torch.initial().grad_enabled) {
     builder.effect(PlanOp::kEffectCall, newRef(torchObject("torch._C._set_grad_enabled")),
                    {builder.value(t.torch.now().grad_enabled ? Py_True : Py_False)});

@@ -40,4 +40,11 @@ inline Flow deliver(Tracer& tracer, SymbolicFrame& frame, Out out, size_t operan
   return Flow::kOk;
 }
 
+// Pops `operands` values and goes on.
+inline Flow done(SymbolicFrame& frame, size_t operands) {
+  frame.drop(operands);
+  advance(frame);
+  return Flow::kOk;
+}
+
 }  // namespace stator::interpret::handlers

@@ -26,10 +26,14 @@ bool initTracer() {
   registerTorchStates();
   registerContainers();
   registerBuiltins();
+  registerIterators();
+  registerNamespaces();
+  registerNumbers();
   registerOrderings();
   registerOperatorFunctions();
   registerTorchContexts();
   registerOptimizers();
+  registerOptimizerStates();
   registerTensorAttributes();
   registerTorchFunction();
   registerFunctionModes();
@@ -40,6 +44,7 @@ bool initTracer() {
   registerArrays();
   registerClasses();
   registerLogging();
+  registerWarnings();
   registerTypes();
   registerExceptions();
   allowSymbolsInHandlers();

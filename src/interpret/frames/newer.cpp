@@ -10,8 +10,10 @@
 #include "interpret/objects/contents.h"
 #include "interpret/objects/drops.h"
 #include "interpret/objects/items.h"
+#include "interpret/objects/lookups.h"
 #include "interpret/objects/operators.h"
 #include "interpret/objects/scalars.h"
+#include "interpret/objects/truth.h"
 #include "python/frame.h"
 #include "python/instructions.h"
 

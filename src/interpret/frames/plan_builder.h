@@ -4,6 +4,7 @@
 #include "breaks/plan.h"
 #include "interpret/core/tracer.h"
 
+#include <optional>
 #include <unordered_map>
 
 namespace stator::interpret {
@@ -71,10 +72,29 @@ class PlanBuilder {
   // Computed from what the symbols stand for, by Python's own operators: no size limits.
   breaks::Register symbolicInt(const symbolic::Expr* expr);
   breaks::Register build(PyObject* object);
-  breaks::Register newOf(PyObject* object);
+  breaks::Register outside(PyObject* object, const values::Info& info);
+  // What a graph computes or is given.
+  breaks::Register standIn(PyObject* object);
+  breaks::Register symbolicScalar(PyObject* object);
+  breaks::Register address(PyObject* object);
+  // Exact types of containers; without a value: it is none.
+  std::optional<breaks::Register> container(PyObject* object);
+  breaks::Register dict(PyObject* object);
   breaks::Register ownDict(PyObject* owner, PyObject* dict);
+  breaks::Register range(PyObject* object);
+  breaks::Register frozenSet(PyObject* object);
+  breaks::Register view(PyObject* object);
+  breaks::Register deque(PyObject* object);
+  // Functions, methods, weak references and what else calls what it holds; without a value: it is none.
+  std::optional<breaks::Register> callable(PyObject* object);
+  breaks::Register method(PyObject* object);
+  breaks::Register partial(PyObject* object);
+  breaks::Register newOf(PyObject* object);
   breaks::Register exception(PyObject* object);
   breaks::Register instance(PyObject* object);
+  std::optional<breaks::Register> nativeInstance(PyObject* object);
+  breaks::Register array(PyObject* object);
+  breaks::Register attentionParameters(PyObject* object);
   // operator.itemgetter and its kin: made again from what they were made of.
   breaks::Register getter(PyObject* object);
   breaks::Register dictLike(PyObject* object, PyTypeObject* type);

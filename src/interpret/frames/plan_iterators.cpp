@@ -7,6 +7,7 @@
 #include "interpret/frames/plan_builder.h"
 #include "interpret/objects/exceptions.h"
 #include "interpret/objects/iteration.h"
+#include "interpret/objects/iteration_changes.h"
 #include "python/instructions.h"
 #include "python/objects.h"
 

@@ -7,6 +7,7 @@
 #include "interpret/objects/drops.h"
 #include "interpret/objects/errors.h"
 #include "interpret/objects/items.h"
+#include "interpret/objects/lookups.h"
 #include "interpret/objects/scalars.h"
 #include "python/frame.h"
 

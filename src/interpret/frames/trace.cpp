@@ -4,6 +4,7 @@
 #include "interpret/calls/modules.h"
 #include "interpret/calls/switches.h"
 #include "interpret/core/known.h"
+#include "interpret/core/symbol_conditions.h"
 #include "interpret/core/symbols.h"
 #include "interpret/core/tracer.h"
 #include "interpret/frames/above.h"
@@ -111,7 +112,7 @@ void handOver(Tracer& tracer, bool returns, Captured& captured) {
   graph.dropSwitches();
   noteFsdpModules(tracer, captured);
   graph.specialiseInputs();
-  if (tracer.sizes.environment().symbolCount() > 0) finishSymbols(tracer, captured);
+  if (tracer.sizes.environment().symbolCount() > 0) finishSymbols(tracer);
   captured.graph = tracer.graphs.shared();
   captured.plan.draws = tracer.effects.takeDraws();
   captured.instructions = tracer.budget.instructions();
@@ -133,6 +134,18 @@ struct ErrorsAside {
   StatorErrorsAside aside;
 };
 
+// A backend that differentiates or traces the graph itself cannot do so from inside of a caller's transform.
+bool underTransform(Tracer& tracer) {
+  if (tracer.options.runs_as_captured || !tensor::transformsActive()) return false;
+  Ref<> name = stealRef(PyObject_CallNoArgs(torchObject("stator._transforms.innermost")));
+  if (!name) throw PythonError();
+  const std::string text = PyUnicode_AsUTF8(name.get());
+  tracer.breakWith(Reason::kUnsupportedContext,
+                   "Calling " + text + "(compiled_fn) function from eager mode is not supported: " +
+                       "compile the function that calls " + text + ", or use backend=\"eager\"");
+  return true;
+}
+
 Captured run(Tracer& tracer) {
   Captured captured;
   ErrorsAside aside;  // its handlers are the trace's to follow
@@ -144,7 +157,7 @@ Captured run(Tracer& tracer) {
   beginStack(tracer);
   const SymbolicFrame& root = tracer.frames.driven();
   if (root.instr().offset != root.code->firstLegal()) noteStates(tracer);
-  const Flow flow = runUntil(tracer, 0);
+  const Flow flow = underTransform(tracer) ? Flow::kBreak : runUntil(tracer, 0);
   tracer.classes.restore();
   STATOR_CHECK(flow == Flow::kOk || flow == Flow::kBreak, "a trace ended in a raise");
   const bool returns = flow == Flow::kOk;

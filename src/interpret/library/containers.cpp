@@ -9,14 +9,19 @@
 #include "interpret/core/trace_iterator.h"
 #include "interpret/core/tracer.h"
 #include "interpret/library/rows.h"
-#include "interpret/objects/attributes.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/items.h"
 #include "interpret/objects/iteration.h"
+#include "interpret/objects/iteration_changes.h"
 #include "interpret/objects/keys.h"
+#include "interpret/objects/lookups.h"
+#include "interpret/objects/next.h"
 #include "interpret/objects/operators.h"
+#include "interpret/objects/special_methods.h"
+#include "interpret/objects/truth.h"
 #include "interpret/objects/updates.h"
 #include "python/types.h"
+#include "python/version.h"
 #include "values/dicts.h"
 
 namespace stator::interpret {
@@ -71,11 +76,19 @@ Out putEach(Tracer& t, const Args& args, CallHandler put) {
   }
 }
 
+// The items of a list as it holds them, whatever its class says.
+Out heldBy(Tracer& t, PyObject* list) {
+  STATOR_VALUE(items, contents(t, list));
+  return stealRef(PyList_GetSlice(items.get(), 0, PyList_GET_SIZE(items.get())));
+}
+
 Out listExtend(Tracer& t, const Args& args) {
   NEED(2, "extend");
   const bool itself = args.values[0] == args.values[1];
   if (!itself && iterationRunsCode(args.values[1])) return putEach(t, args, listAppend);
-  STATOR_VALUE(items, itself ? listOf(t, args.values[1]) : sizedListOf(t, args.values[1]));
+  STATOR_VALUE(items, itself && kListsDoubleThemselves ? heldBy(t, args.values[1])
+                      : itself                         ? listOf(t, args.values[1])
+                                                       : sizedListOf(t, args.values[1]));
   STATOR_VALUE(target, contentsForWrite(t, args.values[0]));
   Py_ssize_t size = PyList_GET_SIZE(target.get());
   PyList_SetSlice(target.get(), size, size, items.get());
@@ -491,56 +504,6 @@ Out strJoin(Tracer& t, const Args& args) {
   return t.fromNative(stealRef(PyUnicode_Join(args.values[0], items.get())));
 }
 
-// ---- generator -------------------------------------------------------------------------------------------------------------------------
-
-Out generatorSend(Tracer& t, const Args& args) {
-  NEED(2, "send");
-  if (!isTraceIterator(args.values[0]))
-    return t.breakWith(Reason::kUnsupportedIterator, "send() to a generator from outside");
-  TraceIterator* generator = asTraceIterator(args.values[0]);
-  if (generator->index == 0 && args.values[1] != Py_None) {
-    return t.raiseNew(PyExc_TypeError, "can't send non-None value to a just-started generator");
-  }
-  STATOR_VALUE(item, t.above.runGenerator(args.values[0], newRef(args.values[1])));
-  if (item) return item;
-  return raiseStop(t, args.values[0]);
-}
-
-Out generatorClose(Tracer& t, const Args& args) {
-  NEED(1, "close");
-  if (!isTraceIterator(args.values[0]))
-    return t.breakWith(Reason::kUnsupportedIterator, "close() of a generator from outside");
-  return t.above.closeGenerator(args.values[0]);
-}
-
-// throw(exception), or the old form throw(type, value, traceback).
-Out generatorThrow(Tracer& t, const Args& args) {
-  if (args.positional < 2 || args.positional > 4 || args.keywordCount() != 0)
-    return wrongArguments(t, "throw");
-  if (!isTraceIterator(args.values[0]))
-    return t.breakWith(Reason::kUnsupportedIterator, "throw() into a generator from outside");
-  PyObject* what = args.values[1];
-  PyObject* value = args.positional > 2 ? args.values[2] : Py_None;
-  if (graph::isStandIn(what) || graph::isStandIn(value)) return wrongArguments(t, "throw");
-  Ref<> exception = newRef(what);
-  if (PyExceptionClass_Check(what)) {
-    if (PyExceptionInstance_Check(value)) {
-      exception = newRef(value);
-    } else {
-      Args given;
-      if (value != Py_None) given.values = {value};
-      given.positional = given.values.size();
-      STATOR_VALUE(made, callNested(t, what, given));
-      exception = std::move(made);
-    }
-  }
-  if (!PyExceptionInstance_Check(exception.get()) || !t.isMade(exception.get()))
-    return t.breakWith(Reason::kRaises, "throws an exception from outside");
-  STATOR_VALUE(item, t.above.throwIntoGenerator(args.values[0], exception));
-  if (item) return item;
-  return raiseStop(t, args.values[0]);
-}
-
 }  // namespace
 
 Out extendList(Tracer& tracer, PyObject* list, PyObject* iterable) {
@@ -631,9 +594,6 @@ void registerContainers() {
       {"collections.deque.copy", dequeCopy},
       {"collections.OrderedDict", orderedDictCall},
       {"collections.defaultdict", defaultDictCall},
-      {"types.GeneratorType.send", generatorSend},
-      {"types.GeneratorType.close", generatorClose},
-      {"types.GeneratorType.throw", generatorThrow},
   };
   for (const auto& [path, handler] : rows) registerHandler(path, handler);
 }

@@ -1,4 +1,4 @@
-// Methods of lists, dicts, sets and generators.
+// Methods of lists, dicts, sets and deques.
 #pragma once
 
 #include "interpret/core/tracer.h"

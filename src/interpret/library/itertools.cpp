@@ -10,9 +10,10 @@
 #include "interpret/core/tracer.h"
 #include "interpret/library/rows.h"
 #include "interpret/objects/contents.h"
-#include "interpret/objects/items.h"
 #include "interpret/objects/iteration.h"
+#include "interpret/objects/next.h"
 #include "interpret/objects/operators.h"
+#include "interpret/objects/truth.h"
 
 namespace stator::interpret {
 

@@ -3,8 +3,10 @@
 #include "interpret/core/tables.h"
 #include "interpret/core/tracer.h"
 #include "interpret/library/rows.h"
-#include "interpret/objects/attributes.h"
-#include "interpret/objects/items.h"
+#include "interpret/objects/class_lookups.h"
+#include "interpret/objects/instance_attributes.h"
+#include "interpret/objects/special_methods.h"
+#include "interpret/objects/truth.h"
 
 namespace stator::interpret {
 

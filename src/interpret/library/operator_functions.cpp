@@ -6,7 +6,9 @@
 #include "interpret/core/tracer.h"
 #include "interpret/library/rows.h"
 #include "interpret/objects/items.h"
+#include "interpret/objects/membership.h"
 #include "interpret/objects/operators.h"
+#include "interpret/objects/truth.h"
 #include "python/objects.h"
 
 namespace stator::interpret {

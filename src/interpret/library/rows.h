@@ -6,11 +6,16 @@ namespace stator::interpret {
 void allowSymbolsInHandlers();
 void registerBuiltins();
 void registerContainers();
+void registerIterators();
 void registerItertools();
 void registerLibrary();
 void registerLogging();
+void registerMath();  // called by registerNumbers
+void registerNamespaces();
+void registerNumbers();
 void registerOperatorFunctions();
 void registerOrderings();
 void registerTypes();
+void registerWarnings();
 
 }  // namespace stator::interpret

@@ -8,6 +8,7 @@
 #include "interpret/core/tracer.h"
 #include "interpret/library/rows.h"
 #include "interpret/objects/attributes.h"
+#include "interpret/objects/class_lookups.h"
 
 namespace stator::interpret {
 

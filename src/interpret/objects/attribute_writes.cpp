@@ -6,12 +6,16 @@
 #include "interpret/core/trace_iterator.h"
 #include "interpret/core/tracer.h"
 #include "interpret/objects/attributes.h"
+#include "interpret/objects/class_lookups.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/descriptors.h"
 #include "interpret/objects/errors.h"
 #include "interpret/objects/exceptions.h"
+#include "interpret/objects/instance_attributes.h"
 #include "interpret/objects/items.h"
 #include "interpret/objects/keys.h"
+#include "interpret/objects/lookups.h"
+#include "interpret/objects/special_methods.h"
 #include "interpret/objects/thread_locals.h"
 #include "interpret/objects/updates.h"
 #include "python/objects.h"
@@ -252,9 +256,7 @@ Flow setAttr(Tracer& tracer, PyObject* object, PyObject* name, PyObject* value) 
                             std::string("through a ") + kind->tp_name);
   }
   if (!hasInstanceDict(object)) {
-    if (!on_type)
-      return tracer.raiseNew(PyExc_AttributeError, "'%.100s' object has no attribute '%U'",
-                             type->tp_name, name);
+    if (!on_type) return raiseNoDict(tracer, object, name);
     return tracer.raiseNew(PyExc_AttributeError, "'%.100s' object attribute '%U' is read-only",
                            type->tp_name, name);
   }

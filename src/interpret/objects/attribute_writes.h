@@ -12,4 +12,7 @@ Flow setTypeAttr(Tracer& tracer, PyTypeObject* type, PyObject* name, PyObject* v
 Flow storeInstanceAttr(Tracer& tracer, PyObject* object, PyObject* name, PyObject* value);
 Flow changeClass(Tracer& tracer, PyObject* object, PyObject* type);
 
+// The __dict__ of an object that the trace made would be one from outside.
+bool sharesOutsideDict(Tracer& t, PyObject* name, PyObject* value);
+
 }  // namespace stator::interpret

@@ -10,8 +10,6 @@ Out contents(Tracer& tracer, PyObject* container);
 Out contentsForWrite(Tracer& tracer, PyObject* container);
 // A list from outside, under way in list.sort().
 bool isBeingSorted(Tracer& tracer, PyObject* container);
-// contents of a dict with keys that are no constants
-Out keyedByPosition(Tracer& tracer, PyObject* dict);
 // guards keys that have not mattered so far
 void knowKeys(Tracer& tracer, values::Info* info);
 // the dict (trace value) that a dict view looks into

@@ -1,7 +1,7 @@
 #include "interpret/objects/decimals.h"
 
 #include "base/check.h"
-#include "base/fields.h"
+#include "base/error_aside.h"
 #include "interpret/core/known.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // Errors that CPython raises by itself: made by CPython, so that type and text are its own.
 #include "interpret/objects/errors.h"
 
+#include "base/check.h"
 #include "base/stack_room.h"
 #include "base/text.h"
 #include "interpret/core/known.h"
@@ -10,6 +11,8 @@
 #include "interpret/core/tracer.h"
 #include "interpret/objects/contents.h"
 #include "python/frame.h"
+#include "python/types.h"
+#include "python/version.h"
 
 namespace stator::interpret {
 
@@ -224,6 +227,15 @@ Flow setModuleError(Tracer& tracer, PyObject* module, PyObject* name) {
   return Flow::kOk;
 }
 
+// As PyObject_GetAttr leaves the error that is set.
+Flow raiseAbout(Tracer& tracer, PyObject* object, PyObject* name) {
+  Flow flow = tracer.raiseCurrentError();
+  PyObject_SetAttrString(tracer.errors.raised(), "name", name);
+  PyObject_SetAttrString(tracer.errors.raised(), "obj", object);
+  PyErr_Clear();
+  return flow;
+}
+
 }  // namespace
 
 Flow raiseAttributeError(Tracer& tracer, PyObject* object, PyObject* name) {
@@ -233,15 +245,23 @@ Flow raiseAttributeError(Tracer& tracer, PyObject* object, PyObject* name) {
                  reinterpret_cast<PyTypeObject*>(object)->tp_name, name);
   } else if (PyModule_Check(object)) {
     STATOR_FLOW(setModuleError(tracer, object, name));
+  } else if (PyObject* found = _PyType_Lookup(type, name);
+             found != nullptr && Py_TYPE(found) == &PyMemberDescr_Type) {
+    Ref<> owner = stealRef(stator_name_of_slots_owner(type));
+    if (!owner) throw PythonError();
+    PyErr_Format(PyExc_AttributeError, "'%U' object has no attribute '%U'", owner.get(), name);
   } else {
     PyErr_Format(PyExc_AttributeError, "'%.50s' object has no attribute '%U'", type->tp_name, name);
   }
-  Flow flow = tracer.raiseCurrentError();
-  // As PyObject_GetAttr leaves it.
-  PyObject_SetAttrString(tracer.errors.raised(), "name", name);
-  PyObject_SetAttrString(tracer.errors.raised(), "obj", object);
-  PyErr_Clear();
-  return flow;
+  return raiseAbout(tracer, object, name);
+}
+
+Flow raiseNoDict(Tracer& tracer, PyObject* object, PyObject* name) {
+  PyTypeObject* type = typeOf(tracer, object);
+  const bool plain = type->tp_setattro == PyObject_GenericSetAttr;
+  PyErr_Format(PyExc_AttributeError, "'%.100s' object has no attribute '%U'%s", type->tp_name, name,
+               plain ? kNoDictToSetIn : "");
+  return *kNoDictToSetIn != 0 ? raiseAbout(tracer, object, name) : tracer.raiseCurrentError();
 }
 
 Flow raiseNotThere(Tracer& tracer, PyObject* object, PyObject* name) {

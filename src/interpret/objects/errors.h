@@ -13,6 +13,8 @@ Out raiseNatively(Tracer& tracer, PyObject* callable, const Args& args);
 Flow raiseBinding(Tracer& tracer, PyObject* function, const Args& args);
 // `del object.name` where the object has a dict, and no such name in it
 Flow raiseNotThere(Tracer& tracer, PyObject* object, PyObject* name);
+// `object.name = value` where the object has neither such an attribute nor a dict
+Flow raiseNoDict(Tracer& tracer, PyObject* object, PyObject* name);
 Flow raiseAttributeError(Tracer& tracer, PyObject* object, PyObject* name);
 // one %U
 Flow raiseNameError(Tracer& tracer, PyObject* type, const char* format, PyObject* name);

@@ -1,4 +1,4 @@
-// Iterators: of containers, of the program's classes, from outside.
+// Iterators over containers and objects of the program's classes; lists of what they give.
 #pragma once
 
 #include "interpret/core/tracer.h"
@@ -9,15 +9,6 @@ namespace stator::interpret {
 Out reversedKeys(Tracer& tracer, PyObject* iterable);
 // an iterator (trace value)
 Out iterate(Tracer& tracer, PyObject* iterable);
-// ok with a null Ref: exhausted
-Out next(Tracer& tracer, PyObject* iterator);
-// C's own iterator over a deque, which takes each step with the trace's; after a step of both: whether it found the deque changed.
-Ref<> watchDeque(PyObject* items);
-bool sawChange(const Ref<>& watch);
-// What a kSnapshot goes over has changed since in a way that CPython's iterator would notice.
-bool noticesChange(Tracer& tracer, PyObject* iterator);
-// of a list, tuple or range
-Out nextFromOutside(Tracer& tracer, PyObject* iterator);
 Out listOf(Tracer& tracer, PyObject* iterable, Py_ssize_t most = -1);
 // As list() does it, which asks the iterable for its length.
 Out sizedListOf(Tracer& tracer, PyObject* iterable);

@@ -7,12 +7,12 @@
 #include "interpret/core/symbols.h"
 #include "interpret/core/trace_iterator.h"
 #include "interpret/core/tracer.h"
-#include "interpret/objects/attributes.h"
+#include "interpret/objects/class_lookups.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/decimals.h"
-#include "interpret/objects/items.h"
 #include "interpret/objects/iteration.h"
 #include "interpret/objects/keys.h"
+#include "interpret/objects/lookups.h"
 #include "interpret/objects/scalars.h"
 #include "interpret/objects/special_methods.h"
 #include "interpret/objects/texts.h"
@@ -41,7 +41,17 @@ PyObject* powerInPlace(PyObject* left, PyObject* right) {
   return PyNumber_InPlacePower(left, right, Py_None);
 }
 
-// In the order of CPython's NB_* numbers; the in-place forms follow with the same order.
+// CPython's NB_* numbers; the in-place forms follow in the same order.
+enum Operator {
+  kAdd = 0,
+  kAnd = 1,
+  kMultiply = 5,
+  kOr = 7,
+  kSubtract = 10,
+  kTrueDivide = 11,
+  kXor = 12
+};
+
 const std::array<BinaryRow, 13> kBinary = {{
     {"add", "+", "__add__", "__radd__", "__iadd__", PyNumber_Add, PyNumber_InPlaceAdd},
     {"and_", "&", "__and__", "__rand__", "__iand__", PyNumber_And, PyNumber_InPlaceAnd},
@@ -162,7 +172,7 @@ Out tensorBinary(Tracer& tracer, int operation, PyObject* left, PyObject* right)
     return tracer.breakWith(Reason::kDataDependentRead, "formats a tensor");
   if (in_place && !left_stand_in) {
     // A tensor refuses, and the container takes its elements.
-    if (operation % 13 == 0 && PyList_CheckExact(left)) {
+    if (operation % 13 == kAdd && PyList_CheckExact(left)) {
       STATOR_VALUE(done, tracer.above.extendList(left, right));
       return newRef(left);
     }
@@ -178,6 +188,160 @@ Out tensorBinary(Tracer& tracer, int operation, PyObject* left, PyObject* right)
   return tracer.above.tensorCall(graph::Op::kCallFunction, operatorFunction(name.c_str()), args);
 }
 
+Out symbolBinary(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
+  const bool scalars = symbolic::isSymScalar(left) || symbolic::isSymScalar(right);
+  if (Ref<> result = scalars ? scalarBinary(tracer, operation, left, right)
+                             : symBinary(tracer, operation, left, right))
+    return result;
+  // What comes out of sizes as a float: the graph computes it from them.
+  if (!scalars &&
+      (operation % 13 == kTrueDivide || PyFloat_CheckExact(left) || PyFloat_CheckExact(right))) {
+    if (Ref<> result = scalarBinary(tracer, operation, left, right)) return result;
+  }
+  Ref<> a = symbolic::isSymbol(left) ? concrete(tracer, left) : newRef(left),
+        b = symbolic::isSymbol(right) ? concrete(tracer, right) : newRef(right);
+  return binary(tracer, operation, a.get(), b.get());
+}
+
+bool isSetOperator(int operation) {
+  const int kind = operation % 13;
+  return kind == kAnd || kind == kOr || kind == kSubtract || kind == kXor;
+}
+
+// Keys and items of dicts as sets; the result is a set of its own.
+Out viewBinary(Tracer& tracer, const BinaryRow& row, PyObject* left, PyObject* right) {
+  STATOR_VALUE(items, PyDictViewSet_Check(left) ? listOf(tracer, left) : contents(tracer, left));
+  STATOR_VALUE(others, listOf(tracer, right));
+  for (PyObject* list : {items.get(), others.get()}) {
+    STATOR_VALUE(elements, listOf(tracer, list));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(elements.get()); ++i)
+      STATOR_FLOW(requireHashable(tracer, PyList_GET_ITEM(elements.get(), i)));
+  }
+  STATOR_VALUE(result, keyed(tracer, nullptr, [&](PyObject*) -> PyObject* {
+                 Ref<> first = stealRef(PySet_New(items.get()));
+                 Ref<> second = first ? stealRef(PySet_New(others.get())) : Ref<>();
+                 return second ? row.native(first.get(), second.get()) : nullptr;
+               }));
+  return tracer.fromNative(result);
+}
+
+// What the trace keeps of these dicts knows neither the class nor the factory.
+bool unionAsksClass(PyObject* left, PyObject* right) {
+  for (PyTypeObject* type : {Py_TYPE(left), Py_TYPE(right)}) {
+    if (PyType_IsSubtype(type, defaultDictType()) ||
+        (PyType_IsSubtype(type, &PyODict_Type) && type != &PyODict_Type))
+      return true;
+  }
+  return false;
+}
+
+// Operators of containers that only move references: their elements may be anything.
+enum class Moves : uint8_t { kNothing, kConcatenates, kRepeats, kSets, kDicts };
+
+Moves movesOf(int operation, PyObject* left, PyObject* right) {
+  if (operation % 13 == kAdd &&
+      (bothAre(left, right, &PyList_Type) || bothAre(left, right, &PyTuple_Type) ||
+       bothAre(left, right, dequeType())))
+    return Moves::kConcatenates;
+  if (operation % 13 == kMultiply &&
+      ((isPlainInt(right) && (PyList_CheckExact(left) || PyTuple_Check(left))) ||
+       (isPlainInt(left) && (PyList_CheckExact(right) || PyTuple_Check(right)))))
+    return Moves::kRepeats;
+  if (PyAnySet_Check(left) && PyAnySet_Check(right)) return Moves::kSets;
+  if (operation % 13 == kOr && PyDict_Check(left) && PyDict_Check(right)) return Moves::kDicts;
+  return Moves::kNothing;
+}
+
+// torch.Size takes nothing but ints; which type comes out, the same sum of nothing but ints tells.
+Out symbolicSizeSum(Tracer& tracer, const BinaryRow& row, PyObject* left, PyObject* right) {
+  auto empty = [](PyObject* like) {
+    return stealRef(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(Py_TYPE(like))));
+  };
+  Ref<> first = empty(left), second = empty(right);
+  Ref<> type_of = first && second ? stealRef(row.native(first.get(), second.get())) : Ref<>();
+  Ref<> list = stealRef(PySequence_List(left));
+  if (!type_of || !list ||
+      PyList_SetSlice(list.get(), PyList_GET_SIZE(list.get()), PyList_GET_SIZE(list.get()),
+                      right) != 0)
+    return tracer.raiseCurrentError();
+  Ref<> args = stealRef(PyTuple_Pack(1, list.get()));
+  return tracer.fromNative(
+      stealRef(PyTuple_Type.tp_new(Py_TYPE(type_of.get()), args.get(), nullptr)));
+}
+
+// A container that is changed in place. keys: of sets and dicts, which are hashed.
+Out moveInPlace(Tracer& tracer, const BinaryRow& row, bool keys, PyObject* left, PyObject* added) {
+  STATOR_VALUE(target, contentsForWrite(tracer, left));
+  if (keys) {
+    STATOR_FLOW(keyed(tracer, target.get(), [&](PyObject* into) {
+                  return row.native_in_place(into, added);
+                }).flow());
+    return newRef(left);
+  }
+  Ref<> result = stealRef(row.native_in_place(target.get(), added));
+  if (!result) return tracer.raiseCurrentError();
+  return newRef(left);
+}
+
+Out containerBinary(Tracer& tracer, int operation, Moves moves, PyObject* left, PyObject* right) {
+  const BinaryRow& row = kBinary[static_cast<size_t>(operation % 13)];
+  const bool in_place = operation >= 13, keys = moves == Moves::kSets || moves == Moves::kDicts;
+  if (moves == Moves::kDicts && !in_place && unionAsksClass(left, right))
+    return tracer.above.callNested(torchObject("stator.polyfills.functions.union_of_dicts"),
+                                   {left, right});
+  STATOR_VALUE(added, contents(tracer, right));
+  if (in_place && !PyTuple_Check(left) && !PyFrozenSet_Check(left) && !PyLong_Check(left))
+    return moveInPlace(tracer, row, keys, left, added.get());
+  STATOR_VALUE(target, contents(tracer, left));
+  const bool sizes = Py_TYPE(target.get()) == sizeType() || Py_TYPE(added.get()) == sizeType();
+  if (moves == Moves::kConcatenates && sizes && tracer.sizes.environment().symbolCount() > 0)
+    return symbolicSizeSum(tracer, row, target.get(), added.get());
+  if (keys) {
+    STATOR_VALUE(result, keyed(tracer, nullptr,
+                               [&](PyObject*) { return row.native(target.get(), added.get()); }));
+    return tracer.fromNative(result);
+  }
+  return tracer.fromNative(stealRef(row.native(target.get(), added.get())));
+}
+
+// Operands that native code may not have as they are: what they hold, if that is all that it looks at.
+Out plainBinary(Tracer& tracer, const BinaryRow& row, PyObject* left, PyObject* right) {
+  PyTypeObject *left_type = Py_TYPE(left), *right_type = Py_TYPE(right);
+  STATOR_VALUE(a, plain(tracer, left));
+  STATOR_VALUE(b, plain(tracer, right));
+  // C's other classes (timedelta, Decimal) ask a number by its methods.
+  const bool asks = (isOpaqueConstant(a.get()) && Py_TYPE(b.get()) != right_type) ||
+                    (isOpaqueConstant(b.get()) && Py_TYPE(a.get()) != left_type);
+  // A text without fields comes out as it is, class and all.
+  const bool stays = std::string_view(row.symbol) == "%" && PyUnicode_Check(left) &&
+                     Py_TYPE(a.get()) != left_type;
+  const bool shows =
+      asks || stays || (PyUnicode_Check(left) && losesClass(tracer, right, b.get()));
+  if (!isNativeSafe(tracer, a.get()) || !isNativeSafe(tracer, b.get()) || shows) {
+    if (hasStandIn(tracer, left) || hasStandIn(tracer, right))
+      return tracer.breakWith(Reason::kDataDependentRead, "an operator on a container of tensors");
+    return tracer.breakWith(Reason::kUnsupportedObject, std::string("operator.") + row.function +
+                                                            " on a " + left_type->tp_name +
+                                                            " and a " + right_type->tp_name);
+  }
+  Out result = nativeBinary(tracer, row, a.get(), b.get());
+  // The error would name other classes.
+  if (result.flow() == Flow::kRaise &&
+      (Py_TYPE(a.get()) != left_type || Py_TYPE(b.get()) != right_type)) {
+    tracer.errors.dropRaised();
+    return tracer.breakWith(Reason::kRaises, row.symbol);
+  }
+  return result;
+}
+
+// An operand's class defines the operator in Python.
+bool isProgrammedBinary(Tracer& tracer, const BinaryRow& row, bool in_place, PyTypeObject* left,
+                        PyTypeObject* right) {
+  return (stator_is_user_class(left) && (isProgrammed(tracer, left, row.method) ||
+                                         (in_place && isProgrammed(tracer, left, row.in_place)))) ||
+         (stator_is_user_class(right) && isProgrammed(tracer, right, row.reflected));
+}
+
 }  // namespace
 
 Out binary(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
@@ -185,148 +349,29 @@ Out binary(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
   const BinaryRow& row = kBinary[static_cast<size_t>(operation % 13)];
   if (graph::isStandIn(left) || graph::isStandIn(right))
     return tensorBinary(tracer, operation, left, right);
-  if (symbolic::isSymbol(left) || symbolic::isSymbol(right)) {
-    const bool scalars = symbolic::isSymScalar(left) || symbolic::isSymScalar(right);
-    if (Ref<> result = scalars ? scalarBinary(tracer, operation, left, right)
-                               : symBinary(tracer, operation, left, right))
-      return result;
-    // What comes out of sizes as a float: the graph computes it from them.
-    if (!scalars &&
-        (operation % 13 == 11 || PyFloat_CheckExact(left) || PyFloat_CheckExact(right))) {
-      if (Ref<> result = scalarBinary(tracer, operation, left, right)) return result;
-    }
-    Ref<> a = symbolic::isSymbol(left) ? concrete(tracer, left) : newRef(left),
-          b = symbolic::isSymbol(right) ? concrete(tracer, right) : newRef(right);
-    return binary(tracer, operation, a.get(), b.get());
-  }
+  if (symbolic::isSymbol(left) || symbolic::isSymbol(right))
+    return symbolBinary(tracer, operation, left, right);
   if (in_place && isProxied(tracer, left))
     return tracer.breakWith(Reason::kRaises, "an in-place operator on a read-only view");
-  PyTypeObject *left_type = Py_TYPE(left), *right_type = Py_TYPE(right);
-  if ((stator_is_user_class(left_type) &&
-       (isProgrammed(tracer, left_type, row.method) ||
-        (in_place && isProgrammed(tracer, left_type, row.in_place)))) ||
-      (stator_is_user_class(right_type) && isProgrammed(tracer, right_type, row.reflected))) {
+  if (isProgrammedBinary(tracer, row, in_place, Py_TYPE(left), Py_TYPE(right)))
     return binaryProtocol(tracer, row, in_place, left, right);
-  }
   // Those of deques call the class.
   for (PyObject* operand : {left, right}) {
     if (!in_place && isDeque(operand) && Py_TYPE(operand) != dequeType())
       return tracer.breakWith(Reason::kCallsOutside, "an operator on a subclass of deque");
   }
-  // Concatenation, repetition and set operations only move references: their elements may be anything.
-  bool list_sum = operation % 13 == 0 &&
-                  (bothAre(left, right, &PyList_Type) || bothAre(left, right, &PyTuple_Type) ||
-                   bothAre(left, right, dequeType()));
-  bool extends = in_place && operation % 13 == 0 && PyList_CheckExact(left);
-  bool repeats = operation % 13 == 5 &&
-                 ((isPlainInt(right) && (PyList_CheckExact(left) || PyTuple_Check(left))) ||
-                  (isPlainInt(left) && (PyList_CheckExact(right) || PyTuple_Check(right))));
-  bool sets = PyAnySet_Check(left) && PyAnySet_Check(right);
-  bool set_operator =
-      operation % 13 == 1 || operation % 13 == 7 || operation % 13 == 10 || operation % 13 == 12;
-  if (set_operator && (PyDictViewSet_Check(left) || PyDictViewSet_Check(right))) {
-    // Keys and items as sets; the result is a set of its own.
-    STATOR_VALUE(items, PyDictViewSet_Check(left) ? listOf(tracer, left) : contents(tracer, left));
-    STATOR_VALUE(others, listOf(tracer, right));
-    for (PyObject* list : {items.get(), others.get()}) {
-      STATOR_VALUE(elements, listOf(tracer, list));
-      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(elements.get()); ++i)
-        STATOR_FLOW(requireHashable(tracer, PyList_GET_ITEM(elements.get(), i)));
-    }
-    STATOR_VALUE(result, keyed(tracer, nullptr, [&](PyObject*) -> PyObject* {
-                   Ref<> first = stealRef(PySet_New(items.get()));
-                   Ref<> second = first ? stealRef(PySet_New(others.get())) : Ref<>();
-                   return second ? row.native(first.get(), second.get()) : nullptr;
-                 }));
-    return tracer.fromNative(result);
-  }
-  bool dicts = operation % 13 == 7 && PyDict_Check(left) && PyDict_Check(right);
-  if (dicts && !in_place) {
-    // What the trace keeps of these knows neither the class nor the factory.
-    bool asks_class = false;
-    for (PyTypeObject* type : {left_type, right_type})
-      asks_class |= PyType_IsSubtype(type, defaultDictType()) ||
-                    (PyType_IsSubtype(type, &PyODict_Type) && type != &PyODict_Type);
-    if (asks_class)
-      return tracer.above.callNested(torchObject("stator.polyfills.functions.union_of_dicts"),
-                                     {left, right});
-  }
-  if (extends) {
+  if (isSetOperator(operation) && (PyDictViewSet_Check(left) || PyDictViewSet_Check(right)))
+    return viewBinary(tracer, row, left, right);
+  if (in_place && operation % 13 == kAdd && PyList_CheckExact(left)) {
     STATOR_VALUE(done, tracer.above.extendList(left, right));
     return newRef(left);
   }
-  if (list_sum || repeats || sets || dicts) {
-    bool mutates =
-        in_place && !PyTuple_Check(left) && !PyFrozenSet_Check(left) && !PyLong_Check(left);
-    STATOR_VALUE(added, contents(tracer, right));
-    if (mutates) {
-      STATOR_VALUE(target, contentsForWrite(tracer, left));
-      if (sets || dicts) {
-        STATOR_FLOW(keyed(tracer, target.get(), [&](PyObject* into) {
-                      return row.native_in_place(into, added.get());
-                    }).flow());
-        return newRef(left);
-      }
-      Ref<> result = stealRef(row.native_in_place(target.get(), added.get()));
-      if (!result) return tracer.raiseCurrentError();
-      return newRef(left);
-    }
-    STATOR_VALUE(target, contents(tracer, left));
-    const bool sizes = Py_TYPE(target.get()) == sizeType() || Py_TYPE(added.get()) == sizeType();
-    if (list_sum && sizes && tracer.sizes.environment().symbolCount() > 0) {
-      // torch.Size takes nothing but ints; which type comes out, the same sum of nothing but ints tells.
-      auto empty = [](PyObject* like) {
-        return stealRef(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(Py_TYPE(like))));
-      };
-      Ref<> first = empty(target.get()), second = empty(added.get());
-      Ref<> type_of = first && second ? stealRef(row.native(first.get(), second.get())) : Ref<>();
-      Ref<> list = stealRef(PySequence_List(target.get()));
-      if (!type_of || !list ||
-          PyList_SetSlice(list.get(), PyList_GET_SIZE(list.get()), PyList_GET_SIZE(list.get()),
-                          added.get()) != 0)
-        return tracer.raiseCurrentError();
-      Ref<> args = stealRef(PyTuple_Pack(1, list.get()));
-      return tracer.fromNative(
-          stealRef(PyTuple_Type.tp_new(Py_TYPE(type_of.get()), args.get(), nullptr)));
-    }
-    if (sets || dicts) {
-      STATOR_VALUE(result, keyed(tracer, nullptr,
-                                 [&](PyObject*) { return row.native(target.get(), added.get()); }));
-      return tracer.fromNative(result);
-    }
-    return tracer.fromNative(stealRef(row.native(target.get(), added.get())));
-  }
-  if (in_place &&
-      (PyList_Check(left) || PyDict_Check(left) || PySet_Check(left) || isDeque(left))) {
+  const Moves moves = movesOf(operation, left, right);
+  if (moves != Moves::kNothing) return containerBinary(tracer, operation, moves, left, right);
+  if (in_place && (PyList_Check(left) || PyDict_Check(left) || PySet_Check(left) || isDeque(left)))
     return tracer.breakWith(Reason::kUnsupportedMutation, "an in-place operator on a container");
-  }
-  if (!isNativeSafe(tracer, left) || !isNativeSafe(tracer, right)) {
-    STATOR_VALUE(a, plain(tracer, left));
-    STATOR_VALUE(b, plain(tracer, right));
-    // C's other classes (timedelta, Decimal) ask a number by its methods.
-    const bool asks = (isOpaqueConstant(a.get()) && Py_TYPE(b.get()) != right_type) ||
-                      (isOpaqueConstant(b.get()) && Py_TYPE(a.get()) != left_type);
-    // A text without fields comes out as it is, class and all.
-    const bool shows = asks || (operation % 13 == 6 && PyUnicode_Check(left) &&
-                                Py_TYPE(a.get()) != left_type) ||
-                       (PyUnicode_Check(left) && losesClass(tracer, right, b.get()));
-    if (!isNativeSafe(tracer, a.get()) || !isNativeSafe(tracer, b.get()) || shows) {
-      if (hasStandIn(tracer, left) || hasStandIn(tracer, right))
-        return tracer.breakWith(Reason::kDataDependentRead,
-                                "an operator on a container of tensors");
-      return tracer.breakWith(Reason::kUnsupportedObject, std::string("operator.") + row.function +
-                                                              " on a " + left_type->tp_name +
-                                                              " and a " + right_type->tp_name);
-    }
-    Out result = nativeBinary(tracer, row, a.get(), b.get());
-    // The error would name other classes.
-    if (result.flow() == Flow::kRaise &&
-        (Py_TYPE(a.get()) != left_type || Py_TYPE(b.get()) != right_type)) {
-      tracer.errors.dropRaised();
-      return tracer.breakWith(Reason::kRaises, row.symbol);
-    }
-    return result;
-  }
+  if (!isNativeSafe(tracer, left) || !isNativeSafe(tracer, right))
+    return plainBinary(tracer, row, left, right);
   return nativeBinary(tracer, row, left, right);
 }
 

@@ -4,7 +4,7 @@
 
 #include "interpret/core/known.h"
 #include "interpret/core/tracer.h"
-#include "interpret/objects/attributes.h"
+#include "interpret/objects/class_lookups.h"
 #include "python/objects.h"
 #include "python/types.h"
 

@@ -1,7 +1,8 @@
 #include "interpret/objects/special_methods.h"
 
 #include "interpret/core/outside.h"
-#include "interpret/objects/attributes.h"
+#include "interpret/objects/class_lookups.h"
+#include "interpret/objects/descriptors.h"
 #include "python/types.h"
 
 namespace stator::interpret {
@@ -38,6 +39,23 @@ Out slotMethod(Tracer& tracer, PyObject* object, const char* name) {
   if (isDenied(tracer, typeOf(tracer, object), name))
     return tracer.raiseNew(PyExc_TypeError, "'NoneType' object is not callable");
   return special(tracer, object, name);
+}
+
+Out special(Tracer& tracer, PyObject* object, const char* name) {
+  Ref<> text = stealRef(PyUnicode_InternFromString(name));
+  PyTypeObject* type = typeOf(tracer, object);
+  STATOR_VALUE(found, typeLookup(tracer, type, text.get()));
+  if (!found || found.get() == Py_None) return Ref<>();
+  if (Py_TYPE(found.get())->tp_descr_get == nullptr)
+    return classAttrValue(tracer, type, text.get(), found.get());
+  // A property's getter runs to its end: what it gives is the method.
+  return tracer.above.settle(
+      bindDescriptor(tracer, found.get(), object, type, classEntry(tracer, type, text.get())));
+}
+
+bool isUserOverride(Tracer& tracer, PyObject* object, const std::string& name) {
+  PyTypeObject* type = typeOf(tracer, object);
+  return isProgrammed(tracer, type, name.c_str()) && !isDenied(tracer, type, name.c_str());
 }
 
 }  // namespace stator::interpret

@@ -2,9 +2,9 @@
 
 #include "base/stack_room.h"
 #include "interpret/core/known.h"
-#include "interpret/objects/attributes.h"
+#include "interpret/objects/class_lookups.h"
 #include "interpret/objects/contents.h"
-#include "interpret/objects/items.h"
+#include "interpret/objects/truth.h"
 
 namespace stator::interpret {
 

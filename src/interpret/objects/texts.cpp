@@ -3,7 +3,6 @@
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/core/trace_iterator.h"
-#include "interpret/objects/attributes.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/special_methods.h"
 #include "python/objects.h"

@@ -2,9 +2,9 @@
 
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
-#include "interpret/objects/attributes.h"
+#include "interpret/objects/class_lookups.h"
 #include "interpret/objects/descriptors.h"
-#include "interpret/objects/items.h"
+#include "interpret/objects/lookups.h"
 #include "interpret/objects/special_methods.h"
 #include "interpret/objects/updates.h"
 

@@ -8,6 +8,8 @@
 #include "interpret/objects/items.h"
 #include "interpret/objects/iteration.h"
 #include "interpret/objects/keys.h"
+#include "interpret/objects/lookups.h"
+#include "interpret/objects/next.h"
 #include "interpret/objects/special_methods.h"
 #include "values/dicts.h"
 

@@ -9,7 +9,7 @@
 #include "interpret/core/outside.h"
 #include "interpret/core/tables.h"
 #include "interpret/core/tracer.h"
-#include "interpret/objects/attributes.h"
+#include "interpret/objects/instance_attributes.h"
 #include "interpret/tensors/rows.h"
 #include "tensor/meta_of.h"
 

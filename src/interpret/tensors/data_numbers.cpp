@@ -2,12 +2,15 @@
 #include "interpret/tensors/data_numbers.h"
 
 #include "interpret/core/known.h"
+#include "interpret/core/symbol_nodes.h"
 #include "interpret/core/symbols.h"
 #include "interpret/tensors/tensor_call.h"
 #include "interpret/tensors/torch_calls.h"
 #include "symbolic/sym_int.h"
+#include "tensor/number_arguments.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 namespace stator::interpret {
@@ -54,10 +57,68 @@ void readNewSizes(Tracer& t, size_t first, PyObject* result) {
   }
 }
 
+namespace {
+
+bool isFloat(PyObject* value) {
+  return symbolic::isSymScalar(value) && symbolic::asSymScalar(value)->of == &PyFloat_Type;
+}
+
+bool holdsFloat(PyObject* value) {
+  if (!PyTuple_Check(value) && !PyList_Check(value)) return isFloat(value);
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
+    if (isFloat(PySequence_Fast_GET_ITEM(value, i))) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool floatsAreData(PyObject* target, const Args& args) {
+  Ref<> named = PyUnicode_Check(target) ? newRef(target)
+                                        : stealRef(PyObject_GetAttrString(target, "__name__"));
+  if (!named || !PyUnicode_Check(named.get())) {
+    PyErr_Clear();
+    return false;
+  }
+  std::string_view name = PyUnicode_AsUTF8(named.get());
+  name = name.substr(0, name.find('.'));  // torch.ops.aten.add.Scalar
+  auto* function = PyFunction_Check(target) ? reinterpret_cast<PyFunctionObject*>(target) : nullptr;
+  if (function != nullptr &&
+      (function->func_module == nullptr || !PyUnicode_Check(function->func_module) ||
+       PyUnicode_CompareWithASCIIString(function->func_module, "torch.nn.functional") != 0))
+    return false;
+  bool any = false;
+  for (size_t i = 0; i < args.values.size(); ++i) {
+    if (!holdsFloat(args.values[i])) continue;
+    std::string_view keyword;
+    if (i >= args.positional) keyword = PyUnicode_AsUTF8(args.name(i - args.positional));
+    if (function != nullptr) {
+      auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
+      if (i < args.positional && static_cast<int>(i) >= code->co_argcount) return false;
+      Ref<> names = stealRef(PyCode_GetVarnames(code));
+      if (i < args.positional)
+        keyword = PyUnicode_AsUTF8(PyTuple_GET_ITEM(names.get(), static_cast<Py_ssize_t>(i)));
+      if (!tensor::namesData(keyword)) return false;
+    } else if (!(name == "as_tensor" && i == 0) && !tensor::numberIsData(name, i, keyword)) {
+      return false;
+    }
+    any = true;
+  }
+  return any;
+}
+
 Ref<> withSomeNumbers(PyObject* argument) {
-  if (symbolic::isSymScalar(argument) && symbolic::asSymScalar(argument)->of == &PyFloat_Type)
-    return stealRef(PyFloat_FromDouble(0.5));
+  if (isFloat(argument)) {
+    const symbolic::SymScalar* scalar = symbolic::asSymScalar(argument);
+    return stealRef(PyFloat_FromDouble(scalar->backed ? scalar->hint : 0.5));
+  }
   if (symbolic::isSymScalar(argument)) return newRef(Py_True);
+  if (PyList_CheckExact(argument) && holdsFloat(argument)) {
+    Ref<> list = stealRef(PyList_New(PyList_GET_SIZE(argument)));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(argument); ++i)
+      PyList_SET_ITEM(list.get(), i, withSomeNumbers(PyList_GET_ITEM(argument, i)).release());
+    return list;
+  }
   if (!PyTuple_CheckExact(argument)) return newRef(argument);
   Ref<> made = stealRef(PyTuple_New(PyTuple_GET_SIZE(argument)));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(argument); ++i)

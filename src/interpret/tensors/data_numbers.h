@@ -9,8 +9,11 @@ namespace stator::interpret {
 
 // Sizes of results that depend on data, symbols from `first` on: the graph reads each off a result that has it.
 void readNewSizes(Tracer& tracer, size_t first, PyObject* result);
-// The argument with some float in the place of each that only the graph knows: facts of what a function gives do not depend on it.
+// The argument with some float in the place of each that the graph computes (the one it is now, where that is known): facts of what a
+// function gives do not depend on it.
 Ref<> withSomeNumbers(PyObject* argument);
+// Whether that is so for all floats of the graph's among the arguments of a call, as the operator's schema tells.
+bool floatsAreData(PyObject* target, const Args& args);
 // A check in the graph of a condition that is one of its values (a SymScalar of bool); it holds from here on.
 void checkInGraph(Tracer& tracer, PyObject* condition);
 

@@ -1,11 +1,13 @@
 // What functions under nonstrict_trace need of the tracer (stator/polyfills/nonstrict.py): objects of the program's own, as they are, in a node.
+#include "interpret/tensors/nonstrict.h"
+
 #include "base/stack_room.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/core/tables.h"
 #include "interpret/core/tracer.h"
-#include "interpret/objects/attributes.h"
 #include "interpret/objects/contents.h"
+#include "interpret/objects/instance_attributes.h"
 #include "interpret/tensors/rows.h"
 #include "python/types.h"
 
@@ -25,8 +27,9 @@ bool pin(Tracer& t, PyObject* object) {
   return true;
 }
 
-// A constant, an object from outside, or what is made of such: native code may have it as it is.
-bool isPlainPart(Tracer& t, PyObject* object, int depth = 0) {
+}  // namespace
+
+bool isPlainPart(Tracer& t, PyObject* object, int depth) {
   if (isNativeSafe(t, object) || pin(t, object)) return true;
   if (graph::isStandIn(object) || depth > 6) return false;
   if (PyTuple_CheckExact(object) || PyList_CheckExact(object)) {
@@ -56,6 +59,8 @@ bool isPlainPart(Tracer& t, PyObject* object, int depth = 0) {
   }
   return static_cast<bool>(dict);
 }
+
+namespace {
 
 // The structure of arguments: made in the trace, of constants and classes, and of objects that are registered as constants.
 bool isPlainSpec(Tracer& t, PyObject* spec) {

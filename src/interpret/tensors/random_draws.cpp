@@ -9,7 +9,7 @@
 #include "interpret/core/sym_scalars.h"
 #include "interpret/core/tables.h"
 #include "interpret/core/tracer.h"
-#include "interpret/objects/attributes.h"
+#include "interpret/objects/class_lookups.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/native_calls.h"
 #include "interpret/tensors/arrays.h"

@@ -1,5 +1,4 @@
-// A call of a tensor operation, step by step: arguments as the graph keeps them, what comes out, whether it may be in this graph, the node,
-// its values, and what it did to its arguments.
+// A call of a tensor operation: its arguments as the graph keeps them, and what comes out.
 #include "interpret/tensors/tensor_call.h"
 
 #include "base/faults.h"
@@ -16,15 +15,14 @@
 #include "interpret/objects/known_scalars.h"
 #include "interpret/tensors/data_numbers.h"
 #include "interpret/tensors/tensor_attributes.h"
+#include "interpret/tensors/tensor_call_steps.h"
 #include "interpret/tensors/torch_calls.h"
 #include "interpret/tensors/torch_contexts.h"
 #include "interpret/tensors/torch_function.h"
 #include "interpret/tensors/torch_states.h"
 #include "interpret/tensors/wrapper_tensors.h"
-#include "interpret/tensors/writes.h"
 #include "shapes/arg.h"
 #include "shapes/data_sizes.h"
-#include "shapes/dims.h"
 #include "symbolic/sym_int.h"
 
 #include <algorithm>
@@ -49,17 +47,6 @@ bool isOpaque(PyObject* object) {
           !graph::asStandIn(object)->node->wrapper);
 }
 
-// A torch.Size of items that are no ints, which it would not take itself.
-Ref<> sizeOf(const Ref<>& items) {
-  Ref<> packed = stealRef(PyTuple_Pack(1, items.get()));
-  return stealRef(packed ? PyTuple_Type.tp_new(sizeType(), packed.get(), nullptr) : nullptr);
-}
-
-bool isRagged(const shapes::Output& output) {
-  static auto* const kind = reinterpret_cast<PyTypeObject*>(torchObject("torch.SymInt"));
-  return output.constant && Py_TYPE(output.constant.get()) == kind;
-}
-
 // A tensor that is made of such a number has its dtype.
 bool keepsNumpyDtype(PyObject* target, const Args& args) {
   static PyObject* const makers[] = {
@@ -78,22 +65,6 @@ bool keepsNumpyDtype(PyObject* target, const Args& args) {
       any |= isNumpyNumber(PySequence_Fast_GET_ITEM(value, i));
   }
   return any;
-}
-
-bool givesGradients(const shapes::Inferred& inferred) {
-  return std::any_of(inferred.outputs.begin(), inferred.outputs.end(),
-                     [](const shapes::Output& output) { return output.meta.requires_grad; });
-}
-
-// The tensors that a call is to write its results into.
-std::vector<PyObject*> tensorsOfOut(const shapes::Request& request) {
-  std::vector<PyObject*> tensors;
-  const Py_ssize_t keywords = request.kwnames == nullptr ? 0 : PyTuple_GET_SIZE(request.kwnames);
-  for (Py_ssize_t i = 0; i < keywords; ++i) {
-    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(request.kwnames, i), "out") == 0)
-      collectTensors(request.args[request.positional + static_cast<size_t>(i)], tensors);
-  }
-  return tensors;
 }
 
 Reason reasonFor(shapes::Status status) {
@@ -124,21 +95,6 @@ bool isRead(PyObject* target) {
          name == "__float__" || name == "__bool__" || name == "__complex__";
 }
 
-// Puts the stand-ins into the places that the skeleton numbers.
-Ref<> fillSkeleton(PyObject* skeleton, const std::vector<Ref<>>& items) {
-  needStack();
-  if (PyLong_Check(skeleton)) return items[static_cast<size_t>(PyLong_AsLong(skeleton))];
-  if (PyTuple_Check(skeleton) || PyList_Check(skeleton)) {
-    Ref<> list = stealRef(PyList_New(0));
-    for (Py_ssize_t i = 0; i < PyObject_Size(skeleton); ++i) {
-      Ref<> part = stealRef(PySequence_GetItem(skeleton, i));
-      PyList_Append(list.get(), fillSkeleton(part.get(), items).get());
-    }
-    return PyList_Check(skeleton) ? list : stealRef(PyList_AsTuple(list.get()));
-  }
-  return newRef(skeleton);
-}
-
 // A list or tuple with a float that the graph computes, of which the value now is known.
 bool holdsFloat(PyObject* value) {
   if (!PyTuple_Check(value) && !PyList_Check(value)) return false;
@@ -149,96 +105,22 @@ bool holdsFloat(PyObject* value) {
   return false;
 }
 
-// A fact that is a tuple is a new object each time it is asked for.
-Ref<> freshConstant(const Ref<>& constant) {
-  if (!PyTuple_Check(constant.get()) || PyTuple_GET_SIZE(constant.get()) == 0) return constant;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constant.get()); ++i) {
-    if (!symbolic::isSymInt(PyTuple_GET_ITEM(constant.get(), i))) continue;
-    // torch.Size itself takes nothing but ints.
-    Ref<> args = stealRef(PyTuple_Pack(1, constant.get()));
-    return stealRef(args ? PyTuple_Type.tp_new(Py_TYPE(constant.get()), args.get(), nullptr)
-                         : nullptr);
-  }
-  if (Py_TYPE(constant.get()) == sizeType())
-    return stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(sizeType()), constant.get()));
-  if (!PyTuple_CheckExact(constant.get())) return constant;
-  Ref<> list = stealRef(PySequence_List(constant.get()));
-  return stealRef(PyList_AsTuple(list.get()));
+}  // namespace
+
+Flow TensorCall::breakWith(Reason reason, const char* why) {
+  return tracer_.breakWith(reason, targetName(target_) + ": " + why);
 }
 
-class TensorCall {
- public:
-  TensorCall(Tracer& tracer, graph::Op op, PyObject* target, const Args& args, bool remember,
-             PyObject* facts)
-      : tracer_(tracer),
-        op_(op),
-        target_(target),
-        args_(args),
-        remember_(remember),
-        facts_(facts) {}
-  Out run();
+std::vector<PyObject*> TensorCall::involved() const {
+  std::vector<PyObject*> tensors;
+  for (PyObject* value : now_) collectTensors(value, tensors);
+  return tensors;
+}
 
- private:
-  // The call under another name, or with other arguments.
-  Out again(PyObject* target, const Args& args) {
-    return tensorCall(tracer_, op_, target, args, remember_, facts_);
-  }
-  Flow breakWith(Reason reason, const char* why) {
-    return tracer_.breakWith(reason, targetName(target_) + ": " + why);
-  }
-  std::vector<PyObject*> involved() const {
-    std::vector<PyObject*> tensors;
-    for (PyObject* value : now_) collectTensors(value, tensors);
-    return tensors;
-  }
-  bool wasWritten(size_t tensor) const {
-    const std::vector<int>& named = inferred().written_inputs;
-    return named.empty() || std::count(named.begin(), named.end(), static_cast<int>(tensor)) != 0;
-  }
-  const shapes::Inferred& inferred() const { return *answer_.inferred; }
-
-  Flow takeArguments();
-  void infer();
-  void askWrappers(std::optional<tensor::TorchFunctionPause>& handlers_ran);
-  // No answer: what the program gets instead, if there is a way; ok with null: none.
-  Out withoutAnswer();
-  Out withNumbers();
-  bool onlyScales() const;
-  Flow mayBeInGraph();
-  Flow checkLeafUse();
-  Flow checkWrites();
-  Flow checkChangedFacts();
-  Flow checkForAutograd();
-  bool onlyConstants() const;
-  Out constants() const;
-  void addNode();
-  const shapes::TensorMeta* factsOf(const shapes::Output& output);
-  Ref<> raggedSize(graph::Node* of, const shapes::Output& output);
-  Ref<> singleValue();
-  Out severalValues();
-  Ref<> itemValue(PyObject* whole, size_t index, const shapes::Output& output);
-  void noteEffects();
-
-  Tracer& tracer_;
-  graph::Op op_;
-  PyObject* target_;
-  const Args& args_;
-  const bool remember_;
-  bool any_float_ = false;
-  PyObject* facts_;
-  std::vector<Ref<>> keep_;
-  std::vector<PyObject*> now_;    // the arguments, as the graph will keep them
-  std::vector<PyObject*> asked_;  // the same for inference, where that is given something else
-  bool overloaded_ = false;       // an argument has a __torch_function__ after all
-  shapes::Request request_;
-  shapes::Answer answer_;
-  std::optional<shapes::Inferred> kept_;
-  size_t first_new_ = 0;  // the first symbol that the operation brought
-  bool new_sizes_ = false;
-  std::vector<PyObject*> tensors_;
-  graph::Node* node_ = nullptr;
-  std::vector<uint32_t> storages_;  // of the outputs so far
-};
+bool TensorCall::wasWritten(size_t tensor) const {
+  const std::vector<int>& named = inferred().written_inputs;
+  return named.empty() || std::count(named.begin(), named.end(), static_cast<int>(tensor)) != 0;
+}
 
 Flow TensorCall::takeArguments() {
   keep_.reserve(args_.values.size());
@@ -335,24 +217,11 @@ void TensorCall::infer() {
     tracer_.sizes.addSymbol(nullptr, tracer_.sizes.environment().rangeOf(added));
   }
   new_sizes_ = tracer_.sizes.sources().size() > first_new_;
-  if (answer_.status == shapes::Status::kUnsupported && !any_float_ && onlyScales()) {
-    any_float_ = true;  // gives the same facts
+  if (answer_.status == shapes::Status::kUnsupported && !any_float_ && tracer_.sizes.hasScalars() &&
+      floatsAreData(target_, args_)) {
+    any_float_ = true;  // any gives the same facts
     infer();
   }
-}
-
-// The symbolic floats among the arguments are factors: no fact of a result depends on their values.
-bool TensorCall::onlyScales() const {
-  bool any = false;
-  for (size_t i = 0; i < args_.values.size(); ++i) {
-    if (!symbolic::isSymScalar(args_.values[i])) continue;
-    if (i < args_.positional || symbolic::asSymScalar(args_.values[i])->of != &PyFloat_Type)
-      return false;
-    const std::string_view name = utf8(args_.name(i - args_.positional));
-    if (name != "alpha" && name != "value" && name != "beta") return false;
-    any = true;
-  }
-  return any;
 }
 
 // No rule for a float without a value: with the value it has now, then. Ok with null: there is none.
@@ -378,6 +247,8 @@ Out TensorCall::withNumbers() {
 
 Out TensorCall::withoutAnswer() {
   using shapes::Status;
+  if (answer_.status == Status::kWarns)
+    return tracer_.above.settle(tracer_.above.inlineFunction(target_, args_, Then::kPush));
   if (answer_.status == Status::kRaises && PyUnicode_Check(target_) &&
       PyUnicode_CompareWithASCIIString(target_, "tolist") == 0) {
     // Of every tensor but a fake one.
@@ -428,281 +299,6 @@ Out TensorCall::withoutAnswer() {
                            targetName(target_) + (why.empty() ? "" : ": " + why));
 }
 
-Flow TensorCall::checkLeafUse() {
-  if (!tracer_.storages.anyLeafWrites() || !tracer_.torch.now().grad_enabled ||
-      !givesGradients(inferred()))
-    return Flow::kOk;
-  for (PyObject* tensor : involved()) {
-    const shapes::TensorMeta* meta = graph::asStandIn(tensor)->meta;
-    if (meta != nullptr && tracer_.storages.isLeafWritten(meta->storage_id))
-      return breakWith(Reason::kUnsupportedMutation,
-                       "uses a leaf that was written to under no_grad");
-  }
-  return Flow::kOk;
-}
-
-Flow TensorCall::checkWrites() {
-  if (new_sizes_) return breakWith(Reason::kDynamicOutputShape, "writes its result into a tensor");
-  const std::vector<PyObject*> tensors = involved();
-  std::string why;
-  // In-place operations write to the first, layers with a state to some others.
-  std::vector<int> named_first = inferred().written_inputs;
-  if (named_first.empty() || named_first[0] == 0) named_first = {0};
-  for (int index : named_first) {
-    // What is written to comes first.
-    std::vector<PyObject*> ordered = tensors;
-    const auto at = ordered.begin() + index;
-    if (index > 0 && static_cast<size_t>(index) < ordered.size())
-      std::rotate(ordered.begin(), at, at + 1);
-    if (writeMayFail(tracer_, target_, now_, ordered, why))
-      return breakWith(Reason::kRaises, why.c_str());
-  }
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const bool written = wasWritten(i);
-    const uint32_t storage = graph::asStandIn(tensors[i])->meta->storage_id;
-    if (written && writesToShared(tracer_, storage))
-      return breakWith(
-          Reason::kUnsupportedMutation,
-          "writes to memory of several inputs, with and without gradients or of wrappers");
-    if (written && !tracer_.options.runs_as_captured) {
-      STATOR_FLOW(writeToData(tracer_, tensors[i]));
-      STATOR_FLOW(writeToOneOfViews(tracer_, tensors[i], tensors));
-    }
-    // AOTAutograd saves what the write left for the backward pass, and writes once more there.
-    if (written && !tracer_.options.runs_as_captured && !tracer_.torch.now().grad_enabled &&
-        tracer_.storages.hasGrads(storage))
-      tracer_.storages.noteLeafWrite(storage);
-    if (tracer_.storages.isHooked(storage))
-      return tracer_.breakWith(Reason::kCallsOutside, "writes to a tensor with a hook");
-  }
-  // an answer is good until the next question only
-  if (!request_.wrapped) answer_ = shapes::infer(request_);
-  return Flow::kOk;
-}
-
-Flow TensorCall::checkChangedFacts() {
-  if (tracer_.torch_function.relevant() && !inferred().changed_inputs.empty()) {
-    // The graph gets another object for an instance of a subclass, with the same memory and facts of its own.
-    for (PyObject* value : now_) {
-      if (graph::isStandIn(value) && typeOf(tracer_, value) != tensorType() &&
-          typeOf(tracer_, value) != parameterType() && typeOf(tracer_, value) != &PyTuple_Type)
-        return breakWith(Reason::kUnsupportedTensorOp,
-                         "changes the facts of an instance of a tensor subclass");
-    }
-  }
-  if (!request_.wrapped || tracer_.options.runs_as_captured) return Flow::kOk;
-  // What takes wrappers apart has no way to give one other sizes.
-  for (const auto& [index, after] : inferred().changed_inputs) {
-    const graph::StandIn* changed = graph::asStandIn(tensors_[static_cast<size_t>(index)]);
-    if (!shapes::identical(changed->meta->sizes, after.sizes) ||
-        !shapes::identical(changed->meta->strides, after.strides))
-      return breakWith(Reason::kUnsupportedMutation, "changes the sizes of a wrapper subclass");
-  }
-  return Flow::kOk;
-}
-
-// AOTAutograd computes gradients for inputs of the graph, and for nothing that becomes a leaf inside of it. A view of a leaf that is
-// taken without gradients says of itself that it is one, but no gradient comes to it.
-Flow TensorCall::checkForAutograd() {
-  if (tracer_.options.runs_as_captured) return Flow::kOk;
-  bool leaf = false;
-  for (const shapes::Output& output : inferred().outputs) {
-    if (output.kind != shapes::Output::Kind::kTensor || output.same_object_as >= 0) continue;
-    const bool view_of_leaf =
-        output.alias_of >= 0 &&
-        graph::asStandIn(tensors_[static_cast<size_t>(output.alias_of)])->meta->requires_grad;
-    leaf |= output.meta.requires_grad && output.meta.is_leaf && !view_of_leaf;
-  }
-  for (const auto& [index, after] : inferred().changed_inputs) {
-    const graph::StandIn* changed = graph::asStandIn(tensors_[static_cast<size_t>(index)]);
-    leaf |= after.requires_grad && after.is_leaf && !changed->meta->requires_grad;
-    // It has no way to give the memory of the caller's tensor another size.
-    if (changed->node->source != nullptr &&
-        !shapes::identical({changed->meta->storage_bytes}, {after.storage_bytes}))
-      return breakWith(Reason::kUnsupportedMutation, "resizes the memory of an input");
-  }
-  // Nor does it keep the strides of what a result is written into: it computes a new one and forgets the old.
-  for (PyObject* out : tensorsOfOut(request_)) {
-    const shapes::TensorMeta& meta = *graph::asStandIn(out)->meta;
-    if (!shapes::isContiguous(meta.sizes, meta.strides))
-      return breakWith(Reason::kUnsupportedTensorOp, "out= is a tensor that is not contiguous");
-  }
-  if (leaf)
-    return breakWith(Reason::kUnsupportedTensorOp,
-                     "a tensor starts to require grad inside of the graph");
-  return Flow::kOk;
-}
-
-Flow TensorCall::mayBeInGraph() {
-  STATOR_FLOW(checkLeafUse());
-  if (inferred().mutates) STATOR_FLOW(checkWrites());
-  tensors_ = involved();
-  STATOR_FLOW(checkChangedFacts());
-  return checkForAutograd();
-}
-
-bool TensorCall::onlyConstants() const {
-  if (inferred().mutates || inferred().random || !remember_) return false;
-  return std::none_of(inferred().outputs.begin(), inferred().outputs.end(),
-                      [](const shapes::Output& output) {
-                        return output.kind == shapes::Output::Kind::kTensor || isRagged(output);
-                      });
-}
-
-Out TensorCall::constants() const {
-  std::vector<Ref<>> items;
-  for (const shapes::Output& output : inferred().outputs)
-    items.push_back(freshConstant(output.constant));
-  switch (inferred().structure) {
-    case shapes::Structure::kSingle:
-      return items.empty() ? newRef(Py_None) : items[0];
-    case shapes::Structure::kNested:
-      return fillSkeleton(inferred().skeleton.get(), items);
-    default:
-      break;
-  }
-  Ref<> list = stealRef(PyList_New(0));
-  for (Ref<>& item : items) PyList_Append(list.get(), item.get());
-  if (inferred().structure == shapes::Structure::kList) return list;
-  Ref<> all = stealRef(PyList_AsTuple(list.get()));
-  return inferred().type.get() == reinterpret_cast<PyObject*>(sizeType()) ? sizeOf(all) : all;
-}
-
-void TensorCall::addNode() {
-  Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args_.positional)));
-  if (tracer_.sizes.any()) {
-    for (PyObject*& value : now_) {
-      keep_.push_back(lowered(tracer_, value));
-      value = keep_.back().get();
-    }
-  }
-  for (size_t i = 0; i < args_.positional; ++i)
-    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(now_[i]));
-  Ref<> kwargs;
-  if (args_.keywordCount() > 0) {
-    kwargs = stealRef(PyDict_New());
-    for (size_t i = 0; i < args_.keywordCount(); ++i)
-      PyDict_SetItem(kwargs.get(), args_.name(i), now_[args_.positional + i]);
-  }
-  node_ = tracer_.graphs.current().addCall(op_, newRef(target_), tuple, kwargs);
-  node_->location = tracer_.location();
-  node_->scope = tracer_.frames.innermost().scope;
-  node_->mutates = inferred().mutates || inferred().random || !remember_;
-  node_->repeatable =
-      !inferred().written_inputs.empty() && !inferred().random && remember_ && !request_.wrapped;
-  // reading a part of a tensor cannot fail
-  node_->called = !request_.wrapped || target_ != builtinFunction("getattr");
-  node_->random = inferred().random;
-  if (inferred().random) tracer_.effects.noteRandom();
-}
-
-const shapes::TensorMeta* TensorCall::factsOf(const shapes::Output& output) {
-  tracer_.graphs.current().metas.push_back(output.meta);
-  shapes::TensorMeta& meta = tracer_.graphs.current().metas.back();
-  if (output.alias_of >= 0) {
-    PyObject* shared = tensors_[static_cast<size_t>(output.alias_of)];
-    meta.storage_id = graph::asStandIn(shared)->meta->storage_id;
-    if (request_.wrapped && static_cast<bool>(output.wrapper) != (wrapperOf(shared) != nullptr)) {
-      // A wrapper and a part of it: memory of several tensors on one side.
-      tracer_.wrappers.tie(meta.storage_id, tracer_.storages.following());
-      meta.storage_id = tracer_.storages.fresh();
-    }
-  } else if (output.alias_of_output >= 0) {
-    meta.storage_id = storages_[static_cast<size_t>(output.alias_of_output)];
-  } else {
-    meta.storage_id = tracer_.storages.fresh();
-  }
-  return &meta;
-}
-
-PyObject* typeOfOutput(const shapes::Output& output) {
-  return reinterpret_cast<PyObject*>(output.wrapper ? Py_TYPE(output.wrapper.get()) : tensorType());
-}
-
-Ref<> TensorCall::raggedSize(graph::Node* of, const shapes::Output& output) {
-  of->wrapper = output.constant;
-  Ref<> size =
-      graph::makeStandIn(of, nullptr, reinterpret_cast<PyObject*>(Py_TYPE(output.constant.get())));
-  tracer_.values.addMade(size, tracer_.frames.instruction());
-  return size;
-}
-
-Ref<> TensorCall::singleValue() {
-  if (inferred().outputs.empty()) return newRef(Py_None);
-  const shapes::Output& output = inferred().outputs[0];
-  if (output.kind == shapes::Output::Kind::kTensor) {
-    node_->meta = factsOf(output);
-    if (output.same_object_as >= 0)
-      return newRef(tensors_[static_cast<size_t>(output.same_object_as)]);
-    node_->wrapper = output.wrapper;
-    Ref<> made = graph::makeStandIn(node_, node_->meta, typeOfOutput(output));
-    tracer_.values.addMade(made, tracer_.frames.instruction());
-    return made;
-  }
-  if (isRagged(output)) return raggedSize(node_, output);
-  return output.constant ? output.constant : newRef(Py_None);
-}
-
-Ref<> TensorCall::itemValue(PyObject* whole, size_t number, const shapes::Output& output) {
-  storages_.push_back(0);
-  if (output.kind == shapes::Output::Kind::kConstant && !isRagged(output)) return output.constant;
-  if (output.same_object_as >= 0)
-    return newRef(tensors_[static_cast<size_t>(output.same_object_as)]);
-  Ref<> index = stealRef(PyLong_FromSize_t(number));
-  Ref<> item_args = stealRef(PyTuple_Pack(2, whole, index.get()));
-  graph::Node* item = tracer_.graphs.current().addCall(
-      graph::Op::kCallFunction, newRef(operatorFunction("getitem")), item_args, Ref<>());
-  item->location = node_->location;
-  item->scope = node_->scope;
-  if (isRagged(output)) return raggedSize(item, output);
-  item->meta = factsOf(output);
-  storages_.back() = item->meta->storage_id;
-  item->wrapper = output.wrapper;
-  Ref<> made = graph::makeStandIn(item, item->meta, typeOfOutput(output));
-  tracer_.values.addMade(made, tracer_.frames.instruction());
-  return made;
-}
-
-Out TensorCall::severalValues() {
-  Ref<> whole = graph::makeStandIn(node_, nullptr, reinterpret_cast<PyObject*>(&PyTuple_Type));
-  tracer_.values.addMade(whole, tracer_.frames.instruction());
-  std::vector<Ref<>> items;
-  for (size_t i = 0; i < inferred().outputs.size(); ++i)
-    items.push_back(itemValue(whole.get(), i, inferred().outputs[i]));
-  Ref<> result;
-  if (inferred().structure == shapes::Structure::kNested) {
-    result = fillSkeleton(inferred().skeleton.get(), items);
-  } else {
-    Ref<> list = stealRef(PyList_New(0));
-    for (Ref<>& item : items) PyList_Append(list.get(), item.get());
-    const bool is_list = inferred().structure == shapes::Structure::kList;
-    result = is_list ? list : stealRef(PyList_AsTuple(list.get()));
-  }
-  if (inferred().structure == shapes::Structure::kNamed) {
-    result = inferred().type.get() == reinterpret_cast<PyObject*>(sizeType())
-                 ? sizeOf(result)
-                 : stealRef(PyObject_CallOneArg(inferred().type.get(), result.get()));
-    if (!result) return tracer_.raiseCurrentError();
-  }
-  node_->structure = result;
-  return result;
-}
-
-void TensorCall::noteEffects() {
-  if (request_.wrapped || !inferred().changed_inputs.empty()) tracer_.torch.noteGradsMatter();
-  for (const auto& [index, facts] : inferred().changed_inputs) {
-    graph::StandIn* changed = graph::asStandIn(tensors_[static_cast<size_t>(index)]);
-    const uint32_t storage = changed->meta->storage_id;
-    tracer_.graphs.current().metas.push_back(facts);
-    tracer_.graphs.current().metas.back().storage_id = storage;
-    changed->meta = &tracer_.graphs.current().metas.back();
-  }
-  if (!inferred().mutates) return;
-  for (size_t i = 0; i < tensors_.size(); ++i) {
-    if (wasWritten(i)) noteWritten(tracer_, tensors_[i]);
-  }
-}
-
 Out TensorCall::run() {
   STATOR_FLOW(takeArguments());
   if (overloaded_) return again(target_, args_);
@@ -738,8 +334,6 @@ Out TensorCall::run() {
   noteEffects();
   return result;
 }
-
-}  // namespace
 
 Out tensorCall(Tracer& tracer, graph::Op op, PyObject* target, const Args& args, bool remember,
                PyObject* facts) {

@@ -3,6 +3,7 @@
 // entry, and what follows is captured under the real state.
 #include "interpret/tensors/torch_contexts.h"
 
+#include "base/error_aside.h"
 #include "bytecode/opcodes.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
@@ -251,13 +252,11 @@ OpenContextScope::OpenContextScope(const Tracer& tracer) {
 }
 
 OpenContextScope::~OpenContextScope() {
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
+  ErrorKept kept;
   for (size_t i = entered_.size(); i-- > 0;) {
     Ref<> done = stealRef(PyObject_CallOneArg(entered_[i].first.get(), entered_[i].second.get()));
     if (!done) PyErr_Clear();
   }
-  PyErr_Restore(type, value, traceback);
 }
 
 void registerTorchContexts() {

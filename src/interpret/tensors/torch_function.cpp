@@ -12,6 +12,7 @@
 #include "interpret/core/tracer.h"
 #include "interpret/objects/attribute_writes.h"
 #include "interpret/objects/attributes.h"
+#include "interpret/objects/class_lookups.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/descriptors.h"
 #include "interpret/objects/iteration.h"

@@ -174,11 +174,6 @@ Out foreachPow(Tracer& t, const Args& args) {
                           torchObject("torch._foreach_pow"),
                           "stator.polyfills.tensors.foreach_pow");
 }
-Out addcmul(Tracer& t, const Args& args) {
-  static PyObject* name = PyUnicode_InternFromString("addcmul_");
-  return withScalarTensor(t, args, args.keyword("value"), graph::Op::kCallMethod, name,
-                          "stator.polyfills.tensors.addcmul_");
-}
 
 void registerModule(const char* module, bool python_functions, std::string_view own_prefix = "") {
   PyObject* owner = torchObject(module);
@@ -273,7 +268,7 @@ void registerTorch() {
   registerHandler("torch._C._ImperativeEngine.is_checkpoint_valid", isCheckpointValid);
   registerHandler("torch._foreach_lerp_", foreachLerp);
   registerHandler("torch._foreach_pow", foreachPow);
-  registerHandler("torch.Tensor.addcmul_", addcmul);
+  for (const char* path : {"torch._foreach_lerp_", "torch._foreach_pow"}) allowSymbols(path);
   registerHandler("torch.is_grad_enabled", isGradEnabled);
   registerHandler("torch._C.is_grad_enabled", isGradEnabled);
   registerHandler("torch.is_inference_mode_enabled", isInferenceEnabled);

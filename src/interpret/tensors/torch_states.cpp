@@ -5,6 +5,7 @@
 #include "interpret/tensors/torch_states.h"
 
 #include "base/check.h"
+#include "base/error_aside.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/core/tables.h"
@@ -178,8 +179,7 @@ ProcessStateScope::ProcessStateScope(Tracer& tracer) : tracer_(tracer) { apply(t
 ProcessStateScope::~ProcessStateScope() { apply(false); }
 
 void ProcessStateScope::apply(bool now) {
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
+  ErrorKept kept;
   for (auto& [index, state] : tracer_.torch.settings()) {
     PyObject* wanted = now ? state.now.get() : state.before.get();
     StateCall call = stateCall(index, wanted);
@@ -187,7 +187,6 @@ void ProcessStateScope::apply(bool now) {
                                            : PyObject_CallNoArgs(call.function));
     if (!done) PyErr_Clear();
   }
-  PyErr_Restore(type, value, traceback);
 }
 
 graph::Node* addStateNode(Tracer& t, size_t index, PyObject* value) {

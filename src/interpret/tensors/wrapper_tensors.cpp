@@ -4,13 +4,19 @@
 #include "interpret/tensors/wrapper_tensors.h"
 
 #include "base/check.h"
+#include "base/error_aside.h"
 #include "interpret/core/apparent_types.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
+#include "interpret/core/outside_symbols.h"
 #include "interpret/core/symbols.h"
 #include "interpret/core/tracer.h"
 #include "interpret/objects/attributes.h"
+#include "interpret/objects/class_lookups.h"
+#include "interpret/tensors/nonstrict.h"
 #include "interpret/tensors/tensor_call.h"
+#include "shapes/arg.h"
+#include "shapes/dtypes.h"
 #include "shapes/fallback.h"
 #include "tensor/meta_of.h"
 
@@ -20,21 +26,20 @@ namespace {
 
 // What fails in a class's own methods is the class's matter: the program meets it when it runs, if it does.
 Flow breakOnError(Tracer& t, PyTypeObject* type) {
-  PyObject *kind = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&kind, &value, &traceback);
-  PyErr_NormalizeException(&kind, &value, &traceback);
-  Ref<> owned_kind = stealRef(kind), owned_value = stealRef(value),
-        owned_traceback = stealRef(traceback);
-  if (PyErr_GivenExceptionMatches(kind, PyExc_KeyboardInterrupt)) {
-    PyErr_SetObject(kind, value);
+  ErrorAside error;
+  PyObject* instance = error.instance();
+  static PyObject* const of_stator = torchObject("stator.exc.InternalError");
+  if (PyErr_GivenExceptionMatches(instance, PyExc_KeyboardInterrupt) ||
+      PyErr_GivenExceptionMatches(instance, of_stator)) {
+    error.restore();
     throw PythonError();
   }
-  Ref<> text = stealRef(value != nullptr ? PyObject_Str(value) : nullptr);
+  Ref<> text = stealRef(PyObject_Str(instance));
   if (!text) PyErr_Clear();
   const char* said = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
   if (said == nullptr) PyErr_Clear();
   return t.breakWith(Reason::kSubclass, std::string("a ") + type->tp_name + ": " +
-                                            reinterpret_cast<PyTypeObject*>(kind)->tp_name + ": " +
+                                            Py_TYPE(instance)->tp_name + ": " +
                                             (said != nullptr ? said : ""));
 }
 
@@ -70,12 +75,24 @@ Ref<> tupleOf(const shapes::Dims& dims) {
 enum class SizeKind : uint8_t { kNumbers, kSymbols, kFixed };
 
 // (sizes, strides), and the guard on a tensor. Sizes that changed are symbols, if the trace's fakes can have them.
-Ref<> guardSizes(Tracer& t, PyObject* raw, const Source* source, SizeKind kind) {
+// `outer`: the wrapper that it is a part of, whose marks are its own where it has none and is of the same sizes.
+Ref<> guardSizes(Tracer& t, PyObject* raw, const Source* source, SizeKind kind,
+                 PyObject* outer = nullptr) {
   const bool symbolic = kind != SizeKind::kNumbers;
   std::shared_ptr<tensor::TensorGuard> guard = tensor::TensorGuard::of(raw);
   shapes::TensorMeta meta = tensor::metaOf(raw);
   if (!symbolic) guard->dynamo_attributes = 0;  // marks ask for symbols
-  if (kind != SizeKind::kFixed) shapeFromOutside(t, raw, source, *guard, meta);
+  PyObject* marks_of = raw;
+  const uint64_t own_marks = guard->dynamo_attributes;
+  if (symbolic && outer != nullptr && own_marks == 0) {
+    const std::shared_ptr<tensor::TensorGuard> whole = tensor::TensorGuard::of(outer);
+    if (whole->dynamo_attributes != 0 && whole->sizes == guard->sizes) {
+      guard->dynamo_attributes = whole->dynamo_attributes;
+      marks_of = outer;
+    }
+  }
+  if (kind != SizeKind::kFixed) shapeFromOutside(t, marks_of, source, *guard, meta);
+  guard->dynamo_attributes = own_marks;
   if (!symbolic) {
     // It has only noted the sizes, or they keep their values.
     for (shapes::Dims* dims : {&meta.sizes, &meta.strides}) {
@@ -120,7 +137,8 @@ Out guardWrapper(Tracer& t, PyObject* raw, const Source* source, uint32_t storag
       PyDict_SetItem(inside.get(), name, part.get());
       continue;
     }
-    Ref<> sizes = guardSizes(t, inner.get(), at, kind);
+    const bool plain = PyTuple_GET_ITEM(parts.get(), 2) == Py_True;
+    Ref<> sizes = guardSizes(t, inner.get(), at, kind, plain ? raw : nullptr);
     PyDict_SetItem(inside.get(), name, stealRef(PyTuple_Pack(2, sizes.get(), Py_None)).get());
     if (PyTuple_GET_ITEM(parts.get(), 3) == name) {
       // Ragged sizes are equal if they come from the same tensor.
@@ -142,8 +160,7 @@ void needFakes(Tracer& t, const Source* source = nullptr, PyObject* raw = nullpt
   if (t.wrappers.any()) return;
   const bool marked = raw != nullptr && PyObject_HasAttrString(raw, "_dynamo_dynamic_indices");
   const bool symbolic =
-      (marked && t.options.dynamic != DynamicMode::kStatic) ||
-      t.options.dynamic == DynamicMode::kAll ||
+      marked || t.options.dynamic == DynamicMode::kAll ||
       (t.options.dynamic == DynamicMode::kAutomatic && source != nullptr &&
        t.options.history != nullptr && t.options.history->find(sourceKey(*source)) != nullptr);
   t.wrappers.setFakes(stealRef(
@@ -246,14 +263,52 @@ Out wrapperAttr(Tracer& tracer, PyObject* stand_in, PyObject* name) {
                                                              " that was made in the trace");
 }
 
+namespace {
+
+// A frozen object of a class of Python's that the trace has made, as it is: no argument of a node can be one, so it goes into the function.
+bool isFrozenObject(Tracer& t, PyObject* object) {
+  static PyObject* const name = PyUnicode_InternFromString("__dataclass_params__");
+  PyObject* params = _PyType_Lookup(Py_TYPE(object), name);
+  if (params == nullptr || graph::isStandIn(object)) return false;
+  Ref<> frozen = stealRef(PyObject_GetAttrString(params, "frozen"));
+  if (!frozen) PyErr_Clear();
+  return frozen.get() == Py_True && isPlainPart(t, object);
+}
+
+}  // namespace
+
 Out makeWrapper(Tracer& tracer, PyTypeObject* type, const Args& args) {
-  auto* target = reinterpret_cast<PyObject*>(type);
+  Ref<> target = newRef(reinterpret_cast<PyObject*>(type));
   Ref<> known =
-      stealRef(PyObject_CallOneArg(torchObject("stator._wrappers.is_wrapper_type"), target));
+      stealRef(PyObject_CallOneArg(torchObject("stator._wrappers.is_wrapper_type"), target.get()));
   if (!known) return breakOnError(tracer, type);
   if (known.get() != Py_True)
     return tracer.breakWith(Reason::kSubclass, std::string("makes a ") + type->tp_name);
-  return callForWrapper(tracer, graph::Op::kCallFunction, target, args);
+  Args left;
+  Ref<> inside = stealRef(PyDict_New()), names = stealRef(PyList_New(0));
+  for (size_t i = 0; i < args.values.size(); ++i) {
+    const bool named = i >= args.positional;
+    if (isFrozenObject(tracer, args.values[i])) {
+      Ref<> key = named ? newRef(args.name(i - args.positional)) : stealRef(PyLong_FromSize_t(i));
+      PyDict_SetItem(inside.get(), key.get(), args.values[i]);
+      continue;
+    }
+    left.values.push_back(args.values[i]);
+    if (named)
+      PyList_Append(names.get(), args.name(i - args.positional));
+    else
+      ++left.positional;
+  }
+  if (PyDict_GET_SIZE(inside.get()) == 0)
+    return callForWrapper(tracer, graph::Op::kCallFunction, target.get(), args);
+  Ref<> name_tuple = stealRef(PyList_AsTuple(names.get()));
+  if (PyList_GET_SIZE(names.get()) > 0) left.names = name_tuple.get();
+  target = stealRef(PyObject_CallFunctionObjArgs(torchObject("stator._wrappers.filled"),
+                                                 target.get(), inside.get(), nullptr));
+  if (!target) return tracer.raiseCurrentError();
+  tracer.world.keep(target);
+  tracer.world.keep(name_tuple);
+  return callForWrapper(tracer, graph::Op::kCallFunction, target.get(), left);
 }
 
 Out callForWrapper(Tracer& tracer, graph::Op op, PyObject* target, const Args& args,
@@ -274,13 +329,52 @@ bool writesToShared(Tracer& tracer, uint32_t storage) {
   return sharing > 1;
 }
 
+const Source* raggedSource(Tracer& tracer, PyObject* size) {
+  PyObject* ragged = graph::asStandIn(size)->node->wrapper.get();
+  for (const graph::Node* input : tracer.graphs.root().inputs()) {
+    if (!input->wrapper || input->source == nullptr) continue;
+    Ref<> reader = stealRef(PyObject_CallFunctionObjArgs(
+        torchObject("stator._wrappers.ragged_reader"), input->wrapper.get(), ragged, nullptr));
+    if (!reader) {
+      PyErr_Clear();
+      continue;
+    }
+    if (reader.get() != Py_None)
+      return tracer.world.child(SourceKind::kAsked, input->source, reader);
+  }
+  return nullptr;
+}
+
+namespace {
+
+// Offsets or lengths that the graph makes: nested tensors of the same ones have the same ragged size, so one fake stands for them.
+bool mayTellRaggedSizes(const graph::StandIn& value) {
+  return value.node->op != graph::Op::kInput && value.meta != nullptr &&
+         value.meta == value.node->meta && !value.node->wrapper && value.meta->sizes.size() == 1 &&
+         shapes::isIntegral(value.meta->dtype) && value.meta->layout == 0 &&
+         !value.meta->is_inference;
+}
+
+void giveFake(Tracer& t, graph::StandIn* value) {
+  if (value->meta->isSymbolic() && !isSymbolic(t)) return;
+  Ref<> sizes = tupleOf(value->meta->sizes), strides = tupleOf(value->meta->strides);
+  Ref<> device = shapes::makeDevice(value->meta->device, value->meta->device_index);
+  value->node->wrapper =
+      stealRef(PyObject_CallMethod(t.wrappers.fakes(), "made", "OOOO", sizes.get(), strides.get(),
+                                   shapes::dtypeObject(value->meta->dtype), device.get()));
+  if (!value->node->wrapper) PyErr_Clear();
+}
+
+}  // namespace
+
 bool prepareWrappers(Tracer& tracer, const std::vector<PyObject*>& arguments) {
   bool any = false;
-  std::vector<graph::StandIn*> plain;
+  std::vector<graph::StandIn*> plain, offsets;
   for (PyObject* argument : arguments) {
     graph::forEachStandIn(argument, [&](graph::StandIn* used) {
       const bool ragged = used->meta == nullptr && used->node->wrapper;
       any |= ragged || wrapperOf(reinterpret_cast<PyObject*>(used)) != nullptr;
+      if (mayTellRaggedSizes(*used)) offsets.push_back(used);
       // What a wrapper is made of here may be compared with what others are made of: one tensor, one fake.
       if (used->node->op == graph::Op::kInput && used->node->example && used->meta != nullptr &&
           used->meta == used->node->meta && !used->meta->isSymbolic() && !used->node->wrapper &&
@@ -289,6 +383,7 @@ bool prepareWrappers(Tracer& tracer, const std::vector<PyObject*>& arguments) {
     });
   }
   if (!any && !tracer.wrappers.making()) return false;
+  for (graph::StandIn* used : offsets) giveFake(tracer, used);
   for (graph::StandIn* used : plain) {
     if (!tensor::isExactTensor(used->node->example.get())) continue;
     used->node->wrapper = stealRef(

@@ -15,6 +15,8 @@ Out callForWrapper(Tracer& tracer, graph::Op op, PyObject* target, const Args& a
                    PyObject* facts = nullptr);
 // of what shares memory with it, wrappers and what they are made of
 std::unordered_set<uint32_t> tiedStorages(Tracer& tracer, uint32_t storage);
+// where a ragged size of the trace's can be read from outside; null: nowhere
+const sources::Source* raggedSource(Tracer& tracer, PyObject* size);
 // several inputs have that memory, and a backend that takes wrappers apart cannot tell them of a write
 bool writesToShared(Tracer& tracer, uint32_t storage);
 // whether operations on them are for some class to decide; makes sure that they all are known by fakes that live on

@@ -376,3 +376,19 @@ def grad_of_a_leaf_that_is_set(kind: type) -> Case:
         lin(x)
 
     return Case(f, _double(), torch.ones(3, requires_grad=True)).watching(buf)
+
+
+@program(min_ops=2)
+def an_entry_that_was_captured_before_another_number_was_seen():
+    """The part of the program that ran is found as it was captured, although the number is a value of graphs meanwhile."""
+
+    def fn(x, n):
+        x.mul_(n)
+        try:
+            torch.linalg.cholesky(-torch.eye(2))
+        except RuntimeError:
+            pass
+        return missing  # noqa: F821
+
+    first = (torch.arange(4.0), -1)
+    return Case(fn, *first).then_call(torch.arange(4.0), 1.5).then_call(torch.arange(4.0), 2.5).then_call(*first)

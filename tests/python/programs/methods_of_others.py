@@ -1,6 +1,7 @@
 """Methods of built-in types, called by name on objects of any type: CPython asks first whether they fit."""
 
 import collections
+import sys
 import types
 
 from tests.python.programs import Case, program, vec
@@ -59,7 +60,8 @@ def _calls(methods):
                     _error(lambda: method(value, 1)),
                     _error(lambda: method(value, 1, 2)),
                 ]
-            out.append(_error(lambda: method()))
+            if sys.version_info[:3] != (3, 13, 0):  # which crashes at it by itself
+                out.append(_error(lambda: method()))
         return y, out
 
     return Case(f, vec())

@@ -271,8 +271,9 @@ class _Grown(list):
 def list_methods_past_overrides():
     def f(x):
         a = _Grown([3, 1, 2])
+        before = list(reversed(a))
         a.extend(a)
-        out = [3 in a, "own" in a, a.index(2), a.count(1), list(reversed(a)), list.__len__(a)]
+        out = [before, 3 in a, "own" in a, a.index(2), a.count(1), list(reversed(a)), list.__len__(a)]
         a.remove(3)
         a.sort()
         return x + 1, out, [list.__getitem__(a, i) for i in range(list.__len__(a))]
@@ -405,3 +406,24 @@ def smaller_of_tensors_objects():
         return x + 1, max(items(), key=key), min(items(), key=key), min([Box(2), Box(1)]).value, log, torch.sum(x)
 
     return Case(f, vec())
+
+
+@program(min_ops=1)
+def a_length_that_changes_and_turns_negative():
+    class Sized:
+        def __init__(self, n):
+            self.n = n
+
+        def __len__(self):
+            return self.n
+
+    def f(x, sized):
+        try:
+            return x * len(sized), bool(sized)
+        except ValueError as e:
+            return x + 1, str(e)
+
+    case = Case(f, torch.ones(3), Sized(2))
+    for n in (3, -1, 0, 5, -2, 1):
+        case.then_call(torch.ones(3), Sized(n))
+    return case

@@ -1,0 +1,148 @@
+#include "interpret/objects/lookups.h"
+
+#include "base/stack_room.h"
+#include "interpret/core/known.h"
+#include "interpret/core/outside.h"
+#include "interpret/core/symbols.h"
+#include "interpret/core/trace_iterator.h"
+#include "interpret/objects/class_lookups.h"
+#include "interpret/objects/contents.h"
+#include "interpret/objects/instance_attributes.h"
+#include "interpret/objects/keys.h"
+#include "interpret/objects/scalars.h"
+#include "python/objects.h"
+#include "symbolic/sym_int.h"
+
+namespace stator::interpret {
+
+namespace {
+
+bool defaultHash(PyTypeObject* type) {
+  return type->tp_hash == PyBaseObject_Type.tp_hash &&
+         type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+}
+
+}  // namespace
+
+// The class may get a __hash__ or __eq__ later.
+void guardDefaultHash(Tracer& tracer, PyTypeObject* type) {
+  static PyObject* const methods[] = {PyUnicode_InternFromString("__hash__"),
+                                      PyUnicode_InternFromString("__eq__")};
+  for (PyObject* name : methods) (void)typeLookup(tracer, type, name);
+}
+
+bool hashableNatively(Tracer& tracer, PyObject* key) {
+  if (values::isScalar(key) || isStaticKey(key) || isAddress(key)) return true;
+  needStack();
+  if (graph::isStandIn(key)) {
+    noteIdentity(tracer, key);
+    return true;
+  }
+  if (PyTuple_CheckExact(key)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) {
+      if (!hashableNatively(tracer, PyTuple_GET_ITEM(key, i))) return false;
+    }
+    return true;
+  }
+  if (Py_TYPE(key) == &PyFrozenSet_Type) {
+    // The trace looked at its items when it made it.
+    if (!tracer.isMade(key) || !tracer.own_keys.any()) return tracer.isMade(key);
+    PyObject* item = nullptr;
+    Py_hash_t hash = 0;
+    Py_ssize_t position = 0;
+    while (_PySet_NextEntry(key, &position, &item, &hash)) {
+      if (!hashableNatively(tracer, item)) return false;
+    }
+    return true;
+  }
+  if (isTraceIterator(key)) return false;
+  if (defaultHash(Py_TYPE(key))) {
+    noteIdentity(tracer, key);
+    guardDefaultHash(tracer, Py_TYPE(key));
+    return true;
+  }
+  Out scalar = plainScalar(tracer, key);
+  return scalar.ok() && scalar.get() != nullptr;
+}
+
+Flow requireHashable(Tracer& tracer, PyObject* key) {
+  if (hashableNatively(tracer, key)) return Flow::kOk;
+  PyObject* unhashable = key;
+  if (PyTuple_CheckExact(key)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key) && unhashable == key; ++i) {
+      PyObject* item = PyTuple_GET_ITEM(key, i);
+      if (!graph::isStandIn(item) && Py_TYPE(item)->tp_hash == PyObject_HashNotImplemented)
+        unhashable = item;
+    }
+  }
+  if (Py_TYPE(unhashable)->tp_hash == PyObject_HashNotImplemented)
+    return tracer.raiseNew(PyExc_TypeError, "unhashable type: '%.200s'",
+                           Py_TYPE(unhashable)->tp_name);
+  return noteOwnKeys(tracer, key);
+}
+
+namespace {
+
+// Of a dict from outside that the trace has not looked into: what stands under a constant key. Each key is read once.
+Out outsideItem(Tracer& tracer, values::Info* info, PyObject* key) {
+  PyObject* dict = info->object.get();
+  if (!info->known) info->known = stealRef(PyDict_New());
+  Ref<> known = info->known;
+  if (PyObject* seen = PyDict_GetItemWithError(known.get(), key)) {
+    // 1, True and 1.0 are one key, here as in the dict itself.
+    return seen == values::deletedMarker() ? Ref<>() : newRef(seen);
+  }
+  const Source* source = tracer.world.child(SourceKind::kDictItem, info->source, key);
+  PyObject* raw = nullptr;
+  if (stator_dict_get(dict, key, source->hash, &raw) == STATOR_UNKNOWN) {
+    // A key that has its own __eq__ stands there.
+    STATOR_VALUE(shadow, contents(tracer, dict));
+    return dictGet(tracer, dict, key);
+  }
+  if (raw == nullptr) {
+    // The id of a hook is another one in each module.
+    bool any_key = PyLong_CheckExact(key) && PyDict_Size(dict) == 0 && runsModuleCall(tracer);
+    tracer.world.guard(any_key ? Guard{GuardKind::kDictEmpty, info->source}
+                               : Guard{GuardKind::kAbsent, source});
+    PyDict_SetItem(known.get(), key, values::deletedMarker());
+    return Ref<>();
+  }
+  STATOR_VALUE(value, fromOutside(tracer, raw, source));
+  PyDict_SetItem(known.get(), key, value.get());
+  return value;
+}
+
+}  // namespace
+
+Out dictGet(Tracer& tracer, PyObject* dict, PyObject* key) {
+  if (symbolic::isSymbol(key)) {
+    Ref<> number = concrete(tracer, key);
+    return dictGet(tracer, dict, number.get());
+  }
+  values::Info* info = tracer.values.find(dict);
+  if (isAddress(key) && !tracer.isMade(dict)) {
+    STATOR_VALUE(number, pinnedAddress(tracer, key));
+    return dictGet(tracer, dict, number.get());
+  }
+  if (info == nullptr || info->origin == values::Origin::kMade || info->shadow) {
+    PyObject* target = info != nullptr && info->shadow ? info->shadow.get() : dict;
+    if (info != nullptr) knowKeys(tracer, info);
+    STATOR_FLOW(requireHashable(tracer, key));
+    return keyed(tracer, nullptr,
+                 [&](PyObject*) { return Py_XNewRef(PyDict_GetItemWithError(target, key)); });
+  }
+  if (info->attributes_of != nullptr && PyUnicode_CheckExact(key))
+    return instanceAttr(tracer, info->attributes_of, key);
+  if (!isStaticKey(key)) {
+    STATOR_VALUE(shadow, contents(tracer, dict));
+    return dictGet(tracer, dict, key);
+  }
+  if (info->overlay) {
+    if (PyObject* written = PyDict_GetItemWithError(info->overlay.get(), key)) {
+      return written == values::deletedMarker() ? Ref<>() : newRef(written);
+    }
+  }
+  return outsideItem(tracer, info, key);
+}
+
+}  // namespace stator::interpret

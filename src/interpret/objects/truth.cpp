@@ -1,0 +1,197 @@
+#include "interpret/objects/truth.h"
+
+#include "base/stack_room.h"
+#include "interpret/core/apparent_types.h"
+#include "interpret/core/known.h"
+#include "interpret/core/outside.h"
+#include "interpret/core/sym_scalars.h"
+#include "interpret/core/symbols.h"
+#include "interpret/core/trace_iterator.h"
+#include "interpret/objects/class_lookups.h"
+#include "interpret/objects/comparisons.h"
+#include "interpret/objects/contents.h"
+#include "interpret/objects/known_scalars.h"
+#include "interpret/objects/native_containers.h"
+#include "interpret/objects/scalars.h"
+#include "interpret/objects/special_methods.h"
+#include "python/objects.h"
+#include "symbolic/sym_int.h"
+
+namespace stator::interpret {
+
+using symbolic::Dim;
+
+namespace {
+
+// What a __len__ written in Python gives has to be a length.
+Flow checkLength(Tracer& tracer, PyObject* given) {
+  if (symbolic::isSymInt(given)) {
+    static PyObject* const zero = PyLong_FromLong(0);
+    STATOR_VALUE(negative, compare(tracer, Py_LT, given, zero));
+    if (negative.get() == Py_False) return Flow::kOk;
+    return tracer.raiseNew(PyExc_ValueError, "__len__() should return >= 0");
+  }
+  if (graph::isStandIn(given) || !PyLong_Check(given))
+    return tracer.breakWith(Reason::kRaises, "__len__ that gives no int");
+  Py_ssize_t length = PyLong_AsSsize_t(given);
+  if (length == -1 && PyErr_Occurred()) {
+    PyErr_Clear();
+    return tracer.breakWith(Reason::kRaises, "__len__ that gives a very large number");
+  }
+  if (length >= 0) return Flow::kOk;
+  return tracer.raiseNew(PyExc_ValueError, "__len__() should return >= 0");
+}
+
+// The length is guarded, not what is in the container.
+Out outsideLength(Tracer& tracer, PyObject* container, values::Info* info) {
+  if (PyDict_Check(container) && (info->overlay || info->attributes_of != nullptr)) {
+    STATOR_VALUE(items, contents(tracer, container));
+    return stealRef(PyLong_FromSsize_t(PyObject_Size(items.get())));
+  }
+  if (info->shadow) return stealRef(PyLong_FromSsize_t(PyObject_Size(info->shadow.get())));
+  Py_ssize_t appended = info->appended ? PyList_GET_SIZE(info->appended.get()) : 0;
+  Py_ssize_t n = PyDict_Check(container)     ? PyDict_Size(container)
+                 : PyAnySet_Check(container) ? PySet_GET_SIZE(container)
+                                             : PyObject_Size(container);
+  if (!info->length_guarded) {
+    info->length_guarded = true;
+    tracer.world.guard(Guard{GuardKind::kLength, info->source, nullptr, Ref<>(), n});
+  }
+  return stealRef(PyLong_FromSsize_t(n + appended));
+}
+
+}  // namespace
+
+Out length(Tracer& tracer, PyObject* container) {
+  static PyObject* method = PyUnicode_InternFromString("__len__");
+  STATOR_VALUE(scalar, plainScalar(tracer, container));
+  if (scalar && isTextLike(scalar.get())) return length(tracer, scalar.get());
+  if (graph::isStandIn(container)) {
+    const shapes::TensorMeta* meta = graph::asStandIn(container)->meta;
+    if (meta == nullptr) return tracer.breakWith(Reason::kRaises, "len() of a number");
+    if (meta->sizes.empty()) return tracer.raiseNew(PyExc_TypeError, "len() of a 0-d tensor");
+    return symInt(tracer, meta->sizes[0]);
+  }
+  if (isTextLike(container)) {
+    guardBytes(tracer, container);
+    Py_ssize_t size = PyObject_Size(container);
+    if (size < 0) return tracer.raiseCurrentError();  // a range longer than any sequence
+    return stealRef(PyLong_FromSsize_t(size));
+  }
+  if (isNativeContainer(tracer, container, method)) {
+    values::Info* info = tracer.values.find(container);
+    if (info != nullptr && info->origin == values::Origin::kOutside && !info->constant)
+      return outsideLength(tracer, container, info);
+    return tracer.fromNative(stealRef(PyLong_FromSsize_t(PyObject_Size(container))));
+  }
+  PyTypeObject* type = Py_TYPE(container);
+  if (isDictView(container)) {
+    STATOR_VALUE(dict, viewedDict(tracer, container));
+    return length(tracer, dict.get());
+  }
+  if (isTraceIterator(container))
+    return tracer.raiseNew(PyExc_TypeError, "object of type '%s' has no len()",
+                           typeOf(tracer, container)->tp_name);
+  STATOR_VALUE(bound, slotMethod(tracer, container, "__len__"));
+  if (!bound)
+    return tracer.raiseNew(PyExc_TypeError, "object of type '%s' has no len()", type->tp_name);
+  STATOR_VALUE(n, tracer.above.callNested(bound.get(), Args{}));
+  STATOR_FLOW(checkLength(tracer, n.get()));
+  return n;
+}
+
+Out truth(Tracer& tracer, PyObject* value) {
+  auto boolean = [](bool b) { return newRef(b ? Py_True : Py_False); };
+  if (value == Py_True || value == Py_False) return newRef(value);
+  if (value == Py_None) return boolean(false);
+  if (value == Py_NotImplemented)
+    return tracer.breakWith(Reason::kUnsupportedObject, "the truth of NotImplemented, which warns");
+  if (symbolic::isSymScalar(value)) {
+    symbolic::SymScalar* scalar = symbolic::asSymScalar(value);
+    if (!hasValue(tracer, value)) return tracer.breakWith(Reason::kDataDependentBranch);
+    if (!scalar->backed) return truth(tracer, concrete(tracer, value).get());
+    Ref<> zero = stealRef(PyFloat_FromDouble(0));
+    if (Ref<> result = scalarCompare(tracer, Py_NE, value, zero.get())) return result;
+    return truth(tracer, concrete(tracer, value).get());
+  }
+  if (symbolic::isSymInt(value)) return boolean(symbolic::dimOf(value) != Dim(0));
+  if (graph::isStandIn(value)) {
+    if (Ref<> known = knownTensor(tracer, value)) return boolean(PyObject_IsTrue(known.get()) == 1);
+    return tracer.breakWith(Reason::kDataDependentBranch);
+  }
+  if (values::isScalar(value) || values::isConstantDeep(value)) {
+    int result = PyObject_IsTrue(value);
+    if (result < 0) return tracer.raiseCurrentError();
+    return boolean(result != 0);
+  }
+  // A class asks its metaclass; an enumeration's says yes.
+  const bool plain_class =
+      PyType_Check(value) && (Py_TYPE(value) == &PyType_Type ||
+                              PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(value), enumType()));
+  if (plain_class || PyFunction_Check(value) || PyModule_Check(value) || PyCFunction_Check(value) ||
+      isTraceIterator(value) || PyMethod_Check(value)) {
+    return boolean(true);
+  }
+  PyTypeObject* type = Py_TYPE(value);
+  static PyObject* dunder_bool = PyUnicode_InternFromString("__bool__");
+  static PyObject* dunder_len = PyUnicode_InternFromString("__len__");
+  STATOR_VALUE(scalar, plainScalar(tracer, value));
+  if (scalar) return truth(tracer, scalar.get());
+  STATOR_VALUE(has_bool, typeLookup(tracer, type, dunder_bool));
+  if (has_bool) {
+    if (!PyFunction_Check(has_bool.get())) {
+      if (isNativeSafe(tracer, value)) return boolean(PyObject_IsTrue(value) == 1);
+      return tracer.breakWith(Reason::kUnsupportedObject,
+                              std::string("the truth of a ") + type->tp_name);
+    }
+    STATOR_VALUE(bound, special(tracer, value, "__bool__"));
+    STATOR_VALUE(result, tracer.above.callNested(bound.get(), {}));
+    if (!PyBool_Check(result.get()))
+      return tracer.breakWith(Reason::kRaises, "__bool__ returned something else than a bool");
+    return result;
+  }
+  STATOR_VALUE(has_len, typeLookup(tracer, type, dunder_len));
+  if (has_len) {
+    if (PyFunction_Check(has_len.get())) {
+      STATOR_VALUE(bound, special(tracer, value, "__len__"));
+      STATOR_VALUE(n, tracer.above.callNested(bound.get(), {}));
+      STATOR_FLOW(checkLength(tracer, n.get()));
+      return truth(tracer, n.get());
+    }
+    STATOR_VALUE(n, length(tracer, value));
+    return boolean(PyObject_IsTrue(n.get()) == 1);
+  }
+  return boolean(true);
+}
+
+Out same(Tracer& tracer, PyObject* left, PyObject* right) {
+  needStack();
+  if (left == right) return newRef(Py_True);
+  if (symbolic::isSymbol(left) || symbolic::isSymbol(right)) {
+    auto isNumber = [](PyObject* value) {
+      return symbolic::isSymbol(value) || PyLong_Check(value) || PyFloat_Check(value);
+    };
+    if (!isNumber(left) || !isNumber(right)) return newRef(Py_False);
+    // Which numbers are one object depends on their values.
+    Ref<> a = symbolic::isSymbol(left) ? concrete(tracer, left) : newRef(left),
+          b = symbolic::isSymbol(right) ? concrete(tracer, right) : newRef(right);
+    return same(tracer, a.get(), b.get());
+  }
+  values::Info* a = tracer.values.find(left);
+  values::Info* b = tracer.values.find(right);
+  auto outside = [](values::Info* info) {
+    return info != nullptr && info->origin == values::Origin::kOutside && info->source != nullptr;
+  };
+  auto tensor_source = [](PyObject* value) -> const Source* {
+    return graph::isStandIn(value) && !isCast(value) ? graph::asStandIn(value)->node->source
+                                                     : nullptr;
+  };
+  const Source* first = outside(a) ? a->source : tensor_source(left);
+  const Source* second = outside(b) ? b->source : tensor_source(right);
+  if (first != nullptr && second != nullptr && !PyType_Check(left) && !PyType_Check(right)) {
+    tracer.world.guard(Guard{GuardKind::kNotSameAs, first, second});
+  }
+  return newRef(Py_False);
+}
+
+}  // namespace stator::interpret

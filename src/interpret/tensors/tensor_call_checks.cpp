@@ -1,0 +1,149 @@
+// Whether a tensor operation may be in the graph.
+#include "interpret/core/known.h"
+#include "interpret/core/outside.h"
+#include "interpret/tensors/tensor_attributes.h"
+#include "interpret/tensors/tensor_call_steps.h"
+#include "interpret/tensors/torch_calls.h"
+#include "interpret/tensors/wrapper_tensors.h"
+#include "interpret/tensors/writes.h"
+#include "shapes/dims.h"
+
+#include <algorithm>
+#include <string>
+
+namespace stator::interpret {
+
+namespace {
+
+bool givesGradients(const shapes::Inferred& inferred) {
+  return std::any_of(inferred.outputs.begin(), inferred.outputs.end(),
+                     [](const shapes::Output& output) { return output.meta.requires_grad; });
+}
+
+// The tensors that a call is to write its results into.
+std::vector<PyObject*> tensorsOfOut(const shapes::Request& request) {
+  std::vector<PyObject*> tensors;
+  const Py_ssize_t keywords = request.kwnames == nullptr ? 0 : PyTuple_GET_SIZE(request.kwnames);
+  for (Py_ssize_t i = 0; i < keywords; ++i) {
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(request.kwnames, i), "out") == 0)
+      collectTensors(request.args[request.positional + static_cast<size_t>(i)], tensors);
+  }
+  return tensors;
+}
+
+}  // namespace
+
+Flow TensorCall::checkLeafUse() {
+  if (!tracer_.storages.anyLeafWrites() || !tracer_.torch.now().grad_enabled ||
+      !givesGradients(inferred()))
+    return Flow::kOk;
+  for (PyObject* tensor : involved()) {
+    const shapes::TensorMeta* meta = graph::asStandIn(tensor)->meta;
+    if (meta != nullptr && tracer_.storages.isLeafWritten(meta->storage_id))
+      return breakWith(Reason::kUnsupportedMutation,
+                       "uses a leaf that was written to under no_grad");
+  }
+  return Flow::kOk;
+}
+
+Flow TensorCall::checkWrites() {
+  if (new_sizes_) return breakWith(Reason::kDynamicOutputShape, "writes its result into a tensor");
+  const std::vector<PyObject*> tensors = involved();
+  std::string why;
+  // In-place operations write to the first, layers with a state to some others.
+  std::vector<int> named_first = inferred().written_inputs;
+  if (named_first.empty() || named_first[0] == 0) named_first = {0};
+  for (int index : named_first) {
+    // What is written to comes first.
+    std::vector<PyObject*> ordered = tensors;
+    const auto at = ordered.begin() + index;
+    if (index > 0 && static_cast<size_t>(index) < ordered.size())
+      std::rotate(ordered.begin(), at, at + 1);
+    if (writeMayFail(tracer_, target_, now_, ordered, why))
+      return breakWith(Reason::kRaises, why.c_str());
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const bool written = wasWritten(i);
+    const uint32_t storage = graph::asStandIn(tensors[i])->meta->storage_id;
+    if (written && writesToShared(tracer_, storage))
+      return breakWith(
+          Reason::kUnsupportedMutation,
+          "writes to memory of several inputs, with and without gradients or of wrappers");
+    if (written && !tracer_.options.runs_as_captured) {
+      STATOR_FLOW(writeToData(tracer_, tensors[i]));
+      STATOR_FLOW(writeToOneOfViews(tracer_, tensors[i], tensors));
+    }
+    // AOTAutograd saves what the write left for the backward pass, and writes once more there.
+    if (written && !tracer_.options.runs_as_captured && !tracer_.torch.now().grad_enabled &&
+        tracer_.storages.hasGrads(storage))
+      tracer_.storages.noteLeafWrite(storage);
+    if (tracer_.storages.isHooked(storage))
+      return tracer_.breakWith(Reason::kCallsOutside, "writes to a tensor with a hook");
+  }
+  // an answer is good until the next question only
+  if (!request_.wrapped) answer_ = shapes::infer(request_);
+  return Flow::kOk;
+}
+
+Flow TensorCall::checkChangedFacts() {
+  if (tracer_.torch_function.relevant() && !inferred().changed_inputs.empty()) {
+    // The graph gets another object for an instance of a subclass, with the same memory and facts of its own.
+    for (PyObject* value : now_) {
+      if (graph::isStandIn(value) && typeOf(tracer_, value) != tensorType() &&
+          typeOf(tracer_, value) != parameterType() && typeOf(tracer_, value) != &PyTuple_Type)
+        return breakWith(Reason::kUnsupportedTensorOp,
+                         "changes the facts of an instance of a tensor subclass");
+    }
+  }
+  if (!request_.wrapped || tracer_.options.runs_as_captured) return Flow::kOk;
+  // What takes wrappers apart has no way to give one other sizes.
+  for (const auto& [index, after] : inferred().changed_inputs) {
+    const graph::StandIn* changed = graph::asStandIn(tensors_[static_cast<size_t>(index)]);
+    if (!shapes::identical(changed->meta->sizes, after.sizes) ||
+        !shapes::identical(changed->meta->strides, after.strides))
+      return breakWith(Reason::kUnsupportedMutation, "changes the sizes of a wrapper subclass");
+  }
+  return Flow::kOk;
+}
+
+// AOTAutograd computes gradients for inputs of the graph, and for nothing that becomes a leaf inside of it. A view of a leaf that is
+// taken without gradients says of itself that it is one, but no gradient comes to it.
+Flow TensorCall::checkForAutograd() {
+  if (tracer_.options.runs_as_captured) return Flow::kOk;
+  bool leaf = false;
+  for (const shapes::Output& output : inferred().outputs) {
+    if (output.kind != shapes::Output::Kind::kTensor || output.same_object_as >= 0) continue;
+    const bool view_of_leaf =
+        output.alias_of >= 0 &&
+        graph::asStandIn(tensors_[static_cast<size_t>(output.alias_of)])->meta->requires_grad;
+    leaf |= output.meta.requires_grad && output.meta.is_leaf && !view_of_leaf;
+  }
+  for (const auto& [index, after] : inferred().changed_inputs) {
+    const graph::StandIn* changed = graph::asStandIn(tensors_[static_cast<size_t>(index)]);
+    leaf |= after.requires_grad && after.is_leaf && !changed->meta->requires_grad;
+    // It has no way to give the memory of the caller's tensor another size.
+    if (changed->node->source != nullptr &&
+        !shapes::identical({changed->meta->storage_bytes}, {after.storage_bytes}))
+      return breakWith(Reason::kUnsupportedMutation, "resizes the memory of an input");
+  }
+  // Nor does it keep the strides of what a result is written into: it computes a new one and forgets the old.
+  for (PyObject* out : tensorsOfOut(request_)) {
+    const shapes::TensorMeta& meta = *graph::asStandIn(out)->meta;
+    if (!shapes::isContiguous(meta.sizes, meta.strides))
+      return breakWith(Reason::kUnsupportedTensorOp, "out= is a tensor that is not contiguous");
+  }
+  if (leaf)
+    return breakWith(Reason::kUnsupportedTensorOp,
+                     "a tensor starts to require grad inside of the graph");
+  return Flow::kOk;
+}
+
+Flow TensorCall::mayBeInGraph() {
+  STATOR_FLOW(checkLeafUse());
+  if (inferred().mutates) STATOR_FLOW(checkWrites());
+  tensors_ = involved();
+  STATOR_FLOW(checkChangedFacts());
+  return checkForAutograd();
+}
+
+}  // namespace stator::interpret
