@@ -167,7 +167,8 @@ def _call(
 
     given = {"backend": seen, "fullgraph": True, "dynamic": not static, "options": {"regions": "off"}}
     compiled = _compile.compile_with(called, given, {"guard_export_fn": guards.update})
-    changes = {"specialize_int": True, "specialize_float": specialize_float}
+    # Forced breaks are for tests of what runs; there is no place in an export where one would be legal.
+    changes = {"specialize_int": True, "specialize_float": specialize_float, "break_every": "0"}
     with config.patch(changes), marked, _compiling_state_context():
         return compiled(*args, **kwargs)
 

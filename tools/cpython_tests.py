@@ -1,11 +1,12 @@
 """CPython's own tests, with every frame of theirs under Stator's evaluator: the results have to be those without it.
 
-    python tools/cpython_tests.py [test_generators ...] [--third [DATE]] [--break-every 1|7|random:1] [--again] [--budget SECONDS] [--steps] [--count]
+    python tools/cpython_tests.py [test_generators ...] [--part [DATE]] [--table FILE] [--break-every 1|7|random:1] [--again] [--budget SECONDS] [--steps] [--count]
 
 Each module runs in processes of its own, forked from one that has torch imported: as it is, and with every test, setUp and tearDown compiled
-(backend eager). Without names all modules of Lib/test are taken that come out without a failure within ten minutes as they are; which those are is
-found out once. What came of a module is kept in build/cpython/results.json with a mark of the binary, so that a run that was stopped goes on
-where it was (--again: does not). --third takes a third of the modules, another one each day, and of those the quick ones: for CI.
+(backend eager). Without names all modules of Lib/test are taken that come to an end within ten minutes as they are; which those are is found out once,
+and tests that fail then are not asked. What came of a module is kept in build/cpython/results.json with a mark of the binary, so that a run that was stopped goes on
+where it was (--again: does not). --part takes a part of the modules that are quick and were equal whenever they were run (tools/cpython_quick.txt:
+module, seconds), another one each day: for CI. What differs for a known reason is in tools/cpython_causes.txt. --table writes all results down.
 --steps: what does not pay to be captured is run by the driver, instruction by instruction, where a program's frames go back to CPython's loop; it
 takes many times as long, and tests the driver more.
 --count does that too, and adds a third run, in which CPython counts instructions, and prints the share of them that ran in captured entries or in the driver, one by
@@ -20,10 +21,13 @@ import argparse
 import datetime
 import doctest
 import faulthandler
+import fnmatch
+import functools
 import gc
 import hashlib
 import importlib.util
 import json
+import logging
 import math
 import os
 import random
@@ -42,8 +46,8 @@ from test import support
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = Path(os.environ.get("STATOR_CPYTHON_RESULTS", ROOT / "build" / "cpython" / "results.json"))
-# Quick enough for CI: both runs together, in seconds of the processor's time.
-QUICK = 3.0
+# A day's part of those that are quick, for CI: seconds of the processor's time, both runs together.
+PART = 40
 # So many times its limit of the processor's time a run may take by the clock.
 WAITING = 4
 # Tests whose outcome says something else than what a program computes, with the reason.
@@ -105,6 +109,8 @@ def run_tests(module: str, mode: str, steps: bool) -> dict[str, Any]:
     import stator
     from stator import _core
 
+    # Tests of logging let the root logger show everything: what stator says there is none of theirs.
+    logging.getLogger("stator").setLevel(logging.CRITICAL)
     folder = os.path.dirname(test.__file__) + os.sep
     _core.watch_files(folder, steps)
     instructions: dict[str, int] = {}  # by test; of those of which it is known
@@ -221,23 +227,55 @@ def runs_here(plain: dict[str, Any]) -> str:
     """Why a module says nothing on this machine, or the empty string."""
     if "failure" in plain:
         return plain["failure"].splitlines()[0][:120]
-    bad = [n for n, outcome in plain["outcomes"].items() if outcome == "failed" or outcome.startswith("error")]
-    if bad:
-        return f"{len(bad)} tests fail, {bad[0]} among them"
-    return "" if plain["outcomes"] else "no tests"
+    return "" if any(outcome == "passed" for outcome in plain["outcomes"].values()) else "no test that passes"
+
+
+def fails(outcome: str | None) -> bool:
+    return outcome is not None and (outcome == "failed" or outcome.startswith("error"))
+
+
+@functools.cache
+def known_causes() -> list[tuple[str, str, str]]:
+    """(pattern, interpreter or open, cause) of tests that come out otherwise."""
+    causes = []
+    for line in (ROOT / "tools" / "cpython_causes.txt").read_text().splitlines():
+        if line.startswith("#") or not line.strip():
+            continue
+        pattern, _, rest = line.partition(" = ")
+        kind, _, cause = rest.partition(": ")
+        causes.append((pattern, kind, cause))
+    return causes
+
+
+def cause_of(name: str) -> tuple[str, str] | None:
+    """Of a test, by its name with or without the subtest behind it."""
+    bare = name.removeprefix("test.").split(" ")[0].rstrip("'")
+    for pattern, kind, cause in known_causes():
+        if fnmatch.fnmatchcase(bare, pattern):
+            return kind, cause
+    return None
+
+
+def differences(module: str, plain: dict[str, Any], hook: dict[str, Any]) -> list[tuple[str, str]]:
+    """What differs: (test, what came out). Tests that fail by themselves are not asked."""
+    if "failure" in hook:
+        return [("", hook["failure"])]
+    found = []
+    for name in sorted({*plain["outcomes"], *hook["outcomes"]}):
+        before, now = plain["outcomes"].get(name), hook["outcomes"].get(name)
+        if before != now and not fails(before) and module not in ABOUT_THE_INTERPRETER:
+            found.append((name, f"{before}, with the hook {now}"))
+    if hook["internal_errors"]:
+        found.append(("", f"{hook['internal_errors']} internal errors"))
+    return found
 
 
 def judge(module: str, plain: dict[str, Any], hook: dict[str, Any]) -> list[str]:
-    """What differs, a line each."""
-    if "failure" in hook:
-        return [hook["failure"]]
+    """What differs without a known cause, a line each."""
     lines = []
-    for name in sorted({*plain["outcomes"], *hook["outcomes"]}):
-        before, now = plain["outcomes"].get(name), hook["outcomes"].get(name)
-        if before != now and module not in ABOUT_THE_INTERPRETER:
-            lines.append(f"{name}: {before}, with the hook {now}")
-    if hook["internal_errors"]:
-        lines.append(f"{hook['internal_errors']} internal errors")
+    for name, what in differences(module, plain, hook):
+        if not name or cause_of(name) is None:
+            lines.append(f"{name}: {what}" if name else what)
     return lines
 
 
@@ -274,29 +312,34 @@ class Kept:
         new.replace(KEPT)
 
 
-def chosen(options: argparse.Namespace, kept: Kept) -> list[str]:
+def chosen(options: argparse.Namespace) -> list[str]:
     names = options.modules or all_modules()
-    if options.third is None:
+    if options.part is None:
         return names
-    day = datetime.date.fromisoformat(options.third) if options.third else datetime.date.today()
-    quick = set((ROOT / "tools" / "cpython_quick.txt").read_text().split())
-    return [name for index, name in enumerate(all_modules()) if index % 3 == day.toordinal() % 3 and name in quick]
+    day = datetime.date.fromisoformat(options.part) if options.part else datetime.date.today()
+    rows = [line.split() for line in (ROOT / "tools" / "cpython_quick.txt").read_text().splitlines()]
+    parts = math.ceil(sum(float(seconds) for _, seconds in rows) / PART)
+    here = set(all_modules())
+    return [name for name, _ in rows[day.toordinal() % parts :: parts] if name in here]
 
 
 def plain_result(module: str, kept: Kept, timeout: float) -> dict[str, Any]:
     entry = kept.of(module)
     if "plain" not in entry:
         entry["plain"] = run_module(module, "plain", "", timeout)
-        # A second run tells tests that come out one way or the other by themselves.
-        if not runs_here(entry["plain"]) and entry["plain"]["seconds"] < 60:
-            again = run_module(module, "plain", "", timeout)
-            moody = [n for n, o in entry["plain"]["outcomes"].items() if again.get("outcomes", {}).get(n) != o]
-            for name in moody:
-                entry["plain"]["outcomes"].pop(name)
-            entry["moody"] = moody
         entry["plain"].pop("instructions", None)
         kept.save()
     return entry["plain"]
+
+
+def drop_moody(module: str, entry: dict[str, Any], timeout: float) -> None:
+    """Where the results differ: a second run as it is tells tests that come out one way or the other by themselves."""
+    if "moody" not in entry:
+        again = run_module(module, "plain", "", timeout).get("outcomes", {})
+        entry["moody"] = [name for name, outcome in entry["plain"]["outcomes"].items() if again.get(name) != outcome]
+    for name in entry["moody"]:
+        entry["plain"]["outcomes"].pop(name, None)
+        entry["hook"].get("outcomes", {}).pop(name, None)
 
 
 def report(module: str, entry: dict[str, Any], lines: list[str], note: str) -> None:
@@ -307,18 +350,65 @@ def report(module: str, entry: dict[str, Any], lines: list[str], note: str) -> N
         print("        " + line.replace("\n", "\n        ")[:600], flush=True)
 
 
+def row(module: str, entry: dict[str, Any]) -> tuple[str, str, str]:
+    """(tests, result, remark) of a module for the table."""
+    plain, hook = entry["plain"], entry.get("hook")
+    if why := runs_here(plain):
+        return "", "does not run here", why
+    tests = str(len(plain["outcomes"]))
+    if hook is None:
+        return tests, "not run", ""
+    remarks: dict[str, int] = {}
+    unknown = 0
+    for name, what in differences(module, plain, hook):
+        known = cause_of(name) if name else None
+        unknown += known is None
+        text = f"{known[0]}: {known[1]}" if known else what.splitlines()[0][:80]
+        remarks[text] = remarks.get(text, 0) + 1
+    broken = sum(fails(outcome) for outcome in plain["outcomes"].values())
+    texts = [f"{count} {text}" for text, count in remarks.items()] + (
+        [f"{broken} fail without it too"] if broken else []
+    )
+    return tests, "differs" if unknown else "equal" if not remarks else "equal but", "; ".join(texts)
+
+
+def table(kept: Kept) -> str:
+    rows = {module: row(module, entry) for module, entry in sorted(kept.kept.items()) if "plain" in entry}
+    counts = {
+        kind: sum(r[1] == kind for r in rows.values())
+        for kind in ("equal", "equal but", "differs", "does not run here")
+    }
+    lines = [
+        "# CPython's own tests",
+        "",
+        "Every module of CPython's `Lib/test`, run as it is and with every test, `setUp` and `tearDown` of it compiled (backend `eager`): the results of each test have to be",
+        "the same. Made by `python tools/cpython_tests.py --table docs/CPYTHON.md` from what `make test-cpython` found.",
+        "",
+        f"{len(rows)} modules with {sum(int(r[0] or 0) for r in rows.values())} tests: {counts['equal']} equal, {counts['equal but']} equal but for tests whose cause is known",
+        f"(`tools/cpython_causes.txt`), {counts['differs']} differ, {counts['does not run here']} do not run here without the hook either. `interpreter`: the test looks at what no",
+        "program computes (counts of references, sizes, what the collector finds). `open`: a shortfall.",
+        "",
+        "| module | tests | result | remark |",
+        "|---|---|---|---|",
+    ]
+    lines += [
+        f"| {module} | {tests} | {result} | {remark.replace('|', '/')} |"
+        for module, (tests, result, remark) in rows.items()
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("modules", nargs="*")
     parser.add_argument("--break-every", default="", dest="breaks")
     parser.add_argument("--timeout", type=float, default=600, help="seconds of the processor's time for one run")
-    parser.add_argument(
-        "--third", nargs="?", const="", help="the quick ones of a third of the modules; the date says which"
-    )
+    parser.add_argument("--part", nargs="?", const="", help="a part of the quick modules; the date says which")
     parser.add_argument("--again", action="store_true", help="forget what is kept of these modules with the hook")
     parser.add_argument("--budget", type=float, default=0, help="stop after so many seconds; the next run goes on")
     parser.add_argument("--count", action="store_true", help="also the share of instructions")
     parser.add_argument("--steps", action="store_true", help="the driver runs what is not captured, one by one")
+    parser.add_argument("--table", help="write what is kept of all modules to this file, and run nothing")
     options = parser.parse_args()
     options.steps |= options.count
     sys.path[:] = [path for path in sys.path if path != str(ROOT / "tools")]
@@ -329,7 +419,10 @@ def main() -> int:
     torch.set_num_threads(1)
     gc.freeze()
     kept = Kept(f"{options.breaks} steps" if options.steps else options.breaks)
-    names = chosen(options, kept)
+    if options.table:
+        Path(options.table).write_text(table(kept))
+        return 0
+    names = chosen(options)
     start, differing, equal, tests, not_here = time.monotonic(), [], 0, 0, []
     for number, module in enumerate(names, 1):
         if options.budget and time.monotonic() - start > options.budget:
@@ -344,8 +437,8 @@ def main() -> int:
         entry = kept.of(module)
         if entry.get("mark") != kept.mark or options.again:
             entry["hook"] = run_module(module, "hook", options.breaks, options.timeout, options.steps)
-            for name in entry.get("moody", ()):
-                entry["hook"].get("outcomes", {}).pop(name, None)
+            if judge(module, plain, entry["hook"]):
+                drop_moody(module, entry, options.timeout)
             entry["mark"] = kept.mark
             kept.save()
         lines = judge(module, plain, entry["hook"])

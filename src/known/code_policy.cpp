@@ -140,6 +140,7 @@ CodePolicy ofOthers(std::string_view file, const Names& names) {
 
 std::string_view textOf(PyObject* text) {
   const char* found = PyUnicode_AsUTF8(text);
+  if (found == nullptr) PyErr_Clear();
   return found != nullptr ? found : "";
 }
 
@@ -147,6 +148,12 @@ CodePolicy decide(PyCodeObject* code) {
   static const std::string stdlib = prefixOf("os");
   static const std::string torch = prefixOf("torch");
   static const std::string stator = prefixOf("stator");
+  // A path that is no text (bytes that no encoding knows) has no place in reports: such code runs as it is.
+  for (PyObject* text : {code->co_filename, code->co_name, code->co_qualname}) {
+    if (PyUnicode_AsUTF8(text) != nullptr) continue;
+    PyErr_Clear();
+    return CodePolicy::kSkip;
+  }
   const std::string_view file = textOf(code->co_filename);
   const Names names{textOf(code->co_name), textOf(code->co_qualname)};
   // What dataclasses writes has no file of its own: libraries' (DTensor's dispatch) would be captured, call by call.
@@ -196,7 +203,9 @@ bool isPolyfill(PyCodeObject* code) {
     // an import here would run frames that ask this
     return prefixOf("stator") + "polyfills/";
   }();
-  return startsWith(PyUnicode_AsUTF8(code->co_filename), room);
+  const char* file = PyUnicode_AsUTF8(code->co_filename);
+  if (file == nullptr) PyErr_Clear();
+  return file != nullptr && startsWith(file, room);
 }
 
 }  // namespace stator::known

@@ -1,9 +1,15 @@
 // Functions of frame.h that read the same in every version, included by each version's file behind its own layouts.
 #pragma once
 
+#include "python/held_frames.h"
+
 PyObject* stator_frame_globals(StatorFrame* frame) { return frame->f_globals; }
 PyObject* stator_frame_builtins(StatorFrame* frame) { return frame->f_builtins; }
 PyObject* stator_frame_namespace(StatorFrame* frame) { return frame->f_locals; }
+
+int stator_frame_held(StatorFrame* frame) {
+  return frame->frame_obj != NULL && Py_REFCNT(frame->frame_obj) > 1;
+}
 
 StatorFrame* stator_frame_of(PyFrameObject* object) { return object->f_frame; }
 

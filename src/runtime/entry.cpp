@@ -11,6 +11,7 @@
 #include "known/finalizers.h"
 #include "known/marks.h"
 #include "known/torch_names.h"
+#include "python/held_frames.h"
 #include "python/recursion.h"
 #include "runtime/active.h"
 #include "runtime/driver_module.h"
@@ -154,7 +155,10 @@ STATOR_HOT LookUp::MaybeExit LookUp::serve(Site& site, const Roots& roots, Graph
   if (tensor::isProfiled()) [[unlikely]]
     looking.emplace().begin("TorchDynamo Cache Lookup");
   bool looked_alone = !config.guard_collectives;
+  const bool held = stator_frame_held(frame) != 0;
   for (size_t i = 0; i < site.entries.size(); ++i) {
+    // Such a frame ends for real.
+    if (held && site.entries[i]->plan.exit == breaks::ExitKind::kReturn) continue;
     if (!inputs.found(*site.entries[i], roots) || dropsRunCode(*site.entries[i], roots)) continue;
     inputs.hold();
     if (!looked_alone) {

@@ -107,15 +107,22 @@ def delitem(container, key, /):
     del container[key]
 
 
+def _check_concatenable(left, right):
+    """Types of C have a slot for it; of others both have to look like sequences, which a dict does not."""
+    if isinstance(left, (list, tuple, str, bytes, bytearray, collections.deque)):
+        return
+    for operand in (left, right):
+        if not hasattr(type(operand), "__getitem__") or isinstance(operand, dict):
+            raise TypeError(f"'{type(left).__name__}' object can't be concatenated")
+
+
 def concat(left, right, /):
-    if not hasattr(left, "__getitem__"):
-        raise TypeError(f"'{type(left).__name__}' object can't be concatenated")
+    _check_concatenable(left, right)
     return left + right
 
 
 def iconcat(left, right, /):
-    if not hasattr(left, "__getitem__"):
-        raise TypeError(f"'{type(left).__name__}' object can't be concatenated")
+    _check_concatenable(left, right)
     left += right
     return left
 
@@ -169,37 +176,48 @@ def finditer(pattern, string, flags=0):
     return iter(matches(re.compile(pattern, flags), string))
 
 
-class _ComparedKey:
-    """What functools.cmp_to_key wraps an object in."""
+class KeyWrapper:
+    """What functools.cmp_to_key gives, and what that wraps an object in."""
 
     __slots__ = ("compare", "obj")
-    __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, compare, obj):
+    def __init__(self, compare):
         self.compare = compare
-        self.obj = obj
+
+    def __call__(self, obj):
+        made = KeyWrapper(self.compare)
+        made.obj = obj
+        return made
+
+    def __hash__(self):
+        raise TypeError("unhashable type: 'functools.KeyWrapper'")
+
+    def _order(self, other):
+        if type(other) is not KeyWrapper:
+            raise TypeError("other argument must be K instance")
+        return self.compare(self.obj, other.obj)
 
     def __lt__(self, other):
-        return self.compare(self.obj, other.obj) < 0
+        return self._order(other) < 0
 
     def __gt__(self, other):
-        return self.compare(self.obj, other.obj) > 0
+        return self._order(other) > 0
 
     def __eq__(self, other):
-        return self.compare(self.obj, other.obj) == 0
+        return self._order(other) == 0
+
+    def __ne__(self, other):
+        return self._order(other) != 0
 
     def __le__(self, other):
-        return self.compare(self.obj, other.obj) <= 0
+        return self._order(other) <= 0
 
     def __ge__(self, other):
-        return self.compare(self.obj, other.obj) >= 0
+        return self._order(other) >= 0
 
 
 def cmp_to_key(mycmp):
-    def wrap(obj):
-        return _ComparedKey(mycmp, obj)
-
-    return wrap
+    return KeyWrapper(mycmp)
 
 
 def count_elements(mapping, iterable):

@@ -56,6 +56,16 @@ def test_a_break_is_an_error():
         stator.export(lambda x: x if x.sum() > 0 else -x)(torch.ones(3))
 
 
+@pytest.mark.parametrize("every", ["1", "7", "random:1"])
+def test_forced_breaks_leave_exports_whole(every):
+    def f(x):
+        return x * x.shape[0]
+
+    with stator.config.patch(break_every=every):
+        module = stator.export(f, dynamic_shapes={"x": {0: torch.export.Dim("b")}})(torch.ones(3)).graph_module
+    assert module(torch.ones(5)).tolist() == f(torch.ones(5)).tolist()
+
+
 def test_views_as_arguments():
     def f(x):
         return x * x.shape[0]

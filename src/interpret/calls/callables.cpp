@@ -63,10 +63,10 @@ Out callPartial(Tracer& tracer, PyObject* callable, const Args& args, Then then)
 Out callWeakReference(Tracer& tracer, PyObject* callable) {
   PyObject* target = PyWeakref_GET_OBJECT(callable);
   const Source* source = tracer.sourceOf(callable);
-  if (source == nullptr) return newRef(target);
   if (mayBeGone(tracer, target))
     return tracer.breakWith(Reason::kCallsOutside,
                             "a weak reference to what may have been dropped");
+  if (source == nullptr) return newRef(target);
   const Source* child = tracer.world.child(SourceKind::kWeakTarget, source);
   if (target == Py_None) {
     tracer.world.guard(Guard{GuardKind::kAbsent, child});

@@ -50,6 +50,16 @@ Out makeStructSequence(Tracer& t, PyTypeObject* type, const Args& args) {
       t, stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(type), items.get())));
 }
 
+// Types on the heap that C has made free their instances by functions of their own: what lies in these no plan knows.
+bool isLaidOutByC(PyTypeObject* type) {
+  static const destructor by_python =
+      reinterpret_cast<PyTypeObject*>(torchObject("abc.ABC"))->tp_dealloc;
+  for (; type != nullptr && stator_is_user_class(type); type = type->tp_base) {
+    if (type->tp_dealloc != by_python) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Out nativeNew(Tracer& tracer, PyTypeObject* base, const Args& args) {
@@ -57,8 +67,15 @@ Out nativeNew(Tracer& tracer, PyTypeObject* base, const Args& args) {
     return tracer.breakWith(Reason::kRaises, "__new__ without a class");
   auto* type = reinterpret_cast<PyTypeObject*>(args.values[0]);
   if (base == &PyType_Type) return makeClass(tracer, type, args.withoutFirst());
+  // As CPython asks: no other __new__ of C's may lie between.
+  PyTypeObject* solid = type;
+  while (solid != nullptr && stator_is_user_class(solid)) solid = solid->tp_base;
+  if (solid != nullptr && solid->tp_new != base->tp_new)
+    return tracer.breakWith(Reason::kRaises, std::string(base->tp_name) + ".__new__ is not safe");
   if (hasFinalizer(type))
     return tracer.breakWith(Reason::kUnsupportedClass, std::string(type->tp_name) + " has __del__");
+  if (base == &PyBaseObject_Type && isLaidOutByC(type))
+    return tracer.breakWith(Reason::kUnsupportedClass, std::string(type->tp_name) + " is of C");
   Ref<> empty = stealRef(PyTuple_New(0));
   if (base == &PyBaseObject_Type && args.values.size() > 1 &&
       (type->tp_new != PyBaseObject_Type.tp_new || type->tp_init == PyBaseObject_Type.tp_init))

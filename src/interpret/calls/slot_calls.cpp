@@ -2,6 +2,7 @@
 // type that is named, whatever a subclass does otherwise.
 #include "interpret/calls/slot_calls.h"
 
+#include "base/text.h"
 #include "interpret/calls/calls.h"
 #include "interpret/calls/instances.h"
 #include "interpret/core/known.h"
@@ -244,7 +245,7 @@ Out callDescriptor(Tracer& tracer, PyObject* descriptor, const Args& args, Then 
   PyObject* d_name = reinterpret_cast<PyDescrObject*>(descriptor)->d_name;
   PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(descriptor)->d_type;
   PyObject* self = args.values[0];
-  const SlotCall slot{descriptor, PyUnicode_AsUTF8(d_name), owner, self, args, then};
+  const SlotCall slot{descriptor, utf8(d_name), owner, self, args, then};
   if (ownsScalars(owner)) {
     // The base type's own method, of an instance of a subclass: it sees the built-in value alone.
     STATOR_VALUE(exact, exactScalar(tracer, self));

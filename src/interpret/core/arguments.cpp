@@ -1,5 +1,7 @@
 #include "interpret/core/arguments.h"
 
+#include "base/text.h"
+
 namespace stator::interpret {
 
 std::string nameOf(PyObject* callable) {
@@ -9,7 +11,7 @@ std::string nameOf(PyObject* callable) {
     PyErr_Clear();
     return Py_TYPE(callable)->tp_name;
   }
-  return PyUnicode_AsUTF8(name.get());
+  return utf8(name.get());
 }
 
 std::string describe(PyObject* callable) {
@@ -18,7 +20,7 @@ std::string describe(PyObject* callable) {
     PyErr_Clear();
     return Py_TYPE(callable)->tp_name;
   }
-  return PyUnicode_AsUTF8(name.get());
+  return utf8(name.get());
 }
 
 }  // namespace stator::interpret

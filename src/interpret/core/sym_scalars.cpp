@@ -5,6 +5,7 @@
 #include "interpret/core/sym_scalars.h"
 
 #include "base/check.h"
+#include "base/text.h"
 #include "interpret/core/known.h"
 #include "interpret/core/symbol_nodes.h"
 #include "interpret/core/symbols.h"
@@ -303,7 +304,7 @@ const symbolic::Expr* addUnbacked(Tracer& tracer, Ref<> stand_in, symbolic::Rang
 Out readIntoGraph(Tracer& tracer, PyObject* target, PyObject* tensor) {
   if (!graph::isStandIn(tensor) || graph::asStandIn(tensor)->meta == nullptr) return Ref<>();
   const shapes::TensorMeta& meta = *graph::asStandIn(tensor)->meta;
-  std::string_view name = PyUnicode_AsUTF8(target);
+  std::string_view name = utf8(target);
   static PyObject* item = PyUnicode_InternFromString("item");
   if (name == "tolist" && meta.sizes.empty()) return readIntoGraph(tracer, item, tensor);
   if (name == "tolist") {

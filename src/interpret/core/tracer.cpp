@@ -78,11 +78,13 @@ Flow Tracer::raise(Ref<> exception) {
 Flow Tracer::raiseCurrentError() {
   ErrorAside error;
   STATOR_CHECK(error.type, "no error is set");
-  if (PyErr_GivenExceptionMatches(error.type.get(), PyExc_KeyboardInterrupt) ||
-      PyErr_GivenExceptionMatches(error.type.get(), PyExc_MemoryError)) {
+  if (PyErr_GivenExceptionMatches(error.type.get(), PyExc_KeyboardInterrupt)) {
     error.restore();
     throw PythonError();
   }
+  // Whether there is memory for it then, the program finds out itself.
+  if (PyErr_GivenExceptionMatches(error.type.get(), PyExc_MemoryError))
+    return breakWith(Reason::kUnsupportedObject, "what there is no memory for");
   Ref<> instance = newRef(error.instance());
   // What this thread is really busy with is not what the trace is busy with, and the frames it really has are not the program's.
   PyException_SetTraceback(instance.get(), Py_None);

@@ -233,6 +233,7 @@ Flow makeFunction(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 }
 
 Flow returnValue(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
+  STATOR_FLOW(stayIfHeld(tracer));
   tracer.frames.setReturned(frame.pop());
   return leaveFrame(tracer);
 }

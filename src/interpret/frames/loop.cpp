@@ -8,6 +8,7 @@
 #include "interpret/frames/trace_log.h"
 #include "interpret/objects/attributes.h"
 #include "interpret/objects/drops.h"
+#include "python/held_frames.h"
 
 #include <algorithm>
 #include <array>
@@ -86,6 +87,12 @@ Flow beginInstruction(Tracer& tracer, const SymbolicFrame& frame) {
 }
 
 }  // namespace
+
+Flow stayIfHeld(Tracer& tracer) {
+  if (tracer.frames.size() == 1 && stator_frame_held(tracer.world.frame()) != 0)
+    return tracer.breakWith(Reason::kUnsupportedObject, "the end of a frame that is looked at");
+  return Flow::kOk;
+}
 
 Flow leaveFrame(Tracer& tracer) {
   FrameStack& frames = tracer.frames;

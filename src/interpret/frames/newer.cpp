@@ -302,6 +302,7 @@ Flow callIntrinsic2(Tracer& tracer, SymbolicFrame&, const Instr&) {
 // ---- control ---------------------------------------------------------------------------------------------------------------------------
 
 Flow returnConst(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  STATOR_FLOW(stayIfHeld(tracer));
   PyObject* value = PyTuple_GET_ITEM(frame.code->code()->co_consts, instr.oparg);
   noteCodeConstant(tracer, value);
   tracer.frames.setReturned(newRef(value));

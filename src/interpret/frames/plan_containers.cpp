@@ -159,7 +159,7 @@ Register PlanBuilder::dictLike(PyObject* object, PyTypeObject* type) {
     fill(PlanOp::kDefaultFactory, {result, value(factory.get())});
   }
   fillDict(result, object);
-  if (stator_is_user_class(type)) fillAttributes(result, object);
+  if (stator_is_user_class(type) || type == &PyODict_Type) fillAttributes(result, object);
   return result;
 }
 

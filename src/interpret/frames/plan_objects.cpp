@@ -202,6 +202,7 @@ std::optional<Register> PlanBuilder::nativeInstance(PyObject* object) {
     Register result = add(PlanOp::kCall, object, newRef(torchObject("_random.Random.__new__")),
                           {constant(type_object)});
     setRandomState(result, object, false);
+    fillAttributes(result, object);
     return result;
   }
   if (isStructSequence(object)) {

@@ -355,7 +355,23 @@ Out resolveRelative(Tracer& t, SymbolicFrame& frame, PyObject* name, long level)
 
 }  // namespace
 
+namespace {
+// Whether the statement is as ever: nobody has put a function of his own into its place.
+Out importsAsEver(Tracer& tracer, SymbolicFrame& frame) {
+  static PyObject* const name = PyUnicode_InternFromString("__import__");
+  static PyObject* const original = torchObject("builtins.__import__");
+  if (!PyDict_CheckExact(frame.builtins)) return newRef(Py_False);
+  if (tracer.values.find(frame.builtins) == nullptr)
+    tracer.values.addOutside(frame.builtins, tracer.world.sources().pinned(frame.builtins));
+  STATOR_VALUE(found, dictGet(tracer, frame.builtins, name));
+  return newRef(found.get() == original ? Py_True : Py_False);
+}
+}  // namespace
+
 Flow importName(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  STATOR_VALUE(as_ever, importsAsEver(tracer, frame));
+  if (as_ever.get() != Py_True)
+    return tracer.breakWith(Reason::kCallsOutside, "an import by another function");
   // An import of what is imported already only looks it up; anything else may run a module's code.
   PyObject* name = nameAt(frame, instr.oparg);
   PyObject* level = frame.top(1);
@@ -378,7 +394,8 @@ Flow importName(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
       wanted = stealRef(PyUnicode_FromStringAndSize(text, dot - text));
   }
   PyObject* whole = PyDict_GetItemWithError(modules, name);
-  if (whole == nullptr) return tracer.breakWith(Reason::kCallsOutside, "an import");
+  if (whole == nullptr || whole == Py_None)
+    return tracer.breakWith(Reason::kCallsOutside, "an import");
   if (from_list != Py_None && PyTuple_Check(from_list)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(from_list); ++i) {
       Ref<> attribute = stealRef(PyObject_GetAttr(whole, PyTuple_GET_ITEM(from_list, i)));
@@ -389,7 +406,8 @@ Flow importName(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
     }
   }
   STATOR_VALUE(module, dictGet(tracer, modules, wanted.get()));
-  if (!module) return tracer.breakWith(Reason::kCallsOutside, "an import");
+  if (!module || module.get() == Py_None)
+    return tracer.breakWith(Reason::kCallsOutside, "an import");
   frame.drop(2);
   frame.push(std::move(module));
   advance(frame);

@@ -450,6 +450,13 @@ Out dequeExtendLeft(Tracer& t, const Args& args) {
   fixed.values[1] = items.get();
   return onContents<true>(t, fixed, "extendleft", false);
 }
+// C's copy calls the class.
+Out dequeCopy(Tracer& t, const Args& args) {
+  NEED(1, "copy");
+  if (Py_TYPE(args.values[0]) != dequeType())
+    return t.breakWith(Reason::kCallsOutside, "copy of a subclass of deque");
+  return onContents<false>(t, args, "copy");
+}
 Out dequeInsert(Tracer& t, const Args& args) {
   NEED(3, "insert");
   if (!isNativeSafe(t, args.values[1])) return wrongArguments(t, "insert");
@@ -487,6 +494,10 @@ Out moveToEnd(Tracer& t, const Args& args) { return onContents<true>(t, args, "m
 
 Out strJoin(Tracer& t, const Args& args) {
   NEED(2, "join");
+  PyObject* given = args.values[1];
+  if (!graph::isStandIn(given) && !isTraceIterator(given) && Py_TYPE(given)->tp_iter == nullptr &&
+      PySequence_Check(given) == 0)
+    return t.raiseNew(PyExc_TypeError, "can only join an iterable");
   STATOR_VALUE(items, listOf(t, args.values[1]));
   if (!isNativeSafe(t, items.get()))
     return t.breakWith(Reason::kUnsupportedObject, "join() of what are no strings");
@@ -580,7 +591,7 @@ void registerContainers() {
       {"collections.deque.rotate", dequeRotate},
       {"collections.deque.extend", dequeExtend},
       {"collections.deque.clear", clear},
-      {"collections.deque.copy", copy},
+      {"collections.deque.copy", dequeCopy},
       {"collections.OrderedDict", orderedDictCall},
       {"collections.defaultdict", defaultDictCall},
   };

@@ -19,6 +19,7 @@
 #include "interpret/objects/subclass_checks.h"
 #include "interpret/objects/truth.h"
 #include "python/types.h"
+#include "sources/short_lived.h"
 
 namespace stator::interpret {
 
@@ -55,16 +56,52 @@ bool isAsOutside(Tracer& t, PyObject* callable) {
   return function->func_dict == nullptr || PyDict_GET_SIZE(function->func_dict) == 0;
 }
 
+// What is asked about has to be the same at the next call. Functions that stay can be guarded; partials and other objects from outside may
+// hold anything then.
+bool staysTheSame(Tracer& t, PyObject* callable) {
+  if (PyMethod_Check(callable) && t.isMade(callable)) callable = PyMethod_GET_FUNCTION(callable);
+  values::Info* info = t.values.find(callable);
+  if (info == nullptr || info->origin != values::Origin::kOutside || guardedByIdentity(callable))
+    return true;
+  if (!PyFunction_Check(callable)) return false;
+  if (sources::isShortLived(callable)) {
+    // Another one comes with the next call, of the same code, which is guarded: what else it shows has to be nothing.
+    auto* function = reinterpret_cast<PyFunctionObject*>(callable);
+    return function->func_defaults == nullptr && function->func_kwdefaults == nullptr &&
+           function->func_annotations == nullptr &&
+           (function->func_dict == nullptr || PyDict_GET_SIZE(function->func_dict) == 0);
+  }
+  t.world.guard(Guard{GuardKind::kIs, info->source, nullptr, newRef(callable)});
+  return true;
+}
+
 Out signature(Tracer& t, const Args& args) {
   if (args.positional > 0 && !graph::isStandIn(args.values[0]) &&
-      !isTraceIterator(args.values[0]) && !isAsOutside(t, args.values[0]))
+      !isTraceIterator(args.values[0]) &&
+      (!isAsOutside(t, args.values[0]) || !staysTheSame(t, args.values[0])))
     return t.breakWith(Reason::kUnsupportedObject, "inspect.signature");
   return askOnce(t, args, "inspect.signature");
 }
 Out installedVersion(Tracer& t, const Args& args) {
   return askOnce(t, args, "importlib.metadata.version");
 }
-Out findSpec(Tracer& t, const Args& args) { return askOnce(t, args, "importlib.util.find_spec"); }
+// Where modules are looked for has to be as it was, and as it is.
+Out findSpec(Tracer& t, const Args& args) {
+  values::Info* system = t.values.find(torchObject("sys"));
+  if (system != nullptr && (system->dirty || system->overlay))
+    return t.breakWith(Reason::kCallsOutside, "find_spec, of places that have changed");
+  for (const char* name : {"path", "meta_path", "path_hooks", "modules", "path_importer_cache"}) {
+    PyObject* place = PySys_GetObject(name);
+    values::Info* info = place != nullptr ? t.values.find(place) : nullptr;
+    if (info != nullptr && (info->dirty || info->overlay || info->appended))
+      return t.breakWith(Reason::kCallsOutside, "find_spec, of places that have changed");
+  }
+  if (PyObject* path = PySys_GetObject("path"); path != nullptr && PyList_CheckExact(path)) {
+    STATOR_VALUE(places, fromOutside(t, path, t.world.sources().pinned(path)));
+    STATOR_VALUE(listed, contents(t, places.get()));
+  }
+  return askOnce(t, args, "importlib.util.find_spec");
+}
 
 // operator.itemgetter, attrgetter, methodcaller only keep references.
 Out makeGetter(Tracer& t, const Args& args, PyTypeObject* type) {
@@ -136,7 +173,12 @@ Out importByName(Tracer& t, const Args& args) {
   if (args.values.size() != 1 || args.positional != 1 || !PyUnicode_CheckExact(args.values[0]) ||
       PyUnicode_GET_LENGTH(args.values[0]) == 0)
     return t.breakWith(Reason::kCallsOutside, "an import");
-  std::string text = PyUnicode_AsUTF8(args.values[0]);
+  const char* utf8 = PyUnicode_AsUTF8(args.values[0]);
+  if (utf8 == nullptr) {
+    PyErr_Clear();
+    return t.breakWith(Reason::kCallsOutside, "an import");
+  }
+  const std::string text = utf8;
   if (text[0] == '.') return t.breakWith(Reason::kCallsOutside, "a relative import");
   STATOR_VALUE(module, loadedModule(t, args.values[0]));
   if (module && outermost) {
@@ -144,7 +186,8 @@ Out importByName(Tracer& t, const Args& args) {
     STATOR_VALUE(package, loadedModule(t, first.get()));
     module = std::move(package);
   }
-  if (!module) return t.breakWith(Reason::kCallsOutside, "an import");
+  // None stands where an import is to fail.
+  if (!module || module.get() == Py_None) return t.breakWith(Reason::kCallsOutside, "an import");
   return module;
 }
 
@@ -293,8 +336,13 @@ Out typingSubscript(Tracer& t, PyObject* function, const Args& args) {
   std::vector<Ref<>> keep;
   std::vector<PyObject*> given;
   for (PyObject* value : args.values) {
-    STATOR_VALUE(inside, plain(t, value));
-    Ref<> part = typePart(t, inside.get());
+    Ref<> part = typePart(t, value);
+    if (!part) {
+      STATOR_VALUE(inside, plain(t, value));
+      // Not what a subclass of int or str is worth: typing asks for types.
+      const bool of_a_kind = PyLong_Check(value) || PyUnicode_Check(value) || PyBytes_Check(value);
+      if (!of_a_kind) part = typePart(t, inside.get());
+    }
     if (!part) return t.breakWith(Reason::kCallsOutside, "a subscript of typing's");
     given.push_back(part.get());
     keep.push_back(std::move(part));
@@ -302,6 +350,35 @@ Out typingSubscript(Tracer& t, PyObject* function, const Args& args) {
   Ref<> result = stealRef(PyObject_Vectorcall(function, given.data(), args.positional, args.names));
   if (!result) return t.raiseCurrentError();
   return fromOutside(t, result, t.world.sources().pinned(result));
+}
+
+// Functions of `re` over constants. With re.DEBUG they print what they compile.
+constexpr const char* kRegex[] = {"re.compile", "re.match", "re.fullmatch", "re.search",
+                                  "re.sub",     "re.subn",  "re.split",     "re.findall"};
+
+template <size_t index>
+Out regexCall(Tracer& t, const Args& args) {
+  static PyObject* const debug = torchObject("re.DEBUG");
+  for (PyObject* value : args.values) {
+    if (!PyLong_Check(value)) continue;
+    Ref<> shows = stealRef(PyNumber_And(value, debug));
+    if (!shows) return t.raiseCurrentError();
+    if (PyObject_IsTrue(shows.get()) == 1) return t.breakWith(Reason::kCallsOutside, kRegex[index]);
+  }
+  return callNative(t, torchObject(kRegex[index]), args);
+}
+
+template <size_t... index>
+void registerRegex(std::index_sequence<index...>) {
+  (registerHandler(kRegex[index], regexCall<index>), ...);
+}
+
+// Looked for at once. An iterator over what may change sees the changes, and keeps it from being resized.
+Out matchesIn(Tracer& t, const Args& args) {
+  if (args.values.size() != 2 ||
+      !(PyUnicode_Check(args.values[1]) || PyBytes_Check(args.values[1])))
+    return t.breakWith(Reason::kCallsOutside, "finditer");
+  return callNative(t, torchObject("stator.polyfills.functions.matches"), args);
 }
 
 // functools.singledispatch's `dispatch`: the implementation that its registry has for a class, which it then keeps in a cache of its own.
@@ -406,11 +483,10 @@ void registerLibrary() {
       {"importlib.metadata.version", installedVersion},
   };
   for (const auto& [path, handler] : rows) registerHandler(path, handler);
-  for (const char* path : {"bisect.bisect_left", "bisect.bisect_right", "re.compile", "re.match",
-                           "re.fullmatch", "re.search", "re.sub", "re.subn", "re.split",
-                           "re.findall", "re.escape", "keyword.iskeyword"}) {
+  for (const char* path :
+       {"bisect.bisect_left", "bisect.bisect_right", "re.escape", "keyword.iskeyword"})
     registerPure(path);
-  }
+  registerRegex(std::make_index_sequence<std::size(kRegex)>());
   registerHandler("_abc._abc_instancecheck", abcInstanceCheck);
   registerHandler("importlib.import_module", importByName<false>);
   registerHandler("builtins.__import__", importByName<true>);
@@ -435,9 +511,9 @@ void registerLibrary() {
        {"datetime.timedelta", "datetime.date", "datetime.time", "datetime.datetime"})
     registerPure(path);
   registerPolyfill("re.Pattern.sub", "functions.pattern_sub");
-  registerPolyfill("re.Pattern.finditer", "functions.pattern_finditer");
-  registerPolyfill("re.finditer", "functions.finditer");
-  registerPure("stator.polyfills.functions.matches");
+  registerWholePolyfill("re.Pattern.finditer", "functions.pattern_finditer");
+  registerWholePolyfill("re.finditer", "functions.finditer");
+  registerHandler("stator.polyfills.functions.matches", matchesIn);
   registerPolyfill("functools.cmp_to_key", "functions.cmp_to_key");
   registerPolyfill("collections._count_elements", "functions.count_elements");
   registerPolyfill("builtins.object.__reduce_ex__", "objects.reduce_ex");

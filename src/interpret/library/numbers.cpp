@@ -109,6 +109,10 @@ Out divmodCall(Tracer& t, const Args& args) {
     STATOR_VALUE(rest, binary(t, 6, args.values[0], args.values[1]));
     return t.made(stealRef(PyTuple_Pack(2, quotient.get(), rest.get())));
   }
+  if (args.values.size() == 2 && args.positional == 2) {
+    STATOR_VALUE(result, programmedDivmod(t, args.values[0], args.values[1]));
+    if (result) return result;
+  }
   return throughMethod(t, args, "__divmod__", "divmod");
 }
 
@@ -136,6 +140,14 @@ Out absCall(Tracer& t, const Args& args) {
 Out powCall(Tracer& t, const Args& args) {
   if (args.positional == 2 && args.keywordCount() == 0)
     return binary(t, 8, args.values[0], args.values[1]);
+  if (args.positional > 0 && !graph::isStandIn(args.values[0]) &&
+      isUserOverride(t, args.values[0], "__pow__")) {
+    STATOR_VALUE(bound, special(t, args.values[0], "__pow__"));
+    t.world.keep(bound);
+    STATOR_VALUE(result, callNested(t, bound.get(), args.withoutFirst()));
+    if (result.get() != Py_NotImplemented) return result;
+    return t.breakWith(Reason::kCallsOutside, "pow() that its object does not know");
+  }
   return throughMethod(t, args, "__pow__", "pow");
 }
 

@@ -1,6 +1,7 @@
 // Attribute access as Python defines it, over values that may come from outside: each look-up is guarded where it read.
 #include "interpret/objects/attributes.h"
 
+#include "base/text.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/core/sym_scalars.h"
@@ -123,7 +124,7 @@ Out iteratorAttribute(Tracer& tracer, PyObject* object, PyObject* name) {
     if (function != nullptr && PyUnicode_CompareWithASCIIString(name, "gi_running") == 0)
       return newRef(iterator->running ? Py_True : Py_False);
     return tracer.breakWith(Reason::kUnsupportedAttribute,
-                            std::string(PyUnicode_AsUTF8(name)) + " of an iterator");
+                            std::string(utf8(name)) + " of an iterator");
   }
   return stealRef(PyMethod_New(found, object));
 }

@@ -7,6 +7,9 @@
 #include "python/objects.h"
 #include "python/types.h"
 
+#include <algorithm>
+#include <string_view>
+
 namespace stator::interpret {
 
 namespace {
@@ -36,18 +39,31 @@ Out typeFact(Tracer& tracer, PyTypeObject* type, PyObject* name) {
                          tracer.world.sources().pinned(reinterpret_cast<PyObject*>(type)), name));
 }
 
+// What a metaclass says of a name, guarded. Nobody changes those of the libraries.
+Out metaLookup(Tracer& tracer, PyTypeObject* meta, PyObject* name) {
+  static PyObject* const settled[] = {torchObject("abc.ABCMeta"), torchObject("enum.EnumMeta"),
+                                      torchObject("torch.autograd.function.FunctionMeta")};
+  auto* object = reinterpret_cast<PyObject*>(meta);
+  if (std::find(std::begin(settled), std::end(settled), object) != std::end(settled) ||
+      std::string_view(meta->tp_name) == "pybind11_type")
+    return Ref<>::create(_PyType_Lookup(meta, name));
+  return typeLookup(tracer, meta, name);
+}
+
 }  // namespace
 
 Out typeAttribute(Tracer& tracer, PyTypeObject* type, PyObject* name) {
   PyTypeObject* meta = Py_TYPE(reinterpret_cast<PyObject*>(type));
-  PyObject* on_meta = _PyType_Lookup(meta, name);
+  STATOR_VALUE(meta_entry, metaLookup(tracer, meta, name));
+  PyObject* on_meta = meta_entry.get();
   if (meta->tp_getattro != PyType_Type.tp_getattro) {
     static PyObject* getattribute = PyUnicode_InternFromString("__getattribute__");
     PyObject* found = _PyType_Lookup(meta, getattribute);
     if (found == nullptr || PyFunction_Check(found))
       return tracer.breakWith(Reason::kCustomGetattribute, meta->tp_name);
   }
-  PyObject* hook = _PyType_Lookup(meta, names().dunder_getattr);
+  STATOR_VALUE(meta_hook, metaLookup(tracer, meta, names().dunder_getattr));
+  PyObject* hook = meta_hook.get();
   const bool asks = hook != nullptr && PyFunction_Check(hook);
   // An AttributeError of a descriptor makes CPython ask the metaclass's __getattr__.
   auto bound = [&](Out out) -> Out {

@@ -339,9 +339,15 @@ Out compareSlot(Tracer& tracer, PyTypeObject* owner, int operation, PyObject* se
   if (isContainer(self) && !PyDictViewSet_Check(other)) return newRef(Py_NotImplemented);
   STATOR_VALUE(a, plain(tracer, self));
   STATOR_VALUE(b, plain(tracer, other));
-  if (isNativeSafe(tracer, a.get()) && isNativeSafe(tracer, b.get()))
-    return tracer.fromNative(stealRef(owner->tp_richcompare(a.get(), b.get(), operation)));
-  if (stator_is_user_class(Py_TYPE(other)) || stator_is_user_class(Py_TYPE(self)))
+  if (isNativeSafe(tracer, a.get()) && isNativeSafe(tracer, b.get())) {
+    DecimalFold decimals(tracer, {a.get(), b.get()});
+    Ref<> result = stealRef(owner->tp_richcompare(a.get(), b.get(), operation));
+    STATOR_FLOW(decimals.finish());
+    return tracer.fromNative(std::move(result));
+  }
+  // Decimal knows the protocol of rational numbers.
+  if ((stator_is_user_class(Py_TYPE(other)) || stator_is_user_class(Py_TYPE(self))) &&
+      !isDecimal(a.get()))
     return newRef(Py_NotImplemented);
   return tracer.breakWith(Reason::kUnsupportedObject,
                           std::string(owner->tp_name) + "." + kMethods[operation]);

@@ -4,6 +4,7 @@
 #include "base/error_aside.h"
 #include "interpret/core/known.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace stator::interpret {
@@ -40,6 +41,13 @@ PyObject* hasSettings(PyObject* expected, PyObject*) {
   return now ? PyObject_RichCompare(now.get(), expected, Py_EQ) : nullptr;
 }
 
+// One, or a list or tuple with one, which is compared item by item.
+bool holdsDecimal(PyObject* object) {
+  if (!PyList_CheckExact(object) && !PyTuple_CheckExact(object)) return isDecimal(object);
+  PyObject** items = PySequence_Fast_ITEMS(object);
+  return std::any_of(items, items + Py_SIZE(object), isDecimal);
+}
+
 }  // namespace
 
 bool isDecimal(PyObject* object) { return isDecimalType(Py_TYPE(object)); }
@@ -47,12 +55,17 @@ bool isDecimal(PyObject* object) { return isDecimalType(Py_TYPE(object)); }
 DecimalFold::DecimalFold(Tracer& tracer, std::initializer_list<PyObject*> operands)
     : tracer_(tracer) {
   for (PyObject* operand : operands) {
-    if (!context_ && isDecimal(operand)) start();
+    if (!context_ && holdsDecimal(operand)) start();
   }
 }
 
 DecimalFold::DecimalFold(Tracer& tracer, PyObject* callable, const Args& args) : tracer_(tracer) {
   if (PyType_Check(callable) && isDecimalType(reinterpret_cast<PyTypeObject*>(callable))) start();
+  // `f = number.__eq__`
+  Ref<> self;
+  if (Py_TYPE(callable) == &_PyMethodWrapper_Type || PyCFunction_Check(callable))
+    self = stealRef(PyObject_GetAttrString(callable, "__self__"));
+  if (self && isDecimal(self.get())) start();
   for (PyObject* value : args.values) {
     if (!context_ && isDecimal(value)) start();
   }

@@ -115,7 +115,8 @@ Out readOutsideMember(Tracer& tracer, PyObject* descriptor, PyObject* object, Py
   }
   Ref<> raw = stealRef(
       Py_TYPE(descriptor)->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type)));
-  bool slot = stator_is_user_class(reinterpret_cast<PyDescrObject*>(descriptor)->d_type);
+  bool slot = stator_is_user_class(reinterpret_cast<PyDescrObject*>(descriptor)->d_type) &&
+              stator_slot_offset(Py_TYPE(object), name.get()) > 0;
   const Source* child =
       tracer.world.child(slot ? SourceKind::kAttr : SourceKind::kGenericAttr, info->source, name);
   if (!raw) {
@@ -177,6 +178,10 @@ Out readComputed(Tracer& tracer, PyObject* descriptor, PyObject* object, PyTypeO
   }
   if (PyUnicode_Compare(name.get(), names().dunder_dict) == 0)
     return dictOfOutside(tracer, object, info, raw);
+  // `number.imag` of a Decimal, which is this very one: another object at each read.
+  if (isOpaqueConstant(object) && isOpaqueConstant(raw.get())) return raw;
+  if (_PyType_Lookup(Py_TYPE(object), name.get()) != descriptor)
+    return tracer.breakWith(Reason::kUnsupportedAttribute, "a field under another name");
   return fromOutside(tracer, raw, tracer.world.child(SourceKind::kGenericAttr, info->source, name));
 }
 
@@ -212,12 +217,23 @@ Out callGet(Tracer& tracer, PyObject* descriptor, PyObject* object, PyTypeObject
 
 }  // namespace
 
+namespace {
+PyObject* callbackName() {
+  static PyObject* const name = PyUnicode_InternFromString("__callback__");
+  return name;
+}
+}  // namespace
+
 Out bindDescriptor(Tracer& tracer, PyObject* descriptor, PyObject* object, PyTypeObject* type,
                    const Source* source) {
   PyTypeObject* kind = Py_TYPE(descriptor);
   // A disabled function is of the second type too.
   if (kind == &PyFunction_Type || kind == compiledFunctionType() || kind == lruCacheType())
     return bindFunction(tracer, descriptor, object, source);
+  // A weak reference that the trace has made is the program's without a callback.
+  if (object != nullptr && PyWeakref_CheckRefExact(object) && tracer.isMade(object) &&
+      descriptor == _PyType_Lookup(&_PyWeakref_RefType, callbackName()))
+    return newRef(Py_None);
   if (kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type)
     return object != nullptr ? stealRef(PyMethod_New(descriptor, object)) : newRef(descriptor);
   if (kind == &PyStaticMethod_Type || kind == &PyClassMethod_Type)

@@ -108,7 +108,13 @@ bool mayBeGone(Tracer& tracer, PyObject* object) {
     PyObject* now = known != nullptr && known->stand_in ? known->stand_in.get() : before;
     if (root.slots[i].get() != now) return true;
   }
-  if (root.stack.size() < tracer.frames.stackAtEntry()) return true;
+  const size_t at_entry = tracer.frames.stackAtEntry();
+  if (root.stack.size() < at_entry) return true;
+  // What lay there may have been taken away, and other values put into its place.
+  for (size_t i = 0; i < at_entry; ++i) {
+    PyObject* now = root.stack[i].get();
+    if (now != unreadMarker() && now != tracer.world.roots().stack[i]) return true;
+  }
   for (values::Info* other : tracer.values.all()) {
     if (wasWritten(other)) return true;
   }

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/stack_room.h"
+#include "base/text.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/core/tables.h"
@@ -141,7 +142,7 @@ namespace {
 
 std::string asText(Ref<> text) {
   if (!text) PyErr_Clear();
-  return text ? PyUnicode_AsUTF8(text.get()) : "";
+  return text ? utf8(text.get()) : "";
 }
 
 // The error on its way, with the function that was called and the types of what it was given.
@@ -151,7 +152,7 @@ std::string mismatchText(Tracer& tracer, PyFunctionObject* function, const Args&
     auto* type = reinterpret_cast<PyObject*>(typeOf(tracer, args.values[i]));
     return asText(stealRef(PyObject_Repr(type)));
   };
-  const std::string file = PyUnicode_AsUTF8(code->co_filename);
+  const std::string file = utf8(code->co_filename);
   std::string text = asText(stealRef(PyObject_Str(tracer.errors.raised())));
   text += "; func = " + asText(stealRef(PyObject_Repr(function->func_qualname))) + " " +
           file.substr(file.rfind('/') + 1) + ":" + std::to_string(code->co_firstlineno) +

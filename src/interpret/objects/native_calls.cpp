@@ -23,9 +23,39 @@ bool showsArguments(PyObject* callable) {
   return callable == reinterpret_cast<PyObject*>(&PyUnicode_Type);
 }
 
+// A match looks at its text again whenever it is asked: what may change meanwhile is not known now.
+bool readsLater(PyObject* result, const std::vector<PyObject*>& values) {
+  if (result == nullptr || Py_TYPE(result)->tp_name != std::string_view("re.Match")) return false;
+  return std::any_of(values.begin(), values.end(), [](PyObject* value) {
+    return !PyUnicode_Check(value) && !PyBytes_Check(value) && PyObject_CheckBuffer(value) != 0;
+  });
+}
+
+// encode and decode, and the types that do the same, call a function of the program's where an error handler is not Python's own.
+bool runsErrorHandler(PyObject* callable, const Args& args) {
+  PyObject* types[] = {reinterpret_cast<PyObject*>(&PyUnicode_Type),
+                       reinterpret_cast<PyObject*>(&PyBytes_Type),
+                       reinterpret_cast<PyObject*>(&PyByteArray_Type)};
+  const bool method = PyObject_TypeCheck(callable, &PyMethodDescr_Type);
+  PyObject* home = method ? reinterpret_cast<PyObject*>(PyDescr_TYPE(callable)) : callable;
+  if (std::find(std::begin(types), std::end(types), home) == std::end(types)) return false;
+  if (method && PyUnicode_CompareWithASCIIString(PyDescr_NAME(callable), "encode") != 0 &&
+      PyUnicode_CompareWithASCIIString(PyDescr_NAME(callable), "decode") != 0)
+    return false;
+  PyObject* errors = args.positional > 2 ? args.values[2] : args.keyword("errors");
+  if (errors == nullptr || !PyUnicode_Check(errors)) return false;
+  for (const char* own : {"strict", "ignore", "replace", "xmlcharrefreplace", "backslashreplace",
+                          "namereplace", "surrogateescape", "surrogatepass"}) {
+    if (PyUnicode_CompareWithASCIIString(errors, own) == 0) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Out callNative(Tracer& tracer, PyObject* callable, const Args& args) {
+  if (args.values.size() > 1 && runsErrorHandler(callable, args))
+    return tracer.breakWith(Reason::kCallsOutside, "an error handler of the program's own");
   std::vector<Ref<>> keep;
   std::vector<PyObject*> values;
   for (PyObject* value : args.values) {
@@ -53,6 +83,8 @@ Out callNative(Tracer& tracer, PyObject* callable, const Args& args) {
     PyErr_Clear();
     return tracer.breakWith(Reason::kLeaked, nameOf(callable));
   }
+  if (readsLater(result.get(), values))
+    return tracer.breakWith(Reason::kUnsupportedObject, "a match in what may change");
   if (result && !values::isConstantDeep(result.get()) && !PyType_Check(result.get()) &&
       !PyFunction_Check(result.get()) && !PyModule_Check(result.get()) &&
       !PyCFunction_Check(result.get()) && !isEnumMember(result.get())) {

@@ -309,7 +309,14 @@ Out plainBinary(Tracer& tracer, const BinaryRow& row, PyObject* left, PyObject* 
   PyTypeObject *left_type = Py_TYPE(left), *right_type = Py_TYPE(right);
   STATOR_VALUE(a, plain(tracer, left));
   STATOR_VALUE(b, plain(tracer, right));
-  const bool shows = PyUnicode_Check(left) && losesClass(tracer, right, b.get());
+  // C's other classes (timedelta, Decimal) ask a number by its methods.
+  const bool asks = (isOpaqueConstant(a.get()) && Py_TYPE(b.get()) != right_type) ||
+                    (isOpaqueConstant(b.get()) && Py_TYPE(a.get()) != left_type);
+  // A text without fields comes out as it is, class and all.
+  const bool stays = std::string_view(row.symbol) == "%" && PyUnicode_Check(left) &&
+                     Py_TYPE(a.get()) != left_type;
+  const bool shows =
+      asks || stays || (PyUnicode_Check(left) && losesClass(tracer, right, b.get()));
   if (!isNativeSafe(tracer, a.get()) || !isNativeSafe(tracer, b.get()) || shows) {
     if (hasStandIn(tracer, left) || hasStandIn(tracer, right))
       return tracer.breakWith(Reason::kDataDependentRead, "an operator on a container of tensors");
@@ -348,6 +355,11 @@ Out binary(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
     return tracer.breakWith(Reason::kRaises, "an in-place operator on a read-only view");
   if (isProgrammedBinary(tracer, row, in_place, Py_TYPE(left), Py_TYPE(right)))
     return binaryProtocol(tracer, row, in_place, left, right);
+  // Those of deques call the class.
+  for (PyObject* operand : {left, right}) {
+    if (!in_place && isDeque(operand) && Py_TYPE(operand) != dequeType())
+      return tracer.breakWith(Reason::kCallsOutside, "an operator on a subclass of deque");
+  }
   if (isSetOperator(operation) && (PyDictViewSet_Check(left) || PyDictViewSet_Check(right)))
     return viewBinary(tracer, row, left, right);
   if (in_place && operation % 13 == kAdd && PyList_CheckExact(left)) {
@@ -361,6 +373,18 @@ Out binary(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
   if (!isNativeSafe(tracer, left) || !isNativeSafe(tracer, right))
     return plainBinary(tracer, row, left, right);
   return nativeBinary(tracer, row, left, right);
+}
+
+Out programmedDivmod(Tracer& tracer, PyObject* left, PyObject* right) {
+  static const BinaryRow row = {"divmod",      "divmod()",      "__divmod__",   "__rdivmod__",
+                                "__idivmod__", PyNumber_Divmod, PyNumber_Divmod};
+  for (PyObject* operand : {left, right}) {
+    if (graph::isStandIn(operand) || symbolic::isSymbol(operand)) return Ref<>();
+  }
+  if ((stator_is_user_class(Py_TYPE(left)) && isProgrammed(tracer, Py_TYPE(left), row.method)) ||
+      (stator_is_user_class(Py_TYPE(right)) && isProgrammed(tracer, Py_TYPE(right), row.reflected)))
+    return binaryProtocol(tracer, row, false, left, right);
+  return Ref<>();
 }
 
 Out unary(Tracer& tracer, int operation, PyObject* operand) {

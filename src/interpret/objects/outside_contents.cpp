@@ -232,6 +232,10 @@ Out dictContents(Tracer& tracer, values::Info* info) {
   PyObject* dict = info->object.get();
   Ref<> keys = values::dictKeys(dict);
   if (!keys) return tracer.raiseCurrentError();
+  // dict's own methods write to an OrderedDict past its order.
+  if (PyList_GET_SIZE(keys.get()) != PyDict_GET_SIZE(dict))
+    return tracer.breakWith(Reason::kUnsupportedObject,
+                            "an OrderedDict whose order is not that of its keys");
   bool all_static = true;
   STATOR_FLOW(requireKnownKeys(tracer, info, keys.get(), all_static));
   if (!all_static) return keyedByPosition(tracer, dict);
@@ -322,7 +326,10 @@ Out setContents(Tracer& tracer, values::Info* info) {
 
 Out dequeContents(Tracer& tracer, values::Info* info) {
   PyObject* deque = info->object.get();
-  Ref<> items = stealRef(PySequence_List(deque));
+  // By C's own means, whatever a subclass has put over them.
+  Ref<> iterator = stealRef(dequeType()->tp_iter(deque));
+  Ref<> items = iterator ? stealRef(PySequence_List(iterator.get())) : Ref<>();
+  if (!items) return tracer.raiseCurrentError();
   guardLength(tracer, info, PyList_GET_SIZE(items.get()));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
     STATOR_VALUE(value,
@@ -330,9 +337,10 @@ Out dequeContents(Tracer& tracer, values::Info* info) {
                              tracer.world.child(SourceKind::kDequeItem, info->source, nullptr, i)));
     PyList_SetItem(items.get(), i, value.release());
   }
-  Ref<> maxlen = stealRef(PyObject_GetAttrString(deque, "maxlen"));
+  PyObject* limit = torchObject("collections.deque.maxlen");
+  Ref<> maxlen = stealRef(Py_TYPE(limit)->tp_descr_get(limit, deque, nullptr));
   return tracer.fromNative(stealRef(PyObject_CallFunctionObjArgs(
-      reinterpret_cast<PyObject*>(Py_TYPE(deque)), items.get(), maxlen.get(), nullptr)));
+      reinterpret_cast<PyObject*>(dequeType()), items.get(), maxlen.get(), nullptr)));
 }
 
 }  // namespace

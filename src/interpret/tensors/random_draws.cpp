@@ -9,6 +9,7 @@
 #include "interpret/core/sym_scalars.h"
 #include "interpret/core/tables.h"
 #include "interpret/core/tracer.h"
+#include "interpret/objects/class_lookups.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/native_calls.h"
 #include "interpret/tensors/arrays.h"
@@ -33,9 +34,21 @@ PyObject* stateOfGauss() {
   return name;
 }
 
+// What the methods draw by is C's own, as long as nobody replaces it in the class (unittest.mock does).
+bool drawsAsEver(Tracer& t) {
+  static PyObject* const names[] = {PyUnicode_InternFromString("random"),
+                                    PyUnicode_InternFromString("getrandbits")};
+  for (PyObject* name : names) {
+    Out found = typeLookup(t, randomType(), name);
+    if (!found.ok() || !found.get() || Py_TYPE(found.get()) != &PyMethodDescr_Type) return false;
+  }
+  return true;
+}
+
 // Nothing of the user's: neither a subclass nor a method replaced on the instance.
-bool isPlain(PyObject* object) {
-  if (graph::isStandIn(object) || Py_TYPE(object) != randomType()) return false;
+bool isPlain(Tracer& t, PyObject* object) {
+  if (graph::isStandIn(object) || Py_TYPE(object) != randomType() || !drawsAsEver(t)) return false;
+  if (values::Info* info = t.values.find(object); info != nullptr && info->overlay) return false;
   Ref<> dict = stealRef(PyObject_GenericGetDict(object, nullptr));
   if (!dict) PyErr_Clear();
   return dict && PyDict_Size(dict.get()) == 1 &&
@@ -147,7 +160,8 @@ breaks::Draw drawOf(const Source* generator, PyObject* method, const Args& args,
 
 Out draw(Tracer& t, const char* name, PyObject* method, const Args& args) {
   PyObject* generator = args.positional > 0 ? args.values[0] : nullptr;
-  if (generator == nullptr || !isPlain(generator)) return t.breakWith(Reason::kCallsOutside, name);
+  if (generator == nullptr || !isPlain(t, generator))
+    return t.breakWith(Reason::kCallsOutside, name);
   PyObject* known = knownState(t, generator);
   for (size_t i = 1; i < args.values.size(); ++i) {
     bool fits =
@@ -221,7 +235,7 @@ void registerNumpyMethods(std::index_sequence<i...>) {
 Out seed(Tracer& t, const Args& args) {
   PyObject* generator = args.positional > 0 ? args.values[0] : nullptr;
   PyObject* by = args.positional > 1 ? args.values[1] : args.keyword("a");
-  if (generator == nullptr || !isPlain(generator) || by == nullptr || by == Py_None)
+  if (generator == nullptr || !isPlain(t, generator) || by == nullptr || by == Py_None)
     return t.breakWith(Reason::kCallsOutside, "seed");
   for (size_t i = 1; i < args.values.size(); ++i) {
     if (!values::isScalar(args.values[i])) return t.breakWith(Reason::kCallsOutside, "seed");
@@ -238,14 +252,15 @@ Out seed(Tracer& t, const Args& args) {
 }
 
 Out getState(Tracer& t, const Args& args) {
-  PyObject* known =
-      args.values.size() == 1 && isPlain(args.values[0]) ? knownState(t, args.values[0]) : nullptr;
+  PyObject* known = args.values.size() == 1 && isPlain(t, args.values[0])
+                        ? knownState(t, args.values[0])
+                        : nullptr;
   if (known == nullptr) return t.breakWith(Reason::kCallsOutside, "getstate");
   return t.fromNative(stealRef(PyObject_CallOneArg(torchObject("random.Random.getstate"), known)));
 }
 
 Out setState(Tracer& t, const Args& args) {
-  if (args.values.size() != 2 || args.keywordCount() != 0 || !isPlain(args.values[0]) ||
+  if (args.values.size() != 2 || args.keywordCount() != 0 || !isPlain(t, args.values[0]) ||
       !values::isConstantDeep(args.values[1]))
     return t.breakWith(Reason::kCallsOutside, "setstate");
   Ref<> zero = stealRef(PyLong_FromLong(0));

@@ -1,6 +1,7 @@
 // Attributes of tensors: facts, parts with a source of their own (grad), nodes of the graph, and what the user put there.
 #include "interpret/tensors/tensor_attributes.h"
 
+#include "base/text.h"
 #include "interpret/core/apparent_types.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
@@ -76,7 +77,7 @@ Ref<> someGradFn(Tracer& t) {
 // A part that only the real tensor knows: of an input, it is read from there.
 Out partOfInput(Tracer& t, graph::StandIn* tensor, PyObject* name) {
   if (tensor->node->source == nullptr)
-    return t.breakWith(Reason::kUnsupportedAttribute, PyUnicode_AsUTF8(name));
+    return t.breakWith(Reason::kUnsupportedAttribute, utf8(name));
   Ref<> real = stealRef(PyObject_GetAttr(tensor->node->example.get(), name));
   if (!real) return t.raiseCurrentError();
   return fromOutside(t, real, t.world.child(SourceKind::kGenericAttr, tensor->node->source, name));
@@ -127,7 +128,7 @@ bool isSomeGradFn(PyObject* object) {
 Out tensorAttr(Tracer& tracer, PyObject* stand_in, PyObject* name) {
   graph::StandIn* tensor = graph::asStandIn(stand_in);
   auto* type = reinterpret_cast<PyTypeObject*>(tensor->apparent_type);
-  std::string_view text = PyUnicode_AsUTF8(name);
+  std::string_view text = utf8(name);
   if (isHookHandle(stand_in) && text == "remove")
     return stealRef(PyMethod_New(torchObject("stator._contexts.remove_hook"), stand_in));
   if (tensor->meta == nullptr)
@@ -364,7 +365,7 @@ Flow setTensorAttr(Tracer& tracer, PyObject* stand_in, PyObject* name, PyObject*
         (found != nullptr && Py_TYPE(found)->tp_descr_set != nullptr)) {
       return tracer.breakWith(
           Reason::kUnsupportedMutation,
-          std::string("sets the attribute ") + PyUnicode_AsUTF8(name) + " of a " + type->tp_name);
+          std::string("sets the attribute ") + utf8(name) + " of a " + type->tp_name);
     }
     STATOR_VALUE(guarded, typeLookup(tracer, type, name));
   }
@@ -403,16 +404,15 @@ Flow setTensorAttr(Tracer& tracer, PyObject* stand_in, PyObject* name, PyObject*
   }
   if (PyObject* fake = wrapperOf(stand_in); fake != nullptr && PyObject_HasAttr(fake, name)) {
     return tracer.breakWith(Reason::kUnsupportedMutation, std::string("sets the attribute ") +
-                                                              PyUnicode_AsUTF8(name) + " that a " +
+                                                              utf8(name) + " that a " +
                                                               type->tp_name + " is made of");
   }
   // An attribute of the user's own; those that torch knows have effects of their own.
   values::Info* info = tracer.values.find(stand_in);
   if (info == nullptr || (found != nullptr && (Py_TYPE(found)->tp_descr_set != nullptr ||
                                                found == _PyType_Lookup(tensorType(), name)))) {
-    return tracer.breakWith(
-        Reason::kUnsupportedMutation,
-        std::string("sets the attribute ") + PyUnicode_AsUTF8(name) + " of a tensor");
+    return tracer.breakWith(Reason::kUnsupportedMutation,
+                            std::string("sets the attribute ") + utf8(name) + " of a tensor");
   }
   if (Ref<> shown = shownAttributes(tracer, stand_in)) {
     if (value != nullptr) return setItem(tracer, shown.get(), name, value);

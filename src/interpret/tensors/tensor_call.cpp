@@ -4,6 +4,7 @@
 #include "base/faults.h"
 #include "base/numpy_number.h"
 #include "base/stack_room.h"
+#include "base/text.h"
 #include "interpret/core/apparent_types.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
@@ -80,16 +81,16 @@ Reason reasonFor(shapes::Status status) {
 }
 
 std::string targetName(PyObject* target) {
-  if (PyUnicode_Check(target)) return PyUnicode_AsUTF8(target);
+  if (PyUnicode_Check(target)) return utf8(target);
   Ref<> name = stealRef(PyObject_GetAttrString(target, "__name__"));
   if (!name) PyErr_Clear();
-  return name ? PyUnicode_AsUTF8(name.get()) : "?";
+  return name ? utf8(name.get()) : "?";
 }
 
 // Methods that hand a single element to Python.
 bool isRead(PyObject* target) {
   if (!PyUnicode_Check(target)) return false;
-  std::string_view name = PyUnicode_AsUTF8(target);
+  std::string_view name = utf8(target);
   return name == "item" || name == "tolist" || name == "__int__" || name == "__index__" ||
          name == "__float__" || name == "__bool__" || name == "__complex__";
 }
@@ -274,7 +275,7 @@ Out TensorCall::withoutAnswer() {
   if (reads && one_argument && isRead(target_)) {
     if (Ref<> tensor = knownTensor(tracer_, now_[0])) {
       return tracer_.fromNative(
-          stealRef(PyObject_CallMethod(tensor.get(), PyUnicode_AsUTF8(target_), nullptr)));
+          stealRef(PyObject_CallMethod(tensor.get(), utf8(target_), nullptr)));
     }
   }
   if ((reads || raises) && tracer_.options.capture_scalar_outputs && one_argument &&
@@ -354,6 +355,11 @@ Out TensorCall::run() {
 
 Out tensorCall(Tracer& tracer, graph::Op op, PyObject* target, const Args& args, bool remember,
                PyObject* facts) {
+  for (size_t i = 0; i < args.keywordCount(); ++i) {
+    if (PyUnicode_AsUTF8(args.name(i)) != nullptr) continue;
+    PyErr_Clear();
+    return tracer.breakWith(Reason::kUnsupportedTensorOp, "a keyword that no encoding knows");
+  }
   if (tracer.torch_function.relevant()) {
     bool handled = false;
     Out out = dispatchTorchFunction(tracer, op, target, args, handled);
