@@ -85,12 +85,7 @@ def numpy_of(tensor, *, force=False):
     """Tensor.numpy()"""
     if force:
         tensor = tensor.detach()
-    if (
-        tensor.requires_grad
-        or tensor.device.type != "cpu"
-        or tensor.dtype == torch.bfloat16
-        or tensor.is_sparse
-    ):
+    if tensor.requires_grad or tensor.device.type != "cpu" or tensor.dtype == torch.bfloat16 or tensor.is_sparse:
         refuse("numpy() of this tensor")
     if tensor.is_conj() or tensor.is_neg():
         refuse("numpy() of this tensor")

@@ -313,10 +313,9 @@ Out plainBinary(Tracer& tracer, const BinaryRow& row, PyObject* left, PyObject* 
   const bool asks = (isOpaqueConstant(a.get()) && Py_TYPE(b.get()) != right_type) ||
                     (isOpaqueConstant(b.get()) && Py_TYPE(a.get()) != left_type);
   // A text without fields comes out as it is, class and all.
-  const bool stays = std::string_view(row.symbol) == "%" && PyUnicode_Check(left) &&
-                     Py_TYPE(a.get()) != left_type;
-  const bool shows =
-      asks || stays || (PyUnicode_Check(left) && losesClass(tracer, right, b.get()));
+  const bool stays =
+      std::string_view(row.symbol) == "%" && PyUnicode_Check(left) && Py_TYPE(a.get()) != left_type;
+  const bool shows = asks || stays || (PyUnicode_Check(left) && losesClass(tracer, right, b.get()));
   if (!isNativeSafe(tracer, a.get()) || !isNativeSafe(tracer, b.get()) || shows) {
     if (hasStandIn(tracer, left) || hasStandIn(tracer, right))
       return tracer.breakWith(Reason::kDataDependentRead, "an operator on a container of tensors");
