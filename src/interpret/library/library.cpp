@@ -64,13 +64,8 @@ bool staysTheSame(Tracer& t, PyObject* callable) {
   if (info == nullptr || info->origin != values::Origin::kOutside || guardedByIdentity(callable))
     return true;
   if (!PyFunction_Check(callable)) return false;
-  if (sources::isShortLived(callable)) {
-    // Another one comes with the next call, of the same code, which is guarded: what else it shows has to be nothing.
-    auto* function = reinterpret_cast<PyFunctionObject*>(callable);
-    return function->func_defaults == nullptr && function->func_kwdefaults == nullptr &&
-           function->func_annotations == nullptr &&
-           (function->func_dict == nullptr || PyDict_GET_SIZE(function->func_dict) == 0);
-  }
+  // Another one comes with the next call, of the same code, which is guarded.
+  if (sources::isShortLived(callable)) return true;
   t.world.guard(Guard{GuardKind::kIs, info->source, nullptr, newRef(callable)});
   return true;
 }
