@@ -38,11 +38,10 @@ bool dictClear(PyObject* dict) {
     PyDict_Clear(dict);
     return true;
   }
-  Ref<> keys = dictKeys(dict);
-  for (Py_ssize_t i = 0; keys && i < PyList_GET_SIZE(keys.get()); ++i) {
-    if (PyODict_DelItem(dict, PyList_GET_ITEM(keys.get(), i)) != 0) return false;
-  }
-  return static_cast<bool>(keys);
+  // Its own method: iterators are told of a size that changed, and of nothing else.
+  static PyObject* const clear =
+      PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyODict_Type), "clear");
+  return static_cast<bool>(stealRef(PyObject_CallOneArg(clear, dict)));
 }
 
 bool ordersAgree(PyObject* dict) {

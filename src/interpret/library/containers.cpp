@@ -76,17 +76,11 @@ Out putEach(Tracer& t, const Args& args, CallHandler put) {
   }
 }
 
-// The items of a list as it holds them, whatever its class says.
-Out heldBy(Tracer& t, PyObject* list) {
-  STATOR_VALUE(items, contents(t, list));
-  return stealRef(PyList_GetSlice(items.get(), 0, PyList_GET_SIZE(items.get())));
-}
-
 Out listExtend(Tracer& t, const Args& args) {
   NEED(2, "extend");
   const bool itself = args.values[0] == args.values[1];
   if (!itself && iterationRunsCode(args.values[1])) return putEach(t, args, listAppend);
-  STATOR_VALUE(items, itself && kListsDoubleThemselves ? heldBy(t, args.values[1])
+  STATOR_VALUE(items, itself && kListsDoubleThemselves ? contents(t, args.values[1])
                       : itself                         ? listOf(t, args.values[1])
                                                        : sizedListOf(t, args.values[1]));
   STATOR_VALUE(target, contentsForWrite(t, args.values[0]));

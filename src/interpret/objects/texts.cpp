@@ -98,6 +98,22 @@ Out setLikeness(Tracer& t, PyObject* value, PyObject* items) {
   return t.fromNative(stealRef(stator_set_like(Py_TYPE(value), items)));
 }
 
+// An instance of the class that only C's own code has made.
+Out dequeLikeness(Tracer& t, PyObject* value, PyObject* items) {
+  if (Py_TYPE(items) == Py_TYPE(value)) return newRef(items);
+  if (Py_TYPE(value)->tp_finalize != nullptr)
+    return t.breakWith(Reason::kUnsupportedObject, "formats a deque with a __del__");
+  Ref<> maxlen = stealRef(PyObject_GetAttrString(items, "maxlen"));
+  Ref<> none = stealRef(PyTuple_New(0));
+  Ref<> arguments = maxlen ? stealRef(PyTuple_Pack(2, items, maxlen.get())) : Ref<>();
+  Ref<> made = arguments && none
+                   ? stealRef(dequeType()->tp_new(Py_TYPE(value), none.get(), nullptr))
+                   : Ref<>();
+  if (!made || dequeType()->tp_init(made.get(), arguments.get(), nullptr) != 0)
+    return t.raiseCurrentError();
+  return made;
+}
+
 // Shows the items, and not the class.
 bool isNameless(reprfunc slot) {
   return slot == PyList_Type.tp_repr || slot == PyTuple_Type.tp_repr || slot == PyDict_Type.tp_repr;
@@ -109,7 +125,7 @@ Out likeness(Tracer& t, reprfunc slot, PyObject* value, PyObject* items) {
   if (slot == PySet_Type.tp_repr) return setLikeness(t, value, items);
   if (slot == PyODict_Type.tp_repr) return orderedLikeness(t, value, items);
   if (slot == defaultDictType()->tp_repr) return defaultLikeness(t, value, items);
-  if (slot == dequeType()->tp_repr) return newRef(items);
+  if (slot == dequeType()->tp_repr) return dequeLikeness(t, value, items);
   // Other tuples in C (struct sequences, torch.Size) do not change: the value itself.
   if (PyTuple_Check(value)) return newRef(value);
   return Ref<>();
