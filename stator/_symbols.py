@@ -335,7 +335,7 @@ def _bind_outer(symbols: Symbols, fake: torch.Tensor, source: Any, env: Symbols)
     for symbol, sources in symbols.shape_env.var_to_sources.items():
         if symbol in symbols._back:
             continue
-        of = next((one for one in sources if getattr(one, "base", None) == source), None)
+        of: Any = next((one for one in sources if getattr(one, "base", None) == source), None)
         if of is None or getattr(of.prop, "name", "") != "SIZE":
             continue
         size = fake.shape[of.idx]
