@@ -89,7 +89,8 @@ Flow beginInstruction(Tracer& tracer, const SymbolicFrame& frame) {
 }  // namespace
 
 Flow stayIfHeld(Tracer& tracer) {
-  if (tracer.frames.size() == 1 && stator_frame_held(tracer.world.frame()) != 0)
+  if (tracer.frames.size() == 1 && !tracer.options.fullgraph &&
+      stator_frame_held(tracer.world.frame()) != 0)
     return tracer.breakWith(Reason::kUnsupportedObject, "the end of a frame that is looked at");
   return Flow::kOk;
 }
