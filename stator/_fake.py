@@ -140,13 +140,25 @@ class _Watch(TorchDispatchMode):
                     self.written.add(number)
 
 
+# Zeros say nothing about these.
+_WITHOUT_DATA = {torch.Tag.nondeterministic_seeded, torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output}
+
+
+def _any_unknown(tensors, leaves):
+    """Whether a size or number is known only when the graph runs."""
+    numbers = [size for t in tensors for size in t.shape] + leaves
+    return any(isinstance(number, torch.SymInt) and not number.node.has_hint() for number in numbers)
+
+
 def _in_doubt(func, args, kwargs):
     """Whether a kernel may refuse the types, which fakes take: several that meet, or others than those of floating point."""
-    if func.namespace != "aten" or torch.Tag.nondeterministic_seeded in func.tags:
+    if func.namespace != "aten" or not _WITHOUT_DATA.isdisjoint(func.tags):
         return False
     leaves = pytree.tree_leaves((args, kwargs))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     if not tensors or not all(t.device.type == "cpu" and t.layout is torch.strided for t in tensors):
+        return False
+    if any(isinstance(size, torch.SymInt) for t in tensors for size in t.shape) and _any_unknown(tensors, leaves):
         return False
     if any(isinstance(leaf, complex) for leaf in leaves) or not all(t.is_floating_point() for t in tensors):
         return True

@@ -143,7 +143,7 @@ def test_training_is_eagers(name: str) -> None:
         assert found["losses"] < 1e-5 and found["weights"] < 1e-5
         assert found["ops_run"] >= 6 * 13, "all of the model's calls run in graphs"
         if name == "fsdp2":
-            assert found["graph_calls"] == 6 * 9  # cut at the hooks of each layer, and resumed behind them
+            assert found["graph_calls"] == 6 * 8  # cut at the hooks of each layer, and resumed behind them
         else:
             assert found["breaks"] == 0 and found["graph_calls"] == 6
         if name == "ddp_buckets_sizes":
