@@ -252,7 +252,8 @@ bool FrameRun::raise(Step how, int lookup_offset) {
   }
   if (handler->lasti) machine_.push(stealRef(PyLong_FromLong(stator_frame_offset(frame_) / 2)));
   ErrorAside error;
-  PyException_SetTraceback(error.instance(), error.traceback ? error.traceback.get() : Py_None);
+  PyObject* instance = error.instance();  // first: making it may give the error another traceback
+  PyException_SetTraceback(instance, error.traceback ? error.traceback.get() : Py_None);
   machine_.push(std::move(error.value));
   instr_ = &info_->at(handler->target);
   return true;

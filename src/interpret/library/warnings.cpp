@@ -71,7 +71,10 @@ const SymbolicFrame* frameOf(const Tracer& t, Py_ssize_t level) {
 
 // The list that warnings are recorded in, where a variable holds it: it is read as it is before the warning is given.
 bool isRecordedHere(const Tracer& t) {
-  Ref<> shows = stealRef(PyObject_GetAttrString(torchObject("warnings"), "_showwarnmsg_impl"));
+  PyObject* module = torchObject("warnings");
+  // Another module in its place, which C asks then.
+  if (PyDict_GetItemString(PyImport_GetModuleDict(), "warnings") != module) return true;
+  Ref<> shows = stealRef(PyObject_GetAttrString(module, "_showwarnmsg_impl"));
   if (!shows) throw PythonError();
   if (!PyCFunction_Check(shows.get())) return false;
   PyObject* list = PyCFunction_GET_SELF(shows.get());

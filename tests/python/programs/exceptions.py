@@ -664,3 +664,25 @@ def runtime_error_inside_a_graph_shows_the_line():
         return z + 1
 
     return Case(f, vec(), torch.tensor([0, 9]))
+
+
+class _FailsWhenMade(Exception):
+    def __init__(self, *args):
+        raise RuntimeError("cannot be made")
+
+
+def _raising(items):
+    yield from items
+    raise _FailsWhenMade  # noqa: RSE102
+
+
+@program()
+def an_exception_that_fails_when_it_is_made():
+    def f(x):
+        y = x + 1
+        try:
+            sum(_raising([1, 2]))
+        except RuntimeError as e:
+            return y, str(e)
+
+    return Case(f, torch.ones(3))
