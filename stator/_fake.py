@@ -158,7 +158,7 @@ def _in_doubt(func, args, kwargs):
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     if not tensors or not all(t.device.type == "cpu" and t.layout is torch.strided for t in tensors):
         return False
-    if any(isinstance(size, torch.SymInt) for t in tensors for size in t.shape) and _any_unknown(tensors, leaves):
+    if _any_unknown(tensors, leaves):
         return False
     if any(isinstance(leaf, complex) for leaf in leaves) or not all(t.is_floating_point() for t in tensors):
         return True

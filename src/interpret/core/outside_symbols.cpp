@@ -157,6 +157,13 @@ AskedDims askedByName(Tracer& tracer, const Source& source, size_t rank, bool is
 
 }  // namespace
 
+void raiseViolation(const std::string& text) {
+  Ref<> error = stealRef(
+      PyObject_CallFunction(torchObject("stator.exc.ConstraintViolation"), "s", text.c_str()));
+  if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
+  throw PythonError();
+}
+
 void setDynamicSources(Ref<> asks) {
   Ref<> before = stealRef(dynamic_sources);
   dynamic_sources = asks.release();
@@ -295,12 +302,8 @@ void noteMarks(PyObject* raw, SizeMarks& marks) {
 
 [[noreturn]] void refuseMark(Tracer& tracer, const Source& source, int64_t dim,
                              const std::string& why) {
-  const std::string text = sources::print(source, tracer.world.roots().code) + ".size(" +
-                           std::to_string(dim) + ") " + why;
-  Ref<> error = stealRef(
-      PyObject_CallFunction(torchObject("stator.exc.ConstraintViolation"), "s", text.c_str()));
-  if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
-  throw PythonError();
+  raiseViolation(sources::print(source, tracer.world.roots().code) + ".size(" +
+                 std::to_string(dim) + ") " + why);
 }
 
 // Marks that contradict each other, or the tensor.

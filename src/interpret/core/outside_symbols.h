@@ -3,6 +3,8 @@
 
 #include "interpret/core/tracer.h"
 
+#include <string>
+
 namespace stator::interpret {
 
 const symbolic::Expr* addSymbol(Tracer& tracer, const sources::Source* source, int64_t hint,
@@ -13,6 +15,8 @@ Out intFromOutside(Tracer& tracer, PyObject* raw, const sources::Source* source)
 bool tupleChanged(Tracer& tracer, PyObject* raw, const sources::Source* source);
 void shapeFromOutside(Tracer& tracer, PyObject* raw, const sources::Source* source,
                       tensor::TensorGuard& guard, shapes::TensorMeta& meta);
+// What the program asked of a size does not hold.
+[[noreturn]] void raiseViolation(const std::string& text);
 // A function (name of a source, number of dims or -1 for an int) -> (dynamic dims, unbacked dims), for sources that are asked for by name; null: none are.
 void setDynamicSources(Ref<> asks);
 

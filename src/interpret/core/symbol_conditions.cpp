@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "interpret/core/known.h"
+#include "interpret/core/outside_symbols.h"
 #include "interpret/core/symbol_nodes.h"
 #include "interpret/core/tracer.h"
 
@@ -68,10 +69,7 @@ void checkDemands(Tracer& tracer) {
         std::to_string(tracer.sizes.environment().hints()[static_cast<size_t>(demand.symbol)]);
     if (culprit != nullptr && culprit->where != nullptr)
       text += " at " + placeOf(static_cast<const graph::Location*>(culprit->where));
-    Ref<> error = stealRef(
-        PyObject_CallFunction(torchObject("stator.exc.ConstraintViolation"), "s", text.c_str()));
-    if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
-    throw PythonError();
+    raiseViolation(text);
   }
 }
 
