@@ -7,6 +7,7 @@
 #include "interpret/core/sym_scalars.h"
 #include "interpret/core/symbol_nodes.h"
 #include "python/objects.h"
+#include "python/opcode_numbers.h"
 #include "symbolic/sym_int.h"
 
 namespace stator::interpret {
@@ -33,18 +34,6 @@ const Expr* exprOf(Tracer& t, PyObject* object) {
 }
 
 Ref<> boxed(const Expr* expr) { return symbolic::makeInt(Dim::of(expr)); }
-
-// CPython's NB_* numbers, the in-place forms apart.
-enum Operation {
-  kAdd = 0,
-  kFloorDivide = 2,
-  kShiftLeft = 3,
-  kMultiply = 5,
-  kRemainder = 6,
-  kPower = 8,
-  kShiftRight = 9,
-  kSubtract = 10
-};
 
 thread_local bool for_export = false;
 
@@ -113,26 +102,27 @@ Ref<> symBinary(Tracer& tracer, int operation, PyObject* left, PyObject* right) 
   if (a == nullptr || b == nullptr) return nullptr;
   try {
     switch (operation % 13) {
-      case kAdd:
+      case NB_ADD:
         return boxed(symbolic::add(a, b));
-      case kSubtract:
+      case NB_SUBTRACT:
         return boxed(symbolic::subtract(a, b));
-      case kMultiply:
+      case NB_MULTIPLY:
         return boxed(symbolic::multiply(a, b));
-      case kFloorDivide:
-      case kRemainder:
+      case NB_FLOOR_DIVIDE:
+      case NB_REMAINDER:
         if (tracer.sizes.environment().decide(symbolic::equal(b, symbolic::integer(0))))
           return nullptr;
-        return boxed(operation % 13 == kRemainder ? symbolic::mod(a, b) : symbolic::floorDiv(a, b));
-      case kShiftLeft:
-      case kShiftRight: {
+        return boxed(operation % 13 == NB_REMAINDER ? symbolic::mod(a, b)
+                                                    : symbolic::floorDiv(a, b));
+      case NB_LSHIFT:
+      case NB_RSHIFT: {
         // By a constant: a power of two is what counts.
         if (!b->isInt() || b->number < 0 || b->number > 31) return nullptr;
         const Expr* power = symbolic::integer(int64_t{1} << b->number);
-        return boxed(operation % 13 == kShiftLeft ? symbolic::multiply(a, power)
-                                                  : symbolic::floorDiv(a, power));
+        return boxed(operation % 13 == NB_LSHIFT ? symbolic::multiply(a, power)
+                                                 : symbolic::floorDiv(a, power));
       }
-      case kPower:
+      case NB_POWER:
         if (!b->isInt() || b->number < 0 || b->number > 4) return nullptr;
         return boxed(symbolic::power(a, b));
       default:

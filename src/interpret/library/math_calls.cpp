@@ -8,6 +8,7 @@
 #include "interpret/objects/comparisons.h"
 #include "interpret/objects/native_calls.h"
 #include "interpret/objects/operators.h"
+#include "python/opcode_numbers.h"
 #include "symbolic/sym_int.h"
 
 #include <array>
@@ -58,9 +59,9 @@ Out roundedQuotient(Tracer& t, PyObject* object, bool up) {
         symbolic::lessThan(symbolic::integer(0), divisor)}) {
     if (!t.sizes.environment().decide(condition)) return Ref<>();
   }
-  if (!up) return binary(t, 2, parts[0].get(), parts[1].get());
+  if (!up) return binary(t, NB_FLOOR_DIVIDE, parts[0].get(), parts[1].get());
   STATOR_VALUE(negative, unary(t, 1, parts[0].get()));
-  STATOR_VALUE(quotient, binary(t, 2, negative.get(), parts[1].get()));
+  STATOR_VALUE(quotient, binary(t, NB_FLOOR_DIVIDE, negative.get(), parts[1].get()));
   return unary(t, 1, quotient.get());
 }
 
@@ -164,7 +165,7 @@ Out prodCall(Tracer& t, const Args& args) {
   Ref<> product = stealRef(PyLong_FromLong(1));
   Ref<> keep = newRef(items);
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items); ++i) {
-    STATOR_VALUE(next, binary(t, 5, product.get(), PySequence_Fast_GET_ITEM(items, i)));
+    STATOR_VALUE(next, binary(t, NB_MULTIPLY, product.get(), PySequence_Fast_GET_ITEM(items, i)));
     t.world.keep(next);
     product = std::move(next);
   }

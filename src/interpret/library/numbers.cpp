@@ -16,6 +16,7 @@
 #include "interpret/objects/special_methods.h"
 #include "interpret/tensors/tensor_call.h"
 #include "interpret/tensors/torch_calls.h"
+#include "python/opcode_numbers.h"
 #include "symbolic/sym_int.h"
 
 #include <array>
@@ -105,8 +106,8 @@ Out throughMethod(Tracer& t, const Args& args, const char* method, const char* f
 Out divmodCall(Tracer& t, const Args& args) {
   if (args.values.size() == 2 && args.positional == 2 &&
       (symbolic::isSymInt(args.values[0]) || symbolic::isSymInt(args.values[1]))) {
-    STATOR_VALUE(quotient, binary(t, 2, args.values[0], args.values[1]));
-    STATOR_VALUE(rest, binary(t, 6, args.values[0], args.values[1]));
+    STATOR_VALUE(quotient, binary(t, NB_FLOOR_DIVIDE, args.values[0], args.values[1]));
+    STATOR_VALUE(rest, binary(t, NB_REMAINDER, args.values[0], args.values[1]));
     return t.made(stealRef(PyTuple_Pack(2, quotient.get(), rest.get())));
   }
   if (args.values.size() == 2 && args.positional == 2) {
@@ -139,7 +140,7 @@ Out absCall(Tracer& t, const Args& args) {
 
 Out powCall(Tracer& t, const Args& args) {
   if (args.positional == 2 && args.keywordCount() == 0)
-    return binary(t, 8, args.values[0], args.values[1]);
+    return binary(t, NB_POWER, args.values[0], args.values[1]);
   if (args.positional > 0 && !graph::isStandIn(args.values[0]) &&
       isUserOverride(t, args.values[0], "__pow__")) {
     STATOR_VALUE(bound, special(t, args.values[0], "__pow__"));

@@ -13,6 +13,7 @@
 #include "interpret/objects/operators.h"
 #include "interpret/objects/truth.h"
 #include "python/objects.h"
+#include "python/opcode_numbers.h"
 #include "python/sorting.h"
 #include "symbolic/sym_int.h"
 
@@ -45,7 +46,7 @@ Out sumCall(Tracer& t, const Args& args) {
   for (;;) {
     STATOR_VALUE(item, next(t, iterator.get()));
     if (!item) return total;
-    STATOR_VALUE(next, settle(t, binary(t, 0, total.get(), item.get())));
+    STATOR_VALUE(next, settle(t, binary(t, NB_ADD, total.get(), item.get())));
     total = next;
   }
 }

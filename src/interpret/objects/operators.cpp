@@ -16,6 +16,7 @@
 #include "interpret/objects/scalars.h"
 #include "interpret/objects/special_methods.h"
 #include "interpret/objects/texts.h"
+#include "python/opcode_numbers.h"
 #include "python/types.h"
 #include "symbolic/sym_int.h"
 
@@ -40,17 +41,6 @@ PyObject* power(PyObject* left, PyObject* right) { return PyNumber_Power(left, r
 PyObject* powerInPlace(PyObject* left, PyObject* right) {
   return PyNumber_InPlacePower(left, right, Py_None);
 }
-
-// CPython's NB_* numbers; the in-place forms follow in the same order.
-enum Operator {
-  kAdd = 0,
-  kAnd = 1,
-  kMultiply = 5,
-  kOr = 7,
-  kSubtract = 10,
-  kTrueDivide = 11,
-  kXor = 12
-};
 
 const std::array<BinaryRow, 13> kBinary = {{
     {"add", "+", "__add__", "__radd__", "__iadd__", PyNumber_Add, PyNumber_InPlaceAdd},
@@ -172,7 +162,7 @@ Out tensorBinary(Tracer& tracer, int operation, PyObject* left, PyObject* right)
     return tracer.breakWith(Reason::kDataDependentRead, "formats a tensor");
   if (in_place && !left_stand_in) {
     // A tensor refuses, and the container takes its elements.
-    if (operation % 13 == kAdd && PyList_CheckExact(left)) {
+    if (operation % 13 == NB_ADD && PyList_CheckExact(left)) {
       STATOR_VALUE(done, tracer.above.extendList(left, right));
       return newRef(left);
     }
@@ -195,7 +185,7 @@ Out symbolBinary(Tracer& tracer, int operation, PyObject* left, PyObject* right)
     return result;
   // What comes out of sizes as a float: the graph computes it from them.
   if (!scalars &&
-      (operation % 13 == kTrueDivide || PyFloat_CheckExact(left) || PyFloat_CheckExact(right))) {
+      (operation % 13 == NB_TRUE_DIVIDE || PyFloat_CheckExact(left) || PyFloat_CheckExact(right))) {
     if (Ref<> result = scalarBinary(tracer, operation, left, right)) return result;
   }
   Ref<> a = symbolic::isSymbol(left) ? concrete(tracer, left) : newRef(left),
@@ -205,7 +195,7 @@ Out symbolBinary(Tracer& tracer, int operation, PyObject* left, PyObject* right)
 
 bool isSetOperator(int operation) {
   const int kind = operation % 13;
-  return kind == kAnd || kind == kOr || kind == kSubtract || kind == kXor;
+  return kind == NB_AND || kind == NB_OR || kind == NB_SUBTRACT || kind == NB_XOR;
 }
 
 // Keys and items of dicts as sets; the result is a set of its own.
@@ -239,16 +229,16 @@ bool unionAsksClass(PyObject* left, PyObject* right) {
 enum class Moves : uint8_t { kNothing, kConcatenates, kRepeats, kSets, kDicts };
 
 Moves movesOf(int operation, PyObject* left, PyObject* right) {
-  if (operation % 13 == kAdd &&
+  if (operation % 13 == NB_ADD &&
       (bothAre(left, right, &PyList_Type) || bothAre(left, right, &PyTuple_Type) ||
        bothAre(left, right, dequeType())))
     return Moves::kConcatenates;
-  if (operation % 13 == kMultiply &&
+  if (operation % 13 == NB_MULTIPLY &&
       ((isPlainInt(right) && (PyList_CheckExact(left) || PyTuple_Check(left))) ||
        (isPlainInt(left) && (PyList_CheckExact(right) || PyTuple_Check(right)))))
     return Moves::kRepeats;
   if (PyAnySet_Check(left) && PyAnySet_Check(right)) return Moves::kSets;
-  if (operation % 13 == kOr && PyDict_Check(left) && PyDict_Check(right)) return Moves::kDicts;
+  if (operation % 13 == NB_OR && PyDict_Check(left) && PyDict_Check(right)) return Moves::kDicts;
   return Moves::kNothing;
 }
 
@@ -361,7 +351,7 @@ Out binary(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
   }
   if (isSetOperator(operation) && (PyDictViewSet_Check(left) || PyDictViewSet_Check(right)))
     return viewBinary(tracer, row, left, right);
-  if (in_place && operation % 13 == kAdd && PyList_CheckExact(left)) {
+  if (in_place && operation % 13 == NB_ADD && PyList_CheckExact(left)) {
     STATOR_VALUE(done, tracer.above.extendList(left, right));
     return newRef(left);
   }

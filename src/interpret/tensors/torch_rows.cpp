@@ -12,6 +12,7 @@
 #include "interpret/tensors/tensor_attributes.h"
 #include "interpret/tensors/tensor_call.h"
 #include "python/objects.h"
+#include "python/opcode_numbers.h"
 #include "shapes/arg.h"
 #include "symbolic/sym_int.h"
 
@@ -91,9 +92,8 @@ Out sizeNumel(Tracer& t, const Args& args) {
   STATOR_VALUE(items, listOf(t, args.values[0]));
   Ref<> product = stealRef(PyLong_FromLong(1));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
-    constexpr int kMultiply = 5;  // NB_MULTIPLY
-    STATOR_VALUE(
-        next, t.above.settle(binary(t, kMultiply, product.get(), PyList_GET_ITEM(items.get(), i))));
+    STATOR_VALUE(next, t.above.settle(
+                           binary(t, NB_MULTIPLY, product.get(), PyList_GET_ITEM(items.get(), i))));
     product = std::move(next);
   }
   return product;
