@@ -300,7 +300,7 @@ void nameAttribute(Tracer& t, PyObject* object, PyObject* name) {
 
 void noteAttribute(Tracer& t, const SymbolicFrame& frame) {
   PyObject* access = frame.instance.get();
-  if (access == nullptr || frame.then == Then::kPushInstance) return;
+  if (access == nullptr || frame.then == Continuation::kPushInstance) return;
   nameAttribute(t, PyTuple_GET_ITEM(access, 0), PyTuple_GET_ITEM(access, 1));
 }
 

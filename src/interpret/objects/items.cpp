@@ -314,7 +314,7 @@ Flow setItem(Tracer& tracer, PyObject* container, PyObject* key, PyObject* value
   Args args;
   args.values = {key, value};
   args.positional = 2;
-  return tracer.above.call(bound.get(), args, Then::kDiscard).flow();
+  return tracer.above.call(bound.get(), args, Continuation::kDiscard).flow();
 }
 
 Flow delItem(Tracer& tracer, PyObject* container, PyObject* key) {
@@ -379,7 +379,7 @@ Flow delItem(Tracer& tracer, PyObject* container, PyObject* key) {
   Args args;
   args.values = {key};
   args.positional = 1;
-  return tracer.above.call(bound.get(), args, Then::kDiscard).flow();
+  return tracer.above.call(bound.get(), args, Continuation::kDiscard).flow();
 }
 
 }  // namespace stator::interpret
