@@ -248,6 +248,22 @@ Out simpleNamespace(Tracer& t, const Args& args) {
 
 namespace {
 
+// What abc says of classes holds as long as these and all registrations stay as they are.
+Flow needClasses(Tracer& t, std::initializer_list<PyTypeObject*> types) {
+  for (PyTypeObject* type : types) {
+    auto* object = reinterpret_cast<PyObject*>(type);
+    if (isMadeClass(t, object))
+      return t.breakWith(Reason::kCallsOutside, "abc, about a class of the trace's own");
+    if (stator_is_user_class(type))
+      t.world.guard(Guard{GuardKind::kTypeVersion, t.world.sources().pinned(object), nullptr,
+                          newRef(object)});
+  }
+  Ref<> token = stealRef(PyObject_CallNoArgs(torchObject("_abc.get_cache_token")));
+  if (!token) return t.raiseCurrentError();
+  t.world.guard(Guard{GuardKind::kAbcToken, nullptr, nullptr, token});
+  return Flow::kOk;
+}
+
 // A protocol's last word on an object that lacks some of its members: registrations, and what typing's own hook says of the class. It looks at
 // the frames of abc that call it, so that it is asked through them.
 Out protocolCheck(Tracer& t, PyTypeObject* protocol, PyObject* object) {
@@ -257,15 +273,7 @@ Out protocolCheck(Tracer& t, PyTypeObject* protocol, PyObject* object) {
       typeOf(t, object) != Py_TYPE(object))
     return t.breakWith(Reason::kCallsOutside,
                        "a protocol's check, which looks at the frames that call it");
-  for (PyTypeObject* type : {protocol, Py_TYPE(object)}) {
-    if (stator_is_user_class(type))
-      t.world.guard(Guard{GuardKind::kTypeVersion,
-                          t.world.sources().pinned(reinterpret_cast<PyObject*>(type)), nullptr,
-                          newRef(reinterpret_cast<PyObject*>(type))});
-  }
-  Ref<> token = stealRef(PyObject_CallNoArgs(torchObject("_abc.get_cache_token")));
-  if (!token) return t.raiseCurrentError();
-  t.world.guard(Guard{GuardKind::kAbcToken, nullptr, nullptr, token});
+  STATOR_FLOW(needClasses(t, {protocol, Py_TYPE(object)}));
   PyObject* check = torchObject("abc.ABCMeta.__instancecheck__");
   return t.fromNative(stealRef(
       PyObject_CallFunctionObjArgs(check, reinterpret_cast<PyObject*>(protocol), object, nullptr)));
@@ -279,6 +287,16 @@ Out abcInstanceCheck(Tracer& t, const Args& args) {
   auto* type = reinterpret_cast<PyTypeObject*>(args.values[0]);
   if (_PyType_Lookup(type, protocol) != nullptr) return protocolCheck(t, type, args.values[1]);
   return isSubclass(t, reinterpret_cast<PyObject*>(typeOf(t, args.values[1])), args.values[0]);
+}
+
+// What ABCMeta's __subclasscheck__ comes down to, where a metaclass has one of its own before it (protocols, 3.12 on).
+Out abcSubclassCheck(Tracer& t, const Args& args) {
+  if (args.values.size() != 2 || !PyType_Check(args.values[0]) || !PyType_Check(args.values[1]))
+    return t.breakWith(Reason::kRaises, "_abc_subclasscheck");
+  STATOR_FLOW(needClasses(t, {reinterpret_cast<PyTypeObject*>(args.values[0]),
+                              reinterpret_cast<PyTypeObject*>(args.values[1])}));
+  return t.fromNative(stealRef(PyObject_CallFunctionObjArgs(
+      torchObject("_abc._abc_subclasscheck"), args.values[0], args.values[1], nullptr)));
 }
 
 // The module of a function that is under way, so many calls up from the one that asks.
@@ -483,6 +501,7 @@ void registerLibrary() {
     registerPure(path);
   registerRegex(std::make_index_sequence<std::size(kRegex)>());
   registerHandler("_abc._abc_instancecheck", abcInstanceCheck);
+  registerHandler("_abc._abc_subclasscheck", abcSubclassCheck);
   registerHandler("importlib.import_module", importByName<false>);
   registerHandler("builtins.__import__", importByName<true>);
   registerHandler("weakref.ref", weakReference);

@@ -232,7 +232,9 @@ Out compareObjects(Tracer& tracer, int operation, PyObject* left, PyObject* righ
     if (wrappers) return wrappers;
   }
   // Functions in C and `descriptor.__get__`: compared by what they are bound to, without a line of Python.
-  auto in_c = [](PyObject* value) { return PyCFunction_Check(value) || stator_is_method_wrapper(value); };
+  auto in_c = [](PyObject* value) {
+    return PyCFunction_Check(value) || stator_is_method_wrapper(value);
+  };
   if (equality && in_c(left) && in_c(right) && left_type == right_type) {
     Ref<> equal = stealRef(PyObject_RichCompare(left, right, operation));
     if (!equal) return tracer.raiseCurrentError();
