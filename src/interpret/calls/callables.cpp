@@ -31,12 +31,12 @@ Out callPartial(Tracer& tracer, PyObject* callable, const Args& args, Then then)
   Ref<> keywords = stealRef(PyObject_GetAttrString(callable, "keywords"));
   if (!function || !bound || !keywords) return tracer.raiseCurrentError();
   if (const Source* source = tracer.sourceOf(callable)) {
+    STATOR_VALUE(f, fromOutside(tracer, function.get(),
+                                tracer.world.child(SourceKind::kPartialFunc, source)));
     STATOR_VALUE(
-        f, fromOutside(tracer, function, tracer.world.child(SourceKind::kPartialFunc, source)));
-    STATOR_VALUE(a,
-                 fromOutside(tracer, bound, tracer.world.child(SourceKind::kPartialArgs, source)));
-    STATOR_VALUE(
-        k, fromOutside(tracer, keywords, tracer.world.child(SourceKind::kPartialKeywords, source)));
+        a, fromOutside(tracer, bound.get(), tracer.world.child(SourceKind::kPartialArgs, source)));
+    STATOR_VALUE(k, fromOutside(tracer, keywords.get(),
+                                tracer.world.child(SourceKind::kPartialKeywords, source)));
     function = f, bound = a, keywords = k;
   }
   STATOR_VALUE(items, contents(tracer, bound.get()));
@@ -93,8 +93,9 @@ Out callScripted(Tracer& tracer, PyObject* callable, const Args& args, Then then
     return tracer.breakWith(Reason::kCallsOutside, "a scripted function");
   }
   guardIdentity(tracer, callable);
-  if (tracer.values.find(original) == nullptr) {
-    STATOR_VALUE(ignored, fromOutside(tracer, original, tracer.world.sources().pinned(original)));
+  if (tracer.values.find(original.get()) == nullptr) {
+    STATOR_VALUE(ignored, fromOutside(tracer, original.get(),
+                                      tracer.world.sources().pinned(original.get())));
   }
   tracer.world.keep(original);
   return call(tracer, original.get(), args, then);
@@ -140,7 +141,7 @@ std::optional<Out> callBoundMethod(Tracer& tracer, PyObject* callable, Ref<> nam
   Ref<> object = newRef(self);
   if (const Source* source = tracer.sourceOf(callable)) {
     STATOR_VALUE(named,
-                 fromOutside(tracer, name,
+                 fromOutside(tracer, name.get(),
                              tracer.world.child(SourceKind::kGenericAttr, source, names().name)));
     STATOR_VALUE(read,
                  fromOutside(tracer, self, tracer.world.child(SourceKind::kMethodSelf, source)));

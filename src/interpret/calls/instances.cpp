@@ -222,8 +222,8 @@ Flow needRoom(Tracer& t, PyObject* cache, const Source* source) {
   if (room < misses) return t.breakWith(Reason::kCallsOutside, "a cached function that is full");
   Ref<> number = stealRef(PyLong_FromSsize_t(misses));
   Ref<> check = stealRef(PyCFunction_New(&method, number.get()));
-  t.world.guard(Guard{GuardKind::kIs, t.world.child(SourceKind::kAsked, source, check), nullptr,
-                      newRef(Py_True)});
+  t.world.guard(Guard{GuardKind::kIs, t.world.child(SourceKind::kAsked, source, check.get()),
+                      nullptr, newRef(Py_True)});
   return Flow::kOk;
 }
 
@@ -285,7 +285,7 @@ Out callCached(Tracer& tracer, PyObject* cache, const Args& args) {
     tracer.effects.useLru({newRef(cache), key, Ref<>()});
     return value;
   }
-  const Source* entry = tracer.world.child(SourceKind::kLruEntry, source, key);
+  const Source* entry = tracer.world.child(SourceKind::kLruEntry, source, key.get());
   PyObject* stored = nullptr;
   int found = stator_lru_get(cache, key.get(), entry->hash, &stored);
   if (found == STATOR_FOUND) {
@@ -301,7 +301,7 @@ Out callCached(Tracer& tracer, PyObject* cache, const Args& args) {
   Ref<> wrapped = stealRef(PyObject_GetAttr(cache, wrapped_name));
   if (!wrapped) return tracer.raiseCurrentError();
   STATOR_VALUE(function,
-               fromOutside(tracer, wrapped,
+               fromOutside(tracer, wrapped.get(),
                            tracer.world.child(SourceKind::kGenericAttr, source, wrapped_name)));
   STATOR_VALUE(value, callNested(tracer, function.get(), args));
   tracer.effects.note();
@@ -413,7 +413,7 @@ Out saysItIsFunction(Tracer& tracer, PyObject* compiled) {
   if (source == nullptr) source = tracer.world.sources().pinned(compiled);
   Ref<> said = stealRef(PyObject_GetAttr(compiled, names().dunder_class));
   if (!said) return tracer.raiseCurrentError();
-  STATOR_VALUE(seen, fromOutside(tracer, said,
+  STATOR_VALUE(seen, fromOutside(tracer, said.get(),
                                  tracer.world.child(SourceKind::kGenericAttr, source,
                                                     names().dunder_class)));
   return newRef(seen.get() == reinterpret_cast<PyObject*>(&PyFunction_Type) ? Py_True : Py_False);

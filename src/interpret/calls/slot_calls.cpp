@@ -289,8 +289,9 @@ Flow setThroughDescriptor(Tracer& tracer, PyObject* object, PyObject* descriptor
       PyErr_Clear();
       return tracer.breakWith(Reason::kUnsupportedMutation, "object.__setattr__ of a property");
     }
-    if (tracer.values.find(setter) == nullptr) {
-      STATOR_VALUE(ignored, fromOutside(tracer, setter, tracer.world.sources().pinned(setter)));
+    if (tracer.values.find(setter.get()) == nullptr) {
+      STATOR_VALUE(ignored,
+                   fromOutside(tracer, setter.get(), tracer.world.sources().pinned(setter.get())));
     }
     Args args;
     args.values = {object};

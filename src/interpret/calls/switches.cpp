@@ -89,8 +89,9 @@ Out constantResult(Tracer& tracer, PyObject* callable, const Args& args) {
   }
   result = stealRef(PyObject_CallFunctionObjArgs(apart, result.get(), known.get(), nullptr));
   if (!result) return tracer.raiseCurrentError();
-  if (tracer.values.find(result) != nullptr) return result;
-  STATOR_VALUE(value, fromOutside(tracer, result, tracer.world.sources().pinned(result)));
+  if (tracer.values.find(result.get()) != nullptr) return result;
+  STATOR_VALUE(value,
+               fromOutside(tracer, result.get(), tracer.world.sources().pinned(result.get())));
   // A tensor belongs to the graph from here on.
   if (graph::isStandIn(value.get())) graph::asStandIn(value.get())->node->specialised = true;
   return value;
@@ -113,7 +114,7 @@ Out callCompiled(Tracer& tracer, PyObject* compiled, const Args& args, Then then
   }
   tracer.world.guard(Guard{GuardKind::kType, owner_source, nullptr,
                            newRef(reinterpret_cast<PyObject*>(Py_TYPE(owner.get())))});
-  STATOR_VALUE(inner, fromOutside(tracer, function,
+  STATOR_VALUE(inner, fromOutside(tracer, function.get(),
                                   tracer.world.child(SourceKind::kGenericAttr, source, wrapped)));
   tracer.world.keep(inner);
   return call(tracer, inner.get(), args, then);

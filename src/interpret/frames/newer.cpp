@@ -284,7 +284,7 @@ Flow callIntrinsic1(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
     Ref<> error =
         stealRef(PyObject_CallFunction(PyExc_RuntimeError, "s", "generator raised StopIteration"));
     if (!error) return tracer.raiseCurrentError();
-    tracer.values.addMade(error, tracer.frames.instruction()).was_raised = true;
+    tracer.values.addMade(error.get(), tracer.frames.instruction()).was_raised = true;
     PyException_SetCause(error.get(), Py_NewRef(exception));
     PyException_SetContext(error.get(), Py_NewRef(exception));
     return deliver(tracer, frame, std::move(error), 1);

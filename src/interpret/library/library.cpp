@@ -40,7 +40,7 @@ Out askOnce(Tracer& t, const Args& args, const char* path) {
       PyObject_Vectorcall(torchObject(path), args.values.data(), args.positional, args.names));
   if (!result) return t.raiseCurrentError();
   if (values::isScalar(result.get())) return result;
-  return fromOutside(t, result, t.world.sources().pinned(result));
+  return fromOutside(t, result.get(), t.world.sources().pinned(result.get()));
 }
 
 // What the trace has made of a callable, or written to it, the real thing does not show, or shows half made.
@@ -369,7 +369,7 @@ Out typingSubscript(Tracer& t, PyObject* function, const Args& args) {
   }
   Ref<> result = stealRef(PyObject_Vectorcall(function, given.data(), args.positional, args.names));
   if (!result) return t.raiseCurrentError();
-  return fromOutside(t, result, t.world.sources().pinned(result));
+  return fromOutside(t, result.get(), t.world.sources().pinned(result.get()));
 }
 
 // Functions of `re` over constants. With re.DEBUG they print what they compile.

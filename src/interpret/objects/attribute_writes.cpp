@@ -204,8 +204,9 @@ Flow setAttr(Tracer& tracer, PyObject* object, PyObject* name, PyObject* value) 
           return tracer.breakWith(Reason::kRaises, "sets a property without a setter");
         return tracer.raiseCurrentError();
       }
-      if (PyFunction_Check(setter.get()) && tracer.values.find(setter) == nullptr) {
-        STATOR_VALUE(ignored, fromOutside(tracer, setter, tracer.world.sources().pinned(setter)));
+      if (PyFunction_Check(setter.get()) && tracer.values.find(setter.get()) == nullptr) {
+        STATOR_VALUE(ignored, fromOutside(tracer, setter.get(),
+                                          tracer.world.sources().pinned(setter.get())));
       }
       tracer.world.keep(setter);
       Args args;
@@ -219,8 +220,8 @@ Flow setAttr(Tracer& tracer, PyObject* object, PyObject* name, PyObject* value) 
     PyObject* which = value != nullptr ? names().dunder_set : dunder_delete;
     PyObject* set = _PyType_Lookup(kind, which);
     if (set != nullptr && PyFunction_Check(set)) {
-      STATOR_VALUE(self, tracer.values.find(on_type) == nullptr
-                             ? fromOutside(tracer, on_type, classEntry(tracer, type, name))
+      STATOR_VALUE(self, tracer.values.find(on_type.get()) == nullptr
+                             ? fromOutside(tracer, on_type.get(), classEntry(tracer, type, name))
                              : Out(on_type));
       STATOR_VALUE(on_kind, typeLookup(tracer, kind, which));
       STATOR_VALUE(function, classAttrValue(tracer, kind, which, on_kind.get()));

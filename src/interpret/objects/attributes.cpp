@@ -138,8 +138,8 @@ Out methodAttribute(Tracer& tracer, PyObject* object, PyObject* name) {
   }
   Ref<> function = newRef(PyMethod_GET_FUNCTION(object));
   if (const Source* source = tracer.sourceOf(object)) {
-    STATOR_VALUE(
-        read, fromOutside(tracer, function, tracer.world.child(SourceKind::kMethodFunc, source)));
+    STATOR_VALUE(read, fromOutside(tracer, function.get(),
+                                   tracer.world.child(SourceKind::kMethodFunc, source)));
     function = std::move(read);
   }
   if (PyUnicode_Compare(name, names().func) == 0) return function;

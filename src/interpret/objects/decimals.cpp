@@ -105,8 +105,9 @@ Flow DecimalFold::finish() {
     if (!*check) throw PythonError();
   }
   const Source* home = tracer_.world.sources().pinned(torchObject("decimal.Decimal"));
-  tracer_.world.guard(Guard{GuardKind::kIs, tracer_.world.child(SourceKind::kAsked, home, *check),
-                            nullptr, newRef(Py_True)});
+  tracer_.world.guard(Guard{GuardKind::kIs,
+                            tracer_.world.child(SourceKind::kAsked, home, check->get()), nullptr,
+                            newRef(Py_True)});
   error.restore();
   return Flow::kOk;
 }

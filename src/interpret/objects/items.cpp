@@ -91,8 +91,8 @@ Out subscriptClass(Tracer& tracer, PyTypeObject* type, PyObject* key) {
   if (!result) return tracer.raiseCurrentError();
   // Descriptions of types are as good as constants.
   if (!PyType_Check(result.get()) && !values::isScalar(result.get()) &&
-      !isEnumMember(result.get()) && tracer.values.find(result) == nullptr) {
-    tracer.values.addOutside(result, tracer.world.sources().pinned(result));
+      !isEnumMember(result.get()) && tracer.values.find(result.get()) == nullptr) {
+    tracer.values.addOutside(result.get(), tracer.world.sources().pinned(result.get()));
   }
   return result;
 }

@@ -203,7 +203,7 @@ Out castTo(Tracer& tracer, PyObject* stand_in, PyTypeObject* type) {
   if (isOverloadedType(type)) tracer.torch_function.noteRelevant();
   if (type != tensorType()) tracer.torch_function.noteCast();
   Ref<> made = graph::makeStandIn(tensor->node, tensor->meta, reinterpret_cast<PyObject*>(type));
-  tracer.values.addMade(made, tracer.frames.instruction());
+  tracer.values.addMade(made.get(), tracer.frames.instruction());
   return made;
 }
 
