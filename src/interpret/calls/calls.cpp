@@ -22,6 +22,7 @@
 #include "interpret/tensors/arrays.h"
 #include "interpret/tensors/tensor_call.h"
 #include "interpret/tensors/torch_function.h"
+#include "python/types.h"
 
 #include <optional>
 #include <string_view>
@@ -129,8 +130,7 @@ Out callByType(Tracer& tracer, PyObject* callable, const Args& args, Continuatio
     return deliverTo(tracer, callGetter(tracer, callable, args), then);
   if (type == &PyStaticMethod_Type) return callStaticMethod(tracer, callable, args, then);
   if (PyWeakref_CheckRefExact(callable)) return callWeakReference(tracer, callable);
-  if (std::string_view(type->tp_name) == "method-wrapper")
-    return callMethodWrapper(tracer, callable, args);
+  if (stator_is_method_wrapper(callable)) return callMethodWrapper(tracer, callable, args);
   if (std::optional<Out> out = callTorchObject(tracer, callable, args, then))
     return std::move(*out);
   if (PyCFunction_Check(callable)) return callBuiltinFunction(tracer, callable, args, then);

@@ -55,7 +55,9 @@ bool isLaidOutByC(PyTypeObject* type) {
   static const destructor by_python =
       reinterpret_cast<PyTypeObject*>(torchObject("abc.ABC"))->tp_dealloc;
   for (; type != nullptr && stator_is_user_class(type); type = type->tp_base) {
-    if (type->tp_dealloc != by_python) return true;
+    // Nothing lies in those that are no larger than an object (typing.Generic, 3.12 on).
+    if (type->tp_dealloc != by_python && type->tp_basicsize > PyBaseObject_Type.tp_basicsize)
+      return true;
   }
   return false;
 }
@@ -225,6 +227,19 @@ Flow needRoom(Tracer& t, PyObject* cache, const Source* source) {
   return Flow::kOk;
 }
 
+// Whether the next call's argument equals this one: its parts are guarded where they were read, or are the same in every call.
+bool isKept(Tracer& t, PyObject* value) {
+  needStack();
+  if (values::isScalar(value) || stator_is_plain_key(value)) return true;
+  if (!PyTuple_CheckExact(value))
+    return !PyFunction_Check(value) && !PyTuple_Check(value) && isStaticKey(value) &&
+           !isMadeClass(t, value);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
+    if (!isKept(t, PyTuple_GET_ITEM(value, i))) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Out callCached(Tracer& tracer, PyObject* cache, const Args& args) {
@@ -241,11 +256,12 @@ Out callCached(Tracer& tracer, PyObject* cache, const Args& args) {
       tracer.values.addOutside(mark, tracer.world.sources().pinned(mark));
   }
   for (PyObject* value : args.values) {
-    if (values::isScalar(value) || stator_is_plain_key(value)) continue;
-    // Guarded by identity where they were read, or the same in every call.
-    if (!PyFunction_Check(value) && !PyTuple_Check(value) && isStaticKey(value) &&
-        !isMadeClass(tracer, value))
-      continue;
+    Ref<> read = newRef(value);
+    if (PyTuple_CheckExact(value) && !stator_is_plain_key(value)) {
+      STATOR_VALUE(items, plain(tracer, value));
+      read = std::move(items);
+    }
+    if (isKept(tracer, read.get())) continue;
     // An object that is hashed by its identity (`self`, a logger): the entry is about this very one.
     values::Info* info = tracer.values.find(value);
     bool by_identity = info != nullptr && info->origin == values::Origin::kOutside &&
