@@ -123,7 +123,15 @@ Out plainIndex(Tracer& tracer, PyObject* key) {
                          Py_TYPE(number.get())->tp_name);
 }
 
+// To torch an object that is both is no number but a sequence, which it reads itself.
+bool isSequenceWithIndex(Tracer& tracer, PyObject* key) {
+  return PySequence_Check(key) != 0 && !graph::isStandIn(key) && !values::isScalar(key) &&
+         isUserOverride(tracer, key, "__index__");
+}
+
 Out getTensorItem(Tracer& tracer, PyObject* tensor, PyObject* key) {
+  if (isSequenceWithIndex(tracer, key))
+    return tracer.breakWith(Reason::kUnsupportedObject, "an index that is not a plain value");
   Ref<> plain_key = newRef(key);
   if (!graph::isStandIn(key) && !PyTuple_Check(key) && !values::isScalar(key)) {
     STATOR_VALUE(number, plainIndex(tracer, key));
