@@ -22,37 +22,21 @@ bool runsLate(PyObject* callable) {
   return PyUnicode_CompareWithASCIIString(name, "later.<locals>.reordered") == 0;
 }
 
-// How many values on top of the stack an instruction of straight code takes; -1: more happens than can be told.
-int taken(const bytecode::Instr& instr) {
+// Of straight code, whose reach into the stack is what it pops.
+bool isStraight(const bytecode::Instr& instr) {
   switch (instr.opcode) {
-    case LOAD_CONST:
-    case LOAD_FAST:
-    case LOAD_DEREF:
-    case LOAD_GLOBAL:
-    case PUSH_NULL:
+    case FORMAT_VALUE:
+    case BUILD_STRING:
+    case BUILD_SLICE:
+    case BUILD_TUPLE:
     case KW_NAMES:
     case PRECALL:
-      return 0;
-    case LOAD_ATTR:
-    case LOAD_METHOD:
-    case UNARY_NEGATIVE:
-    case UNARY_NOT:
-      return 1;
-    case BINARY_OP:
-    case BINARY_SUBSCR:
-    case COMPARE_OP:
-      return 2;
-    case FORMAT_VALUE:
-      return (instr.oparg & 4) != 0 ? 2 : 1;
-    case BUILD_TUPLE:
-    case BUILD_LIST:
-    case BUILD_SLICE:
-    case BUILD_STRING:
-      return instr.oparg;
     case CALL:
-      return instr.oparg + 2;
+      return true;
     default:
-      return -1;
+      return bytecode::hasEffect(instr.opcode, bytecode::kPopsOnly) &&
+             !bytecode::hasEffect(instr.opcode, bytecode::kJumps) &&
+             !bytecode::hasEffect(instr.opcode, bytecode::kLeaves);
   }
 }
 
@@ -63,19 +47,15 @@ struct Ahead {
 
   // False: the text is used here for something else than a longer one.
   bool pass(const bytecode::Instr& instr) {
-    const int used = taken(instr);
-    if (used < 0 || height < static_cast<size_t>(used)) return false;
-    const size_t left = height - static_cast<size_t>(used);
+    if (!isStraight(instr)) return false;
+    const auto used = static_cast<size_t>(bytecode::stackPops(instr.opcode, instr.oparg, false));
+    if (height < used) return false;
+    const size_t left = height - used;
     if (text >= left) {
       if (instr.opcode != BUILD_STRING) return false;
       text = left;
     }
-    // PRECALL and CALL share what a call does to the stack
-    const int change = instr.opcode == CALL ? 1 - used
-                       : instr.opcode == PRECALL
-                           ? 0
-                           : PyCompile_OpcodeStackEffect(instr.opcode, instr.oparg);
-    height = static_cast<size_t>(static_cast<int>(height) + change);
+    height = left + static_cast<size_t>(bytecode::stackPushes(instr.opcode, instr.oparg, false));
     return true;
   }
 };
