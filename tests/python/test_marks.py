@@ -170,7 +170,9 @@ def test_comparisons_that_leave_one_number_make_it_static():
     assert torch.equal(stator.compile(program, backend="eager")(x), program(x))
     stator.mark_dynamic(x, 0)
     line = program.__code__.co_firstlineno + 3
-    with pytest.raises(stator.exc.ConstraintViolation, match=re.escape("makes it static: it was 3 at ") + f".*:{line} in"):
+    with pytest.raises(
+        stator.exc.ConstraintViolation, match=re.escape("makes it static: it was 3 at ") + f".*:{line} in"
+    ):
         stator.compile(program, backend="eager")(x)
     y = torch.randn(7, 4)
     stator.mark_dynamic(y, 0)
