@@ -334,8 +334,9 @@ Exit afterNothing(Cache& cache, const Entry& entry, const graph::FailedRun* fail
                                                 [&] { (void)written.undone(); }))
       return std::move(*exit);
   }
-  // The real interpreter runs this part again and raises where, and as, eager raises.
-  return outcome(Outcome::kNative);
+  // The real interpreter runs this part again and raises where, and as, eager raises. What it calls is no part of any graph: a break there
+  // would be refused under fullgraph=True, and hide the program's own error.
+  return outcome(cache.fullgraph ? Outcome::kOverLimit : Outcome::kNative);
 }
 
 }  // namespace

@@ -129,6 +129,7 @@ Flow formatValue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   if (symbolic::isSymInt(value) && !has_spec &&
       instrs[static_cast<size_t>(frame.index) + 1].opcode == POP_TOP)
     return deliver(tracer, frame, stealRef(PyUnicode_FromString("")), operands);
+  if (tracer.sizes.any() && !symbolic::isSymbol(value)) makeConcrete(tracer, value);
   const char* asked_first = conversion == 1   ? "__str__"
                             : conversion >= 2 ? "__repr__"
                                               : "__format__";
