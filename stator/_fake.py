@@ -14,6 +14,7 @@ import warnings
 
 import torch
 import torch.utils._pytree as pytree
+from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -107,9 +108,9 @@ class _Watch(TorchDispatchMode):
         kwargs = kwargs or {}
         if isinstance(func, torch._ops.HigherOrderOperator):
             return func(*args, **kwargs)
-        if torch.Tag.nondeterministic_seeded in func.tags:
-            self.random = True
         schema = func._schema
+        if torch.Tag.nondeterministic_seeded in func.tags and _draws(schema, args, kwargs):
+            self.random = True
         if schema.name.startswith(_QUANTIZES):
             raise NotImplementedError("the fake result is not quantised")
         if not schema.returns:
@@ -215,8 +216,23 @@ _UPDATES_STATISTICS = {
 }
 
 
+def _by_name(schema, args, kwargs):
+    return {argument.name: value for argument, value in zip(schema.arguments, args, strict=False)} | kwargs
+
+
+def _draws(schema, args, kwargs):
+    """Whether an operator that may draw random numbers does so here: attention and recurrent layers do for dropout alone, in training alone."""
+    names = {argument.name: argument.default_value for argument in schema.arguments}
+    values = names | _by_name(schema, args, kwargs)
+    return (
+        values.get("train") is not False
+        and values.get("training") is not False
+        and not any(name in values and values[name] == 0 for name in ("dropout_p", "dropout"))
+    )
+
+
 def _trains(schema, args, kwargs):
-    values = {argument.name: value for argument, value in zip(schema.arguments, args, strict=False)} | kwargs
+    values = _by_name(schema, args, kwargs)
     return bool(values.get("training")) and values.get("running_mean") is not None
 
 
@@ -332,14 +348,15 @@ def make_symbolic(all_facts, env, nonzeros):
     return fakes
 
 
-def call_symbolic(target, args, kwargs, fakes, state, env):
+def call_symbolic(target, args, kwargs, fakes, state, env, by_python):
     """As call, with sizes as text; the conditions that the run has decided; ranges (low, high) of the sizes that it could not know,
     which are the next symbols; and (number, text) of arguments of which is known now how many elements are not 0. None: it has to be done with numbers."""
     global _mode
     before, _mode = _mode, env.mode
     try:
-        answer = call(target, args, kwargs, fakes, state)
-        if answer[0] in (DATA_DEPENDENT, DYNAMIC_SHAPE):
+        with enable_python_dispatcher() if by_python else contextlib.nullcontext():
+            answer = call(target, args, kwargs, fakes, state)
+        if answer[0] in (DATA_DEPENDENT, DYNAMIC_SHAPE, WARNS):
             return answer, [], [], []
         if answer[0] != OK:
             return None

@@ -12,6 +12,7 @@
 #include "symbolic/sym_int.h"
 
 #include <algorithm>
+#include <bit>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <unordered_map>
 
@@ -330,24 +331,48 @@ Arguments replaced(const Request& request, const Substitution& substitution) {
   return made;
 }
 
-// One run with SymInts; what it decides is decided for the capture. False: it cannot be done so, and the sizes have to become numbers.
-bool inferWithSymbols(const Request& request, Substitution& substitution, NonzeroCounts& counts,
-                      FallbackAnswer& answer) {
+// What a run with SymInts gave: (answer, conditions, new sizes, counts), or null if it cannot be done so.
+struct SymbolicRun {
+  Ref<> result;
+  bool knows_counts = false;
+  PyObject* conditions() const { return PyTuple_GET_ITEM(result.get(), 1); }
+  PyObject* newSizes() const { return PyTuple_GET_ITEM(result.get(), 2); }
+  PyObject* counted() const { return PyTuple_GET_ITEM(result.get(), 3); }
+  // It has decided that a symbol is one number.
+  bool fixesSymbols() const {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(conditions()); ++i) {
+      const symbolic::Expr* condition = parsed(i);
+      if (condition->kind == symbolic::Kind::kEq && std::popcount(condition->symbols) == 1)
+        return true;
+    }
+    return false;
+  }
+  const symbolic::Expr* parsed(Py_ssize_t i) const {
+    const symbolic::Expr* condition =
+        symbolic::parse(PyUnicode_AsUTF8(PyList_GET_ITEM(conditions(), i)));
+    STATOR_CHECK(condition != nullptr && condition->isTruth(), "a condition of a symbolic run");
+    return condition;
+  }
+};
+
+// In a ShapeEnv of its own. `by_python`: operators that consist of others are taken apart by torch's Python, which computes with symbols where
+// its C++ asks for numbers; for some it is the other way round.
+SymbolicRun runWithSymbols(const Request& request, Substitution& substitution,
+                           const NonzeroCounts& counts, symbolic::Environment& environment,
+                           bool by_python) {
   static PyObject* symbols = glue("symbols");
   static PyObject* make = glue("make_symbolic");
   static PyObject* call = glue("call_symbolic");
-  symbolic::Environment* environment = symbolic::Environment::current();
-  if (environment == nullptr) return false;
   Ref<> hints = orThrow(PyList_New(0));
-  for (int64_t hint : environment->hints()) {
+  for (int64_t hint : environment.hints()) {
     if (PyList_Append(hints.get(), orThrow(PyLong_FromLongLong(hint)).get()) != 0)
       throw PythonError();
   }
   Ref<> unbacked = orThrow(PyList_New(0));
-  for (size_t i = 0; i < environment->symbolCount(); ++i) {
+  for (size_t i = 0; i < environment.symbolCount(); ++i) {
     const symbolic::Expr* symbol = symbolic::symbol(static_cast<int64_t>(i));
-    if (!environment->hasUnbacked(symbol)) continue;
-    const symbolic::Range range = environment->rangeOf(symbol);
+    if (!environment.hasUnbacked(symbol)) continue;
+    const symbolic::Range range = environment.rangeOf(symbol);
     Ref<> row = orThrow(Py_BuildValue("(nLL)", static_cast<Py_ssize_t>(i),
                                       static_cast<long long>(range.low),
                                       static_cast<long long>(range.high)));
@@ -360,43 +385,50 @@ bool inferWithSymbols(const Request& request, Substitution& substitution, Nonzer
   Ref<> known = substitution.known(counts);
   Ref<> fakes = orThrow(PyObject_CallFunctionObjArgs(make, substitution.facts().get(), made.get(),
                                                      known.get(), nullptr));
-  bool done = false;
+  SymbolicRun run{Ref<>(), PyList_GET_SIZE(known.get()) > 0};
   if (fakes.get() != Py_None) {
     substitution.setFakes(fakes);
     Arguments arguments = replaced(request, substitution);
     Ref<> state = stateTuple(*request.state);
-    Ref<> result = orThrow(PyObject_CallFunctionObjArgs(call, request.target, arguments.args.get(),
-                                                        arguments.kwargs.get(), fakes.get(),
-                                                        state.get(), made.get(), nullptr));
-    if (result.get() != Py_None) {
-      PyObject* conditions = PyTuple_GET_ITEM(result.get(), 1);
-      PyObject* found = PyTuple_GET_ITEM(result.get(), 2);
-      // Sizes that only the run of the graph will tell. Whoever asked finds them in the environment.
-      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(found); ++i) {
-        long long low = 0, high = 0;
-        if (!PyArg_ParseTuple(PyList_GET_ITEM(found, i), "LL", &low, &high)) throw PythonError();
-        environment->addUnbacked({low, high});
-      }
-      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(conditions); ++i) {
-        const symbolic::Expr* condition =
-            symbolic::parse(PyUnicode_AsUTF8(PyList_GET_ITEM(conditions, i)));
-        STATOR_CHECK(condition != nullptr && condition->isTruth() && environment->decide(condition),
-                     "a condition of a symbolic run");
-      }
-      answer = readAnswer(PyTuple_GET_ITEM(result.get(), 0), substitution);
-      PyObject* counted = PyTuple_GET_ITEM(result.get(), 3);
-      answer.of_these_tensors = PyList_GET_SIZE(found) > 0 || PyList_GET_SIZE(counted) > 0 ||
-                                PyList_GET_SIZE(known.get()) > 0;
-      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(counted); ++i) {
-        PyObject* row = PyList_GET_ITEM(counted, i);
-        const long number = PyLong_AsLong(PyTuple_GET_ITEM(row, 0));
-        counts[&substitution.meta(static_cast<int>(number))] = dimOf(PyTuple_GET_ITEM(row, 1));
-      }
-      done = true;
-    }
+    run.result = orThrow(PyObject_CallFunctionObjArgs(
+        call, request.target, arguments.args.get(), arguments.kwargs.get(), fakes.get(),
+        state.get(), made.get(), by_python ? Py_True : Py_False, nullptr));
+    if (run.result.get() == Py_None) run.result.reset();
   }
   substitution.setSymbols(Ref<>());
-  return done;
+  return run;
+}
+
+// What the run decides is decided for the capture. False: it cannot be done so, and the sizes have to become numbers.
+bool inferWithSymbols(const Request& request, Substitution& substitution, NonzeroCounts& counts,
+                      FallbackAnswer& answer) {
+  symbolic::Environment* environment = symbolic::Environment::current();
+  if (environment == nullptr) return false;
+  SymbolicRun run = runWithSymbols(request, substitution, counts, *environment, false);
+  if (!run.result || run.fixesSymbols()) {
+    SymbolicRun other = runWithSymbols(request, substitution, counts, *environment, true);
+    if (other.result && (!run.result || !other.fixesSymbols())) run = std::move(other);
+  }
+  if (!run.result) return false;
+  // Sizes that only the run of the graph will tell. Whoever asked finds them in the environment.
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(run.newSizes()); ++i) {
+    long long low = 0, high = 0;
+    if (!PyArg_ParseTuple(PyList_GET_ITEM(run.newSizes(), i), "LL", &low, &high))
+      throw PythonError();
+    environment->addUnbacked({low, high});
+  }
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(run.conditions()); ++i) {
+    STATOR_CHECK(environment->decide(run.parsed(i)), "a condition of a symbolic run");
+  }
+  answer = readAnswer(PyTuple_GET_ITEM(run.result.get(), 0), substitution);
+  answer.of_these_tensors =
+      PyList_GET_SIZE(run.newSizes()) > 0 || PyList_GET_SIZE(run.counted()) > 0 || run.knows_counts;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(run.counted()); ++i) {
+    PyObject* row = PyList_GET_ITEM(run.counted(), i);
+    const long number = PyLong_AsLong(PyTuple_GET_ITEM(row, 0));
+    counts[&substitution.meta(static_cast<int>(number))] = dimOf(PyTuple_GET_ITEM(row, 1));
+  }
+  return true;
 }
 
 }  // namespace

@@ -335,3 +335,50 @@ def test_sizes_that_an_operator_rounds(how, backend):
         return ROUNDED(x * 2, how) + x.sum()
 
     assert counted(f, [(torch.randn(n),) for n in (16, 24, 31, 40, 64)], backend) == [1, 1, 0, 0, 0]
+
+
+F = torch.nn.functional
+CONSISTS_OF_OTHERS = {
+    "bilinear": lambda x: F.bilinear(x, x, torch.ones(3, 6, 6)),
+    "unfold": lambda x: F.unfold(x[None, None], 2),
+    "rfft": lambda x: torch.fft.rfft(x, dim=0).abs(),
+    "stft": lambda x: torch.stft(x.reshape(-1), 8, window=torch.ones(8), return_complex=True).abs(),
+    "grid_sample": lambda x: F.grid_sample(x[None, None], torch.zeros(1, 2, 2, 2), align_corners=False),
+    "grid_sample that warns": lambda x: F.grid_sample(x[None, None], torch.zeros(1, 2, 2, 2)),
+}
+
+
+@pytest.mark.skipif(stator.config.break_every != "0", reason="forced breaks change what is captured")
+@pytest.mark.filterwarnings("ignore:Default grid_sample")
+@pytest.mark.parametrize("name", CONSISTS_OF_OTHERS)
+def test_operators_that_consist_of_others(name):
+    """torch's C++ asks for their sizes as numbers where its Python computes with symbols, or the other way round."""
+    assert counted(CONSISTS_OF_OTHERS[name], batches(16, 24, 31, 40)) == [1, 1, 0, 0]
+
+
+def test_attention_without_dropout_draws_nothing():
+    """The fused kernels of other devices may draw, and say so; a graph that draws is called with more care."""
+    from stator import _fake
+
+    fact = (
+        (2, 4, 24, 16),
+        (1536, 384, 16, 1),
+        torch.float32,
+        torch.device("cuda", 0),
+        *[False, True] + [False] * 4,
+        0,
+        12288,
+        0,
+    )
+    state = False, False, torch.float32, None, False, False, torch.bfloat16, torch.float16
+
+    def draws(call):
+        (fake,) = _fake.make([fact])
+        status, *_, random, _ = _fake.call(call, (fake,), {}, [fake], state)
+        assert status == _fake.OK
+        return random
+
+    assert not draws(lambda q: F.scaled_dot_product_attention(q, q, q))
+    assert draws(lambda q: F.scaled_dot_product_attention(q, q, q, dropout_p=0.5))
+    assert draws(lambda q: F.dropout(q))
+    assert not draws(lambda q: F.dropout(q, training=False))
