@@ -330,6 +330,8 @@ def _mode(record: Any) -> Any:  # a FakeTensorMode with _stator_symbols
             from stator import _symbols
 
             _symbols.make_mode(record, _sources(record))
+    elif type(record.fake_mode) is type(record):  # a function's: that of the graph around it
+        record.fake_mode = _mode(record.fake_mode)
     return record.fake_mode
 
 
@@ -496,6 +498,8 @@ class Context(TracingContext):
     def __init__(self, module: CapturedModule) -> None:
         self.record = module._stator_record
         self.functions = [_function_records[function] for function in module.modules() if function in _function_records]
+        for function in self.functions:
+            function.fake_mode = self.record  # whose mode is made when somebody asks for it
         self._mode: Any = None
         self._open = True  # False while it is being made, and when the backend is done
         super().__init__(None)

@@ -154,8 +154,8 @@ Out methodAttribute(Tracer& tracer, PyObject* object, PyObject* name) {
   }
   Ref<> function = newRef(PyMethod_GET_FUNCTION(object));
   if (const Source* source = tracer.sourceOf(object)) {
-    STATOR_VALUE(
-        read, fromOutside(tracer, function, tracer.world.child(SourceKind::kMethodFunc, source)));
+    STATOR_VALUE(read, fromOutside(tracer, function.get(),
+                                   tracer.world.child(SourceKind::kMethodFunc, source)));
     function = std::move(read);
   }
   if (PyUnicode_Compare(name, names().func) == 0) return function;
@@ -316,7 +316,7 @@ void nameAttribute(Tracer& t, PyObject* object, PyObject* name) {
 
 void noteAttribute(Tracer& t, const SymbolicFrame& frame) {
   PyObject* access = frame.instance.get();
-  if (access == nullptr || frame.then == Then::kPushInstance) return;
+  if (access == nullptr || frame.then == Continuation::kPushInstance) return;
   nameAttribute(t, PyTuple_GET_ITEM(access, 0), PyTuple_GET_ITEM(access, 1));
 }
 
