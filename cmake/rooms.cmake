@@ -40,6 +40,12 @@ function(stator_room name)
   endif()
   add_library(stator_${name} OBJECT ${sources})
   stator_compile_settings(stator_${name})
+  # Several files as one: headers, torch's above all, are read once for eight. Rooms with names of one file that another has too stay as they are.
+  if(STATOR_UNITY AND NOT name MATCHES "^(debug|graph|known|python|regions|shapes)$")
+    set_target_properties(stator_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    set_source_files_properties(${CMAKE_SOURCE_DIR}/src/interpret/frames/values.cpp ${CMAKE_SOURCE_DIR}/src/runtime/compiled_function.cpp
+      PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
   if(ROOM_TORCH)
     target_include_directories(stator_${name} SYSTEM PRIVATE ${STATOR_TORCH_DIR}/include/torch/csrc/api/include)
   endif()

@@ -679,7 +679,9 @@ def compile_graph(module: CapturedModule, backend: Callable[..., Any], disk_key:
             start = time.monotonic()
             with _profiled():
                 compiled = backend(module, examples)
-            _log.info("the backend %s has compiled graph %d in %.3f s", name, number, time.monotonic() - start)
+            seconds = time.monotonic() - start
+            _log.info("the backend %s has compiled graph %d in %.3f s", name, number, seconds)
+            _report.took("stator: backend", seconds)
         finally:
             context.close()
             # The backend may have run the graph, which ends in other states.

@@ -11,6 +11,8 @@ import logging
 import os
 import re
 import sys
+import threading
+import time
 import traceback
 import warnings
 from typing import Any
@@ -125,6 +127,42 @@ def compiling_graph(made):
     _output_graph.debug("COMPILING GRAPH due to %s", compile_reason(made))
 
 
+def _callbacks():
+    """torch._dynamo's registry of those who want to know when something is compiled; None where nobody has loaded it."""
+    module = sys.modules.get("torch._dynamo.callback")
+    return getattr(module, "callback_handler", None)
+
+
+def _listening(handler):
+    return handler is not None and bool(handler.start_callbacks or handler.end_callbacks)
+
+
+def took(what, seconds):
+    """For torch._dynamo.utils.compile_times(), where somebody has loaded it."""
+    theirs = sys.modules.get("torch._dynamo.utils")
+    if theirs is not None:
+        theirs.compilation_time_metrics.setdefault(what, []).append(seconds)
+
+
+_compiling = threading.local()  # .stack: one for each compilation under way on this thread, the innermost last
+
+
+def compile_starts():
+    installed = contextlib.nullcontext()
+    if _listening(handler := _callbacks()):
+        from torch._dynamo.callback import CallbackTrigger
+
+        installed = handler.install_callbacks(CallbackTrigger.DYNAMO, str(_compile_ids.current()))
+    installed.__enter__()
+    _compiling.__dict__.setdefault("stack", []).append((time.perf_counter(), installed))
+
+
+def compile_ends():
+    start, installed = _compiling.stack.pop()
+    took("stator: capture and backend", time.perf_counter() - start)
+    installed.__exit__(None, None, None)
+
+
 def wanted_logs(code):
     """A mask: see LogWord in src/runtime/reports.h. A capture of this code is about to begin."""
     _compile_ids.begin(code)
@@ -137,6 +175,7 @@ def wanted_logs(code):
         | (128 if _bytecode().isEnabledFor(logging.DEBUG) else 0)
         | (256 if _recompiles("recompiles_verbose").isEnabledFor(logging.DEBUG) else 0)
         | (512 if any(logger.isEnabledFor(logging.DEBUG) for logger in _symbol_logs()) else 0)
+        | (1024 if "torch._dynamo.utils" in sys.modules else 0)
         | sum(16 << bit for bit, word in enumerate(_TRACE_WORDS) if _artifact(_TRACE, word).isEnabledFor(logging.DEBUG))
     )
 

@@ -245,6 +245,7 @@ Exit LookUp::captureAndRun(Site& site, const Roots& roots, GraphInputs& inputs) 
     failed_guards = explainAll(site, roots);
   if (again && cache.tells_of_failures) reportGuardFailure(cache, frame, failed_guards);
   if (again && (logs & kLogEachFailure) != 0) reportEachFailure(frame, explainEach(site, roots));
+  CompileCallbacks callbacks(logs);
   const auto capture_start = std::chrono::steady_clock::now();
   const auto generation = cache.generation;
   std::unique_ptr<Entry> entry = capture(cache, frame, {.logs = logs});
@@ -275,6 +276,7 @@ Exit LookUp::captureAndRun(Site& site, const Roots& roots, GraphInputs& inputs) 
   }
   if ((logs & kLogGuards) != 0) reportGuards(frame, running->guards->text(code));
   if (recording()) recordGuards(frame, running->guards->measure(*running->sources, roots));
+  callbacks.end();
   return runEntry(cache, *running, frame, roots, inputs.values);
 }
 

@@ -105,6 +105,27 @@ int wantedLogs(StatorFrame* frame) {
   return static_cast<int>(PyLong_AsLong(mask.get()));
 }
 
+CompileCallbacks::CompileCallbacks(int logs) {
+  if ((logs & kLogCallbacks) == 0) return;
+  Ref<> done = callReport("compile_starts", "()");
+  if (!done) throw PythonError();
+  open_ = true;
+}
+
+void CompileCallbacks::end() {
+  if (!std::exchange(open_, false)) return;
+  Ref<> done = callReport("compile_ends", "()");
+  if (!done) throw PythonError();
+}
+
+CompileCallbacks::~CompileCallbacks() {
+  if (!open_) return;
+  Ref<> error = takeError();  // the capture's own, which goes on
+  Ref<> done = callReport("compile_ends", "()");
+  if (!done) PyErr_Clear();
+  if (error) setError(std::move(error));
+}
+
 void reportRecompiled(StatorFrame* frame, const std::string& failed_guards,
                       const std::string& symbols, double seconds, size_t entries, long long limit) {
   Ref<> done = callReport("recompiled", "(sssdnLO)", placeNow(frame).c_str(), failed_guards.c_str(),

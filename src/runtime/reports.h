@@ -45,10 +45,23 @@ enum LogWord : int {
   kLogTrace = 16,  // and 32, 64: interpret::TraceLog
   kLogPlans = 128,
   kLogEachFailure = 256,
-  kLogSymbols = 512
+  kLogSymbols = 512,
+  kLogCallbacks = 1024  // torch._dynamo.on_compile_start and its like, compile_times()
 };
 // A capture of this frame is about to begin: it gets its compile id.
 int wantedLogs(StatorFrame* frame);
+// While it lives, a compilation is under way for those who asked to be called at its start and end. Throws PythonError if one of them raises.
+class CompileCallbacks {
+ public:
+  explicit CompileCallbacks(int logs);
+  ~CompileCallbacks();
+  CompileCallbacks(const CompileCallbacks&) = delete;
+  CompileCallbacks& operator=(const CompileCallbacks&) = delete;
+  void end();
+
+ private:
+  bool open_ = false;
+};
 // Why a graph ends where it does, as TorchDynamo's GraphCompileReason has it: (reason, ((file, line, function), ...), whether it is a break).
 Ref<> compileReason(StatorFrame* frame, const interpret::Captured& captured);
 // "COMPILING GRAPH due to ..."

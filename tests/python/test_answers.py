@@ -350,6 +350,51 @@ def test_debug_folder(tmp_path):
         assert told in text, told
 
 
+def test_callbacks_and_times():
+    from torch._dynamo import callback, utils
+
+    told = []
+
+    def starts(args):
+        told.append(("start", args.callback_trigger.name, args.compile_id))
+
+    def ends(args):
+        told.append(("end", args.callback_trigger.name, args.compile_id))
+
+    callback.callback_handler.register_start_callback(starts)
+    callback.callback_handler.register_end_callback(ends)
+    utils.compilation_time_metrics.clear()
+    try:
+
+        def f(x):
+            y = x + 1
+            print(end="")
+            return y * 2
+
+        compiled = stator.compile(f, backend="aot_eager")
+        for _ in range(2):
+            assert torch.equal(compiled(X), f(X))
+        assert [one[0] for one in told] == ["start", "end"] * 2 and {one[1] for one in told} == {"DYNAMO"}
+        assert told[0][2] == told[1][2] != told[2][2] == told[3][2]
+        assert len(utils.compilation_time_metrics["stator: capture and backend"]) == 2
+        assert len(utils.compilation_time_metrics["stator: backend"]) == 2
+        assert "stator: backend" in utils.compile_times()
+
+        def fails(args):
+            raise ValueError("of the callback")
+
+        callback.callback_handler.register_start_callback(fails)
+        with pytest.raises(ValueError, match="of the callback"):
+            stator.compile(lambda x: x + 3, backend="eager")(X)
+        callback.callback_handler.remove_start_callback(fails)
+        with pytest.raises(stator.exc.Unsupported):  # the end is told of captures that fail
+            stator.compile(f, backend="eager", fullgraph=True)(X)
+        assert told[-1][0] == "end"
+    finally:
+        callback.callback_handler.start_callbacks.clear()
+        callback.callback_handler.end_callbacks.clear()
+
+
 # ---- errors ------------------------------------------------------------------------------------------------------------------------
 
 
