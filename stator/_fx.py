@@ -10,8 +10,10 @@ import contextlib
 import functools
 import itertools
 import linecache
+import logging
 import os
 import sys
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -37,6 +39,8 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils.weak import TensorWeakRef, WeakTensorKeyDictionary
 
 from stator import _compile_ids, _core, _report, config
+
+_log = logging.getLogger("torch._dynamo.output_graph")  # the word `dynamo`
 
 # By c10's numbers (torch/headeronly/core/ScalarType.h, DeviceType.h).
 _DTYPE_NAMES = """
@@ -670,8 +674,12 @@ def compile_graph(module: CapturedModule, backend: Callable[..., Any], disk_key:
                 examples[position] = record.input_fake(position)
             if _compile_ids.tracing():
                 _compile_ids.graph(module)
+            name = getattr(backend, "compiler_name", type(backend).__name__)
+            _log.info("graph %d goes to the backend %s", number, name)
+            start = time.monotonic()
             with _profiled():
                 compiled = backend(module, examples)
+            _log.info("the backend %s has compiled graph %d in %.3f s", name, number, time.monotonic() - start)
         finally:
             context.close()
             # The backend may have run the graph, which ends in other states.

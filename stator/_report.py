@@ -226,8 +226,8 @@ _PLACE = re.compile(r"(?P<root>[LG])\['(?P<name>[^']+)'\](?:\.(?P<attribute>\w+)
 _LOADS = {"L": ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF"), "G": ("LOAD_GLOBAL", "LOAD_NAME")}
 
 
-def _used_at(code, reason):
-    """The first line of the function that reads what the reason is about, with its text; "" if there is none."""
+def _used_at(code, reason, start=0):
+    """The first line of the function, from this offset on, that reads what the reason is about, with its text; "" if there is none."""
     found = _PLACE.search(reason)
     if found is None:
         return ""
@@ -235,6 +235,8 @@ def _used_at(code, reason):
     before = False  # the instruction before this one loads the name
     for instruction in dis.get_instructions(code):
         line = instruction.starts_line or line
+        if instruction.offset < start:
+            continue
         if before and instruction.opname in ("LOAD_ATTR", "LOAD_METHOD") and instruction.argval == found["attribute"]:
             used = line
             break
@@ -327,8 +329,11 @@ def constant_sizes(code, name, size):
     )  # fmt: skip
 
 
-def guards_made(place, guards):
-    _say(_guards(), "%s: guards\n%s", place, guards)
+def guards_made(place, guards, code, offset):
+    if _guards().isEnabledFor(logging.DEBUG):
+        lines = [(line, _used_at(code, line, offset)) for line in guards.splitlines()]
+        text = "\n".join(f"{line}    [{used}]" if used else line for line, used in lines)
+        _say(_guards(), "%s: guards\n%s", place, text)
     if _compile_ids.tracing():
         _compile_ids.ended(guards)
 

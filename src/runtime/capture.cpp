@@ -106,7 +106,8 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   options.fixed_parameters = config.force_parameter_static_shapes;
   options.changed_is_unbacked = config.changed_is_unbacked;
   options.trace_numpy = config.trace_numpy;
-  options.break_every = config.break_every;
+  // Who asks for one graph asks for no break.
+  options.break_every = cache.fullgraph ? 0 : config.break_every;
   options.random = config.break_random;
   // The same place breaks at the same instructions in every process.
   options.random_seed = config.break_seed +
@@ -189,7 +190,7 @@ struct Attempt {
   std::string graph_text = "", regions_text = "";
   Ref<> lines = {};
 
-  BorrowedRef<PyCodeObject> code() const { return stator_frame_code(frame); }
+  PyCodeObject* code() const { return stator_frame_code(frame); }
   Site& site() const { return cache.site(stator_frame_code(frame), offset); }
   bool breaks() const { return captured.plan.exit == breaks::ExitKind::kBreak; }
 };
@@ -322,7 +323,7 @@ std::optional<std::unique_ptr<Entry>> compileGraph(Attempt& now, Entry& entry) {
   statistics().graphs++;
   statistics().ops += static_cast<int64_t>(entry.ops);
   BackendCall call(
-      captured.graph, now.code(), now.cache.backend,
+      captured.graph, now.code(), now.cache.backend.get(),
       {.grad_enabled = captured.grad_enabled, .as_captured = now.wish.runs_as_is, .seen = seen},
       [&](PyObject* module) {
         if (!now.options.runs_as_captured || seen)
@@ -340,7 +341,8 @@ std::optional<std::unique_ptr<Entry>> compileGraph(Attempt& now, Entry& entry) {
   now.turn.end();
   auto backend_start = std::chrono::steady_clock::now();
   tensor::TorchFunctionPause plain(entry.has_subclasses);
-  graph::Compiled compiled = call.compile(now.wish.runs_as_is ? asCaptured() : now.cache.backend);
+  graph::Compiled compiled =
+      call.compile((now.wish.runs_as_is ? asCaptured() : now.cache.backend).get());
   if (now.texts) now.regions_text = call.regionsText();
   entry.disk_keys = call.diskKeys();
   now.backend_seconds = call.searchSeconds() + secondsSince(backend_start);

@@ -55,7 +55,7 @@ PendingFrame pendingFrame(const breaks::FrameState& state, const std::vector<Ref
   for (breaks::Register index : state.slots) pending.slots.push_back(at(index));
   for (breaks::Register index : state.stack) pending.stack.push_back(at(index));
   pending.offset = state.offset;
-  pending.continuation = static_cast<Continuation>(state.continuation);
+  pending.continuation = state.continuation;
   pending.instance = at(state.instance);
   return pending;
 }

@@ -110,7 +110,7 @@ Ref<> callNode(Tracer& tracer, PyObject* function, const Ref<>& left, const Ref<
     node->scope = tracer.frames.innermost().scope;
   }
   Ref<> made = graph::makeStandIn(node, nullptr, int_type);
-  tracer.values.addMade(made, tracer.frames.instruction());
+  tracer.values.addMade(made.get(), tracer.frames.instruction());
   return made;
 }
 
@@ -120,7 +120,7 @@ Ref<> inputNode(Tracer& tracer, const Expr* expr) {
   if (tracer.sizes.sources()[index] == nullptr) throw symbolic::Undecided(nullptr);
   Ref<> result = graph::makeStandIn(addSymbolInput(tracer, index), nullptr,
                                     reinterpret_cast<PyObject*>(&PyLong_Type));
-  tracer.values.addMade(result, 0);
+  tracer.values.addMade(result.get(), 0);
   return result;
 }
 

@@ -183,7 +183,7 @@ Ref<> openCompare(Tracer& tracer, int operation, const Expr* a, const Expr* b) {
   node->location = tracer.location();
   node->scope = tracer.frames.innermost().scope;
   Ref<> stand_in = graph::makeStandIn(node, nullptr, bool_type);
-  tracer.values.addMade(stand_in, tracer.frames.instruction());
+  tracer.values.addMade(stand_in.get(), tracer.frames.instruction());
   Ref<> made = symbolic::makeScalar(&PyBool_Type, std::move(stand_in));
   symbolic::asSymScalar(made.get())->condition = condition;
   tracer.sizes.noteScalar();

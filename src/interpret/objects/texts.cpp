@@ -80,8 +80,8 @@ Out defaultLikeness(Tracer& t, PyObject* value, PyObject* items) {
   Ref<> factory = stealRef(PyObject_GenericGetAttr(value, name));
   if (!factory) return t.raiseCurrentError();
   if (const Source* source = t.sourceOf(value)) {
-    STATOR_VALUE(read,
-                 fromOutside(t, factory, t.world.child(SourceKind::kGenericAttr, source, name)));
+    STATOR_VALUE(
+        read, fromOutside(t, factory.get(), t.world.child(SourceKind::kGenericAttr, source, name)));
   }
   if (!isNativeSafe(t, factory.get()) || PyFunction_Check(factory.get()))
     return t.breakWith(Reason::kUnsupportedObject, "formats a defaultdict with its factory");

@@ -51,7 +51,7 @@ void readNewSizes(Tracer& t, size_t first, PyObject* result) {
       node->location = t.location();
       node->scope = t.frames.innermost().scope;
       Ref<> stand_in = graph::makeStandIn(node, nullptr, int_type);
-      t.values.addMade(stand_in, t.frames.instruction());
+      t.values.addMade(stand_in.get(), t.frames.instruction());
       t.sizes.setNode(size.expr(), std::move(stand_in));
       break;
     }
@@ -146,7 +146,7 @@ void check(Tracer& t, const AssumedEqual& assumed) {
   compared->location = t.location();
   compared->scope = t.frames.innermost().scope;
   Ref<> stand_in = graph::makeStandIn(compared, nullptr, bool_type);
-  t.values.addMade(stand_in, t.frames.instruction());
+  t.values.addMade(stand_in.get(), t.frames.instruction());
   t.sizes.noteScalar();
   checkInGraph(t, symbolic::makeScalar(&PyBool_Type, std::move(stand_in)).get());
 }

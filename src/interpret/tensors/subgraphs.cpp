@@ -50,7 +50,7 @@ Ref<> addPlaceholder(Tracer& t, graph::Graph& graph, PyObject* sample, std::stri
   node->name_hint = std::move(name);
   node->mutates = true;  // stays an input even if nothing uses it
   Ref<> stand_in = graph::makeStandIn(node, node->meta, like->apparent_type);
-  t.values.addMade(stand_in, t.frames.instruction());
+  t.values.addMade(stand_in.get(), t.frames.instruction());
   return stand_in;
 }
 
