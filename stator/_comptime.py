@@ -202,25 +202,20 @@ def _tell_where(error: Exception, stack: list[traceback.FrameSummary]) -> None:
 
 
 def _suppressed(error: Exception, code: CodeType, stack: list[traceback.FrameSummary]) -> None:
-    """Under config.suppress_errors: the capture goes on, and one line tells of it, in the form that readers of torch's logs know."""
+    """Under config.suppress_errors: the capture goes on, and one line tells of it."""
     text = "".join(traceback.format_exception(error))
     if (_ERROR, text) in _report.told_breaks:
         return
     _report.told_breaks.add((_ERROR, text))
-    head = f"WON'T CONVERT {code.co_name} {code.co_filename} line {code.co_firstlineno}"
+    head = f"{code.co_filename}:{code.co_firstlineno} in {code.co_name}: what comptime was given raised; the capture goes on (config.suppress_errors)"
     if config.verbose:
         own = os.path.dirname(__file__) + os.sep
         callers = [frame for frame in traceback.extract_stack() if not frame.filename.startswith(own)]
         if callers and (callers[-1].filename, callers[-1].name) == (stack[0].filename, stack[0].name):
             callers.pop()  # the frame that is captured is there too, somewhere before its present line
-        bar = "=" * 10
-        text = (
-            f"{head}\n{bar} TorchDynamo Stack Trace {bar}\n{text}\n\n"
-            f"{bar} The above exception occurred while processing the following code {bar}\n\n"
-            f"{''.join(traceback.format_list([*callers, *stack]))}\n{bar}"
-        )
+        text = f"{head}\n{text}\ncaptured then:\n{''.join(traceback.format_list([*callers, *stack]))}"
     else:
-        text = f"{head}\ndue to:\n{text.rstrip()}"
+        text = f"{head}\n{text.rstrip()}"
     logging.getLogger("torch._dynamo.convert_frame").warning("%s", text)
 
 

@@ -25,7 +25,7 @@ log = logging.getLogger("stator")
 compile_ids = itertools.count()  # of graphs that went to a backend: __compiled_fn_<n>
 BRANCH, RAISES, FORBIDDEN, MISMATCH = 4, 14, 26, 32  # in src/breaks/reasons.def
 # "(matmul: RuntimeError: ...)": what the facts of an operation's result were asked for, not the program's own exception
-_OF_AN_OPERATION = re.compile(r"\((?!\w+(?:Error|Exception|Warning): )[\w.]+: \w+(?:Error|Exception): ")
+_OF_AN_OPERATION = re.compile(r"\((?!\w+(?:Error|Exception|Warning): )[\w.]+: (?!UserError)\w+(?:Error|Exception): ")
 recorder: Any = None  # of a report under way (stator/recording)
 told_breaks: set[tuple[int, str]] = set()  # under TORCH_LOGS=graph_breaks, since the last reset(): each is said once
 # "reason name, place" -> how often; texts, which the collector does not count among its objects
@@ -61,8 +61,8 @@ def raise_unsupported(place, sentence, number, hint, fullgraph, stack):
         text += f"\nThe compiled function was called by:\n{''.join(traceback.format_list(callers)).rstrip()}"
     if number == RAISES and _OF_AN_OPERATION.search(sentence):
         raise exc.TorchRuntimeError(text)
-    if number == BRANCH and issubclass(exc.UserError, exc.Unsupported):
-        raise exc.UserError(exc.UserErrorType.DYNAMIC_CONTROL_FLOW, text)
+    if number == BRANCH:
+        raise exc.DataDependentBranch(text)
     raise (exc.ArgsMismatchError if number == MISMATCH else exc.Unsupported)(text)
 
 

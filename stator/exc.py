@@ -17,6 +17,7 @@ __all__ = [
     "BackendCompilerFailed",
     "CondOpArgsMismatchError",
     "ConstraintViolation",
+    "DataDependentBranch",
     "FailOnRecompileLimitHit",
     "IncorrectUsage",
     "InfiniteGeneratorError",
@@ -174,6 +175,13 @@ class UserError(Unsupported if _torch_versions.USER_ERRORS_ARE_UNSUPPORTED else 
         self.real_stack = None
         self.skip_frame = False
         self.logged = False
+
+
+class DataDependentBranch(UserError, Unsupported):
+    """A branch on what only the data tell, where a break is not allowed. TorchDynamo's is one of these two, by what was asked."""
+
+    def __init__(self, msg):
+        super().__init__(UserErrorType.DYNAMIC_CONTROL_FLOW, msg)
 
 
 class ConstraintViolation(UserError):

@@ -102,3 +102,15 @@ def test_symbols_are_operands(program):
         numbers = {str(value) for value in inputs if isinstance(value, torch.SymInt)}
         sizes = {str(size) for value in inputs if isinstance(value, torch.Tensor) for size in value.shape}
         assert len(sizes) == 2 and sizes <= numbers
+
+
+def test_a_symbol_that_became_a_number_is_no_operand():
+    def program(x):
+        if x.shape[0] == 3:
+            x = x + 1
+        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
+
+    compiled = stator.compile(program, backend="eager", dynamic=True, fullgraph=True)
+    for sizes in [(3, 4), (5, 6), (3, 7)]:
+        x = torch.randn(sizes)
+        assert torch.equal(compiled(x), program(x))

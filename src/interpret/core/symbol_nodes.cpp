@@ -59,8 +59,10 @@ std::vector<Ref<>> symbolNodes(Tracer& tracer,
   for (const shapes::TensorMeta* meta : metas) {
     if (meta == nullptr) continue;
     for (int64_t number : symbolsOf(*meta)) {
-      if (isInput(tracer, number) && seen.insert(number).second)
-        nodes.push_back(symNode(tracer, Dim::of(symbolic::symbol(number))));
+      if (!isInput(tracer, number) || !seen.insert(number).second) continue;
+      Ref<> node = symNode(tracer, Dim::of(symbolic::symbol(number)));
+      // One that has become a number is none.
+      if (graph::isStandIn(node.get())) nodes.push_back(std::move(node));
     }
   }
   return nodes;

@@ -8,6 +8,7 @@
 #include "graph/fx_names.h"
 #include "interpret/core/known.h"
 #include "interpret/core/symbol_nodes.h"
+#include "interpret/core/symbols.h"
 #include "interpret/core/tables.h"
 #include "interpret/core/trace_iterator.h"
 #include "interpret/core/tracer.h"
@@ -302,7 +303,7 @@ Flow collectExtras(Tracer& t, const std::vector<Body>& bodies, std::vector<Ref<>
                               "a value that was made inside of another function of the graph");
 }
 
-// The symbols of the operands' sizes are operands too: backends find each symbol of a function among its inputs.
+// The symbols of the operands' sizes are operands too: backends find each symbol of a function among its inputs (exports read them).
 void addSizes(Tracer& t, const std::vector<PyObject*>& operands, std::vector<Ref<>>& extras) {
   std::vector<const shapes::TensorMeta*> metas;
   for (PyObject* operand : operands) metas.push_back(graph::asStandIn(operand)->meta);
@@ -341,7 +342,7 @@ Out captureBodies(Tracer& t, const Args& args, bool with_sizes) {
   }
   std::vector<Ref<>> extras;
   STATOR_FLOW(collectExtras(t, bodies, extras));
-  if (with_sizes && t.sizes.any()) addSizes(t, samples, extras);
+  if (with_sizes && t.sizes.any() && !forExport()) addSizes(t, samples, extras);
   std::vector<Ref<>> out;
   for (Body& body : bodies) {
     Replacements replacements;
