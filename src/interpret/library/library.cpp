@@ -453,7 +453,7 @@ Out shadowedDict(Tracer& t, const Args& args) {
   Ref<> found =
       stealRef(PyObject_CallOneArg(torchObject("inspect._shadowed_dict"), args.values[0]));
   if (!found) return t.raiseCurrentError();
-  return fromOutside(t, found, t.world.sources().pinned(found));
+  return fromOutside(t, found.get(), t.world.sources().pinned(found.get()));
 }
 
 // torch.jit.script_if_tracing(fn): nothing is being traced by torch.jit, so it is fn.
