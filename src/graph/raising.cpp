@@ -1,11 +1,35 @@
 #include "graph/raising.h"
 
+#include "shapes/dtypes.h"
+
 #include <algorithm>
 #include <string_view>
 
 namespace stator::graph {
 
-bool mayRaiseOnData(Op op, PyObject* target) {
+namespace {
+
+// Integers raise where the divisor is 0; it is looked at unless it is a number that is not.
+bool dividesByUnknown(std::string_view name, const shapes::TensorMeta* result, PyObject* divisor) {
+  static constexpr std::string_view kParts[] = {"div", "mod", "remainder"};
+  if (result == nullptr || !shapes::isIntegral(result->dtype)) return false;
+  if (std::none_of(std::begin(kParts), std::end(kParts), [&](std::string_view part) {
+        return name.find(part) != std::string_view::npos;
+      }))
+    return false;
+  return divisor == nullptr || !PyLong_Check(divisor) || PyObject_IsTrue(divisor) == 0;
+}
+
+}  // namespace
+
+bool mayRaiseOnData(const Node& node) {
+  PyObject* args = node.args.get();
+  const bool two = args != nullptr && PyTuple_Check(args) && PyTuple_GET_SIZE(args) > 1;
+  return mayRaiseOnData(node.op, node.target.get(), node.meta,
+                        two ? PyTuple_GET_ITEM(args, 1) : nullptr);
+}
+
+bool mayRaiseOnData(Op op, PyObject* target, const shapes::TensorMeta* result, PyObject* divisor) {
   if (op == Op::kInput || op == Op::kAttribute) return false;
   static constexpr std::string_view kParts[] = {
       "embedding", "index",    "gather",        "scatter",   "take",
@@ -22,6 +46,7 @@ bool mayRaiseOnData(Op op, PyObject* target) {
   }
   const std::string_view text = PyUnicode_AsUTF8(name.get());
   if (text == "forward") return true;  // of a layer
+  if (dividesByUnknown(text, result, divisor)) return true;
   return std::any_of(std::begin(kParts), std::end(kParts), [&](std::string_view part) {
     return text.find(part) != std::string_view::npos;
   });

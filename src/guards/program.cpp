@@ -298,6 +298,12 @@ std::string GuardProgram::explain(const sources::Roots& roots) {
     }
     return text;
   }
+  // Transforms of torch.func around the call change what its tensors are: they are the reason, whatever is found first.
+  const tensor::GlobalState now = tensor::GlobalState::now();
+  for (const Guard& guard : program.guards) {
+    if (guard.kind == GuardKind::kGlobalState && guard.state->transforms() != now.transforms())
+      return guard.state->difference(now);
+  }
   const Impl::Origin& origin = program.origins[static_cast<size_t>(failed - program.ops.data())];
   return explainFailure(program, *failed, origin, roots);
 }

@@ -3,21 +3,19 @@
 #include "base/ref.h"
 #include "base/stack_room.h"
 #include "graph/stand_in.h"
+#include "known/torch_names.h"
 #include "python/frame.h"
 #include "python/types.h"
 #include "sources/short_lived.h"
 #include "tensor/tensor_guard.h"
 #include "values/value_table.h"
 
-#include <algorithm>
 #include <frameobject.h>
 #include <string_view>
 
 namespace stator::known {
 
 namespace {
-
-constexpr Py_ssize_t kLookedAt = 64;  // so many elements of a container
 
 // torch keeps tables of tensors by weak reference (of fake tensors, of hooks), and TorchDynamo of modules, from which they go when they die:
 // nothing that a program sees. Those of tensors are WeakKeyDictionaries and C functions too, which of other objects may be the program's.
@@ -74,19 +72,68 @@ bool endIsNoticed(PyObject* value) {
 
 namespace {
 
-bool dictHolds(PyObject* dict) {
-  PyObject *key = nullptr, *item = nullptr;
-  Py_ssize_t position = 0, seen = 0;
-  while (PyDict_Next(dict, &position, &key, &item) && seen++ < kLookedAt) {
-    if (endIsNoticed(item)) return true;
+const KeptByTrace kNoTrace;
+
+// What dies with an object: whatever it alone holds.
+class Contents {
+ public:
+  explicit Contents(const KeptByTrace& kept) : kept_(kept) {}
+
+  // Of what the object holds, and of what that holds in turn.
+  bool noticed(PyObject* holder) {
+    if (left_ == 0) return false;
+    left_--;
+    if (PyFunction_Check(holder)) {
+      // its globals do not end with it
+      auto* function = reinterpret_cast<PyFunctionObject*>(holder);
+      return holds(function->func_closure) || holds(function->func_defaults) ||
+             holds(function->func_dict);
+    }
+    return isLookedInto(holder) && Py_TYPE(holder)->tp_traverse(holder, visit, this) != 0;
   }
-  return false;
-}
+
+ private:
+  static int visit(PyObject* value, void* self) {
+    return static_cast<Contents*>(self)->holds(value) ? 1 : 0;
+  }
+  // A context manager made of a generator has not begun it, or its __exit__ takes it to its end.
+  static bool runsItsGenerator(PyTypeObject* type) {
+    static auto* const managers =
+        reinterpret_cast<PyTypeObject*>(torchObject("contextlib._GeneratorContextManagerBase"));
+    return PyType_IsSubtype(type, managers) != 0;
+  }
+  static bool isLookedInto(PyObject* holder) {
+    PyTypeObject* type = Py_TYPE(holder);
+    if (type->tp_traverse == nullptr || PyType_Check(holder) || PyModule_Check(holder) ||
+        tensor::isTensor(holder) || runsItsGenerator(type))
+      return false;
+    return stator_is_user_class(type) || type == &PyList_Type || type == &PyTuple_Type ||
+           type == &PyDict_Type || type == &PySet_Type || type == &PyFrozenSet_Type ||
+           type == &PyMethod_Type || type == &PyCFunction_Type || type == &PyCell_Type ||
+           std::string_view(type->tp_name) == "functools.partial";
+  }
+  bool holds(PyObject* value) {
+    if (value == nullptr || values::isScalar(value) || left_ == 0) return false;
+    const bool touched = kept_.touched && kept_.touched(value);
+    if (Py_REFCNT(value) > 1 && !touched) return false;  // others hold it too
+    if (endIsNoticed(value)) return !touched || !kept_.held_elsewhere(value);
+    constexpr int kDeepest = 6;
+    if (depth_ == kDeepest) return false;
+    depth_++;
+    const bool found = noticed(value);
+    depth_--;
+    return found;
+  }
+
+  const KeptByTrace& kept_;
+  int depth_ = 0;
+  int left_ = 256;  // so many objects are looked at
+};
 
 // The slots themselves: f_locals would make a dict that stays with the frame and keeps what it holds alive.
 bool frameHolds(StatorFrame* frame) {
   PyObject* names = stator_frame_namespace(frame);
-  if (names != nullptr && PyDict_Check(names) && dictHolds(names)) return true;
+  if (names != nullptr && PyDict_Check(names) && Contents(kNoTrace).noticed(names)) return true;
   PyObject** slots = stator_frame_slots(frame);
   for (int i = 0; i < stator_frame_slot_count(frame); ++i) {
     PyObject* value = slots[i];
@@ -110,26 +157,18 @@ bool tracebackHolds(PyObject* exception) {
 
 }  // namespace
 
-bool endOfContentsIsNoticed(PyObject* container) {
+bool endOfContentsIsNoticed(PyObject* container, const KeptByTrace& kept) {
   needStack();
-  PyTypeObject* type = Py_TYPE(container);
-  if (type == &PyList_Type || type == &PyTuple_Type) {
-    PyObject** items = PySequence_Fast_ITEMS(container);
-    for (Py_ssize_t i = 0; i < std::min(PySequence_Fast_GET_SIZE(container), kLookedAt); ++i) {
-      if (endIsNoticed(items[i])) return true;
-    }
-    return false;
-  }
-  if (type == &PyDict_Type) return dictHolds(container);
-  if (!PyExceptionInstance_Check(container)) return false;
+  if (!PyExceptionInstance_Check(container)) return Contents(kept).noticed(container);
   auto* exception = reinterpret_cast<PyBaseExceptionObject*>(container);
-  return (exception->args != nullptr && endOfContentsIsNoticed(exception->args)) ||
-         (exception->dict != nullptr && dictHolds(exception->dict)) || tracebackHolds(container);
+  return (exception->args != nullptr && Contents(kept).noticed(exception->args)) ||
+         (exception->dict != nullptr && Contents(kept).noticed(exception->dict)) ||
+         tracebackHolds(container);
 }
 
 bool lastReferenceRunsCode(PyObject* value) {
   if (value == nullptr || Py_REFCNT(value) > 1 || values::isScalar(value)) return false;
-  return endIsNoticed(value) || endOfContentsIsNoticed(value);
+  return endIsNoticed(value) || endOfContentsIsNoticed(value, kNoTrace);
 }
 
 }  // namespace stator::known

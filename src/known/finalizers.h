@@ -3,11 +3,18 @@
 
 #include "base/python.h"
 
+#include <functional>
+
 namespace stator::known {
 
 bool endIsNoticed(PyObject* object);
-// The same for what a list, tuple, dict or exception holds.
-bool endOfContentsIsNoticed(PyObject* container);
+// What a trace knows of objects. To those that it touched it keeps references, so that their number does not say who else does.
+struct KeptByTrace {
+  std::function<bool(PyObject*)> touched;
+  std::function<bool(PyObject*)> held_elsewhere;  // of one that it touched
+};
+// The same for what a container, an instance, a bound method, a closure or an exception alone holds, at any level.
+bool endOfContentsIsNoticed(PyObject* container, const KeptByTrace& kept);
 // Letting go of a reference that a real frame holds runs user code, unless others hold the object too.
 bool lastReferenceRunsCode(PyObject* value);
 

@@ -106,7 +106,8 @@ interpret::TraceOptions traceOptions(const Cache& cache, StatorFrame* frame) {
   options.fixed_parameters = config.force_parameter_static_shapes;
   options.changed_is_unbacked = config.changed_is_unbacked;
   options.trace_numpy = config.trace_numpy;
-  options.break_every = config.break_every;
+  // Who asks for one graph asks for no break.
+  options.break_every = cache.fullgraph ? 0 : config.break_every;
   options.random = config.break_random;
   // The same place breaks at the same instructions in every process.
   options.random_seed = config.break_seed +

@@ -127,7 +127,8 @@ STATOR_HOT LookUp::MaybeExit LookUp::leaveAlone() {
   // Class bodies, exec. A function has such a dict too once somebody asked for its locals(), but does not run on it.
   if (stator_frame_namespace(frame) != nullptr && (code->co_flags & CO_OPTIMIZED) == 0)
     return outcome(Outcome::kNative);
-  if (config.break_every == 1 && !config.break_random) return outcome(Outcome::kStep);
+  if (config.break_every == 1 && !config.break_random && !cache.fullgraph)
+    return outcome(Outcome::kStep);
   if (callEndsEagerly()) return outcome(Outcome::kNative);
   if (gaveUpAgreeing(cache)) {
     endCallEagerly(cache);

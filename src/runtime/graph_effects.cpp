@@ -28,7 +28,7 @@ bool keepRaising(graph::Graph& graph) {
   for (graph::Node& node : graph.nodes()) all.push_back(&node);
   for (size_t i = all.size(); i-- > 0;) {
     graph::Node& node = *all[i];
-    if (graph::mayRaiseOnData(node.op, node.target.get())) raising.push_back(&node);
+    if (graph::mayRaiseOnData(node)) raising.push_back(&node);
     if (node.random) drawing.push_back(&node);
     if (!node.mutates && needed.count(&node) == 0) continue;
     auto use = [&](graph::StandIn* used) { needed.insert(used->node); };

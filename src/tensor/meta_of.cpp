@@ -11,6 +11,7 @@
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/csrc/Device.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -86,6 +87,12 @@ uintptr_t storageOf(PyObject* object) {
   const at::Tensor& tensor = THPVariable_Unpack(object);
   if (tensor.layout() != at::kStrided || !tensor.has_storage()) return 0;
   return reinterpret_cast<uintptr_t>(tensor.storage().unsafeGetStorageImpl());
+}
+
+bool deviceExists(shapes::DeviceType type, int16_t index) {
+  if (type == at::kCPU || type == at::kMeta) return true;
+  if (!c10::impl::hasDeviceGuardImpl(type)) return false;
+  return index < c10::impl::getDeviceGuardImpl(type)->deviceCount();
 }
 
 }  // namespace stator::tensor

@@ -13,7 +13,8 @@ namespace stator::tensor {
 shapes::TensorMeta metaOf(PyObject* tensor);
 bool hasPlainFacts(PyObject* object);   // it has sizes: no nested tensor of C++
 uintptr_t storageOf(PyObject* tensor);  // equal for tensors that share a storage; 0 if it has none
-int64_t versionOf(PyObject* tensor);    // counts in-place writes; -1 if it does not
+bool deviceExists(shapes::DeviceType type, int16_t index);
+int64_t versionOf(PyObject* tensor);  // counts in-place writes; -1 if it does not
 
 // What a tensor holds, to be put back: the data and its version. Null: it is too large for that, or of a kind that cannot be copied.
 Ref<> savedData(PyObject* tensor, int64_t most_bytes);

@@ -309,7 +309,7 @@ Out callCached(Tracer& tracer, PyObject* cache, const Args& args) {
   return value;
 }
 
-Out instantiate(Tracer& tracer, PyTypeObject* type, const Args& args, Then then,
+Out instantiate(Tracer& tracer, PyTypeObject* type, const Args& args, Continuation then,
                 bool metaclass_call) {
   PyTypeObject* meta = Py_TYPE(reinterpret_cast<PyObject*>(type));
   PyObject* type_object = reinterpret_cast<PyObject*>(type);
@@ -380,8 +380,8 @@ Out instantiate(Tracer& tracer, PyTypeObject* type, const Args& args, Then then,
     STATOR_VALUE(init, classAttrValue(tracer, init_type, names().dunder_init, init_raw.get()));
     tracer.world.keep(instance);
     Args with_self = args.withFirst(instance.get());
-    if (then == Then::kPush) {
-      Out entered = call(tracer, init.get(), with_self, Then::kPushInstance);
+    if (then == Continuation::kPush) {
+      Out entered = call(tracer, init.get(), with_self, Continuation::kPushInstance);
       if (entered.flow() == Flow::kEntered) {
         tracer.frames.innermost().instance = std::move(instance);
         return entered;

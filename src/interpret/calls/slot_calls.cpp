@@ -45,7 +45,7 @@ struct SlotCall {
   PyTypeObject* owner;
   PyObject* self;
   const Args& args;
-  Then then;
+  Continuation then;
 
   // Of that name, with so many positional arguments, self among them.
   bool is(std::string_view wanted, size_t count) const {
@@ -240,7 +240,7 @@ bool isImmutable(Tracer& tracer, const SlotCall& slot) {
 
 }  // namespace
 
-Out callDescriptor(Tracer& tracer, PyObject* descriptor, const Args& args, Then then) {
+Out callDescriptor(Tracer& tracer, PyObject* descriptor, const Args& args, Continuation then) {
   if (args.positional == 0) return tracer.breakWith(Reason::kRaises, "a method without its object");
   PyObject* d_name = reinterpret_cast<PyDescrObject*>(descriptor)->d_name;
   PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(descriptor)->d_type;

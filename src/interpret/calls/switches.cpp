@@ -8,6 +8,7 @@
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/core/outside_symbols.h"
+#include "interpret/core/sym_scalars.h"
 #include "interpret/core/symbols.h"
 #include "interpret/core/trace_iterator.h"
 #include "interpret/core/tracer.h"
@@ -98,7 +99,7 @@ Out constantResult(Tracer& tracer, PyObject* callable, const Args& args) {
 }
 
 // A compiled function inside of a compiled one is inlined, and the outer settings hold; a disabled one is called for real.
-Out callCompiled(Tracer& tracer, PyObject* compiled, const Args& args, Then then) {
+Out callCompiled(Tracer& tracer, PyObject* compiled, const Args& args, Continuation then) {
   static PyObject* const wrapped = PyUnicode_InternFromString("__wrapped__");
   static PyObject* const cache = PyUnicode_InternFromString("_stator_cache");
   Ref<> function = stealRef(PyObject_GetAttr(compiled, wrapped));
@@ -155,7 +156,7 @@ Out callWithObjects(Tracer& t, PyObject* callable, const Args& args) {
 }  // namespace
 
 Out callByRule(Tracer& tracer, const CallRow& row, PyObject* callable, const Args& args,
-               Then then) {
+               Continuation then) {
   switch (row.kind) {
     case CallKind::kForbid:
       return tracer.breakWith(Reason::kForbidden, describe(callable));
@@ -243,7 +244,7 @@ Out checkCondition(Tracer& t, PyObject* function, const Args& args, size_t posit
       return newRef(Py_None);
     }
   }
-  return inlineFunction(t, function, args, Then::kPush);
+  return inlineFunction(t, function, args, Continuation::kPush);
 }
 Out checkFirst(Tracer& t, const Args& args) {
   return checkCondition(t, torchObject("torch._check"), args, 0);
@@ -263,7 +264,7 @@ Out checkIsSize(Tracer& t, const Args& args) {
     t.world.keep(condition);
     return checkFirst(t, check);
   }
-  return inlineFunction(t, torchObject("torch._check_is_size"), args, Then::kPush);
+  return inlineFunction(t, torchObject("torch._check_is_size"), args, Continuation::kPush);
 }
 
 // What a rule on sizes asks of a condition: one that holds for all sizes but 0 and 1, holds.

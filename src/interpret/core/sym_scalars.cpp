@@ -361,4 +361,23 @@ Out readIntoGraph(Tracer& tracer, PyObject* target, PyObject* tensor) {
   return symbolic::makeInt(Dim::of(symbol));
 }
 
+// torch._check tells the rules of sizes, and is nothing when a backend has traced the graph: the assertion stays.
+void checkInGraph(Tracer& t, PyObject* condition) {
+  Ref<> stand_in = newRef(symbolic::asSymScalar(condition)->stand_in);
+  const symbolic::Expr* known = symbolic::asSymScalar(condition)->condition;
+  auto add = [&](const char* function, Ref<> args) {
+    graph::Node* node = t.graphs.current().addCall(
+        graph::Op::kCallFunction, newRef(torchObject(function)), std::move(args), Ref<>());
+    node->location = t.location();
+    node->scope = t.frames.innermost().scope;
+    node->mutates = node->repeatable = true;
+  };
+  add("torch._check", stealRef(PyTuple_Pack(1, stand_in.get())));
+  const std::string text = "Runtime assertion failed for expression " +
+                           (known != nullptr ? symbolic::text(known) : "of the graph");
+  add("torch.ops.aten._assert_scalar.default",
+      stealRef(Py_BuildValue("(Os)", stand_in.get(), text.c_str())));
+  if (known != nullptr) t.sizes.environment().assume(known);
+}
+
 }  // namespace stator::interpret

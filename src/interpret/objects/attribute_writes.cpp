@@ -189,7 +189,7 @@ Flow setAttr(Tracer& tracer, PyObject* object, PyObject* name, PyObject* value) 
       args.values = {object, name};
       if (value != nullptr) args.values.push_back(value);
       args.positional = args.values.size();
-      return tracer.above.call(function.get(), args, Then::kDiscard).flow();
+      return tracer.above.call(function.get(), args, Continuation::kDiscard).flow();
     }
   }
   STATOR_VALUE(on_type, typeLookup(tracer, type, name));
@@ -213,7 +213,7 @@ Flow setAttr(Tracer& tracer, PyObject* object, PyObject* name, PyObject* value) 
       args.values = {object};
       if (value != nullptr) args.values.push_back(value);
       args.positional = args.values.size();
-      return tracer.above.call(setter.get(), args, Then::kDiscard).flow();
+      return tracer.above.call(setter.get(), args, Continuation::kDiscard).flow();
     }
     if (kind == &PyMemberDescr_Type) return storeInstanceAttr(tracer, object, name, value);
     static PyObject* const dunder_delete = PyUnicode_InternFromString("__delete__");
@@ -230,7 +230,7 @@ Flow setAttr(Tracer& tracer, PyObject* object, PyObject* name, PyObject* value) 
       args.values = {self.get(), object};
       if (value != nullptr) args.values.push_back(value);
       args.positional = args.values.size();
-      return tracer.above.call(function.get(), args, Then::kDiscard).flow();
+      return tracer.above.call(function.get(), args, Continuation::kDiscard).flow();
     }
     if (kind == &PyGetSetDescr_Type && isReplacedDict(tracer, object, name, value)) {
       values::Info* info = tracer.values.find(object);
@@ -279,7 +279,7 @@ Flow setTypeAttr(Tracer& tracer, PyTypeObject* type, PyObject* name, PyObject* v
       args.values = {object, name};
       if (value != nullptr) args.values.push_back(value);
       args.positional = args.values.size();
-      return tracer.above.call(function.get(), args, Then::kDiscard).flow();
+      return tracer.above.call(function.get(), args, Continuation::kDiscard).flow();
     }
   }
   if (isMadeClass(tracer, object)) {

@@ -151,8 +151,16 @@ Out dictOfOutside(Tracer& tracer, PyObject* object, const values::Info* info, co
   return dict;
 }
 
+// A frame may be one that the trace is in, whose locals and line are behind.
+Flow checkFrameField(Tracer& tracer, PyObject* descriptor) {
+  const std::string_view name = reinterpret_cast<PyGetSetDescrObject*>(descriptor)->d_getset->name;
+  if (name != "f_locals" && name != "f_lineno" && name != "f_lasti") return Flow::kOk;
+  return tracer.breakWith(Reason::kUnsupportedAttribute, std::string(name) + " of a frame");
+}
+
 // An attribute that C code computes.
 Out readComputed(Tracer& tracer, PyObject* descriptor, PyObject* object, PyTypeObject* type) {
+  if (PyFrame_Check(object)) STATOR_FLOW(checkFrameField(tracer, descriptor));
   Ref<> name = stealRef(PyObject_GetAttr(descriptor, names().name));
   if (PyUnicode_Compare(name.get(), names().dunder_class) == 0)
     return newRef(reinterpret_cast<PyObject*>(typeOf(tracer, object)));

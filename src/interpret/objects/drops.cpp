@@ -81,8 +81,11 @@ bool holdsGenerator(Tracer& tracer, PyObject* value, int depth) {
 bool dropRunsUserCode(Tracer& tracer, PyObject* value) {
   if (value == nullptr || values::isScalar(value) || graph::isStandIn(value)) return false;
   if (isTraceIterator(value)) return holdsGenerator(tracer, value, 0);
-  if (known::endIsNoticed(value)) return !isHeldElsewhere(tracer, value);
-  return known::endOfContentsIsNoticed(value);
+  const known::KeptByTrace kept{
+      [&](PyObject* object) { return tracer.values.find(object) != nullptr; },
+      [&](PyObject* object) { return isHeldElsewhere(tracer, object); }};
+  if (!known::endIsNoticed(value) && !known::endOfContentsIsNoticed(value, kept)) return false;
+  return !isHeldElsewhere(tracer, value);
 }
 
 bool mayBeGone(Tracer& tracer, PyObject* object) {

@@ -123,7 +123,15 @@ Out plainIndex(Tracer& tracer, PyObject* key) {
                          Py_TYPE(number.get())->tp_name);
 }
 
+// To torch an object that is both is no number but a sequence, which it reads itself.
+bool isSequenceWithIndex(Tracer& tracer, PyObject* key) {
+  return PySequence_Check(key) != 0 && !graph::isStandIn(key) && !values::isScalar(key) &&
+         isUserOverride(tracer, key, "__index__");
+}
+
 Out getTensorItem(Tracer& tracer, PyObject* tensor, PyObject* key) {
+  if (isSequenceWithIndex(tracer, key))
+    return tracer.breakWith(Reason::kUnsupportedObject, "an index that is not a plain value");
   Ref<> plain_key = newRef(key);
   if (!graph::isStandIn(key) && !PyTuple_Check(key) && !values::isScalar(key)) {
     STATOR_VALUE(number, plainIndex(tracer, key));
@@ -314,7 +322,7 @@ Flow setItem(Tracer& tracer, PyObject* container, PyObject* key, PyObject* value
   Args args;
   args.values = {key, value};
   args.positional = 2;
-  return tracer.above.call(bound.get(), args, Then::kDiscard).flow();
+  return tracer.above.call(bound.get(), args, Continuation::kDiscard).flow();
 }
 
 Flow delItem(Tracer& tracer, PyObject* container, PyObject* key) {
@@ -379,7 +387,7 @@ Flow delItem(Tracer& tracer, PyObject* container, PyObject* key) {
   Args args;
   args.values = {key};
   args.positional = 1;
-  return tracer.above.call(bound.get(), args, Then::kDiscard).flow();
+  return tracer.above.call(bound.get(), args, Continuation::kDiscard).flow();
 }
 
 }  // namespace stator::interpret

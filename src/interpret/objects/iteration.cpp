@@ -97,7 +97,7 @@ Out overView(Tracer& tracer, PyObject* iterable) {
 
 // An object without __iter__: __getitem__ is asked with 0, 1, 2 ...
 Out byIndex(Tracer& tracer, PyObject* iterable) {
-  PyTypeObject* type = Py_TYPE(iterable);
+  PyTypeObject* type = typeOf(tracer, iterable);
   if (isDenied(tracer, type, "__iter__"))
     return tracer.raiseNew(PyExc_TypeError, "'%.200s' object is not iterable", type->tp_name);
   static PyObject* getitem = PyUnicode_InternFromString("__getitem__");

@@ -131,9 +131,13 @@ bool overridesOperator(Tracer& tracer, PyObject* value, const char* name) {
          found.get() != _PyType_Lookup(tensorType(), text.get());
 }
 
-Out nativeBinary(Tracer& tracer, const BinaryRow& row, PyObject* left, PyObject* right) {
+// What has no operator that changes it gets a new value either way, but the error says which operator it was.
+Out nativeBinary(Tracer& tracer, const BinaryRow& row, bool in_place, PyObject* left,
+                 PyObject* right) {
   DecimalFold decimals(tracer, {left, right});
-  Ref<> result = stealRef(row.native(left, right));
+  Ref<> changes = in_place ? stealRef(PyUnicode_InternFromString(row.in_place)) : Ref<>();
+  const bool as_written = changes && _PyType_Lookup(Py_TYPE(left), changes.get()) == nullptr;
+  Ref<> result = stealRef((as_written ? row.native_in_place : row.native)(left, right));
   STATOR_FLOW(decimals.finish());
   return tracer.fromNative(std::move(result));
 }
@@ -295,7 +299,8 @@ Out containerBinary(Tracer& tracer, int operation, Moves moves, PyObject* left, 
 }
 
 // Operands that native code may not have as they are: what they hold, if that is all that it looks at.
-Out plainBinary(Tracer& tracer, const BinaryRow& row, PyObject* left, PyObject* right) {
+Out plainBinary(Tracer& tracer, const BinaryRow& row, bool in_place, PyObject* left,
+                PyObject* right) {
   PyTypeObject *left_type = Py_TYPE(left), *right_type = Py_TYPE(right);
   STATOR_VALUE(a, plain(tracer, left));
   STATOR_VALUE(b, plain(tracer, right));
@@ -313,7 +318,7 @@ Out plainBinary(Tracer& tracer, const BinaryRow& row, PyObject* left, PyObject* 
                                                             " on a " + left_type->tp_name +
                                                             " and a " + right_type->tp_name);
   }
-  Out result = nativeBinary(tracer, row, a.get(), b.get());
+  Out result = nativeBinary(tracer, row, in_place, a.get(), b.get());
   // The error would name other classes.
   if (result.flow() == Flow::kRaise &&
       (Py_TYPE(a.get()) != left_type || Py_TYPE(b.get()) != right_type)) {
@@ -360,8 +365,8 @@ Out binary(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
   if (in_place && (PyList_Check(left) || PyDict_Check(left) || PySet_Check(left) || isDeque(left)))
     return tracer.breakWith(Reason::kUnsupportedMutation, "an in-place operator on a container");
   if (!isNativeSafe(tracer, left) || !isNativeSafe(tracer, right))
-    return plainBinary(tracer, row, left, right);
-  return nativeBinary(tracer, row, left, right);
+    return plainBinary(tracer, row, in_place, left, right);
+  return nativeBinary(tracer, row, in_place, left, right);
 }
 
 Out programmedDivmod(Tracer& tracer, PyObject* left, PyObject* right) {

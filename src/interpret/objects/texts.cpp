@@ -2,6 +2,7 @@
 
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
+#include "interpret/core/symbols.h"
 #include "interpret/core/trace_iterator.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/special_methods.h"
@@ -173,6 +174,7 @@ bool isTextContainer(PyObject* value) {
 
 Out containerText(Tracer& tracer, PyTypeObject* owner, PyObject* value) {
   STATOR_VALUE(items, contents(tracer, value));
+  if (tracer.sizes.any()) makeConcrete(tracer, items.get());
   const reprfunc slot = owner->tp_repr;
   if (hasPlainItems(tracer, items.get())) {
     STATOR_VALUE(shown, likeness(tracer, slot, value, items.get()));

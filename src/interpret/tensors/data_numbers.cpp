@@ -2,6 +2,7 @@
 #include "interpret/tensors/data_numbers.h"
 
 #include "interpret/core/known.h"
+#include "interpret/core/sym_scalars.h"
 #include "interpret/core/symbol_nodes.h"
 #include "interpret/core/symbols.h"
 #include "interpret/tensors/tensor_call.h"
@@ -124,18 +125,6 @@ Ref<> withSomeNumbers(PyObject* argument) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(argument); ++i)
     PyTuple_SET_ITEM(made.get(), i, withSomeNumbers(PyTuple_GET_ITEM(argument, i)).release());
   return made;
-}
-
-void checkInGraph(Tracer& t, PyObject* condition) {
-  Ref<> stand_in = newRef(symbolic::asSymScalar(condition)->stand_in);
-  graph::Node* node =
-      t.graphs.current().addCall(graph::Op::kCallFunction, newRef(torchObject("torch._check")),
-                                 stealRef(PyTuple_Pack(1, stand_in.get())), Ref<>());
-  node->location = t.location();
-  node->scope = t.frames.innermost().scope;
-  node->mutates = true;
-  if (const symbolic::Expr* known = symbolic::asSymScalar(condition)->condition)
-    t.sizes.environment().assume(known);
 }
 
 bool mayAssume(Tracer& t, const symbolic::Expr* condition) {

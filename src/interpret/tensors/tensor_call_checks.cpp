@@ -8,9 +8,11 @@
 #include "interpret/tensors/wrapper_tensors.h"
 #include "interpret/tensors/writes.h"
 #include "shapes/dims.h"
+#include "tensor/meta_of.h"
 
 #include <algorithm>
 #include <string>
+#include <unordered_set>
 
 namespace stator::interpret {
 
@@ -34,6 +36,25 @@ std::vector<PyObject*> tensorsOfOut(const shapes::Request& request) {
 
 }  // namespace
 
+// Fakes take any device for one that is there; a graph with them would fail where it runs, or end the process in its backend.
+Flow TensorCall::checkDevices() {
+  for (const shapes::Output& output : inferred().outputs) {
+    if (output.kind != shapes::Output::Kind::kTensor ||
+        output.meta.device == shapes::DeviceType::CPU)
+      continue;
+    const auto is_there = [&](PyObject* tensor) {
+      const shapes::TensorMeta* meta = graph::asStandIn(tensor)->meta;
+      return meta != nullptr && meta->device == output.meta.device &&
+             meta->device_index == output.meta.device_index;
+    };
+    const std::vector<PyObject*> tensors = involved();
+    if (std::none_of(tensors.begin(), tensors.end(), is_there) &&
+        !tensor::deviceExists(output.meta.device, output.meta.device_index))
+      return breakWith(Reason::kRaises, "a device that is not there");
+  }
+  return Flow::kOk;
+}
+
 Flow TensorCall::checkLeafUse() {
   if (!tracer_.storages.anyLeafWrites() || !tracer_.torch.now().grad_enabled ||
       !givesGradients(inferred()))
@@ -45,6 +66,18 @@ Flow TensorCall::checkLeafUse() {
                        "uses a leaf that was written to under no_grad");
   }
   return Flow::kOk;
+}
+
+// Two of the tensors of a list that is written to (_foreach_add_) lie in one memory: what traces it computes both from the old value.
+bool TensorCall::sharesWritten() const {
+  if (now_.empty() || !(PyList_Check(now_[0]) || PyTuple_Check(now_[0]))) return false;
+  std::vector<PyObject*> tensors;
+  collectTensors(now_[0], tensors);
+  std::unordered_set<uint32_t> seen;
+  return std::any_of(tensors.begin(), tensors.end(), [&](PyObject* tensor) {
+    const uint32_t storage = graph::asStandIn(tensor)->meta->storage_id;
+    return storage != 0 && !seen.insert(storage).second;
+  });
 }
 
 Flow TensorCall::checkWrites() {
@@ -63,6 +96,8 @@ Flow TensorCall::checkWrites() {
     if (writeMayFail(tracer_, target_, now_, ordered, why))
       return breakWith(Reason::kRaises, why.c_str());
   }
+  if (!tracer_.options.runs_as_captured && sharesWritten())
+    return breakWith(Reason::kUnsupportedMutation, "writes to the same memory more than once");
   for (size_t i = 0; i < tensors.size(); ++i) {
     const bool written = wasWritten(i);
     const uint32_t storage = graph::asStandIn(tensors[i])->meta->storage_id;
@@ -140,8 +175,12 @@ Flow TensorCall::checkForAutograd() {
 }
 
 Flow TensorCall::mayBeInGraph() {
+  STATOR_FLOW(checkDevices());
   STATOR_FLOW(checkLeafUse());
-  if (tracer_.effects.changedFacts() && graph::mayRaiseOnData(op_, target_))
+  const bool one = inferred().outputs.size() == 1;
+  if (tracer_.effects.changedFacts() &&
+      graph::mayRaiseOnData(op_, target_, one ? &inferred().outputs[0].meta : nullptr,
+                            now_.size() > 1 ? now_[1] : nullptr))
     return breakWith(Reason::kUnsupportedMutation,
                      "may raise where a tensor has other facts than before");
   if (inferred().mutates) STATOR_FLOW(checkWrites());

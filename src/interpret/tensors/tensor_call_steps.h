@@ -44,7 +44,9 @@ class TensorCall {
   Out withKnownSizes();
   // ---- whether it may be in this graph (tensor_call_checks.cpp) -------------------------------------------------------------------------
   Flow mayBeInGraph();
+  Flow checkDevices();
   Flow checkLeafUse();
+  bool sharesWritten() const;
   Flow checkWrites();
   Flow checkChangedFacts();
   Flow checkForAutograd();

@@ -1,5 +1,7 @@
 """What an exception leaves behind ends when eager ends it: generators are closed and finalisers run before the handler, or with it."""
 
+import functools
+
 from tests.python.programs import Case, program, vec
 
 
@@ -153,5 +155,137 @@ def attribute_of_an_exception_is_a_finaliser():
             log.append("handled")
         log.append("after")
         return x + 1
+
+    return Case(f, vec()).logging(log)
+
+
+class Managed(Watched):
+    """A context manager that swallows what it is told to, and is held by the with-statement alone."""
+
+    def __init__(self, log, swallows=False):
+        super().__init__(log)
+        self.swallows = swallows
+
+    def __enter__(self):
+        return 2
+
+    def __exit__(self, *error):
+        self.log.append(error[0])
+        return self.swallows
+
+
+@program()
+def manager_of_a_with():
+    log = []
+
+    def f(x):
+        with Managed(log) as n:
+            y = x * n
+        log.append("after")
+        return y + 1
+
+    return Case(f, vec()).logging(log)
+
+
+@program()
+def manager_that_swallows():
+    log = []
+
+    def f(x):
+        with Managed(log, True) as n:
+            x = x * n
+            raise KeyError(n)
+        log.append("after")
+        return x + 1
+
+    return Case(f, vec()).logging(log)
+
+
+@program()
+def manager_that_swallows_an_error_of_torch():
+    log = []
+
+    def f(x):
+        with Managed(log, True) as n:
+            x = x * n
+            x.view(77)
+        log.append("after")
+        return x + 1
+
+    return Case(f, vec()).logging(log)
+
+
+@program()
+def manager_that_lets_pass():
+    log = []
+
+    def f(x):
+        try:
+            with Managed(log) as n:
+                x = x * n
+                raise KeyError(n)
+        except KeyError:
+            log.append("caught")
+        log.append("after")
+        return x + 1
+
+    return Case(f, vec()).logging(log)
+
+
+class Holder:
+    def __init__(self, held):
+        self.held = held
+
+    def method(self):
+        return self.held
+
+
+def _holders(log):
+    held = Watched(log)
+    closure = Watched(log)
+    return [
+        Holder(Watched(log)),
+        [[Watched(log)]],
+        {"a": (Watched(log),)},
+        Holder(Watched(log)).method,
+        functools.partial(print, Watched(log)),
+        Holder(Holder({"x": [Watched(log)]})),
+        (lambda: closure),
+        {held: 1},
+    ]
+
+
+@program()
+def what_only_the_holder_held():
+    log = []
+
+    def f(x):
+        holders = _holders(log)
+        x = x + 1
+        while holders:
+            held = holders.pop()
+            log.append(type(held).__name__)
+            x = x * 2
+            held = None
+            log.append("dropped")
+            x = x + 1
+        return x
+
+    return Case(f, vec()).logging(log)
+
+
+@program(full=1)
+def what_others_hold_too():
+    log = []
+    kept = Watched(log)
+
+    def f(x):
+        held = Holder(kept)
+        x = x * 2
+        held = [kept]
+        x = x + len(held)
+        held = None
+        log.append("after")
+        return x
 
     return Case(f, vec()).logging(log)

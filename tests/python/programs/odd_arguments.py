@@ -4,6 +4,7 @@ import collections
 import functools
 import itertools
 import operator
+import sys
 import types
 
 import torch
@@ -260,3 +261,100 @@ def containers_that_take_a_tensor_in_place():
         return x + 1, items is same, items, several is also, several, queue is first, list(queue)
 
     return Case(f, vec(2), [1], collections.deque([1]), [1, 2])
+
+
+@program()
+def words_for_what_cannot_be_unpacked():
+    def f(x, value):
+        said = []
+        for unpack in (_into_two, _into_rest):
+            try:
+                unpack(value)
+            except TypeError as error:
+                said.append(str(error))
+        return said, x + len(said)
+
+    return Case(f, vec(), 2.5).changing(vec(), None).then_call(vec(), 3.5).then_call(vec(), object())
+
+
+def _into_two(value):
+    a, b = value
+    return a, b
+
+
+def _into_rest(value):
+    a, *b = value
+    return a, b
+
+
+@program()
+def words_for_numbers_that_are_no_iterables():
+    def f(x, value):
+        said = []
+        for make in (list, tuple, dict, set, iter, sum, sorted):
+            try:
+                make(value)
+            except TypeError as error:
+                said.append(str(error))
+        return said, x * value
+
+    return Case(f, vec(), 2.5).then_call(vec(), 3.5).then_call(vec(), 4.5).then_call(vec(), 4).then_call(vec(), 5)
+
+
+@program()
+def words_of_operators_in_place():
+    def f(x, value):
+        said = []
+        try:
+            value += None
+        except TypeError as error:
+            said.append(str(error))
+        try:
+            value **= "a"
+        except TypeError as error:
+            said.append(str(error))
+        try:
+            operator.ior(value, "a")
+        except TypeError as error:
+            said.append(str(error))
+        return said, x + 1
+
+    return Case(f, vec(), 2).changing(vec(), None).then_call(vec(), 2.5).then_call(vec(), 3.5).then_call(vec(), "s")
+
+
+class _Both:
+    """A number by __index__, and a sequence: torch takes it for the latter."""
+
+    def __index__(self):
+        return 0
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, i):
+        if i > 0:
+            raise IndexError(i)
+        return 1
+
+
+@program()
+def index_of_a_tensor_that_is_a_sequence_too():
+    def f(x, index):
+        return x[index] + 1, [7, 8][index], x[index:] * 2
+
+    return Case(f, vec(), _Both())
+
+
+@program()
+def locals_and_line_of_the_frame_itself():
+    def f(x):
+        here = sys._getframe()
+        y = x * 2
+        names = sorted(here.f_locals)
+        first = here.f_lineno - here.f_code.co_firstlineno
+        z = y + 1
+
+        second = here.f_lineno - here.f_code.co_firstlineno
+        return names, first, second, sorted(here.f_locals), z
+
+    return Case(f, vec())

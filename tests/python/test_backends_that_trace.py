@@ -1,0 +1,89 @@
+"""What eager does where a backend traces the graph once more: errors stay errors, memory that is written twice is written twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import stator
+
+
+def outcome(function: Callable[..., Any], x: torch.Tensor) -> tuple[Any, ...]:
+    try:
+        return "value", function(x).tolist(), x.tolist()
+    except Exception as error:
+        return type(error), str(error), x.tolist()
+
+
+def same_as_eager(function: Callable[..., Any], backend: str) -> None:
+    before = stator.stats()["graphs"]
+    compiled = stator.compile(function, backend=backend)
+    for size in (2, 3, 5):
+        expected = outcome(function, torch.ones(size))
+        assert outcome(compiled, torch.ones(size)) == expected
+    assert stator.stats()["graphs"] > before
+
+
+def goes_nowhere(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    try:
+        return y.to("cuda:99")
+    except (AssertionError, RuntimeError):
+        return y + 1
+
+
+def divides_behind_a_write(x: torch.Tensor) -> torch.Tensor:
+    x.add_(1)
+    x.long() // 0
+    return x
+
+
+def divides_before_a_write(x: torch.Tensor) -> torch.Tensor:
+    try:
+        (x.long() % 0).float()
+        x.add_(1)
+    except RuntimeError:
+        return x * 7
+    return x
+
+
+def divides_by_a_tensor(x: torch.Tensor) -> torch.Tensor:
+    x.mul_(2)
+    torch.remainder(x.int(), torch.zeros(1, dtype=torch.int32))
+    return x + 1
+
+
+def writes_one_tensor_twice(x: torch.Tensor) -> torch.Tensor:
+    torch._foreach_add_([x, x], 1.0)
+    return x * 2
+
+
+def writes_a_part_twice(x: torch.Tensor) -> torch.Tensor:
+    torch._foreach_mul_([x, x[:1]], 3.0)
+    return x * 2
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        goes_nowhere,
+        divides_behind_a_write,
+        divides_before_a_write,
+        divides_by_a_tensor,
+        writes_one_tensor_twice,
+        writes_a_part_twice,
+    ],
+)
+def test_same_as_eager(function: Callable[..., Any], backend: str) -> None:
+    same_as_eager(function, backend)
+
+
+def test_forced_breaks_leave_one_graph_one() -> None:
+    before = stator.stats()["graphs"]
+    with stator.config.patch(break_every="1"):
+        stator.compile(lambda x: x * 2 + 1, backend="eager", fullgraph=True)(torch.ones(2))
+    assert stator.stats()["graphs"] == before + 1
