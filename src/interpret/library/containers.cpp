@@ -5,6 +5,7 @@
 #include "interpret/core/arguments.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
+#include "interpret/core/symbols.h"
 #include "interpret/core/tables.h"
 #include "interpret/core/trace_iterator.h"
 #include "interpret/core/tracer.h"
@@ -22,6 +23,7 @@
 #include "interpret/objects/updates.h"
 #include "python/types.h"
 #include "python/version.h"
+#include "symbolic/sym_int.h"
 #include "values/dicts.h"
 
 namespace stator::interpret {
@@ -249,7 +251,16 @@ bool asksSubclass(Tracer& t, const Args& args) {
   return false;
 }
 
-Out dictSetDefault(Tracer& t, const Args& args) {
+// The call with the value that a symbolic key has now.
+Args withKnownKey(Tracer& t, const Args& args) {
+  Args known = args;
+  if (args.values.size() > 1 && symbolic::isSymbol(args.values[1]))
+    known.values[1] = t.world.keep(concrete(t, args.values[1]));
+  return known;
+}
+
+Out dictSetDefault(Tracer& t, const Args& given) {
+  const Args args = withKnownKey(t, given);
   if (asksSubclass(t, args))
     return t.breakWith(Reason::kCallsOutside, "setdefault() of a subclass of OrderedDict");
   if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 3)
@@ -263,7 +274,8 @@ Out dictSetDefault(Tracer& t, const Args& args) {
   return value;
 }
 
-Out dictPop(Tracer& t, const Args& args) {
+Out dictPop(Tracer& t, const Args& given) {
+  const Args args = withKnownKey(t, given);
   if (asksSubclass(t, args))
     return t.breakWith(Reason::kCallsOutside, "pop() of a subclass of OrderedDict");
   if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 3)

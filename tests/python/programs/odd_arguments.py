@@ -358,3 +358,26 @@ def locals_and_line_of_the_frame_itself():
         return names, first, second, sorted(here.f_locals), z
 
     return Case(f, vec())
+
+
+@program()
+def numbers_of_graphs_as_keys():
+    table = {}
+
+    def f(x, n):
+        y = x * n
+        try:
+            first = table.setdefault(n, y)
+            second = table.setdefault(n, None) is first
+            third = table.pop(n + 1, 7)
+            table.pop(n + 2)
+        except KeyError as error:
+            return second, third, error.args, len(table)
+        finally:
+            table.clear()
+        return first
+
+    case = Case(f, vec(), -1)
+    for n in (1.5, 2.5, 3.5, 2, 3, 4):
+        case = case.then_call(vec(), n)
+    return case
