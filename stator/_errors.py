@@ -7,7 +7,6 @@ import warnings
 
 import torch
 
-
 # What a tensor is a view of decides which of these it is.
 _OF_VIEWS = re.compile(r"leaf Variable|is a view and|A view was created")
 
