@@ -167,6 +167,12 @@ def main() -> int:
     parser.add_argument("--only", default="capture,warm,steady,reduce", help="which figures")
     options = parser.parse_args()
     asked = options.only.split(",")
+    if options.device.startswith("cuda"):
+        import torch
+
+        if not torch.cuda.is_available():
+            print(f"skipped: there is no device {options.device} here")
+            return 0
     sides, missing = frontends.sides(False)
     if missing:
         print(f"Stator is missing: {missing}")

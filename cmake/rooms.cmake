@@ -2,7 +2,7 @@
 # tools/check_rooms.py reads these calls and fails on any other include. TORCH: the room sees torch's headers.
 # -Wno-restrict: GCC 12 sees overlaps in std::string's operator+ that are not there (GCC bug 105651).
 # Warnings are errors for the compiler that the project is developed with; newer ones have new warnings.
-set(STATOR_WARNINGS -Wall -Wextra -Werror -Wno-restrict -Wno-unused-parameter -Wno-missing-field-initializers -Wno-cast-function-type)
+set(STATOR_WARNINGS -Wall -Wextra -Wshadow -Werror -Wno-restrict -Wno-unused-parameter -Wno-missing-field-initializers -Wno-cast-function-type)
 if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
   list(REMOVE_ITEM STATOR_WARNINGS -Werror)
 endif()

@@ -11,7 +11,16 @@ from stator import _core, config
 from stator.polyfills import switches
 
 _held: dict[int, Any] = {}  # functions that have a rule by these settings
-_LEVELS = {"debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40, "exception": 40, "critical": 50}
+_LEVELS = {
+    "debug": 10,
+    "info": 20,
+    "warning": 30,
+    "warn": 30,
+    "error": 40,
+    "exception": 40,
+    "critical": 50,
+    "isEnabledFor": None,
+}
 
 
 def changed(name: str) -> None:

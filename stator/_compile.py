@@ -4,12 +4,14 @@ import functools
 import importlib
 import os
 import sys
+import types
 import warnings
 
 import torch
 
 from stator import _caches, _core, _modules, _torch_config, config
 from stator._backends import Backend
+from stator.polyfills import callables
 
 
 def compile(
@@ -109,10 +111,36 @@ class Compiler:
         self.cache = _caches.cache_for(self.settings)
 
     def __call__(self, model):
-        return apply(model, self, lambda function: _core.CompiledFunction(function, self.cache))
+        return apply(model, self, lambda function: _core.CompiledFunction(_with_frame(function), self.cache))
 
     def __reduce__(self):
         return Compiler, (self.settings.arguments,)
+
+
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+# Callables whose calls make no frame that could be captured. Functions of torch's own have one, but captures do not begin in them.
+_FRAMELESS = (
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.MethodWrapperType,
+    types.ClassMethodDescriptorType,
+    torch._ops.OpOverload,
+    torch._ops.OpOverloadPacket,
+)
+
+
+def _with_frame(function):
+    """The function, or one of ours that calls it, where its own call has nothing to capture."""
+    if getattr(function, "_stator_sets_stance", False):
+        return functools.wraps(function)(callables.forbidden(function.__name__))
+    called = function
+    while isinstance(called, functools.partial):
+        called = called.func
+    of_torch = isinstance(called, types.FunctionType) and called.__code__.co_filename.startswith(_TORCH)
+    if not of_torch and not isinstance(called, _FRAMELESS):
+        return function
+    return functools.update_wrapper(callables.calling(function), function)
 
 
 def forced_caches(backend):

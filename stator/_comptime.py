@@ -11,19 +11,26 @@ runs the function once, while the program around it is captured; eager runs and 
 from __future__ import annotations
 
 import dis
+import logging
+import os
 import sys
 import time
-from types import CodeType, FunctionType
+import traceback
+from types import CodeType, FunctionType, TracebackType
 from typing import Any, TextIO
 
 import torch
+
+from stator import _report, config
+
+_ERROR = -1  # among what was told: no break's number
 
 
 class Shown:
     """In the place of a tensor or number of the graph: what is known of it while the program is captured."""
 
-    def __init__(self, facts: str, kind: type) -> None:
-        self.facts, self.kind = facts, kind
+    def __init__(self, facts: str, kind: type, node: int = -1) -> None:
+        self.facts, self.kind, self.node = facts, kind, node
 
     @property
     def sizes(self) -> str:
@@ -36,6 +43,25 @@ class Shown:
         return f"FakeTensor(..., size=({self.sizes}{comma}))"
 
 
+class Snapshot:
+    """The graph so far, as torch.fx has it. A copy: what is added to it is seen here alone."""
+
+    def __init__(self, module: Any) -> None:
+        self.graph = module.graph
+        self.nodes = [node for node in self.graph.nodes if node.op != "output"]
+        for node in [node for node in self.graph.nodes if node.op == "output"]:
+            self.graph.erase_node(node)
+
+    def proxy(self, number: int) -> torch.fx.Proxy:
+        return torch.fx.Proxy(self.nodes[number], torch.fx.proxy.GraphAppendingTracer(self.graph))
+
+    def fake(self, number: int) -> Any:
+        return self.nodes[number].meta["example_value"]
+
+    def code(self, verbose: bool) -> str:
+        return self.graph.python_code("self", verbose=verbose).src.strip()
+
+
 class _Break(Exception):
     pass
 
@@ -43,8 +69,23 @@ class _Break(Exception):
 class Value:
     """A value of the program. `value` is the object itself, or a Shown."""
 
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    def __init__(self, value: Any, snapshot: Snapshot | None = None) -> None:
+        self.value, self._snapshot = value, snapshot
+
+    def as_proxy(self) -> Any:
+        """A torch.fx.Proxy of it. What is computed with it is shown by print_graph, and is no part of the program."""
+        if self._snapshot is None or not isinstance(self.value, Shown):
+            raise TypeError(f"{self!r} is no value of the graph")
+        return self._snapshot.proxy(self.value.node)
+
+    def as_fake(self) -> Any:
+        """A fake tensor with its facts; of a number of the graph the symbol."""
+        if self._snapshot is None or not isinstance(self.value, Shown):
+            raise TypeError(f"{self!r} is no value of the graph")
+        return self._snapshot.fake(self.value.node)
+
+    def size(self, dim: int | None = None) -> Any:
+        return self.as_fake().size() if dim is None else self.as_fake().size(dim)
 
     def is_proxy(self) -> bool:
         return isinstance(self.value, (Shown, torch.Tensor))
@@ -71,15 +112,19 @@ class Context:
     """What a comptime function gets. Frames are counted from the innermost, which calls comptime: stacklevel=1 is its caller."""
 
     def __init__(
-        self, frames: list[tuple[CodeType, int, dict[str, Any], list[Any], int]], graph: str, guards: str = ""
+        self,
+        frames: list[tuple[CodeType, int, dict[str, Any], list[Any], int]],
+        graph: str,
+        guards: str = "",
+        snapshot: Snapshot | None = None,
     ) -> None:
-        self._frames, self._graph, self._guards = frames, graph, guards
+        self._frames, self._graph, self._guards, self._snapshot = frames, graph, guards, snapshot
 
     def get_local(self, name: str, *, stacklevel: int = 0) -> Value:
-        return Value(self._frames[stacklevel][2][name])
+        return Value(self._frames[stacklevel][2][name], self._snapshot)
 
     def parent(self) -> Context:
-        return Context(self._frames[1:], self._graph, self._guards)
+        return Context(self._frames[1:], self._graph, self._guards, self._snapshot)
 
     def graph_break(self, msg: str = "comptime") -> None:
         raise _Break(msg)
@@ -88,7 +133,7 @@ class Context:
         print(repr(value if isinstance(value, Value) else Value(value)), file=file)
 
     def print_graph(self, *, verbose: bool = True, file: TextIO | None = None) -> None:
-        print(self._graph, file=file)
+        print(self._graph if self._snapshot is None else self._snapshot.code(verbose), file=file)
 
     def print_guards(self, *, file: TextIO | None = None) -> None:
         print(self._guards, end="", file=file)
@@ -107,8 +152,6 @@ class Context:
             print(f"- {Value(value)!r}", file=file)
 
     def print_bt(self, *, file: TextIO | None = None, stacklevel: int = 0) -> None:
-        import traceback
-
         frames = [
             traceback.FrameSummary(code.co_filename, line, code.co_name) for code, line, *_ in self._frames[stacklevel:]
         ]
@@ -118,9 +161,11 @@ class Context:
         time.sleep(sec)
 
 
-def run(what: Any, arguments: tuple[Any, ...], frames: list[Any], graph: str, guards: str) -> str | None:
+def run(
+    what: Any, arguments: tuple[Any, ...], frames: list[Any], graph: str, guards: str, module: Any = None
+) -> str | None:
     """Called while a program is captured. what: the user's function, or the name of a method of Context."""
-    context = Context(frames, graph, guards)
+    context = Context(frames, graph, guards, Snapshot(module) if module is not None else None)
     try:
         if isinstance(what, FunctionType):
             what(context)
@@ -131,7 +176,52 @@ def run(what: Any, arguments: tuple[Any, ...], frames: list[Any], graph: str, gu
             getattr(context, what)(*arguments)
     except _Break as asked:
         return str(asked)
+    except Exception as error:
+        stack = [traceback.FrameSummary(code.co_filename, line, code.co_name) for code, line, *_ in frames[::-1]]
+        _tell_where(error, stack)
+        if not config.suppress_errors:
+            raise
+        _suppressed(error, frames[-1][0], stack)
     return None
+
+
+def _tell_where(error: Exception, stack: list[traceback.FrameSummary]) -> None:
+    """The error of a comptime function is for the one who wrote it: it gets the program's calls, and ends in his file."""
+    where = f"\n\nfrom user code:\n {''.join(traceback.format_list(stack)).rstrip()}"
+    if len(error.args) <= 1 and all(isinstance(text, str) for text in error.args):
+        error.args = ("".join(error.args) + where,)
+    else:
+        error.add_note(where.lstrip())
+    mine = error.__traceback__.tb_next if error.__traceback__ is not None else None
+    if mine is not None and mine.tb_frame.f_code.co_filename != __file__:
+        last = mine
+        while last.tb_next is not None:
+            last = last.tb_next
+        if last.tb_frame.f_code.co_filename == __file__:  # a method of ours refused
+            error.__traceback__ = TracebackType(None, mine.tb_frame, mine.tb_lasti, mine.tb_lineno)
+
+
+def _suppressed(error: Exception, code: CodeType, stack: list[traceback.FrameSummary]) -> None:
+    """Under config.suppress_errors: the capture goes on, and one line tells of it, in the form that readers of torch's logs know."""
+    text = "".join(traceback.format_exception(error))
+    if (_ERROR, text) in _report.told_breaks:
+        return
+    _report.told_breaks.add((_ERROR, text))
+    head = f"WON'T CONVERT {code.co_name} {code.co_filename} line {code.co_firstlineno}"
+    if config.verbose:
+        own = os.path.dirname(__file__) + os.sep
+        callers = [frame for frame in traceback.extract_stack() if not frame.filename.startswith(own)]
+        if callers and (callers[-1].filename, callers[-1].name) == (stack[0].filename, stack[0].name):
+            callers.pop()  # the frame that is captured is there too, somewhere before its present line
+        bar = "=" * 10
+        text = (
+            f"{head}\n{bar} TorchDynamo Stack Trace {bar}\n{text}\n\n"
+            f"{bar} The above exception occurred while processing the following code {bar}\n\n"
+            f"{''.join(traceback.format_list([*callers, *stack]))}\n{bar}"
+        )
+    else:
+        text = f"{head}\ndue to:\n{text.rstrip()}"
+    logging.getLogger("torch._dynamo.convert_frame").warning("%s", text)
 
 
 class Comptime:

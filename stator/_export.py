@@ -330,7 +330,9 @@ class _Plain:
         node = self.placeholders[id(tensor)] = self.graph.placeholder(target)
         node.type = torch.Tensor if like is None else like.type
         node.name = like.name if like is not None else target.lower()
-        node.meta.update(val=self.sizes.fakes[id(tensor)], example_value=self.sizes.fakes[id(tensor)], tensor_dict={})
+        node.meta.update(val=self.sizes.fakes[id(tensor)], example_value=self.sizes.fakes[id(tensor)])
+        if like is not None:  # what the program wrote to a tensor that the graph uses
+            node.meta["tensor_dict"] = {key: tensor.__dict__[key] for key in ("tag",) if key in tensor.__dict__}
         self.given.append(tensor)
         return node
 

@@ -10,8 +10,10 @@ import contextlib
 import functools
 import itertools
 import linecache
+import logging
 import os
 import sys
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -37,6 +39,8 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils.weak import TensorWeakRef, WeakTensorKeyDictionary
 
 from stator import _compile_ids, _core, _report, config
+
+_log = logging.getLogger("torch._dynamo.output_graph")  # the word `dynamo`
 
 # By c10's numbers (torch/headeronly/core/ScalarType.h, DeviceType.h).
 _DTYPE_NAMES = """
@@ -326,6 +330,8 @@ def _mode(record: Any) -> Any:  # a FakeTensorMode with _stator_symbols
             from stator import _symbols
 
             _symbols.make_mode(record, _sources(record))
+    elif type(record.fake_mode) is type(record):  # a function's: that of the graph around it
+        record.fake_mode = _mode(record.fake_mode)
     return record.fake_mode
 
 
@@ -492,6 +498,8 @@ class Context(TracingContext):
     def __init__(self, module: CapturedModule) -> None:
         self.record = module._stator_record
         self.functions = [_function_records[function] for function in module.modules() if function in _function_records]
+        for function in self.functions:
+            function.fake_mode = self.record  # whose mode is made when somebody asks for it
         self._mode: Any = None
         self._open = True  # False while it is being made, and when the backend is done
         super().__init__(None)
@@ -666,8 +674,12 @@ def compile_graph(module: CapturedModule, backend: Callable[..., Any], disk_key:
                 examples[position] = record.input_fake(position)
             if _compile_ids.tracing():
                 _compile_ids.graph(module)
+            name = getattr(backend, "compiler_name", type(backend).__name__)
+            _log.info("graph %d goes to the backend %s", number, name)
+            start = time.monotonic()
             with _profiled():
                 compiled = backend(module, examples)
+            _log.info("the backend %s has compiled graph %d in %.3f s", name, number, time.monotonic() - start)
         finally:
             context.close()
             # The backend may have run the graph, which ends in other states.

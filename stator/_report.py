@@ -21,7 +21,9 @@ from stator import _advice, _compile_ids, config, exc
 
 log = logging.getLogger("stator")
 compile_ids = itertools.count()  # of graphs that went to a backend: __compiled_fn_<n>
-FORBIDDEN, MISMATCH = 26, 32  # in src/breaks/reasons.def
+BRANCH, RAISES, FORBIDDEN, MISMATCH = 4, 14, 26, 32  # in src/breaks/reasons.def
+# "(matmul: RuntimeError: ...)": what the facts of an operation's result were asked for, not the program's own exception
+_OF_AN_OPERATION = re.compile(r"\((?!\w+(?:Error|Exception|Warning): )[\w.]+: \w+(?:Error|Exception): ")
 recorder: Any = None  # of a report under way (stator/recording)
 told_breaks: set[tuple[int, str]] = set()  # under TORCH_LOGS=graph_breaks, since the last reset(): each is said once
 # "reason name, place" -> how often; texts, which the collector does not count among its objects
@@ -55,6 +57,10 @@ def raise_unsupported(place, sentence, number, hint, fullgraph, stack):
         own = os.path.dirname(__file__) + os.sep
         callers = [frame for frame in traceback.extract_stack() if not frame.filename.startswith(own)]
         text += f"\nThe compiled function was called by:\n{''.join(traceback.format_list(callers)).rstrip()}"
+    if number == RAISES and _OF_AN_OPERATION.search(sentence):
+        raise exc.TorchRuntimeError(text)
+    if number == BRANCH and issubclass(exc.UserError, exc.Unsupported):
+        raise exc.UserError(exc.UserErrorType.DYNAMIC_CONTROL_FLOW, text)
     raise (exc.ArgsMismatchError if number == MISMATCH else exc.Unsupported)(text)
 
 
@@ -220,8 +226,8 @@ _PLACE = re.compile(r"(?P<root>[LG])\['(?P<name>[^']+)'\](?:\.(?P<attribute>\w+)
 _LOADS = {"L": ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF"), "G": ("LOAD_GLOBAL", "LOAD_NAME")}
 
 
-def _used_at(code, reason):
-    """The first line of the function that reads what the reason is about, with its text; "" if there is none."""
+def _used_at(code, reason, start=0):
+    """The first line of the function, from this offset on, that reads what the reason is about, with its text; "" if there is none."""
     found = _PLACE.search(reason)
     if found is None:
         return ""
@@ -229,6 +235,8 @@ def _used_at(code, reason):
     before = False  # the instruction before this one loads the name
     for instruction in dis.get_instructions(code):
         line = instruction.starts_line or line
+        if instruction.offset < start:
+            continue
         if before and instruction.opname in ("LOAD_ATTR", "LOAD_METHOD") and instruction.argval == found["attribute"]:
             used = line
             break
@@ -321,8 +329,11 @@ def constant_sizes(code, name, size):
     )  # fmt: skip
 
 
-def guards_made(place, guards):
-    _say(_guards(), "%s: guards\n%s", place, guards)
+def guards_made(place, guards, code, offset):
+    if _guards().isEnabledFor(logging.DEBUG):
+        lines = [(line, _used_at(code, line, offset)) for line in guards.splitlines()]
+        text = "\n".join(f"{line}    [{used}]" if used else line for line, used in lines)
+        _say(_guards(), "%s: guards\n%s", place, text)
     if _compile_ids.tracing():
         _compile_ids.ended(guards)
 

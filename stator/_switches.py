@@ -299,8 +299,11 @@ class set_stance:
             with set_stance(stance, force_backend=backend):
                 return function(*args, **kwargs)
 
-        with_stance._dynamo_forbidden = True
+        with_stance._dynamo_forbidden = with_stance._stator_sets_stance = True
         return with_stance
+
+
+_set_rule(set_stance, "forbid_in_graph")
 
 
 def _near(stance):

@@ -385,6 +385,9 @@ def _condition(expr: Any, names: dict[sympy.Symbol, str]) -> str:
     return f"{_number(left, names)} {sign} {_number(right, names)}"
 
 
+_ROUNDED = (functions.CeilToInt, functions.FloorToInt, functions.TruncToInt)
+
+
 def _number(expr: Any, names: dict[sympy.Symbol, str]) -> str:
     if isinstance(expr, sympy.Integer):
         return f"({int(expr)})" if expr < 0 else str(int(expr))
@@ -392,6 +395,13 @@ def _number(expr: Any, names: dict[sympy.Symbol, str]) -> str:
         if expr not in names:
             raise _Unknown(expr)
         return names[expr]
+    if isinstance(expr, _ROUNDED) and isinstance(expr.args[0], functions.IntTrueDiv):
+        # Exact: a quotient of ints below 2**53 that is no integer is not rounded to one.
+        over, under = (_number(part, names) for part in expr.args[0].args)
+        down, up = f"({over}//{under})", f"((-1)*(((-1)*{over})//{under}))"
+        if isinstance(expr, functions.TruncToInt):
+            return f"(max({down}, 0) + min({up}, 0))"
+        return up if isinstance(expr, functions.CeilToInt) else down
     parts = [_number(part, names) for part in expr.args]
     if isinstance(expr, sympy.Add):
         return "(" + " + ".join(parts) + ")"
@@ -405,6 +415,10 @@ def _number(expr: Any, names: dict[sympy.Symbol, str]) -> str:
         return f"({parts[0]}//{parts[1]})"
     if isinstance(expr, (functions.Mod, functions.PythonMod, sympy.Mod)):
         return f"({parts[0]} % {parts[1]})"
+    if isinstance(expr, functions.ModularIndexing):
+        return f"(({parts[0]}//{parts[1]}) % {parts[2]})"
+    if isinstance(expr, functions.Identity):
+        return parts[0]
     if isinstance(expr, (functions.Max, sympy.Max)):
         return f"max({', '.join(parts)})"
     if isinstance(expr, (functions.Min, sympy.Min)):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dis
 import functools
 import linecache
+import traceback
 from types import CodeType
+from typing import Any
 
 from stator import _report
 
@@ -21,7 +23,8 @@ def _instructions(code: CodeType) -> dict[int, dis.Instruction]:
 
 def _header(code: CodeType, line: int, depth: int = 0) -> str:
     inline = f" (inline depth: {depth})" if depth > 0 else ""
-    return f"{code.co_filename}:{line} in {code.co_name}{inline}"
+    whole = code.co_qualname.replace("<locals>.", "")
+    return f"{code.co_filename}:{line} in {code.co_name} ({whole}){inline}"
 
 
 def _indented(text: str) -> str:
@@ -39,14 +42,31 @@ def instruction(code: CodeType, offset: int, stack: list[str]) -> None:
     _listener("trace_bytecode").debug("TRACE %s %s [%s]", name, value, ", ".join(stack))
 
 
-def inlined(caller: CodeType, offset: int, callee: CodeType) -> None:
-    found = _instructions(caller).get(offset)
+def _marked(code: CodeType, offset: int) -> tuple[int, str]:
+    """The line of an instruction, and its source with the part marked that the instruction computes, as a traceback marks it."""
+    found = _instructions(code).get(offset)
     positions = found.positions if found is not None else None
-    number = positions.lineno if positions is not None and positions.lineno else caller.co_firstlineno
-    lines = [linecache.getline(caller.co_filename, number).rstrip("\n")]
-    begin, end = (positions.col_offset, positions.end_col_offset) if positions is not None else (None, None)
-    on_one_line = positions is not None and positions.end_lineno == number
-    if begin is not None and end is not None and on_one_line and end <= len(lines[0].encode()):
-        lines.append(" " * begin + "~" * (end - begin))
-    text = "\n".join(lines)
+    number = positions.lineno if positions is not None and positions.lineno else code.co_firstlineno
+    source = linecache.getline(code.co_filename, number).rstrip("\n")
+    if positions is None or positions.col_offset is None or positions.end_lineno != number:
+        return number, source
+    shown = traceback.FrameSummary(
+        code.co_filename, number, code.co_name,
+        end_lineno=number, colno=positions.col_offset, end_colno=positions.end_col_offset,
+    )  # fmt: skip
+    *_, marks = "".join(traceback.StackSummary.from_list([shown]).format()).splitlines()
+    if set(marks) <= set(" ~^"):
+        begin = len(source.encode()[: positions.col_offset].decode(errors="ignore"))
+        return number, f"{source}\n{' ' * begin}{marks.strip()}"
+    return number, source  # nothing is marked where the whole line is meant
+
+
+def inlined(caller: CodeType, offset: int, callee: CodeType) -> None:
+    number, text = _marked(caller, offset)
     _listener("trace_call").debug("TRACE inlined call %s from %s\n%s", callee.co_name, _header(caller, number), text)
+
+
+def node(code: CodeType, offset: int, target: Any) -> None:
+    number, text = _marked(code, offset)
+    name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
+    _listener("trace_call").debug("TRACE FX call %s from %s\n%s", name, _header(code, number), text)

@@ -17,6 +17,7 @@ VERSION = re.compile(r"\bPY_VERSION_HEX\b|\bPY_MINOR_VERSION\b|\bpycore_\w+\.h\b
 # Each has a name in python/ that holds for all versions.
 LAYOUT = re.compile(
     r"\btp_dict\b|\bma_version_tag\b|\b_PyDict_Next\b|\b_PyErr_GetTopmostException\b|\bPy_TPFLAGS_HEAPTYPE\b|\bcframe\b"
+    r"|\b_PyMethodWrapper_Type\b"
 )
 SUFFIXES = {".h", ".c", ".cpp", ".def", ".inc"}
 

@@ -59,8 +59,9 @@ PyMODINIT_FUNC PyInit__core() {
   if (stator::runtime::addDriverObjects(module.get()) < 0) return nullptr;
   bool ready = stator::graph::initTypes() && stator::interpret::initTraceIteratorType() &&
                stator::interpret::initTraceTracebackType() &&
-               stator::runtime::addCompiledFunction(module) &&
-               stator::runtime::addModuleBase(module) && stator::runtime::addCache(module) &&
-               stator::debug::addSpecimenType(module);
+               stator::runtime::addCompiledFunction(module.get()) &&
+               stator::runtime::addModuleBase(module.get()) &&
+               stator::runtime::addCache(module.get()) &&
+               stator::debug::addSpecimenType(module.get());
   return ready ? module.release() : nullptr;
 }

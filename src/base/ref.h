@@ -1,4 +1,5 @@
-// Ownership of Python objects as types: `Ref` owns one reference, `BorrowedRef` owns none.
+// Ownership of Python objects as types: `Ref` owns one reference, a pointer owns none.
+// There is no conversion from a Ref to a pointer: `get()` in an argument shows who keeps the object alive.
 // Relies on the GIL being held wherever a Ref is copied or dies.
 #pragma once
 
@@ -8,22 +9,6 @@
 #include <utility>
 
 namespace stator {
-
-template <class T = PyObject>
-class BorrowedRef {
- public:
-  constexpr BorrowedRef() = default;
-  constexpr BorrowedRef(std::nullptr_t) {}
-  constexpr BorrowedRef(T* ptr) : ptr_(ptr) {}
-  T* get() const { return ptr_; }
-  T* operator->() const { return ptr_; }
-  operator T*() const { return ptr_; }
-  explicit operator bool() const { return ptr_ != nullptr; }
-  PyObject* object() const { return reinterpret_cast<PyObject*>(ptr_); }
-
- private:
-  T* ptr_ = nullptr;
-};
 
 template <class T = PyObject>
 class Ref {
@@ -65,7 +50,6 @@ class Ref {
 
   T* get() const { return ptr_; }
   T* operator->() const { return ptr_; }
-  operator BorrowedRef<T>() const { return ptr_; }
   explicit operator bool() const { return ptr_ != nullptr; }
   PyObject* object() const { return reinterpret_cast<PyObject*>(ptr_); }
   T* release() { return std::exchange(ptr_, nullptr); }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/ref.h"
+#include "breaks/continuation.h"
 #include "breaks/reasons.h"
 #include "python/frame.h"
 #include "sources/source.h"
@@ -96,7 +97,7 @@ struct FrameState {
   std::vector<Register> slots;
   std::vector<Register> stack;
   int offset = 0;
-  uint8_t continuation = 0;  // runtime::Continuation
+  Continuation continuation = Continuation::kPush;
   Register instance = kNull;
 };
 

@@ -1,6 +1,7 @@
 // A plan in words, for text cases: what it makes, what it changes, and the state in which frames go on.
 #pragma once
 
+#include "breaks/continuation.h"
 #include "breaks/plan.h"
 
 #include <string>
@@ -18,8 +19,8 @@ struct PlanTerms {
 struct FrameText {
   Ref<PyCodeObject> code;  // null: the plan makes the function in a way that does not show its code
   int offset = 0;
-  uint8_t continuation = 0;  // runtime::Continuation
-  std::string written;       // a slot a line, then the stack
+  Continuation continuation = Continuation::kPush;
+  std::string written;  // a slot a line, then the stack
 };
 
 struct PlanText {

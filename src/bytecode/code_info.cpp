@@ -351,6 +351,11 @@ bool CodeInfo::slotLive(int offset, int slot) {
   return live_[index * words + slot / 64] >> (slot % 64) & 1;
 }
 
+const Instr* callOf(const Instr* instr) {
+  while (instr->opcode == KW_NAMES || instr->opcode == PRECALL) ++instr;
+  return instr;
+}
+
 uint64_t watchedUnits(const Instr& instr) {
   switch (instr.opcode) {
     case RESUME:

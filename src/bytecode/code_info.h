@@ -109,6 +109,10 @@ class CodeInfo {
 void watchFiles(const char* prefix);
 bool isWatched(PyCodeObject* code);
 
+// The CALL of a call unit (KW_NAMES and PRECALL come before it), which is where the call happens and what tracebacks name; any other
+// instruction itself.
+const Instr* callOf(const Instr* instr);
+
 // How many instructions a trace function of CPython's sees here: none in the prologue, two or three at a call.
 uint64_t watchedUnits(const Instr& instr);
 

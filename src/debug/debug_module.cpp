@@ -214,9 +214,9 @@ PyObject* reduce(PyObject* self, PyObject* args) {
     if (!PyArg_ParseTuple(args, "OO!|O", &still_fails, &PyTuple_Type, &passes, &bodies))
       throw PythonError();
     std::vector<Ref<>> kept;  // specimens that the reducer looks at
-    auto body_of = [&](BorrowedRef<> function) -> const Specimen* {
+    auto body_of = [&](PyObject* function) -> const Specimen* {
       if (bodies == Py_None) return nullptr;
-      Ref<> found = orThrow(PyObject_CallOneArg(bodies, function.get()));
+      Ref<> found = orThrow(PyObject_CallOneArg(bodies, function));
       if (Py_TYPE(found.get()) != specimen_type) return nullptr;
       kept.push_back(found);
       return &get(found.get());
@@ -286,7 +286,7 @@ PyMethodDef methods[] = {
 
 }  // namespace
 
-bool addSpecimenType(BorrowedRef<> module) {
+bool addSpecimenType(PyObject* module) {
   static PyType_Slot slots[] = {
       {Py_tp_dealloc, reinterpret_cast<void*>(deallocate)},
       {Py_tp_methods, methods},
@@ -297,7 +297,7 @@ bool addSpecimenType(BorrowedRef<> module) {
   Ref<> type = Ref<>::steal(PyType_FromSpec(&spec));
   if (!type) return false;
   specimen_type = reinterpret_cast<PyTypeObject*>(type.get());
-  return PyModule_AddObjectRef(module.get(), "Specimen", type.get()) == 0;
+  return PyModule_AddObjectRef(module, "Specimen", type.get()) == 0;
 }
 
 }  // namespace stator::debug

@@ -6,6 +6,6 @@
 
 namespace stator::debug {
 
-bool addSpecimenType(BorrowedRef<> module);
+bool addSpecimenType(PyObject* module);
 
 }  // namespace stator::debug

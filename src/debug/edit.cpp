@@ -192,9 +192,8 @@ struct Operands {
 
 }  // namespace
 
-bool isFunction(BorrowedRef<> argument) {
-  return !graph::isStandIn(argument.get()) &&
-         PyObject_HasAttrString(argument.get(), "_stator_hash") != 0;
+bool isFunction(PyObject* argument) {
+  return !graph::isStandIn(argument) && PyObject_HasAttrString(argument, "_stator_hash") != 0;
 }
 
 std::optional<Edited> inlined(const Specimen& from, int index, const Specimen& body) {
@@ -307,10 +306,10 @@ std::vector<std::pair<int, Ref<>>> constants(const Specimen& from) {
   return found;
 }
 
-Specimen withConstant(const Specimen& from, size_t position, BorrowedRef<> value) {
+Specimen withConstant(const Specimen& from, size_t position, PyObject* value) {
   size_t at = 0;
   return copied(from, [&](int, PyObject* old) {
-    return newRef(isScalar(old) && at++ == position ? value.get() : old);
+    return newRef(isScalar(old) && at++ == position ? value : old);
   });
 }
 
@@ -323,16 +322,15 @@ Specimen withInts(const Specimen& from, int64_t was, int64_t is) {
   });
 }
 
-Specimen withoutKeyword(const Specimen& from, int index, BorrowedRef<> keyword) {
+Specimen withoutKeyword(const Specimen& from, int index, PyObject* keyword) {
   Specimen made = copied(from, [](int, PyObject* old) { return newRef(old); });
   Node& node = made.graph->nodes()[static_cast<size_t>(index)];
   STATOR_CHECK(node.name_hint == from.name(index));
-  if (node.kwargs && PyDict_DelItem(node.kwargs.get(), keyword.get()) < 0) throw PythonError();
+  if (node.kwargs && PyDict_DelItem(node.kwargs.get(), keyword) < 0) throw PythonError();
   return made;
 }
 
-Specimen withSnapshots(const Specimen& from, const std::vector<int>& values,
-                       BorrowedRef<> snapshot) {
+Specimen withSnapshots(const Specimen& from, const std::vector<int>& values, PyObject* snapshot) {
   Copier copier(from);
   Specimen& to = copier.to();
   auto* any_type = reinterpret_cast<PyObject*>(&PyBaseObject_Type);
@@ -342,7 +340,7 @@ Specimen withSnapshots(const Specimen& from, const std::vector<int>& values,
     Node* copy = node.op == Op::kInput ? copier.input(node.index) : copier.call(node.index);
     if (std::find(values.begin(), values.end(), node.index) == values.end()) continue;
     Ref<> stand_in = orThrow(graph::makeStandIn(copy, nullptr, any_type).release());
-    Node* taken = to.graph->addCall(Op::kCallFunction, newRef(snapshot.get()),
+    Node* taken = to.graph->addCall(Op::kCallFunction, newRef(snapshot),
                                     orThrow(PyTuple_Pack(1, stand_in.get())), nullptr);
     taken->name_hint = node.name_hint + "_snapshot";
     to.facts.push_back(from.facts[static_cast<size_t>(node.index)]);

@@ -11,7 +11,7 @@
 namespace stator::debug {
 
 // Whether an argument is a function that the graph calls: the body of a higher-order operator.
-bool isFunction(BorrowedRef<> argument);
+bool isFunction(PyObject* argument);
 
 struct Edited {
   Specimen specimen;
@@ -37,14 +37,13 @@ std::optional<Edited> inlined(const Specimen& from, int index, const Specimen& b
 // The scalars among the arguments, in order, with the node that they belong to. Structure (dims, indices) is among them.
 std::vector<std::pair<int, Ref<>>> constants(const Specimen& from);
 // The specimen with the n-th of them replaced.
-Specimen withConstant(const Specimen& from, size_t position, BorrowedRef<> value);
+Specimen withConstant(const Specimen& from, size_t position, PyObject* value);
 // Every int constant `was` replaced: sizes that a shape shares with its inputs.
 Specimen withInts(const Specimen& from, int64_t was, int64_t is);
-Specimen withoutKeyword(const Specimen& from, int index, BorrowedRef<> keyword);
+Specimen withoutKeyword(const Specimen& from, int index, PyObject* keyword);
 
 // The same graph in which each of `values` is followed by a call of `snapshot` on it, and the snapshots are the outputs: what the values
 // were when they were made, whatever is written into them later. What comes after the last one is left out.
-Specimen withSnapshots(const Specimen& from, const std::vector<int>& values,
-                       BorrowedRef<> snapshot);
+Specimen withSnapshots(const Specimen& from, const std::vector<int>& values, PyObject* snapshot);
 
 }  // namespace stator::debug

@@ -151,8 +151,8 @@ class Writer {
 
 }  // namespace
 
-PythonText pythonText(const Specimen& specimen, BorrowedRef<> spell) {
-  return Writer(specimen, spell.get()).write();
+PythonText pythonText(const Specimen& specimen, PyObject* spell) {
+  return Writer(specimen, spell).write();
 }
 
 }  // namespace stator::debug

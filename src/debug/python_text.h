@@ -16,6 +16,6 @@ struct PythonText {
 
 // `spell(object)` gives the expression that a callable or constant is written as, or a template with {} for an operator's operands; it
 // raises for what cannot be written. Throws PythonError.
-PythonText pythonText(const Specimen& specimen, BorrowedRef<> spell);
+PythonText pythonText(const Specimen& specimen, PyObject* spell);
 
 }  // namespace stator::debug

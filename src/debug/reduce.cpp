@@ -95,7 +95,7 @@ void Reducer::inlineFunctions() {
       std::vector<Ref<>> functions;
       collectFunctions(current_.graph->nodes()[static_cast<size_t>(index)].args.get(), functions);
       for (const Ref<>& function : functions) {
-        const Specimen* body = body_of_ ? body_of_(function) : nullptr;
+        const Specimen* body = body_of_ ? body_of_(function.get()) : nullptr;
         again = body != nullptr && accept(inlined(current_, index, *body), "inline functions");
         if (again) break;
       }
@@ -161,9 +161,9 @@ void Reducer::reduceConstants() {
     PyObject* value = constants(current_)[i].second.get();
     if (PyFloat_CheckExact(value) && PyFloat_AS_DOUBLE(value) != 1.0 &&
         PyFloat_AS_DOUBLE(value) != 0.0)
-      accept(Edited{withConstant(current_, i, one_float), {}}, "simpler constants");
+      accept(Edited{withConstant(current_, i, one_float.get()), {}}, "simpler constants");
     if (PyLong_CheckExact(value) && PyLong_AsLongLong(value) > 8)
-      accept(Edited{withConstant(current_, i, one), {}}, "simpler constants");
+      accept(Edited{withConstant(current_, i, one.get()), {}}, "simpler constants");
     PyErr_Clear();
   }
 }

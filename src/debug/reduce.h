@@ -15,7 +15,7 @@ using StillFails =
     std::function<bool(const Specimen& from, const Edited& candidate, const std::string& pass)>;
 
 // The calls of a function that a graph calls; null: they are not known.
-using BodyOf = std::function<const Specimen*(BorrowedRef<> function)>;
+using BodyOf = std::function<const Specimen*(PyObject* function)>;
 
 class Reducer {
  public:

@@ -186,8 +186,8 @@ std::vector<int> Specimen::reads(int index) const {
   return made;
 }
 
-Specimen fromFx(BorrowedRef<> fx_graph, BorrowedRef<> describe, bool is_body) {
-  return FxReader(fx_graph.get(), describe.get(), is_body).read();
+Specimen fromFx(PyObject* fx_graph, PyObject* describe, bool is_body) {
+  return FxReader(fx_graph, describe, is_body).read();
 }
 
 uint64_t hashOf(const Specimen& specimen) {

@@ -36,7 +36,7 @@ struct Specimen {
 
 // `describe(fx_node)` gives (kind, facts, line, mutates). Raises (PythonError) for nodes that a specimen cannot hold: modules, attributes.
 // A function that another graph calls (`is_body`) keeps the structure of what it returns; such functions are constants among arguments.
-Specimen fromFx(BorrowedRef<> fx_graph, BorrowedRef<> describe, bool is_body);
+Specimen fromFx(PyObject* fx_graph, PyObject* describe, bool is_body);
 
 // Equal for equal programs, whatever their values are called.
 uint64_t hashOf(const Specimen& specimen);

@@ -90,7 +90,7 @@ void Agreement::valuesReduced(const std::vector<int64_t>& maxima) {
       if (maxima[at] != ~maxima[values_.size() + at]) decision_.changes.push_back({item.source, i});
     }
   }
-  if (!decision_.changes.empty()) return settle(Verdict::kDynamic);
+  if (!decision_.changes.empty()) return settle(Verdict::kWiden);
   // What differs lies behind the values that are compared.
   same_program_ ? settle(Verdict::kAgreed) : askForSummary();
 }
@@ -102,7 +102,7 @@ void Agreement::merged(std::string_view whole) {
   const Summary& summary = *read;
   if (summary.oneSite() && may_be_dynamic_ && record_.topic == Topic::kCapture) {
     decision_.changes = summary.changes();
-    if (!decision_.changes.empty()) return settle(Verdict::kDynamic);
+    if (!decision_.changes.empty()) return settle(Verdict::kWiden);
   }
   if (summary.oneProgram()) return settle(Verdict::kAgreed);
   decision_.message = summary.describe();

@@ -26,7 +26,7 @@ namespace stator::dist {
 
 enum class Verdict : uint8_t {
   kAgreed,    // go on with what was captured
-  kDynamic,   // make `changes` dynamic, capture again, and agree again
+  kWiden,     // make `changes` dynamic, capture again, and agree again
   kMiss,      // kGuards: some rank has no entry, so all capture
   kDiverged,  // the ranks run different programs; `message` says who does what
 };

@@ -115,7 +115,7 @@ Simulated simulate(int64_t ranks,
                        decision.message == result.decision.message,
                    "ranks decide differently");
     }
-    if (result.decision.verdict != Verdict::kDynamic) break;
+    if (result.decision.verdict != Verdict::kWiden) break;
     dynamic.insert(dynamic.end(), result.decision.changes.begin(), result.decision.changes.end());
   }
   for (double seconds : spent) result.traffic.seconds += seconds;

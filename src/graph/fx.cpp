@@ -52,7 +52,7 @@ struct Fx {
     update = attribute(base.get(), "_update_args_kwargs");
     prepend = attribute(base.get(), "_prepend");
     graph_type = attribute(helpers.get(), "CapturedGraph");
-    reserved = Names::keysOf(attribute(fx_graph.get(), "_illegal_names"));
+    reserved = Names::keysOf(attribute(fx_graph.get(), "_illegal_names").get());
     no_kwargs = orThrow(PyObject_CallNoArgs(attribute(collections.get(), "immutable_dict").get()));
     placeholder = orThrow(PyUnicode_InternFromString("placeholder"));
     call_function = orThrow(PyUnicode_InternFromString("call_function"));
@@ -69,12 +69,12 @@ struct Fx {
 class Builder {
  public:
   // `code`: names the locals in the names of attributes, for graphs that have some.
-  explicit Builder(BorrowedRef<> record, BorrowedRef<PyCodeObject> code = nullptr)
+  explicit Builder(PyObject* record, PyCodeObject* code = nullptr)
       : fx_(Fx::get()),
-        ir_(*recordOf(record.get())->graph),
+        ir_(*recordOf(record)->graph),
         code_(code),
         names_(fx_.reserved),
-        record_(newRef(record.get())) {
+        record_(newRef(record)) {
     graph_ = orThrow(PyObject_CallNoArgs(fx_.graph_type.get()));
     root_ = attribute(graph_.get(), "_root");
     Ref<> space = attribute(graph_.get(), "_graph_namespace");
@@ -387,7 +387,7 @@ class Builder {
   const Node* calling_ = nullptr;  // the call whose arguments are converted
   const Fx& fx_;
   const Graph& ir_;
-  BorrowedRef<PyCodeObject> code_;
+  PyCodeObject* code_;
   Names names_;
   Ref<> record_;
   Ref<> graph_, root_, name_of_, used_names_, counts_, table_;
@@ -430,14 +430,14 @@ std::vector<int> positions(PyObject* list) {
 
 }  // namespace
 
-Ref<> toGraphModule(const std::shared_ptr<Graph>& graph, BorrowedRef<PyCodeObject> code) {
+Ref<> toGraphModule(const std::shared_ptr<Graph>& graph, PyCodeObject* code) {
   try {
     const Fx& fx = Fx::get();
     Ref<> record = orThrow(makeRecord(graph, code).release());
     const bool is_function = !graph->name.empty();
     Ref<> made, attributes = newRef(Py_None);
     if (is_function || hasAttributes(*graph)) {
-      Builder builder(record, code);
+      Builder builder(record.get(), code);
       made = builder.build();
       attributes = newRef(builder.attributes());
     }
@@ -452,37 +452,36 @@ Ref<> toGraphModule(const std::shared_ptr<Graph>& graph, BorrowedRef<PyCodeObjec
   }
 }
 
-Ref<> moduleFor(const std::shared_ptr<Graph>& graph, BorrowedRef<PyCodeObject> code,
-                BorrowedRef<> backend) {
-  Ref<> unseen = Ref<>::steal(PyObject_GetAttrString(backend.get(), "runs_unseen"));
+Ref<> moduleFor(const std::shared_ptr<Graph>& graph, PyCodeObject* code, PyObject* backend) {
+  Ref<> unseen = Ref<>::steal(PyObject_GetAttrString(backend, "runs_unseen"));
   if (unseen.get() == Py_True) return newRef(Py_None);
   PyErr_Clear();  // a callable as it is
   return toGraphModule(graph, code);
 }
 
-Ref<> makeFxGraph(BorrowedRef<> record) { return Builder(record).build(); }
+Ref<> makeFxGraph(PyObject* record) { return Builder(record).build(); }
 
-Compiled readCompiled(BorrowedRef<> answer) {
+Compiled readCompiled(PyObject* answer) {
   Compiled compiled;
-  PyObject* guards = PyTuple_GET_ITEM(answer.get(), 1);
+  PyObject* guards = PyTuple_GET_ITEM(answer, 1);
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(guards); ++i) {
     PyObject* guard = PyList_GET_ITEM(guards, i);
     auto kind = static_cast<BackendGuard::Kind>(PyLong_AsLong(PyTuple_GET_ITEM(guard, 0)));
     compiled.guards.push_back(
         {kind, positions(PyTuple_GET_ITEM(guard, 1)), positions(PyTuple_GET_ITEM(guard, 2))});
   }
-  PyObject* conditions = PyTuple_GET_ITEM(answer.get(), 2);
+  PyObject* conditions = PyTuple_GET_ITEM(answer, 2);
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(conditions); ++i)
     compiled.conditions.push_back(text(PyList_GET_ITEM(conditions, i)));
-  compiled.number = PyLong_AsLong(PyTuple_GET_ITEM(answer.get(), 3));
-  compiled.callable = newRef(PyTuple_GET_ITEM(answer.get(), 0));
+  compiled.number = PyLong_AsLong(PyTuple_GET_ITEM(answer, 3));
+  compiled.callable = newRef(PyTuple_GET_ITEM(answer, 0));
   return compiled;
 }
 
-Compiled compile(const std::shared_ptr<Graph>& graph, BorrowedRef<> graph_module,
-                 BorrowedRef<> backend, const std::string& disk_key) {
+Compiled compile(const std::shared_ptr<Graph>& graph, PyObject* graph_module, PyObject* backend,
+                 const std::string& disk_key) {
   Compiled compiled;
-  if (graph_module.get() == Py_None) {
+  if (graph_module == Py_None) {
     compiled.callable = makeRunner(graph);
     graph->dropExamples();
     return compiled;
@@ -490,8 +489,9 @@ Compiled compile(const std::shared_ptr<Graph>& graph, BorrowedRef<> graph_module
   try {
     Ref<> helper = attribute(Fx::get().helpers.get(), "compile_graph");
     Ref<> key = orThrow(PyUnicode_FromString(disk_key.c_str()));
-    PyObject* arguments[] = {graph_module.get(), backend.get(), key.get()};
-    compiled = readCompiled(orThrow(PyObject_Vectorcall(helper.get(), arguments, 3, nullptr)));
+    PyObject* arguments[] = {graph_module, backend, key.get()};
+    compiled =
+        readCompiled(orThrow(PyObject_Vectorcall(helper.get(), arguments, 3, nullptr)).get());
   } catch (const PythonError&) {
     compiled.callable.reset();  // the error is set: the caller asks for it
   }

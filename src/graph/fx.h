@@ -17,12 +17,11 @@ namespace stator::graph {
 // The module shares the graph: lazy meta entries and the executor read it. The graph has to be final (dropDead has run). Its sources have
 // to live until this returns, its locations, scopes and metas are its own. `code` names the locals in the placeholders' names.
 // The module's FX graph is made when it is first read, if the module needs no attributes for it. Null with a Python error set.
-Ref<> toGraphModule(const std::shared_ptr<Graph>& graph, BorrowedRef<PyCodeObject> code);
+Ref<> toGraphModule(const std::shared_ptr<Graph>& graph, PyCodeObject* code);
 // The same for a backend; None if it runs the graph as captured and nobody looks at it.
-Ref<> moduleFor(const std::shared_ptr<Graph>& graph, BorrowedRef<PyCodeObject> code,
-                BorrowedRef<> backend);
+Ref<> moduleFor(const std::shared_ptr<Graph>& graph, PyCodeObject* code, PyObject* backend);
 // The torch.fx.Graph of a record (graph/fx_record.h) whose module needs no attributes. Throws PythonError.
-Ref<> makeFxGraph(BorrowedRef<> record);
+Ref<> makeFxGraph(PyObject* record);
 
 // A relation between inputs that a backend relied on and that the caller has to guard.
 struct BackendGuard {
@@ -46,10 +45,10 @@ struct Compiled {
 // Hands the module (None: the callable is the graph's runner) and the graph's example inputs to `backend(gm, example_inputs)` under a TracingContext. Afterwards the examples are
 // dropped from the graph. `backend` is a callable. An error of the backend is left as it is. `disk_key`: where what it makes is kept
 // (runtime/disk_cache.h), if it can be; empty: nowhere.
-Compiled compile(const std::shared_ptr<Graph>& graph, BorrowedRef<> graph_module,
-                 BorrowedRef<> backend, const std::string& disk_key = "");
+Compiled compile(const std::shared_ptr<Graph>& graph, PyObject* graph_module, PyObject* backend,
+                 const std::string& disk_key = "");
 // From what stator/_fx.py's compile_graph and stator/_disk.py's load give: (callable, [(kind, [positions], [positions]), ...],
 // [condition, ...], number).
-Compiled readCompiled(BorrowedRef<> answer);
+Compiled readCompiled(PyObject* answer);
 
 }  // namespace stator::graph

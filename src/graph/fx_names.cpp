@@ -62,12 +62,11 @@ std::string subscript(const std::string& text) { return std::string("[").append(
 std::string quoted(const std::string& text) { return std::string("['").append(text).append("']"); }
 
 // One step: `base` is the expression of source.base.
-std::string expressionFrom(const std::string& base, const Source& source,
-                           BorrowedRef<PyCodeObject> code) {
+std::string expressionFrom(const std::string& base, const Source& source, PyCodeObject* code) {
   std::string number = std::to_string(source.index);
   switch (source.kind) {
     case SourceKind::kLocal:
-      return "L" + quoted(localName(source, code.get()));
+      return "L" + quoted(localName(source, code));
     case SourceKind::kStack:
       return "L" + quoted("___stack" + number);
     case SourceKind::kGlobals:
@@ -160,7 +159,7 @@ std::string expressionFrom(const std::string& base, const Source& source,
 
 }  // namespace
 
-std::string sourceExpression(const Source& source, BorrowedRef<PyCodeObject> code) {
+std::string sourceExpression(const Source& source, PyCodeObject* code) {
   needStack();
   return expressionFrom(source.base != nullptr ? sourceExpression(*source.base, code) : "", source,
                         code);
@@ -213,10 +212,10 @@ std::string snakeCase(const std::string& text) {
   return out;
 }
 
-Names::Reserved Names::keysOf(BorrowedRef<> dict) {
+Names::Reserved Names::keysOf(PyObject* dict) {
   Reserved names;
   PyObject *name = nullptr, *value = nullptr;
-  for (Py_ssize_t at = 0; PyDict_Next(dict.get(), &at, &name, &value);) names.insert(utf8(name));
+  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &name, &value);) names.insert(utf8(name));
   return names;
 }
 

@@ -13,15 +13,15 @@
 namespace stator::graph {
 
 // The input's place as an expression over L (locals) and G (globals), with every step spelled out.
-std::string sourceExpression(const sources::Source& source, BorrowedRef<PyCodeObject> code);
+std::string sourceExpression(const sources::Source& source, PyCodeObject* code);
 // The same for many sources of one capture: what they have in common is spelled once.
 class SourceExpressions {
  public:
-  explicit SourceExpressions(BorrowedRef<PyCodeObject> code) : code_(code) {}
+  explicit SourceExpressions(PyCodeObject* code) : code_(code) {}
   const std::string& of(const sources::Source& source);
 
  private:
-  BorrowedRef<PyCodeObject> code_;
+  PyCodeObject* code_;
   std::unordered_map<const sources::Source*, std::string> known_;
 };
 // Whether the text of a call can say `name=value`.
@@ -36,7 +36,7 @@ std::string snakeCase(const std::string& text);
 class Names {
  public:
   using Reserved = std::unordered_set<std::string>;
-  static Reserved keysOf(BorrowedRef<> dict);  // torch.fx's _illegal_names
+  static Reserved keysOf(PyObject* dict);  // torch.fx's _illegal_names
   // `reserved`: names that a value may not have; outlives this.
   explicit Names(const Reserved& reserved) : reserved_(reserved) {}
   std::string unique(const std::string& candidate);

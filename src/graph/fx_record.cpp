@@ -401,7 +401,7 @@ PyTypeObject record_type = makeType();
 
 PyObject* key_names[kMetaKeys];
 
-void describeInputs(FxRecord& record, const Graph& graph, BorrowedRef<PyCodeObject> code) {
+void describeInputs(FxRecord& record, const Graph& graph, PyCodeObject* code) {
   const size_t count = graph.inputs().size();
   record.expressions.reserve(count);
   record.is_static.reserve(count);
@@ -435,7 +435,7 @@ bool initRecordType() {
 
 PyObject* metaKeyName(MetaKey key) { return key_names[static_cast<int>(key)]; }
 
-Ref<> makeRecord(std::shared_ptr<Graph> graph, BorrowedRef<PyCodeObject> code) {
+Ref<> makeRecord(std::shared_ptr<Graph> graph, PyCodeObject* code) {
   auto* self = PyObject_GC_New(RecordObject, &record_type);
   if (self == nullptr) return nullptr;
   self->record = new FxRecord();

@@ -44,7 +44,7 @@ struct FxRecord {
 
 bool initRecordType();
 // With all that is needed of the inputs' sources, which may be gone when the FX graph is made. `code` names the locals.
-Ref<> makeRecord(std::shared_ptr<Graph> graph, BorrowedRef<PyCodeObject> code);
+Ref<> makeRecord(std::shared_ptr<Graph> graph, PyCodeObject* code);
 FxRecord* recordOf(PyObject* object);  // borrowed; the object has to be a record
 
 // Which keys node `index` has; one bit each.

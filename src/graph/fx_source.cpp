@@ -304,9 +304,9 @@ class Writer {
 
 }  // namespace
 
-Ref<> fxSource(BorrowedRef<> graph, BorrowedRef<> helpers) {
+Ref<> fxSource(PyObject* graph, PyObject* helpers) {
   try {
-    return Writer(graph.get(), helpers.get()).write();
+    return Writer(graph, helpers).write();
   } catch (const Unusual&) {
     return newRef(Py_None);
   } catch (const PythonError&) {

@@ -9,6 +9,6 @@ namespace stator::graph {
 
 // (source, globals, line -> node position), or None where torch.fx has to do it. Null with a Python error set.
 // `helpers`: stator/_fx.py, which knows how targets and types are spelled.
-Ref<> fxSource(BorrowedRef<> graph, BorrowedRef<> helpers);
+Ref<> fxSource(PyObject* graph, PyObject* helpers);
 
 }  // namespace stator::graph

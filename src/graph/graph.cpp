@@ -243,7 +243,7 @@ std::string callText(const Node& node) {
 
 }  // namespace
 
-std::string Graph::text(BorrowedRef<PyCodeObject> code) const {
+std::string Graph::text(PyCodeObject* code) const {
   std::string text;
   for (const Node* node : nodes_) {
     text += label(node) + " = ";

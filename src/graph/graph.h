@@ -150,7 +150,7 @@ class Graph {
   // Forgets the values seen at capture, so that the graph keeps no tensor alive.
   void dropExamples();
   // Readable text form for tests and logs: `%2 = add(%0, 1) : f32[2, 3]`.
-  std::string text(BorrowedRef<PyCodeObject> code) const;
+  std::string text(PyCodeObject* code) const;
   // The calls and how they hang together, without numbers, strings, shapes and devices: equal for ranks that run one program.
   std::string structure() const;
 

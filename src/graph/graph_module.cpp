@@ -236,7 +236,7 @@ PyObject* build(PyObject*, PyObject* args) {
   });
 }
 
-BorrowedRef<PyCodeObject> codeOf(PyObject* object) {
+PyCodeObject* codeOf(PyObject* object) {
   return object != nullptr && PyCode_Check(object) ? reinterpret_cast<PyCodeObject*>(object)
                                                    : nullptr;
 }

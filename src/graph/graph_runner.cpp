@@ -102,8 +102,8 @@ PyTypeObject runner_type = makeType();
 
 }  // namespace
 
-const Executor* executorOf(BorrowedRef<> callable) {
-  return Py_TYPE(callable.get()) == &runner_type ? prepare(as(callable.get())) : nullptr;
+const Executor* executorOf(PyObject* callable) {
+  return Py_TYPE(callable) == &runner_type ? prepare(as(callable)) : nullptr;
 }
 
 FailureScope::FailureScope() { keeping_failures++; }

@@ -24,6 +24,6 @@ bool initRunnerType();
 Ref<> makeRunner(std::shared_ptr<const Graph> graph);
 // The executor behind a runner, for callers that want to know which node failed; null if `callable` is no runner.
 // Lives as long as the runner. Throws InternalError if the graph is not sound.
-const Executor* executorOf(BorrowedRef<> callable);
+const Executor* executorOf(PyObject* callable);
 
 }  // namespace stator::graph

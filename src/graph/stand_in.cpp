@@ -179,15 +179,15 @@ PyTypeObject makeType() {
 
 PyTypeObject StandInType = makeType();
 
-Ref<> makeStandIn(Node* node, const shapes::TensorMeta* meta, BorrowedRef<> apparent_type) {
+Ref<> makeStandIn(Node* node, const shapes::TensorMeta* meta, PyObject* apparent_type) {
   auto* self = PyObject_GC_New(StandIn, &StandInType);
   if (self == nullptr) return nullptr;
   self->node = node;
   self->meta = meta;
-  self->apparent_type = Ref<>::create(apparent_type.get()).release();
+  self->apparent_type = Ref<>::create(apparent_type).release();
   auto* object = reinterpret_cast<PyObject*>(self);
   // A class of a function's body may take part in a cycle. Others are not tracked: who goes through gc.get_objects() asks each for its class.
-  if (sources::isShortLived(apparent_type.get())) PyObject_GC_Track(object);
+  if (sources::isShortLived(apparent_type)) PyObject_GC_Track(object);
   return Ref<>::steal(object);
 }
 

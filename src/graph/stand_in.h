@@ -28,7 +28,7 @@ inline bool isStandIn(PyObject* object) {
 }
 inline StandIn* asStandIn(PyObject* object) { return reinterpret_cast<StandIn*>(object); }
 
-Ref<> makeStandIn(Node* node, const shapes::TensorMeta* meta, BorrowedRef<> apparent_type);
+Ref<> makeStandIn(Node* node, const shapes::TensorMeta* meta, PyObject* apparent_type);
 bool initStandInType();  // once, at module init
 bool takeLeakFlag();     // true if a slot fired since the last call; clears the flag
 

@@ -96,7 +96,7 @@ std::string differs(const std::string& what, const std::string& was, const std::
   return what + ": was " + was + ", is " + is;
 }
 
-std::string where(const Guard& guard, BorrowedRef<PyCodeObject> code) {
+std::string where(const Guard& guard, PyCodeObject* code) {
   return guard.source != nullptr ? sources::print(*guard.source, code) : std::string();
 }
 
@@ -132,7 +132,7 @@ std::string explainTypeVersion(const Guard& guard) {
   return qualifiedTypeName(type) + ": the class or one of its bases was changed";
 }
 
-std::string explainAbsent(const Guard& guard, PyObject* seen, BorrowedRef<PyCodeObject> code) {
+std::string explainAbsent(const Guard& guard, PyObject* seen, PyCodeObject* code) {
   const Source& source = *guard.source;
   if (source.kind == SourceKind::kDictItem) {
     return "'" +
@@ -158,7 +158,7 @@ std::string explainTensor(const Guard& guard, PyObject* seen, const std::string&
 
 // Why the guard does not hold for the value that was seen; empty when it does.
 std::string explainGuard(const Guard& guard, PyObject* seen, const sources::Roots& roots) {
-  const BorrowedRef<PyCodeObject> code = roots.code;
+  PyCodeObject* const code = roots.code;
   const std::string at = where(guard, code);
   PyObject* expected = guard.expected.get();
   if (seen == nullptr && guard.kind != GuardKind::kAbsent && guard.source != nullptr &&
@@ -235,7 +235,7 @@ std::string explainGuard(const Guard& guard, PyObject* seen, const sources::Root
 
 }  // namespace
 
-std::string describe(const Guard& guard, BorrowedRef<PyCodeObject> code) {
+std::string describe(const Guard& guard, PyCodeObject* code) {
   std::string at = where(guard, code);
   PyObject* expected = guard.expected.get();
   switch (guard.kind) {

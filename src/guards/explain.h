@@ -10,7 +10,7 @@ namespace stator::guards {
 // An object by its value where its repr runs no user code, otherwise by its name or type; never by its address.
 std::string show(PyObject* value);
 // One guard as a Python expression: `type(L['self']) is Model`, `L['n'] == 3`.
-std::string describe(const Guard& guard, BorrowedRef<PyCodeObject> code);
+std::string describe(const Guard& guard, PyCodeObject* code);
 // Why `failed` did not hold: `L['self'].scale: was 2, is 3`.
 std::string explainFailure(const GuardProgram::Impl& program, const Op& failed,
                            const GuardProgram::Impl::Origin& origin, const sources::Roots& roots);

@@ -81,8 +81,8 @@ class GuardSet {
   void add(Guard guard);
   // `name` was looked up in `type` (the type of the value at `source`, or a type itself); `result` null: it was not there. A type has one
   // guard, however many values and names led to it: as long as its version stands, nothing else is looked at.
-  void addTypeLookup(const sources::Source* source, BorrowedRef<PyTypeObject> type,
-                     BorrowedRef<> name, BorrowedRef<> result);
+  void addTypeLookup(const sources::Source* source, PyTypeObject* type, PyObject* name,
+                     PyObject* result);
   // Forgets what was added last, for a capture that goes back (names of types stay: they are true, and only make the guard stricter).
   void truncate(size_t size);
   // Whether tensors require grad is no part of their guards.
@@ -108,7 +108,7 @@ class GuardProgram {
   // True: every guard holds. Runs no user code, sets no Python error.
   bool check(const sources::Roots& roots);
   // What the symbols stand for, one to a line: sizes and ints that the entry leaves open.
-  std::string symbolText(BorrowedRef<PyCodeObject> code) const;
+  std::string symbolText(PyCodeObject* code) const;
   // The same; `values` then holds what the wanted sources led to, in their order.
   bool check(const sources::Roots& roots, std::vector<Ref<>>& values);
   // The same without a reference for each: `values` live as long as nobody changes what they were found in, and `made`, which owns what came
@@ -128,7 +128,7 @@ class GuardProgram {
   // A weakly held object is gone: no call will ever pass again.
   bool dead() const;
   // All guards as text, one a line, with their sources.
-  std::string text(BorrowedRef<PyCodeObject> code) const;
+  std::string text(PyCodeObject* code) const;
   // What each guard costs by itself, and what all of them cost together as they are checked; for a call whose guards hold.
   struct Cost {
     std::string guard;

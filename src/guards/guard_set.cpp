@@ -123,10 +123,10 @@ void GuardSet::add(Guard guard) {
   guards_.push_back(std::move(guard));
 }
 
-void GuardSet::addTypeLookup(const sources::Source* source, BorrowedRef<PyTypeObject> type,
-                             BorrowedRef<> name, BorrowedRef<> result) {
-  if (!index_->addPair(type.object(), name.get())) return;
-  Guard guard{GuardKind::kTypeVersion, source, nullptr, newRef(type.object())};
+void GuardSet::addTypeLookup(const sources::Source* source, PyTypeObject* type, PyObject* name,
+                             PyObject* result) {
+  if (!index_->addPair(reinterpret_cast<PyObject*>(type), name)) return;
+  Guard guard{GuardKind::kTypeVersion, source, nullptr, newRef(reinterpret_cast<PyObject*>(type))};
   const auto fresh = static_cast<uint32_t>(guards_.size());
   const uint32_t position = index_->findOrAdd(hashOf(guard), fresh, [&](uint32_t at) {
     return at < guards_.size() && sameFact(guards_[at], guard);

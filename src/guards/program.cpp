@@ -77,7 +77,7 @@ STATOR_HOT int failedRelation(const GuardProgram::Impl& program, PyObject* const
   return -1;
 }
 
-std::string floatText(const Relations::FloatCondition& condition, BorrowedRef<PyCodeObject> code) {
+std::string floatText(const Relations::FloatCondition& condition, PyCodeObject* code) {
   static const char* const signs[] = {"<", "<=", "==", "!=", ">", ">="};
   Ref<> constant = stealRef(PyFloat_FromDouble(condition.constant));
   Ref<> spelled = constant ? stealRef(PyObject_Repr(constant.get())) : Ref<>();
@@ -89,13 +89,13 @@ std::string floatText(const Relations::FloatCondition& condition, BorrowedRef<Py
 
 std::string symbolName(int64_t number, const void* context) {
   const auto& [symbols, code] =
-      *static_cast<const std::pair<const Relations*, BorrowedRef<PyCodeObject>>*>(context);
+      *static_cast<const std::pair<const Relations*, PyCodeObject*>*>(context);
   return sources::print(*symbols->symbols[static_cast<size_t>(number)], code);
 }
 
 std::string relationText(const Relations& relations, const symbolic::Expr* condition,
-                         BorrowedRef<PyCodeObject> code) {
-  const std::pair<const Relations*, BorrowedRef<PyCodeObject>> context(&relations, code);
+                         PyCodeObject* code) {
+  const std::pair<const Relations*, PyCodeObject*> context(&relations, code);
   return symbolic::text(condition, symbolName, &context);
 }
 
@@ -298,6 +298,12 @@ std::string GuardProgram::explain(const sources::Roots& roots) {
     }
     return text;
   }
+  // Transforms of torch.func around the call change what its tensors are: they are the reason, whatever is found first.
+  const tensor::GlobalState now = tensor::GlobalState::now();
+  for (const Guard& guard : program.guards) {
+    if (guard.kind == GuardKind::kGlobalState && guard.state->transforms() != now.transforms())
+      return guard.state->difference(now);
+  }
   const Impl::Origin& origin = program.origins[static_cast<size_t>(failed - program.ops.data())];
   return explainFailure(program, *failed, origin, roots);
 }
@@ -314,7 +320,7 @@ bool GuardProgram::dead() const {
   return false;
 }
 
-std::string GuardProgram::text(BorrowedRef<PyCodeObject> code) const {
+std::string GuardProgram::text(PyCodeObject* code) const {
   if (impl_->outlived) return "a class or function that the capture was about is gone\n";
   std::string text;
   for (const Guard& guard : impl_->guards) text += describe(guard, code) + "\n";
@@ -325,7 +331,7 @@ std::string GuardProgram::text(BorrowedRef<PyCodeObject> code) const {
   return text;
 }
 
-std::string GuardProgram::symbolText(BorrowedRef<PyCodeObject> code) const {
+std::string GuardProgram::symbolText(PyCodeObject* code) const {
   std::string text;
   for (const sources::Source* symbol : impl_->relations.symbols) {
     if (symbol != nullptr) text += sources::print(*symbol, code) + "\n";

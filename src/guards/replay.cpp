@@ -68,12 +68,12 @@ void Recorder::finish() {
   });
   auto sorted = [&](bool all) {
     Facts into;
-    uint32_t level = 0;
+    uint32_t last = 0;
     for (const Noted& noted : facts) {
       if (noted.told && !all) continue;
-      if (!into.facts.empty() && noted.level != level)
+      if (!into.facts.empty() && noted.level != last)
         into.level_ends.push_back(static_cast<uint32_t>(into.facts.size()));
-      level = noted.level;
+      last = noted.level;
       into.facts.push_back(noted.fact);
       into.ops.push_back(noted.op);
     }

@@ -116,9 +116,9 @@ struct Recorder {
   void type(PyObject* object, Proof of);
   void anew(const Op& code) { record.rest.push_back(code); }
   void anewKey(const Op& code);
-  void tensor(PyObject* object, const tensor::TensorFacts& facts) {
-    record.tensors.push_back(tensor::TensorPair{object, &facts});
-    record.places.push_back(tensor::TensorPlace::of(object, facts));
+  void tensor(PyObject* object, const tensor::TensorFacts& known) {
+    record.tensors.push_back(tensor::TensorPair{object, &known});
+    record.places.push_back(tensor::TensorPlace::of(object, known));
   }
 };
 
@@ -132,7 +132,7 @@ void noteVersion(Recorder& recorder, const Op& op, PyTypeObject* type);
 class Tree {
  public:
   // A root of kNoRegister: a tree over the process, whose roots are the frame's globals and builtins, types and pinned objects.
-  Tree(uint32_t root, size_t begin) : root_(root), begin(begin), end(begin) {}
+  Tree(uint32_t root, size_t first) : root_(root), begin(first), end(first) {}
   const Op* check(Machine& machine);  // null, or the op that failed
   std::vector<uint32_t>& exported() { return exported_; }
 

@@ -57,6 +57,10 @@ CodePolicy ofTorch(std::string_view inside, const Names& names) {
         names.name == "wrap_combine_fn_flat")
       return CodePolicy::kInlineOnly;
   }
+  // Around `apply` of an autograd function: only an export asks for more than the call (ModIndex, behind masks made by vmap).
+  if (inside == "_export/wrappers.py" &&
+      startsWith(names.qualified, "allow_in_pre_dispatch_graph."))
+    return CodePolicy::kInlineOnly;
   // dist.group.WORLD: two properties that read an attribute.
   if (inside == "distributed/distributed_c10d.py" &&
       (names.name == "WORLD" || names.name == "default_pg"))

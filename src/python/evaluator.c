@@ -50,6 +50,10 @@ STATOR_HOT int stator_evaluator_on_top(void) {
   return _PyThreadState_UncheckedGet()->interp->eval_frame == evaluator;
 }
 
+STATOR_HOT int stator_evaluator_in_tool(void) {
+  return _PyThreadState_UncheckedGet()->tracing != 0;
+}
+
 void stator_evaluator_remove(void) {
   if (topmost() == evaluator) put(below != NULL ? below : _PyEval_EvalFrameDefault);
 }

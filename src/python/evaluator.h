@@ -13,6 +13,8 @@ typedef PyObject* (*StatorHook)(StatorFrame* frame, int throwflag);
 void* stator_evaluator_install(StatorHook hook);
 PyObject* stator_evaluator_pass(StatorFrame* frame, int throwflag);
 int stator_evaluator_on_top(void);
+// A trace function, a monitoring tool or an audit hook is being called: no part of the program.
+int stator_evaluator_in_tool(void);
 void stator_evaluator_remove(void);  // where it is on top
 // Puts it on top for the length of one call that must reach it; `restore` takes what `force` or `install` returned.
 void* stator_evaluator_force(StatorHook hook);

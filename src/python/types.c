@@ -24,3 +24,14 @@ PyObject* stator_name_of_slots_owner(PyTypeObject* type) {
   return PyUnicode_FromString(type->tp_name);
 #endif
 }
+
+int stator_is_method_wrapper(PyObject* value) {
+  static PyTypeObject* type = NULL;
+  if (type == NULL) {
+    PyObject* bound = PyObject_GetAttrString(Py_None, "__str__");
+    if (bound == NULL) Py_FatalError("None has no __str__");
+    type = Py_TYPE(bound);  // static: it outlives the object
+    Py_DECREF(bound);
+  }
+  return Py_TYPE(value) == type;
+}

@@ -16,8 +16,8 @@ using graph::Graph;
 using graph::Node;
 using graph::Op;
 
-std::optional<Wish> wishOf(BorrowedRef<> backend) {
-  Ref<> asked = stealRef(PyObject_GetAttrString(backend.get(), "regions"));
+std::optional<Wish> wishOf(PyObject* backend) {
+  Ref<> asked = stealRef(PyObject_GetAttrString(backend, "regions"));
   if (!asked) PyErr_Clear();  // a callable as it is
   if (!asked || !PyTuple_Check(asked.get())) return std::nullopt;
   Wish wish;
@@ -34,7 +34,7 @@ std::optional<Wish> wishOf(BorrowedRef<> backend) {
   }
   wish.marked_only = wish.classes.empty() && numbers.empty();
   wish.may_fail |= wish.marked_only;
-  Ref<> seeds = stealRef(PyObject_GetAttrString(backend.get(), "draws_seeds"));
+  Ref<> seeds = stealRef(PyObject_GetAttrString(backend, "draws_seeds"));
   if (!seeds) PyErr_Clear();
   wish.draws_seeds = seeds.get() == Py_True;
   return wish;

@@ -10,7 +10,7 @@
 namespace stator::regions {
 
 // What the backend's `regions` says (stator/_backends.py); nothing: graphs stay whole.
-std::optional<Wish> wishOf(BorrowedRef<> backend);
+std::optional<Wish> wishOf(PyObject* backend);
 
 struct CompiledRegions {
   graph::Compiled compiled;  // as graph::compile gives it for a whole graph

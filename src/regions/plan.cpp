@@ -145,10 +145,10 @@ Ref<> makePlan(Plan plan) {
   return Ref<>::steal(object);
 }
 
-Ref<> stepsOf(BorrowedRef<> object) {
-  if (Py_TYPE(object.get()) != &plan_type || as(object.get()) == nullptr) return nullptr;
+Ref<> stepsOf(PyObject* object) {
+  if (Py_TYPE(object) != &plan_type || as(object) == nullptr) return nullptr;
   Ref<> names = orThrow(PyList_New(0));
-  for (const Step& step : as(object.get())->steps) {
+  for (const Step& step : as(object)->steps) {
     Ref<> name = orThrow(PyUnicode_FromString(step.name.c_str()));
     if (PyList_Append(names.get(), name.get()) < 0) throw PythonError();
   }

@@ -34,6 +34,6 @@ struct Plan {
 // A callable that takes the inputs one by one and gives a tuple of the outputs.
 Ref<> makePlan(Plan plan);
 // The names of its steps in order, as a list; null if `object` is no plan.
-Ref<> stepsOf(BorrowedRef<> object);
+Ref<> stepsOf(PyObject* object);
 
 }  // namespace stator::regions

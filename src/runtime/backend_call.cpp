@@ -13,23 +13,23 @@ namespace stator::runtime {
 
 namespace {
 
-bool says(BorrowedRef<> settings, const char* name) {
-  Ref<> answer = stealRef(PyObject_GetAttrString(settings.get(), name));
+bool says(PyObject* settings, const char* name) {
+  Ref<> answer = stealRef(PyObject_GetAttrString(settings, name));
   if (!answer) PyErr_Clear();
   return answer.get() == Py_True;
 }
 
 // Of a region: how many calls of its graph it is counted for.
-void countFor(BorrowedRef<> module, size_t calls) {
+void countFor(PyObject* module, size_t calls) {
   Ref<> number = orThrow(PyLong_FromSize_t(calls));
-  auto* own = reinterpret_cast<PyObject*>(Py_TYPE(module.get()));
+  auto* own = reinterpret_cast<PyObject*>(Py_TYPE(module));
   if (PyObject_SetAttrString(own, "_stator_calls", number.get()) < 0) throw PythonError();
 }
 
 }  // namespace
 
-BackendCall::BackendCall(std::shared_ptr<graph::Graph> graph, BorrowedRef<PyCodeObject> code,
-                         BorrowedRef<> settings, Options options, PrepareModule prepare)
+BackendCall::BackendCall(std::shared_ptr<graph::Graph> graph, PyCodeObject* code,
+                         PyObject* settings, Options options, PrepareModule prepare)
     : graph_(std::move(graph)),
       code_(code),
       settings_(settings),
@@ -45,7 +45,7 @@ BackendCall::BackendCall(std::shared_ptr<graph::Graph> graph, BorrowedRef<PyCode
   if (cut_.pieces.empty() || shown_only_) whole_ = ready(graph_);
 }
 
-graph::Compiled BackendCall::compile(BorrowedRef<> backend) {
+graph::Compiled BackendCall::compile(PyObject* backend) {
   if (whole_.module) return finish(graph_, std::move(whole_), backend);
   regions::CompiledRegions made =
       regions::compileRegions(graph_, cut_, options_.grad_enabled,
@@ -85,29 +85,29 @@ BackendCall::Ready BackendCall::ready(const std::shared_ptr<graph::Graph>& graph
   if (!made.module) throw PythonError();
   if (made.module.get() != Py_None) {
     prepare_(made.module.get());
-    if (calls) countFor(made.module, *calls);
+    if (calls) countFor(made.module.get(), *calls);
   }
-  if (found) announce(calls.value_or(graph->callCount()), made.module);
+  if (found) announce(calls.value_or(graph->callCount()), made.module.get());
   return made;
 }
 
 // Tells who listens of a graph that no backend has to be called for; without a module nobody looks at it, and it is only counted.
-void BackendCall::announce(size_t calls, BorrowedRef<> module) {
-  if (module.get() == Py_None) {
-    orThrow(PyObject_CallMethod(settings_.get(), "count", "n", static_cast<Py_ssize_t>(calls)));
+void BackendCall::announce(size_t calls, PyObject* module) {
+  if (module == Py_None) {
+    orThrow(PyObject_CallMethod(settings_, "count", "n", static_cast<Py_ssize_t>(calls)));
   } else {
-    orThrow(PyObject_CallMethod(settings_.get(), "announce", "O", module.get()));
+    orThrow(PyObject_CallMethod(settings_, "announce", "O", module));
   }
 }
 
 graph::Compiled BackendCall::finish(const std::shared_ptr<graph::Graph>& graph, Ready ready,
-                                    BorrowedRef<> backend) {
+                                    PyObject* backend) {
   if (ready.found.callable) {
     graph->dropExamples();
     return std::move(ready.found);
   }
   statistics().backend_compilations += ready.module.get() != Py_None ? 1 : 0;
-  return graph::compile(graph, ready.module, backend, ready.disk_key);
+  return graph::compile(graph, ready.module.get(), backend, ready.disk_key);
 }
 
 }  // namespace stator::runtime

@@ -23,10 +23,10 @@ class BackendCall {
     bool seen = false;         // somebody reads the module of each graph
   };
   // Finds the regions, if the backend wants some: `settings` is asked for what it wants.
-  BackendCall(std::shared_ptr<graph::Graph> graph, BorrowedRef<PyCodeObject> code,
-              BorrowedRef<> settings, Options options, PrepareModule prepare);
+  BackendCall(std::shared_ptr<graph::Graph> graph, PyCodeObject* code, PyObject* settings,
+              Options options, PrepareModule prepare);
   // The callable is null and an error is set if the backend fails.
-  graph::Compiled compile(BorrowedRef<> backend);
+  graph::Compiled compile(PyObject* backend);
   // One line for each region; empty: the graph is whole.
   std::string regionsText() const { return cut_.text(); }
   // Where what is made of each distinct graph is kept; empty for one that is kept nowhere.
@@ -43,13 +43,13 @@ class BackendCall {
   };
   // `calls`: for how many it is counted; all of its own if left out.
   Ready ready(const std::shared_ptr<graph::Graph>& graph, std::optional<size_t> calls = {});
-  void announce(size_t calls, BorrowedRef<> module);
+  void announce(size_t calls, PyObject* module);
   graph::Compiled finish(const std::shared_ptr<graph::Graph>& graph, Ready ready,
-                         BorrowedRef<> backend);
+                         PyObject* backend);
 
   std::shared_ptr<graph::Graph> graph_;
-  BorrowedRef<PyCodeObject> code_;
-  BorrowedRef<> settings_;
+  PyCodeObject* code_;
+  PyObject* settings_;
   Options options_;
   PrepareModule prepare_;
   regions::Cut cut_;

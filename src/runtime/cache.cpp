@@ -212,17 +212,17 @@ PyMethodDef cache_methods[] = {
     {"reset_stats", resetStatsDoor, METH_NOARGS, "Sets all counters to zero."},
     {nullptr, nullptr, 0, nullptr}};
 
-Cache* cacheOf(BorrowedRef<> object) {
-  if (object.get() == Py_None) return nullptr;
-  if (Py_TYPE(object.get()) != &CacheType) {
+Cache* cacheOf(PyObject* object) {
+  if (object == Py_None) return nullptr;
+  if (Py_TYPE(object) != &CacheType) {
     PyErr_Format(PyExc_TypeError, "a stator._core.Cache is expected, not %.200s",
-                 Py_TYPE(object.get())->tp_name);
+                 Py_TYPE(object)->tp_name);
     return nullptr;
   }
-  return selfOf(object.get())->cache;
+  return selfOf(object)->cache;
 }
 
-bool addCache(BorrowedRef<> module) {
+bool addCache(PyObject* module) {
   CacheType.tp_name = "stator._core.Cache";
   CacheType.tp_basicsize = sizeof(CacheObject);
   CacheType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
@@ -235,7 +235,7 @@ bool addCache(BorrowedRef<> module) {
   CacheType.tp_weaklistoffset = offsetof(CacheObject, weakrefs);
   CacheType.tp_doc = "Captured entries of one set of compile settings.";
   if (PyType_Ready(&CacheType) != 0) return false;
-  return PyModule_AddObjectRef(module.get(), "Cache", reinterpret_cast<PyObject*>(&CacheType)) == 0;
+  return PyModule_AddObjectRef(module, "Cache", reinterpret_cast<PyObject*>(&CacheType)) == 0;
 }
 
 }  // namespace stator::runtime

@@ -116,7 +116,7 @@ class Cache {
   void drop(Wanted&& wanted);
 };
 
-bool addCache(BorrowedRef<> module);
+bool addCache(PyObject* module);
 extern PyMethodDef cache_methods[];
 
 }  // namespace stator::runtime

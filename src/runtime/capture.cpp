@@ -190,7 +190,7 @@ struct Attempt {
   std::string graph_text = "", regions_text = "";
   Ref<> lines = {};
 
-  BorrowedRef<PyCodeObject> code() const { return stator_frame_code(frame); }
+  PyCodeObject* code() const { return stator_frame_code(frame); }
   Site& site() const { return cache.site(stator_frame_code(frame), offset); }
   bool breaks() const { return captured.plan.exit == breaks::ExitKind::kBreak; }
 };
@@ -323,7 +323,7 @@ std::optional<std::unique_ptr<Entry>> compileGraph(Attempt& now, Entry& entry) {
   statistics().graphs++;
   statistics().ops += static_cast<int64_t>(entry.ops);
   BackendCall call(
-      captured.graph, now.code(), now.cache.backend,
+      captured.graph, now.code(), now.cache.backend.get(),
       {.grad_enabled = captured.grad_enabled, .as_captured = now.wish.runs_as_is, .seen = seen},
       [&](PyObject* module) {
         if (!now.options.runs_as_captured || seen)
@@ -341,7 +341,8 @@ std::optional<std::unique_ptr<Entry>> compileGraph(Attempt& now, Entry& entry) {
   now.turn.end();
   auto backend_start = std::chrono::steady_clock::now();
   tensor::TorchFunctionPause plain(entry.has_subclasses);
-  graph::Compiled compiled = call.compile(now.wish.runs_as_is ? asCaptured() : now.cache.backend);
+  graph::Compiled compiled =
+      call.compile((now.wish.runs_as_is ? asCaptured() : now.cache.backend).get());
   if (now.texts) now.regions_text = call.regionsText();
   entry.disk_keys = call.diskKeys();
   now.backend_seconds = call.searchSeconds() + secondsSince(backend_start);

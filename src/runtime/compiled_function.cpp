@@ -37,7 +37,7 @@ STATOR_HOT PyObject* call(PyObject* callable, PyObject* const* args, size_t narg
   if (cache != nullptr && forced_caches != nullptr) {
     forced = stealRef(PyObject_CallOneArg(forced_caches, self->cache));
     if (!forced) return nullptr;
-    cache = cacheOf(forced);
+    cache = cacheOf(forced.get());
   } else if (cache != nullptr) {
     PyObject* result = nullptr;
     if (self->direct->serve(self->function, *cache, args, nargsf, kwnames, &result)) return result;
@@ -71,7 +71,7 @@ void leaveCache(CompiledFunction* self) {
   self->root = nullptr;
 }
 
-Ref<> makeCompiled(PyTypeObject* type, BorrowedRef<> function, BorrowedRef<> cache) {
+Ref<> makeCompiled(PyTypeObject* type, PyObject* function, PyObject* cache) {
   if (!PyCallable_Check(function)) {
     PyErr_Format(PyExc_TypeError, "a callable is expected, not %.200s", Py_TYPE(function)->tp_name);
     return nullptr;
@@ -86,7 +86,7 @@ Ref<> makeCompiled(PyTypeObject* type, BorrowedRef<> function, BorrowedRef<> cac
   self->cache = newRef(cache).release();
   self->native_cache = native_cache;
   self->direct = new DirectCall();
-  self->root = rootOf(function.get());
+  self->root = rootOf(function);
   if (native_cache != nullptr && self->root != nullptr) native_cache->addRoot(self->root);
   return object;
 }
@@ -199,7 +199,7 @@ PyObject* deepcopy(PyObject* object, PyObject* memo) {
   Ref<> function = importedCall("copy", "deepcopy", self->function, memo);
   if (!function) return nullptr;
   if (function.get() == self->function) return newRef(object).release();
-  Ref<> copied = makeCompiled(Py_TYPE(object), function, self->cache);
+  Ref<> copied = makeCompiled(Py_TYPE(object), function.get(), self->cache);
   if (!copied) return nullptr;
   if (self->dict != nullptr) {
     selfOf(copied.get())->dict = PyDict_Copy(self->dict);
@@ -306,7 +306,7 @@ PyTypeObject CompiledFunctionType = {
 
 bool forceEager() { return force_eager; }
 
-bool addCompiledFunction(BorrowedRef<> module) {
+bool addCompiledFunction(PyObject* module) {
   return PyType_Ready(&CompiledFunctionType) == 0 &&
          PyModule_AddObjectRef(module, "CompiledFunction",
                                reinterpret_cast<PyObject*>(&CompiledFunctionType)) == 0 &&

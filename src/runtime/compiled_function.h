@@ -33,6 +33,6 @@ inline bool isCompiledFunction(PyObject* object) {
 bool forceEager();
 
 // Readies the type and adds it, and what belongs to it, to stator._core.
-bool addCompiledFunction(BorrowedRef<> module);
+bool addCompiledFunction(PyObject* module);
 
 }  // namespace stator::runtime

@@ -26,8 +26,8 @@ const std::array<Handler, 256> handlers = makeHandlers();
 
 }  // namespace
 
-Machine::Machine(StatorFrame* frame, const bytecode::CodeInfo* info)
-    : frame(frame), info(info), code(info->code()), instr(nullptr) {
+Machine::Machine(StatorFrame* running, const bytecode::CodeInfo* known)
+    : frame(running), info(known), code(known->code()), instr(nullptr) {
   StatorFrameView view = stator_frame_view(frame);
   slots = view.slots;
   top = view.top;

@@ -69,8 +69,8 @@ bool addInputs(const graph::Graph& graph, std::string& out) {
   return true;
 }
 
-std::string diskKey(const graph::Graph& graph, BorrowedRef<> backend) {
-  Ref<> ask = Ref<>::steal(PyObject_GetAttrString(backend.get(), "disk_settings"));
+std::string diskKey(const graph::Graph& graph, PyObject* backend) {
+  Ref<> ask = Ref<>::steal(PyObject_GetAttrString(backend, "disk_settings"));
   if (!ask) {
     PyErr_Clear();  // a callable as it is
     return "";
@@ -110,9 +110,9 @@ std::string diskKey(const graph::Graph& graph, BorrowedRef<> backend) {
   return disk::hex(digest.finish());
 }
 
-graph::Compiled load(const std::string& key, BorrowedRef<> backend) {
-  Ref<> found = orThrow(PyObject_CallMethod(backend.get(), "find_kept", "s", key.c_str()));
-  return found.get() == Py_None ? graph::Compiled() : graph::readCompiled(found);
+graph::Compiled load(const std::string& key, PyObject* backend) {
+  Ref<> found = orThrow(PyObject_CallMethod(backend, "find_kept", "s", key.c_str()));
+  return found.get() == Py_None ? graph::Compiled() : graph::readCompiled(found.get());
 }
 
 // Whether what the backend relied on is true for the sizes of this capture.
@@ -135,7 +135,7 @@ std::string keyOfHints(const std::string& key, const graph::Symbols& symbols) {
 
 }  // namespace
 
-Kept findKept(const graph::Graph& graph, BorrowedRef<> backend) {
+Kept findKept(const graph::Graph& graph, PyObject* backend) {
   Kept kept;
   kept.key = diskKey(graph, backend);
   if (kept.key.empty()) return kept;

@@ -18,6 +18,6 @@ struct Kept {
 };
 
 // Reads the inputs' examples.
-Kept findKept(const graph::Graph& graph, BorrowedRef<> backend);
+Kept findKept(const graph::Graph& graph, PyObject* backend);
 
 }  // namespace stator::runtime

@@ -18,13 +18,6 @@ using bytecode::CodeInfo;
 using bytecode::Instr;
 using concrete::Step;
 
-// The last instruction of a call unit, which is where the call happens and what tracebacks name; any other instruction is its own end.
-const Instr* unitEnd(const Instr* instr) {
-  if (instr->opcode == KW_NAMES) instr++;
-  if (instr->opcode == PRECALL) instr++;
-  return instr;
-}
-
 bool jumpsIfTrue(int opcode) {
   return opcode == JUMP_IF_TRUE_OR_POP || opcode == POP_JUMP_FORWARD_IF_TRUE ||
          opcode == POP_JUMP_BACKWARD_IF_TRUE;
@@ -149,7 +142,7 @@ PyObject* FrameRun::run() {
         case Outcome::kReturn:
           return finish(std::move(exit.value));
         case Outcome::kRaise:
-          instr_ = unitEnd(instr_);
+          instr_ = bytecode::callOf(instr_);
           stator_frame_set_offset(frame_, instr_->opcode_offset);
           if (!raise(Step::kRaise, instr_->opcode_offset)) return nullptr;
           continue;
@@ -260,7 +253,7 @@ bool FrameRun::raise(Step how, int lookup_offset) {
 }
 
 bool FrameRun::callPending(std::vector<PendingFrame>& frames, size_t index) {
-  instr_ = unitEnd(instr_);
+  instr_ = bytecode::callOf(instr_);
   stator_frame_set_offset(frame_, instr_->opcode_offset);
   // Of a frame that an attribute access has entered: (object, name).
   Ref<> access =

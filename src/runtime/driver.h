@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/ref.h"
+#include "breaks/continuation.h"
 #include "python/frame.h"
 
 #include <memory>
@@ -14,16 +15,7 @@ class CodeInfo;
 
 namespace stator::runtime {
 
-// What the caller does with the value that a materialised callee returns.
-enum class Continuation : uint8_t {
-  kPush,          // push it: a plain call, operator or attribute that runs Python code
-  kDiscard,       // drop it (STORE_ATTR through __set__, STORE_SUBSCR through __setitem__, ...)
-  kPushInstance,  // __init__: check that it is None, push `instance`
-  kPushTruth,     // __bool__ and friends, where the instruction pushes a bool: push its truth
-  kPushNotTruth,  // UNARY_NOT, `not in`
-  // __bool__ or __len__ at a conditional jump: its truth decides (JUMP_IF_X_OR_POP: the operand is still there)
-  kBranch,
-};
+using breaks::Continuation;
 
 // A frame that capture had inlined and that now has to become real, in the state in which capture left it.
 struct PendingFrame {

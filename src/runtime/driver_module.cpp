@@ -140,20 +140,9 @@ bool readPending(PyObject* tuple, PendingFrame& out) {
   out.slots.resize(PyTuple_GET_SIZE(stator_code_slot_names(code)));
   if (handled != Py_None) out.handled = newRef(handled);
   if (instance != Py_None) out.instance = newRef(instance);
-  static const struct {
-    const char* name;
-    Continuation value;
-  } kNames[] = {{"push", Continuation::kPush},
-                {"discard", Continuation::kDiscard},
-                {"instance", Continuation::kPushInstance},
-                {"truth", Continuation::kPushTruth},
-                {"not_truth", Continuation::kPushNotTruth},
-                {"branch", Continuation::kBranch}};
-  for (const auto& entry : kNames) {
-    if (std::string(entry.name) == continuation) {
-      out.continuation = entry.value;
-      return true;
-    }
+  if (auto named = breaks::continuationNamed(continuation)) {
+    out.continuation = *named;
+    return true;
   }
   PyErr_Format(PyExc_ValueError, "unknown continuation '%s'", continuation);
   return false;

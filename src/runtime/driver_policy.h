@@ -15,6 +15,6 @@ bool isMarkedNative(PyFunctionObject* function);
 bool standsForNative(PyCodeObject* code);
 
 // The cache inside a _core.Cache object; null for None. Anything else: null with a TypeError set.
-Cache* cacheOf(BorrowedRef<> object);
+Cache* cacheOf(PyObject* object);
 
 }  // namespace stator::runtime

@@ -107,6 +107,8 @@ PyObject* evaluateFrame(StatorFrame* frame, int throwflag) {
   // Not on top: the frame belongs to who is, and was handed down.
   if (state.disabled || stator_signal_waits() || !stator_evaluator_on_top())
     return stator_frame_eval_fresh(frame, throwflag);
+  if (stator_evaluator_in_tool() && state.entering != stator_frame_code(frame)) [[unlikely]]
+    return stator_frame_eval_fresh(frame, throwflag);
   if (state.entering != nullptr &&
       std::exchange(state.entering, nullptr) == stator_frame_code(frame))
     handed_over = true;

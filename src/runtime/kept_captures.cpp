@@ -19,12 +19,6 @@ namespace {
 
 PyObject* kept = nullptr;  // a list, while somebody wants them
 
-const char* continuationName(uint8_t continuation) {
-  static constexpr std::array kNames{"push",           "discard",          "push the instance",
-                                     "push its truth", "push its untruth", "branch"};
-  return kNames[continuation];
-}
-
 const char* opcodeAt(PyCodeObject* code, int offset) {
   const bytecode::CodeInfo* info = bytecode::CodeInfo::of(code);
   const int index = info != nullptr ? info->indexAt(offset) : -1;
@@ -39,7 +33,7 @@ Ref<> frameRow(const breaks::FrameText& frame, bool driven) {
       Py_BuildValue("(Oisss)", code != nullptr ? reinterpret_cast<PyObject*>(code) : Py_None,
                     code != nullptr ? PyCode_Addr2Line(code, frame.offset) : 0,
                     code != nullptr ? opcodeAt(code, frame.offset) : "",
-                    driven ? "" : continuationName(frame.continuation), frame.written.c_str()));
+                    driven ? "" : breaks::nameOf(frame.continuation), frame.written.c_str()));
 }
 
 // The functions that the graph calls (torch.cond's branches, ...): GraphModules among the arguments of its nodes.

@@ -178,7 +178,7 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
-bool addModuleBase(BorrowedRef<> module) {
+bool addModuleBase(PyObject* module) {
   return PyType_Ready(&ModuleBaseType) == 0 &&
          PyModule_AddObjectRef(module, "CompiledModuleBase",
                                reinterpret_cast<PyObject*>(&ModuleBaseType)) == 0 &&

@@ -5,6 +5,6 @@
 
 namespace stator::runtime {
 
-bool addModuleBase(BorrowedRef<> module);
+bool addModuleBase(PyObject* module);
 
 }  // namespace stator::runtime

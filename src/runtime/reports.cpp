@@ -114,7 +114,8 @@ void reportRecompiled(StatorFrame* frame, const std::string& failed_guards,
 }
 
 void reportGuards(StatorFrame* frame, const std::string& guards) {
-  Ref<> done = callReport("guards_made", "(ss)", placeNow(frame).c_str(), guards.c_str());
+  Ref<> done = callReport("guards_made", "(ssOi)", placeNow(frame).c_str(), guards.c_str(),
+                          stator_frame_code(frame), static_cast<int>(stator_frame_offset(frame)));
   if (!done) PyErr_Clear();
 }
 

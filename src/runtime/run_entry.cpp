@@ -55,7 +55,7 @@ PendingFrame pendingFrame(const breaks::FrameState& state, const std::vector<Ref
   for (breaks::Register index : state.slots) pending.slots.push_back(at(index));
   for (breaks::Register index : state.stack) pending.stack.push_back(at(index));
   pending.offset = state.offset;
-  pending.continuation = static_cast<Continuation>(state.continuation);
+  pending.continuation = state.continuation;
   pending.instance = at(state.instance);
   return pending;
 }
@@ -334,8 +334,9 @@ Exit afterNothing(Cache& cache, const Entry& entry, const graph::FailedRun* fail
                                                 [&] { (void)written.undone(); }))
       return std::move(*exit);
   }
-  // The real interpreter runs this part again and raises where, and as, eager raises.
-  return outcome(Outcome::kNative);
+  // The real interpreter runs this part again and raises where, and as, eager raises. What it calls is no part of any graph: a break there
+  // would be refused under fullgraph=True, and hide the program's own error.
+  return outcome(cache.fullgraph ? Outcome::kOverLimit : Outcome::kNative);
 }
 
 }  // namespace

@@ -55,8 +55,8 @@ inline Place placeOf(const TensorMeta& meta) { return {meta.device, meta.device_
 
 class Call {
  public:
-  Call(Workspace& workspace, const State& state, Inferred& out)
-      : state(state), out(out), workspace_(workspace) {}
+  Call(Workspace& workspace, const State& torch_state, Inferred& result)
+      : state(torch_state), out(result), workspace_(workspace) {}
   // False: the arguments do not fit the parameters, or the tensors are of a kind that no rule knows.
   bool bind(const Signature& signature, uint32_t detail, Mode mode, bool keywords_allowed);
 

@@ -53,17 +53,17 @@ bool isName(const Ref<>& key, const char* name) {
          PyUnicode_CompareWithASCIIString(key.get(), name) == 0;
 }
 
-PyObject* localName(BorrowedRef<PyCodeObject> code, int64_t slot) {
-  if (!code || slot >= PyTuple_GET_SIZE(stator_code_slot_names(code.get()))) return nullptr;
-  return PyTuple_GET_ITEM(stator_code_slot_names(code.get()), slot);
+PyObject* localName(PyCodeObject* code, int64_t slot) {
+  if (!code || slot >= PyTuple_GET_SIZE(stator_code_slot_names(code))) return nullptr;
+  return PyTuple_GET_ITEM(stator_code_slot_names(code), slot);
 }
 
 // The cell of a variable of the frame itself: its contents are what the user calls the variable.
-bool isFrameCell(const Source& source, BorrowedRef<PyCodeObject> code) {
+bool isFrameCell(const Source& source, PyCodeObject* code) {
   if (source.kind != SourceKind::kLocal || !code ||
-      source.index >= PyTuple_GET_SIZE(stator_code_slot_names(code.get())))
+      source.index >= PyTuple_GET_SIZE(stator_code_slot_names(code)))
     return false;
-  return stator_code_slot_is_cell(code.get(), static_cast<int>(source.index)) != 0;
+  return stator_code_slot_is_cell(code, static_cast<int>(source.index)) != 0;
 }
 
 // Something that belongs to no frame: by its qualified name, as one would import it.
@@ -92,7 +92,7 @@ std::string printPinned(PyObject* object) {
 
 class Printer {
  public:
-  Printer(BorrowedRef<PyCodeObject> code, bool exact, bool dotted = false)
+  Printer(PyCodeObject* code, bool exact, bool dotted = false)
       : code_(code), exact_(exact), dotted_(dotted) {}
 
   std::string print(const Source& source) const {
@@ -247,20 +247,20 @@ class Printer {
     }
   }
 
-  BorrowedRef<PyCodeObject> code_;
+  PyCodeObject* code_;
   bool exact_;
   bool dotted_;
 };
 
 }  // namespace
 
-std::string print(const Source& source, BorrowedRef<PyCodeObject> code) {
+std::string print(const Source& source, PyCodeObject* code) {
   return Printer(code, false).print(source);
 }
-std::string printModulePath(const Source& source, BorrowedRef<PyCodeObject> code) {
+std::string printModulePath(const Source& source, PyCodeObject* code) {
   return Printer(code, false, true).print(source);
 }
-std::string printExact(const Source& source, BorrowedRef<PyCodeObject> code) {
+std::string printExact(const Source& source, PyCodeObject* code) {
   return Printer(code, true).print(source);
 }
 

@@ -358,9 +358,9 @@ STATOR_HOT PyObject* peek(const Source& source, PyObject* base, const Roots& roo
 
 void setTensorParts(TensorParts parts) { tensor_parts = parts; }
 
-Ref<> step(const Source& source, BorrowedRef<> base, const Roots& roots) {
+Ref<> step(const Source& source, PyObject* base, const Roots& roots) {
   Ref<> keep;
-  PyObject* value = peek(source, base.get(), roots, keep);
+  PyObject* value = peek(source, base, roots, keep);
   return keep ? keep : Ref<>::create(value);
 }
 
@@ -381,7 +381,7 @@ Ref<> read(const Source& source, const Roots& roots) {
   Ref<> value = Ref<>::create(readRoot(*at, roots));
   while (value && count > 0) {
     --count;
-    value = step(count < kUsual ? *usual[count] : *longer[count - kUsual], value, roots);
+    value = step(count < kUsual ? *usual[count] : *longer[count - kUsual], value.get(), roots);
   }
   return value;
 }

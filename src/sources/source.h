@@ -102,8 +102,8 @@ struct Roots {
 class SourceSet {
  public:
   const Source* root(SourceKind kind, int64_t index = 0);
-  const Source* pinned(BorrowedRef<> object);
-  const Source* child(SourceKind kind, const Source* base, BorrowedRef<> key = nullptr,
+  const Source* pinned(PyObject* object);
+  const Source* child(SourceKind kind, const Source* base, PyObject* key = nullptr,
                       int64_t index = 0);
   size_t size() const { return sources_.size(); }
   const Source& at(size_t id) const { return sources_[id]; }
@@ -116,7 +116,7 @@ class SourceSet {
     const Source* known = nullptr;  // null: it is free
   };
   Place find(SourceKind kind, const Source* base, PyObject* key, int64_t index) const;
-  const Source* intern(SourceKind kind, const Source* base, BorrowedRef<> key, int64_t index);
+  const Source* intern(SourceKind kind, const Source* base, PyObject* key, int64_t index);
   void grow();
 
   std::deque<Source> sources_;
@@ -134,7 +134,7 @@ PyObject* peek(const Source& source, PyObject* base, const Roots& roots, Ref<>& 
                bool* unknown = nullptr);
 // One step: the value at `source`, given its base's value (ignored for roots). A null Ref without a Python error: it is not there any
 // more (no such key, index out of range, wrong layout). Never runs user code, except kGenericAttr and kAsked.
-Ref<> step(const Source& source, BorrowedRef<> base, const Roots& roots);
+Ref<> step(const Source& source, PyObject* base, const Roots& roots);
 // The whole way.
 Ref<> read(const Source& source, const Roots& roots);
 // Parts of tensors, read without running a subclass's __torch_function__; null without an error: not there. Given by a room that sees
@@ -147,10 +147,10 @@ struct TensorParts {
 };
 void setTensorParts(TensorParts parts);
 // As a user would write it: L['x'], L['self'].layers[3].weight, G['torch'].add.
-std::string print(const Source& source, BorrowedRef<PyCodeObject> code);
+std::string print(const Source& source, PyCodeObject* code);
 // As TorchDynamo spells it, with the module's dicts shown: L['self']._modules['layers']._modules['3']._parameters['weight'].
 // The name of a module as torch knows it: L['self'].layers.0.linear.
-std::string printModulePath(const Source& source, BorrowedRef<PyCodeObject> code);
-std::string printExact(const Source& source, BorrowedRef<PyCodeObject> code);
+std::string printModulePath(const Source& source, PyCodeObject* code);
+std::string printExact(const Source& source, PyCodeObject* code);
 
 }  // namespace stator::sources

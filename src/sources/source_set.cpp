@@ -65,10 +65,9 @@ SourceSet::Place SourceSet::find(SourceKind kind, const Source* base, PyObject* 
   return {at, hash, nullptr};
 }
 
-const Source* SourceSet::intern(SourceKind kind, const Source* base, BorrowedRef<> key,
-                                int64_t index) {
+const Source* SourceSet::intern(SourceKind kind, const Source* base, PyObject* key, int64_t index) {
   if (sources_.size() * 2 >= table_.size()) grow();
-  PyObject* name = key.get();
+  PyObject* name = key;
   const Place place = find(kind, base, name, index);
   if (place.known != nullptr) return place.known;
   const bool by_identity = kind == SourceKind::kPinned;
@@ -96,19 +95,18 @@ const Source* SourceSet::root(SourceKind kind, int64_t index) {
   return intern(kind, nullptr, nullptr, index);
 }
 
-const Source* SourceSet::pinned(BorrowedRef<> object) {
+const Source* SourceSet::pinned(PyObject* object) {
   STATOR_CHECK(object, "nothing to pin");
   // Asked again and again for the same few classes: what is held already lives as long as this set.
   if (!table_.empty()) {
-    const Place place = find(SourceKind::kPinned, nullptr, object.get(), 0);
+    const Place place = find(SourceKind::kPinned, nullptr, object, 0);
     if (place.known != nullptr) return place.known;
   }
-  const bool weak = PyType_Check(object.get()) && isShortLived(object.get());
+  const bool weak = PyType_Check(object) && isShortLived(object);
   return intern(SourceKind::kPinned, nullptr, object, weak ? kWeakPin : 0);
 }
 
-const Source* SourceSet::child(SourceKind kind, const Source* base, BorrowedRef<> key,
-                               int64_t index) {
+const Source* SourceSet::child(SourceKind kind, const Source* base, PyObject* key, int64_t index) {
   STATOR_CHECK(kind > SourceKind::kPinned && base != nullptr, "a step needs a base");
   return intern(kind, base, key, index);
 }

@@ -22,7 +22,7 @@ struct Range {
 // A question about a symbol that has no value yet: nothing can be decided on it while tracing.
 class Undecided : public std::exception {
  public:
-  explicit Undecided(const Expr* condition) : condition(condition) {}
+  explicit Undecided(const Expr* asked) : condition(asked) {}
   const Expr* const condition;
 };
 

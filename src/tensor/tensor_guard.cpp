@@ -152,7 +152,7 @@ struct TensorFacts {
 
 namespace {
 
-enum class Field { kType, kDtype, kDevice, kKeys, kRank, kSize, kStride, kRequiresGrad, kMarks };
+enum class Field { kType, kDtype, kDevice, kKeys, kRank, kSize, kStride, kRequiresGrad, kMark };
 
 template <class Differs>
 inline bool sameShape(const TensorFacts& facts, const int64_t* sizes, const int64_t* strides,
@@ -194,7 +194,7 @@ inline bool matches(const TensorFacts& facts, PyObject* object, Differs&& differ
     return differs(Field::kRequiresGrad, 0);
   if (ImplFields::keys(impl) != facts.keys) return differs(Field::kKeys, 0);
   // What is marked has to be dynamic here; an entry for marked tensors also serves others.
-  if ((marksOf(object) & ~facts.marks) != 0) return differs(Field::kMarks, 0);
+  if ((marksOf(object) & ~facts.marks) != 0) return differs(Field::kMark, 0);
   return true;
 }
 
@@ -277,7 +277,7 @@ std::string TensorGuard::explain(PyObject* object) const {
       case Field::kRequiresGrad:
         differs("requires_grad", truth(requires_grad), truth(seen->requires_grad));
         break;
-      case Field::kMarks:
+      case Field::kMark:
         differs("marks", std::to_string(dynamo_attributes),
                 std::to_string(seen->dynamo_attributes));
         break;

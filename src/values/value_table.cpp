@@ -8,26 +8,26 @@
 
 namespace stator::values {
 
-Info& ValueTable::addOutside(BorrowedRef<> object, const sources::Source* source) {
+Info& ValueTable::addOutside(PyObject* object, const sources::Source* source) {
   auto info = std::make_unique<Info>();
   info->object = Ref<>::create(object);
   info->source = source;
   Info* raw = info.get();
-  auto [it, fresh] = infos_.emplace(object.get(), std::move(info));
+  auto [it, fresh] = infos_.emplace(object, std::move(info));
   STATOR_CHECK(fresh, "object is in the table already");
   order_.push_back(raw);
   return *raw;
 }
 
-Info& ValueTable::addMade(BorrowedRef<> object, uint64_t born) {
-  auto it = infos_.find(object.get());
+Info& ValueTable::addMade(PyObject* object, uint64_t born) {
+  auto it = infos_.find(object);
   if (it != infos_.end()) return *it->second;
   auto info = std::make_unique<Info>();
   info->object = Ref<>::create(object);
   info->origin = Origin::kMade;
   info->born = born;
   Info* raw = info.get();
-  infos_.emplace(object.get(), std::move(info));
+  infos_.emplace(object, std::move(info));
   order_.push_back(raw);
   return *raw;
 }

@@ -63,13 +63,13 @@ struct Info {
 
 class ValueTable {
  public:
-  Info* find(BorrowedRef<> object) {
-    auto it = infos_.find(object.get());
+  Info* find(PyObject* object) {
+    auto it = infos_.find(object);
     return it == infos_.end() ? nullptr : it->second.get();
   }
-  Info& addOutside(BorrowedRef<> object, const sources::Source* source);
-  Info& addMade(BorrowedRef<> object, uint64_t born);
-  bool isOutside(BorrowedRef<> object) {
+  Info& addOutside(PyObject* object, const sources::Source* source);
+  Info& addMade(PyObject* object, uint64_t born);
+  bool isOutside(PyObject* object) {
     Info* info = find(object);
     return info != nullptr && info->origin == Origin::kOutside;
   }

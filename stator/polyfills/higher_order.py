@@ -7,7 +7,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from stator import _torch_versions, _transforms
 
-from .subgraphs import call, call_like, capture, is_open, refuse, set_meta
+from .subgraphs import call, call_like, capture, capture_with_sizes, is_open, refuse, set_meta
 
 _cond_op = torch.ops.higher_order.cond
 _while_loop_op = torch.ops.higher_order.while_loop
@@ -59,7 +59,7 @@ def _whole(name, function, args, kwargs, pure):
     def run():
         return body(*body.tensors)
 
-    return body, *capture((name,), (run,), (), (), pure)
+    return body, *capture_with_sizes((name,), (run,), (), (), pure)
 
 
 def checkpoint(function, *args, **kwargs):
@@ -122,7 +122,8 @@ def cond(pred, true_fn, false_fn, operands=()):
     if not is_open(pred) and (not isinstance(pred, torch.Tensor) or pred.numel() != 1):
         refuse("a condition of torch.cond that is no tensor of one element")
     yes, no = Flat(true_fn, operands, {}), Flat(false_fn, operands, {})
-    true_module, false_module, extras = capture(("cond_true", "cond_false"), (yes, no), yes.tensors, yes.tensors, True)
+    names = ("cond_true", "cond_false")
+    true_module, false_module, extras = capture_with_sizes(names, (yes, no), yes.tensors, yes.tensors, True)
     if yes.output_spec != no.output_spec or not yes.all_tensors() or not no.all_tensors():
         refuse("branches of torch.cond with other results than tensors of one structure")
     results = call(_cond_op, pred, true_module, false_module, yes.tensors + extras)

@@ -6,6 +6,11 @@ def capture(names, functions, operands, samples, pure):
     raise RuntimeError("only for captured code")
 
 
+def capture_with_sizes(names, functions, operands, samples, pure):
+    """The same; the symbols of the operands' sizes are among the further operands."""
+    raise RuntimeError("only for captured code")
+
+
 def capture_pair(forward, backward, operands):
     """(forward module, backward module, further operands, positions of saved tensors)."""
     raise RuntimeError("only for captured code")

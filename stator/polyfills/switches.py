@@ -35,6 +35,29 @@ def run_later(function, args, kwargs):
     function(*args, **kwargs)
 
 
+class LateText:
+    """A text of tensors, for a call that runs later: its parts are texts and (value, conversion, format)."""
+
+    def __init__(self, parts):
+        self.parts = parts
+
+
+def text_later(value, conversion, spec):
+    """What FORMAT_VALUE makes of a tensor, where the text goes into such a call alone."""
+    return LateText([(value, conversion, spec)])
+
+
+def join_later(*texts):
+    """What BUILD_STRING makes then."""
+    parts = []
+    for text in texts:
+        if isinstance(text, LateText):
+            parts.extend(text.parts)
+        else:
+            parts.append(text)
+    return LateText(parts)
+
+
 def later(function):
     """What is traced in the place of a function that may run behind the captured part (config.reorderable_logging_functions)."""
 
@@ -48,11 +71,20 @@ def ignored(*args, **kwargs):
     """What is traced in the place of a function that is left out (config.ignore_logging_functions)."""
 
 
+def is_enabled(logger, level):
+    """logger.isEnabledFor(level) past the rule for that."""
+    return logger.isEnabledFor(level)
+
+
 def ignored_of(loggers, level):
-    """The same for a method of these loggers; others log as before."""
+    """The same for a method of these loggers; others log as before. Without a level it is isEnabledFor, which is asked and says nothing."""
 
     def method(self, *args, **kwargs):
         if not any(self is logger for logger in loggers):
             self.log(level, *args, **kwargs)
 
-    return method
+    def enabled(self, level):
+        if not any(self is logger for logger in loggers):
+            return is_enabled(self, level)
+
+    return method if level is not None else enabled

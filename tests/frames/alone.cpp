@@ -11,7 +11,7 @@ Exit runCaptured(Cache&, StatorFrame*, bytecode::CodeInfo&) { return outcome(Out
 ModuleCall plainModuleCall(StatorFrame*) { return {}; }
 bool isMarkedNative(PyFunctionObject*) { return false; }
 bool standsForNative(PyCodeObject*) { return false; }
-Cache* cacheOf(BorrowedRef<>) {
+Cache* cacheOf(PyObject*) {
   PyErr_SetString(PyExc_TypeError, "the driver alone has no caches");
   return nullptr;
 }

@@ -526,3 +526,28 @@ def test_an_exception_under_fullgraph_keeps_its_text(error):
     with pytest.raises(type(error)) as plain:
         stator.compile(program, backend="eager")(*args)
     assert plain.value.args == error.args
+
+
+def test_an_operation_that_fails_under_fullgraph_is_a_runtime_error_of_torch():
+    def program(x):
+        return x.sin() @ torch.ones(7, 7)
+
+    with pytest.raises(RuntimeError, match="cannot be multiplied"):
+        program(X)
+    with pytest.raises(RuntimeError, match="cannot be multiplied"):
+        stator.compile(program, backend="eager")(X)
+    with pytest.raises(stator.exc.TorchRuntimeError, match=r"matmul: RuntimeError: .*in program|in .*program.*matmul"):
+        stator.compile(program, backend="eager", fullgraph=True)(X)
+
+
+def test_a_branch_on_a_number_of_the_graph_is_a_user_error():
+    def program(x):
+        n = x.item()
+        torch._check_is_size(n)
+        return torch.zeros(3) if n == 0 else torch.arange(n)
+
+    x = torch.tensor([3])
+    assert torch.equal(stator.compile(program, backend="eager")(x), program(x))
+    kind = stator.exc.UserError if issubclass(stator.exc.UserError, stator.exc.Unsupported) else stator.exc.Unsupported
+    with stator.config.patch(capture_scalar_outputs=True), pytest.raises(kind, match="a branch depends on the data"):
+        stator.compile(program, backend="eager", fullgraph=True)(x)

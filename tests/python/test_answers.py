@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import warnings
 
 import numpy
 import pytest
@@ -231,6 +232,53 @@ def test_reordered_functions(capsys):
     assert len(seen.graphs) == 1
 
 
+def test_texts_of_tensors_in_reordered_functions(capsys):
+    def f(x):
+        y = x + 1
+        print(f"{y}", f"{y[0, 0]:.3f}|{y.sum()!r:>20}|{x.shape[0]}", "z", sep="\\n")
+        warnings.warn(f"sum {y.sum()}", stacklevel=1)
+        return y * 2
+
+    def told(function):
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            result = function(X)
+        return result.tolist(), capsys.readouterr().out, [str(one.message) for one in given]
+
+    seen = Seen()
+    with config.patch(reorderable_logging_functions={print, warnings.warn}):
+        whole = stator.compile(f, backend=seen, fullgraph=True)
+        for _ in range(3):
+            assert told(whole) == told(f)
+        assert len(seen.graphs) == 1
+
+        def g(x):
+            text = f"{x + 1}"  # it goes elsewhere too: read as ever
+            print(text)
+            return x + len(text)
+
+        assert told(stator.compile(g, backend="eager")) == told(g)
+
+
+def test_ignored_levels():
+    log = logging.getLogger("stator.test.ignored")
+
+    def f(x):
+        y = x + 1
+        if log.isEnabledFor(logging.WARNING):
+            log.warning("said")
+        return y
+
+    seen, given = Seen(), []
+    log.addFilter(lambda record: given.append(record) or False)
+    with config.patch(ignore_logging_functions={log.isEnabledFor}):
+        assert torch.equal(stator.compile(f, backend=seen, fullgraph=True)(X), X + 1)
+    assert len(seen.graphs) == 1 and not given
+    with config.patch(ignore_logging_functions={logging.getLogger("another").isEnabledFor}):
+        assert torch.equal(stator.compile(f, backend="eager")(X), X + 1)
+    assert len(given) == 1
+
+
 def test_numpy_can_be_left_out():
     def f(x):
         y = x + 1
@@ -366,11 +414,11 @@ WORDS = {
     "graph_code_verbose": ["TRACED GRAPH", '"f32[5, 2][2, 1]cpu"'],
     "graph_sizes": ["TRACED GRAPH TENSOR SIZES", "(5, 2)"],
     "trace_source": ["TRACE starts_line", "y = inner(x.sin())", "(inline depth: 1)"],
-    "trace_call": ["TRACE inlined call inner from", "~~~~~"],
+    "trace_call": ["TRACE inlined call inner from", "TRACE FX call sin from", "in f (f)\n", "~^~"],
     "trace_bytecode": ["TRACE LOAD_FAST y []", "TRACE RETURN_VALUE None ["],
     "recompiles": ["captured once more", "L['x'].size(0): was 5, is 6"],
     "recompiles_verbose": ["guards that fail", "entry 0:", "L['x'].size(0): was 5, is 6"],
-    "guards": ["L['x']: Tensor, float32, [5, 2]"],
+    "guards": ["L['x']: Tensor, float32, [5, 2]", "[program.py:"],
     "sym_node": ["SymInt of L['x'].size(0), hint 6"],
     "trace_shape_events": ["create_symbol s0 = 6 for L['x'].size(0)"],
     "dynamic": ["create_symbol s0 = 6: L['x'].size(0) is a symbol", "in f"],

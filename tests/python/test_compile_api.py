@@ -5,11 +5,13 @@ import functools
 import gc
 import inspect
 import math
+import operator
 import os
 import pickle
 import subprocess
 import sys
 import threading
+import time
 import warnings
 import weakref
 
@@ -818,3 +820,32 @@ def test_functions_of_numbers_that_the_graph_reads():
         with stator.config.patch(capture_scalar_outputs=True):
             result, expected = stator.compile(g, backend=backend)(torch.arange(4.0) + 1), g(torch.arange(4.0) + 1)
         assert torch.equal(result[0], expected[0]) and result[1] == expected[1]
+
+
+@pytest.mark.parametrize(
+    "function, arguments",
+    [
+        (torch.sin, (1,)),
+        (torch.Tensor.add, (1, 1)),
+        (torch.einsum, ("ij,jk->ik", 1, 1)),
+        (torch.nn.functional.softmax, (1, 0)),
+        (torch.ops.aten.sin, (1,)),
+        (torch.ops.aten.sin.default, (1,)),
+        (operator.add, (1, 1)),
+        (functools.partial(torch.add, alpha=2), (1, 1)),
+        (torch.func.vmap(lambda x: x.sum()), (1,)),
+        (torch.func.grad(lambda x: x.sin().sum()), (1,)),
+    ],
+    ids=lambda one: getattr(one, "__name__", type(one).__name__),
+)
+def test_callables_that_have_no_code_of_the_program(function, arguments):
+    graphs = []
+    whole = stator.compile(
+        function, backend=lambda module, inputs: graphs.append(module) or module.forward, fullgraph=True
+    )
+    tensors = [torch.randn(3, 3) if one == 1 and isinstance(one, int) else one for one in arguments]
+    for _ in range(2):
+        torch.testing.assert_close(whole(*tensors), function(*tensors))
+    assert len(graphs) == 1
+    with pytest.raises(exc.Unsupported, match="fullgraph"):
+        stator.compile(time.time, backend="eager", fullgraph=True)()

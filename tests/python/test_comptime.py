@@ -65,7 +65,7 @@ def test_values_calls_and_graph(comptime):
     text, graphs = _run(outer, torch.randn(2, 3))
     assert graphs == 1 and SEEN == ["some", True]
     assert text.startswith("FakeTensor(..., size=(2, 3))\nFakeTensor(..., size=(2, 3))\n")
-    assert "mul(%0, 2)" in text and "add" not in text  # so far
+    assert "l_x_ * 2" in text and "+ 1" not in text  # so far
     assert 'in outer\n    return inner(x * 2, "some") * 3\n' in text and text.index("in outer") < text.index("in inner")
     assert "x = FakeTensor(..., size=(2, 3))" in text
 
@@ -107,7 +107,7 @@ def test_the_short_forms(capsys):
         text.startswith("FakeTensor(..., size=(3,))\n")
         and "y = FakeTensor" in text
         and "in program" in text
-        and "add(%0, 1)" in text
+        and "l_x_ + 1" in text
     )
 
 
@@ -145,3 +145,48 @@ def test_errors_are_the_programs():
 
     with pytest.raises((KeyError, stator.exc.Unsupported), match="mine"):
         stator.compile(program, backend="eager", fullgraph=True)(torch.randn(3))
+
+
+def test_the_graph_so_far_can_be_looked_at():
+    def program(x):
+        y = x * 2
+
+        @stator.comptime
+        def _(ctx):
+            y = ctx.get_local("y")
+            SEEN.append((y.as_fake().dtype, tuple(y.size()), y.size(0)))
+            y.as_proxy() + 4
+            ctx.print_graph(verbose=False, file=FILE)
+
+        return y + 3
+
+    text, graphs = _run(program, torch.randn(2))
+    assert graphs == 1 and SEEN == [(torch.float32, (2,), 2)]
+    assert (
+        text
+        == "def forward(self, L_x_ : torch.Tensor):\n    l_x_ = L_x_\n    y = l_x_ * 2;  l_x_ = None\n    add = y + 4;  y = add = None\n"
+    )
+
+
+def _fails(x):
+    y = x + 1
+
+    @stator.comptime
+    def _(ctx):
+        SEEN.append(ctx.get_local("nothing of the kind"))
+
+    return y
+
+
+def test_an_error_of_the_function_is_seen(caplog):
+    with pytest.raises(KeyError, match="nothing of the kind") as caught:
+        stator.compile(_fails, backend="eager")(torch.ones(2))
+    assert "from user code" in str(caught.value.args[0]) and "in _fails" in str(caught.value.args[0])
+    stator.reset()
+    with stator.config.patch(suppress_errors=True):
+        compiled = stator.compile(_fails, backend="eager")
+        before = stator.stats()["graphs"]
+        for _ in range(2):
+            assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 2.0))
+        assert stator.stats()["graphs"] == before + 1
+    assert not SEEN

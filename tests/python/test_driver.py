@@ -376,14 +376,14 @@ def test_continuation_instance():
     box = Box.__new__(Box)
     chain = [
         (make, call_site(make), [0], []),
-        (Box.__init__, body_start(Box.__init__), [box, 9], [], None, "instance", box),
+        (Box.__init__, body_start(Box.__init__), [box, 9], [], None, "push the instance", box),
     ]
     assert _core.run_pending(chain) == 9
 
     def bad_init(self):
         return 5
 
-    chain[1] = (bad_init, body_start(bad_init), [box], [], None, "instance", box)
+    chain[1] = (bad_init, body_start(bad_init), [box], [], None, "push the instance", box)
     with pytest.raises(TypeError, match=r"__init__\(\) should return None, not 'int'"):
         _core.run_pending(chain)
 
@@ -411,20 +411,20 @@ def test_continuation_truth(v):
     call = (Box.__bool__, body_start(Box.__bool__), [box], [])
     # What asks for the truth: since 3.13 an instruction of its own.
     if sys.version_info >= (3, 13):
-        asks = dict.fromkeys(("not", "if", "and"), ("TO_BOOL", "truth"))
+        asks = dict.fromkeys(("not", "if", "and"), ("TO_BOOL", "push its truth"))
     elif sys.version_info >= (3, 12):
         asks = {"if": ("POP_JUMP_IF_FALSE", "branch"), "and": ("POP_JUMP_IF_FALSE", "branch")}
     else:
         asks = {"if": ("POP_JUMP_FORWARD_IF_FALSE", "branch"), "and": ("JUMP_IF_FALSE_OR_POP", "branch")}
     for fn, kind, stack in ((invert, "not", []), (branch, "if", []), (both, "and", [box])):
-        opname, continuation = asks.get(kind, ("UNARY_NOT", "not_truth"))
+        opname, continuation = asks.get(kind, ("UNARY_NOT", "push its untruth"))
         assert _core.run_pending([(fn, off(fn, opname), [box], stack), (*call, None, continuation)]) == fn(box)
     member = (Box.__contains__, body_start(Box.__contains__), [box, 1], [])
     assert _core.run_pending(
-        [(contains, off(contains, "CONTAINS_OP"), [box], []), (*member, None, "truth")]
+        [(contains, off(contains, "CONTAINS_OP"), [box], []), (*member, None, "push its truth")]
     ) == contains(box)
     assert _core.run_pending(
-        [(contains_not, off(contains_not, "CONTAINS_OP"), [box], []), (*member, None, "not_truth")]
+        [(contains_not, off(contains_not, "CONTAINS_OP"), [box], []), (*member, None, "push its untruth")]
     ) == contains_not(box)
 
 

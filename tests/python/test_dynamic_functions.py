@@ -81,3 +81,24 @@ def test_one_graph_for_all_sizes(function, backend):
         if handle is not None:
             handle.remove()
     assert len(graphs) == 1
+
+
+@pytest.mark.parametrize("program", [branches, checkpointed], ids=lambda program: program.__name__)
+def test_symbols_are_operands(program):
+    """Backends find every symbol of a function's tensors among its inputs."""
+    graphs = []
+
+    def backend(gm, inputs):
+        graphs.append(gm)
+        return gm
+
+    x = torch.randn(3, 4, requires_grad=True)
+    got = stator.compile(program, backend=backend, dynamic=True, fullgraph=True)(x)
+    assert torch.equal(got, program(x))
+    bodies = [getattr(graphs[0], name) for name, _ in graphs[0].named_children()]
+    assert len(graphs) == 1 and bodies
+    for body in bodies:
+        inputs = [node.meta["example_value"] for node in body.graph.nodes if node.op == "placeholder"]
+        numbers = {str(value) for value in inputs if isinstance(value, torch.SymInt)}
+        sizes = {str(size) for value in inputs if isinstance(value, torch.Tensor) for size in value.shape}
+        assert len(sizes) == 2 and sizes <= numbers

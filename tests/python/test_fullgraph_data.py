@@ -136,3 +136,46 @@ def test_without_fullgraph_nothing_changes():
     finally:
         handle.remove()
     assert len(graphs) >= 2
+
+
+def divided(x):
+    a, b = x.tolist()
+    return torch.ones(3) * (a // b), a % b
+
+
+def checked(x):
+    a, b = x.tolist()
+    torch._check(a > b, lambda: "a text of mine")
+    return torch.ones(2) * a
+
+
+def checked_sizes(x):
+    a, b = x.tolist()
+    torch._check_is_size(a)
+    torch._check(b >= 0, lambda: "less than nothing")
+    return torch.zeros(a + b).cos()
+
+
+def outcome(function, x):
+    try:
+        return function(x)
+    except Exception as error:
+        return type(error), str(error)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("program", [divided, checked, checked_sizes], ids=lambda program: program.__name__)
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_what_raises_when_the_graph_runs_raises_as_in_eager(program, backend):
+    """What only the graph knows is checked there: a divisor, a condition of torch._check."""
+    graphs = []
+
+    def counted(gm, inputs):
+        graphs.append(gm)
+        return stator.lookup_backend(backend)(gm, inputs)
+
+    compiled = stator.compile(program, backend=counted, fullgraph=True)
+    for numbers in ([7, 2], [7, 0], [-7, 2], [2, 7], [0, 0], [3, -1], [9, 4]):
+        x = torch.tensor(numbers)
+        assert repr(outcome(compiled, x)) == repr(outcome(program, x)), numbers
+    assert len(graphs) == 1

@@ -158,6 +158,28 @@ def test_the_error_comes_each_time_and_other_tensors_are_served():
 
 
 @pytest.mark.skipif("STATOR_BREAK_EVERY" in os.environ, reason="forced breaks are other captures")
+def test_comparisons_that_leave_one_number_make_it_static():
+    def program(x):
+        if x.shape[0] > 3:
+            return x.cos()
+        if x.shape[0] < 3:
+            return x * 2
+        return x.sin()
+
+    x = torch.randn(3, 4)
+    assert torch.equal(stator.compile(program, backend="eager")(x), program(x))
+    stator.mark_dynamic(x, 0)
+    line = program.__code__.co_firstlineno + 3
+    with pytest.raises(
+        stator.exc.ConstraintViolation, match=re.escape("makes it static: it was 3 at ") + f".*:{line} in"
+    ):
+        stator.compile(program, backend="eager")(x)
+    y = torch.randn(7, 4)
+    stator.mark_dynamic(y, 0)
+    assert torch.equal(stator.compile(program, backend="eager")(y), program(y))
+
+
+@pytest.mark.skipif("STATOR_BREAK_EVERY" in os.environ, reason="forced breaks are other captures")
 def test_classes_of_modules_that_are_marked_static():
     class Plain(torch.nn.Module):
         def __init__(self, c):

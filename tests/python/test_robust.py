@@ -79,6 +79,32 @@ def test_a_trace_function_set_midway_sees_what_follows(setter: Any, wants_local:
     assert stator.stats()["internal_errors"] == 0
 
 
+_AUDITED = """
+import sys, torch, stator
+told = torch.zeros(1)
+def hook(event, arguments):
+    if event == "stator.told":
+        told.add_(arguments[0])
+sys.addaudithook(hook)
+def f(x):
+    y = x + 1
+    sys.audit("stator.told", 2)
+    return y * 2
+graphs = []
+compiled = stator.compile(f, backend=lambda module, inputs: graphs.append(module) or module.forward)
+for _ in range(3):
+    assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 4.0))
+assert told.item() == 6 and stator.stats()["graph_calls"] >= 3
+assert not [node for module in graphs for node in module.graph.nodes if node.target == "add_"]
+print("alive")
+"""
+
+
+def test_an_audit_hook_is_no_part_of_the_program() -> None:
+    done = subprocess.run([sys.executable, "-c", _AUDITED], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "alive\n", done.stderr
+
+
 _DEEP = """
 import sys, torch, stator
 def nested(n):

@@ -305,3 +305,33 @@ def test_sizes_kept_in_an_object():
         torch.testing.assert_close(got[0], wanted[0])
         assert got[1:] == wanted[1:] and type(got[1]) is torch.Size
     assert len(graphs) == 2
+
+
+_LIBRARY = torch.library.Library("stator_sizes", "FRAGMENT")
+_LIBRARY.define("rounded(Tensor x, str how) -> Tensor")
+_ROUNDINGS = {
+    "up": lambda n: math.ceil(n / 32) * 32,  # as attention on CUDA sizes its logsumexp
+    "down": lambda n: math.floor(n / 4) + 1,
+    "cut": lambda n: math.trunc((n - 20) / 4) + 10,
+}
+
+
+@torch.library.impl(_LIBRARY, "rounded", "CPU")
+@torch.library.register_fake("stator_sizes::rounded", lib=_LIBRARY)
+def _rounded(x, how):
+    return x.new_zeros(_ROUNDINGS[how](x.shape[0]))
+
+
+ROUNDED = torch.ops.stator_sizes.rounded
+
+
+@pytest.mark.skipif(stator.config.break_every != "0", reason="forced breaks change what is captured")
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("how", _ROUNDINGS)
+def test_sizes_that_an_operator_rounds(how, backend):
+    """What an operator's own inference says about sizes may divide and round: no reason to keep a size as it is."""
+
+    def f(x):
+        return ROUNDED(x * 2, how) + x.sum()
+
+    assert counted(f, [(torch.randn(n),) for n in (16, 24, 31, 40, 64)], backend) == [1, 1, 0, 0, 0]

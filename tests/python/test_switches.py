@@ -241,8 +241,32 @@ def test_stances(graphs):
         stator.set_stance("force_eager")
         return x
 
-    with pytest.raises(RuntimeError, match="set_stance"):
+    with pytest.raises(AssertionError, match="forbidden callable.*set_stance"):
         compiled(inside)(X)
+    with pytest.raises(AssertionError, match="forbidden callable.*stance"):
+        compiled(stator.set_stance("force_eager")(lambda x: x))(X)
+
+
+def test_public_names_that_are_first_used_in_compiled_code():
+    """They are loaded when they are asked for: in a capture too."""
+    for name in ("is_compiling", "comptime", "error_on_graph_break"):
+        vars(stator).pop(name, None)
+
+    def f(x):
+        y = x + 1
+        stator.comptime.sleep(0)
+        with stator.error_on_graph_break(False):
+            y = y * 3
+        return y * 2 if stator.is_compiling() else y
+
+    graphs = []
+    whole = stator.compile(f, backend=lambda gm, inputs: graphs.append(gm) or gm.forward, fullgraph=True)
+    assert torch.equal(f(X), (X + 1) * 3)
+    for name in ("is_compiling", "comptime", "error_on_graph_break"):
+        vars(stator).pop(name, None)
+    for _ in range(2):
+        assert torch.equal(whole(X), (X + 1) * 6)
+    assert len(graphs) == 1
 
 
 def test_forced_backend():

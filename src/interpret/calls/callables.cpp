@@ -25,18 +25,18 @@ void guardIdentity(Tracer& tracer, PyObject* callable) {
     tracer.world.guard(Guard{GuardKind::kIs, source, nullptr, newRef(callable)});
 }
 
-Out callPartial(Tracer& tracer, PyObject* callable, const Args& args, Then then) {
+Out callPartial(Tracer& tracer, PyObject* callable, const Args& args, Continuation then) {
   Ref<> function = stealRef(PyObject_GetAttrString(callable, "func"));
   Ref<> bound = stealRef(PyObject_GetAttrString(callable, "args"));
   Ref<> keywords = stealRef(PyObject_GetAttrString(callable, "keywords"));
   if (!function || !bound || !keywords) return tracer.raiseCurrentError();
   if (const Source* source = tracer.sourceOf(callable)) {
+    STATOR_VALUE(f, fromOutside(tracer, function.get(),
+                                tracer.world.child(SourceKind::kPartialFunc, source)));
     STATOR_VALUE(
-        f, fromOutside(tracer, function, tracer.world.child(SourceKind::kPartialFunc, source)));
-    STATOR_VALUE(a,
-                 fromOutside(tracer, bound, tracer.world.child(SourceKind::kPartialArgs, source)));
-    STATOR_VALUE(
-        k, fromOutside(tracer, keywords, tracer.world.child(SourceKind::kPartialKeywords, source)));
+        a, fromOutside(tracer, bound.get(), tracer.world.child(SourceKind::kPartialArgs, source)));
+    STATOR_VALUE(k, fromOutside(tracer, keywords.get(),
+                                tracer.world.child(SourceKind::kPartialKeywords, source)));
     function = f, bound = a, keywords = k;
   }
   STATOR_VALUE(items, contents(tracer, bound.get()));
@@ -85,7 +85,7 @@ Out callCustomOperator(Tracer& tracer, PyObject* callable, const Args& args) {
   return tensorCall(tracer, graph::Op::kCallFunction, overload.get(), args);
 }
 
-Out callScripted(Tracer& tracer, PyObject* callable, const Args& args, Then then) {
+Out callScripted(Tracer& tracer, PyObject* callable, const Args& args, Continuation then) {
   // torch.jit.script keeps the function that it was made from for front ends such as this one.
   Ref<> original = stealRef(PyObject_GetAttrString(callable, "_torchdynamo_inline"));
   if (!original) {
@@ -93,8 +93,9 @@ Out callScripted(Tracer& tracer, PyObject* callable, const Args& args, Then then
     return tracer.breakWith(Reason::kCallsOutside, "a scripted function");
   }
   guardIdentity(tracer, callable);
-  if (tracer.values.find(original) == nullptr) {
-    STATOR_VALUE(ignored, fromOutside(tracer, original, tracer.world.sources().pinned(original)));
+  if (tracer.values.find(original.get()) == nullptr) {
+    STATOR_VALUE(ignored, fromOutside(tracer, original.get(),
+                                      tracer.world.sources().pinned(original.get())));
   }
   tracer.world.keep(original);
   return call(tracer, original.get(), args, then);
@@ -119,7 +120,7 @@ PyObject* classMethodOf(PyTypeObject* type, PyObject* name, PyObject* callable) 
 
 // A class method in C, of which each access makes a new object while the descriptor is the same. Without a value: it is none.
 std::optional<Out> callClassMethod(Tracer& tracer, PyObject* callable, PyObject* name,
-                                   const Args& args, Then then) {
+                                   const Args& args, Continuation then) {
   PyObject* self = PyCFunction_GET_SELF(callable);
   auto* type = reinterpret_cast<PyTypeObject*>(self);
   PyObject* descriptor = classMethodOf(type, name, callable);
@@ -133,14 +134,14 @@ std::optional<Out> callClassMethod(Tracer& tracer, PyObject* callable, PyObject*
 
 // A method that is bound to an object, whose type and the method's name are guarded. Without a value: it is none.
 std::optional<Out> callBoundMethod(Tracer& tracer, PyObject* callable, Ref<> name, const Args& args,
-                                   Then then) {
+                                   Continuation then) {
   PyObject* self = PyCFunction_GET_SELF(callable);
   PyObject* descriptor = _PyType_Lookup(Py_TYPE(self), name.get());
   if (descriptor == nullptr || Py_TYPE(descriptor) != &PyMethodDescr_Type) return std::nullopt;
   Ref<> object = newRef(self);
   if (const Source* source = tracer.sourceOf(callable)) {
     STATOR_VALUE(named,
-                 fromOutside(tracer, name,
+                 fromOutside(tracer, name.get(),
                              tracer.world.child(SourceKind::kGenericAttr, source, names().name)));
     STATOR_VALUE(read,
                  fromOutside(tracer, self, tracer.world.child(SourceKind::kMethodSelf, source)));
@@ -152,7 +153,7 @@ std::optional<Out> callBoundMethod(Tracer& tracer, PyObject* callable, Ref<> nam
 
 }  // namespace
 
-Out callBuiltinFunction(Tracer& tracer, PyObject* callable, const Args& args, Then then) {
+Out callBuiltinFunction(Tracer& tracer, PyObject* callable, const Args& args, Continuation then) {
   PyObject* self = PyCFunction_GET_SELF(callable);
   const char* ml_name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
   // tp_new wrappers: object.__new__, tuple.__new__, dict.__new__ ...

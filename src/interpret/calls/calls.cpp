@@ -22,6 +22,7 @@
 #include "interpret/tensors/arrays.h"
 #include "interpret/tensors/tensor_call.h"
 #include "interpret/tensors/torch_function.h"
+#include "python/types.h"
 
 #include <optional>
 #include <string_view>
@@ -47,7 +48,7 @@ Out settle(Tracer& tracer, Out out) {
   return tracer.frames.takeReturned();
 }
 
-Out deliverTo(Tracer& tracer, Out out, Then then) {
+Out deliverTo(Tracer& tracer, Out out, Continuation then) {
   if (out.flow() == Flow::kEntered) tracer.frames.innermost().then = then;
   return out;
 }
@@ -67,10 +68,10 @@ Out callNested(Tracer& tracer, PyObject* callable, std::initializer_list<PyObjec
 
 namespace {
 
-Out callAs(Tracer& tracer, PyObject* callable, const Args& args, Then then, bool bound);
+Out callAs(Tracer& tracer, PyObject* callable, const Args& args, Continuation then, bool bound);
 
 // The function behind a method, with the object that it is bound to.
-Out callMethod(Tracer& tracer, PyObject* callable, const Args& args, Then then) {
+Out callMethod(Tracer& tracer, PyObject* callable, const Args& args, Continuation then) {
   PyObject* function = PyMethod_GET_FUNCTION(callable);
   PyObject* self = PyMethod_GET_SELF(callable);
   if (const Source* source = tracer.sourceOf(callable)) {
@@ -86,7 +87,7 @@ Out callMethod(Tracer& tracer, PyObject* callable, const Args& args, Then then) 
 }
 
 // By its __call__.
-Out callInstance(Tracer& tracer, PyObject* callable, const Args& args, Then then) {
+Out callInstance(Tracer& tracer, PyObject* callable, const Args& args, Continuation then) {
   const char* type_name = Py_TYPE(callable)->tp_name;
   STATOR_VALUE(bound, special(tracer, callable, "__call__"));
   if (!bound)
@@ -98,7 +99,7 @@ Out callInstance(Tracer& tracer, PyObject* callable, const Args& args, Then then
   return call(tracer, bound.get(), args, then);
 }
 
-Out callStaticMethod(Tracer& tracer, PyObject* callable, const Args& args, Then then) {
+Out callStaticMethod(Tracer& tracer, PyObject* callable, const Args& args, Continuation then) {
   Ref<> function = stealRef(PyObject_GetAttr(callable, names().func));
   tracer.world.keep(function);
   return call(tracer, function.get(), args, then);
@@ -106,7 +107,7 @@ Out callStaticMethod(Tracer& tracer, PyObject* callable, const Args& args, Then 
 
 // What torch has types of its own for. Without a value: it is none of these.
 std::optional<Out> callTorchObject(Tracer& tracer, PyObject* callable, const Args& args,
-                                   Then then) {
+                                   Continuation then) {
   std::string_view type_name = Py_TYPE(callable)->tp_name;
   if (type_name == "OpOverloadPacket" || type_name == "OpOverload") {
     guardIdentity(tracer, callable);
@@ -120,7 +121,7 @@ std::optional<Out> callTorchObject(Tracer& tracer, PyObject* callable, const Arg
 }
 
 // Neither function nor class nor anything that a table or the user has said something about: its type decides.
-Out callByType(Tracer& tracer, PyObject* callable, const Args& args, Then then) {
+Out callByType(Tracer& tracer, PyObject* callable, const Args& args, Continuation then) {
   PyTypeObject* type = Py_TYPE(callable);
   if (type == partialType()) return callPartial(tracer, callable, args, then);
   if (type == compiledFunctionType()) return callCompiled(tracer, callable, args, then);
@@ -129,8 +130,7 @@ Out callByType(Tracer& tracer, PyObject* callable, const Args& args, Then then) 
     return deliverTo(tracer, callGetter(tracer, callable, args), then);
   if (type == &PyStaticMethod_Type) return callStaticMethod(tracer, callable, args, then);
   if (PyWeakref_CheckRefExact(callable)) return callWeakReference(tracer, callable);
-  if (std::string_view(type->tp_name) == "method-wrapper")
-    return callMethodWrapper(tracer, callable, args);
+  if (stator_is_method_wrapper(callable)) return callMethodWrapper(tracer, callable, args);
   if (std::optional<Out> out = callTorchObject(tracer, callable, args, then))
     return std::move(*out);
   if (PyCFunction_Check(callable)) return callBuiltinFunction(tracer, callable, args, then);
@@ -145,7 +145,7 @@ Out callByType(Tracer& tracer, PyObject* callable, const Args& args, Then then) 
 }
 
 // bound: the first argument is the self of a method, by which the callable was found.
-Out callAs(Tracer& tracer, PyObject* callable, const Args& args, Then then, bool bound) {
+Out callAs(Tracer& tracer, PyObject* callable, const Args& args, Continuation then, bool bound) {
   if (graph::isStandIn(callable)) return tracer.breakWith(Reason::kRaises, "calls a tensor");
   if (PyMethod_Check(callable)) return callMethod(tracer, callable, args, then);
   if (!fitsItsOwner(tracer, callable, args, bound))
@@ -170,7 +170,7 @@ Out callAs(Tracer& tracer, PyObject* callable, const Args& args, Then then, bool
 
 }  // namespace
 
-Out call(Tracer& tracer, PyObject* callable, const Args& args, Then then) {
+Out call(Tracer& tracer, PyObject* callable, const Args& args, Continuation then) {
   return callAs(tracer, callable, args, then, false);
 }
 

@@ -114,7 +114,7 @@ Out buildClass(Tracer& t, const Args& args) {
   if (preparing.get() != _PyType_Lookup(&PyType_Type, prepare))
     return t.breakWith(Reason::kUnsupportedClass, "a metaclass with __prepare__");
   Ref<> contents = t.made(stealRef(PyDict_New()));
-  Out entered = inlineFunction(t, args.values[0], Args{}, Then::kPush);
+  Out entered = inlineFunction(t, args.values[0], Args{}, Continuation::kPush);
   if (entered.flow() != Flow::kEntered) return entered;
   t.frames.innermost().contents = contents;
   STATOR_VALUE(cell, settle(t, std::move(entered)));

@@ -1,6 +1,8 @@
 // comptime(f): f runs while the program is captured, and gets a look at the trace: its frames with their values, and the graph so far.
 #include "interpret/calls/comptime.h"
 
+#include "base/check.h"
+#include "graph/fx.h"
 #include "guards/explain.h"
 #include "interpret/core/known.h"
 #include "interpret/core/tracer.h"
@@ -20,8 +22,9 @@ Ref<> shown(PyObject* value, int depth = 0) {
     const graph::StandIn* stand_in = graph::asStandIn(value);
     const std::string facts =
         stand_in->meta != nullptr ? stand_in->meta->text() : stand_in->node->size.text();
-    return stealRef(PyObject_CallFunction(torchObject("stator._comptime.Shown"), "sO",
-                                          facts.c_str(), stand_in->apparent_type));
+    return stealRef(PyObject_CallFunction(torchObject("stator._comptime.Shown"), "sOi",
+                                          facts.c_str(), stand_in->apparent_type,
+                                          static_cast<int>(stand_in->node->index)));
   }
   if (symbolic::isSymbol(value)) {
     const bool whole = symbolic::isSymInt(value);
@@ -75,7 +78,8 @@ Ref<> frameOf(Tracer& t, size_t index) {
                                 locals.get(), stack.get(), instr.opcode_offset));
 }
 
-// stator._comptime.run(what, arguments, frames from the innermost on, graph, guards): None, or why the graph is to end here.
+// stator._comptime.run(what, arguments, frames from the innermost on, graph, guards, the graph as a module): None, or why the graph is to end here. An error of the
+// function's is the user's to see, and no part of the program.
 Out runNow(Tracer& t, PyObject* what, PyObject* arguments) {
   Ref<> frames = stealRef(PyList_New(0));
   for (size_t i = t.frames.size(); i-- > 0;) {
@@ -86,10 +90,15 @@ Out runNow(Tracer& t, PyObject* what, PyObject* arguments) {
   const std::string graph = t.graphs.current().text(code);
   std::string guards;
   for (const Guard& guard : t.world.guards().all()) guards += guards::describe(guard, code) + "\n";
+  Ref<> module = graph::toGraphModule(t.graphs.shared(), code);
+  if (!module) {
+    PyErr_Clear();
+    module = newRef(Py_None);
+  }
   PyObject* run = torchObject("stator._comptime.run");
-  Ref<> end = stealRef(PyObject_CallFunction(run, "OOOss", what, arguments, frames.get(),
-                                             graph.c_str(), guards.c_str()));
-  if (!end) return t.raiseCurrentError();
+  Ref<> end = stealRef(PyObject_CallFunction(run, "OOOssO", what, arguments, frames.get(),
+                                             graph.c_str(), guards.c_str(), module.get()));
+  if (!end) throw PythonError();
   if (PyUnicode_Check(end.get()))
     return t.breakWith(Reason::kExplicit, PyUnicode_AsUTF8(end.get()));
   return newRef(Py_None);

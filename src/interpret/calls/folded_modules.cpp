@@ -42,7 +42,7 @@ class Results {
     if (graph::isStandIn(value)) {
       node->meta = graph::asStandIn(value)->meta;
       Ref<> made = graph::makeStandIn(node, node->meta, graph::asStandIn(value)->apparent_type);
-      t_.values.addMade(made, t_.frames.instruction());
+      t_.values.addMade(made.get(), t_.frames.instruction());
       return made;
     }
     if (values::isScalar(value)) return newRef(value);
@@ -119,7 +119,7 @@ graph::Node* addFolded(Tracer& tracer, const FoldedCall& fold, Ref<> args, Ref<>
   owner->source = source;
   Ref<> self =
       graph::makeStandIn(owner, nullptr, reinterpret_cast<PyObject*>(Py_TYPE(fold.module.get())));
-  tracer.values.addMade(self, tracer.frames.instruction());
+  tracer.values.addMade(self.get(), tracer.frames.instruction());
   Ref<> all = stealRef(PyTuple_New(PyTuple_GET_SIZE(args.get()) + 1));
   PyTuple_SET_ITEM(all.get(), 0, self.release());
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args.get()); ++i)

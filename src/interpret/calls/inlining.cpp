@@ -128,7 +128,7 @@ bool wasRenamed(Tracer& t, PyObject* function) {
 
 }  // namespace
 
-Out inlineFunction(Tracer& tracer, PyObject* callable, const Args& args, Then then) {
+Out inlineFunction(Tracer& tracer, PyObject* callable, const Args& args, Continuation then) {
   auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callable));
   switch (markOf(callable)) {
     case Mark::kDisabled:
@@ -157,7 +157,7 @@ Out inlineFunction(Tracer& tracer, PyObject* callable, const Args& args, Then th
   return enterFunction(tracer, callable, args, then);
 }
 
-Out enterFunction(Tracer& tracer, PyObject* callable, const Args& args, Then then) {
+Out enterFunction(Tracer& tracer, PyObject* callable, const Args& args, Continuation then) {
   auto* function = reinterpret_cast<PyFunctionObject*>(callable);
   auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
   bytecode::CodeInfo* info = bytecode::CodeInfo::of(code);

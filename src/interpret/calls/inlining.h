@@ -5,8 +5,8 @@
 
 namespace stator::interpret {
 
-Out inlineFunction(Tracer& tracer, PyObject* function, const Args& args, Then then);
+Out inlineFunction(Tracer& tracer, PyObject* function, const Args& args, Continuation then);
 // Past what is special about the function.
-Out enterFunction(Tracer& tracer, PyObject* function, const Args& args, Then then);
+Out enterFunction(Tracer& tracer, PyObject* function, const Args& args, Continuation then);
 
 }  // namespace stator::interpret

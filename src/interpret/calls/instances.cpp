@@ -55,7 +55,9 @@ bool isLaidOutByC(PyTypeObject* type) {
   static const destructor by_python =
       reinterpret_cast<PyTypeObject*>(torchObject("abc.ABC"))->tp_dealloc;
   for (; type != nullptr && stator_is_user_class(type); type = type->tp_base) {
-    if (type->tp_dealloc != by_python) return true;
+    // Nothing lies in those that are no larger than an object (typing.Generic, 3.12 on).
+    if (type->tp_dealloc != by_python && type->tp_basicsize > PyBaseObject_Type.tp_basicsize)
+      return true;
   }
   return false;
 }
@@ -220,9 +222,22 @@ Flow needRoom(Tracer& t, PyObject* cache, const Source* source) {
   if (room < misses) return t.breakWith(Reason::kCallsOutside, "a cached function that is full");
   Ref<> number = stealRef(PyLong_FromSsize_t(misses));
   Ref<> check = stealRef(PyCFunction_New(&method, number.get()));
-  t.world.guard(Guard{GuardKind::kIs, t.world.child(SourceKind::kAsked, source, check), nullptr,
-                      newRef(Py_True)});
+  t.world.guard(Guard{GuardKind::kIs, t.world.child(SourceKind::kAsked, source, check.get()),
+                      nullptr, newRef(Py_True)});
   return Flow::kOk;
+}
+
+// Whether the next call's argument equals this one: its parts are guarded where they were read, or are the same in every call.
+bool isKept(Tracer& t, PyObject* value) {
+  needStack();
+  if (values::isScalar(value) || stator_is_plain_key(value)) return true;
+  if (!PyTuple_CheckExact(value))
+    return !PyFunction_Check(value) && !PyTuple_Check(value) && isStaticKey(value) &&
+           !isMadeClass(t, value);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
+    if (!isKept(t, PyTuple_GET_ITEM(value, i))) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -241,11 +256,12 @@ Out callCached(Tracer& tracer, PyObject* cache, const Args& args) {
       tracer.values.addOutside(mark, tracer.world.sources().pinned(mark));
   }
   for (PyObject* value : args.values) {
-    if (values::isScalar(value) || stator_is_plain_key(value)) continue;
-    // Guarded by identity where they were read, or the same in every call.
-    if (!PyFunction_Check(value) && !PyTuple_Check(value) && isStaticKey(value) &&
-        !isMadeClass(tracer, value))
-      continue;
+    Ref<> read = newRef(value);
+    if (PyTuple_CheckExact(value) && !stator_is_plain_key(value)) {
+      STATOR_VALUE(items, plain(tracer, value));
+      read = std::move(items);
+    }
+    if (isKept(tracer, read.get())) continue;
     // An object that is hashed by its identity (`self`, a logger): the entry is about this very one.
     values::Info* info = tracer.values.find(value);
     bool by_identity = info != nullptr && info->origin == values::Origin::kOutside &&
@@ -269,7 +285,7 @@ Out callCached(Tracer& tracer, PyObject* cache, const Args& args) {
     tracer.effects.useLru({newRef(cache), key, Ref<>()});
     return value;
   }
-  const Source* entry = tracer.world.child(SourceKind::kLruEntry, source, key);
+  const Source* entry = tracer.world.child(SourceKind::kLruEntry, source, key.get());
   PyObject* stored = nullptr;
   int found = stator_lru_get(cache, key.get(), entry->hash, &stored);
   if (found == STATOR_FOUND) {
@@ -285,7 +301,7 @@ Out callCached(Tracer& tracer, PyObject* cache, const Args& args) {
   Ref<> wrapped = stealRef(PyObject_GetAttr(cache, wrapped_name));
   if (!wrapped) return tracer.raiseCurrentError();
   STATOR_VALUE(function,
-               fromOutside(tracer, wrapped,
+               fromOutside(tracer, wrapped.get(),
                            tracer.world.child(SourceKind::kGenericAttr, source, wrapped_name)));
   STATOR_VALUE(value, callNested(tracer, function.get(), args));
   tracer.effects.note();
@@ -293,7 +309,7 @@ Out callCached(Tracer& tracer, PyObject* cache, const Args& args) {
   return value;
 }
 
-Out instantiate(Tracer& tracer, PyTypeObject* type, const Args& args, Then then,
+Out instantiate(Tracer& tracer, PyTypeObject* type, const Args& args, Continuation then,
                 bool metaclass_call) {
   PyTypeObject* meta = Py_TYPE(reinterpret_cast<PyObject*>(type));
   PyObject* type_object = reinterpret_cast<PyObject*>(type);
@@ -364,8 +380,8 @@ Out instantiate(Tracer& tracer, PyTypeObject* type, const Args& args, Then then,
     STATOR_VALUE(init, classAttrValue(tracer, init_type, names().dunder_init, init_raw.get()));
     tracer.world.keep(instance);
     Args with_self = args.withFirst(instance.get());
-    if (then == Then::kPush) {
-      Out entered = call(tracer, init.get(), with_self, Then::kPushInstance);
+    if (then == Continuation::kPush) {
+      Out entered = call(tracer, init.get(), with_self, Continuation::kPushInstance);
       if (entered.flow() == Flow::kEntered) {
         tracer.frames.innermost().instance = std::move(instance);
         return entered;
@@ -397,7 +413,7 @@ Out saysItIsFunction(Tracer& tracer, PyObject* compiled) {
   if (source == nullptr) source = tracer.world.sources().pinned(compiled);
   Ref<> said = stealRef(PyObject_GetAttr(compiled, names().dunder_class));
   if (!said) return tracer.raiseCurrentError();
-  STATOR_VALUE(seen, fromOutside(tracer, said,
+  STATOR_VALUE(seen, fromOutside(tracer, said.get(),
                                  tracer.world.child(SourceKind::kGenericAttr, source,
                                                     names().dunder_class)));
   return newRef(seen.get() == reinterpret_cast<PyObject*>(&PyFunction_Type) ? Py_True : Py_False);

@@ -6,7 +6,7 @@
 namespace stator::interpret {
 
 // metaclass_call: a metaclass's own __call__ is asked
-Out instantiate(Tracer& tracer, PyTypeObject* type, const Args& args, Then then,
+Out instantiate(Tracer& tracer, PyTypeObject* type, const Args& args, Continuation then,
                 bool metaclass_call = true);
 Out isInstance(Tracer& tracer, PyObject* object, PyObject* classinfo);
 // a functools.lru_cache

@@ -128,7 +128,7 @@ Out inferParameters(Tracer& t, const Args& args) {
     return t.breakWith(Reason::kRaises, "_infer_parameters");
   PyObject* module = args.values[0];
   if (t.isMade(module) || args.values[1] != module)
-    return inlineFunction(t, infer, args, Then::kPush);
+    return inlineFunction(t, infer, args, Continuation::kPush);
   // The new trace has to find the hook gone; one that lies on the stack of the driven frame would be called again.
   if (t.frames.size() == 1 && t.frames.stackAtEntry() > 0)
     return t.breakWith(Reason::kLazyModule, "the trace begins at its initialisation");

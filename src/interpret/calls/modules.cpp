@@ -102,7 +102,7 @@ bool noOwnHooks(Tracer& t, PyObject* module) {
 }
 
 // A class whose `__call__` is not torch's: its frame is the module's in the graph, with all that it calls.
-Out callOwn(Tracer& t, PyObject* module, const Args& args, Then then) {
+Out callOwn(Tracer& t, PyObject* module, const Args& args, Continuation then) {
   STATOR_VALUE(bound, special(t, module, "__call__"));
   if (!bound || !PyMethod_Check(bound.get()))
     return t.breakWith(Reason::kCallsOutside, Py_TYPE(module)->tp_name);
@@ -117,7 +117,7 @@ Out callOwn(Tracer& t, PyObject* module, const Args& args, Then then) {
 
 // `module(...)`: straight to forward when all in between is torch's own and no hook is registered anywhere, which is guarded; otherwise the
 // code in between is traced.
-Out callModule(Tracer& tracer, PyObject* module, const Args& args, Then then) {
+Out callModule(Tracer& tracer, PyObject* module, const Args& args, Continuation then) {
   PyTypeObject* type = Py_TYPE(module);
   STATOR_VALUE(call_raw, typeLookup(tracer, type, names().dunder_call));
   static PyObject* script_module = torchObject("torch.jit.ScriptModule");

@@ -6,7 +6,7 @@
 
 namespace stator::interpret {
 
-Out callModule(Tracer& tracer, PyObject* module, const Args& args, Then then);
+Out callModule(Tracer& tracer, PyObject* module, const Args& args, Continuation then);
 // registered for all modules; guarded
 bool noGlobalHooks(Tracer& tracer);
 const graph::ModuleScope* moduleScope(Tracer& tracer, PyObject* module);

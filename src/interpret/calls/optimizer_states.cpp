@@ -61,7 +61,7 @@ void makeStates(Tracer& t, PyObject* function, PyObject* optimizer) {
 
 Out initGroup(Tracer& t, PyObject* function, const Args& args) {
   if (args.positional > 0) makeStates(t, function, args.values[0]);
-  return enterFunction(t, function, args, Then());
+  return enterFunction(t, function, args, Continuation::kPush);
 }
 
 const shapes::TensorMeta* metaAt(PyObject* list, Py_ssize_t i) {
@@ -92,7 +92,7 @@ Out asCapturable(Tracer& t, PyObject* function, const Args& args) {
         args.values[i] == Py_False && countsBeside(args))
       changed.values[i] = Py_True;
   }
-  return enterFunction(t, function, changed, Then());
+  return enterFunction(t, function, changed, Continuation::kPush);
 }
 
 void registerFunction(const char* path, FunctionHandler handler) {

@@ -28,7 +28,7 @@ Args withNumbers(Tracer& tracer, const Args& args) {
 }
 
 Out callHandler(Tracer& tracer, const CallRow& row, PyObject* callable, const Args& args,
-                Then then) {
+                Continuation then) {
   Out out = row.handler(tracer, args);
   if (out.flow() == Flow::kBreak && tracer.ending.broke().reason == Reason::kRaises &&
       !tracer.frames.committed())
@@ -37,7 +37,7 @@ Out callHandler(Tracer& tracer, const CallRow& row, PyObject* callable, const Ar
 }
 
 Out callPolyfill(Tracer& tracer, const CallRow& row, PyObject* callable, const Args& args,
-                 Then then) {
+                 Continuation then) {
   if (!tracer.options.trace_numpy && PyFunction_Check(row.polyfill) &&
       isArrayCode(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(row.polyfill))))
     return tracer.breakWith(Reason::kCallsOutside, nameOf(callable));
@@ -71,7 +71,7 @@ bool maybeOverloaded(Tracer& tracer, const CallRow& row, PyObject* callable) {
 }  // namespace
 
 std::optional<Out> callByRow(Tracer& tracer, const CallRow& row, PyObject* callable,
-                             const Args& args, Then then) {
+                             const Args& args, Continuation then) {
   if (tracer.sizes.any() && row.kind == CallKind::kHandler && !row.takes_symbols &&
       std::any_of(args.values.begin(), args.values.end(), symbolic::isSymbol))
     return call(tracer, callable, withNumbers(tracer, args), then);

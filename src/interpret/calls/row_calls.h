@@ -10,6 +10,6 @@ namespace stator::interpret {
 
 // Without a value: the row says nothing about how it is called.
 std::optional<Out> callByRow(Tracer& tracer, const CallRow& row, PyObject* callable,
-                             const Args& args, Then then);
+                             const Args& args, Continuation then);
 
 }  // namespace stator::interpret

@@ -45,7 +45,7 @@ struct SlotCall {
   PyTypeObject* owner;
   PyObject* self;
   const Args& args;
-  Then then;
+  Continuation then;
 
   // Of that name, with so many positional arguments, self among them.
   bool is(std::string_view wanted, size_t count) const {
@@ -240,7 +240,7 @@ bool isImmutable(Tracer& tracer, const SlotCall& slot) {
 
 }  // namespace
 
-Out callDescriptor(Tracer& tracer, PyObject* descriptor, const Args& args, Then then) {
+Out callDescriptor(Tracer& tracer, PyObject* descriptor, const Args& args, Continuation then) {
   if (args.positional == 0) return tracer.breakWith(Reason::kRaises, "a method without its object");
   PyObject* d_name = reinterpret_cast<PyDescrObject*>(descriptor)->d_name;
   PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(descriptor)->d_type;
@@ -289,8 +289,9 @@ Flow setThroughDescriptor(Tracer& tracer, PyObject* object, PyObject* descriptor
       PyErr_Clear();
       return tracer.breakWith(Reason::kUnsupportedMutation, "object.__setattr__ of a property");
     }
-    if (tracer.values.find(setter) == nullptr) {
-      STATOR_VALUE(ignored, fromOutside(tracer, setter, tracer.world.sources().pinned(setter)));
+    if (tracer.values.find(setter.get()) == nullptr) {
+      STATOR_VALUE(ignored,
+                   fromOutside(tracer, setter.get(), tracer.world.sources().pinned(setter.get())));
     }
     Args args;
     args.values = {object};

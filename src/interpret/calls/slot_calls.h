@@ -5,7 +5,7 @@
 
 namespace stator::interpret {
 
-Out callDescriptor(Tracer& tracer, PyObject* descriptor, const Args& args, Then then);
+Out callDescriptor(Tracer& tracer, PyObject* descriptor, const Args& args, Continuation then);
 // object.__setattr__
 Flow setAttrGeneric(Tracer& tracer, PyObject* object, PyObject* name, PyObject* value);
 

@@ -8,6 +8,7 @@
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/core/outside_symbols.h"
+#include "interpret/core/sym_scalars.h"
 #include "interpret/core/symbols.h"
 #include "interpret/core/trace_iterator.h"
 #include "interpret/core/tracer.h"
@@ -89,15 +90,16 @@ Out constantResult(Tracer& tracer, PyObject* callable, const Args& args) {
   }
   result = stealRef(PyObject_CallFunctionObjArgs(apart, result.get(), known.get(), nullptr));
   if (!result) return tracer.raiseCurrentError();
-  if (tracer.values.find(result) != nullptr) return result;
-  STATOR_VALUE(value, fromOutside(tracer, result, tracer.world.sources().pinned(result)));
+  if (tracer.values.find(result.get()) != nullptr) return result;
+  STATOR_VALUE(value,
+               fromOutside(tracer, result.get(), tracer.world.sources().pinned(result.get())));
   // A tensor belongs to the graph from here on.
   if (graph::isStandIn(value.get())) graph::asStandIn(value.get())->node->specialised = true;
   return value;
 }
 
 // A compiled function inside of a compiled one is inlined, and the outer settings hold; a disabled one is called for real.
-Out callCompiled(Tracer& tracer, PyObject* compiled, const Args& args, Then then) {
+Out callCompiled(Tracer& tracer, PyObject* compiled, const Args& args, Continuation then) {
   static PyObject* const wrapped = PyUnicode_InternFromString("__wrapped__");
   static PyObject* const cache = PyUnicode_InternFromString("_stator_cache");
   Ref<> function = stealRef(PyObject_GetAttr(compiled, wrapped));
@@ -113,7 +115,7 @@ Out callCompiled(Tracer& tracer, PyObject* compiled, const Args& args, Then then
   }
   tracer.world.guard(Guard{GuardKind::kType, owner_source, nullptr,
                            newRef(reinterpret_cast<PyObject*>(Py_TYPE(owner.get())))});
-  STATOR_VALUE(inner, fromOutside(tracer, function,
+  STATOR_VALUE(inner, fromOutside(tracer, function.get(),
                                   tracer.world.child(SourceKind::kGenericAttr, source, wrapped)));
   tracer.world.keep(inner);
   return call(tracer, inner.get(), args, then);
@@ -154,7 +156,7 @@ Out callWithObjects(Tracer& t, PyObject* callable, const Args& args) {
 }  // namespace
 
 Out callByRule(Tracer& tracer, const CallRow& row, PyObject* callable, const Args& args,
-               Then then) {
+               Continuation then) {
   switch (row.kind) {
     case CallKind::kForbid:
       return tracer.breakWith(Reason::kForbidden, describe(callable));
@@ -242,7 +244,7 @@ Out checkCondition(Tracer& t, PyObject* function, const Args& args, size_t posit
       return newRef(Py_None);
     }
   }
-  return inlineFunction(t, function, args, Then::kPush);
+  return inlineFunction(t, function, args, Continuation::kPush);
 }
 Out checkFirst(Tracer& t, const Args& args) {
   return checkCondition(t, torchObject("torch._check"), args, 0);
@@ -262,7 +264,7 @@ Out checkIsSize(Tracer& t, const Args& args) {
     t.world.keep(condition);
     return checkFirst(t, check);
   }
-  return inlineFunction(t, torchObject("torch._check_is_size"), args, Then::kPush);
+  return inlineFunction(t, torchObject("torch._check_is_size"), args, Continuation::kPush);
 }
 
 // What a rule on sizes asks of a condition: one that holds for all sizes but 0 and 1, holds.

@@ -23,8 +23,9 @@ extern PyMethodDef switch_methods[];
 bool errorOnBreak();
 
 // functions that the program has said something about
-Out callByRule(Tracer& tracer, const CallRow& row, PyObject* callable, const Args& args, Then then);
-Out callCompiled(Tracer& tracer, PyObject* compiled, const Args& args, Then then);
+Out callByRule(Tracer& tracer, const CallRow& row, PyObject* callable, const Args& args,
+               Continuation then);
+Out callCompiled(Tracer& tracer, PyObject* compiled, const Args& args, Continuation then);
 Out constantResult(Tracer& tracer, PyObject* callable, const Args& args);
 
 }  // namespace stator::interpret

@@ -15,13 +15,14 @@ class Above {
   virtual ~Above() = default;
 
   // Calls (calls/, frames/).
-  virtual Out call(PyObject* callable, const Args& args, Then then = Then::kPush) = 0;
+  virtual Out call(PyObject* callable, const Args& args,
+                   Continuation then = Continuation::kPush) = 0;
   // Runs to its end before it returns; a break inside breaks here.
   virtual Out callNested(PyObject* callable, const Args& args) = 0;
   Out callNested(PyObject* callable, std::initializer_list<PyObject*> args) {
     return callNested(callable, Args{std::vector<PyObject*>(args), args.size()});
   }
-  virtual Out inlineFunction(PyObject* function, const Args& args, Then then) = 0;
+  virtual Out inlineFunction(PyObject* function, const Args& args, Continuation then) = 0;
   // Runs what was entered to its end and gives its value. A break inside takes the whole trace back to the instruction under way.
   virtual Out settle(Out out) = 0;
   virtual Flow runUntil(size_t depth) = 0;                        // frames above that depth

@@ -4,14 +4,9 @@
 
 namespace stator::interpret {
 
-// The instruction that raises or returns on behalf of a call unit is its CALL.
 int callIndex(const SymbolicFrame& frame) {
-  int index = frame.index;
-  const auto& instrs = frame.code->instrs();
-  int opcode = instrs[static_cast<size_t>(index)].opcode;
-  if (opcode != KW_NAMES && opcode != PRECALL) return index;
-  while (instrs[static_cast<size_t>(index)].opcode != CALL) ++index;
-  return index;
+  const bytecode::Instr* begin = frame.code->instrs().data();
+  return static_cast<int>(bytecode::callOf(begin + frame.index) - begin);
 }
 
 PyObject* unreadMarker() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/ref.h"
+#include "breaks/continuation.h"
 #include "bytecode/code_info.h"
 #include "graph/graph.h"
 #include "interpret/core/flow.h"
@@ -14,14 +15,7 @@
 
 namespace stator::interpret {
 
-// What a caller does with an inlined callee's value; the same numbers as runtime::Continuation.
-enum class Then : uint8_t {
-  kPush = 0,
-  kDiscard = 1,
-  kPushInstance = 2,
-  kPushTruth = 3,
-  kPushNotTruth = 4
-};
+using breaks::Continuation;
 
 // A call of one of torch's own layers of a specialised module, under way: what its trace is replaced by is one node.
 struct FoldedCall {
@@ -51,7 +45,7 @@ struct SymbolicFrame {
   int index = 0;          // instruction
   PyObject* kw_names = nullptr;
   Ref<> contents;  // of a class body: the dict that its names go to
-  Then then = Then::kPush;
+  Continuation then = Continuation::kPush;
   Ref<> instance;
   const graph::Location* call_site = nullptr;
   const graph::ModuleScope* scope = nullptr;

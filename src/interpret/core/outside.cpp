@@ -116,7 +116,7 @@ Out tensorFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
   node->of_module = source->kind == SourceKind::kParameter || source->kind == SourceKind::kBuffer;
   info.stand_in = graph::makeStandIn(node, &meta, reinterpret_cast<PyObject*>(Py_TYPE(raw)));
   // owned until the trace ends, as the graph's arguments refer to it
-  tracer.values.addMade(info.stand_in, 0);
+  tracer.values.addMade(info.stand_in.get(), 0);
   return info.stand_in;
 }
 
@@ -158,8 +158,9 @@ Out identityFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
   if (isPlacement(raw)) {
     Ref<> check = stealRef(PyObject_CallOneArg(torchObject("stator._wrappers.equals"), raw));
     if (!check) return tracer.raiseCurrentError();
-    tracer.world.guard(Guard{GuardKind::kIs, tracer.world.child(SourceKind::kAsked, source, check),
-                             nullptr, newRef(Py_True)});
+    tracer.world.guard(Guard{GuardKind::kIs,
+                             tracer.world.child(SourceKind::kAsked, source, check.get()), nullptr,
+                             newRef(Py_True)});
   } else {
     tracer.world.guard(Guard{GuardKind::kIs, source, nullptr, newRef(raw)});
   }
@@ -185,8 +186,8 @@ void guardType(Tracer& tracer, PyObject* raw, const Source* source) {
 
 }  // namespace
 
-Out fromOutside(Tracer& tracer, BorrowedRef<> object, const Source* source) {
-  PyObject* raw = object.get();
+Out fromOutside(Tracer& tracer, PyObject* object, const Source* source) {
+  PyObject* raw = object;
   if (values::isScalar(raw)) return scalarFromOutside(tracer, raw, source);
   if (PyType_Check(raw) && reinterpret_cast<PyTypeObject*>(raw)->tp_mro == nullptr)
     return tracer.breakWith(breaks::Reason::kUnsupportedClass,

@@ -54,7 +54,7 @@ Ref<> scalarStandIn(Tracer& t, graph::Node* node, PyTypeObject* type) {
   node->location = t.location();
   node->scope = t.frames.innermost().scope;
   Ref<> made = graph::makeStandIn(node, nullptr, reinterpret_cast<PyObject*>(type));
-  t.values.addMade(made, t.frames.instruction());
+  t.values.addMade(made.get(), t.frames.instruction());
   return made;
 }
 
@@ -127,7 +127,7 @@ Ref<> scalarNode(Tracer& tracer, PyObject* object) {
         tracer.graphs.root().addInput(source, stealRef(PyFloat_FromDouble(scalar->hint)), nullptr);
     node->scalar_type = newRef(reinterpret_cast<PyObject*>(&PyFloat_Type));
     Ref<> made = graph::makeStandIn(node, nullptr, reinterpret_cast<PyObject*>(&PyFloat_Type));
-    tracer.values.addMade(made, 0);
+    tracer.values.addMade(made.get(), 0);
     scalar->stand_in = made.release();
   }
   return newRef(scalar->stand_in);
@@ -351,7 +351,7 @@ Out readIntoGraph(Tracer& tracer, PyObject* target, PyObject* tensor) {
   node->location = tracer.location();
   node->scope = tracer.frames.innermost().scope;
   Ref<> stand_in = graph::makeStandIn(node, nullptr, reinterpret_cast<PyObject*>(type));
-  tracer.values.addMade(stand_in, tracer.frames.instruction());
+  tracer.values.addMade(stand_in.get(), tracer.frames.instruction());
   tracer.sizes.noteScalar();
   if (!is_int) return symbolic::makeScalar(type, std::move(stand_in));
   symbolic::Range range;
@@ -359,6 +359,25 @@ Out readIntoGraph(Tracer& tracer, PyObject* target, PyObject* tensor) {
   const symbolic::Expr* symbol = addUnbacked(tracer, std::move(stand_in), range);
   node->size = Dim::of(symbol);
   return symbolic::makeInt(Dim::of(symbol));
+}
+
+// torch._check tells the rules of sizes, and is nothing when a backend has traced the graph: the assertion stays.
+void checkInGraph(Tracer& t, PyObject* condition) {
+  Ref<> stand_in = newRef(symbolic::asSymScalar(condition)->stand_in);
+  const symbolic::Expr* known = symbolic::asSymScalar(condition)->condition;
+  auto add = [&](const char* function, Ref<> args) {
+    graph::Node* node = t.graphs.current().addCall(
+        graph::Op::kCallFunction, newRef(torchObject(function)), std::move(args), Ref<>());
+    node->location = t.location();
+    node->scope = t.frames.innermost().scope;
+    node->mutates = node->repeatable = true;
+  };
+  add("torch._check", stealRef(PyTuple_Pack(1, stand_in.get())));
+  const std::string text = "Runtime assertion failed for expression " +
+                           (known != nullptr ? symbolic::text(known) : "of the graph");
+  add("torch.ops.aten._assert_scalar.default",
+      stealRef(Py_BuildValue("(Os)", stand_in.get(), text.c_str())));
+  if (known != nullptr) t.sizes.environment().assume(known);
 }
 
 }  // namespace stator::interpret

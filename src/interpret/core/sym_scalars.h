@@ -26,4 +26,7 @@ inline Ref<> floatOf(Tracer& t, PyObject* number, PyObject* function) {
   return floatOf(t, std::vector<PyObject*>{number}, function);
 }
 
+// A bool that the graph computes is checked there, as torch._check does, and relied on from here on.
+void checkInGraph(Tracer& tracer, PyObject* condition);
+
 }  // namespace stator::interpret

@@ -54,14 +54,15 @@ void limitConditions(Tracer& tracer) {
 void checkDemands(Tracer& tracer) {
   PyCodeObject* code = tracer.world.roots().code;
   for (const DynamicDemand& demand : tracer.sizes.demands()) {
-    if (!tracer.sizes.environment().simplify(symbolic::symbol(demand.symbol))->isInt()) continue;
+    const Expr* size = tracer.sizes.environment().simplify(symbolic::symbol(demand.symbol));
+    const symbolic::Range range = tracer.sizes.environment().rangeOf(size);
+    if (!size->isInt() && range.low < range.high) continue;
     const symbolic::Decision* culprit = nullptr;
     for (const symbolic::Decision& decision : tracer.sizes.environment().decisions()) {
       const std::vector<int64_t> inside = symbolic::symbolsIn(decision.condition);
-      if (std::find(inside.begin(), inside.end(), demand.symbol) != inside.end() &&
-          decision.condition->kind == Kind::kEq)
-        culprit = &decision;
-      if (culprit != nullptr) break;
+      if (std::find(inside.begin(), inside.end(), demand.symbol) == inside.end()) continue;
+      // Several comparisons may leave one number: the last one did it.
+      if (culprit == nullptr || culprit->condition->kind != Kind::kEq) culprit = &decision;
     }
     std::string text =
         sources::print(*demand.source, code) + ".size(" + std::to_string(demand.dim) +

@@ -30,7 +30,41 @@ graph::Node* addSymbolInput(Tracer& tracer, size_t symbol) {
   return node;
 }
 
+// The symbols of sizes and strides, in their order, some more than once.
+std::vector<int64_t> symbolsOf(const shapes::TensorMeta& meta) {
+  std::vector<int64_t> symbols;
+  for (const shapes::Dims* dims : {&meta.sizes, &meta.strides}) {
+    for (const Dim& size : *dims) {
+      if (size.isStatic()) continue;
+      for (int64_t number : symbolic::symbolsIn(size.expr())) symbols.push_back(number);
+    }
+  }
+  return symbols;
+}
+
+// Whether a number from outside is behind it, and no other symbol has taken its place.
+bool isInput(Tracer& tracer, int64_t number) {
+  const Expr* symbol = symbolic::symbol(number);
+  return tracer.sizes.sources()[static_cast<size_t>(number)] != nullptr &&
+         (forExport() || tracer.sizes.environment().simplify(symbol) == symbol) &&
+         !tracer.sizes.environment().hasUnbacked(symbol);
+}
+
 }  // namespace
+
+std::vector<Ref<>> symbolNodes(Tracer& tracer,
+                               const std::vector<const shapes::TensorMeta*>& metas) {
+  std::vector<Ref<>> nodes;
+  std::unordered_set<int64_t> seen;
+  for (const shapes::TensorMeta* meta : metas) {
+    if (meta == nullptr) continue;
+    for (int64_t number : symbolsOf(*meta)) {
+      if (isInput(tracer, number) && seen.insert(number).second)
+        nodes.push_back(symNode(tracer, Dim::of(symbolic::symbol(number))));
+    }
+  }
+  return nodes;
+}
 
 // Backends find each symbol of their tensors among the inputs too, as TorchDynamo gives them: inductor's cache can say what it relies on
 // of those alone.
@@ -41,23 +75,15 @@ void addMissingSymbolInputs(Tracer& tracer) {
     if (input->scalar_type && !input->size.isStatic() && input->size.expr()->kind == Kind::kSymbol)
       there.insert(input->size.expr()->number);
     if (input->meta == nullptr) continue;
-    for (const shapes::Dims* dims : {&input->meta->sizes, &input->meta->strides}) {
-      for (const Dim& size : *dims) {
-        if (size.isStatic()) continue;
-        for (int64_t number : symbolic::symbolsIn(size.expr())) wanted.push_back(number);
-      }
-    }
+    for (int64_t number : symbolsOf(*input->meta)) wanted.push_back(number);
   }
   if (forExport()) {
     for (size_t i = 0; i < tracer.sizes.sources().size(); ++i)
       wanted.push_back(static_cast<int64_t>(i));
   }
   for (int64_t number : wanted) {
-    const Expr* symbol = symbolic::symbol(number);
-    bool own = tracer.sizes.sources()[static_cast<size_t>(number)] != nullptr &&
-               (forExport() || tracer.sizes.environment().simplify(symbol) == symbol) &&
-               !tracer.sizes.environment().hasUnbacked(symbol);
-    if (own && there.insert(number).second) addSymbolInput(tracer, static_cast<size_t>(number));
+    if (isInput(tracer, number) && there.insert(number).second)
+      addSymbolInput(tracer, static_cast<size_t>(number));
   }
 }
 
@@ -82,7 +108,7 @@ Ref<> callNode(Tracer& tracer, PyObject* function, const Ref<>& left, const Ref<
     node->scope = tracer.frames.innermost().scope;
   }
   Ref<> made = graph::makeStandIn(node, nullptr, int_type);
-  tracer.values.addMade(made, tracer.frames.instruction());
+  tracer.values.addMade(made.get(), tracer.frames.instruction());
   return made;
 }
 
@@ -92,7 +118,7 @@ Ref<> inputNode(Tracer& tracer, const Expr* expr) {
   if (tracer.sizes.sources()[index] == nullptr) throw symbolic::Undecided(nullptr);
   Ref<> result = graph::makeStandIn(addSymbolInput(tracer, index), nullptr,
                                     reinterpret_cast<PyObject*>(&PyLong_Type));
-  tracer.values.addMade(result, 0);
+  tracer.values.addMade(result.get(), 0);
   return result;
 }
 

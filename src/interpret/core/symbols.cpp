@@ -96,6 +96,21 @@ bool makeConcrete(Tracer& tracer, PyObject* container, int depth) {
   return changed;
 }
 
+namespace {
+
+// A number that only the graph knows is checked there, if nothing but a graph will do.
+bool divisorIsZero(Tracer& tracer, const Expr* divisor) {
+  const symbolic::Environment& known = tracer.sizes.environment();
+  const Expr* is_zero = known.simplify(symbolic::equal(divisor, symbolic::integer(0)));
+  if (!tracer.options.fullgraph || known.known(is_zero) || !known.hasUnbacked(is_zero))
+    return tracer.sizes.environment().decide(is_zero);
+  Ref<> other = openCompare(tracer, Py_NE, divisor, symbolic::integer(0));
+  checkInGraph(tracer, other.get());
+  return false;
+}
+
+}  // namespace
+
 // Null: not for symbols; the caller goes on with concrete numbers.
 Ref<> symBinary(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
   const Expr *a = exprOf(tracer, left), *b = exprOf(tracer, right);
@@ -110,8 +125,7 @@ Ref<> symBinary(Tracer& tracer, int operation, PyObject* left, PyObject* right) 
         return boxed(symbolic::multiply(a, b));
       case NB_FLOOR_DIVIDE:
       case NB_REMAINDER:
-        if (tracer.sizes.environment().decide(symbolic::equal(b, symbolic::integer(0))))
-          return nullptr;
+        if (divisorIsZero(tracer, b)) return nullptr;
         return boxed(operation % 13 == NB_REMAINDER ? symbolic::mod(a, b)
                                                     : symbolic::floorDiv(a, b));
       case NB_LSHIFT:
@@ -169,7 +183,7 @@ Ref<> openCompare(Tracer& tracer, int operation, const Expr* a, const Expr* b) {
   node->location = tracer.location();
   node->scope = tracer.frames.innermost().scope;
   Ref<> stand_in = graph::makeStandIn(node, nullptr, bool_type);
-  tracer.values.addMade(stand_in, tracer.frames.instruction());
+  tracer.values.addMade(stand_in.get(), tracer.frames.instruction());
   Ref<> made = symbolic::makeScalar(&PyBool_Type, std::move(stand_in));
   symbolic::asSymScalar(made.get())->condition = condition;
   tracer.sizes.noteScalar();

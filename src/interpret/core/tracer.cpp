@@ -53,7 +53,7 @@ Tracer::~Tracer() {
 }
 
 Flow Tracer::raise(Ref<> exception) {
-  values.addMade(exception, frames.instruction()).was_raised = true;
+  values.addMade(exception.get(), frames.instruction()).was_raised = true;
   STATOR_VALUE(context, errors.topmost(*this));
   if (context && context.get() != exception.get()) {
     // As CPython does: a chain that already holds the new exception is cut there.
@@ -131,7 +131,7 @@ const Source* Tracer::sourceOf(PyObject* object) {
 }
 
 Ref<> Tracer::made(Ref<> object) {
-  if (object && !values::isScalar(object.get())) values.addMade(object, frames.instruction());
+  if (object && !values::isScalar(object.get())) values.addMade(object.get(), frames.instruction());
   return object;
 }
 

@@ -24,13 +24,12 @@ class World {
   StatorFrame* frame() const { return frame_; }
   const sources::Roots& roots() const { return roots_; }
 
-  template <class... Where>
-  const sources::Source* root(Where&&... where) {
-    return sources_->root(std::forward<Where>(where)...);
+  const sources::Source* root(sources::SourceKind kind, int64_t index = 0) {
+    return sources_->root(kind, index);
   }
-  template <class... Where>
-  const sources::Source* child(Where&&... where) {
-    return sources_->child(std::forward<Where>(where)...);
+  const sources::Source* child(sources::SourceKind kind, const sources::Source* base,
+                               PyObject* key = nullptr, int64_t index = 0) {
+    return sources_->child(kind, base, key, index);
   }
   // The trace relies on it.
   void guard(guards::Guard fact) { guards_->add(std::move(fact)); }

@@ -15,13 +15,13 @@
 
 namespace stator::interpret {
 
-Out FramesAbove::call(PyObject* callable, const Args& args, Then then) {
+Out FramesAbove::call(PyObject* callable, const Args& args, Continuation then) {
   return interpret::call(*tracer_, callable, args, then);
 }
 Out FramesAbove::callNested(PyObject* callable, const Args& args) {
   return interpret::callNested(*tracer_, callable, args);
 }
-Out FramesAbove::inlineFunction(PyObject* function, const Args& args, Then then) {
+Out FramesAbove::inlineFunction(PyObject* function, const Args& args, Continuation then) {
   return interpret::inlineFunction(*tracer_, function, args, then);
 }
 Out FramesAbove::settle(Out out) { return interpret::settle(*tracer_, std::move(out)); }

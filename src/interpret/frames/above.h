@@ -11,9 +11,9 @@ class FramesAbove final : public Above {
  public:
   void serve(Tracer& tracer) { tracer_ = &tracer; }  // before the first question
 
-  Out call(PyObject* callable, const Args& args, Then then) override;
+  Out call(PyObject* callable, const Args& args, Continuation then) override;
   Out callNested(PyObject* callable, const Args& args) override;
-  Out inlineFunction(PyObject* function, const Args& args, Then then) override;
+  Out inlineFunction(PyObject* function, const Args& args, Continuation then) override;
   Out settle(Out out) override;
   Flow runUntil(size_t depth) override;
   Out runGenerator(PyObject* generator, Ref<> sent) override;

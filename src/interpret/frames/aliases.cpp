@@ -126,11 +126,11 @@ void addModuleGuards(Tracer& t, values::Info* dict) {
     if (there == 0) {
       // The name is in the module's dict. One guard for all modules that have it.
       t.world.guard(Guard{GuardKind::kAbsent,
-                          t.world.child(SourceKind::kDictItem, dict->source, source->key)});
+                          t.world.child(SourceKind::kDictItem, dict->source, source->key.get())});
       continue;
     }
     Ref<> name = stealRef(PyUnicode_InternFromString(table));
-    guardApart(t, dict, t.world.child(SourceKind::kAttr, source->base, name));
+    guardApart(t, dict, t.world.child(SourceKind::kAttr, source->base, name.get()));
   }
 }
 
@@ -149,7 +149,7 @@ const Source* behind(Tracer& t, const Source* iterator, int n) {
   static_assert(std::size(methods) == STATOR_MOST_CONTAINERS);
   static PyObject* asks[STATOR_MOST_CONTAINERS] = {};
   if (asks[n] == nullptr) asks[n] = PyCFunction_New(&methods[n], nullptr);
-  return t.world.child(SourceKind::kAsked, iterator, newRef(asks[n]));
+  return t.world.child(SourceKind::kAsked, iterator, newRef(asks[n]).get());
 }
 
 // An iterator from outside whose container is written to.
@@ -268,10 +268,11 @@ bool addAliasGuards(Tracer& t) {
   }
   for (graph::Node* written : t.graphs.current().inputs()) {
     // Attributes of tensors: what is written must not be the other's.
-    values::Info* object =
-        written->meta != nullptr && written->example ? t.values.find(written->example) : nullptr;
+    values::Info* object = written->meta != nullptr && written->example
+                               ? t.values.find(written->example.get())
+                               : nullptr;
     values::Info* info =
-        object != nullptr && object->stand_in ? t.values.find(object->stand_in) : nullptr;
+        object != nullptr && object->stand_in ? t.values.find(object->stand_in.get()) : nullptr;
     if (info == nullptr || !info->overlay) continue;
     for (graph::Node* other : t.graphs.current().inputs()) {
       if (other != written && other->meta != nullptr && other->source != nullptr)

@@ -4,6 +4,7 @@
 #include "interpret/core/symbols.h"
 #include "interpret/core/trace_iterator.h"
 #include "interpret/frames/handlers.h"
+#include "interpret/frames/late_text.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/decimals.h"
 #include "interpret/objects/errors.h"
@@ -68,6 +69,13 @@ Flow buildConstKeyMap(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) 
 }
 
 Flow buildString(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
+  std::vector<PyObject*> parts;
+  bool late = false;
+  for (auto i = static_cast<size_t>(instr.oparg); i-- > 0;) {
+    parts.push_back(frame.top(i));
+    late |= isLateText(parts.back());
+  }
+  if (late) return deliver(tracer, frame, joinLateTexts(tracer, parts), parts.size());
   Ref<> list = stealRef(PyList_New(instr.oparg));
   for (int i = 0; i < instr.oparg; ++i)
     PyList_SET_ITEM(list.get(), i, Py_NewRef(frame.top(static_cast<size_t>(instr.oparg - 1 - i))));
@@ -111,13 +119,17 @@ Flow formatValue(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   PyObject* value = frame.top(operands - 1);
   PyObject* spec = has_spec ? frame.top() : nullptr;
   int conversion = instr.oparg & 3;
-  if (graph::isStandIn(value))
-    return tracer.breakWith(Reason::kDataDependentRead, "formats a tensor");
+  if (graph::isStandIn(value)) {
+    if (!goesIntoLateCall(frame, operands))
+      return tracer.breakWith(Reason::kDataDependentRead, "formats a tensor");
+    return deliver(tracer, frame, lateText(tracer, value, conversion, spec), operands);
+  }
   // A text that nobody looks at need not know the number.
   const auto& instrs = frame.code->instrs();
   if (symbolic::isSymInt(value) && !has_spec &&
       instrs[static_cast<size_t>(frame.index) + 1].opcode == POP_TOP)
     return deliver(tracer, frame, stealRef(PyUnicode_FromString("")), operands);
+  if (tracer.sizes.any() && !symbolic::isSymbol(value)) makeConcrete(tracer, value);
   const char* asked_first = conversion == 1   ? "__str__"
                             : conversion >= 2 ? "__repr__"
                                               : "__format__";

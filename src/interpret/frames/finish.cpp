@@ -284,7 +284,7 @@ bool buildPlan(Tracer& t, bool returns, breaks::Plan& plan) {
       if (i == 0) addDropped(t, frame, plan);
       if (i > 0) {
         state.function = builder.value(frame.function.get());
-        state.continuation = static_cast<uint8_t>(frame.then);
+        state.continuation = frame.then;
         state.instance = builder.value(frame.instance.get());
       }
       plan.frames.push_back(std::move(state));

@@ -62,7 +62,7 @@ Out resumeGenerator(Tracer& tracer, PyObject* object, Ref<> sent, Ref<> exceptio
   Flow flow = Flow::kOk;
   if (exception) {
     // CPython chains it to what the generator itself is busy with, not to what its caller is.
-    tracer.values.addMade(exception, tracer.frames.instruction()).was_raised = true;
+    tracer.values.addMade(exception.get(), tracer.frames.instruction()).was_raised = true;
     PyObject* busy_with = tracer.errors.handledNow();
     if (busy_with != nullptr && busy_with != exception.get())
       PyException_SetContext(exception.get(), Py_NewRef(busy_with));
@@ -87,7 +87,7 @@ Out resumeGenerator(Tracer& tracer, PyObject* object, Ref<> sent, Ref<> exceptio
     Ref<> error =
         stealRef(PyObject_CallFunction(PyExc_RuntimeError, "s", "generator raised StopIteration"));
     if (!error) throw PythonError();
-    tracer.values.addMade(error, tracer.frames.instruction()).was_raised = true;
+    tracer.values.addMade(error.get(), tracer.frames.instruction()).was_raised = true;
     PyException_SetCause(error.get(), Py_NewRef(stop.get()));
     PyException_SetContext(error.get(), Py_NewRef(stop.get()));
     tracer.errors.setRaised(std::move(error));
@@ -170,7 +170,7 @@ Out closeGenerator(Tracer& tracer, PyObject* object) {
   }
   Ref<> exit = stealRef(PyObject_CallNoArgs(PyExc_GeneratorExit));
   if (!exit) throw PythonError();
-  tracer.values.addMade(exit, tracer.frames.instruction());
+  tracer.values.addMade(exit.get(), tracer.frames.instruction());
   Out item = throwIntoGenerator(tracer, object, exit);
   if (item.flow() == Flow::kRaise) {
     if (!tracer.errors.raisedIs(PyExc_GeneratorExit) &&

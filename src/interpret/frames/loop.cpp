@@ -100,19 +100,19 @@ Flow leaveFrame(Tracer& tracer) {
   if (frames.innermost().fold) finishFold(tracer, frames.innermost());
   std::unique_ptr<SymbolicFrame> callee = frames.leave();
   if (callee->nested || frames.empty()) {
-    if (callee->then == Then::kPushInstance && !callee->generator)
+    if (callee->then == Continuation::kPushInstance && !callee->generator)
       frames.setReturned(callee->instance);
     if (frames.empty()) frames.finish(std::move(callee));
     return Flow::kOk;
   }
   SymbolicFrame& caller = frames.innermost();
   switch (callee->then) {
-    case Then::kPush:
+    case Continuation::kPush:
       caller.push(frames.takeReturned());
       break;
-    case Then::kDiscard:
+    case Continuation::kDiscard:
       break;
-    case Then::kPushInstance:
+    case Continuation::kPushInstance:
       if (frames.returned() != Py_None) {
         // CPython raises here; the call has to be made for real, from its beginning.
         tracer.ending.restartAt(callee->entered_at, Reason::kRaises);
@@ -121,8 +121,9 @@ Flow leaveFrame(Tracer& tracer) {
       }
       caller.push(callee->instance);
       break;
-    case Then::kPushTruth:
-    case Then::kPushNotTruth:
+    case Continuation::kPushTruth:
+    case Continuation::kPushNotTruth:
+    case Continuation::kBranch:
       STATOR_CHECK(false, "truth continuations are settled in place");
   }
   frames.setReturned(Ref<>(), frames.yielded());

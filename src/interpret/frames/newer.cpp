@@ -166,7 +166,7 @@ Flow compareOpToBool(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   Out out = compare(tracer, instr.oparg, frame.top(1), frame.top());
   if (out.flow() == Flow::kEntered) {
     frame.drop(2);
-    tracer.frames.innermost().then = Then::kPushTruth;
+    tracer.frames.innermost().then = Continuation::kPushTruth;
     return Flow::kEntered;
   }
   if (!out.ok()) return out.flow();
@@ -202,7 +202,7 @@ Flow storeSlice(Tracer& tracer, SymbolicFrame& frame, const Instr&) {
   Flow flow = setItem(tracer, frame.top(2), slice.get(), frame.top(3));
   if (flow == Flow::kEntered) {
     frame.drop(4);
-    tracer.frames.innermost().then = Then::kDiscard;
+    tracer.frames.innermost().then = Continuation::kDiscard;
     return flow;
   }
   if (flow != Flow::kOk) return flow;
@@ -284,7 +284,7 @@ Flow callIntrinsic1(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
     Ref<> error =
         stealRef(PyObject_CallFunction(PyExc_RuntimeError, "s", "generator raised StopIteration"));
     if (!error) return tracer.raiseCurrentError();
-    tracer.values.addMade(error, tracer.frames.instruction()).was_raised = true;
+    tracer.values.addMade(error.get(), tracer.frames.instruction()).was_raised = true;
     PyException_SetCause(error.get(), Py_NewRef(exception));
     PyException_SetContext(error.get(), Py_NewRef(exception));
     return deliver(tracer, frame, std::move(error), 1);

@@ -31,7 +31,7 @@ Ref<> givenOut(Tracer& t, const symbolic::Expr* expr) {
   given->scalar_type = newRef(int_type);
   given->size = symbolic::Dim::of(expr);
   Ref<> made = graph::makeStandIn(given, nullptr, int_type);
-  t.values.addMade(made, 0);
+  t.values.addMade(made.get(), 0);
   return made;
 }
 }  // namespace

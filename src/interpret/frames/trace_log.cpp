@@ -4,6 +4,8 @@
 #include "interpret/core/outside.h"
 #include "symbolic/sym_int.h"
 
+#include <string_view>
+
 namespace stator::interpret {
 
 namespace {
@@ -41,6 +43,63 @@ void tell(const char* function, Ref<> arguments) {
   if (!done) PyErr_Clear();
 }
 
+// What was last told, and looked at: one thread traces at a time.
+struct Watched {
+  const graph::Graph* graph = nullptr;
+  size_t calls = 0;
+  Ref<> code;
+  int offset = 0;
+};
+
+Watched& watched() {
+  static auto* last = new Watched();
+  return *last;
+}
+
+// The call that the instruction before this one put into the graph.
+void logNodes(Tracer& tracer, const SymbolicFrame& frame) {
+  Watched& last = watched();
+  const graph::Graph& graph = tracer.graphs.current();
+  const size_t calls = graph.callCount();
+  if (last.graph == &graph && calls > last.calls && last.code) {
+    PyObject* target = Py_None;
+    for (const graph::Node& node : graph.nodes()) {
+      if (node.target) target = node.target.get();
+    }
+    tell("stator._trace_log.node",
+         stealRef(Py_BuildValue("(OiO)", last.code.get(), last.offset, target)));
+  }
+  last.graph = &graph;
+  last.calls = calls;
+  last.code = newRef(reinterpret_cast<PyObject*>(frame.code->code()));
+  last.offset = frame.instr().opcode_offset;
+}
+
+// Comprehensions are no calls for those who read the program, and since 3.12 none for CPython.
+bool isComprehension(PyCodeObject* code) {
+  for (const char* name : {"<listcomp>", "<setcomp>", "<dictcomp>"}) {
+    if (PyUnicode_CompareWithASCIIString(code->co_name, name) == 0) return true;
+  }
+  return false;
+}
+
+bool isPolyfill(PyCodeObject* code) {
+  const char* file = PyUnicode_AsUTF8(code->co_filename);
+  if (file == nullptr) PyErr_Clear();
+  return file != nullptr && std::string_view(file).find("/stator/polyfills/") != std::string::npos;
+}
+
+// How many calls deep the innermost frame is for the program: what we trace in the place of a function is that one call.
+Py_ssize_t depthOf(const Tracer& tracer) {
+  Py_ssize_t depth = 0;
+  for (size_t i = 1; i < tracer.frames.size(); ++i) {
+    const bool inside = isPolyfill(tracer.frames.at(i).code->code()) &&
+                        isPolyfill(tracer.frames.at(i - 1).code->code());
+    if (!inside) depth++;
+  }
+  return depth;
+}
+
 bool startsLine(const SymbolicFrame& frame) {
   if (frame.index == 0) return true;
   const auto& instrs = frame.code->instrs();
@@ -55,16 +114,17 @@ void logInstruction(Tracer& tracer, const SymbolicFrame& frame) {
   const int logs = tracer.options.logs;
   const bytecode::Instr& instr = frame.instr();
   auto* code = reinterpret_cast<PyObject*>(frame.code->code());
-  if ((logs & kLogCalls) != 0 && frame.index == 0 && tracer.frames.size() > 1) {
+  if ((logs & kLogCalls) != 0) logNodes(tracer, frame);
+  if ((logs & kLogCalls) != 0 && frame.index == 0 && tracer.frames.size() > 1 &&
+      !isComprehension(frame.code->code())) {
     const SymbolicFrame& caller = tracer.frames.at(tracer.frames.size() - 2);
     const bytecode::Instr& call = caller.code->instrs()[static_cast<size_t>(callIndex(caller))];
     tell("stator._trace_log.inlined",
          stealRef(Py_BuildValue("(OiO)", caller.code->code(), call.opcode_offset, code)));
   }
-  if ((logs & kLogSource) != 0 && startsLine(frame)) {
-    tell("stator._trace_log.line",
-         stealRef(Py_BuildValue("(Oin)", code, frame.code->line(instr.opcode_offset),
-                                static_cast<Py_ssize_t>(tracer.frames.size() - 1))));
+  const int line = frame.code->line(instr.opcode_offset);
+  if ((logs & kLogSource) != 0 && line > 0 && startsLine(frame)) {
+    tell("stator._trace_log.line", stealRef(Py_BuildValue("(Oin)", code, line, depthOf(tracer))));
   }
   if ((logs & kLogBytecode) == 0) return;
   Ref<> stack = stealRef(PyList_New(0));

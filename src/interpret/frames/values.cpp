@@ -25,7 +25,7 @@ PyObject* nameAt(SymbolicFrame& frame, int index) {
 Flow finishStore(Tracer& tracer, SymbolicFrame& frame, Flow flow, size_t operands) {
   if (flow == Flow::kEntered) {
     frame.drop(operands);
-    tracer.frames.innermost().then = Then::kDiscard;
+    tracer.frames.innermost().then = Continuation::kDiscard;
     return flow;
   }
   if (flow != Flow::kOk) return flow;

@@ -189,12 +189,12 @@ Out partialCall(Tracer& t, const Args& args) {
     if (!function || !bound || !keywords || !attributes) return t.raiseCurrentError();
     if (PyDict_GET_SIZE(attributes.get()) != 0)
       return t.breakWith(Reason::kCallsOutside, "partial() of a partial with attributes");
+    STATOR_VALUE(f, fromOutside(t, function.get(),
+                                t.world.child(sources::SourceKind::kPartialFunc, source)));
     STATOR_VALUE(
-        f, fromOutside(t, function, t.world.child(sources::SourceKind::kPartialFunc, source)));
-    STATOR_VALUE(a,
-                 fromOutside(t, bound, t.world.child(sources::SourceKind::kPartialArgs, source)));
-    STATOR_VALUE(
-        k, fromOutside(t, keywords, t.world.child(sources::SourceKind::kPartialKeywords, source)));
+        a, fromOutside(t, bound.get(), t.world.child(sources::SourceKind::kPartialArgs, source)));
+    STATOR_VALUE(k, fromOutside(t, keywords.get(),
+                                t.world.child(sources::SourceKind::kPartialKeywords, source)));
     STATOR_VALUE(items, contents(t, a.get()));
     STATOR_VALUE(named, contents(t, k.get()));
     Ref<> copy = stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(partialType()), f.get()));

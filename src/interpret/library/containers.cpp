@@ -351,27 +351,19 @@ Out dictFromKeys(Tracer& t, const Args& args) {
 
 // ---- set -------------------------------------------------------------------------------------------------------------------------------
 
-Flow needHashable(Tracer& t, const Args& args) {
-  for (PyObject* value : args.values) {
-    if (value != args.values[0]) STATOR_FLOW(requireHashable(t, value));
-  }
-  return Flow::kOk;
+// An element is about the number that a size is.
+template <bool writes>
+Out withElement(Tracer& t, const Args& args, const char* method) {
+  NEED(2, method);
+  Args plain = args;
+  if (symbolic::isSymbol(args.values[1]))
+    plain.values[1] = t.world.keep(concrete(t, args.values[1]));
+  STATOR_FLOW(requireHashable(t, plain.values[1]));
+  return onContents<writes>(t, plain, method, false);
 }
-Out setAdd(Tracer& t, const Args& args) {
-  NEED(2, "add");
-  STATOR_FLOW(needHashable(t, args));
-  return onContents<true>(t, args, "add", false);
-}
-Out setDiscard(Tracer& t, const Args& args) {
-  NEED(2, "discard");
-  STATOR_FLOW(needHashable(t, args));
-  return onContents<true>(t, args, "discard", false);
-}
-Out setRemove(Tracer& t, const Args& args) {
-  NEED(2, "remove");
-  STATOR_FLOW(needHashable(t, args));
-  return onContents<true>(t, args, "remove", false);
-}
+Out setAdd(Tracer& t, const Args& args) { return withElement<true>(t, args, "add"); }
+Out setDiscard(Tracer& t, const Args& args) { return withElement<true>(t, args, "discard"); }
+Out setRemove(Tracer& t, const Args& args) { return withElement<true>(t, args, "remove"); }
 Out setPop(Tracer& t, const Args& args) { return onContents<true>(t, args, "pop"); }
 
 // Of a set C takes the elements, whatever a subclass has for __iter__.

@@ -21,6 +21,8 @@
 #include "python/types.h"
 #include "sources/short_lived.h"
 
+#include <algorithm>
+
 namespace stator::interpret {
 
 namespace {
@@ -38,7 +40,7 @@ Out askOnce(Tracer& t, const Args& args, const char* path) {
       PyObject_Vectorcall(torchObject(path), args.values.data(), args.positional, args.names));
   if (!result) return t.raiseCurrentError();
   if (values::isScalar(result.get())) return result;
-  return fromOutside(t, result, t.world.sources().pinned(result));
+  return fromOutside(t, result.get(), t.world.sources().pinned(result.get()));
 }
 
 // What the trace has made of a callable, or written to it, the real thing does not show, or shows half made.
@@ -248,6 +250,27 @@ Out simpleNamespace(Tracer& t, const Args& args) {
 
 namespace {
 
+// The class and its bases stay as they are.
+void needVersion(Tracer& t, PyTypeObject* type) {
+  auto* object = reinterpret_cast<PyObject*>(type);
+  if (stator_is_user_class(type))
+    t.world.guard(
+        Guard{GuardKind::kTypeVersion, t.world.sources().pinned(object), nullptr, newRef(object)});
+}
+
+// What abc says of classes holds as long as these and all registrations stay as they are.
+Flow needClasses(Tracer& t, std::initializer_list<PyTypeObject*> types) {
+  for (PyTypeObject* type : types) {
+    if (isMadeClass(t, reinterpret_cast<PyObject*>(type)))
+      return t.breakWith(Reason::kCallsOutside, "abc, about a class of the trace's own");
+    needVersion(t, type);
+  }
+  Ref<> token = stealRef(PyObject_CallNoArgs(torchObject("_abc.get_cache_token")));
+  if (!token) return t.raiseCurrentError();
+  t.world.guard(Guard{GuardKind::kAbcToken, nullptr, nullptr, token});
+  return Flow::kOk;
+}
+
 // A protocol's last word on an object that lacks some of its members: registrations, and what typing's own hook says of the class. It looks at
 // the frames of abc that call it, so that it is asked through them.
 Out protocolCheck(Tracer& t, PyTypeObject* protocol, PyObject* object) {
@@ -257,15 +280,7 @@ Out protocolCheck(Tracer& t, PyTypeObject* protocol, PyObject* object) {
       typeOf(t, object) != Py_TYPE(object))
     return t.breakWith(Reason::kCallsOutside,
                        "a protocol's check, which looks at the frames that call it");
-  for (PyTypeObject* type : {protocol, Py_TYPE(object)}) {
-    if (stator_is_user_class(type))
-      t.world.guard(Guard{GuardKind::kTypeVersion,
-                          t.world.sources().pinned(reinterpret_cast<PyObject*>(type)), nullptr,
-                          newRef(reinterpret_cast<PyObject*>(type))});
-  }
-  Ref<> token = stealRef(PyObject_CallNoArgs(torchObject("_abc.get_cache_token")));
-  if (!token) return t.raiseCurrentError();
-  t.world.guard(Guard{GuardKind::kAbcToken, nullptr, nullptr, token});
+  STATOR_FLOW(needClasses(t, {protocol, Py_TYPE(object)}));
   PyObject* check = torchObject("abc.ABCMeta.__instancecheck__");
   return t.fromNative(stealRef(
       PyObject_CallFunctionObjArgs(check, reinterpret_cast<PyObject*>(protocol), object, nullptr)));
@@ -279,6 +294,16 @@ Out abcInstanceCheck(Tracer& t, const Args& args) {
   auto* type = reinterpret_cast<PyTypeObject*>(args.values[0]);
   if (_PyType_Lookup(type, protocol) != nullptr) return protocolCheck(t, type, args.values[1]);
   return isSubclass(t, reinterpret_cast<PyObject*>(typeOf(t, args.values[1])), args.values[0]);
+}
+
+// What ABCMeta's __subclasscheck__ comes down to, where a metaclass has one of its own before it (protocols, 3.12 on).
+Out abcSubclassCheck(Tracer& t, const Args& args) {
+  if (args.values.size() != 2 || !PyType_Check(args.values[0]) || !PyType_Check(args.values[1]))
+    return t.breakWith(Reason::kRaises, "_abc_subclasscheck");
+  STATOR_FLOW(needClasses(t, {reinterpret_cast<PyTypeObject*>(args.values[0]),
+                              reinterpret_cast<PyTypeObject*>(args.values[1])}));
+  return t.fromNative(stealRef(PyObject_CallFunctionObjArgs(
+      torchObject("_abc._abc_subclasscheck"), args.values[0], args.values[1], nullptr)));
 }
 
 // The module of a function that is under way, so many calls up from the one that asks.
@@ -344,7 +369,7 @@ Out typingSubscript(Tracer& t, PyObject* function, const Args& args) {
   }
   Ref<> result = stealRef(PyObject_Vectorcall(function, given.data(), args.positional, args.names));
   if (!result) return t.raiseCurrentError();
-  return fromOutside(t, result, t.world.sources().pinned(result));
+  return fromOutside(t, result.get(), t.world.sources().pinned(result.get()));
 }
 
 // Functions of `re` over constants. With re.DEBUG they print what they compile.
@@ -403,18 +428,32 @@ Out dispatch(Tracer& t, PyObject* function, const Args& args) {
   return found;
 }
 
-// The guard against endless recursion that dataclasses put around __repr__.
+// The guard against endless recursion that dataclasses and reprlib put around __repr__.
+template <bool of_reprlib>
 Out recursiveRepr(Tracer& t, PyObject* function, const Args& args) {
   static std::vector<PyObject*> under_way;
   STATOR_VALUE(wrapped, fromClosure(t, function, "user_function"));
   if (args.values.size() != 1) return t.breakWith(Reason::kRaises, "__repr__() takes no arguments");
-  for (PyObject* object : under_way) {
-    if (object == args.values[0]) return t.fromNative(stealRef(PyUnicode_FromString("...")));
+  if (std::find(under_way.begin(), under_way.end(), args.values[0]) != under_way.end()) {
+    if (of_reprlib) return fromClosure(t, function, "fillvalue");
+    return t.fromNative(stealRef(PyUnicode_FromString("...")));
   }
   under_way.push_back(args.values[0]);
   Out text = callNested(t, wrapped.get(), args);
   under_way.pop_back();
   return text;
+}
+
+// inspect's question whether a class hides the dict of its instances. From 3.12 on it keeps the answers, by mro or weak references to it.
+Out shadowedDict(Tracer& t, const Args& args) {
+  if (args.values.size() != 1 || !PyType_Check(args.values[0]))
+    return t.breakWith(Reason::kRaises, "_shadowed_dict");
+  if (!isMadeClass(t, args.values[0]))
+    needVersion(t, reinterpret_cast<PyTypeObject*>(args.values[0]));
+  Ref<> found =
+      stealRef(PyObject_CallOneArg(torchObject("inspect._shadowed_dict"), args.values[0]));
+  if (!found) return t.raiseCurrentError();
+  return fromOutside(t, found.get(), t.world.sources().pinned(found.get()));
 }
 
 // torch.jit.script_if_tracing(fn): nothing is being traced by torch.jit, so it is fn.
@@ -450,6 +489,12 @@ void registerTypingSubscripts() {
   if (inner != nullptr) registerCode(inner, typingSubscript);
 }
 
+void registerRecursiveRepr() {
+  PyCodeObject* decorator = innerCode("reprlib.recursive_repr", "decorating_function");
+  PyCodeObject* wrapper = decorator != nullptr ? codeInside(decorator, "wrapper") : nullptr;
+  if (wrapper != nullptr) registerCode(wrapper, recursiveRepr<true>);
+}
+
 void registerInner(const char* path, const char* name, FunctionHandler handler) {
   if (PyCodeObject* code = innerCode(path, name)) registerCode(code, handler);
 }
@@ -474,6 +519,7 @@ void registerLibrary() {
       {"json.dumps", jsonDumps},
       {"json.loads", jsonLoads},
       {"inspect.signature", signature},
+      {"inspect._shadowed_dict", shadowedDict},
       {"importlib.util.find_spec", findSpec},
       {"importlib.metadata.version", installedVersion},
   };
@@ -483,6 +529,7 @@ void registerLibrary() {
     registerPure(path);
   registerRegex(std::make_index_sequence<std::size(kRegex)>());
   registerHandler("_abc._abc_instancecheck", abcInstanceCheck);
+  registerHandler("_abc._abc_subclasscheck", abcSubclassCheck);
   registerHandler("importlib.import_module", importByName<false>);
   registerHandler("builtins.__import__", importByName<true>);
   registerHandler("weakref.ref", weakReference);
@@ -493,7 +540,9 @@ void registerLibrary() {
     registerHandler("sys._getframemodulename", frameModuleName);
   registerInner("torch.jit._trace._script_if_tracing", "wrapper", scriptIfTracing);
   registerInner("functools.singledispatch", "dispatch", dispatch);
-  registerInner("dataclasses._recursive_repr", "wrapper", recursiveRepr);
+  // 3.13 has reprlib's
+  registerInner("dataclasses._recursive_repr", "wrapper", recursiveRepr<false>);
+  registerRecursiveRepr();
   registerPolyfill("functools.reduce", "functions.reduce");
   registerPolyfill("operator.countOf", "functions.count_of");
   registerPolyfill("operator.indexOf", "functions.index_of");

@@ -86,10 +86,14 @@ Out isEnabledFor(Tracer& t, const Args& args) {
 
 void registerLogging() {
   const std::pair<const char*, CallHandler> rows[] = {
-      {"logging.Logger.debug", logMessage<10>},      {"logging.Logger.info", logMessage<20>},
-      {"logging.Logger.warning", logMessage<30>},    {"logging.Logger.error", logMessage<40>},
-      {"logging.Logger.critical", logMessage<50>},   {"logging.Logger.log", logGeneral},
+      {"logging.Logger.debug", logMessage<10>},
+      {"logging.Logger.info", logMessage<20>},
+      {"logging.Logger.warning", logMessage<30>},
+      {"logging.Logger.error", logMessage<40>},
+      {"logging.Logger.critical", logMessage<50>},
+      {"logging.Logger.log", logGeneral},
       {"logging.Logger.isEnabledFor", isEnabledFor},
+      {"stator.polyfills.switches.is_enabled", isEnabledFor},
   };
   for (const auto& [path, handler] : rows) registerHandler(path, handler);
 }

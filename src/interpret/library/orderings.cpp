@@ -34,7 +34,7 @@ Out sumCall(Tracer& t, const Args& args) {
     summed.positional = 2;
     t.world.keep(total);
     return inlineFunction(t, torchObject("stator.polyfills.functions.sum_over"), summed,
-                          Then::kPush);
+                          Continuation::kPush);
   }
   STATOR_VALUE(iterator, iterate(t, args.values[0]));
   if (PyUnicode_Check(total.get()) || PyBytes_Check(total.get()) || PyByteArray_Check(total.get()))

@@ -36,7 +36,8 @@ Out subclasses(Tracer& t, const Args& args) {
   Ref<> expected = keys ? stealRef(PyList_AsTuple(keys.get())) : Ref<>();
   Ref<> list = stealRef(PyObject_CallMethod(args.values[0], "__subclasses__", nullptr));
   if (!list || !expected) return t.raiseCurrentError();
-  t.world.guard(Guard{GuardKind::kDictKeys, t.world.sources().pinned(known), nullptr, expected});
+  t.world.guard(
+      Guard{GuardKind::kDictKeys, t.world.sources().pinned(known.get()), nullptr, expected});
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
     PyObject* one = PyList_GET_ITEM(list.get(), i);
     STATOR_VALUE(held, fromOutside(t, one, t.world.sources().pinned(one)));

@@ -189,7 +189,7 @@ Flow setAttr(Tracer& tracer, PyObject* object, PyObject* name, PyObject* value) 
       args.values = {object, name};
       if (value != nullptr) args.values.push_back(value);
       args.positional = args.values.size();
-      return tracer.above.call(function.get(), args, Then::kDiscard).flow();
+      return tracer.above.call(function.get(), args, Continuation::kDiscard).flow();
     }
   }
   STATOR_VALUE(on_type, typeLookup(tracer, type, name));
@@ -204,23 +204,24 @@ Flow setAttr(Tracer& tracer, PyObject* object, PyObject* name, PyObject* value) 
           return tracer.breakWith(Reason::kRaises, "sets a property without a setter");
         return tracer.raiseCurrentError();
       }
-      if (PyFunction_Check(setter.get()) && tracer.values.find(setter) == nullptr) {
-        STATOR_VALUE(ignored, fromOutside(tracer, setter, tracer.world.sources().pinned(setter)));
+      if (PyFunction_Check(setter.get()) && tracer.values.find(setter.get()) == nullptr) {
+        STATOR_VALUE(ignored, fromOutside(tracer, setter.get(),
+                                          tracer.world.sources().pinned(setter.get())));
       }
       tracer.world.keep(setter);
       Args args;
       args.values = {object};
       if (value != nullptr) args.values.push_back(value);
       args.positional = args.values.size();
-      return tracer.above.call(setter.get(), args, Then::kDiscard).flow();
+      return tracer.above.call(setter.get(), args, Continuation::kDiscard).flow();
     }
     if (kind == &PyMemberDescr_Type) return storeInstanceAttr(tracer, object, name, value);
     static PyObject* const dunder_delete = PyUnicode_InternFromString("__delete__");
     PyObject* which = value != nullptr ? names().dunder_set : dunder_delete;
     PyObject* set = _PyType_Lookup(kind, which);
     if (set != nullptr && PyFunction_Check(set)) {
-      STATOR_VALUE(self, tracer.values.find(on_type) == nullptr
-                             ? fromOutside(tracer, on_type, classEntry(tracer, type, name))
+      STATOR_VALUE(self, tracer.values.find(on_type.get()) == nullptr
+                             ? fromOutside(tracer, on_type.get(), classEntry(tracer, type, name))
                              : Out(on_type));
       STATOR_VALUE(on_kind, typeLookup(tracer, kind, which));
       STATOR_VALUE(function, classAttrValue(tracer, kind, which, on_kind.get()));
@@ -229,7 +230,7 @@ Flow setAttr(Tracer& tracer, PyObject* object, PyObject* name, PyObject* value) 
       args.values = {self.get(), object};
       if (value != nullptr) args.values.push_back(value);
       args.positional = args.values.size();
-      return tracer.above.call(function.get(), args, Then::kDiscard).flow();
+      return tracer.above.call(function.get(), args, Continuation::kDiscard).flow();
     }
     if (kind == &PyGetSetDescr_Type && isReplacedDict(tracer, object, name, value)) {
       values::Info* info = tracer.values.find(object);
@@ -278,7 +279,7 @@ Flow setTypeAttr(Tracer& tracer, PyTypeObject* type, PyObject* name, PyObject* v
       args.values = {object, name};
       if (value != nullptr) args.values.push_back(value);
       args.positional = args.values.size();
-      return tracer.above.call(function.get(), args, Then::kDiscard).flow();
+      return tracer.above.call(function.get(), args, Continuation::kDiscard).flow();
     }
   }
   if (isMadeClass(tracer, object)) {

@@ -22,11 +22,27 @@
 #include "python/types.h"
 #include "symbolic/sym_int.h"
 
+#include <string_view>
+
 namespace stator::interpret {
 
 namespace {
 
+// Names of stator that are loaded when somebody asks for them (its __getattr__): they are there from now on.
+void loadLazily(PyObject* module, PyObject* name) {
+  PyObject* dict = PyModule_GetDict(module);
+  PyObject* hook = PyDict_GetItemWithError(dict, names().dunder_getattr);
+  if (hook == nullptr || !PyFunction_Check(hook)) return;
+  const char* of = PyModule_GetName(module);
+  if (of == nullptr) PyErr_Clear();
+  if (of == nullptr || std::string_view(of) != "stator") return;
+  if (PyDict_GetItemWithError(dict, name) != nullptr) return;
+  Ref<> loaded = stealRef(PyObject_GetAttr(module, name));
+  if (!loaded) PyErr_Clear();
+}
+
 Out moduleAttribute(Tracer& tracer, PyObject* module, PyObject* name) {
+  loadLazily(module, name);
   PyObject* on_type = _PyType_Lookup(Py_TYPE(module), name);
   if (on_type != nullptr && Py_TYPE(on_type)->tp_descr_set != nullptr)
     return bindDescriptor(tracer, on_type, module, Py_TYPE(module), nullptr);
@@ -138,8 +154,8 @@ Out methodAttribute(Tracer& tracer, PyObject* object, PyObject* name) {
   }
   Ref<> function = newRef(PyMethod_GET_FUNCTION(object));
   if (const Source* source = tracer.sourceOf(object)) {
-    STATOR_VALUE(
-        read, fromOutside(tracer, function, tracer.world.child(SourceKind::kMethodFunc, source)));
+    STATOR_VALUE(read, fromOutside(tracer, function.get(),
+                                   tracer.world.child(SourceKind::kMethodFunc, source)));
     function = std::move(read);
   }
   if (PyUnicode_Compare(name, names().func) == 0) return function;
@@ -300,7 +316,7 @@ void nameAttribute(Tracer& t, PyObject* object, PyObject* name) {
 
 void noteAttribute(Tracer& t, const SymbolicFrame& frame) {
   PyObject* access = frame.instance.get();
-  if (access == nullptr || frame.then == Then::kPushInstance) return;
+  if (access == nullptr || frame.then == Continuation::kPushInstance) return;
   nameAttribute(t, PyTuple_GET_ITEM(access, 0), PyTuple_GET_ITEM(access, 1));
 }
 

@@ -28,13 +28,13 @@ Out typeFact(Tracer& tracer, PyTypeObject* type, PyObject* name) {
       isMadeClass(tracer, reinterpret_cast<PyObject*>(type)))
     return tracer.made(value);
   if (Py_TYPE(value.get()) == mappingProxyType())
-    return fromOutside(tracer, value, tracer.world.sources().pinned(value));
+    return fromOutside(tracer, value.get(), tracer.world.sources().pinned(value.get()));
   if (!stator_is_user_class(type) || values::isScalar(value.get()) || PyType_Check(value.get()) ||
       isMadeClass(tracer, reinterpret_cast<PyObject*>(type))) {
     return value;
   }
   return fromOutside(
-      tracer, value,
+      tracer, value.get(),
       tracer.world.child(SourceKind::kGenericAttr,
                          tracer.world.sources().pinned(reinterpret_cast<PyObject*>(type)), name));
 }
@@ -116,9 +116,9 @@ Out superAttribute(Tracer& tracer, PyObject* super, PyObject* name) {
          {std::pair(&this_class, "__thisclass__"), std::pair(&self_class, "__self_class__"),
           std::pair(&self, "__self__")}) {
       Ref<> field_name = stealRef(PyUnicode_InternFromString(field));
-      STATOR_VALUE(read,
-                   fromOutside(tracer, *part,
-                               tracer.world.child(SourceKind::kGenericAttr, source, field_name)));
+      STATOR_VALUE(read, fromOutside(tracer, part->get(),
+                                     tracer.world.child(SourceKind::kGenericAttr, source,
+                                                        field_name.get())));
       *part = read;
     }
   }

@@ -19,7 +19,6 @@
 #include "symbolic/sym_int.h"
 
 #include <cstring>
-#include <string_view>
 
 namespace stator::interpret {
 
@@ -175,14 +174,10 @@ Out compareSequences(Tracer& tracer, int operation, const Ref<>& a, const Ref<>&
   return boolean(wanted);
 }
 
-bool isMethodWrapper(PyObject* value) {
-  return std::string_view(Py_TYPE(value)->tp_name) == "method-wrapper";
-}
-
 // `descriptor.__get__` as an object of C, and as the trace binds it: the same slot of the very same object. Ok with null: they are not these.
 Out compareWrappers(Tracer& tracer, int operation, PyObject* left, PyObject* right) {
-  if (isMethodWrapper(right)) std::swap(left, right);
-  if (!isMethodWrapper(left) || !PyMethod_Check(right) ||
+  if (stator_is_method_wrapper(right)) std::swap(left, right);
+  if (!stator_is_method_wrapper(left) || !PyMethod_Check(right) ||
       Py_TYPE(PyMethod_GET_FUNCTION(right)) != &PyWrapperDescr_Type)
     return Ref<>();
   Ref<> self = stealRef(PyObject_GetAttr(left, names().dunder_self));
@@ -237,7 +232,9 @@ Out compareObjects(Tracer& tracer, int operation, PyObject* left, PyObject* righ
     if (wrappers) return wrappers;
   }
   // Functions in C and `descriptor.__get__`: compared by what they are bound to, without a line of Python.
-  auto in_c = [](PyObject* value) { return PyCFunction_Check(value) || isMethodWrapper(value); };
+  auto in_c = [](PyObject* value) {
+    return PyCFunction_Check(value) || stator_is_method_wrapper(value);
+  };
   if (equality && in_c(left) && in_c(right) && left_type == right_type) {
     Ref<> equal = stealRef(PyObject_RichCompare(left, right, operation));
     if (!equal) return tracer.raiseCurrentError();

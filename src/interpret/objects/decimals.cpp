@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/error_aside.h"
 #include "interpret/core/known.h"
+#include "python/types.h"
 
 #include <algorithm>
 #include <cstring>
@@ -63,7 +64,7 @@ DecimalFold::DecimalFold(Tracer& tracer, PyObject* callable, const Args& args) :
   if (PyType_Check(callable) && isDecimalType(reinterpret_cast<PyTypeObject*>(callable))) start();
   // `f = number.__eq__`
   Ref<> self;
-  if (Py_TYPE(callable) == &_PyMethodWrapper_Type || PyCFunction_Check(callable))
+  if (stator_is_method_wrapper(callable) || PyCFunction_Check(callable))
     self = stealRef(PyObject_GetAttrString(callable, "__self__"));
   if (self && isDecimal(self.get())) start();
   for (PyObject* value : args.values) {
@@ -104,8 +105,9 @@ Flow DecimalFold::finish() {
     if (!*check) throw PythonError();
   }
   const Source* home = tracer_.world.sources().pinned(torchObject("decimal.Decimal"));
-  tracer_.world.guard(Guard{GuardKind::kIs, tracer_.world.child(SourceKind::kAsked, home, *check),
-                            nullptr, newRef(Py_True)});
+  tracer_.world.guard(Guard{GuardKind::kIs,
+                            tracer_.world.child(SourceKind::kAsked, home, check->get()), nullptr,
+                            newRef(Py_True)});
   error.restore();
   return Flow::kOk;
 }

@@ -40,10 +40,10 @@ Out bindFunction(Tracer& tracer, PyObject* descriptor, PyObject* object, const S
 Out bindToClass(Tracer& tracer, PyObject* descriptor, PyTypeObject* type, const Source* source) {
   Ref<> function = stealRef(PyObject_GetAttr(descriptor, names().func));
   if (!function) return tracer.raiseCurrentError();
-  if (PyFunction_Check(function.get()) && tracer.values.find(function) == nullptr &&
+  if (PyFunction_Check(function.get()) && tracer.values.find(function.get()) == nullptr &&
       source != nullptr) {
     const Source* inner = tracer.world.child(SourceKind::kGenericAttr, source, names().func);
-    STATOR_VALUE(ignored, fromOutside(tracer, function, inner));
+    STATOR_VALUE(ignored, fromOutside(tracer, function.get(), inner));
   }
   if (Py_TYPE(descriptor) == &PyStaticMethod_Type) return function;
   if (kClassMethodsBindDescriptors && (Py_TYPE(function.get()) == &PyProperty_Type ||
@@ -73,13 +73,13 @@ Out readProperty(Tracer& tracer, PyObject* descriptor, PyObject* object, PyTypeO
     if (!raw) return tracer.raiseCurrentError();
     Ref<> name = propertyName(type, descriptor);
     if (name)
-      return fromOutside(tracer, raw,
-                         tracer.world.child(SourceKind::kGenericAttr, of_object, name));
+      return fromOutside(tracer, raw.get(),
+                         tracer.world.child(SourceKind::kGenericAttr, of_object, name.get()));
   }
-  if (tracer.values.find(getter) == nullptr && source != nullptr &&
+  if (tracer.values.find(getter.get()) == nullptr && source != nullptr &&
       PyFunction_Check(getter.get())) {
     STATOR_VALUE(ignored,
-                 fromOutside(tracer, getter,
+                 fromOutside(tracer, getter.get(),
                              tracer.world.child(SourceKind::kGenericAttr, source, names().fget)));
   }
   tracer.world.keep(getter);
@@ -117,14 +117,14 @@ Out readOutsideMember(Tracer& tracer, PyObject* descriptor, PyObject* object, Py
       Py_TYPE(descriptor)->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type)));
   bool slot = stator_is_user_class(reinterpret_cast<PyDescrObject*>(descriptor)->d_type) &&
               stator_slot_offset(Py_TYPE(object), name.get()) > 0;
-  const Source* child =
-      tracer.world.child(slot ? SourceKind::kAttr : SourceKind::kGenericAttr, info->source, name);
+  const Source* child = tracer.world.child(slot ? SourceKind::kAttr : SourceKind::kGenericAttr,
+                                           info->source, name.get());
   if (!raw) {
     PyErr_Clear();
     tracer.world.guard(Guard{GuardKind::kAbsent, child});
     return Ref<>();
   }
-  return fromOutside(tracer, raw, child);
+  return fromOutside(tracer, raw.get(), child);
 }
 
 Out readMember(Tracer& tracer, PyObject* descriptor, PyObject* object, PyTypeObject* type) {
@@ -139,10 +139,10 @@ Out readMember(Tracer& tracer, PyObject* descriptor, PyObject* object, PyTypeObj
 
 // The __dict__ of an object from outside: from here on its entries and the object's attributes are one.
 Out dictOfOutside(Tracer& tracer, PyObject* object, const values::Info* info, const Ref<>& raw) {
-  STATOR_VALUE(dict,
-               fromOutside(tracer, raw, tracer.world.child(SourceKind::kObjectDict, info->source)));
+  STATOR_VALUE(dict, fromOutside(tracer, raw.get(),
+                                 tracer.world.child(SourceKind::kObjectDict, info->source)));
   // A module's attributes are the entries of its dict, and not the other way round.
-  values::Info* used = tracer.values.find(raw);
+  values::Info* used = tracer.values.find(raw.get());
   const bool written = used->attributes_of == nullptr && (used->overlay || used->dirty);
   if (!PyModule_Check(object)) used->attributes_of = object;
   tracer.values.find(object)->attributes = raw.get();
@@ -181,7 +181,7 @@ Out readComputed(Tracer& tracer, PyObject* descriptor, PyObject* object, PyTypeO
     // Where it comes up in a plan it is the dict of the object that the plan makes.
     if (info != nullptr && PyDict_CheckExact(raw.get()) &&
         PyUnicode_Compare(name.get(), names().dunder_dict) == 0)
-      tracer.values.addMade(raw, tracer.frames.instruction()).attributes_of = object;
+      tracer.values.addMade(raw.get(), tracer.frames.instruction()).attributes_of = object;
     return raw;
   }
   if (PyUnicode_Compare(name.get(), names().dunder_dict) == 0)
@@ -190,7 +190,8 @@ Out readComputed(Tracer& tracer, PyObject* descriptor, PyObject* object, PyTypeO
   if (isOpaqueConstant(object) && isOpaqueConstant(raw.get())) return raw;
   if (_PyType_Lookup(Py_TYPE(object), name.get()) != descriptor)
     return tracer.breakWith(Reason::kUnsupportedAttribute, "a field under another name");
-  return fromOutside(tracer, raw, tracer.world.child(SourceKind::kGenericAttr, info->source, name));
+  return fromOutside(tracer, raw.get(),
+                     tracer.world.child(SourceKind::kGenericAttr, info->source, name.get()));
 }
 
 // functools.cached_property: its lock has no effect on one thread; the function runs and the result goes into the instance dict.

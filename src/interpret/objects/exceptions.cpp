@@ -15,14 +15,14 @@ Out tracebackOf(Tracer& tracer, PyObject* exception) {
     static PyObject* name = PyUnicode_InternFromString("__traceback__");
     Ref<> traceback = stealRef(PyException_GetTraceback(exception));
     if (!traceback) traceback = newRef(Py_None);
-    return fromOutside(tracer, traceback,
+    return fromOutside(tracer, traceback.get(),
                        tracer.world.child(SourceKind::kGenericAttr, info->source, name));
   }
   if (info == nullptr || !info->was_raised) return newRef(Py_None);
   if (!info->known) {
     Ref<> marker = stealRef(TraceTracebackType.tp_alloc(&TraceTracebackType, 0));
     if (!marker) throw PythonError();
-    tracer.values.addMade(marker, info->born);
+    tracer.values.addMade(marker.get(), info->born);
     info->known = std::move(marker);
   }
   return info->known;

@@ -91,8 +91,8 @@ Out subscriptClass(Tracer& tracer, PyTypeObject* type, PyObject* key) {
   if (!result) return tracer.raiseCurrentError();
   // Descriptions of types are as good as constants.
   if (!PyType_Check(result.get()) && !values::isScalar(result.get()) &&
-      !isEnumMember(result.get()) && tracer.values.find(result) == nullptr) {
-    tracer.values.addOutside(result, tracer.world.sources().pinned(result));
+      !isEnumMember(result.get()) && tracer.values.find(result.get()) == nullptr) {
+    tracer.values.addOutside(result.get(), tracer.world.sources().pinned(result.get()));
   }
   return result;
 }
@@ -322,7 +322,7 @@ Flow setItem(Tracer& tracer, PyObject* container, PyObject* key, PyObject* value
   Args args;
   args.values = {key, value};
   args.positional = 2;
-  return tracer.above.call(bound.get(), args, Then::kDiscard).flow();
+  return tracer.above.call(bound.get(), args, Continuation::kDiscard).flow();
 }
 
 Flow delItem(Tracer& tracer, PyObject* container, PyObject* key) {
@@ -387,7 +387,7 @@ Flow delItem(Tracer& tracer, PyObject* container, PyObject* key) {
   Args args;
   args.values = {key};
   args.positional = 1;
-  return tracer.above.call(bound.get(), args, Then::kDiscard).flow();
+  return tracer.above.call(bound.get(), args, Continuation::kDiscard).flow();
 }
 
 }  // namespace stator::interpret

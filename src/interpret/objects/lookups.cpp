@@ -34,6 +34,8 @@ void guardDefaultHash(Tracer& tracer, PyTypeObject* type) {
 bool hashableNatively(Tracer& tracer, PyObject* key) {
   if (values::isScalar(key) || isStaticKey(key) || isAddress(key)) return true;
   needStack();
+  // A key is about the numbers that the sizes in it are.
+  if (PyTuple_Check(key) && tracer.sizes.any()) makeConcrete(tracer, key);
   if (graph::isStandIn(key)) {
     noteIdentity(tracer, key);
     return true;

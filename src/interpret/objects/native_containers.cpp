@@ -69,8 +69,8 @@ void guardBytes(Tracer& tracer, PyObject* object) {
   Ref<> check = expected ? stealRef(PyCFunction_New(&method, expected.get())) : Ref<>();
   if (!check) throw PythonError();
   tracer.world.guard(Guard{GuardKind::kIs,
-                           tracer.world.child(SourceKind::kAsked, info->source, check), nullptr,
-                           newRef(Py_True)});
+                           tracer.world.child(SourceKind::kAsked, info->source, check.get()),
+                           nullptr, newRef(Py_True)});
 }
 
 }  // namespace stator::interpret

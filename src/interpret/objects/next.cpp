@@ -99,9 +99,9 @@ Out nextFromOutside(Tracer& tracer, PyObject* iterator) {
   if (info->taken == 0 && !stator_iterator_is_simple(iterator)) {
     static PyMethodDef method = {"is_known", isKnownIterator, METH_O, nullptr};
     static PyObject* const ask = PyCFunction_New(&method, nullptr);
-    tracer.world.guard(Guard{GuardKind::kEquals,
-                             tracer.world.child(SourceKind::kAsked, info->source, newRef(ask)),
-                             nullptr, newRef(Py_True)});
+    tracer.world.guard(Guard{
+        GuardKind::kEquals, tracer.world.child(SourceKind::kAsked, info->source, newRef(ask).get()),
+        nullptr, newRef(Py_True)});
   }
   noteWrite(tracer, iterator);
   const Source* ahead = tracer.world.child(SourceKind::kAhead, info->source, nullptr, info->taken);
@@ -109,7 +109,7 @@ Out nextFromOutside(Tracer& tracer, PyObject* iterator) {
   if (!raw) {
     tracer.world.guard(Guard{GuardKind::kAbsent, ahead});
   } else {
-    STATOR_VALUE(item, fromOutside(tracer, raw, ahead));
+    STATOR_VALUE(item, fromOutside(tracer, raw.get(), ahead));
     tracer.world.keep(raw);
     raw = std::move(item);
     info = tracer.values.find(iterator);

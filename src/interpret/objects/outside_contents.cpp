@@ -56,8 +56,8 @@ void guardStoredHashes(Tracer& t, const Source* source, PyObject* hashes) {
   Ref<> expected = stealRef(PyList_AsTuple(hashes));
   Ref<> check = stealRef(PyCFunction_New(&method, expected.get()));
   if (!check) throw PythonError();
-  t.world.guard(Guard{GuardKind::kIs, t.world.child(SourceKind::kAsked, source, check), nullptr,
-                      newRef(Py_True)});
+  t.world.guard(Guard{GuardKind::kIs, t.world.child(SourceKind::kAsked, source, check.get()),
+                      nullptr, newRef(Py_True)});
 }
 
 // nn.Module._call_impl looks hook ids up in the dicts of flags beside the hooks; where these are empty, it does not matter what the ids are.
@@ -77,7 +77,7 @@ bool keysDoNotMatter(Tracer& t, values::Info* info) {
     Ref<> dict = sources::read(*child, t.world.roots());
     if (!dict) PyErr_Clear();
     if (!dict || !PyDict_Check(dict.get()) || PyDict_Size(dict.get()) != 0) return false;
-    values::Info* known = t.values.find(dict);
+    values::Info* known = t.values.find(dict.get());
     if (known != nullptr && (known->overlay || known->dirty)) return false;
     beside.push_back(child);
   }

@@ -82,7 +82,7 @@ Out addressOf(Tracer& tracer, PyObject* object) {
 Out addressOfNumber(Tracer& tracer, PyObject* object, PyObject* number) {
   Ref<> address = stealRef(PyObject_CallOneArg(reinterpret_cast<PyObject*>(addressType()), number));
   if (!address) return tracer.raiseCurrentError();
-  tracer.values.addMade(address, tracer.budget.instructions());
+  tracer.values.addMade(address.get(), tracer.budget.instructions());
   tracer.identities.setTarget(address.get(), object);
   tracer.world.keep(newRef(object));
   return address;

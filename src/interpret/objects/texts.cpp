@@ -2,6 +2,7 @@
 
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
+#include "interpret/core/symbols.h"
 #include "interpret/core/trace_iterator.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/special_methods.h"
@@ -79,8 +80,8 @@ Out defaultLikeness(Tracer& t, PyObject* value, PyObject* items) {
   Ref<> factory = stealRef(PyObject_GenericGetAttr(value, name));
   if (!factory) return t.raiseCurrentError();
   if (const Source* source = t.sourceOf(value)) {
-    STATOR_VALUE(read,
-                 fromOutside(t, factory, t.world.child(SourceKind::kGenericAttr, source, name)));
+    STATOR_VALUE(
+        read, fromOutside(t, factory.get(), t.world.child(SourceKind::kGenericAttr, source, name)));
   }
   if (!isNativeSafe(t, factory.get()) || PyFunction_Check(factory.get()))
     return t.breakWith(Reason::kUnsupportedObject, "formats a defaultdict with its factory");
@@ -173,6 +174,7 @@ bool isTextContainer(PyObject* value) {
 
 Out containerText(Tracer& tracer, PyTypeObject* owner, PyObject* value) {
   STATOR_VALUE(items, contents(tracer, value));
+  if (tracer.sizes.any()) makeConcrete(tracer, items.get());
   const reprfunc slot = owner->tp_repr;
   if (hasPlainItems(tracer, items.get())) {
     STATOR_VALUE(shown, likeness(tracer, slot, value, items.get()));

@@ -24,7 +24,8 @@ Out dictOfThread(Tracer& t, PyObject* object) {
     return t.breakWith(Reason::kUnsupportedObject, "a threading.local that the trace makes");
   Ref<> dict = stealRef(PyObject_GetAttr(object, names().dunder_dict));
   if (!dict) return t.raiseCurrentError();
-  return fromOutside(t, dict, t.world.child(SourceKind::kGenericAttr, source, names().dunder_dict));
+  return fromOutside(t, dict.get(),
+                     t.world.child(SourceKind::kGenericAttr, source, names().dunder_dict));
 }
 
 }  // namespace

@@ -131,7 +131,7 @@ Out missingItem(Tracer& tracer, PyObject* dict, PyObject* key) {
     if (factory && factory.get() != Py_None) {
       if (const Source* source = tracer.sourceOf(dict)) {
         STATOR_VALUE(
-            read, fromOutside(tracer, factory,
+            read, fromOutside(tracer, factory.get(),
                               tracer.world.child(SourceKind::kGenericAttr, source, factory_name)));
       }
       STATOR_VALUE(value, tracer.above.callNested(factory.get(), {}));

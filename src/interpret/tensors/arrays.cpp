@@ -42,7 +42,7 @@ Ref<> makeArray(Tracer& t, PyObject* tensor, PyObject* scalar) {
   if (!made || PyObject_GenericSetAttr(made.get(), tensorName(), tensor) != 0 ||
       PyObject_GenericSetAttr(made.get(), scalarName(), scalar) != 0)
     throw PythonError();
-  t.values.addMade(made, t.frames.instruction());
+  t.values.addMade(made.get(), t.frames.instruction());
   t.torch.noteArray();
   return made;
 }
@@ -129,8 +129,8 @@ Out arrayFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
   if (tensor.get() == Py_None) return Ref<>();
   tracer.world.guard(
       Guard{GuardKind::kType, source, nullptr, newRef(reinterpret_cast<PyObject*>(Py_TYPE(raw)))});
-  STATOR_VALUE(stand_in,
-               fromOutside(tracer, tensor, tracer.world.child(SourceKind::kArrayTensor, source)));
+  STATOR_VALUE(stand_in, fromOutside(tracer, tensor.get(),
+                                     tracer.world.child(SourceKind::kArrayTensor, source)));
   Ref<> array = makeArray(tracer, stand_in.get(), scalar.get());
   values::Info& info = tracer.values.addOutside(raw, source);
   info.shadow = array;
@@ -152,7 +152,7 @@ Out arrayDrawn(Tracer& tracer, PyObject* seen, const Source* source) {
   node->scope = tracer.frames.innermost().scope;
   Ref<> stand_in =
       graph::makeStandIn(node, &meta, reinterpret_cast<PyObject*>(Py_TYPE(tensor.get())));
-  tracer.values.addMade(stand_in, 0);
+  tracer.values.addMade(stand_in.get(), 0);
   return makeArray(tracer, stand_in.get(), Py_None);
 }
 

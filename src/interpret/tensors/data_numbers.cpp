@@ -2,6 +2,7 @@
 #include "interpret/tensors/data_numbers.h"
 
 #include "interpret/core/known.h"
+#include "interpret/core/sym_scalars.h"
 #include "interpret/core/symbol_nodes.h"
 #include "interpret/core/symbols.h"
 #include "interpret/tensors/tensor_call.h"
@@ -50,7 +51,7 @@ void readNewSizes(Tracer& t, size_t first, PyObject* result) {
       node->location = t.location();
       node->scope = t.frames.innermost().scope;
       Ref<> stand_in = graph::makeStandIn(node, nullptr, int_type);
-      t.values.addMade(stand_in, t.frames.instruction());
+      t.values.addMade(stand_in.get(), t.frames.instruction());
       t.sizes.setNode(size.expr(), std::move(stand_in));
       break;
     }
@@ -126,18 +127,6 @@ Ref<> withSomeNumbers(PyObject* argument) {
   return made;
 }
 
-void checkInGraph(Tracer& t, PyObject* condition) {
-  Ref<> stand_in = newRef(symbolic::asSymScalar(condition)->stand_in);
-  graph::Node* node =
-      t.graphs.current().addCall(graph::Op::kCallFunction, newRef(torchObject("torch._check")),
-                                 stealRef(PyTuple_Pack(1, stand_in.get())), Ref<>());
-  node->location = t.location();
-  node->scope = t.frames.innermost().scope;
-  node->mutates = true;
-  if (const symbolic::Expr* known = symbolic::asSymScalar(condition)->condition)
-    t.sizes.environment().assume(known);
-}
-
 bool mayAssume(Tracer& t, const symbolic::Expr* condition) {
   return t.options.fullgraph && condition != nullptr && condition->kind == symbolic::Kind::kEq;
 }
@@ -157,7 +146,7 @@ void check(Tracer& t, const AssumedEqual& assumed) {
   compared->location = t.location();
   compared->scope = t.frames.innermost().scope;
   Ref<> stand_in = graph::makeStandIn(compared, nullptr, bool_type);
-  t.values.addMade(stand_in, t.frames.instruction());
+  t.values.addMade(stand_in.get(), t.frames.instruction());
   t.sizes.noteScalar();
   checkInGraph(t, symbolic::makeScalar(&PyBool_Type, std::move(stand_in)).get());
 }

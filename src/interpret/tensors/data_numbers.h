@@ -14,8 +14,6 @@ void readNewSizes(Tracer& tracer, size_t first, PyObject* result);
 Ref<> withSomeNumbers(PyObject* argument);
 // Whether that is so for all floats of the graph's among the arguments of a call, as the operator's schema tells.
 bool floatsAreData(PyObject* target, const Args& args);
-// A check in the graph of a condition that is one of its values (a SymScalar of bool); it holds from here on.
-void checkInGraph(Tracer& tracer, PyObject* condition);
 
 // Two sizes that an operation needs to be equal, of which the graph alone knows one: taken for granted, and checked behind the operation,
 // which raises by itself in nearly every case where they are not.

@@ -107,11 +107,12 @@ Out deviceMesh(Tracer& t, const Args& args) {
   Ref<> mesh = stealRef(PyObject_GetAttrString(fake, "device_mesh"));
   if (!mesh) return t.raiseCurrentError();
   const graph::Node* node = graph::asStandIn(args.values[0])->node;
-  if (node->source == nullptr) return fromOutside(t, mesh, t.world.sources().pinned(mesh));
+  if (node->source == nullptr)
+    return fromOutside(t, mesh.get(), t.world.sources().pinned(mesh.get()));
   static PyObject* const name = PyUnicode_InternFromString("device_mesh");
   Ref<> real = stealRef(PyObject_GetAttr(node->example.get(), name));
   if (!real) return t.raiseCurrentError();
-  return fromOutside(t, real, t.world.child(SourceKind::kGenericAttr, node->source, name));
+  return fromOutside(t, real.get(), t.world.child(SourceKind::kGenericAttr, node->source, name));
 }
 
 // What a mesh says of itself and of this process's place in it.

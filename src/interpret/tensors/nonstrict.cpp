@@ -110,7 +110,7 @@ Out site(Tracer& t, const Args& args) {
   Ref<> made = stealRef(PyObject_CallFunctionObjArgs(
       torchObject("stator._nonstrict.Site"), function, args.values[1], owners.get(), nullptr));
   if (!made) return t.raiseCurrentError();
-  return fromOutside(t, made, t.world.sources().pinned(made));
+  return fromOutside(t, made.get(), t.world.sources().pinned(made.get()));
 }
 
 // (function, shapes of args and kwargs, number of leaves)
@@ -123,14 +123,14 @@ Out allowedSite(Tracer& t, const Args& args) {
                                                      args.values[0], args.values[1], args.values[2],
                                                      nullptr));
   if (!made) return t.raiseCurrentError();
-  return fromOutside(t, made, t.world.sources().pinned(made));
+  return fromOutside(t, made.get(), t.world.sources().pinned(made.get()));
 }
 
 Out outSpec(Tracer& t, const Args& args) {
   static PyObject* const name = PyUnicode_InternFromString("out_spec");
   Ref<> spec = stealRef(PyObject_GetAttr(args.values[0], name));
   if (!spec) return t.raiseCurrentError();
-  return fromOutside(t, spec, t.world.sources().pinned(spec));
+  return fromOutside(t, spec.get(), t.world.sources().pinned(spec.get()));
 }
 
 }  // namespace

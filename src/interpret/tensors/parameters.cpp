@@ -104,7 +104,7 @@ Out newLeaf(Tracer& t, PyTypeObject* type, PyObject* data) {
   node->location = t.location();
   node->scope = t.frames.innermost().scope;
   Ref<> parameter = graph::makeStandIn(node, &empty, reinterpret_cast<PyObject*>(type));
-  t.values.addMade(parameter, t.frames.instruction());
+  t.values.addMade(parameter.get(), t.frames.instruction());
   t.effects.draw(std::move(drawn));
   t.effects.note();
   Args both;

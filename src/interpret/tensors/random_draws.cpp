@@ -137,7 +137,7 @@ Out drawnValue(Tracer& t, const char* name, breaks::Draw drawn, const Ref<>& see
   node->scalar_type = newRef(type);
   node->location = t.location();
   Ref<> stand_in = graph::makeStandIn(node, nullptr, type);
-  t.values.addMade(stand_in, 0);
+  t.values.addMade(stand_in.get(), 0);
   if (is_float) return symbolic::makeScalar(&PyFloat_Type, std::move(stand_in));
   const symbolic::Expr* symbol = addUnbacked(t, std::move(stand_in), rangeOf(name, args, number));
   node->size = Dim::of(symbol);

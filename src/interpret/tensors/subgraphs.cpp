@@ -7,6 +7,7 @@
 #include "graph/fx.h"
 #include "graph/fx_names.h"
 #include "interpret/core/known.h"
+#include "interpret/core/symbol_nodes.h"
 #include "interpret/core/tables.h"
 #include "interpret/core/trace_iterator.h"
 #include "interpret/core/tracer.h"
@@ -18,6 +19,7 @@
 #include "symbolic/sym_int.h"
 #include "values/dicts.h"
 
+#include <algorithm>
 #include <string>
 #include <unordered_map>
 
@@ -47,7 +49,7 @@ Ref<> addPlaceholder(Tracer& t, graph::Graph& graph, PyObject* sample, std::stri
   node->name_hint = std::move(name);
   node->mutates = true;  // stays an input even if nothing uses it
   Ref<> stand_in = graph::makeStandIn(node, node->meta, like->apparent_type);
-  t.values.addMade(stand_in, t.frames.instruction());
+  t.values.addMade(stand_in.get(), t.frames.instruction());
   return stand_in;
 }
 
@@ -300,9 +302,22 @@ Flow collectExtras(Tracer& t, const std::vector<Body>& bodies, std::vector<Ref<>
                               "a value that was made inside of another function of the graph");
 }
 
+// The symbols of the operands' sizes are operands too: backends find each symbol of a function among its inputs.
+void addSizes(Tracer& t, const std::vector<PyObject*>& operands, std::vector<Ref<>>& extras) {
+  std::vector<const shapes::TensorMeta*> metas;
+  for (PyObject* operand : operands) metas.push_back(graph::asStandIn(operand)->meta);
+  for (const Ref<>& extra : extras) metas.push_back(graph::asStandIn(extra.get())->meta);
+  for (Ref<>& number : symbolNodes(t, metas)) {
+    const bool there = std::ranges::any_of(extras, [&](const Ref<>& extra) {
+      return graph::asStandIn(extra.get())->node == graph::asStandIn(number.get())->node;
+    });
+    if (!there) extras.push_back(std::move(number));
+  }
+}
+
 // capture(names, functions, operands, samples, pure): the functions as graph modules that all take the operands and then the extras;
 // `samples` are tensors with the facts that the functions see. Gives (modules..., extras).
-Out capture(Tracer& t, const Args& args) {
+Out captureBodies(Tracer& t, const Args& args, bool with_sizes) {
   STATOR_CHECK(args.values.size() == 5, "capture() of subgraphs");
   std::vector<PyObject*> names = itemsOf(args.values[0]), functions = itemsOf(args.values[1]);
   if (!allTensors(args.values[2]) || !allTensors(args.values[3]))
@@ -326,6 +341,7 @@ Out capture(Tracer& t, const Args& args) {
   }
   std::vector<Ref<>> extras;
   STATOR_FLOW(collectExtras(t, bodies, extras));
+  if (with_sizes && t.sizes.any()) addSizes(t, samples, extras);
   std::vector<Ref<>> out;
   for (Body& body : bodies) {
     Replacements replacements;
@@ -340,6 +356,11 @@ Out capture(Tracer& t, const Args& args) {
   out.push_back(t.made(operandValues(extras)));
   return t.made(tupleOf(out));
 }
+
+Out capture(Tracer& t, const Args& args) { return captureBodies(t, args, false); }
+
+// capture_with_sizes(...): the same, with the symbols of the sizes among the extras.
+Out captureWithSizes(Tracer& t, const Args& args) { return captureBodies(t, args, true); }
 
 // capture_pair(forward, backward, operands): `forward(*operands)` gives (outputs, saved), `backward(*grads)` as many gradients as there
 // are operands. What the backward body uses of the forward one, or of the graphs around, the forward body hands over.
@@ -518,6 +539,7 @@ Out callLike(Tracer& t, const Args& args) {
 
 void registerSubgraphs() {
   registerHandler("stator.polyfills.subgraphs.capture", capture);
+  registerHandler("stator.polyfills.subgraphs.capture_with_sizes", captureWithSizes);
   registerHandler("stator.polyfills.subgraphs.capture_pair", capturePair);
   registerHandler("stator.polyfills.subgraphs.refuse", refuse);
   registerHandler("stator.polyfills.subgraphs.is_open", isOpenBool);

@@ -50,7 +50,7 @@ Ref<> ownAttributes(Tracer& t, PyObject* stand_in) {
 // The same, once the program has asked for `tensor.__dict__`: attributes are its items then.
 Ref<> shownAttributes(Tracer& t, PyObject* stand_in) {
   Ref<> dict = ownAttributes(t, stand_in);
-  values::Info* info = dict ? t.values.find(dict) : nullptr;
+  values::Info* info = dict ? t.values.find(dict.get()) : nullptr;
   if (info == nullptr) return Ref<>();
   const Source* source =
       t.world.child(SourceKind::kObjectDict, graph::asStandIn(stand_in)->node->source);
@@ -70,7 +70,7 @@ graph::Node* gradFnNode() {
 // than to ask whether it is None gets a break where it was read.
 Ref<> someGradFn(Tracer& t) {
   Ref<> made = graph::makeStandIn(gradFnNode(), nullptr, torchObject("torch.autograd.graph.Node"));
-  t.values.addMade(made, t.frames.instruction());
+  t.values.addMade(made.get(), t.frames.instruction());
   return made;
 }
 
@@ -80,7 +80,8 @@ Out partOfInput(Tracer& t, graph::StandIn* tensor, PyObject* name) {
     return t.breakWith(Reason::kUnsupportedAttribute, utf8(name));
   Ref<> real = stealRef(PyObject_GetAttr(tensor->node->example.get(), name));
   if (!real) return t.raiseCurrentError();
-  return fromOutside(t, real, t.world.child(SourceKind::kGenericAttr, tensor->node->source, name));
+  return fromOutside(t, real.get(),
+                     t.world.child(SourceKind::kGenericAttr, tensor->node->source, name));
 }
 
 // The tensor that this one is a view of, as autograd has it; None: it is no view. Views of views have the first one's base.
@@ -178,7 +179,7 @@ Out tensorAttr(Tracer& tracer, PyObject* stand_in, PyObject* name) {
   if (text == "_base") return baseOf(tracer, stand_in);
   if (text == "__dict__" && tracer.torch_function.state() == tensor::TorchFunction::kEnabled) {
     if (Ref<> dict = ownAttributes(tracer, stand_in))
-      return fromOutside(tracer, dict,
+      return fromOutside(tracer, dict.get(),
                          tracer.world.child(SourceKind::kObjectDict, tensor->node->source));
     return tracer.breakWith(Reason::kUnsupportedAttribute, "__dict__ of a tensor");
   }
@@ -199,7 +200,7 @@ Out tensorAttr(Tracer& tracer, PyObject* stand_in, PyObject* name) {
     Ref<> real = stealRef(tensor::gradOf(tensor->node->example.get()));
     if (!real)
       return tracer.breakWith(Reason::kUnsupportedAttribute, "grad of no leaf, which warns");
-    return fromOutside(tracer, real, tracer.world.child(SourceKind::kTensorGrad, source));
+    return fromOutside(tracer, real.get(), tracer.world.child(SourceKind::kTensorGrad, source));
   }
   if (found != nullptr) {
     PyTypeObject* kind = Py_TYPE(found);
@@ -416,8 +417,8 @@ Flow setTensorAttr(Tracer& tracer, PyObject* stand_in, PyObject* name, PyObject*
   }
   if (Ref<> shown = shownAttributes(tracer, stand_in)) {
     if (value != nullptr) return setItem(tracer, shown.get(), name, value);
-    STATOR_VALUE(found, dictGet(tracer, shown.get(), name));
-    if (!found) return tracer.breakWith(Reason::kRaises, "deletes an attribute that is not there");
+    STATOR_VALUE(old, dictGet(tracer, shown.get(), name));
+    if (!old) return tracer.breakWith(Reason::kRaises, "deletes an attribute that is not there");
     return delItem(tracer, shown.get(), name);
   }
   if (value != nullptr) {

@@ -142,7 +142,7 @@ Ref<> TensorCall::raggedSize(graph::Node* of, const shapes::Output& output) {
   of->wrapper = output.constant;
   Ref<> size =
       graph::makeStandIn(of, nullptr, reinterpret_cast<PyObject*>(Py_TYPE(output.constant.get())));
-  tracer_.values.addMade(size, tracer_.frames.instruction());
+  tracer_.values.addMade(size.get(), tracer_.frames.instruction());
   return size;
 }
 
@@ -155,7 +155,7 @@ Ref<> TensorCall::singleValue() {
       return newRef(tensors_[static_cast<size_t>(output.same_object_as)]);
     node_->wrapper = output.wrapper;
     Ref<> made = graph::makeStandIn(node_, node_->meta, typeOfOutput(output));
-    tracer_.values.addMade(made, tracer_.frames.instruction());
+    tracer_.values.addMade(made.get(), tracer_.frames.instruction());
     return made;
   }
   if (isRagged(output)) return raggedSize(node_, output);
@@ -178,13 +178,13 @@ Ref<> TensorCall::itemValue(PyObject* whole, size_t number, const shapes::Output
   storages_.back() = item->meta->storage_id;
   item->wrapper = output.wrapper;
   Ref<> made = graph::makeStandIn(item, item->meta, typeOfOutput(output));
-  tracer_.values.addMade(made, tracer_.frames.instruction());
+  tracer_.values.addMade(made.get(), tracer_.frames.instruction());
   return made;
 }
 
 Out TensorCall::severalValues() {
   Ref<> whole = graph::makeStandIn(node_, nullptr, reinterpret_cast<PyObject*>(&PyTuple_Type));
-  tracer_.values.addMade(whole, tracer_.frames.instruction());
+  tracer_.values.addMade(whole.get(), tracer_.frames.instruction());
   std::vector<Ref<>> items;
   for (size_t i = 0; i < inferred().outputs.size(); ++i)
     items.push_back(itemValue(whole.get(), i, inferred().outputs[i]));

@@ -43,7 +43,7 @@ namespace {
 Ref<> handleOfLateHook(Tracer& t) {
   Ref<> handle =
       graph::makeStandIn(handleNode(), nullptr, torchObject("torch.utils.hooks.RemovableHandle"));
-  t.values.addMade(handle, t.frames.instruction());
+  t.values.addMade(handle.get(), t.frames.instruction());
   return handle;
 }
 
@@ -60,7 +60,7 @@ Out removeHook(Tracer& t, const Args& args) {
 Ref<> unusableHandle(Tracer& t) {
   Ref<> handle =
       graph::makeStandIn(lostNode(), nullptr, torchObject("torch.utils.hooks.RemovableHandle"));
-  t.values.addMade(handle, t.frames.instruction());
+  t.values.addMade(handle.get(), t.frames.instruction());
   return handle;
 }
 
@@ -105,7 +105,7 @@ Out hookInGraph(Tracer& t, PyObject* tensor, PyObject* hook) {
     hooked = it->second;
   } else {
     Ref<> before = graph::makeStandIn(original->node, original->meta, original->apparent_type);
-    t.values.addMade(before, t.frames.instruction());
+    t.values.addMade(before.get(), t.frames.instruction());
     hooked.before = t.world.keep(std::move(before));
   }
   hooked.hooks.push_back(t.world.keep(newRef(hook)));

@@ -52,7 +52,7 @@ void open(Tracer& t, PyObject* object, const char* function, const char* leave, 
   node->leave = newRef(torchObject(leave));
   context.stand_in =
       graph::makeStandIn(node, nullptr, reinterpret_cast<PyObject*>(&PyBaseObject_Type));
-  t.values.addMade(context.stand_in, t.frames.instruction());
+  t.values.addMade(context.stand_in.get(), t.frames.instruction());
   t.torch.contexts().push_back(std::move(context));
 }
 

@@ -203,7 +203,7 @@ Out castTo(Tracer& tracer, PyObject* stand_in, PyTypeObject* type) {
   if (isOverloadedType(type)) tracer.torch_function.noteRelevant();
   if (type != tensorType()) tracer.torch_function.noteCast();
   Ref<> made = graph::makeStandIn(tensor->node, tensor->meta, reinterpret_cast<PyObject*>(type));
-  tracer.values.addMade(made, tracer.frames.instruction());
+  tracer.values.addMade(made.get(), tracer.frames.instruction());
   return made;
 }
 
@@ -275,7 +275,8 @@ Out dispatchTorchFunction(Tracer& tracer, graph::Op op, PyObject* target, const 
       (!asked || PyTuple_GET_ITEM(heard.get(), 0) != function.get())) {
     // torch asks for what the function calls, not for the function.
     handled = true;
-    return tracer.above.settle(tracer.above.inlineFunction(function.get(), args, Then::kPush));
+    return tracer.above.settle(
+        tracer.above.inlineFunction(function.get(), args, Continuation::kPush));
   }
   if (!asked) return Ref<>();
   handled = true;

@@ -141,8 +141,8 @@ Out operatorByName(Tracer& t, const Args& args) {
     return t.breakWith(Reason::kRaises, "torch.ops");
   Ref<> found = stealRef(PyObject_GetAttr(args.values[0], args.values[1]));
   if (!found) return t.raiseCurrentError();
-  if (t.values.find(found) != nullptr || values::isScalar(found.get())) return found;
-  return fromOutside(t, found, t.world.sources().pinned(found));
+  if (t.values.find(found.get()) != nullptr || values::isScalar(found.get())) return found;
+  return fromOutside(t, found.get(), t.world.sources().pinned(found.get()));
 }
 
 // Whether a backward pass under way computes gradients for some inputs alone: there is one engine, and it says so for this thread.

@@ -24,7 +24,8 @@ Out untypedStorage(Tracer& t, const Args& args) {
   const graph::Node* node = graph::asStandIn(args.values[0])->node;
   Ref<> storage = stealRef(PyObject_CallOneArg(reader(), node->example.get()));
   if (!storage) return t.raiseCurrentError();
-  return fromOutside(t, storage, t.world.child(SourceKind::kAsked, node->source, newRef(reader())));
+  return fromOutside(t, storage.get(),
+                     t.world.child(SourceKind::kAsked, node->source, newRef(reader()).get()));
 }
 
 // storage.resize_(size)
@@ -40,7 +41,7 @@ Out resizeStorage(Tracer& t, const Args& args) {
     if (input->source != source->base || input->meta == nullptr || t.graphs.nested()) continue;
     Ref<> tensor =
         graph::makeStandIn(input, input->meta, reinterpret_cast<PyObject*>(tensorType()));
-    t.values.addMade(tensor, t.frames.instruction());
+    t.values.addMade(tensor.get(), t.frames.instruction());
     Args call;
     call.values = {tensor.get(), args.values[1]};
     call.positional = 2;

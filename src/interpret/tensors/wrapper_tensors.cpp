@@ -56,7 +56,7 @@ const Source* innerSource(Tracer& t, PyObject* raw, const Source* source, PyObje
     return t.world.child(SourceKind::kAttr, source, name);
   Ref<> getter = stealRef(PyObject_CallOneArg(torchObject("stator._wrappers.getter"), name));
   if (!getter) throw PythonError();
-  return t.world.child(SourceKind::kAsked, source, getter);
+  return t.world.child(SourceKind::kAsked, source, getter.get());
 }
 
 // A number, or the text of an expression.
@@ -226,7 +226,7 @@ Out wrapperFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
     tracer.world.guard(Guard{GuardKind::kIs, source, nullptr, newRef(raw)});
   }
   info.stand_in = graph::makeStandIn(node, &meta, reinterpret_cast<PyObject*>(type));
-  tracer.values.addMade(info.stand_in, 0);
+  tracer.values.addMade(info.stand_in.get(), 0);
   return info.stand_in;
 }
 
@@ -340,7 +340,7 @@ const Source* raggedSource(Tracer& tracer, PyObject* size) {
       continue;
     }
     if (reader.get() != Py_None)
-      return tracer.world.child(SourceKind::kAsked, input->source, reader);
+      return tracer.world.child(SourceKind::kAsked, input->source, reader.get());
   }
   return nullptr;
 }

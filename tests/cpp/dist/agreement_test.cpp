@@ -127,7 +127,7 @@ TEST(Agreement, SizesAndIntsThatDifferBecomeDynamic) {
                            record(1, {{"L['x']", {6, 8}}, {"L['n']", {7}}}),
                            record(2, {{"L['x']", {4, 8}}, {"L['n']", {5}}})},
                           true, &collectives);
-  EXPECT_EQ(decisions[0].verdict, Verdict::kDynamic);
+  EXPECT_EQ(decisions[0].verdict, Verdict::kWiden);
   EXPECT_EQ(decisions[0].changes, (std::vector<Change>{{"L['x']", 0}, {"L['n']", 0}}));
   EXPECT_EQ(collectives, 2);
   // One that is dynamic on one rank already becomes so on all.
@@ -143,7 +143,7 @@ TEST(Agreement, StaticSizesThatMayNotChangeAreNoDivergence) {
 TEST(Agreement, SharedSizesAreFoundAmongDifferentReads) {
   auto decisions = decide({record(0, {{"L['x']", {4}}, {"L['a']", {1}}}),
                            record(1, {{"L['x']", {6}}, {"L['b']", {2}}})});
-  EXPECT_EQ(decisions[0].verdict, Verdict::kDynamic);
+  EXPECT_EQ(decisions[0].verdict, Verdict::kWiden);
   EXPECT_EQ(decisions[0].changes, (std::vector<Change>{{"L['x']", 0}}));
   // other reads alone do not matter, while the graph is the same
   EXPECT_EQ(decide({record(0, {{"L['a']", {1}}}), record(1, {{"L['b']", {2}}})})[0].verdict,

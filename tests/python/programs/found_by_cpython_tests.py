@@ -63,6 +63,24 @@ def keys_that_come_back_while_iterated_over():
 
 
 @program()
+def keys_that_come_back_before_a_break():
+    def f(x, source):
+        seen = []
+        numbers = dict(source)
+        try:
+            for key in numbers:
+                seen.append(key)
+                del numbers[key]
+                numbers[key] = 0
+                print(key)
+        except RuntimeError as error:
+            seen.append(str(error))
+        return x + 1, seen, numbers
+
+    return Case(f, vec(), {0: 0})
+
+
+@program()
 def containers_that_hold_themselves():
     def f(x):
         own = []

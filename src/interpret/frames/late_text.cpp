@@ -1,0 +1,105 @@
+#include "interpret/frames/late_text.h"
+
+#include "interpret/calls/calls.h"
+#include "interpret/calls/switches.h"
+#include "interpret/core/known.h"
+#include "interpret/frames/handlers.h"
+#include "python/types.h"
+
+#include <string_view>
+
+namespace stator::interpret {
+
+namespace {
+
+// A function whose calls run behind the captured part.
+bool runsLate(PyObject* callable) {
+  const CallRow* rule =
+      callable != nullptr && callable != unreadMarker() ? findUserRule(callable) : nullptr;
+  if (rule == nullptr || rule->polyfill == nullptr || !PyFunction_Check(rule->polyfill))
+    return false;
+  PyObject* name = reinterpret_cast<PyFunctionObject*>(rule->polyfill)->func_qualname;
+  return PyUnicode_CompareWithASCIIString(name, "later.<locals>.reordered") == 0;
+}
+
+// Of straight code, whose reach into the stack is what it pops.
+bool isStraight(const bytecode::Instr& instr) {
+  switch (instr.opcode) {
+    case FORMAT_VALUE:
+    case BUILD_STRING:
+    case BUILD_SLICE:
+    case BUILD_TUPLE:
+    case KW_NAMES:
+    case PRECALL:
+    case CALL:
+      return true;
+    default:
+      return bytecode::hasEffect(instr.opcode, bytecode::kPopsOnly) &&
+             !bytecode::hasEffect(instr.opcode, bytecode::kJumps) &&
+             !bytecode::hasEffect(instr.opcode, bytecode::kLeaves);
+  }
+}
+
+// The stack from FORMAT_VALUE on: where the text is in it.
+struct Ahead {
+  size_t height;
+  size_t text;
+
+  // False: the text is used here for something else than a longer one.
+  bool pass(const bytecode::Instr& instr) {
+    if (!isStraight(instr)) return false;
+    const auto used = static_cast<size_t>(bytecode::stackPops(instr.opcode, instr.oparg, false));
+    if (height < used) return false;
+    const size_t left = height - used;
+    if (text >= left) {
+      if (instr.opcode != BUILD_STRING) return false;
+      text = left;
+    }
+    height = left + static_cast<size_t>(bytecode::stackPushes(instr.opcode, instr.oparg, false));
+    return true;
+  }
+};
+
+}  // namespace
+
+bool goesIntoLateCall(const SymbolicFrame& frame, size_t operands) {
+  const size_t below = frame.stack.size() - operands;
+  Ahead ahead{below + 1, below};
+  const auto& instrs = frame.code->instrs();
+  for (auto at = static_cast<size_t>(frame.index) + 1; at < instrs.size(); ++at) {
+    const bytecode::Instr& instr = instrs[at];
+    if (instr.opcode != CALL || ahead.height < static_cast<size_t>(instr.oparg) + 2 ||
+        ahead.text < ahead.height - static_cast<size_t>(instr.oparg)) {
+      if (!ahead.pass(instr)) return false;
+      continue;
+    }
+    // the method, or NULL before a function
+    const size_t first = ahead.height - static_cast<size_t>(instr.oparg) - 2;
+    if (first + 1 >= below) return false;
+    if (PyObject* method = frame.stack[first].get()) return runsLate(method);
+    return runsLate(frame.stack[first + 1].get());
+  }
+  return false;
+}
+
+Out lateText(Tracer& tracer, PyObject* value, int conversion, PyObject* spec) {
+  Ref<> number = stealRef(PyLong_FromLong(conversion));
+  Ref<> format = spec != nullptr ? newRef(spec) : stealRef(PyUnicode_FromString(""));
+  return callNested(tracer, torchObject("stator.polyfills.switches.text_later"),
+                    {value, number.get(), format.get()});
+}
+
+bool isLateText(PyObject* value) {
+  if (!stator_is_user_class(Py_TYPE(value))) return false;
+  static PyObject* const type = torchObject("stator.polyfills.switches.LateText");
+  return reinterpret_cast<PyObject*>(Py_TYPE(value)) == type;
+}
+
+Out joinLateTexts(Tracer& tracer, const std::vector<PyObject*>& parts) {
+  Args args;
+  args.values = parts;
+  args.positional = parts.size();
+  return callNested(tracer, torchObject("stator.polyfills.switches.join_later"), args);
+}
+
+}  // namespace stator::interpret
