@@ -43,7 +43,14 @@ Ref<> savedData(PyObject* object, int64_t most_bytes) {
 void putBack(PyObject* object, PyObject* saved, int64_t version) {
   const at::Tensor& tensor = THPVariable_Unpack(object);
   at::AutoDispatchBelowADInplaceOrView below;
-  tensor.copy_(THPVariable_Unpack(saved));
+  // Of elements that lie in one place (an expanded tensor) torch writes to one only.
+  at::Tensor into = tensor, from = THPVariable_Unpack(saved);
+  for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    if (tensor.stride(dim) != 0 || tensor.size(dim) < 2) continue;
+    into = into.narrow(dim, 0, 1);
+    from = from.narrow(dim, 0, 1);
+  }
+  into.copy_(from);
   // shared, not copied
   c10::VariableVersion counter = tensor.unsafeGetTensorImpl()->version_counter();
   counter.set_version(version);

@@ -66,6 +66,16 @@ def writes_a_part_twice(x: torch.Tensor) -> torch.Tensor:
     return x * 2
 
 
+def writes_to_a_row_of_an_expanded_tensor(x: torch.Tensor) -> torch.Tensor:
+    return _add_to_first(x.expand(2, x.size(0)))
+
+
+def _add_to_first(rows: torch.Tensor) -> torch.Tensor:
+    torch._dynamo.graph_break()
+    rows[0].add_(1)
+    return rows * 2
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize(
     "function",
@@ -76,6 +86,7 @@ def writes_a_part_twice(x: torch.Tensor) -> torch.Tensor:
         divides_by_a_tensor,
         writes_one_tensor_twice,
         writes_a_part_twice,
+        writes_to_a_row_of_an_expanded_tensor,
     ],
 )
 def test_same_as_eager(function: Callable[..., Any], backend: str) -> None:

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/error_aside.h"
 #include "base/fields.h"
+#include "base/text.h"
 #include "interpret/core/trace_iterator.h"
 #include "python/frame.h"
 
@@ -75,9 +76,23 @@ Flow Tracer::raise(Ref<> exception) {
   return Flow::kRaise;
 }
 
+namespace {
+
+// Native code had a stand-in or a symbol in its hands: no error of the program's.
+void checkUntouched(const ErrorAside& error) {
+  if (error.type.get() != PyExc_RuntimeError || !error.value) return;
+  Ref<> text = stealRef(PyObject_Str(error.value.get()));
+  if (!text) PyErr_Clear();
+  const std::string_view words = text ? utf8(text.get()) : "";
+  STATOR_CHECK(!words.starts_with("stator: native code touched"), std::string(words));
+}
+
+}  // namespace
+
 Flow Tracer::raiseCurrentError() {
   ErrorAside error;
   STATOR_CHECK(error.type, "no error is set");
+  checkUntouched(error);
   if (PyErr_GivenExceptionMatches(error.type.get(), PyExc_KeyboardInterrupt)) {
     error.restore();
     throw PythonError();

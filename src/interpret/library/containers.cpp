@@ -251,7 +251,16 @@ bool asksSubclass(Tracer& t, const Args& args) {
   return false;
 }
 
-Out dictSetDefault(Tracer& t, const Args& args) {
+// The call with the value that a symbolic key has now.
+Args withKnownKey(Tracer& t, const Args& args) {
+  Args known = args;
+  if (args.values.size() > 1 && symbolic::isSymbol(args.values[1]))
+    known.values[1] = t.world.keep(concrete(t, args.values[1]));
+  return known;
+}
+
+Out dictSetDefault(Tracer& t, const Args& given) {
+  const Args args = withKnownKey(t, given);
   if (asksSubclass(t, args))
     return t.breakWith(Reason::kCallsOutside, "setdefault() of a subclass of OrderedDict");
   if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 3)
@@ -265,7 +274,8 @@ Out dictSetDefault(Tracer& t, const Args& args) {
   return value;
 }
 
-Out dictPop(Tracer& t, const Args& args) {
+Out dictPop(Tracer& t, const Args& given) {
+  const Args args = withKnownKey(t, given);
   if (asksSubclass(t, args))
     return t.breakWith(Reason::kCallsOutside, "pop() of a subclass of OrderedDict");
   if (args.keywordCount() != 0 || args.positional < 2 || args.positional > 3)

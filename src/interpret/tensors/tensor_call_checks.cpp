@@ -105,6 +105,8 @@ Flow TensorCall::checkWrites() {
       return breakWith(
           Reason::kUnsupportedMutation,
           "writes to memory of several inputs, with and without gradients or of wrappers");
+    if (written && !tracer_.options.runs_as_captured && isOfExpandedInput(tracer_, storage))
+      return breakWith(Reason::kUnsupportedMutation, "writes to memory of an expanded input");
     if (written && !tracer_.options.runs_as_captured) {
       STATOR_FLOW(writeToData(tracer_, tensors[i]));
       STATOR_FLOW(writeToOneOfViews(tracer_, tensors[i], tensors));

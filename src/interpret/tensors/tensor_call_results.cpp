@@ -212,7 +212,9 @@ void TensorCall::noteEffects() {
   for (const auto& [index, facts] : inferred().changed_inputs) {
     graph::StandIn* changed = graph::asStandIn(tensors_[static_cast<size_t>(index)]);
     const uint32_t storage = changed->meta->storage_id;
-    if (changed->node->op == graph::Op::kInput && changed->meta->sizes != facts.sizes)
+    const bool grad_switched = facts.is_leaf && changed->meta->requires_grad != facts.requires_grad;
+    if (changed->node->op == graph::Op::kInput &&
+        (changed->meta->sizes != facts.sizes || grad_switched))
       tracer_.effects.noteChangedFacts();
     tracer_.graphs.current().metas.push_back(facts);
     tracer_.graphs.current().metas.back().storage_id = storage;

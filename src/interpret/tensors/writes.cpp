@@ -96,6 +96,14 @@ Flow writeToOneOfViews(Tracer& tracer, PyObject* stand_in, const std::vector<PyO
   return tracer.breakWith(Reason::kRaises, why);
 }
 
+bool isOfExpandedInput(Tracer& tracer, uint32_t storage) {
+  const auto& inputs = tracer.graphs.current().inputs();
+  return storage != 0 && std::any_of(inputs.begin(), inputs.end(), [&](const graph::Node* input) {
+           return input->meta != nullptr && input->meta->storage_id == storage &&
+                  overlapsItself(*input->meta);
+         });
+}
+
 bool writeMayFail(Tracer& tracer, PyObject* target, const std::vector<PyObject*>& arguments,
                   const std::vector<PyObject*>& tensors, std::string& why) {
   if (tensors.empty() || graph::asStandIn(tensors[0])->meta == nullptr) return false;

@@ -437,3 +437,41 @@ def behind_data_that_was_set_and_a_loop_that_ended():
 
     args = torch.arange(4.0).requires_grad_(), torch.arange(4.0).view(2, 2), torch.ones(4), [1, 2, 3]
     return Case(fn, *args).watching(log)
+
+
+@program()
+def grad_switched_before_an_index_out_of_range() -> Case:
+    def f(x: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            p.requires_grad_(not p.requires_grad)
+            y = p * 2
+        x.index_put_((torch.tensor([8]),), torch.tensor(1.0))
+        return y
+
+    return Case(f, torch.ones(3), torch.nn.Parameter(torch.ones(3)))
+
+
+def _words_of_a_write(x: torch.Tensor) -> tuple[str, torch.Tensor]:
+    try:
+        x.requires_grad_().add_(1)
+    except RuntimeError as error:
+        return str(error), x * 2
+    return "", x
+
+
+@program()
+def words_about_leaves_and_their_views() -> Case:
+    case = Case(_words_of_a_write, torch.ones(4))
+    case = case.then_call(torch.ones(8)[::2]).then_call(torch.ones(4, requires_grad=True)[:])
+    return case.then_call(torch.ones(4)[:].requires_grad_())
+
+
+@program()
+def rows_of_an_expanded_tensor_written_before_an_index_out_of_range() -> Case:
+    def f(rows: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        rows[0].add_(1)
+        return rows[:, index]
+
+    return Case(f, torch.ones(4).expand(2, 4), torch.tensor([1])).changing(
+        torch.ones(4).expand(2, 4), torch.tensor([9])
+    )

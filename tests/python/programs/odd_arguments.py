@@ -358,3 +358,24 @@ def locals_and_line_of_the_frame_itself():
         return names, first, second, sorted(here.f_locals), z
 
     return Case(f, vec())
+
+
+@program()
+def numbers_of_graphs_as_keys():
+    table = {}
+
+    def f(x, n):
+        table.clear()
+        y = x * n
+        try:
+            first = table.setdefault(n, y)
+            second = table.setdefault(n, None) is first
+            third = table.pop(n + 1, 7)
+        except Exception as error:
+            return type(error), error.args, sorted(table.items())
+        return second, third
+
+    case = Case(f, vec(), -1)
+    for n in (1.5, 2.5, 3.5, 2, 3, 4):
+        case = case.then_call(vec(), n)
+    return case
