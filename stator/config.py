@@ -187,7 +187,8 @@ _ALIASES = {
 
 def _from_environment(entry):
     for variable in ("STATOR_" + entry.name.upper(), *entry.also):
-        if variable in os.environ:
+        # One that is set to nothing is taken for not set, as shells mean it.
+        if os.environ.get(variable):
             return entry.parse(os.environ[variable], variable)
     return entry.default
 

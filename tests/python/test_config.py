@@ -196,6 +196,7 @@ def test_describe():
         ({"STATOR_RECOMPILE_LIMIT": "3"}, "recompile_limit", "3"),
         ({"STATOR_STRICT": "0"}, "strict", "False"),
         ({"STATOR_BREAK_EVERY": "random:5"}, "break_every", "'random:5'"),
+        ({"STATOR_BREAK_EVERY": ""}, "break_every", "'0'"),
         ({"STATOR_TRACE_LIMIT_SECONDS": "1.5"}, "trace_limit_seconds", "1.5"),
         ({"TORCHDYNAMO_VERBOSE": "1"}, "verbose", "True"),
         ({"TORCH_COMPILE_DISABLE": "1"}, "disable", "True"),

@@ -132,7 +132,7 @@ TEST(StandIn, OwnsItsType) {
       PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyType_Type), "s(){}", "Fresh"));
   Py_ssize_t before = Py_REFCNT(type.get());
   {
-    Ref<> made = makeStandIn(nullptr, nullptr, type);
+    Ref<> made = makeStandIn(nullptr, nullptr, type.get());
     EXPECT_TRUE(isStandIn(made.get()));
     EXPECT_EQ(asStandIn(made.get())->apparent_type, type.get());
     EXPECT_EQ(Py_REFCNT(type.get()), before + 1);

@@ -56,7 +56,7 @@ TEST(GuardSet, ATypeHasOneGuardForAllItsNames) {
     PyObject* interned = key.release();
     PyUnicode_InternInPlace(&interned);
     key = stealRef(interned);
-    guards.addTypeLookup(sources.pinned(reinterpret_cast<PyObject*>(type)), type, key,
+    guards.addTypeLookup(sources.pinned(reinterpret_cast<PyObject*>(type)), type, key.get(),
                          _PyType_Lookup(type, key.get()));
   }
   ASSERT_EQ(guards.size(), 1u);
@@ -74,7 +74,7 @@ TEST(GuardProgram, HandsOutWantedValues) {
   SourceSet sources;
   GuardSet guards;
   const Source* x = sources.root(SourceKind::kLocal, 0);
-  const Source* items = sources.child(SourceKind::kDictItem, x, text("items"));
+  const Source* items = sources.child(SourceKind::kDictItem, x, text("items").get());
   std::vector<const Source*> wanted;
   Ref<> dict = stealRef(PyDict_New());
   Ref<> list = stealRef(PyList_New(0));
@@ -142,8 +142,8 @@ TEST(GuardProgram, TraverseReportsEveryReference) {
   } seen{object.get()};
   program->traverse(
       [](PyObject* visited, void* into) {
-        auto* seen = static_cast<Seen*>(into);
-        seen->count += visited == seen->object;
+        auto* expected = static_cast<Seen*>(into);
+        expected->count += visited == expected->object;
         return 0;
       },
       &seen);

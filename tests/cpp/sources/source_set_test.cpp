@@ -19,12 +19,12 @@ TEST(SourceSet, OneThingHasOneSource) {
   Ref<> first = stealRef(PyUnicode_FromFormat("na%s", "me")),
         second = stealRef(PyUnicode_FromFormat("n%s", "ame"));
   ASSERT_NE(first.get(), second.get());
-  const Source* name = set.child(SourceKind::kAttr, self, first);
-  EXPECT_EQ(name, set.child(SourceKind::kAttr, self, second));
-  EXPECT_NE(name, set.child(SourceKind::kDictItem, self, first));
-  EXPECT_EQ(set.child(SourceKind::kDictItem, self, number(1LL << 40)),
-            set.child(SourceKind::kDictItem, self, number(1LL << 40)));
-  EXPECT_NE(set.child(SourceKind::kDictItem, self, number(1)),
+  const Source* name = set.child(SourceKind::kAttr, self, first.get());
+  EXPECT_EQ(name, set.child(SourceKind::kAttr, self, second.get()));
+  EXPECT_NE(name, set.child(SourceKind::kDictItem, self, first.get()));
+  EXPECT_EQ(set.child(SourceKind::kDictItem, self, number(1LL << 40).get()),
+            set.child(SourceKind::kDictItem, self, number(1LL << 40).get()));
+  EXPECT_NE(set.child(SourceKind::kDictItem, self, number(1).get()),
             set.child(SourceKind::kDictItem, self, Py_True));
   EXPECT_NE(set.child(SourceKind::kListItem, self, nullptr, 0),
             set.child(SourceKind::kListItem, self, nullptr, 1));
@@ -33,10 +33,10 @@ TEST(SourceSet, OneThingHasOneSource) {
 TEST(SourceSet, PinnedObjectsAreThemselves) {
   SourceSet set;
   Ref<> first = stealRef(PyList_New(0)), second = stealRef(PyList_New(0));
-  EXPECT_EQ(set.pinned(first), set.pinned(first));
-  EXPECT_NE(set.pinned(first), set.pinned(second));
+  EXPECT_EQ(set.pinned(first.get()), set.pinned(first.get()));
+  EXPECT_NE(set.pinned(first.get()), set.pinned(second.get()));
   const Py_ssize_t count = Py_REFCNT(first.get());
-  set.pinned(first);
+  set.pinned(first.get());
   EXPECT_EQ(Py_REFCNT(first.get()), count);
 }
 
@@ -60,14 +60,14 @@ TEST(SourceSet, ParentsComeBeforeChildrenHoweverMany) {
 TEST(SourceSet, WrongUseIsNoticed) {
   SourceSet set;
   EXPECT_THROW(set.root(SourceKind::kAttr), InternalError);
-  EXPECT_THROW(set.child(SourceKind::kAttr, nullptr, text("a")), InternalError);
+  EXPECT_THROW(set.child(SourceKind::kAttr, nullptr, text("a").get()), InternalError);
   EXPECT_THROW(set.child(SourceKind::kLocal, set.root(SourceKind::kGlobals)), InternalError);
 }
 
 TEST(Source, TraverseReportsWhatTheSetOwns) {
   SourceSet set;
   Ref<> object = stealRef(PyList_New(0));
-  set.child(SourceKind::kAttr, set.pinned(object), text("a"));
+  set.child(SourceKind::kAttr, set.pinned(object.get()), text("a").get());
   int seen = 0;
   set.traverse([](PyObject*, void* count) { return ++*static_cast<int*>(count), 0; }, &seen);
   EXPECT_EQ(seen, 2);
