@@ -330,8 +330,10 @@ def _mode(record: Any) -> Any:  # a FakeTensorMode with _stator_symbols
             from stator import _symbols
 
             _symbols.make_mode(record, _sources(record))
-    elif type(record.fake_mode) is type(record):  # a function's: that of the graph around it
-        record.fake_mode = _mode(record.fake_mode)
+    elif isinstance(record.fake_mode, weakref.ref):  # a function's: that of the graph around it
+        outer = record.fake_mode()
+        record.fake_mode = None if outer is None else _mode(outer._stator_record)
+        return record.fake_mode or _mode(record)
     return record.fake_mode
 
 
@@ -499,7 +501,8 @@ class Context(TracingContext):
         self.record = module._stator_record
         self.functions = [_function_records[function] for function in module.modules() if function in _function_records]
         for function in self.functions:
-            function.fake_mode = self.record  # whose mode is made when somebody asks for it
+            # Whose mode is made when somebody asks for it. Weak, since the graph around a function holds it.
+            function.fake_mode = weakref.ref(module)
         self._mode: Any = None
         self._open = True  # False while it is being made, and when the backend is done
         super().__init__(None)

@@ -5,6 +5,8 @@
 #include "interpret/core/tracer.h"
 #include "known/finalizers.h"
 
+#include <algorithm>
+
 namespace stator::interpret {
 
 namespace {
@@ -76,6 +78,17 @@ bool holdsGenerator(Tracer& tracer, PyObject* value, int depth) {
   return false;
 }
 
+// A caller of the innermost frame holds it too, and goes on holding it.
+bool callerHolds(Tracer& tracer, PyObject* value) {
+  const auto& frames = tracer.frames.all();
+  const auto is_value = [&](const Ref<>& held) { return held.get() == value; };
+  return std::any_of(frames.begin(), frames.empty() ? frames.end() : frames.end() - 1,
+                     [&](const auto& frame) {
+                       return std::any_of(frame->slots.begin(), frame->slots.end(), is_value) ||
+                              std::any_of(frame->stack.begin(), frame->stack.end(), is_value);
+                     });
+}
+
 }  // namespace
 
 bool dropRunsUserCode(Tracer& tracer, PyObject* value) {
@@ -84,6 +97,7 @@ bool dropRunsUserCode(Tracer& tracer, PyObject* value) {
   const known::KeptByTrace kept{
       [&](PyObject* object) { return tracer.values.find(object) != nullptr; },
       [&](PyObject* object) { return isHeldElsewhere(tracer, object); }};
+  if (callerHolds(tracer, value)) return false;
   if (!known::endIsNoticed(value) && !known::endOfContentsIsNoticed(value, kept)) return false;
   return !isHeldElsewhere(tracer, value);
 }
