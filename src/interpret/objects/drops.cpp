@@ -96,7 +96,12 @@ bool dropRunsUserCode(Tracer& tracer, PyObject* value) {
   if (isTraceIterator(value)) return holdsGenerator(tracer, value, 0);
   const known::KeptByTrace kept{
       [&](PyObject* object) { return tracer.values.find(object) != nullptr; },
-      [&](PyObject* object) { return isHeldElsewhere(tracer, object); }};
+      [&](PyObject* object) {
+        // Not by what is dropped itself.
+        const sources::Source* dropped = tracer.sourceOf(value);
+        return isHeldElsewhere(tracer, object) &&
+               (dropped == nullptr || !isOnTheWay(dropped, tracer.sourceOf(object)));
+      }};
   if (callerHolds(tracer, value)) return false;
   if (!known::endIsNoticed(value) && !known::endOfContentsIsNoticed(value, kept)) return false;
   return !isHeldElsewhere(tracer, value);

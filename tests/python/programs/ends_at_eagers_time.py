@@ -289,3 +289,23 @@ def what_others_hold_too():
         return x
 
     return Case(f, vec()).logging(log)
+
+
+@program()
+def what_the_trace_took_out_of_its_holder():
+    log = []
+
+    def f(x):
+        held = [Watched(log), Watched(log), Watched(log)]
+        print(end="")  # a break: the list comes from outside then
+        x = x + 1
+        try:
+            one, two = iter(held)
+        except ValueError:
+            log.append("caught")
+        x = x * 2
+        del held
+        log.append("dropped")
+        return x
+
+    return Case(f, vec()).logging(log)
