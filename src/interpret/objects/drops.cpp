@@ -94,6 +94,7 @@ bool callerHolds(Tracer& tracer, PyObject* value) {
 bool dropRunsUserCode(Tracer& tracer, PyObject* value) {
   if (value == nullptr || values::isScalar(value) || graph::isStandIn(value)) return false;
   if (isTraceIterator(value)) return holdsGenerator(tracer, value, 0);
+  if (callerHolds(tracer, value)) return false;
   const known::KeptByTrace kept{
       [&](PyObject* object) { return tracer.values.find(object) != nullptr; },
       [&](PyObject* object) {
@@ -102,7 +103,6 @@ bool dropRunsUserCode(Tracer& tracer, PyObject* value) {
         return isHeldElsewhere(tracer, object) &&
                (dropped == nullptr || !isOnTheWay(dropped, tracer.sourceOf(object)));
       }};
-  if (callerHolds(tracer, value)) return false;
   if (!known::endIsNoticed(value) && !known::endOfContentsIsNoticed(value, kept)) return false;
   return !isHeldElsewhere(tracer, value);
 }
