@@ -18,9 +18,10 @@ from stator import _build_info, _core, _cuda_kernels, _report, _torch_versions, 
 
 log = logging.getLogger("stator.cache")
 
-# Variables that say where things are kept or what is logged, not what is made.
+# Variables that say where things are kept, what is logged or by how many workers, not what is made. inductor sets some itself.
 _IRRELEVANT = ("TORCHINDUCTOR_CACHE_DIR", "TORCH_LOGS", "TORCH_LOGS_OUT", "TORCH_LOGS_FORMAT", "TORCH_TRACE", "TORCH_HOME",
-               "TORCH_COMPILE_DEBUG_DIR", "TORCH_SHOW_CPP_STACKTRACES", "TRITON_CACHE_DIR")  # fmt: skip
+               "TORCH_COMPILE_DEBUG_DIR", "TORCH_SHOW_CPP_STACKTRACES", "TRITON_CACHE_DIR",
+               "TORCH_WARM_POOL", "TORCHINDUCTOR_COMPILE_THREADS", "TORCHINDUCTOR_WORKER_START", "KMP_DUPLICATE_LIB_OK")  # fmt: skip
 _ELSEWHERE = (
     "TORCHELASTIC_",
     "TORCH_NCCL_",

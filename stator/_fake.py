@@ -113,7 +113,7 @@ class _Watch(TorchDispatchMode):
             self.random = True
         if schema.name.startswith(_QUANTIZES):
             raise NotImplementedError("the fake result is not quantised")
-        if not schema.returns:
+        if not schema.returns and not schema.name.startswith(_CHECKS):
             self.mutates = True  # it was called for its effect
         elif schema.is_mutable:
             self._note_writes(schema, args, kwargs)
@@ -140,6 +140,9 @@ class _Watch(TorchDispatchMode):
                     self.mutates = True
                     self.written.add(number)
 
+
+# Operators without results that raise, or do nothing at all (graph/raising.cpp knows the calls that lead to them).
+_CHECKS = ("aten::_assert", "aten::_linalg_check_errors", "aten::_validate")
 
 # Zeros say nothing about these.
 _WITHOUT_DATA = {torch.Tag.nondeterministic_seeded, torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output}

@@ -9,6 +9,7 @@
 #include "guards/guard.h"
 #include "known/dynamic.h"
 #include "sources/source.h"
+#include "tensor/random_state.h"
 #include "tensor/storage_pattern.h"
 
 #include <memory>
@@ -37,7 +38,8 @@ struct Entry {
   bool has_effects = false;
   // With it: what was dynamic at the capture, so that a trace up to a failed call is the same trace (run_entry.cpp). Otherwise null.
   std::unique_ptr<known::DynamicHistory> history;
-  // torch's generator can be set back if the graph fails: it is remembered before each run
+  tensor::Drawn drawn;  // torch's generators that the graph draws from
+  // They can be set back if the graph fails: their states are remembered before each run.
   bool redraws = false;
   // Inputs that the graph writes to, by position: what tells whether a graph that failed has written yet (`has_effects`).
   std::vector<size_t> written;

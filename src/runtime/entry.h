@@ -107,9 +107,6 @@ Ref<> callGraph(const Entry& entry, const std::vector<PyObject*>& inputs);
 // What follows a graph: objects, effects, and the state in which the frame goes on.
 Exit finishEntry(const breaks::Plan& plan, StatorFrame* frame, const sources::Roots& roots,
                  Ref<> outputs);
-// torch's generator. Both leave an error that is set as it is.
-Ref<> randomState();
-void setRandomState(PyObject* state);
 
 inline double secondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

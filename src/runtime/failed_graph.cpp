@@ -24,7 +24,7 @@ struct SecondRun {
   Ref<> outputs;                 // null: it raised
   sources::Roots roots;
   breaks::Draws draws;
-  Ref<> random_state;
+  std::optional<tensor::RandomStates> random_states;
 
   void run(Cache& cache, StatorFrame* frame) {
     entry = capture(cache, frame, {.runs_as_is = true});
@@ -37,7 +37,7 @@ struct SecondRun {
     inputs.hold();
     if (!draws.run(entry->plan, roots)) throw PythonError();
     roots.drawn = entry->plan.draws.empty() ? nullptr : draws.values();
-    if (entry->redraws) random_state = randomState();
+    random_states.emplace(entry->drawn);
     std::vector<Ref<>> owned;
     prepareInputs(*entry, roots, inputs.values, owned);
     outputs = callGraph(*entry, inputs.values);
@@ -45,7 +45,7 @@ struct SecondRun {
   }
   void undo() {
     draws.undo();
-    if (random_state) setRandomState(random_state.get());
+    if (random_states) random_states->putBack();
   }
 };
 

@@ -4,6 +4,7 @@
 #include "graph/raising.h"
 
 #include <algorithm>
+#include <set>
 #include <unordered_set>
 
 namespace stator::runtime {
@@ -45,12 +46,37 @@ bool keepRaising(graph::Graph& graph) {
   return !raising.empty();
 }
 
+// From torch's own generators, which can be set back.
+bool drawsByDefault(const graph::Node& node) {
+  PyObject* given = node.kwargs ? PyDict_GetItemString(node.kwargs.get(), "generator") : nullptr;
+  return node.random && (given == nullptr || given == Py_None);
+}
+
+// Where it is not known, whichever the graph may draw from.
+tensor::Drawn drawnBy(const graph::Graph& graph) {
+  std::set<int16_t> cuda, unsure;
+  tensor::Drawn drawn;
+  bool everywhere = false;
+  for (const graph::Node& node : graph.nodes()) {
+    const bool known = node.meta != nullptr;
+    if (known && node.meta->device == shapes::DeviceType::CUDA)
+      (node.random ? cuda : unsure).insert(node.meta->device_index);
+    else if (node.random)
+      drawn.cpu = true;
+    everywhere |= node.random && !known;
+  }
+  if (everywhere) cuda.merge(unsure);
+  drawn.cuda.assign(cuda.begin(), cuda.end());
+  return drawn;
+}
+
 }  // namespace
 
 bool describeEffects(graph::Graph& graph, bool as_it_is, Entry& entry) {
   bool has_checks = false, sets_modes = false, draws = false;
   std::unordered_set<uint32_t> storages;
   for (const graph::Node& node : graph.nodes()) has_checks |= node.check;
+  const bool can_redraw = has_checks || !as_it_is;
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     const graph::Node& input = *graph.inputs()[i];
     if (!input.written || input.meta == nullptr) continue;
@@ -60,12 +86,13 @@ bool describeEffects(graph::Graph& graph, bool as_it_is, Entry& entry) {
   for (const graph::Node& node : graph.nodes()) {
     draws |= node.random;
     sets_modes |= node.sets_mode;
-    entry.has_effects |= node.written || (node.mutates && !node.repeatable &&
-                                          !(has_checks && (node.random || node.sets_mode)));
+    const bool undone = (node.sets_mode && has_checks) || (can_redraw && drawsByDefault(node));
+    entry.has_effects |= node.written || (node.mutates && !node.repeatable && !undone);
     entry.unseen_effects |= node.mutates && !node.repeatable && !node.random && !node.sets_mode &&
                             !writesToInput(node, storages);
   }
-  entry.redraws = draws && (has_checks || !as_it_is);
+  if (draws) entry.drawn = drawnBy(graph);
+  entry.redraws = draws && can_redraw;
   entry.unseen_effects |= draws && !entry.redraws;
   if (!as_it_is && keepRaising(graph))
     entry.saves_written = !entry.unseen_effects && !entry.written.empty();

@@ -376,20 +376,6 @@ Ref<> callGraph(const Entry& entry, const std::vector<PyObject*>& inputs) {
   return outputs;
 }
 
-Ref<> randomState() {
-  Ref<> state =
-      stealRef(PyObject_CallNoArgs(known::torchObject("torch.default_generator.get_state")));
-  if (!state) throw PythonError();
-  return state;
-}
-
-void setRandomState(PyObject* state) {
-  ErrorKept kept;
-  Ref<> done =
-      stealRef(PyObject_CallOneArg(known::torchObject("torch.default_generator.set_state"), state));
-  if (!done) PyErr_Clear();
-}
-
 bool refuseOutputs(const Entry& entry, PyObject* outputs) {
   const bool sequence = PyTuple_Check(outputs) || PyList_Check(outputs);
   const std::string length = sequence ? " of " + std::to_string(Py_SIZE(outputs)) : "";
@@ -420,8 +406,7 @@ Exit runEntry(Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
     statistics().graph_calls++;
     statistics().ops_run += static_cast<int64_t>(entry.ops);
     std::unique_ptr<graph::FailedRun> failed;
-    Ref<> random_state;
-    if (entry.redraws) random_state = randomState();
+    tensor::RandomStates random_states(entry.redraws ? entry.drawn : tensor::Drawn());
     const Written written(entry, inputs);
     if (!takeFailure(entry)) {
       graph::FailureScope failures;
@@ -435,7 +420,7 @@ Exit runEntry(Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
       if (!PyErr_ExceptionMatches(PyExc_Exception)) return outcome(Outcome::kRaise);
       if (entry.has_effects && !written.undone())
         return afterHalfAGraph(cache, entry, failed.get(), frame, roots, draws);
-      if (random_state) setRandomState(random_state.get());
+      random_states.putBack();
       return afterNothing(cache, entry, failed.get(), frame, roots, written);
     }
     if (!outputsFit(entry, outputs.get())) return outcome(Outcome::kRaise);

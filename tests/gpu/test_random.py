@@ -93,3 +93,21 @@ def test_checkpoint_keeps_the_random_state():
         return checkpoint(block, x, use_reentrant=False) * 2
 
     same(function, tensor(8, grad=True), backward=True, breaks=None)
+
+
+def test_a_graph_that_fails_leaves_the_state_that_eager_leaves():
+    def function(x):
+        y = torch.nn.functional.dropout(x, 0.5) + torch.rand_like(x)
+        return y, torch.linalg.cholesky(x - 10 * torch.eye(3, device=x.device))
+
+    compiled = stator.compile(function, backend="aot_eager")
+    x = tensor(3, 3)
+    compiled(x @ x.T + 20 * torch.eye(3, device=x.device))
+    states = []
+    for each in (function, compiled):
+        torch.manual_seed(5)
+        with pytest.raises(torch.linalg.LinAlgError):
+            each(x)
+        states.append((torch.rand(3, device=x.device), torch.rand(3)))
+    assert all(torch.equal(a, b) for a, b in zip(*states, strict=True))
+    assert _core.stats()["graph_calls"] >= 1
