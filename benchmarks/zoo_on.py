@@ -6,6 +6,7 @@ The file holds SPECS (name -> {"build": () -> (model, inputs, labels)}) and main
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from typing import Any
 
@@ -30,13 +31,18 @@ def on_device(build: Any, device: str) -> Any:
 
 
 def main() -> int:
-    path, flag, device, *rest = sys.argv[1:]
-    if flag != "--device":
-        raise SystemExit("usage: python -m benchmarks.zoo_on FILE --device DEVICE [arguments of the file]")
+    if sys.argv[1] == "--worker":  # the file measures each model in a process of its own, which is this file again
+        path, device, rest = os.environ["STATOR_ZOO"], os.environ["STATOR_ZOO_DEVICE"], sys.argv[1:]
+    else:
+        path, flag, device, *rest = sys.argv[1:]
+        if flag != "--device":
+            raise SystemExit("usage: python -m benchmarks.zoo_on FILE --device DEVICE [arguments of the file]")
+        os.environ.update(STATOR_ZOO=os.path.abspath(path), STATOR_ZOO_DEVICE=device)
     found = importlib.util.spec_from_file_location("zoo", path)
     zoo = importlib.util.module_from_spec(found)
     sys.modules["zoo"] = zoo
     found.loader.exec_module(zoo)
+    zoo.__file__ = __file__
     for one in zoo.SPECS.values():
         one["build"] = on_device(one["build"], device)
     sys.argv = [path, *rest]
