@@ -133,29 +133,33 @@ std::optional<Out> callOperatorSlot(Tracer& tracer, const SlotCall& slot) {
   return std::nullopt;
 }
 
-// super().__getitem__ and friends of a list subclass that overrides them.
-std::optional<Out> callListSlot(Tracer& tracer, const SlotCall& slot) {
+// super().__getitem__ and friends of a list or tuple subclass that overrides them.
+std::optional<Out> readSequenceSlot(Tracer& tracer, const SlotCall& slot) {
   PyObject* self = slot.self;
   const std::vector<PyObject*>& values = slot.args.values;
-  const size_t count = slot.args.positional;
-  const PyMappingMethods* slots = PyList_Type.tp_as_mapping;
-  if (slot.is("__iter__", 1)) {
-    STATOR_VALUE(items, contents(tracer, self));
+  STATOR_VALUE(items, contents(tracer, self));
+  if (slot.is("__iter__", 1))
     return tracer.made(makeTraceIterator(IteratorKind::kSequence, {newRef(self)}));
-  }
-  if (slot.is("__len__", 1)) {
-    STATOR_VALUE(items, contents(tracer, self));
-    return stealRef(PyLong_FromSsize_t(PyList_GET_SIZE(items.get())));
-  }
-  if (count < 2 || !isNativeSafe(tracer, values[1])) return std::nullopt;
-  if (slot.is("__getitem__", 2)) {
-    STATOR_VALUE(items, contents(tracer, self));
+  if (slot.is("__len__", 1)) return stealRef(PyLong_FromSsize_t(Py_SIZE(items.get())));
+  if (slot.is("__getitem__", 2) && isNativeSafe(tracer, values[1])) {
+    const PyMappingMethods* slots = slot.owner->tp_as_mapping;
     return tracer.fromNative(stealRef(slots->mp_subscript(items.get(), values[1])));
   }
+  if (slot.is("__contains__", 2)) {
+    STATOR_VALUE(plain_items, tracer.made(stealRef(PySequence_List(items.get()))));
+    return contains(tracer, plain_items.get(), values[1]);
+  }
+  return std::nullopt;
+}
+
+std::optional<Out> writeListSlot(Tracer& tracer, const SlotCall& slot) {
+  const std::vector<PyObject*>& values = slot.args.values;
+  const size_t count = slot.args.positional;
+  if (count < 2 || !isNativeSafe(tracer, values[1])) return std::nullopt;
   PyObject* value = count == 3 ? values[2] : nullptr;
   if ((slot.name == "__setitem__") != (count == 3) || PySlice_Check(values[1])) return std::nullopt;
-  STATOR_VALUE(items, contentsForWrite(tracer, self));
-  if (slots->mp_ass_subscript(items.get(), values[1], value) != 0)
+  STATOR_VALUE(items, contentsForWrite(tracer, slot.self));
+  if (PyList_Type.tp_as_mapping->mp_ass_subscript(items.get(), values[1], value) != 0)
     return tracer.raiseCurrentError();
   return newRef(Py_None);
 }
@@ -202,9 +206,11 @@ std::optional<Out> callBuiltinSlot(Tracer& tracer, const SlotCall& slot) {
       (isContainer(self) || name == "__hash__" || name == "__repr__" || name == "__str__"))
     return callOperatorSlot(tracer, slot);
   if (slot.owner == &PyList_Type && PyList_Check(self) &&
-      (name == "__len__" || name == "__getitem__" || name == "__setitem__" ||
-       name == "__delitem__" || name == "__iter__"))
-    return callListSlot(tracer, slot);
+      (name == "__setitem__" || name == "__delitem__"))
+    return writeListSlot(tracer, slot);
+  if ((slot.owner == &PyList_Type && PyList_Check(self)) ||
+      (slot.owner == &PyTuple_Type && PyTuple_Check(self)))
+    return readSequenceSlot(tracer, slot);
   if (PyDict_Check(self) && PyType_IsSubtype(slot.owner, &PyDict_Type))
     return callDictSlot(tracer, slot);
   if (name == "__hash__" && slot.owner == &PyBaseObject_Type)

@@ -288,6 +288,8 @@ bool isUsed(Tracer& t, const graph::Node* tensor) {
     if (node.op == graph::Op::kInput || node.target.get() == detach || node.target.get() == set ||
         node.target.get() == data)
       continue;
+    // Nothing is kept for gradients of what has none.
+    if (node.meta != nullptr && !node.meta->requires_grad && !node.mutates) continue;
     auto look = [&](const graph::StandIn* one) { used |= one->node == tensor; };
     graph::forEachStandIn(node.args.get(), look);
     graph::forEachStandIn(node.kwargs.get(), look);

@@ -427,3 +427,53 @@ def a_length_that_changes_and_turns_negative():
     for n in (3, -1, 0, 5, -2, 1):
         case.then_call(torch.ones(3), Sized(n))
     return case
+
+
+class _Row(tuple):
+    """As libraries have them: a tuple whose methods end in tuple's own."""
+
+    def __new__(cls, items):
+        return super().__new__(cls, items)
+
+    def __getitem__(self, index):
+        found = super().__getitem__(index)
+        return _Row(found) if isinstance(index, slice) else found
+
+    def __contains__(self, value):
+        return super().__contains__(value) or value == 99
+
+    def __len__(self):
+        return super().__len__() + 1
+
+    def __iter__(self):
+        return super().__iter__()
+
+    @property
+    def first(self):
+        return self[0]
+
+
+class _Items(list):
+    def __contains__(self, value):
+        return super().__contains__(value) or value == 99
+
+    def __len__(self):
+        return super().__len__() + 1
+
+
+_ROW, _ITEMS = _Row((1, 2)), _Items([1, 2])
+
+
+@program(full=3)
+def slots_of_the_base_under_those_of_a_class():
+    def f(x, row):
+        made, items = _Row((3, x)), _Items([2, 5])
+        x = x * _ROW.first + made.first + made[1:][0] + row[0]
+        answers = [1 in _ROW, 99 in _ROW, 7 in _ROW, 5 in items, 99 in items, 6 in _ITEMS, row.first in row]
+        try:
+            made[5]
+        except IndexError as e:
+            answers.append(str(e))
+        return x, answers, len(made), len(items), len(_ROW), sum(row), [*row], type(made[:1]) is _Row
+
+    return Case(f, vec(), _Row((4, 5))).then_call(vec(), _Row((6, 5))).then_call(vec(), _Row((4, 5, 6)))

@@ -147,3 +147,21 @@ def gradients_clipped():
         return torch.nn.utils.clip_grad_norm_([w], 0.5)
 
     return Case(f, _with_grad())
+
+
+@program(full=4)
+def data_written_under_no_grad_after_it_was_read():
+    """As optimizers of libraries have it: their state is made of the parameter before its data is written to."""
+    w = torch.nn.Parameter(torch.ones(3))
+    state = {}
+
+    def f(x):
+        with torch.no_grad():
+            if "mean" not in state:
+                state["mean"] = torch.zeros_like(w)
+            w.data.mul_(0.5)
+            w.add_(x.sign(), alpha=-0.1)
+            state["mean"].mul_(0.9).add_(x)
+        return w.detach().clone(), state["mean"].clone()
+
+    return Case(f, torch.tensor([1.0, -2.0, 0.5])).watching(w, state)
