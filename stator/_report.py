@@ -19,13 +19,11 @@ from typing import Any
 
 import torch
 
-from stator import _advice, _compile_ids, config, exc
+from stator import _advice, _compile_ids, _core, _torch_versions, config, exc
 
 log = logging.getLogger("stator")
 compile_ids = itertools.count()  # of graphs that went to a backend: __compiled_fn_<n>
-BRANCH, RAISES, FORBIDDEN, MISMATCH = 4, 14, 26, 32  # in src/breaks/reasons.def
-# "(matmul: RuntimeError: ...)": what the facts of an operation's result were asked for, not the program's own exception
-_OF_AN_OPERATION = re.compile(r"\((?!\w+(?:Error|Exception|Warning): )[\w.]+: (?!UserError)\w+(?:Error|Exception): ")
+BRANCH, FORBIDDEN, MISMATCH, OPERATION_RAISES = 4, 26, 32, 33  # in src/breaks/reasons.def
 recorder: Any = None  # of a report under way (stator/recording)
 told_breaks: set[tuple[int, str]] = set()  # under TORCH_LOGS=graph_breaks, since the last reset(): each is said once
 # "reason name, place" -> how often; texts, which the collector does not count among its objects
@@ -59,7 +57,7 @@ def raise_unsupported(place, sentence, number, hint, fullgraph, stack):
         own = os.path.dirname(__file__) + os.sep
         callers = [frame for frame in traceback.extract_stack() if not frame.filename.startswith(own)]
         text += f"\nThe compiled function was called by:\n{''.join(traceback.format_list(callers)).rstrip()}"
-    if number == RAISES and _OF_AN_OPERATION.search(sentence):
+    if number == OPERATION_RAISES:
         raise exc.TorchRuntimeError(text)
     if number == BRANCH:
         raise exc.DataDependentBranch(text)
@@ -147,6 +145,48 @@ def took(what, seconds):
 _compiling = threading.local()  # .stack: one for each compilation under way on this thread, the innermost last
 
 
+class _Compilation:
+    """One that is under way, for those who ask for figures of it."""
+
+    def __init__(self, installed):
+        self.installed, self.start, self.begun = installed, time.time(), time.perf_counter()
+        self.facts = _compile_ids.facts()
+        self.before = _core.stats()
+
+    def metrics(self, guards, error):
+        """In the fields of torch._dynamo.utils.CompilationMetrics."""
+        now, before = _core.stats(), self.before
+        seconds = time.perf_counter() - self.begun
+        failure = getattr(error, "inner_exception", error)
+        return {
+            **self.facts,
+            "start_time": self.start,
+            "entire_frame_compile_time_s": seconds,
+            "backend_compile_time_s": now["backend_seconds"] - before["backend_seconds"],
+            "dynamo_cumulative_compile_time_us": int(seconds * 1e6),
+            "graph_op_count": now["ops"] - before["ops"],
+            "num_graph_breaks": now["breaks"] - before["breaks"],
+            "guard_count": guards if guards >= 0 else None,
+            "has_guarded_code": guards >= 0,
+            "is_forward": True,
+            "config_suppress_errors": config.suppress_errors,
+            "specialize_float": config.specialize_float,
+            "fail_type": None if failure is None else type(failure).__qualname__,
+            "fail_reason": None if failure is None else str(failure),
+        }
+
+
+def _top():
+    stack = _compiling.__dict__.get("stack")
+    return stack[-1] if stack else None
+
+
+def note(**facts):
+    """Of the compilation that is under way on this thread, if anybody wants to know."""
+    if (top := _top()) is not None:
+        top.facts.update(facts)
+
+
 def compile_starts():
     installed = contextlib.nullcontext()
     if _listening(handler := _callbacks()):
@@ -154,13 +194,17 @@ def compile_starts():
 
         installed = handler.install_callbacks(CallbackTrigger.DYNAMO, str(_compile_ids.current()))
     installed.__enter__()
-    _compiling.__dict__.setdefault("stack", []).append((time.perf_counter(), installed))
+    _compiling.__dict__.setdefault("stack", []).append(_Compilation(installed))
 
 
-def compile_ends():
-    start, installed = _compiling.stack.pop()
-    took("stator: capture and backend", time.perf_counter() - start)
-    installed.__exit__(None, None, None)
+def compile_ends(guards, error):
+    ended = _compiling.stack.pop()
+    metrics = ended.metrics(guards, error)
+    took("stator: capture and backend", metrics["entire_frame_compile_time_s"])
+    _torch_versions.record_metrics(metrics)
+    if _compile_ids.tracing():
+        _compile_ids.metrics(metrics)
+    ended.installed.__exit__(None, None, None)
 
 
 def wanted_logs(code):
@@ -175,7 +219,8 @@ def wanted_logs(code):
         | (128 if _bytecode().isEnabledFor(logging.DEBUG) else 0)
         | (256 if _recompiles("recompiles_verbose").isEnabledFor(logging.DEBUG) else 0)
         | (512 if any(logger.isEnabledFor(logging.DEBUG) for logger in _symbol_logs()) else 0)
-        | (1024 if "torch._dynamo.utils" in sys.modules else 0)
+        | (1024 if traced or "torch._dynamo.utils" in sys.modules else 0)
+        | (2048 if _bytecode_hooks() else 0)
         | sum(16 << bit for bit, word in enumerate(_TRACE_WORDS) if _artifact(_TRACE, word).isEnabledFor(logging.DEBUG))
     )
 
@@ -238,6 +283,18 @@ def plan_made(place, code, offset, plan):
     text = dis.Bytecode(code, current_offset=offset if offset > 0 else None).dis()
     _bytecode().debug("ORIGINAL BYTECODE %s\n%s", place, text)
     _bytecode().debug("PLAN %s\n%s", place, plan)
+
+
+def _bytecode_hooks():
+    """Those of torch._dynamo.convert_frame.register_bytecode_hook."""
+    theirs = sys.modules.get("torch._dynamo.convert_frame")
+    return getattr(theirs, "_bytecode_hooks", None)
+
+
+def code_made(function, settings):
+    from stator._bytecode_hooks import convert_frame
+
+    convert_frame.call_hooks(list(_bytecode_hooks().values()), function, settings)
 
 
 def each_failure(place, failed_guards):
@@ -350,6 +407,8 @@ def recompiled(place, failed_guards, symbols, seconds, entries, limit, code):
         seconds * 1e3,
         text,
     )
+    if (top := _top()) is not None:
+        top.facts["recompile_reason"] = failed_guards.partition("\n")[0]
     if _compile_ids.tracing():
         _compile_ids.recompiled([change["text"] for change in changes(failed_guards, code, symbols)])
     if entries == limit:
@@ -404,11 +463,17 @@ def recompile_limit(place, failed_guards, limit, fullgraph, code):
     warnings.warn(text, stacklevel=2)
 
 
-def recompile(place, failed_guards, by_stance, code):
-    why = "the stance is 'fail_on_recompile'" if by_stance else "config.error_on_recompile is set"
+_NO_CAPTURE = {
+    "stance": "the stance is 'fail_on_recompile'",
+    "config": "config.error_on_recompile is set",
+    "aot_compile": "what was compiled ahead (aot_compile) captures nothing more. The guard check failed, reason",
+}
+
+
+def recompile(place, failed_guards, why, code):
     seen = reasons(failed_guards, code) if failed_guards else "    - nothing is captured yet"
-    text = f"{place}: a new capture is needed, and {why}:\n{seen}"
-    raise RuntimeError(text) if by_stance else exc.RecompileError(text)
+    text = f"{place}: a new capture is needed, and {_NO_CAPTURE[why]}:\n{seen}"
+    raise exc.RecompileError(text) if why == "config" else RuntimeError(text)
 
 
 def graph_failed(place, backend, number, error, raises):

@@ -382,6 +382,12 @@ void addGuards(Attempt& now, Entry& entry) {
   }
   entry.guards =
       std::make_unique<guards::GuardProgram>(*captured.sources, *captured.guards, entry.inputs);
+  entry.guard_count = captured.guards->size();
+  if (now.cache.ahead == Ahead::kCapture) {
+    guards::GuardSet none;
+    none.relations.symbols = captured.guards->relations.symbols;
+    entry.unguarded = std::make_unique<guards::GuardProgram>(*captured.sources, none, entry.inputs);
+  }
   entry.sources = std::move(captured.sources);
 }
 

@@ -91,9 +91,16 @@ void reportLimit(StatorFrame* frame, const std::string& failed_guard, long long 
              static_cast<int>(fullgraph), stator_frame_code(frame));
 }
 
-void reportRecompile(StatorFrame* frame, const std::string& failed_guard, bool by_stance) {
-  callReport("recompile", "(ssiO)", placeNow(frame).c_str(), failed_guard.c_str(),
-             static_cast<int>(by_stance), stator_frame_code(frame));
+void reportRecompile(StatorFrame* frame, const std::string& failed_guard, const char* why) {
+  callReport("recompile", "(sssO)", placeNow(frame).c_str(), failed_guard.c_str(), why,
+             stator_frame_code(frame));
+}
+
+void reportCode(const Cache& cache, StatorFrame* frame) {
+  const bytecode::CodeInfo* info = bytecode::CodeInfo::of(stator_frame_code(frame));
+  if (info == nullptr || stator_frame_offset(frame) != info->firstLegal()) return;
+  if (!callReport("code_made", "(OO)", stator_frame_function(frame), cache.settings.get()))
+    throw PythonError();
 }
 
 int wantedLogs(StatorFrame* frame) {
@@ -112,16 +119,16 @@ CompileCallbacks::CompileCallbacks(int logs) {
   open_ = true;
 }
 
-void CompileCallbacks::end() {
+void CompileCallbacks::end(size_t guards) {
   if (!std::exchange(open_, false)) return;
-  Ref<> done = callReport("compile_ends", "()");
+  Ref<> done = callReport("compile_ends", "(nO)", static_cast<Py_ssize_t>(guards), Py_None);
   if (!done) throw PythonError();
 }
 
 CompileCallbacks::~CompileCallbacks() {
   if (!open_) return;
   Ref<> error = takeError();  // the capture's own, which goes on
-  Ref<> done = callReport("compile_ends", "()");
+  Ref<> done = callReport("compile_ends", "(nO)", Py_ssize_t{-1}, error ? error.get() : Py_None);
   if (!done) PyErr_Clear();
   if (error) setError(std::move(error));
 }
