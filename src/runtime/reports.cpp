@@ -4,7 +4,10 @@
 #include "base/error_aside.h"
 #include "base/imports.h"
 #include "base/ref.h"
+#include "breaks/plan_text.h"
 #include "bytecode/code_info.h"
+#include "graph/graph.h"
+#include "guards/explain.h"
 #include "runtime/active.h"
 #include "runtime/cache.h"
 #include "runtime/driver_module.h"
@@ -206,9 +209,18 @@ void reportEachFailure(StatorFrame* frame, const std::string& failed_guards) {
   if (!done) PyErr_Clear();
 }
 
-void reportPlan(StatorFrame* frame, const breaks::Plan& plan) {
-  Ref<> done = callReport("plan_made", "(sOis)", placeNow(frame).c_str(), stator_frame_code(frame),
-                          stator_frame_offset(frame), plan.text().c_str());
+void reportPlan(StatorFrame* frame, const interpret::Captured& captured) {
+  breaks::PlanTerms terms{sources::Roots::of(frame), {}, guards::show};
+  for (const graph::Node* node : captured.graph->outputs())
+    terms.outputs.push_back("%" + std::to_string(node->index));
+  const std::string changes = breaks::describe(captured.plan, terms).changes;
+  Ref<> done = callReport("plan_made", "(sOiss)", placeNow(frame).c_str(), stator_frame_code(frame),
+                          stator_frame_offset(frame), captured.plan.text().c_str(), changes.c_str());
+  if (!done) PyErr_Clear();
+}
+
+void reportRegions(StatorFrame* frame, const std::string& regions) {
+  Ref<> done = callReport("regions_found", "(ss)", placeNow(frame).c_str(), regions.c_str());
   if (!done) PyErr_Clear();
 }
 

@@ -47,7 +47,8 @@ enum LogWord : int {
   kLogEachFailure = 256,
   kLogSymbols = 512,
   kLogCallbacks = 1024,  // torch._dynamo.on_compile_start and its like, compile_times()
-  kLogCode = 2048        // hooks that want code for what was captured (stator/_bytecode_hooks.py)
+  kLogRegions = 4096,
+  kLogCode = 2048  // hooks that want code for what was captured (stator/_bytecode_hooks.py)
 };
 // A capture of this frame is about to begin: it gets its compile id.
 int wantedLogs(StatorFrame* frame);
@@ -74,7 +75,9 @@ void reportRecompiled(StatorFrame* frame, const std::string& failed_guards,
 // All guards of older entries that fail, by entry.
 void reportEachFailure(StatorFrame* frame, const std::string& failed_guards);
 // What was captured stands for these instructions, and does this in their place.
-void reportPlan(StatorFrame* frame, const breaks::Plan& plan);
+void reportPlan(StatorFrame* frame, const interpret::Captured& captured);
+// Parts of the graph that are compiled once; empty: there are none.
+void reportRegions(StatorFrame* frame, const std::string& regions);
 // Sizes and numbers that a capture leaves open, and what has to hold between them.
 void reportSymbols(StatorFrame* frame, const interpret::Captured& captured,
                    const std::vector<const sources::Source*>& symbols);
