@@ -43,6 +43,7 @@ from stator._modules import CompiledModule, OptimizedModule  # noqa: E402, F401
 
 # The other public names, by the module that has them: it is imported when one of them is asked for. A start needs none of them.
 _LATER = {
+    "_ahead": "load_compiled_function",
     "_backends": "list_backends lookup_backend register_backend",
     "_comptime": "comptime",
     "_explain": "dry_run explain",

@@ -55,7 +55,7 @@ ROWS: tuple[tuple[int, str, str, str], ...] = (
     ),
     (13, r"UnsupportedOperatorException: (\w+)\.(\w+)\.", "an operator without a fake kernel", _FAKE),
     (
-        14,
+        33,
         r"no fake impl registered for <CustomOpDef\((\w+)::(\w+)\)>",
         "a custom operator without a fake kernel",
         _FAKE,

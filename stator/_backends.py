@@ -358,6 +358,7 @@ class Backend:
         if record is not None:
             calls = graph_module._stator_calls
             self.count(record.calls if calls is None else calls)
+            _report.note(graph_node_count=record.calls + len(record.inputs) + 1, graph_input_count=len(record.inputs))
         _report.graph_made(graph_module)
         if _observe.has_listeners():
             _observe.graph_made(graph_module)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 import traceback
 from collections.abc import Callable
 from types import CodeType
@@ -40,7 +39,7 @@ def begin(code: CodeType) -> None:
         number = _numbers.setdefault(key, len(_numbers))
         before = _captures.get(key, 0)
         _captures[key] = before + 1
-    _thread.number, _thread.before, _thread.start = number, before, time.time()
+    _thread.number, _thread.before = number, before
     _thread.name, _thread.file, _thread.line = code.co_name, code.co_filename, code.co_firstlineno
     if tracing():
         frames = [frame for frame in traceback.extract_stack() if "/stator/" not in frame.filename]
@@ -92,20 +91,24 @@ def recompiled(reasons: list[str]) -> None:
 
 def ended(guards: str) -> None:
     """The capture is an entry, with these guards."""
-    compile_id = current()
     with under():
         trace_structured("dynamo_cpp_guards_str", payload_fn=lambda: guards)
-        trace_structured(
-            "compilation_metrics",
-            lambda: {
-                "compile_id": str(compile_id),
-                "frame_key": str(compile_id.frame_id),
-                "co_name": _thread.name,
-                "co_filename": _thread.file,
-                "co_firstlineno": _thread.line,
-                "cache_size": compile_id.frame_compile_id,
-                "guard_count": len(guards.splitlines()),
-                "start_time": _thread.start,
-                "entire_frame_compile_time_s": time.time() - _thread.start,
-            },
-        )
+
+
+def facts() -> dict[str, Any]:
+    """Of the capture that is under way on this thread: what metrics begin with."""
+    compile_id = current()
+    return {
+        "compile_id": str(compile_id),
+        "frame_key": str(compile_id.frame_id),
+        "co_name": _thread.name,
+        "co_filename": _thread.file,
+        "co_firstlineno": _thread.line,
+        "cache_size": compile_id.frame_compile_id,
+        "accumulated_cache_size": compile_id.frame_compile_id,
+    }
+
+
+def metrics(values: dict[str, Any]) -> None:
+    with under():
+        trace_structured("compilation_metrics", lambda: values)

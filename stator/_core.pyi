@@ -34,6 +34,9 @@ class CompiledFunction:
     def _torchdynamo_orig_callable(self) -> Any: ...
     @property
     def _torchdynamo_wrapper_id(self) -> Any: ...
+    def aot_compile(
+        self, *args: Any, **kwargs: Any
+    ) -> Any: ...  # aot_compile((args, kwargs)): captured and compiled for these, without being run; what comes out captures nothing more.
 
 @disjoint_base
 class CompiledModuleBase:
@@ -80,6 +83,9 @@ class Specimen:  # A graph under examination, see stator.debug.
     ) -> Any: ...  # with_examples(values): a copy whose inputs have examples
     def with_ints(self, *args: Any, **kwargs: Any) -> Any: ...  # with_ints(was, is): another int in all arguments
 
+def ahead(
+    *args: Any, **kwargs: Any
+) -> Any: ...  # ahead(compiled, captures, args, kwargs): whether an entry serves this call, which is not made; one is captured if asked.
 def as_subclass(*args: Any, **kwargs: Any) -> Any: ...  # Tensor.as_subclass, past any __torch_function__.
 def become(*args: Any, **kwargs: Any) -> Any: ...  # Makes a plain tensor an instance of a subclass, in place.
 def break_reasons(
@@ -89,6 +95,7 @@ def call_directly(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # call_directly(cls): objects of the class are called through CompiledModuleBase.
 def calls_begun(*args: Any, **kwargs: Any) -> Any: ...  # How often compiled functions were called so far.
+def close_cache(*args: Any, **kwargs: Any) -> Any: ...  # Nothing more is captured for this compiled function.
 def code_info(*args: Any, **kwargs: Any) -> Any: ...  # The decoded instructions of a code object, as a list of dicts.
 def count_instructions(
     *args: Any, **kwargs: Any
@@ -117,6 +124,9 @@ def driver_counters(*args: Any, **kwargs: Any) -> Any: ...  # What the driver ha
 def drop_call_rule(
     *args: Any, **kwargs: Any
 ) -> Any: ...  # drop_call_rule(id): forgets the rule of the callable with this id.
+def drop_guards(
+    *args: Any, **kwargs: Any
+) -> Any: ...  # What was captured ahead for this compiled function serves whatever it is called with.
 def entries(*args: Any, **kwargs: Any) -> Any: ...  # entries(compiled): what has been captured for it.
 def error_on_break(*args: Any, **kwargs: Any) -> Any: ...  # Whether a break is an error on this thread.
 def fail_at(

@@ -8,6 +8,7 @@ import contextlib
 import functools
 import importlib.abc
 import importlib.machinery
+import io
 import sys
 import threading
 
@@ -194,6 +195,19 @@ def _late_artifacts(name):
     return call
 
 
+def _loading(theirs):
+    """torch.compiler.load_compiled_function: of files of ours, and of TorchDynamo's by TorchDynamo."""
+
+    @functools.wraps(theirs)
+    def load_compiled_function(file, **arguments):
+        from stator import _ahead
+
+        data = io.BytesIO(file.read())
+        return (_ahead.load_compiled_function if _ahead.is_saved(data.getvalue()) else theirs)(data, **arguments)
+
+    return load_compiled_function
+
+
 def install():
     """Routes torch.compile and its relatives to Stator until uninstall(). Calling it twice is calling it once."""
     global _undo
@@ -209,6 +223,8 @@ def install():
         _replace(undo, torch.compiler, "get_default_backend", _backends.get_default_backend)
         for name in ("save_cache_artifacts", "load_cache_artifacts"):
             _replace(undo, torch.compiler, name, _late_artifacts(name))
+        if hasattr(torch.compiler, "load_compiled_function"):
+            _replace(undo, torch.compiler, "load_compiled_function", _loading(torch.compiler.load_compiled_function))
         _undo = undo
         _now_or_when_loaded(undo, "torch._dynamo", _replace_dynamo)
         # torch.export(strict=True) then asks torch._dynamo.export, which is Stator's.

@@ -75,6 +75,9 @@ class _DimRange(tuple):
     def __new__(cls, dim, low, high):
         return super().__new__(cls, (dim, low, high))
 
+    def __getnewargs__(self):
+        return tuple(self)
+
     dim = property(lambda self: self[0])
     min = property(lambda self: self[1])
     max = property(lambda self: self[2])

@@ -19,13 +19,11 @@ from typing import Any
 
 import torch
 
-from stator import _advice, _compile_ids, config, exc
+from stator import _advice, _compile_ids, _core, _torch_versions, config, exc
 
 log = logging.getLogger("stator")
 compile_ids = itertools.count()  # of graphs that went to a backend: __compiled_fn_<n>
-BRANCH, RAISES, FORBIDDEN, MISMATCH = 4, 14, 26, 32  # in src/breaks/reasons.def
-# "(matmul: RuntimeError: ...)": what the facts of an operation's result were asked for, not the program's own exception
-_OF_AN_OPERATION = re.compile(r"\((?!\w+(?:Error|Exception|Warning): )[\w.]+: (?!UserError)\w+(?:Error|Exception): ")
+BRANCH, FORBIDDEN, MISMATCH, OPERATION_RAISES = 4, 26, 32, 33  # in src/breaks/reasons.def
 recorder: Any = None  # of a report under way (stator/recording)
 told_breaks: set[tuple[int, str]] = set()  # under TORCH_LOGS=graph_breaks, since the last reset(): each is said once
 # "reason name, place" -> how often; texts, which the collector does not count among its objects
@@ -59,7 +57,7 @@ def raise_unsupported(place, sentence, number, hint, fullgraph, stack):
         own = os.path.dirname(__file__) + os.sep
         callers = [frame for frame in traceback.extract_stack() if not frame.filename.startswith(own)]
         text += f"\nThe compiled function was called by:\n{''.join(traceback.format_list(callers)).rstrip()}"
-    if number == RAISES and _OF_AN_OPERATION.search(sentence):
+    if number == OPERATION_RAISES:
         raise exc.TorchRuntimeError(text)
     if number == BRANCH:
         raise exc.DataDependentBranch(text)
@@ -97,8 +95,20 @@ def _symbol_logs():
     )
 
 
-def _guards():
-    return _artifact("torch._dynamo.guards", "guards")
+def _guards(word="guards"):
+    return _artifact("torch._dynamo.guards", word)
+
+
+def _guard_logs():
+    return [logger for logger in (_guards(), _guards("verbose_guards")) if logger.isEnabledFor(logging.DEBUG)]
+
+
+def _side_effects():
+    return _artifact("torch._dynamo.side_effects", "side_effects")
+
+
+def _regions():
+    return _artifact("torch._dynamo.graph_region_tracker", "graph_region_expansion")
 
 
 _dynamic = logging.getLogger("torch.fx.experimental.symbolic_shapes")  # the word `dynamic`
@@ -121,6 +131,7 @@ def compile_reason(made):
 
 _TRACE, _TRACE_WORDS = "torch._dynamo.symbolic_convert", ("trace_source", "trace_call", "trace_bytecode")
 _output_graph = logging.getLogger("torch._dynamo.output_graph")
+_dynamo = logging.getLogger("torch._dynamo.convert_frame")  # the word `dynamo`
 
 
 def compiling_graph(made):
@@ -147,6 +158,48 @@ def took(what, seconds):
 _compiling = threading.local()  # .stack: one for each compilation under way on this thread, the innermost last
 
 
+class _Compilation:
+    """One that is under way, for those who ask for figures of it."""
+
+    def __init__(self, installed):
+        self.installed, self.start, self.begun = installed, time.time(), time.perf_counter()
+        self.facts = _compile_ids.facts()
+        self.before = _core.stats()
+
+    def metrics(self, guards, error):
+        """In the fields of torch._dynamo.utils.CompilationMetrics."""
+        now, before = _core.stats(), self.before
+        seconds = time.perf_counter() - self.begun
+        failure = getattr(error, "inner_exception", error)
+        return {
+            **self.facts,
+            "start_time": self.start,
+            "entire_frame_compile_time_s": seconds,
+            "backend_compile_time_s": now["backend_seconds"] - before["backend_seconds"],
+            "dynamo_cumulative_compile_time_us": int(seconds * 1e6),
+            "graph_op_count": now["ops"] - before["ops"],
+            "num_graph_breaks": now["breaks"] - before["breaks"],
+            "guard_count": guards if guards >= 0 else None,
+            "has_guarded_code": guards >= 0,
+            "is_forward": True,
+            "config_suppress_errors": config.suppress_errors,
+            "specialize_float": config.specialize_float,
+            "fail_type": None if failure is None else type(failure).__qualname__,
+            "fail_reason": None if failure is None else str(failure),
+        }
+
+
+def _top():
+    stack = _compiling.__dict__.get("stack")
+    return stack[-1] if stack else None
+
+
+def note(**facts):
+    """Of the compilation that is under way on this thread, if anybody wants to know."""
+    if (top := _top()) is not None:
+        top.facts.update(facts)
+
+
 def compile_starts():
     installed = contextlib.nullcontext()
     if _listening(handler := _callbacks()):
@@ -154,13 +207,32 @@ def compile_starts():
 
         installed = handler.install_callbacks(CallbackTrigger.DYNAMO, str(_compile_ids.current()))
     installed.__enter__()
-    _compiling.__dict__.setdefault("stack", []).append((time.perf_counter(), installed))
+    _compiling.__dict__.setdefault("stack", []).append(_Compilation(installed))
 
 
-def compile_ends():
-    start, installed = _compiling.stack.pop()
-    took("stator: capture and backend", time.perf_counter() - start)
-    installed.__exit__(None, None, None)
+def _say_captured(metrics):
+    place = f"{metrics['co_name']} ({metrics['co_filename']}:{metrics['co_firstlineno']})"
+    if metrics["has_guarded_code"]:
+        what = f"captured, {metrics['graph_op_count']} operations, {metrics['guard_count']} guards"
+    elif metrics["fail_type"] is None:
+        what = "nothing to capture"
+    else:
+        what = f"not captured, {metrics['fail_type']}"
+    seconds, backend = metrics["entire_frame_compile_time_s"], metrics["backend_compile_time_s"]
+    text = f"{place}: {what}, {1e3 * seconds:.2f} ms of which the backend {1e3 * backend:.2f}"
+    _compile_ids.say(_dynamo.info, "%s", text)
+
+
+def compile_ends(guards, error):
+    ended = _compiling.stack.pop()
+    metrics = ended.metrics(guards, error)
+    took("stator: capture and backend", metrics["entire_frame_compile_time_s"])
+    _torch_versions.record_metrics(metrics)
+    if _dynamo.isEnabledFor(logging.INFO):
+        _say_captured(metrics)
+    if _compile_ids.tracing():
+        _compile_ids.metrics(metrics)
+    ended.installed.__exit__(None, None, None)
 
 
 def wanted_logs(code):
@@ -169,13 +241,15 @@ def wanted_logs(code):
     traced = _compile_ids.tracing()
     return (
         (1 if traced or recorder is not None or _recompiles().isEnabledFor(logging.DEBUG) else 0)
-        | (2 if traced or _guards().isEnabledFor(logging.DEBUG) else 0)
+        | (2 if traced or _guard_logs() else 0)
         | (4 if _dynamic.isEnabledFor(logging.INFO) else 0)
         | (8 if _output_graph.isEnabledFor(logging.DEBUG) else 0)
-        | (128 if _bytecode().isEnabledFor(logging.DEBUG) else 0)
+        | (128 if any(logger.isEnabledFor(logging.DEBUG) for logger in (_bytecode(), _side_effects())) else 0)
         | (256 if _recompiles("recompiles_verbose").isEnabledFor(logging.DEBUG) else 0)
         | (512 if any(logger.isEnabledFor(logging.DEBUG) for logger in _symbol_logs()) else 0)
-        | (1024 if "torch._dynamo.utils" in sys.modules else 0)
+        | (1024 if traced or "torch._dynamo.utils" in sys.modules or _dynamo.isEnabledFor(logging.INFO) else 0)
+        | (4096 if _regions().isEnabledFor(logging.DEBUG) else 0)
+        | (2048 if _bytecode_hooks() else 0)
         | sum(16 << bit for bit, word in enumerate(_TRACE_WORDS) if _artifact(_TRACE, word).isEnabledFor(logging.DEBUG))
     )
 
@@ -233,11 +307,31 @@ def graph_made(graph_module):
             )
 
 
-def plan_made(place, code, offset, plan):
-    """The word `bytecode`: what is captured, and what an entry does in its place (there is no generated bytecode)."""
-    text = dis.Bytecode(code, current_offset=offset if offset > 0 else None).dis()
-    _bytecode().debug("ORIGINAL BYTECODE %s\n%s", place, text)
-    _bytecode().debug("PLAN %s\n%s", place, plan)
+def plan_made(place, code, offset, plan, changes):
+    """The words `bytecode`: what is captured, and what an entry does in its place (there is no generated bytecode), and `side_effects`: what
+    it changes of what was there before."""
+    if _bytecode().isEnabledFor(logging.DEBUG):
+        text = dis.Bytecode(code, current_offset=offset if offset > 0 else None).dis()
+        _bytecode().debug("ORIGINAL BYTECODE %s\n%s", place, text)
+        _bytecode().debug("PLAN %s\n%s", place, plan)
+    if changes:
+        _say(_side_effects(), "%s: side effects, when the graph has run:\n%s", place, changes.rstrip())
+
+
+def regions_found(place, regions):
+    _say(_regions(), "%s: %s", place, f"regions:\n{regions.rstrip()}" if regions else "no part of the graph repeats")
+
+
+def _bytecode_hooks():
+    """Those of torch._dynamo.convert_frame.register_bytecode_hook."""
+    theirs = sys.modules.get("torch._dynamo.convert_frame")
+    return getattr(theirs, "_bytecode_hooks", None)
+
+
+def code_made(function, settings):
+    from stator._bytecode_hooks import convert_frame
+
+    convert_frame.call_hooks(list(_bytecode_hooks().values()), function, settings)
 
 
 def each_failure(place, failed_guards):
@@ -350,6 +444,8 @@ def recompiled(place, failed_guards, symbols, seconds, entries, limit, code):
         seconds * 1e3,
         text,
     )
+    if (top := _top()) is not None:
+        top.facts["recompile_reason"] = failed_guards.partition("\n")[0]
     if _compile_ids.tracing():
         _compile_ids.recompiled([change["text"] for change in changes(failed_guards, code, symbols)])
     if entries == limit:
@@ -369,10 +465,11 @@ def constant_sizes(code, name, size):
 
 
 def guards_made(place, guards, code, offset):
-    if _guards().isEnabledFor(logging.DEBUG):
+    if loggers := _guard_logs():
         lines = [(line, _used_at(code, line, offset)) for line in guards.splitlines()]
         text = "\n".join(f"{line}    [{used}]" if used else line for line, used in lines)
-        _say(_guards(), "%s: guards\n%s", place, text)
+        for logger in loggers:
+            _say(logger, "%s: guards\n%s", place, text)
     if _compile_ids.tracing():
         _compile_ids.ended(guards)
 
@@ -404,11 +501,17 @@ def recompile_limit(place, failed_guards, limit, fullgraph, code):
     warnings.warn(text, stacklevel=2)
 
 
-def recompile(place, failed_guards, by_stance, code):
-    why = "the stance is 'fail_on_recompile'" if by_stance else "config.error_on_recompile is set"
+_NO_CAPTURE = {
+    "stance": "the stance is 'fail_on_recompile'",
+    "config": "config.error_on_recompile is set",
+    "aot_compile": "what was compiled ahead (aot_compile) captures nothing more. The guard check failed, reason",
+}
+
+
+def recompile(place, failed_guards, why, code):
     seen = reasons(failed_guards, code) if failed_guards else "    - nothing is captured yet"
-    text = f"{place}: a new capture is needed, and {why}:\n{seen}"
-    raise RuntimeError(text) if by_stance else exc.RecompileError(text)
+    text = f"{place}: a new capture is needed, and {_NO_CAPTURE[why]}:\n{seen}"
+    raise exc.RecompileError(text) if why == "config" else RuntimeError(text)
 
 
 def graph_failed(place, backend, number, error, raises):

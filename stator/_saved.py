@@ -103,9 +103,9 @@ def _plain_arguments(arguments):
 class File:
     """A file of stator.save's, as the backend of a loaded function sees it."""
 
-    def __init__(self, path, on_miss):
+    def __init__(self, path, on_miss, key=_KEY):
         self.path, self.on_miss = os.fspath(path), on_miss
-        found = _core.disk_read_file(self.path, _KEY)
+        found = _core.disk_read_file(self.path, key)
         if not isinstance(found, list):
             if found is None:
                 raise FileNotFoundError(f"stator.load: there is no file {self.path}")
@@ -126,6 +126,10 @@ class File:
         if self.on_miss == "error":
             raise exc.PackageError(f"stator.load: {text}")
         _disk.warn(text)
+
+    def last_part(self):
+        """What another kind of file has behind the artifacts."""
+        return self._found[-1]
 
     def parts(self, key):
         """As in an artifact's own file; None: it is not here."""

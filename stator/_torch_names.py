@@ -42,8 +42,8 @@ COMPILER = {
     "list_backends": ("works", ""),
     "load_cache_artifacts": ("works", "torch's own, with what Stator keeps among the rest"),
     "load_compiled_function": (
-        "not here",
-        "it loads what TorchDynamo's aot_compile saved, by TorchDynamo; `stator.save` and `stator.load` are for deployment",
+        "works",
+        "what Stator's `aot_compile` saved (docs/CACHE.md); files of TorchDynamo's are loaded by TorchDynamo",
     ),
     "nested_compile_region": ("differs", "the region is captured along with the rest"),
     "reset": ("works", ""),

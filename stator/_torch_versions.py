@@ -3,6 +3,7 @@
 import contextvars
 import importlib.util
 import os
+import sys
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -40,6 +41,14 @@ def inductor_with(kind: Any, mode: Any, options: Any, dynamic: Any, region: Any)
 def default_backend(registry: Any) -> Any:
     """The backend that torch.compiler.set_default_backend named, from torch's registry; inductor before there was that function (2.13)."""
     return getattr(registry, "_default_backend", "inductor")
+
+
+def record_metrics(values: dict[str, Any]) -> None:
+    """For torch._dynamo.utils.get_compilation_metrics(), where somebody has loaded it. Fields differ between versions of torch."""
+    theirs: Any = sys.modules.get("torch._dynamo.utils")
+    if theirs is not None:
+        kind = theirs.CompilationMetrics
+        theirs._compilation_metrics.append(kind(**{k: v for k, v in values.items() if k in kind.__dataclass_fields__}))
 
 
 def subclass_context(parts: dict[str, Any], inner: dict[str, Any], tracks_outer: bool) -> Any:

@@ -183,6 +183,9 @@ _ALIASES = {
     "accumulated_cache_size_limit": "accumulated_recompile_limit",
     "fail_on_cache_limit_hit": "fail_on_recompile_limit_hit",
 }
+_OTHER_NAMES: dict[str, list[str]] = {}
+for _alias, _name in _ALIASES.items():
+    _OTHER_NAMES.setdefault(_name, []).append(_alias)
 
 
 def _from_environment(entry):
@@ -275,18 +278,24 @@ class _Config(types.ModuleType):
         return entry
 
     def __getattr__(self, name):
-        # Reached for what is no attribute of the module, so for all entries.
+        # Entries are attributes of the module, so that compiled code may read them like those of any other: this is for what is none.
         if name.startswith("__"):
             raise AttributeError(name)
         return _values[self._known(name).name]
 
     def __setattr__(self, name, value):
-        if name.startswith("__") or name in self.__dict__:
+        if name.startswith("__") or (name in self.__dict__ and name not in _ENTRIES and name not in _ALIASES):
             return super().__setattr__(name, value)
         entry = self._known(name)
         value = entry.accept(value)
         _values[entry.name] = value
+        self._show(entry.name, value)
         _push(entry.name, value)
+
+    def _show(self, name, value):
+        self.__dict__[name] = value
+        for alias in _OTHER_NAMES.get(name, ()):
+            self.__dict__[alias] = value
 
     def __delattr__(self, name):
         entry = self._known(name)
@@ -353,3 +362,5 @@ class _Config(types.ModuleType):
 _values = {entry.name: _from_environment(entry) for entry in _ENTRIES.values()}
 _config = sys.modules[__name__]
 _config.__class__ = _Config
+for _name in _values:
+    _config._show(_name, _values[_name])

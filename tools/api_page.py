@@ -19,7 +19,7 @@ PARTS = {
     "Say how functions are treated": "allow_in_graph assume_constant_result disable disallow_in_graph dont_skip_tracing error_on_graph_break "
     "forbid_in_graph graph_break nonstrict_trace run skip skip_frame substitute_in_graph set_stance is_compiling",
     "Sizes": "mark_dynamic maybe_mark_dynamic mark_static mark_static_address mark_unbacked",
-    "Files": "save load",
+    "Files": "save load load_compiled_function",
     "Backends": "list_backends lookup_backend register_backend",
     "In place of TorchDynamo": "install uninstall installed optimize optimize_assert export",
     "Ranks": "set_compile_group set_enable_guard_collectives",

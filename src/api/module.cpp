@@ -11,6 +11,7 @@
 #include "interpret/core/trace_traceback.h"
 #include "interpret/frames/init.h"
 #include "python/itertools.h"
+#include "runtime/ahead.h"
 #include "runtime/cache.h"
 #include "runtime/compiled_function.h"
 #include "runtime/driver_module.h"
@@ -61,7 +62,7 @@ PyMODINIT_FUNC PyInit__core() {
                stator::interpret::initTraceTracebackType() &&
                stator::runtime::addCompiledFunction(module.get()) &&
                stator::runtime::addModuleBase(module.get()) &&
-               stator::runtime::addCache(module.get()) &&
+               stator::runtime::addCache(module.get()) && stator::runtime::addAhead(module.get()) &&
                stator::debug::addSpecimenType(module.get());
   return ready ? module.release() : nullptr;
 }

@@ -13,8 +13,9 @@ namespace stator::runtime {
 int Entry::traverse(visitproc visit, void* arg) const {
   Py_VISIT(compiled.get());
   if (int stop = plan.traverse(visit, arg)) return stop;
-  if (same_modules != nullptr) {
-    if (int stop = same_modules->traverse(visit, arg)) return stop;
+  for (const auto* more : {&same_modules, &unguarded}) {
+    if (*more == nullptr) continue;
+    if (int stop = (*more)->traverse(visit, arg)) return stop;
   }
   return guards ? guards->traverse(visit, arg) : 0;
 }

@@ -25,8 +25,11 @@ struct Learned;
 struct Entry {
   std::unique_ptr<sources::SourceSet> sources;
   std::unique_ptr<guards::GuardProgram> guards;
+  size_t guard_count = 0;
   // For the very modules of the capture, where FSDP manages them: fewer guards. Null: there are none such.
   std::unique_ptr<guards::GuardProgram> same_modules;
+  // Of a capture made ahead of calls (runtime/ahead.h): what takes the guards' place where they are dropped. Otherwise null.
+  std::unique_ptr<guards::GuardProgram> unguarded;
   breaks::Plan plan;
   std::vector<const sources::Source*> inputs;      // of the graph, in order
   std::unique_ptr<tensor::StoragePattern> memory;  // null: the graph writes to no input
@@ -86,6 +89,13 @@ struct CodeEntries {
   std::shared_ptr<Learned> learned;  // null: nobody has asked yet (runtime/learned.h)
 };
 
+// What a look-up is for, beside serving the frame (runtime/ahead.h).
+enum class Ahead : uint8_t {
+  kNo,
+  kAsk,     // whether an entry serves
+  kCapture  // that one does
+};
+
 class Cache {
  public:
   explicit Cache(PyObject* settings);
@@ -107,6 +117,8 @@ class Cache {
   bool tells_of_failures = false;  // settings.guard_fail_fn
   int dynamic = -1;                // settings.dynamic: True, False; -1: None
   int64_t recompile_limit = -1;    // -1: config.recompile_limit
+  bool closed = false;             // nothing more is captured
+  Ahead ahead = Ahead::kNo;
   std::unordered_map<PyCodeObject*, std::unique_ptr<CodeEntries>> codes;
   std::unordered_map<const void*, int64_t> roots;
   // Counts whenever entries come or go: for those who remember a Site.

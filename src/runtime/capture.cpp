@@ -344,6 +344,7 @@ std::optional<std::unique_ptr<Entry>> compileGraph(Attempt& now, Entry& entry) {
   graph::Compiled compiled =
       call.compile((now.wish.runs_as_is ? asCaptured() : now.cache.backend).get());
   if (now.texts) now.regions_text = call.regionsText();
+  if ((now.wish.logs & kLogRegions) != 0) reportRegions(now.frame, call.regionsText());
   entry.disk_keys = call.diskKeys();
   now.backend_seconds = call.searchSeconds() + secondsSince(backend_start);
   if (now.together && !backendsDone(now.cache, now.frame, !compiled.callable) && compiled.callable)
@@ -382,6 +383,12 @@ void addGuards(Attempt& now, Entry& entry) {
   }
   entry.guards =
       std::make_unique<guards::GuardProgram>(*captured.sources, *captured.guards, entry.inputs);
+  entry.guard_count = captured.guards->size();
+  if (now.cache.ahead == Ahead::kCapture) {
+    guards::GuardSet none;
+    none.relations.symbols = captured.guards->relations.symbols;
+    entry.unguarded = std::make_unique<guards::GuardProgram>(*captured.sources, none, entry.inputs);
+  }
   entry.sources = std::move(captured.sources);
 }
 
@@ -440,7 +447,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
     if (std::optional<std::unique_ptr<Entry>> other = compileGraph(now, *entry))
       return std::move(*other);
   }
-  if ((wish.logs & kLogPlans) != 0) reportPlan(frame, captured.plan);
+  if ((wish.logs & kLogPlans) != 0) reportPlan(frame, captured);
   if ((wish.logs & (kLogSymbols | kLogDynamic)) != 0)
     reportSymbols(frame, captured, captured.guards->relations.symbols);
   entry->watches_backward =

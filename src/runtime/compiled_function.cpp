@@ -191,6 +191,11 @@ PyObject* reduce(PyObject* object, PyObject*) {
   return importedCall("stator._compile", "_reduce_compiled", object, nullptr).release();
 }
 
+// compiled.aot_compile((args, kwargs)), as torch.compile's has it.
+PyObject* compileAhead(PyObject* object, PyObject* example_inputs) {
+  return importedCall("stator._ahead", "aot_compile", object, example_inputs).release();
+}
+
 PyObject* copy(PyObject* object, PyObject*) { return newRef(object).release(); }
 
 // Functions are copied as themselves; a bound method whose object is copied along is bound to the copy.
@@ -268,6 +273,9 @@ PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr},
                          {"__copy__", copy, METH_NOARGS, nullptr},
                          {"__deepcopy__", deepcopy, METH_O, nullptr},
                          {"_stator_reset", resetDoor, METH_NOARGS, nullptr},
+                         {"aot_compile", compileAhead, METH_O,
+                          "aot_compile((args, kwargs)): captured and compiled for these, without "
+                          "being run; what comes out captures nothing more."},
                          {}};
 
 PyMethodDef module_functions[] = {

@@ -14,6 +14,7 @@
 #include "python/held_frames.h"
 #include "python/recursion.h"
 #include "runtime/active.h"
+#include "runtime/ahead.h"
 #include "runtime/driver_module.h"
 #include "runtime/hook.h"
 #include "runtime/listing.h"
@@ -174,6 +175,8 @@ STATOR_HOT LookUp::MaybeExit LookUp::serve(Site& site, const Roots& roots, Graph
     if (measuresGuards()) [[unlikely]]
       measureGuards(*entry, frame, roots);
     looking.reset();
+    if (cache.ahead != Ahead::kNo) [[unlikely]]
+      answerAhead(true);
     return runEntry(cache, *entry, frame, roots, inputs.values);
   }
   looking.reset();
@@ -196,10 +199,14 @@ LookUp::MaybeExit LookUp::refuse(Site& site, const Roots& roots) {
     takeDown(site, cache, frame);
     return outcome(Outcome::kNative);
   }
+  if (cache.ahead == Ahead::kAsk) answerAhead(false);
   followTorchConfig();
-  if (config.stance == Stance::kFailOnRecompile ||
-      (config.error_on_recompile && !site.entries.empty())) {
-    reportRecompile(frame, explainAll(site, roots), config.stance == Stance::kFailOnRecompile);
+  const bool by_stance = config.stance == Stance::kFailOnRecompile;
+  if (cache.closed || by_stance || (config.error_on_recompile && !site.entries.empty())) {
+    reportRecompile(frame, explainAll(site, roots),
+                    cache.closed ? "aot_compile"
+                    : by_stance  ? "stance"
+                                 : "config");
     throw PythonError();
   }
   if (auto exit = refuseByLimit(site, roots)) return exit;
@@ -276,7 +283,9 @@ Exit LookUp::captureAndRun(Site& site, const Roots& roots, GraphInputs& inputs) 
   }
   if ((logs & kLogGuards) != 0) reportGuards(frame, running->guards->text(code));
   if (recording()) recordGuards(frame, running->guards->measure(*running->sources, roots));
-  callbacks.end();
+  if ((logs & kLogCode) != 0) reportCode(cache, frame);
+  callbacks.end(running->guard_count);
+  if (cache.ahead != Ahead::kNo) answerAhead(true);
   return runEntry(cache, *running, frame, roots, inputs.values);
 }
 

@@ -4,7 +4,10 @@
 #include "base/error_aside.h"
 #include "base/imports.h"
 #include "base/ref.h"
+#include "breaks/plan_text.h"
 #include "bytecode/code_info.h"
+#include "graph/graph.h"
+#include "guards/explain.h"
 #include "runtime/active.h"
 #include "runtime/cache.h"
 #include "runtime/driver_module.h"
@@ -91,9 +94,16 @@ void reportLimit(StatorFrame* frame, const std::string& failed_guard, long long 
              static_cast<int>(fullgraph), stator_frame_code(frame));
 }
 
-void reportRecompile(StatorFrame* frame, const std::string& failed_guard, bool by_stance) {
-  callReport("recompile", "(ssiO)", placeNow(frame).c_str(), failed_guard.c_str(),
-             static_cast<int>(by_stance), stator_frame_code(frame));
+void reportRecompile(StatorFrame* frame, const std::string& failed_guard, const char* why) {
+  callReport("recompile", "(sssO)", placeNow(frame).c_str(), failed_guard.c_str(), why,
+             stator_frame_code(frame));
+}
+
+void reportCode(const Cache& cache, StatorFrame* frame) {
+  const bytecode::CodeInfo* info = bytecode::CodeInfo::of(stator_frame_code(frame));
+  if (info == nullptr || stator_frame_offset(frame) != info->firstLegal()) return;
+  if (!callReport("code_made", "(OO)", stator_frame_function(frame), cache.settings.get()))
+    throw PythonError();
 }
 
 int wantedLogs(StatorFrame* frame) {
@@ -112,16 +122,16 @@ CompileCallbacks::CompileCallbacks(int logs) {
   open_ = true;
 }
 
-void CompileCallbacks::end() {
+void CompileCallbacks::end(size_t guards) {
   if (!std::exchange(open_, false)) return;
-  Ref<> done = callReport("compile_ends", "()");
+  Ref<> done = callReport("compile_ends", "(nO)", static_cast<Py_ssize_t>(guards), Py_None);
   if (!done) throw PythonError();
 }
 
 CompileCallbacks::~CompileCallbacks() {
   if (!open_) return;
   Ref<> error = takeError();  // the capture's own, which goes on
-  Ref<> done = callReport("compile_ends", "()");
+  Ref<> done = callReport("compile_ends", "(nO)", Py_ssize_t{-1}, error ? error.get() : Py_None);
   if (!done) PyErr_Clear();
   if (error) setError(std::move(error));
 }
@@ -199,9 +209,18 @@ void reportEachFailure(StatorFrame* frame, const std::string& failed_guards) {
   if (!done) PyErr_Clear();
 }
 
-void reportPlan(StatorFrame* frame, const breaks::Plan& plan) {
-  Ref<> done = callReport("plan_made", "(sOis)", placeNow(frame).c_str(), stator_frame_code(frame),
-                          stator_frame_offset(frame), plan.text().c_str());
+void reportPlan(StatorFrame* frame, const interpret::Captured& captured) {
+  breaks::PlanTerms terms{sources::Roots::of(frame), {}, guards::show};
+  for (const graph::Node* node : captured.graph->outputs())
+    terms.outputs.push_back("%" + std::to_string(node->index));
+  const std::string changes = breaks::describe(captured.plan, terms).changes;
+  Ref<> done = callReport("plan_made", "(sOiss)", placeNow(frame).c_str(), stator_frame_code(frame),
+                          stator_frame_offset(frame), captured.plan.text().c_str(), changes.c_str());
+  if (!done) PyErr_Clear();
+}
+
+void reportRegions(StatorFrame* frame, const std::string& regions) {
+  Ref<> done = callReport("regions_found", "(ss)", placeNow(frame).c_str(), regions.c_str());
   if (!done) PyErr_Clear();
 }
 

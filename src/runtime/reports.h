@@ -46,7 +46,9 @@ enum LogWord : int {
   kLogPlans = 128,
   kLogEachFailure = 256,
   kLogSymbols = 512,
-  kLogCallbacks = 1024  // torch._dynamo.on_compile_start and its like, compile_times()
+  kLogCallbacks = 1024,  // torch._dynamo.on_compile_start and its like, compile_times()
+  kLogRegions = 4096,
+  kLogCode = 2048  // hooks that want code for what was captured (stator/_bytecode_hooks.py)
 };
 // A capture of this frame is about to begin: it gets its compile id.
 int wantedLogs(StatorFrame* frame);
@@ -57,7 +59,8 @@ class CompileCallbacks {
   ~CompileCallbacks();
   CompileCallbacks(const CompileCallbacks&) = delete;
   CompileCallbacks& operator=(const CompileCallbacks&) = delete;
-  void end();
+  // There is an entry, with so many guards.
+  void end(size_t guards);
 
  private:
   bool open_ = false;
@@ -72,14 +75,19 @@ void reportRecompiled(StatorFrame* frame, const std::string& failed_guards,
 // All guards of older entries that fail, by entry.
 void reportEachFailure(StatorFrame* frame, const std::string& failed_guards);
 // What was captured stands for these instructions, and does this in their place.
-void reportPlan(StatorFrame* frame, const breaks::Plan& plan);
+void reportPlan(StatorFrame* frame, const interpret::Captured& captured);
+// Parts of the graph that are compiled once; empty: there are none.
+void reportRegions(StatorFrame* frame, const std::string& regions);
 // Sizes and numbers that a capture leaves open, and what has to hold between them.
 void reportSymbols(StatorFrame* frame, const interpret::Captured& captured,
                    const std::vector<const sources::Source*>& symbols);
 void reportGuards(StatorFrame* frame, const std::string& guards);
+// A whole function was captured. Throws PythonError if a hook raises.
+void reportCode(const Cache& cache, StatorFrame* frame);
 
-// A new capture is needed where none is allowed: sets the error. `failed_guards`: of each entry, most recent first.
-void reportRecompile(StatorFrame* frame, const std::string& failed_guards, bool by_stance);
+// A new capture is needed where none is allowed: sets the error. `failed_guards`: of each entry, most recent first. `why`: the stance, the
+// config, or aot_compile.
+void reportRecompile(StatorFrame* frame, const std::string& failed_guards, const char* why);
 // Settings changed in torch._dynamo.config, where somebody has loaded it, hold here too.
 void followTorchConfig();
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 import copy
 import importlib.util
 import os
+import sys
+import types
 
 import pytest
 import torch
+import torch._dynamo.aot_compile
 
 import stator
 
@@ -251,28 +254,155 @@ def test_peft(graphs):
     assert not any("lora" in name for name, _ in merged.named_parameters())
 
 
-def test_vllms_way(graphs):
-    """A custom backend, marks, a guard filter, and the call without guards behind it."""
+# ---- vLLM, which is not on every machine: the way in which its wrapper of compiled models uses torch.compile --------------------------------
+
+
+class Rows(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x, positions):
+        return self.linear(x) + positions.unsqueeze(-1)
+
+
+def _rows(count, marked=False):
+    x, positions = torch.randn(count, 4), torch.arange(count, dtype=torch.float32)
+    for one in (x, positions) if marked else ():
+        torch._dynamo.mark_dynamic(one, 0)
+    return x, positions
+
+
+def test_vllms_way_without_guards(graphs):
+    """A custom backend, marks at the first call alone, no guards, and no capture behind the first."""
     seen = []
 
     def backend(graph_module, example_inputs):
-        seen.append([tuple(one.shape) if isinstance(one, torch.Tensor) else one for one in example_inputs])
+        seen.append(graph_module)
         return graph_module.forward
 
-    class Model(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.linear = torch.nn.Linear(4, 4)
-
-        def forward(self, x, positions):
-            return self.linear(x) + positions.unsqueeze(-1)
-
-    model = Model()
-    options = {"guard_filter_fn": torch.compiler.skip_all_guards_unsafe}
-    compiled = torch.compile(model, backend=backend, fullgraph=True, dynamic=False, options=options)
-    for rows in (5, 7, 9):
-        x, positions = torch.randn(rows, 4), torch.arange(rows, dtype=torch.float32)
-        torch._dynamo.mark_dynamic(x, 0)
-        torch._dynamo.mark_dynamic(positions, 0)
-        torch.testing.assert_close(compiled(x, positions), model(x, positions))
+    model, first = Rows(), True
+    options = {"guard_filter_fn": lambda guards: [False for _ in guards]}
+    compiled = torch.compile(model.forward, backend=backend, fullgraph=True, dynamic=False, options=options)
+    for count in (5, 7, 9):
+        given = _rows(count, marked=first)
+        stance = torch.compiler.set_stance("default" if first else "fail_on_recompile")
+        with stance, torch._dynamo.config.patch(cache_size_limit=2048, accumulated_cache_size_limit=8192):
+            torch.testing.assert_close(compiled(*given), model(*given))
+        first = False
     assert len(seen) == 1
+
+
+def test_vllms_way_with_guards_on_sizes(graphs):
+    model = Rows()
+    options = {"guard_filter_fn": lambda guards: [guard.guard_type == "SHAPE_ENV" for guard in guards]}
+    compiled = torch.compile(model, backend="eager", fullgraph=True, dynamic=False, options=options)
+    given = _rows(5, marked=True)
+    torch.testing.assert_close(compiled(*given), model(*given))
+    with torch.compiler.set_stance("fail_on_recompile"):
+        given = _rows(8)
+        torch.testing.assert_close(compiled(*given), model(*given))
+
+
+class CodeInPlace(Rows):
+    """The captured code takes the place of forward's."""
+
+    code = None
+
+    def hook(self, old, new):
+        if old is not type(self).forward.__code__:
+            return
+        frame = sys._getframe()
+        while frame and frame.f_back:
+            frame = frame.f_back
+            if (frame.f_code.co_name, os.path.basename(frame.f_code.co_filename)) == ("_compile", "convert_frame.py"):
+                break
+        frame = frame.f_locals["frame"]
+        assert frame.f_code is old
+        if frame.f_locals["self"] is self:
+            self.code = new
+
+    def run(self, compiled, *given):
+        original = type(self).forward.__code__
+        if self.code is None:
+            torch._dynamo.eval_frame.remove_from_cache(original)
+            return compiled(*given)
+        type(self).forward.__code__ = self.code
+        try:
+            return self.forward(*given)
+        finally:
+            type(self).forward.__code__ = original
+
+
+def test_vllms_way_with_a_bytecode_hook(graphs):
+    seen = []
+
+    def backend(graph_module, example_inputs):
+        seen.append(graph_module)
+        return graph_module.forward
+
+    CodeInPlace.forward = types.FunctionType(Rows.forward.__code__, globals(), "forward")
+    model = CodeInPlace()
+    options = {"guard_filter_fn": lambda guards: [False for _ in guards]}
+    compiled = torch.compile(model.forward, backend=backend, fullgraph=True, dynamic=False, options=options)
+    handle = torch._dynamo.convert_frame.register_bytecode_hook(model.hook)
+    try:
+        for count in (5, 7, 9):
+            given = _rows(count, marked=model.code is None)
+            torch.testing.assert_close(model.run(compiled, *given), model.linear(given[0]) + given[1].unsqueeze(-1))
+    finally:
+        handle.remove()
+    assert model.code is not None and len(seen) == 1
+
+
+class Piecewise(torch._dynamo.aot_compile.SerializableCallable):
+    """What vLLM's backend returns: the graph travels, and the backend is called again with it at the first call."""
+
+    compiled = 0
+
+    def __init__(self, graph_module):
+        self.graph_module, self.run = graph_module, None
+
+    def __call__(self, *args):
+        if self.run is None:
+            Piecewise.compiled += 1
+            self.run = self.graph_module.forward
+        return self.run(*args)
+
+    @classmethod
+    def serialize_compile_artifacts(cls, made):
+        from torch.fx._graph_pickler import GraphPickler, Options
+
+        for node in made.graph_module.graph.nodes:
+            for key in ("source_fn_stack", "nn_module_stack"):
+                node.meta.pop(key, None)
+        return GraphPickler.dumps(made.graph_module, Options(ops_filter=None))
+
+    @classmethod
+    def deserialize_compile_artifacts(cls, data):
+        from torch._subclasses import FakeTensorMode
+        from torch.fx._graph_pickler import GraphPickler
+        from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+        module = GraphPickler.loads(data, FakeTensorMode(shape_env=ShapeEnv()))
+        module.recompile()
+        return cls(module)
+
+
+def test_vllms_way_ahead_of_time(graphs, tmp_path):
+    model = Rows()
+    options = {"guard_filter_fn": lambda guards: [False for _ in guards]}
+    compiled = torch.compile(
+        model.forward, backend=lambda module, _: Piecewise(module), fullgraph=True, dynamic=False, options=options
+    )
+    ahead = compiled.aot_compile((_rows(6, marked=True), {}))
+    assert Piecewise.compiled == 0
+    ahead.save_compiled_function(str(tmp_path / "model"))
+    with open(tmp_path / "model", "rb") as file:
+        loaded = torch.compiler.load_compiled_function(file, f_globals=Rows.forward.__globals__)
+    assert any(source.module == __name__ for source in loaded.source_info().inlined_sources)
+    loaded.disable_guard_check()
+    for count in (7, 5):
+        given = _rows(count)
+        for one in (ahead, loaded):
+            torch.testing.assert_close(one(model, *given), model(*given))

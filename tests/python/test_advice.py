@@ -318,7 +318,7 @@ trial(
     lambda x: OPS.known(x + 1) * 2,
 )
 trial(
-    "kRaises",
+    "kOperationRaises",
     'register_fake("stator_advice::custom")',
     lambda x: OPS.custom(x + 1) * 2,
     lambda x: OPS.described(x + 1) * 2,

@@ -443,9 +443,11 @@ def test_graphs_know_the_whole_chain_of_calls():
 
 LOGGED = """
 import torch, stator
+NOTED = []
 def inner(y):
     return y + 1
 def f(x, k):
+    NOTED.append(k)
     y = inner(x.sin())
     print("", end="")
     return y * k * x.shape[0]
@@ -463,6 +465,10 @@ WORDS = {
     "trace_bytecode": ["TRACE LOAD_FAST y []", "TRACE RETURN_VALUE None ["],
     "recompiles": ["captured once more", "L['x'].size(0): was 5, is 6"],
     "recompiles_verbose": ["guards that fail", "entry 0:", "L['x'].size(0): was 5, is 6"],
+    "dynamo": ["f (", "captured, 2 operations, ", " ms of which the backend ", "[0/0]"],
+    "side_effects": ["side effects, when the graph has run", "NOTED"],
+    "graph_region_expansion": ["no part of the graph repeats"],
+    "verbose_guards": ["L['x']: Tensor, float32, [5, 2]"],
     "guards": ["L['x']: Tensor, float32, [5, 2]", "[program.py:"],
     "sym_node": ["SymInt of L['x'].size(0), hint 6"],
     "trace_shape_events": ["create_symbol s0 = 6 for L['x'].size(0)"],

@@ -73,7 +73,8 @@ def test_records(run):
     assert all("frame_id" in record and "frame_compile_id" in record for record in (*starts, *graphs, *metrics))
     assert starts[0]["dynamo_start"]["stack"][-1]["name"] == "outer" or starts[0]["dynamo_start"]["stack"]
     assert len(graphs) == 6 and graphs[0]["dynamo_output_graph"]["sizes"]["l_x_"] == ["3"]
-    assert len(metrics) == len(of("dynamo_cpp_guards_str")) == 6
+    entries = [record for record in metrics if record["compilation_metrics"]["has_guarded_code"]]
+    assert len(entries) == len(of("dynamo_cpp_guards_str")) == 6
     first = metrics[0]["compilation_metrics"]
     assert first["co_name"] == "outer" and first["compile_id"] == "0/0" and first["guard_count"] > 1
     artifacts = [record["artifact"]["name"] for record in of("artifact")]
@@ -92,3 +93,38 @@ def test_profilers_see_look_up_backend_and_graph():
     assert sum("TorchDynamo Cache Lookup" in name for name in names) == 1
     assert sum(name.startswith("Torch-Compiled Region") for name in names) == 1
     assert not any("call_user_compiler" in name for name in names)
+
+
+def test_compilation_metrics():
+    import torch._dynamo
+    from torch._dynamo import utils
+
+    utils.clear_compilation_metrics()
+
+    def f(x, k):
+        return x.sin() + x * k
+
+    compiled = stator.compile(f, backend="eager", dynamic=False)
+    compiled(torch.ones(2), "ab".__len__())
+    torch._logging.set_logs(recompiles=True)  # why is only asked for where somebody listens
+    try:
+        compiled(torch.ones(3), 2)
+    finally:
+        torch._logging.set_logs()
+    with pytest.raises(stator.exc.Unsupported):
+        stator.compile(lambda x: (x + 1, print("", end=""))[0] * 2, backend="eager", fullgraph=True)(torch.ones(2))
+    first, second, failed = utils.get_compilation_metrics()
+    assert (first.co_name, first.co_firstlineno, first.co_filename) == ("f", f.__code__.co_firstlineno, __file__)
+    assert (first.graph_op_count, first.graph_input_count, first.graph_node_count) == (3, 1, 5)
+    assert first.guard_count > 2 and first.has_guarded_code and first.fail_type is None
+    assert first.entire_frame_compile_time_s > 0 and first.recompile_reason is None
+    assert first.frame_key == second.frame_key and (first.cache_size, second.cache_size) == (0, 1)
+    assert "size(0): was 2, is 3" in second.recompile_reason
+    assert failed.fail_type == "Unsupported" and "print" in failed.fail_reason and not failed.has_guarded_code
+
+    def refuse(module, inputs):
+        raise ValueError("not this one")
+
+    with pytest.raises(stator.exc.BackendCompilerFailed):
+        stator.compile(f, backend=refuse)(torch.ones(2), 2)
+    assert utils.get_compilation_metrics()[-1].fail_type == "ValueError"

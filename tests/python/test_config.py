@@ -8,6 +8,7 @@ import types
 import unittest
 
 import pytest
+import torch
 
 import stator
 from stator import config
@@ -225,3 +226,17 @@ def test_reaches_the_binary():
         assert told[-2:] == [("recompile_limit", 2), ("recompile_limit", 8)]
     finally:
         config.__dict__["_native"] = before
+
+
+def test_compiled_code_reads_settings():
+    def f(x):
+        limit = stator.config.recompile_limit + stator.config.cache_size_limit
+        return x * limit if stator.config.verbose else x + limit
+
+    x = torch.ones(2)
+    compiled = stator.compile(f, backend="eager", fullgraph=True)
+    for changes in ({"verbose": False}, {"recompile_limit": 5}, {"verbose": True}, {"verbose": False}):
+        with stator.config.patch(changes):
+            assert torch.equal(compiled(x), f(x))
+    captures = stator.stats()["captures"]
+    assert torch.equal(compiled(x), f(x)) and stator.stats()["captures"] == captures

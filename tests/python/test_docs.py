@@ -34,6 +34,10 @@ class DecoderLayer(torch.nn.Module):
         return x.relu()
 
 
+def served(x):
+    return x.relu() * x.shape[0]
+
+
 # What a page speaks of without making it.
 GIVEN = {
     "CACHE.md": lambda: {
@@ -41,6 +45,7 @@ GIVEN = {
         "torch": torch,
         "model": torch.nn.Linear(4, 4),
         "example": torch.randn(2, 4),
+        "f": served,
     },
     "DEBUG.md": lambda: {"stator": stator, "model": torch.nn.Linear(4, 4), "x": torch.randn(2, 4)},
     "RANKS.md": lambda: {"stator": stator, "group": None},

@@ -176,9 +176,12 @@ def test_it_reacts(tmp_path):
     path = tmp_path / "page.html"
     recording.write(data, str(path))
     path.write_text(path.read_text().replace("</body>", CLICKS + "</body>"))
-    dom = _dom(path, "--window-size=1280,2400")
-    assert _attribute(dom, "error") is None
-    seen = json.loads(_attribute(dom, "seen"))
+    for _ in range(3):  # on a busy machine the browser may leave before it has drawn twice
+        dom = _dom(path, "--window-size=1280,2400")
+        assert _attribute(dom, "error") is None
+        if (found := _attribute(dom, "seen")) is not None:
+            break
+    seen = json.loads(found)
     assert seen["painted"] and seen["pill"] and seen["source"] > 3 and seen["lit"] > 0 and seen["guards"] > 1
     assert seen["filtered"] == ["inner"] and seen["chosen"]
 

@@ -30,9 +30,11 @@ Args withNumbers(Tracer& tracer, const Args& args) {
 Out callHandler(Tracer& tracer, const CallRow& row, PyObject* callable, const Args& args,
                 Continuation then) {
   Out out = row.handler(tracer, args);
-  if (out.flow() == Flow::kBreak && tracer.ending.broke().reason == Reason::kRaises &&
-      !tracer.frames.committed())
-    return raiseNatively(tracer, callable, args);
+  if (out.flow() == Flow::kBreak && !tracer.frames.committed()) {
+    const Reason why = tracer.ending.broke().reason;
+    if (why == Reason::kRaises || why == Reason::kOperationRaises)
+      return raiseNatively(tracer, callable, args);
+  }
   return deliverTo(tracer, std::move(out), then);
 }
 

@@ -14,6 +14,9 @@
 #include "python/types.h"
 #include "python/version.h"
 
+#include <algorithm>
+#include <string_view>
+
 namespace stator::interpret {
 
 namespace {
@@ -83,6 +86,38 @@ bool hasHandler(Tracer& t) {
   return false;
 }
 
+bool writesInPlace(PyObject* target, const Args& args) {
+  for (size_t i = args.positional; i < args.values.size(); ++i) {
+    if (PyUnicode_CompareWithASCIIString(args.name(i - args.positional), "out") == 0) return true;
+  }
+  Ref<> own = PyUnicode_Check(target) ? newRef(target)
+                                      : stealRef(PyObject_GetAttrString(target, "__name__"));
+  if (!own) PyErr_Clear();
+  const std::string_view name = own ? utf8(own.get()) : "";
+  const bool special = name.size() > 4 && name.substr(name.size() - 2) == "__";
+  return special ? name.substr(0, 3) == "__i" || name == "__setitem__"
+                 : !name.empty() && name.back() == '_';
+}
+
+bool requiresGrad(PyObject* value) {
+  if (graph::isStandIn(value)) {
+    const shapes::TensorMeta* meta = graph::asStandIn(value)->meta;
+    return meta == nullptr || meta->requires_grad;
+  }
+  if (!PyTuple_CheckExact(value) && !PyList_CheckExact(value)) return false;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
+    if (requiresGrad(PySequence_Fast_GET_ITEM(value, i))) return true;
+  }
+  return false;
+}
+
+// Whether autograd looks at what the written tensor is a view of, and whether it is a leaf: tensors of zeros are other ones.
+bool asksAboutViews(PyObject* target, const Args& args, const std::vector<PyObject*>& now,
+                    bool grad_enabled) {
+  return grad_enabled && std::any_of(now.begin(), now.end(), requiresGrad) &&
+         writesInPlace(target, args);
+}
+
 }  // namespace
 
 // The error of a tensor operation that cannot be right for any data, where the program handles errors. Ok with null: a break is as good.
@@ -94,6 +129,7 @@ Out tensorError(Tracer& t, PyObject* target, const Args& args, const std::vector
   if (!(state == t.torch.now())) return Ref<>();
   // One of torch's own operations, not a function that does several.
   if (!PyUnicode_Check(target) && !PyCFunction_Check(target)) return Ref<>();
+  if (asksAboutViews(target, args, now, state.grad_enabled)) return Ref<>();
   Ref<> positional = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional)));
   Ref<> named = stealRef(PyDict_New());
   for (size_t i = 0; i < now.size(); ++i) {

@@ -67,14 +67,21 @@ bool keepsNumpyDtype(PyObject* target, const Args& args) {
   return any;
 }
 
-Reason reasonFor(shapes::Status status) {
-  switch (status) {
+// The operation speaks for itself (a condition that no data can meet, say), and not of its arguments.
+bool isUsersError(PyObject* error) {
+  if (error == nullptr) return false;
+  const std::string_view name = Py_TYPE(error)->tp_name;
+  return name.substr(name.rfind('.') + 1) == "UserError";
+}
+
+Reason reasonFor(const shapes::Answer& answer) {
+  switch (answer.status) {
     case shapes::Status::kDataDependent:
       return Reason::kDataDependentRead;
     case shapes::Status::kDynamicShape:
       return Reason::kDynamicOutputShape;
     case shapes::Status::kRaises:
-      return Reason::kRaises;
+      return isUsersError(answer.error.get()) ? Reason::kRaises : Reason::kOperationRaises;
     default:
       return Reason::kUnsupportedTensorOp;
   }
@@ -313,7 +320,7 @@ Out TensorCall::withoutAnswer() {
       (op_ == graph::Op::kCallMethod || op_ == graph::Op::kCallFunction)) {
     STATOR_VALUE(none, tensorError(tracer_, target_, args_, now_));
   }
-  return tracer_.breakWith(reasonFor(answer_.status),
+  return tracer_.breakWith(reasonFor(answer_),
                            targetName(target_) + (why.empty() ? "" : ": " + why));
 }
 

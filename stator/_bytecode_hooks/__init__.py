@@ -1,0 +1,1 @@
+"""Hooks of torch._dynamo.convert_frame.register_bytecode_hook, which vLLM and depyf use."""
