@@ -31,6 +31,7 @@ struct Node {
   std::vector<Node*> children;
   std::vector<uint32_t> tests;  // guards, in order
   uint32_t reg = kNoRegister;
+  bool loaded = false;
   // its value is needed in a register: compared with another, or wanted
   bool compared = false;
   int weight = 0;
@@ -50,7 +51,11 @@ class Compiler {
 
   void compile() {
     for (uint32_t i = 0; i < program_.guards.size(); ++i) place(i);
-    for (const Source* source : program_.wanted) node(*source)->compared = true;
+    // What is handed out lies together.
+    for (const Source* source : program_.wanted) {
+      node(*source)->compared = true;
+      registerOf(*node(*source));
+    }
     for (Node* root : roots_) weigh(*root);
     std::stable_sort(roots_.begin(), roots_.end(), [](const Node* left, const Node* right) {
       return left->weight < right->weight;
@@ -65,7 +70,7 @@ class Compiler {
     for (uint32_t guard : comparisons_) emitComparison(guard);
     for (const Source* source : program_.wanted) {
       const Node* wanted = node(*source);
-      STATOR_CHECK(wanted->reg != kNoRegister, "wanted, and guarded to be absent");
+      STATOR_CHECK(wanted->loaded, "wanted, and guarded to be absent");
       if (Tree* tree = treeOf(*wanted)) tree->exported().push_back(wanted->reg);
       program_.wanted_registers.push_back(wanted->reg);
     }
@@ -179,9 +184,13 @@ class Compiler {
     });
   }
 
-  uint32_t load(Node& node) {
+  uint32_t registerOf(Node& node) {
     if (node.reg == kNoRegister) node.reg = program_.registers++;
     return node.reg;
+  }
+  uint32_t load(Node& node) {
+    node.loaded = true;
+    return registerOf(node);
   }
 
   // Globals, builtins, classes and their functions, and the versions of types, remembered as one.
@@ -335,7 +344,7 @@ class Compiler {
     Node* left = node(*fact.source);
     Node* right = node(*fact.other);
     // guarded to be absent: a contradiction
-    if (left->reg == kNoRegister || right->reg == kNoRegister) return;
+    if (!left->loaded || !right->loaded) return;
     Op& op = emit(fact.kind == GuardKind::kSameAs ? Code::kSame : Code::kNotSame, left, index);
     op.base = left->reg;
     op.dst = right->reg;

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -158,6 +159,8 @@ struct Machine {
   bool replay = true;       // may use what trees remember
   bool exact = false;       // name the very op that fails
   Recorder* recorder = nullptr;
+  // Whether other work has pushed out of the caches what trees remember; asked by the first that has much to read.
+  std::optional<bool> cold;
   // Inside a tree the tensors are only collected: checked together at its end, the waits for their memory overlap.
   std::vector<tensor::TensorPair>* tensors = nullptr;
 };

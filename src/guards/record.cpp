@@ -137,7 +137,7 @@ void noteKey(Recorder& recorder, const Op& op, const StatorView& view, PyObject*
       recorder.dictWord(value, &asDict(value)->used);
       break;
     case Code::kKeyTensor:
-      recorder.tensor(value, factsOf(op));
+      recorder.tensor(value, factsOf(op), proof);
       break;
     default:
       break;
@@ -183,7 +183,7 @@ void noteTest(Recorder& recorder, const Op& op, PyObject* value) {
       }
       break;
     case Code::kTensor:
-      recorder.tensor(value, factsOf(op));
+      recorder.tensor(value, factsOf(op), proof);
       break;
     default:
       break;  // kSame and kNotSame compare addresses, which are all the same

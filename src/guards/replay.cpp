@@ -11,10 +11,12 @@ namespace {
 constexpr size_t kRecords = 32;
 constexpr int kStrikes = 8;
 constexpr int kRest = 64;
-constexpr size_t kColdLines = 256;
+constexpr size_t kColdLines = 64;
+constexpr size_t kLine = 64;
 constexpr size_t kProbes = 4;
 constexpr uint64_t kColdCycles = 600;
 constexpr uint16_t kMissesBeforeVolatile = 2;
+constexpr int kMostSettled = 16;
 
 bool usesDstAsOperand(Code code) { return code == Code::kSame || code == Code::kNotSame; }
 
@@ -29,15 +31,27 @@ uint64_t cycles() {
 uint64_t cycles() { return 0; }  // never cold
 #endif
 
-// If a few words of the record itself take long to come, other work has pushed the tree's memory out of the caches. Then all of it is
-// asked for at once and in the order of addresses, which memory serves best; an address that is gone is asked for in vain.
-STATOR_HOT void fetchIfCold(const Record& record) {
-  if (record.lines.empty()) return;
+// If a few words of the record itself take long to come, other work has pushed the tree's memory out of the caches.
+STATOR_HOT bool isCold(const Record& record) {
   const uint64_t before = cycles();
   for (size_t i = 0; i < kProbes; ++i)
     (void)*static_cast<const volatile uintptr_t*>(&record.lines[i * record.lines.size() / kProbes]);
-  if (cycles() - before < kColdCycles) return;
+  return cycles() - before >= kColdCycles;
+}
+
+// Then all of it is asked for at once and in the order of addresses, which memory serves best; an address that is gone is asked for in vain.
+STATOR_HOT void fetchIfCold(Machine& machine, const Record& record) {
+  if (record.lines.empty()) return;
+  if (!machine.cold.has_value()) machine.cold = isCold(record);
+  if (!*machine.cold) return;
   for (uintptr_t line : record.lines) __builtin_prefetch(reinterpret_cast<const void*>(line), 0, 2);
+}
+
+template <class T>
+void addLines(std::vector<uintptr_t>& into, const std::vector<T>& memory) {
+  const auto* end = reinterpret_cast<const char*>(memory.data() + memory.size());
+  for (const char* at = reinterpret_cast<const char*>(memory.data()); at < end; at += kLine)
+    into.push_back(reinterpret_cast<uintptr_t>(at));
 }
 
 }  // namespace
@@ -83,43 +97,64 @@ void Recorder::finish() {
   record.all = sorted(true);
   if (record.watch) record.untold = sorted(false);
   record.sortTensors();
+  record.settle();
   record.sortLines();
 }
 
 // Those of one kind together, which are checked together; among them by address.
 void Record::sortTensors() {
-  std::vector<uint32_t> order(tensors.size());
-  for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::sort(order.begin(), order.end(), [&](uint32_t left, uint32_t right) {
-    return tensors[left].facts != tensors[right].facts ? tensors[left].facts < tensors[right].facts
-                                                       : places[left].impl < places[right].impl;
+  std::sort(seen.begin(), seen.end(), [](const Seen& left, const Seen& right) {
+    return left.pair.facts != right.pair.facts ? left.pair.facts < right.pair.facts
+                                               : left.pair.object < right.pair.object;
   });
-  std::vector<tensor::TensorPair> sorted;
-  std::vector<tensor::TensorPlace> sorted_places;
-  for (uint32_t index : order) {
-    sorted.push_back(tensors[index]);
-    sorted_places.push_back(places[index]);
+  for (const Seen& tensor : seen) tensors.push_back(tensor.pair);
+}
+
+void Record::settle() {
+  steady.clear();
+  others.clear();
+  for (const Seen& tensor : seen) {
+    if (!tensor.same_object || !steady.add(tensor.pair.object, *tensor.pair.facts))
+      others.push_back(tensor.pair);
   }
-  tensors = std::move(sorted);
-  places = std::move(sorted_places);
+  steady.sort();
+  ++settled;
 }
 
 void Record::sortLines() {
-  constexpr size_t kLine = 64;
   std::vector<uintptr_t> found;
   const std::vector<Fact>& looked_at = (watch ? untold : all).facts;
-  found.reserve(looked_at.size() + 6 * tensors.size());
-  for (const Fact& fact : looked_at)
-    found.push_back(reinterpret_cast<uintptr_t>(fact.at) & ~(kLine - 1));
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    found.push_back(reinterpret_cast<uintptr_t>(tensors[i].object) & ~(kLine - 1));
-    found.push_back(reinterpret_cast<uintptr_t>(places[i].autograd) & ~(kLine - 1));
+  addLines(found, looked_at);
+  addLines(found, rest);
+  addLines(found, registers);
+  for (const Fact& fact : looked_at) found.push_back(reinterpret_cast<uintptr_t>(fact.at));
+  steady.lines(found);
+  for (const tensor::TensorPair& pair : others) {
+    const auto place = tensor::TensorPlace::of(pair.object, *pair.facts);
+    found.push_back(reinterpret_cast<uintptr_t>(pair.object));
+    found.push_back(reinterpret_cast<uintptr_t>(place.autograd));
     for (size_t part = 0; part < tensor::kImplBytes; part += kLine)
-      found.push_back((reinterpret_cast<uintptr_t>(places[i].impl) + part) & ~(kLine - 1));
+      found.push_back(reinterpret_cast<uintptr_t>(place.impl) + part);
   }
+  for (uintptr_t& line : found) line &= ~(kLine - 1);
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());
+  lines.clear();
   if (found.size() >= kColdLines) lines = std::move(found);
+}
+
+STATOR_HOT bool Record::tensorsHold(bool cold) {
+  // With lines their memory was fetched already, if it had to be.
+  const bool fetch = lines.empty();
+  const bool settles = settled <= kMostSettled;
+  if (settles && steady.asTheyWere(cold)) [[likely]]
+    return tensor::checkAllFacts(others.data(), others.size(), fetch);
+  if (!tensor::checkAllFacts(tensors.data(), tensors.size(), fetch)) return false;
+  if (settles) {
+    settle();
+    sortLines();
+  }
+  return true;
 }
 
 STATOR_HOT std::shared_ptr<Record> Tree::find(PyObject* root, PyObject* builtins) {
@@ -152,7 +187,7 @@ STATOR_HOT size_t Facts::firstChanged() const {
 }
 
 STATOR_HOT bool Tree::factsHold(Machine& machine, Record& record) {
-  fetchIfCold(record);
+  fetchIfCold(machine, record);
   const bool quiet = record.watch && record.watch->quiet();
   const Facts& looked_at = quiet ? record.untold : record.all;
   const size_t changed = looked_at.firstChanged();
@@ -170,9 +205,7 @@ STATOR_HOT bool Tree::factsHold(Machine& machine, Record& record) {
 }
 
 STATOR_HOT bool Tree::restHolds(Machine& machine, Record& record) {
-  // With lines their memory was fetched already, if it had to be.
-  if (!tensor::checkAllFacts(record.tensors.data(), record.tensors.size(), record.lines.empty()))
-    return false;
+  if (!record.tensorsHold(machine.cold.value_or(false))) return false;
   for (const auto& [index, value] : record.registers) machine.r[index] = value;
   if (record.rest.empty()) return true;
   return run(machine, record.rest.data(), record.rest.data() + record.rest.size()) == nullptr;

@@ -11,6 +11,7 @@
 
 #include "guards/program.h"
 #include "guards/watch.h"
+#include "tensor/steady_tensors.h"
 
 #include <cstdint>
 #include <memory>
@@ -37,12 +38,22 @@ struct Record {
   Facts all;
   std::unique_ptr<Watch> watch;  // null: nobody tells of changes
   Facts untold;                  // those of them that have to be looked at all the same
-  std::vector<tensor::TensorPair> tensors;
-  std::vector<tensor::TensorPlace> places;  // of the tensors
+  struct Seen {
+    tensor::TensorPair pair;
+    bool same_object;
+  };
+  std::vector<Seen> seen;                   // the tensors, and how far they are known
+  std::vector<tensor::TensorPair> tensors;  // those of one kind together
+  tensor::SteadyTensors steady;             // most of them
+  std::vector<tensor::TensorPair> others;   // the rest
+  int settled = 0;                          // how often `steady` was made
   std::vector<Op> rest;                     // ops to run anew
-  std::vector<uintptr_t> lines;  // cache lines behind all that, by address; empty if there are few
+  // Cache lines behind all that, by address; empty if there are few.
+  std::vector<uintptr_t> lines;
   void sortTensors();
+  void settle();  // the tensors have just passed
   void sortLines();
+  bool tensorsHold(bool cold);
   // that `rest` and the program behind the tree read
   std::vector<std::pair<uint32_t, PyObject*>> registers;
   std::vector<Ref<>> constants;  // immutable values whose address is taken for their contents
@@ -116,9 +127,8 @@ struct Recorder {
   void type(PyObject* object, Proof of);
   void anew(const Op& code) { record.rest.push_back(code); }
   void anewKey(const Op& code);
-  void tensor(PyObject* object, const tensor::TensorFacts& known) {
-    record.tensors.push_back(tensor::TensorPair{object, &known});
-    record.places.push_back(tensor::TensorPlace::of(object, known));
+  void tensor(PyObject* object, const tensor::TensorFacts& known, Proof of) {
+    record.seen.push_back(Record::Seen{{object, &known}, of == Proof::kSameObject});
   }
 };
 

@@ -64,10 +64,21 @@ struct Entry {
   int traverse(visitproc visit, void* arg) const;
 };
 
+// What is known of the calls that took turns at a place (runtime/entry_guess.h). Entries by address, never followed.
+struct EntryGuess {
+  std::unordered_map<uint64_t, const Entry*> known;  // by what the arguments are: who served
+  const Entry* last = nullptr;
+  int in_a_row = 0;  // calls that it served
+  bool take_turns = false;
+  bool asked = false;  // of the call under way: `call` is what its arguments are
+  uint64_t call = 0;
+};
+
 // All entries of one place in a program.
 struct Site {
-  // most recently used first; shared with those that run
+  // most recently used first, unless they take turns; shared with those that run
   std::vector<std::shared_ptr<Entry>> entries;
+  EntryGuess guess;
   bool step_only = false;  // nothing can be captured from here: execute the instruction
   // A capture went on for long without a tensor: the same, until a local is one.
   bool quiet = false;

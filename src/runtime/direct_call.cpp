@@ -10,6 +10,7 @@
 #include "runtime/cache.h"
 #include "runtime/driver.h"
 #include "runtime/entry.h"
+#include "runtime/entry_guess.h"
 #include "runtime/failed_graph.h"
 #include "runtime/hook.h"
 #include "runtime/listing.h"
@@ -172,16 +173,21 @@ STATOR_HOT PyObject* DirectCall::run(Site& site, PyFunctionObject* function, Arg
   roots.code = code_;
   Spare<GraphInputs> memory;
   GraphInputs& inputs = *memory;
-  size_t index = 0;
-  for (;; ++index) {
-    if (index == site.entries.size()) return nullptr;
+  if (site.entries.empty()) return nullptr;
+  auto serves = [&](size_t index) {
     Entry& entry = *site.entries[index];
-    if (entry.needs_no_frame && inputs.found(entry, roots)) break;
+    return entry.needs_no_frame && inputs.found(entry, roots);
+  };
+  const size_t guess = guessEntry(site, roots, static_cast<size_t>(slots_));
+  size_t index = guess;
+  if (!serves(guess)) {
+    for (index = 0; index < site.entries.size(); ++index) {
+      if (index != guess && serves(index)) break;
+    }
+    if (index == site.entries.size()) return nullptr;
   }
-  if (index > 0)
-    std::rotate(site.entries.begin(), site.entries.begin() + static_cast<std::ptrdiff_t>(index),
-                site.entries.begin() + static_cast<std::ptrdiff_t>(index) + 1);
-  std::shared_ptr<Entry> entry = site.entries[0];  // the cache may let it go while it runs
+  // The cache may let it go while it runs.
+  std::shared_ptr<Entry> entry = site.entries[noteServing(site, index)];
   Ref<> outputs;
   if (entry->compiled) {
     HookDisabledScope disabled;

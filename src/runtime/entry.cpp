@@ -16,6 +16,7 @@
 #include "runtime/active.h"
 #include "runtime/ahead.h"
 #include "runtime/driver_module.h"
+#include "runtime/entry_guess.h"
 #include "runtime/hook.h"
 #include "runtime/listing.h"
 #include "runtime/ranks.h"
@@ -158,7 +159,11 @@ STATOR_HOT LookUp::MaybeExit LookUp::serve(Site& site, const Roots& roots, Graph
     looking.emplace().begin("TorchDynamo Cache Lookup");
   bool looked_alone = !config.guard_collectives;
   const bool held = stator_frame_held(frame) != 0;
-  for (size_t i = 0; i < site.entries.size(); ++i) {
+  const size_t guess =
+      guessEntry(site, roots, static_cast<size_t>(stator_frame_code(frame)->co_nlocalsplus));
+  for (size_t turn = 0; turn < site.entries.size(); ++turn) {
+    // The guess first, then the others in their order.
+    const size_t i = turn == 0 ? guess : turn <= guess ? turn - 1 : turn;
     // Such a frame ends for real.
     if (held && site.entries[i]->plan.exit == breaks::ExitKind::kReturn) continue;
     if (!inputs.found(*site.entries[i], roots) || dropsRunCode(*site.entries[i], roots)) continue;
@@ -167,11 +172,9 @@ STATOR_HOT LookUp::MaybeExit LookUp::serve(Site& site, const Roots& roots, Graph
       looked_alone = true;
       if (!hitOnAll(cache, frame, true)) break;
     }
-    if (i > 0)
-      std::rotate(site.entries.begin(), site.entries.begin() + static_cast<std::ptrdiff_t>(i),
-                  site.entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     statistics().hits++;
-    std::shared_ptr<Entry> entry = site.entries[0];  // the cache may let it go while it runs
+    // The cache may let it go while it runs.
+    std::shared_ptr<Entry> entry = site.entries[noteServing(site, i)];
     if (measuresGuards()) [[unlikely]]
       measureGuards(*entry, frame, roots);
     looking.reset();

@@ -2,8 +2,8 @@
 
 #include "base/check.h"
 #include "base/hot.h"
-#include "python/objects.h"
 #include "tensor/impl_fields.h"
+#include "tensor/tensor_facts.h"
 
 #include <array>
 #include <deque>
@@ -50,6 +50,8 @@ uint64_t marksIn(const StatorView& view) {
   return marks;
 }
 
+}  // namespace
+
 // Shared keys only grow, so "no mark is among the first n" stays true; nearly all tensors of a type share one set of keys.
 STATOR_HOT bool keysHaveNoMarks(const StatorKeys* keys) {
   static const StatorKeys* clean_keys = nullptr;
@@ -68,6 +70,8 @@ STATOR_HOT bool keysHaveNoMarks(const StatorKeys* keys) {
   clean_used = keys->used;
   return true;
 }
+
+namespace {
 
 STATOR_HOT uint64_t marksOf(PyObject* tensor) {
   StatorView view;
@@ -136,19 +140,6 @@ std::string keysName(uint64_t keys) {
 }
 
 }  // namespace
-
-struct TensorFacts {
-  PyTypeObject* type;
-  uint64_t keys;
-  uint64_t dtype_and_device;
-  uint64_t marks;
-  uint32_t rank;
-  uint32_t strides;  // how many strides count: rank, or 0
-  bool requires_grad;
-  bool any_grad;
-  bool dynamic;          // a size or stride of -1 matches anything
-  const int64_t* shape;  // sizes, then strides
-};
 
 namespace {
 
@@ -422,13 +413,17 @@ STATOR_HOT bool oneKind(const TensorFacts& facts, const TensorPair* pairs, size_
 
 STATOR_HOT bool checkAllFacts(const TensorPair* pairs, size_t count, bool fetch) {
   if (fetch) {
+    // None yet if it is not what it has to be: anything may be in a tensor's place.
+    auto implAt = [&](size_t at) -> const c10::TensorImpl* {
+      if (at >= count || Py_TYPE(pairs[at].object) != pairs[at].facts->type) return nullptr;
+      return &implOf(pairs[at].object);
+    };
     for (size_t i = 0; i < count; ++i) {
       // Object, TensorImpl and autograd meta, each found through the one before.
       if (i + 3 * kAhead < count) __builtin_prefetch(pairs[i + 3 * kAhead].object);
-      if (i + 2 * kAhead < count) fetchImpl(&implOf(pairs[i + 2 * kAhead].object));
-      if (i + kAhead < count) {
-        if (auto* meta = ImplFields::autograd(implOf(pairs[i + kAhead].object)))
-          __builtin_prefetch(&meta->requires_grad_);
+      if (const c10::TensorImpl* impl = implAt(i + 2 * kAhead)) fetchImpl(impl);
+      if (const c10::TensorImpl* impl = implAt(i + kAhead)) {
+        if (auto* meta = ImplFields::autograd(*impl)) __builtin_prefetch(&meta->requires_grad_);
       }
       if (!checkFacts(*pairs[i].facts, pairs[i].object)) return false;
     }

@@ -170,3 +170,72 @@ def test_random_changes(seed):
     assert finding is None, finding
     assert calls > 40 and hits > 0
     stator.reset()
+
+
+@pytest.mark.parametrize("replay", [True, False])
+@pytest.mark.parametrize("thing", [None, 10**30, "text", torch.nn.Identity])
+def test_no_tensor_in_a_tensors_place(thing, replay):
+    """What memory is asked for ahead is not followed before it is known to be a tensor."""
+    model = tree()
+    program = _core.guards_build(module_guards(model))
+    _core.guards_allow_replay(program, replay)
+    for index in range(12):
+        for _ in range(3):
+            assert _core.guards_check(program, [model])
+        weight = model[index].linear._parameters["weight"]
+        model[index].linear._parameters["weight"] = thing
+        assert not _core.guards_check(program, [model])
+        model[index].linear._parameters["weight"] = weight
+
+
+def column(tensor):
+    with torch.no_grad():
+        tensor.unsqueeze_(1)
+
+
+def strided(tensor):
+    tensor.data = torch.rand(tensor.shape[::-1]).t() if tensor.dim() > 1 else torch.rand(6)[::2]
+
+
+IN_PLACE = {
+    "one more dim": column,
+    "other strides": strided,
+    "dtype": lambda tensor: setattr(tensor, "data", tensor.data.double()),
+    "fewer": lambda tensor: setattr(tensor, "data", torch.rand(2)),
+    "reshaped": lambda tensor: setattr(tensor, "data", torch.rand(tensor.numel(), 1, 1)),
+    "no dims": lambda tensor: setattr(tensor, "data", torch.rand(())),
+    "many dims": lambda tensor: setattr(tensor, "data", torch.rand([1] * 7 + [tensor.numel()])),
+    "grad": lambda tensor: tensor.requires_grad_(False),
+    "class": lambda tensor: setattr(tensor, "__class__", Noted),
+    "mark": lambda tensor: torch._dynamo.mark_static(tensor),
+    "swapped": lambda tensor: torch.utils.swap_tensors(tensor, torch.nn.Parameter(torch.rand(5))),
+}
+
+
+class Noted(torch.nn.Parameter):
+    pass
+
+
+@pytest.mark.parametrize("kind", IN_PLACE)
+@pytest.mark.parametrize("name", ["weight", "bias"])
+def test_tensors_changed_in_place(kind, name):
+    """Of every tensor of a tree, wherever in its cache lines it lies."""
+    for index in range(12):
+        model = tree()
+        program = _core.guards_build(module_guards(model))
+        for _ in range(4):
+            assert _core.guards_check(program, [model])
+        IN_PLACE[kind](getattr(model[index].linear, name))
+        assert not _core.guards_check(program, [model]), index
+        assert _core.guards_explain(program, [model])
+
+
+def test_tensors_written_to_stay_known(watched):
+    model, program = watched
+    for _ in range(40):
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(1)
+        model[3].linear.weight.data = torch.rand(3, 3)
+        model[3].linear.bias.note = object()
+        assert _core.guards_check(program, [model]), _core.guards_explain(program, [model])
