@@ -4,6 +4,7 @@
 #include "interpret/calls/switches.h"
 #include "interpret/core/known.h"
 #include "interpret/frames/handlers.h"
+#include "known/own_objects.h"
 #include "python/types.h"
 
 #include <string_view>
@@ -90,9 +91,9 @@ Out lateText(Tracer& tracer, PyObject* value, int conversion, PyObject* spec) {
 }
 
 bool isLateText(PyObject* value) {
-  if (!stator_is_user_class(Py_TYPE(value))) return false;
-  static PyObject* const type = torchObject("stator.polyfills.switches.LateText");
-  return reinterpret_cast<PyObject*>(Py_TYPE(value)) == type;
+  return stator_is_user_class(Py_TYPE(value)) &&
+         known::isOwnObject(reinterpret_cast<PyObject*>(Py_TYPE(value)),
+                            "stator.polyfills.switches.LateText");
 }
 
 Out joinLateTexts(Tracer& tracer, const std::vector<PyObject*>& parts) {

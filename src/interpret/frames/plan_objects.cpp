@@ -7,6 +7,7 @@
 #include "interpret/objects/instance_attributes.h"
 #include "interpret/tensors/arrays.h"
 #include "interpret/tensors/random_draws.h"
+#include "known/own_objects.h"
 #include "python/objects.h"
 #include "python/types.h"
 #include "sources/short_lived.h"
@@ -219,7 +220,7 @@ std::optional<Register> PlanBuilder::nativeInstance(PyObject* object) {
   if (type == &PyODict_Type || type == defaultDictType()) return dictLike(object, type);
   if (isGraphModule(object)) return fail(object);  // a function that the graph calls
   if (type->tp_name == std::string_view("SdpaParams") &&
-      type_object == torchObject("stator.polyfills.contexts.SdpaParams"))
+      known::isOwnObject(type_object, "stator.polyfills.contexts.SdpaParams"))
     return attentionParameters(object);
   if (type == itemGetterType() || type == attrGetterType() || type == methodCallerType())
     return getter(object);

@@ -17,6 +17,7 @@
 #include "interpret/tensors/torch_calls.h"
 #include "interpret/tensors/torch_function.h"
 #include "interpret/tensors/wrapper_tensors.h"
+#include "known/own_objects.h"
 #include "tensor/tensor_guard.h"
 
 #include <memory>
@@ -84,6 +85,11 @@ Out partOfInput(Tracer& t, graph::StandIn* tensor, PyObject* name) {
                      t.world.child(SourceKind::kGenericAttr, tensor->node->source, name));
 }
 
+bool isDataOf(PyObject* target) {
+  return target != nullptr && PyFunction_Check(target) &&
+         known::isOwnObject(target, "stator._contexts.data_of");
+}
+
 // The tensor that this one is a view of, as autograd has it; None: it is no view. Views of views have the first one's base.
 Out baseOf(Tracer& t, PyObject* stand_in) {
   static PyObject* const name = PyUnicode_InternFromString("_base");
@@ -95,7 +101,7 @@ Out baseOf(Tracer& t, PyObject* stand_in) {
       if (base.get() != Py_None || at.get() == stand_in) return base;
       return at;
     }
-    bool detached = tensor->node->target.get() == torchObject("stator._contexts.data_of") ||
+    bool detached = isDataOf(tensor->node->target.get()) ||
                     (PyUnicode_Check(tensor->node->target.get()) &&
                      PyUnicode_CompareWithASCIIString(tensor->node->target.get(), "detach") == 0);
     if (tensor->node->op == graph::Op::kInput || tensor->meta->storage_id == 0 ||
@@ -321,7 +327,6 @@ void uncountWrite(Tracer& t, PyObject* stand_in) {
 
 // The `data` that this one is, or is a view of; null: it is none.
 PyObject* dataBehind(PyObject* stand_in) {
-  PyObject* const data = torchObject("stator._contexts.data_of");
   while (stand_in != nullptr && graph::asStandIn(stand_in)->meta != nullptr) {
     const graph::StandIn* at = graph::asStandIn(stand_in);
     if (at->node->op == graph::Op::kInput || at->meta->storage_id == 0) return nullptr;
@@ -331,7 +336,7 @@ PyObject* dataBehind(PyObject* stand_in) {
           used->meta->storage_id == at->meta->storage_id)
         viewed = reinterpret_cast<PyObject*>(used);
     });
-    if (at->node->target.get() == data) return stand_in;
+    if (isDataOf(at->node->target.get())) return stand_in;
     stand_in = viewed != stand_in ? viewed : nullptr;
   }
   return nullptr;
