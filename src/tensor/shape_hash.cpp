@@ -4,6 +4,8 @@
 #include "tensor/impl_fields.h"
 #include "tensor/tensor_guard.h"
 
+#include <ATen/core/grad_mode.h>
+
 namespace stator::tensor {
 
 STATOR_HOT uint64_t shapeHash(PyObject* object) {

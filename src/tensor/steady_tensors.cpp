@@ -4,6 +4,7 @@
 #include "tensor/impl_fields.h"
 #include "tensor/tensor_facts.h"
 
+#include <ATen/ops/empty.h>
 #include <algorithm>
 
 namespace stator::tensor {
