@@ -143,14 +143,18 @@ def _unset():
     return _config_module._UNSET_SENTINEL
 
 
+def _matters(name, value):
+    """Whether a variable may change what inductor makes. It sets some itself, to tools that torch came with."""
+    if name in _NAMES:
+        return True
+    if not name.startswith(_PREFIXES) or name.startswith(_ELSEWHERE) or name in _IRRELEVANT:
+        return False
+    return not (name.startswith("TRITON_") and value.startswith(os.path.dirname(torch.__file__)))
+
+
 def settings(mode, options, dynamic):
     """All that inductor's code depends on beside the graph, its inputs and the state of torch that guards know. None: it cannot be said."""
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if (name.startswith(_PREFIXES) and not name.startswith(_ELSEWHERE) and name not in _IRRELEVANT)
-        or name in _NAMES
-    }
+    environment = {name: value for name, value in os.environ.items() if _matters(name, value)}
     try:
         made = [mode if mode != "default" else None, options, dynamic, environment, torch.get_num_threads(),
                 {name: _changed(sys.modules[name]) for name in _CONFIGS if name in sys.modules}]  # fmt: skip
