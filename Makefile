@@ -39,6 +39,7 @@ else
 PY := $(abspath $(VENV))/bin/python
 BIN := $(abspath $(VENV))/bin
 ENVIRONMENT := $(VENV)/.dev
+DEMO_ENVIRONMENT := $(VENV)/.demo
 endif
 export PATH := $(BIN):$(PATH)
 unexport STATOR_BREAK_EVERY STATOR_STRICT
@@ -46,6 +47,7 @@ PYTEST := $(PY) -m pytest
 CMAKE := $(if $(wildcard $(BIN)/cmake),$(BIN)/cmake,cmake)
 CONFIGURE = $(CMAKE) --preset $(1) -B $(BUILDS)/$(1) -DPython_EXECUTABLE=$(PY) $(PLACED) --log-level=WARNING
 
+comma := ,
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
 .PHONY: help
@@ -68,6 +70,13 @@ $(VENV)/.$(PINNED): | $(VENV)/bin/python
 $(VENV)/.dev: requirements-dev.txt $(VENV)/.$(PINNED)
 	$(call say,development tools)
 	@$(PY) -m pip install -qq --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+# Of the tools, what the demo takes: the others are as much again to install.
+DEMO_TOOLS := cmake|ninja|numpy|transformers|rich
+$(VENV)/.demo: requirements-dev.txt $(VENV)/.$(PINNED)
+	$(call say,what the demo needs: $(subst |,$(comma) ,$(DEMO_TOOLS)))
+	@$(PY) -m pip install -qq --disable-pip-version-check $$(grep -E '^($(DEMO_TOOLS))\b' requirements-dev.txt | tr -d ' ')
 	@touch $@
 endif
 
@@ -219,13 +228,13 @@ test-cpython: build ## CPython's own tests under the evaluator: all modules that
 # ---- what it is for
 # A first build takes several files as one, which halves the work; a folder that is configured already is built as it is.
 .PHONY: demo bench
-demo: $(ENVIRONMENT) ## Captures a real model beside TorchDynamo and prints a table and the captured code
+demo: $(if $(wildcard $(ENVIRONMENT)),$(ENVIRONMENT),$(DEMO_ENVIRONMENT)) ## Captures a real model beside TorchDynamo and prints a table and the captured code
 	@if [ ! -e $(BUILDS)/$(PRESET)/build.ninja ]; then \
 	  printf '\033[1m== build, some 100 units of C++ (%s)\033[0m\n' "about 2 minutes on two cores"; \
 	  $(call CONFIGURE,$(PRESET)) -DSTATOR_UNITY=ON && $(CMAKE) --build $(BUILDS)/$(PRESET) -j $(JOBS) \
 	    || { echo 'once more, file by file'; $(call CONFIGURE,$(PRESET)) -DSTATOR_UNITY=OFF; }; \
 	fi
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory build $(if $(wildcard $(ENVIRONMENT)),,ENVIRONMENT=$(DEMO_ENVIRONMENT))
 	$(call say,Qwen3 with TorchDynamo and with Stator; inductor compiles both graphs)
 	@$(PY) -m benchmarks.demo
 

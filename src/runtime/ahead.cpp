@@ -78,7 +78,7 @@ PyObject* dropGuardsDoor(PyObject*, PyObject* object) {
   Py_RETURN_NONE;
 }
 
-PyMethodDef methods[] = {
+PyMethodDef ahead_doors[] = {
     {"ahead", aheadDoor, METH_VARARGS,
      "ahead(compiled, captures, args, kwargs): whether an entry serves this call, which is not "
      "made; one is captured if asked."},
@@ -96,7 +96,7 @@ void answerAhead(bool serves) {
 
 bool addAhead(PyObject* module) {
   answer_class = PyErr_NewException("stator._core.Ahead", PyExc_BaseException, nullptr);
-  return answer_class != nullptr && PyModule_AddFunctions(module, methods) == 0;
+  return answer_class != nullptr && PyModule_AddFunctions(module, ahead_doors) == 0;
 }
 
 }  // namespace stator::runtime

@@ -344,12 +344,12 @@ std::optional<std::unique_ptr<Entry>> compileGraph(Attempt& now, Entry& entry) {
   graph::Compiled compiled =
       call.compile((now.wish.runs_as_is ? asCaptured() : now.cache.backend).get());
   if (now.texts) now.regions_text = call.regionsText();
-  if ((now.wish.logs & kLogRegions) != 0) reportRegions(now.frame, call.regionsText());
   entry.disk_keys = call.diskKeys();
   now.backend_seconds = call.searchSeconds() + secondsSince(backend_start);
   if (now.together && !backendsDone(now.cache, now.frame, !compiled.callable) && compiled.callable)
     return nullptr;
   if (!compiled.callable) return withoutBackend(now);
+  if ((now.wish.logs & kLogRegions) != 0) reportRegions(now.frame, call.regionsText());
   entry.compiled = std::move(compiled.callable);
   entry.graph_number = compiled.number;
   if (!addConditions(compiled.conditions, entry, keep_examples, *captured.guards))
