@@ -111,6 +111,75 @@ def qwen_guards(spec: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
+def program_guards(spec: dict[str, Any]) -> dict[str, Any]:
+    """Guard cost of one of the programs, and how many tensors it has to look at."""
+    import torch
+
+    from benchmarks.programs import build
+
+    frontend = _start(spec)
+    program = build(spec["program"])
+    with torch.no_grad():
+        compiled, backend = _armed(frontend, program.target, *program.args, **program.kwargs)
+        later = _later_calls(compiled, backend, *program.args, **program.kwargs)
+    return later | {"parameters": len(list(program.target.parameters()))}
+
+
+def written_dicts(spec: dict[str, Any]) -> dict[str, Any]:
+    """What guards cost those who write: a dict that a guard rests on, and a training loop whose modules count their calls.
+
+    Least of many rounds, with guards and without in turn: what else runs on the machine only adds.
+    """
+    import time
+
+    import torch
+
+    frontend = _start(spec)
+
+    class Counted(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(64, 64)
+            self.seen = 0
+
+        def forward(self, x):
+            return self.linear(x)
+
+    def train(model, steps):
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+        x = torch.ones(16, 64)
+        for step in range(steps):
+            for layer in model:
+                layer.seen = step
+            model(x).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    def write(module, count):
+        contents = vars(module)
+        for number in range(count):
+            contents["seen"] = number
+
+    models = {name: torch.nn.Sequential(*[Counted() for _ in range(6)]) for name in ("plain", "guarded")}
+    compiled = frontend.compile(models["guarded"], backend=ClockedBackend())
+    found: dict[str, list[float]] = {}
+    writes = 20000
+    for _ in range(spec.get("rounds", 50)):
+        for name, model in models.items():
+            if name == "guarded":
+                for _ in range(2):
+                    compiled(torch.ones(16, 64))
+            for label, work in (("train", lambda m=model: train(m, 8)), ("write", lambda m=model: write(m[0], writes))):
+                start = time.perf_counter()
+                work()
+                found.setdefault(f"{label}_{name}", []).append(time.perf_counter() - start)
+    least = {name: min(times) for name, times in found.items()}
+    return {
+        "training_ratio": least["train_guarded"] / least["train_plain"],
+        "write_ns": (least["write_guarded"] - least["write_plain"]) / writes * 1e9,
+    }
+
+
 def row_guards(spec: dict[str, Any]) -> dict[str, Any]:
     """Guard cost of a row of `count` layers of one kind."""
     import torch
