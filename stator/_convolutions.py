@@ -17,7 +17,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from stator import _fx
+from stator import _node_meta
 from stator._torch_versions import has_guarding_hint
 
 _FORWARD = (
@@ -101,7 +101,7 @@ def _anew(mode: FakeTensorMode, tensor: FakeTensor, size: Any = None, stride: An
     """An equal tensor. What is found out about one (whether it is contiguous, say) stays with it, so each way gets its own."""
     size = tensor.shape if size is None else size
     stride = tensor.stride() if stride is None else stride
-    return _fx._bare_fake(mode, size, stride, tensor.dtype, tensor.fake_device, tensor.requires_grad)
+    return _node_meta.bare_fake(mode, size, stride, tensor.dtype, tensor.fake_device, tensor.requires_grad)
 
 
 def _ask_format(mode: FakeTensorMode, values: dict[str, Any]) -> Any:

@@ -1,28 +1,28 @@
-"""The parts of the way to torch.fx and to backends that have to be Python: the module class, fakes, and the call of the backend.
+"""The parts of the way to torch.fx and to backends that have to be Python: the module class and the call of the backend. What nodes say beside
+their calls is in _node_meta.py.
 
 Importing this module imports nothing of torch._dynamo, sympy or AOTAutograd: they come with the backend that needs them.
 """
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import functools
 import itertools
-import linecache
 import logging
 import os
 import sys
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch._guards import CompileContext, GuardSource, Source, TracingContext, compile_context, tracing
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx._lazy_graph_module import _LazyGraphModule, _use_lazy_graph_module
 from torch.fx.experimental import _config as fx_config
+from torch.fx.experimental.sym_node import SymNode
 from torch.fx.graph import (
     CodeGen,
     Graph,
@@ -35,26 +35,11 @@ from torch.fx.graph import (
 )
 from torch.fx.graph_module import GraphModule
 from torch.fx.node import _get_qualified_name
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
-from torch.utils.weak import TensorWeakRef, WeakTensorKeyDictionary
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from stator import _compile_ids, _core, _report, config
 
 _log = logging.getLogger("torch._dynamo.output_graph")  # the word `dynamo`
-
-# By c10's numbers (torch/headeronly/core/ScalarType.h, DeviceType.h).
-_DTYPE_NAMES = """
-    uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64 complex128 bool qint8 quint8 qint32 bfloat16 quint4x2
-    quint2x4 bits1x8 bits2x4 bits4x2 bits8 bits16 float8_e5m2 float8_e4m3fn float8_e5m2fnuz float8_e4m3fnuz uint16 uint32 uint64
-    uint1 uint2 uint3 uint4 uint5 uint6 uint7 int1 int2 int3 int4 int5 int6 int7 float8_e8m0fnu float4_e2m1fn_x2
-"""
-_DEVICE_NAMES = (
-    "cpu cuda mkldnn opengl opencl ideep hip fpga maia xla vulkan metal xpu mps meta hpu ve lazy ipu mtia privateuseone"
-)
-_DTYPES = [getattr(torch, name, None) for name in _DTYPE_NAMES.split()]
-_DEVICES = _DEVICE_NAMES.split()
-
-_NN_MODULES = os.path.join(os.path.dirname(torch.nn.__file__), "modules") + os.sep
 
 
 class InputSource(Source):
@@ -82,25 +67,6 @@ class InputSource(Source):
     # Part of AOTAutograd's cache key: it must depend on nothing but these two.
     def __reduce__(self) -> tuple[Any, ...]:
         return InputSource, (self.name, self.position)
-
-
-class GraphArg:
-    """meta["grapharg"] of a placeholder. Does not keep the example alive."""
-
-    pass_arg_as_tensor = False
-
-    def __init__(self, source: InputSource, example: Any, fake_tensor: Any) -> None:
-        self.source = source
-        self.is_tensor = isinstance(example, torch.Tensor)
-        self.fake_tensor = fake_tensor
-        self._example = TensorWeakRef(example) if self.is_tensor else example
-
-    @property
-    def example(self) -> Any:
-        return self._example() if self.is_tensor else self._example
-
-    def __repr__(self) -> str:
-        return f"GraphArg({self.source})"
 
 
 class CapturedGraph(Graph):
@@ -316,171 +282,6 @@ def random_between(
 _DIGITS = {torch.float64: 53, torch.float32: 24, torch.float16: 11, torch.bfloat16: 8}
 
 
-# ---- values of node.meta, called from graph/fx_record.cpp ------------------------------------------------------------------------
-
-
-def _mode(record: Any) -> Any:  # a FakeTensorMode with _stator_symbols
-    if record.fake_mode is None:
-        context = TracingContext.try_get()
-        if isinstance(context, Context) and (record is context.record or record in context.functions):
-            return context.fake_mode
-        if record.symbols is None:
-            record.fake_mode = FakeTensorMode()
-        else:
-            from stator import _symbols
-
-            _symbols.make_mode(record, _sources(record))
-    elif isinstance(record.fake_mode, weakref.ref):  # a function's: that of the graph around it
-        outer = record.fake_mode()
-        record.fake_mode = None if outer is None else _mode(outer._stator_record)
-        return record.fake_mode or _mode(record)
-    return record.fake_mode
-
-
-def symbolic_value(record: Any, text: str) -> Any:
-    """The SymInt of an expression over the graph's symbols."""
-    return _mode(record)._stator_symbols.value(text)
-
-
-def symbolic_float(record: Any, position: int, value: float) -> Any:
-    mode = _mode(record)
-    if not hasattr(mode, "_stator_symbols"):
-        from stator import _symbols
-
-        mode._stator_symbols = _symbols.Symbols(mode.shape_env, [])
-    return mode._stator_symbols.float_input(position, value)
-
-
-def _sizes(mode: Any, sizes: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(mode._stator_symbols.value(size) if isinstance(size, str) else size for size in sizes)
-
-
-def _bare_fake(
-    mode: FakeTensorMode, size: Any, stride: Any, dtype: Any, device: torch.device, requires_grad: bool
-) -> FakeTensor:
-    """What FakeTensor(mode, torch.empty_strided(...), device) makes, at a third of the time: its Python state is the same for all."""
-    templates = mode.__dict__.setdefault("_stator_templates", {})
-    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
-        plain = torch.empty_strided(size, stride, dtype=dtype, device="meta")
-        template = templates.get(device)
-        if template is None:
-            template = templates[device] = dict(FakeTensor(mode, plain, device).__dict__)
-        fake = torch.Tensor._make_subclass(
-            FakeTensor, plain, requires_grad, dispatch_device=True, device_for_backend_keys=device
-        )
-    if not mode._allow_unsafe_data_ptr_access:
-        torch._C._set_throw_on_mutable_data_ptr(fake)
-    fake.__dict__.update(template)
-    return fake
-
-
-def fake_from_facts(record: Any, facts: tuple[Any, ...]) -> FakeTensor:
-    size, stride, dtype, device, device_index, _layout, _offset, requires_grad, _parameter = facts
-    name = _DEVICES[device]
-    place = torch.device(name, device_index) if device_index >= 0 else torch.device(name)
-    mode = _mode(record)
-    if hasattr(mode, "_stator_symbols"):
-        size, stride = _sizes(mode, size), _sizes(mode, stride)
-    return _bare_fake(mode, size, stride, _DTYPES[dtype], place, bool(requires_grad))
-
-
-def fake_wrapper(record: Any, fake: torch.Tensor) -> torch.Tensor:
-    """Of a class with its own __torch_dispatch__: the trace's fake instance, in the record's mode."""
-    from stator import _wrappers
-
-    return _wrappers.moved(fake, _mode(record), _bare_fake)
-
-
-def _is_plain(tensor: torch.Tensor) -> bool:
-    """Whether size, stride, dtype and device say all that a fake of the tensor has to know (its storage is its own)."""
-    return (
-        (type(tensor) is torch.Tensor or type(tensor) is torch.nn.Parameter)
-        and tensor.layout is torch.strided
-        and tensor.dim() > 0  # a number on the CPU keeps its value
-        and tensor.device.type != "meta"
-        and not tensor._is_view()
-        and tensor.storage_offset() == 0
-        and tensor.is_leaf
-        and tensor.grad is None
-        and not tensor.is_inference()
-        and not tensor.is_quantized
-        and not tensor.is_conj()
-        and not tensor.is_neg()
-        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
-        and (not tensor.requires_grad or tensor.grad_dtype == tensor.dtype)
-    )
-
-
-def _fake_plain_inputs(record: Any) -> None:
-    """Puts fakes of plain inputs where the mode looks for them; the others, and those with symbols among their sizes, are left to it. The
-    mode's own memory of them is weak, so they are kept beside it: while a backend is at work, and otherwise as long as the mode."""
-    mode = record.fake_mode
-    held = mode.__dict__.setdefault("_stator_inputs", [])
-    memo = mode.fake_tensor_converter
-    examples = record.examples
-    shapes = [None] * len(examples) if record.symbols is None else record.shapes
-    # Aliases have to alias as fakes too.
-    owners = collections.Counter(
-        tensor.untyped_storage()._cdata
-        for tensor in examples
-        if isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided
-    )
-    for tensor, symbolic in zip(examples, shapes, strict=True):
-        if symbolic is not None or not isinstance(tensor, torch.Tensor) or not _is_plain(tensor):
-            continue
-        if owners[tensor.untyped_storage()._cdata] == 1 and memo._get_memo(tensor) is None:
-            fake = _bare_fake(mode, tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.requires_grad)
-            if type(tensor) is torch.nn.Parameter:
-                fake.__dict__["_is_param"] = True
-            memo.set_tensor_memo(tensor, fake)
-            held.append(fake)
-
-
-def fake_input(record: Any, position: int, example: Any) -> Any:
-    if not isinstance(example, torch.Tensor):
-        return example
-    mode = _mode(record)
-    context = TracingContext.try_get()
-    symbolic = context.tensor_to_context.get(example) if context is not None and context.fake_mode is mode else None
-    if symbolic is not None:
-        with torch._C.DisableTorchFunctionSubclass():
-            return mode.from_tensor(example, symbolic_context=symbolic, source=symbolic.tensor_source)
-    if "_stator_inputs" not in mode.__dict__:
-        _fake_plain_inputs(record)
-    with torch._C.DisableTorchFunctionSubclass():
-        return mode.from_tensor(example, static_shapes=True)
-
-
-def graph_arg(record: Any, position: int, example: Any) -> GraphArg:
-    if record.sources is None:
-        record.sources = _sources(record)
-    return GraphArg(record.sources[position], example, fake_input(record, position, example))
-
-
-def tensor_dict(record: Any, position: int, example: Any) -> dict[str, Any]:
-    own = getattr(example, "__dict__", {})
-    marks = {key: own[key] for key in ("_dynamo_static_input_type", "tag") if key in own}
-    if record.inputs[position][1]:
-        # Memory of parameters and buffers stays in place, so CUDA graphs need no copy of it.
-        marks.setdefault("_dynamo_static_input_type", "unguarded")
-    return marks
-
-
-def frame_text(filename: str, line: int, function: str) -> str:
-    """One frame of a stack trace. torch's own modules are left out: the user's line is what counts."""
-    if filename.startswith(_NN_MODULES):
-        return ""
-    text = f'  File "{filename}", line {line}, in {function}\n'
-    source = linecache.getline(filename, line).strip()
-    return f"{text}    {source}\n" if source else text
-
-
-def source_module(kind: type) -> type | None:
-    module = kind.__module__
-    known = module.startswith(("torch.nn.modules", "torch.ao.")) and not module.startswith("torch.nn.modules.container")
-    return kind if known else None
-
-
 # ---- calling a backend -----------------------------------------------------------------------------------------------------------
 
 
@@ -489,7 +290,7 @@ def eager(module: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     return module.forward
 
 
-def _sources(record: Any) -> list[InputSource]:
+def sources_of(record: Any) -> list[InputSource]:
     return [InputSource(expression, i) for i, (expression, _) in enumerate(record.inputs)]
 
 
@@ -534,7 +335,9 @@ class Context(TracingContext):
         self._contexts = contexts
 
     def _make(self) -> None:
-        from torch.fx.experimental.symbolic_shapes import ShapeEnv
+        from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+
+        from stator import _node_meta
 
         record = self.record
         self._open = False
@@ -549,46 +352,11 @@ class Context(TracingContext):
         self._mode = record.fake_mode
         for function in self.functions:
             function.fake_mode = record.fake_mode
-        _fake_plain_inputs(record)
+        _node_meta.fake_plain_inputs(record)
         for example, source in zip(record.examples, record.sources, strict=True):
             if isinstance(example, torch.Tensor) and example not in self._contexts:
-                self._contexts[example] = _static_context(example, source)
+                self._contexts[example] = _node_meta.input_context(example, source, DimDynamic.STATIC)
         self._open = True
-
-
-def _static_context(tensor: torch.Tensor, source: InputSource) -> Any:
-    """Numbers for all sizes (but those of nested tensors that are none), of a tensor and of what it is made of."""
-    from torch.fx.experimental.symbolic_shapes import DimDynamic
-
-    return uniform_context(tensor, source, DimDynamic.STATIC)
-
-
-def uniform_context(tensor: torch.Tensor, source: InputSource, size: Any) -> Any:
-    """The same for all sizes that are numbers, of a tensor and of what it is made of."""
-    from torch.fx.experimental.symbolic_shapes import DimDynamic, StatefulSymbolicContext
-
-    from stator import _torch_versions
-
-    def of_part(part: torch.Tensor, name: str) -> Any:
-        return uniform_context(part, InputSource(f"{source.name}.{name}", source.position), size)
-
-    parts: dict[str, Any] = {
-        "dynamic_sizes": [size] * tensor.dim(),
-        "constraint_sizes": [None] * tensor.dim(),
-        "tensor_source": source,
-    }
-    if not is_traceable_wrapper_subclass(tensor):
-        return StatefulSymbolicContext(**parts)
-    ragged = [isinstance(number, torch.SymInt) for number in tensor.shape]
-    parts["dynamic_sizes"] = [DimDynamic.DYNAMIC if one else size for one in ragged]
-    if tensor._is_view():
-        parts["view_base_context"] = of_part(tensor._base, "_base")
-    inner = {
-        name: of_part(value, name)
-        for name in tensor.__tensor_flatten__()[0]
-        if isinstance(value := getattr(tensor, name), torch.Tensor)
-    }
-    return _torch_versions.subclass_context(parts, inner, tracks_outer=not any(ragged))
 
 
 def _set_sources(graph: Graph, sources: list[InputSource]) -> None:
@@ -596,10 +364,10 @@ def _set_sources(graph: Graph, sources: list[InputSource]) -> None:
         node.__dict__["_dynamo_source"] = source
 
 
-def _prepare(module: CapturedModule) -> Context:
+def prepare(module: CapturedModule) -> Context:
     """What AOTAutograd and inductor read of a module beyond its nodes."""
     record = module._stator_record
-    record.sources = _sources(record)
+    record.sources = sources_of(record)
     if "_graph" in module.__dict__:
         _set_sources(module._graph, record.sources)
     # Parameters and buffers of specialised modules are inputs of what AOTAutograd makes, but none of the graph's: they have no position.
@@ -613,9 +381,11 @@ def _prepare(module: CapturedModule) -> Context:
 
 def _share_mode(module: CapturedModule) -> None:
     """The functions that a graph with symbols calls have its symbols."""
+    from stator import _node_meta
+
     for function in module.modules():
         if function in _function_records:
-            _function_records[function].fake_mode = _mode(module._stator_record)
+            _function_records[function].fake_mode = _node_meta.mode_of(module._stator_record)
 
 
 def _profiled() -> Any:
@@ -647,44 +417,47 @@ def _title(module: CapturedModule) -> str:
     return f"{stack[0].name} ({os.path.basename(stack[0].filename)}:{stack[0].lineno})" if stack else ""
 
 
-def compile_graph(module: CapturedModule, backend: Callable[..., Any], disk_key: str = "") -> tuple[Any, ...]:
-    """Calls the backend as TorchDynamo would. Returns its callable, the guards and conditions that it asks for, and the graph's number.
-    disk_key: where what it makes is kept on the disk, if it can be."""
-    if backend is eager or getattr(backend, "is_eager", False):
-        announce = getattr(backend, "announce", None)
-        if announce is not None:
-            if module._stator_record.symbols is not None:
-                _share_mode(module)
-            announce(module)
-        return module._stator_runner, [], [], -1
-    context = _prepare(module)
+class _LazyNode(SymNode):
+    """A symbol as a backend gets it among its example inputs. Becomes the real SymNode, with its ShapeEnv, at the first read of anything that
+    belongs to one: all that one has stands in its dict."""
+
+    def __init__(self, maker: str, *args: Any) -> None:
+        self.__dict__["_stator_make"] = maker, args  # a function of _node_meta, which is loaded when it is needed
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        from stator import _node_meta
+
+        maker, args = self.__dict__["_stator_make"]
+        real = getattr(_node_meta, maker)(*args).node
+        self.__dict__.clear()
+        self.__dict__.update(real.__dict__)
+        self.__class__ = SymNode  # type: ignore[assignment]
+        return getattr(self, name)
+
+
+def _example(record: Any, position: int, value: Any, shape: Any) -> Any:
+    """The input at this position as a backend gets it: a symbol for a number that is none, otherwise the value."""
+    if isinstance(shape, str):
+        return torch.SymInt(_LazyNode("symbolic_value", record, shape))
+    if type(value) is float:
+        return torch.SymFloat(_LazyNode("symbolic_float", record, position, value))
+    return value
+
+
+@contextlib.contextmanager
+def handed_over(module: CapturedModule, context: Context) -> Iterator[int]:
+    """Around the call of a backend: the graph's ids, torch's contexts, and its state as it was behind the call. Gives the graph's number."""
     number, compile_id = next(_report.compile_ids), _compile_ids.current()
     module.meta.update(
         dynamo_flat_name_to_original_fqn={}, dynamo_compile_id=compile_id, backend_id=f"__compiled_fn_{number}"
     )
-    record = module._stator_record
-    examples = record.examples
-    if record.has_scalars:
-        from stator import _lazy_symbols
-
-        examples = [_lazy_symbols.example(record, position, example, shape)
-                    for position, (example, shape) in enumerate(zip(examples, record.shapes, strict=True))]  # fmt: skip
     no_hooks = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message()
     grad, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
     with tracing(context), compile_context(CompileContext(compile_id)), _use_lazy_graph_module(True):
         try:
-            for position in record.unseen:
-                examples[position] = record.input_fake(position)
-            if _compile_ids.tracing():
-                _compile_ids.graph(module)
-            name = getattr(backend, "compiler_name", type(backend).__name__)
-            _log.info("graph %d goes to the backend %s", number, name)
-            start = time.monotonic()
-            with _profiled():
-                compiled = backend(module, examples)
-            seconds = time.monotonic() - start
-            _log.info("the backend %s has compiled graph %d in %.3f s", name, number, seconds)
-            _report.took("stator: backend", seconds)
+            yield number
         finally:
             context.close()
             # The backend may have run the graph, which ends in other states.
@@ -696,6 +469,37 @@ def compile_graph(module: CapturedModule, backend: Callable[..., Any], disk_key:
                     torch._C._autograd._saved_tensors_hooks_enable()
                 else:
                     torch._C._autograd._saved_tensors_hooks_disable(no_hooks)
+
+
+def compile_graph(module: CapturedModule, backend: Callable[..., Any], disk_key: str = "") -> tuple[Any, ...]:
+    """Calls the backend as TorchDynamo would. Returns its callable, the guards and conditions that it asks for, and the graph's number.
+    disk_key: where what it makes is kept on the disk, if it can be."""
+    if backend is eager or getattr(backend, "is_eager", False):
+        announce = getattr(backend, "announce", None)
+        if announce is not None:
+            if module._stator_record.symbols is not None:
+                _share_mode(module)
+            announce(module)
+        return module._stator_runner, [], [], -1
+    context = prepare(module)
+    record = module._stator_record
+    examples = record.examples
+    if record.has_scalars:
+        examples = [_example(record, position, example, shape)
+                    for position, (example, shape) in enumerate(zip(examples, record.shapes, strict=True))]  # fmt: skip
+    with handed_over(module, context) as number:
+        for position in record.unseen:
+            examples[position] = record.input_fake(position)
+        if _compile_ids.tracing():
+            _compile_ids.graph(module)
+        name = getattr(backend, "compiler_name", type(backend).__name__)
+        _log.info("graph %d goes to the backend %s", number, name)
+        start = time.monotonic()
+        with _profiled():
+            compiled = backend(module, examples)
+        seconds = time.monotonic() - start
+        _log.info("the backend %s has compiled graph %d in %.3f s", name, number, seconds)
+        _report.took("stator: backend", seconds)
     if not callable(compiled):
         raise TypeError(f"the backend returned {type(compiled).__name__}, which cannot be called")
     symbols = getattr(record.fake_mode, "_stator_symbols", None)

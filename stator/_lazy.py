@@ -8,14 +8,14 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 
-from stator import _fx
+from stator import _node_meta
 
 
 def fake(mode, facts):
     size, stride, dtype, device, device_index, requires_grad = facts
-    name = _fx._DEVICES[device]
+    name = _node_meta.DEVICES[device]
     place = torch.device(name, device_index) if device_index >= 0 else torch.device(name)
-    return _fx._bare_fake(mode, size, stride, _fx._DTYPES[dtype], place, bool(requires_grad))
+    return _node_meta.bare_fake(mode, size, stride, _node_meta.DTYPES[dtype], place, bool(requires_grad))
 
 
 def fake_mode():

@@ -22,7 +22,7 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 from torch.utils._sympy import functions
 
-from stator import _torch_versions, config
+from stator import _node_meta, config
 from stator._convolutions import symbolic_mode
 
 _NAME = re.compile(r"s\d+")
@@ -152,7 +152,7 @@ def make_mode(record: Any, sources: list[Any]) -> list[tuple[torch.Tensor, State
             from stator import _fake
 
             if (env := getattr(_fake._mode_of(wrapper), "_stator_env", None)) is not None:
-                context = _wrapper_context(wrapper, example, source)
+                context = _node_meta.input_context(example, source, DimDynamic.STATIC, wrapper)
                 contexts.append((example, context))
                 made = mode.from_tensor(example, symbolic_context=context, source=source)
                 _bind_wrapper(symbols, wrapper, made, env, source)
@@ -265,52 +265,6 @@ def extend(symbols: Symbols, hints: list[int]) -> None:
     for number in range(len(symbols.hints), len(hints)):
         symbols.hints.append(hints[number])
         _bind_new(symbols, number, hints[number])
-
-
-def _wrapper_context(fake: torch.Tensor, example: torch.Tensor, source: Any) -> Any:
-    """Of a wrapper whose fake in the trace has symbols among its sizes, or those of what it is made of."""
-    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
-
-    from stator import _fx
-
-    rank = fake.dim()
-    parts = {
-        "dynamic_sizes": [
-            DimDynamic.DYNAMIC if isinstance(size, torch.SymInt) else DimDynamic.STATIC for size in fake.shape
-        ],
-        "constraint_sizes": [None] * rank,
-        "tensor_source": source,
-    }
-    if not is_traceable_wrapper_subclass(fake):
-        return StatefulSymbolicContext(**parts)
-    if example._is_view():
-        base, base_source = example._base, _fx.InputSource(f"{source.name}._base", source.position)
-        like = _inner_like(fake, example, base)
-        # A view whose sizes are symbols is made of a base whose sizes are.
-        parts["view_base_context"] = (
-            _fx.uniform_context(base, base_source, DimDynamic.DYNAMIC)
-            if like is None
-            else _wrapper_context(like, base, base_source)
-        )
-    inner = {
-        name: _wrapper_context(value, getattr(example, name), _fx.InputSource(f"{source.name}.{name}", source.position))
-        for name in fake.__tensor_flatten__()[0]
-        if isinstance(value := getattr(fake, name), torch.Tensor)
-    }
-    ragged = any(isinstance(size, torch.SymInt) and size.node.is_nested_int() for size in fake.shape)
-    return _torch_versions.subclass_context(parts, inner, tracks_outer=not ragged)
-
-
-def _inner_like(fake: Any, example: torch.Tensor, base: torch.Tensor) -> torch.Tensor | None:
-    """The fake of the inner tensor that has the base's memory and sizes: a nested tensor is a view of its values."""
-    if hasattr(base, "__tensor_flatten__"):
-        return None
-    for name in fake.__tensor_flatten__()[0]:
-        real, inner = getattr(example, name), getattr(fake, name)
-        plain = isinstance(real, torch.Tensor) and not hasattr(real, "__tensor_flatten__")
-        if plain and real.shape == base.shape and real.stride() == base.stride() and real.data_ptr() == base.data_ptr():
-            return inner
-    return None
 
 
 def _bind_wrapper(symbols: Symbols, fake: torch.Tensor, made: torch.Tensor, env: Symbols, source: Any = None) -> None:

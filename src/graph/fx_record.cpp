@@ -21,7 +21,7 @@ FxRecord& get(PyObject* self) { return *reinterpret_cast<RecordObject*>(self)->r
 
 PyObject* helpers() {
   static PyObject* module = nullptr;
-  if (module == nullptr) module = importModule("stator._fx");
+  if (module == nullptr) module = importModule("stator._node_meta");
   return module;
 }
 

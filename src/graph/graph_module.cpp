@@ -5,6 +5,7 @@
 #include "graph/graph_module.h"
 
 #include "base/boundary.h"
+#include "base/rebuilt.h"
 #include "base/stack_room.h"
 #include "graph/executor.h"
 #include "graph/fx.h"
@@ -141,40 +142,14 @@ class Description {
   }
 
   Ref<> replace(PyObject* value) {
-    needStack();
     if (Py_TYPE(value) == reinterpret_cast<PyTypeObject*>(marker_)) {
       Ref<> index = orThrow(PyObject_GetAttrString(value, "index"));
       Node& node = graph_.nodes()[static_cast<size_t>(number(index.get()))];
       return orThrow(
           makeStandIn(&node, node.meta, reinterpret_cast<PyObject*>(&PyBaseObject_Type)).release());
     }
-    if (PyTuple_Check(value) || PyList_Check(value)) {
-      Py_ssize_t size = PySequence_Fast_GET_SIZE(value);
-      Ref<> items = orThrow(PyTuple_New(size));
-      for (Py_ssize_t i = 0; i < size; ++i) {
-        PyTuple_SET_ITEM(items.get(), i, replace(PySequence_Fast_GET_ITEM(value, i)).release());
-      }
-      if (PyTuple_CheckExact(value)) return items;
-      if (PyList_Check(value)) return orThrow(PySequence_List(items.get()));
-      auto* type = reinterpret_cast<PyObject*>(Py_TYPE(value));
-      return orThrow(PyObject_HasAttrString(type, "_fields")
-                         ? PyObject_CallObject(type, items.get())
-                         : PyObject_CallOneArg(type, items.get()));
-    }
-    if (PyDict_Check(value)) {
-      Ref<> dict = orThrow(PyDict_New());
-      PyObject* key = nullptr;
-      PyObject* item = nullptr;
-      for (Py_ssize_t at = 0; PyDict_Next(value, &at, &key, &item);) {
-        if (PyDict_SetItem(dict.get(), key, replace(item).get()) < 0) throw PythonError();
-      }
-      return dict;
-    }
-    if (PySlice_Check(value)) {
-      const auto* slice = reinterpret_cast<PySliceObject*>(value);
-      return orThrow(PySlice_New(replace(slice->start).get(), replace(slice->stop).get(),
-                                 replace(slice->step).get()));
-    }
+    if (isContainer(value))
+      return orThrow(rebuilt(value, [&](PyObject* item) { return replace(item); }).release());
     return newRef(value);
   }
 

@@ -84,21 +84,20 @@ class Compiler {
 
   void place(uint32_t index) {
     const Guard& fact = guard(index);
-    switch (fact.kind) {
-      case GuardKind::kGlobalState:
-      case GuardKind::kAbcToken:
+    switch (rowOf(fact.kind).about) {
+      case About::kProcess:
         process_.push_back(index);
         return;
-      case GuardKind::kTypeVersion:
+      case About::kClass:
         type_versions_.push_back(index);
         return;
-      case GuardKind::kSameAs:
-      case GuardKind::kNotSameAs:
+      case About::kTwoValues:
         node(*fact.source)->compared = true;
         node(*fact.other)->compared = true;
         comparisons_.push_back(index);
         return;
-      default:
+      case About::kReading:
+      case About::kValue:
         break;
     }
     Node* at = node(*fact.source);
@@ -300,11 +299,6 @@ class Compiler {
       return op;
     };
     switch (fact.kind) {
-      case GuardKind::kPresent:
-        break;  // reading it was the test
-      case GuardKind::kIs:
-        test(Code::kIs);
-        break;
       case GuardKind::kIsWeak: {
         Ref<> reference = stealRef(PyWeakref_NewRef(fact.expected.get(), nullptr));
         if (!reference) {
@@ -319,23 +313,11 @@ class Compiler {
       case GuardKind::kEquals:
         test(isConstant(fact.expected.get()) ? Code::kEquals : Code::kIs);
         break;
-      case GuardKind::kType:
-        test(Code::kType);
-        break;
-      case GuardKind::kLength:
-        test(Code::kLength);
-        break;
-      case GuardKind::kDictKeys:
-        test(Code::kDictKeys);
-        break;
-      case GuardKind::kDictEmpty:
-        test(Code::kDictEmpty);
-        break;
       case GuardKind::kTensor:
         test(Code::kTensor).b = program_.facts.add(*fact.tensor);
         break;
-      default:
-        STATOR_CHECK(false, "not a test of a value");
+      default:  // reading it was the test, or its op is
+        if (rowOf(fact.kind).about == About::kValue) test(testOf(fact.kind));
     }
   }
 

@@ -1,17 +1,13 @@
 #include "guards/explain.h"
 
 #include "guards/facts.h"
+#include "guards/kinds.h"
 
 #include <algorithm>
 #include <cstring>
 #include <string_view>
 
 namespace stator::guards {
-
-namespace {
-
-using sources::Source;
-using sources::SourceKind;
 
 std::string utf8(PyObject* text) {
   const char* data = text != nullptr ? PyUnicode_AsUTF8(text) : nullptr;
@@ -47,6 +43,8 @@ std::string repr(PyObject* object) {
   if (shown.size() > kLongest) shown = shown.substr(0, kLongest) + "...";
   return shown;
 }
+
+namespace {
 
 // The elements of a set of constants, sorted: their order is another one in every process. Empty: it has others, or none.
 std::string sorted(PyObject* set) {
@@ -90,192 +88,83 @@ std::string show(PyObject* value) {
   return withArticle(typeName(Py_TYPE(value)));
 }
 
-namespace {
-
 std::string differs(const std::string& what, const std::string& was, const std::string& is) {
   return what + ": was " + was + ", is " + is;
 }
+
+namespace {
 
 std::string where(const Guard& guard, PyCodeObject* code) {
   return guard.source != nullptr ? sources::print(*guard.source, code) : std::string();
 }
 
-std::string showKeys(PyObject* dict) {
-  std::string text = "[";
-  const Py_ssize_t length = lengthOf(dict);
-  for (Py_ssize_t i = 0; i < length && i < 20; ++i) {
-    PyObject* key = keyAt(dict, i);
-    if (i != 0) text += ", ";
-    text += key != nullptr ? show(key) : "?";
-  }
-  return text + (length > 20 ? ", ...]" : "]");
+template <class Body>
+bool holdsAs(const Guard& guard, PyObject* seen) {
+  if constexpr (Body::kOfValue) return Body::kToldByValue && Body::holds(seen, opOf(guard));
+  return false;
 }
 
-std::string names(const Guard& guard) {
-  std::string text;
-  for (const TypeLookup& lookup : guard.names) {
-    if (!text.empty()) text += ", ";
-    text += utf8(lookup.name.get());
+template <class Body>
+std::string explainAs(const Guard& guard, const Seen& seen) {
+  if constexpr (Body::kOfValue) {
+    if (seen.value == nullptr) return Body::lost(guard, seen);
+    if (holdsAs<Body>(guard, seen.value)) return "";
   }
-  return text;
-}
-
-std::string explainTypeVersion(const Guard& guard) {
-  auto* type = reinterpret_cast<PyTypeObject*>(guard.expected.get());
-  for (const TypeLookup& lookup : guard.names) {
-    PyObject* found = stator_type_lookup(type, lookup.name.get());
-    if (found == lookup.found.get()) continue;
-    std::string was = show(lookup.found.get()), is = show(found);
-    if (was == is) is.insert(0, "another ");
-    return differs(qualifiedTypeName(type) + "." + utf8(lookup.name.get()), was, is);
-  }
-  return qualifiedTypeName(type) + ": the class or one of its bases was changed";
-}
-
-std::string explainAbsent(const Guard& guard, PyObject* seen, PyCodeObject* code) {
-  const Source& source = *guard.source;
-  if (source.kind == SourceKind::kDictItem) {
-    return "'" +
-           (PyUnicode_Check(source.key.get()) ? utf8(source.key.get()) + "'"
-                                              : repr(source.key.get()) + "'") +
-           " in " + sources::print(*source.base, code) + ": was missing, is present";
-  }
-  return differs(sources::print(source, code), "missing", show(seen));
-}
-
-std::string explainTensor(const Guard& guard, PyObject* seen, const std::string& at) {
-  if (seen == nullptr || !tensor::isTensor(seen)) {
-    return differs(at, withArticle(typeName(guard.tensor->type.get())),
-                   seen != nullptr ? withArticle(typeName(Py_TYPE(seen))) : "missing");
-  }
-  if (Py_TYPE(seen) != guard.tensor->type.get()) {
-    return differs("type(" + at + ")", qualifiedTypeName(guard.tensor->type.get()),
-                   qualifiedTypeName(Py_TYPE(seen)));
-  }
-  const std::string text = guard.tensor->explain(seen);
-  return text.empty() ? text : at + "." + text;
+  return Body::difference(guard, seen);
 }
 
 // Why the guard does not hold for the value that was seen; empty when it does.
-std::string explainGuard(const Guard& guard, PyObject* seen, const sources::Roots& roots) {
-  PyCodeObject* const code = roots.code;
-  const std::string at = where(guard, code);
-  PyObject* expected = guard.expected.get();
-  if (seen == nullptr && guard.kind != GuardKind::kAbsent && guard.source != nullptr &&
-      guard.kind != GuardKind::kTypeVersion) {
-    switch (guard.kind) {
-      case GuardKind::kEquals:
-      case GuardKind::kIs:
-        return differs(at, show(expected), "missing");
-      case GuardKind::kType:
-        return differs(at, withArticle(typeName(reinterpret_cast<PyTypeObject*>(expected))),
-                       "missing");
-      case GuardKind::kTensor:
-        return explainTensor(guard, seen, at);
-      default:
-        return differs(at, "present", "missing");
-    }
-  }
+std::string explainGuard(const Guard& guard, PyObject* value, const sources::Roots& roots) {
+  const std::string at = where(guard, roots.code);
+  const Seen seen{value, at, roots.code};
   switch (guard.kind) {
-    case GuardKind::kPresent:
-      return "";
-    case GuardKind::kAbsent:
-      return seen != nullptr ? explainAbsent(guard, seen, code) : "";
-    case GuardKind::kIs: {
-      if (seen == expected) return "";
-      std::string was = show(expected), is = show(seen);
-      return differs(at, was, was == is ? "another " + is : is);
-    }
-    case GuardKind::kIsWeak:
-      return at + ": is not the object of the capture";
-    case GuardKind::kEquals:
-      if (sameConstant(seen, expected)) return "";
-      if (Py_TYPE(seen) != Py_TYPE(expected) && isConstant(seen)) {
-        return differs(at, show(expected) + " (" + typeName(Py_TYPE(expected)) + ")",
-                       show(seen) + " (" + typeName(Py_TYPE(seen)) + ")");
-      }
-      return differs(at, show(expected), show(seen));
-    case GuardKind::kType: {
-      if (typeOf(seen) == reinterpret_cast<PyTypeObject*>(expected)) return "";
-      std::string was = withArticle(typeName(reinterpret_cast<PyTypeObject*>(expected))),
-                  is = withArticle(typeName(typeOf(seen)));
-      if (was == is) is = "one of another class of that name";
-      return differs(at, was, is);
-    }
-    case GuardKind::kTypeVersion:
-      return explainTypeVersion(guard);
-    case GuardKind::kLength: {
-      const Py_ssize_t length = lengthOf(seen);
-      if (length == guard.number) return "";
-      return differs("len(" + at + ")", std::to_string(guard.number),
-                     length < 0 ? "that of " + show(seen) : std::to_string(length));
-    }
-    case GuardKind::kDictKeys:
-      if (!isDict(seen)) return differs(at, "a dict", show(seen));
-      return hasKeys(seen, expected) ? ""
-                                     : differs("list(" + at + ")", repr(expected), showKeys(seen));
-    case GuardKind::kDictEmpty: {
-      if (!isDict(seen)) return differs(at, "an empty dict", show(seen));
-      const Py_ssize_t length = lengthOf(seen);
-      return length == 0 ? "" : differs("len(" + at + ")", "0", std::to_string(length));
-    }
-    case GuardKind::kTensor:
-      return explainTensor(guard, seen, at);
-    case GuardKind::kSameAs:
-      return at + " is " + sources::print(*guard.other, code) + ": was True, is False";
-    case GuardKind::kNotSameAs:
-      return at + " is " + sources::print(*guard.other, code) + ": was False, is True";
-    case GuardKind::kGlobalState:
-      return guard.state->difference(tensor::GlobalState::now());
-    case GuardKind::kAbcToken:
-      return "a class was registered with an abstract base class";
+#define STATOR_GUARD_KIND(kind, about, word, dynamo, text) \
+  case GuardKind::kind:                                    \
+    return explainAs<Kind<GuardKind::kind>>(guard, seen);
+#include "guards/kinds.def"
+#undef STATOR_GUARD_KIND
   }
   return "";
 }
 
+// What the text of a kind leaves open, and what comes behind it.
+std::pair<std::string, std::string> wordsOf(const Guard& guard) {
+  switch (guard.kind) {
+#define STATOR_GUARD_KIND(kind, about, word, dynamo, text) \
+  case GuardKind::kind:                                    \
+    return {Kind<GuardKind::kind>::was(guard), Kind<GuardKind::kind>::more(guard)};
+#include "guards/kinds.def"
+#undef STATOR_GUARD_KIND
+  }
+  return {};
+}
+
 }  // namespace
 
-std::string describe(const Guard& guard, PyCodeObject* code) {
-  std::string at = where(guard, code);
-  PyObject* expected = guard.expected.get();
+bool holdsFor(const Guard& guard, PyObject* seen) {
   switch (guard.kind) {
-    case GuardKind::kPresent:
-      return at + " is there";
-    case GuardKind::kAbsent:
-      return at + " is missing";
-    case GuardKind::kIs:
-      return at + " is " + show(expected);
-    case GuardKind::kIsWeak:
-      return at + " is the object of the capture" + (expected != nullptr ? ", held" : "");
-    case GuardKind::kEquals:
-      return at + " == " + show(expected);
-    case GuardKind::kType:
-      return "type(" + at + ") is " + qualifiedTypeName(reinterpret_cast<PyTypeObject*>(expected));
-    case GuardKind::kTypeVersion: {
-      const std::string looked_up = names(guard);
-      return qualifiedTypeName(reinterpret_cast<PyTypeObject*>(expected)) + " is unchanged" +
-             (looked_up.empty() ? "" : " in " + looked_up);
-    }
-    case GuardKind::kLength:
-      return "len(" + at + ") == " + std::to_string(guard.number);
-    case GuardKind::kDictKeys:
-      return "list(" + at + ") == " + repr(expected);
-    case GuardKind::kDictEmpty:
-      return "not " + at;
-    case GuardKind::kTensor:
-      return at + ": " + guard.tensor->text();
-    case GuardKind::kSameAs:
-      return at + " is " + sources::print(*guard.other, code);
-    case GuardKind::kNotSameAs:
-      return at + " is not " + sources::print(*guard.other, code);
-    case GuardKind::kGlobalState:
-      return "global state (grad mode, autocast, default dtype and device, modes, backend flags)" +
-             (guard.state && !guard.state->transforms().empty() ? ", " + guard.state->transforms()
-                                                                : "");
-    case GuardKind::kAbcToken:
-      return "no class was registered with an abstract base class";
+#define STATOR_GUARD_KIND(kind, about, word, dynamo, text) \
+  case GuardKind::kind:                                    \
+    return holdsAs<Kind<GuardKind::kind>>(guard, seen);
+#include "guards/kinds.def"
+#undef STATOR_GUARD_KIND
   }
-  return at;
+  return false;
+}
+
+std::string describe(const Guard& guard, PyCodeObject* code) {
+  const auto [was, more] = wordsOf(guard);
+  std::string text = rowOf(guard.kind).text;
+  for (size_t open = text.find('{'); open != std::string::npos;) {
+    const size_t close = text.find('}', open);
+    const std::string_view name(text.data() + open + 1, close - open - 1);
+    const std::string filled = name == "at"    ? where(guard, code)
+                               : name == "was" ? was
+                                               : sources::print(*guard.other, code);
+    text.replace(open, close - open + 1, filled);
+    open = text.find('{', open + filled.size());
+  }
+  return text + more;
 }
 
 std::string explainFailure(const GuardProgram::Impl& program, const Op& failed,

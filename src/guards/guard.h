@@ -15,28 +15,25 @@
 namespace stator::guards {
 
 enum class GuardKind : uint8_t {
-  kPresent,  // the source can be read (a bound local, an existing key)
-  kAbsent,   // the source cannot be read: no such key/attribute/local
-  // identity with `expected` (owned strongly: functions, types, modules, dtypes, singletons)
-  kIs,
-  // identity with `expected`, held weakly (instances that the cache must not keep alive)
-  kIsWeak,
-  // immutable constant: same type and equal value (1, True and 1.0 differ; floats compare by bits, NaN equals itself)
-  kEquals,
-  kType,  // exact type is `expected`
-  // `expected` is a type: nothing in it or its bases changed since (version tag; looked up again on a mismatch)
-  kTypeVersion,
-  kLength,     // number: len of list/tuple/dict/set/deque/... read from the C layout
-  kDictKeys,   // `expected`: tuple of the keys, in order
-  kDictEmpty,  // the dict is empty (hooks)
-  kTensor,     // tensor facts; see tensor/tensor_guard.h
-  kSameAs,     // the very object at `other`
-  kNotSameAs,  // not the object at `other`
-  // grad mode, inference mode, autocast, default dtype/device, deterministic, torch function/dispatch modes ... (no source)
-  kGlobalState,
-  // no class was registered with an ABC since (no source; the token at the guard program's making counts): for isinstance against ABCs
-  kAbcToken,
+#define STATOR_GUARD_KIND(kind, about, word, dynamo, text) kind,
+#include "guards/kinds.def"
+#undef STATOR_GUARD_KIND
 };
+
+// What a kind of guard is about, which says where it stands in the program.
+enum class About : uint8_t { kReading, kValue, kTwoValues, kClass, kProcess };
+
+// A row of kinds.def.
+struct KindRow {
+  About about;
+  const char *word, *dynamo, *text;
+};
+inline constexpr KindRow kKindRows[] = {
+#define STATOR_GUARD_KIND(kind, about, word, dynamo, text) {About::about, word, dynamo, text},
+#include "guards/kinds.def"
+#undef STATOR_GUARD_KIND
+};
+constexpr const KindRow& rowOf(GuardKind kind) { return kKindRows[static_cast<size_t>(kind)]; }
 
 // A name that was looked up along a type's MRO, and what was found there; null: nothing.
 struct TypeLookup {

@@ -14,8 +14,8 @@ size_t address(const void* pointer) { return reinterpret_cast<size_t>(pointer) >
 
 // A type's version and the global state are facts of the process: the source says only where they came up.
 bool ignoresSource(GuardKind kind) {
-  return kind == GuardKind::kTypeVersion || kind == GuardKind::kGlobalState ||
-         kind == GuardKind::kAbcToken;
+  const About about = rowOf(kind).about;
+  return about == About::kClass || about == About::kProcess;
 }
 
 // What is made anew before each run of the graph is the same in every call, and not there yet when guards are asked.

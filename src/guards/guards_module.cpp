@@ -53,11 +53,11 @@ constexpr const char* kSourceNames[] = {"local",         "stack",
                                         "ahead",         "asked"};
 static_assert(std::size(kSourceNames) == static_cast<size_t>(SourceKind::kAsked) + 1);
 
-constexpr const char* kGuardNames[] = {"present",   "absent",       "is",           "is_weak",
-                                       "equals",    "type",         "type_version", "length",
-                                       "dict_keys", "dict_empty",   "tensor",       "same",
-                                       "not_same",  "global_state", "abc_token"};
-static_assert(std::size(kGuardNames) == static_cast<size_t>(GuardKind::kAbcToken) + 1);
+constexpr const char* kGuardNames[] = {
+#define STATOR_GUARD_KIND(kind, about, word, dynamo, text) word,
+#include "guards/kinds.def"
+#undef STATOR_GUARD_KIND
+};
 
 template <size_t n>
 int indexOf(const char* const (&names)[n], PyObject* name) {

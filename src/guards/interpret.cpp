@@ -4,19 +4,13 @@
 #include "base/hot.h"
 #include "base/imports.h"
 #include "guards/facts.h"
+#include "guards/kinds.h"
 #include "guards/program.h"
 #include "guards/replay.h"
 
 namespace stator::guards {
 
 namespace {
-
-PyObject* objectOf(const void* pointer) {
-  return static_cast<PyObject*>(const_cast<void*>(pointer));
-}
-PyTypeObject* typeOfPointer(const void* pointer) {
-  return static_cast<PyTypeObject*>(const_cast<void*>(pointer));
-}
 
 // The key did not stand where it stood the last time. `absent` is set when it is certain that it is nowhere.
 [[gnu::noinline]] PyObject* findKey(Machine& machine, Op& op, const StatorView& view,
@@ -356,38 +350,9 @@ class Check {
     if constexpr (kRecording) noteTest(*recorder_, *op, value);
     return true;
   }
-  STATOR_OP_METHOD bool is(Op* op) {
-    return that(op, [&](PyObject* value) { return value == op->b; });
-  }
-  STATOR_OP_METHOD bool isWeak(Op* op) {
-    // A dead reference refers to None.
-    return that(op, [&](PyObject* value) {
-      return value == PyWeakref_GET_OBJECT(objectOf(op->b)) && value != Py_None;
-    });
-  }
-  STATOR_OP_METHOD bool equals(Op* op) {
-    return that(op, [&](PyObject* value) {
-      return value == op->b || (!isInstanceDict(value) && sameConstant(value, objectOf(op->b)));
-    });
-  }
-  STATOR_OP_METHOD bool type(Op* op) {
-    return that(op, [&](PyObject* value) { return typeOf(value) == typeOfPointer(op->b); });
-  }
-  STATOR_OP_METHOD bool length(Op* op) {
-    return that(op, [&](PyObject* value) {
-      return lengthOf(value) == static_cast<Py_ssize_t>(reinterpret_cast<intptr_t>(op->a));
-    });
-  }
-  STATOR_OP_METHOD bool keys(Op* op) {
-    return that(op, [&](PyObject* value) { return hasKeys(value, objectOf(op->b)); });
-  }
-  STATOR_OP_METHOD bool empty(Op* op) {
-    return that(op, [](PyObject* value) { return isDict(value) && lengthOf(value) == 0; });
-  }
-  STATOR_OP_METHOD bool tensor(Op* op) {
-    return that(op, [&](PyObject* value) {
-      return !isInstanceDict(value) && tensor::checkFacts(factsOf(*op), value);
-    });
+  template <GuardKind kKind>
+  STATOR_OP_METHOD bool holds(Op* op) {
+    return that(op, [&](PyObject* value) { return Kind<kKind>::holds(value, *op); });
   }
   STATOR_OP_METHOD bool same(Op* op) {
     return that(op, [&](PyObject* value) { return value == r_[op->dst]; });

@@ -133,22 +133,7 @@ bool suspectFails(GuardProgram::Impl& program, const sources::Roots& roots) {
   const Guard& guard = program.guards[program.suspect];
   const Ref<> seen = sources::read(*guard.source, roots);
   if (PyErr_Occurred()) PyErr_Clear();
-  bool holds = false;
-  if (seen) {
-    switch (guard.kind) {
-      case GuardKind::kEquals:
-        holds = sameConstant(seen.get(), guard.expected.get());
-        break;
-      case GuardKind::kIs:
-        holds = seen.get() == guard.expected.get();
-        break;
-      case GuardKind::kType:
-        holds = typeOf(seen.get()) == reinterpret_cast<PyTypeObject*>(guard.expected.get());
-        break;
-      default:
-        holds = lengthOf(seen.get()) == guard.number;
-    }
-  }
+  const bool holds = seen && holdsFor(guard, seen.get());
   if (!holds) {
     program.suspect_held = 0;
   } else if (++program.suspect_held > kHeldForLong) {

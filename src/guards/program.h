@@ -25,6 +25,13 @@ enum class Code : uint8_t {
 #undef STATOR_OP
 };
 
+// The op that tests what a guard about a value says.
+constexpr Code testOf(GuardKind kind) {
+  constexpr int kTests = static_cast<int>(Code::kIs) - static_cast<int>(GuardKind::kIs);
+  return static_cast<Code>(static_cast<int>(kind) + kTests);
+}
+static_assert(testOf(GuardKind::kTensor) == Code::kTensor);
+
 constexpr bool isEnter(Code code) {
   return code >= Code::kEnterManaged && code <= Code::kEnterType;
 }

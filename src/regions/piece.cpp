@@ -1,6 +1,7 @@
 #include "regions/piece.h"
 
 #include "base/boundary.h"
+#include "base/rebuilt.h"
 #include "base/stack_room.h"
 #include "regions/bodies.h"
 #include "symbolic/expr.h"
@@ -387,43 +388,8 @@ class Copier {
     bool holds = false;
     graph::forEachStandIn(value, [&](StandIn*) { holds = true; });
     if (!holds) return newRef(value);
-    if (PySlice_Check(value)) {
-      const auto* slice = reinterpret_cast<PySliceObject*>(value);
-      return orThrow(PySlice_New(rewritten(slice->start, lenient).get(),
-                                 rewritten(slice->stop, lenient).get(),
-                                 rewritten(slice->step, lenient).get()));
-    }
-    if (PyDict_Check(value)) {
-      auto* type = reinterpret_cast<PyObject*>(Py_TYPE(value));
-      Ref<> dict = orThrow(PyDict_CheckExact(value) ? PyDict_New() : PyObject_CallNoArgs(type));
-      PyObject *key = nullptr, *item = nullptr;
-      for (Py_ssize_t at = 0; PyDict_Next(value, &at, &key, &item);) {
-        if (PyObject_SetItem(dict.get(), key, rewritten(item, lenient).get()) < 0)
-          throw PythonError();
-      }
-      return dict;
-    }
-    return rewrittenItems(value, lenient);
-  }
-
-  Ref<> rewrittenItems(PyObject* value, bool lenient) {
-    const Py_ssize_t size = PySequence_Fast_GET_SIZE(value);
-    Ref<> items = orThrow(PyTuple_New(size));
-    for (Py_ssize_t i = 0; i < size; ++i) {
-      PyTuple_SET_ITEM(items.get(), i,
-                       rewritten(PySequence_Fast_GET_ITEM(value, i), lenient).release());
-    }
-    if (PyTuple_CheckExact(value)) return items;
-    if (PyList_Check(value)) return orThrow(PySequence_List(items.get()));
-    auto* type = reinterpret_cast<PyObject*>(Py_TYPE(value));
-    if (PyObject_HasAttrString(type, "_fields"))
-      return orThrow(PyObject_CallObject(type, items.get()));
-    if (std::string_view(Py_TYPE(value)->tp_name) == "torch.Size") {
-      // It takes ints alone.
-      Ref<> packed = orThrow(PyTuple_Pack(1, items.get()));
-      return orThrow(PyTuple_Type.tp_new(Py_TYPE(value), packed.get(), nullptr));
-    }
-    return orThrow(PyObject_CallOneArg(type, items.get()));
+    auto part = [&](PyObject* item) { return rewritten(item, lenient); };
+    return orThrow(rebuilt(value, part).release());
   }
 
   const Piece& piece_;

@@ -51,17 +51,52 @@ struct DirectCall::Arguments {
   std::vector<Ref<>> cells;
 };
 
+// What is bound to them (bytecode/binding.h).
+struct DirectCall::Bound {
+  const bytecode::Parameters& parameters;
+  PyFunctionObject* function;
+  PyObject* self;  // null: none is bound
+  PyObject* const* args;
+  Py_ssize_t positional;  // of args
+  Arguments& into;
+
+  PyObject* given(Py_ssize_t i) const {
+    if (self == nullptr) return args[i];
+    return i == 0 ? self : args[i - 1];
+  }
+  PyObject* named(Py_ssize_t i) const { return args[positional + i]; }
+  bool has(int slot) const { return into.slots[slot] != nullptr; }
+  void set(int slot, PyObject* value) { into.slots[slot] = value; }
+  void keep(int slot, Ref<> made) {
+    into.slots[slot] = made.get();
+    (slot == parameters.rest ? into.rest : into.named_rest) = std::move(made);
+  }
+  // Names that are interned are the same object if they are equal.
+  static bool takesName(PyObject* name) {
+    return PyUnicode_CheckExact(name) && PyUnicode_CHECK_INTERNED(name);
+  }
+  static bool isName(PyObject* parameter, PyObject* name) { return parameter == name; }
+  bool setDefaults(int first) {
+    PyObject* defaults = function->func_defaults;
+    const int count = defaults != nullptr ? static_cast<int>(PyTuple_GET_SIZE(defaults)) : 0;
+    const int first_default = parameters.positional - count;
+    for (int slot = std::max(first, first_default); slot < parameters.positional; ++slot) {
+      if (!has(slot)) set(slot, PyTuple_GET_ITEM(defaults, slot - first_default));
+    }
+    return true;
+  }
+  bool setKeywordDefault(int slot) {
+    if (function->func_kwdefaults == nullptr) return false;
+    set(slot, PyDict_GetItemWithError(function->func_kwdefaults, parameters.name(slot)));
+    return has(slot);
+  }
+};
+
 void DirectCall::describe(PyCodeObject* code) {
   code_ = code;
-  names_ = stator_code_slot_names(code);
-  positional_ = code->co_argcount;
-  positional_only_ = code->co_posonlyargcount;
-  keyword_only_ = code->co_kwonlyargcount;
+  parameters_ = bytecode::Parameters(code);
   slots_ = code->co_nlocalsplus;
   free_ = code->co_nfreevars;
-  int next = positional_ + keyword_only_;
-  rest_ = code->co_flags & CO_VARARGS ? next++ : -1;
-  named_rest_ = code->co_flags & CO_VARKEYWORDS ? next : -1;
   cells_.clear();
   for (int slot = 0; slot < slots_ - free_; ++slot) {
     if (stator_code_slot_is_cell(code, slot)) cells_.push_back(slot);
@@ -95,61 +130,13 @@ bool DirectCall::find(PyFunctionObject* function, Cache& cache) {
   return site_ != nullptr;
 }
 
-STATOR_HOT bool DirectCall::bindNamed(PyObject* name, PyObject* value, Arguments& into) const {
-  // Names that are interned are the same object if they are equal.
-  if (!PyUnicode_CheckExact(name) || !PyUnicode_CHECK_INTERNED(name)) return false;
-  for (int slot = positional_only_; slot < positional_ + keyword_only_; ++slot) {
-    if (PyTuple_GET_ITEM(names_, slot) != name) continue;
-    if (into.slots[slot] != nullptr) return false;
-    into.slots[slot] = value;
-    return true;
-  }
-  return into.named_rest && PyDict_SetItem(into.named_rest.get(), name, value) == 0;
-}
-
 // As CPython does when it makes the frame and runs the instructions before RESUME. False: they do not fit, which is for CPython to say.
 STATOR_HOT bool DirectCall::bind(PyFunctionObject* function, PyObject* self, PyObject* const* args,
                                  Py_ssize_t positional, PyObject* kwnames, Arguments& into) const {
   std::memset(into.slots, 0, static_cast<size_t>(slots_) * sizeof(PyObject*));
-  const Py_ssize_t bound = self != nullptr ? 1 : 0;
-  const Py_ssize_t given = positional + bound;
-  const Py_ssize_t taken = std::min<Py_ssize_t>(given, positional_);
-  if (bound > positional_) return false;
-  if (bound != 0) into.slots[0] = self;
-  std::copy(args, args + (taken - bound), into.slots + bound);
-  if (rest_ >= 0) {
-    into.rest = stealRef(PyTuple_New(given - taken));
-    if (!into.rest) return false;
-    for (Py_ssize_t i = taken; i < given; ++i)
-      PyTuple_SET_ITEM(into.rest.get(), i - taken, Py_NewRef(args[i - bound]));
-    into.slots[rest_] = into.rest.get();
-  } else if (given > taken) {
-    return false;
-  }
-  if (named_rest_ >= 0) {
-    into.named_rest = stealRef(PyDict_New());
-    if (!into.named_rest) return false;
-    into.slots[named_rest_] = into.named_rest.get();
-  }
-  const Py_ssize_t named = kwnames != nullptr ? PyTuple_GET_SIZE(kwnames) : 0;
-  for (Py_ssize_t i = 0; i < named; ++i) {
-    if (!bindNamed(PyTuple_GET_ITEM(kwnames, i), args[positional + i], into)) return false;
-  }
-  PyObject* defaults = function->func_defaults;
-  const Py_ssize_t first_default =
-      positional_ - (defaults != nullptr ? PyTuple_GET_SIZE(defaults) : 0);
-  for (Py_ssize_t slot = taken; slot < positional_; ++slot) {
-    if (into.slots[slot] != nullptr) continue;
-    if (slot < first_default) return false;
-    into.slots[slot] = PyTuple_GET_ITEM(defaults, slot - first_default);
-  }
-  for (int slot = positional_; slot < positional_ + keyword_only_; ++slot) {
-    if (into.slots[slot] != nullptr) continue;
-    if (function->func_kwdefaults == nullptr) return false;
-    into.slots[slot] =
-        PyDict_GetItemWithError(function->func_kwdefaults, PyTuple_GET_ITEM(names_, slot));
-    if (into.slots[slot] == nullptr) return false;
-  }
+  Bound bound{parameters_, function, self, args, positional, into};
+  const Py_ssize_t given = positional + (self != nullptr ? 1 : 0);
+  if (!bytecode::bindArguments(parameters_, given, kwnames, bound)) return false;
   for (int slot : cells_) {
     into.cells.push_back(stealRef(PyCell_New(into.slots[slot])));
     if (!into.cells.back()) return false;

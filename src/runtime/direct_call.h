@@ -7,6 +7,7 @@
 #pragma once
 
 #include "base/python.h"
+#include "bytecode/binding.h"
 #include "runtime/module_call.h"
 
 #include <cstdint>
@@ -26,11 +27,11 @@ class DirectCall {
  private:
   static constexpr int kMostSlots = 96;
   struct Arguments;
+  struct Bound;
   bool find(PyFunctionObject* function, Cache& cache);
   void describe(PyCodeObject* code);
   bool bind(PyFunctionObject* function, PyObject* self, PyObject* const* args,
             Py_ssize_t positional, PyObject* kwnames, Arguments& into) const;
-  bool bindNamed(PyObject* name, PyObject* value, Arguments& into) const;
   PyObject* run(Site& site, PyFunctionObject* function, Arguments& arguments, bool& served);
 
   // The place whose entries serve, as found when the cache was in that generation.
@@ -39,10 +40,9 @@ class DirectCall {
   uint64_t marks_version_ = 0;  // of the function's dict, in which it could be marked as disabled
   // How its code lays out a frame.
   PyCodeObject* code_ = nullptr;  // compared, never followed before that
-  PyObject* names_ = nullptr;
-  int positional_ = 0, positional_only_ = 0, keyword_only_ = 0, slots_ = 0, free_ = 0;
-  int rest_ = -1, named_rest_ = -1;  // slots of *args and **kwargs
-  std::vector<int> cells_;           // slots that the function puts into cells of its own
+  bytecode::Parameters parameters_;
+  int slots_ = 0, free_ = 0;
+  std::vector<int> cells_;  // slots that the function puts into cells of its own
   PlainModule module_;
 };
 

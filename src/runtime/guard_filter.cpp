@@ -15,41 +15,6 @@ using guards::GuardKind;
 using sources::Source;
 using sources::SourceKind;
 
-// What TorchDynamo calls such a guard, which is what filters ask for.
-const char* dynamoName(GuardKind kind) {
-  switch (kind) {
-    case GuardKind::kPresent:
-    case GuardKind::kAbsent:
-      return "HASATTR";
-    case GuardKind::kIs:
-    case GuardKind::kIsWeak:
-      return "ID_MATCH";
-    case GuardKind::kEquals:
-      return "EQUALS_MATCH";
-    case GuardKind::kType:
-      return "TYPE_MATCH";
-    case GuardKind::kTypeVersion:
-      return "CLASS_MATCH";
-    case GuardKind::kLength:
-      return "SEQUENCE_LENGTH";
-    case GuardKind::kDictKeys:
-      return "DICT_KEYS_MATCH";
-    case GuardKind::kDictEmpty:
-      return "EMPTY_NN_MODULE_HOOKS_DICT";
-    case GuardKind::kTensor:
-      return "TENSOR_MATCH";
-    case GuardKind::kSameAs:
-      return "DUPLICATE_INPUT";
-    case GuardKind::kNotSameAs:
-      return "NO_TENSOR_ALIASING";
-    case GuardKind::kGlobalState:
-      return "GLOBAL_STATE";
-    case GuardKind::kAbcToken:
-      return "ABC_TOKEN";
-  }
-  return "";
-}
-
 // The module that a source lies inside of, the innermost; null: none.
 Ref<> moduleAround(const Source* source, const sources::Roots& roots) {
   for (source = source != nullptr ? source->base : nullptr; source != nullptr;
@@ -75,7 +40,8 @@ Ref<> entryOf(const Guard& guard, const sources::Roots& roots) {
   Ref<> module = moduleAround(guard.source, roots);
   const std::string name =
       guard.source != nullptr ? sources::print(*guard.source, roots.code) : std::string();
-  Ref<> made = stealRef(Py_BuildValue("(ssOOOO)", name.c_str(), dynamoName(guard.kind),
+  // By TorchDynamo's names, which filters ask for.
+  Ref<> made = stealRef(Py_BuildValue("(ssOOOO)", name.c_str(), guards::rowOf(guard.kind).dynamo,
                                       value ? Py_True : Py_False, value ? value.get() : Py_None,
                                       isGlobal(guard.source) ? Py_True : Py_False,
                                       module ? module.get() : Py_None));

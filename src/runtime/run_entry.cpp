@@ -1,6 +1,7 @@
 // How an entry serves a call whose frame is there: its graph runs, then its plan.
 #include "base/check.h"
 #include "base/error_aside.h"
+#include "base/rebuilt.h"
 #include "base/stack_room.h"
 #include "breaks/draws.h"
 #include "graph/graph_runner.h"
@@ -100,33 +101,8 @@ Ref<> withValues(PyObject* value, const Known& known) {
     auto found = known.find(graph::asStandIn(value)->node);
     return found == known.end() ? Ref<>() : found->second;
   }
-  if (PyTuple_CheckExact(value) || PyList_CheckExact(value)) {
-    Ref<> items = stealRef(PyList_New(0));
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
-      Ref<> item = withValues(PySequence_Fast_GET_ITEM(value, i), known);
-      if (!item) return item;
-      PyList_Append(items.get(), item.get());
-    }
-    return PyList_CheckExact(value) ? items : stealRef(PyList_AsTuple(items.get()));
-  }
-  if (PyDict_CheckExact(value)) {
-    Ref<> dict = stealRef(PyDict_New());
-    PyObject *key = nullptr, *item = nullptr;
-    Py_ssize_t position = 0;
-    while (PyDict_Next(value, &position, &key, &item)) {
-      Ref<> made = withValues(item, known);
-      if (!made) return made;
-      PyDict_SetItem(dict.get(), key, made.get());
-    }
-    return dict;
-  }
-  if (PySlice_Check(value)) {
-    auto* slice = reinterpret_cast<PySliceObject*>(value);
-    Ref<> start = withValues(slice->start, known), stop = withValues(slice->stop, known),
-          step = withValues(slice->step, known);
-    return start && stop && step ? stealRef(PySlice_New(start.get(), stop.get(), step.get()))
-                                 : Ref<>();
-  }
+  if (isPlainContainer(value))
+    return rebuilt(value, [&](PyObject* item) { return withValues(item, known); });
   bool holds = false;
   graph::forEachStandIn(value, [&](graph::StandIn*) { holds = true; });
   return holds ? Ref<>() : newRef(value);

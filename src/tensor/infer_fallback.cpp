@@ -2,6 +2,7 @@
 // its answer. Needs no torch headers.
 #include "base/boundary.h"
 #include "base/imports.h"
+#include "base/rebuilt.h"
 #include "base/stack_room.h"
 #include "python/hidden.h"
 #include "shapes/arg.h"
@@ -138,39 +139,13 @@ class Substitution {
     }
     if (PyObject* known = reader_.wrapper_of == nullptr ? nullptr : reader_.wrapper_of(object))
       return newRef(known);
-    if (PyTuple_CheckExact(object)) {
-      Ref<> copy = orThrow(PyTuple_New(PyTuple_GET_SIZE(object)));
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
-        PyTuple_SET_ITEM(copy.get(), i, replace(PyTuple_GET_ITEM(object, i)).release());
-      }
-      return copy;
-    }
+    if (isPlainContainer(object))
+      return orThrow(rebuilt(object, [&](PyObject* item) { return replace(item); }).release());
     if (PyTuple_Check(object) && PyObject_HasAttrString(object, "_make")) {  // named tuples
       Ref<> items = orThrow(PySequence_List(object));
       items = replace(items.get());
       return orThrow(PyObject_CallMethod(reinterpret_cast<PyObject*>(Py_TYPE(object)), "_make", "O",
                                          items.get()));
-    }
-    if (PyList_CheckExact(object)) {
-      Ref<> copy = orThrow(PyList_New(PyList_GET_SIZE(object)));
-      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(object); ++i) {
-        PyList_SET_ITEM(copy.get(), i, replace(PyList_GET_ITEM(object, i)).release());
-      }
-      return copy;
-    }
-    if (PyDict_CheckExact(object)) {
-      Ref<> copy = orThrow(PyDict_New());
-      PyObject* key = nullptr;
-      PyObject* value = nullptr;
-      for (Py_ssize_t at = 0; PyDict_Next(object, &at, &key, &value);) {
-        if (PyDict_SetItem(copy.get(), key, replace(value).get()) != 0) throw PythonError();
-      }
-      return copy;
-    }
-    if (PySlice_Check(object)) {
-      const auto* slice = reinterpret_cast<PySliceObject*>(object);
-      return orThrow(PySlice_New(replace(slice->start).get(), replace(slice->stop).get(),
-                                 replace(slice->step).get()));
     }
     if (symbolic::isSymInt(object)) return numberOf(symbolic::dimOf(object), symbols_.get());
     return newRef(object);

@@ -17,10 +17,10 @@ import os
 import sys
 
 import torch
-from torch._guards import CompileContext, CompileId, TracingContext, compile_context, tracing
+from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from stator import _backends, _fx, _report, config, exc
+from stator import _backends, _fx, _node_meta, config, exc
 from stator.debug._program import ScriptError, definitions
 from stator.debug._text import facts_of
 
@@ -302,7 +302,7 @@ def _input_sources(specimen):
 
 def _compile_captured(specimen, inputs, backend, facts, shapes):
     module = specimen.with_examples(inputs).to_fx()
-    context = _fx._prepare(module)
+    context = _fx.prepare(module)
     record = module._stator_record
     examples = record.examples
     fakes = None
@@ -316,16 +316,10 @@ def _compile_captured(specimen, inputs, backend, facts, shapes):
     for position, node in enumerate(module.graph.find_nodes(op="placeholder")):
         with tracing(context):
             node.meta["example_value"] = (
-                _fx.fake_input(record, position, record.examples[position]) if fakes is None else fakes[position]
+                _node_meta.fake_input(record, position, record.examples[position]) if fakes is None else fakes[position]
             )
     facts |= _propagate(specimen, module.graph, "example_value", context.fake_mode)
-    compile_id = CompileId(frame_id=next(_report.compile_ids), frame_compile_id=0)
-    module.meta.update(
-        dynamo_flat_name_to_original_fqn={},
-        dynamo_compile_id=compile_id,
-        backend_id=f"__compiled_fn_{compile_id.frame_id}",
-    )
-    with tracing(context), compile_context(CompileContext(compile_id)):
+    with _fx.handed_over(module, context):
         return backend(module, examples)
 
 

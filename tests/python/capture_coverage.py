@@ -7,28 +7,27 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "tests/capture"
 HEADER = re.compile(r"^(\w+):[ \t]*(.*)$")
 
-# How each guard kind reads (guards/explain.cpp); the first that fits counts.
-GUARD_KINDS = {
-    "kGlobalState": r"^global state ",
-    "kAbcToken": r"^no class was registered ",
-    "kTypeVersion": r" is unchanged( in |$)",
-    "kIsWeak": r" is the object of the capture(, held)?$",
-    "kType": r"^type\(.*\) is ",
-    "kLength": r"^len\(.*\) == \d+$",
-    "kDictKeys": r"^list\(.*\) == \(",
-    "kDictEmpty": r"^not ",
-    "kNotSameAs": r" is not ",
-    "kTensor": r": \w+, \w+, \[",
-    "kPresent": r" is there$",
-    "kAbsent": r" is missing$",
-    "kSameAs": r"^[LG]\[.* is [LG]\[",
-    "kIs": r" is ",
-    "kEquals": r" == ",
-}
+KIND = re.compile(r'^STATOR_GUARD_KIND\((k\w+), [^"]*"\w+", "\w+",\s*"([^"]*)"', re.MULTILINE)
+
+
+def _patterns():
+    """How each guard kind reads (guards/kinds.def): the first that fits counts, so those that say most come first."""
+    kinds = dict(KIND.findall((ROOT / "src/guards/kinds.def").read_text()))
+    holes = {"at": ".*", "was": ".*", "other": r"[LG]\[.*"}
+
+    def weight(item):
+        return len(re.sub(r"{\w+}", "", item[1])), "{other}" in item[1]
+
+    for kind, text in sorted(kinds.items(), key=weight, reverse=True):
+        parts = re.split(r"{(\w+)}", text)
+        yield kind, "".join(holes[part] if i % 2 else re.escape(part) for i, part in enumerate(parts))
+
+
+GUARD_KINDS = dict(_patterns())
 
 
 def kind_of(guard):
-    return next((kind for kind, pattern in GUARD_KINDS.items() if re.search(pattern, guard)), None)
+    return next((kind for kind, pattern in GUARD_KINDS.items() if re.match(pattern, guard)), None)
 
 
 def shown(section):
@@ -57,11 +56,6 @@ def reasons_without_case():
     return [row for row in rows if row != "kNone" and row not in seen]
 
 
-def guard_kinds():
-    text = (ROOT / "src/guards/guard.h").read_text()
-    return re.findall(r"^  (k\w+),", text[text.index("enum class GuardKind") :].partition("};")[0], re.MULTILINE)
-
-
 def guard_kinds_without_case():
     seen = {kind_of(line) for line in shown("guards")}
-    return [kind for kind in guard_kinds() if kind not in seen]
+    return [kind for kind in GUARD_KINDS if kind not in seen]

@@ -10,7 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 import stator._core as core
-from stator._fx import _DEVICES, _DTYPES
+from stator._node_meta import DEVICES, DTYPES
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ def facts(tensor: torch.Tensor) -> tuple[Any, ...]:
     return (
         tuple(tensor.shape),
         tuple(tensor.stride()),
-        _DTYPES.index(tensor.dtype),
-        _DEVICES.index(device.type),
+        DTYPES.index(tensor.dtype),
+        DEVICES.index(device.type),
         index,
         int(tensor.requires_grad),
         int(isinstance(tensor, torch.nn.Parameter)),

@@ -99,8 +99,8 @@ def test_every_reason_is_shown():
 
 
 def test_every_guard_kind_is_shown():
-    assert "kTensor" in capture_coverage.guard_kinds()
-    assert set(capture_coverage.guard_kinds()) == set(capture_coverage.GUARD_KINDS)
+    rows = (capture_coverage.ROOT / "src/guards/kinds.def").read_text().count("\nSTATOR_GUARD_KIND(")
+    assert len(capture_coverage.GUARD_KINDS) == rows > 0
     assert capture_coverage.guard_kinds_without_case() == []
 
 

@@ -24,6 +24,7 @@ import torch
 import stator
 import stator._core as core
 import stator._fx as fx
+from stator import _node_meta
 from tests.python import children
 from tests.python.graph_describe import Describe, Value, facts
 
@@ -519,7 +520,7 @@ def test_fakes_of_inputs_are_those_of_the_mode() -> None:
     ]
     modes = [torch._subclasses.FakeTensorMode(shape_env=ShapeEnv()) for _ in range(2)]
     record = types.SimpleNamespace(fake_mode=modes[0], examples=tensors, symbols=None)
-    fx._fake_plain_inputs(record)
+    _node_meta.fake_plain_inputs(record)
     held = record.fake_mode._stator_inputs
     assert [fake.shape for fake in held] == [(2, 3), (3,), (2, 3), (0, 3)]
     ours, theirs = ([mode.from_tensor(tensor, static_shapes=True) for tensor in tensors] for mode in modes)

@@ -2,6 +2,7 @@
 #include "interpret/calls/comptime.h"
 
 #include "base/check.h"
+#include "base/rebuilt.h"
 #include "graph/fx.h"
 #include "guards/explain.h"
 #include "interpret/core/known.h"
@@ -32,24 +33,8 @@ Ref<> shown(PyObject* value, int depth = 0) {
     return stealRef(PyObject_CallFunction(torchObject("stator._comptime.Shown"), "sO", text.c_str(),
                                           whole ? &PyLong_Type : &PyFloat_Type));
   }
-  if (depth < kDeepest && (PyTuple_CheckExact(value) || PyList_CheckExact(value))) {
-    Ref<> items = stealRef(PyList_New(0));
-    Ref<> all = stealRef(PySequence_List(value));
-    for (Py_ssize_t i = 0; all && i < PyList_GET_SIZE(all.get()); ++i) {
-      Ref<> item = shown(PyList_GET_ITEM(all.get(), i), depth + 1);
-      if (!item || PyList_Append(items.get(), item.get()) != 0) return {};
-    }
-    return PyTuple_CheckExact(value) ? stealRef(PyList_AsTuple(items.get())) : items;
-  }
-  if (depth < kDeepest && PyDict_CheckExact(value)) {
-    Ref<> copy = stealRef(PyDict_New());
-    PyObject *key = nullptr, *inner = nullptr;
-    for (Py_ssize_t at = 0; PyDict_Next(value, &at, &key, &inner) != 0;) {
-      Ref<> item = shown(inner, depth + 1);
-      if (!item || PyDict_SetItem(copy.get(), key, item.get()) != 0) return {};
-    }
-    return copy;
-  }
+  if (depth < kDeepest && isPlainContainer(value) && !PySlice_Check(value))
+    return rebuilt(value, [&](PyObject* item) { return shown(item, depth + 1); });
   return newRef(value);
 }
 

@@ -2,6 +2,7 @@
 #include "interpret/calls/inlining.h"
 
 #include "base/check.h"
+#include "bytecode/binding.h"
 #include "interpret/calls/calls.h"
 #include "interpret/calls/folded_modules.h"
 #include "interpret/calls/switches.h"
@@ -19,99 +20,82 @@ namespace stator::interpret {
 
 namespace {
 
-// Binds arguments to the callee's slots as CPython does. False: they do not fit, and the real call has to raise.
-bool bind(Tracer& tracer, PyFunctionObject* function, PyCodeObject* code, const Args& args,
-          SymbolicFrame& frame, Flow& flow) {
-  int positional = code->co_argcount;
-  int keyword_only = code->co_kwonlyargcount;
-  int total = positional + keyword_only;
-  bool takes_args = (code->co_flags & CO_VARARGS) != 0,
-       takes_kwargs = (code->co_flags & CO_VARKEYWORDS) != 0;
-  auto& slots = frame.slots;
-  size_t given = args.positional;
-  size_t direct = std::min(given, static_cast<size_t>(positional));
-  for (size_t i = 0; i < direct; ++i) slots[i] = newRef(args.values[i]);
-  int next_slot = total;
-  if (takes_args) {
-    Ref<> rest = stealRef(PyTuple_New(static_cast<Py_ssize_t>(given - direct)));
-    for (size_t i = direct; i < given; ++i)
-      PyTuple_SET_ITEM(rest.get(), static_cast<Py_ssize_t>(i - direct), Py_NewRef(args.values[i]));
-    slots[static_cast<size_t>(next_slot++)] = rest;
-  } else if (given > direct) {
-    return false;
+// The slots of a frame of the trace's own, which arguments and defaults are bound to.
+class Slots {
+ public:
+  Slots(Tracer& tracer, PyFunctionObject* function, const bytecode::Parameters& parameters,
+        const Args& args, SymbolicFrame& frame)
+      : tracer_(tracer),
+        function_(function),
+        parameters_(parameters),
+        args_(args),
+        slots_(frame.slots),
+        source_(tracer.sourceOf(reinterpret_cast<PyObject*>(function))) {}
+
+  // Not kOk: a default could not be read.
+  Flow flow() const { return flow_; }
+
+  PyObject* given(Py_ssize_t i) const { return args_.values[static_cast<size_t>(i)]; }
+  PyObject* named(Py_ssize_t i) const {
+    return args_.values[args_.positional + static_cast<size_t>(i)];
   }
-  Ref<> extra;
-  if (takes_kwargs) {
-    extra = stealRef(PyDict_New());
-    slots[static_cast<size_t>(next_slot)] = extra;
+  bool has(int slot) const { return static_cast<bool>(slots_[static_cast<size_t>(slot)]); }
+  void set(int slot, PyObject* value) { keep(slot, newRef(value)); }
+  void keep(int slot, Ref<> value) { slots_[static_cast<size_t>(slot)] = std::move(value); }
+  static bool takesName(PyObject*) { return true; }
+  static bool isName(PyObject* parameter, PyObject* name) {
+    return parameter == name || PyUnicode_Compare(parameter, name) == 0;
   }
-  PyObject* slot_names = stator_code_slot_names(code);
-  for (size_t k = 0; k < args.keywordCount(); ++k) {
-    PyObject* name = args.name(k);
-    PyObject* value = args.values[args.positional + k];
-    int found = -1;
-    for (int i = code->co_posonlyargcount; i < total && found < 0; ++i) {
-      PyObject* candidate = PyTuple_GET_ITEM(slot_names, i);
-      if (candidate == name || PyUnicode_Compare(candidate, name) == 0) found = i;
-    }
-    if (found >= 0) {
-      if (slots[static_cast<size_t>(found)]) return false;
-      slots[static_cast<size_t>(found)] = newRef(value);
-    } else {
-      if (!extra) return false;
-      PyDict_SetItem(extra.get(), name, value);
-    }
-  }
-  const Source* source = tracer.sourceOf(reinterpret_cast<PyObject*>(function));
-  bool outside = source != nullptr;
-  PyObject* defaults = function->func_defaults;
-  bool defaults_outside = outside;
-  if (values::Info* info = tracer.values.find(reinterpret_cast<PyObject*>(function));
-      outside && info != nullptr && info->overlay) {
-    static PyObject* const defaults_name = PyUnicode_InternFromString("__defaults__");
-    if (PyObject* written = PyDict_GetItemWithError(info->overlay.get(), defaults_name)) {
-      defaults = written;
-      defaults_outside = false;
-    }
-  }
-  if (defaults != nullptr && given < static_cast<size_t>(positional)) {
-    Py_ssize_t count = PyTuple_GET_SIZE(defaults);
+  bool setDefaults(int) {
+    PyObject* written = writtenDefaults();
+    PyObject* defaults = written != nullptr ? written : function_->func_defaults;
+    const Py_ssize_t count = defaults != nullptr ? PyTuple_GET_SIZE(defaults) : 0;
+    const Py_ssize_t positional = parameters_.positional;
     for (Py_ssize_t i = std::max<Py_ssize_t>(0, count - positional); i < count; ++i) {
-      size_t slot = static_cast<size_t>(positional - count + i);
-      if (slots[slot]) continue;
-      PyObject* raw = PyTuple_GET_ITEM(defaults, i);
-      Out value = defaults_outside
-                      ? fromOutside(tracer, raw,
-                                    tracer.world.child(SourceKind::kDefault, source, nullptr, i))
-                      : Out(newRef(raw));
-      if (!value.ok()) {
-        flow = value.flow();
-        return true;
-      }
-      slots[slot] = value.take();
+      const int slot = static_cast<int>(positional - count + i);
+      if (has(slot)) continue;
+      const Source* source = source_ != nullptr && written == nullptr
+                                 ? tracer_.world.child(SourceKind::kDefault, source_, nullptr, i)
+                                 : nullptr;
+      if (!read(slot, PyTuple_GET_ITEM(defaults, i), source)) return false;
     }
+    return true;
   }
-  for (int i = 0; i < positional; ++i) {
-    if (!slots[static_cast<size_t>(i)]) return false;
-  }
-  for (int i = positional; i < total; ++i) {
-    if (slots[static_cast<size_t>(i)]) continue;
-    PyObject* name = PyTuple_GET_ITEM(slot_names, i);
-    PyObject* raw = function->func_kwdefaults != nullptr
-                        ? PyDict_GetItemWithError(function->func_kwdefaults, name)
+  bool setKeywordDefault(int slot) {
+    PyObject* name = parameters_.name(slot);
+    PyObject* raw = function_->func_kwdefaults != nullptr
+                        ? PyDict_GetItemWithError(function_->func_kwdefaults, name)
                         : nullptr;
     if (raw == nullptr) return false;
-    Out value =
-        outside ? fromOutside(tracer, raw, tracer.world.child(SourceKind::kKwDefault, source, name))
-                : Out(newRef(raw));
-    if (!value.ok()) {
-      flow = value.flow();
-      return true;
-    }
-    slots[static_cast<size_t>(i)] = value.take();
+    return read(
+        slot, raw,
+        source_ != nullptr ? tracer_.world.child(SourceKind::kKwDefault, source_, name) : nullptr);
   }
-  return true;
-}
+
+ private:
+  // source null: the function was made in the trace
+  bool read(int slot, PyObject* raw, const Source* source) {
+    Out value = source != nullptr ? fromOutside(tracer_, raw, source) : Out(newRef(raw));
+    flow_ = value.flow();
+    if (value.ok()) keep(slot, value.take());
+    return flow_ == Flow::kOk;
+  }
+  PyObject* writtenDefaults() {
+    static PyObject* const name = PyUnicode_InternFromString("__defaults__");
+    values::Info* info = tracer_.values.find(reinterpret_cast<PyObject*>(function_));
+    return source_ != nullptr && info != nullptr && info->overlay
+               ? PyDict_GetItemWithError(info->overlay.get(), name)
+               : nullptr;
+  }
+
+  Tracer& tracer_;
+  PyFunctionObject* function_;
+  const bytecode::Parameters& parameters_;
+  const Args& args_;
+  std::vector<Ref<>>& slots_;
+  const Source* source_;
+  Flow flow_ = Flow::kOk;
+};
 
 }  // namespace
 
@@ -181,9 +165,12 @@ Out enterFunction(Tracer& tracer, PyObject* callable, const Args& args, Continua
   frame.globals = function->func_globals;
   frame.builtins = function->func_builtins;
   frame.slots.resize(static_cast<size_t>(info->slotCount()));
-  Flow flow = Flow::kOk;
-  if (!bind(tracer, function, code, args, frame, flow)) return raiseBinding(tracer, callable, args);
-  if (flow != Flow::kOk) return flow;
+  const bytecode::Parameters parameters(code);
+  Slots slots(tracer, function, parameters, args, frame);
+  const auto given = static_cast<Py_ssize_t>(args.positional);
+  const bool fits = bytecode::bindArguments(parameters, given, args.names, slots);
+  if (slots.flow() != Flow::kOk) return slots.flow();
+  if (!fits) return raiseBinding(tracer, callable, args);
   frame.then = then;
   frame.call_site = tracer.location();
   frame.entered_at = tracer.frames.instruction();

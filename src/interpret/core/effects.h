@@ -5,8 +5,13 @@
 #include "breaks/plan.h"
 
 #include <cstdint>
+#include <unordered_set>
 #include <utility>
 #include <vector>
+
+namespace stator::values {
+struct Info;
+}
 
 namespace stator::interpret {
 
@@ -23,6 +28,9 @@ class Effects {
   // Writes so far to objects that are older than the call being folded.
   uint64_t count() const { return count_; }
   void note() { ++count_; }
+  // What was there before the trace and is written to, or about to be.
+  const std::unordered_set<values::Info*>& written() const { return written_; }
+  void write(values::Info* info) { written_.insert(info); }
 
   const std::vector<LruUse>& lruUses() const { return lru_uses_; }  // in the order of the calls
   void useLru(LruUse use) { lru_uses_.push_back(std::move(use)); }
@@ -47,6 +55,7 @@ class Effects {
 
  private:
   uint64_t count_ = 0;
+  std::unordered_set<values::Info*> written_;
   std::vector<LruUse> lru_uses_;
   std::vector<LateCall> late_calls_, first_calls_;
   std::vector<breaks::Draw> draws_;

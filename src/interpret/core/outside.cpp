@@ -246,9 +246,10 @@ PyTypeObject* typeOf(Tracer& tracer, PyObject* value) {
 
 void noteWrite(Tracer& tracer, PyObject* object) {
   values::Info* info = tracer.values.find(object);
-  if (info != nullptr &&
-      (info->origin == values::Origin::kOutside || info->born <= tracer.modules.foldStarted()))
-    tracer.effects.note();
+  if (info == nullptr) return;
+  const bool outside = info->origin == values::Origin::kOutside;
+  if (outside) tracer.effects.write(info);
+  if (outside || info->born <= tracer.modules.foldStarted()) tracer.effects.note();
 }
 
 bool runsModuleCall(Tracer& tracer) {

@@ -115,7 +115,9 @@ Flow storeInstanceAttr(Tracer& tracer, PyObject* object, PyObject* name, PyObjec
   if (PyObject* shadow = slot ? nullptr : attributesShadow(tracer, info)) {
     if (value == nullptr && PyDict_Contains(shadow, name) != 1)
       return raiseNotThere(tracer, object, name);
-    tracer.values.find(info->attributes)->dirty = true;
+    values::Info* attributes = tracer.values.find(info->attributes);
+    attributes->dirty = true;
+    tracer.effects.write(attributes);
     if ((value != nullptr ? PyDict_SetItem(shadow, name, value) : PyDict_DelItem(shadow, name)) !=
         0)
       return tracer.raiseCurrentError();

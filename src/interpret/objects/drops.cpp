@@ -16,9 +16,6 @@ bool wasWritten(const values::Info* info) {
          (info->dirty || info->overlay || (info->as_object && info->as_object->overlay));
 }
 
-// Whatever writes to something from outside notes it: most captures never do, and need not look for what they wrote.
-bool nothingWasWritten(const Tracer& tracer) { return tracer.effects.count() == 0; }
-
 bool isOnTheWay(const sources::Source* owner, const sources::Source* to) {
   while (to != nullptr && to != owner) to = to->base;
   return to != nullptr;
@@ -57,8 +54,7 @@ bool isHeldElsewhere(Tracer& tracer, PyObject* value) {
   } else if (source->kind == SourceKind::kStack) {
     return false;
   }
-  if (nothingWasWritten(tracer)) return true;
-  for (values::Info* other : tracer.values.all()) {
+  for (values::Info* other : tracer.effects.written()) {
     // Also what hangs from an owner without being named: the dicts of a module.
     if (wasWritten(other) &&
         (other->source == nullptr || isOnTheWay(other->source, info->source) ||
@@ -98,9 +94,8 @@ bool callerHolds(Tracer& tracer, PyObject* value) {
 bool dropRunsUserCode(Tracer& tracer, PyObject* value) {
   if (value == nullptr || values::isScalar(value) || graph::isStandIn(value)) return false;
   if (isTraceIterator(value)) return holdsGenerator(tracer, value, 0);
-  // The cheap question first: a look into a module's contents costs as much as the capture of a small layer.
-  if (nothingWasWritten(tracer) && isHeldElsewhere(tracer, value)) return false;
-  if (callerHolds(tracer, value)) return false;
+  // The cheap questions first: a look into a module's contents costs as much as the capture of a small layer.
+  if (isHeldElsewhere(tracer, value) || callerHolds(tracer, value)) return false;
   const known::KeptByTrace kept{
       [&](PyObject* object) { return tracer.values.find(object) != nullptr; },
       [&](PyObject* object) {
@@ -109,8 +104,7 @@ bool dropRunsUserCode(Tracer& tracer, PyObject* value) {
         return isHeldElsewhere(tracer, object) &&
                (dropped == nullptr || !isOnTheWay(dropped, tracer.sourceOf(object)));
       }};
-  if (!known::endIsNoticed(value) && !known::endOfContentsIsNoticed(value, kept)) return false;
-  return !isHeldElsewhere(tracer, value);
+  return known::endIsNoticed(value) || known::endOfContentsIsNoticed(value, kept);
 }
 
 bool mayBeGone(Tracer& tracer, PyObject* object) {
@@ -143,9 +137,8 @@ bool mayBeGone(Tracer& tracer, PyObject* object) {
     PyObject* now = root.stack[i].get();
     if (now != unreadMarker() && now != tracer.world.roots().stack[i]) return true;
   }
-  const auto& seen_values = tracer.values.all();
-  return !nothingWasWritten(tracer) &&
-         std::any_of(seen_values.begin(), seen_values.end(), wasWritten);
+  const auto& written = tracer.effects.written();
+  return std::any_of(written.begin(), written.end(), wasWritten);
 }
 
 }  // namespace stator::interpret

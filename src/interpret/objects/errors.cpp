@@ -2,6 +2,7 @@
 #include "interpret/objects/errors.h"
 
 #include "base/check.h"
+#include "base/rebuilt.h"
 #include "base/stack_room.h"
 #include "base/text.h"
 #include "interpret/core/known.h"
@@ -65,15 +66,8 @@ Ref<> withZeros(Tracer& t, PyObject* value) {
     if (!made) PyErr_Clear();
     return made;
   }
-  if (PyTuple_CheckExact(value) || PyList_CheckExact(value)) {
-    Ref<> list = stealRef(PyList_New(0));
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
-      Ref<> item = withZeros(t, PySequence_Fast_GET_ITEM(value, i));
-      if (!item) return item;
-      PyList_Append(list.get(), item.get());
-    }
-    return PyList_CheckExact(value) ? list : stealRef(PyList_AsTuple(list.get()));
-  }
+  if (PyTuple_CheckExact(value) || PyList_CheckExact(value))
+    return rebuilt(value, [&](PyObject* item) { return withZeros(t, item); });
   return values::isConstantDeep(value) ? newRef(value) : Ref<>();
 }
 

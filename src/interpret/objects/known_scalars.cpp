@@ -3,6 +3,7 @@
 // of our own.
 #include "interpret/objects/known_scalars.h"
 
+#include "base/rebuilt.h"
 #include "base/stack_room.h"
 #include "interpret/core/sym_scalars.h"
 #include "interpret/core/tracer.h"
@@ -33,16 +34,8 @@ class Evaluation {
   Ref<> replaced(PyObject* argument) {
     needStack();
     if (graph::isStandIn(argument)) return run(graph::asStandIn(argument));
-    if (PyTuple_CheckExact(argument) || PyList_CheckExact(argument)) {
-      Py_ssize_t size = PySequence_Fast_GET_SIZE(argument);
-      Ref<> list = stealRef(PyList_New(0));
-      for (Py_ssize_t i = 0; i < size; ++i) {
-        Ref<> item = replaced(PySequence_Fast_GET_ITEM(argument, i));
-        if (!item) return item;
-        PyList_Append(list.get(), item.get());
-      }
-      return PyList_CheckExact(argument) ? list : stealRef(PyList_AsTuple(list.get()));
-    }
+    if (PyTuple_CheckExact(argument) || PyList_CheckExact(argument))
+      return rebuilt(argument, [&](PyObject* item) { return replaced(item); });
     return values::isConstantDeep(argument) ? newRef(argument) : Ref<>();
   }
 

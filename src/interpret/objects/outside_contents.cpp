@@ -268,6 +268,7 @@ Out dictContents(Tracer& tracer, values::Info* info) {
   if (owner != nullptr && owner->overlay) {
     applyAttributes(tracer, owner, Py_TYPE(info->attributes_of), shadow.get());
     info->dirty = true;
+    tracer.effects.write(info);
   }
   if (info->overlay) {
     applyOverlay(tracer, info, shadow.get());

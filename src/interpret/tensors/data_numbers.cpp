@@ -1,6 +1,7 @@
 // Sizes and conditions that only the run of a graph tells.
 #include "interpret/tensors/data_numbers.h"
 
+#include "base/rebuilt.h"
 #include "interpret/core/known.h"
 #include "interpret/core/sym_scalars.h"
 #include "interpret/core/symbol_nodes.h"
@@ -114,17 +115,9 @@ Ref<> withSomeNumbers(PyObject* argument) {
     return stealRef(PyFloat_FromDouble(scalar->backed ? scalar->hint : 0.5));
   }
   if (symbolic::isSymScalar(argument)) return newRef(Py_True);
-  if (PyList_CheckExact(argument) && holdsFloat(argument)) {
-    Ref<> list = stealRef(PyList_New(PyList_GET_SIZE(argument)));
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(argument); ++i)
-      PyList_SET_ITEM(list.get(), i, withSomeNumbers(PyList_GET_ITEM(argument, i)).release());
-    return list;
-  }
-  if (!PyTuple_CheckExact(argument)) return newRef(argument);
-  Ref<> made = stealRef(PyTuple_New(PyTuple_GET_SIZE(argument)));
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(argument); ++i)
-    PyTuple_SET_ITEM(made.get(), i, withSomeNumbers(PyTuple_GET_ITEM(argument, i)).release());
-  return made;
+  if (PyTuple_CheckExact(argument) || (PyList_CheckExact(argument) && holdsFloat(argument)))
+    return rebuilt(argument, withSomeNumbers);
+  return newRef(argument);
 }
 
 bool mayAssume(Tracer& t, const symbolic::Expr* condition) {

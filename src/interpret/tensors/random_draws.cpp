@@ -75,6 +75,7 @@ Out makeKnown(Tracer& t, PyObject* object) {
   if (!shadow) return t.raiseCurrentError();
   info->shadow = shadow;
   info->dirty = true;
+  t.effects.write(info);
   t.effects.note();
   return shadow;
 }

@@ -3,6 +3,7 @@
 // becomes further operands. The operators themselves are spelled out in stator/polyfills/, which call the functions registered here.
 
 #include "base/check.h"
+#include "base/rebuilt.h"
 #include "base/stack_room.h"
 #include "graph/fx.h"
 #include "graph/fx_names.h"
@@ -190,25 +191,8 @@ Ref<> substitute(PyObject* value, const Replacements& replacements) {
     auto found = replacements.find(graph::asStandIn(value)->node);
     return found != replacements.end() ? found->second : newRef(value);
   }
-  if (PyTuple_CheckExact(value) || PyList_CheckExact(value)) {
-    Ref<> list = stealRef(PyList_New(0));
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
-      PyList_Append(list.get(), substitute(PySequence_Fast_GET_ITEM(value, i), replacements).get());
-    return PyList_CheckExact(value) ? list : stealRef(PyList_AsTuple(list.get()));
-  }
-  if (PyDict_CheckExact(value)) {
-    Ref<> dict = stealRef(PyDict_New());
-    PyObject *key = nullptr, *item = nullptr;
-    for (Py_ssize_t at = 0; PyDict_Next(value, &at, &key, &item);)
-      PyDict_SetItem(dict.get(), key, substitute(item, replacements).get());
-    return dict;
-  }
-  if (PySlice_Check(value)) {
-    auto* slice = reinterpret_cast<PySliceObject*>(value);
-    return stealRef(PySlice_New(substitute(slice->start, replacements).get(),
-                                substitute(slice->stop, replacements).get(),
-                                substitute(slice->step, replacements).get()));
-  }
+  if (isPlainContainer(value))
+    return rebuilt(value, [&](PyObject* item) { return substitute(item, replacements); });
   return newRef(value);
 }
 

@@ -4,6 +4,7 @@
 #include "interpret/tensors/torch_function.h"
 
 #include "base/check.h"
+#include "base/rebuilt.h"
 #include "base/stack_room.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
@@ -91,23 +92,13 @@ class Spelling {
     if (values::isScalar(value) || values::isConstantDeep(value) || PyType_Check(value) ||
         isEnumMember(value))
       return newRef(value);
+    auto part = [&](PyObject* item) { return outward(item); };
     if (PyTuple_CheckExact(value) || PyList_CheckExact(value)) {
       Out items = contents(t_, value);
       if (!items.ok()) return Ref<>();
-      Ref<> list = stealRef(PyList_New(0));
-      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
-        Ref<> item = outward(PySequence_Fast_GET_ITEM(items.get(), i));
-        if (!item) return Ref<>();
-        PyList_Append(list.get(), item.get());
-      }
-      return keep(PyList_Check(value) ? list : stealRef(PyList_AsTuple(list.get())), value);
+      return keep(rebuilt(items.get(), part), value);
     }
-    if (PySlice_Check(value)) {
-      auto* slice = reinterpret_cast<PySliceObject*>(value);
-      Ref<> start = outward(slice->start), stop = outward(slice->stop), step = outward(slice->step);
-      if (!start || !stop || !step) return Ref<>();
-      return keep(stealRef(PySlice_New(start.get(), stop.get(), step.get())), value);
-    }
+    if (PySlice_Check(value)) return keep(rebuilt(value, part), value);
     if (isOverloaded(t_, value))
       return keep(
           stealRef(PyObject_CallNoArgs(torchObject("stator._torch_function.ListenerObject"))),
@@ -119,19 +110,8 @@ class Spelling {
     for (auto& [real, value] : pairs_) {
       if (real.get() == object) return value;
     }
-    if (PyTuple_CheckExact(object) || PyList_CheckExact(object)) {
-      Ref<> list = stealRef(PyList_New(0));
-      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
-        PyList_Append(list.get(), inward(PySequence_Fast_GET_ITEM(object, i)).get());
-      return PyList_Check(object) ? list : stealRef(PyList_AsTuple(list.get()));
-    }
-    if (PyDict_CheckExact(object)) {
-      Ref<> dict = stealRef(PyDict_New());
-      PyObject *key = nullptr, *item = nullptr;
-      for (Py_ssize_t at = 0; PyDict_Next(object, &at, &key, &item);)
-        PyDict_SetItem(dict.get(), key, inward(item).get());
-      return dict;
-    }
+    if (isPlainContainer(object) && !PySlice_Check(object))
+      return rebuilt(object, [&](PyObject* item) { return inward(item); });
     return newRef(object);
   }
 
