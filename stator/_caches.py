@@ -1,11 +1,13 @@
 """Which cache a compile call gets: equal arguments share one, so that twenty equal layers compiled one by one are captured once.
 
-A cache is owned by the compiled objects that use it. The registry holds it weakly: the last compiled object that goes frees it, with
-its entries.
+A cache is owned by the compiled objects that use it, and kept for the plain functions that were compiled lately. The registry holds it
+weakly: with the last of them goes the cache, with its entries.
 """
 
+import collections
 import itertools
 import threading
+import types
 import weakref
 from typing import Any
 
@@ -45,6 +47,41 @@ def cache_for(settings):
             cache = _core.Cache(settings)
             _caches[key] = cache
         return cache
+
+
+class _Kept:
+    """The captures of a function that lives, while no compiled object of it does: `stator.compile(f)(x)` in a loop captures once.
+
+    Not seen by the garbage collector, which could not free a function that its own backend holds: so only the latest are kept.
+    """
+
+    MOST = 64
+
+    def __init__(self):
+        # a function's id and its cache's -> (the function, weakly; a compiled object of the function's code that does not know the function)
+        self.owners = collections.OrderedDict()
+
+    def add(self, function, cache):
+        key = (id(function), id(cache))
+        found = self.owners.get(key)
+        if found is None or found[0]() is not function or found[1].__code__ is not function.__code__:
+            empty = tuple(types.CellType() for _ in function.__code__.co_freevars)
+            hollow = types.FunctionType(function.__code__, {}, None, None, empty)
+            gone = weakref.ref(function, lambda _: self.owners.pop(key, None))
+            self.owners[key] = (gone, _core.CompiledFunction(hollow, cache))
+        self.owners.move_to_end(key)
+        while len(self.owners) > self.MOST:
+            self.owners.popitem(last=False)
+
+
+_kept = _Kept()
+
+
+def keep(function, cache):
+    """The cache stays while the function does."""
+    if type(function) is types.FunctionType and not cache.settings.isolate_recompiles:
+        with _lock:
+            _kept.add(function, cache)
 
 
 def live_caches():

@@ -111,7 +111,13 @@ class Compiler:
         self.cache = _caches.cache_for(self.settings)
 
     def __call__(self, model):
-        return apply(model, self, lambda function: _core.CompiledFunction(_with_frame(function), self.cache))
+        return apply(model, self, self._compiled)
+
+    def _compiled(self, function):
+        with_frame = _with_frame(function)
+        if with_frame is function:
+            _caches.keep(function, self.cache)
+        return _core.CompiledFunction(with_frame, self.cache)
 
     def __reduce__(self):
         return Compiler, (self.settings.arguments,)

@@ -1,6 +1,7 @@
 """NumPy arrays as traces have them: a tensor with the array's memory, and operations on it as nodes of the graph. A frame of this file is never
 left half way: a break is at the instruction of the program that led here (src/interpret/tensors/arrays.cpp)."""
 
+import numpy
 import torch
 
 from stator import _numpy
@@ -8,14 +9,14 @@ from stator import _numpy
 from .subgraphs import call, refuse
 
 
-def make(tensor, scalar):
-    """An Array; `scalar`: the name of NumPy's type for a single number, or None."""
+def make(tensor, scalar, frozen=False):
+    """An Array; `scalar`: the name of NumPy's type for a single number, or None; `frozen`: read-only."""
     raise RuntimeError("only for captured code")
 
 
 def _described(value):
     if type(value) is Array:
-        return _numpy.ARRAY, tuple(value._tensor.shape), value._tensor.dtype, value._scalar
+        return _numpy.ARRAY, tuple(value._tensor.shape), value._tensor.dtype, value._scalar, value._frozen
     if type(value) is tuple:
         return (_numpy.TUPLE, *[_described(item) for item in value])
     if type(value) is list:
@@ -28,19 +29,28 @@ def _described(value):
     if type(value) is slice:
         return _numpy.SLICE, value.start, value.stop, value.step
     if isinstance(value, torch.Tensor):
-        refuse("a function of NumPy's that gets a tensor")
+        _check_has_array(value)
+        if type(value) is not torch.Tensor:
+            refuse("a function of NumPy's that gets a tensor of this class")
+        return _numpy.TENSOR, tuple(value.shape), value.dtype
     return value
 
 
-def _lowered(value):
+def _lowered(value, own):
+    """`own`: is told of each tensor whether the program has it as one; None: it is a single number."""
     if type(value) is Array:
+        own.append(False if value._scalar is None else None)
         return value._tensor
     if type(value) is tuple:
-        return tuple([_lowered(item) for item in value])
+        return tuple([_lowered(item, own) for item in value])
     if type(value) is list:
-        return [_lowered(item) for item in value]
+        return [_lowered(item, own) for item in value]
     if type(value) is dict:
-        return {key: _lowered(item) for key, item in value.items()}
+        return {key: _lowered(item, own) for key, item in value.items()}
+    if isinstance(value, torch.Tensor):
+        own.append(True)
+    if isinstance(value, numpy.dtype):
+        return _numpy.dtype_argument(value)
     return value
 
 
@@ -58,7 +68,9 @@ def _raised(result, kind):
         refuse("a function of NumPy's that torch has otherwise")
     if _strides(result) != [stride for size, stride in zip(sizes, strides) if size != 1]:
         refuse("a function of NumPy's whose result lies otherwise in memory")
-    return make(result, kind[1])
+    if word == "tensor":
+        return result
+    return make(result, kind[1], word == "frozen")
 
 
 def _run(path, args, kwargs):
@@ -67,7 +79,15 @@ def _run(path, args, kwargs):
         refuse("NumPy: " + path)
     if kind[0] == "constant":
         return kind[1]
-    result = call(_numpy.apply, path, _lowered(args), _lowered(kwargs))
+    own = []
+    lowered, keywords = _lowered(args, own), _lowered(kwargs, own)
+    if True in own:
+        if None in own:
+            refuse("a tensor and a single number of NumPy's")
+        tensors = tuple([i for i, whether in enumerate(own) if whether])
+        result = call(_numpy.apply, path, lowered, keywords, tensors)
+    else:
+        result = call(_numpy.apply, path, lowered, keywords)
     if kind[0] == "none":
         return None
     if kind[0] == "same":
@@ -81,20 +101,26 @@ def function(path, *args, **kwargs):
     return _run(path, args, kwargs)
 
 
-def numpy_of(tensor, *, force=False):
-    """Tensor.numpy()"""
-    if force:
-        tensor = tensor.detach()
+def _check_has_array(tensor):
     if tensor.requires_grad or tensor.device.type != "cpu" or tensor.dtype == torch.bfloat16 or tensor.is_sparse:
         refuse("numpy() of this tensor")
     if tensor.is_conj() or tensor.is_neg():
         refuse("numpy() of this tensor")
+
+
+def numpy_of(tensor, *, force=False):
+    """Tensor.numpy()"""
+    if force:
+        tensor = tensor.detach()
+    _check_has_array(tensor)
     return make(tensor, None)
 
 
 def from_numpy(array):
     if type(array) is not Array or array._scalar is not None:
         refuse("from_numpy of what is no array")
+    if array._frozen:
+        _numpy.warn_of_frozen()
     return array._tensor.detach()
 
 
@@ -158,9 +184,9 @@ def _reflected(name):
 
 def _in_place(name):
     def change(self, other):
-        if self._scalar is not None:
+        if self._scalar is not None or isinstance(other, torch.Tensor):  # a tensor's operators come before an array's
             return _run("op:" + name, (self, other), {})
-        _run("op:i" + name, (self, other), {})
+        _run("op:i" + name.rstrip("_"), (self, other), {})
         return self
 
     return change
@@ -238,7 +264,7 @@ for _name, _word in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv",
                      ("rshift", "rshift")):  # fmt: skip
     setattr(Array, f"__{_name}__", _operator(_word))
     setattr(Array, f"__r{_name}__", _reflected(_word))
-    setattr(Array, f"__i{_name}__", _in_place(_word.rstrip("_")))
+    setattr(Array, f"__i{_name}__", _in_place(_word))
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     setattr(Array, f"__{_name}__", _operator(_name))
 for _name in (

@@ -395,7 +395,8 @@ def test_the_last_compiled_object_frees_its_cache():
     def backend(gm, inputs):
         return gm.forward
 
-    first = stator.compile(add, backend=backend)
+    adder = Adder(3)
+    first = stator.compile(adder.method, backend=backend)
     second = stator.compile(lambda x: x, backend=backend)
     freed = weakref.ref(first._stator_cache)
     before = len(_caches.live_caches())
@@ -404,6 +405,29 @@ def test_the_last_compiled_object_frees_its_cache():
     del second
     assert freed() is None
     assert len(_caches.live_caches()) == before - 1
+
+
+def test_compiling_for_each_call_captures_once():
+    seen = []
+
+    def backend(gm, inputs):
+        seen.append(gm)
+        return gm.forward
+
+    def f(x):
+        return x + 1
+
+    for _ in range(3):
+        assert torch.equal(stator.compile(f, backend=backend)(X), X + 1)
+    assert len(seen) == 1
+    freed = weakref.ref(stator.compile(f, backend=backend)._stator_cache)
+    assert freed() is not None
+    del f
+    assert freed() is None
+    # A backend for each call: what is kept is bounded.
+    for _ in range(_caches._Kept.MOST + 5):
+        stator.compile(add, backend=lambda gm, inputs: gm.forward)
+    assert len(_caches._kept.owners) == _caches._Kept.MOST
 
 
 def test_what_is_compiled_is_not_kept_alive():

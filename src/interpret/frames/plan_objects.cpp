@@ -173,9 +173,11 @@ Register PlanBuilder::array(PyObject* object) {
     plan_.steps.back().source = source->base;
     return result;
   }
-  const bool scalar = isArrayScalar(object);
-  Register result = add(PlanOp::kCall, scalar ? nullptr : object,
+  const bool scalar = isArrayScalar(object), frozen = isArrayFrozen(object);
+  Register result = add(PlanOp::kCall, scalar || frozen ? nullptr : object,
                         newRef(torchObject("torch._C.TensorBase.numpy")), {value(tensor)});
+  if (frozen && !scalar)
+    return add(PlanOp::kCall, object, newRef(torchObject("stator._numpy.freeze")), {result});
   if (!scalar) return result;
   Ref<> nothing = stealRef(PyTuple_New(0));
   return add(PlanOp::kCall, object, newRef(operatorFunction("getitem")),

@@ -37,10 +37,16 @@ PyObject* scalarName() {
   return name;
 }
 
-Ref<> makeArray(Tracer& t, PyObject* tensor, PyObject* scalar) {
+PyObject* frozenName() {
+  static PyObject* const name = PyUnicode_InternFromString("_frozen");
+  return name;
+}
+
+Ref<> makeArray(Tracer& t, PyObject* tensor, PyObject* scalar, PyObject* frozen = Py_False) {
   Ref<> made = stealRef(PyType_GenericAlloc(arrays.array, 0));
   if (!made || PyObject_GenericSetAttr(made.get(), tensorName(), tensor) != 0 ||
-      PyObject_GenericSetAttr(made.get(), scalarName(), scalar) != 0)
+      PyObject_GenericSetAttr(made.get(), scalarName(), scalar) != 0 ||
+      PyObject_GenericSetAttr(made.get(), frozenName(), frozen) != 0)
     throw PythonError();
   t.values.addMade(made.get(), t.frames.instruction());
   t.torch.noteArray();
@@ -59,9 +65,10 @@ bool numberChanged(Tracer& t, PyObject* number, const Source* source) {
 }
 
 Out make(Tracer& t, const Args& args) {
-  if (args.values.size() != 2 || !graph::isStandIn(args.values[0]))
+  if (args.values.size() < 2 || !graph::isStandIn(args.values[0]))
     return t.breakWith(Reason::kUnsupportedObject, "an array of what is no tensor");
-  return makeArray(t, args.values[0], args.values[1]);
+  return makeArray(t, args.values[0], args.values[1],
+                   args.values.size() > 2 ? args.values[2] : Py_False);
 }
 
 }  // namespace
@@ -85,6 +92,7 @@ PyTypeObject* arrayTypeSeen(PyObject* array) {
 PyObject* arrayTensor(PyObject* array) { return rawInstanceAttr(array, tensorName()); }
 
 bool isArrayScalar(PyObject* array) { return rawInstanceAttr(array, scalarName()) != Py_None; }
+bool isArrayFrozen(PyObject* array) { return rawInstanceAttr(array, frozenName()) == Py_True; }
 
 bool holdsArray(const Args& args) {
   for (PyObject* value : args.values) {
@@ -196,6 +204,8 @@ void registerArrays() {
     if (array == nullptr || ndarray == nullptr || function == nullptr) return;
     registerHandler("stator.polyfills.arrays.make", make);
     registerPure("stator._numpy.kinds");
+    registerPure("stator._numpy.warn_of_frozen");
+    registerPure("stator._numpy.dtype_argument");
     registerPure("numpy.dtype");
     for (const char* number :
          {"numpy.float64", "numpy.float32", "numpy.float16", "numpy.int64", "numpy.int32",

@@ -11,6 +11,7 @@ bool isTraceArray(PyObject* object);           // an Array of stator/polyfills/a
 PyTypeObject* arrayTypeSeen(PyObject* array);  // the type that the program sees
 PyObject* arrayTensor(PyObject* array);        // its stand-in, borrowed
 bool isArrayScalar(PyObject* array);           // one of NumPy's single numbers
+bool isArrayFrozen(PyObject* array);           // read-only
 bool isArrayCode(PyCodeObject* code);          // of the polyfills: never left half way
 bool holdsArray(const Args& args);
 // What makes a tensor from arrays in the place of torch's function; null: it takes none.

@@ -122,6 +122,61 @@ Out hookInGraph(Tracer& t, PyObject* tensor, PyObject* hook) {
   return unusableHandle(t);
 }
 
+// torch._dynamo.compiled_autograd makes graphs of whole backward passes. Whoever asks finds "no" where nobody has loaded it.
+bool backwardIsCompiled() {
+  PyObject* module =
+      PyDict_GetItemString(PyImport_GetModuleDict(), "torch._dynamo.compiled_autograd");
+  Ref<> on = module == nullptr
+                 ? Ref<>()
+                 : stealRef(PyObject_GetAttrString(module, "compiled_autograd_enabled"));
+  PyErr_Clear();
+  return on && on.get() == Py_True;
+}
+
+// Then the hook is asked by that graph, and may do whatever Python can: the graph that is captured registers a call of what the state has
+// under a name, and the plan writes the hook there when the graph has run. The state is an input, a new one for each call.
+Out hookInState(Tracer& t, PyObject* tensor, PyObject* hook) {
+  STATOR_VALUE(on, t.above.callNested(torchObject("stator.polyfills.backward_state.is_on"), {}));
+  if (on.get() != Py_True) return t.breakWith(Reason::kCallsOutside, "register_hook");
+  PyObject* states = torchObject("stator.polyfills.backward_state.states");
+  static const bool registered_call = [] {  // now that its module is loaded
+    registerPolyfill("torch._dynamo._trace_wrapped_higher_order_op.TraceWrapped.__call__",
+                     "higher_order.trace_wrapped");
+    return true;
+  }();
+  static_cast<void>(registered_call);
+  static PyObject* const fresh = PyUnicode_InternFromString("fresh");
+  static PyObject* const registers = torchObject("stator.polyfills.backward_state.register");
+  const Source* source =
+      t.world.child(SourceKind::kGenericAttr, t.world.sources().pinned(states), fresh);
+  graph::Node* input = nullptr;
+  size_t registered = 0;
+  for (graph::Node* node : t.graphs.root().inputs()) {
+    if (node->source == source) input = node;
+  }
+  for (const graph::Node& node : std::as_const(t.graphs.root()).nodes())
+    registered += node.target.get() == registers;
+  if (input == nullptr) {
+    Ref<> example = stealRef(PyObject_GetAttr(states, fresh));
+    if (!example) return t.breakWith(Reason::kCallsOutside, "register_hook");
+    input = t.graphs.root().addInput(source, std::move(example), nullptr);
+    input->location = t.location();
+  }
+  Ref<> state =
+      graph::makeStandIn(input, nullptr, torchObject("stator.polyfills.backward_state.State"));
+  t.values.addMade(state.get(), t.frames.instruction());
+  Ref<> name = stealRef(PyUnicode_FromFormat("hook%zu", registered));
+  graph::Node* node =
+      t.graphs.root().addCall(graph::Op::kCallFunction, newRef(registers),
+                              stealRef(PyTuple_Pack(3, tensor, state.get(), name.get())), Ref<>());
+  node->location = t.location();
+  node->scope = t.frames.innermost().scope;
+  node->mutates = node->repeatable = true;
+  t.effects.note();
+  t.effects.callLate({torchObject("stator.polyfills.backward_state.fill"), {name, newRef(hook)}});
+  return unusableHandle(t);
+}
+
 // A hook on a tensor that comes from outside is an effect: it is registered when the graph has run, before anybody can ask for gradients.
 Out registerHook(Tracer& t, const Args& args, const char* path, bool leaf) {
   if (args.values.size() != 2 || args.keywordCount() != 0 || !graph::isStandIn(args.values[0]))
@@ -131,6 +186,11 @@ Out registerHook(Tracer& t, const Args& args, const char* path, bool leaf) {
   bool outside = (tensor->node->source != nullptr || (t.options.runs_as_captured && !leaf)) &&
                  tensor->node->home == &t.graphs.current() && !isCast(args.values[0]);
   t.torch.noteGradsMatter();
+  if (!leaf && !t.options.runs_as_captured && tensor->node->source == nullptr &&
+      tensor->node->home == &t.graphs.root() && &t.graphs.root() == &t.graphs.current() &&
+      tensor->meta != nullptr && tensor->meta->requires_grad && !isCast(args.values[0]) &&
+      !tensor->node->wrapper && !graph::isStandIn(args.values[1]) && backwardIsCompiled())
+    return hookInState(t, args.values[0], args.values[1]);
   if (!outside && !leaf && !t.options.runs_as_captured && tensor->node->source == nullptr &&
       tensor->node->home == &t.graphs.current() && !isCast(args.values[0]) &&
       tensor->meta != nullptr && tensor->meta->requires_grad && !tensor->node->wrapper &&

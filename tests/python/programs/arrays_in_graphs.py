@@ -1,6 +1,7 @@
 """NumPy arrays in captured code: from outside, from tensors, made inside; results have NumPy's own types and values."""
 
 import math
+import operator
 
 import numpy as np
 import torch
@@ -314,3 +315,88 @@ def tensors_of_numbers_that_do_not_fit():
             return "TypeError", y
 
     return Case(f, np.arange(4, dtype=np.float32), vec())
+
+
+@program(full=4)
+def functions_that_get_tensors():
+    def f(x):
+        ones = np.ones_like(x, dtype=np.float64)
+        full = np.full_like(x, 2.4, dtype=np.dtype("float32"))
+        return ones, full, np.concatenate([x, full]), np.asarray(x) * 2
+
+    return Case(f, mat())
+
+
+@program()
+def functions_that_give_tensors():
+    """NumPy asks a tensor for its own method, or gives what it computed back as a tensor."""
+
+    def f(x):
+        return np.transpose(x, (1, 0)), np.sum(x), x + 1
+
+    return Case(f, mat())
+
+
+@program()
+def operators_beside_tensors():
+    """A tensor's operators come before an array's, those in place too. Some raise."""
+
+    def f(a, x):
+        b = a
+        b /= x
+        try:
+            return b, b is a, a * x
+        except TypeError:
+            return b, b is a, x + 1
+
+    return Case(f, grid(), mat(2, 3).double())
+
+
+@program(full=3)
+def parts_of_real_arrays():
+    """The imaginary part of real numbers is read-only."""
+
+    def f(x):
+        a = x.numpy()
+        part = a.imag
+        return part, part + 1, part[0], a.real * 2
+
+    return Case(f, mat())
+
+
+@program(min_ops=1)
+def read_only_parts_written():
+    def f(x):
+        part = x.numpy().imag
+        try:
+            part[0] = 1
+        except ValueError as error:
+            return str(error), x + 1
+        return part
+
+    return Case(f, mat())
+
+
+@program(full=3)
+def places_in_arrays():
+    def f(a, places):
+        return np.take_along_axis(a, places, 1), np.take(a, [0, 2], axis=1), a[places[:, 0] * 0]
+
+    return Case(f, grid(), np.array([[2, 0], [1, 1]]))
+
+
+@program(full=1)
+def arrays_of_arrays():
+    def f(a, b):
+        return np.array([a, b]), np.array([a.max(), b.max()])
+
+    return Case(f, grid(), grid() + 1)
+
+
+@program(full=7)
+def operators_in_place_as_functions():
+    def f(x, n):
+        made = [operator.ipow(x + 1, 2), operator.ifloordiv(x * 3, 2), operator.imod(x * 5, 3), operator.imul(x - 1, 2)]
+        return made, operator.ior(n + 0, 1), operator.ixor(n + 0, 5), operator.iand(n + 0, 6), operator.ilshift(n + 0, 1)
+
+    return Case(f, vec(), torch.arange(4))

@@ -294,3 +294,24 @@ def handle_in_a_list_and_a_module():
         return out, same, len(x._backward_hooks)
 
     return Case(run, leaf(vec()), vec())
+
+
+class _WritesUnsaid(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        torch.exp(x, out=x)
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return None
+
+
+@program(min_ops=1)
+def function_that_writes_to_a_leaf():
+    """forward() runs without grad mode, where a leaf may be written to, and does not say so."""
+
+    def f(x):
+        return _WritesUnsaid.apply(x)
+
+    return Case(f, vec().requires_grad_())
