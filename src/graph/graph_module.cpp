@@ -6,6 +6,7 @@
 
 #include "base/boundary.h"
 #include "base/stack_room.h"
+#include "base/text.h"
 #include "graph/executor.h"
 #include "graph/fx.h"
 #include "graph/fx_record.h"
@@ -34,7 +35,7 @@ Handle& handleOf(PyObject* capsule) {
 }
 
 std::string textOf(PyObject* value) {
-  const char* data = PyUnicode_AsUTF8(value);
+  const char* data = utf8OrError(value);
   if (data == nullptr) throw PythonError();
   return data;
 }
