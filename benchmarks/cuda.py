@@ -90,8 +90,25 @@ def capture(spec: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def compiled_with(frontend, model, mode: str | None):
+def compiled_with(frontend, model, spec: dict[str, Any]):
+    if "regions" in spec:
+        return frontend.compile(model, backend="inductor", options={"regions": spec["regions"]})
+    mode = spec.get("mode")
     return frontend.compile(model, backend="inductor") if mode is None else frontend.compile(model, mode=mode)
+
+
+def parts_of(spec: dict[str, Any]) -> dict[str, int]:
+    """How many graphs the backend compiled, and how many calls of them one call of the model makes: Stator's alone are fewer."""
+    if spec["side"] != "stator":
+        return {}
+    import stator
+
+    counts = stator.stats()
+    return {
+        "compilations": counts["backend_compilations"],
+        "parts": counts["region_calls"] or 1,
+        "kept": counts["disk_hits"],
+    }
 
 
 def warm(spec: dict[str, Any]) -> dict[str, Any]:
@@ -106,7 +123,7 @@ def warm(spec: dict[str, Any]) -> dict[str, Any]:
     with torch.no_grad():
         expected = model(**kwargs).logits
         trivial_compile(frontend, "inductor")
-        compiled = compiled_with(frontend, model, spec.get("mode"))
+        compiled = compiled_with(frontend, model, spec)
         wait()
 
         def call():
@@ -123,6 +140,7 @@ def warm(spec: dict[str, Any]) -> dict[str, Any]:
         "fx_misses": counters["inductor"]["fxgraph_cache_miss"],
         "aot_hits": counters["aot_autograd"]["autograd_cache_hit"],
         "difference": (seen.float() - expected.float()).abs().max().item(),
+        **parts_of(spec),
     }
 
 
@@ -131,7 +149,7 @@ def steady(spec: dict[str, Any]) -> dict[str, Any]:
     import torch
 
     model, kwargs, wait, frontend = prepare(spec)
-    compiled = compiled_with(frontend, model, spec.get("mode"))
+    compiled = compiled_with(frontend, model, spec)
     rounds, on_cuda = [], spec["device"].startswith("cuda")
     with torch.no_grad():
         for _ in range(5):
@@ -148,7 +166,7 @@ def steady(spec: dict[str, Any]) -> dict[str, Any]:
                 compiled(**kwargs)
             wait()
             rounds.append((time.perf_counter() - start) / spec["steps"] * 1e3)
-    return {"step_ms": statistics.median(rounds), "least_ms": min(rounds), "peak": peak}
+    return {"step_ms": statistics.median(rounds), "least_ms": min(rounds), "peak": peak, **parts_of(spec)}
 
 
 def shortest(found: list[dict[str, Any]], key: str) -> float:
@@ -164,7 +182,7 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=2, help="processes for each figure and front end")
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--out", type=Path, default=Path("bench-out/cuda.json"))
-    parser.add_argument("--only", default="capture,warm,steady,reduce", help="which figures")
+    parser.add_argument("--only", default="capture,warm,steady,reduce,whole", help="which figures")
     options = parser.parse_args()
     asked = options.only.split(",")
     if options.device.startswith("cuda"):
@@ -185,10 +203,12 @@ def main() -> int:
     def measure(name: str, measure: str, turns: int, **extra: Any) -> None:
         for turn in range(turns):
             for side in runner.alternating(sides, turn):
+                if "regions" in extra and side != "stator":
+                    continue
                 # Each front end has caches of its own, kept over its processes.
                 places = {
-                    "TORCHINDUCTOR_CACHE_DIR": f"{kept.name}/{side}",
-                    "TRITON_CACHE_DIR": f"{kept.name}/{side}/triton",
+                    "TORCHINDUCTOR_CACHE_DIR": f"{kept.name}/{side}{extra.get('regions', '')}",
+                    "TRITON_CACHE_DIR": f"{kept.name}/{side}{extra.get('regions', '')}/triton",
                     "TORCHINDUCTOR_COMPILE_THREADS": "1" if name == "warm" else "8",
                 }
                 spec = {**base, "measure": f"cuda:{measure}", "side": side, **extra}
@@ -213,6 +233,9 @@ def main() -> int:
         measure("steady", "steady", options.turns)
     if "reduce" in asked:
         measure("reduce-overhead", "steady", options.turns, mode="reduce-overhead")
+    if "whole" in asked:  # without regions: what one graph for all layers costs
+        measure("cold, whole", "warm", 1, regions="off")
+        measure("steady, whole", "steady", options.turns, regions="off")
     return summary(sides, found)
 
 

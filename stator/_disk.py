@@ -14,13 +14,13 @@ import warnings
 
 import torch
 
-from stator import _build_info, _core, _report, _torch_versions, config
+from stator import _build_info, _core, _cuda_kernels, _report, _torch_versions, config
 
 log = logging.getLogger("stator.cache")
 
 # Variables that say where things are kept or what is logged, not what is made.
 _IRRELEVANT = ("TORCHINDUCTOR_CACHE_DIR", "TORCH_LOGS", "TORCH_LOGS_OUT", "TORCH_LOGS_FORMAT", "TORCH_TRACE", "TORCH_HOME",
-               "TORCH_COMPILE_DEBUG_DIR", "TORCH_SHOW_CPP_STACKTRACES")  # fmt: skip
+               "TORCH_COMPILE_DEBUG_DIR", "TORCH_SHOW_CPP_STACKTRACES", "TRITON_CACHE_DIR")  # fmt: skip
 _ELSEWHERE = (
     "TORCHELASTIC_",
     "TORCH_NCCL_",
@@ -30,7 +30,20 @@ _ELSEWHERE = (
     "PYTORCH_CUDA_ALLOC",
     "PYTORCH_TEST",
 )
-_PREFIXES = ("TORCH", "PYTORCH", "ATEN_", "OMP_", "KMP_", "GOMP_", "MKL_", "DNNL_", "ONEDNN_", "INDUCTOR_", "AOT_")
+_PREFIXES = (
+    "TORCH",
+    "PYTORCH",
+    "ATEN_",
+    "OMP_",
+    "KMP_",
+    "GOMP_",
+    "MKL_",
+    "DNNL_",
+    "ONEDNN_",
+    "INDUCTOR_",
+    "AOT_",
+    "TRITON_",
+)
 _NAMES = ("CXX", "CC", "CFLAGS", "CXXFLAGS", "LDFLAGS", "CPATH", "LD_PRELOAD")
 # Settings that inductor and AOTAutograd read, if they are there at all: without the module nobody has changed one.
 _CONFIGS = (
@@ -141,6 +154,7 @@ def settings(mode, options, dynamic):
         made = [mode if mode != "default" else None, options, dynamic, environment, torch.get_num_threads(),
                 {name: _changed(sys.modules[name]) for name in _CONFIGS if name in sys.modules}]  # fmt: skip
         made[-1] = {name: changed for name, changed in made[-1].items() if changed}
+        made.append(_cuda_kernels.devices())
         return (versions() + _text(made)).encode()
     except _NoText as what:
         not_kept(f"a setting is an object of class {what}")
@@ -193,8 +207,11 @@ def _call(parts, graph, place):
             if isinstance(loaded[part], str):
                 raise OSError(loaded[part])
         space[name] = loaded[part]
+    for name, facts, part in graph["cuda"]:
+        space[name] = _cuda_kernels.Kernel(facts, parts[part])
     exec(marshal.loads(parts[graph["code"]]), space)
-    return space["call"]
+    call = space["call"]
+    return _cuda_kernels.aligned(call, *graph["aligned"]) if graph["aligned"][0] else call
 
 
 class _Kernels:

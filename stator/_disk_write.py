@@ -5,13 +5,14 @@ but torch itself and what stator/_disk.py offers.
 """
 
 import ast
+import contextlib
 import functools
 import marshal
 
 import torch
 from torch._guards import TracingContext
 
-from stator import _core, _disk, _torch_versions, config
+from stator import _core, _cuda_kernels, _disk, _torch_versions, config
 
 
 class NotKept(Exception):
@@ -38,16 +39,38 @@ def keep(key, compiled, guards, conditions, context, title=""):
 
 def _keep(key, entry, facts):
     """Never raises: what fails here costs a later process its time, and no more."""
+    with _refusals(key):
+        made = _parts(entry(), facts)
+        if made.untuned:
+            _disk.not_kept("its kernels are timed at its first call", key)
+            _cuda_kernels.when_settled(made.untuned, lambda: _write(key, made, facts))
+        else:
+            _write(key, made, facts)
+
+
+@contextlib.contextmanager
+def _refusals(key):
     try:
-        parts = _parts(entry(), facts)
+        yield
     except NotKept as why:
-        return _disk.not_kept(why, key)
+        _disk.not_kept(why, key)
     except Exception as error:  # torch's inside is not what we know: nothing is kept
-        return _disk.not_kept(f"{type(error).__name__}: {error}", key)
+        _disk.not_kept(f"{type(error).__name__}: {error}", key)
+
+
+def _write(key, made, facts):
+    with _refusals(key):
+        made.add_cuda_kernels()
+        facts["graphs"] = made.graphs
+        _put(key, [marshal.dumps(facts), *made.parts])
+
+
+def _put(key, parts):
     place = _disk.folder()
     problem = _core.disk_write(place, key, parts, config.cache_limit << 20)
     if problem is None:
         _disk.log.debug("kept: %s", key)
+        _disk.reasons.pop(key, None)
         _disk.used[key] = place
     else:
         _disk.not_kept(f"{place}: {problem}", key)
@@ -88,8 +111,7 @@ def _parts(entry, facts):
     if entry.compiled_bw is not None:
         made.graph(_inductor_graph(entry.compiled_bw))
         facts.update(_backward_facts(entry, meta))
-    facts["graphs"] = made.graphs
-    return [marshal.dumps(facts), *made.parts]
+    return made
 
 
 def _backward_facts(entry, meta):
@@ -185,6 +207,7 @@ class _Parts:
 
     def __init__(self):
         self.parts, self.graphs, self.known = [], [], {}
+        self.cuda, self.untuned = [], []  # kernels of each graph, by name; those that have several configurations yet
 
     def add(self, data):
         """The position of the part in the file; equal ones are one."""
@@ -195,10 +218,10 @@ class _Parts:
 
     def graph(self, graph):
         refused = {
-            "a device other than the CPU": set(graph.device_types) - {"cpu"},
+            "a device other than CPU and CUDA": set(graph.device_types) - _devices(),
+            "CUDA graphs": bool(getattr(graph, "fx_kwargs", {}).get("cudagraphs")),
             "constants": graph.constants or graph.frozen_param_names or graph.torchbind_constants,
             "objects of classes of their own": graph.opaque_value_type_classes,
-            "inputs to be aligned": len(graph.inputs_to_check) > 0,
             "parts of a graph": graph.partition_maps,
             "code that is wrapped": getattr(graph, "_wrap_compiled_regions", False),
         }
@@ -207,13 +230,34 @@ class _Parts:
                 raise NotKept(what)
         source = _Source(graph.source_code)
         kernels = _kernel_files(graph)
+        tuners = _cuda_kernels.tuners(graph) if source.cuda else {}
+        self.cuda.append([(name, tuners[name]) for name in source.cuda])
+        self.untuned += [tuners[name] for name in source.cuda if not _cuda_kernels.is_settled(tuners[name])]
+        if any(tuner.inductor_meta.get("coordinate_descent_tuning") for tuner in tuners.values()):
+            raise NotKept("kernels that are tuned step by step")
+        checked = [*graph.inputs_to_check]
         self.graphs.append(
             {
                 "code": self.add(marshal.dumps(source.code)),
                 "kernels": [(name, self.add(kernels[name])) for name in source.kernels],
                 "extern": source.extern,
+                "aligned": (checked, [i for i in checked if i in graph.mutated_input_idxs]),
             }
         )
+
+    def add_cuda_kernels(self):
+        """Each has one configuration now."""
+        for graph, kernels in zip(self.graphs, self.cuda, strict=True):
+            graph["cuda"] = []
+            for name, tuner in kernels:
+                found = _cuda_kernels.facts_of(tuner)
+                if found is None:
+                    raise NotKept(f"torch does not launch {name} by itself")
+                graph["cuda"].append((name, found[0], self.add(found[1])))
+
+
+def _devices():
+    return {"cpu"} if torch.version.hip else {"cpu", "cuda"}
 
 
 def _kernel_files(graph):
@@ -232,7 +276,9 @@ def _kernel_files(graph):
 
 
 # What generated code imports from inductor, and never calls as long as nobody asks for it in its settings.
-_UNNEEDED = {"run_intermediate_hooks", "maybe_profile", "align", "AsyncCompile", "extern_kernels", "async_compile"}
+_UNNEEDED = {"run_intermediate_hooks", "maybe_profile", "align", "AsyncCompile", "extern_kernels", "async_compile", "start_graph",
+             "end_graph", "triton", "tl"}  # fmt: skip
+_IMPORTED = ("torch", "torch._C", "math", "cmath", "random", "os", "tempfile", "ctypes")
 _DROPPED = {"get_args", "benchmark_compiled_module"}
 
 
@@ -241,7 +287,7 @@ class _Source:
 
     def __init__(self, text):
         tree = ast.parse(text)
-        self.kernels, self.extern = [], []
+        self.kernels, self.cuda, self.extern = [], [], []
         kept = [statement for statement in tree.body if self._keeps(statement)]
         kept = self._used(kept)
         for node in (node for statement in kept for node in ast.walk(statement)):
@@ -252,6 +298,7 @@ class _Source:
         if unknown:
             raise NotKept(f"its code calls {sorted(unknown)[0]}")
         self.kernels = [name for name in self.kernels if name in names]
+        self.cuda = [name for name in self.cuda if name in names]
         self.code = compile(ast.Module(kept, []), "<kept by stator>", "exec", dont_inherit=True, optimize=0)
 
     def _keeps(self, statement):
@@ -261,9 +308,9 @@ class _Source:
             return False
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             modules = [statement.module] if isinstance(statement, ast.ImportFrom) else [a.name for a in statement.names]
-            if any(
-                module not in ("torch", "math", "cmath", "random", "os", "tempfile", "ctypes") for module in modules
-            ):
+            if all(module in ("triton", "triton.language") for module in modules):
+                return False
+            if any(module not in _IMPORTED for module in modules):
                 raise NotKept(f"its code imports {modules[0]}")
             return True
         if isinstance(statement, ast.FunctionDef) and statement.name in _DROPPED:
@@ -279,8 +326,9 @@ class _Source:
             called = ast.unparse(statement.value.func)
             if called == "AsyncCompile":
                 return False
-            if called == "async_compile.cpp_pybinding":
-                self.kernels.append(statement.targets[0].id)
+            compiled = {"async_compile.cpp_pybinding": self.kernels, "async_compile.triton": self.cuda}.get(called)
+            if compiled is not None:
+                compiled.append(statement.targets[0].id)
                 return False
         if isinstance(statement, (ast.Assign, ast.FunctionDef, ast.ClassDef)):
             return True

@@ -1,6 +1,8 @@
 """What torch has under other names in some of its versions. Nothing else in this package depends on torch's version; in C++, `src/tensor/` alone does."""
 
 import contextvars
+import importlib.util
+import os
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -123,3 +125,17 @@ def tuning_is_open(graph: Any) -> bool:
 def has_tangent(output: Any) -> bool:
     """Whether AOTAutograd's backward is given a gradient of this output. Before torch 2.13 of every one that requires grad."""
     return getattr(output, "requires_grad_for_backward", output.requires_grad)
+
+
+def loaded_kernel(loaded: tuple[int, ...]) -> int:
+    """The function of a kernel that the driver has loaded. From torch 2.12 on its module stands before it."""
+    return loaded[-3]
+
+
+def triton_build() -> str | None:
+    """Which Triton is installed, without importing it."""
+    spec = importlib.util.find_spec("triton")
+    if spec is None or spec.origin is None:
+        return None
+    facts = os.stat(spec.origin)
+    return f"{spec.origin} {facts.st_size} {facts.st_mtime_ns}"

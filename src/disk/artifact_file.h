@@ -12,7 +12,7 @@ namespace stator::disk {
 using Parts = std::vector<std::string>;
 
 // Of this layout of files. Part of every key, too.
-constexpr uint32_t kFormat = 1;
+constexpr uint32_t kFormat = 2;
 
 struct ReadResult {
   std::optional<Parts> parts;

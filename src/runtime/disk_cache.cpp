@@ -7,6 +7,7 @@
 #include "disk/machine.h"
 #include "graph/content.h"
 #include "runtime/settings.h"
+#include "shapes/dtypes.h"
 #include "symbolic/expr.h"
 #include "tensor/meta_of.h"
 #include "tensor/tensor_guard.h"
@@ -65,6 +66,10 @@ bool addInputs(const graph::Graph& graph, std::string& out) {
     word(out, guard->dispatch_keys);
     word(out, guard->dynamo_attributes);
     share(false, tensor::storageOf(example));
+    // Code for GPUs takes parameters to begin where they did.
+    if (meta.device != shapes::DeviceType::CPU)
+      word(out,
+           static_cast<uint64_t>(meta.storage_offset.value() * shapes::itemSize(meta.dtype)) % 16);
   }
   return true;
 }

@@ -430,14 +430,7 @@ def test_a_folder_that_cannot_be_written(caplog):
     with stator.config.patch(cache_dir="/proc/stator"), caplog.at_level(logging.DEBUG, "stator.cache"):
         from stator import _disk_write
 
-        def parts(entry, facts):
-            return [b"1"]
-
-        real, _disk_write._parts = _disk_write._parts, parts
-        try:
-            _, told = caught(lambda: _disk_write._keep(key_of(1), lambda: None, {}))
-        finally:
-            _disk_write._parts = real
+        _, told = caught(lambda: _disk_write._put(key_of(1), [b"1"]))
         assert not told and [record.message for record in caplog.records] == [
             "not kept: /proc/stator: No such file or directory"
         ]
