@@ -29,26 +29,6 @@ using breaks::Register;
 
 namespace {
 
-// Items that are replaced one by one do not disturb those who iterate over the deque, all others do.
-void writeDeque(PlanBuilder& builder, Tracer& t, PyObject* deque, PyObject* shadow) {
-  Ref<> list = stealRef(PySequence_List(shadow));
-  t.world.keep(list);
-  if (PyObject_Size(deque) != PyList_GET_SIZE(list.get())) {
-    Register contents = builder.rebuilt(list.get());
-    builder.effect(PlanOp::kEffectCall, newRef(torchObject("collections.deque.clear")),
-                   {builder.value(deque)});
-    builder.effect(PlanOp::kEffectCall, newRef(torchObject("collections.deque.extend")),
-                   {builder.value(deque), contents});
-    return;
-  }
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
-    Ref<> index = stealRef(PyLong_FromSsize_t(i));
-    builder.effect(PlanOp::kEffectCall, newRef(torchObject("collections.deque.__setitem__")),
-                   {builder.value(deque), builder.value(index.get()),
-                    builder.value(PyList_GET_ITEM(list.get(), i))});
-  }
-}
-
 // A cell that the driven frame made when it was entered: nobody outside has it, and the frame ends with the plan.
 bool diesWithFrame(Tracer& t, const values::Info& info) {
   bytecode::CodeInfo* code = bytecode::CodeInfo::of(stator_frame_code(t.world.frame()));
@@ -147,7 +127,13 @@ void addEffects(Tracer& t, PlanBuilder& builder, bool returns) {
       builder.setRandomState(builder.value(object), info->shadow.get(), true);
     } else if (info->shadow) {
       if (isDeque(object)) {
-        writeDeque(builder, t, object, info->shadow.get());
+        Ref<> list = stealRef(PySequence_List(info->shadow.get()));
+        Register contents = builder.rebuilt(list.get());
+        t.world.keep(list);
+        builder.effect(PlanOp::kEffectCall, newRef(torchObject("collections.deque.clear")),
+                       {builder.value(object)});
+        builder.effect(PlanOp::kEffectCall, newRef(torchObject("collections.deque.extend")),
+                       {builder.value(object), contents});
         continue;
       }
       if (PySet_Check(info->shadow.get()) && !PySet_CheckExact(info->shadow.get())) {

@@ -127,7 +127,7 @@ def checks_by_what_is_no_class():
     return Case(f, vec(), Bases())
 
 
-@program(full=1)
+@program()
 def names_that_are_no_strings():
     class Plain:
         pass
@@ -222,21 +222,6 @@ def a_read_only_view_is_given_back():
         return x + view["a"], view, [view]
 
     return Case(f, vec(), types.MappingProxyType({"a": 1}))
-
-
-@program(min_ops=1)
-def items_of_a_deque_are_replaced_while_it_is_iterated():
-    def f(x):
-        queue = collections.deque([1, 2, 3])
-        seen = []
-        for item in queue:
-            queue[0] = x + item
-            queue[-1] = 5
-            print(item)
-            seen.append(item)
-        return x + 1, queue, seen
-
-    return Case(f, vec())
 
 
 @program(min_ops=1)
