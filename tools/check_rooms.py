@@ -3,6 +3,7 @@
 The rooms and what each may include are read from the stator_room(...) calls in CMakeLists.txt. Also checked: torch's headers occur in
 tensor/ alone (torch/headeronly in shapes/ too), <Python.h> is reached through base/python.h, and what depends on a CPython version
 (PY_VERSION_HEX, PY_MINOR_VERSION, pycore_*.h, fields that move or mean something else from version to version) occurs in python/ alone.
+A str's characters come from base/text.h alone: CPython's own call gives null for a str that no encoding knows.
 """
 
 import pathlib
@@ -19,6 +20,8 @@ LAYOUT = re.compile(
     r"\btp_dict\b|\bma_version_tag\b|\b_PyDict_Next\b|\b_PyErr_GetTopmostException\b|\bPy_TPFLAGS_HEAPTYPE\b|\bcframe\b"
     r"|\b_PyMethodWrapper_Type\b"
 )
+TEXT = re.compile(r"\bPyUnicode_AsUTF8(AndSize)?\b")
+TEXT_HOME = "src/base/text.h"
 SUFFIXES = {".h", ".c", ".cpp", ".def", ".inc"}
 
 
@@ -61,6 +64,8 @@ def check_file(path, room, rooms, text):
                     line,
                     f"{target}: {room}/ may include {', '.join(sorted(allowed))}, not {other}/",
                 )
+    for match in TEXT.finditer(text) if path.as_posix() != TEXT_HOME else ():
+        yield line_of(text, match.start()), f"{match[0]}: base/text.h has names for it that cannot crash"
     if room != "python":
         for match in VERSION.finditer(text):
             yield line_of(text, match.start()), f"{match[0]}: CPython versions are python/'s business"

@@ -1,5 +1,7 @@
 #include "breaks/plan_text.h"
 
+#include "base/text.h"
+
 #include <algorithm>
 #include <span>
 
@@ -8,7 +10,7 @@ namespace stator::breaks {
 namespace {
 
 std::string utf8(PyObject* text) {
-  const char* data = text != nullptr && PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : nullptr;
+  const char* data = text != nullptr && PyUnicode_Check(text) ? utf8OrNull(text) : nullptr;
   if (data == nullptr) PyErr_Clear();
   return data != nullptr ? data : "?";
 }

@@ -1,6 +1,7 @@
 #include "bytecode/code_info.h"
 
 #include "base/ref.h"
+#include "base/text.h"
 #include "bytecode/opcodes.h"
 #include "python/frame.h"
 #include "python/instructions.h"
@@ -79,8 +80,7 @@ void watchFiles(const char* prefix) { watched_prefix = prefix; }
 
 bool isWatched(PyCodeObject* code) {
   if (watched_prefix.empty()) return false;
-  const char* file = PyUnicode_AsUTF8(code->co_filename);
-  if (file == nullptr) PyErr_Clear();
+  const char* file = utf8OrNull(code->co_filename);
   return file != nullptr && std::string_view(file).starts_with(watched_prefix);
 }
 
@@ -92,11 +92,8 @@ CodeInfo::CodeInfo(PyCodeObject* code)
   parseExceptionTable();
   markLegal();
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); i++) {
-    const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(code->co_names, i));
-    if (!name) {
-      PyErr_Clear();  // a lone surrogate: no name that matters
-      continue;
-    }
+    const char* name = utf8OrNull(PyTuple_GET_ITEM(code->co_names, i));
+    if (name == nullptr) continue;  // a lone surrogate: no name that matters
     if (namesFrameReader(name)) reads_locals_dynamically_ = true;
     if (!std::strcmp(name, "super")) uses_super_ = true;
   }

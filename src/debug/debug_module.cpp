@@ -1,6 +1,7 @@
 #include "debug/debug_module.h"
 
 #include "base/boundary.h"
+#include "base/text.h"
 #include "debug/edit.h"
 #include "debug/python_text.h"
 #include "debug/reduce.h"
@@ -44,7 +45,7 @@ std::vector<int> indices(const Specimen& specimen, PyObject* names) {
   Ref<> list = orThrow(PySequence_List(names));
   std::vector<int> made;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
-    const char* name = PyUnicode_AsUTF8(PyList_GET_ITEM(list.get(), i));
+    const char* name = utf8OrError(PyList_GET_ITEM(list.get(), i));
     if (name == nullptr) throw PythonError();
     int index = specimen.find(name);
     if (index < 0) {
@@ -122,7 +123,7 @@ PyObject* learn(PyObject* self, PyObject* told) {
     for (Py_ssize_t at = 0; PyDict_Next(told, &at, &name, &value);) {
       const char* kind = nullptr;
       const char* facts = nullptr;
-      const char* text = PyUnicode_AsUTF8(name);
+      const char* text = utf8OrError(name);
       if (text == nullptr || !PyArg_ParseTuple(value, "ss", &kind, &facts)) throw PythonError();
       int index = specimen.find(text);
       if (index < 0) continue;

@@ -1,5 +1,6 @@
 #include "debug/python_text.h"
 
+#include "base/text.h"
 #include "graph/fx_names.h"
 
 #include <cmath>
@@ -15,10 +16,8 @@ using graph::Op;
 constexpr size_t kFactsColumn = 60;
 
 std::string text(PyObject* value) {
-  Py_ssize_t size = 0;
-  const char* data = PyUnicode_AsUTF8AndSize(value, &size);
-  if (data == nullptr) throw PythonError();
-  return std::string(data, static_cast<size_t>(size));
+  if (utf8OrError(value) == nullptr) throw PythonError();
+  return std::string(*utf8View(value));
 }
 
 class Writer {

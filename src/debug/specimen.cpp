@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/imports.h"
 #include "base/stack_room.h"
+#include "base/text.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -15,7 +16,7 @@ using graph::Node;
 using graph::Op;
 
 std::string text(PyObject* value) {
-  const char* data = PyUnicode_AsUTF8(value);
+  const char* data = utf8OrError(value);
   if (data == nullptr) throw PythonError();
   return data;
 }

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/imports.h"
+#include "base/text.h"
 #include "python/types.h"
 #include "shapes/arg.h"
 
@@ -19,8 +20,7 @@ struct NoContent {
 };
 
 std::string textOf(PyObject* object) {
-  const char* text =
-      object != nullptr && PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : nullptr;
+  const char* text = object != nullptr && PyUnicode_Check(object) ? utf8OrNull(object) : nullptr;
   PyErr_Clear();
   return text != nullptr ? text : "";
 }

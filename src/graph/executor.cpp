@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/error_aside.h"
 #include "base/stack_room.h"
+#include "base/text.h"
 
 #include <algorithm>
 #include <deque>
@@ -489,8 +490,8 @@ void addUserFrames(const Location* location, bool with_outermost) {
   for (; location != nullptr; location = location->caller) {
     if (location->caller == nullptr && !with_outermost) return;
     PyCodeObject* code = location->code.get();
-    const char* file = PyUnicode_AsUTF8(code->co_filename);
-    const char* name = PyUnicode_AsUTF8(code->co_name);
+    const char* file = utf8OrNull(code->co_filename);
+    const char* name = utf8OrNull(code->co_name);
     // Both keep the error that is set: it is the program's, and must stay.
     if (file != nullptr && name != nullptr)
       _PyTraceback_Add(name, file, PyCode_Addr2Line(code, location->offset));

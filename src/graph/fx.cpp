@@ -7,6 +7,7 @@
 #include "base/collector_pause.h"
 #include "base/imports.h"
 #include "base/stack_room.h"
+#include "base/text.h"
 #include "graph/fx_names.h"
 #include "graph/fx_record.h"
 #include "graph/graph_runner.h"
@@ -22,7 +23,7 @@ Ref<> attribute(PyObject* object, const char* name) {
 }
 
 std::string text(PyObject* object) {
-  const char* data = PyUnicode_AsUTF8(object);
+  const char* data = utf8OrError(object);
   if (data == nullptr) throw PythonError();
   return data;
 }

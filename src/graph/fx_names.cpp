@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/imports.h"
 #include "base/stack_room.h"
+#include "base/text.h"
 #include "sources/short_lived.h"
 
 #include <cctype>
@@ -14,13 +15,7 @@ namespace {
 using sources::Source;
 using sources::SourceKind;
 
-std::string utf8(PyObject* text) {
-  Py_ssize_t size = 0;
-  const char* data =
-      text != nullptr && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, &size) : nullptr;
-  if (data == nullptr) PyErr_Clear();
-  return data == nullptr ? std::string("_") : std::string(data, static_cast<size_t>(size));
-}
+std::string textOf(PyObject* text) { return std::string(utf8View(text).value_or("_")); }
 
 // The key of a subscript; its repr where that runs no user code.
 std::string keyText(PyObject* key) {
@@ -28,7 +23,7 @@ std::string keyText(PyObject* key) {
       key != nullptr && (PyUnicode_CheckExact(key) || PyLong_CheckExact(key) || PyBool_Check(key) ||
                          PyFloat_CheckExact(key) || PyBytes_CheckExact(key) || key == Py_None);
   Ref<> text = plain ? Ref<>::steal(PyObject_Repr(key)) : Ref<>();
-  if (text) return utf8(text.get());
+  if (text) return textOf(text.get());
   PyErr_Clear();
   return key != nullptr ? Py_TYPE(key)->tp_name : "_";
 }
@@ -37,7 +32,7 @@ std::string localName(const Source& source, PyCodeObject* code) {
   if (code != nullptr) {
     Ref<> names = Ref<>::create(stator_code_slot_names(code));
     if (names && PyTuple_Check(names.get()) && source.index < PyTuple_GET_SIZE(names.get())) {
-      return utf8(PyTuple_GET_ITEM(names.get(), source.index));
+      return textOf(PyTuple_GET_ITEM(names.get(), source.index));
     }
   }
   return std::to_string(source.index);
@@ -47,13 +42,13 @@ std::string pinnedName(PyObject* object) {
   // A module's dict is known by the module's name.
   if (object != nullptr && PyDict_CheckExact(object)) {
     PyObject* name = PyDict_GetItemString(object, "__name__");
-    if (name != nullptr && PyUnicode_Check(name)) return utf8(name);
+    if (name != nullptr && PyUnicode_Check(name)) return textOf(name);
   }
   Ref<> name = object != nullptr &&
                        (PyType_Check(object) || PyModule_Check(object) || PyFunction_Check(object))
                    ? Ref<>::steal(PyObject_GetAttrString(object, "__name__"))
                    : Ref<>();
-  if (name) return utf8(name.get());
+  if (name) return textOf(name.get());
   PyErr_Clear();
   return object != nullptr ? Py_TYPE(object)->tp_name : "_";
 }
@@ -86,19 +81,19 @@ std::string expressionFrom(const std::string& base, const Source& source, PyCode
     case SourceKind::kAttr:
     case SourceKind::kGenericAttr:
     case SourceKind::kTensorAttr:
-      return base + "." + utf8(source.key.get());
+      return base + "." + textOf(source.key.get());
     case SourceKind::kParameter:
-      return base + "._parameters" + quoted(utf8(source.key.get()));
+      return base + "._parameters" + quoted(textOf(source.key.get()));
     case SourceKind::kBuffer:
-      return base + "._buffers" + quoted(utf8(source.key.get()));
+      return base + "._buffers" + quoted(textOf(source.key.get()));
     case SourceKind::kSubmodule:
-      return base + "._modules" + quoted(utf8(source.key.get()));
+      return base + "._modules" + quoted(textOf(source.key.get()));
     case SourceKind::kObjectDict:
       return base + ".__dict__";
     case SourceKind::kType:
       return base + ".__class__";
     case SourceKind::kClassDict:
-      return base + ".__dict__" + quoted(utf8(source.key.get()));
+      return base + ".__dict__" + quoted(textOf(source.key.get()));
     case SourceKind::kDictItem:
       return base + subscript(keyText(source.key.get()));
     case SourceKind::kDictKey:
@@ -118,7 +113,7 @@ std::string expressionFrom(const std::string& base, const Source& source, PyCode
     case SourceKind::kDefault:
       return base + ".__defaults__" + subscript(number);
     case SourceKind::kKwDefault:
-      return base + ".__kwdefaults__" + quoted(utf8(source.key.get()));
+      return base + ".__kwdefaults__" + quoted(textOf(source.key.get()));
     case SourceKind::kFuncGlobals:
       return base + ".__globals__";
     case SourceKind::kCode:
@@ -215,7 +210,7 @@ std::string snakeCase(const std::string& text) {
 Names::Reserved Names::keysOf(PyObject* dict) {
   Reserved names;
   PyObject *name = nullptr, *value = nullptr;
-  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &name, &value);) names.insert(utf8(name));
+  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &name, &value);) names.insert(textOf(name));
   return names;
 }
 

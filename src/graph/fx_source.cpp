@@ -2,6 +2,7 @@
 
 #include "base/boundary.h"
 #include "base/stack_room.h"
+#include "base/text.h"
 #include "graph/fx_names.h"
 
 #include <memory>
@@ -31,14 +32,10 @@ struct Members {
   }
 };
 
-std::string utf8(PyObject* text) {
-  Py_ssize_t size = 0;
-  const char* data = PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, &size) : nullptr;
-  if (data == nullptr) {
-    PyErr_Clear();
-    throw Unusual();
-  }
-  return std::string(data, static_cast<size_t>(size));
+std::string textOf(PyObject* text) {
+  const auto characters = utf8View(text);
+  if (!characters) throw Unusual();
+  return std::string(*characters);
 }
 
 struct FxNode {
@@ -67,7 +64,7 @@ class Writer {
     PyObject* key = nullptr;
     PyObject* value = nullptr;
     for (Py_ssize_t at = 0; PyDict_Next(globals_.get(), &at, &key, &value);)
-      names_->take(utf8(key));
+      names_->take(textOf(key));
     collect(graph);
     findLastUses();
   }
@@ -103,7 +100,7 @@ class Writer {
     for (Ref<> node = read(root.get(), members_.next); node.get() != root.get();
          node = read(node.get(), members_.next)) {
       position_[node.get()] = nodes_.size();
-      nodes_.push_back({node, utf8(read(node.get(), members_.op).get()), "", {}});
+      nodes_.push_back({node, textOf(read(node.get(), members_.op).get()), "", {}});
     }
     if (nodes_.empty() || nodes_.back().op != "output") throw Unusual();
   }
@@ -126,7 +123,7 @@ class Writer {
 
   const std::string& local(FxNode& node) {
     if (node.local.empty())
-      node.local = names_->unique(utf8(read(node.node.get(), members_.name).get()));
+      node.local = names_->unique(textOf(read(node.node.get(), members_.name).get()));
     return node.local;
   }
 
@@ -136,7 +133,7 @@ class Writer {
     auto& known = types_[type.get()];
     if (known.empty()) {
       Ref<> text = orThrow(PyObject_CallMethod(helpers_, "source_type", "O", type.get()));
-      known.append(" : ").append(utf8(text.get()));
+      known.append(" : ").append(textOf(text.get()));
     }
     return known;
   }
@@ -163,7 +160,7 @@ class Writer {
                  PyBytes_CheckExact(object) || type == "torch.dtype" || type == "torch.device" ||
                  type == "torch.layout" || type == "torch.memory_format";
     if (!plain) throw Unusual();
-    return utf8(orThrow(PyObject_Repr(object)).get());
+    return textOf(orThrow(PyObject_Repr(object)).get());
   }
 
   std::string items(PyObject* sequence) {
@@ -185,7 +182,7 @@ class Writer {
     PyObject* item = nullptr;
     for (Py_ssize_t at = 0; PyDict_Next(kwargs, &at, &key, &item);) {
       if (!text.empty()) text += ", ";
-      text += isKeywordName(key) ? utf8(key) + " = " + value(item)
+      text += isKeywordName(key) ? textOf(key) + " = " + value(item)
                                  : "**{" + value(key) + ": " + value(item) + "}";
     }
     return text;
@@ -214,7 +211,7 @@ class Writer {
     Ref<> answer = orThrow(PyObject_CallMethod(helpers_, "source_target", "O", target));
     if (answer.get() == Py_None) throw Unusual();
     Spelling made = {static_cast<Spelling::Kind>(PyLong_AsLong(PyTuple_GET_ITEM(answer.get(), 0))),
-                     utf8(PyTuple_GET_ITEM(answer.get(), 1))};
+                     textOf(PyTuple_GET_ITEM(answer.get(), 1))};
     if (PyTuple_GET_ITEM(answer.get(), 2) == Py_True) {
       made.text = names_->unique(made.text);
       if (PyDict_SetItemString(globals_.get(), made.text.c_str(), target) < 0) throw PythonError();
@@ -228,7 +225,7 @@ class Writer {
     Ref<> kwargs = read(node.node.get(), members_.kwargs);
     std::string type = annotation(node);
     if (node.op == "placeholder") {
-      std::string raw = utf8(target.get());
+      std::string raw = textOf(target.get());
       if (PyTuple_GET_SIZE(args.get()) > 0 || raw.find('*') != std::string::npos ||
           (parameters_.empty() && raw == "self")) {
         throw Unusual();
@@ -240,7 +237,7 @@ class Writer {
       if (PyUnicode_IsIdentifier(target.get()) != 1 || PyTuple_GET_SIZE(args.get()) == 0)
         throw Unusual();
       std::string text = local(node) + type + " = ";
-      text += value(PyTuple_GET_ITEM(args.get(), 0)) + "." + utf8(target.get());
+      text += value(PyTuple_GET_ITEM(args.get(), 0)) + "." + textOf(target.get());
       return text + "(" + arguments(args.get(), 1, kwargs.get()) + ")";
     }
     if (node.op == "call_function") return call(node, target.get(), args.get(), kwargs.get(), type);

@@ -4,6 +4,7 @@
 #include "base/faults.h"
 #include "base/imports.h"
 #include "base/stack_room.h"
+#include "base/text.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -132,16 +133,7 @@ void Graph::dropExamples() {
 
 namespace {
 
-std::string utf8(PyObject* text) {
-  Py_ssize_t size = 0;
-  const char* data =
-      text != nullptr && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, &size) : nullptr;
-  if (data == nullptr) {
-    PyErr_Clear();
-    return "?";
-  }
-  return std::string(data, static_cast<size_t>(size));
-}
+std::string textOf(PyObject* text) { return std::string(utf8View(text).value_or("?")); }
 
 std::string label(const Node* node) {
   std::string text = "%";
@@ -155,7 +147,7 @@ std::string nameOf(PyObject* callable) {
     PyErr_Clear();
     return Py_TYPE(callable)->tp_name;
   }
-  return utf8(name.get());
+  return textOf(name.get());
 }
 
 // repr of what has no user code in its repr; a name for the rest.
@@ -168,7 +160,7 @@ std::string constantText(PyObject* value) {
   if (plain) {
     Ref<> text = Ref<>::steal(PyObject_Repr(value));
     // An address in it (a generator's, say) is another one in every process.
-    if (text && utf8(text.get()).find(" at 0x") == std::string::npos) return utf8(text.get());
+    if (text && textOf(text.get()).find(" at 0x") == std::string::npos) return textOf(text.get());
     PyErr_Clear();
   }
   if (PyType_Check(value) || PyFunction_Check(value) || PyCFunction_Check(value))
@@ -220,7 +212,8 @@ std::string callText(const Node& node) {
   Py_ssize_t count = PyTuple_GET_SIZE(node.args.get());
   Py_ssize_t first = 0;
   if (node.op == Op::kCallMethod && count > 0) {
-    text = argumentText(PyTuple_GET_ITEM(node.args.get(), 0)) + "." + utf8(node.target.get()) + "(";
+    text =
+        argumentText(PyTuple_GET_ITEM(node.args.get(), 0)) + "." + textOf(node.target.get()) + "(";
     first = 1;
   } else {
     text = nameOf(node.target.get()) + "(";
@@ -234,7 +227,7 @@ std::string callText(const Node& node) {
     PyObject* key = nullptr;
     PyObject* value = nullptr;
     for (Py_ssize_t at = 0; PyDict_Next(node.kwargs.get(), &at, &key, &value);) {
-      text += separator + utf8(key) + "=" + argumentText(value);
+      text += separator + textOf(key) + "=" + argumentText(value);
       separator = ", ";
     }
   }
@@ -291,7 +284,7 @@ void addStructure(PyObject* argument, const Numbers& numbers, std::string& text)
     text += '{';
     PyObject *key = nullptr, *value = nullptr;
     for (Py_ssize_t at = 0; PyDict_Next(argument, &at, &key, &value);) {
-      if (PyUnicode_Check(key)) text += utf8(key) + "=";
+      if (PyUnicode_Check(key)) text += textOf(key) + "=";
       addStructure(value, numbers, text);
     }
     text += '}';
@@ -313,7 +306,7 @@ std::string Graph::structure() const {
     numbers[node] = number;
     text += "%" + std::to_string(number) + "=";
     if (node->op == Op::kCallMethod) {
-      text += "." + utf8(node->target.get());
+      text += "." + textOf(node->target.get());
     } else if (node->op == Op::kCallFunction) {
       text += nameOf(node->target.get());
     }

@@ -7,6 +7,7 @@
 #include "base/boundary.h"
 #include "base/rebuilt.h"
 #include "base/stack_room.h"
+#include "base/text.h"
 #include "graph/executor.h"
 #include "graph/fx.h"
 #include "graph/fx_record.h"
@@ -35,7 +36,7 @@ Handle& handleOf(PyObject* capsule) {
 }
 
 std::string textOf(PyObject* value) {
-  const char* data = PyUnicode_AsUTF8(value);
+  const char* data = utf8OrError(value);
   if (data == nullptr) throw PythonError();
   return data;
 }

@@ -1,5 +1,6 @@
 #include "graph/raising.h"
 
+#include "base/text.h"
 #include "shapes/dtypes.h"
 
 #include <algorithm>
@@ -44,7 +45,7 @@ bool mayRaiseOnData(Op op, PyObject* target, const shapes::TensorMeta* result, P
     PyErr_Clear();
     return true;
   }
-  const std::string_view text = PyUnicode_AsUTF8(name.get());
+  const std::string_view text = utf8(name.get());
   if (text == "forward") return true;  // of a layer
   if (dividesByUnknown(text, result, divisor)) return true;
   return std::any_of(std::begin(kParts), std::end(kParts), [&](std::string_view part) {

@@ -1,5 +1,6 @@
 #include "guards/explain.h"
 
+#include "base/text.h"
 #include "guards/facts.h"
 #include "guards/kinds.h"
 
@@ -10,7 +11,7 @@
 namespace stator::guards {
 
 std::string utf8(PyObject* text) {
-  const char* data = text != nullptr ? PyUnicode_AsUTF8(text) : nullptr;
+  const char* data = text != nullptr ? utf8OrNull(text) : nullptr;
   if (data == nullptr) PyErr_Clear();
   return data != nullptr ? data : "?";
 }

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/hot.h"
 #include "base/imports.h"
+#include "base/text.h"
 #include "guards/explain.h"
 #include "guards/facts.h"
 #include "guards/replay.h"
@@ -82,8 +83,7 @@ std::string floatText(const Relations::FloatCondition& condition, PyCodeObject* 
   Ref<> constant = stealRef(PyFloat_FromDouble(condition.constant));
   Ref<> spelled = constant ? stealRef(PyObject_Repr(constant.get())) : Ref<>();
   const std::string text = sources::print(*condition.source, code) + " " +
-                           signs[condition.operation] + " " +
-                           (spelled ? PyUnicode_AsUTF8(spelled.get()) : "?");
+                           signs[condition.operation] + " " + (spelled ? utf8(spelled.get()) : "?");
   return condition.expected ? text : "not " + text;
 }
 

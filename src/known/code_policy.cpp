@@ -3,6 +3,7 @@
 #include "base/error_aside.h"
 #include "base/imports.h"
 #include "base/ref.h"
+#include "base/text.h"
 #include "bytecode/code_info.h"
 
 #include <array>
@@ -20,7 +21,7 @@ std::string prefixOf(const char* module) {
     PyErr_Clear();
     return "";
   }
-  std::string path = PyUnicode_AsUTF8(file.get());
+  std::string path = utf8(file.get());
   return path.substr(0, path.rfind('/') + 1);
 }
 
@@ -143,8 +144,7 @@ CodePolicy ofOthers(std::string_view file, const Names& names) {
 }
 
 std::string_view textOf(PyObject* text) {
-  const char* found = PyUnicode_AsUTF8(text);
-  if (found == nullptr) PyErr_Clear();
+  const char* found = utf8OrNull(text);
   return found != nullptr ? found : "";
 }
 
@@ -154,9 +154,7 @@ CodePolicy decide(PyCodeObject* code) {
   static const std::string stator = prefixOf("stator");
   // A path that is no text (bytes that no encoding knows) has no place in reports: such code runs as it is.
   for (PyObject* text : {code->co_filename, code->co_name, code->co_qualname}) {
-    if (PyUnicode_AsUTF8(text) != nullptr) continue;
-    PyErr_Clear();
-    return CodePolicy::kSkip;
+    if (utf8OrNull(text) == nullptr) return CodePolicy::kSkip;
   }
   const std::string_view file = textOf(code->co_filename);
   const Names names{textOf(code->co_name), textOf(code->co_qualname)};
@@ -207,8 +205,7 @@ bool isPolyfill(PyCodeObject* code) {
     // an import here would run frames that ask this
     return prefixOf("stator") + "polyfills/";
   }();
-  const char* file = PyUnicode_AsUTF8(code->co_filename);
-  if (file == nullptr) PyErr_Clear();
+  const char* file = utf8OrNull(code->co_filename);
   return file != nullptr && startsWith(file, room);
 }
 

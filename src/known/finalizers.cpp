@@ -2,6 +2,7 @@
 
 #include "base/ref.h"
 #include "base/stack_room.h"
+#include "base/text.h"
 #include "graph/stand_in.h"
 #include "known/torch_names.h"
 #include "python/frame.h"
@@ -24,7 +25,7 @@ bool isTorchCallback(PyObject* callback, bool tensor) {
   if (PyCFunction_Check(callback)) return tensor;
   if (!PyFunction_Check(callback)) return false;
   PyObject* home = reinterpret_cast<PyFunctionObject*>(callback)->func_module;
-  std::string_view name = home != nullptr && PyUnicode_Check(home) ? PyUnicode_AsUTF8(home) : "";
+  std::string_view name = home != nullptr && PyUnicode_Check(home) ? utf8(home) : "";
   return name == "torch" || name.substr(0, 6) == "torch." || (tensor && name == "weakref");
 }
 

@@ -5,6 +5,7 @@
 #include "base/numpy_number.h"
 #include "base/ref.h"
 #include "base/stack_room.h"
+#include "base/text.h"
 #include "graph/stand_in.h"
 #include "known/names.h"
 #include "known/torch_names.h"
@@ -240,7 +241,7 @@ bool isLayerClass(PyTypeObject* type) {
   PyObject* home = type != moduleType() ? _PyType_Lookup(type, module_name) : nullptr;
   bool layer = false;
   if (home != nullptr && PyUnicode_Check(home) && stator_is_user_class(type)) {
-    std::string_view text = PyUnicode_AsUTF8(home);
+    std::string_view text = utf8(home);
     layer = (text.rfind("torch.nn.modules.", 0) == 0 && text != "torch.nn.modules.container" &&
              text != "torch.nn.modules.lazy" && text != "torch.nn.modules.rnn") ||
             text.rfind("torch.ao.nn.", 0) == 0;
@@ -267,7 +268,7 @@ bool isTorchs(PyObject* handler) {
   if (!function || !PyFunction_Check(function.get())) return false;
   PyObject* module = reinterpret_cast<PyFunctionObject*>(function.get())->func_module;
   return module != nullptr && PyUnicode_Check(module) &&
-         std::string_view(PyUnicode_AsUTF8(module)).substr(0, 6) == "torch.";
+         std::string_view(utf8(module)).substr(0, 6) == "torch.";
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "known/marks.h"
 
 #include "base/ref.h"
+#include "base/text.h"
 
 #include <string_view>
 
@@ -25,7 +26,7 @@ std::string reasonOfDisabling(PyObject* callable) {
   Ref<> why = stealRef(PyObject_GetAttrString(callable, "_torchdynamo_disable_msg"));
   if (!why) PyErr_Clear();
   const bool told = why && PyUnicode_Check(why.get()) && PyUnicode_GetLength(why.get()) > 0;
-  return told ? std::string(": ") + PyUnicode_AsUTF8(why.get()) : "";
+  return told ? std::string(": ") + utf8(why.get()) : "";
 }
 
 PyObject* behindTorchDynamosMark(PyObject* function) {
@@ -34,7 +35,7 @@ PyObject* behindTorchDynamosMark(PyObject* function) {
   PyObject* name = reinterpret_cast<PyFunctionObject*>(function)->func_name;
   PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
   if (module == nullptr || !PyUnicode_Check(module) || dict == nullptr) return nullptr;
-  const char* where = PyUnicode_AsUTF8(module);
+  const char* where = utf8OrNull(module);
   if (where == nullptr || std::string_view(where).substr(0, 12) != "torch.optim." ||
       PyUnicode_CompareWithASCIIString(name, "_init_group") != 0)
     return nullptr;

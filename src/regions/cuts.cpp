@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/imports.h"
+#include "base/text.h"
 #include "regions/bodies.h"
 
 #include <algorithm>
@@ -32,7 +33,7 @@ std::string nameOf(const Node& node) {
   Ref<> name = node.op == Op::kCallMethod
                    ? node.target
                    : Ref<>::steal(PyObject_GetAttrString(node.target.get(), "__name__"));
-  const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
+  const char* text = name && PyUnicode_Check(name.get()) ? utf8OrNull(name.get()) : nullptr;
   if (text == nullptr) PyErr_Clear();
   return text != nullptr ? text : "";
 }

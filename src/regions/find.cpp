@@ -1,6 +1,7 @@
 #include "regions/find.h"
 
 #include "base/boundary.h"
+#include "base/text.h"
 #include "regions/bodies.h"
 #include "regions/marks.h"
 #include "regions/repeats.h"
@@ -44,7 +45,7 @@ bool drawsInOrder(const Graph& graph) {
                      ? node.target
                      : stealRef(PyObject_GetAttrString(node.target.get(), "__name__"));
     if (!name) PyErr_Clear();
-    const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : "";
+    const char* text = name && PyUnicode_Check(name.get()) ? utf8(name.get()) : "";
     if (kBySeed.count(text) == 0) return false;
   }
   return on_cpu || !draws;

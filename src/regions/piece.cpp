@@ -3,6 +3,7 @@
 #include "base/boundary.h"
 #include "base/rebuilt.h"
 #include "base/stack_room.h"
+#include "base/text.h"
 #include "regions/bodies.h"
 #include "symbolic/expr.h"
 
@@ -146,20 +147,17 @@ class Writer {
       return bytes(reinterpret_cast<const char*>(&number), sizeof number);
     }
     if (PyUnicode_CheckExact(value)) {
-      Py_ssize_t size = 0;
-      const char* data = PyUnicode_AsUTF8AndSize(value, &size);
-      if (data != nullptr) return bytes(data, static_cast<size_t>(size));
-      PyErr_Clear();
+      if (const auto characters = utf8View(value))
+        return bytes(characters->data(), characters->size());
     }
     const bool by_text = (PyLong_CheckExact(value)) || PyComplex_CheckExact(value) ||
                          PyBytes_CheckExact(value) ||
                          std::string_view(type->tp_name) == "torch.device";
     if (by_text) {
       Ref<> shown = orThrow(PyObject_Repr(value));
-      Py_ssize_t size = 0;
-      const char* data = PyUnicode_AsUTF8AndSize(shown.get(), &size);
-      if (data == nullptr) throw PythonError();
-      return bytes(data, static_cast<size_t>(size));
+      if (utf8OrError(shown.get()) == nullptr) throw PythonError();
+      const std::string_view shown_text = *utf8View(shown.get());
+      return bytes(shown_text.data(), shown_text.size());
     }
     pointer(value);
   }

@@ -4,6 +4,7 @@
 #include "base/error_aside.h"
 #include "base/faults.h"
 #include "base/imports.h"
+#include "base/text.h"
 #include "graph/fx.h"
 #include "graph/graph_runner.h"
 #include "interpret/core/symbols.h"
@@ -134,7 +135,7 @@ bool isOurs(PyObject* error) {
   while (last->tb_next != nullptr) last = last->tb_next;
   Ref<> globals = stealRef(PyFrame_GetGlobals(last->tb_frame));
   PyObject* name = globals ? PyDict_GetItemString(globals.get(), "__name__") : nullptr;
-  const char* text = name != nullptr && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
+  const char* text = name != nullptr && PyUnicode_Check(name) ? utf8OrNull(name) : nullptr;
   if (text == nullptr) return false;
   const std::string_view room = std::string_view(text).substr(0, std::string_view(text).find('.'));
   return room == "stator" || room == "torch";
@@ -156,7 +157,7 @@ interpret::Captured traceFrame(StatorFrame* frame, interpret::TraceOptions& opti
       throw;
     }
     Ref<> text = stealRef(PyObject_Str(error.get()));
-    const char* words = text ? PyUnicode_AsUTF8(text.get()) : "";
+    const char* words = text ? utf8(text.get()) : "";
     throw InternalError(std::string("a trace raised ") + Py_TYPE(error.get())->tp_name + ": " +
                         (words != nullptr ? words : ""));
   }

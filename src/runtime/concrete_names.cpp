@@ -1,5 +1,6 @@
 // Globals, and the names of class bodies and modules.
 #include "base/error_aside.h"
+#include "base/text.h"
 #include "runtime/concrete.h"
 
 namespace stator::runtime::concrete {
@@ -26,7 +27,7 @@ int storeIn(PyObject* space, PyObject* name, PyObject* value) {
 }  // namespace
 
 Step raiseUndefinedName(PyObject* name) {
-  const char* text = PyUnicode_AsUTF8(name);
+  const char* text = utf8OrError(name);
   if (!text) return Step::kRaise;
   PyErr_Format(PyExc_NameError, "name '%.200s' is not defined", text);
   // The name goes into the exception: CPython offers suggestions from it.

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/hot.h"
+#include "base/text.h"
 #include "bytecode/code_info.h"
 #include "known/marks.h"
 #include "known/names.h"
@@ -185,8 +186,7 @@ STATOR_HOT PyObject* DirectCall::run(Site& site, PyFunctionObject* function, Arg
       // An interrupt is not to be lost, and has no line of the user's.
       if (!PyErr_ExceptionMatches(PyExc_Exception)) {
         served = true;
-        _PyTraceback_Add(PyUnicode_AsUTF8(code_->co_name), PyUnicode_AsUTF8(code_->co_filename),
-                         code_->co_firstlineno);
+        _PyTraceback_Add(utf8(code_->co_name), utf8(code_->co_filename), code_->co_firstlineno);
       } else {
         keepFailure(*entry);
       }

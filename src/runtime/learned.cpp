@@ -3,6 +3,7 @@
 #include "base/boundary.h"
 #include "base/imports.h"
 #include "base/stack_room.h"
+#include "base/text.h"
 #include "disk/artifact_file.h"
 #include "disk/digest.h"
 #include "python/frame.h"
@@ -39,10 +40,7 @@ void addConstant(disk::Digest& digest, PyObject* value) {
   // The order of a set is another in every process; its code is as good a name without.
   if (PyAnySet_Check(value)) return;
   Ref<> shown = orThrow(PyObject_Repr(value));
-  Py_ssize_t size = 0;
-  const char* text = PyUnicode_AsUTF8AndSize(shown.get(), &size);
-  if (text == nullptr) PyErr_Clear();  // half a surrogate pair
-  if (text != nullptr) addText(digest, {text, static_cast<size_t>(size)});
+  if (const auto text = utf8View(shown.get())) addText(digest, *text);
 }
 
 void addCode(disk::Digest& digest, PyCodeObject* code) {
@@ -96,8 +94,7 @@ std::shared_ptr<Learned> find(const Cache& cache, PyCodeObject* code) {
   const std::string content = contentOf(code);
   if (given != Py_None) {
     PyObject* text = PyDict_GetItemString(given, content.c_str());
-    if (text != nullptr && PyUnicode_Check(text))
-      made->items = Learned::parse(PyUnicode_AsUTF8(text));
+    if (text != nullptr && PyUnicode_Check(text)) made->items = Learned::parse(utf8(text));
   }
   if (folder == nullptr) return made;
   disk::Digest digest;

@@ -1,6 +1,7 @@
 #include "runtime/module_call.h"
 
 #include "base/hot.h"
+#include "base/text.h"
 #include "bytecode/code_info.h"
 #include "bytecode/opcodes.h"
 #include "known/known_types.h"
@@ -53,7 +54,7 @@ struct Shape {
     std::vector<const char*> asked = {"torch", "_C", "_get_tracing_state", "_slow_forward",
                                       "forward"};
     for (const Names* names : {&ownHooks(), &globalHooks()}) {
-      for (const Name& name : *names) asked.push_back(PyUnicode_AsUTF8(name.text));
+      for (const Name& name : *names) asked.push_back(utf8(name.text));
     }
     if (PyTuple_GET_SIZE(of->co_names) < static_cast<Py_ssize_t>(asked.size())) return;
     for (size_t i = 0; i < asked.size(); ++i) {

@@ -5,6 +5,7 @@
 #include "base/error_aside.h"
 #include "base/imports.h"
 #include "base/stack_room.h"
+#include "base/text.h"
 #include "dist/digest.h"
 #include "dist/simulation.h"
 #include "runtime/active.h"
@@ -107,7 +108,7 @@ std::string errorText() {
   PyObject* instance = error.instance();
   std::string text = instance != nullptr ? Py_TYPE(instance)->tp_name : "an error";
   Ref<> shown = instance != nullptr ? stealRef(PyObject_Str(instance)) : Ref<>();
-  if (const char* words = shown ? PyUnicode_AsUTF8(shown.get()) : nullptr) {
+  if (const char* words = shown ? utf8OrNull(shown.get()) : nullptr) {
     text += ": ";
     for (const char* at = words; *at != 0; ++at) text += *at == '\n' ? ' ' : *at;
   }
@@ -126,12 +127,7 @@ class SourceDigests {
     digest.add(static_cast<int64_t>(source->kind))
         .add(source->index)
         .add(static_cast<int64_t>(of(source->base)));
-    if (source->key && PyUnicode_Check(source->key.get())) {
-      Py_ssize_t size = 0;
-      const char* text = PyUnicode_AsUTF8AndSize(source->key.get(), &size);
-      if (text == nullptr) PyErr_Clear();
-      if (text != nullptr) digest.add(std::string_view(text, static_cast<size_t>(size)));
-    }
+    if (const auto text = utf8View(source->key.get())) digest.add(*text);
     return known_[source] = digest.value();
   }
 
@@ -270,11 +266,11 @@ void tellFailure(StatorFrame* frame, const TraceOptions& options, const Failure&
 
 std::string siteName(StatorFrame* frame) {
   PyCodeObject* code = stator_frame_code(frame);
-  std::string file = PyUnicode_AsUTF8(code->co_filename);
+  std::string file = utf8(code->co_filename);
   if (const size_t slash = file.rfind('/'); slash != std::string::npos)
     file = file.substr(slash + 1);
-  return file + ":" + std::to_string(code->co_firstlineno) + " in " +
-         PyUnicode_AsUTF8(code->co_qualname) + " at " + std::to_string(stator_frame_offset(frame));
+  return file + ":" + std::to_string(code->co_firstlineno) + " in " + utf8(code->co_qualname) +
+         " at " + std::to_string(stator_frame_offset(frame));
 }
 
 bool ranksAgree() {

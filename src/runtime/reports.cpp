@@ -4,6 +4,7 @@
 #include "base/error_aside.h"
 #include "base/imports.h"
 #include "base/ref.h"
+#include "base/text.h"
 #include "breaks/plan_text.h"
 #include "bytecode/code_info.h"
 #include "graph/graph.h"
@@ -22,9 +23,9 @@ namespace {
 
 std::string place(StatorFrame* frame, int line) {
   PyCodeObject* code = stator_frame_code(frame);
-  std::string file = PyUnicode_AsUTF8(code->co_filename);
+  std::string file = utf8(code->co_filename);
   if (line <= 0) line = code->co_firstlineno;
-  return file + ":" + std::to_string(line) + " in " + PyUnicode_AsUTF8(code->co_qualname);
+  return file + ":" + std::to_string(line) + " in " + utf8(code->co_qualname);
 }
 
 // Where the frame is: the head of the function, or the line at which it goes on behind a break.

@@ -3,6 +3,7 @@
 #include "base/error_aside.h"
 #include "base/rebuilt.h"
 #include "base/stack_room.h"
+#include "base/text.h"
 #include "breaks/draws.h"
 #include "graph/graph_runner.h"
 #include "interpret/core/captured.h"
@@ -278,8 +279,8 @@ class Written {
 
 // As a profiler shows it: the function and where it begins.
 std::string regionName(const PyCodeObject& code) {
-  const char* name = PyUnicode_AsUTF8(code.co_qualname);
-  const char* file = PyUnicode_AsUTF8(code.co_filename);
+  const char* name = utf8OrNull(code.co_qualname);
+  const char* file = utf8OrNull(code.co_filename);
   return std::string(name != nullptr ? name : "?") + " (" + (file != nullptr ? file : "?") + ":" +
          std::to_string(code.co_firstlineno) + ")";
 }

@@ -2,6 +2,7 @@
 
 #include "base/hot.h"
 #include "base/ref.h"
+#include "base/text.h"
 
 #include <cstdlib>
 #include <string>
@@ -58,7 +59,7 @@ bool setConfig(const char* name, PyObject* value) {
   if (text == "trace_dir") c.trace_dir = value != Py_None;
   if (text == "cache") c.cache = PyObject_IsTrue(value) == 1;
   if (text == "stance") {
-    std::string_view stance = PyUnicode_AsUTF8(value);
+    std::string_view stance = utf8(value);
     c.stance = stance == "force_eager"          ? Stance::kForceEager
                : stance == "eager_on_recompile" ? Stance::kEagerOnRecompile
                : stance == "fail_on_recompile"  ? Stance::kFailOnRecompile
@@ -76,7 +77,7 @@ bool setConfig(const char* name, PyObject* value) {
   if (text == "break_every") {
     Ref<> spelled = stealRef(PyObject_Str(value));
     if (!spelled) return false;
-    std::string setting = PyUnicode_AsUTF8(spelled.get());
+    std::string setting = utf8(spelled.get());
     c.break_random = setting.rfind("random:", 0) == 0;
     c.break_seed = c.break_random ? std::strtoull(setting.c_str() + 7, nullptr, 10) : 0;
     // At random, one in five legal offsets.

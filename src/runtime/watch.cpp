@@ -5,6 +5,7 @@
 #include "base/hot.h"
 #include "base/imports.h"
 #include "base/ref.h"
+#include "base/text.h"
 #include "dist/digest.h"
 #include "runtime/active.h"
 #include "runtime/hook.h"
@@ -94,8 +95,8 @@ void reportCapture(const CaptureReport& report) {
   bool broke = plan.exit == breaks::ExitKind::kBreak;
   Ref<> event = stealRef(Py_BuildValue(
       "{s:s,s:i,s:s,s:n,s:s,s:s,s:d,s:d,s:O,s:i,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:i,s:i,s:O,s:O}",
-      "file", PyUnicode_AsUTF8(code->co_filename), "line", code->co_firstlineno, "function",
-      PyUnicode_AsUTF8(code->co_qualname), "ops", static_cast<Py_ssize_t>(report.ops), "graph",
+      "file", utf8(code->co_filename), "line", code->co_firstlineno, "function",
+      utf8(code->co_qualname), "ops", static_cast<Py_ssize_t>(report.ops), "graph",
       report.graph.c_str(), "guards", report.guards.c_str(), "capture_seconds",
       report.capture_seconds, "backend_seconds", report.backend_seconds, "broke",
       broke ? Py_True : Py_False, "reason", static_cast<int>(plan.reason), "name",

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/imports.h"
+#include "base/text.h"
 #include "shapes/dtypes.h"
 #include "shapes/fallback.h"
 #include "symbolic/sym_int.h"
@@ -124,15 +125,7 @@ Dim Arg::dim() const {
   return kind == Kind::kInt ? Dim(i) : symbolic::dimOf(object);
 }
 
-std::string_view Arg::text() const {
-  Py_ssize_t length = 0;
-  const char* utf8 = PyUnicode_AsUTF8AndSize(object, &length);
-  if (utf8 == nullptr) {  // lone surrogates
-    PyErr_Clear();
-    return {};
-  }
-  return {utf8, static_cast<size_t>(length)};
-}
+std::string_view Arg::text() const { return utf8View(object).value_or(std::string_view()); }
 
 Arg* Workspace::allocate(size_t count) {
   if (used_ + count <= kInline) {

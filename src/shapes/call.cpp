@@ -1,6 +1,7 @@
 #include "shapes/call.h"
 
 #include "base/check.h"
+#include "base/text.h"
 #include "shapes/fallback.h"
 #include "symbolic/sym_int.h"
 
@@ -13,10 +14,8 @@ namespace {
 const Arg kAbsentArg;
 
 std::string_view nameOf(PyObject* text) {
-  Py_ssize_t length = 0;
-  const char* utf8 = PyUnicode_AsUTF8AndSize(text, &length);
-  if (utf8 == nullptr) throw PythonError();
-  return {utf8, static_cast<size_t>(length)};
+  if (utf8OrError(text) == nullptr) throw PythonError();
+  return *utf8View(text);
 }
 
 bool parseDevice(std::string_view text, Place& place) {

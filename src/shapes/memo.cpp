@@ -1,6 +1,7 @@
 #include "shapes/memo.h"
 
 #include "base/stack_room.h"
+#include "base/text.h"
 
 #include <algorithm>
 #include <bit>
@@ -140,9 +141,7 @@ MemoKey::MemoKey(PyObject* target, const Workspace& workspace, const State& stat
   put(workspace.positional().size() | workspace.keywords().size() << 32);
   for (const Arg& arg : workspace.positional()) putArg(arg, workspace);
   for (size_t i = 0; i < workspace.keywords().size(); ++i) {
-    Py_ssize_t length = 0;
-    const char* name = PyUnicode_AsUTF8AndSize(workspace.keywordName(i), &length);
-    putText({name, static_cast<size_t>(length)});
+    putText(utf8(workspace.keywordName(i)));
     putArg(workspace.keywords()[i], workspace);
   }
 }

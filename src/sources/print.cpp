@@ -1,5 +1,6 @@
 // Sources as text.
 #include "base/stack_room.h"
+#include "base/text.h"
 #include "python/frame.h"
 #include "sources/short_lived.h"
 #include "sources/source.h"
@@ -11,15 +12,7 @@ namespace stator::sources {
 
 namespace {
 
-std::string utf8(PyObject* text) {
-  Py_ssize_t length = 0;
-  const char* data = PyUnicode_AsUTF8AndSize(text, &length);
-  if (data == nullptr) {
-    PyErr_Clear();
-    return "?";
-  }
-  return std::string(data, static_cast<size_t>(length));
-}
+std::string characters(PyObject* text) { return std::string(utf8View(text).value_or("?")); }
 
 std::string repr(PyObject* object) {
   Ref<> text = stealRef(PyObject_Repr(object));
@@ -27,11 +20,11 @@ std::string repr(PyObject* object) {
     PyErr_Clear();
     return std::string("<") + Py_TYPE(object)->tp_name + ">";
   }
-  return utf8(text.get());
+  return characters(text.get());
 }
 
 std::string textOf(PyObject* object) {
-  return PyUnicode_Check(object) ? utf8(object) : repr(object);
+  return PyUnicode_Check(object) ? characters(object) : repr(object);
 }
 
 std::string quoted(PyObject* name) { return "[" + repr(name) + "]"; }
@@ -75,7 +68,7 @@ std::string printPinned(PyObject* object) {
   }
   if (PyDict_CheckExact(object)) {
     PyObject* name = PyDict_GetItemString(object, "__name__");
-    if (name != nullptr && PyUnicode_Check(name)) return utf8(name);
+    if (name != nullptr && PyUnicode_Check(name)) return textOf(name);
     return "<dict>";
   }
   if (PyType_Check(object) || PyFunction_Check(object)) {
@@ -83,8 +76,8 @@ std::string printPinned(PyObject* object) {
     Ref<> name = stealRef(PyObject_GetAttrString(object, "__qualname__"));
     PyErr_Clear();
     if (module && name && PyUnicode_Check(module.get()) && PyUnicode_Check(name.get())) {
-      std::string where = utf8(module.get());
-      return where == "builtins" ? utf8(name.get()) : where + "." + utf8(name.get());
+      std::string where = textOf(module.get());
+      return where == "builtins" ? textOf(name.get()) : where + "." + textOf(name.get());
     }
   }
   return std::string("<") + Py_TYPE(object)->tp_name + ">";
@@ -178,7 +171,7 @@ class Printer {
       case SourceKind::kBuiltins:
         return "__builtins__";
       case SourceKind::kFunction:
-        return code_ ? utf8(code_->co_name) : "<function>";
+        return code_ ? textOf(code_->co_name) : "<function>";
       case SourceKind::kHandled:
         return "sys.exc_info()[1]";
       case SourceKind::kFunctionMode:

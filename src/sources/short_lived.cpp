@@ -1,6 +1,7 @@
 #include "sources/short_lived.h"
 
 #include "base/check.h"
+#include "base/text.h"
 #include "python/hidden.h"
 #include "python/types.h"
 #include "sources/source.h"
@@ -14,15 +15,8 @@ namespace stator::sources {
 namespace {
 
 bool isOfFunctionBody(PyObject* qualified_name) {
-  if (qualified_name == nullptr || !PyUnicode_Check(qualified_name)) return false;
-  Py_ssize_t size = 0;
-  const char* text = PyUnicode_AsUTF8AndSize(qualified_name, &size);
-  if (text == nullptr) {
-    PyErr_Clear();
-    return false;
-  }
-  return std::string_view(text, static_cast<size_t>(size)).find("<locals>") !=
-         std::string_view::npos;
+  const auto text = utf8View(qualified_name);
+  return text && text->find("<locals>") != std::string_view::npos;
 }
 
 // The module in sys.modules; null if there is none. Borrowed.

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/ref.h"
+#include "base/text.h"
 #include "symbolic/environment.h"
 
 namespace stator::symbolic {
@@ -32,7 +33,7 @@ PyObject* value(const Expr* expr, const std::optional<int64_t>& number) {
 }
 
 PyObject* canonical(PyObject*, PyObject* source) {
-  const char* utf8 = PyUnicode_AsUTF8(source);
+  const char* utf8 = utf8OrError(source);
   const Expr* expr = utf8 != nullptr ? read(utf8) : nullptr;
   return expr != nullptr ? PyUnicode_FromString(text(expr).c_str()) : nullptr;
 }
@@ -57,7 +58,7 @@ PyObject* decided(PyObject*, PyObject* args) {
   for (size_t i = 0; i < hints.size(); ++i) environment.addSymbol(hints[i], {lows[i], highs[i]});
   Ref<> known = newRef(Py_None), answer = newRef(Py_None);
   for (Py_ssize_t i = 0; i < PyList_Size(sources); ++i) {
-    const char* utf8 = PyUnicode_AsUTF8(PyList_GET_ITEM(sources, i));
+    const char* utf8 = utf8OrError(PyList_GET_ITEM(sources, i));
     const Expr* condition = utf8 != nullptr ? read(utf8) : nullptr;
     if (condition == nullptr) return nullptr;
     if (!condition->isTruth()) {

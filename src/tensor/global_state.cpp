@@ -1,6 +1,7 @@
 // The global state that captured code depends on.
 #include "base/hot.h"
 #include "base/imports.h"
+#include "base/text.h"
 #include "python/objects.h"
 #include "tensor/reveal.h"
 #include "tensor/tensor_guard.h"
@@ -251,7 +252,7 @@ std::string dtypeText(uint64_t dtype) { return c10::toString(static_cast<c10::Sc
 std::string transformsText(const Ref<>& modes) {
   for (Py_ssize_t i = 0; modes && i < PyTuple_GET_SIZE(modes.get()); ++i) {
     PyObject* mode = PyTuple_GET_ITEM(modes.get(), i);
-    if (isTransformStack(mode)) return PyUnicode_AsUTF8(mode);
+    if (isTransformStack(mode)) return utf8(mode);
   }
   return "[]";
 }
@@ -267,15 +268,15 @@ std::string modesText(const Ref<>& modes) {
       continue;
     }
     if (isTransformStack(mode)) {
-      text += std::string("transforms of torch.func ") + PyUnicode_AsUTF8(mode);
+      text += std::string("transforms of torch.func ") + utf8(mode);
       continue;
     }
     if (PyUnicode_CheckExact(mode)) {
-      text += std::string("no saved-tensor hooks: ") + PyUnicode_AsUTF8(mode);
+      text += std::string("no saved-tensor hooks: ") + utf8(mode);
       continue;
     }
     Ref<> device = stealRef(PyObject_Str(PyTuple_GET_ITEM(mode, 1)));
-    const char* name = device ? PyUnicode_AsUTF8(device.get()) : nullptr;
+    const char* name = device ? utf8OrNull(device.get()) : nullptr;
     if (name == nullptr) PyErr_Clear();
     text += std::string("device ") + (name ? name : "?");
   }

@@ -4,6 +4,7 @@
 #include "base/imports.h"
 #include "base/rebuilt.h"
 #include "base/stack_room.h"
+#include "base/text.h"
 #include "python/hidden.h"
 #include "shapes/arg.h"
 #include "shapes/data_sizes.h"
@@ -194,7 +195,7 @@ Ref<> stateTuple(const State& state) {
 // A number, or the text of an expression.
 Dim dimOf(PyObject* value) {
   if (!PyUnicode_Check(value)) return PyLong_AsLongLong(value);
-  const symbolic::Expr* expr = symbolic::parse(PyUnicode_AsUTF8(value));
+  const symbolic::Expr* expr = symbolic::parse(utf8(value));
   STATOR_CHECK(expr != nullptr && !expr->isTruth(), "a size that came back from a symbolic run");
   return Dim::of(symbolic::Environment::current()->simplify(expr));
 }
@@ -257,7 +258,7 @@ FallbackAnswer readAnswer(PyObject* answer, const Substitution& substitution) {
   const auto item = [&](Py_ssize_t index) { return PyTuple_GET_ITEM(answer, index); };
   read.status = static_cast<Status>(PyLong_AsLong(item(0)));
   if (read.status != Status::kOk) {
-    const char* why = PyUnicode_AsUTF8(item(1));
+    const char* why = utf8OrError(item(1));
     if (why == nullptr) throw PythonError();
     read.why = why;
     if (item(2) != Py_None) read.error = newRef(item(2));
@@ -323,8 +324,7 @@ struct SymbolicRun {
     return false;
   }
   const symbolic::Expr* parsed(Py_ssize_t i) const {
-    const symbolic::Expr* condition =
-        symbolic::parse(PyUnicode_AsUTF8(PyList_GET_ITEM(conditions(), i)));
+    const symbolic::Expr* condition = symbolic::parse(utf8(PyList_GET_ITEM(conditions(), i)));
     STATOR_CHECK(condition != nullptr && condition->isTruth(), "a condition of a symbolic run");
     return condition;
   }
@@ -447,8 +447,7 @@ FallbackAnswer inferWrapped(const Request& request, Substitution& substitution) 
   if (numbers) return readAnswer(answer.get(), substitution);
   PyObject* conditions = PyTuple_GET_ITEM(answer.get(), 1);
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(conditions); ++i) {
-    const symbolic::Expr* condition =
-        symbolic::parse(PyUnicode_AsUTF8(PyList_GET_ITEM(conditions, i)));
+    const symbolic::Expr* condition = symbolic::parse(utf8(PyList_GET_ITEM(conditions, i)));
     STATOR_CHECK(condition != nullptr && condition->isTruth() && environment->decide(condition),
                  "a condition of a symbolic run");
   }

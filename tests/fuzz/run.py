@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz import tensors
+from tests.fuzz import idioms, tensors, wild
 from tests.fuzz.generate import generate
 from tests.fuzz.shrink import shrink
 from tests.python.differential import compare, prepare_process
@@ -28,6 +28,7 @@ from tests.python.frontends import FORCED_BREAKS, FrontendMissing, frontend
 from tests.python.programs import Program
 from tests.python.workers import OneWorker, run_tasks
 
+GENERATORS = {"tensors": tensors, "idioms": idioms}
 MIXED_BREAKS = ("", "1", "7", "random:{seed}")
 
 
@@ -51,7 +52,9 @@ def load(source: str, label: str) -> Program:
 
 
 def source_of(seed: int, generator: str, backend: str) -> str:
-    return generate(seed) if generator == "python" else tensors.generate(seed, exact=bool(backend))
+    if generator == "python":
+        return generate(seed)
+    return GENERATORS[generator].generate(seed, exact=bool(backend))
 
 
 class Judge:
@@ -146,7 +149,8 @@ def write(finding: Finding, folder: Path) -> Path:
     setting = f", {FORCED_BREAKS}={finding.breaks}" if finding.breaks else ""
     body = finding.source.replace("def make():", f"@program()\ndef seed_{finding.seed}():")
     body = body.replace("from tests.python.programs import Case", "from tests.python.programs import Case, program")
-    body = body.replace(tensors.WORLD, tensors.WORLD + "from tests.python.programs import program\n")
+    for world in (tensors.WORLD, wild.PRELUDE):
+        body = body.replace(world, world + "from tests.python.programs import program\n")
     path.write_text(
         f'r"""Found by the fuzzer (seed {finding.seed}{setting}): {finding.what}\n\n{reason}\n"""\n\n{body}'
     )
@@ -160,7 +164,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--timeout", type=float, default=20.0, help="seconds for one program")
     parser.add_argument("--frontend", default="stator", choices=("stator", "dynamo", "eager"))
-    parser.add_argument("--generator", default="python", choices=("python", "tensors"))
+    parser.add_argument("--generator", default="python", choices=("python", *GENERATORS))
     parser.add_argument("--backend", default="", help="of stator (default: one that runs graphs as they are)")
     parser.add_argument(
         "--break-every", nargs="?", const="mix", default="", help="a number, random:seed, or nothing for a mixture"

@@ -33,7 +33,7 @@ class Rule:
     leaf: bool
 
 
-def _rules(texts: list[str]) -> list[Rule]:
+def rules(texts: list[str]) -> list[Rule]:
     rules = []
     for text in texts:
         count = 1
@@ -45,8 +45,8 @@ def _rules(texts: list[str]) -> list[Rule]:
     return rules
 
 
-_EXPRESSIONS = {kind: _rules(parse(text)) for kind, text in EXPRESSIONS.items()}
-_STATEMENTS = _rules([text for text in STATEMENTS.strip("\n").split("\n\n") if text])
+_EXPRESSIONS = {kind: rules(parse(text)) for kind, text in EXPRESSIONS.items()}
+_STATEMENTS = rules([text for text in STATEMENTS.strip("\n").split("\n\n") if text])
 
 
 class NotHere(Exception):

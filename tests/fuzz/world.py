@@ -3,25 +3,38 @@
 # ruff: noqa: F401
 from __future__ import annotations
 
+import abc
+import bisect
 import collections
+import collections.abc
 import contextlib
+import contextvars
 import copy
 import dataclasses
 import enum
 import functools
+import heapq
 import inspect
 import itertools
+import json
 import math
 import operator
+import pickle
 import random
+import re
+import struct
 import sys
 import threading
 import types
 import typing
+import warnings
 import weakref
 from decimal import Decimal
 
+import numpy as np
 import torch
+import torch.nn.utils.parametrizations
+import torch.nn.utils.parametrize
 
 from tests.python.programs import Case  # noqa: F401
 
@@ -184,6 +197,10 @@ def table(n):
 
 def cached(t):
     return t + table(3)
+
+
+def pos2(a, b=0, /, c=0):
+    return (a, b, c)
 
 
 def star(*args, k=1, **more):

@@ -2,6 +2,7 @@
 // was made.
 #include "interpret/calls/classes.h"
 
+#include "base/text.h"
 #include "interpret/calls/calls.h"
 #include "interpret/calls/inlining.h"
 #include "interpret/calls/instances.h"
@@ -52,8 +53,7 @@ Out findTold(Tracer& t, PyObject* bases, PyObject* contents, ToldLater& told) {
   while (PyDict_Next(contents, &position, &name, &value)) {
     if (graph::isStandIn(value) || _PyType_Lookup(Py_TYPE(value), setName()) == nullptr) continue;
     // Names that fill the class's slots have to be there from the start.
-    if (!PyUnicode_CheckExact(name) ||
-        std::string_view(PyUnicode_AsUTF8(name)).substr(0, 2) == "__")
+    if (!PyUnicode_CheckExact(name) || std::string_view(utf8(name)).substr(0, 2) == "__")
       return t.breakWith(Reason::kUnsupportedClass, "a class whose attributes are told of it");
     told.attributes.emplace_back(newRef(name), newRef(value));
   }

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/rebuilt.h"
+#include "base/text.h"
 #include "graph/fx.h"
 #include "guards/explain.h"
 #include "interpret/core/known.h"
@@ -84,8 +85,7 @@ Out runNow(Tracer& t, PyObject* what, PyObject* arguments) {
   Ref<> end = stealRef(PyObject_CallFunction(run, "OOOssO", what, arguments, frames.get(),
                                              graph.c_str(), guards.c_str(), module.get()));
   if (!end) throw PythonError();
-  if (PyUnicode_Check(end.get()))
-    return t.breakWith(Reason::kExplicit, PyUnicode_AsUTF8(end.get()));
+  if (PyUnicode_Check(end.get())) return t.breakWith(Reason::kExplicit, utf8(end.get()));
   return newRef(Py_None);
 }
 

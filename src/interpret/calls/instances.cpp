@@ -2,6 +2,7 @@
 #include "interpret/calls/instances.h"
 
 #include "base/stack_room.h"
+#include "base/text.h"
 #include "interpret/calls/calls.h"
 #include "interpret/calls/classes.h"
 #include "interpret/core/apparent_types.h"
@@ -9,7 +10,9 @@
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/core/tables.h"
+#include "interpret/core/trace_iterator.h"
 #include "interpret/core/tracer.h"
+#include "interpret/objects/attributes.h"
 #include "interpret/objects/class_lookups.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/iteration.h"
@@ -62,6 +65,19 @@ bool isLaidOutByC(PyTypeObject* type) {
   return false;
 }
 
+// Exceptions that take their arguments apart in C (a SyntaxError's place, an OSError's number, a UnicodeError's bytes) may do so with these.
+bool mayLookInto(Tracer& tracer, PyTypeObject* exception, const Args& args) {
+  const bool looks =
+      PyType_IsSubtype(exception, reinterpret_cast<PyTypeObject*>(PyExc_SyntaxError)) ||
+      PyType_IsSubtype(exception, reinterpret_cast<PyTypeObject*>(PyExc_OSError)) ||
+      PyType_IsSubtype(exception, reinterpret_cast<PyTypeObject*>(PyExc_UnicodeError));
+  if (!looks || args.positional < 3) return true;
+  for (size_t i = 1; i < args.positional; ++i) {
+    if (!isNativeSafe(tracer, args.values[i])) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Out nativeNew(Tracer& tracer, PyTypeObject* base, const Args& args) {
@@ -110,6 +126,8 @@ Out nativeNew(Tracer& tracer, PyTypeObject* base, const Args& args) {
     return fromNativeMade(tracer, stealRef(base->tp_new(type, packed.get(), nullptr)));
   }
   if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
+    if (!mayLookInto(tracer, type, args))
+      return tracer.breakWith(Reason::kUnsupportedObject, std::string(base->tp_name) + ".__new__");
     Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional - 1)));
     for (size_t i = 1; i < args.positional; ++i)
       PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i - 1), Py_NewRef(args.values[i]));
@@ -179,6 +197,9 @@ Out nativeInit(Tracer& tracer, PyTypeObject* owner, const Args& args) {
     return newRef(Py_None);
   }
   if (PyType_IsSubtype(owner, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
+    if (!mayLookInto(tracer, owner, args))
+      return tracer.breakWith(Reason::kUnsupportedObject,
+                              std::string(owner->tp_name) + ".__init__");
     Ref<> tuple = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.positional - 1)));
     for (size_t i = 1; i < args.positional; ++i)
       PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i - 1), Py_NewRef(args.values[i]));
@@ -419,6 +440,62 @@ Out saysItIsFunction(Tracer& tracer, PyObject* compiled) {
   return newRef(seen.get() == reinterpret_cast<PyObject*>(&PyFunction_Type) ? Py_True : Py_False);
 }
 
+// The class that an object gives out as its own (`__class__`) where that is not its type; ok with a null Ref otherwise. isinstance() believes both.
+Out classGivenOut(Tracer& tracer, PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  static PyObject* const reads = PyUnicode_InternFromString("__getattribute__");
+  if (typeOf(tracer, object) != type || type == compiledFunctionType()) return Ref<>();
+  const bool says = _PyType_Lookup(type, names().dunder_class) !=
+                        _PyType_Lookup(&PyBaseObject_Type, names().dunder_class) ||
+                    (type->tp_getattro != PyObject_GenericGetAttr &&
+                     PyFunction_Check(_PyType_Lookup(type, reads)));
+  if (PyWeakref_CheckProxy(object))
+    return tracer.breakWith(Reason::kUnsupportedAttribute, "the class of a weak proxy");
+  if (!says || PyType_Check(object) || isTraceIterator(object)) return Ref<>();
+  STATOR_VALUE(said, settle(tracer, getAttrOrNull(tracer, object, names().dunder_class)));
+  return said && PyType_Check(said.get()) && said.get() != reinterpret_cast<PyObject*>(type)
+             ? said
+             : Ref<>();
+}
+
+// An instance by a class that may have a word of its own.
+Out isInstanceOf(Tracer& tracer, PyObject* object, PyTypeObject* type, PyTypeObject* wanted) {
+  auto* classinfo = reinterpret_cast<PyObject*>(wanted);
+  static PyObject* check = PyUnicode_InternFromString("__instancecheck__");
+  PyObject* hook = _PyType_Lookup(Py_TYPE(classinfo), check);
+  std::string_view meta = Py_TYPE(classinfo)->tp_name;
+  // A metaclass may deny what the bases say, but of instances of the very class it is not asked.
+  const bool denies =
+      PyFunction_Check(hook) && type != wanted && meta != "ABCMeta" && meta != "EnumType";
+  // The bases of a class may be set.
+  if (!graph::isStandIn(object)) (void)typeLookup(tracer, type, names().dunder_class);
+  if (!denies && PyType_IsSubtype(type, wanted)) return newRef(Py_True);
+  if (type == compiledFunctionType() && wanted == &PyFunction_Type)
+    return saysItIsFunction(tracer, object);
+  const bool plain = hook == _PyType_Lookup(&PyType_Type, check);
+  const bool abstract = meta == "ABCMeta" || meta == "EnumType";
+  if (plain || abstract) {
+    STATOR_VALUE(said, classGivenOut(tracer, object));
+    if (said) {
+      STATOR_VALUE(fits, isSubclass(tracer, said.get(), classinfo));
+      if (plain || fits.get() == Py_True) return fits;
+    }
+    if (plain) return newRef(Py_False);
+  }
+  // the last: it stands for an object of that type
+  if (abstract || type != Py_TYPE(object))
+    return isSubclass(tracer, reinterpret_cast<PyObject*>(type), classinfo);
+  if (PyFunction_Check(hook) &&
+      std::string_view(
+          utf8(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(hook))->co_filename))
+              .find("/torch/") == std::string_view::npos) {
+    STATOR_VALUE(function, classAttrValue(tracer, Py_TYPE(classinfo), check, hook));
+    STATOR_VALUE(result, callNested(tracer, function.get(), {classinfo, object}));
+    return truth(tracer, result.get());
+  }
+  return Ref<>();
+}
+
 Out isInstance(Tracer& tracer, PyObject* object, PyObject* classinfo) {
   needStack();
   if (PyTuple_Check(classinfo)) {
@@ -452,38 +529,15 @@ Out isInstance(Tracer& tracer, PyObject* object, PyObject* classinfo) {
     asked.positional = 1;
     STATOR_VALUE(own, tensorCall(tracer, graph::Op::kCallMethod, name, asked));
     // "<class 'torch.FloatTensor'>"
-    std::string text = PyUnicode_AsUTF8(kind.get());
-    std::string mine = PyUnicode_Check(own.get()) ? PyUnicode_AsUTF8(own.get()) : "";
+    std::string text = utf8(kind.get());
+    std::string mine = PyUnicode_Check(own.get()) ? utf8(own.get()) : "";
     return newRef(!mine.empty() && text == "<class '" + mine + "'>" ? Py_True : Py_False);
   }
-  if (PyType_Check(classinfo)) {
-    auto* wanted = reinterpret_cast<PyTypeObject*>(classinfo);
-    static PyObject* check = PyUnicode_InternFromString("__instancecheck__");
-    PyObject* hook = _PyType_Lookup(Py_TYPE(classinfo), check);
-    std::string_view meta = Py_TYPE(classinfo)->tp_name;
-    // A metaclass may deny what the bases say, but of instances of the very class it is not asked.
-    const bool denies =
-        PyFunction_Check(hook) && type != wanted && meta != "ABCMeta" && meta != "EnumType";
-    // The bases of a class may be set.
-    if (!graph::isStandIn(object)) (void)typeLookup(tracer, type, names().dunder_class);
-    if (!denies && PyType_IsSubtype(type, wanted)) return newRef(Py_True);
-    if (type == compiledFunctionType() && wanted == &PyFunction_Type)
-      return saysItIsFunction(tracer, object);
-    if (hook == _PyType_Lookup(&PyType_Type, check)) return newRef(Py_False);
-    // the last: it stands for an object of that type
-    if (meta == "ABCMeta" || meta == "EnumType" || type != Py_TYPE(object)) {
-      return isSubclass(tracer, reinterpret_cast<PyObject*>(type), classinfo);
-    }
-    if (PyFunction_Check(hook) &&
-        std::string_view(
-            PyUnicode_AsUTF8(
-                reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(hook))->co_filename))
-                .find("/torch/") == std::string_view::npos) {
-      STATOR_VALUE(function, classAttrValue(tracer, Py_TYPE(classinfo), check, hook));
-      STATOR_VALUE(result, callNested(tracer, function.get(), {classinfo, object}));
-      return truth(tracer, result.get());
-    }
-  }
+  STATOR_VALUE(said,
+               PyType_Check(classinfo)
+                   ? isInstanceOf(tracer, object, type, reinterpret_cast<PyTypeObject*>(classinfo))
+                   : askNoClass(tracer, object, classinfo, "__instancecheck__"));
+  if (said) return said;
   if (type != Py_TYPE(object))
     return isSubclass(tracer, reinterpret_cast<PyObject*>(type), classinfo);
   guardRegistrations(tracer);

@@ -2,6 +2,7 @@
 #include "interpret/calls/modules.h"
 
 #include "base/check.h"
+#include "base/text.h"
 #include "interpret/calls/calls.h"
 #include "interpret/calls/folded_modules.h"
 #include "interpret/core/known.h"
@@ -287,7 +288,7 @@ void setRootScope(Tracer& tracer) {
   if (module == nullptr || !isModule(module) || (!hooks && !isCallOf(Py_TYPE(module), code)))
     return;
   graph::ModuleScope scope;
-  scope.path = std::string("L['") + PyUnicode_AsUTF8(PyTuple_GET_ITEM(slot_names, slot)) + "']";
+  scope.path = std::string("L['") + utf8(PyTuple_GET_ITEM(slot_names, slot)) + "']";
   scope.type = newRef(reinterpret_cast<PyObject*>(Py_TYPE(module)));
   scope.call = tracer.modules.next(module);
   tracer.graphs.current().scopes.push_back(std::move(scope));

@@ -320,6 +320,7 @@ Flow setThroughDescriptor(Tracer& tracer, PyObject* object, PyObject* descriptor
 }  // namespace
 
 Flow setAttrGeneric(Tracer& tracer, PyObject* object, PyObject* name, PyObject* value) {
+  STATOR_FLOW(needName(tracer, name));
   if (PyType_Check(object))
     return setTypeAttr(tracer, reinterpret_cast<PyTypeObject*>(object), name, value, false);
   if (graph::isStandIn(object)) return setAttr(tracer, object, name, value);

@@ -1,5 +1,6 @@
 #include "interpret/calls/switches.h"
 
+#include "base/text.h"
 #include "interpret/calls/calls.h"
 #include "interpret/calls/comptime.h"
 #include "interpret/calls/inlining.h"
@@ -187,14 +188,13 @@ Out explicitBreak(Tracer& t, const Args& args) {
   // torch's optimizers break around their step so that a graph is under one grad mode; the graphs made here switch it themselves.
   PyCodeObject* caller = t.frames.innermost().code->code();
   if (PyUnicode_CompareWithASCIIString(caller->co_name, "_use_grad") == 0 &&
-      std::string_view(PyUnicode_AsUTF8(caller->co_filename))
-          .ends_with("torch/optim/optimizer.py")) {
+      std::string_view(utf8(caller->co_filename)).ends_with("torch/optim/optimizer.py")) {
     return newRef(Py_None);
   }
   PyObject* message = args.values.size() == 1 ? args.values[0] : nullptr;
   bool text =
       message != nullptr && PyUnicode_CheckExact(message) && PyUnicode_GET_LENGTH(message) > 0;
-  return t.breakWith(Reason::kExplicit, text ? PyUnicode_AsUTF8(message) : "");
+  return t.breakWith(Reason::kExplicit, text ? utf8(message) : "");
 }
 
 // compile(f) inside of a compiled function: f is captured along with the rest.
@@ -431,8 +431,7 @@ FunctionHandler findLate(PyObject* function) {
     PyErr_Clear();
     return nullptr;
   }
-  auto it = lateHandlers().find(std::string(PyUnicode_AsUTF8(module.get())) + "." +
-                                PyUnicode_AsUTF8(name.get()));
+  auto it = lateHandlers().find(std::string(utf8(module.get())) + "." + utf8(name.get()));
   return it == lateHandlers().end() ? nullptr : it->second;
 }
 

@@ -2,6 +2,7 @@
 #include "interpret/core/symbol_conditions.h"
 
 #include "base/check.h"
+#include "base/text.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside_symbols.h"
 #include "interpret/core/symbol_nodes.h"
@@ -21,9 +22,9 @@ namespace {
 std::string placeOf(const graph::Location* location) {
   if (location == nullptr) return "";
   PyCodeObject* code = location->code.get();
-  return std::string(PyUnicode_AsUTF8(code->co_filename)) + ":" +
+  return std::string(utf8(code->co_filename)) + ":" +
          std::to_string(PyCode_Addr2Line(code, location->offset)) + " in " +
-         PyUnicode_AsUTF8(code->co_qualname);
+         utf8(code->co_qualname);
 }
 
 // torch.fx.experimental._config.symbol_guard_limit_before_specialize: a symbol with more conditions than this becomes a number.

@@ -4,6 +4,7 @@
 #include "base/fields.h"
 #include "base/imports.h"
 #include "base/ref.h"
+#include "base/text.h"
 #include "interpret/core/known.h"
 #include "interpret/core/tracer.h"
 #include "python/types.h"
@@ -74,8 +75,7 @@ bool isOurs(PyObject* callable) {
     module = PyDict_GetItem(stator_type_entries(reinterpret_cast<PyTypeObject*>(callable)), name);
   }
   if (module == nullptr || !PyUnicode_Check(module)) return false;
-  const char* text = PyUnicode_AsUTF8(module);
-  if (text == nullptr) PyErr_Clear();
+  const char* text = utf8OrNull(module);
   return text != nullptr && std::string_view(text).starts_with("stator.");
 }
 
@@ -101,7 +101,7 @@ const CallRow* findCall(PyObject* callable) {
   CallRow& row = it->second;
   if (row.kind == CallKind::kPolyfill && PyUnicode_Check(row.polyfill)) {
     // By its name until it is needed. One that cannot be loaded here (without torch.distributed, say) stands for nothing.
-    PyObject* found = torchObject(PyUnicode_AsUTF8(row.polyfill));
+    PyObject* found = torchObject(utf8(row.polyfill));
     if (found == nullptr) {
       rows().erase(it);
       return nullptr;

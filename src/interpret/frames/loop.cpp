@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/faults.h"
+#include "base/text.h"
 #include "interpret/calls/folded_modules.h"
 #include "interpret/core/outside.h"
 #include "interpret/frames/handlers.h"
@@ -153,8 +154,7 @@ std::string describeError(PyObject* error) {
   PyObject* arguments = reinterpret_cast<PyBaseExceptionObject*>(error)->args;
   if (arguments == nullptr || PyTuple_GET_SIZE(arguments) != 1) return text;
   PyObject* message = PyTuple_GET_ITEM(arguments, 0);
-  const char* words = PyUnicode_CheckExact(message) ? PyUnicode_AsUTF8(message) : nullptr;
-  if (words == nullptr) PyErr_Clear();
+  const char* words = PyUnicode_CheckExact(message) ? utf8OrNull(message) : nullptr;
   return words != nullptr && *words != '\0' ? text + ": " + words : text;
 }
 

@@ -103,6 +103,11 @@ Register PlanBuilder::outside(PyObject* object, const values::Info& info) {
   Register result = add(PlanOp::kSource, object);
   plan_.steps.back().source = info.source;
   if (info.source->kind != sources::SourceKind::kProxied) return result;
+  // The view that the program handed in; a class's __dict__ is a new one each time.
+  if (info.source->base->kind != sources::SourceKind::kObjectDict) {
+    plan_.steps.back().source = info.source->base;
+    return result;
+  }
   return memo_[object] = add(PlanOp::kCall, nullptr,
                              newRef(reinterpret_cast<PyObject*>(mappingProxyType())), {result});
 }

@@ -66,6 +66,7 @@ class PlanBuilder {
   // First the generator, then, when all is made, what its frame holds: this may hold the generator in turn.
   breaks::Register generator(PyObject* object);
   breaks::Register iterator(PyObject* object);
+  breaks::Register spentIterator(PyObject* object);  // of the same type, at its end
   // `__setstate__` of a C iterator, after it was made.
   breaks::Register withState(breaks::Register iterator, breaks::Register state);
   breaks::Register itertools(PyObject* object);

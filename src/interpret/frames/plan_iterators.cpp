@@ -11,6 +11,8 @@
 #include "python/instructions.h"
 #include "python/objects.h"
 
+#include <unordered_map>
+
 namespace stator::interpret {
 
 using breaks::kNull;
@@ -33,9 +35,19 @@ bool PlanBuilder::ignoresClosing(const bytecode::CodeInfo& code, int target) {
       instrs[at + 1].opcode != LOAD_GLOBAL || instrs[at + 2].opcode != CHECK_EXC_MATCH) {
     return false;
   }
-  PyObject* name = PyTuple_GET_ITEM(code.code()->co_names, instrs[at + 1].oparg >> 1);
-  return PyUnicode_CompareWithASCIIString(name, "BaseException") != 0 &&
-         PyUnicode_CompareWithASCIIString(name, "GeneratorExit") != 0;
+  // The first clause, or one that follows.
+  PyObject* names = code.code()->co_names;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
+    PyObject* name = PyTuple_GET_ITEM(names, i);
+    if (PyUnicode_CompareWithASCIIString(name, "BaseException") == 0 ||
+        PyUnicode_CompareWithASCIIString(name, "GeneratorExit") == 0)
+      return false;
+  }
+  // What no clause takes goes on to the handlers around (`finally`), past what only puts the exception back (COPY).
+  auto around = code.findHandler(instrs[at].opcode_offset);
+  while (around && instrs[static_cast<size_t>(code.indexAt(around->target))].opcode == COPY)
+    around = code.findHandler(around->target);
+  return !around || ignoresClosing(code, around->target);
 }
 
 void PlanBuilder::checkDropped() {
@@ -123,15 +135,88 @@ Register PlanBuilder::generator(PyObject* object) {
   return made;
 }
 
+namespace {
+
+// A call that gives an iterator of some type at its end.
+struct SpentCall {
+  Ref<> callable;
+  std::vector<Ref<>> operands;
+};
+
+using SpentCalls = std::unordered_map<PyTypeObject*, SpentCall>;
+
+void addSpent(SpentCalls& calls, PyObject* callable, std::vector<Ref<>> operands) {
+  Ref<> arguments = stealRef(PyTuple_New(static_cast<Py_ssize_t>(operands.size())));
+  for (size_t i = 0; i < operands.size(); ++i)
+    PyTuple_SET_ITEM(arguments.get(), static_cast<Py_ssize_t>(i),
+                     newRef(operands[i].get()).release());
+  Ref<> sample = stealRef(PyObject_CallObject(callable, arguments.get()));
+  if (!sample) throw PythonError();
+  calls.try_emplace(Py_TYPE(sample.get()), SpentCall{newRef(callable), std::move(operands)});
+}
+
+// What nobody else holds and stays empty serves as well as what the iterator went over.
+SpentCalls makeSpentCalls() {
+  SpentCalls calls;
+  PyObject* iter = torchObject("builtins.iter");
+  PyObject* reversed = reinterpret_cast<PyObject*>(&PyReversed_Type);
+  const Ref<> none = newRef(Py_None), no_tuple = stealRef(PyTuple_New(0)),
+              zero = stealRef(PyLong_FromLong(0));
+  const Ref<> dict = stealRef(PyDict_New()), list = stealRef(PyList_New(0));
+  auto made = [](const char* path) { return stealRef(PyObject_CallNoArgs(torchObject(path))); };
+  auto view = [](const Ref<>& of, const char* name) {
+    return stealRef(PyObject_CallMethod(of.get(), name, nullptr));
+  };
+  const Ref<> ordered = made("collections.OrderedDict");
+  for (const Ref<>& over :
+       {list, no_tuple, stealRef(PyUnicode_FromString("")), stealRef(PyBytes_FromString("")),
+        made("builtins.bytearray"), dict, view(dict, "values"), view(dict, "items"),
+        made("builtins.set"), made("collections.deque"), ordered, view(ordered, "values"),
+        stealRef(PyObject_CallOneArg(torchObject("builtins.range"), zero.get()))})
+    addSpent(calls, iter, {over});
+  for (const Ref<>& over :
+       {list, no_tuple, dict, view(dict, "values"), view(dict, "items"), made("collections.deque")})
+    addSpent(calls, reversed, {over});
+  for (const char* path : {"builtins.zip", "itertools.chain", "itertools.zip_longest"})
+    addSpent(calls, torchObject(path), {});
+  for (const char* path : {"builtins.enumerate", "itertools.cycle", "itertools.accumulate",
+                           "itertools.pairwise", "itertools.product"})
+    addSpent(calls, torchObject(path), {no_tuple});
+  for (const char* path : {"builtins.map", "builtins.filter", "itertools.starmap",
+                           "itertools.takewhile", "itertools.dropwhile", "itertools.filterfalse"})
+    addSpent(calls, torchObject(path), {none, no_tuple});
+  addSpent(calls, torchObject("itertools.compress"), {no_tuple, no_tuple});
+  addSpent(calls, torchObject("itertools.repeat"), {none, zero});
+  addSpent(calls, torchObject("itertools.islice"), {no_tuple, zero});
+  addSpent(calls, reinterpret_cast<PyObject*>(itertoolsType("_tee")), {no_tuple});
+  const Ref<> one = stealRef(PyLong_FromLong(1));
+  for (const char* path : {"itertools.permutations", "itertools.combinations",
+                           "itertools.combinations_with_replacement"})
+    addSpent(calls, torchObject(path), {no_tuple, one});
+  return calls;
+}
+
+}  // namespace
+
+Register PlanBuilder::spentIterator(PyObject* object) {
+  static const SpentCalls* const calls = new SpentCalls(makeSpentCalls());
+  const auto found = calls->find(iteratorType(asTraceIterator(object)));
+  if (found == calls->end())
+    return add(PlanOp::kIterator, object, Ref<>(), {constant(stealRef(PyTuple_New(0)).get())});
+  std::vector<Register> operands;
+  for (const Ref<>& operand : found->second.operands) operands.push_back(constant(operand.get()));
+  Register made = add(PlanOp::kCall, object, found->second.callable, std::move(operands));
+  // It has told its end.
+  add(PlanOp::kCall, nullptr, newRef(torchObject("builtins.next")), {made, constant(Py_None)});
+  return made;
+}
+
 Register PlanBuilder::iterator(PyObject* object) {
   TraceIterator* it = asTraceIterator(object);
   auto& parts = *it->sources;
   if (it->kind == IteratorKind::kCallable || it->running) return fail(object);
   if (it->kind == IteratorKind::kGenerator) return generator(object);
-  if (it->exhausted) {
-    Ref<> empty = stealRef(PyTuple_New(0));
-    return add(PlanOp::kIterator, object, Ref<>(), {constant(empty.get())});
-  }
+  if (it->exhausted) return spentIterator(object);
   std::vector<Register> operands;
   switch (it->kind) {
     case IteratorKind::kSequence: {

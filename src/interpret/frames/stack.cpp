@@ -1,4 +1,5 @@
 // Stack, locals, cells and names.
+#include "base/text.h"
 #include "interpret/calls/calls.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
@@ -132,7 +133,7 @@ Flow loadFast(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 
 // The polyfills around functions that a graph calls store their results, too.
 static bool isPolyfill(PyCodeObject* code) {
-  const std::string_view file = PyUnicode_AsUTF8(code->co_filename);
+  const std::string_view file = utf8(code->co_filename);
   return file.find("/stator/polyfills/") != std::string_view::npos;
 }
 
@@ -147,8 +148,8 @@ Flow storeFast(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
     graph::Node* node = graph::asStandIn(value)->node;
     if (node->op != graph::Op::kInput && node->name_hint.empty() &&
         !(tracer.graphs.nested() && isPolyfill(frame.code->code()))) {
-      node->name_hint = PyUnicode_AsUTF8(
-          PyTuple_GET_ITEM(stator_code_slot_names(frame.code->code()), instr.oparg));
+      node->name_hint =
+          utf8(PyTuple_GET_ITEM(stator_code_slot_names(frame.code->code()), instr.oparg));
     }
   }
   advance(frame);
@@ -342,14 +343,14 @@ Out resolveRelative(Tracer& t, SymbolicFrame& frame, PyObject* name, long level)
   STATOR_VALUE(package, loadGlobal(t, frame, package_name));
   if (!PyUnicode_CheckExact(package.get()))
     return t.breakWith(Reason::kCallsOutside, "a relative import");
-  std::string text = PyUnicode_AsUTF8(package.get());
+  std::string text = utf8(package.get());
   for (; level > 1; --level) {
     const size_t dot = text.rfind('.');
     if (dot == std::string::npos) return t.breakWith(Reason::kCallsOutside, "a relative import");
     text.resize(dot);
   }
   if (text.empty()) return t.breakWith(Reason::kCallsOutside, "a relative import");
-  if (PyUnicode_GET_LENGTH(name) > 0) text += std::string(".") + PyUnicode_AsUTF8(name);
+  if (PyUnicode_GET_LENGTH(name) > 0) text += std::string(".") + utf8(name);
   return t.fromNative(stealRef(PyUnicode_FromString(text.c_str())));
 }
 
@@ -389,7 +390,7 @@ Flow importName(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   if (tracer.values.find(modules) == nullptr) tracer.values.addOutside(modules, modules_source);
   Ref<> wanted = newRef(name);
   if (from_list == Py_None) {
-    const char* text = PyUnicode_AsUTF8(name);
+    const char* text = utf8(name);
     if (const char* dot = std::strchr(text, '.'))
       wanted = stealRef(PyUnicode_FromStringAndSize(text, dot - text));
   }

@@ -1,6 +1,7 @@
 #include "interpret/frames/trace.h"
 
 #include "base/check.h"
+#include "base/text.h"
 #include "interpret/calls/modules.h"
 #include "interpret/calls/switches.h"
 #include "interpret/core/known.h"
@@ -89,9 +90,8 @@ void describeBreak(Tracer& tracer, Captured& captured) {
   captured.plan.line =
       last.code->line(last.code->instrs()[static_cast<size_t>(callIndex(last))].opcode_offset);
   PyCodeObject* code = last.code->code();
-  captured.plan.place = std::string(PyUnicode_AsUTF8(code->co_filename)) + ":" +
-                        std::to_string(captured.plan.line) + " in " +
-                        PyUnicode_AsUTF8(code->co_qualname);
+  captured.plan.place = std::string(utf8(code->co_filename)) + ":" +
+                        std::to_string(captured.plan.line) + " in " + utf8(code->co_qualname);
 }
 
 bool hasSubclasses(Tracer& tracer) {
@@ -139,7 +139,7 @@ bool underTransform(Tracer& tracer) {
   if (tracer.options.runs_as_captured || !tensor::transformsActive()) return false;
   Ref<> name = stealRef(PyObject_CallNoArgs(torchObject("stator._transforms.innermost")));
   if (!name) throw PythonError();
-  const std::string text = PyUnicode_AsUTF8(name.get());
+  const std::string text = utf8(name.get());
   tracer.breakWith(Reason::kUnsupportedContext,
                    "Calling " + text + "(compiled_fn) function from eager mode is not supported: " +
                        "compile the function that calls " + text + ", or use backend=\"eager\"");

@@ -1,5 +1,6 @@
 #include "interpret/frames/trace_log.h"
 
+#include "base/text.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "symbolic/sym_int.h"
@@ -28,7 +29,7 @@ std::string shortText(Tracer& tracer, PyObject* value) {
   } else {
     text = stealRef(PyUnicode_FromString(typeOf(tracer, value)->tp_name));
   }
-  const char* utf8 = text && PyUnicode_Check(text.get()) ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  const char* utf8 = text && PyUnicode_Check(text.get()) ? utf8OrNull(text.get()) : nullptr;
   if (utf8 == nullptr) PyErr_Clear();
   constexpr size_t kLongest = 60;
   std::string shown = utf8 != nullptr ? utf8 : "?";
@@ -84,8 +85,7 @@ bool isComprehension(PyCodeObject* code) {
 }
 
 bool isPolyfill(PyCodeObject* code) {
-  const char* file = PyUnicode_AsUTF8(code->co_filename);
-  if (file == nullptr) PyErr_Clear();
+  const char* file = utf8OrNull(code->co_filename);
   return file != nullptr && std::string_view(file).find("/stator/polyfills/") != std::string::npos;
 }
 

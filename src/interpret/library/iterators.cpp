@@ -61,7 +61,7 @@ Out zipCall(Tracer& t, const Args& args) {
 }
 
 Out enumerateCall(Tracer& t, const Args& args) {
-  if (args.positional < 1) return wrongArguments(t, "enumerate");
+  if (args.positional < 1 || args.values.size() > 2) return wrongArguments(t, "enumerate");
   PyObject* start = args.positional > 1 ? args.values[1] : args.keyword("start");
   int64_t first = 0;
   if (start != nullptr) {

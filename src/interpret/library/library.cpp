@@ -1,5 +1,6 @@
 // Functions of the standard library that are written in C.
 #include "base/stack_room.h"
+#include "base/text.h"
 #include "interpret/calls/calls.h"
 #include "interpret/calls/instances.h"
 #include "interpret/core/arguments.h"
@@ -170,11 +171,8 @@ Out importByName(Tracer& t, const Args& args) {
   if (args.values.size() != 1 || args.positional != 1 || !PyUnicode_CheckExact(args.values[0]) ||
       PyUnicode_GET_LENGTH(args.values[0]) == 0)
     return t.breakWith(Reason::kCallsOutside, "an import");
-  const char* utf8 = PyUnicode_AsUTF8(args.values[0]);
-  if (utf8 == nullptr) {
-    PyErr_Clear();
-    return t.breakWith(Reason::kCallsOutside, "an import");
-  }
+  const char* utf8 = utf8OrNull(args.values[0]);
+  if (utf8 == nullptr) return t.breakWith(Reason::kCallsOutside, "an import");
   const std::string text = utf8;
   if (text[0] == '.') return t.breakWith(Reason::kCallsOutside, "a relative import");
   STATOR_VALUE(module, loadedModule(t, args.values[0]));

@@ -164,7 +164,15 @@ Flow changeClass(Tracer& tracer, PyObject* object, PyObject* type) {
   return Flow::kOk;
 }
 
+Flow needName(Tracer& tracer, PyObject* name) {
+  if (PyUnicode_Check(name)) [[likely]]
+    return Flow::kOk;
+  return tracer.raiseNew(PyExc_TypeError, "attribute name must be string, not '%.200s'",
+                         typeOf(tracer, name)->tp_name);
+}
+
 Flow setAttr(Tracer& tracer, PyObject* object, PyObject* name, PyObject* value) {
+  STATOR_FLOW(needName(tracer, name));
   if (graph::isStandIn(object)) return tracer.above.setTensorAttr(object, name, value);
   if (PyType_Check(object))
     return setTypeAttr(tracer, reinterpret_cast<PyTypeObject*>(object), name, value, true);

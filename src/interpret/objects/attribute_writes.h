@@ -5,6 +5,8 @@
 
 namespace stator::interpret {
 
+// Raises where it is no str: everything behind takes it for one.
+Flow needName(Tracer& tracer, PyObject* name);
 // null: delete
 Flow setAttr(Tracer& tracer, PyObject* object, PyObject* name, PyObject* value);
 // hooks: the metaclass's __setattr__ is asked first

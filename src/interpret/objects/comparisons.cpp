@@ -129,6 +129,15 @@ Out compareDicts(Tracer& tracer, int operation, const Ref<>& a, const Ref<>& b) 
   return boolean(wanted);
 }
 
+// Numbers, texts and their like, whose comparison nobody sees.
+bool allPlain(PyObject* tuple) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+    PyObject* item = PyTuple_GET_ITEM(tuple, i);
+    if (!values::isScalar(item) && !symbolic::isSymbol(item)) return false;
+  }
+  return true;
+}
+
 // Lists or tuples, item by item; `a` and `b` are their contents.
 Out compareSequences(Tracer& tracer, int operation, const Ref<>& a, const Ref<>& b) {
   const bool equality = isEquality(operation);
@@ -149,7 +158,10 @@ Out compareSequences(Tracer& tracer, int operation, const Ref<>& a, const Ref<>&
     return newRef(PyList_Check(sequence) ? PyList_GET_ITEM(sequence, i)
                                          : PyTuple_GET_ITEM(sequence, i));
   };
-  if (equality && size(a.get()) != size(b.get())) return boolean(!wanted);
+  // Lists look at their lengths first, tuples at their items: their comparison may raise, or be the program's own.
+  if (equality && size(a.get()) != size(b.get()) &&
+      (PyList_Check(a.get()) || (allPlain(a.get()) && allPlain(b.get()))))
+    return boolean(!wanted);
   for (Py_ssize_t i = 0; i < size(a.get()) && i < size(b.get()); ++i) {
     Ref<> x = item(a.get(), i), y = item(b.get(), i);
     // Of symbols only the values count, and to ask whether they are the same object would settle these.

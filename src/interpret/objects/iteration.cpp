@@ -1,6 +1,7 @@
 // Iteration: what iter(), list() and their like do, over containers and user iterators.
 #include "interpret/objects/iteration.h"
 
+#include "base/text.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/core/symbols.h"
@@ -259,7 +260,7 @@ Flow askForLength(Tracer& tracer, PyObject* iterable) {
     if (!PyFunction_Check(method.get()))
       return tracer.breakWith(Reason::kUnsupportedObject,
                               "the length of an iterable, from a descriptor");
-    STATOR_VALUE(bound, special(tracer, iterable, PyUnicode_AsUTF8(name)));
+    STATOR_VALUE(bound, special(tracer, iterable, utf8(name)));
     Out answer = tracer.above.callNested(bound.get(), Args{});
     // TypeErrors are passed over, other errors are not, and some answers are errors.
     if (answer.flow() == Flow::kRaise)

@@ -2,6 +2,7 @@
 // which are numbers that a trace may compare but never knows.
 #include "interpret/objects/scalars.h"
 
+#include "base/text.h"
 #include "interpret/core/known.h"
 #include "interpret/core/tracer.h"
 #include "interpret/objects/class_lookups.h"
@@ -46,7 +47,7 @@ bool keepsBuiltinMeaning(PyTypeObject* type) {
       PyTypeObject* owner = Py_TYPE(entry) == &PyWrapperDescr_Type
                                 ? reinterpret_cast<PyDescrObject*>(entry)->d_type
                                 : nullptr;
-      if (!PyUnicode_Check(name) || harmless(PyUnicode_AsUTF8(name))) continue;
+      if (!PyUnicode_Check(name) || harmless(utf8(name))) continue;
       const bool other =
           owner != nullptr &&
           (owner == &PyBaseObject_Type || !PyType_IsSubtype(type, owner) ||
@@ -55,7 +56,7 @@ bool keepsBuiltinMeaning(PyTypeObject* type) {
       const bool native = owner != nullptr || Py_TYPE(entry) == &PyMethodDescr_Type ||
                           Py_TYPE(entry) == &PyGetSetDescr_Type ||
                           Py_TYPE(entry) == &PyMemberDescr_Type;
-      if (other || (!native && isOperation(PyUnicode_AsUTF8(name)))) return false;
+      if (other || (!native && isOperation(utf8(name)))) return false;
     }
   }
   // What is written in C beyond the built-in types (numpy.float64) has operators of its own.

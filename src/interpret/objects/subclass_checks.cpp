@@ -1,14 +1,40 @@
 #include "interpret/objects/subclass_checks.h"
 
 #include "base/stack_room.h"
+#include "base/text.h"
 #include "interpret/core/known.h"
+#include "interpret/core/trace_iterator.h"
+#include "interpret/objects/attributes.h"
 #include "interpret/objects/class_lookups.h"
 #include "interpret/objects/contents.h"
+#include "interpret/objects/special_methods.h"
 #include "interpret/objects/truth.h"
+#include "python/types.h"
+
+#include <string_view>
 
 namespace stator::interpret {
 
 void guardRegistrations(Tracer& tracer) { tracer.world.guard(Guard{GuardKind::kAbcToken}); }
+
+Out askNoClass(Tracer& tracer, PyObject* asked, PyObject* classinfo, const char* hook) {
+  const char* refusal = std::string_view(hook) == "__instancecheck__"
+                            ? "isinstance() arg 2 must be a type, a tuple of types, or a union"
+                            : "issubclass() arg 2 must be a class, a tuple of classes, or a union";
+  if (graph::isStandIn(classinfo) || isTraceIterator(classinfo))
+    return tracer.raiseNew(PyExc_TypeError, refusal);
+  if (!stator_is_user_class(Py_TYPE(classinfo))) return Ref<>();
+  STATOR_VALUE(check, special(tracer, classinfo, hook));
+  if (!check) {
+    static PyObject* const bases = PyUnicode_InternFromString("__bases__");
+    STATOR_VALUE(found, tracer.above.settle(getAttrOrNull(tracer, classinfo, bases)));
+    if (!found) return tracer.raiseNew(PyExc_TypeError, refusal);
+    return tracer.breakWith(Reason::kCallsOutside, "a check of what is no class");
+  }
+  if (!PyMethod_Check(check.get()) && !PyFunction_Check(check.get())) return Ref<>();
+  STATOR_VALUE(result, tracer.above.callNested(check.get(), {asked}));
+  return truth(tracer, result.get());
+}
 
 Out isSubclass(Tracer& tracer, PyObject* type, PyObject* classinfo) {
   needStack();
@@ -32,8 +58,7 @@ Out isSubclass(Tracer& tracer, PyObject* type, PyObject* classinfo) {
     if (hook != nullptr && PyFunction_Check(hook) &&
         hook != _PyType_Lookup(reinterpret_cast<PyTypeObject*>(abstract), check) &&
         std::string_view(
-            PyUnicode_AsUTF8(
-                reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(hook))->co_filename))
+            utf8(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(hook))->co_filename))
                 .find("/torch/") == std::string_view::npos) {
       STATOR_VALUE(function, classAttrValue(tracer, meta, check, hook));
       STATOR_VALUE(result, tracer.above.callNested(function.get(), {classinfo, type}));
@@ -43,6 +68,9 @@ Out isSubclass(Tracer& tracer, PyObject* type, PyObject* classinfo) {
       return newRef(PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), wanted) ? Py_True
                                                                                     : Py_False);
     }
+  } else {
+    STATOR_VALUE(said, askNoClass(tracer, type, classinfo, "__subclasscheck__"));
+    if (said) return said;
   }
   guardRegistrations(tracer);
   int result = PyObject_IsSubclass(type, classinfo);

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/numpy_number.h"
+#include "base/text.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/core/tables.h"
@@ -86,7 +87,7 @@ PyTypeObject* arrayTypeSeen(PyObject* array) {
   PyObject* scalar = rawInstanceAttr(array, scalarName());
   if (scalar == nullptr || scalar == Py_None) return arrays.ndarray;
   return reinterpret_cast<PyTypeObject*>(
-      torchObject((std::string("numpy.") + PyUnicode_AsUTF8(scalar)).c_str()));
+      torchObject((std::string("numpy.") + utf8(scalar)).c_str()));
 }
 
 PyObject* arrayTensor(PyObject* array) { return rawInstanceAttr(array, tensorName()); }

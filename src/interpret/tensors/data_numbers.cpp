@@ -2,6 +2,7 @@
 #include "interpret/tensors/data_numbers.h"
 
 #include "base/rebuilt.h"
+#include "base/text.h"
 #include "interpret/core/known.h"
 #include "interpret/core/sym_scalars.h"
 #include "interpret/core/symbol_nodes.h"
@@ -82,7 +83,7 @@ bool floatsAreData(PyObject* target, const Args& args) {
     PyErr_Clear();
     return false;
   }
-  std::string_view name = PyUnicode_AsUTF8(named.get());
+  std::string_view name = utf8(named.get());
   name = name.substr(0, name.find('.'));  // torch.ops.aten.add.Scalar
   auto* function = PyFunction_Check(target) ? reinterpret_cast<PyFunctionObject*>(target) : nullptr;
   if (function != nullptr &&
@@ -93,13 +94,13 @@ bool floatsAreData(PyObject* target, const Args& args) {
   for (size_t i = 0; i < args.values.size(); ++i) {
     if (!holdsFloat(args.values[i])) continue;
     std::string_view keyword;
-    if (i >= args.positional) keyword = PyUnicode_AsUTF8(args.name(i - args.positional));
+    if (i >= args.positional) keyword = utf8(args.name(i - args.positional));
     if (function != nullptr) {
       auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
       if (i < args.positional && static_cast<int>(i) >= code->co_argcount) return false;
       Ref<> names = stealRef(PyCode_GetVarnames(code));
       if (i < args.positional)
-        keyword = PyUnicode_AsUTF8(PyTuple_GET_ITEM(names.get(), static_cast<Py_ssize_t>(i)));
+        keyword = utf8(PyTuple_GET_ITEM(names.get(), static_cast<Py_ssize_t>(i)));
       if (!tensor::namesData(keyword)) return false;
     } else if (!(name == "as_tensor" && i == 0) && !tensor::numberIsData(name, i, keyword)) {
       return false;

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/rebuilt.h"
 #include "base/stack_room.h"
+#include "base/text.h"
 #include "graph/fx.h"
 #include "graph/fx_names.h"
 #include "interpret/core/known.h"
@@ -65,10 +66,10 @@ std::string nameOutside(Tracer& t, PyObject* value) {
                : graph::snakeCase(graph::placeholderTarget(
                      graph::sourceExpression(*node->source, t.frames.driven().code->code())));
   }
-  if (PyUnicode_Check(node->target.get())) return PyUnicode_AsUTF8(node->target.get());
+  if (PyUnicode_Check(node->target.get())) return utf8(node->target.get());
   Ref<> name = stealRef(PyObject_GetAttrString(node->target.get(), "__name__"));
   PyErr_Clear();
-  return name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : "arg";
+  return name && PyUnicode_Check(name.get()) ? utf8(name.get()) : "arg";
 }
 
 // The same with its own storage, as the program sees what autograd or functorch hands to it.
@@ -83,7 +84,7 @@ bool isOfPolyfills(PyObject* object) {
       stealRef(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(object)), "__module__"));
   if (!home) PyErr_Clear();
   return home && PyUnicode_Check(home.get()) &&
-         std::string_view(PyUnicode_AsUTF8(home.get())).starts_with("stator.");
+         std::string_view(utf8(home.get())).starts_with("stator.");
 }
 
 // Changes to what existed before the trace, and to the first `made` objects that the trace knows; equal numbers: none in between.
@@ -313,7 +314,7 @@ Out captureBodies(Tracer& t, const Args& args, bool with_sizes) {
   const uint64_t effects = pure ? effectsSoFar(t, made) : 0;
   std::vector<Body> bodies(functions.size());
   for (size_t i = 0; i < functions.size(); ++i) {
-    bodies[i].name = PyUnicode_AsUTF8(names[i]);
+    bodies[i].name = utf8(names[i]);
     bodies[i].graph = childGraph(t);
     std::vector<Ref<>> placeholders;
     for (size_t k = 0; k < samples.size(); ++k)
@@ -445,10 +446,9 @@ Out capturePair(Tracer& t, const Args& args) {
 }
 
 Out refuse(Tracer& t, const Args& args) {
-  return t.breakWith(Reason::kUnsupportedTensorOp,
-                     args.values.size() == 1 && PyUnicode_Check(args.values[0])
-                         ? PyUnicode_AsUTF8(args.values[0])
-                         : "");
+  return t.breakWith(
+      Reason::kUnsupportedTensorOp,
+      args.values.size() == 1 && PyUnicode_Check(args.values[0]) ? utf8(args.values[0]) : "");
 }
 
 // is_open(value): a bool that the graph computes, or that nobody has asked for yet.

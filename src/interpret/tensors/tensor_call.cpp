@@ -363,9 +363,8 @@ Out TensorCall::run() {
 Out tensorCall(Tracer& tracer, graph::Op op, PyObject* target, const Args& args, bool remember,
                PyObject* facts) {
   for (size_t i = 0; i < args.keywordCount(); ++i) {
-    if (PyUnicode_AsUTF8(args.name(i)) != nullptr) continue;
-    PyErr_Clear();
-    return tracer.breakWith(Reason::kUnsupportedTensorOp, "a keyword that no encoding knows");
+    if (utf8OrNull(args.name(i)) == nullptr)
+      return tracer.breakWith(Reason::kUnsupportedTensorOp, "a keyword that no encoding knows");
   }
   if (tracer.torch_function.relevant()) {
     bool handled = false;

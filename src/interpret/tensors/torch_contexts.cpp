@@ -4,6 +4,7 @@
 #include "interpret/tensors/torch_contexts.h"
 
 #include "base/error_aside.h"
+#include "base/text.h"
 #include "bytecode/opcodes.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
@@ -77,9 +78,7 @@ shapes::DType* autocastDtype(shapes::State& state, std::string_view device) {
 // The device that a question is about: the argument, or cuda.
 std::string_view askedDevice(const Args& args) {
   if (args.values.empty()) return "cuda";
-  return args.values.size() == 1 && PyUnicode_Check(args.values[0])
-             ? PyUnicode_AsUTF8(args.values[0])
-             : "";
+  return args.values.size() == 1 && PyUnicode_Check(args.values[0]) ? utf8(args.values[0]) : "";
 }
 
 bool cacheEnabled(Tracer& t) {
@@ -118,7 +117,7 @@ Out enterAutocast(Tracer& t, const Args& args) {
   STATOR_VALUE(dtype, attribute(t, self, "fast_dtype"));
   STATOR_VALUE(enabled, attribute(t, self, "_enabled"));
   STATOR_VALUE(cache, attribute(t, self, "_cache_enabled"));
-  std::string_view name = PyUnicode_Check(device.get()) ? PyUnicode_AsUTF8(device.get()) : "";
+  std::string_view name = PyUnicode_Check(device.get()) ? utf8(device.get()) : "";
   bool* flag = autocastFlag(t.torch.now(), name);
   shapes::DType scalar_type = shapes::dtypeOf(dtype.get());
   if (flag == nullptr || !PyBool_Check(enabled.get()) || !PyBool_Check(cache.get()) ||

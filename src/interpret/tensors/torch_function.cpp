@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/rebuilt.h"
 #include "base/stack_room.h"
+#include "interpret/core/arguments.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/core/tables.h"
@@ -406,11 +407,17 @@ Out makeSubclass(Tracer& t, const Args& args) {
 }
 
 Out hasTorchFunction(Tracer& t, const Args& args) {
+  if (args.keywordCount() != 0) return wrongArguments(t, "has_torch_function");
   if (t.torch_function.state() == TorchFunction::kOff) return newRef(Py_False);
   if (!t.torch_function.modes().empty() && !deviceOfMode(t.torch_function.modes().back().get()))
     return newRef(Py_True);
   if (t.torch_function.state() != TorchFunction::kEnabled) return newRef(Py_False);
   return newRef(hasOverloaded(t, args) ? Py_True : Py_False);
+}
+
+Out hasTorchFunctionUnary(Tracer& t, const Args& args) {
+  NEED(1, "has_torch_function_unary");
+  return hasTorchFunction(t, args);
 }
 
 // handle_torch_function(public_api, relevant_args, *args, **kwargs)
@@ -513,6 +520,9 @@ void registerTorchFunction() {
         "torch._C._has_torch_function_unary", "torch._C._has_torch_function_variadic"}) {
     registerHandler(path, hasTorchFunction);
   }
+  for (const char* path :
+       {"torch.overrides.has_torch_function_unary", "torch._C._has_torch_function_unary"})
+    registerHandler(path, hasTorchFunctionUnary);
   registerHandler("torch.overrides.handle_torch_function", handleTorchFunction);
   for (const char* kind :
        {"Float", "Double", "Half", "BFloat16", "Byte", "Char", "Short", "Int", "Long", "Bool"}) {

@@ -1,4 +1,5 @@
 // The rows of torch: which functions and methods are nodes, which are facts, which run outside of graphs.
+#include "base/text.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/core/symbols.h"
@@ -43,7 +44,7 @@ Out setGradEnabled(Tracer& t, const Args& args) {
   bool enabled = args.values[0] == Py_True;
   // torch's own context managers leave out what changes nothing; a call that the program makes itself stays in the graph.
   PyObject* file = t.frames.innermost().code->code()->co_filename;
-  bool own = std::string_view(PyUnicode_AsUTF8(file)).ends_with("torch/autograd/grad_mode.py");
+  bool own = std::string_view(utf8(file)).ends_with("torch/autograd/grad_mode.py");
   if (enabled == t.torch.now().grad_enabled && own) return newRef(Py_None);
   Ref<> tuple = stealRef(PyTuple_Pack(1, args.values[0]));
   graph::Node* node = t.graphs.current().addCall(
@@ -189,7 +190,7 @@ void registerModule(const char* module, bool python_functions, std::string_view 
   PyObject* operators =
       std::string_view(module) == "torch" ? torchObject("torch._C._VariableFunctions") : nullptr;
   while (PyDict_Next(dict.get(), &position, &name, &item)) {
-    std::string_view text = PyUnicode_AsUTF8(name);
+    std::string_view text = utf8(name);
     if (text.substr(0, 2) == "__" || text == "_add_docstr") continue;
     if (PyCFunction_Check(item)) {
       if (operators != nullptr) {
@@ -204,7 +205,7 @@ void registerModule(const char* module, bool python_functions, std::string_view 
         PyErr_Clear();
         continue;
       }
-      std::string_view where = PyUnicode_AsUTF8(home.get());
+      std::string_view where = utf8(home.get());
       if (where == module || where == "torch._jit_internal" ||
           (!own_prefix.empty() && where == own_prefix)) {
         registerRow(item, CallRow{CallKind::kGraph, nullptr});
@@ -245,8 +246,9 @@ void registerTorch() {
         "torch.Tensor.register_hook", "torch.Tensor.storage", "torch.Tensor.untyped_storage",
         "torch.Tensor.data_ptr", "torch.Tensor.share_memory_",
         // of the memory itself, which no fake has
-        "torch.Tensor.is_shared", "torch.Tensor.is_pinned", "torch.Tensor.pin_memory",
-        "torch.Tensor.record_stream", "torch.Tensor.retain_grad",
+        "torch.Tensor.is_set_to", "torch.Tensor.apply_", "torch.Tensor.map_", "torch.Tensor.map2_",
+        "torch.Tensor.storage_type", "torch.Tensor.is_shared", "torch.Tensor.is_pinned",
+        "torch.Tensor.pin_memory", "torch.Tensor.record_stream", "torch.Tensor.retain_grad",
         "torch.Tensor.register_post_accumulate_grad_hook", "torch.Tensor.numpy",
         "torch.Tensor.__repr__", "torch.Tensor.__array__", "torch.Tensor.__reduce_ex__",
         "torch.Tensor.__deepcopy__", "torch.Tensor.set_", "torch.Tensor.__hash__",

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/error_aside.h"
+#include "base/text.h"
 #include "interpret/core/apparent_types.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
@@ -36,7 +37,7 @@ Flow breakOnError(Tracer& t, PyTypeObject* type) {
   }
   Ref<> text = stealRef(PyObject_Str(instance));
   if (!text) PyErr_Clear();
-  const char* said = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  const char* said = text ? utf8OrNull(text.get()) : nullptr;
   if (said == nullptr) PyErr_Clear();
   return t.breakWith(Reason::kSubclass, std::string("a ") + type->tp_name + ": " +
                                             Py_TYPE(instance)->tp_name + ": " +
@@ -113,8 +114,8 @@ Out guardWrapper(Tracer& t, PyObject* raw, const Source* source, uint32_t storag
                                                       symbolic ? Py_True : Py_False, nullptr));
   if (!parts) return breakOnError(t, Py_TYPE(raw));
   if (PyUnicode_Check(parts.get())) {
-    return t.breakWith(Reason::kSubclass, std::string("a ") + Py_TYPE(raw)->tp_name + " " +
-                                              PyUnicode_AsUTF8(parts.get()));
+    return t.breakWith(Reason::kSubclass,
+                       std::string("a ") + Py_TYPE(raw)->tp_name + " " + utf8(parts.get()));
   }
   PyObject* names = PyTuple_GET_ITEM(parts.get(), 0);
   Ref<> outer = newRef(Py_None), inside = stealRef(PyDict_New());
@@ -258,9 +259,9 @@ Out wrapperAttr(Tracer& tracer, PyObject* stand_in, PyObject* name) {
   // Of an input the real one is read, by its source.
   if (tensor->node->source != nullptr) return Ref<>();
   if (values::isConstantDeep(value.get())) return value;
-  return tracer.breakWith(Reason::kUnsupportedAttribute, std::string(PyUnicode_AsUTF8(name)) +
-                                                             " of a " + Py_TYPE(fake)->tp_name +
-                                                             " that was made in the trace");
+  return tracer.breakWith(
+      Reason::kUnsupportedAttribute,
+      std::string(utf8(name)) + " of a " + Py_TYPE(fake)->tp_name + " that was made in the trace");
 }
 
 namespace {
