@@ -5,6 +5,7 @@ weakly: with the last of them goes the cache, with its entries.
 """
 
 import collections
+import gc
 import itertools
 import threading
 import types
@@ -52,13 +53,15 @@ def cache_for(settings):
 class _Kept:
     """The captures of a function that lives, while no compiled object of it does: `stator.compile(f)(x)` in a loop captures once.
 
-    Not seen by the garbage collector, which could not free a function that its own backend holds: so only the latest are kept.
+    The garbage collector does not see a function that its own captures hold. So the latest are kept, and of these only what was asked for
+    since the full collection before the last.
     """
 
     MOST = 64
 
     def __init__(self):
-        # a function's id and its cache's -> (the function, weakly; a compiled object of the function's code that does not know the function)
+        # a function's id and its cache's -> [the function, weakly; a compiled object of the function's code that does not know the function;
+        # whether it was asked for since the last full collection]
         self.owners = collections.OrderedDict()
 
     def add(self, function, cache):
@@ -68,10 +71,24 @@ class _Kept:
             empty = tuple(types.CellType() for _ in function.__code__.co_freevars)
             hollow = types.FunctionType(function.__code__, {}, None, None, empty)
             gone = weakref.ref(function, lambda _: self.owners.pop(key, None))
-            self.owners[key] = (gone, _core.CompiledFunction(hollow, cache))
+            self.owners[key] = found = [gone, _core.CompiledFunction(hollow, cache), True]
+            if self.age not in gc.callbacks:
+                gc.callbacks.append(self.age)
+        found[2] = True
         self.owners.move_to_end(key)
         while len(self.owners) > self.MOST:
             self.owners.popitem(last=False)
+
+    def age(self, phase, info):
+        if phase != "start" or info["generation"] != 2:
+            return
+        for key, owner in list(self.owners.items()):
+            if owner[2]:
+                owner[2] = False
+            else:
+                self.owners.pop(key, None)
+        if not self.owners:
+            gc.callbacks.remove(self.age)
 
 
 _kept = _Kept()

@@ -134,7 +134,7 @@ def _build(spec: Any, places: bool) -> Any:
     if mark == ARRAY:
         return _sample(places, *rest)
     if mark == TENSOR:
-        return torch.from_numpy(_sample(places, *rest, None))
+        return torch.from_numpy(_sample(places, rest[0], rest[1], None))
     if mark == SLICE:
         return slice(*rest)
     items = [_build(item, places) for item in rest]

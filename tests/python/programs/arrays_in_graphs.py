@@ -397,6 +397,12 @@ def arrays_of_arrays():
 def operators_in_place_as_functions():
     def f(x, n):
         made = [operator.ipow(x + 1, 2), operator.ifloordiv(x * 3, 2), operator.imod(x * 5, 3), operator.imul(x - 1, 2)]
-        return made, operator.ior(n + 0, 1), operator.ixor(n + 0, 5), operator.iand(n + 0, 6), operator.ilshift(n + 0, 1)
+        return (
+            made,
+            operator.ior(n + 0, 1),
+            operator.ixor(n + 0, 5),
+            operator.iand(n + 0, 6),
+            operator.ilshift(n + 0, 1),
+        )
 
     return Case(f, vec(), torch.arange(4))
