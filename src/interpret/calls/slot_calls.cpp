@@ -85,8 +85,8 @@ std::optional<Out> callObjectSlot(Tracer& tracer, const SlotCall& slot) {
     return tracer.breakWith(Reason::kRaises, "object.__setattr__ of a class");
   if (slot.is("__setattr__", 3)) return done(setAttrGeneric(tracer, self, values[1], values[2]));
   if (slot.is("__delattr__", 2)) return done(setAttrGeneric(tracer, self, values[1], nullptr));
-  if (slot.is("__getattribute__", 2) && slot.owner == &PyBaseObject_Type && !PyType_Check(self) &&
-      !PyModule_Check(self)) {
+  if (slot.is("__getattribute__", 2) && slot.owner->tp_getattro == PyObject_GenericGetAttr &&
+      !PyType_Check(self) && !PyModule_Check(self)) {
     STATOR_VALUE(found, settle(tracer, getAttrGeneric(tracer, self, values[1])));
     if (found) return found;
     return tracer.raiseNew(PyExc_AttributeError, "'%.50s' object has no attribute '%U'",
@@ -252,7 +252,7 @@ Out callDescriptor(Tracer& tracer, PyObject* descriptor, const Args& args, Conti
   PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(descriptor)->d_type;
   PyObject* self = args.values[0];
   const SlotCall slot{descriptor, utf8(d_name), owner, self, args, then};
-  if (ownsScalars(owner)) {
+  if (ownsScalars(owner) && slot.name != "__getattribute__") {
     // The base type's own method, of an instance of a subclass: it sees the built-in value alone.
     STATOR_VALUE(exact, exactScalar(tracer, self));
     if (exact) {

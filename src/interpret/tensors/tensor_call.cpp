@@ -13,6 +13,7 @@
 #include "interpret/core/trace_iterator.h"
 #include "interpret/objects/errors.h"
 #include "interpret/objects/known_scalars.h"
+#include "interpret/objects/special_methods.h"
 #include "interpret/tensors/data_numbers.h"
 #include "interpret/tensors/tensor_attributes.h"
 #include "interpret/tensors/tensor_call_steps.h"
@@ -112,6 +113,16 @@ bool holdsFloat(PyObject* value) {
   return false;
 }
 
+// torch asks each argument for __torch_function__, and a class that answers for every attribute answers for this one too.
+bool answersForAll(Tracer& tracer, PyObject* value) {
+  static PyObject* torch_function = PyUnicode_InternFromString("__torch_function__");
+  PyTypeObject* type = Py_TYPE(value);
+  if (graph::isStandIn(value) || type->tp_getattro == PyObject_GenericGetAttr) return false;
+  return isProgrammed(tracer, type, "__getattribute__") ||
+         (isProgrammed(tracer, type, "__getattr__") &&
+          _PyType_Lookup(type, torch_function) == nullptr);
+}
+
 }  // namespace
 
 Flow TensorCall::breakWith(Reason reason, const char* why) {
@@ -134,6 +145,9 @@ Flow TensorCall::takeArguments() {
   if (keepsNumpyDtype(target_, args_))
     return tracer_.breakWith(Reason::kUnsupportedTensorOp, "makes a tensor of a number of NumPy's");
   for (PyObject* value : args_.values) {
+    if (answersForAll(tracer_, value))
+      return breakWith(Reason::kUnsupportedObject,
+                       "an argument whose class reads attributes itself");
     Out converted = graphArgument(tracer_, value);
     if (converted.flow() == Flow::kBreak && !tracer_.torch_function.relevant() &&
         hasOverloaded(tracer_, args_)) {

@@ -477,3 +477,58 @@ def slots_of_the_base_under_those_of_a_class():
         return x, answers, len(made), len(items), len(_ROW), sum(row), [*row], type(made[:1]) is _Row
 
     return Case(f, vec(), _Row((4, 5))).then_call(vec(), _Row((6, 5))).then_call(vec(), _Row((4, 5, 6)))
+
+
+def _reading(base):
+    class Reads(base):
+        def __init__(self, *rest):
+            self.n = 2
+
+        def __getattribute__(self, name):
+            return super().__getattribute__(name)
+
+    return Reads
+
+
+@program(min_ops=1)
+def attributes_read_by_the_class_of_a_built_in_value():
+    objects = [_reading(base)() for base in (object, str, int, float, bytes, tuple, list, dict, set, frozenset)]
+
+    def f(x, objects):
+        found = [(getattr(o, "n", 0), hasattr(o, "n"), hasattr(o, "m"), getattr(o, "m", 7)) for o in objects]
+        return x + sum(n for n, *_ in found), found
+
+    return Case(f, vec(), objects).then(lambda case: setattr(case.args[1][1], "n", 5))
+
+
+class _AnswersAll(int):
+    def __getattr__(self, name):
+        return None
+
+
+class _AnswersNothing(float):
+    def __getattr__(self, name):
+        raise AttributeError(name)
+
+
+class _ReadsItself(float):
+    def __getattribute__(self, name):
+        return super().__getattribute__(name)
+
+
+@program(min_ops=1)
+def numbers_whose_class_reads_attributes_beside_tensors():
+    """torch asks for __torch_function__, and gets an answer."""
+
+    def f(x, number):
+        answers = []
+        x = x + 1
+        for call in (lambda: number + x, lambda: x + number, lambda: torch.mul(x, number), lambda: x.add(number)):
+            try:
+                answers.append(call())
+            except TypeError as e:
+                answers.append(str(e))
+        return answers
+
+    case = Case(f, vec(), _AnswersAll(3))
+    return case.then_call(vec(), _AnswersNothing(3)).then_call(vec(), _ReadsItself(3))
