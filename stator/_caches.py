@@ -101,6 +101,11 @@ def keep(function, cache):
             _kept.add(function, cache)
 
 
+def forget_kept():
+    """Another setting may make other captures: functions that are compiled from here on get their own."""
+    _kept.owners.clear()
+
+
 def live_caches():
     with _lock:
         return list(_caches.values())

@@ -288,6 +288,9 @@ class _Config(types.ModuleType):
             return super().__setattr__(name, value)
         entry = self._known(name)
         value = entry.accept(value)
+        caches = sys.modules.get("stator._caches")
+        if caches is not None and _values[entry.name] != value:
+            caches.forget_kept()
         _values[entry.name] = value
         self._show(entry.name, value)
         _push(entry.name, value)

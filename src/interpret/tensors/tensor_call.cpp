@@ -113,11 +113,15 @@ bool holdsFloat(PyObject* value) {
   return false;
 }
 
-// torch asks each argument for __torch_function__, and a class that answers for every attribute answers for this one too.
+// torch asks numbers, names and sequences of a class of their own for __torch_function__: a class that answers for every attribute
+// answers for this one too.
 bool answersForAll(Tracer& tracer, PyObject* value) {
   static PyObject* torch_function = PyUnicode_InternFromString("__torch_function__");
   PyTypeObject* type = Py_TYPE(value);
-  if (graph::isStandIn(value) || type->tp_getattro == PyObject_GenericGetAttr) return false;
+  if (type->tp_getattro == PyObject_GenericGetAttr || graph::isStandIn(value)) return false;
+  const bool number = PyLong_Check(value) || PyFloat_Check(value) || PyComplex_Check(value);
+  if (!number && !PyUnicode_Check(value) && !PyTuple_Check(value) && !PyList_Check(value))
+    return false;
   return isProgrammed(tracer, type, "__getattribute__") ||
          (isProgrammed(tracer, type, "__getattr__") &&
           _PyType_Lookup(type, torch_function) == nullptr);
