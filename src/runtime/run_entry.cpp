@@ -383,7 +383,8 @@ Exit runEntry(Cache& cache, Entry& entry, StatorFrame* frame, Roots roots,
     statistics().graph_calls++;
     statistics().ops_run += static_cast<int64_t>(entry.ops);
     std::unique_ptr<graph::FailedRun> failed;
-    tensor::RandomStates random_states(entry.redraws ? entry.drawn : tensor::Drawn());
+    static const tensor::Drawn kNothing;
+    tensor::RandomStates random_states(entry.redraws ? entry.drawn : kNothing);
     const Written written(entry, inputs);
     if (!takeFailure(entry)) {
       graph::FailureScope failures;
