@@ -1,15 +1,12 @@
 // Collecting guards while tracing.
 #include "base/check.h"
+#include "base/mix.h"
 #include "guards/guard.h"
 
 namespace stator::guards {
 
 namespace {
 
-size_t mix(size_t seed, size_t value) {
-  size_t mixed = (seed ^ value) * 0x9E3779B97F4A7C15ull;
-  return mixed ^ (mixed >> 29);
-}
 size_t address(const void* pointer) { return reinterpret_cast<size_t>(pointer) >> 4; }
 
 // A type's version and the global state are facts of the process: the source says only where they came up.

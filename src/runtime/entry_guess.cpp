@@ -1,6 +1,7 @@
 #include "runtime/entry_guess.h"
 
 #include "base/hot.h"
+#include "base/mix.h"
 #include "tensor/shape_hash.h"
 
 #include <algorithm>
@@ -15,29 +16,23 @@ constexpr size_t kMostSlots = 16;
 constexpr Py_ssize_t kMostItems = 4;
 // An entry that served so many calls in a row stands first again.
 constexpr int kInARow = 8;
-constexpr uint64_t kFactor = 0x9E37'79B9'7F4A'7C15;
-
-uint64_t mixed(uint64_t hash, uint64_t word) {
-  hash = (hash ^ word) * kFactor;
-  return hash ^ (hash >> 29);
-}
 
 // Constants by their value, tensors by their sizes, tuples and lists by their first items, anything else by its identity.
 STATOR_HOT uint64_t hashOf(PyObject* value, bool items) {
   if (value == nullptr) return 1;
   PyTypeObject* type = Py_TYPE(value);
   if (type == &PyLong_Type || type == &PyFloat_Type || type == &PyUnicode_Type)
-    return mixed(reinterpret_cast<uintptr_t>(type), static_cast<uint64_t>(PyObject_Hash(value)));
+    return mix(reinterpret_cast<uintptr_t>(type), static_cast<uint64_t>(PyObject_Hash(value)));
   if (uint64_t shape = tensor::shapeHash(value))
-    return mixed(reinterpret_cast<uintptr_t>(type), shape);
+    return mix(reinterpret_cast<uintptr_t>(type), shape);
   if (items && (type == &PyTuple_Type || type == &PyList_Type)) {
     const Py_ssize_t size = PySequence_Fast_GET_SIZE(value);
-    uint64_t hash = mixed(reinterpret_cast<uintptr_t>(type), static_cast<uint64_t>(size));
+    uint64_t hash = mix(reinterpret_cast<uintptr_t>(type), static_cast<uint64_t>(size));
     for (Py_ssize_t i = 0; i < std::min(size, kMostItems); ++i)
-      hash = mixed(hash, hashOf(PySequence_Fast_GET_ITEM(value, i), false));
+      hash = mix(hash, hashOf(PySequence_Fast_GET_ITEM(value, i), false));
     return hash;
   }
-  return mixed(reinterpret_cast<uintptr_t>(type), reinterpret_cast<uintptr_t>(value));
+  return mix(reinterpret_cast<uintptr_t>(type), reinterpret_cast<uintptr_t>(value));
 }
 
 }  // namespace
@@ -48,7 +43,7 @@ STATOR_HOT size_t guessEntry(Site& site, const sources::Roots& roots, size_t slo
   if (!guess.asked) return 0;
   uint64_t call = tensor::gradMode() ? 2 : 1;
   for (size_t slot = 0; slot < std::min(slots, kMostSlots); ++slot)
-    call = mixed(call, hashOf(roots.slots[slot], true));
+    call = mix(call, hashOf(roots.slots[slot], true));
   guess.call = call;
   auto known = guess.known.find(call);
   if (known == guess.known.end()) return 0;

@@ -1,5 +1,6 @@
 // Interning: one thing has one source.
 #include "base/check.h"
+#include "base/mix.h"
 #include "python/objects.h"
 #include "sources/short_lived.h"
 #include "sources/source.h"
@@ -7,11 +8,6 @@
 namespace stator::sources {
 
 namespace {
-
-size_t mix(size_t seed, size_t value) {
-  size_t mixed = (seed ^ value) * 0x9E3779B97F4A7C15ull;
-  return mixed ^ (mixed >> 29);
-}
 
 // Plain keys (str, int, ...) by type and value, everything else by identity.
 size_t hashOfKey(PyObject* key) {
