@@ -98,3 +98,24 @@ def test_forced_breaks_leave_one_graph_one() -> None:
     with stator.config.patch(break_every="1"):
         stator.compile(lambda x: x * 2 + 1, backend="eager", fullgraph=True)(torch.ones(2))
     assert stator.stats()["graphs"] == before + 1
+
+
+def test_a_double_of_one_element_behind_a_break() -> None:
+    """AOTAutograd asks for a second run of the graph."""
+
+    def parts(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        first, *_ = y.unbind()
+        print(end="")
+        return first.add(1) * y
+
+    for dtype in (torch.float64, torch.float32, torch.float64):
+        x = torch.linspace(-1, 1, 4, dtype=dtype).requires_grad_()
+        compiled = stator.compile(parts, backend="aot_eager")
+        result = compiled(x)
+        result.sum().backward()
+        other = x.detach().clone().requires_grad_()
+        expected = parts(other)
+        expected.sum().backward()
+        assert torch.equal(result, expected)
+        assert torch.equal(x.grad, other.grad)
