@@ -69,7 +69,7 @@ def first_call(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--check", action="store_true", help="exit with 1 unless growth is linear")
     parser.add_argument("--out", default="bench-out/growth.json")
     options = parser.parse_args()

@@ -206,7 +206,7 @@ def table(figures: dict[str, Any], sides: list[str], clock: int) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--only", default=",".join(USUAL), help="comma-separated: " + ", ".join(PROGRAMS))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--caches", type=Path, help="keep the caches in this folder for the next run")

@@ -1,6 +1,7 @@
 #include "regions/piece.h"
 
 #include "base/boundary.h"
+#include "base/parts.h"
 #include "base/rebuilt.h"
 #include "base/stack_room.h"
 #include "base/text.h"
@@ -107,27 +108,28 @@ class Writer {
     needStack();
     if (value == nullptr) return tag('0');
     if (graph::isStandIn(value)) return use(graph::asStandIn(value));
+    auto each = [&](PyObject* part) {
+      argument(part, use);
+      return true;
+    };
     if (PyTuple_Check(value) || PyList_Check(value)) {
       tag('(');
       pointer(Py_TYPE(value));
-      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
-        argument(PySequence_Fast_GET_ITEM(value, i), use);
+      everyItem(value, each);
       return tag(')');
     }
     if (PyDict_Check(value)) {
       tag('{');
       pointer(Py_TYPE(value));
-      PyObject *key = nullptr, *item = nullptr;
-      for (Py_ssize_t at = 0; PyDict_Next(value, &at, &key, &item);) {
+      everyEntry(value, [&](PyObject* key, PyObject* item) {
         constant(key);
-        argument(item, use);
-      }
+        return each(item);
+      });
       return tag('}');
     }
     if (PySlice_Check(value)) {
-      const auto* slice = reinterpret_cast<PySliceObject*>(value);
       tag('[');
-      for (PyObject* part : {slice->start, slice->stop, slice->step}) argument(part, use);
+      everyBound(value, each);
       return tag(']');
     }
     constant(value);

@@ -2,6 +2,7 @@
 // its answer. Needs no torch headers.
 #include "base/boundary.h"
 #include "base/imports.h"
+#include "base/parts.h"
 #include "base/rebuilt.h"
 #include "base/stack_room.h"
 #include "base/text.h"
@@ -70,22 +71,9 @@ class Substitution {
       return true;
     }
     if (reader_.is_opaque != nullptr && reader_.is_opaque(object)) return false;
-    if (PyTuple_Check(object) || PyList_CheckExact(object)) {
-      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i) {
-        if (!collect(PySequence_Fast_GET_ITEM(object, i), depth + 1)) return false;
-      }
-    } else if (PyDict_CheckExact(object)) {
-      PyObject* key = nullptr;
-      PyObject* value = nullptr;
-      for (Py_ssize_t at = 0; PyDict_Next(object, &at, &key, &value);) {
-        if (!collect(value, depth + 1)) return false;
-      }
-    } else if (PySlice_Check(object)) {
-      const auto* slice = reinterpret_cast<PySliceObject*>(object);
-      return collect(slice->start, depth + 1) && collect(slice->stop, depth + 1) &&
-             collect(slice->step, depth + 1);
-    }
-    return true;
+    const bool looked_into = PyTuple_Check(object) || isPlainContainer(object);
+    return !looked_into ||
+           everyPart(object, [&](PyObject* part) { return collect(part, depth + 1); });
   }
 
   Ref<> facts() const {
