@@ -11,9 +11,11 @@
 #include "interpret/core/outside.h"
 #include "interpret/core/outside_symbols.h"
 #include "interpret/core/symbols.h"
+#include "interpret/core/tables.h"
 #include "interpret/core/tracer.h"
 #include "interpret/objects/attributes.h"
 #include "interpret/objects/class_lookups.h"
+#include "interpret/tensors/rows.h"
 #include "interpret/tensors/nonstrict.h"
 #include "interpret/tensors/tensor_call.h"
 #include "shapes/arg.h"
@@ -412,6 +414,25 @@ bool prepareWrappers(Tracer& tracer, const std::vector<PyObject*>& arguments) {
     if (!used->node->wrapper) PyErr_Clear();
   }
   return any;
+}
+
+namespace {
+
+// torch makes one nested tensor for the whole process, at its first use, and hands it to every nested view. It is made for real: it outlives
+// the call, and says nothing of it.
+Out nestedDummy(Tracer& t, const Args& args) {
+  static PyObject* const make =
+      torchObject("torch.nested._internal.nested_tensor._nt_view_dummy");
+  if (!args.values.empty()) return t.breakWith(Reason::kCallsOutside, "_nt_view_dummy");
+  Ref<> dummy = stealRef(PyObject_CallNoArgs(make));
+  if (!dummy) throw PythonError();
+  return fromOutside(t, dummy.get(), t.world.sources().pinned(dummy.get()));
+}
+
+}  // namespace
+
+void registerNestedTensors() {
+  registerHandler("torch.nested._internal.nested_tensor._nt_view_dummy", nestedDummy);
 }
 
 }  // namespace stator::interpret
