@@ -87,7 +87,11 @@ def measure(way: str, name: str, layers: int, train: bool, against: str) -> dict
     first.step()
     found: dict[str, Any] = {"cold_cpu_s": cpu_seconds() - cpu, "cold_wall_s": time.perf_counter() - wall}
     stats = stator.stats()
-    found |= {"compilations": stats["backend_compilations"], "regions": stats["regions"] or 1, "calls": stats["region_calls"] or 1}
+    found |= {
+        "compilations": stats["backend_compilations"],
+        "regions": stats["regions"] or 1,
+        "calls": stats["region_calls"] or 1,
+    }
     sides = {way: first}
     if against:
         sides[against] = Way(against, program, train)

@@ -227,7 +227,9 @@ def shortfalls(name: str, row: dict[str, Any]) -> list[str]:
     if "file_first" in row and name in FIRST_CALL:
         above = row["file_first"] - row["file_step"]
         if above > FIRST_CALL[name]:
-            found.append(f"{name}: the first call from a file is {above:.3f} s above a later one, not {FIRST_CALL[name]}")
+            found.append(
+                f"{name}: the first call from a file is {above:.3f} s above a later one, not {FIRST_CALL[name]}"
+            )
     return found
 
 
