@@ -100,6 +100,19 @@ def test_forced_breaks_leave_one_graph_one() -> None:
     assert stator.stats()["graphs"] == before + 1
 
 
+def test_tensors_with_and_without_data() -> None:
+    """An in-place operation that does nothing in eager; what traces the graph refuses it."""
+
+    def mixed(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        y.add_(torch.ones(4, device="meta"))
+        return y + 1
+
+    compiled = stator.compile(mixed, backend="aot_eager")
+    for _ in range(2):
+        assert torch.equal(compiled(torch.ones(4)), mixed(torch.ones(4)))
+
+
 def test_a_double_of_one_element_behind_a_break() -> None:
     """AOTAutograd asks for a second run of the graph."""
 
