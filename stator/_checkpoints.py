@@ -9,7 +9,10 @@ from torch.utils.checkpoint import checkpoint
 
 
 def run(module: Any, *args: Any, **options: Any) -> Any:
-    """What is computed again for the backward draws the same random numbers; torch's operator leaves that to who traces it."""
+    """What is computed again for the backward draws the same random numbers.
+
+    torch's operator leaves that to who traces it.
+    """
     if torch._C._len_torch_dispatch_stack() > 0:
         return torch.ops.higher_order.tag_activation_checkpoint(module, *args, **options)
     options["use_reentrant"] = False

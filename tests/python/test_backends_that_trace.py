@@ -100,6 +100,34 @@ def test_forced_breaks_leave_one_graph_one() -> None:
     assert stator.stats()["graphs"] == before + 1
 
 
+def written_behind(b: torch.Tensor) -> torch.Tensor:
+    b.data = b * 2
+    b.add_(1)
+    return b + 1
+
+
+def a_view_written_behind(b: torch.Tensor) -> torch.Tensor:
+    b.data = b * 2
+    b.view(2, 2).add_(1)
+    return b + 1
+
+
+def the_data_written_behind(b: torch.Tensor) -> torch.Tensor:
+    data = b * 2
+    b.data = data
+    data.add_(1)
+    return b + 1
+
+
+@pytest.mark.parametrize("function", [written_behind, a_view_written_behind, the_data_written_behind])
+def test_data_that_is_set_and_written(function: Callable[..., Any]) -> None:
+    compiled = stator.compile(function, backend="aot_eager")
+    for _ in range(2):
+        ours, theirs = torch.arange(4.0), torch.arange(4.0)
+        assert torch.equal(compiled(ours), function(theirs))
+        assert torch.equal(ours, theirs) and ours.stride() == theirs.stride()
+
+
 def test_tensors_with_and_without_data() -> None:
     """An in-place operation that does nothing in eager; what traces the graph refuses it."""
 

@@ -20,6 +20,7 @@
 #include "known/own_objects.h"
 #include "tensor/tensor_guard.h"
 
+#include <algorithm>
 #include <memory>
 #include <string_view>
 #include <unordered_map>
@@ -310,7 +311,8 @@ bool takesTracedData(Tracer& t, PyObject* stand_in, PyObject* value) {
   const bool plain = typeOf(t, stand_in) == tensorType() || typeOf(t, stand_in) == parameterType();
   return plain && !isCast(stand_in) && tensor->node->source != nullptr &&
          tensor->node->home == &t.graphs.current() && (own.is_leaf || !own.requires_grad) &&
-         shapes::identical(own.sizes, other.sizes) && own.dtype == other.dtype &&
+         shapes::identical(own.sizes, other.sizes) &&
+         shapes::identical(own.strides, other.strides) && own.dtype == other.dtype &&
          own.device == other.device && own.device_index == other.device_index && own.layout == 0 &&
          other.layout == 0 && !own.is_inference && !other.is_inference && !t.wrappers.any() &&
          (!own.requires_grad || !isUsed(t, tensor->node));
@@ -323,6 +325,26 @@ void uncountWrite(Tracer& t, PyObject* stand_in) {
     if (call.function == uncount && call.arguments[0].get() == stand_in) return;
   }
   t.effects.callLate({uncount, {newRef(stand_in)}});
+}
+
+// Whether the graph gives other data to a tensor with this memory: AOTAutograd does that to inputs that it writes to in no other way.
+bool hasNewData(Tracer& t, uint32_t storage) {
+  const auto has_it = [&](PyObject* value) {
+    return graph::isStandIn(value) && graph::asStandIn(value)->meta != nullptr &&
+           graph::asStandIn(value)->meta->storage_id == storage;
+  };
+  PyObject* uncount = torchObject("stator._contexts.uncount_write");
+  const auto& late = t.effects.lateCalls();
+  if (std::none_of(late.begin(), late.end(),
+                   [&](const Effects::LateCall& call) { return call.function == uncount; }))
+    return false;
+  PyObject* set = torchObject("stator._contexts.set_traced_data");
+  for (const graph::Node& node : std::as_const(t.graphs.current()).nodes()) {
+    if (node.target.get() == set && (has_it(PyTuple_GET_ITEM(node.args.get(), 0)) ||
+                                     has_it(PyTuple_GET_ITEM(node.args.get(), 1))))
+      return true;
+  }
+  return false;
 }
 
 // The `data` that this one is, or is a view of; null: it is none.
@@ -345,6 +367,8 @@ PyObject* dataBehind(PyObject* stand_in) {
 }  // namespace
 
 Flow writeToData(Tracer& tracer, PyObject* stand_in) {
+  if (hasNewData(tracer, graph::asStandIn(stand_in)->meta->storage_id))
+    return tracer.breakWith(Reason::kUnsupportedMutation, "writes to a tensor whose data was set");
   PyObject* data = dataBehind(stand_in);
   if (data == nullptr) return Flow::kOk;
   PyObject* owner = PyTuple_GET_ITEM(graph::asStandIn(data)->node->args.get(), 0);

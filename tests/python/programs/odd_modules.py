@@ -1,4 +1,4 @@
-"""Odd programs with modules and optimizers: modules that grow in forward, parametrizations, shared parameters, optimizers made inside."""
+"""Odd programs with modules and optimizers: modules that grow in forward, parametrizations, shared parameters."""
 
 import copy
 import warnings

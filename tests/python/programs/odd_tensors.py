@@ -1,4 +1,4 @@
-"""Odd tensor programs: writes before errors, views of views, aliases among inputs, out=, meta tensors, modes, modules that change in forward; each in a changing world."""
+"""Odd tensor programs in a changing world: writes before errors, views of views, out=, meta tensors, modes."""
 
 import copy
 import warnings

@@ -1,4 +1,4 @@
-"""More odd tensor programs: memory that overlaps, empty tensors, checkpoints, optimizers, aliased inputs, errors in the middle of several effects."""
+"""More odd tensor programs: memory that overlaps, empty tensors, checkpoints, aliased inputs, errors among effects."""
 
 import contextlib
 import functools
