@@ -33,8 +33,9 @@ class Settings:
         self.guard_export_fn, self.guard_fail_fn = (arguments.get(k) for k in ("guard_export_fn", "guard_fail_fn"))
 
     def key(self):
-        # `isolate_recompiles` asks for a cache of its own.
-        alone = next(_fresh) if self.isolate_recompiles else None
+        # `isolate_recompiles` asks for a cache of its own; `shapes_spec` speaks of one function's parameters.
+        by_itself = self.isolate_recompiles or self.arguments.get("shapes_spec") is not None
+        alone = next(_fresh) if by_itself else None
         hooks = (
             id(self.guard_export_fn),
             id(self.guard_fail_fn),
