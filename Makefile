@@ -273,7 +273,7 @@ lint: build rooms ## clang-format, clang-tidy, ruff, mypy, room check, figures o
 	@$(PY) tools/tidy.py
 
 format: $(ENVIRONMENT) ## Formats C++ and Python files in place
-	@$(PY) tools/format.py
+	@$(PY) tools/wrap.py && $(PY) tools/format.py
 	@$(BIN)/ruff check --fix-only -q . && $(BIN)/ruff format .
 
 .PHONY: clean
