@@ -26,7 +26,7 @@ class Settings:
         self.backend, self.fullgraph, self.dynamic = backend, fullgraph, dynamic
         self.recompile_limit, self.isolate_recompiles = recompile_limit, isolate_recompiles
         self.arguments = arguments
-        # (name of a source, rank) -> (dynamic dims, unbacked dims), for shapes_spec (_shapes_spec.py); None: nothing is asked by name.
+        # For shapes_spec (_shapes_spec.py): code in which sources are asked for by name, and (name, rank) -> (dynamic dims, unbacked dims).
         self.dynamic_sources = None
         # What the user says about guards (_guard_filter.py).
         self.guard_filter_fn = backend.guard_filter_fn

@@ -107,7 +107,7 @@ class Compiler:
         self.settings = _caches.Settings(
             backend=Backend(*(arguments.get(k) for k in ("backend", "mode", "options", "dynamic", "name")), file=file),
             fullgraph=bool(arguments.get("fullgraph")),
-            dynamic=arguments.get("dynamic") if arguments.get("shapes_spec") is None else False,
+            dynamic=arguments.get("dynamic"),
             recompile_limit=arguments.get("recompile_limit"),
             isolate_recompiles=bool(arguments.get("isolate_recompiles")),
             arguments=arguments,
@@ -120,7 +120,8 @@ class Compiler:
     def _compiled(self, function):
         spec = self.settings.arguments.get("shapes_spec")
         if spec is not None:
-            checks, self.settings.dynamic_sources = importlib.import_module("stator._shapes_spec").enforcing(function, spec)
+            checks, asks = importlib.import_module("stator._shapes_spec").enforcing(function, spec)
+            self.settings.dynamic_sources = checks.__code__, asks
             return _core.CompiledFunction(checks, self.cache)
         with_frame = _with_frame(function)
         if with_frame is function:

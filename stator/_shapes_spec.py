@@ -1,7 +1,8 @@
 """torch.compile(shapes_spec=...): which sizes and ints of the arguments are dynamic, and what holds between them.
 
-What is named is dynamic from the first capture on, and nothing is decided on its value; all else is static. What has to hold is checked by a
-function around the compiled one, which is captured with it: so a call that breaks it is an error, and the graph may rely on it.
+What is named is dynamic from the first capture on, and nothing is decided on its value; all else is static (behind a break: as without a
+spec). What has to hold is checked by a function around the compiled one, which is captured with it: so a call that breaks it is an error, and
+the graph may rely on it.
 """
 
 from __future__ import annotations
@@ -92,7 +93,9 @@ class _Text:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.bound: dict[Any, str] = {}  # sympy symbol of a spec -> local variable
-        self.pending: list[tuple[Any, str, str]] = []  # what has to hold, with what stands for the left side, and its words
+        self.pending: list[
+            tuple[Any, str, str]
+        ] = []  # what has to hold, with what stands for the left side, and its words
         self.count = itertools.count()
 
     def raises(self, condition: str, error: str, words: str) -> None:
@@ -198,7 +201,7 @@ def enforcing(function: Any, spec: Any) -> tuple[FunctionType, Any]:
     source = f"def {name}({', '.join(declared)}):\n" + "".join(f"    {line}\n" for line in body)
     file = f"<shapes_spec {next(_numbers)}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    exec(compile(source, file, "exec"), scope)  # noqa: S102
+    exec(compile(source, file, "exec"), scope)
     made = scope[name]
     made.__doc__, made.__wrapped__ = getattr(function, "__doc__", None), function
     return made, asking(leaves)
