@@ -232,12 +232,28 @@ Out markStatic(Tracer& t, const Args& args) {
   return newRef(Py_None);
 }
 
+// Nothing may be decided on a size that is marked unbacked; but a check that this very call does not pass is an error now.
+bool failsNow(Tracer& t, const symbolic::Expr* condition) {
+  for (int64_t number : symbolic::symbolsIn(condition)) {
+    if (t.sizes.sourceOf(static_cast<size_t>(number)) == nullptr) return false;
+  }
+  const std::vector<int64_t>& hints = t.sizes.environment().hints();
+  const std::optional<int64_t> value = symbolic::evaluate(condition, hints.data(), hints.size());
+  return value && *value == 0;
+}
+
 // torch._check and its relatives. What holds needs no check; what only the graph knows is checked there, and relied on from here on.
 Out checkCondition(Tracer& t, PyObject* function, const Args& args, size_t position) {
   if (args.positional > position) {
     PyObject* condition = args.values[position];
     if (condition == Py_True) return newRef(Py_None);
     if (symbolic::isSymScalar(condition) && symbolic::asSymScalar(condition)->of == &PyBool_Type) {
+      const symbolic::Expr* known = symbolic::asSymScalar(condition)->condition;
+      if (known != nullptr && failsNow(t, known)) {
+        Args failing = args;
+        failing.values[position] = Py_False;
+        return inlineFunction(t, function, failing, Continuation::kPush);
+      }
       checkInGraph(t, condition);
       return newRef(Py_None);
     }
