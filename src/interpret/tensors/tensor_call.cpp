@@ -378,6 +378,48 @@ Out TensorCall::run() {
   return result;
 }
 
+namespace {
+
+// A number, or lists of numbers, of which one is a symbol and none a tensor.
+bool isOfSymbols(PyObject* data, bool& any) {
+  needStack();
+  any |= symbolic::isSymbol(data);
+  if (PyList_CheckExact(data) || PyTuple_CheckExact(data) || Py_TYPE(data) == sizeType()) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(data); ++i) {
+      if (!isOfSymbols(PySequence_Fast_GET_ITEM(data, i), any)) return false;
+    }
+    return true;
+  }
+  return symbolic::isSymbol(data) || PyLong_CheckExact(data) || PyFloat_CheckExact(data);
+}
+
+// torch.tensor and torch.as_tensor of sizes: backends that trace would take the numbers of this call. The same in operations.
+bool isTensorOfSymbols(PyObject* target, const Args& args) {
+  static PyObject* const tensor = torchObject("torch.tensor");
+  static PyObject* const as_tensor = torchObject("torch.as_tensor");
+  if ((target != tensor || args.positional != 1) && (target != as_tensor || args.positional == 0))
+    return false;
+  bool any = false;
+  return isOfSymbols(args.values[0], any) && any;
+}
+
+// as_tensor(data, dtype, device) with what torch.tensor takes by name alone.
+Args withNames(Tracer& tracer, const Args& args) {
+  if (args.positional == 1) return args;
+  Args named = args;
+  Ref<> names = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.values.size() - 1)));
+  for (size_t i = 1; i < args.values.size(); ++i) {
+    PyObject* name = i >= args.positional ? newRef(args.name(i - args.positional)).release()
+                                          : PyUnicode_InternFromString(i == 1 ? "dtype" : "device");
+    PyTuple_SET_ITEM(names.get(), static_cast<Py_ssize_t>(i - 1), name);
+  }
+  named.positional = 1;
+  named.names = tracer.world.keep(std::move(names));
+  return named;
+}
+
+}  // namespace
+
 Out tensorCall(Tracer& tracer, graph::Op op, PyObject* target, const Args& args, bool remember,
                PyObject* facts) {
   for (size_t i = 0; i < args.keywordCount(); ++i) {
@@ -388,6 +430,11 @@ Out tensorCall(Tracer& tracer, graph::Op op, PyObject* target, const Args& args,
     bool handled = false;
     Out out = dispatchTorchFunction(tracer, op, target, args, handled);
     if (handled || !out.ok()) return out;
+  }
+  if (op == graph::Op::kCallFunction && facts == nullptr && isTensorOfSymbols(target, args)) {
+    return TensorCall(tracer, op, torchObject("torch._refs.tensor"), withNames(tracer, args),
+                      remember, torchObject("torch.tensor"))
+        .run();
   }
   return TensorCall(tracer, op, target, args, remember, facts).run();
 }
