@@ -68,8 +68,8 @@ bool staysTheSame(Tracer& t, PyObject* callable) {
   if (info == nullptr || info->origin != values::Origin::kOutside || guardedByIdentity(callable))
     return true;
   if (!PyFunction_Check(callable)) return false;
-  // Another one comes with the next call, of the same code, which is guarded.
-  if (sources::isShortLived(callable)) return true;
+  // Another one comes with the next call, of the same code, but with defaults of its own.
+  if (sources::isShortLived(callable)) return false;
   t.world.guard(Guard{GuardKind::kIs, info->source, nullptr, newRef(callable)});
   return true;
 }
