@@ -1,10 +1,12 @@
 #include "graph/fx_record.h"
 
+#include "base/boundary.h"
 #include "base/check.h"
 #include "base/imports.h"
 #include "base/rebuilt.h"
 #include "base/stack_room.h"
 #include "graph/fx_names.h"
+#include "python/types.h"
 
 #include <algorithm>
 #include <cctype>
@@ -439,6 +441,19 @@ Ref<> makeRecord(std::shared_ptr<Graph> graph, PyCodeObject* code) {
 FxRecord* recordOf(PyObject* object) {
   STATOR_CHECK(Py_TYPE(object) == &record_type);
   return &get(object);
+}
+
+std::shared_ptr<Graph> bodyOf(PyObject* value) {
+  if (!stator_is_user_class(Py_TYPE(value))) return nullptr;
+  Ref<> name = stealRef(PyObject_GetAttrString(value, "_stator_name"));
+  if (!name) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  Ref<> home = orThrow(importModule("stator._fx"));
+  Ref<> records = orThrow(PyObject_GetAttrString(home.get(), "_function_records"));
+  Ref<> record = orThrow(PyObject_CallMethod(records.get(), "get", "(O)", value));
+  return record.get() != Py_None ? recordOf(record.get())->graph : nullptr;
 }
 
 uint8_t metaKeysOf(const Node& node) {

@@ -5,7 +5,7 @@
 #include "base/rebuilt.h"
 #include "base/stack_room.h"
 #include "base/text.h"
-#include "regions/bodies.h"
+#include "graph/fx_record.h"
 #include "symbolic/expr.h"
 
 #include <algorithm>
@@ -138,7 +138,7 @@ class Writer {
   // What has a value by its value and its class, everything else by what it is.
   void constant(PyObject* value) {
     // The module of each body has a class of its own.
-    if (std::shared_ptr<Graph> graph = bodyOf(value)) {
+    if (std::shared_ptr<Graph> graph = graph::bodyOf(value)) {
       meta(value);
       return body(*graph);
     }

@@ -115,6 +115,11 @@ class Substitution {
   }
 
   bool isSymbolic() const { return symbolic_; }
+  bool hasSingleElement() const {
+    return metas_.size() == 1 &&
+           std::all_of(metas_[0]->sizes.begin(), metas_[0]->sizes.end(),
+                       [](const Dim& size) { return size.isStatic() && size.value() == 1; });
+  }
   void setSymbols(Ref<> symbols) { symbols_ = std::move(symbols); }
   void setFakes(Ref<> fakes) { fakes_ = std::move(fakes); }
   PyObject* fakes() const { return fakes_.get(); }
@@ -475,6 +480,47 @@ class TransformsAside {
 
 }  // namespace
 
+namespace {
+
+// The function whose tags tell what a call does with data: the call's own, or for an index what torch does with it. An index without
+// dimensions is read as a number, a mask is counted.
+PyObject* readerOfData(const Request& request) {
+  static PyObject* getitem = glue("GETITEM");
+  static PyObject* item = glue("ITEM");
+  static PyObject* nonzero = glue("NONZERO");
+  if (request.target != getitem || request.positional != 2 || request.reader.tensor_of == nullptr)
+    return request.target;
+  PyObject* index = request.args[1];
+  const bool several = PyTuple_CheckExact(index);
+  const Py_ssize_t count = several ? PyTuple_GET_SIZE(index) : 1;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* part = several ? PyTuple_GET_ITEM(index, i) : index;
+    const TensorMeta* meta = request.reader.tensor_of(part);
+    if (meta == nullptr) continue;
+    if (meta->dtype == DType::Bool || meta->dtype == DType::Byte) return nonzero;
+    if (meta->sizes.empty() && isIntegral(meta->dtype)) return item;
+  }
+  return request.target;
+}
+
+// What torch's tags say of a function whatever its arguments: that it reads data (item), or that data decide the size of what it gives
+// (nonzero). No run has to find that out, and a process's first run costs the import of all that FakeTensors need. False: a run tells.
+bool toldByTags(const Request& request, const Substitution& substitution, FallbackAnswer& answer) {
+  static PyObject* by_tags = glue("by_tags");
+  if (DataSizesAllowed::now()) return false;  // it may be a symbol then
+  PyObject* reader = readerOfData(request);
+  Ref<> row = orThrow(PyObject_CallOneArg(by_tags, reader));
+  if (row.get() == Py_None) return false;
+  // Of a tensor with more elements `item` raises, which the program may handle.
+  const bool reads_single = PyTuple_GET_ITEM(row.get(), 2) == Py_True;
+  if (reads_single && reader == request.target && !substitution.hasSingleElement()) return false;
+  answer.status = static_cast<Status>(PyLong_AsLong(PyTuple_GET_ITEM(row.get(), 0)));
+  answer.why = utf8(PyTuple_GET_ITEM(row.get(), 1));
+  return true;
+}
+
+}  // namespace
+
 TensorMeta wrapperFacts(PyObject* fake) {
   static PyObject* facts = glue("wrapper_facts");
   return readFacts(orThrow(PyObject_CallOneArg(facts, fake)).get());
@@ -498,6 +544,7 @@ FallbackAnswer inferWithFake(const Request& request, NonzeroCounts& counts) {
   }
   if (!substitution.supported(refused.why)) return refused;
   if (request.wrapped) return inferWrapped(request, substitution);
+  if (toldByTags(request, substitution, refused)) return refused;
   if (substitution.isSymbolic()) {
     FallbackAnswer answer;
     if (inferWithSymbols(request, substitution, counts, answer)) return answer;

@@ -137,9 +137,10 @@ struct ErrorsAside {
 // A backend that differentiates or traces the graph itself cannot do so from inside of a caller's transform.
 bool underTransform(Tracer& tracer) {
   if (tracer.options.runs_as_captured || !tensor::transformsActive()) return false;
-  Ref<> name = stealRef(PyObject_CallNoArgs(torchObject("stator._transforms.innermost")));
+  Ref<> name = stealRef(PyObject_CallNoArgs(torchObject("stator._transforms.refused")));
   if (!name) throw PythonError();
   const std::string text = utf8(name.get());
+  if (text.empty()) return false;
   tracer.breakWith(Reason::kUnsupportedContext,
                    "Calling " + text + "(compiled_fn) function from eager mode is not supported: " +
                        "compile the function that calls " + text + ", or use backend=\"eager\"");
