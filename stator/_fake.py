@@ -466,7 +466,13 @@ def _tagged(target):
     for schema in torch._C._jit_get_schemas_for_operator(f"aten::{name}"):
         if not any(argument.is_out for argument in schema.arguments):
             overload = getattr(getattr(torch.ops.aten, name), schema.overload_name or "default")
-            rows.append((torch.Tag.data_dependent_output in overload.tags, torch.Tag.dynamic_output_shape in overload.tags, overload))
+            rows.append(
+                (
+                    torch.Tag.data_dependent_output in overload.tags,
+                    torch.Tag.dynamic_output_shape in overload.tags,
+                    overload,
+                )
+            )
     if rows and all(reads for reads, _, _ in rows):
         return DATA_DEPENDENT, str(rows[0][2]), name == "item"
     if rows and all(decides for _, decides, _ in rows):
@@ -478,7 +484,10 @@ def by_tags(target):
     """What is known of a function of torch's without a run; see toldByTags in infer_fallback.cpp."""
     if not isinstance(target, (types.BuiltinFunctionType, types.MethodDescriptorType)):
         return None
-    if getattr(torch.Tensor, target.__name__, None) is not target and getattr(torch, target.__name__, None) is not target:
+    if (
+        getattr(torch.Tensor, target.__name__, None) is not target
+        and getattr(torch, target.__name__, None) is not target
+    ):
         return None
     told = _tagged(target)
     if told is not None and told[0] == DYNAMIC_SHAPE and config.capture_dynamic_output_shape_ops:
