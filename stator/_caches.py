@@ -26,6 +26,8 @@ class Settings:
         self.backend, self.fullgraph, self.dynamic = backend, fullgraph, dynamic
         self.recompile_limit, self.isolate_recompiles = recompile_limit, isolate_recompiles
         self.arguments = arguments
+        # (name of a source, rank) -> (dynamic dims, unbacked dims), for shapes_spec (_shapes_spec.py); None: nothing is asked by name.
+        self.dynamic_sources = None
         # What the user says about guards (_guard_filter.py).
         self.guard_filter_fn = backend.guard_filter_fn
         self.guard_export_fn, self.guard_fail_fn = (arguments.get(k) for k in ("guard_export_fn", "guard_fail_fn"))

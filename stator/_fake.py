@@ -8,6 +8,7 @@ import contextlib
 import functools
 import itertools
 import logging
+import operator
 import traceback
 import types
 import warnings
@@ -24,6 +25,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from stator import config
 from stator._fake_watch import Watch, storages_of
 
 # Numbers of shapes::Status.
@@ -449,6 +451,39 @@ _CONSTANTS = (
 
 # Their functions are Python's, and warn of arguments: then their code is followed, so that the warning comes from the program's line.
 _WARN_THEMSELVES = ("torch.nn.functional", "torch.functional")
+
+
+GETITEM, ITEM, NONZERO = operator.getitem, torch.Tensor.item, torch.Tensor.nonzero
+
+
+@functools.cache
+def _tagged(target):
+    """(status, operator, whether it reads a single element) that torch's tags give for every form of the function, or None."""
+    name = target.__name__
+    if target is torch.Tensor.tolist:  # has no operator
+        return DATA_DEPENDENT, "", False
+    rows = []
+    for schema in torch._C._jit_get_schemas_for_operator(f"aten::{name}"):
+        if not any(argument.is_out for argument in schema.arguments):
+            overload = getattr(getattr(torch.ops.aten, name), schema.overload_name or "default")
+            rows.append((torch.Tag.data_dependent_output in overload.tags, torch.Tag.dynamic_output_shape in overload.tags, overload))
+    if rows and all(reads for reads, _, _ in rows):
+        return DATA_DEPENDENT, str(rows[0][2]), name == "item"
+    if rows and all(decides for _, decides, _ in rows):
+        return DYNAMIC_SHAPE, str(rows[0][2]), False
+    return None
+
+
+def by_tags(target):
+    """What is known of a function of torch's without a run; see toldByTags in infer_fallback.cpp."""
+    if not isinstance(target, (types.BuiltinFunctionType, types.MethodDescriptorType)):
+        return None
+    if getattr(torch.Tensor, target.__name__, None) is not target and getattr(torch, target.__name__, None) is not target:
+        return None
+    told = _tagged(target)
+    if told is not None and told[0] == DYNAMIC_SHAPE and config.capture_dynamic_output_shape_ops:
+        return None
+    return told
 
 
 def _without_locals(error):

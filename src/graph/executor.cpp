@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/error_aside.h"
+#include "base/parts.h"
 #include "base/stack_room.h"
 #include "base/text.h"
 
@@ -64,11 +65,7 @@ bool holdsStandIn(PyObject* value) {
 bool isMutable(PyObject* value) {
   needStack();
   if (PyList_Check(value) || PyDict_Check(value)) return true;
-  if (!PyTuple_Check(value)) return false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
-    if (isMutable(PyTuple_GET_ITEM(value, i))) return true;
-  }
-  return false;
+  return PyTuple_Check(value) && !everyItem(value, [](PyObject* item) { return !isMutable(item); });
 }
 
 }  // namespace

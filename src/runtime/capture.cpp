@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "graph/fx.h"
 #include "graph/graph_runner.h"
+#include "interpret/core/outside_symbols.h"
 #include "interpret/core/symbols.h"
 #include "interpret/frames/init.h"
 #include "interpret/frames/trace.h"
@@ -408,6 +409,32 @@ void reportEntry(const Attempt& now, const Entry& entry) {
   }
 }
 
+// torch.compile(shapes_spec=...): while a trace of this cache's is under way its own sources are dynamic. One thread traces at a time.
+class AskedSources {
+ public:
+  explicit AskedSources(const Cache& cache) {
+    Ref<> asks = stealRef(PyObject_GetAttrString(cache.settings.get(), "dynamic_sources"));
+    if (!asks) PyErr_Clear();
+    if (!asks || asks.get() == Py_None) return;
+    before_ = interpret::setDynamicSources(std::move(asks));
+    set_ = true;
+  }
+  ~AskedSources() {
+    if (set_) interpret::setDynamicSources(std::move(before_));
+  }
+  AskedSources(const AskedSources&) = delete;
+  AskedSources& operator=(const AskedSources&) = delete;
+
+ private:
+  Ref<> before_;
+  bool set_ = false;
+};
+
+bool traceAsAsked(Attempt& now) {
+  AskedSources asked(now.cache);
+  return runTrace(now);
+}
+
 }  // namespace
 
 std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wish) {
@@ -421,7 +448,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
   if (!interpret::initTracer() || !shapes::initShapes()) throw PythonError();
   Attempt now{cache, frame, wish, together, turn, pause, stator_frame_offset(frame), start};
   now.options = optionsOf(now, site);
-  if (!runTrace(now)) return nullptr;
+  if (!traceAsAsked(now)) return nullptr;
   interpret::Captured& captured = now.captured;
   statistics().captures++;
   if (!wish.runs_as_is) site.captures++;

@@ -199,8 +199,7 @@ bool Workspace::readOne(PyObject* object, Arg& arg, int depth) {
     return readItems(&PyTuple_GET_ITEM(object, 0), PyTuple_GET_SIZE(object), arg, depth);
   } else if (type == &PyList_Type) {
     arg.kind = Kind::kList;
-    return readItems(reinterpret_cast<PyListObject*>(object)->ob_item, PyList_GET_SIZE(object), arg,
-                     depth);
+    return readItems(PySequence_Fast_ITEMS(object), PyList_GET_SIZE(object), arg, depth);
   } else if (type == &PySlice_Type) {
     const auto* slice = reinterpret_cast<PySliceObject*>(object);
     PyObject* const parts[] = {slice->start, slice->stop, slice->step};

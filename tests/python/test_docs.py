@@ -114,6 +114,25 @@ def test_links_lead_somewhere(page):
             assert anchor in _anchors(file.read_text()), f"{page.name} points to {target}"
 
 
+def test_architecture_names_what_is_there():
+    """The page follows one call: each file and each function that it names exists."""
+    text = (ROOT / "docs/ARCHITECTURE.md").read_text()
+    names = set(re.findall(r"`([^`\n]+)`", text))
+    paths = {name for name in names if re.fullmatch(r"[\w/]+(?:/|\.(?:cpp|h|c|def|py))", name)}
+    missing = [n for n in paths if not any((ROOT / part / n).exists() for part in ("", "src", "stator"))]
+    assert set(missing) <= {"Python.h", "stator/_build_info.py"}  # CPython's; made by the build
+    sources = "\n".join(
+        path.read_text()
+        for folder in ("src", "stator")
+        for path in sorted((ROOT / folder).rglob("*"))
+        if path.suffix in (".cpp", ".h", ".c", ".py")
+    )
+    life = text[text.index("One call,") : text.index("## Rooms")]
+    called = {name.rpartition("::")[2] for name in re.findall(r"`([A-Za-z_]\w*(?:::\w+)*)`", life)}
+    assert len(called) > 15
+    assert not [name for name in called if not re.search(rf"\b{name}\b", sources)]
+
+
 @pytest.mark.parametrize("tool", ["api_page", "break_reasons"])
 def test_made_pages_are_up_to_date(tool, monkeypatch):
     monkeypatch.setattr(sys, "argv", [tool, "--check"])

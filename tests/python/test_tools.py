@@ -58,6 +58,12 @@ def test_allowed(tmp_path, name, text):
         ("base/a.cpp", '#include "guards/a.h"\n', "src/base/a.cpp:1: guards/a.h: base/ may include base, not guards/"),
         ("guards/a.cpp", '\n  # include "python/a.h"\n', "src/guards/a.cpp:2: python/a.h"),
         ("guards/a.cpp", "#include <torch/extension.h>\n", "belong to tensor/ alone"),
+        ("guards/a.cpp", "return list->ob_item[0];\n", "src/guards/a.cpp:1: ob_item: CPython's layout"),
+        (
+            "guards/a.cpp",
+            "\nif (code->co_nlocalsplus == 1) return;\n",
+            "src/guards/a.cpp:2: co_nlocalsplus: CPython's layout",
+        ),
         ("guards/a.cpp", '#include "ATen/ATen.h"\n', "belong to tensor/ alone"),
         ("shapes/a.cpp", "#include <c10/core/ScalarType.h>\n", "belong to tensor/ alone"),
         ("guards/a.cpp", "#if PY_VERSION_HEX >= 0x030c0000\n#endif\n", "python/'s business"),

@@ -1,6 +1,7 @@
 // Instances: what calling a class does, native bases included, and what isinstance() and issubclass() say.
 #include "interpret/calls/instances.h"
 
+#include "base/parts.h"
 #include "base/stack_room.h"
 #include "base/text.h"
 #include "interpret/calls/calls.h"
@@ -255,10 +256,7 @@ bool isKept(Tracer& t, PyObject* value) {
   if (!PyTuple_CheckExact(value))
     return !PyFunction_Check(value) && !PyTuple_Check(value) && isStaticKey(value) &&
            !isMadeClass(t, value);
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
-    if (!isKept(t, PyTuple_GET_ITEM(value, i))) return false;
-  }
-  return true;
+  return everyItem(value, [&](PyObject* item) { return isKept(t, item); });
 }
 
 }  // namespace
@@ -289,7 +287,7 @@ Out callCached(Tracer& tracer, PyObject* cache, const Args& args) {
                        !graph::isStandIn(value) && !info->stand_in &&
                        Py_TYPE(value)->tp_hash == PyBaseObject_Type.tp_hash &&
                        Py_TYPE(value)->tp_richcompare == PyBaseObject_Type.tp_richcompare &&
-                       Py_TYPE(value)->tp_weaklistoffset != 0;
+                       PyType_SUPPORTS_WEAKREFS(Py_TYPE(value));
     if (!by_identity)
       return tracer.breakWith(Reason::kCallsOutside,
                               "a cached function, with arguments that are not plain");
@@ -414,7 +412,7 @@ Out instantiate(Tracer& tracer, PyTypeObject* type, const Args& args, Continuati
     return instance;
   }
   if (Py_TYPE(init_raw.get()) == &PyWrapperDescr_Type) {
-    PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(init_raw.get())->d_type;
+    PyTypeObject* owner = PyDescr_TYPE(init_raw.get());
     if (owner == &PyBaseObject_Type) {
       if (!args.values.empty() && PyCFunction_Check(new_function) &&
           PyCFunction_GET_SELF(new_function) == reinterpret_cast<PyObject*>(&PyBaseObject_Type)) {

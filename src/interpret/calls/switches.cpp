@@ -1,5 +1,6 @@
 #include "interpret/calls/switches.h"
 
+#include "base/parts.h"
 #include "base/text.h"
 #include "interpret/calls/calls.h"
 #include "interpret/calls/comptime.h"
@@ -130,10 +131,7 @@ bool holdsMadeObject(Tracer& t, PyObject* value, int depth = 0) {
       values::isConstantDeep(value))
     return false;
   if (PyTuple_CheckExact(value) || PyList_CheckExact(value)) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
-      if (holdsMadeObject(t, PySequence_Fast_GET_ITEM(value, i), depth + 1)) return true;
-    }
-    return false;
+    return !everyItem(value, [&](PyObject* item) { return !holdsMadeObject(t, item, depth + 1); });
   }
   values::Info* info = t.values.find(value);
   return info != nullptr && info->origin == values::Origin::kMade && !PyType_Check(value) &&

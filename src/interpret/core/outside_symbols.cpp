@@ -164,9 +164,8 @@ void raiseViolation(const std::string& text) {
   throw PythonError();
 }
 
-void setDynamicSources(Ref<> asks) {
-  Ref<> before = stealRef(dynamic_sources);
-  dynamic_sources = asks.release();
+Ref<> setDynamicSources(Ref<> asks) {
+  return stealRef(std::exchange(dynamic_sources, asks.release()));
 }
 
 Out intFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {

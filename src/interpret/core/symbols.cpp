@@ -67,7 +67,7 @@ bool makeConcrete(Tracer& tracer, PyObject* container, int depth) {
       PyObject* item = PyTuple_GET_ITEM(container, i);
       if (symbolic::isSymbol(item)) {
         // The same value in another form: nobody can tell the difference.
-        setField(reinterpret_cast<PyTupleObject*>(container)->ob_item[i], replaced(item));
+        setField(PyTuple_GET_ITEM(container, i), replaced(item));
       } else {
         changed |= makeConcrete(tracer, item, depth + 1);
       }

@@ -10,6 +10,7 @@
 #include "interpret/objects/items.h"
 #include "interpret/objects/lookups.h"
 #include "interpret/objects/scalars.h"
+#include "python/fields.h"
 #include "python/frame.h"
 
 #include <cstring>
@@ -30,7 +31,7 @@ PyObject* nameAt(SymbolicFrame& frame, int index) {
 Flow raiseUnbound(Tracer& tracer, SymbolicFrame& frame, int slot) {
   PyCodeObject* code = frame.code->code();
   PyObject* name = PyTuple_GET_ITEM(stator_code_slot_names(code), slot);
-  if (slot < code->co_nlocalsplus - code->co_nfreevars) {
+  if (slot < stator_code_slot_count(code) - PyCode_GetNumFree(code)) {
     return raiseNameError(
         tracer, PyExc_UnboundLocalError,
         "cannot access local variable '%U' where it is not associated with a value", name);

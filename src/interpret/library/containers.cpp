@@ -21,6 +21,7 @@
 #include "interpret/objects/special_methods.h"
 #include "interpret/objects/truth.h"
 #include "interpret/objects/updates.h"
+#include "python/objects.h"
 #include "python/types.h"
 #include "python/version.h"
 #include "symbolic/sym_int.h"
@@ -293,7 +294,7 @@ Out dictPop(Tracer& t, const Args& given) {
 
 Out dictPopItem(Tracer& t, const Args& args) {
   if (args.positional > 0 && PyDict_Check(args.values[0]) &&
-      reinterpret_cast<PyDictObject*>(args.values[0])->ma_values != nullptr) {
+      reinterpret_cast<StatorDict*>(args.values[0])->values != nullptr) {
     // Keys shared by instances of a class: popitem() gives it a table of its own, which sys.getsizeof() shows.
     return t.breakWith(Reason::kUnsupportedMutation, "popitem() of an object's __dict__");
   }

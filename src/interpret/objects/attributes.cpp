@@ -18,6 +18,7 @@
 #include "interpret/objects/lookups.h"
 #include "interpret/objects/special_methods.h"
 #include "interpret/objects/thread_locals.h"
+#include "python/fields.h"
 #include "python/objects.h"
 #include "python/types.h"
 #include "symbolic/sym_int.h"
@@ -175,9 +176,9 @@ PyObject* ownGetattribute(PyTypeObject* type) {
   PyObject* found = _PyType_Lookup(type, getattribute);
   PyObject* of_object = _PyType_Lookup(&PyBaseObject_Type, getattribute);
   // dict and other built-in classes have entries of their own that do the same.
-  const bool plain = found != nullptr && Py_TYPE(found) == &PyWrapperDescr_Type &&
-                     reinterpret_cast<PyWrapperDescrObject*>(found)->d_wrapped ==
-                         reinterpret_cast<void*>(PyObject_GenericGetAttr);
+  const bool plain =
+      found != nullptr && Py_TYPE(found) == &PyWrapperDescr_Type &&
+      stator_descriptor_wraps(found, reinterpret_cast<void*>(PyObject_GenericGetAttr));
   return found != of_object && !plain ? found : nullptr;
 }
 
@@ -284,7 +285,7 @@ Out getAttrGeneric(Tracer& tracer, PyObject* object, PyObject* name) {
 // `__getattr__ = dict.get`
 bool isDictMethod(PyObject* hook) {
   if (Py_TYPE(hook) != &PyMethodDescr_Type && Py_TYPE(hook) != &PyWrapperDescr_Type) return false;
-  return PyType_IsSubtype(reinterpret_cast<PyDescrObject*>(hook)->d_type, &PyDict_Type) != 0;
+  return PyType_IsSubtype(PyDescr_TYPE(hook), &PyDict_Type) != 0;
 }
 
 // The class's __getattr__, after everything else has failed.

@@ -480,21 +480,20 @@ Out callMethodWrapper(Tracer& tracer, PyObject* wrapper, const Args& args) {
       !graph::isStandIn(args.values[0]) &&
       PyUnicode_CompareWithASCIIString(name.get(), "__get__") == 0) {
     PyTypeObject* type = Py_TYPE(args.values[0]);
-    PyObject* attribute = reinterpret_cast<PyDescrObject*>(descriptor.get())->d_name;
+    PyObject* attribute = PyDescr_NAME(descriptor.get());
     if (typeOf(tracer, args.values[0]) == type &&
         _PyType_Lookup(type, attribute) == descriptor.get() &&
         (type->tp_getattro == PyObject_GenericGetAttr ||
          type->tp_getattro == PyType_Type.tp_getattro))
       return getAttr(tracer, args.values[0], attribute);
   }
-  getset =
-      Py_TYPE(descriptor.get()) == &PyGetSetDescr_Type &&
-      PyType_IsSubtype(tensorType(), reinterpret_cast<PyDescrObject*>(descriptor.get())->d_type);
+  getset = Py_TYPE(descriptor.get()) == &PyGetSetDescr_Type &&
+           PyType_IsSubtype(tensorType(), PyDescr_TYPE(descriptor.get()));
   if (!getset || args.keywordCount() != 0 || args.positional == 0 ||
       !graph::isStandIn(args.values[0])) {
     return tracer.breakWith(Reason::kCallsOutside, "a method-wrapper");
   }
-  PyObject* attribute = reinterpret_cast<PyDescrObject*>(descriptor.get())->d_name;
+  PyObject* attribute = PyDescr_NAME(descriptor.get());
   if (PyUnicode_CompareWithASCIIString(name.get(), "__get__") == 0)
     return getAttr(tracer, args.values[0], attribute);
   if (PyUnicode_CompareWithASCIIString(name.get(), "__set__") == 0 && args.positional == 2) {
