@@ -106,7 +106,7 @@ def function(path, *args, **kwargs):
 def _check_has_array(tensor):
     if tensor.requires_grad or tensor.device.type != "cpu" or tensor.dtype == torch.bfloat16 or tensor.is_sparse:
         refuse("numpy() of this tensor")
-    if tensor.is_conj() or tensor.is_neg():
+    if tensor.is_conj() or tensor.is_neg() or tensor.numel() == 0:  # arrays without elements have strides of their own
         refuse("numpy() of this tensor")
 
 
