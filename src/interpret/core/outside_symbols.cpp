@@ -195,11 +195,12 @@ Out intFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
   tracer.world.guard(guards::Guard{guards::GuardKind::kType, source, nullptr,
                                    newRef(reinterpret_cast<PyObject*>(&PyLong_Type))});
   // Of one that counts no value is apart: what the program asks of it is a condition. A first one is like a size.
-  const symbolic::Range range = counts      ? symbolic::Range{-kLargestSymbol, kLargestSymbol}
+  const bool unbacked = !asked.unbacked.empty();
+  const symbolic::Range range = counts && !unbacked
+                                    ? symbolic::Range{-kLargestSymbol, kLargestSymbol}
                                 : value < 0 ? symbolic::Range{-kLargestSymbol, -1}
-                                : value > 1 && asked.unbacked.empty()
-                                    ? symbolic::Range{2, kLargestSymbol}
-                                    : symbolic::Range{0, kLargestSymbol};
+                                : !unbacked ? symbolic::Range{2, kLargestSymbol}
+                                            : symbolic::Range{0, kLargestSymbol};
   Ref<> made = symbolic::makeInt(Dim::of(addSymbol(tracer, source, value, range)));
   tracer.sizes.setFromOutside(source, made);
   return made;
