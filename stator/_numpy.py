@@ -259,6 +259,8 @@ def _torch_array(value: Any) -> Any:
 
     if isinstance(value, torch.Tensor):
         return tnp.ndarray(value)
+    if isinstance(value, np.float64):  # which tnp takes for one of Python's, and does not know
+        return tnp.ndarray(torch.tensor(float(value), dtype=torch.float64))
     if isinstance(value, np.dtype):
         return tnp.dtype(value.name)
     if isinstance(value, type) and issubclass(value, np.generic):

@@ -35,8 +35,8 @@ def bring_back(layers: list[Any]) -> None:
 
 
 def refused() -> str:
-    """The name of the innermost transform under way that a backend which compiles graphs cannot be called inside of; empty if there is none.
-    Functionalizing runs what it is given as it stands: what a backend makes of a graph it can run too."""
+    """The name of the innermost transform under way that a backend which compiles graphs cannot be called inside of;
+    empty if there is none. Functionalizing runs what it is given: what a backend makes of a graph it can run too."""
     from torch._C import _functorch
     from torch._functorch import pyfunctorch
 

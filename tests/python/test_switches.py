@@ -519,3 +519,14 @@ def test_nonstrict_trace_follows_the_object_and_says_what_it_cannot_take():
         assert torch.equal(run(X, setting), scaled(X, setting))
     with pytest.raises(TypeError, match="takes a callable"):
         stator.nonstrict_trace(3)
+
+
+def test_disallow_in_graph_of_torch_s_own():
+    """torch asks for functions of its own, which would not become nodes: linearize() does."""
+    stator.install()
+    try:
+        x = torch.randn(3)
+        output, tangent = torch.func.linearize(torch.sin, x)
+        torch.testing.assert_close((output, tangent(x)), (x.sin(), x * x.cos()))
+    finally:
+        stator.uninstall()

@@ -128,3 +128,27 @@ def test_backends_that_differentiate(name):
     torch.testing.assert_close(whole(x), pointwise(x))
     loose = stator.compile(pointwise, backend="aot_eager")
     torch.testing.assert_close(transform(loose)(x), transform(pointwise)(x))
+
+
+@pytest.mark.skipif(FORCED, reason="forced breaks are other breaks")
+def test_functionalize_with_a_backend_of_the_program_s():
+    """Functionalizing runs whatever a backend made of the graph."""
+    graphs = []
+
+    def backend(graph_module, example_inputs):
+        graphs.append(graph_module)
+        return graph_module.forward
+
+    def f(x):
+        x.add_(1)
+        return x * 2 + torch.relu_(x)
+
+    whole = stator.compile(f, backend=backend, fullgraph=True)
+    for _ in range(2):
+        x = torch.randn(3, 4)
+        y = x.clone()
+        torch.testing.assert_close(torch.func.functionalize(whole)(x), f(y))
+        torch.testing.assert_close(x, y)
+    assert len(graphs) == 1
+    with pytest.raises(stator.exc.Unsupported, match=r"Calling torch.func.vmap\(compiled_fn\)"):
+        torch.func.functionalize(vmap(whole))(torch.randn(3, 4))

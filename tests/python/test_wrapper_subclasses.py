@@ -1,6 +1,8 @@
 """Tensors whose class has its own __torch_dispatch__ and __tensor_flatten__: in graphs as they are, guarded with all that they are made of."""
 
 import dataclasses
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -911,3 +913,36 @@ def test_frozen_objects_in_constructors():
             got, expected = compiled(x), f(x)
             torch.testing.assert_close(got.a, expected.a)
             assert (got.meta, got.more) == (expected.meta, expected.more)
+
+
+def test_sizes_of_the_parts_are_the_wrapper_s():
+    """A part of the wrapper's shape has its sizes: where the program fixes one, no backend gets a symbol for it."""
+    inputs = []
+
+    def backend(graph_module, example_inputs):
+        inputs.append([node.name for node in graph_module.graph.nodes if node.op == "placeholder"])
+        return graph_module.forward
+
+    def f(x):
+        return x.clone().view(3, 2, 4)
+
+    x = two(24)
+    compiled = stator.compile(f, backend=backend, fullgraph=True, dynamic=True)
+    same(compiled(x), f(x))
+    assert [len(names) for names in inputs] == [1]
+
+
+def test_the_nested_tensor_that_torch_makes_once():
+    """In a process that has not made one: it is made outside of the graph."""
+    program = """if True:
+        import torch, stator
+        def f(values, offsets):
+            return torch.nested.nested_tensor_from_jagged(values * 2, offsets) * 2
+        values, offsets = torch.randn(10, 5, requires_grad=True), torch.tensor([0, 2, 6, 10])
+        found = stator.compile(f, backend="aot_eager", fullgraph=True)(values, offsets)
+        found.values().sum().backward()
+        assert torch.equal(values.grad, torch.full_like(values, 4.0))
+        torch.testing.assert_close(found.values(), f(values, offsets).values())
+    """
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr

@@ -54,8 +54,8 @@ Ref<> makeArray(Tracer& t, PyObject* tensor, PyObject* scalar, PyObject* frozen 
   return made;
 }
 
-// What is known of all of NumPy's numbers at a place, beside its sources: that one was an input of the graph (number), and that they stay
-// constants all the same (has_number).
+// What is known of all of NumPy's numbers at a place, beside its sources: that one was an input of the graph
+// (number), and that they stay constants all the same (has_number).
 DynamicHistory::Seen& allNumbers(Tracer& t) { return t.options.history->at(~uint64_t{0}); }
 
 bool numberChanged(Tracer& t, PyObject* number, const Source* source) {

@@ -15,6 +15,7 @@
 #include "interpret/objects/contents.h"
 #include "interpret/objects/iteration.h"
 #include "interpret/objects/known_scalars.h"
+#include "interpret/tensors/arrays.h"
 #include "interpret/tensors/torch_contexts.h"
 #include "interpret/tensors/torch_function.h"
 #include "interpret/tensors/torch_states.h"
@@ -109,6 +110,12 @@ Out graphArgument(Tracer& tracer, PyObject* value, int depth) {
     return newRef(value);
   if (PyLong_Check(value)) return fromLong(tracer, value);
   if (Ref<> number = pythonNumber(value)) return number;
+  if (tracer.options.capture_scalar_outputs && isTraceArray(value) && isArrayScalar(value)) {
+    // torch takes NumPy's numbers for Python's.
+    static PyObject* const item = PyUnicode_InternFromString("item");
+    STATOR_VALUE(number, readIntoGraph(tracer, item, arrayTensor(value)));
+    if (number) return number;
+  }
   return tracer.breakWith(Reason::kUnsupportedTensorOp,
                           std::string("an argument is a ") + Py_TYPE(value)->tp_name);
 }

@@ -83,7 +83,8 @@ struct Outer {
   shapes::Dims* sizes = nullptr;
 };
 
-// The parts of a wrapper that have its shape have its sizes, whatever these are: what the program asks of one holds for the other.
+// The parts of a wrapper that have its shape have its sizes, whatever these are: what the program asks of one holds
+// for the other.
 void joinSizes(Tracer& t, const shapes::Dims& outer, const shapes::Dims& inner) {
   symbolic::Environment& environment = t.sizes.environment();
   for (size_t i = 0; i < outer.size(); ++i) {
@@ -418,8 +419,8 @@ bool prepareWrappers(Tracer& tracer, const std::vector<PyObject*>& arguments) {
 
 namespace {
 
-// torch makes one nested tensor for the whole process, at its first use, and hands it to every nested view. It is made for real: it outlives
-// the call, and says nothing of it.
+// torch makes one nested tensor for the whole process, at its first use, and hands it to every nested view. It is made
+// for real: it outlives the call, and says nothing of it.
 Out nestedDummy(Tracer& t, const Args& args) {
   static PyObject* const make = torchObject("torch.nested._internal.nested_tensor._nt_view_dummy");
   if (!args.values.empty()) return t.breakWith(Reason::kCallsOutside, "_nt_view_dummy");

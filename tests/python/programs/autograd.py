@@ -370,3 +370,33 @@ def loss_backward_on_the_result():
         return loss
 
     return Case(f, mat()).watching(model)
+
+
+class _TakesNone(torch.autograd.Function):
+    @staticmethod
+    def forward(x, factor):
+        return x * factor, x + 1
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.factor = inputs[1]
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx, first, second):
+        total = None
+        if first is not None:
+            total = first * ctx.factor
+        if second is not None:
+            total = second if total is None else total + second
+        return total, None
+
+
+@program()
+def a_function_that_takes_gradients_which_are_none():
+    def f(x):
+        first, second = _TakesNone.apply(x, 3)
+        first.sum().backward()
+        return first, second, x.grad
+
+    return Case(f, leaf(vec()))
