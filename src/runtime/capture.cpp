@@ -495,7 +495,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
   return entry;
 }
 
-void takeDown(Site& site, const Cache& cache, StatorFrame* frame) {
+void noteFirstRun(Site& site, const Cache& cache, StatorFrame* frame) {
   site.captures++;
   CaptureTurn turn(true);
   if (!turn.held()) return;

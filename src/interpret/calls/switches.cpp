@@ -511,13 +511,13 @@ PyObject* dropCallRule(PyObject*, PyObject* address) {
   Py_RETURN_NONE;
 }
 
-PyObject* setDynamicSourcesDoor(PyObject*, PyObject* asks) {
+PyObject* setDynamicSourcesFromPython(PyObject*, PyObject* asks) {
   setDynamicSources(asks == Py_None ? Ref<>() : newRef(asks));
   Py_RETURN_NONE;
 }
 
-PyObject* errorOnBreakDoor(PyObject*, PyObject*) { return PyBool_FromLong(error_on_break); }
-PyObject* setErrorOnBreakDoor(PyObject*, PyObject* value) {
+PyObject* errorOnBreakFromPython(PyObject*, PyObject*) { return PyBool_FromLong(error_on_break); }
+PyObject* setErrorOnBreakFromPython(PyObject*, PyObject* value) {
   int truth = PyObject_IsTrue(value);
   if (truth < 0) return nullptr;
   error_on_break = truth != 0;
@@ -531,11 +531,11 @@ PyMethodDef switch_methods[] = {
      "set_call_rule(callable, rule, extra=None): how traces treat calls of it."},
     {"drop_call_rule", dropCallRule, METH_O,
      "drop_call_rule(id): forgets the rule of the callable with this id."},
-    {"set_dynamic_sources", setDynamicSourcesDoor, METH_O,
+    {"set_dynamic_sources", setDynamicSourcesFromPython, METH_O,
      "set_dynamic_sources(function or None): (source, rank) -> (dynamic dims, unbacked dims)."},
-    {"error_on_break", errorOnBreakDoor, METH_NOARGS,
+    {"error_on_break", errorOnBreakFromPython, METH_NOARGS,
      "Whether a break is an error on this thread."},
-    {"set_error_on_break", setErrorOnBreakDoor, METH_O, "set_error_on_break(bool)"},
+    {"set_error_on_break", setErrorOnBreakFromPython, METH_O, "set_error_on_break(bool)"},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -194,11 +194,13 @@ Out intFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
     return Ref<>();
   tracer.world.guard(guards::Guard{guards::GuardKind::kType, source, nullptr,
                                    newRef(reinterpret_cast<PyObject*>(&PyLong_Type))});
-  // 0 and 1 apart, as for sizes, unless it is one of them; negative numbers are another program.
-  const symbolic::Range range = value < 0 ? symbolic::Range{-kLargestSymbol, -1}
-                                : value > 1 && asked.unbacked.empty()
-                                    ? symbolic::Range{2, kLargestSymbol}
-                                    : symbolic::Range{0, kLargestSymbol};
+  // Of one that counts no value is apart: what the program asks of it is a condition. A first one is like a size, but where it was asked for
+  // without a value: then 0 and 1 are numbers like others.
+  const bool unbacked = !asked.unbacked.empty();
+  const symbolic::Range range = counts && !unbacked
+                                    ? symbolic::Range{-kLargestSymbol, kLargestSymbol}
+                                : value < 0 ? symbolic::Range{-kLargestSymbol, -1}
+                                            : symbolic::Range{unbacked ? 0 : 2, kLargestSymbol};
   Ref<> made = symbolic::makeInt(Dim::of(addSymbol(tracer, source, value, range)));
   tracer.sizes.setFromOutside(source, made);
   return made;
