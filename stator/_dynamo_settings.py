@@ -143,6 +143,34 @@ NOT_HERE = {
 }
 
 
+# The same for torch.compiler.config.
+COMPILER_NOT_HERE = {
+    "dynamic_values": ("sizes and ints are known by where they come from", "use dynamic_sources"),
+    "pgo_extra_read_key": ("what was learned of sizes is kept for one job", "use job_id"),
+    "pgo_extra_write_key": ("what was learned of sizes is kept for one job", "use job_id"),
+}
+
+# Environment variables of torch's that stand for settings which are not followed.
+VARIABLES = {
+    "PT2_COMPILE_ID_PREFIX": "pt2_compile_id_prefix",
+    "TORCHDYNAMO_ENABLE_P2P_COMPILATION": "enable_p2p_compilation",
+    "TORCHDYNAMO_PREPARE_FREEZING": "prepare_freezing",
+    "TORCHDYNAMO_REPRO_FORWARD_ONLY": "repro_forward_only",
+    "TORCH_CACHING_PRECOMPILE": "caching_precompile",
+    "TORCH_COMPILE_CPROFILE": "cprofile",
+    "TORCH_COMPILE_DYNAMIC_VALUES": "dynamic_values",
+    "TORCH_COMPILE_DYNAMO_PROFILER": "dynamo_profiler",
+    "TORCH_COMPILE_OVERRIDE_DYNAMO_CONFIGS": "debug_dynamo_config_override",
+    "TORCH_COMPILE_STICKY_PGO_READ": "pgo_extra_read_key",
+    "TORCH_COMPILE_STICKY_PGO_WRITE": "pgo_extra_write_key",
+    "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_REMOTE_PGO": "automatic_dynamic_remote_pgo",
+    "TORCH_DYNAMO_DO_NOT_EMIT_RUNTIME_ASSERTS": "do_not_emit_runtime_asserts",
+    "TORCH_DYNAMO_RUN_GC_AFTER_COMPILE": "run_gc_after_compile",
+    "TORCH_STRICT_PRECOMPILE": "strict_precompile",
+    "UNSAFE_SKIP_FSDP_MODULE_GUARDS": "_unsafe_skip_fsdp_module_guards",
+}
+
+
 def verdict(name: str, followed: bool) -> tuple[str, str]:
     """(works, differs or not here; text) of an entry."""
     if followed:
@@ -165,4 +193,4 @@ def answer(name: str, value: object) -> tuple[str, str] | None:
         if value == always:
             return None
         return f"it is always {always!r} here" + (f" ({why})" if why else ""), ""
-    return NOT_HERE.get(name)
+    return NOT_HERE.get(name) or COMPILER_NOT_HERE.get(name)

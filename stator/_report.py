@@ -401,8 +401,14 @@ def graph_break(place, sentence, number, name, hint, stack):
 
 
 def recompile_limit(place, failed_guards, limit, fullgraph, code, offset):
+    times = "once" if limit == 1 else f"{limit} times"
+    then = (
+        "The recompile limit is reached, which is an error under fullgraph=True and config.fail_on_recompile_limit_hit."
+        if fullgraph
+        else "It runs eagerly from now on where no entry fits."
+    )
     text = (
-        f"{place}: captured {limit} times, and no entry fits this call. It runs eagerly from now on where no entry fits.\n"
+        f"{place}: captured {times}, and no entry fits this call. {then}\n"
         f"{reasons(failed_guards, code)}\n  What to do:\n{advice(failed_guards)}"
     )
     if recorder is not None:

@@ -4,6 +4,9 @@ Only changes are taken over, so that what is set in stator.config itself stays u
 at each compile call, and before each capture where torch._dynamo.config has been loaded by somebody.
 """
 
+import functools
+import os
+
 from torch.utils._config_module import _UNSET_SENTINEL
 
 from stator import _answers, _dynamo_settings, _torch_versions, config
@@ -57,10 +60,8 @@ class _Followed:
                 setattr(config, name, value)
             except (TypeError, ValueError) as error:
                 _answers.once(title, str(error), stacklevel=6)
-        elif self.title == "torch._dynamo.config":
-            answered = _dynamo_settings.answer(name, value)
-            if answered is not None:
-                _answers.once(title, *answered, stacklevel=6)
+        elif (answered := _dynamo_settings.answer(name, value)) is not None:
+            _answers.once(title, *answered, stacklevel=6)
 
 
 def _without(entry):
@@ -80,7 +81,17 @@ def follow(theirs):
     found.follow()
 
 
+@functools.cache
+def answer_variables():
+    """What the environment asks of TorchDynamo and is not done here: a setting that is made there is nobody's change."""
+    for variable, name in _dynamo_settings.VARIABLES.items():
+        text = os.environ.get(variable, "")
+        if text not in ("", "0") and (answered := _dynamo_settings.answer(name, True)) is not None:
+            _answers.once(f"{variable}={text}", *answered, stacklevel=6)
+
+
 def follow_all():
+    answer_variables()
     for name in ("torch._dynamo.config", "torch.compiler.config"):
         theirs = loaded(name)
         if theirs is not None:

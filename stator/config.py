@@ -160,7 +160,7 @@ _entry("reorderable_logging_functions", frozenset(), "functions such as print th
 _entry("ignore_logging_functions", frozenset(), "functions and methods of loggers that are left out of compiled code; no break", set, frozenset, check=frozenset)
 _entry("verify_correctness", False, "the first run of each compiled graph is compared with the graph as it was captured; a difference is an error")
 _entry("debug_backend_override", "", 'another backend for some graphs, by number: ">10:eager;0,3-5:aot_eager"', also=("TORCH_COMPILE_OVERRIDE_BACKENDS",))
-_entry("enable_compiler_collectives", False, "ranks agree on each capture before it is compiled: one program on all, sizes that differ dynamic")
+_entry("enable_compiler_collectives", False, "ranks agree on each capture before it is compiled: one program on all, sizes that differ dynamic", also=("TORCH_COMPILER_COLLECTIVES",))
 _entry("compiler_collectives_timeout", 300.0, "seconds that a rank waits for the others to come to the same capture", check=_at_least(0.1))
 _entry("on_divergence", "error", 'ranks that capture different programs: "error", or "eager": the call runs eagerly on all', check=_one_of("error", "eager"))
 _entry("log_captures", False, "log a digest of each capture by rank (logger stator.captures)")

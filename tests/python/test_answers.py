@@ -488,3 +488,34 @@ def test_words_of_torch_logs(word, tmp_path):
     for text in WORDS[word]:
         assert text in done.stderr, (text, done.stderr[:3000])
     assert "program.py" in done.stderr or word.startswith("graph") or word == "trace_bytecode"
+
+
+def test_every_variable_of_torchs_config_is_followed_or_answered(monkeypatch):
+    """Those that torch._dynamo.config and torch.compiler.config read: none is ignored without a word."""
+    import inspect
+    import re
+
+    import torch.compiler.config
+
+    from stator import _answers, _dynamo_settings, _torch_config
+
+    names = set()
+    for module in (torch._dynamo.config, torch.compiler.config):
+        text = inspect.getsource(module)
+        names.update(re.findall(r'"((?:TORCH|PT2|UNSAFE)[A-Z0-9_]+)"', text))
+    ours = {also for entry in stator.config._ENTRIES.values() for also in entry.also}
+    # read by what torch's own parts do: lazy FX modules, FakeTensor's cache, inductor's settings, caches and CUDA graphs
+    of_torch = {
+        name
+        for name in names
+        if re.search(r"LAZY_GRAPH|FAKE_TENSOR|INDUCTOR|CACHES|CACHE_KEY|CUDAGRAPH|DEBUG_DIR", name)
+    }
+    assert names - ours - of_torch - set(_dynamo_settings.VARIABLES) == set()
+    for variable in _dynamo_settings.VARIABLES:
+        monkeypatch.setenv(variable, "1")
+    _answers.forget()
+    _torch_config.answer_variables.cache_clear()
+    with pytest.warns(UserWarning, match="has no effect under Stator") as said:
+        stator.compile(lambda x: x, backend="eager")
+    told = " ".join(str(one.message) for one in said)
+    assert [variable for variable in _dynamo_settings.VARIABLES if f"{variable}=1" not in told] == []
