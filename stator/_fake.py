@@ -101,6 +101,13 @@ def _is_fake_wrapper(tensor):
     return all(_is_fake_wrapper(value) for value in inner if isinstance(value, torch.Tensor))
 
 
+def _lazy_view(tensor, is_conj, is_neg):
+    """With the bits that say how its memory is to be read."""
+    if is_conj:
+        tensor = tensor.conj()
+    return torch._neg_view(tensor) if is_neg else tensor
+
+
 def _make_one(facts, storages):
     (sizes, strides, dtype, device, requires_grad, is_leaf, is_conj, is_neg) = facts[:8]
     (is_inference, is_parameter, offset, storage_bytes, storage) = facts[8:]
@@ -111,18 +118,18 @@ def _make_one(facts, storages):
         elem = torch.empty(0, dtype=dtype, device="meta")
         elem.set_(storages[storage], offset, sizes, strides)
         fake = FakeTensor(mode(), elem, device)
-        if is_conj:
-            fake = fake.conj()
-        if is_neg:
-            fake = torch._neg_view(fake)
-    if requires_grad:
-        if is_leaf:
-            with torch.inference_mode(is_inference):  # what inference mode made takes the flag there alone
+    if requires_grad and not is_leaf:
+        with torch.enable_grad(), mode():
+            weight = torch.empty((), dtype=dtype, device=device, requires_grad=True)
+            fake = _lazy_view(
+                _MarkNonLeaf.apply(fake, weight), is_conj, is_neg
+            )  # a view made under no_grad takes no mark
+    else:
+        with torch.inference_mode(is_inference):  # what inference mode made takes the flag there alone
+            with torch.no_grad():
+                fake = _lazy_view(fake, is_conj, is_neg)
+            if requires_grad:
                 fake.requires_grad_()
-        else:
-            with torch.enable_grad(), mode():
-                weight = torch.empty((), dtype=dtype, device=device, requires_grad=True)
-                fake = _MarkNonLeaf.apply(fake, weight)
     if is_parameter:
         fake._is_param = True
     return fake
@@ -480,7 +487,13 @@ def _tagged(target):
     for schema in torch._C._jit_get_schemas_for_operator(f"aten::{name}"):
         if not any(argument.is_out for argument in schema.arguments):
             overload = getattr(getattr(torch.ops.aten, name), schema.overload_name or "default")
-            rows.append((torch.Tag.data_dependent_output in overload.tags, torch.Tag.dynamic_output_shape in overload.tags, overload))
+            rows.append(
+                (
+                    torch.Tag.data_dependent_output in overload.tags,
+                    torch.Tag.dynamic_output_shape in overload.tags,
+                    overload,
+                )
+            )
     if rows and all(reads for reads, _, _ in rows):
         return DATA_DEPENDENT, str(rows[0][2]), name == "item"
     if rows and all(decides for _, decides, _ in rows):
@@ -492,7 +505,10 @@ def by_tags(target):
     """What is known of a function of torch's without a run; see toldByTags in infer_fallback.cpp."""
     if not isinstance(target, (types.BuiltinFunctionType, types.MethodDescriptorType)):
         return None
-    if getattr(torch.Tensor, target.__name__, None) is not target and getattr(torch, target.__name__, None) is not target:
+    if (
+        getattr(torch.Tensor, target.__name__, None) is not target
+        and getattr(torch, target.__name__, None) is not target
+    ):
         return None
     told = _tagged(target)
     if told is not None and told[0] == DYNAMIC_SHAPE and config.capture_dynamic_output_shape_ops:

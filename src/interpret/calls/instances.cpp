@@ -365,11 +365,45 @@ Out callCached(Tracer& tracer, PyObject* cache, const Args& args) {
   return value;
 }
 
+namespace {
+
+// The member of an enumeration that a call of the class asks for. Its metaclass may be the program's, and its `_missing_`, which is asked
+// for a value that no member has.
+Out enumMember(Tracer& tracer, PyTypeObject* type, const Args& args) {
+  auto* type_object = reinterpret_cast<PyObject*>(type);
+  static PyObject* const missing = PyUnicode_InternFromString("_missing_");
+  static PyObject* const members = PyUnicode_InternFromString("_value2member_map_");
+  auto leave = [&](const char* why) { return tracer.breakWith(Reason::kCallsOutside, why); };
+  if (isProgramsOwn(_PyType_Lookup(Py_TYPE(type_object), names().dunder_call)))
+    return leave("an enumeration whose metaclass has a __call__ of its own");
+  if (!isProgramsOwn(_PyType_Lookup(type, missing))) return callNative(tracer, type_object, args);
+  PyObject* by_value = _PyType_Lookup(type, members);
+  PyObject* value = args.values.size() == 1 ? args.values[0] : nullptr;
+  if (value == nullptr || by_value == nullptr || !PyDict_CheckExact(by_value) ||
+      !values::isScalar(value))
+    return leave("an enumeration with a _missing_ of its own");
+  if (PyDict_GetItemWithError(by_value, value) != nullptr)
+    return callNative(tracer, type_object, args);
+  PyErr_Clear();
+  STATOR_VALUE(asked, settle(tracer, getAttr(tracer, type_object, missing)));
+  Out found = callNested(tracer, asked.get(), {value});
+  if (found.ok() && PyObject_TypeCheck(found.get(), type)) return found;
+  if (found.ok() && found.get() == Py_None) {
+    Ref<> name = stealRef(PyType_GetQualName(type));
+    return tracer.raiseNew(PyExc_ValueError, "%R is not a valid %U", value, name.get());
+  }
+  if (!found.ok() && found.flow() != Flow::kRaise) return found;
+  if (!found.ok()) tracer.errors.dropRaised();
+  return tracer.breakWith(Reason::kRaises, "a value that no member has");
+}
+
+}  // namespace
+
 Out instantiate(Tracer& tracer, PyTypeObject* type, const Args& args, Continuation then,
                 bool metaclass_call) {
   PyTypeObject* meta = Py_TYPE(reinterpret_cast<PyObject*>(type));
   PyObject* type_object = reinterpret_cast<PyObject*>(type);
-  if (PyType_IsSubtype(type, enumType())) return callNative(tracer, type_object, args);
+  if (PyType_IsSubtype(type, enumType())) return enumMember(tracer, type, args);
   if (std::string_view(type->tp_name) == "decimal.Decimal" || isPlacementType(type))
     return callNative(tracer, type_object, args);
   if (metaclass_call && meta->tp_call != PyType_Type.tp_call) {
@@ -517,9 +551,7 @@ Out isInstanceOf(Tracer& tracer, PyObject* object, PyTypeObject* type, PyTypeObj
     }
     if (plain) return newRef(Py_False);
   }
-  // the last: it stands for an object of that type
-  if (abstract || type != Py_TYPE(object))
-    return isSubclass(tracer, reinterpret_cast<PyObject*>(type), classinfo);
+  if (abstract) return isSubclass(tracer, reinterpret_cast<PyObject*>(type), classinfo);
   if (PyFunction_Check(hook) &&
       std::string_view(
           utf8(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(hook))->co_filename))
@@ -528,6 +560,8 @@ Out isInstanceOf(Tracer& tracer, PyObject* object, PyTypeObject* type, PyTypeObj
     STATOR_VALUE(result, callNested(tracer, function.get(), {classinfo, object}));
     return truth(tracer, result.get());
   }
+  if (type != Py_TYPE(object))  // it stands for an object of that type
+    return isSubclass(tracer, reinterpret_cast<PyObject*>(type), classinfo);
   return Ref<>();
 }
 
@@ -575,6 +609,7 @@ Out isInstance(Tracer& tracer, PyObject* object, PyObject* classinfo) {
   if (said) return said;
   if (type != Py_TYPE(object))
     return isSubclass(tracer, reinterpret_cast<PyObject*>(type), classinfo);
+  STATOR_FLOW(requireNativeCheck(tracer, type, classinfo));
   guardRegistrations(tracer);
   int result = PyObject_IsInstance(object, classinfo);
   if (result < 0) return tracer.raiseCurrentError();

@@ -7,6 +7,7 @@
 #include "interpret/objects/attributes.h"
 #include "interpret/objects/drops.h"
 #include "interpret/objects/errors.h"
+#include "interpret/objects/globals.h"
 #include "interpret/objects/items.h"
 #include "interpret/objects/lookups.h"
 #include "interpret/objects/scalars.h"
@@ -253,10 +254,7 @@ Flow loadGlobal(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 }
 
 Flow storeGlobal(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
-  if (frame.globals_source == nullptr)
-    frame.globals_source = tracer.world.sources().pinned(frame.globals);
-  if (tracer.values.find(frame.globals) == nullptr)
-    tracer.values.addOutside(frame.globals, frame.globals_source);
+  globalsOf(tracer, frame);
   STATOR_FLOW(setItem(tracer, frame.globals, nameAt(frame, instr.oparg), frame.top()));
   frame.drop();
   advance(frame);
@@ -264,10 +262,7 @@ Flow storeGlobal(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 }
 
 Flow deleteGlobal(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
-  if (frame.globals_source == nullptr)
-    frame.globals_source = tracer.world.sources().pinned(frame.globals);
-  if (tracer.values.find(frame.globals) == nullptr)
-    tracer.values.addOutside(frame.globals, frame.globals_source);
+  globalsOf(tracer, frame);
   STATOR_VALUE(found, dictGet(tracer, frame.globals, nameAt(frame, instr.oparg)));
   if (!found)
     return raiseNameError(tracer, PyExc_NameError, "name '%U' is not defined",

@@ -137,6 +137,8 @@ Out clear(Tracer& t, const Args& args) { return onContents<true>(t, args, "clear
 Out reverse(Tracer& t, const Args& args) { return onContents<true>(t, args, "reverse"); }
 Out copy(Tracer& t, const Args& args) {
   NEED(1, "copy");
+  if (PyDict_Check(args.values[0]) && !iteratesAsDict(t, args.values[0]))
+    return callNested(t, torchObject("stator.polyfills.functions.asked_copy"), {args.values[0]});
   return onContents<false>(t, args, "copy");
 }
 

@@ -68,8 +68,8 @@ bool staysTheSame(Tracer& t, PyObject* callable) {
   if (info == nullptr || info->origin != values::Origin::kOutside || guardedByIdentity(callable))
     return true;
   if (!PyFunction_Check(callable)) return false;
-  // Another one comes with the next call, of the same code, which is guarded.
-  if (sources::isShortLived(callable)) return true;
+  // Another one comes with the next call, of the same code, but with defaults of its own.
+  if (sources::isShortLived(callable)) return false;
   t.world.guard(Guard{GuardKind::kIs, info->source, nullptr, newRef(callable)});
   return true;
 }
@@ -517,7 +517,9 @@ void registerLibrary() {
   };
   for (const auto& [path, handler] : rows) registerHandler(path, handler);
   for (const char* path :
-       {"bisect.bisect_left", "bisect.bisect_right", "re.escape", "keyword.iskeyword"})
+       {"bisect.bisect_left", "bisect.bisect_right", "re.escape", "keyword.iskeyword",
+        "struct.calcsize", "struct.pack", "struct.unpack", "zlib.crc32", "zlib.adler32",
+        "binascii.crc32", "binascii.hexlify", "binascii.unhexlify"})
     registerPure(path);
   registerRegex(std::make_index_sequence<std::size(kRegex)>());
   registerHandler("_abc._abc_instancecheck", abcInstanceCheck);

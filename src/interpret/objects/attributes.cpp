@@ -14,6 +14,7 @@
 #include "interpret/objects/descriptors.h"
 #include "interpret/objects/errors.h"
 #include "interpret/objects/exceptions.h"
+#include "interpret/objects/globals.h"
 #include "interpret/objects/instance_attributes.h"
 #include "interpret/objects/lookups.h"
 #include "interpret/objects/special_methods.h"
@@ -330,13 +331,45 @@ Out getAttr(Tracer& tracer, PyObject* object, PyObject* name) {
   return raiseAttributeError(tracer, object, name);
 }
 
+namespace {
+
+// Not found by a name of a module or class.
+bool isPassed(const Source* source) {
+  while (source->base != nullptr) source = source->base;
+  return source->kind != SourceKind::kPinned && source->kind != SourceKind::kGlobals &&
+         source->kind != SourceKind::kBuiltins;
+}
+
+}  // namespace
+
+// A function that the trace made has the globals of the frame that made it: those of the driven frame, whichever they are then. One from
+// outside keeps its own, so that the driven frame's have to stay the same dict where they are one now. It is known by its code, which
+// another module may have too: the globals of one that was passed have to stay what they are.
+PyObject* globalsOf(Tracer& tracer, SymbolicFrame& frame) {
+  if (frame.globals_source == nullptr) {
+    const Source* pinned = tracer.world.sources().pinned(frame.globals);
+    const bool shared = frame.globals == tracer.world.roots().globals;
+    const Source* driven = shared ? tracer.world.root(SourceKind::kGlobals) : nullptr;
+    const Source* function = tracer.sourceOf(frame.function.get());
+    if (shared && !tracer.isMade(frame.function.get())) {
+      tracer.world.guard(Guard{GuardKind::kSameAs, driven, pinned});
+    } else if (!shared && function != nullptr && isPassed(function)) {
+      const Source* own = tracer.world.child(SourceKind::kFuncGlobals, function);
+      tracer.world.guard(Guard{GuardKind::kSameAs, own, pinned});
+    }
+    frame.globals_source = shared ? driven : pinned;
+  }
+  if (tracer.values.find(frame.globals) == nullptr)
+    tracer.values.addOutside(frame.globals, frame.globals_source);
+  return frame.globals;
+}
+
 Out loadGlobal(Tracer& tracer, SymbolicFrame& frame, PyObject* name) {
   struct Place {
     PyObject* dict;
     const Source* source;
   };
-  if (frame.globals_source == nullptr)
-    frame.globals_source = tracer.world.sources().pinned(frame.globals);
+  globalsOf(tracer, frame);
   const Source* builtins_source =
       &tracer.frames.driven() == &frame && frame.globals_source->kind == SourceKind::kGlobals
           ? tracer.world.root(SourceKind::kBuiltins)

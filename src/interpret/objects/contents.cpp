@@ -13,6 +13,7 @@
 #include "interpret/objects/keys.h"
 #include "interpret/objects/outside_contents.h"
 #include "interpret/objects/scalars.h"
+#include "interpret/objects/subclass_checks.h"
 #include "python/dict_views.h"
 #include "python/objects.h"
 #include "python/types.h"
@@ -131,13 +132,7 @@ bool hasWrites(const values::Info* info) {
 
 // Native code would see the class without what the trace has written to it, and would run what its metaclass says of its text.
 bool isNativeSafeClass(Tracer& tracer, PyObject* object) {
-  auto* type = reinterpret_cast<PyTypeObject*>(object);
-  if (tracer.classes.anyWritten()) {
-    PyObject* mro = stator_type_mro(type);
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
-      if (hasWrites(tracer.values.find(PyTuple_GET_ITEM(mro, i)))) return false;
-    }
-  }
+  if (hasWrittenClass(tracer, reinterpret_cast<PyTypeObject*>(object))) return false;
   PyTypeObject* meta = Py_TYPE(object);
   if (meta->tp_repr == PyType_Type.tp_repr && meta->tp_str == PyType_Type.tp_str) return true;
   for (const char* name : {"__repr__", "__str__", "__format__"}) {

@@ -13,7 +13,6 @@
 #include "interpret/core/trace_iterator.h"
 #include "interpret/objects/errors.h"
 #include "interpret/objects/known_scalars.h"
-#include "interpret/objects/special_methods.h"
 #include "interpret/tensors/data_numbers.h"
 #include "interpret/tensors/tensor_attributes.h"
 #include "interpret/tensors/tensor_call_steps.h"
@@ -111,20 +110,6 @@ bool holdsFloat(PyObject* value) {
     if (symbolic::isSymScalar(item) && symbolic::asSymScalar(item)->backed) return true;
   }
   return false;
-}
-
-// torch asks numbers, names and sequences of a class of their own for __torch_function__: a class that answers for every attribute
-// answers for this one too.
-bool answersForAll(Tracer& tracer, PyObject* value) {
-  static PyObject* torch_function = PyUnicode_InternFromString("__torch_function__");
-  PyTypeObject* type = Py_TYPE(value);
-  if (type->tp_getattro == PyObject_GenericGetAttr || graph::isStandIn(value)) return false;
-  const bool number = PyLong_Check(value) || PyFloat_Check(value) || PyComplex_Check(value);
-  if (!number && !PyUnicode_Check(value) && !PyTuple_Check(value) && !PyList_Check(value))
-    return false;
-  return isProgrammed(tracer, type, "__getattribute__") ||
-         (isProgrammed(tracer, type, "__getattr__") &&
-          _PyType_Lookup(type, torch_function) == nullptr);
 }
 
 }  // namespace
