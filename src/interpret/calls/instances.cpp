@@ -299,7 +299,8 @@ Out callCached(Tracer& tracer, PyObject* cache, const Args& args) {
   bool new_parts = false, all = true;
   for (PyObject* value : args.values) {
     const bool by_identity = tracer.values.isOutside(value) && !graph::isStandIn(value);
-    all &= by_identity || isNewKey(tracer, value, new_parts);
+    // Of a number alone the cache is asked, which fixes it; shapes are what libraries keep recipes for.
+    all &= !symbolic::isSymbol(value) && (by_identity || isNewKey(tracer, value, new_parts));
   }
   if (all && new_parts) {
     const uint64_t effects = tracer.effects.count();

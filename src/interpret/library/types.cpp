@@ -23,6 +23,21 @@ bool hasMadeClasses(Tracer& t) {
   return false;
 }
 
+PyObject* hasSubclasses(PyObject*, PyObject* type) {
+  Ref<> list = stealRef(PyObject_CallMethod(type, "__subclasses__", nullptr));
+  return list ? PyBool_FromLong(PyObject_IsTrue(list.get())) : nullptr;
+}
+
+// Of a class that has had none so far, and so no dict either.
+Out noSubclasses(Tracer& t, PyTypeObject* type) {
+  static PyMethodDef method = {"has_subclasses", hasSubclasses, METH_O, nullptr};
+  static PyObject* const ask = PyCFunction_New(&method, nullptr);
+  const Source* source = t.world.sources().pinned(reinterpret_cast<PyObject*>(type));
+  t.world.guard(Guard{GuardKind::kIs, t.world.child(SourceKind::kAsked, source, ask), nullptr,
+                      newRef(Py_False)});
+  return t.made(stealRef(PyList_New(0)));
+}
+
 // cls.__subclasses__(). A class keeps its subclasses in a dict of its own, by their addresses: as long as its keys are these, so are the
 // classes, which the capture holds.
 Out subclasses(Tracer& t, const Args& args) {
@@ -31,6 +46,7 @@ Out subclasses(Tracer& t, const Args& args) {
   auto* type = reinterpret_cast<PyTypeObject*>(args.values[0]);
   Ref<> known = newRef(stator_type_subclasses(type));
   const bool own_table = stator_is_user_class(type) != 0;
+  if (!known && own_table && !hasMadeClasses(t)) return noSubclasses(t, type);
   if (hasMadeClasses(t) || !own_table || !known || !PyDict_CheckExact(known.get()))
     return t.breakWith(Reason::kCallsOutside, "type.__subclasses__");
   Ref<> keys = stealRef(PyDict_Keys(known.get()));

@@ -45,7 +45,7 @@ def a_subclass_that_comes_later():
     return Case(f, vec()).then(another)
 
 
-@program()
+@program(full=1)
 def a_class_without_subclasses():
     class Leaf:
         pass
@@ -54,6 +54,22 @@ def a_class_without_subclasses():
         return x + len(Leaf.__subclasses__())
 
     return Case(f, vec())
+
+
+@program()
+def a_first_subclass_that_comes_later():
+    class Leaf:
+        pass
+
+    kept = []
+
+    def f(x):
+        return x + len(Leaf.__subclasses__())
+
+    def another(case):
+        kept.append(type("Five", (Leaf,), {}))
+
+    return Case(f, vec()).then(another)
 
 
 @program()
