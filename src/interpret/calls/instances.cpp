@@ -66,7 +66,8 @@ bool isLaidOutByC(PyTypeObject* type) {
   return false;
 }
 
-// Exceptions that take their arguments apart in C (a SyntaxError's place, an OSError's number, a UnicodeError's bytes) may do so with these.
+// Exceptions that take their arguments apart in C (a SyntaxError's place, an OSError's number, a UnicodeError's bytes)
+// may do so with these.
 bool mayLookInto(Tracer& tracer, PyTypeObject* exception, const Args& args) {
   const bool looks =
       PyType_IsSubtype(exception, reinterpret_cast<PyTypeObject*>(PyExc_SyntaxError)) ||
@@ -249,7 +250,8 @@ Flow needRoom(Tracer& t, PyObject* cache, const Source* source) {
   return Flow::kOk;
 }
 
-// Whether the next call's argument equals this one: its parts are guarded where they were read, or are the same in every call.
+// Whether the next call's argument equals this one: its parts are guarded where they were read, or are the same in
+// every call.
 bool isKept(Tracer& t, PyObject* value) {
   needStack();
   if (values::isScalar(value) || stator_is_plain_key(value)) return true;
@@ -330,8 +332,8 @@ Out callCached(Tracer& tracer, PyObject* cache, const Args& args) {
 
 namespace {
 
-// The member of an enumeration that a call of the class asks for. Its metaclass may be the program's, and its `_missing_`, which is asked
-// for a value that no member has.
+// The member of an enumeration that a call of the class asks for. Its metaclass may be the program's, and its
+// `_missing_`, which is asked for a value that no member has.
 Out enumMember(Tracer& tracer, PyTypeObject* type, const Args& args) {
   auto* type_object = reinterpret_cast<PyObject*>(type);
   static PyObject* const missing = PyUnicode_InternFromString("_missing_");
@@ -472,7 +474,8 @@ Out saysItIsFunction(Tracer& tracer, PyObject* compiled) {
   return newRef(seen.get() == reinterpret_cast<PyObject*>(&PyFunction_Type) ? Py_True : Py_False);
 }
 
-// The class that an object gives out as its own (`__class__`) where that is not its type; ok with a null Ref otherwise. isinstance() believes both.
+// The class that an object gives out as its own (`__class__`) where that is not its type; ok with a null Ref otherwise.
+// isinstance() believes both.
 Out classGivenOut(Tracer& tracer, PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   static PyObject* const reads = PyUnicode_InternFromString("__getattribute__");
