@@ -1,8 +1,10 @@
-"""Cold start and steady step with regions, whole, and with TorchDynamo: `python -m benchmarks.regions [--models qwen3,bert] [--train]`.
+"""Cold start and steady step with regions, whole, and with TorchDynamo: `python -m benchmarks.regions [--models
+qwen3,bert] [--train]`.
 
-Each cold start is a process of its own with empty caches, and is measured in CPU seconds of the process and the compilers that it starts
-(one at a time), so that a busy machine says the same; inductor's own imports are not part of it. Steady steps of the whole graph and of the
-regions alternate in one process, and are CPU time too. `--check` holds the figures against the limits below.
+Each cold start is a process of its own with empty caches, and is measured in CPU seconds of the process and the
+compilers that it starts (one at a time), so that a busy machine says the same; inductor's own imports are not part of
+it. Steady steps of the whole graph and of the regions alternate in one process, and are CPU time too. `--check` holds
+the figures against the limits below.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from benchmarks import runner
 LAYERS = {"bert": 12, "gpt2": 12, "llama": 32, "qwen3": 36, "t5_encoder": 12, "vit": 12}
 FEW = 2
 STEPS = 40
-# Limits of --check: cold over that of the model with two layers, cold of the whole graph over that with regions, a step over the whole graph's.
+# Limits of --check: cold over that of the model with two layers, cold of the whole graph over that with regions, a step
+# over the whole graph's.
 OVER_FEW, UNDER_WHOLE, STEP = 1.3, 2.0, 1.03
 # Regions and whole may differ by rounding alone.
 TOLERANCE = {"atol": 1e-4, "rtol": 1e-3}

@@ -1,10 +1,10 @@
 """What a user waits for: `python -m benchmarks.start`.
 
-From process start to the first result, less `import torch` and building the model. Cold: empty caches. Warm: a new process with all caches
-hot; from a file: `stator.load` of what `stator.save` wrote, without any cache. "With imports" is what a user sees; "without" has the front
-end's and inductor's modules imported before the clock starts. The step is a later call. Each in a process of its own; TorchDynamo and Stator
-alternate. `--cpu`: CPU time of the process and the compilers that it starts in place of seconds, for a busy machine. `--check` holds the
-figures against the limits below.
+From process start to the first result, less `import torch` and building the model. Cold: empty caches. Warm: a new
+process with all caches hot; from a file: `stator.load` of what `stator.save` wrote, without any cache. "With imports"
+is what a user sees; "without" has the front end's and inductor's modules imported before the clock starts. The step is
+a later call. Each in a process of its own; TorchDynamo and Stator alternate. `--cpu`: CPU time of the process and the
+compilers that it starts in place of seconds, for a busy machine. `--check` holds the figures against the limits below.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from benchmarks import runner
 HEAVY = ("torch._dynamo", "torch._inductor", "sympy")
 SIDES = {"dynamo": "TorchDynamo", "whole": "Stator, whole", "stator": "Stator", "file": "from a file"}
 STEPS = 20
-# Limits of --check: TorchDynamo's warm start with imports over Stator's; seconds of Stator's, by program; and by how many seconds the first
-# call from a file may be longer than a later one.
+# Limits of --check: TorchDynamo's warm start with imports over Stator's; seconds of Stator's, by program; and by how
+# many seconds the first call from a file may be longer than a later one.
 TIMES, AT_MOST, FIRST_CALL = 10, {"small": 0.3, "qwen3_12": 0.3}, {"qwen3_36": 0.06}
 
 

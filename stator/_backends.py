@@ -386,12 +386,12 @@ class Backend:
         function = _buckets.at_bucket_bounds(function)
         try:
             if config.repro_after is None and not _bisecting:
-                compiled = function(graph_module, example_inputs, **arguments)
+                compiled = _traced(function, graph_module, example_inputs, arguments)
             else:
                 from stator.debug import _wrap
 
                 compiled = _wrap.compile_graph(
-                    self, lambda gm, examples: function(gm, examples, **arguments), graph_module, example_inputs
+                    self, lambda gm, examples: _traced(function, gm, examples, arguments), graph_module, example_inputs
                 )
             if not callable(compiled):
                 raise TypeError(f"the backend returned {type(compiled).__name__}, which is not callable")
@@ -415,6 +415,27 @@ class Backend:
         reset = getattr(self.function, "reset", None)
         if reset is not None:
             reset()
+
+
+def _traced(function, graph_module, example_inputs, arguments):
+    """The backend's answer. AOTAutograd asks for a second run where it gave the value of an input (a double of one element) a symbol, and needs none then.
+
+    Floats among the inputs are another matter: the graph is captured again without them.
+    """
+    try:
+        return function(graph_module, example_inputs, **arguments)
+    except Exception as error:
+        if type(error).__name__ != "TensorifyScalarRestartAnalysis":
+            raise
+        import torch
+
+        noted = sys.modules["torch._dynamo.symbolic_convert"].TensorifyState
+        try:
+            if any(isinstance(example, (float, torch.SymFloat)) for example in example_inputs):
+                raise
+            return function(graph_module, example_inputs, **arguments)
+        finally:
+            noted.clear()
 
 
 class _ByIdentity:

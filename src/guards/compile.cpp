@@ -72,7 +72,11 @@ class Compiler {
       const Node* wanted = node(*source);
       STATOR_CHECK(wanted->loaded, "wanted, and guarded to be absent");
       if (Tree* tree = treeOf(*wanted)) tree->exported().push_back(wanted->reg);
-      program_.wanted_registers.push_back(wanted->reg);
+      std::vector<uint32_t>& registers = program_.wanted_registers;
+      if (!registers.empty() && registers.size() < program_.asked &&
+          wanted->reg != registers.back() + 1)
+        program_.wanted_in_a_row = false;
+      registers.push_back(wanted->reg);
     }
     program_.ops.shrink_to_fit();
   }

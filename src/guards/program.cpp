@@ -220,6 +220,40 @@ bool GuardProgram::check(const sources::Roots& roots, std::vector<Ref<>>& values
   return true;
 }
 
+namespace {
+
+// What the caller wants. It lies together in the registers (compile.cpp), but for what somebody wants twice.
+STATOR_HOT void handOut(const Machine& machine, std::vector<PyObject*>& values,
+                        std::vector<Ref<>>& made) {
+  const GuardProgram::Impl& program = machine.program;
+  const size_t count = program.asked;
+  values.resize(count);
+  PyObject** into = values.data();
+  uintptr_t marks = 0;
+  if (program.wanted_in_a_row) [[likely]] {
+    PyObject* const* from = machine.r + (count != 0 ? program.wanted_registers[0] : 0);
+    for (size_t i = 0; i < count; ++i) {
+      into[i] = from[i];
+      marks |= reinterpret_cast<uintptr_t>(from[i]);
+    }
+  } else {
+    for (size_t i = 0; i < count; ++i) {
+      into[i] = machine.r[program.wanted_registers[i]];
+      marks |= reinterpret_cast<uintptr_t>(into[i]);
+    }
+  }
+  if (!isInstanceDict(reinterpret_cast<PyObject*>(marks))) [[likely]]
+    return;
+  for (size_t i = 0; i < count; ++i) {
+    if (!isInstanceDict(into[i])) continue;
+    // An instance dict that does not exist yet has to, for whoever wants it.
+    made.push_back(sources::read(*program.wanted[i], machine.roots));
+    into[i] = made.back().get();
+  }
+}
+
+}  // namespace
+
 STATOR_HOT bool GuardProgram::check(const sources::Roots& roots, std::vector<PyObject*>& values,
                                     std::vector<Ref<>>& made) {
   Impl& program = *impl_;
@@ -237,17 +271,7 @@ STATOR_HOT bool GuardProgram::check(const sources::Roots& roots, std::vector<PyO
     std::vector<int64_t> symbols;
     if (failedRelation(program, machine.r, symbols) >= 0) return false;
   }
-  values.resize(program.asked);
-  const uint32_t* registers_of = program.wanted_registers.data();
-  for (size_t i = 0; i < program.asked; ++i) {
-    PyObject* value = machine.r[registers_of[i]];
-    if (isInstanceDict(value)) [[unlikely]] {
-      // An instance dict that does not exist yet has to, for whoever wants it.
-      made.push_back(sources::read(*program.wanted[i], roots));
-      value = made.back().get();
-    }
-    values[i] = value;
-  }
+  handOut(machine, values, made);
   for (Ref<>& kept : machine.keep) made.push_back(std::move(kept));
   return true;
 }

@@ -134,6 +134,7 @@ struct GuardProgram::Impl {
   size_t asked = 0;  // how many of them are the caller's
   Relations relations;
   std::vector<uint32_t> wanted_registers;
+  bool wanted_in_a_row = true;  // the registers of those that the caller wants
   std::vector<Py_hash_t> hashes;
   std::vector<TypeVersion> versions;
   std::vector<std::unique_ptr<Tree>> trees;

@@ -126,7 +126,7 @@ void Record::sortLines() {
   const std::vector<Fact>& looked_at = (watch ? untold : all).facts;
   addLines(found, looked_at);
   addLines(found, rest);
-  addLines(found, registers);
+  for (const Run& run : registers) addLines(found, run.values);
   for (const Fact& fact : looked_at) found.push_back(reinterpret_cast<uintptr_t>(fact.at));
   steady.lines(found);
   for (const tensor::TensorPair& pair : others) {
@@ -206,7 +206,8 @@ STATOR_HOT bool Tree::factsHold(Machine& machine, Record& record) {
 
 STATOR_HOT bool Tree::restHolds(Machine& machine, Record& record) {
   if (!record.tensorsHold(machine.cold.value_or(false))) return false;
-  for (const auto& [index, value] : record.registers) machine.r[index] = value;
+  for (const Record::Run& run : record.registers)
+    std::copy(run.values.begin(), run.values.end(), machine.r + run.first);
   if (record.rest.empty()) return true;
   return run(machine, record.rest.data(), record.rest.data() + record.rest.size()) == nullptr;
 }
@@ -231,8 +232,11 @@ const Op* Tree::record(Machine& machine) {
   std::sort(needed.begin(), needed.end());
   needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
   for (uint32_t index : needed) {
-    if (recorder.proof[index] != Proof::kNone)
-      record->registers.emplace_back(index, machine.r[index]);
+    if (recorder.proof[index] == Proof::kNone) continue;
+    std::vector<Record::Run>& runs = record->registers;
+    if (runs.empty() || runs.back().first + runs.back().values.size() != index)
+      runs.push_back({index, {}});
+    runs.back().values.push_back(machine.r[index]);
   }
   recorder.finish();
   if (records_.size() >= kRecords) records_.pop_back();

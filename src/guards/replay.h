@@ -55,7 +55,11 @@ struct Record {
   void sortLines();
   bool tensorsHold(bool cold);
   // that `rest` and the program behind the tree read
-  std::vector<std::pair<uint32_t, PyObject*>> registers;
+  struct Run {
+    uint32_t first;  // register
+    std::vector<PyObject*> values;
+  };
+  std::vector<Run> registers;
   std::vector<Ref<>> constants;  // immutable values whose address is taken for their contents
 };
 

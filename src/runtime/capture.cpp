@@ -409,14 +409,19 @@ void reportEntry(const Attempt& now, const Entry& entry) {
   }
 }
 
-// torch.compile(shapes_spec=...): while a trace of this cache's is under way its own sources are dynamic. One thread traces at a time.
+// torch.compile(shapes_spec=...): while the function that checks it is traced, what it names is dynamic and all else static. One thread
+// traces at a time.
 class AskedSources {
  public:
-  explicit AskedSources(const Cache& cache) {
-    Ref<> asks = stealRef(PyObject_GetAttrString(cache.settings.get(), "dynamic_sources"));
-    if (!asks) PyErr_Clear();
-    if (!asks || asks.get() == Py_None) return;
-    before_ = interpret::setDynamicSources(std::move(asks));
+  explicit AskedSources(Attempt& now) {
+    Ref<> asked = stealRef(PyObject_GetAttrString(now.cache.settings.get(), "dynamic_sources"));
+    if (!asked) PyErr_Clear();
+    PyObject *code = nullptr, *asks = nullptr;
+    if (!asked || asked.get() == Py_None || !PyArg_ParseTuple(asked.get(), "OO", &code, &asks) ||
+        code != reinterpret_cast<PyObject*>(now.code()))
+      return;
+    now.options.dynamic = interpret::DynamicMode::kStatic;
+    before_ = interpret::setDynamicSources(newRef(asks));
     set_ = true;
   }
   ~AskedSources() {
@@ -431,7 +436,7 @@ class AskedSources {
 };
 
 bool traceAsAsked(Attempt& now) {
-  AskedSources asked(now.cache);
+  AskedSources asked(now);
   return runTrace(now);
 }
 
@@ -490,7 +495,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
   return entry;
 }
 
-void takeDown(Site& site, const Cache& cache, StatorFrame* frame) {
+void noteFirstRun(Site& site, const Cache& cache, StatorFrame* frame) {
   site.captures++;
   CaptureTurn turn(true);
   if (!turn.held()) return;

@@ -48,8 +48,8 @@ bool isMarkedNative(PyFunctionObject* function) {
 
 bool importsModule(PyCodeObject* code) {
   static PyObject* const name = PyUnicode_InternFromString("_find_and_load");
-  return code->co_name == name && PyUnicode_CompareWithASCIIString(
-                                      code->co_filename, "<frozen importlib._bootstrap>") == 0;
+  return code->co_name == name &&
+         PyUnicode_CompareWithASCIIString(code->co_filename, "<frozen importlib._bootstrap>") == 0;
 }
 
 bool standsForNative(PyCodeObject* code) { return known::isPolyfill(code); }

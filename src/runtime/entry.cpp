@@ -200,7 +200,7 @@ LookUp::MaybeExit LookUp::refuse(Site& site, const Roots& roots) {
   if (config.stance == Stance::kEagerOnRecompile || hookState().entries_only > 0)
     return outcome(Outcome::kNative);
   if (config.stance == Stance::kEagerThenCompile && site.captures == 0) {
-    takeDown(site, cache, frame);
+    noteFirstRun(site, cache, frame);
     return outcome(Outcome::kNative);
   }
   if (cache.ahead == Ahead::kAsk) answerAhead(false);

@@ -224,9 +224,8 @@ void reportPlan(StatorFrame* frame, const interpret::Captured& captured) {
   for (const graph::Node* node : captured.graph->outputs())
     terms.outputs.push_back("%" + std::to_string(node->index));
   const std::string changes = breaks::describe(captured.plan, terms).changes;
-  Ref<> done =
-      callReport("plan_made", "(sOiss)", placeNow(frame).c_str(), stator_frame_code(frame),
-                 offsetNow(frame), captured.plan.text().c_str(), changes.c_str());
+  Ref<> done = callReport("plan_made", "(sOiss)", placeNow(frame).c_str(), stator_frame_code(frame),
+                          offsetNow(frame), captured.plan.text().c_str(), changes.c_str());
   if (!done) PyErr_Clear();
 }
 

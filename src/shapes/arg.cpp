@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/imports.h"
 #include "base/text.h"
+#include "shapes/dims.h"
 #include "shapes/dtypes.h"
 #include "shapes/fallback.h"
 #include "symbolic/sym_int.h"
@@ -126,6 +127,25 @@ Dim Arg::dim() const {
 }
 
 std::string_view Arg::text() const { return utf8View(object).value_or(std::string_view()); }
+
+bool Workspace::lower(const State& state) {
+  for (size_t i = 0; i < tensor_count_; ++i) {
+    Arg* arg = spilled_.empty() ? tensors_[i] : spilled_[i];
+    const TensorMeta& meta = *arg->tensor;
+    const DType dtype =
+        meta.device == DeviceType::CPU ? state.autocast_cpu_dtype : state.autocast_cuda_dtype;
+    if (!isFloating(meta.dtype) || meta.dtype == DType::Double || meta.dtype == dtype) continue;
+    if (!isNonOverlappingDense(meta.sizes, meta.strides)) return false;
+    TensorMeta& cast = lowered_.emplace_back(meta);
+    cast.dtype = dtype;
+    cast.storage_offset = 0;
+    cast.storage_id = 0;
+    cast.is_leaf = !cast.requires_grad;
+    cast.is_parameter = cast.is_wrapped_number = false;
+    arg->tensor = &cast;
+  }
+  return true;
+}
 
 Arg* Workspace::allocate(size_t count) {
   if (used_ + count <= kInline) {

@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import runpy
+import subprocess
 import sys
 
 import pytest
@@ -131,6 +132,18 @@ def test_architecture_names_what_is_there():
     called = {name.rpartition("::")[2] for name in re.findall(r"`([A-Za-z_]\w*(?:::\w+)*)`", life)}
     assert len(called) > 15
     assert not [name for name in called if not re.search(rf"\b{name}\b", sources)]
+
+
+def test_commits_that_adding_cites_are_there():
+    rows = re.findall(r"^\|.*\| ([0-9a-f]{7})\b[^|]*\|$", (ROOT / "docs/ADDING.md").read_text(), re.M)
+    assert len(rows) > 8
+    if not (ROOT / ".git").exists():
+        pytest.skip("no repository here")
+    missing = [
+        row for row in rows if subprocess.run(["git", "cat-file", "-e", row], cwd=ROOT, capture_output=True).returncode
+    ]
+    shallow = subprocess.run(["git", "rev-parse", "--is-shallow-repository"], cwd=ROOT, capture_output=True, text=True)
+    assert not missing or shallow.stdout.strip() == "true"
 
 
 @pytest.mark.parametrize("tool", ["api_page", "break_reasons"])

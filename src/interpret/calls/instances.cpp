@@ -30,6 +30,7 @@
 #include "interpret/tensors/wrapper_tensors.h"
 #include "python/objects.h"
 #include "python/types.h"
+#include "symbolic/sym_int.h"
 
 namespace stator::interpret {
 
@@ -263,10 +264,51 @@ bool isKept(Tracer& t, PyObject* value) {
 
 }  // namespace
 
+namespace {
+
+// A key of which no later call has an equal one, as far as the trace knows: sizes that are symbols, and objects made in the trace that are
+// hashed by their identity. `new_parts`: there is one.
+bool isNewKey(Tracer& t, PyObject* value, bool& new_parts) {
+  needStack();
+  if (symbolic::isSymbol(value)) return new_parts = true;
+  if (PyTuple_CheckExact(value) || Py_TYPE(value) == sizeType())
+    return everyItem(value, [&](PyObject* item) { return isNewKey(t, item, new_parts); });
+  if (isTraceIterator(value) || graph::isStandIn(value)) return false;
+  if (t.isMade(value) && stator_is_user_class(Py_TYPE(value)) &&
+      Py_TYPE(value)->tp_hash == PyBaseObject_Type.tp_hash &&
+      Py_TYPE(value)->tp_richcompare == PyBaseObject_Type.tp_richcompare)
+    return new_parts = true;
+  return isKept(t, value);
+}
+
+// The function behind the cache, which is left as it is: what it holds for other keys stays, and a later call computes the same again.
+Out callBehindCache(Tracer& tracer, PyObject* cache, const Source* source, const Args& args) {
+  static PyObject* const wrapped_name = PyUnicode_InternFromString("__wrapped__");
+  Ref<> wrapped = stealRef(PyObject_GetAttr(cache, wrapped_name));
+  if (!wrapped) return tracer.raiseCurrentError();
+  STATOR_VALUE(function,
+               fromOutside(tracer, wrapped.get(),
+                           tracer.world.child(SourceKind::kGenericAttr, source, wrapped_name)));
+  return callNested(tracer, function.get(), args);
+}
+
+}  // namespace
+
 Out callCached(Tracer& tracer, PyObject* cache, const Args& args) {
   const Source* source = tracer.sourceOf(cache);
   if (source == nullptr || !stator_lru_known(cache))
     return tracer.breakWith(Reason::kCallsOutside, "a cached function");
+  bool new_parts = false, all = true;
+  for (PyObject* value : args.values) {
+    const bool by_identity = tracer.values.isOutside(value) && !graph::isStandIn(value);
+    all &= by_identity || isNewKey(tracer, value, new_parts);
+  }
+  if (all && new_parts) {
+    const uint64_t effects = tracer.effects.count();
+    STATOR_VALUE(value, callBehindCache(tracer, cache, source, args));
+    if (tracer.effects.count() == effects) return value;
+    return tracer.breakWith(Reason::kCallsOutside, "a cached function that changes something");
+  }
   Ref<> key = stealRef(stator_lru_key(cache, args.values.data(),
                                       static_cast<Py_ssize_t>(args.positional), args.names));
   if (!key) return tracer.raiseCurrentError();
@@ -318,13 +360,7 @@ Out callCached(Tracer& tracer, PyObject* cache, const Args& args) {
   }
   if (found != STATOR_MISSING) return tracer.breakWith(Reason::kCallsOutside, "a cached function");
   tracer.world.guard(Guard{GuardKind::kAbsent, entry});
-  static PyObject* wrapped_name = PyUnicode_InternFromString("__wrapped__");
-  Ref<> wrapped = stealRef(PyObject_GetAttr(cache, wrapped_name));
-  if (!wrapped) return tracer.raiseCurrentError();
-  STATOR_VALUE(function,
-               fromOutside(tracer, wrapped.get(),
-                           tracer.world.child(SourceKind::kGenericAttr, source, wrapped_name)));
-  STATOR_VALUE(value, callNested(tracer, function.get(), args));
+  STATOR_VALUE(value, callBehindCache(tracer, cache, source, args));
   tracer.effects.note();
   tracer.effects.useLru({newRef(cache), key, value});
   return value;

@@ -51,7 +51,7 @@ bool isGuardedByAddress(PyObject* tensor) {
 }
 
 Out scalarFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
-  if (PyLong_CheckExact(raw) && tracer.options.dynamic != DynamicMode::kStatic) {
+  if (PyLong_CheckExact(raw)) {
     STATOR_VALUE(symbol, intFromOutside(tracer, raw, source));
     if (symbol) return symbol;
   }

@@ -136,6 +136,12 @@ Ref<> symBinary(Tracer& tracer, int operation, PyObject* left, PyObject* right) 
         return boxed(operation % 13 == NB_LSHIFT ? symbolic::multiply(a, power)
                                                  : symbolic::floorDiv(a, power));
       }
+      case NB_AND: {
+        // With the lowest bits: what is left of a division by their power of two.
+        if (!b->isInt()) std::swap(a, b);
+        if (!b->isInt() || b->number < 0 || ((b->number + 1) & b->number) != 0) return nullptr;
+        return boxed(symbolic::mod(a, symbolic::integer(b->number + 1)));
+      }
       case NB_POWER:
         if (!b->isInt() || b->number < 0 || b->number > 4) return nullptr;
         return boxed(symbolic::power(a, b));

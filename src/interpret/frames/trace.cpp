@@ -11,6 +11,7 @@
 #include "interpret/frames/above.h"
 #include "interpret/frames/finish.h"
 #include "interpret/frames/loop.h"
+#include "interpret/tensors/arrays.h"
 #include "interpret/tensors/function_modes.h"
 #include "interpret/tensors/torch_function.h"
 #include "interpret/tensors/torch_states.h"
@@ -162,7 +163,7 @@ Captured run(Tracer& tracer) {
   tracer.classes.restore();
   STATOR_CHECK(flow == Flow::kOk || flow == Flow::kBreak, "a trace ended in a raise");
   const bool returns = flow == Flow::kOk;
-  captured.start_anew = tracer.ending.startsAnew();
+  captured.start_anew = tracer.ending.startsAnew() || (!returns && numbersBecomeConstant(tracer));
   if (captured.start_anew || (!returns && breaksEarlier(tracer, captured))) return captured;
   if (!buildPlan(tracer, returns, captured.plan)) {
     runAgainWithoutPlan(tracer, returns, captured);

@@ -526,7 +526,9 @@ void registerLibrary() {
   };
   for (const auto& [path, handler] : rows) registerHandler(path, handler);
   for (const char* path :
-       {"bisect.bisect_left", "bisect.bisect_right", "re.escape", "keyword.iskeyword"})
+       {"bisect.bisect_left", "bisect.bisect_right", "re.escape", "keyword.iskeyword",
+        "struct.calcsize", "struct.pack", "struct.unpack", "zlib.crc32", "zlib.adler32",
+        "binascii.crc32", "binascii.hexlify", "binascii.unhexlify"})
     registerPure(path);
   registerRegex(std::make_index_sequence<std::size(kRegex)>());
   registerHandler("_abc._abc_instancecheck", abcInstanceCheck);

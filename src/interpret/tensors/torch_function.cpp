@@ -19,6 +19,7 @@
 #include "interpret/objects/descriptors.h"
 #include "interpret/objects/iteration.h"
 #include "interpret/objects/native_calls.h"
+#include "interpret/objects/special_methods.h"
 #include "interpret/objects/subclass_checks.h"
 #include "interpret/tensors/function_modes.h"
 #include "interpret/tensors/rows.h"
@@ -161,6 +162,19 @@ bool hasOverloaded(Tracer& tracer, const Args& args) {
   std::vector<PyObject*> overloaded;
   if (collectOverloaded(tracer, args, overloaded) != Flow::kOk) return false;
   return !overloaded.empty();
+}
+
+// torch asks numbers, names and sequences of a class of their own for __torch_function__.
+bool answersForAll(Tracer& tracer, PyObject* value) {
+  static PyObject* torch_function = PyUnicode_InternFromString("__torch_function__");
+  PyTypeObject* type = Py_TYPE(value);
+  if (type->tp_getattro == PyObject_GenericGetAttr || graph::isStandIn(value)) return false;
+  const bool number = PyLong_Check(value) || PyFloat_Check(value) || PyComplex_Check(value);
+  if (!number && !PyUnicode_Check(value) && !PyTuple_Check(value) && !PyList_Check(value))
+    return false;
+  return isProgrammed(tracer, type, "__getattribute__") ||
+         (isProgrammed(tracer, type, "__getattr__") &&
+          _PyType_Lookup(type, torch_function) == nullptr);
 }
 
 Out castTo(Tracer& tracer, PyObject* stand_in, PyTypeObject* type) {

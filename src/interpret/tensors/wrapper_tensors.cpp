@@ -15,8 +15,8 @@
 #include "interpret/core/tracer.h"
 #include "interpret/objects/attributes.h"
 #include "interpret/objects/class_lookups.h"
-#include "interpret/tensors/rows.h"
 #include "interpret/tensors/nonstrict.h"
+#include "interpret/tensors/rows.h"
 #include "interpret/tensors/tensor_call.h"
 #include "shapes/arg.h"
 #include "shapes/dtypes.h"
@@ -421,8 +421,7 @@ namespace {
 // torch makes one nested tensor for the whole process, at its first use, and hands it to every nested view. It is made for real: it outlives
 // the call, and says nothing of it.
 Out nestedDummy(Tracer& t, const Args& args) {
-  static PyObject* const make =
-      torchObject("torch.nested._internal.nested_tensor._nt_view_dummy");
+  static PyObject* const make = torchObject("torch.nested._internal.nested_tensor._nt_view_dummy");
   if (!args.values.empty()) return t.breakWith(Reason::kCallsOutside, "_nt_view_dummy");
   Ref<> dummy = stealRef(PyObject_CallNoArgs(make));
   if (!dummy) throw PythonError();
