@@ -1,5 +1,5 @@
-// The CPython version that this build is for, and what differs from version to version in the order of things on the value stack; the only
-// place outside the implementation files that asks.
+// The CPython version that this build is for, and what differs from version to version in the order of things on the
+// value stack; the only place outside the implementation files that asks.
 #pragma once
 
 #include "base/python.h"
@@ -15,7 +15,8 @@ namespace stator {
 
 constexpr int kPythonMinor = PY_MINOR_VERSION;
 
-// A call's operands begin with (NULL, callable) or (function, self) up to 3.12, with (callable, NULL) or (function, self) since.
+// A call's operands begin with (NULL, callable) or (function, self) up to 3.12, with (callable, NULL) or (function,
+// self) since.
 constexpr bool kNullBehindCallable = PY_MINOR_VERSION >= 13;
 // A backward jump looks at signals when it has jumped up to 3.12, before it does since.
 constexpr bool kChecksBeforeJump = PY_MINOR_VERSION >= 13;

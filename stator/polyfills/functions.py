@@ -35,7 +35,8 @@ def asked_copy(table):
 
 
 def union_of_dicts(left, right):
-    """`|` where one of them, at least, is a defaultdict, of a subclass of OrderedDict, or iterated as its class says."""
+    """`|` where one of them, at least, is a defaultdict, of a subclass of OrderedDict, or iterated as its class
+    says."""
     if not isinstance(left, (collections.defaultdict, collections.OrderedDict)) and not isinstance(
         right, (collections.defaultdict, collections.OrderedDict)
     ):

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz import idioms, tensors, wild
+from tests.fuzz import idioms, tensors, wild, written
 from tests.fuzz.generate import generate
 from tests.fuzz.shrink import shrink
 from tests.python.differential import compare, prepare_process
@@ -28,7 +28,7 @@ from tests.python.frontends import FORCED_BREAKS, FrontendMissing, frontend
 from tests.python.programs import Program
 from tests.python.workers import OneWorker, run_tasks
 
-GENERATORS = {"tensors": tensors, "idioms": idioms}
+GENERATORS = {"tensors": tensors, "idioms": idioms, "written": written}
 MIXED_BREAKS = ("", "1", "7", "random:{seed}")
 
 

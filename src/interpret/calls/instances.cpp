@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "interpret/calls/calls.h"
 #include "interpret/calls/classes.h"
+#include "interpret/calls/enumerations.h"
 #include "interpret/core/apparent_types.h"
 #include "interpret/core/arguments.h"
 #include "interpret/core/known.h"
@@ -67,7 +68,8 @@ bool isLaidOutByC(PyTypeObject* type) {
   return false;
 }
 
-// Exceptions that take their arguments apart in C (a SyntaxError's place, an OSError's number, a UnicodeError's bytes) may do so with these.
+// Exceptions that take their arguments apart in C (a SyntaxError's place, an OSError's number, a UnicodeError's bytes)
+// may do so with these.
 bool mayLookInto(Tracer& tracer, PyTypeObject* exception, const Args& args) {
   const bool looks =
       PyType_IsSubtype(exception, reinterpret_cast<PyTypeObject*>(PyExc_SyntaxError)) ||
@@ -250,7 +252,8 @@ Flow needRoom(Tracer& t, PyObject* cache, const Source* source) {
   return Flow::kOk;
 }
 
-// Whether the next call's argument equals this one: its parts are guarded where they were read, or are the same in every call.
+// Whether the next call's argument equals this one: its parts are guarded where they were read, or are the same in
+// every call.
 bool isKept(Tracer& t, PyObject* value) {
   needStack();
   if (values::isScalar(value) || stator_is_plain_key(value)) return true;
@@ -365,40 +368,6 @@ Out callCached(Tracer& tracer, PyObject* cache, const Args& args) {
   return value;
 }
 
-namespace {
-
-// The member of an enumeration that a call of the class asks for. Its metaclass may be the program's, and its `_missing_`, which is asked
-// for a value that no member has.
-Out enumMember(Tracer& tracer, PyTypeObject* type, const Args& args) {
-  auto* type_object = reinterpret_cast<PyObject*>(type);
-  static PyObject* const missing = PyUnicode_InternFromString("_missing_");
-  static PyObject* const members = PyUnicode_InternFromString("_value2member_map_");
-  auto leave = [&](const char* why) { return tracer.breakWith(Reason::kCallsOutside, why); };
-  if (isProgramsOwn(_PyType_Lookup(Py_TYPE(type_object), names().dunder_call)))
-    return leave("an enumeration whose metaclass has a __call__ of its own");
-  if (!isProgramsOwn(_PyType_Lookup(type, missing))) return callNative(tracer, type_object, args);
-  PyObject* by_value = _PyType_Lookup(type, members);
-  PyObject* value = args.values.size() == 1 ? args.values[0] : nullptr;
-  if (value == nullptr || by_value == nullptr || !PyDict_CheckExact(by_value) ||
-      !values::isScalar(value))
-    return leave("an enumeration with a _missing_ of its own");
-  if (PyDict_GetItemWithError(by_value, value) != nullptr)
-    return callNative(tracer, type_object, args);
-  PyErr_Clear();
-  STATOR_VALUE(asked, settle(tracer, getAttr(tracer, type_object, missing)));
-  Out found = callNested(tracer, asked.get(), {value});
-  if (found.ok() && PyObject_TypeCheck(found.get(), type)) return found;
-  if (found.ok() && found.get() == Py_None) {
-    Ref<> name = stealRef(PyType_GetQualName(type));
-    return tracer.raiseNew(PyExc_ValueError, "%R is not a valid %U", value, name.get());
-  }
-  if (!found.ok() && found.flow() != Flow::kRaise) return found;
-  if (!found.ok()) tracer.errors.dropRaised();
-  return tracer.breakWith(Reason::kRaises, "a value that no member has");
-}
-
-}  // namespace
-
 Out instantiate(Tracer& tracer, PyTypeObject* type, const Args& args, Continuation then,
                 bool metaclass_call) {
   PyTypeObject* meta = Py_TYPE(reinterpret_cast<PyObject*>(type));
@@ -509,7 +478,8 @@ Out saysItIsFunction(Tracer& tracer, PyObject* compiled) {
   return newRef(seen.get() == reinterpret_cast<PyObject*>(&PyFunction_Type) ? Py_True : Py_False);
 }
 
-// The class that an object gives out as its own (`__class__`) where that is not its type; ok with a null Ref otherwise. isinstance() believes both.
+// The class that an object gives out as its own (`__class__`) where that is not its type; ok with a null Ref otherwise.
+// isinstance() believes both.
 Out classGivenOut(Tracer& tracer, PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   static PyObject* const reads = PyUnicode_InternFromString("__getattribute__");

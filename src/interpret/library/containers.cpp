@@ -143,14 +143,12 @@ Out copy(Tracer& t, const Args& args) {
 }
 
 // What the trace keeps of a dict from outside is a plain one, which knows neither the class nor the factory.
-Out defaultDictCopy(Tracer& t, const Args& args) {
+template <bool ordered>
+Out classCopy(Tracer& t, const Args& args) {
   NEED(1, "copy");
-  return callNested(t, torchObject("stator.polyfills.functions.defaultdict_copy"),
-                    {args.values[0]});
-}
-Out orderedDictCopy(Tracer& t, const Args& args) {
-  NEED(1, "copy");
-  return callNested(t, torchObject("stator.polyfills.functions.ordered_copy"), {args.values[0]});
+  const char* path = ordered ? "stator.polyfills.functions.ordered_copy"
+                             : "stator.polyfills.functions.defaultdict_copy";
+  return callNested(t, torchObject(path), {args.values[0]});
 }
 
 // index, count, remove: by identity first, then by ==.
@@ -548,10 +546,10 @@ void registerContainers() {
       {"collections.OrderedDict.update", orderedDictUpdate},
       {"collections.OrderedDict.setdefault", dictSetDefault},
       {"collections.OrderedDict.clear", clear},
-      {"collections.OrderedDict.copy", orderedDictCopy},
+      {"collections.OrderedDict.copy", classCopy<true>},
       {"collections.OrderedDict.move_to_end", moveToEnd},
-      {"collections.defaultdict.copy", defaultDictCopy},
-      {"collections.defaultdict.__copy__", defaultDictCopy},
+      {"collections.defaultdict.copy", classCopy<false>},
+      {"collections.defaultdict.__copy__", classCopy<false>},
       {"builtins.set.add", setAdd},
       {"builtins.set.discard", setDiscard},
       {"builtins.set.remove", setRemove},

@@ -29,8 +29,8 @@ namespace stator::interpret {
 
 namespace {
 
-// Facts about code and installation that a program asks for again and again: asked once, at capture, of the real thing. The result is an
-// object that existed, in effect, before the trace.
+// Facts about code and installation that a program asks for again and again: asked once, at capture, of the real thing.
+// The result is an object that existed, in effect, before the trace.
 Out askOnce(Tracer& t, const Args& args, const char* path) {
   for (PyObject* value : args.values) {
     if (graph::isStandIn(value) || isTraceIterator(value))
@@ -60,16 +60,21 @@ bool isAsOutside(Tracer& t, PyObject* callable) {
   return function->func_dict == nullptr || PyDict_GET_SIZE(function->func_dict) == 0;
 }
 
-// What is asked about has to be the same at the next call. Functions that stay can be guarded; partials and other objects from outside may
-// hold anything then.
+// What is asked about has to be the same at the next call. Functions that stay can be guarded; partials and other
+// objects from outside may hold anything then.
 bool staysTheSame(Tracer& t, PyObject* callable) {
   if (PyMethod_Check(callable) && t.isMade(callable)) callable = PyMethod_GET_FUNCTION(callable);
   values::Info* info = t.values.find(callable);
   if (info == nullptr || info->origin != values::Origin::kOutside || guardedByIdentity(callable))
     return true;
   if (!PyFunction_Check(callable)) return false;
-  // Another one comes with the next call, of the same code, but with defaults of its own.
-  if (sources::isShortLived(callable)) return false;
+  // Another one may come with the next call, of the same code, which is guarded: what it was made with may be
+  // another's.
+  const auto* function = reinterpret_cast<PyFunctionObject*>(callable);
+  if (sources::isShortLived(callable) && function->func_defaults == nullptr &&
+      function->func_kwdefaults == nullptr && function->func_annotations == nullptr &&
+      function->func_dict == nullptr)
+    return true;
   t.world.guard(Guard{GuardKind::kIs, info->source, nullptr, newRef(callable)});
   return true;
 }
@@ -166,7 +171,8 @@ Out loadedModule(Tracer& t, PyObject* name) {
   return dictGet(t, modules, name);
 }
 
-// importlib.import_module(name) and __import__(name), of a whole name; the latter gives the package that the name begins with.
+// importlib.import_module(name) and __import__(name), of a whole name; the latter gives the package that the name
+// begins with.
 template <bool outermost>
 Out importByName(Tracer& t, const Args& args) {
   if (args.values.size() != 1 || args.positional != 1 || !PyUnicode_CheckExact(args.values[0]) ||
@@ -187,8 +193,9 @@ Out importByName(Tracer& t, const Args& args) {
   return module;
 }
 
-// weakref.ref(object) of an object that is there already: the trace neither makes nor drops it. CPython gives out the one that there is; the
-// trace's has a callback, so that it is nobody else's, and stands for the program's as long as that has none.
+// weakref.ref(object) of an object that is there already: the trace neither makes nor drops it. CPython gives out the
+// one that there is; the trace's has a callback, so that it is nobody else's, and stands for the program's as long as
+// that has none.
 Out weakReference(Tracer& t, const Args& args) {
   if (args.values.size() != 1 || args.positional != 1)
     return t.breakWith(Reason::kCallsOutside, "weakref.ref() with a callback");
@@ -270,8 +277,8 @@ Flow needClasses(Tracer& t, std::initializer_list<PyTypeObject*> types) {
   return Flow::kOk;
 }
 
-// A protocol's last word on an object that lacks some of its members: registrations, and what typing's own hook says of the class. It looks at
-// the frames of abc that call it, so that it is asked through them.
+// A protocol's last word on an object that lacks some of its members: registrations, and what typing's own hook says of
+// the class. It looks at the frames of abc that call it, so that it is asked through them.
 Out protocolCheck(Tracer& t, PyTypeObject* protocol, PyObject* object) {
   static PyObject* runtime = PyUnicode_InternFromString("_is_runtime_protocol");
   STATOR_VALUE(checkable, typeLookup(t, protocol, runtime));
@@ -332,8 +339,8 @@ Out moduleUp(Tracer& t, const Args& args, Py_ssize_t depth) {
 Out frameModuleName(Tracer& t, const Args& args) { return moduleUp(t, args, 0); }  // 3.12 on
 Out callersModule(Tracer& t, const Args& args) { return moduleUp(t, args, 1); }
 
-// What a description of types is made of: types, other such descriptions, plain values; tuples and lists of them, copied, so that typing
-// does not keep the trace's. Null: something else.
+// What a description of types is made of: types, other such descriptions, plain values; tuples and lists of them,
+// copied, so that typing does not keep the trace's. Null: something else.
 Ref<> typePart(Tracer& t, PyObject* value) {
   needStack();
   if (graph::isStandIn(value) || isTraceIterator(value)) return Ref<>();
@@ -393,7 +400,8 @@ Out matchesIn(Tracer& t, const Args& args) {
   return callNative(t, torchObject("stator.polyfills.functions.matches"), args);
 }
 
-// functools.singledispatch's `dispatch`: the implementation that its registry has for a class, which it then keeps in a cache of its own.
+// functools.singledispatch's `dispatch`: the implementation that its registry has for a class, which it then keeps in a
+// cache of its own.
 Out dispatch(Tracer& t, PyObject* function, const Args& args) {
   if (args.values.size() != 1 || !PyType_Check(args.values[0]))
     return t.breakWith(Reason::kRaises, "dispatch");
@@ -436,7 +444,8 @@ Out recursiveRepr(Tracer& t, PyObject* function, const Args& args) {
   return text;
 }
 
-// inspect's question whether a class hides the dict of its instances. From 3.12 on it keeps the answers, by mro or weak references to it.
+// inspect's question whether a class hides the dict of its instances. From 3.12 on it keeps the answers, by mro or weak
+// references to it.
 Out shadowedDict(Tracer& t, const Args& args) {
   if (args.values.size() != 1 || !PyType_Check(args.values[0]))
     return t.breakWith(Reason::kRaises, "_shadowed_dict");

@@ -111,7 +111,8 @@ PyTypeObject* boundType(PyObject* function) {
   return Py_TYPE(function) == &PyMethodDescr_Type ? &PyCFunction_Type : &PyMethod_Type;
 }
 
-// What stands in a class may be an object of a user's class that becomes a descriptor, or another kind of descriptor, later.
+// What stands in a class may be an object of a user's class that becomes a descriptor, or another kind of descriptor,
+// later.
 void guardDescriptorKind(Tracer& tracer, PyObject* entry) {
   PyTypeObject* kind = Py_TYPE(entry);
   if (!stator_is_user_class(kind) || !tracer.classes.firstAsDescriptor(kind)) return;
@@ -342,9 +343,10 @@ bool isPassed(const Source* source) {
 
 }  // namespace
 
-// A function that the trace made has the globals of the frame that made it: those of the driven frame, whichever they are then. One from
-// outside keeps its own, so that the driven frame's have to stay the same dict where they are one now. It is known by its code, which
-// another module may have too: the globals of one that was passed have to stay what they are.
+// A function that the trace made has the globals of the frame that made it: those of the driven frame, whichever they
+// are then. One from outside keeps its own, so that the driven frame's have to stay the same dict where they are one
+// now. It is known by its code, which another module may have too: the globals of one that was passed have to stay what
+// they are.
 PyObject* globalsOf(Tracer& tracer, SymbolicFrame& frame) {
   if (frame.globals_source == nullptr) {
     const Source* pinned = tracer.world.sources().pinned(frame.globals);

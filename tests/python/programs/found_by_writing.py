@@ -1,4 +1,5 @@
-"""Small programs on odd corners of Python, written theme by theme and called in a changing world: what differed from eager."""
+"""Small programs on odd corners of Python, written theme by theme and called in a changing world: what differed from
+eager."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def f(x, kept):
 
 @program(min_ops=1)
 def local_functions_of_equal_code():
-    """Functions that a call makes have the globals of that call's function, also where the entry was made for another one."""
+    """Functions that a call makes have the globals of that call's function, also where the entry was made for another
+    one."""
     space = _in_new_globals(_LOCAL_FUNCTIONS)
     kept: list[Any] = []
 
@@ -57,7 +59,8 @@ _DRIVER = compile("def f(x):\n    LOG.append('f')\n    return helper(x) + 1\n", 
 
 @program(min_ops=2)
 def one_helper_of_two_modules():
-    """A function keeps its globals; those of its caller are the same dict, or another one with the same function in it."""
+    """A function keeps its globals; those of its caller are the same dict, or another one with the same function in
+    it."""
     home = _in_new_globals(_HELPER, LOG=[])
     exec(_DRIVER, home)
     away = _in_new_globals(_DRIVER, LOG=[], helper=home["helper"])
