@@ -158,7 +158,7 @@ test-report: build ## The report in a real browser (Chromium, headless); screens
 	@$(PYTEST) -q --no-header -rs tests/python/test_report.py tests/report
 
 # An environment of its own over the main one's packages: nothing that is installed here may replace torch.
-LIBRARIES := accelerate diffusers lightning lightning-utilities torchmetrics peft psutil importlib_metadata zipp Pillow requests \
+LIBRARIES := tlparse accelerate diffusers lightning lightning-utilities torchmetrics peft psutil importlib_metadata zipp Pillow requests \
   charset_normalizer urllib3 certifi
 .venv-libraries/.ready: | $(ENVIRONMENT)
 	$(call say,environment of the libraries in .venv-libraries)
@@ -169,7 +169,7 @@ LIBRARIES := accelerate diffusers lightning lightning-utilities torchmetrics pef
 	@touch $@
 
 .PHONY: test-libraries
-test-libraries: build .venv-libraries/.ready ## transformers, accelerate, diffusers, lightning and peft under install(), the real ones (some minutes)
+test-libraries: build .venv-libraries/.ready ## transformers, accelerate, diffusers, lightning and peft under install(), and tlparse on its records: the real ones (some minutes)
 	$(call say,libraries that call torch.compile)
 	@PYTHONPATH=$(CURDIR) .venv-libraries/bin/python -m pytest -q --no-header -rs tests/libraries
 
@@ -273,7 +273,7 @@ lint: build rooms ## clang-format, clang-tidy, ruff, mypy, room check, figures o
 	@$(PY) tools/tidy.py
 
 format: $(ENVIRONMENT) ## Formats C++ and Python files in place
-	@$(PY) tools/format.py
+	@$(PY) tools/wrap.py && $(PY) tools/format.py
 	@$(BIN)/ruff check --fix-only -q . && $(BIN)/ruff format .
 
 .PHONY: clean

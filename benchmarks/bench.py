@@ -30,7 +30,7 @@ class Job:
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=3, help="repetitions, front ends alternating")
     parser.add_argument("--only", help="comma-separated programs: " + ", ".join(PROGRAMS))
     parser.add_argument(

@@ -95,7 +95,7 @@ def _cell(result: dict[str, Any] | None) -> str:
 def main() -> int:
     from benchmarks.break_programs import PROGRAMS
 
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--only", help="words of a place, such as 'for loop'")
     parser.add_argument("--self-test", action="store_true")
     parser.add_argument("--check", action="store_true", help=f"exit with 1 unless each share is {WANTED:.0%}")

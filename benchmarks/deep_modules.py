@@ -26,7 +26,7 @@ def _per_module_us(result: dict | None) -> float | None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--quick", action="store_true", help="at most 1,000 layers")
     parser.add_argument("--self-test", action="store_true")
     parser.add_argument("--check", action="store_true", help="exit with 1 unless growth is linear")

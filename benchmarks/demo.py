@@ -114,7 +114,7 @@ def _table(sides: list[str], found: dict[str, dict[str, Any]], options: argparse
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--backend", choices=("inductor", "aot_eager", "eager"), default="inductor")
     parser.add_argument("--self-test", action="store_true", help="torch.compile on both sides")

@@ -1,7 +1,8 @@
 """What grows with a program: `python -m benchmarks.growth [--check]`.
 
-A loop over a list of ints beside a tensor, at later calls; and functions with many graph breaks, at the first call. The cost of an item,
-and of a break, ought not to grow with their number. Stator alone, and CPU time: TorchDynamo takes minutes for the larger ones.
+A loop over a list of ints beside a tensor, at later calls; functions with many graph breaks, and rows of Linear layers, at the first call.
+The cost of an item, of a break and of a layer ought not to grow with their number. Stator alone, and CPU time: TorchDynamo takes minutes
+for the larger ones.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rich.table import Table
 from benchmarks import frontends, runner
 from benchmarks.side_reports import write_json
 
-SIZES = {"list": (10_000, 50_000), "breaks": (250, 4_000)}
+SIZES = {"list": (10_000, 50_000), "breaks": (250, 4_000), "layers": (500, 5_000)}
 # Largest over smallest cost of one that still counts as linear.
 LINEAR = 1.5
 
@@ -68,14 +69,37 @@ def first_call(spec: dict[str, Any]) -> dict[str, Any]:
     return {"seconds": min(made[1:]), "count": spec["size"], "equal": equal}
 
 
+def layers(spec: dict[str, Any]) -> dict[str, Any]:
+    """The first call of a row of layers, without what eager takes for it."""
+    import torch
+
+    frontend, x, made = frontends.load(spec["side"]), torch.ones(1, 2), []
+    with torch.no_grad():
+        for size in (1, spec["size"], spec["size"]):
+            model = torch.nn.Sequential(*(torch.nn.Linear(2, 2) for _ in range(size)))
+            compiled = frontend.compile(model, backend="eager")
+            gc.collect()
+            start = time.process_time()
+            seen = compiled(x)
+            middle = time.process_time()
+            equal = torch.equal(seen, model(x))
+            made.append(2 * middle - start - time.process_time())
+            frontend.reset()
+    return {"seconds": min(made[1:]), "count": spec["size"], "equal": equal}
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--check", action="store_true", help="exit with 1 unless growth is linear")
     parser.add_argument("--out", default="bench-out/growth.json")
     options = parser.parse_args()
     console, found, held = Console(), {}, True
     table = Table("what", "how many", "us each", "growth")
-    for what, measure in (("list", "growth:later_calls"), ("breaks", "growth:first_call")):
+    for what, measure in (
+        ("list", "growth:later_calls"),
+        ("breaks", "growth:first_call"),
+        ("layers", "growth:layers"),
+    ):
         costs = []
         for size in SIZES[what]:
             spec = {"measure": measure, "size": size, "side": frontends.STATOR}

@@ -141,7 +141,7 @@ def measure(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--functions", type=int, default=1000)
     parser.add_argument("--entries", type=int, default=8)
     parser.add_argument("--self-test", action="store_true")

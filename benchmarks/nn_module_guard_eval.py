@@ -31,7 +31,7 @@ def _slope_ns(few: dict | None, many: dict | None) -> float | None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--layers", type=int, default=36)
     parser.add_argument("--instances", type=int, default=20)
     parser.add_argument("--self-test", action="store_true")

@@ -1,9 +1,10 @@
 """What a user waits for: `python -m benchmarks.start`.
 
-From process start to the first result, less `import torch` and building the model. Cold: empty caches. Warm: a new process with all caches
-hot; from a file: `stator.load` of what `stator.save` wrote, without any cache. "With imports" is what a user sees; "without" has the front
-end's and inductor's modules imported before the clock starts. The step is a later call. Each in a process of its own; TorchDynamo and Stator
-alternate. `--cpu`: CPU time of the process and the compilers that it starts in place of seconds, for a busy machine.
+From process start to the first result, less `import torch` and building the model. Cold: empty caches. Warm: a new
+process with all caches hot; from a file: `stator.load` of what `stator.save` wrote, without any cache. "With imports"
+is what a user sees; "without" has the front end's and inductor's modules imported before the clock starts. The step is
+a later call. Each in a process of its own; TorchDynamo and Stator alternate. `--cpu`: CPU time of the process and the
+compilers that it starts in place of seconds, for a busy machine. `--check` holds the figures against the limits below.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from benchmarks import runner
 HEAVY = ("torch._dynamo", "torch._inductor", "sympy")
 SIDES = {"dynamo": "TorchDynamo", "whole": "Stator, whole", "stator": "Stator", "file": "from a file"}
 STEPS = 20
+# Limits of --check: TorchDynamo's warm start with imports over Stator's; seconds of Stator's, by program; and by how
+# many seconds the first call from a file may be longer than a later one.
+TIMES, AT_MOST, FIRST_CALL = 10, {"small": 0.3, "qwen3_12": 0.3}, {"qwen3_36": 0.06}
 
 
 def small() -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
@@ -94,6 +98,7 @@ def work(side: str, name: str, imported: bool, file: str, saves: bool) -> dict[s
             if side == "whole":
                 stator.config.regions = "off"
             compiled = stator.load(target, file, on_miss="error") if side == "file" else stator.compile(target)
+        calling = now()
         result = compiled(*args, **kwargs)
         end = now()
         modules = [module for module in HEAVY if module in sys.modules and module not in before]
@@ -108,6 +113,7 @@ def work(side: str, name: str, imported: bool, file: str, saves: bool) -> dict[s
     stats = stator.stats() if side != "dynamo" else {}
     return {
         "seconds": [later - earlier for later, earlier in zip(end, start, strict=True)],
+        "first": [later - earlier for later, earlier in zip(end, calling, strict=True)],
         "before": [later - earlier for later, earlier in zip(start, started, strict=True)],
         "step": [statistics.median(column) for column in zip(*steps, strict=True)],
         "equal": torch.allclose(first, second, atol=1e-4, rtol=1e-4),
@@ -171,6 +177,8 @@ def measure(names: list[str], rounds: int, caches: Path, sides: list[str], clock
                     seen = run(side, name, kind == "imported", caches)
                     samples.setdefault(f"{side}_{kind}", []).append(seen["seconds"][clock])
                     samples.setdefault(f"{side}_step", []).append(seen["step"][clock])
+                    if kind == "imported":
+                        samples.setdefault(f"{side}_first", []).append(seen["first"][clock])
                     if side == "stator" and kind == "all":
                         row["modules"], row["hits"] = seen["modules"], seen["hits"]
         figures[name] = row | {key: statistics.median(values) for key, values in samples.items()}
@@ -180,6 +188,7 @@ def measure(names: list[str], rounds: int, caches: Path, sides: list[str], clock
 MEASURES = {
     "all": "warm, with imports",
     "imported": "warm, without",
+    "first": "the first call alone",
     "cold": "cold, with imports",
     "step": "a later call",
 }
@@ -205,15 +214,32 @@ def table(figures: dict[str, Any], sides: list[str], clock: int) -> str:
     return "\n".join(lines)
 
 
+def shortfalls(name: str, row: dict[str, Any]) -> list[str]:
+    """What of the limits a program does not hold, as far as it was measured."""
+    found = []
+    warm = row.get("stator_all")
+    if warm is not None and row["modules"]:
+        found.append(f"{name}: a warm start imports {', '.join(row['modules'])}")
+    if warm is not None and "dynamo_all" in row and row["dynamo_all"] < TIMES * warm:
+        found.append(f"{name}: a warm start is {row['dynamo_all'] / warm:.1f} times TorchDynamo's, not {TIMES}")
+    if warm is not None and warm > AT_MOST.get(name, warm):
+        found.append(f"{name}: a warm start takes {warm:.3f} s, not {AT_MOST[name]}")
+    if "file_first" in row and name in FIRST_CALL:
+        above = row["file_first"] - row["file_step"]
+        if above > FIRST_CALL[name]:
+            found.append(
+                f"{name}: the first call from a file is {above:.3f} s above a later one, not {FIRST_CALL[name]}"
+            )
+    return found
+
+
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--only", default=",".join(USUAL), help="comma-separated: " + ", ".join(PROGRAMS))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--caches", type=Path, help="keep the caches in this folder for the next run")
     parser.add_argument("--out", type=Path, help="write the figures as JSON")
-    parser.add_argument(
-        "--check", action="store_true", help="exit with 1 unless Stator is 10 times as fast with imports"
-    )
+    parser.add_argument("--check", action="store_true", help="exit with 1 unless the limits hold")
     parser.add_argument("--sides", default=",".join(SIDES), help="comma-separated: " + ", ".join(SIDES))
     parser.add_argument("--cpu", action="store_true", help="CPU time in place of seconds")
     parser.add_argument("--worker", nargs=5, help=argparse.SUPPRESS)
@@ -230,11 +256,10 @@ def main(arguments: list[str] | None = None) -> int:
     if options.out is not None:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps(figures, indent=1))
-    holds = all(
-        row.get("dynamo_all", 10 * row["stator_all"]) >= 10 * row["stator_all"] and not row["modules"]
-        for row in figures.values()
-    )
-    return 0 if holds or not options.check else 1
+    missed = [text for name, row in figures.items() for text in shortfalls(name, row)]
+    if options.check:
+        print("\n".join(missed) or "all limits hold")
+    return 1 if missed and options.check else 0
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ import os
 import sys
 import warnings
 
-from stator import _buckets, _cuda_graphs, _observe, _report, config, exc
+from stator import _buckets, _compilations, _compile_ids, _cuda_graphs, _observe, _report, config, exc
+from stator._loaded import loaded
 
 _own = {}
 _AUTO, _ALWAYS = (
@@ -102,7 +103,7 @@ _default = None  # set here; otherwise torch's
 
 
 def _default_backend():
-    registry = sys.modules.get("torch._dynamo.backends.registry")
+    registry = loaded("torch._dynamo.backends.registry")
     if _default or registry is None:
         return _default or "inductor"
     from stator import _torch_versions
@@ -272,12 +273,12 @@ class Backend:
     @property
     def is_watched(self):
         """Somebody gets to see every graph."""
-        return _observe.has_listeners() or _report.wants_graphs()
+        return _observe.has_listeners() or _report.wants_graphs() or _compile_ids.tracing()
 
     @property
     def runs_unseen(self):
         """The captured graph runs as it is, and nobody looks at it: no module has to be made of it."""
-        return self.is_eager and not (self.is_watched or "torch._dynamo.utils" in sys.modules)
+        return self.is_eager and not (self.is_watched or loaded("torch._dynamo.utils") is not None)
 
     def disk_settings(self):
         """All that what it makes depends on beside the graph, as bytes; None: what it makes is not kept on the disk."""
@@ -358,7 +359,9 @@ class Backend:
         if record is not None:
             calls = graph_module._stator_calls
             self.count(record.calls if calls is None else calls)
-            _report.note(graph_node_count=record.calls + len(record.inputs) + 1, graph_input_count=len(record.inputs))
+            _compilations.note(
+                graph_node_count=record.calls + len(record.inputs) + 1, graph_input_count=len(record.inputs)
+            )
         _report.graph_made(graph_module)
         if _observe.has_listeners():
             _observe.graph_made(graph_module)
@@ -383,12 +386,12 @@ class Backend:
         function = _buckets.at_bucket_bounds(function)
         try:
             if config.repro_after is None and not _bisecting:
-                compiled = function(graph_module, example_inputs, **arguments)
+                compiled = _traced(function, graph_module, example_inputs, arguments)
             else:
                 from stator.debug import _wrap
 
                 compiled = _wrap.compile_graph(
-                    self, lambda gm, examples: function(gm, examples, **arguments), graph_module, example_inputs
+                    self, lambda gm, examples: _traced(function, gm, examples, arguments), graph_module, example_inputs
                 )
             if not callable(compiled):
                 raise TypeError(f"the backend returned {type(compiled).__name__}, which is not callable")
@@ -412,6 +415,27 @@ class Backend:
         reset = getattr(self.function, "reset", None)
         if reset is not None:
             reset()
+
+
+def _traced(function, graph_module, example_inputs, arguments):
+    """The backend's answer. AOTAutograd asks for a second run where it gave the value of an input (a double of one element) a symbol, and needs none then.
+
+    Floats among the inputs are another matter: the graph is captured again without them.
+    """
+    try:
+        return function(graph_module, example_inputs, **arguments)
+    except Exception as error:
+        if type(error).__name__ != "TensorifyScalarRestartAnalysis":
+            raise
+        import torch
+
+        noted = sys.modules["torch._dynamo.symbolic_convert"].TensorifyState
+        try:
+            if any(isinstance(example, (float, torch.SymFloat)) for example in example_inputs):
+                raise
+            return function(graph_module, example_inputs, **arguments)
+        finally:
+            noted.clear()
 
 
 class _ByIdentity:

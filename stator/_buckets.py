@@ -1,15 +1,14 @@
 """Graphs inside of DistributedDataParallel, compiled in parts: one for each bucket of gradients. A backward that is one piece would give its
 gradients at its end, and nothing would overlap with their reduction. torch's own splitter does the cutting."""
 
-import sys
-
 import torch
 
 from stator import config
+from stator._loaded import loaded
 
 
 def _active():
-    parallel = sys.modules.get("torch.nn.parallel.distributed")
+    parallel = loaded("torch.nn.parallel.distributed")
     if parallel is None or not config.optimize_ddp:
         return None
     return parallel.DistributedDataParallel._get_active_ddp_module()

@@ -26,13 +26,16 @@ class Settings:
         self.backend, self.fullgraph, self.dynamic = backend, fullgraph, dynamic
         self.recompile_limit, self.isolate_recompiles = recompile_limit, isolate_recompiles
         self.arguments = arguments
+        # For shapes_spec (_shapes_spec.py): code in which sources are asked for by name, and (name, rank) -> (dynamic dims, unbacked dims).
+        self.dynamic_sources = None
         # What the user says about guards (_guard_filter.py).
         self.guard_filter_fn = backend.guard_filter_fn
         self.guard_export_fn, self.guard_fail_fn = (arguments.get(k) for k in ("guard_export_fn", "guard_fail_fn"))
 
     def key(self):
-        # `isolate_recompiles` asks for a cache of its own.
-        alone = next(_fresh) if self.isolate_recompiles else None
+        # `isolate_recompiles` asks for a cache of its own; `shapes_spec` speaks of one function's parameters.
+        by_itself = self.isolate_recompiles or self.arguments.get("shapes_spec") is not None
+        alone = next(_fresh) if by_itself else None
         hooks = (
             id(self.guard_export_fn),
             id(self.guard_fail_fn),

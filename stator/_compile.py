@@ -36,6 +36,7 @@ def compile(
     mode, options: for the backend; not both. name: a label for the region in debug output.
     disable: return `model` as it is. recompile_limit: in place of config.recompile_limit.
     isolate_recompiles: no sharing of captured graphs with other compile calls.
+    shapes_spec: which sizes and ints of the arguments are dynamic, all others being static (torch.fx.experimental.dynamic_spec).
     """
     if mode is not None and options is not None:
         raise RuntimeError("mode and options exclude each other: give one of them")
@@ -44,9 +45,12 @@ def compile(
     if dynamic is not None and not isinstance(dynamic, bool):
         raise TypeError(f"dynamic is None, True or False, not {dynamic!r}")
     if shapes_spec is not None:
-        raise NotImplementedError("shapes_spec: mark dimensions with mark_dynamic instead")
+        if dynamic is not None:
+            raise ValueError("`dynamic` and `shapes_spec` cannot both be set: shapes_spec says what is dynamic")
+        shapes_spec = importlib.import_module("stator._shapes_spec").normal(shapes_spec)
     given = dict(fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, name=name,
-                 recompile_limit=recompile_limit, isolate_recompiles=isolate_recompiles)  # fmt: skip
+                 recompile_limit=recompile_limit, isolate_recompiles=isolate_recompiles,
+                 shapes_spec=shapes_spec)  # fmt: skip
     if model is None:
         return functools.partial(_decorate, dict(given, disable=disable))
     if disable:
@@ -114,6 +118,11 @@ class Compiler:
         return apply(model, self, self._compiled)
 
     def _compiled(self, function):
+        spec = self.settings.arguments.get("shapes_spec")
+        if spec is not None:
+            checks, asks = importlib.import_module("stator._shapes_spec").enforcing(function, spec)
+            self.settings.dynamic_sources = checks.__code__, asks
+            return _core.CompiledFunction(checks, self.cache)
         with_frame = _with_frame(function)
         if with_frame is function:
             _caches.keep(function, self.cache)

@@ -1,9 +1,8 @@
 """CUDA graphs that inductor records hand out the same memory at each step: what a step returned is overwritten by the next one. torch counts calls of
 compiled functions as steps (where the program does not count itself, `cudagraph_mark_step_begin`), and so it has to be told of ours."""
 
-import sys
-
 from stator import _core
+from stator._loaded import loaded
 
 _last = -1
 
@@ -15,7 +14,7 @@ def are_used(backend):
     chosen = getattr(backend.function, "config", None)
     if isinstance(chosen, dict) and "triton.cudagraphs" in chosen:
         return bool(chosen["triton.cudagraphs"])
-    inductor = sys.modules.get("torch._inductor.config")
+    inductor = loaded("torch._inductor.config")
     return inductor is not None and bool(inductor.triton.cudagraphs)
 
 

@@ -10,12 +10,13 @@ import os
 import sys
 
 from stator import _report
+from stator._loaded import loaded
 
 log = logging.getLogger("stator")
 
 
 def _root() -> str:
-    theirs = sys.modules.get("torch._dynamo.config")
+    theirs = loaded("torch._dynamo.config")
     if theirs is not None:
         return theirs.debug_dir_root
     return os.path.join(os.environ.get("TORCH_COMPILE_DEBUG_DIR", os.getcwd()), "torch_compile_debug")

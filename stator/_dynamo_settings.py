@@ -74,7 +74,7 @@ NOT_HERE = {
     "_autograd_backward_strict_mode_banned_ops": ("there is no strict mode of backward", ""),
     "_autograd_backward_strict_mode_conditional_banned_ops": ("there is no strict mode of backward", ""),
     "_custom_ops_profile": ("it belongs to TorchDynamo's tests", ""),
-    "_shapes_spec": ("it belongs to torch.compile(shapes_spec=...)", "mark sizes with stator.mark_dynamic"),
+    "_shapes_spec": ("torch.compile sets it", "pass shapes_spec= to compile"),
     "_unsafe_skip_fsdp_module_guards": ("guards of FSDP's modules are config.skip_fsdp_guards", "set that one"),
     "allow_empty_graphs": ("a capture without tensor calls makes no graph", ""),
     "allow_ignore_mark_dynamic": ("a mark that cannot be met is an error", "use stator.maybe_mark_dynamic"),

@@ -4,10 +4,12 @@ A tensor's facts travel in both directions as one tuple, whose order src/tensor/
 (sizes, strides, dtype, device, requires_grad, is_leaf, is_conj, is_neg, is_inference, is_parameter, offset, storage_bytes, storage).
 """
 
+import collections
 import contextlib
 import functools
 import itertools
 import logging
+import operator
 import traceback
 import types
 import warnings
@@ -24,6 +26,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from stator import config
 from stator._fake_watch import Watch, storages_of
 
 # Numbers of shapes::Status.
@@ -98,6 +101,13 @@ def _is_fake_wrapper(tensor):
     return all(_is_fake_wrapper(value) for value in inner if isinstance(value, torch.Tensor))
 
 
+def _lazy_view(tensor, is_conj, is_neg):
+    """With the bits that say how its memory is to be read."""
+    if is_conj:
+        tensor = tensor.conj()
+    return torch._neg_view(tensor) if is_neg else tensor
+
+
 def _make_one(facts, storages):
     (sizes, strides, dtype, device, requires_grad, is_leaf, is_conj, is_neg) = facts[:8]
     (is_inference, is_parameter, offset, storage_bytes, storage) = facts[8:]
@@ -108,18 +118,18 @@ def _make_one(facts, storages):
         elem = torch.empty(0, dtype=dtype, device="meta")
         elem.set_(storages[storage], offset, sizes, strides)
         fake = FakeTensor(mode(), elem, device)
-        if is_conj:
-            fake = fake.conj()
-        if is_neg:
-            fake = torch._neg_view(fake)
-    if requires_grad:
-        if is_leaf:
-            with torch.inference_mode(is_inference):  # what inference mode made takes the flag there alone
+    if requires_grad and not is_leaf:
+        with torch.enable_grad(), mode():
+            weight = torch.empty((), dtype=dtype, device=device, requires_grad=True)
+            fake = _lazy_view(
+                _MarkNonLeaf.apply(fake, weight), is_conj, is_neg
+            )  # a view made under no_grad takes no mark
+    else:
+        with torch.inference_mode(is_inference):  # what inference mode made takes the flag there alone
+            with torch.no_grad():
+                fake = _lazy_view(fake, is_conj, is_neg)
+            if requires_grad:
                 fake.requires_grad_()
-        else:
-            with torch.enable_grad(), mode():
-                weight = torch.empty((), dtype=dtype, device=device, requires_grad=True)
-                fake = _MarkNonLeaf.apply(fake, weight)
     if is_parameter:
         fake._is_param = True
     return fake
@@ -148,13 +158,25 @@ def symbols(hints, unbacked, data_sizes):
     return _symbols.for_one_run(hints, unbacked, data_sizes)
 
 
+def _set_apart(all_facts):
+    """Numbers of the tensors that lie in memory of others or behind its beginning: fakes with symbolic sizes each have memory of their own."""
+    shared = collections.Counter(facts[12] for facts in all_facts)
+    return {number for number, facts in enumerate(all_facts) if shared[facts[12]] > 1 or facts[10] != 0}
+
+
+def _lies_elsewhere(env, mutates, written, aliases):
+    """Whether the run wrote to one of those, or gave a view of one: which memory that is, is known only of tensors as they are."""
+    if mutates and not written and env.set_apart:
+        return True
+    return not env.set_apart.isdisjoint(written) or not env.set_apart.isdisjoint(aliases)
+
+
 def make_symbolic(all_facts, env, nonzeros):
     """FakeTensors with SymInts; None where tensors are more than their sizes say. Each gets memory of its own, which `env` is told.
 
     nonzeros: (number, text) of tensors of which is known how many elements are not 0.
     """
-    storages = [facts[12] for facts in all_facts]
-    env.set_apart = len(set(storages)) < len(storages) or any(facts[10] != 0 for facts in all_facts)
+    env.set_apart = _set_apart(all_facts)
     fakes = []
     for facts in all_facts:
         (sizes, strides, dtype, device, requires_grad, is_leaf, is_conj, is_neg, is_inference, is_parameter) = facts[
@@ -194,12 +216,12 @@ def call_symbolic(target, args, kwargs, fakes, state, env, by_python):
         if answer[0] != OK:
             return None
         status, structure, detail, rows, changed, mutates, random, written = answer
-        if changed:
-            return None
         if any(len(row) == 1 and env.is_new(row[0]) for row in rows):
             return (DATA_DEPENDENT, "gives a number", None), [], [], []
-        if env.set_apart and (mutates or written or any(len(row) > 1 and row[2] >= 0 for row in rows)):
-            return None  # which memory a result lies in, and where, is known only of tensors as they are
+        aliases = [row[2] for row in rows if len(row) > 1] + [number for number, _ in changed]
+        if _lies_elsewhere(env, mutates, written, aliases):
+            return None
+        changed = [(number, env.facts(facts)) for number, facts in changed]
         rows = [row if len(row) == 1 else (env.facts(row[0]), *row[1:]) for row in rows]
         conditions, found = env.new_conditions(), env.found()
         sizes = {size for row in rows if len(row) > 1 for size in row[0][0] if isinstance(size, str)}
@@ -208,7 +230,7 @@ def call_symbolic(target, args, kwargs, fakes, state, env, by_python):
             return (DYNAMIC_SHAPE, "a size that depends on data, and is that of no result", None), [], [], []
         counted = [(number, env.name(fake.nonzero_memo)) for number, fake in enumerate(fakes)]
         counted = [row for row in counted if row[1] is not None]
-        answer = status, structure, detail, rows, [], mutates, random, written
+        answer = status, structure, detail, rows, changed, mutates, random, written
         return answer, conditions, [span for _, span in found], counted
     except env.unknown:
         return None
@@ -218,10 +240,11 @@ def call_symbolic(target, args, kwargs, fakes, state, env, by_python):
 
 def make_wrapped(all_facts, env):
     """As make_symbolic, for a call with wrappers, which are there already."""
-    plain = [facts for facts in all_facts if not isinstance(facts, torch.Tensor)]
-    made = make_symbolic(plain, env, [])
+    numbers = [number for number, facts in enumerate(all_facts) if not isinstance(facts, torch.Tensor)]
+    made = make_symbolic([all_facts[number] for number in numbers], env, [])
     if made is None:
         return None
+    env.set_apart = {numbers[number] for number in env.set_apart}
     made = iter(made)
     return [facts if isinstance(facts, torch.Tensor) else next(made) for facts in all_facts]
 
@@ -235,7 +258,7 @@ def call_wrapped(target, args, kwargs, fakes, state, env):
         if answer[0] != OK:
             return answer, []
         status, structure, detail, rows, changed, mutates, random, written = answer
-        if env.set_apart and (mutates or written or any(len(row) > 2 and row[2] >= 0 for row in rows)):
+        if _lies_elsewhere(env, mutates, written, [row[2] for row in rows if len(row) > 2]):
             return (UNSUPPORTED, "which memory a result lies in is not known", None), []
         texts = []
         for row in rows:
@@ -449,6 +472,48 @@ _CONSTANTS = (
 
 # Their functions are Python's, and warn of arguments: then their code is followed, so that the warning comes from the program's line.
 _WARN_THEMSELVES = ("torch.nn.functional", "torch.functional")
+
+
+GETITEM, ITEM, NONZERO = operator.getitem, torch.Tensor.item, torch.Tensor.nonzero
+
+
+@functools.cache
+def _tagged(target):
+    """(status, operator, whether it reads a single element) that torch's tags give for every form of the function, or None."""
+    name = target.__name__
+    if target is torch.Tensor.tolist:  # has no operator
+        return DATA_DEPENDENT, "", False
+    rows = []
+    for schema in torch._C._jit_get_schemas_for_operator(f"aten::{name}"):
+        if not any(argument.is_out for argument in schema.arguments):
+            overload = getattr(getattr(torch.ops.aten, name), schema.overload_name or "default")
+            rows.append(
+                (
+                    torch.Tag.data_dependent_output in overload.tags,
+                    torch.Tag.dynamic_output_shape in overload.tags,
+                    overload,
+                )
+            )
+    if rows and all(reads for reads, _, _ in rows):
+        return DATA_DEPENDENT, str(rows[0][2]), name == "item"
+    if rows and all(decides for _, decides, _ in rows):
+        return DYNAMIC_SHAPE, str(rows[0][2]), False
+    return None
+
+
+def by_tags(target):
+    """What is known of a function of torch's without a run; see toldByTags in infer_fallback.cpp."""
+    if not isinstance(target, (types.BuiltinFunctionType, types.MethodDescriptorType)):
+        return None
+    if (
+        getattr(torch.Tensor, target.__name__, None) is not target
+        and getattr(torch, target.__name__, None) is not target
+    ):
+        return None
+    told = _tagged(target)
+    if told is not None and told[0] == DYNAMIC_SHAPE and config.capture_dynamic_output_shape_ops:
+        return None
+    return told
 
 
 def _without_locals(error):

@@ -37,7 +37,7 @@ from torch.fx.graph_module import GraphModule
 from torch.fx.node import _get_qualified_name
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from stator import _compile_ids, _core, _report, config
+from stator import _compilations, _compile_ids, _core, _report, _trace_records, config
 
 _log = logging.getLogger("torch._dynamo.output_graph")  # the word `dynamo`
 
@@ -479,7 +479,11 @@ def compile_graph(module: CapturedModule, backend: Callable[..., Any], disk_key:
         if announce is not None:
             if module._stator_record.symbols is not None:
                 _share_mode(module)
+            if _compile_ids.tracing():
+                _compilations.note(**_trace_records.graph(module))
+            _compilations.phase("backend_compile")
             announce(module)
+            _compilations.phase("build_guards")
         return module._stator_runner, [], [], -1
     context = prepare(module)
     record = module._stator_record
@@ -491,15 +495,17 @@ def compile_graph(module: CapturedModule, backend: Callable[..., Any], disk_key:
         for position in record.unseen:
             examples[position] = record.input_fake(position)
         if _compile_ids.tracing():
-            _compile_ids.graph(module)
+            _compilations.note(**_trace_records.graph(module))
         name = getattr(backend, "compiler_name", type(backend).__name__)
         _log.info("graph %d goes to the backend %s", number, name)
         start = time.monotonic()
+        _compilations.phase("backend_compile")
         with _profiled():
             compiled = backend(module, examples)
         seconds = time.monotonic() - start
+        _compilations.phase("build_guards")
         _log.info("the backend %s has compiled graph %d in %.3f s", name, number, seconds)
-        _report.took("stator: backend", seconds)
+        _compilations.took("stator: backend", seconds)
     if not callable(compiled):
         raise TypeError(f"the backend returned {type(compiled).__name__}, which cannot be called")
     symbols = getattr(record.fake_mode, "_stator_symbols", None)

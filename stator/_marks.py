@@ -4,10 +4,10 @@ A mark is an attribute of the tensor, under the name that TorchDynamo gives it, 
 them into account: a tensor with other marks is captured anew.
 """
 
-import sys
-
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from stator._loaded import loaded
 
 
 def _dims(index):
@@ -65,7 +65,7 @@ def _inner(tensor):
 
 
 def _range(dim, low, high):
-    theirs = sys.modules.get("torch._dynamo.decorators")
+    theirs = loaded("torch._dynamo.decorators")
     return (theirs._DimRange if theirs is not None else _DimRange)(dim, low, high)
 
 

@@ -9,7 +9,6 @@ died in it. So nothing is written to the store as long as all is well.
 import datetime
 import json
 import logging
-import sys
 import threading
 import time
 import warnings
@@ -18,6 +17,7 @@ import torch
 from torch._logging import trace_structured
 
 from stator import _core, config, exc
+from stator._loaded import loaded
 
 log = logging.getLogger("stator.ranks")
 _torch_log = logging.getLogger("torch._dynamo.output_graph")
@@ -29,7 +29,7 @@ _chosen = None  # by set_compile_group
 
 def _distributed():
     """torch.distributed, where it is loaded and has a process group."""
-    dist = sys.modules.get("torch.distributed")
+    dist = loaded("torch.distributed")
     return dist if dist is not None and dist.is_available() and dist.is_initialized() else None
 
 

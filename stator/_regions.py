@@ -1,10 +1,9 @@
 """Regions: what of a backend's answer an entry's plan calls. Finding and cutting them is C++ (src/regions/)."""
 
-import sys
-
 import torch
 
 from stator import _torch_versions
+from stator._loaded import loaded
 
 # What torch puts around inductor's code for inference. Without mutated or aliased inputs and outputs none of them has anything to do but to
 # switch off grad mode and autocast.
@@ -20,7 +19,7 @@ def innermost(compiled, outputs):
 
     For a region without gradients, mutated inputs and aliases.
     """
-    output_code = sys.modules.get("torch._inductor.output_code")
+    output_code = loaded("torch._inductor.output_code")
     if output_code is None or torch._C._is_any_autocast_enabled():
         return None
     while hasattr(compiled, "__wrapped__"):

@@ -10,16 +10,14 @@ import linecache
 import logging
 import os
 import re
-import sys
-import threading
-import time
 import traceback
 import warnings
 from typing import Any
 
 import torch
 
-from stator import _advice, _compile_ids, _core, _torch_versions, config, exc
+from stator import _advice, _compilations, _compile_ids, _trace_records, config, exc
+from stator._loaded import loaded
 
 log = logging.getLogger("stator")
 compile_ids = itertools.count()  # of graphs that went to a backend: __compiled_fn_<n>
@@ -32,7 +30,7 @@ breaks: collections.Counter[str] = collections.Counter()
 
 def count(kind, key, by=1):
     """TorchDynamo's counters, which tools and tests read, are kept where somebody has loaded them."""
-    theirs = sys.modules.get("torch._dynamo.utils")
+    theirs = loaded("torch._dynamo.utils")
     if theirs is not None:
         theirs.counters[kind][key] += by
 
@@ -57,6 +55,9 @@ def raise_unsupported(place, sentence, number, hint, fullgraph, stack):
         own = os.path.dirname(__file__) + os.sep
         callers = [frame for frame in traceback.extract_stack() if not frame.filename.startswith(own)]
         text += f"\nThe compiled function was called by:\n{''.join(traceback.format_list(callers)).rstrip()}"
+    if stack:
+        file, line, _ = stack[-1]
+        _compilations.note(fail_user_frame_filename=file, fail_user_frame_lineno=line)
     if number == OPERATION_RAISES:
         raise exc.TorchRuntimeError(text)
     if number == BRANCH:
@@ -138,116 +139,21 @@ def compiling_graph(made):
     _output_graph.debug("COMPILING GRAPH due to %s", compile_reason(made))
 
 
-def _callbacks():
-    """torch._dynamo's registry of those who want to know when something is compiled; None where nobody has loaded it."""
-    module = sys.modules.get("torch._dynamo.callback")
-    return getattr(module, "callback_handler", None)
-
-
-def _listening(handler):
-    return handler is not None and bool(handler.start_callbacks or handler.end_callbacks)
-
-
-def took(what, seconds):
-    """For torch._dynamo.utils.compile_times(), where somebody has loaded it."""
-    theirs = sys.modules.get("torch._dynamo.utils")
-    if theirs is not None:
-        theirs.compilation_time_metrics.setdefault(what, []).append(seconds)
-
-
-_compiling = threading.local()  # .stack: one for each compilation under way on this thread, the innermost last
-
-
-class _Compilation:
-    """One that is under way, for those who ask for figures of it."""
-
-    def __init__(self, installed):
-        self.installed, self.start, self.begun = installed, time.time(), time.perf_counter()
-        self.facts = _compile_ids.facts()
-        self.before = _core.stats()
-
-    def metrics(self, guards, error):
-        """In the fields of torch._dynamo.utils.CompilationMetrics."""
-        now, before = _core.stats(), self.before
-        seconds = time.perf_counter() - self.begun
-        failure = getattr(error, "inner_exception", error)
-        return {
-            **self.facts,
-            "start_time": self.start,
-            "entire_frame_compile_time_s": seconds,
-            "backend_compile_time_s": now["backend_seconds"] - before["backend_seconds"],
-            "dynamo_cumulative_compile_time_us": int(seconds * 1e6),
-            "graph_op_count": now["ops"] - before["ops"],
-            "num_graph_breaks": now["breaks"] - before["breaks"],
-            "guard_count": guards if guards >= 0 else None,
-            "has_guarded_code": guards >= 0,
-            "is_forward": True,
-            "config_suppress_errors": config.suppress_errors,
-            "specialize_float": config.specialize_float,
-            "fail_type": None if failure is None else type(failure).__qualname__,
-            "fail_reason": None if failure is None else str(failure),
-        }
-
-
-def _top():
-    stack = _compiling.__dict__.get("stack")
-    return stack[-1] if stack else None
-
-
-def note(**facts):
-    """Of the compilation that is under way on this thread, if anybody wants to know."""
-    if (top := _top()) is not None:
-        top.facts.update(facts)
-
-
-def compile_starts():
-    installed = contextlib.nullcontext()
-    if _listening(handler := _callbacks()):
-        from torch._dynamo.callback import CallbackTrigger
-
-        installed = handler.install_callbacks(CallbackTrigger.DYNAMO, str(_compile_ids.current()))
-    installed.__enter__()
-    _compiling.__dict__.setdefault("stack", []).append(_Compilation(installed))
-
-
-def _say_captured(metrics):
-    place = f"{metrics['co_name']} ({metrics['co_filename']}:{metrics['co_firstlineno']})"
-    if metrics["has_guarded_code"]:
-        what = f"captured, {metrics['graph_op_count']} operations, {metrics['guard_count']} guards"
-    elif metrics["fail_type"] is None:
-        what = "nothing to capture"
-    else:
-        what = f"not captured, {metrics['fail_type']}"
-    seconds, backend = metrics["entire_frame_compile_time_s"], metrics["backend_compile_time_s"]
-    text = f"{place}: {what}, {1e3 * seconds:.2f} ms of which the backend {1e3 * backend:.2f}"
-    _compile_ids.say(_dynamo.info, "%s", text)
-
-
-def compile_ends(guards, error):
-    ended = _compiling.stack.pop()
-    metrics = ended.metrics(guards, error)
-    took("stator: capture and backend", metrics["entire_frame_compile_time_s"])
-    _torch_versions.record_metrics(metrics)
-    if _dynamo.isEnabledFor(logging.INFO):
-        _say_captured(metrics)
-    if _compile_ids.tracing():
-        _compile_ids.metrics(metrics)
-    ended.installed.__exit__(None, None, None)
-
-
-def wanted_logs(code):
-    """A mask: see LogWord in src/runtime/reports.h. A capture of this code is about to begin."""
-    _compile_ids.begin(code)
+def wanted_logs(code, offset):
+    """A mask: see LogWord in src/runtime/reports.h. A capture of this code is about to begin, behind a break if the offset is not 0."""
+    _compile_ids.begin(code, offset)
     traced = _compile_ids.tracing()
+    if traced:
+        _trace_records.started()
     return (
         (1 if traced or recorder is not None or _recompiles().isEnabledFor(logging.DEBUG) else 0)
         | (2 if traced or _guard_logs() else 0)
         | (4 if _dynamic.isEnabledFor(logging.INFO) else 0)
         | (8 if _output_graph.isEnabledFor(logging.DEBUG) else 0)
-        | (128 if any(logger.isEnabledFor(logging.DEBUG) for logger in (_bytecode(), _side_effects())) else 0)
+        | (128 if traced or any(logger.isEnabledFor(logging.DEBUG) for logger in (_bytecode(), _side_effects())) else 0)
         | (256 if _recompiles("recompiles_verbose").isEnabledFor(logging.DEBUG) else 0)
-        | (512 if any(logger.isEnabledFor(logging.DEBUG) for logger in _symbol_logs()) else 0)
-        | (1024 if traced or "torch._dynamo.utils" in sys.modules or _dynamo.isEnabledFor(logging.INFO) else 0)
+        | (512 if traced or any(logger.isEnabledFor(logging.DEBUG) for logger in _symbol_logs()) else 0)
+        | (1024 if traced or loaded("torch._dynamo.utils") is not None or _dynamo.isEnabledFor(logging.INFO) else 0)
         | (4096 if _regions().isEnabledFor(logging.DEBUG) else 0)
         | (2048 if _bytecode_hooks() else 0)
         | sum(16 << bit for bit, word in enumerate(_TRACE_WORDS) if _artifact(_TRACE, word).isEnabledFor(logging.DEBUG))
@@ -314,6 +220,8 @@ def plan_made(place, code, offset, plan, changes):
         text = dis.Bytecode(code, current_offset=offset if offset > 0 else None).dis()
         _bytecode().debug("ORIGINAL BYTECODE %s\n%s", place, text)
         _bytecode().debug("PLAN %s\n%s", place, plan)
+    if offset > 0 and _compile_ids.tracing():
+        _trace_records.plan(place, code, offset, plan)
     if changes:
         _say(_side_effects(), "%s: side effects, when the graph has run:\n%s", place, changes.rstrip())
 
@@ -324,7 +232,7 @@ def regions_found(place, regions):
 
 def _bytecode_hooks():
     """Those of torch._dynamo.convert_frame.register_bytecode_hook."""
-    theirs = sys.modules.get("torch._dynamo.convert_frame")
+    theirs = loaded("torch._dynamo.convert_frame")
     return getattr(theirs, "_bytecode_hooks", None)
 
 
@@ -345,6 +253,9 @@ def symbols_made(place, symbols, conditions):
         _dynamic.info("create_symbol s%d = %d: %s is a symbol (%s)", number, hint, where, place)
         events.debug("create_symbol s%d = %d for %s (%s)", number, hint, where, place)
         nodes.debug("s%d: SymInt of %s, hint %d (%s)", number, where, hint, place)
+    _compilations.note(shape_env_guard_count=len(conditions))
+    if _compile_ids.tracing():
+        _trace_records.symbols(symbols, conditions)
     for condition in conditions:
         _dynamic.info("eval %s (%s)", condition, place)
         events.debug("evaluate_expr %s (%s)", condition, place)
@@ -444,10 +355,9 @@ def recompiled(place, failed_guards, symbols, seconds, entries, limit, code):
         seconds * 1e3,
         text,
     )
-    if (top := _top()) is not None:
-        top.facts["recompile_reason"] = failed_guards.partition("\n")[0]
+    _compilations.note(recompile_reason=failed_guards.partition("\n")[0])
     if _compile_ids.tracing():
-        _compile_ids.recompiled([change["text"] for change in changes(failed_guards, code, symbols)])
+        _trace_records.recompiled([change["text"] for change in changes(failed_guards, code, symbols)])
     if entries == limit:
         summary = (
             f"{place}: the last of {limit} entries is taken; further cases run eagerly. What differed from the others:\n{text}\n"
@@ -471,12 +381,13 @@ def guards_made(place, guards, code, offset):
         for logger in loggers:
             _say(logger, "%s: guards\n%s", place, text)
     if _compile_ids.tracing():
-        _compile_ids.ended(guards)
+        _trace_records.guards(guards)
 
 
 def graph_break(place, sentence, number, name, hint, stack):
     breaks[f"{name}, {place}"] += 1
     count("graph_break", sentence)
+    _compilations.note(restart_reasons=[f"{place}: {sentence}"])
     listener = _artifact(_TRACE, "graph_breaks")
     if (listener.isEnabledFor(logging.DEBUG) or _compile_ids.tracing()) and (number, place) not in told_breaks:
         told_breaks.add((number, place))
@@ -485,17 +396,20 @@ def graph_break(place, sentence, number, name, hint, stack):
         text = f"Graph break in user code at {place}: {sentence} [break reason {number}]{advice}\nUser code traceback:\n{_chain(stack)}"
         _say(listener, "%s", text)
         if _compile_ids.tracing():
-            _compile_ids.graph_break(text)
+            _trace_records.graph_break(text)
     log.debug("%s: graph break: %s [break reason %d]", place, sentence, number)
 
 
-def recompile_limit(place, failed_guards, limit, fullgraph, code):
+def recompile_limit(place, failed_guards, limit, fullgraph, code, offset):
     text = (
         f"{place}: captured {limit} times, and no entry fits this call. It runs eagerly from now on where no entry fits.\n"
         f"{reasons(failed_guards, code)}\n  What to do:\n{advice(failed_guards)}"
     )
     if recorder is not None:
         recorder.limit_reached(place, changes(failed_guards, code), limit, advice(failed_guards))
+    if _compile_ids.tracing():
+        _compile_ids.begin(code, offset)
+        _trace_records.limit_reached([change["text"] for change in changes(failed_guards, code)], text)
     if fullgraph:
         raise exc.FailOnRecompileLimitHit(text)
     warnings.warn(text, stacklevel=2)

@@ -69,7 +69,9 @@ def allow_in_graph(fn):
     "disallow_in_graph", "Calls of fn, one of torch's or an allowed one, never become a graph node: a break."
 )
 def disallow_in_graph(fn):
-    if not _core.goes_into_graph(fn) and call_rule(fn) not in (
+    # torch asks for some of its own functions, which are captured or not as they are.
+    of_torch = (getattr(fn, "__module__", None) or "").split(".")[0] == "torch"
+    if not (of_torch or _core.goes_into_graph(fn)) and call_rule(fn) not in (
         "allow_in_graph",
         "nonstrict_trace",
         "disallow_in_graph",

@@ -4,11 +4,10 @@ Only changes are taken over, so that what is set in stator.config itself stays u
 at each compile call, and before each capture where torch._dynamo.config has been loaded by somebody.
 """
 
-import sys
-
 from torch.utils._config_module import _UNSET_SENTINEL
 
 from stator import _answers, _dynamo_settings, _torch_versions, config
+from stator._loaded import loaded
 
 _followed: dict[str, "_Followed"] = {}  # by the name of a config module
 
@@ -73,6 +72,8 @@ def _without(entry):
 
 
 def follow(theirs):
+    if loaded(theirs.__name__) is None:
+        return
     found = _followed.get(theirs.__name__)
     if found is None:
         found = _followed[theirs.__name__] = _Followed(theirs)
@@ -81,6 +82,6 @@ def follow(theirs):
 
 def follow_all():
     for name in ("torch._dynamo.config", "torch.compiler.config"):
-        theirs = sys.modules.get(name)
+        theirs = loaded(name)
         if theirs is not None:
             follow(theirs)

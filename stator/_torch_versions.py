@@ -3,12 +3,13 @@
 import contextvars
 import importlib.util
 import os
-import sys
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+
+from stator._loaded import loaded
 
 VERSION = tuple(int(part) for part in str(torch.__version__).split("+")[0].split(".")[:2])
 # docs/NAMES.md and docs/SEEDS.md are about this torch. Others have fewer names, and TorchDynamo does some things differently there.
@@ -45,7 +46,7 @@ def default_backend(registry: Any) -> Any:
 
 def record_metrics(values: dict[str, Any]) -> None:
     """For torch._dynamo.utils.get_compilation_metrics(), where somebody has loaded it. Fields differ between versions of torch."""
-    theirs: Any = sys.modules.get("torch._dynamo.utils")
+    theirs = loaded("torch._dynamo.utils")
     if theirs is not None:
         kind = theirs.CompilationMetrics
         theirs._compilation_metrics.append(kind(**{k: v for k, v in values.items() if k in kind.__dataclass_fields__}))

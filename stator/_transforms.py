@@ -34,11 +34,16 @@ def bring_back(layers: list[Any]) -> None:
         _functorch.push_dynamic_layer_stack(layers.pop())
 
 
-def innermost() -> str:
-    """The name of the transform under way."""
+def refused() -> str:
+    """The name of the innermost transform under way that a backend which compiles graphs cannot be called inside of; empty if there is none.
+    Functionalizing runs what it is given as it stands: what a backend makes of a graph it can run too."""
     from torch._C import _functorch
+    from torch._functorch import pyfunctorch
 
-    return f"torch.func.{_functorch.peek_interpreter_stack().key().name.lower()}"
+    for interpreter in reversed(pyfunctorch.retrieve_all_functorch_interpreters()):
+        if interpreter.key() != _functorch.TransformType.Functionalize:
+            return f"torch.func.{interpreter.key().name.lower()}"
+    return ""
 
 
 def vmap(

@@ -119,7 +119,7 @@ def measured(zoo, options, name, frontend):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("peer", type=pathlib.Path)
     parser.add_argument("--backend", default="aot_eager")
     parser.add_argument("--models")

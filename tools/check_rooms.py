@@ -2,7 +2,8 @@
 
 The rooms and what each may include are read from the stator_room(...) calls in CMakeLists.txt. Also checked: torch's headers occur in
 tensor/ alone (torch/headeronly in shapes/ too), <Python.h> is reached through base/python.h, and what depends on a CPython version
-(PY_VERSION_HEX, PY_MINOR_VERSION, pycore_*.h, fields that move or mean something else from version to version) occurs in python/ alone.
+(PY_VERSION_HEX, PY_MINOR_VERSION, pycore_*.h, fields that move or mean something else from version to version, fields that CPython's reference
+does not describe) occurs in python/ alone.
 A str's characters come from base/text.h alone: CPython's own call gives null for a str that no encoding knows.
 """
 
@@ -19,6 +20,12 @@ VERSION = re.compile(r"\bPY_VERSION_HEX\b|\bPY_MINOR_VERSION\b|\bpycore_\w+\.h\b
 LAYOUT = re.compile(
     r"\btp_dict\b|\bma_version_tag\b|\b_PyDict_Next\b|\b_PyErr_GetTopmostException\b|\bPy_TPFLAGS_HEAPTYPE\b|\bcframe\b"
     r"|\b_PyMethodWrapper_Type\b"
+)
+# Fields that CPython's headers show and its reference does not: read through a macro of CPython's or a function of python/.
+FIELD = re.compile(
+    r"(?:->|\.)(ob_(?:item|size|digit|sval|fval|shash|exports)|ma_(?:used|keys|values)|tp_(?:version_tag|mro|subclasses|cache)"
+    r"|ht_\w+|co_(?:nlocalsplus|nfreevars|ncellvars|nplaincellvars|localsplusnames|localspluskinds|code_adaptive|exceptiontable|extra)"
+    r"|d_(?:type|member|getset|method|base|wrapped|qualname)|m_(?:ml|weakreflist)|im_\w+|gi_\w+|cr_\w+|ag_\w+)\b(?! *=[^=])"
 )
 TEXT = re.compile(r"\bPyUnicode_AsUTF8(AndSize)?\b")
 TEXT_HOME = "src/base/text.h"
@@ -75,6 +82,8 @@ def check_file(path, room, rooms, text):
                     line_of(text, match.start()),
                     f"{match[0]}: differs between CPython versions: python/ has a name for it",
                 )
+            for match in FIELD.finditer(text):
+                yield line_of(text, match.start(1)), f"{match[1]}: CPython's layout is read in python/ alone"
 
 
 def check_cycles(rooms):

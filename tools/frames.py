@@ -85,7 +85,7 @@ def test(path, package, arguments):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--only", action="append", metavar="3.xx", help="these versions only")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--sanitize", action="store_true", help="with AddressSanitizer and UBSan (preload libasan)")

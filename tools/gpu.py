@@ -39,7 +39,7 @@ def run(path, limit, words):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/gpu.log", help="where all output goes")
     parser.add_argument("--jobs", type=int, default=max(1, min(6, (os.cpu_count() or 2) // 2)))
     parser.add_argument("--limit", type=float, default=330, help="seconds for one file")

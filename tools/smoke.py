@@ -51,7 +51,7 @@ def model(layers):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument(
         "--part", type=int, default=8, help="every n-th program of the corpus, and half as many with forced breaks"

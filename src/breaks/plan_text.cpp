@@ -1,6 +1,8 @@
 #include "breaks/plan_text.h"
 
 #include "base/text.h"
+#include "python/fields.h"
+#include "python/frame.h"
 
 #include <algorithm>
 #include <span>
@@ -71,11 +73,9 @@ class Describer {
   std::string callable(PyObject* object) const {
     if (Py_TYPE(object) == &PyMethodDescr_Type || Py_TYPE(object) == &PyWrapperDescr_Type ||
         Py_TYPE(object) == &PyClassMethodDescr_Type) {
-      auto* descriptor = reinterpret_cast<PyDescrObject*>(object);
-      return std::string(descriptor->d_type->tp_name) + "." + utf8(descriptor->d_name);
+      return std::string(PyDescr_TYPE(object)->tp_name) + "." + utf8(PyDescr_NAME(object));
     }
-    if (PyCFunction_Check(object))
-      return reinterpret_cast<PyCFunctionObject*>(object)->m_ml->ml_name;
+    if (PyCFunction_Check(object)) return stator_function_method(object)->ml_name;
     if (PyFunction_Check(object))
       return utf8(reinterpret_cast<PyFunctionObject*>(object)->func_qualname);
     return terms_.show(object);
@@ -259,10 +259,10 @@ class Describer {
     for (size_t i = 0; i < state.slots.size(); ++i) {
       const Register index = state.slots[i];
       if (index == kKeep || (index == kNull && !driven)) continue;
-      const std::string slot =
-          text.code
-              ? utf8(PyTuple_GET_ITEM(text.code->co_localsplusnames, static_cast<Py_ssize_t>(i)))
-              : "slot " + std::to_string(i);
+      const std::string slot = text.code
+                                   ? utf8(PyTuple_GET_ITEM(stator_code_slot_names(text.code.get()),
+                                                           static_cast<Py_ssize_t>(i)))
+                                   : "slot " + std::to_string(i);
       text.written += index == kNull ? "del " + slot + "\n" : slot + " = " + name(index) + "\n";
     }
     if (!state.stack.empty()) text.written += "stack: " + list(state.stack) + "\n";

@@ -65,7 +65,7 @@ Ref<> answer(const Specimen& from, std::optional<Edited> edited) {
   return orThrow(PyTuple_Pack(2, specimen.get(), cut.get()));
 }
 
-PyObject* fromFxDoor(PyObject*, PyObject* args) {
+PyObject* fromFxFromPython(PyObject*, PyObject* args) {
   return guarded([&] {
     PyObject* graph = nullptr;
     PyObject* describe = nullptr;
@@ -110,7 +110,7 @@ PyObject* callCount(PyObject* self, PyObject*) {
   return PyLong_FromSize_t(get(self).graph->callCount());
 }
 
-PyObject* hashDoor(PyObject* self, PyObject*) {
+PyObject* hashFromPython(PyObject* self, PyObject*) {
   return guarded([&] { return orThrow(PyLong_FromUnsignedLongLong(hashOf(get(self)))); });
 }
 
@@ -176,12 +176,12 @@ PyObject* keep(PyObject* self, PyObject* names) {
   });
 }
 
-PyObject* keepOutputsDoor(PyObject* self, PyObject* names) {
+PyObject* keepOutputsFromPython(PyObject* self, PyObject* names) {
   return guarded(
       [&] { return answer(get(self), keepOutputs(get(self), indices(get(self), names))); });
 }
 
-PyObject* withIntsDoor(PyObject* self, PyObject* args) {
+PyObject* withIntsFromPython(PyObject* self, PyObject* args) {
   return guarded([&] {
     long long was = 0;
     long long is = 0;
@@ -260,13 +260,13 @@ void deallocate(PyObject* self) {
 }
 
 PyMethodDef methods[] = {
-    {"from_fx", fromFxDoor, METH_VARARGS | METH_STATIC,
+    {"from_fx", fromFxFromPython, METH_VARARGS | METH_STATIC,
      "from_fx(graph, describe, is_body=False): describe(node) gives (kind, facts, line, mutates)"},
     {"inputs", inputs, METH_NOARGS, "Names of the inputs."},
     {"outputs", outputs, METH_NOARGS, "Names of the outputs."},
     {"calls", calls, METH_NOARGS, "(name, target, kind, facts, line, mutates) of each call."},
     {"call_count", callCount, METH_NOARGS, "How many calls there are."},
-    {"hash", hashDoor, METH_NOARGS, "Equal for equal programs."},
+    {"hash", hashFromPython, METH_NOARGS, "Equal for equal programs."},
     {"learn", learn, METH_O, "learn({name: (kind, facts)}): what a run has shown of the values"},
     {"text", text, METH_O, "text(spell): (parameters, body) as Python"},
     {"runner", runner, METH_NOARGS, "A callable that runs it."},
@@ -275,9 +275,10 @@ PyMethodDef methods[] = {
     {"to_fx", toFx, METH_NOARGS, "The torch.fx.GraphModule."},
     {"keep", keep, METH_O,
      "keep(names): (specimen with these calls alone, calls that became inputs), or None"},
-    {"keep_outputs", keepOutputsDoor, METH_O,
+    {"keep_outputs", keepOutputsFromPython, METH_O,
      "keep_outputs(names): (specimen with these outputs alone, []), or None"},
-    {"with_ints", withIntsDoor, METH_VARARGS, "with_ints(was, is): another int in all arguments"},
+    {"with_ints", withIntsFromPython, METH_VARARGS,
+     "with_ints(was, is): another int in all arguments"},
     {"snapshots", snapshots, METH_VARARGS,
      "snapshots(names, function): the values when they were made, as outputs"},
     {"constants", ints, METH_NOARGS, "The scalars among the arguments."},

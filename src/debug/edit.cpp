@@ -1,5 +1,7 @@
 #include "debug/edit.h"
 
+#include "base/parts.h"
+
 #include <algorithm>
 
 namespace stator::debug {
@@ -180,8 +182,10 @@ struct Operands {
   std::vector<PyObject*> values;
   void collect(PyObject* argument) {
     if (PyTuple_Check(argument) || PyList_Check(argument)) {
-      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(argument); ++i)
-        collect(PySequence_Fast_GET_ITEM(argument, i));
+      everyItem(argument, [&](PyObject* item) {
+        collect(item);
+        return true;
+      });
     } else if (isFunction(argument)) {
       values.clear();
     } else {

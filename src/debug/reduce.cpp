@@ -1,5 +1,7 @@
 #include "debug/reduce.h"
 
+#include "base/parts.h"
+
 #include <algorithm>
 
 namespace stator::debug {
@@ -79,8 +81,10 @@ namespace {
 void collectFunctions(PyObject* argument, std::vector<Ref<>>& found) {
   if (argument == nullptr) return;
   if (PyTuple_Check(argument) || PyList_Check(argument)) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(argument); ++i)
-      collectFunctions(PySequence_Fast_GET_ITEM(argument, i), found);
+    everyItem(argument, [&](PyObject* item) {
+      collectFunctions(item, found);
+      return true;
+    });
   } else if (isFunction(argument)) {
     found.push_back(newRef(argument));
   }

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/imports.h"
+#include "base/parts.h"
 #include "base/stack_room.h"
 #include "base/text.h"
 
@@ -134,21 +135,18 @@ void hashArgument(Hash& hash, PyObject* value) {
     hash.add('%');
     return hash.add(static_cast<uint64_t>(graph::asStandIn(value)->node->index));
   }
+  auto each = [&](PyObject* part) {
+    hashArgument(hash, part);
+    return true;
+  };
   hash.add(std::string(Py_TYPE(value)->tp_name));
   if (PyTuple_Check(value) || PyList_Check(value)) {
-    Py_ssize_t size = PySequence_Fast_GET_SIZE(value);
-    hash.add(static_cast<uint64_t>(size));
-    for (Py_ssize_t i = 0; i < size; ++i) hashArgument(hash, PySequence_Fast_GET_ITEM(value, i));
+    hash.add(static_cast<uint64_t>(PySequence_Fast_GET_SIZE(value)));
+    everyItem(value, each);
   } else if (PyDict_Check(value)) {
-    PyObject* key = nullptr;
-    PyObject* item = nullptr;
-    for (Py_ssize_t at = 0; PyDict_Next(value, &at, &key, &item);) {
-      hashArgument(hash, key);
-      hashArgument(hash, item);
-    }
+    everyEntry(value, [&](PyObject* key, PyObject* item) { return each(key) && each(item); });
   } else if (PySlice_Check(value)) {
-    const auto* slice = reinterpret_cast<PySliceObject*>(value);
-    for (PyObject* part : {slice->start, slice->stop, slice->step}) hashArgument(hash, part);
+    everyBound(value, each);
   } else if (Ref<> own = Ref<>::steal(PyObject_GetAttrString(value, "_stator_hash")); own) {
     hash.add(PyLong_AsUnsignedLongLongMask(own.get()));  // a function that the graph calls
   } else {

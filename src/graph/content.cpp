@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/imports.h"
 #include "base/text.h"
+#include "graph/fx_record.h"
 #include "python/types.h"
 #include "shapes/arg.h"
 
@@ -125,8 +126,12 @@ class Writer {
     if (PyCFunction_Check(target)) return builtinName(target);
     if (PyFunction_Check(target)) return functionName(target);
     PyTypeObject* type = Py_TYPE(target);
-    if (attributeText(reinterpret_cast<PyObject*>(type), "__module__") == "torch._ops")
-      return operatorName(target);
+    const std::string home = attributeText(reinterpret_cast<PyObject*>(type), "__module__");
+    if (home == "torch._ops") return operatorName(target);
+    // What a checkpoint does is in its body.
+    if (home == "torch._higher_order_ops.wrap" &&
+        std::string_view(type->tp_name) == "TagActivationCheckpoint")
+      return "checkpoint";
     if (PyType_Check(target)) {
       auto* named = reinterpret_cast<PyTypeObject*>(target);
       if (!stator_is_user_class(named)) return std::string("type ") + named->tp_name;
@@ -221,9 +226,20 @@ class Writer {
       const auto* slice = reinterpret_cast<PySliceObject*>(object);
       out_ += ':';
       for (PyObject* part : {slice->start, slice->stop, slice->step}) value(part);
+    } else if (const std::shared_ptr<Graph> body = bodyOf(object)) {
+      refuseNotes(object);
+      text('b', Writer(*body).write());
     } else {
       constant(object);
     }
+  }
+
+  // What is said of a body beside its graph: a checkpoint's context_fn, which may be anything.
+  static void refuseNotes(PyObject* body) {
+    Ref<> notes = Ref<>::steal(PyObject_GetAttrString(body, "meta"));
+    if (!notes) throw PythonError();
+    if (!PyDict_Check(notes.get()) || PyDict_GET_SIZE(notes.get()) != 0)
+      refuse("a function in it has notes of the program's (a checkpoint's context_fn)");
   }
 
   void constant(PyObject* object) {

@@ -5,6 +5,8 @@
 
 #include "base/check.h"
 #include "base/error_aside.h"
+#include "base/imports.h"
+#include "base/parts.h"
 #include "base/stack_room.h"
 #include "base/text.h"
 
@@ -42,6 +44,7 @@ struct Container {
 struct Step {
   bool is_method = false;
   Ref<> target;
+  Ref<> runs;                       // what is called: the target, or what it is where nobody traces
   Ref<> keywords;                   // tuple of names, or null
   std::vector<Argument> arguments;  // positional, then those of the keywords
   size_t positional = 0;
@@ -55,6 +58,16 @@ struct Step {
   Ref<> leave;  // enters a context, which this leaves
 };
 
+// torch's operator for checkpoints is for those that trace: by itself it draws other random numbers when it computes again.
+Ref<> whatRuns(PyObject* target) {
+  if (std::string_view(Py_TYPE(target)->tp_name) != "TagActivationCheckpoint")
+    return newRef(target);
+  const Ref<> home = Ref<>::steal(importModule("stator._checkpoints"));
+  Ref<> found = home ? stealRef(PyObject_GetAttrString(home.get(), "run")) : Ref<>();
+  if (!found) throw PythonError();
+  return found;
+}
+
 bool holdsStandIn(PyObject* value) {
   bool found = false;
   forEachStandIn(value, [&](StandIn*) { found = true; });
@@ -64,11 +77,7 @@ bool holdsStandIn(PyObject* value) {
 bool isMutable(PyObject* value) {
   needStack();
   if (PyList_Check(value) || PyDict_Check(value)) return true;
-  if (!PyTuple_Check(value)) return false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
-    if (isMutable(PyTuple_GET_ITEM(value, i))) return true;
-  }
-  return false;
+  return PyTuple_Check(value) && !everyItem(value, [](PyObject* item) { return !isMutable(item); });
 }
 
 }  // namespace
@@ -176,6 +185,7 @@ class Compiler {
     Step step;
     step.is_method = node.op == Op::kCallMethod;
     step.target = node.target;
+    step.runs = whatRuns(node.target.get());
     step.location = copy(node.location);
     step.serial = node.serial;
     step.instruction = node.instruction;
@@ -451,10 +461,9 @@ Ref<> Executor::run(PyObject* const* in, size_t count, FailedRun* failed) const 
     PyObject* result = nullptr;
     if (good) {
       size_t flags = step.positional | PY_VECTORCALL_ARGUMENTS_OFFSET;
-      result =
-          step.is_method
-              ? PyObject_VectorcallMethod(step.target.get(), window, flags, step.keywords.get())
-              : PyObject_Vectorcall(step.target.get(), window, flags, step.keywords.get());
+      result = step.is_method
+                   ? PyObject_VectorcallMethod(step.runs.get(), window, flags, step.keywords.get())
+                   : PyObject_Vectorcall(step.runs.get(), window, flags, step.keywords.get());
     }
     built.clear();
     if (result == nullptr) {
@@ -482,7 +491,10 @@ Ref<> Executor::run(PyObject* const* in, size_t count, FailedRun* failed) const 
 
 int Executor::traverse(visitproc visit, void* arg) const {
   for (const Ref<>& constant : impl_->constants) Py_VISIT(constant.get());
-  for (const Step& step : impl_->steps) Py_VISIT(step.target.get());
+  for (const Step& step : impl_->steps) {
+    Py_VISIT(step.target.get());
+    Py_VISIT(step.runs.get());
+  }
   return 0;
 }
 

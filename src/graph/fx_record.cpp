@@ -1,9 +1,12 @@
 #include "graph/fx_record.h"
 
+#include "base/boundary.h"
 #include "base/check.h"
 #include "base/imports.h"
+#include "base/rebuilt.h"
 #include "base/stack_room.h"
 #include "graph/fx_names.h"
+#include "python/types.h"
 
 #include <algorithm>
 #include <cctype>
@@ -63,20 +66,7 @@ Ref<> fakesIn(PyObject* self, PyObject* structure) {
   needStack();
   if (isStandIn(structure)) return fakeOf(self, *asStandIn(structure)->node);
   if (!PyTuple_Check(structure) && !PyList_Check(structure)) return newRef(structure);
-  Py_ssize_t size = PySequence_Fast_GET_SIZE(structure);
-  Ref<> items = Ref<>::steal(PyTuple_New(size));
-  for (Py_ssize_t i = 0; items && i < size; ++i) {
-    Ref<> item = fakesIn(self, PySequence_Fast_GET_ITEM(structure, i));
-    if (!item) return nullptr;
-    PyTuple_SET_ITEM(items.get(), i, item.release());
-  }
-  if (!items || PyTuple_CheckExact(structure)) return items;
-  if (PyList_Check(structure)) return Ref<>::steal(PySequence_List(items.get()));
-  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(structure));
-  // Named tuples take their fields one by one; torch's result types take one sequence.
-  if (PyObject_HasAttrString(type, "_fields"))
-    return Ref<>::steal(PyObject_CallObject(type, items.get()));
-  return Ref<>::steal(PyObject_CallOneArg(type, items.get()));
+  return rebuilt(structure, [&](PyObject* item) { return fakesIn(self, item); });
 }
 
 Ref<> fakeOfMeta(PyObject* self, const shapes::TensorMeta& meta) {
@@ -451,6 +441,19 @@ Ref<> makeRecord(std::shared_ptr<Graph> graph, PyCodeObject* code) {
 FxRecord* recordOf(PyObject* object) {
   STATOR_CHECK(Py_TYPE(object) == &record_type);
   return &get(object);
+}
+
+std::shared_ptr<Graph> bodyOf(PyObject* value) {
+  if (!stator_is_user_class(Py_TYPE(value))) return nullptr;
+  Ref<> name = stealRef(PyObject_GetAttrString(value, "_stator_name"));
+  if (!name) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  Ref<> home = orThrow(importModule("stator._fx"));
+  Ref<> records = orThrow(PyObject_GetAttrString(home.get(), "_function_records"));
+  Ref<> record = orThrow(PyObject_CallMethod(records.get(), "get", "(O)", value));
+  return record.get() != Py_None ? recordOf(record.get())->graph : nullptr;
 }
 
 uint8_t metaKeysOf(const Node& node) {

@@ -46,6 +46,8 @@ bool initRecordType();
 // With all that is needed of the inputs' sources, which may be gone when the FX graph is made. `code` names the locals.
 Ref<> makeRecord(std::shared_ptr<Graph> graph, PyCodeObject* code);
 FxRecord* recordOf(PyObject* object);  // borrowed; the object has to be a record
+// Of a function that graphs call, the body of a higher-order operator: its graph. Null: `value` is none.
+std::shared_ptr<Graph> bodyOf(PyObject* value);
 
 // Which keys node `index` has; one bit each.
 uint8_t metaKeysOf(const Node& node);

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/faults.h"
 #include "base/imports.h"
+#include "base/parts.h"
 #include "base/stack_room.h"
 #include "base/text.h"
 
@@ -277,16 +278,18 @@ void addStructure(PyObject* argument, const Numbers& numbers, std::string& text)
     text += found == numbers.end() ? "." : "%" + std::to_string(found->second);
   } else if (PyTuple_Check(argument) || PyList_Check(argument)) {
     text += '[';
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(argument); ++i)
-      addStructure(PySequence_Fast_GET_ITEM(argument, i), numbers, text);
+    everyItem(argument, [&](PyObject* item) {
+      addStructure(item, numbers, text);
+      return true;
+    });
     text += ']';
   } else if (PyDict_Check(argument)) {
     text += '{';
-    PyObject *key = nullptr, *value = nullptr;
-    for (Py_ssize_t at = 0; PyDict_Next(argument, &at, &key, &value);) {
+    everyEntry(argument, [&](PyObject* key, PyObject* value) {
       if (PyUnicode_Check(key)) text += textOf(key) + "=";
       addStructure(value, numbers, text);
-    }
+      return true;
+    });
     text += '}';
   } else if (argument == Py_None || PyBool_Check(argument)) {
     text += argument == Py_None ? 'n' : argument == Py_True ? 't' : 'f';

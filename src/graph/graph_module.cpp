@@ -261,7 +261,7 @@ PyObject* fxGraph(PyObject*, PyObject* record) {
 }
 
 // graph_compile(handle, module, backend) -> (callable, [(kind, inputs, others)])
-PyObject* compileDoor(PyObject*, PyObject* args) {
+PyObject* compileFromPython(PyObject*, PyObject* args) {
   return guarded([&] {
     PyObject* handle = nullptr;
     PyObject* module = nullptr;
@@ -322,7 +322,7 @@ PyMethodDef graph_methods[] = {
     {"graph_runner", runner, METH_O, "A callable that runs the graph."},
     {"graph_to_fx", toFx, METH_VARARGS, "graph_to_fx(graph, code=None): the torch.fx.GraphModule"},
     {"fx_graph", fxGraph, METH_O, "fx_graph(record): the torch.fx.Graph of a captured graph"},
-    {"graph_compile", compileDoor, METH_VARARGS,
+    {"graph_compile", compileFromPython, METH_VARARGS,
      "graph_compile(graph, module, backend): (callable, guards)"},
     {"fx_source", source, METH_VARARGS,
      "fx_source(graph, helpers): (source, globals, lines) of an FX graph, or None"},

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "guards/facts.h"
 #include "guards/kinds.h"
+#include "python/fields.h"
 
 #include <algorithm>
 #include <cstring>
@@ -82,7 +83,7 @@ std::string show(PyObject* value) {
     return std::string("module ") + (name != nullptr ? name : "?");
   }
   if (PyCFunction_Check(value))
-    return std::string("built-in ") + reinterpret_cast<PyCFunctionObject*>(value)->m_ml->ml_name;
+    return std::string("built-in ") + stator_function_method(value)->ml_name;
   const std::string type = Py_TYPE(value)->tp_name;
   if (type == "torch.dtype" || type == "torch.layout" || type == "torch.memory_format")
     return repr(value);

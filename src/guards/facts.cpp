@@ -3,6 +3,7 @@
 #include "base/hot.h"
 #include "base/imports.h"
 #include "base/numpy_number.h"
+#include "base/parts.h"
 #include "base/ref.h"
 #include "base/stack_room.h"
 #include "python/objects.h"
@@ -88,25 +89,9 @@ bool isConstant(PyObject* value) {
   PyTypeObject* type = Py_TYPE(value);
   if (value == Py_NotImplemented || tensor::isDevice(value)) return true;
   needStack();
-  if (isTupleOfConstants(type)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
-      if (!isConstant(PyTuple_GET_ITEM(value, i))) return false;
-    }
-    return true;
-  }
-  if (type == &PyFrozenSet_Type) {
-    Py_ssize_t position = 0;
-    PyObject* item = nullptr;
-    Py_hash_t hash = 0;
-    while (nextElement(value, position, item, hash)) {
-      if (!isConstant(item)) return false;
-    }
-    return true;
-  }
-  if (type == &PySlice_Type) {
-    auto* slice = reinterpret_cast<PySliceObject*>(value);
-    return isConstant(slice->start) && isConstant(slice->stop) && isConstant(slice->step);
-  }
+  if (isTupleOfConstants(type)) return everyItem(value, isConstant);
+  if (type == &PyFrozenSet_Type) return everyElement(value, isConstant);
+  if (type == &PySlice_Type) return everyBound(value, isConstant);
   if (type == &PyRange_Type) return true;
   // Singletons of torch's, also inside of tuples: compared by identity.
   if (stator_is_user_class(type)) return false;
@@ -177,7 +162,7 @@ STATOR_HOT bool sameConstant(PyObject* seen, PyObject* expected) {
 
 Py_ssize_t lengthOf(PyObject* value) {
   if (isInstanceDict(value) || PyDict_Check(value)) {
-    if (!isInstanceDict(value)) return reinterpret_cast<PyDictObject*>(value)->ma_used;
+    if (!isInstanceDict(value)) return PyDict_GET_SIZE(value);
     StatorView view;
     return stator_view_object(&view, ownerOfDict(value)) ? stator_view_length(&view) : -1;
   }

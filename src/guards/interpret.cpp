@@ -7,6 +7,8 @@
 #include "guards/kinds.h"
 #include "guards/program.h"
 #include "guards/replay.h"
+#include "python/fields.h"
+#include "python/types.h"
 
 namespace stator::guards {
 
@@ -137,7 +139,7 @@ class Check {
   }
   STATOR_OP_METHOD bool typeVersion(Op* op) {
     TypeVersion& version = machine_.program.versions[op->hint];
-    const uint32_t seen = version.type->tp_version_tag;
+    const uint32_t seen = stator_type_version_field(version.type.get())[0];
     if (seen != version.version || seen == 0) [[unlikely]] {
       if (!version.lookUpAgain()) return false;
     }
@@ -318,7 +320,7 @@ class Check {
   STATOR_OP_METHOD bool keyEmpty(Op* op) {
     return keyThat(op, [&](PyObject* value) {
       const bool dict = op->b != nullptr ? Py_TYPE(value) == op->b : PyDict_Check(value);
-      return dict && reinterpret_cast<PyDictObject*>(value)->ma_used == 0;
+      return dict && PyDict_GET_SIZE(value) == 0;
     });
   }
   STATOR_OP_METHOD bool keyTensor(Op* op) {
@@ -389,8 +391,8 @@ STATOR_HOT const Op* interpret(Machine& machine, Op* begin, Op* end) {
 
 bool TypeVersion::lookUpAgain() {
   if (strict) return false;
-  const PyObject* bases = type->tp_mro;
-  const Py_ssize_t count = bases != nullptr ? PyTuple_GET_SIZE(bases) : 0;
+  const PyObject* bases = stator_type_mro(type.get());
+  const Py_ssize_t count = PyTuple_GET_SIZE(bases);
   if (mro.empty()) {
     for (Py_ssize_t i = 0; i < count; ++i) mro.push_back(PyTuple_GET_ITEM(bases, i));
   }

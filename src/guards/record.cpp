@@ -2,6 +2,7 @@
 #include "guards/facts.h"
 #include "guards/program.h"
 #include "guards/replay.h"
+#include "python/fields.h"
 
 namespace stator::guards {
 
@@ -35,14 +36,14 @@ void noteDict(Recorder& recorder, const Op& op, PyObject* dict) {
 void noteLength(Recorder& recorder, const Op& op, PyObject* value, Proof proof) {
   if (PyList_Check(value)) {
     recorder.type(value, proof);
-    recorder.word(&reinterpret_cast<PyVarObject*>(value)->ob_size);
+    recorder.word(stator_size_field(value));
   } else if (PyDict_Check(value)) {
     recorder.type(value, proof);
     recorder.dictWord(value, &asDict(value)->used);
   } else if (PyTuple_Check(value)) {
     if (proof == Proof::kSameObject) return;
     recorder.type(value, proof);
-    recorder.word(&reinterpret_cast<PyVarObject*>(value)->ob_size);
+    recorder.word(stator_size_field(value));
   } else if (proof != Proof::kSameObject || !isConstant(value)) {
     recorder.anew(op);
   }
@@ -209,13 +210,13 @@ void noteStep(Recorder& recorder, const Op& op, PyObject* base, PyObject* value)
       case Code::kListItem:
         if (recorder.list != op.base) {
           recorder.type(base, proof);
-          recorder.word(&reinterpret_cast<PyVarObject*>(base)->ob_size);
-          recorder.word(&reinterpret_cast<PyListObject*>(base)->ob_item);
+          recorder.word(stator_size_field(base));
+          recorder.word(stator_list_items_field(base));
           recorder.list = op.base;
           recorder.list_level = recorder.level;
         }
         recorder.level = recorder.list_level;
-        recorder.word(&reinterpret_cast<PyListObject*>(base)->ob_item[op.hint]);
+        recorder.word(&PyList_GET_ITEM(base, op.hint));
         break;
       case Code::kTupleItem:
         if (proof == Proof::kSameObject) {
@@ -223,8 +224,8 @@ void noteStep(Recorder& recorder, const Op& op, PyObject* base, PyObject* value)
           break;
         }
         recorder.type(base, proof);
-        recorder.word(&reinterpret_cast<PyVarObject*>(base)->ob_size);
-        recorder.word(&reinterpret_cast<PyTupleObject*>(base)->ob_item[op.hint]);
+        recorder.word(stator_size_field(base));
+        recorder.word(&PyTuple_GET_ITEM(base, op.hint));
         break;
       case Code::kCell:
         recorder.type(base, proof);
@@ -237,8 +238,8 @@ void noteStep(Recorder& recorder, const Op& op, PyObject* base, PyObject* value)
       case Code::kDefault:
         recorder.type(base, proof);
         recorder.word(&function->func_defaults);
-        recorder.word(&reinterpret_cast<PyVarObject*>(function->func_defaults)->ob_size);
-        recorder.word(&reinterpret_cast<PyTupleObject*>(function->func_defaults)->ob_item[op.hint]);
+        recorder.word(stator_size_field(function->func_defaults));
+        recorder.word(&PyTuple_GET_ITEM(function->func_defaults, op.hint));
         break;
       case Code::kKwDefault:
         recorder.type(base, proof);
@@ -254,7 +255,7 @@ void noteStep(Recorder& recorder, const Op& op, PyObject* base, PyObject* value)
         }
         recorder.type(base, proof);
         recorder.word(&function->func_closure);
-        recorder.word(&reinterpret_cast<PyTupleObject*>(function->func_closure)->ob_item[op.hint]);
+        recorder.word(&PyTuple_GET_ITEM(function->func_closure, op.hint));
         break;
       case Code::kFuncGlobals:
         if (proof == Proof::kSameObject) {
@@ -297,12 +298,11 @@ void noteStep(Recorder& recorder, const Op& op, PyObject* base, PyObject* value)
 }
 
 void noteVersion(Recorder& recorder, const Op& op, PyTypeObject* type) {
-  // the rest of the word is padding, which nobody writes
-  static_assert(offsetof(PyTypeObject, tp_version_tag) % 8 == 0);
-  if (type->tp_version_tag == 0 || (op.flags & kVolatile)) {
+  const uint32_t* version = stator_type_version_field(type);
+  if (*version == 0 || (op.flags & kVolatile)) {
     recorder.anew(op);
   } else {
-    recorder.word(reinterpret_cast<const uint64_t*>(&type->tp_version_tag));
+    recorder.word(reinterpret_cast<const uint64_t*>(version));
   }
 }
 

@@ -3,6 +3,7 @@
 #include "base/fields.h"
 #include "base/imports.h"
 #include "base/numpy_number.h"
+#include "base/parts.h"
 #include "base/ref.h"
 #include "base/stack_room.h"
 #include "base/text.h"
@@ -196,12 +197,7 @@ bool isStaticKey(PyObject* key) {
   needStack();
   if (PyType_Check(key) || PyFunction_Check(key) || PyCFunction_Check(key) || PyModule_Check(key))
     return true;
-  if (PyTuple_CheckExact(key)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) {
-      if (!isStaticKey(PyTuple_GET_ITEM(key, i))) return false;
-    }
-    return true;
-  }
+  if (PyTuple_CheckExact(key)) return everyItem(key, isStaticKey);
   if (isEnumMember(key)) {
     // An enumeration may have its own __hash__ or __eq__, in Python; Enum's own are as good as C's.
     static PyObject* const methods[] = {PyUnicode_InternFromString("__hash__"),

@@ -30,6 +30,7 @@ _Static_assert(offsetof(StatorDict, used) == offsetof(PyDictObject, ma_used) &&
                    offsetof(StatorDict, keys) == offsetof(PyDictObject, ma_keys) &&
                    offsetof(StatorDict, values) == offsetof(PyDictObject, ma_values),
                "layout of dicts");
+_Static_assert(offsetof(PyTypeObject, tp_version_tag) % 8 == 0, "a word for a type's version");
 
 STATOR_HOT int stator_view_object(StatorView* view, PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);

@@ -29,6 +29,9 @@ constexpr bool kClassMethodsBindDescriptors = PY_MINOR_VERSION < 13;
 // list.extend(itself) asks a subclass's own __iter__ up to 3.12, and doubles what it holds since.
 constexpr bool kListsDoubleThemselves = PY_MINOR_VERSION >= 13;
 
+// locals() gives one dict for a frame up to 3.12, brought up to date at each call, and a new one since.
+constexpr bool kLocalsAreOneDict = PY_MINOR_VERSION < 13;
+
 // What setting an attribute says of an object that has no dict, behind the rest; the exception has name and obj then.
 constexpr const char* kNoDictToSetIn =
     PY_MINOR_VERSION < 13 ? "" : " and no __dict__ for setting new attributes";

@@ -3,12 +3,9 @@
 
 #include "graph/graph.h"
 
-#include <memory>
+#include <cstddef>
 
 namespace stator::regions {
-
-// The graph of such a function; null: `value` is none.
-std::shared_ptr<graph::Graph> bodyOf(PyObject* value);
 
 // What the bodies among a call's arguments do, at any depth.
 struct Deeds {

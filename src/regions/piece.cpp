@@ -1,10 +1,11 @@
 #include "regions/piece.h"
 
 #include "base/boundary.h"
+#include "base/parts.h"
 #include "base/rebuilt.h"
 #include "base/stack_room.h"
 #include "base/text.h"
-#include "regions/bodies.h"
+#include "graph/fx_record.h"
 #include "symbolic/expr.h"
 
 #include <algorithm>
@@ -107,27 +108,28 @@ class Writer {
     needStack();
     if (value == nullptr) return tag('0');
     if (graph::isStandIn(value)) return use(graph::asStandIn(value));
+    auto each = [&](PyObject* part) {
+      argument(part, use);
+      return true;
+    };
     if (PyTuple_Check(value) || PyList_Check(value)) {
       tag('(');
       pointer(Py_TYPE(value));
-      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
-        argument(PySequence_Fast_GET_ITEM(value, i), use);
+      everyItem(value, each);
       return tag(')');
     }
     if (PyDict_Check(value)) {
       tag('{');
       pointer(Py_TYPE(value));
-      PyObject *key = nullptr, *item = nullptr;
-      for (Py_ssize_t at = 0; PyDict_Next(value, &at, &key, &item);) {
+      everyEntry(value, [&](PyObject* key, PyObject* item) {
         constant(key);
-        argument(item, use);
-      }
+        return each(item);
+      });
       return tag('}');
     }
     if (PySlice_Check(value)) {
-      const auto* slice = reinterpret_cast<PySliceObject*>(value);
       tag('[');
-      for (PyObject* part : {slice->start, slice->stop, slice->step}) argument(part, use);
+      everyBound(value, each);
       return tag(']');
     }
     constant(value);
@@ -136,7 +138,7 @@ class Writer {
   // What has a value by its value and its class, everything else by what it is.
   void constant(PyObject* value) {
     // The module of each body has a class of its own.
-    if (std::shared_ptr<Graph> graph = bodyOf(value)) {
+    if (std::shared_ptr<Graph> graph = graph::bodyOf(value)) {
       meta(value);
       return body(*graph);
     }

@@ -27,7 +27,7 @@ CompiledFunction* compiledWithCache(PyObject* object) {
 }
 
 // A call for the answer alone. None: the function came to its end, since nothing of it was looked up.
-PyObject* aheadDoor(PyObject*, PyObject* given) {
+PyObject* aheadFromPython(PyObject*, PyObject* given) {
   PyObject *object = nullptr, *args = nullptr, *kwargs = nullptr;
   int captures = 0;
   if (!PyArg_ParseTuple(given, "OpO!O!:ahead", &object, &captures, &PyTuple_Type, &args,
@@ -56,14 +56,14 @@ PyObject* aheadDoor(PyObject*, PyObject* given) {
   return newRef(PyTuple_GET_ITEM(said.get(), 0)).release();
 }
 
-PyObject* closeDoor(PyObject*, PyObject* object) {
+PyObject* closeFromPython(PyObject*, PyObject* object) {
   CompiledFunction* self = compiledWithCache(object);
   if (self == nullptr) return nullptr;
   self->native_cache->closed = true;
   Py_RETURN_NONE;
 }
 
-PyObject* dropGuardsDoor(PyObject*, PyObject* object) {
+PyObject* dropGuardsFromPython(PyObject*, PyObject* object) {
   CompiledFunction* self = compiledWithCache(object);
   if (self == nullptr) return nullptr;
   for (auto& [code, entries] : self->native_cache->codes) {
@@ -79,11 +79,12 @@ PyObject* dropGuardsDoor(PyObject*, PyObject* object) {
 }
 
 PyMethodDef ahead_doors[] = {
-    {"ahead", aheadDoor, METH_VARARGS,
+    {"ahead", aheadFromPython, METH_VARARGS,
      "ahead(compiled, captures, args, kwargs): whether an entry serves this call, which is not "
      "made; one is captured if asked."},
-    {"close_cache", closeDoor, METH_O, "Nothing more is captured for this compiled function."},
-    {"drop_guards", dropGuardsDoor, METH_O,
+    {"close_cache", closeFromPython, METH_O,
+     "Nothing more is captured for this compiled function."},
+    {"drop_guards", dropGuardsFromPython, METH_O,
      "What was captured ahead for this compiled function serves whatever it is called with."},
     {}};
 

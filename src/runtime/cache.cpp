@@ -160,7 +160,7 @@ PyGetSetDef getters[] = {
     {"settings", getSettings, nullptr, "The compile call's settings.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
-PyObject* setConfigDoor(PyObject*, PyObject* args) {
+PyObject* setConfigFromPython(PyObject*, PyObject* args) {
   const char* name = nullptr;
   PyObject* value = nullptr;
   if (!PyArg_ParseTuple(args, "sO:set_config", &name, &value)) return nullptr;
@@ -168,7 +168,7 @@ PyObject* setConfigDoor(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-PyObject* statsDoor(PyObject*, PyObject*) {
+PyObject* statsFromPython(PyObject*, PyObject*) {
   const Statistics& s = statistics();
   Ref<> dict = stealRef(PyDict_New());
   auto put = [&](const char* name, int64_t value) {
@@ -200,7 +200,7 @@ PyObject* statsDoor(PyObject*, PyObject*) {
   return dict.release();
 }
 
-PyObject* resetStatsDoor(PyObject*, PyObject*) {
+PyObject* resetStatsFromPython(PyObject*, PyObject*) {
   statistics() = Statistics();
   Py_RETURN_NONE;
 }
@@ -208,9 +208,9 @@ PyObject* resetStatsDoor(PyObject*, PyObject*) {
 }  // namespace
 
 PyMethodDef cache_methods[] = {
-    {"set_config", setConfigDoor, METH_VARARGS, "Takes a configuration value."},
-    {"stats", statsDoor, METH_NOARGS, "Counters since the last reset."},
-    {"reset_stats", resetStatsDoor, METH_NOARGS, "Sets all counters to zero."},
+    {"set_config", setConfigFromPython, METH_VARARGS, "Takes a configuration value."},
+    {"stats", statsFromPython, METH_NOARGS, "Counters since the last reset."},
+    {"reset_stats", resetStatsFromPython, METH_NOARGS, "Sets all counters to zero."},
     {nullptr, nullptr, 0, nullptr}};
 
 Cache* cacheOf(PyObject* object) {

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "graph/fx.h"
 #include "graph/graph_runner.h"
+#include "interpret/core/outside_symbols.h"
 #include "interpret/core/symbols.h"
 #include "interpret/frames/init.h"
 #include "interpret/frames/trace.h"
@@ -408,6 +409,37 @@ void reportEntry(const Attempt& now, const Entry& entry) {
   }
 }
 
+// torch.compile(shapes_spec=...): while the function that checks it is traced, what it names is dynamic and all else static. One thread
+// traces at a time.
+class AskedSources {
+ public:
+  explicit AskedSources(Attempt& now) {
+    Ref<> asked = stealRef(PyObject_GetAttrString(now.cache.settings.get(), "dynamic_sources"));
+    if (!asked) PyErr_Clear();
+    PyObject *code = nullptr, *asks = nullptr;
+    if (!asked || asked.get() == Py_None || !PyArg_ParseTuple(asked.get(), "OO", &code, &asks) ||
+        code != reinterpret_cast<PyObject*>(now.code()))
+      return;
+    now.options.dynamic = interpret::DynamicMode::kStatic;
+    before_ = interpret::setDynamicSources(newRef(asks));
+    set_ = true;
+  }
+  ~AskedSources() {
+    if (set_) interpret::setDynamicSources(std::move(before_));
+  }
+  AskedSources(const AskedSources&) = delete;
+  AskedSources& operator=(const AskedSources&) = delete;
+
+ private:
+  Ref<> before_;
+  bool set_ = false;
+};
+
+bool traceAsAsked(Attempt& now) {
+  AskedSources asked(now);
+  return runTrace(now);
+}
+
 }  // namespace
 
 std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wish) {
@@ -421,7 +453,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
   if (!interpret::initTracer() || !shapes::initShapes()) throw PythonError();
   Attempt now{cache, frame, wish, together, turn, pause, stator_frame_offset(frame), start};
   now.options = optionsOf(now, site);
-  if (!runTrace(now)) return nullptr;
+  if (!traceAsAsked(now)) return nullptr;
   interpret::Captured& captured = now.captured;
   statistics().captures++;
   if (!wish.runs_as_is) site.captures++;
@@ -463,7 +495,7 @@ std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wis
   return entry;
 }
 
-void takeDown(Site& site, const Cache& cache, StatorFrame* frame) {
+void noteFirstRun(Site& site, const Cache& cache, StatorFrame* frame) {
   site.captures++;
   CaptureTurn turn(true);
   if (!turn.held()) return;

@@ -214,7 +214,7 @@ PyObject* deepcopy(PyObject* object, PyObject* memo) {
 }
 
 // What was captured for this object's function is forgotten, what else its cache serves is not.
-PyObject* resetDoor(PyObject* object, PyObject*) {
+PyObject* resetFromPython(PyObject* object, PyObject*) {
   CompiledFunction* self = selfOf(object);
   if (self->native_cache == nullptr) Py_RETURN_NONE;
   if (self->root != nullptr) {
@@ -272,7 +272,7 @@ PyGetSetDef accessors[] = {
 PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr},
                          {"__copy__", copy, METH_NOARGS, nullptr},
                          {"__deepcopy__", deepcopy, METH_O, nullptr},
-                         {"_stator_reset", resetDoor, METH_NOARGS, nullptr},
+                         {"_stator_reset", resetFromPython, METH_NOARGS, nullptr},
                          {"aot_compile", compileAhead, METH_O,
                           "aot_compile((args, kwargs)): captured and compiled for these, without "
                           "being run; what comes out captures nothing more."},

@@ -95,7 +95,7 @@ Step buildTuple(Machine& m, int oparg) {
 Step buildList(Machine& m, int oparg) {
   Ref<> list = stealRef(PyList_New(oparg));
   if (!list) return Step::kRaise;
-  if (oparg) moveItems(m, oparg, reinterpret_cast<PyListObject*>(list.get())->ob_item);
+  if (oparg) moveItems(m, oparg, PySequence_Fast_ITEMS(list.get()));
   return m.finish(std::move(list));
 }
 
@@ -122,8 +122,7 @@ Step buildConstKeyMap(Machine& m, int oparg) {
     PyErr_SetString(PyExc_SystemError, "bad BUILD_CONST_KEY_MAP keys argument");
     return Step::kRaise;
   }
-  return fillMap(m, reinterpret_cast<PyTupleObject*>(keys)->ob_item, 1, &m.peek(oparg + 1), 1,
-                 oparg, oparg + 1);
+  return fillMap(m, PySequence_Fast_ITEMS(keys), 1, &m.peek(oparg + 1), 1, oparg, oparg + 1);
 }
 
 Step buildString(Machine& m, int oparg) {

@@ -82,7 +82,7 @@ Step deleteFast(Machine& m, int oparg) {
 
 Step raiseUnboundSlot(const Machine& m, int slot) {
   PyObject* name = PyTuple_GET_ITEM(stator_code_slot_names(m.code), slot);
-  if (slot < m.info->slotCount() - m.code->co_nfreevars) {
+  if (slot < m.info->slotCount() - PyCode_GetNumFree(m.code)) {
     PyErr_Format(PyExc_UnboundLocalError,
                  "cannot access local variable '%U' where it is not associated with a value", name);
   } else {

@@ -6,6 +6,7 @@
 #include "bytecode/code_info.h"
 #include "known/marks.h"
 #include "known/names.h"
+#include "python/fields.h"
 #include "python/objects.h"
 #include "runtime/active.h"
 #include "runtime/cache.h"
@@ -96,8 +97,8 @@ struct DirectCall::Bound {
 void DirectCall::describe(PyCodeObject* code) {
   code_ = code;
   parameters_ = bytecode::Parameters(code);
-  slots_ = code->co_nlocalsplus;
-  free_ = code->co_nfreevars;
+  slots_ = stator_code_slot_count(code);
+  free_ = PyCode_GetNumFree(code);
   cells_.clear();
   for (int slot = 0; slot < slots_ - free_; ++slot) {
     if (stator_code_slot_is_cell(code, slot)) cells_.push_back(slot);
@@ -161,27 +162,16 @@ STATOR_HOT PyObject* DirectCall::run(Site& site, PyFunctionObject* function, Arg
   roots.code = code_;
   Spare<GraphInputs> memory;
   GraphInputs& inputs = *memory;
-  if (site.entries.empty()) return nullptr;
-  auto serves = [&](size_t index) {
-    Entry& entry = *site.entries[index];
-    return entry.needs_no_frame && inputs.found(entry, roots);
-  };
-  const size_t guess = guessEntry(site, roots, static_cast<size_t>(slots_));
-  size_t index = guess;
-  if (!serves(guess)) {
-    for (index = 0; index < site.entries.size(); ++index) {
-      if (index != guess && serves(index)) break;
-    }
-    if (index == site.entries.size()) return nullptr;
-  }
+  const size_t index = findServing(site, roots, static_cast<size_t>(slots_), [&](Entry& candidate) {
+    return candidate.needs_no_frame && inputs.found(candidate, roots);
+  });
+  if (index == site.entries.size()) return nullptr;
   // The cache may let it go while it runs.
   std::shared_ptr<Entry> entry = site.entries[noteServing(site, index)];
   Ref<> outputs;
   if (entry->compiled) {
-    HookDisabledScope disabled;
     if (!takesReferences(entry->compiled.get())) inputs.hold();
-    outputs = stealRef(PyObject_Vectorcall(entry->compiled.get(), inputs.values.data(),
-                                           inputs.values.size(), nullptr));
+    outputs = callGraph(*entry, inputs.values);
     if (!outputs) {
       // An interrupt is not to be lost, and has no line of the user's.
       if (!PyErr_ExceptionMatches(PyExc_Exception)) {

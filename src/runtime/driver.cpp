@@ -351,6 +351,8 @@ PyObject* drive(Cache& cache, StatorFrame* frame, int throwflag) {
   }
   if (!info || info->skip || stator_frame_traced(frame)) {
     counters.native_frames++;
+    std::optional<ActiveScope> off;
+    if (!throwflag && importsModule(stator_frame_code(frame))) off.emplace(nullptr);
     return stator_frame_eval_fresh(frame, throwflag);
   }
   if (!throwflag && isMarkedNative(stator_frame_function(frame))) {

@@ -46,6 +46,12 @@ bool isMarkedNative(PyFunctionObject* function) {
   return known::markOf(reinterpret_cast<PyObject*>(function)) == known::Mark::kDisabled;
 }
 
+bool importsModule(PyCodeObject* code) {
+  static PyObject* const name = PyUnicode_InternFromString("_find_and_load");
+  return code->co_name == name &&
+         PyUnicode_CompareWithASCIIString(code->co_filename, "<frozen importlib._bootstrap>") == 0;
+}
+
 bool standsForNative(PyCodeObject* code) { return known::isPolyfill(code); }
 
 }  // namespace stator::runtime

@@ -11,6 +11,8 @@ class Cache;
 
 // The function is marked to run natively, with all that it calls.
 bool isMarkedNative(PyFunctionObject* function);
+// The code with which importlib loads a module: all that the module's body calls runs natively.
+bool importsModule(PyCodeObject* code);
 // A function of ours that stands for one in C: it has no frame in eager, and so no line in tracebacks.
 bool standsForNative(PyCodeObject* code);
 

@@ -11,6 +11,7 @@
 #include "known/finalizers.h"
 #include "known/marks.h"
 #include "known/torch_names.h"
+#include "python/fields.h"
 #include "python/held_frames.h"
 #include "python/recursion.h"
 #include "runtime/active.h"
@@ -157,24 +158,25 @@ STATOR_HOT LookUp::MaybeExit LookUp::serve(Site& site, const Roots& roots, Graph
   std::optional<tensor::ProfilerRegion> looking;
   if (tensor::isProfiled()) [[unlikely]]
     looking.emplace().begin("TorchDynamo Cache Lookup");
-  bool looked_alone = !config.guard_collectives;
+  const bool looked_alone = !config.guard_collectives;
   const bool held = stator_frame_held(frame) != 0;
-  const size_t guess =
-      guessEntry(site, roots, static_cast<size_t>(stator_frame_code(frame)->co_nlocalsplus));
-  for (size_t turn = 0; turn < site.entries.size(); ++turn) {
-    // The guess first, then the others in their order.
-    const size_t i = turn == 0 ? guess : turn <= guess ? turn - 1 : turn;
+  const auto slots = static_cast<size_t>(stator_code_slot_count(code));
+  const size_t index = findServing(site, roots, slots, [&](Entry& entry) {
     // Such a frame ends for real.
-    if (held && site.entries[i]->plan.exit == breaks::ExitKind::kReturn) continue;
-    if (!inputs.found(*site.entries[i], roots) || dropsRunCode(*site.entries[i], roots)) continue;
+    if (held && entry.plan.exit == breaks::ExitKind::kReturn) return false;
+    return inputs.found(entry, roots) && !dropsRunCode(entry, roots);
+  });
+  const bool found = index < site.entries.size();
+  if (found) {
     inputs.hold();
-    if (!looked_alone) {
-      looked_alone = true;
-      if (!hitOnAll(cache, frame, true)) break;
-    }
+  } else {
+    looking.reset();
+  }
+  const bool on_all = looked_alone || hitOnAll(cache, frame, found);
+  if (found && on_all) {
     statistics().hits++;
     // The cache may let it go while it runs.
-    std::shared_ptr<Entry> entry = site.entries[noteServing(site, i)];
+    std::shared_ptr<Entry> entry = site.entries[noteServing(site, index)];
     if (measuresGuards()) [[unlikely]]
       measureGuards(*entry, frame, roots);
     looking.reset();
@@ -183,7 +185,6 @@ STATOR_HOT LookUp::MaybeExit LookUp::serve(Site& site, const Roots& roots, Graph
     return runEntry(cache, *entry, frame, roots, inputs.values);
   }
   looking.reset();
-  if (!looked_alone) hitOnAll(cache, frame, false);
   if (callEndsEagerly()) return outcome(Outcome::kNative);
   return std::nullopt;
 }
@@ -199,7 +200,7 @@ LookUp::MaybeExit LookUp::refuse(Site& site, const Roots& roots) {
   if (config.stance == Stance::kEagerOnRecompile || hookState().entries_only > 0)
     return outcome(Outcome::kNative);
   if (config.stance == Stance::kEagerThenCompile && site.captures == 0) {
-    takeDown(site, cache, frame);
+    noteFirstRun(site, cache, frame);
     return outcome(Outcome::kNative);
   }
   if (cache.ahead == Ahead::kAsk) answerAhead(false);

@@ -82,7 +82,7 @@ bool asksBackend(const Cache& cache, const char* name);  // an attribute of its 
 std::unique_ptr<Entry> capture(Cache& cache, StatorFrame* frame, CaptureWish wish = {});
 // The stance eager_then_compile: a place runs eagerly the first time. What it reads is taken down all the same, so that what is other the
 // second time is dynamic at once.
-void takeDown(Site& site, const Cache& cache, StatorFrame* frame);
+void noteFirstRun(Site& site, const Cache& cache, StatorFrame* frame);
 // Whether one is among the frame's locals and on its stack.
 bool holdsTensor(StatorFrame* frame);
 

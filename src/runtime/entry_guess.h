@@ -13,4 +13,15 @@ size_t guessEntry(Site& site, const sources::Roots& roots, size_t slots);
 // The entry at `index` serves the call for which was guessed. Returns where it stands now.
 size_t noteServing(Site& site, size_t index);
 
+// The position of the first entry that serves: the guess is asked, then the others in their order. None: how many there are.
+template <class Serves>
+size_t findServing(Site& site, const sources::Roots& roots, size_t slots, Serves&& serves) {
+  const size_t guess = guessEntry(site, roots, slots);
+  for (size_t turn = 0; turn < site.entries.size(); ++turn) {
+    const size_t i = turn == 0 ? guess : turn <= guess ? turn - 1 : turn;
+    if (serves(*site.entries[i])) return i;
+  }
+  return site.entries.size();
+}
+
 }  // namespace stator::runtime

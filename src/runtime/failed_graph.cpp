@@ -7,6 +7,7 @@
 #include "runtime/reports.h"
 #include "runtime/settings.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace stator::runtime {
@@ -38,6 +39,7 @@ struct SecondRun {
     if (!draws.run(entry->plan, roots)) throw PythonError();
     roots.drawn = entry->plan.draws.empty() ? nullptr : draws.values();
     random_states.emplace(entry->drawn);
+    if (!entry->compiled) return;  // it ends before its first operation
     std::vector<Ref<>> owned;
     prepareInputs(*entry, roots, inputs.values, owned);
     outputs = callGraph(*entry, inputs.values);
@@ -48,6 +50,13 @@ struct SecondRun {
     if (random_states) random_states->putBack();
   }
 };
+
+// Whether both are the same part of the program: what is known by now may end a capture earlier, before the operation that failed.
+bool endAlike(const breaks::Plan& plan, const breaks::Plan& other) {
+  if (plan.exit != other.exit || plan.frames.size() != other.frames.size()) return false;
+  return std::equal(plan.frames.begin(), plan.frames.end(), other.frames.begin(),
+                    [](const auto& one, const auto& two) { return one.offset == two.offset; });
+}
 
 void takePlaceOf(Cache& cache, StatorFrame* frame, const Entry& failed,
                  const std::shared_ptr<Entry>& entry) {
@@ -73,7 +82,7 @@ std::optional<Exit> judgeFailure(Cache& cache, const Entry& entry, StatorFrame* 
     PyErr_Clear();
     again.entry.reset();
   }
-  if (again.entry && !again.outputs) {
+  if (again.entry && (!again.outputs || !endAlike(entry.plan, again.entry->plan))) {
     again.undo();
     undo_writes();
     return std::nullopt;

@@ -50,7 +50,7 @@ Ref<> bodiesOf(const graph::Graph& graph) {
   return bodies;
 }
 
-PyObject* keepDoor(PyObject*, PyObject* on) {
+PyObject* keepFromPython(PyObject*, PyObject* on) {
   const int wanted = PyObject_IsTrue(on);
   if (wanted < 0) return nullptr;
   Ref<> list = stealRef(wanted != 0 ? PyList_New(0) : nullptr);
@@ -59,7 +59,7 @@ PyObject* keepDoor(PyObject*, PyObject* on) {
   Py_RETURN_NONE;
 }
 
-PyObject* takeDoor(PyObject*, PyObject*) {
+PyObject* takeFromPython(PyObject*, PyObject*) {
   PyObject* taken = kept;
   PyObject* fresh = PyList_New(0);
   if (fresh == nullptr || taken == nullptr) return fresh;
@@ -97,8 +97,8 @@ void keepCapture(StatorFrame* frame, const graph::Graph& captured, const breaks:
 }
 
 PyMethodDef kept_methods[] = {
-    {"keep_captures", keepDoor, METH_O, "Whether captures are kept as text from now on."},
-    {"take_captures", takeDoor, METH_NOARGS,
+    {"keep_captures", keepFromPython, METH_O, "Whether captures are kept as text from now on."},
+    {"take_captures", takeFromPython, METH_NOARGS,
      "The captures since this was last asked, in order, each a dict of texts; see keep_captures."},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -47,7 +47,7 @@ void append(const Ref<>& list, const Ref<>& row) {
 }
 
 // ([(place, [key of a graph's artifact, ...])] of each entry that has graphs, {content of a function: what was learned of it})
-PyObject* keptDoor(PyObject*, PyObject* object) {
+PyObject* keptFromPython(PyObject*, PyObject* object) {
   return guarded([&]() -> Ref<> {
     Ref<> graphs = orThrow(PyList_New(0)), learned = orThrow(PyDict_New());
     eachCode(compiledFunction(object), [&](PyCodeObject* code, const CodeEntries& entries) {
@@ -70,7 +70,7 @@ PyObject* keptDoor(PyObject*, PyObject* object) {
 }
 
 // [(place, ops, guards, symbols)] of each entry, most recently used first at each place.
-PyObject* entriesDoor(PyObject*, PyObject* object) {
+PyObject* entriesFromPython(PyObject*, PyObject* object) {
   return guarded([&]() -> Ref<> {
     Ref<> found = orThrow(PyList_New(0));
     eachCode(compiledFunction(object), [&](PyCodeObject* code, const CodeEntries& entries) {
@@ -90,7 +90,7 @@ PyObject* entriesDoor(PyObject*, PyObject* object) {
 }
 
 // A list that gets (place, [(guard, nanoseconds)], nanoseconds of all together) for each entry that serves from now on; None: no more.
-PyObject* measureDoor(PyObject*, PyObject* list) {
+PyObject* measureFromPython(PyObject*, PyObject* list) {
   if (list != Py_None && !PyList_Check(list)) {
     PyErr_SetString(PyExc_TypeError, "a list or None is expected");
     return nullptr;
@@ -117,11 +117,11 @@ void measureGuards(Entry& entry, StatorFrame* frame, const sources::Roots& roots
 }
 
 PyMethodDef listing_methods[] = {
-    {"entries", entriesDoor, METH_O, "entries(compiled): what has been captured for it."},
-    {"kept", keptDoor, METH_O,
+    {"entries", entriesFromPython, METH_O, "entries(compiled): what has been captured for it."},
+    {"kept", keptFromPython, METH_O,
      "kept(compiled): ([(place, [key, ...]), ...], {function: text}): where what backends made for "
      "it is kept, and what was learned."},
-    {"measure_guards", measureDoor, METH_O,
+    {"measure_guards", measureFromPython, METH_O,
      "measure_guards(list): takes down what the guards of entries that serve cost."},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -1,10 +1,10 @@
 #include "runtime/module_call.h"
 
 #include "base/hot.h"
-#include "base/text.h"
 #include "bytecode/code_info.h"
 #include "bytecode/opcodes.h"
 #include "known/known_types.h"
+#include "known/module_hooks.h"
 #include "known/names.h"
 #include "python/objects.h"
 #include "tensor/tensor_guard.h"
@@ -29,14 +29,15 @@ const Name& forwardName() {
 }
 
 using Names = std::array<Name, 4>;
+Names named(const std::array<const char*, 4>& texts) {
+  return {Name(texts[0]), Name(texts[1]), Name(texts[2]), Name(texts[3])};
+}
 const Names& ownHooks() {
-  static const Names names = {Name("_backward_hooks"), Name("_backward_pre_hooks"),
-                              Name("_forward_hooks"), Name("_forward_pre_hooks")};
+  static const Names names = named(known::kOwnHooks);
   return names;
 }
 const Names& globalHooks() {
-  static const Names names = {Name("_global_backward_pre_hooks"), Name("_global_backward_hooks"),
-                              Name("_global_forward_hooks"), Name("_global_forward_pre_hooks")};
+  static const Names names = named(known::kGlobalHooks);
   return names;
 }
 
@@ -53,9 +54,8 @@ struct Shape {
       return;
     std::vector<const char*> asked = {"torch", "_C", "_get_tracing_state", "_slow_forward",
                                       "forward"};
-    for (const Names* names : {&ownHooks(), &globalHooks()}) {
-      for (const Name& name : *names) asked.push_back(utf8(name.text));
-    }
+    asked.insert(asked.end(), known::kOwnHooks.begin(), known::kOwnHooks.end());
+    asked.insert(asked.end(), known::kGlobalHooks.begin(), known::kGlobalHooks.end());
     if (PyTuple_GET_SIZE(of->co_names) < static_cast<Py_ssize_t>(asked.size())) return;
     for (size_t i = 0; i < asked.size(); ++i) {
       PyObject* name = PyTuple_GET_ITEM(of->co_names, static_cast<Py_ssize_t>(i));
@@ -108,22 +108,21 @@ PyObject* plainForward(PyTypeObject* type) {
   return place.forward;
 }
 
-using HookDicts = std::array<const PyDictObject*, 8>;
+using HookDicts = std::array<PyObject*, 8>;
 bool hasNoHooks(const StatorView& view, PyObject* globals, HookDicts& found) {
   size_t next = 0;
-  auto add = [&](PyObject* dict) { found[next++] = reinterpret_cast<const PyDictObject*>(dict); };
   for (const Name& name : ownHooks()) {
     const Py_ssize_t index = stator_view_find(&view, name.text, name.hash);
     PyObject* value = index >= 0 ? stator_view_value(&view, index) : nullptr;
     if (value == nullptr || !isEmptyDict(value)) return false;
-    add(value);
+    found[next++] = value;
   }
   for (const Name& name : globalHooks()) {
     PyObject* value = nullptr;
     if (stator_dict_get(globals, name.text, name.hash, &value) != STATOR_FOUND ||
         !isEmptyDict(value))
       return false;
-    add(value);
+    found[next++] = value;
   }
   return true;
 }
@@ -141,7 +140,7 @@ STATOR_HOT PyObject* PlainModule::forwardOf(PyObject* module, PyObject* globals)
       global_version_ == stator_dict_version(globals)) [[likely]] {
     if (forward_ == nullptr) return nullptr;
     const bool empty = std::all_of(hooks_.begin(), hooks_.end(),
-                                   [](const PyDictObject* dict) { return dict->ma_used == 0; });
+                                   [](PyObject* dict) { return PyDict_GET_SIZE(dict) == 0; });
     return empty ? forward_ : nullptr;
   }
   forward_ = plainForward(type);

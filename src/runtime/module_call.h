@@ -28,7 +28,7 @@ class PlainModule {
   PyTypeObject* type_ = nullptr;
   PyObject* forward_ = nullptr;
   uint64_t type_version_ = 0, own_version_ = 0, global_version_ = 0;
-  std::array<const PyDictObject*, 8> hooks_ = {};
+  std::array<PyObject*, 8> hooks_ = {};
 };
 
 // For a frame that has not begun. Without `forward`: it is another function's, the module has hooks or is of an unusual class, or torch.jit

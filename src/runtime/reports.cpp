@@ -28,13 +28,17 @@ std::string place(StatorFrame* frame, int line) {
   return file + ":" + std::to_string(line) + " in " + utf8(code->co_qualname);
 }
 
+// At which offset the frame goes on behind a break; 0: it is at the head of the function.
+int offsetNow(StatorFrame* frame) {
+  const int offset = stator_frame_offset(frame);
+  const bytecode::CodeInfo* info = bytecode::CodeInfo::of(stator_frame_code(frame));
+  return info != nullptr && offset <= info->firstLegal() ? 0 : offset;
+}
+
 // Where the frame is: the head of the function, or the line at which it goes on behind a break.
 std::string placeNow(StatorFrame* frame) {
-  PyCodeObject* code = stator_frame_code(frame);
-  const int offset = stator_frame_offset(frame);
-  const bytecode::CodeInfo* info = bytecode::CodeInfo::of(code);
-  const bool at_head = info != nullptr && offset <= info->firstLegal();
-  return place(frame, at_head ? 0 : PyCode_Addr2Line(code, offset));
+  const int offset = offsetNow(frame);
+  return place(frame, offset == 0 ? 0 : PyCode_Addr2Line(stator_frame_code(frame), offset));
 }
 
 std::string sentence(const breaks::Plan& plan) {
@@ -49,6 +53,11 @@ Ref<> callIn(const char* module_name, const char* name, Ref<> arguments) {
   Ref<> module = stealRef(importModule(module_name));
   Ref<> function = module ? stealRef(PyObject_GetAttrString(module.get(), name)) : Ref<>();
   return function ? stealRef(PyObject_Call(function.get(), arguments.get(), nullptr)) : Ref<>();
+}
+
+Ref<> compileEnds(Py_ssize_t guards, PyObject* error) {
+  return callIn("stator._compilations", "compile_ends",
+                stealRef(Py_BuildValue("(nO)", guards, error)));
 }
 
 // Calls stator._report.<name>(...), where texts that need the logging machinery are made. Errors there are the caller's to see.
@@ -91,8 +100,8 @@ void reportBreak(const interpret::Captured& captured) {
 
 void reportLimit(StatorFrame* frame, const std::string& failed_guard, long long limit,
                  bool fullgraph) {
-  callReport("recompile_limit", "(ssLiO)", placeNow(frame).c_str(), failed_guard.c_str(), limit,
-             static_cast<int>(fullgraph), stator_frame_code(frame));
+  callReport("recompile_limit", "(ssLiOi)", placeNow(frame).c_str(), failed_guard.c_str(), limit,
+             static_cast<int>(fullgraph), stator_frame_code(frame), offsetNow(frame));
 }
 
 void reportRecompile(StatorFrame* frame, const std::string& failed_guard, const char* why) {
@@ -108,7 +117,7 @@ void reportCode(const Cache& cache, StatorFrame* frame) {
 }
 
 int wantedLogs(StatorFrame* frame) {
-  Ref<> mask = callReport("wanted_logs", "(O)", stator_frame_code(frame));
+  Ref<> mask = callReport("wanted_logs", "(Oi)", stator_frame_code(frame), offsetNow(frame));
   if (!mask) {
     PyErr_Clear();
     return 0;
@@ -118,21 +127,21 @@ int wantedLogs(StatorFrame* frame) {
 
 CompileCallbacks::CompileCallbacks(int logs) {
   if ((logs & kLogCallbacks) == 0) return;
-  Ref<> done = callReport("compile_starts", "()");
+  Ref<> done = callIn("stator._compilations", "compile_starts", stealRef(PyTuple_New(0)));
   if (!done) throw PythonError();
   open_ = true;
 }
 
 void CompileCallbacks::end(size_t guards) {
   if (!std::exchange(open_, false)) return;
-  Ref<> done = callReport("compile_ends", "(nO)", static_cast<Py_ssize_t>(guards), Py_None);
+  Ref<> done = compileEnds(static_cast<Py_ssize_t>(guards), Py_None);
   if (!done) throw PythonError();
 }
 
 CompileCallbacks::~CompileCallbacks() {
   if (!open_) return;
   Ref<> error = takeError();  // the capture's own, which goes on
-  Ref<> done = callReport("compile_ends", "(nO)", Py_ssize_t{-1}, error ? error.get() : Py_None);
+  Ref<> done = compileEnds(-1, error ? error.get() : Py_None);
   if (!done) PyErr_Clear();
   if (error) setError(std::move(error));
 }
@@ -215,9 +224,8 @@ void reportPlan(StatorFrame* frame, const interpret::Captured& captured) {
   for (const graph::Node* node : captured.graph->outputs())
     terms.outputs.push_back("%" + std::to_string(node->index));
   const std::string changes = breaks::describe(captured.plan, terms).changes;
-  Ref<> done =
-      callReport("plan_made", "(sOiss)", placeNow(frame).c_str(), stator_frame_code(frame),
-                 stator_frame_offset(frame), captured.plan.text().c_str(), changes.c_str());
+  Ref<> done = callReport("plan_made", "(sOiss)", placeNow(frame).c_str(), stator_frame_code(frame),
+                          offsetNow(frame), captured.plan.text().c_str(), changes.c_str());
   if (!done) PyErr_Clear();
 }
 

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/imports.h"
 #include "base/text.h"
+#include "shapes/dims.h"
 #include "shapes/dtypes.h"
 #include "shapes/fallback.h"
 #include "symbolic/sym_int.h"
@@ -127,6 +128,25 @@ Dim Arg::dim() const {
 
 std::string_view Arg::text() const { return utf8View(object).value_or(std::string_view()); }
 
+bool Workspace::lower(const State& state) {
+  for (size_t i = 0; i < tensor_count_; ++i) {
+    Arg* arg = spilled_.empty() ? tensors_[i] : spilled_[i];
+    const TensorMeta& meta = *arg->tensor;
+    const DType dtype =
+        meta.device == DeviceType::CPU ? state.autocast_cpu_dtype : state.autocast_cuda_dtype;
+    if (!isFloating(meta.dtype) || meta.dtype == DType::Double || meta.dtype == dtype) continue;
+    if (!isNonOverlappingDense(meta.sizes, meta.strides)) return false;
+    TensorMeta& cast = lowered_.emplace_back(meta);
+    cast.dtype = dtype;
+    cast.storage_offset = 0;
+    cast.storage_id = 0;
+    cast.is_leaf = !cast.requires_grad;
+    cast.is_parameter = cast.is_wrapped_number = false;
+    arg->tensor = &cast;
+  }
+  return true;
+}
+
 Arg* Workspace::allocate(size_t count) {
   if (used_ + count <= kInline) {
     Arg* start = reinterpret_cast<Arg*>(inline_) + used_;
@@ -199,8 +219,7 @@ bool Workspace::readOne(PyObject* object, Arg& arg, int depth) {
     return readItems(&PyTuple_GET_ITEM(object, 0), PyTuple_GET_SIZE(object), arg, depth);
   } else if (type == &PyList_Type) {
     arg.kind = Kind::kList;
-    return readItems(reinterpret_cast<PyListObject*>(object)->ob_item, PyList_GET_SIZE(object), arg,
-                     depth);
+    return readItems(PySequence_Fast_ITEMS(object), PyList_GET_SIZE(object), arg, depth);
   } else if (type == &PySlice_Type) {
     const auto* slice = reinterpret_cast<PySliceObject*>(object);
     PyObject* const parts[] = {slice->start, slice->stop, slice->step};

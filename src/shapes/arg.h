@@ -6,6 +6,7 @@
 #include "shapes/infer.h"
 
 #include <cstddef>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -79,6 +80,8 @@ class Workspace {
   }
   bool memoisable() const { return memoisable_; }
   bool symbolic() const { return symbolic_; }  // a size or int among them is an expression
+  // Puts what autocast casts to its dtype in place of the tensors: those with a floating point, but for float64. False: not known how they lie.
+  bool lower(const State& state);
   Arg* allocate(size_t count);
 
  private:
@@ -93,9 +96,10 @@ class Workspace {
   bool memoisable_ = true;
   bool symbolic_ = false;
   size_t tensor_count_ = 0;
+  std::deque<TensorMeta> lowered_;
   std::vector<std::unique_ptr<Arg[]>> overflow_;
-  std::vector<const Arg*> spilled_;  // all of them, once there are more than fit below
-  const Arg* tensors_[16];
+  std::vector<Arg*> spilled_;  // all of them, once there are more than fit below
+  Arg* tensors_[16];
   static constexpr size_t kInline = 48;
   alignas(Arg) std::byte inline_[kInline * sizeof(Arg)];  // made into Args as they are taken
 };

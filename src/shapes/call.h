@@ -147,6 +147,7 @@ std::span<const OpRow> pieceRows();
 std::span<const OpRow> castRows();
 std::span<const OpRow> reductionRows();
 std::span<const OpRow> matmulRows();
+std::span<const OpRow> einsumRows();
 std::span<const OpRow> normRows();
 std::span<const OpRow> functionalRows();
 std::span<const OpRow> poolingRows();

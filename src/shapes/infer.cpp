@@ -1,6 +1,7 @@
 #include "shapes/infer.h"
 
 #include "base/check.h"
+#include "shapes/autocast.h"
 #include "shapes/call.h"
 #include "shapes/fallback.h"
 #include "shapes/memo.h"
@@ -32,8 +33,12 @@ Engine& engine() {
 
 bool inferByRules(PyObject* target, Workspace& workspace, const State& state, Inferred& out) {
   const std::vector<ResolvedRule>* rules = rulesOf(target);
-  // Autocast changes dtypes op by op: only a run under the real state knows.
-  if (rules == nullptr || state.autocast_cpu || state.autocast_cuda) return false;
+  if (rules == nullptr) return false;
+  if (state.autocast_cpu || state.autocast_cuda) {
+    const Cast cast = castOf(target, *rules->front().row, workspace, state);
+    if (cast == Cast::kUnknown) return false;
+    if (cast == Cast::kLower && !workspace.lower(state)) return false;
+  }
   for (const ResolvedRule& rule : *rules) {
     Call call(workspace, state, out);
     if (call.bind(*rule.signature, rule.row->detail, rule.mode, rule.keywords_allowed) &&

@@ -101,8 +101,8 @@ bool initRegistry() {
   all.tensor_type = all.owners["Tensor"];
   for (std::span<const OpRow> rows :
        {elementwiseRows(), viewRows(), pieceRows(), castRows(), reductionRows(), matmulRows(),
-        normRows(), functionalRows(), poolingRows(), indexingRows(), factoryRows(), queryRows(),
-        recurrentRows()}) {
+        einsumRows(), normRows(), functionalRows(), poolingRows(), indexingRows(), factoryRows(),
+        queryRows(), recurrentRows()}) {
     for (const OpRow& row : rows) addRow(row);
   }
   all.methods = PyDict_New();

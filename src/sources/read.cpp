@@ -3,6 +3,7 @@
 #include "base/hot.h"
 #include "base/imports.h"
 #include "python/dict_views.h"
+#include "python/fields.h"
 #include "python/objects.h"
 #include "python/types.h"
 #include "sources/short_lived.h"
@@ -23,7 +24,7 @@ Py_ssize_t memberOffset(PyTypeObject* type, const char* name) {
   PyObject* own = stator_type_entries(type);
   PyObject* found = own != nullptr ? PyDict_GetItemString(own, name) : nullptr;
   if (found == nullptr || Py_TYPE(found) != &PyMemberDescr_Type) return -1;
-  PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(found)->d_member;
+  const PyMemberDef* member = stator_descriptor_member(found);
   return member->type == T_OBJECT || member->type == T_OBJECT_EX ? member->offset : -1;
 }
 

@@ -50,13 +50,13 @@ bool isUnnamed(PyTypeObject* type) {
   static PyObject* const name = PyUnicode_InternFromString("__module__");
   PyObject* module = registered(entry(stator_type_entries(type), name));
   if (module == nullptr) return true;
-  PyObject* qualified = reinterpret_cast<PyHeapTypeObject*>(type)->ht_qualname;
-  const Py_ssize_t end = PyUnicode_GET_LENGTH(qualified);
-  const Py_ssize_t dot = PyUnicode_FindChar(qualified, '.', 0, end, 1);
+  Ref<> qualified = stealRef(PyType_GetQualName(type));
+  const Py_ssize_t end = PyUnicode_GET_LENGTH(qualified.get());
+  const Py_ssize_t dot = PyUnicode_FindChar(qualified.get(), '.', 0, end, 1);
   if (dot < 0)
-    return entry(PyModule_GetDict(module), qualified) != reinterpret_cast<PyObject*>(type);
-  if (isOfFunctionBody(qualified)) return true;
-  Ref<> outer = stealRef(PyUnicode_Substring(qualified, 0, dot));
+    return entry(PyModule_GetDict(module), qualified.get()) != reinterpret_cast<PyObject*>(type);
+  if (isOfFunctionBody(qualified.get())) return true;
+  Ref<> outer = stealRef(PyUnicode_Substring(qualified.get(), 0, dot));
   PyObject* found = outer ? entry(PyModule_GetDict(module), outer.get()) : nullptr;
   PyErr_Clear();
   return found == nullptr || !PyType_Check(found);

@@ -2,6 +2,7 @@
 // its answer. Needs no torch headers.
 #include "base/boundary.h"
 #include "base/imports.h"
+#include "base/parts.h"
 #include "base/rebuilt.h"
 #include "base/stack_room.h"
 #include "base/text.h"
@@ -70,22 +71,9 @@ class Substitution {
       return true;
     }
     if (reader_.is_opaque != nullptr && reader_.is_opaque(object)) return false;
-    if (PyTuple_Check(object) || PyList_CheckExact(object)) {
-      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i) {
-        if (!collect(PySequence_Fast_GET_ITEM(object, i), depth + 1)) return false;
-      }
-    } else if (PyDict_CheckExact(object)) {
-      PyObject* key = nullptr;
-      PyObject* value = nullptr;
-      for (Py_ssize_t at = 0; PyDict_Next(object, &at, &key, &value);) {
-        if (!collect(value, depth + 1)) return false;
-      }
-    } else if (PySlice_Check(object)) {
-      const auto* slice = reinterpret_cast<PySliceObject*>(object);
-      return collect(slice->start, depth + 1) && collect(slice->stop, depth + 1) &&
-             collect(slice->step, depth + 1);
-    }
-    return true;
+    const bool looked_into = PyTuple_Check(object) || isPlainContainer(object);
+    return !looked_into ||
+           everyPart(object, [&](PyObject* part) { return collect(part, depth + 1); });
   }
 
   Ref<> facts() const {
@@ -127,6 +115,11 @@ class Substitution {
   }
 
   bool isSymbolic() const { return symbolic_; }
+  bool hasSingleElement() const {
+    return metas_.size() == 1 &&
+           std::all_of(metas_[0]->sizes.begin(), metas_[0]->sizes.end(),
+                       [](const Dim& size) { return size.isStatic() && size.value() == 1; });
+  }
   void setSymbols(Ref<> symbols) { symbols_ = std::move(symbols); }
   void setFakes(Ref<> fakes) { fakes_ = std::move(fakes); }
   PyObject* fakes() const { return fakes_.get(); }
@@ -487,6 +480,47 @@ class TransformsAside {
 
 }  // namespace
 
+namespace {
+
+// The function whose tags tell what a call does with data: the call's own, or for an index what torch does with it. An index without
+// dimensions is read as a number, a mask is counted.
+PyObject* readerOfData(const Request& request) {
+  static PyObject* getitem = glue("GETITEM");
+  static PyObject* item = glue("ITEM");
+  static PyObject* nonzero = glue("NONZERO");
+  if (request.target != getitem || request.positional != 2 || request.reader.tensor_of == nullptr)
+    return request.target;
+  PyObject* index = request.args[1];
+  const bool several = PyTuple_CheckExact(index);
+  const Py_ssize_t count = several ? PyTuple_GET_SIZE(index) : 1;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* part = several ? PyTuple_GET_ITEM(index, i) : index;
+    const TensorMeta* meta = request.reader.tensor_of(part);
+    if (meta == nullptr) continue;
+    if (meta->dtype == DType::Bool || meta->dtype == DType::Byte) return nonzero;
+    if (meta->sizes.empty() && isIntegral(meta->dtype)) return item;
+  }
+  return request.target;
+}
+
+// What torch's tags say of a function whatever its arguments: that it reads data (item), or that data decide the size of what it gives
+// (nonzero). No run has to find that out, and a process's first run costs the import of all that FakeTensors need. False: a run tells.
+bool toldByTags(const Request& request, const Substitution& substitution, FallbackAnswer& answer) {
+  static PyObject* by_tags = glue("by_tags");
+  if (DataSizesAllowed::now()) return false;  // it may be a symbol then
+  PyObject* reader = readerOfData(request);
+  Ref<> row = orThrow(PyObject_CallOneArg(by_tags, reader));
+  if (row.get() == Py_None) return false;
+  // Of a tensor with more elements `item` raises, which the program may handle.
+  const bool reads_single = PyTuple_GET_ITEM(row.get(), 2) == Py_True;
+  if (reads_single && reader == request.target && !substitution.hasSingleElement()) return false;
+  answer.status = static_cast<Status>(PyLong_AsLong(PyTuple_GET_ITEM(row.get(), 0)));
+  answer.why = utf8(PyTuple_GET_ITEM(row.get(), 1));
+  return true;
+}
+
+}  // namespace
+
 TensorMeta wrapperFacts(PyObject* fake) {
   static PyObject* facts = glue("wrapper_facts");
   return readFacts(orThrow(PyObject_CallOneArg(facts, fake)).get());
@@ -510,6 +544,7 @@ FallbackAnswer inferWithFake(const Request& request, NonzeroCounts& counts) {
   }
   if (!substitution.supported(refused.why)) return refused;
   if (request.wrapped) return inferWrapped(request, substitution);
+  if (toldByTags(request, substitution, refused)) return refused;
   if (substitution.isSymbolic()) {
     FallbackAnswer answer;
     if (inferWithSymbols(request, substitution, counts, answer)) return answer;

@@ -22,7 +22,7 @@ const c10::Argument* argumentOf(const c10::FunctionSchema& schema, size_t positi
                ? &schema.arguments()[position]
                : nullptr;
   }
-  const std::optional<int> index = schema.argumentIndexWithName(std::string(keyword));
+  const std::optional<int> index = schema.argumentIndexWithName(keyword);
   return index ? &schema.arguments()[static_cast<size_t>(*index)] : nullptr;
 }
 

@@ -27,7 +27,8 @@ RandomStates::RandomStates(const Drawn& drawn) {
           c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index)));
       held_->cuda.push_back({generator, generator.current_seed(), generator.get_offset()});
     } catch (const c10::Error&) {
-      // A CUDA graph is being recorded, whose generators say nothing: what fails there is not run again.
+      // a CUDA graph is being recorded, whose generators say nothing: what fails there is not run again
+      continue;
     }
   }
 }

@@ -358,13 +358,13 @@ PyObject* shapesHasRule(PyObject*, PyObject* target) {
   });
 }
 
-PyObject* asSubclassDoor(PyObject*, PyObject* args) {
+PyObject* asSubclassFromPython(PyObject*, PyObject* args) {
   PyObject *tensor = nullptr, *type = nullptr;
   if (!PyArg_ParseTuple(args, "OO", &tensor, &type)) return nullptr;
   return asSubclass(tensor, type).release();
 }
 
-PyObject* becomeDoor(PyObject*, PyObject* args) {
+PyObject* becomeFromPython(PyObject*, PyObject* args) {
   PyObject *tensor = nullptr, *type = nullptr;
   if (!PyArg_ParseTuple(args, "OO", &tensor, &type)) return nullptr;
   if (PyObject_SetAttrString(tensor, "__class__", type) != 0) return nullptr;
@@ -374,9 +374,9 @@ PyObject* becomeDoor(PyObject*, PyObject* args) {
 }  // namespace
 
 PyMethodDef shapes_methods[] = {
-    {"as_subclass", asSubclassDoor, METH_VARARGS,
+    {"as_subclass", asSubclassFromPython, METH_VARARGS,
      "Tensor.as_subclass, past any __torch_function__."},
-    {"become", becomeDoor, METH_VARARGS,
+    {"become", becomeFromPython, METH_VARARGS,
      "Makes a plain tensor an instance of a subclass, in place."},
     {"infer_shapes", inferShapes, METH_VARARGS,
      "Facts of a call's outputs (tiers: 0 all, 1 rules, 2 FakeTensor)."},

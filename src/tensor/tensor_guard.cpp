@@ -414,15 +414,15 @@ STATOR_HOT bool oneKind(const TensorFacts& facts, const TensorPair* pairs, size_
 STATOR_HOT bool checkAllFacts(const TensorPair* pairs, size_t count, bool fetch) {
   if (fetch) {
     // None yet if it is not what it has to be: anything may be in a tensor's place.
-    auto implAt = [&](size_t at) -> const c10::TensorImpl* {
+    auto impl_at = [&](size_t at) -> const c10::TensorImpl* {
       if (at >= count || Py_TYPE(pairs[at].object) != pairs[at].facts->type) return nullptr;
       return &implOf(pairs[at].object);
     };
     for (size_t i = 0; i < count; ++i) {
       // Object, TensorImpl and autograd meta, each found through the one before.
       if (i + 3 * kAhead < count) __builtin_prefetch(pairs[i + 3 * kAhead].object);
-      if (const c10::TensorImpl* impl = implAt(i + 2 * kAhead)) fetchImpl(impl);
-      if (const c10::TensorImpl* impl = implAt(i + kAhead)) {
+      if (const c10::TensorImpl* impl = impl_at(i + 2 * kAhead)) fetchImpl(impl);
+      if (const c10::TensorImpl* impl = impl_at(i + kAhead)) {
         if (auto* meta = ImplFields::autograd(*impl)) __builtin_prefetch(&meta->requires_grad_);
       }
       if (!checkFacts(*pairs[i].facts, pairs[i].object)) return false;

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/numpy_number.h"
+#include "base/parts.h"
 #include "base/stack_room.h"
 
 #include <string_view>
@@ -68,37 +69,14 @@ bool isConstantDeep(PyObject* object) {
   if (isScalar(object)) return true;
   PyTypeObject* type = Py_TYPE(object);
   needStack();
-  if (type == &PyTuple_Type) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
-      if (!isConstantDeep(PyTuple_GET_ITEM(object, i))) return false;
-    }
-    return true;
-  }
-  if (type == &PySlice_Type) {
-    auto* slice = reinterpret_cast<PySliceObject*>(object);
-    return isConstantDeep(slice->start) && isConstantDeep(slice->stop) &&
-           isConstantDeep(slice->step);
-  }
+  if (type == &PyTuple_Type) return everyItem(object, isConstantDeep);
+  if (type == &PySlice_Type) return everyBound(object, isConstantDeep);
   if (type == &PyRange_Type) return true;
-  if (type == &PyFrozenSet_Type) {
-    PyObject* item = nullptr;
-    Py_hash_t hash = 0;
-    Py_ssize_t position = 0;
-    while (_PySet_NextEntry(object, &position, &item, &hash)) {
-      if (!isConstantDeep(item)) return false;
-    }
-    return true;
-  }
+  if (type == &PyFrozenSet_Type) return everyElement(object, isConstantDeep);
   if (isNumpyNumber(object)) return true;
-  if (isTorchConstant(object)) {
-    if (PyTuple_Check(object)) {
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
-        if (!PyLong_CheckExact(PyTuple_GET_ITEM(object, i))) return false;
-      }
-    }
-    return true;
-  }
-  return false;
+  if (!isTorchConstant(object)) return false;
+  return !PyTuple_Check(object) ||
+         everyItem(object, [](PyObject* item) { return PyLong_CheckExact(item); });
 }
 
 }  // namespace stator::values

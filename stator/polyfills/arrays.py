@@ -1,6 +1,8 @@
 """NumPy arrays as traces have them: a tensor with the array's memory, and operations on it as nodes of the graph. A frame of this file is never
 left half way: a break is at the instruction of the program that led here (src/interpret/tensors/arrays.cpp)."""
 
+import operator
+
 import numpy
 import torch
 
@@ -104,7 +106,7 @@ def function(path, *args, **kwargs):
 def _check_has_array(tensor):
     if tensor.requires_grad or tensor.device.type != "cpu" or tensor.dtype == torch.bfloat16 or tensor.is_sparse:
         refuse("numpy() of this tensor")
-    if tensor.is_conj() or tensor.is_neg():
+    if tensor.is_conj() or tensor.is_neg() or tensor.numel() == 0:  # arrays without elements have strides of their own
         refuse("numpy() of this tensor")
 
 
@@ -153,6 +155,13 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     return made if dtype is None and device is None else made.to(device, dtype)
 
 
+def _number(array):
+    """A single number of NumPy's as a tensor's operators take it: for Python's."""
+    if array._tensor.is_complex():
+        refuse("a tensor and a complex number of NumPy's")
+    return array._tensor.item()
+
+
 def _fact(name):
     def read(self):
         return _run("attr:" + name, (self,), {})
@@ -169,14 +178,22 @@ def _method(name):
 
 
 def _operator(name):
+    with_tensor = getattr(operator, name)
+
     def forward(self, other):
+        if isinstance(other, torch.Tensor) and self._scalar is not None:
+            return with_tensor(_number(self), other)
         return _run("op:" + name, (self, other), {})
 
     return forward
 
 
 def _reflected(name):
+    with_tensor = getattr(operator, name)
+
     def backward(self, other):
+        if isinstance(other, torch.Tensor) and self._scalar is not None:
+            return with_tensor(other, _number(self))
         return _run("op:" + name, (other, self), {})
 
     return backward

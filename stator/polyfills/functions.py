@@ -29,8 +29,19 @@ def defaultdict_copy(table):
     return type(table)(table.default_factory, table)
 
 
+def asked_copy(table):
+    """A copy of a dict whose class says itself what it is iterated over: C asks its `keys`, unless it is empty."""
+    return dict(table) if dict.__len__(table) else {}
+
+
 def union_of_dicts(left, right):
-    """`|` where one of them, at least, is a defaultdict or of a subclass of OrderedDict."""
+    """`|` where one of them, at least, is a defaultdict, of a subclass of OrderedDict, or iterated as its class says."""
+    if not isinstance(left, (collections.defaultdict, collections.OrderedDict)) and not isinstance(
+        right, (collections.defaultdict, collections.OrderedDict)
+    ):
+        made = asked_copy(left)
+        made.update(right)
+        return made
     for kind in (collections.defaultdict, collections.OrderedDict):
         own = left if isinstance(left, kind) else right
         if isinstance(own, kind):

@@ -62,6 +62,13 @@ def _whole(name, function, args, kwargs, pure):
     return body, *capture_with_sizes((name,), (run,), (), (), pure)
 
 
+def _any_requires_grad(args):
+    for arg in args:
+        if isinstance(arg, torch.Tensor) and arg.requires_grad:
+            return True
+    return False
+
+
 def checkpoint(function, *args, **kwargs):
     options = {}
     own = ("use_reentrant", "preserve_rng_state", "determinism_check", "debug", "early_stop")
@@ -71,7 +78,9 @@ def checkpoint(function, *args, **kwargs):
     context_fn = kwargs.pop("context_fn", None)
     if not torch.is_grad_enabled():
         return function(*args, **kwargs)
-    body, module, used = _whole("wrap_body", function, args, kwargs, False)
+    if options.get("use_reentrant", True) is not False and not _any_requires_grad(args):
+        refuse("a reentrant checkpoint of arguments without gradients, which gives none to others either")
+    body, module, used = _whole("wrap_body", function, args, kwargs, True)
     if context_fn is not None:
         set_meta(module, "_checkpoint_context_fn", context_fn)
     results = call(_checkpoint_op, module, *used, **options)

@@ -10,6 +10,7 @@ namespace stator::runtime {
 Exit runCaptured(Cache&, StatorFrame*, bytecode::CodeInfo&) { return outcome(Outcome::kStep); }
 ModuleCall plainModuleCall(StatorFrame*) { return {}; }
 bool isMarkedNative(PyFunctionObject*) { return false; }
+bool importsModule(PyCodeObject*) { return false; }
 bool standsForNative(PyCodeObject*) { return false; }
 Cache* cacheOf(PyObject*) {
   PyErr_SetString(PyExc_TypeError, "the driver alone has no caches");

@@ -85,7 +85,7 @@ def run(seed, steps=STEPS_OF_A_TREE):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--count", type=int, default=100000, help="changes in all")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()

@@ -251,7 +251,7 @@ def one_round(state: State, options: argparse.Namespace, rng: random.Random, unt
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.learn", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.learn", description=__doc__.partition("\n\n")[0])
     parser.add_argument("--hours", type=float, default=1.0)
     parser.add_argument("--count", type=int, default=0, help="stop after so many programs")
     parser.add_argument("--jobs", type=int, default=2)

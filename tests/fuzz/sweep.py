@@ -203,7 +203,7 @@ class Judge:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.sweep", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.sweep", description=__doc__.partition("\n\n")[0])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--trials", type=int, default=12, help="calls of each")
     parser.add_argument("--jobs", type=int, default=2)

@@ -377,7 +377,7 @@ m.lin.weight = nn.Parameter(m.lin.weight + 1)
 setattr(st, 'u' + str(<n>), <t>)
 LOG.append(vars(st).keys())
 <new> = getattr(st, 'u1', <t>)
-LOG.append(<t>._version)
+~LOG.append(<t>._version)
 LOG.append(<t>.is_leaf)
 LOG.append(<t>.grad_fn is None)
 LOG.append((<t> > 0).any())
@@ -410,6 +410,6 @@ not items
 <t>.is_leaf
 hasattr(v, 'z')
 torch.is_grad_enabled()
-<t>._version > 1
+~<t>._version > 1
 <t>.data_ptr() == BUF.data_ptr()
 """

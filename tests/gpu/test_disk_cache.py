@@ -1,26 +1,19 @@
 """What inductor made of graphs for the device is kept on the disk: a second process finds it, and imports neither inductor nor Triton."""
 
-import json
-import os
 import pathlib
-import subprocess
-import sys
 
 import kept_programs
 import pytest
 from checking import needs_cuda
+
+from tests.python import children
 
 pytestmark = needs_cuda
 HERE = pathlib.Path(__file__).parent
 
 
 def run(place, **variables):
-    environment = dict(os.environ, STATOR_STRICT="1", STATOR_CACHE="1", STATOR_CACHE_DIR=str(place / "stator"))
-    environment.update(TORCHINDUCTOR_CACHE_DIR=str(place / "inductor"), **variables)
-    command = [sys.executable, "-W", "ignore", str(HERE / "kept_programs.py")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
-    assert done.returncode == 0, done.stderr[-4000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return children.answer_of(HERE / "kept_programs.py", place, **variables)
 
 
 @pytest.fixture(scope="module")

@@ -81,14 +81,19 @@ def run(
     with_frontend.reset()
     program.make()  # sets back what an earlier run left in globals; finalisers of that have run before the first call
     gc.collect()
-    torch.utils.hooks.RemovableHandle.next_id = 0  # keys of hook dicts would count up from run to run
     outcome = Run()
     compiled_kept = []  # entries live only as long as something compiled uses them
     case: Case | None = None
     call: Any = None
 
+    def fresh() -> Case:
+        torch.utils.hooks.RemovableHandle.next_id = (
+            0  # keys of hook dicts would count up from run to run, and with what a backend registers
+        )
+        return program.make()
+
     for turn in range(fresh_calls):
-        case = program.make()
+        case = fresh()
         call = with_frontend.compile(case.fn)
         compiled_kept.append((call, case.fn))
         before = with_frontend.counts()
@@ -106,14 +111,14 @@ def run(
         outcome.seen[f"repeated call {turn + 1}"] = observe(call, case)
     outcome.seen["released after repetition"] = observe_release(case)
 
-    case = program.make()
+    case = fresh()
     case.change(case)
     call = with_frontend.compile(case.fn)
     compiled_kept.append((call, case.fn))
     outcome.seen["changed call"] = observe(call, case)
     outcome.seen["released after change"] = observe_release(case)
 
-    case = program.make()
+    case = fresh()
     if case.steps:
         call = with_frontend.compile(case.fn)
         compiled_kept.append((call, case.fn))

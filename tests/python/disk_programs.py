@@ -18,6 +18,11 @@ import stator
 
 HEAVY = ("torch._dynamo", "torch._inductor", "sympy")
 SCALE = 2.0
+imported: set[str] = set()
+
+
+def heavy_modules():
+    return [name for name in HEAVY if name in sys.modules]
 
 
 class Net(torch.nn.Module):
@@ -50,6 +55,35 @@ class Same(Net):
 class Trained(Net):
     def forward(self, x):
         return self.norm(super().forward(x))
+
+
+class Checkpointed(Net):
+    """Computed again in the backward."""
+
+    def __init__(self, times=1, **options):
+        super().__init__()
+        self.times, self.options = times, options
+
+    def again(self, x):
+        return torch.tanh(super().forward(x)) * self.times
+
+    def forward(self, x):
+        for _ in range(2):
+            x = torch.utils.checkpoint.checkpoint(self.again, x, use_reentrant=False, **self.options)
+        return x
+
+
+class CheckpointedSame(Checkpointed):
+    """The same calls in the bodies."""
+
+    def again(self, x):
+        hidden = F.gelu(self.one(x)) * self.factor
+        return torch.tanh(self.two(hidden) + self.shift) * self.times
+
+
+class NotCheckpointed(Checkpointed):
+    def forward(self, x):
+        return self.again(self.again(x))
 
 
 def function(x, y):
@@ -117,6 +151,7 @@ def run(target, inputs, train=False, tolerance=1e-4, share=None, loads=None, **c
     """Eagerly and compiled, on copies: (equal, files found, graphs that were not there). With gradients if asked."""
     results = []
     before = stator.stats()
+    there = heavy_modules()
     for compiled in (False, True):
         module = _copy(target) if isinstance(target, torch.nn.Module) else target
         given = share() if share is not None else [_copy(x) for x in inputs]
@@ -133,6 +168,8 @@ def run(target, inputs, train=False, tolerance=1e-4, share=None, loads=None, **c
         if isinstance(module, torch.nn.Module):
             kept += [b.detach() for b in module.buffers()]
         results.append([x for x in kept if x is not None])
+    if not isinstance(target, Checkpointed):  # torch.utils.checkpoint imports torch._dynamo by itself
+        imported.update(set(heavy_modules()) - set(there))
     after = stator.stats()
     equal = _same(*results, tolerance)
     return equal, after["disk_hits"] - before["disk_hits"], after["disk_misses"] - before["disk_misses"]
@@ -150,6 +187,7 @@ def programs():
         "views": (views, [a, b], {}),
         "trained_views": (trained_views, [a.clone().requires_grad_(), b.clone().requires_grad_()], {"train": True}),
         "pooled": (pooled, tensors((2, 3, 8, 8)), {}),
+        "checkpointed": (net(Checkpointed), [x], {"train": True}),
     }
 
 
@@ -464,6 +502,29 @@ def changes():
 
     # State of torch
     change(MISS, context=torch.enable_grad, train=True)(_named("grad_mode", lambda: (net(), one())))
+
+    # Checkpoints: what is in their bodies counts
+
+    @change(HIT, train=True)
+    def equal_checkpoints():
+        return net(CheckpointedSame), one()
+
+    @change(MISS, train=True)
+    def a_constant_in_a_checkpoint():
+        return net(Checkpointed, times=2), one()
+
+    @change(MISS, train=True)
+    def an_option_of_a_checkpoint():
+        return net(Checkpointed, preserve_rng_state=False), one()
+
+    @change(MISS, train=True)
+    def no_checkpoint():
+        return net(NotCheckpointed), one()
+
+    @change(NEITHER, train=True)
+    def a_policy_of_a_checkpoint():
+        return net(Checkpointed, context_fn=torch.utils.checkpoint.noop_context_fn), one()
+
     change(MISS, context=torch.inference_mode)(_named("inference_mode", lambda: (net(), one())))
     for dtype in (torch.bfloat16, torch.float16):
         name = f"autocast_{str(dtype)[6:]}"
@@ -570,7 +631,7 @@ def run_grown(task, folder):
         captures = stator.stats()["captures"] - before
         if task == "save":
             return [equal, captures, stator.save(compiled, path)]
-        modules = [name for name in HEAVY if name in sys.modules]
+        modules = heavy_modules()
         try:
             compiled(torch.ones(4, 4, dtype=torch.float64), 5)
             raised = None
@@ -591,7 +652,7 @@ def main(task, *options):
             run_as_captured()
         answer = run_changes()
     elif task in ("save", "load"):
-        answer = {"programs": run_saved(task, *options), "modules": [name for name in HEAVY if name in sys.modules]}
+        answer = {"programs": run_saved(task, *options), "modules": sorted(imported)}
     elif task in ("save_grown", "load_grown"):
         answer = run_grown(task.removesuffix("_grown"), *options)
     else:
@@ -600,7 +661,7 @@ def main(task, *options):
                 compiled = stator.compile(grows)
                 for n in (4, 5, 6):
                     compiled(torch.ones(n, 3), n)
-        answer = {"programs": run_all(), "modules": [name for name in HEAVY if name in sys.modules]}
+        answer = {"programs": run_all(), "modules": sorted(imported)}
     print(json.dumps(answer))
 
 

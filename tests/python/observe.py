@@ -73,6 +73,7 @@ _HIDDEN_FILES = {os.path.join(_HERE, name) for name in ("observe.py", "different
 _HIDDEN_FOLDERS = (
     os.path.join(os.path.dirname(os.path.dirname(_HERE)), "stator") + os.sep,
     os.path.join(_TORCH, "_dynamo") + os.sep,
+    os.path.join(_TORCH, "_functorch", "_aot_autograd") + os.sep,
 )
 
 
@@ -264,7 +265,8 @@ class Describer:
         if grad is not None:
             self.describe(path + ".grad", grad)
         for name, item in value.__dict__.items():
-            self.describe(f"{path}.{name}", item)
+            if name != "_dynamo_propagated_dynamic_indices":  # AOTAutograd's, on results
+                self.describe(f"{path}.{name}", item)
 
     def _function(self, path: str, value: types.FunctionType, head: str) -> None:
         self._say(path, f"{head} {value.__qualname__}")

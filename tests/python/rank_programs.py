@@ -67,6 +67,30 @@ def outcome(call: Any) -> dict[str, Any]:
 
 
 @program
+def learned(rank: int, world: int) -> dict[str, Any]:
+    """What one rank has learned by itself, in an earlier job, holds for all of them."""
+
+    def f(x: torch.Tensor, n: int) -> torch.Tensor:
+        return x * n + x.shape[0]
+
+    def call(size: int) -> bool:
+        x = torch.ones(size, 3)
+        return torch.equal(compiled(x, size), f(x, size))
+
+    settings = {"cache_dir": str(FOLDER / f"learned{rank}"), "job_id": "job", "cache": True}
+    with stator.config.patch(**settings):
+        if rank == 0:
+            compiled = stator.compile(f, backend=Graphs())
+            assert call(4) and call(5)
+            stator.reset()
+        before, graphs = stator.stats()["captures"], Graphs()
+        compiled = stator.compile(f, backend=graphs)
+        with agreeing():
+            same = [call(6), call(7)]  # equal on all ranks: nothing else would make a size dynamic
+    return {"same": same, "graphs": graphs.texts(), "captures": stator.stats()["captures"] - before}
+
+
+@program
 def told(rank: int, world: int) -> dict[str, Any]:
     """What a rank tells the others is in the log and in the trace."""
     logger, lines = logging.getLogger("torch._dynamo.output_graph"), []

@@ -193,6 +193,34 @@ def test_checkpoint_with_contexts(backend):
     torch.testing.assert_close(_gradient(chosen, backend), _gradient(chosen))
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_checkpoints_compute_again_what_eager_does(backend):
+    """The same random numbers, and effects of Python's once more."""
+    from torch.utils.checkpoint import checkpoint
+
+    log: list[int] = []
+
+    def dropped(x):
+        return checkpoint(lambda a: torch.nn.functional.dropout(a * 2, 0.5), x, use_reentrant=False).sin()
+
+    def logged(x):
+        def inner(a):
+            log.append(1)
+            return a.sin()
+
+        return checkpoint(inner, x, use_reentrant=False) * 2
+
+    for function in (dropped, logged):
+        seen = []
+        for run in (function, stator.compile(function, backend=backend)):
+            log.clear()
+            torch.manual_seed(4)
+            x = torch.linspace(-1, 1, 16).requires_grad_()
+            run(x).sum().backward()
+            seen.append((x.grad, torch.rand(2), list(log)))
+        torch.testing.assert_close(seen[1], seen[0])
+
+
 def test_data_set_inside():
     def replaced(x, y, weight):
         x.data = y * 2

@@ -98,3 +98,37 @@ def test_forced_breaks_leave_one_graph_one() -> None:
     with stator.config.patch(break_every="1"):
         stator.compile(lambda x: x * 2 + 1, backend="eager", fullgraph=True)(torch.ones(2))
     assert stator.stats()["graphs"] == before + 1
+
+
+def test_tensors_with_and_without_data() -> None:
+    """An in-place operation that does nothing in eager; what traces the graph refuses it."""
+
+    def mixed(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        y.add_(torch.ones(4, device="meta"))
+        return y + 1
+
+    compiled = stator.compile(mixed, backend="aot_eager")
+    for _ in range(2):
+        assert torch.equal(compiled(torch.ones(4)), mixed(torch.ones(4)))
+
+
+def test_a_double_of_one_element_behind_a_break() -> None:
+    """AOTAutograd asks for a second run of the graph."""
+
+    def parts(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        first, *_ = y.unbind()
+        print(end="")
+        return first.add(1) * y
+
+    for dtype in (torch.float64, torch.float32, torch.float64):
+        x = torch.linspace(-1, 1, 4, dtype=dtype).requires_grad_()
+        compiled = stator.compile(parts, backend="aot_eager")
+        result = compiled(x)
+        result.sum().backward()
+        other = x.detach().clone().requires_grad_()
+        expected = parts(other)
+        expected.sum().backward()
+        assert torch.equal(result, expected)
+        assert torch.equal(x.grad, other.grad)

@@ -685,6 +685,27 @@ print([m for m in ("torch._dynamo", "sympy", "functorch", "torch._inductor", "to
 
 
 @pytest.mark.slow
+def test_reads_of_data_import_nothing_big():
+    # Tags of the operators tell that data are read or decide a size: no FakeTensor has to run for that.
+    code = """
+import torch, sys, stator
+def f(x, i):
+    y = x * 2
+    first = y[i] + y.sum().item()
+    some = y[y > first].tolist()
+    return y.nonzero().shape, torch.bincount(i.reshape(1)), some, y.sum() if torch.equal(x, y) else y
+x, i = torch.arange(6.0), torch.tensor(1)
+compiled = stator.compile(f, backend="eager")
+for _ in range(2):
+    for a, b in zip(compiled(x, i), f(x, i)):
+        assert torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
+assert stator.stats()["graphs"] >= 2
+print([m for m in ("torch._dynamo", "sympy", "torch._inductor") if m in sys.modules])
+"""
+    assert python(code, STATOR_BREAK_EVERY="0") == "[]"
+
+
+@pytest.mark.slow
 def test_a_start_imports_only_what_it_needs():
     code = """
 import torch, sys, stator

@@ -4,7 +4,6 @@ The first process compiles with inductor; others find what it kept. Files are da
 process, on what the first one kept.
 """
 
-import json
 import logging
 import os
 import pathlib
@@ -20,6 +19,7 @@ import warnings
 import pytest
 import torch
 
+import children
 import disk_programs
 import stator
 from stator import _core, _disk
@@ -29,13 +29,7 @@ HEADER = 120  # bytes, of a file
 
 
 def run_process(task, place, *options, **variables):
-    environment = dict(os.environ, STATOR_STRICT="1", STATOR_CACHE="1", STATOR_CACHE_DIR=str(place / "stator"))
-    environment.update(TORCHINDUCTOR_CACHE_DIR=str(place / "inductor"), **variables)
-    environment.pop("STATOR_BREAK_EVERY", None)
-    command = [sys.executable, "-W", "ignore", str(HERE / "disk_programs.py"), task, *options]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
-    assert done.returncode == 0, done.stderr[-4000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return children.answer_of(HERE / "disk_programs.py", place, task, *options, **variables)
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import runpy
+import subprocess
 import sys
 
 import pytest
@@ -112,6 +113,37 @@ def test_links_lead_somewhere(page):
         assert file.exists(), f"{page.name} points to {target}"
         if anchor:
             assert anchor in _anchors(file.read_text()), f"{page.name} points to {target}"
+
+
+def test_architecture_names_what_is_there():
+    """The page follows one call: each file and each function that it names exists."""
+    text = (ROOT / "docs/ARCHITECTURE.md").read_text()
+    names = set(re.findall(r"`([^`\n]+)`", text))
+    paths = {name for name in names if re.fullmatch(r"[\w/]+(?:/|\.(?:cpp|h|c|def|py))", name)}
+    missing = [n for n in paths if not any((ROOT / part / n).exists() for part in ("", "src", "stator"))]
+    assert set(missing) <= {"Python.h", "stator/_build_info.py"}  # CPython's; made by the build
+    sources = "\n".join(
+        path.read_text()
+        for folder in ("src", "stator")
+        for path in sorted((ROOT / folder).rglob("*"))
+        if path.suffix in (".cpp", ".h", ".c", ".py")
+    )
+    life = text[text.index("One call,") : text.index("## Rooms")]
+    called = {name.rpartition("::")[2] for name in re.findall(r"`([A-Za-z_]\w*(?:::\w+)*)`", life)}
+    assert len(called) > 15
+    assert not [name for name in called if not re.search(rf"\b{name}\b", sources)]
+
+
+def test_commits_that_adding_cites_are_there():
+    rows = re.findall(r"^\|.*\| ([0-9a-f]{7})\b[^|]*\|$", (ROOT / "docs/ADDING.md").read_text(), re.M)
+    assert len(rows) > 8
+    if not (ROOT / ".git").exists():
+        pytest.skip("no repository here")
+    missing = [
+        row for row in rows if subprocess.run(["git", "cat-file", "-e", row], cwd=ROOT, capture_output=True).returncode
+    ]
+    shallow = subprocess.run(["git", "rev-parse", "--is-shallow-repository"], cwd=ROOT, capture_output=True, text=True)
+    assert not missing or shallow.stdout.strip() == "true"
 
 
 @pytest.mark.parametrize("tool", ["api_page", "break_reasons"])

@@ -69,8 +69,9 @@ def _compare(expected: dict[str, Any], actual: dict[str, Any], what: str) -> Non
 @pytest.mark.parametrize("program", _programs(), ids=lambda program: program.name)
 def test_every_point(program: Program) -> None:
     compiled = frontend("stator")
+    for once in (frontend("eager"), compiled):  # what happens once in a process has happened then
+        _seen(program, once)
     expected = _seen(program, frontend("eager"))
-    _seen(program, compiled)  # what happens once in a process has happened then
     _core.fail_at(-1)
     _compare(expected, _seen(program, compiled), "no fault")
     points = _core.fail_at(0)

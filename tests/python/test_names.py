@@ -116,8 +116,15 @@ def argument_isolate_recompiles():
 
 
 def argument_shapes_spec():
-    with pytest.raises(NotImplementedError, match="mark_dynamic"):
-        torch.compile(lambda x: x, shapes_spec={"x": 1})
+    specs = pytest.importorskip("torch.fx.experimental.dynamic_spec")
+    seen = Seen()
+    rows = specs.TensorSpec([specs.ShapeVar("rows"), 3])
+    compiled = torch.compile(lambda x: x * 2, backend=seen, shapes_spec={"x": rows})
+    for count in (4, 1, 0, 7):
+        compiled(torch.ones(count, 3))
+    assert len(seen.graphs) == 1
+    with pytest.raises(ValueError, match="as static with value 3, but got 5"):
+        compiled(torch.ones(4, 5))
 
 
 COMPILE = {

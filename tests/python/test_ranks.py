@@ -14,7 +14,7 @@ import pytest
 from stator import _core
 from tests.python import children, ranks
 
-AGREEING = "sizes,alone,equal,one_row,breaks_elsewhere,breaks_elsewhere_eagerly,other_functions,no_graph,fullgraph,backend_fails,guards_together,guards_alone,traced,constants,collectives,dtensors"
+AGREEING = "sizes,learned,alone,equal,one_row,breaks_elsewhere,breaks_elsewhere_eagerly,other_functions,no_graph,fullgraph,backend_fails,guards_together,guards_alone,traced,constants,collectives,dtensors"
 
 
 @functools.cache
@@ -38,6 +38,12 @@ def test_equal_inputs_stay_static() -> None:
     first, second = found("equal")
     assert first["graphs"] == second["graphs"] and len(first["graphs"]) == 1
     assert "s0" not in first["graphs"][0]
+
+
+def test_what_one_rank_has_learned_holds_for_all() -> None:
+    first, second = found("learned")
+    assert first == second and first["same"] == [True, True]
+    assert len(first["graphs"]) == 1 and "s0" in first["graphs"][0]
 
 
 def test_a_batch_of_one_on_one_rank() -> None:

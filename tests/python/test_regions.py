@@ -750,9 +750,18 @@ def test_a_value_of_another_region_is_a_fake():
 # ---- inductor ----------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("p", [0.0, 0.3])
-def test_inductor(p):
-    model = Net([Layer(p=p) for _ in range(5)]).train(p > 0)
+class Attention(Layer):
+    """Drops inside of attention, which is one call, and behind it."""
+
+    def forward(self, x):
+        given = self.n(x)
+        p = self.drop.p if self.training else 0.0
+        return super().forward(x + F.scaled_dot_product_attention(given, given, given, dropout_p=p))
+
+
+@pytest.mark.parametrize(("layer", "p"), [(Layer, 0.0), (Layer, 0.3), (Attention, 0.3)])
+def test_inductor(layer, p):
+    model = Net([layer(p=p) for _ in range(5)]).train(p > 0)
     x = input()
     values = []
     for regions in ("off", "always"):

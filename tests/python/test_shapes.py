@@ -271,12 +271,20 @@ def test_failures_are_not_remembered(clean):
     assert _core.shapes_counts()["entries"] == 0
 
 
-def test_autocast_takes_the_fallback():
+def test_rules_know_what_autocast_casts():
     x = torch.randn(4, 4)
     assert facts(infer(torch.mm, (x, x)))["dtype"] == torch.float32
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        answer = infer(torch.mm, (x, x))
-        assert facts(answer)["dtype"] == torch.bfloat16 and answer[1] == "fake"
+        for target, args, dtype in [
+            (torch.mm, (x, x), torch.bfloat16),
+            (torch.Tensor.__matmul__, (x.t(), x), torch.bfloat16),
+            (torch.add, (x, 1), torch.float32),
+            (torch.Tensor.reshape, (x, 2, 8), torch.float32),
+        ]:
+            answer = infer(target, args)
+            assert facts(answer)["dtype"] == dtype == target(*args).dtype and answer[1] == "rule"
+        for target, args in [(torch.cat, ([x, x.bfloat16()],)), (torch.Tensor.addmm_, (x.clone(), x, x))]:
+            assert infer(target, args)[1] == "fake"
 
 
 def test_structures():

@@ -107,6 +107,19 @@ def test_rules_agree_without_grad(shard):
     complain(wrong)
 
 
+@pytest.mark.parametrize("shard", range(4))
+def test_rules_agree_under_autocast(shard):
+    wrong, answers = [], 0
+    for op in RULED[shard::4]:
+        calls = list(op_calls(op, (torch.float32, torch.bfloat16), count=2))
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            served, _, found = check(calls)
+        wrong += found
+        answers += served
+    assert answers > 100
+    complain(wrong)
+
+
 @pytest.mark.parametrize("shard", range(2))
 def test_rules_agree_in_inference_mode(shard):
     # FakeTensor forgets requires_grad of composite views here (reshape, flatten, T); eager and the rules keep it: see below.

@@ -84,6 +84,25 @@ SERVED = {
     "linspace": lambda x: torch.linspace(0, 1, x.size(0)),
     "triangle": lambda x: torch.ones(x.size(0), x.size(0)).tril(),
     "tensor of sizes": lambda x: torch.tensor([x.size(0), 2]) + torch.tensor(x.size(0)),
+    "as_tensor of sizes": lambda x: torch.as_tensor([x.size(0), 2]) + torch.as_tensor(x.size(), dtype=torch.int32),
+    "views in place": lambda x: (x + 1).unsqueeze_(1).squeeze_().t_() * 2,
+    "writes beside rows of one tensor": lambda x: x.new_zeros(6).scatter_reduce_(
+        0, torch.arange(3).expand(2, 3).unbind()[1], x[0, :3], "amax", include_self=False
+    ),
+    "einsum": lambda x: (
+        torch.einsum("bi,bj->bij", x, x),
+        torch.einsum("...i,ij->...j", x, x.new_ones(6, 3)),
+        torch.einsum("bi,ci->cb", x, x + 1).stride(),
+    ),
+    "scatter": lambda x: (
+        x.scatter_reduce(0, torch.zeros(2, 6, dtype=torch.long), x[:2], "sum"),
+        x.masked_scatter(x > 0, x.flatten()),
+    ),
+    "stack of strided": lambda x: torch.stack([-x[:, 1::2], x[:, ::2]], dim=-1).flatten(1),
+    "norm": lambda x: x / torch.linalg.norm(x, dim=-1, keepdim=True) + torch.linalg.norm(x),
+    "grid": lambda x: torch.nn.functional.grid_sample(
+        x.view(-1, 1, 2, 3), x.new_zeros(x.size(0), 2, 2, 2), align_corners=False
+    ),
     "expand": lambda x: torch.ones(1, 6).expand(x.size(0), 6) + x,
     "repeat": lambda x: x.repeat(x.size(0), 1),
     "cat and stack": lambda x: (torch.cat([x, x]), torch.stack([x] * 3)),
@@ -112,7 +131,10 @@ def test_one_graph_serves(name):
 
 @pytest.mark.parametrize(
     "name",
-    ["division", "float", "root", "rounded", "a float comes out", "factories", "slices", "view", "shape comes out"],
+    [
+        *["division", "float", "root", "rounded", "a float comes out", "factories", "slices", "view"],
+        *["shape comes out", "tensor of sizes", "as_tensor of sizes", "views in place", "einsum", "scatter"],
+    ],
 )
 def test_one_graph_serves_with_a_backend(name):
     assert counted(SERVED[name], batches(*SIZES), backend="aot_eager") == [1, 1, 0, 0, 0]

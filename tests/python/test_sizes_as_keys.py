@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 
@@ -62,3 +64,77 @@ def test_numbers_are_fixed(program):
             assert repr(got) == repr(wanted)
             assert repr(mine) == repr(eagers)
     assert graphs
+
+
+class _Recipe:
+    def __init__(self, factor):
+        self.factor = factor
+
+
+@functools.lru_cache(maxsize=256)
+def _new_shape(recipe, shape, extra):
+    rows, columns = shape
+    return [columns // recipe.factor, rows * recipe.factor, *extra]
+
+
+@functools.lru_cache(maxsize=256)
+def _recipe(factor):
+    return _Recipe(factor)
+
+
+_asked = []
+
+
+@functools.lru_cache(maxsize=256)
+def _noted(n):
+    _asked.append(int(n))
+    return n + 1
+
+
+def cached_shapes(x):
+    return x.reshape(_new_shape(_recipe(2), tuple(x.shape), ())) + 1
+
+
+def of_a_new_object(x):
+    return x.reshape(_new_shape(_Recipe(2), x.shape, ())) + 1
+
+
+def cached_effects(x):
+    return x * _noted(x.size(0)) + 1
+
+
+@pytest.mark.skipif(stator.config.break_every != "0", reason="forced breaks change what is captured")
+@pytest.mark.parametrize("program", [cached_shapes, of_a_new_object])
+@pytest.mark.parametrize("warm", [False, True])
+def test_behind_a_cache_sizes_stay_symbols(program, warm):
+    """One graph, then one for all sizes: what a cache holds for a number is no fact about a symbol."""
+    graphs = []
+
+    def backend(gm, inputs):
+        graphs.append(gm)
+        return gm
+
+    _new_shape.cache_clear(), _recipe.cache_clear()
+    stator.reset()
+    compiled = stator.compile(program, backend=backend)
+    counts = []
+    for rows in (2, 3, 5, 7, 4):
+        x = torch.randn(rows, 4)
+        wanted = program(x) if warm else None
+        got = compiled(x)
+        torch.testing.assert_close(got, program(x) if wanted is None else wanted)
+        counts.append(len(graphs))
+    assert counts == [1, 2, 2, 2, 2]
+
+
+def test_cached_effects_happen_once():
+    stator.reset()
+    results = []
+    for run in (cached_effects, stator.compile(cached_effects, backend="eager")):
+        _noted.cache_clear()
+        _asked.clear()
+        outputs = [run(torch.ones(rows, 2)) for rows in (2, 3, 5, 3, 2)]
+        results.append((outputs, list(_asked)))
+    (wanted, asked), (got, asked_too) = results
+    torch.testing.assert_close(got, wanted)
+    assert asked_too == asked == [2, 3, 5]

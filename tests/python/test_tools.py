@@ -1,5 +1,6 @@
 """The project's own tools: the room check has to see what it is there for."""
 
+import importlib.util
 import os
 import pathlib
 import subprocess
@@ -58,6 +59,12 @@ def test_allowed(tmp_path, name, text):
         ("base/a.cpp", '#include "guards/a.h"\n', "src/base/a.cpp:1: guards/a.h: base/ may include base, not guards/"),
         ("guards/a.cpp", '\n  # include "python/a.h"\n', "src/guards/a.cpp:2: python/a.h"),
         ("guards/a.cpp", "#include <torch/extension.h>\n", "belong to tensor/ alone"),
+        ("guards/a.cpp", "return list->ob_item[0];\n", "src/guards/a.cpp:1: ob_item: CPython's layout"),
+        (
+            "guards/a.cpp",
+            "\nif (code->co_nlocalsplus == 1) return;\n",
+            "src/guards/a.cpp:2: co_nlocalsplus: CPython's layout",
+        ),
         ("guards/a.cpp", '#include "ATen/ATen.h"\n', "belong to tensor/ alone"),
         ("shapes/a.cpp", "#include <c10/core/ScalarType.h>\n", "belong to tensor/ alone"),
         ("guards/a.cpp", "#if PY_VERSION_HEX >= 0x030c0000\n#endif\n", "python/'s business"),
@@ -117,3 +124,20 @@ def test_bytecode_in_wheels(tmp_path):
     assert answer() == (["42", str(tmp_path / compiled), str(tmp_path / "pack/inner.py")], True)
     (tmp_path / "pack/inner.py").write_text("answer = 43\n")
     assert answer() == (["43", str(tmp_path / compiled), str(tmp_path / "pack/inner.py")], False)
+
+
+def test_long_lines_move_on():
+    spec = importlib.util.spec_from_file_location("wrap", ROOT / "tools" / "wrap.py")
+    wrap = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(wrap)
+    words = "word " * 30
+    code = wrap.wrapped(pathlib.Path("a.cpp"), f"  // {words}\n  // and more\n  int a;\n// {'x' * 130}\n")
+    assert code.split("\n")[1].startswith("  // word word") and code.split("\n")[1].endswith("and more")
+    assert max(map(len, code.split("\n")[:3])) <= 120 and "x" * 130 in code
+    text = wrap.wrapped(
+        pathlib.Path("a.py"), f'def f():\n    """{words}\n\n    Second."""\n    # {words}\n    return "{words}"\n'
+    )
+    assert max(map(len, text.split("\n")[:-2])) <= 120 and f'return "{words}"' in text
+    assert compile(text, "a.py", "exec") and '\n\n    Second."""' in text
+    page = wrap.wrapped(pathlib.Path("a.md"), f"- {words}\n  {words}\n\n| {words} |\n```\n{words}\n```\n")
+    assert page.split("\n")[1].startswith("  word") and f"| {words} |" in page and f"```\n{words}\n```" in page

@@ -12,6 +12,7 @@
 #include "interpret/objects/drops.h"
 #include "interpret/objects/native_calls.h"
 #include "interpret/tensors/tensor_call.h"
+#include "python/fields.h"
 #include "python/objects.h"
 #include "python/types.h"
 
@@ -110,8 +111,7 @@ PyObject* classMethodOf(PyTypeObject* type, PyObject* name, PyObject* callable) 
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
     PyObject* entry = PyDict_GetItemWithError(stator_type_entries(base), name);
     if (entry == nullptr || Py_TYPE(entry) != &PyClassMethodDescr_Type ||
-        reinterpret_cast<PyMethodDescrObject*>(entry)->d_method !=
-            reinterpret_cast<PyCFunctionObject*>(callable)->m_ml)
+        stator_descriptor_method(entry) != stator_function_method(callable))
       continue;
     return entry;
   }
@@ -155,7 +155,7 @@ std::optional<Out> callBoundMethod(Tracer& tracer, PyObject* callable, Ref<> nam
 
 Out callBuiltinFunction(Tracer& tracer, PyObject* callable, const Args& args, Continuation then) {
   PyObject* self = PyCFunction_GET_SELF(callable);
-  const char* ml_name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
+  const char* ml_name = stator_function_method(callable)->ml_name;
   // tp_new wrappers: object.__new__, tuple.__new__, dict.__new__ ...
   if (self != nullptr && PyType_Check(self) && std::string_view(ml_name) == "__new__")
     return nativeNew(tracer, reinterpret_cast<PyTypeObject*>(self), args);

@@ -3,6 +3,7 @@
 // the graph is then dropped in favour of the node, unless the call did more than compute: then it stays as it is.
 #include "interpret/calls/folded_modules.h"
 
+#include "base/parts.h"
 #include "interpret/calls/modules.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
@@ -31,10 +32,7 @@ class Results {
     }
     if (values::isScalar(value)) return depth > 0;
     if (depth > 4 || (!PyTuple_CheckExact(value) && !PyList_CheckExact(value))) return false;
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
-      if (!fits(PySequence_Fast_GET_ITEM(value, i), depth + 1)) return false;
-    }
-    return true;
+    return everyItem(value, [&](PyObject* item) { return fits(item, depth + 1); });
   }
   bool any() const { return !seen_.empty(); }
 

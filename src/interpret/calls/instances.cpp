@@ -1,6 +1,7 @@
 // Instances: what calling a class does, native bases included, and what isinstance() and issubclass() say.
 #include "interpret/calls/instances.h"
 
+#include "base/parts.h"
 #include "base/stack_room.h"
 #include "base/text.h"
 #include "interpret/calls/calls.h"
@@ -29,6 +30,7 @@
 #include "interpret/tensors/wrapper_tensors.h"
 #include "python/objects.h"
 #include "python/types.h"
+#include "symbolic/sym_int.h"
 
 namespace stator::interpret {
 
@@ -255,10 +257,37 @@ bool isKept(Tracer& t, PyObject* value) {
   if (!PyTuple_CheckExact(value))
     return !PyFunction_Check(value) && !PyTuple_Check(value) && isStaticKey(value) &&
            !isMadeClass(t, value);
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
-    if (!isKept(t, PyTuple_GET_ITEM(value, i))) return false;
-  }
-  return true;
+  return everyItem(value, [&](PyObject* item) { return isKept(t, item); });
+}
+
+}  // namespace
+
+namespace {
+
+// A key of which no later call has an equal one, as far as the trace knows: sizes that are symbols, and objects made in the trace that are
+// hashed by their identity. `new_parts`: there is one.
+bool isNewKey(Tracer& t, PyObject* value, bool& new_parts) {
+  needStack();
+  if (symbolic::isSymbol(value)) return new_parts = true;
+  if (PyTuple_CheckExact(value) || Py_TYPE(value) == sizeType())
+    return everyItem(value, [&](PyObject* item) { return isNewKey(t, item, new_parts); });
+  if (isTraceIterator(value) || graph::isStandIn(value)) return false;
+  if (t.isMade(value) && stator_is_user_class(Py_TYPE(value)) &&
+      Py_TYPE(value)->tp_hash == PyBaseObject_Type.tp_hash &&
+      Py_TYPE(value)->tp_richcompare == PyBaseObject_Type.tp_richcompare)
+    return new_parts = true;
+  return isKept(t, value);
+}
+
+// The function behind the cache, which is left as it is: what it holds for other keys stays, and a later call computes the same again.
+Out callBehindCache(Tracer& tracer, PyObject* cache, const Source* source, const Args& args) {
+  static PyObject* const wrapped_name = PyUnicode_InternFromString("__wrapped__");
+  Ref<> wrapped = stealRef(PyObject_GetAttr(cache, wrapped_name));
+  if (!wrapped) return tracer.raiseCurrentError();
+  STATOR_VALUE(function,
+               fromOutside(tracer, wrapped.get(),
+                           tracer.world.child(SourceKind::kGenericAttr, source, wrapped_name)));
+  return callNested(tracer, function.get(), args);
 }
 
 }  // namespace
@@ -267,6 +296,17 @@ Out callCached(Tracer& tracer, PyObject* cache, const Args& args) {
   const Source* source = tracer.sourceOf(cache);
   if (source == nullptr || !stator_lru_known(cache))
     return tracer.breakWith(Reason::kCallsOutside, "a cached function");
+  bool new_parts = false, all = true;
+  for (PyObject* value : args.values) {
+    const bool by_identity = tracer.values.isOutside(value) && !graph::isStandIn(value);
+    all &= by_identity || isNewKey(tracer, value, new_parts);
+  }
+  if (all && new_parts) {
+    const uint64_t effects = tracer.effects.count();
+    STATOR_VALUE(value, callBehindCache(tracer, cache, source, args));
+    if (tracer.effects.count() == effects) return value;
+    return tracer.breakWith(Reason::kCallsOutside, "a cached function that changes something");
+  }
   Ref<> key = stealRef(stator_lru_key(cache, args.values.data(),
                                       static_cast<Py_ssize_t>(args.positional), args.names));
   if (!key) return tracer.raiseCurrentError();
@@ -289,7 +329,7 @@ Out callCached(Tracer& tracer, PyObject* cache, const Args& args) {
                        !graph::isStandIn(value) && !info->stand_in &&
                        Py_TYPE(value)->tp_hash == PyBaseObject_Type.tp_hash &&
                        Py_TYPE(value)->tp_richcompare == PyBaseObject_Type.tp_richcompare &&
-                       Py_TYPE(value)->tp_weaklistoffset != 0;
+                       PyType_SUPPORTS_WEAKREFS(Py_TYPE(value));
     if (!by_identity)
       return tracer.breakWith(Reason::kCallsOutside,
                               "a cached function, with arguments that are not plain");
@@ -318,23 +358,51 @@ Out callCached(Tracer& tracer, PyObject* cache, const Args& args) {
   }
   if (found != STATOR_MISSING) return tracer.breakWith(Reason::kCallsOutside, "a cached function");
   tracer.world.guard(Guard{GuardKind::kAbsent, entry});
-  static PyObject* wrapped_name = PyUnicode_InternFromString("__wrapped__");
-  Ref<> wrapped = stealRef(PyObject_GetAttr(cache, wrapped_name));
-  if (!wrapped) return tracer.raiseCurrentError();
-  STATOR_VALUE(function,
-               fromOutside(tracer, wrapped.get(),
-                           tracer.world.child(SourceKind::kGenericAttr, source, wrapped_name)));
-  STATOR_VALUE(value, callNested(tracer, function.get(), args));
+  STATOR_VALUE(value, callBehindCache(tracer, cache, source, args));
   tracer.effects.note();
   tracer.effects.useLru({newRef(cache), key, value});
   return value;
 }
 
+namespace {
+
+// The member of an enumeration that a call of the class asks for. Its metaclass may be the program's, and its `_missing_`, which is asked
+// for a value that no member has.
+Out enumMember(Tracer& tracer, PyTypeObject* type, const Args& args) {
+  auto* type_object = reinterpret_cast<PyObject*>(type);
+  static PyObject* const missing = PyUnicode_InternFromString("_missing_");
+  static PyObject* const members = PyUnicode_InternFromString("_value2member_map_");
+  auto leave = [&](const char* why) { return tracer.breakWith(Reason::kCallsOutside, why); };
+  if (isProgramsOwn(_PyType_Lookup(Py_TYPE(type_object), names().dunder_call)))
+    return leave("an enumeration whose metaclass has a __call__ of its own");
+  if (!isProgramsOwn(_PyType_Lookup(type, missing))) return callNative(tracer, type_object, args);
+  PyObject* by_value = _PyType_Lookup(type, members);
+  PyObject* value = args.values.size() == 1 ? args.values[0] : nullptr;
+  if (value == nullptr || by_value == nullptr || !PyDict_CheckExact(by_value) ||
+      !values::isScalar(value))
+    return leave("an enumeration with a _missing_ of its own");
+  if (PyDict_GetItemWithError(by_value, value) != nullptr)
+    return callNative(tracer, type_object, args);
+  PyErr_Clear();
+  STATOR_VALUE(asked, settle(tracer, getAttr(tracer, type_object, missing)));
+  Out found = callNested(tracer, asked.get(), {value});
+  if (found.ok() && PyObject_TypeCheck(found.get(), type)) return found;
+  if (found.ok() && found.get() == Py_None) {
+    Ref<> name = stealRef(PyType_GetQualName(type));
+    return tracer.raiseNew(PyExc_ValueError, "%R is not a valid %U", value, name.get());
+  }
+  if (!found.ok() && found.flow() != Flow::kRaise) return found;
+  if (!found.ok()) tracer.errors.dropRaised();
+  return tracer.breakWith(Reason::kRaises, "a value that no member has");
+}
+
+}  // namespace
+
 Out instantiate(Tracer& tracer, PyTypeObject* type, const Args& args, Continuation then,
                 bool metaclass_call) {
   PyTypeObject* meta = Py_TYPE(reinterpret_cast<PyObject*>(type));
   PyObject* type_object = reinterpret_cast<PyObject*>(type);
-  if (PyType_IsSubtype(type, enumType())) return callNative(tracer, type_object, args);
+  if (PyType_IsSubtype(type, enumType())) return enumMember(tracer, type, args);
   if (std::string_view(type->tp_name) == "decimal.Decimal" || isPlacementType(type))
     return callNative(tracer, type_object, args);
   if (metaclass_call && meta->tp_call != PyType_Type.tp_call) {
@@ -414,7 +482,7 @@ Out instantiate(Tracer& tracer, PyTypeObject* type, const Args& args, Continuati
     return instance;
   }
   if (Py_TYPE(init_raw.get()) == &PyWrapperDescr_Type) {
-    PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(init_raw.get())->d_type;
+    PyTypeObject* owner = PyDescr_TYPE(init_raw.get());
     if (owner == &PyBaseObject_Type) {
       if (!args.values.empty() && PyCFunction_Check(new_function) &&
           PyCFunction_GET_SELF(new_function) == reinterpret_cast<PyObject*>(&PyBaseObject_Type)) {
@@ -482,9 +550,7 @@ Out isInstanceOf(Tracer& tracer, PyObject* object, PyTypeObject* type, PyTypeObj
     }
     if (plain) return newRef(Py_False);
   }
-  // the last: it stands for an object of that type
-  if (abstract || type != Py_TYPE(object))
-    return isSubclass(tracer, reinterpret_cast<PyObject*>(type), classinfo);
+  if (abstract) return isSubclass(tracer, reinterpret_cast<PyObject*>(type), classinfo);
   if (PyFunction_Check(hook) &&
       std::string_view(
           utf8(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(hook))->co_filename))
@@ -493,6 +559,8 @@ Out isInstanceOf(Tracer& tracer, PyObject* object, PyTypeObject* type, PyTypeObj
     STATOR_VALUE(result, callNested(tracer, function.get(), {classinfo, object}));
     return truth(tracer, result.get());
   }
+  if (type != Py_TYPE(object))  // it stands for an object of that type
+    return isSubclass(tracer, reinterpret_cast<PyObject*>(type), classinfo);
   return Ref<>();
 }
 
@@ -540,6 +608,7 @@ Out isInstance(Tracer& tracer, PyObject* object, PyObject* classinfo) {
   if (said) return said;
   if (type != Py_TYPE(object))
     return isSubclass(tracer, reinterpret_cast<PyObject*>(type), classinfo);
+  STATOR_FLOW(requireNativeCheck(tracer, type, classinfo));
   guardRegistrations(tracer);
   int result = PyObject_IsInstance(object, classinfo);
   if (result < 0) return tracer.raiseCurrentError();

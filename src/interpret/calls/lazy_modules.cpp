@@ -1,6 +1,7 @@
 // Lazy modules: `_infer_parameters`, the hook that gives a lazy module its parameters in its first call, runs for real during the trace.
 // The one thing a capture does that the program can see. The trace goes on, to find further lazy modules, and is then started anew:
 // what it knows of the module is out of date.
+#include "base/parts.h"
 #include "interpret/calls/inlining.h"
 #include "interpret/calls/rows.h"
 #include "interpret/core/known.h"
@@ -25,21 +26,10 @@ class RealArguments {
       return node->op != graph::Op::kInput || !node->example || node->written;
     }
     if (depth > 8) return true;
-    if (PyTuple_Check(value) || PyList_Check(value)) {
-      Out items = contents(t_, value);
-      if (!items.ok()) return true;
-      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
-        if (computed(PySequence_Fast_GET_ITEM(items.get(), i), depth + 1)) return true;
-      }
-    } else if (PyDict_Check(value)) {
-      Out items = contents(t_, value);
-      if (!items.ok()) return true;
-      PyObject *key = nullptr, *item = nullptr;
-      for (Py_ssize_t at = 0; PyDict_Next(items.get(), &at, &key, &item);) {
-        if (computed(item, depth + 1)) return true;
-      }
-    }
-    return false;
+    if (!PyTuple_Check(value) && !PyList_Check(value) && !PyDict_Check(value)) return false;
+    Out items = contents(t_, value);
+    return !items.ok() ||
+           !everyPart(items.get(), [&](PyObject* item) { return !computed(item, depth + 1); });
   }
 
   // Null without an error: some object has no real counterpart.

@@ -13,6 +13,7 @@
 #include "interpret/objects/class_lookups.h"
 #include "interpret/objects/instance_attributes.h"
 #include "interpret/objects/special_methods.h"
+#include "known/module_hooks.h"
 #include "python/objects.h"
 #include "python/types.h"
 
@@ -44,8 +45,7 @@ bool isGraphModuleCall(Tracer& t, PyTypeObject* type, PyObject* call) {
 bool noGlobalHooks(Tracer& tracer) {
   static const std::vector<PyObject*> dicts = [] {
     std::vector<PyObject*> found;
-    for (const char* name : {"_global_backward_pre_hooks", "_global_backward_hooks",
-                             "_global_forward_hooks", "_global_forward_pre_hooks"}) {
+    for (const char* name : known::kGlobalHooks) {
       if (PyObject* dict = torchObject((std::string("torch.nn.modules.module.") + name).c_str()))
         found.push_back(dict);
     }
@@ -83,10 +83,11 @@ Out reachesCallImpl(Tracer& t, PyObject* module) {
 }
 
 bool noOwnHooks(Tracer& t, PyObject* module) {
-  static PyObject* const hook_names[] = {PyUnicode_InternFromString("_backward_hooks"),
-                                         PyUnicode_InternFromString("_backward_pre_hooks"),
-                                         PyUnicode_InternFromString("_forward_hooks"),
-                                         PyUnicode_InternFromString("_forward_pre_hooks")};
+  static const std::vector<PyObject*> hook_names = [] {
+    std::vector<PyObject*> made;
+    for (const char* name : known::kOwnHooks) made.push_back(PyUnicode_InternFromString(name));
+    return made;
+  }();
   values::Info* info = t.values.find(module);
   const bool outside = info != nullptr && info->origin == values::Origin::kOutside;
   for (PyObject* name : hook_names) {
@@ -218,8 +219,7 @@ namespace {
 bool isHook(const Source* source) {
   for (; source != nullptr; source = source->base) {
     if (!source->key || !PyUnicode_CheckExact(source->key.get())) continue;
-    for (const char* dict :
-         {"_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"}) {
+    for (const char* dict : known::kOwnHooks) {
       if (PyUnicode_CompareWithASCIIString(source->key.get(), dict) == 0) return true;
     }
   }

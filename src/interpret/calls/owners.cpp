@@ -11,7 +11,7 @@ namespace stator::interpret {
 bool fitsItsOwner(Tracer& tracer, PyObject* callable, const Args& args, bool bound) {
   if (Py_TYPE(callable) != &PyMethodDescr_Type && Py_TYPE(callable) != &PyWrapperDescr_Type)
     return true;
-  PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(callable)->d_type;
+  PyTypeObject* owner = PyDescr_TYPE(callable);
   static PyTypeObject* const owners[] = {
       &PyDict_Type,      &PyList_Type,    &PyTuple_Type, &PySet_Type,   &PyFrozenSet_Type,
       &PyODict_Type,     &PyUnicode_Type, &PyBytes_Type, &PyLong_Type,  &PyFloat_Type,

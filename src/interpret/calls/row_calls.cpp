@@ -67,7 +67,7 @@ Out callGraphFunction(Tracer& tracer, PyObject* callable, const Args& args) {
 bool maybeOverloaded(Tracer& tracer, const CallRow& row, PyObject* callable) {
   return tracer.torch_function.relevant() && row.kind != CallKind::kGraph &&
          Py_TYPE(callable) == &PyMethodDescr_Type &&
-         PyType_IsSubtype(tensorType(), reinterpret_cast<PyDescrObject*>(callable)->d_type);
+         PyType_IsSubtype(tensorType(), PyDescr_TYPE(callable));
 }
 
 }  // namespace
@@ -83,9 +83,8 @@ std::optional<Out> callByRow(Tracer& tracer, const CallRow& row, PyObject* calla
   }
   if (maybeOverloaded(tracer, row, callable)) {
     bool handled = false;
-    Out out =
-        dispatchTorchFunction(tracer, graph::Op::kCallMethod,
-                              reinterpret_cast<PyDescrObject*>(callable)->d_name, args, handled);
+    Out out = dispatchTorchFunction(tracer, graph::Op::kCallMethod, PyDescr_NAME(callable), args,
+                                    handled);
     if (handled) return out;
   }
   switch (row.kind) {

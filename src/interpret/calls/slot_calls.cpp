@@ -248,8 +248,8 @@ bool isImmutable(Tracer& tracer, const SlotCall& slot) {
 
 Out callDescriptor(Tracer& tracer, PyObject* descriptor, const Args& args, Continuation then) {
   if (args.positional == 0) return tracer.breakWith(Reason::kRaises, "a method without its object");
-  PyObject* d_name = reinterpret_cast<PyDescrObject*>(descriptor)->d_name;
-  PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(descriptor)->d_type;
+  PyObject* d_name = PyDescr_NAME(descriptor);
+  PyTypeObject* owner = PyDescr_TYPE(descriptor);
   PyObject* self = args.values[0];
   const SlotCall slot{descriptor, utf8(d_name), owner, self, args, then};
   if (ownsScalars(owner) && slot.name != "__getattribute__") {

@@ -1,5 +1,6 @@
 #include "interpret/calls/switches.h"
 
+#include "base/parts.h"
 #include "base/text.h"
 #include "interpret/calls/calls.h"
 #include "interpret/calls/comptime.h"
@@ -130,10 +131,7 @@ bool holdsMadeObject(Tracer& t, PyObject* value, int depth = 0) {
       values::isConstantDeep(value))
     return false;
   if (PyTuple_CheckExact(value) || PyList_CheckExact(value)) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
-      if (holdsMadeObject(t, PySequence_Fast_GET_ITEM(value, i), depth + 1)) return true;
-    }
-    return false;
+    return !everyItem(value, [&](PyObject* item) { return !holdsMadeObject(t, item, depth + 1); });
   }
   values::Info* info = t.values.find(value);
   return info != nullptr && info->origin == values::Origin::kMade && !PyType_Check(value) &&
@@ -234,12 +232,28 @@ Out markStatic(Tracer& t, const Args& args) {
   return newRef(Py_None);
 }
 
+// Nothing may be decided on a size that is marked unbacked; but a check that this very call does not pass is an error now.
+bool failsNow(Tracer& t, const symbolic::Expr* condition) {
+  for (int64_t number : symbolic::symbolsIn(condition)) {
+    if (t.sizes.sourceOf(static_cast<size_t>(number)) == nullptr) return false;
+  }
+  const std::vector<int64_t>& hints = t.sizes.environment().hints();
+  const std::optional<int64_t> value = symbolic::evaluate(condition, hints.data(), hints.size());
+  return value && *value == 0;
+}
+
 // torch._check and its relatives. What holds needs no check; what only the graph knows is checked there, and relied on from here on.
 Out checkCondition(Tracer& t, PyObject* function, const Args& args, size_t position) {
   if (args.positional > position) {
     PyObject* condition = args.values[position];
     if (condition == Py_True) return newRef(Py_None);
     if (symbolic::isSymScalar(condition) && symbolic::asSymScalar(condition)->of == &PyBool_Type) {
+      const symbolic::Expr* known = symbolic::asSymScalar(condition)->condition;
+      if (known != nullptr && failsNow(t, known)) {
+        Args failing = args;
+        failing.values[position] = Py_False;
+        return inlineFunction(t, function, failing, Continuation::kPush);
+      }
       checkInGraph(t, condition);
       return newRef(Py_None);
     }
@@ -497,13 +511,13 @@ PyObject* dropCallRule(PyObject*, PyObject* address) {
   Py_RETURN_NONE;
 }
 
-PyObject* setDynamicSourcesDoor(PyObject*, PyObject* asks) {
+PyObject* setDynamicSourcesFromPython(PyObject*, PyObject* asks) {
   setDynamicSources(asks == Py_None ? Ref<>() : newRef(asks));
   Py_RETURN_NONE;
 }
 
-PyObject* errorOnBreakDoor(PyObject*, PyObject*) { return PyBool_FromLong(error_on_break); }
-PyObject* setErrorOnBreakDoor(PyObject*, PyObject* value) {
+PyObject* errorOnBreakFromPython(PyObject*, PyObject*) { return PyBool_FromLong(error_on_break); }
+PyObject* setErrorOnBreakFromPython(PyObject*, PyObject* value) {
   int truth = PyObject_IsTrue(value);
   if (truth < 0) return nullptr;
   error_on_break = truth != 0;
@@ -517,11 +531,11 @@ PyMethodDef switch_methods[] = {
      "set_call_rule(callable, rule, extra=None): how traces treat calls of it."},
     {"drop_call_rule", dropCallRule, METH_O,
      "drop_call_rule(id): forgets the rule of the callable with this id."},
-    {"set_dynamic_sources", setDynamicSourcesDoor, METH_O,
+    {"set_dynamic_sources", setDynamicSourcesFromPython, METH_O,
      "set_dynamic_sources(function or None): (source, rank) -> (dynamic dims, unbacked dims)."},
-    {"error_on_break", errorOnBreakDoor, METH_NOARGS,
+    {"error_on_break", errorOnBreakFromPython, METH_NOARGS,
      "Whether a break is an error on this thread."},
-    {"set_error_on_break", setErrorOnBreakDoor, METH_O, "set_error_on_break(bool)"},
+    {"set_error_on_break", setErrorOnBreakFromPython, METH_O, "set_error_on_break(bool)"},
     {nullptr, nullptr, 0, nullptr},
 };
 

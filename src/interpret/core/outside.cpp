@@ -10,6 +10,7 @@
 #include "interpret/core/trace_traceback.h"
 #include "interpret/core/tracer.h"
 #include "python/objects.h"
+#include "python/types.h"
 #include "symbolic/sym_int.h"
 #include "tensor/meta_of.h"
 #include "values/dicts.h"
@@ -50,7 +51,7 @@ bool isGuardedByAddress(PyObject* tensor) {
 }
 
 Out scalarFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
-  if (PyLong_CheckExact(raw) && tracer.options.dynamic != DynamicMode::kStatic) {
+  if (PyLong_CheckExact(raw)) {
     STATOR_VALUE(symbol, intFromOutside(tracer, raw, source));
     if (symbol) return symbol;
   }
@@ -189,7 +190,8 @@ void guardType(Tracer& tracer, PyObject* raw, const Source* source) {
 Out fromOutside(Tracer& tracer, PyObject* object, const Source* source) {
   PyObject* raw = object;
   if (values::isScalar(raw)) return scalarFromOutside(tracer, raw, source);
-  if (PyType_Check(raw) && reinterpret_cast<PyTypeObject*>(raw)->tp_mro == nullptr)
+  if (PyType_Check(raw) &&
+      PyTuple_GET_SIZE(stator_type_mro(reinterpret_cast<PyTypeObject*>(raw))) == 0)
     return tracer.breakWith(breaks::Reason::kUnsupportedClass,
                             "a class whose mro() is being asked for");
   if (const values::Info* info = tracer.values.find(raw))

@@ -164,15 +164,16 @@ void raiseViolation(const std::string& text) {
   throw PythonError();
 }
 
-void setDynamicSources(Ref<> asks) {
-  Ref<> before = stealRef(dynamic_sources);
-  dynamic_sources = asks.release();
+Ref<> setDynamicSources(Ref<> asks) {
+  return stealRef(std::exchange(dynamic_sources, asks.release()));
 }
 
 Out intFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
   int64_t value = 0;
   if (!isSymbolicSize(raw, value)) return Ref<>();
   if (Ref<> known = tracer.sizes.fromOutside(source)) return known;
+  const AskedDims asked = askedByName(tracer, *source, 0, true);
+  if (tracer.options.dynamic == DynamicMode::kStatic && asked.empty()) return Ref<>();
   bool dynamic = false;
   if (tracer.options.history != nullptr) {
     DynamicHistory::Seen& seen = tracer.options.history->at(sourceKey(*source));
@@ -184,18 +185,22 @@ Out intFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
               !isSettingOfLayer(source, tracer.world.roots());
   }
   dynamic |= tracer.options.dynamic == DynamicMode::kAll && isArgument(source);
-  dynamic |= !askedByName(tracer, *source, 0, true).empty();
+  dynamic |= !asked.empty();
   // Of one that counts, 0 and 1 are numbers like others; where nothing was counted yet they are mostly switches.
-  const bool counts = dynamic && tracer.options.history != nullptr &&
-                      tracer.options.history->at(sourceKey(*source)).number_changed;
+  const bool counts =
+      !asked.unbacked.empty() || (dynamic && tracer.options.history != nullptr &&
+                                  tracer.options.history->at(sourceKey(*source)).number_changed);
   if (!dynamic || tracer.options.specialize_int || ((value == 0 || value == 1) && !counts))
     return Ref<>();
   tracer.world.guard(guards::Guard{guards::GuardKind::kType, source, nullptr,
                                    newRef(reinterpret_cast<PyObject*>(&PyLong_Type))});
-  // 0 and 1 apart, as for sizes, unless it is one of them; negative numbers are another program.
-  const symbolic::Range range = value < 0   ? symbolic::Range{-kLargestSymbol, -1}
-                                : value > 1 ? symbolic::Range{2, kLargestSymbol}
-                                            : symbolic::Range{0, kLargestSymbol};
+  // Of one that counts no value is apart: what the program asks of it is a condition. A first one is like a size, but where it was asked for
+  // without a value: then 0 and 1 are numbers like others.
+  const bool unbacked = !asked.unbacked.empty();
+  const symbolic::Range range = counts && !unbacked
+                                    ? symbolic::Range{-kLargestSymbol, kLargestSymbol}
+                                : value < 0 ? symbolic::Range{-kLargestSymbol, -1}
+                                            : symbolic::Range{unbacked ? 0 : 2, kLargestSymbol};
   Ref<> made = symbolic::makeInt(Dim::of(addSymbol(tracer, source, value, range)));
   tracer.sizes.setFromOutside(source, made);
   return made;

@@ -300,6 +300,17 @@ const symbolic::Expr* addUnbacked(Tracer& tracer, Ref<> stand_in, symbolic::Rang
   return made;
 }
 
+Ref<> truncated(Tracer& tracer, PyObject* scalar) {
+  graph::Node* node = tracer.graphs.current().addCall(
+      graph::Op::kCallFunction, newRef(torchObject("torch.sym_int")),
+      stealRef(PyTuple_Pack(1, lowered(tracer, scalar).get())), Ref<>());
+  const symbolic::Expr* symbol =
+      addUnbacked(tracer, scalarStandIn(tracer, node, &PyLong_Type), symbolic::Range{});
+  node->size = Dim::of(symbol);
+  node->called = true;  // of what is not finite it raises
+  return symbolic::makeInt(node->size);
+}
+
 // One element of a tensor as a number of the graph's own.
 Out readIntoGraph(Tracer& tracer, PyObject* target, PyObject* tensor) {
   if (!graph::isStandIn(tensor) || graph::asStandIn(tensor)->meta == nullptr) return Ref<>();
@@ -340,6 +351,11 @@ Out readIntoGraph(Tracer& tracer, PyObject* target, PyObject* tensor) {
     args.positional = 1;
     STATOR_VALUE(number, tracer.above.tensorCall(graph::Op::kCallMethod, to_double, args));
     return readIntoGraph(tracer, item, number.get());
+  }
+  if ((name == "__int__" || name == "__index__") && is_float) {
+    if (name == "__index__") return Ref<>();  // which raises
+    STATOR_VALUE(number, readIntoGraph(tracer, item, tensor));
+    return number ? truncated(tracer, number.get()) : Ref<>();
   }
   const bool plain = name == "item" || (name == "__float__" && is_float) ||
                      ((name == "__int__" || name == "__index__") && is_int);

@@ -13,6 +13,8 @@ Ref<> scalarNode(Tracer& tracer, PyObject* scalar);
 Ref<> scalarBinary(Tracer& tracer, int operation, PyObject* left, PyObject* right);
 Ref<> scalarUnary(Tracer& tracer, int operation, PyObject* operand);
 Ref<> scalarCompare(Tracer& tracer, int operation, PyObject* left, PyObject* right);
+// int() of a float that only the run of the graph will tell
+Ref<> truncated(Tracer& tracer, PyObject* scalar);
 Ref<> concreteScalar(Tracer& tracer, PyObject* scalar);
 // whether it can be told what it is now: concreteScalar() gives an answer
 bool hasValue(Tracer& tracer, PyObject* scalar);

@@ -67,7 +67,7 @@ bool makeConcrete(Tracer& tracer, PyObject* container, int depth) {
       PyObject* item = PyTuple_GET_ITEM(container, i);
       if (symbolic::isSymbol(item)) {
         // The same value in another form: nobody can tell the difference.
-        setField(reinterpret_cast<PyTupleObject*>(container)->ob_item[i], replaced(item));
+        setField(PyTuple_GET_ITEM(container, i), replaced(item));
       } else {
         changed |= makeConcrete(tracer, item, depth + 1);
       }
@@ -135,6 +135,12 @@ Ref<> symBinary(Tracer& tracer, int operation, PyObject* left, PyObject* right) 
         const Expr* power = symbolic::integer(int64_t{1} << b->number);
         return boxed(operation % 13 == NB_LSHIFT ? symbolic::multiply(a, power)
                                                  : symbolic::floorDiv(a, power));
+      }
+      case NB_AND: {
+        // With the lowest bits: what is left of a division by their power of two.
+        if (!b->isInt()) std::swap(a, b);
+        if (!b->isInt() || b->number < 0 || ((b->number + 1) & b->number) != 0) return nullptr;
+        return boxed(symbolic::mod(a, symbolic::integer(b->number + 1)));
       }
       case NB_POWER:
         if (!b->isInt() || b->number < 0 || b->number > 4) return nullptr;

@@ -103,6 +103,8 @@ PyTypeObject* iteratorType(const TraceIterator* iterator) {
       return &PyFilter_Type;
     case IteratorKind::kReversed:
       return iterator->flag ? &PyReversed_Type : reversedType((*iterator->sources)[0].get());
+    case IteratorKind::kCallable:
+      return &PyCallIter_Type;
     case IteratorKind::kGenerator:
       return generatorType();
     case IteratorKind::kChain:

@@ -14,6 +14,7 @@
 #include "interpret/objects/contents.h"
 #include "interpret/objects/drops.h"
 #include "interpret/objects/exceptions.h"
+#include "interpret/objects/globals.h"
 #include "interpret/objects/iteration.h"
 #include "interpret/objects/next.h"
 #include "interpret/objects/special_methods.h"
@@ -216,7 +217,7 @@ Flow callFunctionEx(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 Flow makeFunction(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
   size_t n = 1;
   PyObject* code = frame.top();
-  Ref<> function = stealRef(PyFunction_New(code, frame.globals));
+  Ref<> function = stealRef(PyFunction_New(code, globalsOf(tracer, frame)));
   if (!function) return tracer.raiseCurrentError();
   auto* raw = reinterpret_cast<PyFunctionObject*>(function.get());
   // After a break the parts lie on the stack as values from outside: the cells and defaults in them get their sources here.

@@ -32,6 +32,7 @@ bool initTracer() {
   registerOrderings();
   registerOperatorFunctions();
   registerTorchContexts();
+  registerNestedTensors();
   registerOptimizers();
   registerOptimizerStates();
   registerTensorAttributes();

@@ -72,9 +72,14 @@ void PlanBuilder::seek(Register iterator, int64_t position) {
 
 Register PlanBuilder::function(PyObject* object) {
   auto* raw = reinterpret_cast<PyFunctionObject*>(object);
-  std::vector<Register> operands = {constant(raw->func_code),     constant(raw->func_globals),
-                                    constant(raw->func_qualname), value(raw->func_closure),
-                                    value(raw->func_defaults),    value(raw->func_kwdefaults)};
+  PyObject* globals = raw->func_globals;  // of the frame that the plan is for, or of a module
+  std::vector<Register> operands = {
+      constant(raw->func_code),
+      t_.values.find(globals) != nullptr ? value(globals) : constant(globals),
+      constant(raw->func_qualname),
+      value(raw->func_closure),
+      value(raw->func_defaults),
+      value(raw->func_kwdefaults)};
   Register result = add(PlanOp::kFunction, object, Ref<>(), std::move(operands));
   auto* code = reinterpret_cast<PyCodeObject*>(raw->func_code);
   auto attribute = [&](const char* name, PyObject* held) {

@@ -7,9 +7,11 @@
 #include "interpret/objects/attributes.h"
 #include "interpret/objects/drops.h"
 #include "interpret/objects/errors.h"
+#include "interpret/objects/globals.h"
 #include "interpret/objects/items.h"
 #include "interpret/objects/lookups.h"
 #include "interpret/objects/scalars.h"
+#include "python/fields.h"
 #include "python/frame.h"
 
 #include <cstring>
@@ -30,7 +32,7 @@ PyObject* nameAt(SymbolicFrame& frame, int index) {
 Flow raiseUnbound(Tracer& tracer, SymbolicFrame& frame, int slot) {
   PyCodeObject* code = frame.code->code();
   PyObject* name = PyTuple_GET_ITEM(stator_code_slot_names(code), slot);
-  if (slot < code->co_nlocalsplus - code->co_nfreevars) {
+  if (slot < stator_code_slot_count(code) - PyCode_GetNumFree(code)) {
     return raiseNameError(
         tracer, PyExc_UnboundLocalError,
         "cannot access local variable '%U' where it is not associated with a value", name);
@@ -252,10 +254,7 @@ Flow loadGlobal(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 }
 
 Flow storeGlobal(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
-  if (frame.globals_source == nullptr)
-    frame.globals_source = tracer.world.sources().pinned(frame.globals);
-  if (tracer.values.find(frame.globals) == nullptr)
-    tracer.values.addOutside(frame.globals, frame.globals_source);
+  globalsOf(tracer, frame);
   STATOR_FLOW(setItem(tracer, frame.globals, nameAt(frame, instr.oparg), frame.top()));
   frame.drop();
   advance(frame);
@@ -263,10 +262,7 @@ Flow storeGlobal(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
 }
 
 Flow deleteGlobal(Tracer& tracer, SymbolicFrame& frame, const Instr& instr) {
-  if (frame.globals_source == nullptr)
-    frame.globals_source = tracer.world.sources().pinned(frame.globals);
-  if (tracer.values.find(frame.globals) == nullptr)
-    tracer.values.addOutside(frame.globals, frame.globals_source);
+  globalsOf(tracer, frame);
   STATOR_VALUE(found, dictGet(tracer, frame.globals, nameAt(frame, instr.oparg)));
   if (!found)
     return raiseNameError(tracer, PyExc_NameError, "name '%U' is not defined",

@@ -11,6 +11,7 @@
 #include "interpret/frames/above.h"
 #include "interpret/frames/finish.h"
 #include "interpret/frames/loop.h"
+#include "interpret/tensors/arrays.h"
 #include "interpret/tensors/function_modes.h"
 #include "interpret/tensors/torch_function.h"
 #include "interpret/tensors/torch_states.h"
@@ -137,9 +138,10 @@ struct ErrorsAside {
 // A backend that differentiates or traces the graph itself cannot do so from inside of a caller's transform.
 bool underTransform(Tracer& tracer) {
   if (tracer.options.runs_as_captured || !tensor::transformsActive()) return false;
-  Ref<> name = stealRef(PyObject_CallNoArgs(torchObject("stator._transforms.innermost")));
+  Ref<> name = stealRef(PyObject_CallNoArgs(torchObject("stator._transforms.refused")));
   if (!name) throw PythonError();
   const std::string text = utf8(name.get());
+  if (text.empty()) return false;
   tracer.breakWith(Reason::kUnsupportedContext,
                    "Calling " + text + "(compiled_fn) function from eager mode is not supported: " +
                        "compile the function that calls " + text + ", or use backend=\"eager\"");
@@ -161,7 +163,7 @@ Captured run(Tracer& tracer) {
   tracer.classes.restore();
   STATOR_CHECK(flow == Flow::kOk || flow == Flow::kBreak, "a trace ended in a raise");
   const bool returns = flow == Flow::kOk;
-  captured.start_anew = tracer.ending.startsAnew();
+  captured.start_anew = tracer.ending.startsAnew() || (!returns && numbersBecomeConstant(tracer));
   if (captured.start_anew || (!returns && breaksEarlier(tracer, captured))) return captured;
   if (!buildPlan(tracer, returns, captured.plan)) {
     runAgainWithoutPlan(tracer, returns, captured);

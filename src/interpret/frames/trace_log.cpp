@@ -45,21 +45,21 @@ void tell(const char* function, Ref<> arguments) {
 }
 
 // What was last told, and looked at: one thread traces at a time.
-struct Watched {
+struct LastTold {
   const graph::Graph* graph = nullptr;
   size_t calls = 0;
   Ref<> code;
   int offset = 0;
 };
 
-Watched& watched() {
-  static auto* last = new Watched();
+LastTold& lastTold() {
+  static auto* last = new LastTold();
   return *last;
 }
 
 // The call that the instruction before this one put into the graph.
 void logNodes(Tracer& tracer, const SymbolicFrame& frame) {
-  Watched& last = watched();
+  LastTold& last = lastTold();
   const graph::Graph& graph = tracer.graphs.current();
   const size_t calls = graph.callCount();
   if (last.graph == &graph && calls > last.calls && last.code) {

@@ -184,10 +184,11 @@ Out partialCall(Tracer& t, const Args& args) {
     // CPython takes a partial of a partial apart; what lies in one from outside has to get its sources.
     Ref<> function = stealRef(PyObject_GetAttrString(inner, "func")),
           bound = stealRef(PyObject_GetAttrString(inner, "args"));
-    Ref<> keywords = stealRef(PyObject_GetAttrString(inner, "keywords")),
-          attributes = stealRef(PyObject_GenericGetDict(inner, nullptr));
-    if (!function || !bound || !keywords || !attributes) return t.raiseCurrentError();
-    if (PyDict_GET_SIZE(attributes.get()) != 0)
+    Ref<> keywords = stealRef(PyObject_GetAttrString(inner, "keywords"));
+    if (!function || !bound || !keywords) return t.raiseCurrentError();
+    // One with a __dict__, which asking for it would make, is not taken apart.
+    PyObject** attributes = _PyObject_GetDictPtr(inner);
+    if (attributes != nullptr && *attributes != nullptr)
       return t.breakWith(Reason::kCallsOutside, "partial() of a partial with attributes");
     STATOR_VALUE(f, fromOutside(t, function.get(),
                                 t.world.child(sources::SourceKind::kPartialFunc, source)));

@@ -21,6 +21,7 @@
 #include "interpret/objects/special_methods.h"
 #include "interpret/objects/truth.h"
 #include "interpret/objects/updates.h"
+#include "python/objects.h"
 #include "python/types.h"
 #include "python/version.h"
 #include "symbolic/sym_int.h"
@@ -136,6 +137,8 @@ Out clear(Tracer& t, const Args& args) { return onContents<true>(t, args, "clear
 Out reverse(Tracer& t, const Args& args) { return onContents<true>(t, args, "reverse"); }
 Out copy(Tracer& t, const Args& args) {
   NEED(1, "copy");
+  if (PyDict_Check(args.values[0]) && !iteratesAsDict(t, args.values[0]))
+    return callNested(t, torchObject("stator.polyfills.functions.asked_copy"), {args.values[0]});
   return onContents<false>(t, args, "copy");
 }
 
@@ -293,7 +296,7 @@ Out dictPop(Tracer& t, const Args& given) {
 
 Out dictPopItem(Tracer& t, const Args& args) {
   if (args.positional > 0 && PyDict_Check(args.values[0]) &&
-      reinterpret_cast<PyDictObject*>(args.values[0])->ma_values != nullptr) {
+      reinterpret_cast<StatorDict*>(args.values[0])->values != nullptr) {
     // Keys shared by instances of a class: popitem() gives it a table of its own, which sys.getsizeof() shows.
     return t.breakWith(Reason::kUnsupportedMutation, "popitem() of an object's __dict__");
   }

@@ -1,4 +1,5 @@
 // Functions of the standard library that are written in C.
+#include "base/rebuilt.h"
 #include "base/stack_room.h"
 #include "base/text.h"
 #include "interpret/calls/calls.h"
@@ -67,8 +68,8 @@ bool staysTheSame(Tracer& t, PyObject* callable) {
   if (info == nullptr || info->origin != values::Origin::kOutside || guardedByIdentity(callable))
     return true;
   if (!PyFunction_Check(callable)) return false;
-  // Another one comes with the next call, of the same code, which is guarded.
-  if (sources::isShortLived(callable)) return true;
+  // Another one comes with the next call, of the same code, but with defaults of its own.
+  if (sources::isShortLived(callable)) return false;
   t.world.guard(Guard{GuardKind::kIs, info->source, nullptr, newRef(callable)});
   return true;
 }
@@ -193,7 +194,7 @@ Out weakReference(Tracer& t, const Args& args) {
     return t.breakWith(Reason::kCallsOutside, "weakref.ref() with a callback");
   values::Info* info = t.values.find(args.values[0]);
   if (info == nullptr || info->origin != values::Origin::kOutside || info->stand_in ||
-      info->unpacked || Py_TYPE(args.values[0])->tp_weaklistoffset == 0 ||
+      info->unpacked || !PyType_SUPPORTS_WEAKREFS(Py_TYPE(args.values[0])) ||
       mayBeGone(t, args.values[0]))
     return t.breakWith(Reason::kCallsOutside, "weakref.ref() of what the trace may drop");
   Ref<> all = stealRef(PyObject_CallOneArg(torchObject("_weakref.getweakrefs"), args.values[0]));
@@ -336,15 +337,8 @@ Out callersModule(Tracer& t, const Args& args) { return moduleUp(t, args, 1); }
 Ref<> typePart(Tracer& t, PyObject* value) {
   needStack();
   if (graph::isStandIn(value) || isTraceIterator(value)) return Ref<>();
-  if (PyTuple_CheckExact(value) || PyList_CheckExact(value)) {
-    Ref<> parts = stealRef(PyList_New(0));
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
-      Ref<> part = typePart(t, PySequence_Fast_GET_ITEM(value, i));
-      if (!part) return part;
-      PyList_Append(parts.get(), part.get());
-    }
-    return PyList_Check(value) ? parts : stealRef(PyList_AsTuple(parts.get()));
-  }
+  if (PyTuple_CheckExact(value) || PyList_CheckExact(value))
+    return rebuilt(value, [&](PyObject* part) { return typePart(t, part); });
   const bool fits = values::isScalar(value) || (isStaticKey(value) && !isMadeClass(t, value));
   return fits ? newRef(value) : Ref<>();
 }
@@ -523,7 +517,9 @@ void registerLibrary() {
   };
   for (const auto& [path, handler] : rows) registerHandler(path, handler);
   for (const char* path :
-       {"bisect.bisect_left", "bisect.bisect_right", "re.escape", "keyword.iskeyword"})
+       {"bisect.bisect_left", "bisect.bisect_right", "re.escape", "keyword.iskeyword",
+        "struct.calcsize", "struct.pack", "struct.unpack", "zlib.crc32", "zlib.adler32",
+        "binascii.crc32", "binascii.hexlify", "binascii.unhexlify"})
     registerPure(path);
   registerRegex(std::make_index_sequence<std::size(kRegex)>());
   registerHandler("_abc._abc_instancecheck", abcInstanceCheck);

@@ -11,13 +11,18 @@
 #include "interpret/objects/attributes.h"
 #include "interpret/objects/class_lookups.h"
 #include "interpret/objects/contents.h"
+#include "interpret/objects/globals.h"
 #include "interpret/objects/instance_attributes.h"
 #include "interpret/objects/iteration.h"
 #include "interpret/objects/native_calls.h"
 #include "interpret/objects/special_methods.h"
 #include "python/objects.h"
+#include "python/opcode_numbers.h"
 #include "python/types.h"
+#include "python/version.h"
 #include "symbolic/sym_int.h"
+
+#include <algorithm>
 
 namespace stator::interpret {
 
@@ -109,10 +114,29 @@ Out superCall(Tracer& t, const Args& args) {
   return fromNativeMade(t, std::move(super));
 }
 
+// The function may ask for its locals a second time, and see in the one dict what became of it.
+bool mayAskAgain(const bytecode::CodeInfo& info) {
+  static PyObject* const asking[] = {
+      PyUnicode_InternFromString("locals"), PyUnicode_InternFromString("vars"),
+      PyUnicode_InternFromString("dir"), PyUnicode_InternFromString("eval"),
+      PyUnicode_InternFromString("exec")};
+  size_t found = 0;
+  bool loops = false;
+  for (const bytecode::Instr& instr : info.instrs()) {
+    loops = loops || (instr.target >= 0 && instr.target <= instr.offset);
+    if (instr.opcode != LOAD_GLOBAL) continue;
+    PyObject* name = PyTuple_GET_ITEM(info.code()->co_names, instr.oparg >> 1);
+    found += static_cast<size_t>(std::count(std::begin(asking), std::end(asking), name));
+  }
+  return found > 1 || loops;
+}
+
 Out localsCall(Tracer& t, const Args& args) {
   NEED(0, "locals");
   SymbolicFrame& frame = t.frames.innermost();
   PyCodeObject* code = frame.code->code();
+  if (kLocalsAreOneDict && mayAskAgain(*frame.code))
+    return t.breakWith(Reason::kUnsupportedObject, "locals() where it may be called again");
   if ((code->co_flags & CO_OPTIMIZED) == 0)
     return t.breakWith(Reason::kUnsupportedObject, "locals() of a class body");
   PyObject* slot_names = stator_code_slot_names(code);
@@ -132,12 +156,7 @@ Out localsCall(Tracer& t, const Args& args) {
 
 Out globalsCall(Tracer& t, const Args& args) {
   NEED(0, "globals");
-  SymbolicFrame& frame = t.frames.innermost();
-  if (frame.globals_source == nullptr)
-    frame.globals_source = t.world.sources().pinned(frame.globals);
-  if (t.values.find(frame.globals) == nullptr)
-    t.values.addOutside(frame.globals, frame.globals_source);
-  return newRef(frame.globals);
+  return newRef(globalsOf(t, t.frames.innermost()));
 }
 
 Out varsCall(Tracer& t, const Args& args) {

@@ -79,7 +79,15 @@ Out intCall(Tracer& t, const Args& args) {
       if (positive.get() == Py_True) return made;
     }
   }
+  if (args.values.size() == 1 && args.positional == 1 && isUnknownFloat(args.values[0]))
+    return truncated(t, args.values[0]);
   return numberCall(t, args, &PyLong_Type, "__int__");
+}
+Out truncCall(Tracer& t, const Args& args) {
+  const bool symbol = args.values.size() == 1 && args.positional == 1 &&
+                      (symbolic::isSymInt(args.values[0]) || isKnownFloat(args.values[0]) ||
+                       isUnknownFloat(args.values[0]));
+  return symbol ? intCall(t, args) : callNative(t, torchObject("math.trunc"), args);
 }
 Out floatCall(Tracer& t, const Args& args) {
   if (args.values.size() == 1 && args.positional == 1 && symbolic::isSymInt(args.values[0])) {
@@ -164,6 +172,8 @@ void registerNumbers() {
   };
   for (const auto& [path, handler] : rows) registerHandler(path, handler);
   registerMath();
+  registerHandler("math.trunc", truncCall);
+  allowSymbols("math.trunc");
 }
 
 }  // namespace stator::interpret

@@ -4,6 +4,7 @@
 #include "interpret/core/arguments.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
+#include "interpret/core/symbols.h"
 #include "interpret/core/tables.h"
 #include "interpret/core/tracer.h"
 #include "interpret/library/rows.h"
@@ -95,6 +96,15 @@ Out extremeByKey(Tracer& t, PyObject* iterable, PyObject* key, bool largest) {
   }
 }
 
+// Of two sizes: the one that is known to be it, otherwise an expression of both.
+const symbolic::Expr* better(Tracer& t, const symbolic::Expr* one, const symbolic::Expr* other,
+                             bool largest) {
+  if (const std::optional<bool> less =
+          t.sizes.environment().known(symbolic::lessOrEqual(one, other)))
+    return *less == largest ? other : one;
+  return largest ? symbolic::greatest(one, other) : symbolic::least(one, other);
+}
+
 Out extreme(Tracer& t, const Args& args, bool largest) {
   const char* name = largest ? "max" : "min";
   PyObject* key = args.keyword("key");
@@ -119,25 +129,22 @@ Out extreme(Tracer& t, const Args& args, bool largest) {
   if (key == nullptr && n > 1) {
     // The larger of two numbers is a number of its own, whichever it is.
     const symbolic::Expr* best_size = nullptr;
-    bool ints = true, open = false;
+    bool ints = true, symbols = false;
     for (Py_ssize_t i = 0; ints && i < n; ++i) {
       PyObject* item = PyList_GET_ITEM(items.get(), i);
       const symbolic::Expr* size = nullptr;
       if (symbolic::isSymInt(item)) {
         size = t.sizes.environment().simplify(symbolic::dimOf(item).expr());
-        open |= t.sizes.environment().hasUnbacked(size);
+        symbols = true;
       } else if (PyLong_CheckExact(item)) {
         int overflow = 0;
         const long long value = PyLong_AsLongLongAndOverflow(item, &overflow);
         if (overflow == 0) size = symbolic::integer(value);
       }
       ints = size != nullptr;
-      if (ints)
-        best_size = best_size == nullptr ? size
-                    : largest            ? symbolic::greatest(best_size, size)
-                                         : symbolic::least(best_size, size);
+      if (ints) best_size = best_size == nullptr ? size : better(t, best_size, size, largest);
     }
-    if (ints && open) return symbolic::makeInt(symbolic::Dim::of(best_size));
+    if (ints && symbols) return symInt(t, symbolic::Dim::of(best_size));
   }
   if (n == 0) {
     if (fallback != nullptr) return newRef(fallback);

@@ -9,6 +9,7 @@
 #include "interpret/library/rows.h"
 #include "interpret/objects/attributes.h"
 #include "interpret/objects/class_lookups.h"
+#include "python/fields.h"
 
 namespace stator::interpret {
 
@@ -28,7 +29,7 @@ Out subclasses(Tracer& t, const Args& args) {
   if (args.values.size() != 1 || !PyType_Check(args.values[0]))
     return t.breakWith(Reason::kCallsOutside, "type.__subclasses__");
   auto* type = reinterpret_cast<PyTypeObject*>(args.values[0]);
-  Ref<> known = newRef(static_cast<PyObject*>(type->tp_subclasses));
+  Ref<> known = newRef(stator_type_subclasses(type));
   const bool own_table = stator_is_user_class(type) != 0;
   if (hasMadeClasses(t) || !own_table || !known || !PyDict_CheckExact(known.get()))
     return t.breakWith(Reason::kCallsOutside, "type.__subclasses__");
@@ -51,7 +52,7 @@ Out getOfDescriptor(Tracer& t, const Args& args) {
     return t.breakWith(Reason::kCallsOutside, "__get__ of an attribute in C");
   PyObject* descriptor = args.values[0];
   PyObject* object = args.values[1];
-  PyObject* name = reinterpret_cast<PyDescrObject*>(descriptor)->d_name;
+  PyObject* name = PyDescr_NAME(descriptor);
   STATOR_VALUE(found, typeLookup(t, typeOf(t, object), name));
   if (found.get() != descriptor)
     return t.breakWith(Reason::kCallsOutside, "__get__ of an attribute that the class hides");

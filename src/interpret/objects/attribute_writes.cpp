@@ -18,6 +18,7 @@
 #include "interpret/objects/special_methods.h"
 #include "interpret/objects/thread_locals.h"
 #include "interpret/objects/updates.h"
+#include "python/fields.h"
 #include "python/objects.h"
 #include "python/types.h"
 #include "sources/short_lived.h"
@@ -30,7 +31,7 @@ namespace {
 
 // What __slots__ makes. Members of C types may be read-only, or take nothing but numbers.
 bool isWritableSlot(PyObject* descriptor) {
-  const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member;
+  const PyMemberDef* member = stator_descriptor_member(descriptor);
   return (member->type == T_OBJECT_EX || member->type == T_OBJECT) &&
          (member->flags & READONLY) == 0;
 }

@@ -14,10 +14,12 @@
 #include "interpret/objects/descriptors.h"
 #include "interpret/objects/errors.h"
 #include "interpret/objects/exceptions.h"
+#include "interpret/objects/globals.h"
 #include "interpret/objects/instance_attributes.h"
 #include "interpret/objects/lookups.h"
 #include "interpret/objects/special_methods.h"
 #include "interpret/objects/thread_locals.h"
+#include "python/fields.h"
 #include "python/objects.h"
 #include "python/types.h"
 #include "symbolic/sym_int.h"
@@ -175,9 +177,9 @@ PyObject* ownGetattribute(PyTypeObject* type) {
   PyObject* found = _PyType_Lookup(type, getattribute);
   PyObject* of_object = _PyType_Lookup(&PyBaseObject_Type, getattribute);
   // dict and other built-in classes have entries of their own that do the same.
-  const bool plain = found != nullptr && Py_TYPE(found) == &PyWrapperDescr_Type &&
-                     reinterpret_cast<PyWrapperDescrObject*>(found)->d_wrapped ==
-                         reinterpret_cast<void*>(PyObject_GenericGetAttr);
+  const bool plain =
+      found != nullptr && Py_TYPE(found) == &PyWrapperDescr_Type &&
+      stator_descriptor_wraps(found, reinterpret_cast<void*>(PyObject_GenericGetAttr));
   return found != of_object && !plain ? found : nullptr;
 }
 
@@ -284,7 +286,7 @@ Out getAttrGeneric(Tracer& tracer, PyObject* object, PyObject* name) {
 // `__getattr__ = dict.get`
 bool isDictMethod(PyObject* hook) {
   if (Py_TYPE(hook) != &PyMethodDescr_Type && Py_TYPE(hook) != &PyWrapperDescr_Type) return false;
-  return PyType_IsSubtype(reinterpret_cast<PyDescrObject*>(hook)->d_type, &PyDict_Type) != 0;
+  return PyType_IsSubtype(PyDescr_TYPE(hook), &PyDict_Type) != 0;
 }
 
 // The class's __getattr__, after everything else has failed.
@@ -329,13 +331,45 @@ Out getAttr(Tracer& tracer, PyObject* object, PyObject* name) {
   return raiseAttributeError(tracer, object, name);
 }
 
+namespace {
+
+// Not found by a name of a module or class.
+bool isPassed(const Source* source) {
+  while (source->base != nullptr) source = source->base;
+  return source->kind != SourceKind::kPinned && source->kind != SourceKind::kGlobals &&
+         source->kind != SourceKind::kBuiltins;
+}
+
+}  // namespace
+
+// A function that the trace made has the globals of the frame that made it: those of the driven frame, whichever they are then. One from
+// outside keeps its own, so that the driven frame's have to stay the same dict where they are one now. It is known by its code, which
+// another module may have too: the globals of one that was passed have to stay what they are.
+PyObject* globalsOf(Tracer& tracer, SymbolicFrame& frame) {
+  if (frame.globals_source == nullptr) {
+    const Source* pinned = tracer.world.sources().pinned(frame.globals);
+    const bool shared = frame.globals == tracer.world.roots().globals;
+    const Source* driven = shared ? tracer.world.root(SourceKind::kGlobals) : nullptr;
+    const Source* function = tracer.sourceOf(frame.function.get());
+    if (shared && !tracer.isMade(frame.function.get())) {
+      tracer.world.guard(Guard{GuardKind::kSameAs, driven, pinned});
+    } else if (!shared && function != nullptr && isPassed(function)) {
+      const Source* own = tracer.world.child(SourceKind::kFuncGlobals, function);
+      tracer.world.guard(Guard{GuardKind::kSameAs, own, pinned});
+    }
+    frame.globals_source = shared ? driven : pinned;
+  }
+  if (tracer.values.find(frame.globals) == nullptr)
+    tracer.values.addOutside(frame.globals, frame.globals_source);
+  return frame.globals;
+}
+
 Out loadGlobal(Tracer& tracer, SymbolicFrame& frame, PyObject* name) {
   struct Place {
     PyObject* dict;
     const Source* source;
   };
-  if (frame.globals_source == nullptr)
-    frame.globals_source = tracer.world.sources().pinned(frame.globals);
+  globalsOf(tracer, frame);
   const Source* builtins_source =
       &tracer.frames.driven() == &frame && frame.globals_source->kind == SourceKind::kGlobals
           ? tracer.world.root(SourceKind::kBuiltins)

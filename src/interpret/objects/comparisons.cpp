@@ -196,9 +196,9 @@ Out compareWrappers(Tracer& tracer, int operation, PyObject* left, PyObject* rig
   Ref<> name = stealRef(PyObject_GetAttr(left, names().name));
   Ref<> owner = stealRef(PyObject_GetAttrString(left, "__objclass__"));
   if (!self || !name || !owner) return tracer.raiseCurrentError();
-  auto* descriptor = reinterpret_cast<PyDescrObject*>(PyMethod_GET_FUNCTION(right));
-  const bool same_slot = reinterpret_cast<PyObject*>(descriptor->d_type) == owner.get() &&
-                         PyUnicode_Compare(descriptor->d_name, name.get()) == 0;
+  PyObject* descriptor = PyMethod_GET_FUNCTION(right);
+  const bool same_slot = reinterpret_cast<PyObject*>(PyDescr_TYPE(descriptor)) == owner.get() &&
+                         PyUnicode_Compare(PyDescr_NAME(descriptor), name.get()) == 0;
   if (!same_slot) return boolean(operation == Py_NE);
   STATOR_VALUE(same_self, same(tracer, self.get(), PyMethod_GET_SELF(right)));
   return boolean((same_self.get() == Py_True) == (operation == Py_EQ));

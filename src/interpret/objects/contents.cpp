@@ -1,6 +1,7 @@
 #include "interpret/objects/contents.h"
 
 #include "base/check.h"
+#include "base/parts.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
 #include "interpret/core/sym_scalars.h"
@@ -12,6 +13,7 @@
 #include "interpret/objects/keys.h"
 #include "interpret/objects/outside_contents.h"
 #include "interpret/objects/scalars.h"
+#include "interpret/objects/subclass_checks.h"
 #include "python/dict_views.h"
 #include "python/objects.h"
 #include "python/types.h"
@@ -130,13 +132,7 @@ bool hasWrites(const values::Info* info) {
 
 // Native code would see the class without what the trace has written to it, and would run what its metaclass says of its text.
 bool isNativeSafeClass(Tracer& tracer, PyObject* object) {
-  auto* type = reinterpret_cast<PyTypeObject*>(object);
-  if (tracer.classes.anyWritten()) {
-    PyObject* mro = stator_type_mro(type);
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
-      if (hasWrites(tracer.values.find(PyTuple_GET_ITEM(mro, i)))) return false;
-    }
-  }
+  if (hasWrittenClass(tracer, reinterpret_cast<PyTypeObject*>(object))) return false;
   PyTypeObject* meta = Py_TYPE(object);
   if (meta->tp_repr == PyType_Type.tp_repr && meta->tp_str == PyType_Type.tp_str) return true;
   for (const char* name : {"__repr__", "__str__", "__format__"}) {
@@ -167,59 +163,21 @@ bool isNativeSafe(Tracer& tracer, PyObject* object, int depth) {
     return isEnumMember(object) || guardedByIdentity(object);
   }
   PyTypeObject* type = Py_TYPE(object);
-  if (type == &PyList_Type) {
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(object); ++i) {
-      if (!isNativeSafe(tracer, PyList_GET_ITEM(object, i), depth + 1)) return false;
-    }
-    return true;
-  }
-  if (type == &PyTuple_Type || isNamedTuple(object)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
-      if (!isNativeSafe(tracer, PyTuple_GET_ITEM(object, i), depth + 1)) return false;
-    }
-    return true;
-  }
-  if (type == &PyDict_Type) {
-    PyObject *key = nullptr, *value = nullptr;
-    Py_ssize_t position = 0;
-    while (PyDict_Next(object, &position, &key, &value)) {
-      if (!isNativeSafe(tracer, key, depth + 1) || !isNativeSafe(tracer, value, depth + 1))
-        return false;
-    }
-    return true;
-  }
-  if (type == &PySet_Type || type == &PyFrozenSet_Type) {
-    PyObject* item = nullptr;
-    Py_hash_t hash = 0;
-    Py_ssize_t position = 0;
-    while (_PySet_NextEntry(object, &position, &item, &hash)) {
-      if (!isNativeSafe(tracer, item, depth + 1)) return false;
-    }
-    return true;
-  }
-  if (type == &PySlice_Type) {
-    auto* slice = reinterpret_cast<PySliceObject*>(object);
-    return isNativeSafe(tracer, slice->start, depth + 1) &&
-           isNativeSafe(tracer, slice->stop, depth + 1) &&
-           isNativeSafe(tracer, slice->step, depth + 1);
-  }
+  auto safe = [&](PyObject* part) { return isNativeSafe(tracer, part, depth + 1); };
+  if (type == &PyList_Type || type == &PyTuple_Type || isNamedTuple(object))
+    return everyItem(object, safe);
+  if (type == &PyDict_Type || type == &PyODict_Type)
+    return everyEntry(object,
+                      [&](PyObject* key, PyObject* value) { return safe(key) && safe(value); });
+  if (type == &PySet_Type || type == &PyFrozenSet_Type) return everyElement(object, safe);
+  if (type == &PySlice_Type) return everyBound(object, safe);
   if (type == &PyByteArray_Type) return true;
-  if (isDictView(object)) return isNativeSafe(tracer, stator_dict_of_view(object), depth + 1);
-  if (type == &PyODict_Type) {
-    PyObject *key = nullptr, *value = nullptr;
-    Py_ssize_t position = 0;
-    while (PyDict_Next(object, &position, &key, &value)) {
-      if (!isNativeSafe(tracer, key, depth + 1) || !isNativeSafe(tracer, value, depth + 1))
-        return false;
-    }
-    return true;
-  }
+  if (isDictView(object)) return safe(stator_dict_of_view(object));
   if (PyExceptionInstance_Check(object) && !guardedByIdentity(object)) {
     // Made in the trace: what native code looks at are its arguments and attributes.
-    if (!isNativeSafe(tracer, reinterpret_cast<PyBaseExceptionObject*>(object)->args, depth + 1))
-      return false;
+    if (!safe(reinterpret_cast<PyBaseExceptionObject*>(object)->args)) return false;
     PyObject* attributes = reinterpret_cast<PyBaseExceptionObject*>(object)->dict;
-    return attributes == nullptr || isNativeSafe(tracer, attributes, depth + 1);
+    return attributes == nullptr || safe(attributes);
   }
   return guardedByIdentity(object);
 }
@@ -244,23 +202,8 @@ Out plain(Tracer& tracer, PyObject* value) {
 bool hasStandIn(Tracer& tracer, PyObject* value, int depth) {
   if (value == nullptr || depth > 8) return false;
   if (graph::isStandIn(value)) return graph::asStandIn(value)->node->op != graph::Op::kInput;
-  if (values::isScalar(value)) return false;
-  if (PyTuple_Check(value)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
-      if (hasStandIn(tracer, PyTuple_GET_ITEM(value, i), depth + 1)) return true;
-    }
-  } else if (PyList_Check(value)) {
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); ++i) {
-      if (hasStandIn(tracer, PyList_GET_ITEM(value, i), depth + 1)) return true;
-    }
-  } else if (PyDict_Check(value)) {
-    PyObject *key = nullptr, *item = nullptr;
-    Py_ssize_t position = 0;
-    while (PyDict_Next(value, &position, &key, &item)) {
-      if (hasStandIn(tracer, item, depth + 1)) return true;
-    }
-  }
-  return false;
+  if (values::isScalar(value) || PySlice_Check(value)) return false;
+  return !everyPart(value, [&](PyObject* part) { return !hasStandIn(tracer, part, depth + 1); });
 }
 
 }  // namespace stator::interpret

@@ -8,6 +8,7 @@
 #include "interpret/objects/class_lookups.h"
 #include "interpret/objects/contents.h"
 #include "interpret/objects/exceptions.h"
+#include "python/fields.h"
 #include "python/objects.h"
 #include "python/types.h"
 #include "python/version.h"
@@ -115,7 +116,7 @@ Out readOutsideMember(Tracer& tracer, PyObject* descriptor, PyObject* object, Py
   }
   Ref<> raw = stealRef(
       Py_TYPE(descriptor)->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(type)));
-  bool slot = stator_is_user_class(reinterpret_cast<PyDescrObject*>(descriptor)->d_type) &&
+  bool slot = stator_is_user_class(PyDescr_TYPE(descriptor)) &&
               stator_slot_offset(Py_TYPE(object), name.get()) > 0;
   const Source* child = tracer.world.child(slot ? SourceKind::kAttr : SourceKind::kGenericAttr,
                                            info->source, name.get());
@@ -153,7 +154,7 @@ Out dictOfOutside(Tracer& tracer, PyObject* object, const values::Info* info, co
 
 // A frame may be one that the trace is in, whose locals and line are behind.
 Flow checkFrameField(Tracer& tracer, PyObject* descriptor) {
-  const std::string_view name = reinterpret_cast<PyGetSetDescrObject*>(descriptor)->d_getset->name;
+  const std::string_view name = stator_descriptor_getset(descriptor)->name;
   if (name != "f_locals" && name != "f_lineno" && name != "f_lasti") return Flow::kOk;
   return tracer.breakWith(Reason::kUnsupportedAttribute, std::string(name) + " of a frame");
 }

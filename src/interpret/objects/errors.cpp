@@ -2,6 +2,7 @@
 #include "interpret/objects/errors.h"
 
 #include "base/check.h"
+#include "base/parts.h"
 #include "base/rebuilt.h"
 #include "base/stack_room.h"
 #include "base/text.h"
@@ -98,11 +99,8 @@ bool requiresGrad(PyObject* value) {
     const shapes::TensorMeta* meta = graph::asStandIn(value)->meta;
     return meta == nullptr || meta->requires_grad;
   }
-  if (!PyTuple_CheckExact(value) && !PyList_CheckExact(value)) return false;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
-    if (requiresGrad(PySequence_Fast_GET_ITEM(value, i))) return true;
-  }
-  return false;
+  return (PyTuple_CheckExact(value) || PyList_CheckExact(value)) &&
+         !everyItem(value, [](PyObject* item) { return !requiresGrad(item); });
 }
 
 // Whether autograd looks at what the written tensor is a view of, and whether it is a leaf: tensors of zeros are other ones.

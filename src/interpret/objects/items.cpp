@@ -120,7 +120,7 @@ Out plainIndex(Tracer& tracer, PyObject* key) {
   if (graph::isStandIn(number.get()) || PyLong_Check(number.get()))
     return tracer.breakWith(Reason::kUnsupportedObject, "an index that is not a plain value");
   return tracer.raiseNew(PyExc_TypeError, "__index__ returned non-int (type %.200s)",
-                         Py_TYPE(number.get())->tp_name);
+                         typeOf(tracer, number.get())->tp_name);
 }
 
 // To torch an object that is both is no number but a sequence, which it reads itself.
@@ -134,7 +134,13 @@ Out getTensorItem(Tracer& tracer, PyObject* tensor, PyObject* key) {
     return tracer.breakWith(Reason::kUnsupportedObject, "an index that is not a plain value");
   Ref<> plain_key = newRef(key);
   if (!graph::isStandIn(key) && !PyTuple_Check(key) && !values::isScalar(key)) {
-    STATOR_VALUE(number, plainIndex(tracer, key));
+    Out asked = plainIndex(tracer, key);
+    if (asked.flow() == Flow::kRaise) {
+      tracer.errors.dropRaised();
+      // torch has words of its own
+      return tracer.breakWith(Reason::kRaises, "an index of a tensor");
+    }
+    STATOR_VALUE(number, std::move(asked));
     if (number) plain_key = std::move(number);
   }
   Args args;

@@ -1,5 +1,6 @@
 #include "interpret/objects/lookups.h"
 
+#include "base/parts.h"
 #include "base/stack_room.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
@@ -40,22 +41,12 @@ bool hashableNatively(Tracer& tracer, PyObject* key) {
     noteIdentity(tracer, key);
     return true;
   }
-  if (PyTuple_CheckExact(key)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) {
-      if (!hashableNatively(tracer, PyTuple_GET_ITEM(key, i))) return false;
-    }
-    return true;
-  }
+  auto hashable = [&](PyObject* part) { return hashableNatively(tracer, part); };
+  if (PyTuple_CheckExact(key)) return everyItem(key, hashable);
   if (Py_TYPE(key) == &PyFrozenSet_Type) {
     // The trace looked at its items when it made it.
     if (!tracer.isMade(key) || !tracer.own_keys.any()) return tracer.isMade(key);
-    PyObject* item = nullptr;
-    Py_hash_t hash = 0;
-    Py_ssize_t position = 0;
-    while (_PySet_NextEntry(key, &position, &item, &hash)) {
-      if (!hashableNatively(tracer, item)) return false;
-    }
-    return true;
+    return everyElement(key, hashable);
   }
   if (isTraceIterator(key)) return false;
   if (defaultHash(Py_TYPE(key))) {

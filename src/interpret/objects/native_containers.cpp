@@ -21,9 +21,8 @@ bool isMethodOf(PyTypeObject* base, PyObject* found, PyObject* name) {
   if (found == nullptr ||
       (Py_TYPE(found) != &PyWrapperDescr_Type && Py_TYPE(found) != &PyMethodDescr_Type))
     return false;
-  auto* descriptor = reinterpret_cast<PyDescrObject*>(found);
-  return PyType_IsSubtype(descriptor->d_type, base) &&
-         PyUnicode_Compare(descriptor->d_name, name) == 0;
+  return PyType_IsSubtype(PyDescr_TYPE(found), base) &&
+         PyUnicode_Compare(PyDescr_NAME(found), name) == 0;
 }
 
 }  // namespace

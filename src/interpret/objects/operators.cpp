@@ -16,6 +16,7 @@
 #include "interpret/objects/scalars.h"
 #include "interpret/objects/special_methods.h"
 #include "interpret/objects/texts.h"
+#include "interpret/objects/updates.h"
 #include "python/opcode_numbers.h"
 #include "python/types.h"
 #include "symbolic/sym_int.h"
@@ -280,9 +281,18 @@ Out moveInPlace(Tracer& tracer, const BinaryRow& row, bool keys, PyObject* left,
 Out containerBinary(Tracer& tracer, int operation, Moves moves, PyObject* left, PyObject* right) {
   const BinaryRow& row = kBinary[static_cast<size_t>(operation % 13)];
   const bool in_place = operation >= 13, keys = moves == Moves::kSets || moves == Moves::kDicts;
-  if (moves == Moves::kDicts && !in_place && unionAsksClass(left, right))
+  const bool asks_right = moves == Moves::kDicts && !iteratesAsDict(tracer, right);
+  if (moves == Moves::kDicts && !in_place &&
+      (asks_right || !iteratesAsDict(tracer, left) || unionAsksClass(left, right)))
     return tracer.above.callNested(torchObject("stator.polyfills.functions.union_of_dicts"),
                                    {left, right});
+  if (asks_right) {
+    Args other;
+    other.values = {right};
+    other.positional = 1;
+    STATOR_FLOW(dictUpdate(tracer, left, other, false));
+    return newRef(left);
+  }
   STATOR_VALUE(added, contents(tracer, right));
   if (in_place && !PyTuple_Check(left) && !PyFrozenSet_Check(left) && !PyLong_Check(left))
     return moveInPlace(tracer, row, keys, left, added.get());

@@ -44,15 +44,12 @@ bool keepsBuiltinMeaning(PyTypeObject* type) {
     Py_ssize_t position = 0;
     while (PyDict_Next(stator_type_entries(type), &position, &name, &entry)) {
       // Special methods in C: `__str__ = int.__repr__` keeps to the value, `__eq__ = object.__eq__` and `__eq__ = str.__eq__` do not.
-      PyTypeObject* owner = Py_TYPE(entry) == &PyWrapperDescr_Type
-                                ? reinterpret_cast<PyDescrObject*>(entry)->d_type
-                                : nullptr;
+      PyTypeObject* owner = Py_TYPE(entry) == &PyWrapperDescr_Type ? PyDescr_TYPE(entry) : nullptr;
       if (!PyUnicode_Check(name) || harmless(utf8(name))) continue;
       const bool other =
-          owner != nullptr &&
-          (owner == &PyBaseObject_Type || !PyType_IsSubtype(type, owner) ||
-           (PyUnicode_CompareWithASCIIString(name, "__str__") != 0 &&
-            PyUnicode_Compare(reinterpret_cast<PyDescrObject*>(entry)->d_name, name) != 0));
+          owner != nullptr && (owner == &PyBaseObject_Type || !PyType_IsSubtype(type, owner) ||
+                               (PyUnicode_CompareWithASCIIString(name, "__str__") != 0 &&
+                                PyUnicode_Compare(PyDescr_NAME(entry), name) != 0));
       const bool native = owner != nullptr || Py_TYPE(entry) == &PyMethodDescr_Type ||
                           Py_TYPE(entry) == &PyGetSetDescr_Type ||
                           Py_TYPE(entry) == &PyMemberDescr_Type;
@@ -99,7 +96,7 @@ Out pinnedAddress(Tracer& tracer, PyObject* address) {
     source = tracer.sourceOf(target);
   }
   // a guard must not keep it alive
-  if (target != nullptr && Py_TYPE(target)->tp_weaklistoffset == 0) source = nullptr;
+  if (target != nullptr && !PyType_SUPPORTS_WEAKREFS(Py_TYPE(target))) source = nullptr;
   if (source != nullptr && source->kind == SourceKind::kDrawn) source = nullptr;
   if (source == nullptr || target == nullptr)
     return tracer.breakWith(Reason::kUnsupportedObject,

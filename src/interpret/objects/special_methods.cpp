@@ -22,9 +22,8 @@ bool isProgrammed(Tracer& tracer, PyTypeObject* type, const char* name) {
   if (!entry) return false;
   PyTypeObject* kind = Py_TYPE(entry.get());
   if (kind == &PyWrapperDescr_Type || kind == &PyMethodDescr_Type) {
-    auto* descriptor = reinterpret_cast<PyDescrObject*>(entry.get());
-    return PyUnicode_CompareWithASCIIString(descriptor->d_name, name) != 0 ||
-           !PyType_IsSubtype(type, descriptor->d_type);
+    return PyUnicode_CompareWithASCIIString(PyDescr_NAME(entry.get()), name) != 0 ||
+           !PyType_IsSubtype(type, PyDescr_TYPE(entry.get()));
   }
   if (kind == &PyCFunction_Type) return !PyType_Check(PyCFunction_GET_SELF(entry.get()));
   return kind != &PyClassMethodDescr_Type && kind != &PyGetSetDescr_Type &&

@@ -17,6 +17,36 @@ namespace stator::interpret {
 
 void guardRegistrations(Tracer& tracer) { tracer.world.guard(Guard{GuardKind::kAbcToken}); }
 
+bool isProgramsOwn(PyObject* entry) {
+  Ref<> inside = entry != nullptr && Py_TYPE(entry) == &PyClassMethod_Type
+                     ? stealRef(PyObject_GetAttrString(entry, "__func__"))
+                     : newRef(entry);
+  return inside && PyFunction_Check(inside.get()) &&
+         codePolicy(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(inside.get()))) ==
+             CodePolicy::kTrace;
+}
+
+bool hasWrittenClass(Tracer& tracer, PyTypeObject* type) {
+  if (!tracer.classes.anyWritten()) return false;
+  PyObject* mro = stator_type_mro(type);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
+    const values::Info* info = tracer.values.find(PyTuple_GET_ITEM(mro, i));
+    if (info != nullptr && (info->overlay || info->dirty)) return true;
+  }
+  return false;
+}
+
+Flow requireNativeCheck(Tracer& tracer, PyTypeObject* type, PyObject* classinfo) {
+  static PyObject* const name = PyUnicode_InternFromString("__subclasshook__");
+  if (PyType_Check(classinfo)) {
+    if (isProgramsOwn(_PyType_Lookup(reinterpret_cast<PyTypeObject*>(classinfo), name)))
+      return tracer.breakWith(Reason::kCallsOutside, "a class with a __subclasshook__ of its own");
+  }
+  if (hasWrittenClass(tracer, type))
+    return tracer.breakWith(Reason::kCallsOutside, "a check of a class that was written to");
+  return Flow::kOk;
+}
+
 Out askNoClass(Tracer& tracer, PyObject* asked, PyObject* classinfo, const char* hook) {
   const char* refusal = std::string_view(hook) == "__instancecheck__"
                             ? "isinstance() arg 2 must be a type, a tuple of types, or a union"
@@ -72,6 +102,7 @@ Out isSubclass(Tracer& tracer, PyObject* type, PyObject* classinfo) {
     STATOR_VALUE(said, askNoClass(tracer, type, classinfo, "__subclasscheck__"));
     if (said) return said;
   }
+  STATOR_FLOW(requireNativeCheck(tracer, reinterpret_cast<PyTypeObject*>(type), classinfo));
   guardRegistrations(tracer);
   int result = PyObject_IsSubclass(type, classinfo);
   if (result < 0) return tracer.raiseCurrentError();

@@ -54,14 +54,20 @@ Ref<> makeArray(Tracer& t, PyObject* tensor, PyObject* scalar, PyObject* frozen 
   return made;
 }
 
+// What is known of all of NumPy's numbers at a place, beside its sources: that one was an input of the graph (number), and that they stay
+// constants all the same (has_number).
+DynamicHistory::Seen& allNumbers(Tracer& t) { return t.options.history->at(~uint64_t{0}); }
+
 bool numberChanged(Tracer& t, PyObject* number, const Source* source) {
   if (t.options.history == nullptr || t.options.dynamic == DynamicMode::kStatic) return false;
+  if (allNumbers(t).has_number) return false;
   int64_t bits = 0;
   std::memcpy(&bits, number + 1, numpyNumberSize(number));
   DynamicHistory::Seen& seen = t.options.history->at(sourceKey(*source));
   if (seen.has_number && seen.number != bits) seen.number_changed = true;
   seen.has_number = true;
   seen.number = bits;
+  if (seen.number_changed) allNumbers(t).number = 1;
   return seen.number_changed;
 }
 
@@ -145,6 +151,14 @@ Out arrayFromOutside(Tracer& tracer, PyObject* raw, const Source* source) {
   info.shadow = array;
   info.unpacked = true;
   return array;
+}
+
+bool numbersBecomeConstant(Tracer& tracer) {
+  if (tracer.options.history == nullptr || !tracer.options.fullgraph) return false;
+  DynamicHistory::Seen& all = allNumbers(tracer);
+  if (all.number == 0 || all.has_number) return false;
+  all.has_number = true;
+  return true;
 }
 
 Out arrayDrawn(Tracer& tracer, PyObject* seen, const Source* source) {

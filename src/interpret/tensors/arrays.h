@@ -19,6 +19,8 @@ PyObject* fromArrays(PyObject* callable);
 
 // calls/arrays.cpp; ok with null: no NumPy array that a tensor could stand for
 Out arrayFromOutside(Tracer& tracer, PyObject* raw, const sources::Source* source);
+// Under fullgraph=True, where a capture breaks that has NumPy's numbers as inputs: it starts over with constants in their places.
+bool numbersBecomeConstant(Tracer& tracer);
 // one that is drawn when the captured part runs; `seen` has its facts
 Out arrayDrawn(Tracer& tracer, PyObject* seen, const sources::Source* source);
 

@@ -1,6 +1,7 @@
 // What functions under nonstrict_trace need of the tracer (stator/polyfills/nonstrict.py): objects of the program's own, as they are, in a node.
 #include "interpret/tensors/nonstrict.h"
 
+#include "base/parts.h"
 #include "base/stack_room.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
@@ -21,7 +22,7 @@ bool pin(Tracer& t, PyObject* object) {
   if (info == nullptr || info->origin != values::Origin::kOutside || info->dirty || info->overlay ||
       info->stand_in || info->source == nullptr)
     return false;
-  const bool weak = Py_TYPE(object)->tp_weaklistoffset != 0;
+  const bool weak = PyType_SUPPORTS_WEAKREFS(Py_TYPE(object));
   t.world.guard(
       Guard{weak ? GuardKind::kIsWeak : GuardKind::kIs, info->source, nullptr, newRef(object)});
   return true;
@@ -32,12 +33,8 @@ bool pin(Tracer& t, PyObject* object) {
 bool isPlainPart(Tracer& t, PyObject* object, int depth) {
   if (isNativeSafe(t, object) || pin(t, object)) return true;
   if (graph::isStandIn(object) || depth > 6) return false;
-  if (PyTuple_CheckExact(object) || PyList_CheckExact(object)) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i) {
-      if (!isPlainPart(t, PySequence_Fast_GET_ITEM(object, i), depth + 1)) return false;
-    }
-    return true;
-  }
+  auto plain = [&](PyObject* part) { return isPlainPart(t, part, depth + 1); };
+  if (PyTuple_CheckExact(object) || PyList_CheckExact(object)) return everyItem(object, plain);
   values::Info* info = t.values.find(object);
   if (info == nullptr || info->origin != values::Origin::kMade ||
       !stator_is_user_class(Py_TYPE(object)))
@@ -47,17 +44,13 @@ bool isPlainPart(Tracer& t, PyObject* object, int depth) {
   if (reinterpret_cast<PyObject*>(Py_TYPE(object)) == constant) {
     Ref<> value = stealRef(PyObject_GetAttrString(object, "value"));
     if (!value) PyErr_Clear();
-    return value && isPlainPart(t, value.get(), depth + 1);
+    return value && plain(value.get());
   }
   Ref<> dict = Py_TYPE(object)->tp_itemsize == 0 && hasInstanceDict(object)
                    ? stealRef(PyObject_GenericGetDict(object, nullptr))
                    : Ref<>();
   PyErr_Clear();
-  PyObject *name = nullptr, *value = nullptr;
-  for (Py_ssize_t at = 0; dict && PyDict_Next(dict.get(), &at, &name, &value);) {
-    if (!isPlainPart(t, value, depth + 1)) return false;
-  }
-  return static_cast<bool>(dict);
+  return dict && everyPart(dict.get(), plain);
 }
 
 namespace {
@@ -78,10 +71,7 @@ bool isPlainSpec(Tracer& t, PyObject* spec) {
   PyObject *context = context_ref.get(), *children = children_ref.get();
   if (context == nullptr || children == nullptr || !PyList_CheckExact(children)) return false;
   if (!isPlainPart(t, context)) return false;
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(children); ++i) {
-    if (!isPlainSpec(t, PyList_GET_ITEM(children, i))) return false;
-  }
-  return true;
+  return everyItem(children, [&](PyObject* child) { return isPlainSpec(t, child); });
 }
 
 Out site(Tracer& t, const Args& args) {

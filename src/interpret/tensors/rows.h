@@ -7,6 +7,7 @@ void registerArrays();              // once NumPy has been loaded
 void registerCollectives();         // once their module has been loaded, by whoever needs it
 void registerDistributedTensors();  // once their module has been loaded
 void registerFunctionModes();
+void registerNestedTensors();
 void registerNonstrict();
 void registerNumpyRandom();
 void registerOptimizers();

@@ -13,7 +13,6 @@
 #include "interpret/core/trace_iterator.h"
 #include "interpret/objects/errors.h"
 #include "interpret/objects/known_scalars.h"
-#include "interpret/objects/special_methods.h"
 #include "interpret/tensors/data_numbers.h"
 #include "interpret/tensors/tensor_attributes.h"
 #include "interpret/tensors/tensor_call_steps.h"
@@ -111,20 +110,6 @@ bool holdsFloat(PyObject* value) {
     if (symbolic::isSymScalar(item) && symbolic::asSymScalar(item)->backed) return true;
   }
   return false;
-}
-
-// torch asks numbers, names and sequences of a class of their own for __torch_function__: a class that answers for every attribute
-// answers for this one too.
-bool answersForAll(Tracer& tracer, PyObject* value) {
-  static PyObject* torch_function = PyUnicode_InternFromString("__torch_function__");
-  PyTypeObject* type = Py_TYPE(value);
-  if (type->tp_getattro == PyObject_GenericGetAttr || graph::isStandIn(value)) return false;
-  const bool number = PyLong_Check(value) || PyFloat_Check(value) || PyComplex_Check(value);
-  if (!number && !PyUnicode_Check(value) && !PyTuple_Check(value) && !PyList_Check(value))
-    return false;
-  return isProgrammed(tracer, type, "__getattribute__") ||
-         (isProgrammed(tracer, type, "__getattr__") &&
-          _PyType_Lookup(type, torch_function) == nullptr);
 }
 
 }  // namespace
@@ -378,6 +363,48 @@ Out TensorCall::run() {
   return result;
 }
 
+namespace {
+
+// A number, or lists of numbers, of which one is a symbol and none a tensor.
+bool isOfSymbols(PyObject* data, bool& any) {
+  needStack();
+  any |= symbolic::isSymbol(data);
+  if (PyList_CheckExact(data) || PyTuple_CheckExact(data) || Py_TYPE(data) == sizeType()) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(data); ++i) {
+      if (!isOfSymbols(PySequence_Fast_GET_ITEM(data, i), any)) return false;
+    }
+    return true;
+  }
+  return symbolic::isSymbol(data) || PyLong_CheckExact(data) || PyFloat_CheckExact(data);
+}
+
+// torch.tensor and torch.as_tensor of sizes: backends that trace would take the numbers of this call. The same in operations.
+bool isTensorOfSymbols(PyObject* target, const Args& args) {
+  static PyObject* const tensor = torchObject("torch.tensor");
+  static PyObject* const as_tensor = torchObject("torch.as_tensor");
+  if ((target != tensor || args.positional != 1) && (target != as_tensor || args.positional == 0))
+    return false;
+  bool any = false;
+  return isOfSymbols(args.values[0], any) && any;
+}
+
+// as_tensor(data, dtype, device) with what torch.tensor takes by name alone.
+Args withNames(Tracer& tracer, const Args& args) {
+  if (args.positional == 1) return args;
+  Args named = args;
+  Ref<> names = stealRef(PyTuple_New(static_cast<Py_ssize_t>(args.values.size() - 1)));
+  for (size_t i = 1; i < args.values.size(); ++i) {
+    PyObject* name = i >= args.positional ? newRef(args.name(i - args.positional)).release()
+                                          : PyUnicode_InternFromString(i == 1 ? "dtype" : "device");
+    PyTuple_SET_ITEM(names.get(), static_cast<Py_ssize_t>(i - 1), name);
+  }
+  named.positional = 1;
+  named.names = tracer.world.keep(std::move(names));
+  return named;
+}
+
+}  // namespace
+
 Out tensorCall(Tracer& tracer, graph::Op op, PyObject* target, const Args& args, bool remember,
                PyObject* facts) {
   for (size_t i = 0; i < args.keywordCount(); ++i) {
@@ -388,6 +415,11 @@ Out tensorCall(Tracer& tracer, graph::Op op, PyObject* target, const Args& args,
     bool handled = false;
     Out out = dispatchTorchFunction(tracer, op, target, args, handled);
     if (handled || !out.ok()) return out;
+  }
+  if (op == graph::Op::kCallFunction && facts == nullptr && isTensorOfSymbols(target, args)) {
+    return TensorCall(tracer, op, torchObject("torch._refs.tensor"), withNames(tracer, args),
+                      remember, torchObject("torch.tensor"))
+        .run();
   }
   return TensorCall(tracer, op, target, args, remember, facts).run();
 }

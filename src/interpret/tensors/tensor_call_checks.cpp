@@ -34,10 +34,26 @@ std::vector<PyObject*> tensorsOfOut(const shapes::Request& request) {
   return tensors;
 }
 
+// Some operations take tensors without data beside others, and do nothing; what traces them refuses to.
+bool mixesMeta(const std::vector<PyObject*>& tensors) {
+  bool without_data = false, with_data = false;
+  for (PyObject* tensor : tensors) {
+    const shapes::TensorMeta* meta = graph::asStandIn(tensor)->meta;
+    if (meta == nullptr) continue;
+    if (meta->device == shapes::DeviceType::Meta)
+      without_data = true;
+    else if (!meta->sizes.empty() || meta->device != shapes::DeviceType::CPU)
+      with_data = true;
+  }
+  return without_data && with_data;
+}
+
 }  // namespace
 
 // Fakes take any device for one that is there; a graph with them would fail where it runs, or end the process in its backend.
 Flow TensorCall::checkDevices() {
+  if (!tracer_.options.runs_as_captured && mixesMeta(involved()))
+    return breakWith(Reason::kUnsupportedTensorOp, "takes tensors with and without data");
   for (const shapes::Output& output : inferred().outputs) {
     if (output.kind != shapes::Output::Kind::kTensor ||
         output.meta.device == shapes::DeviceType::CPU)

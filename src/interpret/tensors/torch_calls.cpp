@@ -3,6 +3,7 @@
 
 #include "base/numpy_number.h"
 #include "base/stack_room.h"
+#include "graph/graph.h"
 #include "interpret/core/apparent_types.h"
 #include "interpret/core/known.h"
 #include "interpret/core/outside.h"
@@ -51,23 +52,9 @@ const shapes::TensorMeta* metaOfStandIn(PyObject* object) {
 }
 
 void collectTensors(PyObject* value, std::vector<PyObject*>& out) {
-  needStack();
-  if (metaOfStandIn(value) != nullptr) {
-    out.push_back(value);
-  } else if (PyTuple_Check(value)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i)
-      collectTensors(PyTuple_GET_ITEM(value, i), out);
-  } else if (PyList_Check(value)) {
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); ++i)
-      collectTensors(PyList_GET_ITEM(value, i), out);
-  } else if (PySlice_Check(value)) {
-    auto* slice = reinterpret_cast<PySliceObject*>(value);
-    for (PyObject* part : {slice->start, slice->stop, slice->step}) collectTensors(part, out);
-  } else if (PyDict_Check(value)) {
-    PyObject *key = nullptr, *item = nullptr;
-    Py_ssize_t position = 0;
-    while (PyDict_Next(value, &position, &key, &item)) collectTensors(item, out);
-  }
+  graph::forEachLeaf(value, [&](PyObject* leaf) {
+    if (metaOfStandIn(leaf) != nullptr) out.push_back(leaf);
+  });
 }
 
 Out graphArgument(Tracer& tracer, PyObject* value, int depth) {

@@ -19,6 +19,7 @@
 #include "interpret/objects/descriptors.h"
 #include "interpret/objects/iteration.h"
 #include "interpret/objects/native_calls.h"
+#include "interpret/objects/special_methods.h"
 #include "interpret/objects/subclass_checks.h"
 #include "interpret/tensors/function_modes.h"
 #include "interpret/tensors/rows.h"
@@ -161,6 +162,19 @@ bool hasOverloaded(Tracer& tracer, const Args& args) {
   std::vector<PyObject*> overloaded;
   if (collectOverloaded(tracer, args, overloaded) != Flow::kOk) return false;
   return !overloaded.empty();
+}
+
+// torch asks numbers, names and sequences of a class of their own for __torch_function__.
+bool answersForAll(Tracer& tracer, PyObject* value) {
+  static PyObject* torch_function = PyUnicode_InternFromString("__torch_function__");
+  PyTypeObject* type = Py_TYPE(value);
+  if (type->tp_getattro == PyObject_GenericGetAttr || graph::isStandIn(value)) return false;
+  const bool number = PyLong_Check(value) || PyFloat_Check(value) || PyComplex_Check(value);
+  if (!number && !PyUnicode_Check(value) && !PyTuple_Check(value) && !PyList_Check(value))
+    return false;
+  return isProgrammed(tracer, type, "__getattribute__") ||
+         (isProgrammed(tracer, type, "__getattr__") &&
+          _PyType_Lookup(type, torch_function) == nullptr);
 }
 
 Out castTo(Tracer& tracer, PyObject* stand_in, PyTypeObject* type) {
@@ -480,21 +494,20 @@ Out callMethodWrapper(Tracer& tracer, PyObject* wrapper, const Args& args) {
       !graph::isStandIn(args.values[0]) &&
       PyUnicode_CompareWithASCIIString(name.get(), "__get__") == 0) {
     PyTypeObject* type = Py_TYPE(args.values[0]);
-    PyObject* attribute = reinterpret_cast<PyDescrObject*>(descriptor.get())->d_name;
+    PyObject* attribute = PyDescr_NAME(descriptor.get());
     if (typeOf(tracer, args.values[0]) == type &&
         _PyType_Lookup(type, attribute) == descriptor.get() &&
         (type->tp_getattro == PyObject_GenericGetAttr ||
          type->tp_getattro == PyType_Type.tp_getattro))
       return getAttr(tracer, args.values[0], attribute);
   }
-  getset =
-      Py_TYPE(descriptor.get()) == &PyGetSetDescr_Type &&
-      PyType_IsSubtype(tensorType(), reinterpret_cast<PyDescrObject*>(descriptor.get())->d_type);
+  getset = Py_TYPE(descriptor.get()) == &PyGetSetDescr_Type &&
+           PyType_IsSubtype(tensorType(), PyDescr_TYPE(descriptor.get()));
   if (!getset || args.keywordCount() != 0 || args.positional == 0 ||
       !graph::isStandIn(args.values[0])) {
     return tracer.breakWith(Reason::kCallsOutside, "a method-wrapper");
   }
-  PyObject* attribute = reinterpret_cast<PyDescrObject*>(descriptor.get())->d_name;
+  PyObject* attribute = PyDescr_NAME(descriptor.get());
   if (PyUnicode_CompareWithASCIIString(name.get(), "__get__") == 0)
     return getAttr(tracer, args.values[0], attribute);
   if (PyUnicode_CompareWithASCIIString(name.get(), "__set__") == 0 && args.positional == 2) {

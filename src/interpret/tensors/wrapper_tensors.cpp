@@ -11,10 +11,12 @@
 #include "interpret/core/outside.h"
 #include "interpret/core/outside_symbols.h"
 #include "interpret/core/symbols.h"
+#include "interpret/core/tables.h"
 #include "interpret/core/tracer.h"
 #include "interpret/objects/attributes.h"
 #include "interpret/objects/class_lookups.h"
 #include "interpret/tensors/nonstrict.h"
+#include "interpret/tensors/rows.h"
 #include "interpret/tensors/tensor_call.h"
 #include "shapes/arg.h"
 #include "shapes/dtypes.h"
@@ -75,21 +77,38 @@ Ref<> tupleOf(const shapes::Dims& dims) {
 // kNumbers: the trace's fakes have no symbols. kFixed: they have, but not for parameters and buffers of modules.
 enum class SizeKind : uint8_t { kNumbers, kSymbols, kFixed };
 
+// A wrapper, and the sizes that it was found to have.
+struct Outer {
+  PyObject* raw = nullptr;
+  shapes::Dims* sizes = nullptr;
+};
+
+// The parts of a wrapper that have its shape have its sizes, whatever these are: what the program asks of one holds for the other.
+void joinSizes(Tracer& t, const shapes::Dims& outer, const shapes::Dims& inner) {
+  symbolic::Environment& environment = t.sizes.environment();
+  for (size_t i = 0; i < outer.size(); ++i) {
+    if (outer[i].isStatic() || inner[i].isStatic()) continue;
+    environment.decide(symbolic::equal(outer[i].expr(), inner[i].expr()));
+  }
+}
+
 // (sizes, strides), and the guard on a tensor. Sizes that changed are symbols, if the trace's fakes can have them.
 // `outer`: the wrapper that it is a part of, whose marks are its own where it has none and is of the same sizes.
 Ref<> guardSizes(Tracer& t, PyObject* raw, const Source* source, SizeKind kind,
-                 PyObject* outer = nullptr) {
+                 const Outer& outer = {}) {
   const bool symbolic = kind != SizeKind::kNumbers;
   std::shared_ptr<tensor::TensorGuard> guard = tensor::TensorGuard::of(raw);
   shapes::TensorMeta meta = tensor::metaOf(raw);
   if (!symbolic) guard->dynamo_attributes = 0;  // marks ask for symbols
   PyObject* marks_of = raw;
   const uint64_t own_marks = guard->dynamo_attributes;
-  if (symbolic && outer != nullptr && own_marks == 0) {
-    const std::shared_ptr<tensor::TensorGuard> whole = tensor::TensorGuard::of(outer);
-    if (whole->dynamo_attributes != 0 && whole->sizes == guard->sizes) {
+  bool same_shape = false;
+  if (symbolic && outer.raw != nullptr) {
+    const std::shared_ptr<tensor::TensorGuard> whole = tensor::TensorGuard::of(outer.raw);
+    same_shape = whole->sizes == guard->sizes;
+    if (own_marks == 0 && whole->dynamo_attributes != 0 && same_shape) {
       guard->dynamo_attributes = whole->dynamo_attributes;
-      marks_of = outer;
+      marks_of = outer.raw;
     }
   }
   if (kind != SizeKind::kFixed) shapeFromOutside(t, marks_of, source, *guard, meta);
@@ -101,6 +120,8 @@ Ref<> guardSizes(Tracer& t, PyObject* raw, const Source* source, SizeKind kind,
     }
     guard = tensor::TensorGuard::of(raw);
   }
+  if (same_shape) joinSizes(t, *outer.sizes, meta.sizes);
+  if (outer.raw == nullptr && outer.sizes != nullptr) *outer.sizes = meta.sizes;
   Ref<> sizes = tupleOf(meta.sizes), strides = tupleOf(meta.strides);
   t.world.guard(Guard{GuardKind::kTensor, source, nullptr, Ref<>(), 0, std::move(guard)});
   return stealRef(PyTuple_Pack(2, sizes.get(), strides.get()));
@@ -119,8 +140,9 @@ Out guardWrapper(Tracer& t, PyObject* raw, const Source* source, uint32_t storag
   }
   PyObject* names = PyTuple_GET_ITEM(parts.get(), 0);
   Ref<> outer = newRef(Py_None), inside = stealRef(PyDict_New());
+  shapes::Dims outer_sizes;
   if (PyTuple_GET_ITEM(parts.get(), 2) == Py_True) {
-    outer = guardSizes(t, raw, source, kind);
+    outer = guardSizes(t, raw, source, kind, {nullptr, &outer_sizes});
   } else {
     t.world.guard(Guard{GuardKind::kType, source, nullptr,
                         newRef(reinterpret_cast<PyObject*>(Py_TYPE(raw)))});
@@ -139,7 +161,7 @@ Out guardWrapper(Tracer& t, PyObject* raw, const Source* source, uint32_t storag
       continue;
     }
     const bool plain = PyTuple_GET_ITEM(parts.get(), 2) == Py_True;
-    Ref<> sizes = guardSizes(t, inner.get(), at, kind, plain ? raw : nullptr);
+    Ref<> sizes = guardSizes(t, inner.get(), at, kind, plain ? Outer{raw, &outer_sizes} : Outer{});
     PyDict_SetItem(inside.get(), name, stealRef(PyTuple_Pack(2, sizes.get(), Py_None)).get());
     if (PyTuple_GET_ITEM(parts.get(), 3) == name) {
       // Ragged sizes are equal if they come from the same tensor.
@@ -392,6 +414,24 @@ bool prepareWrappers(Tracer& tracer, const std::vector<PyObject*>& arguments) {
     if (!used->node->wrapper) PyErr_Clear();
   }
   return any;
+}
+
+namespace {
+
+// torch makes one nested tensor for the whole process, at its first use, and hands it to every nested view. It is made for real: it outlives
+// the call, and says nothing of it.
+Out nestedDummy(Tracer& t, const Args& args) {
+  static PyObject* const make = torchObject("torch.nested._internal.nested_tensor._nt_view_dummy");
+  if (!args.values.empty()) return t.breakWith(Reason::kCallsOutside, "_nt_view_dummy");
+  Ref<> dummy = stealRef(PyObject_CallNoArgs(make));
+  if (!dummy) throw PythonError();
+  return fromOutside(t, dummy.get(), t.world.sources().pinned(dummy.get()));
+}
+
+}  // namespace
+
+void registerNestedTensors() {
+  registerHandler("torch.nested._internal.nested_tensor._nt_view_dummy", nestedDummy);
 }
 
 }  // namespace stator::interpret

@@ -49,6 +49,18 @@ bool scatter(Call& call) {
   return call.finish(input.dtype, input.dtype, input.sizes, contiguousStrides(input.sizes));
 }
 
+bool isReduction(const Arg& name, std::initializer_list<std::string_view> names) {
+  return name.is(Arg::Kind::kStr) &&
+         std::find(names.begin(), names.end(), name.text()) != names.end();
+}
+
+// scatter_reduce(input, dim, index, src, reduce, *, include_self)
+bool scatterReduce(Call& call) {
+  bool include_self = true;
+  return call[3].isTensor() && isReduction(call[4], {"sum", "prod", "mean", "amax", "amin"}) &&
+         call.flagOr(5, true, include_self) && scatter(call);
+}
+
 // index_select(input, dim, index)
 bool indexSelect(Call& call) {
   int64_t dim = 0;
@@ -77,6 +89,20 @@ bool indexWrite(Call& call) {
   if (call[3].tensor->sizes != expected) return false;
   if (call.mode() != Mode::kInplace && !hasPlainStrides(input)) return false;
   return call.finish(input.dtype, input.dtype, input.sizes, contiguousStrides(input.sizes));
+}
+
+// masked_scatter(input, mask, source)
+bool maskedScatter(Call& call) {
+  for (size_t i = 0; i < 3; ++i) {
+    if (!call[i].isTensor()) return false;
+  }
+  const TensorMeta& input = *call[0].tensor;
+  if (call[1].tensor->dtype != DType::Bool || call[2].tensor->dtype != input.dtype) return false;
+  Dims sizes = input.sizes;
+  if (!broadcastInto(sizes, call[1].tensor->sizes)) return false;
+  if (call.mode() == Mode::kInplace) return call.inplace(call[0], input.dtype, sizes);
+  call.fresh(input.dtype, std::move(sizes));
+  return true;
 }
 
 // masked_fill(input, mask, value)
@@ -138,18 +164,31 @@ bool cat(Call& call) {
 }
 
 // stack(tensors, dim)
+// Whether the tensor has its channels last once a dim of size one stands before `dim`.
+bool unsqueezedIsChannelsLast(const TensorMeta& meta, int64_t dim) {
+  Dims sizes = meta.sizes, strides = meta.strides;
+  const bool last = static_cast<size_t>(dim) == sizes.size();
+  strides.insert(strides.begin() + dim, last ? Dim(1) : sizes[dim] * strides[dim]);
+  sizes.insert(sizes.begin() + dim, Dim(1));
+  return (sizes.size() == 4 || sizes.size() == 5) && stridesLikeChannelsLast(sizes, strides);
+}
+
 bool stack(Call& call) {
   const Arg& list = call[0];
   int64_t dim = 0;
   if (!list.isSequence() || list.count == 0 || !call.integerOr(1, 0, dim)) return false;
+  if (!list.items[0].isTensor() || !wrapDim(dim, list.items[0].tensor->sizes.size() + 1))
+    return false;
   Promotion promotion(call.state);
+  bool channels_last = true;  // all of them, as in cat
   for (const Arg& item : list.elements()) {
     if (!item.isTensor() || !promotion.add(item)) return false;
-    if (item.tensor->sizes != list.items[0].tensor->sizes) return false;
-    if (!isContiguous(item.tensor->sizes, item.tensor->strides)) return false;
+    const TensorMeta& meta = *item.tensor;
+    if (meta.sizes != list.items[0].tensor->sizes) return false;
+    channels_last &= !isContiguous(meta.sizes, meta.strides) && unsqueezedIsChannelsLast(meta, dim);
   }
+  if (channels_last) return false;
   Dims sizes = list.items[0].tensor->sizes;
-  if (!wrapDim(dim, sizes.size() + 1)) return false;
   sizes.insert(sizes.begin() + dim, list.count);
   call.fresh(promotion.result(), std::move(sizes));
   return true;
@@ -187,7 +226,6 @@ bool repeatInterleave(Call& call) {
   if (!call.dim(2, meta.sizes.size(), dim) || meta.sizes.empty()) return false;
   Dims sizes = meta.sizes;
   sizes[dim] *= repeats;
-  if (!hasPlainStrides(meta)) return false;
   call.fresh(meta.dtype, std::move(sizes));
   return true;
 }
@@ -342,10 +380,13 @@ constexpr OpRow kRows[] = {
     {"torch|Tensor.gather", "input, dim, index, *, sparse_grad", gather},
     {"torch|Tensor.scatter !Tensor.scatter_", "input, dim, index, src|value", scatter, kNumbers},
     {"torch|Tensor.scatter_add !Tensor.scatter_add_", "input, dim, index, src", scatter},
+    {"torch|Tensor.scatter_reduce !Tensor.scatter_reduce_",
+     "input, dim, index, src, reduce, *, include_self", scatterReduce},
     {"torch|Tensor.index_select", "input, dim, index", indexSelect},
     {"torch|Tensor.index_add !Tensor.index_add_", "input, dim, index, source, *, alpha",
      indexWrite},
     {"torch|Tensor.index_copy !Tensor.index_copy_", "input, dim, index, source", indexWrite},
+    {"torch|Tensor.masked_scatter !Tensor.masked_scatter_", "input, mask, source", maskedScatter},
     {"torch|Tensor.masked_fill !Tensor.masked_fill_", "input, mask, value", maskedFill,
      kScalarsAnywhere},
     {"torch.cat|concat|concatenate", "tensors, dim|axis", cat},

@@ -82,7 +82,8 @@ bool groupNorm(Call& call) {
     return false;
   const Dims channels = {input.sizes[1]};
   if (!fits(call[2], channels, input.dtype) || !fits(call[3], channels, input.dtype)) return false;
-  if (!hasPlainStrides(input)) return false;
+  // Other layouts are copied before.
+  if (suggestedFormat(input) != c10::MemoryFormat::Contiguous) return false;
   if (isOne(product(input.sizes) / (input.sizes[0] * groups))) return false;
   call.fresh(input.dtype, input.sizes);
   return true;

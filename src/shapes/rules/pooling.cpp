@@ -179,6 +179,28 @@ bool interpolate(Call& call) {
   return true;
 }
 
+// grid_sample(input, grid, mode, padding_mode, align_corners); what it warns of is for Python to say
+bool gridSample(Call& call) {
+  if (!isFloat(call[0]) || !isFloat(call[1]) || !call[4].is(Arg::Kind::kBool)) return false;
+  const TensorMeta& input = *call[0].tensor;
+  const TensorMeta& grid = *call[1].tensor;
+  const size_t rank = input.sizes.size();
+  if ((rank != 4 && rank != 5) || grid.sizes.size() != rank || grid.dtype != input.dtype)
+    return false;
+  const std::string_view mode = call[2].is(Arg::Kind::kStr) ? call[2].text() : "bilinear";
+  const std::string_view padding = call[3].is(Arg::Kind::kStr) ? call[3].text() : "zeros";
+  if ((mode != "bilinear" && mode != "nearest" && (mode != "bicubic" || rank != 4)) ||
+      (padding != "zeros" && padding != "border" && padding != "reflection"))
+    return false;
+  if (!same(input.sizes[0], grid.sizes[0]) || !same(grid.sizes.back(), Dim(rank - 2)) ||
+      isZero(input.numel()) || isZero(grid.numel()))
+    return false;
+  Dims sizes = {input.sizes[0], input.sizes[1]};
+  sizes.insert(sizes.end(), grid.sizes.begin() + 1, grid.sizes.end() - 1);
+  call.fresh(input.dtype, std::move(sizes));
+  return true;
+}
+
 // pixel_shuffle(input, upscale_factor)
 bool pixelShuffle(Call& call) {
   int64_t factor = 0;
@@ -214,6 +236,7 @@ constexpr OpRow kRows[] = {
     {"F.interpolate",
      "input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias",
      interpolate},
+    {"F.grid_sample", "input, grid, mode, padding_mode, align_corners", gridSample},
     {"F|torch.pixel_shuffle", "input, upscale_factor", pixelShuffle},
 };
 

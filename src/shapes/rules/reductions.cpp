@@ -246,6 +246,12 @@ bool vectorNorm(Call& call) {
   return reduceDims(call, 2, keepdim, toReal(dtype));
 }
 
+// linalg.norm(A, ord, dim, keepdim, dtype): that of a vector, along one dim or of all elements without an order
+bool linalgNorm(Call& call) {
+  const bool one = call[2].is(Arg::Kind::kInt) || (call[2].isSequence() && call[2].count == 1);
+  return (one || (!call[1].given() && !call[2].given())) && vectorNorm(call);
+}
+
 // cummax, cummin: input, dim
 template <const char* const& kType>
 bool scanExtremum(Call& call) {
@@ -319,6 +325,7 @@ constexpr OpRow kRows[] = {
     {"torch|Tensor.count_nonzero", "input, dim", countNonzero},
     {"torch|Tensor.aminmax", "input, *, dim, keepdim", bothExtrema, kNotEmpty | kOneDim},
     {"linalg.vector_norm", "x, ord, dim, keepdim, dtype", vectorNorm},
+    {"linalg.norm", "A|input, ord, dim, keepdim, dtype", linalgNorm},
     {"torch|Tensor.norm", "input, p, dim, keepdim, dtype", vectorNorm},
 };
 
