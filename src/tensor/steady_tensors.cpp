@@ -115,7 +115,10 @@ bool SteadyTensors::add(PyObject* tensor, const TensorFacts& facts) {
   }
   auto known = std::find_if(kinds_.begin(), kinds_.end(),
                             [&](const Kind& other) { return kind.sameAs(other); });
-  if (known == kinds_.end()) known = kinds_.insert(kinds_.end(), std::move(kind));
+  if (known == kinds_.end()) {
+    kind.findStretches();
+    known = kinds_.insert(kinds_.end(), std::move(kind));
+  }
   known->places.push_back(Place{tensor, words});
   return true;
 }
@@ -164,22 +167,84 @@ void SteadyTensors::lines(std::vector<uintptr_t>& into) const {
   }
 }
 
-// `kCount`: how many words, or any number of them (0).
-template <int kCount>
 STATOR_HOT bool SteadyTensors::Kind::wordsAreIn(const uint64_t* impl) const {
   uint64_t differs = 0;
-  for (uint32_t i = 0; i < (kCount != 0 ? kCount : count); ++i) differs |= impl[at[i]] ^ word[i];
+  for (uint32_t i = 0; i < count; ++i) differs |= impl[at[i]] ^ word[i];
   if (asks_grad)
     differs |= !asksNobodyElse(*reinterpret_cast<const c10::TensorImpl*>(impl), requires_grad);
   return differs == 0;
 }
 
-template <int kCount>
-STATOR_HOT bool SteadyTensors::Kind::asTheyWere() const {
-  if (keys->used != keys_used || keys->usable <= 0) return false;
+namespace {
+
+using Words [[gnu::vector_size(32), gnu::aligned(8), gnu::may_alias]] = uint64_t;
+
+[[gnu::always_inline]] inline const Words& wordsAt(const uint64_t* at) {
+  return *reinterpret_cast<const Words*>(at);
+}
+
+}  // namespace
+
+void SteadyTensors::Kind::findStretches() {
+  constexpr uint32_t kMostFirst = kImplBytes / sizeof(uint64_t) - 4;
+  const auto [least, most] = std::minmax_element(at.begin(), at.begin() + count);
+  stretches[0].first = std::min<uint32_t>(*least, kMostFirst);
+  stretches[1].first = std::min<uint32_t>(std::max<uint32_t>(*most, 3) - 3, kMostFirst);
+  wide = true;
+  for (uint32_t i = 0; i < count; ++i) {
+    bool covered = false;
+    for (Stretch& stretch : stretches) {
+      if (!stretch.covers(at[i])) continue;
+      stretch.word[at[i] - stretch.first] = word[i];
+      stretch.mask[at[i] - stretch.first] = ~uint64_t{0};
+      covered = true;
+    }
+    wide = wide && covered;
+  }
+}
+
+template <bool kAsksGrad>
+[[gnu::always_inline]] inline bool SteadyTensors::Kind::stretchesAreIn() const {
+  const Words first = wordsAt(stretches[0].word.data()), last = wordsAt(stretches[1].word.data());
+  const Words in_first = wordsAt(stretches[0].mask.data());
+  const Words in_last = wordsAt(stretches[1].mask.data());
+  const uint32_t first_at = stretches[0].first, last_at = stretches[1].first;
+  Words differs = {};
   for (const Place& place : places) {
     // The object has the same TensorImpl, which therefore lives.
-    if (!isSame(place.object, place.impl, type) || !wordsAreIn<kCount>(place.impl)) [[unlikely]]
+    if (!isSame(place.object, place.impl, type)) [[unlikely]]
+      return false;
+    differs |= (wordsAt(place.impl + first_at) ^ first) & in_first;
+    differs |= (wordsAt(place.impl + last_at) ^ last) & in_last;
+    if (kAsksGrad && !asksNobodyElse(*reinterpret_cast<const c10::TensorImpl*>(place.impl),
+                                     requires_grad)) [[unlikely]]
+      return false;
+  }
+  return (differs[0] | differs[1] | differs[2] | differs[3]) == 0;
+}
+
+#if defined(__x86_64__)
+// Where the processor has registers for a whole stretch.
+#define STATOR_WIDE [[gnu::target("avx2")]]
+#else
+#define STATOR_WIDE
+#endif
+
+STATOR_HOT STATOR_WIDE bool SteadyTensors::Kind::stretchesAreSame() const {
+  return asks_grad ? stretchesAreIn<true>() : stretchesAreIn<false>();
+}
+
+STATOR_HOT bool SteadyTensors::Kind::asTheyWere() const {
+#if defined(__x86_64__)
+  static const bool has_wide = __builtin_cpu_supports("avx2") != 0;
+#else
+  constexpr bool has_wide = true;
+#endif
+  if (keys->used != keys_used || keys->usable <= 0) return false;
+  if (wide && has_wide) [[likely]]
+    return stretchesAreSame();
+  for (const Place& place : places) {
+    if (!isSame(place.object, place.impl, type) || !wordsAreIn(place.impl)) [[unlikely]]
       return false;
   }
   return true;
@@ -193,31 +258,15 @@ STATOR_HOT bool SteadyTensors::inOrder() const {
       return false;
   }
   for (const Sorted& impl : impls_) {
-    if (!impl.kind->wordsAreIn<0>(impl.place->impl)) return false;
+    if (!impl.kind->wordsAreIn(impl.place->impl)) return false;
   }
   return true;
 }
 
 STATOR_HOT bool SteadyTensors::asTheyWere(bool cold) const {
   if (cold) return inOrder();
-  for (const Kind& kind : kinds_) {
-    bool same = false;
-    switch (kind.count) {
-      case 4:
-        same = kind.asTheyWere<4>();
-        break;
-      case 5:
-        same = kind.asTheyWere<5>();
-        break;
-      case 6:
-        same = kind.asTheyWere<6>();
-        break;
-      default:
-        same = kind.asTheyWere<0>();
-    }
-    if (!same) return false;
-  }
-  return true;
+  return std::all_of(kinds_.begin(), kinds_.end(),
+                     [](const Kind& kind) { return kind.asTheyWere(); });
 }
 
 }  // namespace stator::tensor

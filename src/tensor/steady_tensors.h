@@ -44,13 +44,23 @@ class SteadyTensors {
     uint32_t count = 0;
     std::array<uint8_t, kMostWords> at = {};  // in words from the start of the TensorImpl
     std::array<uint64_t, kMostWords> word = {};
+    // The same words as two stretches of four, the others of them masked out; `wide`: they lie in two.
+    struct Stretch {
+      uint32_t first = 0;
+      std::array<uint64_t, 4> word = {}, mask = {};
+      bool covers(uint32_t position) const { return position >= first && position < first + 4; }
+    };
+    std::array<Stretch, 2> stretches = {};
+    bool wide = false;
     std::vector<Place> places;
     bool sameAs(const Kind& other) const;
     void look(const uint64_t* impl, size_t word_at);
-    template <int kCount>
+    void findStretches();
     bool wordsAreIn(const uint64_t* impl) const;
-    template <int kCount>
     bool asTheyWere() const;
+    bool stretchesAreSame() const;
+    template <bool kAsksGrad>
+    bool stretchesAreIn() const;
   };
   struct Sorted {
     const void* address;

@@ -230,6 +230,30 @@ def test_tensors_changed_in_place(kind, name):
         assert _core.guards_explain(program, [model])
 
 
+@pytest.mark.parametrize("rank", range(7))
+def test_sizes_and_strides_of_any_number_of_dims(rank):
+    sizes = [2 + dim for dim in range(rank)]
+    changed = [torch.rand([size + (at == dim) for at, size in enumerate(sizes)]) for dim in range(rank)]
+    changed += [torch.rand([*sizes, 1]), torch.rand(sizes, dtype=torch.float64)]
+    if rank > 1:
+        changed += [
+            torch.rand(sizes[::-1]).permute(*range(rank - 1, -1, -1)),
+            torch.rand([*sizes[:-2], sizes[-1], sizes[-2]]),
+        ]
+    for grad in (False, True):
+        for other in changed:
+            model = tree()
+            for part in model:
+                part.linear.weight = torch.nn.Parameter(torch.rand(sizes), requires_grad=grad)
+            program = _core.guards_build(module_guards(model))
+            for _ in range(4):
+                assert _core.guards_check(program, [model])
+            model[5].linear.weight.data = other
+            assert not _core.guards_check(program, [model]), (grad, other.shape, other.stride())
+            model[5].linear.weight.data = torch.rand(sizes)
+            assert _core.guards_check(program, [model]), _core.guards_explain(program, [model])
+
+
 def test_tensors_written_to_stay_known(watched):
     model, program = watched
     for _ in range(40):
