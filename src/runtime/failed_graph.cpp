@@ -7,7 +7,6 @@
 #include "runtime/reports.h"
 #include "runtime/settings.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace stator::runtime {
@@ -51,13 +50,6 @@ struct SecondRun {
   }
 };
 
-// Whether both are the same part of the program: what is known by now may end a capture earlier, before the operation that failed.
-bool endAlike(const breaks::Plan& plan, const breaks::Plan& other) {
-  if (plan.exit != other.exit || plan.frames.size() != other.frames.size()) return false;
-  return std::equal(plan.frames.begin(), plan.frames.end(), other.frames.begin(),
-                    [](const auto& one, const auto& two) { return one.offset == two.offset; });
-}
-
 void takePlaceOf(Cache& cache, StatorFrame* frame, const Entry& failed,
                  const std::shared_ptr<Entry>& entry) {
   Site& site = cache.site(stator_frame_code(frame), stator_frame_offset(frame));
@@ -82,7 +74,8 @@ std::optional<Exit> judgeFailure(Cache& cache, const Entry& entry, StatorFrame* 
     PyErr_Clear();
     again.entry.reset();
   }
-  if (again.entry && (!again.outputs || !endAlike(entry.plan, again.entry->plan))) {
+  // What is known by now may end the second capture earlier, before the operation that failed: then it says nothing.
+  if (again.entry && (!again.outputs || again.entry->ops < entry.ops)) {
     again.undo();
     undo_writes();
     return std::nullopt;

@@ -334,11 +334,11 @@ Out getAttr(Tracer& tracer, PyObject* object, PyObject* name) {
 
 namespace {
 
-// Not found by a name of a module or class.
+// Reached from the driven frame, where another call may find another function of equal code; a class or a namespace that the entry
+// knows has just this one.
 bool isPassed(const Source* source) {
   while (source->base != nullptr) source = source->base;
-  return source->kind != SourceKind::kPinned && source->kind != SourceKind::kGlobals &&
-         source->kind != SourceKind::kBuiltins;
+  return source->kind != SourceKind::kPinned;
 }
 
 }  // namespace
