@@ -179,13 +179,14 @@ def enforcing(function: Any, spec: Any) -> tuple[FunctionType, Any]:
     scope: dict[str, Any] = {"_function": function, "_check": torch._check}
     declared, passed = [], []
     kinds = inspect.Parameter
+    stars: dict[Any, str] = {kinds.VAR_POSITIONAL: "*", kinds.VAR_KEYWORD: "**"}
     seen_star = False
     for name, parameter in parameters.items():
         default = ""
         if parameter.default is not kinds.empty:
             scope[f"_default_{name}"] = parameter.default
             default = f"=_default_{name}"
-        star = {kinds.VAR_POSITIONAL: "*", kinds.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        star = stars.get(parameter.kind, "")
         if parameter.kind is kinds.KEYWORD_ONLY and not seen_star:
             declared.append("*")
         seen_star |= parameter.kind in (kinds.VAR_POSITIONAL, kinds.KEYWORD_ONLY)
