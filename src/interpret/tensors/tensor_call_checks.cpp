@@ -52,7 +52,8 @@ bool mixesMeta(const std::vector<PyObject*>& tensors) {
 
 // Fakes take any device for one that is there; a graph with them would fail where it runs, or end the process in its backend.
 Flow TensorCall::checkDevices() {
-  if (!tracer_.options.runs_as_captured && mixesMeta(involved()))
+  // A wrapper decides for itself: that of nested tensors takes one without data as an example.
+  if (!tracer_.options.runs_as_captured && !request_.wrapped && mixesMeta(involved()))
     return breakWith(Reason::kUnsupportedTensorOp, "takes tensors with and without data");
   for (const shapes::Output& output : inferred().outputs) {
     if (output.kind != shapes::Output::Kind::kTensor ||
