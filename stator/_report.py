@@ -387,7 +387,8 @@ def guards_made(place, guards, code, offset):
 def graph_break(place, sentence, number, name, hint, stack):
     breaks[f"{name}, {place}"] += 1
     count("graph_break", sentence)
-    _compilations.note(restart_reasons=[f"{place}: {sentence}"])
+    if _compile_ids.tracing():  # an object of its own for each break, which the program's collector would see
+        _compilations.note(restart_reasons=[f"{place}: {sentence}"])
     listener = _artifact(_TRACE, "graph_breaks")
     if (listener.isEnabledFor(logging.DEBUG) or _compile_ids.tracing()) and (number, place) not in told_breaks:
         told_breaks.add((number, place))
