@@ -22,7 +22,9 @@ Out iterCall(Tracer& t, const Args& args) {
   if (args.positional == 2 && args.keywordCount() == 0) {
     PyObject* asked = args.values[0];
     if (graph::isStandIn(asked) || isTraceIterator(asked) || PyCallable_Check(asked) == 0)
-      return t.raiseNew(PyExc_TypeError, "iter(v, w): v must be callable");
+      return t.fromNative(  // in the words of this CPython
+          stealRef(
+              PyObject_CallFunctionObjArgs(builtinFunction("iter"), Py_None, Py_None, nullptr)));
     return t.made(makeTraceIterator(IteratorKind::kCallable,
                                     {newRef(args.values[0]), newRef(args.values[1])}));
   }
