@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <string_view>
 
 namespace stator::shapes {
@@ -132,14 +133,14 @@ constexpr std::string_view kOtherwiseOnCpu[] = {"adaptive_avg_pool3d",
 constexpr std::string_view kOtherwiseOnCuda[] = {"index_put", "scatter_add"};
 
 // matmul for torch.matmul, Tensor.__matmul__ and Tensor.__rmatmul__; an empty name for what has none.
-std::string_view operatorName(PyObject* target, bool& in_place) {
-  PyObject* name = PyObject_GetAttrString(target, "__name__");
-  if (name == nullptr) {
+std::string operatorName(PyObject* target, bool& in_place) {
+  // A built-in function makes its name anew each time it is asked.
+  Ref<> name = stealRef(PyObject_GetAttrString(target, "__name__"));
+  if (!name) {
     PyErr_Clear();
     return {};
   }
-  Ref<> owned = stealRef(name);  // the function keeps its name
-  std::string_view text = utf8(name);
+  std::string text = utf8(name.get());
   if (text.size() > 4 && text.starts_with("__") && text.ends_with("__")) {
     text = text.substr(2, text.size() - 4);
     if (text == "rmatmul") text = "matmul";
@@ -180,7 +181,7 @@ Cast castOf(PyObject* target, const OpRow& row, const Workspace& workspace, cons
   if (!on_cpu && device != DeviceType::CUDA) return Cast::kUnknown;
   if (!(on_cpu ? state.autocast_cpu : state.autocast_cuda)) return Cast::kNone;
   bool in_place = false;
-  const std::string_view name = operatorName(target, in_place);
+  const std::string name = operatorName(target, in_place);
   if (name.empty()) return Cast::kUnknown;
   if (names(kLowered, name)) return in_place ? Cast::kUnknown : Cast::kLower;
   if (on_cpu ? names(kOtherwiseOnCpu, name) : names(kOtherwiseOnCuda, name)) return Cast::kUnknown;
